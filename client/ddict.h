@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ddict.h - the distributed dictionary of a Slurm job, seen from one process of that job.
+ *
+ *     rank 0 on node n1                          rank 3 on node n2
+ *     ddict_attach(&d, NULL, -1);                ddict_attach(&d, NULL, -1);
+ *     ddict_put(d, "w", 1, w, len, 0, -1);       ddict_view(d, "w", 1, &v, DDICT_WAIT, 5000);
+ *                                                use(v.data, v.len);      read only, in place
+ *                                                ddict_release(&v);
+ *     ddict_detach(d);                           ddict_detach(d);
+ *
+ * Keys are 1 to DDICT_KEY_MAX bytes, values 0 bytes up to what one manager can hold. Keys are compared as bytes.
+ * A value lives on the manager that ddict_owner() names. Values of managers on this node are read in place;
+ * the others come through a manager of this node.
+ *
+ * RETURN VALUES. Functions that return int give 0 (or a count, where it says so) or a negative code: a negated errno
+ * value (-ETIMEDOUT, -ENOMEM, -EINVAL) or one of the DDICT_E* below. ddict_strerror() explains both kinds;
+ * ddict_errmsg() gives the full sentence for the last failure of the calling thread (which manager, which node, how
+ * full). A call that fails has stored and removed nothing, with one exception: after -ETIMEDOUT, DDICT_ELOST and DDICT_EGONE
+ * a put, del, pop or clear may or may not have taken effect.
+ *
+ * TIMEOUTS. Every call that can wait takes timeout_ms: milliseconds, 0 = do not wait, -1 = the default ($DDICT_TIMEOUT seconds,
+ * else 60 s). A process that was suspended has its deadlines extended by the time it was suspended. No call waits for ever.
+ *
+ * THREADS. A handle may be used by any number of threads at once. Calls that change the dictionary from different
+ * threads may take effect in either order; calls of one thread take effect in its order.
+ *
+ * FORK. A child may use the handle: it attaches anew at its first call (requests of other threads of the parent do not
+ * continue in the child). Views taken before the fork stay valid in both processes and are released in each. A view must be released in the
+ * process that took it or inherited it. vfork(), posix_spawn() and exec need nothing; after exec nothing is inherited.
+ *
+ * DEATH. A process that dies leaves no lock, and its leases are dropped. When a manager or its node is lost every call gives
+ * DDICT_ELOST, and when the dictionary has ended DDICT_EGONE, within the deadline; views that are held stay readable until released.
+ *
+ * ORDER. Operations on one key are linearizable: a put that returned is seen by every get that begins later, on every node.
+ * Iteration is weakly consistent: a key that is present throughout appears exactly once.
+ */
+#ifndef DDICT_H
+#define DDICT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define DDICT_API __attribute__((visibility("default")))
+#else
+#define DDICT_API
+#endif
+
+#define DDICT_VERSION_STRING "0.1.0"
+#define DDICT_KEY_MAX 65536u /* bytes */
+
+/* Own error codes; causes in ddict_strerror(). */
+enum {
+    DDICT_ENOKEY = -4001,    /* the key is not in the dictionary */
+    DDICT_EEXISTS = -4002,   /* put with DDICT_NEW: the key is there already */
+    DDICT_EFULL = -4003,     /* the manager of this key has no room; nothing stored was touched */
+    DDICT_ENODICT = -4004,   /* no dictionary: $DDICT_NAME is not set, or nothing listens under the name on this node */
+    DDICT_EGONE = -4005,     /* the dictionary has ended (job step over, `ddict down`) */
+    DDICT_ELOST = -4006,     /* a manager or its node was lost */
+    DDICT_EVERSION = -4007,  /* the managers speak another protocol version than this library */
+    DDICT_ECRED = -4008,     /* the name is held by a process of another user */
+    DDICT_EVIEWS = -4009,    /* too many views held by this process (limit 2^20); ddict_get still works */
+    DDICT_EPROTO = -4010,    /* malformed message */
+    DDICT_EAUTH = -4011,     /* a peer did not prove that it belongs to this job */
+    DDICT_EKEYSIZE = -4012,  /* key of 0 bytes or more than DDICT_KEY_MAX */
+    DDICT_EVALSIZE = -4013,  /* value larger than a whole manager: it can never be stored */
+    DDICT_ESMALL = -4014     /* the buffer is smaller than the value; *vlen says what is needed */
+};
+
+typedef struct ddict ddict_t; /* a handle; belongs to the caller until ddict_detach() */
+
+/* Flags of put. Without NEW and EXISTING a put stores always. */
+#define DDICT_NEW 1u       /* only when the key is absent, else DDICT_EEXISTS */
+#define DDICT_EXISTING 2u  /* only when the key is present, else DDICT_ENOKEY */
+/* Flags of get, view, pop. */
+#define DDICT_WAIT 4u      /* wait until the key exists (at most the timeout), else DDICT_ENOKEY at once */
+/* An 8-bit tag that is stored with the value and returned with it; the Python binding marks pickled values with it. */
+#define DDICT_TAG(t) (((unsigned)(t) & 0xffu) << 16)
+#define DDICT_TAG_OF(flags) (((flags) >> 16) & 0xffu)
+
+/*
+ * A value in place. data is 16-byte aligned (64-byte for values of 256 bytes and more), read-only (a write is SIGSEGV) and unchanged
+ * until ddict_release(), whatever happens to the key meanwhile. The caller owns the struct; it may be copied, and is
+ * released once.
+ */
+struct ddict_view {
+    const void *data;
+    size_t len;       /* bytes */
+    uint64_t version; /* grows with every change on the key's manager */
+    unsigned tag;
+    unsigned kind_;   /* the library's: 0 none, 1 lease, 2 private memory */
+    void *owner_;     /* the library's */
+    uint64_t slot_;   /* the library's */
+};
+
+/*
+ * Attach to a dictionary of this node. name: NULL for $DDICT_NAME. Waits until the managers are ready, at most timeout_ms.
+ * Errors: DDICT_ENODICT (no $DDICT_NAME; or nothing listens under it: the message says which), DDICT_ECRED,
+ * DDICT_EVERSION, DDICT_EGONE, -ETIMEDOUT, -ENOMEM, -EMFILE.
+ */
+DDICT_API int ddict_attach(ddict_t **out, const char *name, int timeout_ms);
+
+/* End the handle and free it. Views taken from it stay valid until they are released. NULL is allowed. Returns 0. */
+DDICT_API int ddict_detach(ddict_t *d);
+
+/*
+ * Store a copy of len bytes at val under key. flags: DDICT_NEW or DDICT_EXISTING or neither, and DDICT_TAG(t).
+ * Returns after the owner has acknowledged. Errors: DDICT_EFULL, DDICT_EEXISTS, DDICT_ENOKEY, DDICT_EKEYSIZE, DDICT_EVALSIZE,
+ * DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT, -EINVAL (both modes).
+ */
+DDICT_API int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen, unsigned flags,
+                        int timeout_ms);
+/* As ddict_put(), the value gathered from n pieces (n <= 1024). */
+DDICT_API int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n, unsigned flags,
+                         int timeout_ms);
+
+/*
+ * Copy the value into buf of cap bytes. *vlen (may be NULL) receives the value's length, also with DDICT_ESMALL, where nothing is
+ * copied; *tag (may be NULL) its tag. flags: 0 or DDICT_WAIT.
+ */
+DDICT_API int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag,
+                        unsigned flags, int timeout_ms);
+
+/*
+ * The value in place. A value of another node is fetched into memory of this node's manager, or of this process when that
+ * has no room. *v is valid until ddict_release(). flags: 0 or DDICT_WAIT.
+ */
+DDICT_API int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms);
+DDICT_API void ddict_release(struct ddict_view *v);
+
+/* Remove the key. DDICT_ENOKEY when it was absent. */
+DDICT_API int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms);
+/* Remove the key and give its last value as a view; exactly one of several callers gets it. */
+DDICT_API int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms);
+/* 1 when present, 0 when absent, or a negative code. *vlen (may be NULL) receives the length of the value. */
+DDICT_API int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int timeout_ms);
+/* Number of keys of the whole dictionary (a sum over managers, each exact at its own moment), or a negative code. */
+DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
+/* Remove all keys, manager by manager. */
+DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
+
+/* Many at once: all are sent before the first answer is waited for. */
+struct ddict_pair {
+    const void *key;
+    size_t klen;
+    const void *val;
+    size_t vlen;
+    unsigned flags; /* as in ddict_put() */
+    int status;     /* out: 0 or the code of this pair */
+};
+/* Returns the number of pairs stored; each pair's status says which. A negative code only when nothing could be sent. */
+DDICT_API ssize_t ddict_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeout_ms);
+
+struct ddict_want {
+    const void *key;
+    size_t klen;
+    struct ddict_view view; /* out: valid when status is 0; release each */
+    int status;             /* out: 0, DDICT_ENOKEY, ... */
+};
+/* Returns the number of keys found. */
+DDICT_API ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags, int timeout_ms);
+
+/*
+ * Iterate over the keys. manager: -1 for all, -2 for those of this node, else one manager's. The iterator is used by
+ * one thread; ddict_iter_close() frees it, also in the middle. Returns of next: 1 and *key, *klen (valid until the next call), 0 at
+ * the end, or a negative code.
+ */
+typedef struct ddict_iter ddict_iter_t;
+DDICT_API int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms);
+DDICT_API int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen);
+DDICT_API void ddict_iter_close(ddict_iter_t *it);
+
+/* What the handle is attached to. Strings belong to the handle. */
+struct ddict_info {
+    const char *name;       /* as in $DDICT_NAME */
+    const char *node;       /* this node */
+    unsigned managers;      /* of the whole dictionary */
+    unsigned nodes;
+    unsigned node_id;       /* 0 .. nodes - 1 */
+    unsigned local_managers;
+    uint64_t total_bytes;   /* of the whole dictionary */
+    unsigned char id[16];   /* unique for each dictionary ever started */
+};
+DDICT_API int ddict_get_info(ddict_t *d, struct ddict_info *info);
+/* The manager that owns key, 0 .. managers - 1; manager m runs on node m mod nodes. */
+DDICT_API unsigned ddict_owner(ddict_t *d, const void *key, size_t klen);
+
+/* Figures of one manager. Bytes and counts since its start unless said otherwise. */
+enum { DDICT_OP_PUT, DDICT_OP_GET, DDICT_OP_DEL, DDICT_OP_FETCH, DDICT_OP_N };
+struct ddict_latency {
+    uint64_t count, p50_ns, p99_ns, max_ns; /* of requests served by the manager; reads in place do not pass it */
+};
+struct ddict_manager_stats {
+    uint32_t manager_id;
+    uint32_t node_id;
+    uint32_t pid;
+    int32_t state;             /* 0 serving, else a DDICT_E* code (DDICT_ELOST) */
+    char hostname[64];
+    char node[64];
+    uint64_t total_bytes;      /* size of the manager's memory */
+    uint64_t total_used_bytes; /* of it in use: items, index, blocks not yet reclaimed */
+    uint64_t pool_free_space;
+    double pool_utilization;   /* percent */
+    uint64_t num_keys;
+    uint64_t free_blocks[48];  /* [i]: free blocks of 2^i .. 2^(i+1)-1 bytes */
+    uint64_t puts, gets_local, gets_remote, misses, deletes;
+    uint64_t bytes_in, bytes_out;
+    uint64_t cache_hits, evictions, full_errors;
+    uint64_t clients_now, clients_peak;
+    uint64_t restarts;
+    uint64_t retired_bytes;        /* replaced or deleted, not reusable yet */
+    uint64_t leased_bytes;         /* of retired_bytes, held by views at the last scan */
+    uint32_t largest_holder_pid, pad_;
+    uint64_t largest_holder_bytes;
+    uint64_t refused_connections;  /* failed authentication or malformed */
+    uint64_t uptime_us;
+    struct ddict_latency latency[DDICT_OP_N];
+};
+/* *out: malloc'ed array of one entry a manager in order of manager_id, freed with free(). Returns their number. */
+DDICT_API int ddict_stats(ddict_t *d, struct ddict_manager_stats **out, int timeout_ms);
+/* One manager's figures as a JSON object, malloc'ed; NULL without memory. */
+DDICT_API char *ddict_stats_json(const struct ddict_manager_stats *s);
+
+/* Ask the managers of dictionary name (NULL: $DDICT_NAME) to drain and end; returns when they took the order. */
+DDICT_API int ddict_down(const char *name, int timeout_ms);
+
+DDICT_API const char *ddict_strerror(int code);      /* static text */
+DDICT_API const char *ddict_errmsg(void);             /* last failure of this thread in any call; valid until its next failure */
+DDICT_API const char *ddict_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* defaults.h - every tunable of the project with its unit and its reason. */
+#ifndef DDICT_BASE_DEFAULTS_H
+#define DDICT_BASE_DEFAULTS_H
+
+/* --- sizes --- */
+#define DD_MANAGERS_MAX 65535u               /* --ddict-managers; 16 bits of a lease word name the arena */
+#define DD_LOCAL_MANAGERS_MAX 256u           /* managers of one node; the counter block of a lease chunk has one row each */
+#define DD_MANAGER_MEM_MIN (4ull << 20)      /* bytes; below it the index and one run of each common size class do not fit */
+#define DD_MEM_DEFAULT (1ull << 30)          /* bytes of the whole dictionary when neither user nor site says */
+
+/* --- store --- */
+#define DD_PAGE_SHIFT 12                     /* heap page, 4 KiB: an extent of > 32 KiB wastes at most 1/8 */
+#define DD_GRANULE_SHIFT 4                   /* block addresses are multiples of 16 bytes: 44 bits of offset span 256 TiB */
+#define DD_VALUE_ALIGN_MIN 256u              /* bytes; from here on values are 64-byte aligned (vector loads, numpy) */
+#define DD_SEGMENT_SIZE 16384u               /* bytes of an index segment: a split moves about 900 words, some 50 us */
+#define DD_BUCKET_REACH 4u                   /* buckets a key may stand away from its home, home included */
+#define DD_READ_RETRIES 64u                  /* a reader asks through its lane after so many retries (not wait-free) */
+#define DD_RECLAIM_BYTES (1ull << 20)        /* retired bytes that start a lease scan */
+#define DD_POPULATE_STEP (4ull << 20)        /* bytes populated at a time behind the service */
+#define DD_MEM_RESERVE (64ull << 20)         /* bytes kept free below a cgroup limit or MemAvailable when the watermark rises */
+
+/* --- leases --- */
+#define DD_LEASE_CHUNK_SLOTS 512u            /* slots a thread takes at a time: one page */
+#define DD_LEASE_CHUNKS 2048u                /* chunks of one client: 2^20 views */
+
+/* --- lanes and messages --- */
+#define DD_LANE_RING (512u << 10)            /* bytes of each direction; power of two; about the L2 cache */
+#define DD_MSG_PIECE (128u << 10)            /* bytes of one DATA piece: a quarter of a ring, so four are in flight */
+#define DD_MSG_INLINE (128u << 10)           /* a key and value up to this together travel in one message */
+#define DD_SPIN_US 50                        /* manager: spins so long after work when it has more than one core */
+#define DD_CLIENT_SPIN_US 20                 /* client: spins so long for a completion when it has more than one core */
+#define DD_PEER_SPIN_US 20                   /* manager with remote requests under way, before epoll_wait blocks */
+#define DD_PEER_INFLIGHT (4u << 20)          /* bytes queued to one peer before requests of clients wait */
+
+/* --- deadlines, milliseconds --- */
+#define DD_TIMEOUT_MS 60000                  /* default of every client call ($DDICT_TIMEOUT, seconds) */
+#define DD_WAIT_SLICE_MS 10                  /* longest sleep without looking whether the other side lives */
+#define DD_ATTACH_MS 30000                   /* client waits for a dictionary that is still starting */
+#define DD_READY_MS 10000                    /* hidden step created -> ready */
+#define DD_STEP_CREATE_MS 600000             /* waiting for Slurm to create the hidden step (a prolog can take minutes) */
+#define DD_STEP_SAY_MS 5000                  /* a progress line after so long */
+#define DD_DRAIN_MS 5000                     /* waiting for attached ranks after the end was asked for */
+#define DD_DRAIN_GRACE_MS 500                /* from "dictionary gone" to the end of the managers */
+#define DD_STOP_MS 3000                      /* ddictd waits for a manager to end before it kills it */
+#define DD_HANDSHAKE_MS 5000                 /* an unauthenticated TCP connection lives so long */
+#define DD_CONNECT_MS 5000                   /* connecting to a peer, all its addresses together */
+#define DD_PEER_BEAT_MS 1000                 /* heartbeat between the nodes' ddictd */
+#define DD_PEER_LOST_MS 10000                /* silence of a node after which it is lost */
+#define DD_STREAM_MS 30000                   /* a streamed value without progress for so long is given up */
+#define DD_SUSPEND_GAP_MS 2000               /* a gap between own ticks that counts as suspend and extends deadlines */
+#define DD_FENCE_MS 30000                    /* PMIx fence of the wire-up */
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * error.h - one rule for the whole code base: int functions return 0 or a count, or a negated errno value, or a negative
+ * DDICT_E* code (they stand in ddict.h). The sentence for people is kept a thread, set where the cause is understood.
+ */
+#ifndef DDICT_BASE_ERROR_H
+#define DDICT_BASE_ERROR_H
+
+#include <ddict.h>
+
+#define DD_ERRMSG_MAX 512 /* bytes with the final 0 */
+
+/* Store the sentence of the calling thread and return code. Format as printf. */
+int dd_error(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The sentence of the calling thread; "" when none. Valid until its next dd_error(). */
+const char *dd_errmsg(void);
+/* Text of any code; static. (ddict_strerror() is this.) */
+const char *dd_strerror(int code);
+
+#endif

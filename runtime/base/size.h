@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* size.h - "16G" and back. Suffixes K, M, G, T (and KiB, MB, ... forms of them) are powers of 1024, any case. */
+#ifndef DDICT_BASE_SIZE_H
+#define DDICT_BASE_SIZE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* 0, -EINVAL (no number, unknown suffix, sign, trailing text), -ERANGE (does not fit in 63 bits). "1.5G" is allowed. */
+int size_parse(const char *text, uint64_t *bytes);
+/* Decimal digits only, lo <= n <= hi; 0, -EINVAL, -ERANGE. */
+int count_parse(const char *text, uint64_t lo, uint64_t hi, uint64_t *n);
+/* "16.0 GiB" into buf (at least 16 bytes); returns buf. */
+char *size_format(char *buf, size_t cap, uint64_t bytes);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats.h - latency histograms, and the merge and print of struct ddict_manager_stats (ddict.h). */
+#ifndef DDICT_BASE_STATS_H
+#define DDICT_BASE_STATS_H
+
+#include <stdint.h>
+#include <ddict.h>
+
+#define HISTOGRAM_BUCKETS 256
+/* Log-linear: 8 buckets a power of two, so a percentile is right within 1/8. One writer. */
+struct histogram {
+    uint64_t count, max_ns;
+    uint64_t bucket[HISTOGRAM_BUCKETS];
+};
+void histogram_add(struct histogram *h, uint64_t ns);
+uint64_t histogram_percentile(const struct histogram *h, double p); /* ns; p in 0..100 */
+void histogram_summary(const struct histogram *h, struct ddict_latency *out);
+
+/* Sum of counts and bytes into total (ids, names: those of total are kept; maxima are the larger). */
+void stats_merge(struct ddict_manager_stats *total, const struct ddict_manager_stats *s);
+/* JSON object text, malloc'ed, NULL without memory. Field names as in the struct; free_blocks is {"<bytes>": count}. */
+char *stats_json(const struct ddict_manager_stats *s);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I16). */
+#ifndef DDICT_STORE_LAYOUT_H
+#define DDICT_STORE_LAYOUT_H
+
+#include <stdint.h>
+#include <base/defaults.h>
+
+#define ARENA_MAGIC 0x3152415443494444ull /* "DDICTAR1" in memory */
+#define LAYOUT_VERSION 1u
+
+#define ARENA_PAGE (1u << DD_PAGE_SHIFT)
+#define ARENA_GRANULE (1u << DD_GRANULE_SHIFT)
+
+/* --- header --- */
+enum intent_state { INTENT_NONE = 0, INTENT_OPEN = 1, INTENT_DONE = 2 };
+enum intent_op { INTENT_PUT = 1, INTENT_DEL = 2, INTENT_POP = 3, INTENT_CLEAR = 4 };
+struct intent { /* I16; one cache line pair */
+    uint64_t client;  /* client id, or 1 << 63 | peer manager */
+    uint64_t request; /* its request id */
+    uint64_t place;   /* offset of the slot word (of the root word for CLEAR) */
+    uint64_t old_word, new_word;
+    int64_t result;
+    uint64_t version;
+    uint32_t op;
+    uint32_t state;   /* enum intent_state; stored last (release) */
+    uint8_t room[64];
+};
+
+struct arena_header {
+    uint64_t magic;
+    uint32_t layout_version;
+    uint32_t header_size;
+    uint64_t file_size;   /* of the memfd, sparse */
+    uint64_t budget;      /* bytes of memory this manager may use */
+    uint32_t manager_id;  /* in the whole dictionary */
+    uint32_t managers;    /* of the whole dictionary */
+    uint8_t dict_id[16];
+    uint64_t pagemap_off, pagemap_len;
+    uint64_t dir_off, dir_len;
+    uint64_t seg_off, seg_len;
+    uint64_t heap_off, heap_len;
+
+    uint64_t root __attribute__((aligned(64)));      /* generation << 32 | depth */
+    uint32_t sleeping __attribute__((aligned(64)));  /* 1: the manager is in epoll_wait and wants its eventfd written; PROTOCOL 3 */
+    uint32_t spins;                                   /* 1: the manager spins after work (more than one core) */
+    uint64_t num_keys __attribute__((aligned(64)));
+    uint64_t used_bytes;
+    uint64_t version;      /* last version given */
+    uint64_t populated;    /* heap bytes from heap_off that are populated */
+    uint64_t segments;     /* handed out so far */
+    uint64_t heap_top;     /* pages below it were handed out at least once: the watermark */
+    struct intent intent __attribute__((aligned(128)));
+};
+_Static_assert(sizeof(struct arena_header) <= ARENA_PAGE, "the header is one page");
+_Static_assert(sizeof(struct intent) == 128, "layout version must change with the intent");
+
+/* --- page map --- */
+enum page_kind { PAGE_FREE = 0, PAGE_SLAB_HEAD = 1, PAGE_SLAB = 2, PAGE_LARGE_HEAD = 3, PAGE_LARGE = 4 };
+#define PAGEMAP_ENTRY(kind, cls, value) ((uint64_t)(kind) << 56 | (uint64_t)(cls) << 48 | (uint64_t)(value))
+#define PAGEMAP_KIND(e) ((unsigned)((e) >> 56))
+#define PAGEMAP_CLASS(e) ((unsigned)((e) >> 48 & 0xff))
+#define PAGEMAP_VALUE(e) ((e) & 0xffffffffffffull)
+
+/* --- index --- */
+#define WORD_EMPTY 0ull
+#define WORD_MOVED 1ull
+#define WORD_OFFSET_BITS 44
+#define WORD_OFFSET(w) (((w) & ((1ull << WORD_OFFSET_BITS) - 1)) << DD_GRANULE_SHIFT)
+#define WORD_TAG(w) ((w) >> WORD_OFFSET_BITS)
+#define WORD_LIVE(w) ((w) > WORD_MOVED)
+#define HASH_TAG(h) ((h) >> 16 & 0xfffff)
+#define WORD_MAKE(h, off) (HASH_TAG(h) << WORD_OFFSET_BITS | (off) >> DD_GRANULE_SHIFT)
+#define SEGMENT_BUCKETS 255u
+#define BUCKET_SLOTS 7u
+#define HASH_BUCKET(h) ((unsigned)((((h) & 0xffff) * SEGMENT_BUCKETS) >> 16))
+#define DIR_INDEX(h, depth) ((depth) ? (h) >> (64 - (depth)) : 0)
+
+struct bucket {
+    uint64_t reach;
+    uint64_t slot[BUCKET_SLOTS];
+} __attribute__((aligned(64)));
+struct segment {
+    uint64_t moves;   /* odd while a split moves words out (I9) */
+    uint64_t sibling; /* offset of the segment that takes them; 0 none */
+    uint64_t prefix;  /* the top `depth` bits of every hash in it, as a number */
+    uint32_t depth;   /* local depth */
+    uint32_t live;    /* words live; the writer's */
+    uint8_t room[32];
+    struct bucket bucket[SEGMENT_BUCKETS];
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct segment) == DD_SEGMENT_SIZE, "a segment is 16 KiB");
+
+/* --- items --- */
+struct item {
+    uint64_t version;
+    uint64_t hash;
+    uint64_t val_len;
+    uint32_t key_len; /* 1..65536 */
+    uint8_t tag;      /* the user's (DDICT_TAG) */
+    uint8_t flags;    /* 0 */
+    uint16_t check;
+    uint8_t key[];
+};
+_Static_assert(sizeof(struct item) == 32, "layout version must change with the item");
+
+/* Offset of the value from the start of an item at arena offset off. */
+static inline uint64_t item_value_at(uint64_t off, uint64_t key_len, uint64_t val_len) {
+    uint64_t align = val_len >= DD_VALUE_ALIGN_MIN ? 64 : 16;
+    uint64_t end = off + sizeof(struct item) + key_len;
+    return ((end + align - 1) & ~(align - 1)) - off;
+}
+
+/* --- leases --- */
+#define LEASE_CHUNK_SIZE 16384u
+#define LEASE_FILE_SIZE ((uint64_t)LEASE_CHUNK_SIZE * DD_LEASE_CHUNKS)
+#define LEASE_WORD(arena, off) ((uint64_t)(arena) << 48 | (off) >> DD_GRANULE_SHIFT)
+#define LEASE_ARENA(w) ((unsigned)((w) >> 48))
+#define LEASE_OFFSET(w) (((w) & ((1ull << WORD_OFFSET_BITS) - 1)) << DD_GRANULE_SHIFT)
+struct lease_counters { uint64_t gets, misses, bytes, room; };
+struct lease_chunk {
+    uint64_t slot[DD_LEASE_CHUNK_SLOTS];
+    struct lease_counters counters[DD_LOCAL_MANAGERS_MAX]; /* by local arena index */
+    uint64_t chunks; /* first chunk only: chunks in use; only grows; untrusted */
+    uint8_t room[4088];
+};
+_Static_assert(sizeof(struct lease_chunk) == LEASE_CHUNK_SIZE, "layout version must change with the chunk");
+
+#endif

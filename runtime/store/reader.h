@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reader.h - the read side of an arena, used by clients on a read-only mapping: no lock, no system call. Any number
+ * of threads; each uses lease slots of its own. Rules: LAYOUT I5, I8, I9.
+ */
+#ifndef DDICT_STORE_READER_H
+#define DDICT_STORE_READER_H
+
+#include <stddef.h>
+#include <store/layout.h>
+
+struct arena_view {
+    const struct arena_header *header; /* start of the mapping */
+    size_t map_len;
+    unsigned local_index;              /* of the arena on this node */
+};
+
+/* Map fd read-only and check magic, version and the regions against the file's size. DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. */
+int arena_view_map(struct arena_view *a, int fd, unsigned local_index);
+void arena_view_unmap(struct arena_view *a);
+
+struct found {
+    const struct item *item;
+    const void *value;
+    uint64_t val_len;
+    uint64_t off;
+};
+
+/*
+ * Find key (hash h) and hold it with the lease slot *slot, which must be 0 and belongs to the calling thread. On 0 the
+ * slot holds the lease: the item stays readable until reader_release(). Otherwise the slot is 0 again.
+ * DDICT_ENOKEY (a true miss, I8), -EAGAIN (64 retries: ask the manager), DDICT_EPROTO (the arena is damaged).
+ */
+int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t key_len, uint64_t *slot, struct found *out);
+
+/* Bring the cache lines of the index (stage 0) and of the item (stage 1) near, for batches. Never fails, never holds. */
+void reader_prefetch(const struct arena_view *a, uint64_t h, int stage);
+
+static inline void reader_release(uint64_t *slot) { __atomic_store_n(slot, 0, __ATOMIC_RELEASE); }
+
+/* Take a lease on an offset that a completion names: the manager keeps it pinned until the completion is consumed, so no re-check is needed. */
+static inline void reader_adopt(const struct arena_view *a, uint64_t off, uint64_t *slot) {
+    __atomic_store_n(slot, LEASE_WORD(a->local_index, off), __ATOMIC_SEQ_CST);
+}
+/* Bounds-check off and describe the item there (under a lease); DDICT_EPROTO. */
+int reader_item(const struct arena_view *a, uint64_t off, struct found *out);
+
+/* Keys of the segment that covers *cursor, as store_keys(); each is leased in *slot while fn runs. -EAGAIN after 64 disturbed tries: ask the manager. */
+int reader_keys(const struct arena_view *a, uint64_t *cursor, uint64_t *slot,
+                int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
+
+/*
+ * The stress build (-DDDICT_STRESS) replaces these by random delays; mutants are chosen there by number. In the product they are nothing.
+ */
+#ifdef DDICT_STRESS
+void stress_point(int where);
+#define STRESS_POINT(w) stress_point(w)
+#else
+#define STRESS_POINT(w) ((void)0)
+#endif
+
+#endif

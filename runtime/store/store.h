@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store.h - the writer's side of an arena: what one manager does with it. One thread calls all of this (I1); only
+ * store_populate() may run in a second thread. The read side, for clients, is reader.h. Rules: LAYOUT.
+ *
+ *     store_reserve -> fill ref.value -> store_commit        put, also streamed piece by piece
+ *     store_find -> store_pin -> send -> store_unpin          get for a peer, from the arena itself
+ */
+#ifndef DDICT_STORE_STORE_H
+#define DDICT_STORE_STORE_H
+
+#include <stdbool.h>
+#include <ddict.h>
+#include <store/layout.h>
+
+struct store; /* private memory of the manager; rebuilt from the arena (LAYOUT 7) */
+
+struct store_options {
+    uint64_t budget;      /* bytes, >= DD_MANAGER_MEM_MIN */
+    uint32_t manager_id, managers;
+    uint8_t dict_id[16];
+    unsigned local_index; /* of the arena on this node: what lease words name */
+};
+
+/* Make the memfd (sealed, CLOEXEC) with an initialised header. Returns the descriptor or a negative code. Called by ddictd. */
+int arena_create(const struct store_options *o);
+/* A read-only descriptor of the same memory for clients. Returns it or a negative code. */
+int arena_reopen_readonly(int fd);
+
+/* Map the arena for writing and build the private state. fd stays the caller's. */
+int store_open(struct store **out, int fd, unsigned local_index);
+void store_close(struct store *s); /* NULL is allowed */
+struct arena_header *store_header(struct store *s);
+
+/* Lease pages that the scans read: clients' and hold pages. map: LEASE_FILE_SIZE bytes, stays the caller's until removed. */
+int store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid);
+void store_leases_remove(struct store *s, uint64_t id);
+
+/* A block that is being filled, or was found. */
+struct store_ref {
+    uint64_t off;      /* of the item in the arena */
+    struct item *item;
+    uint8_t *value;    /* item->val_len bytes */
+};
+
+/*
+ * Reserve a block for key and a value of val_len bytes and fill in header and key. The value is the caller's to
+ * fill; then store_commit() or store_abort(). key may change under us (it lies in a lane): the copy in the block is what
+ * counts, its hash is computed from the copy. DDICT_EFULL with the sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
+ */
+int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref);
+void store_abort(struct store *s, struct store_ref *ref);
+
+enum store_mode { STORE_ANY = 0, STORE_NEW = 1, STORE_EXISTING = 2 };
+struct store_request { uint64_t client, request; }; /* who asks: goes into the intent (I16) */
+/*
+ * Publish. The replaced item is retired. DDICT_EEXISTS / DDICT_ENOKEY by mode, DDICT_EFULL when the index can not grow: the block is
+ * then still reserved, the caller aborts it. *version (may be NULL) receives the version given.
+ */
+int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, struct store_request who, uint64_t *version);
+
+/* Look up; DDICT_ENOKEY. The ref is valid until the next call that changes the store unless it is pinned. */
+int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
+/* Remove. With ref: the removed item, pinned once for the caller (pop). DDICT_ENOKEY. */
+int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref);
+int store_clear(struct store *s, struct store_request who);
+
+/* Counted pins of the manager itself: a pinned block is not reused (I6). Pins nest. */
+int store_pin(struct store *s, uint64_t off);
+void store_unpin(struct store *s, uint64_t off);
+/* A block that was never published or is not any more (transit): free it as soon as no lease and no pin holds it. */
+void store_retire(struct store *s, uint64_t off);
+
+/*
+ * Keys of the segment that covers hash prefix *cursor (0 to begin); calls fn for each key. *cursor then is the next
+ * prefix, 0 at the end. Returns the number of keys.
+ */
+int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
+
+/* Work to be done between requests: sweep after clear, scan when enough is retired. Returns true while more is waiting. */
+bool store_work(struct store *s);
+/* Scan now and free what can be freed; returns bytes freed. */
+uint64_t store_reclaim(struct store *s);
+
+/* Populate the next DD_POPULATE_STEP bytes ahead of use; returns bytes done, 0 when all is populated or the memory limit is near. May run in another thread. */
+int64_t store_populate(struct store *s);
+
+/* Fill the memory figures (total, used, free, utilisation, num_keys, free_blocks, retired, leased, largest holder). */
+void store_stats(struct store *s, struct ddict_manager_stats *out);
+
+/*
+ * Bytes that may still be taken before the smallest memory limit of our cgroup's ancestors (v1 and v2) or MemAvailable
+ * would be passed, less DD_MEM_RESERVE; *limit names it ("cgroup /…/step_1: 2.0 GiB limit", static per thread). memlimit.c
+ */
+uint64_t memlimit_room(const char **limit);
+
+#endif
