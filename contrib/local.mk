@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += contrib/devcluster/devcluster contrib/devcluster/conf.sh contrib/devcluster/clean.sh

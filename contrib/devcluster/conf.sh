@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+# conf.sh - the names of a cluster and the files its hosts see. Sourced by devcluster.
+
+set_names() {
+    [[ $id =~ ^[a-z0-9]{1,6}$ ]] || die "id '$id': want 1 to 6 of a-z and 0-9"
+    ns=ddc-$id          # prefix of the network namespaces
+    dir=$BASE/$id       # everything on disk
+    local h
+    h=$(printf %s "$id" | cksum | cut -d' ' -f1)
+    net=10.$((100 + h % 100)).$((h / 100 % 250))
+    port=$((20000 + h % 4000 * 4))
+}
+
+cgroup_kind() {
+    if grep -q ' /sys/fs/cgroup/freezer cgroup ' /proc/mounts && grep -q ' /sys/fs/cgroup/memory cgroup ' /proc/mounts; then
+        echo v1
+    elif [ "$(stat -fc %T /sys/fs/cgroup 2>/dev/null)" = cgroup2fs ]; then
+        echo v2
+    else
+        echo none
+    fi
+}
+
+free_uid() { # the first one from 59300 that neither passwd nor group knows
+    local u=$1
+    while getent passwd "$u" >/dev/null || getent group "$u" >/dev/null; do u=$((u + 1)); done
+    echo "$u"
+}
+
+add_user() { # NAME UID
+    echo "$1:x:$2:$2::$dir/home/$1:/bin/bash" >>"$dir/etc/passwd"
+    echo "$1:x:$2:" >>"$dir/etc/group"
+    mkdir -p "$dir/home/$1" && chown "$2:$2" "$dir/home/$1" && chmod 700 "$dir/home/$1"
+}
+
+under_tmp() { case $1/ in /tmp/?*) return 0 ;; *) return 1 ;; esac; }
+
+write_shares() { # the private /tmp must not hide this repository or the prefix
+    local d top
+    top=$(cd "$here/../.." && pwd)
+    for d in "$top" "$prefix" "${shares[@]}"; do
+        [ -n "$d" ] && under_tmp "$d" && [ -d "$d" ] && echo "$d"
+    done | sort -u >"$dir/etc/shares"
+    return 0
+}
+
+write_plugstack() {
+    local n
+    if [ -n "$plugstack" ]; then
+        cp "$plugstack" "$dir/etc/slurm/plugstack.conf" || return 1
+    elif [ -n "$prefix" ]; then
+        echo "optional $prefix/lib/slurm/ddict.so $plugargs" >"$dir/etc/slurm/plugstack.conf"
+    else
+        : >"$dir/etc/slurm/plugstack.conf"
+    fi
+    for n in "${noplugin[@]}"; do : >"$dir/etc/noplugin.$(node_name "$n")"; done
+}
+
+write_conf() { # v1|v2|none
+    local kind=$1 track=proctrack/cgroup task=task/cgroup
+    [ "$kind" = none ] && track=proctrack/linuxproc task=task/none
+    mkdir -p "$dir"/{etc/slurm,run,log,munge,state,spool,share,home/root} || return 1
+    chmod 755 "$BASE" "$dir" "$dir"/{etc,etc/slurm,home} && chmod 700 "$dir/munge" "$dir/home/root"
+    printf '%s\n' "${hosts[@]}" >"$dir/etc/nodes"
+    echo "$prefix" >"$dir/etc/prefix"
+    cp /etc/passwd "$dir/etc/passwd" && cp /etc/group "$dir/etc/group" || return 1
+    local uid
+    uid=$(free_uid 59300)
+    add_user ddict-test "$uid"
+    add_user ddict-other "$(free_uid $((uid + 1)))"
+    write_shares && write_plugstack || return 1
+
+    local host n=10
+    {
+        echo "127.0.0.1 localhost"
+        echo "$net.1 ${id}ctl"
+        for host in "${hosts[@]}"; do n=$((n + 1)); echo "$net.$n $host"; done
+    } >"$dir/etc/hosts"
+
+    dd if=/dev/urandom of="$dir/munge/key" bs=128 count=1 status=none && chmod 400 "$dir/munge/key" || return 1
+    chmod 711 "$dir/munge"
+
+    {
+        cat <<END
+ClusterName=$id
+SlurmctldHost=${id}ctl($net.1)
+SlurmctldPort=$port
+SlurmdPort=$((port + 1))
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$dir/munge/sock
+CredType=cred/munge
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool/%n
+SlurmctldPidFile=$dir/run/slurmctld.pid
+SlurmdPidFile=$dir/run/slurmd-%n.pid
+SlurmctldLogFile=$dir/log/slurmctld.log
+SlurmdLogFile=$dir/log/slurmd-%n.log
+SlurmctldDebug=info
+SlurmdDebug=verbose
+PlugStackConfig=/etc/slurm/plugstack.conf
+ProctrackType=$track
+TaskPlugin=$task
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+JobAcctGatherType=jobacct_gather/none
+SwitchType=switch/none
+ReturnToService=2
+KillWait=5
+SlurmdTimeout=60
+SlurmdParameters=config_overrides
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=100000
+END
+        for host in "${hosts[@]}"; do
+            echo "NodeName=$host NodeHostname=$host NodeAddr=$host CPUs=$cpus RealMemory=$mem"
+        done
+        echo "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
+        [ ${#extra[@]} = 0 ] || printf '%s\n' "${extra[@]}"
+    } >"$dir/etc/slurm/slurm.conf"
+
+    # Cores are not bound: a node says more CPUs than the host may have.
+    {
+        [ "$kind" = v1 ] && echo "CgroupPlugin=cgroup/v1"
+        [ "$kind" = v2 ] && echo "CgroupPlugin=cgroup/v2
+IgnoreSystemd=yes"
+        echo "ConstrainRAMSpace=yes
+ConstrainCores=no
+ConstrainDevices=no"
+    } >"$dir/etc/slurm/cgroup.conf"
+}
