@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attach.h - between a client and the ddictd of its node: UNIX SOCK_SEQPACKET, fixed messages, descriptors by SCM_RIGHTS. PROTOCOL 4. */
+#ifndef DDICT_WIRE_ATTACH_H
+#define DDICT_WIRE_ATTACH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define ATTACH_MAGIC 0x484341545444ull
+#define DICT_NAME_MAX 64  /* "1000.4294967295.4294967295" and room */
+#define NODE_NAME_MAX 64
+
+enum attach_type { ATTACH_HELLO = 1, ATTACH_WELCOME, ATTACH_MANAGER, ATTACH_HOLD, ATTACH_HELD, ATTACH_DOWN, ATTACH_DOWN_OK };
+
+struct attach_msg {
+    uint64_t magic;
+    uint32_t type;      /* enum attach_type */
+    uint32_t protocol;  /* PROTOCOL_VERSION */
+    uint32_t layout;    /* LAYOUT_VERSION */
+    int32_t status;     /* WELCOME: 0 or a negative code with text */
+    uint32_t managers, nodes, node_id, local_managers; /* WELCOME */
+    uint32_t manager;   /* MANAGER: id in the whole dictionary */
+    uint32_t pid;       /* MANAGER: its pid as ddictd sees it */
+    uint64_t client;    /* WELCOME: client id */
+    uint64_t total_bytes; /* WELCOME: of the whole dictionary */
+    uint8_t dict_id[16];
+    char node[NODE_NAME_MAX];
+    char text[256];     /* WELCOME with status: why */
+};
+
+enum board_state { BOARD_STARTING = 0, BOARD_READY, BOARD_DRAINING, BOARD_GONE, BOARD_LOST };
+/* A page that ddictd writes and clients map read-only. Text is written before state (release; pairs with acquire). */
+struct board {
+    uint64_t magic;
+    uint32_t state;
+    uint32_t room;
+    char text[512];
+};
+
+/* This node's name: $SLURMD_NODENAME, else the host name up to the first dot. Returns buf. */
+const char *attach_node_name(char *buf, size_t cap);
+/* Listen on / connect to the abstract name of dictionary `name` on this node. Descriptor or -EADDRINUSE, DDICT_ENODICT, ... The connecting
+ * side has checked SO_PEERCRED (DDICT_ECRED with the uid named). CLOEXEC. */
+int attach_listen(const char *name);
+int attach_connect(const char *name, int timeout_ms);
+/* 0 when the peer of fd has our euid, else DDICT_ECRED; *pid (may be NULL) receives its pid. */
+int attach_peer_check(int fd, pid_t *pid);
+
+/* Send one message with up to 4 descriptors; receive one (descriptors are CLOEXEC; surplus ones are closed). Returns 0; recv: number of descriptors; -ECONNRESET at the end of the
+ * stream, -ETIMEDOUT, DDICT_EPROTO. */
+int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds);
+int attach_recv(int fd, struct attach_msg *m, int *fds, int max_fds, int timeout_ms);
+
+#endif

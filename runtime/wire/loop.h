@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loop.h - what every descriptor in an epoll set points at. The loop itself is epoll_wait and one call. */
+#ifndef DDICT_WIRE_LOOP_H
+#define DDICT_WIRE_LOOP_H
+
+#include <stdint.h>
+#include <sys/epoll.h>
+
+struct io_handler {
+    int fd;
+    void (*ready)(struct io_handler *h, uint32_t events);
+};
+
+int io_add(int epoll_fd, struct io_handler *h, uint32_t events);
+int io_change(int epoll_fd, struct io_handler *h, uint32_t events);
+void io_remove(int epoll_fd, struct io_handler *h);
+/* Wait at most timeout_ms (0: only look) and call the handlers of what is ready. Handlers may remove and free other handlers: the batch is small
+ * and a removed handler of the same batch is skipped. Returns the number of events or a negative code. */
+int io_wait(int epoll_fd, int timeout_ms);
+
+#endif

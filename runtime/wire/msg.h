@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* msg.h - one message format for lanes and TCP. What each type means: PROTOCOL 1. */
+#ifndef DDICT_WIRE_MSG_H
+#define DDICT_WIRE_MSG_H
+
+#include <stdint.h>
+#include <base/defaults.h>
+
+#define PROTOCOL_VERSION 1u
+
+enum msg_type {
+    MSG_PAD = 1, MSG_PUT, MSG_GET, MSG_POP, MSG_HEAD, MSG_DEL, MSG_CLEAR, MSG_LEN, MSG_KEYS, MSG_STATS, MSG_CANCEL,
+    MSG_DATA, MSG_ABORT, MSG_REPLY,
+    MSG_CTL_READY, MSG_CTL_DRAIN, MSG_CTL_DRAINED, MSG_CTL_BEAT, MSG_CTL_LOST, MSG_CTL_END,
+    MSG_TYPE_N
+};
+
+enum msg_flag {
+    MSGF_NEW = 1, MSGF_EXISTING = 2, MSGF_WAIT = 4, /* values of DDICT_NEW, DDICT_EXISTING, DDICT_WAIT */
+    MSGF_STREAM = 8,  /* the value follows in DATA messages */
+    MSGF_LAST = 16,   /* DATA: the final piece */
+    MSGF_VIEW = 32,   /* GET, POP: a place in the arena is wanted */
+    MSGF_PLACED = 64, /* REPLY: aux is an offset in the arena of `manager` */
+    MSGF_HOP = 128    /* forwarded by a manager */
+};
+
+struct msg {
+    uint32_t len;     /* header and payload, bytes; the lane record is this rounded up to 64 */
+    uint16_t type;
+    uint16_t flags;
+    uint64_t id;
+    int32_t status;   /* REPLY */
+    uint32_t key_len; /* the payload begins with so many bytes of key */
+    uint64_t val_len; /* of the whole value */
+    uint64_t aux;
+    uint64_t version;
+    uint32_t manager; /* whom it is for; REPLY: who answers */
+    uint8_t tag;
+    uint8_t room[11];
+};
+_Static_assert(sizeof(struct msg) == 64, "the protocol version must change with the header");
+
+/*
+ * Check a header that was copied from an untrusted place: known type, len within the limits of its type, lengths that agree.
+ * max_len: of the carrier. 0 or DDICT_EPROTO.
+ */
+int msg_check(const struct msg *m, uint32_t max_len);
+const char *msg_name(unsigned type); /* "PUT"; "?" when unknown */
+
+#endif
