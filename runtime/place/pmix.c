@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pmix.c - rank, node and the exchange of cards through PMIx. Rules:
+ *
+ *  1. Only what every release of Slurm answers is asked: job size, local peers, the nodes of the job and the ranks of a node.
+ *     A remote rank's node id and the maps are not there; publish and lookup are not supported at all.
+ *  2. No call waits without a limit: the non-blocking forms are used with a wait of ours. An answer that comes after
+ *     the wait was given up finds its struct wait still there; who comes second frees it.
+ *  3. A client that ends without PMIx_Finalize is killed by Slurm together with its step, hence atexit. A forked child
+ *     must not finalize: it is known by its pid.
+ */
+#include <errno.h>
+#include <pmix.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "base/error.h"
+#include "place/backend.h"
+
+#define WAIT_SLICE_MS 100 /* far below DD_SUSPEND_GAP_MS */
+
+static pmix_proc_t self;
+static pid_t owner;    /* who called PMIx_Init; 0: nobody */
+static unsigned exchanges; /* so far: every one has a key of its own, all ranks count alike */
+
+struct wait {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int done, abandoned;
+    pmix_status_t status;
+    void *data; /* bytes of a get, ours */
+    size_t len;
+};
+
+static struct wait *wait_new(void)
+{
+    struct wait *w = calloc(1, sizeof *w);
+    pthread_condattr_t attr;
+
+    if (w == NULL)
+        return NULL;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    return w;
+}
+
+static void wait_free(struct wait *w)
+{
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    free(w->data);
+    free(w);
+}
+
+static void wait_finish(struct wait *w, pmix_status_t status, const void *data, size_t len)
+{
+    int free_it;
+
+    pthread_mutex_lock(&w->lock);
+    w->done = 1;
+    w->status = status;
+    if (data != NULL && (w->data = malloc(len + 1)) != NULL) {
+        memcpy(w->data, data, len);
+        w->len = len;
+    }
+    free_it = w->abandoned;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    if (free_it)
+        wait_free(w);
+}
+
+/* The status, or PMIX_ERR_TIMEOUT; then w is not the caller's any more. */
+static pmix_status_t wait_for(struct wait *w, struct deadline *d)
+{
+    pmix_status_t status = PMIX_ERR_TIMEOUT;
+    int left, done;
+
+    pthread_mutex_lock(&w->lock);
+    while (!w->done && (left = deadline_left(d, WAIT_SLICE_MS)) > 0) {
+        struct timespec ts;
+
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        ts.tv_nsec += left * 1000000L;
+        ts.tv_sec += ts.tv_nsec / 1000000000L;
+        ts.tv_nsec %= 1000000000L;
+        pthread_cond_timedwait(&w->changed, &w->lock, &ts);
+    }
+    done = w->done;
+    if (done)
+        status = w->status;
+    else
+        w->abandoned = 1;
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+static void on_fence(pmix_status_t status, void *arg)
+{
+    wait_finish(arg, status, NULL, 0);
+}
+
+static void on_get(pmix_status_t status, pmix_value_t *v, void *arg)
+{
+    if (status == PMIX_SUCCESS && (v == NULL || v->type != PMIX_BYTE_OBJECT))
+        status = PMIX_ERR_TYPE_MISMATCH;
+    if (status == PMIX_SUCCESS)
+        wait_finish(arg, status, v->data.bo.bytes, v->data.bo.size);
+    else
+        wait_finish(arg, status, NULL, 0);
+}
+
+static int pmix_error(pmix_status_t status, const char *what)
+{
+    if (status == PMIX_ERR_TIMEOUT)
+        return dd_error(-ETIMEDOUT, "PMIx: %s: no answer of all tasks within the time", what);
+    return dd_error(status == PMIX_ERR_NOMEM ? -ENOMEM : -EIO, "PMIx: %s: %s", what, PMIx_Error_string(status));
+}
+
+static int job_value(const char *key, pmix_value_t **v)
+{
+    pmix_proc_t all;
+
+    PMIX_LOAD_PROCID(&all, self.nspace, PMIX_RANK_WILDCARD);
+    return PMIx_Get(&all, key, NULL, 0, v) == PMIX_SUCCESS ? 0 : -ENOENT;
+}
+
+static int job_size(void)
+{
+    pmix_value_t *v;
+    uint32_t n = 0;
+
+    if (job_value(PMIX_JOB_SIZE, &v) < 0)
+        return -ENOENT;
+    if (v->type == PMIX_UINT32)
+        n = v->data.uint32;
+    PMIX_VALUE_RELEASE(v);
+    return n > 0 && n < (1u << 30) ? (int)n : -ENOENT;
+}
+
+/* Our place among the ranks of this node, "0,2,4". */
+static void local_peers(struct place *p)
+{
+    pmix_value_t *v;
+
+    p->local_rank = 0;
+    p->local_size = 1;
+    if (job_value(PMIX_LOCAL_PEERS, &v) < 0)
+        return;
+    if (v->type == PMIX_STRING && v->data.string != NULL) {
+        const char *s = v->data.string;
+        char *end;
+        int n = 0;
+
+        for (;; s = end + 1) {
+            long r = strtol(s, &end, 10);
+
+            if (end == s)
+                break;
+            if (r == p->rank)
+                p->local_rank = n;
+            n++;
+            if (*end != ',')
+                break;
+        }
+        if (n > 0)
+            p->local_size = n;
+    }
+    PMIX_VALUE_RELEASE(v);
+}
+
+static int node_has(const char *node, pmix_rank_t rank)
+{
+    pmix_proc_t *procs = NULL;
+    size_t n = 0, i;
+    int found = 0;
+
+    if (PMIx_Resolve_peers(node, self.nspace, &procs, &n) != PMIX_SUCCESS)
+        return 0;
+    for (i = 0; i < n && !found; i++)
+        found = procs[i].rank == rank;
+    PMIX_PROC_FREE(procs, n);
+    return found;
+}
+
+/* Number of nodes, and ours among them. Slurm's variable is the second opinion where PMIx does not say. */
+static int node_ids(struct place *p)
+{
+    char *list = NULL, *save, *node;
+    const char *v;
+
+    p->nodes = 0;
+    p->node_id = -1;
+    if (PMIx_Resolve_nodes(self.nspace, &list) == PMIX_SUCCESS && list != NULL) {
+        for (node = strtok_r(list, ",", &save); node != NULL; node = strtok_r(NULL, ",", &save)) {
+            if (p->node_id < 0 && node_has(node, self.rank))
+                p->node_id = p->nodes;
+            p->nodes++;
+        }
+    }
+    free(list);
+    if (p->node_id < 0 && (v = getenv("SLURM_NODEID")) != NULL)
+        p->node_id = atoi(v);
+    if (p->nodes < 1 || p->node_id < 0 || p->node_id >= p->nodes)
+        return dd_error(-EIO, "PMIx: rank %u is on none of the %d nodes of %s", self.rank, p->nodes, self.nspace);
+    return 0;
+}
+
+int pmix_init(struct place *p)
+{
+    pmix_status_t status;
+    static int registered;
+    int rc;
+
+    if (owner == getpid())
+        return dd_error(-EALREADY, "PMIx: already in use by this process");
+    status = PMIx_Init(&self, NULL, 0);
+    if (status == PMIX_ERR_UNREACH)
+        return -ENOENT;
+    if (status != PMIX_SUCCESS)
+        return pmix_error(status, "cannot join");
+    owner = getpid();
+    if (!registered && atexit(pmix_finalize) == 0)
+        registered = 1;
+    p->how = PLACE_PMIX;
+    p->rank = (int)self.rank;
+    rc = job_size();
+    if (rc < 0) {
+        pmix_finalize();
+        return dd_error(-EIO, "PMIx: the size of %s is not known", self.nspace);
+    }
+    p->size = rc;
+    local_peers(p);
+    rc = node_ids(p);
+    if (rc < 0)
+        pmix_finalize();
+    return rc;
+}
+
+static int fence(int collect, struct deadline *d)
+{
+    struct wait *w = wait_new();
+    pmix_status_t status;
+    pmix_info_t *info;
+    bool yes = collect;
+
+    if (w == NULL)
+        return -ENOMEM;
+    PMIX_INFO_CREATE(info, 1);
+    if (info == NULL) {
+        wait_free(w);
+        return -ENOMEM;
+    }
+    PMIX_INFO_LOAD(&info[0], PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+    status = PMIx_Fence_nb(NULL, 0, info, 1, on_fence, w);
+    if (status == PMIX_SUCCESS) {
+        status = wait_for(w, d);
+        if (status == PMIX_ERR_TIMEOUT)
+            return pmix_error(status, "fence"); /* info and w stay with the library, which may still look at them */
+    } else if (status == PMIX_OPERATION_SUCCEEDED) {
+        status = PMIX_SUCCESS;
+    }
+    wait_free(w);
+    PMIX_INFO_FREE(info, 1);
+    return status == PMIX_SUCCESS ? 0 : pmix_error(status, "fence");
+}
+
+int pmix_fence(int timeout_ms)
+{
+    struct deadline d;
+
+    deadline_start(&d, timeout_ms);
+    return fence(0, &d);
+}
+
+static int get_card(const char *key, int rank, void **card, size_t *len, struct deadline *d)
+{
+    struct wait *w = wait_new();
+    pmix_status_t status;
+    pmix_proc_t peer;
+    char what[64];
+
+    if (w == NULL)
+        return -ENOMEM;
+    PMIX_LOAD_PROCID(&peer, self.nspace, (pmix_rank_t)rank);
+    status = PMIx_Get_nb(&peer, key, NULL, 0, on_get, w);
+    snprintf(what, sizeof what, "card of rank %d", rank);
+    if (status == PMIX_SUCCESS) {
+        status = wait_for(w, d);
+        if (status == PMIX_ERR_TIMEOUT)
+            return pmix_error(status, what);
+    }
+    if (status == PMIX_SUCCESS && w->data == NULL)
+        status = PMIX_ERR_NOMEM;
+    if (status == PMIX_SUCCESS) {
+        *card = w->data;
+        *len = w->len;
+        w->data = NULL;
+    }
+    wait_free(w);
+    return status == PMIX_SUCCESS ? 0 : pmix_error(status, what);
+}
+
+int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms)
+{
+    struct deadline d;
+    pmix_status_t status;
+    pmix_value_t v;
+    char key[32];
+    int rc, r;
+
+    deadline_start(&d, timeout_ms);
+    snprintf(key, sizeof key, "ddict.card.%u", exchanges++);
+    memset(&v, 0, sizeof v);
+    v.type = PMIX_BYTE_OBJECT;
+    v.data.bo.bytes = (char *)(uintptr_t)card;
+    v.data.bo.size = len;
+    status = PMIx_Put(PMIX_GLOBAL, key, &v);
+    if (status == PMIX_SUCCESS)
+        status = PMIx_Commit();
+    if (status != PMIX_SUCCESS)
+        return pmix_error(status, "cannot give our card");
+    rc = fence(1, &d);
+    for (r = 0; rc == 0 && r < p->size; r++) {
+        rc = get_card(key, r, &cards[r], &lens[r], &d);
+        if (rc < 0)
+            while (r-- > 0) {
+                free(cards[r]);
+                cards[r] = NULL;
+            }
+    }
+    return rc;
+}
+
+void pmix_finalize(void)
+{
+    if (owner == 0 || owner != getpid())
+        return;
+    owner = 0;
+    PMIx_Finalize(NULL, 0);
+}
