@@ -16,7 +16,10 @@ struct deadline {
     uint64_t last_ns; /* the last look */
 };
 void deadline_start(struct deadline *d, int64_t timeout_ms); /* < 0: DD_TIMEOUT_MS */
-/* Milliseconds left, rounded up, 0 when over, at most slice_ms. Looks must not be further apart than slice_ms when the process runs. */
+/*
+ * Milliseconds left, rounded up, 0 when over, at most slice_ms and at most half of DD_SUSPEND_GAP_MS (slice_ms < 0: only that), so
+ * that a caller who waits that long and looks again is never taken for suspended.
+ */
 int deadline_left(struct deadline *d, int slice_ms);
 int deadline_over(struct deadline *d);
 

@@ -16,7 +16,7 @@ void histogram_add(struct histogram *h, uint64_t ns);
 uint64_t histogram_percentile(const struct histogram *h, double p); /* ns; p in 0..100 */
 void histogram_summary(const struct histogram *h, struct ddict_latency *out);
 
-/* Sum of counts and bytes into total (ids, names: those of total are kept; maxima are the larger). */
+/* Sum of counts and bytes into total. Ids and names: those of total are kept. Maxima, percentiles and uptime: the larger one. State: the first that is not 0. */
 void stats_merge(struct ddict_manager_stats *total, const struct ddict_manager_stats *s);
 /* JSON object text, malloc'ed, NULL without memory. Field names as in the struct; free_blocks is {"<bytes>": count}. */
 char *stats_json(const struct ddict_manager_stats *s);

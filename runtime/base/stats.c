@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats.c - latency histograms, and the merge and print of a manager's figures. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/stats.h>
+
+#define SUB_SHIFT 3 /* 8 buckets a power of two */
+#define SUB (1u << SUB_SHIFT)
+
+static unsigned bucket_of(uint64_t ns) {
+    if (ns < SUB) return (unsigned)ns;
+    unsigned e = 63u - (unsigned)__builtin_clzll(ns);
+    unsigned b = (e - SUB_SHIFT + 1) * SUB + (unsigned)(ns >> (e - SUB_SHIFT) & (SUB - 1));
+    return b < HISTOGRAM_BUCKETS ? b : HISTOGRAM_BUCKETS - 1;
+}
+
+/* The largest value that falls into bucket b. */
+static uint64_t bucket_top(unsigned b) {
+    if (b < SUB) return b;
+    unsigned e = b / SUB + SUB_SHIFT - 1;
+    return ((uint64_t)(SUB + b % SUB + 1) << (e - SUB_SHIFT)) - 1;
+}
+
+void histogram_add(struct histogram *h, uint64_t ns) {
+    h->count++;
+    if (ns > h->max_ns) h->max_ns = ns;
+    h->bucket[bucket_of(ns)]++;
+}
+
+uint64_t histogram_percentile(const struct histogram *h, double p) {
+    if (!h->count) return 0;
+    uint64_t want = (uint64_t)((double)h->count * p / 100), seen = 0;
+    if (want < 1) want = 1;
+    for (unsigned b = 0; b < HISTOGRAM_BUCKETS - 1; b++) {
+        seen += h->bucket[b];
+        if (seen >= want) return bucket_top(b) < h->max_ns ? bucket_top(b) : h->max_ns;
+    }
+    return h->max_ns;
+}
+
+void histogram_summary(const struct histogram *h, struct ddict_latency *out) {
+    out->count = h->count;
+    out->p50_ns = histogram_percentile(h, 50);
+    out->p99_ns = histogram_percentile(h, 99);
+    out->max_ns = h->max_ns;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+void stats_merge(struct ddict_manager_stats *t, const struct ddict_manager_stats *s) {
+#define ADD(field) t->field += s->field
+    ADD(total_bytes); ADD(total_used_bytes); ADD(pool_free_space); ADD(num_keys);
+    for (int i = 0; i < 48; i++) ADD(free_blocks[i]);
+    ADD(puts); ADD(gets_local); ADD(gets_remote); ADD(misses); ADD(deletes);
+    ADD(bytes_in); ADD(bytes_out); ADD(cache_hits); ADD(evictions); ADD(full_errors);
+    ADD(clients_now); ADD(clients_peak); ADD(restarts); ADD(retired_bytes); ADD(leased_bytes); ADD(refused_connections);
+#undef ADD
+    t->pool_utilization = t->total_bytes ? 100.0 * (double)t->total_used_bytes / (double)t->total_bytes : 0;
+    if (t->state == 0) t->state = s->state;
+    if (s->largest_holder_bytes > t->largest_holder_bytes) {
+        t->largest_holder_bytes = s->largest_holder_bytes;
+        t->largest_holder_pid = s->largest_holder_pid;
+    }
+    t->uptime_us = larger(t->uptime_us, s->uptime_us);
+    for (int i = 0; i < DDICT_OP_N; i++) {
+        t->latency[i].count += s->latency[i].count;
+        t->latency[i].p50_ns = larger(t->latency[i].p50_ns, s->latency[i].p50_ns);
+        t->latency[i].p99_ns = larger(t->latency[i].p99_ns, s->latency[i].p99_ns);
+        t->latency[i].max_ns = larger(t->latency[i].max_ns, s->latency[i].max_ns);
+    }
+}
+
+static json_t *text(const char *s, size_t cap) {
+    json_t *j = json_stringn(s, strnlen(s, cap));
+    return j ? j : json_string("?"); /* not UTF-8 */
+}
+
+static json_t *count(uint64_t n) { return json_integer((json_int_t)n); }
+
+static json_t *latency(const struct ddict_latency *l) {
+    return json_pack("{s:o, s:o, s:o, s:o}", "count", count(l->count), "p50_ns", count(l->p50_ns), "p99_ns",
+                     count(l->p99_ns), "max_ns", count(l->max_ns));
+}
+
+char *stats_json(const struct ddict_manager_stats *s) {
+    static const char *const op[DDICT_OP_N] = {"put", "get", "del", "fetch"};
+    json_t *j = json_object(), *blocks = json_object(), *lat = json_object();
+    int bad = !j || !blocks || !lat;
+#define PUT(field) bad |= json_object_set_new(j, #field, count((uint64_t)s->field))
+    PUT(manager_id); PUT(node_id);
+    bad |= json_object_set_new(j, "hostname", text(s->hostname, sizeof s->hostname));
+    bad |= json_object_set_new(j, "node", text(s->node, sizeof s->node));
+    PUT(pid);
+    bad |= json_object_set_new(j, "state", json_integer(s->state));
+    PUT(total_bytes); PUT(total_used_bytes); PUT(pool_free_space);
+    bad |= json_object_set_new(j, "pool_utilization", json_real(s->pool_utilization));
+    PUT(num_keys);
+    for (int i = 0; i < 48; i++)
+        if (s->free_blocks[i]) {
+            char name[24];
+            snprintf(name, sizeof name, "%llu", 1ull << i);
+            bad |= json_object_set_new(blocks, name, count(s->free_blocks[i]));
+        }
+    bad |= json_object_set(j, "free_blocks", blocks);
+    PUT(puts); PUT(gets_local); PUT(gets_remote); PUT(misses); PUT(deletes); PUT(bytes_in); PUT(bytes_out);
+    PUT(cache_hits); PUT(evictions); PUT(full_errors); PUT(clients_now); PUT(clients_peak); PUT(restarts);
+    PUT(retired_bytes); PUT(leased_bytes); PUT(largest_holder_pid); PUT(largest_holder_bytes);
+    PUT(refused_connections); PUT(uptime_us);
+#undef PUT
+    for (int i = 0; i < DDICT_OP_N; i++) bad |= json_object_set_new(lat, op[i], latency(&s->latency[i]));
+    bad |= json_object_set(j, "latency", lat);
+    char *out = bad ? NULL : json_dumps(j, JSON_COMPACT);
+    json_decref(lat);
+    json_decref(blocks);
+    json_decref(j);
+    return out;
+}
