@@ -34,7 +34,7 @@ enum board_state { BOARD_STARTING = 0, BOARD_READY, BOARD_DRAINING, BOARD_GONE, 
 struct board {
     uint64_t magic;
     uint32_t state;
-    uint32_t room;
+    uint32_t keeper; /* ddictd's thread id; the kernel adds FUTEX_OWNER_DIED when ddictd ends (board.h) */
     char text[512];
 };
 
