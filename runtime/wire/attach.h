@@ -10,6 +10,7 @@
 #define ATTACH_MAGIC 0x484341545444ull
 #define DICT_NAME_MAX 64  /* "1000.4294967295.4294967295" and room */
 #define NODE_NAME_MAX 64
+#define ATTACH_FDS 4
 
 enum attach_type { ATTACH_HELLO = 1, ATTACH_WELCOME, ATTACH_MANAGER, ATTACH_HOLD, ATTACH_HELD, ATTACH_DOWN, ATTACH_DOWN_OK };
 
@@ -38,17 +39,25 @@ struct board {
     char text[512];
 };
 
-/* This node's name: $SLURMD_NODENAME, else the host name up to the first dot. Returns buf. */
+/* This node's name: $DDICT_NODE (no Slurm, or several nodes on one host), else $SLURMD_NODENAME, else the host name up to the first dot. Returns buf. */
 const char *attach_node_name(char *buf, size_t cap);
-/* Listen on / connect to the abstract name of dictionary `name` on this node. Descriptor or -EADDRINUSE, DDICT_ENODICT, ... The connecting
- * side has checked SO_PEERCRED (DDICT_ECRED with the uid named). CLOEXEC. */
+/* All zero but magic, type and versions. */
+void attach_msg_init(struct attach_msg *m, enum attach_type type);
+/* 0, or DDICT_EVERSION with a sentence when m came from another version of protocol or layout. Its other fields mean nothing then. */
+int attach_version_check(const struct attach_msg *m);
+/* Listen on / connect to the abstract name of dictionary `name` on this node (-EINVAL: empty, too long, a slash). Descriptor or -EADDRINUSE, DDICT_ENODICT, ... The
+ * connecting side has checked SO_PEERCRED (DDICT_ECRED with the uid named). CLOEXEC; the listening one is non-blocking. */
 int attach_listen(const char *name);
 int attach_connect(const char *name, int timeout_ms);
 /* 0 when the peer of fd has our euid, else DDICT_ECRED; *pid (may be NULL) receives its pid. */
 int attach_peer_check(int fd, pid_t *pid);
 
-/* Send one message with up to 4 descriptors; receive one (descriptors are CLOEXEC; surplus ones are closed). Returns 0; recv: number of descriptors; -ECONNRESET at the end of the
- * stream, -ETIMEDOUT, DDICT_EPROTO. */
+/*
+ * Send one message with up to ATTACH_FDS descriptors; receive one (descriptors are CLOEXEC; surplus ones are closed). send: 0; where the
+ * socket's buffer is full it waits DD_HANDSHAKE_MS (-ETIMEDOUT) on a blocking fd and gives -EAGAIN on a non-blocking one. recv: number of descriptors; waits timeout_ms
+ * (0: only looks); -ECONNRESET at the end of the stream, -ETIMEDOUT, DDICT_EPROTO. Strings of a received message are terminated. A message of another protocol version
+ * is delivered with its head alone (to status), for attach_version_check().
+ */
 int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds);
 int attach_recv(int fd, struct attach_msg *m, int *fds, int max_fds, int timeout_ms);
 

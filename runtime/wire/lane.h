@@ -9,20 +9,23 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <ddict.h>
 #include <wire/msg.h>
 
 #define LANE_MAGIC 0x314e414c54434944ull
-#define LANE_RECORD_MAX (DD_LANE_RING / 4)
+#define LANE_RECORD_MAX MSG_LEN_MAX
+_Static_assert((DD_LANE_RING & (DD_LANE_RING - 1)) == 0, "positions are masked");
+_Static_assert(2 * LANE_RECORD_MAX + 64 <= DD_LANE_RING, "a record and the PAD before it must fit");
 
 struct lane_page { /* first page of the memfd */
     uint64_t magic;
     uint32_t version, ring;                               /* PROTOCOL_VERSION, bytes of each ring */
     uint64_t sq_tail __attribute__((aligned(64)));        /* client writes */
     uint64_t cq_head;                                     /* client writes */
-    uint32_t client_sleeps;                               /* client writes */
+    uint32_t client_sleeps;                               /* a client's thread sets it, the manager clears it when it rings */
     uint64_t sq_head __attribute__((aligned(64)));        /* manager writes */
     uint64_t cq_tail;                                     /* manager writes */
-    uint32_t want_space;                                  /* manager writes: ring my eventfd when cq_head moves */
+    uint32_t want_space;                                  /* the manager sets it: ring my eventfd when cq_head moves; the client clears it then */
     uint32_t bell __attribute__((aligned(64)));           /* manager adds, client waits on it (futex) */
 };
 #define LANE_FILE_SIZE (4096u + 2u * DD_LANE_RING)
@@ -42,29 +45,119 @@ struct lane {
 };
 
 int lane_create(void); /* a sealed, initialised memfd, or a negative code */
-/* client: true on the client's end. Checks size, magic, version. DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. The fd stays the caller's. */
+/* client: true on the client's end. Checks seals, size, magic, version, positions (they go on where the file says: a restarted manager
+ * takes over). DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. The fd stays the caller's. */
 int lane_map(struct lane *l, int fd, bool client);
 void lane_unmap(struct lane *l);
 
-/* Producer: contiguous room for a record of len bytes (<= LANE_RECORD_MAX), NULL when the ring has none now; negative positions
- * of the other side: *bad is set. Write header and payload there, then ring_commit(). */
-void *ring_reserve(struct ring *r, uint32_t len, bool *bad);
-void ring_commit(struct ring *r); /* tail, release */
+static inline uint32_t lane_round(uint32_t len) { return (len + 63u) & ~63u; }
+
+/* Producer: contiguous room for a record of len bytes (64 .. LANE_RECORD_MAX), NULL when the ring has none now; an impossible position
+ * of the other side: NULL and *bad is set. Write header and payload there, then ring_commit(). A reservation that is not committed is forgotten. */
+static inline void *ring_reserve(struct ring *r, uint32_t len, bool *bad) {
+    uint64_t pos = r->pos, off = pos & (DD_LANE_RING - 1), need = lane_round(len), pad = 0;
+    if (__builtin_expect(off + need > DD_LANE_RING, 0))
+        pad = DD_LANE_RING - off;
+    if (__builtin_expect(pos + pad + need - r->seen > DD_LANE_RING, 0)) {
+        /* Acquire pairs with the release of head in ring_consume(): its reads are over before we write there. */
+        uint64_t head = __atomic_load_n(r->head, __ATOMIC_ACQUIRE);
+        if (head - r->seen > pos - r->seen) {
+            *bad = true;
+            return NULL;
+        }
+        r->seen = head;
+        if (pos + pad + need - head > DD_LANE_RING)
+            return NULL;
+    }
+    if (__builtin_expect(pad != 0, 0)) {
+        struct msg *m = (struct msg *)(void *)(r->data + off);
+        m->len = (uint32_t)pad;
+        m->type = MSG_PAD;
+        off = 0;
+    }
+    r->reserved = pad + need;
+    return r->data + off;
+}
+
+/* Publish the reservation. */
+static inline void ring_commit(struct ring *r) {
+    r->pos += r->reserved;
+    r->reserved = 0;
+    /* Release pairs with the acquire of tail in ring_peek() and ring_ready(): the record is whole when tail is seen. */
+    __atomic_store_n(r->tail, r->pos, __ATOMIC_RELEASE);
+}
+
+/* Out of line parts of ring_peek(): look at tail again; skip a PAD at pos. 1 go on, 0 empty, or DDICT_EPROTO. */
+int ring_refill(struct ring *r);
+int ring_skip_pad(struct ring *r, uint32_t len);
 
 /*
  * Consumer: 1 and the header copied into *m, *payload in the ring (m->len - 64 bytes, may change under us); 0 when empty;
  * DDICT_EPROTO. The same record is given until ring_consume(). PAD records are skipped inside.
  */
-int ring_peek(struct ring *r, struct msg *m, const uint8_t **payload);
-void ring_consume(struct ring *r, const struct msg *m); /* head, release */
+static inline int ring_peek(struct ring *r, struct msg *m, const uint8_t **payload) {
+    for (;;) {
+        if (r->pos == r->seen) {
+            int e = ring_refill(r);
+            if (e <= 0)
+                return e;
+        }
+        uint64_t off = r->pos & (DD_LANE_RING - 1);
+        const uint8_t *at = r->data + off;
+        __builtin_memcpy(m, at, sizeof *m);
+        __asm__ volatile("" ::: "memory"); /* from here on only the copy counts */
+        if (__builtin_expect(m->type == MSG_PAD, 0)) {
+            int e = ring_skip_pad(r, m->len);
+            if (e < 0)
+                return e;
+            continue;
+        }
+        int e = msg_check(m, LANE_RECORD_MAX);
+        if (e < 0)
+            return e;
+        uint32_t need = lane_round(m->len);
+        if (need > r->seen - r->pos || off + need > DD_LANE_RING)
+            return DDICT_EPROTO;
+        *payload = at + MSG_HEADER;
+        return 1;
+    }
+}
+
+static inline void ring_consume(struct ring *r, const struct msg *m) {
+    r->pos += lane_round(m->len);
+    /* Release pairs with the acquire of head in ring_reserve(): we have read the record before it is written over. */
+    __atomic_store_n(r->head, r->pos, __ATOMIC_RELEASE);
+}
+
 /* Cheap look: is there anything to peek at? */
 static inline bool ring_ready(const struct ring *r) { return __atomic_load_n(r->tail, __ATOMIC_ACQUIRE) != r->pos; }
 
-/* Manager: after commits and consumes, wake the client if it sleeps. */
-void lane_ring_client(struct lane *l);
-/* Client: wait until bell moved from `seen`, at most slice_ms. Protocol: PROTOCOL 3. */
-uint32_t lane_sleep_announce(struct lane *l);             /* returns bell; then look again; then */
+/* Manager: after commits and consumes, wake the client if it sleeps: no system call otherwise. Once after a batch is enough. */
+void lane_wake_client(struct lane *l);
+static inline void lane_ring_client(struct lane *l) {
+    /* Fence pairs with that of lane_sleep_announce(): either we see client_sleeps or the client sees our tail and head. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0))
+        lane_wake_client(l);
+}
+
+/*
+ * Client: wait until the manager did something, at most slice_ms:  bell = announce; look at the rings again; if nothing: sleep(bell).
+ * Any number of threads may sleep on one lane; all are woken. The announcement holds until the manager's next ring; nothing ends it.
+ */
+uint32_t lane_sleep_announce(struct lane *l);
 void lane_sleep(struct lane *l, uint32_t bell, int slice_ms);
-void lane_sleep_end(struct lane *l);
+
+/* Manager, when ring_reserve(&l->cq) found no room: announce, then try once more, then sleep; the client rings the eventfd. */
+static inline void lane_want_space(struct lane *l) {
+    __atomic_store_n(&l->page->want_space, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_space_wanted() */
+}
+/* Client, after ring_consume(&l->cq) (once after a batch is enough): true: write the manager's eventfd. */
+static inline bool lane_space_wanted(struct lane *l) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_want_space() */
+    return __builtin_expect(__atomic_load_n(&l->page->want_space, __ATOMIC_RELAXED) != 0, 0)
+           && __atomic_exchange_n(&l->page->want_space, 0, __ATOMIC_RELAXED) != 0;
+}
 
 #endif

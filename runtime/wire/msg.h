@@ -7,10 +7,14 @@
 #include <base/defaults.h>
 
 #define PROTOCOL_VERSION 1u
+#define MSG_HEADER 64u                         /* sizeof(struct msg) */
+#define MSG_LEN_MAX (MSG_HEADER + DD_MSG_INLINE) /* of any message on any carrier */
+#define MSG_KEY_MAX 65536u
+#define MSG_VALUE_MAX (1ull << 62)             /* val_len and offsets stay below it, so sums do not wrap */
 
 enum msg_type {
     MSG_PAD = 1, MSG_PUT, MSG_GET, MSG_POP, MSG_HEAD, MSG_DEL, MSG_CLEAR, MSG_LEN, MSG_KEYS, MSG_STATS, MSG_CANCEL,
-    MSG_DATA, MSG_ABORT, MSG_MORE, MSG_REPLY,
+    MSG_DATA, MSG_ABORT, MSG_CREDIT, MSG_REPLY,
     MSG_CTL_READY, MSG_CTL_DRAIN, MSG_CTL_DRAINED, MSG_CTL_BEAT, MSG_CTL_LOST, MSG_CTL_STATS, MSG_CTL_END,
     MSG_TYPE_N
 };
@@ -40,9 +44,14 @@ struct msg {
 };
 _Static_assert(sizeof(struct msg) == 64, "the protocol version must change with the header");
 
+_Static_assert(DD_MSG_PIECE <= DD_MSG_INLINE, "a piece must fit into a message");
+_Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a message");
+
 /*
- * Check a header that was copied from an untrusted place: known type, len within the limits of its type, lengths that agree.
- * max_len: of the carrier. 0 or DDICT_EPROTO.
+ * Check a header that was copied from an untrusted place: known type, len within the limits of its type, lengths that agree, no flag
+ * that the type does not know. PUT inline: payload = key + value; PUT with STREAM, GET, POP, HEAD, DEL: payload = key; DATA: 1 .. DD_MSG_PIECE bytes (0 only with LAST);
+ * CLEAR, LEN, KEYS, STATS, CANCEL, ABORT, CREDIT: none; REPLY, CTL: any (only the asker knows). max_len: of the carrier. 0 or DDICT_EPROTO.
+ * What ring_peek() and a connection deliver has passed this check.
  */
 int msg_check(const struct msg *m, uint32_t max_len);
 const char *msg_name(unsigned type); /* "PUT"; "?" when unknown */

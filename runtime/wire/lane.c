@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lane.c - making and mapping a lane, and what is off the hot path of its rings. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <base/error.h>
+#include <wire/lane.h>
+
+_Static_assert(sizeof(struct lane_page) <= 4096, "positions have one page");
+_Static_assert(sizeof(struct msg) == MSG_HEADER, "the header has a name");
+
+#define LANE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+int lane_create(void)
+{
+    int fd = memfd_create("ddict-lane", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return dd_error(-errno, "cannot make a lane: %s", strerror(errno));
+    struct lane_page head = {.magic = LANE_MAGIC, .version = PROTOCOL_VERSION, .ring = DD_LANE_RING};
+    ssize_t n = -1;
+    if (ftruncate(fd, LANE_FILE_SIZE) == 0)
+        n = pwrite(fd, &head, sizeof head, 0);
+    if (n != (ssize_t)sizeof head || fcntl(fd, F_ADD_SEALS, LANE_SEALS) != 0) {
+        int e = n >= 0 && n != (ssize_t)sizeof head ? ENOSPC : errno;
+        close(fd);
+        return dd_error(-e, "cannot make a lane of %u bytes: %s", LANE_FILE_SIZE, strerror(e));
+    }
+    return fd;
+}
+
+static bool positions_sane(uint64_t head, uint64_t tail)
+{
+    return ((head | tail) & 63) == 0 && tail - head <= DD_LANE_RING;
+}
+
+static void ring_init(struct ring *r, uint8_t *data, uint64_t *head, uint64_t *tail, bool producer)
+{
+    r->data = data;
+    r->head = head;
+    r->tail = tail;
+    /* Acquire pairs with the release in ring_consume() and ring_commit(); a consumer finds the rest by ring_refill(). */
+    r->pos = producer ? __atomic_load_n(tail, __ATOMIC_ACQUIRE) : __atomic_load_n(head, __ATOMIC_ACQUIRE);
+    r->seen = producer ? __atomic_load_n(head, __ATOMIC_ACQUIRE) : r->pos;
+    r->reserved = 0;
+}
+
+int lane_map(struct lane *l, int fd, bool client)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return dd_error(-errno, "cannot look at a lane: %s", strerror(errno));
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || st.st_size < (off_t)sizeof(struct lane_page))
+        return dd_error(DDICT_EPROTO, "what came as a lane is none");
+    struct lane_page head;
+    ssize_t n = pread(fd, &head, sizeof head, 0);
+    if (n != (ssize_t)sizeof head || head.magic != LANE_MAGIC)
+        return dd_error(DDICT_EPROTO, "what came as a lane is none");
+    if (head.version != PROTOCOL_VERSION)
+        return dd_error(DDICT_EVERSION, "a lane has version %u, expected %u", head.version, PROTOCOL_VERSION);
+    if (head.ring != DD_LANE_RING || st.st_size != LANE_FILE_SIZE)
+        return dd_error(DDICT_EPROTO, "a lane has rings of %u bytes in %lld, expected %u in %u", head.ring, (long long)st.st_size,
+                        DD_LANE_RING, LANE_FILE_SIZE);
+    void *p = mmap(NULL, LANE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return dd_error(-errno, "cannot map a lane: %s", strerror(errno));
+    struct lane t = {.page = p};
+    ring_init(&t.sq, (uint8_t *)p + 4096, &t.page->sq_head, &t.page->sq_tail, client);
+    ring_init(&t.cq, (uint8_t *)p + 4096 + DD_LANE_RING, &t.page->cq_head, &t.page->cq_tail, !client);
+    const struct ring *produced = client ? &t.sq : &t.cq, *consumed = client ? &t.cq : &t.sq;
+    if (!positions_sane(produced->seen, produced->pos)
+        || !positions_sane(consumed->pos, __atomic_load_n(consumed->tail, __ATOMIC_RELAXED))) {
+        munmap(p, LANE_FILE_SIZE);
+        return dd_error(DDICT_EPROTO, "a lane has impossible positions");
+    }
+    *l = t;
+    return 0;
+}
+
+void lane_unmap(struct lane *l)
+{
+    if (l->page != NULL)
+        munmap(l->page, LANE_FILE_SIZE);
+    memset(l, 0, sizeof *l);
+}
+
+int ring_refill(struct ring *r)
+{
+    /* Acquire pairs with the release of tail in ring_commit(). */
+    uint64_t tail = __atomic_load_n(r->tail, __ATOMIC_ACQUIRE);
+    if (tail == r->pos)
+        return 0;
+    if (!positions_sane(r->pos, tail))
+        return DDICT_EPROTO;
+    r->seen = tail;
+    return 1;
+}
+
+int ring_skip_pad(struct ring *r, uint32_t len)
+{
+    uint64_t off = r->pos & (DD_LANE_RING - 1);
+    /* Shorter than the record it makes room for, so never at the start of the ring, and two cannot follow each other. */
+    if (len != DD_LANE_RING - off || len > r->seen - r->pos || len >= LANE_RECORD_MAX)
+        return DDICT_EPROTO;
+    r->pos += len;
+    __atomic_store_n(r->head, r->pos, __ATOMIC_RELEASE); /* as in ring_consume() */
+    return 1;
+}
+
+static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
+{
+    return syscall(SYS_futex, word, op, val, timeout, NULL, 0);
+}
+
+void lane_wake_client(struct lane *l)
+{
+    __atomic_store_n(&l->page->client_sleeps, 0, __ATOMIC_RELAXED);
+    /* Release: the flag is clear before bell moves; pairs with the acquire of bell in lane_sleep_announce(). */
+    __atomic_fetch_add(&l->page->bell, 1, __ATOMIC_RELEASE);
+    futex(&l->page->bell, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+uint32_t lane_sleep_announce(struct lane *l)
+{
+    /* Acquire: bell is read before the flag is set. Whoever clears the flag after that moves bell away from this value. */
+    uint32_t bell = __atomic_load_n(&l->page->bell, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&l->page->client_sleeps, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_ring_client() */
+    return bell;
+}
+
+void lane_sleep(struct lane *l, uint32_t bell, int slice_ms)
+{
+    struct timespec t = {.tv_sec = slice_ms / 1000, .tv_nsec = slice_ms % 1000 * 1000000L};
+    futex(&l->page->bell, FUTEX_WAIT, bell, &t); /* any reason to return is good enough: the caller looks again */
+}

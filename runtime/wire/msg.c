@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* msg.c - the rules of each message type in one table. */
+#include <ddict.h>
+#include <wire/msg.h>
+
+enum payload_rule {
+    NO_SUCH,      /* not a type that travels */
+    NONE,         /* no payload */
+    KEY,          /* exactly the key */
+    KEY_VALUE,    /* the key and, unless STREAM, the value */
+    PIECE,
+    ANY
+};
+
+static const struct msg_rule {
+    const char *name;
+    uint8_t payload; /* enum payload_rule */
+    uint16_t flags;  /* those that may be set */
+} rules[MSG_TYPE_N] = {
+    [MSG_PAD] = {"PAD", NO_SUCH, 0},
+    [MSG_PUT] = {"PUT", KEY_VALUE, MSGF_NEW | MSGF_EXISTING | MSGF_STREAM | MSGF_HOP},
+    [MSG_GET] = {"GET", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP},
+    [MSG_POP] = {"POP", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP},
+    [MSG_HEAD] = {"HEAD", KEY, MSGF_WAIT | MSGF_HOP},
+    [MSG_DEL] = {"DEL", KEY, MSGF_HOP},
+    [MSG_CLEAR] = {"CLEAR", NONE, MSGF_HOP},
+    [MSG_LEN] = {"LEN", NONE, MSGF_HOP},
+    [MSG_KEYS] = {"KEYS", NONE, MSGF_HOP},
+    [MSG_STATS] = {"STATS", NONE, MSGF_HOP},
+    [MSG_CANCEL] = {"CANCEL", NONE, MSGF_HOP},
+    [MSG_DATA] = {"DATA", PIECE, MSGF_LAST | MSGF_HOP},
+    [MSG_ABORT] = {"ABORT", NONE, MSGF_HOP},
+    [MSG_CREDIT] = {"CREDIT", NONE, MSGF_HOP},
+    [MSG_REPLY] = {"REPLY", ANY, 0xff},
+    [MSG_CTL_READY] = {"CTL_READY", ANY, MSGF_LAST},
+    [MSG_CTL_DRAIN] = {"CTL_DRAIN", ANY, MSGF_LAST},
+    [MSG_CTL_DRAINED] = {"CTL_DRAINED", ANY, MSGF_LAST},
+    [MSG_CTL_BEAT] = {"CTL_BEAT", ANY, MSGF_LAST},
+    [MSG_CTL_LOST] = {"CTL_LOST", ANY, MSGF_LAST},
+    [MSG_CTL_STATS] = {"CTL_STATS", ANY, MSGF_LAST},
+    [MSG_CTL_END] = {"CTL_END", ANY, MSGF_LAST},
+};
+
+int msg_check(const struct msg *m, uint32_t max_len)
+{
+    if (m->type >= MSG_TYPE_N || m->len < MSG_HEADER || m->len > max_len)
+        return DDICT_EPROTO;
+    const struct msg_rule *rule = &rules[m->type];
+    uint32_t payload = m->len - MSG_HEADER;
+    if ((m->flags & ~rule->flags) != 0)
+        return DDICT_EPROTO;
+    switch (rule->payload) {
+    case KEY:
+        return m->key_len != 0 && m->key_len <= MSG_KEY_MAX && m->key_len == payload ? 0 : DDICT_EPROTO;
+    case KEY_VALUE:
+        if (m->key_len == 0 || m->key_len > MSG_KEY_MAX || m->key_len > payload || m->val_len >= MSG_VALUE_MAX
+            || (m->flags & (MSGF_NEW | MSGF_EXISTING)) == (MSGF_NEW | MSGF_EXISTING))
+            return DDICT_EPROTO;
+        return payload - m->key_len == ((m->flags & MSGF_STREAM) ? 0 : m->val_len) ? 0 : DDICT_EPROTO;
+    case PIECE:
+        if (m->key_len != 0 || payload > DD_MSG_PIECE || m->aux >= MSG_VALUE_MAX)
+            return DDICT_EPROTO;
+        return payload != 0 || (m->flags & MSGF_LAST) ? 0 : DDICT_EPROTO;
+    case NONE:
+        return m->key_len == 0 && payload == 0 ? 0 : DDICT_EPROTO;
+    case ANY:
+        return m->key_len == 0 && m->val_len < MSG_VALUE_MAX ? 0 : DDICT_EPROTO;
+    default:
+        return DDICT_EPROTO;
+    }
+}
+
+const char *msg_name(unsigned type)
+{
+    return type < MSG_TYPE_N && rules[type].name ? rules[type].name : "?";
+}
