@@ -42,6 +42,7 @@
 #define DD_READY_MS 10000                    /* hidden step created -> ready */
 #define DD_STEP_CREATE_MS 600000             /* waiting for Slurm to create the hidden step (a prolog can take minutes) */
 #define DD_STEP_SAY_MS 5000                  /* a progress line after so long */
+#define DD_SCONTROL_MS 60000                 /* an answer of slurmctld to scontrol; a busy one takes many seconds */
 #define DD_DRAIN_MS 5000                     /* waiting for attached ranks after the end was asked for */
 #define DD_DRAIN_GRACE_MS 500                /* from "dictionary gone" to the end of the managers */
 #define DD_STOP_MS 3000                      /* ddictd waits for a manager to end before it kills it */

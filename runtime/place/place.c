@@ -8,8 +8,7 @@
 #include "base/error.h"
 #include "place/backend.h"
 
-static void node_name(char *buf, size_t cap)
-{
+static void node_name(char *buf, size_t cap) {
     const char *v = getenv("SLURMD_NODENAME");
 
     if (v != NULL && *v != '\0' && strlen(v) < cap) {
@@ -22,8 +21,7 @@ static void node_name(char *buf, size_t cap)
     buf[strcspn(buf, ".")] = '\0';
 }
 
-int place_init(struct place *p, int use_pmix)
-{
+int place_init(struct place *p, int use_pmix) {
     int rc = -ENOENT;
 
     memset(p, 0, sizeof *p);
@@ -40,8 +38,7 @@ int place_init(struct place *p, int use_pmix)
     return rc;
 }
 
-int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms)
-{
+int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms) {
     if (p->how == PLACE_PMIX)
         return pmix_exchange(p, card, len, cards, lens, timeout_ms);
     if (p->size != 1)
@@ -54,15 +51,13 @@ int place_exchange(struct place *p, const void *card, size_t len, void **cards, 
     return 0;
 }
 
-int place_fence(struct place *p, int timeout_ms)
-{
+int place_fence(struct place *p, int timeout_ms) {
     if (p->how == PLACE_PMIX)
         return pmix_fence(timeout_ms);
     return p->size == 1 ? 0 : dd_error(-ENOTSUP, "%d tasks cannot meet: there is no PMIx here (srun --mpi=pmix)", p->size);
 }
 
-void place_finalize(struct place *p)
-{
+void place_finalize(struct place *p) {
     if (p->how == PLACE_PMIX)
         pmix_finalize();
     p->how = PLACE_SINGLE;

@@ -38,8 +38,7 @@ struct wait {
     size_t len;
 };
 
-static struct wait *wait_new(void)
-{
+static struct wait *wait_new(void) {
     struct wait *w = calloc(1, sizeof *w);
     pthread_condattr_t attr;
 
@@ -53,16 +52,14 @@ static struct wait *wait_new(void)
     return w;
 }
 
-static void wait_free(struct wait *w)
-{
+static void wait_free(struct wait *w) {
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     free(w->data);
     free(w);
 }
 
-static void wait_finish(struct wait *w, pmix_status_t status, const void *data, size_t len)
-{
+static void wait_finish(struct wait *w, pmix_status_t status, const void *data, size_t len) {
     int free_it;
 
     pthread_mutex_lock(&w->lock);
@@ -80,8 +77,7 @@ static void wait_finish(struct wait *w, pmix_status_t status, const void *data, 
 }
 
 /* The status, or PMIX_ERR_TIMEOUT; then w is not the caller's any more. */
-static pmix_status_t wait_for(struct wait *w, struct deadline *d)
-{
+static pmix_status_t wait_for(struct wait *w, struct deadline *d) {
     pmix_status_t status = PMIX_ERR_TIMEOUT;
     int left, done;
 
@@ -104,13 +100,11 @@ static pmix_status_t wait_for(struct wait *w, struct deadline *d)
     return status;
 }
 
-static void on_fence(pmix_status_t status, void *arg)
-{
+static void on_fence(pmix_status_t status, void *arg) {
     wait_finish(arg, status, NULL, 0);
 }
 
-static void on_get(pmix_status_t status, pmix_value_t *v, void *arg)
-{
+static void on_get(pmix_status_t status, pmix_value_t *v, void *arg) {
     if (status == PMIX_SUCCESS && (v == NULL || v->type != PMIX_BYTE_OBJECT))
         status = PMIX_ERR_TYPE_MISMATCH;
     if (status == PMIX_SUCCESS)
@@ -119,23 +113,20 @@ static void on_get(pmix_status_t status, pmix_value_t *v, void *arg)
         wait_finish(arg, status, NULL, 0);
 }
 
-static int pmix_error(pmix_status_t status, const char *what)
-{
+static int pmix_error(pmix_status_t status, const char *what) {
     if (status == PMIX_ERR_TIMEOUT)
         return dd_error(-ETIMEDOUT, "PMIx: %s: no answer of all tasks within the time", what);
     return dd_error(status == PMIX_ERR_NOMEM ? -ENOMEM : -EIO, "PMIx: %s: %s", what, PMIx_Error_string(status));
 }
 
-static int job_value(const char *key, pmix_value_t **v)
-{
+static int job_value(const char *key, pmix_value_t **v) {
     pmix_proc_t all;
 
     PMIX_LOAD_PROCID(&all, self.nspace, PMIX_RANK_WILDCARD);
     return PMIx_Get(&all, key, NULL, 0, v) == PMIX_SUCCESS ? 0 : -ENOENT;
 }
 
-static int job_size(void)
-{
+static int job_size(void) {
     pmix_value_t *v;
     uint32_t n = 0;
 
@@ -148,8 +139,7 @@ static int job_size(void)
 }
 
 /* Our place among the ranks of this node, "0,2,4". */
-static void local_peers(struct place *p)
-{
+static void local_peers(struct place *p) {
     pmix_value_t *v;
 
     p->local_rank = 0;
@@ -178,8 +168,7 @@ static void local_peers(struct place *p)
     PMIX_VALUE_RELEASE(v);
 }
 
-static int node_has(const char *node, pmix_rank_t rank)
-{
+static int node_has(const char *node, pmix_rank_t rank) {
     pmix_proc_t *procs = NULL;
     size_t n = 0, i;
     int found = 0;
@@ -193,8 +182,7 @@ static int node_has(const char *node, pmix_rank_t rank)
 }
 
 /* Number of nodes, and ours among them. Slurm's variable is the second opinion where PMIx does not say. */
-static int node_ids(struct place *p)
-{
+static int node_ids(struct place *p) {
     char *list = NULL, *save, *node;
     const char *v;
 
@@ -215,8 +203,7 @@ static int node_ids(struct place *p)
     return 0;
 }
 
-int pmix_init(struct place *p)
-{
+int pmix_init(struct place *p) {
     pmix_status_t status;
     static int registered;
     int rc;
@@ -246,8 +233,7 @@ int pmix_init(struct place *p)
     return rc;
 }
 
-static int fence(int collect, struct deadline *d)
-{
+static int fence(int collect, struct deadline *d) {
     struct wait *w = wait_new();
     pmix_status_t status;
     pmix_info_t *info;
@@ -274,16 +260,14 @@ static int fence(int collect, struct deadline *d)
     return status == PMIX_SUCCESS ? 0 : pmix_error(status, "fence");
 }
 
-int pmix_fence(int timeout_ms)
-{
+int pmix_fence(int timeout_ms) {
     struct deadline d;
 
     deadline_start(&d, timeout_ms);
     return fence(0, &d);
 }
 
-static int get_card(const char *key, int rank, void **card, size_t *len, struct deadline *d)
-{
+static int get_card(const char *key, int rank, void **card, size_t *len, struct deadline *d) {
     struct wait *w = wait_new();
     pmix_status_t status;
     pmix_proc_t peer;
@@ -310,8 +294,7 @@ static int get_card(const char *key, int rank, void **card, size_t *len, struct 
     return status == PMIX_SUCCESS ? 0 : pmix_error(status, what);
 }
 
-int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms)
-{
+int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms) {
     struct deadline d;
     pmix_status_t status;
     pmix_value_t v;
@@ -341,8 +324,7 @@ int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, s
     return rc;
 }
 
-void pmix_finalize(void)
-{
+void pmix_finalize(void) {
     if (owner == 0 || owner != getpid())
         return;
     owner = 0;

@@ -6,8 +6,7 @@
 #include "base/size.h"
 #include "place/backend.h"
 
-static int env_count(const char *name, int lo, int *out)
-{
+static int env_count(const char *name, int lo, int *out) {
     const char *v = getenv(name);
     uint64_t n;
 
@@ -17,8 +16,7 @@ static int env_count(const char *name, int lo, int *out)
     return 0;
 }
 
-int slurm_tasks_on(const char *text, int node_id)
-{
+int slurm_tasks_on(const char *text, int node_id) {
     int node = 0;
 
     while (text != NULL && *text != '\0') {
@@ -43,8 +41,7 @@ int slurm_tasks_on(const char *text, int node_id)
     return -EINVAL;
 }
 
-int slurm_env_init(struct place *p)
-{
+int slurm_env_init(struct place *p) {
     struct place q = *p;
     int rc;
 

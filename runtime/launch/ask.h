@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ask.h - what the user asks for: number of managers and memory of the whole dictionary. Pure functions on libc, used by the
+ * `ddict` command and by the plugin in srun. Every refusal is one sentence in why: the option, the value, what is allowed.
+ */
+#ifndef DDICT_LAUNCH_ASK_H
+#define DDICT_LAUNCH_ASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ASK_WHY 320 /* bytes for a sentence */
+
+/* name: the option as the user knows it ("--ddict-mem", "DDICT_MEM"). Return 0 or -EINVAL with why set; out unchanged then. */
+int ask_managers(const char *name, const char *text, uint32_t *managers, char *why, size_t cap);
+int ask_mem(const char *name, const char *text, uint64_t *mem, char *why, size_t cap);
+
+/* Each manager gets mem / managers: at least DD_MANAGER_MEM_MIN, and at most DD_LOCAL_MANAGERS_MAX of them on a node. */
+int ask_fits(const char *mem_name, uint64_t mem, const char *managers_name, uint32_t managers, uint32_t nodes, char *why, size_t cap);
+/* Bytes on node `node_id`: manager m is on node m mod nodes. */
+uint64_t ask_share(uint64_t mem, uint32_t managers, uint32_t nodes, uint32_t node_id);
+/*
+ * The share of a node comes out of the job's memory there: job_mb of node `node`. per_cpu: the job said --mem-per-cpu. The sentence has both figures
+ * and the option that would do.
+ */
+int ask_room(const char *mem_name, uint64_t mem, uint64_t share, const char *node, uint64_t job_mb, int per_cpu, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.c - start other programs with a clean environment, and read what short ones say. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "launch/command.h"
+
+#define READ_MAX (8u << 20) /* bytes: `scontrol -d show job` of 65,536 nodes */
+#define SLICE_MS 100
+
+static int variable_kept(const char *entry, int all) {
+    static const char *const keep[] = { "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "SLURM_JWT" };
+    static const char *const drop[] = { "DDICT_NAME", "DDICT_NODE", "DDICT_MANAGERS", "DDICT_MEM", "DDICT_INTERNAL" };
+    size_t n = strcspn(entry, "="), i;
+
+    for (i = 0; i < sizeof keep / sizeof *keep; i++)
+        if (strlen(keep[i]) == n && memcmp(entry, keep[i], n) == 0)
+            return 1;
+    for (i = 0; i < sizeof drop / sizeof *drop; i++)
+        if (strlen(drop[i]) == n && memcmp(entry, drop[i], n) == 0)
+            return 0;
+    return all || strncmp(entry, "DDICT_", 6) == 0;
+}
+
+char **command_environment(char *const *from, int all) {
+    size_t n = 0, i = 0;
+    char **env;
+
+    while (from[n] != NULL)
+        n++;
+    env = calloc(n + 2, sizeof *env);
+    if (env == NULL)
+        return NULL;
+    for (n = 0; from[n] != NULL; n++)
+        if (variable_kept(from[n], all))
+            env[i++] = from[n];
+    env[i] = (char *)(uintptr_t)"DDICT_INTERNAL=1";
+    return env;
+}
+
+int command_find(const char *name, char *path, size_t cap) {
+    const char *dir = getenv("PATH");
+
+    if (strchr(name, '/') != NULL)
+        return (size_t)snprintf(path, cap, "%s", name) < cap && access(path, X_OK) == 0 ? 0 : -ENOENT;
+    for (; dir != NULL && *dir != '\0';) {
+        size_t n = strcspn(dir, ":");
+
+        if (n > 0 && (size_t)snprintf(path, cap, "%.*s/%s", (int)n, dir, name) < cap && access(path, X_OK) == 0)
+            return 0;
+        dir += n + (dir[n] == ':');
+    }
+    return -ENOENT;
+}
+
+int command_beside(const char *beside, const char *name, char *path, size_t cap) {
+    const char *slash = strrchr(beside, '/');
+
+    if (slash == NULL || (size_t)snprintf(path, cap, "%.*s/%s", (int)(slash - beside), beside, name) >= cap)
+        return -ENOENT;
+    return access(path, X_OK) == 0 ? 0 : -ENOENT;
+}
+
+/* 0..2 become in, out, err; nothing else stays open. Only async-signal-safe calls. */
+static void descriptors_set(int in, int out, int err) {
+    int fds[3] = { in, out, err }, i;
+
+    for (i = 0; i < 3; i++) { /* out of the way of 0..2 first */
+        if (fds[i] < 0)
+            fds[i] = open("/dev/null", O_RDWR);
+        if (fds[i] < 3)
+            fds[i] = fcntl(fds[i], F_DUPFD, 3);
+    }
+    for (i = 0; i < 3; i++)
+        dup2(fds[i], i);
+    if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0) /* before Linux 5.9 */
+        for (i = 3; i < 4096; i++)
+            close(i);
+}
+
+static void child_run(char *const *argv, char *const *envp, int in, int out, int err) __attribute__((noreturn));
+static void child_run(char *const *argv, char *const *envp, int in, int out, int err) {
+    const char *why;
+    sigset_t none;
+    int sig;
+
+    setsid(); /* the terminal's ^C is not for it */
+    for (sig = 1; sig < 32; sig++)
+        signal(sig, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    descriptors_set(in, out, err);
+    if (chdir("/") == 0)
+        execve(argv[0], argv, envp);
+    why = strerror(errno);
+    dprintf(2, "cannot run %s: %s\n", argv[0], why);
+    _exit(127);
+}
+
+int command_spawn(char *const *argv, char *const *envp, int in, int out, int err) {
+    pid_t pid = fork();
+
+    if (pid == 0)
+        child_run(argv, envp, in, out, err);
+    return pid < 0 ? dd_error(-errno, "cannot start %s: %s", argv[0], strerror(errno)) : (int)pid;
+}
+
+/* Read both ends until they close; 0 or a negative code. */
+static int outputs_read(int out, int err, struct deadline *limit, char **text, size_t *len, char *tail, size_t cap) {
+    struct pollfd p[2] = { { .fd = out, .events = POLLIN }, { .fd = err, .events = POLLIN } };
+    size_t room = 0, tail_len = 0;
+    int left;
+
+    while (p[0].fd >= 0 || p[1].fd >= 0) {
+        char buf[4096];
+        ssize_t n;
+
+        left = deadline_left(limit, SLICE_MS);
+        if (left == 0)
+            return -ETIMEDOUT;
+        if (poll(p, 2, left) < 0 && errno != EINTR)
+            return -errno;
+        if (p[0].revents != 0) {
+            n = read(out, buf, sizeof buf);
+            if (n <= 0)
+                p[0].fd = -1;
+            if (n > 0 && *len + (size_t)n + 1 > room) {
+                char *more = *len > READ_MAX ? NULL : realloc(*text, room = 2 * room + 8192);
+
+                if (more == NULL)
+                    return -ENOMEM;
+                *text = more;
+            }
+            if (n > 0) {
+                memcpy(*text + *len, buf, (size_t)n);
+                *len += (size_t)n;
+                (*text)[*len] = '\0';
+            }
+        }
+        if (p[1].revents != 0) {
+            n = read(err, buf, sizeof buf);
+            if (n <= 0)
+                p[1].fd = -1;
+            if (n > 0 && tail_len + (size_t)n < cap) {
+                memcpy(tail + tail_len, buf, (size_t)n);
+                tail_len += (size_t)n;
+            }
+        }
+    }
+    while (tail_len > 0 && tail[tail_len - 1] == '\n')
+        tail_len--;
+    tail[tail_len] = '\0';
+    return 0;
+}
+
+int command_read(char *const *argv, char *const *envp, int timeout_ms, char **text) {
+    int out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc, status = 0, pid;
+    struct deadline limit;
+    char tail[1024] = "";
+    size_t len = 0;
+
+    *text = NULL;
+    if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) {
+        rc = dd_error(-errno, "cannot start %s: %s", argv[0], strerror(errno));
+        if (out[0] >= 0) {
+            close(out[0]);
+            close(out[1]);
+        }
+        return rc;
+    }
+    pid = command_spawn(argv, envp, -1, out[1], err[1]);
+    close(out[1]);
+    close(err[1]);
+    deadline_start(&limit, timeout_ms);
+    rc = pid < 0 ? pid : outputs_read(out[0], err[0], &limit, text, &len, tail, sizeof tail);
+    close(out[0]);
+    close(err[0]);
+    if (pid > 0) {
+        if (rc < 0)
+            kill(pid, SIGKILL);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            continue;
+        if (rc == -ETIMEDOUT)
+            dd_error(rc, "%s did not answer within %d s", argv[0], timeout_ms / 1000);
+        else if (rc < 0)
+            dd_error(rc, "%s: %s", argv[0], strerror(-rc));
+        else if (status != 0)
+            rc = dd_error(-EIO, "%s", tail[0] != '\0' ? tail : "Slurm's command failed without a word");
+        else if (*text == NULL && (*text = calloc(1, 1)) == NULL)
+            rc = -ENOMEM;
+    }
+    if (rc < 0) {
+        free(*text);
+        *text = NULL;
+    }
+    return rc;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.h - other programs: their environment, and short ones whose output we read. */
+#ifndef DDICT_LAUNCH_COMMAND_H
+#define DDICT_LAUNCH_COMMAND_H
+
+#include <stddef.h>
+
+/*
+ * The environment for Slurm's commands and for ddictd: only what they need of `from`, because inherited input variables change what srun does in
+ * a dozen ways. Kept: PATH, HOME, USER, LOGNAME, LANG, LC_ALL, TZ, SLURM_CONF, SLURM_JWT, and DDICT_* but those that name a dictionary or ask for
+ * one. DDICT_INTERNAL=1 is added: it makes our plugin inert. all: keep everything but those last (no Slurm: ddictd is our own child). malloc'ed
+ * array of strings of `from` (borrowed); NULL without memory.
+ */
+char **command_environment(char *const *from, int all);
+
+/* Absolute path of a program: text with a slash as it is, else the first on PATH. 0 or -ENOENT. */
+int command_find(const char *name, char *path, size_t cap);
+/* A program that lies beside another one: the path of `beside` with its last part replaced. 0 or -ENOENT. */
+int command_beside(const char *beside, const char *name, char *path, size_t cap);
+
+/* Start argv[0] with the three descriptors (-1: /dev/null) in a session of its own, default signals, every other descriptor closed, in /. The
+ * pid or a negative code. A program that cannot be run says so on err and exits 127. */
+int command_spawn(char *const *argv, char *const *envp, int in, int out, int err);
+
+/* Run to the end and return its stdout (malloc'ed, 0-terminated, at most 8 MiB); 0, or a negative code with the sentence set. */
+int command_read(char *const *argv, char *const *envp, int timeout_ms, char **text);
+
+#endif

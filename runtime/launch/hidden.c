@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hidden.c - build the command line of the hidden step. Everything that has a default is said, because the site's and the user's
+ * defaults are meant for the user's steps. What is less than obvious:
+ *
+ *   --overlap, --mem=0, --gres=none   it runs beside the user's step, in the job's memory, and takes no GPU away
+ *   --unbuffered                      else slurmstepd cuts lines at 1 KiB; the report is longer
+ *   --input=all                       EOF must reach every node, also when the first one is dead
+ *   --no-kill, --kill-on-bad-exit=0, --wait=0    a lost node or manager is ours to report; Slurm must not end the others first
+ *   --propagate=NONE                  the user's ulimits (file size, address space) are not the managers'
+ *   no -c                             it would imply --exact: one CPU for all managers of a node
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch/hidden.h"
+
+#define ARGV_ROOM 64
+
+struct args {
+    char **argv;
+    int n, failed;
+};
+
+static void add(struct args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct args *a, const char *fmt, ...) {
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (a->n >= ARGV_ROOM - 1 || vasprintf(&a->argv[a->n], fmt, ap) < 0) {
+        a->failed = 1;
+        if (a->n < ARGV_ROOM)
+            a->argv[a->n] = NULL;
+    } else {
+        a->n++;
+    }
+    va_end(ap);
+}
+
+static void step_args(struct args *a, const struct hidden *h) {
+    add(a, "%s", h->srun);
+    add(a, "--jobid=%s", h->job);
+    add(a, "--nodelist=%s", h->nodelist);
+    add(a, "--nodes=%u", h->nodes);
+    add(a, "--ntasks=%u", h->nodes);
+    add(a, "--ntasks-per-node=1");
+    add(a, h->external ? "--external-launcher" : "--overlap");
+    add(a, "--mem=0");
+    add(a, "--gres=none");
+    add(a, "--cpu-bind=none");
+    add(a, "--mem-bind=none");
+    add(a, "--distribution=block");
+    add(a, "--export=ALL");
+    add(a, "--chdir=/");
+    add(a, "--unbuffered");
+    add(a, "--input=all");
+    add(a, "--output=all");
+    add(a, "--error=all");
+    add(a, "--wait=0");
+    add(a, "--kill-on-bad-exit=0");
+    add(a, "--no-kill");
+    add(a, "--propagate=NONE");
+    add(a, "--mpi=%s", h->mpi);
+    add(a, "--job-name=ddict");
+    add(a, "--");
+}
+
+char **hidden_argv(const struct hidden *h) {
+    struct args a = { .argv = calloc(ARGV_ROOM, sizeof(char *)) };
+
+    if (a.argv == NULL)
+        return NULL;
+    if (h->srun != NULL)
+        step_args(&a, h);
+    add(&a, "%s", h->ddictd);
+    add(&a, "--name");
+    add(&a, "%s", h->name);
+    add(&a, "--managers");
+    add(&a, "%u", h->managers);
+    add(&a, "--mem");
+    add(&a, "%" PRIu64, h->mem);
+    add(&a, "--wireup");
+    add(&a, "%s", h->srun != NULL ? "pmix" : "none");
+    add(&a, "--drain-ms");
+    add(&a, "%d", h->drain_ms);
+    if (h->node != NULL) {
+        add(&a, "--node");
+        add(&a, "%s", h->node);
+    }
+    if (a.failed) {
+        argv_free(a.argv);
+        return NULL;
+    }
+    return a.argv;
+}
+
+void argv_free(char **argv) {
+    int i;
+
+    for (i = 0; argv != NULL && argv[i] != NULL; i++)
+        free(argv[i]);
+    free(argv);
+}
+
+int hidden_knows_external(const char *version) {
+    int major = 0, minor = 0;
+    const char *digit = strpbrk(version, "0123456789");
+
+    if (digit == NULL || sscanf(digit, "%d.%d", &major, &minor) != 2)
+        return 0;
+    return major > 23 || (major == 23 && minor >= 11);
+}

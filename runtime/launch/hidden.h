@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hidden.h - the command line of what is started: ddictd alone, or the hidden srun that starts one on each node. */
+#ifndef DDICT_LAUNCH_HIDDEN_H
+#define DDICT_LAUNCH_HIDDEN_H
+
+#include <stdint.h>
+
+struct hidden {
+    const char *ddictd;             /* absolute path, the same on all nodes */
+    const char *name, *node;        /* the dictionary; node: name of this node, NULL within Slurm */
+    uint32_t managers, nodes;
+    uint64_t mem;                   /* bytes of the whole dictionary */
+    int drain_ms;
+    /* The rest only for the hidden step; srun NULL: ddictd is started directly. */
+    const char *srun, *job, *nodelist, *mpi;
+    int external;                   /* srun knows --external-launcher (from 23.11) */
+};
+
+/* malloc'ed array of malloc'ed strings, for execve; NULL without memory. */
+char **hidden_argv(const struct hidden *h);
+void argv_free(char **argv);
+/* Whether "slurm 23.11.4" (srun --version) is 23.11 or later. */
+int hidden_knows_external(const char *version);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c - read the command lines of `ddict up` and `ddict run`; wrong words are named with what is allowed. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/defaults.h"
+#include "base/size.h"
+#include "launch/options.h"
+#include "wire/attach.h"
+
+enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL };
+
+static const struct option words[] = {
+    { "managers", required_argument, NULL, OPT_MANAGERS }, { "mem", required_argument, NULL, OPT_MEM },
+    { "name", required_argument, NULL, OPT_NAME },         { "jobid", required_argument, NULL, OPT_JOB },
+    { "step", required_argument, NULL, OPT_STEP },         { "mpi", required_argument, NULL, OPT_MPI },
+    { "srun", required_argument, NULL, OPT_SRUN },         { "ddictd", required_argument, NULL, OPT_DDICTD },
+    { "drain-ms", required_argument, NULL, OPT_DRAIN },    { "foreground", no_argument, NULL, OPT_FOREGROUND },
+    { "plugin", no_argument, NULL, OPT_PLUGIN },           { "local", no_argument, NULL, OPT_LOCAL },
+    { "verbose", no_argument, NULL, 'v' },                 { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 }
+};
+
+const char *options_usage(const char *verb) {
+    if (strcmp(verb, "ddict run") == 0)
+        return "usage: ddict run [--managers=N] [--mem=SIZE] [-v] [--local] [--] COMMAND [ARGUMENT...]\n"
+               "Start a dictionary, run COMMAND with it, end it; the exit code is COMMAND's.\n"
+               "  --managers=N   managers in the whole dictionary (default: one for each node)\n"
+               "  --mem=SIZE     memory of the whole dictionary, such as 512M or 16G (default: 1G)\n"
+               "  --local        on this machine alone, also within a Slurm job\n"
+               "  -v             say at the end what the dictionary held and did\n"
+               "Within a Slurm job the managers run on all nodes of the job. DDICT_MANAGERS and DDICT_MEM set the defaults.\n";
+    return "usage: ddict up [--managers=N] [--mem=SIZE] [--name=NAME] [--jobid=J [--step=S]] [--local] [--foreground]\n"
+           "Start a dictionary and print the variable that names it: eval $(ddict up --managers=4 --mem=16G).\n"
+           "It ends by `ddict down` or with the job.\n"
+           "  --managers=N   managers in the whole dictionary (default: one for each node)\n"
+           "  --mem=SIZE     memory of the whole dictionary, such as 512M or 16G (default: 1G)\n"
+           "  --jobid=J      on the nodes of this Slurm job (default: $SLURM_JOB_ID), or of its step S\n"
+           "  --local        on this machine alone, also within a Slurm job\n"
+           "  --foreground   stay, until stdin ends\n"
+           "DDICT_MANAGERS and DDICT_MEM set the defaults.\n";
+}
+
+static int name_check(const char *name) {
+    return strlen(name) < DICT_NAME_MAX &&
+           strspn(name, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-") == strlen(name) && *name != '\0';
+}
+
+static int digits_check(const char *text) {
+    return *text != '\0' && strlen(text) < 16 && strspn(text, "0123456789") == strlen(text);
+}
+
+/* One option; 0, -EINVAL with why set. */
+static int option_take(struct options *o, int which, const char *value, const char **managers, const char **mem, char *why, size_t cap) {
+    uint64_t n;
+
+    switch (which) {
+    case OPT_MANAGERS: *managers = value; o->managers_name = o->plugin ? "--ddict-managers" : "--managers"; return 0;
+    case OPT_MEM: *mem = value; o->mem_name = o->plugin ? "--ddict-mem" : "--mem"; return 0;
+    case OPT_MPI: o->mpi = value; return 0;
+    case OPT_SRUN: o->srun = value; return 0;
+    case OPT_DDICTD: o->ddictd = value; return 0;
+    case OPT_FOREGROUND: o->foreground = 1; return 0;
+    case OPT_PLUGIN: o->plugin = o->foreground = 1; return 0;
+    case OPT_LOCAL: o->local = 1; return 0;
+    case 'v': o->verbose = 1; return 0;
+    case 'h': o->help = 1; return 0;
+    case OPT_NAME:
+        o->name = value;
+        if (name_check(value))
+            return 0;
+        snprintf(why, cap, "--name=%.40s: want at most %d letters, digits, '.', '_' and '-'", value, DICT_NAME_MAX - 1);
+        return -EINVAL;
+    case OPT_JOB:
+    case OPT_STEP:
+        *(which == OPT_JOB ? &o->job : &o->step) = value;
+        if (digits_check(value))
+            return 0;
+        snprintf(why, cap, "--%s=%.40s: want a number", which == OPT_JOB ? "jobid" : "step", value);
+        return -EINVAL;
+    case OPT_DRAIN:
+        if (count_parse(value, 0, 86400000, &n) < 0) {
+            snprintf(why, cap, "--drain-ms=%.40s: want milliseconds, at most a day", value);
+            return -EINVAL;
+        }
+        o->drain_ms = (int)n;
+        return 0;
+    default:
+        return -EINVAL;
+    }
+}
+
+int options_parse(struct options *o, int argc, char **argv, const char *(*env)(const char *), char *why, size_t cap) {
+    const char *managers = env("DDICT_MANAGERS"), *mem = env("DDICT_MEM");
+    int run = strcmp(o->verb, "ddict run") == 0, c, rc;
+
+    o->managers_name = "DDICT_MANAGERS";
+    o->mem_name = "DDICT_MEM";
+    o->drain_ms = DD_DRAIN_MS;
+    o->mem = DD_MEM_DEFAULT;
+    o->mpi = "pmix";
+    optind = 0; /* glibc: begin anew */
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "+:vh", words, NULL)) != -1) {
+        if (c == ':' || c == '?') {
+            snprintf(why, cap, c == ':' ? "%.60s: needs a value" : "unknown option %.60s", argv[optind - 1]);
+            return -EINVAL;
+        }
+        if (option_take(o, c, optarg, &managers, &mem, why, cap) < 0)
+            return -EINVAL;
+    }
+    if (o->help)
+        return 0;
+    if (mem == NULL)
+        o->mem_name = o->plugin ? "--ddict-mem" : "--mem"; /* to name it in refusals of the default */
+    if (managers != NULL && (rc = ask_managers(o->managers_name, managers, &o->managers, why, cap)) < 0)
+        return rc;
+    if (mem != NULL && (rc = ask_mem(o->mem_name, mem, &o->mem, why, cap)) < 0)
+        return rc;
+    o->cmd = run && optind < argc ? argv + optind : NULL;
+    if (run && o->cmd == NULL)
+        snprintf(why, cap, "no command: ddict run --managers=2 --mem=1G -- COMMAND");
+    else if (!run && optind < argc)
+        snprintf(why, cap, "unknown word %.60s", argv[optind]);
+    else if (o->step != NULL && o->job == NULL)
+        snprintf(why, cap, "--step=%s: needs --jobid", o->step);
+    else
+        return 0;
+    return -EINVAL;
+}

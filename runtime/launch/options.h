@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h - the command lines of `ddict up` and `ddict run`. */
+#ifndef DDICT_LAUNCH_OPTIONS_H
+#define DDICT_LAUNCH_OPTIONS_H
+
+#include <stdint.h>
+
+#include "launch/ask.h"
+
+/* Strings are borrowed from argv or the environment. */
+struct options {
+    const char *verb;                      /* "ddict up" */
+    uint32_t managers;                     /* 0: one per node */
+    uint64_t mem;
+    const char *managers_name, *mem_name;  /* the option as the user typed it: --mem, --ddict-mem, DDICT_MEM */
+    const char *name;                      /* NULL: make one */
+    const char *job, *step;                /* NULL: no Slurm; the whole job */
+    const char *mpi, *srun, *ddictd;       /* NULL: look for it */
+    int drain_ms;
+    int foreground, plugin, local, verbose, help;
+    char **cmd;                            /* run: behind the options */
+};
+
+/* getenv-like, so that tests need no environment. 0, or -EINVAL with one sentence in why. */
+int options_parse(struct options *o, int argc, char **argv, const char *(*env)(const char *), char *why, size_t cap);
+const char *options_usage(const char *verb);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - decide what is started where. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/defaults.h"
+#include "base/error.h"
+#include "base/size.h"
+#include "launch/command.h"
+#include "launch/hidden.h"
+#include "launch/plan.h"
+#include "launch/step.h"
+
+extern char **environ;
+
+static int ddictd_find(const char *given, char *path, size_t cap) {
+    char self[PATH_MAX];
+    ssize_t n;
+
+    if (given != NULL)
+        return command_find(given, path, cap) == 0 ? 0 : dd_error(-ENOENT, "--ddictd=%s: no such program", given);
+    n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n > 0) {
+        self[n] = '\0';
+        if (command_beside(self, "ddictd", path, cap) == 0 ||
+            command_beside(self, "../ddictd", path, cap) == 0) /* in a build folder ours is in .libs */
+            return 0;
+    }
+    if (command_find(DDICT_BINDIR "/ddictd", path, cap) == 0)
+        return 0;
+    return dd_error(-ENOENT, "ddictd not found, neither beside %s nor in %s", n > 0 ? self : "ddict", DDICT_BINDIR);
+}
+
+static int name_make(struct plan *p, const struct options *o) {
+    int run = strcmp(o->verb, "ddict run") == 0;
+    uint64_t random;
+
+    if (o->name != NULL) {
+        snprintf(p->name, sizeof p->name, "%s", o->name);
+        return 0;
+    }
+    if (p->srun[0] != '\0' && !run) {
+        snprintf(p->name, sizeof p->name, "%u.%s.%s", geteuid(), o->job, o->step != NULL ? o->step : "job");
+        return 0;
+    }
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return dd_error(-errno, "no random numbers: %s", strerror(errno));
+    snprintf(p->name, sizeof p->name, "%u.%s.r%016" PRIx64, geteuid(), p->srun[0] != '\0' ? o->job : "local", random);
+    return 0;
+}
+
+/* Managers and memory against the nodes. */
+static int numbers_judge(struct plan *p, const struct options *o) {
+    char why[ASK_WHY];
+
+    p->managers = o->managers;
+    p->mem = o->mem;
+    if (p->managers == 0)
+        p->managers = p->nodes;
+    if (p->managers < p->nodes) {
+        snprintf(p->note, sizeof p->note, "%s=%u raised to %u: one for each node", o->managers_name, p->managers, p->nodes);
+        p->managers = p->nodes;
+    }
+    if (ask_fits(o->mem_name, p->mem, o->managers_name, p->managers, p->nodes, why, sizeof why) < 0)
+        return dd_error(-EINVAL, "%s", why);
+    return 0;
+}
+
+static int rooms_judge(const struct plan *p, const struct options *o, const struct step *step) {
+    char why[ASK_WHY];
+    uint32_t i;
+
+    for (i = 0; i < p->nodes; i++)
+        if (ask_room(o->mem_name, p->mem, ask_share(p->mem, p->managers, p->nodes, i), step->nodes.names[i], step->mb[i], step->per_cpu,
+                     why, sizeof why) < 0)
+            return dd_error(-EINVAL, "%s", why);
+    return 0;
+}
+
+static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h, struct step *step) {
+    char scontrol[PATH_MAX], *text;
+    char *version[] = { p->srun, (char *)(uintptr_t)"--version", NULL };
+    int rc;
+
+    if (command_find(o->srun != NULL ? o->srun : "srun", p->srun, sizeof p->srun) < 0)
+        return dd_error(-ENOENT, "srun not found, but this is Slurm job %s; --local starts the managers on this node alone", o->job);
+    if (command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 && command_find("scontrol", scontrol, sizeof scontrol) < 0)
+        return dd_error(-ENOENT, "scontrol not found beside %s", p->srun);
+    rc = step_look(step, scontrol, p->envp, o->job, o->step);
+    if (rc < 0)
+        return rc;
+    p->nodes = (uint32_t)step->nodes.count;
+    rc = numbers_judge(p, o);
+    if (rc == 0)
+        rc = rooms_judge(p, o, step);
+    if (rc < 0)
+        return rc;
+    if (command_read(version, p->envp, DD_SCONTROL_MS, &text) == 0) {
+        h->external = hidden_knows_external(text);
+        free(text);
+    }
+    h->srun = p->srun;
+    h->job = o->job;
+    h->nodelist = step->nodelist;
+    h->mpi = o->mpi;
+    return 0;
+}
+
+static int local_plan(struct plan *p, const struct options *o, struct hidden *h) {
+    uint64_t have = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    char all[16], machine[16];
+    int rc;
+
+    p->nodes = 1;
+    rc = numbers_judge(p, o);
+    if (rc == 0 && p->mem > have)
+        rc = dd_error(-EINVAL, "%s of %s: this machine has %s", o->mem_name, size_format(all, sizeof all, p->mem),
+                      size_format(machine, sizeof machine, have));
+    if (rc < 0)
+        return rc;
+    if (gethostname(p->node, sizeof p->node) < 0)
+        snprintf(p->node, sizeof p->node, "localhost");
+    p->node[sizeof p->node - 1] = '\0';
+    p->node[strcspn(p->node, ".")] = '\0';
+    h->node = p->node;
+    return 0;
+}
+
+int plan_make(struct plan *p, const struct options *o) {
+    struct hidden h = { .drain_ms = o->drain_ms };
+    struct step step = { 0 };
+    char ddictd[PATH_MAX];
+    int slurm = o->job != NULL && !o->local, rc;
+
+    memset(p, 0, sizeof *p);
+    p->envp = command_environment(environ, !slurm);
+    if (p->envp == NULL)
+        return -ENOMEM;
+    rc = slurm ? slurm_plan(p, o, &h, &step) : local_plan(p, o, &h);
+    if (rc == 0)
+        rc = name_make(p, o);
+    if (rc == 0)
+        rc = ddictd_find(o->ddictd, ddictd, sizeof ddictd);
+    if (rc == 0) {
+        h.ddictd = ddictd;
+        h.name = p->name;
+        h.managers = p->managers;
+        h.nodes = p->nodes;
+        h.mem = p->mem;
+        p->argv = hidden_argv(&h);
+        rc = p->argv == NULL ? -ENOMEM : 0;
+    }
+    step_free(&step);
+    return rc;
+}
+
+void plan_free(struct plan *p) {
+    argv_free(p->argv);
+    free(p->envp);
+    p->argv = p->envp = NULL;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - from what is asked for to what is started: nodes and memory are looked up and judged, command line and environment built. */
+#ifndef DDICT_LAUNCH_PLAN_H
+#define DDICT_LAUNCH_PLAN_H
+
+#include "launch/options.h"
+#include "wire/attach.h"
+
+struct plan {
+    char name[DICT_NAME_MAX];
+    char node[NODE_NAME_MAX];  /* without Slurm: name of this node; else "" */
+    uint32_t nodes, managers;
+    uint64_t mem;
+    char note[ASK_WHY];        /* one line for the user, or "" */
+    char srun[4096];           /* "" when ddictd is started directly */
+    char **argv, **envp;       /* ours */
+};
+
+/* 0, or a negative code with the sentence set. p is to be freed always. */
+int plan_make(struct plan *p, const struct options *o);
+void plan_free(struct plan *p);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.c - `ddict run`: a dictionary for the time of one command. */
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "launch/launch.h"
+#include "launch/plan.h"
+#include "launch/serve.h"
+#include "launch/starter.h"
+
+struct run {
+    struct starter s;
+    struct plan plan;
+    const struct options *o;
+    pid_t pid;      /* the command; 0: not started, or reaped */
+    int begun, done, code;
+    int said_lost;
+};
+
+static void command_exec(const struct run *r) __attribute__((noreturn));
+static void command_exec(const struct run *r) {
+    sigset_t none;
+    int code;
+
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setenv("DDICT_NAME", r->plan.name, 1);
+    if (r->plan.node[0] != '\0')
+        setenv("DDICT_NODE", r->plan.node, 1);
+    unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
+    unsetenv("DDICT_MEM");
+    execvp(r->o->cmd[0], r->o->cmd);
+    code = errno == ENOENT ? 127 : 126;
+    fprintf(stderr, "ddict run: %s: %s\n", r->o->cmd[0], strerror(errno));
+    _exit(code);
+}
+
+static void command_begin(struct run *r) {
+    r->begun = 1;
+    r->pid = fork();
+    if (r->pid == 0)
+        command_exec(r);
+    if (r->pid < 0) {
+        fprintf(stderr, "ddict run: cannot fork: %s\n", strerror(errno));
+        r->pid = 0;
+        r->done = 1;
+        r->code = 126;
+        starter_drain(&r->s);
+    }
+}
+
+static void command_reap(struct run *r) {
+    int status;
+
+    if (r->pid <= 0 || waitpid(r->pid, &status, WNOHANG) != r->pid)
+        return;
+    r->pid = 0;
+    r->done = 1;
+    r->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    starter_drain(&r->s);
+}
+
+/* The terminal gives ^C and ^\ to the command itself; what somebody sent to us alone is passed on. */
+static void signal_pass(struct run *r, const struct signalfd_siginfo *info) {
+    int terminal = info->ssi_code > 0 && (info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT);
+
+    if (r->pid > 0 && !terminal)
+        kill(r->pid, (int)info->ssi_signo);
+    if (r->pid <= 0 && info->ssi_signo != SIGUSR1 && info->ssi_signo != SIGUSR2) {
+        if (!r->done) {
+            r->done = 1;
+            r->code = 128 + (int)info->ssi_signo;
+        }
+        starter_stop(&r->s, r->begun ? NULL : "ended by a signal before the managers were ready");
+    }
+}
+
+static void signals_read(struct run *r, int fd) {
+    struct signalfd_siginfo info;
+
+    while (read(fd, &info, sizeof info) == sizeof info)
+        if (info.ssi_signo == SIGCHLD) {
+            starter_reap(&r->s);
+            command_reap(r);
+        } else {
+            signal_pass(r, &info);
+        }
+}
+
+static void serve(struct run *r, int signals) {
+    while (!starter_over(&r->s) || r->pid > 0) {
+        struct pollfd fds[1 + STARTER_FDS] = { { .fd = signals, .events = POLLIN } };
+        int timeout = starter_poll(&r->s, fds + 1);
+
+        if (starter_over(&r->s)) /* lost: only the command is left */
+            timeout = -1;
+        if (poll(fds, 1 + STARTER_FDS, timeout) < 0 && errno != EINTR)
+            starter_stop(&r->s, strerror(errno));
+        starter_turn(&r->s);
+        signals_read(r, signals);
+        if (r->s.ready && !r->begun && r->s.state == STARTER_READY)
+            command_begin(r);
+        if (r->s.why[0] != '\0' && r->s.ready && !r->said_lost) {
+            fprintf(stderr, "ddict run: %s\n", r->s.why);
+            r->said_lost = 1;
+        }
+    }
+}
+
+static void summary_say(const struct run *r) {
+    char used[16], all[16];
+    json_t *report = r->s.report != NULL ? json_loads(r->s.report, 0, NULL) : NULL, *total = json_object_get(report, "total");
+    long long keys = 0, puts = 0, local = 0, remote = 0, bytes = 0, room = 0;
+
+    if (total != NULL && json_unpack(total, "{s?I s?I s?I s?I s?I s?I}", "num_keys", &keys, "puts", &puts, "gets_local", &local,
+                                     "gets_remote", &remote, "total_used_bytes", &bytes, "total_bytes", &room) == 0)
+        fprintf(stderr, "ddict run: %u manager%s on %u node%s: %lld keys in %s of %s, %lld puts, %lld gets\n", r->plan.managers,
+                r->plan.managers == 1 ? "" : "s", r->plan.nodes, r->plan.nodes == 1 ? "" : "s", keys,
+                size_format(used, sizeof used, (uint64_t)bytes), size_format(all, sizeof all, (uint64_t)room), puts, local + remote);
+    json_decref(report);
+}
+
+int cmd_run(int argc, char **argv) {
+    char why[ASK_WHY];
+    struct options o;
+    struct run r = { .o = &o };
+    int rc = command_line(&o, "ddict run", argc, argv, why, sizeof why), signals = -1;
+
+    if (rc == 3)
+        fprintf(stderr, "ddict run: %s\n", why);
+    if (rc != 0)
+        return rc - 1;
+    signals = signals_open();
+    rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&r.plan, &o);
+    if (rc == 0 && r.plan.note[0] != '\0')
+        fprintf(stderr, "ddict run: %s\n", r.plan.note);
+    if (rc == 0)
+        rc = starter_spawn(&r.s, r.plan.argv, r.plan.envp, r.plan.srun[0] != '\0' ? r.plan.srun : NULL, r.plan.nodes, o.drain_ms);
+    if (rc < 0) {
+        fprintf(stderr, "ddict run: %s\n", rc == -ENOMEM ? "out of memory" : dd_errmsg());
+        r.code = 1;
+    } else {
+        serve(&r, signals);
+        if (r.s.why[0] != '\0' && !r.said_lost)
+            fprintf(stderr, "ddict run: %s\n", r.s.why);
+        if (!r.begun && !r.done)
+            r.code = 1;
+        if (o.verbose || (r.s.why[0] != '\0' && r.s.ready))
+            summary_say(&r);
+        starter_free(&r.s);
+    }
+    plan_free(&r.plan);
+    if (signals >= 0)
+        close(signals);
+    return r.code;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serve.c - the small parts that `ddict up` and `ddict run` share. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "launch/serve.h"
+
+int signals_open(void) {
+    sigset_t set;
+    int fd;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGQUIT);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
+    signal(SIGCHLD, SIG_DFL); /* an ignored one would reap our children unseen */
+    signal(SIGPIPE, SIG_IGN);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return -errno;
+    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+int bytes_write(int fd, const char *bytes, size_t n) {
+    while (n > 0) {
+        ssize_t w = write(fd, bytes, n);
+
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w < 0)
+            return -errno;
+        bytes += w;
+        n -= (size_t)w;
+    }
+    return 0;
+}
+
+static const char *environment(const char *name) {
+    const char *v = getenv(name);
+
+    return v != NULL && *v != '\0' ? v : NULL;
+}
+
+int command_line(struct options *o, const char *verb, int argc, char **argv, char *why, size_t cap) {
+    memset(o, 0, sizeof *o);
+    o->verb = verb;
+    if (options_parse(o, argc, argv, environment, why, cap) < 0)
+        return 3;
+    if (o->help) {
+        fputs(options_usage(verb), stdout);
+        return 1;
+    }
+    if (o->job == NULL)
+        o->job = environment("SLURM_JOB_ID");
+    return 0;
+}

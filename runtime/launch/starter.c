@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* starter.c - start ddictd or the hidden step, follow its lines, end it in order. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/defaults.h"
+#include "launch/command.h"
+#include "launch/starter.h"
+
+#define SLICE_MS 500           /* < DD_SUSPEND_GAP_MS */
+#define LINE_MAX_BYTES (256u << 20) /* the report of DD_MANAGERS_MAX managers */
+
+static void why_set(struct starter *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void why_set(struct starter *s, const char *fmt, ...) {
+    va_list ap;
+
+    if (s->why[0] != '\0') /* the first cause is the cause */
+        return;
+    va_start(ap, fmt);
+    vsnprintf(s->why, sizeof s->why, fmt, ap);
+    va_end(ap);
+}
+
+static void fd_close(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void enter(struct starter *s, enum starter_state state, int64_t limit_ms) {
+    s->state = state;
+    deadline_start(&s->limit, limit_ms);
+}
+
+int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms) {
+    int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc;
+    const char *log = getenv("DDICT_LOG");
+
+    memset(s, 0, sizeof *s);
+    s->in = s->out = s->err = -1;
+    s->nodes = nodes;
+    s->drain_ms = drain_ms;
+    s->envp = envp;
+    s->srun = srun;
+    s->lines.max = LINE_MAX_BYTES;
+    s->echo = log != NULL && (strcmp(log, "info") == 0 || strcmp(log, "debug") == 0);
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
+        rc = dd_error(-errno, "cannot make pipes: %s", strerror(errno));
+    else
+        rc = command_spawn(argv, envp, in[0], out[1], err[1]);
+    fd_close(&in[0]);
+    fd_close(&out[1]);
+    fd_close(&err[1]);
+    if (rc < 0) {
+        fd_close(&in[1]);
+        fd_close(&out[0]);
+        fd_close(&err[0]);
+        s->state = STARTER_OVER;
+        return rc;
+    }
+    s->pid = rc;
+    s->in = in[1];
+    s->out = out[0];
+    s->err = err[0];
+    fcntl(s->out, F_SETFL, O_NONBLOCK);
+    fcntl(s->err, F_SETFL, O_NONBLOCK);
+    s->say_at = clock_ms() + DD_STEP_SAY_MS;
+    enter(s, STARTER_CREATING, DD_STEP_CREATE_MS);
+    return 0;
+}
+
+void starter_stop(struct starter *s, const char *why) {
+    if (why != NULL)
+        why_set(s, "%s", why);
+    if (s->state >= STARTER_STOPPING)
+        return;
+    fd_close(&s->in);
+    if (s->pid > 0)
+        kill(s->pid, SIGTERM);
+    enter(s, STARTER_STOPPING, DD_STOP_MS + DD_DRAIN_GRACE_MS);
+}
+
+void starter_drain(struct starter *s) {
+    if (s->state >= STARTER_DRAINING)
+        return;
+    if (s->state < STARTER_READY) {
+        starter_stop(s, "ended before it was ready");
+        return;
+    }
+    fd_close(&s->in);
+    enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
+}
+
+static void on_line(void *arg, char *line) {
+    struct starter *s = arg;
+    const char *rest = "";
+
+    switch (line_parse(line, &rest)) {
+    case LINE_START:
+        if (s->state == STARTER_CREATING && ++s->started >= s->nodes)
+            enter(s, STARTER_WAITING, DD_READY_MS);
+        if (line_value(rest, "step", s->hidden_step, sizeof s->hidden_step) < 0 || strcmp(s->hidden_step, "-") == 0)
+            s->hidden_step[0] = '\0';
+        break;
+    case LINE_READY:
+        if (s->state >= STARTER_READY)
+            break;
+        snprintf(s->about, sizeof s->about, "%s", rest);
+        s->ready = 1;
+        s->state = STARTER_READY;
+        break;
+    case LINE_ERROR:
+        why_set(s, "%s", *rest != '\0' ? rest : "the managers failed without a word");
+        if (s->state < STARTER_READY)
+            starter_stop(s, NULL);
+        else
+            starter_drain(s); /* lost: it ends by itself, but not later than a drain would */
+        break;
+    case LINE_REPORT:
+        free(s->report);
+        s->report = strdup(rest);
+        break;
+    case LINE_END:
+        s->ended = 1;
+        if (s->state == STARTER_READY) /* the job ended, or `ddict down` */
+            starter_drain(s);
+        break;
+    case LINE_CARD:
+    case LINE_OTHER:
+        break;
+    }
+}
+
+static void tail_add(struct starter *s, const char *bytes, size_t n) {
+    if (s->echo)
+        while (write(2, bytes, n) < 0 && errno == EINTR)
+            continue;
+    if (n > sizeof s->tail) {
+        bytes += n - sizeof s->tail;
+        n = sizeof s->tail;
+    }
+    if (s->tail_len + n > sizeof s->tail) {
+        size_t drop = s->tail_len + n - sizeof s->tail;
+
+        memmove(s->tail, s->tail + drop, s->tail_len - drop);
+        s->tail_len -= drop;
+    }
+    memcpy(s->tail + s->tail_len, bytes, n);
+    s->tail_len += n;
+}
+
+static void outputs_read(struct starter *s) {
+    char buf[16384];
+    ssize_t n;
+
+    while (s->err >= 0 && (n = read(s->err, buf, sizeof buf)) != -1) {
+        if (n == 0)
+            fd_close(&s->err);
+        else
+            tail_add(s, buf, (size_t)n);
+    }
+    while (s->out >= 0 && (n = read(s->out, buf, sizeof buf)) != -1) {
+        if (n == 0)
+            fd_close(&s->out);
+        else
+            lines_feed(&s->lines, buf, (size_t)n, on_line, s);
+    }
+}
+
+/* srun was killed and its step may live on: tell slurmctld. */
+static void step_cancel(struct starter *s) {
+    char path[4096], *text;
+    char *argv[] = { path, s->hidden_step, NULL };
+
+    if (s->srun == NULL || s->hidden_step[0] == '\0' || command_beside(s->srun, "scancel", path, sizeof path) < 0)
+        return;
+    if (command_read(argv, s->envp, DD_STOP_MS, &text) == 0)
+        free(text);
+}
+
+static void late(struct starter *s) {
+    switch (s->state) {
+    case STARTER_CREATING:
+        if (s->srun != NULL)
+            why_set(s, "Slurm did not start the managers' step within %d s (%u of %u nodes began)", DD_STEP_CREATE_MS / 1000,
+                    s->started, s->nodes);
+        else
+            why_set(s, "ddictd did not begin within %d s", DD_STEP_CREATE_MS / 1000);
+        starter_stop(s, NULL);
+        break;
+    case STARTER_WAITING:
+        why_set(s, "the managers were not ready within %d s", DD_READY_MS / 1000);
+        starter_stop(s, NULL);
+        break;
+    case STARTER_DRAINING:
+        if (!s->ended)
+            why_set(s, "the managers did not end in time");
+        starter_stop(s, NULL);
+        break;
+    case STARTER_STOPPING:
+        if (s->pid > 0)
+            kill(s->pid, SIGKILL);
+        step_cancel(s);
+        enter(s, STARTER_KILLING, DD_STOP_MS);
+        break;
+    case STARTER_KILLING: /* only a process in uninterruptible sleep gets here; nobody can wait for it */
+        s->state = STARTER_OVER;
+        break;
+    case STARTER_READY:
+    case STARTER_OVER:
+        break;
+    }
+}
+
+int starter_poll(struct starter *s, struct pollfd *p) {
+    p[0] = (struct pollfd){ .fd = s->out, .events = POLLIN };
+    p[1] = (struct pollfd){ .fd = s->err, .events = POLLIN };
+    return s->state == STARTER_READY ? -1 : deadline_left(&s->limit, SLICE_MS);
+}
+
+void starter_turn(struct starter *s) {
+    outputs_read(s);
+    if (s->state <= STARTER_WAITING && s->say_at != 0 && clock_ms() >= s->say_at) {
+        s->say_at = 0;
+        fprintf(stderr, "ddict: still waiting for the managers (%u of %u node%s began)\n", s->started, s->nodes,
+                s->nodes == 1 ? "" : "s");
+    }
+    if (s->state != STARTER_READY && s->state != STARTER_OVER && deadline_over(&s->limit))
+        late(s);
+}
+
+/* Gone without `end`: say why. */
+static void exit_judge(struct starter *s) {
+    char text[DD_ERRMSG_MAX];
+
+    if (s->ended && (s->ready || s->why[0] != '\0'))
+        return;
+    starter_reason(s->tail, s->tail_len, text, sizeof text);
+    if (text[0] != '\0')
+        why_set(s, "%s: %s", s->ready ? "the managers ended early" : "the managers did not start", text);
+    else if (WIFSIGNALED(s->status))
+        why_set(s, "%s %s: killed by signal %d", s->srun != NULL ? "the srun of the managers" : "ddictd",
+                s->ready ? "ended early" : "did not start", WTERMSIG(s->status));
+    else
+        why_set(s, "%s %s: exit code %d", s->srun != NULL ? "the srun of the managers" : "ddictd",
+                s->ready ? "ended early" : "did not start", WEXITSTATUS(s->status));
+}
+
+void starter_reap(struct starter *s) {
+    if (s->pid <= 0 || waitpid(s->pid, &s->status, WNOHANG) != s->pid)
+        return;
+    s->pid = 0;
+    outputs_read(s);
+    exit_judge(s);
+    s->state = STARTER_OVER;
+}
+
+void starter_free(struct starter *s) {
+    fd_close(&s->in);
+    fd_close(&s->out);
+    fd_close(&s->err);
+    lines_free(&s->lines);
+    free(s->report);
+    s->report = NULL;
+}
+
+static int line_is_noise(const char *line) {
+    static const char *const noise[] = { "Job step aborted", "CANCELLED AT", "Exited with exit code", "Terminated", "Killed",
+                                         "forcing job termination", "Timed out waiting for job step to complete", "launch failed" };
+    size_t i;
+
+    for (i = 0; i < sizeof noise / sizeof *noise; i++)
+        if (strstr(line, noise[i]) != NULL)
+            return 1;
+    return *line == '\0';
+}
+
+/* "slurmstepd-n1: error: text" -> "text" */
+static const char *prefix_skip(const char *line) {
+    static const char *const who[] = { "srun", "slurmstepd", "error", "fatal" };
+    size_t i;
+
+    for (i = 0; i < sizeof who / sizeof *who; i++)
+        if (strncmp(line, who[i], strlen(who[i])) == 0) {
+            size_t n = strcspn(line, ": ");
+
+            if (line[n] == ':' && line[n + 1] == ' ')
+                return prefix_skip(line + n + 2);
+        }
+    return line;
+}
+
+void starter_reason(const char *text, size_t len, char *why, size_t cap) {
+    char *copy = strndup(text, len), *line, *save;
+    char last[DD_ERRMSG_MAX] = "";
+    size_t used = 0, lines = 0;
+
+    why[0] = '\0';
+    if (copy == NULL)
+        return;
+    for (line = strtok_r(copy, "\r\n", &save); line != NULL; line = strtok_r(NULL, "\r\n", &save)) {
+        const char *words = prefix_skip(line);
+
+        snprintf(last, sizeof last, "%s", words);
+        if (line_is_noise(words) || strstr(why, words) != NULL || lines == 3)
+            continue;
+        used += (size_t)snprintf(why + used, cap - used, "%s%s", lines > 0 ? "; " : "", words);
+        if (used >= cap)
+            used = cap - 1;
+        lines++;
+    }
+    if (lines == 0)
+        snprintf(why, cap, "%s", last);
+    free(copy);
+}

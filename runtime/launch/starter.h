@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * starter.h - the life of what was started (ddictd, or the hidden srun around it), seen from its starter. One thread; the owner
+ * has the poll loop:
+ *
+ *     starter_spawn()
+ *     while (!starter_over(s)) {
+ *         timeout = starter_poll(s, &fds[k]);   poll(fds, k + 2, timeout);
+ *         starter_turn(s);                      and starter_reap(s) after each SIGCHLD
+ *     }
+ *     starter_free()
+ *
+ *     CREATING --all nodes said start--> WAITING --ready--> READY --drain--> DRAINING --end, exit--> OVER
+ *        any of them: too late, `error`, or the child is gone: STOPPING (SIGTERM), then KILLING (SIGKILL, scancel), then OVER with why set
+ */
+#ifndef DDICT_LAUNCH_STARTER_H
+#define DDICT_LAUNCH_STARTER_H
+
+#include <poll.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "launch/lines.h"
+
+enum starter_state { STARTER_CREATING, STARTER_WAITING, STARTER_READY, STARTER_DRAINING, STARTER_STOPPING, STARTER_KILLING, STARTER_OVER };
+#define STARTER_FDS 2
+#define STARTER_TAIL 8192 /* bytes kept of what it says on stderr */
+
+struct starter {
+    enum starter_state state;
+    int ready;                /* it was ready once */
+    int ended;                /* it said `end` */
+    char why[DD_ERRMSG_MAX];  /* "" or what went wrong, one sentence */
+    char about[256];          /* what stood behind `ready` */
+    char *report;             /* JSON, ours; NULL when there was none */
+
+    pid_t pid;                /* 0: reaped */
+    int status;               /* of waitpid */
+    int in, out, err;         /* our ends of its pipes, -1 closed; err is a pipe: a memfd would count against ulimit -f */
+    int echo;                 /* its stderr is shown as it comes ($DDICT_LOG) */
+    uint32_t nodes, started;
+    char hidden_step[64];     /* J.S of the hidden step; "" as long as it is not known */
+    int drain_ms;
+    struct deadline limit;    /* of the present state */
+    uint64_t say_at;          /* clock_ms() of the progress line; 0: said */
+    struct lines lines;
+    char tail[STARTER_TAIL];
+    size_t tail_len;
+    char *const *envp;        /* borrowed, for scancel */
+    const char *srun;         /* borrowed; NULL: no step */
+};
+
+/* argv, envp: borrowed, to stay as long as s. 0, or a negative code with the sentence set. */
+int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms);
+/* Fill STARTER_FDS entries; returns the timeout for poll: -1 where nothing is due. */
+int starter_poll(struct starter *s, struct pollfd *p);
+void starter_turn(struct starter *s);
+void starter_reap(struct starter *s);
+/* Begin the end in order; again: no effect. */
+void starter_drain(struct starter *s);
+/* Give up; why may be NULL. */
+void starter_stop(struct starter *s, const char *why);
+static inline int starter_over(const struct starter *s) { return s->state == STARTER_OVER; }
+void starter_free(struct starter *s);
+
+/* The sentence in what srun and slurmstepd wrote: prefixes and lines that only follow from others are left out. */
+void starter_reason(const char *text, size_t len, char *why, size_t cap);
+
+#endif

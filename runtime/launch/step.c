@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.c - ask scontrol for the nodes and the memory of a job. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/defaults.h"
+#include "base/error.h"
+#include "launch/command.h"
+#include "launch/step.h"
+
+/* The value of a word `key=`, up to the next blank; a word begins after a blank. malloc'ed, or NULL. */
+static char *word_value(const char *text, const char *key) {
+    size_t k = strlen(key);
+    const char *at = text;
+
+    while ((at = strstr(at, key)) != NULL) {
+        if (at[k] == '=' && (at == text || strchr(" \n\t", at[-1]) != NULL))
+            return strndup(at + k + 1, strcspn(at + k + 1, " \n\t"));
+        at += k;
+    }
+    return NULL;
+}
+
+int step_parse_nodes(struct step *s, const char *text) {
+    int rc;
+
+    s->nodelist = word_value(text, "NodeList");
+    if (s->nodelist == NULL || s->nodelist[0] == '\0' || s->nodelist[0] == '(')
+        return dd_error(-ENOENT, "Slurm does not say which nodes the job has");
+    rc = hostlist_add(&s->nodes, s->nodelist);
+    if (rc < 0)
+        return dd_error(rc, "cannot read Slurm's list of nodes: %.100s", s->nodelist);
+    s->mb = calloc(s->nodes.count, sizeof *s->mb);
+    return s->mb == NULL ? -ENOMEM : 0;
+}
+
+int step_parse_memory(struct step *s, const char *text) {
+    char *word = word_value(text, "MinMemoryCPU");
+
+    s->per_cpu = word != NULL && strcmp(word, "0") != 0;
+    free(word);
+    /* Lines such as "     Nodes=n[1-2] CPU_IDs=0-1 Mem=4000 GRES=". */
+    for (; text != NULL && *text != '\0'; text = strchr(text, '\n'), text += text != NULL) {
+        struct hostlist some = { 0 };
+        size_t i;
+        char *line = strndup(text, strcspn(text, "\n")), *nodes, *mem;
+
+        if (line == NULL)
+            return -ENOMEM;
+        nodes = word_value(line, "Nodes");
+        mem = word_value(line, "Mem");
+        if (nodes != NULL && mem != NULL && hostlist_add(&some, nodes) == 0)
+            for (i = 0; i < some.count; i++) {
+                long at = hostlist_find(&s->nodes, some.names[i]);
+
+                if (at >= 0)
+                    s->mb[at] = strtoull(mem, NULL, 10);
+            }
+        hostlist_free(&some);
+        free(nodes);
+        free(mem);
+        free(line);
+    }
+    return 0;
+}
+
+int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job, const char *step) {
+    char id[64], *text;
+    char *show_step[] = { (char *)(uintptr_t)scontrol, (char *)(uintptr_t)"show", (char *)(uintptr_t)"step", id, NULL };
+    char *show_job[] = { (char *)(uintptr_t)scontrol, (char *)(uintptr_t)"-d", (char *)(uintptr_t)"show",
+                         (char *)(uintptr_t)"job",    (char *)(uintptr_t)job,  NULL };
+    int rc = 0;
+
+    memset(s, 0, sizeof *s);
+    if (step != NULL) {
+        snprintf(id, sizeof id, "%s.%s", job, step);
+        rc = command_read(show_step, envp, DD_SCONTROL_MS, &text);
+        if (rc == 0) {
+            rc = step_parse_nodes(s, text);
+            free(text);
+        }
+    }
+    if (rc == 0)
+        rc = command_read(show_job, envp, DD_SCONTROL_MS, &text);
+    if (rc < 0)
+        return rc;
+    if (step == NULL)
+        rc = step_parse_nodes(s, text);
+    if (rc == 0)
+        rc = step_parse_memory(s, text);
+    free(text);
+    return rc;
+}
+
+void step_free(struct step *s) {
+    free(s->nodelist);
+    hostlist_free(&s->nodes);
+    free(s->mb);
+    memset(s, 0, sizeof *s);
+}

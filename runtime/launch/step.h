@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.h - what Slurm knows about the job: the nodes of a step or of the whole job, and the job's memory on each. */
+#ifndef DDICT_LAUNCH_STEP_H
+#define DDICT_LAUNCH_STEP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "launch/hostlist.h"
+
+struct step {
+    char *nodelist;        /* ours; as Slurm writes it */
+    struct hostlist nodes; /* the same, one by one: the order of node ids */
+    uint64_t *mb;          /* ours; the job's memory on each of nodes, MB; 0: not limited or not known */
+    int per_cpu;           /* the job said --mem-per-cpu */
+};
+
+/* Pure parts, for what scontrol prints. 0 or a negative code with the sentence set. */
+int step_parse_nodes(struct step *s, const char *text);    /* "NodeList=" of `scontrol show step` or `show job` */
+int step_parse_memory(struct step *s, const char *text);   /* `scontrol -d show job`, after the nodes */
+
+/* step NULL: the whole job. scontrol: absolute path. 0 or a negative code with the sentence set; s is to be freed always. */
+int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job, const char *step);
+void step_free(struct step *s);
+
+#endif
