@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The distributed dictionary of a Slurm job.
+
+    import ddict
+
+    d = ddict.attach()              # the job's dictionary, found through the environment
+    d["weights", 3] = array         # seen by every process of the job
+    array = d["weights", 3]         # a copy of one's own
+    view = d.view("sample")         # read-only, in place
+
+Keys are str, bytes, int (anything with __index__; True is 1) and tuples of these; 1, "1" and b"1" are different keys.
+Values are any objects that pickle; bytes, bytearray, memoryview, str, int and float are stored as they are.
+"""
+
+from collections.abc import ItemsView, Mapping, MutableMapping, ValuesView
+from itertools import islice
+
+from . import _ddict
+from ._ddict import (AuthError, CredError, Error, FullError, GoneError, KeySizeError, LostError, NoDictError, ProtocolError, RawKey,
+                     TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
+
+__all__ = ["AuthError", "CredError", "DDict", "Error", "FullError", "GoneError", "KeySizeError", "LostError", "NoDictError",
+           "ProtocolError", "RawKey", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
+           "down", "key_bytes"]
+
+_CHUNK_KEYS = 64        # values under way at once while iterating: enough to hide the network
+_CHUNK_BYTES = 8 << 20  # and no more than this of them, once their size is known
+
+
+def _present(d):
+    """Pairs (key, View) of the keys of d; those that are removed meanwhile are left out."""
+    keys = iter(d)
+    room = 4
+    while True:
+        chunk = list(islice(keys, room))
+        if not chunk:
+            return
+        views = d._view_many(chunk)
+        largest = max((len(v) for v in views if v is not None), default=0)
+        room = max(1, min(_CHUNK_KEYS, _CHUNK_BYTES // (largest + 1)))
+        views.reverse()
+        for key in chunk:
+            view = views.pop()
+            if view is not None:
+                yield key, view
+
+
+class _Items(ItemsView):
+    __slots__ = ()
+
+    def __iter__(self):
+        for key, view in _present(self._mapping):
+            with view:
+                value = view.copy()
+            yield key, value
+
+
+class _Values(ValuesView):
+    __slots__ = ()
+
+    def __iter__(self):
+        for _, view in _present(self._mapping):
+            with view:
+                value = view.copy()
+            yield value
+
+    def __contains__(self, value):
+        return any(v is value or v == value for v in self)
+
+
+class DDict(_ddict.Handle, MutableMapping):
+    """DDict(name=None, timeout=None)
+    --
+
+    A handle to a dictionary, attached. name: None for $DDICT_NAME. timeout: seconds that a call may take, None for
+    $DDICT_TIMEOUT or 60; every call then gives an answer or ddict.TimeoutError.
+
+    d[key] is a copy that shares nothing with the dictionary: changing it changes nothing there until it is stored again.
+    Any number of threads may use a handle; a forked child may use it too, and a pickled one attaches where it is
+    unpickled. Iteration, keys(), values() and items() are live: a key present throughout comes exactly once.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def values(self):
+        """values() -- the values, as a live view"""
+        return _Values(self)
+
+    def items(self):
+        """items() -- the (key, value) pairs, as a live view"""
+        return _Items(self)
+
+    def popitem(self):
+        """popitem() -- remove some key and return (key, last value); KeyError when empty"""
+        while True:
+            for key in self:
+                try:
+                    return key, self.pop(key)
+                except KeyError:  # another process was faster
+                    break
+            else:
+                raise KeyError("popitem(): dictionary is empty")
+
+    def put_many(self, pairs):
+        """put_many(pairs) -- store all pairs of a mapping or an iterable; their number
+
+        They travel together, which is several times faster than one by one. When one is refused, those gathered with it are
+        stored all the same, the rest is not tried, and the exception's .failed lists the keys refused, .stored the number
+        of pairs stored.
+        """
+        if isinstance(pairs, Mapping):
+            pairs = pairs.items()
+        elif hasattr(pairs, "keys"):
+            source = pairs
+            pairs = ((key, source[key]) for key in source.keys())
+        return self._put_pairs(pairs)
+
+    def update(self, other=(), /, **kwds):
+        """update(other=(), /, **kwds) -- as dict.update(), many at a time"""
+        self.put_many(other)
+        if kwds:
+            self._put_pairs(kwds.items())
+
+    def __ior__(self, other):
+        self.update(other)
+        return self
+
+
+def attach(name=None, timeout=None):
+    """attach(name=None, timeout=None) -- the job's dictionary, or the one called name, as a DDict
+
+    Waits until its managers are ready, at most timeout seconds; each later call on the handle may take as long. ddict.NoDictError
+    when there is none.
+    """
+    return DDict(name, timeout)

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* errors.c - one exception for each thing that can go wrong, with libddict's own sentence as its text. */
+#include "pyddict.h"
+
+#include <errno.h>
+
+PyObject *error_base;
+
+static struct {
+    int code;
+    const char *name, *doc;
+    PyObject **also; /* a builtin exception that it is as well, or NULL */
+    PyObject *type;
+} kinds[] = {
+    {DDICT_EFULL, "ddict.FullError", "The manager of this key has no room. Nothing that is stored was touched.", NULL, NULL},
+    {DDICT_ELOST, "ddict.LostError", "A manager or its node was lost.", NULL, NULL},
+    {DDICT_EGONE, "ddict.GoneError", "The dictionary has ended.", NULL, NULL},
+    {DDICT_ENODICT, "ddict.NoDictError", "There is no dictionary of this name on this node, or $DDICT_NAME is not set.", NULL, NULL},
+    {-ETIMEDOUT, "ddict.TimeoutError", "No answer within the timeout, or a key that was waited for did not come.", &PyExc_TimeoutError, NULL},
+    {DDICT_EVERSION, "ddict.VersionError", "The managers speak another version of the protocol than this library.", NULL, NULL},
+    {DDICT_ECRED, "ddict.CredError", "The dictionary's name is held by a process of another user.", &PyExc_PermissionError, NULL},
+    {DDICT_EVIEWS, "ddict.ViewsError", "Too many views are held by this process.", NULL, NULL},
+    {DDICT_EPROTO, "ddict.ProtocolError", "A malformed message.", NULL, NULL},
+    {DDICT_EAUTH, "ddict.AuthError", "A peer did not prove that it belongs to this job.", NULL, NULL},
+    {DDICT_EKEYSIZE, "ddict.KeySizeError", "The key takes more than 65,536 bytes.", &PyExc_ValueError, NULL},
+    {DDICT_EVALSIZE, "ddict.ValueSizeError", "The value is larger than a whole manager: it can never be stored.", &PyExc_ValueError, NULL},
+};
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+int errors_init(PyObject *module)
+{
+    PyObject *attrs = Py_BuildValue("{sO}", "code", Py_None);
+
+    if (!attrs)
+        return -1;
+    error_base = PyErr_NewExceptionWithDoc("ddict.Error", "Anything that went wrong in the dictionary. code is libddict's number for it.",
+                                           NULL, attrs);
+    Py_DECREF(attrs);
+    if (!error_base || PyModule_AddObjectRef(module, "Error", error_base) < 0)
+        return -1;
+    for (size_t i = 0; i < KINDS; i++) {
+        PyObject *bases = kinds[i].also ? PyTuple_Pack(2, error_base, *kinds[i].also) : PyTuple_Pack(1, error_base);
+        if (!bases)
+            return -1;
+        kinds[i].type = PyErr_NewExceptionWithDoc(kinds[i].name, kinds[i].doc, bases, NULL);
+        Py_DECREF(bases);
+        if (!kinds[i].type || PyModule_AddObjectRef(module, kinds[i].name + 6, kinds[i].type) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+PyObject *error_raise_text(int code, const char *text)
+{
+    PyObject *type = error_base, *exc, *num;
+
+    for (size_t i = 0; i < KINDS; i++)
+        if (kinds[i].code == code)
+            type = kinds[i].type;
+    exc = PyObject_CallFunction(type, "s", text);
+    num = PyLong_FromLong(code);
+    if (exc && num && PyObject_SetAttrString(exc, "code", num) == 0)
+        PyErr_SetObject(type, exc);
+    Py_XDECREF(num);
+    Py_XDECREF(exc);
+    return NULL;
+}
+
+PyObject *error_raise(int code, PyObject *key)
+{
+    const char *text;
+
+    if (code == DDICT_ENOKEY && key) {
+        PyErr_SetObject(PyExc_KeyError, key);
+        return NULL;
+    }
+    if (code == -ENOMEM)
+        return PyErr_NoMemory();
+    text = ddict_errmsg();
+    return error_raise_text(code, text && *text ? text : ddict_strerror(code));
+}

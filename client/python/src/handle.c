@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handle.c - the type that ddict.DDict derives from: attach, detach, and the table of its methods.
+ *
+ * A thread that gave the GIL back while it uses the handle, and an iterator, count as busy. detach() while one is busy closes
+ * the handle for new calls and leaves the end to the last of them.
+ */
+#include "pyddict.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <structmember.h>
+
+#define ATTACH_SLICE_MS 250   /* first look for Ctrl-C while attaching; doubled each time, so a slow attach succeeds too */
+#define ATTACH_DEFAULT_S 60.0 /* as libddict's own default */
+
+int handle_check(struct handle *h)
+{
+    if (h->d && !h->closing)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, h->name ? "the handle is detached" : "the handle is not attached");
+    return -1;
+}
+
+static void handle_end_of_life(struct handle *h)
+{
+    ddict_t *d = h->d;
+
+    h->d = NULL;
+    if (!d)
+        return;
+    Py_BEGIN_ALLOW_THREADS
+    ddict_detach(d);
+    Py_END_ALLOW_THREADS
+}
+
+int handle_begin(struct handle *h)
+{
+    if (handle_check(h) < 0)
+        return -1;
+    h->busy++;
+    return 0;
+}
+
+void handle_end(struct handle *h)
+{
+    if (--h->busy == 0 && h->closing)
+        handle_end_of_life(h);
+}
+
+static int attach_interruptible(ddict_t **d, const char *name, int timeout_ms)
+{
+    const char *env = getenv("DDICT_TIMEOUT");
+    double s = env ? atof(env) : 0;
+    int left = timeout_ms >= 0 ? timeout_ms : (int)(1000 * (s > 0 && s < 1e6 ? s : ATTACH_DEFAULT_S)), slice = ATTACH_SLICE_MS, rc;
+
+    for (;; left -= slice, slice *= 2) {
+        if (slice > left)
+            slice = left;
+        Py_BEGIN_ALLOW_THREADS
+        rc = ddict_attach(d, name, slice);
+        Py_END_ALLOW_THREADS
+        if (rc != -ETIMEDOUT)
+            return rc;
+        if (PyErr_CheckSignals() < 0)
+            return 1;
+        if (slice == left)
+            return rc;
+    }
+}
+
+static int handle_tp_init(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"name", "timeout", NULL};
+    struct handle *h = (struct handle *)self;
+    PyObject *timeout = Py_None;
+    const char *name = NULL;
+    struct ddict_info info;
+    ddict_t *d = NULL;
+    int ms, rc;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|zO:DDict", names, &name, &timeout) || timeout_parse(timeout, &ms) < 0)
+        return -1;
+    if (h->name) {
+        PyErr_SetString(PyExc_RuntimeError, "a handle is attached once");
+        return -1;
+    }
+    rc = attach_interruptible(&d, name, ms);
+    if (rc == 0 && (rc = ddict_get_info(d, &info)) == 0) {
+        h->name = PyUnicode_DecodeFSDefault(info.name);
+        h->nodes = info.nodes ? info.nodes : 1;
+        h->node_id = info.node_id;
+        h->timeout_ms = ms;
+        h->timeout = Py_NewRef(timeout);
+        if (h->name) {
+            h->d = d;
+            return 0;
+        }
+    }
+    if (rc < 0)
+        error_raise(rc, NULL);
+    ddict_detach(d);
+    return -1;
+}
+
+static PyObject *handle_detach(PyObject *self, PyObject *unused)
+{
+    struct handle *h = (struct handle *)self;
+
+    if (h->d && !h->closing) {
+        h->closing = true;
+        if (h->busy == 0)
+            handle_end_of_life(h);
+    }
+    Py_RETURN_NONE;
+}
+
+static void handle_dealloc(PyObject *self)
+{
+    struct handle *h = (struct handle *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    handle_end_of_life(h);
+    Py_XDECREF(h->name);
+    Py_XDECREF(h->timeout);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *handle_enter(PyObject *self, PyObject *unused)
+{
+    return handle_check((struct handle *)self) < 0 ? NULL : Py_NewRef(self);
+}
+
+static PyObject *handle_exit(PyObject *self, PyObject *args)
+{
+    return handle_detach(self, NULL);
+}
+
+static PyObject *handle_reduce(PyObject *self, PyObject *unused)
+{
+    struct handle *h = (struct handle *)self;
+
+    if (!h->name) {
+        handle_check(h);
+        return NULL;
+    }
+    return Py_BuildValue("O(OO)", (PyObject *)Py_TYPE(self), h->name, h->timeout);
+}
+
+static PyObject *handle_repr(PyObject *self)
+{
+    struct handle *h = (struct handle *)self;
+    const char *type = strrchr(Py_TYPE(self)->tp_name, '.');
+    struct ddict_info info;
+
+    type = type ? type + 1 : Py_TYPE(self)->tp_name;
+    if (!h->d || h->closing || ddict_get_info(h->d, &info) < 0)
+        return PyUnicode_FromFormat("<%s %R, detached>", type, h->name ? h->name : Py_None);
+    return PyUnicode_FromFormat("<%s %R, %u managers on %u nodes>", type, h->name, info.managers, info.nodes);
+}
+
+static PyObject *handle_attached(PyObject *self, void *unused)
+{
+    struct handle *h = (struct handle *)self;
+
+    return PyBool_FromLong(h->d && !h->closing);
+}
+
+static PyObject *handle_member(PyObject *self, void *offset)
+{
+    PyObject *obj = *(PyObject **)((char *)self + (size_t)offset);
+
+    return Py_NewRef(obj ? obj : Py_None);
+}
+
+#define FAST METH_FASTCALL
+#define FASTKW (METH_FASTCALL | METH_KEYWORDS)
+
+static PyMethodDef handle_methods[] = {
+    {"get", METHOD(mapping_get), FASTKW,
+     "get($self, key, default=None, *, wait=None)\n--\n\nThe value of key, or default when it is absent.\n\n"
+     "wait: seconds to wait for the key. When it did not come: default, or ddict.TimeoutError when none was given."},
+    {"view", METHOD(mapping_view), FASTKW,
+     "view($self, key, *, wait=None)\n--\n\nThe value in place, as a ddict.View: read-only bytes that stay unchanged while it lives.\n\n"
+     "KeyError when the key is absent; with wait, ddict.TimeoutError when it did not come within so many seconds."},
+    {"pop", METHOD(mapping_pop), FAST,
+     "pop($self, key, default=..., /)\n--\n\nRemove key and return its last value; exactly one of several callers gets it.\n\n"
+     "When it is absent: default, or KeyError when none was given."},
+    {"setdefault", METHOD(mapping_setdefault), FAST,
+     "setdefault($self, key, default=None, /)\n--\n\nThe value of key; when it is absent, store default and return it."},
+    {"put_new", METHOD(mapping_put_new), FAST,
+     "put_new($self, key, value, /)\n--\n\nStore only when key is absent: True when stored. Exactly one of several callers gets True."},
+    {"put_existing", METHOD(mapping_put_existing), FAST,
+     "put_existing($self, key, value, /)\n--\n\nStore only when key is present: True when stored."},
+    {"get_many", METHOD(many_get), FASTKW,
+     "get_many($self, keys, default=None)\n--\n\nThe values of keys as a list in their order, default for those that are absent. All are "
+     "asked for before the first answer is waited for."},
+    {"_view_many", many_view, METH_O, NULL},
+    {"_put_pairs", many_put, METH_O, NULL},
+    {"clear", mapping_clear, METH_NOARGS, "clear($self, /)\n--\n\nRemove all keys, manager by manager."},
+    {"owner", mapping_owner, METH_O,
+     "owner($self, key, /)\n--\n\nThe number of the manager that holds key; manager m runs on node m mod nodes."},
+    {"detach", handle_detach, METH_NOARGS,
+     "detach($self, /)\n--\n\nEnd this handle. The dictionary and the views taken from it stay. Calls of other threads that are under way are "
+     "finished first."},
+    {"close", handle_detach, METH_NOARGS, "close($self, /)\n--\n\nThe same as detach()."},
+    {"__enter__", handle_enter, METH_NOARGS, NULL},
+    {"__exit__", handle_exit, METH_VARARGS, NULL},
+    {"__reduce__", handle_reduce, METH_NOARGS, "Pickles name and timeout; whoever unpickles it attaches anew."},
+    {NULL},
+};
+
+static PyGetSetDef handle_getset[] = {
+    {"name", handle_member, NULL, "the dictionary's name, as in $DDICT_NAME", (void *)offsetof(struct handle, name)},
+    {"timeout", handle_member, NULL, "seconds that a call may take, None for $DDICT_TIMEOUT or 60", (void *)offsetof(struct handle, timeout)},
+    {"attached", handle_attached, NULL, "False after detach()", NULL},
+    {"info", info_get, NULL, "what the handle is attached to, as a dict", NULL},
+    {"stats", stats_get, NULL, "the figures of every manager, as a list of dicts in order of manager_id", NULL},
+    {NULL},
+};
+
+static PyType_Slot handle_slots[] = {
+    {Py_tp_doc, "The C part of ddict.DDict."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, handle_tp_init},
+    {Py_tp_dealloc, handle_dealloc},
+    {Py_tp_repr, handle_repr},
+    {Py_tp_iter, iter_new},
+    {Py_tp_methods, handle_methods},
+    {Py_tp_getset, handle_getset},
+    {Py_mp_subscript, mapping_subscript},
+    {Py_mp_ass_subscript, mapping_ass_subscript},
+    {Py_mp_length, mapping_length},
+    {Py_sq_contains, mapping_contains},
+    {0, NULL},
+};
+
+static PyType_Spec handle_spec = {"ddict._ddict.Handle", sizeof(struct handle), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, handle_slots};
+
+int handle_init(PyObject *module)
+{
+    PyObject *type = PyType_FromSpec(&handle_spec);
+
+    return type ? PyModule_AddObjectRef(module, "Handle", type) : -1;
+}

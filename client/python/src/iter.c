@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * iter.c - the iterator over the keys. It takes them from libddict a batch at a time, so that the GIL is given back once a
+ * batch and not once a key. An open iterator keeps the handle attached.
+ */
+#include "pyddict.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define FIRST_BATCH 8    /* keys; popitem() and next(iter(d)) want one */
+#define BATCH 512        /* keys */
+
+struct iter {
+    PyObject_HEAD
+    struct handle *h;   /* owned; NULL at the end */
+    ddict_iter_t *it;
+    pid_t pid;          /* an iterator does not continue in a child */
+    char *buf;          /* {size_t length, bytes} of each key, not aligned */
+    size_t at, len, cap;
+    size_t batch;
+    int rc;             /* what ended the last batch: 1 more, 0 the end, or a code */
+};
+
+static PyTypeObject *iter_type;
+
+PyObject *iter_new(PyObject *handle)
+{
+    struct handle *h = (struct handle *)handle;
+    struct iter *i;
+    int rc;
+
+    if (handle_begin(h) < 0)
+        return NULL;
+    i = PyObject_New(struct iter, iter_type);
+    if (!i) {
+        handle_end(h);
+        return NULL;
+    }
+    i->h = h;
+    Py_INCREF(h);
+    i->it = NULL;
+    i->pid = getpid();
+    i->buf = NULL;
+    i->at = i->len = i->cap = 0;
+    i->batch = FIRST_BATCH;
+    i->rc = 1;
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_iter_open(h->d, -1, &i->it, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    if (rc == 0)
+        return (PyObject *)i;
+    i->it = NULL;
+    Py_DECREF(i);
+    return error_raise(rc, NULL);
+}
+
+static void iter_close(struct iter *i)
+{
+    struct handle *h = i->h;
+
+    if (!h)
+        return;
+    i->h = NULL;
+    if (i->it && i->pid == getpid())
+        ddict_iter_close(i->it);
+    i->it = NULL;
+    handle_end(h);
+    Py_DECREF(h);
+}
+
+static void iter_dealloc(PyObject *self)
+{
+    struct iter *i = (struct iter *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    iter_close(i);
+    PyMem_RawFree(i->buf);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* Without the GIL. */
+static int iter_push(struct iter *i, const void *key, size_t klen)
+{
+    size_t need = i->len + sizeof klen + klen;
+
+    if (need > i->cap) {
+        char *p = PyMem_RawRealloc(i->buf, 2 * need);
+        if (!p)
+            return -ENOMEM;
+        i->buf = p;
+        i->cap = 2 * need;
+    }
+    memcpy(i->buf + i->len, &klen, sizeof klen);
+    memcpy(i->buf + i->len + sizeof klen, key, klen);
+    i->len = need;
+    return 0;
+}
+
+static void iter_fill(struct iter *i)
+{
+    const void *key;
+    size_t klen;
+
+    i->at = i->len = 0;
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t n = 0; n < i->batch && (i->rc = ddict_iter_next(i->it, &key, &klen)) == 1; n++)
+        if ((i->rc = iter_push(i, key, klen)) < 0)
+            break;
+        else
+            i->rc = 1;
+    Py_END_ALLOW_THREADS
+    i->batch = BATCH;
+}
+
+static PyObject *iter_next(PyObject *self)
+{
+    struct iter *i = (struct iter *)self;
+    PyObject *key;
+    size_t klen;
+
+    if (!i->h)
+        return NULL;
+    if (i->at == i->len && i->rc == 1) {
+        if (i->pid != getpid()) {
+            PyErr_SetString(PyExc_RuntimeError, "an iterator of the parent process does not continue in a child");
+            return NULL;
+        }
+        if (handle_check(i->h) < 0)
+            return NULL;
+        iter_fill(i);
+    }
+    if (i->at == i->len) {
+        int rc = i->rc;
+        iter_close(i);
+        return rc < 0 ? error_raise(rc, NULL) : NULL;
+    }
+    memcpy(&klen, i->buf + i->at, sizeof klen);
+    key = key_decode(i->buf + i->at + sizeof klen, klen);
+    i->at += sizeof klen + klen;
+    return key;
+}
+
+static PyType_Slot iter_slots[] = {
+    {Py_tp_doc, "An iterator over the keys of a dictionary: live and weakly consistent."},
+    {Py_tp_dealloc, iter_dealloc},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, iter_next},
+    {0, NULL},
+};
+
+static PyType_Spec iter_spec = {"ddict._ddict.KeyIterator", sizeof(struct iter), 0, Py_TPFLAGS_DEFAULT, iter_slots};
+
+int iter_init(void)
+{
+    iter_type = (PyTypeObject *)PyType_FromSpec(&iter_spec);
+    if (iter_type)
+        iter_type->tp_new = NULL;
+    return iter_type ? 0 : -1;
+}

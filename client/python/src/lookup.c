@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lookup.c - find a value, with or without waiting for it.
+ *
+ * A value of this node is found in place in less time than giving the GIL back and getting it again takes, and without
+ * waiting; so that is tried first, with timeout 0 and the GIL held. All else runs without the GIL.
+ */
+#include "pyddict.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define WAIT_SLICE_MS 200    /* a waiting call looks for Ctrl-C so often */
+#define ANSWER_MS 2000       /* a manager answers within this, else the wait goes on and ends as a timeout */
+#define SUSPEND_GAP_MS 2000  /* more than this over a slice: the process was stopped, which does not count as waiting */
+
+bool key_is_local(const struct handle *h, const struct key *k)
+{
+    return h->nodes == 1 || ddict_owner(h->d, k->data, k->len) % h->nodes == h->node_id;
+}
+
+/* This process holds as many views as it may: read into memory of our own. Runs without the GIL. */
+static int lookup_private(ddict_t *d, const struct key *k, struct found *f, int timeout_ms)
+{
+    size_t cap = 4096, len = 0;
+    int rc;
+
+    for (;;) {
+        f->priv = malloc(cap);
+        if (!f->priv)
+            return -ENOMEM;
+        rc = ddict_get(d, k->data, k->len, f->priv, cap, &len, &f->v.tag, 0, timeout_ms);
+        if (rc == 0) {
+            f->v.data = f->priv;
+            f->v.len = len;
+            return 0;
+        }
+        free(f->priv);
+        f->priv = NULL;
+        if (rc != DDICT_ESMALL)
+            return rc;
+        cap = len; /* an overwrite may have made it longer meanwhile: again */
+    }
+}
+
+int lookup(struct handle *h, const struct key *k, struct found *f, bool copy)
+{
+    int rc = -ETIMEDOUT;
+
+    f->priv = NULL;
+    if (key_is_local(h, k))
+        rc = ddict_view(h->d, k->data, k->len, &f->v, 0, 0);
+    if (rc != -ETIMEDOUT && !(rc == DDICT_EVIEWS && copy))
+        return rc;
+    h->busy++;
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_view(h->d, k->data, k->len, &f->v, 0, h->timeout_ms);
+    if (rc == DDICT_EVIEWS && copy)
+        rc = lookup_private(h->d, k, f, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(h);
+    return rc;
+}
+
+void found_clear(struct found *f)
+{
+    if (f->priv)
+        free(f->priv);
+    else
+        ddict_release(&f->v);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/*
+ * One slice. The wait itself is cut into slices, the transfer of a value that is there is not: else a large one that takes
+ * longer than a slice would never arrive.
+ */
+static int wait_slice(struct handle *h, const struct key *k, struct found *f, int ms, bool *silent)
+{
+    int rc;
+
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_view(h->d, k->data, k->len, &f->v, DDICT_WAIT, ms);
+    if (rc == -ETIMEDOUT) {
+        rc = ddict_contains(h->d, k->data, k->len, NULL, ANSWER_MS);
+        *silent = rc == -ETIMEDOUT;
+        if (rc == 1)
+            rc = ddict_view(h->d, k->data, k->len, &f->v, 0, h->timeout_ms);
+        else if (rc == 0 || rc == -ETIMEDOUT)
+            rc = DDICT_ENOKEY;
+    }
+    Py_END_ALLOW_THREADS
+    return rc;
+}
+
+int lookup_wait(struct handle *h, const struct key *k, struct found *f, double seconds)
+{
+    double left = 1000 * seconds;
+    bool silent = false;
+    int rc;
+
+    f->priv = NULL;
+    h->busy++;
+    for (;;) {
+        int ms = left < WAIT_SLICE_MS ? (int)(left + 0.999) : WAIT_SLICE_MS;
+        double start = now_ms(), gone;
+        rc = wait_slice(h, k, f, ms, &silent);
+        if (rc != DDICT_ENOKEY)
+            break;
+        if (PyErr_CheckSignals() < 0) {
+            rc = 1;
+            break;
+        }
+        gone = now_ms() - start;
+        left -= gone > ms + ANSWER_MS + SUSPEND_GAP_MS ? ms : gone;
+        if (left <= 0) {
+            rc = silent ? -ETIMEDOUT : DDICT_ENOKEY;
+            break;
+        }
+    }
+    handle_end(h);
+    return rc;
+}

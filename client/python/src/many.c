@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* many.c - many keys at once: what is asked for together travels together. */
+#include "pyddict.h"
+
+#include <string.h>
+
+#define MANY_MAX 1024             /* pairs or keys in one call of libddict */
+#define MANY_MIN 16
+#define MANY_FIRST 256            /* keys asked for before the size of their values is known */
+#define MANY_BYTES (32u << 20)    /* bytes of values in one call, about */
+#define JOIN_MAX (64u << 10)      /* bytes; a value in pieces up to this is joined to travel with the others */
+
+struct keys { /* encoded keys, one behind the other */
+    char *buf;
+    size_t len, cap;
+};
+
+/* The length of the appended key, or 0 with an exception. */
+static size_t keys_append(struct keys *ks, PyObject *obj)
+{
+    struct key k;
+    size_t n;
+
+    if (key_encode(&k, obj) < 0)
+        return 0;
+    n = k.len;
+    if (n == 0) {
+        error_raise_text(DDICT_EKEYSIZE, ddict_strerror(DDICT_EKEYSIZE)); /* RawKey(b"") */
+    } else if (ks->len + n > ks->cap) {
+        size_t cap = 2 * (ks->len + n) + 1024;
+        char *p = PyMem_Realloc(ks->buf, cap);
+        if (p) {
+            ks->buf = p;
+            ks->cap = cap;
+        } else {
+            PyErr_NoMemory();
+            n = 0;
+        }
+    }
+    if (n) {
+        memcpy(ks->buf + ks->len, k.data, n);
+        ks->len += n;
+    }
+    key_clear(&k);
+    return n;
+}
+
+/* --- get --- */
+
+/* Ask for n keys. Then every want whose status is 0 holds a view that is to be released. */
+static int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w)
+{
+    struct keys ks = {NULL, 0, 0};
+    ssize_t rc = -1;
+    const char *p;
+
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!(w[i].klen = keys_append(&ks, objs[i])))
+            goto out;
+    if (handle_begin(h) < 0)
+        goto out;
+    p = ks.buf;
+    for (Py_ssize_t i = 0; i < n; p += w[i++].klen)
+        w[i].key = p;
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_get_many(h->d, w, (size_t)n, 0, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(h);
+    if (rc < 0)
+        error_raise((int)rc, NULL);
+    for (Py_ssize_t i = 0; i < n; i++)
+        w[i].key = NULL;
+out:
+    PyMem_Free(ks.buf);
+    return rc < 0 ? -1 : 0;
+}
+
+static PyObject *want_take(struct ddict_want *w, PyObject *key, PyObject *missing, bool view)
+{
+    PyObject *obj;
+
+    if (w->status == DDICT_ENOKEY)
+        return Py_NewRef(missing);
+    if (w->status < 0)
+        return error_raise(w->status, key);
+    if (view)
+        return view_new(&w->view);
+    obj = load_copy(w->view.data, w->view.len, w->view.tag);
+    ddict_release(&w->view);
+    return obj;
+}
+
+/* Appends to list what the keys objs[0 .. n-1] give. *bytes: of all values. */
+static int chunk_get(struct handle *h, PyObject *list, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w, PyObject *missing,
+                     bool view, size_t *bytes)
+{
+    Py_ssize_t i;
+
+    if (wants_ask(h, objs, n, w) < 0)
+        return -1;
+    *bytes = 0;
+    for (i = 0; i < n; i++) {
+        size_t len = w[i].status == 0 ? w[i].view.len : 0;
+        PyObject *obj = want_take(&w[i], objs[i], missing, view);
+        int rc = obj ? PyList_Append(list, obj) : -1;
+        Py_XDECREF(obj);
+        if (rc < 0)
+            break;
+        *bytes += len;
+    }
+    if (i == n)
+        return 0;
+    while (++i < n)
+        if (w[i].status == 0)
+            ddict_release(&w[i].view);
+    return -1;
+}
+
+static PyObject *get_all(PyObject *self, PyObject *keys, PyObject *missing, bool view)
+{
+    struct handle *h = (struct handle *)self;
+    PyObject *t = PySequence_Tuple(keys), *list = t ? PyList_New(0) : NULL;
+    Py_ssize_t n = t ? PyTuple_GET_SIZE(t) : 0, step = view ? MANY_MAX : MANY_FIRST, at = 0;
+    struct ddict_want *w = PyMem_Malloc(MANY_MAX * sizeof *w);
+
+    if (!w && list)
+        PyErr_NoMemory();
+    if (!w || !list)
+        Py_CLEAR(list);
+    while (list && at < n) {
+        Py_ssize_t m = n - at < step ? n - at : step;
+        size_t bytes;
+        if (chunk_get(h, list, ((PyTupleObject *)t)->ob_item + at, m, w, missing, view, &bytes) < 0) {
+            Py_CLEAR(list);
+            break;
+        }
+        at += m;
+        if (!view) { /* as many of this size as fit */
+            size_t mean = bytes / (size_t)m + 1, fit = MANY_BYTES / mean;
+            step = fit > MANY_MAX ? MANY_MAX : fit < MANY_MIN ? MANY_MIN : (Py_ssize_t)fit;
+        }
+    }
+    PyMem_Free(w);
+    Py_XDECREF(t);
+    return list;
+}
+
+PyObject *many_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    static const char *const names[] = {"keys", "default"};
+    PyObject *a[2] = {NULL, NULL};
+
+    if (args_parse("get_many", args, n, kw, names, a, 2, 2) < 0)
+        return NULL;
+    return get_all(self, a[0], a[1] ? a[1] : Py_None, false);
+}
+
+/* _view_many(keys): a list of Views, None for keys that are absent */
+PyObject *many_view(PyObject *self, PyObject *keys)
+{
+    return get_all(self, keys, Py_None, true);
+}
+
+/* --- put --- */
+
+struct batch {
+    struct handle *h;
+    struct keys keys;
+    struct ddict_pair pair[MANY_MAX];
+    struct value value[MANY_MAX];
+    PyObject *obj[MANY_MAX]; /* the (key, value) they came from, kept */
+    size_t n, bytes;
+    Py_ssize_t stored;
+    PyObject *failed;        /* list of keys */
+    int code;                /* of the first that failed */
+    char text[512];          /* its sentence */
+};
+
+static void batch_empty(struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        value_clear(&b->value[i]);
+        Py_DECREF(b->obj[i]);
+    }
+    b->n = b->bytes = b->keys.len = 0;
+}
+
+static int batch_fail(struct batch *b, int code, const char *text, PyObject *pair)
+{
+    PyObject *key = PySequence_GetItem(pair, 0);
+    int rc = key ? PyList_Append(b->failed, key) : -1;
+
+    Py_XDECREF(key);
+    if (!b->code)
+        snprintf(b->text, sizeof b->text, "%s", text && *text ? text : ddict_strerror(code));
+    if (!b->code)
+        b->code = code;
+    return rc;
+}
+
+/* Send what is gathered. 0, also when pairs were refused. */
+static int batch_flush(struct batch *b)
+{
+    const char *p = b->keys.buf;
+    int err = 0;
+    ssize_t rc;
+
+    if (b->n == 0)
+        return 0;
+    if (handle_begin(b->h) < 0)
+        return -1;
+    for (size_t i = 0; i < b->n; p += b->pair[i++].klen)
+        b->pair[i].key = p;
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_put_many(b->h->d, b->pair, b->n, b->h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(b->h);
+    for (size_t i = 0; err == 0 && i < b->n; i++) {
+        int code = rc < 0 ? (int)rc : b->pair[i].status;
+        if (code < 0)
+            err = batch_fail(b, code, ddict_errmsg(), b->obj[i]);
+        else
+            b->stored++;
+    }
+    batch_empty(b);
+    return err;
+}
+
+/* v stands behind the gathered ones: batch_flush() leaves it alone. */
+static int batch_put_alone(struct batch *b, struct value *v, PyObject *key, PyObject *pair)
+{
+    struct key k;
+    int rc;
+
+    if (batch_flush(b) < 0 || key_encode(&k, key) < 0)
+        return -1;
+    rc = handle_check(b->h) < 0 ? 1 : value_put(b->h, &k, v, 0);
+    key_clear(&k);
+    if (rc == 0)
+        b->stored++;
+    return rc < 0 ? batch_fail(b, rc, ddict_errmsg(), pair) : -rc;
+}
+
+static int batch_add(struct batch *b, PyObject *pair)
+{
+    struct value *v = &b->value[b->n];
+    PyObject *key = PyTuple_GET_ITEM(pair, 0);
+    size_t klen;
+    int rc;
+
+    if (value_encode(v, PyTuple_GET_ITEM(pair, 1)) < 0)
+        return -1;
+    if (v->n > 1 && v->len > JOIN_MAX) {
+        rc = batch_put_alone(b, v, key, pair);
+        value_clear(v);
+        return rc;
+    }
+    if (value_join(v) < 0 || !(klen = keys_append(&b->keys, key))) {
+        value_clear(v);
+        return -1;
+    }
+    b->pair[b->n] = (struct ddict_pair){.klen = klen, .val = v->iov[0].iov_base, .vlen = v->len, .flags = DDICT_TAG(v->tag)};
+    b->obj[b->n++] = Py_NewRef(pair);
+    b->bytes += v->len + klen;
+    return b->n == MANY_MAX || b->bytes >= MANY_BYTES ? batch_flush(b) : 0;
+}
+
+static PyObject *pair_check(PyObject *item, Py_ssize_t at)
+{
+    PyObject *t = PySequence_Tuple(item);
+
+    if (!t && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Format(PyExc_TypeError, "element %zd is not a (key, value) pair", at);
+    if (t && PyTuple_GET_SIZE(t) != 2) {
+        PyErr_Format(PyExc_ValueError, "element %zd has length %zd; a (key, value) pair has 2", at, PyTuple_GET_SIZE(t));
+        Py_CLEAR(t);
+    }
+    return t;
+}
+
+/* After an exception what came before it is stored all the same, as dict.update() does. */
+static void batch_flush_kept(struct batch *b)
+{
+    PyObject *type, *value, *tb;
+
+    PyErr_Fetch(&type, &value, &tb);
+    if (batch_flush(b) < 0)
+        PyErr_Clear();
+    PyErr_Restore(type, value, tb);
+}
+
+static PyObject *batch_result(struct batch *b)
+{
+    PyObject *type, *value, *tb, *n;
+
+    if (!b->code)
+        return PyLong_FromSsize_t(b->stored);
+    error_raise_text(b->code, b->text);
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    n = PyLong_FromSsize_t(b->stored);
+    if (!n || PyObject_SetAttrString(value, "failed", b->failed) < 0 || PyObject_SetAttrString(value, "stored", n) < 0)
+        PyErr_Clear();
+    Py_XDECREF(n);
+    PyErr_Restore(type, value, tb);
+    return NULL;
+}
+
+/* _put_pairs(iterable): the number of pairs stored. Stops after the batch in which one was refused. */
+PyObject *many_put(PyObject *self, PyObject *pairs)
+{
+    PyObject *it = PyObject_GetIter(pairs), *item, *result = NULL;
+    struct batch *b = it ? PyMem_Calloc(1, sizeof *b) : NULL;
+    Py_ssize_t at = 0;
+    int rc = 0;
+
+    if (b) {
+        b->h = (struct handle *)self;
+        b->failed = PyList_New(0);
+    } else if (it) {
+        PyErr_NoMemory();
+    }
+    if (b && b->failed) {
+        while (rc == 0 && !b->code && (item = PyIter_Next(it))) {
+            PyObject *pair = pair_check(item, at++);
+            rc = pair ? batch_add(b, pair) : -1;
+            Py_XDECREF(pair);
+            Py_DECREF(item);
+        }
+        if (rc < 0 || PyErr_Occurred())
+            batch_flush_kept(b);
+        else if (batch_flush(b) == 0)
+            result = batch_result(b);
+        batch_empty(b);
+    }
+    if (b) {
+        Py_XDECREF(b->failed);
+        PyMem_Free(b->keys.buf);
+        PyMem_Free(b);
+    }
+    Py_XDECREF(it);
+    return result;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mapping.c - the operations on one key, and on all of them at once.
+ *
+ * Encoding a key or a value can run the user's code, which could detach the handle: handle_check() comes after it.
+ */
+#include "pyddict.h"
+
+#include <errno.h>
+
+/* d[key], get, view: 0 and *out, or a code, with no exception except for 1. */
+static int find(struct handle *h, PyObject *key, struct found *f, bool copy, double wait)
+{
+    struct key k;
+    int rc;
+
+    if (key_encode(&k, key) < 0)
+        return 1;
+    rc = handle_check(h) < 0 ? 1 : lookup(h, &k, f, copy);
+    if (rc == DDICT_ENOKEY && wait > 0)
+        rc = lookup_wait(h, &k, f, wait);
+    key_clear(&k);
+    return rc;
+}
+
+static PyObject *found_load(struct found *f)
+{
+    PyObject *obj = load_copy(f->v.data, f->v.len, f->v.tag);
+
+    found_clear(f);
+    return obj;
+}
+
+static PyObject *wait_over(PyObject *key, double seconds)
+{
+    PyObject *s = PyFloat_FromDouble(seconds), *text = s ? PyUnicode_FromFormat("key %R did not come within %S s", key, s) : NULL;
+    const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+
+    if (utf8)
+        error_raise_text(-ETIMEDOUT, utf8);
+    Py_XDECREF(text);
+    Py_XDECREF(s);
+    return NULL;
+}
+
+PyObject *mapping_subscript(PyObject *self, PyObject *key)
+{
+    struct found f;
+    int rc = find((struct handle *)self, key, &f, true, 0);
+
+    if (rc == 0)
+        return found_load(&f);
+    return rc < 0 ? error_raise(rc, key) : NULL;
+}
+
+static int wait_parse(PyObject *obj, double *seconds)
+{
+    int ms;
+
+    *seconds = 0;
+    if (!obj || obj == Py_None)
+        return 0;
+    if (timeout_parse(obj, &ms) < 0)
+        return -1;
+    *seconds = PyFloat_AsDouble(obj);
+    return 0;
+}
+
+PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    static const char *const names[] = {"key", "default", "wait"};
+    PyObject *a[3] = {NULL, NULL, NULL};
+    struct found f;
+    double wait;
+    int rc;
+
+    if (args_parse("get", args, n, kw, names, a, 2, 3) < 0 || wait_parse(a[2], &wait) < 0)
+        return NULL;
+    rc = find((struct handle *)self, a[0], &f, true, wait);
+    if (rc == 0)
+        return found_load(&f);
+    if (rc != DDICT_ENOKEY)
+        return rc < 0 ? error_raise(rc, a[0]) : NULL;
+    if (!a[1] && wait > 0)
+        return wait_over(a[0], wait);
+    return Py_NewRef(a[1] ? a[1] : Py_None);
+}
+
+PyObject *mapping_view(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    static const char *const names[] = {"key", "wait"};
+    PyObject *a[2] = {NULL, NULL};
+    struct found f;
+    double wait;
+    int rc;
+
+    if (args_parse("view", args, n, kw, names, a, 1, 2) < 0 || wait_parse(a[1], &wait) < 0)
+        return NULL;
+    rc = find((struct handle *)self, a[0], &f, false, wait);
+    if (rc == 0)
+        return view_new(&f.v);
+    if (rc == DDICT_ENOKEY && wait > 0)
+        return wait_over(a[0], wait);
+    return rc < 0 ? error_raise(rc, a[0]) : NULL;
+}
+
+int value_put(struct handle *h, const struct key *k, const struct value *v, unsigned flags)
+{
+    int rc;
+
+    flags |= DDICT_TAG(v->tag);
+    h->busy++;
+    Py_BEGIN_ALLOW_THREADS
+    if (v->n == 1)
+        rc = ddict_put(h->d, k->data, k->len, v->iov[0].iov_base, v->iov[0].iov_len, flags, h->timeout_ms);
+    else
+        rc = ddict_putv(h->d, k->data, k->len, v->iov, v->n, flags, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(h);
+    return rc;
+}
+
+/* 0, or a code; 1 with an exception. */
+static int put(struct handle *h, PyObject *key, PyObject *value, unsigned flags)
+{
+    struct value v;
+    struct key k;
+    int rc = 1;
+
+    if (key_encode(&k, key) < 0)
+        return 1;
+    if (value_encode(&v, value) == 0) {
+        rc = handle_check(h) < 0 ? 1 : value_put(h, &k, &v, flags);
+        value_clear(&v);
+    }
+    key_clear(&k);
+    return rc;
+}
+
+static int del(struct handle *h, PyObject *key)
+{
+    struct key k;
+    int rc;
+
+    if (key_encode(&k, key) < 0)
+        return 1;
+    if (handle_begin(h) < 0) {
+        key_clear(&k);
+        return 1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_del(h->d, k.data, k.len, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(h);
+    key_clear(&k);
+    return rc;
+}
+
+int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value)
+{
+    struct handle *h = (struct handle *)self;
+    int rc = value ? put(h, key, value, 0) : del(h, key);
+
+    if (rc < 0)
+        error_raise(rc, key);
+    return rc ? -1 : 0;
+}
+
+int mapping_contains(PyObject *self, PyObject *key)
+{
+    struct handle *h = (struct handle *)self;
+    struct key k;
+    int rc = -ETIMEDOUT;
+
+    if (key_encode(&k, key) < 0)
+        return -1;
+    if (handle_begin(h) < 0) {
+        key_clear(&k);
+        return -1;
+    }
+    if (key_is_local(h, &k))
+        rc = ddict_contains(h->d, k.data, k.len, NULL, 0);
+    if (rc == -ETIMEDOUT) {
+        Py_BEGIN_ALLOW_THREADS
+        rc = ddict_contains(h->d, k.data, k.len, NULL, h->timeout_ms);
+        Py_END_ALLOW_THREADS
+    }
+    handle_end(h);
+    key_clear(&k);
+    if (rc < 0)
+        error_raise(rc, key);
+    return rc < 0 ? -1 : rc;
+}
+
+Py_ssize_t mapping_length(PyObject *self)
+{
+    struct handle *h = (struct handle *)self;
+    int64_t n;
+
+    if (handle_begin(h) < 0)
+        return -1;
+    Py_BEGIN_ALLOW_THREADS
+    n = ddict_len(h->d, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(h);
+    if (n < 0)
+        error_raise((int)n, NULL);
+    return n < 0 ? -1 : (Py_ssize_t)n;
+}
+
+PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    struct handle *h = (struct handle *)self;
+    struct found f = {.priv = NULL};
+    struct key k;
+    int rc;
+
+    if (args_count("pop", n, 1, 2) < 0 || key_encode(&k, args[0]) < 0)
+        return NULL;
+    if (handle_begin(h) < 0) {
+        key_clear(&k);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_pop(h->d, k.data, k.len, &f.v, 0, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(h);
+    key_clear(&k);
+    if (rc == 0)
+        return found_load(&f);
+    return rc == DDICT_ENOKEY && n == 2 ? Py_NewRef(args[1]) : error_raise(rc, args[0]);
+}
+
+PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    struct handle *h = (struct handle *)self;
+    PyObject *value = n > 1 ? args[1] : Py_None;
+    struct found f;
+    int rc;
+
+    if (args_count("setdefault", n, 1, 2) < 0)
+        return NULL;
+    for (;;) { /* again when it was stored by another after our look and removed after our put */
+        rc = find(h, args[0], &f, true, 0);
+        if (rc == 0)
+            return found_load(&f);
+        if (rc == DDICT_ENOKEY)
+            rc = put(h, args[0], value, DDICT_NEW);
+        if (rc == 0)
+            return Py_NewRef(value);
+        if (rc != DDICT_EEXISTS)
+            return rc < 0 ? error_raise(rc, args[0]) : NULL;
+        if (PyErr_CheckSignals() < 0)
+            return NULL;
+    }
+}
+
+static PyObject *put_if(const char *func, PyObject *self, PyObject *const *args, Py_ssize_t n, unsigned flag, int refusal)
+{
+    int rc;
+
+    if (args_count(func, n, 2, 2) < 0)
+        return NULL;
+    rc = put((struct handle *)self, args[0], args[1], flag);
+    if (rc == 0 || rc == refusal)
+        return PyBool_FromLong(rc == 0);
+    return rc < 0 ? error_raise(rc, args[0]) : NULL;
+}
+
+PyObject *mapping_put_new(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    return put_if("put_new", self, args, n, DDICT_NEW, DDICT_EEXISTS);
+}
+
+PyObject *mapping_put_existing(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    return put_if("put_existing", self, args, n, DDICT_EXISTING, DDICT_ENOKEY);
+}
+
+PyObject *mapping_clear(PyObject *self, PyObject *unused)
+{
+    struct handle *h = (struct handle *)self;
+    int rc;
+
+    if (handle_begin(h) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_clear(h->d, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(h);
+    if (rc < 0)
+        return error_raise(rc, NULL);
+    Py_RETURN_NONE;
+}
+
+PyObject *mapping_owner(PyObject *self, PyObject *key)
+{
+    struct handle *h = (struct handle *)self;
+    struct key k;
+    unsigned m;
+
+    if (key_encode(&k, key) < 0)
+        return NULL;
+    if (handle_check(h) < 0) {
+        key_clear(&k);
+        return NULL;
+    }
+    m = ddict_owner(h->d, k.data, k.len);
+    key_clear(&k);
+    return PyLong_FromUnsignedLong(m);
+}
