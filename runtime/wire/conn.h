@@ -23,44 +23,58 @@ struct conn_identity {          /* what both ends prove */
 
 struct conn;
 struct conn_ops {
-    /* Authenticated (both directions). peer: its manager or node id. */
+    /* Authenticated (both directions). peer: its manager or node id. May be NULL, as may drained. */
     void (*up)(struct conn *c, void *arg, uint32_t peer, enum conn_role role);
     /*
      * A header has come and was checked. Where shall its payload go? Return the destination for m->len - 64 bytes (the owner's
-     * memory, valid until `message`), or NULL for the connection's own buffer. For DATA of a value this is the block itself.
+     * memory, valid until `message` or `down`), or NULL for the connection's own buffer (not aligned). For DATA of a value this is the block
+     * itself. Not asked when there is no payload; NULL as function: always the connection's buffer.
      */
     void *(*payload_to)(struct conn *c, void *arg, const struct msg *m);
     /* The whole message is in; payload is where payload_to said. Return 0, or a negative code to close the connection. */
     int (*message)(struct conn *c, void *arg, const struct msg *m, void *payload);
     /* The output queue has become shorter than DD_PEER_INFLIGHT again after conn_full() was true. */
     void (*drained)(struct conn *c, void *arg);
-    /* Closed: code says why (-ECONNRESET, DDICT_EAUTH, DDICT_EPROTO, -ETIMEDOUT, ...). The owner calls conn_free(). */
+    /* Closed: code says why (-ECONNRESET, DDICT_EAUTH, DDICT_EPROTO, -ETIMEDOUT, ...). Comes once, also before `up`, never from within another call of this header
+     * but conn_tick(). All done() have been called. The owner calls conn_free(). */
     void (*down)(struct conn *c, void *arg, int code);
 };
 
-/* Opener: starts a non-blocking connect to the addresses in turn (DD_CONNECT_MS together), then HELLO. Copies what it needs. */
+/*
+ * Opener: starts a non-blocking connect to the addresses in turn (DD_CONNECT_MS + DD_HANDSHAKE_MS together, shared evenly), then HELLO. An address where somebody else answers (no
+ * proof of the cookie) is passed over like one that does not answer. Copies what it needs. Negative: no address could even be tried; nothing was made.
+ */
 int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, enum conn_role role, uint32_t to,
               const struct sockaddr_storage *addr, int naddr, const struct conn_ops *ops, void *arg);
 /* Acceptor: takes over fd (closed with the connection). */
 int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me, int fd, const struct conn_ops *ops, void *arg);
-void conn_free(struct conn *c); /* NULL is allowed; closes, calls nothing */
+/* NULL is allowed; allowed in every callback. Closes, calls the done() of what is queued and nothing else. What is not written is lost: a last word
+ * wants conn_flush() and !conn_full() before, or better the peer's end first. */
+void conn_free(struct conn *c);
 
 /*
  * Queue a message. header and `head` (head_len bytes: key, or a small value) are copied. `body` (body_len bytes) is sent from where it lies and must
- * stay until done(done_arg) is called (also at close); done may be NULL when body_len is 0. m->len is set here. Requests may be queued before `up`.
+ * stay until done(done_arg) is called (also at close; never from within conn_send()); done may be NULL when body_len is 0. m->len is set here. Requests may be queued before `up`.
+ * What is queued is written at the next io_wait(), so that one system call takes what one round of the loop produced; conn_flush() writes at once.
+ * 0; -ENOMEM, DDICT_EPROTO (the message would not pass the peer's check), or the code the connection ends with: nothing was queued then, done is not called.
  */
 int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len,
               void (*done)(void *arg), void *done_arg);
+void conn_flush(struct conn *c);
 bool conn_full(const struct conn *c); /* more than DD_PEER_INFLIGHT bytes queued */
-void conn_pause(struct conn *c, bool paused); /* stop reading: leave the bytes in the socket */
+void conn_pause(struct conn *c, bool paused); /* stop reading: leave the bytes in the socket. The message whose payload is coming waits too */
+int conn_fd(const struct conn *c);            /* for logs and tests; -1 when closed */
+uint64_t conn_refused(void);                  /* connections of this process that failed the handshake or sent what is malformed */
 
 /* epoll: data.ptr of every connection points at its struct conn, whose first member is a struct io_handler (see loop.h). */
-/* Deadlines of handshake and connect; call at least every 100 ms. */
+/* Deadlines of handshake and connect, and a peer that acknowledges nothing for DD_PEER_LOST_MS; call at least every 100 ms (every second once all are up).
+ * The callbacks may come from here. A ROLE_DATA peer may leave its bytes unread as long as its kernel answers. */
 void conn_tick(struct conn *c, uint64_t now_ns);
 
+/* --- net.c --- */
 /* Listen on a port chosen by the kernel, on all addresses or one. Descriptor; *port receives it. Non-blocking, CLOEXEC. */
 int conn_listen(const struct sockaddr_storage *addr, uint16_t *port);
-/* Addresses of this node that peers may try, best first: that of the node's own name, then the other non-loopback ones; loopback last. Returns their number. */
+/* Addresses of this node that peers may try, best first: that of the node's own name, then the other non-loopback ones; loopback last. Ports are 0. Returns their number. */
 int conn_addresses(const char *node, struct sockaddr_storage *out, int max);
 
 #endif

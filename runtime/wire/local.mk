@@ -4,6 +4,8 @@ noinst_LTLIBRARIES += libwireclient.la libwire.la
 libwireclient_la_SOURCES = runtime/wire/msg.c runtime/wire/msg.h runtime/wire/lane.c runtime/wire/lane.h \
   runtime/wire/attach.c runtime/wire/attach.h runtime/wire/board.h
 libwireclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
-libwire_la_SOURCES =
-libwire_la_LIBADD = libwireclient.la
+libwire_la_SOURCES = runtime/wire/conn.c runtime/wire/conn.h runtime/wire/auth.c runtime/wire/auth.h \
+  runtime/wire/out.c runtime/wire/out.h runtime/wire/net.c runtime/wire/loop.c runtime/wire/loop.h
+libwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS)
+libwire_la_LIBADD = libwireclient.la $(SODIUM_LIBS)
 EXTRA_DIST += runtime/wire/PROTOCOL

@@ -18,4 +18,15 @@ void io_remove(int epoll_fd, struct io_handler *h);
  * and a removed handler of the same batch is skipped. Returns the number of events or a negative code. */
 int io_wait(int epoll_fd, int timeout_ms);
 
+/*
+ * Work that is put off to the next io_wait() of this thread, before it waits and once more after the handlers: connections gather their output so.
+ * Embedded in its owner, all zero at first. Deferred twice is deferred once. A forked child has none.
+ */
+struct io_deferred {
+    struct io_deferred *next, *prev; /* the list of this thread; both NULL: not in it */
+    void (*run)(struct io_deferred *d);
+};
+void io_defer(struct io_deferred *d);
+void io_undefer(struct io_deferred *d);
+
 #endif

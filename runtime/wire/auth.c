@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* auth.c - making and checking the handshake of a TCP connection with libsodium's crypto_auth. */
+#include <errno.h>
+#include <sodium.h>
+#include <string.h>
+
+#include <base/error.h>
+#include <wire/auth.h>
+
+_Static_assert(crypto_auth_BYTES == AUTH_MAC && crypto_auth_KEYBYTES == COOKIE_SIZE, "sizes of crypto_auth");
+
+struct mac_input { /* no padding: chars and whole hellos only */
+    uint8_t letter[8];
+    uint8_t hello[sizeof(struct auth_hello)];
+    uint8_t nonce_b[AUTH_NONCE];
+};
+_Static_assert(sizeof(struct mac_input) == 8 + 72 + 32, "nothing uninitialised goes into a mac");
+
+int auth_init(void)
+{
+    return sodium_init() < 0 ? dd_error(-EIO, "libsodium does not work here") : 0;
+}
+
+static struct mac_input mac_input(char letter, const struct auth_hello *h, const uint8_t *nonce_b)
+{
+    struct mac_input in = {.letter = {(uint8_t)letter}};
+    memcpy(in.hello, h, sizeof in.hello);
+    memcpy(in.nonce_b, nonce_b, sizeof in.nonce_b);
+    return in;
+}
+
+static void mac_make(uint8_t *mac, char letter, const struct auth_hello *h, const uint8_t *nonce_b, const struct conn_identity *me)
+{
+    struct mac_input in = mac_input(letter, h, nonce_b);
+    crypto_auth(mac, (const uint8_t *)&in, sizeof in, me->cookie);
+}
+
+static int mac_check(const uint8_t *mac, char letter, const struct auth_hello *h, const uint8_t *nonce_b,
+                     const struct conn_identity *me)
+{
+    struct mac_input in = mac_input(letter, h, nonce_b);
+    return crypto_auth_verify(mac, (const uint8_t *)&in, sizeof in, me->cookie) == 0 ? 0 : DDICT_EAUTH;
+}
+
+void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role, uint32_t to)
+{
+    *h = (struct auth_hello){.magic = AUTH_MAGIC, .protocol = PROTOCOL_VERSION, .role = role, .from = me->self, .to = to};
+    memcpy(h->dict_id, me->dict_id, sizeof h->dict_id);
+    randombytes_buf(h->nonce, sizeof h->nonce);
+}
+
+int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me, struct auth_challenge *reply)
+{
+    if (h->magic != AUTH_MAGIC)
+        return DDICT_EAUTH;
+    if (h->protocol != PROTOCOL_VERSION)
+        return DDICT_EVERSION;
+    if (memcmp(h->dict_id, me->dict_id, sizeof h->dict_id) != 0 || h->to != me->self
+        || (h->role != ROLE_DATA && h->role != ROLE_CONTROL))
+        return DDICT_EAUTH;
+    *reply = (struct auth_challenge){.magic = AUTH_MAGIC, .protocol = PROTOCOL_VERSION};
+    randombytes_buf(reply->nonce, sizeof reply->nonce);
+    mac_make(reply->mac, 'B', h, reply->nonce, me);
+    return 0;
+}
+
+int auth_challenge_check(const struct auth_challenge *c, const struct auth_hello *mine, const struct conn_identity *me,
+                         struct auth_answer *reply)
+{
+    if (c->magic != AUTH_MAGIC)
+        return DDICT_EAUTH;
+    if (c->protocol != PROTOCOL_VERSION)
+        return DDICT_EVERSION;
+    if (mac_check(c->mac, 'B', mine, c->nonce, me) != 0)
+        return DDICT_EAUTH;
+    mac_make(reply->mac, 'A', mine, c->nonce, me);
+    return 0;
+}
+
+int auth_answer_check(const struct auth_answer *a, const struct auth_hello *h, const struct auth_challenge *mine,
+                      const struct conn_identity *me)
+{
+    return mac_check(a->mac, 'A', h, mine->nonce, me);
+}
+
+void auth_forget(void *secret, size_t len)
+{
+    sodium_memzero(secret, len);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * auth.h - the three messages by which both ends of a TCP connection prove that they know the dictionary's cookie. PROTOCOL 6.
+ * Bytes in, bytes out; no socket here. A mac covers the role letter of who made it, both nonces, both ids and the dictionary's id,
+ * so none can be played back to its maker, to another peer, or on another connection.
+ */
+#ifndef DDICT_WIRE_AUTH_H
+#define DDICT_WIRE_AUTH_H
+
+#include <stdint.h>
+#include <wire/conn.h>
+
+#define AUTH_MAGIC 0x5059444948444444ull
+#define AUTH_NONCE 32
+#define AUTH_MAC 32
+
+struct auth_hello { /* opener, first */
+    uint64_t magic;
+    uint32_t protocol, role;
+    uint8_t dict_id[16];
+    uint32_t from, to;
+    uint8_t nonce[AUTH_NONCE];
+};
+struct auth_challenge { /* acceptor */
+    uint64_t magic;
+    uint32_t protocol, room;
+    uint8_t nonce[AUTH_NONCE];
+    uint8_t mac[AUTH_MAC];
+};
+struct auth_answer { /* opener, second */
+    uint8_t mac[AUTH_MAC];
+};
+_Static_assert(sizeof(struct auth_hello) == 72 && sizeof(struct auth_challenge) == 80 && sizeof(struct auth_answer) == 32,
+               "sizes are part of the protocol");
+
+int auth_init(void); /* once before the others, may be called again: 0, -EIO */
+void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role, uint32_t to);
+/* Acceptor: 0 and the challenge, DDICT_EVERSION, or DDICT_EAUTH (another dictionary, not for us, unknown role). */
+int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me, struct auth_challenge *reply);
+/* Opener: 0 and the answer, DDICT_EVERSION, or DDICT_EAUTH. */
+int auth_challenge_check(const struct auth_challenge *c, const struct auth_hello *mine, const struct conn_identity *me,
+                         struct auth_answer *reply);
+/* Acceptor: 0 or DDICT_EAUTH. */
+int auth_answer_check(const struct auth_answer *a, const struct auth_hello *h, const struct auth_challenge *mine,
+                      const struct conn_identity *me);
+void auth_forget(void *secret, size_t len);
+
+#endif

@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * conn.c - one TCP connection: connect, handshake, then messages both ways.
+ *
+ *     opener    CONNECTING -> AUTH (hello sent, waits for challenge) -> UP
+ *     acceptor                AUTH (waits for hello, then answer)    -> UP
+ *
+ * Failure is noted in `code` wherever it is seen; leave() acts on it when the outermost call into the connection ends:
+ * the next address, or the end. So callbacks may do anything, conn_free() included.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <wire/auth.h>
+#include <wire/conn.h>
+#include <wire/loop.h>
+#include <wire/out.h>
+
+#define IN_BUFFER (256u << 10) /* takes many small messages per recv(), and any whole message */
+#define IN_AFTER_BULK 4096u    /* looked at behind a large payload, so that the next one goes to its place without a copy */
+#define BULK 16384u            /* a payload from here on is large */
+#define ROUNDS 8               /* recv() calls before other connections have their turn */
+#define LIVE_CHECK_MS 1000     /* how often a silent peer with unacknowledged bytes is looked at */
+_Static_assert(MSG_LEN_MAX <= IN_BUFFER / 2, "a whole message fits behind part of another");
+
+enum conn_state { CONNECTING, AUTH, UP, ENDED };
+
+struct conn {
+    struct io_handler io; /* first: see loop.h */
+    struct io_deferred later;
+    int epoll_fd;
+    uint32_t interest;    /* epoll events asked for */
+    enum conn_state state;
+    int code;             /* why it ends; 0 while it does not */
+    unsigned busy;        /* calls under way in this connection */
+    bool freed;           /* by conn_free() while busy */
+    bool opener, paused, blocked, full_seen;
+
+    const struct conn_ops *ops;
+    void *arg;
+    struct conn_identity me;
+    enum conn_role role;
+    uint32_t peer;
+
+    struct sockaddr_storage *addr; /* opener's, until UP */
+    int naddr, next_addr;
+    int auth_code;                 /* an address where somebody else answered: better to report than the last refusal */
+    uint64_t deadline_ns;          /* opener: of this address; acceptor: of the handshake */
+    uint64_t give_up_ns;           /* opener: of all addresses together */
+    uint64_t tick_ns;              /* the last conn_tick() */
+
+    struct auth_hello hello;
+    struct auth_challenge challenge;
+    struct auth_answer answer;
+    uint8_t *hs_in;                /* where the handshake message that comes next goes */
+    uint32_t hs_need, hs_got;
+    const uint8_t *hs_out;
+    uint32_t hs_out_len;
+
+    struct out out;
+    uint64_t live_ns, unacked_ns;  /* last look at the kernel's state; since when something is unacknowledged, 0: nothing */
+    bool live_check;               /* something was sent since all was acknowledged */
+
+    uint8_t *in;                   /* IN_BUFFER bytes, from UP on */
+    uint32_t in_pos, in_end;
+    bool have_msg, bulk;
+    struct msg m;                  /* when have_msg: its payload is coming */
+    uint8_t *dst;                  /* NULL: into `in` */
+    uint32_t got;                  /* bytes at dst */
+};
+
+static atomic_ullong refused; /* relaxed: a counter for display */
+
+uint64_t conn_refused(void) { return atomic_load_explicit(&refused, memory_order_relaxed); }
+int conn_fd(const struct conn *c) { return c->io.fd; }
+bool conn_full(const struct conn *c) { return c->out.bytes > DD_PEER_INFLIGHT; }
+
+static void fail(struct conn *c, int code)
+{
+    if (c->code == 0)
+        c->code = code;
+}
+
+static void interest_update(struct conn *c)
+{
+    if (c->io.fd < 0)
+        return;
+    uint32_t want = EPOLLOUT;
+    if (c->state == AUTH)
+        want = EPOLLIN | (c->hs_out_len ? EPOLLOUT : 0);
+    else if (c->state == UP)
+        want = (c->paused ? 0 : EPOLLIN) | (c->blocked ? EPOLLOUT : 0);
+    if (want == c->interest)
+        return;
+    int e = io_change(c->epoll_fd, &c->io, want);
+    if (e < 0)
+        fail(c, e);
+    else
+        c->interest = want;
+}
+
+static void socket_close(struct conn *c)
+{
+    if (c->io.fd < 0)
+        return;
+    io_remove(c->epoll_fd, &c->io);
+    close(c->io.fd);
+    c->io.fd = -1;
+    c->interest = 0;
+}
+
+/* Start with fd, which belongs to c from here on, also on failure. */
+static int socket_take(struct conn *c, int fd, uint32_t interest)
+{
+    int one = 1;
+    c->io.fd = fd;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    int e = io_add(c->epoll_fd, &c->io, interest);
+    if (e < 0) {
+        close(fd);
+        c->io.fd = -1;
+        return e;
+    }
+    c->interest = interest;
+    return 0;
+}
+
+/* A peer that is switched off: probes when idle; conn_tick() looks when something is unacknowledged. The user timeout would also end a
+ * connection whose peer lives but leaves its bytes unread, which a manager may do (conn_pause); a node's ddictd never does. */
+static void liveness_set(struct conn *c)
+{
+    int one = 1, idle = DD_PEER_LOST_MS * 4 / 10000, interval = DD_PEER_LOST_MS * 2 / 10000, probes = 3, user = DD_PEER_LOST_MS;
+    setsockopt(c->io.fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(c->io.fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(c->io.fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(c->io.fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    if (c->role == ROLE_CONTROL)
+        setsockopt(c->io.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user, sizeof user);
+}
+
+/* --- connecting --- */
+
+static socklen_t address_len(const struct sockaddr_storage *a)
+{
+    return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+/* Try the addresses that are left. 0: under way; negative: none is left. */
+static int next_address(struct conn *c, int code)
+{
+    uint64_t now = clock_ns();
+    socket_close(c);
+    c->state = CONNECTING;
+    while (c->next_addr < c->naddr && now < c->give_up_ns) {
+        const struct sockaddr_storage *a = &c->addr[c->next_addr];
+        unsigned left = (unsigned)(c->naddr - c->next_addr++);
+        int fd = socket(a->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (fd < 0) {
+            code = -errno;
+            continue;
+        }
+        if (connect(fd, (const struct sockaddr *)a, address_len(a)) != 0 && errno != EINPROGRESS && errno != EINTR) {
+            code = -errno;
+            close(fd);
+            continue;
+        }
+        int e = socket_take(c, fd, EPOLLOUT);
+        if (e < 0)
+            return e;
+        c->deadline_ns = now + (c->give_up_ns - now) / left;
+        return 0;
+    }
+    return c->auth_code ? c->auth_code : code;
+}
+
+static void connect_finish(struct conn *c)
+{
+    int e = 0;
+    socklen_t len = sizeof e;
+    if (getsockopt(c->io.fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
+        e = errno;
+    if (e != 0) {
+        fail(c, -e);
+        return;
+    }
+    auth_hello_make(&c->hello, &c->me, c->role, c->peer);
+    c->state = AUTH; /* within the time of this address */
+    c->hs_out = (const uint8_t *)&c->hello;
+    c->hs_out_len = sizeof c->hello;
+    c->hs_in = (uint8_t *)&c->challenge;
+    c->hs_need = sizeof c->challenge;
+    c->hs_got = 0;
+}
+
+/* --- handshake --- */
+
+static void handshake_write(struct conn *c)
+{
+    while (c->hs_out_len > 0 && c->code == 0) {
+        ssize_t n = send(c->io.fd, c->hs_out, c->hs_out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0) {
+            fail(c, errno == EPIPE ? -ECONNRESET : -errno);
+            return;
+        }
+        c->hs_out += n;
+        c->hs_out_len -= (uint32_t)n;
+    }
+}
+
+/* Both ends know each other. */
+static void come_up(struct conn *c)
+{
+    c->in = malloc(IN_BUFFER);
+    if (c->in == NULL) {
+        fail(c, -ENOMEM);
+        return;
+    }
+    liveness_set(c);
+    c->state = UP;
+    free(c->addr);
+    c->addr = NULL;
+    io_defer(&c->later); /* what was queued before */
+    if (c->ops->up != NULL)
+        c->ops->up(c, c->arg, c->peer, c->role);
+}
+
+/* The message that hs_in waited for is whole. */
+static void handshake_step(struct conn *c)
+{
+    int e;
+    if (c->opener) {
+        e = auth_challenge_check(&c->challenge, &c->hello, &c->me, &c->answer);
+        if (e == 0) {
+            c->hs_out = (const uint8_t *)&c->answer;
+            c->hs_out_len = sizeof c->answer;
+            c->hs_need = 0;
+        }
+    } else if (c->hs_in == (uint8_t *)&c->hello) {
+        e = auth_hello_check(&c->hello, &c->me, &c->challenge);
+        if (e == 0) {
+            c->hs_out = (const uint8_t *)&c->challenge;
+            c->hs_out_len = sizeof c->challenge;
+            c->hs_in = (uint8_t *)&c->answer;
+            c->hs_need = sizeof c->answer;
+            c->hs_got = 0;
+        }
+    } else {
+        e = auth_answer_check(&c->answer, &c->hello, &c->challenge, &c->me);
+        if (e == 0) {
+            c->peer = c->hello.from;
+            c->role = (enum conn_role)c->hello.role;
+            c->hs_need = 0;
+        }
+    }
+    if (e < 0)
+        fail(c, e);
+}
+
+/* Exactly the bytes of the message that is due are read: what follows stays in the socket until the peer has proved itself. */
+static void handshake_read(struct conn *c)
+{
+    while (c->hs_need > 0 && c->code == 0) {
+        ssize_t n = recv(c->io.fd, c->hs_in + c->hs_got, c->hs_need - c->hs_got, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) {
+            fail(c, n < 0 ? -errno : -ECONNRESET);
+            return;
+        }
+        c->hs_got += (uint32_t)n;
+        if (c->hs_got == c->hs_need)
+            handshake_step(c);
+    }
+}
+
+static void handshake(struct conn *c)
+{
+    handshake_write(c);
+    handshake_read(c);
+    handshake_write(c);
+    if (c->code == 0 && c->hs_need == 0 && c->hs_out_len == 0)
+        come_up(c);
+}
+
+/* --- messages --- */
+
+static void write_out(struct conn *c)
+{
+    if (c->out.count == 0)
+        return;
+    int e = out_write(&c->out, c->io.fd);
+    c->live_check = true;
+    c->blocked = e == 1;
+    if (e < 0)
+        fail(c, e);
+}
+
+static void flush(struct conn *c)
+{
+    write_out(c);
+    if (c->full_seen && c->code == 0 && c->out.bytes < DD_PEER_INFLIGHT) {
+        c->full_seen = false;
+        if (c->ops->drained != NULL)
+            c->ops->drained(c, c->arg);
+    }
+}
+
+static bool may_read(const struct conn *c) { return c->code == 0 && !c->freed && !c->paused; }
+
+/* Give the owner what is whole. False: it wants no more now, or the connection ends. */
+static bool deliver(struct conn *c)
+{
+    while (may_read(c)) {
+        if (!c->have_msg) {
+            if (c->in_end - c->in_pos < MSG_HEADER)
+                return true;
+            memcpy(&c->m, c->in + c->in_pos, MSG_HEADER);
+            if (msg_check(&c->m, MSG_LEN_MAX) != 0) {
+                fail(c, DDICT_EPROTO);
+                return false;
+            }
+            c->in_pos += MSG_HEADER;
+            c->have_msg = true;
+            c->got = 0;
+            c->dst = NULL;
+            if (c->m.len > MSG_HEADER && c->ops->payload_to != NULL)
+                c->dst = c->ops->payload_to(c, c->arg, &c->m);
+            continue; /* it may have paused or freed */
+        }
+        uint32_t need = c->m.len - MSG_HEADER, there = c->in_end - c->in_pos;
+        void *payload;
+        if (c->dst != NULL) {
+            uint32_t n = there < need - c->got ? there : need - c->got;
+            memcpy(c->dst + c->got, c->in + c->in_pos, n);
+            c->got += n;
+            c->in_pos += n;
+            if (c->got < need)
+                return true;
+            payload = c->dst;
+        } else {
+            if (there < need)
+                return true;
+            payload = c->in + c->in_pos;
+            c->in_pos += need;
+        }
+        c->bulk = c->dst != NULL && need >= BULK;
+        c->have_msg = false;
+        c->dst = NULL;
+        int e = c->ops->message(c, c->arg, &c->m, payload);
+        if (e < 0)
+            fail(c, e);
+    }
+    return false;
+}
+
+/* Room behind in_end for the rest of the message that is coming, and more. */
+static void make_room(struct conn *c)
+{
+    uint32_t n = c->in_end - c->in_pos;
+    if (n == 0) {
+        c->in_pos = c->in_end = 0;
+    } else if (IN_BUFFER - c->in_pos < MSG_LEN_MAX) {
+        memmove(c->in, c->in + c->in_pos, n);
+        c->in_pos = 0;
+        c->in_end = n;
+    }
+}
+
+static void receive(struct conn *c)
+{
+    bool more = true;
+    for (int i = 0; more && i < ROUNDS && deliver(c); i++) {
+        struct iovec iov[2];
+        int n = 0;
+        size_t direct = 0;
+        make_room(c);
+        if (c->dst != NULL) { /* `in` is empty then */
+            direct = c->m.len - MSG_HEADER - c->got;
+            iov[n++] = (struct iovec){c->dst + c->got, direct};
+        }
+        size_t buffered = c->dst != NULL || c->bulk ? IN_AFTER_BULK : IN_BUFFER;
+        if (buffered > IN_BUFFER - c->in_end)
+            buffered = IN_BUFFER - c->in_end;
+        iov[n++] = (struct iovec){c->in + c->in_end, buffered};
+        struct msghdr h = {.msg_iov = iov, .msg_iovlen = (size_t)n};
+        ssize_t r = recvmsg(c->io.fd, &h, MSG_DONTWAIT);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0 && errno == EAGAIN)
+            return; /* all was delivered above */
+        if (r <= 0) {
+            fail(c, r < 0 ? -errno : -ECONNRESET);
+            return;
+        }
+        size_t k = (size_t)r < direct ? (size_t)r : direct;
+        c->got += (uint32_t)k;
+        c->in_end += (uint32_t)((size_t)r - k);
+        more = (size_t)r == direct + buffered; /* else the socket is empty: spare the system call that would say so */
+    }
+    deliver(c);
+}
+
+/* --- entering and leaving --- */
+
+static void end(struct conn *c)
+{
+    bool counted = c->code == DDICT_EAUTH || c->code == DDICT_EPROTO || c->code == DDICT_EVERSION
+                   || (!c->opener && c->state == AUTH);
+    if (counted)
+        atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
+    socket_close(c);
+    c->state = ENDED;
+    io_undefer(&c->later);
+    out_clear(&c->out);
+    if (!c->freed && c->ops->down != NULL)
+        c->ops->down(c, c->arg, c->code);
+}
+
+static void dispose(struct conn *c)
+{
+    io_undefer(&c->later);
+    socket_close(c);
+    free(c->in);
+    free(c->addr);
+    auth_forget(c->me.cookie, sizeof c->me.cookie);
+    free(c);
+}
+
+static void leave(struct conn *c)
+{
+    if (c->busy == 1 && c->state != ENDED && !c->freed) {
+        if (c->code == 0)
+            interest_update(c);
+        if (c->code != 0 && c->opener && c->state != UP) {
+            if (c->code == DDICT_EAUTH || c->code == DDICT_EVERSION)
+                c->auth_code = c->code;
+            c->code = next_address(c, c->code);
+        }
+        if (c->code != 0)
+            end(c);
+    }
+    if (--c->busy == 0 && c->freed)
+        dispose(c);
+}
+
+static void conn_ready(struct io_handler *io, uint32_t events)
+{
+    struct conn *c = (struct conn *)io;
+    c->busy++;
+    if (c->code == 0 && c->state == CONNECTING) {
+        connect_finish(c);
+        if (c->code == 0)
+            handshake(c);
+    } else if (c->code == 0 && c->state == AUTH) {
+        handshake(c);
+    } else if (c->code == 0 && c->state == UP) {
+        if (events & EPOLLOUT)
+            flush(c);
+        if (!c->paused && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+            receive(c);
+        else if (c->paused && (events & (EPOLLHUP | EPOLLERR)))
+            fail(c, -ECONNRESET);
+    }
+    leave(c);
+}
+
+static void conn_later(struct io_deferred *d)
+{
+    struct conn *c = (struct conn *)((char *)d - offsetof(struct conn, later));
+    c->busy++;
+    if (c->state == UP && c->code == 0) {
+        deliver(c);
+        if (!c->blocked && !c->freed)
+            flush(c);
+    }
+    leave(c);
+}
+
+void conn_flush(struct conn *c)
+{
+    if (c->state != UP || c->blocked || c->busy != 0 || c->code != 0 || c->out.count == 0)
+        return; /* else the loop does it */
+    c->busy++;
+    write_out(c);
+    if (!c->freed && (c->code != 0 || c->full_seen || c->blocked))
+        io_defer(&c->later); /* what there is to tell comes from io_wait() */
+    if (--c->busy == 0 && c->freed)
+        dispose(c);
+}
+
+/* Never closes the gap of a suspended process: its peers' bytes were not lost by that. */
+static void gap_extend(struct conn *c, uint64_t now)
+{
+    uint64_t gap = c->tick_ns != 0 && now > c->tick_ns ? now - c->tick_ns : 0;
+    c->tick_ns = now;
+    if (gap < DD_SUSPEND_GAP_MS * 1000000ull)
+        return;
+    c->deadline_ns += gap;
+    c->give_up_ns += gap;
+    if (c->unacked_ns != 0)
+        c->unacked_ns += gap;
+}
+
+static void liveness_check(struct conn *c, uint64_t now)
+{
+    struct tcp_info t;
+    socklen_t len = sizeof t;
+    if (!c->live_check || now - c->live_ns < LIVE_CHECK_MS * 1000000ull)
+        return;
+    c->live_ns = now;
+    memset(&t, 0, sizeof t);
+    if (getsockopt(c->io.fd, IPPROTO_TCP, TCP_INFO, &t, &len) != 0)
+        return;
+    if (t.tcpi_unacked == 0) { /* also when the peer's window is closed: its kernel lives */
+        c->unacked_ns = 0;
+        c->live_check = c->out.count > 0;
+    } else if (c->unacked_ns == 0 || t.tcpi_last_ack_recv < DD_PEER_LOST_MS) {
+        if (c->unacked_ns == 0)
+            c->unacked_ns = now;
+    } else if (now - c->unacked_ns >= DD_PEER_LOST_MS * 1000000ull) {
+        fail(c, -ETIMEDOUT);
+    }
+}
+
+void conn_tick(struct conn *c, uint64_t now_ns)
+{
+    c->busy++;
+    gap_extend(c, now_ns);
+    if (c->state == UP)
+        liveness_check(c, now_ns);
+    else if (c->state != ENDED && now_ns > c->deadline_ns)
+        fail(c, -ETIMEDOUT);
+    leave(c);
+}
+
+/* --- owner's calls --- */
+
+static struct conn *conn_new(int epoll_fd, const struct conn_identity *me, const struct conn_ops *ops, void *arg)
+{
+    if (auth_init() != 0)
+        return NULL;
+    struct conn *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return NULL;
+    c->io = (struct io_handler){.fd = -1, .ready = conn_ready};
+    c->later.run = conn_later;
+    c->epoll_fd = epoll_fd;
+    c->me = *me;
+    c->ops = ops;
+    c->arg = arg;
+    return c;
+}
+
+int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, enum conn_role role, uint32_t to,
+              const struct sockaddr_storage *addr, int naddr, const struct conn_ops *ops, void *arg)
+{
+    struct conn *c = naddr > 0 ? conn_new(epoll_fd, me, ops, arg) : NULL;
+    if (c == NULL)
+        return naddr > 0 ? -ENOMEM : -EINVAL;
+    c->opener = true;
+    c->role = role;
+    c->peer = to;
+    c->addr = calloc((size_t)naddr, sizeof *addr);
+    int e = -ENOMEM;
+    if (c->addr != NULL) {
+        memcpy(c->addr, addr, (size_t)naddr * sizeof *addr);
+        c->naddr = naddr;
+        c->give_up_ns = clock_ns() + (DD_CONNECT_MS + DD_HANDSHAKE_MS) * 1000000ull;
+        e = next_address(c, -EHOSTUNREACH);
+    }
+    if (e < 0) {
+        dispose(c);
+        return e;
+    }
+    *out = c;
+    return 0;
+}
+
+int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me, int fd, const struct conn_ops *ops, void *arg)
+{
+    struct conn *c = conn_new(epoll_fd, me, ops, arg);
+    if (c == NULL) {
+        close(fd);
+        return -ENOMEM;
+    }
+    c->state = AUTH;
+    c->deadline_ns = clock_ns() + DD_HANDSHAKE_MS * 1000000ull;
+    c->hs_in = (uint8_t *)&c->hello;
+    c->hs_need = sizeof c->hello;
+    int e = socket_take(c, fd, EPOLLIN);
+    if (e < 0) {
+        dispose(c);
+        return e;
+    }
+    *out = c;
+    return 0;
+}
+
+void conn_free(struct conn *c)
+{
+    if (c == NULL || c->freed)
+        return;
+    c->freed = true;
+    c->busy++;
+    if (c->code == 0)
+        c->code = -ECONNRESET; /* done() callbacks cannot send */
+    socket_close(c);
+    c->state = ENDED;
+    out_clear(&c->out);
+    if (--c->busy == 0)
+        dispose(c);
+}
+
+int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len,
+              void (*done)(void *arg), void *done_arg)
+{
+    if (c->code != 0)
+        return c->code;
+    if (head_len > DD_MSG_INLINE || body_len > DD_MSG_INLINE || (body_len > 0 && done == NULL))
+        return DDICT_EPROTO;
+    m->len = (uint32_t)(MSG_HEADER + head_len + body_len);
+    int e = msg_check(m, MSG_LEN_MAX);
+    if (e == 0)
+        e = out_reserve(&c->out, MSG_HEADER + head_len);
+    if (e < 0)
+        return e;
+    out_copy(&c->out, m, MSG_HEADER);
+    out_copy(&c->out, head, head_len);
+    if (done != NULL)
+        out_body(&c->out, body, body_len, done, done_arg);
+    if (conn_full(c))
+        c->full_seen = true;
+    if (c->state == UP && !c->blocked)
+        io_defer(&c->later);
+    return 0;
+}
+
+void conn_pause(struct conn *c, bool paused)
+{
+    if (c->paused == paused || c->state == ENDED)
+        return;
+    c->paused = paused;
+    if (c->busy == 0) /* else leave() does it */
+        interest_update(c);
+    if (!paused || c->code != 0)
+        io_defer(&c->later); /* messages that are in the buffer already */
+}

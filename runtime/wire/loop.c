@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loop.c - one round of an epoll loop, and the work that waits for its beginning and end. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/epoll.h>
+
+#include <wire/loop.h>
+
+#define BATCH 64 /* events of one round */
+
+static __thread struct epoll_event batch[BATCH]; /* of the round under way in this thread */
+static __thread int batch_len;
+static __thread struct io_deferred *first, *last;
+static __thread unsigned waiting;
+
+static int control(int epoll_fd, int op, struct io_handler *h, uint32_t events)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = h};
+    return epoll_ctl(epoll_fd, op, h->fd, &ev) == 0 ? 0 : -errno;
+}
+
+int io_add(int epoll_fd, struct io_handler *h, uint32_t events)
+{
+    return control(epoll_fd, EPOLL_CTL_ADD, h, events);
+}
+
+int io_change(int epoll_fd, struct io_handler *h, uint32_t events)
+{
+    return control(epoll_fd, EPOLL_CTL_MOD, h, events);
+}
+
+void io_remove(int epoll_fd, struct io_handler *h)
+{
+    control(epoll_fd, EPOLL_CTL_DEL, h, 0);
+    for (int i = 0; i < batch_len; i++)
+        if (batch[i].data.ptr == h)
+            batch[i].data.ptr = NULL;
+}
+
+static void forget_deferred(void)
+{
+    first = last = NULL; /* they are the parent's */
+    waiting = 0;
+    batch_len = 0;
+}
+
+static void watch_fork(void)
+{
+    pthread_atfork(NULL, NULL, forget_deferred);
+}
+
+static bool deferred(const struct io_deferred *d)
+{
+    return d->next != NULL || d->prev != NULL || first == d;
+}
+
+void io_defer(struct io_deferred *d)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_fork);
+    if (deferred(d))
+        return;
+    d->prev = last;
+    d->next = NULL;
+    if (last != NULL)
+        last->next = d;
+    else
+        first = d;
+    last = d;
+    waiting++;
+}
+
+void io_undefer(struct io_deferred *d)
+{
+    if (!deferred(d))
+        return;
+    if (d->prev != NULL)
+        d->prev->next = d->next;
+    else
+        first = d->next;
+    if (d->next != NULL)
+        d->next->prev = d->prev;
+    else
+        last = d->prev;
+    d->next = d->prev = NULL;
+    waiting--;
+}
+
+/* Those there are now; what they put off anew waits for the next time. */
+static void run_deferred(void)
+{
+    for (unsigned n = waiting; n > 0 && first != NULL; n--) {
+        struct io_deferred *d = first;
+        io_undefer(d);
+        d->run(d); /* may free d and others */
+    }
+}
+
+int io_wait(int epoll_fd, int timeout_ms)
+{
+    run_deferred();
+    int n = epoll_wait(epoll_fd, batch, BATCH, first != NULL ? 0 : timeout_ms);
+    if (n < 0)
+        return errno == EINTR ? 0 : -errno;
+    batch_len = n;
+    for (int i = 0; i < batch_len; i++) {
+        struct io_handler *h = batch[i].data.ptr;
+        if (h != NULL)
+            h->ready(h, batch[i].events);
+    }
+    batch_len = 0;
+    run_deferred();
+    return n;
+}

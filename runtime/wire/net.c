@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net.c - where this node listens and which of its addresses a peer may try. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <base/error.h>
+#include <wire/conn.h>
+
+static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port)
+{
+    int off = 0, fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (a->sa_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    struct sockaddr_storage got;
+    socklen_t got_len = sizeof got;
+    if (bind(fd, a, len) != 0 || listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
+        int e = -errno;
+        close(fd);
+        return e;
+    }
+    *port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port : ((struct sockaddr_in *)&got)->sin_port);
+    return fd;
+}
+
+int conn_listen(const struct sockaddr_storage *addr, uint16_t *port)
+{
+    int fd;
+    if (addr != NULL) {
+        fd = listen_at((const struct sockaddr *)addr,
+                       addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), port);
+    } else {
+        struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
+        struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+        fd = listen_at((struct sockaddr *)&any6, sizeof any6, port);
+        if (fd < 0) /* IPv6 is switched off */
+            fd = listen_at((struct sockaddr *)&any4, sizeof any4, port);
+    }
+    return fd >= 0 ? fd : dd_error(fd, "cannot listen on TCP: %s", strerror(-fd));
+}
+
+static bool loopback(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+static bool same(const struct sockaddr *a, const struct sockaddr *b)
+{
+    if (a->sa_family != b->sa_family)
+        return false;
+    if (a->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)a)->sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+    return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
+}
+
+/* An address that a peer could use: IPv4 or IPv6, the interface is up, and no scope would be needed. */
+static bool usable(const struct ifaddrs *i)
+{
+    if (i->ifa_addr == NULL || !(i->ifa_flags & IFF_UP))
+        return false;
+    if (i->ifa_addr->sa_family == AF_INET)
+        return true;
+    return i->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr);
+}
+
+static int append(struct sockaddr_storage *out, int n, int max, const struct sockaddr *a)
+{
+    for (int i = 0; i < n; i++)
+        if (same((struct sockaddr *)&out[i], a))
+            return n;
+    if (n >= max)
+        return n;
+    memset(&out[n], 0, sizeof out[n]);
+    if (a->sa_family == AF_INET) {
+        struct sockaddr_in *t = (struct sockaddr_in *)&out[n];
+        t->sin_family = AF_INET;
+        t->sin_addr = ((const struct sockaddr_in *)a)->sin_addr;
+    } else {
+        struct sockaddr_in6 *t = (struct sockaddr_in6 *)&out[n];
+        t->sin6_family = AF_INET6;
+        t->sin6_addr = ((const struct sockaddr_in6 *)a)->sin6_addr;
+    }
+    return n + 1;
+}
+
+int conn_addresses(const char *node, struct sockaddr_storage *out, int max)
+{
+    struct ifaddrs *all = NULL;
+    struct addrinfo *named = NULL, hints = {.ai_socktype = SOCK_STREAM};
+    int n = 0;
+    if (getifaddrs(&all) != 0)
+        return dd_error(-errno, "cannot list the addresses of this node: %s", strerror(errno));
+    if (node != NULL && getaddrinfo(node, NULL, &hints, &named) == 0)
+        for (struct addrinfo *r = named; r != NULL; r = r->ai_next)
+            for (struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
+                if (usable(i) && same(i->ifa_addr, r->ai_addr) && !loopback(r->ai_addr))
+                    n = append(out, n, max, r->ai_addr);
+    static const struct { int family; bool loop; } order[] = {{AF_INET, false}, {AF_INET6, false}, {AF_INET, true}, {AF_INET6, true}};
+    for (unsigned o = 0; o < sizeof order / sizeof *order; o++)
+        for (struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
+            if (usable(i) && i->ifa_addr->sa_family == order[o].family && loopback(i->ifa_addr) == order[o].loop)
+                n = append(out, n, max, i->ifa_addr);
+    if (named != NULL)
+        freeaddrinfo(named);
+    freeifaddrs(all);
+    return n;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * out.h - the bytes that wait to be written to one socket: copies, gathered in blocks, and bodies that are sent from where they lie.
+ * One thread. done() of a body is called when its last byte is written or the queue is cleared; it may add to the queue.
+ */
+#ifndef DDICT_WIRE_OUT_H
+#define DDICT_WIRE_OUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define OUT_BLOCK (64u << 10) /* bytes of a block of copies: takes hundreds of small messages, and one malloc() size */
+
+struct out_block;
+struct out_segment {
+    const uint8_t *base;
+    size_t len;
+    struct out_block *block; /* NULL: a body */
+    void (*done)(void *arg);
+    void *arg;
+};
+
+struct out {                  /* all zero at first */
+    struct out_segment *ring; /* cap is a power of two */
+    unsigned cap, head, count;
+    struct out_block *current; /* takes the next copies */
+    struct out_block *spare;   /* ready for use */
+    unsigned spares;
+    size_t bytes;              /* all together */
+};
+
+/* Make sure that copies of `copy` bytes together and one body can be added: 0 or -ENOMEM. The adds that follow cannot fail. */
+int out_reserve(struct out *o, size_t copy);
+void out_copy(struct out *o, const void *data, size_t len);
+void out_body(struct out *o, const void *body, size_t len, void (*done)(void *arg), void *arg);
+/* Write what the socket takes. 0: all is written; 1: the socket is full; negative: it is broken. */
+int out_write(struct out *o, int fd);
+void out_clear(struct out *o); /* calls every done(), frees everything */
+
+#endif
