@@ -29,6 +29,7 @@
 #define DD_MSG_PIECE ((128u << 10) - 64)     /* bytes of one DATA piece: with its header a quarter of a ring, so four are in flight */
 #define DD_MSG_INLINE ((128u << 10) - 64)    /* a key and value up to this together travel in one message (one lane record) */
 #define DD_STREAM_WINDOW (4u << 20)          /* bytes of a streamed reply under way between nodes before MSG_CREDIT: bounds what a slow client costs its manager */
+#define DD_TRANSIT_MAX (1ull << 30)          /* bytes of an arena for remote values that are viewed; at most 1/16 of it */
 #define DD_VIEW_INLINE 4096u                 /* a remote value up to this is sent inline also for a view: cheaper than a transit block */
 #define DD_SPIN_US 50                        /* manager: spins so long after work when it has more than one core */
 #define DD_CLIENT_SPIN_US 20                 /* client: spins so long for a completion when it has more than one core */

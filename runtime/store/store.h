@@ -72,6 +72,13 @@ void store_unpin(struct store *s, uint64_t off);
 void store_retire(struct store *s, uint64_t off);
 
 /*
+ * Transit: a block for a value of another manager, complete but for its value, never to be committed. Its end is store_abort(), or store_pin() and store_retire().
+ * store_transit_bytes(): what all transit blocks take until they are free again.
+ */
+int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref);
+uint64_t store_transit_bytes(const struct store *s);
+
+/*
  * Keys of the segment that covers hash prefix *cursor (0 to begin); calls fn for each key. *cursor then is the next
  * prefix, 0 at the end. Returns the number of keys.
  */
