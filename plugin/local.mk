@@ -1,1 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+# What the plugin shares with the runtime is compiled into it: it may need nothing but libc.
+if BUILD_SPANK
+plugin_LTLIBRARIES = ddict.la
+ddict_la_SOURCES = plugin/plugin.c plugin/plugin.h plugin/options.c plugin/local.c plugin/remote.c \
+  runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c
+ddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
+ddict_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+  -export-symbols-regex '^(plugin_(name|type|version)|slurm_spank_.*|spank_plugin_version)$$'
+endif
+sysconfexampledir = $(docdir)/examples
+dist_sysconfexample_DATA = etc/plugstack.conf.d/ddict.conf

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "launch/command.h"
 
+/* Also linked into the plugin, where the parent has threads: between fork and exec nothing that could take a lock. */
 #define READ_MAX (8u << 20) /* bytes: `scontrol -d show job` of 65,536 nodes */
 #define SLICE_MS 100
 
@@ -90,7 +91,7 @@ static void descriptors_set(int in, int out, int err) {
 
 static void child_run(char *const *argv, char *const *envp, int in, int out, int err) __attribute__((noreturn));
 static void child_run(char *const *argv, char *const *envp, int in, int out, int err) {
-    const char *why;
+    static const char head[] = "cannot run ";
     sigset_t none;
     int sig;
 
@@ -102,8 +103,10 @@ static void child_run(char *const *argv, char *const *envp, int in, int out, int
     descriptors_set(in, out, err);
     if (chdir("/") == 0)
         execve(argv[0], argv, envp);
-    why = strerror(errno);
-    dprintf(2, "cannot run %s: %s\n", argv[0], why);
+    sig = errno;
+    if (write(2, head, sizeof head - 1) < 0 || write(2, argv[0], strlen(argv[0])) < 0 ||
+        write(2, sig == ENOENT ? ": no such file\n" : ": not possible here\n", sig == ENOENT ? 15 : 20) < 0)
+        _exit(126);
     _exit(127);
 }
 

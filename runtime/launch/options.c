@@ -10,17 +10,17 @@
 #include "launch/options.h"
 #include "wire/attach.h"
 
-enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL };
+enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL };
 
 static const struct option words[] = {
     { "managers", required_argument, NULL, OPT_MANAGERS }, { "mem", required_argument, NULL, OPT_MEM },
     { "name", required_argument, NULL, OPT_NAME },         { "jobid", required_argument, NULL, OPT_JOB },
     { "step", required_argument, NULL, OPT_STEP },         { "mpi", required_argument, NULL, OPT_MPI },
     { "srun", required_argument, NULL, OPT_SRUN },         { "ddictd", required_argument, NULL, OPT_DDICTD },
-    { "drain-ms", required_argument, NULL, OPT_DRAIN },    { "foreground", no_argument, NULL, OPT_FOREGROUND },
-    { "plugin", no_argument, NULL, OPT_PLUGIN },           { "local", no_argument, NULL, OPT_LOCAL },
-    { "verbose", no_argument, NULL, 'v' },                 { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 }
+    { "drain-ms", required_argument, NULL, OPT_DRAIN },    { "start-timeout", required_argument, NULL, OPT_START },
+    { "foreground", no_argument, NULL, OPT_FOREGROUND },   { "plugin", no_argument, NULL, OPT_PLUGIN },
+    { "local", no_argument, NULL, OPT_LOCAL },             { "verbose", no_argument, NULL, 'v' },
+    { "help", no_argument, NULL, 'h' },                    { NULL, 0, NULL, 0 }
 };
 
 const char *options_usage(const char *verb) {
@@ -87,6 +87,13 @@ static int option_take(struct options *o, int which, const char *value, const ch
         }
         o->drain_ms = (int)n;
         return 0;
+    case OPT_START:
+        if (count_parse(value, 1, 86400, &n) < 0) {
+            snprintf(why, cap, "--start-timeout=%.40s: want seconds, at most a day", value);
+            return -EINVAL;
+        }
+        o->start_s = (int)n;
+        return 0;
     default:
         return -EINVAL;
     }
@@ -99,6 +106,7 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
     o->managers_name = "DDICT_MANAGERS";
     o->mem_name = "DDICT_MEM";
     o->drain_ms = DD_DRAIN_MS;
+    o->start_s = DD_STEP_CREATE_MS / 1000;
     o->mem = DD_MEM_DEFAULT;
     o->mpi = "pmix";
     optind = 0; /* glibc: begin anew */

@@ -17,6 +17,7 @@ struct options {
     const char *job, *step;                /* NULL: no Slurm; the whole job */
     const char *mpi, *srun, *ddictd;       /* NULL: look for it */
     int drain_ms;
+    int start_s;                           /* limit on Slurm's creating the hidden step */
     int foreground, plugin, local, verbose, help;
     char **cmd;                            /* run: behind the options */
 };

@@ -39,7 +39,8 @@ static void enter(struct starter *s, enum starter_state state, int64_t limit_ms)
     deadline_start(&s->limit, limit_ms);
 }
 
-int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms) {
+int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms,
+                  int start_s) {
     int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc;
     const char *log = getenv("DDICT_LOG");
 
@@ -47,6 +48,7 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
     s->in = s->out = s->err = -1;
     s->nodes = nodes;
     s->drain_ms = drain_ms;
+    s->start_s = start_s;
     s->envp = envp;
     s->srun = srun;
     s->lines.max = LINE_MAX_BYTES;
@@ -72,7 +74,7 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
     fcntl(s->out, F_SETFL, O_NONBLOCK);
     fcntl(s->err, F_SETFL, O_NONBLOCK);
     s->say_at = clock_ms() + DD_STEP_SAY_MS;
-    enter(s, STARTER_CREATING, DD_STEP_CREATE_MS);
+    enter(s, STARTER_CREATING, (int64_t)start_s * 1000);
     return 0;
 }
 
@@ -189,10 +191,10 @@ static void late(struct starter *s) {
     switch (s->state) {
     case STARTER_CREATING:
         if (s->srun != NULL)
-            why_set(s, "Slurm did not start the managers' step within %d s (%u of %u nodes began)", DD_STEP_CREATE_MS / 1000,
+            why_set(s, "Slurm did not start the managers' step within %d s (%u of %u nodes began)", s->start_s,
                     s->started, s->nodes);
         else
-            why_set(s, "ddictd did not begin within %d s", DD_STEP_CREATE_MS / 1000);
+            why_set(s, "ddictd did not begin within %d s", s->start_s);
         starter_stop(s, NULL);
         break;
     case STARTER_WAITING:

@@ -42,7 +42,7 @@ struct starter {
     int echo;                 /* its stderr is shown as it comes ($DDICT_LOG) */
     uint32_t nodes, started;
     char hidden_step[64];     /* J.S of the hidden step; "" as long as it is not known */
-    int drain_ms;
+    int drain_ms, start_s;
     struct deadline limit;    /* of the present state */
     uint64_t say_at;          /* clock_ms() of the progress line; 0: said */
     struct lines lines;
@@ -53,7 +53,7 @@ struct starter {
 };
 
 /* argv, envp: borrowed, to stay as long as s. 0, or a negative code with the sentence set. */
-int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms);
+int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms, int start_s);
 /* Fill STARTER_FDS entries; returns the timeout for poll: -1 where nothing is due. */
 int starter_poll(struct starter *s, struct pollfd *p);
 void starter_turn(struct starter *s);

@@ -117,7 +117,8 @@ static int up_stay(const struct options *o, int in, int quiet_when_ready) {
     if (rc == 0 && u.plan.note[0] != '\0')
         fprintf(stderr, "ddict: %s\n", u.plan.note);
     if (rc == 0)
-        rc = starter_spawn(&u.s, u.plan.argv, u.plan.envp, u.plan.srun[0] != '\0' ? u.plan.srun : NULL, u.plan.nodes, o->drain_ms);
+        rc = starter_spawn(&u.s, u.plan.argv, u.plan.envp, u.plan.srun[0] != '\0' ? u.plan.srun : NULL, u.plan.nodes, o->drain_ms,
+                           o->start_s);
     if (rc < 0) {
         say("error", rc == -ENOMEM ? "out of memory" : dd_errmsg());
     } else {
