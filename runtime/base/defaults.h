@@ -7,6 +7,7 @@
 #define DD_MANAGERS_MAX 65535u               /* --ddict-managers; 16 bits of a lease word name the arena */
 #define DD_LOCAL_MANAGERS_MAX 256u           /* managers of one node; the counter block of a lease chunk has one row each */
 #define DD_MANAGER_MEM_MIN (4ull << 20)      /* bytes; below it the index and one run of each common size class do not fit */
+#define DD_MANAGER_MEM_MAX (4ull << 40)      /* bytes; page numbers of an arena fit in 32 bits with room to spare */
 #define DD_MEM_DEFAULT (1ull << 30)          /* bytes of the whole dictionary when neither user nor site says */
 
 /* --- store --- */
@@ -17,7 +18,9 @@
 #define DD_BUCKET_REACH 4u                   /* buckets a key may stand away from its home, home included */
 #define DD_READ_RETRIES 64u                  /* a reader asks through its lane after so many retries (not wait-free) */
 #define DD_RECLAIM_BYTES (1ull << 20)        /* retired bytes that start a lease scan */
-#define DD_POPULATE_STEP (4ull << 20)        /* bytes populated at a time behind the service */
+#define DD_POPULATE_STEP (4ull << 20)        /* bytes populated at a time behind the service; memory limits are looked at once a step */
+#define DD_POPULATE_SPARE 16u                /* 1/16 of the budget is not populated ahead: the index grows into it */
+#define DD_HUGE_ARENA (64ull << 20)          /* bytes; from here on the heap asks for 2 MiB pages, below they would eat the budget */
 #define DD_MEM_RESERVE (64ull << 20)         /* bytes kept free below a cgroup limit or MemAvailable when the watermark rises */
 
 /* --- leases --- */

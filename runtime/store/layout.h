@@ -61,6 +61,7 @@ enum page_kind { PAGE_FREE = 0, PAGE_SLAB_HEAD = 1, PAGE_SLAB = 2, PAGE_LARGE_HE
 #define PAGEMAP_KIND(e) ((unsigned)((e) >> 56))
 #define PAGEMAP_CLASS(e) ((unsigned)((e) >> 48 & 0xff))
 #define PAGEMAP_VALUE(e) ((e) & 0xffffffffffffull)
+#define PAGEMAP_HOLE PAGEMAP_ENTRY(PAGE_FREE, 0, 1) /* free, and its memory was given back */
 
 /* --- index --- */
 #define WORD_EMPTY 0ull
@@ -74,7 +75,15 @@ enum page_kind { PAGE_FREE = 0, PAGE_SLAB_HEAD = 1, PAGE_SLAB = 2, PAGE_LARGE_HE
 #define SEGMENT_BUCKETS 255u
 #define BUCKET_SLOTS 7u
 #define HASH_BUCKET(h) ((unsigned)((((h) & 0xffff) * SEGMENT_BUCKETS) >> 16))
-#define DIR_INDEX(h, depth) ((depth) ? (h) >> (64 - (depth)) : 0)
+#define DIR_INDEX(h, depth) (((h) >> 1) >> (63 - (depth)))     /* right for depth 0 too */
+#define DIR_WORD(h, depth) ((1ull << (depth)) + DIR_INDEX(h, depth)) /* number of the word in the region */
+#define DIR_DEPTH_MAX 28u /* the directory uses the bits above the tag */
+#define ROOT_MAKE(generation, depth) ((uint64_t)(generation) << 32 | (depth))
+#define ROOT_GENERATION(root) ((uint32_t)((root) >> 32))
+#define ROOT_DEPTH(root) ((uint32_t)(root))
+
+/* First hash behind the part of a segment; 0 behind the last. */
+static inline uint64_t segment_next(uint64_t prefix, uint32_t depth) { return depth ? (prefix + 1) << (64 - depth) : 0; }
 
 struct bucket {
     uint64_t reach;
@@ -103,6 +112,15 @@ struct item {
     uint8_t key[];
 };
 _Static_assert(sizeof(struct item) == 32, "layout version must change with the item");
+
+/* The fold that `check` must hold. Never 0 for a block of zeros: the constant sees to it. */
+static inline uint16_t item_check(const struct item *i) {
+    uint64_t x = i->hash ^ (i->version << 21 | i->version >> 43) ^ (i->val_len << 7 | i->val_len >> 57);
+    x ^= (uint64_t)i->key_len << 16 ^ (uint64_t)i->tag << 40 ^ (uint64_t)i->flags << 48 ^ 0x5bd1e9955bd1e995ull;
+    x ^= x >> 32;
+    x ^= x >> 16;
+    return (uint16_t)x;
+}
 
 /* Offset of the value from the start of an item at arena offset off. */
 static inline uint64_t item_value_at(uint64_t off, uint64_t key_len, uint64_t val_len) {

@@ -6,14 +6,20 @@
 #ifndef DDICT_STORE_READER_H
 #define DDICT_STORE_READER_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <store/layout.h>
+#include <store/stress.h>
 
 struct arena_view {
     const struct arena_header *header; /* start of the mapping */
     size_t map_len;
     unsigned local_index;              /* of the arena on this node */
+    const uint64_t *dir;
 };
+
+/* Check magic, version and the regions of a header against the file's size. DDICT_EVERSION, DDICT_EPROTO. */
+int arena_check(const struct arena_header *h, uint64_t file_size);
 
 /* Map fd read-only and check magic, version and the regions against the file's size. DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. */
 int arena_view_map(struct arena_view *a, int fd, unsigned local_index);
@@ -45,18 +51,13 @@ static inline void reader_adopt(const struct arena_view *a, uint64_t off, uint64
 /* Bounds-check off and describe the item there (under a lease); DDICT_EPROTO. */
 int reader_item(const struct arena_view *a, uint64_t off, struct found *out);
 
-/* Keys of the segment that covers *cursor, as store_keys(); each is leased in *slot while fn runs. -EAGAIN after 64 disturbed tries: ask the manager. */
+/*
+ * Keys of the segment that covers *cursor (0 to begin), as store_keys(): calls fn for each and sets *cursor to the next prefix, 0 at the end.
+ * Returns the number of keys, or what fn returned when that was not 0; *cursor then stays. All keys are copied before fn sees the first, so fn
+ * may take its time. slot as in reader_find(); it is 0 again afterwards. A key that is present throughout the walk is seen exactly once.
+ * -EAGAIN after 64 disturbed tries: ask the manager for this cursor. -ENOMEM.
+ */
 int reader_keys(const struct arena_view *a, uint64_t *cursor, uint64_t *slot,
                 int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
-
-/*
- * The stress build (-DDDICT_STRESS) replaces these by random delays; mutants are chosen there by number. In the product they are nothing.
- */
-#ifdef DDICT_STRESS
-void stress_point(int where);
-#define STRESS_POINT(w) stress_point(w)
-#else
-#define STRESS_POINT(w) ((void)0)
-#endif
 
 #endif

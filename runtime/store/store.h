@@ -36,6 +36,13 @@ struct arena_header *store_header(struct store *s);
 int store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid);
 void store_leases_remove(struct store *s, uint64_t id);
 
+/*
+ * After a crash: an arena that was in use is opened, store_leases_add() names all lease pages, store_keep() the blocks that completions name
+ * which nobody has consumed yet (LAYOUT 6: popped items, transit); only then the first call that changes something. That call frees what
+ * nothing names. Each kept block is pinned once. -EINVAL when it comes too late, DDICT_EPROTO when off is no block.
+ */
+int store_keep(struct store *s, uint64_t off);
+
 /* A block that is being filled, or was found. */
 struct store_ref {
     uint64_t off;      /* of the item in the arena */
@@ -80,7 +87,7 @@ uint64_t store_transit_bytes(const struct store *s);
 
 /*
  * Keys of the segment that covers hash prefix *cursor (0 to begin); calls fn for each key. *cursor then is the next
- * prefix, 0 at the end. Returns the number of keys.
+ * prefix, 0 at the end. Returns the number of keys, or what fn returned when that was not 0; *cursor then stays. fn must not change the store.
  */
 int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
 
@@ -100,5 +107,6 @@ void store_stats(struct store *s, struct ddict_manager_stats *out);
  * would be passed, less DD_MEM_RESERVE; *limit names it ("cgroup /…/step_1: 2.0 GiB limit", static per thread). memlimit.c
  */
 uint64_t memlimit_room(const char **limit);
+void memlimit_find(void); /* look again which cgroup we are in; otherwise done once a process */
 
 #endif

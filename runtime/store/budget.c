@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * budget.c - how much memory the arena has taken. A page counts from its first touch, or from the moment it is about to be populated,
+ * until its memory is given back. What is taken stays below the arena's budget and below the machine's limits.
+ */
+#include <base/error.h>
+#include <base/size.h>
+#include <store/state.h>
+
+static uint64_t index_bytes(const struct arena_header *h) {
+    uint64_t dir = (2ull << ROOT_DEPTH(h->root)) * sizeof(uint64_t);
+    return round_up(dir, ARENA_PAGE) + h->segments * DD_SEGMENT_SIZE;
+}
+
+uint64_t budget_fixed(struct store *s) {
+    const struct arena_header *h = s->header;
+    return ARENA_PAGE + round_up(h->heap_top * sizeof(uint64_t), ARENA_PAGE) + index_bytes(h);
+}
+
+static uint64_t resident(struct store *s, uint64_t claimed) {
+    uint64_t top = s->header->heap_top * ARENA_PAGE;
+    return budget_fixed(s) + (top > claimed ? top : claimed) - s->heap.holes * ARENA_PAGE;
+}
+
+uint64_t budget_resident(struct store *s) {
+    pthread_mutex_lock(&s->populate.lock);
+    uint64_t n = resident(s, s->populate.claimed);
+    pthread_mutex_unlock(&s->populate.lock);
+    return n;
+}
+
+void budget_publish(struct store *s) {
+    struct populate *p = &s->populate;
+    pthread_mutex_lock(&p->lock);
+    p->heap_top = s->header->heap_top * ARENA_PAGE;
+    p->index_bytes = budget_fixed(s);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static int full(struct store *s, uint64_t need) {
+    char used[24], total[24];
+    return dd_error(DDICT_EFULL, "manager %u is full: %s of %s in use, %llu more bytes are needed", s->header->manager_id,
+                    size_format(used, sizeof used, s->header->used_bytes), size_format(total, sizeof total, s->header->budget),
+                    (unsigned long long)need);
+}
+
+/* The machine's limits, looked at once a step. */
+static int grant(struct store *s, uint64_t fresh) {
+    if (s->granted >= fresh) return 0;
+    const char *limit;
+    uint64_t room = memlimit_room(&limit);
+    if (room < fresh) {
+        char size[24];
+        return dd_error(DDICT_EFULL, "manager %u cannot grow beyond %s: %s is near", s->header->manager_id,
+                        size_format(size, sizeof size, budget_resident(s)), limit);
+    }
+    uint64_t step = fresh > DD_POPULATE_STEP ? fresh : DD_POPULATE_STEP;
+    s->granted = room < step ? room : step;
+    return 0;
+}
+
+int budget_take(struct store *s, uint64_t fresh, bool punch, struct stretch keep) {
+    if (!fresh) return 0;
+    uint64_t taken = budget_resident(s), budget = s->header->budget;
+    if (taken + fresh > budget) {
+        uint64_t over = taken + fresh - budget;
+        if (!punch) return full(s, fresh);
+        uint64_t back = pages_punch(s, over, keep);
+        s->granted += back;
+        if (back < over) return full(s, fresh);
+    }
+    int rc = grant(s, fresh);
+    if (rc < 0) return rc;
+    s->granted -= fresh;
+    return 0;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memlimit.c - how many bytes may still be taken before the kernel would kill somebody: the smallest limit minus usage of our memory
+ * cgroup and its ancestors, v1 and v2, and what the node has left. File pages that the kernel can drop do not count as used; they
+ * are asked for only when a limit is near, because memory.stat is dear on large nodes.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <base/size.h>
+#include <store/store.h>
+
+#define PATH_BYTES 1024
+#define NO_LIMIT (1ull << 62) /* v1 says "none" with a number near 2^63 */
+
+struct memory_cgroup {
+    bool found, v2;
+    char mount[PATH_BYTES]; /* the hierarchy's root as we see it */
+    char path[PATH_BYTES];  /* ours below it, "" at the root */
+};
+static struct memory_cgroup cgroups[2]; /* v1, v2 */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static __thread char limit_name[PATH_BYTES + 64];
+
+static bool has_word(const char *list, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = list; (p = strstr(p, word)); p += n)
+        if ((p == list || p[-1] == ',') && (p[n] == 0 || p[n] == ',' || p[n] == '\n')) return true;
+    return false;
+}
+
+/* "36 35 98:0 /root /mount opts ... - type source superopts" */
+static void mount_line(char *line) {
+    char *sep = strstr(line, " - "), type[32], super[512], root[PATH_BYTES], mount[PATH_BYTES];
+    if (!sep || sscanf(sep + 3, "%31s %*s %511s", type, super) != 2) return;
+    if (sscanf(line, "%*s %*s %*s %1023s %1023s", root, mount) != 2) return;
+    bool v2 = strcmp(type, "cgroup2") == 0;
+    struct memory_cgroup *c = &cgroups[v2];
+    if (c->found || (!v2 && (strcmp(type, "cgroup") || !has_word(super, "memory")))) return;
+    c->found = true;
+    c->v2 = v2;
+    strcpy(c->mount, mount);
+    size_t n = strcmp(root, "/") ? strlen(root) : 0;
+    if (strncmp(c->path, root, n) == 0 && (c->path[n] == '/' || !c->path[n])) memmove(c->path, c->path + n, strlen(c->path + n) + 1);
+    if (strcmp(c->path, "/") == 0 || strstr(c->path, "..")) c->path[0] = 0; /* outside of what we see: the root is all there is */
+}
+
+static void cgroup_line(char *line) {
+    char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!path) return;
+    *controllers++ = *path++ = 0;
+    path[strcspn(path, "\n")] = 0;
+    bool v2 = strcmp(line, "0") == 0;
+    if (!v2 && !has_word(controllers, "memory")) return;
+    if (strlen(path) < PATH_BYTES) strcpy(cgroups[v2].path, path);
+}
+
+static void each_line(const char *file, void (*fn)(char *line)) {
+    char *line = NULL;
+    size_t cap = 0;
+    FILE *f = fopen(file, "re");
+    if (!f) return;
+    while (getline(&line, &cap, f) > 0) fn(line);
+    free(line);
+    fclose(f);
+}
+
+void memlimit_find(void) {
+    memset(cgroups, 0, sizeof cgroups);
+    each_line("/proc/self/cgroup", cgroup_line);
+    each_line("/proc/self/mountinfo", mount_line);
+}
+
+/* Text of a small file into buf; false when it cannot be read. */
+static bool slurp(const char *dir, const char *file, char *buf, size_t cap) {
+    char path[2 * PATH_BYTES + 64];
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    size_t at = 0;
+    for (ssize_t n; at < cap - 1 && (n = read(fd, buf + at, cap - 1 - at)) > 0;) at += (size_t)n;
+    close(fd);
+    buf[at] = 0;
+    return at > 0;
+}
+
+static uint64_t number(const char *dir, const char *file, uint64_t otherwise) {
+    char buf[64];
+    if (!slurp(dir, file, buf, sizeof buf) || *buf < '0' || *buf > '9') return otherwise;
+    return strtoull(buf, NULL, 10);
+}
+
+/* The number behind "name" at the start of a line. */
+static uint64_t field(const char *text, const char *name) {
+    size_t n = strlen(name);
+    for (const char *p = text; p; p = strchr(p, '\n')) {
+        if (*p == '\n') p++;
+        if (strncmp(p, name, n) == 0 && (p[n] == ' ' || p[n] == ':')) return strtoull(p + n + 1, NULL, 10);
+    }
+    return 0;
+}
+
+static uint64_t droppable(const char *dir, bool v2) {
+    char buf[8192];
+    if (!slurp(dir, "memory.stat", buf, sizeof buf)) return 0;
+    return v2 ? field(buf, "inactive_file") + field(buf, "active_file") : field(buf, "total_inactive_file") + field(buf, "total_active_file");
+}
+
+/* What is left below limit when `reserve` of it stays free. */
+static uint64_t left(uint64_t limit, uint64_t used) {
+    uint64_t reserve = limit / 8 < DD_MEM_RESERVE ? limit / 8 : DD_MEM_RESERVE;
+    return used + reserve < limit ? limit - used - reserve : 0;
+}
+
+static uint64_t level_room(const struct memory_cgroup *c, const char *dir, uint64_t *limit) {
+    *limit = number(dir, c->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
+    if (c->v2) {
+        uint64_t high = number(dir, "memory.high", NO_LIMIT); /* above it the kernel slows us to a crawl */
+        if (high < *limit) *limit = high;
+    }
+    if (*limit >= NO_LIMIT) return UINT64_MAX;
+    uint64_t used = number(dir, c->v2 ? "memory.current" : "memory.usage_in_bytes", 0);
+    if (left(*limit, used) >= 4 * (uint64_t)DD_MEM_RESERVE) return left(*limit, used);
+    uint64_t files = droppable(dir, c->v2);
+    return left(*limit, used > files ? used - files : 0);
+}
+
+static void cgroup_room(const struct memory_cgroup *c, uint64_t *room) {
+    char path[PATH_BYTES], dir[2 * PATH_BYTES], size[24];
+    if (!c->found) return;
+    strcpy(path, c->path);
+    for (;;) {
+        uint64_t limit;
+        snprintf(dir, sizeof dir, "%s%s", c->mount, path);
+        uint64_t here = level_room(c, dir, &limit);
+        if (here < *room) {
+            *room = here;
+            snprintf(limit_name, sizeof limit_name, "the memory limit of cgroup %s (%s)", *path ? path : "/", size_format(size, sizeof size, limit));
+        }
+        char *up = strrchr(path, '/');
+        if (!up) return;
+        *up = 0;
+    }
+}
+
+uint64_t memlimit_room(const char **limit) {
+    char buf[4096];
+    uint64_t room = UINT64_MAX;
+    pthread_once(&once, memlimit_find);
+    if (limit) *limit = limit_name;
+    strcpy(limit_name, "no limit");
+    if (slurp("/proc", "meminfo", buf, sizeof buf) && field(buf, "MemAvailable")) {
+        uint64_t total = field(buf, "MemTotal") << 10, free_now = field(buf, "MemAvailable") << 10;
+        room = left(total, total > free_now ? total - free_now : 0);
+        strcpy(limit_name, "the end of the node's memory (MemAvailable)");
+    }
+    cgroup_room(&cgroups[0], &room);
+    cgroup_room(&cgroups[1], &room);
+    return room;
+}

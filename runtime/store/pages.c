@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pages.c - stretches of heap pages. Free ones lie in bins (exact up to 63 pages, then 16 a doubling) and join their neighbours
+ * when they are given; the rest of the range begins at heap_top. A free page may be a hole: its memory was given back to
+ * make room elsewhere in the budget, for the index or for a stretch that the free pages were too scattered for.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <base/error.h>
+#include <store/state.h>
+
+#define BIN_LOOK 8 /* spans of the request's own bin that are tried before a larger bin */
+
+int pages_open(struct store *s) {
+    struct heap *h = &s->heap;
+    h->pagemap = arena_at(s, s->header->pagemap_off);
+    h->pages = (uint32_t)(s->header->heap_len / ARENA_PAGE);
+    size_t ref = round_up(h->pages * sizeof *h->ref, ARENA_PAGE);
+    size_t span = round_up((h->pages / 2 + 2) * sizeof *h->span, ARENA_PAGE);
+    size_t run = round_up((h->pages / 4 + 2) * sizeof *h->run, ARENA_PAGE); /* a run has 4 pages or more */
+    h->tables_len = ref + span + run;
+    h->tables = mmap(NULL, h->tables_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (h->tables == MAP_FAILED) {
+        h->tables = NULL;
+        return dd_error(-errno, "no memory for the tables of an arena");
+    }
+    h->ref = h->tables;
+    h->span = (void *)((uint8_t *)h->tables + ref);
+    h->run = (void *)((uint8_t *)h->tables + ref + span);
+    return 0;
+}
+
+void pages_close(struct store *s) {
+    if (s->heap.tables) munmap(s->heap.tables, s->heap.tables_len);
+    s->heap.tables = NULL;
+}
+
+static unsigned bin_of(uint32_t pages) {
+    if (pages < BINS_EXACT) return pages;
+    unsigned e = 31u - (unsigned)__builtin_clz(pages);
+    return BINS_EXACT + (e - 6) * 16 + (pages >> (e - 4) & 15);
+}
+
+static void span_insert(struct heap *h, uint32_t first, uint32_t pages, uint32_t holes) {
+    uint32_t i = h->spans_idle;
+    if (i) h->spans_idle = h->span[i].next;
+    else i = ++h->spans_made;
+    unsigned b = bin_of(pages);
+    h->span[i] = (struct span){.first = first, .pages = pages, .holes = holes, .next = h->bin[b]};
+    if (h->bin[b]) h->span[h->bin[b]].prev = i;
+    h->bin[b] = i;
+    h->bin_map[b / 64] |= 1ull << b % 64;
+    h->ref[first] = h->ref[first + pages - 1] = i;
+}
+
+static struct span span_remove(struct heap *h, uint32_t i) {
+    struct span gone = h->span[i];
+    unsigned b = bin_of(gone.pages);
+    if (gone.next) h->span[gone.next].prev = gone.prev;
+    if (gone.prev) h->span[gone.prev].next = gone.next;
+    else if (!(h->bin[b] = gone.next)) h->bin_map[b / 64] &= ~(1ull << b % 64);
+    h->span[i].next = h->spans_idle;
+    h->spans_idle = i;
+    return gone;
+}
+
+/* The first bin from b on that holds a span; BINS: none. */
+static unsigned bin_next(const struct heap *h, unsigned b) {
+    if (b >= BINS) return BINS;
+    uint64_t word = h->bin_map[b / 64] & ~0ull << b % 64;
+    for (unsigned w = b / 64;;) {
+        if (word) return w * 64 + (unsigned)__builtin_ctzll(word);
+        if (++w == sizeof h->bin_map / sizeof *h->bin_map) return BINS;
+        word = h->bin_map[w];
+    }
+}
+
+static uint32_t span_for(const struct heap *h, uint32_t n) {
+    unsigned b = bin_of(n);
+    if (n >= BINS_EXACT) {
+        uint32_t best = NONE, i = h->bin[b];
+        for (int look = 0; i && look < BIN_LOOK; i = h->span[i].next, look++)
+            if (h->span[i].pages >= n && (!best || h->span[i].pages < h->span[best].pages)) best = i;
+        if (best) return best;
+        b++;
+    }
+    b = bin_next(h, b);
+    return b < BINS ? h->bin[b] : NONE;
+}
+
+static uint32_t holes_in(const struct heap *h, uint32_t first, uint64_t n) {
+    uint32_t holes = 0;
+    for (uint64_t p = first; p < first + n; p++) holes += h->pagemap[p] == PAGEMAP_HOLE;
+    return holes;
+}
+
+/* Bytes above heap_top, up to page `end`, that nobody has claimed yet. */
+static uint64_t fresh_above(struct store *s, uint64_t end) {
+    uint64_t top = s->header->heap_top * ARENA_PAGE;
+    pthread_mutex_lock(&s->populate.lock);
+    uint64_t from = s->populate.claimed > top ? s->populate.claimed : top;
+    pthread_mutex_unlock(&s->populate.lock);
+    end *= ARENA_PAGE;
+    return end > from ? end - from : 0;
+}
+
+/* From the top of the heap, together with a free span that ends there. */
+static int take_top(struct store *s, uint32_t n, bool punch, uint32_t *first) {
+    struct heap *h = &s->heap;
+    uint64_t top = s->header->heap_top;
+    uint32_t i = NONE, below = 0, holes = 0;
+    if (top && PAGEMAP_KIND(h->pagemap[top - 1]) == PAGE_FREE) {
+        i = h->ref[top - 1];
+        below = h->span[i].pages;
+        holes = h->span[i].holes;
+    }
+    uint64_t end = top - below + n;
+    if (end > h->pages)
+        return dd_error(DDICT_EFULL, "manager %u is full: no %u free pages in a row", s->header->manager_id, n);
+    uint64_t map = round_up(end * sizeof(uint64_t), ARENA_PAGE) - round_up(top * sizeof(uint64_t), ARENA_PAGE);
+    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE + fresh_above(s, end) + map, punch,
+                         (struct stretch){top - below, end});
+    if (rc < 0) return rc;
+    if (i) span_remove(h, i);
+    h->holes -= holes;
+    s->header->used_bytes += map;
+    __atomic_store_n(&s->header->heap_top, end, __ATOMIC_RELEASE);
+    budget_publish(s);
+    *first = (uint32_t)(top - below);
+    return 0;
+}
+
+int pages_take(struct store *s, uint64_t n, bool punch, uint32_t *first) {
+    struct heap *h = &s->heap;
+    if (n > h->pages) return dd_error(DDICT_EFULL, "manager %u has no %llu pages", s->header->manager_id, (unsigned long long)n);
+    uint32_t i = span_for(h, (uint32_t)n);
+    if (!i) return take_top(s, (uint32_t)n, punch, first);
+    struct span *p = &h->span[i];
+    uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
+    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, punch, (struct stretch){p->first, p->first + n});
+    if (rc < 0) return rc;
+    struct span was = span_remove(h, i);
+    h->holes -= holes;
+    if (was.pages > n) span_insert(h, was.first + (uint32_t)n, was.pages - (uint32_t)n, was.holes - holes);
+    *first = was.first;
+    return 0;
+}
+
+/* The head last: entries without a head before them count as free. */
+void pages_mark(struct store *s, uint32_t first, uint64_t n, enum page_kind head, unsigned cls) {
+    uint64_t *map = s->heap.pagemap + first;
+    for (uint64_t i = 1; i < n; i++) {
+        if (i == n / 2) STRESS_POINT(STRESS_W_PAGES);
+        word_store(&map[i], PAGEMAP_ENTRY(head + 1, cls, i));
+    }
+    word_store(map, PAGEMAP_ENTRY(head, cls, n));
+}
+
+void pages_unmark(struct store *s, uint32_t first, uint64_t n) {
+    uint64_t *map = s->heap.pagemap + first;
+    for (uint64_t i = 0; i < n; i++) word_store(&map[i], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
+}
+
+void pages_give(struct store *s, uint32_t first, uint64_t n) {
+    struct heap *h = &s->heap;
+    uint32_t pages = (uint32_t)n, holes = 0;
+    if (first + n < s->header->heap_top && PAGEMAP_KIND(h->pagemap[first + n]) == PAGE_FREE) {
+        struct span up = span_remove(h, h->ref[first + n]);
+        pages += up.pages;
+        holes += up.holes;
+    }
+    if (first && PAGEMAP_KIND(h->pagemap[first - 1]) == PAGE_FREE) {
+        struct span down = span_remove(h, h->ref[first - 1]);
+        first = down.first;
+        pages += down.pages;
+        holes += down.holes;
+    }
+    span_insert(h, first, pages, holes);
+}
+
+/* Give memory of free pages back. Marked first: after a crash a page is at worst taken for a hole that it is not. */
+static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct stretch keep) {
+    struct heap *h = &s->heap;
+    struct span *p = &h->span[i];
+    uint64_t done = 0, end = p->first + (uint64_t)p->pages;
+    for (uint64_t a = p->first; a < end && done < bytes;) {
+        uint64_t b = a, stop = a < keep.from && keep.from < end ? keep.from : end;
+        if (a >= keep.from && a < keep.to) { a = keep.to; continue; }
+        if (h->pagemap[a] == PAGEMAP_HOLE) { a++; continue; }
+        while (b < stop && h->pagemap[b] != PAGEMAP_HOLE && done < bytes) {
+            word_store(&h->pagemap[b++], PAGEMAP_HOLE);
+            done += ARENA_PAGE;
+        }
+        if (madvise(s->map + s->header->heap_off + a * ARENA_PAGE, (b - a) * ARENA_PAGE, MADV_REMOVE) < 0) {
+            for (uint64_t q = a; q < b; q++) word_store(&h->pagemap[q], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
+            done -= (b - a) * ARENA_PAGE;
+            break;
+        }
+        p->holes += (uint32_t)(b - a);
+        h->holes += b - a;
+        a = b;
+    }
+    return done;
+}
+
+/* Memory populated above heap_top that nothing uses yet. */
+static uint64_t punch_above(struct store *s, uint64_t bytes, uint64_t keep_to) {
+    struct populate *p = &s->populate;
+    uint64_t top = (s->header->heap_top > keep_to ? s->header->heap_top : keep_to) * ARENA_PAGE, done = 0;
+    pthread_mutex_lock(&p->lock);
+    uint64_t claimed = p->claimed;
+    if (claimed > top) {
+        done = claimed - top < bytes ? claimed - top : round_up(bytes, ARENA_PAGE);
+        p->claimed = claimed - done;
+        __atomic_store_n(&s->header->populated, p->claimed, __ATOMIC_RELEASE);
+        p->stuck = true;
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (done && madvise(s->map + s->header->heap_off + claimed - done, done, MADV_REMOVE) < 0) {
+        pthread_mutex_lock(&p->lock);
+        p->claimed = claimed;
+        pthread_mutex_unlock(&p->lock);
+        done = 0;
+    }
+    return done;
+}
+
+uint64_t pages_punch(struct store *s, uint64_t bytes, struct stretch keep) {
+    struct heap *h = &s->heap;
+    pthread_mutex_lock(&s->populate.busy); /* a step under way ends first: at most some milliseconds */
+    uint64_t done = punch_above(s, bytes, keep.to);
+    for (unsigned b = BINS; done < bytes && b-- > 0;)
+        for (uint32_t i = h->bin[b]; i && done < bytes; i = h->span[i].next)
+            if (h->span[i].holes < h->span[i].pages) done += punch_span(s, i, bytes - done, keep);
+    pthread_mutex_unlock(&s->populate.busy);
+    return done;
+}
+
+void pages_rebuild_spans(struct store *s) {
+    struct heap *h = &s->heap;
+    uint64_t top = s->header->heap_top;
+    h->holes = 0;
+    for (uint64_t p = 0; p < top;) {
+        if (PAGEMAP_KIND(h->pagemap[p]) != PAGE_FREE) {
+            p += PAGEMAP_VALUE(h->pagemap[p]);
+            continue;
+        }
+        uint64_t first = p;
+        uint32_t holes = 0;
+        for (; p < top && PAGEMAP_KIND(h->pagemap[p]) == PAGE_FREE; p++) holes += h->pagemap[p] == PAGEMAP_HOLE;
+        span_insert(h, (uint32_t)first, (uint32_t)(p - first), holes);
+        h->holes += holes;
+    }
+}
+
+void pages_histogram(struct store *s, uint64_t *out) {
+    struct heap *h = &s->heap;
+    for (unsigned b = bin_next(h, 0); b < BINS; b = bin_next(h, b + 1))
+        for (uint32_t i = h->bin[b]; i; i = h->span[i].next)
+            out[63 - __builtin_clzll((uint64_t)h->span[i].pages * ARENA_PAGE)]++;
+    /* What was never handed out is one block, as far as the budget goes. */
+    uint64_t taken = budget_resident(s), above = h->pages - s->header->heap_top;
+    uint64_t room = above * ARENA_PAGE - fresh_above(s, h->pages); /* claimed already */
+    if (s->header->budget > taken) room += s->header->budget - taken;
+    if (room > above * ARENA_PAGE) room = above * ARENA_PAGE;
+    if (room >= ARENA_PAGE) out[63 - __builtin_clzll(room)]++;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * populate.c - take memory ahead of use, a step at a time, from a second thread. It runs ahead of heap_top only: below it pages may have
+ * been given back on purpose. `claimed` is raised before a step and the header's `populated` after it.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <base/error.h>
+#include <store/state.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+/* The kernel's way, else a write that changes nothing: the writer may be filling these pages already. */
+static int touch(uint8_t *at, uint64_t len) {
+    if (madvise(at, len, MADV_POPULATE_WRITE) == 0) return 0;
+    if (errno != EINVAL) return -errno;
+    for (uint64_t i = 0; i < len; i += ARENA_PAGE) __atomic_fetch_or((uint64_t *)(at + i), 0, __ATOMIC_RELAXED);
+    return 0;
+}
+
+int64_t store_populate(struct store *s) {
+    struct populate *p = &s->populate;
+    const char *limit;
+    int64_t done = 0;
+    pthread_mutex_lock(&p->busy);
+    uint64_t room = memlimit_room(&limit), budget = s->header->budget;
+    pthread_mutex_lock(&p->lock);
+    uint64_t spare = p->index_bytes + budget / DD_POPULATE_SPARE;
+    uint64_t end = budget > spare ? (budget - spare) & ~(uint64_t)(ARENA_PAGE - 1) : 0, was = p->claimed;
+    uint64_t from = was > p->heap_top ? was : p->heap_top;
+    uint64_t n = from < end ? end - from : 0;
+    if (n > DD_POPULATE_STEP) n = DD_POPULATE_STEP - (from & (DD_POPULATE_STEP - 1)); /* steps end at huge page borders */
+    bool go = n && !p->stuck && room >= n;
+    if (go) p->claimed = from + n;
+    pthread_mutex_unlock(&p->lock);
+    if (go) {
+        int rc = touch(s->map + s->header->heap_off + from, n);
+        pthread_mutex_lock(&p->lock);
+        if (rc < 0) {
+            p->claimed = was;
+            p->stuck = true;
+        } else {
+            __atomic_store_n(&s->header->populated, from + n, __ATOMIC_RELEASE);
+            done = (int64_t)n;
+        }
+        pthread_mutex_unlock(&p->lock);
+    }
+    pthread_mutex_unlock(&p->busy);
+    return done;
+}

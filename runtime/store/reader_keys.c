@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reader_keys.c - the keys of one segment, exact for those that are present throughout. The words are copied first and count only if no
+ * split came between (I8); then each key is copied under a lease of its own, and again it all counts only if no split came between. A
+ * word that was replaced meanwhile is followed if its tag is the same: it is the same key, or one that was not there throughout.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/error.h>
+#include <store/reader.h>
+
+struct keys { /* the copies: u32 length, bytes, again and again */
+    uint8_t *buf;
+    size_t len, cap;
+    int count;
+};
+
+struct look { /* what must stand still */
+    const uint64_t *dir;
+    const struct segment *segment;
+    uint64_t root, off, moves;
+};
+
+static const void *at(const struct arena_view *a, uint64_t off) { return (const uint8_t *)a->header + off; }
+static uint64_t load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+
+static void look_begin(const struct arena_view *a, uint64_t cursor, struct look *l) {
+    l->root = load(&a->header->root);
+    l->dir = &a->dir[DIR_WORD(cursor, ROOT_DEPTH(l->root))];
+    l->off = load(l->dir);
+    l->segment = at(a, l->off);
+    l->moves = l->off ? load(&l->segment->moves) : 1;
+}
+
+static int look_holds(const struct arena_view *a, const struct look *l) {
+    STRESS_POINT(STRESS_R_MISSED);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return load(&a->header->root) == l->root && load(l->dir) == l->off && load(&l->segment->moves) == l->moves;
+}
+
+static int keys_add(struct keys *k, const struct item *item) {
+    size_t need = k->len + sizeof(uint32_t) + item->key_len;
+    if (need > k->cap) {
+        size_t cap = need * 2 > 65536 ? need * 2 : 65536;
+        uint8_t *buf = realloc(k->buf, cap);
+        if (!buf) return dd_error(-ENOMEM, "no memory for the keys of a segment");
+        k->buf = buf;
+        k->cap = cap;
+    }
+    memcpy(k->buf + k->len, &item->key_len, sizeof(uint32_t));
+    memcpy(k->buf + k->len + sizeof(uint32_t), item->key, item->key_len);
+    k->len = need;
+    k->count++;
+    return 0;
+}
+
+/* The key behind one slot; 1 when it changes too fast. */
+static int key_copy(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot, struct keys *k) {
+    uint64_t tag = WORD_TAG(word);
+    for (unsigned tries = 0; tries < DD_READ_RETRIES; tries++) {
+        if (!WORD_LIVE(word) || WORD_TAG(word) != tag) return 0;
+        uint64_t off = WORD_OFFSET(word);
+        __atomic_store_n(slot, LEASE_WORD(a->local_index, off), __ATOMIC_RELAXED);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* I5, as in reader_find() */
+        STRESS_POINT(STRESS_R_FENCED);
+        uint64_t now = load(from);
+        if (now == word) {
+            struct found f;
+            int rc = reader_item(a, off, &f);
+            if (rc == 0) rc = keys_add(k, f.item);
+            reader_release(slot);
+            return rc;
+        }
+        reader_release(slot);
+        word = now;
+    }
+    return 1;
+}
+
+/* One try: 0, 1 disturbed, or a negative code. */
+static int gather(const struct arena_view *a, const struct look *l, uint64_t *slot, uint64_t (*words)[BUCKET_SLOTS], struct keys *k) {
+    const struct segment *g = l->segment;
+    if (l->moves & 1) return 1;
+    for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++) words[b][i] = __atomic_load_n(&g->bucket[b].slot[i], __ATOMIC_RELAXED);
+    if (!look_holds(a, l)) return 1;
+    k->len = 0;
+    k->count = 0;
+    for (unsigned b = 0; b < SEGMENT_BUCKETS; b++) {
+        if (b + 2 < SEGMENT_BUCKETS)
+            for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+                if (WORD_LIVE(words[b + 2][i])) __builtin_prefetch(at(a, WORD_OFFSET(words[b + 2][i])));
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+            int rc = key_copy(a, &g->bucket[b].slot[i], words[b][i], slot, k);
+            if (rc) return rc;
+        }
+    }
+    return look_holds(a, l) ? 0 : 1;
+}
+
+int reader_keys(const struct arena_view *a, uint64_t *cursor, uint64_t *slot,
+                int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg) {
+    uint64_t(*words)[BUCKET_SLOTS] = malloc(SEGMENT_BUCKETS * sizeof *words);
+    struct keys k = {0};
+    uint64_t next = 0;
+    int rc = words ? 1 : dd_error(-ENOMEM, "no memory for the words of a segment");
+    for (unsigned tries = 0; rc == 1 && tries < DD_READ_RETRIES; tries++) {
+        struct look l;
+        for (unsigned pause = 0; pause < tries * 32; pause++) __asm__ volatile("" ::: "memory"); /* a split lasts some 50 us */
+        look_begin(a, *cursor, &l);
+        if (l.off) next = segment_next(l.segment->prefix, l.segment->depth);
+        rc = gather(a, &l, slot, words, &k);
+    }
+    if (rc == 1) rc = -EAGAIN;
+    for (size_t p = 0; rc == 0 && p < k.len;) {
+        uint32_t len;
+        memcpy(&len, k.buf + p, sizeof len);
+        rc = fn(arg, k.buf + p + sizeof len, len);
+        p += sizeof len + len;
+    }
+    if (rc == 0) {
+        rc = k.count;
+        *cursor = next;
+    }
+    free(words);
+    free(k.buf);
+    return rc;
+}

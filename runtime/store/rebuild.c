@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rebuild.c - the private side of the heap from what the arena holds (LAYOUT 7), in two steps: opening marks the blocks that words name;
+ * settling, when leases and pins are known, keeps those that they name until they let go, and frees the rest. No item is read.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <base/error.h>
+#include <store/state.h>
+
+static int damaged(struct store *s, uint64_t off) {
+    return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: a word names %llx, which is no block", s->header->manager_id,
+                    (unsigned long long)off);
+}
+
+static uint64_t page_of(struct store *s, uint64_t off) { return (off - s->header->heap_off) >> DD_PAGE_SHIFT; }
+
+/* Mark the block as used. 1: it was not before; 0: it was; DDICT_EPROTO: not the start of a block. */
+static int block_mark(struct store *s, uint64_t off) {
+    struct heap *h = &s->heap;
+    if (block_of(s, off) != off) return damaged(s, off);
+    uint64_t page = page_of(s, off), e = h->pagemap[page];
+    if (PAGEMAP_KIND(e) == PAGE_LARGE_HEAD) {
+        if (h->ref[page]) return 0;
+        h->ref[page] = 1;
+        s->header->used_bytes += PAGEMAP_VALUE(e) * ARENA_PAGE;
+        return 1;
+    }
+    if (PAGEMAP_KIND(e) == PAGE_SLAB) page -= PAGEMAP_VALUE(e);
+    struct run *run = &h->run[h->ref[page]];
+    const struct block_class *c = &h->class[run->class];
+    unsigned b = (unsigned)((off - s->header->heap_off - page * ARENA_PAGE) / c->size);
+    if (!(run->idle[b / 64] >> b % 64 & 1)) return 0;
+    run->idle[b / 64] &= ~(1ull << b % 64);
+    run->free--;
+    h->class_free[run->class]--;
+    s->header->used_bytes += c->size;
+    return 1;
+}
+
+/* Pages of the run or extent whose head is at p, or 0 when the entries do not make one (killed while it was marked). */
+static uint64_t stretch_at(struct store *s, uint64_t p) {
+    const uint64_t *map = s->heap.pagemap;
+    unsigned kind = PAGEMAP_KIND(map[p]), cls = PAGEMAP_CLASS(map[p]);
+    uint64_t n = PAGEMAP_VALUE(map[p]);
+    if (kind != PAGE_SLAB_HEAD && kind != PAGE_LARGE_HEAD) return 0;
+    if (!n || n > s->header->heap_top - p) return 0;
+    if (kind == PAGE_SLAB_HEAD && (cls >= CLASSES || n != s->heap.class[cls].pages)) return 0;
+    for (uint64_t i = 1; i < n; i++)
+        if (map[p + i] != PAGEMAP_ENTRY(kind + 1, cls, i)) return 0;
+    return n;
+}
+
+static void read_pagemap(struct store *s) {
+    struct heap *h = &s->heap;
+    for (uint64_t p = 0; p < s->header->heap_top;) {
+        uint64_t n = stretch_at(s, p);
+        if (!n) {
+            if (h->pagemap[p] != PAGEMAP_HOLE) word_store(&h->pagemap[p], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
+            h->holes += h->pagemap[p++] == PAGEMAP_HOLE;
+            continue;
+        }
+        if (PAGEMAP_KIND(h->pagemap[p]) == PAGE_SLAB_HEAD) run_make(s, (uint32_t)p, PAGEMAP_CLASS(h->pagemap[p]));
+        p += n;
+    }
+}
+
+int heap_rebuild(struct store *s) {
+    struct arena_header *h = s->header;
+    uint64_t keys = 0;
+    if (h->heap_top > s->heap.pages) return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: its watermark", h->manager_id);
+    read_pagemap(s);
+    h->used_bytes = budget_fixed(s);
+    for (uint64_t n = 0; n < h->segments; n++) {
+        struct segment *g = segment_at(s, n);
+        if (s->index.state[n] == SEGMENT_FREE) continue;
+        for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
+            for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+                uint64_t word = g->bucket[b].slot[i];
+                if (!WORD_LIVE(word)) continue;
+                int rc = block_mark(s, WORD_OFFSET(word));
+                if (rc < 0) return rc;
+                if (rc == 0) return damaged(s, WORD_OFFSET(word)); /* two words, one block */
+                keys += s->index.state[n] == SEGMENT_LIVE;
+            }
+    }
+    h->num_keys = keys;
+    return 0;
+}
+
+int store_keep(struct store *s, uint64_t off) {
+    if (s->settled) return -EINVAL;
+    if (block_of(s, off) != off) return damaged(s, off);
+    int rc = retire_reserve(s, 1);
+    if (rc < 0 || (rc = store_pin(s, off)) < 0) return rc;
+    if (block_mark(s, off) == 1) retire(s, off);
+    return 0;
+}
+
+static int keep_leased(struct store *s, uint64_t block, uint32_t page) {
+    if (retire_reserve(s, 1) < 0) return -ENOMEM;
+    if (block_mark(s, block) == 1) retire(s, block);
+    return 0;
+}
+
+void heap_settle(struct store *s) {
+    struct heap *h = &s->heap;
+    /* Without memory to note a lease nothing is freed: too much stays in use, nothing is reused too early. */
+    bool all = leases_each(s, keep_leased) >= 0;
+    s->settled = true;
+    for (uint64_t p = 0; p < s->header->heap_top;) {
+        uint64_t e = h->pagemap[p], n = PAGEMAP_VALUE(e);
+        if (PAGEMAP_KIND(e) == PAGE_FREE) {
+            p++;
+            continue;
+        }
+        bool slab = PAGEMAP_KIND(e) == PAGE_SLAB_HEAD, idle = false;
+        struct run *run = slab ? &h->run[h->ref[p]] : NULL;
+        if (all) idle = slab ? run->free == run->blocks : !h->ref[p];
+        if (slab && (idle || !all)) {
+            /* Taken out of the books: as pages, or for good. */
+            h->class_free[run->class] -= run->free;
+            run->free = 0;
+            memset(run->idle, 0, sizeof run->idle);
+        } else if (slab && run->free) {
+            run_list(s, h->ref[p]);
+        }
+        if (idle) {
+            if (slab) {
+                run->next = h->runs_idle;
+                h->runs_idle = h->ref[p];
+            }
+            pages_unmark(s, (uint32_t)p, n);
+        }
+        p += n;
+    }
+    pages_rebuild_spans(s);
+}

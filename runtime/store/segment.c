@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* segment.c - segments of the index: made, split (I9, I13), found again after a crash; and the directory (I11). */
+#include <errno.h>
+#include <string.h>
+
+#include <base/error.h>
+#include <store/state.h>
+
+static int index_full(struct store *s, const char *what) {
+    return dd_error(DDICT_EFULL, "manager %u is full: the index has no %s left", s->header->manager_id, what);
+}
+
+/* Memory for the index; opening: the heap is not settled yet, so nothing can be freed for it. */
+static int index_take(struct store *s, uint64_t fresh, bool opening) {
+    int rc;
+    for (int step = -1; (rc = budget_take(s, fresh, step > 0, (struct stretch){0, 0})) < 0;)
+        if (rc != DDICT_EFULL || opening || !heap_relieve(s, ++step)) return rc;
+    return 0;
+}
+
+/* Another segment of the region, idle. */
+int segment_hand_out(struct store *s, bool opening) {
+    struct arena_header *h = s->header;
+    if (h->segments == s->index.segments_max) return index_full(s, "segments");
+    int rc = index_take(s, DD_SEGMENT_SIZE, opening);
+    if (rc < 0) return rc;
+    struct segment *g = segment_at(s, h->segments);
+    memset(g, 0, sizeof *g); /* touched by us, not by the first reader */
+    s->index.state[h->segments] = SEGMENT_FREE;
+    s->index.idle++;
+    __atomic_store_n(&h->segments, h->segments + 1, __ATOMIC_RELEASE);
+    h->used_bytes += DD_SEGMENT_SIZE;
+    budget_publish(s);
+    return 0;
+}
+
+void segment_drop(struct store *s, uint64_t number) {
+    s->index.state[number] = SEGMENT_FREE;
+    s->index.idle++;
+    if (number < s->index.idle_hint) s->index.idle_hint = number;
+}
+
+int segment_make(struct store *s, bool last, uint64_t *off) {
+    struct index *x = &s->index;
+    uint64_t n, keep = last ? 0 : 1;
+    while (x->idle <= keep) {
+        int rc = segment_hand_out(s, false); /* may also have swept some free */
+        if (rc < 0 && x->idle <= keep) return rc;
+    }
+    for (n = x->idle_hint; x->state[n] != SEGMENT_FREE; n++) { }
+    x->idle_hint = n + 1;
+    x->idle--;
+    x->state[n] = SEGMENT_LIVE;
+    struct segment *g = segment_at(s, n); /* `moves` stays as it is (I10) */
+    word_store(&g->sibling, 0);
+    g->live = 0;
+    for (unsigned b = 0; b < SEGMENT_BUCKETS; b++) {
+        word_store(&g->bucket[b].reach, 0);
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++) word_store(&g->bucket[b].slot[i], WORD_EMPTY);
+    }
+    *off = s->header->seg_off + n * DD_SEGMENT_SIZE;
+    return 0;
+}
+
+int dir_grow(struct store *s) {
+    struct arena_header *h = s->header;
+    uint32_t depth = ROOT_DEPTH(h->root);
+    uint64_t had = (2ull << depth) * sizeof(uint64_t), need = 2 * had, fresh = round_up(need, ARENA_PAGE) - round_up(had, ARENA_PAGE);
+    if (need > h->dir_len) return index_full(s, "directory");
+    int rc = index_take(s, fresh, false);
+    if (rc < 0) return rc;
+    uint64_t *from = s->index.dir + (1ull << depth), *to = s->index.dir + (2ull << depth);
+    for (uint64_t i = 0; i < 2ull << depth; i++) word_store(&to[i], from[i / 2]);
+    STRESS_POINT(STRESS_W_GROWN);
+    h->used_bytes += fresh;
+    word_store(&h->root, ROOT_MAKE(ROOT_GENERATION(h->root), depth + 1));
+    budget_publish(s);
+    return 0;
+}
+
+/* All words of the directory that stand for g's part of the hashes. */
+static void dir_point(struct store *s, const struct segment *g, uint64_t off) {
+    unsigned wide = ROOT_DEPTH(s->header->root) - g->depth;
+    uint64_t *w = s->index.dir + (1ull << ROOT_DEPTH(s->header->root)) + (g->prefix << wide);
+    for (uint64_t i = 0; i < 1ull << wide; i++) word_store(&w[i], off);
+}
+
+static bool segment_has(const struct segment *g, unsigned home, uint64_t word) {
+    for (unsigned d = 0; d < DD_BUCKET_REACH; d++)
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+            if (g->bucket[(home + d) % SEGMENT_BUCKETS].slot[i] == word) return true;
+    return false;
+}
+
+/*
+ * Put word into a bucket of `to` between its home and bucket b, where it stood in the old segment; at b itself when that lies behind the
+ * wrap. There is always room: b of `to` holds nothing yet but words from b.
+ */
+static void segment_take(struct segment *to, uint64_t word, unsigned home, unsigned b) {
+    unsigned d = b >= home ? 0 : b + SEGMENT_BUCKETS - home;
+    for (;; d++) {
+        struct bucket *k = &to->bucket[(home + d) % SEGMENT_BUCKETS];
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+            if (k->slot[i] != WORD_EMPTY) continue;
+            if (to->bucket[home].reach < d) word_store(&to->bucket[home].reach, d); /* I13 */
+            word_store(&k->slot[i], word);
+            to->live++;
+            return;
+        }
+    }
+}
+
+static void prefetch_bucket(struct store *s, const struct segment *g, unsigned b) {
+    if (b >= SEGMENT_BUCKETS) return;
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+        if (WORD_LIVE(g->bucket[b].slot[i])) __builtin_prefetch(arena_at(s, WORD_OFFSET(g->bucket[b].slot[i])));
+}
+
+/* again: some words may have been copied before a crash (I16). */
+static void segment_move(struct store *s, struct segment *old, struct segment *to, bool again) {
+    for (unsigned b = 0; b < 4; b++) prefetch_bucket(s, old, b);
+    for (unsigned b = 0; b < SEGMENT_BUCKETS; b++) {
+        prefetch_bucket(s, old, b + 4);
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+            uint64_t *slot = &old->bucket[b].slot[i], word = *slot;
+            if (!WORD_LIVE(word)) continue;
+            const struct item *item = arena_at(s, WORD_OFFSET(word));
+            if (DIR_INDEX(item->hash, to->depth) != to->prefix) continue;
+            unsigned home = HASH_BUCKET(item->hash);
+            if (MUTANT(MUTANT_EARLY_MOVED)) {
+                word_store(slot, WORD_MOVED);
+                STRESS_POINT(STRESS_W_COPIED);
+            }
+            if (!again || !segment_has(to, home, word)) segment_take(to, word, home, b);
+            if (MUTANT(MUTANT_NO_MOVED)) continue;
+            STRESS_POINT(STRESS_W_COPIED);
+            word_store(slot, WORD_MOVED);
+            old->live--;
+        }
+    }
+}
+
+/* From the odd counter to the even one. May be repeated from its start after a crash. */
+static void split_finish(struct store *s, struct segment *old, uint64_t to_off, bool again) {
+    struct segment *to = arena_at(s, to_off);
+    segment_move(s, old, to, again);
+    STRESS_POINT(STRESS_W_MOVED);
+    dir_point(s, to, to_off);
+    old->prefix = to->prefix & ~1ull;
+    old->depth = to->depth;
+    word_store(&old->moves, old->moves + 1);
+}
+
+int segment_split(struct store *s, uint64_t hash) {
+    uint64_t off;
+    int rc = segment_make(s, false, &off);
+    if (rc < 0) return rc;
+    struct segment *old = index_segment(s, hash);
+    if (old->depth == ROOT_DEPTH(s->header->root) && (rc = dir_grow(s)) < 0) {
+        segment_drop(s, segment_number(s, off));
+        return rc;
+    }
+    struct segment *to = arena_at(s, off);
+    to->depth = old->depth + 1;
+    to->prefix = old->prefix << 1 | 1;
+    word_store(&old->sibling, off);
+    STRESS_POINT(STRESS_W_NAMED);
+    word_store(&old->moves, old->moves + 1);
+    split_finish(s, old, off, false);
+    return 0;
+}
+
+static void live_count(struct segment *g) {
+    g->live = 0;
+    for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++) g->live += WORD_LIVE(g->bucket[b].slot[i]);
+}
+
+static int dir_damaged(struct store *s) {
+    return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: its directory", s->header->manager_id);
+}
+
+int segments_recover(struct store *s) {
+    struct arena_header *h = s->header;
+    struct index *x = &s->index;
+    uint32_t depth = ROOT_DEPTH(h->root);
+    if (depth > DIR_DEPTH_MAX || (2ull << depth) * sizeof(uint64_t) > h->dir_len || h->segments > x->segments_max) return dir_damaged(s);
+    for (uint64_t n = 0; n < h->segments; n++) live_count(segment_at(s, n));
+    for (uint64_t i = 0; i < 1ull << depth; i++) {
+        uint64_t off = x->dir[(1ull << depth) + i];
+        if (off < h->seg_off || off - h->seg_off >= h->segments * DD_SEGMENT_SIZE) return dir_damaged(s);
+        struct segment *g = arena_at(s, off);
+        x->state[segment_number(s, off)] = SEGMENT_LIVE;
+        if (!(g->moves & 1)) continue;
+        if (g->sibling < h->seg_off || g->sibling - h->seg_off >= h->segments * DD_SEGMENT_SIZE) return dir_damaged(s);
+        struct segment *to = arena_at(s, g->sibling);
+        if (!to->depth || to->depth > depth) return dir_damaged(s);
+        x->state[segment_number(s, g->sibling)] = SEGMENT_LIVE;
+        live_count(g);
+        live_count(to);
+        split_finish(s, g, g->sibling, true);
+    }
+    x->idle = x->sweeps = 0;
+    x->idle_hint = x->sweep_hint = h->segments;
+    for (uint64_t n = h->segments; n-- > 0;) {
+        if (x->state[n] == SEGMENT_LIVE) continue;
+        if (!segment_at(s, n)->live) {
+            segment_drop(s, n);
+            continue;
+        }
+        x->state[n] = SEGMENT_SWEEP; /* a clear was under way */
+        x->sweeps++;
+        x->sweep_hint = n;
+    }
+    return 0;
+}

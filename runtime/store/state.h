@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * state.h - the private memory of a store: everything here is rebuilt from the arena (LAYOUT 7). One thread uses all of
+ * it; store_populate(), in another, touches only `populate` and the header's `populated`.
+ */
+#ifndef DDICT_STORE_STATE_H
+#define DDICT_STORE_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <store/layout.h>
+#include <store/store.h>
+#include <store/stress.h>
+#include <store/table.h>
+
+#define NONE 0u /* no span, no run: numbers begin with 1 */
+
+/* A stretch of free pages below heap_top. ref[first] and ref[last] of the pages hold its number. */
+struct span {
+    uint32_t first, pages;
+    uint32_t holes;      /* pages of it whose memory was given back */
+    uint32_t prev, next; /* in its bin */
+};
+
+/* A slab: pages cut into blocks of one class. ref[first] holds its number. */
+#define RUN_BLOCKS_MAX 512u
+struct run {
+    uint64_t idle[RUN_BLOCKS_MAX / 64]; /* bit set: the block is free */
+    uint32_t first;
+    uint32_t prev, next; /* among the runs of the class with a free block */
+    uint16_t blocks, free;
+    uint8_t class;
+    bool listed;
+};
+
+#define CLASSES 118u
+#define CLASS_SIZE_MAX 32768u /* larger blocks are extents of pages */
+struct block_class {
+    uint32_t size;
+    uint16_t pages, blocks; /* of a run */
+    uint32_t inverse;       /* 2^32 / (size / 16), rounded up: block number without a division */
+};
+
+#define BINS_EXACT 64u
+#define BINS (BINS_EXACT + (32 - 6) * 16)
+
+struct heap {
+    uint64_t *pagemap;
+    uint32_t pages;          /* of the heap's range; more than the budget, so that holes can move */
+    uint32_t *ref;           /* by page, see span and run; 1 for a marked extent while rebuilding */
+    struct span *span;
+    struct run *run;
+    void *tables;            /* the mapping of the three arrays above */
+    size_t tables_len;
+    uint32_t spans_made, spans_idle; /* idle ones are chained by next */
+    uint32_t runs_made, runs_idle;
+    uint64_t holes;          /* pages below heap_top whose memory was given back */
+    uint32_t bin[BINS];
+    uint64_t bin_map[(BINS + 63) / 64];
+    struct block_class class[CLASSES];
+    uint8_t class_of[CLASS_SIZE_MAX / ARENA_GRANULE + 1];
+    uint32_t partial[CLASSES];    /* first run with a free block */
+    uint64_t class_free[CLASSES]; /* free blocks */
+};
+
+enum segment_state { SEGMENT_FREE, SEGMENT_LIVE, SEGMENT_SWEEP };
+struct index {
+    uint64_t *dir;
+    uint8_t *state;        /* enum segment_state by segment number */
+    uint64_t segments_max;
+    uint64_t idle, idle_hint;   /* free segments; none below the hint */
+    uint64_t sweeps, sweep_hint;
+};
+
+struct lease_page {
+    uint64_t id;
+    const void *map; /* the caller's */
+    uint32_t pid;
+    uint64_t held;   /* retired bytes it held at the last scan */
+};
+
+struct leases {
+    struct lease_page *page;
+    size_t pages, pages_cap;
+    struct table held;  /* block -> lease page + 1, of the last scan */
+    struct table pins;  /* block -> count */
+    struct table transit; /* blocks for values of other managers; value unused */
+    uint64_t transit_bytes;
+    uint64_t *retired;  /* offsets of blocks */
+    size_t retired_n, retired_cap;
+    uint64_t retired_bytes;
+    uint64_t fresh_bytes;  /* retired, or let go of, since the last scan */
+    size_t kept;           /* of retired after the last scan */
+    uint64_t leased_bytes; /* of retired_bytes at the last scan */
+    bool again;            /* a holder went away: scan soon */
+};
+
+struct populate {
+    pthread_mutex_t lock;  /* claimed */
+    pthread_mutex_t busy;  /* held while pages are being populated or given back above heap_top; taken before lock */
+    uint64_t claimed;      /* heap bytes that count as taken; header->populated of them are done */
+    uint64_t heap_top;     /* copies for the other thread, under lock */
+    uint64_t index_bytes;
+    bool stuck;            /* the kernel cannot populate, or the limit is near */
+};
+
+struct store {
+    uint8_t *map;
+    struct arena_header *header;
+    unsigned local_index;
+    bool settled; /* the heap is rebuilt; false after opening an arena that was in use */
+    uint64_t granted; /* bytes that may be touched before the memory limits are looked at again */
+    struct heap heap;
+    struct index index;
+    struct leases leases;
+    struct populate populate;
+};
+
+static inline void *arena_at(struct store *s, uint64_t off) { return s->map + off; }
+/* A word that readers or a later writer see. In program order: a process killed between two stores has made the first. */
+static inline void word_store(uint64_t *at, uint64_t v) { __atomic_store_n(at, v, __ATOMIC_RELEASE); }
+static inline uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) & ~(to - 1); }
+
+/* budget.c: what the arena has taken of the machine's memory */
+uint64_t budget_fixed(struct store *s);   /* header, page map and directories as far as they are used, segments */
+uint64_t budget_resident(struct store *s);
+struct stretch { uint64_t from, to; }; /* pages */
+/* Make sure that fresh more bytes may be touched. punch: free pages may be given back for it, all but keep. DDICT_EFULL. */
+int budget_take(struct store *s, uint64_t fresh, bool punch, struct stretch keep);
+void budget_publish(struct store *s);     /* after heap_top, segments or directory grew */
+
+/* pages.c: stretches of pages */
+int pages_open(struct store *s);
+void pages_close(struct store *s);
+/* First page of n that are free, out of the books but not yet in the page map; 0 or DDICT_EFULL. */
+int pages_take(struct store *s, uint64_t n, bool punch, uint32_t *first);
+void pages_give(struct store *s, uint32_t first, uint64_t n); /* page map entries are FREE already */
+void pages_mark(struct store *s, uint32_t first, uint64_t n, enum page_kind head, unsigned cls);
+void pages_unmark(struct store *s, uint32_t first, uint64_t n);
+uint64_t pages_punch(struct store *s, uint64_t bytes, struct stretch keep); /* bytes of memory given back */
+void pages_rebuild_spans(struct store *s);
+void pages_histogram(struct store *s, uint64_t *out);
+
+/* heap.c: blocks */
+void heap_classes(struct heap *h);
+int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off); /* DDICT_EFULL */
+void block_free(struct store *s, uint64_t off);
+uint64_t block_bytes(struct store *s, uint64_t off);
+uint64_t block_of(struct store *s, uint64_t off); /* the block that holds any offset; 0: none. Does not trust off (I15) */
+/*
+ * Make room the hard way, a step at a time, between tries; false when there is no further step. Step 0 sweeps and scans; from step 1 on
+ * the caller's try may punch.
+ */
+bool heap_relieve(struct store *s, int step);
+uint32_t run_make(struct store *s, uint32_t first, unsigned cls); /* private part of a run, all blocks free, not listed */
+void run_list(struct store *s, uint32_t r);
+void run_release(struct store *s, uint32_t r);
+
+/* index.c */
+struct place {
+    uint64_t hash;
+    struct segment *segment;
+    uint64_t *slot;      /* where the key stands; NULL: absent */
+    uint64_t word;       /* in it */
+    uint64_t *vacant;    /* where it could be put; NULL: the segment must be split */
+    struct bucket *home;
+    unsigned distance;   /* of vacant from home */
+};
+int index_open(struct store *s, bool fresh);
+void index_close(struct store *s);
+void index_find(struct store *s, uint64_t hash, const void *key, uint32_t key_len, struct place *p);
+struct segment *index_segment(struct store *s, uint64_t hash);
+void index_prefetch(struct store *s, uint64_t hash);
+int index_clear(struct store *s, struct store_request who);
+bool index_sweep(struct store *s); /* one segment; true while more is waiting */
+
+/* segment.c: segments and the directory */
+/* An empty segment, not linked anywhere. One idle segment is always left for clear (last: take it). DDICT_EFULL. */
+int segment_make(struct store *s, bool last, uint64_t *off);
+int segment_hand_out(struct store *s, bool opening);
+void segment_drop(struct store *s, uint64_t number); /* it has no live word: free */
+int segment_split(struct store *s, uint64_t hash);
+int dir_grow(struct store *s);
+int segments_recover(struct store *s);
+static inline uint64_t segment_number(struct store *s, uint64_t off) { return (off - s->header->seg_off) / DD_SEGMENT_SIZE; }
+static inline struct segment *segment_at(struct store *s, uint64_t number) {
+    return arena_at(s, s->header->seg_off + number * DD_SEGMENT_SIZE);
+}
+
+/* intent.c (I16) */
+void intent_begin(struct store *s, enum intent_op op, struct store_request who, uint64_t *place, uint64_t old_word, uint64_t new_word,
+                  uint64_t version);
+void intent_done(struct store *s);
+void intent_finish(struct store *s); /* after a crash */
+
+/* lease.c */
+int retire_reserve(struct store *s, size_t n); /* room for n more; -ENOMEM */
+void retire(struct store *s, uint64_t off);    /* cannot fail after retire_reserve() */
+bool scan_wanted(const struct store *s);
+void leases_close(struct store *s);
+void retired_free(struct store *s, uint64_t off); /* block_free(), and out of the transit count */
+int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint32_t page));
+bool pin_held(const struct store *s, uint64_t block);
+
+/* rebuild.c (LAYOUT 7) */
+int heap_rebuild(struct store *s);  /* marks what words name */
+void heap_settle(struct store *s);  /* marks what leases and pins name, frees the rest */
+static inline void settled(struct store *s) {
+    if (__builtin_expect(!s->settled, 0)) heap_settle(s);
+}
+
+#endif

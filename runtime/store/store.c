@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c - what a manager does with its arena; the order of the stores in a change is the contract of LAYOUT 5. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <base/error.h>
+#include <base/hash.h>
+#include <store/reader.h>
+#include <store/state.h>
+
+static int arena_map(struct store *s, int fd) {
+    struct stat st;
+    if (fstat(fd, &st) < 0) return dd_error(-errno, "cannot look at an arena: %s", dd_strerror(-errno));
+    if (st.st_size < (off_t)ARENA_PAGE) return dd_error(DDICT_EPROTO, "this is no arena: %lld bytes", (long long)st.st_size);
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) return dd_error(-errno, "cannot map an arena of %lld bytes: %s", (long long)st.st_size, dd_strerror(-errno));
+    s->map = map;
+    s->header = map;
+    int rc = arena_check(s->header, (uint64_t)st.st_size);
+    if (rc < 0) {
+        munmap(map, (size_t)st.st_size);
+        s->map = NULL;
+    }
+    return rc;
+}
+
+int store_open(struct store **out, int fd, unsigned local_index) {
+    struct store *s = calloc(1, sizeof *s);
+    if (!s) return dd_error(-ENOMEM, "no memory for a store");
+    pthread_mutex_init(&s->populate.lock, NULL);
+    pthread_mutex_init(&s->populate.busy, NULL);
+    s->local_index = local_index;
+    int rc = arena_map(s, fd);
+    if (rc < 0) goto fail;
+    struct arena_header *h = s->header;
+    s->populate.claimed = h->populated;
+    heap_classes(&s->heap);
+    bool fresh = ROOT_GENERATION(h->root) == 0;
+    if (fresh) h->used_bytes = budget_fixed(s);
+    if ((rc = pages_open(s)) < 0 || (rc = index_open(s, fresh)) < 0) goto fail;
+    if (fresh) s->settled = true;
+    else {
+        intent_finish(s);
+        if ((rc = heap_rebuild(s)) < 0) goto fail;
+    }
+    /* Not the regions before it: in huge pages the little that is used of them would cost 2 MiB each. */
+    if (h->budget >= DD_HUGE_ARENA) madvise(s->map + h->heap_off, h->heap_len, MADV_HUGEPAGE);
+    budget_publish(s);
+    *out = s;
+    return 0;
+fail:
+    store_close(s);
+    return rc;
+}
+
+void store_close(struct store *s) {
+    if (!s) return;
+    leases_close(s);
+    index_close(s);
+    pages_close(s);
+    if (s->map) munmap(s->map, s->header->file_size);
+    pthread_mutex_destroy(&s->populate.lock);
+    pthread_mutex_destroy(&s->populate.busy);
+    free(s);
+}
+
+struct arena_header *store_header(struct store *s) { return s->header; }
+
+static void ref_fill(struct store *s, uint64_t off, struct store_ref *ref) {
+    ref->off = off;
+    ref->item = arena_at(s, off);
+    ref->value = (uint8_t *)ref->item + item_value_at(off, ref->item->key_len, ref->item->val_len);
+}
+
+/* A block with a header that is complete but for key, hash and check. */
+static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref) {
+    uint64_t off, budget = s->header->budget;
+    bool aligned = val_len >= DD_VALUE_ALIGN_MIN;
+    uint64_t head = round_up(sizeof(struct item) + key_len, aligned ? 64 : ARENA_GRANULE);
+    if (val_len > budget || head + val_len + ARENA_PAGE + 3 * DD_SEGMENT_SIZE > budget)
+        return dd_error(DDICT_EVALSIZE, "a value of %llu bytes is larger than manager %u, which has %llu bytes", (unsigned long long)val_len,
+                        s->header->manager_id, (unsigned long long)budget);
+    if (scan_wanted(s)) store_reclaim(s);
+    int rc = block_alloc(s, head + val_len, aligned, &off);
+    if (rc < 0) return rc;
+    struct item *item = arena_at(s, off);
+    *item = (struct item){.val_len = val_len, .key_len = key_len, .tag = tag};
+    ref_fill(s, off, ref);
+    return 0;
+}
+
+int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref) {
+    if (key_len == 0 || key_len > DDICT_KEY_MAX) return dd_error(DDICT_EKEYSIZE, "a key of %u bytes: 1 to %u are allowed", key_len, DDICT_KEY_MAX);
+    int rc = item_alloc(s, key_len, val_len, tag, ref);
+    if (rc < 0) return rc;
+    memcpy(ref->item->key, key, key_len);
+    ref->item->hash = key_hash(ref->item->key, key_len);
+    ref->item->check = item_check(ref->item);
+    index_prefetch(s, ref->item->hash);
+    return 0;
+}
+
+int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref) {
+    struct leases *l = &s->leases;
+    int rc = item_alloc(s, 0, val_len, tag, ref);
+    if (rc < 0) return rc;
+    if (!table_add(&l->transit, ref->off)) {
+        block_free(s, ref->off);
+        return dd_error(-ENOMEM, "no memory to note a block");
+    }
+    l->transit_bytes += block_bytes(s, ref->off);
+    ref->item->version = version;
+    ref->item->check = item_check(ref->item);
+    return 0;
+}
+
+void store_abort(struct store *s, struct store_ref *ref) {
+    if (pin_held(s, ref->off)) store_retire(s, ref->off);
+    else retired_free(s, ref->off); /* nobody was told of it */
+}
+
+int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, struct store_request who, uint64_t *version) {
+    struct item *item = ref->item;
+    struct arena_header *h = s->header;
+    struct place p;
+    int rc;
+    settled(s);
+    index_find(s, item->hash, item->key, item->key_len, &p);
+    if (p.slot && mode == STORE_NEW) return DDICT_EEXISTS;
+    if (!p.slot && mode == STORE_EXISTING) return DDICT_ENOKEY;
+    if (p.slot && (rc = retire_reserve(s, 1)) < 0) return rc;
+    while (!p.slot && !p.vacant) {
+        if ((rc = segment_split(s, item->hash)) < 0) return rc;
+        index_find(s, item->hash, item->key, item->key_len, &p);
+    }
+    uint64_t word = WORD_MAKE(item->hash, ref->off);
+    h->version++;
+    item->version = h->version;
+    item->check = item_check(item);
+    if (p.slot) {
+        if (MUTANT(MUTANT_FRESH_RETIRE)) {
+            retire(s, WORD_OFFSET(p.word));
+            store_reclaim(s);
+        }
+        intent_begin(s, INTENT_PUT, who, p.slot, p.word, word, h->version);
+        word_store(p.slot, word); /* I3; pairs with the loads of the word in reader.c */
+        STRESS_POINT(STRESS_W_SWUNG);
+        intent_done(s);
+        if (!MUTANT(MUTANT_FRESH_RETIRE)) retire(s, WORD_OFFSET(p.word));
+    } else {
+        if (p.home->reach < p.distance) word_store(&p.home->reach, p.distance); /* I13 */
+        intent_begin(s, INTENT_PUT, who, p.vacant, *p.vacant, word, h->version);
+        word_store(p.vacant, word);
+        intent_done(s);
+        p.segment->live++;
+        __atomic_store_n(&h->num_keys, h->num_keys + 1, __ATOMIC_RELAXED); /* for display */
+    }
+    if (version) *version = h->version;
+    return 0;
+}
+
+int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref) {
+    struct place p;
+    index_find(s, key_hash(key, key_len), key, key_len, &p);
+    if (!p.slot) return DDICT_ENOKEY;
+    ref_fill(s, WORD_OFFSET(p.word), ref);
+    return 0;
+}
+
+int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref) {
+    struct arena_header *h = s->header;
+    struct place p;
+    int rc;
+    settled(s);
+    index_find(s, key_hash(key, key_len), key, key_len, &p);
+    if (!p.slot) return DDICT_ENOKEY;
+    uint64_t off = WORD_OFFSET(p.word);
+    if ((rc = retire_reserve(s, 1)) < 0) return rc;
+    if (ref && (rc = store_pin(s, off)) < 0) return rc;
+    h->version++;
+    intent_begin(s, ref ? INTENT_POP : INTENT_DEL, who, p.slot, p.word, WORD_EMPTY, h->version);
+    word_store(p.slot, WORD_EMPTY);
+    STRESS_POINT(STRESS_W_SWUNG);
+    intent_done(s);
+    p.segment->live--;
+    __atomic_store_n(&h->num_keys, h->num_keys - 1, __ATOMIC_RELAXED);
+    retire(s, off);
+    if (ref) ref_fill(s, off, ref);
+    return 0;
+}
+
+int store_clear(struct store *s, struct store_request who) {
+    settled(s);
+    s->header->version++;
+    return index_clear(s, who);
+}
+
+int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg) {
+    struct segment *g = index_segment(s, *cursor);
+    int n = 0, rc;
+    for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+            if (!WORD_LIVE(g->bucket[b].slot[i])) continue;
+            const struct item *item = arena_at(s, WORD_OFFSET(g->bucket[b].slot[i]));
+            if ((rc = fn(arg, item->key, item->key_len)) != 0) return rc;
+            n++;
+        }
+    *cursor = segment_next(g->prefix, g->depth);
+    return n;
+}
+
+bool store_work(struct store *s) {
+    settled(s);
+    bool more = index_sweep(s);
+    if (scan_wanted(s)) store_reclaim(s);
+    return more;
+}
+
+static unsigned log2_of(uint64_t n) { return 63u - (unsigned)__builtin_clzll(n); }
+
+void store_stats(struct store *s, struct ddict_manager_stats *out) {
+    struct arena_header *h = s->header;
+    const struct leases *l = &s->leases;
+    store_reclaim(s); /* figures that do not depend on when the last scan was */
+    out->manager_id = h->manager_id;
+    out->total_bytes = h->budget;
+    out->total_used_bytes = h->used_bytes;
+    out->pool_free_space = h->budget > h->used_bytes ? h->budget - h->used_bytes : 0;
+    out->pool_utilization = 100.0 * (double)h->used_bytes / (double)h->budget;
+    out->num_keys = h->num_keys;
+    memset(out->free_blocks, 0, sizeof out->free_blocks);
+    pages_histogram(s, out->free_blocks);
+    for (unsigned c = 0; c < CLASSES; c++) out->free_blocks[log2_of(s->heap.class[c].size)] += s->heap.class_free[c];
+    out->retired_bytes = l->retired_bytes;
+    out->leased_bytes = l->leased_bytes;
+    out->largest_holder_pid = 0;
+    out->largest_holder_bytes = 0;
+    for (size_t i = 0; i < l->pages; i++)
+        if (l->page[i].held > out->largest_holder_bytes) {
+            out->largest_holder_bytes = l->page[i].held;
+            out->largest_holder_pid = l->page[i].pid;
+        }
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.c - map an arena for reading, and the check of its header that both sides make. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <base/error.h>
+#include <store/reader.h>
+
+static int region_bad(uint64_t off, uint64_t len, uint64_t after, uint64_t file) {
+    return off < after || off % 64 || off > file || len > file - off;
+}
+
+int arena_check(const struct arena_header *h, uint64_t file_size) {
+    if (h->magic != ARENA_MAGIC) return dd_error(DDICT_EPROTO, "this is no arena: wrong magic number");
+    if (h->layout_version != LAYOUT_VERSION || h->header_size != sizeof *h)
+        return dd_error(DDICT_EVERSION, "the arena has layout version %u, this program knows %u", h->layout_version, LAYOUT_VERSION);
+    if (h->file_size != file_size || h->budget < DD_MANAGER_MEM_MIN || region_bad(h->pagemap_off, h->pagemap_len, ARENA_PAGE, file_size) ||
+        region_bad(h->dir_off, h->dir_len, h->pagemap_off + h->pagemap_len, file_size) ||
+        region_bad(h->seg_off, h->seg_len, h->dir_off + h->dir_len, file_size) ||
+        region_bad(h->heap_off, h->heap_len, h->seg_off + h->seg_len, file_size) || h->heap_off % ARENA_PAGE ||
+        h->heap_len / ARENA_PAGE > h->pagemap_len / sizeof(uint64_t) || h->heap_len / ARENA_PAGE > UINT32_MAX)
+        return dd_error(DDICT_EPROTO, "the arena's header is damaged: its regions do not fit into %llu bytes", (unsigned long long)file_size);
+    return 0;
+}
+
+int arena_view_map(struct arena_view *a, int fd, unsigned local_index) {
+    struct stat st;
+    if (fstat(fd, &st) < 0) return dd_error(-errno, "cannot look at an arena: %s", dd_strerror(-errno));
+    if (st.st_size < (off_t)ARENA_PAGE) return dd_error(DDICT_EPROTO, "this is no arena: %lld bytes", (long long)st.st_size);
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return dd_error(-errno, "cannot map an arena of %lld bytes: %s (ulimit -v?)", (long long)st.st_size, dd_strerror(-errno));
+    int rc = arena_check(map, (uint64_t)st.st_size);
+    if (rc < 0) {
+        munmap(map, (size_t)st.st_size);
+        return rc;
+    }
+    const struct arena_header *h = map;
+    if (h->budget >= DD_HUGE_ARENA) madvise((uint8_t *)map + h->heap_off, h->heap_len, MADV_HUGEPAGE); /* as the manager does */
+    *a = (struct arena_view){.header = h, .map_len = (size_t)st.st_size, .local_index = local_index,
+                             .dir = (const uint64_t *)((const uint8_t *)map + h->dir_off)};
+    return 0;
+}
+
+void arena_view_unmap(struct arena_view *a) {
+    if (a->header) munmap((void *)(uintptr_t)a->header, a->map_len);
+    memset(a, 0, sizeof *a);
+}
