@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * faults.h - switches of the tests, off unless the environment of ddictd has them. They make the product fail on purpose.
+ *
+ *     DDICT_TEST_MANAGER=M        the switches below concern manager M only (default: all)
+ *     DDICT_TEST_DIE_AFTER_PUTS=N the manager kills itself (SIGKILL) before it answers its N-th put
+ *     DDICT_TEST_DROP=TYPE:N      the first N requests of TYPE (PUT, GET, ...) get no answer
+ *     DDICT_TEST_DELAY=TYPE:MS    sleep so long before a request of TYPE is begun
+ *     DDICT_TEST_READY_MS=MS      the manager sleeps so long before it says that it is ready
+ *     DDICT_TEST_PIECE_MS=MS      sleep so long before each piece of a streamed put is taken
+ */
+#ifndef DDICT_MANAGER_FAULTS_H
+#define DDICT_MANAGER_FAULTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <wire/msg.h>
+
+struct faults {
+    bool on;
+    uint64_t die_after_puts, puts;
+    unsigned drop_type, delay_type;
+    uint64_t drop, delay_ms, ready_ms, piece_ms;
+};
+extern struct faults faults;
+
+void faults_init(uint32_t manager);
+void faults_sleep(uint64_t ms);
+/* Called with each request before it is begun; true: forget it. */
+bool faults_request(unsigned type);
+/* Called when a put is done and not yet answered. */
+void faults_put(void);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gives.c - values that go out in pieces, straight from where they lie (a pinned item) into the lane or the socket. Several of one asker take turns
+ * by the piece. A give ends when all was sent and no piece is under way any more, so its bytes stay until the socket has them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/clock.h>
+#include <manager/manager.h>
+
+struct give {
+    struct give *next;
+    struct manager *m;
+    struct asker *asker;     /* NULL: ended, pieces are still under way */
+    uint64_t id;
+    const uint8_t *data;
+    uint64_t len, sent, allowed, moved;
+    unsigned under_way;      /* pieces that the socket still reads from data */
+    void (*done)(struct manager *m, uint64_t arg, void *ptr);
+    uint64_t arg;
+    void *ptr;
+    struct timer timer;
+};
+
+static void give_free_when_quiet(struct give *g) {
+    if (g->asker || g->under_way) return;
+    g->done(g->m, g->arg, g->ptr);
+    free(g);
+}
+
+static void give_unlink(struct give *g) {
+    struct asker *a = g->asker;
+    struct give **at = &a->gives;
+    while (*at != g) at = &(*at)->next;
+    *at = g->next;
+    if (!*at) a->gives_end = at;
+    timer_clear(&g->m->timers, &g->timer);
+    g->asker = NULL;
+}
+
+static void give_break(struct give *g, int status) {
+    struct msg r = {.type = MSG_DATA, .flags = MSGF_LAST, .id = g->id, .aux = g->sent, .status = status, .manager = g->m->setup->id};
+    asker_send(g->asker, &r, NULL, 0);
+    give_unlink(g);
+    give_free_when_quiet(g);
+}
+
+static void give_late(struct timer *t) {
+    struct give *g = (struct give *)(void *)((char *)t - offsetof(struct give, timer));
+    uint64_t over = g->moved + DD_STREAM_MS * 1000000ull;
+    if (over > g->m->now && timer_set(&g->m->timers, t, over) == 0) return;
+    give_break(g, -ETIMEDOUT);
+}
+
+int give_begin(struct asker *a, uint64_t id, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
+               uint64_t arg, void *ptr) {
+    struct give *g = calloc(1, sizeof *g);
+    if (!g) return -ENOMEM;
+    g->timer.fire = give_late;
+    g->moved = clock_ns();
+    if (timer_set(&a->m->timers, &g->timer, g->moved + DD_STREAM_MS * 1000000ull) < 0) {
+        free(g);
+        return -ENOMEM;
+    }
+    g->m = a->m;
+    g->asker = a;
+    g->id = id;
+    g->data = data;
+    g->len = len;
+    g->allowed = window ? window : UINT64_MAX;
+    g->done = done;
+    g->arg = arg;
+    g->ptr = ptr;
+    *a->gives_end = g;
+    a->gives_end = &g->next;
+    return 0;
+}
+
+static void piece_done(void *arg) {
+    struct give *g = arg;
+    g->under_way--;
+    give_free_when_quiet(g);
+}
+
+static uint32_t give_next_piece(const struct give *g) {
+    uint64_t n = g->len - g->sent;
+    if (n > DD_MSG_PIECE) n = DD_MSG_PIECE;
+    /* Whole pieces only, so a window of any size makes progress in few messages; the rest of a window waits for MORE. */
+    return g->sent + n <= g->allowed ? (uint32_t)n : 0;
+}
+
+/* One piece. false: the carrier has no room. */
+static bool give_piece(struct give *g, uint32_t n) {
+    struct asker *a = g->asker;
+    struct msg r = {.len = MSG_HEADER + n, .type = MSG_DATA, .id = g->id, .aux = g->sent, .val_len = g->len, .manager = g->m->setup->id};
+    if (g->sent + n == g->len) r.flags = MSGF_LAST;
+    if (a->kind == ASKER_LANE) {
+        uint8_t *at = lane_piece(a, r.len);
+        if (!at) return false;
+        memcpy(at, &r, sizeof r);
+        memcpy(at + MSG_HEADER, g->data + g->sent, n);
+        lane_piece_done(a);
+    } else {
+        if (inbound_full(a)) return false;
+        g->under_way++;
+        inbound_piece(a, &r, g->data + g->sent, n, piece_done, g);
+    }
+    g->sent += n;
+    g->moved = g->m->now;
+    return true;
+}
+
+bool gives_pump(struct asker *a) {
+    bool worked = false;
+    if (a->kind == ASKER_LANE && a->gives && !lane_idle_out(a)) return false;
+    unsigned all = 0;
+    for (const struct give *g = a->gives; g; g = g->next) all++;
+    for (unsigned pieces = 0, waiting = 0; a->gives && !a->gone && pieces < 16 && waiting < all;) {
+        struct give *g = a->gives;
+        uint32_t n = give_next_piece(g);
+        if (n > 0 && !give_piece(g, n)) break;
+        if (n > 0) {
+            worked = true;
+            pieces++;
+            waiting = 0;
+        } else waiting++;
+        if (g->sent == g->len) {
+            give_unlink(g);
+            give_free_when_quiet(g);
+        } else if (g->next) { /* to the end of the round */
+            a->gives = g->next;
+            g->next = NULL;
+            *a->gives_end = g;
+            a->gives_end = &g->next;
+        }
+    }
+    return worked;
+}
+
+bool gives_ready(const struct asker *a) {
+    for (const struct give *g = a->gives; g; g = g->next)
+        if (give_next_piece(g) > 0) return true;
+    return false;
+}
+
+static struct give *give_find(struct asker *a, uint64_t id) {
+    struct give *g = a->gives;
+    while (g && g->id != id) g = g->next;
+    return g;
+}
+
+void give_more(struct asker *a, uint64_t id, uint64_t upto) {
+    struct give *g = give_find(a, id);
+    if (!g || upto <= g->allowed) return;
+    g->allowed = upto;
+    gives_pump(a);
+}
+
+bool give_cancel(struct asker *a, uint64_t id, int status) {
+    struct give *g = give_find(a, id);
+    if (!g) return false;
+    give_break(g, status);
+    return true;
+}
+
+void gives_end(struct asker *a) {
+    while (a->gives) {
+        struct give *g = a->gives;
+        give_unlink(g);
+        give_free_when_quiet(g);
+    }
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inbound.c - managers of other nodes that ask us. The piece of a streamed put is received straight into its block. While more than DD_PEER_INFLIGHT
+ * bytes of answers are queued nothing more is read from the connection.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <base/error.h>
+#include <base/log.h>
+#include <manager/manager.h>
+
+#define REFUSED_LOG_MS 60000u /* a stranger that knocks all the time is told of once a minute */
+
+struct inbound {
+    struct asker a;      /* first */
+    struct inbound *next;
+    struct conn *conn;
+    bool up, paused;
+    int down;            /* why it ended; 0: it lives */
+};
+
+static struct inbound *inbound_of(struct asker *a) { return (struct inbound *)(void *)a; }
+
+static void inbound_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role) {
+    struct inbound *in = arg;
+    if (role != ROLE_DATA || peer >= in->a.m->setup->managers) {
+        in->a.gone = in->a.m->reap = true;
+        return;
+    }
+    in->up = true;
+    in->a.who = 1ull << 63 | peer;
+}
+
+static void *inbound_payload_to(struct conn *c, void *arg, const struct msg *m) {
+    struct inbound *in = arg;
+    return m->type == MSG_DATA && !in->a.gone ? put_in_place(&in->a, m) : NULL;
+}
+
+static bool is_request(const struct msg *m) {
+    return (m->type >= MSG_PUT && m->type <= MSG_CANCEL) || m->type == MSG_DATA || m->type == MSG_ABORT || m->type == MSG_MORE;
+}
+
+static int inbound_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
+    struct inbound *in = arg;
+    if (in->a.gone || !is_request(m)) return DDICT_EPROTO;
+    int e = request_take(&in->a, m, payload);
+    if (e < 0) return e;
+    if (!in->paused && conn_full(c)) {
+        in->paused = true;
+        conn_pause(c, true);
+    }
+    return in->a.gone ? DDICT_EPROTO : 0;
+}
+
+static void inbound_drained(struct conn *c, void *arg) {
+    struct inbound *in = arg;
+    gives_pump(&in->a);
+    if (in->paused && !conn_full(c)) {
+        in->paused = false;
+        conn_pause(c, false);
+    }
+}
+
+static void inbound_down(struct conn *c, void *arg, int code) {
+    struct inbound *in = arg;
+    in->down = code ? code : -ECONNRESET;
+    if (code == DDICT_EAUTH || code == DDICT_EPROTO || !in->up) {
+        static uint64_t said;
+        struct manager *m = in->a.m;
+        if (said == 0 || m->now - said > REFUSED_LOG_MS * 1000000ull) log_warn("a connection was refused: %s", dd_strerror(code));
+        said = m->now;
+    }
+    in->a.gone = in->a.m->reap = true;
+}
+
+static const struct conn_ops inbound_ops = {inbound_up, inbound_payload_to, inbound_message, inbound_drained, inbound_down};
+
+static void inbound_accept(struct io_handler *h, uint32_t events) {
+    struct manager *m = (struct manager *)(void *)((char *)h - offsetof(struct manager, listener));
+    for (unsigned i = 0; i < 64; i++) {
+        int fd = accept4(h->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) return; /* none left, or an error of that connection only; EMFILE: they wait in the backlog */
+        struct inbound *in = calloc(1, sizeof *in);
+        if (!in) {
+            close(fd);
+            return;
+        }
+        asker_init(&in->a, m, ASKER_PEER, 0);
+        if (conn_accept(&in->conn, m->epoll_fd, &m->setup->identity, fd, &inbound_ops, in) < 0) {
+            free(in);
+            continue;
+        }
+        in->next = m->inbounds;
+        m->inbounds = in;
+        manager_ticks(m);
+    }
+}
+
+int inbound_listen(struct manager *m) {
+    if (m->setup->listen_fd < 0) return 0;
+    m->listener = (struct io_handler){.fd = m->setup->listen_fd, .ready = inbound_accept};
+    return io_add(m->epoll_fd, &m->listener, EPOLLIN);
+}
+
+/* --- carrier --- */
+void inbound_send(struct asker *a, struct msg *r, const void *payload, size_t len) {
+    if (conn_send(inbound_of(a)->conn, r, payload, len, NULL, 0, NULL, NULL) < 0) asker_drop(a, "no memory for its answer");
+}
+
+bool inbound_full(struct asker *a) { return a->gone || conn_full(inbound_of(a)->conn); }
+
+void inbound_piece(struct asker *a, struct msg *r, const void *data, uint32_t len, void (*done)(void *), void *arg) {
+    if (conn_send(inbound_of(a)->conn, r, NULL, 0, data, len, done, arg) == 0) return;
+    asker_drop(a, "no memory for its answer");
+    done(arg);
+}
+
+bool inbounds_tick(struct manager *m) {
+    bool more = false;
+    for (struct inbound *in = m->inbounds; in; in = in->next) {
+        if (in->up || in->down || in->a.gone) continue;
+        conn_tick(in->conn, m->now);
+        more |= !in->up && !in->down;
+    }
+    return more;
+}
+
+static void inbound_free(struct inbound *in) {
+    in->a.gone = true;
+    conn_free(in->conn); /* calls `done` of the pieces under way, then nothing touches the bytes */
+    asker_end(&in->a);
+    free(in);
+}
+
+void inbounds_reap(struct manager *m) {
+    for (struct inbound **at = &m->inbounds; *at;) {
+        struct inbound *in = *at;
+        if (!in->a.gone) {
+            at = &in->next;
+            continue;
+        }
+        *at = in->next;
+        inbound_free(in);
+    }
+}
+
+void inbounds_end(struct manager *m) {
+    while (m->inbounds) {
+        struct inbound *in = m->inbounds;
+        m->inbounds = in->next;
+        inbound_free(in);
+    }
+}

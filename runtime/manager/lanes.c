@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lanes.c - the clients of this node. Each turn looks at every lane, serves a bounded share of each, and never waits for one: an answer that
+ * does not fit into a full CQ is kept here, and a client that lets too many pile up is not read from until it takes them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <base/log.h>
+#include <manager/manager.h>
+#include <manager/supmsg.h>
+
+#define TURN_RECORDS 64u        /* of one lane before the next lane has its turn */
+#define TURN_BYTES (1u << 20)
+#define QUEUE_MAX 256u          /* answers kept for a full CQ before the lane is not read from */
+#define SETTLE_MS 1000u         /* a completion that is not consumed: look again after so long */
+
+struct queued {                 /* an answer that did not fit */
+    struct queued *next;
+    uint64_t off;               /* PLACED: its pin */
+    uint32_t len;
+    uint8_t bytes[];
+};
+struct placed { uint64_t pos, off; }; /* pinned until the CQ head is at pos */
+
+struct lane_client {
+    struct asker a;             /* first */
+    struct lane_client *next;
+    uint64_t id;
+    uint32_t pid;
+    struct lane lane;
+    const struct lease_chunk *leases;
+    bool stalled, told;         /* waits for a connection; ddictd was told that it broke a rule */
+    bool wake;                  /* its rings have moved: ring it at the end of the turn */
+    bool want;                  /* its CQ was full */
+    struct queued *queue, **queue_end;
+    unsigned queue_n;
+    struct placed *placed;      /* a ring of cap entries, oldest at first */
+    size_t placed_first, placed_n, placed_cap;
+};
+struct hold {                   /* the leases of a forked child, see LAYOUT 6 */
+    struct hold *next;
+    uint64_t id;
+    const struct lease_chunk *leases;
+};
+
+static struct lease_counters departed; /* of clients that have gone */
+
+static struct lane_client *lane_of(struct asker *a) { return (struct lane_client *)(void *)a; }
+
+/* --- answers --- */
+static bool placed_add(struct lane_client *c, uint64_t off) {
+    if (c->placed_n == c->placed_cap) {
+        size_t cap = c->placed_cap ? 2 * c->placed_cap : 64;
+        struct placed *p = malloc(cap * sizeof *p);
+        if (!p) return false;
+        for (size_t i = 0; i < c->placed_n; i++) p[i] = c->placed[(c->placed_first + i) % c->placed_cap];
+        free(c->placed);
+        c->placed = p;
+        c->placed_first = 0;
+        c->placed_cap = cap;
+    }
+    c->placed[(c->placed_first + c->placed_n++) % c->placed_cap] = (struct placed){c->lane.cq.pos, off};
+    return true;
+}
+
+/* Give up the pins of completions that the client has consumed. */
+static void lane_settle(struct lane_client *c) {
+    if (c->placed_n == 0) return;
+    /* Acquire pairs with the release of head in ring_consume(): the client's lease was stored before. */
+    uint64_t head = __atomic_load_n(c->lane.cq.head, __ATOMIC_ACQUIRE);
+    if (c->lane.cq.pos - head > DD_LANE_RING) {
+        asker_drop(&c->a, "impossible head of its completion ring");
+        return;
+    }
+    while (c->placed_n > 0 && (int64_t)(head - c->placed[c->placed_first].pos) >= 0) {
+        store_unpin(c->a.m->store, c->placed[c->placed_first].off);
+        c->placed_first = (c->placed_first + 1) % c->placed_cap;
+        c->placed_n--;
+    }
+}
+
+void lanes_settle(struct manager *m) {
+    for (struct lane_client *c = m->clients; c; c = c->next)
+        if (!c->a.gone) lane_settle(c);
+}
+
+static void *lane_room(struct lane_client *c, uint32_t len) {
+    bool bad = false;
+    void *at = ring_reserve(&c->lane.cq, len, &bad);
+    if (bad) asker_drop(&c->a, "impossible head of its completion ring");
+    if (!at) c->want = true;
+    return bad ? NULL : at;
+}
+
+static bool lane_write(struct lane_client *c, const struct msg *r, const void *payload, size_t len, uint64_t off) {
+    uint8_t *at = lane_room(c, r->len);
+    if (!at) return false;
+    memcpy(at, r, sizeof *r);
+    if (len) memcpy(at + MSG_HEADER, payload, len);
+    ring_commit(&c->lane.cq);
+    c->wake = true;
+    if (r->flags & MSGF_PLACED && !placed_add(c, off)) {
+        store_unpin(c->a.m->store, off);
+        asker_drop(&c->a, "no memory to keep its value");
+    }
+    return true;
+}
+
+static void lane_queue(struct lane_client *c, const struct msg *r, const void *payload, size_t len, uint64_t off) {
+    if (c->a.gone || (!c->queue && lane_write(c, r, payload, len, off))) return;
+    struct queued *q = c->a.gone ? NULL : malloc(sizeof *q + sizeof *r + len);
+    if (!q) {
+        if (r->flags & MSGF_PLACED) store_unpin(c->a.m->store, off);
+        asker_drop(&c->a, "no memory to keep its answers");
+        return;
+    }
+    q->next = NULL;
+    q->off = off;
+    q->len = r->len;
+    memcpy(q->bytes, r, sizeof *r);
+    if (len) memcpy(q->bytes + sizeof *r, payload, len);
+    *c->queue_end = q;
+    c->queue_end = &q->next;
+    c->queue_n++;
+}
+
+void lane_send(struct asker *a, const struct msg *r, const void *payload, size_t len) { lane_queue(lane_of(a), r, payload, len, 0); }
+
+void lane_send_placed(struct asker *a, const struct msg *r, uint64_t off) {
+    if (a->gone) store_unpin(a->m->store, off);
+    else lane_queue(lane_of(a), r, NULL, 0, off);
+}
+
+static bool queue_flush(struct lane_client *c) {
+    bool worked = false;
+    while (c->queue && !c->a.gone) {
+        struct queued *q = c->queue;
+        struct msg r;
+        memcpy(&r, q->bytes, sizeof r);
+        if (!lane_write(c, &r, q->bytes + sizeof r, r.len - MSG_HEADER, q->off)) break;
+        c->queue = q->next;
+        if (!c->queue) c->queue_end = &c->queue;
+        c->queue_n--;
+        free(q);
+        worked = true;
+    }
+    if (worked && !c->queue && c->a.streams_n) forwards_took(&c->a);
+    return worked;
+}
+
+bool lane_idle_out(struct asker *a) { return lane_of(a)->queue == NULL; }
+void *lane_piece(struct asker *a, uint32_t len) { return lane_room(lane_of(a), len); }
+void lane_piece_done(struct asker *a) {
+    ring_commit(&lane_of(a)->lane.cq);
+    lane_of(a)->wake = true;
+}
+
+/* --- requests --- */
+static bool lane_flush(struct lane_client *c) {
+    c->want = false;
+    bool worked = queue_flush(c);
+    if (!c->queue && c->a.gives && !c->a.gone) worked |= gives_pump(&c->a);
+    return worked;
+}
+
+static bool lane_serve(struct lane_client *c) {
+    unsigned n = 0;
+    for (size_t bytes = 0; n < TURN_RECORDS && bytes < TURN_BYTES && c->queue_n < QUEUE_MAX && !c->stalled && !c->a.gone;) {
+        const uint8_t *payload = NULL;
+        struct msg m;
+        int e = ring_peek(&c->lane.sq, &m, &payload);
+        if (e == 0) break;
+        if (e > 0) e = request_take(&c->a, &m, payload);
+        if (e == TAKE_STALL) {
+            c->stalled = true;
+            break;
+        }
+        if (e < 0) {
+            asker_drop(&c->a, e == -ENOMEM ? "no memory for its request" : "malformed record in its lane");
+            break;
+        }
+        ring_consume(&c->lane.sq, &m);
+        c->wake = true;
+        bytes += m.len;
+        n++;
+    }
+    return n > 0;
+}
+
+bool lanes_turn(struct manager *m) {
+    bool worked = false;
+    for (struct lane_client *c = m->clients; c; c = c->next) {
+        if (c->a.gone) continue;
+        if (c->queue || c->a.gives) worked |= lane_flush(c);
+        if (ring_ready(&c->lane.sq)) worked |= lane_serve(c);
+        if (c->placed_n) lane_settle(c);
+        if (c->wake) {
+            c->wake = false;
+            lane_ring_client(&c->lane);
+        }
+    }
+    return worked;
+}
+
+bool lanes_ready(struct manager *m) {
+    bool found = false;
+    for (struct lane_client *c = m->clients; c; c = c->next) {
+        if (c->a.gone) {
+            found |= !c->told;
+            continue;
+        }
+        if (c->queue || c->a.gives) {
+            lane_want_space(&c->lane);
+            found |= lane_flush(c);
+            if (c->wake) {
+                c->wake = false;
+                lane_ring_client(&c->lane);
+            }
+        }
+        if (!c->stalled && c->queue_n < QUEUE_MAX) found |= ring_ready(&c->lane.sq);
+        if (c->placed_n && !m->settle.pos) timer_set(&m->timers, &m->settle, m->now + SETTLE_MS * 1000000ull);
+    }
+    return found;
+}
+
+void lanes_unstall(struct manager *m) {
+    for (struct lane_client *c = m->clients; c; c = c->next) c->stalled = false;
+}
+
+/* --- who is there --- */
+static const struct lease_chunk *leases_map(int fd) {
+    void *map = mmap(NULL, LEASE_FILE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+static void reads_add(struct manager *m, const struct lease_chunk *leases, struct lease_counters *sum) {
+    uint64_t chunks = __atomic_load_n(&leases->chunks, __ATOMIC_RELAXED); /* untrusted, for display */
+    if (chunks > DD_LEASE_CHUNKS) chunks = DD_LEASE_CHUNKS;
+    for (uint64_t i = 0; i < chunks; i++) {
+        const struct lease_counters *row = &leases[i].counters[m->setup->local_index];
+        sum->gets += __atomic_load_n(&row->gets, __ATOMIC_RELAXED);
+        sum->misses += __atomic_load_n(&row->misses, __ATOMIC_RELAXED);
+        sum->bytes += __atomic_load_n(&row->bytes, __ATOMIC_RELAXED);
+    }
+}
+
+void lanes_reads(struct manager *m, struct lease_counters *sum) {
+    *sum = departed;
+    for (struct lane_client *c = m->clients; c; c = c->next) reads_add(m, c->leases, sum);
+    for (struct hold *h = m->holds; h; h = h->next) reads_add(m, h->leases, sum);
+}
+
+int client_add(struct manager *m, uint64_t id, uint32_t pid, int lease_fd, int lane_fd) {
+    struct lane_client *c = calloc(1, sizeof *c);
+    int e = -ENOMEM;
+    if (!c) return e;
+    asker_init(&c->a, m, ASKER_LANE, id);
+    c->id = id;
+    c->pid = pid;
+    c->queue_end = &c->queue;
+    c->leases = leases_map(lease_fd);
+    if (!c->leases) goto no_leases;
+    e = lane_map(&c->lane, lane_fd, false);
+    if (e < 0) goto no_lane;
+    e = store_leases_add(m->store, id, c->leases, pid);
+    if (e < 0) goto no_store;
+    c->next = m->clients;
+    m->clients = c;
+    if (++m->clients_now > m->count.clients_peak) m->count.clients_peak = m->clients_now;
+    return 0;
+no_store:
+    lane_unmap(&c->lane);
+no_lane:
+    munmap((void *)(uintptr_t)c->leases, LEASE_FILE_SIZE);
+no_leases:
+    free(c);
+    return e;
+}
+
+static void client_free(struct lane_client *c) {
+    struct manager *m = c->a.m;
+    asker_end(&c->a);
+    while (c->queue) {
+        struct queued *q = c->queue;
+        struct msg r;
+        memcpy(&r, q->bytes, sizeof r);
+        if (r.flags & MSGF_PLACED) store_unpin(m->store, q->off);
+        c->queue = q->next;
+        free(q);
+    }
+    for (; c->placed_n > 0; c->placed_n--) {
+        store_unpin(m->store, c->placed[c->placed_first].off);
+        c->placed_first = (c->placed_first + 1) % c->placed_cap;
+    }
+    free(c->placed);
+    reads_add(m, c->leases, &departed);
+    store_leases_remove(m->store, c->id);
+    munmap((void *)(uintptr_t)c->leases, LEASE_FILE_SIZE);
+    lane_unmap(&c->lane);
+    m->clients_now--;
+    free(c);
+}
+
+void client_del(struct manager *m, uint64_t id) {
+    for (struct lane_client **at = &m->clients; *at; at = &(*at)->next) {
+        if ((*at)->id != id) continue;
+        struct lane_client *c = *at;
+        *at = c->next;
+        client_free(c);
+        return;
+    }
+}
+
+int hold_add(struct manager *m, uint64_t id, uint32_t pid, int fd) {
+    struct hold *h = calloc(1, sizeof *h);
+    int e = -ENOMEM;
+    if (!h) return e;
+    h->id = id;
+    h->leases = leases_map(fd);
+    if (h->leases) e = store_leases_add(m->store, id, h->leases, pid);
+    if (e < 0) {
+        if (h->leases) munmap((void *)(uintptr_t)h->leases, LEASE_FILE_SIZE);
+        free(h);
+        return e;
+    }
+    h->next = m->holds;
+    m->holds = h;
+    return 0;
+}
+
+void hold_del(struct manager *m, uint64_t id) {
+    for (struct hold **at = &m->holds; *at; at = &(*at)->next) {
+        if ((*at)->id != id) continue;
+        struct hold *h = *at;
+        *at = h->next;
+        reads_add(m, h->leases, &departed);
+        store_leases_remove(m->store, id);
+        munmap((void *)(uintptr_t)h->leases, LEASE_FILE_SIZE);
+        free(h);
+        return;
+    }
+}
+
+void lanes_reap(struct manager *m) {
+    for (struct lane_client *c = m->clients; c; c = c->next) {
+        if (!c->a.gone || c->told) continue;
+        struct sup_msg s = {.type = SUP_CLIENT_BAD, .id = c->id, .status = DDICT_EPROTO};
+        if (sup_send(m->setup->sup_fd, &s, NULL, 0) == 0) c->told = true;
+    }
+}
+
+void lanes_end(struct manager *m) {
+    while (m->clients) client_del(m, m->clients->id);
+    while (m->holds) hold_del(m, m->holds->id);
+}

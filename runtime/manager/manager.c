@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manager.c - one manager: opens its arena, says that it is ready, and serves until ddictd says stop. It spins a little after work where it has
+ * more than one core; then it announces that it sleeps (PROTOCOL 3) and costs nothing until something comes.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <manager/manager.h>
+#include <manager/supmsg.h>
+
+#define TICK_MS 50u
+#define POLL_EVERY 32u /* turns of the spin between looks at the sockets: a look costs as much as ten turns */
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* --- timers of the whole manager --- */
+static void tick_fire(struct timer *t) {
+    struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, tick));
+    bool more = inbounds_tick(m);
+    more |= peers_tick(m);
+    if (more) manager_ticks(m);
+}
+
+void manager_ticks(struct manager *m) {
+    if (!m->tick.pos) timer_set(&m->timers, &m->tick, clock_ns() + TICK_MS * 1000000ull);
+}
+
+static void settle_fire(struct timer *t) {
+    lanes_settle((struct manager *)(void *)((char *)t - offsetof(struct manager, settle)));
+}
+
+/* --- ddictd --- */
+static void answer(struct manager *m, struct sup_msg *s) {
+    struct pollfd p = {.fd = m->setup->sup_fd, .events = POLLOUT};
+    int e;
+    while ((e = sup_send(p.fd, s, NULL, 0)) == -EAGAIN && poll(&p, 1, DD_HANDSHAKE_MS) > 0) {}
+    if (e < 0) m->stopping = true;
+}
+
+static void sup_take(struct manager *m, const struct sup_msg *s, const int *fds, int nfds) {
+    static struct sup_msg r;
+    memset(&r, 0, sizeof r);
+    r.id = s->id;
+    switch (s->type) {
+    case SUP_CLIENT_ADD:
+        r.type = SUP_CLIENT_ADDED;
+        r.status = nfds == 2 ? client_add(m, s->id, s->pid, fds[0], fds[1]) : DDICT_EPROTO;
+        answer(m, &r);
+        break;
+    case SUP_CLIENT_DEL: client_del(m, s->id); break;
+    case SUP_HOLD_ADD:
+        r.type = SUP_HOLD_ADDED;
+        r.status = nfds == 1 ? hold_add(m, s->id, s->pid, fds[0]) : DDICT_EPROTO;
+        answer(m, &r);
+        break;
+    case SUP_HOLD_DEL: hold_del(m, s->id); break;
+    case SUP_STATS:
+        r.type = SUP_STATS_REPLY;
+        manager_figures(m, &r.stats);
+        answer(m, &r);
+        break;
+    default: m->stopping = true; break;
+    }
+}
+
+static void sup_ready(struct io_handler *h, uint32_t events) {
+    struct manager *m = (struct manager *)(void *)((char *)h - offsetof(struct manager, sup));
+    static struct sup_msg s;
+    for (;;) {
+        int fds[4], n = sup_recv(h->fd, &s, fds, 4);
+        if (n == -EAGAIN) return;
+        if (n < 0) {
+            m->stopping = true; /* ddictd is gone */
+            return;
+        }
+        sup_take(m, &s, fds, n);
+        while (n > 0) close(fds[--n]);
+        if (m->stopping) return;
+    }
+}
+
+static void event_ready(struct io_handler *h, uint32_t events) {
+    uint64_t n;
+    while (read(h->fd, &n, sizeof n) < 0 && errno == EINTR) {}
+}
+
+/* --- populate, behind the service --- */
+static void *populate(void *arg) {
+    struct manager *m = arg;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19); /* of this thread only, on Linux */
+    while (!__atomic_load_n(&m->stopping, __ATOMIC_RELAXED) && store_populate(m->store) > 0) {}
+    return NULL;
+}
+
+/* --- the loop --- */
+static void reap(struct manager *m) {
+    if (!m->reap) return;
+    m->reap = false;
+    lanes_reap(m);
+    inbounds_reap(m);
+    peers_reap(m);
+}
+
+static void sleep_until_work(struct manager *m) {
+    __atomic_store_n(&m->header->sleeping, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the client's between its tail and its look at `sleeping` */
+    int wait = lanes_ready(m) ? 0 : timers_wait_ms(&m->timers, clock_ns());
+    uint64_t before = clock_ns();
+    io_wait(m->epoll_fd, wait);
+    __atomic_store_n(&m->header->sleeping, 0, __ATOMIC_RELAXED);
+    m->now = clock_ns();
+    uint64_t allowed = wait < 0 ? UINT64_MAX : (uint64_t)wait * 1000000 + DD_SUSPEND_GAP_MS * 1000000ull;
+    if (m->now - before > allowed) timers_shift(&m->timers, m->now - before - (uint64_t)wait * 1000000); /* we were stopped */
+}
+
+static void serve(struct manager *m) {
+    uint64_t last_work = 0;
+    unsigned turns = 0;
+    m->now = clock_ns();
+    while (!m->stopping) {
+        bool worked = lanes_turn(m);
+        if (++turns % POLL_EVERY == 0 || m->peers_busy) worked |= io_wait(m->epoll_fd, 0) > 0;
+        worked |= store_work(m->store);
+        m->now = clock_ns();
+        if (timers_next(&m->timers) <= m->now) {
+            timers_run(&m->timers, m->now);
+            worked = true;
+        }
+        reap(m);
+        if (worked) last_work = m->now;
+        if (worked) continue;
+        uint64_t spin = DD_SPIN_US * 1000ull;
+        if (m->spins && m->now - last_work < spin) relax();
+        else sleep_until_work(m);
+    }
+}
+
+static int more_than_one_core(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) < 0) return sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    return CPU_COUNT(&set) > 1;
+}
+
+static int manager_open(struct manager *m) {
+    const struct manager_setup *s = m->setup;
+    m->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (m->epoll_fd < 0) return dd_error(-errno, "no epoll descriptor: %s", strerror(errno));
+    int e = store_open(&m->store, s->arena_fd, s->local_index);
+    if (e < 0) return e;
+    m->header = store_header(m->store);
+    m->spins = more_than_one_core();
+    m->header->spins = m->spins;
+    m->tick.fire = tick_fire;
+    m->settle.fire = settle_fire;
+    m->event = (struct io_handler){.fd = s->event_fd, .ready = event_ready};
+    m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};
+    if ((e = waiters_init(m)) < 0 || (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0) return e;
+    if ((e = io_add(m->epoll_fd, &m->event, EPOLLIN)) < 0 || (e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0) return e;
+    return inbound_listen(m);
+}
+
+static void manager_close(struct manager *m) {
+    lanes_end(m);
+    peers_end(m);
+    inbounds_end(m);
+    transit_free(m);
+    forwards_free(m);
+    waiters_free(m);
+    timers_free(&m->timers);
+    store_close(m->store);
+}
+
+int manager_run(const struct manager_setup *setup) {
+    static struct manager m;
+    static struct sup_msg s;
+    pthread_t thread;
+    m.setup = setup;
+    m.started = clock_ns();
+    log_part("manager %u on %s", setup->id, setup->node);
+    faults_init(setup->id);
+    int e = manager_open(&m);
+    s.type = SUP_READY;
+    s.status = e;
+    if (e < 0) strncpy(s.text, *dd_errmsg() ? dd_errmsg() : dd_strerror(e), sizeof s.text - 1);
+    if (faults.on) faults_sleep(faults.ready_ms);
+    answer(&m, &s);
+    if (e < 0) return 1;
+    bool populating = pthread_create(&thread, NULL, populate, &m) == 0;
+    serve(&m);
+    if (populating) pthread_join(thread, NULL);
+    manager_close(&m);
+    return 0;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manager.h - inside one manager process: one thread, one arena, one loop (manager.c). Who asks is an `asker`: the lane of a
+ * client of this node (lanes.c) or the connection of another node's manager (inbound.c). What they ask is the same (requests.c).
+ *
+ * A request ends in one of these ways, and asker_end() undoes what is left of each when the asker ends:
+ *     answered at once              requests.c
+ *     a value comes in pieces       puts.c     struct put_in, until the last piece, ABORT or its deadline
+ *     a value goes out in pieces    gives.c    struct give, pins its item until the last piece is taken
+ *     waits for its key             waiters.c  struct waiter
+ *     belongs to another manager    forward.c  struct forward, until the owner's answer is passed on
+ */
+#ifndef DDICT_MANAGER_MANAGER_H
+#define DDICT_MANAGER_MANAGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <base/stats.h>
+#include <ddict.h>
+#include <manager/faults.h>
+#include <manager/timers.h>
+#include <store/store.h>
+#include <wire/attach.h>
+#include <wire/conn.h>
+#include <wire/lane.h>
+#include <wire/loop.h>
+#include <wire/msg.h>
+
+#define ADDRS_MAX 8 /* addresses of a node that a peer tries */
+
+struct peer_address { /* of one manager of the dictionary; written by the wire-up */
+    char node[NODE_NAME_MAX];
+    struct sockaddr_storage addr[ADDRS_MAX];
+    int naddr;
+};
+
+struct manager_setup { /* filled by ddictd before the fork; the descriptors are the manager's then */
+    uint32_t id, managers, node_id, nodes;
+    unsigned local_index;
+    char node[NODE_NAME_MAX];
+    int arena_fd, event_fd, listen_fd /* -1: one node */, sup_fd;
+    struct conn_identity identity;
+    const struct peer_address *peers; /* [managers]; NULL on one node */
+};
+/* The life of a manager; returns its exit code. */
+int manager_run(const struct manager_setup *setup);
+
+struct counters {
+    uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors;
+    uint64_t clients_peak;
+    struct histogram latency[DDICT_OP_N];
+};
+
+struct manager;
+enum asker_kind { ASKER_LANE, ASKER_PEER };
+struct asker {
+    struct manager *m;
+    enum asker_kind kind;
+    bool gone;             /* broke a rule or its carrier ended: nothing more is sent; freed at the end of the turn */
+    uint64_t who;          /* in intents: client id, or 1 << 63 | peer manager */
+    struct put_in *puts;
+    struct give *gives;    /* round robin: the first is next */
+    struct give **gives_end;
+    struct waiter *waits;
+    struct forward *forwards;
+    unsigned forwards_n, streams_n; /* of forwards: all; those whose reply comes in pieces */
+};
+
+struct manager {
+    const struct manager_setup *setup;
+    struct store *store;
+    struct arena_header *header;
+    int epoll_fd;
+    bool spins, stopping;
+    bool reap;             /* somebody is gone: free him at the end of the turn */
+    uint64_t now;          /* of this turn of the loop */
+    uint64_t started;
+    struct timers timers;
+    struct counters count;
+    struct lane_client *clients;
+    unsigned clients_now;
+    struct hold *holds;
+    struct inbound *inbounds;
+    struct peer **peers;   /* [managers], made at the first need */
+    unsigned peers_busy;   /* forwards under way: spin a little for them */
+    struct waiters *waiters;
+    struct forwards *forward_table;
+    struct transit *transit;
+    struct io_handler event, sup, listener;
+    struct timer tick;     /* handshakes of connections */
+    struct timer settle;   /* completions that were not consumed when we went to sleep */
+    char *hostname;
+    uint8_t key[MSG_KEY_MAX]; /* the key of the request at hand, copied from where it may change */
+};
+
+/* --- asker.c: answers --- */
+void asker_init(struct asker *a, struct manager *m, enum asker_kind kind, uint64_t who);
+void asker_end(struct asker *a); /* undo everything that it has under way */
+/* Send a message with a copied payload (at most DD_MSG_INLINE bytes). Never fails: an asker that can not be told anything any more is `gone`. */
+void asker_send(struct asker *a, struct msg *r, const void *payload, size_t len);
+void asker_reply(struct asker *a, const struct msg *req, int status, const char *text); /* text NULL: none */
+/* The asker broke a rule (or memory is out): it is dropped, nobody else suffers. */
+void asker_drop(struct asker *a, const char *why);
+static inline void reply_init(struct msg *r, uint64_t id, uint32_t manager) {
+    *r = (struct msg){.type = MSG_REPLY, .id = id, .manager = manager};
+}
+
+/* --- requests.c --- */
+enum { TAKE_DONE = 0, TAKE_STALL = 1 };
+/* One message of an asker. TAKE_STALL (lanes only): not now, leave it where it is. Negative: it broke a rule. */
+int request_take(struct asker *a, const struct msg *m, const uint8_t *payload);
+/* Answer a GET, POP or HEAD whose item was found; pinned: the item has a pin that is ours to give up. */
+void request_give(struct asker *a, const struct msg *req, const struct store_ref *ref, bool pinned);
+/* Try a GET, POP or HEAD now. 0 when answered, DDICT_ENOKEY. */
+int request_look(struct asker *a, const struct msg *req, const void *key);
+/* A put that is complete: publish, wake who waits for it, answer. */
+void request_commit(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began);
+/* The sentence for a failed reservation; static. */
+const char *request_full_text(struct manager *m, int code, uint64_t val_len);
+static inline struct store_request request_who(const struct asker *a, const struct msg *m) {
+    return (struct store_request){.client = a->who, .request = m->id};
+}
+
+/* --- puts.c: values that come in pieces --- */
+int put_in_begin(struct asker *a, const struct msg *m, const uint8_t *key);
+/* A streamed put that goes on to another manager, or was refused already (f NULL). */
+int put_in_pass(struct asker *a, const struct msg *m, struct forward *f);
+void put_in_forget(struct asker *a, const struct forward *f); /* f ended: what still comes is dropped */
+int put_in_data(struct asker *a, const struct msg *m, const uint8_t *payload);
+void *put_in_place(struct asker *a, const struct msg *m); /* where this DATA shall be received; NULL: anywhere */
+int put_in_abort(struct asker *a, const struct msg *m);
+void puts_end(struct asker *a);
+
+/* --- gives.c: values that go out in pieces --- */
+/* Stream len bytes at data as the reply `id`. done is called once when nothing needs the bytes any more. window 0: no limit. 0 or -ENOMEM (done was not called). */
+int give_begin(struct asker *a, uint64_t id, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
+               uint64_t arg, void *ptr);
+bool gives_pump(struct asker *a);  /* send what there is room for; true when something was sent */
+bool gives_ready(const struct asker *a); /* something may be sent as soon as the carrier has room */
+void give_more(struct asker *a, uint64_t id, uint64_t upto);
+bool give_cancel(struct asker *a, uint64_t id, int status);
+void gives_end(struct asker *a);
+
+/* --- waiters.c --- */
+int waiters_init(struct manager *m);
+void waiters_free(struct manager *m);
+int waiter_add(struct asker *a, const struct msg *req, const void *key, uint64_t hash);
+void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
+bool waiter_cancel(struct asker *a, uint64_t id, int status);
+void waiters_end(struct asker *a);
+
+/* --- lanes.c: clients --- */
+int client_add(struct manager *m, uint64_t id, uint32_t pid, int lease_fd, int lane_fd);
+void client_del(struct manager *m, uint64_t id);
+int hold_add(struct manager *m, uint64_t id, uint32_t pid, int fd);
+void hold_del(struct manager *m, uint64_t id);
+bool lanes_turn(struct manager *m);    /* serve all lanes once; true when there was work */
+bool lanes_ready(struct manager *m);   /* after `sleeping` was announced: is there work after all? */
+void lanes_unstall(struct manager *m); /* a connection has room again */
+void lanes_reap(struct manager *m);    /* drop those that broke a rule, and tell ddictd */
+void lanes_end(struct manager *m);
+/* lane carrier, for asker.c and gives.c */
+void lane_send(struct asker *a, const struct msg *r, const void *payload, size_t len);
+void lane_send_placed(struct asker *a, const struct msg *r, uint64_t off); /* takes over one pin of off */
+bool lane_idle_out(struct asker *a);   /* nothing queued: pieces may be written */
+void *lane_piece(struct asker *a, uint32_t len); /* room for a piece's record, or NULL; then */
+void lane_piece_done(struct asker *a);
+void lanes_settle(struct manager *m);  /* give up the pins of completions that were consumed */
+/* Sum of the read counters of all clients that ever were, for this arena. */
+void lanes_reads(struct manager *m, struct lease_counters *sum);
+
+/* --- inbound.c: managers that ask us; carrier for asker.c and gives.c --- */
+int inbound_listen(struct manager *m);
+void inbound_send(struct asker *a, struct msg *r, const void *payload, size_t len);
+bool inbound_full(struct asker *a);
+void inbound_piece(struct asker *a, struct msg *r, const void *data, uint32_t len, void (*done)(void *), void *arg);
+void inbounds_reap(struct manager *m);
+void inbounds_end(struct manager *m);
+
+/* --- peers.c: managers that we ask --- */
+int peers_init(struct manager *m);
+void peers_end(struct manager *m);
+void peers_reap(struct manager *m);
+struct peer *peer_get(struct manager *m, uint32_t id, int *code); /* connecting at the first need */
+bool peer_full(struct peer *p);
+int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len);
+void manager_ticks(struct manager *m); /* a connection is in its handshake: tick until none is */
+bool peers_tick(struct manager *m);
+bool inbounds_tick(struct manager *m);
+
+/* --- forward.c: requests of others' keys --- */
+int forwards_init(struct manager *m);
+void forwards_free(struct manager *m);
+/* Pass a request on to manager `to`. TAKE_DONE, TAKE_STALL or negative. */
+int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload, uint32_t to);
+int forward_data(struct forward *f, const struct msg *m, const uint8_t *payload); /* a piece of a put */
+bool forward_stalled(struct forward *f); /* no room for a piece now */
+void forward_abort(struct forward *f, uint64_t id);
+bool forward_cancel(struct asker *a, uint64_t id);
+void forwards_end(struct asker *a); /* the asker is gone: what comes back is dropped */
+/* From the owner. */
+void *forward_place(struct manager *m, const struct msg *r);
+int forward_answer(struct manager *m, uint32_t from, const struct msg *r, const uint8_t *payload);
+void forwards_lost(struct manager *m, struct peer *p, const char *text);
+struct forward **peer_forwards(struct peer *p);
+/* The asker has taken pieces of a reply that we pass on: ask the owner for more. */
+void forwards_took(struct asker *a);
+
+/* --- transit.c: room for remote values that are viewed --- */
+int transit_init(struct manager *m);
+void transit_free(struct manager *m);
+bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref);
+void transit_abort(struct manager *m, struct store_ref *ref);
+
+/* --- figures.c --- */
+void manager_figures(struct manager *m, struct ddict_manager_stats *out);
+static inline void count_latency(struct manager *m, int op, uint64_t began, uint64_t now) {
+    histogram_add(&m->count.latency[op], now > began ? now - began : 0);
+}
+
+#endif

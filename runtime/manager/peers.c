@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peers.c - managers of other nodes that we ask: one connection each, opened at the first need. When it ends everything
+ * asked over it is answered DDICT_ELOST; the next request opens a new one (whether the node is lost is for ddictd to say).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/error.h>
+#include <base/log.h>
+#include <manager/manager.h>
+
+struct peer {
+    struct manager *m;
+    uint32_t id;
+    struct conn *conn;
+    bool up;
+    int down;                 /* why the connection ended; it is freed at the end of the turn */
+    struct forward *forwards; /* asked and not answered */
+};
+
+struct forward **peer_forwards(struct peer *p) { return &p->forwards; }
+bool peer_full(struct peer *p) { return p->conn && !p->down && conn_full(p->conn); }
+
+static void peer_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role) { ((struct peer *)arg)->up = true; }
+
+static void *peer_payload_to(struct conn *c, void *arg, const struct msg *m) {
+    return forward_place(((struct peer *)arg)->m, m);
+}
+
+static int peer_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
+    struct peer *p = arg;
+    if (m->type != MSG_REPLY && m->type != MSG_DATA) return DDICT_EPROTO;
+    return forward_answer(p->m, p->id, m, payload);
+}
+
+static void peer_drained(struct conn *c, void *arg) { lanes_unstall(((struct peer *)arg)->m); }
+
+static void peer_down(struct conn *c, void *arg, int code) {
+    struct peer *p = arg;
+    p->down = code ? code : -ECONNRESET;
+    p->m->reap = true;
+}
+
+static const struct conn_ops peer_ops = {peer_up, peer_payload_to, peer_message, peer_drained, peer_down};
+
+int peers_init(struct manager *m) {
+    if (!m->setup->peers) return 0;
+    m->peers = calloc(m->setup->managers, sizeof(struct peer *));
+    return m->peers ? 0 : -ENOMEM;
+}
+
+struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
+    struct peer *p = m->peers[id];
+    *code = -ENOMEM;
+    if (!p) {
+        p = calloc(1, sizeof *p);
+        if (!p) return NULL;
+        p->m = m;
+        p->id = id;
+        m->peers[id] = p;
+    }
+    if (p->down) { /* ended in this turn: what was asked is answered first */
+        *code = DDICT_ELOST;
+        return NULL;
+    }
+    if (!p->conn) {
+        const struct peer_address *at = &m->setup->peers[id];
+        p->up = false;
+        *code = conn_open(&p->conn, m->epoll_fd, &m->setup->identity, ROLE_DATA, id, at->addr, at->naddr, &peer_ops, p);
+        if (*code < 0) {
+            p->conn = NULL;
+            return NULL;
+        }
+        manager_ticks(m);
+    }
+    *code = 0;
+    return p;
+}
+
+int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len) {
+    if (!p->conn || p->down) return DDICT_ELOST;
+    return conn_send(p->conn, r, payload, len, NULL, 0, NULL, NULL);
+}
+
+bool peers_tick(struct manager *m) {
+    bool more = false;
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
+        struct peer *p = m->peers[i];
+        if (!p || !p->conn || p->up || p->down) continue;
+        conn_tick(p->conn, m->now);
+        more |= !p->up && !p->down;
+    }
+    return more;
+}
+
+void peers_reap(struct manager *m) {
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
+        struct peer *p = m->peers[i];
+        char text[256];
+        if (!p || !p->down) continue;
+        snprintf(text, sizeof text, "manager %u on %s %s: %s", p->id, m->setup->peers[p->id].node, p->up ? "is lost" : "can not be reached",
+                 dd_strerror(p->down));
+        log_warn("%s", text);
+        conn_free(p->conn);
+        p->conn = NULL;
+        p->up = false;
+        p->down = 0;
+        forwards_lost(m, p, text);
+        lanes_unstall(m);
+    }
+}
+
+void peers_end(struct manager *m) {
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
+        if (!m->peers[i]) continue;
+        conn_free(m->peers[i]->conn);
+        m->peers[i]->conn = NULL;
+        forwards_lost(m, m->peers[i], "the dictionary has ended");
+        free(m->peers[i]);
+    }
+    free(m->peers);
+    m->peers = NULL;
+}

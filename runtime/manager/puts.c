@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * puts.c - values that come in pieces: straight from the lane or the socket into their block. The block is reserved at the header and published at
+ * the last piece. An entry lives until the piece with LAST or ABORT has come, also when the put was refused: so its id is known until its sender is done with it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <manager/manager.h>
+
+#define PUTS_MAX 4096 /* streams of one asker at once: more is a client that went wrong */
+
+struct put_in {
+    struct put_in *next;
+    struct asker *asker;
+    struct msg req;
+    enum { PUT_FILLS, PUT_PASSES, PUT_REFUSED } state;
+    struct store_ref ref;     /* PUT_FILLS, and while `held` */
+    bool landing;             /* a connection is receiving a piece into the block */
+    bool held;                /* refused while landing: the block is given back when the piece is in */
+    struct forward *forward;  /* PUT_PASSES */
+    uint64_t got, began, moved; /* bytes; when begun and last moved on */
+    struct timer timer;
+};
+
+static struct put_in *put_in_find(struct asker *a, uint64_t id) {
+    for (struct put_in **at = &a->puts; *at; at = &(*at)->next) {
+        if ((*at)->req.id != id) continue;
+        struct put_in *p = *at;
+        *at = p->next; /* to the front: pieces come in runs */
+        p->next = a->puts;
+        a->puts = p;
+        return p;
+    }
+    return NULL;
+}
+
+static void put_in_refuse(struct put_in *p, int status, const char *text) {
+    if (p->state == PUT_FILLS && !p->landing) store_abort(p->asker->m->store, &p->ref);
+    p->held = p->state == PUT_FILLS && p->landing;
+    p->state = PUT_REFUSED;
+    timer_clear(&p->asker->m->timers, &p->timer);
+    asker_reply(p->asker, &p->req, status, text);
+}
+
+static void put_in_late(struct timer *t) {
+    struct put_in *p = (struct put_in *)(void *)((char *)t - offsetof(struct put_in, timer));
+    struct manager *m = p->asker->m;
+    uint64_t over = p->moved + DD_STREAM_MS * 1000000ull;
+    if (over > m->now) {
+        if (timer_set(&m->timers, t, over) == 0) return;
+    }
+    put_in_refuse(p, -ETIMEDOUT, "the value of a streamed put did not come on for 30 s");
+}
+
+static void put_in_free(struct put_in *p) { /* it is first in the list */
+    p->asker->puts = p->next;
+    timer_clear(&p->asker->m->timers, &p->timer);
+    if (p->held) store_abort(p->asker->m->store, &p->ref);
+    free(p);
+}
+
+static int put_in_new(struct asker *a, const struct msg *m, struct put_in **out) {
+    unsigned n = 0;
+    for (struct put_in *p = a->puts; p; p = p->next, n++)
+        if (p->req.id == m->id) return DDICT_EPROTO;
+    if (n >= PUTS_MAX) return DDICT_EPROTO;
+    struct put_in *p = calloc(1, sizeof *p);
+    if (!p) return -ENOMEM;
+    p->asker = a;
+    p->req = *m;
+    p->began = p->moved = clock_ns();
+    p->timer.fire = put_in_late;
+    p->next = a->puts;
+    a->puts = p;
+    *out = p;
+    return 0;
+}
+
+int put_in_begin(struct asker *a, const struct msg *m, const uint8_t *key) {
+    struct put_in *p;
+    int e = put_in_new(a, m, &p);
+    if (e < 0) return e;
+    p->state = PUT_REFUSED;
+    e = store_reserve(a->m->store, key, m->key_len, m->val_len, m->tag, &p->ref);
+    if (e == 0) {
+        p->state = PUT_FILLS;
+        if (timer_set(&a->m->timers, &p->timer, p->moved + DD_STREAM_MS * 1000000ull) < 0) put_in_refuse(p, -ENOMEM, "manager has no memory");
+        return 0;
+    }
+    if (e == DDICT_EFULL) a->m->count.full_errors++;
+    put_in_refuse(p, e, request_full_text(a->m, e, m->val_len));
+    return 0;
+}
+
+int put_in_pass(struct asker *a, const struct msg *m, struct forward *f) {
+    struct put_in *p;
+    int e = put_in_new(a, m, &p);
+    if (e < 0) return e;
+    p->state = f ? PUT_PASSES : PUT_REFUSED;
+    p->forward = f;
+    return 0;
+}
+
+void put_in_forget(struct asker *a, const struct forward *f) {
+    for (struct put_in *p = a->puts; p; p = p->next) {
+        if (p->state == PUT_PASSES && p->forward == f) {
+            p->state = PUT_REFUSED;
+            p->forward = NULL;
+        }
+    }
+}
+
+void *put_in_place(struct asker *a, const struct msg *m) {
+    struct put_in *p = put_in_find(a, m->id);
+    if (!p || p->state != PUT_FILLS || m->aux != p->got || m->len - MSG_HEADER > p->req.val_len - p->got) return NULL;
+    p->landing = true;
+    return p->ref.value + p->got;
+}
+
+int put_in_data(struct asker *a, const struct msg *m, const uint8_t *payload) {
+    struct put_in *p = put_in_find(a, m->id);
+    uint32_t len = m->len - MSG_HEADER;
+    bool last = m->flags & MSGF_LAST;
+    if (!p) return DDICT_EPROTO;
+    p->landing = false;
+    if (p->held) {
+        store_abort(a->m->store, &p->ref);
+        p->held = false;
+    }
+    if (faults.on) faults_sleep(faults.piece_ms);
+    if (m->aux != p->got || len > p->req.val_len - p->got) return DDICT_EPROTO;
+    if (last != (p->got + len == p->req.val_len)) return DDICT_EPROTO;
+    if (p->state == PUT_PASSES) {
+        if (forward_stalled(p->forward)) return TAKE_STALL;
+        int e = forward_data(p->forward, m, payload);
+        if (e != 0) return e;
+    }
+    if (p->state == PUT_FILLS && payload != p->ref.value + p->got) memcpy(p->ref.value + p->got, payload, len);
+    p->got += len;
+    p->moved = clock_ns();
+    if (!last) return 0;
+    if (p->state == PUT_FILLS) {
+        struct msg req = p->req;
+        struct store_ref ref = p->ref;
+        uint64_t began = p->began;
+        put_in_free(p);
+        request_commit(a, &req, &ref, began);
+        return 0;
+    }
+    put_in_free(p);
+    return 0;
+}
+
+int put_in_abort(struct asker *a, const struct msg *m) {
+    struct put_in *p = put_in_find(a, m->id);
+    if (!p) return 0; /* it had its last piece before */
+    if (p->state == PUT_PASSES) forward_abort(p->forward, p->req.id);
+    else if (p->state == PUT_FILLS) put_in_refuse(p, -ECANCELED, "put was given up by its sender");
+    put_in_free(p);
+    return 0;
+}
+
+void puts_end(struct asker *a) {
+    while (a->puts) {
+        struct put_in *p = a->puts;
+        if (p->state == PUT_FILLS) store_abort(a->m->store, &p->ref);
+        put_in_free(p);
+    }
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * requests.c - what is asked, for lanes and connections alike. A key is copied before it is looked at, since a lane may change under
+ * us; the value of a put goes from the lane into its block in one copy.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/hash.h>
+#include <base/size.h>
+#include <manager/manager.h>
+
+#define KEYS_REPLY_BYTES 32768u /* segments are gathered until a reply of KEYS has so many bytes */
+
+const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
+    static char text[DD_ERRMSG_MAX];
+    char used[24], total[24], value[24];
+    const char *cause = dd_errmsg();
+    size_format(value, sizeof value, val_len);
+    if (code == DDICT_EFULL) {
+        size_format(used, sizeof used, m->header->used_bytes);
+        size_format(total, sizeof total, m->header->budget);
+        const char *limit = strstr(cause, "cannot grow"); /* the machine's memory is short, not our budget */
+        snprintf(text, sizeof text, "manager %u on %s is full: %s used of %s (value of %s does not fit)%s%s", m->setup->id, m->setup->node, used, total,
+                 value, limit ? "; " : "", limit ? cause : "");
+    } else if (code == DDICT_EVALSIZE) {
+        size_format(total, sizeof total, m->header->budget);
+        snprintf(text, sizeof text, "value of %s can not be stored: manager %u on %s has %s in all", value, m->setup->id, m->setup->node, total);
+    } else {
+        snprintf(text, sizeof text, "manager %u on %s: %s", m->setup->id, m->setup->node, *cause ? cause : dd_strerror(code));
+    }
+    return text;
+}
+
+static void reply_failed(struct asker *a, const struct msg *m, int code) {
+    bool plain = code == DDICT_ENOKEY || code == DDICT_EEXISTS;
+    if (code == DDICT_EFULL) a->m->count.full_errors++;
+    asker_reply(a, m, code, plain ? NULL : request_full_text(a->m, code, m->val_len));
+}
+
+/* --- put --- */
+void request_commit(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began) {
+    struct manager *m = a->m;
+    uint64_t version = 0, hash = ref->item->hash;
+    enum store_mode mode = req->flags & MSGF_NEW ? STORE_NEW : req->flags & MSGF_EXISTING ? STORE_EXISTING : STORE_ANY;
+    int e = store_commit(m->store, ref, mode, request_who(a, req), &version);
+    if (e < 0) {
+        reply_failed(a, req, e);
+        store_abort(m->store, ref);
+        return;
+    }
+    m->count.puts++;
+    m->count.bytes_in += req->val_len;
+    if (faults.on) faults_put();
+    struct msg r;
+    reply_init(&r, req->id, m->setup->id);
+    r.version = version;
+    asker_send(a, &r, NULL, 0);
+    if (m->waiters) waiters_wake(m, ref->item->key, ref->item->key_len, hash);
+    m->now = clock_ns();
+    count_latency(m, DDICT_OP_PUT, began, m->now);
+}
+
+static void put_inline(struct asker *a, const struct msg *m, const uint8_t *key, const uint8_t *value) {
+    struct store_ref ref;
+    uint64_t began = clock_ns();
+    int e = store_reserve(a->m->store, key, m->key_len, m->val_len, m->tag, &ref);
+    if (e < 0) {
+        reply_failed(a, m, e);
+        return;
+    }
+    memcpy(ref.value, value, m->val_len);
+    request_commit(a, m, &ref, began);
+}
+
+/* --- get, pop, head --- */
+static void unpin_done(struct manager *m, uint64_t off, void *ptr) {
+    store_unpin(m->store, off);
+}
+
+void request_give(struct asker *a, const struct msg *req, const struct store_ref *ref, bool pinned) {
+    struct manager *m = a->m;
+    const struct item *it = ref->item;
+    struct msg r;
+    reply_init(&r, req->id, m->setup->id);
+    r.val_len = it->val_len;
+    r.tag = it->tag;
+    r.version = it->version;
+    if (req->type == MSG_HEAD) {
+        asker_send(a, &r, NULL, 0);
+        return;
+    }
+    m->count.bytes_out += it->val_len;
+    if (req->flags & MSGF_VIEW && a->kind == ASKER_LANE) {
+        if (!pinned && store_pin(m->store, ref->off) < 0) {
+            asker_reply(a, req, -ENOMEM, NULL);
+            return;
+        }
+        r.flags = MSGF_PLACED;
+        r.aux = ref->off;
+        r.len = MSG_HEADER;
+        lane_send_placed(a, &r, ref->off);
+        return;
+    }
+    if (it->val_len <= DD_MSG_INLINE) {
+        asker_send(a, &r, ref->value, it->val_len);
+        if (pinned) store_unpin(m->store, ref->off);
+        return;
+    }
+    if (!pinned && store_pin(m->store, ref->off) < 0) {
+        asker_reply(a, req, -ENOMEM, NULL);
+        return;
+    }
+    r.flags = MSGF_STREAM;
+    if (give_begin(a, req->id, ref->value, it->val_len, req->val_len, unpin_done, ref->off, NULL) < 0) {
+        store_unpin(m->store, ref->off);
+        asker_reply(a, req, -ENOMEM, NULL);
+        return;
+    }
+    asker_send(a, &r, NULL, 0);
+    gives_pump(a);
+}
+
+int request_look(struct asker *a, const struct msg *req, const void *key) {
+    struct manager *m = a->m;
+    struct store_ref ref;
+    uint64_t began = clock_ns();
+    bool pop = req->type == MSG_POP;
+    int e = pop ? store_remove(m->store, key, req->key_len, request_who(a, req), &ref) : store_find(m->store, key, req->key_len, &ref);
+    if (e == DDICT_ENOKEY) return e;
+    if (e < 0) {
+        reply_failed(a, req, e);
+        return 0;
+    }
+    if (req->type != MSG_HEAD) {
+        if (a->kind == ASKER_LANE) m->count.gets_local++;
+        else m->count.gets_remote++;
+    }
+    if (pop) m->count.deletes++;
+    request_give(a, req, &ref, pop);
+    m->now = clock_ns();
+    count_latency(m, DDICT_OP_GET, began, m->now);
+    return 0;
+}
+
+static void get(struct asker *a, const struct msg *m, const uint8_t *key, uint64_t hash) {
+    int e = request_look(a, m, key);
+    if (e == 0) return;
+    if (m->flags & MSGF_WAIT && m->aux > 0) {
+        if (waiter_add(a, m, key, hash) < 0) asker_reply(a, m, -ENOMEM, NULL);
+        return;
+    }
+    if (m->type != MSG_HEAD) a->m->count.misses++;
+    asker_reply(a, m, DDICT_ENOKEY, NULL);
+}
+
+/* --- the rest --- */
+static void del(struct asker *a, const struct msg *m, const uint8_t *key) {
+    uint64_t began = clock_ns();
+    int e = store_remove(a->m->store, key, m->key_len, request_who(a, m), NULL);
+    if (e < 0) {
+        reply_failed(a, m, e);
+        return;
+    }
+    a->m->count.deletes++;
+    asker_reply(a, m, 0, NULL);
+    a->m->now = clock_ns();
+    count_latency(a->m, DDICT_OP_DEL, began, a->m->now);
+}
+
+struct key_list { uint8_t *bytes; size_t len, cap; };
+
+static int key_list_add(void *arg, const void *key, uint32_t key_len) {
+    struct key_list *l = arg;
+    if (l->cap - l->len < key_len + sizeof key_len) {
+        size_t cap = 2 * (l->len + key_len + KEYS_REPLY_BYTES);
+        uint8_t *bytes = realloc(l->bytes, cap);
+        if (!bytes) return -ENOMEM;
+        l->bytes = bytes;
+        l->cap = cap;
+    }
+    memcpy(l->bytes + l->len, &key_len, sizeof key_len);
+    memcpy(l->bytes + l->len + sizeof key_len, key, key_len);
+    l->len += sizeof key_len + key_len;
+    return 0;
+}
+
+static void free_done(struct manager *m, uint64_t arg, void *ptr) { free(ptr); }
+
+static void keys(struct asker *a, const struct msg *m) {
+    struct key_list l = {0};
+    uint64_t cursor = m->aux;
+    int e;
+    do e = store_keys(a->m->store, &cursor, key_list_add, &l);
+    while (e >= 0 && cursor != 0 && l.len < KEYS_REPLY_BYTES);
+    if (e < 0) {
+        free(l.bytes);
+        reply_failed(a, m, e);
+        return;
+    }
+    struct msg r;
+    reply_init(&r, m->id, a->m->setup->id);
+    r.aux = cursor;
+    r.val_len = l.len;
+    if (l.len <= DD_MSG_INLINE) {
+        asker_send(a, &r, l.bytes, l.len);
+        free(l.bytes);
+        return;
+    }
+    r.flags = MSGF_STREAM;
+    if (give_begin(a, m->id, l.bytes, l.len, m->val_len, free_done, 0, l.bytes) < 0) {
+        free(l.bytes);
+        asker_reply(a, m, -ENOMEM, NULL);
+        return;
+    }
+    asker_send(a, &r, NULL, 0);
+    gives_pump(a);
+}
+
+static void stats(struct asker *a, const struct msg *m) {
+    struct ddict_manager_stats s;
+    struct msg r;
+    manager_figures(a->m, &s);
+    reply_init(&r, m->id, a->m->setup->id);
+    r.val_len = sizeof s;
+    asker_send(a, &r, &s, sizeof s);
+}
+
+static void len(struct asker *a, const struct msg *m) {
+    struct msg r;
+    reply_init(&r, m->id, a->m->setup->id);
+    r.aux = a->m->header->num_keys;
+    asker_send(a, &r, NULL, 0);
+}
+
+static void clear(struct asker *a, const struct msg *m) {
+    int e = store_clear(a->m->store, request_who(a, m));
+    if (e < 0) reply_failed(a, m, e);
+    else asker_reply(a, m, 0, NULL);
+}
+
+/* Whose is it? */
+static uint32_t owner(struct manager *mg, const struct msg *m, const uint8_t *key, uint64_t *hash) {
+    switch (m->type) {
+    case MSG_PUT: case MSG_GET: case MSG_POP: case MSG_HEAD: case MSG_DEL:
+        *hash = key_hash(key, m->key_len);
+        return hash_owner(*hash, mg->setup->managers);
+    case MSG_CLEAR: case MSG_LEN: case MSG_KEYS: case MSG_STATS:
+        return m->manager;
+    default:
+        return mg->setup->id;
+    }
+}
+
+static int forwarded(struct asker *a, const struct msg *m, const uint8_t *payload, uint32_t to) {
+    bool stream = m->type == MSG_PUT && m->flags & MSGF_STREAM;
+    if (a->kind == ASKER_LANE && a->m->setup->peers && to < a->m->setup->managers) return forward_begin(a, m, payload, to);
+    asker_reply(a, m, DDICT_EPROTO, "this key belongs to another manager");
+    return stream ? put_in_pass(a, m, NULL) : 0;
+}
+
+int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
+    struct manager *mg = a->m;
+    const uint8_t *key = payload;
+    uint64_t hash = 0;
+    if (m->key_len > 0 && a->kind == ASKER_LANE) {
+        memcpy(mg->key, payload, m->key_len);
+        key = mg->key;
+    }
+    uint32_t to = owner(mg, m, key, &hash);
+    if (faults.on && m->type != MSG_DATA && faults_request(m->type)) return TAKE_DONE;
+    if (to != mg->setup->id) return forwarded(a, m, payload, to);
+    switch (m->type) {
+    case MSG_PUT:
+        if (m->flags & MSGF_STREAM) return put_in_begin(a, m, key);
+        put_inline(a, m, key, payload + m->key_len);
+        return TAKE_DONE;
+    case MSG_GET: case MSG_POP: case MSG_HEAD: get(a, m, key, hash); return TAKE_DONE;
+    case MSG_DEL: del(a, m, key); return TAKE_DONE;
+    case MSG_CLEAR: clear(a, m); return TAKE_DONE;
+    case MSG_LEN: len(a, m); return TAKE_DONE;
+    case MSG_KEYS: keys(a, m); return TAKE_DONE;
+    case MSG_STATS: stats(a, m); return TAKE_DONE;
+    case MSG_DATA: return put_in_data(a, m, payload);
+    case MSG_ABORT: return put_in_abort(a, m);
+    case MSG_MORE: give_more(a, m->id, m->aux); return TAKE_DONE;
+    case MSG_CANCEL:
+        if (!waiter_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux)) give_cancel(a, m->aux, -ECANCELED);
+        return TAKE_DONE;
+    default: return DDICT_EPROTO;
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * supmsg.h - between ddictd and a manager: messages on the SOCK_SEQPACKET pair that was made before the fork. Both ends are
+ * ours, so a malformed one is a bug and ends the process. The end of the pair is the end of the other side.
+ */
+#ifndef DDICT_MANAGER_SUPMSG_H
+#define DDICT_MANAGER_SUPMSG_H
+
+#include <stdint.h>
+#include <ddict.h>
+
+enum sup_type {
+    /* ddictd -> manager */
+    SUP_CLIENT_ADD = 1, /* id, pid; descriptors lease page, lane. Answer CLIENT_ADDED */
+    SUP_CLIENT_DEL,     /* id */
+    SUP_HOLD_ADD,       /* id, pid; descriptor hold page. Answer HOLD_ADDED */
+    SUP_HOLD_DEL,       /* id */
+    SUP_STATS,          /* answer STATS_REPLY */
+    SUP_STOP,           /* end; no answer but the exit */
+    /* manager -> ddictd */
+    SUP_READY,          /* status, text */
+    SUP_CLIENT_ADDED,   /* id, status, text */
+    SUP_CLIENT_BAD,     /* id, text: it broke the rules of its lane; drop it everywhere */
+    SUP_HOLD_ADDED,     /* id, status */
+    SUP_STATS_REPLY     /* stats */
+};
+
+struct sup_msg {
+    uint32_t type;
+    int32_t status;
+    uint64_t id;
+    uint32_t pid;
+    uint32_t room;
+    char text[256];
+    struct ddict_manager_stats stats; /* travels with STATS_REPLY only */
+};
+
+/* 0, -EAGAIN (non-blocking and full), or a negative code. */
+int sup_send(int fd, const struct sup_msg *m, const int *fds, int nfds);
+/* Number of descriptors (at most max, the others are closed), -EAGAIN, -ECONNRESET at the end, or a negative code. */
+int sup_recv(int fd, struct sup_msg *m, int *fds, int max);
+
+#endif

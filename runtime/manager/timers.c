@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timers.c - a binary heap of deadlines; each timer knows its place in it. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include <manager/timers.h>
+
+static void place(struct timers *ts, size_t i, struct timer *t) {
+    ts->heap[i] = t;
+    t->pos = i + 1;
+}
+
+static void sift_up(struct timers *ts, size_t i) {
+    struct timer *t = ts->heap[i];
+    while (i > 0 && ts->heap[(i - 1) / 2]->at_ns > t->at_ns) {
+        place(ts, i, ts->heap[(i - 1) / 2]);
+        i = (i - 1) / 2;
+    }
+    place(ts, i, t);
+}
+
+static void sift_down(struct timers *ts, size_t i) {
+    struct timer *t = ts->heap[i];
+    for (;;) {
+        size_t c = 2 * i + 1;
+        if (c >= ts->n) break;
+        if (c + 1 < ts->n && ts->heap[c + 1]->at_ns < ts->heap[c]->at_ns) c++;
+        if (ts->heap[c]->at_ns >= t->at_ns) break;
+        place(ts, i, ts->heap[c]);
+        i = c;
+    }
+    place(ts, i, t);
+}
+
+void timer_clear(struct timers *ts, struct timer *t) {
+    if (t->pos == 0) return;
+    size_t i = t->pos - 1;
+    struct timer *last = ts->heap[--ts->n];
+    t->pos = 0;
+    if (last == t) return;
+    place(ts, i, last);
+    sift_up(ts, i);
+    sift_down(ts, last->pos - 1);
+}
+
+int timer_set(struct timers *ts, struct timer *t, uint64_t at_ns) {
+    timer_clear(ts, t);
+    if (ts->n == ts->cap) {
+        size_t cap = ts->cap ? 2 * ts->cap : 64;
+        struct timer **heap = realloc(ts->heap, cap * sizeof *heap);
+        if (!heap) return -ENOMEM;
+        ts->heap = heap;
+        ts->cap = cap;
+    }
+    t->at_ns = at_ns;
+    place(ts, ts->n, t);
+    sift_up(ts, ts->n++);
+    return 0;
+}
+
+void timers_run(struct timers *ts, uint64_t now_ns) {
+    /* A timer that arms itself for a moment already past waits for the next call: no endless turn. */
+    for (size_t guard = ts->n; guard > 0 && ts->n && ts->heap[0]->at_ns <= now_ns; guard--) {
+        struct timer *t = ts->heap[0];
+        timer_clear(ts, t);
+        t->fire(t);
+    }
+}
+
+void timers_shift(struct timers *ts, uint64_t by_ns) {
+    for (size_t i = 0; i < ts->n; i++) ts->heap[i]->at_ns += by_ns; /* the order stays */
+}
+
+int timers_wait_ms(const struct timers *ts, uint64_t now_ns) {
+    if (!ts->n) return -1;
+    uint64_t at = ts->heap[0]->at_ns;
+    if (at <= now_ns) return 0;
+    uint64_t ms = (at - now_ns + 999999) / 1000000;
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+void timers_free(struct timers *ts) {
+    free(ts->heap);
+    ts->heap = NULL;
+    ts->n = ts->cap = 0;
+}

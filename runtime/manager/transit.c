@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transit.c - room in our arena for values of other nodes that are viewed here. A transit block is a block that was never published: reserved, filled
+ * by the fetch, pinned until its completion is consumed, retired at once, and free when no lease holds it. Bounded, so that
+ * views of remote values never fill the arena for puts.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <manager/manager.h>
+
+struct transit {
+    uint64_t limit;
+};
+
+int transit_init(struct manager *m) {
+    m->transit = calloc(1, sizeof *m->transit);
+    if (!m->transit) return -ENOMEM;
+    uint64_t limit = m->header->budget / 16;
+    m->transit->limit = limit < DD_TRANSIT_MAX ? limit : DD_TRANSIT_MAX;
+    return 0;
+}
+
+void transit_free(struct manager *m) { free(m->transit); }
+
+bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref) {
+    if (val_len > m->transit->limit) return false;
+    uint64_t used = store_transit_bytes(m->store);
+    if (used + val_len > m->transit->limit) {
+        lanes_settle(m); /* pins whose completion was consumed meanwhile */
+        store_reclaim(m->store);
+        used = store_transit_bytes(m->store);
+        if (used + val_len > m->transit->limit) return false;
+    }
+    return store_reserve_transit(m->store, val_len, tag, version, ref) == 0;
+}
+
+void transit_abort(struct manager *m, struct store_ref *ref) { store_abort(m->store, ref); }
