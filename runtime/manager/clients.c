@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * clients.c - processes of this node that attach. A client is NEW until it says hello, PARKED until the dictionary is ready, ADDING until all managers
+ * know it, WELCOMED while its descriptors are sent, then ATTACHED until its socket or its process ends. What it had is dropped then, everywhere at once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <manager/supervisor.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+enum client_state { CLIENT_NEW, CLIENT_PARKED, CLIENT_ADDING, CLIENT_WELCOMED, CLIENT_ATTACHED };
+struct sup_client {
+    struct supervisor *s;
+    struct sup_client *next;
+    enum client_state state;
+    struct io_handler sock, life; /* life: its pidfd; fd -1 when its pid is not visible here */
+    uint64_t id;
+    pid_t pid;
+    int lease_fd, *lane_fd;       /* [shards] */
+    unsigned waits;               /* answers of managers */
+    int status;                   /* the first bad one */
+    unsigned sent;                /* of WELCOME and the MANAGER messages */
+    struct timer timer;           /* until ATTACHED: how long it may take */
+};
+
+static void client_drop(struct sup_client *c) {
+    struct supervisor *s = c->s;
+    struct sup_client **at = &s->clients;
+    while (*at != c) at = &(*at)->next;
+    *at = c->next;
+    timer_clear(&s->timers, &c->timer);
+    io_remove(s->epoll_fd, &c->sock);
+    close(c->sock.fd);
+    if (c->life.fd >= 0) {
+        io_remove(s->epoll_fd, &c->life);
+        close(c->life.fd);
+    }
+    bool counted = c->state >= CLIENT_ADDING;
+    if (counted) {
+        struct sup_msg m = {.type = SUP_CLIENT_DEL, .id = c->id};
+        shards_send(s, &m);
+        s->attached--;
+        log_debug("client %llu (pid %d) is gone", (unsigned long long)c->id, (int)c->pid);
+    }
+    if (c->lease_fd >= 0) close(c->lease_fd);
+    for (unsigned i = 0; c->lane_fd && i < s->shards_n; i++)
+        if (c->lane_fd[i] >= 0) close(c->lane_fd[i]);
+    free(c->lane_fd);
+    free(c);
+    if (counted) ending_look(s);
+}
+
+static void client_refuse(struct sup_client *c, int status, const char *text) {
+    struct attach_msg m;
+    attach_msg_init(&m, ATTACH_WELCOME);
+    m.status = status;
+    snprintf(m.node, sizeof m.node, "%s", c->s->node);
+    snprintf(m.text, sizeof m.text, "%s", text);
+    attach_send(c->sock.fd, &m, NULL, 0);
+    client_drop(c);
+}
+
+static void client_late(struct timer *t) {
+    struct sup_client *c = (struct sup_client *)(void *)((char *)t - offsetof(struct sup_client, timer));
+    log_debug("a client took too long to attach");
+    client_drop(c);
+}
+
+static void client_hurry(struct sup_client *c) {
+    timer_set(&c->s->timers, &c->timer, clock_ns() + DD_HANDSHAKE_MS * 1000000ull);
+}
+
+static struct sup_client *client_find(struct supervisor *s, uint64_t id) {
+    struct sup_client *c = s->clients;
+    while (c && (c->id != id || c->state < CLIENT_ADDING)) c = c->next;
+    return c;
+}
+
+/* --- welcome --- */
+static int lease_page_make(void) {
+    int fd = memfd_create("ddict-leases", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return -errno;
+    if (ftruncate(fd, (off_t)LEASE_FILE_SIZE) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) return fd;
+    int e = -errno;
+    close(fd);
+    return e;
+}
+
+static int client_make(struct sup_client *c) {
+    struct supervisor *s = c->s;
+    c->lease_fd = lease_page_make();
+    if (c->lease_fd < 0) return c->lease_fd;
+    c->lane_fd = malloc(s->shards_n * sizeof *c->lane_fd);
+    if (!c->lane_fd) return -ENOMEM;
+    for (unsigned i = 0; i < s->shards_n; i++) c->lane_fd[i] = -1;
+    for (unsigned i = 0; i < s->shards_n; i++)
+        if ((c->lane_fd[i] = lane_create()) < 0) return c->lane_fd[i];
+    return 0;
+}
+
+static void client_welcome(struct sup_client *c) {
+    struct supervisor *s = c->s;
+    int e = client_make(c);
+    if (e < 0) {
+        char text[200];
+        snprintf(text, sizeof text, "ddictd on %s can not take another client: %s", s->node, dd_strerror(e));
+        client_refuse(c, e, text);
+        return;
+    }
+    c->state = CLIENT_ADDING;
+    c->id = ++s->next_id;
+    s->attached++;
+    c->waits = s->shards_n;
+    struct sup_msg m = {.type = SUP_CLIENT_ADD, .id = c->id, .pid = (uint32_t)c->pid};
+    for (unsigned i = 0; i < s->shards_n; i++) {
+        int fds[2] = {c->lease_fd, c->lane_fd[i]};
+        shard_send(&s->shards[i], &m, fds, 2);
+    }
+}
+
+static int welcome_send(struct sup_client *c) {
+    struct supervisor *s = c->s;
+    struct attach_msg m;
+    attach_msg_init(&m, ATTACH_WELCOME);
+    m.managers = s->managers;
+    m.nodes = s->nodes;
+    m.node_id = s->node_id;
+    m.local_managers = s->shards_n;
+    m.client = c->id;
+    m.total_bytes = s->budget * s->managers;
+    memcpy(m.dict_id, s->identity.dict_id, sizeof m.dict_id);
+    snprintf(m.node, sizeof m.node, "%s", s->node);
+    int fds[2] = {s->board_ro_fd, c->lease_fd};
+    return attach_send(c->sock.fd, &m, fds, 2);
+}
+
+static int manager_send(struct sup_client *c, unsigned i) {
+    struct shard *h = &c->s->shards[i];
+    struct attach_msg m;
+    attach_msg_init(&m, ATTACH_MANAGER);
+    m.manager = h->id;
+    m.pid = (uint32_t)h->pid;
+    int fds[3] = {h->arena_ro_fd, c->lane_fd[i], h->event_fd};
+    return attach_send(c->sock.fd, &m, fds, 3);
+}
+
+/* Send what the socket takes; the rest when it is writable again. */
+static void client_continue(struct sup_client *c) {
+    struct supervisor *s = c->s;
+    while (c->sent <= s->shards_n) {
+        int e = c->sent == 0 ? welcome_send(c) : manager_send(c, c->sent - 1);
+        if (e == -EAGAIN || e == -ETOOMANYREFS) {
+            io_change(s->epoll_fd, &c->sock, EPOLLIN | EPOLLOUT);
+            return;
+        }
+        if (e < 0) {
+            client_drop(c);
+            return;
+        }
+        c->sent++;
+    }
+    c->state = CLIENT_ATTACHED;
+    timer_clear(&s->timers, &c->timer);
+    io_change(s->epoll_fd, &c->sock, EPOLLIN);
+    log_debug("client %llu (pid %d) is attached", (unsigned long long)c->id, (int)c->pid);
+}
+
+void client_added(struct shard *h, const struct sup_msg *m) {
+    struct sup_client *c = client_find(h->s, m->id);
+    if (!c || c->state != CLIENT_ADDING) return; /* it went away meanwhile */
+    if (m->status < 0 && c->status == 0) c->status = m->status;
+    if (--c->waits > 0) return;
+    if (c->status < 0) {
+        char text[200];
+        snprintf(text, sizeof text, "a manager on %s can not take another client: %s", h->s->node, dd_strerror(c->status));
+        client_refuse(c, c->status, text);
+        return;
+    }
+    c->state = CLIENT_WELCOMED;
+    client_hurry(c);
+    client_continue(c);
+}
+
+void client_bad(struct supervisor *s, uint64_t id) {
+    struct sup_client *c = client_find(s, id);
+    if (!c) return;
+    log_warn("client %llu (pid %d) broke the rules of its lane and is dropped", (unsigned long long)id, (int)c->pid);
+    client_drop(c);
+}
+
+/* --- what it says --- */
+static void client_hello(struct sup_client *c, const struct attach_msg *m) {
+    struct supervisor *s = c->s;
+    if (attach_version_check(m) < 0) {
+        client_refuse(c, DDICT_EVERSION, dd_errmsg());
+        return;
+    }
+    if (s->lost) client_refuse(c, DDICT_ELOST, s->text);
+    else if (s->stage > STAGE_READY) client_refuse(c, DDICT_EGONE, "the dictionary is ending");
+    else {
+        timer_clear(&s->timers, &c->timer);
+        c->state = CLIENT_PARKED;
+        if (s->stage == STAGE_READY) client_welcome(c);
+    }
+}
+
+/* A page made by a client: no page fault on it may hurt a manager. */
+static int hold_page_check(int fd) {
+    off_t size = lseek(fd, 0, SEEK_END);
+    int seals = fcntl(fd, F_GET_SEALS);
+    return size >= (off_t)LEASE_FILE_SIZE && seals >= 0 && seals & F_SEAL_SHRINK ? 0 : DDICT_EPROTO;
+}
+
+static void client_said(struct sup_client *c, const struct attach_msg *m, int *fds, int nfds) {
+    struct supervisor *s = c->s;
+    if (m->type == ATTACH_HELLO && c->state == CLIENT_NEW) client_hello(c, m);
+    else if (m->type == ATTACH_DOWN && (c->state == CLIENT_NEW || c->state == CLIENT_ATTACHED)) {
+        struct attach_msg r;
+        attach_msg_init(&r, ATTACH_DOWN_OK);
+        attach_send(c->sock.fd, &r, NULL, 0);
+        supervisor_drain(s, s->opt.drain_ms);
+    } else if (m->type == ATTACH_HOLD && c->state == CLIENT_ATTACHED && nfds == 2 && hold_page_check(fds[0]) == 0) {
+        hold_begin(s, c->id, (uint32_t)c->pid, fds[0], fds[1]);
+        fds[0] = fds[1] = -1; /* its own now */
+    } else {
+        log_warn("client pid %d sent what makes no sense (type %u) and is dropped", (int)c->pid, m->type);
+        client_drop(c);
+    }
+}
+
+void client_held(struct supervisor *s, uint64_t client, int status) {
+    struct sup_client *c = client_find(s, client);
+    struct attach_msg m;
+    if (!c) return;
+    attach_msg_init(&m, ATTACH_HELD);
+    m.status = status;
+    if (attach_send(c->sock.fd, &m, NULL, 0) < 0) client_drop(c); /* it does not read its answers */
+}
+
+static void sock_ready(struct io_handler *h, uint32_t events) {
+    struct sup_client *c = (struct sup_client *)(void *)((char *)h - offsetof(struct sup_client, sock));
+    struct attach_msg m;
+    int fds[ATTACH_FDS], n;
+    if (events & EPOLLOUT && c->state == CLIENT_WELCOMED) {
+        client_continue(c);
+        return; /* it may be gone; what it said stays readable */
+    }
+    n = attach_recv(h->fd, &m, fds, ATTACH_FDS, 0);
+    if (n == -ETIMEDOUT || n == -EAGAIN) return;
+    if (n < 0) {
+        client_drop(c);
+        return;
+    }
+    client_said(c, &m, fds, n);
+    for (int i = 0; i < n; i++)
+        if (fds[i] >= 0) close(fds[i]);
+}
+
+static void life_ready(struct io_handler *h, uint32_t events) {
+    client_drop((struct sup_client *)(void *)((char *)h - offsetof(struct sup_client, life)));
+}
+
+/* --- coming --- */
+static int life_open(int fd, pid_t pid) {
+    int pidfd = -1;
+    socklen_t len = sizeof pidfd;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == 0) return pidfd; /* 6.5: no race with a reused pid */
+    return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+}
+
+static void client_accept(struct supervisor *s, int fd) {
+    pid_t pid = 0;
+    if (attach_peer_check(fd, &pid) < 0) {
+        log_warn("%s", dd_errmsg());
+        close(fd);
+        return;
+    }
+    struct sup_client *c = calloc(1, sizeof *c);
+    if (!c) {
+        close(fd);
+        return;
+    }
+    c->s = s;
+    c->pid = pid;
+    c->lease_fd = -1;
+    c->sock = (struct io_handler){.fd = fd, .ready = sock_ready};
+    c->life = (struct io_handler){.fd = life_open(fd, pid), .ready = life_ready};
+    c->timer.fire = client_late;
+    c->next = s->clients;
+    s->clients = c;
+    client_hurry(c);
+    int e = io_add(s->epoll_fd, &c->sock, EPOLLIN);
+    if (e == 0 && c->life.fd >= 0) e = io_add(s->epoll_fd, &c->life, EPOLLIN);
+    if (e < 0) client_drop(c);
+}
+
+static void attach_ready(struct io_handler *h, uint32_t events) {
+    struct supervisor *s = (struct supervisor *)(void *)((char *)h - offsetof(struct supervisor, attach));
+    for (int i = 0; i < 64; i++) {
+        int fd = accept4(h->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            client_accept(s, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            log_warn("a client can not attach: %s", strerror(errno));
+            poll(NULL, 0, 10); /* it stays in the backlog: do not spin on it */
+        }
+        return;
+    }
+}
+
+int clients_listen(struct supervisor *s) {
+    s->attach = (struct io_handler){.fd = attach_listen(s->opt.name), .ready = attach_ready};
+    if (s->attach.fd == -EADDRINUSE) return dd_error(-EADDRINUSE, "a dictionary %s is on node %s already", s->opt.name, s->node);
+    if (s->attach.fd < 0) return s->attach.fd;
+    return io_add(s->epoll_fd, &s->attach, EPOLLIN);
+}
+
+static struct sup_client *client_parked(struct supervisor *s) {
+    struct sup_client *c = s->clients;
+    while (c && c->state != CLIENT_PARKED) c = c->next;
+    return c;
+}
+
+void clients_serve_parked(struct supervisor *s) {
+    for (struct sup_client *c; s->stage == STAGE_READY && (c = client_parked(s));) client_welcome(c);
+}
+
+void clients_refuse_new(struct supervisor *s) {
+    for (struct sup_client *c; (c = client_parked(s));) client_refuse(c, s->lost ? DDICT_ELOST : DDICT_EGONE, s->lost ? s->text : "the dictionary is ending");
+}
+
+void clients_end(struct supervisor *s) {
+    while (s->clients) client_drop(s->clients);
+    if (s->attach.fd >= 0) close(s->attach.fd);
+    s->attach.fd = -1;
+}

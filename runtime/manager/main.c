@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - ddictd: parse, become ready, serve, end. The picture of the parts is in supervisor.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <manager/supervisor.h>
+
+static struct supervisor s;
+
+static void say_start(void) {
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID"), *node = getenv("SLURM_NODEID");
+    char name[64] = "-";
+    if (job && step) snprintf(name, sizeof name, "%s.%s", job, step);
+    if (s.opt.wireup == WIREUP_STDIO || !node) say("start node=%u step=%s", s.opt.node_id, name);
+    else say("start node=%s step=%s", node, name);
+}
+
+static void too_late(struct timer *t) {
+    supervisor_lost(&s, "node %s: the managers of the dictionary were not ready within %d s", s.node, DD_READY_MS / 1000);
+}
+
+/* What can fail on this node alone, before the others are waited for: the error travels with the card. */
+static int open_local(void) {
+    int e;
+    if ((e = clients_listen(&s)) < 0) return e;
+    if ((e = shards_listen(&s)) < 0) return e;
+    return control_listen(&s);
+}
+
+static int become_ready(void) {
+    int e, input;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a client costs two descriptors and one a manager */
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if ((e = ending_init(&s)) < 0) return e;
+    s.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (s.epoll_fd < 0) return dd_error(-errno, "no epoll descriptor: %s", strerror(errno));
+    if ((e = wireup_place(&s)) < 0) return e;
+    log_part("ddictd on %s", s.node);
+    int local = open_local();
+    char *error = local < 0 ? strdup(*dd_errmsg() ? dd_errmsg() : dd_strerror(local)) : NULL;
+    e = wireup_exchange(&s, error);
+    if (local < 0) e = dd_error(local, "%s", error ? error : dd_strerror(local));
+    free(error);
+    if (e < 0) return e;
+    if ((e = report_init(&s)) < 0 || (e = board_open(&s)) < 0) return e;
+    s.start_timer.fire = too_late;
+    if ((e = timer_set(&s.timers, &s.start_timer, clock_ns() + DD_READY_MS * 1000000ull)) < 0) return e;
+    if ((e = control_start(&s)) < 0) return e;
+    if ((e = shards_start(&s)) < 0) return e;
+    if ((input = inputs_open(&s)) < 0) return input;
+    shards_reaped(&s); /* one that died before we looked for signals */
+    if (input == 1 && !s.opt.stay) supervisor_drain(&s, s.opt.drain_ms);
+    return 0;
+}
+
+static void serve(void) {
+    while (s.stage != STAGE_OVER) {
+        uint64_t before = clock_ns();
+        int wait = timers_wait_ms(&s.timers, before);
+        io_wait(s.epoll_fd, wait);
+        s.now = clock_ns();
+        uint64_t asked = wait < 0 ? 0 : (uint64_t)wait * 1000000u;
+        if (wait >= 0 && s.now - before > asked + DD_SUSPEND_GAP_MS * 1000000ull) { /* we were stopped: nobody was late */
+            timers_shift(&s.timers, s.now - before - asked);
+            control_alive(&s);
+        }
+        timers_run(&s.timers, s.now);
+    }
+}
+
+static void fini(void) {
+    control_close(&s);
+    clients_end(&s);
+    holds_end(&s);
+    shards_stop(&s);
+    timers_free(&s.timers);
+    free(s.line);
+    free(s.ending);
+    free(s.figures);
+    free(s.peers);
+    free(s.node_names);
+}
+
+int main(int argc, char **argv) {
+    log_init("ddictd");
+    s.attach.fd = s.input.fd = s.control_fd = s.board_ro_fd = -1;
+    int e = options_parse(&s.opt, argc, argv);
+    if (e == 1) return 0;
+    if (e == 0) e = signals_block();
+    if (e == 0) {
+        say_start();
+        e = become_ready();
+    }
+    if (e < 0) {
+        if (!s.lost) say("error %s", *dd_errmsg() ? dd_errmsg() : dd_strerror(e));
+        s.exit_code = 1;
+        s.stage = STAGE_OVER;
+    } else serve();
+    fini();
+    return s.exit_code;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c - read the command line of ddictd. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <manager/options.h>
+
+static const struct option table[] = {
+    {"name", required_argument, NULL, 'n'},     {"managers", required_argument, NULL, 'm'}, {"mem", required_argument, NULL, 'M'},
+    {"wireup", required_argument, NULL, 'w'},   {"nodes", required_argument, NULL, 'k'},    {"node-id", required_argument, NULL, 'i'},
+    {"node", required_argument, NULL, 'N'},     {"drain-ms", required_argument, NULL, 'd'}, {"stay", no_argument, NULL, 's'},
+    {"dict-id", required_argument, NULL, 'I'},  {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+    {NULL, 0, NULL, 0}};
+
+static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
+    if (count_parse(text, lo, hi, n) == 0) return 0;
+    return dd_error(-EINVAL, "--%s=%s: a number from %llu to %llu is wanted", option, text, (unsigned long long)lo, (unsigned long long)hi);
+}
+
+static int hex_parse(const char *text, uint8_t out[16]) {
+    if (strlen(text) != 32 || strspn(text, "0123456789abcdefABCDEF") != 32) return -EINVAL;
+    for (int i = 0; i < 16; i++) {
+        char two[3] = {text[2 * i], text[2 * i + 1], 0};
+        out[i] = (uint8_t)strtoul(two, NULL, 16);
+    }
+    return 0;
+}
+
+static int text_copy(const char *option, char *to, size_t cap, const char *text) {
+    if (*text == 0 || strlen(text) >= cap || strpbrk(text, "/ \t\n"))
+        return dd_error(-EINVAL, "--%s=%s: 1 to %zu characters without slash and blank are wanted", option, text, cap - 1);
+    strcpy(to, text);
+    return 0;
+}
+
+static int take(struct options *o, int c, const char *arg) {
+    uint64_t n = 0;
+    int e = 0;
+    switch (c) {
+    case 'n': return text_copy("name", o->name, sizeof o->name, arg);
+    case 'N': return text_copy("node", o->node, sizeof o->node, arg);
+    case 'm':
+        e = number("managers", arg, 1, DD_MANAGERS_MAX, &n);
+        o->managers = (uint32_t)n;
+        return e;
+    case 'M':
+        if (size_parse(arg, &o->mem) == 0 && o->mem > 0) return 0;
+        return dd_error(-EINVAL, "--mem=%s: bytes are wanted, or a number with K, M, G or T", arg);
+    case 'w':
+        if (strcmp(arg, "none") == 0) o->wireup = WIREUP_NONE;
+        else if (strcmp(arg, "stdio") == 0) o->wireup = WIREUP_STDIO;
+        else if (strcmp(arg, "pmix") == 0) o->wireup = WIREUP_PMIX;
+        else return dd_error(-EINVAL, "--wireup=%s: pmix, stdio or none is wanted", arg);
+        return 0;
+    case 'k':
+        e = number("nodes", arg, 1, DD_MANAGERS_MAX, &n);
+        o->nodes = (uint32_t)n;
+        return e;
+    case 'i':
+        e = number("node-id", arg, 0, DD_MANAGERS_MAX - 1, &n);
+        o->node_id = (uint32_t)n;
+        return e;
+    case 'd':
+        e = number("drain-ms", arg, 0, 86400000, &n);
+        o->drain_ms = (int)n;
+        return e;
+    case 's': o->stay = true; return 0;
+    case 'I':
+        if (hex_parse(arg, o->dict_id) < 0) return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
+        o->has_id = true;
+        return 0;
+    default: return dd_error(-EINVAL, "unknown option; see ddictd --help");
+    }
+}
+
+int options_parse(struct options *o, int argc, char **argv) {
+    int c, e;
+    memset(o, 0, sizeof *o);
+    o->nodes = 1;
+    o->mem = DD_MEM_DEFAULT;
+    o->drain_ms = DD_DRAIN_MS;
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
+        if (c == 'h') {
+            puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
+                 "              [--node NODENAME] [--drain-ms MS] [--stay] [--dict-id HEX32]\n"
+                 "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
+            return 1;
+        }
+        if (c == 'V') {
+            puts("ddictd " DDICT_VERSION_STRING);
+            return 1;
+        }
+        if ((e = take(o, c, optarg)) < 0) return e;
+    }
+    if (optind < argc) return dd_error(-EINVAL, "unexpected argument %s", argv[optind]);
+    if (!o->name[0]) return dd_error(-EINVAL, "--name is missing");
+    if (o->wireup != WIREUP_STDIO && (o->nodes > 1 || o->node_id > 0)) return dd_error(-EINVAL, "--nodes and --node-id go with --wireup=stdio");
+    if (o->node_id >= o->nodes) return dd_error(-EINVAL, "--node-id=%u: there are %u nodes", o->node_id, o->nodes);
+    return 0;
+}

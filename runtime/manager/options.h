@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h - the command line of ddictd (runtime/launch/HANDSHAKE 1). */
+#ifndef DDICT_MANAGER_OPTIONS_H
+#define DDICT_MANAGER_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <wire/attach.h>
+
+enum wireup_how { WIREUP_NONE, WIREUP_STDIO, WIREUP_PMIX };
+struct options {
+    char name[DICT_NAME_MAX];
+    uint32_t managers;
+    uint64_t mem;           /* of the whole dictionary */
+    enum wireup_how wireup;
+    uint32_t nodes, node_id; /* stdio; pmix finds them */
+    char node[NODE_NAME_MAX];
+    int drain_ms;
+    bool stay;
+    bool has_id;
+    uint8_t dict_id[16];
+};
+
+/* 0; 1: --help or --version was answered; -EINVAL with the sentence set. */
+int options_parse(struct options *o, int argc, char **argv);
+
+#endif

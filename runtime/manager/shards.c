@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shards.c - the managers of this node: made, spoken with, and waited for. ddictd never waits for one: a message that does not fit is kept. A manager
+ * that ends without having been told to ends the dictionary (LOST).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <base/size.h>
+#include <manager/supervisor.h>
+
+struct shard_out {
+    struct shard_out *next;
+    int fds[4], nfds; /* copies of ours */
+    struct sup_msg m;
+};
+
+/* --- messages --- */
+static void out_drop(struct shard *h) {
+    struct shard_out *o = h->out;
+    h->out = o->next;
+    if (!h->out) h->out_end = &h->out;
+    while (o->nfds > 0) close(o->fds[--o->nfds]);
+    free(o);
+}
+
+static void shard_close(struct shard *h) {
+    while (h->out) out_drop(h);
+    if (h->sock.fd < 0) return;
+    io_remove(h->s->epoll_fd, &h->sock);
+    close(h->sock.fd);
+    h->sock.fd = -1;
+}
+
+static void out_keep(struct shard *h, const struct sup_msg *m, const int *fds, int nfds) {
+    struct shard_out *o = calloc(1, sizeof *o);
+    bool ok = o != NULL;
+    for (int i = 0; ok && i < nfds; i++) {
+        int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+        if (copy < 0) ok = false;
+        else o->fds[o->nfds++] = copy;
+    }
+    if (!ok) {
+        while (o && o->nfds > 0) close(o->fds[--o->nfds]);
+        free(o);
+        supervisor_lost(h->s, "manager %u on node %s can not be spoken with: no memory or descriptors", h->id, h->s->node);
+        return;
+    }
+    o->m = *m;
+    *h->out_end = o;
+    h->out_end = &o->next;
+    io_change(h->s->epoll_fd, &h->sock, EPOLLIN | EPOLLOUT);
+}
+
+void shard_send(struct shard *h, const struct sup_msg *m, const int *fds, int nfds) {
+    if (h->sock.fd < 0) return;
+    int e = h->out ? -EAGAIN : sup_send(h->sock.fd, m, fds, nfds);
+    if (e == -EAGAIN) out_keep(h, m, fds, nfds);
+    /* Other errors: it is dying, and its death says the rest. */
+}
+
+void shards_send(struct supervisor *s, const struct sup_msg *m) {
+    for (unsigned i = 0; i < s->shards_n; i++) shard_send(&s->shards[i], m, NULL, 0);
+}
+
+static void shard_flush(struct shard *h) {
+    while (h->out) {
+        int e = sup_send(h->sock.fd, &h->out->m, h->out->fds, h->out->nfds);
+        if (e == -EAGAIN) return;
+        out_drop(h);
+    }
+    io_change(h->s->epoll_fd, &h->sock, EPOLLIN);
+}
+
+static void shard_take(struct shard *h, const struct sup_msg *m) {
+    struct supervisor *s = h->s;
+    switch (m->type) {
+    case SUP_READY:
+        if (m->status < 0) {
+            supervisor_lost(s, "manager %u on node %s can not start: %s", h->id, s->node, m->text);
+            return;
+        }
+        h->ready = true;
+        for (unsigned i = 0; i < s->shards_n; i++)
+            if (!s->shards[i].ready) return;
+        control_ready(s);
+        return;
+    case SUP_CLIENT_ADDED: client_added(h, m); return;
+    case SUP_CLIENT_BAD: client_bad(s, m->id); return;
+    case SUP_HOLD_ADDED: hold_added(s, m); return;
+    case SUP_STATS_REPLY:
+        h->stats = m->stats;
+        h->has_stats = true;
+        report_take(s, &h->stats);
+        ending_look(s);
+        return;
+    default: log_error("manager %u sent message %u", h->id, m->type); return;
+    }
+}
+
+static void shard_ready(struct io_handler *io, uint32_t events) {
+    struct shard *h = (struct shard *)(void *)((char *)io - offsetof(struct shard, sock));
+    static struct sup_msg m;
+    if (events & EPOLLOUT) shard_flush(h);
+    for (int i = 0; i < 64 && h->sock.fd >= 0; i++) {
+        int n = sup_recv(h->sock.fd, &m, NULL, 0);
+        if (n == -EAGAIN) return;
+        if (n < 0) {
+            shard_close(h); /* its end comes as SIGCHLD */
+            return;
+        }
+        shard_take(h, &m);
+    }
+}
+
+/* --- birth --- */
+static int budget_find(struct supervisor *s) {
+    char have[24], want[24];
+    s->budget = s->opt.mem / s->managers & ~4095ull;
+    if (s->budget >= DD_MANAGER_MEM_MIN) return 0;
+    return dd_error(-EINVAL, "%s is too little for %u managers: each needs %s", size_format(have, sizeof have, s->opt.mem), s->managers,
+                    size_format(want, sizeof want, DD_MANAGER_MEM_MIN));
+}
+
+int shards_listen(struct supervisor *s) {
+    s->shards_n = s->managers / s->nodes + (s->node_id < s->managers % s->nodes ? 1 : 0);
+    if (s->shards_n > DD_LOCAL_MANAGERS_MAX)
+        return dd_error(-EINVAL, "%u managers on one node: at most %u can be", s->shards_n, DD_LOCAL_MANAGERS_MAX);
+    int e = budget_find(s);
+    if (e < 0) return e;
+    s->shards = calloc(s->shards_n, sizeof *s->shards);
+    if (!s->shards) return dd_error(-ENOMEM, "no memory");
+    for (unsigned i = 0; i < s->shards_n; i++) {
+        struct shard *h = &s->shards[i];
+        h->s = s;
+        h->id = s->node_id + i * s->nodes;
+        h->arena_fd = h->arena_ro_fd = h->event_fd = h->listen_fd = h->sock.fd = -1;
+        h->out_end = &h->out;
+    }
+    for (unsigned i = 0; i < s->shards_n && s->nodes > 1; i++) {
+        s->shards[i].listen_fd = conn_listen(NULL, &s->shards[i].port);
+        if (s->shards[i].listen_fd < 0) return dd_error(s->shards[i].listen_fd, "can not listen for other nodes: %s", dd_strerror(s->shards[i].listen_fd));
+    }
+    return 0;
+}
+
+/* In the child: of all descriptors only these stay. */
+static void close_others(const int *keep, int n) {
+    unsigned from = 3;
+    for (;;) {
+        unsigned next = ~0u;
+        for (int i = 0; i < n; i++)
+            if (keep[i] >= (int)from && (unsigned)keep[i] < next) next = (unsigned)keep[i];
+        if (next > from) close_range(from, next - 1, 0);
+        if (next == ~0u) return;
+        from = next + 1;
+    }
+}
+
+static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t parent) __attribute__((noreturn));
+static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t parent) {
+    static struct manager_setup setup;
+    char name[16];
+    sigset_t none;
+    int keep[] = {h->arena_fd, h->event_fd, h->listen_fd, sock};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1); /* it died before we asked to be told */
+    snprintf(name, sizeof name, "ddictd:%u", h->id);
+    prctl(PR_SET_NAME, name);
+    signal(SIGTERM, SIG_IGN); /* Slurm sends it to every process of the step: ddictd says when */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int null = open("/dev/null", O_RDWR);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO); /* who reads ddictd's stdout shall see its end */
+    close_others(keep, 4);
+    setup.id = h->id;
+    setup.managers = s->managers;
+    setup.node_id = s->node_id;
+    setup.nodes = s->nodes;
+    setup.local_index = (unsigned)(h - s->shards);
+    snprintf(setup.node, sizeof setup.node, "%s", s->node);
+    setup.arena_fd = h->arena_fd;
+    setup.event_fd = h->event_fd;
+    setup.listen_fd = h->listen_fd;
+    setup.sup_fd = sock;
+    setup.identity = s->identity;
+    setup.identity.self = h->id;
+    setup.peers = s->peers;
+    _exit(manager_run(&setup));
+}
+
+static int shard_start(struct supervisor *s, struct shard *h) {
+    struct store_options o = {.budget = s->budget, .manager_id = h->id, .managers = s->managers, .local_index = (unsigned)(h - s->shards)};
+    int pair[2], e;
+    memcpy(o.dict_id, s->identity.dict_id, sizeof o.dict_id);
+    h->arena_fd = arena_create(&o);
+    if (h->arena_fd < 0) return h->arena_fd;
+    h->arena_ro_fd = arena_reopen_readonly(h->arena_fd);
+    if (h->arena_ro_fd < 0) return h->arena_ro_fd;
+    h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->event_fd < 0) return dd_error(-errno, "no event descriptor: %s", strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) return dd_error(-errno, "no socket pair: %s", strerror(errno));
+    h->sock = (struct io_handler){.fd = pair[0], .ready = shard_ready};
+    e = io_add(s->epoll_fd, &h->sock, EPOLLIN);
+    pid_t parent = getpid();
+    fflush(NULL);
+    h->pid = e < 0 ? -1 : fork();
+    if (h->pid == 0) manager_main(s, h, pair[1], parent);
+    if (h->pid < 0) e = dd_error(e < 0 ? e : -errno, "manager %u can not be started: %s", h->id, strerror(errno));
+    if (h->pid < 0) h->pid = 0;
+    close(pair[1]);
+    return e < 0 ? e : 0;
+}
+
+int shards_start(struct supervisor *s) {
+    for (unsigned i = 0; i < s->shards_n; i++) {
+        int e = shard_start(s, &s->shards[i]);
+        if (e < 0) return e;
+        if (s->shards[i].listen_fd >= 0) close(s->shards[i].listen_fd); /* the manager's now: when it dies, it refuses */
+        s->shards[i].listen_fd = -1;
+    }
+    return 0;
+}
+
+/* --- death --- */
+static void shard_died(struct shard *h, int status) {
+    struct supervisor *s = h->s;
+    h->gone = true;
+    h->pid = 0;
+    shard_close(h);
+    if (s->stage == STAGE_OVER) return;
+    if (WIFSIGNALED(status)) supervisor_lost(s, "manager %u on node %s died (signal %d)", h->id, s->node, WTERMSIG(status));
+    else supervisor_lost(s, "manager %u on node %s died (exit code %d)", h->id, s->node, WEXITSTATUS(status));
+    ending_look(s);
+}
+
+void shards_reaped(struct supervisor *s) {
+    for (unsigned i = 0; i < s->shards_n; i++) {
+        int status;
+        if (s->shards[i].pid > 0 && waitpid(s->shards[i].pid, &status, WNOHANG) == s->shards[i].pid) shard_died(&s->shards[i], status);
+    }
+}
+
+static bool shards_wait(struct supervisor *s, int ms) {
+    struct deadline d;
+    deadline_start(&d, ms);
+    for (;;) {
+        bool left = false;
+        shards_reaped(s);
+        for (unsigned i = 0; i < s->shards_n; i++) left |= s->shards[i].pid > 0;
+        if (!left) return true;
+        if (deadline_over(&d)) return false;
+        usleep(2000); /* at the very end only */
+    }
+}
+
+void shards_stop(struct supervisor *s) {
+    struct sup_msg m = {.type = SUP_STOP};
+    s->stage = STAGE_OVER;
+    shards_send(s, &m);
+    if (!shards_wait(s, s->lost ? DD_DRAIN_GRACE_MS : DD_STOP_MS)) {
+        for (unsigned i = 0; i < s->shards_n; i++) {
+            if (s->shards[i].pid <= 0) continue;
+            log_warn("manager %u does not stop and is killed", s->shards[i].id);
+            kill(s->shards[i].pid, SIGKILL);
+        }
+        shards_wait(s, DD_STOP_MS);
+    }
+    for (unsigned i = 0; i < s->shards_n; i++) {
+        struct shard *h = &s->shards[i];
+        shard_close(h);
+        if (h->arena_fd >= 0) close(h->arena_fd);
+        if (h->arena_ro_fd >= 0) close(h->arena_ro_fd);
+        if (h->event_fd >= 0) close(h->event_fd);
+        if (h->listen_fd >= 0) close(h->listen_fd);
+    }
+    free(s->shards);
+    s->shards = NULL;
+    s->shards_n = 0;
+}
