@@ -71,7 +71,10 @@ PyObject *error_raise(int code, PyObject *key)
     const char *text;
 
     if (code == DDICT_ENOKEY && key) {
-        PyErr_SetObject(PyExc_KeyError, key);
+        PyObject *args = PyTuple_Pack(1, key); /* a key that is a tuple would become several arguments */
+        if (args)
+            PyErr_SetObject(PyExc_KeyError, args);
+        Py_XDECREF(args);
         return NULL;
     }
     if (code == -ENOMEM)

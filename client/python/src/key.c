@@ -42,7 +42,7 @@ static unsigned char *key_append(struct key *k, size_t n)
 
 static int append_typed(struct key *k, char type, const void *text, size_t n)
 {
-    unsigned char *p = n < DDICT_KEY_MAX ? key_append(k, n + 1) : key_append(k, n);
+    unsigned char *p = key_append(k, n + 1);
 
     if (!p)
         return -1;
