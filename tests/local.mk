@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Unit tests: one program a source file, in tests/unit. Stress tests: several processes, in tests/stress.
+# Unit tests: one program a source file, in tests/unit. Stress tests: several processes, in tests/stress. The binding: tests/python.
 include tests/unit/local.mk
 include tests/stress/local.mk
+include tests/python/local.mk
 
 check_PROGRAMS += tests/bench/store_bench
 tests_bench_store_bench_SOURCES = tests/bench/store_bench.c

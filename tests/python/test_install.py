@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pip builds the package from its own source distribution against the installed libddict, without the network."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from harness import DictTest, module_or_skip
+
+SOURCE = Path(__file__).resolve().parents[2] / "client" / "python"
+
+
+class Install(DictTest):
+    managers, mem = 1, 16 << 20
+
+    def setUp(self):
+        super().setUp()
+        for name in ("pip", "venv", "ensurepip", "setuptools", "wheel"):
+            module_or_skip(name)
+        if subprocess.run(["pkg-config", "--exists", "ddict"]).returncode:
+            self.skipTest("pkg-config does not know ddict: not an installed prefix")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
+        self.environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+
+    def run_quiet(self, *command, **kw):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment, **kw)
+        self.assertEqual(done.returncode, 0, f"{command}: {done.stdout}")
+        return done.stdout
+
+    def test_sdist_installs_into_a_fresh_environment(self):
+        copy = self.folder / "source"
+        shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("*.o", "*.lo", "*.la", ".libs", ".deps", "build", "*.egg-info", ".dirstamp"))
+        self.run_quiet(sys.executable, "setup.py", "-q", "sdist", "-d", str(self.folder), cwd=copy)
+        sdist, = self.folder.glob("*.tar.gz")
+        names = self.run_quiet("tar", "-tf", str(sdist))
+        for name in ("LICENSE", "README.md", "FORMAT", "src/pyddict.h", "src/module.c", "ddict/__init__.pyi", "ddict/_ddict.pyi", "ddict/py.typed"):
+            self.assertIn(f"/{name}\n", names)
+        venv = self.folder / "venv"
+        self.run_quiet(sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", str(venv))
+        self.run_quiet(str(venv / "bin/python"), "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", "--no-deps", str(sdist))
+        self.d["a"] = [1]
+        code = ("import ddict, sys; from pathlib import Path\nassert Path(ddict.__file__).resolve().is_relative_to(sys.argv[2]), ddict.__file__\n"
+                "assert (Path(ddict.__file__).parent / 'py.typed').exists()\nd = ddict.attach(sys.argv[1]); print(d['a']); d['b'] = {'x': 1}\n"
+                "import importlib.metadata; assert importlib.metadata.version('slurm-ddict') == ddict.__version__\n")
+        said = self.run_quiet(str(venv / "bin/python"), "-c", code, self.d.name, str(venv.resolve()), cwd="/")
+        self.assertEqual(said, "[1]\n")
+        self.assertEqual(self.d["b"], {"x": 1})
+
+    def test_without_libddict_the_reason_is_said(self):
+        copy = self.folder / "source"
+        shutil.copytree(SOURCE, copy)
+        done = subprocess.run([sys.executable, "setup.py", "-q", "build"], cwd=copy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**self.environment, "PKG_CONFIG_PATH": "", "PKG_CONFIG_LIBDIR": str(self.folder)})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("PKG_CONFIG_PATH=PREFIX/lib/pkgconfig", done.stdout)
+
+    def test_no_third_party_module_is_imported(self):
+        code = "import sys; before = set(sys.modules)\nimport ddict\nprint(sorted(m for m in set(sys.modules) - before if not m.startswith('ddict')))"
+        out = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
+        for name in eval(out):
+            self.assertIn(name.split(".")[0], sys.stdlib_module_names)
+        self.assertNotIn("numpy", out)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views: in place, read-only, unchanged while anything made from them lives; and then the memory is free again."""
+
+import gc
+import threading
+import unittest
+import weakref
+
+import ddict
+from harness import DictTest, module_or_skip
+
+
+class Views(DictTest):
+    managers, mem = 1, 64 << 20
+
+    def leased(self):
+        return sum(s["leased_bytes"] for s in self.d.stats)
+
+    def churn(self):
+        """Overwrite so much that every block that may be used again is used again."""
+        for i in range(40):
+            self.d["churn"] = bytes([i]) * (4 << 20)
+
+    def test_a_view_is_the_value(self):
+        self.d["a"] = b"0123456789"
+        view = self.d.view("a")
+        self.assertEqual((bytes(view), len(view), view.nbytes, view.tag, view.released), (b"0123456789", 10, 10, 0, False))
+        self.assertEqual((view.load(), view.copy()), (b"0123456789",) * 2)
+        with self.assertRaises(TypeError):
+            memoryview(view)[0] = 1
+        with self.assertRaises(KeyError):
+            self.d.view("b")
+        self.assertIn("10 bytes", repr(view))
+        version = view.version
+        self.d["a"] = b""
+        self.assertGreater(self.d.view("a").version, version)
+        self.assertEqual(bytes(self.d.view("a")), b"")
+        with self.assertRaises(TypeError):
+            ddict.View()
+
+    def test_a_view_stays_while_the_key_changes(self):
+        value = b"v" * 1_000_000
+        self.d["a"] = value
+        view = self.d.view("a")
+        del self.d["a"]
+        self.churn()
+        self.assertEqual(bytes(view), value)
+
+    def test_whatever_was_made_from_it_keeps_it(self):
+        np = module_or_skip("numpy")
+        self.d["a"] = np.arange(200_000)
+        self.d["b"] = b"b" * 1_000_000
+        loaded = self.d.view("a").load()
+        part = loaded[1000:2000]
+        del loaded
+        array = np.asarray(self.d.view("b"))[10:]
+        memory = memoryview(self.d.view("b"))[5:10]
+        with self.d.view("b") as view:
+            late = memoryview(view)
+        view.release()
+        for use in (lambda: memoryview(view), view.load, view.copy, view.__enter__):
+            self.assertRaises(ValueError, use)
+        self.assertTrue(view.released)
+        del view
+        gc.collect()
+        self.d.clear()
+        self.churn()
+        self.assertTrue((part == np.arange(1000, 2000)).all())
+        self.assertTrue((array == ord("b")).all())
+        self.assertEqual((bytes(memory), bytes(late[:5])), (b"bbbbb", b"bbbbb"))
+
+    def test_memory_is_free_again_when_the_last_is_gone(self):
+        np = module_or_skip("numpy")
+        size = self.d.info["total_bytes"] // 4
+        for way in ("view", "array", "memoryview", "with", "loaded", "cycle"):
+            for _ in range(12):  # three times of what there is room for
+                self.d["a"] = np.zeros(size, np.uint8)
+                view = self.d.view("a")
+                keep = {"view": lambda: view, "array": lambda: np.asarray(view), "memoryview": lambda: memoryview(view)[1:], "with": lambda: view.__enter__(),
+                        "loaded": view.load, "cycle": lambda: [view]}[way]()
+                del self.d["a"]
+                if way == "with":
+                    view.__exit__(None, None, None)
+                if way == "cycle":
+                    keep.append(keep)
+                    del keep, view
+                    gc.collect()
+                else:
+                    del view, keep
+
+    def test_views_outlive_the_handle(self):
+        d = self.dictionary.attach()
+        d["a"] = b"a" * 100_000
+        view = d.view("a")
+        d.detach()
+        del d, self.d["a"]
+        self.churn()
+        self.assertEqual(bytes(view), b"a" * 100_000)
+
+    def test_a_view_released_in_another_thread(self):
+        self.d["a"] = b"a" * 1000
+        views = [self.d.view("a") for _ in range(2000)]
+        thread = threading.Thread(target=views.clear)
+        thread.start()
+        thread.join()
+        views = [self.d.view("a") for _ in range(2000)]
+        self.assertEqual(bytes(views[-1]), b"a" * 1000)
+
+    def test_many_views_at_once(self):
+        self.d.update((i, i) for i in range(1000))
+        views = [self.d.view(i) for _ in range(30) for i in range(1000)]
+        self.assertEqual([v.load() for v in views], list(range(1000)) * 30)
+
+    def test_weak_references(self):
+        self.d["a"] = 1
+        view = self.d.view("a")
+        ref = weakref.ref(view)
+        self.assertIs(ref(), view)
+        del view
+        self.assertIsNone(ref())
+
+    def test_readers_in_threads_while_a_writer_overwrites(self):
+        stop, bad, reads = threading.Event(), [], [0] * 4
+
+        def read(n):
+            while not stop.is_set():
+                view = self.d.view(n % 2)
+                b = bytes(view)
+                copy = self.d[n % 2]
+                if b != b[:1] * len(b) or copy != copy[:1] * len(copy):
+                    bad.append(b)
+                reads[n] += 1
+        self.d[0] = self.d[1] = b"s" * 5000
+        threads = [threading.Thread(target=read, args=(n,)) for n in range(4)]
+        for t in threads:
+            t.start()
+        for i in range(3000):
+            self.d[i % 2] = bytes([i % 256]) * (5000 + i)
+        stop.set()
+        for t in threads:
+            t.join()
+        self.assertFalse(bad)
+        self.assertTrue(all(reads))
+
+
+if __name__ == "__main__":
+    unittest.main()
