@@ -9,6 +9,7 @@
 #define ERRNO_MAX 133 /* EHWPOISON, the last number Linux gives */
 
 static __thread char sentence[DD_ERRMSG_MAX];
+static __thread int plain; /* the failure when sentence is empty */
 
 int dd_error(int code, const char *fmt, ...) {
     char text[DD_ERRMSG_MAX]; /* an argument may be dd_errmsg() itself */
@@ -20,7 +21,13 @@ int dd_error(int code, const char *fmt, ...) {
     return code;
 }
 
-const char *dd_errmsg(void) { return sentence; }
+int dd_error_plain(int code) {
+    sentence[0] = 0;
+    plain = code;
+    return code;
+}
+
+const char *dd_errmsg(void) { return sentence[0] == 0 && plain != 0 ? dd_strerror(plain) : sentence; }
 
 const char *dd_strerror(int code) {
     switch (code) {

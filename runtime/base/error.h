@@ -12,6 +12,8 @@
 
 /* Store the sentence of the calling thread and return code. Format as printf. */
 int dd_error(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same with the code's own text for a sentence, for failures that are too frequent to format one (a miss). */
+int dd_error_plain(int code);
 /* The sentence of the calling thread; "" when none. Valid until its next dd_error(). */
 const char *dd_errmsg(void);
 /* Text of any code; static. (ddict_strerror() is this.) */
