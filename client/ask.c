@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ask.c - one request to a manager and its answer. */
+#include <errno.h>
+
+#include "ask.h"
+
+int ask_within(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w)
+{
+    int rc = port_send(&m->port, out, r, w);
+    if (likely(rc == 0))
+        rc = port_wait(&m->port, r, w);
+    if (unlikely(rc < 0)) { /* never answered; the sentence is set */
+        request_drop(r);
+        return rc;
+    }
+    return likely(r->status >= 0) ? r->status : request_error(s, m, r, r->status);
+}
+
+int ask(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, int timeout_ms)
+{
+    struct patience w;
+    if (unlikely(timeout_ms == 0))
+        return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow", m->id);
+    patience_init(&w, s, timeout_ms);
+    return ask_within(s, m, out, r, &w);
+}
+
+int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w)
+{
+    out->head.flags |= MSGF_WAIT;
+    out->head.aux = patience_left_us(w);
+    struct patience longer = *w;
+    patience_extend(&longer, ANSWER_GRACE_MS);
+    int rc = ask_within(s, m, out, r, &longer);
+    if (rc == -ETIMEDOUT)
+        dd_error(rc, "the key did not appear within %.3g s", w->timeout_ms / 1000.0);
+    return rc;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ask.h - one request to a manager and its answer, as the calls of the API need it. */
+#ifndef DDICT_CLIENT_ASK_H
+#define DDICT_CLIENT_ASK_H
+
+#include "handle.h"
+
+#define ANSWER_GRACE_MS 1000 /* a waiting request is ended by the manager; its answer gets so long to arrive */
+
+/* Send, wait, and turn a refusal into its sentence. Returns the status. timeout_ms 0: nothing is sent, -ETIMEDOUT. */
+int ask(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, int timeout_ms);
+/* The same within a patience that other requests share. */
+int ask_within(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w);
+/* As ask_within for WAIT requests: the manager gets the time that is left, and is given time to answer. */
+int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w);
+
+int put_head(struct msg *head, unsigned owner, size_t klen, uint64_t vlen, unsigned flags); /* put.c */
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attach.c - the handle: attach, detach, what it is attached to, and the order to end. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lease.h"
+
+const char *no_name_text(void)
+{
+    return "no dictionary: DDICT_NAME is not set; was the job started with srun --ddict-mem=... (and is the plugin installed on this node?) "
+           "or with ddict run?";
+}
+
+/* The name to use, or NULL with *rc set. */
+static const char *name_choose(const char *name, int *rc)
+{
+    if (name == NULL)
+        name = getenv("DDICT_NAME");
+    if (name == NULL || *name == 0) {
+        *rc = dd_error(DDICT_ENODICT, "%s", no_name_text());
+        return NULL;
+    }
+    if (strlen(name) >= DICT_NAME_MAX || strchr(name, '/') != NULL) {
+        *rc = dd_error(-EINVAL, "\"%.80s\" is not the name of a dictionary", name);
+        return NULL;
+    }
+    return name;
+}
+
+int ddict_attach(ddict_t **out, const char *name, int timeout_ms)
+{
+    int rc = 0;
+    if (out == NULL)
+        return dd_error(-EINVAL, "attach without a place for the handle");
+    *out = NULL;
+    name = name_choose(name, &rc);
+    if (name == NULL)
+        return rc;
+    if ((rc = fork_handlers_install()) < 0)
+        return rc;
+    struct ddict *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return dd_error(-ENOMEM, "no memory for a handle");
+    strcpy(d->name, name);
+    pthread_mutex_init(&d->lock, NULL);
+    rc = session_open(&d->session, name, timeout_ms);
+    if (rc < 0) {
+        pthread_mutex_destroy(&d->lock);
+        free(d);
+        return rc;
+    }
+    pthread_mutex_lock(&registry_lock);
+    d->next = handles;
+    handles = d;
+    pthread_mutex_unlock(&registry_lock);
+    *out = d;
+    return 0;
+}
+
+int ddict_detach(ddict_t *d)
+{
+    if (d == NULL)
+        return 0;
+    pthread_mutex_lock(&registry_lock);
+    struct ddict **at = &handles;
+    while (*at != NULL && *at != d)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = d->next;
+    pthread_mutex_unlock(&registry_lock);
+    if (d->session != NULL)
+        session_close(d->session);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+    return 0;
+}
+
+int handle_revive(ddict_t *d, struct session **out)
+{
+    pthread_mutex_lock(&d->lock);
+    struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
+    int rc = 0;
+    if (s == NULL && (rc = session_open(&s, d->name, -1)) == 0)
+        __atomic_store_n(&d->session, s, __ATOMIC_RELEASE); /* pairs with the load in session_enter() */
+    pthread_mutex_unlock(&d->lock);
+    *out = s;
+    return rc;
+}
+
+int ddict_get_info(ddict_t *d, struct ddict_info *info)
+{
+    struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
+    int rc = 0;
+    if (s == NULL && (rc = handle_revive(d, &s)) < 0)
+        return rc;
+    memset(info, 0, sizeof *info);
+    info->name = d->name;
+    info->node = s->node;
+    info->managers = s->managers;
+    info->nodes = s->nodes;
+    info->node_id = s->node_id;
+    info->local_managers = s->nlocal;
+    info->total_bytes = s->total_bytes;
+    memcpy(info->id, s->dict_id, sizeof info->id);
+    return 0;
+}
+
+unsigned ddict_owner(ddict_t *d, const void *key, size_t klen)
+{
+    struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
+    if (s == NULL && handle_revive(d, &s) < 0)
+        return 0;
+    return hash_owner(key_hash(key, klen), s->managers);
+}
+
+int ddict_down(const char *name, int timeout_ms)
+{
+    int rc = 0;
+    name = name_choose(name, &rc);
+    if (name == NULL)
+        return rc;
+    int fd = attach_connect(name, timeout_ms);
+    if (fd < 0)
+        return fd;
+    struct attach_msg m;
+    attach_msg_init(&m, ATTACH_DOWN);
+    rc = attach_send(fd, &m, NULL, 0);
+    if (rc == 0) {
+        rc = attach_recv(fd, &m, NULL, 0, timeout_ms < 0 ? DD_TIMEOUT_MS : timeout_ms);
+        if (rc == -ECONNRESET) /* it went down before its answer was sent */
+            rc = 0;
+        else if (rc >= 0)
+            rc = m.type == ATTACH_DOWN_OK ? (m.status < 0 ? dd_error(m.status, "%s", m.text) : 0)
+                                          : dd_error(DDICT_EPROTO, "ddictd answered the order to end with message %u", m.type);
+    }
+    close(fd);
+    return rc;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* get.c - calls that read one key: get, view, contains; and pop, whose answer is a view. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask.h"
+#include "local.h"
+#include "view.h"
+
+/* Where a key is, worked out once a call. */
+struct target {
+    struct session *s;
+    uint64_t h;
+    unsigned owner;
+    const void *key;
+    size_t klen;
+};
+
+static inline int target_init(struct target *t, ddict_t *d, const void *key, size_t klen)
+{
+    int rc = session_enter(d, &t->s);
+    if (unlikely(rc < 0) || unlikely((rc = key_check(klen)) < 0))
+        return rc;
+    t->h = key_hash(key, klen);
+    t->owner = hash_owner(t->h, t->s->managers);
+    t->key = key;
+    t->klen = klen;
+    return 0;
+}
+
+static struct outgoing target_ask(const struct target *t, enum msg_type type, uint16_t flags)
+{
+    struct outgoing out = {.head = {.type = type, .flags = flags, .key_len = (uint32_t)t->klen, .manager = t->owner}, .key = t->key};
+    return out;
+}
+
+/*
+ * A local key that is absent: wait until its manager has it. 0: look again, for it may be gone again.
+ */
+static int target_await(const struct target *t, struct patience *w)
+{
+    struct outgoing out = target_ask(t, MSG_HEAD, 0);
+    struct request r = {.sink = SINK_NONE};
+    int rc = ask_waiting(t->s, session_ask(t->s, t->owner, t->h), &out, &r, w);
+    return rc < 0 ? rc : 0;
+}
+
+static int no_time(const struct target *t)
+{
+    return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow", t->owner);
+}
+
+/* --- into a buffer --- */
+
+static int get_asked(const struct target *t, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags, struct patience *w)
+{
+    struct node_manager *m = session_ask(t->s, t->owner, t->h);
+    struct outgoing out = target_ask(t, cap == 0 ? MSG_HEAD : MSG_GET, 0);
+    struct request r = {.sink = cap == 0 ? SINK_NONE : SINK_BUFFER, .buf = buf, .cap = cap};
+    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w) : ask_within(t->s, m, &out, &r, w);
+    if (rc < 0 && rc != DDICT_ESMALL)
+        return rc;
+    if (vlen != NULL)
+        *vlen = r.reply.val_len;
+    if (tag != NULL)
+        *tag = r.reply.tag;
+    if (rc >= 0 && r.reply.val_len > cap)
+        rc = DDICT_ESMALL;
+    return rc == DDICT_ESMALL ? dd_error(rc, "the value has %llu bytes, the buffer %zu", (unsigned long long)r.reply.val_len, cap) : 0;
+}
+
+static int get_slow(const struct target *t, struct node_manager *m, int rc, void *buf, size_t cap, size_t *vlen, unsigned *tag,
+                    unsigned flags, int timeout_ms)
+{
+    struct patience w;
+    if (timeout_ms == 0)
+        return no_time(t);
+    patience_init(&w, t->s, timeout_ms);
+    while (m != NULL && rc == DDICT_ENOKEY) {
+        if ((rc = target_await(t, &w)) < 0)
+            return rc;
+        rc = local_copy(t->s, m, t->h, t->key, t->klen, buf, cap, vlen, tag);
+        if (rc == 0)
+            return 0;
+    }
+    if (rc != -EAGAIN)
+        return rc;
+    return get_asked(t, buf, cap, vlen, tag, flags, &w);
+}
+
+int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags,
+              int timeout_ms)
+{
+    struct target t;
+    size_t len = 0;
+    int rc = target_init(&t, d, key, klen);
+    if (unlikely(rc < 0))
+        return rc;
+    if (unlikely(flags & ~DDICT_WAIT))
+        return dd_error(-EINVAL, "get with unknown flags 0x%x", flags);
+    struct node_manager *m = session_local(t.s, t.owner);
+    rc = -EAGAIN;
+    if (likely(m != NULL)) {
+        rc = local_copy(t.s, m, t.h, key, klen, buf, cap, &len, tag);
+        if (vlen != NULL && (rc == 0 || rc == DDICT_ESMALL))
+            *vlen = len;
+        if (likely(rc == 0))
+            return 0;
+        if (rc == DDICT_ENOKEY && !(flags & DDICT_WAIT && timeout_ms != 0))
+            return dd_error_plain(rc);
+    }
+    if (rc == -EAGAIN || rc == DDICT_ENOKEY) {
+        len = 0;
+        rc = get_slow(&t, m, rc, buf, cap, &len, tag, flags, timeout_ms);
+        if (vlen != NULL && (rc == 0 || rc == DDICT_ESMALL))
+            *vlen = len;
+    }
+    if (rc == DDICT_ESMALL)
+        dd_error(rc, "the value has %zu bytes, the buffer %zu", len, cap);
+    return rc;
+}
+
+/* --- in place --- */
+
+void request_view(struct session *s, struct node_manager *m, struct request *r, uint32_t n, struct ddict_view *v, int *rc)
+{
+    struct lease_thread *t = lease_thread(s); /* exists: it gave slot n */
+    if (*rc >= 0 && r->placed) {
+        struct found f;
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* reader_adopt() may have been another thread's; see fork_gate() */
+        fork_gate();
+        *rc = reader_item(&m->arena, r->reply.aux, &f);
+        if (*rc == 0) {
+            view_set(v, s, n, &f);
+            return;
+        }
+        dd_error(*rc, "manager %u placed a value where none can be", m->id);
+    }
+    if (r->slot != NULL) {
+        reader_release(r->slot);
+        lease_return(t, n);
+    }
+    if (*rc < 0) {
+        request_drop(r);
+        return;
+    }
+    *v = (struct ddict_view){.data = r->buf, .len = r->got, .version = r->reply.version, .tag = r->reply.tag, .kind_ = 2};
+}
+
+int request_slot(struct session *s, struct request *r, uint32_t *n)
+{
+    struct lease_thread *t = lease_thread(s);
+    *n = LEASE_NONE;
+    r->slot = NULL;
+    if (t == NULL || lease_take(t, n) < 0)
+        return DDICT_EVIEWS; /* private memory will do */
+    r->slot = lease_slot(t->page, *n);
+    __atomic_store_n(r->slot, LEASE_MARK, __ATOMIC_RELAXED); /* L2 */
+    return 0;
+}
+
+static int view_asked(const struct target *t, enum msg_type type, struct ddict_view *v, unsigned flags, struct patience *w)
+{
+    struct node_manager *m = session_ask(t->s, t->owner, t->h);
+    struct request r = {.sink = SINK_MEMORY};
+    uint32_t n;
+    uint16_t want = request_slot(t->s, &r, &n) == 0 ? MSGF_VIEW : 0;
+    struct outgoing out = target_ask(t, type, want);
+    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w) : ask_within(t->s, m, &out, &r, w);
+    request_view(t->s, m, &r, n, v, &rc);
+    return rc < 0 ? rc : 0;
+}
+
+static int view_slow(const struct target *t, struct node_manager *m, int rc, struct ddict_view *v, unsigned flags, int timeout_ms)
+{
+    struct patience w;
+    if (timeout_ms == 0)
+        return no_time(t);
+    patience_init(&w, t->s, timeout_ms);
+    while (m != NULL && rc == DDICT_ENOKEY) {
+        if ((rc = target_await(t, &w)) < 0)
+            return rc;
+        rc = local_view(t->s, m, t->h, t->key, t->klen, v);
+        if (rc == 0)
+            return 0;
+    }
+    return rc == -EAGAIN ? view_asked(t, MSG_GET, v, flags, &w) : rc;
+}
+
+int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
+{
+    struct target t;
+    v->kind_ = 0;
+    int rc = target_init(&t, d, key, klen);
+    if (unlikely(rc < 0))
+        return rc;
+    if (unlikely(flags & ~DDICT_WAIT))
+        return dd_error(-EINVAL, "view with unknown flags 0x%x", flags);
+    struct node_manager *m = session_local(t.s, t.owner);
+    rc = -EAGAIN;
+    if (likely(m != NULL)) {
+        rc = local_view(t.s, m, t.h, key, klen, v);
+        if (likely(rc == 0))
+            return 0;
+        if (rc == DDICT_ENOKEY && !(flags & DDICT_WAIT && timeout_ms != 0))
+            return dd_error_plain(rc);
+    }
+    return rc == -EAGAIN || rc == DDICT_ENOKEY ? view_slow(&t, m, rc, v, flags, timeout_ms) : rc;
+}
+
+void ddict_release(struct ddict_view *v)
+{
+    if (v == NULL)
+        return;
+    if (likely(v->kind_ == 1))
+        lease_release(v->owner_, (uint32_t)v->slot_);
+    else if (v->kind_ == 2)
+        free((void *)(uintptr_t)v->data);
+    v->kind_ = 0;
+    v->data = NULL;
+}
+
+int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
+{
+    struct target t;
+    struct patience w;
+    v->kind_ = 0;
+    int rc = target_init(&t, d, key, klen);
+    if (rc < 0)
+        return rc;
+    if (flags & ~DDICT_WAIT)
+        return dd_error(-EINVAL, "pop with unknown flags 0x%x", flags);
+    if (timeout_ms == 0)
+        return no_time(&t);
+    patience_init(&w, t.s, timeout_ms);
+    return view_asked(&t, MSG_POP, v, flags, &w);
+}
+
+/* --- is it there --- */
+
+int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int timeout_ms)
+{
+    struct target t;
+    int rc = target_init(&t, d, key, klen);
+    if (rc < 0)
+        return rc;
+    struct node_manager *m = session_local(t.s, t.owner);
+    rc = m != NULL ? local_head(t.s, m, t.h, key, klen, vlen) : -EAGAIN;
+    if (rc == -EAGAIN) {
+        struct outgoing out = target_ask(&t, MSG_HEAD, 0);
+        struct request r = {.sink = SINK_NONE};
+        rc = ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
+        if (rc >= 0 && vlen != NULL)
+            *vlen = r.reply.val_len;
+    }
+    return rc == DDICT_ENOKEY ? 0 : rc < 0 ? rc : 1;
+}

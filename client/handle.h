@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handle.h - what the files of libddict share: the handle, and the session behind it.
+ *
+ * A handle (ddict_t) is the user's. A session is one attach generation: socket to ddictd, board, lease page, and for each manager of
+ * this node its arena and a lane. After fork() the child's handle has no session and opens a new one at its first call, while
+ * the old session stays for the views that the child inherited.
+ *
+ * Life of a session: opened -> live -> (detach) closing while views are held -> closed. Structs of closed sessions are
+ * kept in a pool and used again, never freed: ddict_release() of another thread may still look at one (lease.h).
+ *
+ * Locks, in this order: handle.lock, registry_lock, session.lease_lock, port.lock. None is held while waiting, except handle.lock in a first
+ * attach after fork and registry_lock in the fork handlers.
+ */
+#ifndef DDICT_CLIENT_HANDLE_H
+#define DDICT_CLIENT_HANDLE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <ddict.h>
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/hash.h>
+#include <store/reader.h>
+#include <wire/attach.h>
+#include <wire/board.h>
+#include "port.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+struct lease_thread; /* lease.h */
+
+struct node_manager { /* a manager of this node */
+    struct arena_view arena;
+    uint32_t id;      /* in the whole dictionary */
+    struct port port; /* our end of its lane */
+};
+
+/* What the parent prepares for a child that is about to be forked (fork.c). */
+struct hold {
+    uint8_t *page;   /* hold page in the format of a lease page, shared */
+    uint16_t *refs;  /* for each slot: processes that hold it, shared */
+    int pipe;        /* write end; its last close makes ddictd drop the page; -1 none */
+    uint64_t count;  /* views in it */
+    bool unsafe;     /* ddictd did not take it in time */
+};
+
+struct session {
+    uint64_t id;              /* unique in this process, never used again; 0: closed */
+    struct session *next;     /* registry, or pool */
+    bool closing;             /* no handle has it any more; it waits for its views; under registry_lock */
+    int sock;                 /* to ddictd; -1 in a child that inherited the session */
+    const struct board *board;
+    int timeout_ms;           /* what -1 means */
+    unsigned managers, nodes, node_id, nlocal;
+    uint64_t total_bytes;
+    unsigned char dict_id[16];
+    char name[DICT_NAME_MAX], node[NODE_NAME_MAX];
+    struct node_manager *local; /* [nlocal], by local index */
+    uint16_t *where;          /* [managers]: local index + 1; 0: on another node */
+
+    uint8_t *lease_page;      /* LEASE_FILE_SIZE, shared with ddictd and the managers; in a child the hold page */
+    pthread_mutex_t lease_lock; /* guards chunks and orphans */
+    unsigned chunks;          /* in use */
+    unsigned orphans;         /* of them without an owner */
+    struct lease_thread *owner[DD_LEASE_CHUNKS]; /* atomic; the thread that takes slots from it */
+    uint32_t freed[DD_LEASE_CHUNKS]; /* atomic; slots that other threads released since the owner last looked */
+
+    struct hold hold;         /* prepared for the next child; only inside fork() */
+    uint16_t *refs;           /* inherited session: see struct hold; NULL otherwise */
+    int pipe;                 /* inherited session: kept open as long as views are held */
+    uint64_t inherited;       /* atomic; inherited views not yet released */
+};
+
+struct ddict {
+    struct session *session; /* atomic; NULL after fork until the first call */
+    pthread_mutex_t lock;    /* guards opening the session anew */
+    char name[DICT_NAME_MAX];
+    struct ddict *next;      /* registry */
+};
+
+/* --- session.c --- */
+extern pthread_mutex_t registry_lock;
+extern struct session *sessions;   /* live and closing; under registry_lock */
+extern struct ddict *handles;      /* under registry_lock */
+extern uint32_t closing_sessions;  /* atomic; how many sessions wait for their views */
+
+int session_open(struct session **out, const char *name, int timeout_ms);
+void session_close(struct session *s);         /* now, or with the release of the last view */
+void session_forget(struct session *s);        /* in a forked child: close what is ours, tell nobody; registry_lock is ours */
+void sessions_reap(void);                      /* close the closing ones that hold no view any more */
+/* 0 while the dictionary serves, else DDICT_EGONE or DDICT_ELOST with the sentence set. Looks at the socket too. */
+int session_check(struct session *s);
+int session_state_error(struct session *s);    /* the same by the board alone; never 0 */
+int handle_revive(ddict_t *d, struct session **out); /* after fork */
+const char *no_name_text(void);
+
+/* The dictionary serves, as far as the board says. */
+static inline bool board_serves(const struct board *b) {
+    /* Acquire pairs with ddictd's release of state: its text is then complete. */
+    uint32_t state = __atomic_load_n(&b->state, __ATOMIC_ACQUIRE);
+    return likely(state < BOARD_GONE) && likely(!board_dead(b));
+}
+
+/* Begin of every call: the session, or a negative code. */
+static inline int session_enter(ddict_t *d, struct session **out) {
+    struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
+    if (unlikely(s == NULL)) {
+        int rc = handle_revive(d, &s);
+        if (rc < 0) return rc;
+    }
+    *out = s;
+    return likely(board_serves(s->board)) ? 0 : session_state_error(s);
+}
+
+/* The manager of this node that owns the hash, or NULL. */
+static inline struct node_manager *session_local(struct session *s, unsigned owner) {
+    unsigned i = s->where[owner];
+    return i ? &s->local[i - 1] : NULL;
+}
+/* Whom we ask about a key: its owner if that is here, else the stand-in. */
+static inline struct node_manager *session_ask(struct session *s, unsigned owner, uint64_t h) {
+    unsigned i = s->where[owner];
+    return i ? &s->local[i - 1] : &s->local[hash_proxy(h, s->nlocal)];
+}
+/* Whom we ask about a whole manager. */
+static inline struct node_manager *session_ask_manager(struct session *s, unsigned manager) {
+    unsigned i = s->where[manager];
+    return i ? &s->local[i - 1] : &s->local[manager % s->nlocal];
+}
+
+static inline int key_check(size_t klen) {
+    return likely(klen - 1 < DDICT_KEY_MAX) ? 0 : dd_error(DDICT_EKEYSIZE, "a key of %zu bytes: it must have 1 to %u", klen, DDICT_KEY_MAX);
+}
+
+/* --- errmsg.c --- */
+/* The failure of a request: takes the manager's sentence from r and frees it. code < 0. */
+int request_error(struct session *s, struct node_manager *m, struct request *r, int code);
+
+/* --- fork.c --- */
+extern uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
+int fork_handlers_install(void);
+/* After a lease was stored and fenced: wait while a fork is under way, so that it either copies our lease or we return after it. */
+static inline void fork_gate(void) {
+    if (unlikely(__atomic_load_n(&fork_under_way, __ATOMIC_ACQUIRE))) {
+        pthread_mutex_lock(&registry_lock);
+        pthread_mutex_unlock(&registry_lock);
+    }
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease.c - which thread owns which chunks of the lease page; threads that end leave theirs to others. Rules L1..L5: lease.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lease.h"
+
+__thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec")));
+
+static struct lease_counters nowhere[DD_LOCAL_MANAGERS_MAX]; /* of threads that have no chunk */
+static pthread_key_t end_key;
+static pthread_once_t end_once = PTHREAD_ONCE_INIT;
+
+static struct lease_chunk *chunk_at(uint8_t *page, unsigned c)
+{
+    return (struct lease_chunk *)(void *)(page + (uint64_t)c * LEASE_CHUNK_SIZE);
+}
+
+static void owner_set(struct session *s, unsigned c, struct lease_thread *t)
+{
+    __atomic_store_n(&s->owner[c], t, __ATOMIC_RELAXED);
+}
+
+/* --- ends of threads --- */
+
+static void thread_free(struct lease_thread *t)
+{
+    free(t->stack);
+    free(t->chunk);
+    free(t);
+}
+
+static void thread_end(void *list)
+{
+    lease_mine = NULL;
+    for (struct lease_thread *t = list, *next; t != NULL; t = next) {
+        next = t->next;
+        pthread_mutex_lock(&registry_lock);
+        struct session *s = sessions;
+        while (s != NULL && s->id != t->session_id)
+            s = s->next;
+        if (s != NULL) {
+            pthread_mutex_lock(&s->lease_lock);
+            if (t->scratch != NULL)
+                __atomic_store_n(t->scratch, 0, __ATOMIC_RELEASE);
+            for (unsigned i = 0; i < t->chunks; i++)
+                owner_set(s, t->chunk[i], NULL);
+            s->orphans += t->chunks;
+            pthread_mutex_unlock(&s->lease_lock);
+        }
+        pthread_mutex_unlock(&registry_lock);
+        thread_free(t);
+    }
+}
+
+static void end_key_make(void) { pthread_key_create(&end_key, thread_end); }
+
+void lease_threads_forget(void)
+{
+    for (struct lease_thread *t = lease_mine, *next; t != NULL; t = next) {
+        next = t->next;
+        thread_free(t);
+    }
+    lease_mine = NULL;
+    pthread_once(&end_once, end_key_make);
+    pthread_setspecific(end_key, NULL);
+}
+
+/* --- chunks --- */
+
+/* Put the free slots of the thread's i-th chunk on its stack; returns how many. Its stack holds none of them (L1). */
+static unsigned chunk_collect(struct lease_thread *t, unsigned i)
+{
+    unsigned c = t->chunk[i], found = 0;
+    struct lease_chunk *chunk = chunk_at(t->page, c);
+    /* Acquire: a release that counted is seen as 0 below. One that has not counted yet only makes us look again. */
+    __atomic_exchange_n(&t->session->freed[c], 0, __ATOMIC_ACQUIRE);
+    for (unsigned k = DD_LEASE_CHUNK_SLOTS; k-- > 0;) {
+        if (&chunk->slot[k] == t->scratch || __atomic_load_n(&chunk->slot[k], __ATOMIC_ACQUIRE) != 0)
+            continue;
+        t->stack[t->top++] = c * DD_LEASE_CHUNK_SLOTS + k;
+        found++;
+    }
+    return found;
+}
+
+static int room_grow(struct lease_thread *t)
+{
+    if (t->chunks < t->room)
+        return 0;
+    unsigned room = t->room ? 2 * t->room : 4;
+    uint32_t *stack = realloc(t->stack, (size_t)room * DD_LEASE_CHUNK_SLOTS * sizeof *stack);
+    if (stack == NULL)
+        return -ENOMEM;
+    t->stack = stack;
+    uint32_t *chunk = realloc(t->chunk, room * sizeof *chunk);
+    if (chunk == NULL)
+        return -ENOMEM;
+    t->chunk = chunk;
+    t->room = room;
+    return 0;
+}
+
+/* One more chunk with at least one free slot: an orphan, else a fresh one. */
+static int chunk_adopt(struct lease_thread *t)
+{
+    struct session *s = t->session;
+    if (room_grow(t) < 0)
+        return -ENOMEM;
+    pthread_mutex_lock(&s->lease_lock);
+    unsigned got = 0;
+    for (unsigned c = 0; got == 0 && s->orphans > 0 && c < s->chunks; c++) {
+        if (__atomic_load_n(&s->owner[c], __ATOMIC_RELAXED) != NULL)
+            continue;
+        t->chunk[t->chunks] = c;
+        got = chunk_collect(t, t->chunks);
+        if (got == 0)
+            continue; /* all held: nobody's still */
+        owner_set(s, c, t);
+        s->orphans--;
+        t->chunks++;
+    }
+    if (got == 0 && s->chunks < DD_LEASE_CHUNKS) {
+        unsigned c = s->chunks++;
+        /* Before any lease in it: a scan that begins after our fence in reader_find() reads this many chunks. */
+        __atomic_store_n(&chunk_at(s->lease_page, 0)->chunks, s->chunks, __ATOMIC_RELEASE);
+        owner_set(s, c, t);
+        t->chunk[t->chunks++] = c;
+        got = chunk_collect(t, t->chunks - 1);
+    }
+    pthread_mutex_unlock(&s->lease_lock);
+    return got > 0 ? 0 : dd_error(DDICT_EVIEWS, "this process holds %u views, the most that are possible", DD_LEASE_CHUNKS * DD_LEASE_CHUNK_SLOTS);
+}
+
+int lease_refill(struct lease_thread *t)
+{
+    for (unsigned i = 0; i < t->chunks; i++)
+        if (__atomic_load_n(&t->session->freed[t->chunk[i]], __ATOMIC_RELAXED) != 0)
+            chunk_collect(t, i);
+    if (t->top > 0)
+        return 0;
+    int rc = chunk_adopt(t);
+    if (rc == 0 && t->scratch == NULL) {
+        t->scratch = lease_slot(t->page, t->stack[--t->top]);
+        t->row = chunk_at(t->page, t->chunk[0])->counters;
+        return t->top > 0 ? 0 : lease_refill(t);
+    }
+    return rc;
+}
+
+/* --- threads --- */
+
+static struct lease_thread *thread_make(struct session *s)
+{
+    struct lease_thread *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return NULL;
+    t->session_id = s->id;
+    t->session = s;
+    t->page = s->lease_page;
+    t->row = nowhere;
+    lease_refill(t); /* without a slot it reads through its lane */
+    return t;
+}
+
+/* Entries of sessions that are closed. */
+static void list_purge(void)
+{
+    for (struct lease_thread **at = &lease_mine, *t; (t = *at) != NULL;) {
+        if (__atomic_load_n(&t->session->id, __ATOMIC_ACQUIRE) == t->session_id) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        thread_free(t);
+    }
+}
+
+struct lease_thread *lease_thread_find(struct session *s)
+{
+    struct lease_thread **at = &lease_mine, *t;
+    pthread_once(&end_once, end_key_make);
+    list_purge();
+    while (*at != NULL && (*at)->session_id != s->id)
+        at = &(*at)->next;
+    t = *at;
+    if (t != NULL)
+        *at = t->next;
+    else
+        t = thread_make(s);
+    if (t == NULL)
+        return NULL;
+    t->next = lease_mine;
+    lease_mine = t;
+    pthread_setspecific(end_key, t);
+    return t;
+}
+
+void lease_release_far(struct session *s, uint32_t n)
+{
+    unsigned c = n / DD_LEASE_CHUNK_SLOTS;
+    if (s->refs != NULL) { /* inherited by fork: several processes share the slot */
+        if (__atomic_sub_fetch(&s->refs[n], 1, __ATOMIC_ACQ_REL) == 0)
+            reader_release(lease_slot(s->lease_page, n));
+        __atomic_fetch_sub(&s->inherited, 1, __ATOMIC_RELEASE);
+        return;
+    }
+    for (struct lease_thread *t = lease_mine; t != NULL; t = t->next) { /* ours, of a session that was not used last */
+        if (t == __atomic_load_n(&s->owner[c], __ATOMIC_RELAXED)) {
+            lease_return(t, n);
+            reader_release(lease_slot(t->page, n));
+            return;
+        }
+    }
+    reader_release(lease_slot(s->lease_page, n));
+    __atomic_fetch_add(&s->freed[c], 1, __ATOMIC_RELEASE); /* pairs with the exchange in chunk_collect() */
+}
+
+bool lease_any(struct session *s)
+{
+    if (s->refs != NULL)
+        return __atomic_load_n(&s->inherited, __ATOMIC_ACQUIRE) != 0;
+    for (unsigned c = 0; c < s->chunks; c++) {
+        struct lease_chunk *chunk = chunk_at(s->lease_page, c);
+        for (unsigned k = 0; k < DD_LEASE_CHUNK_SLOTS; k++)
+            if (__atomic_load_n(&chunk->slot[k], __ATOMIC_ACQUIRE) != 0)
+                return true;
+    }
+    return false;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lease.h - lease slots of threads. A thread owns chunks of slots of the lease page and takes slots only from them, so taking one needs
+ * no lock. Numbers: slot n is slot n % 512 of chunk n / 512.
+ *
+ *  L1  A slot is free when its word is 0 and no thread has it in hand. Its owner has all its free slots on `stack`, but those that other
+ *      threads released since it last looked (session.freed counts them by chunk).
+ *  L2  A slot in hand whose lease will be stored later (PLACED replies) holds LEASE_MARK, so it does not look free.
+ *  L3  The owner pushes the number first and stores 0 then; another thread stores 0 first and counts then. After its last
+ *      store a release touches nothing of the session but `freed`, whose memory is never freed (handle.h).
+ *  L4  The last release of a closing session must notice that: detach counts in closing_sessions, executes a membarrier, and looks at the slots;
+ *      a release clears its slot and looks at closing_sessions. One of the two sees the other.
+ *  L5  One slot of each thread's first chunk, `scratch`, is never a view: copying reads use it, and still work when all others are taken.
+ */
+#ifndef DDICT_CLIENT_LEASE_H
+#define DDICT_CLIENT_LEASE_H
+
+#include "handle.h"
+
+#define LEASE_MARK LEASE_WORD(0xffffu, 0) /* no arena has this index: the managers' scans pass over it */
+#define LEASE_NONE UINT32_MAX
+
+struct lease_thread { /* one thread in one session */
+    uint64_t session_id;
+    struct session *session;
+    uint8_t *page;         /* session->lease_page */
+    uint32_t *stack;       /* free slots; room for all slots of the chunks */
+    uint32_t top;
+    uint64_t *scratch;     /* NULL: this thread has no chunk */
+    struct lease_counters *row;
+    uint32_t *chunk;       /* numbers */
+    unsigned chunks, room;
+    struct lease_thread *next; /* same thread, other sessions */
+};
+
+extern __thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))); /* the one used last, first of its list */
+
+struct lease_thread *lease_thread_find(struct session *s); /* out of line; NULL without memory */
+int lease_refill(struct lease_thread *t);                  /* 0, DDICT_EVIEWS, -ENOMEM */
+void lease_release_far(struct session *s, uint32_t n);     /* by a thread that is not the owner */
+void lease_threads_forget(void);                           /* in a forked child: this thread's list belongs to the parent */
+bool lease_any(struct session *s);                         /* any slot held? */
+bool lease_is_scratch(struct session *s, uint32_t n);      /* fork handler only */
+
+static inline struct lease_thread *lease_thread(struct session *s) {
+    struct lease_thread *t = lease_mine;
+    return likely(t != NULL && t->session_id == s->id) ? t : lease_thread_find(s);
+}
+static inline uint64_t *lease_slot(uint8_t *page, uint32_t n) {
+    struct lease_chunk *c = (struct lease_chunk *)(void *)(page + (uint64_t)(n / DD_LEASE_CHUNK_SLOTS) * LEASE_CHUNK_SIZE);
+    return &c->slot[n % DD_LEASE_CHUNK_SLOTS];
+}
+/* Take a slot in hand. */
+static inline int lease_take(struct lease_thread *t, uint32_t *n) {
+    if (unlikely(t->top == 0)) {
+        int rc = lease_refill(t);
+        if (rc < 0) return rc;
+    }
+    *n = t->stack[--t->top];
+    return 0;
+}
+/* Give it back; its word is 0. */
+static inline void lease_return(struct lease_thread *t, uint32_t n) { t->stack[t->top++] = n; }
+
+/* End the lease in slot n, whichever thread took it. */
+static inline void lease_release(struct session *s, uint32_t n) {
+    struct lease_thread *t = lease_mine;
+    /* Relaxed: only this thread makes itself the owner or ceases to be it. */
+    if (likely(t != NULL && __atomic_load_n(&s->owner[n / DD_LEASE_CHUNK_SLOTS], __ATOMIC_RELAXED) == t)) {
+        lease_return(t, n); /* L3 */
+        reader_release(lease_slot(t->page, n));
+    } else {
+        lease_release_far(s, n);
+    }
+    __asm__ volatile("" ::: "memory"); /* L4: the membarrier is the other half */
+    if (unlikely(__atomic_load_n(&closing_sessions, __ATOMIC_RELAXED) != 0)) sessions_reap();
+}
+
+static inline void counter_add(uint64_t *c, uint64_t n) {
+    /* One writer; atomic only so that readers see whole words. */
+    __atomic_store_n(c, __atomic_load_n(c, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.c - reads in place: find, lease, use. */
+#include <errno.h>
+#include <string.h>
+
+#include "local.h"
+
+static inline void count_hit(struct lease_thread *t, struct node_manager *m, uint64_t bytes)
+{
+    struct lease_counters *c = &t->row[m->arena.local_index];
+    counter_add(&c->gets, 1);
+    counter_add(&c->bytes, bytes);
+}
+
+static int find_failed(struct lease_thread *t, struct node_manager *m, int rc)
+{
+    if (rc == DDICT_ENOKEY)
+        counter_add(&t->row[m->arena.local_index].misses, 1);
+    else if (rc == DDICT_EPROTO)
+        dd_error(rc, "the arena of manager %u is damaged", m->id);
+    return rc;
+}
+
+int local_view(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, struct ddict_view *v)
+{
+    struct lease_thread *t = lease_thread(s);
+    struct found f;
+    uint32_t n;
+    if (unlikely(t == NULL))
+        return dd_error(-ENOMEM, "no memory for a thread's leases");
+    int rc = lease_take(t, &n);
+    if (unlikely(rc < 0))
+        return rc;
+    rc = reader_find(&m->arena, h, key, klen, lease_slot(t->page, n), &f);
+    if (unlikely(rc < 0)) {
+        lease_return(t, n);
+        return find_failed(t, m, rc);
+    }
+    fork_gate();
+    count_hit(t, m, f.val_len);
+    view_set(v, s, n, &f);
+    return 0;
+}
+
+int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, void *buf, size_t cap,
+               size_t *vlen, unsigned *tag)
+{
+    struct lease_thread *t = lease_thread(s);
+    struct found f;
+    if (unlikely(t == NULL || t->scratch == NULL))
+        return -EAGAIN;
+    int rc = reader_find(&m->arena, h, key, klen, t->scratch, &f);
+    if (unlikely(rc < 0))
+        return find_failed(t, m, rc);
+    if (likely(f.val_len <= cap)) {
+        if (f.val_len > 0)
+            memcpy(buf, f.value, f.val_len);
+    } else {
+        rc = DDICT_ESMALL;
+    }
+    if (vlen != NULL)
+        *vlen = f.val_len;
+    if (tag != NULL)
+        *tag = f.item->tag;
+    reader_release(t->scratch);
+    if (likely(rc == 0))
+        count_hit(t, m, f.val_len);
+    return rc;
+}
+
+int local_head(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, size_t *vlen)
+{
+    struct lease_thread *t = lease_thread(s);
+    struct found f;
+    if (unlikely(t == NULL || t->scratch == NULL))
+        return -EAGAIN;
+    int rc = reader_find(&m->arena, h, key, klen, t->scratch, &f);
+    if (rc < 0)
+        return find_failed(t, m, rc);
+    if (vlen != NULL)
+        *vlen = f.val_len;
+    reader_release(t->scratch);
+    return 0;
+}

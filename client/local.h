@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.h - reads in place, on managers of this node. No lock, no system call. */
+#ifndef DDICT_CLIENT_LOCAL_H
+#define DDICT_CLIENT_LOCAL_H
+
+#include "lease.h"
+
+static inline void view_set(struct ddict_view *v, struct session *s, uint32_t n, const struct found *f) {
+    v->data = f->value;
+    v->len = f->val_len;
+    v->version = f->item->version;
+    v->tag = f->item->tag;
+    v->kind_ = 1;
+    v->owner_ = s;
+    v->slot_ = n;
+}
+
+/*
+ * All of these: 0, DDICT_ENOKEY (a true miss; counted, no sentence set), -EAGAIN (ask the manager through its lane), DDICT_EPROTO, and local_view() also
+ * DDICT_EVIEWS. local_copy: DDICT_ESMALL.
+ */
+int local_view(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, struct ddict_view *v);
+int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, void *buf, size_t cap,
+               size_t *vlen, unsigned *tag);
+int local_head(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, size_t *vlen);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* port.c - the sending side of a port: requests and streamed values go into the ring. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "handle.h"
+#include "port_inside.h"
+
+int port_open(struct port *p, struct node_manager *m, int lane_fd, int event_fd)
+{
+    memset(p, 0, sizeof *p);
+    int rc = lane_map(&p->lane, lane_fd, true);
+    if (rc < 0)
+        return rc;
+    /* A forked child must not touch our rings: it has none of these pages. */
+    madvise(p->lane.page, LANE_FILE_SIZE, MADV_DONTFORK);
+    pthread_mutex_init(&p->lock, NULL);
+    p->event_fd = event_fd;
+    p->arena = &m->arena;
+    p->manager = m;
+    p->taken = p->lane.cq.pos;
+    p->next_id = 1;
+    return 0;
+}
+
+void port_close(struct port *p)
+{
+    if (p->lane.page == NULL)
+        return;
+    lane_unmap(&p->lane);
+    pthread_mutex_destroy(&p->lock);
+    close(p->event_fd);
+    p->event_fd = -1;
+}
+
+void port_lock(struct port *p) { pthread_mutex_lock(&p->lock); }
+void port_unlock(struct port *p) { pthread_mutex_unlock(&p->lock); }
+
+void table_put(struct port *p, struct request *r)
+{
+    struct request **b = &p->bucket[r->id & (PORT_BUCKETS - 1)];
+    r->chain = *b;
+    *b = r;
+}
+
+struct request *table_get(struct port *p, uint64_t id)
+{
+    struct request *r = p->bucket[id & (PORT_BUCKETS - 1)];
+    while (r != NULL && r->id != id)
+        r = r->chain;
+    return r;
+}
+
+void table_remove(struct port *p, struct request *r)
+{
+    struct request **at = &p->bucket[r->id & (PORT_BUCKETS - 1)];
+    while (*at != NULL && *at != r)
+        at = &(*at)->chain;
+    if (*at != NULL)
+        *at = r->chain;
+    r->id = 0;
+}
+
+void port_owe(struct port *p, uint16_t type, uint64_t id)
+{
+    if (p->nowed < PORT_OWED) {
+        p->owed[p->nowed].type = type;
+        p->owed[p->nowed++].id = id;
+    }
+}
+
+/* NULL: no room now, or *rc is a negative code. */
+static struct msg *reserve(struct port *p, uint32_t len, int *rc)
+{
+    bool bad = false;
+    struct msg *m = (struct msg *)ring_reserve(&p->lane.sq, len, &bad);
+    if (bad)
+        *rc = p->broken = dd_error(DDICT_EPROTO, "the lane to manager %u is damaged", p->manager->id);
+    return m;
+}
+
+void port_pay(struct port *p)
+{
+    int rc = 0;
+    unsigned paid = 0;
+    while (paid < p->nowed) {
+        struct msg *m = reserve(p, MSG_HEADER, &rc);
+        if (m == NULL)
+            break;
+        uint64_t id = p->owed[paid].id;
+        memset(m, 0, sizeof *m);
+        m->len = MSG_HEADER;
+        m->type = p->owed[paid].type;
+        if (m->type == MSG_CANCEL)
+            m->aux = id;
+        m->id = m->type == MSG_CANCEL ? p->next_id++ : id;
+        m->manager = p->manager->id;
+        ring_commit(&p->lane.sq);
+        paid++;
+    }
+    p->nowed -= paid;
+    memmove(p->owed, p->owed + paid, p->nowed * sizeof p->owed[0]);
+}
+
+void port_wake(struct port *p)
+{
+    /* Fence pairs with the manager's between its store of `sleeping` and its last look at the lanes. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (unlikely(__atomic_load_n(&p->arena->header->sleeping, __ATOMIC_RELAXED) == 1))
+        eventfd_write(p->event_fd, 1);
+}
+
+/* The next n bytes of the value. */
+static void gather(struct outgoing *out, uint8_t *to, size_t n)
+{
+    while (n > 0) {
+        const struct iovec *v = &out->iov[out->at];
+        size_t k = v->iov_len - out->at_off;
+        if (k > n)
+            k = n;
+        if (k > 0)
+            memcpy(to, (const uint8_t *)v->iov_base + out->at_off, k);
+        to += k;
+        n -= k;
+        out->at_off += k;
+        if (out->at_off == v->iov_len && n > 0) {
+            out->at++;
+            out->at_off = 0;
+        }
+    }
+}
+
+static int push_header(struct port *p, struct outgoing *out, struct request *r)
+{
+    uint64_t val = out->head.type == MSG_PUT ? out->head.val_len : 0;
+    bool whole = val <= DD_MSG_INLINE - out->head.key_len;
+    uint32_t len = MSG_HEADER + out->head.key_len + (whole ? (uint32_t)val : 0);
+    int rc = 0;
+    struct msg *m = reserve(p, len, &rc);
+    if (m == NULL) {
+        r->need = len;
+        return rc;
+    }
+    out->head.len = len;
+    out->head.id = p->next_id++;
+    if (!whole)
+        out->head.flags |= MSGF_STREAM;
+    uint8_t *payload = (uint8_t *)m + MSG_HEADER;
+    if (out->head.key_len > 0)
+        memcpy(payload, out->key, out->head.key_len);
+    if (whole && val > 0)
+        gather(out, payload + out->head.key_len, (size_t)val);
+    memcpy(m, &out->head, sizeof *m);
+    r->id = out->head.id;
+    r->type = out->head.type;
+    r->sending = !whole;
+    table_put(p, r);
+    ring_commit(&p->lane.sq);
+    if (whole)
+        out->sent = val;
+    out->begun = true;
+    return 1;
+}
+
+static int push_piece(struct port *p, struct outgoing *out, struct request *r)
+{
+    uint64_t left = out->head.val_len - out->sent;
+    uint32_t n = left < DD_MSG_PIECE ? (uint32_t)left : DD_MSG_PIECE;
+    int rc = 0;
+    struct msg *m = reserve(p, MSG_HEADER + n, &rc);
+    if (m == NULL) {
+        r->need = MSG_HEADER + n;
+        return rc;
+    }
+    struct msg head = {.len = MSG_HEADER + n, .type = MSG_DATA, .id = out->head.id, .aux = out->sent, .manager = out->head.manager};
+    if (n == left)
+        head.flags = MSGF_LAST;
+    gather(out, (uint8_t *)m + MSG_HEADER, n);
+    memcpy(m, &head, sizeof head);
+    ring_commit(&p->lane.sq);
+    out->sent += n;
+    if (n == left)
+        r->sending = false;
+    return 1;
+}
+
+int port_push(struct port *p, struct outgoing *out, struct request *r)
+{
+    if (p->broken)
+        return dd_error(p->broken, "the lane to manager %u is damaged", p->manager->id);
+    if (unlikely(p->nowed > 0)) {
+        port_pay(p);
+        if (p->nowed > 0) {
+            r->need = MSG_HEADER;
+            return p->broken;
+        }
+    }
+    int rc = out->begun ? 1 : push_header(p, out, r);
+    while (rc > 0 && out->head.type == MSG_PUT && out->sent < out->head.val_len) {
+        if (r->done) { /* refused: the id is free again only after ABORT */
+            port_owe(p, MSG_ABORT, out->head.id);
+            port_pay(p);
+            r->sending = false;
+            return 1;
+        }
+        rc = push_piece(p, out, r);
+        if (rc > 0 && out->sent < out->head.val_len)
+            port_wake(p); /* let the manager copy while we do */
+    }
+    return rc;
+}
+
+void give_up(struct port *p, struct request *r)
+{
+    if (r->id == 0)
+        return;
+    uint64_t id = r->id;
+    table_remove(p, r);
+    if (r->sending)
+        port_owe(p, MSG_ABORT, id);
+    else if (r->type == MSG_GET || r->type == MSG_POP || r->type == MSG_HEAD || r->type == MSG_KEYS)
+        port_owe(p, MSG_CANCEL, id);
+    port_pay(p);
+}
+
+void port_give_up(struct port *p, struct request *r)
+{
+    port_lock(p);
+    give_up(p, r);
+    port_unlock(p);
+    port_wake(p);
+}
+
+int port_send(struct port *p, struct outgoing *out, struct request *r, struct patience *w)
+{
+    for (;;) {
+        port_lock(p);
+        if (unlikely(p->bell_holder != NULL)) /* we look ourselves: see wait.c */
+            __atomic_store_n(&p->lane.page->client_sleeps, 0, __ATOMIC_RELAXED);
+        int rc = port_push(p, out, r);
+        if (unlikely(rc < 0))
+            give_up(p, r);
+        port_unlock(p);
+        port_wake(p);
+        if (likely(rc != 0))
+            return rc < 0 ? rc : 0;
+        rc = port_wait(p, r, w);
+        r->need = 0;
+        if (rc < 0)
+            return rc;
+    }
+}
+
+int port_call(struct port *p, struct outgoing *out, struct request *r, struct patience *w)
+{
+    int rc = port_send(p, out, r, w);
+    if (likely(rc == 0))
+        rc = port_wait(p, r, w);
+    return likely(rc == 0) ? r->status : rc;
+}
+
+void request_drop(struct request *r)
+{
+    free(r->text);
+    r->text = NULL;
+    if (r->sink == SINK_MEMORY) {
+        free(r->buf);
+        r->buf = NULL;
+    }
+}

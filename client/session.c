@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c - one attach generation: made from what ddictd sends, closed when the last view is gone. handle.h has its life. */
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lease.h"
+
+pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+struct session *sessions;
+struct ddict *handles;
+uint32_t closing_sessions;
+
+static struct session *pool;   /* closed ones; under registry_lock */
+static uint64_t last_id;       /* under registry_lock */
+
+/* --- memory --- */
+
+static struct session *session_take(void)
+{
+    pthread_mutex_lock(&registry_lock);
+    struct session *s = pool;
+    if (s != NULL)
+        pool = s->next;
+    pthread_mutex_unlock(&registry_lock);
+    if (s == NULL && (s = calloc(1, sizeof *s)) == NULL)
+        return NULL;
+    s->closing = false;
+    s->sock = s->pipe = s->hold.pipe = -1;
+    s->board = NULL;
+    s->local = NULL;
+    s->where = NULL;
+    s->lease_page = NULL;
+    s->refs = NULL;
+    s->nlocal = s->chunks = s->orphans = 0;
+    s->inherited = 0;
+    memset(&s->hold, 0, sizeof s->hold);
+    s->hold.pipe = -1;
+    for (unsigned c = 0; c < DD_LEASE_CHUNKS; c++) { /* atomic: late releases may still look */
+        __atomic_store_n(&s->owner[c], NULL, __ATOMIC_RELAXED);
+        __atomic_store_n(&s->freed[c], 0, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_init(&s->lease_lock, NULL);
+    return s;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Give everything back to the system; the struct stays for the pool. */
+static void session_empty(struct session *s)
+{
+    __atomic_store_n(&s->id, 0, __ATOMIC_RELEASE);
+    for (unsigned i = 0; i < s->nlocal && s->local != NULL; i++) {
+        port_close(&s->local[i].port);
+        arena_view_unmap(&s->local[i].arena);
+    }
+    free(s->local);
+    free(s->where);
+    s->local = NULL;
+    s->where = NULL;
+    if (s->board != NULL)
+        munmap((void *)(uintptr_t)s->board, sizeof *s->board);
+    s->board = NULL;
+    if (s->lease_page != NULL)
+        munmap(s->lease_page, LEASE_FILE_SIZE);
+    s->lease_page = NULL;
+    if (s->refs != NULL)
+        munmap(s->refs, sizeof *s->refs * DD_LEASE_CHUNKS * DD_LEASE_CHUNK_SLOTS);
+    s->refs = NULL;
+    close_fd(&s->sock);
+    close_fd(&s->pipe);
+    pthread_mutex_destroy(&s->lease_lock);
+}
+
+/* registry_lock is held; s is in no list any more. */
+static void pool_put(struct session *s)
+{
+    s->next = pool;
+    pool = s;
+}
+
+/* --- opening --- */
+
+static void *map_fd(int fd, size_t len, int prot, const char *what)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || st.st_size < (off_t)len) {
+        dd_error(DDICT_EPROTO, "ddictd sent something else for the %s", what);
+        return NULL;
+    }
+    void *p = mmap(NULL, len, prot, MAP_SHARED, fd, 0);
+    if (p != MAP_FAILED)
+        return p;
+    dd_error(-errno, "cannot map the %s of %zu bytes: %s%s", what, len, strerror(errno),
+             errno == ENOMEM ? " (is there a limit on virtual memory, ulimit -v?)" : "");
+    return NULL;
+}
+
+static void close_fds(int *fds, int n)
+{
+    for (int i = 0; i < n; i++)
+        close_fd(&fds[i]);
+}
+
+static int welcome_take(struct session *s, int timeout_ms)
+{
+    struct attach_msg m;
+    int fds[ATTACH_FDS];
+    int n = attach_recv(s->sock, &m, fds, ATTACH_FDS, timeout_ms);
+    if (n == -ECONNRESET)
+        return dd_error(DDICT_EGONE, "the dictionary %s ended while we attached", s->name);
+    if (n == -ETIMEDOUT)
+        return dd_error(n, "the dictionary %s was not ready within %.3g s", s->name, timeout_ms / 1000.0);
+    if (n < 0)
+        return n;
+    int rc = attach_version_check(&m);
+    if (rc == 0 && m.type != ATTACH_WELCOME)
+        rc = dd_error(DDICT_EPROTO, "ddictd answered the greeting with message %u", m.type);
+    if (rc == 0 && m.status < 0)
+        rc = dd_error(m.status, "%s", m.text[0] ? m.text : dd_strerror(m.status));
+    if (rc == 0 && (n != 2 || m.managers == 0 || m.managers > DD_MANAGERS_MAX || m.local_managers == 0
+                    || m.local_managers > DD_LOCAL_MANAGERS_MAX || m.local_managers > m.managers))
+        rc = dd_error(DDICT_EPROTO, "ddictd's welcome makes no sense: %u managers, %u of them here, %d descriptors", m.managers,
+                      m.local_managers, n);
+    if (rc == 0) {
+        s->managers = m.managers;
+        s->nodes = m.nodes;
+        s->node_id = m.node_id;
+        s->nlocal = m.local_managers;
+        s->total_bytes = m.total_bytes;
+        memcpy(s->dict_id, m.dict_id, sizeof s->dict_id);
+        memcpy(s->node, m.node, sizeof s->node);
+        s->board = map_fd(fds[0], sizeof *s->board, PROT_READ, "board");
+        s->lease_page = map_fd(fds[1], LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, "lease page");
+        if (s->board == NULL || s->lease_page == NULL)
+            rc = -ENOMEM;
+    }
+    close_fds(fds, n);
+    return rc;
+}
+
+static int manager_take(struct session *s, unsigned index, int timeout_ms)
+{
+    struct attach_msg m;
+    int fds[ATTACH_FDS];
+    int n = attach_recv(s->sock, &m, fds, ATTACH_FDS, timeout_ms);
+    if (n < 0)
+        return n == -ECONNRESET ? dd_error(DDICT_EGONE, "the dictionary %s ended while we attached", s->name) : n;
+    struct node_manager *l = &s->local[index];
+    l->id = m.manager;
+    int rc = 0;
+    if (m.type != ATTACH_MANAGER || n != 3 || m.manager >= s->managers || s->where[m.manager] != 0)
+        rc = dd_error(DDICT_EPROTO, "ddictd sent message %u with %d descriptors for manager %u", m.type, n, m.manager);
+    if (rc == 0)
+        rc = arena_view_map(&l->arena, fds[0], index);
+    if (rc == 0)
+        rc = port_open(&l->port, l, fds[1], fds[2]);
+    if (rc == 0) {
+        fds[2] = -1; /* the port's */
+        s->where[m.manager] = (uint16_t)(index + 1);
+    }
+    close_fds(fds, n);
+    return rc;
+}
+
+static int session_receive(struct session *s, const char *name, int timeout_ms)
+{
+    struct deadline d;
+    deadline_start(&d, timeout_ms);
+    int rc = s->sock = attach_connect(name, timeout_ms);
+    if (rc == -ECONNREFUSED || rc == DDICT_ENODICT)
+        return dd_error(DDICT_ENODICT, "no dictionary: nothing listens under the name %s on this node (did it end, or is this process in a network "
+                        "namespace of its own?)", name);
+    if (rc < 0)
+        return rc;
+    struct attach_msg hello;
+    attach_msg_init(&hello, ATTACH_HELLO);
+    if ((rc = attach_send(s->sock, &hello, NULL, 0)) < 0)
+        return rc;
+    if ((rc = welcome_take(s, timeout_ms)) < 0)
+        return rc;
+    /* The child of a fork must not write our leases. */
+    madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
+    s->local = calloc(s->nlocal, sizeof *s->local);
+    s->where = calloc(s->managers, sizeof *s->where);
+    if (s->local == NULL || s->where == NULL)
+        return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
+    for (unsigned i = 0; i < s->nlocal; i++)
+        if ((rc = manager_take(s, i, timeout_ms)) < 0)
+            return rc;
+    return 0;
+}
+
+static int default_timeout(void)
+{
+    const char *text = getenv("DDICT_TIMEOUT");
+    char *end;
+    if (text == NULL || *text == 0)
+        return DD_TIMEOUT_MS;
+    double seconds = strtod(text, &end);
+    if (end == text || *end != 0 || !(seconds >= 0) || seconds > 1e6)
+        return DD_TIMEOUT_MS;
+    return (int)(seconds * 1000);
+}
+
+int session_open(struct session **out, const char *name, int timeout_ms)
+{
+    struct session *s = session_take();
+    if (s == NULL)
+        return dd_error(-ENOMEM, "no memory for a session");
+    s->timeout_ms = default_timeout();
+    strcpy(s->name, name); /* attach_connect() checks the same text's length; the caller has checked it before */
+    int rc = session_receive(s, name, timeout_ms < 0 ? s->timeout_ms : timeout_ms);
+    pthread_mutex_lock(&registry_lock);
+    if (rc < 0) {
+        session_empty(s);
+        pool_put(s);
+    } else {
+        __atomic_store_n(&s->id, ++last_id, __ATOMIC_RELEASE);
+        s->next = sessions;
+        sessions = s;
+    }
+    pthread_mutex_unlock(&registry_lock);
+    if (rc == 0)
+        *out = s;
+    return rc;
+}
+
+/* --- closing --- */
+
+/* registry_lock is held. */
+static void session_remove(struct session *s)
+{
+    struct session **at = &sessions;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    session_empty(s);
+    pool_put(s);
+}
+
+void sessions_reap(void)
+{
+    pthread_mutex_lock(&registry_lock);
+    for (struct session *s = sessions, *next; s != NULL; s = next) {
+        next = s->next;
+        if (s->closing && !lease_any(s)) {
+            __atomic_fetch_sub(&closing_sessions, 1, __ATOMIC_RELAXED);
+            session_remove(s);
+        }
+    }
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void barrier_everywhere(void)
+{
+    static bool registered; /* under registry_lock */
+    if (!registered)
+        registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    if (!registered || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
+        usleep(1000); /* store buffers are empty long before */
+}
+
+void session_close(struct session *s)
+{
+    pthread_mutex_lock(&registry_lock);
+    s->closing = true;
+    __atomic_fetch_add(&closing_sessions, 1, __ATOMIC_SEQ_CST);
+    if (lease_any(s))
+        barrier_everywhere(); /* L4 */
+    pthread_mutex_unlock(&registry_lock);
+    sessions_reap();
+}
+
+void session_forget(struct session *s)
+{
+    close_fd(&s->sock);
+    for (unsigned i = 0; i < s->nlocal; i++) {
+        struct port *p = &s->local[i].port;
+        p->lane.page = NULL; /* MADV_DONTFORK: not mapped here */
+        close_fd(&p->event_fd);
+    }
+    for (unsigned c = 0; c < s->chunks; c++)
+        __atomic_store_n(&s->owner[c], NULL, __ATOMIC_RELAXED);
+    pthread_mutex_init(&s->lease_lock, NULL);
+    if (!s->closing) {
+        s->closing = true;
+        __atomic_fetch_add(&closing_sessions, 1, __ATOMIC_RELAXED);
+    }
+    if (s->refs != NULL)
+        return; /* inherited before: its hold page is shared with us too */
+    s->lease_page = s->hold.page; /* the parent's own is MADV_DONTFORK: not mapped here */
+    s->refs = s->hold.refs;
+    s->pipe = s->hold.pipe;
+    s->inherited = s->hold.count;
+    if (s->lease_page == NULL)
+        s->chunks = 0; /* nothing is held: the next reap closes it */
+}
+
+/* --- is it alive --- */
+
+int session_state_error(struct session *s)
+{
+    uint32_t state = __atomic_load_n(&s->board->state, __ATOMIC_ACQUIRE);
+    char text[sizeof s->board->text];
+    memcpy(text, s->board->text, sizeof text);
+    text[sizeof text - 1] = 0;
+    if (state == BOARD_GONE)
+        return dd_error(DDICT_EGONE, "%s", text[0] ? text : "the dictionary has ended");
+    if (state >= BOARD_LOST)
+        return dd_error(DDICT_ELOST, "%s", text[0] ? text : "a manager was lost");
+    return dd_error(DDICT_ELOST, "ddictd of this node died");
+}
+
+int session_check(struct session *s)
+{
+    if (!board_serves(s->board))
+        return session_state_error(s);
+    struct pollfd p = {.fd = s->sock, .events = POLLRDHUP};
+    if (s->sock >= 0 && poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR)))
+        return session_state_error(s);
+    return 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.h - a view as the answer of a request (get.c). */
+#ifndef DDICT_CLIENT_VIEW_H
+#define DDICT_CLIENT_VIEW_H
+
+#include "lease.h"
+
+/* Take a slot in hand for a PLACED reply. 0, or DDICT_EVIEWS: none is free, the value will come into private memory. */
+int request_slot(struct session *s, struct request *r, uint32_t *n);
+/*
+ * r is over with *rc; turn it into *v, or give back slot n and r's memory when *rc < 0 (also when the place makes no sense: *rc then
+ * becomes DDICT_EPROTO). Same thread as request_slot().
+ */
+void request_view(struct session *s, struct node_manager *m, struct request *r, uint32_t n, struct ddict_view *v, int *rc);
+
+#endif

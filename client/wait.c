@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wait.c - how threads wait on a port: spin, then one at the bell and the others on words of their own (port.h).
+ *
+ * While a thread spins, or takes replies on its way, it turns the bell off (client_sleeps = 0), so that the manager does not
+ * ring for the one who sleeps there; when it leaves it announces the sleeper again and looks at the ring once more (W1). The sleeper waits for
+ * `bell` to differ from a value read before the first announcement, so whatever ring happened meanwhile wakes it.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "handle.h"
+#include "port_inside.h"
+
+#define CHECK_NS (DD_WAIT_SLICE_MS * 1000000ull)
+#define LONG_WAIT_NS (10 * CHECK_NS) /* from here on slices are ten times longer */
+
+int spin_us = -1;
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+static void spin_init(void)
+{
+    spin_us = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? DD_CLIENT_SPIN_US : 0;
+}
+
+static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *t)
+{
+    return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, val, t, NULL, 0);
+}
+
+static void word_sleep(uint32_t *word, int slice_ms)
+{
+    struct timespec t = {.tv_sec = slice_ms / 1000, .tv_nsec = slice_ms % 1000 * 1000000L};
+    futex(word, FUTEX_WAIT, 0, &t);
+}
+
+/* --- patience --- */
+
+void patience_init(struct patience *w, struct session *s, int timeout_ms)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (unlikely(__atomic_load_n(&spin_us, __ATOMIC_RELAXED) < 0))
+        pthread_once(&once, spin_init);
+    w->session = s;
+    w->timeout_ms = timeout_ms < 0 ? s->timeout_ms : timeout_ms;
+    w->started = false;
+}
+
+static void patience_start(struct patience *w)
+{
+    deadline_start(&w->deadline, w->timeout_ms);
+    w->began_ns = w->deadline.last_ns;
+    w->checked_ns = 0;
+    w->started = true;
+}
+
+int patience_slice(struct patience *w)
+{
+    if (!w->started)
+        patience_start(w);
+    uint64_t now = clock_ns();
+    if (now - w->checked_ns >= CHECK_NS) {
+        w->checked_ns = now;
+        int rc = session_check(w->session);
+        if (rc < 0)
+            return rc;
+    }
+    int left = deadline_left(&w->deadline, now - w->began_ns < LONG_WAIT_NS ? DD_WAIT_SLICE_MS : 10 * DD_WAIT_SLICE_MS);
+    if (left > 0)
+        return left;
+    return dd_error(-ETIMEDOUT, "no answer within %.3g s", w->timeout_ms / 1000.0);
+}
+
+uint64_t patience_left_us(struct patience *w)
+{
+    if (!w->started)
+        patience_start(w);
+    deadline_left(&w->deadline, 0);
+    uint64_t now = clock_ns();
+    return w->deadline.at_ns > now ? (w->deadline.at_ns - now) / 1000 : 0;
+}
+
+void patience_extend(struct patience *w, int ms)
+{
+    if (!w->started)
+        patience_start(w);
+    if (w->deadline.at_ns < UINT64_MAX - (uint64_t)ms * 1000000u)
+        w->deadline.at_ns += (uint64_t)ms * 1000000u;
+}
+
+/* --- sleepers, under lock --- */
+
+static void bell_take(struct port *p, struct request *r)
+{
+    p->bell_holder = r;
+    r->asleep = ON_BELL;
+    __atomic_fetch_add(&p->watched, 1, __ATOMIC_RELEASE);
+}
+
+static void sleeper_add(struct port *p, struct request *r)
+{
+    r->asleep = ON_WORD;
+    __atomic_fetch_add(&p->watched, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->word, 0, __ATOMIC_RELAXED);
+    r->prev = NULL;
+    r->next = p->sleepers;
+    if (r->next != NULL)
+        r->next->prev = r;
+    p->sleepers = r;
+}
+
+static void sleeper_remove(struct port *p, struct request *r)
+{
+    if (r->asleep == ON_WORD) {
+        if (r->prev != NULL)
+            r->prev->next = r->next;
+        else
+            p->sleepers = r->next;
+        if (r->next != NULL)
+            r->next->prev = r->prev;
+    } else if (r->asleep == ON_BELL) {
+        p->bell_holder = NULL;
+    } else {
+        return;
+    }
+    __atomic_fetch_sub(&p->watched, 1, __ATOMIC_RELEASE);
+    r->asleep = AWAKE;
+}
+
+static void sleeper_wake(struct port *p, struct request *r)
+{
+    if (r->asleep == ON_BELL) {
+        lane_wake_client(&p->lane); /* moves the bell: it can not miss it */
+    } else if (r->asleep == ON_WORD) {
+        sleeper_remove(p, r);
+        __atomic_store_n(&r->word, 1, __ATOMIC_RELEASE); /* pairs with the look of futex_wait */
+        futex(&r->word, FUTEX_WAKE, 1, NULL);
+    }
+}
+
+void request_complete(struct port *p, struct request *r, int status)
+{
+    if (r->id != 0)
+        table_remove(p, r);
+    r->streaming = false;
+    r->status = status;
+    if (r->batch != NULL) {
+        r->next = r->batch->done;
+        r->batch->done = r;
+        if (r->batch->napper != NULL)
+            sleeper_wake(p, r->batch->napper);
+    } else {
+        sleeper_wake(p, r);
+    }
+    /* Release pairs with the acquire in request_done(). The lock is still held, so a sleeper is not gone before. */
+    __atomic_store_n(&r->done, 1, __ATOMIC_RELEASE);
+}
+
+static inline bool request_done(const struct request *r)
+{
+    return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE) != 0;
+}
+
+static bool room_for(struct port *p, uint32_t need)
+{
+    bool bad = false;
+    return ring_reserve(&p->lane.sq, need, &bad) != NULL || bad; /* bad: the sender shall find out */
+}
+
+/* Does r have what it waits for? */
+static bool satisfied(struct port *p, struct request *r)
+{
+    return r->done || (r->need != 0 && room_for(p, r->need));
+}
+
+static void wake_for_room(struct port *p)
+{
+    for (struct request *r = p->sleepers, *next; r != NULL; r = next) {
+        next = r->next;
+        if (r->need != 0 && room_for(p, r->need))
+            sleeper_wake(p, r);
+    }
+}
+
+/* The caller stops looking at the port: see to it that someone does while anyone sleeps. */
+static void leave(struct port *p)
+{
+    while (p->bell_holder != NULL) {
+        lane_sleep_announce(&p->lane);
+        if (!port_ready(p) || port_drain(p) <= 0) { /* W1 */
+            wake_for_room(p);
+            struct request *b = p->bell_holder;
+            if (b != NULL && b->need != 0 && room_for(p, b->need))
+                sleeper_wake(p, b);
+            return;
+        }
+    }
+    if (p->sleepers != NULL)
+        sleeper_wake(p, p->sleepers);
+}
+
+/* Look for replies without sleeping, for everybody. True when r is done. */
+static bool spin(struct port *p, struct request *r)
+{
+    uint64_t end = 0;
+    for (unsigned i = 1;; i++) {
+        if (request_done(r))
+            return true;
+        if (port_ready(p) && pthread_mutex_trylock(&p->lock) == 0) {
+            int n = port_drain(p);
+            pthread_mutex_unlock(&p->lock);
+            if (n < 0)
+                return false;
+            continue;
+        }
+        cpu_relax();
+        if ((i & 31) == 0) {
+            uint64_t now = clock_ns();
+            if (end == 0)
+                end = now + (uint64_t)spin_us * 1000u;
+            else if (now >= end)
+                return false;
+        }
+    }
+}
+
+/* Under lock; sleep once until something happens, at most slice_ms. */
+static void sleep_once(struct port *p, struct request *r, int slice_ms)
+{
+    if (p->bell_holder == NULL) {
+        bell_take(p, r);
+        uint32_t bell = lane_sleep_announce(&p->lane);
+        if (!port_ready(p) && !satisfied(p, r)) {
+            port_unlock(p);
+            lane_sleep(&p->lane, bell, slice_ms);
+            port_lock(p);
+        }
+    } else {
+        sleeper_add(p, r);
+        port_unlock(p);
+        word_sleep(&r->word, slice_ms);
+        port_lock(p);
+    }
+    sleeper_remove(p, r);
+}
+
+int port_wait(struct port *p, struct request *r, struct patience *w)
+{
+    int rc = 0;
+    if (r->need == 0 && spin_us > 0 && spin(p, r)) {
+        /* Who came to sleep after our request was sent has announced itself; who was there before is counted here. */
+        if (likely(__atomic_load_n(&p->watched, __ATOMIC_ACQUIRE) == 0))
+            return 0;
+        port_lock(p);
+        leave(p);
+        port_unlock(p);
+        return 0;
+    }
+    port_lock(p);
+    for (;;) {
+        int n = port_drain(p);
+        wake_for_room(p);
+        if (satisfied(p, r)) {
+            rc = 0;
+            break;
+        }
+        if (n < 0)
+            rc = n;
+        if (rc < 0)
+            break;
+        if (n > 0)
+            continue;
+        port_unlock(p);
+        int slice = patience_slice(w);
+        port_lock(p);
+        if (slice < 0)
+            rc = slice;
+        else if (!satisfied(p, r))
+            sleep_once(p, r, slice);
+    }
+    if (rc < 0)
+        give_up(p, r);
+    leave(p);
+    port_unlock(p);
+    if (rc < 0)
+        port_wake(p);
+    return rc;
+}
+
+int port_nap(struct port *p, struct batch *b, uint32_t need, int slice_ms)
+{
+    struct request napper = {.need = need};
+    port_lock(p);
+    int rc = port_drain(p);
+    wake_for_room(p);
+    if (rc == 0 && b->done == NULL && !satisfied(p, &napper)) {
+        b->napper = &napper;
+        sleep_once(p, &napper, slice_ms);
+        b->napper = NULL;
+    }
+    leave(p);
+    port_unlock(p);
+    return rc < 0 ? rc : 0;
+}
