@@ -9,3 +9,14 @@ libwire_la_SOURCES = runtime/wire/conn.c runtime/wire/conn.h runtime/wire/auth.c
 libwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS)
 libwire_la_LIBADD = libwireclient.la $(SODIUM_LIBS)
 EXTRA_DIST += runtime/wire/PROTOCOL
+
+if HAVE_CHECK
+WIRE_TESTS = tests/unit/wire_conn
+check_PROGRAMS += $(WIRE_TESTS)
+TESTS += $(WIRE_TESTS)
+WIRE_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
+WIRE_TEST_LIBS = libwire.la libbase.la $(CHECK_LIBS)
+tests_unit_wire_conn_SOURCES = tests/unit/wire_conn.c tests/unit/wire_test.h
+tests_unit_wire_conn_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_conn_LDADD = $(WIRE_TEST_LIBS)
+endif
