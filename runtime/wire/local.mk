@@ -11,11 +11,17 @@ libwire_la_LIBADD = libwireclient.la $(SODIUM_LIBS)
 EXTRA_DIST += runtime/wire/PROTOCOL
 
 if HAVE_CHECK
-WIRE_TESTS = tests/unit/wire_conn
+WIRE_TESTS = tests/unit/wire_msg tests/unit/wire_lane tests/unit/wire_conn
 check_PROGRAMS += $(WIRE_TESTS)
 TESTS += $(WIRE_TESTS)
 WIRE_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 WIRE_TEST_LIBS = libwire.la libbase.la $(CHECK_LIBS)
+tests_unit_wire_msg_SOURCES = tests/unit/wire_msg.c tests/unit/wire_test.h
+tests_unit_wire_msg_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_msg_LDADD = $(WIRE_TEST_LIBS)
+tests_unit_wire_lane_SOURCES = tests/unit/wire_lane.c tests/unit/wire_test.h
+tests_unit_wire_lane_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_lane_LDADD = $(WIRE_TEST_LIBS)
 tests_unit_wire_conn_SOURCES = tests/unit/wire_conn.c tests/unit/wire_test.h
 tests_unit_wire_conn_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_conn_LDADD = $(WIRE_TEST_LIBS)
