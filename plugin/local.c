@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +28,13 @@
 #define SLICE_MS 500
 #define SPARE_MS 30000 /* `ddict up` has the deadlines; ours are later and only for the case that it hangs itself */
 #define LINE_KEPT 4096 /* longer lines (the report) are not for us */
+
+/*
+ * An srun that ends between the creation of its step and the launch leaves the step behind until the job ends; in an
+ * allocation of its own that is at once, in a longer one the step would block the nodes. There the launch goes on, and
+ * the tasks end before their program begins (remote.c) by this variable.
+ */
+#define REFUSED "DDICT_REFUSED"
 
 extern char **environ;
 
@@ -52,6 +60,36 @@ static void on_line(void *arg, char *line) {
     }
 }
 
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig) {
+    interrupted = 1;
+}
+
+/*
+ * While we wait srun has a thread that takes its signals and would only note them. The main thread is served first when it has
+ * them unblocked, so a single ^C ends the waiting.
+ */
+static void signals_take(int take, sigset_t *mask_before, struct sigaction before[4]) {
+    static const int signals[4] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    struct sigaction ours = { .sa_handler = on_signal };
+    sigset_t set;
+    int i;
+
+    sigemptyset(&set);
+    for (i = 0; i < 4; i++) {
+        sigaddset(&set, signals[i]);
+        if (take)
+            sigaction(signals[i], &ours, &before[i]);
+    }
+    if (take)
+        pthread_sigmask(SIG_UNBLOCK, &set, mask_before);
+    else
+        pthread_sigmask(SIG_SETMASK, mask_before, NULL);
+    for (i = 0; i < 4 && !take; i++)
+        sigaction(signals[i], &before[i], NULL);
+}
+
 /* Follow its lines until it is ready (or failed), or until its end; -1 when that took too long. */
 static int up_follow(int until_end, int timeout_ms) {
     struct deadline limit;
@@ -66,6 +104,8 @@ static int up_follow(int until_end, int timeout_ms) {
         left = deadline_left(&limit, SLICE_MS);
         if (left == 0)
             return -1;
+        if (interrupted && !until_end)
+            return 0;
         if (poll(&p, 1, left) <= 0)
             continue;
         n = read(up.out, buf, sizeof buf);
@@ -120,6 +160,36 @@ static const char *argument(const char *value) {
     return value != NULL ? value : "";
 }
 
+static void give_up(const char *why) {
+    if (!options_in_job())
+        fail("%s", why);
+    slurm_error("ddict: %s", why);
+    setenv(REFUSED, "1", 1);
+}
+
+/* Wait until it is ready; else the sentence that says why not, and nothing is left of it. */
+static const char *up_wait(int timeout_ms) {
+    struct sigaction before[4];
+    sigset_t mask;
+    int rc;
+
+    signals_take(1, &mask, before);
+    rc = up_follow(0, timeout_ms);
+    signals_take(0, &mask, before);
+    if (up.ready)
+        return NULL;
+    close(up.in);
+    up.in = -1;
+    if (rc == 0) /* it says why when it has cleaned up */
+        up_follow(1, 4 * DD_STOP_MS);
+    up_reap(rc < 0);
+    if (interrupted)
+        return "interrupted before the managers were ready";
+    if (up.why[0] != '\0')
+        return up.why;
+    return rc < 0 ? "no answer from `ddict up`" : "`ddict up` ended without a word";
+}
+
 void local_begin(spank_t sp) {
     const struct ask_options *ask = options_get();
     const struct site *site = options_site();
@@ -129,6 +199,7 @@ void local_begin(spank_t sp) {
     int n = 11, rc;
     uint64_t start_s = DD_STEP_CREATE_MS / 1000;
     uint32_t id;
+    const char *why;
     ssize_t len;
 
     if (dictionary_name(sp, geteuid(), name, sizeof name) < 0)
@@ -154,19 +225,17 @@ void local_begin(spank_t sp) {
     unsetenv("DDICT_MANAGERS"); /* judged and in argv; not for `ddict up` and not for the tasks */
     unsetenv("DDICT_MEM");
     unsetenv("DDICT_NODE");
-    if (access(site->ddict, X_OK) < 0)
-        fail("%s: %s (plugstack.conf: ddict=PATH)", site->ddict, strerror(errno));
+    unsetenv(REFUSED);
+    if (access(site->ddict, X_OK) < 0) {
+        snprintf(up.why, sizeof up.why, "%s: %s (plugstack.conf: ddict=PATH)", site->ddict, strerror(errno));
+        give_up(up.why);
+        return;
+    }
     rc = up_spawn((char *const *)(uintptr_t)argv);
-    if (rc < 0)
-        fail("cannot start %s: %s", site->ddict, strerror(-rc));
-    rc = up_follow(0, (int)start_s * 1000 + DD_READY_MS + SPARE_MS);
-    if (!up.ready) {
-        close(up.in);
-        up.in = -1;
-        if (rc == 0) /* it says why when it has cleaned up */
-            up_follow(1, 4 * DD_STOP_MS);
-        up_reap(rc < 0);
-        fail("%s", up.why[0] != '\0' ? up.why : rc < 0 ? "no answer from `ddict up`" : "`ddict up` ended without a word");
+    why = rc < 0 ? strerror(-rc) : up_wait((int)start_s * 1000 + DD_READY_MS + SPARE_MS);
+    if (why != NULL) {
+        give_up(why);
+        return;
     }
     setenv("DDICT_NAME", name, 1);
 }

@@ -17,6 +17,7 @@
 static struct ask_options given = { .managers_name = "--ddict-managers", .mem_name = "--ddict-mem" };
 static struct site site = { .ddict = DDICT_BINDIR "/ddict" };
 static int inert;    /* the hidden srun: nothing of ours may start */
+static int in_job;   /* srun was started in a job, or for one */
 static int judged;   /* calls of options_judge: one for each component of a het step */
 
 /* Slurm can call us twice with the same value, and first with the environment's. */
@@ -52,6 +53,24 @@ static void variable_adopt(const char *variable, const char *option_variable) {
         setenv(option_variable, value, 1);
 }
 
+/* SLURM_JOB_ID is set by srun itself later, so it is looked at first of all; --jobid is nowhere to be asked for. */
+static void job_look(void) {
+    FILE *f = fopen("/proc/self/cmdline", "re");
+    char *word = NULL;
+    size_t room = 0;
+
+    in_job = getenv("SLURM_JOB_ID") != NULL || getenv("SLURM_JOBID") != NULL;
+    while (f != NULL && !in_job && getdelim(&word, &room, '\0', f) > 0)
+        in_job = strncmp(word, "--jobid", 7) == 0;
+    free(word);
+    if (f != NULL)
+        fclose(f);
+}
+
+int options_in_job(void) {
+    return in_job;
+}
+
 int options_register(spank_t sp, int local) {
     size_t i;
 
@@ -59,6 +78,7 @@ int options_register(spank_t sp, int local) {
         spank_option_register(sp, &options[i]);
     inert = local && getenv("DDICT_INTERNAL") != NULL;
     if (local && !inert) {
+        job_look();
         variable_adopt("DDICT_MANAGERS", OPTION_VARIABLE "managers");
         variable_adopt("DDICT_MEM", OPTION_VARIABLE "mem");
     }
@@ -75,6 +95,13 @@ const struct ask_options *options_get(void) {
 
 const struct site *options_site(void) {
     return &site;
+}
+
+/* The name under which the user gave it. */
+static const char *name_of(const char *variable, const char *option, const char *value) {
+    const char *v = getenv(variable);
+
+    return v != NULL && value != NULL && strcmp(v, value) == 0 ? variable : option;
 }
 
 /* Words of the plugstack line. A wrong word is the administrator's; it must not stop users who ask for nothing. */
@@ -136,6 +163,8 @@ void options_judge(int ac, char **av) {
     if (++judged > 1 || getenv("SLURM_HET_SIZE") != NULL)
         fail("--ddict-managers and --ddict-mem do not work with heterogeneous jobs and steps");
     site_read(ac, av);
+    given.managers_name = name_of("DDICT_MANAGERS", given.managers_name, given.managers);
+    given.mem_name = name_of("DDICT_MEM", given.mem_name, given.mem);
     if (given.managers != NULL && ask_managers(given.managers_name, given.managers, &managers, why, sizeof why) < 0)
         fail("%s", why);
     if (given.managers == NULL && site.managers != NULL &&

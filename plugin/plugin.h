@@ -8,7 +8,8 @@
  *     the task (the user)   remote_task
  *
  * libc and spank.h only; libslurm is the host process's. Nothing is drained by us: no callback of slurmstepd, slurmd, prolog or epilog
- * can fail. In srun, errors end srun (exit 1) because a plugin listed as optional cannot fail otherwise.
+ * can fail. In srun, errors end srun (exit 1), in the task
+ * they end the task, because a plugin that is listed as optional cannot fail otherwise.
  */
 #ifndef DDICT_PLUGIN_H
 #define DDICT_PLUGIN_H
@@ -31,6 +32,8 @@ struct site {                              /* words of the plugstack line; borro
 int options_register(spank_t sp, int local);
 /* Whether this srun asks for a dictionary. */
 int options_given(void);
+/* srun was told to run in a job that exists already. */
+int options_in_job(void);
 /* srun, when all options are read: judge them; does not return when they are wrong. */
 void options_judge(int ac, char **av);
 /* salloc and sbatch: refuse them. */
@@ -40,12 +43,12 @@ const struct site *options_site(void);
 /* In the task: whether its step asked for a dictionary. */
 int options_of_step(spank_t sp);
 
-/* srun: start the managers and wait until they are ready; does not return when they cannot start. */
+/* srun: start the managers and wait until they are ready. When they cannot start srun ends, or its tasks do before their program begins. */
 void local_begin(spank_t sp);
 /* srun: end them and tell the user when they ended badly. */
 void local_end(void);
 
-/* The task, as the user: its environment. */
+/* The task, as the user: its environment; ends the task when its node has no dictionary. */
 void remote_task(spank_t sp);
 
 /* "uid.job.step" into name; 0 or -1 where the step is none of srun's. */
