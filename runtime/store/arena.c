@@ -11,8 +11,6 @@
 #include <base/size.h>
 #include <store/state.h>
 
-#define HUGE_PAGE (2ull << 20)
-
 /* Smallest depth at which 2^depth segments are `segments` or more. */
 static uint32_t depth_for(uint64_t segments) {
     uint32_t d = 0;
@@ -32,7 +30,7 @@ static void arena_regions(struct arena_header *h, uint64_t budget) {
     h->dir_len = round_up((2ull << depth) * sizeof(uint64_t), ARENA_PAGE);
     h->seg_off = round_up(h->dir_off + h->dir_len, DD_SEGMENT_SIZE);
     h->seg_len = seg;
-    h->heap_off = round_up(h->seg_off + h->seg_len, budget >= DD_HUGE_ARENA ? HUGE_PAGE : ARENA_PAGE);
+    h->heap_off = round_up(h->seg_off + h->seg_len, budget >= DD_HUGE_ARENA ? ARENA_HUGE_PAGE : ARENA_PAGE);
     h->heap_len = heap;
     h->file_size = h->heap_off + h->heap_len;
 }

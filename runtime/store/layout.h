@@ -10,6 +10,7 @@
 #define LAYOUT_VERSION 1u
 
 #define ARENA_PAGE (1u << DD_PAGE_SHIFT)
+#define ARENA_HUGE_PAGE (2ull << 20)
 #define ARENA_GRANULE (1u << DD_GRANULE_SHIFT)
 
 /* --- header --- */

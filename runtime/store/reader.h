@@ -20,6 +20,8 @@ struct arena_view {
 
 /* Check magic, version and the regions of a header against the file's size. DDICT_EVERSION, DDICT_EPROTO. */
 int arena_check(const struct arena_header *h, uint64_t file_size);
+/* mmap len bytes of an arena, shared; NULL and errno. munmap() undoes it. */
+void *arena_map(int fd, uint64_t len, int prot);
 
 /* Map fd read-only and check magic, version and the regions against the file's size. DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. */
 int arena_view_map(struct arena_view *a, int fd, unsigned local_index);

@@ -11,12 +11,12 @@
 #include <store/reader.h>
 #include <store/state.h>
 
-static int arena_map(struct store *s, int fd) {
+static int store_map(struct store *s, int fd) {
     struct stat st;
     if (fstat(fd, &st) < 0) return dd_error(-errno, "cannot look at an arena: %s", dd_strerror(-errno));
     if (st.st_size < (off_t)ARENA_PAGE) return dd_error(DDICT_EPROTO, "this is no arena: %lld bytes", (long long)st.st_size);
-    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) return dd_error(-errno, "cannot map an arena of %lld bytes: %s", (long long)st.st_size, dd_strerror(-errno));
+    void *map = arena_map(fd, (uint64_t)st.st_size, PROT_READ | PROT_WRITE);
+    if (!map) return dd_error(-errno, "cannot map an arena of %lld bytes: %s", (long long)st.st_size, dd_strerror(-errno));
     s->map = map;
     s->header = map;
     int rc = arena_check(s->header, (uint64_t)st.st_size);
@@ -33,7 +33,7 @@ int store_open(struct store **out, int fd, unsigned local_index) {
     pthread_mutex_init(&s->populate.lock, NULL);
     pthread_mutex_init(&s->populate.busy, NULL);
     s->local_index = local_index;
-    int rc = arena_map(s, fd);
+    int rc = store_map(s, fd);
     if (rc < 0) goto fail;
     struct arena_header *h = s->header;
     s->populate.claimed = h->populated;
@@ -46,8 +46,6 @@ int store_open(struct store **out, int fd, unsigned local_index) {
         intent_finish(s);
         if ((rc = heap_rebuild(s)) < 0) goto fail;
     }
-    /* Not the regions before it: in huge pages the little that is used of them would cost 2 MiB each. */
-    if (h->budget >= DD_HUGE_ARENA) madvise(s->map + h->heap_off, h->heap_len, MADV_HUGEPAGE);
     budget_publish(s);
     *out = s;
     return 0;

@@ -25,12 +25,35 @@ int arena_check(const struct arena_header *h, uint64_t file_size) {
     return 0;
 }
 
+/* At an address that huge pages fit: heap_off is a multiple of their size in arenas that ask for them. */
+void *arena_map(int fd, uint64_t len, int prot) {
+    uint64_t room = len + ARENA_HUGE_PAGE;
+    uint8_t *at = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return NULL;
+    uint64_t before = -(uint64_t)(uintptr_t)at & (ARENA_HUGE_PAGE - 1), used = (len + ARENA_PAGE - 1) & ~(uint64_t)(ARENA_PAGE - 1);
+    void *map = mmap(at + before, len, prot, MAP_SHARED | MAP_FIXED, fd, 0);
+    if (map == MAP_FAILED) {
+        int saved = errno;
+        munmap(at, room);
+        errno = saved;
+        return NULL;
+    }
+    if (before) munmap(at, before);
+    if (room > before + used) munmap(at + before + used, room - before - used);
+    const struct arena_header *h = map;
+    if (h->magic == ARENA_MAGIC && h->budget >= DD_HUGE_ARENA && h->heap_off < len) {
+        /* Not the regions before the heap: in huge pages the little that is used of them would cost 2 MiB each. */
+        madvise(at + before + h->heap_off, len - h->heap_off, MADV_HUGEPAGE);
+    }
+    return map;
+}
+
 int arena_view_map(struct arena_view *a, int fd, unsigned local_index) {
     struct stat st;
     if (fstat(fd, &st) < 0) return dd_error(-errno, "cannot look at an arena: %s", dd_strerror(-errno));
     if (st.st_size < (off_t)ARENA_PAGE) return dd_error(DDICT_EPROTO, "this is no arena: %lld bytes", (long long)st.st_size);
-    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
+    void *map = arena_map(fd, (uint64_t)st.st_size, PROT_READ);
+    if (!map)
         return dd_error(-errno, "cannot map an arena of %lld bytes: %s (ulimit -v?)", (long long)st.st_size, dd_strerror(-errno));
     int rc = arena_check(map, (uint64_t)st.st_size);
     if (rc < 0) {
@@ -38,7 +61,6 @@ int arena_view_map(struct arena_view *a, int fd, unsigned local_index) {
         return rc;
     }
     const struct arena_header *h = map;
-    if (h->budget >= DD_HUGE_ARENA) madvise((uint8_t *)map + h->heap_off, h->heap_len, MADV_HUGEPAGE); /* as the manager does */
     *a = (struct arena_view){.header = h, .map_len = (size_t)st.st_size, .local_index = local_index,
                              .dir = (const uint64_t *)((const uint8_t *)map + h->dir_off)};
     return 0;
