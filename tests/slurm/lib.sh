@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# lib.sh - what the tests on a real Slurm share. Sourced by tests/slurm/*.t.
+#
+# A test runs as root on the host and reaches a cluster of contrib/devcluster by DEVCLUSTER_ID; jobs run as an
+# unprivileged user. It prints "ok SENTENCE" or "not ok SENTENCE"; exit code 0, 1, or 77 when there is no cluster.
+set -u
+tests=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
+devcluster=${DEVCLUSTER-$tests/../../contrib/devcluster/devcluster}
+export DEVCLUSTER_ID=${DEVCLUSTER_ID-d}
+bad=0
+out=$(mktemp /var/tmp/ddict-test.XXXXXX) && chmod 644 "$out" || exit 1
+trap 'rm -f "$out"' EXIT
+trap 'exit 130' INT TERM HUP
+
+[ "$(id -u)" = 0 ] || { echo "needs root to enter the nodes of a cluster"; exit 77; }
+mapfile -t nodes < <("$devcluster" nodes 2>/dev/null)
+[ ${#nodes[@]} -ge 2 ] || { echo "no cluster '$DEVCLUSTER_ID' of at least two nodes: devcluster up -n 3 --prefix DIR"; exit 77; }
+need_nodes() { [ ${#nodes[@]} -ge "$1" ] || { echo "needs $1 nodes"; exit 77; }; }
+
+# sub CMD... - as the user on the submit host, with a time limit: nothing here may hang
+sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- "$@"; }
+
+ok() { echo "ok $*"; }
+not_ok() { # SENTENCE: shows what was captured last
+    echo "not ok $*"
+    tail -n "${shown-25}" "$out" | cut -c1-300 | sed 's/^/# /'
+    bad=1
+}
+# t SENTENCE CMD... - CMD succeeds; its output is in $out
+t() {
+    local name=$1
+    shift
+    "$@" >"$out" 2>&1 </dev/null
+    local rc=$?
+    [ $rc = 0 ] && { ok "$name"; return 0; }
+    echo "(exit code $rc: $*)" >>"$out"
+    not_ok "$name"
+    return 1
+}
+# has SENTENCE REGEX - the output captured last has a line like this
+has() { if grep -Eq -- "$2" "$out"; then ok "$1"; else not_ok "$1"; fi; }
+has_not() { if grep -Eq -- "$2" "$out"; then not_ok "$1"; else ok "$1"; fi; }
+# is SENTENCE GOT WANTED
+is() { if [ "$2" = "$3" ]; then ok "$1"; else echo "got '$2', wanted '$3'" >>"$out"; not_ok "$1"; fi; }
+
+remains() { # what a job must not leave: one line for each thing
+    local n
+    sub squeue -h -o 'job %i %T' 2>&1
+    sub sinfo -h -N -o '%N %T %E' 2>&1 | awk '$2 != "idle" { print "node " $0 }'
+    # every process of the cluster but the five daemons it is made of
+    "$devcluster" ps | awk '$5 !~ /^(munged|slurmctld|slurmd|slurmscriptd|:)$/ { print "process " $0 }'
+    for n in "${nodes[@]}"; do
+        "$devcluster" exec "$n" -- sh -c "ss -xaH | grep -o '@[^ ]*' | sed 's/^/abstract socket $n /'
+            ls -A /dev/shm | sed 's/^/shared memory $n /'
+            ss -tlnpH | grep -v slurmd | sed 's/^/listener $n /'"
+    done
+    find /sys/fs/cgroup -type d -path "*/slurm_${DEVCLUSTER_ID}n*/uid_*" 2>/dev/null | sed 's/^/cgroup /'
+}
+# clean_after SENTENCE - within ten seconds (KillWait is 5) nothing of the job remains
+clean_after() {
+    local i
+    for i in $(seq 50); do
+        remains >"$out"
+        [ -s "$out" ] || { ok "$*"; return 0; }
+        sleep 0.2
+    done
+    not_ok "$*"
+}
+finish() { exit $bad; }
