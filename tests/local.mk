@@ -3,6 +3,7 @@
 include tests/unit/local.mk
 include tests/stress/local.mk
 include tests/python/local.mk
+include tests/local/local.mk
 
 check_PROGRAMS += tests/bench/store_bench
 tests_bench_store_bench_SOURCES = tests/bench/store_bench.c

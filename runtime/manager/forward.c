@@ -194,7 +194,7 @@ void forwards_took(struct asker *a) {
     for (struct forward *f = a->forwards; f && a->streams_n; f = f->a_next) {
         if (!f->streams || f->in_transit || f->allowed >= f->reply.val_len || f->allowed - f->got > DD_STREAM_WINDOW / 2) continue;
         f->allowed = f->got + DD_STREAM_WINDOW;
-        tell_owner(f, MSG_MORE, f->allowed);
+        tell_owner(f, MSG_CREDIT, f->allowed);
     }
 }
 
@@ -254,7 +254,7 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
         if (f->req.type != MSG_GET && f->req.type != MSG_POP && f->req.type != MSG_KEYS) return DDICT_EPROTO;
         f->reply = *r;
         if (wants_place(f, r) && f->req.type != MSG_KEYS && take_transit(m, f, r)) {
-            if (r->val_len > f->allowed) tell_owner(f, MSG_MORE, UINT64_MAX);
+            if (r->val_len > f->allowed) tell_owner(f, MSG_CREDIT, UINT64_MAX);
             f->allowed = UINT64_MAX;
         } else if (f->asker) f->asker->streams_n++;
         f->streams = true;

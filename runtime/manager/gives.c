@@ -4,6 +4,7 @@
  * by the piece. A give ends when all was sent and no piece is under way any more, so its bytes stay until the socket has them.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +88,7 @@ static void piece_done(void *arg) {
 static uint32_t give_next_piece(const struct give *g) {
     uint64_t n = g->len - g->sent;
     if (n > DD_MSG_PIECE) n = DD_MSG_PIECE;
-    /* Whole pieces only, so a window of any size makes progress in few messages; the rest of a window waits for MORE. */
+    /* Whole pieces only, so a window of any size makes progress in few messages; the rest of a window waits for CREDIT. */
     return g->sent + n <= g->allowed ? (uint32_t)n : 0;
 }
 
@@ -115,9 +116,10 @@ static bool give_piece(struct give *g, uint32_t n) {
 bool gives_pump(struct asker *a) {
     bool worked = false;
     if (a->kind == ASKER_LANE && a->gives && !lane_idle_out(a)) return false;
-    unsigned all = 0;
+    /* A lane is looked at again in the next turn; a connection only when it was full and has drained. */
+    unsigned all = 0, most = a->kind == ASKER_LANE ? 16 : UINT_MAX;
     for (const struct give *g = a->gives; g; g = g->next) all++;
-    for (unsigned pieces = 0, waiting = 0; a->gives && !a->gone && pieces < 16 && waiting < all;) {
+    for (unsigned pieces = 0, waiting = 0; a->gives && !a->gone && pieces < most && waiting < all;) {
         struct give *g = a->gives;
         uint32_t n = give_next_piece(g);
         if (n > 0 && !give_piece(g, n)) break;

@@ -41,7 +41,7 @@ static void *inbound_payload_to(struct conn *c, void *arg, const struct msg *m) 
 }
 
 static bool is_request(const struct msg *m) {
-    return (m->type >= MSG_PUT && m->type <= MSG_CANCEL) || m->type == MSG_DATA || m->type == MSG_ABORT || m->type == MSG_MORE;
+    return (m->type >= MSG_PUT && m->type <= MSG_CANCEL) || m->type == MSG_DATA || m->type == MSG_ABORT || m->type == MSG_CREDIT;
 }
 
 static int inbound_message(struct conn *c, void *arg, const struct msg *m, void *payload) {

@@ -287,7 +287,7 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     case MSG_STATS: stats(a, m); return TAKE_DONE;
     case MSG_DATA: return put_in_data(a, m, payload);
     case MSG_ABORT: return put_in_abort(a, m);
-    case MSG_MORE: give_more(a, m->id, m->aux); return TAKE_DONE;
+    case MSG_CREDIT: give_more(a, m->id, m->aux); return TAKE_DONE;
     case MSG_CANCEL:
         if (!waiter_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux)) give_cancel(a, m->aux, -ECANCELED);
         return TAKE_DONE;

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of request, on one node and over three, with every byte checked; the figures afterwards; nothing is left at the end."""
+from cluster import Dictionary, check, cpu_ticks, main, wait_for
+import time
+
+
+def one_node_answers_every_request():
+    with Dictionary(managers=2) as d:
+        d.run("self")
+        s = d.stats()
+        check(sum(m["num_keys"] for m in s.values()) == 0, "keys are left: %r" % s)
+        check(all(m["retired_bytes"] == 0 for m in s.values()), "retired bytes are left: %r" % s)
+        d.end()
+
+
+def three_nodes_with_five_managers_answer_every_request():
+    with Dictionary(nodes=3, managers=5, mem="160M") as d:
+        for node in range(3):
+            d.run("self", node=node)
+        s = d.stats(node=1)
+        check(sorted(s) == [0, 1, 2, 3, 4], "managers %r" % sorted(s))
+        check(all(m["node"] == d.node_name(i % 3) for i, m in s.items()), "nodes %r" % s)
+        check(sum(m["num_keys"] for m in s.values()) == 0, "keys are left")
+        check(all(m["retired_bytes"] == 0 for m in s.values()), "retired bytes are left: %r" % s)
+        check(all(m["gets_remote"] > 0 and m["gets_local"] > 0 for m in s.values()), "gets were not counted: %r" % s)
+        report = d.end()
+        check([m["manager_id"] for m in report["managers"]] == [0, 1, 2, 3, 4], "report %r" % report)
+        check(all("lost" not in m for m in report["managers"]), "report has lost managers")
+        check(report["total"]["puts"] == sum(m["puts"] for m in s.values()), "total of puts")
+
+
+def what_three_nodes_put_all_read():
+    with Dictionary(nodes=3, managers=5, mem="320M") as d:
+        per = 2000
+        fills = [d.probe("fill", "k%d" % n, per, 1024, node=n) for n in range(3)]
+        for p in fills:
+            check(p.communicate(timeout=60)[0] == "" and p.returncode == 0, "fill")
+        reads = [d.probe(("verify", "view")[n % 2], "k%d" % n, per, 1024, node=m) for n in range(3) for m in range(3)]
+        for p in reads:
+            check(p.communicate(timeout=60) == ("", None) and p.returncode == 0, "verify")
+        check(int(d.run("len", node=2)) == 3 * per, "len")
+        keys = d.run("keys", node=1).split()
+        check(sorted(keys) == sorted("k%d-%d" % (n, k) for n in range(3) for k in range(per)), "keys are not exact: %d" % len(keys))
+        d.run("clear", node=1)
+        check(int(d.run("len")) == 0, "len after clear")
+        check(d.run("keys") == "", "keys after clear")
+        d.end()
+
+
+def large_values_stream_between_nodes():
+    with Dictionary(nodes=2, managers=2, mem="1600M") as d:
+        for size in (0, 1, 4096, 131008, 131009, 1 << 20, (5 << 20) + 3, 256 << 20):
+            d.run("fill", "v%d" % size, 2, size, node=0)
+            d.run("verify", "v%d" % size, 2, size, node=1)
+            d.run("view", "v%d" % size, 2, size, node=1)
+            d.run("view", "v%d" % size, 2, size, node=0)
+            if size == 256 << 20:
+                break
+        s = d.stats()
+        check(all(m["retired_bytes"] == 0 for m in s.values()), "retired bytes are left: %r" % s)
+        d.end()
+
+
+def idle_managers_use_no_cpu():
+    with Dictionary(nodes=2, managers=4, mem="64M") as d:
+        d.run("fill", "k", 100, 1000)
+        stay = [d.probe("stay", node=n) for n in range(2)]
+        for p in stay:
+            check(p.stdout.readline() == "attached\n", "stay")
+        time.sleep(0.5)
+        before = {p: cpu_ticks(p) for p in d.pids}
+        time.sleep(3)
+        used = {p: cpu_ticks(p) - t for p, t in before.items()}
+        check(max(used.values()) <= 1, "clock ticks in 3 s: %r" % used)
+        for p in stay:
+            p.communicate(timeout=10)
+        d.end()
+
+
+main([one_node_answers_every_request, three_nodes_with_five_managers_answer_every_request, what_three_nodes_put_all_read,
+      large_values_stream_between_nodes, idle_managers_use_no_cpu])

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several ddictds of one dictionary on this host, without Slurm: cards travel through us (--wireup stdio).
+
+Every wait has a limit; leaving the `with` block ends everything that was started and checks that nothing is left.
+"""
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+
+BUILD = os.environ.get("DDICT_BUILD", os.getcwd())
+DDICTD = os.path.join(BUILD, "ddictd")
+PROBE = os.path.join(BUILD, "tests", "local", "probe")
+
+
+class Failed(Exception):
+    pass
+
+
+def check(ok, what):
+    if not ok:
+        raise Failed(what)
+
+
+def wait_for(what, fn, seconds=10.0):
+    """Wait until fn() is true; its value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = fn()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Failed("not within %g s: %s" % (seconds, what))
+        time.sleep(0.005)
+
+
+def children(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+            return [int(p) for p in f.read().split()]
+    except OSError:
+        return []
+
+
+def alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def cpu_ticks(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+class Node:
+    """One ddictd."""
+
+    def __init__(self, argv, env, name):
+        self.name = name
+        self.lines = []
+        self.buffer = b""
+        self.eof = False
+        self.err = open("/tmp/ddict-test-%d-%s.err" % (os.getpid(), name), "w+b")
+        os.unlink(self.err.name)
+        self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.err, env=env)
+        self.managers = []
+
+    def read(self, seconds):
+        """Take what comes on stdout for at most so long; True when there was something."""
+        if self.eof:
+            return False
+        if not select.select([self.proc.stdout], [], [], seconds)[0]:
+            return False
+        data = os.read(self.proc.stdout.fileno(), 1 << 16)
+        if not data:
+            self.eof = True
+        self.buffer += data
+        *whole, self.buffer = self.buffer.split(b"\n")
+        self.lines += [w.decode() for w in whole]
+        return bool(data)
+
+    def line(self, start, seconds=15.0):
+        """The first line `ddict1 START...`; without "ddict1 "."""
+        end = time.monotonic() + seconds
+        while True:
+            for text in self.lines:
+                if text.startswith("ddict1 " + start):
+                    return text[7:]
+            left = end - time.monotonic()
+            if left <= 0 or self.eof:
+                raise Failed("node %s: no line %r; lines %r; stderr %s" % (self.name, start, self.lines, self.stderr()))
+            self.read(min(left, 0.2))
+
+    def has(self, start):
+        while self.read(0):
+            pass
+        return any(t.startswith("ddict1 " + start) for t in self.lines)
+
+    def stderr(self):
+        self.err.flush()
+        return os.pread(self.err.fileno(), 1 << 16, 0).decode(errors="replace")
+
+    def write(self, text):
+        self.proc.stdin.write(text.encode())
+        self.proc.stdin.flush()
+
+    def close_stdin(self):
+        try:
+            self.proc.stdin.close()
+        except OSError:
+            pass
+
+    def wait(self, seconds=10.0):
+        """Exit code."""
+        end = time.monotonic() + seconds
+        while self.proc.poll() is None:
+            if time.monotonic() > end:
+                raise Failed("node %s: ddictd does not end; stderr %s" % (self.name, self.stderr()))
+            if not self.read(0.01):
+                time.sleep(0.002)
+        while self.read(0):
+            pass
+        return self.proc.returncode
+
+
+class Dictionary:
+    def __init__(self, nodes=1, managers=1, mem="64M", env=None, args=(), ready=True, drain_ms=300, node_env=None):
+        self.tag = "%d.%x" % (os.getpid(), random.getrandbits(32))
+        self.name = "%d.local.%s" % (os.getuid(), self.tag)
+        self.n = nodes
+        self.nodes = []
+        self.pids = set()
+        for i in range(nodes):
+            argv = [DDICTD, "--name", self.name, "--managers", str(managers), "--mem", str(mem), "--drain-ms", str(drain_ms),
+                    "--node", self.node_name(i), *args]
+            if nodes > 1:
+                argv += ["--wireup", "stdio", "--nodes", str(nodes), "--node-id", str(i)]
+            full = dict(os.environ, **(env or {}), **((node_env or {}).get(i, {})))
+            self.nodes.append(Node(argv, full, self.node_name(i)))
+        if nodes > 1:
+            cards = [self.nodes[i].line("card %d " % i).split()[2] for i in range(nodes)]
+            for node in self.nodes:
+                node.write("cards %s\n" % " ".join(cards))
+        if ready:
+            self.wait_ready()
+
+    def node_name(self, i):
+        return "n%d-%s" % (i, self.tag)
+
+    def wait_ready(self):
+        self.ready = self.nodes[0].line("ready")
+        for node in self.nodes:
+            node.managers = wait_for("managers", lambda: children(node.proc.pid))
+            self.pids.update(node.managers, [node.proc.pid])
+
+    def env(self, node=0):
+        return dict(os.environ, DDICT_NAME=self.name, DDICT_NODE=self.node_name(node))
+
+    def probe(self, *args, node=0, **kw):
+        """Start the test client; a Popen with stdin and stdout as text."""
+        return subprocess.Popen([PROBE, *map(str, args)], env=self.env(node), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kw)
+
+    def run(self, *args, node=0, seconds=60, code=0):
+        """Run the test client to its end; its output."""
+        p = self.probe(*args, node=node, stderr=subprocess.STDOUT)
+        try:
+            out = p.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            p.kill()
+            raise Failed("probe %s: not within %g s: %s" % (" ".join(map(str, args)), seconds, p.communicate()[0]))
+        check(code is None or p.returncode == code, "probe %s: exit code %d: %s" % (" ".join(map(str, args)), p.returncode, out))
+        return out
+
+    def stats(self, node=0):
+        """Figures of all managers, by id."""
+        out = self.run("stats", node=node)
+        return {s["manager_id"]: s for s in map(json.loads, out.splitlines())}
+
+    def manager_pid(self, m):
+        return self.stats()[m]["pid"]
+
+    def end(self, seconds=10.0):
+        """EOF on stdin of node 0; its report. All must end with 0."""
+        self.nodes[0].close_stdin()
+        for node in self.nodes:
+            code = node.wait(seconds)
+            check(code == 0, "node %s: exit code %d, stderr %s" % (node.name, code, node.stderr()))
+        check(self.nodes[0].has("end"), "no line end: %r" % self.nodes[0].lines)
+        return self.report()
+
+    def report(self):
+        return json.loads(self.nodes[0].line("report", 1)[7:])
+
+    def sockets(self):
+        with open("/proc/net/unix") as f:
+            return [line for line in f if self.tag in line]
+
+    def check_nothing_left(self):
+        wait_for("processes to end: %r" % self.pids, lambda: not any(alive(p) for p in self.pids), 5)
+        wait_for("sockets to go", lambda: not self.sockets(), 2)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for node in self.nodes:
+            self.pids.update([node.proc.pid], children(node.proc.pid))
+            if node.proc.poll() is None:
+                node.proc.send_signal(signal.SIGCONT)
+                node.proc.kill()
+            node.proc.wait()
+            node.proc.stdout.close()
+            node.close_stdin()
+            if kind is not None:
+                sys.stderr.write("--- stderr of %s\n%s" % (node.name, node.stderr()))
+            node.err.close()
+        if kind is None:
+            self.check_nothing_left()
+        return False
+
+
+def main(tests, limit=120):
+    """Run the functions; names are sentences. argv may choose."""
+    chosen = [t for t in tests if len(sys.argv) < 2 or t.__name__ in sys.argv[1:]]
+    signal.signal(signal.SIGALRM, lambda *a: (_ for _ in ()).throw(Failed("time is over")))
+    if not os.access(DDICTD, os.X_OK) or not os.access(PROBE, os.X_OK):
+        print("no ddictd or probe in", BUILD)
+        sys.exit(77)
+    bad = 0
+    print("1..%d" % len(chosen))
+    for i, test in enumerate(chosen, 1):
+        began = time.monotonic()
+        signal.alarm(limit)
+        try:
+            test()
+            print("ok %d - %s (%.1f s)" % (i, test.__name__, time.monotonic() - began), flush=True)
+        except Exception as e:  # every failure shall have its line
+            bad += 1
+            print("not ok %d - %s: %s: %s" % (i, test.__name__, type(e).__name__, e), flush=True)
+        finally:
+            signal.alarm(0)
+    sys.exit(1 if bad else 0)

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe.c - what the tests of several managers on one host do as a client: probe COMMAND ARGS. Exit 0, 1 with a line, 3 when refused. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/hash.h>
+#include <base/stats.h>
+#include "raw.h"
+
+static struct raw r;
+static uint8_t *value; /* room for one */
+
+static void say(const char *word) {
+    puts(word);
+    fflush(stdout);
+}
+
+static size_t key_make(char *key, const char *prefix, unsigned long n) { return (size_t)sprintf(key, "%s-%lu", prefix, n); }
+
+/* fill PREFIX N SIZE: put N keys */
+static void fill(const char *prefix, unsigned long n, size_t size) {
+    char key[128];
+    for (unsigned long k = 0; k < n; k++) {
+        size_t len = key_make(key, prefix, k);
+        pattern_fill(value, size, key_hash(key, len));
+        int e = raw_put(&r, key, len, value, size, 0);
+        must(e == 0, "put %s: %d %s", key, e, raw_text);
+    }
+}
+
+/* verify PREFIX N SIZE [view]: get N keys, every byte */
+static void verify(const char *prefix, unsigned long n, size_t size, unsigned flags) {
+    char key[128];
+    for (unsigned long k = 0; k < n; k++) {
+        size_t len = key_make(key, prefix, k);
+        struct raw_answer a;
+        int e = raw_get(&r, MSG_GET, key, len, flags, 0, &a, false);
+        must(e == 0, "get %s: %d %s", key, e, raw_text);
+        must(a.len == size && a.m.val_len == size && a.m.tag == 7, "%s: %zu bytes, tag %u", key, a.len, a.m.tag);
+        must(pattern_check(a.data, size, key_hash(key, len)), "%s: wrong bytes", key);
+        raw_free(&a);
+    }
+}
+
+static void ask_manager(unsigned type, uint32_t manager, uint64_t aux, struct raw_answer *a) {
+    struct msg m = {.type = (uint16_t)type, .manager = manager, .aux = aux};
+    unsigned lane = manager % r.nodes == r.node_id ? manager / r.nodes : manager % r.local_n;
+    raw_ask(&r, lane, &m, NULL, NULL, 0, a, false, 30000);
+}
+
+static void stats(void) {
+    for (uint32_t m = 0; m < r.managers; m++) {
+        struct raw_answer a;
+        struct ddict_manager_stats s;
+        ask_manager(MSG_STATS, m, 0, &a);
+        must(a.m.status == 0 && a.len == sizeof s, "stats: %d, %zu bytes", a.m.status, a.len);
+        memcpy(&s, a.data, sizeof s);
+        char *text = stats_json(&s);
+        say(text);
+        free(text);
+        raw_free(&a);
+    }
+}
+
+/* keys: prints all of them */
+static void keys(void) {
+    for (uint32_t m = 0; m < r.managers; m++) {
+        uint64_t cursor = 0;
+        do {
+            struct raw_answer a;
+            ask_manager(MSG_KEYS, m, cursor, &a);
+            must(a.m.status == 0, "keys: %d %s", a.m.status, raw_text);
+            for (size_t at = 0; at < a.len;) {
+                uint32_t len;
+                memcpy(&len, a.data + at, 4);
+                must(at + 4 + len <= a.len, "keys: bad record");
+                printf("%.*s\n", (int)len, (char *)a.data + at + 4);
+                at += 4 + len;
+            }
+            cursor = a.m.aux;
+            raw_free(&a);
+        } while (cursor);
+    }
+}
+
+static uint64_t count(void) {
+    uint64_t n = 0;
+    for (uint32_t m = 0; m < r.managers; m++) {
+        struct raw_answer a;
+        ask_manager(MSG_LEN, m, 0, &a);
+        must(a.m.status == 0, "len: %d", a.m.status);
+        n += a.m.aux;
+        raw_free(&a);
+    }
+    return n;
+}
+
+static void clear(void) {
+    for (uint32_t m = 0; m < r.managers; m++) {
+        struct raw_answer a;
+        ask_manager(MSG_CLEAR, m, 0, &a);
+        must(a.m.status == 0, "clear: %d %s", a.m.status, raw_text);
+        raw_free(&a);
+    }
+}
+
+/* --- self: every kind of request, for keys of every manager --- */
+static void get_is(const char *key, int want, const void *bytes, size_t len) {
+    for (unsigned view = 0; view < 2; view++) {
+        struct raw_answer a;
+        int e = raw_get(&r, MSG_GET, key, strlen(key), view ? MSGF_VIEW : 0, 0, &a, false);
+        must(e == want, "get %s: %d, not %d", key, e, want);
+        must(e < 0 || (a.len == len && memcmp(a.data, bytes, len) == 0), "get %s: other bytes (%zu of %zu)", key, a.len, len);
+        raw_free(&a);
+    }
+}
+
+static void self_key(const char *key, size_t size) {
+    size_t klen = strlen(key);
+    struct raw_answer a;
+    uint8_t *v = value, *w = malloc(size + 1);
+    pattern_fill(v, size, 1);
+    pattern_fill(w, size, 2);
+    get_is(key, DDICT_ENOKEY, NULL, 0);
+    must(raw_del(&r, key, klen) == DDICT_ENOKEY, "del of nothing");
+    must(raw_put(&r, key, klen, v, size, MSGF_EXISTING) == DDICT_ENOKEY, "EXISTING of nothing");
+    must(raw_put(&r, key, klen, v, size, MSGF_NEW) == 0, "NEW: %s", raw_text);
+    must(raw_put(&r, key, klen, w, size, MSGF_NEW) == DDICT_EEXISTS, "NEW again");
+    get_is(key, 0, v, size);
+    must(raw_put(&r, key, klen, w, size, MSGF_EXISTING) == 0, "EXISTING");
+    get_is(key, 0, w, size);
+    must(raw_get(&r, MSG_HEAD, key, klen, 0, 0, &a, false) == 0 && a.m.val_len == size && a.len == 0 && a.m.tag == 7, "head");
+    raw_free(&a);
+    must(raw_put(&r, key, klen, v, size, 0) == 0, "any");
+    get_is(key, 0, v, size);
+    for (unsigned view = 0; view < 2; view++) {
+        must(raw_get(&r, MSG_POP, key, klen, view ? MSGF_VIEW : 0, 0, &a, false) == 0, "pop");
+        must(a.len == size && memcmp(a.data, v, size) == 0, "pop: other bytes");
+        raw_free(&a);
+        get_is(key, DDICT_ENOKEY, NULL, 0);
+        must(raw_get(&r, MSG_POP, key, klen, 0, 0, &a, false) == DDICT_ENOKEY, "pop of nothing");
+        raw_free(&a);
+        if (!view) must(raw_put(&r, key, klen, v, size, 0) == 0, "put again");
+    }
+    must(raw_put(&r, key, klen, v, size, 0) == 0 && raw_del(&r, key, klen) == 0, "del");
+    get_is(key, DDICT_ENOKEY, NULL, 0);
+    uint64_t began = clock_ms();
+    must(raw_get(&r, MSG_GET, key, klen, MSGF_WAIT, 50000, &a, false) == -ETIMEDOUT, "wait for nothing");
+    raw_free(&a);
+    must(clock_ms() - began >= 49 && clock_ms() - began < 2000, "a wait of 50 ms took %llu", (unsigned long long)(clock_ms() - began));
+    free(w);
+}
+
+static int answer_of(unsigned lane, uint64_t id, const char *what) {
+    struct msg in;
+    must(raw_next(&r, lane, &in, NULL, 5000), "%s: no answer", what);
+    must(in.type == MSG_REPLY && in.id == id, "%s: %s of id %llu, not %llu", what, msg_name(in.type), (unsigned long long)in.id, (unsigned long long)id);
+    ring_consume(&r.local[lane].lane.cq, &in);
+    return in.status;
+}
+
+/* Get, head, pop and get wait for a key; a put by another client answers the first three, the last is cancelled. */
+static void self_wait(const char *key) {
+    static struct raw other;
+    static const unsigned types[4] = {MSG_GET, MSG_HEAD, MSG_POP, MSG_GET};
+    size_t klen = strlen(key);
+    unsigned lane = raw_lane_for(&r, key, klen);
+    uint64_t id[4];
+    if (!other.sock) raw_attach(&other);
+    for (int i = 0; i < 4; i++) {
+        struct msg m = {.type = (uint16_t)types[i], .flags = MSGF_WAIT, .key_len = (uint32_t)klen, .aux = 20000000, .id = id[i] = r.next_id++};
+        raw_send(&r, lane, &m, key, NULL, 0);
+    }
+    usleep(20000);
+    must(!ring_ready(&r.local[lane].lane.cq), "answered before the put");
+    must(raw_put(&other, key, klen, "abc", 3, 0) == 0, "put");
+    for (int i = 0; i < 3; i++) must(answer_of(lane, id[i], "waiting request") == 0, "waiter %d: bad status", i);
+    struct msg c = {.type = MSG_CANCEL, .aux = id[3]};
+    raw_send(&r, lane, &c, NULL, NULL, 0);
+    must(answer_of(lane, id[3], "cancelled get") == -ECANCELED, "cancel");
+}
+
+static void self(void) {
+    static const size_t sizes[] = {0, 1, 300, 4096, 70000, DD_MSG_INLINE - 8, DD_MSG_INLINE, 1000000};
+    char key[64];
+    for (uint32_t owner = 0; owner < r.managers; owner++) {
+        unsigned found = 0;
+        for (unsigned long n = 0; found < sizeof sizes / sizeof *sizes; n++) {
+            size_t len = key_make(key, "self", n);
+            if (hash_owner(key_hash(key, len), r.managers) != owner) continue;
+            self_key(key, sizes[found++]);
+            self_wait(key);
+        }
+    }
+}
+
+/* hold PREFIX N: views of N keys, then stay until stdin ends */
+static void hold(const char *prefix, unsigned long n) {
+    char key[128];
+    for (unsigned long k = 0; k < n; k++) {
+        size_t len = key_make(key, prefix, k);
+        struct raw_answer a;
+        int e = raw_get(&r, MSG_GET, key, len, MSGF_VIEW, 0, &a, true);
+        must(e == 0, "get %s: %d %s", key, e, raw_text);
+    }
+    say("holding");
+    while (getchar() != EOF) {}
+}
+
+/* stay: attached until stdin ends or the board says that it is over */
+static void stay(void) {
+    say("attached");
+    struct pollfd p = {.fd = 0, .events = POLLIN};
+    for (;;) {
+        uint32_t state = __atomic_load_n(&r.board->state, __ATOMIC_ACQUIRE);
+        if (state >= BOARD_GONE) {
+            printf("board %u %s\n", state, r.board->text);
+            return;
+        }
+        if (poll(&p, 1, 5) > 0) return;
+    }
+}
+
+/* half KEY SIZE: the first half of a streamed put, then wait to be killed */
+static void half(const char *key, size_t size) {
+    struct msg m = {.type = MSG_PUT, .flags = MSGF_STREAM, .key_len = (uint32_t)strlen(key), .val_len = size, .id = r.next_id++};
+    unsigned lane = raw_lane_for(&r, key, strlen(key));
+    raw_send(&r, lane, &m, key, NULL, 0);
+    for (size_t at = 0; at + DD_MSG_PIECE < size / 2; at += DD_MSG_PIECE) {
+        struct msg d = {.type = MSG_DATA, .id = m.id, .aux = at};
+        raw_send(&r, lane, &d, NULL, value + at, DD_MSG_PIECE);
+    }
+    say("half");
+    while (getchar() != EOF) {}
+}
+
+int main(int argc, char **argv) {
+    const char *cmd = argc > 1 ? argv[1] : "";
+    signal(SIGPIPE, SIG_IGN);
+    value = malloc(512u << 20);
+    raw_attach(&r);
+    if (strcmp(cmd, "stats") == 0) stats();
+    else if (strcmp(cmd, "keys") == 0) keys();
+    else if (strcmp(cmd, "len") == 0) printf("%llu\n", (unsigned long long)count());
+    else if (strcmp(cmd, "clear") == 0) clear();
+    else if (strcmp(cmd, "self") == 0) self();
+    else if (strcmp(cmd, "stay") == 0) stay();
+    else if (argc == 5 && strcmp(cmd, "fill") == 0) fill(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
+    else if (argc == 5 && strcmp(cmd, "verify") == 0) verify(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), 0);
+    else if (argc == 5 && strcmp(cmd, "view") == 0) verify(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), MSGF_VIEW);
+    else if (argc == 4 && strcmp(cmd, "hold") == 0) hold(argv[2], strtoul(argv[3], NULL, 10));
+    else if (argc == 4 && strcmp(cmd, "half") == 0) half(argv[2], strtoull(argv[3], NULL, 10));
+    else die("probe: what is `%s`?", cmd);
+    return 0;
+}
