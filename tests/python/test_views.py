@@ -2,6 +2,7 @@
 """Views: in place, read-only, unchanged while anything made from them lives; and then the memory is free again."""
 
 import gc
+import sys
 import threading
 import unittest
 import weakref
@@ -130,6 +131,9 @@ class Views(DictTest):
                 if b != b[:1] * len(b) or copy != copy[:1] * len(copy):
                     bad.append(b)
                 reads[n] += 1
+        interval = sys.getswitchinterval()
+        self.addCleanup(sys.setswitchinterval, interval)
+        sys.setswitchinterval(interval / 50)
         self.d[0] = self.d[1] = b"s" * 5000
         threads = [threading.Thread(target=read, args=(n,)) for n in range(4)]
         for t in threads:

@@ -5,8 +5,8 @@
  */
 #include "pyddict.h"
 
+#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #define FIRST_BATCH 8    /* keys; popitem() and next(iter(d)) want one */
 #define BATCH 512        /* keys */
@@ -15,7 +15,6 @@ struct iter {
     PyObject_HEAD
     struct handle *h;   /* owned; NULL at the end */
     ddict_iter_t *it;
-    pid_t pid;          /* an iterator does not continue in a child */
     char *buf;          /* {size_t length, bytes} of each key, not aligned */
     size_t at, len, cap;
     size_t batch;
@@ -40,7 +39,6 @@ PyObject *iter_new(PyObject *handle)
     i->h = h;
     Py_INCREF(h);
     i->it = NULL;
-    i->pid = getpid();
     i->buf = NULL;
     i->at = i->len = i->cap = 0;
     i->batch = FIRST_BATCH;
@@ -62,8 +60,7 @@ static void iter_close(struct iter *i)
     if (!h)
         return;
     i->h = NULL;
-    if (i->it && i->pid == getpid())
-        ddict_iter_close(i->it);
+    ddict_iter_close(i->it);
     i->it = NULL;
     handle_end(h);
     Py_DECREF(h);
@@ -123,10 +120,6 @@ static PyObject *iter_next(PyObject *self)
     if (!i->h)
         return NULL;
     if (i->at == i->len && i->rc == 1) {
-        if (i->pid != getpid()) {
-            PyErr_SetString(PyExc_RuntimeError, "an iterator of the parent process does not continue in a child");
-            return NULL;
-        }
         if (handle_check(i->h) < 0)
             return NULL;
         iter_fill(i);

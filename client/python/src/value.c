@@ -50,8 +50,11 @@ static PyObject *torch_dumps_get(void)
 {
     PyObject *mod;
 
-    if (torch_dumps || !PyDict_GetItemWithError(PyImport_GetModuleDict(), str_torch))
+    if (torch_dumps)
         return torch_dumps;
+    mod = PyDict_GetItemWithError(PyImport_GetModuleDict(), str_torch); /* borrowed; None bars the import of a module */
+    if (!mod || mod == Py_None)
+        return NULL;
     mod = PyImport_ImportModule("ddict._torch");
     if (!mod)
         return NULL;
