@@ -11,7 +11,8 @@ libwire_la_LIBADD = libwireclient.la $(SODIUM_LIBS)
 EXTRA_DIST += runtime/wire/PROTOCOL
 
 if HAVE_CHECK
-WIRE_TESTS = tests/unit/wire_msg tests/unit/wire_lane tests/unit/wire_conn
+WIRE_TESTS = tests/unit/wire_msg tests/unit/wire_lane tests/unit/wire_attach tests/unit/wire_out tests/unit/wire_loop \
+  tests/unit/wire_conn
 check_PROGRAMS += $(WIRE_TESTS)
 TESTS += $(WIRE_TESTS)
 WIRE_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
@@ -22,6 +23,15 @@ tests_unit_wire_msg_LDADD = $(WIRE_TEST_LIBS)
 tests_unit_wire_lane_SOURCES = tests/unit/wire_lane.c tests/unit/wire_test.h
 tests_unit_wire_lane_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_lane_LDADD = $(WIRE_TEST_LIBS)
+tests_unit_wire_attach_SOURCES = tests/unit/wire_attach.c tests/unit/wire_test.h
+tests_unit_wire_attach_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_attach_LDADD = $(WIRE_TEST_LIBS)
+tests_unit_wire_out_SOURCES = tests/unit/wire_out.c tests/unit/wire_test.h
+tests_unit_wire_out_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_out_LDADD = $(WIRE_TEST_LIBS)
+tests_unit_wire_loop_SOURCES = tests/unit/wire_loop.c tests/unit/wire_test.h
+tests_unit_wire_loop_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_loop_LDADD = $(WIRE_TEST_LIBS)
 tests_unit_wire_conn_SOURCES = tests/unit/wire_conn.c tests/unit/wire_test.h
 tests_unit_wire_conn_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_conn_LDADD = $(WIRE_TEST_LIBS)
