@@ -64,8 +64,8 @@ class Errors(DictTest):
         kept = {}
         with self.assertRaises(ddict.FullError) as e:
             for i in range(1000):
-                self.d[i] = kept[i] = bytes([i % 256]) * 100_000
-        del kept[i]
+                self.d[i] = bytes([i % 256]) * 100_000
+                kept[i] = bytes([i % 256]) * 100_000
         self.assertEqual(e.exception.code, -4003)
         self.assertIn("manager", str(e.exception))
         self.assertEqual(self.d, kept)
