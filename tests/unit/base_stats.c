@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base_stats.c - percentiles are right within 1/8, sums are sums, and every figure stands in the JSON text. */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <base/stats.h>
+
+#include "unit.h"
+
+START_TEST(an_empty_histogram_has_zero_percentiles) {
+    struct histogram h = {0};
+    ck_assert_uint_eq(histogram_percentile(&h, 50), 0);
+}
+END_TEST
+
+START_TEST(every_single_value_comes_back_within_an_eighth) {
+    for (uint64_t v = 0; v < 1ull << 33; v = v < 64 ? v + 1 : v + v / 13) {
+        struct histogram h = {0};
+        histogram_add(&h, v);
+        h.max_ns = UINT64_MAX; /* so that the bucket alone decides */
+        uint64_t p = histogram_percentile(&h, 50);
+        ck_assert_msg(p >= v && p - v <= v / 8, "%llu comes back as %llu", (unsigned long long)v, (unsigned long long)p);
+    }
+}
+END_TEST
+
+START_TEST(percentiles_of_a_uniform_set_are_right) {
+    struct histogram h = {0};
+    for (uint64_t v = 1; v <= 100000; v++) histogram_add(&h, v);
+    static const double ps[] = {1, 10, 50, 90, 99, 99.9};
+    for (size_t i = 0; i < sizeof ps / sizeof *ps; i++) {
+        double want = ps[i] * 1000, got = (double)histogram_percentile(&h, ps[i]);
+        ck_assert_msg(got >= want * 0.99 && got <= want * 1.126, "p%g is %g", ps[i], got);
+    }
+    ck_assert_uint_eq(histogram_percentile(&h, 100), 100000);
+}
+END_TEST
+
+START_TEST(values_beyond_the_last_bucket_give_the_maximum) {
+    struct histogram h = {0};
+    histogram_add(&h, 1ull << 60);
+    ck_assert_uint_eq(histogram_percentile(&h, 50), 1ull << 60);
+    struct ddict_latency l;
+    histogram_summary(&h, &l);
+    ck_assert_uint_eq(l.count, 1);
+    ck_assert_uint_eq(l.max_ns, 1ull << 60);
+}
+END_TEST
+
+static struct ddict_manager_stats sample(uint64_t k) {
+    struct ddict_manager_stats s = {.manager_id = 3, .node_id = 1, .pid = 77, .hostname = "h", .node = "n1", .total_bytes = 1000 * k,
+                                    .total_used_bytes = 250 * k, .pool_free_space = 750 * k, .pool_utilization = 25, .num_keys = 5 * k,
+                                    .puts = 6 * k, .gets_local = 7 * k, .gets_remote = 8 * k, .misses = 9 * k, .deletes = 10 * k, .bytes_in = 11 * k,
+                                    .bytes_out = 12 * k, .cache_hits = 13 * k, .evictions = 14 * k, .full_errors = 15 * k, .clients_now = 16 * k,
+                                    .clients_peak = 17 * k, .restarts = 18 * k, .retired_bytes = 19 * k, .leased_bytes = 20 * k,
+                                    .largest_holder_pid = (uint32_t)(21 * k), .largest_holder_bytes = 22 * k, .refused_connections = 23 * k,
+                                    .uptime_us = 24 * k};
+    s.free_blocks[12] = 2 * k;
+    s.free_blocks[47] = 1;
+    for (int i = 0; i < DDICT_OP_N; i++) s.latency[i] = (struct ddict_latency){100 * k, 10 * k, 20 * k, 30 * k};
+    return s;
+}
+
+START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
+    struct ddict_manager_stats t = sample(2), s = sample(3);
+    strcpy(s.node, "n2");
+    s.state = DDICT_ELOST;
+    stats_merge(&t, &s);
+    ck_assert_str_eq(t.node, "n1");
+    ck_assert_int_eq(t.state, DDICT_ELOST);
+    ck_assert_uint_eq(t.total_bytes, 5000);
+    ck_assert_uint_eq(t.total_used_bytes, 1250);
+    ck_assert_double_eq_tol(t.pool_utilization, 25, 1e-9);
+    ck_assert_uint_eq(t.num_keys, 25);
+    ck_assert_uint_eq(t.free_blocks[12], 10);
+    ck_assert_uint_eq(t.free_blocks[47], 2);
+    ck_assert_uint_eq(t.puts, 30);
+    ck_assert_uint_eq(t.misses, 45);
+    ck_assert_uint_eq(t.refused_connections, 115);
+    ck_assert_uint_eq(t.largest_holder_pid, 63);
+    ck_assert_uint_eq(t.largest_holder_bytes, 66);
+    ck_assert_uint_eq(t.uptime_us, 72);
+    ck_assert_uint_eq(t.latency[DDICT_OP_GET].count, 500);
+    ck_assert_uint_eq(t.latency[DDICT_OP_GET].max_ns, 90);
+}
+END_TEST
+
+START_TEST(the_json_text_has_every_figure) {
+    struct ddict_manager_stats s = sample(1);
+    static const char *const names[] = {"manager_id", "node_id", "pid", "state", "total_bytes", "total_used_bytes", "pool_free_space", "num_keys", "puts",
+                                        "gets_local", "gets_remote", "misses", "deletes", "bytes_in", "bytes_out", "cache_hits", "evictions", "full_errors",
+                                        "clients_now", "clients_peak", "restarts", "retired_bytes", "leased_bytes", "largest_holder_pid",
+                                        "largest_holder_bytes", "refused_connections", "uptime_us"};
+    static const json_int_t values[] = {3, 1, 77, 0, 1000, 250, 750, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
+    char *text = stats_json(&s);
+    ck_assert_ptr_nonnull(text);
+    json_t *j = json_loads(text, 0, NULL);
+    ck_assert_ptr_nonnull(j);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert_msg(json_integer_value(json_object_get(j, names[i])) == values[i] && json_object_get(j, names[i]), "%s", names[i]);
+    ck_assert_str_eq(json_string_value(json_object_get(j, "hostname")), "h");
+    ck_assert_str_eq(json_string_value(json_object_get(j, "node")), "n1");
+    ck_assert_double_eq_tol(json_real_value(json_object_get(j, "pool_utilization")), 25, 1e-9);
+    json_t *blocks = json_object_get(j, "free_blocks");
+    ck_assert_uint_eq(json_object_size(blocks), 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(blocks, "4096")), 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(blocks, "140737488355328")), 1);
+    json_t *lat = json_object_get(j, "latency");
+    ck_assert_uint_eq(json_object_size(lat), DDICT_OP_N);
+    ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(lat, "put"), "p99_ns")), 20);
+    json_decref(j);
+    free(text);
+}
+END_TEST
+
+START_TEST(names_that_are_not_text_do_not_spoil_the_json) {
+    struct ddict_manager_stats s = sample(1);
+    memset(s.hostname, 0xff, sizeof s.hostname); /* not UTF-8, and not terminated */
+    char *text = stats_json(&s);
+    ck_assert_ptr_nonnull(text);
+    json_t *j = json_loads(text, 0, NULL);
+    ck_assert_ptr_nonnull(j);
+    json_decref(j);
+    free(text);
+}
+END_TEST
+
+UNIT_MAIN("base_stats", an_empty_histogram_has_zero_percentiles, every_single_value_comes_back_within_an_eighth, percentiles_of_a_uniform_set_are_right,
+          values_beyond_the_last_bucket_give_the_maximum, merge_sums_counts_and_keeps_names_and_takes_larger_maxima,
+          the_json_text_has_every_figure, names_that_are_not_text_do_not_spoil_the_json)
