@@ -21,6 +21,7 @@
 #include <base/error.h>
 #include <wire/auth.h>
 #include <wire/conn.h>
+#include <wire/live.h>
 #include <wire/loop.h>
 #include <wire/out.h>
 
@@ -28,7 +29,6 @@
 #define IN_AFTER_BULK 4096u    /* looked at behind a large payload, so that the next one goes to its place without a copy */
 #define BULK 16384u            /* a payload from here on is large */
 #define ROUNDS 8               /* recv() calls before other connections have their turn */
-#define LIVE_CHECK_MS 1000     /* how often a silent peer with unacknowledged bytes is looked at */
 _Static_assert(MSG_LEN_MAX <= IN_BUFFER / 2, "a whole message fits behind part of another");
 
 enum conn_state { CONNECTING, AUTH, UP, ENDED };
@@ -66,8 +66,7 @@ struct conn {
     uint32_t hs_out_len;
 
     struct out out;
-    uint64_t live_ns, unacked_ns;  /* last look at the kernel's state; since when something is unacknowledged, 0: nothing */
-    bool live_check;               /* something was sent since all was acknowledged */
+    struct live live;
 
     uint8_t *in;                   /* IN_BUFFER bytes, from UP on */
     uint32_t in_pos, in_end;
@@ -91,15 +90,13 @@ static void fail(struct conn *c, int code)
 
 static void interest_update(struct conn *c)
 {
-    if (c->io.fd < 0)
-        return;
+    if (c->io.fd < 0) return;
     uint32_t want = EPOLLOUT;
     if (c->state == AUTH)
         want = EPOLLIN | (c->hs_out_len ? EPOLLOUT : 0);
     else if (c->state == UP)
         want = (c->paused ? 0 : EPOLLIN) | (c->blocked ? EPOLLOUT : 0);
-    if (want == c->interest)
-        return;
+    if (want == c->interest) return;
     int e = io_change(c->epoll_fd, &c->io, want);
     if (e < 0)
         fail(c, e);
@@ -109,8 +106,7 @@ static void interest_update(struct conn *c)
 
 static void socket_close(struct conn *c)
 {
-    if (c->io.fd < 0)
-        return;
+    if (c->io.fd < 0) return;
     io_remove(c->epoll_fd, &c->io);
     close(c->io.fd);
     c->io.fd = -1;
@@ -131,19 +127,6 @@ static int socket_take(struct conn *c, int fd, uint32_t interest)
     }
     c->interest = interest;
     return 0;
-}
-
-/* A peer that is switched off: probes when idle; conn_tick() looks when something is unacknowledged. The user timeout would also end a
- * connection whose peer lives but leaves its bytes unread, which a manager may do (conn_pause); a node's ddictd never does. */
-static void liveness_set(struct conn *c)
-{
-    int one = 1, idle = DD_PEER_LOST_MS * 4 / 10000, interval = DD_PEER_LOST_MS * 2 / 10000, probes = 3, user = DD_PEER_LOST_MS;
-    setsockopt(c->io.fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-    setsockopt(c->io.fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(c->io.fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-    setsockopt(c->io.fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    if (c->role == ROLE_CONTROL)
-        setsockopt(c->io.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user, sizeof user);
 }
 
 /* --- connecting --- */
@@ -173,8 +156,7 @@ static int next_address(struct conn *c, int code)
             continue;
         }
         int e = socket_take(c, fd, EPOLLOUT);
-        if (e < 0)
-            return e;
+        if (e < 0) return e;
         c->deadline_ns = now + (c->give_up_ns - now) / left;
         return 0;
     }
@@ -206,10 +188,8 @@ static void handshake_write(struct conn *c)
 {
     while (c->hs_out_len > 0 && c->code == 0) {
         ssize_t n = send(c->io.fd, c->hs_out, c->hs_out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            return;
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) return;
         if (n < 0) {
             fail(c, errno == EPIPE ? -ECONNRESET : -errno);
             return;
@@ -227,7 +207,7 @@ static void come_up(struct conn *c)
         fail(c, -ENOMEM);
         return;
     }
-    liveness_set(c);
+    live_start(c->io.fd, c->role == ROLE_CONTROL);
     c->state = UP;
     free(c->addr);
     c->addr = NULL;
@@ -273,10 +253,8 @@ static void handshake_read(struct conn *c)
 {
     while (c->hs_need > 0 && c->code == 0) {
         ssize_t n = recv(c->io.fd, c->hs_in + c->hs_got, c->hs_need - c->hs_got, MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            return;
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) return;
         if (n <= 0) {
             fail(c, n < 0 ? -errno : -ECONNRESET);
             return;
@@ -300,10 +278,9 @@ static void handshake(struct conn *c)
 
 static void write_out(struct conn *c)
 {
-    if (c->out.count == 0)
-        return;
+    if (c->out.count == 0) return;
     int e = out_write(&c->out, c->io.fd);
-    c->live_check = true;
+    c->live.sent = true;
     c->blocked = e == 1;
     if (e < 0)
         fail(c, e);
@@ -326,8 +303,7 @@ static bool deliver(struct conn *c)
 {
     while (may_read(c)) {
         if (!c->have_msg) {
-            if (c->in_end - c->in_pos < MSG_HEADER)
-                return true;
+            if (c->in_end - c->in_pos < MSG_HEADER) return true;
             memcpy(&c->m, c->in + c->in_pos, MSG_HEADER);
             if (msg_check(&c->m, MSG_LEN_MAX) != 0) {
                 fail(c, DDICT_EPROTO);
@@ -348,12 +324,10 @@ static bool deliver(struct conn *c)
             memcpy(c->dst + c->got, c->in + c->in_pos, n);
             c->got += n;
             c->in_pos += n;
-            if (c->got < need)
-                return true;
+            if (c->got < need) return true;
             payload = c->dst;
         } else {
-            if (there < need)
-                return true;
+            if (there < need) return true;
             payload = c->in + c->in_pos;
             c->in_pos += need;
         }
@@ -398,8 +372,7 @@ static void receive(struct conn *c)
         iov[n++] = (struct iovec){c->in + c->in_end, buffered};
         struct msghdr h = {.msg_iov = iov, .msg_iovlen = (size_t)n};
         ssize_t r = recvmsg(c->io.fd, &h, MSG_DONTWAIT);
-        if (r < 0 && errno == EINTR)
-            continue;
+        if (r < 0 && errno == EINTR) continue;
         if (r < 0 && errno == EAGAIN)
             return; /* all was delivered above */
         if (r <= 0) {
@@ -507,43 +480,22 @@ static void gap_extend(struct conn *c, uint64_t now)
 {
     uint64_t gap = c->tick_ns != 0 && now > c->tick_ns ? now - c->tick_ns : 0;
     c->tick_ns = now;
-    if (gap < DD_SUSPEND_GAP_MS * 1000000ull)
-        return;
+    if (gap < DD_SUSPEND_GAP_MS * 1000000ull) return;
     c->deadline_ns += gap;
     c->give_up_ns += gap;
-    if (c->unacked_ns != 0)
-        c->unacked_ns += gap;
-}
-
-static void liveness_check(struct conn *c, uint64_t now)
-{
-    struct tcp_info t;
-    socklen_t len = sizeof t;
-    if (!c->live_check || now - c->live_ns < LIVE_CHECK_MS * 1000000ull)
-        return;
-    c->live_ns = now;
-    memset(&t, 0, sizeof t);
-    if (getsockopt(c->io.fd, IPPROTO_TCP, TCP_INFO, &t, &len) != 0)
-        return;
-    if (t.tcpi_unacked == 0) { /* also when the peer's window is closed: its kernel lives */
-        c->unacked_ns = 0;
-        c->live_check = c->out.count > 0;
-    } else if (c->unacked_ns == 0 || t.tcpi_last_ack_recv < DD_PEER_LOST_MS) {
-        if (c->unacked_ns == 0)
-            c->unacked_ns = now;
-    } else if (now - c->unacked_ns >= DD_PEER_LOST_MS * 1000000ull) {
-        fail(c, -ETIMEDOUT);
-    }
+    live_extend(&c->live, gap);
 }
 
 void conn_tick(struct conn *c, uint64_t now_ns)
 {
     c->busy++;
     gap_extend(c, now_ns);
-    if (c->state == UP)
-        liveness_check(c, now_ns);
-    else if (c->state != ENDED && now_ns > c->deadline_ns)
+    if (c->state == UP) {
+        if (!live_check(&c->live, c->io.fd, now_ns, c->out.count > 0))
+            fail(c, -ETIMEDOUT);
+    } else if (c->state != ENDED && now_ns > c->deadline_ns) {
         fail(c, -ETIMEDOUT);
+    }
     leave(c);
 }
 
@@ -551,11 +503,9 @@ void conn_tick(struct conn *c, uint64_t now_ns)
 
 static struct conn *conn_new(int epoll_fd, const struct conn_identity *me, const struct conn_ops *ops, void *arg)
 {
-    if (auth_init() != 0)
-        return NULL;
+    if (auth_init() != 0) return NULL;
     struct conn *c = calloc(1, sizeof *c);
-    if (c == NULL)
-        return NULL;
+    if (c == NULL) return NULL;
     c->io = (struct io_handler){.fd = -1, .ready = conn_ready};
     c->later.run = conn_later;
     c->epoll_fd = epoll_fd;
@@ -569,8 +519,7 @@ int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, e
               const struct sockaddr_storage *addr, int naddr, const struct conn_ops *ops, void *arg)
 {
     struct conn *c = naddr > 0 ? conn_new(epoll_fd, me, ops, arg) : NULL;
-    if (c == NULL)
-        return naddr > 0 ? -ENOMEM : -EINVAL;
+    if (c == NULL) return naddr > 0 ? -ENOMEM : -EINVAL;
     c->opener = true;
     c->role = role;
     c->peer = to;
@@ -612,8 +561,7 @@ int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me,
 
 void conn_free(struct conn *c)
 {
-    if (c == NULL || c->freed)
-        return;
+    if (c == NULL || c->freed) return;
     c->freed = true;
     c->busy++;
     if (c->code == 0)
@@ -628,16 +576,14 @@ void conn_free(struct conn *c)
 int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len,
               void (*done)(void *arg), void *done_arg)
 {
-    if (c->code != 0)
-        return c->code;
+    if (c->code != 0) return c->code;
     if (head_len > DD_MSG_INLINE || body_len > DD_MSG_INLINE || (body_len > 0 && done == NULL))
         return DDICT_EPROTO;
     m->len = (uint32_t)(MSG_HEADER + head_len + body_len);
     int e = msg_check(m, MSG_LEN_MAX);
     if (e == 0)
         e = out_reserve(&c->out, MSG_HEADER + head_len);
-    if (e < 0)
-        return e;
+    if (e < 0) return e;
     out_copy(&c->out, m, MSG_HEADER);
     out_copy(&c->out, head, head_len);
     if (done != NULL)
@@ -651,8 +597,7 @@ int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, 
 
 void conn_pause(struct conn *c, bool paused)
 {
-    if (c->paused == paused || c->state == ENDED)
-        return;
+    if (c->paused == paused || c->state == ENDED) return;
     c->paused = paused;
     if (c->busy == 0) /* else leave() does it */
         interest_update(c);
