@@ -15,7 +15,7 @@ refused() {
     ok "$name"
 }
 
-for value in 16Q -1 0 '' 1.5G 4K 99999999999999999999T x; do
+for value in 16Q -1 0 '' G 1Gx 4K 99999999999999999999T x; do
     refused "mem_'$value'_is_refused" "ddict-mem.*" -N2 -n2 --ddict-managers=2 --ddict-mem="$value"
     has "the_line_for_mem_'$value'_names_the_value" "(ddict-mem[= '\"]*$value|$value)"
 done

@@ -41,7 +41,7 @@ t() {
 has() { if grep -Eq -- "$2" "$out"; then ok "$1"; else not_ok "$1"; fi; }
 has_not() { if grep -Eq -- "$2" "$out"; then not_ok "$1"; else ok "$1"; fi; }
 # is SENTENCE GOT WANTED
-is() { if [ "$2" = "$3" ]; then ok "$1"; else echo "got '$2', wanted '$3'" >>"$out"; not_ok "$1"; fi; }
+is() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1"; echo "# got '$2', wanted '$3'"; fi; }
 
 remains() { # what a job must not leave: one line for each thing
     local n
