@@ -8,6 +8,13 @@ ddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
 ddict_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
   -export-symbols-regex '^(plugin_(name|type|version)|slurm_spank_.*|spank_plugin_version)$$'
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/plugin_options
+TESTS += tests/unit/plugin_options
+tests_unit_plugin_options_SOURCES = tests/unit/plugin_options.c tests/unit/launch_test.h $(ddict_la_SOURCES)
+tests_unit_plugin_options_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir) -I$(top_srcdir)/tests/unit
+tests_unit_plugin_options_LDADD = $(CHECK_LIBS)
+endif
 endif
 sysconfexampledir = $(docdir)/examples
 dist_sysconfexample_DATA = etc/plugstack.conf.d/ddict.conf

@@ -41,7 +41,7 @@ static int part_expand(struct hostlist *list, const char *head, const char *text
     close = memchr(open, ']', (size_t)(end - open));
     if (close == NULL)
         return -EINVAL;
-    for (s = open + 1; s < close && rc == 0;) {
+    for (s = open + 1; rc == 0;) {
         char *stop;
         unsigned long lo, hi, i;
         int width;
@@ -62,7 +62,9 @@ static int part_expand(struct hostlist *list, const char *head, const char *text
                 return -EINVAL;
             rc = part_expand(list, name, close + 1, end);
         }
-        s = *stop == ',' ? stop + 1 : stop;
+        if (*stop == ']')
+            break;
+        s = stop + 1;
     }
     return rc;
 }

@@ -8,3 +8,23 @@ liblaunch_la_SOURCES = runtime/launch/ask.c runtime/launch/ask.h runtime/launch/
 liblaunch_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 liblaunch_la_LIBADD = libbase.la $(JANSSON_LIBS)
 EXTRA_DIST += runtime/launch/HANDSHAKE
+
+if HAVE_CHECK
+LAUNCH_TESTS = tests/unit/launch_ask tests/unit/launch_text tests/unit/launch_options tests/unit/launch_starter
+check_PROGRAMS += $(LAUNCH_TESTS)
+TESTS += $(LAUNCH_TESTS)
+LAUNCH_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
+LAUNCH_TEST_LIBS = liblaunch.la libbase.la $(CHECK_LIBS)
+tests_unit_launch_ask_SOURCES = tests/unit/launch_ask.c tests/unit/launch_test.h
+tests_unit_launch_ask_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
+tests_unit_launch_ask_LDADD = $(LAUNCH_TEST_LIBS)
+tests_unit_launch_text_SOURCES = tests/unit/launch_text.c tests/unit/launch_test.h
+tests_unit_launch_text_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
+tests_unit_launch_text_LDADD = $(LAUNCH_TEST_LIBS)
+tests_unit_launch_options_SOURCES = tests/unit/launch_options.c tests/unit/launch_test.h
+tests_unit_launch_options_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
+tests_unit_launch_options_LDADD = $(LAUNCH_TEST_LIBS)
+tests_unit_launch_starter_SOURCES = tests/unit/launch_starter.c tests/unit/launch_test.h
+tests_unit_launch_starter_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
+tests_unit_launch_starter_LDADD = $(LAUNCH_TEST_LIBS)
+endif

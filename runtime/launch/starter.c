@@ -260,6 +260,8 @@ void starter_reap(struct starter *s) {
         return;
     s->pid = 0;
     outputs_read(s);
+    if (WIFSIGNALED(s->status) && !s->ended)
+        step_cancel(s);
     exit_judge(s);
     s->state = STARTER_OVER;
 }

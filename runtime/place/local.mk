@@ -4,3 +4,12 @@ libplace_la_SOURCES = runtime/place/place.c runtime/place/place.h runtime/place/
   runtime/place/slurm_env.c
 libplace_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 libplace_la_LIBADD = $(PMIX_LIBS)
+
+if HAVE_CHECK
+PLACE_TESTS = tests/unit/place_slurm_env
+check_PROGRAMS += $(PLACE_TESTS)
+TESTS += $(PLACE_TESTS)
+tests_unit_place_slurm_env_SOURCES = tests/unit/place_slurm_env.c tests/unit/launch_test.h
+tests_unit_place_slurm_env_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
+tests_unit_place_slurm_env_LDADD = libplace.la libbase.la $(CHECK_LIBS)
+endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch_options.c - the command lines of `ddict up` and `ddict run`. Invariant: the command line wins over the environment, and a wrong word is named. */
+#include <string.h>
+
+#include "base/defaults.h"
+#include "launch/options.h"
+
+#include "launch_test.h"
+
+static const char *managers, *mem;
+static char why[ASK_WHY];
+
+static const char *environment(const char *name) {
+    return strcmp(name, "DDICT_MANAGERS") == 0 ? managers : strcmp(name, "DDICT_MEM") == 0 ? mem : NULL;
+}
+
+static int parse(struct options *o, const char *verb, const char *line) {
+    static char text[512];
+    static char *argv[32];
+    char *save, *word;
+    int argc = 0;
+
+    snprintf(text, sizeof text, "%s", line);
+    argv[argc++] = (char *)(uintptr_t)verb;
+    for (word = strtok_r(text, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save))
+        argv[argc++] = word;
+    argv[argc] = NULL;
+    memset(o, 0, sizeof *o);
+    o->verb = verb;
+    why[0] = '\0';
+    return options_parse(o, argc, argv, environment, why, sizeof why);
+}
+
+START_TEST(defaults_are_one_manager_a_node_and_1_gib) {
+    struct options o;
+
+    managers = mem = NULL;
+    ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
+    ck_assert_uint_eq(o.managers, 0);
+    ck_assert_uint_eq(o.mem, DD_MEM_DEFAULT);
+    ck_assert_str_eq(o.mpi, "pmix");
+    ck_assert_int_eq(o.drain_ms, DD_DRAIN_MS);
+    ck_assert(!o.foreground && !o.local && o.job == NULL && o.cmd == NULL);
+}
+END_TEST
+
+START_TEST(the_command_line_wins_over_the_environment) {
+    struct options o;
+
+    managers = "3";
+    mem = "64M";
+    ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
+    ck_assert_uint_eq(o.managers, 3);
+    ck_assert_uint_eq(o.mem, 64u << 20);
+    ck_assert_str_eq(o.mem_name, "DDICT_MEM");
+    ck_assert_int_eq(parse(&o, "ddict up", "--managers=5 --mem 1G"), 0);
+    ck_assert_uint_eq(o.managers, 5);
+    ck_assert_uint_eq(o.mem, 1u << 30);
+    ck_assert_str_eq(o.mem_name, "--mem");
+    mem = "rubbish"; /* overruled, so nobody minds */
+    ck_assert_int_eq(parse(&o, "ddict up", "--mem=8M"), 0);
+    ck_assert_int_lt(parse(&o, "ddict up", ""), 0);
+    ck_assert_ptr_nonnull(strstr(why, "DDICT_MEM=rubbish"));
+}
+END_TEST
+
+START_TEST(the_plugin_s_errors_name_the_options_of_srun) {
+    struct options o;
+
+    managers = mem = NULL;
+    ck_assert_int_lt(parse(&o, "ddict up", "--plugin --mem=x"), 0);
+    ck_assert_ptr_nonnull(strstr(why, "--ddict-mem=x"));
+    ck_assert(o.foreground);
+    ck_assert_int_lt(parse(&o, "ddict up", "--plugin --managers=0"), 0);
+    ck_assert_ptr_nonnull(strstr(why, "--ddict-managers=0"));
+}
+END_TEST
+
+START_TEST(options_of_the_command_are_the_command_s) {
+    struct options o;
+
+    managers = mem = NULL;
+    ck_assert_int_eq(parse(&o, "ddict run", "--managers=2 -v python3 --mem=x -h"), 0);
+    ck_assert_str_eq(o.cmd[0], "python3");
+    ck_assert_str_eq(o.cmd[1], "--mem=x");
+    ck_assert(o.verbose && !o.help);
+    ck_assert_int_eq(parse(&o, "ddict run", "--mem=8M -- -x y"), 0);
+    ck_assert_str_eq(o.cmd[0], "-x");
+}
+END_TEST
+
+START_TEST(wrong_words_are_named) {
+    static const struct {
+        const char *verb, *line, *part;
+    } bad[] = { { "ddict up", "--foo", "--foo" },
+                { "ddict up", "--mem", "--mem" },
+                { "ddict up", "more", "more" },
+                { "ddict up", "--step=3", "--jobid" },
+                { "ddict up", "--jobid=12x", "--jobid=12x" },
+                { "ddict up", "--jobid=3 --step=-1", "--step=-1" },
+                { "ddict up", "--name=a/b", "--name=a/b" },
+                { "ddict up", "--name=", "--name=" },
+                { "ddict up", "--name=0123456789012345678901234567890123456789012345678901234567890123", "at most 63" },
+                { "ddict up", "--drain-ms=-1", "--drain-ms=-1" },
+                { "ddict up", "--start-timeout=0", "--start-timeout=0" },
+                { "ddict run", "--mem=8M", "no command" },
+                { "ddict run", "--managers=99999999 x", "--managers=99999999" } };
+    struct options o;
+    size_t i;
+
+    managers = mem = NULL;
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_msg(parse(&o, bad[i].verb, bad[i].line) < 0, "%s", bad[i].line);
+        ck_assert_msg(strstr(why, bad[i].part) != NULL, "'%s' is not in '%s'", bad[i].part, why);
+    }
+}
+END_TEST
+
+int main(void) {
+    return TESTS_RUN("launch_options", 5, defaults_are_one_manager_a_node_and_1_gib, the_command_line_wins_over_the_environment,
+                     the_plugin_s_errors_name_the_options_of_srun, options_of_the_command_are_the_command_s, wrong_words_are_named);
+}

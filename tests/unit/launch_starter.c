@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * launch_starter.c - the life of a started process, with shell scripts in place of srun and ddictd. Invariants: it is over within the
+ * limits whatever the child does; the first cause is the one told; no process and no descriptor is left.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "launch/command.h"
+#include "launch/starter.h"
+
+#include "launch_test.h"
+
+extern char **environ;
+static struct starter s;
+
+static void begin(const char *script, unsigned nodes, int start_s) {
+    char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)(uintptr_t)script, NULL };
+
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, nodes, 500, start_s), 0);
+}
+
+/* Turn until `state` or later; the test's time limit is the deadline. */
+static void turn_until(enum starter_state state) {
+    while (s.state < state) {
+        struct pollfd p[STARTER_FDS];
+        int timeout = starter_poll(&s, p);
+
+        poll(p, STARTER_FDS, timeout < 0 || timeout > 20 ? 20 : timeout);
+        starter_turn(&s);
+        starter_reap(&s);
+    }
+}
+
+static void ends(const char *why) {
+    pid_t pid = s.pid;
+
+    turn_until(STARTER_OVER);
+    ck_assert_msg(why == NULL ? s.why[0] == '\0' : strstr(s.why, why) != NULL, "why is '%s', not '%s'", s.why, why != NULL ? why : "");
+    ck_assert(pid == 0 || (kill(pid, 0) < 0 && errno == ESRCH));
+    starter_free(&s);
+}
+
+#define UP "echo noise; echo ddict1 start node=0 step=-; echo ddict1 ready id=7; "
+
+START_TEST(a_whole_life_with_noise) {
+    begin(UP "cat >/dev/null; echo 'ddict1 report {\"total\":{}}'; echo ddict1 end", 1, 5);
+    turn_until(STARTER_READY);
+    ck_assert_str_eq(s.about, "id=7");
+    starter_drain(&s);
+    starter_drain(&s);
+    turn_until(STARTER_OVER);
+    ck_assert_str_eq(s.report, "{\"total\":{}}");
+    ck_assert(s.ended && s.ready);
+    ends(NULL);
+}
+END_TEST
+
+START_TEST(ready_counts_only_when_all_nodes_began) {
+    begin("echo ddict1 start node=0 step=1.2; sleep 0.2; echo ddict1 start node=1 step=1.2; sleep 0.2; echo ddict1 ready x=1; cat; echo ddict1 end", 2, 5);
+    turn_until(STARTER_WAITING);
+    ck_assert_uint_eq(s.started, 2);
+    ck_assert_str_eq(s.hidden_step, "1.2");
+    turn_until(STARTER_READY);
+    starter_drain(&s);
+    ends(NULL);
+}
+END_TEST
+
+START_TEST(an_error_before_ready_is_told) {
+    begin("echo ddict1 start node=0 step=-; echo ddict1 error no room on n1; echo ddict1 error second; exit 1", 1, 5);
+    ends("no room on n1");
+}
+END_TEST
+
+START_TEST(an_exit_without_a_word_is_told_with_what_stderr_said) {
+    begin("echo 'srun: error: Unable to create step: Requested node configuration is not available' >&2; exit 1", 1, 5);
+    ends("did not start: Unable to create step: Requested node configuration");
+    begin("exit 3", 1, 5);
+    ends("exit code 3");
+    begin("kill -9 $$", 1, 5);
+    ends("killed by signal 9");
+}
+END_TEST
+
+START_TEST(a_program_that_is_not_there_is_named) {
+    char *argv[] = { (char *)"/nowhere/ddictd", NULL };
+
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, 5), 0);
+    ends("/nowhere/ddictd: no such file");
+}
+END_TEST
+
+START_TEST(a_step_that_is_never_created_is_given_up) {
+    uint64_t t = clock_ms();
+
+    begin("echo ddict1 start node=0 step=-; exec sleep 60", 2, 1);
+    ends("did not begin within 1 s");
+    ck_assert_uint_lt(clock_ms() - t, 4000);
+}
+END_TEST
+
+START_TEST(what_ignores_SIGTERM_is_killed) {
+    begin("trap '' TERM; echo ddict1 start node=0 step=-; echo ddict1 error broken; while :; do sleep 0.1; done", 1, 5);
+    ends("broken");
+}
+END_TEST
+
+START_TEST(lost_is_told_and_comes_to_its_end) {
+    begin(UP "sleep 0.1; echo ddict1 error manager 3 was lost; echo 'ddict1 report {}'; echo ddict1 end; exit 1", 1, 5);
+    turn_until(STARTER_READY);
+    ends("manager 3 was lost");
+}
+END_TEST
+
+START_TEST(an_end_without_asking_is_no_error) {
+    begin(UP "sleep 0.1; echo ddict1 end; exit 0", 1, 5); /* `ddict down`, or the end of the job */
+    ends(NULL);
+}
+END_TEST
+
+START_TEST(death_after_ready_is_told) {
+    begin(UP "sleep 0.1; echo boom >&2; exit 0", 1, 5);
+    ends("ended early: boom");
+}
+END_TEST
+
+START_TEST(a_long_report_comes_whole) {
+    begin(UP "cat >/dev/null; printf 'ddict1 report '; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo ddict1 end", 1, 5);
+    turn_until(STARTER_READY);
+    starter_drain(&s);
+    turn_until(STARTER_OVER);
+    ck_assert_uint_eq(strlen(s.report), 3000000);
+    ends(NULL);
+}
+END_TEST
+
+START_TEST(much_stderr_blocks_nobody_and_its_end_is_kept) {
+    begin(UP "cat >/dev/null; yes 123456789 | head -c 1000000 >&2; echo last words >&2; exit 1", 1, 5);
+    turn_until(STARTER_READY);
+    starter_drain(&s);
+    turn_until(STARTER_OVER);
+    ck_assert_uint_eq(s.tail_len, STARTER_TAIL);
+    ck_assert_int_eq(memcmp(s.tail + STARTER_TAIL - 11, "last words\n", 11), 0);
+    ends("ended early");
+}
+END_TEST
+
+START_TEST(the_child_has_three_descriptors_and_a_session_of_its_own) {
+    char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"ls /proc/$$/fd | wc -l; cut -d' ' -f6 /proc/$$/stat; echo $$; pwd", NULL };
+    int extra = dup(0), n = 0, session = 0, pid = 1;
+    char *text, dir[8];
+
+    ck_assert_int_eq(command_read(argv, environ, 5000, &text), 0);
+    ck_assert_int_eq(sscanf(text, "%d %d %d %7s", &n, &session, &pid, dir), 4);
+    ck_assert_int_eq(n, 3);
+    ck_assert_int_eq(session, pid);
+    ck_assert_str_eq(dir, "/");
+    free(text);
+    close(extra);
+}
+END_TEST
+
+START_TEST(a_command_that_hangs_or_fails_is_told) {
+    char *hang[] = { (char *)"/bin/sleep", (char *)"60", NULL };
+    char *fail[] = { (char *)"/bin/sh", (char *)"-c", (char *)"echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", NULL };
+    char *text;
+
+    ck_assert_int_eq(command_read(hang, environ, 300, &text), -ETIMEDOUT);
+    ck_assert_ptr_null(text);
+    ck_assert_int_eq(command_read(fail, environ, 5000, &text), -EIO);
+    ck_assert_str_eq(dd_errmsg(), "slurm_load_jobs error: Invalid job id specified");
+}
+END_TEST
+
+int main(void) {
+    return TESTS_RUN("launch_starter", 20, a_whole_life_with_noise, ready_counts_only_when_all_nodes_began, an_error_before_ready_is_told,
+                     an_exit_without_a_word_is_told_with_what_stderr_said, a_program_that_is_not_there_is_named,
+                     a_step_that_is_never_created_is_given_up, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
+                     an_end_without_asking_is_no_error, death_after_ready_is_told, a_long_report_comes_whole,
+                     much_stderr_blocks_nobody_and_its_end_is_kept, the_child_has_three_descriptors_and_a_session_of_its_own,
+                     a_command_that_hangs_or_fails_is_told);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch_text.c - what others print: node lists, scontrol, handshake lines, the stderr of srun; and the command line that we build. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "launch/command.h"
+#include "launch/hidden.h"
+#include "launch/hostlist.h"
+#include "launch/lines.h"
+#include "launch/starter.h"
+#include "launch/step.h"
+
+#include "launch_test.h"
+
+static void expands(const char *text, const char *names) {
+    struct hostlist l = { 0 };
+    char got[4096] = "";
+    size_t i;
+
+    ck_assert_int_eq(hostlist_add(&l, text), 0);
+    for (i = 0; i < l.count; i++) {
+        strcat(got, i > 0 ? " " : "");
+        strcat(got, l.names[i]);
+    }
+    ck_assert_str_eq(got, names);
+    hostlist_free(&l);
+}
+
+START_TEST(node_lists_expand_in_order) {
+    expands("n1", "n1");
+    expands("n[1-3]", "n1 n2 n3");
+    expands("n[08-11]", "n08 n09 n10 n11");
+    expands("n[3,1],gpu-a", "n3 n1 gpu-a");
+    expands("r[1-2]n[01-02]", "r1n01 r1n02 r2n01 r2n02");
+    expands("a[1-2]-ib,b", "a1-ib a2-ib b");
+    expands("n[1,3-4,007]", "n1 n3 n4 n007");
+}
+END_TEST
+
+START_TEST(node_lists_that_are_none_are_refused) {
+    static const char *const bad[] = { "n[1-", "n[", "n[1-2", "n[a-b]", "n[2-1]", "n[]", "n[1,]", "n[,1]", "n[1-99999999]", "n]1[", "n[1;2]", ",", "n[1-65000]m[1-65000]",
+                                       "n[-1]", "n[1--2]" };
+    size_t i;
+
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct hostlist l = { 0 };
+
+        ck_assert_msg(hostlist_add(&l, bad[i]) < 0, "%s", bad[i]);
+        hostlist_free(&l);
+    }
+}
+END_TEST
+
+START_TEST(nodes_of_a_step_are_read) {
+    struct step s = { 0 };
+
+    ck_assert_int_eq(step_parse_nodes(&s, "StepId=5.0 UserId=1000\n   State=RUNNING Partition=main NodeList=n[1-2]\n   Nodes=2 CPUs=3\n"), 0);
+    ck_assert_str_eq(s.nodelist, "n[1-2]");
+    ck_assert_uint_eq(s.nodes.count, 2);
+    step_free(&s);
+    /* ReqNodeList and ExcNodeList come first in `show job` */
+    ck_assert_int_eq(step_parse_nodes(&s, "JobId=4\n   ReqNodeList=n9 ExcNodeList=n8\n   NodeList=n7\n"), 0);
+    ck_assert_str_eq(s.nodelist, "n7");
+    step_free(&s);
+    ck_assert_int_lt(step_parse_nodes(&s, "JobId=4\n   ReqNodeList=(null)\n   NodeList=(null)\n"), 0);
+    step_free(&s);
+    ck_assert_int_lt(step_parse_nodes(&s, ""), 0);
+    step_free(&s);
+}
+END_TEST
+
+START_TEST(memory_of_each_node_is_read) {
+    struct step s = { 0 };
+
+    ck_assert_int_eq(step_parse_nodes(&s, "NodeList=n[1-4]"), 0);
+    ck_assert_int_eq(step_parse_memory(&s, "   NumNodes=4 TRES=cpu=3,mem=8000M,node=2\n     Nodes=n[1,3] CPU_IDs=0-1 Mem=4000 GRES=\n"
+                                           "     Nodes=n2,m9 CPU_IDs=0 Mem=700 GRES=gpu:1(IDX:0)\n   MinCPUsNode=1 MinMemoryCPU=100M\n"), 0);
+    ck_assert_uint_eq(s.mb[0], 4000);
+    ck_assert_uint_eq(s.mb[1], 700);
+    ck_assert_uint_eq(s.mb[2], 4000);
+    ck_assert_uint_eq(s.mb[3], 0);
+    ck_assert_int_eq(s.per_cpu, 1);
+    ck_assert_int_eq(step_parse_memory(&s, "   MinCPUsNode=1 MinMemoryNode=0\n"), 0);
+    ck_assert_int_eq(s.per_cpu, 0);
+    step_free(&s);
+}
+END_TEST
+
+static char seen[64][128];
+static int count;
+
+static void keep(void *arg, char *line) {
+    ck_assert_int_lt(count, 64);
+    snprintf(seen[count++], sizeof seen[0], "%s", line);
+}
+
+START_TEST(lines_are_whole_however_they_come) {
+    static const char text[] = "noise\nddict1 ready id=1\r\n\nlast one\nunfinished";
+    size_t piece;
+
+    for (piece = 1; piece < sizeof text; piece++) {
+        struct lines l = { .max = 100 };
+        size_t at;
+
+        count = 0;
+        for (at = 0; at < sizeof text - 1; at += piece)
+            ck_assert_int_eq(lines_feed(&l, text + at, at + piece < sizeof text ? piece : sizeof text - 1 - at, keep, NULL), 0);
+        ck_assert_int_eq(count, 4);
+        ck_assert_str_eq(seen[1], "ddict1 ready id=1");
+        ck_assert_str_eq(seen[2], "");
+        ck_assert_str_eq(seen[3], "last one");
+        lines_free(&l);
+    }
+}
+END_TEST
+
+START_TEST(a_line_that_is_too_long_is_dropped_whole) {
+    struct lines l = { .max = 10 };
+
+    count = 0;
+    lines_feed(&l, "0123456789\nshort\n0123456", 24, keep, NULL);
+    lines_feed(&l, "7890123456789012345\nnext\n", 25, keep, NULL);
+    ck_assert_int_eq(count, 3);
+    ck_assert_str_eq(seen[0], "0123456789");
+    ck_assert_str_eq(seen[1], "short");
+    ck_assert_str_eq(seen[2], "next");
+    lines_free(&l);
+}
+END_TEST
+
+START_TEST(only_lines_of_the_handshake_count) {
+    const char *rest = NULL;
+    char value[16];
+
+    ck_assert_int_eq(line_parse("ddict1 ready id=1 managers=4", &rest), LINE_READY);
+    ck_assert_str_eq(rest, "id=1 managers=4");
+    ck_assert_int_eq(line_parse("ddict1 end", &rest), LINE_END);
+    ck_assert_str_eq(rest, "");
+    ck_assert_int_eq(line_parse("ddict1 error  no room on n1", &rest), LINE_ERROR);
+    ck_assert_str_eq(rest, "no room on n1");
+    ck_assert_int_eq(line_parse(" ddict1 ready", NULL), LINE_OTHER);
+    ck_assert_int_eq(line_parse("ddict1 readyness", NULL), LINE_OTHER);
+    ck_assert_int_eq(line_parse("ddict2 ready", NULL), LINE_OTHER);
+    ck_assert_int_eq(line_parse("ddict1", NULL), LINE_OTHER);
+    ck_assert_int_eq(line_parse("", NULL), LINE_OTHER);
+    ck_assert_int_eq(line_value("node=0 step=12.3 x=", "step", value, sizeof value), 4);
+    ck_assert_str_eq(value, "12.3");
+    ck_assert_int_eq(line_value("node=0 mystep=1", "step", value, sizeof value), -1);
+    ck_assert_int_eq(line_value("step=123456789012345678", "step", value, sizeof value), -1);
+}
+END_TEST
+
+static void reason_is(const char *text, const char *want) {
+    char why[DD_ERRMSG_MAX];
+
+    starter_reason(text, strlen(text), why, sizeof why);
+    ck_assert_str_eq(why, want);
+}
+
+START_TEST(the_reason_is_told_from_the_noise) {
+    reason_is("slurmstepd-n1: error: execve(): /x/ddictd: No such file or directory\nsrun: error: n1: task 0: Exited with exit code 2\n",
+              "execve(): /x/ddictd: No such file or directory");
+    reason_is("srun: Job step aborted: Waiting up to 7 seconds\nsrun: error: n1: task 0: Killed\n", "n1: task 0: Killed");
+    reason_is("srun: fatal: a\nsrun: fatal: a\nb\n\nc\nd\n", "a; b; c");
+    reason_is("", "");
+}
+END_TEST
+
+static int has(char **argv, const char *word) {
+    for (; *argv != NULL; argv++)
+        if (strcmp(*argv, word) == 0)
+            return 1;
+    return 0;
+}
+
+START_TEST(the_hidden_step_says_everything) {
+    struct hidden h = { .ddictd = "/opt/bin/ddictd", .name = "1.2.0", .managers = 5, .nodes = 2, .mem = 1u << 30, .drain_ms = 5000,
+                        .srun = "/usr/bin/srun", .job = "2", .nodelist = "n[1-2]", .mpi = "pmix" };
+    static const char *const want[] = { "--jobid=2", "--nodelist=n[1-2]", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--overlap", "--mem=0",
+                                        "--gres=none", "--cpu-bind=none", "--export=ALL", "--unbuffered", "--wait=0", "--kill-on-bad-exit=0",
+                                        "--no-kill", "--propagate=NONE", "--mpi=pmix", "--job-name=ddict", "--input=all" };
+    char **argv = hidden_argv(&h);
+    size_t i;
+    int n;
+
+    ck_assert_ptr_nonnull(argv);
+    ck_assert_str_eq(argv[0], "/usr/bin/srun");
+    for (i = 0; i < sizeof want / sizeof *want; i++)
+        ck_assert_msg(has(argv, want[i]), "%s is missing", want[i]);
+    ck_assert(!has(argv, "--external-launcher"));
+    for (n = 0; strcmp(argv[n], "--") != 0; n++)
+        ck_assert_msg(strncmp(argv[n], "-c", 2) != 0 && strncmp(argv[n], "--cpus", 6) != 0, "%s implies --exact", argv[n]);
+    ck_assert_str_eq(argv[n + 1], "/opt/bin/ddictd");
+    ck_assert_str_eq(argv[n + 3], "1.2.0");
+    ck_assert_str_eq(argv[n + 7], "1073741824");
+    argv_free(argv);
+    h.external = 1;
+    argv = hidden_argv(&h);
+    ck_assert(has(argv, "--external-launcher") && !has(argv, "--overlap"));
+    argv_free(argv);
+    h.srun = NULL;
+    h.node = "box";
+    argv = hidden_argv(&h);
+    ck_assert_str_eq(argv[0], "/opt/bin/ddictd");
+    ck_assert(has(argv, "none") && has(argv, "box") && !has(argv, "--"));
+    argv_free(argv);
+}
+END_TEST
+
+START_TEST(releases_from_23_11_know_external_launcher) {
+    ck_assert(!hidden_knows_external("slurm-wlm 22.05.8"));
+    ck_assert(!hidden_knows_external("slurm 23.02.7"));
+    ck_assert(hidden_knows_external("slurm 23.11.0"));
+    ck_assert(hidden_knows_external("slurm 24.05.1"));
+    ck_assert(!hidden_knows_external(""));
+    ck_assert(!hidden_knows_external("no digits"));
+}
+END_TEST
+
+START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
+    char *const from[] = { (char *)"PATH=/bin", (char *)"SLURM_NTASKS=8", (char *)"SLURM_CONF=/c", (char *)"DDICT_LOG=debug", (char *)"DDICT_NAME=x",
+                           (char *)"DDICT_MANAGERS=4", (char *)"LD_PRELOAD=evil.so", (char *)"SBATCH_X=1", (char *)"SLURM_EXPORT_ENV=NONE",
+                           (char *)"PATHOLOGY=1", (char *)"SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G", (char *)"PMIX_RANK=0", NULL };
+    char **env = command_environment(from, 0);
+    int n = 0;
+
+    while (env[n] != NULL)
+        n++;
+    ck_assert_int_eq(n, 4);
+    ck_assert(has(env, "PATH=/bin") && has(env, "SLURM_CONF=/c") && has(env, "DDICT_LOG=debug") && has(env, "DDICT_INTERNAL=1"));
+    free(env);
+    env = command_environment(from, 1); /* ddictd as our own child */
+    ck_assert(has(env, "LD_PRELOAD=evil.so") && !has(env, "DDICT_NAME=x") && !has(env, "DDICT_MANAGERS=4"));
+    free(env);
+}
+END_TEST
+
+int main(void) {
+    return TESTS_RUN("launch_text", 20, node_lists_expand_in_order,
+                     node_lists_that_are_none_are_refused,
+                     nodes_of_a_step_are_read,
+                     memory_of_each_node_is_read,
+                     lines_are_whole_however_they_come,
+                     a_line_that_is_too_long_is_dropped_whole,
+                     only_lines_of_the_handshake_count,
+                     the_reason_is_told_from_the_noise,
+                     the_hidden_step_says_everything,
+                     releases_from_23_11_know_external_launcher,
+                     only_what_is_needed_passes_into_the_hidden_step);
+}
