@@ -32,7 +32,6 @@ struct control {
     struct timer beat;
     bool ready;               /* our own managers are */
     bool ended;               /* node > 0: node 0 sent END or is gone */
-    bool told_drain;
 };
 
 const char *node_name(const struct supervisor *s, uint32_t id) { return id < s->nodes && s->node_names[id][0] ? s->node_names[id] : "?"; }
@@ -100,10 +99,7 @@ static int take_from_head(struct star *st, const struct msg *m, const char *payl
     struct supervisor *s = st->s;
     switch (m->type) {
     case MSG_CTL_READY: supervisor_ready(s); return 0;
-    case MSG_CTL_DRAIN:
-        s->control->told_drain = true;
-        supervisor_drain(s, m->aux < 86400000 ? (int)m->aux : s->opt.drain_ms);
-        return 0;
+    case MSG_CTL_DRAIN: supervisor_drain(s, m->aux < 86400000 ? (int)m->aux : s->opt.drain_ms); return 0;
     case MSG_CTL_END: supervisor_end(s); return 0;
     case MSG_CTL_LOST: lost_take(s, payload, len); return 0;
     case MSG_CTL_BEAT: return 0;
@@ -133,7 +129,7 @@ static void star_up(struct conn *c, void *arg, uint32_t peer, enum conn_role rol
     }
     s->control->nodes[peer].star = st;
     if (s->lost) star_send(st, MSG_CTL_LOST, UINT32_MAX, 0, s->text, strlen(s->text));
-    else if (s->stage == STAGE_DRAINING) star_send(st, MSG_CTL_DRAIN, UINT32_MAX, 0, NULL, 0);
+    else if (s->stage == STAGE_DRAINING) star_send(st, MSG_CTL_DRAIN, UINT32_MAX, (uint64_t)s->opt.drain_ms, NULL, 0);
 }
 
 static void node_lost(struct supervisor *s, uint32_t node, const char *how) {
@@ -274,9 +270,7 @@ void control_ready(struct supervisor *s) {
     else stars_send(s, MSG_CTL_READY, 0, NULL);
 }
 
-void control_drain(struct supervisor *s) {
-    if (s->control && !s->control->told_drain) stars_send(s, MSG_CTL_DRAIN, (uint64_t)s->opt.drain_ms, NULL);
-}
+void control_drain(struct supervisor *s, int wait_ms) { stars_send(s, MSG_CTL_DRAIN, (uint64_t)wait_ms, NULL); }
 
 void control_drained(struct supervisor *s) {
     if (s->node_id > 0) stars_send(s, MSG_CTL_DRAINED, s->attached, NULL);

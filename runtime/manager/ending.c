@@ -77,11 +77,11 @@ void supervisor_drain(struct supervisor *s, int wait_ms) {
     s->stage = STAGE_DRAINING;
     e->drain_ms = wait_ms;
     arm(s, &e->drain, (unsigned)wait_ms + (s->node_id > 0 ? ORPHAN_MS : 0));
+    control_drain(s, wait_ms); /* who has heard it already stops it */
     if (!first) return;
     log_info("draining: %u clients are attached", s->attached);
     board_say(s, BOARD_DRAINING, "the dictionary is ending");
     clients_refuse_new(s);
-    control_drain(s);
     ending_look(s);
 }
 

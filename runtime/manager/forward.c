@@ -13,6 +13,7 @@
 #include <manager/manager.h>
 
 #define FORWARDS_MAX 512u /* of one lane: the answers of so many may have to be kept for it */
+#define WINDOW_FIRST (2 * DD_MSG_PIECE) /* of a stream that nobody takes yet: 512 of them may stand before a client that takes nothing */
 #define ID_INDEX(id) ((uint32_t)(id))
 
 struct forward {
@@ -97,6 +98,9 @@ static void forward_free(struct manager *m, struct forward *f) {
     free(f);
 }
 
+/* The pieces of its reply go on to a lane. */
+static bool passes_on(const struct forward *f) { return f->asker && f->streams && !f->in_transit; }
+
 static void tell_owner(struct forward *f, unsigned type, uint64_t aux) {
     struct msg r = {.type = (uint16_t)type, .flags = MSGF_HOP, .id = f->id, .aux = aux, .manager = f->from};
     peer_send(f->peer, &r, NULL, 0); /* an error is the connection's, whose end answers everything */
@@ -138,7 +142,7 @@ int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload
     r.id = f->id;
     r.manager = to;
     r.flags = (uint16_t)((req->flags & ~MSGF_VIEW) | MSGF_HOP);
-    if (req->type == MSG_GET || req->type == MSG_POP || req->type == MSG_KEYS) r.val_len = f->allowed = DD_STREAM_WINDOW;
+    if (req->type == MSG_GET || req->type == MSG_POP || req->type == MSG_KEYS) r.val_len = f->allowed = WINDOW_FIRST;
     e = stream ? put_in_pass(a, req, f) : 0;
     if (e == 0) e = peer_send(p, &r, payload, req->len - MSG_HEADER);
     if (e < 0 && e != -ENOMEM && e != DDICT_EPROTO) e = DDICT_ELOST;
@@ -191,8 +195,12 @@ void forwards_end(struct asker *a) {
 }
 
 void forwards_took(struct asker *a) {
-    for (struct forward *f = a->forwards; f && a->streams_n; f = f->a_next) {
-        if (!f->streams || f->in_transit || f->allowed >= f->reply.val_len || f->allowed - f->got > DD_STREAM_WINDOW / 2) continue;
+    uint64_t open = 0; /* bytes that may come and have not: of all streams of this asker */
+    for (const struct forward *f = a->forwards; f; f = f->a_next)
+        if (passes_on(f)) open += f->allowed - f->got;
+    for (struct forward *f = a->forwards; f && open < DD_STREAM_WINDOW; f = f->a_next) {
+        if (!passes_on(f) || f->allowed >= f->reply.val_len || f->allowed - f->got > DD_STREAM_WINDOW / 2) continue;
+        open += f->got + DD_STREAM_WINDOW - f->allowed;
         f->allowed = f->got + DD_STREAM_WINDOW;
         tell_owner(f, MSG_CREDIT, f->allowed);
     }
@@ -271,6 +279,7 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
         out.id = f->req.id;
         out.flags &= MSGF_STREAM;
         asker_send(f->asker, &out, payload, len);
+        if (f->streams && lane_idle_out(f->asker)) forwards_took(f->asker);
     }
     if (f->streams) return 0;
     if (f->put_open) tell_owner(f, MSG_ABORT, 0); /* refused in the middle: its id is free at the owner then */

@@ -135,13 +135,13 @@ static int budget_find(struct supervisor *s) {
 }
 
 int shards_listen(struct supervisor *s) {
-    s->shards_n = s->managers / s->nodes + (s->node_id < s->managers % s->nodes ? 1 : 0);
-    if (s->shards_n > DD_LOCAL_MANAGERS_MAX)
-        return dd_error(-EINVAL, "%u managers on one node: at most %u can be", s->shards_n, DD_LOCAL_MANAGERS_MAX);
+    unsigned n = s->managers / s->nodes + (s->node_id < s->managers % s->nodes ? 1 : 0);
+    if (n > DD_LOCAL_MANAGERS_MAX) return dd_error(-EINVAL, "%u managers on one node: at most %u can be", n, DD_LOCAL_MANAGERS_MAX);
     int e = budget_find(s);
     if (e < 0) return e;
-    s->shards = calloc(s->shards_n, sizeof *s->shards);
+    s->shards = calloc(n, sizeof *s->shards);
     if (!s->shards) return dd_error(-ENOMEM, "no memory");
+    s->shards_n = n;
     for (unsigned i = 0; i < s->shards_n; i++) {
         struct shard *h = &s->shards[i];
         h->s = s;

@@ -132,7 +132,7 @@ void holds_end(struct supervisor *s);
 int control_listen(struct supervisor *s);
 int control_start(struct supervisor *s);
 void control_ready(struct supervisor *s);   /* our managers are ready */
-void control_drain(struct supervisor *s);
+void control_drain(struct supervisor *s, int wait_ms); /* tell the others, also when the time gets shorter */
 void control_drained(struct supervisor *s); /* node > 0: so many clients are left */
 void control_lost(struct supervisor *s);
 void control_end(struct supervisor *s);     /* node 0: all shall end */
