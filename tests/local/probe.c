@@ -151,6 +151,10 @@ static void self_key(const char *key, size_t size) {
     }
     must(raw_put(&r, key, klen, v, size, 0) == 0 && raw_del(&r, key, klen) == 0, "del");
     get_is(key, DDICT_ENOKEY, NULL, 0);
+    if (size > 1) {
+        free(w);
+        return;
+    }
     uint64_t began = clock_ms();
     must(raw_get(&r, MSG_GET, key, klen, MSGF_WAIT, 50000, &a, false) == -ETIMEDOUT, "wait for nothing");
     raw_free(&a);
@@ -196,7 +200,7 @@ static void self(void) {
             size_t len = key_make(key, "self", n);
             if (hash_owner(key_hash(key, len), r.managers) != owner) continue;
             self_key(key, sizes[found++]);
-            self_wait(key);
+            if (found == 1) self_wait(key);
         }
     }
 }
@@ -241,6 +245,99 @@ static void half(const char *key, size_t size) {
     while (getchar() != EOF) {}
 }
 
+/* full KEY-PREFIX SIZE: put until a manager refuses; says its sentence and how many keys there are */
+static void full(const char *prefix, size_t size) {
+    char key[128];
+    for (unsigned long k = 0;; k++) {
+        size_t len = key_make(key, prefix, k);
+        pattern_fill(value, size, key_hash(key, len));
+        int e = raw_put(&r, key, len, value, size, 0);
+        if (e == 0) continue;
+        must(e == DDICT_EFULL, "put %s: %d %s", key, e, raw_text);
+        printf("%lu %s\n", k, raw_text);
+        return;
+    }
+}
+
+/* down: as `ddict down` */
+static void down(void) {
+    struct attach_msg m;
+    attach_msg_init(&m, ATTACH_DOWN);
+    must(attach_send(r.sock, &m, NULL, 0) == 0, "send");
+    must(attach_recv(r.sock, &m, NULL, 0, 5000) == 0 && m.type == ATTACH_DOWN_OK, "no DOWN_OK");
+}
+
+/* greedy KEY N: ask N times for a value, take nothing, stay until stdin ends */
+static void greedy(const char *key, unsigned long n) {
+    size_t len = strlen(key);
+    unsigned lane = raw_lane_for(&r, key, len);
+    for (unsigned long k = 0; k < n; k++) {
+        struct msg m = {.type = MSG_GET, .key_len = (uint32_t)len, .id = r.next_id++};
+        raw_send(&r, lane, &m, key, NULL, 0);
+    }
+    say("asked");
+    while (getchar() != EOF) {}
+}
+
+/* wait KEY MS: a get that waits; prints the status */
+static void wait_key(const char *key, uint64_t ms) {
+    struct raw_answer a;
+    say("waiting");
+    int e = raw_get(&r, MSG_GET, key, strlen(key), MSGF_WAIT, ms * 1000, &a, false);
+    printf("%d %s\n", e, e < 0 ? raw_text : "");
+}
+
+/* hostile SEED: nonsense in all lanes, in the lease page, and on the socket; each kind by the seed */
+static void hostile(unsigned seed) {
+    srandom(seed);
+    for (unsigned i = 0; i < r.local_n; i++) {
+        struct raw_manager *l = &r.local[i];
+        struct ring *q = &l->lane.sq;
+        for (unsigned b = 0; b < DD_LANE_RING; b++) q->data[b] = (uint8_t)random();
+        switch (seed % 6) {
+        case 0: *q->tail = 64 * (uint64_t)(random() % 100); break;     /* records of random bytes */
+        case 1: *q->tail = (uint64_t)random() << 20; break;            /* an impossible position */
+        case 2: *q->tail = q->pos - 64; break;                         /* backwards */
+        case 3:                                                        /* headers that are nearly right */
+            for (unsigned k = 0; k < 100; k++) {
+                struct msg m = {.len = 64u + (uint32_t)random() % 512, .type = (uint16_t)(1 + random() % (MSG_TYPE_N + 1)), .flags = (uint16_t)(random() & 0xff),
+                                .id = (uint64_t)random() % 4, .key_len = (uint32_t)random() % 64, .val_len = (uint64_t)random() % 128, .aux = (uint64_t)random() % 256,
+                                .manager = (uint32_t)random() % (r.managers + 1)};
+                if (random() % 2) {
+                    m.flags &= MSGF_STREAM | MSGF_LAST;
+                    m.len = 64 + m.key_len + (m.flags & MSGF_STREAM ? 0 : (uint32_t)m.val_len);
+                }
+                memcpy(q->data + k * 1024, &m, sizeof m);
+                *q->tail = k * 1024 + lane_round(m.len);
+                uint64_t one = 1;
+                if (write(l->event_fd, &one, sizeof one) < 0) die("eventfd");
+                usleep(100);
+            }
+            break;
+        case 4:                                                        /* a completion head from nowhere, after real requests */
+            for (unsigned k = 0; k < 50; k++) {
+                struct msg m = {.type = MSG_GET, .key_len = 3, .flags = MSGF_VIEW, .id = r.next_id++};
+                raw_send(&r, i, &m, "k-1", NULL, 0);
+            }
+            *l->lane.cq.head = (uint64_t)random() << 32 | 1;
+            break;
+        case 5:                                                        /* random leases, and the whole page */
+            for (unsigned k = 0; k < LEASE_CHUNK_SIZE * 4 / 8; k++) ((uint64_t *)(void *)r.leases)[k] = (uint64_t)random() << 40 ^ (uint64_t)random() << 20 ^ (uint64_t)random();
+            break;
+        }
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        uint64_t one = 1;
+        if (write(l->event_fd, &one, sizeof one) < 0) die("eventfd");
+    }
+    if (seed % 7 == 6) {
+        char junk[512];
+        for (unsigned b = 0; b < sizeof junk; b++) junk[b] = (char)random();
+        if (write(r.sock, junk, sizeof junk) < 0) die("socket");
+    }
+    usleep(20000);
+    say("done");
+}
+
 int main(int argc, char **argv) {
     const char *cmd = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN);
@@ -252,6 +349,11 @@ int main(int argc, char **argv) {
     else if (strcmp(cmd, "clear") == 0) clear();
     else if (strcmp(cmd, "self") == 0) self();
     else if (strcmp(cmd, "stay") == 0) stay();
+    else if (strcmp(cmd, "down") == 0) down();
+    else if (argc == 4 && strcmp(cmd, "full") == 0) full(argv[2], strtoull(argv[3], NULL, 10));
+    else if (argc == 4 && strcmp(cmd, "greedy") == 0) greedy(argv[2], strtoul(argv[3], NULL, 10));
+    else if (argc == 4 && strcmp(cmd, "wait") == 0) wait_key(argv[2], strtoull(argv[3], NULL, 10));
+    else if (argc == 3 && strcmp(cmd, "hostile") == 0) hostile((unsigned)strtoul(argv[2], NULL, 10));
     else if (argc == 5 && strcmp(cmd, "fill") == 0) fill(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
     else if (argc == 5 && strcmp(cmd, "verify") == 0) verify(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), 0);
     else if (argc == 5 && strcmp(cmd, "view") == 0) verify(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), MSGF_VIEW);

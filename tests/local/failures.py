@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What dies, and who goes on.
+
+A client that dies or goes wrong at any moment leaves nothing behind and disturbs nobody: the managers' figures are the same before and after.
+A manager or ddictd that dies ends the dictionary on all nodes within two seconds, with a sentence that names it.
+"""
+import os
+import random
+import signal
+import socket
+import time
+
+from cluster import Dictionary, alive, check, children, main, wait_for
+
+
+def figures(d):
+    """What must be the same before and after."""
+    names = ("num_keys", "total_used_bytes", "retired_bytes", "leased_bytes", "clients_now")
+    return {i: {n: s[n] for n in names} for i, s in d.stats().items()}
+
+
+def same_figures(d, before):
+    wait_for("figures as before: %r, now %r" % (before, figures(d)), lambda: figures(d) == before, 5)
+
+
+def kill(p, line):
+    check(p.stdout.readline() == line + "\n", "probe did not say " + line)
+    p.kill()
+    p.wait()
+
+
+def ready(p, line):
+    check(p.stdout.readline().startswith(line), "probe did not say " + line)
+
+
+def done(p, seconds=10):
+    """Tell it to end."""
+    return p.communicate(timeout=seconds)[0]
+
+
+def ended(p, seconds=10):
+    """It ends by itself."""
+    p.wait(seconds)
+    return p.communicate()[0]
+
+
+def warm(d):
+    """Used bytes hold what the index and the page map have grown to: let them grow first."""
+    for n in range(2):
+        d.run("fill", "warm%d" % n, 2, 20 << 20)
+    d.run("fill", "warm", 200, 100)
+    d.run("clear")
+
+
+# --- clients ---
+def a_reader_killed_in_its_views_200_times_leaks_nothing():
+    with Dictionary(managers=2) as d:
+        d.run("fill", "k", 300, 1000)
+        before = figures(d)
+        for n in range(200):
+            p = d.probe("hold", "k", 300)
+            ready(p, "holding")
+            if n % 20 == 0:
+                d.run("fill", "k", 300, 1000)  # its views are of replaced values now
+            p.kill()
+            p.wait()
+        same_figures(d, before)
+        d.run("verify", "k", 300, 1000)
+        d.end()
+
+
+def a_reader_of_remote_views_killed_leaks_nothing():
+    with Dictionary(nodes=2, managers=2, mem="128M") as d:
+        d.run("fill", "k", 100, 20000)
+        before = figures(d)
+        for n in range(40):
+            kill(d.probe("hold", "k", 100, node=n % 2), "holding")
+        same_figures(d, before)
+        d.end()
+
+
+def a_writer_killed_in_a_stream_leaks_nothing():
+    with Dictionary(nodes=2, managers=2, mem="256M") as d:
+        warm(d)
+        before = figures(d)
+        for n in range(20):
+            kill(d.probe("half", "k%d" % n, 20 << 20, node=n % 2), "half")
+        same_figures(d, before)
+        d.run("self")
+        d.end()
+
+
+def a_client_that_takes_no_answers_stops_nobody():
+    with Dictionary(nodes=2, managers=2, mem="400M") as d:
+        for n in range(4):
+            d.run("fill", "big%d" % n, 1, 40 << 20)
+        before = figures(d)
+        slow = [d.probe("greedy", "big%d-0" % (n % 4), 20 + 500 * (n > 3), node=n % 2) for n in range(8)]
+        for p in slow:
+            ready(p, "asked")
+        began = time.monotonic()
+        for n in range(4):
+            d.run("verify", "big%d" % n, 1, 40 << 20, node=n % 2)
+        d.run("fill", "k", 500, 1000, node=1)
+        d.run("verify", "k", 500, 1000, node=0)
+        check(time.monotonic() - began < 20, "others were slow: %.1f s" % (time.monotonic() - began))
+        for p in slow:
+            p.kill()
+            p.wait()
+        d.run("clear")
+        for n in range(4):
+            d.run("fill", "big%d" % n, 1, 40 << 20)
+        same_figures(d, before)
+        d.end()
+
+
+def a_waiting_client_killed_leaves_no_waiter():
+    with Dictionary(nodes=2, managers=2, mem="200M") as d:
+        warm(d)
+        before = figures(d)
+        for n in range(10):
+            kill(d.probe("wait", "w-%d" % n, 60000, node=n % 2), "waiting")
+        d.run("fill", "w", 10, 10)
+        d.run("verify", "w", 10, 10)
+        d.run("clear")
+        same_figures(d, before)
+        d.end()
+
+
+def nonsense_in_a_lane_drops_that_client_only():
+    with Dictionary(nodes=2, managers=4) as d:
+        d.run("fill", "k", 50, 1000)
+        before = {i: s["num_keys"] for i, s in d.stats().items()}
+        stay = d.probe("stay")
+        ready(stay, "attached")
+        for seed in range(42):
+            p = d.probe("hostile", seed, node=seed % 2)
+            done(p, 20)
+        d.run("verify", "k", 50, 1000, node=1)
+        check(stay.poll() is None, "another client was dropped")
+        done(stay)
+        after = d.stats()
+        check({i: s["num_keys"] for i, s in after.items()} == before or all(after[i]["num_keys"] - n <= 20 for i, n in before.items()), "keys %r" % after)
+        check(all(s["clients_now"] <= 1 for s in after.values()), "clients are left: %r" % after)
+        d.end()
+
+
+def listening_ports(pids):
+    inodes = set()
+    for pid in pids:
+        for fd in os.listdir("/proc/%d/fd" % pid):
+            try:
+                link = os.readlink("/proc/%d/fd/%s" % (pid, fd))
+            except OSError:
+                continue
+            if link.startswith("socket:["):
+                inodes.add(link[8:-1])
+    ports = set()
+    for name in ("tcp", "tcp6"):
+        with open("/proc/net/" + name) as f:
+            for line in list(f)[1:]:
+                w = line.split()
+                if w[3] == "0A" and w[9] in inodes:
+                    ports.add(int(w[1].split(":")[1], 16))
+    return ports
+
+
+def nonsense_over_tcp_is_refused_and_counted():
+    with Dictionary(nodes=2, managers=2) as d:
+        d.run("fill", "k", 100, 1000)
+        ports = listening_ports(d.pids)
+        check(len(ports) == 3, "ports %r" % ports)  # two managers, and node 0's ddictd
+        rng = random.Random(1)
+        for n in range(30):
+            for port in ports:
+                s = socket.create_connection(("localhost", port), 5)
+                s.settimeout(8)
+                s.sendall(rng.randbytes(rng.choice((1, 63, 64, 128, 4096, 100000))) if n % 3 else b"")
+                if n % 3:
+                    s.close()
+                else:
+                    s.shutdown(socket.SHUT_WR)
+                    try:
+                        check(s.recv(1) == b"", "an answer to nothing")
+                    except ConnectionResetError:
+                        pass
+                    s.close()
+        d.run("verify", "k", 100, 1000, node=1)
+        wait_for("refusals to be counted", lambda: all(s["refused_connections"] > 0 for s in d.stats().values()), 10)
+        d.end()
+
+
+# --- managers and ddictd ---
+def lost(d, sentence, reporter=0, gone=()):
+    """All nodes say LOST and end with 1 within two seconds."""
+    began = time.monotonic()
+    for i, node in enumerate(d.nodes):
+        code = node.wait(5)
+        check(code == (-9 if i in gone else 1), "node %d: exit code %d" % (i, code))
+    check(time.monotonic() - began < 2.5, "it took %.1f s" % (time.monotonic() - began))
+    if reporter not in gone:
+        line = d.nodes[reporter].line("error", 1)
+        check(sentence in line, "error line: %r" % line)
+
+
+def a_manager_killed_ends_all_nodes_with_its_name():
+    for victim in (0, 1, 4):
+        with Dictionary(nodes=3, managers=5, mem="100M") as d:
+            d.run("fill", "k", 100, 1000)
+            stay = [d.probe("stay", node=n) for n in range(3)]
+            for p in stay:
+                ready(p, "attached")
+            pid = d.manager_pid(victim)
+            os.kill(pid, signal.SIGKILL)
+            name = "manager %d on node %s died (signal 9)" % (victim, d.node_name(victim % 3))
+            for p in stay:
+                out = ended(p)
+                check(out == "board 4 %s\n" % name, "client saw %r" % out)
+            lost(d, name)
+            report = d.report()
+            check(report["managers"][victim] == {"manager_id": victim, "lost": True}, "report %r" % report["managers"][victim])
+            check(sum("lost" in m for m in report["managers"]) == 1, "report: %r" % report["managers"])
+            d.check_nothing_left()
+
+
+def a_put_that_kills_its_manager_is_an_error_not_a_hang():
+    with Dictionary(nodes=2, managers=2, env={"DDICT_TEST_DIE_AFTER_PUTS": "50", "DDICT_TEST_MANAGER": "1"}) as d:
+        p = d.probe("fill", "k", 1000, 100)
+        out = ended(p)
+        check(p.returncode == 1 and ("board 4" in out or "lost" in out), "client: %r" % out)
+        lost(d, "manager 1 on node %s died (signal 9)" % d.node_name(1))
+
+
+def ddictd_killed_takes_its_managers_along():
+    for victim in (0, 1):
+        with Dictionary(nodes=3, managers=3, mem="60M") as d:
+            d.run("fill", "k", 30, 1000)
+            managers = d.nodes[victim].managers
+            stay = d.probe("stay", node=2)
+            ready(stay, "attached")
+            d.nodes[victim].proc.kill()
+            wait_for("managers to die", lambda: not any(alive(p) for p in managers), 2)
+            out = ended(stay)
+            check(out == "board 4 node %s is lost: its ddictd ended\n" % d.node_name(victim), "client saw %r" % out)
+            lost(d, "node %s is lost" % d.node_name(victim), reporter=0 if victim else 1, gone=(victim,))
+
+
+def a_silent_node_is_found_out():
+    with Dictionary(nodes=2, managers=2) as d:
+        d.nodes[1].proc.send_signal(signal.SIGSTOP)
+        line = d.nodes[0].line("error", 20)
+        check("silent for 10 s" in line, line)
+        check(d.nodes[0].wait(5) == 1, "exit code")
+        d.nodes[1].proc.send_signal(signal.SIGCONT)
+        check(d.nodes[1].wait(5) == 1, "exit code of the one that was stopped")
+
+
+def a_stopped_manager_does_not_stop_the_end():
+    with Dictionary(nodes=2, managers=2) as d:
+        pid = d.manager_pid(1)
+        os.kill(pid, signal.SIGSTOP)
+        d.nodes[0].close_stdin()
+        for node in d.nodes:
+            check(node.wait(10) == 0, "exit code")
+        report = d.report()
+        check(report["managers"][1] == {"manager_id": 1, "lost": True}, "report %r" % report["managers"][1])
+
+
+main([a_reader_killed_in_its_views_200_times_leaks_nothing, a_reader_of_remote_views_killed_leaks_nothing,
+      a_writer_killed_in_a_stream_leaks_nothing, a_client_that_takes_no_answers_stops_nobody, a_waiting_client_killed_leaves_no_waiter,
+      nonsense_in_a_lane_drops_that_client_only, nonsense_over_tcp_is_refused_and_counted, a_manager_killed_ends_all_nodes_with_its_name,
+      a_put_that_kills_its_manager_is_an_error_not_a_hang, ddictd_killed_takes_its_managers_along, a_silent_node_is_found_out,
+      a_stopped_manager_does_not_stop_the_end])
