@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -233,6 +234,8 @@ static bool spin(struct port *p, struct request *r)
                 end = now + (uint64_t)spin_us * 1000u;
             else if (now >= end)
                 return false;
+            else
+                sched_yield(); /* who is to answer may wait for this core */
         }
     }
 }

@@ -35,6 +35,7 @@
 #define DD_TRANSIT_MAX (1ull << 30)          /* bytes of an arena for remote values that are viewed; at most 1/16 of it */
 #define DD_VIEW_INLINE 4096u                 /* a remote value up to this is sent inline also for a view: cheaper than a transit block */
 #define DD_SPIN_US 50                        /* manager: spins so long after work when it has more than one core */
+#define DD_SPIN_ALONE_NS 1000                /* of a spin before it offers the core to others at each turn */
 #define DD_CLIENT_SPIN_US 20                 /* client: spins so long for a completion when it has more than one core */
 #define DD_PEER_SPIN_US 20                   /* manager with remote requests under way, before epoll_wait blocks */
 #define DD_PEER_INFLIGHT (4u << 20)          /* bytes queued to one peer before requests of clients wait */

@@ -31,6 +31,12 @@ static inline void relax(void) {
 #endif
 }
 
+/* One idle turn: the core is ours for a moment, then for whoever needs it more (on few cores the asker itself). */
+static inline void spin_turn(uint64_t idle_ns) {
+    if (idle_ns < DD_SPIN_ALONE_NS) relax();
+    else sched_yield();
+}
+
 /* --- timers of the whole manager --- */
 static void tick_fire(struct timer *t) {
     struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, tick));
@@ -148,7 +154,7 @@ static void serve(struct manager *m) {
         if (worked) last_work = m->now;
         if (worked) continue;
         uint64_t spin = DD_SPIN_US * 1000ull;
-        if (m->spins && m->now - last_work < spin) relax();
+        if (m->spins && m->now - last_work < spin) spin_turn(m->now - last_work);
         else sleep_until_work(m);
     }
 }
