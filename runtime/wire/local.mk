@@ -40,3 +40,8 @@ tests_unit_wire_conn_SOURCES = tests/unit/wire_conn.c tests/unit/wire_test.h
 tests_unit_wire_conn_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_conn_LDADD = $(WIRE_TEST_LIBS)
 endif
+
+# Built by `make tests/bench/wire_bench`.
+EXTRA_PROGRAMS = tests/bench/wire_bench
+tests_bench_wire_bench_SOURCES = tests/bench/wire_bench.c
+tests_bench_wire_bench_LDADD = libwire.la libbase.la
