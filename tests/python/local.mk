@@ -4,3 +4,7 @@ EXTRA_DIST += tests/python/harness.py tests/python/run tests/python/run.py tests
   tests/python/test_processes.py tests/python/test_remote.py tests/python/test_values.py tests/python/test_views.py \
   tests/python/errors.t tests/python/install.t tests/python/loader.t tests/python/mapping.t tests/python/processes.t \
   tests/python/remote.t tests/bench/dna_load.py
+
+if BUILD_PYTHON
+TESTS += tests/python/mapping.t
+endif
