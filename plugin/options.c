@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "launch/ask.h"
 #include "base/defaults.h"
@@ -72,11 +73,12 @@ int options_in_job(void) {
 }
 
 int options_register(spank_t sp, int local) {
+    const char *starter = getenv("DDICT_INTERNAL");
     size_t i;
 
     for (i = 0; i < OPTIONS; i++)
         spank_option_register(sp, &options[i]);
-    inert = local && getenv("DDICT_INTERNAL") != NULL;
+    inert = local && starter != NULL && strtol(starter, NULL, 10) == getppid(); /* the user's own variable means nothing */
     if (local && !inert) {
         job_look();
         variable_adopt("DDICT_MANAGERS", OPTION_VARIABLE "managers");
@@ -160,7 +162,7 @@ void options_judge(int ac, char **av) {
     unsetenv(OPTION_VARIABLE "mem");
     if (!options_given())
         return;
-    if (++judged > 1 || getenv("SLURM_HET_SIZE") != NULL)
+    if (++judged > 1 || (in_job && getenv("SLURM_HET_SIZE") != NULL))
         fail("--ddict-managers and --ddict-mem do not work with heterogeneous jobs and steps");
     site_read(ac, av);
     given.managers_name = name_of("DDICT_MANAGERS", given.managers_name, given.managers);

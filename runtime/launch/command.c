@@ -34,6 +34,7 @@ static int variable_kept(const char *entry, int all) {
 }
 
 char **command_environment(char *const *from, int all) {
+    static char internal[40];
     size_t n = 0, i = 0;
     char **env;
 
@@ -45,7 +46,8 @@ char **command_environment(char *const *from, int all) {
     for (n = 0; from[n] != NULL; n++)
         if (variable_kept(from[n], all))
             env[i++] = from[n];
-    env[i] = (char *)(uintptr_t)"DDICT_INTERNAL=1";
+    snprintf(internal, sizeof internal, "DDICT_INTERNAL=%d", (int)getpid());
+    env[i] = internal;
     return env;
 }
 

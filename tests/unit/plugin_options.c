@@ -171,7 +171,10 @@ START_TEST(salloc_and_sbatch_refuse_them) {
 END_TEST
 
 static void hidden(void) {
-    setenv("DDICT_INTERNAL", "1", 1);
+    char parent[16];
+
+    snprintf(parent, sizeof parent, "%d", (int)getppid());
+    setenv("DDICT_INTERNAL", parent, 1);
     setenv("DDICT_MEM", "rubbish", 1);
     slurm_spank_init(NULL, 0, NULL);
     give("ddict-mem", "rubbish");
@@ -188,6 +191,7 @@ END_TEST
 
 START_TEST(variables_become_options_and_leave_the_environment) {
     context = S_CTX_LOCAL;
+    setenv("DDICT_INTERNAL", "1", 1); /* the user's own: no child of `ddict up` */
     setenv("DDICT_MEM", "1G", 1);
     setenv("DDICT_MANAGERS", "", 1); /* empty is not given */
     slurm_spank_init(NULL, 0, NULL);
