@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.c - what the tests of several managers on one host do as a client: probe COMMAND ARGS. Exit 0, 1 with a line, 3 when refused. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <base/clock.h>
@@ -245,6 +247,48 @@ static void half(const char *key, size_t size) {
     while (getchar() != EOF) {}
 }
 
+/* forked PREFIX N SIZE: views of N keys, a fork that is announced with HOLD, the parent dies at once; the child says `child PID`, and when its
+ * stdin has a line it checks that every byte is what it was, says `same`, and goes when stdin ends. */
+static void forked(const char *prefix, unsigned long n, size_t size, int seals) {
+    const uint8_t *at[512];
+    char key[128];
+    int page = memfd_create("hold", MFD_CLOEXEC | MFD_ALLOW_SEALING), ends[2];
+    must(page >= 0 && ftruncate(page, (off_t)LEASE_FILE_SIZE) == 0 && (!seals || fcntl(page, F_ADD_SEALS, F_SEAL_SHRINK) == 0), "hold page");
+    must(pipe2(ends, O_CLOEXEC) == 0 && n <= 512, "pipe");
+    for (unsigned long k = 0; k < n; k++) {
+        size_t len = key_make(key, prefix, k);
+        struct raw_answer a;
+        must(raw_get(&r, MSG_GET, key, len, MSGF_VIEW, 0, &a, true) == 0, "get %s: %s", key, raw_text);
+        struct found f;
+        unsigned i = LEASE_ARENA(*a.slot);
+        must(reader_item(&r.local[i].arena, LEASE_OFFSET(*a.slot), &f) == 0 && f.val_len == size, "%s: its item", key);
+        at[k] = f.value;
+    }
+    must(pwrite(page, r.leases->slot, sizeof r.leases->slot, 0) == sizeof r.leases->slot, "copy");
+    uint64_t one = 1;
+    must(pwrite(page, &one, sizeof one, (off_t)offsetof(struct lease_chunk, chunks)) == sizeof one, "chunks");
+    struct attach_msg m;
+    attach_msg_init(&m, ATTACH_HOLD);
+    int fds[2] = {page, ends[0]};
+    must(attach_send(r.sock, &m, fds, 2) == 0, "HOLD");
+    must(attach_recv(r.sock, &m, NULL, 0, 5000) == 0 && m.type == ATTACH_HELD && m.status == 0, "no HELD");
+    close(ends[0]);
+    close(page);
+    pid_t child = fork();
+    must(child >= 0, "fork");
+    if (child > 0) raise(SIGKILL);
+    close(r.sock);
+    printf("child %d\n", (int)getpid());
+    fflush(stdout);
+    if (getchar() == EOF) return;
+    for (unsigned long k = 0; k < n; k++) {
+        size_t len = key_make(key, prefix, k);
+        must(pattern_check(at[k], size, key_hash(key, len)), "%s changed under a view", key);
+    }
+    say("same");
+    while (getchar() != EOF) {}
+}
+
 /* full KEY-PREFIX SIZE: put until a manager refuses; says its sentence and how many keys there are */
 static void full(const char *prefix, size_t size) {
     char key[128];
@@ -350,6 +394,7 @@ int main(int argc, char **argv) {
     else if (strcmp(cmd, "self") == 0) self();
     else if (strcmp(cmd, "stay") == 0) stay();
     else if (strcmp(cmd, "down") == 0) down();
+    else if (argc == 5 && strncmp(cmd, "forked", 6) == 0) forked(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), strcmp(cmd, "forked") == 0);
     else if (argc == 4 && strcmp(cmd, "full") == 0) full(argv[2], strtoull(argv[3], NULL, 10));
     else if (argc == 4 && strcmp(cmd, "greedy") == 0) greedy(argv[2], strtoul(argv[3], NULL, 10));
     else if (argc == 4 && strcmp(cmd, "wait") == 0) wait_key(argv[2], strtoull(argv[3], NULL, 10));
