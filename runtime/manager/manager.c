@@ -79,6 +79,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, const int *fds,
         break;
     case SUP_HOLD_DEL: hold_del(m, s->id); break;
     case SUP_STATS:
+        m->ending = true;
         r.type = SUP_STATS_REPLY;
         manager_figures(m, &r.stats);
         answer(m, &r);

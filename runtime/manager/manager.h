@@ -73,6 +73,7 @@ struct manager {
     struct arena_header *header;
     int epoll_fd;
     bool spins, stopping;
+    bool ending;           /* ddictd asked for the last figures: other managers may end before us */
     bool reap;             /* somebody is gone: free him at the end of the turn */
     uint64_t now;          /* of this turn of the loop */
     uint64_t started;

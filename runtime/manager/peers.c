@@ -103,7 +103,7 @@ void peers_reap(struct manager *m) {
         if (!p || !p->down) continue;
         snprintf(text, sizeof text, "manager %u on %s %s: %s", p->id, m->setup->peers[p->id].node, p->up ? "is lost" : "can not be reached",
                  dd_strerror(p->down));
-        log_warn("%s", text);
+        log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
         conn_free(p->conn);
         p->conn = NULL;
         p->up = false;

@@ -15,7 +15,7 @@ enum sup_type {
     SUP_CLIENT_DEL,     /* id */
     SUP_HOLD_ADD,       /* id, pid; descriptor hold page. Answer HOLD_ADDED */
     SUP_HOLD_DEL,       /* id */
-    SUP_STATS,          /* answer STATS_REPLY */
+    SUP_STATS,          /* the end is near; answer STATS_REPLY */
     SUP_STOP,           /* end; no answer but the exit */
     /* manager -> ddictd */
     SUP_READY,          /* status, text */
