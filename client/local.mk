@@ -9,3 +9,8 @@ libddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 # nodelete: threads end and processes fork through our handlers after a dlclose() too.
 libddict_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^ddict_' -Wl,-z,nodelete
 libddict_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS)
+
+bin_PROGRAMS += ddict
+ddict_SOURCES = client/cmd.h client/cmd_main.c client/cmd_key.c client/cmd_key.h client/cmd_data.c client/cmd_stats.c
+ddict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+ddict_LDADD = libddict.la liblaunch.la libbase.la $(JANSSON_LIBS)
