@@ -251,7 +251,7 @@ static void forward_placed(struct manager *m, struct forward *f, const struct ms
 }
 
 static void forward_end(struct manager *m, struct forward *f) {
-    if (f->req.type == MSG_GET || f->req.type == MSG_POP) count_latency(m, DDICT_OP_FETCH, f->began, clock_ns());
+    if ((f->req.type == MSG_GET || f->req.type == MSG_POP) && counts_busy(f)) count_latency(m, DDICT_OP_FETCH, f->began, clock_ns());
     forward_free(m, f);
 }
 

@@ -141,12 +141,6 @@ bool gives_pump(struct asker *a) {
     return worked;
 }
 
-bool gives_ready(const struct asker *a) {
-    for (const struct give *g = a->gives; g; g = g->next)
-        if (give_next_piece(g) > 0) return true;
-    return false;
-}
-
 static struct give *give_find(struct asker *a, uint64_t id) {
     struct give *g = a->gives;
     while (g && g->id != id) g = g->next;

@@ -15,7 +15,10 @@
 
 #define LINE_CAP_MAX (64u << 20) /* cards of thousands of nodes */
 
-int signals_block(void) {
+/* Until there is something to end in order: gone, and not by a signal, so that the job's exit code stays the user's. */
+static void term_early(int sig) { _exit(0); }
+
+int signals_first(void) {
     /* srun and `--signal` send these to everything of the job; none of them is for us. */
     static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGPIPE, SIGTTIN, SIGTTOU};
     sigset_t set;
@@ -23,6 +26,12 @@ int signals_block(void) {
     sigfillset(&set); /* slurmstepd's children may inherit blocked signals: SIGTERM must reach the signalfd only */
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     signal(SIGCHLD, SIG_DFL);
+    signal(SIGTERM, term_early);
+    return 0;
+}
+
+int signals_block(void) {
+    sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGCHLD);

@@ -348,7 +348,8 @@ void lanes_reap(struct manager *m) {
     for (struct lane_client *c = m->clients; c; c = c->next) {
         if (!c->a.gone || c->told) continue;
         struct sup_msg s = {.type = SUP_CLIENT_BAD, .id = c->id, .status = DDICT_EPROTO};
-        if (sup_send(m->setup->sup_fd, &s, NULL, 0) == 0) c->told = true;
+        c->told = sup_send(m->setup->sup_fd, &s, NULL, 0) == 0;
+        if (!c->told) m->reap = true; /* its socket is full: again */
     }
 }
 

@@ -51,7 +51,7 @@ static int become_ready(void) {
     e = wireup_exchange(&s, error);
     if (local < 0) e = dd_error(local, "%s", error ? error : dd_strerror(local));
     free(error);
-    if (e < 0) return e;
+    if (e < 0 || (e = signals_block()) < 0) return e;
     if ((e = report_init(&s)) < 0 || (e = board_open(&s)) < 0) return e;
     s.start_timer.fire = too_late;
     if ((e = timer_set(&s.timers, &s.start_timer, clock_ns() + DD_READY_MS * 1000000ull)) < 0) return e;
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
     s.attach.fd = s.input.fd = s.control_fd = s.board_ro_fd = -1;
     int e = options_parse(&s.opt, argc, argv);
     if (e == 1) return 0;
-    if (e == 0) e = signals_block();
+    if (e == 0) e = signals_first();
     if (e == 0) {
         say_start();
         e = become_ready();

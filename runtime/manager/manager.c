@@ -21,7 +21,7 @@
 #include <manager/supmsg.h>
 
 #define TICK_MS 50u
-#define POLL_EVERY 32u /* turns of the spin between looks at the sockets: a look costs as much as ten turns */
+#define POLL_NS 10000u /* between looks at the sockets while lanes keep us busy or we spin: a look costs half a microsecond */
 
 static inline void relax(void) {
 #if defined(__x86_64__)
@@ -139,12 +139,14 @@ static void sleep_until_work(struct manager *m) {
 }
 
 static void serve(struct manager *m) {
-    uint64_t last_work = 0;
-    unsigned turns = 0;
+    uint64_t last_work = 0, last_poll = 0;
     m->now = clock_ns();
     while (!m->stopping) {
         bool worked = lanes_turn(m);
-        if (++turns % POLL_EVERY == 0 || m->peers_busy) worked |= io_wait(m->epoll_fd, 0) > 0;
+        if (m->peers_busy || m->now - last_poll > POLL_NS) {
+            worked |= io_wait(m->epoll_fd, 0) > 0;
+            last_poll = m->now;
+        }
         worked |= store_work(m->store);
         m->now = clock_ns();
         if (timers_next(&m->timers) <= m->now) {

@@ -138,7 +138,6 @@ void puts_end(struct asker *a);
 int give_begin(struct asker *a, uint64_t id, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
                uint64_t arg, void *ptr);
 bool gives_pump(struct asker *a);  /* send what there is room for; true when something was sent */
-bool gives_ready(const struct asker *a); /* something may be sent as soon as the carrier has room */
 void give_more(struct asker *a, uint64_t id, uint64_t upto);
 bool give_cancel(struct asker *a, uint64_t id, int status);
 void gives_end(struct asker *a);

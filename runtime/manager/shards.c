@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -186,6 +187,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO); /* who reads ddictd's stdout shall see its end */
     close_others(keep, 4);
+    munmap(s->board, sizeof *s->board);
     setup.id = h->id;
     setup.managers = s->managers;
     setup.node_id = s->node_id;

@@ -157,7 +157,8 @@ void report_take(struct supervisor *s, const struct ddict_manager_stats *st);
 void report_say(struct supervisor *s);
 
 /* --- inputs.c --- */
-int signals_block(void);                     /* before anything has threads */
+int signals_first(void);                     /* before anything has threads: what is none of our business; SIGTERM ends at once */
+int signals_block(void);                     /* before the managers are forked: from here on SIGTERM and SIGCHLD come through the loop */
 int inputs_open(struct supervisor *s);
 /* A line of stdin before the loop runs: 1, 0 at its end, -ETIMEDOUT. *line is valid until the next call. */
 int input_line(struct supervisor *s, char **line, int timeout_ms);

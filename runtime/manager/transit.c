@@ -9,8 +9,10 @@
 
 #include <manager/manager.h>
 
+#define REFUSED_NS 1000000u /* a scan of all leases finds nothing new so soon */
+
 struct transit {
-    uint64_t limit;
+    uint64_t limit, refused_ns; /* refused_ns: when there was no room last time */
 };
 
 int transit_init(struct manager *m) {
@@ -27,10 +29,14 @@ bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t 
     if (val_len > m->transit->limit) return false;
     uint64_t used = store_transit_bytes(m->store);
     if (used + val_len > m->transit->limit) {
+        if (m->now - m->transit->refused_ns < REFUSED_NS) return false;
         lanes_settle(m); /* pins whose completion was consumed meanwhile */
         store_reclaim(m->store);
         used = store_transit_bytes(m->store);
-        if (used + val_len > m->transit->limit) return false;
+        if (used + val_len > m->transit->limit) {
+            m->transit->refused_ns = m->now;
+            return false;
+        }
     }
     return store_reserve_transit(m->store, val_len, tag, version, ref) == 0;
 }
