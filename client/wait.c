@@ -240,23 +240,23 @@ static bool spin(struct port *p, struct request *r)
     }
 }
 
-/* Under lock; sleep once until something happens, at most slice_ms. */
+/* Under lock; sleep once until something happens, at most slice_ms. Whoever is at the bell may have been turned off: announced again (W1). */
 static void sleep_once(struct port *p, struct request *r, int slice_ms)
 {
-    if (p->bell_holder == NULL) {
+    uint32_t bell = lane_sleep_announce(&p->lane);
+    if (port_ready(p) || satisfied(p, r))
+        return;
+    bool first = p->bell_holder == NULL;
+    if (first)
         bell_take(p, r);
-        uint32_t bell = lane_sleep_announce(&p->lane);
-        if (!port_ready(p) && !satisfied(p, r)) {
-            port_unlock(p);
-            lane_sleep(&p->lane, bell, slice_ms);
-            port_lock(p);
-        }
-    } else {
+    else
         sleeper_add(p, r);
-        port_unlock(p);
+    port_unlock(p);
+    if (first)
+        lane_sleep(&p->lane, bell, slice_ms);
+    else
         word_sleep(&r->word, slice_ms);
-        port_lock(p);
-    }
+    port_lock(p);
     sleeper_remove(p, r);
 }
 
