@@ -5,6 +5,7 @@ include tests/stress/local.mk
 include tests/slurm/local.mk
 include tests/python/local.mk
 include tests/local/local.mk
+include tests/local/client.mk
 
 check_PROGRAMS += tests/bench/store_bench
 tests_bench_store_bench_SOURCES = tests/bench/store_bench.c

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# libddict against running ddictds on this host, one or several nodes. Each program starts and ends its own.
+if HAVE_CHECK
+CLIENT_TESTS = tests/local/client_api tests/local/client_many tests/local/client_threads tests/local/client_fork tests/local/client_death
+check_PROGRAMS += $(CLIENT_TESTS)
+TESTS += $(CLIENT_TESTS)
+client_test_sources = tests/local/client_dict.c tests/local/client_dict.h
+client_test_flags = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+client_test_libs = libddict.la $(CHECK_LIBS)
+tests_local_client_api_SOURCES = tests/local/client_api.c $(client_test_sources)
+tests_local_client_api_CPPFLAGS = $(client_test_flags)
+tests_local_client_api_LDADD = $(client_test_libs)
+tests_local_client_many_SOURCES = tests/local/client_many.c $(client_test_sources)
+tests_local_client_many_CPPFLAGS = $(client_test_flags)
+tests_local_client_many_LDADD = $(client_test_libs)
+tests_local_client_threads_SOURCES = tests/local/client_threads.c $(client_test_sources)
+tests_local_client_threads_CPPFLAGS = $(client_test_flags)
+tests_local_client_threads_LDADD = $(client_test_libs)
+tests_local_client_fork_SOURCES = tests/local/client_fork.c $(client_test_sources)
+tests_local_client_fork_CPPFLAGS = $(client_test_flags)
+tests_local_client_fork_LDADD = $(client_test_libs)
+tests_local_client_death_SOURCES = tests/local/client_death.c $(client_test_sources)
+tests_local_client_death_CPPFLAGS = $(client_test_flags)
+tests_local_client_death_LDADD = $(client_test_libs)
+endif
