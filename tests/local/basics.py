@@ -62,6 +62,20 @@ def large_values_stream_between_nodes():
         d.end()
 
 
+def keys_of_64_kib_are_keys():
+    with Dictionary(nodes=2, managers=2, mem="128M") as d:
+        long = "x" * 65500
+        d.run("fill", long, 60, 100000)
+        d.run("verify", long, 60, 100000, node=1)
+        d.run("fill", "y" * 65534, 9, 3)  # 65,536 bytes with -0 .. -8
+        d.run("verify", "y" * 65534, 9, 3, node=1)
+        for node in range(2):
+            keys = d.run("keys", node=node).split()  # more than a reply can hold: they stream
+            check(sorted(keys) == sorted(["%s-%d" % (long, n) for n in range(60)] + ["%s-%d" % ("y" * 65534, n) for n in range(9)]), "keys")
+        d.run("clear")
+        d.end()
+
+
 def idle_managers_use_no_cpu():
     with Dictionary(nodes=2, managers=4, mem="64M") as d:
         d.run("fill", "k", 100, 1000)
@@ -79,4 +93,4 @@ def idle_managers_use_no_cpu():
 
 
 main([one_node_answers_every_request, three_nodes_with_five_managers_answer_every_request, what_three_nodes_put_all_read,
-      large_values_stream_between_nodes, idle_managers_use_no_cpu])
+      large_values_stream_between_nodes, keys_of_64_kib_are_keys, idle_managers_use_no_cpu])

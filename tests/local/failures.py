@@ -198,6 +198,29 @@ def nonsense_over_tcp_is_refused_and_counted():
         d.end()
 
 
+def streams_that_stand_still_are_given_up():
+    """After 30 s: the half of a put, and the value that is sent to who does not take it. The clients stay attached."""
+    with Dictionary(nodes=2, managers=2, mem="256M") as d:
+        warm(d)
+        for n in range(2):
+            d.run("fill", "big%d" % n, 1, 10 << 20)
+        slow = [d.probe("greedy", "big%d-0" % n, 3, node=m) for n in range(2) for m in range(2)]
+        half = [d.probe("half", "h%d" % n, 20 << 20, node=m) for n in range(2) for m in range(2)]
+        for p in slow:
+            ready(p, "asked")
+        for p in half:
+            ready(p, "half")
+        d.run("clear")
+        held = figures(d)
+        check(sum(f["retired_bytes"] for f in held.values()) >= 20 << 20, "the values are not held: %r" % held)
+        check(sum(f["total_used_bytes"] for f in held.values()) >= 100 << 20, "the blocks are not reserved: %r" % held)
+        wait_for("streams to be given up: %r" % held, lambda: all(f["retired_bytes"] == 0 and f["total_used_bytes"] < 1 << 20 for f in figures(d).values()), 45)
+        check(all(p.poll() is None for p in slow + half), "a client was sent away")
+        for p in slow + half:
+            p.communicate()
+        d.end()
+
+
 def views_of_a_forked_child_outlive_their_parent():
     for nodes in (1, 2):
         with Dictionary(nodes=nodes, managers=2, mem="128M") as d:
@@ -312,6 +335,6 @@ def a_stopped_manager_does_not_stop_the_end():
 
 main([a_reader_killed_in_its_views_200_times_leaks_nothing, a_reader_of_remote_views_killed_leaks_nothing,
       a_writer_killed_in_a_stream_leaks_nothing, a_client_that_takes_no_answers_stops_nobody, a_waiting_client_killed_leaves_no_waiter,
-      views_of_a_forked_child_outlive_their_parent, a_hold_page_that_could_shrink_is_not_taken, nonsense_in_a_lane_drops_that_client_only, nonsense_over_tcp_is_refused_and_counted, a_manager_killed_ends_all_nodes_with_its_name,
+      streams_that_stand_still_are_given_up, views_of_a_forked_child_outlive_their_parent, a_hold_page_that_could_shrink_is_not_taken, nonsense_in_a_lane_drops_that_client_only, nonsense_over_tcp_is_refused_and_counted, a_manager_killed_ends_all_nodes_with_its_name,
       a_put_that_kills_its_manager_is_an_error_not_a_hang, ddictd_killed_takes_its_managers_along, a_silent_node_is_found_out,
       a_stopped_manager_does_not_stop_the_end])

@@ -16,6 +16,8 @@
 #include <base/stats.h>
 #include "raw.h"
 
+#define KEY_ROOM (66u << 10)
+
 static struct raw r;
 static uint8_t *value; /* room for one */
 
@@ -28,7 +30,7 @@ static size_t key_make(char *key, const char *prefix, unsigned long n) { return 
 
 /* fill PREFIX N SIZE: put N keys */
 static void fill(const char *prefix, unsigned long n, size_t size) {
-    char key[128];
+    char key[KEY_ROOM];
     for (unsigned long k = 0; k < n; k++) {
         size_t len = key_make(key, prefix, k);
         pattern_fill(value, size, key_hash(key, len));
@@ -39,7 +41,7 @@ static void fill(const char *prefix, unsigned long n, size_t size) {
 
 /* verify PREFIX N SIZE [view]: get N keys, every byte */
 static void verify(const char *prefix, unsigned long n, size_t size, unsigned flags) {
-    char key[128];
+    char key[KEY_ROOM];
     for (unsigned long k = 0; k < n; k++) {
         size_t len = key_make(key, prefix, k);
         struct raw_answer a;
@@ -195,7 +197,7 @@ static void self_wait(const char *key) {
 
 static void self(void) {
     static const size_t sizes[] = {0, 1, 300, 4096, 70000, DD_MSG_INLINE - 8, DD_MSG_INLINE, 1000000};
-    char key[64];
+    char key[KEY_ROOM];
     for (uint32_t owner = 0; owner < r.managers; owner++) {
         unsigned found = 0;
         for (unsigned long n = 0; found < sizeof sizes / sizeof *sizes; n++) {
@@ -209,7 +211,7 @@ static void self(void) {
 
 /* hold PREFIX N: views of N keys, then stay until stdin ends */
 static void hold(const char *prefix, unsigned long n) {
-    char key[128];
+    char key[KEY_ROOM];
     for (unsigned long k = 0; k < n; k++) {
         size_t len = key_make(key, prefix, k);
         struct raw_answer a;
@@ -251,7 +253,7 @@ static void half(const char *key, size_t size) {
  * stdin has a line it checks that every byte is what it was, says `same`, and goes when stdin ends. */
 static void forked(const char *prefix, unsigned long n, size_t size, int seals) {
     const uint8_t *at[512];
-    char key[128];
+    char key[KEY_ROOM];
     int page = memfd_create("hold", MFD_CLOEXEC | MFD_ALLOW_SEALING), ends[2];
     must(page >= 0 && ftruncate(page, (off_t)LEASE_FILE_SIZE) == 0 && (!seals || fcntl(page, F_ADD_SEALS, F_SEAL_SHRINK) == 0), "hold page");
     must(pipe2(ends, O_CLOEXEC) == 0 && n <= 512, "pipe");
@@ -291,7 +293,7 @@ static void forked(const char *prefix, unsigned long n, size_t size, int seals) 
 
 /* full KEY-PREFIX SIZE: put until a manager refuses; says its sentence and how many keys there are */
 static void full(const char *prefix, size_t size) {
-    char key[128];
+    char key[KEY_ROOM];
     for (unsigned long k = 0;; k++) {
         size_t len = key_make(key, prefix, k);
         pattern_fill(value, size, key_hash(key, len));
