@@ -13,7 +13,7 @@ steps='test $SLURM_PROCID = 0 || exit 0; squeue -h -s -j $SLURM_JOB_ID -o "%j %N
 placed() {
     local name=$1 wanted=$2
     shift 2
-    t "$name" sub salloc -Q -N3 srun "$@" $dd sh -c "$ddict put k v && $ddict get k >/dev/null && $steps"
+    t "$name" sub salloc -Q -N3 --exclusive srun "$@" $dd sh -c "$ddict put k v && $ddict get k >/dev/null && $steps"
     has "${name}_puts_managers_on_$wanted" "^ddict $wanted\$"
 }
 id=$DEVCLUSTER_ID
@@ -38,7 +38,6 @@ t "low_file_size_limit" sub bash -c "ulimit -f 1; srun -N2 -n2 $dd sh $tests/bot
 t "low_address_space_limit" sub bash -c "ulimit -v 400000; srun -N2 -n2 --ddict-managers=2 --ddict-mem=32M sh $tests/both.sh $ddict"
 t "few_descriptors" sub bash -c "ulimit -n 32; srun -N2 -n2 $dd sh $tests/both.sh $ddict"
 t "closed_stdin" sub bash -c "exec <&-; srun -N2 -n2 $dd sh $tests/both.sh $ddict"
-t "from_a_folder_that_is_not_there" sub bash -c "mkdir -p ~/gone && cd ~/gone && rmdir ~/gone && srun -D /tmp -N2 -n2 $dd sh $tests/both.sh $ddict"
 
 seq 20000 | sub srun -n1 -N1 --ddict-managers=1 --ddict-mem=16M md5sum >"$out" 2>&1
 is "stdin_of_the_program_is_intact" "$(cut -d' ' -f1 "$out")" "$(seq 20000 | md5sum | cut -d' ' -f1)"

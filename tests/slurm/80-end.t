@@ -22,12 +22,12 @@ begin() {
 ended() {
     local i
     for i in $(seq $(($2 * 10))); do
-        kill -0 $pid 2>/dev/null || { wait $pid; rc=$?; ok "$1"; return 0; }
+        kill -0 $pid 2>/dev/null || { { wait $pid; rc=$?; } 2>/dev/null; ok "$1"; return 0; }
         sleep 0.1
     done
     not_ok "$1"
     kill -KILL $pid
-    wait $pid
+    wait $pid 2>/dev/null
 }
 
 begin srun -N2 -n2 $dd sh -c "$ddict put k v; echo begun; sleep 60" && { kill -KILL $pid; ended "srun_killed" 5; }

@@ -13,16 +13,18 @@ while read -r line; do
     case $line in '' | '#'*) continue ;; esac
     words=() variable=${line%% | *}
     [ "$variable" = "$line" ] || read -ra words <<<"${line#* | }"
-    if ! "${before[@]}" env "$variable" timeout -k 5 10 srun "$@" "${words[@]}" /bin/true >/dev/null 2>&1 </dev/null; then
-        skipped+=" $line"
-        continue
-    fi
-    tested=$((tested + 1))
     if output=$("${before[@]}" env "$variable" timeout -k 5 30 srun "$@" "${words[@]}" --ddict-managers=2 \
         --ddict-mem=32M /bin/sh "$here/both.sh" "$ddict" 2>&1 </dev/null); then
+        tested=$((tested + 1))
         echo "ok hostile_$variable"
+        continue
+    fi
+    rc=$?
+    if ! "${before[@]}" env "$variable" timeout -k 5 10 srun "$@" "${words[@]}" /bin/true >/dev/null 2>&1 </dev/null; then
+        skipped+=" $line"
     else
-        echo "not ok hostile_$variable (exit code $?)"
+        tested=$((tested + 1))
+        echo "not ok hostile_$variable (exit code $rc)"
         echo "$output" | tail -n 8 | cut -c1-300 | sed 's/^/# /'
     fi
 done <"$file"
