@@ -8,7 +8,7 @@ import unittest
 import weakref
 
 import ddict
-from harness import DictTest, module_or_skip
+from harness import DictTest, module_or_skip, python
 
 
 class Views(DictTest):
@@ -111,6 +111,32 @@ class Views(DictTest):
         self.d.update((i, i) for i in range(1000))
         views = [self.d.view(i) for _ in range(30) for i in range(1000)]
         self.assertEqual([v.load() for v in views], list(range(1000)) * 30)
+
+    def test_more_views_than_there_may_be(self):
+        """In a process of its own: a thread that has had them all keeps their slots from other threads."""
+        self.d["a"] = b"a" * 10_000
+        code = """
+import ddict
+d = ddict.attach()
+views = []
+try:
+    while len(views) <= 1 << 20:
+        views.append(d.view("a"))
+except ddict.ViewsError:
+    pass
+assert 1_000_000 < len(views) < 1 << 20, len(views)
+value = b"a" * 10_000  # copies can still be had
+assert d["a"] == d.get("a") == value
+d["b"] = [1]
+assert d["b"] == [1]
+assert d.get_many(["b", "a", "none"]) == [[1], value, None]
+assert dict(d.items()) == {"a": value, "b": [1]}
+assert d.pop("b") == [1]
+del views[-1]
+assert bytes(d.view("a")) == value
+"""
+        with python(code, environment=self.dictionary.environment()) as p:
+            self.assertEqual(p.wait(60), 0)
 
     def test_weak_references(self):
         self.d["a"] = 1

@@ -23,46 +23,47 @@ __all__ = ["AuthError", "CredError", "DDict", "Error", "FullError", "GoneError",
            "ProtocolError", "RawKey", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
            "down", "key_bytes"]
 
+_ABSENT = object()
 _CHUNK_KEYS = 64        # values under way at once while iterating: enough to hide the network
 _CHUNK_BYTES = 8 << 20  # and no more than this of them, once their size is known
 
 
-def _present(d):
-    """Pairs (key, View) of the keys of d; those that are removed meanwhile are left out."""
+def _pairs(d):
+    """(key, value) of the keys of d; those that are removed meanwhile are left out."""
     keys = iter(d)
     room = 4
     while True:
         chunk = list(islice(keys, room))
         if not chunk:
             return
-        views = d._view_many(chunk)
+        try:
+            views = d._view_many(chunk)
+        except ViewsError:  # this process holds as many as it may; copies can still be had
+            yield from ((key, value) for key in chunk if (value := d.get(key, _ABSENT)) is not _ABSENT)
+            continue
         largest = max((len(v) for v in views if v is not None), default=0)
         room = max(1, min(_CHUNK_KEYS, _CHUNK_BYTES // (largest + 1)))
         views.reverse()
         for key in chunk:
             view = views.pop()
             if view is not None:
-                yield key, view
+                with view:
+                    value = view.copy()
+                yield key, value
 
 
 class _Items(ItemsView):
     __slots__ = ()
 
     def __iter__(self):
-        for key, view in _present(self._mapping):
-            with view:
-                value = view.copy()
-            yield key, value
+        return _pairs(self._mapping)
 
 
 class _Values(ValuesView):
     __slots__ = ()
 
     def __iter__(self):
-        for _, view in _present(self._mapping):
-            with view:
-                value = view.copy()
-            yield value
+        return (value for _, value in _pairs(self._mapping))
 
     def __contains__(self, value):
         return any(v is value or v == value for v in self)

@@ -75,10 +75,35 @@ out:
     return rc < 0 ? -1 : 0;
 }
 
-static PyObject *want_take(struct ddict_want *w, PyObject *key, PyObject *missing, bool view)
+/* No view was to be had: the value alone, by a private copy. */
+static PyObject *want_alone(struct handle *h, PyObject *key, PyObject *missing)
+{
+    PyObject *obj = NULL;
+    struct found f;
+    struct key k;
+    int rc;
+
+    if (key_encode(&k, key) < 0)
+        return NULL;
+    if (handle_check(h) == 0) {
+        rc = lookup(h, &k, &f, true);
+        if (rc == 0) {
+            obj = load_copy(f.v.data, f.v.len, f.v.tag);
+            found_clear(&f);
+        } else {
+            obj = rc == DDICT_ENOKEY ? Py_NewRef(missing) : error_raise(rc, key);
+        }
+    }
+    key_clear(&k);
+    return obj;
+}
+
+static PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing, bool view)
 {
     PyObject *obj;
 
+    if (w->status == DDICT_EVIEWS && !view)
+        return want_alone(h, key, missing);
     if (w->status == DDICT_ENOKEY)
         return Py_NewRef(missing);
     if (w->status < 0)
@@ -101,7 +126,7 @@ static int chunk_get(struct handle *h, PyObject *list, PyObject *const *objs, Py
     *bytes = 0;
     for (i = 0; i < n; i++) {
         size_t len = w[i].status == 0 ? w[i].view.len : 0;
-        PyObject *obj = want_take(&w[i], objs[i], missing, view);
+        PyObject *obj = want_take(h, &w[i], objs[i], missing, view);
         int rc = obj ? PyList_Append(list, obj) : -1;
         Py_XDECREF(obj);
         if (rc < 0)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `ddict` command and Python see the same keys and values."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import ddict
+from harness import DictTest
+
+COMMAND = os.environ["DDICT_TEST_COMMAND"]
+
+
+class Command(DictTest):
+    def shell(self, *words, code=0, text=None):
+        done = subprocess.run([COMMAND, *words], env={**os.environ, **self.dictionary.environment()}, input=text, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout
+
+    def test_values_of_python_in_a_shell(self):
+        self.d.update({"text": "\u00e9", "bytes": b"\0\xff", "number": 12, 7: b"seven", -7: b"minus", ("a", 7): b"tuple", "7": b"str"})
+        self.assertEqual(self.shell("get", "text"), "\u00e9".encode())
+        self.assertEqual(self.shell("get", "bytes"), b"\0\xff")
+        self.assertEqual(self.shell("get", "number"), b"12")
+        self.assertEqual(self.shell("get", "7"), b"str")
+        self.assertEqual(self.shell("get", "--int", "7"), b"seven")
+        self.assertEqual(self.shell("get", "--int", "--", "-7"), b"minus")
+        self.assertEqual(self.shell("get", "none", code=3), b"")
+
+    def test_values_of_a_shell_in_python(self):
+        self.shell("put", "a", "value")
+        self.shell("put", "--int", "7", "-", text=b"from stdin")
+        self.shell("put", "--raw-key", "?raw", "x")
+        self.shell("put", "--new", "a", "other", code=1)
+        self.shell("put", "\u00e9", "accent")
+        self.assertEqual(self.d, {"a": b"value", 7: b"from stdin", ddict.RawKey(b"?raw"): b"x", "\u00e9": b"accent"})
+        self.shell("rm", "a")
+        self.shell("rm", "a", code=3)
+        self.shell("rm", "--int", "7")
+        self.assertEqual(set(self.d), {ddict.RawKey(b"?raw"), "\u00e9"})
+
+    def test_keys_are_listed_as_python_writes_them(self):
+        keys = ["a", "\u00e9", b"a", b"\xff", 7, -10**30, (), ("a",), ("a", 7, (b"x", ())), ""]
+        self.d.update((k, 1) for k in keys)
+        self.assertEqual(sorted(self.shell("ls").decode().splitlines()), sorted(repr(k) for k in keys))
+
+    def test_run(self):
+        code = ("import ddict\nd = ddict.attach()\nd['a'] = [1]\nprint(d['a'], d.info['managers'])\n"
+                "import multiprocessing as m\np = m.get_context('spawn').Pool(2); print(p.map(d.get, ['a', 'b'])); p.close(); p.join()")
+        environment = {k: v for k, v in os.environ.items() if k not in ("DDICT_NAME", "DDICT_NODE")}
+        done = subprocess.run([COMMAND, "run", "--managers=2", "--mem=64M", "--local", "--", sys.executable, "-c", code], env=environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "[1] 2\n[[1], None]\n", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
