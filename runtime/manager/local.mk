@@ -10,3 +10,18 @@ ddictd_SOURCES = runtime/manager/main.c runtime/manager/supervisor.h runtime/man
   runtime/manager/faults.c runtime/manager/faults.h
 ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS)
 ddictd_LDADD = libstore.la libwire.la libplace.la libbase.la $(SODIUM_LIBS)
+if HAVE_CHECK
+MANAGER_TESTS = tests/unit/manager_timers tests/unit/manager_supmsg tests/unit/manager_card
+check_PROGRAMS += $(MANAGER_TESTS)
+TESTS += $(MANAGER_TESTS)
+MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
+tests_unit_manager_timers_SOURCES = tests/unit/manager_timers.c tests/unit/unit.h runtime/manager/timers.c
+tests_unit_manager_timers_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_manager_timers_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_manager_supmsg_SOURCES = tests/unit/manager_supmsg.c tests/unit/unit.h runtime/manager/supmsg.c
+tests_unit_manager_supmsg_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_manager_supmsg_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_manager_card_SOURCES = tests/unit/manager_card.c tests/unit/unit.h runtime/manager/card.c
+tests_unit_manager_card_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_manager_card_LDADD = libwire.la libbase.la $(CHECK_LIBS)
+endif

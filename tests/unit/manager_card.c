@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manager_card.c - the cards of the wire-up: what one node packs the other unpacks, and nothing malformed is taken. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include <manager/supervisor.h>
+
+#include "unit.h"
+
+static struct supervisor a, b; /* node 2 of 3, which packs; node 0, which takes */
+static struct shard shards[2];
+
+static void before(void) {
+    a.nodes = b.nodes = 3;
+    a.managers = b.managers = 7;
+    a.node_id = 2;
+    strcpy(a.node, "localhost");
+    a.shards = shards;
+    a.shards_n = 2; /* managers 2 and 5 */
+    shards[0].port = 1111;
+    shards[1].port = 2222;
+    a.control_port = 3333;
+    memset(a.identity.cookie, 0xab, sizeof a.identity.cookie);
+    b.peers = calloc(7, sizeof *b.peers);
+    b.node_names = calloc(3, NODE_NAME_MAX);
+}
+static void after(void) {
+    free(b.peers);
+    free(b.node_names);
+}
+
+static uint16_t port_of(const struct sockaddr_storage *s) {
+    return ntohs(s->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)(const void *)s)->sin6_port : ((const struct sockaddr_in *)(const void *)s)->sin_port);
+}
+
+START_TEST(managers_get_their_node_addresses_and_ports) {
+    size_t len;
+    struct card *c = card_make(&a, NULL, &len);
+    ck_assert_int_eq(card_check(c, len, 2), 0);
+    ck_assert_ptr_null(card_error(c));
+    card_take(&b, c);
+    ck_assert_str_eq(b.node_names[2], "localhost");
+    ck_assert_str_eq(b.peers[2].node, "localhost");
+    ck_assert_str_eq(b.peers[5].node, "localhost");
+    ck_assert_int_gt(b.peers[2].naddr, 0);
+    for (int i = 0; i < b.peers[2].naddr; i++) {
+        ck_assert_uint_eq(port_of(&b.peers[2].addr[i]), 1111);
+        ck_assert_uint_eq(port_of(&b.peers[5].addr[i]), 2222);
+    }
+    ck_assert_str_eq(b.peers[3].node, "");
+    ck_assert_uint_eq(b.identity.cookie[0], 0); /* only node 0's counts */
+    free(c);
+}
+END_TEST
+
+START_TEST(the_cookie_and_the_control_port_are_those_of_node_0) {
+    size_t len;
+    a.node_id = 0;
+    struct card *c = card_make(&a, NULL, &len);
+    card_take(&b, c);
+    ck_assert_mem_eq(b.identity.cookie, a.identity.cookie, COOKIE_SIZE);
+    ck_assert_int_gt(b.control_naddr, 0);
+    ck_assert_uint_eq(port_of(&b.control_addr[0]), 3333);
+    free(c);
+}
+END_TEST
+
+START_TEST(an_error_travels_without_ports) {
+    size_t len;
+    struct card *c = card_make(&a, "the name is taken", &len);
+    ck_assert_int_eq(card_check(c, len, 2), 0);
+    ck_assert_str_eq(card_error(c), "the name is taken");
+    card_take(&b, c);
+    ck_assert_str_eq(b.peers[2].node, "");
+    free(c);
+}
+END_TEST
+
+START_TEST(malformed_cards_are_refused) {
+    size_t len;
+    struct card *c = card_make(&a, NULL, &len);
+    ck_assert_int_eq(card_check(c, len, 1), DDICT_EPROTO);
+    ck_assert_int_eq(card_check(c, len - 1, 2), DDICT_EPROTO);
+    ck_assert_int_eq(card_check(c, 0, 2), DDICT_EPROTO);
+    uint64_t seed = 3;
+    for (int i = 0; i < 20000; i++) { /* whatever passes the check must be safe to take */
+        uint8_t *copy = malloc(len);
+        memcpy(copy, c, len);
+        for (int k = 0; k < 3; k++) copy[unit_random(&seed) % len] = (uint8_t)unit_random(&seed);
+        if (card_check(copy, len, 2) == 0) card_take(&b, (struct card *)(void *)copy);
+        free(copy);
+    }
+    free(c);
+}
+END_TEST
+
+UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports, the_cookie_and_the_control_port_are_those_of_node_0,
+               an_error_travels_without_ports, malformed_cards_are_refused)
