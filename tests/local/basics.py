@@ -76,6 +76,24 @@ def keys_of_64_kib_are_keys():
         d.end()
 
 
+def values_are_whole_while_others_change_them():
+    with Dictionary(nodes=3, managers=5, mem="400M") as d:
+        d.run("churn", 99, 500)
+        d.run("clear")
+        clients = [d.probe("churn", n, 6000, node=n % 3) for n in range(6)]
+        ops = 0
+        for p in clients:
+            out = p.communicate(timeout=60)[0]
+            check(p.returncode == 0, out)
+            ops += int(out)
+        check(ops > 1000, "only %d requests" % ops)
+        d.run("clear")
+        s = d.stats()
+        check(all(m["retired_bytes"] == 0 and m["clients_now"] <= 1 and m["num_keys"] == 0 for m in s.values()), "left: %r" % s)
+        check(all(m["total_used_bytes"] < 1 << 20 for m in s.values()), "used: %r" % s)
+        d.end()
+
+
 def idle_managers_use_no_cpu():
     with Dictionary(nodes=2, managers=4, mem="64M") as d:
         d.run("fill", "k", 100, 1000)
@@ -93,4 +111,5 @@ def idle_managers_use_no_cpu():
 
 
 main([one_node_answers_every_request, three_nodes_with_five_managers_answer_every_request, what_three_nodes_put_all_read,
-      large_values_stream_between_nodes, keys_of_64_kib_are_keys, idle_managers_use_no_cpu])
+      large_values_stream_between_nodes, keys_of_64_kib_are_keys, values_are_whole_while_others_change_them,
+      idle_managers_use_no_cpu])

@@ -298,6 +298,26 @@ def a_put_that_kills_its_manager_is_an_error_not_a_hang():
         lost(d, "manager 1 on node %s died (signal 9)" % d.node_name(1))
 
 
+def the_switches_of_the_tests_do_what_they_say():
+    os.environ["PROBE_MS"] = "400"
+    try:
+        with Dictionary(env={"DDICT_TEST_DROP": "GET:1"}) as d:
+            d.run("fill", "k", 1, 10)
+            check("GET: no answer within 400 ms" in d.run("verify", "k", 1, 10, code=1), "nothing was dropped")
+            d.run("verify", "k", 1, 10)
+            d.end()
+        with Dictionary(env={"DDICT_TEST_DELAY": "PUT:150"}) as d:
+            began = time.monotonic()
+            d.run("fill", "k", 4, 10)
+            check(time.monotonic() - began > 0.6, "no delay")
+            d.end()
+        with Dictionary(managers=2, env={"DDICT_TEST_DELAY": "GET:60000", "DDICT_TEST_MANAGER": "1"}) as d:
+            out = d.run("fill", "k", 20, 10) + d.run("verify", "k", 20, 10, code=1)
+            check("no answer" in out, "manager 1 answered")
+    finally:
+        del os.environ["PROBE_MS"]
+
+
 def ddictd_killed_takes_its_managers_along():
     for victim in (0, 1):
         with Dictionary(nodes=3, managers=3, mem="60M") as d:
@@ -336,5 +356,6 @@ def a_stopped_manager_does_not_stop_the_end():
 main([a_reader_killed_in_its_views_200_times_leaks_nothing, a_reader_of_remote_views_killed_leaks_nothing,
       a_writer_killed_in_a_stream_leaks_nothing, a_client_that_takes_no_answers_stops_nobody, a_waiting_client_killed_leaves_no_waiter,
       streams_that_stand_still_are_given_up, views_of_a_forked_child_outlive_their_parent, a_hold_page_that_could_shrink_is_not_taken, nonsense_in_a_lane_drops_that_client_only, nonsense_over_tcp_is_refused_and_counted, a_manager_killed_ends_all_nodes_with_its_name,
-      a_put_that_kills_its_manager_is_an_error_not_a_hang, ddictd_killed_takes_its_managers_along, a_silent_node_is_found_out,
+      a_put_that_kills_its_manager_is_an_error_not_a_hang, the_switches_of_the_tests_do_what_they_say,
+      ddictd_killed_takes_its_managers_along, a_silent_node_is_found_out,
       a_stopped_manager_does_not_stop_the_end])

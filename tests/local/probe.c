@@ -305,6 +305,56 @@ static void full(const char *prefix, size_t size) {
     }
 }
 
+/* churn SEED MS: all kinds of requests on 40 keys that others change too; every value read is one that was put, whole */
+static void churn(unsigned seed, uint64_t ms) {
+    char key[64];
+    uint64_t ops = 0;
+    static uint64_t *held[64]; /* leases that are kept for a while */
+    srandom(seed);
+    for (uint64_t end = clock_ms() + ms; clock_ms() < end; ops++) {
+        unsigned op = (unsigned)random() % 16, h = (unsigned)random() % 64;
+        size_t klen = key_make(key, "churn", (unsigned long)random() % 40), size = 16;
+        unsigned view = random() % 2 ? MSGF_VIEW : 0;
+        struct raw_answer a = {0};
+        int e;
+        if (op < 6) {
+            static const size_t most[] = {100, 3000, 60000, 600000};
+            size += (size_t)random() % most[random() % 4];
+            uint64_t n = (uint64_t)random() << 31 | (uint64_t)random();
+            memcpy(value, &n, 8);
+            memcpy(value + 8, &size, 8);
+            pattern_fill(value + 16, size - 16, n);
+            e = raw_put(&r, key, klen, value, size, op == 4 ? MSGF_NEW : op == 5 ? MSGF_EXISTING : 0);
+            must(e == 0 || (op == 4 && e == DDICT_EEXISTS) || (op == 5 && e == DDICT_ENOKEY), "put: %d %s", e, raw_text);
+            continue;
+        }
+        if (op == 6) {
+            e = raw_del(&r, key, klen);
+            must(e == 0 || e == DDICT_ENOKEY, "del: %d %s", e, raw_text);
+            continue;
+        }
+        if (op == 7) e = raw_get(&r, MSG_POP, key, klen, view, 0, &a, false);
+        else if (op == 8) e = raw_get(&r, MSG_HEAD, key, klen, 0, 0, &a, false);
+        else if (op == 9) e = raw_get(&r, MSG_GET, key, klen, view | MSGF_WAIT, 3000, &a, false);
+        else e = raw_get(&r, MSG_GET, key, klen, view, 0, &a, op > 13);
+        must(e == 0 || e == DDICT_ENOKEY || (op == 9 && e == -ETIMEDOUT), "get: %d %s", e, raw_text);
+        if (e == 0 && op != 8) {
+            uint64_t n, whole;
+            must(a.len >= 16, "%zu bytes", a.len);
+            memcpy(&n, a.data, 8);
+            memcpy(&whole, a.data + 8, 8);
+            must(whole == a.len && pattern_check(a.data + 16, a.len - 16, n), "a torn value of %zu bytes", a.len);
+        }
+        if (a.slot) {
+            if (held[h]) reader_release(held[h]);
+            held[h] = a.slot;
+            a.slot = NULL;
+        }
+        raw_free(&a);
+    }
+    printf("%llu\n", (unsigned long long)ops);
+}
+
 /* down: as `ddict down` */
 static void down(void) {
     struct attach_msg m;
@@ -396,6 +446,7 @@ int main(int argc, char **argv) {
     else if (strcmp(cmd, "self") == 0) self();
     else if (strcmp(cmd, "stay") == 0) stay();
     else if (strcmp(cmd, "down") == 0) down();
+    else if (argc == 4 && strcmp(cmd, "churn") == 0) churn((unsigned)strtoul(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     else if (argc == 5 && strncmp(cmd, "forked", 6) == 0) forked(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), strcmp(cmd, "forked") == 0);
     else if (argc == 4 && strcmp(cmd, "full") == 0) full(argv[2], strtoull(argv[3], NULL, 10));
     else if (argc == 4 && strcmp(cmd, "greedy") == 0) greedy(argv[2], strtoul(argv[3], NULL, 10));

@@ -26,6 +26,12 @@ void die(const char *fmt, ...) {
     _exit(1);
 }
 
+/* Milliseconds to wait for an answer; $PROBE_MS. */
+static int patience(void) {
+    const char *v = getenv("PROBE_MS");
+    return v ? atoi(v) : 30000;
+}
+
 void raw_attach(struct raw *r) {
     struct attach_msg m;
     int fds[ATTACH_FDS], n;
@@ -250,7 +256,7 @@ int raw_put(struct raw *r, const void *key, size_t key_len, const void *value, s
     struct msg m = {.type = MSG_PUT, .flags = (uint16_t)flags, .key_len = (uint32_t)key_len, .val_len = len, .tag = 7};
     struct raw_answer a;
     if (key_len + len > DD_MSG_INLINE) return put_stream(r, i, &m, key, value, len);
-    raw_ask(r, i, &m, key, value, len, &a, false, 30000);
+    raw_ask(r, i, &m, key, value, len, &a, false, patience());
     int status = a.m.status;
     must(status < 0 || a.m.version > 0, "a put without version");
     raw_free(&a);
@@ -259,14 +265,14 @@ int raw_put(struct raw *r, const void *key, size_t key_len, const void *value, s
 
 int raw_get(struct raw *r, unsigned type, const void *key, size_t key_len, unsigned flags, uint64_t wait_us, struct raw_answer *a, bool keep) {
     struct msg m = {.type = (uint16_t)type, .flags = (uint16_t)flags, .key_len = (uint32_t)key_len, .aux = wait_us};
-    raw_ask(r, raw_lane_for(r, key, key_len), &m, key, NULL, 0, a, keep, 30000);
+    raw_ask(r, raw_lane_for(r, key, key_len), &m, key, NULL, 0, a, keep, patience());
     return a->m.status;
 }
 
 int raw_del(struct raw *r, const void *key, size_t key_len) {
     struct msg m = {.type = MSG_DEL, .key_len = (uint32_t)key_len};
     struct raw_answer a;
-    raw_ask(r, raw_lane_for(r, key, key_len), &m, key, NULL, 0, &a, false, 30000);
+    raw_ask(r, raw_lane_for(r, key, key_len), &m, key, NULL, 0, &a, false, patience());
     int status = a.m.status;
     raw_free(&a);
     return status;
