@@ -14,8 +14,8 @@
 #define DD_PAGE_SHIFT 12                     /* heap page, 4 KiB: an extent of > 32 KiB wastes at most 1/8 */
 #define DD_GRANULE_SHIFT 4                   /* block addresses are multiples of 16 bytes: 44 bits of offset span 256 TiB */
 #define DD_VALUE_ALIGN_MIN 256u              /* bytes; from here on values are 64-byte aligned (vector loads, numpy) */
-#define DD_SEGMENT_SIZE 16384u               /* bytes of an index segment: a split moves about 900 words, some 50 us */
-#define DD_BUCKET_REACH 4u                   /* buckets a key may stand away from its home, home included */
+#define DD_SEGMENT_SIZE 16384u               /* bytes of an index segment: a split moves about 700 words, some 50 us */
+#define DD_BUCKET_REACH 8u                   /* buckets a key may stand away from its home, home included: a segment is then 3/4 full when it splits */
 #define DD_READ_RETRIES 64u                  /* a reader asks through its lane after so many retries (not wait-free) */
 #define DD_RECLAIM_BYTES (1ull << 20)        /* retired bytes that start a lease scan */
 #define DD_POPULATE_STEP (4ull << 20)        /* bytes populated at a time behind the service; memory limits are looked at once a step */

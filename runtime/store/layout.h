@@ -117,7 +117,7 @@ _Static_assert(sizeof(struct item) == 32, "layout version must change with the i
 /* The fold that `check` must hold. Never 0 for a block of zeros: the constant sees to it. */
 static inline uint16_t item_check(const struct item *i) {
     uint64_t x = i->hash ^ (i->version << 21 | i->version >> 43) ^ (i->val_len << 7 | i->val_len >> 57);
-    x ^= (uint64_t)i->key_len << 16 ^ (uint64_t)i->tag << 40 ^ (uint64_t)i->flags << 48 ^ 0x5bd1e9955bd1e995ull;
+    x ^= (uint64_t)i->key_len << 16 ^ (uint64_t)i->tag << 40 ^ (uint64_t)i->flags << 48 ^ 0x9e3779b97f4a7c15ull;
     x ^= x >> 32;
     x ^= x >> 16;
     return (uint16_t)x;

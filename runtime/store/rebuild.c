@@ -19,7 +19,7 @@ static uint64_t page_of(struct store *s, uint64_t off) { return (off - s->header
 /* Mark the block as used. 1: it was not before; 0: it was; DDICT_EPROTO: not the start of a block. */
 static int block_mark(struct store *s, uint64_t off) {
     struct heap *h = &s->heap;
-    if (block_of(s, off) != off) return damaged(s, off);
+    if (!off || block_of(s, off) != off) return damaged(s, off);
     uint64_t page = page_of(s, off), e = h->pagemap[page];
     if (PAGEMAP_KIND(e) == PAGE_LARGE_HEAD) {
         if (h->ref[page]) return 0;
@@ -91,7 +91,7 @@ int heap_rebuild(struct store *s) {
 
 int store_keep(struct store *s, uint64_t off) {
     if (s->settled) return -EINVAL;
-    if (block_of(s, off) != off) return damaged(s, off);
+    if (!off || block_of(s, off) != off) return damaged(s, off);
     int rc = retire_reserve(s, 1);
     if (rc < 0 || (rc = store_pin(s, off)) < 0) return rc;
     if (block_mark(s, off) == 1) retire(s, off);

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CHECK
-# --- runtime/base and runtime/store ---
-base_store_units = tests/unit/base_error tests/unit/base_clock tests/unit/base_size tests/unit/base_log tests/unit/base_stats
+# --- runtime/base and runtime/store: libstore.la has both ---
+base_store_units = tests/unit/base_error tests/unit/base_clock tests/unit/base_size tests/unit/base_log tests/unit/base_stats \
+  tests/unit/store_table tests/unit/store_arena tests/unit/store_heap tests/unit/store_store \
+  tests/unit/store_reader tests/unit/store_lease tests/unit/store_memlimit tests/unit/store_populate tests/unit/store_rebuild
 check_PROGRAMS += $(base_store_units)
 TESTS += $(base_store_units)
-UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit $(CHECK_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-UNIT_LIBS = libstore.la $(CHECK_LIBS) $(JANSSON_LIBS)
-tests_unit_base_error_SOURCES = tests/unit/base_error.c tests/unit/unit.h
-tests_unit_base_error_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_base_error_LDADD = $(UNIT_LIBS)
-tests_unit_base_clock_SOURCES = tests/unit/base_clock.c
-tests_unit_base_clock_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_base_clock_LDADD = $(UNIT_LIBS)
-tests_unit_base_size_SOURCES = tests/unit/base_size.c
-tests_unit_base_size_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_base_size_LDADD = $(UNIT_LIBS)
-tests_unit_base_log_SOURCES = tests/unit/base_log.c
-tests_unit_base_log_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_base_log_LDADD = $(UNIT_LIBS)
-tests_unit_base_stats_SOURCES = tests/unit/base_stats.c
-tests_unit_base_stats_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_base_stats_LDADD = $(UNIT_LIBS)
+EXTRA_DIST += tests/unit/unit.h tests/unit/store_test.h
+BASE_STORE_LIBS = libstore.la $(CHECK_LIBS) $(JANSSON_LIBS)
+tests_unit_base_error_LDADD = $(BASE_STORE_LIBS)
+tests_unit_base_clock_LDADD = $(BASE_STORE_LIBS)
+tests_unit_base_size_LDADD = $(BASE_STORE_LIBS)
+tests_unit_base_log_LDADD = $(BASE_STORE_LIBS)
+tests_unit_base_stats_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_table_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_arena_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_heap_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_store_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_reader_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_lease_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_memlimit_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_populate_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_rebuild_LDADD = $(BASE_STORE_LIBS)
 endif

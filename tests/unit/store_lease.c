@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_lease.c - a block is not reused while a lease or a pin holds it (I6), and no lease word can do harm (I15). */
+#include "store_test.h"
+
+static void before(void) { box_open(16 * MIB); }
+static void after(void) { box_close(); }
+
+START_TEST(a_held_value_stays_through_any_number_of_overwrites) {
+    struct found f[3];
+    for (uint64_t k = 0; k < 3; k++) {
+        ck_assert_int_eq(put(k, 1000 + k * 50000, k), 0);
+        ck_assert_int_eq(look_slot(k, (unsigned)k * 200, &f[k]), 0);
+    }
+    for (uint64_t i = 0; i < 2000; i++)
+        for (uint64_t k = 0; k < 3; k++) ck_assert_int_eq(put(k, 1000 + k * 50000, 1000 + i), 0);
+    for (uint64_t k = 0; k < 3; k++) {
+        ck_assert(value_right(f[k].value, 1000 + k * 50000, k));
+        reader_release(&box.page->slot[k * 200]);
+    }
+    struct ddict_manager_stats s = stats();
+    ck_assert_uint_eq(s.retired_bytes, 0);
+    ck_assert_uint_eq(s.leased_bytes, 0);
+}
+END_TEST
+
+START_TEST(figures_name_the_largest_holder) {
+    struct lease_chunk *other = lease_page_make();
+    struct found f;
+    ck_assert_int_eq(store_leases_add(box.s, 2, other, 777), 0);
+    put(1, 100000, 1);
+    put(2, 1000, 2);
+    ck_assert_int_eq(look_slot(2, 0, &f), 0);
+    ck_assert_int_eq(reader_find(&box.view, hash_of("k1", 2), "k1", 2, &other->slot[0], &f), 0);
+    struct ddict_manager_stats s = stats();
+    ck_assert_uint_eq(s.leased_bytes, 0); /* live ones hold nothing back */
+    del(1);
+    del(2);
+    s = stats();
+    ck_assert_uint_eq(s.leased_bytes, 25 * ARENA_PAGE + 1088);
+    ck_assert_uint_eq(s.retired_bytes, s.leased_bytes);
+    ck_assert_uint_eq(s.largest_holder_pid, 777);
+    ck_assert_uint_eq(s.largest_holder_bytes, 25 * ARENA_PAGE);
+    store_leases_remove(box.s, 2);
+    s = stats();
+    ck_assert_uint_eq(s.leased_bytes, 1088);
+    ck_assert_uint_eq(s.largest_holder_pid, 4242);
+    munmap(other, LEASE_FILE_SIZE);
+}
+END_TEST
+
+START_TEST(a_client_that_dies_leaves_nothing) {
+    struct ddict_manager_stats a, b;
+    put(0, 10, 0);
+    for (uint64_t round = 0; round < 200; round++) {
+        struct lease_chunk *page = lease_page_make();
+        struct found f;
+        if (round == 1) a = stats();
+        ck_assert_int_eq(store_leases_add(box.s, 50 + round, page, 1), 0);
+        for (uint64_t k = 1; k < 20; k++) {
+            char key[32];
+            uint32_t n = key_name(key, k);
+            put(k, 20000, k);
+            ck_assert_int_eq(reader_find(&box.view, hash_of(key, n), key, n, &page->slot[k], &f), 0);
+            del(k);
+        }
+        ck_assert_uint_gt(stats().leased_bytes, 0);
+        store_leases_remove(box.s, 50 + round);
+        munmap(page, LEASE_FILE_SIZE);
+        store_work(box.s); /* without any further put */
+        ck_assert_uint_eq(box.s->leases.retired_bytes, 0);
+    }
+    b = stats();
+    ck_assert_int_eq(memcmp(&a, &b, sizeof a), 0);
+}
+END_TEST
+
+START_TEST(lease_words_full_of_rubbish_do_no_harm) {
+    uint64_t rng = 3;
+    box.page->chunks = UINT64_MAX; /* all 2048 are read */
+    struct lease_chunk *c = box.page;
+    for (unsigned i = 0; i < 2000; i++) c[unit_random(&rng) % DD_LEASE_CHUNKS].slot[unit_random(&rng) % DD_LEASE_CHUNK_SLOTS] = unit_random(&rng);
+    /* And some that name this arena, any offset. */
+    for (unsigned i = 0; i < 2000; i++)
+        c[i % 50].slot[i % 512] = LEASE_WORD(7, unit_random(&rng) % (box.view.header->file_size + 4096)) | (i % 7 == 0 ? 0xf00000000000ull : 0);
+    for (uint64_t i = 0; i < 3000; i++) ck_assert_int_eq(put(i % 100, 5000, i), 0);
+    for (uint64_t k = 0; k < 100; k++) ck_assert(seen(k, 5000, 2900 + k));
+    memset(box.page, 0, 60 * sizeof *box.page);
+    box.page->chunks = DD_LEASE_CHUNKS;
+    ck_assert_uint_eq(stats().retired_bytes, 0);
+}
+END_TEST
+
+START_TEST(a_lease_anywhere_inside_a_block_holds_it) {
+    put(1, 3000, 1);
+    put(2, 50000, 2);
+    struct found f;
+    ck_assert_int_eq(look_slot(1, 0, &f), 0);
+    box.page->slot[0] += 100; /* 1600 bytes on */
+    ck_assert_int_eq(look_slot(2, 1, &f), 0);
+    box.page->slot[1] += 3000;
+    del(1);
+    del(2);
+    store_reclaim(box.s);
+    ck_assert_uint_gt(stats().leased_bytes, 53000);
+    box.page->slot[0] = box.page->slot[1] = 0;
+    ck_assert_uint_eq(stats().leased_bytes, 0);
+}
+END_TEST
+
+START_TEST(leases_of_other_arenas_hold_nothing_here) {
+    struct found f;
+    put(1, 50000, 1);
+    ck_assert_int_eq(look_slot(1, 0, &f), 0);
+    box.page->slot[0] = LEASE_WORD(8, f.off);
+    del(1);
+    ck_assert_uint_eq(stats().retired_bytes, 0);
+}
+END_TEST
+
+START_TEST(leases_in_later_chunks_are_seen_when_the_page_says_so) {
+    struct found f;
+    char key[] = "k1";
+    put(1, 50000, 1);
+    struct lease_chunk *c = box.page + 1000;
+    ck_assert_int_eq(reader_find(&box.view, hash_of(key, 2), key, 2, &c->slot[511], &f), 0);
+    box.page->chunks = 1001;
+    del(1);
+    ck_assert_uint_gt(stats().leased_bytes, 0);
+    reader_release(&c->slot[511]);
+    ck_assert_uint_eq(stats().leased_bytes, 0);
+}
+END_TEST
+
+START_TEST(pins_nest_and_unpinning_the_unpinned_is_harmless) {
+    struct store_ref ref;
+    put(1, 50000, 1);
+    ck_assert_int_eq(store_find(box.s, "k1", 2, &ref), 0);
+    ck_assert_int_eq(store_pin(box.s, ref.off), 0);
+    ck_assert_int_eq(store_pin(box.s, ref.off), 0);
+    del(1);
+    store_reclaim(box.s);
+    ck_assert(value_right(ref.value, 50000, 1));
+    store_unpin(box.s, ref.off);
+    store_reclaim(box.s);
+    ck_assert_uint_gt(stats().retired_bytes, 0);
+    store_unpin(box.s, ref.off);
+    ck_assert_uint_eq(stats().retired_bytes, 0);
+    store_unpin(box.s, ref.off);
+    store_unpin(box.s, 12345 * 16);
+}
+END_TEST
+
+START_TEST(aborting_a_pinned_block_waits_for_the_pin) {
+    struct store_ref ref;
+    ck_assert_int_eq(store_reserve(box.s, "x", 1, 50000, 0, &ref), 0);
+    ck_assert_int_eq(store_pin(box.s, ref.off), 0);
+    store_abort(box.s, &ref);
+    ck_assert_uint_gt(stats().retired_bytes, 0);
+    store_unpin(box.s, ref.off);
+    ck_assert_uint_eq(stats().retired_bytes, 0);
+}
+END_TEST
+
+START_TEST(memory_that_was_retired_is_used_again_before_the_arena_is_full) {
+    for (uint64_t i = 0; i < 40000; i++) ck_assert_int_eq(put(i % 10, 1000, i), 0); /* 40 MB through 16 MiB, nobody calls store_work */
+    ck_assert_uint_lt(box.s->header->heap_top * ARENA_PAGE, 4 * MIB);
+}
+END_TEST
+
+START_TEST(many_held_values_do_not_make_every_put_slow) {
+    struct found f;
+    box.page->chunks = 8;
+    for (uint64_t k = 0; k < 4000; k++) {
+        put(k, 1000, k);
+        char key[32];
+        uint32_t n = key_name(key, k);
+        ck_assert_int_eq(reader_find(&box.view, hash_of(key, n), key, n, &box.page[k / 512].slot[k % 512], &f), 0);
+        del(k);
+    }
+    store_reclaim(box.s);
+    ck_assert_uint_eq(box.s->leases.kept, 4000);
+    ck_assert(!scan_wanted(box.s));
+    for (uint64_t i = 0; i < 1100; i++) put(9999, 1000, i);
+    ck_assert(!scan_wanted(box.s)); /* 1 MiB alone would be enough without them */
+}
+END_TEST
+
+UNIT_MAIN_WITH("store_lease", before, after, a_held_value_stays_through_any_number_of_overwrites, figures_name_the_largest_holder,
+               a_client_that_dies_leaves_nothing, lease_words_full_of_rubbish_do_no_harm, a_lease_anywhere_inside_a_block_holds_it,
+               leases_of_other_arenas_hold_nothing_here, leases_in_later_chunks_are_seen_when_the_page_says_so,
+               pins_nest_and_unpinning_the_unpinned_is_harmless, aborting_a_pinned_block_waits_for_the_pin,
+               memory_that_was_retired_is_used_again_before_the_arena_is_full, many_held_values_do_not_make_every_put_slow)

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_memlimit.c - the smallest limit is found in made-up cgroup trees of both versions, and the arena stops before it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+#include "store_test.h"
+
+#define GIB (1ull << 30)
+
+/* --- files as the test wants them: path and text; all other paths of /proc and /sys/fs/cgroup do not exist --- */
+static struct { const char *path; char text[600]; } file[24];
+static int files;
+
+static int fake(const char *path) {
+    for (int i = 0; i < files; i++)
+        if (strcmp(file[i].path, path) == 0) {
+            int fd = (int)syscall(SYS_memfd_create, "fake", 1u);
+            syscall(SYS_pwrite64, fd, file[i].text, strlen(file[i].text), 0);
+            return fd;
+        }
+    errno = ENOENT;
+    return -1;
+}
+int open(const char *path, int flags, ...) {
+    va_list ap;
+    va_start(ap, flags);
+    mode_t mode = va_arg(ap, mode_t);
+    va_end(ap);
+    if (files && (strncmp(path, "/proc/meminfo", 13) == 0 || strncmp(path, "/cg", 3) == 0)) return fake(path);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+FILE *fopen(const char *path, const char *mode) {
+    int fd = files && (strcmp(path, "/proc/self/cgroup") == 0 || strcmp(path, "/proc/self/mountinfo") == 0)
+                 ? fake(path)
+                 : (int)syscall(SYS_openat, AT_FDCWD, path, *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    return fd < 0 ? NULL : fdopen(fd, *mode == 'r' ? "r" : "w");
+}
+
+static void put_file(const char *path, const char *fmt, ...) {
+    va_list ap;
+    int i = 0;
+    while (i < files && strcmp(file[i].path, path)) i++;
+    if (i == files) files++;
+    file[i].path = path;
+    va_start(ap, fmt);
+    vsnprintf(file[i].text, sizeof file[i].text, fmt, ap);
+    va_end(ap);
+}
+
+static void memory(uint64_t total, uint64_t available) {
+    put_file("/proc/meminfo", "MemTotal: %llu kB\nMemFree: 1 kB\nMemAvailable:   %llu kB\n", (unsigned long long)total >> 10,
+             (unsigned long long)available >> 10);
+}
+static uint64_t room(void) {
+    const char *limit;
+    memlimit_find();
+    return memlimit_room(&limit);
+}
+static const char *limit_text(void) {
+    const char *limit;
+    memlimit_room(&limit);
+    return limit;
+}
+
+static void before(void) {
+    files = 0;
+    memory(64 * GIB, 40 * GIB);
+}
+static void after(void) {
+    files = 0;
+    box_close();
+    memlimit_find();
+}
+
+#define V2_MOUNT "24 1 0:22 / /cg rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+#define V1_MOUNT "30 1 0:30 / /cgcpu rw - cgroup cgroup rw,cpu,cpuacct\n31 1 0:31 / /cg1 rw - cgroup cgroup rw,memory\n"
+
+static void v2_tree(void) {
+    put_file("/proc/self/cgroup", "0::/system.slice/job_7/step_1\n");
+    put_file("/proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda rw\n" V2_MOUNT);
+    put_file("/cg/system.slice/job_7/step_1/memory.max", "max\n");
+    put_file("/cg/system.slice/job_7/step_1/memory.current", "%llu\n", 100 * MIB);
+    put_file("/cg/system.slice/job_7/memory.max", "%llu\n", 4 * GIB);
+    put_file("/cg/system.slice/job_7/memory.current", "%llu\n", 1 * GIB);
+    put_file("/cg/system.slice/memory.max", "max\n");
+}
+
+START_TEST(without_cgroups_the_node_is_the_limit) {
+    ck_assert_uint_eq(room(), 40 * GIB - DD_MEM_RESERVE);
+    ck_assert_ptr_nonnull(strstr(limit_text(), "MemAvailable"));
+}
+END_TEST
+
+START_TEST(the_smallest_ancestor_counts_v2) {
+    v2_tree();
+    ck_assert_uint_eq(room(), 3 * GIB - DD_MEM_RESERVE);
+    ck_assert_str_eq(limit_text(), "the memory limit of cgroup /system.slice/job_7 (4.0 GiB)");
+    put_file("/cg/system.slice/job_7/step_1/memory.max", "%llu\n", 1 * GIB);
+    ck_assert_uint_eq(room(), 924 * MIB - DD_MEM_RESERVE);
+    ck_assert_str_eq(limit_text(), "the memory limit of cgroup /system.slice/job_7/step_1 (1.0 GiB)");
+}
+END_TEST
+
+START_TEST(memory_high_counts_as_a_limit) {
+    v2_tree();
+    put_file("/cg/system.slice/job_7/memory.high", "%llu\n", 2 * GIB);
+    ck_assert_uint_eq(room(), 1 * GIB - DD_MEM_RESERVE);
+}
+END_TEST
+
+START_TEST(file_pages_that_can_be_dropped_are_room) {
+    v2_tree();
+    put_file("/cg/system.slice/job_7/memory.current", "%llu\n", 4 * GIB - 10 * MIB);
+    ck_assert_uint_eq(room(), 0);
+    put_file("/cg/system.slice/job_7/memory.stat", "anon 5\nfile 999999999999\nkernel 3\ninactive_file %llu\nactive_file %llu\nworkingset 1\n", 300 * MIB, 200 * MIB);
+    ck_assert_uint_eq(room(), 510 * MIB - DD_MEM_RESERVE);
+}
+END_TEST
+
+START_TEST(the_smallest_ancestor_counts_v1) {
+    put_file("/proc/self/cgroup", "4:memory:/slurm/uid_0/job_7\n3:cpu,cpuacct:/x\n0::/elsewhere\n");
+    put_file("/proc/self/mountinfo", V1_MOUNT V2_MOUNT);
+    put_file("/cg1/slurm/uid_0/job_7/memory.limit_in_bytes", "9223372036854771712\n");
+    put_file("/cg1/slurm/uid_0/memory.limit_in_bytes", "%llu\n", 8 * GIB);
+    put_file("/cg1/slurm/uid_0/memory.usage_in_bytes", "%llu\n", 7 * GIB);
+    ck_assert_uint_eq(room(), 1 * GIB - DD_MEM_RESERVE);
+    ck_assert_str_eq(limit_text(), "the memory limit of cgroup /slurm/uid_0 (8.0 GiB)");
+    put_file("/cg1/slurm/uid_0/memory.usage_in_bytes", "%llu\n", 8 * GIB);
+    put_file("/cg1/slurm/uid_0/memory.stat", "inactive_file 1\ntotal_inactive_file %llu\ntotal_active_file %llu\n", 100 * MIB, 50 * MIB);
+    ck_assert_uint_eq(room(), 150 * MIB - DD_MEM_RESERVE);
+}
+END_TEST
+
+START_TEST(a_container_sees_its_cgroup_as_the_root) {
+    put_file("/proc/self/cgroup", "0::/docker/abc/sub\n");
+    put_file("/proc/self/mountinfo", "24 1 0:22 /docker/abc /cg rw - cgroup2 cgroup2 rw\n");
+    put_file("/cg/sub/memory.max", "max\n");
+    put_file("/cg/memory.max", "%llu\n", 2 * GIB);
+    put_file("/cg/memory.current", "0\n");
+    ck_assert_uint_eq(room(), 2 * GIB - DD_MEM_RESERVE);
+    put_file("/proc/self/cgroup", "0::/../../other\n");
+    ck_assert_uint_eq(room(), 2 * GIB - DD_MEM_RESERVE);
+}
+END_TEST
+
+START_TEST(of_a_small_limit_an_eighth_is_kept) {
+    v2_tree();
+    put_file("/cg/system.slice/job_7/step_1/memory.max", "%llu\n", 160 * MIB);
+    put_file("/cg/system.slice/job_7/step_1/memory.current", "%llu\n", 40 * MIB);
+    ck_assert_uint_eq(room(), 100 * MIB);
+}
+END_TEST
+
+START_TEST(files_that_make_no_sense_are_no_limit) {
+    put_file("/proc/self/cgroup", "nonsense\n\n:::\n0::/a\n");
+    put_file("/proc/self/mountinfo", "x\n - \n1 2 3 - cgroup2\n" V2_MOUNT);
+    put_file("/cg/a/memory.max", "\n");
+    put_file("/cg/a/memory.current", "-5\n");
+    put_file("/proc/meminfo", "nonsense\n");
+    ck_assert_uint_eq(room(), UINT64_MAX);
+    files = 0;
+}
+END_TEST
+
+START_TEST(the_arena_stops_before_the_limit_and_names_it) {
+    v2_tree();
+    uint64_t n = 0;
+    box_open(64 * MIB);
+    /* 20 MiB are left, and every byte that is taken from them counts. */
+    put_file("/cg/system.slice/job_7/step_1/memory.max", "%llu\n", 512 * MIB);
+    for (int rc = 0; rc == 0;) {
+        put_file("/cg/system.slice/job_7/step_1/memory.current", "%llu\n", 428 * MIB + (unsigned long long)box_memory());
+        rc = put(n, 100000, n);
+        if (rc == 0) n++;
+        else ck_assert_int_eq(rc, DDICT_EFULL);
+    }
+    ck_assert_ptr_nonnull(strstr(dd_errmsg(), "the memory limit of cgroup /system.slice/job_7/step_1 (512.0 MiB)"));
+    ck_assert_uint_le(box_memory(), 21 * MIB);
+    ck_assert_uint_ge(n, 130);
+    /* What is there can be replaced. */
+    ck_assert_int_eq(del(0), 0);
+    ck_assert_int_eq(put(n, 100000, n), 0);
+    for (uint64_t k = 1; k <= n; k++) ck_assert(seen(k, 100000, k));
+    /* And when there is room again, it goes on. */
+    put_file("/cg/system.slice/job_7/step_1/memory.max", "max\n");
+    ck_assert_int_eq(put(n + 1, 100000, 1), 0);
+}
+END_TEST
+
+START_TEST(populating_stops_before_the_limit) {
+    v2_tree();
+    box_open(64 * MIB);
+    put_file("/cg/system.slice/job_7/step_1/memory.max", "%llu\n", 512 * MIB);
+    for (int64_t n = 1; n > 0;) {
+        put_file("/cg/system.slice/job_7/step_1/memory.current", "%llu\n", 428 * MIB + (unsigned long long)box_memory());
+        n = store_populate(box.s);
+    }
+    ck_assert_uint_le(box_memory(), 21 * MIB);
+    ck_assert_uint_ge(box_memory(), 15 * MIB);
+}
+END_TEST
+
+UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_limit, the_smallest_ancestor_counts_v2, memory_high_counts_as_a_limit,
+               file_pages_that_can_be_dropped_are_room, the_smallest_ancestor_counts_v1, a_container_sees_its_cgroup_as_the_root,
+               of_a_small_limit_an_eighth_is_kept, files_that_make_no_sense_are_no_limit, the_arena_stops_before_the_limit_and_names_it,
+               populating_stops_before_the_limit)

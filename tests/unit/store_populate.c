@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_populate.c - memory ahead of use: in steps, beside the writer, never more than the budget. */
+#include <errno.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+
+#include "store_test.h"
+
+#define POPULATE_WRITE 23
+
+static int fail_with; /* errno of a populating madvise */
+static int fail_remove;
+int madvise(void *at, size_t len, int advice) {
+    int e = advice == POPULATE_WRITE ? fail_with : advice == MADV_REMOVE ? fail_remove : 0;
+    if (!e) return (int)syscall(SYS_madvise, at, len, advice);
+    errno = e;
+    return -1;
+}
+
+static void before(void) { fail_with = fail_remove = 0; }
+static void after(void) { box_close(); }
+
+static uint64_t populate_all(void) {
+    uint64_t all = 0;
+    int steps = 0;
+    for (int64_t n; (n = store_populate(box.s)) > 0 && steps < 10000; steps++) {
+        ck_assert_int_le(n, (int64_t)DD_POPULATE_STEP);
+        all += (uint64_t)n;
+    }
+    ck_assert_int_lt(steps, 10000);
+    return all;
+}
+
+START_TEST(all_but_a_sixteenth_is_populated_in_steps) {
+    box_open(128 * MIB);
+    uint64_t before_it = box_memory(), n = populate_all();
+    ck_assert_uint_eq(n, box.s->header->populated);
+    ck_assert_uint_gt(n, 119 * MIB);
+    ck_assert_uint_le(n, 120 * MIB);
+    ck_assert_uint_eq(box_memory(), before_it + n);
+    ck_assert_uint_le(budget_resident(box.s), 128 * MIB);
+    ck_assert_int_eq(store_populate(box.s), 0);
+}
+END_TEST
+
+START_TEST(kernels_without_populate_are_touched_page_by_page) {
+    fail_with = EINVAL;
+    box_open(32 * MIB);
+    uint64_t before_it = box_memory(), n = populate_all();
+    ck_assert_uint_gt(n, 29 * MIB);
+    ck_assert_uint_eq(box_memory(), before_it + n);
+}
+END_TEST
+
+START_TEST(without_memory_it_stops_and_puts_go_on) {
+    box_open(32 * MIB);
+    ck_assert_int_gt(store_populate(box.s), 0);
+    fail_with = ENOMEM;
+    uint64_t done = box.s->header->populated;
+    ck_assert_int_eq(store_populate(box.s), 0);
+    fail_with = 0;
+    ck_assert_int_eq(store_populate(box.s), 0); /* for good: the kernel said no */
+    ck_assert_uint_eq(box.s->header->populated, done);
+    ck_assert_int_eq(put(1, 20 * MIB, 1), 0);
+    ck_assert(seen(1, 20 * MIB, 1));
+}
+END_TEST
+
+START_TEST(a_populated_arena_can_be_used_to_the_full) {
+    box_open(32 * MIB);
+    populate_all();
+    uint64_t n = 0;
+    while (put(n, 2000, n) == 0) n++;
+    ck_assert_uint_gt(n * 2112, 30 * MIB);
+    ck_assert_uint_le(box_memory(), 32 * MIB);
+    for (uint64_t k = 0; k < n; k++) ck_assert(seen(k, 2000, k));
+}
+END_TEST
+
+START_TEST(the_index_takes_populated_memory_when_the_budget_asks_for_it) {
+    box_open(32 * MIB);
+    populate_all();
+    uint64_t n = 0;
+    while (put(n, 0, n) == 0) n++;
+    /* 48 bytes of heap and more than 16 of index a key: the index needs more than the sixteenth. */
+    ck_assert_uint_gt(box.s->header->segments * DD_SEGMENT_SIZE, 4 * MIB);
+    ck_assert_uint_le(box_memory(), 32 * MIB);
+    ck_assert_uint_eq(keys_count(), n);
+    ck_assert_uint_gt(n, 400000);
+}
+END_TEST
+
+START_TEST(memory_that_cannot_be_given_back_is_not_spent_twice) {
+    box_open(32 * MIB);
+    populate_all();
+    fail_remove = EOPNOTSUPP;
+    uint64_t n = 0;
+    while (put(n, 0, n) == 0) n++;
+    ck_assert_uint_le(box_memory(), 32 * MIB);
+    ck_assert_uint_eq(keys_count(), n);
+}
+END_TEST
+
+START_TEST(what_lies_below_the_watermark_is_left_alone) {
+    box_open(64 * MIB);
+    ck_assert_int_eq(put(1, 20 * MIB, 1), 0);
+    uint64_t top = box.s->header->heap_top * ARENA_PAGE;
+    ck_assert_int_gt(store_populate(box.s), 0);
+    ck_assert_uint_gt(box.s->header->populated, top);
+    ck_assert(seen(1, 20 * MIB, 1));
+}
+END_TEST
+
+static volatile int stop;
+static void *populator(void *arg) {
+    while (!stop && store_populate(box.s) > 0) { }
+    return NULL;
+}
+
+START_TEST(a_second_thread_populates_beside_the_writer) {
+    for (int round = 0; round < 5; round++) {
+        pthread_t t;
+        uint64_t rng = (uint64_t)round, n = 0;
+        if (box.s) box_close();
+        box_open(64 * MIB);
+        fail_with = round % 2 ? EINVAL : 0;
+        stop = 0;
+        ck_assert_int_eq(pthread_create(&t, NULL, populator, NULL), 0);
+        for (; n < 30000; n++) {
+            uint64_t k = unit_random(&rng) % 3000;
+            int rc = n % 8 == 7 ? del(k) : put(k, unit_random(&rng) % 40000, k);
+            if (rc && rc != DDICT_EFULL && rc != DDICT_ENOKEY) ck_abort_msg("code %d", rc);
+        }
+        stop = 1;
+        pthread_join(t, NULL);
+        ck_assert_uint_le(box_memory(), 64 * MIB);
+        for (uint64_t k = 0; k < 3000; k++) {
+            struct found f;
+            if (look_slot(k, 0, &f)) continue;
+            if (!value_right(f.value, f.val_len, k)) ck_abort_msg("key %llu", (unsigned long long)k);
+            reader_release(&box.page->slot[0]);
+        }
+    }
+}
+END_TEST
+
+UNIT_MAIN_WITH("store_populate", before, after, all_but_a_sixteenth_is_populated_in_steps, kernels_without_populate_are_touched_page_by_page,
+               without_memory_it_stops_and_puts_go_on, a_populated_arena_can_be_used_to_the_full,
+               the_index_takes_populated_memory_when_the_budget_asks_for_it, memory_that_cannot_be_given_back_is_not_spent_twice,
+               what_lies_below_the_watermark_is_left_alone, a_second_thread_populates_beside_the_writer)

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_test.h - an arena with one reader, and values that tell by every byte what they are. */
+#ifndef DDICT_TESTS_STORE_TEST_H
+#define DDICT_TESTS_STORE_TEST_H
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <base/error.h>
+#include <base/hash.h>
+#include <store/reader.h>
+#include <store/state.h>
+
+#include "unit.h"
+
+#define MIB (1ull << 20)
+
+struct box {
+    int fd, ro;
+    struct store *s;
+    struct arena_view view;
+    struct lease_chunk *page; /* LEASE_FILE_SIZE */
+};
+
+/* Out of line: inlined for a short array, the compiler warns of the branches for long keys. */
+static __attribute__((noinline, unused)) uint64_t hash_of(const void *key, uint32_t len) { return key_hash(key, len); }
+
+static struct box box;
+static const struct store_request nobody = {1, 1};
+
+static inline void *lease_page_make(void) {
+    struct lease_chunk *p = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert_ptr_ne(p, MAP_FAILED);
+    p->chunks = 1;
+    return p;
+}
+
+static inline void box_open(uint64_t budget) {
+    struct store_options o = {.budget = budget, .manager_id = 3, .managers = 5};
+    box.fd = arena_create(&o);
+    ck_assert_int_ge(box.fd, 0);
+    box.ro = arena_reopen_readonly(box.fd);
+    ck_assert_int_ge(box.ro, 0);
+    ck_assert_int_eq(store_open(&box.s, box.fd, 7), 0);
+    ck_assert_int_eq(arena_view_map(&box.view, box.ro, 7), 0);
+    box.page = lease_page_make();
+    ck_assert_int_eq(store_leases_add(box.s, 1, box.page, 4242), 0);
+}
+
+static inline void box_close(void) {
+    store_close(box.s);
+    arena_view_unmap(&box.view);
+    if (box.page) munmap(box.page, LEASE_FILE_SIZE);
+    if (box.fd > 0) close(box.fd);
+    if (box.ro > 0) close(box.ro);
+    memset(&box, 0, sizeof box);
+}
+
+/* The manager ends and another one opens the arena. */
+static inline void box_reopen(void) {
+    store_close(box.s);
+    ck_assert_int_eq(store_open(&box.s, box.fd, 7), 0);
+    ck_assert_int_eq(store_leases_add(box.s, 1, box.page, 4242), 0);
+}
+
+/* Memory that the kernel has given to the arena. */
+static inline uint64_t box_memory(void) {
+    struct stat st;
+    ck_assert_int_eq(fstat(box.fd, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+static inline void value_fill(uint8_t *v, uint64_t len, uint64_t seed) {
+    for (uint64_t i = 0; i < len; i++) v[i] = (uint8_t)((seed * 0x9E3779B97F4A7C15ull + i * 0x100000001b3ull) >> 23);
+}
+static inline int value_right(const uint8_t *v, uint64_t len, uint64_t seed) {
+    for (uint64_t i = 0; i < len; i++)
+        if (v[i] != (uint8_t)((seed * 0x9E3779B97F4A7C15ull + i * 0x100000001b3ull) >> 23)) return 0;
+    return 1;
+}
+
+static inline int put_bytes(const void *key, uint32_t key_len, uint64_t len, uint64_t seed, enum store_mode mode) {
+    struct store_ref ref;
+    int rc = store_reserve(box.s, key, key_len, len, 9, &ref);
+    if (rc < 0) return rc;
+    value_fill(ref.value, len, seed);
+    rc = store_commit(box.s, &ref, mode, nobody, NULL);
+    if (rc < 0) store_abort(box.s, &ref);
+    return rc;
+}
+static inline uint32_t key_name(char *key, uint64_t k) { return (uint32_t)sprintf(key, "k%llu", (unsigned long long)k); }
+static inline int put(uint64_t k, uint64_t len, uint64_t seed) {
+    char key[32];
+    return put_bytes(key, key_name(key, k), len, seed, STORE_ANY);
+}
+static inline int del(uint64_t k) {
+    char key[32];
+    return store_remove(box.s, key, key_name(key, k), nobody, NULL);
+}
+
+/* Find as a client does, into lease slot i. */
+static inline int look_slot(uint64_t k, unsigned i, struct found *f) {
+    char key[32];
+    uint32_t n = key_name(key, k);
+    return reader_find(&box.view, hash_of(key, n), key, n, &box.page->slot[i], f);
+}
+/* 1: there, and every byte is right; 0: a miss. */
+static inline int seen(uint64_t k, uint64_t len, uint64_t seed) {
+    struct found f;
+    int rc = look_slot(k, 0, &f);
+    if (rc == DDICT_ENOKEY && box.page->slot[0] == 0) return 0;
+    /* Few calls of libcheck: each costs a system call. */
+    if (rc || f.val_len != len || f.item->tag != 9 || (uintptr_t)f.value % (len >= DD_VALUE_ALIGN_MIN ? 64 : 16) || !value_right(f.value, len, seed))
+        ck_abort_msg("key %llu: code %d, %llu bytes", (unsigned long long)k, rc, rc ? 0ull : (unsigned long long)f.val_len);
+    reader_release(&box.page->slot[0]);
+    return 1;
+}
+
+static inline int count_key(void *arg, const void *key, uint32_t key_len) {
+    ++*(uint64_t *)arg;
+    return 0;
+}
+/* Keys by the writer's walk and by the reader's: the same number. */
+static inline uint64_t keys_count(void) {
+    uint64_t a = 0, b = 0, cursor = 0;
+    int rc;
+    do rc = store_keys(box.s, &cursor, count_key, &a);
+    while (rc >= 0 && cursor);
+    ck_assert_int_ge(rc, 0);
+    do rc = reader_keys(&box.view, &cursor, &box.page->slot[0], count_key, &b);
+    while (rc >= 0 && cursor);
+    ck_assert_int_ge(rc, 0);
+    ck_assert_uint_eq(a, b);
+    return a;
+}
+
+static inline struct ddict_manager_stats stats(void) {
+    struct ddict_manager_stats s = {0};
+    store_stats(box.s, &s);
+    return s;
+}
+
+#endif
