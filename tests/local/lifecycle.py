@@ -129,6 +129,8 @@ def draining_serves_who_is_attached():
         p = d.probe("wait", "late-0", 20000)
         q = d.probe("fill", "late", 3000, 1000, node=1)
         ready(p, "waiting")
+        # Draining serves who is attached, and no one else: the writer must be in before it begins.
+        wait_for("the writer is attached", lambda: q.poll() is not None or d.stats(node=1)[1]["clients_peak"] > 1)
         d.nodes[1].close_stdin()
         check(p.communicate(timeout=20)[0] == "0 \n", "the waiting get")
         check(q.communicate(timeout=20)[0] == "" and q.returncode == 0, "the writer")
