@@ -87,15 +87,19 @@ static void input_ended(struct supervisor *s) {
     if (!s->opt.stay) supervisor_drain(s, s->opt.drain_ms);
 }
 
-static void input_ready(struct io_handler *h, uint32_t events) {
-    struct supervisor *s = (struct supervisor *)(void *)((char *)h - offsetof(struct supervisor, input));
-    ssize_t n = input_read(s);
+static void lines_take(struct supervisor *s) {
     char *line;
     while (line_cut(s, &line)) {
         line[strcspn(line, "\r")] = 0;
         if (strcmp(line, "drain") == 0) supervisor_drain(s, s->opt.drain_ms);
         free(line);
     }
+}
+
+static void input_ready(struct io_handler *h, uint32_t events) {
+    struct supervisor *s = (struct supervisor *)(void *)((char *)h - offsetof(struct supervisor, input));
+    ssize_t n = input_read(s);
+    lines_take(s);
     if (n == 0 || (n < 0 && n != -EINTR && n != -EAGAIN && n != -ENOMEM)) input_ended(s);
 }
 
@@ -124,6 +128,7 @@ int inputs_open(struct supervisor *s) {
     int e = io_add(s->epoll_fd, &s->signals, EPOLLIN);
     if (e < 0) return e;
     s->input = (struct io_handler){.fd = STDIN_FILENO, .ready = input_ready};
+    lines_take(s); /* what came along with the cards */
     if (s->opt.stay) {
         s->input.fd = -1;
         return 0;
