@@ -203,7 +203,7 @@ void local_begin(spank_t sp) {
     ssize_t len;
 
     if (dictionary_name(sp, geteuid(), name, sizeof name) < 0)
-        fail("srun does not say which step this is");
+        return; /* salloc's own srun for an interactive step: the variables are for the user's steps in it */
     spank_get_item(sp, S_JOB_ID, &id);
     snprintf(job, sizeof job, "%" PRIu32, id);
     spank_get_item(sp, S_JOB_STEPID, &id);
@@ -222,9 +222,8 @@ void local_begin(spank_t sp) {
         argv[n++] = mpi;
     if (site->start_timeout != NULL && count_parse(site->start_timeout, 1, 86400, &start_s) == 0)
         argv[n++] = timeout;
-    unsetenv("DDICT_MANAGERS"); /* judged and in argv; not for `ddict up` and not for the tasks */
+    unsetenv("DDICT_MANAGERS"); /* judged and in argv; not for `ddict up` */
     unsetenv("DDICT_MEM");
-    unsetenv("DDICT_NODE");
     unsetenv(REFUSED);
     if (access(site->ddict, X_OK) < 0) {
         snprintf(up.why, sizeof up.why, "%s: %s (plugstack.conf: ddict=PATH)", site->ddict, strerror(errno));

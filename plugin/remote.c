@@ -46,4 +46,6 @@ void remote_task(spank_t sp) {
     }
     spank_setenv(sp, "DDICT_NAME", name, 1);
     spank_unsetenv(sp, "DDICT_NODE");
+    spank_unsetenv(sp, "DDICT_MANAGERS"); /* an srun of the program must not ask again */
+    spank_unsetenv(sp, "DDICT_MEM");
 }
