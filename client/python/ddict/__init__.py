@@ -71,7 +71,6 @@ class _Values(ValuesView):
 
 class DDict(_ddict.Handle, MutableMapping):
     """DDict(name=None, timeout=None)
-    --
 
     A handle to a dictionary, attached. name: None for $DDICT_NAME. timeout: seconds that a call may take, None for
     $DDICT_TIMEOUT or 60; every call then gives an answer or ddict.TimeoutError.
