@@ -83,7 +83,13 @@ char **hidden_argv(const struct hidden *h) {
     add(&a, "--mem");
     add(&a, "%" PRIu64, h->mem);
     add(&a, "--wireup");
-    add(&a, "%s", h->srun != NULL ? "pmix" : "none");
+    if (h->srun != NULL && strcmp(h->mpi, "none") == 0) {
+        add(&a, "stdio");
+        add(&a, "--nodes");
+        add(&a, "%u", h->nodes);
+    } else {
+        add(&a, "%s", h->srun != NULL ? "pmix" : "none");
+    }
     add(&a, "--drain-ms");
     add(&a, "%d", h->drain_ms);
     if (h->node != NULL) {

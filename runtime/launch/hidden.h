@@ -12,7 +12,8 @@ struct hidden {
     uint64_t mem;                   /* bytes of the whole dictionary */
     int drain_ms;
     /* The rest only for the hidden step; srun NULL: ddictd is started directly. */
-    const char *srun, *job, *nodelist, *mpi;
+    const char *srun, *job, *nodelist;
+    const char *mpi;                /* "none": the addresses travel by stdin and stdout (HANDSHAKE 2) */
     int external;                   /* srun knows --external-launcher (from 23.11) */
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/defaults.h"
 #include "launch/command.h"
+#include "launch/serve.h"
 #include "launch/starter.h"
 
 #define SLICE_MS 500           /* < DD_SUSPEND_GAP_MS */
@@ -100,6 +101,45 @@ void starter_drain(struct starter *s) {
     enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
 }
 
+static void cards_free(struct starter *s) {
+    uint32_t i;
+
+    for (i = 0; s->cards != NULL && i < s->nodes; i++)
+        free(s->cards[i]);
+    free(s->cards);
+    s->cards = NULL;
+}
+
+/* srun gives our line to every node. It reads while it runs, so a blocking write ends; when it is gone, so is the pipe. */
+static void cards_send(struct starter *s) {
+    uint32_t i;
+    int rc = bytes_write(s->in, "cards", 5);
+
+    for (i = 0; rc == 0 && i < s->nodes; i++) {
+        rc = bytes_write(s->in, " ", 1);
+        if (rc == 0)
+            rc = bytes_write(s->in, s->cards[i], strlen(s->cards[i]));
+    }
+    if (rc == 0)
+        bytes_write(s->in, "\n", 1);
+    cards_free(s);
+}
+
+/* "I <base64>": when all are there, every node gets all. */
+static void card_take(struct starter *s, const char *text) {
+    char *rest;
+    unsigned long i = strtoul(text, &rest, 10);
+
+    if (s->cards == NULL && s->cards_n == 0)
+        s->cards = calloc(s->nodes, sizeof *s->cards);
+    if (s->cards == NULL || rest == text || *rest != ' ' || i >= s->nodes || s->cards[i] != NULL)
+        return;
+    s->cards[i] = strdup(rest + 1);
+    if (s->cards[i] == NULL || ++s->cards_n < s->nodes || s->in < 0)
+        return;
+    cards_send(s);
+}
+
 static void on_line(void *arg, char *line) {
     struct starter *s = arg;
     const char *rest = "";
@@ -135,6 +175,8 @@ static void on_line(void *arg, char *line) {
             starter_drain(s);
         break;
     case LINE_CARD:
+        card_take(s, rest);
+        break;
     case LINE_OTHER:
         break;
     }
@@ -273,6 +315,7 @@ void starter_free(struct starter *s) {
     lines_free(&s->lines);
     free(s->report);
     s->report = NULL;
+    cards_free(s);
 }
 
 static int line_is_noise(const char *line) {

@@ -41,6 +41,8 @@ struct starter {
     int in, out, err;         /* our ends of its pipes, -1 closed; err is a pipe: a memfd would count against ulimit -f */
     int echo;                 /* its stderr is shown as it comes ($DDICT_LOG) */
     uint32_t nodes, started;
+    char **cards;             /* ours, [nodes]: wire-up by stdio; NULL without */
+    uint32_t cards_n;
     char hidden_step[64];     /* J.S of the hidden step; "" as long as it is not known */
     int drain_ms, start_s;
     struct deadline limit;    /* of the present state */

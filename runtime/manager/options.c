@@ -81,10 +81,14 @@ static int take(struct options *o, int c, const char *arg) {
 
 int options_parse(struct options *o, int argc, char **argv) {
     int c, e;
+    bool id_given = false;
     memset(o, 0, sizeof *o);
     o->nodes = 1;
     o->mem = DD_MEM_DEFAULT;
     o->drain_ms = DD_DRAIN_MS;
+    const char *node = getenv("SLURM_NODEID"); /* under srun every task has the same command line */
+    uint64_t id;
+    if (node && count_parse(node, 0, DD_MANAGERS_MAX - 1, &id) == 0) o->node_id = (uint32_t)id;
     opterr = 0;
     while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
         if (c == 'h') {
@@ -97,10 +101,12 @@ int options_parse(struct options *o, int argc, char **argv) {
             puts("ddictd " DDICT_VERSION_STRING);
             return 1;
         }
+        if (c == 'i') id_given = true;
         if ((e = take(o, c, optarg)) < 0) return e;
     }
     if (optind < argc) return dd_error(-EINVAL, "unexpected argument %s", argv[optind]);
     if (!o->name[0]) return dd_error(-EINVAL, "--name is missing");
+    if (o->wireup != WIREUP_STDIO && !id_given) o->node_id = 0;
     if (o->wireup != WIREUP_STDIO && (o->nodes > 1 || o->node_id > 0)) return dd_error(-EINVAL, "--nodes and --node-id go with --wireup=stdio");
     if (o->node_id >= o->nodes) return dd_error(-EINVAL, "--node-id=%u: there are %u nodes", o->node_id, o->nodes);
     return 0;

@@ -149,6 +149,16 @@ START_TEST(much_stderr_blocks_nobody_and_its_end_is_kept) {
 }
 END_TEST
 
+START_TEST(cards_go_round_when_all_are_there) {
+    begin("echo ddict1 start node=0 step=-; echo ddict1 card 1 Yg==; echo ddict1 card 7 eA==; echo ddict1 card 1 eg==; echo ddict1 card x; "
+          "sleep 0.1; echo ddict1 start node=1 step=-; echo ddict1 card 0 YQ==; read l; echo ddict1 ready $l; cat; echo ddict1 end", 2, 5);
+    turn_until(STARTER_READY);
+    ck_assert_str_eq(s.about, "cards YQ== Yg==");
+    starter_drain(&s);
+    ends(NULL);
+}
+END_TEST
+
 START_TEST(the_child_has_three_descriptors_and_a_session_of_its_own) {
     char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"set -- /proc/$$/fd/*; echo $#; cut -d' ' -f6 /proc/$$/stat; echo $$; pwd", NULL };
     int extra = dup(0), n = 0, session = 0, pid = 1;
@@ -181,6 +191,6 @@ int main(void) {
                      an_exit_without_a_word_is_told_with_what_stderr_said, a_program_that_is_not_there_is_named,
                      a_step_that_is_never_created_is_given_up, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
                      an_end_without_asking_is_no_error, death_after_ready_is_told, a_long_report_comes_whole,
-                     much_stderr_blocks_nobody_and_its_end_is_kept, the_child_has_three_descriptors_and_a_session_of_its_own,
+                     much_stderr_blocks_nobody_and_its_end_is_kept, cards_go_round_when_all_are_there, the_child_has_three_descriptors_and_a_session_of_its_own,
                      a_command_that_hangs_or_fails_is_told);
 }
