@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd.h - the verbs of the `ddict` command; argv[0] is the verb. All return the exit code. */
+/*
+ * cmd.h - the `ddict` command: verbs, and what they share. Each verb gets argv with the verb as argv[0] and returns the exit code:
+ * 0 done, 1 error (one line on stderr), 2 wrong usage, 3 the key is not there.
+ */
 #ifndef DDICT_CLIENT_CMD_H
 #define DDICT_CLIENT_CMD_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <ddict.h>
 
-enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_NO_KEY = 3 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_KEY = 3 };
 
 int cmd_stats(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
@@ -14,15 +18,30 @@ int cmd_get(int argc, char **argv);
 int cmd_put(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_down(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 
-/* --- shared by the verbs; cmd_main.c --- */
-/* Print "ddict VERB: sentence" and return EXIT_USAGE. */
-int cmd_usage(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Print the sentence of the last failure; EXIT_NO_KEY for DDICT_ENOKEY, else EXIT_ERROR. */
-int cmd_failed(const char *verb, int code);
-/* Attach to $DDICT_NAME, or to --name. 0 or an exit code. */
-int cmd_attach(const char *verb, const char *name, ddict_t **d);
-/* stdout is complete: EXIT_OK, or EXIT_ERROR with a message (disk full, closed pipe). */
-int cmd_flush(const char *verb);
+/* The next option of getopt_long() with --help and --name taken out: prints usage and exits, or remembers the name. '?' has been complained of. */
+int cmd_option(int argc, char **argv, const char *letters, const struct option *longs, const char *usage);
+#define CMD_LONGS {"help", no_argument, NULL, 'h'}, {"name", required_argument, NULL, 'N'}
+const char *cmd_name(void); /* of --name, or NULL */
+int cmd_usage(const char *usage, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* EXIT_USAGE */
+/* Attach or say why not; NULL then. */
+ddict_t *cmd_attach(void);
+/* Say the sentence of the last failure with a word before it (NULL: none); the exit code for it. */
+int cmd_failed(const char *what, int code);
+/* stdout is complete: rc, or EXIT_FAILED with a line that says why not (disk full). */
+int cmd_flush(int rc);
+/* Seconds as text to milliseconds; -1 when it is no number, negative or too large. */
+int cmd_seconds(const char *text);
+
+/* Set by the options of cmd_key_option(). */
+enum key_form { KEY_STR, KEY_INT, KEY_LITERAL, KEY_RAW };
+#define CMD_KEY_LONGS {"int", no_argument, NULL, 'I'}, {"literal", no_argument, NULL, 'L'}, {"raw-key", no_argument, NULL, 'R'}
+bool cmd_key_option(int c, enum key_form *form);
+#define CMD_KEY_USAGE                                                                                        \
+    "  KEY is Python's str key. Other kinds:\n"                                                              \
+    "      --int         an int: ddict get --int 17          d[17]\n"                                        \
+    "      --literal     as `ddict ls` prints it: \"('x', 3)\"  d[\"x\", 3]\n"                              \
+    "      --raw-key     the bytes as they are, as C programs use them; \\xNN and \\\\ are understood\n"
 
 #endif

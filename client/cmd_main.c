@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_main.c - the `ddict` command: a table of verbs, and what they share. */
+/* cmd_main.c - the `ddict` command: finds the verb and calls it. */
 #include <errno.h>
+#include <locale.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <launch/launch.h>
@@ -13,67 +16,121 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *what;
 } verbs[] = {
-    {"run", cmd_run, "start a dictionary, run a command with it, end it"},
-    {"up", cmd_up, "start a dictionary and serve until stdin ends"},
-    {"down", cmd_down, "drain a dictionary and end it"},
+    {"run", cmd_run, "run a command with a dictionary of its own"},
+    {"up", cmd_up, "start a dictionary"},
+    {"down", cmd_down, "end a dictionary"},
     {"stats", cmd_stats, "what each manager holds and served"},
-    {"ls", cmd_ls, "list keys"},
-    {"get", cmd_get, "write a value to stdout or a file"},
-    {"put", cmd_put, "store a value from an argument, a file or stdin"},
+    {"ls", cmd_ls, "list the keys"},
+    {"get", cmd_get, "print a value"},
+    {"put", cmd_put, "store a value"},
     {"rm", cmd_rm, "remove keys"},
+    {"bench", cmd_bench, "measure the attached dictionary"},
 };
+#define VERBS (sizeof verbs / sizeof verbs[0])
 
-static void help(FILE *out) {
-    fprintf(out, "Usage: ddict VERB [OPTION]...\n\nThe distributed dictionary of a Slurm job, from a shell inside the job.\n\n");
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].what);
-    fprintf(out, "\n  ddict VERB --help   options of a verb\n  ddict --version     version\n\n"
-                 "The dictionary is the one that $DDICT_NAME names; Slurm sets it for tasks of\n"
-                 "srun --ddict-mem=SIZE. Exit codes: 0 done, 1 error, 2 usage, 3 no such key.\n");
+static void usage(FILE *f)
+{
+    fprintf(f, "usage: ddict VERB [OPTION...] [ARGUMENT...]\n\n");
+    for (size_t i = 0; i < VERBS; i++)
+        fprintf(f, "  %-7s %s\n", verbs[i].name, verbs[i].what);
+    fprintf(f, "\n`ddict VERB --help` says more; `ddict --version` tells the version.\n"
+               "The dictionary is the one that $DDICT_NAME names, as in every task of a job that has one.\n");
 }
 
-int cmd_usage(const char *verb, const char *fmt, ...) {
+/* --- shared by the verbs --- */
+
+static const char *name_given;
+
+const char *cmd_name(void) { return name_given; }
+
+int cmd_usage(const char *text, const char *fmt, ...)
+{
     va_list ap;
     va_start(ap, fmt);
-    fprintf(stderr, "ddict %s: ", verb);
+    fputs("ddict: ", stderr);
     vfprintf(stderr, fmt, ap);
-    fprintf(stderr, "\nTry 'ddict %s --help'.\n", verb);
+    fprintf(stderr, "\n%.*s\n", (int)strcspn(text, "\n"), text);
     va_end(ap);
     return EXIT_USAGE;
 }
 
-int cmd_failed(const char *verb, int code) {
-    const char *text = ddict_errmsg();
-    fprintf(stderr, "ddict %s: %s\n", verb, *text ? text : ddict_strerror(code));
-    return code == DDICT_ENOKEY ? EXIT_NO_KEY : EXIT_ERROR;
+int cmd_option(int argc, char **argv, const char *letters, const struct option *longs, const char *text)
+{
+    for (;;) {
+        int c = getopt_long(argc, argv, letters, longs, NULL);
+        if (c == 'h') {
+            fputs(text, stdout);
+            exit(cmd_flush(EXIT_OK));
+        }
+        if (c == '?')
+            fprintf(stderr, "%.*s\n", (int)strcspn(text, "\n"), text);
+        if (c != 'N')
+            return c;
+        name_given = optarg;
+    }
 }
 
-int cmd_attach(const char *verb, const char *name, ddict_t **d) {
-    int rc = ddict_attach(d, name, -1);
-    return rc < 0 ? cmd_failed(verb, rc) : 0;
+ddict_t *cmd_attach(void)
+{
+    ddict_t *d = NULL;
+    int rc = ddict_attach(&d, name_given, -1);
+    if (rc < 0)
+        cmd_failed(NULL, rc);
+    return d;
 }
 
-int cmd_flush(const char *verb) {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return EXIT_OK;
-    fprintf(stderr, "ddict %s: cannot write: %s\n", verb, strerror(errno));
-    return EXIT_ERROR;
+int cmd_failed(const char *what, int code)
+{
+    if (what != NULL)
+        fprintf(stderr, "ddict: %s: %s\n", what, ddict_errmsg());
+    else
+        fprintf(stderr, "ddict: %s\n", ddict_errmsg());
+    return code == DDICT_ENOKEY ? EXIT_NO_KEY : EXIT_FAILED;
 }
 
-int main(int argc, char **argv) {
-    if (argc < 2) {
-        help(stderr);
+int cmd_flush(int rc)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return rc;
+    fprintf(stderr, "ddict: cannot write to stdout: %s\n", strerror(errno));
+    return rc == EXIT_OK ? EXIT_FAILED : rc;
+}
+
+int cmd_seconds(const char *text)
+{
+    char *end;
+    double s = strtod(text, &end);
+    return end == text || *end != 0 || !(s >= 0) || s > 1e6 ? -1 : (int)lround(s * 1000);
+}
+
+bool cmd_key_option(int c, enum key_form *form)
+{
+    if (c != 'I' && c != 'L' && c != 'R')
+        return false;
+    *form = c == 'I' ? KEY_INT : c == 'L' ? KEY_LITERAL : KEY_RAW;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, "");
+    const char *verb = argc > 1 ? argv[1] : NULL;
+    if (verb == NULL) {
+        usage(stderr);
         return EXIT_USAGE;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        help(stdout);
-        return cmd_flush("help");
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
+        usage(stdout);
+        return cmd_flush(EXIT_OK);
     }
-    if (!strcmp(argv[1], "--version")) {
+    if (strcmp(verb, "--version") == 0 || strcmp(verb, "-V") == 0) {
         printf("ddict (slurm-ddict) %s\n", ddict_version());
-        return cmd_flush("--version");
+        return cmd_flush(EXIT_OK);
     }
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        if (!strcmp(argv[1], verbs[i].name)) return verbs[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "ddict: there is no verb '%s'\n", argv[1]);
-    help(stderr);
+    for (size_t i = 0; i < VERBS; i++)
+        if (strcmp(verb, verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "ddict: there is no verb \"%s\"\n", verb);
+    usage(stderr);
     return EXIT_USAGE;
 }

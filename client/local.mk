@@ -10,7 +10,14 @@ libddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 libddict_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^ddict_' -Wl,-z,nodelete
 libddict_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS)
 
+# The command. Its verbs use libddict as any program does; libbase for sizes and JSON.
 bin_PROGRAMS += ddict
-ddict_SOURCES = client/cmd.h client/cmd_main.c client/cmd_key.c client/cmd_key.h client/cmd_data.c client/cmd_stats.c
+ddict_SOURCES = client/cmd_main.c client/cmd.h client/cmd_stats.c client/cmd_ls.c client/cmd_value.c client/keytext.c client/keytext.h \
+  client/bench.c client/bench.h client/bench_work.c client/bench_ddict.c
 ddict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
-ddict_LDADD = libddict.la liblaunch.la libbase.la $(JANSSON_LIBS)
+ddict_LDADD = liblaunch.la libddict.la libbase.la $(JANSSON_LIBS) -lm
+if HAVE_LMDB
+ddict_SOURCES += client/bench_lmdb.c
+ddict_CPPFLAGS += -DHAVE_LMDB $(LMDB_CFLAGS)
+ddict_LDADD += $(LMDB_LIBS)
+endif

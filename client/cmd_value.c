@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_value.c - `ddict get`, `ddict put`, `ddict rm`. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "keytext.h"
+
+/* Tags of the Python binding, client/python/FORMAT. */
+enum { TAG_BYTES = 0, TAG_PICKLE = 2, TAG_BUFFERS = 3, TAG_STR = 4, TAG_INT = 5, TAG_FLOAT = 6 };
+
+static int key_read(struct bytes *key, enum key_form form, const char *text, const char *usage)
+{
+    int rc = form == KEY_STR ? key_of_str(key, text) : form == KEY_INT ? key_of_int(key, text)
+             : form == KEY_RAW ? key_of_raw(key, text) : key_of_literal(key, text);
+    if (rc == -ENOMEM) {
+        fprintf(stderr, "ddict: no memory\n");
+        return EXIT_FAILED;
+    }
+    if (rc < 0)
+        return cmd_usage(usage, "\"%s\" is no %s", text, form == KEY_INT ? "int" : form == KEY_RAW ? "key with \\xNN escapes" : "literal such as 'a', 7 or ('x', 3)");
+    return EXIT_OK;
+}
+
+static int write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+    while (len > 0) {
+        ssize_t n = write(fd, p, len < 1u << 30 ? len : 1u << 30);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* --- get --- */
+
+static const char get_usage[] =
+    "usage: ddict get KEY [-o FILE] [--wait SECONDS] [--raw] [--name NAME]\n"
+    "  Print the value. What Python stored as str, int, float or bytes is printed as text; other objects are pickles, printed as their bytes.\n"
+    "  -o, --output FILE  write it to FILE\n"
+    "      --wait SECONDS wait so long for the key to come\n"
+    "      --raw          the stored bytes, whatever they are\n"
+    CMD_KEY_USAGE
+    "  Exit code 3: the key is not there.\n";
+
+static int value_write(const struct ddict_view *v, const char *file, bool raw)
+{
+    char text[40];
+    const void *data = v->data;
+    size_t len = v->len;
+    if (!raw && v->tag == TAG_FLOAT && len == sizeof(double)) {
+        double x, back;
+        memcpy(&x, data, sizeof x);
+        for (int digits = 15; digits <= 17; digits++) {
+            snprintf(text, sizeof text, "%.*g", digits, x);
+            back = strtod(text, NULL);
+            if (memcmp(&back, &x, sizeof x) == 0)
+                break;
+        }
+        data = text;
+        len = strlen(text);
+    }
+    int fd = file != NULL ? open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : 1;
+    if (fd < 0) {
+        fprintf(stderr, "ddict: %s: %s\n", file, strerror(errno));
+        return EXIT_FAILED;
+    }
+    int rc = write_all(fd, data, len);
+    if (rc == 0 && file == NULL && isatty(1) && (len == 0 || ((const char *)data)[len - 1] != '\n'))
+        rc = write_all(1, "\n", 1);
+    if (file != NULL && close(fd) != 0 && rc == 0)
+        rc = -errno;
+    if (rc == 0)
+        return EXIT_OK;
+    fprintf(stderr, "ddict: %s: %s\n", file != NULL ? file : "stdout", strerror(-rc));
+    return EXIT_FAILED;
+}
+
+int cmd_get(int argc, char **argv)
+{
+    static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"output", required_argument, NULL, 'o'}, {"wait", required_argument, NULL, 'w'},
+                                          {"raw", no_argument, NULL, 'r'}, {0}};
+    enum key_form form = KEY_STR;
+    const char *file = NULL;
+    bool raw = false;
+    int wait_ms = 0;
+    for (int c; (c = cmd_option(argc, argv, "ho:w:r", longs, get_usage)) != -1;) {
+        if (c == '?')
+            return EXIT_USAGE;
+        if (cmd_key_option(c, &form))
+            continue;
+        if (c == 'o')
+            file = optarg;
+        else if (c == 'r')
+            raw = true;
+        else if ((wait_ms = cmd_seconds(optarg)) < 0)
+            return cmd_usage(get_usage, "--wait=%s: a number of seconds is wanted", optarg);
+    }
+    if (optind + 1 != argc)
+        return cmd_usage(get_usage, "get wants one key");
+    struct bytes key = {0};
+    struct ddict_view v;
+    int rc = key_read(&key, form, argv[optind], get_usage);
+    ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
+    if (d != NULL) {
+        int e = ddict_view(d, key.data, key.len, &v, wait_ms > 0 ? DDICT_WAIT : 0, wait_ms > 0 ? wait_ms : -1);
+        if (e == -ETIMEDOUT && wait_ms > 0)
+            e = DDICT_ENOKEY; /* it did not come */
+        rc = e < 0 ? cmd_failed(argv[optind], e) : value_write(&v, file, raw);
+        if (e == 0)
+            ddict_release(&v);
+    } else if (rc == EXIT_OK) {
+        rc = EXIT_FAILED;
+    }
+    bytes_free(&key);
+    ddict_detach(d);
+    return rc;
+}
+
+/* --- put --- */
+
+static const char put_usage[] =
+    "usage: ddict put KEY VALUE|- [--file FILE] [--type TYPE] [--new|--existing] [--name NAME]\n"
+    "  Store VALUE, or what comes on stdin (-), or the content of FILE. A VALUE that begins with - goes behind --: ddict put -- t -5\n"
+    "      --type TYPE    what Python reads back: bytes (the default), str, int, float\n"
+    "      --new          only if the key is not there\n"
+    "      --existing     only if the key is there (exit code 3 if not)\n"
+    CMD_KEY_USAGE;
+
+static int file_read(struct bytes *out, const char *path)
+{
+    bool in = path == NULL || strcmp(path, "-") == 0;
+    int fd = in ? 0 : open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+    if (fd < 0) {
+        fprintf(stderr, "ddict: %s: %s\n", path, strerror(errno));
+        return EXIT_FAILED;
+    }
+    for (;;) {
+        static char piece[1 << 16];
+        ssize_t n = read(fd, piece, sizeof piece);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            rc = -errno;
+        if (n <= 0 || (rc = bytes_add(out, piece, (size_t)n)) < 0)
+            break;
+    }
+    if (!in)
+        close(fd);
+    if (rc == 0)
+        return EXIT_OK;
+    fprintf(stderr, "ddict: %s: %s\n", in ? "stdin" : path, strerror(-rc));
+    return EXIT_FAILED;
+}
+
+/* Turn the text into the stored form of tag. */
+static int value_convert(struct bytes *v, unsigned tag)
+{
+    char text[64];
+    if (tag != TAG_INT && tag != TAG_FLOAT)
+        return 0;
+    size_t n = v->len;
+    while (n > 0 && (v->data[n - 1] == '\n' || v->data[n - 1] == ' '))
+        n--;
+    if (n == 0 || n >= sizeof text)
+        return -EINVAL;
+    memcpy(text, v->data, n);
+    text[n] = 0;
+    char *end;
+    errno = 0;
+    v->len = 0;
+    if (tag == TAG_INT) {
+        long long i = strtoll(text, &end, 10);
+        if (errno != 0 || *end != 0)
+            return -EINVAL;
+        snprintf(text, sizeof text, "%lld", i);
+        return bytes_add(v, text, strlen(text));
+    }
+    double x = strtod(text, &end);
+    if (*end != 0)
+        return -EINVAL;
+    return bytes_add(v, &x, sizeof x);
+}
+
+int cmd_put(int argc, char **argv)
+{
+    static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"file", required_argument, NULL, 'f'}, {"type", required_argument, NULL, 't'},
+                                          {"new", no_argument, NULL, 'n'}, {"existing", no_argument, NULL, 'e'}, {0}};
+    enum key_form form = KEY_STR;
+    const char *file = NULL;
+    unsigned tag = TAG_BYTES, flags = 0;
+    for (int c; (c = cmd_option(argc, argv, "hf:t:", longs, put_usage)) != -1;) {
+        if (c == '?')
+            return EXIT_USAGE;
+        if (cmd_key_option(c, &form))
+            continue;
+        if (c == 'f')
+            file = optarg;
+        else if (c == 'n')
+            flags |= DDICT_NEW;
+        else if (c == 'e')
+            flags |= DDICT_EXISTING;
+        else if (strcmp(optarg, "bytes") == 0 || strcmp(optarg, "str") == 0)
+            tag = optarg[0] == 's' ? TAG_STR : TAG_BYTES;
+        else if (strcmp(optarg, "int") == 0 || strcmp(optarg, "float") == 0)
+            tag = optarg[0] == 'i' ? TAG_INT : TAG_FLOAT;
+        else
+            return cmd_usage(put_usage, "--type=%s: bytes, str, int or float is wanted", optarg);
+    }
+    if (optind + (file != NULL ? 1 : 2) != argc)
+        return cmd_usage(put_usage, file != NULL ? "put --file wants one key" : "put wants a key and a value");
+    if (flags == (DDICT_NEW | DDICT_EXISTING))
+        return cmd_usage(put_usage, "--new and --existing exclude each other");
+    struct bytes key = {0}, val = {0};
+    int rc = key_read(&key, form, argv[optind], put_usage), e;
+    if (rc == EXIT_OK && file != NULL)
+        rc = file_read(&val, file);
+    else if (rc == EXIT_OK && strcmp(argv[optind + 1], "-") == 0)
+        rc = file_read(&val, NULL);
+    else if (rc == EXIT_OK && bytes_add(&val, argv[optind + 1], strlen(argv[optind + 1])) < 0)
+        rc = EXIT_FAILED;
+    if (rc == EXIT_OK && value_convert(&val, tag) < 0)
+        rc = cmd_usage(put_usage, "the value is no %s", tag == TAG_INT ? "int of 64 bits" : "float");
+    ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
+    if (rc == EXIT_OK && d == NULL)
+        rc = EXIT_FAILED;
+    if (d != NULL && (e = ddict_put(d, key.data, key.len, val.data, val.len, flags | DDICT_TAG(tag), -1)) < 0)
+        rc = cmd_failed(argv[optind], e);
+    bytes_free(&key);
+    bytes_free(&val);
+    ddict_detach(d);
+    return rc;
+}
+
+/* --- rm --- */
+
+static const char rm_usage[] =
+    "usage: ddict rm [-f] KEY... | --all [--name NAME]\n"
+    "  -f, --force        a key that is not there is no error\n"
+    "      --all          remove all keys of the dictionary\n"
+    CMD_KEY_USAGE
+    "  Exit code 3: a key was not there (the others were removed).\n";
+
+int cmd_rm(int argc, char **argv)
+{
+    static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"force", no_argument, NULL, 'f'}, {"all", no_argument, NULL, 'a'}, {0}};
+    enum key_form form = KEY_STR;
+    bool force = false, all = false;
+    for (int c; (c = cmd_option(argc, argv, "hf", longs, rm_usage)) != -1;) {
+        if (c == '?')
+            return EXIT_USAGE;
+        if (cmd_key_option(c, &form))
+            continue;
+        force |= c == 'f';
+        all |= c == 'a';
+    }
+    if (all ? optind < argc : optind == argc)
+        return cmd_usage(rm_usage, all ? "rm --all takes no keys" : "rm wants keys, or --all");
+    struct bytes key = {0};
+    for (int i = optind; i < argc; i++) { /* all are looked at before one is removed */
+        int rc = key_read(&key, form, argv[i], rm_usage);
+        if (rc != EXIT_OK) {
+            bytes_free(&key);
+            return rc;
+        }
+    }
+    ddict_t *d = cmd_attach();
+    int rc = d == NULL ? EXIT_FAILED : EXIT_OK, e;
+    if (d != NULL && all && (e = ddict_clear(d, -1)) < 0)
+        rc = cmd_failed(NULL, e);
+    for (int i = optind; d != NULL && i < argc; i++) {
+        key_read(&key, form, argv[i], rm_usage);
+        e = ddict_del(d, key.data, key.len, -1);
+        if (e < 0 && !(force && e == DDICT_ENOKEY)) {
+            int code = cmd_failed(argv[i], e);
+            rc = rc == EXIT_FAILED ? rc : code;
+        }
+    }
+    bytes_free(&key);
+    ddict_detach(d);
+    return rc;
+}
