@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-lib_LTLIBRARIES += libddict.la
-include_HEADERS += client/ddict.h
-libddict_la_SOURCES = client/ddict.h client/handle.h client/session.c client/attach.c client/lease.c client/lease.h \
+# libclient.la: all of libddict, for its unit tests too, which see its insides. libreader.la brings libbase.la with it.
+noinst_LTLIBRARIES += libclient.la
+libclient_la_SOURCES = client/handle.h client/session.c client/attach.c client/lease.c client/lease.h \
   client/port.c client/port.h client/port_inside.h client/reply.c client/wait.c client/ask.c client/ask.h client/local.c client/local.h \
   client/put.c client/get.c client/view.h client/put_many.c client/get_many.c client/iter.c client/whole.c client/fork.c client/errmsg.c
-libddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
-# libreader.la brings libbase.la with it.
+libclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
+libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS)
+
+lib_LTLIBRARIES += libddict.la
+include_HEADERS += client/ddict.h
+libddict_la_SOURCES =
 # nodelete: threads end and processes fork through our handlers after a dlclose() too.
 libddict_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^ddict_' -Wl,-z,nodelete
-libddict_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS)
+libddict_la_LIBADD = libclient.la
 
 # The command. Its verbs use libddict as any program does; libbase for sizes and JSON.
 bin_PROGRAMS += ddict

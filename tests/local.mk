@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Unit tests: one program a source file, in tests/unit. Stress tests: several processes, in tests/stress. The binding: tests/python.
 include tests/unit/local.mk
+include tests/unit/client.mk
 include tests/stress/local.mk
 include tests/slurm/local.mk
 include tests/python/local.mk

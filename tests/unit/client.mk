@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# The insides of libddict, against a manager that the test plays itself.
+if HAVE_CHECK
+client_units = tests/unit/client_keytext tests/unit/client_lease tests/unit/client_port
+check_PROGRAMS += $(client_units)
+TESTS += $(client_units)
+tests_unit_client_keytext_SOURCES = tests/unit/client_keytext.c client/keytext.c client/keytext.h
+tests_unit_client_keytext_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+tests_unit_client_keytext_LDADD = $(CHECK_LIBS)
+tests_unit_client_lease_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_client_lease_LDADD = libclient.la $(CHECK_LIBS)
+tests_unit_client_port_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_client_port_LDADD = libclient.la $(CHECK_LIBS)
+endif

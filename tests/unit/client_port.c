@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client_port.c - the client's end of a lane; the test is the manager at the other end, an honest one and one that writes nonsense.
+ * Invariants: an answer reaches its request and no other; whatever stands in the completion queue, no byte is written outside the
+ * asker's buffer, and the call ends; what is given up is told to the manager; after a refusal the lane goes on.
+ */
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "handle.h"
+
+#define MIB (1u << 20)
+
+static struct session session;
+static struct board board;
+static struct node_manager manager;
+static struct arena_header *header;
+static struct lane other; /* the manager's end */
+static int event_fd;
+
+static void begin(void)
+{
+    int fd = lane_create();
+    ck_assert(fd >= 0);
+    board.state = BOARD_READY;
+    session = (struct session){.sock = -1, .board = &board, .timeout_ms = 2000};
+    header = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(&manager, 0, sizeof manager);
+    manager.id = 3;
+    manager.arena = (struct arena_view){.header = header, .map_len = 4096, .local_index = 1};
+    event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ck_assert_int_eq(port_open(&manager.port, &manager, fd, dup(event_fd)), 0);
+    ck_assert_int_eq(lane_map(&other, fd, false), 0);
+    close(fd);
+}
+
+static void end(void)
+{
+    port_close(&manager.port);
+    lane_unmap(&other);
+    munmap(header, 4096);
+    close(event_fd);
+}
+
+/* --- the manager's side --- */
+
+static bool next(struct msg *m, uint8_t *payload) /* the next request, taken out */
+{
+    const uint8_t *p;
+    int rc = ring_peek(&other.sq, m, &p);
+    ck_assert_int_ge(rc, 0);
+    if (rc == 0)
+        return false;
+    if (payload != NULL)
+        memcpy(payload, p, m->len - MSG_HEADER);
+    ring_consume(&other.sq, m);
+    lane_ring_client(&other);
+    return true;
+}
+
+static void await(struct msg *m, uint8_t *payload)
+{
+    uint64_t end_at = clock_ns() + 5000000000u;
+    while (!next(m, payload)) {
+        ck_assert_msg(clock_ns() < end_at, "no request came");
+        usleep(100);
+    }
+}
+
+static void answer(const struct msg *m, const void *payload)
+{
+    bool bad = false;
+    uint8_t *at;
+    uint64_t end_at = clock_ns() + 5000000000u;
+    while ((at = ring_reserve(&other.cq, m->len, &bad)) == NULL) {
+        ck_assert_msg(!bad && clock_ns() < end_at, "no room for an answer");
+        usleep(100);
+    }
+    memcpy(at, m, sizeof *m);
+    if (m->len > MSG_HEADER)
+        memcpy(at + MSG_HEADER, payload, m->len - MSG_HEADER);
+    ring_commit(&other.cq);
+    lane_ring_client(&other);
+}
+
+static struct msg reply_to(const struct msg *req, int status)
+{
+    return (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = req->id, .status = status, .manager = 3};
+}
+
+/* --- the asker's side, in a thread --- */
+
+struct asker {
+    pthread_t thread;
+    struct request r;
+    struct outgoing out;
+    struct iovec iov;
+    struct patience w;
+    int rc, timeout_ms;
+};
+
+static void *asker_run(void *arg)
+{
+    struct asker *a = arg;
+    patience_init(&a->w, &session, a->timeout_ms);
+    a->rc = port_call(&manager.port, &a->out, &a->r, &a->w);
+    return NULL;
+}
+
+static void asker_start(struct asker *a, enum msg_type type, enum sink sink, void *buf, size_t cap, int timeout_ms)
+{
+    memset(a, 0, sizeof *a);
+    a->out.head = (struct msg){.type = type, .key_len = type == MSG_GET ? 3 : 0, .manager = 3};
+    a->out.key = "key";
+    a->r.sink = sink;
+    a->r.buf = buf;
+    a->r.cap = cap;
+    a->timeout_ms = timeout_ms;
+    pthread_create(&a->thread, NULL, asker_run, a);
+}
+
+static void put_start(struct asker *a, void *val, size_t len, int timeout_ms)
+{
+    memset(a, 0, sizeof *a);
+    a->iov = (struct iovec){val, len};
+    a->out = (struct outgoing){.head = {.type = MSG_PUT, .key_len = 3, .val_len = len, .manager = 3}, .key = "key", .iov = &a->iov, .niov = 1};
+    a->timeout_ms = timeout_ms;
+    pthread_create(&a->thread, NULL, asker_run, a);
+}
+
+static int asker_end(struct asker *a)
+{
+    pthread_join(a->thread, NULL);
+    request_drop(&a->r);
+    return a->rc;
+}
+
+/* --- honest --- */
+
+START_TEST(answers_in_any_order_reach_their_askers)
+{
+    begin();
+    struct asker a[20];
+    struct msg m[20];
+    char buf[20][8];
+    for (int i = 0; i < 20; i++) {
+        asker_start(&a[i], MSG_GET, SINK_BUFFER, buf[i], 8, 5000);
+        await(&m[i], NULL);
+        ck_assert(m[i].type == MSG_GET && m[i].key_len == 3 && m[i].manager == 3);
+        for (int k = 0; k < i; k++)
+            ck_assert_uint_ne(m[k].id, m[i].id);
+    }
+    for (int i = 19; i >= 0; i--) {
+        struct msg r = reply_to(&m[i], 0);
+        r.len += 4;
+        r.val_len = 4;
+        answer(&r, (char[]){'v', 'a', 'l', (char)i});
+    }
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(asker_end(&a[i]), 0);
+        ck_assert(a[i].r.got == 4 && buf[i][3] == i);
+    }
+    end();
+}
+END_TEST
+
+START_TEST(a_large_value_goes_out_in_pieces)
+{
+    begin();
+    static unsigned char val[3 * MIB + 5], got[3 * MIB + 5], payload[MSG_LEN_MAX];
+    for (size_t i = 0; i < sizeof val; i++)
+        val[i] = (unsigned char)(i * 7 ^ i >> 9);
+    struct asker a;
+    struct msg m, first;
+    put_start(&a, val, sizeof val, 5000);
+    await(&first, payload);
+    ck_assert(first.type == MSG_PUT && (first.flags & MSGF_STREAM) && first.val_len == sizeof val && memcmp(payload, "key", 3) == 0);
+    size_t at = 0;
+    do {
+        await(&m, payload);
+        ck_assert(m.type == MSG_DATA && m.id == first.id && m.aux == at && at + m.len - MSG_HEADER <= sizeof val);
+        memcpy(got + at, payload, m.len - MSG_HEADER);
+        at += m.len - MSG_HEADER;
+    } while (!(m.flags & MSGF_LAST));
+    ck_assert(at == sizeof val && memcmp(val, got, at) == 0);
+    struct msg r = reply_to(&first, 0);
+    answer(&r, NULL);
+    ck_assert_int_eq(asker_end(&a), 0);
+    end();
+}
+END_TEST
+
+START_TEST(a_refusal_in_the_middle_ends_the_stream_with_abort)
+{
+    begin();
+    static unsigned char val[8 * MIB];
+    struct asker a;
+    struct msg m, first;
+    put_start(&a, val, sizeof val, 5000);
+    await(&first, NULL);
+    struct msg r = reply_to(&first, DDICT_EFULL);
+    r.len += 7;
+    answer(&r, "no room");
+    unsigned pieces = 0;
+    do {
+        await(&m, NULL);
+        ck_assert_uint_eq(m.id, first.id);
+        pieces += m.type == MSG_DATA;
+    } while (m.type != MSG_ABORT);
+    pthread_join(a.thread, NULL);
+    ck_assert_int_eq(a.rc, DDICT_EFULL);
+    ck_assert_str_eq(a.r.text, "no room");
+    request_drop(&a.r);
+    ck_assert_uint_lt(pieces, sizeof val / DD_MSG_PIECE);
+    ck_assert(!next(&m, NULL));
+    end();
+}
+END_TEST
+
+START_TEST(a_streamed_answer_fills_the_buffer_or_memory)
+{
+    begin();
+    static unsigned char val[2 * MIB], buf[2 * MIB];
+    for (size_t i = 0; i < sizeof val; i++)
+        val[i] = (unsigned char)(i * 11 ^ i >> 10);
+    for (int memory = 0; memory < 2; memory++) {
+        struct asker a;
+        struct msg m;
+        asker_start(&a, MSG_GET, memory ? SINK_MEMORY : SINK_BUFFER, memory ? NULL : buf, memory ? 0 : sizeof buf, 5000);
+        await(&m, NULL);
+        struct msg r = reply_to(&m, 0), d = r;
+        r.flags = MSGF_STREAM;
+        r.val_len = sizeof val;
+        answer(&r, NULL);
+        d.type = MSG_DATA;
+        for (size_t at = 0; at < sizeof val; at += 100000) {
+            size_t n = sizeof val - at < 100000 ? sizeof val - at : 100000;
+            d.len = MSG_HEADER + (uint32_t)n;
+            d.aux = at;
+            d.flags = at + n == sizeof val ? MSGF_LAST : 0;
+            answer(&d, val + at);
+        }
+        pthread_join(a.thread, NULL);
+        ck_assert_int_eq(a.rc, 0);
+        ck_assert(a.r.got == sizeof val && memcmp(a.r.buf, val, sizeof val) == 0);
+        ck_assert(!memory || (uintptr_t)a.r.buf % 64 == 0);
+        request_drop(&a.r);
+    }
+    end();
+}
+END_TEST
+
+START_TEST(what_is_given_up_is_told_and_its_answer_is_dropped)
+{
+    begin();
+    struct asker a;
+    struct msg m, c;
+    char buf[8] = "unseen";
+    asker_start(&a, MSG_GET, SINK_BUFFER, buf, 8, 50);
+    await(&m, NULL);
+    ck_assert_int_eq(asker_end(&a), -ETIMEDOUT);
+    await(&c, NULL);
+    ck_assert(c.type == MSG_CANCEL && c.aux == m.id);
+    struct msg r = reply_to(&m, 0); /* it comes late */
+    r.len += 4;
+    r.val_len = 4;
+    answer(&r, "late");
+    asker_start(&a, MSG_GET, SINK_BUFFER, buf, 8, 5000);
+    await(&m, NULL);
+    r.id = m.id;
+    answer(&r, "next");
+    ck_assert_int_eq(asker_end(&a), 0);
+    ck_assert(memcmp(buf, "next", 4) == 0);
+    static unsigned char val[8 * MIB];
+    put_start(&a, val, sizeof val, 100); /* the ring fills, nobody takes it */
+    ck_assert_int_eq(asker_end(&a), -ETIMEDOUT);
+    await(&m, NULL);
+    uint64_t id = m.id;
+    asker_start(&a, MSG_GET, SINK_BUFFER, buf, 8, 5000);
+    bool aborted = false;
+    for (;;) {
+        await(&m, NULL);
+        if (m.type == MSG_GET)
+            break;
+        ck_assert(m.id == id && !aborted && !(m.flags & MSGF_LAST));
+        aborted |= m.type == MSG_ABORT;
+    }
+    ck_assert(aborted);
+    r.id = m.id;
+    answer(&r, "live");
+    ck_assert_int_eq(asker_end(&a), 0);
+    end();
+}
+END_TEST
+
+START_TEST(a_sleeping_manager_is_woken_and_a_busy_one_is_not)
+{
+    begin();
+    struct asker a;
+    struct msg m;
+    uint64_t n;
+    for (int sleeping = 0; sleeping < 2; sleeping++) {
+        header->sleeping = (uint32_t)sleeping;
+        asker_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 5000);
+        await(&m, NULL);
+        struct msg r = reply_to(&m, 0);
+        answer(&r, NULL);
+        ck_assert_int_eq(asker_end(&a), 0);
+        ck_assert_int_eq(read(event_fd, &n, 8), sleeping ? 8 : -1);
+    }
+    end();
+}
+END_TEST
+
+/* --- dishonest --- */
+
+enum { WRONG_ORDER, TOO_MUCH, PIECE_FIRST, TWO_REPLIES, PLACED_UNASKED, HUGE_STREAM, SHORT_STREAM, LONG_INLINE, LIES };
+
+START_TEST(lies_about_a_value_end_in_an_error)
+{
+    static unsigned char junk[MSG_LEN_MAX];
+    for (int lie = 0; lie < LIES; lie++) {
+        begin();
+        struct asker a;
+        struct msg m;
+        unsigned char buf[4096 + 64];
+        memset(buf, 0x5a, sizeof buf);
+        memset(junk, 0xee, sizeof junk);
+        asker_start(&a, MSG_GET, lie == HUGE_STREAM ? SINK_MEMORY : SINK_BUFFER, buf, 4096, 3000);
+        await(&m, NULL);
+        struct msg r = reply_to(&m, 0), d = r;
+        r.flags = MSGF_STREAM;
+        r.val_len = 4096;
+        d.type = MSG_DATA;
+        d.len = MSG_HEADER + 2048;
+        switch (lie) {
+        case WRONG_ORDER: answer(&r, NULL); d.aux = 2048; answer(&d, junk); break;
+        case TOO_MUCH: answer(&r, NULL); d.len = MSG_HEADER + 8192; answer(&d, junk); break;
+        case PIECE_FIRST: answer(&d, junk); break;
+        case TWO_REPLIES: answer(&r, NULL); answer(&r, NULL); break;
+        case PLACED_UNASKED: r.flags = MSGF_PLACED; r.aux = 1u << 30; answer(&r, NULL); break;
+        case HUGE_STREAM: r.val_len = 1ull << 60; answer(&r, NULL); break;
+        case SHORT_STREAM: answer(&r, NULL); d.flags = MSGF_LAST; answer(&d, junk); break;
+        case LONG_INLINE: r.flags = 0; r.val_len = 16; r.len = MSG_HEADER + 8192; answer(&r, junk); break;
+        }
+        int rc = asker_end(&a);
+        ck_assert_msg(rc == (lie == HUGE_STREAM ? -ENOMEM : DDICT_EPROTO), "lie %d: %d", lie, rc);
+        for (int i = 4096; i < 4096 + 64; i++)
+            ck_assert_msg(buf[i] == 0x5a, "lie %d wrote beyond the buffer", lie);
+        end();
+    }
+}
+END_TEST
+
+START_TEST(a_damaged_ring_ends_all_calls)
+{
+    for (int how = 0; how < 3; how++) {
+        begin();
+        struct asker a, b;
+        struct msg m;
+        asker_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 3000);
+        await(&m, NULL);
+        asker_start(&b, MSG_LEN, SINK_NONE, NULL, 0, 3000);
+        await(&m, NULL);
+        if (how == 0) { /* a record that is longer than the ring has */
+            struct msg r = reply_to(&m, 0);
+            answer(&r, NULL);
+            ((struct msg *)(void *)(other.cq.data + ((other.cq.pos - 64) & (DD_LANE_RING - 1))))->len = 4000;
+        } else if (how == 1) { /* a tail that is nowhere */
+            __atomic_store_n(&other.page->cq_tail, 12345678, __ATOMIC_RELEASE);
+            lane_wake_client(&other);
+        } else {
+            __atomic_store_n(&other.page->sq_head, ~0ull, __ATOMIC_RELEASE);
+            answer(&(struct msg){.len = 128, .type = MSG_TYPE_N + 5}, (char[64]){0});
+        }
+        uint64_t t = clock_ns();
+        int ra = asker_end(&a), rb = asker_end(&b);
+        ck_assert_msg((ra == DDICT_EPROTO || ra == 0) && (rb == DDICT_EPROTO || rb == 0) && (ra != 0 || rb != 0), "%d: %d %d", how, ra, rb);
+        ck_assert(clock_ns() - t < 1000000000u);
+        asker_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 3000);
+        ck_assert_int_eq(asker_end(&a), DDICT_EPROTO);
+        end();
+    }
+}
+END_TEST
+
+START_TEST(random_answers_never_hurt)
+{
+    begin();
+    srandom(7);
+    static unsigned char buf[10064], junk[MSG_LEN_MAX];
+    memset(buf, 0x5a, sizeof buf);
+    unsigned fine = 0;
+    for (int i = 0; i < 3000; i++) {
+        struct asker a;
+        struct msg m;
+        asker_start(&a, MSG_GET, i % 2 ? SINK_BUFFER : SINK_MEMORY, i % 2 ? buf : NULL, 10000, 30);
+        await(&m, NULL);
+        while (m.type != MSG_GET)
+            await(&m, NULL);
+        for (int k = random() % 4; k >= 0; k--) {
+            struct msg r = {.type = random() % 2 ? MSG_REPLY : MSG_DATA, .id = m.id - (uint64_t)(random() % 8 == 0), .manager = 3};
+            r.len = MSG_HEADER + (random() % 2 ? (uint32_t)(random() % 12000) : 1);
+            r.flags = (uint16_t)(random() & (r.type == MSG_DATA ? MSGF_LAST : MSGF_STREAM | MSGF_PLACED));
+            r.val_len = random() % 2 ? r.len - MSG_HEADER : (uint64_t)(random() % 20000);
+            r.aux = random() % 3 ? 0 : (uint64_t)random();
+            r.status = random() % 5 ? 0 : -(int)(random() % 5000);
+            answer(&r, junk);
+        }
+        int rc = asker_end(&a);
+        fine += rc == 0;
+        for (int k = 10000; k < 10064; k++)
+            ck_assert(buf[k] == 0x5a);
+    }
+    ck_assert_uint_gt(fine, 50);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("client_port");
+    TCase *t = tcase_create("port");
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, answers_in_any_order_reach_their_askers);
+    tcase_add_test(t, a_large_value_goes_out_in_pieces);
+    tcase_add_test(t, a_refusal_in_the_middle_ends_the_stream_with_abort);
+    tcase_add_test(t, a_streamed_answer_fills_the_buffer_or_memory);
+    tcase_add_test(t, what_is_given_up_is_told_and_its_answer_is_dropped);
+    tcase_add_test(t, a_sleeping_manager_is_woken_and_a_busy_one_is_not);
+    tcase_add_test(t, lies_about_a_value_end_in_an_error);
+    tcase_add_test(t, a_damaged_ring_ends_all_calls);
+    tcase_add_test(t, random_answers_never_hurt);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
