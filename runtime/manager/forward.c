@@ -27,6 +27,7 @@ struct forward {
     uint64_t began;
     bool put_open;                      /* pieces of the put may still come */
     bool streams;                       /* the reply comes in pieces */
+    bool passes;                        /* they go on to the asker's lane; counted in its streams_n */
     bool in_transit, landing;           /* into a transit block; the connection is receiving into it now */
     struct store_ref transit;
     struct msg reply;                   /* of a streamed one: its header */
@@ -80,7 +81,8 @@ static void asker_unlink(struct forward *f) {
     struct asker *a = f->asker;
     *f->a_prev = f->a_next;
     if (f->a_next) f->a_next->a_prev = f->a_prev;
-    if (f->streams && !f->in_transit) a->streams_n--;
+    if (f->passes) a->streams_n--;
+    f->passes = false;
     if (a->forwards_n-- == FORWARDS_MAX) lanes_unstall(a->m);
     if (f->req.type == MSG_PUT) put_in_forget(a, f);
     f->asker = NULL;
@@ -97,9 +99,6 @@ static void forward_free(struct manager *m, struct forward *f) {
     if (counts_busy(f)) m->peers_busy--;
     free(f);
 }
-
-/* The pieces of its reply go on to a lane. */
-static bool passes_on(const struct forward *f) { return f->asker && f->streams && !f->in_transit; }
 
 static void tell_owner(struct forward *f, unsigned type, uint64_t aux) {
     struct msg r = {.type = (uint16_t)type, .flags = MSGF_HOP, .id = f->id, .aux = aux, .manager = f->from};
@@ -197,9 +196,9 @@ void forwards_end(struct asker *a) {
 void forwards_took(struct asker *a) {
     uint64_t open = 0; /* bytes that may come and have not: of all streams of this asker */
     for (const struct forward *f = a->forwards; f; f = f->a_next)
-        if (passes_on(f)) open += f->allowed - f->got;
+        if (f->passes) open += (f->allowed < f->reply.val_len ? f->allowed : f->reply.val_len) - f->got;
     for (struct forward *f = a->forwards; f && open < DD_STREAM_WINDOW; f = f->a_next) {
-        if (!passes_on(f) || f->allowed >= f->reply.val_len || f->allowed - f->got > DD_STREAM_WINDOW / 2) continue;
+        if (!f->passes || f->allowed >= f->reply.val_len || f->allowed - f->got > DD_STREAM_WINDOW / 2) continue;
         open += f->got + DD_STREAM_WINDOW - f->allowed;
         f->allowed = f->got + DD_STREAM_WINDOW;
         tell_owner(f, MSG_CREDIT, f->allowed);
@@ -264,7 +263,10 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
         if (wants_place(f, r) && f->req.type != MSG_KEYS && take_transit(m, f, r)) {
             if (r->val_len > f->allowed) tell_owner(f, MSG_CREDIT, UINT64_MAX);
             f->allowed = UINT64_MAX;
-        } else if (f->asker) f->asker->streams_n++;
+        } else if (f->asker) {
+            f->asker->streams_n++;
+            f->passes = true;
+        }
         f->streams = true;
         if (!f->asker) tell_owner(f, MSG_CANCEL, f->id);
         if (!f->asker || f->in_transit) return 0;
@@ -304,13 +306,14 @@ static int answer_data(struct manager *m, struct forward *f, const struct msg *r
         out.flags &= MSGF_LAST;
         asker_send(f->asker, &out, payload, len);
         f->got += len;
-        if (lane_idle_out(f->asker)) forwards_took(f->asker);
     } else f->got += len;
     if (!f->asker && f->in_transit) {
         transit_abort(m, &f->transit);
         f->in_transit = false;
     }
+    struct asker *a = f->passes ? f->asker : NULL;
     if (last) forward_end(m, f);
+    if (a && lane_idle_out(a)) forwards_took(a); /* also at the end: what it was allowed and did not take is the others' */
     return 0;
 }
 
@@ -323,10 +326,12 @@ int forward_answer(struct manager *m, uint32_t from, const struct msg *r, const 
 void forwards_lost(struct manager *m, struct peer *p, const char *text) {
     while (*peer_forwards(p)) {
         struct forward *f = *peer_forwards(p);
-        if (f->asker && f->streams && !f->in_transit) {
+        struct asker *a = f->passes ? f->asker : NULL;
+        if (a) {
             struct msg out = {.type = MSG_DATA, .flags = MSGF_LAST, .id = f->req.id, .aux = f->got, .status = DDICT_ELOST, .manager = f->from};
-            asker_send(f->asker, &out, NULL, 0);
+            asker_send(a, &out, NULL, 0);
         } else if (f->asker) asker_reply(f->asker, &f->req, DDICT_ELOST, text);
         forward_free(m, f);
+        if (a && lane_idle_out(a)) forwards_took(a);
     }
 }
