@@ -11,6 +11,7 @@ void asker_init(struct asker *a, struct manager *m, enum asker_kind kind, uint64
     a->kind = kind;
     a->who = who;
     a->gives_end = &a->gives;
+    a->forwards_end = &a->forwards;
 }
 
 void asker_end(struct asker *a) {

@@ -77,10 +77,22 @@ static struct forward *forward_find(struct manager *m, uint64_t id) {
 /* A request that waits for its key keeps nobody busy. */
 static bool counts_busy(const struct forward *f) { return !(f->req.flags & MSGF_WAIT); }
 
-static void asker_unlink(struct forward *f) {
-    struct asker *a = f->asker;
+static void list_append(struct asker *a, struct forward *f) {
+    f->a_next = NULL;
+    f->a_prev = a->forwards_end;
+    *f->a_prev = f;
+    a->forwards_end = &f->a_next;
+}
+
+static void list_remove(struct asker *a, struct forward *f) {
     *f->a_prev = f->a_next;
     if (f->a_next) f->a_next->a_prev = f->a_prev;
+    else a->forwards_end = f->a_prev;
+}
+
+static void asker_unlink(struct forward *f) {
+    struct asker *a = f->asker;
+    list_remove(a, f);
     if (f->passes) a->streams_n--;
     f->passes = false;
     if (a->forwards_n-- == FORWARDS_MAX) lanes_unstall(a->m);
@@ -126,10 +138,7 @@ int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload
     f->req = *req;
     f->began = clock_ns();
     f->put_open = stream;
-    f->a_prev = &a->forwards;
-    f->a_next = a->forwards;
-    if (f->a_next) f->a_next->a_prev = &f->a_next;
-    a->forwards = f;
+    list_append(a, f);
     a->forwards_n++;
     f->p_prev = peer_forwards(p);
     f->p_next = *f->p_prev;
@@ -197,11 +206,14 @@ void forwards_took(struct asker *a) {
     uint64_t open = 0; /* bytes that may come and have not: of all streams of this asker */
     for (const struct forward *f = a->forwards; f; f = f->a_next)
         if (f->passes) open += (f->allowed < f->reply.val_len ? f->allowed : f->reply.val_len) - f->got;
-    for (struct forward *f = a->forwards; f && open < DD_STREAM_WINDOW; f = f->a_next) {
+    for (struct forward *f = a->forwards, *next; f && open < DD_STREAM_WINDOW; f = next) {
+        next = f->a_next;
         if (!f->passes || f->allowed >= f->reply.val_len || f->allowed - f->got > DD_STREAM_WINDOW / 2) continue;
         open += f->got + DD_STREAM_WINDOW - f->allowed;
         f->allowed = f->got + DD_STREAM_WINDOW;
         tell_owner(f, MSG_CREDIT, f->allowed);
+        list_remove(a, f); /* to the end: next time it is the others' turn */
+        list_append(a, f);
     }
 }
 

@@ -63,7 +63,7 @@ struct asker {
     struct give *gives;    /* round robin: the first is next */
     struct give **gives_end;
     struct waiter *waits;
-    struct forward *forwards;
+    struct forward *forwards, **forwards_end; /* the first is the next to be given credit */
     unsigned forwards_n, streams_n; /* of forwards: all; those whose reply comes in pieces */
 };
 
