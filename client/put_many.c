@@ -16,7 +16,8 @@
 struct put_lane {
     struct node_manager *m;
     struct batch batch;
-    struct request *pool, *idle; /* WINDOW requests; those not under way */
+    struct request *pool, *idle; /* pool_n requests, at most WINDOW; those not under way */
+    uint32_t pool_n;
     uint32_t *order;             /* pairs of this lane in order */
     uint32_t count, next, under_way;
     struct request *now;         /* the pair that is going out, perhaps in pieces; NULL */
@@ -74,14 +75,15 @@ static int deal(struct put_call *c, uint32_t *order, int16_t *lane_of, uint32_t 
 static int lane_ready(struct put_lane *l, struct node_manager *m)
 {
     l->m = m;
-    if (l->pool == NULL) {
-        l->pool = calloc(l->count < WINDOW ? l->count : WINDOW, sizeof *l->pool);
-        if (l->pool == NULL)
-            return dd_error(-ENOMEM, "no memory for the requests of a put of many");
-        for (uint32_t i = 0; i < (l->count < WINDOW ? l->count : WINDOW); i++) {
-            l->pool[i].next = l->idle;
-            l->idle = &l->pool[i];
-        }
+    if (l->pool != NULL) /* of the slab before: of another size, which does not matter */
+        return 0;
+    l->pool_n = l->count < WINDOW ? l->count : WINDOW;
+    l->pool = calloc(l->pool_n, sizeof *l->pool);
+    if (l->pool == NULL)
+        return dd_error(-ENOMEM, "no memory for the requests of a put of many");
+    for (uint32_t i = 0; i < l->pool_n; i++) {
+        l->pool[i].next = l->idle;
+        l->idle = &l->pool[i];
     }
     return 0;
 }
@@ -194,11 +196,15 @@ static void call_abandon(struct put_call *c, int code)
         if (l->m == NULL)
             continue;
         port_lock(&l->m->port);
-        if (l->now != NULL && l->now->id == 0 && !l->now->done) /* not even its header is out */
+        if (l->now != NULL && l->now->done) { /* refused in the middle: its manager is told */
+            port_push(&l->m->port, &l->out, l->now);
+            l->now = NULL;
+        } else if (l->now != NULL && l->now->id == 0) { /* not even its header is out */
             c->pairs[l->now->index].status = code;
+        }
         lane_collect(c, l);
         port_unlock(&l->m->port);
-        for (uint32_t k = 0; k < (l->count < WINDOW ? l->count : WINDOW) && l->pool != NULL; k++) {
+        for (uint32_t k = 0; k < l->pool_n && l->pool != NULL; k++) {
             struct request *r = &l->pool[k];
             if (r->batch == NULL || (r->id == 0 && !r->done))
                 continue;
