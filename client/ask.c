@@ -29,9 +29,9 @@ int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out,
 {
     out->head.flags |= MSGF_WAIT;
     out->head.aux = patience_left_us(w);
-    struct patience longer = *w;
-    patience_extend(&longer, ANSWER_GRACE_MS);
-    int rc = ask_within(s, m, out, r, &longer);
+    patience_extend(w, ANSWER_GRACE_MS);
+    int rc = ask_within(s, m, out, r, w);
+    patience_extend(w, -ANSWER_GRACE_MS);
     if (rc == -ETIMEDOUT)
         dd_error(rc, "the key did not appear within %.3g s", w->timeout_ms / 1000.0);
     return rc;

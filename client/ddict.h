@@ -146,7 +146,10 @@ DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
 /* Remove all keys, manager by manager. */
 DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
 
-/* Many at once: all are sent before the first answer is waited for. */
+/*
+ * Many at once: all are sent before the first answer is waited for. timeout_ms is the time without any progress; with DDICT_WAIT that of
+ * the whole call.
+ */
 struct ddict_pair {
     const void *key;
     size_t klen;

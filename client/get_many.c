@@ -71,10 +71,14 @@ static void far_collect(struct get_call *c, uint32_t i)
     struct ddict_want *w = &c->want[i];
     unsigned owner = hash_owner(c->hash[i], c->s->managers);
     struct node_manager *m = session_ask(c->s, owner, c->hash[i]);
-    struct patience longer = c->w;
-    if (c->flags & DDICT_WAIT)
-        patience_extend(&longer, ANSWER_GRACE_MS);
-    int rc = port_wait(&m->port, &c->r[i], &longer);
+    bool waits = c->flags & DDICT_WAIT;
+    if (waits)
+        patience_extend(&c->w, ANSWER_GRACE_MS);
+    int rc = port_wait(&m->port, &c->r[i], &c->w);
+    if (waits)
+        patience_extend(&c->w, -ANSWER_GRACE_MS);
+    else if (rc == 0)
+        patience_renew(&c->w);
     if (rc == 0)
         rc = c->r[i].status < 0 ? request_error(c->s, m, &c->r[i], c->r[i].status) : 0;
     request_view(c->s, m, &c->r[i], c->slot[i], &w->view, &rc);
@@ -111,13 +115,19 @@ static void here_all(struct get_call *c)
     here_take(c, index, n);
 }
 
-/* What could not be decided in place: lane, or waiting for the key. */
+/* What could not be decided in place: lane, or waiting for the key. All within the time of one call. */
 static void here_slow(ddict_t *d, struct get_call *c)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         struct ddict_want *w = &c->want[i];
-        if (want_here(c, i) != NULL && (w->status == -EAGAIN || (w->status == DDICT_ENOKEY && (c->flags & DDICT_WAIT))))
-            w->status = ddict_view(d, w->key, w->klen, &w->view, c->flags, c->timeout_ms);
+        if (want_here(c, i) == NULL || (w->status != -EAGAIN && (w->status != DDICT_ENOKEY || !(c->flags & DDICT_WAIT))))
+            continue;
+        int left = c->timeout_ms == 0 ? 0 : (int)((patience_left_us(&c->w) + 999) / 1000);
+        w->status = ddict_view(d, w->key, w->klen, &w->view, c->flags, left);
+        if (w->status == DDICT_ENOKEY && c->flags & DDICT_WAIT && c->timeout_ms != 0)
+            w->status = dd_error(-ETIMEDOUT, "the key did not appear within %.3g s", c->w.timeout_ms / 1000.0);
+        else if (w->status == 0 && !(c->flags & DDICT_WAIT))
+            patience_renew(&c->w);
     }
 }
 
@@ -176,8 +186,8 @@ ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned 
     c.flags = flags;
     c.timeout_ms = timeout_ms;
     ssize_t found = 0;
+    patience_init(&c.w, c.s, timeout_ms);
     for (size_t at = 0; at < n; at += SLAB) {
-        patience_init(&c.w, c.s, timeout_ms);
         c.want = wants + at;
         c.n = n - at < SLAB ? (uint32_t)(n - at) : SLAB;
         found += slab_get(d, &c);

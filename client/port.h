@@ -95,7 +95,9 @@ void patience_init(struct patience *w, struct session *s, int timeout_ms);
 /* Milliseconds to sleep now, or -ETIMEDOUT, DDICT_EGONE, DDICT_ELOST with the sentence set. */
 int patience_slice(struct patience *w);
 uint64_t patience_left_us(struct patience *w);
-void patience_extend(struct patience *w, int ms); /* the manager is the judge: give its answer time to arrive */
+/* The manager is the judge: give its answer time to arrive; with a negative ms that is taken back. */
+void patience_extend(struct patience *w, int ms);
+void patience_renew(struct patience *w); /* something has come: the timeout begins anew */
 
 /* A message on its way into the ring, possibly a streamed put. */
 struct outgoing {

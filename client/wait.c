@@ -98,9 +98,10 @@ void patience_extend(struct patience *w, int ms)
 {
     if (!w->started)
         patience_start(w);
-    if (w->deadline.at_ns < UINT64_MAX - (uint64_t)ms * 1000000u)
-        w->deadline.at_ns += (uint64_t)ms * 1000000u;
+    w->deadline.at_ns += (uint64_t)((int64_t)ms * 1000000);
 }
+
+void patience_renew(struct patience *w) { w->started = false; }
 
 /* --- sleepers, under lock --- */
 
