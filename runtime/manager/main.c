@@ -64,8 +64,8 @@ static int become_ready(void) {
 }
 
 static void serve(void) {
-    while (s.stage != STAGE_OVER) {
-        uint64_t before = clock_ns();
+    uint64_t before = clock_ns();
+    for (; s.stage != STAGE_OVER; before = s.now) { /* from one look at the clock to the next: we may be stopped anywhere */
         int wait = timers_wait_ms(&s.timers, before);
         io_wait(s.epoll_fd, wait);
         s.now = clock_ns();

@@ -129,8 +129,8 @@ static void reap(struct manager *m) {
 static void sleep_until_work(struct manager *m) {
     __atomic_store_n(&m->header->sleeping, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the client's between its tail and its look at `sleeping` */
+    uint64_t before = m->now; /* the last look at the clock */
     int wait = lanes_ready(m) ? 0 : timers_wait_ms(&m->timers, clock_ns());
-    uint64_t before = clock_ns();
     io_wait(m->epoll_fd, wait);
     __atomic_store_n(&m->header->sleeping, 0, __ATOMIC_RELAXED);
     m->now = clock_ns();
@@ -142,6 +142,7 @@ static void serve(struct manager *m) {
     uint64_t last_work = 0, last_poll = 0;
     m->now = clock_ns();
     while (!m->stopping) {
+        uint64_t turn = m->now;
         bool worked = lanes_turn(m);
         if (m->peers_busy || m->now - last_poll > POLL_NS) {
             worked |= io_wait(m->epoll_fd, 0) > 0;
@@ -149,6 +150,7 @@ static void serve(struct manager *m) {
         }
         worked |= store_work(m->store);
         m->now = clock_ns();
+        if (m->now - turn > DD_SUSPEND_GAP_MS * 1000000ull) timers_shift(&m->timers, m->now - turn); /* no work takes so long: we were stopped */
         if (timers_next(&m->timers) <= m->now) {
             timers_run(&m->timers, m->now);
             worked = true;
