@@ -79,7 +79,7 @@ void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t
     if (m->waiters->n == 0) return;
     for (struct waiter *w = m->waiters->chain[hash % WAITER_CHAINS], *next; w; w = next) {
         next = w->next;
-        if (w->hash != hash || w->req.key_len != key_len || memcmp(w->key, key, key_len) != 0) continue;
+        if (w->asker->gone || w->hash != hash || w->req.key_len != key_len || memcmp(w->key, key, key_len) != 0) continue;
         if (request_look(w->asker, &w->req, w->key) == DDICT_ENOKEY) return; /* a pop before us took it */
         waiter_free(w);
     }
