@@ -13,6 +13,7 @@
 #include <manager/manager.h>
 
 #define FORWARDS_MAX 512u /* of one lane: the answers of so many may have to be kept for it */
+#define WAITS_MAX 4096u   /* of one lane that wait for their key, apart from those: they must not keep the put that they wait for */
 #define WINDOW_FIRST (2 * DD_MSG_PIECE) /* of a stream that nobody takes yet: 512 of them may stand before a client that takes nothing */
 #define ID_INDEX(id) ((uint32_t)(id))
 
@@ -95,7 +96,7 @@ static void asker_unlink(struct forward *f) {
     list_remove(a, f);
     if (f->passes) a->streams_n--;
     f->passes = false;
-    if (a->forwards_n-- == FORWARDS_MAX) lanes_unstall(a->m);
+    if (counts_busy(f) ? a->forwards_n-- == FORWARDS_MAX : a->forward_waits_n-- == WAITS_MAX) lanes_unstall(a->m);
     if (f->req.type == MSG_PUT) put_in_forget(a, f);
     f->asker = NULL;
 }
@@ -122,7 +123,8 @@ int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload
     struct manager *m = a->m;
     bool stream = req->type == MSG_PUT && req->flags & MSGF_STREAM;
     int e;
-    if (a->forwards_n >= FORWARDS_MAX) return TAKE_STALL;
+    bool waits = req->flags & MSGF_WAIT;
+    if (waits ? a->forward_waits_n >= WAITS_MAX : a->forwards_n >= FORWARDS_MAX) return TAKE_STALL;
     struct peer *p = peer_get(m, to, &e);
     if (p && peer_full(p)) return TAKE_STALL;
     struct forward *f = p ? calloc(1, sizeof *f) : NULL;
@@ -139,7 +141,8 @@ int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload
     f->began = clock_ns();
     f->put_open = stream;
     list_append(a, f);
-    a->forwards_n++;
+    if (waits) a->forward_waits_n++;
+    else a->forwards_n++;
     f->p_prev = peer_forwards(p);
     f->p_next = *f->p_prev;
     if (f->p_next) f->p_next->p_prev = &f->p_next;

@@ -64,7 +64,7 @@ struct asker {
     struct give **gives_end;
     struct waiter *waits;
     struct forward *forwards, **forwards_end; /* the first is the next to be given credit */
-    unsigned forwards_n, streams_n; /* of forwards: all; those whose reply comes in pieces */
+    unsigned forwards_n, forward_waits_n, streams_n; /* of forwards: those that do not and that do wait for their key; those whose reply comes in pieces */
 };
 
 struct manager {
