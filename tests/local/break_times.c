@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * break_times.c - deadlines: of many keys in one call, of waits that others disturb, and of a job that was suspended.
+ * Invariants: a call ends by its timeout, however many keys it has; a suspended job has lost no time; who waits keeps nobody from putting.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client_dict.h"
+
+#define MIB ((size_t)1 << 20)
+#define MANY 600 /* more than the requests that a manager keeps under way for a lane */
+
+struct names { char s[MANY][32]; struct ddict_want w[MANY]; };
+
+static struct names *names_of(ddict_t *d, unsigned manager, unsigned n)
+{
+    struct names *k = calloc(1, sizeof *k);
+    for (unsigned i = 0, at = 0; i < n; at++) {
+        size_t len = (size_t)sprintf(k->s[i], "n%u", at);
+        if (ddict_owner(d, k->s[i], len) == manager)
+            k->w[i++] = (struct ddict_want){.key = k->s[i], .klen = len};
+    }
+    for (unsigned i = 0; i < n; i++)
+        k->w[i].key = k->s[i];
+    return k;
+}
+
+START_TEST(a_get_of_many_ends_by_its_timeout_when_nobody_answers)
+{
+    struct dict x;
+    dict_start(&x, 2, 2, 64 * MIB);
+    ddict_t *d = dict_attach(&x, 0);
+    struct names *k = names_of(d, 1, 12);
+    ck_assert_int_eq(ddict_get_many(d, k->w, 12, 0, 5000), 0);
+    kill(x.manager[1], SIGSTOP);
+    double began = now_s();
+    ck_assert_int_eq(ddict_get_many(d, k->w, 12, 0, 400), 0);
+    double plain = now_s() - began;
+    for (int i = 0; i < 12; i++)
+        ck_assert_int_eq(k->w[i].status, -ETIMEDOUT);
+    began = now_s();
+    ck_assert_int_eq(ddict_get_many(d, k->w, 12, DDICT_WAIT, 2000), 0);
+    double waiting = now_s() - began;
+    kill(x.manager[1], SIGCONT);
+    ck_assert_msg(plain < 2, "a get of many with a timeout of 0.4 s took %.1f s", plain);
+    ck_assert_msg(waiting < 5, "a waiting get of many with a timeout of 2 s took %.1f s", waiting);
+    ok(ddict_put(d, "after", 5, "x", 1, 0, 5000));
+    ddict_detach(d);
+    dict_stop(&x);
+    free(k);
+}
+END_TEST
+
+START_TEST(a_get_of_many_waits_once_for_keys_of_this_node)
+{
+    struct dict x;
+    dict_start(&x, 1, 1, 64 * MIB);
+    ddict_t *d = dict_attach(&x, 0);
+    struct names *k = names_of(d, 0, 12);
+    ok(ddict_put(d, k->s[11], k->w[11].klen, "x", 1, 0, -1));
+    double began = now_s();
+    ck_assert_int_eq(ddict_get_many(d, k->w, 12, DDICT_WAIT, 500), 1);
+    double took = now_s() - began;
+    ck_assert_msg(took > 0.4 && took < 2, "a waiting get of many with a timeout of 0.5 s took %.1f s", took);
+    for (int i = 0; i < 12; i++)
+        ck_assert_int_eq(k->w[i].status, i < 11 ? -ETIMEDOUT : 0);
+    ddict_release(&k->w[11].view);
+    ddict_detach(d);
+    dict_stop(&x);
+    free(k);
+}
+END_TEST
+
+struct waiting { ddict_t *d; struct names *k; ssize_t found; };
+
+static void *wait_for_all(void *arg)
+{
+    struct waiting *w = arg;
+    w->found = ddict_get_many(w->d, w->k->w, MANY, DDICT_WAIT, 15000);
+    return NULL;
+}
+
+START_TEST(who_waits_for_many_keys_of_another_node_lets_others_of_the_process_put_them)
+{
+    struct dict x;
+    pthread_t t;
+    dict_start(&x, 2, 2, 64 * MIB);
+    ddict_t *d = dict_attach(&x, 0);
+    struct waiting w = {d, names_of(d, 1, MANY), 0};
+    struct names *k = names_of(d, 1, MANY);
+    double began = now_s();
+    pthread_create(&t, NULL, wait_for_all, &w);
+    usleep(300000);
+    for (int i = 0; i < MANY; i++)
+        ok(ddict_put(d, k->s[i], k->w[i].klen, "x", 1, 0, 5000));
+    pthread_join(t, NULL);
+    ck_assert_int_eq(w.found, MANY);
+    ck_assert_msg(now_s() - began < 8, "it took %.1f s", now_s() - began);
+    for (int i = 0; i < MANY; i++)
+        ddict_release(&w.k->w[i].view);
+    free(w.k);
+    free(k);
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
+struct puts { ddict_t *d; int stop, failed; };
+
+static void *put_all_the_time(void *arg)
+{
+    struct puts *p = arg;
+    while (!__atomic_load_n(&p->stop, __ATOMIC_RELAXED))
+        if (ddict_put(p->d, "busy", 4, "x", 1, 0, 3000) < 0) {
+            p->failed = 1;
+            fprintf(stderr, "put: %s\n", ddict_errmsg());
+        }
+    return NULL;
+}
+
+/* Keeps the manager busy, so that it is not asleep when it is stopped, and waits for a key meanwhile. */
+static void wait_while_busy(struct dict *x)
+{
+    ddict_t *d = NULL;
+    struct ddict_view v;
+    pthread_t t;
+    setenv("DDICT_NAME", x->name, 1);
+    setenv("DDICT_NODE", x->node[0], 1);
+    if (ddict_attach(&d, NULL, 5000) < 0)
+        _exit(2);
+    struct puts p = {d, 0, 0};
+    pthread_create(&t, NULL, put_all_the_time, &p);
+    int rc = ddict_view(d, "comes", 5, &v, DDICT_WAIT, 3000);
+    if (rc < 0)
+        fprintf(stderr, "view: %s\n", ddict_errmsg());
+    __atomic_store_n(&p.stop, 1, __ATOMIC_RELAXED);
+    pthread_join(t, NULL);
+    ddict_release(&v);
+    ddict_detach(d);
+    _exit(rc < 0 || p.failed ? 1 : 0);
+}
+
+START_TEST(a_wait_survives_a_suspended_job_whose_manager_was_busy)
+{
+    struct dict x;
+    dict_start(&x, 1, 1, 64 * MIB);
+    ddict_t *d = dict_attach(&x, 0);
+    pid_t child = fork();
+    if (child == 0)
+        wait_while_busy(&x);
+    pid_t all[] = {child, x.manager[0], x.pid[0]};
+    usleep(700000);
+    for (int i = 0; i < 3; i++)
+        kill(all[i], SIGSTOP);
+    usleep(4000000);
+    for (int i = 2; i >= 0; i--)
+        kill(all[i], SIGCONT);
+    usleep(500000);
+    ok(ddict_put(d, "comes", 5, "x", 1, 0, 5000));
+    int status = 0;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the waiting process failed: status %x", status);
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("break_times");
+    TCase *t = tcase_create("times");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, a_get_of_many_ends_by_its_timeout_when_nobody_answers);
+    tcase_add_test(t, a_get_of_many_waits_once_for_keys_of_this_node);
+    tcase_add_test(t, who_waits_for_many_keys_of_another_node_lets_others_of_the_process_put_them);
+    tcase_add_test(t, a_wait_survives_a_suspended_job_whose_manager_was_busy);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
