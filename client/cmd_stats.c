@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_stats.c - `ddict stats` and `ddict down`. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <base/error.h>
 #include <base/size.h>
 #include <base/stats.h>
+#include <launch/launch.h>
 #include "cmd.h"
 
 static const char stats_usage[] =
@@ -143,6 +146,12 @@ int cmd_down(int argc, char **argv)
         name = argv[optind++];
     if (optind < argc)
         return cmd_usage(down_usage, "down takes no \"%s\"", argv[optind]);
-    int rc = ddict_down(name, timeout_ms);
+    int rc = ddict_down(name, timeout_ms), node;
+    if (rc == DDICT_ENODICT && getenv("SLURMD_NODENAME") == NULL && (name != NULL || (name = getenv("DDICT_NAME")) != NULL) &&
+        (node = launch_down(name)) != -ENOENT) { /* a login node: a node of the job was asked */
+        if (node < 0)
+            fprintf(stderr, "ddict: %s\n", dd_errmsg());
+        return node < 0 ? EXIT_FAILED : EXIT_OK;
+    }
     return rc < 0 ? cmd_failed(NULL, rc) : EXIT_OK;
 }

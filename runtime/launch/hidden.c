@@ -68,34 +68,43 @@ static void step_args(struct args *a, const struct hidden *h) {
     add(a, "--");
 }
 
+static void ddictd_args(struct args *a, const struct hidden *h) {
+    add(a, "%s", h->ddictd);
+    add(a, "--name");
+    add(a, "%s", h->name);
+    add(a, "--managers");
+    add(a, "%u", h->managers);
+    add(a, "--mem");
+    add(a, "%" PRIu64, h->mem);
+    add(a, "--wireup");
+    if (h->srun != NULL && strcmp(h->mpi, "none") == 0) {
+        add(a, "stdio");
+        add(a, "--nodes");
+        add(a, "%u", h->nodes);
+    } else {
+        add(a, "%s", h->srun != NULL ? "pmix" : "none");
+    }
+    add(a, "--drain-ms");
+    add(a, "%d", h->drain_ms);
+    if (h->node != NULL) {
+        add(a, "--node");
+        add(a, "%s", h->node);
+    }
+}
+
 char **hidden_argv(const struct hidden *h) {
     struct args a = { .argv = calloc(ARGV_ROOM, sizeof(char *)) };
+    int i;
 
     if (a.argv == NULL)
         return NULL;
     if (h->srun != NULL)
         step_args(&a, h);
-    add(&a, "%s", h->ddictd);
-    add(&a, "--name");
-    add(&a, "%s", h->name);
-    add(&a, "--managers");
-    add(&a, "%u", h->managers);
-    add(&a, "--mem");
-    add(&a, "%" PRIu64, h->mem);
-    add(&a, "--wireup");
-    if (h->srun != NULL && strcmp(h->mpi, "none") == 0) {
-        add(&a, "stdio");
-        add(&a, "--nodes");
-        add(&a, "%u", h->nodes);
-    } else {
-        add(&a, "%s", h->srun != NULL ? "pmix" : "none");
-    }
-    add(&a, "--drain-ms");
-    add(&a, "%d", h->drain_ms);
-    if (h->node != NULL) {
-        add(&a, "--node");
-        add(&a, "%s", h->node);
-    }
+    if (h->program != NULL)
+        for (i = 0; h->program[i] != NULL; i++)
+            add(&a, "%s", h->program[i]);
+    else
+        ddictd_args(&a, h);
     if (a.failed) {
         argv_free(a.argv);
         return NULL;

@@ -15,6 +15,7 @@ struct hidden {
     const char *srun, *job, *nodelist;
     const char *mpi;                /* "none": the addresses travel by stdin and stdout (HANDSHAKE 2) */
     int external;                   /* srun knows --external-launcher (from 23.11) */
+    const char *const *program;     /* run this instead of ddictd; the fields above srun mean nothing then */
 };
 
 /* malloc'ed array of malloc'ed strings, for execve; NULL without memory. */

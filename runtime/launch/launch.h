@@ -6,4 +6,10 @@
 int cmd_up(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 
+/*
+ * `ddict down` from a host that has no managers, such as a login node: run it on the first node of the dictionary's job. -ENOENT when name is not of a
+ * Slurm job or srun is not there (nothing was tried), else 0 or a negative code with the sentence set.
+ */
+int launch_down(const char *name);
+
 #endif

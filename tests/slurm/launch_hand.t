@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# By hand: `ddict up`, `down` and `run` in an allocation, in a batch script and from the submit host; the managers' step however it is hurt.
+. "$(dirname "$0")/lib.sh"
+dd="--ddict-managers=2 --ddict-mem=64M"
+ddict=$(sub sh -c 'command -v ddict')
+steps='squeue -h -s -j $SLURM_JOB_ID -o "%j %N"'
+
+t "up_in_an_allocation_names_the_dictionary" sub salloc -Q -N2 sh -c 'eval "$(ddict up --managers=4 --mem=64M)" && echo "name $DDICT_NAME" &&
+    srun -N2 -n2 sh '"$tests/both.sh $ddict"' && srun -N1 -n1 ddict stats && ddict down && sleep 0.5 && echo "steps: $(squeue -h -s -o %j -j $SLURM_JOB_ID)"'
+has "up_prints_the_job_s_name" '^name [0-9]+\.[0-9]+\.job$'
+has "managers_run_on_both_nodes" "^ *3 +${nodes[1]}"
+has "down_from_the_submit_host_ends_the_step" '^steps: *$'
+clean_after "nothing_is_left_after_up_and_down"
+
+t "up_without_down_ends_with_the_job" sub salloc -Q -N2 sh -c 'eval "$(ddict up --mem=64M)" && srun -N2 -n2 ddict put k v'
+clean_after "nothing_is_left_after_up_alone"
+
+t "a_second_up_of_the_same_name_is_refused" sub salloc -Q -N2 sh -c 'eval "$(ddict up --mem=64M)"; ! ddict up --mem=64M && srun -n1 -N1 ddict put k v'
+has "and_says_that_it_is_there" "ddict up: .*[0-9]+\.job"
+clean_after "nothing_is_left_after_two_ups"
+
+t "run_gives_the_exit_code_and_the_name" sub salloc -Q -N2 sh -c 'ddict run -v --managers=3 --mem=64M -- sh -c "srun -N2 -n2 sh '"$tests/both.sh $ddict"' && exit 7"; test $? = 7'
+has "run_says_what_it_held" 'ddict run: 3 managers on 2 nodes: 2 keys'
+t "run_in_a_batch_script" sub sh -c 'cd; printf "#!/bin/sh\nddict run --mem=64M -- srun -N2 -n2 sh '"$tests/both.sh $ddict"' && echo fine\n" >job.sh
+    sbatch -Q -W -N2 -o job.out job.sh; cat job.out; rm -f job.sh job.out'
+has "the_batch_script_ran" '^fine$'
+t "run_is_refused_more_than_the_job_has" sub salloc -Q -N2 --mem=100M sh -c '! ddict run --mem=1G -- echo THE COMMAND RAN'
+has_not "and_the_command_does_not_run" '^THE COMMAND'
+has "with_the_option_to_add" '--mem=1G'
+t "run_passes_signals_on" sub salloc -Q -N2 bash -c 'ddict run --mem=64M -- sh -c "trap \"echo got it; exit 3\" TERM; echo begun; while :; do sleep 0.1; done" >~/o &
+    for i in $(seq 100); do grep -q begun ~/o && break; sleep 0.1; done; kill -TERM $!; wait $!; test $? = 3 && cat ~/o; rm -f ~/o'
+has "the_command_got_it" '^got it'
+t "run_ends_128_plus_the_signal" sub salloc -Q -N2 bash -c 'ddict run --mem=64M -- sh -c "kill -9 \$\$"; test $? = 137'
+t "run_names_a_command_that_is_not_there" sub bash -c 'ddict run --local --mem=64M -- /nonexistent; test $? = 127'
+clean_after "nothing_is_left_after_run"
+
+t "run_without_slurm_is_one_node" sub bash -c 'ddict run --mem=64M --managers=2 -- sh -c "ddict put k v && ddict get k && ddict stats"'
+has "both_managers_serve" '^ *1 +'
+clean_after "nothing_is_left_after_run_without_slurm"
+
+t "managers_find_each_other_without_pmix" sub salloc -Q -N2 sh -c 'ddict run --mpi=none --mem=64M -- srun -N2 -n2 sh '"$tests/both.sh $ddict"
+
+# The starter of the managers and their srun are killed in the middle: the job goes on, srun says one line, all ends.
+hurt() { # SENTENCE PIDS-OF-SRUN-IN-$1
+    t "$1" sub bash -c "srun -N2 -n2 $dd sh -c '$ddict put k v; echo begun; sleep 3' >~/o 2>&1 & srun=\$!
+        for i in \$(seq 100); do grep -q begun ~/o && break; sleep 0.1; done
+        up=\$(pgrep -x -P \$srun ddict) && kill -9 $2; wait \$srun; cat ~/o; rm -f ~/o"
+    is "${1}_is_told_in_one_line" "$(grep -c 'ddict:' "$out")" 1
+    clean_after "nothing_is_left_after_$1"
+}
+hurt "death_of_ddict_up" '$up'
+hurt "death_of_the_managers_srun" '$(pgrep -x -P $up srun)'
+
+# While srun waits for managers that do not get ready.
+t "one_interrupt_ends_the_waiting" sub bash -c "DDICT_TEST_READY_MS=60000 srun -N2 -n2 $dd echo THE TASK RAN & srun=\$!
+    sleep 1.5; kill -INT \$srun; wait \$srun; test \$? = 1"
+has "and_says_so" 'ddict: interrupted'
+has_not "no_task_ran" '^THE TASK'
+clean_after "nothing_is_left_after_an_interrupt"
+
+t "a_refusal_in_an_allocation_leaves_no_step" sub salloc -Q -N2 sh -c "! srun -n2 --mem=100M --ddict-mem=10T echo THE TASK RAN && sleep 0.5 &&
+    test -z \"\$(squeue -h -s -j \$SLURM_JOB_ID)\" && timeout 20 srun -n2 $dd true"
+has_not "and_runs_no_task" '^THE TASK'
+t "a_step_that_asks_for_nothing_gets_nothing" sub salloc -Q -N2 sh -c 'srun -n2 '"$dd"' true; srun -n2 sh -c "test -z \"\${DDICT_NAME-}\""'
+t "an_srun_in_a_task_does_not_ask_again" sub salloc -Q -N2 env DDICT_MEM=64M srun -n1 -N1 sh -c 'n=$DDICT_NAME; srun --overlap -n1 -N1 sh -c "test \"\$DDICT_NAME\" = $n"'
+t "salloc_with_the_options_is_refused" sub sh -c "! salloc -Q $dd true"
+has "salloc_says_to_give_them_to_srun" 'salloc: error: ddict: .*srun'
+t "sbatch_with_the_options_is_refused" sub sh -c "! sbatch $dd --wrap true"
+has "sbatch_says_to_give_them_to_srun" 'sbatch: error: ddict: .*srun'
+t "variables_do_not_hurt_salloc_and_sbatch" sub env DDICT_MEM=64M sh -c 'cd; salloc -Q -N1 true && sbatch -Q -W -o /dev/null --wrap true'
+clean_after "nothing_is_left"
+finish
