@@ -47,7 +47,7 @@ static int down_run(const char *srun, const char *job, const char *node, const c
     if (rc == 0) {
         free(text);
     } else {
-        static const char head[] = "ddict down: ";
+        static const char head[] = "ddict: ";
         char why[DD_ERRMSG_MAX];
 
         starter_reason(dd_errmsg(), strlen(dd_errmsg()), why, sizeof why);

@@ -160,6 +160,19 @@ int plan_make(struct plan *p, const struct options *o) {
     return rc;
 }
 
+void plan_warn(const struct plan *p) {
+    char scontrol[PATH_MAX], *text;
+    char *argv[] = { scontrol, (char *)(uintptr_t)"show", (char *)(uintptr_t)"config", NULL };
+
+    if (p->srun[0] == '\0' || command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 ||
+        command_read(argv, p->envp, 1000, &text) < 0)
+        return;
+    if (step_parse_overcounts(text))
+        fprintf(stderr, "ddict: this cluster counts shared memory in every task and kills by it (JobAcctGatherParams has OverMemoryKill "
+                        "without NoShared or UsePss): ask for more memory, or tell the administrator\n");
+    free(text);
+}
+
 void plan_free(struct plan *p) {
     argv_free(p->argv);
     free(p->envp);

@@ -18,6 +18,8 @@ struct plan {
 
 /* 0, or a negative code with the sentence set. p is to be freed always. */
 int plan_make(struct plan *p, const struct options *o);
+/* What the user should know of this cluster: one line on stderr, or nothing. Waits at most a second; to be called while the managers start. */
+void plan_warn(const struct plan *p);
 void plan_free(struct plan *p);
 
 #endif

@@ -152,6 +152,7 @@ int cmd_run(int argc, char **argv) {
         fprintf(stderr, "ddict run: %s\n", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         r.code = 1;
     } else {
+        plan_warn(&r.plan);
         serve(&r, signals);
         if (r.s.why[0] != '\0' && !r.said_lost)
             fprintf(stderr, "ddict run: %s\n", r.s.why);

@@ -66,6 +66,18 @@ int step_parse_memory(struct step *s, const char *text) {
     return 0;
 }
 
+int step_parse_overcounts(const char *text) {
+    const char *at = strstr(text, "JobAcctGatherParams");
+    char *line;
+    int over;
+
+    if (at == NULL || (line = strndup(at, strcspn(at, "\n"))) == NULL)
+        return 0;
+    over = strcasestr(line, "OverMemoryKill") != NULL && strcasestr(line, "NoShare") == NULL && strcasestr(line, "UsePss") == NULL;
+    free(line);
+    return over;
+}
+
 int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job, const char *step) {
     char id[64], *text;
     char *show_step[] = { (char *)(uintptr_t)scontrol, (char *)(uintptr_t)"show", (char *)(uintptr_t)"step", id, NULL };

@@ -19,6 +19,12 @@ struct step {
 int step_parse_nodes(struct step *s, const char *text);    /* "NodeList=" of `scontrol show step` or `show job` */
 int step_parse_memory(struct step *s, const char *text);   /* `scontrol -d show job`, after the nodes */
 
+/*
+ * `scontrol show config`: whether Slurm kills jobs for memory of which it counts the shared part in every task (OverMemoryKill without NoShared or
+ * UsePss). Then a job whose tasks all map the dictionary can be killed for memory that it does not use.
+ */
+int step_parse_overcounts(const char *text);
+
 /* step NULL: the whole job. scontrol: absolute path. 0 or a negative code with the sentence set; s is to be freed always. */
 int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job, const char *step);
 void step_free(struct step *s);

@@ -122,6 +122,7 @@ static int up_stay(const struct options *o, int in, int quiet_when_ready) {
     if (rc < 0) {
         say("error", rc == -ENOMEM ? "out of memory" : dd_errmsg());
     } else {
+        plan_warn(&u.plan);
         serve(&u, signals);
         if (u.s.report != NULL)
             say("report", u.s.report);

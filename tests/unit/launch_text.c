@@ -89,6 +89,15 @@ START_TEST(memory_of_each_node_is_read) {
 }
 END_TEST
 
+START_TEST(clusters_that_count_shared_memory_are_known) {
+    ck_assert(!step_parse_overcounts(""));
+    ck_assert(!step_parse_overcounts("JobAcctGatherFrequency  = 30\nJobAcctGatherType = jobacct_gather/none\nJobAcctGatherParams = (null)\nX = OverMemoryKill\n"));
+    ck_assert(step_parse_overcounts("A = 1\nJobAcctGatherParams     = OverMemoryKill\nB = NoShared\n"));
+    ck_assert(!step_parse_overcounts("JobAcctGatherParams     = OverMemoryKill,UsePss\n"));
+    ck_assert(!step_parse_overcounts("JobAcctGatherParams     = NoShared,OverMemoryKill\n"));
+}
+END_TEST
+
 static char seen[64][128];
 static int count;
 
@@ -243,7 +252,7 @@ int main(void) {
     return TESTS_RUN("launch_text", 20, node_lists_expand_in_order,
                      node_lists_that_are_none_are_refused,
                      nodes_of_a_step_are_read,
-                     memory_of_each_node_is_read,
+                     memory_of_each_node_is_read, clusters_that_count_shared_memory_are_known,
                      lines_are_whole_however_they_come,
                      a_line_that_is_too_long_is_dropped_whole,
                      only_lines_of_the_handshake_count,
