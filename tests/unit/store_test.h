@@ -26,7 +26,7 @@ struct box {
 };
 
 /* Out of line: inlined for a short array, the compiler warns of the branches for long keys. */
-static __attribute__((noinline, unused)) uint64_t hash_of(const void *key, uint32_t len) { return key_hash(key, len); }
+static __attribute__((noipa, unused)) uint64_t hash_of(const void *key, uint32_t len) { return key_hash(key, len); }
 
 static struct box box;
 static const struct store_request nobody = {1, 1};
