@@ -16,6 +16,7 @@ void intent_begin(struct store *s, enum intent_op op, struct store_request who, 
     i->version = version;
     i->op = op;
     __atomic_store_n(&i->state, INTENT_OPEN, __ATOMIC_RELEASE);
+    if (MUTANT(MUTANT_EARLY_DONE)) intent_done(s);
     STRESS_POINT(STRESS_W_INTENT);
 }
 

@@ -131,7 +131,7 @@ static void segment_move(struct store *s, struct segment *old, struct segment *t
                 word_store(slot, WORD_MOVED);
                 STRESS_POINT(STRESS_W_COPIED);
             }
-            if (!again || !segment_has(to, home, word)) segment_take(to, word, home, b);
+            if (!again || MUTANT(MUTANT_BLIND_REPEAT) || !segment_has(to, home, word)) segment_take(to, word, home, b);
             if (MUTANT(MUTANT_NO_MOVED)) continue;
             STRESS_POINT(STRESS_W_COPIED);
             word_store(slot, WORD_MOVED);

@@ -6,13 +6,13 @@
 
 /* --- failing libc: the n-th realloc or calloc from now on --- */
 static int fail_in;
+#ifndef __SANITIZE_ADDRESS__
 extern void *__libc_realloc(void *, size_t), *__libc_calloc(size_t, size_t), *__libc_malloc(size_t);
 static int failing(void) {
     if (!fail_in || --fail_in) return 0;
     errno = ENOMEM;
     return 1;
 }
-#ifndef __SANITIZE_ADDRESS__
 void *realloc(void *p, size_t n) { return failing() ? NULL : __libc_realloc(p, n); }
 void *calloc(size_t n, size_t size) { return failing() ? NULL : __libc_calloc(n, size); }
 void *malloc(size_t n) { return failing() ? NULL : __libc_malloc(n); }

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_crash.c - a manager is killed with SIGKILL, at every named step in turn and at random moments, and another one opens its arena.
+ * When a manager has died: every acknowledged change is there, the one under way is there exactly when the intent says so, no byte of a
+ * value that a client holds has changed, and no memory is lost.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/hash.h>
+#include <store/reader.h>
+#include <store/state.h>
+
+#define KEYS 3000u
+#define HELD 40u
+#define BUDGET (12ull << 20)
+#define MUTANT_SECONDS 20
+#define PATIENCE_NS 20000000000ull /* a manager that is not dead by then hangs */
+
+int stress_mutant;
+static struct shared {
+    uint64_t version[KEYS]; /* acknowledged; 0: absent */
+    uint64_t key, next;     /* under way: the key (KEYS: clear) and the version it gets */
+    uint64_t request;       /* its number */
+    uint64_t busy;
+    uint64_t popped;        /* offset of a popped item that no completion was consumed of, 0 none */
+    uint64_t popped_key, popped_version;
+    uint64_t points;        /* passed by this manager */
+    uint64_t last;          /* version */
+    uint64_t passed[STRESS_PLACES];
+} *shared;
+static uint64_t die_at; /* number of the point; 0: at random, from outside */
+static uint64_t rng = 1;
+
+static uint64_t next_random(void) {
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    return rng ^= rng << 17;
+}
+
+void stress_point(enum stress_place where) {
+    shared->passed[where]++;
+    if (++shared->points == die_at) kill(getpid(), SIGKILL);
+}
+
+static void fail(const char *what, uint64_t key) {
+    fprintf(stderr, "FAILED: %s (key %llu, point %llu): %s\n", what, (unsigned long long)key, (unsigned long long)shared->points, dd_errmsg());
+    exit(1);
+}
+
+/* --- values --- */
+static uint64_t word(uint64_t key, uint64_t version, uint64_t i) {
+    uint64_t x = key * 0x9E3779B97F4A7C15ull + version * 0xC2B2AE3D27D4EB4Full + i * 0x165667B19E3779F9ull;
+    return x ^ x >> 31;
+}
+static uint64_t words(uint64_t key, uint64_t version) {
+    uint64_t r = word(key, version, ~0ull);
+    return r % 50 ? r / 64 % 100 : r / 64 % 8000;
+}
+static bool right(const void *value, uint64_t len, uint64_t key, uint64_t version) {
+    const uint64_t *w = value;
+    if (len != words(key, version) * 8) return false;
+    for (uint64_t i = 0; i < len / 8; i++)
+        if (w[i] != word(key, version, i)) return false;
+    return true;
+}
+static uint32_t name_of(char *buf, uint64_t key) { return (uint32_t)snprintf(buf, 32, "%s%llu", key % 2 ? "k" : "another name ", (unsigned long long)key); }
+
+/* --- the manager that will die --- */
+static void begin(uint64_t key, uint64_t next) {
+    shared->key = key;
+    shared->next = next;
+    shared->request++;
+    __atomic_store_n(&shared->busy, 1, __ATOMIC_SEQ_CST);
+}
+static void acknowledge(void) {
+    if (shared->key < KEYS) shared->version[shared->key] = shared->next;
+    else memset(shared->version, 0, sizeof shared->version);
+    __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
+}
+
+static void put(struct store *s, uint64_t key) {
+    char name[32];
+    struct store_ref ref;
+    uint64_t v = ++shared->last, n = words(key, v);
+    if (store_reserve(s, name, name_of(name, key), n * 8, 0, &ref) < 0) return; /* full */
+    for (uint64_t i = 0; i < n; i++) ((uint64_t *)ref.value)[i] = word(key, v, i);
+    begin(key, v);
+    if (store_commit(s, &ref, STORE_ANY, (struct store_request){7, shared->request}, NULL) == 0) acknowledge();
+    else {
+        __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
+        store_abort(s, &ref);
+    }
+}
+
+static void take(struct store *s, uint64_t key) {
+    char name[32];
+    struct store_ref ref;
+    uint32_t len = name_of(name, key);
+    if (!shared->popped && next_random() % 4 == 0) {
+        if (store_find(s, name, len, &ref) < 0) return;
+        begin(key, 0);
+        shared->popped_key = key;
+        shared->popped_version = shared->version[key];
+        if (store_remove(s, name, len, (struct store_request){7, shared->request}, &ref) < 0) fail("pop", key);
+        shared->popped = ref.off;
+        acknowledge();
+        return;
+    }
+    begin(key, 0);
+    store_remove(s, name, len, (struct store_request){7, shared->request}, NULL);
+    acknowledge();
+}
+
+static void manager(struct store *s) {
+    for (uint64_t step = 1;; step++) {
+        uint64_t r = next_random(), key = (r >> 16) % KEYS;
+        if (r % 4096 == 0) {
+            begin(KEYS, 0);
+            if (store_clear(s, (struct store_request){7, shared->request}) < 0) fail("clear", 0);
+            acknowledge();
+        } else if (r % 4 == 0) take(s, key);
+        else put(s, key);
+        if (shared->popped && r % 61 == 0) {
+            uint64_t off = shared->popped; /* consumed */
+            shared->popped = 0;
+            store_unpin(s, off);
+        }
+        if (step % 8 == 0) store_work(s);
+        if (step % 500 == 0) store_reclaim(s);
+    }
+}
+
+/* --- the client, which lives on --- */
+static struct { uint64_t key, version; struct found f; } held[HELD];
+static struct lease_chunk *page;
+
+static int look(const struct arena_view *a, uint64_t key, uint64_t *slot, struct found *f) {
+    char name[32];
+    uint32_t n = name_of(name, key);
+    return reader_find(a, key_hash(name, n), name, n, slot, f);
+}
+
+static void check_held(void) {
+    for (unsigned i = 0; i < HELD; i++)
+        if (page->slot[i] && !right(held[i].f.value, held[i].f.val_len, held[i].key, held[i].version)) fail("a held view changed", held[i].key);
+}
+
+static uint64_t walked;
+static int count(void *arg, const void *key, uint32_t len) {
+    walked++;
+    return 0;
+}
+
+/* What the dead manager left, before anything is settled and after. */
+static void check_all(const struct arena_view *a, struct store *s) {
+    uint64_t there = 0, cursor = 0;
+    const struct intent *in = &s->header->intent;
+    if (shared->busy) { /* done, or not at all: as the intent says */
+        if (in->request == shared->request && in->state == INTENT_DONE) acknowledge();
+        else __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
+    }
+    for (uint64_t k = 0; k < KEYS; k++) {
+        struct found f;
+        int rc = look(a, k, &page->slot[HELD], &f);
+        if (rc == -EAGAIN || (rc && rc != DDICT_ENOKEY)) fail("find", k);
+        if (rc == 0 && !right(f.value, f.val_len, k, shared->version[k])) fail("not the acknowledged value", k);
+        if (rc && shared->version[k]) fail("an acknowledged value is lost", k);
+        there += rc == 0;
+        reader_release(&page->slot[HELD]);
+    }
+    walked = 0;
+    do
+        if (reader_keys(a, &cursor, &page->slot[HELD], count, NULL) < 0) fail("walk", 0);
+    while (cursor);
+    if (walked != there || s->header->num_keys != there) fail("the number of keys is wrong", walked);
+    check_held();
+}
+
+static struct store *reopen(const struct arena_view *a, int fd) {
+    struct store *s;
+    if (store_open(&s, fd, 0) < 0) fail("open", 0);
+    store_leases_add(s, 1, page, 1);
+    /* A pop whose swing was made and that was not acknowledged: its completion would be sent now, from the intent. */
+    const struct intent *in = &s->header->intent;
+    if (!shared->popped && shared->busy && in->request == shared->request && in->state == INTENT_DONE && in->op == INTENT_POP)
+        shared->popped = WORD_OFFSET(in->old_word);
+    if (shared->popped && store_keep(s, shared->popped) < 0) fail("keep", shared->popped);
+    check_all(a, s);
+    return s;
+}
+
+static void check_popped(const struct arena_view *a) {
+    struct found f;
+    if (!shared->popped) return;
+    if (reader_item(a, shared->popped, &f) < 0 || !right(f.value, f.val_len, shared->popped_key, shared->popped_version)) fail("a popped value changed", shared->popped_key);
+}
+
+/* As the next manager: change a few things, so that blocks are used again. */
+static void serve_a_while(const struct arena_view *a, struct store *s) {
+    for (int i = 0; i < 60; i++) {
+        uint64_t key = next_random() % KEYS;
+        unsigned h = (unsigned)(next_random() % HELD);
+        put(s, key);
+        if (i % 4) continue;
+        reader_release(&page->slot[h]);
+        key = next_random() % KEYS;
+        if (look(a, key, &page->slot[h], &held[h].f) == 0) {
+            held[h].key = key;
+            held[h].version = shared->version[key];
+        }
+    }
+    store_reclaim(s);
+    check_held();
+    check_popped(a);
+    struct ddict_manager_stats st = {0};
+    store_stats(s, &st);
+    if (st.total_used_bytes > BUDGET || budget_resident(s) > BUDGET) fail("more memory than the budget", 0);
+}
+
+static void kill_one(int fd, uint64_t point) {
+    int status;
+    fflush(NULL);
+    shared->points = 0;
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0) fail("fork", 0);
+    if (!pid) {
+        struct store *s;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        die_at = point % 2 ? point : 0; /* or while it makes good what the last one left */
+        rng ^= point * 0x9E3779B97F4A7C15ull;
+        if (store_open(&s, fd, 0) < 0 || store_leases_add(s, 1, page, 1) < 0) _exit(2);
+        if (shared->popped && store_keep(s, shared->popped) < 0) _exit(3);
+        die_at = point;
+        shared->points = 0;
+        manager(s);
+    }
+    if (!point) {
+        usleep((useconds_t)(next_random() % 20000));
+        kill(pid, SIGKILL);
+    }
+    uint64_t end = clock_ns() + PATIENCE_NS;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (clock_ns() > end) {
+            kill(pid, SIGKILL);
+            waitpid(pid, &status, 0);
+            fail("the manager did not come to its point", point);
+        }
+        usleep(200);
+    }
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) fail("the manager ended by itself", (uint64_t)status);
+}
+
+/* Kill managers for so long; exits with 1 at the first thing that is wrong. */
+static void run(double seconds, bool quiet) {
+    uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9), kills = 0, point = 0;
+    struct store_options o = {.budget = BUDGET, .managers = 1};
+    struct arena_view a;
+    int fd = arena_create(&o);
+    if (fd < 0) fail("create", 0);
+    memset(shared, 0, sizeof *shared);
+    page->chunks = 1;
+    rng = clock_ns() | 1;
+    uint64_t seed = rng;
+    struct store *s;
+    if (store_open(&s, fd, 0) < 0 || arena_view_map(&a, fd, 0) < 0) fail("open", 0);
+    store_close(s);
+    while (clock_ns() < end) {
+        /* Every step in turn, then some at random: a fifth from outside, at any instruction. */
+        point = kills < 400 ? kills + 1 : next_random() % 30000 + 1;
+        kill_one(fd, kills % 5 == 4 ? 0 : point);
+        s = reopen(&a, fd);
+        serve_a_while(&a, s);
+        store_close(s);
+        kills++;
+    }
+    /* Nothing is lost: when all is let go of and cleared, what is left is the index. */
+    memset(page->slot, 0, sizeof page->slot);
+    if (store_open(&s, fd, 0) < 0) fail("open", 0);
+    if (store_clear(s, (struct store_request){7, 1}) < 0) fail("clear", 0);
+    while (store_work(s)) { }
+    heap_relieve(s, 0);
+    if (s->header->used_bytes != budget_fixed(s) || s->leases.retired_n) fail("memory is lost", s->header->used_bytes - budget_fixed(s));
+    if (!quiet) {
+        printf("ok: %llu managers killed (seed %llu); steps passed:", (unsigned long long)kills, (unsigned long long)seed);
+        for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++) printf(" %llu", (unsigned long long)shared->passed[p]);
+        printf("\n");
+        for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++)
+            if (!shared->passed[p]) fail("a step was never passed", (uint64_t)p);
+    }
+    store_close(s);
+    arena_view_unmap(&a);
+    close(fd);
+}
+
+/* A mutant must be caught: its run, in a process of its own, must fail. */
+static bool caught(int mutant) {
+    int status;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (!pid) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        stress_mutant = mutant;
+        run(MUTANT_SECONDS, true);
+        _exit(0);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status != 0;
+}
+
+int main(void) {
+    static const int mutants[] = {MUTANT_EARLY_MOVED, MUTANT_BLIND_REPEAT, MUTANT_EARLY_DONE};
+    const char *secs = getenv("DDICT_STRESS_SECONDS");
+    int bad = 0;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    page = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (shared == MAP_FAILED || page == MAP_FAILED) fail("set up", 0);
+    run(secs ? atof(secs) : 5, false);
+    fprintf(stderr, "the failures that follow are those of mutants\n");
+    for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++) {
+        memset(page, 0, sizeof *page);
+        bool ok = caught(mutants[i]);
+        printf("%s: mutant %d\n", ok ? "ok: caught" : "FAILED: not caught", mutants[i]);
+        bad += !ok;
+    }
+    return bad != 0;
+}
