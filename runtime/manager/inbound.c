@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inbound.c - managers of other nodes that ask us. The piece of a streamed put is received straight into its block. While more than DD_PEER_INFLIGHT
- * bytes of answers are queued nothing more is read from the connection.
+ * inbound.c - managers of other nodes that ask us. The piece of a streamed put is received straight into its block. While more than ANSWERS_MAX
+ * bytes of answers are queued nothing more is read from the connection. Pieces of streams alone never are so many: behind them requests are
+ * still read, so that a small value need not wait for the end of large ones.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 #include <base/log.h>
 #include <manager/manager.h>
 
+#define ANSWERS_MAX (2 * (size_t)DD_PEER_INFLIGHT)
+_Static_assert(DD_PEER_INFLIGHT > DD_MSG_PIECE + MSG_HEADER, "a piece beyond a full queue is below ANSWERS_MAX");
 #define REFUSED_LOG_MS 60000u /* a stranger that knocks all the time is told of once a minute */
 
 struct inbound {
@@ -49,7 +52,7 @@ static int inbound_message(struct conn *c, void *arg, const struct msg *m, void 
     if (in->a.gone || !is_request(m)) return DDICT_EPROTO;
     int e = request_take(&in->a, m, payload);
     if (e < 0) return e;
-    if (!in->paused && conn_full(c)) {
+    if (!in->paused && conn_queued(c) > ANSWERS_MAX) {
         in->paused = true;
         conn_pause(c, true);
     }
@@ -59,7 +62,7 @@ static int inbound_message(struct conn *c, void *arg, const struct msg *m, void 
 static void inbound_drained(struct conn *c, void *arg) {
     struct inbound *in = arg;
     gives_pump(&in->a);
-    if (in->paused && !conn_full(c)) {
+    if (in->paused && conn_queued(c) <= ANSWERS_MAX) {
         in->paused = false;
         conn_pause(c, false);
     }

@@ -81,6 +81,7 @@ static atomic_ullong refused; /* relaxed: a counter for display */
 uint64_t conn_refused(void) { return atomic_load_explicit(&refused, memory_order_relaxed); }
 int conn_fd(const struct conn *c) { return c->io.fd; }
 bool conn_full(const struct conn *c) { return c->out.bytes > DD_PEER_INFLIGHT; }
+size_t conn_queued(const struct conn *c) { return c->out.bytes; }
 
 static void fail(struct conn *c, int code)
 {

@@ -62,6 +62,7 @@ int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, 
               void (*done)(void *arg), void *done_arg);
 void conn_flush(struct conn *c);
 bool conn_full(const struct conn *c); /* more than DD_PEER_INFLIGHT bytes queued */
+size_t conn_queued(const struct conn *c); /* bytes */
 void conn_pause(struct conn *c, bool paused); /* stop reading: leave the bytes in the socket. The message whose payload is coming waits too */
 int conn_fd(const struct conn *c);            /* for logs and tests; -1 when closed */
 uint64_t conn_refused(void);                  /* connections of this process that failed the handshake or sent what is malformed */
