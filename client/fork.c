@@ -97,7 +97,12 @@ static int hold_send(struct session *s, int page_fd)
     int rc = attach_send(s->sock, &m, fds, 2);
     close(ends[0]);
     if (rc == 0)
+        s->held_due++;
+    while (rc >= 0 && s->held_due > 0) { /* those of earlier forks that did not come in time are first */
         rc = attach_recv(s->sock, &m, NULL, 0, DD_STREAM_MS);
+        if (rc >= 0)
+            s->held_due--;
+    }
     if (rc >= 0 && (m.type != ATTACH_HELD || m.status < 0))
         rc = m.type == ATTACH_HELD ? m.status : DDICT_EPROTO;
     return rc < 0 ? rc : 0;

@@ -68,6 +68,7 @@ struct session {
     uint32_t freed[DD_LEASE_CHUNKS]; /* atomic; slots that other threads released since the owner last looked */
 
     struct hold hold;         /* prepared for the next child; only inside fork() */
+    unsigned held_due;        /* answers to HOLD that have not come yet; only inside fork() */
     uint16_t *refs;           /* inherited session: see struct hold; NULL otherwise */
     int pipe;                 /* inherited session: kept open as long as views are held */
     uint64_t inherited;       /* atomic; inherited views not yet released */

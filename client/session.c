@@ -38,7 +38,7 @@ static struct session *session_take(void)
     s->where = NULL;
     s->lease_page = NULL;
     s->refs = NULL;
-    s->nlocal = s->chunks = s->orphans = 0;
+    s->nlocal = s->chunks = s->orphans = s->held_due = 0;
     s->inherited = 0;
     memset(&s->hold, 0, sizeof s->hold);
     s->hold.pipe = -1;
@@ -320,7 +320,9 @@ int session_state_error(struct session *s)
         return dd_error(DDICT_EGONE, "%s", text[0] ? text : "the dictionary has ended");
     if (state >= BOARD_LOST)
         return dd_error(DDICT_ELOST, "%s", text[0] ? text : "a manager was lost");
-    return dd_error(DDICT_ELOST, "ddictd of this node died");
+    if (board_dead(s->board))
+        return dd_error(DDICT_ELOST, "ddictd of this node died");
+    return dd_error(DDICT_ELOST, "ddictd of this node closed its connection to this process");
 }
 
 int session_check(struct session *s)
