@@ -38,6 +38,8 @@ static void command_exec(const struct run *r) {
     setenv("DDICT_NAME", r->plan.name, 1);
     if (r->plan.node[0] != '\0')
         setenv("DDICT_NODE", r->plan.node, 1);
+    else
+        unsetenv("DDICT_NODE");
     unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
     unsetenv("DDICT_MEM");
     execvp(r->o->cmd[0], r->o->cmd);

@@ -75,7 +75,7 @@ static void news_say(struct up *u) {
     char text[512];
 
     if (s->ready && !u->said_ready) {
-        snprintf(text, sizeof text, "name=%s %s", u->plan.name, s->about);
+        snprintf(text, sizeof text, "name=%s%s%s %s", u->plan.name, u->plan.node[0] != '\0' ? " node=" : "", u->plan.node, s->about);
         say("ready", text);
         u->said_ready = 1;
         if (u->quiet_when_ready) {
@@ -140,7 +140,7 @@ static int up_stay(const struct options *o, int in, int quiet_when_ready) {
 
 struct news {
     int ready;
-    char name[DICT_NAME_MAX], why[DD_ERRMSG_MAX];
+    char name[DICT_NAME_MAX], node[NODE_NAME_MAX], why[DD_ERRMSG_MAX];
 };
 
 static void on_news(void *arg, char *line) {
@@ -148,7 +148,10 @@ static void on_news(void *arg, char *line) {
     const char *rest;
 
     switch (line_parse(line, &rest)) {
-    case LINE_READY: news->ready = line_value(rest, "name", news->name, sizeof news->name) > 0; break;
+    case LINE_READY:
+        news->ready = line_value(rest, "name", news->name, sizeof news->name) > 0;
+        line_value(rest, "node", news->node, sizeof news->node);
+        break;
     case LINE_ERROR: snprintf(news->why, sizeof news->why, "%s", rest); break;
     default: break;
     }
@@ -166,7 +169,9 @@ static int news_wait(int fd) {
             lines_feed(&lines, buf, (size_t)n, on_news, &news);
     lines_free(&lines);
     if (news.ready) {
-        printf("export DDICT_NAME=%s\n", news.name);
+        printf("export DDICT_NAME=%s;\n", news.name);
+        if (news.node[0] != '\0')
+            printf("export DDICT_NODE=%s;\n", news.node);
         return fflush(stdout) == 0 ? 0 : 1;
     }
     fprintf(stderr, "ddict up: %s\n", news.why[0] != '\0' ? news.why : "the process in the background was killed");
