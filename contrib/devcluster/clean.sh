@@ -11,7 +11,7 @@ find_pids() { # by network namespace, by mount namespace (our /etc/hosts is moun
         inodes=$(stat -Lc %i /run/netns/"$ns-"* 2>/dev/null | paste -sd' ')
         [ -n "$inodes" ] && stat -Lc '%i %n' /proc/[0-9]*/ns/net 2>/dev/null |
             awk -v l="$inodes" 'BEGIN { n = split(l, a); for (i = 1; i <= n; i++) s[a[i]] } $1 in s { split($2, p, "/"); print p[3] }'
-        grep -ls "/ddict-devcluster/$id/etc/hosts " /proc/[0-9]*/mountinfo 2>/dev/null | cut -d/ -f3
+        grep -Els "/ddict-devcluster/$id/etc/hosts(//deleted)? " /proc/[0-9]*/mountinfo 2>/dev/null | cut -d/ -f3
         find_cgroups | while read -r c; do cat "$c/cgroup.procs" 2>/dev/null; done
     } | sort -un | grep -vx "$$"
 }
@@ -32,7 +32,7 @@ clean() {
         case $(cat "/proc/$p/comm" 2>/dev/null) in slurmctld | slurmd) kill -TERM "$p" 2>/dev/null ;; esac
     done
     end=$(($(date +%s) + LIMIT_KILL))
-    while pids=$(find_pids) && [ -n "$pids" ] && [ "$(date +%s)" -lt "$end" ]; do
+    while pids=$(find_pids); [ -n "$pids" ] && [ "$(date +%s)" -lt "$end" ]; do
         thaw
         kill -KILL $pids 2>/dev/null
         sleep 0.1
