@@ -172,20 +172,22 @@ static int view_asked(const struct target *t, enum msg_type type, struct ddict_v
     return rc < 0 ? rc : 0;
 }
 
-static int view_slow(const struct target *t, struct node_manager *m, int rc, struct ddict_view *v, unsigned flags, int timeout_ms)
+static int view_slow(const struct target *t, struct node_manager *m, int rc, struct ddict_view *v, unsigned flags, struct patience *w)
 {
-    struct patience w;
-    if (timeout_ms == 0)
-        return no_time(t);
-    patience_init(&w, t->s, timeout_ms);
     while (m != NULL && rc == DDICT_ENOKEY) {
-        if ((rc = target_await(t, &w)) < 0)
+        if ((rc = target_await(t, w)) < 0)
             return rc;
         rc = local_view(t->s, m, t->h, t->key, t->klen, v);
         if (rc == 0)
             return 0;
     }
-    return rc == -EAGAIN ? view_asked(t, MSG_GET, v, flags, &w) : rc;
+    return rc == -EAGAIN ? view_asked(t, MSG_GET, v, flags, w) : rc;
+}
+
+int view_within(struct session *s, uint64_t h, const void *key, size_t klen, int rc, struct ddict_view *v, unsigned flags, struct patience *w)
+{
+    struct target t = {.s = s, .h = h, .owner = hash_owner(h, s->managers), .key = key, .klen = klen};
+    return view_slow(&t, session_local(s, t.owner), rc, v, flags, w);
 }
 
 int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
@@ -206,7 +208,13 @@ int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, u
         if (rc == DDICT_ENOKEY && !(flags & DDICT_WAIT && timeout_ms != 0))
             return dd_error_plain(rc);
     }
-    return rc == -EAGAIN || rc == DDICT_ENOKEY ? view_slow(&t, m, rc, v, flags, timeout_ms) : rc;
+    if (rc != -EAGAIN && rc != DDICT_ENOKEY)
+        return rc;
+    if (timeout_ms == 0)
+        return no_time(&t);
+    struct patience w;
+    patience_init(&w, t.s, timeout_ms);
+    return view_slow(&t, m, rc, v, flags, &w);
 }
 
 void ddict_release(struct ddict_view *v)

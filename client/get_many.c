@@ -26,6 +26,11 @@ struct get_call {
     struct patience w;
 };
 
+static int no_time_to_ask(void)
+{
+    return dd_error(-ETIMEDOUT, "a manager must be asked for this value, which a timeout of 0 does not allow");
+}
+
 static struct node_manager *want_here(struct get_call *c, uint32_t i)
 {
     return session_local(c->s, hash_owner(c->hash[i], c->s->managers));
@@ -116,24 +121,28 @@ static void here_all(struct get_call *c)
 }
 
 /* What could not be decided in place: lane, or waiting for the key. All within the time of one call. */
-static void here_slow(ddict_t *d, struct get_call *c)
+static void here_slow(struct get_call *c)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         struct ddict_want *w = &c->want[i];
-        if (want_here(c, i) == NULL || (w->status != -EAGAIN && (w->status != DDICT_ENOKEY || !(c->flags & DDICT_WAIT))))
+        bool waits = c->flags & DDICT_WAIT && c->timeout_ms != 0;
+        if (want_here(c, i) == NULL || (w->status != -EAGAIN && (w->status != DDICT_ENOKEY || !waits)))
             continue;
-        int left = c->timeout_ms == 0 ? 0 : (int)((patience_left_us(&c->w) + 999) / 1000);
-        w->status = ddict_view(d, w->key, w->klen, &w->view, c->flags, left);
-        if (w->status == DDICT_ENOKEY && c->flags & DDICT_WAIT && c->timeout_ms != 0)
+        if (c->timeout_ms == 0) {
+            w->status = no_time_to_ask();
+            continue;
+        }
+        w->status = view_within(c->s, c->hash[i], w->key, w->klen, w->status, &w->view, c->flags, &c->w);
+        if (w->status == DDICT_ENOKEY && waits)
             w->status = dd_error(-ETIMEDOUT, "the key did not appear within %.3g s", c->w.timeout_ms / 1000.0);
-        else if (w->status == 0 && !(c->flags & DDICT_WAIT))
+        else if (w->status == 0 && !waits)
             patience_renew(&c->w);
     }
 }
 
 /* --- the call --- */
 
-static uint32_t slab_get(ddict_t *d, struct get_call *c)
+static uint32_t slab_get(struct get_call *c)
 {
     uint32_t far = 0, found = 0;
     int rc = 0;
@@ -150,7 +159,7 @@ static uint32_t slab_get(ddict_t *d, struct get_call *c)
         if (want_here(c, i) != NULL)
             continue;
         if (rc == 0 && c->timeout_ms == 0)
-            rc = dd_error(-ETIMEDOUT, "values of other nodes must be asked for, which a timeout of 0 does not allow");
+            rc = no_time_to_ask();
         if (rc == 0)
             rc = far_prepare(c);
         if (rc == 0)
@@ -167,7 +176,7 @@ static uint32_t slab_get(ddict_t *d, struct get_call *c)
             far--;
         }
     }
-    here_slow(d, c);
+    here_slow(c);
     for (uint32_t i = 0; i < c->n; i++)
         found += c->want[i].status == 0;
     return found;
@@ -190,7 +199,7 @@ ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned 
     for (size_t at = 0; at < n; at += SLAB) {
         c.want = wants + at;
         c.n = n - at < SLAB ? (uint32_t)(n - at) : SLAB;
-        found += slab_get(d, &c);
+        found += slab_get(&c);
     }
     free(c.r);
     free(c.slot);

@@ -12,5 +12,10 @@ int request_slot(struct session *s, struct request *r, uint32_t *n);
  * becomes DDICT_EPROTO). Same thread as request_slot().
  */
 void request_view(struct session *s, struct node_manager *m, struct request *r, uint32_t n, struct ddict_view *v, int *rc);
+/*
+ * What local_view() could not decide about a key of this node (rc: -EAGAIN, or DDICT_ENOKEY where the key is waited for), within a patience that
+ * other keys share. When that is over already, DDICT_ENOKEY says that the key is still absent.
+ */
+int view_within(struct session *s, uint64_t h, const void *key, size_t klen, int rc, struct ddict_view *v, unsigned flags, struct patience *w);
 
 #endif
