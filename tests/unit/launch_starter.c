@@ -3,9 +3,11 @@
  * launch_starter.c - the life of a started process, with shell scripts in place of srun and ddictd. Invariants: it is over within the
  * limits whatever the child does; the first cause is the one told; no process and no descriptor is left.
  */
+#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,6 +18,29 @@
 
 extern char **environ;
 static struct starter s;
+
+/* libc that fails: the call with this number. */
+static int pipe_fails, fork_fails;
+
+int pipe2(int fds[2], int flags) {
+    if (pipe_fails > 0 && --pipe_fails == 0) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_pipe2, fds, flags);
+}
+
+pid_t fork(void) {
+    static pid_t (*real)(void);
+
+    if (fork_fails > 0 && --fork_fails == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (real == NULL)
+        real = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");
+    return real();
+}
 
 static void begin(const char *script, unsigned nodes, int start_s) {
     char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)(uintptr_t)script, NULL };
@@ -186,11 +211,33 @@ START_TEST(a_command_that_hangs_or_fails_is_told) {
 }
 END_TEST
 
+START_TEST(a_start_without_pipes_or_processes_leaks_nothing) {
+    char *argv[] = { (char *)"/bin/true", NULL }, *text;
+
+    for (int i = 1; i <= 3; i++) {
+        pipe_fails = i;
+        ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, 5), -EMFILE);
+        ck_assert(starter_over(&s));
+        starter_free(&s);
+    }
+    fork_fails = 1;
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, 5), -EAGAIN);
+    ck_assert_ptr_nonnull(strstr(dd_errmsg(), "/bin/true"));
+    starter_free(&s);
+    pipe_fails = 1;
+    ck_assert_int_eq(command_read(argv, environ, 1000, &text), -EMFILE);
+    pipe_fails = 2;
+    ck_assert_int_eq(command_read(argv, environ, 1000, &text), -EMFILE);
+    fork_fails = 1;
+    ck_assert_int_eq(command_read(argv, environ, 1000, &text), -EAGAIN);
+}
+END_TEST
+
 int main(void) {
     return TESTS_RUN("launch_starter", 20, a_whole_life_with_noise, ready_counts_only_when_all_nodes_began, an_error_before_ready_is_told,
                      an_exit_without_a_word_is_told_with_what_stderr_said, a_program_that_is_not_there_is_named,
                      a_step_that_is_never_created_is_given_up, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
                      an_end_without_asking_is_no_error, death_after_ready_is_told, a_long_report_comes_whole,
                      much_stderr_blocks_nobody_and_its_end_is_kept, cards_go_round_when_all_are_there, the_child_has_three_descriptors_and_a_session_of_its_own,
-                     a_command_that_hangs_or_fails_is_told);
+                     a_command_that_hangs_or_fails_is_told, a_start_without_pipes_or_processes_leaks_nothing);
 }
