@@ -45,7 +45,7 @@ static inline void describe(const struct item *item, uint64_t off, struct found 
 }
 
 /* Hold what word names. False when the slot word is no longer the same; the lease slot is then 0. */
-static inline int hold(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot) {
+static inline __attribute__((always_inline)) int hold(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot) {
     uint64_t lease = LEASE_WORD(a->local_index, WORD_OFFSET(word));
     const uint8_t *item = at(a, WORD_OFFSET(word));
     __builtin_prefetch(item); /* on the way while the fence waits; never faults */
@@ -88,7 +88,7 @@ static inline unsigned bucket_match(const struct bucket *k, uint32_t tag) {
 #endif
 
 /* Follow one slot that may hold the key. tries: words that may still change under our hands before we give up. */
-static inline int probe_slot(const struct arena_view *a, const uint64_t *from, uint64_t h, const void *key, size_t key_len, uint64_t *slot,
+static inline __attribute__((always_inline)) int probe_slot(const struct arena_view *a, const uint64_t *from, uint64_t h, const void *key, size_t key_len, uint64_t *slot,
                              struct found *out, unsigned *tries) {
     for (;;) {
         uint64_t word = load(from), off = WORD_OFFSET(word);
@@ -112,7 +112,7 @@ static inline int probe_slot(const struct arena_view *a, const uint64_t *from, u
 }
 
 /* One segment. */
-static inline int probe(const struct arena_view *a, const struct segment *g, uint64_t h, const void *key, size_t key_len, uint64_t *slot,
+static inline __attribute__((always_inline)) int probe(const struct arena_view *a, const struct segment *g, uint64_t h, const void *key, size_t key_len, uint64_t *slot,
                         struct found *out, unsigned *tries) {
     unsigned b = HASH_BUCKET(h);
     const struct bucket *k = &g->bucket[b];

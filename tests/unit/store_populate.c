@@ -111,27 +111,27 @@ START_TEST(what_lies_below_the_watermark_is_left_alone) {
 }
 END_TEST
 
-static volatile int stop;
+static int stop; /* atomic */
 static void *populator(void *arg) {
-    while (!stop && store_populate(box.s) > 0) { }
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED) && store_populate(box.s) > 0) { }
     return NULL;
 }
 
 START_TEST(a_second_thread_populates_beside_the_writer) {
-    for (int round = 0; round < 5; round++) {
+    for (int round = 0; round < 3; round++) {
         pthread_t t;
         uint64_t rng = (uint64_t)round, n = 0;
         if (box.s) box_close();
         box_open(64 * MIB);
         fail_with = round % 2 ? EINVAL : 0;
-        stop = 0;
+        __atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
         ck_assert_int_eq(pthread_create(&t, NULL, populator, NULL), 0);
-        for (; n < 30000; n++) {
+        for (; n < 8000; n++) {
             uint64_t k = unit_random(&rng) % 3000;
             int rc = n % 8 == 7 ? del(k) : put(k, unit_random(&rng) % 40000, k);
             if (rc && rc != DDICT_EFULL && rc != DDICT_ENOKEY) ck_abort_msg("code %d", rc);
         }
-        stop = 1;
+        __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
         pthread_join(t, NULL);
         ck_assert_uint_le(box_memory(), 64 * MIB);
         for (uint64_t k = 0; k < 3000; k++) {

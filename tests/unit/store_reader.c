@@ -111,10 +111,10 @@ START_TEST(a_key_of_the_lower_half_is_not_sought_in_the_sibling) {
 }
 END_TEST
 
-static volatile int stop;
+static int stop; /* atomic */
 static uint64_t *swing_at, swing_a, swing_b;
 static void *swing(void *arg) {
-    while (!stop) {
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
         __atomic_store_n(swing_at, swing_b, __ATOMIC_RELEASE);
         __atomic_store_n(swing_at, swing_a, __ATOMIC_RELEASE);
     }
@@ -131,7 +131,7 @@ START_TEST(a_word_that_swings_for_ever_is_given_up_or_read_whole) {
     b.item->check = item_check(b.item);
     swing_b = WORD_MAKE(b.item->hash, b.off);
     pthread_t t;
-    stop = 0;
+    __atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
     ck_assert_int_eq(pthread_create(&t, NULL, swing, NULL), 0);
     for (int i = 0; i < 300000; i++) {
         struct found f;
@@ -140,7 +140,7 @@ START_TEST(a_word_that_swings_for_ever_is_given_up_or_read_whole) {
         if (rc == -EAGAIN && box.page->slot[0]) ck_abort_msg("the lease stayed");
         reader_release(&box.page->slot[0]);
     }
-    stop = 1;
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     pthread_join(t, NULL);
 }
 END_TEST
