@@ -19,7 +19,7 @@ struct get_call {
     struct ddict_want *want; /* of the slab */
     uint32_t n;
     uint64_t hash[SLAB];
-    struct request *r;       /* [SLAB], allocated with the first far key; done 2: not asked */
+    struct request *r;       /* [SLAB], allocated with the first far key */
     uint32_t *slot;
     unsigned flags;
     int timeout_ms;
@@ -56,7 +56,6 @@ static int far_send(struct get_call *c, uint32_t i)
     int rc = port_send(&m->port, &out, r, &c->w);
     if (rc < 0) {
         request_view(c->s, m, r, c->slot[i], &w->view, &rc); /* gives the slot back */
-        r->done = 2;
         w->status = rc;
     }
     return rc;

@@ -226,9 +226,12 @@ static int add_character(struct bytes *out, uint32_t c)
 static int escape_take(struct bytes *out, const char **at, bool wide)
 {
     static const char from[] = "\\'\"ntr0", to[] = "\\'\"\n\t\r";
-    char c = *(*at)++;
-    const char *k = c ? strchr(from, c) : NULL;
+    char c = **at;
     uint32_t v;
+    if (c == 0)
+        return -EINVAL;
+    (*at)++;
+    const char *k = strchr(from, c);
     if (k != NULL)
         return bytes_add(out, &to[k - from], 1);
     if (c == 'x' && hex_take(at, 2, &v) == 0) {
@@ -325,8 +328,10 @@ int key_of_literal(struct bytes *out, const char *text)
 {
     out->len = 0;
     int rc = literal_take(out, &text, 0);
+    if (rc < 0)
+        return rc;
     space_skip(&text);
-    return rc < 0 ? rc : *text == 0 ? 0 : -EINVAL;
+    return *text == 0 ? 0 : -EINVAL;
 }
 
 int key_of_raw(struct bytes *out, const char *text)

@@ -188,6 +188,19 @@ static int push_piece(struct port *p, struct outgoing *out, struct request *r)
     return 1;
 }
 
+/* Refused in the middle: the id is free again only after ABORT. */
+static int push_abort(struct port *p, struct outgoing *out, struct request *r)
+{
+    if (r->sending)
+        port_owe(p, MSG_ABORT, out->head.id);
+    r->sending = false;
+    port_pay(p);
+    if (p->nowed == 0 || p->broken)
+        return 1;
+    r->need = MSG_HEADER;
+    return 0;
+}
+
 int port_push(struct port *p, struct outgoing *out, struct request *r)
 {
     if (p->broken)
@@ -201,12 +214,8 @@ int port_push(struct port *p, struct outgoing *out, struct request *r)
     }
     int rc = out->begun ? 1 : push_header(p, out, r);
     while (rc > 0 && out->head.type == MSG_PUT && out->sent < out->head.val_len) {
-        if (r->done) { /* refused: the id is free again only after ABORT */
-            port_owe(p, MSG_ABORT, out->head.id);
-            port_pay(p);
-            r->sending = false;
-            return 1;
-        }
+        if (r->done)
+            return push_abort(p, out, r);
         rc = push_piece(p, out, r);
         if (rc > 0 && out->sent < out->head.val_len)
             port_wake(p); /* let the manager copy while we do */
@@ -250,8 +259,8 @@ int port_send(struct port *p, struct outgoing *out, struct request *r, struct pa
             return rc < 0 ? rc : 0;
         rc = port_wait(p, r, w);
         r->need = 0;
-        if (rc < 0)
-            return rc;
+        if (rc < 0) /* with a refusal at hand the notice is all that did not go out */
+            return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE) ? 0 : rc;
     }
 }
 

@@ -136,6 +136,5 @@ static inline bool port_ready(const struct port *p) {
 }
 /* Take what is there; if the batch has no result then and SQ no room for need bytes (0: does not matter), sleep at most slice_ms. */
 int port_nap(struct port *p, struct batch *b, uint32_t need, int slice_ms);
-extern int spin_us; /* 0 with one core */
 
 #endif

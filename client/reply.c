@@ -114,7 +114,7 @@ static void take_piece(struct port *p, struct request *r, const struct msg *m, c
 int port_drain(struct port *p)
 {
     struct msg m;
-    const uint8_t *payload;
+    const uint8_t *payload = NULL;
     int n = 0, rc = p->broken;
     while (rc == 0 && n < DRAIN_MAX && (rc = ring_peek(&p->lane.cq, &m, &payload)) > 0) {
         struct request *r = table_get(p, m.id);
@@ -131,6 +131,8 @@ int port_drain(struct port *p)
         if (lane_space_wanted(&p->lane))
             eventfd_write(p->event_fd, 1);
     }
+    if (unlikely(p->nowed > 0))
+        port_pay(p);
     if (rc < 0) {
         p->broken = rc;
         return dd_error(rc, "the lane to manager %u is damaged", p->manager->id);

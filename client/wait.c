@@ -21,7 +21,7 @@
 #define CHECK_NS (DD_WAIT_SLICE_MS * 1000000ull)
 #define LONG_WAIT_NS (10 * CHECK_NS) /* from here on slices are ten times longer */
 
-int spin_us = -1;
+static int spin_us = -1; /* 0 with one core; -1: not known yet */
 
 static inline void cpu_relax(void)
 {
@@ -34,7 +34,8 @@ static inline void cpu_relax(void)
 
 static void spin_init(void)
 {
-    spin_us = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? DD_CLIENT_SPIN_US : 0;
+    /* Relaxed: it is one number, and pthread_once() orders it for who finds it unset. */
+    __atomic_store_n(&spin_us, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? DD_CLIENT_SPIN_US : 0, __ATOMIC_RELAXED);
 }
 
 static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *t)
@@ -185,7 +186,9 @@ static bool room_for(struct port *p, uint32_t need)
 /* Does r have what it waits for? */
 static bool satisfied(struct port *p, struct request *r)
 {
-    return r->done || (r->need != 0 && room_for(p, r->need));
+    if (r->need == 0)
+        return r->done;
+    return (r->done && r->sending) || room_for(p, r->need);
 }
 
 static void wake_for_room(struct port *p)
@@ -217,6 +220,9 @@ static void leave(struct port *p)
 /* Look for replies without sleeping, for everybody. True when r is done. */
 static bool spin(struct port *p, struct request *r)
 {
+    int us = __atomic_load_n(&spin_us, __ATOMIC_RELAXED);
+    if (us == 0)
+        return false;
     uint64_t end = 0;
     for (unsigned i = 1;; i++) {
         if (request_done(r))
@@ -232,7 +238,7 @@ static bool spin(struct port *p, struct request *r)
         if ((i & 31) == 0) {
             uint64_t now = clock_ns();
             if (end == 0)
-                end = now + (uint64_t)spin_us * 1000u;
+                end = now + (uint64_t)us * 1000u;
             else if (now >= end)
                 return false;
             else
@@ -264,7 +270,7 @@ static void sleep_once(struct port *p, struct request *r, int slice_ms)
 int port_wait(struct port *p, struct request *r, struct patience *w)
 {
     int rc = 0;
-    if (r->need == 0 && spin_us > 0 && spin(p, r)) {
+    if (r->need == 0 && spin(p, r)) {
         /* Who came to sleep after our request was sent has announced itself; who was there before is counted here. */
         if (likely(__atomic_load_n(&p->watched, __ATOMIC_ACQUIRE) == 0))
             return 0;

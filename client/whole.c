@@ -26,10 +26,8 @@ static int ask_all(struct session *s, enum msg_type type, enum sink sink, bool (
     patience_init(&w, s, timeout_ms);
     unsigned sent = 0;
     for (; rc == 0 && sent < s->managers; sent++) {
-        if (want != NULL && !want(s, sent)) {
-            r[sent].done = 2; /* not asked */
+        if (want != NULL && !want(s, sent))
             continue;
-        }
         r[sent].sink = sink;
         if (timeout_ms == 0) {
             rc = dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow", sent);
@@ -42,7 +40,7 @@ static int ask_all(struct session *s, enum msg_type type, enum sink sink, bool (
     }
     for (unsigned i = 0; i < sent; i++) {
         struct node_manager *m = session_ask_manager(s, i);
-        if (r[i].done == 2)
+        if (want != NULL && !want(s, i))
             continue;
         int e = 0;
         if (rc < 0)

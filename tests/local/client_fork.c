@@ -394,21 +394,28 @@ START_TEST(vfork_and_spawn_need_nothing)
 }
 END_TEST
 
-START_TEST(a_fork_without_views_costs_little)
+static double fork_time(void)
 {
-    begin(1);
-    ok(ddict_put(d, "k", 1, "v", 1, 0, -1));
-    double t = now_s();
-    for (int i = 0; i < 100; i++) {
+    double best = 1;
+    for (int i = 0; i < 50; i++) {
+        double t = now_s();
         pid_t p = fork();
         if (p == 0)
             _exit(0);
+        t = now_s() - t;
         expect_exit(p, 0);
+        best = t < best ? t : best;
     }
-    t = (now_s() - t) / 100;
-#ifndef __SANITIZE_ADDRESS__ /* its shadow memory makes every fork dear */
-    ck_assert_msg(t < 0.02, "%.1f ms a fork", t * 1e3);
-#endif
+    return best;
+}
+
+START_TEST(a_fork_without_views_costs_little)
+{
+    double before = fork_time();
+    begin(1);
+    ok(ddict_put(d, "k", 1, "v", 1, 0, -1));
+    double after = fork_time();
+    ck_assert_msg(after < 3 * before + 0.001, "%.2f ms a fork, %.2f without a dictionary", after * 1e3, before * 1e3);
     ck_assert_int_eq(child_uses_handle(1), 0);
     end();
 }
