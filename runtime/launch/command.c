@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/defaults.h"
 #include "base/error.h"
 #include "launch/command.h"
 
 /* Also linked into the plugin, where the parent has threads: between fork and exec nothing that could take a lock. */
 #define READ_MAX (8u << 20) /* bytes: `scontrol -d show job` of 65,536 nodes */
 #define SLICE_MS 100
+#define EXIT_SLICE_MS 2      /* from the end of its output to its exit it is a moment */
 
 static int variable_kept(const char *entry, int all) {
     static const char *const keep[] = { "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "SLURM_JWT" };
@@ -168,6 +170,20 @@ static int outputs_read(int out, int err, struct deadline *limit, char **text, s
     return 0;
 }
 
+/* It may have closed its outputs and live on. 0 or -ETIMEDOUT. */
+static int exit_await(pid_t pid, int *status, struct deadline *limit) {
+    pid_t rc;
+    int left;
+
+    while ((rc = waitpid(pid, status, WNOHANG)) == 0 || (rc < 0 && errno == EINTR)) {
+        left = deadline_left(limit, EXIT_SLICE_MS);
+        if (left == 0)
+            return -ETIMEDOUT;
+        poll(NULL, 0, left);
+    }
+    return 0;
+}
+
 int command_read(char *const *argv, char *const *envp, int timeout_ms, char **text) {
     int out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc, status = 0, pid;
     struct deadline limit;
@@ -191,10 +207,13 @@ int command_read(char *const *argv, char *const *envp, int timeout_ms, char **te
     close(out[0]);
     close(err[0]);
     if (pid > 0) {
-        if (rc < 0)
+        if (rc == 0)
+            rc = exit_await(pid, &status, &limit);
+        if (rc < 0) {
             kill(pid, SIGKILL);
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            continue;
+            deadline_start(&limit, DD_STOP_MS);
+            exit_await(pid, &status, &limit);
+        }
         if (rc == -ETIMEDOUT)
             dd_error(rc, "%s did not answer within %d s", argv[0], timeout_ms / 1000);
         else if (rc < 0)

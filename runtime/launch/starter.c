@@ -72,6 +72,7 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
     s->in = in[1];
     s->out = out[0];
     s->err = err[0];
+    fcntl(s->in, F_SETFL, O_NONBLOCK);
     fcntl(s->out, F_SETFL, O_NONBLOCK);
     fcntl(s->err, F_SETFL, O_NONBLOCK);
     s->say_at = clock_ms() + DD_STEP_SAY_MS;
@@ -110,18 +111,41 @@ static void cards_free(struct starter *s) {
     s->cards = NULL;
 }
 
-/* srun gives our line to every node. It reads while it runs, so a blocking write ends; when it is gone, so is the pipe. */
+/* Within the limit of the present state: srun reads while it runs, but it may be stopped. 0 or a negative code. */
+static int input_write(struct starter *s, const char *bytes, size_t n) {
+    while (n > 0) {
+        struct pollfd p = { .fd = s->in, .events = POLLOUT };
+        ssize_t w = write(s->in, bytes, n);
+        int left;
+
+        if (w < 0 && errno != EINTR && errno != EAGAIN)
+            return -errno;
+        if (w < 0 && errno == EAGAIN) {
+            left = deadline_left(&s->limit, SLICE_MS);
+            if (left == 0)
+                return -ETIMEDOUT;
+            poll(&p, 1, left);
+        }
+        if (w > 0) {
+            bytes += w;
+            n -= (size_t)w;
+        }
+    }
+    return 0;
+}
+
+/* srun gives our line to every node. */
 static void cards_send(struct starter *s) {
     uint32_t i;
-    int rc = bytes_write(s->in, "cards", 5);
+    int rc = input_write(s, "cards", 5);
 
     for (i = 0; rc == 0 && i < s->nodes; i++) {
-        rc = bytes_write(s->in, " ", 1);
+        rc = input_write(s, " ", 1);
         if (rc == 0)
-            rc = bytes_write(s->in, s->cards[i], strlen(s->cards[i]));
+            rc = input_write(s, s->cards[i], strlen(s->cards[i]));
     }
     if (rc == 0)
-        bytes_write(s->in, "\n", 1);
+        input_write(s, "\n", 1);
     cards_free(s);
 }
 

@@ -184,6 +184,15 @@ START_TEST(cards_go_round_when_all_are_there) {
 }
 END_TEST
 
+START_TEST(cards_that_nobody_takes_block_only_to_the_limit) {
+    uint64_t t = clock_ms();
+
+    begin("echo ddict1 start node=0 step=-; for i in 0 1; do printf \"ddict1 card $i \"; head -c 60000 /dev/zero | tr '\\0' A; echo; done; exec sleep 60", 2, 1);
+    ends("did not begin within 1 s");
+    ck_assert_uint_lt(clock_ms() - t, 4000);
+}
+END_TEST
+
 START_TEST(the_child_has_three_descriptors_and_a_session_of_its_own) {
     char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"set -- /proc/$$/fd/*; echo $#; cut -d' ' -f6 /proc/$$/stat; echo $$; pwd", NULL };
     int extra = dup(0), n = 0, session = 0, pid = 1;
@@ -201,10 +210,13 @@ END_TEST
 
 START_TEST(a_command_that_hangs_or_fails_is_told) {
     char *hang[] = { (char *)"/bin/sleep", (char *)"60", NULL };
+    char *silent[] = { (char *)"/bin/sh", (char *)"-c", (char *)"echo all; exec sleep 60 >&- 2>&-", NULL };
     char *fail[] = { (char *)"/bin/sh", (char *)"-c", (char *)"echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", NULL };
     char *text;
 
     ck_assert_int_eq(command_read(hang, environ, 300, &text), -ETIMEDOUT);
+    ck_assert_ptr_null(text);
+    ck_assert_int_eq(command_read(silent, environ, 300, &text), -ETIMEDOUT);
     ck_assert_ptr_null(text);
     ck_assert_int_eq(command_read(fail, environ, 5000, &text), -EIO);
     ck_assert_str_eq(dd_errmsg(), "slurm_load_jobs error: Invalid job id specified");
@@ -238,6 +250,7 @@ int main(void) {
                      an_exit_without_a_word_is_told_with_what_stderr_said, a_program_that_is_not_there_is_named,
                      a_step_that_is_never_created_is_given_up, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
                      an_end_without_asking_is_no_error, death_after_ready_is_told, a_long_report_comes_whole,
-                     much_stderr_blocks_nobody_and_its_end_is_kept, cards_go_round_when_all_are_there, the_child_has_three_descriptors_and_a_session_of_its_own,
+                     much_stderr_blocks_nobody_and_its_end_is_kept, cards_go_round_when_all_are_there,
+                     cards_that_nobody_takes_block_only_to_the_limit, the_child_has_three_descriptors_and_a_session_of_its_own,
                      a_command_that_hangs_or_fails_is_told, a_start_without_pipes_or_processes_leaks_nothing);
 }
