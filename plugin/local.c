@@ -220,7 +220,7 @@ void local_begin(spank_t sp) {
         argv[n++] = mem;
     if (site->mpi != NULL)
         argv[n++] = mpi;
-    if (site->start_timeout != NULL && count_parse(site->start_timeout, 1, 86400, &start_s) == 0)
+    if (site->start_timeout != NULL && count_parse(site->start_timeout, 1, 86400, &start_s) == 0) /* judged before */
         argv[n++] = timeout;
     unsetenv("DDICT_MANAGERS"); /* judged and in argv; not for `ddict up` */
     unsetenv("DDICT_MEM");

@@ -132,11 +132,13 @@ static void site_read(int ac, char **av) {
     }
 }
 
-static void limits_judge(uint32_t managers, uint64_t mem) {
+static void limits_judge(uint32_t managers, uint64_t *mem) {
     char why[ASK_WHY];
     uint32_t most;
     uint64_t max;
 
+    if (site.start_timeout != NULL && count_parse(site.start_timeout, 1, 86400, &max) < 0)
+        fail("plugstack.conf: start_timeout=%.40s: want seconds, at most a day", site.start_timeout);
     if (site.max_managers != NULL) {
         if (ask_managers("max_managers", site.max_managers, &most, why, sizeof why) < 0)
             fail("plugstack.conf: %s", why);
@@ -146,8 +148,12 @@ static void limits_judge(uint32_t managers, uint64_t mem) {
     if (site.max_mem != NULL) {
         if (ask_mem("max_mem", site.max_mem, &max, why, sizeof why) < 0)
             fail("plugstack.conf: %s", why);
-        if (mem > max)
+        if (*mem > max && given.mem != NULL)
             fail("%s=%s: at most %s on this cluster", given.mem_name, given.mem, site.max_mem);
+        if (*mem > max) { /* our own default is too much for this cluster */
+            given.mem = site.max_mem;
+            *mem = max;
+        }
     }
 }
 
@@ -176,7 +182,7 @@ void options_judge(int ac, char **av) {
         fail("%s", why);
     if (given.mem == NULL && site.mem != NULL && ask_mem("mem", given.mem = site.mem, &mem, why, sizeof why) < 0)
         fail("plugstack.conf: %s", why);
-    limits_judge(managers, mem);
+    limits_judge(managers, &mem);
     /* The largest number of nodes is not known yet: one manager a node at most, so that only what can never fit is refused here. */
     if (managers > 0 && mem / managers < DD_MANAGER_MEM_MIN &&
         ask_fits(given.mem_name, mem, given.managers_name, managers, managers, why, sizeof why) < 0)

@@ -153,6 +153,10 @@ START_TEST(words_of_the_site_are_defaults_and_limits) {
     srun_ends(NULL, NULL, "mem=rubbish", 1, 0, ""); /* who asks for nothing is not hurt */
     srun_ends("4", "2G", "max_mem=1G", 1, 1, "--ddict-mem=2G: at most 1G on this cluster");
     srun_ends("4", "1G", "max_mem=1G", 1, 0, "");
+    srun_ends("4", NULL, "max_mem=512M", 1, 0, ""); /* the default is 1G, or less where that is too much */
+    srun_ends("200", NULL, "max_mem=512M", 1, 1, "--ddict-mem=800M");
+    srun_ends("4", "1G", "start_timeout=never", 1, 1, "plugstack.conf: start_timeout=never");
+    srun_ends("4", "1G", "start_timeout=30", 1, 0, "");
     srun_ends("4", "1G", "max_managers=3", 1, 1, "--ddict-managers=4: at most 3");
     srun_ends("4", "1G", "nonsense", 1, 0, "unknown word 'nonsense'");
 }
