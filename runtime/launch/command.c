@@ -56,8 +56,13 @@ char **command_environment(char *const *from, int all) {
 int command_find(const char *name, char *path, size_t cap) {
     const char *dir = getenv("PATH");
 
-    if (strchr(name, '/') != NULL)
-        return (size_t)snprintf(path, cap, "%s", name) < cap && access(path, X_OK) == 0 ? 0 : -ENOENT;
+    if (strchr(name, '/') != NULL) {
+        char *whole = *name == '/' ? strdup(name) : realpath(name, NULL); /* what we start runs in / */
+        int fits = whole != NULL && (size_t)snprintf(path, cap, "%s", whole) < cap && access(path, X_OK) == 0;
+
+        free(whole);
+        return fits ? 0 : -ENOENT;
+    }
     for (; dir != NULL && *dir != '\0';) {
         size_t n = strcspn(dir, ":");
 

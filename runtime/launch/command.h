@@ -13,7 +13,7 @@
  */
 char **command_environment(char *const *from, int all);
 
-/* Absolute path of a program: text with a slash as it is, else the first on PATH. 0 or -ENOENT. */
+/* Absolute path of a program: text with a slash is one already, or from the working folder; else the first on PATH. 0 or -ENOENT. */
 int command_find(const char *name, char *path, size_t cap);
 /* A program that lies beside another one: the path of `beside` with its last part replaced. 0 or -ENOENT. */
 int command_beside(const char *beside, const char *name, char *path, size_t cap);

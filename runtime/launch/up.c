@@ -84,6 +84,8 @@ static void news_say(struct up *u) {
             dup2(null, 1);
             dup2(null, 2);
             close(null);
+            if (chdir("/") < 0) /* it may keep the user's folder busy, nothing worse */
+                return;
         }
     }
     /* What failed before it was ready is said when nothing of it is left. */
