@@ -312,16 +312,9 @@ static void client_accept(struct supervisor *s, int fd) {
 static void attach_ready(struct io_handler *h, uint32_t events) {
     struct supervisor *s = (struct supervisor *)(void *)((char *)h - offsetof(struct supervisor, attach));
     for (int i = 0; i < 64; i++) {
-        int fd = accept4(h->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) {
-            client_accept(s, fd);
-            continue;
-        }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            log_warn("a client can not attach: %s", strerror(errno));
-            poll(NULL, 0, 10); /* it stays in the backlog: do not spin on it */
-        }
-        return;
+        int fd = conn_take(h->fd);
+        if (fd < 0) return;
+        client_accept(s, fd);
     }
 }
 

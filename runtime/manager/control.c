@@ -216,7 +216,7 @@ static void star_link(struct star *st) {
 static void control_accept(struct io_handler *h, uint32_t events) {
     struct control *c = (struct control *)(void *)((char *)h - offsetof(struct control, listener));
     for (int i = 0; i < 64; i++) {
-        int fd = accept4(h->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = conn_take(h->fd);
         if (fd < 0) return;
         struct star *st = star_new(c->s);
         if (!st) {

@@ -85,8 +85,8 @@ static const struct conn_ops inbound_ops = {inbound_up, inbound_payload_to, inbo
 static void inbound_accept(struct io_handler *h, uint32_t events) {
     struct manager *m = (struct manager *)(void *)((char *)h - offsetof(struct manager, listener));
     for (unsigned i = 0; i < 64; i++) {
-        int fd = accept4(h->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) return; /* none left, or an error of that connection only; EMFILE: they wait in the backlog */
+        int fd = conn_take(h->fd);
+        if (fd < 0) return;
         struct inbound *in = calloc(1, sizeof *in);
         if (!in) {
             close(fd);

@@ -75,6 +75,11 @@ void conn_tick(struct conn *c, uint64_t now_ns);
 /* --- net.c --- */
 /* Listen on a port chosen by the kernel, on all addresses or one. Descriptor; *port receives it. Non-blocking, CLOEXEC. */
 int conn_listen(const struct sockaddr_storage *addr, uint16_t *port);
+/*
+ * Accept from a listener that epoll found ready: a non-blocking CLOEXEC descriptor, or -EAGAIN when there is none (left). Out of descriptors or memory
+ * the connection waits in the backlog, where epoll finds it again: that is said once and costs a pause of 10 ms a time, not a spin.
+ */
+int conn_take(int listen_fd);
 /* Addresses of this node that peers may try, best first: that of the node's own name, then the other non-loopback ones; loopback last. Ports are 0. Returns their number. */
 int conn_addresses(const char *node, struct sockaddr_storage *out, int max);
 

@@ -12,7 +12,7 @@ libwire_la_LIBADD = libwireclient.la $(SODIUM_LIBS)
 EXTRA_DIST += runtime/wire/PROTOCOL
 
 if HAVE_CHECK
-WIRE_TESTS = tests/unit/wire_msg tests/unit/wire_lane tests/unit/wire_attach tests/unit/wire_out tests/unit/wire_loop \
+WIRE_TESTS = tests/unit/wire_msg tests/unit/wire_lane tests/unit/wire_attach tests/unit/wire_out tests/unit/wire_net tests/unit/wire_loop \
   tests/unit/wire_conn tests/unit/wire_live
 check_PROGRAMS += $(WIRE_TESTS)
 TESTS += $(WIRE_TESTS)
@@ -27,6 +27,9 @@ tests_unit_wire_lane_LDADD = $(WIRE_TEST_LIBS)
 tests_unit_wire_attach_SOURCES = tests/unit/wire_attach.c tests/unit/wire_test.h
 tests_unit_wire_attach_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_attach_LDADD = $(WIRE_TEST_LIBS)
+tests_unit_wire_net_SOURCES = tests/unit/wire_net.c tests/unit/wire_test.h
+tests_unit_wire_net_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_net_LDADD = $(WIRE_TEST_LIBS)
 tests_unit_wire_out_SOURCES = tests/unit/wire_out.c tests/unit/wire_test.h
 tests_unit_wire_out_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_out_LDADD = $(WIRE_TEST_LIBS)

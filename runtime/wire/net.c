@@ -6,11 +6,13 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <base/error.h>
+#include <base/log.h>
 #include <wire/conn.h>
 
 static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port)
@@ -114,4 +116,21 @@ int conn_addresses(const char *node, struct sockaddr_storage *out, int max)
         freeaddrinfo(named);
     freeifaddrs(all);
     return n;
+}
+
+int conn_take(int listen_fd)
+{
+    static bool said;
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        said = false;
+        return fd;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        if (!said)
+            log_warn("a connection has to wait: %s", strerror(errno));
+        said = true;
+        poll(NULL, 0, 10);
+    }
+    return -EAGAIN; /* other errors are of a connection that is gone already */
 }

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire_net.c - listening and accepting. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <wire/conn.h>
+#include "wire_test.h"
+
+static int connect_to(uint16_t port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    return fd;
+}
+
+START_TEST(a_connection_is_taken_once_and_then_there_is_none)
+{
+    uint16_t port = 0;
+    int listener = conn_listen(NULL, &port), fd;
+    ck_assert_int_ge(listener, 0);
+    ck_assert_int_eq(conn_take(listener), -EAGAIN);
+    int peer = connect_to(port);
+    ck_assert_int_ge(fd = conn_take(listener), 0);
+    ck_assert_int_eq(conn_take(listener), -EAGAIN);
+    close(fd);
+    close(peer);
+    close(listener);
+}
+END_TEST
+
+START_TEST(without_descriptors_a_connection_waits_and_is_taken_later)
+{
+    uint16_t port = 0;
+    int listener = conn_listen(NULL, &port), peer = connect_to(port), fd;
+    struct rlimit was, none;
+    ck_assert_int_ge(listener, 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+    none = was;
+    none.rlim_cur = 0; /* also for the numbers below those that are open */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int without = conn_take(listener);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+    ck_assert_int_eq(without, -EAGAIN);
+    ck_assert_int_ge(fd = conn_take(listener), 0);
+    close(fd);
+    close(peer);
+    close(listener);
+}
+END_TEST
+
+START_TEST(addresses_are_at_most_as_many_as_asked)
+{
+    struct sockaddr_storage a[8];
+    int n = conn_addresses("no-such-node.invalid", a, 8);
+    ck_assert_int_ge(n, 1);
+    ck_assert_int_le(n, 8);
+    ck_assert_int_eq(conn_addresses("no-such-node.invalid", a, 1), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("wire_net");
+    TCase *c = wire_case(s, "net", 30);
+    tcase_add_test(c, a_connection_is_taken_once_and_then_there_is_none);
+    tcase_add_test(c, without_descriptors_a_connection_waits_and_is_taken_later);
+    tcase_add_test(c, addresses_are_at_most_as_many_as_asked);
+    return wire_main(s);
+}
