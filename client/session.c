@@ -174,10 +174,16 @@ static int manager_take(struct session *s, unsigned index, int timeout_ms)
     return rc;
 }
 
+/* Of the time for the whole attach; each step of it notices a suspend by itself. */
+static int time_left(uint64_t end_ms)
+{
+    uint64_t now = clock_ms();
+    return now < end_ms ? (int)(end_ms - now) : 0;
+}
+
 static int session_receive(struct session *s, const char *name, int timeout_ms)
 {
-    struct deadline d;
-    deadline_start(&d, timeout_ms);
+    uint64_t end_ms = clock_ms() + (uint64_t)timeout_ms;
     int rc = s->sock = attach_connect(name, timeout_ms);
     if (rc == -ECONNREFUSED || rc == DDICT_ENODICT)
         return dd_error(DDICT_ENODICT, "no dictionary: nothing listens under the name %s on this node (did it end, or is this process in a network "
@@ -188,7 +194,7 @@ static int session_receive(struct session *s, const char *name, int timeout_ms)
     attach_msg_init(&hello, ATTACH_HELLO);
     if ((rc = attach_send(s->sock, &hello, NULL, 0)) < 0)
         return rc;
-    if ((rc = welcome_take(s, timeout_ms)) < 0)
+    if ((rc = welcome_take(s, time_left(end_ms))) < 0)
         return rc;
     /* The child of a fork must not write our leases. */
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
@@ -197,7 +203,7 @@ static int session_receive(struct session *s, const char *name, int timeout_ms)
     if (s->local == NULL || s->where == NULL)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
     for (unsigned i = 0; i < s->nlocal; i++)
-        if ((rc = manager_take(s, i, timeout_ms)) < 0)
+        if ((rc = manager_take(s, i, time_left(end_ms))) < 0)
             return rc;
     return 0;
 }
