@@ -17,24 +17,14 @@ uint64_t budget_fixed(struct store *s) {
     return ARENA_PAGE + round_up(h->heap_top * sizeof(uint64_t), ARENA_PAGE) + index_bytes(h);
 }
 
-static uint64_t resident(struct store *s, uint64_t claimed) {
-    uint64_t top = s->header->heap_top * ARENA_PAGE;
+uint64_t budget_resident(struct store *s) {
+    uint64_t top = s->header->heap_top * ARENA_PAGE, claimed = figure_get(&s->populate.claimed);
     return budget_fixed(s) + (top > claimed ? top : claimed) - s->heap.holes * ARENA_PAGE;
 }
 
-uint64_t budget_resident(struct store *s) {
-    pthread_mutex_lock(&s->populate.lock);
-    uint64_t n = resident(s, s->populate.claimed);
-    pthread_mutex_unlock(&s->populate.lock);
-    return n;
-}
-
 void budget_publish(struct store *s) {
-    struct populate *p = &s->populate;
-    pthread_mutex_lock(&p->lock);
-    p->heap_top = s->header->heap_top * ARENA_PAGE;
-    p->index_bytes = budget_fixed(s);
-    pthread_mutex_unlock(&p->lock);
+    figure_set(&s->populate.heap_top, s->header->heap_top * ARENA_PAGE);
+    figure_set(&s->populate.index_bytes, budget_fixed(s));
 }
 
 static int full(struct store *s, uint64_t need) {

@@ -99,9 +99,7 @@ static uint32_t holes_in(const struct heap *h, uint32_t first, uint64_t n) {
 /* Bytes above heap_top, up to page `end`, that nobody has claimed yet. */
 static uint64_t fresh_above(struct store *s, uint64_t end) {
     uint64_t top = s->header->heap_top * ARENA_PAGE;
-    pthread_mutex_lock(&s->populate.lock);
-    uint64_t from = s->populate.claimed > top ? s->populate.claimed : top;
-    pthread_mutex_unlock(&s->populate.lock);
+    uint64_t claimed = figure_get(&s->populate.claimed), from = claimed > top ? claimed : top;
     end *= ARENA_PAGE;
     return end > from ? end - from : 0;
 }
@@ -208,22 +206,13 @@ static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct s
 /* Memory populated above heap_top that nothing uses yet. */
 static uint64_t punch_above(struct store *s, uint64_t bytes, uint64_t keep_to) {
     struct populate *p = &s->populate;
-    uint64_t top = (s->header->heap_top > keep_to ? s->header->heap_top : keep_to) * ARENA_PAGE, done = 0;
-    pthread_mutex_lock(&p->lock);
-    uint64_t claimed = p->claimed;
-    if (claimed > top) {
-        done = claimed - top < bytes ? claimed - top : round_up(bytes, ARENA_PAGE);
-        p->claimed = claimed - done;
-        __atomic_store_n(&s->header->populated, p->claimed, __ATOMIC_RELEASE);
-        p->stuck = true;
-    }
-    pthread_mutex_unlock(&p->lock);
-    if (done && madvise(s->map + s->header->heap_off + claimed - done, done, MADV_REMOVE) < 0) {
-        pthread_mutex_lock(&p->lock);
-        p->claimed = claimed;
-        pthread_mutex_unlock(&p->lock);
-        done = 0;
-    }
+    uint64_t top = (s->header->heap_top > keep_to ? s->header->heap_top : keep_to) * ARENA_PAGE, claimed = figure_get(&p->claimed);
+    if (claimed <= top) return 0;
+    uint64_t done = claimed - top < bytes ? claimed - top : round_up(bytes, ARENA_PAGE), rest = claimed - done;
+    p->stuck = true;
+    __atomic_store_n(&s->header->populated, rest, __ATOMIC_RELEASE);
+    if (madvise(s->map + s->header->heap_off + rest, done, MADV_REMOVE) < 0) return 0;
+    figure_set(&p->claimed, rest);
     return done;
 }
 

@@ -29,27 +29,20 @@ int64_t store_populate(struct store *s) {
     const char *limit;
     int64_t done = 0;
     pthread_mutex_lock(&p->busy);
-    uint64_t room = memlimit_room(&limit), budget = s->header->budget;
-    pthread_mutex_lock(&p->lock);
-    uint64_t spare = p->index_bytes + budget / DD_POPULATE_SPARE;
-    uint64_t end = budget > spare ? (budget - spare) & ~(uint64_t)(ARENA_PAGE - 1) : 0, was = p->claimed;
-    uint64_t from = was > p->heap_top ? was : p->heap_top;
+    uint64_t room = memlimit_room(&limit), budget = s->header->budget, spare = figure_get(&p->index_bytes) + budget / DD_POPULATE_SPARE;
+    uint64_t end = budget > spare ? (budget - spare) & ~(uint64_t)(ARENA_PAGE - 1) : 0, was = figure_get(&p->claimed);
+    uint64_t top = figure_get(&p->heap_top), from = was > top ? was : top;
     uint64_t n = from < end ? end - from : 0;
     if (n > DD_POPULATE_STEP) n = DD_POPULATE_STEP - (from & (DD_POPULATE_STEP - 1)); /* steps end at huge page borders */
-    bool go = n && !p->stuck && room >= n;
-    if (go) p->claimed = from + n;
-    pthread_mutex_unlock(&p->lock);
-    if (go) {
-        int rc = touch(s->map + s->header->heap_off + from, n);
-        pthread_mutex_lock(&p->lock);
-        if (rc < 0) {
-            p->claimed = was;
-            p->stuck = true;
-        } else {
+    if (n && !p->stuck && room >= n) {
+        figure_set(&p->claimed, from + n);
+        if (touch(s->map + s->header->heap_off + from, n) == 0) {
             __atomic_store_n(&s->header->populated, from + n, __ATOMIC_RELEASE);
             done = (int64_t)n;
+        } else {
+            figure_set(&p->claimed, was);
+            p->stuck = true;
         }
-        pthread_mutex_unlock(&p->lock);
     }
     pthread_mutex_unlock(&p->busy);
     return done;

@@ -95,14 +95,19 @@ struct leases {
     bool again;            /* a holder went away: scan soon */
 };
 
+/*
+ * Shared with the thread that populates, which may run at the lowest priority: so nothing here makes a put wait for it. The figures are atomic and may
+ * be a moment old on either side: heap pages are not counted twice, and the index does not grow by the sixteenth that is spared in that moment.
+ */
 struct populate {
-    pthread_mutex_t lock;  /* claimed */
-    pthread_mutex_t busy;  /* held while pages are being populated or given back above heap_top; taken before lock */
-    uint64_t claimed;      /* heap bytes that count as taken; header->populated of them are done */
-    uint64_t heap_top;     /* copies for the other thread, under lock */
+    pthread_mutex_t busy; /* held while pages are being populated, or given back */
+    uint64_t claimed;     /* heap bytes that count as taken; raised under busy before a step, header->populated after it */
+    uint64_t heap_top;    /* bytes; the writer's copies */
     uint64_t index_bytes;
-    bool stuck;            /* the kernel cannot populate, or the limit is near */
+    bool stuck;           /* under busy: the kernel cannot populate, or the memory is wanted elsewhere */
 };
+static inline uint64_t figure_get(const uint64_t *at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
+static inline void figure_set(uint64_t *at, uint64_t v) { __atomic_store_n(at, v, __ATOMIC_RELAXED); }
 
 struct store {
     uint8_t *map;

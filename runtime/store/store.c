@@ -30,7 +30,6 @@ static int store_map(struct store *s, int fd) {
 int store_open(struct store **out, int fd, unsigned local_index) {
     struct store *s = calloc(1, sizeof *s);
     if (!s) return dd_error(-ENOMEM, "no memory for a store");
-    pthread_mutex_init(&s->populate.lock, NULL);
     pthread_mutex_init(&s->populate.busy, NULL);
     s->local_index = local_index;
     int rc = store_map(s, fd);
@@ -60,7 +59,6 @@ void store_close(struct store *s) {
     index_close(s);
     pages_close(s);
     if (s->map) munmap(s->map, s->header->file_size);
-    pthread_mutex_destroy(&s->populate.lock);
     pthread_mutex_destroy(&s->populate.busy);
     free(s);
 }

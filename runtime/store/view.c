@@ -31,8 +31,9 @@ void *arena_map(int fd, uint64_t len, int prot) {
     uint8_t *at = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) return NULL;
     uint64_t before = -(uint64_t)(uintptr_t)at & (ARENA_HUGE_PAGE - 1), used = (len + ARENA_PAGE - 1) & ~(uint64_t)(ARENA_PAGE - 1);
-    void *map = mmap(at + before, len, prot, MAP_SHARED | MAP_FIXED, fd, 0);
-    if (map == MAP_FAILED) {
+    void *map = mmap(at + before, len, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0);
+    /* In a process that locks its future memory the kernel would fill every hole of the file: unlock before it can be accessed. */
+    if (map == MAP_FAILED || munlock(map, len) < 0 || mprotect(map, len, prot) < 0) {
         int saved = errno;
         munmap(at, room);
         errno = saved;

@@ -244,6 +244,25 @@ START_TEST(unmap_leaves_no_mapping_and_may_be_repeated) {
 }
 END_TEST
 
+START_TEST(a_process_that_locks_its_memory_does_not_fill_the_arena) {
+    struct arena_view a;
+    struct store *s;
+    struct stat st;
+    int fd = arena_create(&small);
+    if (mlockall(MCL_FUTURE) == 0) { /* needs a limit that allows it */
+        int rc = arena_view_map(&a, fd, 0), rc2 = store_open(&s, fd, 0);
+        munlockall();
+        ck_assert_int_eq(rc, 0);
+        ck_assert_int_eq(rc2, 0);
+        ck_assert_int_eq(fstat(fd, &st), 0);
+        ck_assert_int_lt(st.st_blocks * 512, 200000);
+        arena_view_unmap(&a);
+        store_close(s);
+    }
+    close(fd);
+}
+END_TEST
+
 START_TEST(a_reader_before_the_first_manager_is_told_to_come_again) {
     struct arena_view a;
     struct found f;
@@ -261,4 +280,4 @@ UNIT_MAIN("store_arena", a_new_arena_is_sealed_against_every_change_of_size, a_n
           the_header_says_who_owns_it_and_regions_do_not_overlap, budgets_outside_the_bounds_are_refused,
           create_that_fails_leaks_nothing_and_names_the_cause, clients_get_a_descriptor_that_cannot_write,
           a_header_that_does_not_fit_is_refused_by_both_sides, what_is_no_arena_at_all_is_refused, mapping_that_fails_leaves_no_mapping,
-          unmap_leaves_no_mapping_and_may_be_repeated, a_reader_before_the_first_manager_is_told_to_come_again)
+          unmap_leaves_no_mapping_and_may_be_repeated, a_process_that_locks_its_memory_does_not_fill_the_arena, a_reader_before_the_first_manager_is_told_to_come_again)
