@@ -217,13 +217,29 @@ static void leave(struct port *p)
         sleeper_wake(p, p->sleepers);
 }
 
+/* One turn of a spin; false when it has lasted long enough. *end is 0 at first. */
+static bool spin_turn(unsigned i, int us, uint64_t *end)
+{
+    cpu_relax();
+    if ((i & 31) != 0)
+        return true;
+    uint64_t now = clock_ns();
+    if (*end == 0)
+        *end = now + (uint64_t)us * 1000u;
+    else if (now >= *end)
+        return false;
+    else
+        sched_yield(); /* who is to answer may wait for this core */
+    return true;
+}
+
 /* Look for replies without sleeping, for everybody. True when r is done. */
 static bool spin(struct port *p, struct request *r)
 {
     int us = __atomic_load_n(&spin_us, __ATOMIC_RELAXED);
+    uint64_t end = 0;
     if (us == 0)
         return false;
-    uint64_t end = 0;
     for (unsigned i = 1;; i++) {
         if (request_done(r))
             return true;
@@ -232,19 +248,21 @@ static bool spin(struct port *p, struct request *r)
             pthread_mutex_unlock(&p->lock);
             if (n < 0)
                 return false;
-            continue;
-        }
-        cpu_relax();
-        if ((i & 31) == 0) {
-            uint64_t now = clock_ns();
-            if (end == 0)
-                end = now + (uint64_t)us * 1000u;
-            else if (now >= end)
-                return false;
-            else
-                sched_yield(); /* who is to answer may wait for this core */
+        } else if (!spin_turn(i, us, &end)) {
+            return false;
         }
     }
+}
+
+/* Look whether the manager takes or gives anything, without sleeping. */
+static void spin_for_change(struct port *p)
+{
+    int us = __atomic_load_n(&spin_us, __ATOMIC_RELAXED);
+    uint64_t end = 0, head = __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED);
+    /* Relaxed: only a hint; who then takes the lock reads it again as it must be read. */
+    for (unsigned i = 1; us > 0 && !port_ready(p) && __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED) == head; i++)
+        if (!spin_turn(i, us, &end))
+            return;
 }
 
 /* Under lock; sleep once until something happens, at most slice_ms. Whoever is at the bell may have been turned off: announced again (W1). */
@@ -279,6 +297,8 @@ int port_wait(struct port *p, struct request *r, struct patience *w)
         port_unlock(p);
         return 0;
     }
+    if (r->need != 0)
+        spin_for_change(p);
     port_lock(p);
     for (;;) {
         int n = port_drain(p);
@@ -313,6 +333,7 @@ int port_wait(struct port *p, struct request *r, struct patience *w)
 int port_nap(struct port *p, struct batch *b, uint32_t need, int slice_ms)
 {
     struct request napper = {.need = need};
+    spin_for_change(p);
     port_lock(p);
     int rc = port_drain(p);
     wake_for_room(p);
