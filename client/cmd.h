@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cmd.h - the `ddict` command: verbs, and what they share. Each verb gets argv with the verb as argv[0] and returns the exit code:
- * 0 done, 1 error (one line on stderr), 2 wrong usage, 3 the key is not there.
+ * 0 done, 1 error (one line on stderr), 2 wrong usage, 3 the key is not there, or with --new is there.
  */
 #ifndef DDICT_CLIENT_CMD_H
 #define DDICT_CLIENT_CMD_H

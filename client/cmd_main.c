@@ -34,7 +34,7 @@ static void usage(FILE *f)
     for (size_t i = 0; i < VERBS; i++)
         fprintf(f, "  %-7s %s\n", verbs[i].name, verbs[i].what);
     fprintf(f, "\n`ddict VERB --help` says more; `ddict --version` tells the version.\n"
-               "The dictionary is the one that $DDICT_NAME names, as in every task of a job that has one.\n");
+               "The dictionary is the one that $DDICT_NAME names, as in every task of a job that has one, or that --name NAME names.\n");
 }
 
 /* --- shared by the verbs --- */
@@ -85,7 +85,7 @@ int cmd_failed(const char *what, int code)
         fprintf(stderr, "ddict: %s: %s\n", what, ddict_errmsg());
     else
         fprintf(stderr, "ddict: %s\n", ddict_errmsg());
-    return code == DDICT_ENOKEY ? EXIT_NO_KEY : EXIT_FAILED;
+    return code == DDICT_ENOKEY || code == DDICT_EEXISTS ? EXIT_NO_KEY : EXIT_FAILED;
 }
 
 int cmd_flush(int rc)

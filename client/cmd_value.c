@@ -132,7 +132,7 @@ static const char put_usage[] =
     "usage: ddict put KEY VALUE|- [--file FILE] [--type TYPE] [--new|--existing] [--name NAME]\n"
     "  Store VALUE, or what comes on stdin (-), or the content of FILE. A VALUE that begins with - goes behind --: ddict put -- t -5\n"
     "      --type TYPE    what Python reads back: bytes (the default), str, int, float\n"
-    "      --new          only if the key is not there\n"
+    "      --new          only if the key is not there (exit code 3 if it is)\n"
     "      --existing     only if the key is there (exit code 3 if not)\n"
     CMD_KEY_USAGE;
 

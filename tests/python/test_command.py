@@ -33,7 +33,7 @@ class Command(DictTest):
         self.shell("put", "a", "value")
         self.shell("put", "--int", "7", "-", text=b"from stdin")
         self.shell("put", "--raw-key", "?raw", "x")
-        self.shell("put", "--new", "a", "other", code=1)
+        self.shell("put", "--new", "a", "other", code=3)
         self.shell("put", "\u00e9", "accent")
         self.assertEqual(self.d, {"a": b"value", 7: b"from stdin", ddict.RawKey(b"?raw"): b"x", "\u00e9": b"accent"})
         self.shell("rm", "a")
