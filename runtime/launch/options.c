@@ -23,6 +23,10 @@ static const struct option words[] = {
     { "help", no_argument, NULL, 'h' },                    { NULL, 0, NULL, 0 }
 };
 
+#define MORE_USAGE \
+    "  --mpi=TYPE     for the managers' step: pmix (default), pmix_v4, ...; none: without PMIx\n" \
+    "  --start-timeout=SECONDS, --drain-ms=MS, --srun=PATH, --ddictd=PATH: see ddict(1)\n"
+
 const char *options_usage(const char *verb) {
     if (strcmp(verb, "ddict run") == 0)
         return "usage: ddict run [--managers=N] [--mem=SIZE] [-v] [--local] [--] COMMAND [ARGUMENT...]\n"
@@ -31,6 +35,7 @@ const char *options_usage(const char *verb) {
                "  --mem=SIZE     memory of the whole dictionary, such as 512M or 16G (default: 1G)\n"
                "  --local        on this machine alone, also within a Slurm job\n"
                "  -v             say at the end what the dictionary held and did\n"
+               MORE_USAGE
                "Within a Slurm job the managers run on all nodes of the job. DDICT_MANAGERS and DDICT_MEM set the defaults.\n";
     return "usage: ddict up [--managers=N] [--mem=SIZE] [--name=NAME] [--jobid=J [--step=S]] [--local] [--foreground]\n"
            "Start a dictionary and print the variable that names it: eval $(ddict up --managers=4 --mem=16G).\n"
@@ -39,7 +44,9 @@ const char *options_usage(const char *verb) {
            "  --mem=SIZE     memory of the whole dictionary, such as 512M or 16G (default: 1G)\n"
            "  --jobid=J      on the nodes of this Slurm job (default: $SLURM_JOB_ID), or of its step S\n"
            "  --local        on this machine alone, also within a Slurm job\n"
+           "  --name=NAME    call it so (default: <uid>.<job>.job)\n"
            "  --foreground   stay, until stdin ends\n"
+           MORE_USAGE
            "DDICT_MANAGERS and DDICT_MEM set the defaults.\n";
 }
 
