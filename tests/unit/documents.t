@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every option, call and word that exists is in its man page.
+src=${srcdir-.} bad=0
+
+# page FILE NAMES... - each name stands in FILE as a word
+page() {
+    local file=$1 name text
+    shift
+    text=$(sed 's/\\-/-/g; s/\\f[BIR]//g' "$src/doc/$file") || exit 1
+    [ $# -gt 5 ] || { echo "not ok only $# names were found for $file"; bad=1; }
+    for name; do
+        grep -qE -- "(^|[^a-z_-])$name([^a-z_-]|\$)" <<<"$text" || { echo "not ok $file does not say $name"; bad=1; }
+    done
+}
+# longs FILES... - the long options of getopt_long()
+longs() { (cd "$src" && grep -ohE '\{ ?"[a-z-]+", (required|no)_argument' "$@") | sed 's/.*"\(.*\)".*/--\1/' | sort -u; }
+
+page ddict.1 $(longs client/cmd*.[ch] client/bench.c runtime/launch/options.c | grep -vxE -- '--plugin') $(sed -n 's/^    {"\([a-z]*\)", cmd_.*/\1/p' "$src/client/cmd_main.c")
+page ddictd.8 $(longs runtime/manager/options.c)
+page libddict.3 $(grep -ohE '^DDICT_API .*' "$src/client/ddict.h" | grep -oE 'ddict_[a-z_]+\(' | tr -d '(' | sort -u)
+page ddict-plugin.8 $(grep -ohE '"ddict-[a-z-]+"|"[a-z_]+="' "$src/plugin/options.c" | tr -d '"' | sed 's/^ddict-/--ddict-/' | sort -u)
+[ $bad = 0 ] && echo "ok the man pages have all options, calls and words"
+exit $bad
