@@ -32,7 +32,8 @@
 /*
  * An srun that ends between the creation of its step and the launch leaves the step behind until the job ends; in an
  * allocation of its own that is at once, in a longer one the step would block the nodes. There the launch goes on, and
- * the tasks end before their program begins (remote.c) by this variable.
+ * the tasks end before their program begins (remote.c) by this variable. Its value is the dictionary's name: what the user
+ * exports stays in the tasks' environment whatever is unset here.
  */
 #define REFUSED "DDICT_REFUSED"
 
@@ -160,11 +161,11 @@ static const char *argument(const char *value) {
     return value != NULL ? value : "";
 }
 
-static void give_up(const char *why) {
+static void give_up(const char *name, const char *why) {
     if (!options_in_job())
         fail("%s", why);
     slurm_error("ddict: %s", why);
-    setenv(REFUSED, "1", 1);
+    setenv(REFUSED, name, 1);
 }
 
 /* Wait until it is ready; else the sentence that says why not, and nothing is left of it. */
@@ -224,16 +225,15 @@ void local_begin(spank_t sp) {
         argv[n++] = timeout;
     unsetenv("DDICT_MANAGERS"); /* judged and in argv; not for `ddict up` */
     unsetenv("DDICT_MEM");
-    unsetenv(REFUSED);
     if (access(site->ddict, X_OK) < 0) {
         snprintf(up.why, sizeof up.why, "%s: %s (plugstack.conf: ddict=PATH)", site->ddict, strerror(errno));
-        give_up(up.why);
+        give_up(name, up.why);
         return;
     }
     rc = up_spawn((char *const *)(uintptr_t)argv);
     why = rc < 0 ? strerror(-rc) : up_wait((int)start_s * 1000 + DD_READY_MS + SPARE_MS);
     if (why != NULL) {
-        give_up(why);
+        give_up(name, why);
         return;
     }
     setenv("DDICT_NAME", name, 1);

@@ -31,12 +31,12 @@ static int dictionary_is_here(const char *name, const char *node) {
 }
 
 void remote_task(spank_t sp) {
-    char name[64], node[128], refused[8];
+    char name[64], node[128], refused[64];
     uint32_t local = 0;
 
     if (!options_of_step(sp) || dictionary_name(sp, geteuid(), name, sizeof name) < 0)
         return;
-    if (spank_getenv(sp, "DDICT_REFUSED", refused, sizeof refused) == ESPANK_SUCCESS)
+    if (spank_getenv(sp, "DDICT_REFUSED", refused, sizeof refused) == ESPANK_SUCCESS && strcmp(refused, name) == 0)
         _exit(1); /* srun has said why */
     if (spank_getenv(sp, "SLURMD_NODENAME", node, sizeof node) == ESPANK_SUCCESS && !dictionary_is_here(name, node)) {
         spank_get_item(sp, S_TASK_ID, &local);
