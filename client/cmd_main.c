@@ -56,6 +56,11 @@ int cmd_usage(const char *text, const char *fmt, ...)
 
 int cmd_option(int argc, char **argv, const char *letters, const struct option *longs, const char *text)
 {
+    static char full[32]; /* what getopt's complaints begin with */
+    if (full[0] == 0) {
+        snprintf(full, sizeof full, "ddict %s", argv[0]);
+        argv[0] = full;
+    }
     for (;;) {
         int c = getopt_long(argc, argv, letters, longs, NULL);
         if (c == 'h') {

@@ -19,8 +19,9 @@
  * full). A call that fails has stored and removed nothing, with one exception: after -ETIMEDOUT, DDICT_ELOST and DDICT_EGONE
  * a put, del, pop or clear may or may not have taken effect.
  *
- * TIMEOUTS. Every call that can wait takes timeout_ms: milliseconds, 0 = do not wait, -1 = the default ($DDICT_TIMEOUT seconds,
- * else 60 s). A process that was suspended has its deadlines extended by the time it was suspended. No call waits for ever.
+ * TIMEOUTS. Every call that can wait takes timeout_ms: milliseconds, -1 = the default ($DDICT_TIMEOUT seconds, else 60 s), 0 = do
+ * not wait: values of managers on this node are read in place, and what would have to be asked of a manager gives -ETIMEDOUT without
+ * having been sent. A process that was suspended has its deadlines extended by the time it was suspended. No call waits for ever.
  *
  * THREADS. A handle may be used by any number of threads at once. Calls that change the dictionary from different
  * threads may take effect in either order; calls of one thread take effect in its order.
@@ -147,7 +148,7 @@ DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
 DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
 
 /*
- * Many at once: all are sent before the first answer is waited for. timeout_ms is the time without any progress; with DDICT_WAIT that of
+ * Many at once: as many are sent as fit before an answer is waited for. Of two pairs with one key the later one wins. timeout_ms is the time without any progress; with DDICT_WAIT that of
  * the whole call.
  */
 struct ddict_pair {

@@ -30,3 +30,5 @@ tests_local_break_times_SOURCES = tests/local/break_times.c $(client_test_source
 tests_local_break_times_CPPFLAGS = $(client_test_flags)
 tests_local_break_times_LDADD = $(client_test_libs)
 endif
+dist_check_SCRIPTS += tests/local/client_command.sh
+TESTS += tests/local/client_command.sh

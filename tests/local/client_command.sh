@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# client_command.sh - the verbs of the `ddict` command as a user types them: output, exit codes, and one line on stderr for each error.
+set -u
+if [ -z "${CLIENT_COMMAND_INSIDE-}" ]; then
+    ddict=${DDICT:-$PWD/ddict}
+    export ddict CLIENT_COMMAND_INSIDE=1
+    dir=$(mktemp -d) || exit 1
+    trap 'rm -rf "$dir"' EXIT
+    here=$(realpath "$0")
+    (cd "$dir" && exec timeout 120 "$ddict" run --local --managers=2 --mem=256M -- bash "$here")
+    exit $?
+fi
+
+failed=0
+# is CODE OUTPUT COMMAND...: stdout and exit code are these; a failure says exactly one line (two with usage) beginning with "ddict"
+is() {
+    local code=$1 want=$2 got rc lines
+    shift 2
+    got=$("$@" 2>err; echo "rc=$?")
+    rc=${got##*rc=}
+    got=${got%rc=*}
+    got=${got%$'\n'}
+    lines=$(wc -l <err)
+    if [ "$rc" != "$code" ] || { [ "$want" != "*" ] && [ "$got" != "$want" ]; } ||
+        { [ "$code" = 0 ] && [ "$lines" != 0 ]; } || { [ "$code" != 0 ] && { [ "$lines" -lt 1 ] || [ "$lines" -gt 2 ] || ! grep -q '^ddict' err; }; }; then
+        echo "FAILED: $*"
+        echo "  code $rc, expected $code"
+        echo "  stdout: $got"
+        echo "  expected: $want"
+        sed 's/^/  stderr: /' err
+        failed=1
+    fi
+}
+sorted() { "$@" | LC_ALL=C sort; }
+
+is 0 "" "$ddict" put epoch 3
+is 0 3 "$ddict" get epoch
+is 0 "" "$ddict" put --literal "('x', 3)" tuple
+is 0 "" "$ddict" put --int 17 seventeen
+is 0 "" "$ddict" put --int --type int -- -7 -42
+is 0 "" "$ddict" put --raw-key 'raw\x00key' bytes
+is 0 "" "$ddict" put --type float pi 3.25
+is 0 "" "$ddict" put --type str text "gr\"u'ß"
+is 0 tuple "$ddict" get --literal "( 'x',3 )"
+is 0 seventeen "$ddict" get --int 17
+is 0 -42 "$ddict" get --int -- -7
+is 0 bytes "$ddict" get --raw-key 'raw\x00key'
+is 0 3.25 "$ddict" get pi
+is 0 "$(printf '%s\n' "'epoch'" "'pi'" "'text'" "('x', 3)" -7 17 'raw\x00key')" sorted "$ddict" ls
+is 0 "'epoch'" "$ddict" ls --prefix ep
+is 0 17 "$ddict" ls --int --prefix 1
+is 0 'raw\x00key' "$ddict" ls --raw-key --prefix 'raw\x00'
+is 0 "" "$ddict" ls --prefix none
+is 0 2 bash -c '"$ddict" ls --limit 2 | wc -l'
+is 0 "8 B float" bash -c '"$ddict" ls -l --prefix pi | awk "END { print \$1, \$2, \$3 }"'
+is 0 "7 int" python3 -c 'import json,os,subprocess
+a = json.loads(subprocess.check_output([os.environ["ddict"], "ls", "--json", "-l"]))
+print(len(a), [e["kind"] for e in a if e["key"] == "-7"][0])'
+
+head -c 3000000 /dev/urandom >in
+is 0 "" "$ddict" put big --file in
+is 0 "" "$ddict" get big -o out
+cmp in out || failed=1
+is 0 "" bash -c '"$ddict" put big - <in'
+is 0 "" bash -c '"$ddict" get big | cmp - in'
+is 0 "" "$ddict" put empty ""
+is 0 "" "$ddict" get empty
+
+is 3 "" "$ddict" get nokey
+is 3 "" "$ddict" get --wait 0.1 nokey
+is 3 "" "$ddict" put --new epoch 4
+is 3 "" "$ddict" put --existing nokey 4
+is 0 "" "$ddict" put --existing epoch 5
+is 0 5 "$ddict" get epoch
+is 3 "" "$ddict" rm nokey epoch
+is 3 "" "$ddict" get epoch
+is 0 "" "$ddict" rm -f nokey
+is 1 "" "$ddict" get big -o /no/such/folder
+is 1 "" "$ddict" put x --file /no/such/file
+is 1 "*" bash -c '"$ddict" ls >/dev/full'
+is 2 "" "$ddict" get
+is 2 "" "$ddict" get a b
+is 2 "" "$ddict" get --wait soon a
+is 2 "" "$ddict" get --no-such-option a
+is 2 "" "$ddict" get --literal "('x'"
+is 2 "" "$ddict" put --int 007 x
+is 2 "" "$ddict" put a
+is 2 "" "$ddict" put --type float a abc
+is 2 "" "$ddict" put --new --existing a b
+is 2 "" "$ddict" rm
+is 2 "" "$ddict" ls --limit x
+is 2 "" "$ddict" bench --sizes 0
+is 2 "" "$ddict" stats extra
+is 1 "" env -u DDICT_NAME "$ddict" ls
+is 1 "" "$ddict" ls --name 0.local.nobody
+(sleep 0.3; "$ddict" put late yes) &
+is 0 yes "$ddict" get --wait 10 late
+wait
+
+for verb in run up down stats ls get put rm bench; do
+    is 0 "*" "$ddict" $verb --help
+done
+is 0 "*" "$ddict" --help
+is 0 "ddict (slurm-ddict) $("$ddict" --version | awk '{print $3}')" "$ddict" --version
+is 0 "2 9" python3 -c 'import json,os,subprocess
+s = json.loads(subprocess.check_output([os.environ["ddict"], "stats", "--json"]))
+print(len(s["managers"]), s["total"]["num_keys"])'
+is 0 "4" bash -c '"$ddict" stats | grep -cE "^ *(manager|0|1|total) "'
+is 0 "*" "$ddict" bench --sizes 64,4K --clients 2 --set-size 4M --seconds 0.05 --json
+is 0 "10 True" python3 -c 'import json,os,subprocess
+r = json.loads(subprocess.check_output([os.environ["ddict"], "bench", "--sizes", "64,4K", "--clients", "1", "--set-size", "4M", "--seconds", "0.05", "--json"]))
+print(len(r), all(e["ops_per_s"] > 0 and 0 < e["p50_ns"] <= e["p99_ns"] <= e["max_ns"] for e in r))'
+is 1 "" "$ddict" bench --sizes 1M --set-size 10G
+is 0 9 bash -c '"$ddict" ls | wc -l'
+is 0 "" "$ddict" rm --all
+is 0 "" "$ddict" ls
+is 0 "" "$ddict" down
+exit $failed
