@@ -72,20 +72,22 @@ static int deal(struct put_call *c, uint32_t *order, int16_t *lane_of, uint32_t 
     return (int)at;
 }
 
+/* Before a slab, when nothing is under way. */
 static int lane_ready(struct put_lane *l, struct node_manager *m)
 {
+    uint32_t want = l->count < WINDOW ? l->count : WINDOW;
     l->m = m;
-    if (l->pool != NULL) /* of the slab before: of another size, which does not matter */
+    if (l->pool_n >= want)
         return 0;
-    l->pool_n = l->count < WINDOW ? l->count : WINDOW;
-    l->pool = calloc(l->pool_n, sizeof *l->pool);
-    if (l->pool == NULL)
-        return dd_error(-ENOMEM, "no memory for the requests of a put of many");
+    free(l->pool);
+    l->pool = calloc(want, sizeof *l->pool);
+    l->pool_n = l->pool != NULL ? want : 0;
+    l->idle = NULL;
     for (uint32_t i = 0; i < l->pool_n; i++) {
         l->pool[i].next = l->idle;
         l->idle = &l->pool[i];
     }
-    return 0;
+    return l->pool != NULL ? 0 : dd_error(-ENOMEM, "no memory for the requests of a put of many");
 }
 
 /* --- sending and collecting, under the port's lock --- */

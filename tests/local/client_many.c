@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,60 @@ START_TEST(each_pair_has_its_own_status_and_the_later_wins)
         ck_assert_uint_eq(n, 59);
     }
     fails(-ETIMEDOUT, ddict_put_many(d, &(struct ddict_pair){"k", 1, "v", 1, 0, 0}, 1, 0));
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
+START_TEST(pairs_need_not_be_dealt_out_evenly)
+{
+    struct dict x;
+    dict_start(&x, 1, 2, 128 * MIB);
+    ddict_t *d = dict_attach(&x, 0);
+    struct ddict_pair *p = calloc(N, sizeof *p);
+    struct text *k = calloc(N, sizeof *k);
+    /* The first slab has three pairs for manager 1, the second has the rest of it, the last ones nearly all for manager 1. */
+    for (unsigned i = 0, at = 0; at < N; i++) {
+        size_t n = (size_t)sprintf(k[at].s, "u%u", i);
+        if (ddict_owner(d, k[at].s, n) == (at < 3 || at >= 65600))
+            p[at++] = (struct ddict_pair){.klen = n, .val = "v", .vlen = 1};
+    }
+    for (unsigned i = 0; i < N; i++)
+        p[i].key = k[i].s;
+    ck_assert_int_eq(ddict_put_many(d, p, N, -1), N);
+    ck_assert_int_eq(ddict_len(d, -1), N);
+    ck_assert_int_eq(ddict_put_many(d, p + 65600, N - 65600, -1), N - 65600);
+    free(p);
+    free(k);
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
+START_TEST(many_that_run_out_of_time_have_a_status_each)
+{
+    struct dict x;
+    dict_start(&x, 1, 2, 128 * MIB);
+    ddict_t *d = dict_attach(&x, 0);
+    struct ddict_pair *p = calloc(N, sizeof *p);
+    struct text *k = calloc(N, sizeof *k);
+    static char val[1000];
+    for (unsigned i = 0; i < N; i++)
+        p[i] = (struct ddict_pair){.key = k[i].s, .klen = (size_t)sprintf(k[i].s, "o%u", i), .val = val, .vlen = sizeof val};
+    for (int m = 0; m < 2; m++)
+        kill(x.manager[m], SIGSTOP);
+    double t = now_s();
+    ssize_t rc = ddict_put_many(d, p, N, 300);
+    t = now_s() - t;
+    for (int m = 0; m < 2; m++)
+        kill(x.manager[m], SIGCONT);
+    ck_assert_msg(rc == 0 && t < 1.5, "%zd after %.2f s", rc, t);
+    for (unsigned i = 0; i < N; i++)
+        ck_assert_int_eq(p[i].status, -ETIMEDOUT);
+    ck_assert_int_eq(ddict_put_many(d, p, N, -1), N); /* late answers of the first call are nobody's */
+    ck_assert_int_eq(ddict_len(d, -1), N);
+    free(p);
+    free(k);
     ddict_detach(d);
     dict_stop(&x);
 }
@@ -248,6 +303,8 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, many_small_and_many_large_arrive_whole);
     tcase_add_test(t, each_pair_has_its_own_status_and_the_later_wins);
+    tcase_add_test(t, pairs_need_not_be_dealt_out_evenly);
+    tcase_add_test(t, many_that_run_out_of_time_have_a_status_each);
     tcase_add_test(t, get_many_waits_for_keys_that_come);
     tcase_add_test(t, a_walk_meets_each_key_once_also_while_the_index_grows);
     suite_add_tcase(s, t);
