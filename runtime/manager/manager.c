@@ -58,7 +58,7 @@ static void answer(struct manager *m, struct sup_msg *s) {
     struct pollfd p = {.fd = m->setup->sup_fd, .events = POLLOUT};
     int e;
     while ((e = sup_send(p.fd, s, NULL, 0)) == -EAGAIN && poll(&p, 1, DD_HANDSHAKE_MS) > 0) {}
-    if (e < 0) m->stopping = true;
+    if (e < 0) __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
 }
 
 static void sup_take(struct manager *m, const struct sup_msg *s, const int *fds, int nfds) {
@@ -84,7 +84,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, const int *fds,
         manager_figures(m, &r.stats);
         answer(m, &r);
         break;
-    default: m->stopping = true; break;
+    default: __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED); break;
     }
 }
 
@@ -95,7 +95,7 @@ static void sup_ready(struct io_handler *h, uint32_t events) {
         int fds[4], n = sup_recv(h->fd, &s, fds, 4);
         if (n == -EAGAIN) return;
         if (n < 0) {
-            m->stopping = true; /* ddictd is gone */
+            __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED); /* ddictd is gone */
             return;
         }
         sup_take(m, &s, fds, n);

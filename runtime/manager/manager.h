@@ -72,7 +72,8 @@ struct manager {
     struct store *store;
     struct arena_header *header;
     int epoll_fd;
-    bool spins, stopping;
+    bool spins;
+    bool stopping;         /* set atomically: the thread that populates looks at it */
     bool ending;           /* ddictd asked for the last figures: other managers may end before us */
     bool reap;             /* somebody is gone: free him at the end of the turn */
     uint64_t now;          /* of this turn of the loop */
