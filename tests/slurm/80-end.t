@@ -18,13 +18,13 @@ begin() {
     not_ok "a job begins: $*"
     return 1
 }
-# ended SENTENCE SECONDS - the process of begin is gone
+# ended SENTENCE SECONDS - the process of begin is gone. (bash would remark on each one that was killed.)
 ended() {
     local i
     for i in $(seq $(($2 * 10))); do
-        kill -0 $pid 2>/dev/null || { { wait $pid; rc=$?; } 2>/dev/null; ok "$1"; return 0; }
+        kill -0 $pid || { wait $pid; rc=$?; ok "$1"; return 0; }
         sleep 0.1
-    done
+    done 2>/dev/null
     not_ok "$1"
     kill -KILL $pid
     wait $pid 2>/dev/null
