@@ -95,7 +95,7 @@ static int list(struct listing *l)
     else if (l->details)
         printf("%10s  %-9s  %5s  %s\n", "size", "kind", "mgr", "key");
     while (l->count < l->limit && (rc = ddict_iter_next(it, &key, &klen)) == 1) {
-        if (klen < l->prefix.len || memcmp(key, l->prefix.data, l->prefix.len) != 0)
+        if (l->prefix.len > 0 && (klen < l->prefix.len || memcmp(key, l->prefix.data, l->prefix.len) != 0))
             continue;
         if ((rc = key_line(l, key, klen)) < 0)
             break;
