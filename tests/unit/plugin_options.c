@@ -267,7 +267,9 @@ START_TEST(a_task_without_its_dictionary_does_not_begin) {
     job_id = 1000000u + (uint32_t)getpid();
     step_option = "1G";
     ends_with(task, 1, "node n1 has no dictionary");
-    snprintf(refused, sizeof refused, "1"); /* srun has said why */
+    snprintf(refused, sizeof refused, "1"); /* the user's own variable means nothing */
+    ends_with(task, 1, "node n1 has no dictionary");
+    snprintf(refused, sizeof refused, "%u.%u.%u", geteuid(), job_id, step_id); /* srun has said why */
     ends_with(task, 1, "");
 }
 END_TEST
