@@ -20,7 +20,7 @@ static struct spank_option *registered[8];
 static int registered_n;
 static const char *step_option; /* what spank_option_getopt finds, NULL: nothing */
 static uint32_t job_id = 12, step_id = 3;
-static char task_name[128], refused[8];
+static char task_name[128], refused[64];
 
 spank_context_t spank_context(void) { return context; }
 spank_err_t spank_option_register(spank_t sp, struct spank_option *o) {
