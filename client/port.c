@@ -214,6 +214,8 @@ int port_push(struct port *p, struct outgoing *out, struct request *r)
     }
     int rc = out->begun ? 1 : push_header(p, out, r);
     while (rc > 0 && out->head.type == MSG_PUT && out->sent < out->head.val_len) {
+        if (port_ready(p) && port_drain(p) < 0) /* a refusal may have come */
+            return p->broken;
         if (r->done)
             return push_abort(p, out, r);
         rc = push_piece(p, out, r);
