@@ -123,6 +123,17 @@ def share_load(d, folder, node, nodes):
     return (len(train) + len(held)) * train[0].size
 
 
+reduced = []
+
+
+def all_reduce(tensor, op=dist.ReduceOp.SUM):
+    """As dist.all_reduce, and the tensor is kept until Python ends. Otherwise a thread of gloo may be the last to hold it and
+    needs the interpreter's lock to free it, while the lock is held by whoever destroys the process group and waits for that
+    thread: with torch 1.13 every few hundredth end hung."""
+    reduced.append(tensor)
+    dist.all_reduce(tensor, op)
+
+
 def set_measure(d, args):
     """Read the whole training set once through this rank's workers; every rank must have seen the same bytes."""
     images = DictImages(d, "x")
@@ -131,8 +142,8 @@ def set_measure(d, args):
         n, total, squares = n + x.numel(), total + x.double().sum().item(), squares + (x.double() ** 2).sum().item()
     mine = torch.tensor([float(n), total, squares], dtype=torch.float64)
     low, high = mine.clone(), mine.clone()
-    dist.all_reduce(low, dist.ReduceOp.MIN)
-    dist.all_reduce(high, dist.ReduceOp.MAX)
+    all_reduce(low, dist.ReduceOp.MIN)
+    all_reduce(high, dist.ReduceOp.MAX)
     if not torch.equal(low, high):
         sys.exit(f"rank {dist.get_rank()}: the ranks read different images: {low.tolist()} to {high.tolist()}")
     mean = total / n
@@ -146,7 +157,7 @@ def accuracy(model, data):
         for x, y in data:
             right += torch.tensor([(model(x).argmax(1) == y).sum().item(), len(y)], dtype=torch.float)
     model.train()
-    dist.all_reduce(right)
+    all_reduce(right)
     return (right[0] / right[1]).item()
 
 
@@ -211,7 +222,7 @@ def main():
             optimizer.step()
             schedule.step()
             loss_sum += torch.tensor([loss.item() * len(y), len(y)])
-        dist.all_reduce(loss_sum)
+        all_reduce(loss_sum)
         best = accuracy(model, held_batches)
         if rank == 0:
             print(f"epoch {epoch}: loss {loss_sum[0] / loss_sum[1]:.4f}  test accuracy {100 * best:.2f} %  "
