@@ -57,6 +57,7 @@
 #define DD_PEER_LOST_MS 10000                /* silence of a node after which it is lost */
 #define DD_STREAM_MS 30000                   /* a streamed value without progress for so long is given up */
 #define DD_SUSPEND_GAP_MS 2000               /* a gap between own ticks that counts as suspend and extends deadlines */
+#define DD_RECORD_MS 3000                    /* from SIGTERM or a loss to the job_end record: below the least KillWait that sites use (5 s) */
 #define DD_FENCE_MS 30000                    /* PMIx fence of the wire-up */
 
 #endif

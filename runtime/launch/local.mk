@@ -8,7 +8,7 @@ liblaunch_la_SOURCES = runtime/launch/ask.c runtime/launch/ask.h runtime/launch/
   runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h runtime/launch/up.c
 liblaunch_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 liblaunch_la_LIBADD = libbase.la $(JANSSON_LIBS)
-EXTRA_DIST += runtime/launch/HANDSHAKE tests/slurm/launch_hand.t tests/slurm/launch_root.t
+EXTRA_DIST += runtime/launch/HANDSHAKE runtime/manager/RECORD tests/slurm/launch_hand.t tests/slurm/launch_root.t
 
 if HAVE_CHECK
 LAUNCH_TESTS = tests/unit/launch_ask tests/unit/launch_text tests/unit/launch_options tests/unit/launch_starter
