@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/defaults.h"
 #include "base/size.h"
@@ -37,6 +38,56 @@ int ask_mem(const char *name, const char *text, uint64_t *mem, char *why, size_t
         return 0;
     }
     return -EINVAL;
+}
+
+/* "12.5%" -> 1250; 0 or -EINVAL. */
+static int share_parse(const char *text, uint32_t *share) {
+    const char *end = strchr(text, '%');
+    uint64_t whole = 0, part = 0;
+    char digits[16], *dot;
+
+    if (end == NULL || end[1] != '\0' || (size_t)snprintf(digits, sizeof digits, "%.*s", (int)(end - text), text) >= sizeof digits)
+        return -EINVAL;
+    dot = strchr(digits, '.');
+    if (dot != NULL) {
+        *dot++ = '\0';
+        if (strlen(dot) > 2 || count_parse(dot, 0, 99, &part) < 0)
+            return -EINVAL;
+        part *= strlen(dot) == 1 ? 10 : 1;
+    }
+    if (count_parse(digits, 0, 100, &whole) < 0 || whole * 100 + part < 1 || whole * 100 + part > 10000)
+        return -EINVAL;
+    *share = (uint32_t)(whole * 100 + part);
+    return 0;
+}
+
+int ask_amount(const char *name, const char *text, struct amount *amount, char *why, size_t cap) {
+    struct amount got = { 0 };
+
+    if (text == NULL || strchr(text, '%') == NULL) {
+        if (ask_mem(name, text, &got.bytes, why, cap) < 0)
+            return -EINVAL;
+    } else if (share_parse(text, &got.share) < 0) {
+        snprintf(why, cap, "%s=%.40s: want a share of the job's memory such as 40%%, more than 0%% and at most 100%%", name, text);
+        return -EINVAL;
+    }
+    *amount = got;
+    return 0;
+}
+
+uint64_t amount_bytes(const struct amount *amount, uint64_t whole) {
+    return amount->share == 0 ? amount->bytes : (uint64_t)((unsigned __int128)whole * amount->share / 10000);
+}
+
+const char *amount_format(char *buf, size_t cap, const struct amount *amount) {
+    if (amount->share == 0)
+        return size_format(buf, cap, amount->bytes);
+    if (amount->share % 100 == 0)
+        snprintf(buf, cap, "%u%%", amount->share / 100);
+    else
+        snprintf(buf, cap, "%u.%0*u%%", amount->share / 100, amount->share % 10 == 0 ? 1 : 2,
+                 amount->share % 10 == 0 ? amount->share % 100 / 10 : amount->share % 100);
+    return buf;
 }
 
 int ask_fits(const char *mem_name, uint64_t mem, const char *managers_name, uint32_t managers, uint32_t nodes, char *why, size_t cap) {

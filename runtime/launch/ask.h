@@ -11,9 +11,24 @@
 
 #define ASK_WHY 320 /* bytes for a sentence */
 
+/*
+ * An amount of memory: bytes, or a share of the job's memory. share is in hundredths of a percent, 1 to 10000; 0: bytes says it.
+ */
+struct amount {
+    uint64_t bytes;
+    uint32_t share;
+};
+
 /* name: the option as the user knows it ("--ddict-mem", "DDICT_MEM"). Return 0 or -EINVAL with why set; out unchanged then. */
 int ask_managers(const char *name, const char *text, uint32_t *managers, char *why, size_t cap);
 int ask_mem(const char *name, const char *text, uint64_t *mem, char *why, size_t cap);
+
+/* A size, or a share such as 40% or 12.5%. */
+int ask_amount(const char *name, const char *text, struct amount *amount, char *why, size_t cap);
+/* The bytes, where a share is one of whole. */
+uint64_t amount_bytes(const struct amount *amount, uint64_t whole);
+/* "16.0 GiB" or "12.5%" into buf (at least 16 bytes); returns buf. */
+const char *amount_format(char *buf, size_t cap, const struct amount *amount);
 
 /* Each manager gets mem / managers: at least DD_MANAGER_MEM_MIN, and at most DD_LOCAL_MANAGERS_MAX of them on a node. */
 int ask_fits(const char *mem_name, uint64_t mem, const char *managers_name, uint32_t managers, uint32_t nodes, char *why, size_t cap);
