@@ -85,19 +85,25 @@ static json_t *latency(const struct ddict_latency *l) {
                      count(l->p99_ns), "max_ns", count(l->max_ns));
 }
 
+/* The whole numbers among the figures, in the order of the text. */
+#define NUMBERS_ID(X) X(manager_id) X(node_id)
+#define NUMBERS_POOL(X) X(pid) X(total_bytes) X(total_used_bytes) X(pool_free_space)
+#define NUMBERS_WORK(X) \
+    X(num_keys) X(puts) X(gets_local) X(gets_remote) X(misses) X(deletes) X(bytes_in) X(bytes_out) X(cache_hits) X(evictions) X(full_errors) \
+    X(clients_now) X(clients_peak) X(restarts) X(retired_bytes) X(leased_bytes) X(largest_holder_pid) X(largest_holder_bytes) \
+    X(refused_connections) X(uptime_us)
+static const char *const op_name[DDICT_OP_N] = {"put", "get", "del", "fetch"};
+
 char *stats_json(const struct ddict_manager_stats *s) {
-    static const char *const op[DDICT_OP_N] = {"put", "get", "del", "fetch"};
     json_t *j = json_object(), *blocks = json_object(), *lat = json_object();
     int bad = !j || !blocks || !lat;
-#define PUT(field) bad |= json_object_set_new(j, #field, count((uint64_t)s->field))
-    PUT(manager_id); PUT(node_id);
+#define PUT(field) bad |= json_object_set_new(j, #field, count((uint64_t)s->field));
+    NUMBERS_ID(PUT)
     bad |= json_object_set_new(j, "hostname", text(s->hostname, sizeof s->hostname));
     bad |= json_object_set_new(j, "node", text(s->node, sizeof s->node));
-    PUT(pid);
     bad |= json_object_set_new(j, "state", json_integer(s->state));
-    PUT(total_bytes); PUT(total_used_bytes); PUT(pool_free_space);
+    NUMBERS_POOL(PUT)
     bad |= json_object_set_new(j, "pool_utilization", json_real(s->pool_utilization));
-    PUT(num_keys);
     for (int i = 0; i < 48; i++)
         if (s->free_blocks[i]) {
             char name[24];
@@ -105,16 +111,41 @@ char *stats_json(const struct ddict_manager_stats *s) {
             bad |= json_object_set_new(blocks, name, count(s->free_blocks[i]));
         }
     bad |= json_object_set(j, "free_blocks", blocks);
-    PUT(puts); PUT(gets_local); PUT(gets_remote); PUT(misses); PUT(deletes); PUT(bytes_in); PUT(bytes_out);
-    PUT(cache_hits); PUT(evictions); PUT(full_errors); PUT(clients_now); PUT(clients_peak); PUT(restarts);
-    PUT(retired_bytes); PUT(leased_bytes); PUT(largest_holder_pid); PUT(largest_holder_bytes);
-    PUT(refused_connections); PUT(uptime_us);
+    NUMBERS_WORK(PUT)
 #undef PUT
-    for (int i = 0; i < DDICT_OP_N; i++) bad |= json_object_set_new(lat, op[i], latency(&s->latency[i]));
+    for (int i = 0; i < DDICT_OP_N; i++) bad |= json_object_set_new(lat, op_name[i], latency(&s->latency[i]));
     bad |= json_object_set(j, "latency", lat);
     char *out = bad ? NULL : json_dumps(j, JSON_COMPACT);
     json_decref(lat);
     json_decref(blocks);
     json_decref(j);
     return out;
+}
+
+static uint64_t number(const json_t *o, const char *name) { return (uint64_t)json_integer_value(json_object_get(o, name)); }
+
+static void words(char *to, size_t cap, const json_t *o, const char *name) {
+    const char *s = json_string_value(json_object_get(o, name));
+    snprintf(to, cap, "%s", s ? s : "");
+}
+
+void stats_parse(const struct json_t *j, struct ddict_manager_stats *s) {
+    const json_t *blocks = json_object_get(j, "free_blocks"), *lat = json_object_get(j, "latency");
+    memset(s, 0, sizeof *s);
+#define TAKE(field) s->field = (__typeof__(s->field))number(j, #field);
+    NUMBERS_ID(TAKE) NUMBERS_POOL(TAKE) NUMBERS_WORK(TAKE)
+#undef TAKE
+    words(s->hostname, sizeof s->hostname, j, "hostname");
+    words(s->node, sizeof s->node, j, "node");
+    s->state = (int32_t)json_integer_value(json_object_get(j, "state"));
+    s->pool_utilization = json_number_value(json_object_get(j, "pool_utilization"));
+    for (int i = 0; i < 48; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%llu", 1ull << i);
+        s->free_blocks[i] = number(blocks, name);
+    }
+    for (int i = 0; i < DDICT_OP_N; i++) {
+        const json_t *l = json_object_get(lat, op_name[i]);
+        s->latency[i] = (struct ddict_latency){number(l, "count"), number(l, "p50_ns"), number(l, "p99_ns"), number(l, "max_ns")};
+    }
 }

@@ -126,6 +126,36 @@ START_TEST(names_that_are_not_text_do_not_spoil_the_json) {
 }
 END_TEST
 
+START_TEST(the_json_text_is_read_back_as_it_was) {
+    struct ddict_manager_stats s = sample(5), back;
+    s.state = DDICT_ELOST;
+    char *text = stats_json(&s), *again;
+    json_t *j = json_loads(text, 0, NULL);
+    ck_assert_ptr_nonnull(j);
+    memset(&back, 0xff, sizeof back);
+    stats_parse(j, &back);
+    ck_assert_mem_eq(&s, &back, sizeof s);
+    again = stats_json(&back);
+    ck_assert_str_eq(text, again);
+    json_decref(j);
+    free(text);
+    free(again);
+}
+END_TEST
+
+START_TEST(figures_that_are_missing_or_of_another_type_are_read_as_zero) {
+    struct ddict_manager_stats s, none = {0};
+    json_t *j = json_loads("{\"puts\":\"many\",\"node\":7,\"latency\":[],\"free_blocks\":3,\"state\":{},\"hue\":\"blue\"}", 0, NULL);
+    ck_assert_ptr_nonnull(j);
+    stats_parse(j, &s);
+    ck_assert_mem_eq(&s, &none, sizeof s);
+    json_decref(j);
+    stats_parse(NULL, &s);
+    ck_assert_mem_eq(&s, &none, sizeof s);
+}
+END_TEST
+
 UNIT_MAIN("base_stats", an_empty_histogram_has_zero_percentiles, every_single_value_comes_back_within_an_eighth, percentiles_of_a_uniform_set_are_right,
           values_beyond_the_last_bucket_give_the_maximum, merge_sums_counts_and_keeps_names_and_takes_larger_maxima,
-          the_json_text_has_every_figure, names_that_are_not_text_do_not_spoil_the_json)
+          the_json_text_has_every_figure, the_json_text_is_read_back_as_it_was,
+          figures_that_are_missing_or_of_another_type_are_read_as_zero, names_that_are_not_text_do_not_spoil_the_json)
