@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libplace.la
+include_HEADERS += runtime/place/ddict_runtime.h
 libplace_la_SOURCES = runtime/place/place.c runtime/place/place.h runtime/place/backend.h runtime/place/pmix.c \
   runtime/place/slurm_env.c
 libplace_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)

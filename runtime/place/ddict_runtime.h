@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ddict_runtime.h - who and where is this process among those of its job, and who else is there. For every way of starting them.
+ *
+ *     rank 0 on node n1                               rank 3 on node n2
+ *     ddict_rt_init(0);                               ddict_rt_init(0);
+ *     ddict_rt_get_info(&me);                         ddict_rt_get_info(&me);       me.rank 3, me.local_rank 1, me.node "n2"
+ *     ddict_rt_exchange(mine, 64, &all, -1);          ddict_rt_exchange(mine, 64, &all, -1);
+ *     connect_to(all[3].data, all[3].len);            ...
+ *     free(all);                                      free(all);
+ *     ddict_rt_barrier(5000);                         ddict_rt_barrier(5000);
+ *     ddict_rt_finalize();                            ddict_rt_finalize();
+ *
+ * RANKS. The processes that were started together are numbered 0 .. size - 1; those of one node also 0 .. local_size - 1 in order of rank; the
+ * nodes on which there are some 0 .. nodes - 1, in the order of the launcher's list. ddict_rt_init() asks, in this order, and takes the first answer:
+ *
+ *     DDICT_RT_TORCHRUN  torchrun (python -m torch.distributed.run): the variables of its workers
+ *     DDICT_RT_RUN       `ddict run -n N`: its variables
+ *     DDICT_RT_PMIX      PMIx: srun --mpi=pmix, mpirun, prterun
+ *     DDICT_RT_MPIRUN    Open MPI's and PRRTE's variables, where PMIx does not answer
+ *     DDICT_RT_SLURM     Slurm's variables: srun --mpi=none, --mpi=pmi2, or no PMIx library installed
+ *     DDICT_RT_SINGLE    one process alone: a batch script, a shell of salloc, no Slurm at all
+ *
+ * The PMIx library is opened when it is needed and need not be installed. $DDICT_PMIX names another one, or is `no` to leave PMIx alone.
+ *
+ * WHAT IS CERTAIN. rank, size, local_rank, local_size, node_id, nodes and the ranks of this node always are. Where another rank
+ * runs is, too, with PMIx and on one node. Slurm's variables tell it for the distributions block, cyclic and plane, which are checked
+ * against the ranks of this node; not for arbitrary. Open MPI's variables and torchrun's do not tell it. What is not certain is
+ * not guessed: those calls give -ENODATA, and info.map is 0.
+ *
+ * RETURN VALUES. Functions that return int give 0 (or a number, where it says so) or a negative code: a negated errno value or one of the
+ * DDICT_E* of ddict.h, which ddict_strerror() explains; ddict_rt_errmsg() gives the full sentence for the last failure of the calling
+ * thread. -EINVAL from any call but the first: ddict_rt_init() was not called, or an argument is out of range.
+ *
+ * TIMEOUTS. timeout_ms: milliseconds, -1 = 60 s ($DDICT_TIMEOUT seconds), 0 = do not wait. A process that was suspended has its
+ * deadline extended by that time. No call waits for ever.
+ *
+ * THREADS. Any thread may call anything. Collective calls (exchange, barrier) of one process run one after the other: the ranks must make
+ * them in the same order, so let one thread make them.
+ *
+ * FORK, SPAWN. A forked child keeps the answers (rank, size, ...) and is not a rank of its own: exchange and barrier give it -EPERM, and it need not
+ * and cannot finalize. A process started by a rank with the rank's variables (a data loader's worker) finds the same place when it
+ * calls ddict_rt_init(), and PMIx is left to the first one as long as that lives; info.peers then says DDICT_RT_PEERS_NONE.
+ * exec: a new program, which calls ddict_rt_init() again.
+ *
+ * END. Slurm takes a PMIx client that ends without having said goodbye for a crash and kills its step. ddict_rt_finalize() says it, and so does
+ * exit(), so that return from main(), sys.exit() and an unhandled Python exception are covered; _exit(), abort() and signals are not, and end
+ * the step as Slurm's --kill-on-bad-exit says. MPI in the same process may be initialised and finalized before or after, in any order.
+ *
+ * DEATH. When a rank has died, exchange and barrier of the others end with -ETIMEDOUT, or Slurm ends the step first. After a
+ * collective call that failed, later ones of this process give -ECANCELED: nobody knows any more who has seen what.
+ */
+#ifndef DDICT_RUNTIME_H
+#define DDICT_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define DDICT_RT_API __attribute__((visibility("default")))
+#else
+#define DDICT_RT_API
+#endif
+
+/* Who said where we are. */
+enum { DDICT_RT_SINGLE, DDICT_RT_SLURM, DDICT_RT_PMIX, DDICT_RT_MPIRUN, DDICT_RT_TORCHRUN, DDICT_RT_RUN };
+/* How exchange and barrier reach the others. */
+enum {
+    DDICT_RT_PEERS_SELF, /* there are no others */
+    DDICT_RT_PEERS_PMIX,
+    DDICT_RT_PEERS_DICT, /* through the dictionary that $DDICT_NAME names */
+    DDICT_RT_PEERS_NONE  /* not at all: neither is there; exchange and barrier give -ENOTSUP */
+};
+
+struct ddict_rt_info {
+    int how;                /* DDICT_RT_* */
+    int peers;              /* DDICT_RT_PEERS_* */
+    int rank, size;
+    int local_rank, local_size;
+    int node_id, nodes;
+    int map;                /* 1: where every rank runs is known */
+    const char *node;       /* name of this node: Slurm's, else the host's without its domain. The library's, until the end of the process */
+    const char *group;      /* names those who were started together, the same in all of them: "slurm.17.0", "torchrun.abc.0". The library's, as node */
+    const char *how_name;   /* "PMIx", "Slurm's variables", ...: static */
+    const char *peers_name; /* "PMIx", "the dictionary", "none", "alone": static */
+};
+
+#define DDICT_RT_NO_PMIX 1u /* use the other ways only, as $DDICT_PMIX=no does */
+
+/*
+ * Find out. Every call is to be followed by one ddict_rt_finalize(); only the first one does anything, and only its flags count. Asks no other
+ * rank, so ranks need not call it together. PMIx costs about 15 ms, the others some microseconds.
+ * flags: 0 or DDICT_RT_NO_PMIX.
+ * Errors: -EIO (PMIx is there and fails; the sentence has its reason), -ENOMEM, -EINVAL (unknown flag), -EPERM (a child that was forked after
+ * ddict_rt_init(): it has the answers already).
+ */
+DDICT_RT_API int ddict_rt_init(unsigned flags);
+
+/*
+ * Undo one ddict_rt_init(); the last one leaves PMIx and the dictionary. Not collective. After it ddict_rt_init() works again, and who calls that finds
+ * the same. Rank 0 may wait up to a second for the others to have read the last exchange. 0, or -EINVAL when there is nothing to undo.
+ */
+DDICT_RT_API int ddict_rt_finalize(void);
+
+/* What was found. info is the caller's. 0 or -EINVAL. */
+DDICT_RT_API int ddict_rt_get_info(struct ddict_rt_info *info);
+
+/* One figure of info each, or -EINVAL. */
+DDICT_RT_API int ddict_rt_rank(void);
+DDICT_RT_API int ddict_rt_size(void);
+DDICT_RT_API int ddict_rt_local_rank(void);
+DDICT_RT_API int ddict_rt_local_size(void);
+DDICT_RT_API int ddict_rt_node_id(void);
+DDICT_RT_API int ddict_rt_nodes(void);
+
+/*
+ * Name of node `node`, 0 .. nodes - 1, as the launcher says it. The library's, until the last ddict_rt_finalize(). NULL: out of
+ * range, or not known (torchrun and Open MPI's variables tell this node's only).
+ */
+DDICT_RT_API const char *ddict_rt_node_name(int node);
+
+/* The node on which rank `rank` runs, 0 .. nodes - 1; -ENODATA when that is not certain. */
+DDICT_RT_API int ddict_rt_node_of(int rank);
+
+/* Name of that node, or NULL with a sentence. As ddict_rt_node_name(). */
+DDICT_RT_API const char *ddict_rt_host_of(int rank);
+
+/*
+ * The ranks of a node in rising order; their number, or -ENODATA when not certain (never for this node), -EINVAL. ranks: room for cap of
+ * them, may be NULL with cap 0; when there are more, the first cap are written.
+ */
+DDICT_RT_API int ddict_rt_ranks_of(int node, int *ranks, int cap);
+
+/* What one rank gave. */
+struct ddict_rt_bytes {
+    const void *data; /* 8-byte aligned; in the same block of memory as the array */
+    size_t len;       /* bytes */
+};
+
+/*
+ * Every rank gives len bytes at data and gets those of all. Collective: returns when all have given theirs. *all receives an array of size
+ * entries in order of rank, one block of memory that the caller free()s. len may differ between ranks and be 0; 1 MiB at most. Meant for
+ * addresses and the like, some hundred times in the life of a process: PMIx keeps what it was given to the end.
+ * Errors: -ETIMEDOUT (not all came), -ENOTSUP (no way to reach the others; the sentence says what to add), -EPERM (a forked child),
+ * -ECANCELED (an earlier one failed), -E2BIG, -ENOMEM, -EIO (PMIx), DDICT_E* (the dictionary). On failure *all is untouched.
+ */
+DDICT_RT_API int ddict_rt_exchange(const void *data, size_t len, struct ddict_rt_bytes **all, int timeout_ms);
+
+/* Collective: returns when all ranks have called it. Errors as above. */
+DDICT_RT_API int ddict_rt_barrier(int timeout_ms);
+
+/* Sentence of the calling thread's last failure in this library; "" when none. Valid until its next failure. */
+DDICT_RT_API const char *ddict_rt_errmsg(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
