@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "launch/hostlist.h"
+#include "base/hostlist.h"
 
 struct step {
     char *nodelist;        /* ours; as Slurm writes it */

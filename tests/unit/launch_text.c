@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "launch/command.h"
 #include "launch/hidden.h"
-#include "launch/hostlist.h"
+#include "base/hostlist.h"
 #include "launch/lines.h"
 #include "launch/starter.h"
 #include "launch/step.h"

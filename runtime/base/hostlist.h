@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hostlist.h - Slurm's lists of node names, "n[1-3,07],gpu-a[1-2]x[0-1]". */
-#ifndef DDICT_LAUNCH_HOSTLIST_H
-#define DDICT_LAUNCH_HOSTLIST_H
+#ifndef DDICT_BASE_HOSTLIST_H
+#define DDICT_BASE_HOSTLIST_H
 
 #include <stddef.h>
 

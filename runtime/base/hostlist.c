@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/hostlist.h"
+#include "base/hostlist.h"
 
 #define NAME_ROOM 256
 
