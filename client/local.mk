@@ -17,6 +17,7 @@ libddict_la_LIBADD = libclient.la
 # The command. Its verbs use libddict as any program does; libbase for sizes and JSON.
 bin_PROGRAMS += ddict
 ddict_SOURCES = client/cmd_main.c client/cmd.h client/cmd_stats.c client/cmd_ls.c client/cmd_value.c client/keytext.c client/keytext.h \
+  client/figures.c client/figures.h client/table.c client/table.h \
   client/bench.c client/bench.h client/bench_work.c client/bench_ddict.c
 ddict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 ddict_LDADD = liblaunch.la libddict.la libbase.la $(JANSSON_LIBS) -lm

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* figures.c - the table of the managers' figures. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/size.h>
+#include <base/stats.h>
+#include "figures.h"
+#include "table.h"
+
+char *count_short(char *buf, size_t cap, uint64_t n)
+{
+    static const char unit[] = " kMGTPE";
+    unsigned u = 0;
+    double v = (double)n;
+    while (v >= 999.95 && u < sizeof unit - 2) {
+        v /= 1000;
+        u++;
+    }
+    if (u == 0)
+        snprintf(buf, cap, "%" PRIu64, n);
+    else
+        snprintf(buf, cap, "%.1f%c", v, unit[u]);
+    return buf;
+}
+
+char *nanoseconds_short(char *buf, size_t cap, uint64_t ns)
+{
+    static const char *const unit[] = {"us", "ms", "s"};
+    unsigned u = 0;
+    double v = (double)ns / 1000;
+    while (v >= 999.95 && u < 2) {
+        v /= 1000;
+        u++;
+    }
+    snprintf(buf, cap, "%.1f %s", v, unit[u]);
+    return buf;
+}
+
+int figures_total(const struct figures *f, int n, struct ddict_manager_stats *total)
+{
+    int lost = 0;
+    memset(total, 0, sizeof *total);
+    for (int i = 0; i < n; i++)
+        if (f[i].lost)
+            lost++;
+        else
+            stats_merge(total, &f[i].s);
+    total->clients_now = total->clients_peak = 0;
+    for (int i = 0; i < n; i++)
+        if (!f[i].lost && f[i].s.manager_id == f[i].s.node_id) {
+            total->clients_now += f[i].s.clients_now;
+            total->clients_peak += f[i].s.clients_peak;
+        }
+    return lost;
+}
+
+static const struct column columns_now[] = {{"manager", 0}, {"node", 1}, {"pid", 0}, {"used", 0}, {"of", 0}, {"", 0}, {"keys", 0}, {"puts", 0},
+                                            {"local", 0}, {"remote", 0}, {"misses", 0}, {"in", 0}, {"out", 0}, {"clients", 0}};
+static const struct column columns_after[] = {{"manager", 0}, {"node", 1}, {"used", 0}, {"of", 0}, {"", 0}, {"keys", 0}, {"puts", 0},
+                                              {"local", 0}, {"remote", 0}, {"misses", 0}, {"deletes", 0}, {"in", 0}, {"out", 0}, {"clients", 0},
+                                              {"put p50", 0}, {"p99", 0}, {"get p50", 0}, {"p99", 0}};
+
+static void count_cell(struct table *t, uint64_t n)
+{
+    char b[24];
+    table_cell(t, "%s", count_short(b, sizeof b, n));
+}
+
+static void size_cell(struct table *t, uint64_t n)
+{
+    char b[24];
+    table_cell(t, "%s", size_format(b, sizeof b, n));
+}
+
+static void latency_cells(struct table *t, const struct ddict_latency *l)
+{
+    char b[24];
+    if (l->count == 0) {
+        table_cell(t, "-");
+        table_cell(t, "-");
+        return;
+    }
+    table_cell(t, "%s", nanoseconds_short(b, sizeof b, l->p50_ns));
+    table_cell(t, "%s", nanoseconds_short(b, sizeof b, l->p99_ns));
+}
+
+/* All but the first two columns and pid. */
+static void row(struct table *t, const struct ddict_manager_stats *s, bool after)
+{
+    size_cell(t, s->total_used_bytes);
+    size_cell(t, s->total_bytes);
+    table_cell(t, "%.1f%%", s->pool_utilization);
+    count_cell(t, s->num_keys);
+    count_cell(t, s->puts);
+    count_cell(t, s->gets_local);
+    count_cell(t, s->gets_remote);
+    count_cell(t, s->misses);
+    if (after)
+        count_cell(t, s->deletes);
+    size_cell(t, s->bytes_in);
+    size_cell(t, s->bytes_out);
+    count_cell(t, after ? s->clients_peak : s->clients_now);
+    if (after) {
+        latency_cells(t, &s->latency[DDICT_OP_PUT]);
+        latency_cells(t, &s->latency[DDICT_OP_GET]);
+    }
+}
+
+static void remarks(const struct figures *f, int n, FILE *out, int indent)
+{
+    for (int i = 0; i < n; i++) {
+        const struct ddict_manager_stats *s = &f[i].s;
+        char a[24], b[24];
+        if (f[i].lost)
+            continue;
+        if (s->leased_bytes > 0)
+            fprintf(out, "%*smanager %u: views hold %s of replaced values, %s of them process %u\n", indent, "", s->manager_id,
+                    size_format(a, sizeof a, s->leased_bytes), size_format(b, sizeof b, s->largest_holder_bytes), s->largest_holder_pid);
+        if (s->full_errors > 0)
+            fprintf(out, "%*smanager %u refused %" PRIu64 " put%s because it was full\n", indent, "", s->manager_id, s->full_errors,
+                    s->full_errors == 1 ? "" : "s");
+    }
+}
+
+int figures_print(const struct figures *f, int n, bool after, FILE *out, int indent, int columns)
+{
+    struct ddict_manager_stats total;
+    struct table t;
+    if (after)
+        table_init(&t, columns_after, sizeof columns_after / sizeof *columns_after);
+    else
+        table_init(&t, columns_now, sizeof columns_now / sizeof *columns_now);
+    for (int i = 0; i < n; i++) {
+        table_cell(&t, "%u", f[i].s.manager_id);
+        table_cell(&t, "%s", f[i].s.node);
+        if (f[i].lost) {
+            table_cell(&t, "lost");
+            table_skip(&t, t.width - 3);
+            continue;
+        }
+        if (!after)
+            table_cell(&t, "%u", f[i].s.pid);
+        row(&t, &f[i].s, after);
+    }
+    int lost = figures_total(f, n, &total);
+    table_cell(&t, "total");
+    if (lost > 0)
+        table_cell(&t, "%d lost", lost);
+    else
+        table_skip(&t, 1);
+    table_skip(&t, after ? 0 : 1);
+    row(&t, &total, after);
+    int rc = table_print(&t, out, indent, columns);
+    table_free(&t);
+    if (rc == 0)
+        remarks(f, n, out, indent);
+    return rc;
+}
