@@ -58,6 +58,8 @@
 #define DD_STREAM_MS 30000                   /* a streamed value without progress for so long is given up */
 #define DD_SUSPEND_GAP_MS 2000               /* a gap between own ticks that counts as suspend and extends deadlines */
 #define DD_RECORD_MS 3000                    /* from SIGTERM or a loss to the job_end record: below the least KillWait that sites use (5 s) */
+#define DD_ELECT_MS 25000                    /* a name that is taken: until it is ready, or ours; less than DD_FENCE_MS, in which the other nodes wait for our card */
+#define DD_NAME_FREE_MS 5000                 /* node > 0 waits so long for the name of a dictionary that has ended on node 0 and is about to end here */
 #define DD_FENCE_MS 30000                    /* PMIx fence of the wire-up */
 
 #endif

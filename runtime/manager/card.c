@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* card.c - what one node tells the others at wire-up: its name, addresses, ports; node 0 also the dictionary's id and cookie. */
+/*
+ * card.c - what one node tells the others at wire-up: its name, addresses, ports; node 0 also the dictionary's id and cookie, or that there is another
+ * dictionary of the name, which is to be used.
+ */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +11,7 @@
 #include <base/error.h>
 #include <manager/supervisor.h>
 
-#define CARD_MAGIC 0x3144524143444444ull
+#define CARD_MAGIC 0x3244524143444444ull
 
 struct card_address {
     uint16_t family;
@@ -21,7 +24,9 @@ struct card {
     uint32_t node_id, ports_n;
     uint16_t naddr, control_port;
     uint32_t managers;
+    uint32_t room;
     uint8_t dict_id[16], cookie[COOKIE_SIZE]; /* node 0's count */
+    struct standing other;                    /* node 0's */
     char node[NODE_NAME_MAX];
     char error[256];                          /* "" or why this node can not serve */
     struct card_address addr[ADDRS_MAX];
@@ -67,6 +72,7 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
     c->control_port = s->control_port;
     memcpy(c->dict_id, s->identity.dict_id, sizeof c->dict_id);
     memcpy(c->cookie, s->identity.cookie, sizeof c->cookie);
+    c->other = s->other;
     snprintf(c->node, sizeof c->node, "%s", s->node);
     snprintf(c->error, sizeof c->error, "%s", error ? error : "");
     int n = s->nodes > 1 ? conn_addresses(s->node, addr, ADDRS_MAX) : 0;
@@ -89,8 +95,12 @@ void card_take(struct supervisor *s, const struct card *c) {
     if (c->node_id == 0) {
         memcpy(s->identity.dict_id, c->dict_id, sizeof c->dict_id);
         memcpy(s->identity.cookie, c->cookie, sizeof c->cookie);
-        for (int a = 0; a < c->naddr; a++) address_unpack(&s->control_addr[a], &c->addr[a], c->control_port);
-        s->control_naddr = c->naddr;
+        s->other = c->other;
+    }
+    if (s->control_at) {
+        struct node_address *at = &s->control_at[c->node_id];
+        for (int a = 0; a < c->naddr; a++) address_unpack(&at->addr[a], &c->addr[a], c->control_port);
+        at->naddr = c->naddr;
     }
     snprintf(s->node_names[c->node_id], NODE_NAME_MAX, "%s", c->node);
     for (unsigned i = 0; i < c->ports_n; i++) {

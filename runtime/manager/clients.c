@@ -28,6 +28,7 @@ struct sup_client {
     struct supervisor *s;
     struct sup_client *next;
     enum client_state state;
+    bool looks;                   /* it only wants to know when the dictionary is ready */
     struct io_handler sock, life; /* life: its pidfd; fd -1 when its pid is not visible here */
     uint64_t id;
     pid_t pid;
@@ -113,8 +114,28 @@ static int client_make(struct sup_client *c) {
     return 0;
 }
 
+static void welcome_fill(const struct sup_client *c, struct attach_msg *m) {
+    const struct supervisor *s = c->s;
+    attach_msg_init(m, ATTACH_WELCOME);
+    m->managers = s->managers;
+    m->nodes = s->nodes;
+    m->node_id = s->node_id;
+    m->local_managers = s->shards_n;
+    m->client = c->id;
+    m->total_bytes = s->budget * s->managers;
+    memcpy(m->dict_id, s->identity.dict_id, sizeof m->dict_id);
+    snprintf(m->node, sizeof m->node, "%s", s->node);
+}
+
 static void client_welcome(struct sup_client *c) {
     struct supervisor *s = c->s;
+    if (c->looks) {
+        struct attach_msg m;
+        welcome_fill(c, &m);
+        attach_send(c->sock.fd, &m, NULL, 0);
+        client_drop(c);
+        return;
+    }
     int e = client_make(c);
     if (e < 0) {
         char text[200];
@@ -136,15 +157,7 @@ static void client_welcome(struct sup_client *c) {
 static int welcome_send(struct sup_client *c) {
     struct supervisor *s = c->s;
     struct attach_msg m;
-    attach_msg_init(&m, ATTACH_WELCOME);
-    m.managers = s->managers;
-    m.nodes = s->nodes;
-    m.node_id = s->node_id;
-    m.local_managers = s->shards_n;
-    m.client = c->id;
-    m.total_bytes = s->budget * s->managers;
-    memcpy(m.dict_id, s->identity.dict_id, sizeof m.dict_id);
-    snprintf(m.node, sizeof m.node, "%s", s->node);
+    welcome_fill(c, &m);
     int fds[2] = {s->board_ro_fd, c->lease_fd};
     return attach_send(c->sock.fd, &m, fds, 2);
 }
@@ -228,7 +241,10 @@ static int hold_page_check(int fd) {
 
 static void client_said(struct sup_client *c, const struct attach_msg *m, int *fds, int nfds) {
     struct supervisor *s = c->s;
-    if (m->type == ATTACH_HELLO && c->state == CLIENT_NEW) client_hello(c, m);
+    if ((m->type == ATTACH_HELLO || m->type == ATTACH_LOOK) && c->state == CLIENT_NEW) {
+        c->looks = m->type == ATTACH_LOOK;
+        client_hello(c, m);
+    }
     else if (m->type == ATTACH_DOWN && (c->state == CLIENT_NEW || c->state == CLIENT_ATTACHED)) {
         struct attach_msg r;
         attach_msg_init(&r, ATTACH_DOWN_OK);

@@ -251,7 +251,7 @@ int control_start(struct supervisor *s) {
     }
     struct star *st = star_new(s);
     if (!st) return -ENOMEM;
-    int e = conn_open(&st->conn, s->epoll_fd, &s->identity, ROLE_CONTROL, 0, s->control_addr, s->control_naddr, &star_ops, st);
+    int e = conn_open(&st->conn, s->epoll_fd, &s->identity, ROLE_CONTROL, 0, s->control_at[0].addr, s->control_at[0].naddr, &star_ops, st);
     if (e < 0) {
         free(st);
         return dd_error(e, "node %s can not be reached: %s", node_name(s, 0), dd_strerror(e));

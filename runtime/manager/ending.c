@@ -65,8 +65,7 @@ void supervisor_ready(struct supervisor *s) {
     log_info("ready: %u managers on this node, %u in all", s->shards_n, s->managers);
     if (s->node_id != 0) return;
     char id[33];
-    for (int i = 0; i < 16; i++) snprintf(id + 2 * i, 3, "%02x", s->identity.dict_id[i]);
-    say("ready id=%s managers=%u nodes=%u mem=%llu", id, s->managers, s->nodes, (unsigned long long)(s->budget * s->managers));
+    say("ready id=%s managers=%u nodes=%u mem=%llu", hex_format(id, s->identity.dict_id), s->managers, s->nodes, (unsigned long long)(s->budget * s->managers));
 }
 
 void supervisor_drain(struct supervisor *s, int wait_ms) {

@@ -28,12 +28,13 @@ static void too_late(struct timer *t) {
 
 /* What can fail on this node alone, before the others are waited for: the error travels with the card. */
 static int open_local(void) {
-    int e;
-    if ((e = clients_listen(&s)) < 0) return e;
+    int e = !s.opt.stay ? clients_listen(&s) : s.node_id == 0 ? elect_name(&s) : 0;
+    if (e != 0) return e;
     if ((e = shards_listen(&s)) < 0) return e;
     return control_listen(&s);
 }
 
+/* 1: there is nothing to serve, another dictionary of this name is there. */
 static int become_ready(void) {
     int e, input;
     struct rlimit files;
@@ -51,7 +52,9 @@ static int become_ready(void) {
     e = wireup_exchange(&s, error);
     if (local < 0) e = dd_error(local, "%s", error ? error : dd_strerror(local));
     free(error);
-    if (e < 0 || (e = signals_block()) < 0) return e;
+    if (e != 0) return e;
+    if (s.opt.stay && s.node_id > 0 && (e = elect_follow(&s)) < 0) return e;
+    if ((e = signals_block()) < 0) return e;
     if ((e = report_init(&s)) < 0 || (e = board_open(&s)) < 0) return e;
     s.start_timer.fire = too_late;
     if ((e = timer_set(&s.timers, &s.start_timer, clock_ns() + DD_READY_MS * 1000000ull)) < 0) return e;
@@ -61,6 +64,13 @@ static int become_ready(void) {
     shards_reaped(&s); /* one that died before we looked for signals */
     if (input == 1 && !s.opt.stay) supervisor_drain(&s, s.opt.drain_ms);
     return 0;
+}
+
+static void say_exists(void) {
+    char id[33];
+    if (s.node_id > 0) return;
+    say("exists id=%s managers=%u nodes=%u mem=%llu", hex_format(id, s.other.id), s.other.managers, s.other.nodes, (unsigned long long)s.other.bytes);
+    say("end");
 }
 
 static void serve(void) {
@@ -88,6 +98,7 @@ static void fini(void) {
     free(s.ending);
     free(s.figures);
     free(s.peers);
+    free(s.control_at);
     free(s.node_names);
 }
 
@@ -101,7 +112,10 @@ int main(int argc, char **argv) {
         say_start();
         e = become_ready();
     }
-    if (e < 0) {
+    if (e == 1) {
+        say_exists();
+        s.stage = STAGE_OVER;
+    } else if (e < 0) {
         if (!s.lost) say("error %s", *dd_errmsg() ? dd_errmsg() : dd_strerror(e));
         s.exit_code = 1;
         s.stage = STAGE_OVER;

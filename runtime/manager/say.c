@@ -26,6 +26,11 @@ static void put(const char *text, size_t len) {
     }
 }
 
+const char *hex_format(char text[33], const uint8_t id[16]) {
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", id[i]);
+    return text;
+}
+
 void say_text(const char *head, const char *text) {
     size_t len = strlen(head) + strlen(text) + 16;
     char *line = malloc(len);

@@ -5,6 +5,7 @@
  *
  *     main.c        parse, become ready, serve, end
  *     wireup.c      who are we, the cards of all nodes (card.c)
+ *     elect.c       --stay: is the name ours, or is there another dictionary of it
  *     shards.c      the managers: fork, messages, death
  *     clients.c     attach; holds.c: pages of forked children
  *     board.c       the page that clients look at
@@ -42,12 +43,23 @@ struct shard {                  /* one manager of this node */
 
 enum stage { STAGE_STARTING, STAGE_READY, STAGE_DRAINING, STAGE_ENDING, STAGE_OVER };
 
+struct standing {               /* a dictionary of our name that was there before us (--stay) */
+    uint8_t id[16];
+    uint32_t managers, nodes;   /* managers 0: there is none */
+    uint64_t bytes;
+};
+struct node_address {           /* of a node's ddictd */
+    struct sockaddr_storage addr[ADDRS_MAX];
+    int naddr;
+};
+
 struct supervisor {
     struct options opt;
     char node[NODE_NAME_MAX];
     uint32_t node_id, nodes, managers;
     uint64_t budget;            /* of each manager */
     struct conn_identity identity;
+    struct standing other;
     int epoll_fd;
     struct timers timers;
     uint64_t now;
@@ -72,10 +84,9 @@ struct supervisor {
     struct sup_hold *holds;
 
     struct control *control;    /* NULL on one node */
-    int control_fd;             /* node 0: listening */
+    int control_fd;             /* listening; -1 on one node */
     uint16_t control_port;
-    struct sockaddr_storage control_addr[ADDRS_MAX];
-    int control_naddr;
+    struct node_address *control_at; /* [nodes]; NULL on one node */
 
     struct io_handler signals, input;
     char *line;                 /* what came on stdin and is not a whole line yet */
@@ -89,9 +100,12 @@ struct supervisor {
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void say_text(const char *head, const char *text); /* "ddict1 HEAD TEXT", text of any length */
 
+const char *hex_format(char text[33], const uint8_t id[16]); /* returns text */
+
 /* --- wireup.c --- */
 int wireup_place(struct supervisor *s);    /* node, node_id, nodes */
 /* Give our card (error: NULL, or why this node can not serve), get all; fill peers, names, identity. Negative: also when another node's card has an error. */
+/* The cards of all nodes. error: why this one can not serve. 1: node 0 found another dictionary, which is in s->other then. */
 int wireup_exchange(struct supervisor *s, const char *error);
 
 /* --- card.c --- */
@@ -100,6 +114,12 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
 int card_check(const void *bytes, size_t len, uint32_t node_id);
 const char *card_error(const struct card *c);
 void card_take(struct supervisor *s, const struct card *c); /* into peers, names, identity */
+
+/* --- elect.c --- */
+/* Node 0 with --stay, before its card: 0 the name is ours; 1 another dictionary has it and is ready (s->other); negative. */
+int elect_name(struct supervisor *s);
+/* Node > 0 with --stay, after the cards: node 0 has won, so the name is ours or about to be given up by a dictionary that has ended. */
+int elect_follow(struct supervisor *s);
 
 /* --- board.c --- */
 int board_open(struct supervisor *s);

@@ -34,7 +34,8 @@ int wireup_place(struct supervisor *s) {
     if (s->managers < s->nodes) s->managers = s->nodes; /* each node needs one that stands for the others */
     s->node_names = calloc(s->nodes, NODE_NAME_MAX);
     if (s->nodes > 1) s->peers = calloc(s->managers, sizeof *s->peers);
-    if (!s->node_names || (s->nodes > 1 && !s->peers)) return dd_error(-ENOMEM, "no memory for %u nodes", s->nodes);
+    if (s->nodes > 1) s->control_at = calloc(s->nodes, sizeof *s->control_at);
+    if (!s->node_names || (s->nodes > 1 && (!s->peers || !s->control_at))) return dd_error(-ENOMEM, "no memory for %u nodes", s->nodes);
     randombytes_buf(s->identity.cookie, sizeof s->identity.cookie);
     if (s->opt.has_id) memcpy(s->identity.dict_id, s->opt.dict_id, sizeof s->identity.dict_id);
     else randombytes_buf(s->identity.dict_id, sizeof s->identity.dict_id);
@@ -97,6 +98,7 @@ static int cards_take(struct supervisor *s, void **cards, size_t *lens) {
     for (uint32_t i = 0; i < s->nodes; i++) {
         if ((e = card_check(cards[i], lens[i], i)) < 0) return e;
         card_take(s, cards[i]);
+        if (s->other.managers) return 1; /* then no error of another node matters */
     }
     for (uint32_t i = 0; i < s->nodes; i++)
         if (card_error(cards[i])) return dd_error(-ECANCELED, "node %s: %s", s->node_names[i], card_error(cards[i]));

@@ -40,6 +40,28 @@ const char *attach_node_name(char *buf, size_t cap)
     return buf;
 }
 
+/* Slurm's numbers of steps that have none of their own (slurm.h). */
+static const struct { unsigned long id; const char *name; } special_steps[] = {
+    {0xfffffffbul, "batch"}, {0xfffffffaul, "interactive"}, {0xfffffffcul, "extern"}};
+
+const char *attach_step_name(char *buf, size_t cap)
+{
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    snprintf(buf, cap, "-");
+    if (job == NULL || *job == 0 || strspn(job, "0123456789") != strlen(job) || strlen(job) > 10)
+        return buf;
+    if (step == NULL || *step == 0) /* the environment of a batch script has none (22.05) */
+        step = "batch";
+    else if (strspn(step, "0123456789") != strlen(step) || strlen(step) > 10)
+        return buf;
+    unsigned long id = strtoul(step, NULL, 10);
+    for (size_t i = 0; i < sizeof special_steps / sizeof *special_steps; i++)
+        if (id == special_steps[i].id)
+            step = special_steps[i].name;
+    snprintf(buf, cap, "%s.%s", job, step);
+    return buf;
+}
+
 void attach_msg_init(struct attach_msg *m, enum attach_type type)
 {
     memset(m, 0, sizeof *m);
@@ -47,6 +69,8 @@ void attach_msg_init(struct attach_msg *m, enum attach_type type)
     m->type = type;
     m->protocol = PROTOCOL_VERSION;
     m->layout = LAYOUT_VERSION;
+    if (type == ATTACH_HELLO)
+        attach_step_name(m->step, sizeof m->step);
 }
 
 int attach_version_check(const struct attach_msg *m)
@@ -259,6 +283,7 @@ static int receive_once(int fd, struct attach_msg *m, int *fds, int max_fds)
         memset((char *)&t + ATTACH_HEAD, 0, sizeof t - ATTACH_HEAD);
     }
     t.node[sizeof t.node - 1] = 0;
+    t.step[sizeof t.step - 1] = 0;
     t.text[sizeof t.text - 1] = 0;
     *m = t;
     return got;

@@ -11,8 +11,9 @@
 #define DICT_NAME_MAX 64  /* "1000.4294967295.4294967295" and room */
 #define NODE_NAME_MAX 64
 #define ATTACH_FDS 4
+#define STEP_NAME_MAX 40  /* "4294967295.interactive" and room */
 
-enum attach_type { ATTACH_HELLO = 1, ATTACH_WELCOME, ATTACH_MANAGER, ATTACH_HOLD, ATTACH_HELD, ATTACH_DOWN, ATTACH_DOWN_OK };
+enum attach_type { ATTACH_HELLO = 1, ATTACH_WELCOME, ATTACH_MANAGER, ATTACH_HOLD, ATTACH_HELD, ATTACH_DOWN, ATTACH_DOWN_OK, ATTACH_LOOK };
 
 struct attach_msg {
     uint64_t magic;
@@ -27,6 +28,7 @@ struct attach_msg {
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */
     uint8_t dict_id[16];
     char node[NODE_NAME_MAX];
+    char step[STEP_NAME_MAX]; /* HELLO: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
     char text[256];     /* WELCOME with status: why */
 };
 
@@ -41,7 +43,9 @@ struct board {
 
 /* This node's name: $DDICT_NODE (no Slurm, or several nodes on one host), else $SLURMD_NODENAME, else the host name up to the first dot. Returns buf. */
 const char *attach_node_name(char *buf, size_t cap);
-/* All zero but magic, type and versions. */
+/* The step that this process belongs to, by $SLURM_JOB_ID and $SLURM_STEP_ID, as in attach_msg. Returns buf. */
+const char *attach_step_name(char *buf, size_t cap);
+/* All zero but magic, type and versions, and in a HELLO the step. */
 void attach_msg_init(struct attach_msg *m, enum attach_type type);
 /* 0, or DDICT_EVERSION with a sentence when m came from another version of protocol or layout. Its other fields mean nothing then. */
 int attach_version_check(const struct attach_msg *m);

@@ -24,10 +24,12 @@ static void before(void) {
     memset(a.identity.cookie, 0xab, sizeof a.identity.cookie);
     b.peers = calloc(7, sizeof *b.peers);
     b.node_names = calloc(3, NODE_NAME_MAX);
+    b.control_at = calloc(3, sizeof *b.control_at);
 }
 static void after(void) {
     free(b.peers);
     free(b.node_names);
+    free(b.control_at);
 }
 
 static uint16_t port_of(const struct sockaddr_storage *s) {
@@ -54,14 +56,31 @@ START_TEST(managers_get_their_node_addresses_and_ports) {
 }
 END_TEST
 
-START_TEST(the_cookie_and_the_control_port_are_those_of_node_0) {
+START_TEST(every_node_tells_where_its_ddictd_listens) {
+    size_t len;
+    struct card *c = card_make(&a, NULL, &len);
+    card_take(&b, c);
+    ck_assert_int_gt(b.control_at[2].naddr, 0);
+    ck_assert_uint_eq(port_of(&b.control_at[2].addr[0]), 3333);
+    ck_assert_int_eq(b.control_at[0].naddr, 0);
+    free(c);
+}
+END_TEST
+
+START_TEST(the_cookie_and_another_dictionary_are_those_of_node_0) {
     size_t len;
     a.node_id = 0;
     struct card *c = card_make(&a, NULL, &len);
     card_take(&b, c);
     ck_assert_mem_eq(b.identity.cookie, a.identity.cookie, COOKIE_SIZE);
-    ck_assert_int_gt(b.control_naddr, 0);
-    ck_assert_uint_eq(port_of(&b.control_addr[0]), 3333);
+    ck_assert_uint_eq(b.other.managers, 0);
+    free(c);
+    a.other = (struct standing){.managers = 5, .nodes = 3, .bytes = 1 << 30};
+    c = card_make(&a, NULL, &len);
+    card_take(&b, c);
+    ck_assert_uint_eq(b.other.managers, 5);
+    ck_assert_uint_eq(b.other.bytes, 1 << 30);
+    memset(&a.other, 0, sizeof a.other);
     free(c);
 }
 END_TEST
@@ -95,5 +114,6 @@ START_TEST(malformed_cards_are_refused) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports, the_cookie_and_the_control_port_are_those_of_node_0,
+UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports, every_node_tells_where_its_ddictd_listens,
+               the_cookie_and_another_dictionary_are_those_of_node_0,
                an_error_travels_without_ports, malformed_cards_are_refused)
