@@ -40,6 +40,9 @@
 #define DD_PEER_SPIN_US 20                   /* manager with remote requests under way, before epoll_wait blocks */
 #define DD_PEER_INFLIGHT (4u << 20)          /* bytes queued to one peer before requests of clients wait */
 
+/* --- runtime library --- */
+#define DD_RT_PIECE_MAX (1u << 20)           /* bytes a rank gives in an exchange: meant for addresses; a thousand ranks are then 1 GiB */
+
 /* --- deadlines, milliseconds --- */
 #define DD_TIMEOUT_MS 60000                  /* default of every client call ($DDICT_TIMEOUT, seconds) */
 #define DD_WAIT_SLICE_MS 10                  /* longest sleep without looking whether the other side lives */
@@ -60,6 +63,7 @@
 #define DD_RECORD_MS 3000                    /* from SIGTERM or a loss to the job_end record: below the least KillWait that sites use (5 s) */
 #define DD_ELECT_MS 25000                    /* a name that is taken: until it is ready, or ours; less than DD_FENCE_MS, in which the other nodes wait for our card */
 #define DD_NAME_FREE_MS 5000                 /* node > 0 waits so long for the name of a dictionary that has ended on node 0 and is about to end here */
+#define DD_RT_CLOSE_MS 1000                  /* rank 0 ends: for the others to have read the last exchange */
 #define DD_FENCE_MS 30000                    /* PMIx fence of the wire-up */
 
 #endif

@@ -1,20 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.h - the ways to find out where we are; private to this folder. */
+/* backend.h - the ways to find out where we are; private to this folder. Those of the environment change *p only when they give 0. */
 #ifndef DDICT_PLACE_BACKEND_H
 #define DDICT_PLACE_BACKEND_H
 
 #include "place/place.h"
 
-/* 0; -ENOENT: no PMIx server here (use another way); else a negative code with the sentence set. */
+/* 0; -ENOENT: no PMIx server here, or no library (use another way); else a negative code with the sentence set. */
 int pmix_init(struct place *p);
+int pmix_maps(struct place *p);
 int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms);
 int pmix_fence(int timeout_ms);
 /* PMIx_Finalize by the process that initialised, once. Does nothing in a forked child. */
 void pmix_finalize(void);
+/* $PMIX_NAMESPACE, where it is of this step and not of one in which this one was started; NULL. */
+const char *pmix_namespace(void);
 
 /* 0; -ENOENT: not a task of a step. The batch script and salloc's shell are none, though they have some of the variables. */
 int slurm_env_init(struct place *p);
+int slurm_env_maps(struct place *p);
 /* Tasks of node `node_id` by a text like "2(x3),1"; -EINVAL when it does not say. */
 int slurm_tasks_on(const char *tasks_per_node, int node_id);
+/* All of them; -EINVAL unless the text says `nodes` of them. */
+int slurm_task_counts(const char *tasks_per_node, int *counts, int nodes);
+/*
+ * The node of each of `size` ranks when `counts` of them run on the nodes: a node takes `plane` of them at its turn until it has its count. cyclic is 1,
+ * block more than any count. -EINVAL when the counts do not sum up to size.
+ */
+int slurm_layout(const int *counts, int nodes, int plane, int *node_of, int size);
+
+/* 0; -ENOENT: not started by it. */
+int torchrun_env_init(struct place *p);
+int run_env_init(struct place *p);    /* $DDICT_RUN_ID, $DDICT_RUN_RANK, $DDICT_RUN_SIZE: `ddict run -n`, all on this node */
+int mpirun_env_init(struct place *p);
+
+/* The variable as a number from lo on; -ENOENT. */
+int env_count(const char *name, int lo, int *out);
+
+/*
+ * One process of a rank may be a PMIx client. The name is an abstract socket, so it goes with the process however it ends. 0; -EBUSY: another
+ * one has it; any other trouble counts as 0.
+ */
+int rank_take(const char *group, const char *rank);
+void rank_leave(void); /* also in a forked child */
 
 #endif

@@ -23,10 +23,10 @@
  *
  * The PMIx library is opened when it is needed and need not be installed. $DDICT_PMIX names another one, or is `no` to leave PMIx alone.
  *
- * WHAT IS CERTAIN. rank, size, local_rank, local_size, node_id, nodes and the ranks of this node always are. Where another rank
- * runs is, too, with PMIx and on one node. Slurm's variables tell it for the distributions block, cyclic and plane, which are checked
- * against the ranks of this node; not for arbitrary. Open MPI's variables and torchrun's do not tell it. What is not certain is
- * not guessed: those calls give -ENODATA, and info.map is 0.
+ * WHAT IS CERTAIN. rank, size, local_rank and local_size always are; node_id, nodes and the ranks of this node, too, except by Open MPI's variables on
+ * several nodes. Where another rank runs is with PMIx and on one node; Slurm's variables tell it for the distributions block, cyclic and plane,
+ * which are checked against the ranks of this node, and not for arbitrary; torchrun's do not tell it. What is not certain is
+ * not guessed: those calls give -ENODATA, info.map is 0, and info.node_id and info.nodes are -1.
  *
  * RETURN VALUES. Functions that return int give 0 (or a number, where it says so) or a negative code: a negated errno value or one of the
  * DDICT_E* of ddict.h, which ddict_strerror() explains; ddict_rt_errmsg() gives the full sentence for the last failure of the calling
@@ -81,7 +81,7 @@ struct ddict_rt_info {
     int peers;              /* DDICT_RT_PEERS_* */
     int rank, size;
     int local_rank, local_size;
-    int node_id, nodes;
+    int node_id, nodes;     /* -1: not known */
     int map;                /* 1: where every rank runs is known */
     const char *node;       /* name of this node: Slurm's, else the host's without its domain. The library's, until the end of the process */
     const char *group;      /* names those who were started together, the same in all of them: "slurm.17.0", "torchrun.abc.0". The library's, as node */
@@ -95,8 +95,8 @@ struct ddict_rt_info {
  * Find out. Every call is to be followed by one ddict_rt_finalize(); only the first one does anything, and only its flags count. Asks no other
  * rank, so ranks need not call it together. PMIx costs about 15 ms, the others some microseconds.
  * flags: 0 or DDICT_RT_NO_PMIX.
- * Errors: -EIO (PMIx is there and fails; the sentence has its reason), -ENOMEM, -EINVAL (unknown flag), -EPERM (a child that was forked after
- * ddict_rt_init(): it has the answers already).
+ * PMIx that seems to be there and fails (in a container that hides the server's files) is passed over: ddict_rt_trouble().
+ * Errors: -ENOMEM, -EINVAL (unknown flag), -EPERM (a child that was forked after ddict_rt_init(): it has the answers already).
  */
 DDICT_RT_API int ddict_rt_init(unsigned flags);
 
@@ -109,7 +109,7 @@ DDICT_RT_API int ddict_rt_finalize(void);
 /* What was found. info is the caller's. 0 or -EINVAL. */
 DDICT_RT_API int ddict_rt_get_info(struct ddict_rt_info *info);
 
-/* One figure of info each, or -EINVAL. */
+/* One figure of info each; -EINVAL; -ENODATA where info has -1. */
 DDICT_RT_API int ddict_rt_rank(void);
 DDICT_RT_API int ddict_rt_size(void);
 DDICT_RT_API int ddict_rt_local_rank(void);
@@ -130,7 +130,7 @@ DDICT_RT_API int ddict_rt_node_of(int rank);
 DDICT_RT_API const char *ddict_rt_host_of(int rank);
 
 /*
- * The ranks of a node in rising order; their number, or -ENODATA when not certain (never for this node), -EINVAL. ranks: room for cap of
+ * The ranks of a node in rising order; their number, or -ENODATA when not certain, -EINVAL. ranks: room for cap of
  * them, may be NULL with cap 0; when there are more, the first cap are written.
  */
 DDICT_RT_API int ddict_rt_ranks_of(int node, int *ranks, int cap);
@@ -152,6 +152,9 @@ DDICT_RT_API int ddict_rt_exchange(const void *data, size_t len, struct ddict_rt
 
 /* Collective: returns when all ranks have called it. Errors as above. */
 DDICT_RT_API int ddict_rt_barrier(int timeout_ms);
+
+/* Why PMIx, which seemed to be there, was passed over by ddict_rt_init(): a sentence, or "". The library's, until the last ddict_rt_finalize(). */
+DDICT_RT_API const char *ddict_rt_trouble(void);
 
 /* Sentence of the calling thread's last failure in this library; "" when none. Valid until its next failure. */
 DDICT_RT_API const char *ddict_rt_errmsg(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* place.c - ask PMIx, else Slurm's variables, else be alone; the calls of place.h by who answered. */
+/* place.c - ask the ways one after the other; the calls of place.h by who answered. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,21 +22,87 @@ static void node_name(char *buf, size_t cap) {
     buf[strcspn(buf, ".")] = '\0';
 }
 
-int place_init(struct place *p, int use_pmix) {
+static int single_init(struct place *p) {
+    p->how = PLACE_SINGLE;
+    p->size = p->local_size = p->nodes = 1;
+    snprintf(p->group, sizeof p->group, "single.%s.%d", p->node, (int)getpid());
+    return 0;
+}
+
+/* PMIx for one process of the rank; whatever is wrong with it, the next way is tried. */
+static int pmix_try(struct place *p) {
+    const char *name = pmix_namespace();
+    int rc;
+
+    if (name == NULL)
+        return -ENOENT;
+    if (rank_take(name, getenv("PMIX_RANK")) < 0) {
+        p->doubled = 1;
+        return -ENOENT;
+    }
+    rc = pmix_init(p);
+    if (rc == 0)
+        return 0;
+    rank_leave();
+    if (rc != -ENOENT)
+        snprintf(p->trouble, sizeof p->trouble, "%s", dd_errmsg());
+    return -ENOENT;
+}
+
+static int task_init(struct place *p, unsigned with) {
+    int rc = torchrun_env_init(p);
+
+    if (rc == -ENOENT)
+        rc = run_env_init(p);
+    if (rc == -ENOENT && (with & PLACE_WITH_PMIX))
+        rc = pmix_try(p);
+    /* Of mpirun in a step and a step with mpirun's variables around it, Slurm's PMIx tells the second. */
+    if (rc == -ENOENT && (pmix_namespace() == NULL || strncmp(pmix_namespace(), "slurm.", 6) != 0))
+        rc = mpirun_env_init(p);
+    return rc;
+}
+
+int place_init(struct place *p, unsigned with) {
     int rc = -ENOENT;
 
     memset(p, 0, sizeof *p);
     node_name(p->node, sizeof p->node);
-    if (use_pmix)
+    if (with & PLACE_AS_TASK)
+        rc = task_init(p, with);
+    else if (with & PLACE_WITH_PMIX)
         rc = pmix_init(p);
     if (rc == -ENOENT)
         rc = slurm_env_init(p);
-    if (rc == -ENOENT) {
-        p->how = PLACE_SINGLE;
-        p->size = p->local_size = p->nodes = 1;
-        rc = 0;
-    }
+    if (rc == -ENOENT)
+        rc = single_init(p);
     return rc;
+}
+
+/* All ranks are here, or ours are next to each other, as torchrun numbers them. */
+static int plain_maps(struct place *p) {
+    int i, first = p->rank - p->local_rank;
+
+    if (p->nodes == 1) {
+        p->node_of = calloc((size_t)p->size, sizeof *p->node_of);
+        p->names = calloc(1, sizeof *p->names);
+        if (p->node_of == NULL || p->names == NULL || (p->names[0] = strdup(p->node)) == NULL)
+            return -ENOMEM;
+        first = 0;
+    }
+    if (p->nodes == 1 || p->how == PLACE_TORCHRUN) {
+        p->locals = malloc((size_t)p->local_size * sizeof *p->locals);
+        if (p->locals == NULL)
+            return -ENOMEM;
+        for (i = 0; i < p->local_size; i++)
+            p->locals[i] = first + i;
+    }
+    return 0;
+}
+
+int place_maps(struct place *p) {
+    int rc = p->how == PLACE_PMIX ? pmix_maps(p) : p->how == PLACE_SLURM ? slurm_env_maps(p) : plain_maps(p);
+
+    return rc == -ENOMEM ? dd_error(rc, "no memory for the places of %d ranks", p->size) : rc;
 }
 
 int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms) {
@@ -58,7 +125,18 @@ int place_fence(struct place *p, int timeout_ms) {
 }
 
 void place_finalize(struct place *p) {
-    if (p->how == PLACE_PMIX)
+    int i;
+
+    if (p->how == PLACE_PMIX) {
         pmix_finalize();
+        rank_leave();
+    }
+    for (i = 0; p->names != NULL && i < p->nodes; i++)
+        free(p->names[i]);
+    free(p->names);
+    free(p->node_of);
+    free(p->locals);
+    p->names = NULL;
+    p->node_of = p->locals = NULL;
     p->how = PLACE_SINGLE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place.h - where am I, who else is there. PMIx first, else Slurm's variables, else a single process. The only
- * folder that includes pmix.h or hwloc.h. One thread; call place_finalize() before exit always (a PMIx client that ends without it is taken for a crash
+ * place.h - where am I, who else is there: the ways of ddict_runtime.h, for ddictd and for the runtime library. The only folder that includes
+ * pmix.h or hwloc.h. One thread; call place_finalize() before exit always (a PMIx client that ends without it is taken for a crash
  * by Slurm), it is also registered with atexit().
  */
 #ifndef DDICT_PLACE_PLACE_H
@@ -10,17 +10,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum place_how { PLACE_SINGLE, PLACE_SLURM, PLACE_PMIX };
+enum place_how { PLACE_SINGLE, PLACE_SLURM, PLACE_PMIX, PLACE_MPIRUN, PLACE_TORCHRUN, PLACE_RUN }; /* as DDICT_RT_* */
 struct place {
     enum place_how how;
-    int rank, size;             /* of the tasks of this step */
+    int rank, size;             /* of those started together */
     int local_rank, local_size;
-    int node_id, nodes;
+    int node_id, nodes;         /* node_id -1: not known (PLACE_MPIRUN on several nodes) */
     char node[64];              /* $SLURMD_NODENAME, else host name */
+    char group[256];            /* names those started together, the same in all of them */
+    int doubled;                /* another process of this rank has PMIx: this one is none of its own */
+    char trouble[256];          /* why PMIx, which seemed to be there, was passed over; "" */
+    /* By place_maps(), ours: */
+    char **names;               /* of the nodes; NULL: not known */
+    int *node_of;               /* of each rank; NULL: not certain */
+    int *locals;                /* the local_size ranks of this node, rising; NULL: not certain */
 };
 
-/* Find out. use_pmix: 0 leaves PMIx alone. 0 or a negative code with the sentence set (PMIx is there but fails). */
-int place_init(struct place *p, int use_pmix);
+#define PLACE_WITH_PMIX 1u
+/*
+ * Also what starts tasks inside a step or without one: torchrun, `ddict run -n`, mpirun. PMIx is then taken by one process of a rank only, and passed
+ * over when it fails.
+ */
+#define PLACE_AS_TASK 2u
+
+/* Find out. 0 or a negative code with the sentence set (PMIx is there but fails). */
+int place_init(struct place *p, unsigned with);
+/* Names and maps, as far as they are certain. 0 or -ENOMEM. */
+int place_maps(struct place *p);
 /*
  * All ranks give a card and get all cards, in order of rank: cards[r] malloc'ed by us, lens[r]. A collecting fence. Only with PLACE_PMIX or
  * size 1; else -ENOTSUP. -ETIMEDOUT.

@@ -10,7 +10,6 @@
  *     must not finalize: it is known by its pid.
  */
 #include <errno.h>
-#include <pmix.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +21,11 @@
 #include "base/defaults.h"
 #include "base/error.h"
 #include "place/backend.h"
+#include "place/pmix_lib.h"
 
 #define WAIT_SLICE_MS 100 /* far below DD_SUSPEND_GAP_MS */
 
+static const struct pmix_calls *lib; /* NULL before pmix_init() */
 static pmix_proc_t self;
 static pid_t owner;    /* who called PMIx_Init; 0: nobody */
 static unsigned exchanges; /* so far: every one has a key of its own, all ranks count alike */
@@ -116,14 +117,22 @@ static void on_get(pmix_status_t status, pmix_value_t *v, void *arg) {
 static int pmix_error(pmix_status_t status, const char *what) {
     if (status == PMIX_ERR_TIMEOUT)
         return dd_error(-ETIMEDOUT, "PMIx: %s: no answer of all tasks within the time", what);
-    return dd_error(status == PMIX_ERR_NOMEM ? -ENOMEM : -EIO, "PMIx: %s: %s", what, PMIx_Error_string(status));
+    return dd_error(status == PMIX_ERR_NOMEM ? -ENOMEM : -EIO, "PMIx: %s: %s", what, lib->error_string(status));
 }
 
 static int job_value(const char *key, pmix_value_t **v) {
     pmix_proc_t all;
 
-    PMIX_LOAD_PROCID(&all, self.nspace, PMIX_RANK_WILDCARD);
-    return PMIx_Get(&all, key, NULL, 0, v) == PMIX_SUCCESS ? 0 : -ENOENT;
+    all = self;
+    all.rank = PMIX_RANK_WILDCARD;
+    return lib->get(&all, key, NULL, 0, v) == PMIX_SUCCESS ? 0 : -ENOENT;
+}
+
+/* Ours; the library's own functions for it have changed with the releases. */
+static void value_free(pmix_value_t *v) {
+    if (v->type == PMIX_STRING)
+        free(v->data.string);
+    free(v);
 }
 
 static int job_size(void) {
@@ -134,38 +143,50 @@ static int job_size(void) {
         return -ENOENT;
     if (v->type == PMIX_UINT32)
         n = v->data.uint32;
-    PMIX_VALUE_RELEASE(v);
+    value_free(v);
     return n > 0 && n < (1u << 30) ? (int)n : -ENOENT;
 }
 
-/* Our place among the ranks of this node, "0,2,4". */
-static void local_peers(struct place *p) {
+/* The ranks of this node, "0,2,4": their number; the first cap of them in ranks. */
+static int local_peers(int *ranks, int cap) {
     pmix_value_t *v;
+    int n = 0;
 
-    p->local_rank = 0;
-    p->local_size = 1;
     if (job_value(PMIX_LOCAL_PEERS, &v) < 0)
-        return;
+        return 0;
     if (v->type == PMIX_STRING && v->data.string != NULL) {
         const char *s = v->data.string;
         char *end;
-        int n = 0;
 
         for (;; s = end + 1) {
             long r = strtol(s, &end, 10);
 
             if (end == s)
                 break;
-            if (r == p->rank)
-                p->local_rank = n;
+            if (n < cap)
+                ranks[n] = (int)r;
             n++;
             if (*end != ',')
                 break;
         }
-        if (n > 0)
-            p->local_size = n;
     }
-    PMIX_VALUE_RELEASE(v);
+    value_free(v);
+    return n;
+}
+
+/* Our place among the ranks of this node. */
+static int local_place(struct place *p) {
+    int n = local_peers(NULL, 0), *ranks = malloc((size_t)(n + 1) * sizeof *ranks), i;
+
+    if (ranks == NULL)
+        return -ENOMEM;
+    p->local_rank = 0;
+    p->local_size = n > 0 ? n : 1;
+    if (local_peers(ranks, n) == n)
+        for (i = 0; i < n; i++)
+            p->local_rank += ranks[i] < p->rank;
+    free(ranks);
+    return 0;
 }
 
 static int node_has(const char *node, pmix_rank_t rank) {
@@ -173,11 +194,11 @@ static int node_has(const char *node, pmix_rank_t rank) {
     size_t n = 0, i;
     int found = 0;
 
-    if (PMIx_Resolve_peers(node, self.nspace, &procs, &n) != PMIX_SUCCESS)
+    if (lib->resolve_peers(node, self.nspace, &procs, &n) != PMIX_SUCCESS)
         return 0;
     for (i = 0; i < n && !found; i++)
         found = procs[i].rank == rank;
-    PMIX_PROC_FREE(procs, n);
+    free(procs);
     return found;
 }
 
@@ -188,7 +209,7 @@ static int node_ids(struct place *p) {
 
     p->nodes = 0;
     p->node_id = -1;
-    if (PMIx_Resolve_nodes(self.nspace, &list) == PMIX_SUCCESS && list != NULL) {
+    if (lib->resolve_nodes(self.nspace, &list) == PMIX_SUCCESS && list != NULL) {
         for (node = strtok_r(list, ",", &save); node != NULL; node = strtok_r(NULL, ",", &save)) {
             if (p->node_id < 0 && node_has(node, self.rank))
                 p->node_id = p->nodes;
@@ -203,14 +224,96 @@ static int node_ids(struct place *p) {
     return 0;
 }
 
+static int rank_compare(const void *a, const void *b) {
+    return *(const int *)a < *(const int *)b ? -1 : *(const int *)a > *(const int *)b;
+}
+
+/* Enter the ranks of node number `node` into node_of; their number. */
+static int node_enter(struct place *p, int node) {
+    pmix_proc_t *procs = NULL;
+    size_t n = 0, i;
+    int entered = 0;
+
+    if (lib->resolve_peers(p->names[node], self.nspace, &procs, &n) != PMIX_SUCCESS)
+        return 0;
+    for (i = 0; i < n; i++)
+        if (procs[i].rank < (pmix_rank_t)p->size && p->node_of[procs[i].rank] < 0) {
+            p->node_of[procs[i].rank] = node;
+            entered++;
+        }
+    free(procs);
+    return entered;
+}
+
+int pmix_maps(struct place *p) {
+    char *list = NULL, *save, *node;
+    int n = 0, entered = 0, i;
+
+    p->locals = calloc((size_t)p->local_size, sizeof *p->locals);
+    p->names = calloc((size_t)p->nodes, sizeof *p->names);
+    p->node_of = malloc((size_t)p->size * sizeof *p->node_of);
+    if (p->locals == NULL || p->names == NULL || p->node_of == NULL || lib->resolve_nodes(self.nspace, &list) != PMIX_SUCCESS)
+        return -ENOMEM;
+    if (local_peers(p->locals, p->local_size) != p->local_size)
+        p->locals[0] = p->rank; /* nobody said more: local_size is 1 */
+    qsort(p->locals, (size_t)p->local_size, sizeof *p->locals, rank_compare);
+    for (node = strtok_r(list, ",", &save); node != NULL && n < p->nodes; node = strtok_r(NULL, ",", &save))
+        if ((p->names[n++] = strdup(node)) == NULL)
+            break;
+    free(list);
+    if (n < p->nodes || p->names[n - 1] == NULL)
+        return -ENOMEM;
+    memset(p->node_of, -1, (size_t)p->size * sizeof *p->node_of);
+    for (i = 0; i < p->nodes; i++)
+        entered += node_enter(p, i);
+    if (entered < p->size) {
+        free(p->node_of);
+        p->node_of = NULL;
+    }
+    return 0;
+}
+
+/* Slurm's is named after its step, and is inherited by what is started from a task of it. */
+const char *pmix_namespace(void) {
+    const char *name = getenv("PMIX_NAMESPACE"), *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    char own[64];
+
+    if (name == NULL || *name == '\0' || getenv("PMIX_RANK") == NULL)
+        return NULL;
+    if (strncmp(name, "slurm.pmix.", 11) == 0 && job != NULL && getenv("SLURM_HET_SIZE") == NULL) {
+        snprintf(own, sizeof own, "slurm.pmix.%s.%s", job, step != NULL ? step : "-");
+        if (strcmp(name, own) != 0)
+            return NULL;
+    }
+    return name;
+}
+
+static int place_ask(struct place *p) {
+    int rc = job_size();
+
+    if (rc < 0)
+        return dd_error(-EIO, "PMIx: the size of %s is not known", self.nspace);
+    p->how = PLACE_PMIX;
+    p->rank = (int)self.rank;
+    p->size = rc;
+    snprintf(p->group, sizeof p->group, "%s", self.nspace);
+    rc = local_place(p);
+    return rc < 0 ? rc : node_ids(p);
+}
+
 int pmix_init(struct place *p) {
+    const char *name = pmix_namespace();
+    struct place q = *p;
     pmix_status_t status;
     static int registered;
     int rc;
 
     if (owner == getpid())
         return dd_error(-EALREADY, "PMIx: already in use by this process");
-    status = PMIx_Init(&self, NULL, 0);
+    rc = name == NULL ? -ENOENT : pmix_lib_open(&lib);
+    if (rc < 0)
+        return rc;
+    status = lib->init(&self, NULL, 0);
     if (status == PMIX_ERR_UNREACH)
         return -ENOENT;
     if (status != PMIX_SUCCESS)
@@ -218,18 +321,12 @@ int pmix_init(struct place *p) {
     owner = getpid();
     if (!registered && atexit(pmix_finalize) == 0)
         registered = 1;
-    p->how = PLACE_PMIX;
-    p->rank = (int)self.rank;
-    rc = job_size();
-    if (rc < 0) {
-        pmix_finalize();
-        return dd_error(-EIO, "PMIx: the size of %s is not known", self.nspace);
-    }
-    p->size = rc;
-    local_peers(p);
-    rc = node_ids(p);
+    /* Without a server newer libraries make one up for us alone. */
+    rc = strcmp(self.nspace, name) != 0 ? -ENOENT : place_ask(&q);
     if (rc < 0)
         pmix_finalize();
+    else
+        *p = q;
     return rc;
 }
 
@@ -237,17 +334,18 @@ static int fence(int collect, struct deadline *d) {
     struct wait *w = wait_new();
     pmix_status_t status;
     pmix_info_t *info;
-    bool yes = collect;
 
     if (w == NULL)
         return -ENOMEM;
-    PMIX_INFO_CREATE(info, 1);
+    info = calloc(1, sizeof *info);
     if (info == NULL) {
         wait_free(w);
         return -ENOMEM;
     }
-    PMIX_INFO_LOAD(&info[0], PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
-    status = PMIx_Fence_nb(NULL, 0, info, 1, on_fence, w);
+    strcpy(info->key, PMIX_COLLECT_DATA);
+    info->value.type = PMIX_BOOL;
+    info->value.data.flag = collect;
+    status = lib->fence_nb(NULL, 0, info, 1, on_fence, w);
     if (status == PMIX_SUCCESS) {
         status = wait_for(w, d);
         if (status == PMIX_ERR_TIMEOUT)
@@ -256,7 +354,7 @@ static int fence(int collect, struct deadline *d) {
         status = PMIX_SUCCESS;
     }
     wait_free(w);
-    PMIX_INFO_FREE(info, 1);
+    free(info);
     return status == PMIX_SUCCESS ? 0 : pmix_error(status, "fence");
 }
 
@@ -275,8 +373,9 @@ static int get_card(const char *key, int rank, void **card, size_t *len, struct 
 
     if (w == NULL)
         return -ENOMEM;
-    PMIX_LOAD_PROCID(&peer, self.nspace, (pmix_rank_t)rank);
-    status = PMIx_Get_nb(&peer, key, NULL, 0, on_get, w);
+    peer = self;
+    peer.rank = (pmix_rank_t)rank;
+    status = lib->get_nb(&peer, key, NULL, 0, on_get, w);
     snprintf(what, sizeof what, "card of rank %d", rank);
     if (status == PMIX_SUCCESS) {
         status = wait_for(w, d);
@@ -307,9 +406,9 @@ int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, s
     v.type = PMIX_BYTE_OBJECT;
     v.data.bo.bytes = (char *)(uintptr_t)card;
     v.data.bo.size = len;
-    status = PMIx_Put(PMIX_GLOBAL, key, &v);
+    status = lib->put(PMIX_GLOBAL, key, &v);
     if (status == PMIX_SUCCESS)
-        status = PMIx_Commit();
+        status = lib->commit();
     if (status != PMIX_SUCCESS)
         return pmix_error(status, "cannot give our card");
     rc = fence(1, &d);
@@ -328,5 +427,5 @@ void pmix_finalize(void) {
     if (owner == 0 || owner != getpid())
         return;
     owner = 0;
-    PMIx_Finalize(NULL, 0);
+    lib->finalize(NULL, 0);
 }
