@@ -24,6 +24,7 @@ static const struct verb {
     {"get", cmd_get, "print a value"},
     {"put", cmd_put, "store a value"},
     {"rm", cmd_rm, "remove keys"},
+    {"runtime", cmd_runtime, "who and where a process of a job is"},
     {"bench", cmd_bench, "measure the attached dictionary"},
 };
 #define VERBS (sizeof verbs / sizeof verbs[0])
