@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu_find.c - find the GPUs in a topology and measure how far every cpu is from each. */
+#include <errno.h>
+#include <hwloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "place/gpu.h"
+
+/* Where the firmware gives no latencies: the same NUMA node, the same package, another one. 10 and 20 are what it gives for two plain sockets. */
+enum { LATENCY_LOCAL = 10, LATENCY_PACKAGE = 15, LATENCY_FAR = 20, LEVELS = 16 };
+
+static int vendor_of(const struct hwloc_pcidev_attr_s *pci) {
+    int base = pci->class_id >> 8;
+
+    /* 03 is display (0302 and 0380: without a screen), 12 accelerator: AMD's newer ones; Intel's of that class is no GPU. */
+    if (pci->vendor_id == 0x10de && base == 0x03)
+        return GPU_NVIDIA;
+    if (pci->vendor_id == 0x1002 && (base == 0x03 || base == 0x12))
+        return GPU_AMD;
+    if (pci->vendor_id == 0x8086 && base == 0x03)
+        return GPU_INTEL;
+    return -1;
+}
+
+struct found {
+    struct gpu gpu;
+    uint64_t address;
+    hwloc_obj_t at; /* what the device hangs on: NUMA node's group, package, machine */
+};
+
+static int by_address(const void *a, const void *b) {
+    uint64_t x = ((const struct found *)a)->address, y = ((const struct found *)b)->address;
+    return x < y ? -1 : x > y;
+}
+
+static int gpus_find(hwloc_topology_t t, struct found *found) {
+    hwloc_obj_t o = NULL;
+    int n = 0;
+
+    while ((o = hwloc_get_next_pcidev(t, o)) != NULL) {
+        const struct hwloc_pcidev_attr_s *p = &o->attr->pcidev;
+        int vendor = vendor_of(p);
+
+        if (vendor < 0)
+            continue;
+        if (n == GPU_MAX)
+            return dd_error(-E2BIG, "this node has more than %d GPUs", GPU_MAX);
+        struct found *f = &found[n++];
+        memset(f, 0, sizeof *f);
+        f->gpu = (struct gpu){.vendor = (enum gpu_vendor)vendor, .visible = GPU_VISIBLE_UNKNOWN, .numa = -1, .tiles = 1};
+        snprintf(f->gpu.pci, sizeof f->gpu.pci, "%04x:%02x:%02x.%x", (unsigned)p->domain & 0xfffffffu, p->bus, p->dev & 0x1fu, p->func & 7u);
+        f->address = (uint64_t)p->domain << 32 | (uint64_t)p->bus << 16 | (uint64_t)p->dev << 8 | p->func;
+        f->at = hwloc_get_non_io_ancestor_obj(t, o);
+    }
+    qsort(found, (size_t)n, sizeof *found, by_address);
+    return n;
+}
+
+/* The NUMA node whose cpus are the fewest that hold this set; the first of several (memory beside the main one). NULL: spans several. */
+static hwloc_obj_t numa_around(hwloc_topology_t t, hwloc_const_cpuset_t set) {
+    hwloc_obj_t best = NULL, n = NULL;
+
+    while ((n = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, n)) != NULL) {
+        if (hwloc_bitmap_iszero(n->cpuset) || !hwloc_bitmap_isincluded(set, n->cpuset))
+            continue;
+        if (best == NULL || hwloc_bitmap_weight(n->cpuset) < hwloc_bitmap_weight(best->cpuset))
+            best = n;
+    }
+    return best;
+}
+
+static int latency_of(hwloc_topology_t t, struct hwloc_distances_s *matrix, hwloc_obj_t pu, hwloc_obj_t at) {
+    hwloc_obj_t from = numa_around(t, pu->cpuset), to = numa_around(t, at->cpuset);
+    hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, pu);
+
+    if (hwloc_bitmap_isincluded(pu->cpuset, at->cpuset) && to != NULL)
+        return LATENCY_LOCAL;
+    if (matrix != NULL && from != NULL) {
+        int a = hwloc_distances_obj_index(matrix, from), least = -1;
+
+        /* A device that hangs on a package of several NUMA nodes is as far as the nearest of them. */
+        for (unsigned i = 0; a >= 0 && i < matrix->nbobjs; i++) {
+            uint64_t v = matrix->values[(unsigned)a * matrix->nbobjs + i];
+            hwloc_obj_t n = matrix->objs[i];
+
+            if (n == NULL || v == 0 || v > 254 || hwloc_bitmap_iszero(n->cpuset))
+                continue;
+            if ((n == to || hwloc_bitmap_isincluded(n->cpuset, at->cpuset)) && (least < 0 || (int)v < least))
+                least = (int)v;
+        }
+        if (least >= 0)
+            return least;
+    }
+    if (hwloc_bitmap_isincluded(pu->cpuset, at->cpuset))
+        return LATENCY_LOCAL;
+    return package != NULL && hwloc_bitmap_intersects(package->cpuset, at->cpuset) ? LATENCY_PACKAGE : LATENCY_FAR;
+}
+
+static int levels_of(hwloc_topology_t t, hwloc_obj_t pu, hwloc_obj_t at) {
+    hwloc_obj_t common = hwloc_get_common_ancestor_obj(t, pu, at);
+    int n = at->depth - (common != NULL ? common->depth : 0);
+
+    return n < 0 ? 0 : n < LEVELS ? n : LEVELS - 1;
+}
+
+static void cpus_from(struct cpus *c, hwloc_const_bitmap_t set) {
+    int i;
+
+    memset(c, 0, sizeof *c);
+    for (i = hwloc_bitmap_first(set); i >= 0 && i < CPUS_MAX; i = hwloc_bitmap_next(set, i))
+        cpus_add(c, i);
+}
+
+/* Put the cpu with those that are as far from everything, or make a new area of it. */
+static int area_add(struct gpu_map *m, int cpu, const int *distance) {
+    struct gpu_area *area;
+
+    for (int i = 0; i < m->areas; i++)
+        if (memcmp(m->area[i].distance, distance, sizeof m->area[i].distance) == 0) {
+            cpus_add(&m->area[i].cpus, cpu);
+            return 0;
+        }
+    area = realloc(m->area, sizeof *area * (size_t)(m->areas + 1));
+    if (area == NULL)
+        return -ENOMEM;
+    m->area = area;
+    area += m->areas++;
+    memset(area, 0, sizeof *area);
+    memcpy(area->distance, distance, sizeof area->distance);
+    cpus_add(&area->cpus, cpu);
+    return 0;
+}
+
+int gpu_map_make(struct gpu_map *m, struct hwloc_topology *t) {
+    struct hwloc_distances_s *matrix = NULL;
+    struct found found[GPU_MAX];
+    unsigned matrices = 1;
+    hwloc_obj_t pu = NULL;
+    int rc = 0;
+
+    memset(m, 0, sizeof *m);
+    m->gpus = gpus_find(t, found);
+    if (m->gpus < 0)
+        return m->gpus;
+    for (int g = 0; g < m->gpus; g++) {
+        hwloc_obj_t n = numa_around(t, found[g].at->cpuset);
+
+        m->gpu[g] = found[g].gpu;
+        m->gpu[g].numa = n != NULL ? (int)n->os_index : -1;
+    }
+    cpus_from(&m->allowed, hwloc_topology_get_allowed_cpuset(t));
+    if (hwloc_distances_get_by_type(t, HWLOC_OBJ_NUMANODE, &matrices, &matrix, HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0) < 0 || matrices == 0)
+        matrix = NULL;
+    while (rc == 0 && (pu = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_PU, pu)) != NULL) {
+        int distance[GPU_MAX] = {0};
+
+        if (pu->os_index >= CPUS_MAX)
+            continue;
+        for (int g = 0; g < m->gpus; g++)
+            distance[g] = latency_of(t, matrix, pu, found[g].at) * LEVELS + levels_of(t, pu, found[g].at);
+        rc = area_add(m, (int)pu->os_index, distance);
+    }
+    if (matrix != NULL)
+        hwloc_distances_release(t, matrix);
+    if (rc < 0)
+        gpu_map_free(m);
+    return rc;
+}

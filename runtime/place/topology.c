@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* topology.c - hwloc's topology of this machine or of a saved one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <hwloc.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "place/topology.h"
+
+static int topology_load(struct hwloc_topology **out, const char *path, const char *text, size_t len) {
+    const char *what = path != NULL ? path : text != NULL ? "text" : "this machine";
+    hwloc_topology_t t;
+    int rc = 0;
+
+    if (hwloc_topology_init(&t) < 0)
+        return dd_error(-ENOMEM, "cannot read the topology of %s: no memory", what);
+    hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+    hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    hwloc_topology_set_icache_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_type_filter(t, HWLOC_OBJ_MISC, HWLOC_TYPE_FILTER_KEEP_NONE);
+    if (path != NULL)
+        rc = hwloc_topology_set_xml(t, path);
+    else if (text != NULL)
+        rc = hwloc_topology_set_xmlbuffer(t, text, (int)len);
+    if (rc < 0 || hwloc_topology_load(t) < 0) {
+        hwloc_topology_destroy(t);
+        return dd_error(-EINVAL, "cannot read the topology of %s: %s", what,
+                        path != NULL || text != NULL ? "it is no XML of hwloc" : "hwloc gave up");
+    }
+    *out = t;
+    return 0;
+}
+
+int topology_here(struct hwloc_topology **t) { return topology_load(t, NULL, NULL, 0); }
+
+int topology_file(struct hwloc_topology **t, const char *path) {
+    /* hwloc says no more than that it failed, and takes "-" for stdin. */
+    if (access(path, R_OK) < 0)
+        return dd_error(-errno, "cannot read the topology of %s: %s", path, strerror(errno));
+    return topology_load(t, path, NULL, 0);
+}
+
+int topology_xml(struct hwloc_topology **t, const char *text, size_t len) {
+    if (len >= INT_MAX)
+        return dd_error(-EINVAL, "a topology of %zu bytes is none", len);
+    return topology_load(t, NULL, text, len);
+}
+
+void topology_free(struct hwloc_topology *t) {
+    if (t != NULL)
+        hwloc_topology_destroy(t);
+}
