@@ -13,8 +13,8 @@ page() {
         grep -qE -- "(^|[^a-z_-])$name([^a-z_-]|\$)" <<<"$text" || { echo "not ok $file does not say $name"; bad=1; }
     done
 }
-# longs FILES... - the long options of getopt_long()
-longs() { (cd "$src" && grep -ohE '\{ ?"[a-z-]+", (required|no)_argument' "$@") | sed 's/.*"\(.*\)".*/--\1/' | sort -u; }
+# longs PATTERNS... - the long options of getopt_long(); patterns are of the source folder
+longs() { (cd "$src" && grep -ohE '\{ ?"[a-z-]+", (required|no)_argument' $*) | sed 's/.*"\(.*\)".*/--\1/' | sort -u; }
 
 page ddict.1 $(longs client/cmd*.[ch] client/bench.c runtime/launch/options.c | grep -vxE -- '--plugin') $(sed -n 's/^    {"\([a-z]*\)", cmd_.*/\1/p' "$src/client/cmd_main.c")
 page ddictd.8 $(longs runtime/manager/options.c)
