@@ -11,7 +11,7 @@ liblaunch_la_LIBADD = libbase.la $(JANSSON_LIBS)
 EXTRA_DIST += runtime/launch/HANDSHAKE runtime/manager/RECORD tests/slurm/launch_hand.t tests/slurm/launch_root.t
 
 if HAVE_CHECK
-LAUNCH_TESTS = tests/unit/launch_ask tests/unit/launch_text tests/unit/launch_options tests/unit/launch_starter
+LAUNCH_TESTS = tests/unit/launch_ask tests/unit/launch_site tests/unit/launch_text tests/unit/launch_options tests/unit/launch_starter
 check_PROGRAMS += $(LAUNCH_TESTS)
 TESTS += $(LAUNCH_TESTS)
 LAUNCH_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
@@ -19,6 +19,9 @@ LAUNCH_TEST_LIBS = liblaunch.la libbase.la $(CHECK_LIBS)
 tests_unit_launch_ask_SOURCES = tests/unit/launch_ask.c tests/unit/launch_test.h
 tests_unit_launch_ask_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
 tests_unit_launch_ask_LDADD = $(LAUNCH_TEST_LIBS)
+tests_unit_launch_site_SOURCES = tests/unit/launch_site.c tests/unit/launch_test.h
+tests_unit_launch_site_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
+tests_unit_launch_site_LDADD = $(LAUNCH_TEST_LIBS)
 tests_unit_launch_text_SOURCES = tests/unit/launch_text.c tests/unit/launch_test.h
 tests_unit_launch_text_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
 tests_unit_launch_text_LDADD = $(LAUNCH_TEST_LIBS)
