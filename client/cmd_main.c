@@ -20,6 +20,7 @@ static const struct verb {
     {"up", cmd_up, "start a dictionary"},
     {"down", cmd_down, "end a dictionary"},
     {"stats", cmd_stats, "what each manager holds and served"},
+    {"report", cmd_report, "what a job's dictionaries did, from their record"},
     {"ls", cmd_ls, "list the keys"},
     {"get", cmd_get, "print a value"},
     {"put", cmd_put, "store a value"},

@@ -135,10 +135,9 @@ int figures_print(const struct figures *f, int n, bool after, FILE *out, int ind
         table_init(&t, columns_now, sizeof columns_now / sizeof *columns_now);
     for (int i = 0; i < n; i++) {
         table_cell(&t, "%u", f[i].s.manager_id);
-        table_cell(&t, "%s", f[i].s.node);
+        table_cell(&t, "%s%s", f[i].s.node, f[i].lost ? " (lost)" : "");
         if (f[i].lost) {
-            table_cell(&t, "lost");
-            table_skip(&t, t.width - 3);
+            table_skip(&t, t.width - 2);
             continue;
         }
         if (!after)
@@ -148,7 +147,7 @@ int figures_print(const struct figures *f, int n, bool after, FILE *out, int ind
     int lost = figures_total(f, n, &total);
     table_cell(&t, "total");
     if (lost > 0)
-        table_cell(&t, "%d lost", lost);
+        table_cell(&t, "(%d lost)", lost);
     else
         table_skip(&t, 1);
     table_skip(&t, after ? 0 : 1);

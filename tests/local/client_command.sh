@@ -98,7 +98,7 @@ is 1 "" "$ddict" ls --name 0.local.nobody
 is 0 yes "$ddict" get --wait 10 late
 wait
 
-for verb in run up down stats ls get put rm bench; do
+for verb in run up down stats report ls get put rm bench; do
     is 0 "*" "$ddict" $verb --help
 done
 is 0 "*" "$ddict" --help

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report_print.h - a record as people read it, and as scripts do. */
+#ifndef DDICT_CLIENT_REPORT_PRINT_H
+#define DDICT_CLIENT_REPORT_PRINT_H
+
+#include <stdio.h>
+#include "record.h"
+
+/* columns: of the terminal, 0 for any number. Both return 0 or -ENOMEM. */
+int report_print(const struct record *r, FILE *out, int columns);
+int report_json(const struct record *r, FILE *out);
+
+#endif
