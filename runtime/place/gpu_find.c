@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_find.c - find the GPUs in a topology and measure how far every cpu is from each. */
 #include <errno.h>
-#include <hwloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "place/distance.h"
 #include "place/gpu.h"
-
-/* Where the firmware gives no latencies: the same NUMA node, the same package, another one. 10 and 20 are what it gives for two plain sockets. */
-enum { LATENCY_LOCAL = 10, LATENCY_PACKAGE = 15, LATENCY_FAR = 20, LEVELS = 16 };
 
 static int vendor_of(const struct hwloc_pcidev_attr_s *pci) {
     int base = pci->class_id >> 8;
@@ -59,61 +56,6 @@ static int gpus_find(hwloc_topology_t t, struct found *found) {
     return n;
 }
 
-/* The NUMA node whose cpus are the fewest that hold this set; the first of several (memory beside the main one). NULL: spans several. */
-static hwloc_obj_t numa_around(hwloc_topology_t t, hwloc_const_cpuset_t set) {
-    hwloc_obj_t best = NULL, n = NULL;
-
-    while ((n = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, n)) != NULL) {
-        if (hwloc_bitmap_iszero(n->cpuset) || !hwloc_bitmap_isincluded(set, n->cpuset))
-            continue;
-        if (best == NULL || hwloc_bitmap_weight(n->cpuset) < hwloc_bitmap_weight(best->cpuset))
-            best = n;
-    }
-    return best;
-}
-
-static int latency_of(hwloc_topology_t t, struct hwloc_distances_s *matrix, hwloc_obj_t pu, hwloc_obj_t at) {
-    hwloc_obj_t from = numa_around(t, pu->cpuset), to = numa_around(t, at->cpuset);
-    hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, pu);
-
-    if (hwloc_bitmap_isincluded(pu->cpuset, at->cpuset) && to != NULL)
-        return LATENCY_LOCAL;
-    if (matrix != NULL && from != NULL) {
-        int a = hwloc_distances_obj_index(matrix, from), least = -1;
-
-        /* A device that hangs on a package of several NUMA nodes is as far as the nearest of them. */
-        for (unsigned i = 0; a >= 0 && i < matrix->nbobjs; i++) {
-            uint64_t v = matrix->values[(unsigned)a * matrix->nbobjs + i];
-            hwloc_obj_t n = matrix->objs[i];
-
-            if (n == NULL || v == 0 || v > 254 || hwloc_bitmap_iszero(n->cpuset))
-                continue;
-            if ((n == to || hwloc_bitmap_isincluded(n->cpuset, at->cpuset)) && (least < 0 || (int)v < least))
-                least = (int)v;
-        }
-        if (least >= 0)
-            return least;
-    }
-    if (hwloc_bitmap_isincluded(pu->cpuset, at->cpuset))
-        return LATENCY_LOCAL;
-    return package != NULL && hwloc_bitmap_intersects(package->cpuset, at->cpuset) ? LATENCY_PACKAGE : LATENCY_FAR;
-}
-
-static int levels_of(hwloc_topology_t t, hwloc_obj_t pu, hwloc_obj_t at) {
-    hwloc_obj_t common = hwloc_get_common_ancestor_obj(t, pu, at);
-    int n = at->depth - (common != NULL ? common->depth : 0);
-
-    return n < 0 ? 0 : n < LEVELS ? n : LEVELS - 1;
-}
-
-static void cpus_from(struct cpus *c, hwloc_const_bitmap_t set) {
-    int i;
-
-    memset(c, 0, sizeof *c);
-    for (i = hwloc_bitmap_first(set); i >= 0 && i < CPUS_MAX; i = hwloc_bitmap_next(set, i))
-        cpus_add(c, i);
-}
-
 /* Put the cpu with those that are as far from everything, or make a new area of it. */
 static int area_add(struct gpu_map *m, int cpu, const int *distance) {
     struct gpu_area *area;
@@ -135,9 +77,8 @@ static int area_add(struct gpu_map *m, int cpu, const int *distance) {
 }
 
 int gpu_map_make(struct gpu_map *m, struct hwloc_topology *t) {
-    struct hwloc_distances_s *matrix = NULL;
     struct found found[GPU_MAX];
-    unsigned matrices = 1;
+    struct distance between;
     hwloc_obj_t pu = NULL;
     int rc = 0;
 
@@ -146,25 +87,23 @@ int gpu_map_make(struct gpu_map *m, struct hwloc_topology *t) {
     if (m->gpus < 0)
         return m->gpus;
     for (int g = 0; g < m->gpus; g++) {
-        hwloc_obj_t n = numa_around(t, found[g].at->cpuset);
+        hwloc_obj_t n = distance_numa(t, found[g].at->cpuset);
 
         m->gpu[g] = found[g].gpu;
         m->gpu[g].numa = n != NULL ? (int)n->os_index : -1;
     }
-    cpus_from(&m->allowed, hwloc_topology_get_allowed_cpuset(t));
-    if (hwloc_distances_get_by_type(t, HWLOC_OBJ_NUMANODE, &matrices, &matrix, HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0) < 0 || matrices == 0)
-        matrix = NULL;
+    distance_cpus(&m->allowed, hwloc_topology_get_allowed_cpuset(t));
+    distance_open(&between, t);
     while (rc == 0 && (pu = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_PU, pu)) != NULL) {
         int distance[GPU_MAX] = {0};
 
         if (pu->os_index >= CPUS_MAX)
             continue;
         for (int g = 0; g < m->gpus; g++)
-            distance[g] = latency_of(t, matrix, pu, found[g].at) * LEVELS + levels_of(t, pu, found[g].at);
+            distance[g] = distance_between(&between, pu, found[g].at);
         rc = area_add(m, (int)pu->os_index, distance);
     }
-    if (matrix != NULL)
-        hwloc_distances_release(t, matrix);
+    distance_close(&between);
     if (rc < 0)
         gpu_map_free(m);
     return rc;

@@ -9,9 +9,11 @@ libplace_la_LIBADD = -ldl
 # The GPUs of a node, as plain data (libgpu.la, for ranks) and found by hwloc (libtopology.la, for ddictd and the command).
 noinst_LTLIBRARIES += libgpu.la libtopology.la
 libgpu_la_SOURCES = runtime/place/cpus.c runtime/place/cpus.h runtime/place/gpu.c runtime/place/gpu.h runtime/place/gpu_order.c \
-  runtime/place/gpu_order.h runtime/place/gpu_env.c runtime/place/gpu_env.h runtime/place/gpu_bind.c runtime/place/gpu_bind.h
+  runtime/place/gpu_order.h runtime/place/gpu_env.c runtime/place/gpu_env.h runtime/place/gpu_bind.c runtime/place/gpu_bind.h \
+  runtime/place/numa.c runtime/place/numa.h
 libgpu_la_LIBADD = libbase.la
-libtopology_la_SOURCES = runtime/place/topology.c runtime/place/topology.h runtime/place/gpu_find.c
+libtopology_la_SOURCES = runtime/place/topology.c runtime/place/topology.h runtime/place/distance.c runtime/place/distance.h \
+  runtime/place/gpu_find.c runtime/place/numa_find.c
 libtopology_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS)
 libtopology_la_LIBADD = libgpu.la $(HWLOC_LIBS)
 
@@ -23,7 +25,7 @@ tests_unit_place_slurm_env_SOURCES = tests/unit/place_slurm_env.c tests/unit/lau
 tests_unit_place_slurm_env_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 tests_unit_place_slurm_env_LDADD = libplace.la libbase.la $(CHECK_LIBS)
 
-GPU_TESTS = tests/unit/place_cpus tests/unit/place_gpu tests/unit/place_gpu_env tests/unit/place_gpu_order tests/unit/place_gpu_bind
+GPU_TESTS = tests/unit/place_cpus tests/unit/place_gpu tests/unit/place_gpu_env tests/unit/place_gpu_order tests/unit/place_gpu_bind tests/unit/place_numa
 check_PROGRAMS += $(GPU_TESTS)
 TESTS += $(GPU_TESTS)
 EXTRA_DIST += tests/unit/gpu_test.h tests/unit/machine_xml.h
@@ -37,6 +39,8 @@ tests_unit_place_gpu_env_CPPFLAGS = $(GPU_TEST_CPPFLAGS)
 tests_unit_place_gpu_env_LDADD = $(GPU_TEST_LIBS)
 tests_unit_place_gpu_bind_CPPFLAGS = $(GPU_TEST_CPPFLAGS)
 tests_unit_place_gpu_bind_LDADD = $(GPU_TEST_LIBS)
+tests_unit_place_numa_CPPFLAGS = $(GPU_TEST_CPPFLAGS)
+tests_unit_place_numa_LDADD = $(GPU_TEST_LIBS)
 tests_unit_place_gpu_order_CPPFLAGS = $(GPU_TEST_CPPFLAGS)
 tests_unit_place_gpu_order_LDADD = $(GPU_TEST_LIBS)
 endif
