@@ -83,7 +83,7 @@ static void client_late(struct timer *t) {
 }
 
 static void client_hurry(struct sup_client *c) {
-    timer_set(&c->s->timers, &c->timer, clock_ns() + DD_HANDSHAKE_MS * 1000000ull);
+    timer_after(&c->s->timers, &c->timer, DD_HANDSHAKE_MS * 1000000ull);
 }
 
 static struct sup_client *client_find(struct supervisor *s, uint64_t id) {

@@ -15,13 +15,15 @@
 #include <base/log.h>
 #include <manager/supervisor.h>
 
+#define YOUNG_MS 100u        /* between looks at connections while one is in its handshake */
+
 struct star {                /* a connection: node 0 has one for each other node, the others one */
     struct supervisor *s;
     struct star *next;
     struct conn *conn;
     uint32_t node;           /* at the other end; known from `up` on */
     bool up, dead;           /* dead: freed by the beat */
-    uint64_t heard;
+    uint64_t heard;          /* by the clock of our timers: what comes late because we were stopped is not late */
 };
 struct node_state { struct star *star; bool ready, drained, ended; };
 struct control {
@@ -110,7 +112,7 @@ static int take_from_head(struct star *st, const struct msg *m, const char *payl
 static int star_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
     struct star *st = arg;
     size_t len = m->len - MSG_HEADER;
-    st->heard = st->s->now = clock_ns();
+    st->heard = timers_now(&st->s->timers);
     return st->s->node_id == 0 ? take_at_head(st, m, payload, len) : take_from_head(st, m, payload, len);
 }
 
@@ -118,7 +120,7 @@ static void star_up(struct conn *c, void *arg, uint32_t peer, enum conn_role rol
     struct star *st = arg;
     struct supervisor *s = st->s;
     st->up = true;
-    st->heard = clock_ns();
+    st->heard = timers_now(&s->timers);
     st->node = peer;
     if (s->node_id > 0) return;
     if (role != ROLE_CONTROL || peer == 0 || peer >= s->nodes || s->control->nodes[peer].star) {
@@ -173,11 +175,11 @@ static void stars_bury(struct control *c) {
 static void beat_fire(struct timer *t) {
     struct control *c = (struct control *)(void *)((char *)t - offsetof(struct control, beat));
     struct supervisor *s = c->s;
-    uint64_t now = clock_ns();
+    uint64_t now = timers_now(&s->timers), tick = clock_ns();
     bool young = false; /* a connection is in its handshake: look more often */
     for (struct star *st = c->stars; st; st = st->next) {
         if (st->dead) continue;
-        conn_tick(st->conn, now);
+        conn_tick(st->conn, tick);
         if (st->dead) continue;
         young |= !st->up;
         if (!st->up) continue;
@@ -191,26 +193,23 @@ static void beat_fire(struct timer *t) {
         }
     }
     stars_bury(c);
-    timer_set(&s->timers, t, now + (young ? 100 : DD_PEER_BEAT_MS) * 1000000ull);
-}
-
-void control_alive(struct supervisor *s) {
-    for (struct star *st = s->control ? s->control->stars : NULL; st; st = st->next) st->heard = clock_ns();
+    timer_after(&s->timers, t, (young ? YOUNG_MS : DD_PEER_BEAT_MS) * 1000000ull);
 }
 
 static struct star *star_new(struct supervisor *s) {
     struct star *st = calloc(1, sizeof *st);
     if (!st) return NULL;
     st->s = s;
-    st->heard = clock_ns();
+    st->heard = timers_now(&s->timers);
     return st;
 }
 
 static void star_link(struct star *st) {
     struct control *c = st->s->control;
+    struct timers *ts = &st->s->timers;
     st->next = c->stars;
     c->stars = st;
-    if (!c->beat.pos || c->beat.at_ns > clock_ns() + 100 * 1000000ull) timer_set(&st->s->timers, &c->beat, clock_ns() + 100 * 1000000ull);
+    if (!c->beat.pos || c->beat.at_ns > timers_now(ts) + YOUNG_MS * 1000000ull) timer_after(ts, &c->beat, YOUNG_MS * 1000000ull);
 }
 
 static void control_accept(struct io_handler *h, uint32_t events) {

@@ -32,7 +32,7 @@ struct ending {
 static struct supervisor *the; /* timers lie in struct ending; there is one supervisor a process */
 
 static void arm(struct supervisor *s, struct timer *t, unsigned ms) {
-    if (timer_set(&s->timers, t, clock_ns() + ms * 1000000ull) < 0) t->fire(t); /* no memory for a deadline: it is over */
+    if (timer_after(&s->timers, t, ms * 1000000ull) < 0) t->fire(t); /* no memory for a deadline: it is over */
 }
 
 static void drain_over(struct timer *t) { supervisor_end(the); }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/clock.h>
 #include <manager/manager.h>
 
 struct give {
@@ -17,7 +16,7 @@ struct give {
     struct asker *asker;     /* NULL: ended, pieces are still under way */
     uint64_t id;
     const uint8_t *data;
-    uint64_t len, sent, allowed, moved;
+    uint64_t len, sent, allowed;
     unsigned under_way;      /* pieces that the socket still reads from data */
     void (*done)(struct manager *m, uint64_t arg, void *ptr);
     uint64_t arg;
@@ -49,10 +48,7 @@ static void give_break(struct give *g, int status) {
 }
 
 static void give_late(struct timer *t) {
-    struct give *g = (struct give *)(void *)((char *)t - offsetof(struct give, timer));
-    uint64_t over = g->moved + DD_STREAM_MS * 1000000ull;
-    if (over > g->m->now && timer_set(&g->m->timers, t, over) == 0) return;
-    give_break(g, -ETIMEDOUT);
+    give_break((struct give *)(void *)((char *)t - offsetof(struct give, timer)), -ETIMEDOUT);
 }
 
 int give_begin(struct asker *a, uint64_t id, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
@@ -60,8 +56,7 @@ int give_begin(struct asker *a, uint64_t id, const void *data, uint64_t len, uin
     struct give *g = calloc(1, sizeof *g);
     if (!g) return -ENOMEM;
     g->timer.fire = give_late;
-    g->moved = clock_ns();
-    if (timer_set(&a->m->timers, &g->timer, g->moved + DD_STREAM_MS * 1000000ull) < 0) {
+    if (timer_after(&a->m->timers, &g->timer, DD_STREAM_MS * 1000000ull) < 0) {
         free(g);
         return -ENOMEM;
     }
@@ -109,7 +104,7 @@ static bool give_piece(struct give *g, uint32_t n) {
         inbound_piece(a, &r, g->data + g->sent, n, piece_done, g);
     }
     g->sent += n;
-    g->moved = g->m->now;
+    timer_after(&g->m->timers, &g->timer, DD_STREAM_MS * 1000000ull); /* it moves on */
     return true;
 }
 

@@ -221,7 +221,7 @@ bool lanes_ready(struct manager *m) {
             }
         }
         if (!c->stalled && c->queue_n < QUEUE_MAX) found |= ring_ready(&c->lane.sq);
-        if (c->placed_n && !m->settle.pos) timer_set(&m->timers, &m->settle, m->now + SETTLE_MS * 1000000ull);
+        if (c->placed_n && !m->settle.pos) timer_after(&m->timers, &m->settle, SETTLE_MS * 1000000ull);
     }
     return found;
 }

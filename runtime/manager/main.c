@@ -57,7 +57,7 @@ static int become_ready(void) {
     if ((e = signals_block()) < 0) return e;
     if ((e = report_init(&s)) < 0 || (e = board_open(&s)) < 0) return e;
     s.start_timer.fire = too_late;
-    if ((e = timer_set(&s.timers, &s.start_timer, clock_ns() + DD_READY_MS * 1000000ull)) < 0) return e;
+    if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0) return e;
     if ((e = control_start(&s)) < 0) return e;
     if ((e = shards_start(&s)) < 0) return e;
     if ((input = inputs_open(&s)) < 0) return input;
@@ -74,17 +74,9 @@ static void say_exists(void) {
 }
 
 static void serve(void) {
-    uint64_t before = clock_ns();
-    for (; s.stage != STAGE_OVER; before = s.now) { /* from one look at the clock to the next: we may be stopped anywhere */
-        int wait = timers_wait_ms(&s.timers, before);
-        io_wait(s.epoll_fd, wait);
-        s.now = clock_ns();
-        uint64_t asked = wait < 0 ? 0 : (uint64_t)wait * 1000000u;
-        if (wait >= 0 && s.now - before > asked + DD_SUSPEND_GAP_MS * 1000000ull) { /* we were stopped: nobody was late */
-            timers_shift(&s.timers, s.now - before - asked);
-            control_alive(&s);
-        }
-        timers_run(&s.timers, s.now);
+    while (s.stage != STAGE_OVER) {
+        io_wait(s.epoll_fd, timers_wait_ms(&s.timers));
+        timers_run(&s.timers, timers_now(&s.timers));
     }
 }
 

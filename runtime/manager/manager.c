@@ -46,7 +46,7 @@ static void tick_fire(struct timer *t) {
 }
 
 void manager_ticks(struct manager *m) {
-    if (!m->tick.pos) timer_set(&m->timers, &m->tick, clock_ns() + TICK_MS * 1000000ull);
+    if (!m->tick.pos) timer_after(&m->timers, &m->tick, TICK_MS * 1000000ull);
 }
 
 static void settle_fire(struct timer *t) {
@@ -56,8 +56,10 @@ static void settle_fire(struct timer *t) {
 /* --- ddictd --- */
 static void answer(struct manager *m, struct sup_msg *s) {
     struct pollfd p = {.fd = m->setup->sup_fd, .events = POLLOUT};
-    int e;
-    while ((e = sup_send(p.fd, s, NULL, 0)) == -EAGAIN && poll(&p, 1, DD_HANDSHAKE_MS) > 0) {}
+    struct deadline d;
+    int e, left;
+    deadline_start(&d, DD_HANDSHAKE_MS);
+    while ((e = sup_send(p.fd, s, NULL, 0)) == -EAGAIN && (left = deadline_left(&d, -1)) > 0) poll(&p, 1, left);
     if (e < 0) __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
 }
 
@@ -129,20 +131,15 @@ static void reap(struct manager *m) {
 static void sleep_until_work(struct manager *m) {
     __atomic_store_n(&m->header->sleeping, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the client's between its tail and its look at `sleeping` */
-    uint64_t before = m->now; /* the last look at the clock */
-    int wait = lanes_ready(m) ? 0 : timers_wait_ms(&m->timers, clock_ns());
-    io_wait(m->epoll_fd, wait);
+    io_wait(m->epoll_fd, lanes_ready(m) ? 0 : timers_wait_ms(&m->timers));
     __atomic_store_n(&m->header->sleeping, 0, __ATOMIC_RELAXED);
     m->now = clock_ns();
-    uint64_t allowed = wait < 0 ? UINT64_MAX : (uint64_t)wait * 1000000 + DD_SUSPEND_GAP_MS * 1000000ull;
-    if (m->now - before > allowed) timers_shift(&m->timers, m->now - before - (uint64_t)wait * 1000000); /* we were stopped */
 }
 
 static void serve(struct manager *m) {
     uint64_t last_work = 0, last_poll = 0;
     m->now = clock_ns();
     while (!m->stopping) {
-        uint64_t turn = m->now;
         bool worked = lanes_turn(m);
         if (m->peers_busy || m->now - last_poll > POLL_NS) {
             worked |= io_wait(m->epoll_fd, 0) > 0;
@@ -150,9 +147,9 @@ static void serve(struct manager *m) {
         }
         worked |= store_work(m->store);
         m->now = clock_ns();
-        if (m->now - turn > DD_SUSPEND_GAP_MS * 1000000ull) timers_shift(&m->timers, m->now - turn); /* no work takes so long: we were stopped */
-        if (timers_next(&m->timers) <= m->now) {
-            timers_run(&m->timers, m->now);
+        uint64_t now = timers_look(&m->timers, m->now);
+        if (timers_next(&m->timers) <= now) {
+            timers_run(&m->timers, now);
             worked = true;
         }
         reap(m);

@@ -22,7 +22,7 @@ struct put_in {
     bool landing;             /* a connection is receiving a piece into the block */
     bool held;                /* refused while landing: the block is given back when the piece is in */
     struct forward *forward;  /* PUT_PASSES */
-    uint64_t got, began, moved; /* bytes; when begun and last moved on */
+    uint64_t got, began;      /* bytes; when */
     struct timer timer;
 };
 
@@ -48,11 +48,6 @@ static void put_in_refuse(struct put_in *p, int status, const char *text) {
 
 static void put_in_late(struct timer *t) {
     struct put_in *p = (struct put_in *)(void *)((char *)t - offsetof(struct put_in, timer));
-    struct manager *m = p->asker->m;
-    uint64_t over = p->moved + DD_STREAM_MS * 1000000ull;
-    if (over > m->now) {
-        if (timer_set(&m->timers, t, over) == 0) return;
-    }
     put_in_refuse(p, -ETIMEDOUT, "the value of a streamed put did not come on for 30 s");
 }
 
@@ -72,7 +67,7 @@ static int put_in_new(struct asker *a, const struct msg *m, struct put_in **out)
     if (!p) return -ENOMEM;
     p->asker = a;
     p->req = *m;
-    p->began = p->moved = clock_ns();
+    p->began = clock_ns();
     p->timer.fire = put_in_late;
     p->next = a->puts;
     a->puts = p;
@@ -88,7 +83,7 @@ int put_in_begin(struct asker *a, const struct msg *m, const uint8_t *key) {
     e = store_reserve(a->m->store, key, m->key_len, m->val_len, m->tag, &p->ref);
     if (e == 0) {
         p->state = PUT_FILLS;
-        if (timer_set(&a->m->timers, &p->timer, p->moved + DD_STREAM_MS * 1000000ull) < 0) put_in_refuse(p, -ENOMEM, "manager has no memory");
+        if (timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0) put_in_refuse(p, -ENOMEM, "manager has no memory");
         return 0;
     }
     if (e == DDICT_EFULL) a->m->count.full_errors++;
@@ -141,7 +136,7 @@ int put_in_data(struct asker *a, const struct msg *m, const uint8_t *payload) {
     }
     if (p->state == PUT_FILLS && payload != p->ref.value + p->got) memcpy(p->ref.value + p->got, payload, len);
     p->got += len;
-    p->moved = clock_ns();
+    if (p->timer.pos) timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull); /* it moves on */
     if (!last) return 0;
     if (p->state == PUT_FILLS) {
         struct msg req = p->req;

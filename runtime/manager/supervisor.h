@@ -62,7 +62,6 @@ struct supervisor {
     struct standing other;
     int epoll_fd;
     struct timers timers;
-    uint64_t now;
     enum stage stage;
     bool was_ready, lost;
     char text[512];             /* why it is lost, or ends */
@@ -160,7 +159,6 @@ void control_give(struct supervisor *s);    /* node > 0: our figures, then END *
 bool control_all_drained(const struct supervisor *s);
 bool control_all_ended(const struct supervisor *s); /* node 0: all gave their figures; node > 0: node 0 let us go */
 void control_close(struct supervisor *s);
-void control_alive(struct supervisor *s);   /* we were stopped: silence does not count */
 const char *node_name(const struct supervisor *s, uint32_t id);
 
 /* --- ending.c --- */

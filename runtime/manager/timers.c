@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timers.c - a binary heap of deadlines; each timer knows its place in it. */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 
+#include <base/clock.h>
 #include <manager/timers.h>
 
 static void place(struct timers *ts, size_t i, struct timer *t) {
@@ -44,7 +44,10 @@ void timer_clear(struct timers *ts, struct timer *t) {
     sift_down(ts, last->pos - 1);
 }
 
-int timer_set(struct timers *ts, struct timer *t, uint64_t at_ns) {
+uint64_t timers_now(struct timers *ts) { return timers_look(ts, clock_ns()); }
+
+int timer_after(struct timers *ts, struct timer *t, uint64_t ns) {
+    uint64_t now = timers_now(ts);
     timer_clear(ts, t);
     if (ts->n == ts->cap) {
         size_t cap = ts->cap ? 2 * ts->cap : 64;
@@ -53,7 +56,7 @@ int timer_set(struct timers *ts, struct timer *t, uint64_t at_ns) {
         ts->heap = heap;
         ts->cap = cap;
     }
-    t->at_ns = at_ns;
+    t->at_ns = ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
     place(ts, ts->n, t);
     sift_up(ts, ts->n++);
     return 0;
@@ -68,16 +71,12 @@ void timers_run(struct timers *ts, uint64_t now_ns) {
     }
 }
 
-void timers_shift(struct timers *ts, uint64_t by_ns) {
-    for (size_t i = 0; i < ts->n; i++) ts->heap[i]->at_ns += by_ns; /* the order stays */
-}
-
-int timers_wait_ms(const struct timers *ts, uint64_t now_ns) {
+int timers_wait_ms(struct timers *ts) {
     if (!ts->n) return -1;
-    uint64_t at = ts->heap[0]->at_ns;
-    if (at <= now_ns) return 0;
-    uint64_t ms = (at - now_ns + 999999) / 1000000;
-    return ms > INT_MAX ? INT_MAX : (int)ms;
+    uint64_t now = timers_now(ts), at = ts->heap[0]->at_ns;
+    if (at <= now) return 0;
+    uint64_t ms = (at - now - 1) / 1000000 + 1;
+    return ms > DD_SUSPEND_GAP_MS / 2 ? DD_SUSPEND_GAP_MS / 2 : (int)ms;
 }
 
 void timers_free(struct timers *ts) {

@@ -59,7 +59,7 @@ int waiter_add(struct asker *a, const struct msg *req, const void *key, uint64_t
     memcpy(w->key, key, req->key_len);
     w->timer.fire = waiter_late;
     uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
-    if (timer_set(&m->timers, &w->timer, clock_ns() + us * 1000) < 0) {
+    if (timer_after(&m->timers, &w->timer, us * 1000) < 0) {
         free(w);
         return -ENOMEM;
     }
