@@ -55,7 +55,7 @@ struct conn {
     int auth_code;                 /* an address where somebody else answered: better to report than the last refusal */
     uint64_t deadline_ns;          /* opener: of this address; acceptor: of the handshake */
     uint64_t give_up_ns;           /* opener: of all addresses together */
-    uint64_t tick_ns;              /* the last conn_tick() */
+    uint64_t tick_ns;              /* the last look at the clock */
 
     struct auth_hello hello;
     struct auth_challenge challenge;
@@ -137,10 +137,23 @@ static socklen_t address_len(const struct sockaddr_storage *a)
     return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
+/* Never closes the gap of a suspended process: its peers' bytes were not lost by that. */
+static void gap_extend(struct conn *c, uint64_t now)
+{
+    if (now <= c->tick_ns) return;
+    uint64_t gap = now - c->tick_ns;
+    c->tick_ns = now;
+    if (gap < DD_SUSPEND_GAP_MS * 1000000ull) return;
+    c->deadline_ns += gap;
+    c->give_up_ns += gap;
+    live_extend(&c->live, gap);
+}
+
 /* Try the addresses that are left. 0: under way; negative: none is left. */
 static int next_address(struct conn *c, int code)
 {
     uint64_t now = clock_ns();
+    gap_extend(c, now);
     socket_close(c);
     c->state = CONNECTING;
     while (c->next_addr < c->naddr && now < c->give_up_ns) {
@@ -476,17 +489,6 @@ void conn_flush(struct conn *c)
         dispose(c);
 }
 
-/* Never closes the gap of a suspended process: its peers' bytes were not lost by that. */
-static void gap_extend(struct conn *c, uint64_t now)
-{
-    uint64_t gap = c->tick_ns != 0 && now > c->tick_ns ? now - c->tick_ns : 0;
-    c->tick_ns = now;
-    if (gap < DD_SUSPEND_GAP_MS * 1000000ull) return;
-    c->deadline_ns += gap;
-    c->give_up_ns += gap;
-    live_extend(&c->live, gap);
-}
-
 void conn_tick(struct conn *c, uint64_t now_ns)
 {
     c->busy++;
@@ -507,6 +509,7 @@ static struct conn *conn_new(int epoll_fd, const struct conn_identity *me, const
     if (auth_init() != 0) return NULL;
     struct conn *c = calloc(1, sizeof *c);
     if (c == NULL) return NULL;
+    c->tick_ns = clock_ns();
     c->io = (struct io_handler){.fd = -1, .ready = conn_ready};
     c->later.run = conn_later;
     c->epoll_fd = epoll_fd;
