@@ -25,13 +25,34 @@ int ask(struct session *s, struct node_manager *m, struct outgoing *out, struct 
     return ask_within(s, m, out, r, &w);
 }
 
+bool request_was_late(const struct request *r)
+{
+    return r->reply.status == -ETIMEDOUT; /* not: its value did not come on, or nobody answered us */
+}
+
+void request_again(struct request *r)
+{
+    *r = (struct request){.sink = r->sink, .buf = r->sink == SINK_BUFFER ? r->buf : NULL, .cap = r->cap, .slot = r->slot,
+                          .batch = r->batch, .index = r->index};
+}
+
 int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w)
 {
-    out->head.flags |= MSGF_WAIT;
-    out->head.aux = patience_left_us(w);
-    patience_extend(w, ANSWER_GRACE_MS);
-    int rc = ask_within(s, m, out, r, w);
-    patience_extend(w, -ANSWER_GRACE_MS);
+    const struct outgoing first = *out;
+    int rc;
+    uint64_t left = patience_left_us(w);
+    for (;;) {
+        out->head.flags |= MSGF_WAIT;
+        out->head.aux = left;
+        patience_extend(w, ANSWER_GRACE_MS);
+        rc = ask_within(s, m, out, r, w);
+        patience_extend(w, -ANSWER_GRACE_MS);
+        /* We are the judge: time in which we were suspended and the manager was not, is not over. */
+        if (!request_was_late(r) || (left = patience_left_us(w)) == 0)
+            break;
+        *out = first;
+        request_again(r);
+    }
     if (rc == -ETIMEDOUT)
         dd_error(rc, "the key did not appear within %.3g s", w->timeout_ms / 1000.0);
     return rc;

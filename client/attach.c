@@ -121,14 +121,16 @@ int ddict_down(const char *name, int timeout_ms)
     name = name_choose(name, &rc);
     if (name == NULL)
         return rc;
-    int fd = attach_connect(name, timeout_ms);
+    struct deadline d;
+    deadline_start(&d, timeout_ms);
+    int fd = attach_connect_by(name, &d);
     if (fd < 0)
         return fd;
     struct attach_msg m;
     attach_msg_init(&m, ATTACH_DOWN);
     rc = attach_send(fd, &m, NULL, 0);
     if (rc == 0) {
-        rc = attach_recv(fd, &m, NULL, 0, timeout_ms < 0 ? DD_TIMEOUT_MS : timeout_ms);
+        rc = attach_recv_by(fd, &m, NULL, 0, &d);
         if (rc == -ECONNRESET) /* it went down before its answer was sent */
             rc = 0;
         else if (rc >= 0)

@@ -38,6 +38,20 @@ static struct node_manager *want_here(struct get_call *c, uint32_t i)
 
 /* --- from other nodes --- */
 
+/* The request for want i, r as request_slot() left it. */
+static int far_ask(struct get_call *c, struct node_manager *m, uint32_t i)
+{
+    struct ddict_want *w = &c->want[i];
+    struct outgoing out = {.head = {.type = MSG_GET, .key_len = (uint32_t)w->klen, .manager = hash_owner(c->hash[i], c->s->managers)}, .key = w->key};
+    if (c->r[i].slot != NULL)
+        out.head.flags = MSGF_VIEW;
+    if (c->flags & DDICT_WAIT) {
+        out.head.flags |= MSGF_WAIT;
+        out.head.aux = patience_left_us(&c->w);
+    }
+    return port_send(&m->port, &out, &c->r[i], &c->w);
+}
+
 static int far_send(struct get_call *c, uint32_t i)
 {
     struct ddict_want *w = &c->want[i];
@@ -46,14 +60,8 @@ static int far_send(struct get_call *c, uint32_t i)
     struct request *r = &c->r[i];
     memset(r, 0, sizeof *r);
     r->sink = SINK_MEMORY;
-    struct outgoing out = {.head = {.type = MSG_GET, .key_len = (uint32_t)w->klen, .manager = owner}, .key = w->key};
-    if (request_slot(c->s, r, &c->slot[i]) == 0)
-        out.head.flags = MSGF_VIEW;
-    if (c->flags & DDICT_WAIT) {
-        out.head.flags |= MSGF_WAIT;
-        out.head.aux = patience_left_us(&c->w);
-    }
-    int rc = port_send(&m->port, &out, r, &c->w);
+    request_slot(c->s, r, &c->slot[i]);
+    int rc = far_ask(c, m, i);
     if (rc < 0) {
         request_view(c->s, m, r, c->slot[i], &w->view, &rc); /* gives the slot back */
         w->status = rc;
@@ -76,13 +84,22 @@ static void far_collect(struct get_call *c, uint32_t i)
     unsigned owner = hash_owner(c->hash[i], c->s->managers);
     struct node_manager *m = session_ask(c->s, owner, c->hash[i]);
     bool waits = c->flags & DDICT_WAIT;
-    if (waits)
-        patience_extend(&c->w, ANSWER_GRACE_MS);
-    int rc = port_wait(&m->port, &c->r[i], &c->w);
-    if (waits)
-        patience_extend(&c->w, -ANSWER_GRACE_MS);
-    else if (rc == 0)
-        patience_renew(&c->w);
+    int rc;
+    for (;;) {
+        if (waits)
+            patience_extend(&c->w, ANSWER_GRACE_MS);
+        rc = port_wait(&m->port, &c->r[i], &c->w);
+        if (waits)
+            patience_extend(&c->w, -ANSWER_GRACE_MS);
+        else if (rc == 0)
+            patience_renew(&c->w);
+        if (!waits || rc < 0 || !request_was_late(&c->r[i]) || patience_left_us(&c->w) == 0)
+            break;
+        request_drop(&c->r[i]); /* ask again, as ask_waiting() does */
+        request_again(&c->r[i]);
+        if ((rc = far_ask(c, m, i)) < 0)
+            break;
+    }
     if (rc == 0)
         rc = c->r[i].status < 0 ? request_error(c->s, m, &c->r[i], c->r[i].status) : 0;
     request_view(c->s, m, &c->r[i], c->slot[i], &w->view, &rc);

@@ -113,11 +113,11 @@ static void close_fds(int *fds, int n)
         close_fd(&fds[i]);
 }
 
-static int welcome_take(struct session *s, int timeout_ms)
+static int welcome_take(struct session *s, struct deadline *d, int timeout_ms)
 {
     struct attach_msg m;
     int fds[ATTACH_FDS];
-    int n = attach_recv(s->sock, &m, fds, ATTACH_FDS, timeout_ms);
+    int n = attach_recv_by(s->sock, &m, fds, ATTACH_FDS, d);
     if (n == -ECONNRESET)
         return dd_error(DDICT_EGONE, "the dictionary %s ended while we attached", s->name);
     if (n == -ETIMEDOUT)
@@ -150,11 +150,11 @@ static int welcome_take(struct session *s, int timeout_ms)
     return rc;
 }
 
-static int manager_take(struct session *s, unsigned index, int timeout_ms)
+static int manager_take(struct session *s, unsigned index, struct deadline *d)
 {
     struct attach_msg m;
     int fds[ATTACH_FDS];
-    int n = attach_recv(s->sock, &m, fds, ATTACH_FDS, timeout_ms);
+    int n = attach_recv_by(s->sock, &m, fds, ATTACH_FDS, d);
     if (n < 0)
         return n == -ECONNRESET ? dd_error(DDICT_EGONE, "the dictionary %s ended while we attached", s->name) : n;
     struct node_manager *l = &s->local[index];
@@ -174,17 +174,11 @@ static int manager_take(struct session *s, unsigned index, int timeout_ms)
     return rc;
 }
 
-/* Of the time for the whole attach; each step of it notices a suspend by itself. */
-static int time_left(uint64_t end_ms)
-{
-    uint64_t now = clock_ms();
-    return now < end_ms ? (int)(end_ms - now) : 0;
-}
-
 static int session_receive(struct session *s, const char *name, int timeout_ms)
 {
-    uint64_t end_ms = clock_ms() + (uint64_t)timeout_ms;
-    int rc = s->sock = attach_connect(name, timeout_ms);
+    struct deadline d; /* of the whole attach */
+    deadline_start(&d, timeout_ms);
+    int rc = s->sock = attach_connect_by(name, &d);
     if (rc == -ECONNREFUSED || rc == DDICT_ENODICT)
         return dd_error(DDICT_ENODICT, "no dictionary: nothing listens under the name %s on this node (did it end, or is this process in a network "
                         "namespace of its own?)", name);
@@ -194,7 +188,7 @@ static int session_receive(struct session *s, const char *name, int timeout_ms)
     attach_msg_init(&hello, ATTACH_HELLO);
     if ((rc = attach_send(s->sock, &hello, NULL, 0)) < 0)
         return rc;
-    if ((rc = welcome_take(s, time_left(end_ms))) < 0)
+    if ((rc = welcome_take(s, &d, timeout_ms)) < 0)
         return rc;
     /* The child of a fork must not write our leases. */
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
@@ -203,7 +197,7 @@ static int session_receive(struct session *s, const char *name, int timeout_ms)
     if (s->local == NULL || s->where == NULL)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
     for (unsigned i = 0; i < s->nlocal; i++)
-        if ((rc = manager_take(s, i, time_left(end_ms))) < 0)
+        if ((rc = manager_take(s, i, &d)) < 0)
             return rc;
     return 0;
 }

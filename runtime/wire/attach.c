@@ -130,16 +130,14 @@ int attach_peer_check(int fd, pid_t *pid)
 }
 
 /* A blocking connect() to a UNIX socket waits only for room in the backlog; SO_SNDTIMEO bounds it. */
-static int connect_within(int fd, const struct sockaddr_un *a, socklen_t len, int timeout_ms)
+static int connect_within(int fd, const struct sockaddr_un *a, socklen_t len, struct deadline *d)
 {
-    struct deadline d;
-    deadline_start(&d, timeout_ms);
     for (;;) {
         if (connect(fd, (const struct sockaddr *)a, len) == 0)
             return 0;
         if (errno != EINTR && errno != EAGAIN)
             return -errno;
-        int left = deadline_left(&d, DD_WAIT_SLICE_MS);
+        int left = deadline_left(d, DD_WAIT_SLICE_MS);
         if (left <= 0)
             return -ETIMEDOUT;
         struct timeval tv = {.tv_usec = left * 1000};
@@ -150,6 +148,13 @@ static int connect_within(int fd, const struct sockaddr_un *a, socklen_t len, in
 
 int attach_connect(const char *name, int timeout_ms)
 {
+    struct deadline d;
+    deadline_start(&d, timeout_ms);
+    return attach_connect_by(name, &d);
+}
+
+int attach_connect_by(const char *name, struct deadline *d)
+{
     struct sockaddr_un a;
     int len = address_of(&a, name);
     if (len < 0)
@@ -158,7 +163,7 @@ int attach_connect(const char *name, int timeout_ms)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return dd_error(-errno, "cannot make a socket: %s", strerror(errno));
-    int e = connect_within(fd, &a, (socklen_t)len, timeout_ms);
+    int e = connect_within(fd, &a, (socklen_t)len, d);
     struct timeval forever = {0};
     if (e == 0 && (fcntl(fd, F_SETFL, 0) != 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever) != 0))
         e = -errno;
@@ -293,6 +298,11 @@ int attach_recv(int fd, struct attach_msg *m, int *fds, int max_fds, int timeout
 {
     struct deadline d;
     deadline_start(&d, timeout_ms);
+    return attach_recv_by(fd, m, fds, max_fds, &d);
+}
+
+int attach_recv_by(int fd, struct attach_msg *m, int *fds, int max_fds, struct deadline *d)
+{
     if (max_fds > ATTACH_FDS)
         max_fds = ATTACH_FDS;
     for (;;) {
@@ -313,7 +323,7 @@ int attach_recv(int fd, struct attach_msg *m, int *fds, int max_fds, int timeout
         default:
             return dd_error(n, "cannot receive: %s", strerror(-n));
         }
-        int left = deadline_left(&d, DD_WAIT_SLICE_MS);
+        int left = deadline_left(d, DD_WAIT_SLICE_MS);
         if (left <= 0)
             return dd_error(-ETIMEDOUT, "no answer");
         struct pollfd p = {.fd = fd, .events = POLLIN};

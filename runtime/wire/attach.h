@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <base/clock.h>
+
 #define ATTACH_MAGIC 0x484341545444ull
 #define DICT_NAME_MAX 64  /* "1000.4294967295.4294967295" and room */
 #define NODE_NAME_MAX 64
@@ -53,6 +55,7 @@ int attach_version_check(const struct attach_msg *m);
  * connecting side has checked SO_PEERCRED (DDICT_ECRED with the uid named). CLOEXEC; the listening one is non-blocking. */
 int attach_listen(const char *name);
 int attach_connect(const char *name, int timeout_ms);
+int attach_connect_by(const char *name, struct deadline *d); /* a deadline that other steps share: it sees all suspensions */
 /* 0 when the peer of fd has our euid, else DDICT_ECRED; *pid (may be NULL) receives its pid. */
 int attach_peer_check(int fd, pid_t *pid);
 
@@ -64,5 +67,6 @@ int attach_peer_check(int fd, pid_t *pid);
  */
 int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds);
 int attach_recv(int fd, struct attach_msg *m, int *fds, int max_fds, int timeout_ms);
+int attach_recv_by(int fd, struct attach_msg *m, int *fds, int max_fds, struct deadline *d);
 
 #endif

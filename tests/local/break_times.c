@@ -124,50 +124,76 @@ static void *put_all_the_time(void *arg)
     return NULL;
 }
 
-/* Keeps the manager busy, so that it is not asleep when it is stopped, and waits for a key meanwhile. */
-static void wait_while_busy(struct dict *x)
+/* Waits for a key of manager m; busy: another thread puts meanwhile, so that the manager is not asleep when it is stopped. */
+static void wait_for_key(struct dict *x, unsigned m, bool busy)
 {
     ddict_t *d = NULL;
     struct ddict_view v;
+    char key[32];
     pthread_t t;
     setenv("DDICT_NAME", x->name, 1);
     setenv("DDICT_NODE", x->node[0], 1);
     if (ddict_attach(&d, NULL, 5000) < 0)
         _exit(2);
     struct puts p = {d, 0, 0};
-    pthread_create(&t, NULL, put_all_the_time, &p);
-    int rc = ddict_view(d, "comes", 5, &v, DDICT_WAIT, 3000);
+    if (busy)
+        pthread_create(&t, NULL, put_all_the_time, &p);
+    int rc = ddict_view(d, key, key_of(d, m, 0, key, sizeof key), &v, DDICT_WAIT, 3000);
     if (rc < 0)
-        fprintf(stderr, "view: %s\n", ddict_errmsg());
+        fprintf(stderr, "view of a key of manager %u, busy %d: %s\n", m, busy, ddict_errmsg());
     __atomic_store_n(&p.stop, 1, __ATOMIC_RELAXED);
-    pthread_join(t, NULL);
+    if (busy)
+        pthread_join(t, NULL);
     ddict_release(&v);
     ddict_detach(d);
     _exit(rc < 0 || p.failed ? 1 : 0);
 }
 
-START_TEST(a_wait_survives_a_suspended_job_whose_manager_was_busy)
+/* A job of two nodes, and whom of it we suspend. */
+static const struct suspended { const char *what; unsigned manager; bool busy, client_only; } suspended[] = {
+    {"its manager was busy", 0, true, false},
+    {"its manager slept", 0, false, false},
+    {"its key is another node's", 1, false, false},
+    {"its key is another node's, whose manager was busy", 1, true, false},
+    {"only the client was suspended", 1, false, true},
+};
+#define SUSPENDED (int)(sizeof suspended / sizeof *suspended)
+
+START_TEST(a_wait_survives_a_suspended_job)
 {
-    struct dict x;
-    dict_start(&x, 1, 1, 64 * MIB);
-    ddict_t *d = dict_attach(&x, 0);
-    pid_t child = fork();
-    if (child == 0)
-        wait_while_busy(&x);
-    pid_t all[] = {child, x.manager[0], x.pid[0]};
-    usleep(700000);
-    for (int i = 0; i < 3; i++)
-        kill(all[i], SIGSTOP);
+    struct dict x[SUSPENDED];
+    ddict_t *d[SUSPENDED];
+    pid_t all[SUSPENDED][5];
+    for (int i = 0; i < SUSPENDED; i++) {
+        dict_start(&x[i], 2, 2, 64 * MIB);
+        d[i] = dict_attach(&x[i], 0);
+    }
+    for (int i = 0; i < SUSPENDED; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            wait_for_key(&x[i], suspended[i].manager, suspended[i].busy);
+        memcpy(all[i], (pid_t[]){child, x[i].manager[0], x[i].manager[1], x[i].pid[0], x[i].pid[1]}, sizeof all[i]);
+    }
+    usleep(700000); /* they wait */
+    for (int i = 0; i < SUSPENDED; i++)
+        for (int k = 0; k < (suspended[i].client_only ? 1 : 5); k++)
+            kill(all[i][k], SIGSTOP);
     usleep(4000000);
-    for (int i = 2; i >= 0; i--)
-        kill(all[i], SIGCONT);
+    for (int i = 0; i < SUSPENDED; i++)
+        for (int k = 4; k >= 0; k--)
+            kill(all[i][k], SIGCONT);
     usleep(500000);
-    ok(ddict_put(d, "comes", 5, "x", 1, 0, 5000));
-    int status = 0;
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the waiting process failed: status %x", status);
-    ddict_detach(d);
-    dict_stop(&x);
+    for (int i = 0; i < SUSPENDED; i++) {
+        char key[32];
+        ok(ddict_put(d[i], key, key_of(d[i], suspended[i].manager, 0, key, sizeof key), "x", 1, 0, 5000));
+    }
+    for (int i = 0; i < SUSPENDED; i++) {
+        int status = 0;
+        ck_assert_int_eq(waitpid(all[i][0], &status, 0), all[i][0]);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: the waiting process failed: status %x", suspended[i].what, status);
+        ddict_detach(d[i]);
+        dict_stop(&x[i]);
+    }
 }
 END_TEST
 
@@ -179,7 +205,7 @@ int main(void)
     tcase_add_test(t, a_get_of_many_ends_by_its_timeout_when_nobody_answers);
     tcase_add_test(t, a_get_of_many_waits_once_for_keys_of_this_node);
     tcase_add_test(t, who_waits_for_many_keys_of_another_node_lets_others_of_the_process_put_them);
-    tcase_add_test(t, a_wait_survives_a_suspended_job_whose_manager_was_busy);
+    tcase_add_test(t, a_wait_survives_a_suspended_job);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

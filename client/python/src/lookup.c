@@ -14,7 +14,7 @@
 
 #define WAIT_SLICE_MS 200    /* a waiting call looks for Ctrl-C so often */
 #define ANSWER_MS 2000       /* a manager answers within this, else the wait goes on and ends as a timeout */
-#define SUSPEND_GAP_MS 2000  /* more than this over a slice: the process was stopped, which does not count as waiting */
+#define SUSPEND_GAP_MS 2000  /* more than this over a slice: the process was stopped, which does not count as waiting (ddict.h) */
 
 bool key_is_local(const struct handle *h, const struct key *k)
 {
@@ -81,17 +81,23 @@ static double now_ms(void)
 }
 
 /*
- * One slice. The wait itself is cut into slices, the transfer of a value that is there is not: else a large one that takes
- * longer than a slice would never arrive.
+ * One slice; *gone is what it cost of the time to wait. The wait itself is cut into slices, the transfer of a value that is there
+ * is not: else a large one that takes longer than a slice would never arrive.
  */
-static int wait_slice(struct handle *h, const struct key *k, struct found *f, int ms, bool *silent)
+static int wait_slice(struct handle *h, const struct key *k, struct found *f, int ms, double *gone, bool *silent)
 {
+    double start = now_ms();
     int rc;
 
     Py_BEGIN_ALLOW_THREADS
     rc = ddict_view(h->d, k->data, k->len, &f->v, DDICT_WAIT, ms);
+    *gone = now_ms() - start;
+    if (*gone > ms + SUSPEND_GAP_MS)
+        *gone = ms;
     if (rc == -ETIMEDOUT) {
+        start = now_ms();
         rc = ddict_contains(h->d, k->data, k->len, NULL, ANSWER_MS);
+        *gone += now_ms() - start > ANSWER_MS ? ANSWER_MS : now_ms() - start;
         *silent = rc == -ETIMEDOUT;
         if (rc == 1)
             rc = ddict_view(h->d, k->data, k->len, &f->v, 0, h->timeout_ms);
@@ -112,16 +118,15 @@ int lookup_wait(struct handle *h, const struct key *k, struct found *f, double s
     h->busy++;
     for (;;) {
         int ms = left < WAIT_SLICE_MS ? (int)(left + 0.999) : WAIT_SLICE_MS;
-        double start = now_ms(), gone;
-        rc = wait_slice(h, k, f, ms, &silent);
+        double gone;
+        rc = wait_slice(h, k, f, ms, &gone, &silent);
         if (rc != DDICT_ENOKEY)
             break;
         if (PyErr_CheckSignals() < 0) {
             rc = 1;
             break;
         }
-        gone = now_ms() - start;
-        left -= gone > ms + ANSWER_MS + SUSPEND_GAP_MS ? ms : gone;
+        left -= gone;
         if (left <= 0) {
             rc = silent ? -ETIMEDOUT : DDICT_ENOKEY;
             break;
