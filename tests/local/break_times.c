@@ -205,6 +205,9 @@ int main(void)
     tcase_add_test(t, a_get_of_many_ends_by_its_timeout_when_nobody_answers);
     tcase_add_test(t, a_get_of_many_waits_once_for_keys_of_this_node);
     tcase_add_test(t, who_waits_for_many_keys_of_another_node_lets_others_of_the_process_put_them);
+    suite_add_tcase(s, t);
+    t = tcase_create("suspended");
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, a_wait_survives_a_suspended_job);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
