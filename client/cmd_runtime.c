@@ -7,14 +7,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <base/size.h>
 #include <ddict_runtime.h>
+#include <place/gpu_order.h>
 #include "cmd.h"
+#include "cmd_bind.h"
 
 static const char runtime_usage[] =
-    "usage: ddict runtime [--json] [--check] [--no-pmix]\n"
+    "usage: ddict runtime [--json] [--check] [--no-pmix] | --bind=HOW [--ranks=N] [--topology=FILE] [--json]\n"
     "  Who and where this process is among those started with it, and by which way that was found. In a job: srun ddict runtime\n"
     "      --check       also let all ranks exchange 1 KiB each and meet, and say how long that took\n"
-    "      --no-pmix     leave PMIx alone, as DDICT_PMIX=no does\n";
+    "      --no-pmix     leave PMIx alone, as DDICT_PMIX=no does\n"
+    "  Which GPUs the ranks of this node see. In a task of a step, lines for its shell: eval \"$(ddict runtime --bind=closest)\"; else a table.\n"
+    "      --bind=HOW    closest: one order for all ranks, device LOCAL_RANK is near the rank. rotate: the rank's GPU is device 0. none\n"
+    "      --ranks=N     as if N ranks had equal shares of the cores\n"
+    "      --topology=F  of a machine saved by `lstopo F.xml`\n";
 
 #define CHECK_BYTES 1024u
 #define CHECK_MS 30000
@@ -142,7 +149,10 @@ static void text_print(const struct ddict_rt_info *me, const struct check *c)
 int cmd_runtime(int argc, char **argv)
 {
     static const struct option longs[] = {
-        CMD_LONGS, {"json", no_argument, NULL, 'j'}, {"check", no_argument, NULL, 'c'}, {"no-pmix", no_argument, NULL, 'P'}, {0}};
+        CMD_LONGS, {"json", no_argument, NULL, 'j'}, {"check", no_argument, NULL, 'c'}, {"no-pmix", no_argument, NULL, 'P'},
+        {"bind", required_argument, NULL, 'b'}, {"ranks", required_argument, NULL, 'r'}, {"topology", required_argument, NULL, 't'}, {0}};
+    struct bind_ask ask = {0};
+    uint64_t ranks = 0;
     bool json = false, check = false;
     unsigned flags = 0;
     for (int c; (c = cmd_option(argc, argv, "hj", longs, runtime_usage)) != -1;) {
@@ -152,9 +162,23 @@ int cmd_runtime(int argc, char **argv)
         check |= c == 'c';
         if (c == 'P')
             flags |= DDICT_RT_NO_PMIX;
+        if (c == 'b')
+            ask.how = optarg;
+        if (c == 't')
+            ask.topology = optarg;
+        if (c == 'r' && count_parse(optarg, 1, GPU_RANKS_MAX, &ranks) < 0)
+            return cmd_usage(runtime_usage, "--ranks=%s: a number from 1 to %d", optarg, GPU_RANKS_MAX);
     }
     if (optind < argc)
         return cmd_usage(runtime_usage, "runtime takes no \"%s\"", argv[optind]);
+    ask.ranks = (int)ranks;
+    ask.json = json;
+    if (ask.how == NULL && (ask.topology != NULL || ask.ranks > 0))
+        return cmd_usage(runtime_usage, "--ranks and --topology say for which ranks to --bind");
+    if (ask.how != NULL && check)
+        return cmd_usage(runtime_usage, "--check is not for --bind");
+    if (ask.how != NULL)
+        return cmd_flush(bind_print(&ask));
     if (cmd_name() != NULL)
         setenv("DDICT_NAME", cmd_name(), 1);
     struct ddict_rt_info me;

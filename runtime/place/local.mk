@@ -29,6 +29,11 @@ GPU_TESTS = tests/unit/place_cpus tests/unit/place_gpu tests/unit/place_gpu_env 
 check_PROGRAMS += $(GPU_TESTS)
 TESTS += $(GPU_TESTS)
 EXTRA_DIST += tests/unit/gpu_test.h tests/unit/machine_xml.h
+# The command, on machines made up by a program.
+check_PROGRAMS += tests/local/machine
+tests_local_machine_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit
+dist_check_SCRIPTS += tests/local/bind.sh
+TESTS += tests/local/bind.sh
 GPU_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 GPU_TEST_LIBS = libtopology.la libgpu.la libbase.la $(CHECK_LIBS)
 tests_unit_place_cpus_CPPFLAGS = $(GPU_TEST_CPPFLAGS)

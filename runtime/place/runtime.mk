@@ -8,6 +8,6 @@ libddict_runtime_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/runtime/place
 libddict_runtime_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^ddict_rt_' -Wl,-z,nodelete
 libddict_runtime_la_LIBADD = libplace.la libddict.la libbase.la
 
-ddict_SOURCES += client/cmd_runtime.c
+ddict_SOURCES += client/cmd_runtime.c client/cmd_bind.c client/cmd_bind.h
 ddict_CPPFLAGS += -I$(top_srcdir)/runtime/place
-ddict_LDADD += libddict-runtime.la
+ddict_LDADD += libddict-runtime.la libtopology.la

@@ -2,12 +2,12 @@
 /* topology.c - hwloc's topology of this machine or of a saved one. */
 #include <errno.h>
 #include <fcntl.h>
-#include <hwloc.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "place/distance.h"
 #include "place/topology.h"
 
 static int topology_load(struct hwloc_topology **out, const char *path, const char *text, size_t len) {
@@ -47,6 +47,25 @@ int topology_xml(struct hwloc_topology **t, const char *text, size_t len) {
     if (len >= INT_MAX)
         return dd_error(-EINVAL, "a topology of %zu bytes is none", len);
     return topology_load(t, NULL, text, len);
+}
+
+int topology_cores(struct hwloc_topology *t) {
+    int n = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE);
+
+    return n > 0 ? n : hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PU);
+}
+
+void topology_core(struct hwloc_topology *t, int i, struct cpus *c) {
+    hwloc_obj_t core = hwloc_get_obj_by_type(t, HWLOC_OBJ_CORE, (unsigned)i);
+    struct cpus own;
+
+    if (core == NULL)
+        core = hwloc_get_obj_by_type(t, HWLOC_OBJ_PU, (unsigned)i);
+    if (core == NULL)
+        return;
+    distance_cpus(&own, core->cpuset);
+    for (int w = 0; w < CPUS_MAX / 64; w++)
+        c->word[w] |= own.word[w];
 }
 
 void topology_free(struct hwloc_topology *t) {

@@ -15,6 +15,10 @@ int topology_here(struct hwloc_topology **t);
 /* A machine saved by `lstopo FILE.xml`. -ENOENT, -EINVAL with the sentence set. */
 int topology_file(struct hwloc_topology **t, const char *path);
 int topology_xml(struct hwloc_topology **t, const char *text, size_t len);
+/* Cores of it, and the cpus of the i-th added to a set. */
+struct cpus;
+int topology_cores(struct hwloc_topology *t);
+void topology_core(struct hwloc_topology *t, int i, struct cpus *c);
 /* NULL is fine. */
 void topology_free(struct hwloc_topology *t);
 
