@@ -15,7 +15,7 @@ is() {
     got=$("$@" 2>"$dir/err")
     rc=$?
     if [ $rc != "$code" ] || { [ "$out" != "*" ] && [ "$got" != "$out" ]; } ||
-        { [ -z "$err" ] && [ -s "$dir/err" ]; } || ! grep -qF -- "$err" "$dir/err" && [ -n "$err" ]; then
+        { [ -z "$err" ] && [ -s "$dir/err" ]; } || { [ -n "$err" ] && ! grep -qF -- "$err" "$dir/err"; }; then
         printf 'FAILED: %s\n  code %s, expected %s\n  stdout: %s\n  expected: %s\n' "$*" $rc "$code" "$got" "$out"
         sed 's/^/  stderr: /' "$dir/err"
         failed=1
@@ -39,7 +39,7 @@ for r in 0 5; do # all ranks say the same
 done
 is 0 "${pci}export CUDA_VISIBLE_DEVICES=6,7,0,1,2,3,4,5" "" task 5 8 rotate "${bound[@]}" CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7
 is 0 "${pci}export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7" "" task 0 8 closest CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 # not bound
-is 0 "${pci}export CUDA_VISIBLE_DEVICES=2,1,0,3" "" task 1 4 closest SLURM_CPU_BIND_TYPE=mask_cpu: \
+is 0 "${pci}export CUDA_VISIBLE_DEVICES=1,0,2,3" "" task 1 4 closest SLURM_CPU_BIND_TYPE=mask_cpu: \
     SLURM_CPU_BIND_LIST=0xff000000000000,0xff00,0xff0000000000,0xff000000 SLURM_STEP_GPUS=3,5,6,7 CUDA_VISIBLE_DEVICES=0,1,2,3
 is 0 "" "is left as it is" task 0 4 closest "${bound[@]}" CUDA_VISIBLE_DEVICES=0,1,x
 is 0 "" "" task 1 4 closest "${bound[@]}" CUDA_VISIBLE_DEVICES=0,1,x # said once
