@@ -2,8 +2,9 @@
 /*
  * pmix.c - rank, node and the exchange of cards through PMIx. Rules:
  *
- *  1. Only what every release of Slurm answers is asked: job size, local peers, the nodes of the job and the ranks of a node.
- *     A remote rank's node id and the maps are not there; publish and lookup are not supported at all.
+ *  1. Only what every release of Slurm and Open MPI answers is asked, and of that only what the library has got when it was initialised
+ *     (PMIX_OPTIONAL): job size, local peers, the list of nodes and the host of a rank. A remote rank's node id and the maps are not there;
+ *     PMIx_Resolve_peers() asks the server, and Open MPI's never answers for another node; publish and lookup are not supported by Slurm.
  *  2. No call waits without a limit: the non-blocking forms are used with a wait of ours. An answer that comes after
  *     the wait was given up finds its struct wait still there; who comes second frees it.
  *  3. A client that ends without PMIx_Finalize is killed by Slurm together with its step, hence atexit. A forked child
@@ -120,12 +121,21 @@ static int pmix_error(pmix_status_t status, const char *what) {
     return dd_error(status == PMIX_ERR_NOMEM ? -ENOMEM : -EIO, "PMIx: %s: %s", what, lib->error_string(status));
 }
 
-static int job_value(const char *key, pmix_value_t **v) {
-    pmix_proc_t all;
+/* What is known here already; asking the server can take for ever. */
+static int value_get(const char *key, pmix_rank_t rank, pmix_value_t **v) {
+    pmix_proc_t who = self;
+    pmix_info_t *info = calloc(1, sizeof *info);
+    pmix_status_t status;
 
-    all = self;
-    all.rank = PMIX_RANK_WILDCARD;
-    return lib->get(&all, key, NULL, 0, v) == PMIX_SUCCESS ? 0 : -ENOENT;
+    if (info == NULL)
+        return -ENOMEM;
+    who.rank = rank;
+    strcpy(info->key, PMIX_OPTIONAL);
+    info->value.type = PMIX_BOOL;
+    info->value.data.flag = true;
+    status = lib->get(&who, key, info, 1, v);
+    free(info);
+    return status == PMIX_SUCCESS ? 0 : -ENOENT;
 }
 
 /* Ours; the library's own functions for it have changed with the releases. */
@@ -139,7 +149,7 @@ static int job_size(void) {
     pmix_value_t *v;
     uint32_t n = 0;
 
-    if (job_value(PMIX_JOB_SIZE, &v) < 0)
+    if (value_get(PMIX_JOB_SIZE, PMIX_RANK_WILDCARD, &v) < 0)
         return -ENOENT;
     if (v->type == PMIX_UINT32)
         n = v->data.uint32;
@@ -152,7 +162,7 @@ static int local_peers(int *ranks, int cap) {
     pmix_value_t *v;
     int n = 0;
 
-    if (job_value(PMIX_LOCAL_PEERS, &v) < 0)
+    if (value_get(PMIX_LOCAL_PEERS, PMIX_RANK_WILDCARD, &v) < 0)
         return 0;
     if (v->type == PMIX_STRING && v->data.string != NULL) {
         const char *s = v->data.string;
@@ -189,34 +199,42 @@ static int local_place(struct place *p) {
     return 0;
 }
 
-static int node_has(const char *node, pmix_rank_t rank) {
-    pmix_proc_t *procs = NULL;
-    size_t n = 0, i;
-    int found = 0;
+/* A text, malloc'ed; NULL: not known. */
+static char *text_get(const char *key, pmix_rank_t rank) {
+    pmix_value_t *v;
+    char *text = NULL;
 
-    if (lib->resolve_peers(node, self.nspace, &procs, &n) != PMIX_SUCCESS)
-        return 0;
-    for (i = 0; i < n && !found; i++)
-        found = procs[i].rank == rank;
-    free(procs);
-    return found;
+    if (value_get(key, rank, &v) < 0)
+        return NULL;
+    if (v->type == PMIX_STRING && v->data.string != NULL)
+        text = strdup(v->data.string);
+    value_free(v);
+    return text;
+}
+
+/* The nodes in their order, "n1,n2", malloc'ed; NULL. */
+static char *nodes_text(void) {
+    char *list = text_get(PMIX_NODE_LIST, PMIX_RANK_WILDCARD);
+
+    if (list == NULL && lib->resolve_nodes(self.nspace, &list) != PMIX_SUCCESS)
+        list = NULL;
+    return list;
 }
 
 /* Number of nodes, and ours among them. Slurm's variable is the second opinion where PMIx does not say. */
 static int node_ids(struct place *p) {
-    char *list = NULL, *save, *node;
+    char *list = nodes_text(), *host = text_get(PMIX_HOSTNAME, self.rank), *save, *node;
     const char *v;
 
     p->nodes = 0;
     p->node_id = -1;
-    if (lib->resolve_nodes(self.nspace, &list) == PMIX_SUCCESS && list != NULL) {
-        for (node = strtok_r(list, ",", &save); node != NULL; node = strtok_r(NULL, ",", &save)) {
-            if (p->node_id < 0 && node_has(node, self.rank))
-                p->node_id = p->nodes;
-            p->nodes++;
-        }
+    for (node = list != NULL ? strtok_r(list, ",", &save) : NULL; node != NULL; node = strtok_r(NULL, ",", &save)) {
+        if (host != NULL && strcmp(node, host) == 0)
+            p->node_id = p->nodes;
+        p->nodes++;
     }
     free(list);
+    free(host);
     if (p->node_id < 0 && (v = getenv("SLURM_NODEID")) != NULL)
         p->node_id = atoi(v);
     if (p->nodes < 1 || p->node_id < 0 || p->node_id >= p->nodes)
@@ -228,32 +246,45 @@ static int rank_compare(const void *a, const void *b) {
     return *(const int *)a < *(const int *)b ? -1 : *(const int *)a > *(const int *)b;
 }
 
-/* Enter the ranks of node number `node` into node_of; their number. */
-static int node_enter(struct place *p, int node) {
-    pmix_proc_t *procs = NULL;
-    size_t n = 0, i;
-    int entered = 0;
+static char *const *sorting; /* the names that indexes are sorted by; under the caller's lock */
 
-    if (lib->resolve_peers(p->names[node], self.nspace, &procs, &n) != PMIX_SUCCESS)
-        return 0;
-    for (i = 0; i < n; i++)
-        if (procs[i].rank < (pmix_rank_t)p->size && p->node_of[procs[i].rank] < 0) {
-            p->node_of[procs[i].rank] = node;
-            entered++;
-        }
-    free(procs);
-    return entered;
+static int name_compare(const void *a, const void *b) { return strcmp(sorting[*(const int *)a], sorting[*(const int *)b]); }
+static int name_find(const void *name, const void *at) { return strcmp(name, sorting[*(const int *)at]); }
+
+/* The node of every rank by its host; -ENOENT when one is not known. */
+static int nodes_enter(struct place *p) {
+    int *order = malloc((size_t)p->nodes * sizeof *order), r, i, rc = order == NULL ? -ENOMEM : 0;
+
+    for (i = 0; rc == 0 && i < p->nodes; i++)
+        order[i] = i;
+    sorting = p->names;
+    if (rc == 0)
+        qsort(order, (size_t)p->nodes, sizeof *order, name_compare);
+    for (r = 0; rc == 0 && r < p->size; r++) {
+        char *host = text_get(PMIX_HOSTNAME, (pmix_rank_t)r);
+        int *at = host == NULL ? NULL : bsearch(host, order, (size_t)p->nodes, sizeof *order, name_find);
+
+        if (at == NULL)
+            rc = -ENOENT;
+        else
+            p->node_of[r] = *at;
+        free(host);
+    }
+    free(order);
+    return rc;
 }
 
 int pmix_maps(struct place *p) {
-    char *list = NULL, *save, *node;
-    int n = 0, entered = 0, i;
+    char *list = nodes_text(), *save, *node;
+    int n = 0, rc;
 
     p->locals = calloc((size_t)p->local_size, sizeof *p->locals);
     p->names = calloc((size_t)p->nodes, sizeof *p->names);
     p->node_of = malloc((size_t)p->size * sizeof *p->node_of);
-    if (p->locals == NULL || p->names == NULL || p->node_of == NULL || lib->resolve_nodes(self.nspace, &list) != PMIX_SUCCESS)
+    if (p->locals == NULL || p->names == NULL || p->node_of == NULL || list == NULL) {
+        free(list);
         return -ENOMEM;
+    }
     if (local_peers(p->locals, p->local_size) != p->local_size)
         p->locals[0] = p->rank; /* nobody said more: local_size is 1 */
     qsort(p->locals, (size_t)p->local_size, sizeof *p->locals, rank_compare);
@@ -263,14 +294,12 @@ int pmix_maps(struct place *p) {
     free(list);
     if (n < p->nodes || p->names[n - 1] == NULL)
         return -ENOMEM;
-    memset(p->node_of, -1, (size_t)p->size * sizeof *p->node_of);
-    for (i = 0; i < p->nodes; i++)
-        entered += node_enter(p, i);
-    if (entered < p->size) {
+    rc = nodes_enter(p);
+    if (rc < 0) {
         free(p->node_of);
         p->node_of = NULL;
     }
-    return 0;
+    return rc == -ENOMEM ? rc : 0;
 }
 
 /* Slurm's is named after its step, and is inherited by what is started from a task of it. */

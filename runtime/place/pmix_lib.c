@@ -35,7 +35,6 @@ static int calls_find(void *lib, struct pmix_calls *c) {
     rc = rc < 0 ? rc : call_find(lib, "PMIx_Get", &c->get);
     rc = rc < 0 ? rc : call_find(lib, "PMIx_Get_nb", &c->get_nb);
     rc = rc < 0 ? rc : call_find(lib, "PMIx_Resolve_nodes", &c->resolve_nodes);
-    rc = rc < 0 ? rc : call_find(lib, "PMIx_Resolve_peers", &c->resolve_peers);
     return rc < 0 ? rc : call_find(lib, "PMIx_Error_string", &c->error_string);
 }
 

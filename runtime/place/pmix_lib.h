@@ -18,7 +18,6 @@ struct pmix_calls {
     pmix_status_t (*get)(const pmix_proc_t *, const char *, const pmix_info_t *, size_t, pmix_value_t **);
     pmix_status_t (*get_nb)(const pmix_proc_t *, const char *, const pmix_info_t *, size_t, pmix_value_cbfunc_t, void *);
     pmix_status_t (*resolve_nodes)(const char *, char **);
-    pmix_status_t (*resolve_peers)(const char *, const char *, pmix_proc_t **, size_t *);
     const char *(*error_string)(pmix_status_t);
 };
 

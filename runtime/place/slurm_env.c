@@ -144,13 +144,15 @@ static int names_read(const struct place *p, struct hostlist *list) {
 int slurm_env_init(struct place *p) {
     const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
     struct place q = *p;
-    int rc;
+    int rc, job_nodes;
 
     if (env_count("SLURM_PROCID", 0, &q.rank) < 0 || env_count("SLURM_STEP_NUM_TASKS", 1, &q.size) < 0 ||
         env_count("SLURM_NODEID", 0, &q.node_id) < 0 || env_count("SLURM_STEP_NUM_NODES", 1, &q.nodes) < 0 ||
         env_count("SLURM_LOCALID", 0, &q.local_rank) < 0)
         return -ENOENT;
     if (q.rank >= q.size || q.node_id >= q.nodes || q.nodes > q.size)
+        return -ENOENT;
+    if (env_count("SLURM_JOB_NUM_NODES", 1, &job_nodes) == 0 && q.nodes > job_nodes)
         return -ENOENT;
     rc = slurm_tasks_on(getenv("SLURM_STEP_TASKS_PER_NODE"), q.node_id);
     q.local_size = rc > q.local_rank ? rc : q.local_rank + 1;
