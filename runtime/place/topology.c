@@ -10,6 +10,17 @@
 #include "place/distance.h"
 #include "place/topology.h"
 
+/*
+ * hwloc asks drivers and X servers too, where plugins for that are installed: they start GPUs up, take seconds, or hang. What the kernel says of PCI is
+ * enough, and read without a library (pci is the plugin that needs one). Switching off a plugin that is not there fails: no matter.
+ */
+static void components_leave_out(hwloc_topology_t t) {
+    static const char *const asking[] = {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl", "pci"};
+
+    for (size_t i = 0; i < sizeof asking / sizeof *asking; i++)
+        hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, asking[i]);
+}
+
 static int topology_load(struct hwloc_topology **out, const char *path, const char *text, size_t len) {
     const char *what = path != NULL ? path : text != NULL ? "text" : "this machine";
     hwloc_topology_t t;
@@ -17,6 +28,7 @@ static int topology_load(struct hwloc_topology **out, const char *path, const ch
 
     if (hwloc_topology_init(&t) < 0)
         return dd_error(-ENOMEM, "cannot read the topology of %s: no memory", what);
+    components_leave_out(t);
     hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     hwloc_topology_set_icache_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
