@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The binding for the Python that configure found. Others build it with pip, from the same sources: README.md.
 python_modules = client/python/ddict/__init__.py client/python/ddict/__init__.pyi client/python/ddict/_ddict.pyi \
-  client/python/ddict/_torch.py client/python/ddict/py.typed
+  client/python/ddict/_torch.py client/python/ddict/runtime.py client/python/ddict/_runtime.pyi client/python/ddict/py.typed
 python_sources = client/python/src/args.c client/python/src/errors.c client/python/src/handle.c client/python/src/iter.c \
   client/python/src/key.c client/python/src/load.c client/python/src/lookup.c client/python/src/many.c client/python/src/mapping.c \
   client/python/src/memory.c client/python/src/module.c client/python/src/pyddict.h client/python/src/stats.c \
@@ -16,9 +16,14 @@ client_python__ddict_la_SOURCES = $(python_sources)
 client_python__ddict_la_CPPFLAGS = -I$(top_srcdir)/client $(PYTHON_CPPFLAGS)
 client_python__ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^PyInit_'
 client_python__ddict_la_LIBADD = libddict.la
+pyddict_LTLIBRARIES += client/python/_runtime.la
+client_python__runtime_la_SOURCES = client/python/runtime/runtime.c
+client_python__runtime_la_CPPFLAGS = -I$(top_srcdir)/client -I$(top_srcdir)/runtime/place $(PYTHON_CPPFLAGS)
+client_python__runtime_la_LDFLAGS = $(client_python__ddict_la_LDFLAGS)
+client_python__runtime_la_LIBADD = libddict-runtime.la
 # libtool links it again when it is installed, against the installed libddict. (By a variable: automake would drop its own rule.)
 python_install = install-pyddictLTLIBRARIES
 $(python_install): install-libLTLIBRARIES
 else
-EXTRA_DIST += $(python_sources)
+EXTRA_DIST += $(python_sources) client/python/runtime/runtime.c
 endif

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who and where this process is among those started with it, and how to reach them.
+
+    from ddict import runtime
+
+    runtime.rank, runtime.size          # of all
+    runtime.local_rank                  # on this node
+    runtime.host_of(0)                  # name of the node of rank 0
+    everybody = runtime.exchange(b"my address")
+    runtime.barrier(timeout=30)
+
+Found through PMIx, or the variables of Slurm, mpirun, torchrun or `ddict run`; else this is one process alone. The first use of anything here
+finds out; init() does it at a moment of one's choice. What is said about forks, ends and deaths in ddict_runtime.h (libddict-runtime(3)) holds
+here as well; an exception that nobody catches and sys.exit() are clean ends, os._exit() is not.
+
+Attributes: rank, size, local_rank, local_size; node_id and nodes (None where that is not known); node, the name of this one; how and peers, by
+which way this was found and the others are reached; group, a text that is the same in all of them and nowhere else; map, whether where
+every rank runs is known; trouble, why PMIx was passed over, or "".
+"""
+
+import threading
+from typing import Any, Dict, List, Optional
+
+from . import _runtime
+
+__all__ = ["barrier", "exchange", "finalize", "host_of", "init", "node_name", "node_of", "ranks_of"]
+
+rank: int
+size: int
+local_rank: int
+local_size: int
+node_id: Optional[int]
+nodes: Optional[int]
+node: str
+how: str
+peers: str
+group: str
+map: bool
+trouble: str
+
+_lock = threading.Lock()
+_info: Dict[str, Any] = {}
+
+
+def init(pmix: bool = True) -> None:
+    """init(pmix=True) -- find out; pmix=False leaves PMIx alone. Does nothing when that is done already"""
+    with _lock:
+        if not _info:
+            _runtime.init(0 if pmix else _runtime.NO_PMIX)
+            _info.update(_runtime.info())
+
+
+def finalize() -> None:
+    """finalize() -- leave PMIx and the dictionary before the end of the process; the next use finds out again"""
+    with _lock:
+        if _info:
+            _runtime.finalize()
+            _info.clear()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __annotations__ or name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    init()
+    return _info[name]
+
+
+def __dir__() -> List[str]:
+    return sorted([*__all__, *(name for name in __annotations__ if not name.startswith("_"))])
+
+
+def exchange(data: Any, timeout: Optional[float] = None) -> List[bytes]:
+    """exchange(data, timeout=None) -- every rank gives bytes and gets the list of those of all, in order of rank
+
+    All ranks have to call it. timeout: seconds, None for $DDICT_TIMEOUT or 60; ddict.TimeoutError when not all came.
+    """
+    init()
+    return _runtime.exchange(data, timeout)
+
+
+def barrier(timeout: Optional[float] = None) -> None:
+    """barrier(timeout=None) -- wait until all ranks have called it"""
+    init()
+    _runtime.barrier(timeout)
+
+
+def node_of(rank: int) -> int:
+    """node_of(rank) -- the number of the node on which it runs; ddict.Error when that is not certain"""
+    init()
+    return _runtime.node_of(rank)
+
+
+def host_of(rank: int) -> str:
+    """host_of(rank) -- the name of the node on which it runs; ddict.Error when that is not certain"""
+    init()
+    return _runtime.host_of(rank)
+
+
+def node_name(node: int) -> str:
+    """node_name(node) -- the name of node number node"""
+    init()
+    return _runtime.node_name(node)
+
+
+def ranks_of(node: int) -> List[int]:
+    """ranks_of(node) -- the ranks that run on node number node; ddict.Error when that is not certain"""
+    init()
+    return _runtime.ranks_of(node)
