@@ -153,6 +153,36 @@ DDICT_RT_API int ddict_rt_exchange(const void *data, size_t len, struct ddict_rt
 /* Collective: returns when all ranks have called it. Errors as above. */
 DDICT_RT_API int ddict_rt_barrier(int timeout_ms);
 
+/* --- GPUs --- */
+
+enum {
+    DDICT_RT_GPU_NONE,    /* leave them as they are */
+    DDICT_RT_GPU_CLOSEST, /* one order for all ranks of the node, device LOCAL_RANK (modulo the devices) is the rank's */
+    DDICT_RT_GPU_ROTATE   /* the rank's own is device 0, the others follow */
+};
+struct ddict_rt_gpu {
+    const char *variable; /* that was set: "CUDA_VISIBLE_DEVICES", ...; NULL: none */
+    const char *value;    /* of it: the library's, until the next call */
+    int device;           /* which device is the rank's: for set_device(); -1: not bound */
+    int devices;          /* visible ones */
+    int shared;           /* ranks on the GPU that has most of them; 1 while there are no more ranks than GPUs */
+    int numa;             /* NUMA node that the rank's GPU is nearest to; -1: not known */
+    char pci[16];         /* of the rank's GPU, "0000:84:00.0"; "" when not known */
+};
+
+/*
+ * Put the GPUs that this process may use into the order that fits the cores of all ranks of its node, by setting the variable of their vendor in
+ * this process: call it before the first use of a GPU, and while no other thread reads the environment. The total distance is the least there is; no
+ * GPU has two ranks while there are no more ranks than GPUs. All that were visible stay so, none is added.
+ * gpu: the answer, may be NULL.
+ *
+ * Where Slurm gave every task the cores of all (--cpu-bind), ranks need not call it together. With mpirun or torchrun they must, all of
+ * the job: it is an exchange.
+ * 1: bound; 0: there is nothing to bind, or Slurm has given each task its own (ddict_rt_errmsg() says which). Errors, the variable is as it was:
+ * -EINVAL (the variable cannot be understood), -ENOENT (no hwloc here), those of ddict_rt_exchange().
+ */
+DDICT_RT_API int ddict_rt_bind_gpu(int how, struct ddict_rt_gpu *gpu);
+
 /* Why PMIx, which seemed to be there, was passed over by ddict_rt_init(): a sentence, or "". The library's, until the last ddict_rt_finalize(). */
 DDICT_RT_API const char *ddict_rt_trouble(void);
 

@@ -6,16 +6,16 @@ libplace_la_SOURCES = runtime/place/place.c runtime/place/place.h runtime/place/
 libplace_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS) -DDDICT_PMIX_LIBDIR='"$(PMIX_LIBDIR)"'
 libplace_la_LIBADD = -ldl
 
-# The GPUs of a node, as plain data (libgpu.la, for ranks) and found by hwloc (libtopology.la, for ddictd and the command).
+# The GPUs of a node, as plain data (libgpu.la, for ranks) and found by hwloc (libtopology.la, for ddictd and the command). Both want
+# libbase at the final link, the second also the first.
 noinst_LTLIBRARIES += libgpu.la libtopology.la
 libgpu_la_SOURCES = runtime/place/cpus.c runtime/place/cpus.h runtime/place/gpu.c runtime/place/gpu.h runtime/place/gpu_order.c \
   runtime/place/gpu_order.h runtime/place/gpu_env.c runtime/place/gpu_env.h runtime/place/gpu_bind.c runtime/place/gpu_bind.h \
   runtime/place/numa.c runtime/place/numa.h
-libgpu_la_LIBADD = libbase.la
 libtopology_la_SOURCES = runtime/place/topology.c runtime/place/topology.h runtime/place/distance.c runtime/place/distance.h \
   runtime/place/gpu_find.c runtime/place/numa_find.c
 libtopology_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS)
-libtopology_la_LIBADD = libgpu.la $(HWLOC_LIBS)
+libtopology_la_LIBADD = $(HWLOC_LIBS)
 
 if HAVE_CHECK
 PLACE_TESTS = tests/unit/place_slurm_env
