@@ -5,8 +5,12 @@
 
 #include "place/place.h"
 
-/* 0; -ENOENT: no PMIx server here, or no library (use another way); else a negative code with the sentence set. */
+/*
+ * 0; -ENOENT: no PMIx server here, or no library, or PMIx was left before (use another way); else a negative code with the sentence set. A process that
+ * is in PMIx already stays in it.
+ */
 int pmix_init(struct place *p);
+int pmix_joined(void); /* this process is */
 int pmix_maps(struct place *p);
 int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms);
 int pmix_fence(int timeout_ms);
@@ -27,6 +31,9 @@ int slurm_task_counts(const char *tasks_per_node, int *counts, int nodes);
  * block more than any count. -EINVAL when the counts do not sum up to size.
  */
 int slurm_layout(const int *counts, int nodes, int plane, int *node_of, int size);
+
+/* The layout that $SLURM_DISTRIBUTION names, or Slurm's default, when it puts p->locals on this node; -ENOENT. */
+int slurm_layout_find(const struct place *p, int *node_of);
 
 /* 0; -ENOENT: not started by it. */
 int torchrun_env_init(struct place *p);

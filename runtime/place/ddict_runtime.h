@@ -43,9 +43,10 @@
  * calls ddict_rt_init(), and PMIx is left to the first one as long as that lives; info.peers then says DDICT_RT_PEERS_NONE.
  * exec: a new program, which calls ddict_rt_init() again.
  *
- * END. Slurm takes a PMIx client that ends without having said goodbye for a crash and kills its step. ddict_rt_finalize() says it, and so does
- * exit(), so that return from main(), sys.exit() and an unhandled Python exception are covered; _exit(), abort() and signals are not, and end
- * the step as Slurm's --kill-on-bad-exit says. MPI in the same process may be initialised and finalized before or after, in any order.
+ * END. Slurm takes a PMIx client that ends without having said goodbye for a crash and kills its step. exit() says it, so that return from
+ * main(), sys.exit() and an unhandled Python exception are covered. Before _exit() and exec call ddict_rt_leave(). abort() and signals are not
+ * covered, and end the step as Slurm's --kill-on-bad-exit says. MPI in the same process may be initialised and finalized before or after
+ * ddict_rt_init() and ddict_rt_finalize(), in any order.
  *
  * DEATH. When a rank has died, exchange and barrier of the others end with -ETIMEDOUT, or Slurm ends the step first. After a
  * collective call that failed, later ones of this process give -ECANCELED: nobody knows any more who has seen what.
@@ -101,10 +102,17 @@ struct ddict_rt_info {
 DDICT_RT_API int ddict_rt_init(unsigned flags);
 
 /*
- * Undo one ddict_rt_init(); the last one leaves PMIx and the dictionary. Not collective. After it ddict_rt_init() works again, and who calls that finds
- * the same. Rank 0 may wait up to a second for the others to have read the last exchange. 0, or -EINVAL when there is nothing to undo.
+ * Undo one ddict_rt_init(); the last one leaves the dictionary. Not collective. After it ddict_rt_init() works again and finds the same. PMIx is kept until exit(),
+ * because it cannot be initialised twice in a process, and MPI may want it yet. Rank 0 may wait up to a second for the others to have
+ * read the last exchange. 0, or -EINVAL when there is nothing to undo.
  */
 DDICT_RT_API int ddict_rt_finalize(void);
+
+/*
+ * Undo all ddict_rt_init() and leave PMIx, too: for a process that goes on to exec or _exit(). Not collective. From now on nothing in this process can use
+ * PMIx: MPI_Init() fails (MPI that is initialised goes on), and ddict_rt_init() finds other ways. 0.
+ */
+DDICT_RT_API int ddict_rt_leave(void);
 
 /* What was found. info is the caller's. 0 or -EINVAL. */
 DDICT_RT_API int ddict_rt_get_info(struct ddict_rt_info *info);

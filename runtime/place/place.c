@@ -36,7 +36,7 @@ static int pmix_try(struct place *p) {
 
     if (name == NULL)
         return -ENOENT;
-    if (rank_take(name, getenv("PMIX_RANK")) < 0) {
+    if (!pmix_joined() && rank_take(name, getenv("PMIX_RANK")) < 0) {
         p->doubled = 1;
         return -ENOENT;
     }
@@ -124,13 +124,9 @@ int place_fence(struct place *p, int timeout_ms) {
     return p->size == 1 ? 0 : dd_error(-ENOTSUP, "%d tasks cannot meet: there is no PMIx here (srun --mpi=pmix)", p->size);
 }
 
-void place_finalize(struct place *p) {
+void place_drop(struct place *p) {
     int i;
 
-    if (p->how == PLACE_PMIX) {
-        pmix_finalize();
-        rank_leave();
-    }
     for (i = 0; p->names != NULL && i < p->nodes; i++)
         free(p->names[i]);
     free(p->names);
@@ -139,4 +135,10 @@ void place_finalize(struct place *p) {
     p->names = NULL;
     p->node_of = p->locals = NULL;
     p->how = PLACE_SINGLE;
+}
+
+void place_finalize(struct place *p) {
+    place_drop(p);
+    pmix_finalize();
+    rank_leave();
 }

@@ -43,6 +43,9 @@ int place_maps(struct place *p);
  */
 int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms);
 int place_fence(struct place *p, int timeout_ms);
+/* Free names and maps. PMIx stays, and a later place_init() uses it. */
+void place_drop(struct place *p);
+/* The same, and leave PMIx. It can be had once in a process: a later place_init() finds another way. */
 void place_finalize(struct place *p);
 
 #endif

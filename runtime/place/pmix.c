@@ -3,7 +3,8 @@
  * pmix.c - rank, node and the exchange of cards through PMIx. Rules:
  *
  *  1. Only what every release of Slurm and Open MPI answers is asked, and of that only what the library has got when it was initialised
- *     (PMIX_OPTIONAL): job size, local peers, the list of nodes and the host of a rank. A remote rank's node id and the maps are not there;
+ *     (PMIX_OPTIONAL): job size, local peers, the list of nodes and the host of a rank. (When a task runs two programs, one after the other,
+ *     Slurm's server gives the second one the job's values only when it is asked, and no hosts.) A remote rank's node id and the maps are not there;
  *     PMIx_Resolve_peers() asks the server, and Open MPI's never answers for another node; publish and lookup are not supported by Slurm.
  *  2. No call waits without a limit: the non-blocking forms are used with a wait of ours. An answer that comes after
  *     the wait was given up finds its struct wait still there; who comes second frees it.
@@ -29,6 +30,7 @@
 static const struct pmix_calls *lib; /* NULL before pmix_init() */
 static pmix_proc_t self;
 static pid_t owner;    /* who called PMIx_Init; 0: nobody */
+static int has_left;   /* PMIx_Finalize was called, and PMIx_Init does not work a second time */
 static unsigned exchanges; /* so far: every one has a key of its own, all ranks count alike */
 
 struct wait {
@@ -106,13 +108,18 @@ static void on_fence(pmix_status_t status, void *arg) {
     wait_finish(arg, status, NULL, 0);
 }
 
+/* Bytes, a text without its end, or a number as uint32_t: who asks knows which. */
 static void on_get(pmix_status_t status, pmix_value_t *v, void *arg) {
-    if (status == PMIX_SUCCESS && (v == NULL || v->type != PMIX_BYTE_OBJECT))
-        status = PMIX_ERR_TYPE_MISMATCH;
-    if (status == PMIX_SUCCESS)
+    if (status != PMIX_SUCCESS || v == NULL)
+        wait_finish(arg, status == PMIX_SUCCESS ? PMIX_ERR_NOT_FOUND : status, NULL, 0);
+    else if (v->type == PMIX_BYTE_OBJECT)
         wait_finish(arg, status, v->data.bo.bytes, v->data.bo.size);
+    else if (v->type == PMIX_STRING && v->data.string != NULL)
+        wait_finish(arg, status, v->data.string, strlen(v->data.string));
+    else if (v->type == PMIX_UINT32)
+        wait_finish(arg, status, &v->data.uint32, sizeof v->data.uint32);
     else
-        wait_finish(arg, status, NULL, 0);
+        wait_finish(arg, PMIX_ERR_TYPE_MISMATCH, NULL, 0);
 }
 
 static int pmix_error(pmix_status_t status, const char *what) {
@@ -121,66 +128,80 @@ static int pmix_error(pmix_status_t status, const char *what) {
     return dd_error(status == PMIX_ERR_NOMEM ? -ENOMEM : -EIO, "PMIx: %s: %s", what, lib->error_string(status));
 }
 
-/* What is known here already; asking the server can take for ever. */
-static int value_get(const char *key, pmix_rank_t rank, pmix_value_t **v) {
+/* A value of our own namespace, malloc'ed with a zero after it; the status. With `here`: only what needs no answer of the server. */
+static pmix_status_t value_get(const char *key, pmix_rank_t rank, int here, void **data, size_t *len, struct deadline *d) {
+    struct wait *w = wait_new();
+    pmix_info_t *info = here ? calloc(1, sizeof *info) : NULL;
     pmix_proc_t who = self;
-    pmix_info_t *info = calloc(1, sizeof *info);
-    pmix_status_t status;
+    pmix_status_t status = PMIX_ERR_NOMEM;
 
-    if (info == NULL)
-        return -ENOMEM;
     who.rank = rank;
-    strcpy(info->key, PMIX_OPTIONAL);
-    info->value.type = PMIX_BOOL;
-    info->value.data.flag = true;
-    status = lib->get(&who, key, info, 1, v);
+    if (info != NULL) {
+        strcpy(info->key, PMIX_OPTIONAL);
+        info->value.type = PMIX_BOOL;
+        info->value.data.flag = true;
+    }
+    if (w != NULL && (!here || info != NULL)) {
+        status = lib->get_nb(&who, key, info, here ? 1 : 0, on_get, w);
+        if (status == PMIX_SUCCESS) {
+            status = wait_for(w, d);
+            if (status == PMIX_ERR_TIMEOUT)
+                return status; /* info and w stay with the library, which may still look at them */
+        }
+    }
+    if (status == PMIX_SUCCESS && w->data == NULL)
+        status = PMIX_ERR_NOMEM;
+    if (status == PMIX_SUCCESS) {
+        ((char *)w->data)[w->len] = '\0';
+        *data = w->data;
+        *len = w->len;
+        w->data = NULL;
+    }
     free(info);
-    return status == PMIX_SUCCESS ? 0 : -ENOENT;
+    if (w != NULL)
+        wait_free(w);
+    return status;
 }
 
-/* Ours; the library's own functions for it have changed with the releases. */
-static void value_free(pmix_value_t *v) {
-    if (v->type == PMIX_STRING)
-        free(v->data.string);
-    free(v);
+/* Of the whole job. The second program of a task has to ask the server for it. */
+static void *job_value(const char *key, size_t *len) {
+    struct deadline d;
+    void *data;
+
+    deadline_start(&d, DD_RT_ASK_MS);
+    if (value_get(key, PMIX_RANK_WILDCARD, 1, &data, len, &d) == PMIX_SUCCESS ||
+        value_get(key, PMIX_RANK_WILDCARD, 0, &data, len, &d) == PMIX_SUCCESS)
+        return data;
+    return NULL;
 }
 
 static int job_size(void) {
-    pmix_value_t *v;
+    size_t len = 0;
+    void *data = job_value(PMIX_JOB_SIZE, &len);
     uint32_t n = 0;
 
-    if (value_get(PMIX_JOB_SIZE, PMIX_RANK_WILDCARD, &v) < 0)
-        return -ENOENT;
-    if (v->type == PMIX_UINT32)
-        n = v->data.uint32;
-    value_free(v);
+    if (data != NULL && len == sizeof n)
+        memcpy(&n, data, sizeof n);
+    free(data);
     return n > 0 && n < (1u << 30) ? (int)n : -ENOENT;
 }
 
 /* The ranks of this node, "0,2,4": their number; the first cap of them in ranks. */
 static int local_peers(int *ranks, int cap) {
-    pmix_value_t *v;
+    size_t len;
+    char *text = job_value(PMIX_LOCAL_PEERS, &len), *s = text, *end;
     int n = 0;
 
-    if (value_get(PMIX_LOCAL_PEERS, PMIX_RANK_WILDCARD, &v) < 0)
-        return 0;
-    if (v->type == PMIX_STRING && v->data.string != NULL) {
-        const char *s = v->data.string;
-        char *end;
+    for (; s != NULL; s = *end == ',' ? end + 1 : NULL) {
+        long r = strtol(s, &end, 10);
 
-        for (;; s = end + 1) {
-            long r = strtol(s, &end, 10);
-
-            if (end == s)
-                break;
-            if (n < cap)
-                ranks[n] = (int)r;
-            n++;
-            if (*end != ',')
-                break;
-        }
+        if (end == s)
+            break;
+        if (n < cap)
+            ranks[n] = (int)r;
+        n++;
     }
-    value_free(v);
+    free(text);
     return n;
 }
 
@@ -199,22 +220,20 @@ static int local_place(struct place *p) {
     return 0;
 }
 
-/* A text, malloc'ed; NULL: not known. */
-static char *text_get(const char *key, pmix_rank_t rank) {
-    pmix_value_t *v;
-    char *text = NULL;
+/* The host of a rank, malloc'ed; NULL: not known. */
+static char *host_get(pmix_rank_t rank) {
+    struct deadline d;
+    void *data;
+    size_t len;
 
-    if (value_get(key, rank, &v) < 0)
-        return NULL;
-    if (v->type == PMIX_STRING && v->data.string != NULL)
-        text = strdup(v->data.string);
-    value_free(v);
-    return text;
+    deadline_start(&d, DD_RT_ASK_MS);
+    return value_get(PMIX_HOSTNAME, rank, 1, &data, &len, &d) == PMIX_SUCCESS ? data : NULL;
 }
 
 /* The nodes in their order, "n1,n2", malloc'ed; NULL. */
 static char *nodes_text(void) {
-    char *list = text_get(PMIX_NODE_LIST, PMIX_RANK_WILDCARD);
+    size_t len;
+    char *list = job_value(PMIX_NODE_LIST, &len);
 
     if (list == NULL && lib->resolve_nodes(self.nspace, &list) != PMIX_SUCCESS)
         list = NULL;
@@ -223,7 +242,7 @@ static char *nodes_text(void) {
 
 /* Number of nodes, and ours among them. Slurm's variable is the second opinion where PMIx does not say. */
 static int node_ids(struct place *p) {
-    char *list = nodes_text(), *host = text_get(PMIX_HOSTNAME, self.rank), *save, *node;
+    char *list = nodes_text(), *host = host_get(self.rank), *save, *node;
     const char *v;
 
     p->nodes = 0;
@@ -261,7 +280,7 @@ static int nodes_enter(struct place *p) {
     if (rc == 0)
         qsort(order, (size_t)p->nodes, sizeof *order, name_compare);
     for (r = 0; rc == 0 && r < p->size; r++) {
-        char *host = text_get(PMIX_HOSTNAME, (pmix_rank_t)r);
+        char *host = host_get((pmix_rank_t)r);
         int *at = host == NULL ? NULL : bsearch(host, order, (size_t)p->nodes, sizeof *order, name_find);
 
         if (at == NULL)
@@ -295,6 +314,8 @@ int pmix_maps(struct place *p) {
     if (n < p->nodes || p->names[n - 1] == NULL)
         return -ENOMEM;
     rc = nodes_enter(p);
+    if (rc == -ENOENT && strncmp(self.nspace, "slurm.", 6) == 0)
+        rc = slurm_layout_find(p, p->node_of); /* the second program of a task */
     if (rc < 0) {
         free(p->node_of);
         p->node_of = NULL;
@@ -330,19 +351,12 @@ static int place_ask(struct place *p) {
     return rc < 0 ? rc : node_ids(p);
 }
 
-int pmix_init(struct place *p) {
-    const char *name = pmix_namespace();
-    struct place q = *p;
-    pmix_status_t status;
-    static int registered;
-    int rc;
+int pmix_joined(void) { return owner != 0 && owner == getpid(); }
 
-    if (owner == getpid())
-        return dd_error(-EALREADY, "PMIx: already in use by this process");
-    rc = name == NULL ? -ENOENT : pmix_lib_open(&lib);
-    if (rc < 0)
-        return rc;
-    status = lib->init(&self, NULL, 0);
+static int join(void) {
+    static int registered;
+    pmix_status_t status = lib->init(&self, NULL, 0);
+
     if (status == PMIX_ERR_UNREACH)
         return -ENOENT;
     if (status != PMIX_SUCCESS)
@@ -350,6 +364,18 @@ int pmix_init(struct place *p) {
     owner = getpid();
     if (!registered && atexit(pmix_finalize) == 0)
         registered = 1;
+    return 0;
+}
+
+int pmix_init(struct place *p) {
+    const char *name = pmix_namespace();
+    struct place q = *p;
+    int rc = name == NULL || has_left ? -ENOENT : pmix_lib_open(&lib);
+
+    if (rc == 0 && !pmix_joined())
+        rc = join();
+    if (rc < 0)
+        return rc;
     /* Without a server newer libraries make one up for us alone. */
     rc = strcmp(self.nspace, name) != 0 ? -ENOENT : place_ask(&q);
     if (rc < 0)
@@ -395,31 +421,13 @@ int pmix_fence(int timeout_ms) {
 }
 
 static int get_card(const char *key, int rank, void **card, size_t *len, struct deadline *d) {
-    struct wait *w = wait_new();
-    pmix_status_t status;
-    pmix_proc_t peer;
+    pmix_status_t status = value_get(key, (pmix_rank_t)rank, 0, card, len, d);
     char what[64];
 
-    if (w == NULL)
-        return -ENOMEM;
-    peer = self;
-    peer.rank = (pmix_rank_t)rank;
-    status = lib->get_nb(&peer, key, NULL, 0, on_get, w);
+    if (status == PMIX_SUCCESS)
+        return 0;
     snprintf(what, sizeof what, "card of rank %d", rank);
-    if (status == PMIX_SUCCESS) {
-        status = wait_for(w, d);
-        if (status == PMIX_ERR_TIMEOUT)
-            return pmix_error(status, what);
-    }
-    if (status == PMIX_SUCCESS && w->data == NULL)
-        status = PMIX_ERR_NOMEM;
-    if (status == PMIX_SUCCESS) {
-        *card = w->data;
-        *len = w->len;
-        w->data = NULL;
-    }
-    wait_free(w);
-    return status == PMIX_SUCCESS ? 0 : pmix_error(status, what);
+    return pmix_error(status, what);
 }
 
 int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms) {
@@ -453,8 +461,9 @@ int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, s
 }
 
 void pmix_finalize(void) {
-    if (owner == 0 || owner != getpid())
+    if (!pmix_joined())
         return;
     owner = 0;
+    has_left = 1;
     lib->finalize(NULL, 0);
 }

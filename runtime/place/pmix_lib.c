@@ -32,7 +32,6 @@ static int calls_find(void *lib, struct pmix_calls *c) {
     rc = rc < 0 ? rc : call_find(lib, "PMIx_Put", &c->put);
     rc = rc < 0 ? rc : call_find(lib, "PMIx_Commit", &c->commit);
     rc = rc < 0 ? rc : call_find(lib, "PMIx_Fence_nb", &c->fence_nb);
-    rc = rc < 0 ? rc : call_find(lib, "PMIx_Get", &c->get);
     rc = rc < 0 ? rc : call_find(lib, "PMIx_Get_nb", &c->get_nb);
     rc = rc < 0 ? rc : call_find(lib, "PMIx_Resolve_nodes", &c->resolve_nodes);
     return rc < 0 ? rc : call_find(lib, "PMIx_Error_string", &c->error_string);

@@ -69,7 +69,7 @@ static int begin(unsigned flags) {
         return rc;
     rc = place_maps(&p);
     if (rc < 0) {
-        place_finalize(&p);
+        place_drop(&p);
         return rc;
     }
     rt.place = p;
@@ -97,26 +97,40 @@ int ddict_rt_init(unsigned flags) {
     return rc;
 }
 
-int ddict_rt_finalize(void) {
+/* Who goes last closes; the others only count. */
+static void close_peers(void) {
     struct deadline d;
-    int last;
+
+    pthread_mutex_lock(&turn);
+    deadline_start(&d, DD_RT_CLOSE_MS);
+    gather_close(&rt.gather, &d);
+    pthread_mutex_unlock(&turn);
+}
+
+int ddict_rt_finalize(void) {
+    int users;
 
     pthread_mutex_lock(&lock);
-    if (rt.users == 0 || rt.forked) {
-        pthread_mutex_unlock(&lock);
-        return dd_error(-EINVAL, "ddict_rt_finalize: nothing was initialised in this process");
-    }
-    last = rt.users == 1;
+    users = rt.forked ? 0 : rt.users;
     pthread_mutex_unlock(&lock);
-    if (last) {
-        pthread_mutex_lock(&turn);
-        deadline_start(&d, DD_RT_CLOSE_MS);
-        gather_close(&rt.gather, &d);
-        pthread_mutex_unlock(&turn);
-    }
+    if (users == 0)
+        return dd_error(-EINVAL, "ddict_rt_finalize: nothing was initialised in this process");
+    if (users == 1)
+        close_peers();
     pthread_mutex_lock(&lock);
     if (--rt.users == 0)
+        place_drop(&rt.place);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int ddict_rt_leave(void) {
+    close_peers();
+    pthread_mutex_lock(&lock);
+    if (!rt.forked) {
+        rt.users = 0;
         place_finalize(&rt.place);
+    }
     pthread_mutex_unlock(&lock);
     return 0;
 }

@@ -11,7 +11,7 @@
 
 Found through PMIx, or the variables of Slurm, mpirun, torchrun or `ddict run`; else this is one process alone. The first use of anything here
 finds out; init() does it at a moment of one's choice. What is said about forks, ends and deaths in ddict_runtime.h (libddict-runtime(3)) holds
-here as well; an exception that nobody catches and sys.exit() are clean ends, os._exit() is not.
+here as well; an exception that nobody catches and sys.exit() are clean ends; before os._exit() call leave().
 
 Attributes: rank, size, local_rank, local_size; node_id and nodes (None where that is not known); node, the name of this one; how and peers, by
 which way this was found and the others are reached; group, a text that is the same in all of them and nowhere else; map, whether where
@@ -23,7 +23,7 @@ from typing import Any, Dict, List, Optional
 
 from . import _runtime
 
-__all__ = ["barrier", "exchange", "finalize", "host_of", "init", "node_name", "node_of", "ranks_of"]
+__all__ = ["barrier", "exchange", "finalize", "host_of", "init", "leave", "node_name", "node_of", "ranks_of"]
 
 rank: int
 size: int
@@ -51,11 +51,18 @@ def init(pmix: bool = True) -> None:
 
 
 def finalize() -> None:
-    """finalize() -- leave PMIx and the dictionary before the end of the process; the next use finds out again"""
+    """finalize() -- leave the dictionary before the end of the process; the next use finds out again"""
     with _lock:
         if _info:
             _runtime.finalize()
             _info.clear()
+
+
+def leave() -> None:
+    """leave() -- leave PMIx, too, for good: before os._exit() and os.exec*(). MPI cannot be initialised after it"""
+    with _lock:
+        _runtime.leave()
+        _info.clear()
 
 
 def __getattr__(name: str) -> Any:

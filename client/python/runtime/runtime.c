@@ -86,6 +86,15 @@ static PyObject *rt_finalize(PyObject *self, PyObject *none)
     return none_or_raise(rc);
 }
 
+static PyObject *rt_leave(PyObject *self, PyObject *none)
+{
+    int rc;
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_rt_leave();
+    Py_END_ALLOW_THREADS
+    return none_or_raise(rc);
+}
+
 static PyObject *number_or_none(int n)
 {
     if (n < 0)
@@ -200,6 +209,7 @@ static PyObject *rt_ranks_of(PyObject *self, PyObject *arg)
 static PyMethodDef methods[] = {
     {"init", rt_init, METH_O, NULL},
     {"finalize", rt_finalize, METH_NOARGS, NULL},
+    {"leave", rt_leave, METH_NOARGS, NULL},
     {"info", rt_info, METH_NOARGS, NULL},
     {"exchange", rt_exchange, METH_VARARGS, NULL},
     {"barrier", rt_barrier, METH_O, NULL},
