@@ -173,6 +173,7 @@ struct ddict_rt_gpu {
     const char *value;    /* of it: the library's, until the next call */
     int device;           /* which device is the rank's: for set_device(); -1: not bound */
     int devices;          /* visible ones */
+    int pci_order;        /* 1: CUDA_DEVICE_ORDER=PCI_BUS_ID was set, too */
     int shared;           /* ranks on the GPU that has most of them; 1 while there are no more ranks than GPUs */
     int numa;             /* NUMA node that the rank's GPU is nearest to; -1: not known */
     char pci[16];         /* of the rank's GPU, "0000:84:00.0"; "" when not known */

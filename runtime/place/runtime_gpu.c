@@ -53,6 +53,7 @@ static void answer(const struct gpu_plan *p, const struct gpu_map *map, int rank
     gpu->value = value;
     gpu->device = gpu_plan_device(p, rank);
     gpu->devices = p->mask.entries;
+    gpu->pci_order = gpu_plan_wants_pci_order(p);
     gpu->shared = p->shared;
     if (g >= 0) {
         snprintf(gpu->pci, sizeof gpu->pci, "%s", map->gpu[g].pci);

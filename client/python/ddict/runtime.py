@@ -8,6 +8,7 @@
     runtime.host_of(0)                  # name of the node of rank 0
     everybody = runtime.exchange(b"my address")
     runtime.barrier(timeout=30)
+    gpu = runtime.bind_gpu("closest")   # before the first use of a GPU
 
 Found through PMIx, or the variables of Slurm, mpirun, torchrun or `ddict run`; else this is one process alone. The first use of anything here
 finds out; init() does it at a moment of one's choice. What is said about forks, ends and deaths in ddict_runtime.h (libddict-runtime(3)) holds
@@ -18,12 +19,13 @@ which way this was found and the others are reached; group, a text that is the s
 every rank runs is known; trouble, why PMIx was passed over, or "".
 """
 
+import os
 import threading
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from . import _runtime
 
-__all__ = ["barrier", "exchange", "finalize", "host_of", "init", "leave", "node_name", "node_of", "ranks_of"]
+__all__ = ["Gpu", "barrier", "bind_gpu", "exchange", "finalize", "host_of", "init", "leave", "node_name", "node_of", "ranks_of"]
 
 rank: int
 size: int
@@ -113,3 +115,38 @@ def ranks_of(node: int) -> List[int]:
     """ranks_of(node) -- the ranks that run on node number node; ddict.Error when that is not certain"""
     init()
     return _runtime.ranks_of(node)
+
+
+class Gpu(NamedTuple):
+    """What bind_gpu() did"""
+
+    variable: str  #: that was set: "CUDA_VISIBLE_DEVICES", ...
+    value: str  #: of it
+    device: int  #: this rank's, for torch.cuda.set_device()
+    devices: int  #: visible ones
+    shared: int  #: ranks on the GPU that has most of them; 1 while there are no more ranks than GPUs
+    numa: Optional[int]  #: NUMA node that the rank's GPU is nearest to
+    pci: Optional[str]  #: its address, "0000:84:00.0"
+
+
+#: Why the last bind_gpu() bound nothing, or "".
+gpu_trouble = ""
+
+
+def bind_gpu(how: str = "closest") -> Optional[Gpu]:
+    """bind_gpu(how="closest") -- order the GPUs of this process to fit the cores of all ranks of its node; None: nothing to bind
+
+    "closest": one order for all, device LOCAL_RANK (modulo the devices) is the rank's. "rotate": its own is device 0, the others
+    follow. Sets CUDA_VISIBLE_DEVICES or what the vendor has in its place: call it before the first use of a GPU. What Slurm granted stays visible,
+    nothing is added. With mpirun and torchrun all ranks have to call it. ddict.Error: the variable cannot be understood and stays as it was.
+    """
+    global gpu_trouble
+    init()
+    got, more = _runtime.bind_gpu(how)
+    gpu_trouble = more if got is None else ""
+    if got is None:
+        return None
+    if more:
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    os.environ[got["variable"]] = got["value"]
+    return Gpu(**got)

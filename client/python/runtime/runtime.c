@@ -9,6 +9,7 @@
 #include <ddict_runtime.h>
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 /* The exceptions are ddict._ddict's. */
 static const struct {
@@ -206,6 +207,31 @@ static PyObject *rt_ranks_of(PyObject *self, PyObject *arg)
     return list;
 }
 
+static PyObject *rt_bind_gpu(PyObject *self, PyObject *arg)
+{
+    struct ddict_rt_gpu g;
+    const char *how = PyUnicode_Check(arg) ? PyUnicode_AsUTF8(arg) : "";
+    int rc, way = -1;
+    static const char *const ways[] = {"none", "closest", "rotate"};
+    if (how == NULL)
+        return NULL;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(how, ways[i]) == 0)
+            way = i;
+    if (way < 0)
+        return PyErr_Format(PyExc_ValueError, "%R is no way to bind GPUs: closest, rotate or none", arg);
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_rt_bind_gpu(way, &g);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_code(rc);
+    if (rc == 0)
+        return Py_BuildValue("(Os)", Py_None, ddict_rt_errmsg());
+    return Py_BuildValue("({s:s,s:s,s:i,s:i,s:i,s:N,s:N}N)", "variable", g.variable, "value", g.value, "device", g.device, "devices", g.devices,
+                         "shared", g.shared, "numa", number_or_none(g.numa), "pci", g.pci[0] ? PyUnicode_FromString(g.pci) : number_or_none(-1),
+                         PyBool_FromLong(g.pci_order));
+}
+
 static PyMethodDef methods[] = {
     {"init", rt_init, METH_O, NULL},
     {"finalize", rt_finalize, METH_NOARGS, NULL},
@@ -217,6 +243,7 @@ static PyMethodDef methods[] = {
     {"node_name", rt_node_name, METH_O, NULL},
     {"host_of", rt_host_of, METH_O, NULL},
     {"ranks_of", rt_ranks_of, METH_O, NULL},
+    {"bind_gpu", rt_bind_gpu, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
