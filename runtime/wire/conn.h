@@ -75,6 +75,8 @@ void conn_tick(struct conn *c, uint64_t now_ns);
 /* --- net.c --- */
 /* Listen on a port chosen by the kernel, on all addresses or one. Descriptor; *port receives it. Non-blocking, CLOEXEC. */
 int conn_listen(const struct sockaddr_storage *addr, uint16_t *port);
+/* The same on all addresses, with a port of low..high that is free; -EADDRINUSE when none is. Looks from a random one on, so that several do not meet. */
+int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port);
 /*
  * Accept from a listener that epoll found ready: a non-blocking CLOEXEC descriptor, or -EAGAIN when there is none (left). Out of descriptors or memory
  * the connection waits in the backlog, where epoll finds it again: that is said once and costs a pause of 10 ms a time, not a spin.

@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sodium.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,11 +18,13 @@
 
 static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port)
 {
-    int off = 0, fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int off = 0, on = 1, fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     if (a->sa_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (*port != 0) /* a port of a range: what is left of closed connections must not keep it */
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     struct sockaddr_storage got;
     socklen_t got_len = sizeof got;
     if (bind(fd, a, len) != 0 || listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
@@ -33,20 +36,40 @@ static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port)
     return fd;
 }
 
+static int listen_any(uint16_t *port)
+{
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any, .sin6_port = htons(*port)};
+    struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY), .sin_port = htons(*port)};
+    int fd = listen_at((struct sockaddr *)&any6, sizeof any6, port);
+    if (fd < 0 && fd != -EADDRINUSE) /* IPv6 is switched off */
+        fd = listen_at((struct sockaddr *)&any4, sizeof any4, port);
+    return fd;
+}
+
 int conn_listen(const struct sockaddr_storage *addr, uint16_t *port)
 {
     int fd;
-    if (addr != NULL) {
+    *port = 0;
+    if (addr != NULL)
         fd = listen_at((const struct sockaddr *)addr,
                        addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), port);
-    } else {
-        struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
-        struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-        fd = listen_at((struct sockaddr *)&any6, sizeof any6, port);
-        if (fd < 0) /* IPv6 is switched off */
-            fd = listen_at((struct sockaddr *)&any4, sizeof any4, port);
-    }
+    else
+        fd = listen_any(port);
     return fd >= 0 ? fd : dd_error(fd, "cannot listen on TCP: %s", strerror(-fd));
+}
+
+int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port)
+{
+    unsigned n = high - low + 1u, from = randombytes_uniform(n);
+    for (unsigned i = 0; i < n; i++) {
+        *port = (uint16_t)(low + (from + i) % n);
+        int fd = listen_any(port);
+        if (fd >= 0)
+            return fd;
+        if (fd != -EADDRINUSE && fd != -EACCES)
+            return dd_error(fd, "cannot listen on TCP: %s", strerror(-fd));
+    }
+    return dd_error(-EADDRINUSE, "no port of %u-%u is free to listen on", low, high);
 }
 
 static bool loopback(const struct sockaddr *a)
