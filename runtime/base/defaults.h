@@ -65,6 +65,12 @@
 #define DD_NAME_FREE_MS 5000                 /* node > 0 waits so long for the name of a dictionary that has ended on node 0 and is about to end here */
 #define DD_RT_ASK_MS 2000                    /* a PMIx server says how large the job is; it has that at hand */
 #define DD_RT_CLOSE_MS 1000                  /* rank 0 ends: for the others to have read the last exchange */
+#define DD_FIGURES_MS 800                    /* at the end: managers of our node give their figures; who does not is read from the memory that outlives it */
+#define DD_FIGURES_ALL_MS 1800               /* at the end: the nodes give theirs; leaves time to write within DD_RECORD_MS */
+#define DD_FIGURES_LATE_MS 400               /* node > 0: so much later who should have gathered them is taken for lost */
+#define DD_FAILOVER_MS 1000                  /* asking all nodes with lower ids who writes the record */
+#define DD_FAILOVER_ONE_MS 400               /* of this: one node that does not answer */
+#define DD_NOTE_MS 60000                     /* the same event (full, refused) is told again at most so often */
 #define DD_FENCE_MS 30000                    /* PMIx fence of the wire-up */
 
 #endif

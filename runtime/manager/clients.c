@@ -32,6 +32,7 @@ struct sup_client {
     struct io_handler sock, life; /* life: its pidfd; fd -1 when its pid is not visible here */
     uint64_t id;
     pid_t pid;
+    char step[STEP_NAME_MAX];
     int lease_fd, *lane_fd;       /* [shards] */
     unsigned waits;               /* answers of managers */
     int status;                   /* the first bad one */
@@ -146,6 +147,7 @@ static void client_welcome(struct sup_client *c) {
     c->state = CLIENT_ADDING;
     c->id = ++s->next_id;
     s->attached++;
+    steps_attached(s, c->step, c->pid);
     c->waits = s->shards_n;
     struct sup_msg m = {.type = SUP_CLIENT_ADD, .id = c->id, .pid = (uint32_t)c->pid};
     for (unsigned i = 0; i < s->shards_n; i++) {
@@ -243,13 +245,14 @@ static void client_said(struct sup_client *c, const struct attach_msg *m, int *f
     struct supervisor *s = c->s;
     if ((m->type == ATTACH_HELLO || m->type == ATTACH_LOOK) && c->state == CLIENT_NEW) {
         c->looks = m->type == ATTACH_LOOK;
+        snprintf(c->step, sizeof c->step, "%s", m->step);
         client_hello(c, m);
     }
     else if (m->type == ATTACH_DOWN && (c->state == CLIENT_NEW || c->state == CLIENT_ATTACHED)) {
         struct attach_msg r;
         attach_msg_init(&r, ATTACH_DOWN_OK);
         attach_send(c->sock.fd, &r, NULL, 0);
-        supervisor_drain(s, s->opt.drain_ms);
+        supervisor_drain(s, s->opt.drain_ms, REASON_DOWN);
     } else if (m->type == ATTACH_HOLD && c->state == CLIENT_ATTACHED && nfds == 2 && hold_page_check(fds[0]) == 0) {
         hold_begin(s, c->id, (uint32_t)c->pid, fds[0], fds[1]);
         fds[0] = fds[1] = -1; /* its own now */
@@ -303,6 +306,7 @@ static void client_accept(struct supervisor *s, int fd) {
     pid_t pid = 0;
     if (attach_peer_check(fd, &pid) < 0) {
         log_warn("%s", dd_errmsg());
+        note_stranger(s, dd_errmsg());
         close(fd);
         return;
     }
@@ -353,6 +357,17 @@ void clients_serve_parked(struct supervisor *s) {
 
 void clients_refuse_new(struct supervisor *s) {
     for (struct sup_client *c; (c = client_parked(s));) client_refuse(c, s->lost ? DDICT_ELOST : DDICT_EGONE, s->lost ? s->text : "the dictionary is ending");
+}
+
+unsigned clients_leases(struct supervisor *s, const struct lease_chunk ***maps) {
+    unsigned n = 0;
+    *maps = calloc(s->attached + 1, sizeof **maps);
+    for (struct sup_client *c = s->clients; *maps && c && n < s->attached; c = c->next) {
+        if (c->lease_fd < 0) continue;
+        void *map = mmap(NULL, LEASE_FILE_SIZE, PROT_READ, MAP_SHARED, c->lease_fd, 0);
+        if (map != MAP_FAILED) (*maps)[n++] = map;
+    }
+    return n;
 }
 
 void clients_end(struct supervisor *s) {

@@ -7,8 +7,47 @@
 #include <base/clock.h>
 #include <manager/manager.h>
 
+void lease_reads(const struct lease_chunk *leases, unsigned index, struct lease_counters *sum) {
+    uint64_t chunks = __atomic_load_n(&leases->chunks, __ATOMIC_RELAXED); /* untrusted, for display */
+    if (chunks > DD_LEASE_CHUNKS) chunks = DD_LEASE_CHUNKS;
+    for (uint64_t i = 0; i < chunks; i++) {
+        const struct lease_counters *row = &leases[i].counters[index];
+        sum->gets += __atomic_load_n(&row->gets, __ATOMIC_RELAXED);
+        sum->misses += __atomic_load_n(&row->misses, __ATOMIC_RELAXED);
+        sum->bytes += __atomic_load_n(&row->bytes, __ATOMIC_RELAXED);
+    }
+}
+
+static void figures_count(const struct counters *c, const struct lease_counters *reads, struct ddict_manager_stats *out) {
+    out->puts = c->puts;
+    out->gets_local = c->gets_local + reads->gets;
+    out->gets_remote = c->gets_remote;
+    out->misses = c->misses + reads->misses;
+    out->deletes = c->deletes;
+    out->bytes_in = c->bytes_in;
+    out->bytes_out = c->bytes_out + reads->bytes;
+    out->full_errors = c->full_errors;
+    out->clients_peak = c->clients_peak;
+    for (int op = 0; op < DDICT_OP_N; op++) histogram_summary(&c->latency[op], &out->latency[op]);
+}
+
+void figures_of_page(const struct manager_page *page, const struct arena_header *header, const struct lease_chunk *const *leases, unsigned n, unsigned index,
+                     struct ddict_manager_stats *out) {
+    struct lease_counters reads = page->departed;
+    memset(out, 0, sizeof *out);
+    for (unsigned i = 0; i < n; i++) lease_reads(leases[i], index, &reads);
+    figures_count(&page->count, &reads, out);
+    out->manager_id = header->manager_id;
+    out->total_bytes = header->budget;
+    out->total_used_bytes = header->used_bytes < header->budget ? header->used_bytes : header->budget;
+    out->pool_free_space = out->total_bytes - out->total_used_bytes;
+    out->pool_utilization = out->total_bytes ? 100.0 * (double)out->total_used_bytes / (double)out->total_bytes : 0;
+    out->num_keys = header->num_keys;
+    out->uptime_us = page->started ? (clock_ns() - page->started) / 1000 : 0;
+}
+
 void manager_figures(struct manager *m, struct ddict_manager_stats *out) {
-    const struct counters *c = &m->count;
+    const struct counters *c = m->count;
     struct lease_counters reads;
     memset(out, 0, sizeof *out);
     lanes_settle(m);
@@ -20,17 +59,8 @@ void manager_figures(struct manager *m, struct ddict_manager_stats *out) {
     out->pid = (uint32_t)getpid();
     gethostname(out->hostname, sizeof out->hostname - 1);
     snprintf(out->node, sizeof out->node, "%s", m->setup->node);
-    out->puts = c->puts;
-    out->gets_local = c->gets_local + reads.gets;
-    out->gets_remote = c->gets_remote;
-    out->misses = c->misses + reads.misses;
-    out->deletes = c->deletes;
-    out->bytes_in = c->bytes_in;
-    out->bytes_out = c->bytes_out + reads.bytes;
-    out->full_errors = c->full_errors;
+    figures_count(c, &reads, out);
     out->clients_now = m->clients_now;
-    out->clients_peak = c->clients_peak;
     out->refused_connections = conn_refused();
-    out->uptime_us = (clock_ns() - m->started) / 1000;
-    for (int op = 0; op < DDICT_OP_N; op++) histogram_summary(&c->latency[op], &out->latency[op]);
+    out->uptime_us = (clock_ns() - m->setup->page->started) / 1000;
 }

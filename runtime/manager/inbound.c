@@ -77,6 +77,7 @@ static void inbound_down(struct conn *c, void *arg, int code) {
         if (said == 0 || m->now - said > REFUSED_LOG_MS * 1000000ull) log_warn("a connection was refused: %s", dd_strerror(code));
         said = m->now;
     }
+    note_refused(in->a.m, in->down);
     in->a.gone = in->a.m->reap = true;
 }
 

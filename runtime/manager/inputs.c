@@ -44,8 +44,12 @@ static void signals_ready(struct io_handler *h, uint32_t events) {
     while (read(h->fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGTERM) {
             log_info("SIGTERM: draining");
-            supervisor_drain(s, DD_DRAIN_GRACE_MS);
-        } else shards_reaped(s);
+            supervisor_drain(s, DD_DRAIN_GRACE_MS, REASON_SIGNAL);
+            continue;
+        }
+        shards_reaped(s);
+        scribe_reaped(s);
+        ending_look(s);
     }
 }
 
@@ -84,14 +88,14 @@ static void input_ended(struct supervisor *s) {
         io_remove(s->epoll_fd, &s->input);
         s->input.fd = -1;
     }
-    if (!s->opt.stay) supervisor_drain(s, s->opt.drain_ms);
+    if (!s->opt.stay) supervisor_drain(s, s->opt.drain_ms, REASON_DRAINED);
 }
 
 static void lines_take(struct supervisor *s) {
     char *line;
     while (line_cut(s, &line)) {
         line[strcspn(line, "\r")] = 0;
-        if (strcmp(line, "drain") == 0) supervisor_drain(s, s->opt.drain_ms);
+        if (strcmp(line, "drain") == 0) supervisor_drain(s, s->opt.drain_ms, REASON_DRAINED);
         free(line);
     }
 }

@@ -46,8 +46,6 @@ struct hold {                   /* the leases of a forked child, see LAYOUT 6 */
     const struct lease_chunk *leases;
 };
 
-static struct lease_counters departed; /* of clients that have gone */
-
 static struct lane_client *lane_of(struct asker *a) { return (struct lane_client *)(void *)a; }
 
 /* --- answers --- */
@@ -236,19 +234,10 @@ static const struct lease_chunk *leases_map(int fd) {
     return map == MAP_FAILED ? NULL : map;
 }
 
-static void reads_add(struct manager *m, const struct lease_chunk *leases, struct lease_counters *sum) {
-    uint64_t chunks = __atomic_load_n(&leases->chunks, __ATOMIC_RELAXED); /* untrusted, for display */
-    if (chunks > DD_LEASE_CHUNKS) chunks = DD_LEASE_CHUNKS;
-    for (uint64_t i = 0; i < chunks; i++) {
-        const struct lease_counters *row = &leases[i].counters[m->setup->local_index];
-        sum->gets += __atomic_load_n(&row->gets, __ATOMIC_RELAXED);
-        sum->misses += __atomic_load_n(&row->misses, __ATOMIC_RELAXED);
-        sum->bytes += __atomic_load_n(&row->bytes, __ATOMIC_RELAXED);
-    }
-}
+static void reads_add(struct manager *m, const struct lease_chunk *leases, struct lease_counters *sum) { lease_reads(leases, m->setup->local_index, sum); }
 
 void lanes_reads(struct manager *m, struct lease_counters *sum) {
-    *sum = departed;
+    *sum = m->setup->page->departed;
     for (struct lane_client *c = m->clients; c; c = c->next) reads_add(m, c->leases, sum);
     for (struct hold *h = m->holds; h; h = h->next) reads_add(m, h->leases, sum);
 }
@@ -269,7 +258,7 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, int lease_fd, int l
     if (e < 0) goto no_store;
     c->next = m->clients;
     m->clients = c;
-    if (++m->clients_now > m->count.clients_peak) m->count.clients_peak = m->clients_now;
+    if (++m->clients_now > m->count->clients_peak) m->count->clients_peak = m->clients_now;
     return 0;
 no_store:
     lane_unmap(&c->lane);
@@ -296,7 +285,7 @@ static void client_free(struct lane_client *c) {
         c->placed_first = (c->placed_first + 1) % c->placed_cap;
     }
     free(c->placed);
-    reads_add(m, c->leases, &departed);
+    reads_add(m, c->leases, &m->setup->page->departed);
     store_leases_remove(m->store, c->id);
     munmap((void *)(uintptr_t)c->leases, LEASE_FILE_SIZE);
     lane_unmap(&c->lane);
@@ -336,7 +325,7 @@ void hold_del(struct manager *m, uint64_t id) {
         if ((*at)->id != id) continue;
         struct hold *h = *at;
         *at = h->next;
-        reads_add(m, h->leases, &departed);
+        reads_add(m, h->leases, &m->setup->page->departed);
         store_leases_remove(m->store, id);
         munmap((void *)(uintptr_t)h->leases, LEASE_FILE_SIZE);
         free(h);

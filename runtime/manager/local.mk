@@ -3,13 +3,13 @@ bin_PROGRAMS += ddictd
 ddictd_SOURCES = runtime/manager/main.c runtime/manager/supervisor.h runtime/manager/options.c runtime/manager/options.h \
   runtime/manager/wireup.c runtime/manager/card.c runtime/manager/elect.c runtime/manager/shards.c runtime/manager/supmsg.c runtime/manager/supmsg.h \
   runtime/manager/clients.c runtime/manager/holds.c runtime/manager/board.c runtime/manager/control.c runtime/manager/ending.c \
-  runtime/manager/report.c runtime/manager/inputs.c runtime/manager/say.c \
+  runtime/manager/report.c runtime/manager/record.c runtime/manager/scribe.c runtime/manager/steps.c runtime/manager/inputs.c runtime/manager/say.c \
   runtime/manager/manager.c runtime/manager/manager.h runtime/manager/asker.c runtime/manager/requests.c runtime/manager/puts.c \
   runtime/manager/gives.c runtime/manager/waiters.c runtime/manager/lanes.c runtime/manager/inbound.c runtime/manager/peers.c \
-  runtime/manager/forward.c runtime/manager/transit.c runtime/manager/figures.c runtime/manager/timers.c runtime/manager/timers.h \
+  runtime/manager/forward.c runtime/manager/transit.c runtime/manager/figures.c runtime/manager/notes.c runtime/manager/timers.c runtime/manager/timers.h \
   runtime/manager/faults.c runtime/manager/faults.h
-ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS)
-ddictd_LDADD = libstore.la libwire.la libplace.la libbase.la $(SODIUM_LIBS)
+ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
+ddictd_LDADD = libstore.la libwire.la libplace.la libbase.la $(SODIUM_LIBS) $(JANSSON_LIBS)
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/manager_timers tests/unit/manager_supmsg tests/unit/manager_card
 check_PROGRAMS += $(MANAGER_TESTS)

@@ -55,6 +55,7 @@ static int become_ready(void) {
     if (e != 0) return e;
     if (s.opt.stay && s.node_id > 0 && (e = elect_follow(&s)) < 0) return e;
     if ((e = signals_block()) < 0) return e;
+    if (scribe_init(&s) < 0 || steps_init(&s) < 0) return dd_error(-ENOMEM, "no memory");
     if ((e = report_init(&s)) < 0 || (e = board_open(&s)) < 0) return e;
     s.start_timer.fire = too_late;
     if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0) return e;
@@ -62,7 +63,7 @@ static int become_ready(void) {
     if ((e = shards_start(&s)) < 0) return e;
     if ((input = inputs_open(&s)) < 0) return input;
     shards_reaped(&s); /* one that died before we looked for signals */
-    if (input == 1 && !s.opt.stay) supervisor_drain(&s, s.opt.drain_ms);
+    if (input == 1 && !s.opt.stay) supervisor_drain(&s, s.opt.drain_ms, REASON_DRAINED);
     return 0;
 }
 
@@ -85,6 +86,8 @@ static void fini(void) {
     clients_end(&s);
     holds_end(&s);
     shards_stop(&s);
+    scribe_end(&s);
+    steps_end(&s);
     timers_free(&s.timers);
     free(s.line);
     free(s.ending);
@@ -96,6 +99,8 @@ static void fini(void) {
 
 int main(int argc, char **argv) {
     log_init("ddictd");
+    s.began = clock_ns();
+    s.lost_manager = s.lost_node = UINT32_MAX;
     s.attach.fd = s.input.fd = s.control_fd = s.board_ro_fd = -1;
     int e = options_parse(&s.opt, argc, argv);
     if (e == 1) return 0;

@@ -202,7 +202,8 @@ int manager_run(const struct manager_setup *setup) {
     static struct sup_msg s;
     pthread_t thread;
     m.setup = setup;
-    m.started = clock_ns();
+    m.count = &setup->page->count;
+    setup->page->started = clock_ns();
     log_part("manager %u on %s", setup->id, setup->node);
     faults_init(setup->id);
     int e = manager_open(&m);

@@ -35,6 +35,21 @@ struct peer_address { /* of one manager of the dictionary; written by the wire-u
     int naddr;
 };
 
+struct counters {
+    uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors;
+    uint64_t clients_peak;
+    struct histogram latency[DDICT_OP_N];
+};
+/*
+ * What outlives a manager: shared memory made by ddictd before the fork. The manager is its only writer, with plain stores; ddictd reads it when the manager has
+ * died or does not answer (figures that are a moment old do no harm).
+ */
+struct manager_page {
+    struct counters count;
+    struct lease_counters departed; /* reads of clients that have gone */
+    uint64_t started;
+};
+
 struct manager_setup { /* filled by ddictd before the fork; the descriptors are the manager's then */
     uint32_t id, managers, node_id, nodes;
     unsigned local_index;
@@ -42,15 +57,12 @@ struct manager_setup { /* filled by ddictd before the fork; the descriptors are 
     int arena_fd, event_fd, listen_fd /* -1: one node */, sup_fd;
     struct conn_identity identity;
     const struct peer_address *peers; /* [managers]; NULL on one node */
+    struct manager_page *page;
 };
 /* The life of a manager; returns its exit code. */
 int manager_run(const struct manager_setup *setup);
 
-struct counters {
-    uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors;
-    uint64_t clients_peak;
-    struct histogram latency[DDICT_OP_N];
-};
+struct note_pace { uint64_t said, count; }; /* when ddictd was told last; how many since */
 
 struct manager;
 enum asker_kind { ASKER_LANE, ASKER_PEER };
@@ -77,9 +89,10 @@ struct manager {
     bool ending;           /* ddictd asked for the last figures: other managers may end before us */
     bool reap;             /* somebody is gone: free him at the end of the turn */
     uint64_t now;          /* of this turn of the loop */
-    uint64_t started;
     struct timers timers;
-    struct counters count;
+    struct counters *count; /* in setup->page */
+    struct note_pace full, refused;
+    uint64_t refused_all;  /* conn_refused() when it was looked at last */
     struct lane_client *clients;
     unsigned clients_now;
     struct hold *holds;
@@ -214,10 +227,19 @@ void transit_free(struct manager *m);
 bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref);
 void transit_abort(struct manager *m, struct store_ref *ref);
 
+/* --- notes.c: for the record --- */
+void note_full(struct manager *m, const char *text);
+void note_refused(struct manager *m, int code); /* a connection ended: was it one that failed the checks? */
+
 /* --- figures.c --- */
+/* Add what readers counted for local manager `index`. The page is untrusted. */
+void lease_reads(const struct lease_chunk *leases, unsigned index, struct lease_counters *sum);
+/* Of a manager that does not answer any more, from what outlives it; leases: pages of its clients, [n] mappings. */
+void figures_of_page(const struct manager_page *page, const struct arena_header *header, const struct lease_chunk *const *leases, unsigned n, unsigned index,
+                     struct ddict_manager_stats *out);
 void manager_figures(struct manager *m, struct ddict_manager_stats *out);
 static inline void count_latency(struct manager *m, int op, uint64_t began, uint64_t now) {
-    histogram_add(&m->count.latency[op], now > began ? now - began : 0);
+    histogram_add(&m->count->latency[op], now > began ? now - began : 0);
 }
 
 #endif

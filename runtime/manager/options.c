@@ -15,7 +15,8 @@ static const struct option table[] = {
     {"name", required_argument, NULL, 'n'},     {"managers", required_argument, NULL, 'm'}, {"mem", required_argument, NULL, 'M'},
     {"wireup", required_argument, NULL, 'w'},   {"nodes", required_argument, NULL, 'k'},    {"node-id", required_argument, NULL, 'i'},
     {"node", required_argument, NULL, 'N'},     {"drain-ms", required_argument, NULL, 'd'}, {"stay", no_argument, NULL, 's'},
-    {"dict-id", required_argument, NULL, 'I'},  {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+    {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
+    {"asked", required_argument, NULL, 'a'},    {"ports", required_argument, NULL, 'p'},    {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
 static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
@@ -36,6 +37,23 @@ static int text_copy(const char *option, char *to, size_t cap, const char *text)
     if (*text == 0 || strlen(text) >= cap || strpbrk(text, "/ \t\n"))
         return dd_error(-EINVAL, "--%s=%s: 1 to %zu characters without slash and blank are wanted", option, text, cap - 1);
     strcpy(to, text);
+    return 0;
+}
+
+static int path_take(const char *option, const char **to, const char *arg) {
+    if (*arg != '/') return dd_error(-EINVAL, "--%s=%s: an absolute path is wanted", option, arg);
+    *to = arg;
+    return 0;
+}
+
+static int ports_take(struct options *o, const char *arg) {
+    char low[8], high[8];
+    uint64_t a, b;
+    if (sscanf(arg, "%7[0-9]-%7[0-9]", low, high) != 2 || strlen(arg) != strlen(low) + strlen(high) + 1 || count_parse(low, 1, 65535, &a) < 0 ||
+        count_parse(high, 1, 65535, &b) < 0 || a > b)
+        return dd_error(-EINVAL, "--ports=%s: two ports are wanted, such as 20000-20999", arg);
+    o->port_low = (uint16_t)a;
+    o->port_high = (uint16_t)b;
     return 0;
 }
 
@@ -71,6 +89,10 @@ static int take(struct options *o, int c, const char *arg) {
         o->drain_ms = (int)n;
         return e;
     case 's': o->stay = true; return 0;
+    case 'l': return path_take("log", &o->log, arg);
+    case 'S': return path_take("summary", &o->summary, arg);
+    case 'a': o->asked = arg; return 0;
+    case 'p': return ports_take(o, arg);
     case 'I':
         if (hex_parse(arg, o->dict_id) < 0) return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
         o->has_id = true;
@@ -94,6 +116,7 @@ int options_parse(struct options *o, int argc, char **argv) {
         if (c == 'h') {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--dict-id HEX32]\n"
+                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--ports LOW-HIGH]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }

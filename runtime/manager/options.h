@@ -17,6 +17,8 @@ struct options {
     char node[NODE_NAME_MAX];
     int drain_ms;
     bool stay;
+    const char *log, *summary, *asked; /* of argv, NULL when not given; the first two are absolute paths */
+    uint16_t port_low, port_high; /* 0: any */
     bool has_id;
     uint8_t dict_id[16];
 };

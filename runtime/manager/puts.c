@@ -86,8 +86,10 @@ int put_in_begin(struct asker *a, const struct msg *m, const uint8_t *key) {
         if (timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0) put_in_refuse(p, -ENOMEM, "manager has no memory");
         return 0;
     }
-    if (e == DDICT_EFULL) a->m->count.full_errors++;
-    put_in_refuse(p, e, request_full_text(a->m, e, m->val_len));
+    const char *text = request_full_text(a->m, e, m->val_len);
+    if (e == DDICT_EFULL) a->m->count->full_errors++;
+    if (e == DDICT_EFULL) note_full(a->m, text);
+    put_in_refuse(p, e, text);
     return 0;
 }
 

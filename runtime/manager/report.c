@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - the figures of all managers at the end, as one JSON object on one line (node 0). */
+/* report.c - the figures of all managers at the end: the line for who started us (node 0), job_end of the record, and a sentence for people (RECORD 4 and 5). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <base/clock.h>
 #include <base/error.h>
+#include <base/size.h>
 #include <base/stats.h>
 #include <manager/supervisor.h>
 
@@ -27,26 +30,124 @@ void report_take(struct supervisor *s, const struct ddict_manager_stats *st) {
     f->have = true;
 }
 
-void report_say(struct supervisor *s) {
+void report_each(const struct supervisor *s, void (*fn)(void *arg, const struct ddict_manager_stats *st), void *arg) {
+    for (uint32_t m = 0; m < s->managers; m++)
+        if (s->figures[m].have) fn(arg, &s->figures[m].stats);
+}
+
+/* The sum; returns how many managers are missing in it. */
+static uint32_t total_of(const struct supervisor *s, struct ddict_manager_stats *total) {
+    uint32_t lost = 0;
+    memset(total, 0, sizeof *total);
+    for (uint32_t m = 0; m < s->managers; m++) {
+        if (s->figures[m].have) stats_merge(total, &s->figures[m].stats);
+        else lost++;
+    }
+    return lost;
+}
+
+/* "managers":[...],"total":{...,"lost_managers":N} */
+static void figures_put(const struct supervisor *s, FILE *f) {
     struct ddict_manager_stats total;
+    fputs("\"managers\":[", f);
+    for (uint32_t m = 0; m < s->managers; m++) {
+        char *one = s->figures[m].have ? stats_json(&s->figures[m].stats) : NULL;
+        if (m) fputc(',', f);
+        if (one) fputs(one, f);
+        else {
+            fprintf(f, "{\"manager_id\":%u,\"node\":", m);
+            json_text(f, s->node_names[m % s->nodes]);
+            fputs(",\"lost\":true}", f);
+        }
+        free(one);
+    }
+    uint32_t lost = total_of(s, &total);
+    char *all = stats_json(&total);
+    if (all) all[strlen(all) - 1] = ',';
+    fprintf(f, "],\"total\":%s\"lost_managers\":%u}", all ? all : "{", lost);
+    free(all);
+}
+
+void report_say(struct supervisor *s) {
     char *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
     if (!f) return;
-    memset(&total, 0, sizeof total);
-    fputs("{\"managers\":[", f);
-    for (uint32_t m = 0; m < s->managers; m++) {
-        char *one = s->figures[m].have ? stats_json(&s->figures[m].stats) : NULL;
-        if (m) fputc(',', f);
-        if (one) {
-            fputs(one, f);
-            stats_merge(&total, &s->figures[m].stats);
-        } else fprintf(f, "{\"manager_id\":%u,\"lost\":true}", m);
-        free(one);
-    }
-    char *all = stats_json(&total);
-    fprintf(f, "],\"total\":%s}", all ? all : "{}");
-    free(all);
+    fputc('{', f);
+    figures_put(s, f);
+    fputc('}', f);
     if (fclose(f) == 0) say_text("report", text);
     free(text);
+}
+
+/* "12,345,678" */
+static const char *grouped(char buf[32], uint64_t n) {
+    char plain[24];
+    size_t len = (size_t)snprintf(plain, sizeof plain, "%llu", (unsigned long long)n), at = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0) buf[at++] = ',';
+        buf[at++] = plain[i];
+    }
+    buf[at] = 0;
+    return buf;
+}
+
+static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
+
+/* As the user would type it. */
+static const char *record_name(const struct supervisor *s) {
+    char here[4096];
+    size_t len = getcwd(here, sizeof here) ? strlen(here) : 0;
+    if (len > 1 && strncmp(s->opt.log, here, len) == 0 && s->opt.log[len] == '/') return s->opt.log + len + 1;
+    return s->opt.log;
+}
+
+static int summary(const struct supervisor *s, char *text, size_t cap) {
+    struct ddict_manager_stats t;
+    uint32_t lost = total_of(s, &t);
+    char size[24], used[24], keys[32], puts_[32], gets[32], n[32];
+    uint64_t all = t.gets_local + t.gets_remote;
+    int at = snprintf(text, cap, "%u manager%s on %u node%s, %s: %s key%s, %s (%.1f %%), %s put%s, %s get%s", s->managers, plural(s->managers), s->nodes,
+                      plural(s->nodes), size_format(size, sizeof size, s->budget * s->managers), grouped(keys, t.num_keys), plural(t.num_keys),
+                      size_format(used, sizeof used, t.total_used_bytes), t.pool_utilization, grouped(puts_, t.puts), plural(t.puts), grouped(gets, all), plural(all));
+#define MORE(...) at += at < (int)cap ? snprintf(text + at, cap - (size_t)at, __VA_ARGS__) : 0
+    if (all) MORE(" (%.0f %% on their own node)", 100.0 * (double)t.gets_local / (double)all);
+    if (t.full_errors) MORE("; refused as full: %s", grouped(n, t.full_errors));
+    if (lost) MORE("; the figures of %u manager%s are lost", lost, plural(lost));
+    if (s->lost) MORE("; ended early: %s", s->text);
+    if (s->opt.log && !scribe_failed(s)) MORE("; record %s", record_name(s));
+#undef MORE
+    return at < (int)cap ? at : (int)cap - 1;
+}
+
+void report_record(struct supervisor *s) {
+    static const char *const reasons[] = {[REASON_DRAINED] = "drained", [REASON_DOWN] = "down", [REASON_SIGNAL] = "signal"};
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = s->opt.log ? record_line(s, "job_end", &text, &len) : NULL;
+    if (f) {
+        fprintf(f, ",\"reason\":\"%s\",\"text\":", s->lost ? "lost" : (unsigned)s->reason <= REASON_SIGNAL ? reasons[s->reason] : "drained");
+        json_text(f, s->lost ? s->text : "");
+        fprintf(f, ",\"seconds\":%.3f,\"writer\":", (double)(clock_ns() - s->ready_at) / 1e9);
+        json_text(f, s->node);
+        fputc(',', f);
+        figures_put(s, f);
+        fputs(",\"steps\":", f);
+        steps_json(s, f);
+        record_done(s, f, &text, &len);
+    }
+    char *line = s->opt.summary ? malloc(2048) : NULL;
+    if (!line) return;
+    int n = snprintf(line, 16, "ddict: ");
+    n += summary(s, line + n, 2048 - 16);
+    line[n++] = '\n';
+    scribe_write(s, SCRIBE_SUMMARY, line, (size_t)n);
+}
+
+void report_summary(struct supervisor *s) {
+    char text[1200];
+    summary(s, text, sizeof text);
+    for (char *c = text; *c; c++)
+        if (*c == '\n' || *c == '\r') *c = ' ';
+    say_text("summary", text);
 }

@@ -38,8 +38,10 @@ const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
 
 static void reply_failed(struct asker *a, const struct msg *m, int code) {
     bool plain = code == DDICT_ENOKEY || code == DDICT_EEXISTS;
-    if (code == DDICT_EFULL) a->m->count.full_errors++;
-    asker_reply(a, m, code, plain ? NULL : request_full_text(a->m, code, m->val_len));
+    const char *text = plain ? NULL : request_full_text(a->m, code, m->val_len);
+    if (code == DDICT_EFULL) a->m->count->full_errors++;
+    if (code == DDICT_EFULL) note_full(a->m, text);
+    asker_reply(a, m, code, text);
 }
 
 /* --- put --- */
@@ -53,8 +55,8 @@ void request_commit(struct asker *a, const struct msg *req, struct store_ref *re
         store_abort(m->store, ref);
         return;
     }
-    m->count.puts++;
-    m->count.bytes_in += req->val_len;
+    m->count->puts++;
+    m->count->bytes_in += req->val_len;
     if (faults.on) faults_put();
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
@@ -94,7 +96,7 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
         asker_send(a, &r, NULL, 0);
         return;
     }
-    m->count.bytes_out += it->val_len;
+    m->count->bytes_out += it->val_len;
     if (req->flags & MSGF_VIEW && a->kind == ASKER_LANE) {
         if (!pinned && store_pin(m->store, ref->off) < 0) {
             asker_reply(a, req, -ENOMEM, NULL);
@@ -137,10 +139,10 @@ int request_look(struct asker *a, const struct msg *req, const void *key) {
         return 0;
     }
     if (req->type != MSG_HEAD) {
-        if (a->kind == ASKER_LANE) m->count.gets_local++;
-        else m->count.gets_remote++;
+        if (a->kind == ASKER_LANE) m->count->gets_local++;
+        else m->count->gets_remote++;
     }
-    if (pop) m->count.deletes++;
+    if (pop) m->count->deletes++;
     request_give(a, req, &ref, pop);
     m->now = clock_ns();
     count_latency(m, DDICT_OP_GET, began, m->now);
@@ -154,7 +156,7 @@ static void get(struct asker *a, const struct msg *m, const uint8_t *key, uint64
         if (waiter_add(a, m, key, hash) < 0) asker_reply(a, m, -ENOMEM, NULL);
         return;
     }
-    if (m->type != MSG_HEAD) a->m->count.misses++;
+    if (m->type != MSG_HEAD) a->m->count->misses++;
     asker_reply(a, m, DDICT_ENOKEY, NULL);
 }
 
@@ -166,7 +168,7 @@ static void del(struct asker *a, const struct msg *m, const uint8_t *key) {
         reply_failed(a, m, e);
         return;
     }
-    a->m->count.deletes++;
+    a->m->count->deletes++;
     asker_reply(a, m, 0, NULL);
     a->m->now = clock_ns();
     count_latency(a->m, DDICT_OP_DEL, began, a->m->now);

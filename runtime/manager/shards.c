@@ -85,6 +85,13 @@ static void shard_flush(struct shard *h) {
     io_change(h->s->epoll_fd, &h->sock, EPOLLIN);
 }
 
+static void note_of(const struct shard *h, enum note_kind kind, const struct sup_msg *m) {
+    struct note n = {.kind = kind, .manager = h->id, .count = m->count, .used_bytes = m->used_bytes, .total_bytes = m->total_bytes};
+    snprintf(n.node, sizeof n.node, "%s", h->s->node);
+    snprintf(n.text, sizeof n.text, "%s", m->text);
+    note_raise(h->s, &n);
+}
+
 static void shard_take(struct shard *h, const struct sup_msg *m) {
     struct supervisor *s = h->s;
     switch (m->type) {
@@ -101,6 +108,8 @@ static void shard_take(struct shard *h, const struct sup_msg *m) {
     case SUP_CLIENT_ADDED: client_added(h, m); return;
     case SUP_CLIENT_BAD: client_bad(s, m->id); return;
     case SUP_HOLD_ADDED: hold_added(s, m); return;
+    case SUP_FULL: note_of(h, NOTE_FULL, m); return;
+    case SUP_REFUSED: note_of(h, NOTE_REFUSED, m); return;
     case SUP_STATS_REPLY:
         h->stats = m->stats;
         h->has_stats = true;
@@ -135,6 +144,14 @@ static int budget_find(struct supervisor *s) {
                     size_format(want, sizeof want, DD_MANAGER_MEM_MIN));
 }
 
+int ports_listen(const struct supervisor *s, uint16_t *port) {
+    int fd = s->opt.port_low ? conn_listen_range(s->opt.port_low, s->opt.port_high, port) : conn_listen(NULL, port);
+    if (fd >= 0) return fd;
+    char why[DD_ERRMSG_MAX];
+    snprintf(why, sizeof why, "%s", dd_errmsg());
+    return dd_error(fd, "can not listen for other nodes: %s", why);
+}
+
 int shards_listen(struct supervisor *s) {
     unsigned n = s->managers / s->nodes + (s->node_id < s->managers % s->nodes ? 1 : 0);
     if (n > DD_LOCAL_MANAGERS_MAX) return dd_error(-EINVAL, "%u managers on one node: at most %u can be", n, DD_LOCAL_MANAGERS_MAX);
@@ -151,8 +168,8 @@ int shards_listen(struct supervisor *s) {
         h->out_end = &h->out;
     }
     for (unsigned i = 0; i < s->shards_n && s->nodes > 1; i++) {
-        s->shards[i].listen_fd = conn_listen(NULL, &s->shards[i].port);
-        if (s->shards[i].listen_fd < 0) return dd_error(s->shards[i].listen_fd, "can not listen for other nodes: %s", dd_strerror(s->shards[i].listen_fd));
+        s->shards[i].listen_fd = ports_listen(s, &s->shards[i].port);
+        if (s->shards[i].listen_fd < 0) return s->shards[i].listen_fd;
     }
     return 0;
 }
@@ -201,6 +218,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     setup.identity = s->identity;
     setup.identity.self = h->id;
     setup.peers = s->peers;
+    setup.page = h->page;
     _exit(manager_run(&setup));
 }
 
@@ -208,6 +226,9 @@ static int shard_start(struct supervisor *s, struct shard *h) {
     struct store_options o = {.budget = s->budget, .manager_id = h->id, .managers = s->managers, .local_index = (unsigned)(h - s->shards)};
     int pair[2], e;
     memcpy(o.dict_id, s->identity.dict_id, sizeof o.dict_id);
+    void *page = mmap(NULL, sizeof *h->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return dd_error(-errno, "no memory for the counters of manager %u", h->id);
+    h->page = page;
     h->arena_fd = arena_create(&o);
     if (h->arena_fd < 0) return h->arena_fd;
     h->arena_ro_fd = arena_reopen_readonly(h->arena_fd);
@@ -238,12 +259,37 @@ int shards_start(struct supervisor *s) {
 }
 
 /* --- death --- */
+static void shard_rescue(struct shard *h) {
+    struct supervisor *s = h->s;
+    const struct lease_chunk **leases;
+    if (h->has_stats || !h->page || h->arena_ro_fd < 0) return;
+    struct arena_header *header = mmap(NULL, sizeof *header, PROT_READ, MAP_SHARED, h->arena_ro_fd, 0);
+    if (header == MAP_FAILED) return;
+    unsigned n = clients_leases(s, &leases);
+    figures_of_page(h->page, header, leases, n, (unsigned)(h - s->shards), &h->stats);
+    for (unsigned i = 0; i < n; i++) munmap((void *)(uintptr_t)leases[i], LEASE_FILE_SIZE);
+    free(leases);
+    munmap(header, sizeof *header);
+    h->stats.node_id = s->node_id;
+    gethostname(h->stats.hostname, sizeof h->stats.hostname - 1);
+    snprintf(h->stats.node, sizeof h->stats.node, "%s", s->node);
+    h->has_stats = true;
+    report_take(s, &h->stats);
+}
+
+void shards_rescue(struct supervisor *s) {
+    for (unsigned i = 0; i < s->shards_n; i++) shard_rescue(&s->shards[i]);
+}
+
 static void shard_died(struct shard *h, int status) {
     struct supervisor *s = h->s;
     h->gone = true;
     h->pid = 0;
     shard_close(h);
     if (s->stage == STAGE_OVER) return;
+    shard_rescue(h);
+    if (!s->lost) s->lost_manager = h->id;
+    if (!s->lost) s->lost_node = s->node_id;
     if (WIFSIGNALED(status)) supervisor_lost(s, "manager %u on node %s died (signal %d)", h->id, s->node, WTERMSIG(status));
     else supervisor_lost(s, "manager %u on node %s died (exit code %d)", h->id, s->node, WEXITSTATUS(status));
     ending_look(s);
@@ -288,6 +334,7 @@ void shards_stop(struct supervisor *s) {
         if (h->arena_ro_fd >= 0) close(h->arena_ro_fd);
         if (h->event_fd >= 0) close(h->event_fd);
         if (h->listen_fd >= 0) close(h->listen_fd);
+        if (h->page) munmap(h->page, sizeof *h->page);
     }
     free(s->shards);
     s->shards = NULL;

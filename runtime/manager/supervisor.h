@@ -9,8 +9,9 @@
  *     shards.c      the managers: fork, messages, death
  *     clients.c     attach; holds.c: pages of forked children
  *     board.c       the page that clients look at
- *     control.c     the star of ddictds around node 0
+ *     control.c     the star of ddictds around node 0, and who takes its place
  *     ending.c      drain, end, lost; report.c: the figures at the end
+ *     record.c      the lines of the record; scribe.c: writes them; steps.c: who was attached
  *     inputs.c      signals and stdin; say.c: the lines of the handshake
  */
 #ifndef DDICT_MANAGER_SUPERVISOR_H
@@ -18,6 +19,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <manager/manager.h>
 #include <manager/options.h>
@@ -34,11 +36,21 @@ struct shard {                  /* one manager of this node */
     uint32_t id;
     pid_t pid;                  /* 0: not started, or ended and waited for */
     bool ready, gone, has_stats;
+    struct manager_page *page;  /* shared with it; outlives it */
     int arena_fd, arena_ro_fd, event_fd, listen_fd;
     uint16_t port;
     struct io_handler sock;     /* our end of the pair; fd -1: closed */
     struct shard_out *out, **out_end; /* messages that did not fit */
     struct ddict_manager_stats stats; /* the last answer to SUP_STATS */
+};
+
+enum end_reason { REASON_DRAINED, REASON_DOWN, REASON_SIGNAL }; /* why it was drained; travels with DRAIN */
+enum note_kind { NOTE_FULL = 1, NOTE_REFUSED };
+struct note {                   /* an event for the record; travels to node 0 */
+    uint32_t kind, manager;     /* enum note_kind */
+    uint64_t count, used_bytes, total_bytes;
+    char node[NODE_NAME_MAX];
+    char text[256];
 };
 
 enum stage { STAGE_STARTING, STAGE_READY, STAGE_DRAINING, STAGE_ENDING, STAGE_OVER };
@@ -64,7 +76,10 @@ struct supervisor {
     struct timers timers;
     enum stage stage;
     bool was_ready, lost;
-    char text[512];             /* why it is lost, or ends */
+    char text[512];             /* why it is lost */
+    uint32_t lost_manager, lost_node; /* who was; UINT32_MAX: not one of these */
+    enum end_reason reason;
+    uint64_t began, ready_at;
     int exit_code;
     struct timer start_timer;
 
@@ -92,7 +107,10 @@ struct supervisor {
     size_t line_len, line_cap;
 
     struct ending *ending;
-    struct figures *figures;    /* [managers] on node 0 */
+    struct figures *figures;    /* [managers] */
+    struct scribe *scribe;
+    struct steps *steps;
+    struct note_pace strangers; /* refused by ddictd itself */
 };
 
 /* --- say.c: lines on stdout --- */
@@ -129,6 +147,8 @@ int shards_listen(struct supervisor *s);   /* ports, before the wire-up */
 int shards_start(struct supervisor *s);    /* arenas and forks, after it */
 void shard_send(struct shard *h, const struct sup_msg *m, const int *fds, int nfds);
 void shards_send(struct supervisor *s, const struct sup_msg *m);
+int ports_listen(const struct supervisor *s, uint16_t *port); /* a listening TCP socket, in the range of --ports where there is one */
+void shards_rescue(struct supervisor *s);  /* figures of managers that did not give them, from the memory that outlives them */
 void shards_reaped(struct supervisor *s);  /* SIGCHLD */
 void shards_stop(struct supervisor *s);    /* stop, wait, kill what does not stop */
 
@@ -139,6 +159,8 @@ void client_added(struct shard *h, const struct sup_msg *m);
 void client_bad(struct supervisor *s, uint64_t id);
 void clients_refuse_new(struct supervisor *s);   /* draining */
 void clients_end(struct supervisor *s);
+/* The lease pages of those that are attached, mapped to read: *maps (malloc'ed) of the returned number, each LEASE_FILE_SIZE. */
+unsigned clients_leases(struct supervisor *s, const struct lease_chunk ***maps);
 
 /* --- holds.c --- */
 /* Takes over both descriptors. The answer HELD goes to fd's client (by id) when all managers know. */
@@ -155,24 +177,63 @@ void control_drain(struct supervisor *s, int wait_ms); /* tell the others, also 
 void control_drained(struct supervisor *s); /* node > 0: so many clients are left */
 void control_lost(struct supervisor *s);
 void control_end(struct supervisor *s);     /* node 0: all shall end */
-void control_give(struct supervisor *s);    /* node > 0: our figures, then END */
+void control_give(struct supervisor *s);    /* node > 0: all figures that we have, then END */
+void control_note(struct supervisor *s, const struct note *n); /* to who writes the record */
+void control_release(struct supervisor *s); /* DONE: the record is being written, who gave his figures may go */
+void control_parent_late(struct supervisor *s); /* it should have said DONE */
+bool control_is_head(const struct supervisor *s); /* we write the record: node 0, or the lowest that lives */
+bool control_released(const struct supervisor *s);
+bool control_alone(const struct supervisor *s);   /* nobody is connected to us any more */
 bool control_all_drained(const struct supervisor *s);
-bool control_all_ended(const struct supervisor *s); /* node 0: all gave their figures; node > 0: node 0 let us go */
+bool control_all_ended(const struct supervisor *s); /* the others gave their figures or are gone */
 void control_close(struct supervisor *s);
 const char *node_name(const struct supervisor *s, uint32_t id);
 
 /* --- ending.c --- */
 int ending_init(struct supervisor *s);
 void supervisor_ready(struct supervisor *s); /* all nodes are */
-void supervisor_drain(struct supervisor *s, int wait_ms);
+void supervisor_drain(struct supervisor *s, int wait_ms, enum end_reason why);
 void supervisor_end(struct supervisor *s);
 void supervisor_lost(struct supervisor *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ending_headed(struct supervisor *s);    /* those before us are gone: we write the record */
 void ending_look(struct supervisor *s);      /* something happened that an end may wait for */
 
 /* --- report.c --- */
 int report_init(struct supervisor *s);
 void report_take(struct supervisor *s, const struct ddict_manager_stats *st);
-void report_say(struct supervisor *s);
+void report_each(const struct supervisor *s, void (*fn)(void *arg, const struct ddict_manager_stats *st), void *arg);
+void report_say(struct supervisor *s);      /* the line for who started us */
+void report_record(struct supervisor *s);   /* job_end, and the summary into its file */
+void report_summary(struct supervisor *s);  /* the sentence for people */
+
+/* --- record.c --- */
+void record_start(struct supervisor *s);
+void record_lost(struct supervisor *s);
+void record_note(struct supervisor *s, const struct note *n);
+/* Begin a line: "{" and the fields that all have; NULL without memory. record_done() ends it and gives it to the scribe. */
+FILE *record_line(struct supervisor *s, const char *event, char **text, size_t *len);
+void record_done(struct supervisor *s, FILE *f, char **text, size_t *len);
+void json_text(FILE *f, const char *text); /* quoted */
+void note_raise(struct supervisor *s, const struct note *n);
+void note_stranger(struct supervisor *s, const char *why); /* ddictd itself refused a connection */
+
+/* --- scribe.c --- */
+enum scribe_file { SCRIBE_RECORD, SCRIBE_SUMMARY };
+int scribe_init(struct supervisor *s);
+void scribe_write(struct supervisor *s, enum scribe_file file, char *text, size_t len); /* takes over text; nothing where there is no such file */
+void scribe_reaped(struct supervisor *s);   /* SIGCHLD */
+bool scribe_busy(const struct supervisor *s);
+bool scribe_failed(const struct supervisor *s); /* a line of the record was not written, and that was said */
+void scribe_late(struct supervisor *s);     /* say so when it is still busy */
+void scribe_end(struct supervisor *s);
+
+/* --- steps.c --- */
+int steps_init(struct supervisor *s);
+void steps_attached(struct supervisor *s, const char *step, pid_t pid);
+void steps_take(struct supervisor *s, uint32_t node, const char *step, uint64_t processes); /* of another node */
+void steps_each(const struct supervisor *s, void (*fn)(void *arg, uint32_t node, const char *step, uint64_t processes), void *arg);
+void steps_json(const struct supervisor *s, FILE *f);
+void steps_end(struct supervisor *s);
 
 /* --- inputs.c --- */
 int signals_first(void);                     /* before anything has threads: what is none of our business; SIGTERM ends at once */

@@ -22,7 +22,9 @@ enum sup_type {
     SUP_CLIENT_ADDED,   /* id, status, text */
     SUP_CLIENT_BAD,     /* id, text: it broke the rules of its lane; drop it everywhere */
     SUP_HOLD_ADDED,     /* id, status */
-    SUP_STATS_REPLY     /* stats */
+    SUP_STATS_REPLY,    /* stats */
+    SUP_FULL,           /* count, text, used_bytes, total_bytes: requests were refused for want of memory (notes.c) */
+    SUP_REFUSED         /* count, text: connections were refused */
 };
 
 struct sup_msg {
@@ -31,6 +33,7 @@ struct sup_msg {
     uint64_t id;
     uint32_t pid;
     uint32_t room;
+    uint64_t count, used_bytes, total_bytes;
     char text[256];
     struct ddict_manager_stats stats; /* travels with STATS_REPLY only */
 };

@@ -44,7 +44,7 @@ static void waiter_free(struct waiter *w) {
 
 static void waiter_late(struct timer *t) {
     struct waiter *w = (struct waiter *)(void *)((char *)t - offsetof(struct waiter, timer));
-    if (w->req.type != MSG_HEAD) w->asker->m->count.misses++;
+    if (w->req.type != MSG_HEAD) w->asker->m->count->misses++;
     asker_reply(w->asker, &w->req, -ETIMEDOUT, NULL);
     waiter_free(w);
 }

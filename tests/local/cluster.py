@@ -46,6 +46,19 @@ def children(pid):
         return []
 
 
+def managers_of(pid):
+    """Its children but the one that may be writing the record."""
+    found = []
+    for child in children(pid):
+        try:
+            with open("/proc/%d/comm" % child) as f:
+                if f.read().strip().rsplit(":", 1)[-1].isdigit():
+                    found.append(child)
+        except OSError:
+            pass
+    return found
+
+
 def alive(pid):
     try:
         with open("/proc/%d/stat" % pid) as f:
@@ -132,9 +145,9 @@ class Node:
 
 
 class Dictionary:
-    def __init__(self, nodes=1, managers=1, mem="64M", env=None, args=(), ready=True, drain_ms=300, node_env=None):
+    def __init__(self, nodes=1, managers=1, mem="64M", env=None, args=(), ready=True, drain_ms=300, node_env=None, name=None):
         self.tag = "%d.%x" % (os.getpid(), random.getrandbits(32))
-        self.name = "%d.local.%s" % (os.getuid(), self.tag)
+        self.name = name or "%d.local.%s" % (os.getuid(), self.tag)
         self.n = nodes
         self.nodes = []
         self.pids = set()
@@ -158,7 +171,7 @@ class Dictionary:
     def wait_ready(self):
         self.ready = self.nodes[0].line("ready")
         for node in self.nodes:
-            node.managers = wait_for("managers", lambda: children(node.proc.pid))
+            node.managers = wait_for("managers", lambda: managers_of(node.proc.pid))
             self.pids.update(node.managers, [node.proc.pid])
 
     def env(self, node=0):

@@ -46,7 +46,8 @@ def the_lines_come_in_order_and_say_what_is():
         check(lines[0] == "ddict1 start node=0 step=-", lines[0])
         check(lines[1] == "ddict1 ready id=00112233445566778899aabbccddeeff managers=3 nodes=1 mem=%d" % (10485760 * 3), lines[1])
         check(lines[2].startswith("ddict1 report {"), lines[2])
-        check(lines[3:] == ["ddict1 end"], "%r" % lines[3:])
+        check(lines[3].startswith("ddict1 summary 3 managers on 1 node, 30.0 MiB: 0 keys, "), lines[3])
+        check(lines[4:] == ["ddict1 end"], "%r" % lines[4:])
 
 
 def a_second_dictionary_of_the_same_name_is_refused():
