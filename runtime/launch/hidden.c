@@ -86,6 +86,8 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
     }
     add(a, "--drain-ms");
     add(a, "%d", h->drain_ms);
+    if (h->stay)
+        add(a, "--stay");
     if (h->node != NULL) {
         add(a, "--node");
         add(a, "%s", h->node);

@@ -11,6 +11,7 @@ struct hidden {
     uint32_t managers, nodes;
     uint64_t mem;                   /* bytes of the whole dictionary */
     int drain_ms;
+    int stay;                       /* the dictionary of a job: EOF is nothing, one of several starts wins */
     /* The rest only for the hidden step; srun NULL: ddictd is started directly. */
     const char *srun, *job, *nodelist;
     const char *mpi;                /* "none": the addresses travel by stdin and stdout (HANDSHAKE 2) */

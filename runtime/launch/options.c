@@ -10,7 +10,8 @@
 #include "launch/options.h"
 #include "wire/attach.h"
 
-enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL };
+enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL, OPT_LOG,
+       OPT_CHDIR, OPT_SITE, OPT_ASKED };
 
 static const struct option words[] = {
     { "managers", required_argument, NULL, OPT_MANAGERS }, { "mem", required_argument, NULL, OPT_MEM },
@@ -20,19 +21,22 @@ static const struct option words[] = {
     { "drain-ms", required_argument, NULL, OPT_DRAIN },    { "start-timeout", required_argument, NULL, OPT_START },
     { "foreground", no_argument, NULL, OPT_FOREGROUND },   { "plugin", no_argument, NULL, OPT_PLUGIN },
     { "local", no_argument, NULL, OPT_LOCAL },             { "verbose", no_argument, NULL, 'v' },
+    { "log", required_argument, NULL, OPT_LOG },           { "chdir", required_argument, NULL, OPT_CHDIR },
+    { "site", required_argument, NULL, OPT_SITE },         { "asked", required_argument, NULL, OPT_ASKED },
     { "help", no_argument, NULL, 'h' },                    { NULL, 0, NULL, 0 }
 };
 
 #define MORE_USAGE \
     "  --mpi=TYPE     for the managers' step: pmix (default), pmix_v4, ...; none: without PMIx\n" \
-    "  --start-timeout=SECONDS, --drain-ms=MS, --srun=PATH, --ddictd=PATH: see ddict(1)\n"
+    "  --log=FILE     the record of what happened; %j job, %s step, %u user; none: no record (default in a job: ddict-%j.jsonl)\n" \
+    "  --start-timeout=SECONDS, --drain-ms=MS, --srun=PATH, --ddictd=PATH, --chdir=DIR: see ddict(1)\n"
 
 const char *options_usage(const char *verb) {
     if (strcmp(verb, "ddict run") == 0)
         return "usage: ddict run [--managers=N] [--mem=SIZE] [-v] [--local] [--] COMMAND [ARGUMENT...]\n"
                "Start a dictionary, run COMMAND with it, end it; the exit code is COMMAND's.\n"
                "  --managers=N   managers in the whole dictionary (default: one for each node)\n"
-               "  --mem=SIZE     memory of the whole dictionary, such as 512M or 16G (default: 1G)\n"
+               "  --mem=SIZE     memory of the whole dictionary, such as 512M, 16G, or 40% of the job's (default: 1G)\n"
                "  --local        on this machine alone, also within a Slurm job\n"
                "  -v             say at the end what the dictionary held and did\n"
                MORE_USAGE
@@ -41,7 +45,7 @@ const char *options_usage(const char *verb) {
            "Start a dictionary and print the variable that names it: eval $(ddict up --managers=4 --mem=16G).\n"
            "It ends by `ddict down` or with the job.\n"
            "  --managers=N   managers in the whole dictionary (default: one for each node)\n"
-           "  --mem=SIZE     memory of the whole dictionary, such as 512M or 16G (default: 1G)\n"
+           "  --mem=SIZE     memory of the whole dictionary, such as 512M, 16G, or 40% of the job's (default: 1G)\n"
            "  --jobid=J      on the nodes of this Slurm job (default: $SLURM_JOB_ID), or of its step S\n"
            "  --local        on this machine alone, also within a Slurm job\n"
            "  --name=NAME    call it so (default: <uid>.<job>.job)\n"
@@ -70,7 +74,16 @@ static int option_take(struct options *o, int which, const char *value, const ch
     case OPT_SRUN: o->srun = value; return 0;
     case OPT_DDICTD: o->ddictd = value; return 0;
     case OPT_FOREGROUND: o->foreground = 1; return 0;
-    case OPT_PLUGIN: o->plugin = o->foreground = 1; return 0;
+    case OPT_PLUGIN: o->plugin = 1; return 0;
+    case OPT_LOG: o->log = value; return 0;
+    case OPT_ASKED: o->asked = value; return 0;
+    case OPT_SITE: return site_word(&o->site, value, "plugstack.conf", why, cap);
+    case OPT_CHDIR:
+        o->chdir = value;
+        if (*value == '/')
+            return 0;
+        snprintf(why, cap, "--chdir=%.60s: want an absolute path", value);
+        return -EINVAL;
     case OPT_LOCAL: o->local = 1; return 0;
     case 'v': o->verbose = 1; return 0;
     case 'h': o->help = 1; return 0;
@@ -106,16 +119,38 @@ static int option_take(struct options *o, int which, const char *value, const ch
     }
 }
 
+/* What the user did not say is the site's, or ours. */
+static void defaults_set(struct options *o) {
+    const struct site *site = &o->site;
+
+    if (o->managers == 0)
+        o->managers = site->managers;
+    if (!o->mem_given) {
+        o->mem = (struct amount){ .bytes = DD_MEM_DEFAULT };
+        if (site->mem.bytes != 0 || site->mem.share != 0)
+            o->mem = site->mem;
+        if (o->mem.share == 0 && site->max_mem != 0 && o->mem.bytes > site->max_mem)
+            o->mem.bytes = site->max_mem;
+    }
+    if (o->mpi == NULL)
+        o->mpi = site->mpi[0] != '\0' ? site->mpi : "pmix";
+    if (o->srun == NULL && site->srun[0] != '\0')
+        o->srun = site->srun;
+    if (o->ddictd == NULL && site->ddictd[0] != '\0')
+        o->ddictd = site->ddictd;
+    if (o->drain_ms < 0)
+        o->drain_ms = site->has_drain ? site->drain_ms : DD_DRAIN_MS;
+    if (o->start_s == 0)
+        o->start_s = site->start_s != 0 ? (int)site->start_s : DD_STEP_CREATE_MS / 1000;
+}
+
 int options_parse(struct options *o, int argc, char **argv, const char *(*env)(const char *), char *why, size_t cap) {
     const char *managers = env("DDICT_MANAGERS"), *mem = env("DDICT_MEM");
     int run = strcmp(o->verb, "ddict run") == 0, c, rc;
 
     o->managers_name = "DDICT_MANAGERS";
     o->mem_name = "DDICT_MEM";
-    o->drain_ms = DD_DRAIN_MS;
-    o->start_s = DD_STEP_CREATE_MS / 1000;
-    o->mem = DD_MEM_DEFAULT;
-    o->mpi = "pmix";
+    o->drain_ms = -1;
     optind = 0; /* glibc: begin anew */
     opterr = 0;
     while ((c = getopt_long(argc, argv, "+:vh", words, NULL)) != -1) {
@@ -132,8 +167,13 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
         o->mem_name = o->plugin ? "--ddict-mem" : "--mem"; /* to name it in refusals of the default */
     if (managers != NULL && (rc = ask_managers(o->managers_name, managers, &o->managers, why, cap)) < 0)
         return rc;
-    if (mem != NULL && (rc = ask_mem(o->mem_name, mem, &o->mem, why, cap)) < 0)
+    if (mem != NULL && (rc = ask_amount(o->mem_name, mem, &o->mem, why, cap)) < 0)
         return rc;
+    if (managers == NULL)
+        o->managers_name = o->plugin ? "--ddict-managers" : "--managers";
+    o->mem_given = mem != NULL;
+    o->foreground |= o->plugin && o->step != NULL;
+    defaults_set(o);
     o->cmd = run && optind < argc ? argv + optind : NULL;
     if (run && o->cmd == NULL)
         snprintf(why, cap, "no command: ddict run --managers=2 --mem=1G -- COMMAND");

@@ -6,23 +6,27 @@
 #include <stdint.h>
 
 #include "launch/ask.h"
+#include "launch/site.h"
 
 /* Strings are borrowed from argv or the environment. */
 struct options {
     const char *verb;                      /* "ddict up" */
+    struct site site;                      /* the file's words and, over them, those of --site */
     uint32_t managers;                     /* 0: one per node */
-    uint64_t mem;
+    struct amount mem;
     const char *managers_name, *mem_name;  /* the option as the user typed it: --mem, --ddict-mem, DDICT_MEM */
     const char *name;                      /* NULL: make one */
     const char *job, *step;                /* NULL: no Slurm; the whole job */
     const char *mpi, *srun, *ddictd;       /* NULL: look for it */
+    const char *log, *chdir, *asked;       /* of the record; NULL: the default, the working folder, the command line */
     int drain_ms;
     int start_s;                           /* limit on Slurm's creating the hidden step */
     int foreground, plugin, local, verbose, help;
+    int mem_given;                         /* by the user */
     char **cmd;                            /* run: behind the options */
 };
 
-/* getenv-like, so that tests need no environment. 0, or -EINVAL with one sentence in why. */
+/* o has verb and the site's file; env is getenv-like, so that tests need no environment. 0, or -EINVAL with one sentence in why. */
 int options_parse(struct options *o, int argc, char **argv, const char *(*env)(const char *), char *why, size_t cap);
 const char *options_usage(const char *verb);
 

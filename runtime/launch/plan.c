@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,9 @@
 #include "launch/command.h"
 #include "launch/hidden.h"
 #include "launch/plan.h"
+#include "launch/record.h"
 #include "launch/step.h"
+#include "store/store.h"
 
 extern char **environ;
 
@@ -55,18 +58,23 @@ static int name_make(struct plan *p, const struct options *o) {
     return 0;
 }
 
-/* Managers and memory against the nodes. */
-static int numbers_judge(struct plan *p, const struct options *o) {
-    char why[ASK_WHY];
+/* Managers and memory against the nodes; whole: the memory that a share is of, 0: not known. */
+static int numbers_judge(struct plan *p, const struct options *o, uint64_t whole) {
+    char why[ASK_WHY], text[16];
 
     p->managers = o->managers;
-    p->mem = o->mem;
+    p->mem = amount_bytes(&o->mem, whole);
+    if (o->mem.share != 0 && whole == 0)
+        return dd_error(-EINVAL, "%s=%s: Slurm does not say how much memory this job has on its nodes; give a size, such as %s=16G", o->mem_name,
+                        amount_format(text, sizeof text, &o->mem), o->mem_name);
     if (p->managers == 0)
         p->managers = p->nodes;
     if (p->managers < p->nodes) {
         snprintf(p->note, sizeof p->note, "%s=%u raised to %u: one for each node", o->managers_name, p->managers, p->nodes);
         p->managers = p->nodes;
     }
+    if (site_judge(&o->site, o->managers_name, p->managers, o->mem_name, p->mem, why, sizeof why) < 0)
+        return dd_error(-EINVAL, "%s", why);
     if (ask_fits(o->mem_name, p->mem, o->managers_name, p->managers, p->nodes, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     return 0;
@@ -76,10 +84,13 @@ static int rooms_judge(const struct plan *p, const struct options *o, const stru
     char why[ASK_WHY];
     uint32_t i;
 
-    for (i = 0; i < p->nodes; i++)
-        if (ask_room(o->mem_name, p->mem, ask_share(p->mem, p->managers, p->nodes, i), step->nodes.names[i], step->mb[i], step->per_cpu,
-                     why, sizeof why) < 0)
+    for (i = 0; i < p->nodes; i++) {
+        uint64_t share = ask_share(p->mem, p->managers, p->nodes, i);
+
+        if (ask_room(o->mem_name, p->mem, share, step->nodes.names[i], step->mb[i], step->per_cpu, why, sizeof why) < 0 ||
+            site_judge_share(&o->site, o->mem_name, p->mem, share, step->nodes.names[i], step->mb[i] << 20, why, sizeof why) < 0)
             return dd_error(-EINVAL, "%s", why);
+    }
     return 0;
 }
 
@@ -96,7 +107,14 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
     if (rc < 0)
         return rc;
     p->nodes = (uint32_t)step->nodes.count;
-    rc = numbers_judge(p, o);
+    p->stay = o->step == NULL && strcmp(o->verb, "ddict run") != 0;
+    if (p->stay && step->batch && step->stdout_path != NULL && step->stdout_path[0] == '/' && strchr(step->stdout_path, '%') == NULL &&
+        strcmp(step->stdout_path, "/dev/null") != 0)
+        snprintf(p->summary, sizeof p->summary, "%s", step->stdout_path);
+    if (o->mem.share != 0)
+        rc = step_look_real_memory(step, scontrol, p->envp);
+    if (rc == 0)
+        rc = numbers_judge(p, o, step_memory(step));
     if (rc == 0)
         rc = rooms_judge(p, o, step);
     if (rc < 0)
@@ -113,12 +131,13 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
 }
 
 static int local_plan(struct plan *p, const struct options *o, struct hidden *h) {
-    uint64_t have = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t have = memlimit_total();
     char all[16], machine[16];
     int rc;
 
     p->nodes = 1;
-    rc = numbers_judge(p, o);
+    p->stay = strcmp(o->verb, "ddict run") != 0 && !o->foreground;
+    rc = numbers_judge(p, o, have);
     if (rc == 0 && p->mem > have)
         rc = dd_error(-EINVAL, "%s of %s: this machine has %s", o->mem_name, size_format(all, sizeof all, p->mem),
                       size_format(machine, sizeof machine, have));
@@ -129,6 +148,18 @@ static int local_plan(struct plan *p, const struct options *o, struct hidden *h)
     p->node[sizeof p->node - 1] = '\0';
     p->node[strcspn(p->node, ".")] = '\0';
     h->node = p->node;
+    return 0;
+}
+
+static int record_find(struct plan *p, const struct options *o) {
+    struct passwd *user = getpwuid(geteuid());
+    char folder[PATH_MAX], number[16], why[ASK_WHY];
+
+    snprintf(number, sizeof number, "%u", geteuid());
+    if (getcwd(folder, sizeof folder) == NULL)
+        strcpy(folder, "/");
+    if (record_path(p->log, sizeof p->log, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0)
+        return dd_error(-EINVAL, "%s", why);
     return 0;
 }
 
@@ -146,10 +177,13 @@ int plan_make(struct plan *p, const struct options *o) {
     if (rc == 0)
         rc = name_make(p, o);
     if (rc == 0)
+        rc = record_find(p, o);
+    if (rc == 0)
         rc = ddictd_find(o->ddictd, ddictd, sizeof ddictd);
     if (rc == 0) {
         h.ddictd = ddictd;
         h.name = p->name;
+        h.stay = p->stay;
         h.managers = p->managers;
         h.nodes = p->nodes;
         h.mem = p->mem;

@@ -11,6 +11,9 @@ struct plan {
     char node[NODE_NAME_MAX];  /* without Slurm: name of this node; else "" */
     uint32_t nodes, managers;
     uint64_t mem;
+    int stay;                  /* it is the whole job's */
+    char log[4096];            /* path of the record, or "" */
+    char summary[4096];        /* file that gets the summary, or "" */
     char note[ASK_WHY];        /* one line for the user, or "" */
     char srun[4096];           /* "" when ddictd is started directly */
     char **argv, **envp;       /* ours */

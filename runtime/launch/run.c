@@ -25,7 +25,18 @@ struct run {
     pid_t pid;      /* the command; 0: not started, or reaped */
     int begun, done, code;
     int said_lost;
+    char summary[512]; /* of the managers, "" before the end */
 };
+
+/* What is no failure. */
+static void on_news(void *arg, enum line_kind kind, const char *text) {
+    struct run *r = arg;
+
+    if (kind == LINE_SUMMARY)
+        snprintf(r->summary, sizeof r->summary, "%s", text);
+    else
+        fprintf(stderr, "ddict run: %s\n", text);
+}
 
 static void command_exec(const struct run *r) __attribute__((noreturn));
 static void command_exec(const struct run *r) {
@@ -125,7 +136,9 @@ static void summary_say(const struct run *r) {
     json_t *report = r->s.report != NULL ? json_loads(r->s.report, 0, NULL) : NULL, *total = json_object_get(report, "total");
     long long keys = 0, puts = 0, local = 0, remote = 0, bytes = 0, room = 0;
 
-    if (total != NULL && json_unpack(total, "{s?I s?I s?I s?I s?I s?I}", "num_keys", &keys, "puts", &puts, "gets_local", &local,
+    if (r->summary[0] != '\0')
+        fprintf(stderr, "ddict run: %s\n", r->summary);
+    else if (total != NULL && json_unpack(total, "{s?I s?I s?I s?I s?I s?I}", "num_keys", &keys, "puts", &puts, "gets_local", &local,
                                      "gets_remote", &remote, "total_used_bytes", &bytes, "total_bytes", &room) == 0)
         fprintf(stderr, "ddict run: %u manager%s on %u node%s: %lld keys in %s of %s, %lld puts, %lld gets\n", r->plan.managers,
                 r->plan.managers == 1 ? "" : "s", r->plan.nodes, r->plan.nodes == 1 ? "" : "s", keys,
@@ -154,6 +167,8 @@ int cmd_run(int argc, char **argv) {
         fprintf(stderr, "ddict run: %s\n", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         r.code = 1;
     } else {
+        r.s.news = on_news;
+        r.s.news_arg = &r;
         plan_warn(&r.plan);
         serve(&r, signals);
         if (r.s.why[0] != '\0' && !r.said_lost)

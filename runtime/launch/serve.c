@@ -51,13 +51,21 @@ static const char *environment(const char *name) {
 }
 
 int command_line(struct options *o, const char *verb, int argc, char **argv, char *why, size_t cap) {
+    char site_why[ASK_WHY];
+    int rc;
+
     memset(o, 0, sizeof *o);
     o->verb = verb;
+    rc = site_read(&o->site, site_why, sizeof site_why);
     if (options_parse(o, argc, argv, environment, why, cap) < 0)
         return 3;
     if (o->help) {
         fputs(options_usage(verb), stdout);
         return 1;
+    }
+    if (rc < 0) { /* when the options are read, which say who is to be told */
+        snprintf(why, cap, "%s", site_why);
+        return 3;
     }
     if (o->job == NULL)
         o->job = environment("SLURM_JOB_ID");

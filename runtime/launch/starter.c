@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* starter.c - start ddictd or the hidden step, follow its lines, end it in order. */
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -7,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +53,7 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
     s->nodes = nodes;
     s->drain_ms = drain_ms;
     s->start_s = start_s;
+    s->ready_ms = DD_READY_MS;
     s->envp = envp;
     s->srun = srun;
     s->lines.max = LINE_MAX_BYTES;
@@ -98,8 +102,10 @@ void starter_drain(struct starter *s) {
         starter_stop(s, "ended before it was ready");
         return;
     }
-    fd_close(&s->in);
     enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
+    while (s->in >= 0 && write(s->in, "drain\n", 6) < 0 && errno == EINTR) /* full or closed: the EOF has to do */
+        continue;
+    fd_close(&s->in);
 }
 
 static void cards_free(struct starter *s) {
@@ -171,7 +177,7 @@ static void on_line(void *arg, char *line) {
     switch (line_parse(line, &rest)) {
     case LINE_START:
         if (s->state == STARTER_CREATING && ++s->started >= s->nodes)
-            enter(s, STARTER_WAITING, DD_READY_MS);
+            enter(s, STARTER_WAITING, s->ready_ms);
         if (line_value(rest, "step", s->hidden_step, sizeof s->hidden_step) < 0 || strcmp(s->hidden_step, "-") == 0)
             s->hidden_step[0] = '\0';
         break;
@@ -181,6 +187,18 @@ static void on_line(void *arg, char *line) {
         snprintf(s->about, sizeof s->about, "%s", rest);
         s->ready = 1;
         s->state = STARTER_READY;
+        break;
+    case LINE_EXISTS:
+        if (s->state >= STARTER_READY)
+            break;
+        snprintf(s->about, sizeof s->about, "%s", rest);
+        s->ready = s->exists = 1;
+        enter(s, STARTER_DRAINING, 2 * DD_STOP_MS);
+        break;
+    case LINE_WARN:
+    case LINE_SUMMARY:
+        if (s->news != NULL)
+            s->news(s->news_arg, line_parse(line, NULL), rest);
         break;
     case LINE_ERROR:
         why_set(s, "%s", *rest != '\0' ? rest : "the managers failed without a word");
@@ -264,7 +282,7 @@ static void late(struct starter *s) {
         starter_stop(s, NULL);
         break;
     case STARTER_WAITING:
-        why_set(s, "the managers were not ready within %d s", DD_READY_MS / 1000);
+        why_set(s, "the managers were not ready within %d s", s->ready_ms / 1000);
         starter_stop(s, NULL);
         break;
     case STARTER_DRAINING:
@@ -340,6 +358,49 @@ void starter_free(struct starter *s) {
     free(s->report);
     s->report = NULL;
     cards_free(s);
+}
+
+/* Parent of a process by /proc, 0 when it is gone. */
+static pid_t parent_of(const char *pid) {
+    char path[64], text[512], *paren;
+    int fd, parent = 0;
+    ssize_t n;
+
+    snprintf(path, sizeof path, "/proc/%.16s/stat", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    fd_close(&fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    paren = strrchr(text, ')'); /* behind the name, which may have anything in it */
+    return paren != NULL && sscanf(paren + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+static void children_kill(pid_t parent) {
+    DIR *d = opendir("/proc");
+    struct dirent *e;
+
+    while (d != NULL && (e = readdir(d)) != NULL)
+        if (isdigit((unsigned char)e->d_name[0]) && parent_of(e->d_name) == parent)
+            kill((pid_t)atoi(e->d_name), SIGKILL);
+    if (d != NULL)
+        closedir(d);
+}
+
+void starter_leave(struct starter *s) {
+    struct deadline limit;
+
+    if (s->pid > 0 && s->srun != NULL) {
+        prctl(PR_SET_CHILD_SUBREAPER, 1); /* its child becomes ours, to be reaped */
+        children_kill(s->pid);
+        kill(s->pid, SIGKILL);
+        deadline_start(&limit, DD_STOP_MS);
+        while (waitpid(-1, NULL, WNOHANG) >= 0 && deadline_left(&limit, SLICE_MS) > 0)
+            poll(NULL, 0, 1);
+        s->pid = 0;
+    }
+    s->state = STARTER_OVER;
 }
 
 static int line_is_noise(const char *line) {

@@ -11,6 +11,7 @@
  *     starter_free()
  *
  *     CREATING --all nodes said start--> WAITING --ready--> READY --drain--> DRAINING --end, exit--> OVER
+ *        WAITING --exists--> DRAINING: nothing of ours is left running
  *        any of them: too late, `error`, or the child is gone: STOPPING (SIGTERM), then KILLING (SIGKILL, scancel), then OVER with why set
  */
 #ifndef DDICT_LAUNCH_STARTER_H
@@ -31,10 +32,13 @@ enum starter_state { STARTER_CREATING, STARTER_WAITING, STARTER_READY, STARTER_D
 struct starter {
     enum starter_state state;
     int ready;                /* it was ready once */
+    int exists;               /* ready is another start's dictionary of this name; ours ends */
     int ended;                /* it said `end` */
     char why[DD_ERRMSG_MAX];  /* "" or what went wrong, one sentence */
     char about[256];          /* what stood behind `ready` */
     char *report;             /* JSON, ours; NULL when there was none */
+    void (*news)(void *arg, enum line_kind kind, const char *text); /* NULL, or gets LINE_WARN and LINE_SUMMARY as they come; the owner sets it */
+    void *news_arg;
 
     pid_t pid;                /* 0: reaped */
     int status;               /* of waitpid */
@@ -44,7 +48,7 @@ struct starter {
     char **cards;             /* ours, [nodes]: wire-up by stdio; NULL without */
     uint32_t cards_n;
     char hidden_step[64];     /* J.S of the hidden step; "" as long as it is not known */
-    int drain_ms, start_s;
+    int drain_ms, start_s, ready_ms; /* ready_ms: DD_READY_MS, or what the owner sets */
     struct deadline limit;    /* of the present state */
     uint64_t say_at;          /* clock_ms() of the progress line; 0: said */
     struct lines lines;
@@ -60,10 +64,15 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
 int starter_poll(struct starter *s, struct pollfd *p);
 void starter_turn(struct starter *s);
 void starter_reap(struct starter *s);
-/* Begin the end in order; again: no effect. */
+/* Begin the end in order; again: no effect. The line `drain` is said before the EOF, which ddictd --stay does not hear. */
 void starter_drain(struct starter *s);
 /* Give up; why may be NULL. */
 void starter_stop(struct starter *s, const char *why);
+/*
+ * What is READY goes on without us, who may end: its srun is killed, after the process by which srun would end its step (its child, which waits for
+ * srun's death). Then nobody who tidies up or signals the submit host's processes can hurt the dictionary. ddictd itself is left alone. OVER after it.
+ */
+void starter_leave(struct starter *s);
 static inline int starter_over(const struct starter *s) { return s->state == STARTER_OVER; }
 void starter_free(struct starter *s);
 

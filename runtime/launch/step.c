@@ -66,6 +66,55 @@ int step_parse_memory(struct step *s, const char *text) {
     return 0;
 }
 
+/* Records of many lines, each begins with NodeName. */
+int step_parse_real_memory(struct step *s, const char *text) {
+    const char *next;
+
+    for (text = strstr(text, "NodeName="); text != NULL; text = next) {
+        char *record, *name, *mem;
+        long at;
+
+        next = strstr(text + 1, "NodeName=");
+        record = next != NULL ? strndup(text, (size_t)(next - text)) : strdup(text);
+        if (record == NULL)
+            return -ENOMEM;
+        name = word_value(record, "NodeName");
+        mem = word_value(record, "RealMemory");
+        at = name != NULL ? hostlist_find(&s->nodes, name) : -1;
+        if (at >= 0 && s->mb[at] == 0 && mem != NULL && strtoull(mem, NULL, 10) > 1) /* 1: nobody told Slurm */
+            s->mb[at] = strtoull(mem, NULL, 10);
+        free(name);
+        free(mem);
+        free(record);
+    }
+    return 0;
+}
+
+uint64_t step_memory(const struct step *s) {
+    uint64_t sum = 0;
+    size_t i;
+
+    for (i = 0; i < s->nodes.count; i++) {
+        if (s->mb[i] == 0 || s->mb[i] >= UINT64_MAX >> 20)
+            return 0;
+        sum += s->mb[i] << 20;
+    }
+    return sum;
+}
+
+/* Who shares its nodes, and where a batch script's output goes: to the end of the line, it may have blanks. */
+static void step_parse_kind(struct step *s, const char *text) {
+    char *batch = word_value(text, "BatchFlag"), *shared = word_value(text, "OverSubscribe");
+    const char *out = strstr(text, " StdOut=");
+
+    s->batch = batch != NULL && strcmp(batch, "0") != 0;
+    s->exclusive = shared != NULL && strcmp(shared, "NO") == 0;
+    if (out != NULL && s->stdout_path == NULL)
+        s->stdout_path = strndup(out + 8, strcspn(out + 8, "\n"));
+    free(batch);
+    free(shared);
+}
+
 int step_parse_overcounts(const char *text) {
     const char *at = strstr(text, "JobAcctGatherParams");
     char *line;
@@ -102,7 +151,23 @@ int step_look(struct step *s, const char *scontrol, char *const *envp, const cha
         rc = step_parse_nodes(s, text);
     if (rc == 0)
         rc = step_parse_memory(s, text);
+    if (rc == 0)
+        step_parse_kind(s, text);
     free(text);
+    return rc;
+}
+
+int step_look_real_memory(struct step *s, const char *scontrol, char *const *envp) {
+    char *argv[] = { (char *)(uintptr_t)scontrol, (char *)(uintptr_t)"show", (char *)(uintptr_t)"node", s->nodelist, NULL }, *text;
+    int rc;
+
+    if (!s->exclusive || step_memory(s) != 0)
+        return 0;
+    rc = command_read(argv, envp, DD_SCONTROL_MS, &text);
+    if (rc == 0) {
+        rc = step_parse_real_memory(s, text);
+        free(text);
+    }
     return rc;
 }
 
@@ -110,5 +175,6 @@ void step_free(struct step *s) {
     free(s->nodelist);
     hostlist_free(&s->nodes);
     free(s->mb);
+    free(s->stdout_path);
     memset(s, 0, sizeof *s);
 }

@@ -117,12 +117,17 @@ static uint64_t left(uint64_t limit, uint64_t used) {
     return used + reserve < limit ? limit - used - reserve : 0;
 }
 
-static uint64_t level_room(const struct memory_cgroup *c, const char *dir, uint64_t *limit) {
-    *limit = number(dir, c->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
+static uint64_t level_limit(const struct memory_cgroup *c, const char *dir) {
+    uint64_t limit = number(dir, c->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
     if (c->v2) {
         uint64_t high = number(dir, "memory.high", NO_LIMIT); /* above it the kernel slows us to a crawl */
-        if (high < *limit) *limit = high;
+        if (high < limit) limit = high;
     }
+    return limit;
+}
+
+static uint64_t level_room(const struct memory_cgroup *c, const char *dir, uint64_t *limit) {
+    *limit = level_limit(c, dir);
     if (*limit >= NO_LIMIT) return UINT64_MAX;
     uint64_t used = number(dir, c->v2 ? "memory.current" : "memory.usage_in_bytes", 0);
     if (left(*limit, used) >= 4 * (uint64_t)DD_MEM_RESERVE) return left(*limit, used);
@@ -162,4 +167,22 @@ uint64_t memlimit_room(const char **limit) {
     cgroup_room(&cgroups[0], &room);
     cgroup_room(&cgroups[1], &room);
     return room;
+}
+
+static uint64_t cgroup_limit(const struct memory_cgroup *c, uint64_t least) {
+    char path[PATH_BYTES], dir[2 * PATH_BYTES], *up = path;
+    if (!c->found) return least;
+    for (strcpy(path, c->path); up; *up = 0) {
+        snprintf(dir, sizeof dir, "%s%s", c->mount, path);
+        uint64_t limit = level_limit(c, dir);
+        if (limit < least) least = limit;
+        if (!(up = strrchr(path, '/'))) break;
+    }
+    return least;
+}
+
+uint64_t memlimit_total(void) {
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    pthread_once(&once, memlimit_find);
+    return cgroup_limit(&cgroups[1], cgroup_limit(&cgroups[0], machine));
 }

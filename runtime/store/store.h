@@ -107,6 +107,8 @@ void store_stats(struct store *s, struct ddict_manager_stats *out);
  * would be passed, less DD_MEM_RESERVE; *limit names it ("cgroup /…/step_1: 2.0 GiB limit", static per thread). memlimit.c
  */
 uint64_t memlimit_room(const char **limit);
+/* Bytes of the machine's memory, or of the smallest limit where that is less, used or not. */
+uint64_t memlimit_total(void);
 void memlimit_find(void); /* look again which cgroup we are in; otherwise done once a process */
 
 #endif

@@ -7,7 +7,8 @@ ddict=$(sub sh -c 'command -v ddict')
 steps='squeue -h -s -j $SLURM_JOB_ID -o "%j %N"'
 
 t "up_in_an_allocation_names_the_dictionary" sub salloc -Q -N2 sh -c 'eval "$(ddict up --managers=4 --mem=64M)" && echo "name $DDICT_NAME" &&
-    srun -N2 -n2 sh '"$tests/both.sh $ddict"' && srun -N1 -n1 ddict stats && ddict down && sleep 0.5 && echo "steps: $(squeue -h -s -o %j -j $SLURM_JOB_ID)"'
+    srun -N2 -n2 sh '"$tests/both.sh $ddict"' && srun -N1 -n1 ddict stats && ddict down &&
+    for i in $(seq 100); do sleep 0.1; test -z "$(squeue -h -s -o %j -j $SLURM_JOB_ID | grep ddict)" && break; done; echo "steps: $(squeue -h -s -o %j -j $SLURM_JOB_ID)"'
 has "up_prints_the_job_s_name" '^name [0-9]+\.[0-9]+\.job$'
 has "managers_run_on_both_nodes" "^ *3 +${nodes[1]}"
 has "down_from_the_submit_host_ends_the_step" '^steps: *$'
@@ -16,9 +17,23 @@ clean_after "nothing_is_left_after_up_and_down"
 t "up_without_down_ends_with_the_job" sub salloc -Q -N2 sh -c 'eval "$(ddict up --mem=64M)" && srun -N2 -n2 ddict put k v'
 clean_after "nothing_is_left_after_up_alone"
 
-t "a_second_up_of_the_same_name_is_refused" sub salloc -Q -N2 sh -c 'eval "$(ddict up --mem=64M)"; ! ddict up --mem=64M && srun -n1 -N1 ddict put k v'
-has "and_says_that_it_is_there" "ddict up: .*[0-9]+\.job"
-clean_after "nothing_is_left_after_two_ups"
+t "a_second_up_in_a_job_finds_the_first_one" sub salloc -Q -N2 sh -c 'ddict up --mem=64M && export DDICT_NAME=$(id -u).$SLURM_JOB_ID.job && srun -n1 -N1 ddict put k v && eval "$(ddict up --mem=128M)" &&
+    srun -n1 -N1 ddict get k'
+has "and_says_that_it_is_there" "ddict up: [0-9]+\.[0-9]+\.job is there already .*mem=67108864"
+has "and_it_is_the_same" '^v$'
+t "up_again_after_down" sub salloc -Q -N2 sh -c 'for i in 1 2 3; do eval "$(ddict up --mem=64M)" && srun -n1 -N1 ddict put --new k v && ddict down || exit; done'
+t "eight_ups_at_once_are_one_dictionary" sub salloc -Q -N2 sh -c 'for i in 1 2 3 4 5 6 7 8; do (ddict up --plugin --mem=64M; echo "code $?") >~/up.$i 2>&1 & done; wait; cat ~/up.*; rm -f ~/up.*'
+is "one_of_eight_is_ready" "$(grep -c "^ddict1 ready" "$out")" 1
+is "seven_of_eight_find_it" "$(grep -c "^ddict1 exists" "$out")" 7
+is "all_eight_say_the_same_id" "$(grep -o " id=[0-9a-f]*" "$out" | sort -u | wc -l)" 1
+is "all_eight_are_content" "$(grep -c "^code 0" "$out")" 8
+t "nothing_of_up_stays_on_the_submit_host" sub salloc -Q -N2 sh -c 'eval "$(ddict up --mem=64M)"; echo "stays: $(ps -eo args | grep -E "^[^ ]*(srun|ddict) .*$DDICT_NAME")"; srun -n2 ddict stats'
+has "no_srun_no_ddict" '^stays: *$'
+t "a_share_is_of_the_memory_of_the_job" sub salloc -Q -N2 --mem=200M sh -c 'ddict up --mem=50% --plugin'
+has "half_of_400M" 'mem=209715200$'
+t "a_share_of_one_node_is_judged" sub salloc -Q -N2 --mem=200M sh -c '! ddict up --managers=3 --mem=80%'
+has "and_refused_with_both_figures" '--mem of 320.0 MiB is 213.3 MiB on node .*, where the job has 200.0 MiB; .* --mem=1G'
+clean_after "nothing_is_left_after_many_ups"
 
 t "run_gives_the_exit_code_and_the_name" sub salloc -Q -N2 sh -c 'ddict run -v --managers=3 --mem=64M -- sh -c "srun -N2 -n2 sh '"$tests/both.sh $ddict"' && exit 7"; test $? = 7'
 has "run_says_what_it_held" 'ddict run: 3 managers on 2 nodes: 2 keys'

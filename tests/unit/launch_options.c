@@ -37,7 +37,7 @@ START_TEST(defaults_are_one_manager_a_node_and_1_gib) {
     managers = mem = NULL;
     ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
     ck_assert_uint_eq(o.managers, 0);
-    ck_assert_uint_eq(o.mem, DD_MEM_DEFAULT);
+    ck_assert_uint_eq(o.mem.bytes, DD_MEM_DEFAULT);
     ck_assert_str_eq(o.mpi, "pmix");
     ck_assert_int_eq(o.drain_ms, DD_DRAIN_MS);
     ck_assert(!o.foreground && !o.local && o.job == NULL && o.cmd == NULL);
@@ -51,11 +51,11 @@ START_TEST(the_command_line_wins_over_the_environment) {
     mem = "64M";
     ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
     ck_assert_uint_eq(o.managers, 3);
-    ck_assert_uint_eq(o.mem, 64u << 20);
+    ck_assert_uint_eq(o.mem.bytes, 64u << 20);
     ck_assert_str_eq(o.mem_name, "DDICT_MEM");
     ck_assert_int_eq(parse(&o, "ddict up", "--managers=5 --mem 1G"), 0);
     ck_assert_uint_eq(o.managers, 5);
-    ck_assert_uint_eq(o.mem, 1u << 30);
+    ck_assert_uint_eq(o.mem.bytes, 1u << 30);
     ck_assert_str_eq(o.mem_name, "--mem");
     mem = "rubbish"; /* overruled, so nobody minds */
     ck_assert_int_eq(parse(&o, "ddict up", "--mem=8M"), 0);
@@ -70,7 +70,7 @@ START_TEST(the_plugin_s_errors_name_the_options_of_srun) {
     managers = mem = NULL;
     ck_assert_int_lt(parse(&o, "ddict up", "--plugin --mem=x"), 0);
     ck_assert_ptr_nonnull(strstr(why, "--ddict-mem=x"));
-    ck_assert(o.foreground);
+    ck_assert(o.plugin && !o.foreground);
     ck_assert_int_lt(parse(&o, "ddict up", "--plugin --managers=0"), 0);
     ck_assert_ptr_nonnull(strstr(why, "--ddict-managers=0"));
 }

@@ -147,6 +147,73 @@ START_TEST(an_end_without_asking_is_no_error) {
 }
 END_TEST
 
+START_TEST(a_drain_is_said_before_the_end_of_input) {
+    begin(UP "read word; test \"$word\" = drain && echo ddict1 end", 1, 5);
+    turn_until(STARTER_READY);
+    starter_drain(&s);
+    ends(NULL);
+}
+END_TEST
+
+START_TEST(another_start_s_dictionary_is_ready_and_ours_ends) {
+    begin("echo ddict1 start node=0 step=-; echo ddict1 exists id=8; echo ddict1 end", 1, 5);
+    turn_until(STARTER_DRAINING);
+    ck_assert(s.ready && s.exists);
+    ck_assert_str_eq(s.about, "id=8");
+    ends(NULL);
+}
+END_TEST
+
+static char news[200];
+
+static void on_news(void *arg, enum line_kind kind, const char *text) {
+    snprintf(news + strlen(news), sizeof news - strlen(news), "%s %s;", kind == LINE_WARN ? "warn" : "summary", text);
+}
+
+START_TEST(warnings_and_the_summary_are_passed_on) {
+    news[0] = '\0';
+    begin("echo ddict1 start node=0 step=-; echo ddict1 warn no log; echo ddict1 ready x=1; cat >/dev/null; echo ddict1 summary 2 keys; echo ddict1 end",
+          1, 5);
+    s.news = on_news;
+    turn_until(STARTER_READY);
+    starter_drain(&s);
+    ends(NULL);
+    ck_assert_str_eq(news, "warn no log;summary 2 keys;");
+}
+END_TEST
+
+START_TEST(what_is_left_when_ready_loses_srun_and_its_child_and_goes_on) {
+    char path[] = "/tmp/launch_starter.XXXXXX", text[64] = "", *argv[] = { (char *)"/bin/sh", (char *)"-c", NULL, NULL };
+    char script[400];
+    int fd = mkstemp(path), pid = 0;
+    struct deadline limit;
+
+    ck_assert_int_ge(fd, 0);
+    /* The child stands for what ends srun's step when srun is killed. */
+    snprintf(script, sizeof script, "p=$$; (while kill -0 $p 2>/dev/null; do sleep 0.02; done; echo hurt >>%s) & echo $! >%s; " UP "sleep 60", path, path);
+    argv[2] = script;
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, 5), 0);
+    turn_until(STARTER_READY);
+    starter_leave(&s);
+    ck_assert(starter_over(&s) && s.pid == 0);
+    ck_assert_int_gt(pread(fd, text, sizeof text - 1, 0), 0);
+    ck_assert_int_eq(sscanf(text, "%d", &pid), 1);
+    ck_assert(kill(pid, 0) < 0 && errno == ESRCH);
+    deadline_start(&limit, 200);
+    while (deadline_left(&limit, 50) > 0) {
+        poll(NULL, 0, 20);
+        memset(text, 0, sizeof text);
+        ck_assert_int_ge(pread(fd, text, sizeof text - 1, 0), 0);
+        ck_assert_ptr_null(strstr(text, "hurt"));
+    }
+    close(fd);
+    unlink(path);
+    while (waitpid(-1, NULL, 0) > 0) /* a sleep of the child, which became ours */
+        continue;
+    ends(NULL);
+}
+END_TEST
+
 START_TEST(death_after_ready_is_told) {
     begin(UP "sleep 0.1; echo boom >&2; exit 0", 1, 5);
     ends("ended early: boom");
@@ -246,10 +313,13 @@ START_TEST(a_start_without_pipes_or_processes_leaks_nothing) {
 END_TEST
 
 int main(void) {
+    signal(SIGPIPE, SIG_IGN); /* as the owner of a starter does */
     return TESTS_RUN("launch_starter", 20, a_whole_life_with_noise, ready_counts_only_when_all_nodes_began, an_error_before_ready_is_told,
                      an_exit_without_a_word_is_told_with_what_stderr_said, a_program_that_is_not_there_is_named,
                      a_step_that_is_never_created_is_given_up, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
-                     an_end_without_asking_is_no_error, death_after_ready_is_told, a_long_report_comes_whole,
+                     an_end_without_asking_is_no_error, a_drain_is_said_before_the_end_of_input,
+                     another_start_s_dictionary_is_ready_and_ours_ends, warnings_and_the_summary_are_passed_on,
+                     what_is_left_when_ready_loses_srun_and_its_child_and_goes_on, death_after_ready_is_told, a_long_report_comes_whole,
                      much_stderr_blocks_nobody_and_its_end_is_kept, cards_go_round_when_all_are_there,
                      cards_that_nobody_takes_block_only_to_the_limit, the_child_has_three_descriptors_and_a_session_of_its_own,
                      a_command_that_hangs_or_fails_is_told, a_start_without_pipes_or_processes_leaks_nothing);

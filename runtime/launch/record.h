@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* record.h - which file gets the record of a dictionary (manager/RECORD), by what user and site say. */
+#ifndef DDICT_LAUNCH_RECORD_H
+#define DDICT_LAUNCH_RECORD_H
+
+#include <stddef.h>
+
+#include "launch/options.h"
+
+/*
+ * The absolute path into path, or "" for no record. o: --log (name: it, for the sentence), the site's log_dir, --chdir; folder: the working folder where
+ * --chdir is not given; user: name for %u. Names of folders that come from --chdir and the working folder are taken as they are, % too. 0 or -EINVAL with why set.
+ */
+int record_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap);
+
+#endif
