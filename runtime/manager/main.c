@@ -30,7 +30,7 @@ static void too_late(struct timer *t) {
 static int open_local(void) {
     int e = !s.opt.stay ? clients_listen(&s) : s.node_id == 0 ? elect_name(&s) : 0;
     if (e != 0) return e;
-    if ((e = shards_listen(&s)) < 0) return e;
+    if ((e = shards_listen(&s)) < 0 || (e = shards_fit(&s)) < 0) return e;
     return control_listen(&s);
 }
 

@@ -144,6 +144,15 @@ static int budget_find(struct supervisor *s) {
                     size_format(want, sizeof want, DD_MANAGER_MEM_MIN));
 }
 
+int shards_fit(const struct supervisor *s) {
+    char want[24], have[24];
+    const char *limit;
+    uint64_t need = s->budget * s->shards_n, room = memlimit_room(&limit);
+    if (need <= room) return 0;
+    return dd_error(DDICT_EFULL, "%u manager%s on node %s want %s of memory, but %s can be had until %s", s->shards_n, s->shards_n == 1 ? "" : "s", s->node,
+                    size_format(want, sizeof want, need), size_format(have, sizeof have, room), limit);
+}
+
 int ports_listen(const struct supervisor *s, uint16_t *port) {
     int fd = s->opt.port_low ? conn_listen_range(s->opt.port_low, s->opt.port_high, port) : conn_listen(NULL, port);
     if (fd >= 0) return fd;

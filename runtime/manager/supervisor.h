@@ -144,6 +144,7 @@ void board_say(struct supervisor *s, enum board_state state, const char *text);
 
 /* --- shards.c --- */
 int shards_listen(struct supervisor *s);   /* ports, before the wire-up */
+int shards_fit(const struct supervisor *s); /* does our share of the memory fit into what the job has on this node: its cgroup, and what is free */
 int shards_start(struct supervisor *s);    /* arenas and forks, after it */
 void shard_send(struct shard *h, const struct sup_msg *m, const int *fds, int nfds);
 void shards_send(struct supervisor *s, const struct sup_msg *m);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a dictionary begins and ends: the lines of the handshake, exit codes, draining, refusals, and what is said when it is full."""
 import os
+import re
 import signal
 import subprocess
 import time
@@ -199,6 +200,23 @@ def a_full_manager_names_itself_and_keeps_what_it_has():
         d.end()
 
 
+def free_bytes():
+    with open("/proc/meminfo") as f:
+        return int(re.search(r"MemTotal: *(\d+) kB", f.read()).group(1)) << 10
+
+
+def memory_that_is_not_there_is_refused_by_node_and_figures():
+    """Here it is that of the machine that does not suffice, or that of our own cgroup."""
+    each = 2 * free_bytes() >> 20
+    refused(["--name", "0.local.m%d" % os.getpid(), "--managers", "2", "--mem", "%dM" % (2 * each), "--node", "nodeX"], "2 managers on node nodeX want ")
+    with Dictionary(nodes=2, managers=3, mem="%dM" % (3 * each), ready=False) as d:
+        for node in d.nodes:
+            line = node.line("error")
+            check(re.search("%s want [0-9.]+ [GT]iB of memory, but [0-9.]+ [KMGT]?i?B can be had until " % d.node_name(0), line) or
+                  re.search("1 manager on node %s want " % d.node_name(1), line), line)
+            check(node.wait(5) == 1, "exit code")
+
+
 def a_value_larger_than_a_manager_is_never_stored():
     with Dictionary(managers=1, mem="16M") as d:
         out = d.run("fill", "k", 1, 17 << 20, code=1)
@@ -237,5 +255,5 @@ main([wrong_options_are_refused_in_one_line, the_lines_come_in_order_and_say_wha
       an_error_of_one_node_is_told_by_all, fewer_managers_than_nodes_are_raised, draining_waits_for_clients_at_most_its_time,
       draining_ends_when_the_last_client_has_left, draining_serves_who_is_attached, sigterm_ends_it_at_once_with_exit_code_0,
       down_from_any_node_ends_all, stay_ignores_the_end_of_stdin, stdin_that_is_dev_null_ends_at_once,
-      a_full_manager_names_itself_and_keeps_what_it_has, a_value_larger_than_a_manager_is_never_stored,
+      memory_that_is_not_there_is_refused_by_node_and_figures, a_full_manager_names_itself_and_keeps_what_it_has, a_value_larger_than_a_manager_is_never_stored,
       an_early_client_waits_until_it_is_ready, managers_that_are_late_end_the_start, a_starter_that_goes_away_ends_the_start])
