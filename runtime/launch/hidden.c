@@ -68,6 +68,13 @@ static void step_args(struct args *a, const struct hidden *h) {
     add(a, "--");
 }
 
+static void text_arg(struct args *a, const char *option, const char *value) {
+    if (value != NULL && *value != '\0') {
+        add(a, "%s", option);
+        add(a, "%s", value);
+    }
+}
+
 static void ddictd_args(struct args *a, const struct hidden *h) {
     add(a, "%s", h->ddictd);
     add(a, "--name");
@@ -88,9 +95,13 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
     add(a, "%d", h->drain_ms);
     if (h->stay)
         add(a, "--stay");
-    if (h->node != NULL) {
-        add(a, "--node");
-        add(a, "%s", h->node);
+    text_arg(a, "--node", h->node);
+    text_arg(a, "--log", h->log);
+    text_arg(a, "--summary", h->summary);
+    text_arg(a, "--asked", h->asked);
+    if (h->port_low != 0) {
+        add(a, "--ports");
+        add(a, "%u-%u", h->port_low, h->port_high);
     }
 }
 

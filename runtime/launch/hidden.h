@@ -12,6 +12,8 @@ struct hidden {
     uint64_t mem;                   /* bytes of the whole dictionary */
     int drain_ms;
     int stay;                       /* the dictionary of a job: EOF is nothing, one of several starts wins */
+    const char *log, *summary, *asked; /* NULL or "": none */
+    uint32_t port_low, port_high;   /* 0: any */
     /* The rest only for the hidden step; srun NULL: ddictd is started directly. */
     const char *srun, *job, *nodelist;
     const char *mpi;                /* "none": the addresses travel by stdin and stdout (HANDSHAKE 2) */

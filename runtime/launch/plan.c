@@ -184,6 +184,11 @@ int plan_make(struct plan *p, const struct options *o) {
         h.ddictd = ddictd;
         h.name = p->name;
         h.stay = p->stay;
+        h.log = p->log;
+        h.summary = p->summary;
+        h.asked = o->asked;
+        h.port_low = o->site.port_low;
+        h.port_high = o->site.port_high;
         h.managers = p->managers;
         h.nodes = p->nodes;
         h.mem = p->mem;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c - `ddict run`: a dictionary for the time of one command. */
 #include <errno.h>
-#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/size.h"
 #include "launch/launch.h"
 #include "launch/plan.h"
 #include "launch/serve.h"
@@ -131,21 +129,6 @@ static void serve(struct run *r, int signals) {
     }
 }
 
-static void summary_say(const struct run *r) {
-    char used[16], all[16];
-    json_t *report = r->s.report != NULL ? json_loads(r->s.report, 0, NULL) : NULL, *total = json_object_get(report, "total");
-    long long keys = 0, puts = 0, local = 0, remote = 0, bytes = 0, room = 0;
-
-    if (r->summary[0] != '\0')
-        fprintf(stderr, "ddict run: %s\n", r->summary);
-    else if (total != NULL && json_unpack(total, "{s?I s?I s?I s?I s?I s?I}", "num_keys", &keys, "puts", &puts, "gets_local", &local,
-                                     "gets_remote", &remote, "total_used_bytes", &bytes, "total_bytes", &room) == 0)
-        fprintf(stderr, "ddict run: %u manager%s on %u node%s: %lld keys in %s of %s, %lld puts, %lld gets\n", r->plan.managers,
-                r->plan.managers == 1 ? "" : "s", r->plan.nodes, r->plan.nodes == 1 ? "" : "s", keys,
-                size_format(used, sizeof used, (uint64_t)bytes), size_format(all, sizeof all, (uint64_t)room), puts, local + remote);
-    json_decref(report);
-}
-
 int cmd_run(int argc, char **argv) {
     char why[ASK_WHY];
     struct options o;
@@ -175,8 +158,8 @@ int cmd_run(int argc, char **argv) {
             fprintf(stderr, "ddict run: %s\n", r.s.why);
         if (!r.begun && !r.done)
             r.code = 1;
-        if (o.verbose || (r.s.why[0] != '\0' && r.s.ready))
-            summary_say(&r);
+        if (r.summary[0] != '\0' && (o.verbose || r.s.why[0] != '\0'))
+            fprintf(stderr, "ddict run: %s\n", r.summary);
         starter_free(&r.s);
     }
     plan_free(&r.plan);

@@ -50,6 +50,18 @@ static const char *environment(const char *name) {
     return v != NULL && *v != '\0' ? v : NULL;
 }
 
+/* The options as they were typed, for the record; cut where they are long. */
+static const char *asked_join(char **argv, char **end) {
+    static char text[1024];
+    size_t n = 0;
+
+    if (end != NULL && end - argv > 1 && strcmp(end[-1], "--") == 0)
+        end--;
+    for (argv++; *argv != NULL && argv != end && n < sizeof text; argv++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n > 0 ? " " : "", *argv);
+    return text;
+}
+
 int command_line(struct options *o, const char *verb, int argc, char **argv, char *why, size_t cap) {
     char site_why[ASK_WHY];
     int rc;
@@ -67,6 +79,8 @@ int command_line(struct options *o, const char *verb, int argc, char **argv, cha
         snprintf(why, cap, "%s", site_why);
         return 3;
     }
+    if (o->asked == NULL)
+        o->asked = asked_join(argv, o->cmd);
     if (o->job == NULL)
         o->job = environment("SLURM_JOB_ID");
     return 0;

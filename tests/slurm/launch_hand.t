@@ -36,7 +36,7 @@ has "and_refused_with_both_figures" '--mem of 320.0 MiB is 213.3 MiB on node .*,
 clean_after "nothing_is_left_after_many_ups"
 
 t "run_gives_the_exit_code_and_the_name" sub salloc -Q -N2 sh -c 'ddict run -v --managers=3 --mem=64M -- sh -c "srun -N2 -n2 sh '"$tests/both.sh $ddict"' && exit 7"; test $? = 7'
-has "run_says_what_it_held" 'ddict run: 3 managers on 2 nodes: 2 keys'
+has "run_says_what_it_held" 'ddict run: 3 managers on 2 nodes, 64.0 MiB: 2 keys.*; record .*/ddict-[0-9]+\.jsonl$'
 t "run_in_a_batch_script" sub sh -c 'cd; printf "#!/bin/sh\nddict run --mem=64M -- srun -N2 -n2 sh '"$tests/both.sh $ddict"' && echo fine\n" >job.sh
     sbatch -Q -W -N2 -o job.out job.sh; cat job.out; rm -f job.sh job.out'
 has "the_batch_script_ran" '^fine$'

@@ -205,6 +205,16 @@ START_TEST(the_hidden_step_says_everything) {
     ck_assert_str_eq(argv[n + 1], "/opt/bin/ddictd");
     ck_assert_str_eq(argv[n + 3], "1.2.0");
     ck_assert_str_eq(argv[n + 7], "1073741824");
+    ck_assert(!has(argv, "--stay") && !has(argv, "--log") && !has(argv, "--ports"));
+    argv_free(argv);
+    h.stay = 1;
+    h.log = "/home/a b/x.jsonl";
+    h.summary = "";
+    h.asked = "--mem=4G";
+    h.port_low = 50000;
+    h.port_high = 50999;
+    argv = hidden_argv(&h);
+    ck_assert(has(argv, "--stay") && has(argv, "/home/a b/x.jsonl") && has(argv, "--mem=4G") && has(argv, "50000-50999") && !has(argv, "--summary"));
     argv_free(argv);
     h.external = 1;
     argv = hidden_argv(&h);
