@@ -248,12 +248,14 @@ START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
 
     while (env[n] != NULL)
         n++;
-    ck_assert_int_eq(n, 4);
+    ck_assert_int_eq(n, 5);
     snprintf(internal, sizeof internal, "DDICT_INTERNAL=%d", (int)getpid());
-    ck_assert(has(env, "PATH=/bin") && has(env, "SLURM_CONF=/c") && has(env, "DDICT_LOG=debug") && has(env, internal));
+    ck_assert(has(env, "PATH=/bin") && has(env, "SLURM_CONF=/c") && has(env, "DDICT_LOG=debug") && has(env, internal) &&
+              has(env, "SLURM_PMIX_DIRECT_CONN=false"));
     free(env);
     env = command_environment(from, 1); /* ddictd as our own child */
-    ck_assert(has(env, "LD_PRELOAD=evil.so") && !has(env, "DDICT_NAME=x") && !has(env, "DDICT_MANAGERS=4"));
+    ck_assert(has(env, "LD_PRELOAD=evil.so") && !has(env, "DDICT_NAME=x") && !has(env, "DDICT_MANAGERS=4") &&
+              !has(env, "SLURM_PMIX_DIRECT_CONN=false"));
     free(env);
 }
 END_TEST
