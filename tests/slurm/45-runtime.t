@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every way of starting processes x {rank, size, local rank, nodes, exchange of 1 KiB a rank, barrier}: equal to the truth, each within a second on
+# three nodes with three ranks each. The truth is where the test put the ranks, and what each node calls itself.
+. "$(dirname "$0")/lib.sh"
+need_nodes 3
+limit=40
+n1=${nodes[0]} n2=${nodes[1]} n3=${nodes[2]}
+block="$n1 $n1 $n1 $n2 $n2 $n2 $n3 $n3 $n3"
+# shellcheck disable=SC2016
+rank='echo "$(hostname) $(ddict runtime --json --check)"'
+three="-N3 -n9 --ntasks-per-node=3"
+
+# row NAME HOW PEERS "HOSTS" CMD... - one row of the table. A loaded machine gets three goes at the second.
+row() {
+    local name=$1 how=$2 peers=$3 hosts=$4 go
+    shift 4
+    for go in 1 2 3; do
+        sub "$@" >"$out" 2>&1 </dev/null
+        # shellcheck disable=SC2086
+        answers=$(python3 "$tests/runtime_table.py" "$name" "$how" "$peers" $hosts <"$out") && break
+        grep -q "^not ok ${name}_\(exchange\|barrier\)" <<<"$answers" || break
+    done
+    echo "$answers"
+    if grep -q '^not ok' <<<"$answers"; then tail -n 15 "$out" | cut -c1-300 | sed 's/^/# /'; bad=1; fi
+}
+
+row srun_pmix PMIx PMIx "$block" srun $three --mpi=pmix sh -c "$rank"
+row srun_pmix_cyclic PMIx PMIx "$n1 $n2 $n3 $n1 $n2 $n3" srun -N3 -n6 --ntasks-per-node=2 -m cyclic --mpi=pmix sh -c "$rank"
+
+# With a dictionary, which is where ranks meet without PMIx.
+# shellcheck disable=SC2016
+sub srun $three --mpi=none --ddict-managers=3 --ddict-mem=48M sh -c "$rank"'; sleep 0.1; ddict ls >&2' >"$out" 2>"$out.err" </dev/null
+python3 "$tests/runtime_table.py" srun_none "Slurm's variables" "the dictionary" $block <"$out" || { bad=1; sed 's/^/# /' "$out.err"; }
+if [ -s "$out.err" ]; then cp "$out.err" "$out"; not_ok "an_exchange_leaves_no_key"; else ok "an_exchange_leaves_no_key"; fi
+rm -f "$out.err"
+row srun_pmi2 "Slurm's variables" "the dictionary" "$block" srun $three --mpi=pmi2 --ddict-managers=3 --ddict-mem=48M sh -c "$rank"
+row srun_no_pmix_library "Slurm's variables" "the dictionary" "$n1 $n1 $n2 $n2 $n1 $n1 $n2 $n2" \
+    srun -N2 -n8 -m plane=2 --mpi=pmix --ddict-managers=2 --ddict-mem=32M env DDICT_PMIX=no sh -c "$rank"
+# shellcheck disable=SC2016
+row srun_arbitrary "Slurm's variables?" "the dictionary" "$n1 $n2 $n1 $n3 $n3" sh -c 'cd; printf "%s\n" "$@" >hosts; SLURM_HOSTFILE=$PWD/hosts \
+    srun -N3 -n5 -m arbitrary --mpi=none --ddict-managers=3 --ddict-mem=48M sh -c "$0"; rm hosts' "$rank" "$n1" "$n2" "$n1" "$n3" "$n3"
+
+# A batch script and a shell are one process, whatever their job has; so is a script submitted from a step, which inherits that step's variables.
+# shellcheck disable=SC2016
+batch='cd; f=batch.$$.out; '"sbatch -Q -W $three -o \$PWD/\$f --wrap"' "$0" >/dev/null; cat $f; rm -f $f'
+row sbatch_script "one process alone" alone "$n1" sh -c "$batch" "$rank"
+# shellcheck disable=SC2016
+row script_submitted_from_a_step "one process alone" alone "$n1" srun -N2 -n2 -w "$n2,$n3" sh -c \
+    '[ $SLURM_PROCID != 1 ] || { cd; f=batch.$$.out; sbatch -Q -W -N1 -n1 -w "$1" -o $PWD/$f --wrap "$0" >/dev/null; cat $f; rm -f $f; }' "$rank" "$n1"
+row salloc_shell "one process alone" alone "${DEVCLUSTER_ID}ctl" salloc -Q $three sh -c "$rank"
+row single "one process alone" alone "${DEVCLUSTER_ID}ctl" sh -c "$rank"
+row ddict_run "one process alone" alone "${DEVCLUSTER_ID}ctl" ddict run --managers=1 --mem=16M -- sh -c "$rank"
+# shellcheck disable=SC2016
+row ddict_run_ranks "ddict run" "the dictionary" "${DEVCLUSTER_ID}ctl ${DEVCLUSTER_ID}ctl ${DEVCLUSTER_ID}ctl" ddict run --managers=2 --mem=16M -- sh -c \
+    'for r in 0 1 2; do DDICT_RUN_ID=$$ DDICT_RUN_RANK=$r DDICT_RUN_SIZE=3 sh -c "$0" & done; wait' "$rank"
+
+if sub sh -c 'command -v mpirun' >/dev/null; then
+    row mpirun PMIx PMIx "$block" salloc -Q $three mpirun sh -c "$rank"
+    sub salloc -Q $three mpirun ddict runtime --json --no-pmix >"$out" 2>&1 </dev/null
+    is "mpirun_without_pmix_ranks" "$(grep -o '"rank":[0-9]*,"size":9' "$out" | sort | paste -sd' ' | tr -cd '0-9 ')" "09 19 29 39 49 59 69 79 89"
+    is "mpirun_without_pmix_does_not_guess" "$(grep -c '"node_id":-1,.*"map":false' "$out")" 9
+else
+    echo "skipped mpirun: openmpi-bin is not installed"
+fi
+
+# Nothing reaches the others without PMIx and without a dictionary; that is said, and nobody waits.
+sub srun $three --mpi=none ddict runtime --check >"$out" 2>&1 </dev/null
+is "without_both_the_reason_is_said" "$(grep -c 'ddict: 9 ranks cannot reach each other.*--mpi=pmix.*--ddict-managers' "$out")" 9
+
+# shellcheck disable=SC2016
+t "two_programs_one_after_the_other" sub srun $three --mpi=pmix sh -c "$rank >/dev/null && ddict runtime --json --check"
+is "both_by_pmix" "$(grep -c '"how":"PMIx".*"map":true.*exchange_ms' "$out")" 9
+clean_after "nothing_is_left"
+finish

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# However a rank ends and whatever else uses PMIx in it: nothing hangs, and the exit code is Slurm's own.
+. "$(dirname "$0")/lib.sh"
+limit=40
+two="-N2 -n4 --ntasks-per-node=2"
+
+# ends NAME CODE STEPS [RANK STEPS] -- SRUN...
+ends() {
+    local name=$1 code=$2 words=()
+    shift 2
+    while [ "$1" != -- ]; do words+=("$1"); shift; done
+    shift
+    sub "$@" python3 "$tests/runtime_end.py" "${words[@]}" >"$out" 2>&1 </dev/null
+    local rc=$?
+    if [ $rc = "$code" ]; then ok "$name"; else not_ok "$name"; echo "# exit code $rc, wanted $code"; fi
+}
+# shellcheck disable=SC2206
+pmix=(srun $two --mpi=pmix) none=(srun $two --mpi=none --ddict-managers=2 --ddict-mem=32M)
+sub python3 -c 'import ddict' 2>/dev/null || { echo "no Python binding is installed"; exit 77; }
+
+# Clean ends: by return, by finalize, by sys.exit(), by an exception; again and again in one process.
+ends "finalize_and_begin_again" 0 rxRrxRx -- "${pmix[@]}"
+ends "exit_without_finalize_is_clean" 3 rxX -- "${pmix[@]}"
+ends "an_unhandled_exception_is_clean" 1 rxe -- "${pmix[@]}"
+has_not "and_Slurm_kills_nobody" "Killed|CANCELLED|137"
+ends "leave_then_exit_at_once" 4 rxL_ -- "${pmix[@]}"
+ends "leave_then_exec" 0 rxLE -- "${pmix[@]}"
+has_not "and_Slurm_kills_nobody_either" "Killed|CANCELLED"
+ends "fork_before_and_after" 0 FrfxfxRrfx -- "${pmix[@]}"
+ends "fork_before_and_after_by_the_dictionary" 0 FrfxfxRrfxb -- "${none[@]}"
+
+# Deaths while the others wait for them 60 s: Slurm ends the step when it hears of it by PMIx.
+ends "a_rank_that_is_killed_ends_the_step" 137 rxb 1 rxk -- "${pmix[@]}"
+ends "a_rank_that_leaves_without_a_word_ends_the_step" 137 rxbs 1 rx_ -- "${pmix[@]}"
+# Without PMIx Slurm says what became of each; the others have a deadline.
+ends "without_pmix_a_rank_that_is_killed" 137 rxB 3 rxk -- "${none[@]}"
+ends "without_pmix_rank_0_that_leaves_without_a_word" 4 rxB 0 rx_ -- "${none[@]}"
+ends "an_exception_in_one_and_a_deadline_in_the_others" 1 rxB 2 rxe -- "${pmix[@]}"
+
+if sub python3 -c 'import mpi4py' 2>/dev/null; then
+    # Both in every order of start and end, and forks between them.
+    for steps in rxmxaM mraxMx rmaMxR rxRmaM mrxRaM rfxmfxaM mrxaLaM; do
+        ends "with_mpi_$steps" 0 $steps -- "${pmix[@]}"
+    done
+    if sub sh -c 'command -v mpirun' >/dev/null; then
+        # shellcheck disable=SC2086
+        ends "with_mpi_by_mpirun" 0 rxmaxMx -- salloc -Q $two mpirun
+        # shellcheck disable=SC2086
+        ends "mpi_finalized_first_by_mpirun" 0 mraMfxR -- salloc -Q $two mpirun
+    else
+        echo "skipped mpirun: openmpi-bin is not installed"
+    fi
+else
+    echo "skipped MPI: python3-mpi4py is not installed"
+fi
+clean_after "nothing_is_left"
+finish
