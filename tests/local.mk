@@ -12,4 +12,4 @@ check_PROGRAMS += tests/bench/store_bench
 tests_bench_store_bench_SOURCES = tests/bench/store_bench.c
 tests_bench_store_bench_LDADD = libstore.la
 # On a cluster of contrib/devcluster; tests/slurm runs a short form of jobs.
-EXTRA_DIST += tests/bench/jobs tests/bench/nodes
+EXTRA_DIST += tests/bench/jobs.py tests/bench/nodes.py
