@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A batch job with three steps of other nodes and ranks on one dictionary: what they put, read, missed and deleted is what the record says, to the last
+# one. `ddict report` shows it, from the job's folder and from elsewhere.
+. "$(dirname "$0")/lib.sh"
+need_nodes 3
+limit=300
+count=50000
+dir=$(sub mktemp -d /var/lib/ddict-devcluster/"$DEVCLUSTER_ID"/home/ddict-test/record.XXXXXX) || exit 1
+trap 'rm -rf "$dir" "$out"' EXIT
+three="$(IFS=,; echo "${nodes[*]:0:3}")"
+
+# counts HOW RECORD < OUTPUT - compare what the ranks printed with the record; one line of what differs, or "equal"
+counts() {
+    python3 -c '
+import json, sys
+ranks = [json.loads(line) for line in sys.stdin if line.startswith("{\"puts\"")]
+made = {k: sum(r[k] for r in ranks) for k in ("puts", "gets", "misses", "deletes")}
+report = json.load(open(sys.argv[1]))
+assert len(report["dictionaries"]) == 1, report
+end = report["dictionaries"][0]["end"]
+total, managers = end["total"], end["managers"]
+kept = {"puts": total["puts"], "gets": total["gets_local"] + total["gets_remote"], "misses": total["misses"], "deletes": total["deletes"]}
+summed = {"puts": sum(m["puts"] for m in managers), "gets": sum(m["gets_local"] + m["gets_remote"] for m in managers),
+          "misses": sum(m["misses"] for m in managers), "deletes": sum(m["deletes"] for m in managers)}
+print("made", json.dumps(made), len(ranks), "ranks; keys", total["num_keys"])
+print("equal" if made == kept == summed and len(ranks) == 12 else "the record: %s, its managers: %s" % (kept, summed))
+' "$1"
+}
+
+# record HOW SBATCH-OPTION...
+record() {
+    local how=$1 job
+    shift
+    t "three_steps_use_the_dictionary_$how" sub sh -c "cd $dir && sbatch --parsable -W -w $three -N3 --ntasks-per-node=2 --mem=500M -o out.$how $* $tests/record.sh $how $count $tests"
+    job=$(grep -Eo '^[0-9]+' "$out" | head -n 1)
+    cp "$dir/out.$how" "$out"
+    is "all_ranks_of_all_steps_report_$how" "$(grep -c '^{"puts"' "$out")" 12
+    clean_after "nothing_is_left_$how"
+    t "the_record_is_read_$how" sub sh -c "cd $dir && ddict report --json $job >record.json && ddict report $job"
+    has "it_was_ended_with_the_job_$how" "ended by a signal: end of the job"
+    has "it_has_a_line_for_each_manager_$how" '^ +3 +[a-z0-9]+ +[0-9.]+ MiB'
+    has "it_says_whose_step_is_whose_$how" "steps: $job\.[0-9]+ \(managers\).* $job\.1 \(6 processes\), $job\.2 \(4 processes\), $job\.3 \(2 processes\)"
+    counts "$dir/record.json" <"$dir/out.$how" >"$out"
+    is "it_counts_what_the_steps_counted_$how" "$(tail -n 1 "$out")" equal
+    sed 's/^/# /' "$out"
+    t "it_is_found_from_elsewhere_$how" sub sh -c "cd / && ddict report $job"
+    is "it_is_the_user_s_alone_$how" "$(stat -c '%a %U' "$dir/ddict-$job.jsonl")" "600 $(stat -c %U "$dir")"
+    is "the_user_is_told_in_one_line_$how" "$(grep -c '^ddict: 4 managers on 3 nodes, .* 48,000 keys, .* 55,000 puts, 146,000 gets' "$dir/out.$how")" 1
+    t "the_newest_is_this_$how" sub sh -c "cd $dir && ddict report | grep -q 'job $job, all steps: 4 managers on 3 nodes'"
+}
+
+record hand
+finish
