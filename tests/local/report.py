@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, check, main
+from cluster import BUILD, Dictionary, check, main
 
 DDICT = os.path.join(BUILD, "ddict")
 
@@ -314,9 +314,29 @@ def no_line_is_wider_than_the_terminal():
         check(sum(line.startswith("  manager  ") for line in lines) >= 2, "\n".join(lines))
 
 
+def the_record_of_ddictd_is_read():
+    with Folder() as f:
+        with Dictionary(nodes=2, managers=3, mem="48M", args=("--log", f.at("ddict-r.jsonl"), "--asked", "--managers=3")) as d:
+            for i in range(20):
+                subprocess.run([DDICT, "put", "k%d" % i, "v"], env=d.env(), check=True, timeout=30)
+            for i in range(25):
+                subprocess.run([DDICT, "get", "k%d" % i], env=d.env(1), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
+            running = f.json()["dictionaries"][0]
+            check(running["ended"] is False and running["start"]["managers"] == 3, "%r" % running)
+            has(f.report(), "3 managers on 2 nodes, 48.0 MiB", "no end recorded")
+            d.end()
+        j = f.json()["dictionaries"]
+        check(len(j) == 1 and j[0]["ended"] and j[0]["end"]["reason"] == "drained", "%r" % j)
+        total = j[0]["end"]["total"]
+        check((total["puts"], total["gets_local"] + total["gets_remote"], total["misses"], total["num_keys"]) == (20, 20, 5, 20), "%r" % total)
+        text = f.report()
+        has(text, "ddict-r.jsonl\n", "3 managers on 2 nodes, 48.0 MiB", "its step was over", "asked for: --managers=3", j[0]["dict"])
+        check([line.split()[0] for line in text.splitlines() if d.node_name(0) in line] == ["0", "2"], text)
+
+
 main([a_whole_record_is_shown, the_newest_is_taken_and_named, several_dictionaries_of_a_job_are_told_apart, what_was_lost_is_shown_as_lost,
       a_start_without_end_says_so, an_end_without_start_says_what_it_knows, a_rotated_record_is_one, a_file_that_is_named_twice_is_read_once,
       broken_lines_are_counted_and_named, a_line_behind_a_torn_one_is_found, figures_of_another_version_do_not_hurt,
       what_others_wrote_cannot_move_the_cursor, what_cannot_be_read_is_named_and_the_rest_shown, stdin_is_read_too,
       a_job_is_looked_for_where_its_record_may_be, nothing_there_is_an_error_and_wrong_usage_another, many_managers_and_steps_are_read,
-      no_line_is_wider_than_the_terminal])
+      no_line_is_wider_than_the_terminal, the_record_of_ddictd_is_read])
