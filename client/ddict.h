@@ -221,7 +221,8 @@ struct ddict_manager_stats {
     uint64_t restarts;
     uint64_t retired_bytes;        /* replaced or deleted, not reusable yet */
     uint64_t leased_bytes;         /* of retired_bytes, held by views at the last scan */
-    uint32_t largest_holder_pid, pad_;
+    uint32_t largest_holder_pid;
+    int32_t numa_node;             /* the manager and its memory are bound to it; -1: not bound (nodes with one NUMA node need not) */
     uint64_t largest_holder_bytes;
     uint64_t refused_connections;  /* failed authentication or malformed */
     uint64_t uptime_us;

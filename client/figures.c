@@ -57,9 +57,9 @@ int figures_total(const struct figures *f, int n, struct ddict_manager_stats *to
     return lost;
 }
 
-static const struct column columns_now[] = {{"manager", 0}, {"node", 1}, {"pid", 0}, {"used", 0}, {"of", 0}, {"", 0}, {"keys", 0}, {"puts", 0},
+static const struct column columns_now[] = {{"manager", 0}, {"node", 1}, {"numa", 0}, {"pid", 0}, {"used", 0}, {"of", 0}, {"", 0}, {"keys", 0}, {"puts", 0},
                                             {"local", 0}, {"remote", 0}, {"misses", 0}, {"in", 0}, {"out", 0}, {"clients", 0}};
-static const struct column columns_after[] = {{"manager", 0}, {"node", 1}, {"used", 0}, {"of", 0}, {"", 0}, {"keys", 0}, {"puts", 0},
+static const struct column columns_after[] = {{"manager", 0}, {"node", 1}, {"numa", 0}, {"used", 0}, {"of", 0}, {"", 0}, {"keys", 0}, {"puts", 0},
                                               {"local", 0}, {"remote", 0}, {"misses", 0}, {"deletes", 0}, {"in", 0}, {"out", 0}, {"clients", 0},
                                               {"put p50", 0}, {"p99", 0}, {"get p50", 0}, {"p99", 0}};
 
@@ -87,7 +87,7 @@ static void latency_cells(struct table *t, const struct ddict_latency *l)
     table_cell(t, "%s", nanoseconds_short(b, sizeof b, l->p99_ns));
 }
 
-/* All but the first two columns and pid. */
+/* All but the first three columns and pid. */
 static void row(struct table *t, const struct ddict_manager_stats *s, bool after)
 {
     size_cell(t, s->total_used_bytes);
@@ -140,6 +140,10 @@ int figures_print(const struct figures *f, int n, bool after, FILE *out, int ind
             table_skip(&t, t.width - 2);
             continue;
         }
+        if (f[i].s.numa_node < 0)
+            table_cell(&t, "-");
+        else
+            table_cell(&t, "%d", f[i].s.numa_node);
         if (!after)
             table_cell(&t, "%u", f[i].s.pid);
         row(&t, &f[i].s, after);
@@ -150,7 +154,7 @@ int figures_print(const struct figures *f, int n, bool after, FILE *out, int ind
         table_cell(&t, "(%d lost)", lost);
     else
         table_skip(&t, 1);
-    table_skip(&t, after ? 0 : 1);
+    table_skip(&t, after ? 1 : 2);
     row(&t, &total, after);
     int rc = table_print(&t, out, indent, columns);
     table_free(&t);

@@ -102,6 +102,7 @@ char *stats_json(const struct ddict_manager_stats *s) {
     bad |= json_object_set_new(j, "hostname", text(s->hostname, sizeof s->hostname));
     bad |= json_object_set_new(j, "node", text(s->node, sizeof s->node));
     bad |= json_object_set_new(j, "state", json_integer(s->state));
+    bad |= json_object_set_new(j, "numa_node", json_integer(s->numa_node));
     NUMBERS_POOL(PUT)
     bad |= json_object_set_new(j, "pool_utilization", json_real(s->pool_utilization));
     for (int i = 0; i < 48; i++)
@@ -138,6 +139,8 @@ void stats_parse(const struct json_t *j, struct ddict_manager_stats *s) {
     words(s->hostname, sizeof s->hostname, j, "hostname");
     words(s->node, sizeof s->node, j, "node");
     s->state = (int32_t)json_integer_value(json_object_get(j, "state"));
+    const json_t *numa = json_object_get(j, "numa_node");
+    s->numa_node = json_is_integer(numa) ? (int32_t)json_integer_value(numa) : -1; /* a record of before it was there */
     s->pool_utilization = json_number_value(json_object_get(j, "pool_utilization"));
     for (int i = 0; i < 48; i++) {
         char name[24];

@@ -20,7 +20,7 @@ void histogram_summary(const struct histogram *h, struct ddict_latency *out);
 void stats_merge(struct ddict_manager_stats *total, const struct ddict_manager_stats *s);
 /* JSON object text, malloc'ed, NULL without memory. Field names as in the struct; free_blocks is {"<bytes>": count}. */
 char *stats_json(const struct ddict_manager_stats *s);
-/* The way back from the parsed object of stats_json() (jansson's json_t). What is missing or of another type is 0; unknown fields are skipped. */
+/* The way back from the parsed object of stats_json() (jansson's json_t). What is missing or of another type is 0 (numa_node: -1); unknown fields are skipped. */
 struct json_t;
 void stats_parse(const struct json_t *j, struct ddict_manager_stats *s);
 

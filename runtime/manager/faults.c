@@ -33,6 +33,11 @@ static unsigned typed(const char *name, uint64_t *n) {
     return 0;
 }
 
+const char *faults_root(void) {
+    const char *v = getenv("DDICT_TEST_ROOT");
+    return v ? v : "";
+}
+
 void faults_init(uint32_t manager) {
     uint64_t only;
     const char *v = getenv("DDICT_TEST_MANAGER");

@@ -7,6 +7,7 @@
  *     DDICT_TEST_DROP=TYPE:N      the first N requests of TYPE (PUT, GET, ...) get no answer
  *     DDICT_TEST_DELAY=TYPE:MS    sleep so long before a request of TYPE is begun
  *     DDICT_TEST_READY_MS=MS      the manager sleeps so long before it says that it is ready
+ *     DDICT_TEST_ROOT=DIR         the NUMA nodes of this machine are read below DIR/sys
  *     DDICT_TEST_PIECE_MS=MS      sleep so long before each piece of a streamed put is taken
  */
 #ifndef DDICT_MANAGER_FAULTS_H
@@ -24,6 +25,7 @@ struct faults {
 };
 extern struct faults faults;
 
+const char *faults_root(void); /* "" without the switch; for ddictd, too */
 void faults_init(uint32_t manager);
 void faults_sleep(uint64_t ms);
 /* Called with each request before it is begun; true: forget it. */

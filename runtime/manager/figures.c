@@ -57,6 +57,7 @@ void manager_figures(struct manager *m, struct ddict_manager_stats *out) {
     out->manager_id = m->setup->id;
     out->node_id = m->setup->node_id;
     out->pid = (uint32_t)getpid();
+    out->numa_node = m->numa_node;
     gethostname(out->hostname, sizeof out->hostname - 1);
     snprintf(out->node, sizeof out->node, "%s", m->setup->node);
     figures_count(c, &reads, out);

@@ -115,7 +115,8 @@ static void event_ready(struct io_handler *h, uint32_t events) {
 static void *populate(void *arg) {
     struct manager *m = arg;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19); /* of this thread only, on Linux */
-    while (!__atomic_load_n(&m->stopping, __ATOMIC_RELAXED) && store_populate(m->store) > 0) {}
+    do manager_bind_look(m);
+    while (!__atomic_load_n(&m->stopping, __ATOMIC_RELAXED) && store_populate(m->store) > 0);
     return NULL;
 }
 
@@ -175,6 +176,7 @@ static int manager_open(struct manager *m) {
     int e = store_open(&m->store, s->arena_fd, s->local_index);
     if (e < 0) return e;
     m->header = store_header(m->store);
+    manager_bind_arena(m);
     m->spins = more_than_one_core();
     m->header->spins = m->spins;
     m->tick.fire = tick_fire;
@@ -206,6 +208,7 @@ int manager_run(const struct manager_setup *setup) {
     setup->page->started = clock_ns();
     log_part("manager %u on %s", setup->id, setup->node);
     faults_init(setup->id);
+    manager_bind(&m);
     int e = manager_open(&m);
     s.type = SUP_READY;
     s.status = e;

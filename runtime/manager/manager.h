@@ -20,6 +20,7 @@
 #include <ddict.h>
 #include <manager/faults.h>
 #include <manager/timers.h>
+#include <place/numa.h>
 #include <store/store.h>
 #include <wire/attach.h>
 #include <wire/conn.h>
@@ -57,6 +58,8 @@ struct manager_setup { /* filled by ddictd before the fork; the descriptors are 
     int arena_fd, event_fd, listen_fd /* -1: one node */, sup_fd;
     struct conn_identity identity;
     const struct peer_address *peers; /* [managers]; NULL on one node */
+    const struct numa_place *place;   /* NULL: nothing to bind */
+    uint64_t place_need;              /* bytes of all arenas there */
     struct manager_page *page;
 };
 /* The life of a manager; returns its exit code. */
@@ -83,6 +86,8 @@ struct manager {
     const struct manager_setup *setup;
     struct store *store;
     struct arena_header *header;
+    int numa_node;         /* bound to it; -1: not */
+    bool bound_strictly;   /* the arena's memory, too; the populating thread's once that runs */
     int epoll_fd;
     bool spins;
     bool stopping;         /* set atomically: the thread that populates looks at it */
@@ -231,6 +236,11 @@ void transit_abort(struct manager *m, struct store_ref *ref);
 void note_full(struct manager *m, const char *text);
 void note_refused(struct manager *m, int code); /* a connection ended: was it one that failed the checks? */
 
+/* --- bind.c --- */
+void manager_bind(struct manager *m);       /* the process; first of all: threads that are made later inherit it */
+void manager_bind_arena(struct manager *m); /* once the store is open, before anything is populated */
+/* Before each step of populating. Others may have filled the NUMA node meanwhile: then memory from elsewhere is better than being killed for it. */
+void manager_bind_look(struct manager *m);
 /* --- figures.c --- */
 /* Add what readers counted for local manager `index`. The page is untrusted. */
 void lease_reads(const struct lease_chunk *leases, unsigned index, struct lease_counters *sum);

@@ -227,6 +227,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     setup.identity = s->identity;
     setup.identity.self = h->id;
     setup.peers = s->peers;
+    setup.place = place_of(s, setup.local_index, &setup.place_need);
     setup.page = h->page;
     _exit(manager_run(&setup));
 }
@@ -258,6 +259,7 @@ static int shard_start(struct supervisor *s, struct shard *h) {
 }
 
 int shards_start(struct supervisor *s) {
+    places_find(s);
     for (unsigned i = 0; i < s->shards_n; i++) {
         int e = shard_start(s, &s->shards[i]);
         if (e < 0) return e;

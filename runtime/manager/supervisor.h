@@ -88,6 +88,7 @@ struct supervisor {
 
     struct shard *shards;       /* by local index */
     unsigned shards_n;
+    struct numa_map places;     /* of the managers */
     struct peer_address *peers; /* [managers]; NULL on one node */
     char (*node_names)[NODE_NAME_MAX]; /* [nodes] */
 
@@ -141,6 +142,11 @@ int elect_follow(struct supervisor *s);
 /* --- board.c --- */
 int board_open(struct supervisor *s);
 void board_say(struct supervisor *s, enum board_state state, const char *text);
+
+/* --- bind.c --- */
+void places_find(struct supervisor *s); /* before managers start */
+/* Of the i-th manager of this node, NULL: it is not bound; *need: bytes of all arenas there. */
+const struct numa_place *place_of(const struct supervisor *s, unsigned i, uint64_t *need);
 
 /* --- shards.c --- */
 int shards_listen(struct supervisor *s);   /* ports, before the wire-up */

@@ -32,8 +32,8 @@ EXTRA_DIST += tests/unit/gpu_test.h tests/unit/machine_xml.h
 # The command, on machines made up by a program.
 check_PROGRAMS += tests/local/machine
 tests_local_machine_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit
-dist_check_SCRIPTS += tests/local/bind.sh
-TESTS += tests/local/bind.sh
+dist_check_SCRIPTS += tests/local/bind.sh tests/local/numa.py
+TESTS += tests/local/bind.sh tests/local/numa.py
 GPU_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 GPU_TEST_LIBS = libtopology.la libgpu.la libbase.la $(CHECK_LIBS)
 tests_unit_place_cpus_CPPFLAGS = $(GPU_TEST_CPPFLAGS)

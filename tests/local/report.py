@@ -100,7 +100,7 @@ def a_whole_record_is_shown():
             d.id, "slurm-ddict 0.1.0, Slurm 22.05.8", "ready in 142 ms", "asked for: --managers=4 --mem=1G",
             "steps: 12.0 (managers), 12.1 (8 processes), 12.batch (1 process)\n")
         rows = [line.split() for line in text.splitlines()]
-        check(["3", "n2", "1.0", "MiB", "256.0", "MiB", "0.4%", "2.5k", "2.5k", "12.0k", "11.5k", "3", "7", "2.4", "MiB", "22.4", "MiB", "8",
+        check(["3", "n2", "-", "1.0", "MiB", "256.0", "MiB", "0.4%", "2.5k", "2.5k", "12.0k", "11.5k", "3", "7", "2.4", "MiB", "22.4", "MiB", "8",
                "4.3", "us", "51.0", "us", "3.9", "us", "80.0", "us"] in rows, text)
         check(["total", "4.0", "MiB", "1.0", "GiB", "0.4%", "10.0k", "10.0k", "48.0k", "46.0k", "12", "28", "9.5", "MiB", "89.6", "MiB", "16",
                "4.3", "us", "51.0", "us", "3.9", "us", "80.0", "us"] in rows, text)

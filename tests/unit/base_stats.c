@@ -144,8 +144,8 @@ START_TEST(the_json_text_is_read_back_as_it_was) {
 END_TEST
 
 START_TEST(figures_that_are_missing_or_of_another_type_are_read_as_zero) {
-    struct ddict_manager_stats s, none = {0};
-    json_t *j = json_loads("{\"puts\":\"many\",\"node\":7,\"latency\":[],\"free_blocks\":3,\"state\":{},\"hue\":\"blue\"}", 0, NULL);
+    struct ddict_manager_stats s, none = {.numa_node = -1};
+    json_t *j = json_loads("{\"puts\":\"many\",\"numa_node\":\"all\",\"node\":7,\"latency\":[],\"free_blocks\":3,\"state\":{},\"hue\":\"blue\"}", 0, NULL);
     ck_assert_ptr_nonnull(j);
     stats_parse(j, &s);
     ck_assert_mem_eq(&s, &none, sizeof s);

@@ -170,6 +170,8 @@ static const struct machine machines[] = {
     {"4 GPUs, no NUMA", 1, 1, 8, 0, 0, {NVIDIA(-1, 0x05), NVIDIA(-1, 0x06), NVIDIA(-1, 0x07), NVIDIA(-1, 0x08)}},
     /* all on one socket of two */
     {"5 GPUs on one socket", 2, 1, 8, 21, 21, {NVIDIA(1, 0x81), NVIDIA(1, 0x82), NVIDIA(1, 0x83), NVIDIA(1, 0x84), NVIDIA(1, 0x85), NIC(0, 0x10, "eth0")}},
+    /* small enough to be taken for the machine that the tests run on */
+    {"4 GPUs, 2 NUMA nodes of 1 core", 2, 1, 1, 21, 21, {NVIDIA(0, 0x05), NVIDIA(0, 0x06), NVIDIA(1, 0x85), NVIDIA(1, 0x86), NIC(1, 0x90, "eth0")}},
 };
 #define MACHINES ((int)(sizeof machines / sizeof machines[0]))
 

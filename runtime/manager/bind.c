@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bind.c - a manager's place: its cores and its memory on a NUMA node that the job has. ddictd chooses, the manager binds itself before its arena is
+ * populated, so that its pages come from there. Nothing here can make a manager fail: where the kernel or a container says no, it runs as on a node
+ * that has one NUMA node only.
+ */
+#include <base/error.h>
+#include <base/log.h>
+#include <manager/manager.h>
+#include <manager/supervisor.h>
+
+/* --- ddictd --- */
+void places_find(struct supervisor *s) {
+    if (numa_map_here(&s->places, NULL, faults_root()) < 0) log_info("managers are not bound to NUMA nodes: %s", dd_errmsg());
+}
+
+const struct numa_place *place_of(const struct supervisor *s, unsigned i, uint64_t *need) {
+    const struct numa_place *p = numa_map_place(&s->places, (int)i);
+    *need = 0;
+    for (unsigned k = 0; p && k < s->shards_n; k++)
+        if (numa_map_place(&s->places, (int)k) == p) *need += s->budget;
+    return p;
+}
+
+/* --- a manager --- */
+void manager_bind(struct manager *m) {
+    const struct numa_place *p = m->setup->place;
+    m->numa_node = -1;
+    if (!p) return;
+    int e = numa_bind_process(p);
+    if (e == 0) m->numa_node = p->node;
+    else log_info("not bound to NUMA node %d: %s", p->node, dd_strerror(e));
+}
+
+void manager_bind_arena(struct manager *m) {
+    const struct manager_setup *s = m->setup;
+    if (m->numa_node < 0) return;
+    int e = numa_bind_range(s->place, m->header, m->header->file_size, s->place_need, "");
+    if (e < 0) log_info("memory not bound to NUMA node %d: %s", s->place->node, dd_strerror(e));
+    m->bound_strictly = e > 0;
+}
+
+void manager_bind_look(struct manager *m) {
+    const struct manager_setup *s = m->setup;
+    if (!m->bound_strictly || numa_available(s->place->node, "") > DD_MEM_RESERVE) return;
+    m->bound_strictly = false;
+    numa_bind_range(s->place, m->header, m->header->file_size, UINT64_MAX, "");
+    log_info("NUMA node %d is full: further memory may come from others", s->place->node);
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Managers go to NUMA nodes and say so; where one cannot be bound it works all the same. hwloc reads a made-up machine of two NUMA nodes with a core each
+in place of this one (HWLOC_XMLFILE), so on a machine with one NUMA node the second cannot be bound to."""
+import json
+import os
+import subprocess
+import tempfile
+
+from cluster import BUILD, Dictionary, check, main
+
+DDICT = os.path.join(BUILD, "ddict")
+
+
+def figures(d):
+    env = d.env()
+    out = subprocess.run([DDICT, "stats", "--json"], env=env, stdout=subprocess.PIPE, text=True, check=True, timeout=30).stdout
+    table = subprocess.run([DDICT, "stats"], env=env, stdout=subprocess.PIPE, text=True, check=True, timeout=30).stdout
+    return json.loads(out)["managers"], table
+
+
+def cpus_of(pid):
+    with open("/proc/%d/status" % pid) as f:
+        return next(line.split()[1] for line in f if line.startswith("Cpus_allowed_list"))
+
+
+def policy_of(pid):
+    """How the pages of the arena are to be placed, by the kernel: "bind:0", "prefer:0" or "default"."""
+    with open("/proc/%d/numa_maps" % pid) as f:
+        return {line.split()[1] for line in f if "ddict-arena" in line}
+
+
+def managers_are_bound_where_that_can_be():
+    if not {0, 1} <= os.sched_getaffinity(0):
+        print("skipped: wants cpus 0 and 1")
+        return
+    two = os.path.exists("/sys/devices/system/node/node1")
+    with tempfile.TemporaryDirectory() as root:
+        os.makedirs(root + "/sys/devices/system/node")
+        with open(root + "/sys/devices/system/node/has_memory", "w") as f:
+            f.write("0-1\n")
+        with open(root + "/machine.xml", "w") as f:
+            subprocess.run([os.path.join(BUILD, "tests/local/machine"), "6"], stdout=f, check=True)
+        with Dictionary(managers=4, mem="64M", env={"DDICT_TEST_ROOT": root, "HWLOC_XMLFILE": root + "/machine.xml"}) as d:
+            managers, table = figures(d)
+            # The network card is near NUMA node 1: managers 0 and 2 go there.
+            for m in managers:
+                want = 0 if m["manager_id"] % 2 else 1 if two else -1
+                check(m["numa_node"] == want, "manager %(manager_id)d: NUMA node %(numa_node)d" % m)
+                if want >= 0:
+                    check(cpus_of(m["pid"]) == str(want), "manager %d runs on %s" % (m["manager_id"], cpus_of(m["pid"])))
+                    check(policy_of(m["pid"]) <= {"bind:%d" % want, "prefer:%d" % want}, "%r" % policy_of(m["pid"]))
+            check(" numa " in table.splitlines()[0], table)
+            d.run("self")
+            d.end()
+
+
+def one_numa_node_is_as_before():
+    with tempfile.TemporaryDirectory() as root:
+        with Dictionary(managers=2, mem="32M", env={"DDICT_TEST_ROOT": root, "HWLOC_XMLFILE": root + "/none.xml"}) as d:
+            managers, _ = figures(d)
+            for m in managers:
+                check(m["numa_node"] == -1, "%r" % m)
+                check(cpus_of(m["pid"]) == cpus_of(os.getpid()), "bound")
+            d.end()
+
+
+def a_topology_that_cannot_be_read_is_no_failure():
+    with tempfile.TemporaryDirectory() as root:
+        os.makedirs(root + "/sys/devices/system/node")
+        with open(root + "/sys/devices/system/node/has_memory", "w") as f:
+            f.write("0-1\n")
+        with Dictionary(managers=2, mem="32M", env={"DDICT_TEST_ROOT": root, "HWLOC_XMLFILE": "/dev/null"}) as d:
+            managers, _ = figures(d)
+            check([m["numa_node"] for m in managers] == [-1, -1], "%r" % managers)
+            d.run("self")
+            d.end()
+
+
+main([managers_are_bound_where_that_can_be, one_numa_node_is_as_before, a_topology_that_cannot_be_read_is_no_failure])
