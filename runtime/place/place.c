@@ -46,6 +46,8 @@ static int pmix_try(struct place *p) {
     rank_leave();
     if (rc != -ENOENT)
         snprintf(p->trouble, sizeof p->trouble, "%s", dd_errmsg());
+    else if (getenv("DDICT_PMIX") == NULL)
+        snprintf(p->trouble, sizeof p->trouble, "PMIx: PMIX_NAMESPACE is %.60s, but there is no library or no server answers", name);
     return -ENOENT;
 }
 

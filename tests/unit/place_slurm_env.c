@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_slurm_env.c - where am I without PMIx: the variables of a step, or alone. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,16 +105,193 @@ START_TEST(without_a_pmix_server_slurm_s_variables_speak) {
     struct place p;
 
     step_set("1", "2", "0", "1", "1", "2");
-    ck_assert_int_eq(place_init(&p, 1), 0);
+    setenv("PMIX_NAMESPACE", "nobody.1", 1);
+    setenv("PMIX_RANK", "1", 1);
+    ck_assert_int_eq(place_init(&p, PLACE_WITH_PMIX), 0);
     ck_assert_int_eq(p.how, PLACE_SLURM);
     ck_assert_int_eq(p.rank, 1);
     place_finalize(&p);
+    ck_assert_int_eq(place_init(&p, PLACE_WITH_PMIX | PLACE_AS_TASK), 0);
+    ck_assert_int_eq(p.how, PLACE_SLURM);
+    ck_assert_ptr_nonnull(strstr(p.trouble, "nobody.1"));
+    place_finalize(&p);
+    setenv("DDICT_PMIX", "/nonexistent/libpmix.so", 1);
+    ck_assert_int_eq(place_init(&p, PLACE_WITH_PMIX), 0); /* the library is open already */
+    place_finalize(&p);
     fds_before = fds_open(); /* PMIx may keep some of its own after a refusal */
+}
+END_TEST
+
+START_TEST(tasks_of_all_nodes_are_read) {
+    int counts[5];
+
+    ck_assert_int_eq(slurm_task_counts("2(x3),1", counts, 4), 0);
+    ck_assert_int_eq(counts[2], 2);
+    ck_assert_int_eq(counts[3], 1);
+    ck_assert_int_eq(slurm_task_counts("7", counts, 1), 0);
+    ck_assert_int_eq(slurm_task_counts("2(x3),1", counts, 5), -EINVAL);
+    ck_assert_int_eq(slurm_task_counts("2(x3),1", counts, 3), -EINVAL);
+    ck_assert_int_eq(slurm_task_counts("2(x2000000000)", counts, 5), -EINVAL);
+    ck_assert_int_eq(slurm_task_counts(NULL, counts, 1), -EINVAL);
+}
+END_TEST
+
+static void layout_is(int plane, int size, const char *wanted) {
+    int counts[3] = { 4, 4, 1 }, node_of[9], r;
+    char text[10] = "";
+
+    ck_assert_int_eq(slurm_layout(counts, 3, plane, node_of, size), 0);
+    for (r = 0; r < size; r++)
+        text[r] = (char)('0' + node_of[r]);
+    ck_assert_str_eq(text, wanted);
+}
+
+/* As Slurm 22.05 laid out nine tasks on nodes that take four, four and one. */
+START_TEST(ranks_are_laid_out_as_slurm_does) {
+    int counts[2] = { 1, 1 }, node_of[3];
+
+    layout_is(1 << 30, 9, "000011112");
+    layout_is(1, 9, "012010101");
+    layout_is(2, 9, "001120011");
+    ck_assert_int_eq(slurm_layout(counts, 2, 1, node_of, 3), -EINVAL);
+    ck_assert_int_eq(slurm_layout(counts, 2, 1, node_of, 1), -EINVAL);
+}
+END_TEST
+
+static void cyclic_set(void) { /* rank 4 of "012010101" */
+    step_set("4", "9", "1", "3", "1", "4(x2),1");
+    setenv("SLURM_GTIDS", "1,4,6,8", 1);
+    setenv("SLURM_STEP_NODELIST", "n[1-3]", 1);
+    setenv("SLURMD_NODENAME", "n2", 1);
+    setenv("SLURM_JOB_ID", "17", 1);
+    setenv("SLURM_STEP_ID", "2", 1);
+}
+
+START_TEST(a_map_is_made_when_it_fits_this_node) {
+    struct place p;
+
+    cyclic_set();
+    setenv("SLURM_DISTRIBUTION", "cyclic:block", 1);
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(place_maps(&p), 0);
+    ck_assert_str_eq(p.group, "slurm.17.2");
+    ck_assert_str_eq(p.names[2], "n3");
+    ck_assert_int_eq(p.node_of[3], 0);
+    ck_assert_int_eq(p.locals[2], 6);
+    place_finalize(&p);
+    unsetenv("SLURM_DISTRIBUTION"); /* a site's default may be another than Slurm's */
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(place_maps(&p), 0);
+    ck_assert_int_eq(p.node_of[2], 2);
+    place_finalize(&p);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_not_guessed) {
+    struct place p;
+
+    cyclic_set();
+    setenv("SLURM_DISTRIBUTION", "arbitrary", 1);
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(place_maps(&p), 0);
+    ck_assert_ptr_null(p.node_of);
+    ck_assert_int_eq(p.locals[3], 8);
+    place_finalize(&p);
+    setenv("SLURM_DISTRIBUTION", "block", 1);
+    setenv("SLURMD_NODENAME", "n3", 1); /* not the second of the list */
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(place_maps(&p), 0);
+    ck_assert_ptr_null(p.node_of);
+    ck_assert_ptr_null(p.names);
+    place_finalize(&p);
+}
+END_TEST
+
+START_TEST(variables_of_another_step_contradict_ours) {
+    struct place p;
+
+    cyclic_set();
+    setenv("SLURM_GTIDS", "0", 1); /* a batch script's, among those of the step that submitted it */
+    ck_assert_int_eq(place_init(&p, 0), 0);
+    ck_assert_int_eq(p.how, PLACE_SINGLE);
+    cyclic_set();
+    setenv("SLURM_JOB_NUM_NODES", "1", 1);
+    ck_assert_int_eq(place_init(&p, 0), 0);
+    ck_assert_int_eq(p.how, PLACE_SINGLE);
+    cyclic_set();
+    unsetenv("SLURM_JOB_NUM_NODES");
+    setenv("PMIX_RANK", "0", 1);
+    setenv("PMIX_NAMESPACE", "slurm.pmix.17.1", 1);
+    ck_assert_ptr_null(pmix_namespace());
+    setenv("PMIX_NAMESPACE", "slurm.pmix.17.2", 1);
+    ck_assert_ptr_nonnull(pmix_namespace());
+}
+END_TEST
+
+START_TEST(of_several_launchers_the_inner_one_counts) {
+    struct place p;
+
+    cyclic_set();
+    setenv("OMPI_COMM_WORLD_RANK", "3", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "8", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(p.how, PLACE_MPIRUN);
+    ck_assert_int_eq(place_maps(&p), 0);
+    ck_assert_int_eq(p.node_id, -1);
+    ck_assert_ptr_null(p.locals);
+    place_finalize(&p);
+    setenv("PMIX_RANK", "4", 1); /* srun --mpi=pmix in a shell that mpirun started */
+    setenv("PMIX_NAMESPACE", "slurm.pmix.17.2", 1);
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(p.how, PLACE_SLURM);
+    setenv("DDICT_RUN_ID", "a", 1);
+    setenv("DDICT_RUN_RANK", "1", 1);
+    setenv("DDICT_RUN_SIZE", "2", 1);
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(p.how, PLACE_RUN);
+    ck_assert_int_eq(place_maps(&p), 0);
+    ck_assert_int_eq(p.node_of[0], 0);
+    ck_assert_int_eq(p.locals[1], 1);
+    place_finalize(&p);
+    setenv("TORCHELASTIC_RUN_ID", "none", 1);
+    setenv("RANK", "5", 1);
+    setenv("WORLD_SIZE", "8", 1);
+    setenv("LOCAL_RANK", "1", 1);
+    setenv("LOCAL_WORLD_SIZE", "4", 1);
+    setenv("GROUP_RANK", "1", 1);
+    setenv("GROUP_WORLD_SIZE", "2", 1);
+    setenv("MASTER_ADDR", "n1", 1);
+    setenv("MASTER_PORT", "29500", 1);
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(p.how, PLACE_TORCHRUN);
+    ck_assert_str_eq(p.group, "torchrun.none.n1.29500.0");
+    ck_assert_int_eq(place_maps(&p), 0);
+    ck_assert_int_eq(p.node_id, 1);
+    ck_assert_int_eq(p.locals[0], 4);
+    ck_assert_ptr_null(p.node_of);
+    place_finalize(&p);
+    setenv("WORLD_SIZE", "5", 1); /* senseless: the next way */
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(p.how, PLACE_RUN);
+    place_finalize(&p);
+}
+END_TEST
+
+START_TEST(one_process_holds_the_name_of_a_rank) {
+    ck_assert_int_eq(rank_take("unit.test", "3"), 0);
+    ck_assert_int_eq(rank_take("unit.test", "3"), -EBUSY);
+    rank_leave();
+    ck_assert_int_eq(rank_take("unit.test", "3"), 0);
+    rank_leave();
 }
 END_TEST
 
 int main(void) {
     return TESTS_RUN("place_slurm_env", 20, tasks_of_a_node_are_read, a_task_of_a_step_knows_its_place,
                      several_tasks_without_pmix_cannot_exchange, the_batch_script_is_alone, senseless_variables_are_not_believed,
-                     without_a_pmix_server_slurm_s_variables_speak);
+                     without_a_pmix_server_slurm_s_variables_speak, tasks_of_all_nodes_are_read, ranks_are_laid_out_as_slurm_does,
+                     a_map_is_made_when_it_fits_this_node, what_does_not_fit_is_not_guessed, variables_of_another_step_contradict_ours,
+                     of_several_launchers_the_inner_one_counts, one_process_holds_the_name_of_a_rank);
 }
