@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.c - the options of srun. The environment forms are made into the options themselves before srun reads them, so
+ * options.c - the options of srun, salloc and sbatch. The environment forms are made into the options themselves before these programs read them, so
  * that they travel with the step like typed ones; the command line comes later and wins.
  */
 #include <stdio.h>
@@ -8,59 +8,64 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/ask.h"
 #include "base/defaults.h"
 #include "base/size.h"
 #include "plugin.h"
 
 #define OPTION_VARIABLE "SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_"
+#define SCOPE_CONTROL "DDICT_SCOPE"
+#define SCOPE_VARIABLE "SLURM_SPANK_" SCOPE_CONTROL
+#define REQUEST_MAX 8192
 
-static struct ask_options given = { .managers_name = "--ddict-managers", .mem_name = "--ddict-mem" };
-static struct site site = { .ddict = DDICT_BINDIR "/ddict" };
-static int inert;    /* the hidden srun: nothing of ours may start */
-static int in_job;   /* srun was started in a job, or for one */
-static int judged;   /* calls of options_judge: one for each component of a het step */
+static int on_option(int val, const char *optarg, int remote);
 
-/* Slurm can call us twice with the same value, and first with the environment's. */
-static int take(const char **at, const char *text) {
-    char *copy = text != NULL ? strdup(text) : NULL;
-
-    free((void *)(uintptr_t)*at);
-    *at = copy;
-    return 0;
-}
-
-static int on_managers(int val, const char *optarg, int remote) {
-    return remote ? 0 : take(&given.managers, optarg);
-}
-
-static int on_mem(int val, const char *optarg, int remote) {
-    return remote ? 0 : take(&given.mem, optarg);
-}
-
-static struct spank_option options[] = {
-    { (char *)"ddict-managers", (char *)"N",
-      (char *)"give the step a dictionary with N managers (default: one for each node)", 1, 0, on_managers },
-    { (char *)"ddict-mem", (char *)"SIZE",
-      (char *)"memory of the whole dictionary, such as 512M or 16G; out of the job's memory", 1, 0, on_mem },
+static struct spank_option options[ASKS] = {
+    [ASK_MANAGERS] = { (char *)"ddict-managers", (char *)"N",
+                       (char *)"give the step, or the job, a dictionary with N managers (default: one for each node)", 1, ASK_MANAGERS,
+                       on_option },
+    [ASK_MEM] = { (char *)"ddict-mem", (char *)"SIZE",
+                  (char *)"memory of the whole dictionary, such as 512M, 16G or 40%; out of the job's memory", 1, ASK_MEM, on_option },
+    [ASK_LOG] = { (char *)"ddict-log", (char *)"FILE",
+                  (char *)"the record of the dictionary; %j is the job, %s the step; none for no record", 1, ASK_LOG, on_option },
+    [ASK_SCOPE] = { (char *)"ddict-scope", (char *)"job|step",
+                    (char *)"with salloc and sbatch: one dictionary for the job, or one for each srun that asks (default: job); with srun "
+                            "in such a job: step gives it one of its own", 1, ASK_SCOPE, on_option },
 };
-#define OPTIONS (sizeof options / sizeof *options)
+static const char *const variables[ASKS] = {
+    [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE"
+};
+static const char *const option_variables[ASKS] = { [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
+                                                    [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope" };
+static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope" };
 
-/* DDICT_MEM=1G is --ddict-mem=1G. */
-static void variable_adopt(const char *variable, const char *option_variable) {
-    const char *value = getenv(variable);
+static struct ask_options given, inherited; /* inherited: from salloc or sbatch, as srun sees it */
+static int inert;         /* the hidden srun: nothing of ours may start */
+static int of_job;        /* srun: the job asked for a dictionary of all its steps */
+static int in_job;        /* srun was started in a job, or for one */
+static char job_id[16];   /* the job that we were started in */
+static int judged;        /* calls of options_judge: one for each component of a het job or step */
 
-    if (value != NULL && *value != '\0')
-        setenv(option_variable, value, 1);
+/* Slurm can call us twice with the same value, and first with the environment's. In slurmstepd the value is not looked at. */
+static int on_option(int val, const char *optarg, int remote) {
+    char *copy;
+
+    if (remote || val < 0 || val >= ASKS)
+        return 0;
+    copy = optarg != NULL ? strdup(optarg) : NULL;
+    free((void *)(uintptr_t)given.value[val]);
+    given.value[val] = copy;
+    return 0;
 }
 
 /* SLURM_JOB_ID is set by srun itself later, so it is looked at first of all; --jobid is nowhere to be asked for. */
 static void job_look(void) {
+    const char *id = getenv("SLURM_JOB_ID") != NULL ? getenv("SLURM_JOB_ID") : getenv("SLURM_JOBID");
     FILE *f = fopen("/proc/self/cmdline", "re");
     char *word = NULL;
     size_t room = 0;
 
-    in_job = getenv("SLURM_JOB_ID") != NULL || getenv("SLURM_JOBID") != NULL;
+    snprintf(job_id, sizeof job_id, "%s", id != NULL ? id : "");
+    in_job = id != NULL;
     while (f != NULL && !in_job && getdelim(&word, &room, '\0', f) > 0)
         in_job = strncmp(word, "--jobid", 7) == 0;
     free(word);
@@ -68,136 +73,210 @@ static void job_look(void) {
         fclose(f);
 }
 
-int options_in_job(void) {
-    return in_job;
-}
+/* DDICT_MEM=1G is --ddict-mem=1G. What an outer job asked for is no business of a job that is submitted from within. */
+static void variables_adopt(int allocator) {
+    int i;
 
-int options_register(spank_t sp, int local) {
-    const char *starter = getenv("DDICT_INTERNAL");
-    size_t i;
+    for (i = 0; i < ASKS; i++) {
+        const char *value = getenv(variables[i]), *outer = getenv(option_variables[i]);
 
-    for (i = 0; i < OPTIONS; i++)
-        spank_option_register(sp, &options[i]);
-    inert = local && starter != NULL && strtol(starter, NULL, 10) == getppid(); /* the user's own variable means nothing */
-    if (local && !inert) {
-        job_look();
-        variable_adopt("DDICT_MANAGERS", OPTION_VARIABLE "managers");
-        variable_adopt("DDICT_MEM", OPTION_VARIABLE "mem");
+        if (allocator && job_id[0] != '\0')
+            unsetenv(option_variables[i]);
+        else if (outer != NULL)
+            inherited.value[i] = strdup(outer);
+        if (value != NULL && *value != '\0')
+            setenv(option_variables[i], value, 1);
     }
-    return 0;
+    if (allocator) {
+        unsetenv(JOB_VARIABLE);
+        unsetenv(SCOPE_VARIABLE);
+    }
 }
 
-int options_given(void) {
-    return !inert && (given.managers != NULL || given.mem != NULL);
+void options_register(spank_t sp, int client) {
+    const char *starter = getenv("DDICT_INTERNAL");
+    int i;
+
+    for (i = 0; i < ASKS; i++)
+        spank_option_register(sp, &options[i]);
+    inert = client && starter != NULL && strtol(starter, NULL, 10) == getppid(); /* the user's own variable means nothing */
+    if (client && !inert) {
+        job_look();
+        variables_adopt(spank_context() == S_CTX_ALLOCATOR);
+    }
 }
 
-const struct ask_options *options_get(void) {
-    return &given;
+const char *options_in_job(void) {
+    return in_job ? job_id : NULL;
 }
 
-const struct site *options_site(void) {
-    return &site;
+static int asked(const struct ask_options *ask) {
+    return ask->value[ASK_MANAGERS] != NULL || ask->value[ASK_MEM] != NULL;
+}
+
+static int scope_is(const char *value, const char *word) {
+    return value != NULL && strcmp(value, word) == 0;
+}
+
+enum scope options_scope(void) {
+    if (inert || (!asked(&given) && !of_job))
+        return SCOPE_NONE;
+    return of_job && !scope_is(given.value[ASK_SCOPE], "step") ? SCOPE_JOB : SCOPE_STEP;
+}
+
+const struct ask_options *options_of(enum scope scope) {
+    return scope == SCOPE_JOB ? &inherited : &given;
+}
+
+static int differs(int i) {
+    const char *a = given.value[i], *b = inherited.value[i];
+
+    return a != NULL && (b == NULL || strcmp(a, b) != 0);
 }
 
 /* The name under which the user gave it. */
-static const char *name_of(const char *variable, const char *option, const char *value) {
-    const char *v = getenv(variable);
+static const char *name_of(int i) {
+    const char *v = getenv(variables[i]);
 
-    return v != NULL && value != NULL && strcmp(v, value) == 0 ? variable : option;
+    return v != NULL && scope_is(given.value[i], v) ? variables[i] : names[i];
 }
 
-/* Words of the plugstack line. A wrong word is the administrator's; it must not stop users who ask for nothing. */
-static void site_read(int ac, char **av) {
-    static const struct {
-        const char *word;
-        size_t at;
-    } words[] = { { "ddict=", offsetof(struct site, ddict) },
-                  { "managers=", offsetof(struct site, managers) },
-                  { "mem=", offsetof(struct site, mem) },
-                  { "max_managers=", offsetof(struct site, max_managers) },
-                  { "max_mem=", offsetof(struct site, max_mem) },
-                  { "mpi=", offsetof(struct site, mpi) },
-                  { "start_timeout=", offsetof(struct site, start_timeout) } };
-    size_t w;
+int site_collect(struct site *site, int ac, char **av, char *why, size_t cap) {
+    int i, rc;
+
+    memset(site, 0, sizeof *site);
+    rc = site_read(site, why, cap);
+    for (i = 0; i < ac && rc == 0; i++)
+        rc = site_word(site, av[i], "plugstack.conf", why, cap);
+    if (site->ddict[0] == '\0')
+        snprintf(site->ddict, sizeof site->ddict, "%s", DDICT_BINDIR "/ddict");
+    return rc;
+}
+
+/* What can be judged before nodes and memory of the job are known. */
+static void numbers_judge(int ac, char **av) {
+    char why[ASK_WHY];
+    struct site site;
+    struct amount mem = { .bytes = DD_MEM_DEFAULT };
+    uint32_t managers = 0;
+
+    if (site_collect(&site, ac, av, why, sizeof why) < 0)
+        fail("%s", why);
+    managers = site.managers;
+    if (site.mem.bytes > 0 || site.mem.share > 0)
+        mem = site.mem;
+    else if (site.max_mem > 0 && mem.bytes > site.max_mem)
+        mem.bytes = site.max_mem;
+    if (given.value[ASK_MANAGERS] != NULL &&
+        ask_managers(name_of(ASK_MANAGERS), given.value[ASK_MANAGERS], &managers, why, sizeof why) < 0)
+        fail("%s", why);
+    if (given.value[ASK_MEM] != NULL && ask_amount(name_of(ASK_MEM), given.value[ASK_MEM], &mem, why, sizeof why) < 0)
+        fail("%s", why);
+    if (site_judge(&site, name_of(ASK_MANAGERS), managers, name_of(ASK_MEM), mem.bytes, why, sizeof why) < 0)
+        fail("%s", why);
+    /* The largest number of nodes is not known yet: one manager a node at most, so that only what can never fit is refused here. */
+    if (managers > 0 && mem.share == 0 && mem.bytes / managers < DD_MANAGER_MEM_MIN &&
+        ask_fits(name_of(ASK_MEM), mem.bytes, name_of(ASK_MANAGERS), managers, managers, why, sizeof why) < 0)
+        fail("%s", why);
+}
+
+/* A variable without use is no error: it may be set for other commands. */
+static void lonely_judge(int i) {
+    if (given.value[i] != NULL && name_of(i) == names[i] && !scope_is(inherited.value[i], given.value[i]))
+        fail("%s=%.60s: also ask for a dictionary, with --ddict-managers or --ddict-mem", names[i], given.value[i]);
+}
+
+static void scope_judge(int allocator) {
+    const char *scope = given.value[ASK_SCOPE];
+
+    if (scope == NULL)
+        return;
+    if (strcmp(scope, "job") != 0 && strcmp(scope, "step") != 0)
+        fail("%s=%.60s: want job or step", name_of(ASK_SCOPE), scope);
+    if (!allocator && strcmp(scope, "job") == 0 && !of_job && name_of(ASK_SCOPE) == names[ASK_SCOPE])
+        fail("--ddict-scope=job: say it to salloc or sbatch; srun gives a dictionary to its step");
+}
+
+static void others_warn(void) {
     int i;
 
-    for (i = 0; i < ac; i++) {
-        for (w = 0; w < sizeof words / sizeof *words; w++)
-            if (strncmp(av[i], words[w].word, strlen(words[w].word)) == 0) {
-                *(const char **)((char *)&site + words[w].at) = av[i] + strlen(words[w].word);
-                break;
-            }
-        if (w == sizeof words / sizeof *words)
-            slurm_error("ddict: unknown word '%.60s' on the plugin's line in plugstack.conf", av[i]);
-    }
-}
-
-static void limits_judge(uint32_t managers, uint64_t *mem) {
-    char why[ASK_WHY];
-    uint32_t most;
-    uint64_t max;
-
-    if (site.start_timeout != NULL && count_parse(site.start_timeout, 1, 86400, &max) < 0)
-        fail("plugstack.conf: start_timeout=%.40s: want seconds, at most a day", site.start_timeout);
-    if (site.max_managers != NULL) {
-        if (ask_managers("max_managers", site.max_managers, &most, why, sizeof why) < 0)
-            fail("plugstack.conf: %s", why);
-        if (managers > most)
-            fail("%s=%u: at most %u on this cluster", given.managers_name, managers, most);
-    }
-    if (site.max_mem != NULL) {
-        if (ask_mem("max_mem", site.max_mem, &max, why, sizeof why) < 0)
-            fail("plugstack.conf: %s", why);
-        if (*mem > max && given.mem != NULL)
-            fail("%s=%s: at most %s on this cluster", given.mem_name, given.mem, site.max_mem);
-        if (*mem > max) { /* our own default is too much for this cluster */
-            given.mem = site.max_mem;
-            *mem = max;
+    for (i = ASK_MANAGERS; i <= ASK_MEM; i++)
+        if (differs(i)) {
+            slurm_spank_log("ddict: %s=%.60s: this step uses the job's dictionary; --ddict-scope=step would give it one of its own",
+                            name_of(i), given.value[i]);
+            return;
         }
-    }
 }
 
-void options_judge(int ac, char **av) {
-    char why[ASK_WHY];
-    uint32_t managers = 0;
-    uint64_t mem = DD_MEM_DEFAULT;
+/* Within a step that has a dictionary an srun must not ask again. What the whole job has goes on to the last srun in it. */
+static void variables_drop(int all) {
+    int i;
+
+    for (i = 0; i < ASKS; i++) {
+        unsetenv(variables[i]);
+        if (all)
+            unsetenv(option_variables[i]);
+        else if (inherited.value[i] != NULL)
+            setenv(option_variables[i], inherited.value[i], 1);
+        else
+            unsetenv(option_variables[i]);
+    }
+    if (all)
+        unsetenv(SCOPE_VARIABLE);
+}
+
+/* Whether salloc or sbatch asked for the whole job. The variable behind it is looked at where SPANK cannot say. */
+static int job_asked(spank_t sp) {
+    char scope[8] = "";
+    spank_err_t rc = spank_job_control_getenv(sp, SCOPE_CONTROL, scope, sizeof scope);
+
+    return scope_is(rc == ESPANK_SUCCESS ? scope : getenv(SCOPE_VARIABLE), "job");
+}
+
+void options_judge(spank_t sp, int ac, char **av) {
+    int allocator = spank_context() == S_CTX_ALLOCATOR;
 
     if (inert)
         return;
-    unsetenv(OPTION_VARIABLE "managers"); /* or a task's own srun would ask again */
-    unsetenv(OPTION_VARIABLE "mem");
-    if (!options_given())
+    of_job = !allocator && job_id[0] != '\0' && job_asked(sp);
+    judged++;
+    scope_judge(allocator);
+    if (options_scope() == SCOPE_NONE) {
+        lonely_judge(ASK_LOG);
+        lonely_judge(ASK_SCOPE);
         return;
-    if (++judged > 1 || (in_job && getenv("SLURM_HET_SIZE") != NULL))
+    }
+    if (judged > 1 || (in_job && !allocator && getenv("SLURM_HET_SIZE") != NULL))
         fail("--ddict-managers and --ddict-mem do not work with heterogeneous jobs and steps");
-    site_read(ac, av);
-    given.managers_name = name_of("DDICT_MANAGERS", given.managers_name, given.managers);
-    given.mem_name = name_of("DDICT_MEM", given.mem_name, given.mem);
-    if (given.managers != NULL && ask_managers(given.managers_name, given.managers, &managers, why, sizeof why) < 0)
-        fail("%s", why);
-    if (given.managers == NULL && site.managers != NULL &&
-        ask_managers("managers", given.managers = site.managers, &managers, why, sizeof why) < 0)
-        fail("plugstack.conf: %s", why);
-    if (given.mem != NULL && ask_mem(given.mem_name, given.mem, &mem, why, sizeof why) < 0)
-        fail("%s", why);
-    if (given.mem == NULL && site.mem != NULL && ask_mem("mem", given.mem = site.mem, &mem, why, sizeof why) < 0)
-        fail("plugstack.conf: %s", why);
-    limits_judge(managers, &mem);
-    /* The largest number of nodes is not known yet: one manager a node at most, so that only what can never fit is refused here. */
-    if (managers > 0 && mem / managers < DD_MANAGER_MEM_MIN &&
-        ask_fits(given.mem_name, mem, given.managers_name, managers, managers, why, sizeof why) < 0)
-        fail("%s", why);
+    numbers_judge(ac, av);
+    if (options_scope() == SCOPE_JOB)
+        others_warn();
 }
 
-void options_refuse(void) {
-    if (given.managers != NULL || given.mem != NULL)
-        fail("--ddict-managers and --ddict-mem are options of srun; for a batch job or salloc give them to the srun commands in it");
+void options_launch(void) {
+    variables_drop(options_scope() == SCOPE_STEP);
+}
+
+void options_pass_on(spank_t sp) {
+    char request[REQUEST_MAX];
+    int i;
+
+    if (options_scope() == SCOPE_NONE)
+        return;
+    for (i = 0; i < ASKS; i++)
+        unsetenv(variables[i]); /* they are options now */
+    if (scope_is(given.value[ASK_SCOPE], "step"))
+        return;
+    if (request_write(request, sizeof request, &given) < 0)
+        fail("%s: too long", names[ASK_LOG]);
+    if (setenv(JOB_VARIABLE, request, 1) < 0 || spank_job_control_setenv(sp, SCOPE_CONTROL, "job", 1) != ESPANK_SUCCESS)
+        fail("the request for a dictionary cannot be passed on to the job");
 }
 
 int options_of_step(spank_t sp) {
-    size_t i;
+    int i;
 
-    for (i = 0; i < OPTIONS; i++) {
+    for (i = ASK_MANAGERS; i <= ASK_MEM; i++) {
         char *value = NULL;
 
         if (spank_option_getopt(sp, &options[i], &value) == ESPANK_SUCCESS)

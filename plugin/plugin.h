@@ -3,56 +3,111 @@
  * plugin.h - the parts of ddict.so. Which process runs what:
  *
  *     srun                  options (all), local_begin before the tasks are launched, local_end when srun ends
- *     salloc, sbatch        options, only to refuse them
+ *     salloc, sbatch        options (all); the request goes into the job's environment
  *     slurmstepd (root)     options_register and nothing else
- *     the task (the user)   remote_task
+ *     the task (the user)   remote_task; of a batch script: batch_task
  *
  * libc and spank.h only; libslurm is the host process's. Nothing is drained by us: no callback of slurmstepd, slurmd, prolog or epilog
- * can fail. In srun, errors end srun (exit 1), in the task
- * they end the task, because a plugin that is listed as optional cannot fail otherwise.
+ * can fail. In srun, salloc and sbatch, errors end the process (exit 1), in the task they end the task, because a plugin that is listed
+ * as optional cannot fail otherwise.
+ *
+ * A dictionary belongs to a step, or to the whole job when salloc or sbatch asked for it. Slurm hands the options of a job on to each srun in it as
+ * if they were its own; the job control variable DDICT_SCOPE=job tells which they are. HANDSHAKE 5.
  */
 #ifndef DDICT_PLUGIN_H
 #define DDICT_PLUGIN_H
 
+#include <stdint.h>
 #include <slurm/spank.h>
 
+#include "launch/site.h"
+
+enum { ASK_MANAGERS, ASK_MEM, ASK_LOG, ASK_SCOPE, ASKS };
+
+/* Of what is asked for: texts as they were typed, NULL: not said. */
 struct ask_options {
-    const char *managers, *mem;            /* text, NULL: not given; ours */
-    const char *managers_name, *mem_name;  /* the option as the user typed it */
+    const char *value[ASKS];
 };
 
-struct site {                              /* words of the plugstack line; borrowed */
-    const char *ddict;                     /* path of the command */
-    const char *managers, *mem;            /* defaults for users who give only one of the two */
-    const char *max_managers, *max_mem;
-    const char *mpi, *start_timeout;
-};
+enum scope { SCOPE_NONE, SCOPE_STEP, SCOPE_JOB };
 
-/* Every context that knows options. local: srun; then DDICT_MANAGERS and DDICT_MEM count as if they were typed. */
-int options_register(spank_t sp, int local);
-/* Whether this srun asks for a dictionary. */
-int options_given(void);
-/* srun was told to run in a job that exists already. */
-int options_in_job(void);
-/* srun, when all options are read: judge them; does not return when they are wrong. */
-void options_judge(int ac, char **av);
-/* salloc and sbatch: refuse them. */
-void options_refuse(void);
-const struct ask_options *options_get(void);
-const struct site *options_site(void);
+#define NAME_CAP 64
+#define STEP_MAX 0xfffffff0u   /* above: batch script, interactive, extern */
+#define STEP_BATCH 0xfffffffbu
+/* Tells the tasks of a step which dictionary is theirs. The name begins with SLURM_ so that --export=NONE keeps it. */
+#define STEP_VARIABLE "SLURM_DDICT_STEP"
+#define STEP_NONE "none"
+/* The request of a job, for its batch script. */
+#define JOB_VARIABLE "SLURM_DDICT_JOB"
+/*
+ * An srun that ends between the creation of its step and the launch leaves the step behind until the job ends; in an
+ * allocation of its own that is at once, in a longer one the step would block the nodes. There the launch goes on, and
+ * the tasks end before their program begins by this variable. Its value is the dictionary's name: what the user
+ * exports stays in the tasks' environment whatever is unset in srun.
+ */
+#define REFUSED_VARIABLE "SLURM_DDICT_REFUSED"
+
+/* Every context that knows options. client: srun, salloc, sbatch; then the variables of the options count as if they were typed. */
+void options_register(spank_t sp, int client);
+/* srun, salloc, sbatch, when all options are read: judge them; does not return when they are wrong. */
+void options_judge(spank_t sp, int ac, char **av);
+/* salloc and sbatch, then: pass the request on to the job. */
+void options_pass_on(spank_t sp);
+/* srun, when the step is there: what its tasks and their own sruns shall not see leaves the environment. */
+void options_launch(void);
+/* srun: whose dictionary the step uses, and for job: what the whole job asked for. */
+enum scope options_scope(void);
+/* srun: the job that it was started in, "" when only --jobid says one, NULL for none. */
+const char *options_in_job(void);
+const struct ask_options *options_of(enum scope scope);
 /* In the task: whether its step asked for a dictionary. */
 int options_of_step(spank_t sp);
 
-/* srun: start the managers and wait until they are ready. When they cannot start srun ends, or its tasks do before their program begins. */
-void local_begin(spank_t sp);
-/* srun: end them and tell the user when they ended badly. */
+/* The administrator's words, from the file and this line; 0, or -EINVAL with why set. Not in slurmstepd. */
+int site_collect(struct site *site, int ac, char **av, char *why, size_t cap);
+
+/* `ddict up` as a child: up.c. */
+struct up_args {
+    const char *argv[64];
+    int n;
+    char text[8192]; /* of those that are made here */
+    size_t used;
+};
+void up_arg(struct up_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* What every start has: the options asked for, the folder of relative paths, and the administrator's words. */
+void up_args_begin(struct up_args *a, const struct site *site, const char *name, unsigned job, const char *folder);
+void up_args_asked(struct up_args *a, const struct ask_options *ask);
+void up_args_site(struct up_args *a, int ac, char **av);
+/* Start it; own_stderr: what it prints there comes through us, so that it holds no descriptor of ours. 0 or a negative code. */
+int up_spawn(const struct up_args *a, char *const *envp, int own_stderr);
+/* Wait until it is ready: NULL, else the sentence that says why not, and nothing of it is left. say: lines for the user, meanwhile. */
+const char *up_wait(const struct site *site, void (*say)(const char *line));
+/* srun ends: end it, if there is one; its last sentence and what went wrong go to say and complain. */
+void up_end(void (*say)(const char *line), void (*complain)(const char *line));
+/* It went to the background when it was ready: forget it. */
+void up_leave(void);
+
+/* srun: start the managers, or find the job's, and wait until they are ready. When they cannot start srun ends, or its tasks do before their program begins. */
+void local_begin(spank_t sp, int ac, char **av);
+/* srun: end those of the step and tell the user when they ended badly. */
 void local_end(void);
 
 /* The task, as the user: its environment; ends the task when its node has no dictionary. */
-void remote_task(spank_t sp);
+void remote_task(spank_t sp, int ac, char **av);
+/* The task of a batch script, as the user: start the job's dictionary when it asked for one; ends the task when it cannot start. */
+void batch_task(spank_t sp, uint32_t job, int ac, char **av);
 
-/* "uid.job.step" into name; 0 or -1 where the step is none of srun's. */
-int dictionary_name(spank_t sp, unsigned uid, char *name, size_t cap);
+/* "uid.job.step" or "uid.job.job". */
+void step_name(char name[NAME_CAP], unsigned job, unsigned step);
+void job_name(char name[NAME_CAP], unsigned job);
+/* Whether anybody listens under the name on this node: wire/PROTOCOL 4. Who it is, the client looks at. */
+int dictionary_is_here(const char *name, const char *node);
+
+/* Words of `ddict up`, separated by blanks, %-escaped: request.c. cap counts the final 0. The length or -ENOSPC. */
+int request_write(char *text, size_t cap, const struct ask_options *ask);
+/* text is cut up; values point into it. 0 or -EINVAL. */
+int request_read(char *text, struct ask_options *ask);
+
 /* One line to the user, then exit(1). Only in srun, salloc and sbatch. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 

@@ -14,8 +14,7 @@
 
 #include "plugin.h"
 
-/* Whether anybody listens under the name on this node: wire/PROTOCOL 4. Who it is, the client looks at. */
-static int dictionary_is_here(const char *name, const char *node) {
+int dictionary_is_here(const char *name, const char *node) {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     size_t cap = sizeof a.sun_path - 1;
     int n = snprintf(a.sun_path + 1, cap, "ddict/%s/%s", name, node), fd, rc;
@@ -30,22 +29,76 @@ static int dictionary_is_here(const char *name, const char *node) {
     return rc != ECONNREFUSED;
 }
 
-void remote_task(spank_t sp) {
-    char name[64], node[128], refused[64];
-    uint32_t local = 0;
+/* "" where it is not set. */
+static const char *variable(spank_t sp, const char *name, char *buf, int cap) {
+    spank_err_t rc = spank_getenv(sp, name, buf, cap);
 
-    if (!options_of_step(sp) || dictionary_name(sp, geteuid(), name, sizeof name) < 0)
-        return;
-    if (spank_getenv(sp, "DDICT_REFUSED", refused, sizeof refused) == ESPANK_SUCCESS && strcmp(refused, name) == 0)
-        _exit(1); /* srun has said why */
-    if (spank_getenv(sp, "SLURMD_NODENAME", node, sizeof node) == ESPANK_SUCCESS && !dictionary_is_here(name, node)) {
-        spank_get_item(sp, S_TASK_ID, &local);
-        if (local == 0)
-            dprintf(STDERR_FILENO, "ddict: node %s has no dictionary %s, its tasks are not started\n", node, name);
-        _exit(1);
+    if (rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE) /* it cuts what is longer */
+        buf[0] = '\0';
+    return buf;
+}
+
+/* Into name: what srun says, if it can be; without a word (--export=NIL) the step's own comes before the job's. 0 or -1: no dictionary. */
+static int name_find(spank_t sp, uint32_t job, uint32_t step, const char *node, char name[NAME_CAP]) {
+    char said[NAME_CAP], of_job[NAME_CAP];
+
+    variable(sp, STEP_VARIABLE, said, sizeof said);
+    job_name(of_job, job);
+    step_name(name, job, step);
+    if (step <= STEP_MAX && strcmp(said, name) == 0)
+        return 0;
+    if (strcmp(said, of_job) == 0) {
+        strcpy(name, of_job);
+        return 0;
     }
-    spank_setenv(sp, "DDICT_NAME", name, 1);
+    if (step > STEP_MAX || strcmp(said, STEP_NONE) == 0 || !options_of_step(sp))
+        return -1;
+    if (*node != '\0' && !dictionary_is_here(name, node) && dictionary_is_here(of_job, node))
+        strcpy(name, of_job);
+    return 0;
+}
+
+static void task_end(spank_t sp, const char *why, const char *name) {
+    int local = 0;
+
+    spank_get_item(sp, S_TASK_ID, &local);
+    if (local == 0)
+        dprintf(STDERR_FILENO, "ddict: %s %s, the tasks here are not started\n", why, name);
+    _exit(1);
+}
+
+void remote_task(spank_t sp, int ac, char **av) {
+    char name[NAME_CAP], of_job[NAME_CAP], node[128], refused[NAME_CAP];
+    uint32_t job, step;
+
+    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS) {
+        if (options_of_step(sp) || *variable(sp, STEP_VARIABLE, name, sizeof name) != '\0' ||
+            *variable(sp, JOB_VARIABLE, node, sizeof node) != '\0')
+            task_end(sp, "Slurm does not say which step this is; no", "dictionary");
+        return;
+    }
+    if (step == STEP_BATCH) {
+        batch_task(sp, job, ac, av);
+        return;
+    }
+    variable(sp, "SLURMD_NODENAME", node, sizeof node);
+    variable(sp, REFUSED_VARIABLE, refused, sizeof refused);
+    step_name(name, job, step);
+    job_name(of_job, job);
+    if (strcmp(refused, name) == 0 || strcmp(refused, of_job) == 0)
+        _exit(1); /* srun has said why */
+    if (name_find(sp, job, step, node, name) < 0)
+        return;
+    if (*node != '\0' && !dictionary_is_here(name, node)) {
+        char why[160];
+
+        snprintf(why, sizeof why, "node %s has no dictionary", node);
+        task_end(sp, why, name);
+    }
+    if (spank_setenv(sp, "DDICT_NAME", name, 1) != ESPANK_SUCCESS)
+        task_end(sp, "Slurm does not take the name of the dictionary", name);
     spank_unsetenv(sp, "DDICT_NODE");
+    spank_unsetenv(sp, STEP_VARIABLE);
     spank_unsetenv(sp, "DDICT_MANAGERS"); /* an srun of the program must not ask again */
     spank_unsetenv(sp, "DDICT_MEM");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * plugin_options.c - ddict.so with a SPANK of ours in place of Slurm's. Invariants: in slurmstepd options are registered and nothing of their
- * values is looked at; wrong options end srun, salloc and sbatch with one line; nothing fails in slurmstepd, whatever the user asked for.
+ * values is looked at; wrong options end srun with one line; nothing fails in slurmstepd, whatever the user asked for.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -45,7 +45,7 @@ spank_err_t spank_get_item(spank_t sp, spank_item_t item, ...) {
 spank_err_t spank_getenv(spank_t sp, const char *name, char *buf, int len) {
     if (strcmp(name, "SLURMD_NODENAME") == 0)
         snprintf(buf, (size_t)len, "n1");
-    else if (strcmp(name, "DDICT_REFUSED") == 0 && refused[0] != '\0')
+    else if (strcmp(name, "SLURM_DDICT_REFUSED") == 0 && refused[0] != '\0')
         snprintf(buf, (size_t)len, "%s", refused);
     else
         return ESPANK_ENV_NOEXIST;
@@ -55,7 +55,11 @@ spank_err_t spank_setenv(spank_t sp, const char *name, const char *value, int ov
     snprintf(task_name, sizeof task_name, "%s=%s/%d", name, value, overwrite);
     return ESPANK_SUCCESS;
 }
+spank_err_t spank_job_control_getenv(spank_t sp, const char *name, char *buf, int len) { return ESPANK_ENV_NOEXIST; }
+spank_err_t spank_job_control_setenv(spank_t sp, const char *name, const char *value, int overwrite) { return ESPANK_SUCCESS; }
 spank_err_t spank_unsetenv(spank_t sp, const char *name) { return ESPANK_SUCCESS; }
+void slurm_spank_log(const char *fmt, ...) { ck_abort(); }
+void slurm_info(const char *fmt, ...) { ck_abort(); }
 void slurm_error(const char *fmt, ...) {
     va_list ap;
 
@@ -78,7 +82,7 @@ static struct spank_option *option(const char *name) {
 }
 
 static void give(const char *name, const char *value) {
-    ck_assert_int_eq(option(name)->cb(0, value, 0), 0);
+    ck_assert_int_eq(option(name)->cb(option(name)->val, value, 0), 0);
 }
 
 /* Run body in a child that is to end by exit(code) with `part` on stderr; "" for silence. */
@@ -151,26 +155,15 @@ START_TEST(words_of_the_site_are_defaults_and_limits) {
     context = S_CTX_LOCAL;
     srun_ends("4", NULL, "mem=rubbish", 1, 1, "plugstack.conf: mem=rubbish");
     srun_ends(NULL, NULL, "mem=rubbish", 1, 0, ""); /* who asks for nothing is not hurt */
-    srun_ends("4", "2G", "max_mem=1G", 1, 1, "--ddict-mem=2G: at most 1G on this cluster");
+    srun_ends("4", "2G", "max_mem=1G", 1, 1, "--ddict-mem of 2.0 GiB: at most 1.0 GiB on this cluster");
     srun_ends("4", "1G", "max_mem=1G", 1, 0, "");
     srun_ends("4", NULL, "max_mem=512M", 1, 0, ""); /* the default is 1G, or less where that is too much */
     srun_ends("200", NULL, "max_mem=512M", 1, 1, "--ddict-mem=800M");
     srun_ends("4", "1G", "start_timeout=never", 1, 1, "plugstack.conf: start_timeout=never");
     srun_ends("4", "1G", "start_timeout=30", 1, 0, "");
     srun_ends("4", "1G", "max_managers=3", 1, 1, "--ddict-managers=4: at most 3");
-    srun_ends("4", "1G", "nonsense", 1, 0, "unknown word 'nonsense'");
-}
-END_TEST
-
-static void allocator(void) {
-    slurm_spank_init(NULL, 0, NULL);
-    give("ddict-mem", "1G");
-    slurm_spank_init_post_opt(NULL, 0, NULL);
-}
-
-START_TEST(salloc_and_sbatch_refuse_them) {
-    context = S_CTX_ALLOCATOR;
-    ends_with(allocator, 1, "are options of srun");
+    srun_ends("4", "1G", "nonsense", 1, 1, "plugstack.conf: unknown word 'nonsense'");
+    srun_ends(NULL, NULL, "nonsense", 1, 0, "");
 }
 END_TEST
 
@@ -202,10 +195,11 @@ START_TEST(variables_become_options_and_leave_the_environment) {
     ck_assert_str_eq(getenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem"), "1G");
     ck_assert_ptr_null(getenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_managers"));
     give("ddict-mem", "1G"); /* as srun does next */
-    ck_assert(options_given());
     slurm_spank_init_post_opt(NULL, 0, NULL);
+    ck_assert_int_eq(options_scope(), SCOPE_STEP);
+    options_launch();
     ck_assert_ptr_null(getenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem"));
-    ck_assert_str_eq(options_get()->mem_name, "DDICT_MEM");
+    ck_assert_ptr_null(getenv("DDICT_MEM"));
 }
 END_TEST
 
@@ -216,11 +210,11 @@ START_TEST(nothing_fails_or_is_read_in_slurmstepd) {
     setenv("DDICT_MEM", "rubbish", 1);
     ck_assert_int_eq(slurm_spank_init(NULL, 2, (char **)(uintptr_t)words_bad), 0);
     ck_assert_ptr_null(getenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem"));
-    ck_assert_int_eq(option("ddict-mem")->cb(0, (const char *)16, 1), 0); /* the value is not even read */
-    ck_assert_int_eq(option("ddict-managers")->cb(0, (const char *)16, 1), 0);
+    ck_assert_int_eq(option("ddict-mem")->cb(option("ddict-mem")->val, (const char *)16, 1), 0); /* the value is not even read */
+    ck_assert_int_eq(option("ddict-managers")->cb(option("ddict-managers")->val, (const char *)16, 1), 0);
     ck_assert_int_eq(slurm_spank_init_post_opt(NULL, 2, (char **)(uintptr_t)words_bad), 0);
     ck_assert_int_eq(slurm_spank_exit(NULL, 0, NULL), 0);
-    ck_assert(!options_given());
+    ck_assert_int_eq(options_scope(), SCOPE_NONE);
     context = S_CTX_SLURMD;
     ck_assert_int_eq(slurm_spank_init(NULL, 0, NULL), 0);
     context = S_CTX_JOB_SCRIPT;
@@ -275,8 +269,8 @@ START_TEST(a_task_without_its_dictionary_does_not_begin) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("plugin_options", 10, wrong_options_end_srun_with_one_line, words_of_the_site_are_defaults_and_limits,
-                     salloc_and_sbatch_refuse_them, the_hidden_srun_finds_us_inert, variables_become_options_and_leave_the_environment,
+    return TESTS_RUN("plugin_options", 20, wrong_options_end_srun_with_one_line, words_of_the_site_are_defaults_and_limits,
+                     the_hidden_srun_finds_us_inert, variables_become_options_and_leave_the_environment,
                      nothing_fails_or_is_read_in_slurmstepd, a_task_gets_the_name_only_when_its_step_asked,
                      a_task_without_its_dictionary_does_not_begin);
 }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * batch.c - in the task of a batch script, as the user, before the script: start the job's dictionary and wait until it is ready. The
+ * script inherits neither a child nor a descriptor of this: `ddict up` has ended, and what it leaves in the background has let go of
+ * everything, else the step could not end with the script.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plugin.h"
+
+#define REQUEST_MAX 8192
+
+static void say(const char *line) {
+    dprintf(STDERR_FILENO, "ddict: %s\n", line);
+}
+
+static void give_up(const char *why) {
+    dprintf(STDERR_FILENO, "ddict: %s; the script is not started\n", why);
+    _exit(1);
+}
+
+/* The request, or 0 without one. When Slurm cannot say, the job must not suffer that asks for nothing: look at its environment itself. */
+static int request_get(spank_t sp, char *request, size_t cap, char *const *env) {
+    static const char head[] = JOB_VARIABLE "=";
+    spank_err_t rc = spank_getenv(sp, JOB_VARIABLE, request, (int)cap);
+
+    if (rc == ESPANK_SUCCESS || rc == ESPANK_ENV_NOEXIST)
+        return rc == ESPANK_SUCCESS;
+    for (; env != NULL && *env != NULL; env++)
+        if (strncmp(*env, head, sizeof head - 1) == 0) {
+            if (strlen(*env) - sizeof head + 1 >= cap)
+                give_up("the job's request for a dictionary is too long");
+            strcpy(request, *env + sizeof head - 1);
+            return 1;
+        }
+    return 0;
+}
+
+/*
+ * The job's environment, with what `ddict up` cannot do without where --export=NONE left it out: there a script's shell finds its own
+ * PATH. malloc'ed array of borrowed strings.
+ */
+static char **environment(char **env) {
+    static const char *const needed[] = { "PATH", "SLURM_CONF" };
+    static char made[sizeof needed / sizeof *needed][4096];
+    size_t n = 0, i, e;
+    char **copy;
+
+    while (env[n] != NULL)
+        n++;
+    copy = calloc(n + sizeof needed / sizeof *needed + 1, sizeof *copy);
+    if (copy == NULL)
+        give_up("out of memory");
+    memcpy(copy, env, n * sizeof *copy);
+    for (i = 0; i < sizeof needed / sizeof *needed; i++) {
+        const char *value = getenv(needed[i]);
+        size_t len = strlen(needed[i]);
+
+        if (value == NULL && i == 0)
+            value = "/usr/local/bin:/usr/bin:/bin";
+        for (e = 0; env[e] != NULL; e++)
+            if (strncmp(env[e], needed[i], len) == 0 && env[e][len] == '=')
+                break;
+        if (env[e] == NULL && value != NULL && snprintf(made[i], sizeof made[i], "%s=%s", needed[i], value) < (int)sizeof made[i])
+            copy[n++] = made[i];
+    }
+    return copy;
+}
+
+void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
+    char request[REQUEST_MAX], name[NAME_CAP], cwd[PATH_MAX], text[ASK_WHY], **env = NULL;
+    struct ask_options ask;
+    struct up_args args;
+    struct site site;
+    const char *why;
+
+    if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS)
+        env = NULL;
+    if (!request_get(sp, request, sizeof request, env))
+        return;
+    if (request_read(request, &ask) < 0)
+        give_up("the job's request for a dictionary (" JOB_VARIABLE ") cannot be read");
+    if (site_collect(&site, ac, av, text, sizeof text) < 0)
+        give_up(text);
+    spank_unsetenv(sp, JOB_VARIABLE);
+    spank_unsetenv(sp, "DDICT_NODE");
+    spank_unsetenv(sp, "DDICT_MANAGERS"); /* the request has them */
+    spank_unsetenv(sp, "DDICT_MEM");
+    if (env == NULL)
+        give_up("Slurm does not give the job's environment");
+    job_name(name, job);
+    up_args_begin(&args, &site, name, job, getcwd(cwd, sizeof cwd));
+    up_args_asked(&args, &ask);
+    up_args_site(&args, ac, av);
+    env = environment(env);
+    up_spawn(&args, env, 1);
+    free(env);
+    why = up_wait(&site, say);
+    if (why != NULL)
+        give_up(why);
+    up_leave();
+    if (spank_setenv(sp, "DDICT_NAME", name, 1) != ESPANK_SUCCESS)
+        give_up("Slurm does not take the name of the dictionary");
+}
