@@ -14,6 +14,11 @@ TESTS += tests/unit/plugin_options
 tests_unit_plugin_options_SOURCES = tests/unit/plugin_options.c tests/unit/launch_test.h $(ddict_la_SOURCES)
 tests_unit_plugin_options_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir) -I$(top_srcdir)/tests/unit
 tests_unit_plugin_options_LDADD = $(CHECK_LIBS)
+check_PROGRAMS += tests/unit/plugin_spank
+TESTS += tests/unit/plugin_spank
+tests_unit_plugin_spank_SOURCES = tests/unit/plugin_spank.c tests/unit/plugin_host.c tests/unit/plugin_host.h tests/unit/launch_test.h $(ddict_la_SOURCES)
+tests_unit_plugin_spank_CPPFLAGS = $(tests_unit_plugin_options_CPPFLAGS)
+tests_unit_plugin_spank_LDADD = $(CHECK_LIBS)
 endif
 endif
 sysconfexampledir = $(docdir)/examples

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plugin_spank.c - whole commands with the plugin, played by plugin_host.c, and `ddict` a small script. Invariants, whatever fails:
+ *
+ *   1. slurmstepd never ends or hangs by us, and does nothing for who asks for nothing.
+ *   2. A program that asked for a dictionary runs with the name of the right one, or it does not run, the command fails and one line says why.
+ *   3. sbatch and salloc either pass the whole request on or submit nothing.
+ */
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "plugin_host.h"
+
+#include "launch_test.h"
+
+#define JOB (1000000u + (uint32_t)getpid())
+
+static char folder[32], fake[64], word[96];
+static struct outcome o;
+
+/* What it was asked goes to the file `asked`; $FAKE says how it behaves. */
+static const char script[] =
+    "#!/bin/sh\n"
+    "echo \"$*\" >>\"${0%/*}/asked\"\n"
+    "case \" $* \" in *' --step='*) step=1 ;; *) step= ;; esac\n"
+    "case ${FAKE-ready} in\n"
+    "error) echo 'ddict1 error no room on n1'; exit 1 ;;\n"
+    "silent) exit 1 ;;\n"
+    "killed) kill -9 $$ ;;\n"
+    "exists) echo 'ddict1 exists id=00 managers=2 nodes=1 mem=1' ;;\n"
+    "warn) echo 'a prolog prints'; echo 'ddict1 warn no record: read only'; echo 'ddict1 ready name=x' ;;\n"
+    "late) sleep 0.3; echo 'ddict1 ready name=x' ;;\n"
+    "*) echo noise >&2; echo 'ddict1 ready name=x id=00 managers=2 nodes=1 mem=1' ;;\n"
+    "esac\n"
+    "[ -n \"$step\" ] || exit 0\n"
+    "while read -r line; do :; done\n"
+    "[ \"${FAKE-}\" != lost ] || { echo 'ddict1 error node n2 is lost'; exit 1; }\n"
+    "echo 'ddict1 report {}'; echo 'ddict1 summary 2 managers: 5 keys'; echo 'ddict1 end'\n";
+
+static void fake_make(void) {
+    FILE *f;
+
+    strcpy(folder, "/tmp/ddict-plugin.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(fake, sizeof fake, "%s/ddict", folder);
+    snprintf(word, sizeof word, "ddict=%s", fake);
+    f = fopen(fake, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(script, f);
+    fclose(f);
+    chmod(fake, 0755);
+}
+
+static void fake_remove(void) {
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/asked", folder);
+    unlink(path);
+    unlink(fake);
+    rmdir(folder);
+}
+
+/* What was asked of `ddict` since the last call. */
+static const char *asked(void) {
+    static char text[8192];
+    char path[128];
+    size_t n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/asked", folder);
+    f = fopen(path, "r");
+    if (f != NULL) {
+        n = fread(text, 1, sizeof text - 1, f);
+        fclose(f);
+        unlink(path);
+    }
+    text[n] = '\0';
+    return text;
+}
+
+/* A dictionary of that last part of the name on node n1. */
+static int dictionary(const char *last) {
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict/%u.%u.%s/n1", geteuid(), JOB, last);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)), 0);
+    ck_assert_int_eq(listen(fd, 64), 0);
+    return fd;
+}
+
+static const char *name(const char *last) {
+    static char text[64];
+
+    snprintf(text, sizeof text, "%u.%u.%s", geteuid(), JOB, last);
+    return text;
+}
+
+static int lines(const char *text) {
+    int n = 0;
+
+    for (; *text != '\0'; text++)
+        n += *text == '\n';
+    return n;
+}
+
+static void has(const char *text, const char *part) {
+    ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in '%s'", part, text);
+}
+static void has_not(const char *text, const char *part) {
+    ck_assert_msg(strstr(text, part) == NULL, "'%s' is in '%s'", part, text);
+}
+static void program_has(const char *variable, const char *value) {
+    const char *got = host_value(o.env, variable);
+
+    ck_assert_msg(value == NULL ? got == NULL : got != NULL && strcmp(got, value) == 0, "%s is %s, wanted %s; said: %s", variable,
+                  got == NULL ? "not set" : got, value == NULL ? "nothing" : value, o.said);
+}
+
+/* play_ends(code, .command = ..., ...) */
+static void play_run(struct play p) {
+    if (p.words[0] == NULL)
+        p.words[0] = word;
+    if (p.job == 0)
+        p.job = JOB;
+    p.step = 3;
+    host_play(&p, &o);
+}
+#define PLAY(...) play_run((struct play){ __VA_ARGS__ })
+#define ENDS(want, ...)                                                                          \
+    do {                                                                                         \
+        PLAY(__VA_ARGS__);                                                                       \
+        ck_assert_msg(o.code == (want), "code %d, wanted %d; said: %s", o.code, (want), o.said); \
+    } while (0)
+
+/* The environment of the shell in a job that salloc or sbatch asked a dictionary for. */
+static const char *job_env(const char *more) {
+    static char env[32768];
+
+    snprintf(env, sizeof env, "SLURM_JOB_ID=%u\nSLURM_SPANK_DDICT_SCOPE=job\nSLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_managers=2\n"
+                              "SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G\n%s", JOB, more);
+    return env;
+}
+
+START_TEST(srun_of_its_own_has_a_dictionary_that_ends_with_it) {
+    int fd = dictionary("3");
+
+    ENDS(0, .command = "srun", .typed = { "--ddict-managers=2", "--ddict-mem=1G", "--ddict-log=r.jsonl" });
+    ck_assert_int_eq(o.ran, 1);
+    program_has("DDICT_NAME", name("3"));
+    program_has("SLURM_DDICT_STEP", NULL);
+    has(o.said, "noise\n");
+    has(o.said, "\nddict: 2 managers: 5 keys\n");
+    has(asked(), " --step=3 ");
+    ENDS(0, .command = "srun", .env = "DDICT_MEM=1G\n", .export = "NONE");
+    program_has("DDICT_NAME", name("3"));
+    has(asked(), " --mem=1G");
+    ENDS(0, .command = "srun", .env = "FAKE=late\n", .typed = { "--ddict-mem=1G" });
+    ENDS(0, .command = "srun", .env = "FAKE=warn\n", .typed = { "--ddict-mem=1G" });
+    has(o.said, "ddict: no record: read only\n");
+    has_not(o.said, "a prolog");
+    ENDS(0, .command = "srun", .env = "FAKE=lost\n", .typed = { "--ddict-mem=1G" });
+    has(o.said, "srun: error: ddict: node n2 is lost\n");
+    close(fd);
+}
+END_TEST
+
+START_TEST(who_asks_for_nothing_gets_nothing) {
+    static const char *const commands[] = { "srun", "sbatch", "salloc", "batch", "shell", "ddictd" };
+    size_t i;
+
+    for (i = 0; i < 6; i++) {
+        ENDS(0, .command = commands[i], .env = "DDICT_LOG_FILE=x\nDDICT_SCOPE=step\nDDICT_NAME=mine\n");
+        ck_assert_str_eq(o.said, "");
+        ck_assert_str_eq(o.log, "");
+        ck_assert_str_eq(asked(), "");
+        program_has("DDICT_NAME", "mine");
+        program_has("SLURM_DDICT_JOB", NULL);
+    }
+}
+END_TEST
+
+START_TEST(srun_whose_managers_do_not_start_fails_with_one_line) {
+    static const char *const how[][2] = { { "FAKE=error\n", "no room on n1" }, { "FAKE=silent\n", "without a word" }, { "FAKE=killed\n", "without a word" } };
+    char env[128];
+    size_t i;
+
+    for (i = 0; i < 3; i++) {
+        ENDS(1, .command = "srun", .env = how[i][0], .typed = { "--ddict-mem=1G" });
+        ck_assert_int_eq(o.ran, 0);
+        has(o.said, how[i][1]);
+        ck_assert_int_eq(lines(o.said), 1);
+        snprintf(env, sizeof env, "%sSLURM_JOB_ID=%u\n", how[i][0], JOB); /* in a job the tasks end it */
+        ENDS(1, .command = "srun", .env = env, .typed = { "--ddict-mem=1G" });
+        ck_assert_int_eq(o.ran, 0);
+        ck_assert_int_eq(lines(o.said), 1);
+    }
+    ENDS(1, .command = "srun", .words = { "ddict=/nonexistent/ddict" }, .typed = { "--ddict-mem=1G" });
+    has(o.said, "/nonexistent/ddict: No such file or directory (plugstack.conf: ddict=PATH)");
+    ENDS(1, .command = "srun", .typed = { "--ddict-mem=1G" }); /* ready, it says, but not on this node */
+    ck_assert_int_eq(o.ran, 0);
+    has(o.said, "node n1 has no dictionary");
+}
+END_TEST
+
+START_TEST(sbatch_and_salloc_judge_and_pass_the_request_on) {
+    static const char *const commands[] = { "sbatch", "salloc" };
+    static const struct {
+        const char *typed, *part;
+    } wrong[] = { { "--ddict-mem=16Q", "--ddict-mem=16Q" },       { "--ddict-mem=0%", "--ddict-mem=0%" },
+                  { "--ddict-mem=101%", "--ddict-mem=101%" },     { "--ddict-managers=0", "--ddict-managers=0" },
+                  { "--ddict-scope=jobs", "--ddict-scope=jobs" }, { "--ddict-log=x", "also ask" },
+                  { "--ddict-scope=job", "also ask" } };
+    size_t c, i;
+
+    for (c = 0; c < 2; c++) {
+        for (i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            ENDS(1, .command = commands[c], .typed = { wrong[i].typed });
+            ck_assert_int_eq(o.begun, 0);
+            has(o.said, wrong[i].part);
+            ck_assert_int_eq(lines(o.said), 1);
+        }
+        ENDS(1, .command = commands[c], .env = "DDICT_MEM=x\n");
+        has(o.said, "DDICT_MEM=x");
+        ENDS(1, .command = commands[c], .typed = { "--ddict-mem=1G" }, .components = 2);
+        has(o.said, "heterogeneous");
+        ENDS(0, .command = commands[c], .typed = { "--ddict-managers=4", "--ddict-mem=40%", "--ddict-log=my record %j" }, .export = "NONE");
+        ck_assert_str_eq(o.said, "");
+        program_has("SLURM_DDICT_JOB", "--managers=4 --mem=40%25 --log=my%20record%20%25j");
+        program_has("SLURM_SPANK_DDICT_SCOPE", "job");
+        ENDS(0, .command = commands[c], .typed = { "--ddict-mem=1G", "--ddict-scope=step" });
+        program_has("SLURM_DDICT_JOB", NULL);
+        program_has("SLURM_SPANK_DDICT_SCOPE", NULL);
+        ENDS(0, .command = commands[c], .env = "DDICT_MEM=1G\nDDICT_SCOPE=job\n");
+        program_has("SLURM_DDICT_JOB", "--mem=1G");
+        program_has("DDICT_MEM", NULL);
+        ENDS(0, .command = commands[c], .env = job_env("SLURM_DDICT_JOB=--mem=1G\n")); /* within a job: that one's request is not the new one's */
+        program_has("SLURM_DDICT_JOB", NULL);
+        program_has("SLURM_SPANK_DDICT_SCOPE", NULL);
+        ENDS(0, .command = commands[c], .env = job_env(""), .typed = { "--ddict-managers=1" });
+        program_has("SLURM_DDICT_JOB", "--managers=1");
+    }
+    ck_assert_str_eq(asked(), "");
+}
+END_TEST
+
+START_TEST(a_batch_script_begins_when_its_dictionary_is_ready) {
+    static char env[sizeof o.env];
+    const char *line;
+
+    PLAY(.command = "sbatch", .typed = { "--ddict-managers=4", "--ddict-mem=40%", "--ddict-log=my record %j" }, .export = "NONE",
+         .env = "DDICT_MEM=2G\n");
+    snprintf(env, sizeof env, "%s", o.env);
+    ENDS(0, .command = "batch", .env = env);
+    ck_assert_int_eq(o.ran, 1);
+    program_has("DDICT_NAME", name("job"));
+    program_has("SLURM_DDICT_JOB", NULL);
+    program_has("SLURM_SPANK_DDICT_SCOPE", "job");
+    ck_assert_str_eq(o.said, "noise\n");
+    line = asked();
+    has(line, "up --plugin --name=");
+    has(line, " --chdir=/");
+    has(line, " --managers=4 --mem=40% --log=my record %j --site=ddict=");
+    has_not(line, "--step");
+    ENDS(0, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=exists\nDDICT_MEM=1G\n");
+    program_has("DDICT_MEM", NULL);
+    ENDS(0, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=warn\n");
+    ck_assert_str_eq(o.said, "ddict: no record: read only\n");
+    ENDS(1, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=error\n");
+    ck_assert_int_eq(o.ran, 0);
+    ck_assert_str_eq(o.said, "ddict: no room on n1; the script is not started\n");
+    ENDS(1, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=silent\n");
+    ENDS(1, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G%\n");
+    ENDS(1, .command = "batch", .env = "SLURM_DDICT_JOB=--srun=/x\n");
+    ck_assert_int_eq(o.ran, 0);
+    has(o.said, "SLURM_DDICT_JOB");
+    ENDS(1, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\n", .words = { word, "nonsense" });
+    has(o.said, "plugstack.conf: unknown word 'nonsense'");
+}
+END_TEST
+
+START_TEST(sruns_of_a_job_use_its_dictionary) {
+    int fd = dictionary("job"), own;
+
+    /* on a node of the job a look is enough */
+    ENDS(0, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"));
+    program_has("DDICT_NAME", name("job"));
+    ck_assert_str_eq(asked(), "");
+    ck_assert_str_eq(o.said, "");
+    ENDS(0, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"), .export = "NONE");
+    program_has("DDICT_NAME", name("job"));
+    /* elsewhere `ddict up` finds or starts it, and stays behind */
+    ENDS(0, .command = "srun", .env = job_env("SLURM_SUBMIT_DIR=/home\n"));
+    program_has("DDICT_NAME", name("job"));
+    program_has("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem", "1G"); /* for the sruns of the tasks */
+    has(asked(), " --chdir=/home --srun=");
+    ENDS(0, .command = "srun", .env = job_env("FAKE=exists\n"));
+    has(asked(), "--managers=2 --mem=1G");
+    /* other figures: the job's all the same, and the user is told */
+    ENDS(0, .command = "srun", .env = job_env(""), .typed = { "--ddict-mem=2G" });
+    has(asked(), "--managers=2 --mem=1G");
+    ck_assert_str_eq(o.said, "ddict: --ddict-mem=2G: this step uses the job's dictionary; --ddict-scope=step would give it one of its own\nnoise\n");
+    ENDS(0, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"), .typed = { "--ddict-mem=1G" });
+    ck_assert_str_eq(o.said, "");
+    /* of its own */
+    own = dictionary("3");
+    ENDS(0, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"), .typed = { "--ddict-scope=step", "--ddict-mem=8M" });
+    program_has("DDICT_NAME", name("3"));
+    program_has("SLURM_SPANK_DDICT_SCOPE", NULL); /* an srun in its tasks has what they have */
+    program_has("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem", NULL);
+    has(asked(), "--step=3 ");
+    ck_assert_str_eq(o.said, "noise\nddict: 2 managers: 5 keys\n");
+    close(own);
+    ENDS(1, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"), .typed = { "--ddict-scope=step" }); /* the job's is no substitute */
+    ck_assert_int_eq(o.ran, 0);
+    /* salloc's own srun for a shell on the first node */
+    ENDS(0, .command = "shell", .env = job_env(""));
+    program_has("DDICT_NAME", name("job"));
+    ENDS(0, .command = "srun", .env = job_env(""), .job = JOB + 1); /* --jobid of another job: not ours */
+    program_has("DDICT_NAME", NULL);
+    ENDS(1, .command = "srun", .typed = { "--ddict-scope=job", "--ddict-mem=1G" });
+    has(o.said, "say it to salloc or sbatch");
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_job_whose_dictionary_is_gone_starts_no_empty_one) {
+    char env[512];
+
+    snprintf(env, sizeof env, "SLURMD_NODENAME=n1\nDDICT_NAME=%s\n", name("job"));
+    asked();
+    ENDS(1, .command = "srun", .env = job_env(env));
+    ck_assert_int_eq(o.ran, 0);
+    ck_assert_str_eq(asked(), "");
+    ck_assert_int_eq(lines(o.said), 1);
+    has(o.said, "the job's dictionary is gone");
+    ENDS(1, .command = "srun", .env = job_env("FAKE=error\n"));
+    ck_assert_int_eq(o.ran, 0);
+    ck_assert_int_eq(lines(o.said), 1);
+}
+END_TEST
+
+/* --- one call fails --- */
+
+struct scene {
+    const char *command, *typed, *env, *last; /* last part of the right name, NULL: nothing was asked for; with a dash: the request */
+};
+
+static void scene_judge(const struct scene *s, const char *what) {
+    const char *got = host_value(o.env, s->command[0] == 's' && s->command[1] != 'r' && s->command[1] != 'h' ? "SLURM_DDICT_JOB" : "DDICT_NAME");
+
+    ck_assert_msg(o.code < 128 && o.task_code < 128, "%s: code %d, task %d: %s", what, o.code, o.task_code, o.said);
+    if (o.code != 0) {
+        ck_assert_msg(o.ran == 0 && s->last != NULL, "%s: the program ran", what);
+        ck_assert_msg(o.said[0] != '\0', "%s: not a word", what);
+        return;
+    }
+    if (s->last == NULL)
+        ck_assert_msg(got == NULL, "%s: got %s", what, got);
+    else if (strchr(s->last, '-') != NULL)
+        ck_assert_msg(got != NULL && strcmp(got, s->last) == 0 && host_value(o.env, "SLURM_SPANK_DDICT_SCOPE") != NULL, "%s: got %s", what, got);
+    else
+        ck_assert_msg(got != NULL && strcmp(got, name(s->last)) == 0, "%s: got %s: %s", what, got, o.said);
+}
+
+START_TEST(no_fault_of_slurm_breaks_the_rules) {
+    static char on_node[4096], elsewhere[4096];
+    const struct scene scenes[] = {
+        { "srun", "--ddict-mem=1G", "", "3" },
+        { "srun", NULL, "", NULL },
+        { "srun", NULL, on_node, "job" },
+        { "srun", "--ddict-scope=step", on_node, "3" },
+        { "sbatch", "--ddict-mem=1G", "", "--mem=1G" },
+        { "salloc", "--ddict-mem=1G", "", "--mem=1G" },
+        { "batch", NULL, "SLURM_DDICT_JOB=--mem=1G\n", "job" },
+        { "batch", NULL, "", NULL },
+        { "shell", NULL, elsewhere, "job" },
+    };
+    int job = dictionary("job"), step, call, at;
+    size_t i;
+
+    strcpy(on_node, job_env("SLURMD_NODENAME=n1\n"));
+    strcpy(elsewhere, job_env(""));
+    for (i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        step = scenes[i].last != NULL && strcmp(scenes[i].last, "3") == 0 ? dictionary("3") : -1;
+        for (call = HOST_NONE + 1; call < HOST_CALLS; call++)
+            for (at = 1;; at++) {
+                char what[96];
+
+                PLAY(.command = scenes[i].command, .typed = { scenes[i].typed }, .env = scenes[i].env, .fault = (enum host_call)call, .fault_at = at);
+                if (o.calls[call] < at)
+                    break;
+                snprintf(what, sizeof what, "scene %zu, call %d fails the %d. time", i, call, at);
+                scene_judge(&scenes[i], what);
+            }
+        if (step >= 0)
+            close(step);
+    }
+    close(job);
+}
+END_TEST
+
+static Suite *suite(void) {
+    Suite *s = suite_create("plugin_spank");
+    TCase *c = tcase_create("plugin_spank");
+
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, fake_make, fake_remove);
+    tcase_add_checked_fixture(c, state_note, state_check);
+    tcase_add_test(c, srun_of_its_own_has_a_dictionary_that_ends_with_it);
+    tcase_add_test(c, who_asks_for_nothing_gets_nothing);
+    tcase_add_test(c, srun_whose_managers_do_not_start_fails_with_one_line);
+    tcase_add_test(c, sbatch_and_salloc_judge_and_pass_the_request_on);
+    tcase_add_test(c, a_batch_script_begins_when_its_dictionary_is_ready);
+    tcase_add_test(c, sruns_of_a_job_use_its_dictionary);
+    tcase_add_test(c, a_job_whose_dictionary_is_gone_starts_no_empty_one);
+    tcase_add_test(c, no_fault_of_slurm_breaks_the_rules);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void) {
+    SRunner *r = srunner_create(suite());
+    int failed;
+
+    srunner_run_all(r, CK_NORMAL);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
