@@ -3,7 +3,7 @@
 if BUILD_SPANK
 plugin_LTLIBRARIES = ddict.la
 ddict_la_SOURCES = plugin/plugin.c plugin/plugin.h plugin/options.c plugin/local.c plugin/remote.c plugin/batch.c \
-  plugin/request.c plugin/up.c runtime/launch/site.c runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c
+  plugin/note.c plugin/request.c plugin/up.c runtime/launch/site.c runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c
 ddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
 ddict_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \

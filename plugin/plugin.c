@@ -36,9 +36,23 @@ int slurm_spank_local_user_init(spank_t sp, int ac, char **av) {
     return 0;
 }
 
-int slurm_spank_task_init(spank_t sp, int ac, char **av) {
+int slurm_spank_user_init(spank_t sp, int ac, char **av) {
     if (spank_context() == S_CTX_REMOTE)
+        note_prepare(sp);
+    return 0;
+}
+
+int slurm_spank_task_init(spank_t sp, int ac, char **av) {
+    if (spank_context() == S_CTX_REMOTE) {
+        note_hand_over(sp);
         remote_task(sp, ac, av);
+    }
+    return 0;
+}
+
+int slurm_spank_task_exit(spank_t sp, int ac, char **av) {
+    if (spank_context() == S_CTX_REMOTE)
+        note_log();
     return 0;
 }
 

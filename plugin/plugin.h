@@ -4,10 +4,12 @@
  *
  *     srun                  options (all), local_begin before the tasks are launched, local_end when srun ends
  *     salloc, sbatch        options (all); the request goes into the job's environment
- *     slurmstepd (root)     options_register and nothing else
+ *     slurmstepd (root)     options_register; of the managers' step alone: note_prepare, and note_log when its task has ended
  *     the task (the user)   remote_task; of a batch script: batch_task
  *
- * libc and spank.h only; libslurm is the host process's. Nothing is drained by us: no callback of slurmstepd, slurmd, prolog or epilog
+ * As root no file, fork, socket, wait, or allocation of a size that a user chose. note_log reads at most 400 bytes, once and without
+ * waiting, from a pipe that the plugin made: nothing else of slurmd's writes what a user's process says into slurmd's log, and the task itself cannot be given that
+ * log, which is root's. libc and spank.h only; libslurm is the host process's. Nothing is drained by us: no callback of slurmstepd, slurmd, prolog or epilog
  * can fail. In srun, salloc and sbatch, errors end the process (exit 1), in the task they end the task, because a plugin that is listed
  * as optional cannot fail otherwise.
  *
@@ -96,6 +98,11 @@ void local_end(void);
 void remote_task(spank_t sp, int ac, char **av);
 /* The task of a batch script, as the user: start the job's dictionary when it asked for one; ends the task when it cannot start. */
 void batch_task(spank_t sp, uint32_t job, int ac, char **av);
+
+/* A line for the administrator when a dictionary starts and ends: note.c. */
+void note_prepare(spank_t sp);
+void note_hand_over(spank_t sp);
+void note_log(void);
 
 /* "uid.job.step" or "uid.job.job". */
 void step_name(char name[NAME_CAP], unsigned job, unsigned step);

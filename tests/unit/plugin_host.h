@@ -29,6 +29,7 @@ struct play {
     const char *export;        /* NULL: ALL; or NONE: of the environment only SLURM_* goes on */
     uint32_t job, step;
     int components;            /* of a heterogeneous job; 0: 1 */
+    const char *noted;         /* the program writes this to the descriptor $DDICT_NOTE_FD */
     enum host_call fault;      /* this call fails ... */
     int fault_at;              /* ... the first time: 1 */
 };

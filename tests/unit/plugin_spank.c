@@ -344,6 +344,24 @@ START_TEST(a_job_whose_dictionary_is_gone_starts_no_empty_one) {
 }
 END_TEST
 
+START_TEST(the_managers_step_leaves_two_lines_for_the_administrator) {
+    ENDS(0, .command = "ddictd", .env = "DDICT_INTERNAL=1\n", .noted = "2 managers\033[31m: 5 keys\nand more\n");
+    ck_assert_str_eq(o.log, "ddict: dictionary a?b starts: 4 managers, ? bytes\nddict: 2 managers?[31m: 5 keys\n");
+    ck_assert_str_eq(o.said, "");
+    ENDS(0, .command = "ddictd", .env = "DDICT_INTERNAL=1\n"); /* ddictd was killed: no word, no wait */
+    ck_assert_int_eq(lines(o.log), 1);
+    ENDS(0, .command = "ddictd", .env = "DDICT_INTERNAL=1\n", .noted =
+         "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+         "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+         "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+         "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+         "more than that");
+    has_not(o.log, "more");
+    ENDS(0, .command = "batch", .env = "DDICT_INTERNAL=1\nSLURM_DDICT_JOB=--mem=1G\n", .noted = "text");
+    ck_assert_str_eq(o.log, "");
+}
+END_TEST
+
 /* --- one call fails --- */
 
 struct scene {
@@ -379,6 +397,7 @@ START_TEST(no_fault_of_slurm_breaks_the_rules) {
         { "batch", NULL, "SLURM_DDICT_JOB=--mem=1G\n", "job" },
         { "batch", NULL, "", NULL },
         { "shell", NULL, elsewhere, "job" },
+        { "ddictd", NULL, "DDICT_INTERNAL=1\n", NULL },
     };
     int job = dictionary("job"), step, call, at;
     size_t i;
@@ -418,6 +437,7 @@ static Suite *suite(void) {
     tcase_add_test(c, a_batch_script_begins_when_its_dictionary_is_ready);
     tcase_add_test(c, sruns_of_a_job_use_its_dictionary);
     tcase_add_test(c, a_job_whose_dictionary_is_gone_starts_no_empty_one);
+    tcase_add_test(c, the_managers_step_leaves_two_lines_for_the_administrator);
     tcase_add_test(c, no_fault_of_slurm_breaks_the_rules);
     suite_add_tcase(s, c);
     return s;
