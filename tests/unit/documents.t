@@ -21,6 +21,6 @@ page ddictd.8 $(longs runtime/manager/options.c)
 page libddict.3 $(grep -ohE '^DDICT_API .*' "$src/client/ddict.h" | grep -oE 'ddict_[a-z_]+\(' | tr -d '(' | sort -u)
 page libddict-runtime.3 $(grep -ohE '^DDICT_RT_API .*' "$src/runtime/place/ddict_runtime.h" | grep -oE 'ddict_rt_[a-z_]+\(' | tr -d '(' | sort -u) DDICT_PMIX DDICT_TIMEOUT \
     DDICT_RUN_ID DDICT_RUN_RANK DDICT_RUN_SIZE
-page ddict-plugin.8 $(grep -ohE '"ddict-[a-z-]+"|"[a-z_]+="' "$src/plugin/options.c" | tr -d '"' | sed 's/^ddict-/--ddict-/' | sort -u)
+page ddict-plugin.8 $(grep -ohE '"ddict-[a-z-]+"|= "DDICT_[A-Z_]+"' "$src/plugin/options.c" | tr -d '"= ' | sed 's/^ddict-/--ddict-/' | sort -u)
 [ $bad = 0 ] && echo "ok the man pages have all options, calls and words"
 exit $bad
