@@ -39,6 +39,27 @@ sub srun -N1 -n1 --ddict-managers=1 --ddict-mem=16M true : -N1 -n1 true >"$out" 
 is "het_jobs_are_refused" "$([ $? != 0 ] && echo yes)" yes
 has "het_jobs_are_named_in_the_reason" "[Hh]et"
 
+# submitted NAME REGEX COMMAND WORDS... - sbatch or salloc submits nothing and says why in one line
+submitted() {
+    local name=$1 regex=$2 rc
+    shift 2
+    sub "$@" >"$out" 2>&1 </dev/null
+    rc=$?
+    if [ $rc = 0 ] || [ $rc -ge 124 ] || [ "$(wc -l <"$out")" != 1 ]; then echo "(exit code $rc)" >>"$out"; not_ok "$name"; return; fi
+    has "$name" "$regex"
+    is "${name}_and_nothing_is_submitted" "$(sub squeue -h)" ""
+}
+submitted "sbatch_judges_the_memory" 'sbatch: error: ddict: --ddict-mem=16Q' sbatch --ddict-mem=16Q --wrap true
+submitted "sbatch_judges_a_share" 'sbatch: error: ddict: --ddict-mem=101%' sbatch --ddict-mem=101% --wrap true
+submitted "sbatch_judges_the_managers" 'sbatch: error: ddict: --ddict-managers=0' sbatch --ddict-managers=0 --wrap true
+submitted "sbatch_judges_the_scope" 'sbatch: error: ddict: --ddict-scope=all' sbatch --ddict-mem=64M --ddict-scope=all --wrap true
+submitted "sbatch_judges_lines_of_the_script" 'sbatch: error: ddict: --ddict-managers=x' sh -c 'cd; printf "#!/bin/sh\n#SBATCH --ddict-managers=x\n" >job.sh; sbatch job.sh; rc=$?; rm -f job.sh; exit $rc'
+submitted "sbatch_refuses_het_jobs" 'sbatch: error: ddict: .*heterogeneous' sbatch --ddict-mem=64M : -N1 --wrap true
+submitted "salloc_judges_the_memory" 'salloc: error: ddict: --ddict-mem=16Q' salloc --ddict-mem=16Q true
+submitted "salloc_judges_the_variable" 'salloc: error: ddict: DDICT_MEM=16Q' env DDICT_MEM=16Q salloc true
+submitted "salloc_judges_a_lonely_log" 'salloc: error: ddict: --ddict-log=x: also ask' salloc --ddict-log=x true
+submitted "srun_does_not_give_a_dictionary_to_a_job" 'srun: error: ddict: --ddict-scope=job: say it to salloc or sbatch' srun --ddict-mem=64M --ddict-scope=job true
+
 clean_after "no_job_is_left_and_no_node_drained"
 t "the_next_job_runs" sub srun -N2 -n2 --ddict-managers=2 --ddict-mem=64M true
 clean_after "nothing_is_left"

@@ -79,10 +79,6 @@ t "a_refusal_in_an_allocation_leaves_no_step" sub salloc -Q -N2 sh -c "! srun -n
 has_not "and_runs_no_task" '^THE TASK'
 t "a_step_that_asks_for_nothing_gets_nothing" sub salloc -Q -N2 sh -c 'srun -n2 '"$dd"' true; srun -n2 sh -c "test -z \"\${DDICT_NAME-}\""'
 t "an_srun_in_a_task_does_not_ask_again" sub salloc -Q -N2 env DDICT_MEM=64M srun -n1 -N1 sh -c 'n=$DDICT_NAME; srun --overlap -n1 -N1 sh -c "test \"\$DDICT_NAME\" = $n"'
-t "salloc_with_the_options_is_refused" sub sh -c "! salloc -Q $dd true"
-has "salloc_says_to_give_them_to_srun" 'salloc: error: ddict: .*srun'
-t "sbatch_with_the_options_is_refused" sub sh -c "! sbatch $dd --wrap true"
-has "sbatch_says_to_give_them_to_srun" 'sbatch: error: ddict: .*srun'
 t "variables_do_not_hurt_salloc_and_sbatch" sub env DDICT_MEM=64M sh -c 'cd; salloc -Q -N1 true && sbatch -Q -W -o /dev/null --wrap true'
 clean_after "nothing_is_left"
 finish

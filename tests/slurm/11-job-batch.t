@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# sbatch: one dictionary for the script and all its steps, ready before the first line of the script, gone with the job.
+. "$(dirname "$0")/lib.sh"
+. "$tests/batch.sh"
+ddict=$(sub sh -c 'command -v ddict')
+
+b "a_job_of_several_steps_has_one_dictionary" <<END
+#!/bin/bash
+#SBATCH -N2 --ddict-managers=4
+#SBATCH --ddict-mem=64M
+echo "script \$DDICT_NAME"
+$ddict put first 1
+python3 -c 'import ddict; d = ddict.attach(); d["python"] = 7'
+srun -N2 -n2 sh $tests/both.sh $ddict && echo "two nodes"
+srun -N1 -n1 sh -c 'echo "task \$DDICT_NAME \$($ddict get first)"'
+for i in 1 2 3; do srun --overlap -N1 -n1 $ddict put at-once-\$i \$i & done
+wait
+srun -N1 -n1 python3 -c 'import ddict; d = ddict.attach(); print("keys", sorted(map(str, d.keys())))'
+echo "steps \$(squeue -h -s -j \$SLURM_JOB_ID -o %j | grep -c ddict)"
+echo "children \$(pgrep -P \$\$ | grep -cvx \$BASHPID)"
+ls -l /proc/\$\$/fd | grep -c pipe: | sed 's/^/pipes /'
+srun -N1 -n1 env | grep -c '^SLURM_DDICT_' | sed 's/^/left /'
+END
+has "the_script_has_its_name" '^script [0-9]+\.[0-9]+\.job$'
+has "both_nodes_serve" '^two nodes$'
+has "a_step_of_one_node_sees_it" '^task [0-9]+\.[0-9]+\.job 1$'
+has "sruns_at_once_and_the_script_s_python_too" "keys .*at-once-1.*at-once-2.*at-once-3.*both0.*both1.*first.*python"
+has "there_is_one_step_of_managers" '^steps 1$'
+has "the_script_inherits_no_pipe" '^pipes 0$'
+has "the_request_is_for_the_script_alone" '^left 0$'
+clean_after "nothing_is_left_after_a_job"
+
+# What sbatch sends along of the environment does not matter.
+for export in NONE NIL X=1 ALL,X=1; do
+    b "export_$export" -N1 --ddict-mem=32M --export=$export <<END
+#!/bin/bash
+PATH=/usr/bin:/bin
+$ddict put k \$DDICT_NAME && srun -N1 -n1 $ddict get k && echo
+END
+    has "a_step_reads_what_the_script_wrote_with_export_$export" '^[0-9]+\.[0-9]+\.job$'
+done
+t "the_environment_form_is_for_sbatch_too" sub env DDICT_MEM=32M DDICT_MANAGERS=1 sh -c 'cd; id=$(sbatch --parsable -N1 -o e.out --wrap "echo name \$DDICT_NAME mem \${DDICT_MEM-none}")
+    while squeue -h -j $id | grep -q .; do sleep 0.2; done; cat e.out; rm -f e.out'
+has "and_does_not_reach_the_script" '^name [0-9]+\.[0-9]+\.job mem none$'
+
+b "array_tasks_have_one_each" -N1 --array=1-2 --ddict-mem=32M <<END
+#!/bin/bash
+srun -N1 -n1 $ddict put --new k "\$SLURM_ARRAY_TASK_ID \$DDICT_NAME" && srun -N1 -n1 $ddict get k && echo
+END
+is "two_names" "$(grep -Ec '^[12] [0-9]+\.[0-9]+\.job$' "$out") $(cut -d' ' -f2 "$out" | sort -u | grep -c .)" "2 2"
+
+b "a_requeued_job_has_a_fresh_one" -N1 --requeue --ddict-mem=32M <<END
+#!/bin/bash
+srun -N1 -n1 $ddict put --new k "\${SLURM_RESTART_COUNT-0}" && srun -N1 -n1 $ddict get k && echo || exit 3
+[ "\${SLURM_RESTART_COUNT-0}" != 0 ] || { scontrol requeue \$SLURM_JOB_ID; sleep 30; }
+END
+has "it_ran_twice" '^1$'
+clean_after "nothing_is_left_after_all_of_them"
+
+b "a_step_of_its_own" -N2 --ddict-mem=64M <<END
+#!/bin/bash
+srun -N1 -n1 $ddict put k job
+srun -N2 -n2 --ddict-scope=step --ddict-mem=32M sh -c 'test \$SLURM_PROCID = 1 || { echo "own \$DDICT_NAME"; $ddict put --new k step; }'
+srun -N1 -n1 --ddict-mem=128M $ddict get k
+echo
+END
+has "it_is_beside_the_job_s" '^own [0-9]+\.[0-9]+\.[0-9]+$'
+has "which_it_did_not_change" '^job$'
+has "other_figures_are_answered_in_a_line" '^ddict: --ddict-mem=128M: this step uses the job.s dictionary'
+b "scope_step_is_one_for_each_srun" -N1 --ddict-mem=32M --ddict-scope=step <<END
+#!/bin/bash
+echo "script \${DDICT_NAME-none}"
+srun -N1 -n1 $ddict put --new k v
+srun -N1 -n1 $ddict put --new k v && echo "twice new"
+END
+has "the_script_has_none" '^script none$'
+has "the_second_is_empty" '^twice new$'
+
+batch -N1 --mem=100M --ddict-mem=10T >"$out" 2>&1 <<END
+#!/bin/bash
+echo THE SCRIPT RAN
+END
+is "a_dictionary_that_cannot_start_fails_the_job" "$?" 1
+has "and_says_why_in_the_job_s_file" '^ddict: .*--mem='
+has_not "and_the_script_does_not_run" 'THE SCRIPT'
+clean_after "nothing_is_left"
+finish

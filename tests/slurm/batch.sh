@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# batch.sh - jobs of sbatch for the tests. Sourced after lib.sh.
+
+# batch OPTIONS... <SCRIPT - submits the script, waits for the job's end and prints its output (of all array tasks); exit code of the job's last task
+batch() {
+    cat >"$out.sh"
+    sub sh -c 'cd; cat >job.sh; rm -f job.*.out; id=$(sbatch --parsable -o job.%A.%a.out "$@" job.sh) || exit 1
+        while reason=$(squeue -h -j "$id" -o %r 2>/dev/null) && [ -n "$reason" ]; do
+            [ "$reason" != BeginTime ] || scontrol update jobid="$id" starttime=now # requeued: Slurm waits two minutes
+            sleep 0.2
+        done
+        cat job.*.out; code=$(scontrol show job "$id" | sed -n "s/.*ExitCode=\([0-9]*\):.*/\1/p" | tail -n 1); rm -f job.sh job.*.out
+        exit "${code:-99}"' batch "$@" <"$out.sh"
+}
+# b SENTENCE OPTIONS... <SCRIPT - the job ends with 0; its output is in $out
+b() {
+    local name=$1 rc
+    shift
+    batch "$@" >"$out" 2>&1
+    rc=$?
+    [ $rc = 0 ] && { ok "$name"; return 0; }
+    echo "(exit code $rc)" >>"$out"
+    not_ok "$name"
+}
+trap 'rm -f "$out" "$out.sh"' EXIT
