@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # clean.sh - find everything that belongs to a cluster, remove it, look again. Sourced by devcluster.
 
-find_cgroups() { # deepest first; v1 has /slurm_<node> per controller, v2 a scope per node in system.slice
-    find /sys/fs/cgroup -depth -type d 2>/dev/null | grep -E "/(slurm_${id}n[0-9]+|${id}n[0-9]+_slurmstepd\.scope)(/|\$)"
+find_cgroups() { # [HOST]: deepest first; v1 has /slurm_<node> per controller, v2 a scope per node in system.slice
+    local host=${1-${id}n[0-9]+}
+    find /sys/fs/cgroup -depth -type d 2>/dev/null | grep -E "/(slurm_$host|${host}_slurmstepd\.scope)(/|\$)"
 }
 
-find_pids() { # by network namespace, by mount namespace (our /etc/hosts is mounted there), by cgroup
+find_pids() { # [HOST]: by network namespace, by cgroup, and those of all hosts by mount namespace (our /etc/hosts is mounted there)
     local inodes
     {
-        inodes=$(stat -Lc %i /run/netns/"$ns-"* 2>/dev/null | paste -sd' ')
+        inodes=$(stat -Lc %i /run/netns/"$ns-"${1-*} 2>/dev/null | paste -sd' ')
         [ -n "$inodes" ] && stat -Lc '%i %n' /proc/[0-9]*/ns/net 2>/dev/null |
             awk -v l="$inodes" 'BEGIN { n = split(l, a); for (i = 1; i <= n; i++) s[a[i]] } $1 in s { split($2, p, "/"); print p[3] }'
-        grep -Els "/ddict-devcluster/$id/etc/hosts(//deleted)? " /proc/[0-9]*/mountinfo 2>/dev/null | cut -d/ -f3
-        find_cgroups | while read -r c; do cat "$c/cgroup.procs" 2>/dev/null; done
+        [ $# -gt 0 ] || grep -Els "/ddict-devcluster/$id/etc/hosts(//deleted)? " /proc/[0-9]*/mountinfo 2>/dev/null | cut -d/ -f3
+        find_cgroups "$@" | while read -r c; do cat "$c/cgroup.procs" 2>/dev/null; done
     } | sort -un | grep -vx "$$"
 }
 
