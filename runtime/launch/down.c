@@ -13,7 +13,7 @@
 #include "launch/command.h"
 #include "launch/hidden.h"
 #include "launch/launch.h"
-#include "launch/starter.h"
+#include "launch/reason.h"
 #include "launch/step.h"
 
 extern char **environ;
@@ -50,7 +50,7 @@ static int down_run(const char *srun, const char *job, const char *node, const c
         static const char head[] = "ddict: ";
         char why[DD_ERRMSG_MAX];
 
-        starter_reason(dd_errmsg(), strlen(dd_errmsg()), why, sizeof why);
+        reason_read(dd_errmsg(), strlen(dd_errmsg()), why, sizeof why);
         dd_error(rc, "%s", strncmp(why, head, sizeof head - 1) == 0 ? why + sizeof head - 1 : why);
     }
     argv_free(argv);

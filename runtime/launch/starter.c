@@ -15,6 +15,7 @@
 
 #include "base/defaults.h"
 #include "launch/command.h"
+#include "launch/reason.h"
 #include "launch/serve.h"
 #include "launch/starter.h"
 
@@ -240,6 +241,10 @@ static void tail_add(struct starter *s, const char *bytes, size_t n) {
     }
     memcpy(s->tail + s->tail_len, bytes, n);
     s->tail_len += n;
+    if (s->state < STARTER_READY && !s->gone && s->srun != NULL && reason_task_gone(s->tail, s->tail_len)) {
+        s->gone = 1; /* the others would wait for it in vain; but it may have said why, on the other pipe */
+        deadline_start(&s->limit, DD_DRAIN_GRACE_MS);
+    }
 }
 
 static void outputs_read(struct starter *s) {
@@ -271,7 +276,20 @@ static void step_cancel(struct starter *s) {
         free(text);
 }
 
+/* A node's ddictd is gone, and it did not say why. */
+static void gone(struct starter *s) {
+    char text[DD_ERRMSG_MAX];
+
+    reason_read(s->tail, s->tail_len, text, sizeof text);
+    why_set(s, "the managers did not start: %s", text);
+    starter_stop(s, NULL);
+}
+
 static void late(struct starter *s) {
+    if (s->gone && s->state < STARTER_READY) {
+        gone(s);
+        return;
+    }
     switch (s->state) {
     case STARTER_CREATING:
         if (s->srun != NULL)
@@ -322,18 +340,27 @@ void starter_turn(struct starter *s) {
         late(s);
 }
 
+/* Somebody cancelled the step: that its nodes were lost then is no news. What we stopped ourselves does not count. */
+static void cancel_judge(struct starter *s) {
+    char what[160];
+
+    if ((s->state == STARTER_READY || s->state == STARTER_DRAINING) && (!s->ended || s->why[0] != '\0') &&
+        reason_cancelled(s->tail, s->tail_len, what, sizeof what))
+        snprintf(s->why, sizeof s->why, "the managers ended early: %s", what);
+}
+
 /* Gone without `end`: say why. */
 static void exit_judge(struct starter *s) {
     char text[DD_ERRMSG_MAX];
 
     if (s->ended && (s->ready || s->why[0] != '\0'))
         return;
-    starter_reason(s->tail, s->tail_len, text, sizeof text);
-    if (text[0] != '\0')
-        why_set(s, "%s: %s", s->ready ? "the managers ended early" : "the managers did not start", text);
-    else if (WIFSIGNALED(s->status))
+    reason_read(s->tail, s->tail_len, text, sizeof text);
+    if (WIFSIGNALED(s->status))
         why_set(s, "%s %s: killed by signal %d", s->srun != NULL ? "the srun of the managers" : "ddictd",
                 s->ready ? "ended early" : "did not start", WTERMSIG(s->status));
+    else if (text[0] != '\0')
+        why_set(s, "%s: %s", s->ready ? "the managers ended early" : "the managers did not start", text);
     else
         why_set(s, "%s %s: exit code %d", s->srun != NULL ? "the srun of the managers" : "ddictd",
                 s->ready ? "ended early" : "did not start", WEXITSTATUS(s->status));
@@ -346,6 +373,7 @@ void starter_reap(struct starter *s) {
     outputs_read(s);
     if (WIFSIGNALED(s->status) && !s->ended)
         step_cancel(s);
+    cancel_judge(s);
     exit_judge(s);
     s->state = STARTER_OVER;
 }
@@ -401,54 +429,4 @@ void starter_leave(struct starter *s) {
         s->pid = 0;
     }
     s->state = STARTER_OVER;
-}
-
-static int line_is_noise(const char *line) {
-    static const char *const noise[] = { "Job step aborted", "CANCELLED AT", "Exited with exit code", "Terminated", "Killed",
-                                         "forcing job termination", "Timed out waiting for job step to complete", "launch failed" };
-    size_t i;
-
-    for (i = 0; i < sizeof noise / sizeof *noise; i++)
-        if (strstr(line, noise[i]) != NULL)
-            return 1;
-    return *line == '\0';
-}
-
-/* "slurmstepd-n1: error: text" -> "text" */
-static const char *prefix_skip(const char *line) {
-    static const char *const who[] = { "srun", "slurmstepd", "error", "fatal" };
-    size_t i;
-
-    for (i = 0; i < sizeof who / sizeof *who; i++)
-        if (strncmp(line, who[i], strlen(who[i])) == 0) {
-            size_t n = strcspn(line, ": ");
-
-            if (line[n] == ':' && line[n + 1] == ' ')
-                return prefix_skip(line + n + 2);
-        }
-    return line;
-}
-
-void starter_reason(const char *text, size_t len, char *why, size_t cap) {
-    char *copy = strndup(text, len), *line, *save;
-    char last[DD_ERRMSG_MAX] = "";
-    size_t used = 0, lines = 0;
-
-    why[0] = '\0';
-    if (copy == NULL)
-        return;
-    for (line = strtok_r(copy, "\r\n", &save); line != NULL; line = strtok_r(NULL, "\r\n", &save)) {
-        const char *words = prefix_skip(line);
-
-        snprintf(last, sizeof last, "%s", words);
-        if (line_is_noise(words) || strstr(why, words) != NULL || lines == 3)
-            continue;
-        used += (size_t)snprintf(why + used, cap - used, "%s%s", lines > 0 ? "; " : "", words);
-        if (used >= cap)
-            used = cap - 1;
-        lines++;
-    }
-    if (lines == 0)
-        snprintf(why, cap, "%s", last);
-    free(copy);
 }

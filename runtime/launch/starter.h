@@ -34,6 +34,7 @@ struct starter {
     int ready;                /* it was ready once */
     int exists;               /* ready is another start's dictionary of this name; ours ends */
     int ended;                /* it said `end` */
+    int gone;                 /* srun said before `ready` that a task is gone */
     char why[DD_ERRMSG_MAX];  /* "" or what went wrong, one sentence */
     char about[256];          /* what stood behind `ready` */
     char *report;             /* JSON, ours; NULL when there was none */
@@ -76,7 +77,5 @@ void starter_leave(struct starter *s);
 static inline int starter_over(const struct starter *s) { return s->state == STARTER_OVER; }
 void starter_free(struct starter *s);
 
-/* The sentence in what srun and slurmstepd wrote: prefixes and lines that only follow from others are left out. */
-void starter_reason(const char *text, size_t len, char *why, size_t cap);
 
 #endif

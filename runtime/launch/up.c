@@ -107,8 +107,8 @@ static void news_say(struct up *u) {
         if (u->leaves && !s->exists)
             starter_leave(s);
     }
-    /* What failed before it was ready is said when nothing of it is left. */
-    if (s->why[0] != '\0' && !u->said_error && ((s->ready && !s->exists) || starter_over(s))) {
+    /* Said when nothing of it is left: only then the cause is known (a cancelled step first looks like a lost node). */
+    if (s->why[0] != '\0' && !u->said_error && starter_over(s)) {
         if (u->lines)
             say("error", s->why);
         else

@@ -128,6 +128,25 @@ START_TEST(a_step_that_is_never_created_is_given_up) {
 }
 END_TEST
 
+START_TEST(a_task_that_is_gone_before_ready_ends_the_waiting) {
+    uint64_t t = clock_ms();
+    char *argv[] = { (char *)"/bin/sh", (char *)"-c",
+                     (char *)"echo ddict1 start node=0 step=1.2; echo 'srun: error: execve(): /x: no' >&2;"
+                             "echo 'srun: error: n2: task 1: Exited with exit code 2' >&2; exec sleep 60", NULL };
+
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/nowhere/srun", 2, 500, 60), 0);
+    ends("did not start: execve(): /x: no (n2: task 1: Exited with exit code 2)");
+    ck_assert_uint_lt(clock_ms() - t, 9000);
+}
+END_TEST
+
+START_TEST(who_cancelled_the_step_is_the_cause) {
+    begin(UP "echo ddict1 error node n2 is lost; echo 'srun: error: *** STEP 1.2 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***' >&2; sleep 0.2", 1, 5);
+    turn_until(STARTER_READY);
+    ends("ended early: Slurm's step 1.2 was cancelled");
+}
+END_TEST
+
 START_TEST(what_ignores_SIGTERM_is_killed) {
     begin("trap '' TERM; echo ddict1 start node=0 step=-; echo ddict1 error broken; while :; do sleep 0.1; done", 1, 5);
     ends("broken");
@@ -316,7 +335,8 @@ int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as the owner of a starter does */
     return TESTS_RUN("launch_starter", 20, a_whole_life_with_noise, ready_counts_only_when_all_nodes_began, an_error_before_ready_is_told,
                      an_exit_without_a_word_is_told_with_what_stderr_said, a_program_that_is_not_there_is_named,
-                     a_step_that_is_never_created_is_given_up, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
+                     a_step_that_is_never_created_is_given_up, a_task_that_is_gone_before_ready_ends_the_waiting,
+                     who_cancelled_the_step_is_the_cause, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
                      an_end_without_asking_is_no_error, a_drain_is_said_before_the_end_of_input,
                      another_start_s_dictionary_is_ready_and_ours_ends, warnings_and_the_summary_are_passed_on,
                      what_is_left_when_ready_loses_srun_and_its_child_and_goes_on, death_after_ready_is_told, a_long_report_comes_whole,

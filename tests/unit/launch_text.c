@@ -10,6 +10,7 @@
 #include "launch/hidden.h"
 #include "base/hostlist.h"
 #include "launch/lines.h"
+#include "launch/reason.h"
 #include "launch/starter.h"
 #include "launch/step.h"
 
@@ -165,15 +166,21 @@ END_TEST
 static void reason_is(const char *text, const char *want) {
     char why[DD_ERRMSG_MAX];
 
-    starter_reason(text, strlen(text), why, sizeof why);
+    reason_read(text, strlen(text), why, sizeof why);
     ck_assert_str_eq(why, want);
 }
 
 START_TEST(the_reason_is_told_from_the_noise) {
     reason_is("slurmstepd-n1: error: execve(): /x/ddictd: No such file or directory\nsrun: error: n1: task 0: Exited with exit code 2\n",
-              "execve(): /x/ddictd: No such file or directory");
+              "execve(): /x/ddictd: No such file or directory (n1: task 0: Exited with exit code 2)");
     reason_is("srun: Job step aborted: Waiting up to 7 seconds\nsrun: error: n1: task 0: Killed\n", "n1: task 0: Killed");
     reason_is("srun: fatal: a\nsrun: fatal: a\nb\n\nc\nd\n", "a; b; c");
+    reason_is("slurmstepd-n1: error: *** STEP 84.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 ***\nsrun: error: n1: task 0: Killed\n",
+              "Slurm's step 84.1 was cancelled");
+    reason_is("srun: error: n1: task 0: Killed\nslurmstepd: error: *** STEP 84.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO NODE FAILURE, SEE ***\n",
+              "Slurm's step 84.1 was cancelled due to node failure");
+    reason_is("slurmstepd: error: *** STEP 8.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***\n", "Slurm's step 8.1 was cancelled due to time limit");
+    reason_is("srun: error: execve(): x\nslurmstepd: error: *** STEP 8.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 ***\n", "execve(): x");
     reason_is("", "");
 }
 END_TEST
