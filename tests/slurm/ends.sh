@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+# ends.sh - a table of ways a job can end. Sourced by tests/slurm/8*.t.
+#
+# Each row is run without a dictionary and with one, at the same time, and the two must end alike: same exit code, same state of the
+# job, as soon as each other, nothing left, all nodes idle. Rows whose end can only come with a dictionary say what they want instead.
+#
+#     row NAME SCOPE WORD=VALUE...   begins it in the background (slots at once); SCOPE is a function run_SCOPE below
+#     rows_end SENTENCE              waits for all, judges, looks at what is left; call it before and after rows that need the nodes alone
+#     table                          prints all rows
+#
+#     task=  what each of the two tasks runs (sh). `begun` puts a key and says so; what comes after it is to be ended
+#     act=   evaluated here when both tasks have begun: $job, $pid (the user's srun, sbatch or salloc), $on (yes: with dictionary), $dir
+#     opts=  more words for srun, sbatch or salloc       script=  job scopes: the script (default: srun of the task, its exit code)
+#     tty=yes  on a terminal: `key C` types ^C           plain=no  without the run without a dictionary
+#     rc= state=  regular expressions: exit code of the user's command, Slurm's "JobState ExitCode" (default: as without)
+#     within=  seconds that it may take longer than without (plain=no: seconds that it may take)
+#     line=  a regular expression: what the one line of ours must say (default: there must be none)
+#     said=  a regular expression that the output must have besides (what the program says)
+#     not=  one that no line may have
+#     errors=  so many tasks must have got an error from the dictionary within 15 s
+. "$(dirname "$0")/lib.sh"
+dd="--ddict-managers=2 --ddict-mem=64M"
+slots=${slots-6}
+ends=$(mktemp -d /var/tmp/ddict-ends.XXXXXX) && chmod 1777 "$ends" || exit 1
+trap 'rm -rf "$ends" "$out"' EXIT
+prefix=$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")
+names=() judged=0
+
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+# until_true SECONDS CMD...
+until_true() {
+    local end=$(($(now_ms) + $1 * 1000))
+    shift
+    until "$@"; do
+        [ "$(now_ms)" -lt $end ] || return 1
+        sleep 0.1
+    done
+}
+
+# One loop asks for all rows: squeue is dear on a small machine. Each answer begins with its number.
+queue_watch() {
+    mkdir -m 1777 "$ends/queue" 2>/dev/null || return 0 # it runs
+    sub_long sh -c 'while n=$((n + 1)); [ -e "$0" ]; do { echo "number $n"; squeue -h -o "%A %T"; } >"$0/new" && mv "$0/new" "$0/now"
+        sleep 0.3; done' "$ends/queue" >/dev/null 2>&1 </dev/null &
+    watcher=$!
+    until_true 20 test -e "$ends/queue/now" || { echo "not ok squeue answers"; exit 1; }
+}
+queue_unwatch() { mv "$ends/queue" "$ends/over" && wait "$watcher"; rm -rf "$ends/over"; }
+queue_number() { awk 'NR == 1 { print $2 }' "$ends/queue/now"; }
+job_over() { # JOB NUMBER: not in an answer that was asked for after NUMBER came
+    [ "$(queue_number)" -gt $(($2 + 1)) ] && ! grep -q "^$1 " "$ends/queue/now"
+}
+sub_long() { "$devcluster" run -- "$@"; } # execs: the pid of a background job is the command's own
+
+# What the tasks of both runs have in common. Without a dictionary `put` does nothing.
+task_text() { # TASK
+    [ "$on" = yes ] && echo 'put() { ddict put "$@"; }' || echo 'put() { :; }'
+    echo 'begun() { put "k$SLURM_PROCID" v && echo "begun $SLURM_JOB_ID"; }'
+    echo "$1"
+}
+script_text() {
+    echo "#!/bin/bash"
+    echo "task=$dir/task"
+    echo "${script-srun -N2 -n2 sh \$task}"
+}
+asked() { [ "$on" = yes ] && echo "$dd"; }
+
+# Scopes: exec the user's command. Memory is named so that jobs fit beside each other.
+run_step() { sub_exec srun -J "$label" -N2 -n2 --mem=300M $opts $(asked) /bin/sh "$dir/task"; }
+run_batch() { sub_exec sbatch -J "$label" -Q -W -N2 --mem=300M -o "$dir/out" $opts $(asked) "$dir/script"; }
+run_salloc() { sub_exec salloc -J "$label" -Q -N2 --mem=300M $opts $(asked) "$dir/script"; }
+run_hand() { # by hand in a script, without the plugin's options
+    [ "$on" = yes ] && sed -i '2i eval "$(ddict up --managers=2 --mem=64M)" || exit 90' "$dir/script"
+    sub_exec sbatch -J "$label" -Q -W -N2 --mem=300M -o "$dir/out" $opts "$dir/script"
+}
+sub_exec() {
+    if [ -n "${tty-}" ]; then exec python3 "$tests/terminal.py" "$dir/keys" "$devcluster" run -- "$@"; fi
+    exec "$devcluster" run -- "$@"
+}
+key() { timeout 5 sh -c 'echo "$1" >"$2"' sh "$1" "$dir/keys"; }
+
+# ours NODE WHAT - pids of $job's ddictd or manager processes on a node (1 is the first)
+ours() {
+    local list p net
+    net=$(readlink "/proc/$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/run/${nodes[$1 - 1]}.pid")/ns/net")
+    list=$(pgrep -f "^[^ ]*ddictd --name [0-9]+[.]$job[.]")
+    for p in $list; do
+        [ "$(readlink "/proc/$p/ns/net")" = "$net" ] || continue
+        if grep -qx "$(ps -o ppid= -p "$p" | tr -d ' ')" <<<"$list"; then [ "$2" = manager ]; else [ "$2" = ddictd ]; fi && echo "$p"
+    done
+}
+hidden_srun() { # its parent is ddict up; srun has a helper process that looks the same
+    local p
+    for p in $(pgrep -f "^[^ ]*srun --jobid=$job .*--job-name=ddict"); do
+        grep -qx ddict "/proc/$(ps -o ppid= -p "$p" | tr -d ' ')/comm" && echo "$p"
+    done
+}
+hidden_up() { ps -o ppid= -p "$(hidden_srun)" | tr -d ' '; }
+kill9() { t0=$(now_ms) && kill -KILL "$@"; } # to find them takes a while
+
+gone() { ! grep -qs '^State:[^Z]*$' "/proc/$pid/status"; } # or a zombie
+begun_both() { [ "$(grep -c "^begun " "$dir/out")" -ge "${tasks-2}" ] || gone; }
+field() { grep -o "\b$1=[^ ]*" "$dir/job" | head -n 1 | cut -d= -f2; }
+
+# In a subshell of its own: $dir gets out, rc, ms, state.
+attempt() {
+    local t0 number
+    task_text "$task" >"$dir/task"
+    script_text >"$dir/script"
+    chmod 755 "$dir/script"
+    : >"$dir/out"
+    chmod 666 "$dir/out"
+    [ -z "${tty-}" ] || mkfifo "$dir/keys"
+    (cd "$dir" && run_"$scope") >>"$dir/out" 2>&1 </dev/null &
+    pid=$!
+    until_true 60 begun_both || echo "not begun within 60 s" >>"$dir/wrong"
+    job=$(awk '$1 == "begun" { print $2; exit }' "$dir/out")
+    job=${job:-$(sub squeue -h -t all -n "$label" -o %A)}
+    echo "$job" >"$dir/id"
+    t0=$(now_ms)
+    [ -z "${act-}" ] || eval "$act" >>"$dir/act"
+    until_true "${patience-90}" gone || { echo "not over within ${patience-90} s" >>"$dir/wrong"; kill -KILL $pid; }
+    wait $pid 2>/dev/null
+    echo $? >"$dir/rc"
+    number=$(queue_number)
+    [ -z "$job" ] || until_true 60 job_over "$job" "$number" || echo "the job is not over 60 s later" >>"$dir/wrong"
+    echo $(($(now_ms) - t0)) >"$dir/ms"
+    [ -z "$job" ] || sub scontrol -o show job "$job" >"$dir/job" 2>&1
+    echo "$(field JobState) $(field ExitCode)" >"$dir/state"
+}
+
+row() {
+    local name=$1 scope=$2 word on n=${#names[@]}
+    shift 2
+    names+=("$name")
+    queue_watch
+    for on in no yes; do
+        mkdir -m 1777 "$ends/$n.$on"
+        printf '%s\n' "$scope" >"$ends/$n.$on/scope"
+        while [ "$(jobs -rp | wc -l)" -gt "$slots" ]; do wait -n; done
+        (
+            trap - EXIT
+            dir=$ends/$n.$on opts='' label=e$$-$n-$on
+            for word in "$@"; do declare "$word"; done
+            declare -p rc state within line said not plain errors 2>/dev/null >"$dir/wanted"
+            [ $on.${plain-yes} = no.no ] || attempt 2>>"$dir/act"
+        ) &
+    done
+}
+
+# What Slurm knows of jobs and nodes, and each process with the job it belongs to.
+left_look() {
+    local line pid
+    remains | while read -r line; do
+        case $line in "process "*)
+            pid=$(echo "$line" | awk '{ print $3 }')
+            line+=" $({ tr '\0' '\n' <"/proc/$pid/environ" | grep -m1 ^SLURM_JOB_ID=; } 2>/dev/null)" ;;
+        esac
+        echo "$line"
+    done
+}
+left_of() { [ -n "$1" ] && grep -Ec -- "(\b|_)$1\b" "$ends/left"; } # JOB
+
+secs() { awk -v ms="${1:-0}" 'BEGIN { printf "%.1f", ms / 1000 }'; }
+get() { cat "$ends/$1.$2/$3" 2>/dev/null; }
+fits() { [[ $1 =~ ^($2)$ ]]; }
+
+judge() { # N
+    local n=$1 name scope rc='' state='' within='' line='' said='' not='' plain=yes errors='' got ms limit ours
+    name=${names[$n]}
+    scope=$(get "$n" yes scope)
+    eval "$(sed 's/^declare -- //; s/^declare -x //' "$ends/$n.yes/wanted")"
+    cp "$ends/$n.yes/out" "$out" 2>/dev/null
+    cat "$ends/$n".{no,yes}/wrong 2>/dev/null >>"$out"
+    [ -z "${SHOW-}" ] || sed 's/^/## /' "$out" # to see what is said, while a row is written
+    ms=$(get "$n" yes ms)
+    if [ -s "$ends/$n.yes/wrong" ] || [ -s "$ends/$n.no/wrong" ]; then not_ok "$name ($scope): ends"; else ok "$name ($scope): ends"; fi
+    rc=${rc:-$(get "$n" no rc)}
+    got=$(get "$n" yes rc)
+    if [ -n "$got" ] && fits "$got" "$rc"; then ok "$name ($scope): exit code $got"; else not_ok "$name ($scope): exit code $got, wanted $rc"; fi
+    state=${state:-$(get "$n" no state)}
+    got=$(get "$n" yes state)
+    if [ -n "${got%% *}" ] && fits "$got" "$state"; then ok "$name ($scope): the job is $got"; else not_ok "$name ($scope): the job is '$got', wanted '$state'"; fi
+    limit=$(($(get "$n" no ms || echo 0) + ${within:-5} * 1000))
+    if [ "${ms:-999999}" -le $limit ]; then ok "$name ($scope): in time"; else not_ok "$name ($scope): $(secs "$ms") s, wanted $(secs $limit)"; fi
+    # Lines of ours: the plugin's, ddict up's, ddictd's; nothing that Slurm says of the managers' step.
+    ours=$(grep -Ev '^rank ' "$out" | grep -Ec '(^|: )ddict: |^ddict up: |ddictd|^ddict1 |STEP [0-9]+\.[1-9] ')
+    if [ -z "$line" ]; then
+        if [ "$ours" = 0 ]; then ok "$name ($scope): nothing is said"; else not_ok "$name ($scope): nothing is to be said"; fi
+    elif [ "$ours" = 1 ] && grep -Eq -- "$line" "$out"; then ok "$name ($scope): one line says it"
+    else not_ok "$name ($scope): $ours lines; one is wanted like: $line"; fi
+    if [ -n "$errors" ]; then
+        is "$name ($scope): tasks with an error in time" "$(grep -Ec "^rank [0-9]+: an error ([0-9]|1[0-4])\." "$out")" "$errors"
+    fi
+    [ -z "$not" ] || has_not "$name ($scope): and nothing that it must not" "$not"
+    [ -z "$said" ] || has "$name ($scope): the program says it" "$said"
+}
+
+rows_end() { # SENTENCE
+    local i n
+    # shellcheck disable=SC2046
+    wait $(jobs -rp | grep -vx "${watcher-0}")
+    queue_unwatch
+    for i in $(seq 45); do
+        left_look >"$ends/left"
+        [ -s "$ends/left" ] || break
+        sleep 1
+    done
+    for ((n = judged; n < ${#names[@]}; n++)); do
+        judge $n
+        echo "$(left_of "$(get $n yes id)" || :)" >"$ends/$n.left"
+    done
+    judged=${#names[@]}
+    cp "$ends/left" "$out"
+    if [ -s "$out" ]; then not_ok "$*"; else ok "$*"; fi
+    sub sinfo -h -o '%D %T' | paste -sd, >"$ends/nodes"
+    for ((n = 0; n < judged; n++)); do [ -e "$ends/$n.nodes" ] || cp "$ends/nodes" "$ends/$n.nodes"; done
+}
+
+table() {
+    local n
+    printf '# %-44s %-7s %-4s %-18s %8s %9s %5s  %s\n' end scope exit 'job' seconds without left nodes
+    for ((n = 0; n < ${#names[@]}; n++)); do
+        printf '# %-44s %-7s %-4s %-18s %8s %9s %5s  %s\n' "${names[$n]}" "$(get $n yes scope)" "$(get $n yes rc)" "$(get $n yes state)" \
+            "$(secs "$(get $n yes ms)")" "$([ -s "$ends/$n.no/ms" ] && secs "$(get $n no ms)" || echo -)" "$(cat "$ends/$n.left")" \
+            "$(cat "$ends/$n.nodes")"
+    done
+}
+
+ends_finish() {
+    table
+    finish
+}
