@@ -11,7 +11,7 @@ ddictd_SOURCES = runtime/manager/main.c runtime/manager/supervisor.h runtime/man
 ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 ddictd_LDADD = libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la $(SODIUM_LIBS) $(JANSSON_LIBS)
 if HAVE_CHECK
-MANAGER_TESTS = tests/unit/manager_timers tests/unit/manager_supmsg tests/unit/manager_card
+MANAGER_TESTS = tests/unit/manager_timers tests/unit/manager_supmsg tests/unit/manager_card tests/unit/manager_steps
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
@@ -24,4 +24,7 @@ tests_unit_manager_supmsg_LDADD = libbase.la $(CHECK_LIBS)
 tests_unit_manager_card_SOURCES = tests/unit/manager_card.c tests/unit/unit.h runtime/manager/card.c
 tests_unit_manager_card_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_card_LDADD = libwire.la libbase.la $(CHECK_LIBS)
+tests_unit_manager_steps_SOURCES = tests/unit/manager_steps.c tests/unit/unit.h runtime/manager/steps.c
+tests_unit_manager_steps_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(XXHASH_CFLAGS)
+tests_unit_manager_steps_LDADD = libbase.la $(CHECK_LIBS)
 endif

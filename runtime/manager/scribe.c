@@ -21,7 +21,7 @@
 #define LINES_MAX 256u /* kept for a file system that hangs; later ones are lost */
 
 /* Exit codes of the child; below: errno. */
-enum { WROTE_NOTHING = 200, NO_FILE, NOT_OURS, LINKED };
+enum { WROTE_NOTHING = 200, NO_FILE, NOT_OURS, LINKED, KILLED };
 
 struct scribe_line {
     struct scribe_line *next;
@@ -106,6 +106,7 @@ static const char *why(int code) {
     case NOT_OURS: return "it belongs to another user";
     case LINKED: return "it has several links";
     case ELOOP: return "it is a symbolic link";
+    case KILLED: return "who wrote it was killed";
     default: return strerror(code);
     }
 }
@@ -156,9 +157,9 @@ void scribe_reaped(struct supervisor *s) {
     int status;
     if (!c || c->pid == 0 || waitpid(c->pid, &status, WNOHANG) != c->pid) return;
     enum scribe_file file = c->first->file;
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : KILLED;
     c->pid = 0;
-    c->torn[file] = code == ENOSPC || code == EDQUOT || code == EFBIG || code == EIO || code == EINTR;
+    c->torn[file] = code == ENOSPC || code == EDQUOT || code == EFBIG || code == EIO || code == KILLED;
     if (code) failed(s, file, why(code));
     else c->written[file] = true;
     line_drop(c);

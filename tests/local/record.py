@@ -293,6 +293,31 @@ def a_log_that_can_not_be_written_is_warned_of_once():
         check(os.path.getsize(target) == 0 and os.path.getsize(tmp + "/hard") == 0, "it was written to")
 
 
+def a_full_disk_is_warned_of_and_spoils_one_line():
+    """In a mount namespace of its own, on a file system of four pages, where a line finds room for its first 96 bytes."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        print("# not run: no mount namespace can be made here")
+        return
+    script = "mount -t tmpfs -o size=16k none $0 && cd $0 && yes '' | head -c 4000 > r && head -c 12288 /dev/zero > filler && exec \"$@\""
+    with folder() as tmp:
+        node_init = cluster.Node.__init__
+        cluster.Node.__init__ = lambda self, argv, env, name: node_init(self, ["unshare", "-m", "sh", "-c", script, tmp] + argv, env, name)
+        try:
+            with recorded(tmp + "/r") as d:
+                there = "/proc/%d/root%s/" % (d.nodes[0].proc.pid, tmp)
+                warn = d.nodes[0].line("warn")
+                check("No space left" in warn, warn)
+                os.unlink(there + "filler")
+                with open(there + "r") as f:
+                    d.end()
+                    text = f.read().strip("\n").splitlines()
+            check(len(text) == 2 and text[0] == text[0][:96] and text[0].startswith('{"event":"start"'), "%r" % text)
+            check(json.loads(text[1])["event"] == "job_end", "%r" % text)
+            check(sum(line.startswith("ddict1 warn") for line in d.nodes[0].lines) == 1, "%r" % d.nodes[0].lines)
+        finally:
+            cluster.Node.__init__ = node_init
+
+
 def rotation_needs_no_signal():
     with folder() as tmp:
         log = tmp + "/r.jsonl"
@@ -356,5 +381,5 @@ def ports_are_those_of_the_range():
 main([the_counts_are_exactly_those_of_the_work, names_tell_the_scope, down_and_sigterm_are_told_apart, whoever_is_gone_one_node_writes,
       a_node_killed_in_the_end_of_a_job_loses_only_its_own, a_head_that_was_silent_does_not_write_twice,
       a_manager_that_dies_is_named_and_its_counts_are_kept, a_full_manager_is_told_of_once, strangers_are_recorded,
-      a_log_that_can_not_be_written_is_warned_of_once, rotation_needs_no_signal, two_dictionaries_share_a_file,
+      a_log_that_can_not_be_written_is_warned_of_once, a_full_disk_is_warned_of_and_spoils_one_line, rotation_needs_no_signal, two_dictionaries_share_a_file,
       the_summary_is_appended_to_its_file, ports_are_those_of_the_range])
