@@ -173,14 +173,12 @@ static int pieces_take(struct gather *g, struct ddict_view *views, struct deadli
         size_t klen = key_make(key, sizeof key, g, "piece", r);
         int rc = key_await(g, key, klen, &views[r], d);
 
-        if (rc == 0 && views[r].len < sizeof(uint64_t)) {
-            ddict_release(&views[r]);
-            rc = -EPROTO;
-        }
         if (rc < 0) {
             memset(&views[r], 0, sizeof views[r]);
             return missing(rc, "piece", r);
         }
+        if (views[r].len < sizeof(uint64_t))
+            return dd_error(DDICT_EPROTO, "what rank %d gave is no piece of an exchange", r);
         (void)ddict_del(g->d, key, klen, left_of(d));
     }
     return 0;
