@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attach.c - the handle: attach, detach, what it is attached to, and the order to end. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,11 +14,23 @@ const char *no_name_text(void)
            "or with ddict run?";
 }
 
-/* The name to use, or NULL with *rc set. */
-static const char *name_choose(const char *name, int *rc)
+/* "<uid>.<job>.job" into name, or -1 outside of a Slurm job. */
+static int name_of_job(char name[DICT_NAME_MAX])
 {
+    const char *job = getenv("SLURM_JOB_ID");
+    if (job == NULL || *job == 0 || strlen(job) != strspn(job, "0123456789"))
+        return -1;
+    return snprintf(name, DICT_NAME_MAX, "%u.%s.job", geteuid(), job) < DICT_NAME_MAX ? 0 : -1;
+}
+
+/* The name to use, or NULL with *rc set; own: room for the job's. */
+static const char *name_choose(const char *name, char own[DICT_NAME_MAX], int *rc)
+{
+    own[0] = 0;
     if (name == NULL)
         name = getenv("DDICT_NAME");
+    if ((name == NULL || *name == 0) && name_of_job(own) == 0)
+        name = own;
     if (name == NULL || *name == 0) {
         *rc = dd_error(DDICT_ENODICT, "%s", no_name_text());
         return NULL;
@@ -31,11 +44,12 @@ static const char *name_choose(const char *name, int *rc)
 
 int ddict_attach(ddict_t **out, const char *name, int timeout_ms)
 {
+    char own[DICT_NAME_MAX];
     int rc = 0;
     if (out == NULL)
         return dd_error(-EINVAL, "attach without a place for the handle");
     *out = NULL;
-    name = name_choose(name, &rc);
+    name = name_choose(name, own, &rc);
     if (name == NULL)
         return rc;
     if ((rc = fork_handlers_install()) < 0)
@@ -46,6 +60,8 @@ int ddict_attach(ddict_t **out, const char *name, int timeout_ms)
     strcpy(d->name, name);
     pthread_mutex_init(&d->lock, NULL);
     rc = session_open(&d->session, name, timeout_ms);
+    if (rc == DDICT_ENODICT && own[0] != 0)
+        dd_error(rc, "no dictionary: DDICT_NAME is not set and this node has no %s, the dictionary of the job; was the job submitted with --ddict-mem=...?", own);
     if (rc < 0) {
         pthread_mutex_destroy(&d->lock);
         free(d);
@@ -117,8 +133,9 @@ unsigned ddict_owner(ddict_t *d, const void *key, size_t klen)
 
 int ddict_down(const char *name, int timeout_ms)
 {
+    char own[DICT_NAME_MAX];
     int rc = 0;
-    name = name_choose(name, &rc);
+    name = name_choose(name, own, &rc);
     if (name == NULL)
         return rc;
     struct deadline d;

@@ -18,6 +18,7 @@ int cmd_get(int argc, char **argv);
 int cmd_put(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_down(int argc, char **argv);
+int cmd_env(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_runtime(int argc, char **argv);
 int cmd_report(int argc, char **argv);
@@ -27,8 +28,16 @@ int cmd_option(int argc, char **argv, const char *letters, const struct option *
 #define CMD_LONGS {"help", no_argument, NULL, 'h'}, {"name", required_argument, NULL, 'N'}
 const char *cmd_name(void); /* of --name, or NULL */
 int cmd_usage(const char *usage, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* EXIT_USAGE */
-/* Attach or say why not; NULL then. */
+/*
+ * Attach or say why not; NULL then. On a host without managers the same command runs on a node of the job and we exit with its code: attach
+ * before stdin is read.
+ */
 ddict_t *cmd_attach(void);
+void cmd_relay_stdin(const char *file); /* our stdin (NULL), or this file, is the other one's stdin */
+void cmd_relay_stdout(const char *file); /* the other one's stdout goes into this file */
+bool cmd_relayed(void);                  /* we are the other one: files are stdin and stdout */
+/* Run args (NULL: our own words) where the managers are; returns -1 when that is not to be done, else the exit code. */
+int cmd_relay(const char *name, char *const *args);
 /* Say the sentence of the last failure with a word before it (NULL: none); the exit code for it. */
 int cmd_failed(const char *what, int code);
 /* stdout is complete: rc, or EXIT_FAILED with a line that says why not (disk full). */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_main.c - the `ddict` command: finds the verb and calls it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <base/error.h>
 #include <launch/launch.h>
 #include "cmd.h"
 
@@ -19,6 +22,7 @@ static const struct verb {
     {"run", cmd_run, "run a command with a dictionary of its own"},
     {"up", cmd_up, "start a dictionary"},
     {"down", cmd_down, "end a dictionary"},
+    {"env", cmd_env, "print the variables that name the job's dictionary, for eval"},
     {"stats", cmd_stats, "what each manager holds and served"},
     {"report", cmd_report, "what a job's dictionaries did, from their record"},
     {"ls", cmd_ls, "list the keys"},
@@ -36,7 +40,8 @@ static void usage(FILE *f)
     for (size_t i = 0; i < VERBS; i++)
         fprintf(f, "  %-7s %s\n", verbs[i].name, verbs[i].what);
     fprintf(f, "\n`ddict VERB --help` says more; `ddict --version` tells the version.\n"
-               "The dictionary is the one that $DDICT_NAME names, as in every task of a job that has one, or that --name NAME names.\n");
+               "The dictionary is the one that $DDICT_NAME names, as in every task of a job that has one, or that --name NAME names;\n"
+               "within a Slurm job without $DDICT_NAME it is the job's own.\n");
 }
 
 /* --- shared by the verbs --- */
@@ -77,10 +82,51 @@ int cmd_option(int argc, char **argv, const char *letters, const struct option *
     }
 }
 
+static char **words; /* ours, of main(): getopt moves argv's */
+static const char *relay_in, *relay_out;
+static bool relay_in_used;
+
+void cmd_relay_stdin(const char *file)
+{
+    relay_in = file;
+    relay_in_used = true;
+}
+
+void cmd_relay_stdout(const char *file) { relay_out = file; }
+
+bool cmd_relayed(void) { return getenv(RELAYED) != NULL; }
+
+int cmd_relay(const char *name, char *const *args)
+{
+    char own[64];
+    const char *job = getenv("SLURM_JOB_ID");
+    if (name == NULL)
+        name = getenv("DDICT_NAME");
+    if ((name == NULL || *name == 0) && job != NULL) {
+        snprintf(own, sizeof own, "%u.%s.job", geteuid(), job);
+        name = own;
+    }
+    if (name == NULL || *name == 0 || cmd_relayed() || getenv("SLURMD_NODENAME") != NULL)
+        return -1;
+    int in = relay_in_used && relay_in == NULL ? 0 : -1;
+    if (relay_in != NULL && (in = open(relay_in, O_RDONLY | O_CLOEXEC)) < 0) {
+        fprintf(stderr, "ddict: %s: %s\n", relay_in, strerror(errno));
+        return EXIT_FAILED;
+    }
+    int rc = launch_relay(name, args != NULL ? args : words, in, relay_out);
+    if (in > 0)
+        close(in);
+    if (rc < 0 && rc != -ENOENT)
+        fprintf(stderr, "ddict: %s\n", rc == -ENOMEM ? "out of memory" : dd_errmsg());
+    return rc == -ENOENT ? -1 : rc < 0 ? EXIT_FAILED : rc;
+}
+
 ddict_t *cmd_attach(void)
 {
     ddict_t *d = NULL;
-    int rc = ddict_attach(&d, name_given, -1);
+    int rc = ddict_attach(&d, name_given, -1), there;
+    if (rc == DDICT_ENODICT && (there = cmd_relay(name_given, NULL)) >= 0)
+        exit(there);
     if (rc < 0)
         cmd_failed(NULL, rc);
     return d;
@@ -134,6 +180,10 @@ int main(int argc, char **argv)
         printf("ddict (slurm-ddict) %s\n", ddict_version());
         return cmd_flush(EXIT_OK);
     }
+    words = calloc((size_t)argc, sizeof *words);
+    if (words == NULL)
+        return EXIT_FAILED;
+    memcpy(words, argv + 1, ((size_t)argc - 1) * sizeof *words);
     for (size_t i = 0; i < VERBS; i++)
         if (strcmp(verb, verbs[i].name) == 0)
             return verbs[i].run(argc - 1, argv + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_stats.c - `ddict stats` and `ddict down`. */
+/* cmd_stats.c - `ddict stats`, `ddict down`, `ddict env`. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,10 +79,12 @@ static const char down_usage[] =
 int cmd_down(int argc, char **argv)
 {
     static const struct option longs[] = {CMD_LONGS, {"timeout", required_argument, NULL, 't'}, {0}};
+    char *seconds = NULL;
     int timeout_ms = -1;
     for (int c; (c = cmd_option(argc, argv, "h", longs, down_usage)) != -1;) {
         if (c == '?')
             return EXIT_USAGE;
+        seconds = optarg;
         if ((timeout_ms = cmd_seconds(optarg)) < 0)
             return cmd_usage(down_usage, "--timeout=%s: a number of seconds is wanted", optarg);
     }
@@ -91,12 +93,34 @@ int cmd_down(int argc, char **argv)
         name = argv[optind++];
     if (optind < argc)
         return cmd_usage(down_usage, "down takes no \"%s\"", argv[optind]);
-    int rc = ddict_down(name, timeout_ms), node;
-    if (rc == DDICT_ENODICT && getenv("SLURMD_NODENAME") == NULL && (name != NULL || (name = getenv("DDICT_NAME")) != NULL) &&
-        (node = launch_down(name)) != -ENOENT) { /* a login node: a node of the job was asked */
-        if (node < 0)
-            fprintf(stderr, "ddict: %s\n", dd_errmsg());
-        return node < 0 ? EXIT_FAILED : EXIT_OK;
-    }
+    int rc = ddict_down(name, timeout_ms), there;
+    char *args[] = {(char *)(uintptr_t)"down", seconds != NULL ? (char *)(uintptr_t)"--timeout" : NULL, seconds, NULL};
+    if (rc == DDICT_ENODICT && (there = cmd_relay(name, args)) >= 0)
+        return there;
     return rc < 0 ? cmd_failed(NULL, rc) : EXIT_OK;
+}
+
+static const char env_usage[] =
+    "usage: ddict env [--name NAME]\n"
+    "  Print the variables that name the job's dictionary, for the shell: eval \"$(ddict env)\". Exit code 1: it has none.\n";
+
+int cmd_env(int argc, char **argv)
+{
+    static const struct option longs[] = {CMD_LONGS, {0}};
+    for (int c; (c = cmd_option(argc, argv, "h", longs, env_usage)) != -1;)
+        if (c == '?')
+            return EXIT_USAGE;
+    if (optind < argc)
+        return cmd_usage(env_usage, "env takes no \"%s\"", argv[optind]);
+    ddict_t *d = cmd_attach();
+    struct ddict_info info;
+    const char *node = getenv("DDICT_NODE");
+    int rc = d == NULL ? 0 : ddict_get_info(d, &info);
+    if (d == NULL || rc < 0)
+        return d == NULL ? EXIT_FAILED : cmd_failed(NULL, rc);
+    printf("export DDICT_NAME=%s;\n", info.name);
+    if (node != NULL && *node != 0)
+        printf("export DDICT_NODE=%s;\n", node);
+    ddict_detach(d);
+    return cmd_flush(EXIT_OK);
 }

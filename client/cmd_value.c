@@ -110,6 +110,10 @@ int cmd_get(int argc, char **argv)
     struct bytes key = {0};
     struct ddict_view v;
     int rc = key_read(&key, form, argv[optind], get_usage);
+    if (cmd_relayed())
+        file = NULL;
+    else if (file != NULL)
+        cmd_relay_stdout(file);
     ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
     if (d != NULL) {
         int e = ddict_view(d, key.data, key.len, &v, wait_ms > 0 ? DDICT_WAIT : 0, wait_ms > 0 ? wait_ms : -1);
@@ -191,6 +195,11 @@ static int value_convert(struct bytes *v, unsigned tag)
     return bytes_add(v, &x, sizeof x);
 }
 
+static int value_check(struct bytes *v, unsigned tag)
+{
+    return value_convert(v, tag) == 0 ? EXIT_OK : cmd_usage(put_usage, "the value is no %s", tag == TAG_INT ? "int of 64 bits" : "float");
+}
+
 int cmd_put(int argc, char **argv)
 {
     static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"file", required_argument, NULL, 'f'}, {"type", required_argument, NULL, 't'},
@@ -222,18 +231,19 @@ int cmd_put(int argc, char **argv)
         return cmd_usage(put_usage, "--new and --existing exclude each other");
     struct bytes key = {0}, val = {0};
     int rc = key_read(&key, form, argv[optind], put_usage), e;
-    if (rc == EXIT_OK && file != NULL)
-        rc = file_read(&val, file);
-    else if (rc == EXIT_OK && strcmp(argv[optind + 1], "-") == 0)
-        rc = file_read(&val, NULL);
+    bool in = file != NULL || strcmp(argv[optind + 1], "-") == 0;
+    if (in)
+        cmd_relay_stdin(file != NULL && strcmp(file, "-") == 0 ? NULL : file);
     else if (rc == EXIT_OK && bytes_add(&val, argv[optind + 1], strlen(argv[optind + 1])) < 0)
         rc = EXIT_FAILED;
-    if (rc == EXIT_OK && value_convert(&val, tag) < 0)
-        rc = cmd_usage(put_usage, "the value is no %s", tag == TAG_INT ? "int of 64 bits" : "float");
+    if (rc == EXIT_OK && !in)
+        rc = value_check(&val, tag);
     ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
     if (rc == EXIT_OK && d == NULL)
         rc = EXIT_FAILED;
-    if (d != NULL && (e = ddict_put(d, key.data, key.len, val.data, val.len, flags | DDICT_TAG(tag), -1)) < 0)
+    if (rc == EXIT_OK && in && (rc = file_read(&val, cmd_relayed() ? NULL : file)) == EXIT_OK)
+        rc = value_check(&val, tag);
+    if (rc == EXIT_OK && (e = ddict_put(d, key.data, key.len, val.data, val.len, flags | DDICT_TAG(tag), -1)) < 0)
         rc = cmd_failed(argv[optind], e);
     bytes_free(&key);
     bytes_free(&val);

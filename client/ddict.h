@@ -62,7 +62,7 @@ enum {
     DDICT_ENOKEY = -4001,    /* the key is not in the dictionary */
     DDICT_EEXISTS = -4002,   /* put with DDICT_NEW: the key is there already */
     DDICT_EFULL = -4003,     /* the manager of this key has no room; nothing stored was touched */
-    DDICT_ENODICT = -4004,   /* no dictionary: $DDICT_NAME is not set, or nothing listens under the name on this node */
+    DDICT_ENODICT = -4004,   /* no dictionary: no name, or nothing listens under it on this node */
     DDICT_EGONE = -4005,     /* the dictionary has ended (job step over, `ddict down`) */
     DDICT_ELOST = -4006,     /* a manager or its node was lost */
     DDICT_EVERSION = -4007,  /* the managers speak another protocol version than this library */
@@ -102,8 +102,9 @@ struct ddict_view {
 };
 
 /*
- * Attach to a dictionary of this node. name: NULL for $DDICT_NAME. Waits until the managers are ready, at most timeout_ms.
- * Errors: DDICT_ENODICT (no $DDICT_NAME; or nothing listens under it: the message says which), DDICT_ECRED,
+ * Attach to a dictionary of this node. name: NULL for $DDICT_NAME, and where that is not set within a Slurm job for the job's own dictionary,
+ * "<uid>.$SLURM_JOB_ID.job". Waits until the managers are ready, at most timeout_ms.
+ * Errors: DDICT_ENODICT (no name; or nothing listens under it: the message says which), DDICT_ECRED,
  * DDICT_EVERSION, DDICT_EGONE, -ETIMEDOUT, -ENOMEM, -EMFILE.
  */
 DDICT_API int ddict_attach(ddict_t **out, const char *name, int timeout_ms);
@@ -233,7 +234,7 @@ DDICT_API int ddict_stats(ddict_t *d, struct ddict_manager_stats **out, int time
 /* One manager's figures as a JSON object, malloc'ed; NULL without memory. */
 DDICT_API char *ddict_stats_json(const struct ddict_manager_stats *s);
 
-/* Ask the managers of dictionary name (NULL: $DDICT_NAME) to drain and end; returns when they took the order. */
+/* Ask the managers of dictionary name (NULL: as for ddict_attach()) to drain and end; returns when they took the order. */
 DDICT_API int ddict_down(const char *name, int timeout_ms);
 
 DDICT_API const char *ddict_strerror(int code);      /* static text */

@@ -4,7 +4,7 @@
  * defaults are meant for the user's steps. What is less than obvious:
  *
  *   --overlap, --mem=0, --gres=none   it runs beside the user's step, in the job's memory, and takes no GPU away
- *   --unbuffered                      else slurmstepd cuts lines at 1 KiB; the report is longer
+ *   --unbuffered                      else slurmstepd cuts lines at 1 KiB; the report is longer. Not for a verb: its stdout would be a terminal
  *   --input=all                       EOF must reach every node, also when the first one is dead
  *   --no-kill, --kill-on-bad-exit=0, --wait=0    a lost node or manager is ours to report; Slurm must not end the others first
  *   --propagate=NONE                  the user's ulimits (file size, address space) are not the managers'
@@ -55,7 +55,8 @@ static void step_args(struct args *a, const struct hidden *h) {
     add(a, "--distribution=block");
     add(a, "--export=ALL");
     add(a, "--chdir=/");
-    add(a, "--unbuffered");
+    if (h->program == NULL)
+        add(a, "--unbuffered");
     add(a, "--input=all");
     add(a, "--output=all");
     add(a, "--error=all");

@@ -7,9 +7,12 @@ int cmd_up(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 
 /*
- * `ddict down` from a host that has no managers, such as a login node: run it on the first node of the dictionary's job. -ENOENT when name is not of a
- * Slurm job or srun is not there (nothing was tried), else 0 or a negative code with the sentence set.
+ * A verb on a host that has no managers: run it on the first node of the dictionary. args: the verb and its words, without those that name files or the
+ * dictionary; in: its stdin, -1 none; out_file: where its stdout goes, NULL ours. The exit code; -ENOENT when it is not to be done: name is
+ * of no Slurm job of ours, this is a node of one (every node of it has its managers), or there is no srun; another negative code with the sentence set.
+ * It runs with the variable RELAYED, and opens no files.
  */
-int launch_down(const char *name);
+int launch_relay(const char *name, char *const *args, int in, const char *out_file);
+#define RELAYED "DDICT_RELAYED"
 
 #endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * relay.c - a verb of the `ddict` command on a host that has no managers, such as a login node: the same verb runs on the first node of the
+ * dictionary, by an srun. stdin, stdout, stderr and the exit code pass through; files are opened here.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/defaults.h"
+#include "base/error.h"
+#include "launch/command.h"
+#include "launch/hidden.h"
+#include "launch/launch.h"
+#include "launch/lines.h"
+#include "launch/serve.h"
+#include "launch/site.h"
+#include "launch/step.h"
+
+#define RELAY_ARGS 64
+
+extern char **environ;
+
+static volatile pid_t srun_pid;
+
+/* srun ends its step by SIGTERM; it is in a session of its own, so ^C is not for it. */
+static void on_signal(int sig) {
+    if (srun_pid > 0)
+        kill(srun_pid, SIGTERM);
+    _exit(128 + sig);
+}
+
+/* "uid.job.rest" -> job and, where it is a number, the step; else $SLURM_JOB_ID. 0 or -ENOENT. */
+static int job_of(const char *name, char *job, size_t job_cap, char *step, size_t step_cap) {
+    const char *dot = strchr(name, '.'), *rest, *own = getenv("SLURM_JOB_ID");
+    size_t n = dot != NULL ? strspn(dot + 1, "0123456789") : 0;
+
+    *step = '\0';
+    if (n > 0 && n < job_cap && dot[1 + n] == '.' && strtoul(name, NULL, 10) == geteuid()) {
+        memcpy(job, dot + 1, n);
+        job[n] = '\0';
+        rest = dot + n + 2;
+        if (*rest != '\0' && strspn(rest, "0123456789") == strlen(rest) && strlen(rest) < step_cap)
+            strcpy(step, rest);
+        return 0;
+    }
+    return own != NULL && *own != '\0' && (size_t)snprintf(job, job_cap, "%s", own) < job_cap ? 0 : -ENOENT;
+}
+
+/* What srun adds about the exit code is no news. */
+static void on_error_line(void *arg, char *line) {
+    if (strncmp(line, "srun: ", 6) == 0 && (strstr(line, "Exited with exit code") != NULL || strstr(line, "Terminating StepId") != NULL))
+        return;
+    fprintf(stderr, "%s\n", line);
+}
+
+struct sink {
+    const char *file; /* NULL: our stdout */
+    int fd;           /* -1: not opened yet */
+    char last;
+    int failed;
+};
+
+/* The file is opened when there is something to put into it, or when all is well. */
+static void sink_write(struct sink *s, const char *bytes, size_t n) {
+    int rc = 0;
+
+    if (s->failed)
+        return;
+    if (s->fd < 0)
+        s->fd = s->file != NULL ? open(s->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : 1;
+    rc = s->fd < 0 ? -errno : bytes_write(s->fd, bytes, n);
+    if (n > 0)
+        s->last = bytes[n - 1];
+    if (rc < 0) {
+        fprintf(stderr, "ddict: %s: %s\n", s->file != NULL ? s->file : "stdout", strerror(-rc));
+        s->failed = 1;
+    }
+}
+
+/* Until both ends are closed; the verb itself has the deadlines. */
+static void outputs_pass(int out, int err, struct sink *sink) {
+    struct pollfd p[2] = { { .fd = out, .events = POLLIN }, { .fd = err, .events = POLLIN } };
+    struct lines lines = { .max = 65536 };
+    char buf[65536];
+    ssize_t n;
+
+    while (p[0].fd >= 0 || p[1].fd >= 0) {
+        if (poll(p, 2, -1) < 0)
+            continue;
+        if (p[0].revents != 0) {
+            n = read(out, buf, sizeof buf);
+            if (n > 0)
+                sink_write(sink, buf, (size_t)n);
+            else if (n == 0 || errno != EINTR)
+                p[0].fd = -1;
+        }
+        if (p[1].revents != 0) {
+            n = read(err, buf, sizeof buf);
+            if (n > 0)
+                lines_feed(&lines, buf, (size_t)n, on_error_line, NULL);
+            else if (n == 0 || errno != EINTR)
+                p[1].fd = -1;
+        }
+    }
+    lines_free(&lines);
+}
+
+static int relay_run(char *const *argv, char *const *envp, int in, const char *out_file) {
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    struct sink sink = { .file = out_file, .fd = -1 };
+    int out[2] = { -1, -1 }, err[2] = { -1, -1 }, status = 0, rc;
+    size_t i;
+
+    if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) {
+        rc = dd_error(-errno, "cannot make pipes: %s", strerror(errno));
+        close(out[0]);
+        close(out[1]);
+        return rc;
+    }
+    signal(SIGCHLD, SIG_DFL);
+    rc = command_spawn(argv, envp, in, out[1], err[1]);
+    close(out[1]);
+    close(err[1]);
+    if (rc > 0) {
+        srun_pid = rc;
+        for (i = 0; i < sizeof signals / sizeof *signals; i++)
+            signal(signals[i], on_signal);
+        outputs_pass(out[0], err[0], &sink);
+        while (waitpid(srun_pid, &status, 0) < 0 && errno == EINTR)
+            continue;
+        srun_pid = 0;
+        rc = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        if (rc == 0 && (out_file != NULL || (isatty(1) && sink.last != '\0' && sink.last != '\n')))
+            sink_write(&sink, "\n", out_file == NULL); /* an empty file is a file too */
+        if (sink.failed && rc == 0)
+            rc = 1;
+        if (sink.fd > 2)
+            close(sink.fd);
+    }
+    close(out[0]);
+    close(err[0]);
+    return rc;
+}
+
+static int relay_to(const char *srun, const char *job, const char *node, const char *name, char *const *args, int in, const char *out_file) {
+    char self[PATH_MAX], **argv, **envp;
+    const char *program[RELAY_ARGS] = { self, args[0], "--name", name };
+    struct hidden h = { .srun = srun, .job = job, .nodelist = node, .nodes = 1, .mpi = "none", .program = program };
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    int rc, i;
+
+    if (n < 0)
+        return dd_error(-errno, "/proc/self/exe: %s", strerror(errno));
+    self[n] = '\0';
+    for (i = 1; args[i] != NULL; i++) {
+        if (i + 4 >= RELAY_ARGS)
+            return dd_error(-E2BIG, "too many arguments for a host without managers; run it on a node of the job");
+        program[i + 3] = args[i];
+    }
+    setenv(RELAYED, "1", 1);
+    envp = command_environment(environ, 0);
+    argv = hidden_argv(&h);
+    rc = envp == NULL || argv == NULL ? -ENOMEM : relay_run(argv, envp, in, out_file);
+    argv_free(argv);
+    free(envp);
+    return rc;
+}
+
+int launch_relay(const char *name, char *const *args, int in, const char *out_file) {
+    char job[32], step_id[16], srun[PATH_MAX], scontrol[PATH_MAX], why[ASK_WHY];
+    struct site site = { 0 };
+    struct step step = { 0 };
+    char **envp;
+    int rc;
+
+    site_read(&site, why, sizeof why); /* wrong words hurt who starts a dictionary, not who looks into one */
+    if (getenv(RELAYED) != NULL || getenv("SLURMD_NODENAME") != NULL || job_of(name, job, sizeof job, step_id, sizeof step_id) < 0 ||
+        command_find(site.srun[0] != '\0' ? site.srun : "srun", srun, sizeof srun) < 0 ||
+        (command_beside(srun, "scontrol", scontrol, sizeof scontrol) < 0 && command_find("scontrol", scontrol, sizeof scontrol) < 0))
+        return -ENOENT;
+    envp = command_environment(environ, 0);
+    if (envp == NULL)
+        return -ENOMEM;
+    rc = step_look(&step, scontrol, envp, job, step_id[0] != '\0' ? step_id : NULL);
+    if (rc == 0)
+        rc = relay_to(srun, job, step.nodes.names[0], name, args, in, out_file);
+    step_free(&step);
+    free(envp);
+    return rc;
+}
