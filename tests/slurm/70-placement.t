@@ -44,8 +44,7 @@ is "stdin_of_the_program_is_intact" "$(cut -d' ' -f1 "$out")" "$(seq 20000 | md5
 seq 20000 | sub salloc -Q -N1 srun -n1 --ddict-managers=1 --ddict-mem=16M md5sum >"$out" 2>&1
 is "stdin_inside_an_allocation_is_intact" "$(cut -d' ' -f1 "$out")" "$(seq 20000 | md5sum | cut -d' ' -f1)"
 
-script -qec "timeout 60 '$devcluster' run -- srun --pty -N1 --ddict-managers=1 --ddict-mem=16M sh -c 'test -t 0 && test -t 1 && $ddict put k v && echo a terminal'" /dev/null \
-    >"$out" 2>&1 </dev/null
-has "pty" "a terminal"
+t "pty" terminal "srun --pty -N1 --ddict-managers=1 --ddict-mem=16M sh -c 'test -t 0 && test -t 1 && $ddict put k v && echo a terminal'"
+has "pty_says_so" "a terminal"
 clean_after "nothing_is_left"
 finish

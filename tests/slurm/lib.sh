@@ -20,6 +20,23 @@ need_nodes() { [ ${#nodes[@]} -ge "$1" ] || { echo "needs $1 nodes"; exit 77; };
 # sub CMD... - as the user on the submit host, with a time limit: nothing here may hang
 sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- "$@"; }
 
+# terminal WORDS - the same with a terminal of its own. The time limit is outside of it: a `timeout` below the shell that script starts (/bin/sh, where it
+# does not exec its last command) is a group in the background of the terminal, and what it runs is stopped at its first tcsetattr(), for good.
+terminal() {
+    local pid end=$((SECONDS + ${limit-60}))
+    SHELL=/bin/sh script -qec "'$devcluster' run -- $*" /dev/null </dev/null &
+    pid=$!
+    while [ $SECONDS -lt $end ] && kill -0 $pid 2>/dev/null; do sleep 0.1; done
+    if kill -0 $pid 2>/dev/null; then
+        echo "(not over after ${limit-60} s; what runs:)"
+        "$devcluster" ps | awk '$5 !~ /^(munged|slurmctld|slurmd|slurmscriptd|:)$/'
+        kill -TERM $pid # script ends its shell within 2 s
+        wait $pid
+        return 124
+    fi
+    wait $pid
+}
+
 ok() { echo "ok $*"; }
 not_ok() { # SENTENCE: shows what was captured last
     echo "not ok $*"
