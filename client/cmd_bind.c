@@ -9,6 +9,7 @@
 #include <base/error.h>
 #include <ddict_runtime.h>
 #include <place/gpu_bind.h>
+#include <place/gpu_blob.h>
 #include <place/topology.h>
 #include "cmd.h"
 #include "cmd_bind.h"
@@ -48,32 +49,39 @@ static int gpus_of_vendor(const struct gpu_map *m)
     return n > 0 ? n : 1;
 }
 
-static int node_read(struct node *n, const struct bind_ask *ask)
+static void node_place(struct node *n, const struct bind_ask *ask)
 {
-    struct hwloc_topology *t;
     struct ddict_rt_info me;
-    int rc = ask->topology != NULL ? topology_file(&t, ask->topology) : topology_here(&t);
-    if (rc < 0)
-        return rc;
-    rc = gpu_map_make(&n->map, t);
-    if (rc == 0 && ask->topology == NULL)
-        gpu_map_probe(&n->map, "");
     /* Without PMIx: the rank itself will be its client. */
-    if (rc == 0 && ddict_rt_init(DDICT_RT_NO_PMIX) == 0) {
+    if (ask->topology == NULL && ask->ranks == 0 && ddict_rt_init(DDICT_RT_NO_PMIX) == 0) {
         ddict_rt_get_info(&me);
-        n->task = me.how != DDICT_RT_SINGLE && ask->ranks == 0 && ask->topology == NULL;
+        n->task = me.how != DDICT_RT_SINGLE;
         n->ranks = me.local_size;
         n->local_rank = me.local_rank;
         ddict_rt_finalize();
     }
-    if (ask->ranks > 0 || n->ranks < 1 || ask->topology != NULL) {
-        n->ranks = ask->ranks > 0 ? ask->ranks : gpus_of_vendor(&n->map);
-        n->local_rank = 0;
+}
+
+/* What ddictd knows already, or what hwloc says. A table of ranks that are not there wants cores, too. */
+static int node_read(struct node *n, const struct bind_ask *ask)
+{
+    struct hwloc_topology *t = NULL;
+    node_place(n, ask);
+    int rc = n->task ? gpu_map_ask(&n->map) : -ENOENT;
+    if (rc < 0) {
+        rc = ask->topology != NULL ? topology_file(&t, ask->topology) : topology_here(&t);
+        if (rc < 0)
+            return rc;
+        rc = gpu_map_make(&n->map, t);
     }
+    if (rc == 0 && ask->topology == NULL)
+        gpu_map_probe(&n->map, "");
+    if (!n->task)
+        n->ranks = ask->ranks > 0 ? ask->ranks : gpus_of_vendor(&n->map);
     n->cpus = rc == 0 ? calloc((size_t)n->ranks, sizeof *n->cpus) : NULL;
     if (rc == 0 && n->cpus == NULL)
         rc = dd_error(-ENOMEM, "no memory for %d ranks", n->ranks);
-    if (rc == 0 && (ask->ranks > 0 || ask->topology != NULL)) {
+    if (rc == 0 && !n->task) {
         cpus_share(t, n);
     } else if (rc == 0 && cpus_tasks(n->cpus, n->ranks, getenv("SLURM_CPU_BIND_TYPE"), getenv("SLURM_CPU_BIND_LIST")) < 0) {
         free(n->cpus);

@@ -47,6 +47,7 @@
 #define DD_TIMEOUT_MS 60000                  /* default of every client call ($DDICT_TIMEOUT, seconds) */
 #define DD_WAIT_SLICE_MS 10                  /* longest sleep without looking whether the other side lives */
 #define DD_ATTACH_MS 30000                   /* client waits for a dictionary that is still starting */
+#define DD_GPUS_MS 5000                      /* a rank asks ddictd for the GPUs of the node, which may read the topology of a large machine for it */
 #define DD_READY_MS 10000                    /* hidden step created -> ready */
 #define DD_STEP_CREATE_MS 600000             /* waiting for Slurm to create the hidden step (a prolog can take minutes) */
 #define DD_STEP_SAY_MS 5000                  /* a progress line after so long */

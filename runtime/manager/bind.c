@@ -2,12 +2,20 @@
 /*
  * bind.c - a manager's place: its cores and its memory on a NUMA node that the job has. ddictd chooses, the manager binds itself before its arena is
  * populated, so that its pages come from there. Nothing here can make a manager fail: where the kernel or a container says no, it runs as on a node
- * that has one NUMA node only.
+ * that has one NUMA node only. ddictd also tells ranks where the GPUs of the node are, so that they need not read the topology again.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <base/error.h>
 #include <base/log.h>
 #include <manager/manager.h>
 #include <manager/supervisor.h>
+#include <place/gpu_blob.h>
+#include <place/topology.h>
 
 /* --- ddictd --- */
 void places_find(struct supervisor *s) {
@@ -20,6 +28,39 @@ const struct numa_place *place_of(const struct supervisor *s, unsigned i, uint64
     for (unsigned k = 0; p && k < s->shards_n; k++)
         if (numa_map_place(&s->places, (int)k) == p) *need += s->budget;
     return p;
+}
+
+/* As bytes that nobody can change any more. */
+static int gpus_keep(const struct gpu_map *map) {
+    void *blob;
+    size_t len;
+    int e = gpu_map_pack(map, &blob, &len), fd = e < 0 ? e : memfd_create("ddict-gpus", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (e < 0) return e;
+    if (fd < 0) e = -errno;
+    else if (write(fd, blob, len) != (ssize_t)len || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0) {
+        e = -EIO;
+        close(fd);
+    }
+    free(blob);
+    return e < 0 ? e : fd;
+}
+
+/* Once, and only when asked: reading takes 10 ms, on the largest machines a second, in which the managers go on and nobody new attaches. */
+int gpus_fd(struct supervisor *s) {
+    struct hwloc_topology *t;
+    struct gpu_map map;
+    if (s->gpus_fd != 0) return s->gpus_fd < 0 ? dd_error(s->gpus_fd, "the GPUs of node %s are not known", s->node) : s->gpus_fd;
+    int e = topology_here(&t);
+    if (e == 0) {
+        e = gpu_map_make(&map, t);
+        topology_free(t);
+    }
+    if (e == 0) {
+        e = gpus_keep(&map);
+        gpu_map_free(&map);
+    }
+    s->gpus_fd = e;
+    return e;
 }
 
 /* --- a manager --- */

@@ -248,7 +248,15 @@ static void client_said(struct sup_client *c, const struct attach_msg *m, int *f
         snprintf(c->step, sizeof c->step, "%s", m->step);
         client_hello(c, m);
     }
-    else if (m->type == ATTACH_DOWN && (c->state == CLIENT_NEW || c->state == CLIENT_ATTACHED)) {
+    else if (m->type == ATTACH_GPUS && c->state == CLIENT_NEW) {
+        struct attach_msg r;
+        int fd = gpus_fd(s);
+        attach_msg_init(&r, ATTACH_GPUS);
+        r.status = fd < 0 ? fd : 0;
+        if (fd < 0) snprintf(r.text, sizeof r.text, "%s", dd_errmsg());
+        attach_send(c->sock.fd, &r, &fd, fd >= 0);
+        client_drop(c);
+    } else if (m->type == ATTACH_DOWN && (c->state == CLIENT_NEW || c->state == CLIENT_ATTACHED)) {
         struct attach_msg r;
         attach_msg_init(&r, ATTACH_DOWN_OK);
         attach_send(c->sock.fd, &r, NULL, 0);

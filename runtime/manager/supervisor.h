@@ -89,6 +89,7 @@ struct supervisor {
     struct shard *shards;       /* by local index */
     unsigned shards_n;
     struct numa_map places;     /* of the managers */
+    int gpus_fd;                /* map of this node's GPUs, once somebody asked; 0: not yet, or a negative code */
     struct peer_address *peers; /* [managers]; NULL on one node */
     char (*node_names)[NODE_NAME_MAX]; /* [nodes] */
 
@@ -147,6 +148,8 @@ void board_say(struct supervisor *s, enum board_state state, const char *text);
 void places_find(struct supervisor *s); /* before managers start */
 /* Of the i-th manager of this node, NULL: it is not bound; *need: bytes of all arenas there. */
 const struct numa_place *place_of(const struct supervisor *s, unsigned i, uint64_t *need);
+
+int gpus_fd(struct supervisor *s); /* of the map of this node's GPUs, ours; or a negative code with a sentence */
 
 /* --- shards.c --- */
 int shards_listen(struct supervisor *s);   /* ports, before the wire-up */

@@ -19,9 +19,7 @@ int gpu_module_read_(struct gpu_map *m, size_t size, char *text, size_t cap) {
         rc = gpu_map_make(m, t);
         topology_free(t);
     }
-    if (rc == 0)
-        gpu_map_probe(m, "");
-    else
+    if (rc < 0)
         snprintf(text, cap, "%s", dd_errmsg());
     return rc;
 }

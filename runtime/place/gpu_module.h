@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_module.h - the GPUs of this node for a program without hwloc: ddict-topology.so is opened only when GPUs are to be bound, so that a
- * training process starts where hwloc is not installed.
+ * gpu_module.h - the GPUs of this node for a program without hwloc: ddictd has read them, or ddict-topology.so is opened, when GPUs are to be bound,
+ * so that a training process starts where hwloc is not installed.
  */
 #ifndef DDICT_PLACE_GPU_MODULE_H
 #define DDICT_PLACE_GPU_MODULE_H
@@ -15,7 +15,7 @@ typedef int gpu_module_read(struct gpu_map *m, size_t size, char *text, size_t c
 #define GPU_MODULE_READ "gpu_module_read_"
 
 /*
- * Beside the library that calls, else where it was installed; $DDICT_TOPOLOGY names another. 0; -ENOENT: there is none, or it finds no hwloc; other
+ * What the ddictd of this node says of its GPUs; where there is none, ask the module: beside the library that calls, else where it was installed; $DDICT_TOPOLOGY names another. 0; -ENOENT: there is none, or it finds no hwloc; other
  * negative codes; always with the sentence. gpu_map_free() it.
  */
 int gpu_map_read(struct gpu_map *m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_read.c - open the module that reads the topology, ask it once, close it. */
+/* gpu_read.c - the GPUs of this node: from ddictd, else from the module that reads the topology. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "place/gpu_blob.h"
 #include "place/gpu_module.h"
 
 #define MODULE "ddict-topology.so"
@@ -40,7 +41,7 @@ static void *module_open(void) {
     return dlopen(DDICT_PKGLIBDIR "/" MODULE, RTLD_NOW | RTLD_LOCAL);
 }
 
-int gpu_map_read(struct gpu_map *m) {
+static int module_ask(struct gpu_map *m) {
     void *module = module_open(), *at;
     gpu_module_read *read_map;
     char text[DD_ERRMSG_MAX] = "";
@@ -54,5 +55,15 @@ int gpu_map_read(struct gpu_map *m) {
     if (rc < 0 && text[0] != '\0')
         dd_error(rc, "cannot look for GPUs: %s", text);
     /* Not closed: hwloc's own plugins do not all like that, and it costs nothing. */
+    return rc;
+}
+
+int gpu_map_read(struct gpu_map *m) {
+    int rc = gpu_map_ask(m);
+
+    if (rc < 0)
+        rc = module_ask(m);
+    if (rc == 0)
+        gpu_map_probe(m, "");
     return rc;
 }

@@ -11,7 +11,7 @@ libplace_la_LIBADD = -ldl
 noinst_LTLIBRARIES += libgpu.la libtopology.la
 libgpu_la_SOURCES = runtime/place/cpus.c runtime/place/cpus.h runtime/place/gpu.c runtime/place/gpu.h runtime/place/gpu_order.c \
   runtime/place/gpu_order.h runtime/place/gpu_env.c runtime/place/gpu_env.h runtime/place/gpu_bind.c runtime/place/gpu_bind.h \
-  runtime/place/numa.c runtime/place/numa.h
+  runtime/place/numa.c runtime/place/numa.h runtime/place/gpu_blob.c runtime/place/gpu_blob.h
 libtopology_la_SOURCES = runtime/place/topology.c runtime/place/topology.h runtime/place/distance.c runtime/place/distance.h \
   runtime/place/gpu_find.c runtime/place/numa_find.c
 libtopology_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS)

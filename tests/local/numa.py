@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Managers go to NUMA nodes and say so; where one cannot be bound it works all the same. hwloc reads a made-up machine of two NUMA nodes with a core each
+"""ddictd and the topology of its node. Managers go to NUMA nodes and say so; where one cannot be bound it works all the same. hwloc reads a made-up machine of two NUMA nodes with a core each
 in place of this one (HWLOC_XMLFILE), so on a machine with one NUMA node the second cannot be bound to."""
 import json
 import os
@@ -65,16 +65,40 @@ def one_numa_node_is_as_before():
             d.end()
 
 
+def ddictd_tells_the_ranks_where_the_gpus_are():
+    with tempfile.TemporaryDirectory() as root:
+        with open(root + "/machine.xml", "w") as f:
+            subprocess.run([os.path.join(BUILD, "tests/local/machine"), "1"], stdout=f, check=True)
+        with Dictionary(managers=1, mem="32M", env={"HWLOC_XMLFILE": root + "/machine.xml"}) as d:
+            slurm = dict(JOB_ID=7, STEP_ID=0, PROCID=1, STEP_NUM_TASKS=2, NODEID=0, STEP_NUM_NODES=1, LOCALID=1, STEP_TASKS_PER_NODE=2,
+                         STEP_NODELIST=d.node_name(0), CPU_BIND_TYPE="mask_cpu:", CPU_BIND_LIST="0xff00,0xff000000")
+            env = dict({k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "CUDA_"))}, **{"SLURM_" + k: str(v) for k, v in slurm.items()})
+            # A rank that read the topology itself would fail (hwloc has nothing to look with).
+            env.update(DDICT_NAME=d.name, DDICT_NODE=d.node_name(0), HWLOC_COMPONENTS="stop", CUDA_VISIBLE_DEVICES="0,1,2,3")
+            for _ in range(3):
+                p = subprocess.run([DDICT, "runtime", "--bind=rotate"], env=env, capture_output=True, text=True, timeout=30)
+                check(p.stdout.splitlines()[-1:] == ["export CUDA_VISIBLE_DEVICES=1,2,3,0"], "%r %r" % (p.stdout, p.stderr))
+            env.update(SLURM_PROCID="0", SLURM_LOCALID="0")
+            p = subprocess.run([DDICT, "runtime", "--bind=rotate"], env=env, capture_output=True, text=True, timeout=30)
+            check(p.stdout.splitlines()[-1:] == ["export CUDA_VISIBLE_DEVICES=2,3,0,1"], "%r %r" % (p.stdout, p.stderr))
+            env["DDICT_NAME"] = "0.local.none"
+            p = subprocess.run([DDICT, "runtime", "--bind=rotate"], env=env, capture_output=True, text=True, timeout=30)
+            check(p.returncode == 1 and "topology" in p.stderr, "%r %r" % (p.stdout, p.stderr))
+            d.run("self")
+            d.end()
+
+
 def a_topology_that_cannot_be_read_is_no_failure():
     with tempfile.TemporaryDirectory() as root:
         os.makedirs(root + "/sys/devices/system/node")
         with open(root + "/sys/devices/system/node/has_memory", "w") as f:
             f.write("0-1\n")
-        with Dictionary(managers=2, mem="32M", env={"DDICT_TEST_ROOT": root, "HWLOC_XMLFILE": "/dev/null"}) as d:
+        with Dictionary(managers=2, mem="32M", env={"DDICT_TEST_ROOT": root, "HWLOC_COMPONENTS": "stop"}) as d:
             managers, _ = figures(d)
             check([m["numa_node"] for m in managers] == [-1, -1], "%r" % managers)
             d.run("self")
             d.end()
 
 
-main([managers_are_bound_where_that_can_be, one_numa_node_is_as_before, a_topology_that_cannot_be_read_is_no_failure])
+main([managers_are_bound_where_that_can_be, one_numa_node_is_as_before, ddictd_tells_the_ranks_where_the_gpus_are,
+      a_topology_that_cannot_be_read_is_no_failure])

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "place/gpu_blob.h"
 
 #include "gpu_test.h"
 
@@ -187,5 +188,40 @@ START_TEST(amd_and_intel_tell_render_nodes_and_tiles) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("place_gpu", root_make, root_remove, gpus_stand_in_the_order_of_their_addresses, nearer_is_less, a_real_machine_is_read,
+START_TEST(a_map_travels_as_bytes) {
+    struct gpu_map m, back;
+    uint64_t seed = 3;
+    size_t len;
+    void *blob;
+
+    machine_map(&machines[1], &m);
+    ck_assert_int_eq(gpu_map_pack(&m, &blob, &len), 0);
+    ck_assert_int_eq(gpu_map_unpack(&back, blob, len), 0);
+    ck_assert_int_eq(back.gpus, 8);
+    for (int cpu = 0; cpu < 128; cpu++)
+        for (int g = 0; g < 8; g++)
+            ck_assert_int_eq(from_cpu(&back, g, cpu), from_cpu(&m, g, cpu));
+    gpu_map_free(&back);
+    for (size_t cut = 0; cut < len; cut += 97)
+        ck_assert_int_eq(gpu_map_unpack(&back, blob, cut), -EPROTO);
+    ck_assert_int_eq(gpu_map_unpack(&back, blob, len - 1), -EPROTO);
+    /* Whatever was altered: refused, or a map that can be used. */
+    for (int i = 0; i < 2000; i++) {
+        char *copy = malloc(len);
+        memcpy(copy, blob, len);
+        for (int k = 0; k < 3; k++)
+            copy[unit_random(&seed) % (i % 2 ? len : 200)] = (char)unit_random(&seed);
+        if (gpu_map_unpack(&back, copy, len) == 0) {
+            for (int g = 0; g < back.gpus; g++)
+                ck_assert(strlen(back.gpu[g].pci) < 16 && gpu_distance(&back, g, &back.allowed) != -1);
+            gpu_map_free(&back);
+        }
+        free(copy);
+    }
+    free(blob);
+    gpu_map_free(&m);
+}
+END_TEST
+
+UNIT_MAIN_WITH("place_gpu", root_make, root_remove, gpus_stand_in_the_order_of_their_addresses, nearer_is_less, a_map_travels_as_bytes, a_real_machine_is_read,
                this_machine_is_read, what_is_no_topology_is_refused, nvidia_tells_names_and_nodes, amd_and_intel_tell_render_nodes_and_tiles)
