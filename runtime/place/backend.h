@@ -43,6 +43,8 @@ int mpirun_env_init(struct place *p);
 /* The variable as a number from lo on; -ENOENT. */
 int env_count(const char *name, int lo, int *out);
 
+int same_user(void); /* 1: a PMIx server can accept us; 0: we are in a user namespace that makes us somebody else */
+
 /*
  * One process of a rank may be a PMIx client. The name is an abstract socket, so it goes with the process however it ends. 0; -EBUSY: another
  * one has it; any other trouble counts as 0.

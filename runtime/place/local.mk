@@ -2,7 +2,7 @@
 noinst_LTLIBRARIES += libplace.la
 include_HEADERS += runtime/place/ddict_runtime.h
 libplace_la_SOURCES = runtime/place/place.c runtime/place/place.h runtime/place/backend.h runtime/place/pmix.c \
-  runtime/place/pmix_lib.c runtime/place/pmix_lib.h runtime/place/slurm_env.c runtime/place/launcher_env.c runtime/place/rank_name.c
+  runtime/place/pmix_lib.c runtime/place/pmix_lib.h runtime/place/slurm_env.c runtime/place/launcher_env.c runtime/place/rank_name.c runtime/place/same_user.c
 libplace_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS) -DDDICT_PMIX_LIBDIR='"$(PMIX_LIBDIR)"'
 libplace_la_LIBADD = -ldl
 

@@ -36,8 +36,14 @@ static int pmix_try(struct place *p) {
 
     if (name == NULL)
         return -ENOENT;
+    if (!pmix_joined() && !same_user()) {
+        snprintf(p->trouble, sizeof p->trouble, "PMIx: this process has another user or group here (%u, %u) than its server expects",
+                 (unsigned)geteuid(), (unsigned)getegid());
+        return -ENOENT;
+    }
     if (!pmix_joined() && rank_take(name, getenv("PMIX_RANK")) < 0) {
         p->doubled = 1;
+        snprintf(p->trouble, sizeof p->trouble, "PMIx: another process of rank %.20s of %.60s uses it", getenv("PMIX_RANK"), name);
         return -ENOENT;
     }
     rc = pmix_init(p);

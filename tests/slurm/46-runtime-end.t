@@ -16,7 +16,7 @@ ends() {
     if [ $rc = "$code" ]; then ok "$name"; else not_ok "$name"; echo "# exit code $rc, wanted $code"; fi
 }
 # shellcheck disable=SC2206
-pmix=(srun $two --mpi=pmix) none=(srun $two --mpi=none --ddict-managers=2 --ddict-mem=32M)
+pmix=(srun $two --mpi=pmix) none=(srun $two --mpi=none --ddict-managers=2 --ddict-mem=32M --ddict-log=none)
 sub python3 -c 'import ddict' 2>/dev/null || { echo "no Python binding is installed"; exit 77; }
 
 # Clean ends: by return, by finalize, by sys.exit(), by an exception; again and again in one process.

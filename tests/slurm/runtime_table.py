@@ -2,7 +2,7 @@
 """runtime_table.py NAME HOW PEERS HOSTS... - reads from stdin what the ranks said and compares it with the truth.
 
 A line of a rank is: its host name, a blank, the answer of `ddict runtime --json --check`. HOSTS are the hosts on which the ranks run, in order of rank;
-`host=?` after HOW: the places of other nodes' ranks are not certain. Prints ok or not ok for each column of the table.
+A ? after HOW: the places of other nodes' ranks are not certain; a !: PMIx was passed over. Prints ok or not ok for each column of the table.
 """
 
 import json
@@ -33,7 +33,7 @@ def main():
         want("size", rank, me["size"], size)
         want("local_rank", rank, (me["local_rank"], me["local_size"]), (here.index(rank) if here else None, len(here)))
         want("node", rank, me["node"], host)
-        want("how", rank, (me["how"], me["peers"], me["trouble"]), (how.rstrip("?"), peers, ""))
+        want("how", rank, (me["how"], me["peers"], bool(me["trouble"])), (how.rstrip("?!"), peers, how.endswith("!")))
         want("nodes", rank, (me["node_id"], me["nodes"]), (nodes.index(host), len(nodes)))
         for i, node in enumerate(me["list"]):
             ranks = [r for r, h in enumerate(hosts) if h == nodes[i]]
