@@ -53,6 +53,8 @@ int gpu_plan_make(struct gpu_plan *p, const struct gpu_map *map, enum gpu_bind h
     rc = gpu_mask_read(&p->mask, map);
     if (rc <= 0)
         return rc;
+    if (gpu_mask_narrowed(&p->mask))
+        return dd_error(0, "%s has fewer GPUs than the step has on this node: each task may have its own; they are left as they are", p->mask.variable);
     n = p->mask.entries;
     if (how == GPU_BIND_CLOSEST && !gpu_mask_orders(&p->mask))
         return dd_error(0, "%s GPUs stand in the order of the driver whatever %s says; it is left as it is (rotate gives each rank one)",

@@ -281,9 +281,21 @@ int gpu_mask_text(const struct gpu_mask *m, const int *order, int n, char *buf, 
 int gpu_mask_orders(const struct gpu_mask *m) { return m->vendor != GPU_INTEL; }
 
 const char *gpu_bound_by_slurm(void) {
-    const char *bind = getenv("SLURM_GPU_BIND");
+    static const char *const binds[] = {"SLURM_GPU_BIND", "SLURMD_TRES_BIND", "SLURM_TRES_BIND"}; /* of the user, of slurmstepd in two forms */
 
-    if (bind != NULL && *bind != '\0')
-        return strstr(bind, "none") != NULL ? NULL : "--gpu-bind";
+    for (size_t i = 0; i < sizeof binds / sizeof *binds; i++) {
+        const char *bind = getenv(binds[i]);
+
+        if (bind == NULL || *bind == '\0' || (i > 0 && (bind = strstr(bind, "gpu:")) == NULL))
+            continue;
+        return strstr(bind, "none") != NULL ? NULL : strstr(bind, "per_task") != NULL ? "--gpus-per-task" : "--gpu-bind";
+    }
     return is_set("SLURM_GPUS_PER_TASK") ? "--gpus-per-task" : NULL;
+}
+
+int gpu_mask_narrowed(const struct gpu_mask *m) {
+    const char *v = getenv("SLURM_GPUS_ON_NODE");
+    uint64_t n;
+
+    return m->set && v != NULL && count_parse(v, 1, 1 << 20, &n) == 0 && (uint64_t)m->entries < n;
 }

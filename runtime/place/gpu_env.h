@@ -7,7 +7,7 @@
  *
  * What an index means:
  *   - with a device cgroup (ConstrainDevices=yes) or in a container that has some of the device nodes, a runtime counts those that it can open, from
- *     0: local numbers. Told by looking whether the nodes can be opened, else by comparing with SLURM_STEP_GPUS, which is global always;
+ *     0: local numbers. Told by looking whether the nodes can be opened, else by comparing with SLURM_STEP_GPUS, which is global (but for tasks with GPUs of their own, which are left alone);
  *   - else all GPUs of the vendor in the order of their PCI addresses: global numbers.
  * Names ("GPU-...", or a beginning of one, as CUDA allows; "MIG-...") mean the same everywhere. One whose GPU cannot be found is kept and taken to be
  * equally far from everybody.
@@ -42,5 +42,7 @@ int gpu_mask_text(const struct gpu_mask *m, const int *order, int n, char *buf, 
 int gpu_mask_orders(const struct gpu_mask *m);
 /* Slurm has already given this task GPUs of its own (--gpus-per-task, --gpu-bind): the option that did, static text; else NULL. */
 const char *gpu_bound_by_slurm(void);
+/* The variable has fewer GPUs than the step has on this node, so it may not be the same for all tasks. */
+int gpu_mask_narrowed(const struct gpu_mask *m);
 
 #endif

@@ -219,6 +219,13 @@ START_TEST(none_and_slurms_own_binding_change_nothing) {
     ck_assert_int_eq(gpu_plan_make(&p, &m, GPU_BIND_CLOSEST, 4, NULL), 0);
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "--gpus-per-task"));
     unsetenv("SLURM_GPUS_PER_TASK");
+    setenv("SLURM_GPUS_ON_NODE", "4", 1); /* and this task sees one */
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+    ck_assert_int_eq(gpu_plan_make(&p, &m, GPU_BIND_CLOSEST, 4, NULL), 0);
+    ck_assert_ptr_nonnull(strstr(dd_errmsg(), "fewer GPUs than the step has"));
+    setenv("SLURM_GPUS_ON_NODE", "1", 1);
+    ck_assert_int_eq(gpu_plan_make(&p, &m, GPU_BIND_CLOSEST, 4, NULL), 1);
+    unsetenv("SLURM_GPUS_ON_NODE");
     ck_assert_int_eq(gpu_plan_make(&p, &m, GPU_BIND_CLOSEST, GPU_RANKS_MAX + 1, NULL), -EINVAL);
     setenv("CUDA_VISIBLE_DEVICES", "0,zero", 1);
     ck_assert_int_eq(gpu_plan_make(&p, &m, GPU_BIND_CLOSEST, 4, NULL), -EINVAL);

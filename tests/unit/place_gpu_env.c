@@ -236,6 +236,15 @@ START_TEST(slurms_own_binding_is_seen) {
     ck_assert_ptr_null(gpu_bound_by_slurm());
     setenv("SLURM_GPU_BIND", "verbose,closest", 1);
     ck_assert_str_eq(gpu_bound_by_slurm(), "--gpu-bind");
+    clearenv();
+    setenv("SLURMD_TRES_BIND", "gpu:per_task:1", 1); /* what a task of Slurm 22.05 has */
+    ck_assert_str_eq(gpu_bound_by_slurm(), "--gpus-per-task");
+    setenv("SLURMD_TRES_BIND", "gpu:mask_gpu:0x3,0xc", 1);
+    ck_assert_str_eq(gpu_bound_by_slurm(), "--gpu-bind");
+    setenv("SLURMD_TRES_BIND", "gpu:none", 1);
+    ck_assert_ptr_null(gpu_bound_by_slurm());
+    setenv("SLURMD_TRES_BIND", "nic:closest", 1);
+    ck_assert_ptr_null(gpu_bound_by_slurm());
 }
 END_TEST
 

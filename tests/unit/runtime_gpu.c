@@ -30,7 +30,7 @@ static void machine_put(void) {
 static void machine_remove(void) { unlink(file); }
 
 static void task_of(int rank, int tasks, const char *list) {
-    static const char *const not_here[] = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "CUDA_DEVICE_ORDER",
+    static const char *const not_here[] = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "SLURMD_TRES_BIND", "SLURM_GPUS_ON_NODE", "CUDA_DEVICE_ORDER",
                                            "DDICT_NAME", "DDICT_RUN_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "TORCHELASTIC_RUN_ID"};
     char n[16];
 
