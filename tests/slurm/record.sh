@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# record.sh - a batch script with three steps of other nodes and ranks. HOW: "hand" starts the dictionary itself, else the plugin has.
+# record.sh - a batch script with three steps of other nodes and ranks. HOW: "by_hand" starts the dictionary itself, else the plugin has.
 # usage: record.sh HOW COUNT FOLDER
 how=$1 count=$2 tests=$3
-if [ "$how" = hand ]; then
+if [ "$how" = by_hand ]; then
     words=$(ddict up --managers=4 --mem=128M) || exit 1
     eval "$words"
 fi
