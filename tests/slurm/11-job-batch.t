@@ -5,11 +5,13 @@
 . "$tests/batch.sh"
 ddict=$(sub sh -c 'command -v ddict')
 
+states=PD,R,CG
 b "a_job_of_several_steps_has_one_dictionary" <<END
 #!/bin/bash
 #SBATCH -N2 --ddict-managers=4
 #SBATCH --ddict-mem=64M
-echo "script \$DDICT_NAME"
+ls -l /proc/\$\$/fd >inherited.fds; ps -o comm= --ppid \$\$ >inherited.ps
+echo "script \$DDICT_NAME; pipes \$(grep -c pipe: inherited.fds); children \$(cat inherited.ps)"; rm inherited.*
 $ddict put first 1
 python3 -c 'import ddict; d = ddict.attach(); d["python"] = 7'
 srun -N2 -n2 sh $tests/both.sh $ddict && echo "two nodes"
@@ -18,18 +20,17 @@ for i in 1 2 3; do srun --overlap -N1 -n1 $ddict put at-once-\$i \$i & done
 wait
 srun -N1 -n1 python3 -c 'import ddict; d = ddict.attach(); print("keys", sorted(map(str, d.keys())))'
 echo "steps \$(squeue -h -s -j \$SLURM_JOB_ID -o %j | grep -c ddict)"
-echo "children \$(pgrep -P \$\$ | grep -cvx \$BASHPID)"
-ls -l /proc/\$\$/fd | grep -c pipe: | sed 's/^/pipes /'
 srun -N1 -n1 env | grep -c '^SLURM_DDICT_' | sed 's/^/left /'
 END
-has "the_script_has_its_name" '^script [0-9]+\.[0-9]+\.job$'
+has "the_script_has_its_name_and_inherits_neither_pipe_nor_child" '^script [0-9]+\.[0-9]+\.job; pipes 0; children ps$'
 has "both_nodes_serve" '^two nodes$'
 has "a_step_of_one_node_sees_it" '^task [0-9]+\.[0-9]+\.job 1$'
 has "sruns_at_once_and_the_script_s_python_too" "keys .*at-once-1.*at-once-2.*at-once-3.*both0.*both1.*first.*python"
 has "there_is_one_step_of_managers" '^steps 1$'
-has "the_script_inherits_no_pipe" '^pipes 0$'
+has "the_summary_is_in_the_job_s_file" '^ddict: 4 managers on 2 nodes, 64.0 MiB: 7 keys'
 has "the_request_is_for_the_script_alone" '^left 0$'
 clean_after "nothing_is_left_after_a_job"
+states=PD,R
 
 # What sbatch sends along of the environment does not matter.
 for export in NONE NIL X=1 ALL,X=1; do
@@ -48,14 +49,16 @@ b "array_tasks_have_one_each" -N1 --array=1-2 --ddict-mem=32M <<END
 #!/bin/bash
 srun -N1 -n1 $ddict put --new k "\$SLURM_ARRAY_TASK_ID \$DDICT_NAME" && srun -N1 -n1 $ddict get k && echo
 END
-is "two_names" "$(grep -Ec '^[12] [0-9]+\.[0-9]+\.job$' "$out") $(cut -d' ' -f2 "$out" | sort -u | grep -c .)" "2 2"
+is "two_names" "$(grep -Ec '^[12] [0-9]+\.[0-9]+\.job$' "$out") $(sed -n 's/^[12] //p' "$out" | sort -u | grep -c .)" "2 2"
 
+states=PD,R,CG
 b "a_requeued_job_has_a_fresh_one" -N1 --requeue --ddict-mem=32M <<END
 #!/bin/bash
 srun -N1 -n1 $ddict put --new k "\${SLURM_RESTART_COUNT-0}" && srun -N1 -n1 $ddict get k && echo || exit 3
 [ "\${SLURM_RESTART_COUNT-0}" != 0 ] || { scontrol requeue \$SLURM_JOB_ID; sleep 30; }
 END
 has "it_ran_twice" '^1$'
+states=PD,R
 clean_after "nothing_is_left_after_all_of_them"
 
 b "a_step_of_its_own" -N2 --ddict-mem=64M <<END

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # batch.sh - jobs of sbatch for the tests. Sourced after lib.sh.
 
-# batch OPTIONS... <SCRIPT - submits the script, waits for the job's end and prints its output (of all array tasks); exit code of the job's last task
+# batch OPTIONS... <SCRIPT - submits the script, waits for the script's end ($states=PD,R,CG: the job's) and prints its output (of all array tasks); exit
+# code of the job's last task
 batch() {
     cat >"$out.sh"
-    sub sh -c 'cd; cat >job.sh; rm -f job.*.out; id=$(sbatch --parsable -o job.%A.%a.out "$@" job.sh) || exit 1
-        while reason=$(squeue -h -j "$id" -o %r 2>/dev/null) && [ -n "$reason" ]; do
+    sub env states="${states-PD,R}" sh -c 'cd; cat >job.sh; rm -f job.*.out; id=$(sbatch --parsable -o job.%A.%a.out "$@" job.sh) || exit 1
+        while reason=$(squeue -h -t "$states" -j "$id" -o %r 2>/dev/null) && [ -n "$reason" ]; do
             [ "$reason" != BeginTime ] || scontrol update jobid="$id" starttime=now # requeued: Slurm waits two minutes
             sleep 0.2
         done

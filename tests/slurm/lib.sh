@@ -15,6 +15,7 @@ trap 'exit 130' INT TERM HUP
 [ "$(id -u)" = 0 ] || { echo "needs root to enter the nodes of a cluster"; exit 77; }
 mapfile -t nodes < <("$devcluster" nodes 2>/dev/null)
 [ ${#nodes[@]} -ge 2 ] || { echo "no cluster '$DEVCLUSTER_ID' of at least two nodes: devcluster up -n 3 --prefix DIR"; exit 77; }
+cd "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/home/ddict-test" || exit 1 # jobs start here; records go to where jobs start
 need_nodes() { [ ${#nodes[@]} -ge "$1" ] || { echo "needs $1 nodes"; exit 77; }; }
 
 # sub CMD... - as the user on the submit host, with a time limit: nothing here may hang
