@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - ddictd: parse, become ready, serve, end. The picture of the parts is in supervisor.h. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,9 +70,10 @@ static int become_ready(void) {
 
 static void say_exists(void) {
     char id[33];
-    if (s.node_id > 0) return;
-    say("exists id=%s managers=%u nodes=%u mem=%llu", hex_format(id, s.other.id), s.other.managers, s.other.nodes, (unsigned long long)s.other.bytes);
-    say("end");
+    if (s.node_id == 0) {
+        say("exists id=%s managers=%u nodes=%u mem=%llu", hex_format(id, s.other.id), s.other.managers, s.other.nodes, (unsigned long long)s.other.bytes);
+        say("end");
+    }
 }
 
 static void serve(void) {
@@ -117,6 +119,8 @@ int main(int argc, char **argv) {
         s.exit_code = 1;
         s.stage = STAGE_OVER;
     } else serve();
+    /* A task that ends takes along Slurm's PMIx server of its node, which may still have to pass the cards on to others. */
+    if (s.cards_only) poll(NULL, 0, DD_LINGER_MS);
     fini();
     return s.exit_code;
 }

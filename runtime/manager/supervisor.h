@@ -76,6 +76,7 @@ struct supervisor {
     struct timers timers;
     enum stage stage;
     bool was_ready, lost;
+    bool cards_only;            /* the wire-up over PMIx went well, but its cards say that this start ends here */
     char text[512];             /* why it is lost */
     uint32_t lost_manager, lost_node; /* who was; UINT32_MAX: not one of these */
     enum end_reason reason;

@@ -126,7 +126,10 @@ int wireup_exchange(struct supervisor *s, const char *error) {
         }
     }
     if (s->opt.wireup == WIREUP_PMIX) place_finalize(&place);
-    if (e == 0) e = cards_take(s, cards, lens);
+    if (e == 0) {
+        e = cards_take(s, cards, lens);
+        s->cards_only = e != 0 && s->opt.wireup == WIREUP_PMIX && s->nodes > 1;
+    }
     for (uint32_t i = 0; cards && i < s->nodes; i++) free(cards[i]);
     free(cards);
     free(lens);
