@@ -9,6 +9,8 @@
 #include "place/distance.h"
 #include "place/gpu.h"
 
+enum { AMD_ES1000 = 0x515e }; /* a management controller's graphics, in servers of before 2012 */
+
 static int vendor_of(const struct hwloc_pcidev_attr_s *pci) {
     int base = pci->class_id >> 8;
 
@@ -16,7 +18,7 @@ static int vendor_of(const struct hwloc_pcidev_attr_s *pci) {
     if (pci->vendor_id == 0x10de && base == 0x03)
         return GPU_NVIDIA;
     if (pci->vendor_id == 0x1002 && (base == 0x03 || base == 0x12))
-        return GPU_AMD;
+        return pci->device_id == AMD_ES1000 ? -1 : GPU_AMD;
     if (pci->vendor_id == 0x8086 && base == 0x03)
         return GPU_INTEL;
     return -1;

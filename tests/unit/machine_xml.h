@@ -156,7 +156,7 @@ static const struct machine machines[] = {
     /* two sockets, four GPUs each */
     {"8 GPUs, 2 NUMA nodes", 2, 1, 16, 21, 21,
      {NVIDIA(0, 0x1a), NVIDIA(0, 0x1c), NVIDIA(0, 0x3d), NVIDIA(0, 0x3e), NVIDIA(1, 0x88), NVIDIA(1, 0x89), NVIDIA(1, 0xb1), NVIDIA(1, 0xb2),
-      NIC(1, 0x90, "mlx5_0"), GRAPHICS(0, 0x03)}},
+      NIC(1, 0x90, "mlx5_0"), GRAPHICS(0, 0x03), {0, 0x04, 0x1002, 0x515e, 0x0300, NULL}}},
     /* four NUMA nodes a socket, pairs of GPUs near every other one, in no order */
     {"8 GPUs, 8 NUMA nodes, pairs", 2, 4, 8, 12, 32,
      {NVIDIA(3, 0x07), NVIDIA(3, 0x0f), NVIDIA(1, 0x47), NVIDIA(1, 0x4e), NVIDIA(7, 0x87), NVIDIA(7, 0x90), NVIDIA(5, 0xb7), NVIDIA(5, 0xbd),

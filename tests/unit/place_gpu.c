@@ -35,6 +35,17 @@ START_TEST(gpus_stand_in_the_order_of_their_addresses) {
 }
 END_TEST
 
+START_TEST(graphics_of_management_controllers_are_no_gpus) {
+    struct gpu_map m;
+
+    machine_map(&machines[0], &m); /* with one of ASPEED's and one of AMD's */
+    ck_assert_int_eq(m.gpus, 8);
+    for (int g = 0; g < 8; g++)
+        ck_assert_int_eq(m.gpu[g].vendor, GPU_NVIDIA);
+    gpu_map_free(&m);
+}
+END_TEST
+
 START_TEST(nearer_is_less) {
     struct gpu_map m;
 
@@ -223,5 +234,5 @@ START_TEST(a_map_travels_as_bytes) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("place_gpu", root_make, root_remove, gpus_stand_in_the_order_of_their_addresses, nearer_is_less, a_map_travels_as_bytes, a_real_machine_is_read,
+UNIT_MAIN_WITH("place_gpu", root_make, root_remove, gpus_stand_in_the_order_of_their_addresses, graphics_of_management_controllers_are_no_gpus, nearer_is_less, a_map_travels_as_bytes, a_real_machine_is_read,
                this_machine_is_read, what_is_no_topology_is_refused, nvidia_tells_names_and_nodes, amd_and_intel_tell_render_nodes_and_tiles)
