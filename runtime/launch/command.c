@@ -22,7 +22,7 @@
 #define EXIT_SLICE_MS 2      /* from the end of its output to its exit it is a moment */
 
 static int variable_kept(const char *entry, int all) {
-    static const char *const keep[] = { "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "SLURM_JWT" };
+    static const char *const keep[] = { "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "SLURM_JWT", "SLURM_RESTART_COUNT" };
     static const char *const drop[] = { "DDICT_NAME", "DDICT_NODE", "DDICT_MANAGERS", "DDICT_MEM", "DDICT_INTERNAL", "DDICT_NOTE_FD" };
     size_t n = strcspn(entry, "="), i;
 
@@ -42,7 +42,7 @@ char **command_environment(char *const *from, int all) {
 
     while (from[n] != NULL)
         n++;
-    env = calloc(n + 3, sizeof *env);
+    env = calloc(n + 4, sizeof *env); /* one is for who adds to it */
     if (env == NULL)
         return NULL;
     for (n = 0; from[n] != NULL; n++)
@@ -55,6 +55,12 @@ char **command_environment(char *const *from, int all) {
     if (!all)
         env[i++] = pmix;
     return env;
+}
+
+void command_environment_add(char **env, char *entry) {
+    while (*env != NULL)
+        env++;
+    *env = entry;
 }
 
 int command_find(const char *name, char *path, size_t cap) {

@@ -94,6 +94,17 @@ static int rooms_judge(const struct plan *p, const struct options *o, const stru
     return 0;
 }
 
+/* "slurm 22.05.8": ddictd writes it into the record. */
+static void version_tell(char **envp, const char *text) {
+    static char entry[64];
+    const char *at = strpbrk(text, "0123456789");
+
+    if (at == NULL)
+        return;
+    snprintf(entry, sizeof entry, "DDICT_SLURM_VERSION=%.*s", (int)strcspn(at, " \t\r\n"), at);
+    command_environment_add(envp, entry);
+}
+
 static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h, struct step *step) {
     char scontrol[PATH_MAX], *text;
     char *version[] = { p->srun, (char *)(uintptr_t)"--version", NULL };
@@ -121,6 +132,7 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
         return rc;
     if (command_read(version, p->envp, DD_SCONTROL_MS, &text) == 0) {
         h->external = hidden_knows_external(text);
+        version_tell(p->envp, text);
         free(text);
     }
     h->srun = p->srun;

@@ -249,16 +249,18 @@ END_TEST
 START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
     char *const from[] = { (char *)"PATH=/bin", (char *)"SLURM_NTASKS=8", (char *)"SLURM_CONF=/c", (char *)"DDICT_LOG=debug", (char *)"DDICT_NAME=x",
                            (char *)"DDICT_MANAGERS=4", (char *)"LD_PRELOAD=evil.so", (char *)"SBATCH_X=1", (char *)"SLURM_EXPORT_ENV=NONE",
-                           (char *)"PATHOLOGY=1", (char *)"SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G", (char *)"PMIX_RANK=0", NULL };
+                           (char *)"PATHOLOGY=1", (char *)"SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G", (char *)"PMIX_RANK=0", (char *)"SLURM_RESTART_COUNT=2", NULL };
     char **env = command_environment(from, 0), internal[32];
     int n = 0;
 
     while (env[n] != NULL)
         n++;
-    ck_assert_int_eq(n, 5);
+    ck_assert_int_eq(n, 6);
     snprintf(internal, sizeof internal, "DDICT_INTERNAL=%d", (int)getpid());
     ck_assert(has(env, "PATH=/bin") && has(env, "SLURM_CONF=/c") && has(env, "DDICT_LOG=debug") && has(env, internal) &&
-              has(env, "SLURM_PMIX_DIRECT_CONN=false"));
+              has(env, "SLURM_PMIX_DIRECT_CONN=false") && has(env, "SLURM_RESTART_COUNT=2"));
+    command_environment_add(env, internal);
+    ck_assert(env[n] == internal && env[n + 1] == NULL);
     free(env);
     env = command_environment(from, 1); /* ddictd as our own child */
     ck_assert(has(env, "LD_PRELOAD=evil.so") && !has(env, "DDICT_NAME=x") && !has(env, "DDICT_MANAGERS=4") &&
