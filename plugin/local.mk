@@ -21,5 +21,5 @@ tests_unit_plugin_spank_CPPFLAGS = $(tests_unit_plugin_options_CPPFLAGS)
 tests_unit_plugin_spank_LDADD = $(CHECK_LIBS)
 endif
 endif
-sysconfexampledir = $(docdir)/examples
+sysconfexampledir = $(docdir)/examples/plugstack.conf.d
 dist_sysconfexample_DATA = etc/plugstack.conf.d/ddict.conf

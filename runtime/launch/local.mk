@@ -8,6 +8,8 @@ liblaunch_la_SOURCES = runtime/launch/ask.c runtime/launch/ask.h runtime/launch/
   runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h runtime/launch/up.c runtime/store/memlimit.c
 liblaunch_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 liblaunch_la_LIBADD = libbase.la $(JANSSON_LIBS)
+siteexampledir = $(docdir)/examples
+dist_siteexample_DATA = etc/ddict.conf
 EXTRA_DIST += runtime/launch/HANDSHAKE runtime/manager/RECORD tests/slurm/launch_hand.t tests/slurm/launch_root.t tests/slurm/launch_login.t
 
 if HAVE_CHECK

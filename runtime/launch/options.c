@@ -150,6 +150,7 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
 
     o->managers_name = "DDICT_MANAGERS";
     o->mem_name = "DDICT_MEM";
+    o->log = env("DDICT_LOG_FILE");
     o->drain_ms = -1;
     optind = 0; /* glibc: begin anew */
     opterr = 0;

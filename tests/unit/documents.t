@@ -22,5 +22,9 @@ page libddict.3 $(grep -ohE '^DDICT_API .*' "$src/client/ddict.h" | grep -oE 'dd
 page libddict-runtime.3 $(grep -ohE '^DDICT_RT_API .*' "$src/runtime/place/ddict_runtime.h" | grep -oE 'ddict_rt_[a-z_]+\(' | tr -d '(' | sort -u) DDICT_PMIX DDICT_TIMEOUT \
     DDICT_RUN_ID DDICT_RUN_RANK DDICT_RUN_SIZE
 page ddict-plugin.8 $(grep -ohE '"ddict-[a-z-]+"|= "DDICT_[A-Z_]+"' "$src/plugin/options.c" | tr -d '"= ' | sed 's/^ddict-/--ddict-/' | sort -u)
+page ddict.conf.5 $(sed -n 's/^    { "\([a-z_]*\)", take_.*/\1=/p' "$src/runtime/launch/site.c")
+for word in $(sed -n 's/^    { "\([a-z_]*\)", take_.*/\1/p' "$src/runtime/launch/site.c"); do
+    grep -q "^#$word=" "$src/etc/ddict.conf" || { echo "not ok etc/ddict.conf has no example of $word"; bad=1; }
+done
 [ $bad = 0 ] && echo "ok the man pages have all options, calls and words"
 exit $bad
