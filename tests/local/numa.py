@@ -40,7 +40,7 @@ def managers_are_bound_where_that_can_be():
         with open(root + "/sys/devices/system/node/has_memory", "w") as f:
             f.write("0-1\n")
         with open(root + "/machine.xml", "w") as f:
-            subprocess.run([os.path.join(BUILD, "tests/local/machine"), "6"], stdout=f, check=True)
+            subprocess.run([os.path.join(BUILD, "tests/local/machine"), "7"], stdout=f, check=True)
         with Dictionary(managers=4, mem="64M", env={"DDICT_TEST_ROOT": root, "HWLOC_XMLFILE": root + "/machine.xml"}) as d:
             managers, table = figures(d)
             # The network card is near NUMA node 1: managers 0 and 2 go there.

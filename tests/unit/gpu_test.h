@@ -51,6 +51,27 @@ static inline void try_all(int places, int gpus, const int64_t *cost, int at, un
             try_all(places, gpus, cost, at + 1, used | 1u << g, sum + cost[at * gpus + g], least);
 }
 
+/* The same for more GPUs than permutations can be tried of: all sets of GPUs, the first places each in its cheapest way. */
+static inline int64_t try_sets(int places, int gpus, const int64_t *cost) {
+    int64_t *best = malloc(sizeof *best << gpus), least = INT64_MAX;
+
+    for (unsigned s = 0; s < 1u << gpus; s++)
+        best[s] = s == 0 ? 0 : INT64_MAX;
+    for (unsigned s = 0; s < 1u << gpus; s++) {
+        int at = __builtin_popcount(s);
+
+        if (best[s] == INT64_MAX)
+            continue;
+        if (at == places && best[s] < least)
+            least = best[s];
+        for (int g = 0; at < places && g < gpus; g++)
+            if (!(s >> g & 1) && best[s] + cost[at * gpus + g] < best[s | 1u << g])
+                best[s | 1u << g] = best[s] + cost[at * gpus + g];
+    }
+    free(best);
+    return least;
+}
+
 /* Of one order for all ranks, rank r using entry r % gpus. */
 static inline int64_t least_of_orders(int ranks, int gpus, const int64_t *distance) {
     int places = ranks < gpus ? ranks : gpus;
@@ -59,6 +80,8 @@ static inline int64_t least_of_orders(int ranks, int gpus, const int64_t *distan
     for (int r = 0; r < ranks; r++)
         for (int g = 0; g < gpus; g++)
             cost[r % gpus * gpus + g] += distance[r * gpus + g];
+    if (gpus > 8)
+        return try_sets(places, gpus, cost);
     try_all(places, gpus, cost, 0, 0, 0, &least);
     return least;
 }

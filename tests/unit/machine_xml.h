@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MACHINE_DEVICES 24
+#define MACHINE_DEVICES 24 /* and a zero at the end */
 struct machine {
     const char *name;
     int packages, numas, cores; /* NUMA nodes of a package, cores of a NUMA node */
@@ -170,6 +170,10 @@ static const struct machine machines[] = {
     {"4 GPUs, no NUMA", 1, 1, 8, 0, 0, {NVIDIA(-1, 0x05), NVIDIA(-1, 0x06), NVIDIA(-1, 0x07), NVIDIA(-1, 0x08)}},
     /* all on one socket of two */
     {"5 GPUs on one socket", 2, 1, 8, 21, 21, {NVIDIA(1, 0x81), NVIDIA(1, 0x82), NVIDIA(1, 0x83), NVIDIA(1, 0x84), NVIDIA(1, 0x85), NIC(0, 0x10, "eth0")}},
+    {"16 GPUs, 2 NUMA nodes", 2, 1, 24, 21, 21,
+     {NVIDIA(0, 0x34), NVIDIA(0, 0x36), NVIDIA(0, 0x39), NVIDIA(0, 0x3b), NVIDIA(0, 0x57), NVIDIA(0, 0x59), NVIDIA(0, 0x5c), NVIDIA(0, 0x5e),
+      NVIDIA(1, 0xb7), NVIDIA(1, 0xb9), NVIDIA(1, 0xbc), NVIDIA(1, 0xbe), NVIDIA(1, 0xe0), NVIDIA(1, 0xe2), NVIDIA(1, 0xe5), NVIDIA(1, 0xe7),
+      NIC(0, 0x35, "mlx5_0"), NIC(1, 0xb8, "mlx5_1")}},
     /* small enough to be taken for the machine that the tests run on */
     {"4 GPUs, 2 NUMA nodes of 1 core", 2, 1, 1, 21, 21, {NVIDIA(0, 0x05), NVIDIA(0, 0x06), NVIDIA(1, 0x85), NVIDIA(1, 0x86), NIC(1, 0x90, "eth0")}},
 };

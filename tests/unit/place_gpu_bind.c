@@ -148,6 +148,8 @@ static void machine_check(const char *name, struct gpu_map *m) {
                 for (int i = 0; i < ranks * n; i++)
                     distance[i] = gpu_distance(m, granted[i % n], bound == UNBOUND ? &m->allowed : &of[i / n]);
                 for (int how = GPU_BIND_CLOSEST; how <= GPU_BIND_ROTATE; how++) {
+                    if (how == GPU_BIND_ROTATE && n > 8 && ranks > n)
+                        break; /* too many ways to share them */
                     int64_t least = how == GPU_BIND_CLOSEST ? least_of_orders(ranks, n, distance) : least_of_shares(ranks, n, distance), total;
                     struct gpu_plan p;
 
