@@ -142,14 +142,14 @@ static bool job_ask(const char *job, struct job *out)
     return known;
 }
 
-/* log_dir with %u, %j and %% put in; false when it has another %, or does not fit. */
+/* log_dir with %u, %j, %s (of the whole job) and %% put in; false when it has another %, or does not fit. */
 static bool folder_of_site(const char *log_dir, const char *job, char *to, size_t cap)
 {
     const struct passwd *me = getpwuid(geteuid());
     size_t n = 0;
     for (const char *s = log_dir; *s != 0; s++) {
         char one[2] = {*s, 0};
-        const char *part = *s != '%' ? one : *++s == '%' ? "%" : *s == 'j' ? job : *s == 'u' && me != NULL ? me->pw_name : NULL;
+        const char *part = *s != '%' ? one : *++s == '%' ? "%" : *s == 'j' ? job : *s == 's' ? "job" : *s == 'u' && me != NULL ? me->pw_name : NULL;
         if (part == NULL || n + strlen(part) >= cap)
             return false;
         n += (size_t)snprintf(to + n, cap - n, "%s", part);
