@@ -63,7 +63,7 @@
 #define DD_SUSPEND_GAP_MS 2000               /* a gap between own ticks that counts as suspend and extends deadlines */
 #define DD_RECORD_MS 3000                    /* from SIGTERM or a loss to the job_end record: below the least KillWait that sites use (5 s) */
 #define DD_ELECT_MS 25000                    /* a name that is taken: until it is ready, or ours; less than DD_FENCE_MS, in which the other nodes wait for our card */
-#define DD_LINGER_MS 1000                    /* a start that ends with the wire-up (it came second, or a node said an error) stays so long: its end must not disturb the wire-up of its other nodes */
+#define DD_LINGER_MS 3000                    /* a start that ends with the wire-up (it came second, or a node said an error) stays so long: its end must not disturb the wire-up of its other nodes */
 #define DD_NAME_FREE_MS 5000                 /* node > 0 waits so long for the name of a dictionary that has ended on node 0 and is about to end here */
 #define DD_RT_ASK_MS 2000                    /* a PMIx server says how large the job is; it has that at hand */
 #define DD_RT_CLOSE_MS 1000                  /* rank 0 ends: for the others to have read the last exchange */

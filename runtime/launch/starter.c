@@ -194,7 +194,7 @@ static void on_line(void *arg, char *line) {
             break;
         snprintf(s->about, sizeof s->about, "%s", rest);
         s->ready = s->exists = 1;
-        enter(s, STARTER_DRAINING, 2 * DD_STOP_MS);
+        enter(s, STARTER_DRAINING, DD_LINGER_MS + 2 * DD_STOP_MS);
         break;
     case LINE_WARN:
     case LINE_SUMMARY:

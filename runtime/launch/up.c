@@ -104,7 +104,7 @@ static void news_say(struct up *u) {
         else
             variables_say(u);
         u->said_ready = 1;
-        if (u->leaves && !s->exists)
+        if (u->leaves)
             starter_leave(s);
     }
     /* Said when nothing of it is left: only then the cause is known (a cancelled step first looks like a lost node). */

@@ -89,6 +89,8 @@ int card_check(const void *bytes, size_t len, uint32_t node_id) {
     return 0;
 }
 
+int card_exists(const void *bytes, size_t len) { return card_check(bytes, len, 0) == 0 && ((const struct card *)bytes)->other.managers > 0; }
+
 const char *card_error(const struct card *c) { return c->error[0] ? c->error : NULL; }
 
 void card_take(struct supervisor *s, const struct card *c) {

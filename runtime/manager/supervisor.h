@@ -132,6 +132,8 @@ int wireup_exchange(struct supervisor *s, const char *error);
 struct card;
 struct card *card_make(const struct supervisor *s, const char *error, size_t *len); /* malloc'ed */
 int card_check(const void *bytes, size_t len, uint32_t node_id);
+/* Node 0's card says that this start ends: then no other one is needed, and their nodes may be gone. */
+int card_exists(const void *bytes, size_t len);
 const char *card_error(const struct card *c);
 void card_take(struct supervisor *s, const struct card *c); /* into peers, names, identity */
 

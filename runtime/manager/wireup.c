@@ -117,7 +117,7 @@ int wireup_exchange(struct supervisor *s, const char *error) {
     size_t *lens = calloc(s->nodes, sizeof *lens);
     int e = -ENOMEM;
     if (card && cards && lens) {
-        if (s->opt.wireup == WIREUP_PMIX) e = place_exchange(&place, card, len, cards, lens, DD_FENCE_MS);
+        if (s->opt.wireup == WIREUP_PMIX) e = place_exchange_until(&place, card, len, cards, lens, card_exists, DD_FENCE_MS);
         else if (s->opt.wireup == WIREUP_STDIO) e = stdio_exchange(s, card, len, cards, lens);
         else if ((cards[0] = malloc(len))) {
             memcpy(cards[0], card, len);

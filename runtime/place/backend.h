@@ -12,7 +12,8 @@
 int pmix_init(struct place *p);
 int pmix_joined(void); /* this process is */
 int pmix_maps(struct place *p);
-int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms);
+int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int (*enough)(const void *card, size_t len),
+                  int timeout_ms);
 int pmix_fence(int timeout_ms);
 /* PMIx_Finalize by the process that initialised, once. Does nothing in a forked child. */
 void pmix_finalize(void);

@@ -114,8 +114,13 @@ int place_maps(struct place *p) {
 }
 
 int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms) {
+    return place_exchange_until(p, card, len, cards, lens, NULL, timeout_ms);
+}
+
+int place_exchange_until(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int (*enough)(const void *card, size_t len),
+                         int timeout_ms) {
     if (p->how == PLACE_PMIX)
-        return pmix_exchange(p, card, len, cards, lens, timeout_ms);
+        return pmix_exchange(p, card, len, cards, lens, enough, timeout_ms);
     if (p->size != 1)
         return dd_error(-ENOTSUP, "%d tasks cannot exchange addresses: there is no PMIx here (srun --mpi=pmix)", p->size);
     cards[0] = malloc(len + 1);

@@ -42,6 +42,13 @@ int place_maps(struct place *p);
  * size 1; else -ENOTSUP. -ETIMEDOUT.
  */
 int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms);
+/*
+ * The same, but when enough() says so of the card of rank 0 (not NULL) no other one is fetched, and those are NULL. Slurm's PMIx lets nobody wait in a
+ * fence (PMIxFenceBarrier of its mpi.conf is off): a card is fetched from the node of its rank when it is asked for, and only as long as that rank's
+ * process lives. So a rank whose card others need must not end before they have it.
+ */
+int place_exchange_until(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int (*enough)(const void *card, size_t len),
+                         int timeout_ms);
 int place_fence(struct place *p, int timeout_ms);
 /* Free names and maps. PMIx stays, and a later place_init() uses it. */
 void place_drop(struct place *p);

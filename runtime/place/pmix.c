@@ -430,7 +430,8 @@ static int get_card(const char *key, int rank, void **card, size_t *len, struct 
     return pmix_error(status, what);
 }
 
-int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms) {
+int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int (*enough)(const void *card, size_t len),
+                  int timeout_ms) {
     struct deadline d;
     pmix_status_t status;
     pmix_value_t v;
@@ -456,6 +457,8 @@ int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, s
                 free(cards[r]);
                 cards[r] = NULL;
             }
+        else if (r == 0 && enough != NULL && enough(cards[0], lens[0]))
+            break;
     }
     return rc;
 }
