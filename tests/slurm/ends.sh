@@ -17,6 +17,7 @@
 #     line=  a regular expression: what the one line of ours must say (default: there must be none)
 #     said=  a regular expression that the output must have besides (what the program says)
 #     not=  one that no line may have
+#     record=no  nobody can write the end of the dictionary into its record
 #     errors=  so many tasks must have got an error from the dictionary within 15 s
 . "$(dirname "$0")/lib.sh"
 dd="--ddict-managers=2 --ddict-mem=64M"
@@ -67,11 +68,15 @@ asked() { [ "$on" = yes ] && echo "$dd"; }
 
 # Scopes: exec the user's command. Memory is named so that jobs fit beside each other.
 run_step() { sub_exec srun -J "$label" -N2 -n2 --mem=300M $opts $(asked) /bin/sh "$dir/task"; }
-run_batch() { sub_exec sbatch -J "$label" -Q -W -N2 --mem=300M -o "$dir/out" $opts $(asked) "$dir/script"; }
+run_batch() { sub_exec sbatch -J "$label" -N2 --mem=300M --open-mode=append -o "$dir/out" $opts $(asked) "$dir/script"; }
 run_salloc() { sub_exec salloc -J "$label" -Q -N2 --mem=300M $opts $(asked) "$dir/script"; }
 run_hand() { # by hand in a script, without the plugin's options
-    [ "$on" = yes ] && sed -i '2i eval "$(ddict up --managers=2 --mem=64M)" || exit 90' "$dir/script"
-    sub_exec sbatch -J "$label" -Q -W -N2 --mem=300M -o "$dir/out" $opts "$dir/script"
+    [ "$on" = no ] || sed -i '2i eval "$(ddict up --managers=2 --mem=64M)" || exit 90' "$dir/script"
+    sub_exec sbatch -J "$label" -N2 --mem=300M --open-mode=append -o "$dir/out" $opts "$dir/script"
+}
+run_inner() { # a step of its own in an allocation
+    sed -i "s/^srun /srun $(asked) /" "$dir/script"
+    sub_exec salloc -J "$label" -Q -N2 --mem=300M $opts "$dir/script"
 }
 sub_exec() {
     if [ -n "${tty-}" ]; then exec python3 "$tests/terminal.py" "$dir/keys" "$devcluster" run -- "$@"; fi
@@ -89,22 +94,35 @@ ours() {
         if grep -qx "$(ps -o ppid= -p "$p" | tr -d ' ')" <<<"$list"; then [ "$2" = manager ]; else [ "$2" = ddictd ]; fi && echo "$p"
     done
 }
-hidden_srun() { # its parent is ddict up; srun has a helper process that looks the same
+parent_is() { grep -qsx "$2" "/proc/$(ps -o ppid= -p "$1" | tr -d ' ')/comm"; } # PID COMM
+hidden_srun() { # srun has a helper process that looks the same: it is its child
     local p
     for p in $(pgrep -f "^[^ ]*srun --jobid=$job .*--job-name=ddict"); do
-        grep -qx ddict "/proc/$(ps -o ppid= -p "$p" | tr -d ' ')/comm" && echo "$p"
+        parent_is "$p" srun || echo "$p"
+    done
+}
+user_sruns() { pgrep -f "^[^ ]*srun .*$dir/task" | sort -rn; } # in an allocation; the helper would end the step when srun is gone
+user_srun() {
+    local p
+    for p in $(user_sruns); do
+        parent_is "$p" srun || echo "$p"
     done
 }
 hidden_up() { ps -o ppid= -p "$(hidden_srun)" | tr -d ' '; }
+step_of() { # managers or user
+    sub squeue -s -h -o '%i %j' | awk -v w="$1" -v j="$job" 'index($1, j ".") != 1 || $2 ~ /^(batch|extern|interactive)$/ { next } ($2 == "ddict") == (w == "managers") { print $1 }'
+}
 kill9() { t0=$(now_ms) && kill -KILL "$@"; } # to find them takes a while
 
 gone() { ! grep -qs '^State:[^Z]*$' "/proc/$pid/status"; } # or a zombie
-begun_both() { [ "$(grep -c "^begun " "$dir/out")" -ge "${tasks-2}" ] || gone; }
+batch() { [ "$scope" = batch ] || [ "$scope" = hand ]; }
+over() { if batch; then [ -e "$dir/sent" ] && job_over "$job" "$(cat "$dir/sent")"; else gone; fi; }
+begun_both() { [ "$(grep -c "^begun " "$dir/out")" -ge "${tasks-2}" ] || over; }
 field() { grep -o "\b$1=[^ ]*" "$dir/job" | head -n 1 | cut -d= -f2; }
 
 # In a subshell of its own: $dir gets out, rc, ms, state.
 attempt() {
-    local t0 number
+    local t0 number job=''
     task_text "$task" >"$dir/task"
     script_text >"$dir/script"
     chmod 755 "$dir/script"
@@ -113,25 +131,35 @@ attempt() {
     [ -z "${tty-}" ] || mkfifo "$dir/keys"
     (cd "$dir" && run_"$scope") >>"$dir/out" 2>&1 </dev/null &
     pid=$!
+    if batch; then
+        wait $pid
+        job=$(awk '/^Submitted batch job/ { print $4; exit }' "$dir/out")
+        queue_number >"$dir/sent"
+    fi
     until_true 60 begun_both || echo "not begun within 60 s" >>"$dir/wrong"
-    job=$(awk '$1 == "begun" { print $2; exit }' "$dir/out")
+    job=${job:-$(awk '$1 == "begun" { print $2; exit }' "$dir/out")}
     job=${job:-$(sub squeue -h -t all -n "$label" -o %A)}
     echo "$job" >"$dir/id"
     t0=$(now_ms)
     [ -z "${act-}" ] || eval "$act" >>"$dir/act"
-    until_true "${patience-90}" gone || { echo "not over within ${patience-90} s" >>"$dir/wrong"; kill -KILL $pid; }
+    if ! until_true "${patience-90}" over; then
+        echo "not over within ${patience-90} s" >>"$dir/wrong"
+        if batch; then sub scancel "$job"; else kill -KILL $pid; fi
+    fi
     wait $pid 2>/dev/null
     echo $? >"$dir/rc"
     number=$(queue_number)
     [ -z "$job" ] || until_true 60 job_over "$job" "$number" || echo "the job is not over 60 s later" >>"$dir/wrong"
     echo $(($(now_ms) - t0)) >"$dir/ms"
     [ -z "$job" ] || sub scontrol -o show job "$job" >"$dir/job" 2>&1
+    ! batch || field ExitCode | awk -F: '{ print ($2 > 0 ? 128 + $2 : $1) }' >"$dir/rc"
     echo "$(field JobState) $(field ExitCode)" >"$dir/state"
 }
 
 row() {
     local name=$1 scope=$2 word on n=${#names[@]}
     shift 2
+    [[ $name/$scope =~ ${ONLY-} ]] || return 0 # to try some rows
     names+=("$name")
     queue_watch
     for on in no yes; do
@@ -142,7 +170,7 @@ row() {
             trap - EXIT
             dir=$ends/$n.$on opts='' label=e$$-$n-$on
             for word in "$@"; do declare "$word"; done
-            declare -p rc state within line said not plain errors 2>/dev/null >"$dir/wanted"
+            declare -p rc state within line said not plain errors record 2>/dev/null >"$dir/wanted"
             [ $on.${plain-yes} = no.no ] || attempt 2>>"$dir/act"
         ) &
     done
@@ -165,8 +193,16 @@ secs() { awk -v ms="${1:-0}" 'BEGIN { printf "%.1f", ms / 1000 }'; }
 get() { cat "$ends/$1.$2/$3" 2>/dev/null; }
 fits() { [[ $1 =~ ^($2)$ ]]; }
 
+events() { cat "$ends/$1.yes"/*.jsonl 2>/dev/null | grep -c "^{\"event\":\"$2\","; } # N EVENT: in its record
+
+managers_step() { # N
+    local step
+    step=$(cat "$ends/$1.yes"/*.jsonl 2>/dev/null | grep -o '"managers_step":"[0-9.]*"' | cut -d'"' -f4 | head -n 1)
+    echo "${step:-none}"
+}
+
 judge() { # N
-    local n=$1 name scope rc='' state='' within='' line='' said='' not='' plain=yes errors='' got ms limit ours
+    local n=$1 name scope rc='' state='' within='' line='' said='' not='' plain=yes errors='' record=yes got ms limit ours
     name=${names[$n]}
     scope=$(get "$n" yes scope)
     eval "$(sed 's/^declare -- //; s/^declare -x //' "$ends/$n.yes/wanted")"
@@ -184,7 +220,7 @@ judge() { # N
     limit=$(($(get "$n" no ms || echo 0) + ${within:-5} * 1000))
     if [ "${ms:-999999}" -le $limit ]; then ok "$name ($scope): in time"; else not_ok "$name ($scope): $(secs "$ms") s, wanted $(secs $limit)"; fi
     # Lines of ours: the plugin's, ddict up's, ddictd's; nothing that Slurm says of the managers' step.
-    ours=$(grep -Ev '^rank ' "$out" | grep -Ec '(^|: )ddict: |^ddict up: |ddictd|^ddict1 |STEP [0-9]+\.[1-9] ')
+    ours=$(grep -Ev '^rank |ddict: [0-9]+ managers? on .*; record ' "$out" | grep -Ec '(^|: )ddict: |^ddict up: |ddictd|^ddict1 |STEP '"$(managers_step "$n") ")
     if [ -z "$line" ]; then
         if [ "$ours" = 0 ]; then ok "$name ($scope): nothing is said"; else not_ok "$name ($scope): nothing is to be said"; fi
     elif [ "$ours" = 1 ] && grep -Eq -- "$line" "$out"; then ok "$name ($scope): one line says it"
@@ -192,14 +228,16 @@ judge() { # N
     if [ -n "$errors" ]; then
         is "$name ($scope): tasks with an error in time" "$(grep -Ec "^rank [0-9]+: an error ([0-9]|1[0-4])\." "$out")" "$errors"
     fi
+    if [ "$record" != no ]; then
+        is "$name ($scope): the record has the end of each dictionary" "$(events "$n" job_end)" "$(events "$n" start)"
+    fi
     [ -z "$not" ] || has_not "$name ($scope): and nothing that it must not" "$not"
     [ -z "$said" ] || has "$name ($scope): the program says it" "$said"
 }
 
 rows_end() { # SENTENCE
     local i n
-    # shellcheck disable=SC2046
-    wait $(jobs -rp | grep -vx "${watcher-0}")
+    while jobs -rp | grep -qvx "${watcher-0}"; do wait -n; done
     queue_unwatch
     for i in $(seq 45); do
         left_look >"$ends/left"

@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# However a job ends, its dictionary ends with it: as soon, in the same state, with nothing left, and with its record complete.
+. "$(dirname "$0")/ends.sh"
+loop='i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i + 1)); done'
+wait='begun; exec sleep 61'
+
+# Slurm would let it wait for two minutes.
+requeue() {
+    sub scontrol requeue "$job"
+    until_true 20 sub sh -c "squeue -h -j $job -o %T | grep -qx PENDING"
+    "$devcluster" run -u root -- scontrol update "jobid=$job" StartTime=now
+}
+# Slurm's shortest time limit is a minute: the others run beside it.
+row "time limit" batch opts='-t 1' task='begun; exec sleep 200' patience=120
+for scope in batch hand; do
+    row normal $scope task='begun'
+    row "the script fails" $scope task='begun' script=$'srun -N2 -n2 sh $task\nexit 7'
+    row scancel $scope task="$wait" act='sub scancel $job'
+    row "scancel of a step" $scope task="$wait" act='sub scancel $(step_of user)'
+    row "scancel -s USR1" $scope task='trap "exit 5" USR1; begun; '"$loop" act='sub scancel -s USR1 $job'
+done
+row "--signal=USR2@60" batch opts='-t 1 --signal=USR2@60' task='trap "exit 6" USR2; begun; '"$loop"
+row "scontrol requeue" batch opts=--requeue act='requeue' task='begun; [ "${SLURM_RESTART_COUNT-0}" != 0 ] || exec sleep 61'
+row "srun killed -9 while its tasks go on" batch act='kill9 $(user_sruns)' task='begun; sleep 3; put "again$SLURM_PROCID" v 2>>'"$ends"'/go-on && echo "task $SLURM_PROCID of $SLURM_JOB_NAME goes on" >>'"$ends"'/go-on' \
+    script=$'srun -N2 -n2 sh $task\nsleep 5'
+row normal salloc task='begun'
+row "its command fails" salloc task='begun; exit 7'
+row scancel salloc task="$wait" act='sub scancel $job'
+row "salloc killed -9" salloc task="$wait" act='kill -KILL $pid; sleep 1; sub scancel $job'
+row "^C twice" salloc tty=yes task="$wait" act='key C; sleep 0.4; key C'
+row "srun killed -9" salloc task="$wait" act='kill9 $(user_srun)'
+rows_end "nothing_is_left_of_all_of_them"
+is "tasks_without_their_srun_reach_the_dictionary" "$(grep -c 'goes on' "$ends/go-on")" 4
+ends_finish
