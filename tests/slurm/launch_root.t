@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# As root the plugin registers options and nothing else: strace with stacks on slurmd and all it starts shows every system call
-# that has the plugin on its stack. There are only those of the task, made by the user.
+# What the plugin does in slurmstepd: strace with stacks on slurmd and all it starts shows every system call that has the plugin on its stack.
+# There are those of the task, made by the user, and in the managers' step a pipe, one short read from it, and what slurm_info does to log a line.
 . "$(dirname "$0")/lib.sh"
 command -v strace >/dev/null || { echo "needs strace"; exit 77; }
-limit=120
+limit=240 # strace slows all of it down
 trace=$(mktemp -d /var/tmp/ddict-trace.XXXXXX) || exit 1
 trap 'rm -rf "$trace" "$out"' EXIT
 
@@ -15,7 +15,7 @@ for i in $(seq 50); do
     grep -qs '^TracerPid:[[:space:]]*[1-9]' "/proc/$slurmd/status" && break
     sleep 0.1
 done
-t "a_step_with_a_dictionary_runs_under_strace" sub srun -N1 -n2 -w "${nodes[0]}" --ddict-managers=2 --ddict-mem=64M sh -c 'test -n "$DDICT_NAME"'
+t "a_step_with_a_dictionary_runs_under_strace" sub srun -N1 -n2 -w "${nodes[0]}" --ddict-managers=1 --ddict-mem=8M sh -c 'test -n "$DDICT_NAME"'
 t "a_bad_value_that_comes_past_srun_does_too" sub env SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=16Q \
     sh -c '! srun -N1 -w '"${nodes[0]}"' true'
 kill -INT $tracer
@@ -25,12 +25,18 @@ clean_after "nothing_is_left"
 # "PID call(...) = result", then "> file(function+offset)" for each frame.
 awk '/^ *>/ { if (/\/ddict\.so\(/ && !done) { done = 1; f = $0; sub(/.*ddict\.so\(/, "", f); sub(/\+.*/, "", f)
                c = call; sub(/^[0-9]+ +/, "", c); sub(/^<\.\.\. /, "", c); n = c; sub(/[^a-z0-9_].*/, "", n)
-               r = c; sub(/.* = /, "", r); print f, n, r } next }
+               r = c; sub(/.* = /, "", r); a = c; sub(/\) *= .*/, "", a); sub(/.*[ (]/, "", a); print f, n, r, a } next }
      { call = $0; done = 0 }' "$trace/all" >"$trace/ours"
 cut -d' ' -f1,2 "$trace/ours" | sort | uniq -c >"$out"
-has "the_trace_sees_the_plugin_in_the_task" 'remote_task geteuid'
-is "no_function_but_the_task_s_makes_a_system_call" "$(cut -d' ' -f1 "$trace/ours" | grep -vx remote_task | sort -u)" ""
-is "the_task_looks_for_its_dictionary_and_does_nothing_else" \
-    "$(cut -d' ' -f2 "$trace/ours" | grep -vxE 'geteuid|socket|connect|close' | sort -u)" ""
+task='^(remote_task|step_name|job_name|dictionary_is_here|variable|name_find)$' note='^(note_prepare|note_hand_over|note_log|is_ours)$'
+others() { awk -v t="$task" -v n="$note" "$1 { print \$1, \$2 }" "$trace/ours" | sort -u; }
+has "the_trace_sees_the_plugin_in_the_task" '(remote_task|step_name) geteuid'
+has "the_trace_sees_the_plugin_in_the_managers_step" 'note_log read'
+is "no_other_function_makes_a_system_call" "$(others '$1 !~ t && $1 !~ n')" ""
+is "the_task_looks_for_its_dictionary_and_does_nothing_else" "$(others '$1 ~ t && $2 !~ /^(geteuid|socket|connect|close)$/')" ""
 is "and_is_not_root" "$(awk '$2 == "geteuid" && $3 == 0' "$trace/ours")" ""
+# write, poll, futex and clocks are slurm_info's; the log is open already
+is "the_managers_step_has_a_pipe_and_a_log_and_nothing_else" \
+    "$(others '$1 ~ n && $2 !~ /^(pipe2|fstat|newfstatat|fcntl|read|close|write|poll|futex|gettimeofday|clock_gettime|getpid)$/')" ""
+is "of_which_one_line_is_read_of_at_most_400_bytes" "$(awk '$1 ~ /^note/ && $2 == "read" { print $4 }' "$trace/ours")" 400
 finish
