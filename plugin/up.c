@@ -64,6 +64,16 @@ void up_args_begin(struct up_args *a, const struct site *site, const char *name,
 }
 
 void up_args_asked(struct up_args *a, const struct ask_options *ask) {
+    static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope" };
+    char text[4096] = ""; /* for the record */
+    size_t n = 0;
+    int i;
+
+    for (i = 0; i < ASKS; i++)
+        if (ask->value[i] != NULL && n < sizeof text)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n > 0 ? " " : "", names[i], ask->value[i]);
+    if (n > 0)
+        up_arg(a, "--asked=%s", text);
     if (ask->value[ASK_MANAGERS] != NULL)
         up_arg(a, "--managers=%s", ask->value[ASK_MANAGERS]);
     if (ask->value[ASK_MEM] != NULL)
