@@ -41,6 +41,7 @@
 #define DD_PEER_INFLIGHT (4u << 20)          /* bytes queued to one peer before requests of clients wait */
 
 /* --- runtime library --- */
+#define DD_RANKS_MAX 4096u                   /* ddict run -n: more are a slip of the finger on one machine */
 #define DD_RT_PIECE_MAX (1u << 20)           /* bytes a rank gives in an exchange: meant for addresses; a thousand ranks are then 1 GiB */
 
 /* --- deadlines, milliseconds --- */
@@ -65,6 +66,7 @@
 #define DD_ELECT_MS 25000                    /* a name that is taken: until it is ready, or ours; less than DD_FENCE_MS, in which the other nodes wait for our card */
 #define DD_LINGER_MS 3000                    /* a start that ends with the wire-up (it came second, or a node said an error) stays so long: its end must not disturb the wire-up of its other nodes */
 #define DD_NAME_FREE_MS 5000                 /* node > 0 waits so long for the name of a dictionary that has ended on node 0 and is about to end here */
+#define DD_RANKS_STOP_MS 5000                /* ddict run -n: from the SIGTERM to ranks that are left to the SIGKILL; as Slurm's least KillWait */
 #define DD_RT_ASK_MS 2000                    /* a PMIx server says how large the job is; it has that at hand */
 #define DD_RT_CLOSE_MS 1000                  /* rank 0 ends: for the others to have read the last exchange */
 #define DD_FIGURES_MS 800                    /* at the end: managers of our node give their figures; who does not is read from the memory that outlives it */

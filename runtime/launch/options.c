@@ -23,6 +23,7 @@ static const struct option words[] = {
     { "local", no_argument, NULL, OPT_LOCAL },             { "verbose", no_argument, NULL, 'v' },
     { "log", required_argument, NULL, OPT_LOG },           { "chdir", required_argument, NULL, OPT_CHDIR },
     { "site", required_argument, NULL, OPT_SITE },         { "asked", required_argument, NULL, OPT_ASKED },
+    { "ranks", required_argument, NULL, 'n' },
     { "help", no_argument, NULL, 'h' },                    { NULL, 0, NULL, 0 }
 };
 
@@ -33,10 +34,11 @@ static const struct option words[] = {
 
 const char *options_usage(const char *verb) {
     if (strcmp(verb, "ddict run") == 0)
-        return "usage: ddict run [--managers=N] [--mem=SIZE] [-v] [--local] [--] COMMAND [ARGUMENT...]\n"
+        return "usage: ddict run [--managers=N] [--mem=SIZE] [-n RANKS] [-v] [--local] [--] COMMAND [ARGUMENT...]\n"
                "Start a dictionary, run COMMAND with it, end it; the exit code is COMMAND's.\n"
                "  --managers=N   managers in the whole dictionary (default: one for each node)\n"
                "  --mem=SIZE     memory of the whole dictionary, such as 512M, 16G, or 40% of the job's (default: 1G)\n"
+               "  -n, --ranks=N  run COMMAND N times on this machine, as ranks of each other; RANK, WORLD_SIZE and the like are set\n"
                "  --local        on this machine alone, also within a Slurm job\n"
                "  -v             say at the end what the dictionary held and did\n"
                MORE_USAGE
@@ -86,6 +88,13 @@ static int option_take(struct options *o, int which, const char *value, const ch
         return -EINVAL;
     case OPT_LOCAL: o->local = 1; return 0;
     case 'v': o->verbose = 1; return 0;
+    case 'n':
+        if (strcmp(o->verb, "ddict run") != 0 || count_parse(value, 1, DD_RANKS_MAX, &n) < 0) {
+            snprintf(why, cap, "-n %.40s: want 1 to %u, and only with run", value, DD_RANKS_MAX);
+            return -EINVAL;
+        }
+        o->ranks = (int)n;
+        return 0;
     case 'h': o->help = 1; return 0;
     case OPT_NAME:
         o->name = value;
@@ -154,7 +163,7 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
     o->drain_ms = -1;
     optind = 0; /* glibc: begin anew */
     opterr = 0;
-    while ((c = getopt_long(argc, argv, "+:vh", words, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "+:n:vh", words, NULL)) != -1) {
         if (c == ':' || c == '?') {
             snprintf(why, cap, c == ':' ? "%.60s: needs a value" : "unknown option %.60s", argv[optind - 1]);
             return -EINVAL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c - `ddict run`: a dictionary for the time of one command. */
+/* run.c - `ddict run`: a dictionary for the time of one command, or of several ranks of it. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "launch/launch.h"
 #include "launch/plan.h"
+#include "launch/ranks.h"
 #include "launch/serve.h"
 #include "launch/starter.h"
 
@@ -20,7 +20,7 @@ struct run {
     struct starter s;
     struct plan plan;
     const struct options *o;
-    pid_t pid;      /* the command; 0: not started, or reaped */
+    struct ranks ranks; /* left is 0: not started, or all ended */
     int begun, done, code;
     int said_lost;
     char summary[512]; /* of the managers, "" before the end */
@@ -36,14 +36,9 @@ static void on_news(void *arg, enum line_kind kind, const char *text) {
         fprintf(stderr, "ddict run: %s\n", text);
 }
 
-static void command_exec(const struct run *r) __attribute__((noreturn));
-static void command_exec(const struct run *r) {
-    sigset_t none;
-    int code;
+static void command_environment_set(void *arg) {
+    const struct run *r = arg;
 
-    signal(SIGPIPE, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     setenv("DDICT_NAME", r->plan.name, 1);
     if (r->plan.node[0] != '\0')
         setenv("DDICT_NODE", r->plan.node, 1);
@@ -51,20 +46,16 @@ static void command_exec(const struct run *r) {
         unsetenv("DDICT_NODE");
     unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
     unsetenv("DDICT_MEM");
-    execvp(r->o->cmd[0], r->o->cmd);
-    code = errno == ENOENT ? 127 : 126;
-    fprintf(stderr, "ddict run: %s: %s\n", r->o->cmd[0], strerror(errno));
-    _exit(code);
 }
 
 static void command_begin(struct run *r) {
+    int n = r->o->ranks > 0 ? r->o->ranks : 1;
+    char id[128];
+
+    snprintf(id, sizeof id, "%s.%d", r->plan.name, (int)getpid());
     r->begun = 1;
-    r->pid = fork();
-    if (r->pid == 0)
-        command_exec(r);
-    if (r->pid < 0) {
-        fprintf(stderr, "ddict run: cannot fork: %s\n", strerror(errno));
-        r->pid = 0;
+    if (ranks_start(&r->ranks, n, r->o->ranks > 0, id, r->o->cmd, command_environment_set, r) < 0) {
+        fprintf(stderr, "ddict run: %s\n", dd_errmsg());
         r->done = 1;
         r->code = 126;
         starter_drain(&r->s);
@@ -72,13 +63,10 @@ static void command_begin(struct run *r) {
 }
 
 static void command_reap(struct run *r) {
-    int status;
-
-    if (r->pid <= 0 || waitpid(r->pid, &status, WNOHANG) != r->pid)
+    if (!ranks_reap(&r->ranks))
         return;
-    r->pid = 0;
     r->done = 1;
-    r->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    r->code = r->ranks.code;
     starter_drain(&r->s);
 }
 
@@ -86,9 +74,9 @@ static void command_reap(struct run *r) {
 static void signal_pass(struct run *r, const struct signalfd_siginfo *info) {
     int terminal = info->ssi_code > 0 && (info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT);
 
-    if (r->pid > 0 && !terminal)
-        kill(r->pid, (int)info->ssi_signo);
-    if (r->pid <= 0 && info->ssi_signo != SIGUSR1 && info->ssi_signo != SIGUSR2) {
+    if (r->ranks.left > 0 && !terminal)
+        ranks_signal(&r->ranks, (int)info->ssi_signo);
+    if (r->ranks.left == 0 && info->ssi_signo != SIGUSR1 && info->ssi_signo != SIGUSR2) {
         if (!r->done) {
             r->done = 1;
             r->code = 128 + (int)info->ssi_signo;
@@ -110,12 +98,14 @@ static void signals_read(struct run *r, int fd) {
 }
 
 static void serve(struct run *r, int signals) {
-    while (!starter_over(&r->s) || r->pid > 0) {
+    while (!starter_over(&r->s) || r->ranks.left > 0) {
         struct pollfd fds[1 + STARTER_FDS] = { { .fd = signals, .events = POLLIN } };
-        int timeout = starter_poll(&r->s, fds + 1);
+        int timeout = starter_poll(&r->s, fds + 1), due = ranks_turn(&r->ranks);
 
         if (starter_over(&r->s)) /* lost: only the command is left */
             timeout = -1;
+        if (timeout < 0 || (due >= 0 && due < timeout))
+            timeout = due;
         if (poll(fds, 1 + STARTER_FDS, timeout) < 0 && errno != EINTR)
             starter_stop(&r->s, strerror(errno));
         starter_turn(&r->s);
@@ -132,7 +122,7 @@ static void serve(struct run *r, int signals) {
 int cmd_run(int argc, char **argv) {
     char why[ASK_WHY];
     struct options o;
-    struct run r = { .o = &o };
+    struct run r = { .o = &o, .ranks.port = -1 };
     int rc = command_line(&o, "ddict run", argc, argv, why, sizeof why), signals = -1;
 
     if (rc == 3)
@@ -161,6 +151,7 @@ int cmd_run(int argc, char **argv) {
         if (r.summary[0] != '\0' && (o.verbose || r.s.why[0] != '\0'))
             fprintf(stderr, "ddict run: %s\n", r.summary);
         starter_free(&r.s);
+        ranks_free(&r.ranks);
     }
     plan_free(&r.plan);
     if (signals >= 0)

@@ -56,9 +56,8 @@ row script_submitted_from_a_step "one process alone" alone "$n1" srun -N2 -n2 -w
 row salloc_shell "one process alone" alone "${DEVCLUSTER_ID}ctl" salloc -Q $three sh -c "$rank"
 row single "one process alone" alone "${DEVCLUSTER_ID}ctl" sh -c "$rank"
 row ddict_run "one process alone" alone "${DEVCLUSTER_ID}ctl" ddict run --managers=1 --mem=16M -- sh -c "$rank"
-# shellcheck disable=SC2016
-row ddict_run_ranks "ddict run" "the dictionary" "${DEVCLUSTER_ID}ctl ${DEVCLUSTER_ID}ctl ${DEVCLUSTER_ID}ctl" ddict run --managers=2 --mem=16M -- sh -c \
-    'for r in 0 1 2; do DDICT_RUN_ID=$$ DDICT_RUN_RANK=$r DDICT_RUN_SIZE=3 sh -c "$0" & done; wait' "$rank"
+ctl="${DEVCLUSTER_ID}ctl"
+row ddict_run_n "ddict run" "the dictionary" "$ctl $ctl $ctl" ddict run -n 3 --managers=2 --mem=16M -- sh -c "$rank"
 
 if sub sh -c 'command -v mpirun' >/dev/null; then
     row mpirun PMIx PMIx "$block" salloc -Q $three mpirun sh -c "$rank"

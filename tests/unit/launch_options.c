@@ -44,6 +44,25 @@ START_TEST(defaults_are_one_manager_a_node_and_1_gib) {
 }
 END_TEST
 
+START_TEST(ranks_are_of_run_and_a_number) {
+    struct options o;
+
+    managers = mem = NULL;
+    ck_assert_int_eq(parse(&o, "ddict run", "-n 4 train -n 9"), 0);
+    ck_assert_int_eq(o.ranks, 4);
+    ck_assert_str_eq(o.cmd[1], "-n");
+    ck_assert_int_eq(parse(&o, "ddict run", "--ranks=2 train"), 0);
+    ck_assert_int_eq(o.ranks, 2);
+    ck_assert_int_eq(parse(&o, "ddict run", "train"), 0);
+    ck_assert_int_eq(o.ranks, 0);
+    ck_assert_int_lt(parse(&o, "ddict run", "-n 0 train"), 0);
+    ck_assert_int_lt(parse(&o, "ddict run", "-n x train"), 0);
+    ck_assert_int_lt(parse(&o, "ddict run", "-n 5000 train"), 0);
+    ck_assert_int_lt(parse(&o, "ddict up", "-n 2"), 0);
+    ck_assert_ptr_nonnull(strstr(why, "only with run"));
+}
+END_TEST
+
 START_TEST(the_command_line_wins_over_the_environment) {
     struct options o;
 
@@ -117,6 +136,6 @@ START_TEST(wrong_words_are_named) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_options", 5, defaults_are_one_manager_a_node_and_1_gib, the_command_line_wins_over_the_environment,
+    return TESTS_RUN("launch_options", 5, defaults_are_one_manager_a_node_and_1_gib, ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
                      the_plugin_s_errors_name_the_options_of_srun, options_of_the_command_are_the_command_s, wrong_words_are_named);
 }
