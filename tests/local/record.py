@@ -268,6 +268,23 @@ def strangers_are_recorded():
             check(line["node"] == d.node_name(1) and line["count"] == 1 and line["text"], "%r" % line)
 
 
+def another_user_that_knocks_is_recorded():
+    if os.getuid() != 0:
+        return
+    knock = "import os,socket,sys;os.setgid(65534);os.setuid(65534);s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET);" \
+            "s.connect('\\0ddict/'+sys.argv[1]+'/'+sys.argv[2]);s.settimeout(5);sys.exit(len(s.recv(1)))"
+    with folder() as tmp:
+        log = tmp + "/r.jsonl"
+        with recorded(log, nodes=2, managers=2) as d:
+            for n in range(3):
+                p = subprocess.run(["python3", "-c", knock, d.name, d.node_name(1)], capture_output=True, text=True, timeout=20)
+                check(p.returncode == 0, "it was let in: %r" % p)
+            d.run("self", node=1)
+            d.end()
+        refused = [line for line in lines(log) if line["event"] == "refused"]
+        check(len(refused) == 1 and refused[0]["node"] == d.node_name(1) and "uid 65534" in refused[0]["text"], "%r" % refused)
+
+
 def a_log_that_can_not_be_written_is_warned_of_once():
     with folder() as tmp:
         target = tmp + "/target"
@@ -380,6 +397,6 @@ def ports_are_those_of_the_range():
 
 main([the_counts_are_exactly_those_of_the_work, names_tell_the_scope, down_and_sigterm_are_told_apart, whoever_is_gone_one_node_writes,
       a_node_killed_in_the_end_of_a_job_loses_only_its_own, a_head_that_was_silent_does_not_write_twice,
-      a_manager_that_dies_is_named_and_its_counts_are_kept, a_full_manager_is_told_of_once, strangers_are_recorded,
+      a_manager_that_dies_is_named_and_its_counts_are_kept, a_full_manager_is_told_of_once, strangers_are_recorded, another_user_that_knocks_is_recorded,
       a_log_that_can_not_be_written_is_warned_of_once, a_full_disk_is_warned_of_and_spoils_one_line, rotation_needs_no_signal, two_dictionaries_share_a_file,
       the_summary_is_appended_to_its_file, ports_are_those_of_the_range])

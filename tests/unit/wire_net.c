@@ -3,11 +3,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <base/error.h>
 #include <wire/conn.h>
 #include "wire_test.h"
 
@@ -55,6 +57,44 @@ START_TEST(without_descriptors_a_connection_waits_and_is_taken_later)
 }
 END_TEST
 
+START_TEST(ports_come_from_the_range_until_none_is_free)
+{
+    uint16_t low = 0, port, taken[4];
+    int fd[4], first;
+    for (int tries = 0;; tries++) { /* four ports in a row that nobody has */
+        ck_assert_int_lt(tries, 200);
+        close(conn_listen(NULL, &low));
+        if (low > 65000)
+            continue;
+        for (first = 0; first < 4 && (fd[first] = conn_listen_range(low, (uint16_t)(low + 3), &taken[first])) >= 0; first++)
+            ;
+        if (first == 4)
+            break;
+        while (first-- > 0)
+            close(fd[first]);
+    }
+    for (int i = 0; i < 4; i++) {
+        ck_assert(taken[i] >= low && taken[i] <= low + 3);
+        for (int k = 0; k < i; k++)
+            ck_assert_uint_ne(taken[i], taken[k]);
+    }
+    ck_assert_int_eq(conn_listen_range(low, (uint16_t)(low + 3), &port), -EADDRINUSE);
+    char want[32];
+    snprintf(want, sizeof want, "%u-%u", low, low + 3u);
+    ck_assert_ptr_nonnull(strstr(dd_errmsg(), want));
+    /* What is left of a closed connection does not keep the port. */
+    int peer = connect_to(taken[2]), in = conn_take(fd[2]);
+    ck_assert_int_ge(in, 0);
+    close(in);
+    close(fd[2]);
+    close(peer);
+    ck_assert_int_ge(fd[2] = conn_listen_range(taken[2], taken[2], &port), 0);
+    ck_assert_uint_eq(port, taken[2]);
+    for (int i = 0; i < 4; i++)
+        close(fd[i]);
+}
+END_TEST
+
 START_TEST(addresses_are_at_most_as_many_as_asked)
 {
     struct sockaddr_storage a[8];
@@ -71,6 +111,7 @@ int main(void)
     TCase *c = wire_case(s, "net", 30);
     tcase_add_test(c, a_connection_is_taken_once_and_then_there_is_none);
     tcase_add_test(c, without_descriptors_a_connection_waits_and_is_taken_later);
+    tcase_add_test(c, ports_come_from_the_range_until_none_is_free);
     tcase_add_test(c, addresses_are_at_most_as_many_as_asked);
     return wire_main(s);
 }
