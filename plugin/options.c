@@ -273,6 +273,13 @@ void options_pass_on(spank_t sp) {
         fail("the request for a dictionary cannot be passed on to the job");
 }
 
+void options_forget(spank_t sp) {
+    int i;
+
+    for (i = 0; i < ASKS; i++)
+        spank_unsetenv(sp, option_variables[i]);
+}
+
 int options_of_step(spank_t sp) {
     int i;
 

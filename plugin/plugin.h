@@ -64,6 +64,8 @@ const char *options_in_job(void);
 const struct ask_options *options_of(enum scope scope);
 /* In the task: whether its step asked for a dictionary. */
 int options_of_step(spank_t sp);
+/* In the task of a step that has one of its own: take the options out of its environment, where what srun unset is still there. */
+void options_forget(spank_t sp);
 
 /* The administrator's words, from the file and this line; 0, or -EINVAL with why set. Not in slurmstepd. */
 int site_collect(struct site *site, int ac, char **av, char *why, size_t cap);

@@ -97,6 +97,8 @@ void remote_task(spank_t sp, int ac, char **av) {
     }
     if (spank_setenv(sp, "DDICT_NAME", name, 1) != ESPANK_SUCCESS)
         task_end(sp, "Slurm does not take the name of the dictionary", name);
+    if (strcmp(name, of_job) != 0)
+        options_forget(sp);
     spank_unsetenv(sp, "DDICT_NODE");
     spank_unsetenv(sp, STEP_VARIABLE);
     spank_unsetenv(sp, "DDICT_MANAGERS"); /* an srun of the program must not ask again */
