@@ -182,6 +182,8 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
     if (managers == NULL)
         o->managers_name = o->plugin ? "--ddict-managers" : "--managers";
     o->mem_given = mem != NULL;
+    o->managers_text = managers;
+    o->mem_text = mem;
     o->foreground |= o->plugin && o->step != NULL;
     defaults_set(o);
     o->cmd = run && optind < argc ? argv + optind : NULL;

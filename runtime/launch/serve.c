@@ -62,6 +62,16 @@ static const char *asked_join(char **argv, char **end) {
     return text;
 }
 
+/* The plugin's line is not what the user typed. */
+static const char *asked_of_plugin(const struct options *o) {
+    static char text[200];
+
+    snprintf(text, sizeof text, "%s%.64s%s%s%.64s", o->managers_text != NULL ? "--ddict-managers=" : "", o->managers_text != NULL ? o->managers_text : "",
+             o->managers_text != NULL && o->mem_text != NULL ? " " : "", o->mem_text != NULL ? "--ddict-mem=" : "",
+             o->mem_text != NULL ? o->mem_text : "");
+    return text;
+}
+
 int command_line(struct options *o, const char *verb, int argc, char **argv, char *why, size_t cap) {
     char site_why[ASK_WHY];
     int rc;
@@ -80,7 +90,7 @@ int command_line(struct options *o, const char *verb, int argc, char **argv, cha
         return 3;
     }
     if (o->asked == NULL)
-        o->asked = asked_join(argv, o->cmd);
+        o->asked = o->plugin ? asked_of_plugin(o) : asked_join(argv, o->cmd);
     if (o->job == NULL)
         o->job = environment("SLURM_JOB_ID");
     return 0;
