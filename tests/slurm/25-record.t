@@ -51,4 +51,33 @@ record() {
 
 record by_hand 10000 "9,600 keys, .* 11,000 puts, 29,200 gets"
 record by_sbatch 50000 "48,000 keys, .* 55,000 puts, 146,000 gets" --ddict-managers=4 --ddict-mem=128M
+
+# A job that is requeued has two dictionaries in one record; the second says so.
+t "a_requeued_job_runs_twice" sub sh -c "cd $dir && id=\$(sbatch --parsable -w ${nodes[0]} -N1 --mem=200M -o again.out --requeue --ddict-mem=32M <<'END'
+#!/bin/sh
+ddict put k v && echo fine
+test \"\${SLURM_RESTART_COUNT-0}\" != 0 || { scontrol requeue \$SLURM_JOB_ID; sleep 60; }
+END
+) && while squeue -h -j \$id | grep -q .; do sleep 0.3; done && echo \$id && ddict report --json \$id >again.json && ddict report \$id"
+is "both_are_in_its_record" "$(grep -cE '^job [0-9]+, all steps: 1 manager on 1 node' "$out")" 2
+has "the_second_is_told_as_requeued" 'requeued 1 time'
+is "each_has_one_put_and_an_end" "$(python3 -c '
+import json, sys
+d = json.load(open(sys.argv[1]))["dictionaries"]
+print([(x["start"]["restarts"], x["end"]["reason"], x["end"]["total"]["puts"]) for x in d], d[0]["dict"] != d[1]["dict"])' "$dir/again.json" 2>&1)" \
+    "[(0, 'signal', 1), (1, 'signal', 1)] True"
+
+# The site's folder for records: ddict.conf is seen on all hosts of the cluster while the test runs.
+prefix=$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")
+made=no
+[ -d "$prefix/etc" ] || { mkdir "$prefix/etc" && made=yes; }
+trap 'for host in ctl "${nodes[@]}"; do "$devcluster" exec $host -- umount "$prefix/etc" 2>/dev/null; done
+    [ $made = no ] || rmdir "$prefix/etc"; rm -rf "$dir" "$out"' EXIT
+mkdir -m 777 "$dir/site" "$dir/site/etc"
+echo "log_dir=$dir/site/%j" >"$dir/site/etc/ddict.conf"
+for host in ctl "${nodes[@]}"; do "$devcluster" exec $host -- mount --bind "$dir/site/etc" "$prefix/etc" || bad=1; done
+t "a_job_writes_into_the_site_s_folder" sub sh -c "cd $dir && id=\$(sbatch --parsable -N1 --mem=200M -o site.out --wrap 'mkdir $dir/site/\$SLURM_JOB_ID; eval \"\$(ddict up --mem=32M)\"; ddict put k v') &&
+    while squeue -h -j \$id | grep -q .; do sleep 0.3; done && ls $dir/site/\$id && test ! -e ddict-\$id.jsonl && ddict report \$id"
+has "its_record_is_found_there" '^job [0-9]+, all steps: 1 manager'
+clean_after "nothing_is_left"
 finish
