@@ -34,11 +34,15 @@ states=PD,R
 
 # What sbatch sends along of the environment does not matter.
 for export in NONE NIL X=1 ALL,X=1; do
-    b "export_$export" -N1 --ddict-mem=32M --export=$export <<END
+    batch -N1 -n1 --mem=200M --ddict-mem=32M --export=$export >"$out.$export" 2>&1 <<END &
 #!/bin/bash
 PATH=/usr/bin:/bin
 $ddict put k \$DDICT_NAME && srun -N1 -n1 $ddict get k && echo
 END
+done
+wait
+for export in NONE NIL X=1 ALL,X=1; do
+    cp "$out.$export" "$out"
     has "a_step_reads_what_the_script_wrote_with_export_$export" '^[0-9]+\.[0-9]+\.job$'
 done
 t "the_environment_form_is_for_sbatch_too" sub env DDICT_MEM=32M DDICT_MANAGERS=1 sh -c 'cd; id=$(sbatch --parsable -N1 -o e.out --wrap "echo name \$DDICT_NAME mem \${DDICT_MEM-none}")
@@ -60,32 +64,4 @@ END
 has "it_ran_twice" '^1$'
 states=PD,R
 clean_after "nothing_is_left_after_all_of_them"
-
-b "a_step_of_its_own" -N2 --ddict-mem=64M <<END
-#!/bin/bash
-srun -N1 -n1 $ddict put k job
-srun -N2 -n2 --ddict-scope=step --ddict-mem=32M sh -c 'test \$SLURM_PROCID = 1 || { echo "own \$DDICT_NAME"; $ddict put --new k step; }'
-srun -N1 -n1 --ddict-mem=128M $ddict get k
-echo
-END
-has "it_is_beside_the_job_s" '^own [0-9]+\.[0-9]+\.[0-9]+$'
-has "which_it_did_not_change" '^job$'
-has "other_figures_are_answered_in_a_line" '^ddict: --ddict-mem=128M: this step uses the job.s dictionary'
-b "scope_step_is_one_for_each_srun" -N1 --ddict-mem=32M --ddict-scope=step <<END
-#!/bin/bash
-echo "script \${DDICT_NAME-none}"
-srun -N1 -n1 $ddict put --new k v
-srun -N1 -n1 $ddict put --new k v && echo "twice new"
-END
-has "the_script_has_none" '^script none$'
-has "the_second_is_empty" '^twice new$'
-
-batch -N1 --mem=100M --ddict-mem=10T >"$out" 2>&1 <<END
-#!/bin/bash
-echo THE SCRIPT RAN
-END
-is "a_dictionary_that_cannot_start_fails_the_job" "$?" 1
-has "and_says_why_in_the_job_s_file" '^ddict: .*--mem='
-has_not "and_the_script_does_not_run" 'THE SCRIPT'
-clean_after "nothing_is_left"
 finish

@@ -4,14 +4,16 @@
 # batch OPTIONS... <SCRIPT - submits the script, waits for the script's end ($states=PD,R,CG: the job's) and prints its output (of all array tasks); exit
 # code of the job's last task
 batch() {
-    cat >"$out.sh"
-    sub env states="${states-PD,R}" sh -c 'cd; cat >job.sh; rm -f job.*.out; id=$(sbatch --parsable -o job.%A.%a.out "$@" job.sh) || exit 1
+    local text
+    text=$(cat)
+    sub env states="${states-PD,R}" tag="$BASHPID" sh -c 'cd; printf "%s\n" "$1" >"job$tag"; shift
+        id=$(sbatch --parsable -o "$HOME/job$tag.%A.%a.out" "$@" "job$tag") || exit 1
         while reason=$(squeue -h -t "$states" -j "$id" -o %r 2>/dev/null) && [ -n "$reason" ]; do
             [ "$reason" != BeginTime ] || scontrol update jobid="$id" starttime=now # requeued: Slurm waits two minutes
             sleep 0.2
         done
-        cat job.*.out; code=$(scontrol show job "$id" | sed -n "s/.*ExitCode=\([0-9]*\):.*/\1/p" | tail -n 1); rm -f job.sh job.*.out
-        exit "${code:-99}"' batch "$@" <"$out.sh"
+        cat "job$tag".*.out; code=$(scontrol show job "$id" | sed -n "s/.*ExitCode=\([0-9]*\):.*/\1/p" | tail -n 1); rm -f "job$tag" "job$tag".*.out
+        exit "${code:-99}"' batch "$text" "$@" </dev/null
 }
 # b SENTENCE OPTIONS... <SCRIPT - the job ends with 0; its output is in $out
 b() {
@@ -23,4 +25,4 @@ b() {
     echo "(exit code $rc)" >>"$out"
     not_ok "$name"
 }
-trap 'rm -f "$out" "$out.sh"' EXIT
+trap 'rm -f "$out" "$out".*' EXIT
