@@ -44,14 +44,12 @@ ends "an_exception_in_one_and_a_deadline_in_the_others" 1 rxB 2 rxe -- "${pmix[@
 
 if sub python3 -c 'import mpi4py' 2>/dev/null; then
     # Both in every order of start and end, and forks between them.
-    for steps in rxmxaM mraxMx rmaMxR rxRmaM mrxRaM rfxmfxaM mrxaLaM; do
+    for steps in rmaMxR mrxRaM rxRmaM rfxmfxaM mrxaLaM; do
         ends "with_mpi_$steps" 0 $steps -- "${pmix[@]}"
     done
     if sub sh -c 'command -v mpirun' >/dev/null; then
         # shellcheck disable=SC2086
-        ends "with_mpi_by_mpirun" 0 rxmaxMx -- salloc -Q $two mpirun
-        # shellcheck disable=SC2086
-        ends "mpi_finalized_first_by_mpirun" 0 mraMfxR -- salloc -Q $two mpirun
+        ends "with_mpi_by_mpirun" 0 mrxaMfxR -- salloc -Q $two mpirun
     else
         echo "skipped mpirun: openmpi-bin is not installed"
     fi
