@@ -81,7 +81,8 @@ static void command_exec(char **cmd) {
 
 static void stop_at(struct ranks *r, int signo) {
     ranks_signal(r, signo);
-    r->kill_at = clock_ms() + DD_RANKS_STOP_MS;
+    r->stopping = 1;
+    deadline_start(&r->limit, DD_RANKS_STOP_MS);
 }
 
 int ranks_start(struct ranks *r, int n, int several, const char *id, char **cmd, void (*prepare)(void *arg), void *arg) {
@@ -129,7 +130,7 @@ static void rank_ended(struct ranks *r, int rank, int status) {
     if (code == 0 || r->code != 0)
         return;
     r->code = code;
-    if (r->left > 0 && r->kill_at == 0) {
+    if (r->left > 0 && !r->stopping) {
         fprintf(stderr, "ddict run: rank %d ended with %s %d; the others are ended\n", rank, WIFSIGNALED(status) ? "signal" : "exit code",
                 WIFSIGNALED(status) ? WTERMSIG(status) : code);
         stop_at(r, SIGTERM);
@@ -154,13 +155,11 @@ void ranks_signal(struct ranks *r, int signo) {
 }
 
 int ranks_turn(struct ranks *r) {
-    uint64_t now = clock_ms();
-
-    if (r->kill_at == 0 || r->left == 0)
+    if (!r->stopping || r->left == 0)
         return -1;
-    if (now >= r->kill_at)
+    if (deadline_over(&r->limit))
         stop_at(r, SIGKILL);
-    return (int)(r->kill_at - clock_ms() < DD_RANKS_STOP_MS ? r->kill_at - clock_ms() : DD_RANKS_STOP_MS);
+    return deadline_left(&r->limit, -1);
 }
 
 void ranks_free(struct ranks *r) {

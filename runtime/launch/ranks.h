@@ -6,8 +6,9 @@
 #ifndef DDICT_LAUNCH_RANKS_H
 #define DDICT_LAUNCH_RANKS_H
 
-#include <stdint.h>
 #include <sys/types.h>
+
+#include "base/clock.h"
 
 struct ranks {
     int n, left;      /* started; of them not ended yet */
@@ -15,7 +16,8 @@ struct ranks {
     pid_t *pid;       /* ours, [n]; 0: reaped */
     int code;         /* of the first that ended badly, else 0; a signal counts as 128 + number */
     int port;         /* holds $MASTER_PORT for rank 0; -1 */
-    uint64_t kill_at; /* clock_ms() of the SIGKILL; 0: nobody was asked to end */
+    int stopping;     /* those left were asked to end */
+    struct deadline limit; /* when stopping: the SIGKILL is due */
 };
 
 /*
