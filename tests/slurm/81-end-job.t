@@ -12,11 +12,11 @@ requeue() {
     "$devcluster" run -u root -- scontrol update "jobid=$job" StartTime=now
 }
 # Slurm's shortest time limit is a minute: the others run beside it.
-row "time limit" batch opts='-t 1' task='begun; exec sleep 200' patience=120
+row "time limit" batch opts='-t 1' state='TIMEOUT (143:0|0:15)' task='begun; exec sleep 200' patience=120
 for scope in batch hand; do
     row normal $scope task='begun'
     row "the script fails" $scope task='begun' script=$'srun -N2 -n2 sh $task\nexit 7'
-    row scancel $scope task="$wait" act='sub scancel $job'
+    row scancel $scope state='CANCELLED (143:0|0:15)' task="$wait" act='sub scancel $job'
     row "scancel of a step" $scope task="$wait" act='sub scancel $(step_of user)'
     row "scancel -s USR1" $scope task='trap "exit 5" USR1; begun; '"$loop" act='sub scancel -s USR1 $job'
 done

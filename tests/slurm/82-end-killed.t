@@ -2,17 +2,33 @@
 # SPDX-License-Identifier: Apache-2.0
 # When a part of a dictionary is killed, every task that uses it gets an error in time, and one line says what happened.
 . "$(dirname "$0")/ends.sh"
+slots=8
 loop="exec python3 $tests/ends.py work"
 here="-w ${nodes[0]},${nodes[1]}"
-lost() { # NAME ACT LINE
-    row "$1" step plain=no opts="$here" task="$loop" rc=3 state='FAILED 3:0' within=20 errors=2 act="$2" line="$3"
+lost() { # NAME ACT LINE WORDS...
+    local name=$1 act=$2 line=$3
+    shift 3
+    row "$name" step plain=no opts="$here" task="$loop" rc=3 state='FAILED 3:0' within=20 errors=2 act="$act" line="$line" "$@"
 }
 lost "ddictd of the first node killed -9" 'kill9 $(ours 1 ddictd)' "ddict: node ${nodes[0]} is lost: its ddictd ended$"
 lost "ddictd of another node killed -9" 'kill9 $(ours 2 ddictd)' "ddict: node ${nodes[1]} is lost: its ddictd ended$"
 lost "a manager of the first node killed -9" 'kill9 $(ours 1 manager)' "ddict: manager 0 on node ${nodes[0]} died \(signal 9\)$"
 lost "a manager of another node killed -9" 'kill9 $(ours 2 manager)' "ddict: manager 1 on node ${nodes[1]} died \(signal 9\)$"
-lost "the managers' srun killed -9" 'kill9 $(hidden_srun)' "ddict: the srun of the managers ended early: killed by signal 9$"
+lost "the managers' srun killed -9" 'kill9 $(hidden_srun)' "ddict: the srun of the managers ended early: killed by signal 9$" record=no
 lost "ddict up killed -9" 'kill9 $(hidden_up)' "ddict: .ddict up. was killed; the dictionary is gone$"
-lost "scancel of the managers' step" 't0=$(now_ms); sub scancel $job.1' "ddict: the managers ended early: Slurm.s step [0-9]+\.1 was cancelled$"
+lost "scancel of the managers' step" 't0=$(now_ms); sub scancel $job.1' "ddict: the managers ended early: Slurm.s step [0-9]+\.1 was cancelled$" record=no
+# In a job the script goes on; what happened is in its record and in the tasks' errors.
+lost_job() { # NAME ACT WORDS...
+    local name=$1 act=$2
+    shift 2
+    row "$name" batch plain=no opts="$here" task="$loop" rc=3 state='FAILED 3:0' within=20 errors=2 act="$act" "$@"
+}
+lost_job "ddictd of the first node killed -9" 'kill9 $(ours 1 ddictd)' said='^rank 1: .*node '"${nodes[0]}"' is lost'
+lost_job "ddictd of another node killed -9" 'kill9 $(ours 2 ddictd)' said='^rank 0: .*(node '"${nodes[1]}"' is lost|manager 1 on '"${nodes[1]}"' can)'
+lost_job "a manager killed -9" 'kill9 $(ours 2 manager)' said='^rank 1: .*manager 1 on .*'"${nodes[1]}"
+lost_job "scancel of the managers' step" 'sub scancel $(step_of managers)' record=no
+row "srun killed -9" inner plain=no opts="$here" task="exec >>$ends/inner 2>&1; begun; $loop 30" tasks=0 rc=137 state='FAILED 137:0' within=20 \
+    act='until_true 30 grep -qs "^begun.*" "$ends/inner"; sleep 1; kill9 $(user_sruns)' script=$'srun -N2 -n2 sh $task; rc=$?\nsleep 8; exit $rc'
 rows_end "nothing_is_left_of_all_of_them"
+is "tasks_whose_srun_is_gone_get_an_error" "$(grep -Ec "^rank [01]: an error" "$ends/inner")" 2
 ends_finish
