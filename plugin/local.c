@@ -102,10 +102,10 @@ void local_begin(spank_t sp, int ac, char **av) {
         setenv(STEP_VARIABLE, STEP_NONE, 1); /* --jobid: what this job has is not for another one */
         return;
     }
+    if (scope == SCOPE_STEP && step > STEP_MAX)
+        return; /* salloc's own srun for an interactive step: the options are for the user's steps in it */
     options_launch();
     if (scope == SCOPE_STEP) {
-        if (step > STEP_MAX)
-            return; /* salloc's own srun for an interactive step: the options are for the user's steps in it */
         step_name(name, job, step);
         start(scope, name, job, step, ac, av);
     } else {

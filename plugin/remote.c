@@ -101,6 +101,7 @@ void remote_task(spank_t sp, int ac, char **av) {
         options_forget(sp);
     spank_unsetenv(sp, "DDICT_NODE");
     spank_unsetenv(sp, STEP_VARIABLE);
+    spank_unsetenv(sp, JOB_VARIABLE);
     spank_unsetenv(sp, "DDICT_MANAGERS"); /* an srun of the program must not ask again */
     spank_unsetenv(sp, "DDICT_MEM");
 }

@@ -58,6 +58,12 @@ has "its_sruns_read_what_the_shell_wrote" '^v$'
 has "all_of_it_is_one_dictionary" '^steps 1$'
 t "an_interactive_step_without_one_is_as_ever" sub sh -c "echo 'echo \"name \${DDICT_NAME-none}\"' | SLURM_CONF=$conf salloc -Q -N1"
 has "it_has_no_name" '^name none$'
+t "an_interactive_step_with_scope_step" sub sh -c "SLURM_CONF=$conf salloc -Q -N1 $dd --ddict-scope=step <<'END'
+echo \"shell \${DDICT_NAME-none}\"
+srun --overlap -N1 -n1 sh -c 'echo \"srun \$DDICT_NAME\"' </dev/null
+END"
+has "its_shell_has_none" '^shell none$'
+has "its_sruns_have_their_own" '^srun [0-9]+\.[0-9]+\.[0-9]+$'
 rm -f "$conf"
 clean_after "nothing_is_left"
 finish

@@ -320,6 +320,11 @@ START_TEST(sruns_of_a_job_use_its_dictionary) {
     /* salloc's own srun for a shell on the first node */
     ENDS(0, .command = "shell", .env = job_env(""));
     program_has("DDICT_NAME", name("job"));
+    ENDS(0, .command = "shell", .env = "SLURM_JOB_ID=5\nSLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G\n"); /* --ddict-scope=step: its sruns ask */
+    program_has("DDICT_NAME", NULL);
+    program_has("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem", "1G");
+    ENDS(0, .command = "srun", .env = job_env("SLURM_DDICT_JOB=--mem=1G\n")); /* as salloc leaves it */
+    program_has("SLURM_DDICT_JOB", NULL);
     ENDS(0, .command = "srun", .env = job_env(""), .job = JOB + 1); /* --jobid of another job: not ours */
     program_has("DDICT_NAME", NULL);
     ENDS(1, .command = "srun", .typed = { "--ddict-scope=job", "--ddict-mem=1G" });
