@@ -73,6 +73,16 @@ static void job_look(void) {
         fclose(f);
 }
 
+/* The dictionary of the job that we were started in is not that of the job which is submitted. */
+static void outer_forget(void) {
+    const char *name = getenv("DDICT_NAME");
+    char head[NAME_CAP];
+
+    snprintf(head, sizeof head, "%u.%s.", geteuid(), job_id);
+    if (name != NULL && job_id[0] != '\0' && strncmp(name, head, strlen(head)) == 0)
+        unsetenv("DDICT_NAME");
+}
+
 /* DDICT_MEM=1G is --ddict-mem=1G. What an outer job asked for is no business of a job that is submitted from within. */
 static void variables_adopt(int allocator) {
     int i;
@@ -90,6 +100,7 @@ static void variables_adopt(int allocator) {
     if (allocator) {
         unsetenv(JOB_VARIABLE);
         unsetenv(SCOPE_VARIABLE);
+        outer_forget();
     }
 }
 

@@ -215,6 +215,7 @@ START_TEST(sbatch_and_salloc_judge_and_pass_the_request_on) {
                   { "--ddict-mem=101%", "--ddict-mem=101%" },     { "--ddict-managers=0", "--ddict-managers=0" },
                   { "--ddict-scope=jobs", "--ddict-scope=jobs" }, { "--ddict-log=x", "also ask" },
                   { "--ddict-scope=job", "also ask" } };
+    char env[128];
     size_t c, i;
 
     for (c = 0; c < 2; c++) {
@@ -241,6 +242,9 @@ START_TEST(sbatch_and_salloc_judge_and_pass_the_request_on) {
         ENDS(0, .command = commands[c], .env = job_env("SLURM_DDICT_JOB=--mem=1G\n")); /* within a job: that one's request is not the new one's */
         program_has("SLURM_DDICT_JOB", NULL);
         program_has("SLURM_SPANK_DDICT_SCOPE", NULL);
+        snprintf(env, sizeof env, "DDICT_NAME=%s\n", name("job"));
+        ENDS(0, .command = commands[c], .env = job_env(env));
+        program_has("DDICT_NAME", NULL);
         ENDS(0, .command = commands[c], .env = job_env(""), .typed = { "--ddict-managers=1" });
         program_has("SLURM_DDICT_JOB", "--managers=1");
     }
