@@ -16,7 +16,7 @@ dist_check_SCRIPTS += tests/local/ranks.sh
 TESTS += tests/local/ranks.sh
 
 if HAVE_CHECK
-LAUNCH_TESTS = tests/unit/launch_ask tests/unit/launch_site tests/unit/launch_text tests/unit/launch_options tests/unit/launch_starter
+LAUNCH_TESTS = tests/unit/launch_ask tests/unit/launch_site tests/unit/launch_record tests/unit/launch_text tests/unit/launch_options tests/unit/launch_starter
 check_PROGRAMS += $(LAUNCH_TESTS)
 TESTS += $(LAUNCH_TESTS)
 LAUNCH_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
@@ -27,6 +27,9 @@ tests_unit_launch_ask_LDADD = $(LAUNCH_TEST_LIBS)
 tests_unit_launch_site_SOURCES = tests/unit/launch_site.c tests/unit/launch_test.h
 tests_unit_launch_site_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
 tests_unit_launch_site_LDADD = $(LAUNCH_TEST_LIBS)
+tests_unit_launch_record_SOURCES = tests/unit/launch_record.c tests/unit/launch_test.h
+tests_unit_launch_record_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
+tests_unit_launch_record_LDADD = $(LAUNCH_TEST_LIBS)
 tests_unit_launch_text_SOURCES = tests/unit/launch_text.c tests/unit/launch_test.h
 tests_unit_launch_text_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
 tests_unit_launch_text_LDADD = $(LAUNCH_TEST_LIBS)

@@ -103,7 +103,7 @@ uint64_t step_memory(const struct step *s) {
 }
 
 /* Who shares its nodes, and where a batch script's output goes: to the end of the line, it may have blanks. */
-static void step_parse_kind(struct step *s, const char *text) {
+void step_parse_kind(struct step *s, const char *text) {
     char *batch = word_value(text, "BatchFlag"), *shared = word_value(text, "OverSubscribe");
     const char *out = strstr(text, " StdOut=");
 

@@ -22,6 +22,7 @@ struct step {
 int step_parse_nodes(struct step *s, const char *text);    /* "NodeList=" of `scontrol show step` or `show job` */
 int step_parse_memory(struct step *s, const char *text);   /* `scontrol -d show job`, after the nodes */
 
+void step_parse_kind(struct step *s, const char *text);    /* `show job`: exclusive, batch, stdout_path */
 /* `scontrol show node`: RealMemory where the job's memory is not limited. */
 int step_parse_real_memory(struct step *s, const char *text);
 /* The job's memory on all nodes, bytes; 0 when that of one of them is not known. */

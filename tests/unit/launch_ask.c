@@ -94,11 +94,39 @@ START_TEST(more_than_the_job_has_says_both_figures_and_the_option) {
 }
 END_TEST
 
+START_TEST(amounts_are_sizes_or_shares) {
+    static const char *const bad[] = { "%", "0%", "0.00%", "100.01%", "101%", "-4%", "4%%", "4 %", "4.%", "4.123%", ".5%", "1e1%", "40%G", "16Q", "" };
+    struct amount a = { .bytes = 7 };
+    char text[16];
+    size_t i;
+
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        refused(ask_amount("--mem", bad[i], &a, why, sizeof why), "--mem=");
+        ck_assert_ptr_nonnull(strstr(why, bad[i]));
+    }
+    refused(ask_amount("--mem", NULL, &a, why, sizeof why), "--mem=");
+    ck_assert(a.bytes == 7 && a.share == 0);
+    ck_assert_int_eq(ask_amount("--mem", "40%", &a, why, sizeof why), 0);
+    ck_assert(a.bytes == 0 && a.share == 4000);
+    ck_assert_uint_eq(amount_bytes(&a, 1000), 400);
+    ck_assert_uint_eq(amount_bytes(&a, UINT64_MAX >> 1), (uint64_t)((unsigned __int128)(UINT64_MAX >> 1) * 4 / 10));
+    ck_assert_str_eq(amount_format(text, sizeof text, &a), "40%");
+    ck_assert_int_eq(ask_amount("--mem", "12.5%", &a, why, sizeof why), 0);
+    ck_assert_str_eq(amount_format(text, sizeof text, &a), "12.5%");
+    ck_assert_int_eq(ask_amount("--mem", "0.05%", &a, why, sizeof why), 0);
+    ck_assert_str_eq(amount_format(text, sizeof text, &a), "0.05%");
+    ck_assert_int_eq(ask_amount("--mem", "100%", &a, why, sizeof why), 0);
+    ck_assert_uint_eq(amount_bytes(&a, 12345), 12345);
+    ck_assert_int_eq(ask_amount("--mem", "16G", &a, why, sizeof why), 0);
+    ck_assert(a.share == 0 && amount_bytes(&a, 5) == 16ull << 30);
+}
+END_TEST
+
 int main(void) {
     return TESTS_RUN("launch_ask", 5, numbers_that_are_none_are_refused_by_name,
                      sizes_that_are_none_are_refused_by_name,
                      a_long_value_is_cut_in_the_sentence,
                      too_little_for_a_manager_says_what_would_do,
                      shares_follow_manager_m_on_node_m_mod_nodes,
-                     more_than_the_job_has_says_both_figures_and_the_option);
+                     amounts_are_sizes_or_shares, more_than_the_job_has_says_both_figures_and_the_option);
 }

@@ -95,6 +95,48 @@ START_TEST(the_plugin_s_errors_name_the_options_of_srun) {
 }
 END_TEST
 
+START_TEST(the_site_says_what_the_user_does_not) {
+    struct options o;
+    struct { const char *line; uint32_t managers; uint64_t bytes; uint32_t share; } const cases[] = {
+        { "--site managers=3 --site mem=4G", 3, 4ull << 30, 0 },
+        { "--site managers=3 --managers=2 --site mem=4G --mem=10%", 2, 0, 1000 },
+        { "--site mem=25% --site max_mem=64M", 0, 0, 2500 },
+        { "--site max_mem=64M", 0, 64u << 20, 0 }, /* our own default is too much there */
+        { "--site max_mem=64M --mem=1G", 0, 1u << 30, 0 }, /* judged when the nodes are known */
+    };
+    size_t i;
+
+    managers = mem = NULL;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ck_assert_msg(parse(&o, "ddict up", cases[i].line) == 0, "%s: %s", cases[i].line, why);
+        ck_assert_msg(o.managers == cases[i].managers && o.mem.bytes == cases[i].bytes && o.mem.share == cases[i].share, "%s", cases[i].line);
+    }
+    ck_assert_int_eq(parse(&o, "ddict up", "--site drain=2 --site mpi=none --site start_timeout=9 --site srun=/a --site ddictd=/b"), 0);
+    ck_assert(o.drain_ms == 2000 && o.start_s == 9);
+    ck_assert_str_eq(o.mpi, "none");
+    ck_assert_str_eq(o.srun, "/a");
+    ck_assert_str_eq(o.ddictd, "/b");
+    ck_assert_int_eq(parse(&o, "ddict up", "--site drain=2 --drain-ms=3 --site mpi=none --mpi=pmix --srun=/c --site srun=/a"), 0);
+    ck_assert_int_eq(o.drain_ms, 3);
+    ck_assert_str_eq(o.mpi, "pmix");
+    ck_assert_str_eq(o.srun, "/c");
+    mem = "8M"; /* the user's too */
+    ck_assert_int_eq(parse(&o, "ddict up", "--site mem=4G"), 0);
+    ck_assert_uint_eq(o.mem.bytes, 8u << 20);
+    mem = NULL;
+}
+END_TEST
+
+START_TEST(the_plugin_stays_with_a_step_and_leaves_a_job) {
+    struct options o;
+
+    ck_assert_int_eq(parse(&o, "ddict up", "--plugin --jobid=3 --step=1"), 0);
+    ck_assert(o.plugin && o.foreground);
+    ck_assert_int_eq(parse(&o, "ddict up", "--plugin --jobid=3"), 0);
+    ck_assert(o.plugin && !o.foreground);
+}
+END_TEST
+
 START_TEST(options_of_the_command_are_the_command_s) {
     struct options o;
 
@@ -122,6 +164,9 @@ START_TEST(wrong_words_are_named) {
                 { "ddict up", "--name=0123456789012345678901234567890123456789012345678901234567890123", "at most 63" },
                 { "ddict up", "--drain-ms=-1", "--drain-ms=-1" },
                 { "ddict up", "--start-timeout=0", "--start-timeout=0" },
+                { "ddict up", "--site=foo", "plugstack.conf: unknown word 'foo'" },
+                { "ddict up", "--chdir=here", "--chdir=here: want an absolute path" },
+                { "ddict up", "--mem=101%", "--mem=101%" },
                 { "ddict run", "--mem=8M", "no command" },
                 { "ddict run", "--managers=99999999 x", "--managers=99999999" } };
     struct options o;
@@ -137,5 +182,6 @@ END_TEST
 
 int main(void) {
     return TESTS_RUN("launch_options", 5, defaults_are_one_manager_a_node_and_1_gib, ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
-                     the_plugin_s_errors_name_the_options_of_srun, options_of_the_command_are_the_command_s, wrong_words_are_named);
+                     the_plugin_s_errors_name_the_options_of_srun, options_of_the_command_are_the_command_s, the_site_says_what_the_user_does_not,
+                     the_plugin_stays_with_a_step_and_leaves_a_job, wrong_words_are_named);
 }

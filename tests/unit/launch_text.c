@@ -90,6 +90,39 @@ START_TEST(memory_of_each_node_is_read) {
 }
 END_TEST
 
+START_TEST(who_shares_the_nodes_and_where_output_goes_is_read) {
+    struct step s = { 0 };
+
+    step_parse_kind(&s, "JobId=4 JobName=x\n   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0\n   OverSubscribe=NO Contiguous=0\n   StdErr=/e\n   StdOut=/home/al/my out.%j\n   Power=\n");
+    ck_assert(s.batch && s.exclusive);
+    ck_assert_str_eq(s.stdout_path, "/home/al/my out.%j");
+    step_free(&s);
+    step_parse_kind(&s, "JobId=4 BatchFlag=0\n   OverSubscribe=OK\n");
+    ck_assert(!s.batch && !s.exclusive && s.stdout_path == NULL);
+    step_free(&s);
+}
+END_TEST
+
+START_TEST(memory_of_nodes_stands_in_where_the_job_s_is_not_limited) {
+    struct step s = { 0 };
+    static const char text[] = "NodeName=n1 Arch=x86_64\n   OS=Linux NodeHostName=n1\n   RealMemory=4000 AllocMem=0 FreeMem=10\n\n"
+                               "NodeName=n2 Arch=x86_64\n   RealMemory=1 AllocMem=0\n\nNodeName=other\n   RealMemory=9999\n";
+
+    ck_assert_int_eq(step_parse_nodes(&s, "NodeList=n[1-2]"), 0);
+    ck_assert_uint_eq(step_memory(&s), 0);
+    ck_assert_int_eq(step_parse_real_memory(&s, text), 0);
+    ck_assert_uint_eq(s.mb[0], 4000);
+    ck_assert_uint_eq(s.mb[1], 0); /* 1 MB is what Slurm says when nobody told it */
+    ck_assert_uint_eq(step_memory(&s), 0);
+    s.mb[0] = 700;
+    s.mb[1] = 300;
+    ck_assert_int_eq(step_parse_real_memory(&s, text), 0);
+    ck_assert_uint_eq(s.mb[0], 700);
+    ck_assert_uint_eq(step_memory(&s), 1000ull << 20);
+    step_free(&s);
+}
+END_TEST
+
 START_TEST(clusters_that_count_shared_memory_are_known) {
     ck_assert(!step_parse_overcounts(""));
     ck_assert(!step_parse_overcounts("JobAcctGatherFrequency  = 30\nJobAcctGatherType = jobacct_gather/none\nJobAcctGatherParams = (null)\nX = OverMemoryKill\n"));
@@ -273,7 +306,8 @@ int main(void) {
     return TESTS_RUN("launch_text", 20, node_lists_expand_in_order,
                      node_lists_that_are_none_are_refused,
                      nodes_of_a_step_are_read,
-                     memory_of_each_node_is_read, clusters_that_count_shared_memory_are_known,
+                     memory_of_each_node_is_read, who_shares_the_nodes_and_where_output_goes_is_read,
+                     memory_of_nodes_stands_in_where_the_job_s_is_not_limited, clusters_that_count_shared_memory_are_known,
                      lines_are_whole_however_they_come,
                      a_line_that_is_too_long_is_dropped_whole,
                      only_lines_of_the_handshake_count,

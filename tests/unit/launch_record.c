@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch_record.c - which file gets the record. Invariants: the path is absolute or ""; a refusal names the option, and path is "" then. */
+#include <string.h>
+
+#include "launch/record.h"
+
+#include "launch_test.h"
+
+static char why[ASK_WHY], path[200];
+static struct options o;
+
+static void begin(const char *log) {
+    memset(&o, 0, sizeof o);
+    o.job = "12";
+    o.log = log;
+}
+
+static void gives(const char *want) {
+    ck_assert_msg(record_path(path, sizeof path, &o, "/home/al%j", "al", why, sizeof why) == 0, "%s", why);
+    ck_assert_str_eq(path, want);
+}
+
+static void refused(const char *part) {
+    strcpy(path, "x");
+    ck_assert_int_eq(record_path(path, sizeof path, &o, "/home/al", "al", why, sizeof why), -EINVAL);
+    ck_assert_msg(strstr(why, part) != NULL, "'%s' is not in '%s'", part, why);
+    ck_assert_str_eq(path, "");
+}
+
+START_TEST(by_default_it_is_in_the_working_folder_of_a_job) {
+    begin(NULL);
+    gives("/home/al%j/ddict-12.jsonl"); /* folders are taken as they are */
+    o.chdir = "/work/%s";
+    gives("/work/%s/ddict-12.jsonl");
+    o.local = 1;
+    gives("");
+    begin(NULL);
+    o.job = NULL;
+    gives("");
+    o.log = "x"; /* who asks for one gets it */
+    gives("/home/al%j/x");
+}
+END_TEST
+
+START_TEST(names_expand_job_step_and_user) {
+    begin("%j-%s-%u-%%.log");
+    gives("/home/al%j/12-job-al-%.log");
+    o.step = "3";
+    gives("/home/al%j/12-3-al-%.log");
+    begin("/abs/%j");
+    gives("/abs/12");
+    o.chdir = "/elsewhere";
+    gives("/abs/12");
+    begin("none");
+    gives("");
+}
+END_TEST
+
+START_TEST(the_site_says_where_unless_the_user_does) {
+    begin(NULL);
+    strcpy(o.site.log_dir, "/var/log/%u");
+    gives("/var/log/al/ddict-12.jsonl");
+    o.log = "mine";
+    gives("/home/al%j/mine");
+    begin(NULL);
+    strcpy(o.site.log_dir, "none");
+    gives("");
+    o.log = "mine";
+    gives("/home/al%j/mine");
+}
+END_TEST
+
+START_TEST(wrong_names_are_refused) {
+    char longer[300];
+
+    begin("x%q");
+    refused("--log=x%q: %q is none of %j");
+    o.plugin = 1;
+    refused("--ddict-log=x%q");
+    begin("x%");
+    refused("%% is none of");
+    begin("folder/");
+    refused("want the name of a file");
+    begin("");
+    refused("want the name of a file");
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    begin(longer);
+    refused("too long");
+    begin(NULL);
+    strcpy(o.site.log_dir, "/var/%z");
+    refused("log_dir=/var/%z: %z");
+}
+END_TEST
+
+int main(void) {
+    return TESTS_RUN("launch_record", 5, by_default_it_is_in_the_working_folder_of_a_job, names_expand_job_step_and_user,
+                     the_site_says_where_unless_the_user_does, wrong_names_are_refused);
+}
