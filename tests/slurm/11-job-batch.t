@@ -29,6 +29,10 @@ has "sruns_at_once_and_the_script_s_python_too" "keys .*at-once-1.*at-once-2.*at
 has "there_is_one_step_of_managers" '^steps 1$'
 has "the_summary_is_in_the_job_s_file" '^ddict: 4 managers on 2 nodes, 64.0 MiB: 7 keys'
 has "the_request_is_for_the_script_alone" '^left 0$'
+name=$(sed -n 's/^script \([^;]*\);.*/\1/p' "$out")
+cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/log/slurmd-${DEVCLUSTER_ID}"n*.log >"$out"
+has "the_administrator_reads_of_its_start_in_slurmd_s_log" "ddict: dictionary $name starts: 4 managers, 67108864 bytes"
+has "and_of_its_end" "ddict: dictionary $name ends: 4 managers on 2 nodes, 64.0 MiB: 7 keys"
 clean_after "nothing_is_left_after_a_job"
 states=PD,R
 
