@@ -17,7 +17,7 @@ static const char runtime_usage[] =
     "usage: ddict runtime [--json] [--check] [--no-pmix] | --bind=HOW [--ranks=N] [--topology=FILE] [--json]\n"
     "  Who and where this process is among those started with it, and by which way that was found. In a job: srun ddict runtime\n"
     "      --check       also let all ranks exchange 1 KiB each and meet, and say how long that took\n"
-    "      --no-pmix     leave PMIx alone, as DDICT_PMIX=no does\n"
+    "      --no-pmix     leave PMIx to a program that this task runs afterwards\n"
     "  Which GPUs the ranks of this node see. In a task of a step, lines for its shell: eval \"$(ddict runtime --bind=closest)\"; else a table.\n"
     "      --bind=HOW    closest: one order for all ranks, device LOCAL_RANK is near the rank. rotate: the rank's GPU is device 0. none\n"
     "      --ranks=N     as if N ranks had equal shares of the cores\n"

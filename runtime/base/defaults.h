@@ -67,7 +67,7 @@
 #define DD_LINGER_MS 3000                    /* a start that ends with the wire-up (it came second, or a node said an error) stays so long: its end must not disturb the wire-up of its other nodes */
 #define DD_NAME_FREE_MS 5000                 /* node > 0 waits so long for the name of a dictionary that has ended on node 0 and is about to end here */
 #define DD_RANKS_STOP_MS 5000                /* ddict run -n: from the SIGTERM to ranks that are left to the SIGKILL; as Slurm's least KillWait */
-#define DD_RT_ASK_MS 2000                    /* a PMIx server says how large the job is; it has that at hand */
+#define DD_RT_ASK_MS 2000                    /* PMIx looks up what it has at hand: on a busy machine its thread has to come on first */
 #define DD_RT_CLOSE_MS 1000                  /* rank 0 ends: for the others to have read the last exchange */
 #define DD_FIGURES_MS 800                    /* at the end: managers of our node give their figures; who does not is read from the memory that outlives it */
 #define DD_FIGURES_ALL_MS 1800               /* at the end: the nodes give theirs; leaves time to write within DD_RECORD_MS */

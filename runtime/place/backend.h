@@ -33,9 +33,6 @@ int slurm_task_counts(const char *tasks_per_node, int *counts, int nodes);
  */
 int slurm_layout(const int *counts, int nodes, int plane, int *node_of, int size);
 
-/* The layout that $SLURM_DISTRIBUTION names, or Slurm's default, when it puts p->locals on this node; -ENOENT. */
-int slurm_layout_find(const struct place *p, int *node_of);
-
 /* 0; -ENOENT: not started by it. */
 int torchrun_env_init(struct place *p);
 int run_env_init(struct place *p);    /* $DDICT_RUN_ID, $DDICT_RUN_RANK, $DDICT_RUN_SIZE: `ddict run -n`, all on this node */

@@ -43,6 +43,9 @@
  * calls ddict_rt_init(), and PMIx is left to the first one as long as that lives; info.peers then says DDICT_RT_PEERS_NONE.
  * exec: a new program, which calls ddict_rt_init() again.
  *
+ * PROGRAMS. A PMIx server serves one program of a task: when a script runs several, one after the other, the first that uses PMIx has it (`ddict runtime` is one,
+ * unless it has --no-pmix). Later ones find out by the other ways and meet through the dictionary; MPI_Init() fails in them.
+ *
  * END. Slurm takes a PMIx client that ends without having said goodbye for a crash and kills its step. exit() says it, so that return from
  * main(), sys.exit() and an unhandled Python exception are covered. Before _exit() and exec call ddict_rt_leave(). abort() and signals are not
  * covered, and end the step as Slurm's --kill-on-bad-exit says. MPI in the same process may be initialised and finalized before or after
@@ -152,7 +155,8 @@ struct ddict_rt_bytes {
 /*
  * Every rank gives len bytes at data and gets those of all. Collective: returns when all have given theirs. *all receives an array of size
  * entries in order of rank, one block of memory that the caller free()s. len may differ between ranks and be 0; 1 MiB at most. Meant for
- * addresses and the like, some hundred times in the life of a process: PMIx keeps what it was given to the end.
+ * addresses and the like, some dozen times in the life of a process: PMIx keeps what it was given to the end and moves all of it every time, so that
+ * the hundredth takes several times as long as the first. Through the dictionary each takes as long as the others.
  * Errors: -ETIMEDOUT (not all came), -ENOTSUP (no way to reach the others; the sentence says what to add), -EPERM (a forked child),
  * -ECANCELED (an earlier one failed), -E2BIG, -ENOMEM, -EIO (PMIx), DDICT_E* (the dictionary). On failure *all is untouched.
  */

@@ -3,12 +3,13 @@
  * pmix.c - rank, node and the exchange of cards through PMIx. Rules:
  *
  *  1. Only what every release of Slurm and Open MPI answers is asked, and of that only what the library has got when it was initialised
- *     (PMIX_OPTIONAL): job size, local peers, the list of nodes and the host of a rank. (When a task runs two programs, one after the other,
- *     Slurm's server gives the second one the job's values only when it is asked, and no hosts.) A remote rank's node id and the maps are not there;
+ *     (PMIX_OPTIONAL): job size, local peers, the list of nodes and the host of a rank. A remote rank's node id and the maps are not there;
  *     PMIx_Resolve_peers() asks the server, and Open MPI's never answers for another node; publish and lookup are not supported by Slurm.
  *  2. No call waits without a limit: the non-blocking forms are used with a wait of ours. An answer that comes after
  *     the wait was given up finds its struct wait still there; who comes second frees it.
- *  3. A client that ends without PMIx_Finalize is killed by Slurm together with its step, hence atexit. A forked child
+ *  3. A server serves one program of a task. A later one is accepted, but knows little, and what it gets can be what the first one gave. It is told by its
+ *     knowing no local peers, and does not use PMIx. A key is used once, too: what overwrites it is not always seen.
+ *  4. A client that ends without PMIx_Finalize is killed by Slurm together with its step, hence atexit. A forked child
  *     must not finalize: it is known by its pid.
  */
 #include <errno.h>
@@ -163,21 +164,18 @@ static pmix_status_t value_get(const char *key, pmix_rank_t rank, int here, void
     return status;
 }
 
-/* Of the whole job. The second program of a task has to ask the server for it. */
-static void *job_value(const char *key, size_t *len) {
+/* Of the whole job, or of a rank; NULL. */
+static void *known_value(const char *key, pmix_rank_t rank, size_t *len) {
     struct deadline d;
     void *data;
 
     deadline_start(&d, DD_RT_ASK_MS);
-    if (value_get(key, PMIX_RANK_WILDCARD, 1, &data, len, &d) == PMIX_SUCCESS ||
-        value_get(key, PMIX_RANK_WILDCARD, 0, &data, len, &d) == PMIX_SUCCESS)
-        return data;
-    return NULL;
+    return value_get(key, rank, 1, &data, len, &d) == PMIX_SUCCESS ? data : NULL;
 }
 
 static int job_size(void) {
     size_t len = 0;
-    void *data = job_value(PMIX_JOB_SIZE, &len);
+    void *data = known_value(PMIX_JOB_SIZE, PMIX_RANK_WILDCARD, &len);
     uint32_t n = 0;
 
     if (data != NULL && len == sizeof n)
@@ -189,7 +187,7 @@ static int job_size(void) {
 /* The ranks of this node, "0,2,4": their number; the first cap of them in ranks. */
 static int local_peers(int *ranks, int cap) {
     size_t len;
-    char *text = job_value(PMIX_LOCAL_PEERS, &len), *s = text, *end;
+    char *text = known_value(PMIX_LOCAL_PEERS, PMIX_RANK_WILDCARD, &len), *s = text, *end;
     int n = 0;
 
     for (; s != NULL; s = *end == ',' ? end + 1 : NULL) {
@@ -212,28 +210,24 @@ static int local_place(struct place *p) {
     if (ranks == NULL)
         return -ENOMEM;
     p->local_rank = 0;
-    p->local_size = n > 0 ? n : 1;
-    if (local_peers(ranks, n) == n)
-        for (i = 0; i < n; i++)
-            p->local_rank += ranks[i] < p->rank;
+    p->local_size = local_peers(ranks, n);
+    for (i = 0; i < n; i++)
+        p->local_rank += ranks[i] < p->rank;
     free(ranks);
-    return 0;
+    return n > 0 ? 0 : -ENOENT;
 }
 
 /* The host of a rank, malloc'ed; NULL: not known. */
 static char *host_get(pmix_rank_t rank) {
-    struct deadline d;
-    void *data;
     size_t len;
 
-    deadline_start(&d, DD_RT_ASK_MS);
-    return value_get(PMIX_HOSTNAME, rank, 1, &data, &len, &d) == PMIX_SUCCESS ? data : NULL;
+    return known_value(PMIX_HOSTNAME, rank, &len);
 }
 
 /* The nodes in their order, "n1,n2", malloc'ed; NULL. */
 static char *nodes_text(void) {
     size_t len;
-    char *list = job_value(PMIX_NODE_LIST, &len);
+    char *list = known_value(PMIX_NODE_LIST, PMIX_RANK_WILDCARD, &len);
 
     if (list == NULL && lib->resolve_nodes(self.nspace, &list) != PMIX_SUCCESS)
         list = NULL;
@@ -304,8 +298,7 @@ int pmix_maps(struct place *p) {
         free(list);
         return -ENOMEM;
     }
-    if (local_peers(p->locals, p->local_size) != p->local_size)
-        p->locals[0] = p->rank; /* nobody said more: local_size is 1 */
+    local_peers(p->locals, p->local_size);
     qsort(p->locals, (size_t)p->local_size, sizeof *p->locals, rank_compare);
     for (node = strtok_r(list, ",", &save); node != NULL && n < p->nodes; node = strtok_r(NULL, ",", &save))
         if ((p->names[n++] = strdup(node)) == NULL)
@@ -314,8 +307,6 @@ int pmix_maps(struct place *p) {
     if (n < p->nodes || p->names[n - 1] == NULL)
         return -ENOMEM;
     rc = nodes_enter(p);
-    if (rc == -ENOENT && strncmp(self.nspace, "slurm.", 6) == 0)
-        rc = slurm_layout_find(p, p->node_of); /* the second program of a task */
     if (rc < 0) {
         free(p->node_of);
         p->node_of = NULL;
@@ -341,13 +332,14 @@ const char *pmix_namespace(void) {
 static int place_ask(struct place *p) {
     int rc = job_size();
 
-    if (rc < 0)
-        return dd_error(-EIO, "PMIx: the size of %s is not known", self.nspace);
     p->how = PLACE_PMIX;
     p->rank = (int)self.rank;
     p->size = rc;
     snprintf(p->group, sizeof p->group, "%s", self.nspace);
-    rc = local_place(p);
+    if (rc > 0)
+        rc = local_place(p);
+    if (rc == -ENOENT)
+        return dd_error(-EIO, "PMIx: rank %u of %s was another program before, and its server serves one", self.rank, self.nspace);
     return rc < 0 ? rc : node_ids(p);
 }
 

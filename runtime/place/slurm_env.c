@@ -192,7 +192,7 @@ static int planes_of(int *planes) {
     return n;
 }
 
-int slurm_layout_find(const struct place *p, int *node_of) {
+static int layout_find(const struct place *p, int *node_of) {
     int *counts = malloc((size_t)p->nodes * sizeof *counts), planes[2], n, i, rc = -ENOENT;
 
     if (counts == NULL)
@@ -220,7 +220,7 @@ int slurm_env_maps(struct place *p) {
     } else {
         qsort(p->locals, (size_t)p->local_size, sizeof *p->locals, rank_compare);
     }
-    if (p->locals == NULL || slurm_layout_find(p, p->node_of) < 0) {
+    if (p->locals == NULL || layout_find(p, p->node_of) < 0) {
         free(p->node_of);
         p->node_of = NULL;
     }

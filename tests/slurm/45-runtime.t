@@ -72,9 +72,11 @@ fi
 sub srun $three --mpi=none ddict runtime --check >"$out" 2>&1 </dev/null
 is "without_both_the_reason_is_said" "$(grep -c 'ddict: 9 ranks cannot reach each other.*--mpi=pmix.*--ddict-managers' "$out")" 9
 
-# shellcheck disable=SC2016
-t "two_programs_one_after_the_other" sub srun $three --mpi=pmix sh -c "$rank >/dev/null && ddict runtime --json --check"
-is "both_by_pmix" "$(grep -c '"how":"PMIx".*"map":true.*exchange_ms' "$out")" 9
+# PMIx serves the first program of a task.
+row second_program_of_a_task "Slurm's variables!" "the dictionary" "$block" \
+    srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-log=none sh -c "ddict runtime >/dev/null && $rank"
+row program_after_no_pmix PMIx PMIx "$block" srun $three --mpi=pmix sh -c "ddict runtime --no-pmix >/dev/null && $rank"
+
 # What a rank starts is no second client of PMIx, which would hang them all.
 t "a_child_of_a_rank_leaves_PMIx_to_it" sub srun $three --mpi=pmix python3 -c 'import subprocess
 from ddict import runtime
