@@ -61,7 +61,7 @@ int ddict_attach(ddict_t **out, const char *name, int timeout_ms)
     pthread_mutex_init(&d->lock, NULL);
     rc = session_open(&d->session, name, timeout_ms);
     if (rc == DDICT_ENODICT && own[0] != 0)
-        dd_error(rc, "no dictionary: DDICT_NAME is not set and this node has no %s, the dictionary of the job; was the job submitted with --ddict-mem=...?", own);
+        dd_error(rc, "no dictionary: DDICT_NAME is not set and this node has no %s, the dictionary of the job; was the job submitted with --ddict-mem=... (and is the plugin installed on this node?)", own);
     if (rc < 0) {
         pthread_mutex_destroy(&d->lock);
         free(d);
