@@ -32,7 +32,56 @@ uncover
 cover 2 /etc/slurm/plugstack.conf /dev/null
 row "no plugin on a node" step opts="$here" task='begun'
 row "no plugin on a node, --export=NONE" step plain=no opts="$here --export=NONE" tasks=1 rc='[1-9][0-9]*' state='FAILED .*' \
-    task="PATH=$prefix/bin:\$PATH; begun" line='^ddict: no dictionary: DDICT_NAME is not set; .*is the plugin installed on this node.*'
+    task="PATH=$prefix/bin:\$PATH; begun" line='^ddict: no dictionary: DDICT_NAME is not set .*is the plugin installed on this node.*'
 rows_end "nothing_is_left_without_plugin_on_a_node"
+uncover
+# The same plugin, but for another version of Slurm.
+python3 - "$plugin" "$ends/wrong.so" <<'END'
+import re, subprocess, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+value = next(int(w[0], 16) for w in map(str.split, subprocess.check_output(["nm", "-D", sys.argv[1]], text=True).splitlines())
+             if w[-1] == "plugin_version")
+sections = subprocess.check_output(["objdump", "-h", sys.argv[1]], text=True)
+for size, vma, offset in re.findall(r"^ *\d+ \S+ +(\w+) +(\w+) +\w+ +(\w+)", sections, re.M):
+    size, vma, offset = int(size, 16), int(vma, 16), int(offset, 16)
+    if 0 < vma <= value < vma + size:
+        at = offset + value - vma
+data[at + 2] ^= 0x7f
+open(sys.argv[2], "wb").write(data)
+END
+chmod 755 "$ends/wrong.so"
+cover 2 "$plugin" "$ends/wrong.so"
+row "a plugin of the wrong version on a node" step opts="$here" task='begun'
+rows_end "nothing_is_left_with_a_wrong_plugin_on_a_node"
+cover ctl "$plugin" "$ends/wrong.so"
+row "a plugin of the wrong version where srun is" step plain=no opts="$here" task='begun; echo THE TASK RAN' tasks=0 rc='[1-9][0-9]*' \
+    state=none said='unrecognized option .--ddict' not='THE TASK RAN' record=no
+rows_end "nothing_is_left_with_a_wrong_plugin"
+uncover
+
+# Slurm without PMIx.
+pmix=$(readlink -f "$(dirname "$(find /usr/lib* -name mpi_none.so | head -n 1)")"/mpi_pmix*.so | sort -u)
+for host in ctl "${nodes[@]}"; do
+    for file in $pmix; do cover "$host" "$file" /dev/null; done
+done
+refused "no PMIx" 2 "did not start: .*mpi/pmix"
+rows_end "nothing_is_left_without_pmix"
+sed 's/$/ mpi=none/' "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/slurm/plugstack.conf" >"$ends/none.conf"
+cover ctl /etc/slurm/plugstack.conf "$ends/none.conf"
+cover 1 /etc/slurm/plugstack.conf "$ends/none.conf"
+row "no PMIx, and the site says so" step task='begun'
+row "no PMIx, and the site says so" batch opts="$here" task='begun'
+rows_end "nothing_is_left_where_the_site_says_mpi_none"
+uncover
+
+# The clock of a node's managers is off. (Of a node that is off by more than five minutes Slurm takes no message.)
+cc -shared -fPIC -o "$ends/clock.so" "$tests/clock.c" && cp "$daemon" "$ends/ddictd" &&
+    printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$ends/clock.so" "$ends/ddictd" >"$ends/ahead" && chmod 755 "$ends/ahead"
+cover 2 "$daemon" "$ends/ahead"
+for scope in step batch; do
+    row "a node whose clock is off" $scope plain=no opts="$here" task="exec python3 $tests/ends.py work 3" rc=0 state='COMPLETED 0:0' within=20 \
+        said='^rank 1: no error'
+done
+rows_end "nothing_is_left_where_a_clock_is_off"
 uncover
 ends_finish

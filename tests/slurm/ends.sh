@@ -12,7 +12,7 @@
 #     act=   evaluated here when both tasks have begun: $job, $pid (the user's srun, sbatch or salloc), $on (yes: with dictionary), $dir
 #     opts=  more words for srun, sbatch or salloc       script=  job scopes: the script (default: srun of the task, its exit code)
 #     tty=yes  on a terminal: `key C` types ^C           plain=no  without the run without a dictionary
-#     rc= state=  regular expressions: exit code of the user's command, Slurm's "JobState ExitCode" (default: as without)
+#     rc= state=  regular expressions: exit code of the user's command, Slurm's "JobState ExitCode" (none: no job; default: as without)
 #     within=  seconds that it may take longer than without (default 5, a job 9; plain=no: seconds that it may take)
 #     line=  a regular expression: what the one line of ours must say (default: there must be none)
 #     said=  a regular expression that the output must have besides (what the program says)
@@ -46,7 +46,7 @@ queue_watch() {
     watcher=$!
     until_true 20 test -e "$ends/queue/now" || { echo "not ok squeue answers"; exit 1; }
 }
-queue_unwatch() { mv "$ends/queue" "$ends/over" && wait "$watcher"; rm -rf "$ends/over"; }
+queue_unwatch() { [ ! -e "$ends/queue" ] || mv "$ends/queue" "$ends/over" && wait "$watcher"; rm -rf "$ends/over"; }
 queue_number() { awk 'NR == 1 { print $2 }' "$ends/queue/now"; }
 job_over() { # JOB NUMBER: not in an answer that was asked for after NUMBER came
     [ "$(queue_number)" -gt $(($2 + 1)) ] && ! grep -q "^$1 " "$ends/queue/now"
@@ -216,7 +216,8 @@ judge() { # N
     if [ -n "$got" ] && fits "$got" "$rc"; then ok "$name ($scope): exit code $got"; else not_ok "$name ($scope): exit code $got, wanted $rc"; fi
     state=${state:-$(get "$n" no state)}
     got=$(get "$n" yes state)
-    if [ -n "${got%% *}" ] && fits "$got" "$state"; then ok "$name ($scope): the job is $got"; else not_ok "$name ($scope): the job is '$got', wanted '$state'"; fi
+    if [ "$state" = none ]; then is "$name ($scope): there is no job" "$got" " "
+    elif [ -n "${got%% *}" ] && fits "$got" "$state"; then ok "$name ($scope): the job is $got"; else not_ok "$name ($scope): the job is '$got', wanted '$state'"; fi
     # Slurm 22.05 looks once a second, then every two, whether a step is gone that runs when the job's script ends.
     case $scope in step | inner) : "${within:=5}" ;; *) : "${within:=9}" ;; esac
     limit=$(($(get "$n" no ms || echo 0) + within * 1000))
