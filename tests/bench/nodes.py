@@ -51,12 +51,12 @@ def gone(job):
         time.sleep(0.02)
 
 
-def inside(nodes, managers, mem, count):
+def inside(nodes, managers, mem, count, mpi):
     """In the allocation."""
     job, times = os.environ["SLURM_JOB_ID"], {"step": [], "up": [], "use": [], "down": []}
     for i in range(count):
         times["step"].append(timed(lambda: command("srun", "-Q", "-N%d" % nodes, "-n%d" % nodes, "true")))
-        times["up"].append(timed(lambda: command("ddict", "up", "--managers=%d" % managers, "--mem=%s" % mem)))
+        times["up"].append(timed(lambda: command("ddict", "up", "--managers=%d" % managers, "--mem=%s" % mem, "--mpi=%s" % mpi)))
         os.environ["DDICT_NAME"] = "%d.%s.job" % (os.getuid(), job)
         got = []
         times["use"].append(timed(lambda: got.append(command("srun", "-Q", "-N1", "-n1", "python3", "-c", USE).strip())))
@@ -73,16 +73,17 @@ def main():
     p.add_argument("--managers", type=int, default=2, help="on a node (%(default)s)")
     p.add_argument("--mem", type=int, default=16, help="MiB of a manager (%(default)s)")
     p.add_argument("--count", type=int, default=10, help="starts for each (%(default)s)")
+    p.add_argument("--mpi", default="pmix", help="how managers find each other, as of ddict up (%(default)s)")
     p.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.inside:
         n = int(a.nodes)
-        return inside(n, n * a.managers, "%dM" % (n * a.managers * a.mem), a.count)
+        return inside(n, n * a.managers, "%dM" % (n * a.managers * a.mem), a.count, a.mpi)
     print("seconds          a step of true       ddict up      first use      ddict down")
     print("nodes managers   median    max   median    max   median    max   median    max", flush=True)
     for n in a.nodes.split(","):
         rc = subprocess.run([DEVCLUSTER, "run", "--", "salloc", "-Q", "-N" + n, "--mem=%d" % (a.managers * a.mem + 100), "python3", os.path.realpath(__file__),
-                             "--inside", "--nodes", n, "--managers", str(a.managers), "--mem", str(a.mem), "--count", str(a.count)],
+                             "--inside", "--nodes", n, "--managers", str(a.managers), "--mem", str(a.mem), "--count", str(a.count), "--mpi", a.mpi],
                             stdin=subprocess.DEVNULL).returncode
         if rc != 0:
             sys.exit(rc)
