@@ -4,8 +4,6 @@
 . "$(dirname "$0")/ends.sh"
 loop='i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i + 1)); done'
 
-# Slurm's shortest time limit is a minute: the others run beside it.
-row "time limit" step opts='-t 1' task='begun; exec sleep 200' patience=120
 row normal step task='begun'
 row "its program fails" step task='begun; [ $SLURM_PROCID = 0 ] || exit 7'
 row "a task is killed" step task='begun; sleep 0.5; [ $SLURM_PROCID = 0 ] || kill -9 $$'

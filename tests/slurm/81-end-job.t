@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # However a job ends, its dictionary ends with it: as soon, in the same state, with nothing left, and with its record complete.
+slots=10
 . "$(dirname "$0")/ends.sh"
 loop='i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i + 1)); done'
 wait='begun; exec sleep 61'
@@ -12,7 +13,10 @@ requeue() {
     "$devcluster" run -u root -- scontrol update "jobid=$job" StartTime=now
 }
 # Slurm's shortest time limit is a minute: the others run beside it.
-row "time limit" batch opts='-t 1' state='TIMEOUT (143:0|0:15)' task='begun; exec sleep 200' patience=120
+row "time limit" step opts='-t 1' task='begun; exec sleep 200' patience=120
+row "time limit" batch plain=no opts='-t 1' rc=143 state='TIMEOUT (143:0|0:15)' within=120 task='begun; exec sleep 200' patience=120
+row "suspended for a minute under load" batch plain=no task="exec python3 $tests/ends.py work 70" act='held 60' rc=0 state='COMPLETED 0:0' \
+    within=90 patience=150 said='^rank 0: no error' not='Error|rank [01]: an error'
 for scope in batch hand; do
     row normal $scope task='begun'
     row "the script fails" $scope task='begun' script=$'srun -N2 -n2 sh $task\nexit 7'
@@ -20,7 +24,7 @@ for scope in batch hand; do
     row "scancel of a step" $scope task="$wait" act='sub scancel $(step_of user)'
     row "scancel -s USR1" $scope task='trap "exit 5" USR1; begun; '"$loop" act='sub scancel -s USR1 $job'
 done
-row "--signal=USR2@60" batch opts='-t 1 --signal=USR2@60' task='trap "exit 6" USR2; begun; '"$loop"
+row "--signal=USR2@60" batch plain=no rc=6 state='FAILED 6:0' within=50 opts='-t 1 --signal=USR2@60' task='trap "exit 6" USR2; begun; '"$loop"
 row "scontrol requeue" batch opts=--requeue act='requeue' task='begun; [ "${SLURM_RESTART_COUNT-0}" != 0 ] || exec sleep 61'
 row "srun killed -9 while its tasks go on" batch act='kill9 $(user_sruns)' task='begun; sleep 3; put "again$SLURM_PROCID" v 2>>'"$ends"'/go-on && echo "task $SLURM_PROCID of $SLURM_JOB_NAME goes on" >>'"$ends"'/go-on' \
     script=$'srun -N2 -n2 sh $task\nsleep 5'

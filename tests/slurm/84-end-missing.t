@@ -25,6 +25,8 @@ cover 2 "$daemon" /dev/null
 cover 3 "$daemon" /bin/false
 refused "ddictd cannot be run on a node" 2 "did not start: execve\(\): [^ ]*ddictd: Permission denied \(${nodes[1]}: task 1: Exited"
 refused "ddictd fails on a node" 3 "did not start: ${nodes[2]}: task 1: Exited with exit code 1"
+row "ddictd cannot be run on a node" batch plain=no opts="-w ${nodes[0]},${nodes[1]}" task='begun; echo THE TASK RAN' rc='[1-9][0-9]*' tasks=0 \
+    state='FAILED .*' not='THE TASK RAN' line="did not start: execve\(\): [^ ]*ddictd: Permission denied \(${nodes[1]}: task 1: Exited"
 rows_end "nothing_is_left_when_ddictd_cannot_be_run"
 uncover
 
@@ -33,7 +35,11 @@ cover 2 /etc/slurm/plugstack.conf /dev/null
 row "no plugin on a node" step opts="$here" task='begun'
 row "no plugin on a node, --export=NONE" step plain=no opts="$here --export=NONE" tasks=1 rc='[1-9][0-9]*' state='FAILED .*' \
     task="PATH=$prefix/bin:\$PATH; begun" line='^ddict: no dictionary: DDICT_NAME is not set .*is the plugin installed on this node.*'
-rows_end "nothing_is_left_without_plugin_on_a_node"
+rows_end "nothing_is_left_without_plugin_on_the_first_node"
+cover 1 /etc/slurm/plugstack.conf /dev/null
+row "no plugin on the job's first node" batch plain=no opts="$here" tasks=0 rc='[1-9][0-9]*' state='FAILED .*' task='' script='ddict put k v' \
+    line='^ddict: no dictionary: DDICT_NAME is not set .*is the plugin installed on this node.*'
+rows_end "nothing_is_left_without_plugin_on_the_first_node"
 uncover
 # The same plugin, but for another version of Slurm.
 python3 - "$plugin" "$ends/wrong.so" <<'END'

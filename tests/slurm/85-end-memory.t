@@ -5,14 +5,7 @@
 slots=9
 . "$(dirname "$0")/ends.sh"
 do="exec python3 $tests/ends.py"
-held() { # SECONDS: suspended so long
-    sub_root scontrol suspend "$job" && sleep "$1" && sub_root scontrol resume "$job"
-}
-sub_root() { "$devcluster" run -u root -- "$@"; }
-
 for scope in step batch; do
-    row "suspended for a minute under load" $scope plain=no task="$do work 70" act='held 60' rc=0 state='COMPLETED 0:0' within=90 patience=150 \
-        said='^rank 0: no error' not='Error|rank [01]: an error'
     row "suspended for 5 s" $scope plain=no task="$do work 8" act='held 5' rc=0 state='COMPLETED 0:0' within=25 said='^rank 1: no error'
     row "out of memory in a task" $scope task="$do eat" rc='[1-9][0-9]*' state='(FAILED|OUT_OF_MEMORY) .*' said='[Oo]ut of [Mm]emory|oom'
     row "out of memory in the dictionary" $scope plain=no task="$do full" rc=4 state='FAILED 4:0' within=20 \

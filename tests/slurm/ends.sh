@@ -46,7 +46,12 @@ queue_watch() {
     watcher=$!
     until_true 20 test -e "$ends/queue/now" || { echo "not ok squeue answers"; exit 1; }
 }
-queue_unwatch() { [ ! -e "$ends/queue" ] || mv "$ends/queue" "$ends/over" && wait "$watcher"; rm -rf "$ends/over"; }
+queue_unwatch() {
+    [ -e "$ends/queue" ] || return 0
+    mv "$ends/queue" "$ends/over"
+    wait "$watcher"
+    rm -rf "$ends/over"
+}
 queue_number() { awk 'NR == 1 { print $2 }' "$ends/queue/now"; }
 job_over() { # JOB NUMBER: not in an answer that was asked for after NUMBER came
     [ "$(queue_number)" -gt $(($2 + 1)) ] && ! grep -q "^$1 " "$ends/queue/now"
@@ -111,6 +116,9 @@ user_srun() {
 hidden_up() { ps -o ppid= -p "$(hidden_srun)" | tr -d ' '; }
 step_of() { # managers or user
     sub squeue -s -h -o '%i %j' | awk -v w="$1" -v j="$job" 'index($1, j ".") != 1 || $2 ~ /^(batch|extern|interactive)$/ { next } ($2 == "ddict") == (w == "managers") { print $1 }'
+}
+held() { # SECONDS: suspended so long
+    "$devcluster" run -u root -- scontrol suspend "$job" && sleep "$1" && "$devcluster" run -u root -- scontrol resume "$job"
 }
 kill9() { t0=$(now_ms) && kill -KILL "$@"; } # to find them takes a while
 
