@@ -72,7 +72,7 @@ class _Values(ValuesView):
 class DDict(_ddict.Handle, MutableMapping):
     """DDict(name=None, timeout=None)
 
-    A handle to a dictionary, attached. name: None for $DDICT_NAME. timeout: seconds that a call may take, None for
+    A handle to a dictionary, attached. name: None for $DDICT_NAME or else the job's own. timeout: seconds that a call may take, None for
     $DDICT_TIMEOUT or 60; every call then gives an answer or ddict.TimeoutError.
 
     d[key] is a copy that shares nothing with the dictionary: changing it changes nothing there until it is stored again.
