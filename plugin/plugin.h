@@ -88,7 +88,7 @@ int up_spawn(const struct up_args *a, char *const *envp, int own_stderr);
 const char *up_wait(const struct site *site, void (*say)(const char *line));
 /* srun ends: end it, if there is one; its last sentence and what went wrong go to say and complain. */
 void up_end(void (*say)(const char *line), void (*complain)(const char *line));
-/* It went to the background when it was ready: forget it. */
+/* The dictionary is ready and the job's: wait for the end of `ddict up`, which leaves it alone. */
 void up_leave(void);
 
 /* srun: start the managers, or find the job's, and wait until they are ready. When they cannot start srun ends, or its tasks do before their program begins. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * up.c - `ddict up` is our child, in a session of its own (^C is not for it), with pipes for stdin and stdout. For a step it
- * stays: while srun lives the write end of its stdin is open; it closes at our end, and also when srun is killed. For a job it leaves us a
- * process in the background when it is ready, and ends. HANDSHAKE 3.
+ * stays: while srun lives the write end of its stdin is open; it closes at our end, and also when srun is killed. For a job it ends when
+ * the managers are ready, and leaves them alone. HANDSHAKE 3.
  */
 #include <errno.h>
 #include <fcntl.h>
