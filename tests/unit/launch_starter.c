@@ -209,7 +209,7 @@ START_TEST(what_is_left_when_ready_loses_srun_and_its_child_and_goes_on) {
 
     ck_assert_int_ge(fd, 0);
     /* The child stands for what ends srun's step when srun is killed. */
-    snprintf(script, sizeof script, "p=$$; (while kill -0 $p 2>/dev/null; do sleep 0.02; done; echo hurt >>%s) & echo $! >%s; " UP "sleep 60", path, path);
+    snprintf(script, sizeof script, "p=$$; (while kill -0 $p 2>/dev/null; do sleep 0.02; done; echo hurt >>%s) & echo $! >%s; " UP "exec sleep 60", path, path);
     argv[2] = script;
     ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, 5), 0);
     turn_until(STARTER_READY);
