@@ -35,7 +35,7 @@ record() {
     job=$(grep -Eo '^[0-9]+' "$out" | head -n 1)
     cp "$dir/out.$how" "$out"
     is "all_ranks_of_all_steps_report_$how" "$(grep -c '^{"puts"' "$out")" 12
-    clean_after "nothing_is_left_$how"
+    t "the_job_is_gone_$how" sub sh -c "while squeue -h -j $job | grep -q .; do sleep 0.2; done"
     t "the_record_is_read_$how" sub sh -c "cd $dir && ddict report --json $job >record.json && ddict report $job"
     has "it_was_ended_with_the_job_$how" "ended by a signal: end of the job"
     has "it_has_a_line_for_each_manager_$how" '^ +3 +[a-z0-9]+ .* 32\.0 MiB'
@@ -49,16 +49,21 @@ record() {
     t "the_newest_is_this_$how" sub sh -c "cd $dir && ddict report | grep -q 'job $job, all steps: 4 managers on 3 nodes'"
 }
 
-record by_hand 10000 "9,600 keys, .* 11,000 puts, 29,200 gets"
-record by_sbatch 50000 "48,000 keys, .* 55,000 puts, 146,000 gets" --ddict-managers=4 --ddict-mem=128M
-
-# A job that is requeued has two dictionaries in one record; the second says so.
-t "a_requeued_job_runs_twice" sub sh -c "cd $dir && id=\$(sbatch --parsable -w ${nodes[0]} -N1 --mem=200M -o again.out --requeue --ddict-mem=32M <<'END'
+# A job that is requeued waits for two minutes, in which the others run.
+t "a_job_for_requeue_is_accepted" sub sh -c "cd $dir && sbatch --parsable -w ${nodes[0]} -N1 -n1 --mem=200M -o again.out --requeue --ddict-mem=32M <<'END'
 #!/bin/sh
 ddict put k v && echo fine
 test \"\${SLURM_RESTART_COUNT-0}\" != 0 || { scontrol requeue \$SLURM_JOB_ID; sleep 60; }
 END
-) && while squeue -h -j \$id | grep -q .; do sleep 0.3; done && echo \$id && ddict report --json \$id >again.json && ddict report \$id"
+"
+again=$(grep -Eo '^[0-9]+' "$out" | head -n 1)
+
+record by_hand 10000 "9,600 keys, .* 11,000 puts, 29,200 gets"
+record by_sbatch 50000 "48,000 keys, .* 55,000 puts, 146,000 gets" --ddict-managers=4 --ddict-mem=128M
+
+# It has two dictionaries in one record; the second says so.
+t "the_requeued_job_ran_twice" sub sh -c "cd $dir && while squeue -h -j $again | grep -q .; do sleep 0.3; done && ddict report --json $again >again.json &&
+    ddict report $again"
 is "both_are_in_its_record" "$(grep -cE '^job [0-9]+, all steps: 1 manager on 1 node' "$out")" 2
 has "the_second_is_told_as_requeued" 'requeued 1 time'
 is "each_has_one_put_and_an_end" "$(python3 -c '
