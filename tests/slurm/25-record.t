@@ -73,15 +73,10 @@ d = json.load(open(sys.argv[1]))["dictionaries"]
 print([(x["start"]["restarts"], x["end"]["reason"], x["end"]["total"]["puts"]) for x in d], d[0]["dict"] != d[1]["dict"])' "$dir/again.json" 2>&1)" \
     "[(0, 'signal', 1), (1, 'signal', 1)] True"
 
-# The site's folder for records: ddict.conf is seen on all hosts of the cluster while the test runs.
-prefix=$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")
-made=no
-[ -d "$prefix/etc" ] || { mkdir "$prefix/etc" && made=yes; }
-trap 'for host in ctl "${nodes[@]}"; do "$devcluster" exec $host -- umount "$prefix/etc" 2>/dev/null; done
-    [ $made = no ] || rmdir "$prefix/etc"; rm -rf "$dir" "$out"' EXIT
-mkdir -m 777 "$dir/site" "$dir/site/etc"
-echo "log_dir=$dir/site/%j" >"$dir/site/etc/ddict.conf"
-for host in ctl "${nodes[@]}"; do "$devcluster" exec $host -- mount --bind "$dir/site/etc" "$prefix/etc" || bad=1; done
+# The site's folder for records.
+trap 'site_conf_end; rm -rf "$dir" "$out"' EXIT
+mkdir -m 777 "$dir/site"
+site_conf "log_dir=$dir/site/%j"
 t "a_job_writes_into_the_site_s_folder" sub sh -c "cd $dir && id=\$(sbatch --parsable -N1 --mem=200M -o site.out --wrap 'mkdir $dir/site/\$SLURM_JOB_ID; eval \"\$(ddict up --mem=32M)\"; ddict put k v') &&
     while squeue -h -j \$id | grep -q .; do sleep 0.3; done && ls $dir/site/\$id && test ! -e ddict-\$id.jsonl && ddict report \$id"
 has "its_record_is_found_there" '^job [0-9]+, all steps: 1 manager'

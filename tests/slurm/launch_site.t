@@ -6,20 +6,17 @@
 ddict=$(sub sh -c 'command -v ddict')
 [ -n "$ddict" ] || { echo "no ddict on the submit host"; exit 77; }
 conf=${ddict%/bin/ddict}/etc/ddict.conf
-[ ! -e "$conf" ] || { echo "$conf is there: not ours to change"; exit 77; }
-mkdir -p "${conf%/*}"
-trap 'rm -f "$out" "$conf"' EXIT
-site() { printf '%s\n' "$@" >"$conf"; chmod 644 "$conf"; }
+trap 'site_conf_end; rm -f "$out"' EXIT
 sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- env DDICT_LOG_FILE=none "$@"; }
 up="ddict up --plugin"
 
-site "# ours" "managers=3" "mem=25%"
+site_conf "# ours" "managers=3" "mem=25%"
 t "defaults_are_the_site_s" sub salloc -Q -N2 --mem=120M $up
 has "three_managers_and_a_quarter" 'managers=3 nodes=2 mem=62914560$'
 t "what_the_user_says_wins" sub salloc -Q -N2 --mem=120M $up --managers=2 --mem=8M
 has "two_managers_and_8_MiB" 'managers=2 nodes=2 mem=8388608$'
 
-site "max_managers=4" "max_mem=64M" "max_mem_share=50%"
+site_conf "max_managers=4" "max_mem=64M" "max_mem_share=50%"
 t "the_default_memory_obeys_the_limit" sub salloc -Q -N1 --mem=300M $up
 has "64_MiB" 'mem=67108864$'
 t "too_many_managers_are_refused" sub salloc -Q -N1 sh -c '! ddict up --managers=5'
@@ -33,7 +30,7 @@ if sub srun --help 2>/dev/null | grep -q ddict-mem; then
     has "and_says_it_of_its_own_option" 'ddict-mem.*65.*at most 64'
 fi
 
-site "drain=1" "" "wrong=1"
+site_conf "drain=1" "" "wrong=1"
 t "an_unknown_word_ends_a_start" sub salloc -Q -N1 sh -c '! ddict up --mem=64M'
 has "with_file_and_line" "^ddict up: $conf line 3: unknown word 'wrong=1'"
 if sub srun --help 2>/dev/null | grep -q ddict-mem; then
@@ -42,14 +39,14 @@ if sub srun --help 2>/dev/null | grep -q ddict-mem; then
     t "an_srun_that_asks_for_nothing_runs" sub srun -N1 true
 fi
 
-site "ports=50100-50199" "log_dir=/var/tmp/no-such-folder/%u"
+site_conf "ports=50100-50199" "log_dir=/var/tmp/no-such-folder/%u"
 t "ports_are_the_site_s" sub salloc -Q -N2 sh -c 'unset DDICT_LOG_FILE; ddict up --mem=64M --plugin; srun -N2 -n2 ss -tlnpH'
 # for each node its ddictd's and its manager's; PMIx has one of its own, which we do not choose
 is "all_listeners_are_in_the_range" "$(grep -c ':501[0-9][0-9] .*ddictd' "$out")" 4
 t "a_record_that_cannot_be_written_is_a_warning" sub salloc -Q -N1 sh -c 'unset DDICT_LOG_FILE; ddict run --mem=64M -- echo the command ran'
 has "that_names_it" 'ddict run: .*/var/tmp/no-such-folder/[a-z-]*/ddict-[0-9]+\.jsonl'
 has "and_the_command_runs" '^the command ran'
-rm -f "$conf"
+site_conf_end
 
 # kill -9 of SRUN or UP while the managers get ready
 killed() { # SENTENCE WHOM

@@ -7,7 +7,7 @@ set -u
 tests=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 devcluster=${DEVCLUSTER-$tests/../../contrib/devcluster/devcluster}
 export DEVCLUSTER_ID=${DEVCLUSTER_ID-d}
-bad=0
+bad=0 site=''
 out=$(mktemp /var/tmp/ddict-test.XXXXXX) && chmod 644 "$out" || exit 1
 trap 'rm -f "$out"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -87,5 +87,23 @@ clean_after() {
         sleep 0.2
     done
     not_ok "$*"
+}
+# site_conf LINES... - ddict.conf as all hosts of this cluster see it from now on, to site_conf_end; other clusters of the same prefix do not
+site_conf() {
+    local home=/var/lib/ddict-devcluster/$DEVCLUSTER_ID host
+    if [ -z "$site" ]; then
+        site=$home/site.$$
+        mkdir "$site"
+        for host in ctl "${nodes[@]}"; do "$devcluster" exec "$host" -- mount --bind "$site" "$(cat "$home/etc/prefix")/etc" || bad=1; done
+    fi
+    printf '%s\n' "$@" >"$site/ddict.conf"
+    chmod 644 "$site/ddict.conf"
+}
+site_conf_end() {
+    local host
+    [ -n "$site" ] || return 0
+    for host in ctl "${nodes[@]}"; do "$devcluster" exec "$host" -- umount "$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")/etc"; done
+    rm -rf "$site"
+    site=''
 }
 finish() { exit $bad; }
