@@ -39,9 +39,9 @@ t "low_address_space_limit" sub bash -c "ulimit -v 400000; srun -N2 -n2 --ddict-
 t "few_descriptors" sub bash -c "ulimit -n 32; srun -N2 -n2 $dd sh $tests/both.sh $ddict"
 t "closed_stdin" sub bash -c "exec <&-; srun -N2 -n2 $dd sh $tests/both.sh $ddict"
 
-seq 20000 | sub srun -n1 -N1 --ddict-managers=1 --ddict-mem=16M md5sum >"$out" 2>&1
+seq 20000 | sub srun -n1 -N1 --ddict-managers=1 --ddict-mem=16M md5sum 2>/dev/null >"$out"
 is "stdin_of_the_program_is_intact" "$(cut -d' ' -f1 "$out")" "$(seq 20000 | md5sum | cut -d' ' -f1)"
-seq 20000 | sub salloc -Q -N1 srun -n1 --ddict-managers=1 --ddict-mem=16M md5sum >"$out" 2>&1
+seq 20000 | sub salloc -Q -N1 srun -n1 --ddict-managers=1 --ddict-mem=16M md5sum 2>/dev/null >"$out"
 is "stdin_inside_an_allocation_is_intact" "$(cut -d' ' -f1 "$out")" "$(seq 20000 | md5sum | cut -d' ' -f1)"
 
 t "pty" terminal "srun --pty -N1 --ddict-managers=1 --ddict-mem=16M sh -c 'test -t 0 && test -t 1 && $ddict put k v && echo a terminal'"

@@ -68,7 +68,8 @@ slurm_slipped() { grep -q 'mpi/pmix.*\(Connection reject\|Invalid authentication
 remains() { # what a job must not leave: one line for each thing
     local n
     sub squeue -h -o 'job %i %T' 2>&1
-    sub sinfo -h -N -o '%N %T %E' 2>&1 | awk '$2 != "idle" { print "node " $0 }'
+    # planned: idle, and the scheduler had a waiting job in mind when it last looked
+    sub sinfo -h -N -o '%N %T %E' 2>&1 | awk '$2 != "idle" && $2 != "planned" { print "node " $0 }'
     # every process of the cluster but the five daemons it is made of
     "$devcluster" ps | awk '$5 !~ /^(munged|slurmctld|slurmd|slurmscriptd|:)$/ { print "process " $0 }'
     for n in "${nodes[@]}"; do
