@@ -116,7 +116,7 @@ def state():
     groups = subprocess.run("find /sys/fs/cgroup -type d -path '*slurm_%sn*'" % cluster, shell=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     now["cgroups"] = len(groups.stdout.splitlines())
     now["namespaces"] = len([x for x in os.listdir("/run/netns") if x.startswith("ddc-" + cluster)])
-    now["nodes not idle"] = len([x for x in devcluster("run", "--", "sinfo", "-h", "-N", "-o", "%T").split() if x != "idle"])
+    now["nodes not idle"] = len([x for x in devcluster("run", "--", "sinfo", "-h", "-N", "-o", "%T").split() if x not in ("idle", "planned")])
     return now
 
 
