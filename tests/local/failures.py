@@ -181,7 +181,7 @@ def nonsense_over_tcp_is_refused_and_counted():
         rng = random.Random(1)
         for n in range(30):
             for port in ports:
-                s = socket.create_connection(("localhost", port), 5)
+                s = socket.create_connection(("127.0.0.1", port), 5)
                 s.settimeout(8)
                 s.sendall(rng.randbytes(rng.choice((1, 63, 64, 128, 4096, 100000))) if n % 3 else b"")
                 if n % 3:

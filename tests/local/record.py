@@ -253,7 +253,7 @@ def strangers_are_recorded():
         with recorded(log, nodes=2, managers=2) as d:
             for pid in (d.nodes[1].managers[0], d.nodes[1].proc.pid):
                 for n in range(3):
-                    with socket.create_connection(("localhost", listening_ports(pid)[0]), 5) as s:
+                    with socket.create_connection(("127.0.0.1", listening_ports(pid)[0]), 5) as s:
                         s.sendall(b"x" * 256)
                         s.settimeout(8)
                         try:
