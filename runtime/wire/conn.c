@@ -21,6 +21,7 @@
 #include <base/error.h>
 #include <wire/auth.h>
 #include <wire/conn.h>
+#include <wire/handshake.h>
 #include <wire/live.h>
 #include <wire/loop.h>
 #include <wire/out.h>
@@ -47,8 +48,6 @@ struct conn {
     const struct conn_ops *ops;
     void *arg;
     struct conn_identity me;
-    enum conn_role role;
-    uint32_t peer;
 
     struct sockaddr_storage *addr; /* opener's, until UP */
     int naddr, next_addr;
@@ -57,13 +56,7 @@ struct conn {
     uint64_t give_up_ns;           /* opener: of all addresses together */
     uint64_t tick_ns;              /* the last look at the clock */
 
-    struct auth_hello hello;
-    struct auth_challenge challenge;
-    struct auth_answer answer;
-    uint8_t *hs_in;                /* where the handshake message that comes next goes */
-    uint32_t hs_need, hs_got;
-    const uint8_t *hs_out;
-    uint32_t hs_out_len;
+    struct handshake hs;
 
     struct out out;
     struct live live;
@@ -94,7 +87,7 @@ static void interest_update(struct conn *c)
     if (c->io.fd < 0) return;
     uint32_t want = EPOLLOUT;
     if (c->state == AUTH)
-        want = EPOLLIN | (c->hs_out_len ? EPOLLOUT : 0);
+        want = EPOLLIN | (handshake_writes(&c->hs) ? EPOLLOUT : 0);
     else if (c->state == UP)
         want = (c->paused ? 0 : EPOLLIN) | (c->blocked ? EPOLLOUT : 0);
     if (want == c->interest) return;
@@ -187,31 +180,11 @@ static void connect_finish(struct conn *c)
         fail(c, -e);
         return;
     }
-    auth_hello_make(&c->hello, &c->me, c->role, c->peer);
+    handshake_open(&c->hs, &c->me);
     c->state = AUTH; /* within the time of this address */
-    c->hs_out = (const uint8_t *)&c->hello;
-    c->hs_out_len = sizeof c->hello;
-    c->hs_in = (uint8_t *)&c->challenge;
-    c->hs_need = sizeof c->challenge;
-    c->hs_got = 0;
 }
 
 /* --- handshake --- */
-
-static void handshake_write(struct conn *c)
-{
-    while (c->hs_out_len > 0 && c->code == 0) {
-        ssize_t n = send(c->io.fd, c->hs_out, c->hs_out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno == EAGAIN) return;
-        if (n < 0) {
-            fail(c, errno == EPIPE ? -ECONNRESET : -errno);
-            return;
-        }
-        c->hs_out += n;
-        c->hs_out_len -= (uint32_t)n;
-    }
-}
 
 /* Both ends know each other. */
 static void come_up(struct conn *c)
@@ -221,70 +194,21 @@ static void come_up(struct conn *c)
         fail(c, -ENOMEM);
         return;
     }
-    live_start(c->io.fd, c->role == ROLE_CONTROL);
+    live_start(c->io.fd, c->hs.role == ROLE_CONTROL);
     c->state = UP;
     free(c->addr);
     c->addr = NULL;
     io_defer(&c->later); /* what was queued before */
     if (c->ops->up != NULL)
-        c->ops->up(c, c->arg, c->peer, c->role);
-}
-
-/* The message that hs_in waited for is whole. */
-static void handshake_step(struct conn *c)
-{
-    int e;
-    if (c->opener) {
-        e = auth_challenge_check(&c->challenge, &c->hello, &c->me, &c->answer);
-        if (e == 0) {
-            c->hs_out = (const uint8_t *)&c->answer;
-            c->hs_out_len = sizeof c->answer;
-            c->hs_need = 0;
-        }
-    } else if (c->hs_in == (uint8_t *)&c->hello) {
-        e = auth_hello_check(&c->hello, &c->me, &c->challenge);
-        if (e == 0) {
-            c->hs_out = (const uint8_t *)&c->challenge;
-            c->hs_out_len = sizeof c->challenge;
-            c->hs_in = (uint8_t *)&c->answer;
-            c->hs_need = sizeof c->answer;
-            c->hs_got = 0;
-        }
-    } else {
-        e = auth_answer_check(&c->answer, &c->hello, &c->challenge, &c->me);
-        if (e == 0) {
-            c->peer = c->hello.from;
-            c->role = (enum conn_role)c->hello.role;
-            c->hs_need = 0;
-        }
-    }
-    if (e < 0)
-        fail(c, e);
-}
-
-/* Exactly the bytes of the message that is due are read: what follows stays in the socket until the peer has proved itself. */
-static void handshake_read(struct conn *c)
-{
-    while (c->hs_need > 0 && c->code == 0) {
-        ssize_t n = recv(c->io.fd, c->hs_in + c->hs_got, c->hs_need - c->hs_got, MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno == EAGAIN) return;
-        if (n <= 0) {
-            fail(c, n < 0 ? -errno : -ECONNRESET);
-            return;
-        }
-        c->hs_got += (uint32_t)n;
-        if (c->hs_got == c->hs_need)
-            handshake_step(c);
-    }
+        c->ops->up(c, c->arg, c->hs.peer, c->hs.role);
 }
 
 static void handshake(struct conn *c)
 {
-    handshake_write(c);
-    handshake_read(c);
-    handshake_write(c);
-    if (c->code == 0 && c->hs_need == 0 && c->hs_out_len == 0)
+    int e = handshake_run(&c->hs, c->io.fd);
+    if (e < 0)
+        fail(c, e);
+    else if (e > 0)
         come_up(c);
 }
 
@@ -525,8 +449,8 @@ int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, e
     struct conn *c = naddr > 0 ? conn_new(epoll_fd, me, ops, arg) : NULL;
     if (c == NULL) return naddr > 0 ? -ENOMEM : -EINVAL;
     c->opener = true;
-    c->role = role;
-    c->peer = to;
+    c->hs.role = role;
+    c->hs.peer = to;
     c->addr = calloc((size_t)naddr, sizeof *addr);
     int e = -ENOMEM;
     if (c->addr != NULL) {
@@ -552,8 +476,7 @@ int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me,
     }
     c->state = AUTH;
     c->deadline_ns = clock_ns() + DD_HANDSHAKE_MS * 1000000ull;
-    c->hs_in = (uint8_t *)&c->hello;
-    c->hs_need = sizeof c->hello;
+    handshake_accept(&c->hs, &c->me);
     int e = socket_take(c, fd, EPOLLIN);
     if (e < 0) {
         dispose(c);

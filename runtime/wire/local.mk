@@ -5,7 +5,7 @@ libwireclient_la_SOURCES = runtime/wire/msg.c runtime/wire/msg.h runtime/wire/la
   runtime/wire/attach.c runtime/wire/attach.h runtime/wire/board.h
 libwireclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 libwire_la_SOURCES = runtime/wire/conn.c runtime/wire/conn.h runtime/wire/auth.c runtime/wire/auth.h \
-  runtime/wire/out.c runtime/wire/out.h runtime/wire/live.c runtime/wire/live.h \
+  runtime/wire/handshake.c runtime/wire/handshake.h runtime/wire/out.c runtime/wire/out.h runtime/wire/live.c runtime/wire/live.h \
   runtime/wire/net.c runtime/wire/loop.c runtime/wire/loop.h
 libwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS)
 libwire_la_LIBADD = libwireclient.la $(SODIUM_LIBS)
@@ -13,7 +13,7 @@ EXTRA_DIST += runtime/wire/PROTOCOL
 
 if HAVE_CHECK
 WIRE_TESTS = tests/unit/wire_msg tests/unit/wire_lane tests/unit/wire_attach tests/unit/wire_out tests/unit/wire_net tests/unit/wire_loop \
-  tests/unit/wire_conn tests/unit/wire_live
+  tests/unit/wire_conn tests/unit/wire_handshake tests/unit/wire_bell tests/unit/wire_live
 check_PROGRAMS += $(WIRE_TESTS)
 TESTS += $(WIRE_TESTS)
 WIRE_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
@@ -21,7 +21,7 @@ WIRE_TEST_LIBS = libwire.la libbase.la $(CHECK_LIBS)
 tests_unit_wire_msg_SOURCES = tests/unit/wire_msg.c tests/unit/wire_test.h
 tests_unit_wire_msg_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_msg_LDADD = $(WIRE_TEST_LIBS)
-tests_unit_wire_lane_SOURCES = tests/unit/wire_lane.c tests/unit/wire_test.h
+tests_unit_wire_lane_SOURCES = tests/unit/wire_lane.c tests/unit/wire_lanes.h tests/unit/wire_test.h
 tests_unit_wire_lane_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_lane_LDADD = $(WIRE_TEST_LIBS)
 tests_unit_wire_attach_SOURCES = tests/unit/wire_attach.c tests/unit/wire_test.h
@@ -39,9 +39,15 @@ tests_unit_wire_loop_LDADD = $(WIRE_TEST_LIBS)
 tests_unit_wire_live_SOURCES = tests/unit/wire_live.c tests/unit/wire_test.h
 tests_unit_wire_live_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_live_LDADD = $(WIRE_TEST_LIBS)
-tests_unit_wire_conn_SOURCES = tests/unit/wire_conn.c tests/unit/wire_test.h
+tests_unit_wire_conn_SOURCES = tests/unit/wire_conn.c tests/unit/wire_ends.h tests/unit/wire_test.h
 tests_unit_wire_conn_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_conn_LDADD = $(WIRE_TEST_LIBS)
+tests_unit_wire_handshake_SOURCES = tests/unit/wire_handshake.c tests/unit/wire_ends.h tests/unit/wire_test.h
+tests_unit_wire_handshake_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_handshake_LDADD = $(WIRE_TEST_LIBS)
+tests_unit_wire_bell_SOURCES = tests/unit/wire_bell.c tests/unit/wire_lanes.h tests/unit/wire_test.h
+tests_unit_wire_bell_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_bell_LDADD = $(WIRE_TEST_LIBS)
 endif
 
 # Built by `make tests/bench/wire_bench`.

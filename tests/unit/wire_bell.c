@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire_bell.c - sleeping and waking on a lane. Invariant: a record is never left while its reader sleeps. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <base/clock.h>
+
+#include "wire_lanes.h"
+
+START_TEST(nobody_is_woken_when_nobody_sleeps)
+{
+    uint32_t bell = cl.page->bell;
+    ck_assert(put(&mg.cq, 0, 0));
+    lane_ring_client(&mg);
+    ck_assert_uint_eq(cl.page->bell, bell);
+    uint32_t seen = lane_sleep_announce(&cl);
+    ck_assert_uint_eq(seen, bell);
+    lane_ring_client(&mg);
+    ck_assert_uint_eq(cl.page->bell, bell + 1);
+    lane_ring_client(&mg); /* one ring for one announcement */
+    ck_assert_uint_eq(cl.page->bell, bell + 1);
+    uint64_t t = clock_ms();
+    lane_sleep(&cl, seen, 2000); /* the bell has moved: returns at once */
+    ck_assert_uint_lt(clock_ms() - t, 1000);
+    t = clock_ms();
+    lane_sleep(&cl, cl.page->bell, 30);
+    ck_assert_uint_ge(clock_ms() - t, 25);
+}
+END_TEST
+
+START_TEST(a_wish_for_space_rings_once)
+{
+    ck_assert(!lane_space_wanted(&cl));
+    lane_want_space(&mg);
+    ck_assert(lane_space_wanted(&cl));
+    ck_assert(!lane_space_wanted(&cl));
+}
+END_TEST
+
+struct shared { /* stands for the arena header's word, and counts */
+    uint32_t sleeping __attribute__((aligned(64)));
+    uint64_t sleeps[2];
+};
+#define SLICE_MS 3000 /* a sleep as long as this is a lost wake-up */
+
+static void delay(uint64_t *seed)
+{
+    uint64_t r = test_random(seed);
+    if (r % 4 == 0)
+        for (volatile uint64_t n = r >> 32 & 2047; n > 0; n--)
+            ;
+    if (r % 997 == 0)
+        usleep(100);
+}
+
+/* The manager's side of PROTOCOL 3: announce, look again, wait on the eventfd. */
+static void manager_wait(struct shared *sh, int efd)
+{
+    __atomic_store_n(&sh->sleeping, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!ring_ready(&mg.sq)) {
+        struct pollfd p = {.fd = efd, .events = POLLIN};
+        sh->sleeps[0]++;
+        if (poll(&p, 1, SLICE_MS) != 1)
+            _exit(3);
+    }
+    __atomic_store_n(&sh->sleeping, 0, __ATOMIC_RELAXED);
+    uint64_t n;
+    if (read(efd, &n, sizeof n) < 0 && errno != EAGAIN)
+        _exit(4);
+}
+static void manager_process(struct shared *sh, int efd, uint64_t rounds)
+{
+    uint64_t seed = 5;
+    for (uint64_t i = 0; i < rounds;) {
+        struct msg m;
+        const uint8_t *p;
+        int e = ring_peek(&mg.sq, &m, &p);
+        if (e < 0)
+            _exit(2);
+        if (e == 0) {
+            delay(&seed);
+            manager_wait(sh, efd);
+            continue;
+        }
+        bool bad = false;
+        struct msg *r = ring_reserve(&mg.cq, MSG_HEADER, &bad);
+        if (r == NULL)
+            _exit(5);
+        *r = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = m.id};
+        ring_consume(&mg.sq, &m);
+        delay(&seed);
+        ring_commit(&mg.cq);
+        lane_ring_client(&mg);
+        i++;
+    }
+    _exit(0);
+}
+
+START_TEST(no_wake_up_is_lost_between_two_processes)
+{
+    const uint64_t rounds = 100000;
+    struct shared *sh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), status;
+    uint64_t seed = 6, one = 1, replies = 0, longest = 0;
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0)
+        manager_process(sh, efd, rounds);
+    for (uint64_t i = 0; i < rounds; i++) {
+        if (!put(&cl.sq, i, 0))
+            ck_abort_msg("no room");
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&sh->sleeping, __ATOMIC_RELAXED))
+            if (write(efd, &one, sizeof one) != sizeof one)
+                ck_abort_msg("eventfd: %d", errno);
+        delay(&seed);
+        while (!take(&cl.cq, i)) {
+            uint32_t bell = lane_sleep_announce(&cl);
+            if (ring_ready(&cl.cq))
+                continue;
+            uint64_t t = clock_ms();
+            sh->sleeps[1]++;
+            lane_sleep(&cl, bell, SLICE_MS);
+            t = clock_ms() - t;
+            longest = t > longest ? t : longest;
+            if (t >= SLICE_MS)
+                ck_abort_msg("a wake-up was lost in round %lu", (unsigned long)i);
+        }
+        replies++;
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_eq(replies, rounds);
+    ck_assert_uint_gt(sh->sleeps[0], 100); /* else nothing was tried */
+    ck_assert_uint_gt(sh->sleeps[1], 100);
+    close(efd);
+    munmap(sh, 4096);
+}
+END_TEST
+
+/*
+ * The same as a litmus test: both sides do their two steps at the same moment. Without either fence each may miss the other (store
+ * buffers), which the sleeping test above is too slow to meet.
+ */
+static uint64_t gate[2] __attribute__((aligned(128)));
+static void meet(int me, uint64_t round)
+{
+    __atomic_store_n(&gate[me], round, __ATOMIC_RELEASE);
+    for (unsigned n = 1; __atomic_load_n(&gate[!me], __ATOMIC_ACQUIRE) < round; n++)
+        if (n % 4096 == 0)
+            sched_yield();
+}
+#define LITMUS_ROUNDS 600000u
+/* On the nth CPU that this process may use, so that the two run at the same moment. */
+static void stay_on(int n)
+{
+    cpu_set_t may, one;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof may, &may), 0);
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &may) && n-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(i, &one);
+            sched_setaffinity(0, sizeof one, &one);
+        }
+}
+static void *litmus_manager(void *arg)
+{
+    stay_on(0);
+    for (uint64_t i = 0; i < LITMUS_ROUNDS; i++) {
+        bool bad = false;
+        struct msg *m = ring_reserve(&mg.cq, MSG_HEADER, &bad);
+        *m = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = i};
+        meet(0, 2 * i + 1);
+        (void)__atomic_load_n(&mg.page->client_sleeps, __ATOMIC_RELAXED); /* at hand, so that the look below is quick */
+        for (volatile unsigned n = (unsigned)(i * 7 % 160); n > 0; n--)
+            ;
+        ring_commit(&mg.cq);
+        lane_ring_client(&mg);
+        meet(0, 2 * i + 2);
+    }
+    return NULL;
+}
+START_TEST(either_the_manager_sees_the_sleeper_or_the_client_sees_the_record)
+{
+    pthread_t t;
+    uint64_t lost = 0;
+    ck_assert_int_eq(pthread_create(&t, NULL, litmus_manager, NULL), 0);
+    stay_on(1);
+    for (uint64_t i = 0; i < LITMUS_ROUNDS; i++) {
+        __atomic_store_n(&cl.page->client_sleeps, 0, __ATOMIC_RELAXED);
+        meet(1, 2 * i + 1);
+        for (volatile unsigned n = (unsigned)(i % 31); n > 0; n--)
+            ;
+        uint32_t bell = lane_sleep_announce(&cl);
+        bool saw = ring_ready(&cl.cq);
+        meet(1, 2 * i + 2);
+        bool rung = __atomic_load_n(&cl.page->bell, __ATOMIC_RELAXED) != bell;
+        lost += !saw && !rung;
+        if (!take(&cl.cq, i))
+            ck_abort_msg("no record");
+    }
+    pthread_join(t, NULL);
+    ck_assert_uint_eq(lost, 0);
+}
+END_TEST
+
+/* Several threads of a client on one lane: each waits for its own turn. */
+static uint64_t turn; /* 0..: whose; the ring's content does not matter here */
+static void *sleeper(void *arg)
+{
+    uint64_t me = *(uint64_t *)arg;
+    for (uint64_t round = 0; round < 3000; round++) {
+        while (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) != round * 3 + me) {
+            uint32_t bell = lane_sleep_announce(&cl);
+            if (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) == round * 3 + me)
+                break;
+            uint64_t t = clock_ms();
+            lane_sleep(&cl, bell, SLICE_MS);
+            if (clock_ms() - t >= SLICE_MS)
+                return (void *)1;
+        }
+        __atomic_fetch_add(&turn, 1, __ATOMIC_RELEASE);
+        lane_ring_client(&mg); /* as the manager would after its commit */
+    }
+    return NULL;
+}
+START_TEST(threads_that_share_a_lane_are_all_woken)
+{
+    pthread_t t[3];
+    uint64_t id[3] = {0, 1, 2};
+    void *lost;
+    turn = 0;
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&t[i], NULL, sleeper, &id[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(t[i], &lost);
+        ck_assert_ptr_null(lost);
+    }
+    ck_assert_uint_eq(turn, 9000);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("wire_bell");
+    TCase *c = tcase_create("sleep");
+    tcase_set_timeout(c, 120);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, nobody_is_woken_when_nobody_sleeps);
+    tcase_add_test(c, a_wish_for_space_rings_once);
+    tcase_add_test(c, no_wake_up_is_lost_between_two_processes);
+    tcase_add_test(c, either_the_manager_sees_the_sleeper_or_the_client_sees_the_record);
+    tcase_add_test(c, threads_that_share_a_lane_are_all_woken);
+    suite_add_tcase(s, c);
+    return wire_main(s);
+}
