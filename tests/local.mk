@@ -8,6 +8,8 @@ include tests/python/local.mk
 include tests/local/local.mk
 include tests/local/client.mk
 
+include tests/bench/peers/local.mk
+
 check_PROGRAMS += tests/bench/store_bench
 tests_bench_store_bench_SOURCES = tests/bench/store_bench.c
 tests_bench_store_bench_LDADD = libstore.la

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows, and what each is to reach. A goal is (text, bound, how far we are) with the last a function of the row's figures.
+
+ratio("redis") gives for each repetition redis' time an operation by ours: 50 is fifty times as fast. Reads in place neither wait nor call the
+system, so they are compared by the processor time of the reading thread (field "cpu"): on an idle machine that is the time on the clock, on a busy one
+it leaves out what others took.
+"""
+from statistics import median
+
+
+class Figures:
+    def __init__(self, row):
+        self.row, self.sides = row, row["sides"]
+
+    def ratios(self, peer, ours="ddict", field="ns"):
+        """Of each repetition."""
+        if peer not in self.sides or ours not in self.sides:
+            return None
+        return [p / o for p, o in zip(self.sides[peer][field], self.sides[ours][field]) if o > 0]
+
+    def values(self, side, field="ns"):
+        return self.sides[side][field] if side in self.sides else None
+
+
+def ratio(peer, ours="ddict", field="ns"):
+    return lambda f: f.ratios(peer, ours, field)
+
+
+def rate(side="ddict"):
+    return lambda f: [1e9 / v for v in f.values(side)] if f.values(side) else None
+
+
+def level(side="ddict", field="p50", scale=1e-3):
+    return lambda f: [v * scale for v in f.values(side, field)] if f.values(side, field) else None
+
+
+# name: (what, kind, [(goal's text, "least" or "most", bound, how, unit)])
+ROWS = {
+    "view": ("local view, touch, release, 1 KiB, set much larger than the caches", "local", [
+        ("of the hash table's speed", "least", 0.85, ratio("table", field="cpu"), "×"),
+        ("of LMDB's speed", "least", 2, ratio("lmdb", field="cpu"), "×"),
+        ("of Redis' speed, one at a time", "least", 50, ratio("redis"), "×"),
+        ("of memcached's speed, one at a time", None, None, ratio("memcached"), "×")]),
+    "view_cached": ("the same, a set that fits the cache", "local", [
+        ("of the hash table's time", "most", 2, lambda f: inverse(f.ratios("table", field="cpu")), "×")]),
+    "get_many": ("local get_many (views) of 32, 1 KiB", "local", [
+        ("of the hash table's speed with prefetching", "least", 0.85, ratio("table", field="cpu"), "×"),
+        ("of LMDB's speed, 32 in one transaction", None, None, ratio("lmdb", field="cpu"), "×"),
+        ("of Redis' speed, 32 in one write", "least", 15, ratio("redis"), "×"),
+        ("of memcached's speed, 32 in one request", None, None, ratio("memcached"), "×")]),
+    "put": ("acknowledged put, 1 KiB, back to back", "local", [
+        ("p50", "most", 1.5, level(), "µs"),
+        ("of Redis' rate, one at a time", "least", 10, ratio("redis"), "×"),
+        ("of LMDB's rate, a transaction each", None, None, ratio("lmdb"), "×"),
+        ("of memcached's rate, one at a time", None, None, ratio("memcached"), "×")]),
+    "put_many": ("put_many of 512, 1 KiB", "local", [
+        ("of LMDB's rate, 512 in one transaction", "least", 2, ratio("lmdb"), "×"),
+        ("pairs a second", "least", 1e6, rate(), "/s"),
+        ("of Redis' rate, 512 in one write", None, None, ratio("redis"), "×")]),
+}
+
+
+def inverse(values):
+    return [1 / v for v in values] if values else None
+
+
+NAMES = list(ROWS)
+KIND = {name: row[1] for name, row in ROWS.items()}
+
+
+def results(name, row):
+    """For each goal: (text, direction, bound, unit, median, lowest, highest, reached); median None where a peer is missing."""
+    for text, direction, bound, how, unit in ROWS[name][2]:
+        values = how(Figures(row))
+        if not values:
+            yield text, direction, bound, unit, None, None, None, None
+            continue
+        mid = median(values)
+        reached = None if direction is None else mid >= bound if direction == "least" else mid <= bound
+        yield text, direction, bound, unit, mid, min(values), max(values), reached

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The dictionary beside its peers: the same work, taken in turn, in one run; results are ratios.
+
+make -C tests/bench peers ARGS="--only view"       or, in the build folder,  .../tests/bench/peers/peers.py --only view
+
+Each row of the table in goals.py is measured by `measure` (C) or by a Python script; servers that a row needs are started here and ended by
+their process id. A peer that is not installed is named, and its ratio stays open. Not a test: nothing fails when a goal is missed.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "local")]
+os.environ.setdefault("DDICT_BUILD", os.getcwd())
+
+import goals  # noqa: E402
+import servers  # noqa: E402
+import table  # noqa: E402
+from cluster import BUILD, Dictionary  # noqa: E402
+
+MEASURE = os.path.join(BUILD, "tests", "bench", "peers", "measure")
+
+
+def arguments():
+    p = argparse.ArgumentParser(description="Measure the dictionary beside its peers.", epilog="Rows: " + " ".join(goals.NAMES))
+    p.add_argument("--only", action="append", metavar="ROW", help="this row alone; may be repeated")
+    p.add_argument("--skip", action="append", default=[], metavar="ROW")
+    p.add_argument("--seconds", type=float, default=0.2, help="of one turn of one side (default %(default)s)")
+    p.add_argument("--reps", type=int, default=7, help="turns of each side (default %(default)s)")
+    p.add_argument("--keys", type=int, default=262144, help="pairs of 1 KiB in a set much larger than the caches (default %(default)s)")
+    p.add_argument("--mem", default="1G", help="of the dictionary (default %(default)s)")
+    p.add_argument("--ours", action="store_true", help="leave the servers out")
+    p.add_argument("--json", metavar="FILE", help="all figures of the run")
+    p.add_argument("--markdown", metavar="FILE", help="the table, for doc/performance.md")
+    a = p.parse_args()
+    unknown = set((a.only or []) + a.skip) - set(goals.NAMES)
+    if unknown:
+        p.error("no row %s; rows: %s" % (" ".join(sorted(unknown)), " ".join(goals.NAMES)))
+    return a
+
+
+def measure(row, args, options, env):
+    """The figures of one row by the C program, or why there are none."""
+    argv = [MEASURE, row, "--seconds", str(args.seconds), "--reps", str(args.reps), "--keys", str(args.keys), *options]
+    p = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    sys.stderr.write(p.stderr)
+    if p.returncode != 0:
+        return {"row": row, "failed": p.stderr.strip() or "exit code %d" % p.returncode}
+    return json.loads(p.stdout)
+
+
+def local_rows(args, names, folder, result):
+    with servers.Servers(folder, {} if args.ours else {"redis", "memcached"}) as peers:
+        result["missing"] += peers.missing
+        for name in names:
+            lmdb = tempfile.mkdtemp(dir=folder)
+            with Dictionary(managers=1, mem=args.mem) as d:
+                show(result, name, measure(name, args, peers.options + ["--lmdb", lmdb], d.env()))
+                d.end()
+            subprocess.run(["rm", "-rf", lmdb], check=True)
+            peers.forget()
+
+
+def show(result, name, figures):
+    result["rows"][name] = figures
+    for line in table.lines(name, figures):
+        print(line, flush=True)
+
+
+def main():
+    args = arguments()
+    names = [n for n in (args.only or goals.NAMES) if n not in args.skip]
+    if not os.access(MEASURE, os.X_OK):
+        sys.exit("no %s: build it with `make -C tests/bench peers`" % MEASURE)
+    result = {"machine": servers.machine(), "load_before": os.getloadavg(), "missing": [], "rows": {}, "seconds": args.seconds, "reps": args.reps,
+              "keys": args.keys}
+    with tempfile.TemporaryDirectory(prefix="ddict-peers-", dir="/dev/shm") as folder:
+        local_rows(args, [n for n in names if goals.KIND[n] == "local"], folder, result)
+    result["load_after"] = os.getloadavg()
+    for text in result["missing"]:
+        print("left out:", text)
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump(result, f, indent=1)
+    if args.markdown:
+        with open(args.markdown, "w") as f:
+            f.write(table.markdown(result))
+
+
+if __name__ == "__main__":
+    main()
