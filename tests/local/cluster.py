@@ -145,14 +145,17 @@ class Node:
 
 
 class Dictionary:
-    def __init__(self, nodes=1, managers=1, mem="64M", env=None, args=(), ready=True, drain_ms=300, node_env=None, name=None):
+    """via: for each node the words before its command, such as those that enter a network namespace."""
+
+    def __init__(self, nodes=1, managers=1, mem="64M", env=None, args=(), ready=True, drain_ms=300, node_env=None, name=None,
+                 via=None):
         self.tag = "%d.%x" % (os.getpid(), random.getrandbits(32))
         self.name = name or "%d.local.%s" % (os.getuid(), self.tag)
         self.n = nodes
         self.nodes = []
         self.pids = set()
         for i in range(nodes):
-            argv = [DDICTD, "--name", self.name, "--managers", str(managers), "--mem", str(mem), "--drain-ms", str(drain_ms),
+            argv = [*(via[i] if via else ()), DDICTD, "--name", self.name, "--managers", str(managers), "--mem", str(mem), "--drain-ms", str(drain_ms),
                     "--node", self.node_name(i), *args]
             if nodes > 1:
                 argv += ["--wireup", "stdio", "--nodes", str(nodes), "--node-id", str(i)]

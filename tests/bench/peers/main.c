@@ -13,7 +13,18 @@ const struct row rows[] = {
     {"view_cached", rows_view, "the same, a set that fits the cache"},
     {"get_many", rows_get_many, "32 views at once"},
     {"put", rows_put, "acknowledged put, back to back"},
+    {"put_awake", rows_wait, "acknowledged put beside a spinning round trip to another process"},
+    {"put_asleep", rows_wait, "put to a manager that sleeps, beside a round trip through a futex"},
     {"put_many", rows_put_many, "512 puts at once"},
+    {"two", rows_two, "two processes that view together"},
+    {"put_16m", rows_copy, "put of 16 MiB"},
+    {"get_16m", rows_copy, "get of 16 MiB into a buffer"},
+    {"view_256m", rows_big_view, "view of 256 MiB, untouched"},
+    {"remote_1k", rows_remote, "get of 1 KiB from another node, one at a time"},
+    {"remote_many", rows_remote, "256 gets of 1 KiB from another node at once"},
+    {"remote_1m", rows_remote, "get of 1 MiB from another node"},
+    {"remote_64m", rows_remote, "get of 64 MiB from another node"},
+    {"writer", rows_writer, "views while another process overwrites"},
 };
 const unsigned row_count = LENGTH(rows);
 

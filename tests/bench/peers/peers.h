@@ -21,6 +21,7 @@
 /* --- pairs --- */
 
 #define KEY_BYTES 16u
+struct where;
 struct pair {
     char key[KEY_BYTES];
     uint64_t index;
@@ -28,6 +29,7 @@ struct pair {
     size_t len;
 };
 void pair_key(char key[KEY_BYTES], uint64_t index);
+uint64_t pair_number(const struct where *w, uint64_t i);
 void pair_fill(void *val, size_t len, uint64_t index); /* len: a multiple of 8 */
 /* Reads a word of each cache line; 0, or -EILSEQ when they are not those of pair_fill(). */
 int pair_check(const void *val, size_t len, uint64_t index);
@@ -42,7 +44,7 @@ struct where {
     const char *redis, *memcached, *lmdb, *tcp, *redis_tcp; /* socket paths, a folder, HOST:PORT; NULL: there is none */
     uint64_t keys;
     size_t len;
-    uint64_t first;   /* pairs are numbers first .. first + keys - 1 */
+    const uint64_t *number; /* of the pairs; NULL: 0 .. keys - 1 */
 };
 /* Each call: 0 or a negative code. What is read is touched line by line and checked. */
 struct store {
@@ -77,7 +79,8 @@ struct turn {
     bool latencies;          /* each operation timed by itself */
     unsigned clients;        /* rows of several processes */
     struct random random;
-    uint64_t begin;          /* puts: the next number */
+    uint64_t cpu;            /* set by a go whose work other processes do: processor time of its last call; else 0 */
+    double given[3];         /* likewise p50, p99, max */
     struct pair *pairs;      /* [batch] */
     uint32_t *lat;           /* [LAT_MAX] */
     uint64_t lats;
@@ -90,6 +93,8 @@ int turn_store(struct turn *t, const struct store *s, void *self, const struct w
 /* A turn whose go is the caller's. */
 int turn_other(struct turn *t, const char *name, int64_t (*go)(struct turn *, uint64_t, uint64_t *), const struct where *w);
 void turn_free(struct turn *t);
+void turn_lats(struct turn *t, double *p50, double *p99, double *max); /* of its last go, when it timed each operation */
+uint64_t cpu_ns(void); /* of this thread: what it costs, whoever else runs on the machine */
 /* All turns, plan.reps times, each time beginning with the next one; prints the object of the row. 0 or a negative code. */
 int turns_run(const char *row, struct turn *t, unsigned n, const struct plan *p);
 int turns_fail(const struct turn *t, int rc);
@@ -99,6 +104,17 @@ void row_note(const char *name, double value);
 /* Store all pairs of w and read them all once, so that pages are there. */
 int store_load(const struct store *s, void *self, const struct where *w);
 int store_warm(const struct store *s, void *self, const struct where *w);
+
+/* --- several stores --- */
+
+#define SIDES_MAX 8u
+struct sides { struct turn turn[SIDES_MAX]; unsigned n; };
+/* Open, fill and read each of these stores that is there. After a failure, which was said, too: sides_close(). */
+int sides_open(struct sides *s, const struct store *const *stores, unsigned count, const struct where *w, enum op op, unsigned batch);
+void sides_close(struct sides *s);
+/* A whole row of it. */
+int sides_run(const char *row, const struct store *const *stores, unsigned count, const struct where *w, enum op op, unsigned batch, const struct plan *p,
+              bool latencies);
 
 /* --- processes --- */
 
@@ -112,7 +128,7 @@ struct job {
     int cpu;                   /* -1: any */
     bool latencies;
 };
-struct done { uint64_t ops, ns; double p50, p99; int rc; };
+struct done { uint64_t ops, ns, cpu; double p50, p99, max; int rc; };
 /* Give worker i job[i], all at once, for so long; wait for all. */
 int workers_do(struct workers *w, const struct job *job, uint64_t ns, struct done *done);
 void workers_end(struct workers *w);
@@ -130,6 +146,7 @@ extern const unsigned row_count;
 
 int rows_view(const struct row *, const struct where *, const struct plan *);
 int rows_get_many(const struct row *, const struct where *, const struct plan *);
+int rows_wait(const struct row *, const struct where *, const struct plan *);
 int rows_two(const struct row *, const struct where *, const struct plan *);
 int rows_put(const struct row *, const struct where *, const struct plan *);
 int rows_put_many(const struct row *, const struct where *, const struct plan *);
@@ -137,7 +154,6 @@ int rows_copy(const struct row *, const struct where *, const struct plan *);
 int rows_big_view(const struct row *, const struct where *, const struct plan *);
 int rows_writer(const struct row *, const struct where *, const struct plan *);
 int rows_remote(const struct row *, const struct where *, const struct plan *);
-int rows_remote_many(const struct row *, const struct where *, const struct plan *);
 int rows_instructions(const struct row *, const struct where *, const struct plan *);
 int rows_memory(const struct row *, const struct where *, const struct plan *);
 

@@ -19,6 +19,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "local")]
 os.environ.setdefault("DDICT_BUILD", os.getcwd())
 
 import goals  # noqa: E402
+import nets  # noqa: E402
 import servers  # noqa: E402
 import table  # noqa: E402
 from cluster import BUILD, Dictionary  # noqa: E402
@@ -44,9 +45,9 @@ def arguments():
     return a
 
 
-def measure(row, args, options, env):
+def measure(row, args, options, env, prefix=()):
     """The figures of one row by the C program, or why there are none."""
-    argv = [MEASURE, row, "--seconds", str(args.seconds), "--reps", str(args.reps), "--keys", str(args.keys), *options]
+    argv = [*prefix, MEASURE, row, "--seconds", str(args.seconds), "--reps", str(args.reps), "--keys", str(args.keys), *options]
     p = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     sys.stderr.write(p.stderr)
     if p.returncode != 0:
@@ -66,6 +67,21 @@ def local_rows(args, names, folder, result):
             peers.forget()
 
 
+def remote_rows(args, names, folder, result):
+    if not names:
+        return
+    if os.geteuid() != 0:
+        result["missing"].append("rows across two nodes: network namespaces need root")
+        return
+    with nets.Pair() as net, servers.Remote(folder, net, MEASURE, redis=not args.ours) as peers:
+        result["missing"] += peers.missing
+        for name in names:
+            with Dictionary(nodes=2, managers=2, mem=args.mem, via=[net.prefix(0), net.prefix(1)]) as d:
+                show(result, name, measure(name, args, peers.options, d.env(0), net.prefix(0)))
+                d.end()
+            peers.forget()
+
+
 def show(result, name, figures):
     result["rows"][name] = figures
     for line in table.lines(name, figures):
@@ -81,6 +97,7 @@ def main():
               "keys": args.keys}
     with tempfile.TemporaryDirectory(prefix="ddict-peers-", dir="/dev/shm") as folder:
         local_rows(args, [n for n in names if goals.KIND[n] == "local"], folder, result)
+        remote_rows(args, [n for n in names if goals.KIND[n] == "remote"], folder, result)
     result["load_after"] = os.getloadavg()
     for text in result["missing"]:
         print("left out:", text)

@@ -7,58 +7,6 @@
 
 #include "peers.h"
 
-#define SIDES_MAX 8u
-struct sides { struct turn turn[SIDES_MAX]; unsigned n; };
-
-/* Open, fill and read each of these stores that is there. load: the store is filled by us. */
-static int sides_open(struct sides *s, const struct store *const *stores, unsigned count, const struct where *w, enum op op, unsigned batch)
-{
-    s->n = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (!store_is_there(stores[i], w))
-            continue;
-        struct turn *t = &s->turn[s->n];
-        void *self;
-        int rc = stores[i]->open(&self, w);
-        if (rc == 0) {
-            s->n++;
-            rc = turn_store(t, stores[i], self, w, op, batch);
-        } else {
-            t->store = stores[i];
-            snprintf(t->name, sizeof t->name, "%s", stores[i]->name);
-        }
-        if (rc == 0)
-            rc = store_load(stores[i], self, w);
-        if (rc < 0)
-            return turns_fail(t, rc);
-    }
-    return 0;
-}
-
-static void sides_close(struct sides *s)
-{
-    for (unsigned i = 0; i < s->n; i++) {
-        if (s->turn[i].store != NULL && s->turn[i].self != NULL)
-            s->turn[i].store->close(s->turn[i].self);
-        turn_free(&s->turn[i]);
-    }
-}
-
-static int run_all(const char *row, const struct store *const *stores, unsigned count, const struct where *w, enum op op, unsigned batch, const struct plan *p,
-                   bool latencies)
-{
-    struct sides *s = calloc(1, sizeof *s);
-    int rc = s == NULL ? -ENOMEM : sides_open(s, stores, count, w, op, batch);
-    for (unsigned i = 0; rc == 0 && i < s->n; i++)
-        s->turn[i].latencies = latencies;
-    if (rc == 0)
-        rc = turns_run(row, s->turn, s->n, p);
-    if (s != NULL)
-        sides_close(s);
-    free(s);
-    return rc;
-}
-
 static const struct store *const everyone[] = {&store_ddict, &store_table, &store_lmdb, &store_redis, &store_memcached};
 
 int rows_view(const struct row *r, const struct where *w, const struct plan *p)
@@ -66,20 +14,29 @@ int rows_view(const struct row *r, const struct where *w, const struct plan *p)
     struct where few = *w;
     if (strcmp(r->name, "view_cached") == 0)
         few.keys = 512;
-    return run_all(r->name, everyone, LENGTH(everyone), &few, VIEW, 1, p, false);
+    return sides_run(r->name, everyone, LENGTH(everyone), &few, VIEW, 1, p, false);
 }
 
 int rows_get_many(const struct row *r, const struct where *w, const struct plan *p)
 {
-    return run_all(r->name, everyone, LENGTH(everyone), w, VIEW_MANY, 32, p, false);
+    return sides_run(r->name, everyone, LENGTH(everyone), w, VIEW_MANY, 32, p, false);
 }
 
 int rows_put(const struct row *r, const struct where *w, const struct plan *p)
 {
-    return run_all(r->name, everyone, LENGTH(everyone), w, PUT, 1, p, true);
+    return sides_run(r->name, everyone, LENGTH(everyone), w, PUT, 1, p, true);
 }
 
 int rows_put_many(const struct row *r, const struct where *w, const struct plan *p)
 {
-    return run_all(r->name, everyone, LENGTH(everyone), w, PUT_MANY, 512, p, false);
+    return sides_run(r->name, everyone, LENGTH(everyone), w, PUT_MANY, 512, p, false);
+}
+
+/* The table's put and get of a key that is there are a memcpy. */
+int rows_copy(const struct row *r, const struct where *w, const struct plan *p)
+{
+    struct where few = *w;
+    few.keys = 8;
+    few.len = 16u << 20;
+    return sides_run(r->name, everyone, LENGTH(everyone), &few, strcmp(r->name, "put_16m") == 0 ? PUT : GET, 1, p, true);
 }

@@ -68,6 +68,45 @@ class Servers:
                 proc.wait()
 
 
+class Remote(Servers):
+    """Redis over TCP, and the other end of the plain connection, on the second of two hosts."""
+
+    def __init__(self, folder, net, measure, redis=True):
+        super().__init__(folder, ())
+        self.net, self.folder, self.port = net, folder, 6379
+        self.plain(measure)
+        if redis:
+            self.redis_tcp()
+
+    def plain(self, measure):
+        file = os.path.join(self.folder, "port")
+        proc = subprocess.Popen([*self.net.prefix(1), measure, "--serve-tcp", file], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        self.procs.append(proc)
+        wait_for_socket(file, proc)
+        while True:
+            with open(file) as f:
+                port = f.read()
+            if port.endswith("\n"):
+                break
+            time.sleep(0.01)
+        self.options += ["--tcp", "%s:%s" % (self.net.address[1], port.strip())]
+
+    def redis_tcp(self):
+        program, path = shutil.which("redis-server"), os.path.join(self.folder, "redis-tcp")
+        if program is None:
+            return self.missing.append("Redis over TCP: no redis-server (Debian: apt install redis-server)")
+        proc = self.start([program, "--port", str(self.port), "--bind", self.net.address[1], "--protected-mode", "no", "--unixsocket", path, "--save", "",
+                           "--appendonly", "no", "--dir", self.folder], self.net.prefix(1))
+        wait_for_socket(path, proc)
+        self.options += ["--redis-tcp", "%s:%d" % (self.net.address[1], self.port)]
+        self.options_local = ["--redis", path]
+
+    def forget(self):
+        self.options, kept = getattr(self, "options_local", []), self.options
+        super().forget()
+        self.options = kept
+
+
 def machine():
     cpu = "unknown"
     with open("/proc/cpuinfo") as f:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_tcp.c - the plain connection, the ceiling of what crosses it: a request of 32 bytes, the bytes as answer, one at a time, with ordinary
- * blocking calls. The values are the same for all numbers, so they are touched and not checked. tcp_serve() is the other end.
+ * store_tcp.c - the plain connection, the ceiling of what crosses it: a request of 32 bytes, the bytes as answer, one at a time, or many values
+ * in a stream for one request, with ordinary blocking calls. The values are the same for all numbers, so they are touched and not checked. tcp_serve() is the other end.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -47,7 +47,7 @@ static void close_it(void *self)
 static int get(void *self, const struct pair *p)
 {
     struct tcp *t = self;
-    uint64_t request[REQUEST / 8] = {p->len};
+    uint64_t request[REQUEST / 8] = {p->len, 1};
     int rc = sent_all(t->s.fd, request, sizeof request);
     return rc < 0 ? rc : received_all(t->s.fd, p->val != NULL ? p->val : t->buf, p->len);
 }
@@ -63,15 +63,27 @@ static int view(void *self, const struct pair *p)
     return rc;
 }
 
-const struct store store_tcp = {"raw TCP", open_it, close_it, NULL, NULL, view, NULL, get, NULL};
+static int view_many(void *self, const struct pair *p, unsigned n)
+{
+    struct tcp *t = self;
+    uint64_t request[REQUEST / 8] = {p->len, n};
+    int rc = sent_all(t->s.fd, request, sizeof request);
+    for (unsigned i = 0; i < n && rc == 0; i++)
+        rc = received_all(t->s.fd, t->buf, p->len);
+    return rc;
+}
+
+const struct store store_tcp = {"raw TCP", open_it, close_it, NULL, NULL, view, view_many, get, NULL};
 
 static void serve(int fd, const char *values, size_t len)
 {
     uint64_t request[REQUEST / 8];
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    while (received_all(fd, request, sizeof request) == 0 && request[0] <= len && sent_all(fd, values, request[0]) == 0) {
-    }
+    while (received_all(fd, request, sizeof request) == 0 && request[0] <= len)
+        for (uint64_t i = 0; i < request[1]; i++)
+            if (sent_all(fd, values, request[0]) < 0)
+                break;
     close(fd);
 }
 

@@ -102,9 +102,9 @@ int stream_flush(struct stream *s)
 
 int stream_write(struct stream *s, const void *p, size_t n)
 {
-    if (s->out_end + n > s->cap) {
+    if (s->out_end + n > BUFFER) {
         int rc = stream_flush(s);
-        if (rc < 0 || n > s->cap / 2)
+        if (rc < 0 || n > BUFFER / 2)
             return rc < 0 ? rc : sent_all(s->fd, p, n);
     }
     memcpy(s->out + s->out_end, p, n);
@@ -131,6 +131,17 @@ static int fill(struct stream *s)
     return 0;
 }
 
+/* Room to receive n bytes at once. */
+static int grow(struct stream *s, size_t n)
+{
+    char *more = realloc(s->in, n + BUFFER);
+    if (more == NULL)
+        return -ENOMEM;
+    s->in = more;
+    s->cap = n + BUFFER;
+    return 0;
+}
+
 int stream_line(struct stream *s, char **line, size_t *len)
 {
     for (size_t seen = 0;;) {
@@ -152,7 +163,7 @@ int stream_line(struct stream *s, char **line, size_t *len)
 int stream_read(struct stream *s, const void **p, void *into, size_t n)
 {
     if (into == NULL) {
-        int rc = 0;
+        int rc = n > s->cap ? grow(s, n) : 0;
         while (rc == 0 && s->in_end - s->in_at < n)
             rc = fill(s);
         *p = s->in + s->in_at;

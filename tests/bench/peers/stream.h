@@ -16,7 +16,7 @@ void stream_close(struct stream *s);
 int stream_write(struct stream *s, const void *p, size_t n); /* buffered; a full buffer is sent */
 int stream_flush(struct stream *s);
 int stream_line(struct stream *s, char **line, size_t *len); /* up to \r\n, which is taken too; valid until the next call */
-/* n bytes: *p points into the buffer when they fit there (valid until the next call) and into is NULL; else they go to into. */
+/* n bytes to into, or, where that is NULL, *p points at them in the buffer until the next call. */
 int stream_read(struct stream *s, const void **p, void *into, size_t n);
 int sent_all(int fd, const void *p, size_t n);
 int received_all(int fd, void *p, size_t n);

@@ -41,11 +41,18 @@ bool store_is_there(const struct store *s, const struct where *w)
            s == &store_tcp ? w->tcp != NULL : s == &store_redis_tcp ? w->redis_tcp != NULL : true;
 }
 
+uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* --- what a store is asked --- */
 
 static void next_pair(struct turn *t, struct pair *p)
 {
-    p->index = t->where->first + random_below(&t->random, t->where->keys);
+    p->index = pair_number(t->where, random_below(&t->random, t->where->keys));
     pair_key(p->key, p->index);
 }
 
@@ -67,7 +74,7 @@ static int once_put_many(struct turn *t, uint64_t *spent)
 {
     uint64_t from = random_below(&t->random, t->where->keys);
     for (unsigned i = 0; i < t->batch; i++) {
-        t->pairs[i].index = t->where->first + (from + i * 7919ull) % t->where->keys;
+        t->pairs[i].index = pair_number(t->where, (from + i * 7919ull) % t->where->keys);
         pair_key(t->pairs[i].key, t->pairs[i].index);
         pair_fill(t->pairs[i].val, t->pairs[i].len, t->pairs[i].index);
     }
@@ -90,6 +97,8 @@ static int64_t go_timed(struct turn *t, uint64_t ns, uint64_t *spent)
         uint64_t before = clock_ns();
         int rc = t->op == VIEW ? t->store->view(t->self, t->pairs) : t->op == GET ? t->store->get(t->self, t->pairs) : t->store->put(t->self, t->pairs);
         uint64_t took = clock_ns() - before;
+        if (rc == 0 && t->op == GET && t->store != &store_tcp)
+            rc = pair_check(t->pairs->val, t->pairs->len, t->pairs->index);
         if (rc < 0)
             return rc;
         if (t->lats < LAT_MAX)
@@ -97,7 +106,7 @@ static int64_t go_timed(struct turn *t, uint64_t ns, uint64_t *spent)
         sum += took;
         n++;
     }
-    *spent = t->pause_us > 0 ? sum : clock_ns() - begun;
+    *spent = sum;
     return (int64_t)n;
 }
 
@@ -165,7 +174,7 @@ int store_warm(const struct store *s, void *self, const struct where *w)
 {
     struct pair p = {.len = w->len};
     for (uint64_t i = 0; i < w->keys && s->view != NULL; i++) {
-        p.index = w->first + i;
+        p.index = pair_number(w, i);
         pair_key(p.key, p.index);
         int rc = s->view(self, &p);
         if (rc < 0)
@@ -183,7 +192,7 @@ int store_load(const struct store *s, void *self, const struct where *w)
     for (uint64_t i = 0; i < w->keys && rc == 0 && s->put_many != NULL; i += batch) {
         unsigned n = w->keys - i < batch ? (unsigned)(w->keys - i) : batch;
         for (unsigned k = 0; k < n; k++) {
-            p[k] = (struct pair){.index = w->first + i + k, .val = val + k * w->len, .len = w->len};
+            p[k] = (struct pair){.index = pair_number(w, i + k), .val = val + k * w->len, .len = w->len};
             pair_key(p[k].key, p[k].index);
             pair_fill(p[k].val, w->len, p[k].index);
         }
@@ -202,14 +211,14 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void lats_sum(struct turn *t, unsigned rep)
+void turn_lats(struct turn *t, double *p50, double *p99, double *max)
 {
     if (t->lats == 0)
         return;
     qsort(t->lat, t->lats, sizeof *t->lat, compare);
-    t->sample[rep].p50 = t->lat[t->lats / 2];
-    t->sample[rep].p99 = t->lat[t->lats * 99 / 100];
-    t->sample[rep].max = t->lat[t->lats - 1];
+    *p50 = t->lat[t->lats / 2];
+    *p99 = t->lat[t->lats * 99 / 100];
+    *max = t->lat[t->lats - 1];
 }
 
 static void print_list(const struct turn *t, unsigned reps, const char *name, size_t field)
@@ -231,7 +240,7 @@ static void print(const char *row, const struct turn *t, unsigned n, const struc
         printf("%s\n  \"%s\": {\"batch\": %u", i ? "," : "", t[i].name, t[i].batch);
         print_list(&t[i], p->reps, "ns", offsetof(__typeof__(*t->sample), ns));
         print_list(&t[i], p->reps, "cpu", offsetof(__typeof__(*t->sample), cpu));
-        if (t[i].lats > 0) {
+        if (t[i].sample[0].p50 > 0) {
             print_list(&t[i], p->reps, "p50", offsetof(__typeof__(*t->sample), p50));
             print_list(&t[i], p->reps, "p99", offsetof(__typeof__(*t->sample), p99));
             print_list(&t[i], p->reps, "max", offsetof(__typeof__(*t->sample), max));
@@ -240,14 +249,6 @@ static void print(const char *row, const struct turn *t, unsigned n, const struc
     }
     printf("}}\n");
     fflush(stdout);
-}
-
-/* Of this thread: what an operation costs us, whoever else runs on the machine. */
-static uint64_t cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 int turns_run(const char *row, struct turn *t, unsigned n, const struct plan *p)
@@ -265,9 +266,12 @@ int turns_run(const char *row, struct turn *t, unsigned n, const struct plan *p)
                 done = x->go(x, ns, &spent);
             if (done < 0)
                 return turns_fail(x, (int)done);
-            x->sample[rep].cpu = (double)(cpu_ns() - before) / (double)done;
+            x->sample[rep].cpu = (double)(x->cpu > 0 ? x->cpu : cpu_ns() - before) / (double)done;
             x->sample[rep].ns = (double)spent / (double)done;
-            lats_sum(x, rep);
+            x->sample[rep].p50 = x->given[0];
+            x->sample[rep].p99 = x->given[1];
+            x->sample[rep].max = x->given[2];
+            turn_lats(x, &x->sample[rep].p50, &x->sample[rep].p99, &x->sample[rep].max);
         }
     }
     print(row, t, n, p);

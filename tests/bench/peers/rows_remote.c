@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows_remote.c - the rows across two nodes: only keys that the other node's manager owns. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ddict.h>
+
+#include "peers.h"
+
+#define STREAM_BYTES (64u << 20) /* of one request for a stream */
+
+static int numbers_find(uint64_t *number, uint64_t n)
+{
+    ddict_t *d;
+    struct ddict_info info;
+    int rc = ddict_attach(&d, NULL, -1);
+    if (rc < 0)
+        return rc;
+    rc = ddict_get_info(d, &info);
+    if (rc == 0 && info.nodes < 2)
+        rc = -EINVAL;
+    for (uint64_t i = 0, k = 0; rc == 0 && i < n; k++) {
+        char key[KEY_BYTES];
+        pair_key(key, k);
+        if (ddict_owner(d, key, KEY_BYTES) % info.nodes != info.node_id)
+            number[i++] = k;
+    }
+    ddict_detach(d);
+    return rc;
+}
+
+static int stream_add(struct sides *s, const struct where *w)
+{
+    void *self;
+    if (w->tcp == NULL)
+        return 0;
+    int rc = store_tcp.open(&self, w);
+    if (rc == 0) {
+        rc = turn_store(&s->turn[s->n], &store_tcp, self, w, VIEW_MANY, w->len < STREAM_BYTES ? (unsigned)(STREAM_BYTES / w->len) : 2);
+        snprintf(s->turn[s->n].name, sizeof s->turn[0].name, "raw TCP stream");
+        s->n++;
+    }
+    return rc;
+}
+
+int rows_remote(const struct row *r, const struct where *w, const struct plan *p)
+{
+    static const struct store *const stores[] = {&store_ddict, &store_tcp, &store_redis_tcp};
+    bool small = strcmp(r->name, "remote_1k") == 0, many = strcmp(r->name, "remote_many") == 0;
+    struct where there = *w;
+    there.len = small || many ? 1024 : strcmp(r->name, "remote_1m") == 0 ? 1u << 20 : 64u << 20;
+    there.keys = small || many ? w->keys / 16 : there.len == 1u << 20 ? 64 : 4;
+    uint64_t *number = calloc(there.keys, sizeof *number);
+    struct sides *s = calloc(1, sizeof *s);
+    int rc = number == NULL || s == NULL ? -ENOMEM : numbers_find(number, there.keys);
+    there.number = number;
+    if (rc == 0)
+        rc = sides_open(s, stores, LENGTH(stores), &there, many ? VIEW_MANY : GET, many ? 256 : 1);
+    for (unsigned i = 0; rc == 0 && i < s->n; i++)
+        s->turn[i].latencies = !many;
+    if (rc == 0 && !small && !many)
+        rc = stream_add(s, &there);
+    if (rc == 0)
+        rc = turns_run(r->name, s->turn, s->n, p);
+    if (s != NULL)
+        sides_close(s);
+    free(s);
+    free(number);
+    return rc;
+}
