@@ -10,7 +10,7 @@ from statistics import median
 
 class Figures:
     def __init__(self, row):
-        self.row, self.sides = row, row["sides"]
+        self.row, self.sides, self.notes = row, row["sides"], row["notes"]
 
     def ratios(self, peer, ours="ddict", field="ns"):
         """Of each repetition."""
@@ -32,6 +32,10 @@ def rate(side="ddict"):
 
 def level(side="ddict", field="p50", scale=1e-3):
     return lambda f: [v * scale for v in f.values(side, field)] if f.values(side, field) else None
+
+
+def note(name):
+    return lambda f: [f.notes[name]] if name in f.notes else None
 
 
 def inverse(values):
@@ -77,6 +81,10 @@ ROWS = {
         ("of LMDB's rate, 512 in one transaction", "least", 2, ratio("lmdb"), "×"),
         ("pairs a second", "least", 1e6, rate(), "/s"),
         ("of Redis' rate, 512 in one write", None, None, ratio("redis"), "×")]),
+    "instructions": ("instructions of a local view and its release (callgrind)", "local", [
+        ("instructions", "most", 150, note("instructions"), "")]),
+    "memory": ("memory of a pair of a 16-byte key and 1 KiB", "local", [
+        ("bytes", "most", 1152, note("bytes_of_a_pair"), "B")]),
     "two": ("two clients viewing together, 1 KiB", "local", [
         ("of the hash table's own scaling", "least", 0.95, scaling, "×")]),
     "put_16m": ("put of 16 MiB", "local", [

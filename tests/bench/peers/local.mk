@@ -6,7 +6,7 @@ tests_bench_peers_measure_SOURCES = tests/bench/peers/main.c tests/bench/peers/p
   tests/bench/peers/store_ddict.c tests/bench/peers/store_table.c tests/bench/peers/store_lmdb.c tests/bench/peers/store_redis.c \
   tests/bench/peers/store_memcached.c tests/bench/peers/store_tcp.c tests/bench/peers/stream.c tests/bench/peers/stream.h \
   tests/bench/peers/workers.c tests/bench/peers/rows_local.c tests/bench/peers/rows_many.c tests/bench/peers/rows_wait.c \
-  tests/bench/peers/rows_large.c tests/bench/peers/rows_remote.c
+  tests/bench/peers/rows_large.c tests/bench/peers/rows_remote.c tests/bench/peers/rows_count.c
 tests_bench_peers_measure_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(LMDB_CFLAGS)
 tests_bench_peers_measure_LDADD = libddict.la libbase.la $(LMDB_LIBS)
 endif

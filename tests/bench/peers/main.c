@@ -20,6 +20,8 @@ const struct row rows[] = {
     {"put_16m", rows_copy, "put of 16 MiB"},
     {"get_16m", rows_copy, "get of 16 MiB into a buffer"},
     {"view_256m", rows_big_view, "view of 256 MiB, untouched"},
+    {"instructions", rows_instructions, "instructions of a view and its release; callgrind collects in measured_views()"},
+    {"memory", rows_memory, "bytes of memory of a pair"},
     {"remote_1k", rows_remote, "get of 1 KiB from another node, one at a time"},
     {"remote_many", rows_remote, "256 gets of 1 KiB from another node at once"},
     {"remote_1m", rows_remote, "get of 1 MiB from another node"},

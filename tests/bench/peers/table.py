@@ -34,7 +34,8 @@ def lines(name, row):
     if "failed" in row:
         yield "    failed: " + row["failed"]
         return
-    yield "    an operation: " + ", ".join("%s %s" % (side, side_text(f)) for side, f in row["sides"].items())
+    if row["sides"]:
+        yield "    an operation: " + ", ".join("%s %s" % (side, side_text(f)) for side, f in row["sides"].items())
     for key, value in row["notes"].items():
         yield "    %s: %s" % (key, number(value))
     for text, direction, bound, unit, mid, low, high, reached in goals.results(name, row):
