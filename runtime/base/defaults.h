@@ -44,11 +44,14 @@
 #define DD_RANKS_MAX 4096u                   /* ddict run -n: more are a slip of the finger on one machine */
 #define DD_RT_PIECE_MAX (1u << 20)           /* bytes a rank gives in an exchange: meant for addresses; a thousand ranks are then 1 GiB */
 
+#define DD_MEETINGS_MAX 1024u                /* steps whose MASTER_PORT a ddictd knows; the port of one that ended is free at once */
+
 /* --- deadlines, milliseconds --- */
 #define DD_TIMEOUT_MS 60000                  /* default of every client call ($DDICT_TIMEOUT, seconds) */
 #define DD_WAIT_SLICE_MS 10                  /* longest sleep without looking whether the other side lives */
 #define DD_ATTACH_MS 30000                   /* client waits for a dictionary that is still starting */
 #define DD_GPUS_MS 5000                      /* a rank asks ddictd for the GPUs of the node, which may read the topology of a large machine for it */
+#define DD_MEET_MS 15000                     /* a task asks where rank 0 of its step is, which Slurm starts at the same time on another node */
 #define DD_READY_MS 10000                    /* hidden step created -> ready */
 #define DD_STEP_CREATE_MS 600000             /* waiting for Slurm to create the hidden step (a prolog can take minutes) */
 #define DD_STEP_SAY_MS 5000                  /* a progress line after so long */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clients.c - processes of this node that attach. A client is NEW until it says hello, PARKED until the dictionary is ready, ADDING until all managers
+ * clients.c - processes of this node that attach. A client is NEW until it says hello, PARKED until the dictionary is ready (or ASKING, when all it wants is to know where
+ * its step meets), ADDING until all managers
  * know it, WELCOMED while its descriptors are sent, then ATTACHED until its socket or its process ends. What it had is dropped then, everywhere at once.
  */
 #include <errno.h>
@@ -23,12 +24,12 @@
 #define SO_PEERPIDFD 77
 #endif
 
-enum client_state { CLIENT_NEW, CLIENT_PARKED, CLIENT_ADDING, CLIENT_WELCOMED, CLIENT_ATTACHED };
+enum client_state { CLIENT_NEW, CLIENT_PARKED, CLIENT_ASKING, CLIENT_ADDING, CLIENT_WELCOMED, CLIENT_ATTACHED };
 struct sup_client {
     struct supervisor *s;
     struct sup_client *next;
     enum client_state state;
-    bool looks;                   /* it only wants to know when the dictionary is ready */
+    bool looks, meets;            /* it only wants to know when the dictionary is ready; where its step meets */
     struct io_handler sock, life; /* life: its pidfd; fd -1 when its pid is not visible here */
     uint64_t id;
     pid_t pid;
@@ -67,9 +68,10 @@ static void client_drop(struct sup_client *c) {
     if (counted) ending_look(s);
 }
 
+/* The last word to a client: no, or where its step meets. */
 static void client_refuse(struct sup_client *c, int status, const char *text) {
     struct attach_msg m;
-    attach_msg_init(&m, ATTACH_WELCOME);
+    attach_msg_init(&m, c->meets ? ATTACH_MEET : ATTACH_WELCOME);
     m.status = status;
     snprintf(m.node, sizeof m.node, "%s", c->s->node);
     snprintf(m.text, sizeof m.text, "%s", text);
@@ -79,6 +81,12 @@ static void client_refuse(struct sup_client *c, int status, const char *text) {
 
 static void client_late(struct timer *t) {
     struct sup_client *c = (struct sup_client *)(void *)((char *)t - offsetof(struct sup_client, timer));
+    if (c->state == CLIENT_ASKING) {
+        char text[160];
+        snprintf(text, sizeof text, "rank 0 of step %s was not started on any node of the dictionary within %d s", c->step, DD_MEET_MS / 1000);
+        client_refuse(c, -ETIMEDOUT, text);
+        return;
+    }
     log_debug("a client took too long to attach");
     client_drop(c);
 }
@@ -234,6 +242,33 @@ static void client_hello(struct sup_client *c, const struct attach_msg *m) {
     }
 }
 
+static void client_meet(struct sup_client *c, const struct attach_msg *m) {
+    struct supervisor *s = c->s;
+    char text[128];
+    c->meets = true;
+    if (attach_version_check(m) < 0) client_refuse(c, DDICT_EVERSION, dd_errmsg());
+    else if (s->lost) client_refuse(c, DDICT_ELOST, s->text);
+    else if (s->stage > STAGE_READY) client_refuse(c, DDICT_EGONE, "the dictionary is ending");
+    else {
+        int e = meet_ask(s, m->step, m->manager, c->life.fd, text, sizeof text);
+        if (e != 0) client_refuse(c, e < 0 ? e : 0, e < 0 ? dd_errmsg() : text);
+        else {
+            c->state = CLIENT_ASKING;
+            timer_after(&s->timers, &c->timer, DD_MEET_MS * 1000000ull);
+        }
+    }
+}
+
+static struct sup_client *client_asking(struct supervisor *s, const char *step) {
+    struct sup_client *c = s->clients;
+    while (c && (c->state != CLIENT_ASKING || (step && strcmp(c->step, step) != 0))) c = c->next;
+    return c;
+}
+
+void clients_meet(struct supervisor *s, const char *step, const char *text) {
+    for (struct sup_client *c; (c = client_asking(s, step));) client_refuse(c, 0, text);
+}
+
 /* A page made by a client: no page fault on it may hurt a manager. */
 static int hold_page_check(int fd) {
     off_t size = lseek(fd, 0, SEEK_END);
@@ -247,6 +282,9 @@ static void client_said(struct sup_client *c, const struct attach_msg *m, int *f
         c->looks = m->type == ATTACH_LOOK;
         snprintf(c->step, sizeof c->step, "%s", m->step);
         client_hello(c, m);
+    } else if (m->type == ATTACH_MEET && c->state == CLIENT_NEW) {
+        snprintf(c->step, sizeof c->step, "%s", m->step);
+        client_meet(c, m);
     }
     else if (m->type == ATTACH_GPUS && c->state == CLIENT_NEW) {
         struct attach_msg r;
@@ -364,7 +402,7 @@ void clients_serve_parked(struct supervisor *s) {
 }
 
 void clients_refuse_new(struct supervisor *s) {
-    for (struct sup_client *c; (c = client_parked(s));) client_refuse(c, s->lost ? DDICT_ELOST : DDICT_EGONE, s->lost ? s->text : "the dictionary is ending");
+    for (struct sup_client *c; (c = client_parked(s)) || (c = client_asking(s, NULL));) client_refuse(c, s->lost ? DDICT_ELOST : DDICT_EGONE, s->lost ? s->text : "the dictionary is ending");
 }
 
 unsigned clients_leases(struct supervisor *s, const struct lease_chunk ***maps) {

@@ -175,6 +175,7 @@ static int take_at_head(struct star *st, const struct msg *m, const char *payloa
         n->drained = m->aux == 0;
         ending_look(s);
         return 0;
+    case MSG_CTL_MEET: return meet_heard(s, st->node, m->manager, m->aux, payload, len);
     default: return take_from_child(st, m, payload, len);
     }
 }
@@ -186,6 +187,7 @@ static int take_from_parent(struct star *st, const struct msg *m, const char *pa
     case MSG_CTL_DRAIN: supervisor_drain(s, m->aux < 86400000 ? (int)m->aux : s->opt.drain_ms, (enum end_reason)m->manager); return 0;
     case MSG_CTL_END: supervisor_end(s); return 0;
     case MSG_CTL_LOST: lost_take(s, m, payload, len); return 0;
+    case MSG_CTL_MEET: return meet_heard(s, st->node, m->manager, m->aux, payload, len);
     case MSG_CTL_DONE:
         s->control->released = true;
         control_release(s); /* our own children */
@@ -425,6 +427,10 @@ void control_give(struct supervisor *s) {
 void control_note(struct supervisor *s, const struct note *n) {
     if (control_is_head(s)) record_note(s, n);
     else star_send(s->control->parent, MSG_CTL_NOTE, UINT32_MAX, 0, n, sizeof *n);
+}
+
+void control_meet(struct supervisor *s, uint32_t to, uint32_t node, uint16_t port, const char *step) {
+    if (s->control) star_send(to == UINT32_MAX ? s->control->parent : s->control->nodes[to].star, MSG_CTL_MEET, node, port, step, strlen(step));
 }
 
 bool control_is_head(const struct supervisor *s) { return !s->control || s->control->head; }

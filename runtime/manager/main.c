@@ -87,6 +87,7 @@ static void fini(void) {
     control_close(&s);
     clients_end(&s);
     holds_end(&s);
+    meet_end(&s);
     shards_stop(&s);
     scribe_end(&s);
     steps_end(&s);

@@ -9,6 +9,7 @@
  *     shards.c      the managers: fork, messages, death
  *     clients.c     attach; holds.c: pages of forked children
  *     board.c       the page that clients look at
+ *     meet.c        where the ranks of a step meet
  *     control.c     the star of ddictds around node 0, and who takes its place
  *     ending.c      drain, end, lost; report.c: the figures at the end
  *     record.c      the lines of the record; scribe.c: writes them; steps.c: who was attached
@@ -99,6 +100,7 @@ struct supervisor {
     unsigned attached;          /* those that hold the dictionary's life during a drain */
     uint64_t next_id;           /* of clients and holds */
     struct sup_hold *holds;
+    struct meeting *meetings;
 
     struct control *control;    /* NULL on one node */
     int control_fd;             /* listening; -1 on one node */
@@ -175,6 +177,19 @@ void clients_end(struct supervisor *s);
 /* The lease pages of those that are attached, mapped to read: *maps (malloc'ed) of the returned number, each LEASE_FILE_SIZE. */
 unsigned clients_leases(struct supervisor *s, const struct lease_chunk ***maps);
 
+/* Answer those that ask where this step meets. */
+void clients_meet(struct supervisor *s, const char *step, const char *text);
+
+/* --- meet.c --- */
+/*
+ * A process of this node asks; life: of rank 0, its pidfd (borrowed; -1: not known), which keeps the port. 1: *text says; 0: clients_meet() will be called when it is
+ * known, or never; or a negative code with a sentence.
+ */
+int meet_ask(struct supervisor *s, const char *step, uint32_t rank, int life, char *text, size_t cap);
+/* Another node's ddictd says it (port > 0), or asks. 0 or DDICT_EPROTO. */
+int meet_heard(struct supervisor *s, uint32_t from, uint32_t node, uint64_t port, const char *step, size_t len);
+void meet_end(struct supervisor *s);
+
 /* --- holds.c --- */
 /* Takes over both descriptors. The answer HELD goes to fd's client (by id) when all managers know. */
 void hold_begin(struct supervisor *s, uint64_t client, uint32_t pid, int page_fd, int pipe_fd);
@@ -192,6 +207,8 @@ void control_lost(struct supervisor *s);
 void control_end(struct supervisor *s);     /* node 0: all shall end */
 void control_give(struct supervisor *s);    /* node > 0: all figures that we have, then END */
 void control_note(struct supervisor *s, const struct note *n); /* to who writes the record */
+/* Where a step meets, or (port 0) the question, to a node that is connected to us, or to our parent (UINT32_MAX). */
+void control_meet(struct supervisor *s, uint32_t to, uint32_t node, uint16_t port, const char *step);
 void control_release(struct supervisor *s); /* DONE: the record is being written, who gave his figures may go */
 void control_parent_late(struct supervisor *s); /* it should have said DONE */
 bool control_is_head(const struct supervisor *s); /* we write the record: node 0, or the lowest that lives */

@@ -5,6 +5,7 @@ libplace_la_SOURCES = runtime/place/place.c runtime/place/place.h runtime/place/
   runtime/place/pmix_lib.c runtime/place/pmix_lib.h runtime/place/slurm_env.c runtime/place/launcher_env.c runtime/place/rank_name.c runtime/place/same_user.c
 libplace_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS) -DDDICT_PMIX_LIBDIR='"$(PMIX_LIBDIR)"'
 libplace_la_LIBADD = -ldl
+EXTRA_DIST += runtime/place/meet_ask.c runtime/place/meet_ask.h
 
 # The GPUs of a node, as plain data (libgpu.la, for ranks) and found by hwloc (libtopology.la, for ddictd and the command). Both want
 # libbase at the final link, the second also the first.

@@ -15,7 +15,8 @@
 #define ATTACH_FDS 4
 #define STEP_NAME_MAX 40  /* "4294967295.interactive" and room */
 
-enum attach_type { ATTACH_HELLO = 1, ATTACH_WELCOME, ATTACH_MANAGER, ATTACH_HOLD, ATTACH_HELD, ATTACH_DOWN, ATTACH_DOWN_OK, ATTACH_LOOK, ATTACH_GPUS };
+enum attach_type { ATTACH_HELLO = 1, ATTACH_WELCOME, ATTACH_MANAGER, ATTACH_HOLD, ATTACH_HELD, ATTACH_DOWN, ATTACH_DOWN_OK, ATTACH_LOOK, ATTACH_GPUS,
+                   ATTACH_MEET };
 
 struct attach_msg {
     uint64_t magic;
@@ -24,14 +25,14 @@ struct attach_msg {
     uint32_t layout;    /* LAYOUT_VERSION */
     int32_t status;     /* WELCOME: 0 or a negative code with text */
     uint32_t managers, nodes, node_id, local_managers; /* WELCOME */
-    uint32_t manager;   /* MANAGER: id in the whole dictionary */
+    uint32_t manager;   /* MANAGER: id in the whole dictionary; MEET: rank of who asks */
     uint32_t pid;       /* MANAGER: its pid as ddictd sees it */
     uint64_t client;    /* WELCOME: client id */
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */
     uint8_t dict_id[16];
     char node[NODE_NAME_MAX];
-    char step[STEP_NAME_MAX]; /* HELLO: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
-    char text[256];     /* WELCOME with status: why */
+    char step[STEP_NAME_MAX]; /* HELLO, MEET: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
+    char text[256];     /* with a negative status: why; MEET: address, blank, port */
 };
 
 enum board_state { BOARD_STARTING = 0, BOARD_READY, BOARD_DRAINING, BOARD_GONE, BOARD_LOST };

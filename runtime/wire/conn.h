@@ -78,6 +78,11 @@ int conn_listen(const struct sockaddr_storage *addr, uint16_t *port);
 /* The same on all addresses, with a port of low..high that is free; -EADDRINUSE when none is. Looks from a random one on, so that several do not meet. */
 int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port);
 /*
+ * Keep a port of low..high (0, 0: any) of all addresses for a program that will listen on it with SO_REUSEADDR, as torch's stores and nearly all servers
+ * do: nobody is given it or takes it by number, unless with SO_REUSEADDR too. Closing the descriptor, also while that program listens, takes nothing from it.
+ */
+int conn_hold(uint16_t low, uint16_t high, uint16_t *port);
+/*
  * Accept from a listener that epoll found ready: a non-blocking CLOEXEC descriptor, or -EAGAIN when there is none (left). Out of descriptors or memory
  * the connection waits in the backlog, where epoll finds it again: that is said once and costs a pause of 10 ms a time, not a spin.
  */

@@ -42,6 +42,7 @@ static const struct msg_rule {
     [MSG_CTL_STEP] = {"CTL_STEP", ANY, MSGF_LAST},
     [MSG_CTL_NOTE] = {"CTL_NOTE", ANY, MSGF_LAST},
     [MSG_CTL_DONE] = {"CTL_DONE", ANY, MSGF_LAST},
+    [MSG_CTL_MEET] = {"CTL_MEET", ANY, MSGF_LAST},
 };
 
 int msg_check(const struct msg *m, uint32_t max_len)

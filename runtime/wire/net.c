@@ -16,18 +16,19 @@
 #include <base/log.h>
 #include <wire/conn.h>
 
-static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port)
+static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port, int reuse)
 {
     int off = 0, on = 1, fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     if (a->sa_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (*port != 0) /* a port of a range: what is left of closed connections must not keep it */
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (reuse)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
     struct sockaddr_storage got;
     socklen_t got_len = sizeof got;
-    if (bind(fd, a, len) != 0 || listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
+    /* What is left of its connections asks for the option of the listener they came from. */
+    if (bind(fd, a, len) != 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
         int e = -errno;
         close(fd);
         return e;
@@ -36,13 +37,13 @@ static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port)
     return fd;
 }
 
-static int listen_any(uint16_t *port)
+static int listen_any(uint16_t *port, int reuse)
 {
     struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any, .sin6_port = htons(*port)};
     struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY), .sin_port = htons(*port)};
-    int fd = listen_at((struct sockaddr *)&any6, sizeof any6, port);
+    int fd = listen_at((struct sockaddr *)&any6, sizeof any6, port, reuse);
     if (fd < 0 && fd != -EADDRINUSE) /* IPv6 is switched off */
-        fd = listen_at((struct sockaddr *)&any4, sizeof any4, port);
+        fd = listen_at((struct sockaddr *)&any4, sizeof any4, port, reuse);
     return fd;
 }
 
@@ -52,24 +53,62 @@ int conn_listen(const struct sockaddr_storage *addr, uint16_t *port)
     *port = 0;
     if (addr != NULL)
         fd = listen_at((const struct sockaddr *)addr,
-                       addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), port);
+                       addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), port, 0);
     else
-        fd = listen_any(port);
+        fd = listen_any(port, 0);
     return fd >= 0 ? fd : dd_error(fd, "cannot listen on TCP: %s", strerror(-fd));
 }
 
 int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port)
 {
     unsigned n = high - low + 1u, from = randombytes_uniform(n);
-    for (unsigned i = 0; i < n; i++) {
+    /* At last also those that what is left of closed connections keeps; a port that conn_hold() keeps for somebody is not told from them. */
+    for (unsigned i = 0; i < 2 * n; i++) {
         *port = (uint16_t)(low + (from + i) % n);
-        int fd = listen_any(port);
+        int fd = listen_any(port, i >= n);
         if (fd >= 0)
             return fd;
         if (fd != -EADDRINUSE && fd != -EACCES)
             return dd_error(fd, "cannot listen on TCP: %s", strerror(-fd));
     }
     return dd_error(-EADDRINUSE, "no port of %u-%u is free to listen on", low, high);
+}
+
+/* Bound without SO_REUSEADDR, so that nobody else has it and a second of us is refused; with it from then on, so that its listener is not. */
+static int hold_at(int family, uint16_t *port)
+{
+    union { struct sockaddr any; struct sockaddr_in v4; struct sockaddr_in6 v6; } a;
+    socklen_t len = family == AF_INET6 ? sizeof a.v6 : sizeof a.v4;
+    int off = 0, on = 1, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    memset(&a, 0, sizeof a);
+    a.any.sa_family = (sa_family_t)family;
+    *(family == AF_INET6 ? &a.v6.sin6_port : &a.v4.sin_port) = htons(*port);
+    if (family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, &a.any, len) != 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || getsockname(fd, &a.any, &len) != 0) {
+        int e = -errno;
+        close(fd);
+        return e;
+    }
+    *port = ntohs(family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
+    return fd;
+}
+
+int conn_hold(uint16_t low, uint16_t high, uint16_t *port)
+{
+    unsigned n = high - low + 1u, from = low != 0 ? randombytes_uniform(n) : 0;
+    int fd = -EADDRINUSE;
+    for (unsigned i = 0; i < n && (fd == -EADDRINUSE || fd == -EACCES); i++) {
+        *port = low != 0 ? (uint16_t)(low + (from + i) % n) : 0;
+        fd = hold_at(AF_INET6, port);
+        if (fd < 0 && fd != -EADDRINUSE && fd != -EACCES) /* IPv6 is switched off */
+            fd = hold_at(AF_INET, port);
+    }
+    if (fd >= 0)
+        return fd;
+    return low != 0 ? dd_error(fd, "no port of %u-%u is free", low, high) : dd_error(fd, "no TCP port is free: %s", strerror(-fd));
 }
 
 static bool loopback(const struct sockaddr *a)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Several ddictds on one host, without Slurm. probe is a client that speaks the protocol by hand.
 check_PROGRAMS += tests/local/probe
-tests_local_probe_SOURCES = tests/local/probe.c tests/local/raw.c tests/local/raw.h
+tests_local_probe_SOURCES = tests/local/probe.c tests/local/raw.c tests/local/raw.h runtime/place/meet_ask.c
 tests_local_probe_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_local_probe_LDADD = libstore.la libwireclient.la libbase.la
-LOCAL_TESTS = tests/local/basics.py tests/local/lifecycle.py tests/local/failures.py tests/local/election.py tests/local/record.py tests/local/report.py
+LOCAL_TESTS = tests/local/basics.py tests/local/lifecycle.py tests/local/failures.py tests/local/election.py tests/local/record.py tests/local/report.py tests/local/meet.py
 dist_check_SCRIPTS += $(LOCAL_TESTS)
 TESTS += $(LOCAL_TESTS)
 EXTRA_DIST += tests/local/cluster.py

@@ -14,6 +14,7 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/stats.h>
+#include "place/meet_ask.h"
 #include "raw.h"
 
 #define KEY_ROOM (66u << 10)
@@ -434,9 +435,23 @@ static void hostile(unsigned seed) {
     say("done");
 }
 
+/* meet STEP RANK: where the step meets, then stay until stdin ends; or the code and the sentence */
+static void meet(const char *step, unsigned rank) {
+    struct meeting_place p;
+    int e = meet_ask_place(&p, getenv("DDICT_NAME"), step, rank);
+    if (e < 0) printf("%d %s\n", e, dd_errmsg());
+    else printf("%s %s\n", p.address, p.port);
+    fflush(stdout);
+    while (e == 0 && getchar() != EOF) continue;
+}
+
 int main(int argc, char **argv) {
     const char *cmd = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN);
+    if (argc == 4 && strcmp(cmd, "meet") == 0) {
+        meet(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+        return 0;
+    }
     value = malloc(512u << 20);
     raw_attach(&r);
     if (strcmp(cmd, "stats") == 0) stats();

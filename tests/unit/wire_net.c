@@ -57,6 +57,44 @@ START_TEST(without_descriptors_a_connection_waits_and_is_taken_later)
 }
 END_TEST
 
+/* A socket that listens at the port; reuse: as torch's stores do it. */
+static int listen_at_port(uint16_t port, int reuse)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse), 0);
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, 4) == 0)
+        return fd;
+    int e = -errno;
+    close(fd);
+    return e;
+}
+
+START_TEST(a_port_that_is_held_is_for_its_listener_alone)
+{
+    uint16_t port, other;
+    int held = conn_hold(0, 0, &port), fd, listener;
+    ck_assert_int_ge(held, 0);
+    ck_assert_uint_ne(port, 0);
+    ck_assert_int_eq(listen_at_port(port, 0), -EADDRINUSE);
+    ck_assert_int_eq(conn_hold(port, port, &other), -EADDRINUSE);
+    if (port < 65535 && (fd = conn_hold((uint16_t)(port + 1), (uint16_t)(port + 1), &other)) >= 0) { /* a range that has a free one */
+        close(fd);
+        ck_assert_int_ge(fd = conn_listen_range(port, (uint16_t)(port + 1), &other), 0);
+        ck_assert_uint_eq(other, port + 1);
+        close(fd);
+    }
+    ck_assert_int_ge(listener = listen_at_port(port, 1), 0);
+    ck_assert_int_ge(fd = connect_to(port), 0);
+    close(fd);
+    close(held); /* takes nothing from who listens */
+    ck_assert_int_eq(listen_at_port(port, 1), -EADDRINUSE);
+    ck_assert_int_ge(fd = connect_to(port), 0);
+    close(fd);
+    close(listener);
+}
+END_TEST
+
 START_TEST(ports_come_from_the_range_until_none_is_free)
 {
     uint16_t low = 0, port, taken[4];
@@ -111,6 +149,7 @@ int main(void)
     TCase *c = wire_case(s, "net", 30);
     tcase_add_test(c, a_connection_is_taken_once_and_then_there_is_none);
     tcase_add_test(c, without_descriptors_a_connection_waits_and_is_taken_later);
+    tcase_add_test(c, a_port_that_is_held_is_for_its_listener_alone);
     tcase_add_test(c, ports_come_from_the_range_until_none_is_free);
     tcase_add_test(c, addresses_are_at_most_as_many_as_asked);
     return wire_main(s);
