@@ -9,34 +9,18 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <base/spin.h>
 
 #include "handle.h"
 #include "port_inside.h"
 
 #define CHECK_NS (DD_WAIT_SLICE_MS * 1000000ull)
 #define LONG_WAIT_NS (10 * CHECK_NS) /* from here on slices are ten times longer */
-
-static int spin_us = -1; /* 0 with one core; -1: not known yet */
-
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield" ::: "memory");
-#endif
-}
-
-static void spin_init(void)
-{
-    /* Relaxed: it is one number, and pthread_once() orders it for who finds it unset. */
-    __atomic_store_n(&spin_us, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? DD_CLIENT_SPIN_US : 0, __ATOMIC_RELAXED);
-}
 
 static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *t)
 {
@@ -53,9 +37,6 @@ static void word_sleep(uint32_t *word, int slice_ms)
 
 void patience_init(struct patience *w, struct session *s, int timeout_ms)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (unlikely(__atomic_load_n(&spin_us, __ATOMIC_RELAXED) < 0))
-        pthread_once(&once, spin_init);
     w->session = s;
     w->timeout_ms = timeout_ms < 0 ? s->timeout_ms : timeout_ms;
     w->started = false;
@@ -218,27 +199,26 @@ static void leave(struct port *p)
 }
 
 /* One turn of a spin; false when it has lasted long enough. *end is 0 at first. */
-static bool spin_turn(unsigned i, int us, uint64_t *end)
+static bool spin_turn(unsigned i, uint64_t *end)
 {
-    cpu_relax();
+    spin_relax();
     if ((i & 31) != 0)
         return true;
     uint64_t now = clock_ns();
     if (*end == 0)
-        *end = now + (uint64_t)us * 1000u;
+        *end = now + DD_CLIENT_SPIN_US * 1000u;
     else if (now >= *end)
         return false;
     else
-        sched_yield(); /* who is to answer may wait for this core */
-    return true;
+        now = spin_yield(now); /* who is to answer may wait for this core */
+    return spin_pays(now);
 }
 
 /* Look for replies without sleeping, for everybody. True when r is done. */
 static bool spin(struct port *p, struct request *r)
 {
-    int us = __atomic_load_n(&spin_us, __ATOMIC_RELAXED);
     uint64_t end = 0;
-    if (us == 0)
+    if (spin_cores() < 2)
         return false;
     for (unsigned i = 1;; i++) {
         if (request_done(r))
@@ -248,7 +228,7 @@ static bool spin(struct port *p, struct request *r)
             pthread_mutex_unlock(&p->lock);
             if (n < 0)
                 return false;
-        } else if (!spin_turn(i, us, &end)) {
+        } else if (!spin_turn(i, &end)) {
             return false;
         }
     }
@@ -257,11 +237,11 @@ static bool spin(struct port *p, struct request *r)
 /* Look whether the manager takes or gives anything, without sleeping. */
 static void spin_for_change(struct port *p)
 {
-    int us = __atomic_load_n(&spin_us, __ATOMIC_RELAXED);
+    bool spins = spin_cores() > 1;
     uint64_t end = 0, head = __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED);
     /* Relaxed: only a hint; who then takes the lock reads it again as it must be read. */
-    for (unsigned i = 1; us > 0 && !port_ready(p) && __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED) == head; i++)
-        if (!spin_turn(i, us, &end))
+    for (unsigned i = 1; spins && !port_ready(p) && __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED) == head; i++)
+        if (!spin_turn(i, &end))
             return;
 }
 

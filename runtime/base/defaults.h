@@ -36,6 +36,9 @@
 #define DD_VIEW_INLINE 4096u                 /* a remote value up to this is sent inline also for a view: cheaper than a transit block */
 #define DD_SPIN_US 50                        /* manager: spins so long after work when it has more than one core */
 #define DD_SPIN_ALONE_NS 1000                /* of a spin before it offers the core to others at each turn */
+#define DD_SPIN_LOST_NS 200000u              /* a turn of a spin that takes so long: somebody else had the core. Less than a time slice, more than an interrupt */
+#define DD_SPIN_REST 32u                     /* no spinning for so many times what was lost: where all cores are wanted it then costs 1/32 of the time at most */
+#define DD_SPIN_REST_MAX_NS 1000000000u      /* at most: the load may have gone */
 #define DD_CLIENT_SPIN_US 20                 /* client: spins so long for a completion when it has more than one core */
 #define DD_PEER_SPIN_US 20                   /* manager with remote requests under way, before epoll_wait blocks */
 #define DD_PEER_INFLIGHT (4u << 20)          /* bytes queued to one peer before requests of clients wait */

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,24 +16,17 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
+#include <base/spin.h>
 #include <manager/manager.h>
 #include <manager/supmsg.h>
 
 #define TICK_MS 50u
 #define POLL_NS 10000u /* between looks at the sockets while lanes keep us busy or we spin: a look costs half a microsecond */
 
-static inline void relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* One idle turn: the core is ours for a moment, then for whoever needs it more (on few cores the asker itself). */
-static inline void spin_turn(uint64_t idle_ns) {
-    if (idle_ns < DD_SPIN_ALONE_NS) relax();
-    else sched_yield();
+static inline void spin_turn(struct manager *m, uint64_t idle_ns) {
+    if (idle_ns < DD_SPIN_ALONE_NS) spin_relax();
+    else m->now = spin_yield(m->now);
 }
 
 /* --- timers of the whole manager --- */
@@ -129,22 +121,27 @@ static void reap(struct manager *m) {
     peers_reap(m);
 }
 
-static void sleep_until_work(struct manager *m) {
+/* True when a descriptor woke it. */
+static bool sleep_until_work(struct manager *m) {
     __atomic_store_n(&m->header->sleeping, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the client's between its tail and its look at `sleeping` */
-    io_wait(m->epoll_fd, lanes_ready(m) ? 0 : timers_wait_ms(&m->timers));
+    bool heard = io_wait(m->epoll_fd, lanes_ready(m) ? 0 : timers_wait_ms(&m->timers)) > 0;
     __atomic_store_n(&m->header->sleeping, 0, __ATOMIC_RELAXED);
     m->now = clock_ns();
+    return heard;
 }
 
 static void serve(struct manager *m) {
-    uint64_t last_work = 0, last_poll = 0;
+    uint64_t last_work = 0, last_poll = 0, last_heard = 0;
     m->now = clock_ns();
     while (!m->stopping) {
         bool worked = lanes_turn(m);
-        if (m->peers_busy || m->now - last_poll > POLL_NS) {
-            worked |= io_wait(m->epoll_fd, 0) > 0;
+        /* Who asked us lately over a connection asks again: idle turns look at each. */
+        if (m->peers_busy || (!worked && m->now - last_heard < DD_SPIN_US * 1000ull) || m->now - last_poll > POLL_NS) {
+            bool heard = io_wait(m->epoll_fd, 0) > 0;
             last_poll = m->now;
+            if (heard) last_heard = m->now;
+            worked |= heard;
         }
         worked |= store_work(m->store);
         m->now = clock_ns();
@@ -156,17 +153,9 @@ static void serve(struct manager *m) {
         reap(m);
         if (worked) last_work = m->now;
         if (worked) continue;
-        uint64_t spin = DD_SPIN_US * 1000ull;
-        if (m->spins && m->now - last_work < spin) spin_turn(m->now - last_work);
-        else sleep_until_work(m);
+        if (m->spins && m->now - last_work < DD_SPIN_US * 1000ull && spin_pays(m->now)) spin_turn(m, m->now - last_work);
+        else if (sleep_until_work(m)) last_work = last_heard = m->now;
     }
-}
-
-static int more_than_one_core(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) < 0) return sysconf(_SC_NPROCESSORS_ONLN) > 1;
-    return CPU_COUNT(&set) > 1;
 }
 
 static int manager_open(struct manager *m) {
@@ -177,7 +166,7 @@ static int manager_open(struct manager *m) {
     if (e < 0) return e;
     m->header = store_header(m->store);
     manager_bind_arena(m);
-    m->spins = more_than_one_core();
+    m->spins = spin_cores() > 1;
     m->header->spins = m->spins;
     m->tick.fire = tick_fire;
     m->settle.fire = settle_fire;
