@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <base/user.h>
+
 #include "lease.h"
 
 const char *no_name_text(void)
@@ -20,7 +22,7 @@ static int name_of_job(char name[DICT_NAME_MAX])
     const char *job = getenv("SLURM_JOB_ID");
     if (job == NULL || *job == 0 || strlen(job) != strspn(job, "0123456789"))
         return -1;
-    return snprintf(name, DICT_NAME_MAX, "%u.%s.job", geteuid(), job) < DICT_NAME_MAX ? 0 : -1;
+    return snprintf(name, DICT_NAME_MAX, "%lu.%s.job", user_of_job(), job) < DICT_NAME_MAX ? 0 : -1;
 }
 
 /* The name to use, or NULL with *rc set; own: room for the job's. */
@@ -145,6 +147,7 @@ int ddict_down(const char *name, int timeout_ms)
         return fd;
     struct attach_msg m;
     attach_msg_init(&m, ATTACH_DOWN);
+    snprintf(m.text, sizeof m.text, "%s", name);
     rc = attach_send(fd, &m, NULL, 0);
     if (rc == 0) {
         rc = attach_recv_by(fd, &m, NULL, 0, &d);

@@ -22,6 +22,7 @@ int cmd_env(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_runtime(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_socket(int argc, char **argv);
 
 /* The next option of getopt_long() with --help and --name taken out: prints usage and exits, or remembers the name. '?' has been complained of. */
 int cmd_option(int argc, char **argv, const char *letters, const struct option *longs, const char *usage);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <base/error.h>
+#include <base/user.h>
 #include <launch/launch.h>
 #include "cmd.h"
 
@@ -29,6 +30,7 @@ static const struct verb {
     {"get", cmd_get, "print a value"},
     {"put", cmd_put, "store a value"},
     {"rm", cmd_rm, "remove keys"},
+    {"socket", cmd_socket, "run a command with a socket file, for a container"},
     {"runtime", cmd_runtime, "who and where a process of a job is"},
     {"bench", cmd_bench, "measure the attached dictionary"},
 };
@@ -103,7 +105,7 @@ int cmd_relay(const char *name, char *const *args)
     if (name == NULL)
         name = getenv("DDICT_NAME");
     if ((name == NULL || *name == 0) && job != NULL) {
-        snprintf(own, sizeof own, "%u.%s.job", geteuid(), job);
+        snprintf(own, sizeof own, "%lu.%s.job", user_of_job(), job);
         name = own;
     }
     if (name == NULL || *name == 0 || cmd_relayed() || getenv("SLURMD_NODENAME") != NULL)

@@ -23,6 +23,10 @@
  * not wait: values of managers on this node are read in place, and what would have to be asked of a manager gives -ETIMEDOUT without
  * having been sent. A process that was suspended has its deadlines extended by the time it was suspended. No call waits for ever.
  *
+ * CONTAINERS. Private mounts, /tmp, /dev/shm, pids and users do not matter, as long as the process is the job's user outside of its user namespace and has a uid of its own
+ * in there (65534, "nobody", is no one's). A network namespace of its own is crossed by a socket file, $DDICT_SOCKET: `ddict socket`, ddict(1). What names the dictionary
+ * and the node has to be in the container's environment: DDICT_NAME, SLURMD_NODENAME, DDICT_NODE where it is set.
+ *
  * THREADS. A handle may be used by any number of threads at once. Calls that change the dictionary from different
  * threads may take effect in either order; calls of one thread take effect in its order.
  *

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -179,13 +180,15 @@ static int session_receive(struct session *s, const char *name, int timeout_ms)
     struct deadline d; /* of the whole attach */
     deadline_start(&d, timeout_ms);
     int rc = s->sock = attach_connect_by(name, &d);
-    if (rc == -ECONNREFUSED || rc == DDICT_ENODICT)
+    const char *file = getenv("DDICT_SOCKET");
+    if (rc == DDICT_ENODICT && (file == NULL || *file == 0))
         return dd_error(DDICT_ENODICT, "no dictionary: nothing listens under the name %s on this node (did it end, or is this process in a network "
-                        "namespace of its own?)", name);
+                        "namespace of its own? then see `ddict socket`)", name);
     if (rc < 0)
         return rc;
     struct attach_msg hello;
     attach_msg_init(&hello, ATTACH_HELLO);
+    snprintf(hello.text, sizeof hello.text, "%s", name);
     if ((rc = attach_send(s->sock, &hello, NULL, 0)) < 0)
         return rc;
     if ((rc = welcome_take(s, &d, timeout_ms)) < 0)

@@ -44,6 +44,7 @@ static void command_environment_set(void *arg) {
         setenv("DDICT_NODE", r->plan.node, 1);
     else
         unsetenv("DDICT_NODE");
+    unsetenv("DDICT_SOCKET"); /* of another one */
     unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
     unsetenv("DDICT_MEM");
 }

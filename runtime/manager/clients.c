@@ -2,7 +2,8 @@
 /*
  * clients.c - processes of this node that attach. A client is NEW until it says hello, PARKED until the dictionary is ready (or ASKING, when all it wants is to know where
  * its step meets), ADDING until all managers
- * know it, WELCOMED while its descriptors are sent, then ATTACHED until its socket or its process ends. What it had is dropped then, everywhere at once.
+ * know it, WELCOMED while its descriptors are sent, then ATTACHED until its socket or its process ends. What it had is dropped then, everywhere at once. A DOOR is no client:
+ * it lends us the socket file on which the processes of a container reach us, for as long as it lives (doors.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,7 @@
 #define SO_PEERPIDFD 77
 #endif
 
-enum client_state { CLIENT_NEW, CLIENT_PARKED, CLIENT_ASKING, CLIENT_ADDING, CLIENT_WELCOMED, CLIENT_ATTACHED };
+enum client_state { CLIENT_NEW, CLIENT_PARKED, CLIENT_ASKING, CLIENT_DOOR, CLIENT_ADDING, CLIENT_WELCOMED, CLIENT_ATTACHED };
 struct sup_client {
     struct supervisor *s;
     struct sup_client *next;
@@ -39,6 +40,7 @@ struct sup_client {
     int status;                   /* the first bad one */
     unsigned sent;                /* of WELCOME and the MANAGER messages */
     struct timer timer;           /* until ATTACHED: how long it may take */
+    struct door *door;            /* of a DOOR */
 };
 
 static void client_drop(struct sup_client *c) {
@@ -64,6 +66,7 @@ static void client_drop(struct sup_client *c) {
     for (unsigned i = 0; c->lane_fd && i < s->shards_n; i++)
         if (c->lane_fd[i] >= 0) close(c->lane_fd[i]);
     free(c->lane_fd);
+    door_close(c->door);
     free(c);
     if (counted) ending_look(s);
 }
@@ -276,9 +279,38 @@ static int hold_page_check(int fd) {
     return size >= (off_t)LEASE_FILE_SIZE && seals >= 0 && seals & F_SEAL_SHRINK ? 0 : DDICT_EPROTO;
 }
 
+/* Answer with rc and, where it is negative, the last sentence. */
+static int client_answer(struct sup_client *c, enum attach_type type, int rc, int fd) {
+    struct attach_msg r;
+    attach_msg_init(&r, type);
+    r.status = rc < 0 ? rc : 0;
+    if (rc < 0) snprintf(r.text, sizeof r.text, "%s", dd_errmsg());
+    return attach_send(c->sock.fd, &r, &fd, fd >= 0);
+}
+
+static void client_lends(struct sup_client *c, const struct attach_msg *m, int *fds) {
+    int rc = c->s->stage > STAGE_READY ? dd_error(DDICT_EGONE, "the dictionary is ending") : door_open(&c->door, c->s, fds[0], fds[1], m->text);
+    if (rc == 0) {
+        fds[0] = fds[1] = -1; /* the door's now */
+        c->state = CLIENT_DOOR;
+        timer_clear(&c->s->timers, &c->timer);
+    }
+    if (client_answer(c, ATTACH_LISTEN, rc, -1) < 0 || rc < 0) client_drop(c);
+}
+
+/* Through a socket file one may reach another dictionary than was meant. */
+static bool is_meant(const struct supervisor *s, const struct attach_msg *m) {
+    if ((m->type != ATTACH_HELLO && m->type != ATTACH_LOOK && m->type != ATTACH_DOWN) || m->text[0] == 0 || strcmp(m->text, s->opt.name) == 0) return true;
+    dd_error(DDICT_ENODICT, "this socket is of the dictionary %s, not of %s", s->opt.name, m->text);
+    return false;
+}
+
 static void client_said(struct sup_client *c, const struct attach_msg *m, int *fds, int nfds) {
     struct supervisor *s = c->s;
-    if ((m->type == ATTACH_HELLO || m->type == ATTACH_LOOK) && c->state == CLIENT_NEW) {
+    if (c->state == CLIENT_NEW && attach_version_check(m) == 0 && !is_meant(s, m)) {
+        client_answer(c, m->type == ATTACH_DOWN ? ATTACH_DOWN_OK : ATTACH_WELCOME, DDICT_ENODICT, -1);
+        client_drop(c);
+    } else if ((m->type == ATTACH_HELLO || m->type == ATTACH_LOOK) && c->state == CLIENT_NEW) {
         c->looks = m->type == ATTACH_LOOK;
         snprintf(c->step, sizeof c->step, "%s", m->step);
         client_hello(c, m);
@@ -287,17 +319,13 @@ static void client_said(struct sup_client *c, const struct attach_msg *m, int *f
         client_meet(c, m);
     }
     else if (m->type == ATTACH_GPUS && c->state == CLIENT_NEW) {
-        struct attach_msg r;
         int fd = gpus_fd(s);
-        attach_msg_init(&r, ATTACH_GPUS);
-        r.status = fd < 0 ? fd : 0;
-        if (fd < 0) snprintf(r.text, sizeof r.text, "%s", dd_errmsg());
-        attach_send(c->sock.fd, &r, &fd, fd >= 0);
+        client_answer(c, ATTACH_GPUS, fd, fd);
         client_drop(c);
+    } else if (m->type == ATTACH_LISTEN && c->state == CLIENT_NEW && nfds == 2) {
+        client_lends(c, m, fds);
     } else if (m->type == ATTACH_DOWN && (c->state == CLIENT_NEW || c->state == CLIENT_ATTACHED)) {
-        struct attach_msg r;
-        attach_msg_init(&r, ATTACH_DOWN_OK);
-        attach_send(c->sock.fd, &r, NULL, 0);
+        client_answer(c, ATTACH_DOWN_OK, 0, -1);
         supervisor_drain(s, s->opt.drain_ms, REASON_DOWN);
     } else if (m->type == ATTACH_HOLD && c->state == CLIENT_ATTACHED && nfds == 2 && hold_page_check(fds[0]) == 0) {
         hold_begin(s, c->id, (uint32_t)c->pid, fds[0], fds[1]);
@@ -327,6 +355,10 @@ static void sock_ready(struct io_handler *h, uint32_t events) {
     }
     n = attach_recv(h->fd, &m, fds, ATTACH_FDS, 0);
     if (n == -ETIMEDOUT || n == -EAGAIN) return;
+    if (n < 0 && c->state == CLIENT_DOOR && c->life.fd >= 0) {
+        io_remove(c->s->epoll_fd, h); /* its process may run a program that has closed it */
+        return;
+    }
     if (n < 0) {
         client_drop(c);
         return;
@@ -375,13 +407,16 @@ static void client_accept(struct supervisor *s, int fd) {
     if (e < 0) client_drop(c);
 }
 
-static void attach_ready(struct io_handler *h, uint32_t events) {
-    struct supervisor *s = (struct supervisor *)(void *)((char *)h - offsetof(struct supervisor, attach));
+void clients_accept(struct supervisor *s, int listening) {
     for (int i = 0; i < 64; i++) {
-        int fd = conn_take(h->fd);
+        int fd = conn_take(listening);
         if (fd < 0) return;
         client_accept(s, fd);
     }
+}
+
+static void attach_ready(struct io_handler *h, uint32_t events) {
+    clients_accept((struct supervisor *)(void *)((char *)h - offsetof(struct supervisor, attach)), h->fd);
 }
 
 int clients_listen(struct supervisor *s) {

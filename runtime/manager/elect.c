@@ -20,6 +20,7 @@ static int other_look(struct supervisor *s, struct deadline *d) {
     int fd = attach_connect(s->opt.name, deadline_left(d, DD_ELECT_MS));
     if (fd < 0) return fd == DDICT_ECRED ? fd : 0; /* it has just gone, or its backlog is full */
     attach_msg_init(&m, ATTACH_LOOK);
+    snprintf(m.text, sizeof m.text, "%s", s->opt.name);
     int e = attach_send(fd, &m, NULL, 0);
     if (e == 0) e = attach_recv(fd, &m, NULL, 0, deadline_left(d, DD_ELECT_MS));
     close(fd);

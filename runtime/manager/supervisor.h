@@ -7,7 +7,7 @@
  *     wireup.c      who are we, the cards of all nodes (card.c)
  *     elect.c       --stay: is the name ours, or is there another dictionary of it
  *     shards.c      the managers: fork, messages, death
- *     clients.c     attach; holds.c: pages of forked children
+ *     clients.c     attach; holds.c: pages of forked children; doors.c: socket files for containers
  *     board.c       the page that clients look at
  *     meet.c        where the ranks of a step meet
  *     control.c     the star of ddictds around node 0, and who takes its place
@@ -169,6 +169,7 @@ void shards_stop(struct supervisor *s);    /* stop, wait, kill what does not sto
 
 /* --- clients.c --- */
 int clients_listen(struct supervisor *s);
+void clients_accept(struct supervisor *s, int listening); /* who waits there */
 void clients_serve_parked(struct supervisor *s); /* the dictionary is ready */
 void client_added(struct shard *h, const struct sup_msg *m);
 void client_bad(struct supervisor *s, uint64_t id);
@@ -189,6 +190,12 @@ int meet_ask(struct supervisor *s, const char *step, uint32_t rank, int life, ch
 /* Another node's ddictd says it (port > 0), or asks. 0 or DDICT_EPROTO. */
 int meet_heard(struct supervisor *s, uint32_t from, uint32_t node, uint64_t port, const char *step, size_t len);
 void meet_end(struct supervisor *s);
+
+/* --- doors.c --- */
+struct door;
+/* Accept on a listening socket that is bound to the file `name` of the folder, too. It takes over both descriptors where it gives 0. */
+int door_open(struct door **out, struct supervisor *s, int listening, int folder, const char *name);
+void door_close(struct door *d); /* removes the file; NULL is allowed */
 
 /* --- holds.c --- */
 /* Takes over both descriptors. The answer HELD goes to fd's client (by id) when all managers know. */

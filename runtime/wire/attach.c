@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <base/defaults.h>
 #include <base/error.h>
 #include <base/hash.h>
+#include <base/user.h>
 #include <store/layout.h>
 #include <wire/attach.h>
 #include <wire/msg.h>
@@ -123,7 +125,11 @@ int attach_peer_check(int fd, pid_t *pid)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) != 0)
         return dd_error(-errno, "cannot tell who is on the other side: %s", strerror(errno));
     if (len != sizeof u || u.uid != geteuid())
-        return dd_error(DDICT_ECRED, "the other side belongs to uid %u, this process to uid %u", u.uid, geteuid());
+        return dd_error(DDICT_ECRED, "the other side belongs to uid %u%s, this process to uid %u", u.uid,
+                        user_is_one(USER_UID_MAP, u.uid) ? "" : " (a user without a number in this user namespace)", geteuid());
+    if (!user_is_one(USER_UID_MAP, u.uid))
+        return dd_error(DDICT_ECRED, "uid %u stands for every user without a number in this user namespace, so the other side cannot be told from a stranger: "
+                        "start the container with a number for its user", u.uid);
     if (pid != NULL)
         *pid = u.pid;
     return 0;
@@ -153,35 +159,92 @@ int attach_connect(const char *name, int timeout_ms)
     return attach_connect_by(name, &d);
 }
 
+static int file_address(struct sockaddr_un *a, const char *path)
+{
+    if (strlen(path) >= sizeof a->sun_path)
+        return dd_error(-ENAMETOOLONG, "%s: a socket's name may have %zu letters", path, sizeof a->sun_path - 1);
+    memset(a, 0, sizeof *a);
+    a->sun_family = AF_UNIX;
+    strcpy(a->sun_path, path);
+    return (int)sizeof *a;
+}
+
+int attach_listen_file(const char *path)
+{
+    struct sockaddr_un a;
+    int len = file_address(&a, path);
+    if (len < 0)
+        return len;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return dd_error(-errno, "cannot make a socket: %s", strerror(errno));
+    /* The file gets the mode of the socket, so it never has another. */
+    if (fchmod(fd, 0600) == 0 && bind(fd, (struct sockaddr *)&a, (socklen_t)len) == 0) {
+        if (listen(fd, SOMAXCONN) == 0)
+            return fd;
+        unlink(path);
+    }
+    int e = errno == EADDRINUSE ? EEXIST : errno;
+    close(fd);
+    return dd_error(-e, "cannot make the socket %s: %s", path, strerror(e));
+}
+
+bool attach_file_is_dead(const char *path)
+{
+    struct sockaddr_un a;
+    int len = file_address(&a, path);
+    int fd = len < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool dead = fd >= 0 && connect(fd, (struct sockaddr *)&a, (socklen_t)len) != 0 && errno == ECONNREFUSED;
+    if (fd >= 0)
+        close(fd);
+    return dead;
+}
+
+/* A connected, blocking descriptor whose peer is this user, or a negative code; -ECONNREFUSED or -ENOENT: nobody listens there. */
+static int reach(const struct sockaddr_un *a, int len, struct deadline *d)
+{
+    /* Non-blocking at first, so that a timeout of 0 does not wait. */
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return dd_error(-errno, "cannot make a socket: %s", strerror(errno));
+    int e = connect_within(fd, a, (socklen_t)len, d);
+    struct timeval forever = {0};
+    if (e == 0 && (fcntl(fd, F_SETFL, 0) != 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever) != 0))
+        e = -errno;
+    bool abstract = a->sun_path[0] == 0;
+    const char *where = a->sun_path + abstract;
+    if (e < 0)
+        dd_error(e, "cannot connect to %s%s: %s", abstract ? "@" : "", where, strerror(-e));
+    else if ((e = attach_peer_check(fd, NULL)) == 0)
+        return fd;
+    close(fd);
+    if (e == DDICT_ECRED) {
+        char why[300];
+        snprintf(why, sizeof why, "%s", dd_errmsg());
+        return dd_error(e, "%s %s%s is taken by another user: %s", abstract ? "the name" : "the socket", abstract ? "@" : "", where, why);
+    }
+    return e;
+}
+
 int attach_connect_by(const char *name, struct deadline *d)
 {
     struct sockaddr_un a;
     int len = address_of(&a, name);
     if (len < 0)
         return len;
-    /* Non-blocking at first, so that a timeout of 0 does not wait. */
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return dd_error(-errno, "cannot make a socket: %s", strerror(errno));
-    int e = connect_within(fd, &a, (socklen_t)len, d);
-    struct timeval forever = {0};
-    if (e == 0 && (fcntl(fd, F_SETFL, 0) != 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever) != 0))
-        e = -errno;
-    if (e == 0) {
-        e = attach_peer_check(fd, NULL);
-        if (e == 0)
-            return fd;
-        close(fd);
-        if (e != DDICT_ECRED)
-            return e;
-        char why[200];
-        snprintf(why, sizeof why, "%s", dd_errmsg());
-        return dd_error(e, "the name @%s is taken by another user: %s", a.sun_path + 1, why);
-    }
-    close(fd);
-    if (e == -ECONNREFUSED)
+    int fd = reach(&a, len, d);
+    if (fd != -ECONNREFUSED)
+        return fd;
+    const char *file = getenv("DDICT_SOCKET");
+    if (file == NULL || *file == 0)
         return dd_error(DDICT_ENODICT, "no dictionary %s on this node: nothing listens on @%s", name, a.sun_path + 1);
-    return dd_error(e, "cannot connect to @%s: %s", a.sun_path + 1, strerror(-e));
+    if ((len = file_address(&a, file)) < 0)
+        return len;
+    fd = reach(&a, len, d);
+    if (fd != -ECONNREFUSED && fd != -ENOENT)
+        return fd;
+    return dd_error(DDICT_ENODICT, "no dictionary %s on this node: nothing listens on its name, nor on the socket %s of $DDICT_SOCKET (%s)", name, file,
+                    strerror(-fd));
 }
 
 int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds)

@@ -3,6 +3,7 @@
 #ifndef DDICT_WIRE_ATTACH_H
 #define DDICT_WIRE_ATTACH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,7 +17,7 @@
 #define STEP_NAME_MAX 40  /* "4294967295.interactive" and room */
 
 enum attach_type { ATTACH_HELLO = 1, ATTACH_WELCOME, ATTACH_MANAGER, ATTACH_HOLD, ATTACH_HELD, ATTACH_DOWN, ATTACH_DOWN_OK, ATTACH_LOOK, ATTACH_GPUS,
-                   ATTACH_MEET };
+                   ATTACH_MEET, ATTACH_LISTEN };
 
 struct attach_msg {
     uint64_t magic;
@@ -32,7 +33,7 @@ struct attach_msg {
     uint8_t dict_id[16];
     char node[NODE_NAME_MAX];
     char step[STEP_NAME_MAX]; /* HELLO, MEET: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
-    char text[256];     /* with a negative status: why; MEET: address, blank, port */
+    char text[256];     /* with a negative status: why; MEET: address, blank, port; HELLO, LOOK, DOWN: the dictionary that is meant; LISTEN: the file's name */
 };
 
 enum board_state { BOARD_STARTING = 0, BOARD_READY, BOARD_DRAINING, BOARD_GONE, BOARD_LOST };
@@ -55,9 +56,13 @@ int attach_version_check(const struct attach_msg *m);
 /* Listen on / connect to the abstract name of dictionary `name` on this node (-EINVAL: empty, too long, a slash). Descriptor or -EADDRINUSE, DDICT_ENODICT, ... The
  * connecting side has checked SO_PEERCRED (DDICT_ECRED with the uid named). CLOEXEC; the listening one is non-blocking. */
 int attach_listen(const char *name);
-int attach_connect(const char *name, int timeout_ms);
+int attach_connect(const char *name, int timeout_ms); /* where nothing listens there: to the file of $DDICT_SOCKET, if that is set */
 int attach_connect_by(const char *name, struct deadline *d); /* a deadline that other steps share: it sees all suspensions */
-/* 0 when the peer of fd has our euid, else DDICT_ECRED; *pid (may be NULL) receives its pid. */
+/* Listen on a new socket file, for this user alone (-EEXIST: something is there). Abstract names are of one network namespace, a file is where it is mounted. CLOEXEC. */
+int attach_listen_file(const char *path);
+bool attach_file_is_dead(const char *path); /* a socket file that is there and has no listener */
+/* 0 when the peer of fd has our euid, else DDICT_ECRED; *pid (may be NULL) receives its pid. Both as this process's namespaces show them: two processes of one user see
+ * each other so whatever each calls itself, and a uid that stands for many users (user.h) is nobody's. */
 int attach_peer_check(int fd, pid_t *pid);
 
 /*

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -409,6 +410,53 @@ START_TEST(a_process_of_another_user_is_refused_on_both_sides)
 }
 END_TEST
 
+static bool text_write(const char *file, const char *text)
+{
+    int fd = open(file, O_WRONLY | O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        close(fd);
+    return written;
+}
+
+/* A child of the same user in a user namespace where it calls itself `inside` (-1: there is no map). Exits with 0 when it was let in, 1: refused, 2: there are no namespaces. */
+static int namespace_child(long inside)
+{
+    int status, l = attach_listen(name);
+    char map[64];
+    ck_assert_int_ge(l, 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        snprintf(map, sizeof map, "%ld %u 1", inside, geteuid());
+        if (unshare(CLONE_NEWUSER) != 0 || (inside >= 0 && !text_write("/proc/self/uid_map", map)))
+            _exit(2);
+        int fd = attach_connect(name, 1000);
+        _exit(fd >= 0 ? 0 : fd == DDICT_ECRED ? 1 : 3);
+    }
+    struct pollfd p = {.fd = l, .events = POLLIN};
+    if (poll(&p, 1, 500) == 1) {
+        int s = accept_from(l);
+        ck_assert_int_eq(attach_peer_check(s, NULL), 0); /* out here it is who it is */
+        close(s);
+    }
+    close(l);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+START_TEST(a_user_is_known_in_a_namespace_and_nobody_is_not)
+{
+    int rc = namespace_child(0);
+    if (rc == 2)
+        return; /* not on this machine */
+    ck_assert_int_eq(rc, 0);
+    ck_assert_int_eq(namespace_child(1234), 0);
+    ck_assert_int_eq(namespace_child(65534), 1); /* so would every stranger be called */
+    ck_assert_int_eq(namespace_child(-1), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("wire_attach");
@@ -429,6 +477,7 @@ int main(void)
     tcase_add_test(c, interrupted_and_crowded_calls_are_tried_again);
     tcase_add_test(c, a_full_backlog_is_waited_for_within_the_time);
     tcase_add_test(c, a_process_of_another_user_is_refused_on_both_sides);
+    tcase_add_test(c, a_user_is_known_in_a_namespace_and_nobody_is_not);
     suite_add_tcase(s, c);
     return wire_main(s);
 }
