@@ -23,6 +23,9 @@
  *
  * The PMIx library is opened when it is needed and need not be installed. $DDICT_PMIX names another one, or is `no` to leave PMIx alone.
  *
+ * PEERS. The ranks of a Slurm step meet through the dictionary that $DDICT_NAME names, and through PMIx where there is none; those of mpirun through PMIx where
+ * they have it. info.peers says which.
+ *
  * WHAT IS CERTAIN. rank, size, local_rank and local_size always are; node_id, nodes and the ranks of this node, too, except by Open MPI's variables on
  * several nodes. Where another rank runs is with PMIx and on one node; Slurm's variables tell it for the distributions block, cyclic and plane,
  * which are checked against the ranks of this node, and not for arbitrary; torchrun's do not tell it. What is not certain is
@@ -44,7 +47,7 @@
  * exec: a new program, which calls ddict_rt_init() again.
  *
  * PROGRAMS. A PMIx server serves one program of a task: when a script runs several, one after the other, the first that uses PMIx has it (`ddict runtime` is one,
- * unless it has --no-pmix). Later ones find out by the other ways and meet through the dictionary; MPI_Init() fails in them.
+ * unless it has --no-pmix). Later ones find out by the other ways and meet through the dictionary; without one they cannot meet. MPI_Init() fails in them.
  *
  * END. Slurm takes a PMIx client that ends without having said goodbye for a crash and kills its step. exit() says it, so that return from
  * main(), sys.exit() and an unhandled Python exception are covered. Before _exit() and exec call ddict_rt_leave(). abort() and signals are not

@@ -8,7 +8,9 @@
  *  2. No call waits without a limit: the non-blocking forms are used with a wait of ours. An answer that comes after
  *     the wait was given up finds its struct wait still there; who comes second frees it.
  *  3. A server serves one program of a task. A later one is accepted, but knows little, and what it gets can be what the first one gave. It is told by its
- *     knowing no local peers, and does not use PMIx. A key is used once, too: what overwrites it is not always seen.
+ *     knowing no local peers, and does not use PMIx. One in a hundred does know them, where the server was slow to notice that the first one has gone:
+ *     hence who has a dictionary meets there (runtime.c). No mark could be left with the server for it: a commit at that moment makes the server of
+ *     PMIx 4.2 fail in its store and end the step. A key is used once, too: what overwrites it is not always seen.
  *  4. A client that ends without PMIx_Finalize is killed by Slurm together with its step, hence atexit. A forked child
  *     must not finalize: it is known by its pid.
  */
@@ -335,7 +337,11 @@ static int place_ask(struct place *p) {
     p->how = PLACE_PMIX;
     p->rank = (int)self.rank;
     p->size = rc;
-    snprintf(p->group, sizeof p->group, "%s", self.nspace);
+    /* Slurm's has the name that slurm_env.c gives it: ranks that found their place by the one and by the other are one group. */
+    if (strncmp(self.nspace, "slurm.pmix.", 11) == 0)
+        snprintf(p->group, sizeof p->group, "slurm.%s", self.nspace + 11);
+    else
+        snprintf(p->group, sizeof p->group, "%s", self.nspace);
     if (rc > 0)
         rc = local_place(p);
     if (rc == -ENOENT)

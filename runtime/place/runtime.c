@@ -50,12 +50,13 @@ static int fork_follow(void) {
 
 /* --- beginning and end --- */
 
+/* Of the ranks of a Slurm step one may have PMIx where another one has not (a script's second program: pmix.c, rule 3); all have the dictionary. */
 static int peers_of(const struct place *p) {
     const char *dict = getenv("DDICT_NAME");
 
     if (p->size == 1)
         return DDICT_RT_PEERS_SELF;
-    if (p->how == PLACE_PMIX)
+    if (p->how == PLACE_PMIX && (strncmp(p->group, "slurm.", 6) != 0 || dict == NULL || *dict == '\0'))
         return DDICT_RT_PEERS_PMIX;
     return dict != NULL && *dict != '\0' && !p->doubled ? DDICT_RT_PEERS_DICT : DDICT_RT_PEERS_NONE;
 }

@@ -2,7 +2,7 @@
 """runtime_table.py NAME HOW PEERS HOSTS... - reads from stdin what the ranks said and compares it with the truth.
 
 A line of a rank is: its host name, a blank, the answer of `ddict runtime --json --check`. HOSTS are the hosts on which the ranks run, in order of rank;
-A ? after HOW: the places of other nodes' ranks are not certain; a !: PMIx was passed over. Prints ok or not ok for each column of the table.
+A ? after HOW: the places of other nodes' ranks are not certain; a !: PMIx was passed over; a ~: by some ranks, others used it. Prints ok or not ok for each column of the table.
 """
 
 import json
@@ -33,7 +33,10 @@ def main():
         want("size", rank, me["size"], size)
         want("local_rank", rank, (me["local_rank"], me["local_size"]), (here.index(rank) if here else None, len(here)))
         want("node", rank, me["node"], host)
-        want("how", rank, (me["how"], me["peers"], bool(me["trouble"])), (how.rstrip("?!"), peers, how.endswith("!")))
+        if how.endswith("~"):
+            want("how", rank, (me["how"] in (how[:-1], "PMIx"), me["peers"]), (True, peers))
+        else:
+            want("how", rank, (me["how"], me["peers"], bool(me["trouble"])), (how.rstrip("?!"), peers, how.endswith("!")))
         want("nodes", rank, (me["node_id"], me["nodes"]), (nodes.index(host), len(nodes)))
         for i, node in enumerate(me["list"]):
             ranks = [r for r, h in enumerate(hosts) if h == nodes[i]]
@@ -42,6 +45,9 @@ def main():
             ms = me.get(key + "_ms")
             times.append(ms or 0)
             want(key, rank, ms is not None and ms < 1000, True)
+    for column in columns:
+        if not said:
+            columns[column].add("no rank has said anything")
     for column, wrong in columns.items():
         print(f"{'not ok' if wrong else 'ok'} {name}_{column}")
         for line in sorted(wrong):

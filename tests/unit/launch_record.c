@@ -30,8 +30,8 @@ static void refused(const char *part) {
 START_TEST(by_default_it_is_in_the_working_folder_of_a_job) {
     begin(NULL);
     gives("/home/al%j/ddict-12.jsonl"); /* folders are taken as they are */
-    o.chdir = "/work/%s";
-    gives("/work/%s/ddict-12.jsonl");
+    o.chdir = "/home/me/%s";
+    gives("/home/me/%s/ddict-12.jsonl");
     o.local = 1;
     gives("");
     begin(NULL);
