@@ -142,7 +142,7 @@ static void head_print(const struct dictionary *d, const struct figures *f, int 
         if (*slurm != 0)
             put(out, ", Slurm %s", slurm);
         if (*wireup != 0 && strcmp(wireup, "none") != 0)
-            put(out, ", wire-up by %s", wireup);
+            put(out, ", wire-up by %s", strcmp(wireup, "stdio") == 0 ? "srun" : wireup);
         if (json_object_get(d->start, "ready_ms") != NULL)
             put(out, ", ready in %" JSON_INTEGER_FORMAT " ms", number(d->start, "ready_ms"));
         if (restarts > 0)

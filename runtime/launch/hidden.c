@@ -40,6 +40,11 @@ static void add(struct args *a, const char *fmt, ...) {
     va_end(ap);
 }
 
+/* The managers' addresses travel by srun's stdin and stdout. */
+static int by_srun(const struct hidden *h) {
+    return strcmp(h->mpi, "none") == 0 || strcmp(h->mpi, "auto") == 0;
+}
+
 static void step_args(struct args *a, const struct hidden *h) {
     add(a, "%s", h->srun);
     add(a, "--jobid=%s", h->job);
@@ -64,7 +69,7 @@ static void step_args(struct args *a, const struct hidden *h) {
     add(a, "--kill-on-bad-exit=0");
     add(a, "--no-kill");
     add(a, "--propagate=NONE");
-    add(a, "--mpi=%s", h->mpi);
+    add(a, "--mpi=%s", by_srun(h) ? "none" : h->mpi);
     add(a, "--job-name=ddict");
     add(a, "--");
 }
@@ -85,7 +90,7 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
     add(a, "--mem");
     add(a, "%" PRIu64, h->mem);
     add(a, "--wireup");
-    if (h->srun != NULL && strcmp(h->mpi, "none") == 0) {
+    if (h->srun != NULL && by_srun(h)) {
         add(a, "stdio");
         add(a, "--nodes");
         add(a, "%u", h->nodes);

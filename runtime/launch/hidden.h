@@ -16,7 +16,7 @@ struct hidden {
     uint32_t port_low, port_high;   /* 0: any */
     /* The rest only for the hidden step; srun NULL: ddictd is started directly. */
     const char *srun, *job, *nodelist;
-    const char *mpi;                /* "none": the addresses travel by stdin and stdout (HANDSHAKE 2) */
+    const char *mpi;                /* "none" or "auto": the addresses travel by stdin and stdout (HANDSHAKE 2) */
     int external;                   /* srun knows --external-launcher (from 23.11) */
     const char *const *program;     /* run this instead of ddictd; the fields above srun mean nothing then */
 };

@@ -28,7 +28,7 @@ static const struct option words[] = {
 };
 
 #define MORE_USAGE \
-    "  --mpi=TYPE     for the managers' step: pmix (default), pmix_v4, ...; none: without PMIx\n" \
+    "  --mpi=TYPE     how managers find each other: auto (default), none: through srun; pmix, pmix_v4, ...: through Slurm's PMIx\n" \
     "  --log=FILE     the record of what happened; %j job, %s step, %u user; none: no record (default in a job: ddict-%j.jsonl)\n" \
     "  --start-timeout=SECONDS, --drain-ms=MS, --srun=PATH, --ddictd=PATH, --chdir=DIR: see ddict(1)\n"
 
@@ -142,7 +142,7 @@ static void defaults_set(struct options *o) {
             o->mem.bytes = site->max_mem;
     }
     if (o->mpi == NULL)
-        o->mpi = site->mpi[0] != '\0' ? site->mpi : "pmix";
+        o->mpi = site->mpi[0] != '\0' ? site->mpi : "auto";
     if (o->srun == NULL && site->srun[0] != '\0')
         o->srun = site->srun;
     if (o->ddictd == NULL && site->ddictd[0] != '\0')

@@ -34,7 +34,7 @@ static int take_folder(struct site *s, size_t at, const char *name, const char *
 
 static int take_mpi(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
     if (*value == '\0' || strlen(value) >= sizeof s->mpi || strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.") != strlen(value))
-        return wrong(name, value, "a type of `srun --mpi=list`, or none", why, cap);
+        return wrong(name, value, "auto, none, or a type of `srun --mpi=list`", why, cap);
     strcpy(PLACE(char, s, at), value);
     return 0;
 }

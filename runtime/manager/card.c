@@ -11,105 +11,154 @@
 #include <base/error.h>
 #include <manager/supervisor.h>
 
-#define CARD_MAGIC 0x3244524143444444ull
+#define CARD_MAGIC 0x3344524143444444ull
 
-struct card_address {
-    uint16_t family;
-    uint16_t room;
-    uint32_t scope;
-    uint8_t bytes[16];
-};
+/* Packed: a thousand cards are one line of the starter to a thousand nodes. */
 struct card {
     uint64_t magic;
-    uint32_t node_id, ports_n;
-    uint16_t naddr, control_port;
-    uint32_t managers;
-    uint32_t room;
-    uint8_t dict_id[16], cookie[COOKIE_SIZE]; /* node 0's count */
-    struct standing other;                    /* node 0's */
-    char node[NODE_NAME_MAX];
-    char error[256];                          /* "" or why this node can not serve */
-    struct card_address addr[ADDRS_MAX];
-    uint16_t port[];                          /* of its managers, by local index */
+    uint32_t node_id, managers;
+    uint16_t ports_n, control_port;
+    uint8_t naddr, node_n, error_n; /* error_n 0: this node can serve */
+    uint8_t has_head;               /* node 0's */
+    uint8_t tail[];                 /* head, addresses, ports of its managers by local index, name of the node, error */
 };
+struct card_head {
+    uint8_t dict_id[16], cookie[COOKIE_SIZE];
+    struct standing other;
+};
+#define ADDRESS_4 5u  /* bytes: the family, as 4 or 6, the address; for 6 the scope */
+#define ADDRESS_6 21u
+#define ERROR_MAX 255
 
-static struct card_address address_pack(const struct sockaddr_storage *a) {
-    struct card_address c = {.family = a->ss_family == AF_INET6 ? 6 : 4};
+static uint8_t *address_pack(uint8_t *to, const struct sockaddr_storage *a) {
     if (a->ss_family == AF_INET6) {
         const struct sockaddr_in6 *in = (const void *)a;
-        memcpy(c.bytes, &in->sin6_addr, 16);
-        c.scope = in->sin6_scope_id;
-    } else memcpy(c.bytes, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
-    return c;
+        *to = 6;
+        memcpy(to + 1, &in->sin6_addr, 16);
+        memcpy(to + 17, &in->sin6_scope_id, 4);
+        return to + ADDRESS_6;
+    }
+    *to = 4;
+    memcpy(to + 1, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+    return to + ADDRESS_4;
 }
 
-static void address_unpack(struct sockaddr_storage *a, const struct card_address *c, uint16_t port) {
+static const uint8_t *address_unpack(struct sockaddr_storage *a, const uint8_t *from) {
     memset(a, 0, sizeof *a);
-    if (c->family == 6) {
+    if (*from == 6) {
         struct sockaddr_in6 *in = (void *)a;
         in->sin6_family = AF_INET6;
-        in->sin6_port = htons(port);
-        in->sin6_scope_id = c->scope;
-        memcpy(&in->sin6_addr, c->bytes, 16);
-    } else {
-        struct sockaddr_in *in = (void *)a;
-        in->sin_family = AF_INET;
-        in->sin_port = htons(port);
-        memcpy(&in->sin_addr, c->bytes, 4);
+        memcpy(&in->sin6_addr, from + 1, 16);
+        memcpy(&in->sin6_scope_id, from + 17, 4);
+        return from + ADDRESS_6;
     }
+    struct sockaddr_in *in = (void *)a;
+    in->sin_family = AF_INET;
+    memcpy(&in->sin_addr, from + 1, 4);
+    return from + ADDRESS_4;
+}
+
+static void port_set(struct sockaddr_storage *a, uint16_t port) {
+    if (a->ss_family == AF_INET6) ((struct sockaddr_in6 *)(void *)a)->sin6_port = htons(port);
+    else ((struct sockaddr_in *)(void *)a)->sin_port = htons(port);
+}
+
+static size_t head_size(const struct card *c) { return c->has_head ? sizeof(struct card_head) : 0; }
+
+/* Behind the addresses; NULL: they do not fit into len bytes of tail, or are none. */
+static const uint8_t *addresses_skip(const struct card *c, size_t len) {
+    size_t at = head_size(c);
+    for (unsigned i = 0; i < c->naddr; i++) {
+        if (at >= len || (c->tail[at] != 4 && c->tail[at] != 6)) return NULL;
+        at += c->tail[at] == 6 ? ADDRESS_6 : ADDRESS_4;
+    }
+    return at <= len ? c->tail + at : NULL;
 }
 
 struct card *card_make(const struct supervisor *s, const char *error, size_t *len) {
     struct sockaddr_storage addr[ADDRS_MAX];
     unsigned ports = error ? 0 : s->shards_n;
-    *len = sizeof(struct card) + ports * sizeof(uint16_t);
-    struct card *c = calloc(1, *len);
+    int n = s->nodes > 1 ? conn_addresses(s->node, addr, ADDRS_MAX) : 0;
+    struct card *c = calloc(1, sizeof *c + sizeof(struct card_head) + ADDRS_MAX * ADDRESS_6 + ports * sizeof(uint16_t) + NODE_NAME_MAX + ERROR_MAX);
     if (!c) return NULL;
     c->magic = CARD_MAGIC;
     c->node_id = s->node_id;
     c->managers = s->managers;
-    c->ports_n = ports;
+    c->ports_n = (uint16_t)ports;
     c->control_port = s->control_port;
-    memcpy(c->dict_id, s->identity.dict_id, sizeof c->dict_id);
-    memcpy(c->cookie, s->identity.cookie, sizeof c->cookie);
-    c->other = s->other;
-    snprintf(c->node, sizeof c->node, "%s", s->node);
-    snprintf(c->error, sizeof c->error, "%s", error ? error : "");
-    int n = s->nodes > 1 ? conn_addresses(s->node, addr, ADDRS_MAX) : 0;
-    for (int i = 0; i < n && i < ADDRS_MAX; i++) c->addr[c->naddr++] = address_pack(&addr[i]);
-    for (unsigned i = 0; i < ports; i++) c->port[i] = s->shards[i].port;
+    c->node_n = (uint8_t)strlen(s->node);
+    c->error_n = (uint8_t)(error ? strnlen(error, ERROR_MAX) : 0);
+    c->has_head = s->node_id == 0;
+    uint8_t *at = c->tail;
+    if (c->has_head) {
+        struct card_head h = {.other = s->other};
+        memcpy(h.dict_id, s->identity.dict_id, sizeof h.dict_id);
+        memcpy(h.cookie, s->identity.cookie, sizeof h.cookie);
+        memcpy(at, &h, sizeof h);
+        at += sizeof h;
+    }
+    for (int i = 0; i < n && i < ADDRS_MAX; i++, c->naddr++) at = address_pack(at, &addr[i]);
+    for (unsigned i = 0; i < ports; i++, at += sizeof(uint16_t)) memcpy(at, &s->shards[i].port, sizeof(uint16_t));
+    memcpy(at, s->node, c->node_n);
+    at += c->node_n;
+    if (c->error_n) memcpy(at, error, c->error_n);
+    *len = (size_t)(at + c->error_n - (uint8_t *)c);
     return c;
 }
 
 int card_check(const void *bytes, size_t len, uint32_t node_id) {
     const struct card *c = bytes;
-    if (len < sizeof *c || c->magic != CARD_MAGIC || c->node_id != node_id || c->naddr > ADDRS_MAX || c->ports_n > DD_LOCAL_MANAGERS_MAX ||
-        len != sizeof *c + c->ports_n * sizeof(uint16_t) || !memchr(c->node, 0, sizeof c->node) || !memchr(c->error, 0, sizeof c->error))
+    const uint8_t *ports = NULL;
+    if (len >= sizeof *c && c->magic == CARD_MAGIC && c->node_id == node_id && c->has_head == (node_id == 0) && c->naddr <= ADDRS_MAX &&
+        c->ports_n <= DD_LOCAL_MANAGERS_MAX && c->node_n > 0 && c->node_n < NODE_NAME_MAX)
+        ports = addresses_skip(c, len - sizeof *c);
+    if (!ports || len != (size_t)(ports - (const uint8_t *)c) + c->ports_n * sizeof(uint16_t) + c->node_n + c->error_n)
         return dd_error(DDICT_EPROTO, "the card of node %u is malformed: do all nodes run the same version?", node_id);
     return 0;
 }
 
-int card_exists(const void *bytes, size_t len) { return card_check(bytes, len, 0) == 0 && ((const struct card *)bytes)->other.managers > 0; }
+static struct card_head head_of(const struct card *c) {
+    struct card_head h = {0};
+    if (c->has_head) memcpy(&h, c->tail, sizeof h);
+    return h;
+}
 
-const char *card_error(const struct card *c) { return c->error[0] ? c->error : NULL; }
+int card_exists(const void *bytes, size_t len) { return card_check(bytes, len, 0) == 0 && head_of(bytes).other.managers > 0; }
+
+bool card_error(const struct card *c, char *text, size_t cap) {
+    const uint8_t *ports = addresses_skip(c, SIZE_MAX);
+    snprintf(text, cap, "%.*s", (int)c->error_n, (const char *)ports + c->ports_n * sizeof(uint16_t) + c->node_n);
+    return c->error_n > 0;
+}
 
 void card_take(struct supervisor *s, const struct card *c) {
-    if (c->node_id == 0) {
-        memcpy(s->identity.dict_id, c->dict_id, sizeof c->dict_id);
-        memcpy(s->identity.cookie, c->cookie, sizeof c->cookie);
-        s->other = c->other;
+    struct sockaddr_storage addr[ADDRS_MAX];
+    const uint8_t *at = c->tail + head_size(c);
+    char *node = s->node_names[c->node_id];
+    if (c->has_head) {
+        struct card_head h = head_of(c);
+        memcpy(s->identity.dict_id, h.dict_id, sizeof h.dict_id);
+        memcpy(s->identity.cookie, h.cookie, sizeof h.cookie);
+        s->other = h.other;
     }
+    for (unsigned a = 0; a < c->naddr; a++) at = address_unpack(&addr[a], at);
+    snprintf(node, NODE_NAME_MAX, "%.*s", (int)c->node_n, (const char *)at + c->ports_n * sizeof(uint16_t));
     if (s->control_at) {
-        struct node_address *at = &s->control_at[c->node_id];
-        for (int a = 0; a < c->naddr; a++) address_unpack(&at->addr[a], &c->addr[a], c->control_port);
-        at->naddr = c->naddr;
+        struct node_address *to = &s->control_at[c->node_id];
+        for (to->naddr = 0; to->naddr < c->naddr; to->naddr++) {
+            to->addr[to->naddr] = addr[to->naddr];
+            port_set(&to->addr[to->naddr], c->control_port);
+        }
     }
-    snprintf(s->node_names[c->node_id], NODE_NAME_MAX, "%s", c->node);
-    for (unsigned i = 0; i < c->ports_n; i++) {
+    for (unsigned i = 0; i < c->ports_n; i++, at += sizeof(uint16_t)) {
         uint32_t m = c->node_id + i * s->nodes;
+        uint16_t port;
         if (m >= s->managers || !s->peers) break;
-        snprintf(s->peers[m].node, NODE_NAME_MAX, "%s", c->node);
-        s->peers[m].naddr = c->naddr;
-        for (int a = 0; a < c->naddr; a++) address_unpack(&s->peers[m].addr[a], &c->addr[a], c->port[i]);
+        memcpy(&port, at, sizeof port);
+        memcpy(s->peers[m].node, node, NODE_NAME_MAX);
+        for (s->peers[m].naddr = 0; s->peers[m].naddr < c->naddr; s->peers[m].naddr++) {
+            s->peers[m].addr[s->peers[m].naddr] = addr[s->peers[m].naddr];
+            port_set(&s->peers[m].addr[s->peers[m].naddr], port);
+        }
     }
 }

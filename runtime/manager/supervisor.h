@@ -136,8 +136,8 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
 int card_check(const void *bytes, size_t len, uint32_t node_id);
 /* Node 0's card says that this start ends: then no other one is needed, and their nodes may be gone. */
 int card_exists(const void *bytes, size_t len);
-const char *card_error(const struct card *c);
-void card_take(struct supervisor *s, const struct card *c); /* into peers, names, identity */
+bool card_error(const struct card *c, char *text, size_t cap); /* why its node can not serve; false: it can */
+void card_take(struct supervisor *s, const struct card *c); /* one that was checked: into peers, names, identity */
 
 /* --- elect.c --- */
 /* Node 0 with --stay, before its card: 0 the name is ours; 1 another dictionary has it and is ready (s->other); negative. */

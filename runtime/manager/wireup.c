@@ -101,9 +101,10 @@ static int cards_take(struct supervisor *s, void **cards, size_t *lens) {
         if (s->other.managers) return 1; /* then no error of another node matters */
     }
     for (uint32_t i = 0; i < s->nodes; i++) {
-        const char *error = card_error(cards[i]), *name = s->node_names[i];
-        if (error && strstr(error, name)) return dd_error(-ECANCELED, "%s", error);
-        if (error) return dd_error(-ECANCELED, "node %s: %s", name, error);
+        char error[256];
+        const char *name = s->node_names[i];
+        if (!card_error(cards[i], error, sizeof error)) continue;
+        return strstr(error, name) ? dd_error(-ECANCELED, "%s", error) : dd_error(-ECANCELED, "node %s: %s", name, error);
     }
     for (uint32_t m = 0; s->peers && m < s->managers; m++)
         if (!s->peers[m].node[0]) return dd_error(DDICT_EPROTO, "node %u serves fewer managers than it should", m % s->nodes);

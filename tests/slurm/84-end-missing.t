@@ -70,14 +70,14 @@ pmix=$(readlink -f "$(dirname "$(find /usr/lib* -name mpi_none.so | head -n 1)")
 for host in ctl "${nodes[@]}"; do
     for file in $pmix; do cover "$host" "$file" /dev/null; done
 done
-refused "no PMIx" 2 "did not start: .*mpi/pmix"
+row "no PMIx" step task='begun'
+row "no PMIx" batch opts="$here" task='begun'
 rows_end "nothing_is_left_without_pmix"
-sed 's/$/ mpi=none/' "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/slurm/plugstack.conf" >"$ends/none.conf"
-cover ctl /etc/slurm/plugstack.conf "$ends/none.conf"
-cover 1 /etc/slurm/plugstack.conf "$ends/none.conf"
-row "no PMIx, and the site says so" step task='begun'
-row "no PMIx, and the site says so" batch opts="$here" task='begun'
-rows_end "nothing_is_left_where_the_site_says_mpi_none"
+sed 's/$/ mpi=pmix/' "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/slurm/plugstack.conf" >"$ends/pmix.conf"
+cover ctl /etc/slurm/plugstack.conf "$ends/pmix.conf"
+cover 1 /etc/slurm/plugstack.conf "$ends/pmix.conf"
+refused "no PMIx, and the site asks for it" 2 "did not start: .*mpi/pmix"
+rows_end "nothing_is_left_where_the_site_says_mpi_pmix"
 uncover
 
 # The clock of a node's managers is off. (Of a node that is off by more than five minutes Slurm takes no message.)

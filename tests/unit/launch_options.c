@@ -38,7 +38,7 @@ START_TEST(defaults_are_one_manager_a_node_and_1_gib) {
     ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
     ck_assert_uint_eq(o.managers, 0);
     ck_assert_uint_eq(o.mem.bytes, DD_MEM_DEFAULT);
-    ck_assert_str_eq(o.mpi, "pmix");
+    ck_assert_str_eq(o.mpi, "auto");
     ck_assert_int_eq(o.drain_ms, DD_DRAIN_MS);
     ck_assert(!o.foreground && !o.local && o.job == NULL && o.cmd == NULL);
 }

@@ -256,6 +256,12 @@ START_TEST(the_hidden_step_says_everything) {
     argv = hidden_argv(&h);
     ck_assert(has(argv, "--stay") && has(argv, "/home/a b/x.jsonl") && has(argv, "--mem=4G") && has(argv, "50000-50999") && !has(argv, "--summary"));
     argv_free(argv);
+    for (i = 0; i < 2; i++) {
+        h.mpi = i == 0 ? "auto" : "none";
+        argv = hidden_argv(&h);
+        ck_assert(has(argv, "--mpi=none") && has(argv, "stdio") && !has(argv, "pmix"));
+        argv_free(argv);
+    }
     h.external = 1;
     argv = hidden_argv(&h);
     ck_assert(has(argv, "--external-launcher") && !has(argv, "--overlap"));

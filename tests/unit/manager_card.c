@@ -37,10 +37,12 @@ static uint16_t port_of(const struct sockaddr_storage *s) {
 }
 
 START_TEST(managers_get_their_node_addresses_and_ports) {
+    char error[256];
     size_t len;
     struct card *c = card_make(&a, NULL, &len);
     ck_assert_int_eq(card_check(c, len, 2), 0);
-    ck_assert_ptr_null(card_error(c));
+    ck_assert(!card_error(c, error, sizeof error));
+    ck_assert_uint_lt(len, 200); /* of a thousand nodes all cards go to every node */
     card_take(&b, c);
     ck_assert_str_eq(b.node_names[2], "localhost");
     ck_assert_str_eq(b.peers[2].node, "localhost");
@@ -86,10 +88,12 @@ START_TEST(the_cookie_and_another_dictionary_are_those_of_node_0) {
 END_TEST
 
 START_TEST(an_error_travels_without_ports) {
+    char error[256];
     size_t len;
     struct card *c = card_make(&a, "the name is taken", &len);
     ck_assert_int_eq(card_check(c, len, 2), 0);
-    ck_assert_str_eq(card_error(c), "the name is taken");
+    ck_assert(card_error(c, error, sizeof error));
+    ck_assert_str_eq(error, "the name is taken");
     card_take(&b, c);
     ck_assert_str_eq(b.peers[2].node, "");
     free(c);
