@@ -23,7 +23,7 @@ lost_job() { # NAME ACT WORDS...
     shift 2
     row "$name" batch plain=no opts="$here" task="$loop" rc=3 state='FAILED 3:0' within=20 errors=2 act="$act" "$@"
 }
-lost_job "ddictd of the first node killed -9" 'kill9 $(ours 1 ddictd)' said='^rank 1: .*node '"${nodes[0]}"' is lost'
+lost_job "ddictd of the first node killed -9" 'kill9 $(ours 1 ddictd)' said='^rank 1: .*(node '"${nodes[0]}"' is lost|manager 0 on '"${nodes[0]}"' (can|is lost))'
 lost_job "ddictd of another node killed -9" 'kill9 $(ours 2 ddictd)' said='^rank 0: .*(node '"${nodes[1]}"' is lost|manager 1 on '"${nodes[1]}"' (can|is lost))'
 lost_job "a manager killed -9" 'kill9 $(ours 2 manager)' said='^rank 1: .*manager 1 on .*'"${nodes[1]}"
 lost_job "scancel of the managers' step" 'sub scancel $(step_of managers)' record=no

@@ -103,7 +103,7 @@ ours() {
 parent_is() { grep -qsx "$2" "/proc/$(ps -o ppid= -p "$1" | tr -d ' ')/comm"; } # PID COMM
 hidden_srun() { # srun has a helper process that looks the same: it is its child
     local p
-    for p in $(pgrep -f "^[^ ]*srun --jobid=$job .*--job-name=ddict"); do
+    for p in $(pgrep -f "^[^ ]*srun --jobid=$job --nodelist=$DEVCLUSTER_ID.* --job-name=ddict"); do
         parent_is "$p" srun || echo "$p"
     done
 }
