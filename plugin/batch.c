@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * batch.c - in the task of a batch script, as the user, before the script: start the job's dictionary and wait until it is ready. The
- * script inherits neither a child nor a descriptor of this: `ddict up` has ended; what it
- * might leave has no descriptor of the task's, else the step could not end with the script.
+ * script inherits neither a child nor a descriptor of this: `ddict up` has ended; the srun that it
+ * leaves has no descriptor of the task's, else the step could not end with the script.
  */
 #include <errno.h>
 #include <limits.h>

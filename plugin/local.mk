@@ -3,7 +3,7 @@
 if BUILD_SPANK
 plugin_LTLIBRARIES = ddict.la
 ddict_la_SOURCES = plugin/plugin.c plugin/plugin.h plugin/options.c plugin/local.c plugin/remote.c plugin/batch.c \
-  plugin/note.c plugin/request.c plugin/up.c runtime/launch/site.c runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c
+  plugin/leave.c plugin/note.c plugin/request.c plugin/up.c runtime/launch/site.c runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c
 ddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
 ddict_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
@@ -14,6 +14,11 @@ TESTS += tests/unit/plugin_options
 tests_unit_plugin_options_SOURCES = tests/unit/plugin_options.c tests/unit/launch_test.h $(ddict_la_SOURCES)
 tests_unit_plugin_options_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir) -I$(top_srcdir)/tests/unit
 tests_unit_plugin_options_LDADD = $(CHECK_LIBS)
+check_PROGRAMS += tests/unit/plugin_leave
+TESTS += tests/unit/plugin_leave
+tests_unit_plugin_leave_SOURCES = tests/unit/plugin_leave.c tests/unit/launch_test.h plugin/leave.c
+tests_unit_plugin_leave_CPPFLAGS = $(tests_unit_plugin_options_CPPFLAGS)
+tests_unit_plugin_leave_LDADD = $(CHECK_LIBS) -lpthread
 check_PROGRAMS += tests/unit/plugin_spank
 TESTS += tests/unit/plugin_spank
 tests_unit_plugin_spank_SOURCES = tests/unit/plugin_spank.c tests/unit/plugin_host.c tests/unit/plugin_host.h tests/unit/launch_test.h $(ddict_la_SOURCES)

@@ -117,6 +117,10 @@ void options_register(spank_t sp, int client) {
     }
 }
 
+int options_inert(void) {
+    return inert;
+}
+
 const char *options_in_job(void) {
     return in_job ? job_id : NULL;
 }

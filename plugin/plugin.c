@@ -32,6 +32,8 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 }
 
 int slurm_spank_local_user_init(spank_t sp, int ac, char **av) {
+    if (options_inert())
+        leave_prepare();
     local_begin(sp, ac, av);
     return 0;
 }

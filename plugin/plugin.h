@@ -2,7 +2,7 @@
 /*
  * plugin.h - the parts of ddict.so. Which process runs what:
  *
- *     srun                  options (all), local_begin before the tasks are launched, local_end when srun ends
+ *     srun                  options (all), local_begin before the tasks are launched, local_end when srun ends; of the managers' step alone: leave_prepare
  *     salloc, sbatch        options (all); the request goes into the job's environment
  *     slurmstepd (root)     options_register; of the managers' step alone: note_prepare, and note_log when its task has ended
  *     the task (the user)   remote_task; of a batch script: batch_task
@@ -59,6 +59,8 @@ void options_pass_on(spank_t sp);
 void options_launch(void);
 /* srun: whose dictionary the step uses, and for job: what the whole job asked for. */
 enum scope options_scope(void);
+/* srun: whether `ddict up` started it. */
+int options_inert(void);
 /* srun: the job that it was started in, "" when only --jobid says one, NULL for none. */
 const char *options_in_job(void);
 const struct ask_options *options_of(enum scope scope);
@@ -95,6 +97,9 @@ void up_leave(void);
 void local_begin(spank_t sp, int ac, char **av);
 /* srun: end those of the step and tell the user when they ended badly. */
 void local_end(void);
+
+/* The managers' own srun: be ready to be left alone, see leave.c. */
+void leave_prepare(void);
 
 /* The task, as the user: its environment; ends the task when its node has no dictionary. */
 void remote_task(spank_t sp, int ac, char **av);

@@ -12,7 +12,7 @@ siteexampledir = $(docdir)/examples
 dist_siteexample_DATA = etc/ddict.conf
 install-data-local: # where the administrator's ddict.conf is looked for
 	$(MKDIR_P) "$(DESTDIR)$(sysconfdir)"
-EXTRA_DIST += runtime/launch/HANDSHAKE runtime/manager/RECORD tests/slurm/launch_hand.t tests/slurm/launch_root.t tests/slurm/launch_login.t tests/slurm/launch_site.t
+EXTRA_DIST += runtime/launch/HANDSHAKE runtime/manager/RECORD tests/slurm/launch_hand.t tests/slurm/stays.sh tests/slurm/launch_root.t tests/slurm/launch_login.t tests/slurm/launch_site.t
 
 dist_check_SCRIPTS += tests/local/ranks.sh
 TESTS += tests/local/ranks.sh

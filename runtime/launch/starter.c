@@ -15,6 +15,7 @@
 
 #include "base/defaults.h"
 #include "launch/command.h"
+#include "launch/hidden.h"
 #include "launch/reason.h"
 #include "launch/serve.h"
 #include "launch/starter.h"
@@ -416,16 +417,63 @@ static void children_kill(pid_t parent) {
         closedir(d);
 }
 
+/* Whether a process has a handler for sig. */
+static int catches(pid_t pid, int sig) {
+    char path[64], text[4096], *line;
+    int fd;
+    ssize_t n;
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    fd_close(&fd);
+    text[n > 0 ? n : 0] = '\0';
+    line = strstr(text, "\nSigCgt:");
+    return line != NULL && (strtoull(line + 8, NULL, 16) >> (sig - 1) & 1) != 0;
+}
+
+/* What comes now is for nobody. -1 closed. */
+static void rest_read(struct starter *s, int *fd) {
+    char buf[4096];
+    ssize_t n;
+
+    while (*fd >= 0 && (n = read(*fd, buf, sizeof buf)) != -1)
+        if (n == 0)
+            fd_close(fd);
+        else if (fd == &s->err)
+            tail_add(s, buf, (size_t)n);
+}
+
+/* Our plugin in it has closed our pipes when the signals that it could get are harmless. 1: it lives on, and needs nobody. */
+static int srun_let_go(struct starter *s) {
+    struct deadline limit;
+    int left;
+
+    if (!catches(s->pid, LEAVE_SIGNAL) || kill(s->pid, LEAVE_SIGNAL) < 0)
+        return 0;
+    deadline_start(&limit, DD_LEAVE_MS);
+    while ((s->out >= 0 || s->err >= 0) && (left = deadline_left(&limit, SLICE_MS)) > 0) {
+        struct pollfd p[2] = { { .fd = s->out, .events = POLLIN }, { .fd = s->err, .events = POLLIN } };
+
+        poll(p, 2, left);
+        rest_read(s, &s->out);
+        rest_read(s, &s->err);
+    }
+    return s->out < 0 && s->err < 0 && waitpid(s->pid, &s->status, WNOHANG) == 0;
+}
+
 void starter_leave(struct starter *s) {
     struct deadline limit;
 
     if (s->pid > 0 && s->srun != NULL) {
-        prctl(PR_SET_CHILD_SUBREAPER, 1); /* its child becomes ours, to be reaped */
+        prctl(PR_SET_CHILD_SUBREAPER, 1); /* where it is killed its child becomes ours, to be reaped */
         children_kill(s->pid);
-        kill(s->pid, SIGKILL);
-        deadline_start(&limit, DD_STOP_MS);
-        while (waitpid(-1, NULL, WNOHANG) >= 0 && deadline_left(&limit, SLICE_MS) > 0)
-            poll(NULL, 0, 1);
+        if (!srun_let_go(s)) {
+            kill(s->pid, SIGKILL);
+            deadline_start(&limit, DD_STOP_MS);
+            while (waitpid(-1, NULL, WNOHANG) >= 0 && deadline_left(&limit, SLICE_MS) > 0)
+                poll(NULL, 0, 1);
+        }
         s->pid = 0;
     }
     s->state = STARTER_OVER;

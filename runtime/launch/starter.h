@@ -70,8 +70,8 @@ void starter_drain(struct starter *s);
 /* Give up; why may be NULL. */
 void starter_stop(struct starter *s, const char *why);
 /*
- * What is READY goes on without us, who may end: its srun is killed, after the process by which srun would end its step (its child, which waits for
- * srun's death). Then nobody who tidies up or signals the submit host's processes can hurt the dictionary. ddictd itself is left alone. OVER after it.
+ * What is READY goes on without us, who may end. The process by which srun would end its step when it dies (its child) is killed. srun stays where our plugin in it has made
+ * it harmless, else it is killed (HANDSHAKE 3). Then nobody who tidies up or signals the submit host's processes can hurt the dictionary. ddictd itself is left alone. OVER after it.
  */
 void starter_leave(struct starter *s);
 static inline int starter_over(const struct starter *s) { return s->state == STARTER_OVER; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * up.c - `ddict up`: start a dictionary, and stay with it until it ends (--foreground; the plugin for a step) or leave it alone when it is
- * ready: then nothing of ours stays behind where it was started. HANDSHAKE 3.
+ * ready: then it needs nothing where it was started. HANDSHAKE 3.
  */
 #include <errno.h>
 #include <poll.h>

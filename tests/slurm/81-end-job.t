@@ -30,7 +30,7 @@ row "srun killed -9 while its tasks go on" batch act='kill9 $(user_sruns)' task=
     script=$'srun -N2 -n2 sh $task\nsleep 5'
 row normal salloc task='begun'
 row "its command fails" salloc task='begun; exit 7'
-row scancel salloc task="$wait" act='sub scancel $job'
+row scancel salloc state='CANCELLED (143:0|0:0)' task="$wait" act='sub scancel $job'
 row "salloc killed -9" salloc task="$wait" act='kill -KILL $pid; sleep 1; sub scancel $job'
 row "^C twice" salloc tty=yes task="$wait" act='key C; sleep 0.4; key C'
 row "srun killed -9" salloc task="$wait" act='kill9 $(user_srun)'

@@ -7,6 +7,9 @@ dd="--ddict-managers=2 --ddict-mem=64M"
 ddict=$(sub sh -c 'command -v ddict')
 steps='squeue -h -s -j $SLURM_JOB_ID -o "%j %N"'
 
+# On how many nodes slurmstepd could not tell the managers' srun of the job in $out that its task had ended.
+unheard() { cat /var/lib/ddict-devcluster/"$DEVCLUSTER_ID"/log/slurmd-*.log | grep -c "\[$(sed -n 's/^job //p' "$out")\..*Failed to send MESSAGE_TASK_EXIT"; }
+
 t "up_in_an_allocation_names_the_dictionary" sub salloc -Q -N2 sh -c 'eval "$(ddict up --managers=4 --mem=64M)" && echo "name $DDICT_NAME" &&
     srun -N2 -n2 sh '"$tests/both.sh $ddict"' && srun -N1 -n1 ddict stats && ddict down &&
     for i in $(seq 100); do sleep 0.1; test -z "$(squeue -h -s -o %j -j $SLURM_JOB_ID | grep ddict)" && break; done; echo "steps: $(squeue -h -s -o %j -j $SLURM_JOB_ID)"'
@@ -28,8 +31,17 @@ is "one_of_eight_is_ready" "$(grep -c "^ddict1 ready" "$out")" 1
 is "seven_of_eight_find_it" "$(grep -c "^ddict1 exists" "$out")" 7
 is "all_eight_say_the_same_id" "$(grep -o " id=[0-9a-f]*" "$out" | sort -u | wc -l)" 1
 is "all_eight_are_content" "$(grep -c "^code 0" "$out")" 8
-t "nothing_of_up_stays_on_the_submit_host" sub salloc -Q -N2 sh -c 'eval "$(ddict up --mem=64M)"; echo "stays: $(ps -eo args | grep -E "^[^ ]*(srun|ddict) .*$DDICT_NAME")"; srun -n2 ddict stats'
-has "no_srun_no_ddict" '^stays: *$'
+t "up_leaves_an_srun_alone" sub salloc -Q -N2 bash "$tests/stays.sh"
+has "one_srun_and_no_ddict_stays" '^stays 1 srun, 0 ddict$'
+has "it_has_a_session_of_its_own" '^session of its own, terminal \?$'
+has "it_holds_no_file_of_ours" '^files /dev/null$'
+has_not "and_no_pipe" '^holds our'
+has "signals_to_it_do_nothing" '^after signals v, 1 srun$'
+has "it_ends_with_the_dictionary" '^at the end 0 steps, 0 srun$'
+is "slurmstepd_tells_it_about_the_end" "$(unheard)" 0
+t "and_nobody_needs_it" sub salloc -Q -N2 bash "$tests/stays.sh" yes
+has "its_death_does_nothing" '^after its death w$'
+is "only_slurmstepd_misses_it" "$(unheard)" 2
 t "a_share_is_of_the_memory_of_the_job" sub salloc -Q -N2 --mem=200M sh -c 'ddict up --mem=50% --plugin'
 has "half_of_400M" 'mem=209715200$'
 t "a_share_of_one_node_is_judged" sub salloc -Q -N2 --mem=200M sh -c '! ddict up --managers=3 --mem=80%'

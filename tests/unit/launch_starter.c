@@ -233,6 +233,46 @@ START_TEST(what_is_left_when_ready_loses_srun_and_its_child_and_goes_on) {
 }
 END_TEST
 
+/* Its child that ends the step is a sleep here; the shell reaps it, as our plugin in srun does. */
+#define LIVES "sleep 61 & echo $! >&2; "
+
+START_TEST(what_lets_go_of_our_pipes_stays_alone) {
+    char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"trap 'exec >/dev/null 2>&1' URG; " LIVES UP "while :; do sleep 0.05; done", NULL };
+    int pid, child;
+
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, 5), 0);
+    turn_until(STARTER_READY);
+    pid = s.pid;
+    starter_leave(&s);
+    ck_assert(starter_over(&s) && s.pid == 0 && s.out < 0 && s.err < 0);
+    s.tail[s.tail_len] = '\0';
+    ck_assert_int_eq(sscanf(s.tail, "%d", &child), 1);
+    while (kill(child, 0) == 0) /* killed, and the shell reaps it with its next sleep; the test's time limit is the deadline */
+        poll(NULL, 0, 10);
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    while (waitpid(-1, NULL, 0) > 0)
+        continue;
+    ends(NULL);
+}
+END_TEST
+
+START_TEST(what_does_not_let_go_is_killed) {
+    char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"trap 'exec 2>/dev/null' URG; " UP "while :; do sleep 0.05; done", NULL };
+    int pid;
+
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, 5), 0);
+    turn_until(STARTER_READY);
+    pid = s.pid;
+    starter_leave(&s);
+    ck_assert(starter_over(&s) && s.pid == 0);
+    ck_assert(kill(pid, 0) < 0 && errno == ESRCH);
+    while (waitpid(-1, NULL, 0) > 0)
+        continue;
+    ends(NULL);
+}
+END_TEST
+
 START_TEST(death_after_ready_is_told) {
     begin(UP "sleep 0.1; echo boom >&2; exit 0", 1, 5);
     ends("ended early: boom");
@@ -339,7 +379,8 @@ int main(void) {
                      who_cancelled_the_step_is_the_cause, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
                      an_end_without_asking_is_no_error, a_drain_is_said_before_the_end_of_input,
                      another_start_s_dictionary_is_ready_and_ours_ends, warnings_and_the_summary_are_passed_on,
-                     what_is_left_when_ready_loses_srun_and_its_child_and_goes_on, death_after_ready_is_told, a_long_report_comes_whole,
+                     what_is_left_when_ready_loses_srun_and_its_child_and_goes_on, what_lets_go_of_our_pipes_stays_alone,
+                     what_does_not_let_go_is_killed, death_after_ready_is_told, a_long_report_comes_whole,
                      much_stderr_blocks_nobody_and_its_end_is_kept, cards_go_round_when_all_are_there,
                      cards_that_nobody_takes_block_only_to_the_limit, the_child_has_three_descriptors_and_a_session_of_its_own,
                      a_command_that_hangs_or_fails_is_told, a_start_without_pipes_or_processes_leaks_nothing);
