@@ -8,6 +8,7 @@
 
 #include <getopt.h>
 #include <stdbool.h>
+#include <jansson.h>
 #include <ddict.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_KEY = 3 };
@@ -43,6 +44,8 @@ int cmd_relay(const char *name, char *const *args);
 int cmd_failed(const char *what, int code);
 /* stdout is complete: rc, or EXIT_FAILED with a line that says why not (disk full). */
 int cmd_flush(int rc);
+/* One line on stdout; takes o, which is NULL when there was no memory for it. The exit code. */
+int cmd_json_print(json_t *o);
 /* Seconds as text to milliseconds; -1 when it is no number, negative or too large. */
 int cmd_seconds(const char *text);
 

@@ -152,15 +152,7 @@ static int json_show(const struct node *n, const struct gpu_plan *p, int made, c
     }
     o = json_pack("{s:s, s:s?, s:s?, s:i, s:s?, s:o}", "bind", gpu_bind_name(p->how), "vendor", made > 0 ? gpu_vendor_name(p->mask.vendor) : NULL,
                   "variable", made > 0 ? p->mask.variable : NULL, "shared", p->shared, "left_alone", made > 0 ? NULL : dd_errmsg(), "ranks", ranks);
-    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6));
-    json_decref(o);
-    if (text == NULL) {
-        fprintf(stderr, "ddict: no memory\n");
-        return EXIT_FAILED;
-    }
-    printf("%s\n", text);
-    free(text);
-    return EXIT_OK;
+    return cmd_json_print(o);
 }
 
 int bind_print(const struct bind_ask *ask)

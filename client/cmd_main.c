@@ -143,6 +143,20 @@ int cmd_failed(const char *what, int code)
     return code == DDICT_ENOKEY || code == DDICT_EEXISTS ? EXIT_NO_KEY : EXIT_FAILED;
 }
 
+int cmd_json_print(json_t *o)
+{
+    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6));
+
+    json_decref(o);
+    if (text == NULL) {
+        fprintf(stderr, "ddict: no memory\n");
+        return EXIT_FAILED;
+    }
+    printf("%s\n", text);
+    free(text);
+    return EXIT_OK;
+}
+
 int cmd_flush(int rc)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

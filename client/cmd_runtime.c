@@ -100,15 +100,7 @@ static int json_print(const struct ddict_rt_info *me, const struct check *c)
                           ddict_rt_trouble());
     if (o != NULL && c->done)
         json_object_update_new(o, json_pack("{s:f, s:f}", "exchange_ms", c->exchange_ms, "barrier_ms", c->barrier_ms));
-    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6));
-    json_decref(o);
-    if (text == NULL) {
-        fprintf(stderr, "ddict: no memory\n");
-        return EXIT_FAILED;
-    }
-    printf("%s\n", text);
-    free(text);
-    return EXIT_OK;
+    return cmd_json_print(o);
 }
 
 static void nodes_print(const struct ddict_rt_info *me)
