@@ -1,310 +1,371 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c - `ddict bench`: options, processes, tables. */
+/* bench.c - `ddict bench`: options, and one run after the other. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <base/defaults.h>
 #include <base/size.h>
 #include "bench.h"
 #include "cmd.h"
 
-#define LIST_MAX 16
+#define LIST_MAX 32u
 #define SET_MIN (256ull << 20)
-#define KEYS_MAX (1ull << 32) /* eight hex digits */
-#define ITEM_EXTRA 110u       /* bytes of a pair beside key and value: header, index, rounding of small blocks */
+#define SET_REMOTE (64ull << 20) /* what crosses the network is not sped up by a cache: less to load and to remove */
+#define KEYS_MAX (1ull << 20)    /* unless a set size is asked for: they are removed one by one */
+#define KEYS_LEAST 4u            /* a client, of large values */
+#define ITEM_EXTRA 110u          /* bytes of a pair beside key and value: header, index, rounding of small blocks */
 
 static const char usage[] =
-    "usage: ddict bench [--sizes LIST] [--clients LIST] [--ops LIST] [--set-size SIZE] [--seconds S] [--peer lmdb] [--json] [--name NAME]\n"
+    "usage: ddict bench [--sizes LIST] [--clients LIST] [--ops LIST] [--place LIST] [--set-size SIZE] [--seconds S] [--reps N] [--untouched] [--json] [--plot FILE.svg] [--name NAME]\n"
     "  Measures the dictionary that this process is attached to, by processes on this node. To try one machine:\n"
     "      ddict run --managers=1 --mem=2G -- ddict bench\n"
-    "      --sizes LIST     bytes of a value (default 64,1K,64K,1M)\n"
+    "      --sizes LIST     bytes of a value, 8 to what fits; A..B: from A to B, each four times the last (default 64,1K,64K,1M)\n"
     "      --clients LIST   processes at once (default 1)\n"
-    "      --ops LIST       of put_many,put,get,view,get_many (default all)\n"
-    "      --set-size SIZE  bytes of all pairs (default: four times the last cache, at least 256 MiB, where the managers have room)\n"
-    "      --seconds S      for each line (default 1)\n"
-    "      --peer lmdb      the same work on LMDB, in a file in memory\n"
-    "  Keys are read in random order; all values are read to the last byte and checked. get copies the value, view and get_many read it in place; get_many asks for 64\n"
-    "  at once; put waits for each acknowledgement. Latencies are of single calls (get_many, put_many: of one batch).\n"
-    "  Only keys of its own are written, and they are removed afterwards.\n";
+    "      --ops LIST       of put,put_many,get,view,get_many,mixed (default all)\n"
+    "      --place LIST     local: keys of this node's managers; remote: keys of other nodes (default both, where there are both)\n"
+    "      --set-size SIZE  bytes of all pairs (default: four times the last cache, at least 256 MiB, at most 2^20 keys; remote: 64 MiB;\n"
+    "                       less where the managers have less room)\n"
+    "      --seconds S      of one repetition of one operation (default 0.3)\n"
+    "      --reps N         repetitions, 1 to 32 (default 5); rates are medians, +- is half of what lies between the lowest and the highest\n"
+    "      --untouched      do not look at the values that are read\n"
+    "      --plot FILE.svg  rates and latencies over the size of a value\n"
+    "  Keys are read in random order after all were read or written once; of each value that is read, a word of each cache line is looked at and\n"
+    "  checked. get copies the value, view and get_many (64 keys) read it in place, put waits for each acknowledgement, put_many puts up to\n"
+    "  1,000 keys or 8 MiB at once, every tenth call of mixed is a put and the others are views. p50, p99 and max are of single calls (of a batch for _many). cpu/key\n"
+    "  is processor time of the client, manager that of all managers of this node. Only keys of its own are written, and they are removed, after ^C too.\n";
 
 struct setup {
     uint64_t size[LIST_MAX], clients[LIST_MAX];
     unsigned sizes, client_counts;
-    bool ops[OP_N];
-    uint64_t set, free_bytes;
-    double seconds;
-    bool json, lmdb, alone;
-    const char *name;
-    ddict_t *d;
-    unsigned lines;
+    bool ops[OP_N], place[PLACE_N], places_said, json, set_said, range;
+    uint64_t set;
+    const char *plot;
+    struct bench_setting setting;
+    struct ddict_info info;
+    unsigned *owner[PLACE_N], owners[PLACE_N]; /* managers of each place */
+    uint64_t free_bytes[PLACE_N];
+    uint32_t *pid;                             /* of managers of this node */
+    unsigned pids;
+    struct bench_result *result;
+    size_t results;
 };
 
 /* --- options --- */
 
-static int list_parse(const char *text, uint64_t *out, unsigned *n, int (*parse)(const char *, uint64_t *))
+static int size_add(struct setup *s, uint64_t n)
+{
+    n = (n + 7) / 8 * 8;
+    if (n < 8 || n > 1ull << 40 || s->sizes == LIST_MAX)
+        return -ERANGE;
+    s->size[s->sizes++] = n;
+    return 0;
+}
+
+static int size_take(struct setup *s, char *text)
+{
+    uint64_t from, to;
+    char *dots = strstr(text, "..");
+    if (dots == NULL)
+        return size_parse(text, &from) < 0 ? -EINVAL : size_add(s, from);
+    *dots = 0;
+    if (size_parse(text, &from) < 0 || size_parse(dots + 2, &to) < 0 || from < 1 || from >= to)
+        return -EINVAL;
+    s->range = true;
+    int rc = 0;
+    for (; rc == 0 && from < to; from *= 4)
+        rc = size_add(s, from);
+    return rc < 0 ? rc : size_add(s, to);
+}
+
+static int clients_take(struct setup *s, char *text)
+{
+    return s->client_counts == LIST_MAX ? -ERANGE : count_parse(text, 1, BENCH_CLIENTS_MAX, &s->clients[s->client_counts++]);
+}
+
+static int word_take(bool *set, const char *const *names, unsigned n, const char *text)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (strcmp(text, names[i]) == 0) {
+            set[i] = true;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static int op_take(struct setup *s, char *text) { return word_take(s->ops, bench_op_name, OP_N, text); }
+static int place_take(struct setup *s, char *text) { return word_take(s->place, bench_place_name, PLACE_N, text); }
+
+static int list_take(struct setup *s, const char *text, int (*take)(struct setup *, char *))
 {
     char *copy = strdup(text), *save = NULL;
-    int rc = copy == NULL ? -ENOMEM : 0;
-    *n = 0;
+    int rc = copy == NULL ? -ENOMEM : *text == 0 ? -EINVAL : 0;
     for (char *p = copy ? strtok_r(copy, ",", &save) : NULL; rc == 0 && p != NULL; p = strtok_r(NULL, ",", &save))
-        rc = *n < LIST_MAX ? parse(p, &out[(*n)++]) : -EINVAL;
+        rc = take(s, p);
     free(copy);
-    return rc < 0 ? rc : *n > 0 ? 0 : -EINVAL;
+    return rc;
 }
 
-static int value_parse(const char *text, uint64_t *n)
+static int rising(const void *a, const void *b)
 {
-    int rc = size_parse(text, n);
-    *n = (*n + 7) / 8 * 8;
-    return rc < 0 ? rc : *n >= 8 && *n <= 1ull << 40 ? 0 : -ERANGE;
-}
-
-static int clients_parse(const char *text, uint64_t *n) { return count_parse(text, 1, BENCH_CLIENTS_MAX, n); }
-
-static int op_parse(const char *text, uint64_t *n)
-{
-    for (*n = 0; *n < OP_N; ++*n)
-        if (strcmp(text, bench_op_name[*n]) == 0)
-            return 0;
-    return -EINVAL;
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
 }
 
 static int options_parse(struct setup *s, int argc, char **argv)
 {
     static const struct option longs[] = {CMD_LONGS, {"sizes", required_argument, NULL, 's'}, {"clients", required_argument, NULL, 'c'},
-                                          {"ops", required_argument, NULL, 'o'}, {"set-size", required_argument, NULL, 'S'},
-                                          {"seconds", required_argument, NULL, 't'}, {"peer", required_argument, NULL, 'p'},
-                                          {"json", no_argument, NULL, 'j'}, {0}};
-    list_parse("64,1K,64K,1M", s->size, &s->sizes, value_parse);
-    list_parse("1", s->clients, &s->client_counts, clients_parse);
+                                          {"ops", required_argument, NULL, 'o'}, {"place", required_argument, NULL, 'p'},
+                                          {"set-size", required_argument, NULL, 'S'}, {"seconds", required_argument, NULL, 't'},
+                                          {"reps", required_argument, NULL, 'r'}, {"untouched", no_argument, NULL, 'u'},
+                                          {"plot", required_argument, NULL, 'P'}, {"json", no_argument, NULL, 'j'}, {0}};
+    uint64_t n;
+    list_take(s, "64,1K,64K,1M", size_take);
+    list_take(s, "1", clients_take);
     memset(s->ops, 1, sizeof s->ops);
-    s->seconds = 1;
+    s->setting.seconds = 0.3;
+    s->setting.reps = 5;
+    s->setting.touch = true;
     for (int c, rc; (c = cmd_option(argc, argv, "h", longs, usage)) != -1;) {
-        uint64_t op[LIST_MAX];
-        unsigned n;
         rc = 0;
         switch (c) {
-        case 's': rc = list_parse(optarg, s->size, &s->sizes, value_parse); break;
-        case 'c': rc = list_parse(optarg, s->clients, &s->client_counts, clients_parse); break;
-        case 'S': rc = size_parse(optarg, &s->set) == 0 && s->set > 0 ? 0 : -EINVAL; break;
-        case 't': rc = cmd_seconds(optarg); s->seconds = rc / 1000.0; rc = rc > 0 ? 0 : -EINVAL; break;
+        case 's': s->sizes = 0; s->range = false; rc = list_take(s, optarg, size_take); break;
+        case 'c': s->client_counts = 0; rc = list_take(s, optarg, clients_take); break;
+        case 'o': memset(s->ops, 0, sizeof s->ops); rc = list_take(s, optarg, op_take); break;
+        case 'p': s->places_said = true; memset(s->place, 0, sizeof s->place); rc = list_take(s, optarg, place_take); break;
+        case 'S': s->set_said = true; rc = size_parse(optarg, &s->set) == 0 && s->set > 0 ? 0 : -EINVAL; break;
+        case 't': rc = cmd_seconds(optarg); s->setting.seconds = rc / 1000.0; rc = rc > 0 ? 0 : -EINVAL; break;
+        case 'r': rc = count_parse(optarg, 1, BENCH_REPS_MAX, &n); s->setting.reps = (unsigned)n; break;
+        case 'u': s->setting.touch = false; break;
+        case 'P': s->plot = optarg; break;
         case 'j': s->json = true; break;
-        case 'p':
-            rc = strcmp(optarg, "lmdb") == 0 ? 0 : -EINVAL;
-            s->lmdb = true;
-#ifndef HAVE_LMDB
-            return cmd_usage(usage, "--peer=lmdb: this ddict was built without LMDB");
-#endif
-            break;
-        case 'o':
-            rc = list_parse(optarg, op, &n, op_parse);
-            memset(s->ops, 0, sizeof s->ops);
-            for (unsigned i = 0; rc == 0 && i < n; i++)
-                s->ops[op[i]] = true;
-            break;
         default: return EXIT_USAGE;
         }
         if (rc < 0)
             return cmd_usage(usage, "\"%s\" is not understood", optarg);
     }
+    qsort(s->size, s->sizes, sizeof *s->size, rising);
     return optind < argc ? cmd_usage(usage, "bench takes no \"%s\"", argv[optind]) : EXIT_OK;
 }
 
-/* --- tables --- */
+/* --- where we are --- */
 
-static const char *time_short(char *buf, size_t cap, uint64_t ns)
+/* The largest cache that a cpu of ours has. The C library's own figure is that of a whole package with some processors. */
+static uint64_t cache_look(void)
 {
-    if (ns < 1000)
-        snprintf(buf, cap, "%llu ns", (unsigned long long)ns);
-    else if (ns < 1000000)
-        snprintf(buf, cap, "%.*f us", ns < 10000 ? 2 : 1, (double)ns / 1e3);
-    else
-        snprintf(buf, cap, "%.*f ms", ns < 10000000 ? 2 : 1, (double)ns / 1e6);
-    return buf;
+    uint64_t most = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        char path[80], text[32];
+        uint64_t n;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/size", i);
+        FILE *f = fopen(path, "re");
+        if (f == NULL)
+            continue;
+        if (fscanf(f, "%31s", text) == 1 && size_parse(text, &n) == 0 && n > most)
+            most = n;
+        fclose(f);
+    }
+    return most;
 }
 
-static void result_print(struct setup *s, const struct bench_run *r, enum bench_op op)
+static void cpus_look(struct bench_setting *s)
 {
-    static struct histogram all;
-    double rate = 0;
-    memset(&all, 0, sizeof all);
-    for (unsigned i = 0; i < r->clients; i++) {
-        const struct bench_result *e = &r->result[op][i];
-        rate += e->seconds > 0 ? (double)e->ops / e->seconds : 0;
-        all.count += e->latency.count;
-        if (e->latency.max_ns > all.max_ns)
-            all.max_ns = e->latency.max_ns;
-        for (unsigned b = 0; b < HISTOGRAM_BUCKETS; b++)
-            all.bucket[b] += e->latency.bucket[b];
-    }
-    struct ddict_latency l;
-    histogram_summary(&all, &l);
-    if (s->json) {
-        printf("%s{\"store\":\"%s\",\"op\":\"%s\",\"value_bytes\":%zu,\"clients\":%u,\"keys\":%llu,\"ops_per_s\":%.0f,\"gb_per_s\":%.4f,\"p50_ns\":%llu,"
-               "\"p99_ns\":%llu,\"max_ns\":%llu,\"timed\":%llu}", s->lines++ ? ",\n" : "[", r->store->name, bench_op_name[op], r->value, r->clients,
-               (unsigned long long)r->keys, rate, rate * (double)r->value / 1e9, (unsigned long long)l.p50_ns, (unsigned long long)l.p99_ns,
-               (unsigned long long)l.max_ns, (unsigned long long)l.count);
+    cpu_set_t set;
+    size_t n = 0;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    s->cpus_online = online > 0 ? (unsigned)online : 1;
+    s->cache = cache_look();
+    strcpy(s->cpus, "?");
+    if (sched_getaffinity(0, sizeof set, &set) < 0)
         return;
+    s->cpus_allowed = (unsigned)CPU_COUNT(&set);
+    for (int i = 0; i < CPU_SETSIZE && n + 16 < sizeof s->cpus; i++) {
+        int from = i;
+        if (!CPU_ISSET(i, &set))
+            continue;
+        while (i + 1 < CPU_SETSIZE && CPU_ISSET(i + 1, &set))
+            i++;
+        n += (size_t)snprintf(s->cpus + n, sizeof s->cpus - n, from == i ? "%s%d" : "%s%d-%d", n ? "," : "", from, i);
     }
-    char b[4][24];
-    if (s->lines++ == 0)
-        printf("%10s %7s  %-6s %-9s %12s %8s %10s %10s %10s\n", "value", "clients", "store", "op", "keys/s", "GB/s", "p50", "p99", "max");
-    printf("%10s %7u  %-6s %-9s %12.0f %8.3f %10s %10s %10s\n", size_format(b[0], sizeof b[0], r->value), r->clients, r->store->name, bench_op_name[op], rate,
-           rate * (double)r->value / 1e9, time_short(b[1], sizeof b[1], l.p50_ns), time_short(b[2], sizeof b[2], l.p99_ns), time_short(b[3], sizeof b[3], l.max_ns));
+}
+
+/* Which managers are here and which elsewhere, and the room they have: keys are dealt out evenly, so the fullest counts. */
+static int managers_look(struct setup *s, ddict_t *d)
+{
+    struct ddict_manager_stats *st;
+    uint64_t least[PLACE_N] = {UINT64_MAX, UINT64_MAX};
+    int n = ddict_stats(d, &st, -1);
+    if (n < 0)
+        return cmd_failed(NULL, n);
+    s->pid = calloc((size_t)n, sizeof *s->pid);
+    for (unsigned p = 0; p < PLACE_N; p++)
+        s->owner[p] = calloc((size_t)n, sizeof *s->owner[p]);
+    bool memory = s->pid != NULL && s->owner[PLACE_LOCAL] != NULL && s->owner[PLACE_REMOTE] != NULL;
+    for (int i = 0; i < n && memory; i++) {
+        enum bench_place p = st[i].manager_id % s->info.nodes == s->info.node_id ? PLACE_LOCAL : PLACE_REMOTE;
+        s->owner[p][s->owners[p]++] = st[i].manager_id;
+        if (p == PLACE_LOCAL)
+            s->pid[s->pids++] = st[i].pid;
+        if (st[i].pool_free_space < least[p])
+            least[p] = st[i].pool_free_space;
+    }
+    for (unsigned p = 0; p < PLACE_N; p++)
+        s->free_bytes[p] = s->owners[p] > 0 ? least[p] * s->owners[p] : 0;
+    free(st);
+    if (!memory)
+        return fprintf(stderr, "ddict: bench: no memory\n"), EXIT_FAILED;
+    for (unsigned p = 0; p < PLACE_N; p++) {
+        if (!s->places_said)
+            s->place[p] = s->owners[p] > 0;
+        if (s->place[p] && s->owners[p] == 0) {
+            fprintf(stderr, "ddict: bench: --place=%s: %s\n", bench_place_name[p], p == PLACE_LOCAL ? "no manager is on this node" : "all managers are on this node");
+            return EXIT_FAILED;
+        }
+    }
+    return EXIT_OK;
 }
 
 /* --- runs --- */
 
-static int run(struct setup *s, struct bench_run *r)
+/* How many keys; 0: it does not fit, which was said. */
+static uint64_t keys_count(const struct setup *s, enum bench_place p, uint64_t value, unsigned clients)
 {
-    pid_t pid[BENCH_CLIENTS_MAX];
-    unsigned n = 0;
-    r->arrived = r->failed = 0;
-    memset(r->result, 0, sizeof r->result);
-    fflush(stdout);
-    for (; n < r->clients; n++) {
-        pid[n] = fork();
-        if (pid[n] == 0)
-            _exit(bench_work(r, n));
-        if (pid[n] < 0) {
-            __atomic_store_n(&r->failed, 1, __ATOMIC_RELEASE);
-            snprintf(r->text, sizeof r->text, "fork: %s", strerror(errno));
-            break;
-        }
+    uint64_t each = value + value / 8 + BENCH_KEY_MAX + ITEM_EXTRA, room = s->free_bytes[p] * 6 / 10 / each, set = s->set;
+    char a[24], b[24];
+    if (!s->set_said) {
+        set = s->setting.cache * 4 < SET_MIN ? SET_MIN : s->setting.cache * 4;
+        if (p == PLACE_REMOTE)
+            set = SET_REMOTE;
     }
-    int bad = 0;
-    for (unsigned i = 0; i < n; i++) {
-        int status;
-        while (waitpid(pid[i], &status, 0) < 0 && errno == EINTR) {
-        }
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    uint64_t keys = set / (value + ITEM_EXTRA);
+    if (!s->set_said && keys > KEYS_MAX)
+        keys = KEYS_MAX;
+    if (!s->set_said && keys < KEYS_LEAST * clients)
+        keys = KEYS_LEAST * clients;
+    if (keys > room && s->set_said) {
+        fprintf(stderr, "ddict: bench: --set-size=%s does not fit with values of %s: there is room for %llu of them\n", size_format(a, sizeof a, s->set),
+                size_format(b, sizeof b, value), (unsigned long long)room);
+        return 0;
+    }
+    if (keys > room)
+        keys = room;
+    if (keys < clients) {
+        fprintf(stderr, "ddict: bench: %sno room for %u values of %s (%s)\n", s->range ? "left out: " : "", clients, size_format(a, sizeof a, value),
+                bench_place_name[p]);
+        return 0;
+    }
+    return keys;
+}
+
+static int run_one(struct setup *s, struct bench_run *r, struct bench_progress *progress, enum bench_place place, uint64_t value, unsigned clients)
+{
+    r->count = keys_count(s, place, value, clients);
+    r->reps = s->setting.reps;
+    memcpy(r->ops, s->ops, sizeof r->ops);
+    if (r->count == 0) {
+        progress->done += bench_steps(r);
+        return s->range ? EXIT_OK : EXIT_FAILED;
+    }
+    r->place = place;
+    r->keys.owner = s->owner[place];
+    r->keys.owners = s->owners[place];
+    r->value = value;
+    r->memory = r->count * (value + ITEM_EXTRA);
+    r->clients = clients;
+    r->seconds = s->setting.seconds;
+    r->touch = s->setting.touch;
+    r->manager_pid = s->pid;
+    r->manager_pids = s->pids;
+    int rc = bench_processes(r, progress);
+    for (enum bench_op op = 0; op < OP_N && rc == EXIT_OK && !r->stop; op++) {
+        if (!r->ops[op])
             continue;
-        bad = 1;
-        uint32_t none = 0;
-        if (__atomic_compare_exchange_n(&r->failed, &none, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            snprintf(r->text, sizeof r->text, "a process of the benchmark died (status 0x%x)", (unsigned)status);
+        struct bench_result *e = &s->result[s->results++];
+        bench_result_of(r, op, s->setting.cache, e);
+        if (!s->json)
+            bench_print(e);
     }
-    if (bad || n < r->clients) {
-        fprintf(stderr, "ddict: bench: %s: %s\n", r->store->name, r->text);
-        return EXIT_FAILED;
-    }
-    for (enum bench_op op = 0; op < OP_N; op++)
-        if (r->ops[op])
-            result_print(s, r, op);
     fflush(stdout);
+    return rc;
+}
+
+static int run_all(struct setup *s, struct bench_run *r)
+{
+    unsigned places = s->place[PLACE_LOCAL] + s->place[PLACE_REMOTE], runs = places * s->sizes * s->client_counts;
+    r->reps = s->setting.reps;
+    memcpy(r->ops, s->ops, sizeof r->ops);
+    struct bench_progress progress = {.total = runs * bench_steps(r)};
+    s->result = calloc((size_t)runs * OP_N, sizeof *s->result);
+    int rc = s->result == NULL ? EXIT_FAILED : EXIT_OK;
+    if (!s->json)
+        bench_print_head(&s->setting);
+    for (unsigned i = 0; i < s->sizes; i++)
+        for (unsigned p = 0; p < PLACE_N; p++)
+            for (unsigned k = 0; k < s->client_counts && rc == EXIT_OK && !r->stop; k++)
+                if (s->place[p])
+                    rc = run_one(s, r, &progress, p, s->size[i], (unsigned)s->clients[k]);
+    if (rc != EXIT_OK || r->stop)
+        return rc;
+    if (s->json)
+        bench_print_json(&s->setting, s->result, s->results);
+    else
+        bench_print_notes(s->result, s->results);
     return EXIT_OK;
 }
 
-#ifdef HAVE_LMDB
-static int run_lmdb(struct setup *s, struct bench_run *r)
+static int plot(const struct setup *s, FILE *f)
 {
-    char dir[] = "/dev/shm/ddict-bench-XXXXXX", file[64];
-    if (mkdtemp(dir) == NULL) {
-        fprintf(stderr, "ddict: bench: %s: %s\n", dir, strerror(errno));
-        return EXIT_FAILED;
-    }
-    r->store = &bench_lmdb;
-    r->where = dir;
-    int rc = run(s, r);
-    snprintf(file, sizeof file, "%s/data.mdb", dir);
-    unlink(file);
-    snprintf(file, sizeof file, "%s/lock.mdb", dir);
-    unlink(file);
-    rmdir(dir);
-    return rc;
+    int rc = bench_plot(f, &s->setting, s->result, s->results);
+    if (rc < 0)
+        fprintf(stderr, "ddict: bench: %s: %s\n", s->plot, strerror(errno));
+    return rc < 0 ? EXIT_FAILED : EXIT_OK;
 }
-#endif
-
-static int run_size(struct setup *s, struct bench_run *r, uint64_t value, unsigned clients)
-{
-    uint64_t set = s->set, each = value + value / 8 + BENCH_KEY_MAX + ITEM_EXTRA, room = s->free_bytes * 6 / 10 / each;
-    if (set == 0) {
-        long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-        set = cache > 0 ? 4 * (uint64_t)cache : 0;
-        if (set < SET_MIN)
-            set = SET_MIN;
-    }
-    r->keys = set / (value + ITEM_EXTRA);
-    if (r->keys > room) {
-        if (s->set != 0) {
-            char a[24], b[24];
-            fprintf(stderr, "ddict: bench: --set-size=%s does not fit with values of %s: there is room for %llu of them\n", size_format(a, sizeof a, s->set),
-                    size_format(b, sizeof b, value), (unsigned long long)room);
-            return EXIT_FAILED;
-        }
-        r->keys = room;
-    }
-    if (r->keys >= KEYS_MAX)
-        r->keys = KEYS_MAX - 1;
-    if (r->keys < clients) {
-        char b[24];
-        fprintf(stderr, "ddict: bench: no room for %u values of %s\n", clients, size_format(b, sizeof b, value));
-        return EXIT_FAILED;
-    }
-    r->value = value;
-    r->clients = clients;
-    r->bytes = r->keys * each;
-    r->seconds = s->seconds;
-    memcpy(r->ops, s->ops, sizeof r->ops);
-    r->store = &bench_ddict;
-    r->where = s->name;
-    r->keep = s->alone;
-    int rc = run(s, r), e = s->alone ? ddict_clear(s->d, -1) : 0;
-    if (rc == EXIT_OK && e < 0)
-        rc = cmd_failed("bench", e);
-#ifdef HAVE_LMDB
-    if (rc == EXIT_OK && s->lmdb)
-        rc = run_lmdb(s, r);
-#endif
-    return rc;
-}
-
-static void interrupted(int sig) { (void)sig; } /* the processes get it too; waitpid() sees them end */
 
 int cmd_bench(int argc, char **argv)
 {
     struct setup s = {0};
+    FILE *f = NULL;
     int rc = options_parse(&s, argc, argv);
     if (rc != EXIT_OK)
         return rc;
-    s.name = cmd_name();
     ddict_t *d = cmd_attach();
     if (d == NULL)
         return EXIT_FAILED;
-    struct ddict_manager_stats *st;
-    int n = ddict_stats(d, &st, -1);
-    if (n < 0) {
-        ddict_detach(d);
-        return cmd_failed(NULL, n);
-    }
-    uint64_t least = UINT64_MAX; /* keys are dealt out evenly: the fullest manager counts */
-    for (int i = 0; i < n; i++)
-        if (st[i].pool_free_space < least)
-            least = st[i].pool_free_space;
-    s.free_bytes = least * (uint64_t)n;
-    free(st);
-    s.d = d;
-    s.alone = ddict_len(d, -1) == 0; /* then it is emptied at once instead of key by key */
     struct bench_run *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (r == MAP_FAILED) {
-        fprintf(stderr, "ddict: bench: %s\n", strerror(errno));
+    if (r == MAP_FAILED || (s.plot != NULL && (f = fopen(s.plot, "we")) == NULL)) {
+        fprintf(stderr, "ddict: bench: %s: %s\n", s.plot != NULL ? s.plot : "memory", strerror(errno));
         ddict_detach(d);
         return EXIT_FAILED;
     }
-    snprintf(r->prefix, sizeof r->prefix, "bench%x.", (unsigned)getpid());
-    signal(SIGINT, interrupted);
-    for (unsigned i = 0; i < s.sizes && rc == EXIT_OK; i++)
-        for (unsigned k = 0; k < s.client_counts && rc == EXIT_OK; k++)
-            rc = run_size(&s, r, s.size[i], (unsigned)s.clients[k]);
-    if (s.json && s.lines > 0)
-        puts("]");
+    ddict_get_info(d, &s.info);
+    s.setting.info = &s.info;
+    cpus_look(&s.setting);
+    r->name = cmd_name();
+    snprintf(r->keys.prefix, sizeof r->keys.prefix, "bench%x.%x.", s.info.node_id, (unsigned)getpid());
+    rc = managers_look(&s, d);
+    if (rc == EXIT_OK) {
+        bench_catch(r);
+        rc = run_all(&s, r);
+    }
+    if (f != NULL && rc == EXIT_OK && !r->stop)
+        rc = plot(&s, f);
+    if (f != NULL)
+        fclose(f);
     munmap(r, sizeof *r);
+    for (unsigned p = 0; p < PLACE_N; p++)
+        free(s.owner[p]);
+    free(s.pid);
+    free(s.result);
     ddict_detach(d);
-    return cmd_flush(rc);
+    rc = cmd_flush(rc);
+    if (bench_caught() == 0)
+        return rc;
+    fprintf(stderr, "ddict: bench: interrupted%s\n", rc == EXIT_OK ? "; its keys are removed" : "");
+    signal(bench_caught(), SIG_DFL);
+    raise(bench_caught());
+    return EXIT_FAILED;
 }

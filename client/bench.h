@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench.h - `ddict bench`: the same work on the dictionary and, for comparison, on another store.
+ * bench.h - `ddict bench`: how fast the dictionary is from this node.
  *
- *     bench.c        options, processes, tables
- *     bench_work.c   what one process does: load, then each operation for a while; every word of every value is read and its sum checked
- *     bench_ddict.c  the dictionary as a store; bench_lmdb.c  LMDB as a store
+ *     bench.c         options; what is measured, one run after the other
+ *     bench_run.c     the processes of one run, and the progress bar
+ *     bench_work.c    what one process does: load, then each operation for a while, again and again, then remove
+ *     bench_keys.c    keys and values, which follow from a number
+ *     bench_report.c  text and JSON
+ *     bench_plot.c    rate and latency over the size of a value, as SVG
+ *
+ * The parent attaches and makes struct bench_run in shared memory; its children are the clients. They put only keys with a prefix of this
+ * bench, and remove them however the run ends: done, failed, interrupted, or without its parent.
  */
 #ifndef DDICT_CLIENT_BENCH_H
 #define DDICT_CLIENT_BENCH_H
@@ -12,61 +18,96 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <ddict.h>
 #include <base/stats.h>
 
-#define BENCH_KEY_MAX 32
-#define BENCH_BATCH 64      /* keys of one get_many */
+#define BENCH_KEY_MAX 48
 #define BENCH_CLIENTS_MAX 256
+#define BENCH_REPS_MAX 32
 
-enum bench_op { OP_PUT_MANY, OP_PUT, OP_GET, OP_VIEW, OP_GET_MANY, OP_N };
+enum bench_op { OP_PUT, OP_PUT_MANY, OP_GET, OP_VIEW, OP_GET_MANY, OP_MIXED, OP_N };
 extern const char *const bench_op_name[OP_N];
+enum bench_place { PLACE_LOCAL, PLACE_REMOTE, PLACE_N };
+extern const char *const bench_place_name[PLACE_N];
 
-/* Each call: 0, or a negative code with the sentence in bench_store.error(). A value that is read is handed to bench_check(). */
-struct bench_store {
-    const char *name;
-    int (*open)(void **self, const char *where, uint64_t bytes);
-    void (*close)(void *self);
-    int (*put_many)(void *self, struct ddict_pair *pairs, unsigned n);
-    int (*put)(void *self, const void *key, size_t klen, const void *val, size_t vlen);
-    int (*get)(void *self, const void *key, size_t klen, void *buf, size_t cap, uint64_t index);  /* copies, then checks the copy */
-    int (*view)(void *self, const void *key, size_t klen, uint64_t index);                         /* checks in place */
-    int (*get_many)(void *self, struct ddict_want *wants, const uint64_t *index, unsigned n);
-    int (*del)(void *self, const void *key, size_t klen);
-    const char *(*error)(void);
+/* --- keys and values --- */
+
+struct bench_keys {
+    char prefix[24];
+    const unsigned *owner; /* the managers that shall own them, in turn: key i belongs to owner[i % owners] */
+    unsigned owners;
 };
-extern const struct bench_store bench_ddict;
-#ifdef HAVE_LMDB
-extern const struct bench_store bench_lmdb;
-#endif
-
-#define BENCH_WRONG (-9999) /* a value was not what had been put */
-
-/* The value of key `index`, of len bytes (a multiple of 8): word j is index * A + j * B, so the sum of the words is known. */
+size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX], uint64_t index);
+/* The value of key `index`, of len bytes (a multiple of 8). */
 void bench_fill(void *val, size_t len, uint64_t index);
-int bench_check(const void *val, size_t len, uint64_t index); /* 0 or BENCH_WRONG */
+/* Reads a word of each cache line, so that all of the value came here. 0, or -EILSEQ: it is not what was put. */
+int bench_check(const void *val, size_t len, uint64_t index);
 
-struct bench_result {
-    uint64_t ops;
-    double seconds;
-    struct histogram latency;
-};
+/* --- one run: a size, a number of clients, a place --- */
 
-/* Shared by the processes of one run. */
+struct bench_slice { uint64_t ops, ns, cpu_ns; }; /* time within the calls, and the client's processor time in them */
+
+/* Shared by the processes of a run. Pointers are those of the parent, and memory that was there before the fork. */
 struct bench_run {
-    const struct bench_store *store;
-    const char *where;
-    char prefix[16];
-    uint64_t keys, bytes;
+    const char *name;           /* of the dictionary, NULL: as ddict_attach() finds it */
+    struct bench_keys keys;
+    enum bench_place place;
+    uint64_t count;             /* keys */
+    uint64_t memory;            /* that they take, estimated */
     size_t value;
-    unsigned clients;
-    double seconds;
-    bool ops[OP_N], keep;
+    unsigned clients, reps;
+    double seconds;             /* of a slice */
+    bool ops[OP_N], touch;
+    const uint32_t *manager_pid; /* of this node */
+    unsigned manager_pids;
     uint32_t arrived;           /* atomic: at the barriers, altogether */
+    uint32_t stop;              /* atomic: interrupted */
     uint32_t failed;            /* atomic */
+    uint32_t steps;             /* atomic: slices, loads and removals that client 0 has done */
     char text[400];             /* of the one that set failed from 0 to 1 */
-    struct bench_result result[OP_N][BENCH_CLIENTS_MAX];
+    struct bench_slice slice[OP_N][BENCH_REPS_MAX][BENCH_CLIENTS_MAX];
+    uint64_t manager_ns[OP_N][BENCH_REPS_MAX]; /* processor time of the managers of this node meanwhile; UINT64_MAX: not known */
+    struct histogram latency[OP_N][BENCH_CLIENTS_MAX];
 };
 int bench_work(struct bench_run *r, unsigned me); /* exit code of the process */
+unsigned bench_steps(const struct bench_run *r);
+
+struct bench_progress { unsigned total, done; bool shown; }; /* steps of all runs; those of the runs that ended */
+/* Fork the clients and wait for them. EXIT_OK or EXIT_FAILED, which was said; with r->stop set the results mean nothing. */
+int bench_processes(struct bench_run *r, struct bench_progress *p);
+/* Signals that end a terminal's command stop the run instead. Returns the one that came, or 0. */
+void bench_catch(struct bench_run *r);
+int bench_caught(void);
+
+/* --- results --- */
+
+struct bench_result {
+    enum bench_place place;
+    enum bench_op op;
+    size_t value;
+    unsigned clients, reps;
+    uint64_t keys, memory;
+    bool cached;                                /* the set fits the last cache of this node */
+    double rate, low, high;                     /* keys a second: median and extremes of the repetitions */
+    double all[BENCH_REPS_MAX];
+    double client_ns, manager_ns;               /* processor time of an operation; manager_ns < 0: not known */
+    struct ddict_latency latency;
+};
+struct bench_setting { /* of all results */
+    const struct ddict_info *info;
+    char cpus[128];                             /* that this process may use, as a list */
+    unsigned cpus_allowed, cpus_online;
+    uint64_t cache;                             /* bytes of the last cache, 0: not known */
+    double seconds;
+    unsigned reps;
+    bool touch;
+};
+void bench_result_of(const struct bench_run *r, enum bench_op op, uint64_t cache, struct bench_result *out);
+void bench_print_head(const struct bench_setting *s);
+void bench_print(const struct bench_result *e);
+void bench_print_notes(const struct bench_result *e, size_t n);
+void bench_print_json(const struct bench_setting *s, const struct bench_result *e, size_t n);
+int bench_plot(FILE *f, const struct bench_setting *s, const struct bench_result *e, size_t n); /* 0 or -EIO */
 
 #endif

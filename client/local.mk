@@ -19,11 +19,6 @@ bin_PROGRAMS += ddict
 ddict_SOURCES = client/cmd_main.c client/cmd.h client/cmd_stats.c client/cmd_ls.c client/cmd_value.c client/keytext.c client/keytext.h \
   client/figures.c client/figures.h client/table.c client/table.h client/cmd_report.c client/cmd_socket.c client/record.c client/record.h \
   client/record_find.c client/record_find.h client/report_print.c client/report_print.h \
-  client/bench.c client/bench.h client/bench_work.c client/bench_ddict.c
+  client/bench.c client/bench.h client/bench_run.c client/bench_work.c client/bench_keys.c client/bench_report.c client/bench_plot.c
 ddict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 ddict_LDADD = liblaunch.la libddict.la libwireclient.la libbase.la $(JANSSON_LIBS) -lm
-if HAVE_LMDB
-ddict_SOURCES += client/bench_lmdb.c
-ddict_CPPFLAGS += -DHAVE_LMDB $(LMDB_CFLAGS)
-ddict_LDADD += $(LMDB_LIBS)
-endif

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`ddict bench`: its output is whole, its keys are gone however it ends, and those of others stay. No time is judged."""
+import json
+import os
+import pty
+import signal
+import subprocess
+import tempfile
+import xml.dom.minidom
+
+from cluster import BUILD, Dictionary, Failed, check, main, wait_for
+
+DDICT = os.path.join(BUILD, "ddict")
+SHORT = ["--seconds", "0.01", "--reps", "2", "--set-size", "2M"]
+
+
+def bench(d, *args, node=0, code=0):
+    p = subprocess.run([DDICT, "bench", *args], env=d.env(node), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    check(p.returncode == code, "bench %s: exit code %d: %s" % (" ".join(args), p.returncode, p.stderr))
+    return p.stdout, p.stderr
+
+
+def keys(d):
+    return subprocess.run([DDICT, "ls"], env=d.env(), stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout.splitlines()
+
+
+def put_one(d):
+    subprocess.run([DDICT, "put", "bench", "not yours"], env=d.env(), check=True, timeout=60)
+
+
+def json_says_what_was_measured():
+    with Dictionary(managers=2, mem="64M") as d:
+        put_one(d)
+        out, err = bench(d, "--sizes", "64,4K", "--clients", "1,2", "--json", *SHORT)
+        r = json.loads(out)
+        check(err == "", err)
+        check(r["dictionary"]["managers"] == 2 and r["client"]["cpus_allowed"] == len(os.sched_getaffinity(0)) and r["touched"], "%r" % r)
+        seen = {(e["op"], e["value_bytes"], e["clients"]) for e in r["results"]}
+        check(len(seen) == len(r["results"]) == 6 * 2 * 2, "%d results" % len(r["results"]))
+        for e in r["results"]:
+            check(e["place"] == "local" and len(e["ops_per_s_all"]) == 2 and e["timed"] > 0, "%r" % e)
+            check(0 < e["ops_per_s_lowest"] <= e["ops_per_s"] <= e["ops_per_s_highest"] and 0 < e["p50_ns"] <= e["p99_ns"] <= e["max_ns"], "%r" % e)
+            check(e["client_cpu_ns"] > 0, "%r" % e)
+        check(keys(d) == ["'bench'"], "%r" % keys(d))
+        d.end()
+
+
+def text_has_a_line_for_each():
+    with Dictionary(managers=1, mem="64M") as d:
+        out, err = bench(d, "--sizes", "8..128", "--ops", "view,mixed", "--untouched", *SHORT)
+        lines = [line.split() for line in out.splitlines() if " local " in line and "B " in line]
+        check([line[0] for line in lines] == ["8", "8", "32", "32", "128", "128"] and {line[4] for line in lines} == {"view", "mixed"}, out)
+        check("not touched" in out and "may lie in the cache" in out and err == "", out + err)
+        out, err = bench(d, "--sizes", "16M..256M", "--ops", "view", "--seconds", "0.01", "--reps", "1")
+        check(out.count(" view ") == 1 and err.count("left out: no room") == 2, out + err)
+        d.end()
+
+
+def plot_is_a_picture():
+    with Dictionary(managers=1, mem="64M") as d, tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "a.svg")
+        bench(d, "--sizes", "1K,64", "--ops", "put,get", "--plot", file, *SHORT)
+        svg = xml.dom.minidom.parse(file)
+        check(len(svg.getElementsByTagName("polyline")) == 4, "lines")
+        check([len(p.getAttribute("points").split()) for p in svg.getElementsByTagName("polyline")] == [2] * 4, "points")
+        out, err = bench(d, "--plot", os.path.join(folder, "no", "a.svg"), *SHORT, code=1)
+        check(err.count("\n") == 1 and out == "", out + err)
+        check(keys(d) == [], "keys")
+        d.end()
+
+
+def remote_keys_are_those_of_the_other_node():
+    with Dictionary(nodes=2, managers=2, mem="64M") as d:
+        before = d.stats()
+        r = json.loads(bench(d, "--sizes", "1K", "--place", "remote", "--json", *SHORT)[0])
+        check({e["place"] for e in r["results"]} == {"remote"} and len(r["results"]) == 6, "%r" % r["results"])
+        after = d.stats()
+        check(after[0]["puts"] == before[0]["puts"] and after[1]["puts"] > before[1]["puts"], "puts: %r %r" % (before, after))
+        r = json.loads(bench(d, "--sizes", "64", "--ops", "get", "--json", *SHORT, node=1)[0])
+        check([e["place"] for e in r["results"]] == ["local", "remote"], "%r" % r["results"])
+        check(keys(d) == [], "keys")
+        d.end()
+
+
+def long_one(d, **kw):
+    p = subprocess.Popen([DDICT, "bench", "--sizes", "1K", "--clients", "2", "--seconds", "20", "--set-size", "4M"], env=d.env(), stdout=subprocess.PIPE,
+                         text=True, start_new_session=True, **kw)
+    wait_for("keys of the bench", lambda: len(keys(d)) > 2000, 30)
+    return p
+
+
+def interrupted(sig):
+    with Dictionary(managers=1, mem="64M") as d:
+        put_one(d)
+        p = long_one(d, stderr=subprocess.PIPE)
+        os.killpg(p.pid, sig)
+        err = p.communicate(timeout=60)[1]
+        check(p.returncode == -sig and "its keys are removed" in err, "%d: %s" % (p.returncode, err))
+        check(keys(d) == ["'bench'"], "%d keys" % len(keys(d)))
+        d.end()
+
+
+def interrupted_it_removes_its_keys():
+    interrupted(signal.SIGINT)
+
+
+def terminated_it_removes_its_keys():
+    interrupted(signal.SIGTERM)
+
+
+def killed_its_clients_remove_their_keys():
+    with Dictionary(managers=1, mem="64M") as d:
+        p = long_one(d)
+        p.kill()
+        p.communicate(timeout=60)
+        wait_for("keys to go", lambda: keys(d) == [], 30)
+        wait_for("clients to end", lambda: d.stats()[0]["clients_now"] <= 1, 30)
+        d.end()
+
+
+def a_terminal_sees_progress():
+    with Dictionary(managers=1, mem="64M") as d:
+        here, there = pty.openpty()
+        try:
+            p = subprocess.run([DDICT, "bench", "--sizes", "64", "--ops", "view", "--seconds", "0.3", "--reps", "1", "--set-size", "1M"], env=d.env(),
+                               stdout=subprocess.PIPE, stderr=there, timeout=60)
+            seen = os.read(here, 1 << 16).decode()
+        finally:
+            os.close(here)
+            os.close(there)
+        check(p.returncode == 0 and "\r[" in seen and "values of 64 B" in seen and seen.endswith("\r\x1b[K"), repr(seen))
+        d.end()
+
+
+def bad_input_is_said():
+    with Dictionary(managers=1, mem="64M") as d:
+        for args in (["--sizes", "0"], ["--sizes", ""], ["--sizes", "8,x"], ["--sizes", "1K..64"], ["--clients", "0"], ["--clients", "1000"], ["--ops", "fly"],
+                     ["--place", "moon"], ["--reps", "0"], ["--reps", "33"], ["--seconds", "0"], ["--seconds", "-1"], ["--set-size", "0"], ["word"]):
+            out, err = bench(d, *args, code=2)
+            check(out == "" and err.startswith("ddict: ") and err.count("\n") == 2, "%r: %s%s" % (args, out, err))
+        for args, word in ((["--place", "remote"], "all managers are on this node"), (["--sizes", "1M", "--set-size", "10G"], "does not fit"),
+                           (["--sizes", "1G"], "no room")):
+            err = bench(d, *args, code=1)[1]
+            check(word in err and err.count("\n") == 1, "%r: %s" % (args, err))
+        check(keys(d) == [], "keys")
+        d.end()
+
+
+def a_lost_dictionary_ends_it():
+    with Dictionary(managers=1, mem="64M") as d:
+        p = long_one(d, stderr=subprocess.PIPE)
+        d.end()
+        err = p.communicate(timeout=60)[1]
+        check(p.returncode == 1 and err.startswith("ddict: bench: ") and err.count("\n") == 1, "%d: %s" % (p.returncode, err))
+
+
+if __name__ == "__main__":
+    if not os.access(DDICT, os.X_OK):
+        raise Failed("no " + DDICT)
+    main([json_says_what_was_measured, text_has_a_line_for_each, plot_is_a_picture, remote_keys_are_those_of_the_other_node, interrupted_it_removes_its_keys,
+          terminated_it_removes_its_keys, killed_its_clients_remove_their_keys, a_terminal_sees_progress, bad_input_is_said, a_lost_dictionary_ends_it])
