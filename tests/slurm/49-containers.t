@@ -42,7 +42,7 @@ outside touch
 if [ -z "$bubble_may" ]; then
     cp "$tests/containers.py" . || exit 1 # not below /tmp
     run=(python3 "$PWD/containers.py") all=$tmp,$shm
-    fine bubblewrap_as_root "$env" "${bubble[@]}" --uid 0 --gid 0 "${run[@]}" 0 $all
+    fine bubblewrap_as_root "$env" "${bubble[@]}" --unshare-uts --hostname sandbox --uid 0 --gid 0 "${run[@]}" 0 $all
     fine bubblewrap_as_another_user "$env" --mpi=none "${bubble[@]}" --uid 4321 --gid 4321 "${run[@]}" 4321 $all
     fine bubblewrap_with_a_network_of_its_own "$env" ddict socket -- "${bubble[@]}" --unshare-net --bind {socket} {socket} "${run[@]}" "$uid" $all loader
     fine bubblewrap_where_a_rank_dies "$env" "${bubble[@]}" --uid 0 --gid 0 "${run[@]}" 0 $all die

@@ -26,9 +26,9 @@ image_remove() { rm -rf "$image"; }
 # charlie WORDS... -- CMD...: the words of `ch-run` with this image
 # shellcheck disable=SC2034
 charlie=(ch-run --private-tmp)
-# A root of its own that shows this one, a private /tmp and /dev/shm, other users, processes and host name
+# A root of its own that shows this one, a private /tmp and /dev/shm, other users and processes
 # shellcheck disable=SC2034
-bubble=(bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --tmpfs /dev/shm --unshare-user --unshare-pid --unshare-ipc --unshare-uts --hostname sandbox)
+bubble=(bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --tmpfs /dev/shm --unshare-user --unshare-pid --unshare-ipc)
 
 # containers_may WORD... - the program is there and the user may have namespaces; else one line says why not
 containers_may() {
