@@ -4,6 +4,7 @@
  * more than one core; then it announces that it sleeps (PROTOCOL 3) and costs nothing until something comes.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include <manager/supmsg.h>
 
 #define TICK_MS 50u
+#define HEAP_KEPT (2 << 20) /* bytes of free memory not given back to the kernel: a burst of answers takes and frees so much many times a millisecond */
 #define POLL_NS 10000u /* between looks at the sockets while lanes keep us busy or we spin: a look costs half a microsecond */
 
 /* One idle turn: the core is ours for a moment, then for whoever needs it more (on few cores the asker itself). */
@@ -198,6 +200,7 @@ int manager_run(const struct manager_setup *setup) {
     log_part("manager %u on %s", setup->id, setup->node);
     faults_init(setup->id);
     manager_bind(&m);
+    mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
     int e = manager_open(&m);
     s.type = SUP_READY;
     s.status = e;
