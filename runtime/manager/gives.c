@@ -97,7 +97,7 @@ static bool give_piece(struct give *g, uint32_t n) {
         if (!at) return false;
         memcpy(at, &r, sizeof r);
         memcpy(at + MSG_HEADER, g->data + g->sent, n);
-        lane_piece_done(a);
+        lane_piece_done(a, &r);
     } else {
         if (inbound_full(a)) return false;
         g->under_way++;

@@ -33,7 +33,9 @@ struct lane_client {
     struct lane lane;
     const struct lease_chunk *leases;
     bool stalled, told;         /* waits for a connection; ddictd was told that it broke a rule */
-    bool wake;                  /* its rings have moved: ring it at the end of the turn */
+    bool wake;                  /* its CQ has moved: ring it at the end of the turn */
+    bool served;                /* its SQ has, from served_from on: ring it if that can have been full */
+    uint64_t served_from;
     bool want;                  /* its CQ was full */
     struct queued *queue, **queue_end;
     unsigned queue_n;
@@ -93,13 +95,21 @@ static void *lane_room(struct lane_client *c, uint32_t len) {
     return bad ? NULL : at;
 }
 
+/*
+ * A piece in the middle of a value is no reason to wake a sleeping client: it has to sleep again for the rest. Half a ring is: it shall go on
+ * taking while we go on filling. (seen is an old head: we wake too early, never too late.)
+ */
+static bool worth_waking(const struct lane_client *c, const struct msg *r) {
+    return r->type != MSG_DATA || r->flags & MSGF_LAST || c->lane.cq.pos - c->lane.cq.seen >= DD_LANE_RING / 2;
+}
+
 static bool lane_write(struct lane_client *c, const struct msg *r, const void *payload, size_t len, uint64_t off) {
     uint8_t *at = lane_room(c, r->len);
     if (!at) return false;
     memcpy(at, r, sizeof *r);
     if (len) memcpy(at + MSG_HEADER, payload, len);
     ring_commit(&c->lane.cq);
-    c->wake = true;
+    c->wake |= worth_waking(c, r);
     if (r->flags & MSGF_PLACED && !placed_add(c, off)) {
         store_unpin(c->a.m->store, off);
         asker_drop(&c->a, "no memory to keep its value");
@@ -151,9 +161,9 @@ static bool queue_flush(struct lane_client *c) {
 
 bool lane_idle_out(struct asker *a) { return lane_of(a)->queue == NULL; }
 void *lane_piece(struct asker *a, uint32_t len) { return lane_room(lane_of(a), len); }
-void lane_piece_done(struct asker *a) {
+void lane_piece_done(struct asker *a, const struct msg *r) {
     ring_commit(&lane_of(a)->lane.cq);
-    lane_of(a)->wake = true;
+    lane_of(a)->wake |= worth_waking(lane_of(a), r);
 }
 
 /* --- requests --- */
@@ -166,6 +176,7 @@ static bool lane_flush(struct lane_client *c) {
 
 static bool lane_serve(struct lane_client *c) {
     unsigned n = 0;
+    c->served_from = c->lane.sq.pos;
     for (size_t bytes = 0; n < TURN_RECORDS && bytes < TURN_BYTES && c->queue_n < QUEUE_MAX && !c->stalled && !c->a.gone;) {
         const uint8_t *payload = NULL;
         struct msg m;
@@ -181,7 +192,7 @@ static bool lane_serve(struct lane_client *c) {
             break;
         }
         ring_consume(&c->lane.sq, &m);
-        c->wake = true;
+        c->served = true;
         bytes += m.len;
         n++;
     }
@@ -195,10 +206,9 @@ bool lanes_turn(struct manager *m) {
         if (c->queue || c->a.gives) worked |= lane_flush(c);
         if (ring_ready(&c->lane.sq)) worked |= lane_serve(c);
         if (c->placed_n) lane_settle(c);
-        if (c->wake) {
-            c->wake = false;
-            lane_ring_client(&c->lane);
-        }
+        if (c->wake) lane_ring_client(&c->lane);
+        else if (c->served) lane_ring_for_room(&c->lane, c->served_from);
+        c->wake = c->served = false;
     }
     return worked;
 }

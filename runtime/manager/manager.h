@@ -184,7 +184,7 @@ void lane_send(struct asker *a, const struct msg *r, const void *payload, size_t
 void lane_send_placed(struct asker *a, const struct msg *r, uint64_t off); /* takes over one pin of off */
 bool lane_idle_out(struct asker *a);   /* nothing queued: pieces may be written */
 void *lane_piece(struct asker *a, uint32_t len); /* room for a piece's record, or NULL; then */
-void lane_piece_done(struct asker *a);
+void lane_piece_done(struct asker *a, const struct msg *r);
 void lanes_settle(struct manager *m);  /* give up the pins of completions that were consumed */
 /* Sum of the read counters of all clients that ever were, for this arena. */
 void lanes_reads(struct manager *m, struct lease_counters *sum);

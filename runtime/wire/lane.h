@@ -15,6 +15,7 @@
 #define LANE_MAGIC 0x314e414c54434944ull
 #define LANE_RECORD_MAX MSG_LEN_MAX
 _Static_assert((DD_LANE_RING & (DD_LANE_RING - 1)) == 0, "positions are masked");
+#define LANE_ROOM_ALWAYS (DD_LANE_RING - 2 * lane_round(LANE_RECORD_MAX)) /* with no more bytes than these in it a ring has room for any record, and a PAD before it */
 _Static_assert(2 * LANE_RECORD_MAX + 64 <= DD_LANE_RING, "a record and the PAD before it must fit");
 
 struct lane_page { /* first page of the memfd */
@@ -138,6 +139,15 @@ static inline void lane_ring_client(struct lane *l) {
     /* Fence pairs with that of lane_sleep_announce(): either we see client_sleeps or the client sees our tail and head. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0))
+        lane_wake_client(l);
+}
+
+/* The same after consumes of SQ alone, the first of them at `from`: only a ring that had no room for some record can have somebody wait for it. */
+static inline void lane_ring_for_room(struct lane *l, uint64_t from) {
+    /* Fence as above. Who waits for room published its tail before, and saw no head beyond those that we have stored since `from`. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0)
+        && __atomic_load_n(l->sq.tail, __ATOMIC_RELAXED) - from > LANE_ROOM_ALWAYS)
         lane_wake_client(l);
 }
 

@@ -43,6 +43,26 @@ START_TEST(a_wish_for_space_rings_once)
 }
 END_TEST
 
+START_TEST(nobody_is_woken_for_room_in_a_ring_that_had_some)
+{
+    uint64_t from = mg.sq.pos;
+    uint32_t bell = lane_sleep_announce(&cl), n = 0;
+    while (*mg.sq.tail - from <= LANE_ROOM_ALWAYS - 2048)
+        ck_assert(put(&cl.sq, n++, 1024));
+    for (uint32_t i = 0; i < n; i++)
+        ck_assert(take(&mg.sq, i));
+    lane_ring_for_room(&mg, from);
+    ck_assert_uint_eq(cl.page->bell, bell);
+    from = mg.sq.pos;
+    for (n = 0; put(&cl.sq, n, LANE_RECORD_MAX - MSG_HEADER); n++)
+        ;
+    ck_assert_uint_ge(n, 3);
+    ck_assert(take(&mg.sq, 0));
+    lane_ring_for_room(&mg, from);
+    ck_assert_uint_eq(cl.page->bell, bell + 1);
+}
+END_TEST
+
 struct shared { /* stands for the arena header's word, and counts */
     uint32_t sleeping __attribute__((aligned(64)));
     uint64_t sleeps[2];
@@ -145,8 +165,62 @@ START_TEST(no_wake_up_is_lost_between_two_processes)
 }
 END_TEST
 
+/* A manager that takes and answers nothing rings for room alone; a client that sends records of all sizes waits for nothing else. */
+#define ROOM_ROUNDS 30000u
+static void *room_maker(void *arg)
+{
+    uint64_t seed = 7;
+    for (uint64_t i = 0; i < ROOM_ROUNDS;) {
+        uint64_t from = mg.sq.pos, some = test_random(&seed) % 40;
+        struct msg m;
+        const uint8_t *p;
+        int e = 0;
+        for (; some > 0 && (e = ring_peek(&mg.sq, &m, &p)) > 0; some--, i++)
+            ring_consume(&mg.sq, &m);
+        if (e < 0)
+            return (void *)1;
+        delay(&seed);
+        if (mg.sq.pos != from)
+            lane_ring_for_room(&mg, from);
+        else
+            sched_yield();
+    }
+    return arg;
+}
+START_TEST(who_waits_for_room_is_woken_when_there_is_some)
+{
+    pthread_t t;
+    uint64_t seed = 8, sleeps = 0;
+    void *result;
+    ck_assert_int_eq(pthread_create(&t, NULL, room_maker, NULL), 0);
+    for (uint64_t i = 0; i < ROOM_ROUNDS; i++) {
+        bool bad = false;
+        uint64_t r = test_random(&seed);
+        uint32_t len = MSG_HEADER + (uint32_t)(r % (r >> 40 & 1 ? 2000 : LANE_RECORD_MAX - MSG_HEADER));
+        struct msg *m;
+        while ((m = ring_reserve(&cl.sq, len, &bad)) == NULL && !bad) {
+            uint32_t bell = lane_sleep_announce(&cl);
+            if (ring_reserve(&cl.sq, len, &bad) != NULL || bad)
+                continue;
+            uint64_t began = clock_ms();
+            lane_sleep(&cl, bell, SLICE_MS);
+            sleeps++;
+            if (clock_ms() - began >= SLICE_MS)
+                ck_abort_msg("a wake-up was lost at record %lu", (unsigned long)i);
+        }
+        if (bad)
+            ck_abort_msg("bad position");
+        *m = (struct msg){.len = len, .type = MSG_REPLY, .id = i};
+        ring_commit(&cl.sq);
+    }
+    pthread_join(t, &result);
+    ck_assert_ptr_null(result);
+    ck_assert_uint_gt(sleeps, 100);
+}
+END_TEST
+
 /*
- * The same as a litmus test: both sides do their two steps at the same moment. Without either fence each may miss the other (store
+ * no_wake_up_is_lost_between_two_processes as a litmus test: both sides do their two steps at the same moment. Without either fence each may miss the other (store
  * buffers), which the sleeping test above is too slow to meet.
  */
 static uint64_t gate[2] __attribute__((aligned(128)));
@@ -255,6 +329,8 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, nobody_is_woken_when_nobody_sleeps);
     tcase_add_test(c, a_wish_for_space_rings_once);
+    tcase_add_test(c, nobody_is_woken_for_room_in_a_ring_that_had_some);
+    tcase_add_test(c, who_waits_for_room_is_woken_when_there_is_some);
     tcase_add_test(c, no_wake_up_is_lost_between_two_processes);
     tcase_add_test(c, either_the_manager_sees_the_sleeper_or_the_client_sees_the_record);
     tcase_add_test(c, threads_that_share_a_lane_are_all_woken);
