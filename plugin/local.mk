@@ -2,9 +2,11 @@
 # What the plugin shares with the runtime is compiled into it: it may need nothing but libc.
 if BUILD_SPANK
 plugin_LTLIBRARIES = ddict.la
+PLUGIN_PLACE = runtime/place/torch_env.c runtime/place/meet_ask.c runtime/place/gpu_ask.c runtime/place/gpu_blob.c runtime/place/gpu_bind.c \
+  runtime/place/gpu_env.c runtime/place/gpu_order.c runtime/place/gpu.c runtime/place/cpus.c runtime/wire/attach.c runtime/base/user.c
 ddict_la_SOURCES = plugin/plugin.c plugin/plugin.h plugin/options.c plugin/local.c plugin/remote.c plugin/batch.c \
-  plugin/leave.c plugin/note.c plugin/request.c plugin/up.c runtime/launch/site.c runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c
-ddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
+  plugin/leave.c plugin/note.c plugin/request.c plugin/up.c plugin/tasks.c plugin/torch.c plugin/gpu.c $(PLUGIN_PLACE) runtime/launch/site.c runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c
+ddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(XXHASH_CFLAGS)
 ddict_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
   -export-symbols-regex '^(plugin_(name|type|version)|slurm_spank_.*|spank_plugin_version)$$'
@@ -12,7 +14,7 @@ if HAVE_CHECK
 check_PROGRAMS += tests/unit/plugin_options
 TESTS += tests/unit/plugin_options
 tests_unit_plugin_options_SOURCES = tests/unit/plugin_options.c tests/unit/launch_test.h $(ddict_la_SOURCES)
-tests_unit_plugin_options_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir) -I$(top_srcdir)/tests/unit
+tests_unit_plugin_options_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir) -I$(top_srcdir)/tests/unit
 tests_unit_plugin_options_LDADD = $(CHECK_LIBS)
 check_PROGRAMS += tests/unit/plugin_leave
 TESTS += tests/unit/plugin_leave

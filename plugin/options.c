@@ -10,6 +10,7 @@
 
 #include "base/defaults.h"
 #include "base/size.h"
+#include "place/torch_env.h"
 #include "plugin.h"
 
 #define OPTION_VARIABLE "SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_"
@@ -30,19 +31,28 @@ static struct spank_option options[ASKS] = {
     [ASK_SCOPE] = { (char *)"ddict-scope", (char *)"job|step",
                     (char *)"with salloc and sbatch: one dictionary for the job, or one for each srun that asks (default: job); with srun "
                             "in such a job: step gives it one of its own", 1, ASK_SCOPE, on_option },
+    [ASK_GPU] = { (char *)"ddict-gpu-bind", (char *)"closest|rotate|none",
+                  (char *)"GPUs of the tasks of a node: closest puts them in an order in which device LOCAL_RANK is near the task, rotate makes "
+                          "the near one device 0 (default: closest)", 1, ASK_GPU, on_option },
+    [ASK_TORCH] = { (char *)"ddict-torch-env", (char *)"yes|no",
+                    (char *)"set MASTER_ADDR, MASTER_PORT, RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE and GROUP_RANK where they are not set "
+                            "(default: yes)", 1, ASK_TORCH, on_option },
 };
 static const char *const variables[ASKS] = {
-    [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE"
+    [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE",
+    [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV"
 };
 static const char *const option_variables[ASKS] = { [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
-                                                    [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope" };
-static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope" };
+                                                    [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope",
+                                                    [ASK_GPU] = OPTION_VARIABLE "gpu_bind", [ASK_TORCH] = OPTION_VARIABLE "torch_env" };
+static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env" };
 
 static struct ask_options given, inherited; /* inherited: from salloc or sbatch, as srun sees it */
 static int inert;         /* the hidden srun: nothing of ours may start */
 static int of_job;        /* srun: the job asked for a dictionary of all its steps */
 static int in_job;        /* srun was started in a job, or for one */
 static char job_id[16];   /* the job that we were started in */
+static char tasks[32];    /* srun: what its tasks are told */
 static int judged;        /* calls of options_judge: one for each component of a het job or step */
 
 /* Slurm can call us twice with the same value, and first with the environment's. In slurmstepd the value is not looked at. */
@@ -98,6 +108,7 @@ static void variables_adopt(int allocator) {
             setenv(option_variables[i], value, 1);
     }
     if (allocator) {
+        torch_env_forget();
         unsetenv(JOB_VARIABLE);
         unsetenv(SCOPE_VARIABLE);
         outer_forget();
@@ -168,6 +179,19 @@ int site_collect(struct site *site, int ac, char **av, char *why, size_t cap) {
     return rc;
 }
 
+/* What the tasks of a step get besides the dictionary: the user's word, else the site's, else ours. */
+static void tasks_judge(const struct site *site) {
+    const char *gpu = given.value[ASK_GPU], *torch = given.value[ASK_TORCH];
+    char why[ASK_WHY];
+
+    if ((gpu != NULL && site_choice(name_of(ASK_GPU), gpu, SITE_GPU_BIND, why, sizeof why) < 0) ||
+        (torch != NULL && site_choice(name_of(ASK_TORCH), torch, SITE_TORCH_ENV, why, sizeof why) < 0))
+        fail("%s", why);
+    snprintf(tasks, sizeof tasks, "%s %s %s", gpu != NULL ? gpu : site->gpu_bind[0] != '\0' ? site->gpu_bind : "closest",
+             gpu != NULL ? "user" : site->gpu_bind[0] != '\0' ? "site" : "default",
+             torch != NULL ? torch : site->torch_env[0] != '\0' ? site->torch_env : "yes");
+}
+
 /* What can be judged before nodes and memory of the job are known. */
 static void numbers_judge(int ac, char **av) {
     char why[ASK_WHY];
@@ -177,6 +201,7 @@ static void numbers_judge(int ac, char **av) {
 
     if (site_collect(&site, ac, av, why, sizeof why) < 0)
         fail("%s", why);
+    tasks_judge(&site);
     managers = site.managers;
     if (site.mem.bytes > 0 || site.mem.share > 0)
         mem = site.mem;
@@ -259,6 +284,8 @@ void options_judge(spank_t sp, int ac, char **av) {
     if (options_scope() == SCOPE_NONE) {
         lonely_judge(ASK_LOG);
         lonely_judge(ASK_SCOPE);
+        lonely_judge(ASK_GPU);
+        lonely_judge(ASK_TORCH);
         return;
     }
     if (judged > 1 || (in_job && !allocator && getenv("SLURM_HET_SIZE") != NULL))
@@ -269,6 +296,8 @@ void options_judge(spank_t sp, int ac, char **av) {
 }
 
 void options_launch(void) {
+    if (setenv(TASKS_VARIABLE, tasks, 1) < 0)
+        fail("out of memory");
     variables_drop(options_scope() == SCOPE_STEP);
 }
 
@@ -295,14 +324,10 @@ void options_forget(spank_t sp) {
         spank_unsetenv(sp, option_variables[i]);
 }
 
-int options_of_step(spank_t sp) {
-    int i;
+const char *options_value(spank_t sp, int option) {
+    char *value = NULL;
 
-    for (i = ASK_MANAGERS; i <= ASK_MEM; i++) {
-        char *value = NULL;
-
-        if (spank_option_getopt(sp, &options[i], &value) == ESPANK_SUCCESS)
-            return 1;
-    }
-    return 0;
+    return spank_option_getopt(sp, &options[option], &value) == ESPANK_SUCCESS ? value != NULL ? value : "" : NULL;
 }
+
+int options_of_step(spank_t sp) { return options_value(sp, ASK_MANAGERS) != NULL || options_value(sp, ASK_MEM) != NULL; }

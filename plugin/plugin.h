@@ -24,7 +24,7 @@
 
 #include "launch/site.h"
 
-enum { ASK_MANAGERS, ASK_MEM, ASK_LOG, ASK_SCOPE, ASKS };
+enum { ASK_MANAGERS, ASK_MEM, ASK_LOG, ASK_SCOPE, ASK_GPU, ASK_TORCH, ASKS };
 
 /* Of what is asked for: texts as they were typed, NULL: not said. */
 struct ask_options {
@@ -39,6 +39,8 @@ enum scope { SCOPE_NONE, SCOPE_STEP, SCOPE_JOB };
 /* Tells the tasks of a step which dictionary is theirs. The name begins with SLURM_ so that --export=NONE keeps it. */
 #define STEP_VARIABLE "SLURM_DDICT_STEP"
 #define STEP_NONE "none"
+/* What srun has decided for its tasks: "closest default yes": --ddict-gpu-bind, who said so (user, site, default), --ddict-torch-env. */
+#define TASKS_VARIABLE "SLURM_DDICT_TASKS"
 /* The request of a job, for its batch script. */
 #define JOB_VARIABLE "SLURM_DDICT_JOB"
 /*
@@ -66,6 +68,8 @@ const char *options_in_job(void);
 const struct ask_options *options_of(enum scope scope);
 /* In the task: whether its step asked for a dictionary. */
 int options_of_step(spank_t sp);
+/* In the task: what its step was given for the option, NULL for nothing. */
+const char *options_value(spank_t sp, int option);
 /* In the task of a step that has one of its own: take the options out of its environment, where what srun unset is still there. */
 void options_forget(spank_t sp);
 
@@ -105,6 +109,21 @@ void leave_prepare(void);
 void remote_task(spank_t sp, int ac, char **av);
 /* The task of a batch script, as the user: start the job's dictionary when it asked for one; ends the task when it cannot start. */
 void batch_task(spank_t sp, uint32_t job, int ac, char **av);
+
+/*
+ * The task of a step that has a dictionary, as the user: its GPUs in order and the variables of torch (tasks.c, gpu.c, torch.c). It asks its node's ddictd; nothing here
+ * ends a task, and what went wrong the first task of a node says.
+ */
+void tasks_prepare(spank_t sp, const char *name, uint32_t job, uint32_t step);
+void gpu_prepare(spank_t sp, const char *how, int by_user);
+void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint32_t step);
+/* "" where it is not set; longer values are cut. */
+const char *task_variable(spank_t sp, const char *name, char *buf, int cap);
+/* Code that reads getenv() sees the task's environment between the two, not slurmstepd's. 0 or -1: Slurm does not give it. */
+int task_environ_enter(spank_t sp, char ***before);
+void task_environ_leave(char **before);
+/* For the user, by the first task of a node alone. */
+void task_say(spank_t sp, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A line for the administrator when a dictionary starts and ends: note.c. */
 void note_prepare(spank_t sp);

@@ -29,20 +29,11 @@ int dictionary_is_here(const char *name, const char *node) {
     return rc != ECONNREFUSED;
 }
 
-/* "" where it is not set. */
-static const char *variable(spank_t sp, const char *name, char *buf, int cap) {
-    spank_err_t rc = spank_getenv(sp, name, buf, cap);
-
-    if (rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE) /* it cuts what is longer */
-        buf[0] = '\0';
-    return buf;
-}
-
 /* Into name: what srun says, if it can be; without a word (--export=NIL) the step's own comes before the job's. 0 or -1: no dictionary. */
 static int name_find(spank_t sp, uint32_t job, uint32_t step, const char *node, char name[NAME_CAP]) {
     char said[NAME_CAP], of_job[NAME_CAP];
 
-    variable(sp, STEP_VARIABLE, said, sizeof said);
+    task_variable(sp, STEP_VARIABLE, said, sizeof said);
     job_name(of_job, job);
     step_name(name, job, step);
     if (step <= STEP_MAX && strcmp(said, name) == 0)
@@ -72,8 +63,8 @@ void remote_task(spank_t sp, int ac, char **av) {
     uint32_t job, step;
 
     if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS) {
-        if (options_of_step(sp) || *variable(sp, STEP_VARIABLE, name, sizeof name) != '\0' ||
-            *variable(sp, JOB_VARIABLE, node, sizeof node) != '\0')
+        if (options_of_step(sp) || *task_variable(sp, STEP_VARIABLE, name, sizeof name) != '\0' ||
+            *task_variable(sp, JOB_VARIABLE, node, sizeof node) != '\0')
             task_end(sp, "Slurm does not say which step this is; no", "dictionary");
         return;
     }
@@ -81,8 +72,8 @@ void remote_task(spank_t sp, int ac, char **av) {
         batch_task(sp, job, ac, av);
         return;
     }
-    variable(sp, "SLURMD_NODENAME", node, sizeof node);
-    variable(sp, REFUSED_VARIABLE, refused, sizeof refused);
+    task_variable(sp, "SLURMD_NODENAME", node, sizeof node);
+    task_variable(sp, REFUSED_VARIABLE, refused, sizeof refused);
     step_name(name, job, step);
     job_name(of_job, job);
     if (strcmp(refused, name) == 0 || strcmp(refused, of_job) == 0)
@@ -104,4 +95,7 @@ void remote_task(spank_t sp, int ac, char **av) {
     spank_unsetenv(sp, JOB_VARIABLE);
     spank_unsetenv(sp, "DDICT_MANAGERS"); /* an srun of the program must not ask again */
     spank_unsetenv(sp, "DDICT_MEM");
+    if (step <= STEP_MAX)
+        tasks_prepare(sp, name, job, step);
+    spank_unsetenv(sp, TASKS_VARIABLE);
 }

@@ -64,7 +64,7 @@ void up_args_begin(struct up_args *a, const struct site *site, const char *name,
 }
 
 void up_args_asked(struct up_args *a, const struct ask_options *ask) {
-    static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope" };
+    static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env" };
     char text[4096] = ""; /* for the record */
     size_t n = 0;
     int i;

@@ -56,6 +56,13 @@ write_plugstack() {
     for n in "${noplugin[@]}"; do : >"$dir/etc/noplugin.$(node_name "$n")"; done
 }
 
+write_gpus() {
+    local i
+    mkdir -p "$dir/etc/gpu" || return 1
+    for ((i = 0; i < gpus; i++)); do ln -s /dev/null "$dir/etc/gpu/nvidia$i" || return 1; done
+    echo "Name=gpu File=$dir/etc/gpu/nvidia[0-$((gpus - 1))] Flags=nvidia_gpu_env" >"$dir/etc/slurm/gres.conf"
+}
+
 write_conf() { # v1|v2|none
     local kind=$1 track=proctrack/cgroup task=task/cgroup
     [ "$kind" = none ] && track=proctrack/linuxproc task=task/none
@@ -70,7 +77,7 @@ write_conf() { # v1|v2|none
     add_user ddict-other "$(free_uid $((uid + 1)))"
     write_shares && write_plugstack || return 1
 
-    local host n=10
+    local host n=10 gres=''
     {
         echo "127.0.0.1 localhost"
         echo "$net.1 ${id}ctl"
@@ -112,8 +119,9 @@ SlurmdTimeout=60
 SlurmdParameters=config_overrides
 SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=100000
 END
+        [ "$gpus" = 0 ] || { write_gpus && gres=" Gres=gpu:$gpus" && echo "GresTypes=gpu"; }
         for host in "${hosts[@]}"; do
-            echo "NodeName=$host NodeHostname=$host NodeAddr=$host CPUs=$cpus RealMemory=$mem"
+            echo "NodeName=$host NodeHostname=$host NodeAddr=$host CPUs=$cpus RealMemory=$mem$gres"
         done
         echo "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
         [ ${#extra[@]} = 0 ] || printf '%s\n' "${extra[@]}"

@@ -16,12 +16,21 @@
 #include "base/defaults.h"
 #include "base/error.h"
 #include "launch/ranks.h"
+#include "place/torch_env.h"
 
-static void number_set(const char *name, int n, int over) {
+/* over: also what the user set. What we set is marked. */
+static void text_set(char mark[TORCH_MARK_MAX], const char *name, const char *text, int over) {
+    if (!over && getenv(name) != NULL)
+        return;
+    setenv(name, text, 1);
+    torch_mark_add(mark, name, text);
+}
+
+static void number_set(char mark[TORCH_MARK_MAX], const char *name, int n, int over) {
     char text[16];
 
     snprintf(text, sizeof text, "%d", n);
-    setenv(name, text, over);
+    text_set(mark, name, text, over);
 }
 
 /*
@@ -42,17 +51,21 @@ static int port_hold(int *fd) {
 
 /* What ddict_runtime.h and torch look for. MASTER_* are the user's where he set them; the ranks are ours. */
 static void rank_environment(int rank, int n, const char *id, int port) {
+    char mark[TORCH_MARK_MAX] = "", none[TORCH_MARK_MAX] = "";
+
+    torch_env_forget();
     setenv("DDICT_RUN_ID", id, 1);
-    number_set("DDICT_RUN_RANK", rank, 1);
-    number_set("DDICT_RUN_SIZE", n, 1);
-    number_set("RANK", rank, 1);
-    number_set("LOCAL_RANK", rank, 1);
-    number_set("WORLD_SIZE", n, 1);
-    number_set("LOCAL_WORLD_SIZE", n, 1);
-    number_set("GROUP_RANK", 0, 1);
-    setenv("MASTER_ADDR", "127.0.0.1", 0);
+    number_set(none, "DDICT_RUN_RANK", rank, 1);
+    number_set(none, "DDICT_RUN_SIZE", n, 1);
+    number_set(mark, "RANK", rank, 1);
+    number_set(mark, "LOCAL_RANK", rank, 1);
+    number_set(mark, "WORLD_SIZE", n, 1);
+    number_set(mark, "LOCAL_WORLD_SIZE", n, 1);
+    number_set(mark, "GROUP_RANK", 0, 1);
+    text_set(mark, "MASTER_ADDR", "127.0.0.1", 0);
     if (port > 0)
-        number_set("MASTER_PORT", port, 0);
+        number_set(mark, "MASTER_PORT", port, 0);
+    setenv(TORCH_MARK, mark, 1);
 }
 
 /* As mpirun does it: one of several can read the terminal. */

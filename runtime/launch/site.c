@@ -39,6 +39,32 @@ static int take_mpi(struct site *s, size_t at, const char *name, const char *val
     return 0;
 }
 
+int site_choice(const char *name, const char *value, const char *want, char *why, size_t cap) {
+    size_t n = strlen(value), len;
+    const char *at;
+
+    for (at = want; *at != '\0'; at += len, at += strspn(at, ", ")) {
+        len = strcspn(at, ", ");
+        if (len == n && strncmp(at, value, n) == 0 && strcmp(value, "or") != 0)
+            return 0;
+    }
+    return wrong(name, value, want, why, cap);
+}
+
+static int take_gpu_bind(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
+    if (site_choice(name, value, SITE_GPU_BIND, why, cap) < 0)
+        return -EINVAL;
+    snprintf(s->gpu_bind, sizeof s->gpu_bind, "%s", value);
+    return 0;
+}
+
+static int take_torch_env(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
+    if (site_choice(name, value, SITE_TORCH_ENV, why, cap) < 0)
+        return -EINVAL;
+    snprintf(s->torch_env, sizeof s->torch_env, "%s", value);
+    return 0;
+}
+
 static int take_managers(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
     return ask_managers(name, value, PLACE(uint32_t, s, at), why, cap);
 }
@@ -110,6 +136,8 @@ static const struct word {
     { "ports", take_ports, 0 },
     { "start_timeout", take_start, 0 },
     { "drain", take_drain, 0 },
+    { "gpu_bind", take_gpu_bind, 0 },
+    { "torch_env", take_torch_env, 0 },
 };
 #define WORDS (sizeof words / sizeof *words)
 

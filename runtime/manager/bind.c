@@ -50,7 +50,7 @@ int gpus_fd(struct supervisor *s) {
     struct hwloc_topology *t;
     struct gpu_map map;
     if (s->gpus_fd != 0) return s->gpus_fd < 0 ? dd_error(s->gpus_fd, "the GPUs of node %s are not known", s->node) : s->gpus_fd;
-    int e = topology_here(&t);
+    int e = faults_topology() ? topology_file(&t, faults_topology()) : topology_here(&t);
     if (e == 0) {
         e = gpu_map_make(&map, t);
         topology_free(t);

@@ -38,6 +38,8 @@ const char *faults_root(void) {
     return v ? v : "";
 }
 
+const char *faults_topology(void) { return getenv("DDICT_TEST_TOPOLOGY"); }
+
 void faults_init(uint32_t manager) {
     uint64_t only;
     const char *v = getenv("DDICT_TEST_MANAGER");

@@ -8,6 +8,7 @@
  *     DDICT_TEST_DELAY=TYPE:MS    sleep so long before a request of TYPE is begun
  *     DDICT_TEST_READY_MS=MS      the manager sleeps so long before it says that it is ready
  *     DDICT_TEST_ROOT=DIR         the NUMA nodes of this machine are read below DIR/sys
+ *     DDICT_TEST_TOPOLOGY=FILE    the GPUs of this node are those of a machine saved by lstopo
  *     DDICT_TEST_PIECE_MS=MS      sleep so long before each piece of a streamed put is taken
  */
 #ifndef DDICT_MANAGER_FAULTS_H
@@ -26,6 +27,7 @@ struct faults {
 extern struct faults faults;
 
 const char *faults_root(void); /* "" without the switch; for ddictd, too */
+const char *faults_topology(void); /* NULL without the switch; for ddictd */
 void faults_init(uint32_t manager);
 void faults_sleep(uint64_t ms);
 /* Called with each request before it is begun; true: forget it. */

@@ -299,3 +299,9 @@ int gpu_mask_narrowed(const struct gpu_mask *m) {
 
     return m->set && v != NULL && count_parse(v, 1, 1 << 20, &n) == 0 && (uint64_t)m->entries < n;
 }
+
+int gpu_granted(void) {
+    struct cpus set = {{0}};
+
+    return granted_by_slurm(&set) > 0 || is_set("SLURM_GPUS_ON_NODE");
+}

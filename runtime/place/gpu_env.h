@@ -45,4 +45,7 @@ const char *gpu_bound_by_slurm(void);
 /* The variable has fewer GPUs than the step has on this node, so it may not be the same for all tasks. */
 int gpu_mask_narrowed(const struct gpu_mask *m);
 
+/* Does Slurm say that it gave this step, or its job, GPUs here? Else a variable that is set is the user's own. */
+int gpu_granted(void);
+
 #endif

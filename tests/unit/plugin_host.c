@@ -41,7 +41,6 @@ static spank_context_t context;
 static struct spank_option *options[OPTIONS_MAX];
 static int options_n, task, late;        /* late: slurmstepd is beyond init_post_opt */
 static char *job_env[512];               /* slurmstepd: of the job */
-static int task_id;
 
 static int fails(enum host_call call) {
     return ++all->out.calls[call] == play->fault_at && play->fault == call;
@@ -125,7 +124,10 @@ spank_err_t spank_get_item(spank_t sp, spank_item_t item, ...) {
         break;
     case S_JOB_UID: *va_arg(ap, uid_t *) = geteuid(); break;
     case S_JOB_NODEID: *va_arg(ap, uint32_t *) = 0; break;
-    case S_TASK_ID: *va_arg(ap, int *) = task_id; break;
+    case S_TASK_ID: *va_arg(ap, int *) = (int)play->local; break;
+    case S_TASK_GLOBAL_ID: *va_arg(ap, uint32_t *) = play->rank; break;
+    case S_JOB_TOTAL_TASK_COUNT:
+    case S_JOB_LOCAL_TASK_COUNT: *va_arg(ap, uint32_t *) = play->tasks > 0 ? play->tasks : 1; break;
     case S_TASK_EXIT_STATUS: *va_arg(ap, int *) = all->out.task_code << 8; break;
     case S_JOB_ARGV: {
         static char *argv[] = { (char *)"ddictd", (char *)"--name", (char *)"a\033b", (char *)"--managers", (char *)"4", NULL };

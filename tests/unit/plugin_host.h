@@ -28,6 +28,7 @@ struct play {
     const char *env;           /* "A=1\nB=2\n": of the shell, or of the job */
     const char *export;        /* NULL: ALL; or NONE: of the environment only SLURM_* goes on */
     uint32_t job, step;
+    uint32_t rank, local, tasks; /* of the task, of all (0: 1), which are on one node */
     int components;            /* of a heterogeneous job; 0: 1 */
     const char *noted;         /* the program writes this to the descriptor $DDICT_NOTE_FD */
     enum host_call fault;      /* this call fails ... */

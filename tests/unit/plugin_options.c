@@ -28,6 +28,10 @@ spank_err_t spank_option_register(spank_t sp, struct spank_option *o) {
     return ESPANK_SUCCESS;
 }
 spank_err_t spank_option_getopt(spank_t sp, struct spank_option *o, char **value) {
+    if (strcmp(o->name, "ddict-torch-env") == 0) { /* only the name is looked at here */
+        *value = (char *)"no";
+        return ESPANK_SUCCESS;
+    }
     if (step_option == NULL || strcmp(o->name, "ddict-mem") != 0)
         return ESPANK_ERROR;
     *value = (char *)(uintptr_t)step_option;
@@ -36,9 +40,10 @@ spank_err_t spank_option_getopt(spank_t sp, struct spank_option *o, char **value
 spank_err_t spank_get_item(spank_t sp, spank_item_t item, ...) {
     va_list ap;
 
+    if (item != S_JOB_ID && item != S_JOB_STEPID && item != S_TASK_ID)
+        return ESPANK_BAD_ARG;
     va_start(ap, item);
-    if (item == S_JOB_ID || item == S_JOB_STEPID || item == S_TASK_ID)
-        *va_arg(ap, uint32_t *) = item == S_JOB_ID ? job_id : item == S_JOB_STEPID ? step_id : 0;
+    *va_arg(ap, uint32_t *) = item == S_JOB_ID ? job_id : item == S_JOB_STEPID ? step_id : 0;
     va_end(ap);
     return ESPANK_SUCCESS;
 }

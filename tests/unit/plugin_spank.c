@@ -6,14 +6,21 @@
  *   2. A program that asked for a dictionary runs with the name of the right one, or it does not run, the command fails and one line says why.
  *   3. sbatch and salloc either pass the whole request on or submit nothing.
  */
+#include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "place/gpu_blob.h"
 #include "plugin_host.h"
+#include "wire/attach.h"
 
 #include "launch_test.h"
 
@@ -82,6 +89,53 @@ static const char *asked(void) {
     return text;
 }
 
+/* Four GPUs: 0 and 1 near cpus 4-7, 2 and 3 near cpus 0-3. */
+static int gpus_make(void) {
+    struct gpu_map m = { .gpus = 4, .areas = 2, .area = calloc(2, sizeof *m.area) };
+    int fd = memfd_create("gpus", MFD_CLOEXEC), g;
+    size_t len;
+    void *blob;
+
+    for (g = 0; g < 4; g++) {
+        m.gpu[g] = (struct gpu){ .vendor = GPU_NVIDIA, .visible = GPU_VISIBLE_UNKNOWN, .numa = g < 2, .tiles = 1 };
+        snprintf(m.gpu[g].pci, sizeof m.gpu[g].pci, "0000:0%d:00.0", g);
+        m.area[0].distance[g] = g < 2 ? 320 : 160;
+        m.area[1].distance[g] = g < 2 ? 160 : 320;
+    }
+    for (g = 0; g < 8; g++) {
+        cpus_add(&m.area[g / 4].cpus, g);
+        cpus_add(&m.allowed, g);
+    }
+    if (gpu_map_pack(&m, &blob, &len) < 0 || write(fd, blob, len) != (ssize_t)len)
+        abort();
+    return fd;
+}
+
+/* What ddictd says to the tasks. Rank 99 asks in vain. */
+static void dictionary_serve(int listener) {
+    int gpus = gpus_make();
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        struct attach_msg m, r;
+
+        if (fd >= 0 && attach_recv(fd, &m, NULL, 0, 5000) >= 0) {
+            attach_msg_init(&r, (enum attach_type)m.type);
+            snprintf(r.text, sizeof r.text, "10.9.8.7 4711");
+            if (m.type == ATTACH_MEET && m.manager == 99) {
+                r.status = -ETIMEDOUT;
+                snprintf(r.text, sizeof r.text, "rank 0 of step %.20s was not started", m.step);
+            }
+            attach_send(fd, &r, &gpus, m.type == ATTACH_GPUS);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+}
+
+static pid_t servers[64]; /* by descriptor */
+
 /* A dictionary of that last part of the name on node n1. */
 static int dictionary(const char *last) {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -90,7 +144,17 @@ static int dictionary(const char *last) {
 
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)), 0);
     ck_assert_int_eq(listen(fd, 64), 0);
+    ck_assert_int_lt(fd, 64);
+    servers[fd] = fork();
+    if (servers[fd] == 0)
+        dictionary_serve(fd);
     return fd;
+}
+
+static void dictionary_end(int fd) {
+    kill(servers[fd], SIGKILL);
+    waitpid(servers[fd], NULL, 0);
+    close(fd);
 }
 
 static const char *name(const char *last) {
@@ -165,7 +229,7 @@ START_TEST(srun_of_its_own_has_a_dictionary_that_ends_with_it) {
     has_not(o.said, "a prolog");
     ENDS(0, .command = "srun", .env = "FAKE=lost\n", .typed = { "--ddict-mem=1G" });
     has(o.said, "srun: error: ddict: node n2 is lost\n");
-    close(fd);
+    dictionary_end(fd);
 }
 END_TEST
 
@@ -318,7 +382,7 @@ START_TEST(sruns_of_a_job_use_its_dictionary) {
     program_has("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem", NULL);
     has(asked(), "--step=3 ");
     ck_assert_str_eq(o.said, "noise\nddict: 2 managers: 5 keys\n");
-    close(own);
+    dictionary_end(own);
     ENDS(1, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"), .typed = { "--ddict-scope=step" }); /* the job's is no substitute */
     ck_assert_int_eq(o.ran, 0);
     /* salloc's own srun for a shell on the first node */
@@ -333,7 +397,110 @@ START_TEST(sruns_of_a_job_use_its_dictionary) {
     program_has("DDICT_NAME", NULL);
     ENDS(1, .command = "srun", .typed = { "--ddict-scope=job", "--ddict-mem=1G" });
     has(o.said, "say it to salloc or sbatch");
-    close(fd);
+    dictionary_end(fd);
+}
+END_TEST
+
+START_TEST(tasks_of_a_step_get_what_torch_reads) {
+    int fd = dictionary("3");
+
+    ENDS(0, .command = "srun", .typed = { "--ddict-mem=1G" }, .rank = 5, .local = 2, .tasks = 8);
+    program_has("MASTER_ADDR", "10.9.8.7");
+    program_has("MASTER_PORT", "4711");
+    program_has("RANK", "5");
+    program_has("LOCAL_RANK", "2");
+    program_has("WORLD_SIZE", "8");
+    program_has("LOCAL_WORLD_SIZE", "8");
+    program_has("GROUP_RANK", "0");
+    program_has("SLURM_DDICT_TASKS", NULL);
+    /* each by itself, and nothing of the user's */
+    ENDS(0, .command = "srun", .env = "RANK=7\nMASTER_PORT=29500\n", .typed = { "--ddict-mem=1G" });
+    program_has("RANK", "7");
+    program_has("WORLD_SIZE", "1");
+    program_has("MASTER_ADDR", "10.9.8.7");
+    program_has("MASTER_PORT", "29500");
+    /* what an outer step set is not the user's, unless he changed it */
+    ENDS(0, .command = "srun", .env = "RANK=7\nWORLD_SIZE=9\nMASTER_PORT=1\nDDICT_TORCH_SET=RANK=7 WORLD_SIZE=99 MASTER_PORT=1\n", .typed = { "--ddict-mem=1G" });
+    program_has("RANK", "0");
+    program_has("WORLD_SIZE", "9");
+    program_has("MASTER_PORT", "4711");
+    ENDS(0, .command = "srun", .env = "RANK=7\nWORLD_SIZE=9\nDDICT_TORCH_SET=RANK=7\n", .typed = { "--ddict-mem=1G", "--ddict-torch-env=no" });
+    program_has("RANK", NULL);
+    program_has("WORLD_SIZE", "9");
+    program_has("DDICT_TORCH_SET", NULL);
+    ENDS(0, .command = "sbatch", .env = "RANK=7\nWORLD_SIZE=9\nDDICT_TORCH_SET=RANK=7\n");
+    program_has("RANK", NULL);
+    program_has("WORLD_SIZE", "9");
+    /* the site's word, the variable's, the command line's */
+    ENDS(0, .command = "srun", .words = { word, "torch_env=no" }, .typed = { "--ddict-mem=1G" });
+    program_has("RANK", NULL);
+    ENDS(0, .command = "srun", .words = { word, "torch_env=no" }, .env = "DDICT_TORCH_ENV=yes\n", .typed = { "--ddict-mem=1G" });
+    program_has("RANK", "0");
+    ENDS(0, .command = "srun", .env = "DDICT_TORCH_ENV=yes\n", .typed = { "--ddict-mem=1G", "--ddict-torch-env=no" }, .export = "NONE");
+    program_has("RANK", NULL);
+    /* nobody knows: the program runs, the first task of the node says why */
+    ENDS(0, .command = "srun", .typed = { "--ddict-mem=1G" }, .rank = 99, .tasks = 100);
+    ck_assert_int_eq(o.ran, 1);
+    program_has("RANK", "99");
+    program_has("MASTER_PORT", NULL);
+    has(o.said, "ddict: MASTER_ADDR and MASTER_PORT are not set: rank 0 of step");
+    ENDS(0, .command = "srun", .typed = { "--ddict-mem=1G" }, .rank = 99, .local = 1, .tasks = 100);
+    has_not(o.said, "MASTER_ADDR");
+    ENDS(0, .command = "srun", .env = "MASTER_ADDR=n9\nMASTER_PORT=1\n", .typed = { "--ddict-mem=1G" }, .rank = 99, .tasks = 100); /* nobody is asked */
+    has_not(o.said, "MASTER_ADDR");
+    dictionary_end(fd);
+}
+END_TEST
+
+#define GPU_STEP "SLURM_STEP_GPUS=0,1,2,3\nSLURM_GPUS_ON_NODE=4\nCUDA_VISIBLE_DEVICES=0,1,2,3\nSLURM_CPU_BIND_TYPE=mask_cpu:\nSLURM_CPU_BIND_LIST=0xf,0xf0\n"
+
+START_TEST(tasks_of_a_step_get_their_gpus_in_order) {
+    int fd = dictionary("3");
+
+    ENDS(0, .command = "srun", .env = GPU_STEP, .typed = { "--ddict-mem=1G" }, .tasks = 2);
+    program_has("CUDA_VISIBLE_DEVICES", "2,1,0,3");
+    program_has("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    ck_assert_str_eq(o.said, "noise\nddict: 2 managers: 5 keys\n");
+    ENDS(0, .command = "srun", .env = GPU_STEP, .typed = { "--ddict-mem=1G", "--ddict-gpu-bind=rotate" }, .rank = 1, .local = 1, .tasks = 2);
+    program_has("CUDA_VISIBLE_DEVICES", "1,2,3,0");
+    ENDS(0, .command = "srun", .env = GPU_STEP "DDICT_GPU_BIND=rotate\n", .typed = { "--ddict-mem=1G" }, .tasks = 2);
+    program_has("CUDA_VISIBLE_DEVICES", "2,3,0,1");
+    program_has("DDICT_GPU_BIND", NULL);
+    ENDS(0, .command = "srun", .words = { word, "gpu_bind=rotate" }, .env = GPU_STEP, .typed = { "--ddict-mem=1G" }, .tasks = 2);
+    program_has("CUDA_VISIBLE_DEVICES", "2,3,0,1");
+    ENDS(0, .command = "srun", .env = GPU_STEP "DDICT_GPU_BIND=rotate\n", .typed = { "--ddict-mem=1G", "--ddict-gpu-bind=none" }, .tasks = 2);
+    program_has("CUDA_VISIBLE_DEVICES", "0,1,2,3");
+    program_has("CUDA_DEVICE_ORDER", NULL);
+    /* more tasks than GPUs: said once on the node */
+    ENDS(0, .command = "srun", .env = GPU_STEP, .typed = { "--ddict-mem=1G" }, .tasks = 8);
+    has(o.said, "ddict: 8 tasks of this node share 4 GPUs, up to 2 on one\n");
+    ENDS(0, .command = "srun", .env = GPU_STEP, .typed = { "--ddict-mem=1G" }, .tasks = 8, .rank = 1, .local = 1);
+    has_not(o.said, "share");
+    /* GPUs that a task has for itself, none at all, and a variable of the user's own */
+    ENDS(0, .command = "srun", .env = "SLURM_STEP_GPUS=0,1,2,3\nSLURM_GPUS_ON_NODE=4\nCUDA_VISIBLE_DEVICES=2\n", .typed = { "--ddict-mem=1G" }, .tasks = 4);
+    program_has("CUDA_VISIBLE_DEVICES", "2");
+    program_has("CUDA_DEVICE_ORDER", NULL);
+    has_not(o.said, "own");
+    ENDS(0, .command = "srun", .env = GPU_STEP "SLURM_GPUS_PER_TASK=1\n", .typed = { "--ddict-mem=1G", "--ddict-gpu-bind=rotate" }, .tasks = 4);
+    program_has("CUDA_VISIBLE_DEVICES", "0,1,2,3");
+    has(o.said, "ddict: --gpus-per-task has given each task GPUs of its own; they are left as they are\n");
+    ENDS(0, .command = "srun", .env = "CUDA_VISIBLE_DEVICES=3,1\n", .typed = { "--ddict-mem=1G" });
+    program_has("CUDA_VISIBLE_DEVICES", "3,1");
+    program_has("CUDA_DEVICE_ORDER", NULL);
+    ENDS(0, .command = "srun", .env = "CUDA_VISIBLE_DEVICES=3,1\nSLURM_CPU_BIND_TYPE=mask_cpu:\nSLURM_CPU_BIND_LIST=0xf0\n", .typed = { "--ddict-mem=1G", "--ddict-gpu-bind=closest" });
+    program_has("CUDA_VISIBLE_DEVICES", "1,3");
+    /* without a dictionary it means nothing, and that is said */
+    ENDS(1, .command = "srun", .env = GPU_STEP, .typed = { "--ddict-gpu-bind=rotate" });
+    has(o.said, "--ddict-gpu-bind=rotate: also ask for a dictionary");
+    ENDS(0, .command = "srun", .env = GPU_STEP "DDICT_GPU_BIND=rotate\nDDICT_TORCH_ENV=maybe\n");
+    program_has("CUDA_VISIBLE_DEVICES", "0,1,2,3");
+    ENDS(1, .command = "srun", .typed = { "--ddict-mem=1G", "--ddict-gpu-bind=nearest" });
+    has(o.said, "--ddict-gpu-bind=nearest: want closest, rotate or none");
+    ENDS(1, .command = "sbatch", .env = "DDICT_TORCH_ENV=maybe\n", .typed = { "--ddict-mem=1G" });
+    has(o.said, "DDICT_TORCH_ENV=maybe: want yes or no");
+    ENDS(1, .command = "srun", .words = { word, "gpu_bind=near" }, .typed = { "--ddict-mem=1G" });
+    has(o.said, "plugstack.conf: gpu_bind=near: want closest, rotate or none");
+    dictionary_end(fd);
 }
 END_TEST
 
@@ -426,9 +593,9 @@ START_TEST(no_fault_of_slurm_breaks_the_rules) {
                 scene_judge(&scenes[i], what);
             }
         if (step >= 0)
-            close(step);
+            dictionary_end(step);
     }
-    close(job);
+    dictionary_end(job);
 }
 END_TEST
 
@@ -445,6 +612,8 @@ static Suite *suite(void) {
     tcase_add_test(c, sbatch_and_salloc_judge_and_pass_the_request_on);
     tcase_add_test(c, a_batch_script_begins_when_its_dictionary_is_ready);
     tcase_add_test(c, sruns_of_a_job_use_its_dictionary);
+    tcase_add_test(c, tasks_of_a_step_get_what_torch_reads);
+    tcase_add_test(c, tasks_of_a_step_get_their_gpus_in_order);
     tcase_add_test(c, a_job_whose_dictionary_is_gone_starts_no_empty_one);
     tcase_add_test(c, the_managers_step_leaves_two_lines_for_the_administrator);
     tcase_add_test(c, no_fault_of_slurm_breaks_the_rules);
