@@ -233,7 +233,7 @@ void client_bad(struct supervisor *s, uint64_t id) {
 static void client_hello(struct sup_client *c, const struct attach_msg *m) {
     struct supervisor *s = c->s;
     if (attach_version_check(m) < 0) {
-        client_refuse(c, DDICT_EVERSION, dd_errmsg());
+        client_refuse(c, DDICT_EVERSION, dd_strerror(DDICT_EVERSION));
         return;
     }
     if (s->lost) client_refuse(c, DDICT_ELOST, s->text);
@@ -249,7 +249,7 @@ static void client_meet(struct sup_client *c, const struct attach_msg *m) {
     struct supervisor *s = c->s;
     char text[128];
     c->meets = true;
-    if (attach_version_check(m) < 0) client_refuse(c, DDICT_EVERSION, dd_errmsg());
+    if (attach_version_check(m) < 0) client_refuse(c, DDICT_EVERSION, dd_strerror(DDICT_EVERSION));
     else if (s->lost) client_refuse(c, DDICT_ELOST, s->text);
     else if (s->stage > STAGE_READY) client_refuse(c, DDICT_EGONE, "the dictionary is ending");
     else {

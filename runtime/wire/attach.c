@@ -79,8 +79,9 @@ int attach_version_check(const struct attach_msg *m)
 {
     if (m->protocol == PROTOCOL_VERSION && m->layout == LAYOUT_VERSION)
         return 0;
-    return dd_error(DDICT_EVERSION, "the other side speaks protocol %u and layout %u, this library %u and %u", m->protocol,
-                    m->layout, PROTOCOL_VERSION, (unsigned)LAYOUT_VERSION);
+    return dd_error(DDICT_EVERSION, "the managers are of another version: this program's libddict (slurm-ddict %s) speaks protocol %u and layout %u, ddictd of this node "
+                    "protocol %u and layout %u; install the cluster's slurm-ddict where the program runs (its environment or container image)",
+                    DDICT_VERSION_STRING, PROTOCOL_VERSION, (unsigned)LAYOUT_VERSION, m->protocol, m->layout);
 }
 
 /* Length of the address, or a negative code. */

@@ -35,3 +35,18 @@ tests_local_break_times_LDADD = $(client_test_libs)
 endif
 dist_check_SCRIPTS += tests/local/client_command.sh
 TESTS += tests/local/client_command.sh
+# Programs with a libddict of another version: one file of it stands before the library's own.
+VERSION_TESTS = tests/local/version_older tests/local/version_newer tests/local/version_layout
+check_PROGRAMS += $(VERSION_TESTS)
+version_flags = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) -I$(top_srcdir)/runtime
+tests_local_version_older_SOURCES = tests/local/version.c
+tests_local_version_older_CPPFLAGS = $(version_flags) -DTEST_VERSION='"0.0.1"' -DTEST_PROTOCOL=0 -DTEST_LAYOUT=0
+tests_local_version_older_LDADD = libclient.la
+tests_local_version_newer_SOURCES = tests/local/version.c
+tests_local_version_newer_CPPFLAGS = $(version_flags) -DTEST_VERSION='"9.9.9"' -DTEST_PROTOCOL=100 -DTEST_LAYOUT=0
+tests_local_version_newer_LDADD = libclient.la
+tests_local_version_layout_SOURCES = tests/local/version.c
+tests_local_version_layout_CPPFLAGS = $(version_flags) -DTEST_VERSION='"9.9.9"' -DTEST_PROTOCOL=0 -DTEST_LAYOUT=100
+tests_local_version_layout_LDADD = libclient.la
+dist_check_SCRIPTS += tests/local/versions.sh
+TESTS += tests/local/versions.sh
