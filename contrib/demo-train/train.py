@@ -99,19 +99,6 @@ class Net(nn.Module):
         return self.fc2(x)
 
 
-def torch_env():
-    """What init_process_group("env://") needs, from Slurm's variables where nobody has set it."""
-    env = os.environ
-    env.setdefault("RANK", env.get("SLURM_PROCID", "0"))
-    env.setdefault("WORLD_SIZE", env.get("SLURM_NTASKS", "1"))
-    env.setdefault("LOCAL_RANK", env.get("SLURM_LOCALID", "0"))
-    if "MASTER_ADDR" not in env:
-        hosts = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST")
-        env["MASTER_ADDR"] = "127.0.0.1" if not hosts else subprocess.run(
-            ["scontrol", "show", "hostnames", hosts], check=True, capture_output=True, text=True).stdout.split()[0]
-    env.setdefault("MASTER_PORT", str(29500 + int(env.get("SLURM_JOB_ID", "0")) % 1000))
-
-
 def share_load(d, folder, node, nodes):
     """Put this node's share of the images: every nodes-th one from the node's number on."""
     train, train_labels, held, held_labels = images_load(folder)
@@ -183,12 +170,11 @@ def main():
     p.add_argument("--want", type=float, default=0.0, help="fail when the last accuracy is lower than this")
     args = p.parse_args()
 
-    torch_env()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo")  # by the environment, which srun's tasks have from --ddict-*, others from `ddict run -n` or torchrun
     rank, world = dist.get_rank(), dist.get_world_size()
-    node, nodes = int(os.environ.get("SLURM_NODEID", "0")), int(os.environ.get("SLURM_NNODES", "1"))
+    node, nodes = int(os.environ["GROUP_RANK"]), world // int(os.environ["LOCAL_WORLD_SIZE"])
 
     d = ddict.attach()
     start = time.monotonic()

@@ -32,8 +32,8 @@ trains() {
 
 trains srun 3 3 "${three[@]}" "${here[@]}"
 # shellcheck disable=SC2016
-trains torch_distributed_run 6 3 "${three[@]}" sh -c 'exec python3 -m torch.distributed.run --nnodes=3 --nproc_per_node=2 --node_rank="$SLURM_NODEID" \
-    --master_addr="$0" --master_port=29412 --redirects=9:1 --tee=9:1 "$@"' "${nodes[0]}" "${here[@]:1}"
+trains torch_distributed_run 6 3 "${three[@]}" sh -c 'exec python3 -m torch.distributed.run --nnodes=3 --nproc_per_node=2 --node_rank="$GROUP_RANK" \
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --redirects=9:1 --tee=9:1 "$@"' sh "${here[@]:1}"
 # (9:1: with Python 3.11 the launcher of torch 1.13 fails at its own default of no redirection)
 trains ddict_run 2 1 ddict run -n 2 --managers=2 --mem=96M -- "${here[@]}"
 
@@ -43,7 +43,7 @@ else
     echo "skipped bubblewrap: $why"
 fi
 if why=$(containers_may ch-run --version) && image_make ddp/* && why=$(containers_may "${charlie[@]}" "${image_usr[@]}" "$image" --); then
-    trains charliecloud 3 3 "${three[@]}" env MASTER_ADDR="${nodes[0]}" "${charlie[@]}" "${image_usr[@]}" "$image" -- python3 /tests/train.py --data /tests "${words[@]}"
+    trains charliecloud 3 3 "${three[@]}" "${charlie[@]}" "${image_usr[@]}" "$image" -- python3 /tests/train.py --data /tests "${words[@]}"
 else
     echo "skipped charliecloud: $why"
 fi
