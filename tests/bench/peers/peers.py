@@ -22,6 +22,7 @@ os.environ.setdefault("DDICT_BUILD", os.getcwd())
 
 import goals  # noqa: E402
 import nets  # noqa: E402
+import python_rows  # noqa: E402
 import servers  # noqa: E402
 import table  # noqa: E402
 from cluster import BUILD, Dictionary  # noqa: E402
@@ -38,6 +39,8 @@ def arguments():
     p.add_argument("--keys", type=int, default=262144, help="pairs of 1 KiB in a set much larger than the caches (default %(default)s)")
     p.add_argument("--mem", default="1G", help="of the dictionary (default %(default)s)")
     p.add_argument("--ours", action="store_true", help="leave the servers out")
+    p.add_argument("--python", default="/usr/bin/python3", help="the interpreter that the binding was built for (default %(default)s)")
+    p.add_argument("--venv", metavar="FOLDER", help="a virtual environment with dragonhpc and ray, for their rows")
     p.add_argument("--json", metavar="FILE", help="all figures of the run")
     p.add_argument("--markdown", metavar="FILE", help="the table, for doc/performance.md")
     a = p.parse_args()
@@ -102,6 +105,25 @@ def remote_rows(args, names, folder, result):
             peers.forget()
 
 
+def python_and_dragon(args, names, folder, result):
+    def say(name, figures):
+        show(result, name, figures)
+
+    for kind in ("python", "dragon", "ray"):
+        some = [n for n in names if goals.KIND[n] == kind]
+        if not some:
+            continue
+        if not os.path.exists(os.path.join(BUILD, "client", "python", ".libs", "_ddict.so")):
+            return result["missing"].append("Python: the binding is not built")
+        with Dictionary(managers=1, mem=args.mem) as d:
+            if kind == "python":
+                python_rows.local_rows(args, some, d, folder, BUILD, say)
+            else:
+                rows = python_rows.dragon_rows if kind == "dragon" else python_rows.ray_rows
+                rows(args, some, d, folder, BUILD, say, result["missing"])
+            d.end()
+
+
 def show(result, name, figures):
     result["rows"][name] = figures
     for line in table.lines(name, figures):
@@ -118,6 +140,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ddict-peers-", dir="/dev/shm") as folder:
         local_rows(args, [n for n in names if goals.KIND[n] == "local"], folder, result)
         remote_rows(args, [n for n in names if goals.KIND[n] == "remote"], folder, result)
+        python_and_dragon(args, names, folder, result)
     result["load_after"] = os.getloadavg()
     for text in result["missing"]:
         print("left out:", text)

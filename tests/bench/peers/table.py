@@ -38,18 +38,20 @@ def lines(name, row):
         yield "    an operation: " + ", ".join("%s %s" % (side, side_text(f)) for side, f in row["sides"].items())
     for key, value in row["notes"].items():
         yield "    %s: %s" % (key, number(value))
-    for text, direction, bound, unit, mid, low, high, reached in goals.results(name, row):
-        yield "    %-46s %12s  goal %-14s %-4s (%s .. %s)" % (text, number(mid, unit), bound_text(direction, bound, unit), word(reached), number(low), number(high))
+    for r in goals.results(name, row):
+        yield "    %-46s %12s  goal %-14s %-4s (%s .. %s; fastest of each %s)" % (r.text, number(r.mid, r.unit), bound_text(r.direction, r.bound, r.unit), word(r.reached),
+                                                                            number(r.low), number(r.high), number(r.best))
 
 
 def markdown(result):
-    out = ["| work | measured against | goal | median | spread | reached |", "|---|---|---|---|---|---|"]
+    out = ["| work | measured against | goal | median | spread | fastest of each | reached |", "|---|---|---|---|---|---|---|"]
     for name, row in result["rows"].items():
         what = goals.ROWS[name][0]
         if "failed" in row:
-            out.append("| %s | | | failed: %s | | |" % (what, row["failed"]))
+            out.append("| %s | | | failed: %s | | | |" % (what, row["failed"]))
             continue
-        for text, direction, bound, unit, mid, low, high, reached in goals.results(name, row):
-            out.append("| %s | %s | %s | %s | %s – %s | %s |" % (what, text, bound_text(direction, bound, unit), number(mid, unit), number(low), number(high), word(reached)))
+        for r in goals.results(name, row):
+            out.append("| %s | %s | %s | %s | %s – %s | %s | %s |" % (what, r.text, bound_text(r.direction, r.bound, r.unit), number(r.mid, r.unit), number(r.low),
+                                                                number(r.high), number(r.best, r.unit), word(r.reached)))
             what = ""
     return "\n".join(out) + "\n"

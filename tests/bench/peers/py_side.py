@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""py_side.py KIND SOCKET [N] - one side of a Python row, in a process and with an interpreter of its own.
+
+peers.py gives orders through the socket, a JSON object a line, and gets one back: {"op": "load", "keys": 4096, "len": 1024, "array": false} or
+{"op": "get", "seconds": 0.2} -> {"n": 3000, "ns": 200000000, "cpu": 190000000}. Values that are got are touched: bytes are searched to their
+end, arrays summed. A view is not touched.
+"""
+import json
+import os
+import random
+import socket
+import sys
+import time
+
+
+def value(index, length, array):
+    if array:
+        import numpy
+        return numpy.full(length // 4, index, dtype=numpy.float32)
+    return (b"%015d." % index) * (length // 16)
+
+
+class Side:
+    """What all have in common; a store defines get_one, put_one, and more where it can."""
+
+    def __init__(self, n):
+        self.keys, self.values = [], []
+
+    def load(self, order):
+        count = min(order["keys"], 64)
+        self.keys = ["key-%012d" % i for i in range(order["keys"])]
+        self.values = [value(i, order["len"], order["array"]) for i in range(count)]
+        self.array = order["array"]
+        step = 8 if self.array else 256
+        for at in range(0, len(self.keys), step):
+            self.put_batch([(k, self.values[(at + i) % count]) for i, k in enumerate(self.keys[at:at + step])])
+        random.seed(1)
+
+    def put_batch(self, pairs):
+        for k, v in pairs:
+            self.put_one(k, v)
+
+    def view_one(self, k):
+        return self.get_one(k)
+
+    def freeze(self, on):
+        pass
+
+    def end(self):
+        pass
+
+    def calls(self, op, block):
+        """Each key of block once; nothing but the calls, so that this can be timed."""
+        get, put, view = self.get_one, self.put_one, self.view_one
+        if op == "put_many":
+            self.put_batch(block)
+        elif op == "put":
+            for k, v in block:
+                put(k, v)
+        elif op == "view":
+            for k in block:
+                view(k)
+        elif op == "get_untouched":
+            for k in block:
+                get(k)
+        elif self.array:
+            for k in block:
+                get(k).sum()
+        else:
+            for k in block:
+                get(k).count(b"z")
+
+    def run(self, order):
+        op, puts = order["op"], order["op"].startswith("put")
+        size = 256 if op == "put_many" and not self.array else order.get("piece", 1)
+        n = ns = cpu = 0
+        if op == "get_frozen":
+            self.freeze(True)
+        while ns < order["seconds"] * 1e9:
+            block = random.choices(self.keys, k=size)
+            if puts:
+                block = [(k, self.values[(n + i) % len(self.values)]) for i, k in enumerate(block)]
+            began, used = time.perf_counter_ns(), time.thread_time_ns()
+            self.calls(op, block)
+            ns += time.perf_counter_ns() - began
+            cpu += time.thread_time_ns() - used
+            n += size
+        if op == "get_frozen":
+            self.freeze(False)
+        return {"n": n, "ns": ns, "cpu": cpu}
+
+
+class Ours(Side):
+    def __init__(self, n):
+        super().__init__(n)
+        import ddict
+        self.d = ddict.attach()
+        self.put_one, self.get_one, self.put_batch = self.d.__setitem__, self.d.__getitem__, self.d.put_many
+
+    def view_one(self, k):
+        return self.d.view(k).load()
+
+
+class Dict(Side):
+    def __init__(self, n):
+        super().__init__(n)
+        self.d = {}
+        self.get_one = self.d.__getitem__
+
+    def put_one(self, k, v):
+        self.d[k] = v.copy() if self.array else bytes(bytearray(v))  # each key its own bytes, as everywhere
+
+
+class Shared(Side):
+    """multiprocessing.shared_memory with an index, a plain dict of offsets: what people write by hand. One writer, no lock."""
+
+    def load(self, order):
+        from multiprocessing import shared_memory
+        self.end()
+        self.len, self.at = order["len"], {}
+        self.m = shared_memory.SharedMemory(create=True, size=order["keys"] * order["len"])
+        super().load(order)
+
+    def put_one(self, k, v):
+        at = self.at.setdefault(k, len(self.at) * self.len)
+        self.m.buf[at:at + self.len] = memoryview(v).cast("B") if self.array else v
+
+    def get_one(self, k):
+        at = self.at[k]
+        if self.array:
+            import numpy
+            return numpy.frombuffer(self.m.buf[at:at + self.len], dtype=numpy.float32).copy()
+        return bytes(self.m.buf[at:at + self.len])
+
+    def end(self):
+        if hasattr(self, "m"):
+            self.m.close()
+            self.m.unlink()
+            del self.m
+
+
+class Manager(Side):
+    def __init__(self, n):
+        super().__init__(n)
+        import multiprocessing
+        self.manager = multiprocessing.Manager()
+        self.d = self.manager.dict()
+        self.put_one, self.get_one, self.put_batch = self.d.__setitem__, self.d.__getitem__, self.d.update
+
+    def end(self):
+        self.manager.shutdown()
+
+
+class Dragon(Side):
+    """Started by the `dragon` launcher. n managers on this node."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        import dragon  # noqa: F401
+        import multiprocessing
+        from dragon.data.ddict import DDict
+        multiprocessing.set_start_method("dragon")
+        self.d = DDict(n, 1, 512 << 20)
+        self.put_one, self.get_one = self.d.__setitem__, self.d.__getitem__
+
+    def put_batch(self, pairs):
+        self.d.start_batch_put()
+        for k, v in pairs:
+            self.put_one(k, v)  # not waited for; bput() would send it to every manager
+        self.d.end_batch_put()
+
+    def freeze(self, on):
+        self.d.freeze() if on else self.d.unfreeze()
+
+    def end(self):
+        self.d.destroy()
+
+
+class Ray(Side):
+    """The object store of Ray: references are kept in a dict."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        import ray
+        ray.init(num_cpus=1, include_dashboard=False, object_store_memory=512 << 20, log_to_driver=False, logging_level="error", configure_logging=False)
+        self.ray, self.at = ray, {}
+
+    def put_one(self, k, v):
+        self.at[k] = self.ray.put(v)
+
+    def get_one(self, k):
+        return self.ray.get(self.at[k])
+
+    def end(self):
+        self.ray.shutdown()
+
+
+def serve(kind, path, n):
+    side = {"ddict": Ours, "dict": Dict, "shared_memory": Shared, "manager": Manager, "dragon": Dragon, "ray": Ray}[kind](n)
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(path)
+        orders = s.makefile("r")
+        s.sendall(json.dumps({"python": sys.version.split()[0], "pid": os.getpid()}).encode() + b"\n")
+        try:
+            for line in orders:
+                order = json.loads(line)
+                reply = side.load(order) if order["op"] == "load" else side.run(order)
+                s.sendall(json.dumps(reply).encode() + b"\n")
+        finally:
+            side.end()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1)
