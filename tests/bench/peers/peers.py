@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -132,6 +133,8 @@ def show(result, name, figures):
 
 def main():
     args = arguments()
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, lambda *a: sys.exit("interrupted"))
     names = [n for n in (args.only or goals.NAMES) if n not in args.skip]
     if not os.access(MEASURE, os.X_OK):
         sys.exit("no %s: build it with `make -C tests/bench peers`" % MEASURE)

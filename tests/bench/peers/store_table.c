@@ -15,15 +15,17 @@
 struct slot { uint64_t hash, at; }; /* at: row + 1, 0 is free */
 struct table { struct slot *slot; char *rows; uint64_t mask, used, room; size_t len, step, bytes; };
 
+/* Workers open it again after the fork: they find the one that was there. */
+static struct table *shared;
+
 static void close_it(void *self)
 {
     struct table *t = self;
+    if (shared == t)
+        shared = NULL;
     munmap(t->slot, t->bytes);
     free(t);
 }
-
-/* Workers open it again after the fork: they find the one that was there. */
-static struct table *shared;
 
 static int open_it(void **self, const struct where *w)
 {
