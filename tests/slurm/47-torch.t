@@ -24,10 +24,11 @@ t "rank_0_may_be_on_any_node" sub sh -c 'cd; printf "%s\n" "$@" >hosts; SLURM_HO
 is "and_it_is_that_node_s_address" "$(lines "^rank [0-3] of 4: sum 10 .* at $n2 ")" 4
 
 # One job, many steps at once.
+rm -f meets.*
 cat >steps.sh <<END
 i=0
 while [ \$i -lt 20 ]; do
-    srun --overlap -N2 -n2 -w "\$1" /usr/bin/python3 "$ranks" meet &
+    srun --overlap -N2 -n2 -w "\$1" /usr/bin/python3 "$ranks" meet 20 &
     i=\$((i + 1))
 done
 wait
@@ -35,7 +36,7 @@ END
 t "twenty_steps_at_once_meet" sub salloc -Q -N3 -n3 $ask sh steps.sh "${nodes[0]},${nodes[1]}"
 is "each_rank_met_its_own" "$(lines "^rank [01] of 2: sum 3 .* at $n1 ")" 40
 is "at_a_port_of_its_own" "$(sed -n 's/^rank 0 .* //p' "$out" | sort -u | grep -c .)" 20
-rm -f steps.sh
+rm -f steps.sh meets.*
 
 # Who says what.
 sub srun -N2 -n2 sh -c "$show" >"$out" 2>&1 </dev/null

@@ -3,7 +3,9 @@
 
 torch_ranks.py reduce  with torch: all ranks add up their numbers
 torch_ranks.py meet    without: rank 0 listens where it is to be, as torch's store does, and hears from all others
+torch_ranks.py meet N  the same, by N steps of a job at once: none goes on before all listen
 """
+import glob
 import os
 import socket
 import sys
@@ -27,27 +29,38 @@ def reduce():
     return int(total.item())
 
 
+def together(steps):
+    """All of so many steps listen: each leaves a file here."""
+    open("meets.%s" % os.environ["SLURM_STEP_ID"], "w").close()
+    end = time.monotonic() + 150
+    while len(glob.glob("meets.*")) < steps:
+        if time.monotonic() > end:
+            sys.exit("only %d of %d steps meet" % (len(glob.glob("meets.*")), steps))
+        time.sleep(0.05)
+
+
 def listen():
     heard = []
     with socket.socket() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind(("", port))
         s.listen(64)
-        s.settimeout(100)
+        s.settimeout(150)
+        if len(sys.argv) > 2:
+            together(int(sys.argv[2]))
         while len(heard) < world - 1:
             c, _ = s.accept()
             with c:
                 heard.append(int(c.makefile().readline()))
-                time.sleep(0.2)  # so that steps are at it at the same time
                 c.sendall(b"%s\n" % os.environ["SLURM_STEP_ID"].encode())
     return sum(heard) + len(heard) + 1
 
 
 def call():
-    end = time.monotonic() + 100
+    end = time.monotonic() + 150
     while True:
         try:
-            with socket.create_connection(place, timeout=100) as c:
+            with socket.create_connection(place, timeout=160) as c:
                 c.sendall(b"%d\n" % rank)
                 step = c.makefile().readline().strip()
             break
