@@ -300,7 +300,7 @@ static void client_lends(struct sup_client *c, const struct attach_msg *m, int *
 
 /* Through a socket file one may reach another dictionary than was meant. */
 static bool is_meant(const struct supervisor *s, const struct attach_msg *m) {
-    if ((m->type != ATTACH_HELLO && m->type != ATTACH_LOOK && m->type != ATTACH_DOWN) || m->text[0] == 0 || strcmp(m->text, s->opt.name) == 0) return true;
+    if ((m->type != ATTACH_HELLO && m->type != ATTACH_LOOK && m->type != ATTACH_MEET && m->type != ATTACH_DOWN) || m->text[0] == 0 || strcmp(m->text, s->opt.name) == 0) return true;
     dd_error(DDICT_ENODICT, "this socket is of the dictionary %s, not of %s", s->opt.name, m->text);
     return false;
 }

@@ -36,6 +36,7 @@ int meet_ask_place(struct meeting_place *p, const char *name, const char *step, 
         return fd;
     attach_msg_init(&m, ATTACH_MEET);
     snprintf(m.step, sizeof m.step, "%s", step);
+    snprintf(m.text, sizeof m.text, "%s", name);
     m.manager = rank;
     rc = attach_send(fd, &m, NULL, 0);
     if (rc == 0)

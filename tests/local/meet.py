@@ -3,8 +3,10 @@
 """Where the ranks of a step meet: all get the same port, nobody else is given it, rank 0's program can listen there, and it is free when rank 0 has ended."""
 import os
 import socket
+import subprocess
+import tempfile
 
-from cluster import Dictionary, check, main, wait_for
+from cluster import BUILD, PROBE, Dictionary, check, main, wait_for
 
 
 def ask(d, step, rank, node=0):
@@ -86,6 +88,20 @@ def who_waits_is_told_when_it_ends():
         bad = ask(d, "7.1/../x", 0)
         check("is no step" in bad.stdout.readline(), "a bad step")
         leave(bad)
+        with Dictionary(managers=1, mem="16M") as other:  # a file leads to one dictionary only
+            folder = tempfile.mkdtemp()
+            env = dict(other.env(), DDICT_NODE="nowhere")
+            script = 'echo $DDICT_SOCKET; cat >/dev/null'
+            lent = subprocess.Popen([os.path.join(BUILD, "ddict"), "socket", "--", "sh", "-c", script], env=dict(other.env(), TMPDIR=folder), stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, text=True)
+            env["DDICT_SOCKET"] = lent.stdout.readline().strip()
+            for name, want in ((other.name, "127.0.0.1 "), (d.name, "not of " + d.name)):
+                p = subprocess.run([PROBE, "meet", "7.1", "0"], env=dict(env, DDICT_NAME=name), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                check(want in p.stdout, "%r %r" % (p.stdout, p.stderr))
+            lent.communicate(timeout=30)
+            wait_for("the file to go", lambda: not os.listdir(folder))
+            os.rmdir(folder)
+            other.end()
         gone.kill()
         gone.wait()
         gone.stdin.close()
