@@ -3,6 +3,10 @@
  * forward.c - requests for keys of other managers: passed on with an id of our own, the answer passed back. A value that is to be viewed is
  * received into a transit block of our arena; else its pieces go on to the lane as they come, at most DD_STREAM_WINDOW ahead of what the
  * client has taken. A forward whose asker is gone stays in the table until the owner is done with it, so every id that comes back is known.
+ *
+ * A get that finds another of the same key on its way whose bytes the socket has not taken yet follows that one: it is not sent, and gets the same
+ * answer. Never one that was sent: its value may be older than a put that was acknowledged since. Where the answer can not be
+ * shared (it is passed on in pieces, or breaks off) the followers are sent after all.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +19,7 @@
 #define FORWARDS_MAX 512u /* of one lane: the answers of so many may have to be kept for it */
 #define WAITS_MAX 4096u   /* of one lane that wait for their key, apart from those: they must not keep the put that they wait for */
 #define WINDOW_FIRST (2 * DD_MSG_PIECE) /* of a stream that nobody takes yet: 512 of them may stand before a client that takes nothing */
+#define SAME_BUCKETS 256u
 #define ID_INDEX(id) ((uint32_t)(id))
 
 struct forward {
@@ -33,12 +38,18 @@ struct forward {
     struct store_ref transit;
     struct msg reply;                   /* of a streamed one: its header */
     uint64_t got, allowed;
+    struct forward *leader;             /* whose answer it gets; then it has no id, no peer and was not sent */
+    struct forward *followers, *follows; /* those of a leader, linked by follows */
+    struct forward *same_next, **same_prev; /* gets whose keys have like hashes; same_prev NULL: not among them */
+    uint64_t hash, position;            /* of a get: of its key; of its end in the connection */
+    uint8_t key[];                      /* of a get that others may follow or that follows */
 };
 struct forwards {
     struct forward **slot;
     uint32_t *unused;
     uint32_t n, cap, unused_n;
     uint64_t generation;
+    struct forward *same[SAME_BUCKETS]; /* gets that were not sent when they were looked at last */
 };
 
 int forwards_init(struct manager *m) {
@@ -101,14 +112,49 @@ static void asker_unlink(struct forward *f) {
     f->asker = NULL;
 }
 
+static void same_remove(struct forward *f) {
+    if (!f->same_prev) return;
+    *f->same_prev = f->same_next;
+    if (f->same_next) f->same_next->same_prev = f->same_prev;
+    f->same_prev = NULL;
+}
+
+static void same_add(struct manager *m, struct forward *f) {
+    f->same_prev = &m->forward_table->same[f->hash % SAME_BUCKETS];
+    f->same_next = *f->same_prev;
+    if (f->same_next) f->same_next->same_prev = &f->same_next;
+    *f->same_prev = f;
+}
+
+/* A get of this key that was not sent yet. */
+static struct forward *same_find(struct manager *m, uint32_t to, const uint8_t *key, uint32_t key_len, uint64_t hash) {
+    for (struct forward *f = m->forward_table->same[hash % SAME_BUCKETS], *next; f; f = next) {
+        next = f->same_next;
+        if (!peer_unsent(f->peer, f->position)) same_remove(f);
+        else if (f->hash == hash && f->from == to && f->req.key_len == key_len && memcmp(f->key, key, key_len) == 0) return f;
+    }
+    return NULL;
+}
+
+static void leader_leave(struct forward *f) {
+    struct forward **at = &f->leader->followers;
+    while (*at != f) at = &(*at)->follows;
+    *at = f->follows;
+    f->leader = NULL;
+}
+
 static void forward_free(struct manager *m, struct forward *f) {
     struct forwards *t = m->forward_table;
     if (f->asker) asker_unlink(f);
     if (f->in_transit) transit_abort(m, &f->transit);
-    *f->p_prev = f->p_next;
-    if (f->p_next) f->p_next->p_prev = f->p_prev;
-    t->slot[ID_INDEX(f->id)] = NULL;
-    t->unused[t->unused_n++] = ID_INDEX(f->id);
+    same_remove(f);
+    if (f->leader) leader_leave(f);
+    if (f->id) {
+        *f->p_prev = f->p_next;
+        if (f->p_next) f->p_next->p_prev = f->p_prev;
+        t->slot[ID_INDEX(f->id)] = NULL;
+        t->unused[t->unused_n++] = ID_INDEX(f->id);
+    }
     if (counts_busy(f)) m->peers_busy--;
     free(f);
 }
@@ -119,50 +165,89 @@ static void tell_owner(struct forward *f, unsigned type, uint64_t aux) {
 }
 
 /* --- to the owner --- */
-int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload, uint32_t to) {
-    struct manager *m = a->m;
-    bool stream = req->type == MSG_PUT && req->flags & MSGF_STREAM;
-    int e;
-    bool waits = req->flags & MSGF_WAIT;
-    if (waits ? a->forward_waits_n >= WAITS_MAX : a->forwards_n >= FORWARDS_MAX) return TAKE_STALL;
-    struct peer *p = peer_get(m, to, &e);
-    if (p && peer_full(p)) return TAKE_STALL;
-    struct forward *f = p ? calloc(1, sizeof *f) : NULL;
-    if (!f || !slot_take(m->forward_table, f)) {
-        if (p) e = -ENOMEM;
-        free(f);
-        asker_reply(a, req, e, dd_strerror(e));
-        return stream ? put_in_pass(a, req, NULL) : TAKE_DONE;
-    }
-    f->asker = a;
-    f->peer = p;
-    f->from = to;
-    f->req = *req;
-    f->began = clock_ns();
-    f->put_open = stream;
+static struct forward *forward_new(struct asker *a, const struct msg *req, const uint8_t *key, uint64_t hash, uint32_t to) {
+    size_t key_len = key ? req->key_len : 0;
+    struct forward *f = malloc(sizeof *f + key_len);
+    if (!f) return NULL;
+    *f = (struct forward){.asker = a, .from = to, .req = *req, .began = clock_ns(), .hash = hash};
+    if (key_len) memcpy(f->key, key, key_len);
     list_append(a, f);
-    if (waits) a->forward_waits_n++;
-    else a->forwards_n++;
+    if (counts_busy(f)) {
+        a->forwards_n++;
+        a->m->peers_busy++;
+    } else a->forward_waits_n++;
+    return f;
+}
+
+/* Negative: it has no id and no peer as before. */
+static int forward_send(struct forward *f, struct peer *p, const uint8_t *payload) {
+    struct manager *m = f->asker->m;
+    const struct msg *req = &f->req;
+    if (!slot_take(m->forward_table, f)) return -ENOMEM;
+    f->peer = p;
     f->p_prev = peer_forwards(p);
     f->p_next = *f->p_prev;
     if (f->p_next) f->p_next->p_prev = &f->p_next;
     *f->p_prev = f;
-    if (counts_busy(f)) m->peers_busy++;
 
     struct msg r = *req;
     r.id = f->id;
-    r.manager = to;
+    r.manager = f->from;
     r.flags = (uint16_t)((req->flags & ~MSGF_VIEW) | MSGF_HOP);
     if (req->type == MSG_GET || req->type == MSG_POP || req->type == MSG_KEYS) r.val_len = f->allowed = WINDOW_FIRST;
-    e = stream ? put_in_pass(a, req, f) : 0;
+    int e = f->put_open ? put_in_pass(f->asker, req, f) : 0;
     if (e == 0) e = peer_send(p, &r, payload, req->len - MSG_HEADER);
-    if (e < 0 && e != -ENOMEM && e != DDICT_EPROTO) e = DDICT_ELOST;
+    f->position = peer_position(p);
+    return e < 0 && e != -ENOMEM && e != DDICT_EPROTO ? DDICT_ELOST : e;
+}
+
+int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload, const uint8_t *key, uint64_t hash, uint32_t to) {
+    struct manager *m = a->m;
+    bool stream = req->type == MSG_PUT && req->flags & MSGF_STREAM, waits = req->flags & MSGF_WAIT, joins = req->type == MSG_GET && !waits;
+    int e = -ENOMEM;
+    if (waits ? a->forward_waits_n >= WAITS_MAX : a->forwards_n >= FORWARDS_MAX) return TAKE_STALL;
+    struct forward *leader = joins ? same_find(m, to, key, req->key_len, hash) : NULL, *f = NULL;
+    struct peer *p = leader ? NULL : peer_get(m, to, &e);
+    if (p && peer_full(p)) return TAKE_STALL;
+    if (p || leader) {
+        f = forward_new(a, req, joins ? key : NULL, hash, to);
+        e = f ? 0 : -ENOMEM;
+    }
+    if (!f) {
+        asker_reply(a, req, e, dd_strerror(e));
+        return stream ? put_in_pass(a, req, NULL) : TAKE_DONE;
+    }
+    if (leader) {
+        f->leader = leader;
+        f->follows = leader->followers;
+        leader->followers = f;
+        return TAKE_DONE;
+    }
+    f->put_open = stream;
+    e = forward_send(f, p, joins ? f->key : payload);
     if (e < 0) {
+        bool known = f->id != 0; /* else the pieces of a put that come are nobody's */
         forward_free(m, f);
         if (e == DDICT_EPROTO) return e;
         asker_reply(a, req, e, dd_strerror(e));
+        return stream && !known ? put_in_pass(a, req, NULL) : TAKE_DONE;
     }
+    if (joins) same_add(m, f);
     return TAKE_DONE;
+}
+
+/* The answer of f is not theirs: ask for themselves. */
+static void followers_send(struct manager *m, struct forward *f) {
+    while (f->followers) {
+        struct forward *g = f->followers;
+        int e;
+        leader_leave(g);
+        struct peer *p = peer_get(m, g->from, &e);
+        if (p) e = forward_send(g, p, g->key);
+        if (e == 0) continue;
+        asker_reply(g->asker, &g->req, e, dd_strerror(e));
+        forward_free(m, g);
+    }
 }
 
 bool forward_stalled(struct forward *f) { return peer_full(f->peer); }
@@ -185,7 +270,10 @@ void forward_abort(struct forward *f, uint64_t id) {
 bool forward_cancel(struct asker *a, uint64_t id) {
     for (struct forward *f = a->forwards; f; f = f->a_next) {
         if (f->req.id != id) continue;
-        tell_owner(f, MSG_CANCEL, f->id);
+        if (f->leader) {
+            asker_reply(a, &f->req, -ECANCELED, NULL);
+            forward_free(a->m, f);
+        } else tell_owner(f, MSG_CANCEL, f->id);
         return true;
     }
     return false;
@@ -194,6 +282,10 @@ bool forward_cancel(struct asker *a, uint64_t id) {
 void forwards_end(struct asker *a) {
     while (a->forwards) {
         struct forward *f = a->forwards;
+        if (f->leader) {
+            forward_free(a->m, f);
+            continue;
+        }
         if (f->put_open) tell_owner(f, MSG_ABORT, 0);
         else if (f->streams || f->req.flags & MSGF_WAIT) tell_owner(f, MSG_CANCEL, f->id);
         f->put_open = false;
@@ -202,6 +294,7 @@ void forwards_end(struct asker *a) {
             transit_abort(a->m, &f->transit);
             f->in_transit = false;
         }
+        if (f->streams) followers_send(a->m, f); /* what comes is not for them; an answer that did not come yet may be */
     }
 }
 
@@ -244,29 +337,59 @@ void *forward_place(struct manager *m, const struct msg *r) {
     return f->transit.value + f->got;
 }
 
-/* The value is in its transit block: tell the asker where. */
-static void forward_placed(struct manager *m, struct forward *f, const struct msg *r) {
+static void unpin_done(struct manager *m, uint64_t off, void *ptr) { store_unpin(m->store, off); }
+
+/* The value of f is in a transit block: the place for a view, a copy for a follower that wants one. */
+static void transit_give(struct manager *m, const struct forward *f, const struct store_ref *at, const struct msg *r) {
     struct msg out;
-    if (!f->asker) return; /* forward_free() gives the block back */
+    bool view = f->req.flags & MSGF_VIEW, streams = !view && r->val_len > DD_MSG_INLINE;
     reply_init(&out, f->req.id, m->setup->id);
     out.val_len = r->val_len;
     out.tag = r->tag;
     out.version = r->version;
-    if (store_pin(m->store, f->transit.off) < 0) {
+    if (!view && !streams) {
+        asker_send(f->asker, &out, at->value, r->val_len);
+        return;
+    }
+    int e = store_pin(m->store, at->off);
+    if (e == 0 && streams && (e = give_begin(f->asker, f->req.id, at->value, r->val_len, 0, unpin_done, at->off, NULL)) < 0) store_unpin(m->store, at->off);
+    if (e < 0) {
         asker_reply(f->asker, &f->req, -ENOMEM, NULL);
         return;
     }
-    store_retire(m->store, f->transit.off);
-    f->in_transit = false;
-    out.flags = MSGF_PLACED;
-    out.aux = f->transit.off;
+    out.flags = view ? MSGF_PLACED : MSGF_STREAM;
+    out.aux = view ? at->off : 0;
     out.len = MSG_HEADER;
-    lane_send_placed(f->asker, &out, f->transit.off);
+    if (view) {
+        lane_send_placed(f->asker, &out, at->off);
+        return;
+    }
+    asker_send(f->asker, &out, NULL, 0);
+    gives_pump(f->asker);
 }
 
 static void forward_end(struct manager *m, struct forward *f) {
     if ((f->req.type == MSG_GET || f->req.type == MSG_POP) && counts_busy(f)) count_latency(m, DDICT_OP_FETCH, f->began, clock_ns());
     forward_free(m, f);
+}
+
+/* All of it is in its transit block. */
+static void forward_placed(struct manager *m, struct forward *f, const struct msg *r) {
+    if (!f->asker && !f->followers) return; /* forward_free() gives the block back */
+    if (f->asker) transit_give(m, f, &f->transit, r);
+    while (f->followers) {
+        transit_give(m, f->followers, &f->transit, r);
+        forward_end(m, f->followers);
+    }
+    store_retire(m->store, f->transit.off);
+    f->in_transit = false;
+}
+
+static void reply_pass(const struct forward *f, const struct msg *r, const uint8_t *payload) {
+    struct msg out = *r;
+    out.id = f->req.id;
+    out.flags &= MSGF_STREAM;
+    asker_send(f->asker, &out, payload, r->len - MSG_HEADER);
 }
 
 static int answer_reply(struct manager *m, struct forward *f, const struct msg *r, const uint8_t *payload) {
@@ -284,6 +407,7 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
         }
         f->streams = true;
         if (!f->asker) tell_owner(f, MSG_CANCEL, f->id);
+        if (!f->in_transit) followers_send(m, f);
         if (!f->asker || f->in_transit) return 0;
     } else if (f->in_transit) {
         f->landing = false;
@@ -292,13 +416,15 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
         return 0;
     }
     if (f->asker) {
-        struct msg out = *r;
-        out.id = f->req.id;
-        out.flags &= MSGF_STREAM;
-        asker_send(f->asker, &out, payload, len);
+        reply_pass(f, r, payload);
         if (f->streams && lane_idle_out(f->asker)) forwards_took(f->asker);
     }
     if (f->streams) return 0;
+    if (r->status == -ECANCELED) followers_send(m, f);
+    while (f->followers) {
+        reply_pass(f->followers, r, payload);
+        forward_end(m, f->followers);
+    }
     if (f->put_open) tell_owner(f, MSG_ABORT, 0); /* refused in the middle: its id is free at the owner then */
     forward_end(m, f);
     return 0;
@@ -327,6 +453,7 @@ static int answer_data(struct manager *m, struct forward *f, const struct msg *r
         f->in_transit = false;
     }
     struct asker *a = f->passes ? f->asker : NULL;
+    if (last && f->followers) followers_send(m, f); /* it broke off */
     if (last) forward_end(m, f);
     if (a && lane_idle_out(a)) forwards_took(a); /* also at the end: what it was allowed and did not take is the others' */
     return 0;
@@ -342,6 +469,10 @@ void forwards_lost(struct manager *m, struct peer *p, const char *text) {
     while (*peer_forwards(p)) {
         struct forward *f = *peer_forwards(p);
         struct asker *a = f->passes ? f->asker : NULL;
+        while (f->followers) {
+            asker_reply(f->followers->asker, &f->followers->req, DDICT_ELOST, text);
+            forward_free(m, f->followers);
+        }
         if (a) {
             struct msg out = {.type = MSG_DATA, .flags = MSGF_LAST, .id = f->req.id, .aux = f->got, .status = DDICT_ELOST, .manager = f->from};
             asker_send(a, &out, NULL, 0);

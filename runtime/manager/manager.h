@@ -204,6 +204,8 @@ void peers_reap(struct manager *m);
 struct peer *peer_get(struct manager *m, uint32_t id, int *code); /* connecting at the first need */
 bool peer_full(struct peer *p);
 int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len);
+uint64_t peer_position(struct peer *p); /* see conn_position() */
+bool peer_unsent(struct peer *p, uint64_t position);
 void manager_ticks(struct manager *m); /* a connection is in its handshake: tick until none is */
 bool peers_tick(struct manager *m);
 bool inbounds_tick(struct manager *m);
@@ -211,8 +213,8 @@ bool inbounds_tick(struct manager *m);
 /* --- forward.c: requests of others' keys --- */
 int forwards_init(struct manager *m);
 void forwards_free(struct manager *m);
-/* Pass a request on to manager `to`. TAKE_DONE, TAKE_STALL or negative. */
-int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload, uint32_t to);
+/* Pass a request on to manager `to`. key: the payload's, copied from where it may change; hash: of it. TAKE_DONE, TAKE_STALL or negative. */
+int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload, const uint8_t *key, uint64_t hash, uint32_t to);
 int forward_data(struct forward *f, const struct msg *m, const uint8_t *payload); /* a piece of a put */
 bool forward_stalled(struct forward *f); /* no room for a piece now */
 void forward_abort(struct forward *f, uint64_t id);

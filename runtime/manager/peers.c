@@ -85,6 +85,9 @@ int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len) {
     return conn_send(p->conn, r, payload, len, NULL, 0, NULL, NULL);
 }
 
+uint64_t peer_position(struct peer *p) { return p->conn && !p->down ? conn_position(p->conn) : 0; }
+bool peer_unsent(struct peer *p, uint64_t position) { return p->conn && !p->down && conn_unsent(p->conn, position); }
+
 bool peers_tick(struct manager *m) {
     bool more = false;
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {

@@ -258,9 +258,9 @@ static uint32_t owner(struct manager *mg, const struct msg *m, const uint8_t *ke
     }
 }
 
-static int forwarded(struct asker *a, const struct msg *m, const uint8_t *payload, uint32_t to) {
+static int forwarded(struct asker *a, const struct msg *m, const uint8_t *payload, const uint8_t *key, uint64_t hash, uint32_t to) {
     bool stream = m->type == MSG_PUT && m->flags & MSGF_STREAM;
-    if (a->kind == ASKER_LANE && a->m->setup->peers && to < a->m->setup->managers) return forward_begin(a, m, payload, to);
+    if (a->kind == ASKER_LANE && a->m->setup->peers && to < a->m->setup->managers) return forward_begin(a, m, payload, key, hash, to);
     asker_reply(a, m, DDICT_EPROTO, "this key belongs to another manager");
     return stream ? put_in_pass(a, m, NULL) : 0;
 }
@@ -275,7 +275,7 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     }
     uint32_t to = owner(mg, m, key, &hash);
     if (faults.on && m->type != MSG_DATA && faults_request(m->type)) return TAKE_DONE;
-    if (to != mg->setup->id) return forwarded(a, m, payload, to);
+    if (to != mg->setup->id) return forwarded(a, m, payload, key, hash, to);
     switch (m->type) {
     case MSG_PUT:
         if (m->flags & MSGF_STREAM) return put_in_begin(a, m, key);

@@ -75,6 +75,8 @@ uint64_t conn_refused(void) { return atomic_load_explicit(&refused, memory_order
 int conn_fd(const struct conn *c) { return c->io.fd; }
 bool conn_full(const struct conn *c) { return c->out.bytes > DD_PEER_INFLIGHT; }
 size_t conn_queued(const struct conn *c) { return c->out.bytes; }
+uint64_t conn_position(const struct conn *c) { return c->out.written + c->out.bytes; }
+bool conn_unsent(const struct conn *c, uint64_t position) { return c->out.written < position; }
 
 static void fail(struct conn *c, int code)
 {

@@ -63,6 +63,9 @@ int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, 
 void conn_flush(struct conn *c);
 bool conn_full(const struct conn *c); /* more than DD_PEER_INFLIGHT bytes queued */
 size_t conn_queued(const struct conn *c); /* bytes */
+/* Of what was queued up to a moment when conn_position() was `position`: has the last byte not been written yet? Then the peer can not have acted on the last message. */
+uint64_t conn_position(const struct conn *c);
+bool conn_unsent(const struct conn *c, uint64_t position);
 void conn_pause(struct conn *c, bool paused); /* stop reading: leave the bytes in the socket. The message whose payload is coming waits too */
 int conn_fd(const struct conn *c);            /* for logs and tests; -1 when closed */
 uint64_t conn_refused(void);                  /* connections of this process that failed the handshake or sent what is malformed */

@@ -120,6 +120,7 @@ static void out_advance(struct out *o, size_t n)
             return;
         n -= k;
         o->bytes -= k;
+        o->written += k;
         s->base += k;
         s->len -= k;
         struct out_block *b = s->block;

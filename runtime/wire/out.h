@@ -27,6 +27,7 @@ struct out {                  /* all zero at first */
     struct out_block *spare;   /* ready for use */
     unsigned spares;
     size_t bytes;              /* all together */
+    uint64_t written;          /* bytes that the socket has taken so far */
 };
 
 /* Make sure that copies of `copy` bytes together and one body can be added: 0 or -ENOMEM. The adds that follow cannot fail. */

@@ -296,6 +296,116 @@ START_TEST(a_walk_meets_each_key_once_also_while_the_index_grows)
 }
 END_TEST
 
+/* --- equal gets --- */
+
+static uint64_t gets_of(ddict_t *d, unsigned m)
+{
+    struct ddict_manager_stats *s;
+    ok(ddict_stats(d, &s, 5000));
+    uint64_t n = s[m].gets_local + s[m].gets_remote;
+    free(s);
+    return n;
+}
+
+START_TEST(gets_of_one_key_that_were_not_sent_yet_share_an_answer)
+{
+    enum { SAME = 600 };
+    static const size_t lens[] = {0, 100, 5000, 131008, 700000};
+    struct dict x;
+    dict_start(&x, 2, 2, 400 * MIB);
+    ddict_t *d = dict_attach(&x, 0);
+    struct ddict_want *w = calloc(SAME, sizeof *w);
+    unsigned char *val = malloc(700000);
+    uint64_t found = 0, asked = 0;
+    for (unsigned i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        char key[2][32], none[32];
+        size_t k[2], kn = key_of(d, 1, 50, none, 32);
+        for (unsigned j = 0; j < 2; j++) {
+            k[j] = key_of(d, 1, 2 * i + j, key[j], 32);
+            value_fill(val, lens[i], j);
+            ok(ddict_put(d, key[j], k[j], val, lens[i], DDICT_TAG(j + 1), -1));
+        }
+        uint64_t before = gets_of(d, 1);
+        found += SAME - SAME / 50;
+        for (unsigned n = 0; n < SAME; n++) /* two keys in turns, and now and then one that is not there */
+            w[n] = n % 50 == 49 ? (struct ddict_want){.key = none, .klen = kn} : (struct ddict_want){.key = key[n % 2], .klen = k[n % 2]};
+        ck_assert_int_eq(ddict_get_many(d, w, SAME, 0, -1), SAME - SAME / 50);
+        for (unsigned n = 0; n < SAME; n++) {
+            ck_assert_int_eq(w[n].status, n % 50 == 49 ? DDICT_ENOKEY : 0);
+            if (w[n].status == 0)
+                ck_assert(w[n].view.len == lens[i] && w[n].view.tag == n % 2 + 1 && value_is(w[n].view.data, lens[i], n % 2));
+            ddict_release(&w[n].view);
+        }
+        asked += gets_of(d, 1) - before;
+    }
+    ck_assert_uint_lt(asked, found - found / 20); /* up to 64 are taken from the lane before the first of them is sent */
+    free(val);
+    free(w);
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
+/* A writer on the owner's node, readers on the other: what was acknowledged before a get began is what it gets, or something newer. */
+static struct { ddict_t *d[2]; char key[32]; size_t k; uint64_t acknowledged, over; } fresh;
+
+static void *fresh_write(void *arg)
+{
+    static uint64_t val[MIB / 8];
+    for (uint64_t i = 1; i <= 600; i++) { /* the large one is still on its way when the small one is acknowledged */
+        val[0] = i;
+        ok(ddict_put(fresh.d[1], fresh.key, fresh.k, val, i % 2 == 1 ? sizeof val : 64, 0, 20000));
+        __atomic_store_n(&fresh.acknowledged, i, __ATOMIC_RELEASE);
+        if (i % 2 == 0)
+            usleep(200);
+    }
+    __atomic_store_n(&fresh.over, 1, __ATOMIC_RELEASE);
+    return arg;
+}
+
+static void *fresh_read(void *arg)
+{
+    static __thread uint64_t buf[MIB / 8];
+    while (!__atomic_load_n(&fresh.over, __ATOMIC_ACQUIRE)) {
+        struct ddict_want w[8];
+        size_t n;
+        uint64_t least = __atomic_load_n(&fresh.acknowledged, __ATOMIC_ACQUIRE);
+        for (int i = 0; i < 8; i++)
+            w[i] = (struct ddict_want){.key = fresh.key, .klen = fresh.k};
+        ck_assert_int_eq(ddict_get_many(fresh.d[0], w, 8, 0, 20000), 8);
+        for (int i = 0; i < 8; i++) {
+            if (*(const uint64_t *)w[i].view.data < least)
+                ck_abort_msg("%llu was read after %llu was acknowledged", (unsigned long long)*(const uint64_t *)w[i].view.data, (unsigned long long)least);
+            ddict_release(&w[i].view);
+        }
+        least = __atomic_load_n(&fresh.acknowledged, __ATOMIC_ACQUIRE);
+        ok(ddict_get(fresh.d[0], fresh.key, fresh.k, buf, sizeof buf, &n, NULL, 0, 20000));
+        if (buf[0] < least)
+            ck_abort_msg("%llu was copied after %llu was acknowledged", (unsigned long long)buf[0], (unsigned long long)least);
+    }
+    return arg;
+}
+
+START_TEST(a_get_never_shares_an_answer_older_than_its_beginning)
+{
+    struct dict x;
+    pthread_t t[4];
+    dict_start(&x, 2, 2, 100 * MIB);
+    for (int i = 0; i < 2; i++)
+        fresh.d[i] = dict_attach(&x, i);
+    fresh.k = key_of(fresh.d[0], 1, 0, fresh.key, sizeof fresh.key);
+    static const uint64_t zero[8];
+    ok(ddict_put(fresh.d[0], fresh.key, fresh.k, zero, sizeof zero, 0, -1));
+    for (int i = 0; i < 4; i++)
+        ck_assert(pthread_create(&t[i], NULL, i == 0 ? fresh_write : fresh_read, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    for (int i = 0; i < 2; i++)
+        ddict_detach(fresh.d[i]);
+    dict_stop(&x);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("client_many");
@@ -305,6 +415,8 @@ int main(void)
     tcase_add_test(t, each_pair_has_its_own_status_and_the_later_wins);
     tcase_add_test(t, pairs_need_not_be_dealt_out_evenly);
     tcase_add_test(t, many_that_run_out_of_time_have_a_status_each);
+    tcase_add_test(t, gets_of_one_key_that_were_not_sent_yet_share_an_answer);
+    tcase_add_test(t, a_get_never_shares_an_answer_older_than_its_beginning);
     tcase_add_test(t, get_many_waits_for_keys_that_come);
     tcase_add_test(t, a_walk_meets_each_key_once_also_while_the_index_grows);
     suite_add_tcase(s, t);
