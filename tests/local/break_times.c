@@ -138,7 +138,7 @@ static void wait_for_key(struct dict *x, unsigned m, bool busy)
     struct puts p = {d, 0, 0};
     if (busy)
         pthread_create(&t, NULL, put_all_the_time, &p);
-    int rc = ddict_view(d, key, key_of(d, m, 0, key, sizeof key), &v, DDICT_WAIT, 3000);
+    int rc = ddict_view(d, key, key_of(d, m, 0, key, sizeof key), &v, DDICT_WAIT, 4500); /* less than until it is stored, if the suspension counted */
     if (rc < 0)
         fprintf(stderr, "view of a key of manager %u, busy %d: %s\n", m, busy, ddict_errmsg());
     __atomic_store_n(&p.stop, 1, __ATOMIC_RELAXED);

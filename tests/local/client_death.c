@@ -194,7 +194,7 @@ START_TEST(a_get_that_waits_ends_at_its_time)
         fails(-ETIMEDOUT, ddict_view(d, none, n, &v, DDICT_WAIT, 200));
         fails(-ETIMEDOUT, ddict_pop(d, none, n, &v, DDICT_WAIT, 200));
         t = now_s() - t;
-        ck_assert_msg(t > 0.59 && t < 0.9, "%.3f s", t);
+        ck_assert_msg(t > 0.59 && t < 3, "%.3f s", t);
         ok(ddict_put(d, none, n, "x", 1, 0, -1)); /* nobody takes it any more */
         ck_assert_int_eq(ddict_contains(d, none, n, NULL, -1), 1);
     }
@@ -384,7 +384,7 @@ static void attach_to(int what, int code)
     pthread_create(&t, NULL, answer_run, arg);
     double began = now_s();
     fails(code, ddict_attach(&e, name, 300));
-    ck_assert(now_s() - began < 0.6);
+    ck_assert(now_s() - began < 0.9);
     pthread_join(t, NULL);
     ck_assert_int_eq(open_fds(), fds);
     close(arg[0]);
