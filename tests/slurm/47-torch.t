@@ -6,6 +6,7 @@
 need_nodes 3
 limit=200
 ask="--ddict-mem=48M --ddict-log=none"
+two="-N2 -n2 -w ${nodes[0]},${nodes[1]}" # not those that are free first
 ranks=$tests/torch_ranks.py
 address() { "$devcluster" exec "$1" -- getent hosts "$1" | cut -d" " -f1; }
 n1=$(address "${nodes[0]}") n2=$(address "${nodes[1]}")
@@ -39,16 +40,16 @@ is "at_a_port_of_its_own" "$(sed -n 's/^rank 0 .* //p' "$out" | sort -u | grep -
 rm -f steps.sh meets.*
 
 # Who says what.
-sub srun -N2 -n2 sh -c "$show" >"$out" 2>&1 </dev/null
+sub srun $two sh -c "$show" >"$out" 2>&1 </dev/null
 is "without_a_dictionary_nothing_is_set" "$(lines '^[01]: - - - - - - -$')" 2
-sub srun -N2 -n2 $ask --ddict-torch-env=no sh -c "$show" >"$out" 2>&1 </dev/null
+sub srun $two $ask --ddict-torch-env=no sh -c "$show" >"$out" 2>&1 </dev/null
 is "with_no_nothing_is_set" "$(lines '^[01]: - - - - - - -$')" 2
-sub env DDICT_TORCH_ENV=no srun -N2 -n2 $ask sh -c "$show" >"$out" 2>&1 </dev/null
+sub env DDICT_TORCH_ENV=no srun $two $ask sh -c "$show" >"$out" 2>&1 </dev/null
 is "nor_with_the_variable" "$(lines '^[01]: - - - - - - -$')" 2
-sub env MASTER_PORT=29500 RANK=77 srun -N2 -n2 $ask sh -c "$show" >"$out" 2>&1 </dev/null
+sub env MASTER_PORT=29500 RANK=77 srun $two $ask sh -c "$show" >"$out" 2>&1 </dev/null
 is "what_the_user_set_stays" "$(lines "^[01]: $n1 29500 77 0 2 1 [01]\$")" 2
 for export in NONE NIL; do
-    sub srun -N2 -n2 --export=$export $ask /bin/sh -c "$show" >"$out" 2>&1 </dev/null
+    sub srun $two --export=$export $ask /bin/sh -c "$show" >"$out" 2>&1 </dev/null
     is "it_comes_with_export_$export" "$(lines "^[01]: $n1 [0-9]+ [01] 0 2 1 [01]\$")" 2
 done
 # shellcheck disable=SC2016
@@ -56,15 +57,15 @@ sub srun -N1 -n1 $ask sh -c 'ddict run -n 2 --local --managers=1 --mem=16M --log
 is "ranks_within_a_task_have_their_own" "$(lines '^0: 127.0.0.1 [0-9]+ ([01]) \1 2 2 0$')" 2
 is "but_for_what_the_user_set" "$(lines '^0: mine [0-9]+ ([01]) \1 2 2 0$')" 2
 # shellcheck disable=SC2016
-sub srun -N2 -n2 $ask sh -c '[ $SLURM_PROCID = 0 ] || srun --jobid=$SLURM_JOB_ID --overlap -N1 -n1 -w "$SLURMD_NODENAME" --ddict-mem=16M --ddict-log=none sh -c "$0"' "$show" >"$out" 2>&1 </dev/null
+sub srun $two $ask sh -c '[ $SLURM_PROCID = 0 ] || srun --jobid=$SLURM_JOB_ID --overlap -N1 -n1 -w "$SLURMD_NODENAME" --ddict-mem=16M --ddict-log=none sh -c "$0"' "$show" >"$out" 2>&1 </dev/null
 has "a_step_within_a_task_has_its_own" "^0: [0-9.]+ [0-9]+ 0 0 1 1 0\$"
 site_conf torch_env=no
-sub srun -N2 -n2 $ask sh -c "$show" >"$out" 2>&1 </dev/null
+sub srun $two $ask sh -c "$show" >"$out" 2>&1 </dev/null
 is "the_site_may_say_no" "$(lines '^[01]: - - - - - - -$')" 2
-sub srun -N2 -n2 $ask --ddict-torch-env=yes sh -c "$show" >"$out" 2>&1 </dev/null
+sub srun $two $ask --ddict-torch-env=yes sh -c "$show" >"$out" 2>&1 </dev/null
 is "and_the_user_yes" "$(lines "^[01]: $n1 [0-9]+ [01] 0 2 1 [01]\$")" 2
 site_conf ports=42000-42099
-t "ports_of_the_range" sub srun -N2 -n2 $ask /usr/bin/python3 "$ranks" meet
+t "ports_of_the_range" sub srun $two $ask /usr/bin/python3 "$ranks" meet
 is "are_taken" "$(lines "^rank [01] of 2: sum 3 .* at $n1 420[0-9][0-9]\$")" 2
 site_conf_end
 
