@@ -49,6 +49,8 @@
 
 #define DD_MEETINGS_MAX 1024u                /* steps whose MASTER_PORT a ddictd knows; the port of one that ended is free at once */
 
+#define DD_TASKS_MAX (1u << 24)              /* of a step that shares a dictionary by `ddict run`: above what Slurm starts */
+
 /* --- deadlines, milliseconds --- */
 #define DD_TIMEOUT_MS 60000                  /* default of every client call ($DDICT_TIMEOUT, seconds) */
 #define DD_WAIT_SLICE_MS 10                  /* longest sleep without looking whether the other side lives */
@@ -73,6 +75,8 @@
 #define DD_ELECT_MS 25000                    /* a name that is taken: until it is ready, or ours; less than DD_FENCE_MS, in which the other nodes wait for our card */
 #define DD_LINGER_MS 3000                    /* a start that ends with the wire-up (it came second, or a node said an error) stays so long: its end must not disturb the wire-up of its other nodes */
 #define DD_NAME_FREE_MS 5000                 /* node > 0 waits so long for the name of a dictionary that has ended on node 0 and is about to end here */
+#define DD_TASKS_ALONE_MS 10000              /* `ddict run` in the tasks of a step: none is there, and some never came; a slow node may be so much later than the others */
+#define DD_TASKS_SAY_MS 15000                /* of those that wait for its managers one says so */
 #define DD_RANKS_STOP_MS 5000                /* ddict run -n: from the SIGTERM to ranks that are left to the SIGKILL; as Slurm's least KillWait */
 #define DD_RT_ASK_MS 2000                    /* PMIx looks up what it has at hand: on a busy machine its thread has to come on first */
 #define DD_RT_CLOSE_MS 1000                  /* rank 0 ends: for the others to have read the last exchange */

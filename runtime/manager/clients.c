@@ -25,12 +25,14 @@
 #define SO_PEERPIDFD 77
 #endif
 
-enum client_state { CLIENT_NEW, CLIENT_PARKED, CLIENT_ASKING, CLIENT_DOOR, CLIENT_ADDING, CLIENT_WELCOMED, CLIENT_ATTACHED };
+enum client_state { CLIENT_NEW, CLIENT_PARKED, CLIENT_ASKING, CLIENT_DOOR, CLIENT_WATCHING, CLIENT_TASK, CLIENT_ADDING, CLIENT_WELCOMED, CLIENT_ATTACHED };
 struct sup_client {
     struct supervisor *s;
     struct sup_client *next;
     enum client_state state;
     bool looks, meets;            /* it only wants to know when the dictionary is ready; where its step meets */
+    bool joins, watches;          /* it is one of --tasks; it wants to know the end */
+    uint32_t task;
     struct io_handler sock, life; /* life: its pidfd; fd -1 when its pid is not visible here */
     uint64_t id;
     pid_t pid;
@@ -43,19 +45,25 @@ struct sup_client {
     struct door *door;            /* of a DOOR */
 };
 
+static void sock_close(struct sup_client *c) {
+    if (c->sock.fd < 0) return;
+    io_remove(c->s->epoll_fd, &c->sock);
+    close(c->sock.fd);
+    c->sock.fd = -1;
+}
+
 static void client_drop(struct sup_client *c) {
     struct supervisor *s = c->s;
     struct sup_client **at = &s->clients;
     while (*at != c) at = &(*at)->next;
     *at = c->next;
     timer_clear(&s->timers, &c->timer);
-    io_remove(s->epoll_fd, &c->sock);
-    close(c->sock.fd);
+    sock_close(c);
     if (c->life.fd >= 0) {
         io_remove(s->epoll_fd, &c->life);
         close(c->life.fd);
     }
-    bool counted = c->state >= CLIENT_ADDING;
+    bool counted = c->state >= CLIENT_ADDING, task = c->state == CLIENT_TASK;
     if (counted) {
         struct sup_msg m = {.type = SUP_CLIENT_DEL, .id = c->id};
         shards_send(s, &m);
@@ -69,12 +77,13 @@ static void client_drop(struct sup_client *c) {
     door_close(c->door);
     free(c);
     if (counted) ending_look(s);
+    if (task) tasks_left(s);
 }
 
 /* The last word to a client: no, or where its step meets. */
 static void client_refuse(struct sup_client *c, int status, const char *text) {
     struct attach_msg m;
-    attach_msg_init(&m, c->meets ? ATTACH_MEET : ATTACH_WELCOME);
+    attach_msg_init(&m, c->meets ? ATTACH_MEET : c->joins ? ATTACH_TASK : c->watches ? ATTACH_WATCH : ATTACH_WELCOME);
     m.status = status;
     snprintf(m.node, sizeof m.node, "%s", c->s->node);
     snprintf(m.text, sizeof m.text, "%s", text);
@@ -139,8 +148,37 @@ static void welcome_fill(const struct sup_client *c, struct attach_msg *m) {
     snprintf(m->node, sizeof m->node, "%s", s->node);
 }
 
+/* A task that came before stays as one that watches, to see when it can come again. */
+static void client_join(struct sup_client *c) {
+    struct attach_msg m;
+    attach_msg_init(&m, c->joins ? ATTACH_TASK : ATTACH_WATCH);
+    m.manager = c->life.fd >= 0;
+    m.status = c->joins ? tasks_join(c->s, c->task) : 0;
+    c->state = c->joins && m.status == 0 ? CLIENT_TASK : CLIENT_WATCHING;
+    if (m.status < 0) snprintf(m.text, sizeof m.text, "%s", dd_errmsg());
+    if (attach_send(c->sock.fd, &m, NULL, 0) < 0) client_drop(c);
+}
+
+void clients_end_tell(struct supervisor *s, const char *text) {
+    struct attach_msg m;
+    attach_msg_init(&m, ATTACH_WATCH);
+    m.status = s->lost ? DDICT_ELOST : 0;
+    if (s->lost) text = s->text;
+    for (size_t at = 0, len = strlen(text), n; at < len; at += n) { /* in as many as it takes */
+        n = len - at < sizeof m.text - 1 ? len - at : sizeof m.text - 1;
+        memcpy(m.text, text + at, n);
+        m.text[n] = 0;
+        for (struct sup_client *c = s->clients; c; c = c->next)
+            if (c->state == CLIENT_WATCHING && c->watches) attach_send(c->sock.fd, &m, NULL, 0);
+    }
+}
+
 static void client_welcome(struct sup_client *c) {
     struct supervisor *s = c->s;
+    if (c->joins || c->watches) {
+        client_join(c);
+        return;
+    }
     if (c->looks) {
         struct attach_msg m;
         welcome_fill(c, &m);
@@ -310,8 +348,11 @@ static void client_said(struct sup_client *c, const struct attach_msg *m, int *f
     if (c->state == CLIENT_NEW && attach_version_check(m) == 0 && !is_meant(s, m)) {
         client_answer(c, m->type == ATTACH_DOWN ? ATTACH_DOWN_OK : ATTACH_WELCOME, DDICT_ENODICT, -1);
         client_drop(c);
-    } else if ((m->type == ATTACH_HELLO || m->type == ATTACH_LOOK) && c->state == CLIENT_NEW) {
+    } else if ((m->type == ATTACH_HELLO || m->type == ATTACH_LOOK || m->type == ATTACH_TASK || m->type == ATTACH_WATCH) && c->state == CLIENT_NEW) {
         c->looks = m->type == ATTACH_LOOK;
+        c->joins = m->type == ATTACH_TASK;
+        c->watches = m->type == ATTACH_WATCH;
+        c->task = m->manager;
         snprintf(c->step, sizeof c->step, "%s", m->step);
         client_hello(c, m);
     } else if (m->type == ATTACH_MEET && c->state == CLIENT_NEW) {
@@ -355,12 +396,10 @@ static void sock_ready(struct io_handler *h, uint32_t events) {
     }
     n = attach_recv(h->fd, &m, fds, ATTACH_FDS, 0);
     if (n == -ETIMEDOUT || n == -EAGAIN) return;
-    if (n < 0 && c->state == CLIENT_DOOR && c->life.fd >= 0) {
-        io_remove(c->s->epoll_fd, h); /* its process may run a program that has closed it */
-        return;
-    }
     if (n < 0) {
-        client_drop(c);
+        /* Its process may run a program that has closed it. */
+        if ((c->state == CLIENT_DOOR || c->state == CLIENT_TASK) && c->life.fd >= 0) sock_close(c);
+        else client_drop(c);
         return;
     }
     client_said(c, &m, fds, n);

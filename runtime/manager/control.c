@@ -176,6 +176,9 @@ static int take_at_head(struct star *st, const struct msg *m, const char *payloa
         ending_look(s);
         return 0;
     case MSG_CTL_MEET: return meet_heard(s, st->node, m->manager, m->aux, payload, len);
+    case MSG_CTL_TASKS:
+        tasks_take(s, st->node, m->manager, m->aux < m->manager ? (uint32_t)m->aux : m->manager);
+        return 0;
     default: return take_from_child(st, m, payload, len);
     }
 }
@@ -438,6 +441,10 @@ bool control_released(const struct supervisor *s) { return s->control && s->cont
 
 void control_parent_late(struct supervisor *s) {
     if (s->control && s->control->parent && !s->control->released) parent_lost(s, "no answer");
+}
+
+void control_tasks(struct supervisor *s, uint32_t came, uint32_t here) {
+    if (s->control) star_send(s->control->parent, MSG_CTL_TASKS, came, here, NULL, 0);
 }
 
 void control_release(struct supervisor *s) {

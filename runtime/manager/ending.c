@@ -94,6 +94,7 @@ void supervisor_ready(struct supervisor *s) {
     char id[33];
     say("ready id=%s managers=%u nodes=%u mem=%llu", hex_format(id, s->identity.dict_id), s->managers, s->nodes, (unsigned long long)(s->budget * s->managers));
     record_start(s);
+    tasks_ready(s);
 }
 
 void supervisor_drain(struct supervisor *s, int wait_ms, enum end_reason why) {

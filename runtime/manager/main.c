@@ -56,7 +56,7 @@ static int become_ready(void) {
     if (e != 0) return e;
     if (s.opt.stay && s.node_id > 0 && (e = elect_follow(&s)) < 0) return e;
     if ((e = signals_block()) < 0) return e;
-    if (scribe_init(&s) < 0 || steps_init(&s) < 0) return dd_error(-ENOMEM, "no memory");
+    if (scribe_init(&s) < 0 || steps_init(&s) < 0 || tasks_init(&s) < 0) return dd_error(-ENOMEM, "no memory");
     if ((e = report_init(&s)) < 0 || (e = board_open(&s)) < 0) return e;
     s.start_timer.fire = too_late;
     if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0) return e;
@@ -91,6 +91,7 @@ static void fini(void) {
     shards_stop(&s);
     scribe_end(&s);
     steps_end(&s);
+    tasks_end(&s);
     timers_free(&s.timers);
     free(s.line);
     free(s.ending);

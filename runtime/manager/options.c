@@ -16,7 +16,7 @@ static const struct option table[] = {
     {"wireup", required_argument, NULL, 'w'},   {"nodes", required_argument, NULL, 'k'},    {"node-id", required_argument, NULL, 'i'},
     {"node", required_argument, NULL, 'N'},     {"drain-ms", required_argument, NULL, 'd'}, {"stay", no_argument, NULL, 's'},
     {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
-    {"asked", required_argument, NULL, 'a'},    {"ports", required_argument, NULL, 'p'},    {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+    {"asked", required_argument, NULL, 'a'},    {"ports", required_argument, NULL, 'p'},    {"tasks", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
 static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
@@ -89,6 +89,10 @@ static int take(struct options *o, int c, const char *arg) {
         o->drain_ms = (int)n;
         return e;
     case 's': o->stay = true; return 0;
+    case 't':
+        e = number("tasks", arg, 1, DD_TASKS_MAX, &n);
+        o->tasks = (uint32_t)n;
+        return e;
     case 'l': return path_take("log", &o->log, arg);
     case 'S': return path_take("summary", &o->summary, arg);
     case 'a': o->asked = arg; return 0;
@@ -115,7 +119,7 @@ int options_parse(struct options *o, int argc, char **argv) {
     while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
         if (c == 'h') {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
-                 "              [--node NODENAME] [--drain-ms MS] [--stay] [--dict-id HEX32]\n"
+                 "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
                  "              [--log FILE] [--summary FILE] [--asked TEXT] [--ports LOW-HIGH]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;

@@ -17,6 +17,7 @@ struct options {
     char node[NODE_NAME_MAX];
     int drain_ms;
     bool stay;
+    uint32_t tasks;         /* it ends with so many processes that come one by one; 0: with none */
     const char *log, *summary, *asked; /* of argv, NULL when not given; the first two are absolute paths */
     uint16_t port_low, port_high; /* 0: any */
     bool has_id;

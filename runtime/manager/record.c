@@ -28,12 +28,15 @@ static bool digits(const char *text, size_t len) { return len > 0 && strspn(text
 
 /* "job", "step" (*step: its number in the name) or "user". */
 static const char *scope_of(const char *name, const char **step) {
+    static char number[16];
     const char *job = strchr(name, '.'), *last = job ? strchr(job + 1, '.') : NULL;
     *step = NULL;
     if (!last || !digits(name, (size_t)(job - name)) || !digits(job + 1, (size_t)(last - job - 1))) return "user";
     if (strcmp(last + 1, "job") == 0) return "job";
-    if (!digits(last + 1, strlen(last + 1))) return "user";
-    *step = last + 1;
+    size_t n = strspn(last + 1, "0123456789");
+    if (n == 0 || n > 10 || (last[1 + n] && strcmp(last + 1 + n, ".run") != 0)) return "user"; /* .run: of its tasks' `ddict run` */
+    snprintf(number, sizeof number, "%.*s", (int)n, last + 1);
+    *step = number;
     return "step";
 }
 

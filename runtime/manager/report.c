@@ -162,5 +162,6 @@ void report_summary(struct supervisor *s) {
     for (char *c = text; *c; c++)
         if (*c == '\n' || *c == '\r') *c = ' ';
     administrator_tell(s, text);
+    clients_end_tell(s, text);
     say_text("summary", text);
 }

@@ -9,7 +9,7 @@
  *     shards.c      the managers: fork, messages, death
  *     clients.c     attach; holds.c: pages of forked children; doors.c: socket files for containers
  *     board.c       the page that clients look at
- *     meet.c        where the ranks of a step meet
+ *     meet.c        where the ranks of a step meet; tasks.c: --tasks: it ends with the last of them
  *     control.c     the star of ddictds around node 0, and who takes its place
  *     ending.c      drain, end, lost; report.c: the figures at the end
  *     record.c      the lines of the record; scribe.c: writes them; steps.c: who was attached
@@ -101,6 +101,7 @@ struct supervisor {
     uint64_t next_id;           /* of clients and holds */
     struct sup_hold *holds;
     struct meeting *meetings;
+    struct tasks *tasks;        /* --tasks; NULL: it ends otherwise */
 
     struct control *control;    /* NULL on one node */
     int control_fd;             /* listening; -1 on one node */
@@ -178,6 +179,8 @@ void clients_end(struct supervisor *s);
 /* The lease pages of those that are attached, mapped to read: *maps (malloc'ed) of the returned number, each LEASE_FILE_SIZE. */
 unsigned clients_leases(struct supervisor *s, const struct lease_chunk ***maps);
 
+/* Those that watch are told how it ended. */
+void clients_end_tell(struct supervisor *s, const char *text);
 /* Answer those that ask where this step meets. */
 void clients_meet(struct supervisor *s, const char *step, const char *text);
 
@@ -196,6 +199,14 @@ struct door;
 /* Accept on a listening socket that is bound to the file `name` of the folder, too. It takes over both descriptors where it gives 0. */
 int door_open(struct door **out, struct supervisor *s, int listening, int folder, const char *name);
 void door_close(struct door *d); /* removes the file; NULL is allowed */
+/* --- tasks.c --- */
+int tasks_init(struct supervisor *s);
+void tasks_ready(struct supervisor *s);      /* the dictionary is */
+/* A task of this node came: 0; -EALREADY: it was here before; -EINVAL; with a sentence. To be followed by tasks_left() at its end. */
+int tasks_join(struct supervisor *s, uint32_t task);
+void tasks_left(struct supervisor *s);
+void tasks_take(struct supervisor *s, uint32_t node, uint32_t came, uint32_t here); /* node 0: so many of another node */
+void tasks_end(struct supervisor *s);
 
 /* --- holds.c --- */
 /* Takes over both descriptors. The answer HELD goes to fd's client (by id) when all managers know. */
@@ -216,6 +227,7 @@ void control_give(struct supervisor *s);    /* node > 0: all figures that we hav
 void control_note(struct supervisor *s, const struct note *n); /* to who writes the record */
 /* Where a step meets, or (port 0) the question, to a node that is connected to us, or to our parent (UINT32_MAX). */
 void control_meet(struct supervisor *s, uint32_t to, uint32_t node, uint16_t port, const char *step);
+void control_tasks(struct supervisor *s, uint32_t came, uint32_t here); /* node > 0: of this node */
 void control_release(struct supervisor *s); /* DONE: the record is being written, who gave his figures may go */
 void control_parent_late(struct supervisor *s); /* it should have said DONE */
 bool control_is_head(const struct supervisor *s); /* we write the record: node 0, or the lowest that lives */

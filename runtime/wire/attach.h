@@ -17,7 +17,7 @@
 #define STEP_NAME_MAX 40  /* "4294967295.interactive" and room */
 
 enum attach_type { ATTACH_HELLO = 1, ATTACH_WELCOME, ATTACH_MANAGER, ATTACH_HOLD, ATTACH_HELD, ATTACH_DOWN, ATTACH_DOWN_OK, ATTACH_LOOK, ATTACH_GPUS,
-                   ATTACH_MEET, ATTACH_LISTEN };
+                   ATTACH_MEET, ATTACH_LISTEN, ATTACH_TASK, ATTACH_WATCH };
 
 struct attach_msg {
     uint64_t magic;
@@ -26,7 +26,7 @@ struct attach_msg {
     uint32_t layout;    /* LAYOUT_VERSION */
     int32_t status;     /* WELCOME: 0 or a negative code with text */
     uint32_t managers, nodes, node_id, local_managers; /* WELCOME */
-    uint32_t manager;   /* MANAGER: id in the whole dictionary; MEET: rank of who asks */
+    uint32_t manager;   /* MANAGER: id in the whole dictionary; MEET: rank of who asks; TASK: its number, in the answer 1: its process is seen, so it may hang up */
     uint32_t pid;       /* MANAGER: its pid as ddictd sees it */
     uint64_t client;    /* WELCOME: client id */
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */

@@ -41,6 +41,7 @@ static const struct msg_rule {
     [MSG_CTL_END] = {"CTL_END", ANY, MSGF_LAST},
     [MSG_CTL_STEP] = {"CTL_STEP", ANY, MSGF_LAST},
     [MSG_CTL_NOTE] = {"CTL_NOTE", ANY, MSGF_LAST},
+    [MSG_CTL_TASKS] = {"CTL_TASKS", ANY, MSGF_LAST},
     [MSG_CTL_DONE] = {"CTL_DONE", ANY, MSGF_LAST},
     [MSG_CTL_MEET] = {"CTL_MEET", ANY, MSGF_LAST},
 };
