@@ -21,4 +21,4 @@ ddict_SOURCES = client/cmd_main.c client/cmd.h client/cmd_stats.c client/cmd_ls.
   client/record_find.c client/record_find.h client/report_print.c client/report_print.h \
   client/bench.c client/bench.h client/bench_run.c client/bench_work.c client/bench_keys.c client/bench_report.c client/bench_plot.c
 ddict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
-ddict_LDADD = liblaunch.la libddict.la libwireclient.la libbase.la $(JANSSON_LIBS) -lm
+ddict_LDADD = liblaunch.la libplace.la libddict.la libwireclient.la libbase.la $(JANSSON_LIBS) -lm

@@ -101,6 +101,10 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
     add(a, "%d", h->drain_ms);
     if (h->stay)
         add(a, "--stay");
+    if (h->tasks > 0) {
+        add(a, "--tasks");
+        add(a, "%u", h->tasks);
+    }
     text_arg(a, "--node", h->node);
     text_arg(a, "--log", h->log);
     text_arg(a, "--summary", h->summary);

@@ -5,7 +5,8 @@ liblaunch_la_SOURCES = runtime/launch/ask.c runtime/launch/ask.h runtime/launch/
   runtime/launch/lines.c runtime/launch/lines.h runtime/launch/options.c runtime/launch/options.h runtime/launch/plan.c \
   runtime/launch/plan.h runtime/launch/record.c runtime/launch/record.h runtime/launch/reason.c runtime/launch/reason.h \
   runtime/launch/relay.c runtime/launch/ranks.c runtime/launch/ranks.h runtime/place/torch_env.c runtime/place/torch_env.h runtime/launch/run.c runtime/launch/serve.c runtime/launch/serve.h runtime/launch/site.c runtime/launch/site.h runtime/launch/starter.c \
-  runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h runtime/launch/up.c runtime/store/memlimit.c
+  runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h runtime/launch/tasks.c runtime/launch/tasks.h runtime/launch/tasks_end.c runtime/launch/tasks_end.h \
+  runtime/launch/up.c runtime/place/meet_ask.c runtime/store/memlimit.c
 liblaunch_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 liblaunch_la_LIBADD = libbase.la $(JANSSON_LIBS)
 siteexampledir = $(docdir)/examples
@@ -14,8 +15,8 @@ install-data-local: # where the administrator's ddict.conf is looked for
 	$(MKDIR_P) "$(DESTDIR)$(sysconfdir)"
 EXTRA_DIST += runtime/launch/HANDSHAKE runtime/manager/RECORD tests/slurm/launch_hand.t tests/slurm/stays.sh tests/slurm/launch_root.t tests/slurm/launch_login.t tests/slurm/launch_site.t
 
-dist_check_SCRIPTS += tests/local/ranks.sh
-TESTS += tests/local/ranks.sh
+dist_check_SCRIPTS += tests/local/ranks.sh tests/local/tasks.sh
+TESTS += tests/local/ranks.sh tests/local/tasks.sh
 
 if HAVE_CHECK
 LAUNCH_TESTS = tests/unit/launch_ask tests/unit/launch_site tests/unit/launch_record tests/unit/launch_text tests/unit/launch_options tests/unit/launch_starter

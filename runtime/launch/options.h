@@ -23,6 +23,7 @@ struct options {
     int drain_ms;
     int start_s;                           /* limit on Slurm's creating the hidden step */
     int foreground, plugin, local, verbose, help;
+    uint32_t tasks;                        /* run: of the step that shares the dictionary; 0: it is ours alone */
     int ranks;                             /* run: 0: one command that is no rank */
     int mem_given;                         /* by the user */
     char **cmd;                            /* run: behind the options */

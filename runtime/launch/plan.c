@@ -118,8 +118,8 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
     if (rc < 0)
         return rc;
     p->nodes = (uint32_t)step->nodes.count;
-    p->stay = o->step == NULL && strcmp(o->verb, "ddict run") != 0;
-    if (p->stay && step->batch && step->stdout_path != NULL && step->stdout_path[0] == '/' && strchr(step->stdout_path, '%') == NULL &&
+    p->stay = o->tasks > 0 || (o->step == NULL && strcmp(o->verb, "ddict run") != 0);
+    if (p->stay && o->tasks == 0 && step->batch && step->stdout_path != NULL && step->stdout_path[0] == '/' && strchr(step->stdout_path, '%') == NULL &&
         strcmp(step->stdout_path, "/dev/null") != 0)
         snprintf(p->summary, sizeof p->summary, "%s", step->stdout_path);
     if (o->mem.share != 0)
@@ -148,7 +148,7 @@ static int local_plan(struct plan *p, const struct options *o, struct hidden *h)
     int rc;
 
     p->nodes = 1;
-    p->stay = strcmp(o->verb, "ddict run") != 0 && !o->foreground;
+    p->stay = o->tasks > 0 || (strcmp(o->verb, "ddict run") != 0 && !o->foreground);
     rc = numbers_judge(p, o, have);
     if (rc == 0 && p->mem > have)
         rc = dd_error(-EINVAL, "%s of %s: this machine has %s", o->mem_name, size_format(all, sizeof all, p->mem),
@@ -196,6 +196,7 @@ int plan_make(struct plan *p, const struct options *o) {
         h.ddictd = ddictd;
         h.name = p->name;
         h.stay = p->stay;
+        h.tasks = o->tasks;
         h.log = p->log;
         h.summary = p->summary;
         h.asked = o->asked;

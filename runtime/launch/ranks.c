@@ -78,8 +78,7 @@ static void stdin_null(void) {
     }
 }
 
-static void command_exec(char **cmd) __attribute__((noreturn));
-static void command_exec(char **cmd) {
+void command_exec(char **cmd) {
     sigset_t none;
     int code;
 

@@ -31,5 +31,7 @@ void ranks_signal(struct ranks *r, int signo);
 /* What is due is done; milliseconds to the next time, -1: never. */
 int ranks_turn(struct ranks *r);
 void ranks_free(struct ranks *r);
+/* Become it, with all signals as they were made; or say why not, and exit with 127 (there is none) or 126. */
+void command_exec(char **cmd) __attribute__((noreturn));
 
 #endif

@@ -48,8 +48,9 @@ static int job_of(const char *name, char *job, size_t job_cap, char *step, size_
         memcpy(job, dot + 1, n);
         job[n] = '\0';
         rest = dot + n + 2;
-        if (*rest != '\0' && strspn(rest, "0123456789") == strlen(rest) && strlen(rest) < step_cap)
-            strcpy(step, rest);
+        n = strspn(rest, "0123456789");
+        if (n > 0 && n < step_cap && (rest[n] == '\0' || strcmp(rest + n, ".run") == 0))
+            snprintf(step, step_cap, "%.*s", (int)n, rest);
         return 0;
     }
     return own != NULL && *own != '\0' && (size_t)snprintf(job, job_cap, "%s", own) < job_cap ? 0 : -ENOENT;

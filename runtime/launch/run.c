@@ -15,6 +15,7 @@
 #include "launch/ranks.h"
 #include "launch/serve.h"
 #include "launch/starter.h"
+#include "launch/tasks.h"
 
 struct run {
     struct starter s;
@@ -123,13 +124,19 @@ static void serve(struct run *r, int signals) {
 int cmd_run(int argc, char **argv) {
     char why[ASK_WHY];
     struct options o;
+    struct place place;
     struct run r = { .o = &o, .ranks.port = -1 };
     int rc = command_line(&o, "ddict run", argc, argv, why, sizeof why), signals = -1;
 
-    if (rc == 3)
+    if (rc == 3 && (place_init(&place, PLACE_AS_TASK) < 0 || place.rank == 0)) /* one for all tasks */
         fprintf(stderr, "ddict run: %s\n", why);
     if (rc != 0)
         return rc - 1;
+    rc = tasks_find(&place, &o);
+    if (rc < 0 && place.rank == 0) /* one for all */
+        fprintf(stderr, "ddict run: %s\n", dd_errmsg());
+    if (rc != 0)
+        return rc < 0 ? 2 : tasks_run(&o, &place);
     signals = signals_open();
     rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&r.plan, &o);
     if (rc == 0 && r.plan.note[0] != '\0')
