@@ -22,8 +22,7 @@
 
 #include "lease.h"
 
-#define SLOTS ((size_t)DD_LEASE_CHUNKS * DD_LEASE_CHUNK_SLOTS)
-#define REFS_SIZE (SLOTS * sizeof(uint16_t))
+#define REFS_SIZE (LEASE_NUMBERS * sizeof(uint16_t))
 
 uint32_t fork_under_way;
 
@@ -35,7 +34,7 @@ static struct lease_chunk *chunk_at(uint8_t *page, unsigned c)
 /* A thread's scratch slot is not in any view. */
 bool lease_is_scratch(struct session *s, uint32_t n)
 {
-    struct lease_thread *t = __atomic_load_n(&s->owner[n / DD_LEASE_CHUNK_SLOTS], __ATOMIC_RELAXED);
+    struct lease_thread *t = __atomic_load_n(&s->owner[LEASE_CHUNK_OF(n)], __ATOMIC_RELAXED);
     return t != NULL && t->scratch == lease_slot(s->lease_page, n);
 }
 
@@ -115,7 +114,7 @@ static void hold_prepare(struct session *s)
         struct lease_chunk *chunk = chunk_at(s->lease_page, c);
         for (unsigned k = 0; k < DD_LEASE_CHUNK_SLOTS; k++) {
             uint64_t word = __atomic_load_n(&chunk->slot[k], __ATOMIC_ACQUIRE);
-            uint32_t n = c * DD_LEASE_CHUNK_SLOTS + k;
+            uint32_t n = c * LEASE_STRIDE + k;
             if (word == 0 || word == LEASE_MARK || lease_is_scratch(s, n))
                 continue;
             if (fd < 0 && (rc = fd = hold_make(&s->hold)) < 0)
@@ -138,7 +137,7 @@ static void hold_share(struct session *s)
 {
     for (unsigned c = 0; c < s->chunks; c++) {
         for (unsigned k = 0; k < DD_LEASE_CHUNK_SLOTS; k++) {
-            uint32_t n = c * DD_LEASE_CHUNK_SLOTS + k;
+            uint32_t n = c * LEASE_STRIDE + k;
             uint16_t refs = __atomic_load_n(&s->refs[n], __ATOMIC_ACQUIRE);
             while (refs > 0 && !__atomic_compare_exchange_n(&s->refs[n], &refs, (uint16_t)(refs + 1), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             }

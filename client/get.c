@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* get.c - calls that read one key: get, view, contains; and pop, whose answer is a view. */
+/*
+ * get.c - calls that read one key: get, view, contains; and pop, whose answer is a view. What is on this node is nearly always found by the shortest way,
+ * which is all inline; the plain way behind it knows everything.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +10,7 @@
 #include "ask.h"
 #include "local.h"
 #include "view.h"
+#include <store/find.h>
 
 /* Where a key is, worked out once a call. */
 struct target {
@@ -27,6 +31,35 @@ static inline int target_init(struct target *t, ddict_t *d, const void *key, siz
     t->key = key;
     t->klen = klen;
     return 0;
+}
+
+/*
+ * The shortest way is compiled twice: for keys of 9 to 16 bytes, whose hash and comparison are a few instructions, without any call in it, so that no register
+ * has to be saved; and for all others.
+ */
+#define COMMON_KEY(klen) ((klen) - 9 < 8)
+#define COMMON_SHORT __attribute__((flatten))
+
+/* What the shortest way of a read needs. */
+struct shortcut {
+    struct session *s;
+    struct lease_thread *t;
+    struct node_manager *m;
+    uint64_t h;
+};
+
+/* False: the plain way is to be taken, which finds out why. */
+static inline bool shortcut_find(struct shortcut *c, ddict_t *d, const void *key, size_t klen, unsigned flags)
+{
+    struct session *s = c->s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
+    if (unlikely(s == NULL) || unlikely(!board_serves(s->board)) || unlikely((flags & ~DDICT_WAIT) != 0))
+        return false;
+    struct lease_thread *t = c->t = lease_mine;
+    if (unlikely(t->session_id != s->id))
+        return false;
+    c->h = key_hash(key, klen);
+    c->m = session_local(s, hash_owner(c->h, s->managers));
+    return likely(c->m != NULL);
 }
 
 static struct outgoing target_ask(const struct target *t, enum msg_type type, uint16_t flags)
@@ -89,8 +122,8 @@ static int get_slow(const struct target *t, struct node_manager *m, int rc, void
     return get_asked(t, buf, cap, vlen, tag, flags, &w);
 }
 
-int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags,
-              int timeout_ms)
+static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag,
+                                               unsigned flags, int timeout_ms)
 {
     struct target t;
     size_t len = 0;
@@ -119,6 +152,43 @@ int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, s
     if (rc == DDICT_ESMALL)
         dd_error(rc, "the value has %zu bytes, the buffer %zu", len, cap);
     return rc;
+}
+
+static inline bool get_short(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags)
+{
+    struct shortcut c;
+    struct found f;
+    if (!shortcut_find(&c, d, key, klen, flags) || unlikely(c.t->scratch == NULL) || !find_short(&c.m->arena, c.h, key, klen, c.t->scratch, &f))
+        return false;
+    bool fits = f.val_len <= cap;
+    if (likely(fits)) {
+        if (f.val_len > 0)
+            memcpy(buf, f.value, f.val_len);
+        if (vlen != NULL)
+            *vlen = f.val_len;
+        if (tag != NULL)
+            *tag = f.item->tag;
+        local_count(c.t, c.m, f.val_len);
+    }
+    reader_release(c.t->scratch);
+    return fits;
+}
+
+static COMMON_SHORT __attribute__((noinline)) int get_any(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag,
+                                                          unsigned flags, int timeout_ms)
+{
+    if (likely(klen - 1 < DDICT_KEY_MAX) && likely(get_short(d, key, klen, buf, cap, vlen, tag, flags)))
+        return 0;
+    return get_plain(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
+}
+
+COMMON_SHORT int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags, int timeout_ms)
+{
+    if (unlikely(!COMMON_KEY(klen)))
+        return get_any(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
+    if (likely(get_short(d, key, klen, buf, cap, vlen, tag, flags)))
+        return 0;
+    return get_plain(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
 }
 
 /* --- in place --- */
@@ -190,7 +260,7 @@ int view_within(struct session *s, uint64_t h, const void *key, size_t klen, int
     return view_slow(&t, session_local(s, t.owner), rc, v, flags, w);
 }
 
-int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
+static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
 {
     struct target t;
     v->kind_ = 0;
@@ -215,6 +285,38 @@ int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, u
     struct patience w;
     patience_init(&w, t.s, timeout_ms);
     return view_slow(&t, m, rc, v, flags, &w);
+}
+
+static inline bool view_short(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags)
+{
+    struct shortcut c;
+    struct found f;
+    if (!shortcut_find(&c, d, key, klen, flags) || unlikely(*c.t->top == LEASE_NONE))
+        return false;
+    uint32_t n = *c.t->top;
+    uint64_t *slot = lease_slot(c.t->page, n);
+    if (!find_short(&c.m->arena, c.h, key, klen, slot, &f))
+        return false;
+    if (unlikely(fork_gate_shut())) {
+        reader_release(slot);
+        return false;
+    }
+    c.t->top--;
+    local_count(c.t, c.m, f.val_len);
+    view_set(v, c.s, n, &f);
+    return true;
+}
+
+static COMMON_SHORT __attribute__((noinline)) int view_any(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
+{
+    return likely(klen - 1 < DDICT_KEY_MAX) && view_short(d, key, klen, v, flags) ? 0 : view_plain(d, key, klen, v, flags, timeout_ms);
+}
+
+COMMON_SHORT int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
+{
+    if (unlikely(!COMMON_KEY(klen)))
+        return view_any(d, key, klen, v, flags, timeout_ms);
+    return likely(view_short(d, key, klen, v, flags)) ? 0 : view_plain(d, key, klen, v, flags, timeout_ms);
 }
 
 void ddict_release(struct ddict_view *v)

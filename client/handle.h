@@ -58,7 +58,7 @@ struct session {
     unsigned char dict_id[16];
     char name[DICT_NAME_MAX], node[NODE_NAME_MAX];
     struct node_manager *local; /* [nlocal], by local index */
-    uint16_t *where;          /* [managers]: local index + 1; 0: on another node */
+    struct node_manager **here; /* [managers]: in local, or NULL: on another node */
 
     uint8_t *lease_page;      /* LEASE_FILE_SIZE, shared with ddictd and the managers; in a child the hold page */
     pthread_mutex_t lease_lock; /* guards chunks and orphans */
@@ -116,19 +116,16 @@ static inline int session_enter(ddict_t *d, struct session **out) {
 }
 
 /* The manager of this node that owns the hash, or NULL. */
-static inline struct node_manager *session_local(struct session *s, unsigned owner) {
-    unsigned i = s->where[owner];
-    return i ? &s->local[i - 1] : NULL;
-}
+static inline struct node_manager *session_local(struct session *s, unsigned owner) { return s->here[owner]; }
 /* Whom we ask about a key: its owner if that is here, else the stand-in. */
 static inline struct node_manager *session_ask(struct session *s, unsigned owner, uint64_t h) {
-    unsigned i = s->where[owner];
-    return i ? &s->local[i - 1] : &s->local[hash_proxy(h, s->nlocal)];
+    struct node_manager *m = s->here[owner];
+    return m ? m : &s->local[hash_proxy(h, s->nlocal)];
 }
 /* Whom we ask about a whole manager. */
 static inline struct node_manager *session_ask_manager(struct session *s, unsigned manager) {
-    unsigned i = s->where[manager];
-    return i ? &s->local[i - 1] : &s->local[manager % s->nlocal];
+    struct node_manager *m = s->here[manager];
+    return m ? m : &s->local[manager % s->nlocal];
 }
 
 static inline int key_check(size_t klen) {
@@ -142,9 +139,14 @@ int request_error(struct session *s, struct node_manager *m, struct request *r, 
 /* --- fork.c --- */
 extern uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
 int fork_handlers_install(void);
+static inline bool fork_gate_shut(void) {
+    bool shut = *(volatile uint32_t *)&fork_under_way != 0; /* as an atomic load, but one instruction */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return shut;
+}
 /* After a lease was stored and fenced: wait while a fork is under way, so that it either copies our lease or we return after it. */
 static inline void fork_gate(void) {
-    if (unlikely(__atomic_load_n(&fork_under_way, __ATOMIC_ACQUIRE))) {
+    if (unlikely(fork_gate_shut())) {
         pthread_mutex_lock(&registry_lock);
         pthread_mutex_unlock(&registry_lock);
     }

@@ -6,7 +6,9 @@
 
 #include "lease.h"
 
-__thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec")));
+static uint32_t no_slots[1] = {LEASE_NONE};
+struct lease_thread lease_nobody = {.session_id = UINT64_MAX, .stack = no_slots, .top = no_slots};
+__thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))) = &lease_nobody;
 
 static struct lease_counters nowhere[DD_LOCAL_MANAGERS_MAX]; /* of threads that have no chunk */
 static pthread_key_t end_key;
@@ -26,15 +28,16 @@ static void owner_set(struct session *s, unsigned c, struct lease_thread *t)
 
 static void thread_free(struct lease_thread *t)
 {
-    free(t->stack);
+    if (t->stack != no_slots)
+        free(t->stack);
     free(t->chunk);
     free(t);
 }
 
 static void thread_end(void *list)
 {
-    lease_mine = NULL;
-    for (struct lease_thread *t = list, *next; t != NULL; t = next) {
+    lease_mine = &lease_nobody;
+    for (struct lease_thread *t = list, *next; t != &lease_nobody; t = next) {
         next = t->next;
         pthread_mutex_lock(&registry_lock);
         struct session *s = sessions;
@@ -58,11 +61,11 @@ static void end_key_make(void) { pthread_key_create(&end_key, thread_end); }
 
 void lease_threads_forget(void)
 {
-    for (struct lease_thread *t = lease_mine, *next; t != NULL; t = next) {
+    for (struct lease_thread *t = lease_mine, *next; t != &lease_nobody; t = next) {
         next = t->next;
         thread_free(t);
     }
-    lease_mine = NULL;
+    lease_mine = &lease_nobody;
     pthread_once(&end_once, end_key_make);
     pthread_setspecific(end_key, NULL);
 }
@@ -79,7 +82,7 @@ static unsigned chunk_collect(struct lease_thread *t, unsigned i)
     for (unsigned k = DD_LEASE_CHUNK_SLOTS; k-- > 0;) {
         if (&chunk->slot[k] == t->scratch || __atomic_load_n(&chunk->slot[k], __ATOMIC_ACQUIRE) != 0)
             continue;
-        t->stack[t->top++] = c * DD_LEASE_CHUNK_SLOTS + k;
+        *++t->top = c * LEASE_STRIDE + k;
         found++;
     }
     return found;
@@ -90,10 +93,13 @@ static int room_grow(struct lease_thread *t)
     if (t->chunks < t->room)
         return 0;
     unsigned room = t->room ? 2 * t->room : 4;
-    uint32_t *stack = realloc(t->stack, (size_t)room * DD_LEASE_CHUNK_SLOTS * sizeof *stack);
+    ptrdiff_t used = t->top - t->stack;
+    uint32_t *stack = realloc(t->stack != no_slots ? t->stack : NULL, ((size_t)room * DD_LEASE_CHUNK_SLOTS + 1) * sizeof *stack);
     if (stack == NULL)
         return -ENOMEM;
+    stack[0] = LEASE_NONE;
     t->stack = stack;
+    t->top = stack + used;
     uint32_t *chunk = realloc(t->chunk, room * sizeof *chunk);
     if (chunk == NULL)
         return -ENOMEM;
@@ -138,13 +144,13 @@ int lease_refill(struct lease_thread *t)
     for (unsigned i = 0; i < t->chunks; i++)
         if (__atomic_load_n(&t->session->freed[t->chunk[i]], __ATOMIC_RELAXED) != 0)
             chunk_collect(t, i);
-    if (t->top > 0)
+    if (*t->top != LEASE_NONE)
         return 0;
     int rc = chunk_adopt(t);
     if (rc == 0 && t->scratch == NULL) {
-        t->scratch = lease_slot(t->page, t->stack[--t->top]);
+        t->scratch = lease_slot(t->page, *t->top--);
         t->row = chunk_at(t->page, t->chunk[0])->counters;
-        return t->top > 0 ? 0 : lease_refill(t);
+        return *t->top != LEASE_NONE ? 0 : lease_refill(t);
     }
     return rc;
 }
@@ -160,6 +166,7 @@ static struct lease_thread *thread_make(struct session *s)
     t->session = s;
     t->page = s->lease_page;
     t->row = nowhere;
+    t->stack = t->top = no_slots;
     lease_refill(t); /* without a slot it reads through its lane */
     return t;
 }
@@ -167,7 +174,7 @@ static struct lease_thread *thread_make(struct session *s)
 /* Entries of sessions that are closed. */
 static void list_purge(void)
 {
-    for (struct lease_thread **at = &lease_mine, *t; (t = *at) != NULL;) {
+    for (struct lease_thread **at = &lease_mine, *t; (t = *at) != &lease_nobody;) {
         if (__atomic_load_n(&t->session->id, __ATOMIC_ACQUIRE) == t->session_id) {
             at = &t->next;
             continue;
@@ -182,10 +189,10 @@ struct lease_thread *lease_thread_find(struct session *s)
     struct lease_thread **at = &lease_mine, *t;
     pthread_once(&end_once, end_key_make);
     list_purge();
-    while (*at != NULL && (*at)->session_id != s->id)
+    while (*at != &lease_nobody && (*at)->session_id != s->id)
         at = &(*at)->next;
     t = *at;
-    if (t != NULL)
+    if (t != &lease_nobody)
         *at = t->next;
     else
         t = thread_make(s);
@@ -199,14 +206,14 @@ struct lease_thread *lease_thread_find(struct session *s)
 
 void lease_release_far(struct session *s, uint32_t n)
 {
-    unsigned c = n / DD_LEASE_CHUNK_SLOTS;
+    unsigned c = LEASE_CHUNK_OF(n);
     if (s->refs != NULL) { /* inherited by fork: several processes share the slot */
         if (__atomic_sub_fetch(&s->refs[n], 1, __ATOMIC_ACQ_REL) == 0)
             reader_release(lease_slot(s->lease_page, n));
         __atomic_fetch_sub(&s->inherited, 1, __ATOMIC_RELEASE);
         return;
     }
-    for (struct lease_thread *t = lease_mine; t != NULL; t = t->next) { /* ours, of a session that was not used last */
+    for (struct lease_thread *t = lease_mine; t != &lease_nobody; t = t->next) { /* ours, of a session that was not used last */
         if (t == __atomic_load_n(&s->owner[c], __ATOMIC_RELAXED)) {
             lease_return(t, n);
             reader_release(lease_slot(t->page, n));

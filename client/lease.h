@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lease.h - lease slots of threads. A thread owns chunks of slots of the lease page and takes slots only from them, so taking one needs
- * no lock. Numbers: slot n is slot n % 512 of chunk n / 512.
+ * no lock. Numbers: slot k of chunk c is number 2048 c + k, so it is word n of the page.
  *
  *  L1  A slot is free when its word is 0 and no thread has it in hand. Its owner has all its free slots on `stack`, but those that other
  *      threads released since it last looked (session.freed counts them by chunk).
@@ -19,13 +19,16 @@
 
 #define LEASE_MARK LEASE_WORD(0xffffu, 0) /* no arena has this index: the managers' scans pass over it */
 #define LEASE_NONE UINT32_MAX
+#define LEASE_STRIDE (LEASE_CHUNK_SIZE / (uint32_t)sizeof(uint64_t))
+#define LEASE_NUMBERS ((size_t)DD_LEASE_CHUNKS * LEASE_STRIDE)
+#define LEASE_CHUNK_OF(n) ((n) / LEASE_STRIDE)
 
 struct lease_thread { /* one thread in one session */
     uint64_t session_id;
     struct session *session;
     uint8_t *page;         /* session->lease_page */
-    uint32_t *stack;       /* free slots; room for all slots of the chunks */
-    uint32_t top;
+    uint32_t *stack;       /* free slots, from stack[1] on: room for all slots of the chunks; stack[0] is LEASE_NONE */
+    uint32_t *top;         /* the last one, or stack */
     uint64_t *scratch;     /* NULL: this thread has no chunk */
     struct lease_counters *row;
     uint32_t *chunk;       /* numbers */
@@ -33,7 +36,8 @@ struct lease_thread { /* one thread in one session */
     struct lease_thread *next; /* same thread, other sessions */
 };
 
-extern __thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))); /* the one used last, first of its list */
+extern __thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))); /* the one used last, first of its list that ends with lease_nobody */
+extern struct lease_thread lease_nobody; /* of no session, owner of nothing */
 
 struct lease_thread *lease_thread_find(struct session *s); /* out of line; NULL without memory */
 int lease_refill(struct lease_thread *t);                  /* 0, DDICT_EVIEWS, -ENOMEM */
@@ -44,41 +48,41 @@ bool lease_is_scratch(struct session *s, uint32_t n);      /* fork handler only 
 
 static inline struct lease_thread *lease_thread(struct session *s) {
     struct lease_thread *t = lease_mine;
-    return likely(t != NULL && t->session_id == s->id) ? t : lease_thread_find(s);
+    return likely(t->session_id == s->id) ? t : lease_thread_find(s);
 }
-static inline uint64_t *lease_slot(uint8_t *page, uint32_t n) {
-    struct lease_chunk *c = (struct lease_chunk *)(void *)(page + (uint64_t)(n / DD_LEASE_CHUNK_SLOTS) * LEASE_CHUNK_SIZE);
-    return &c->slot[n % DD_LEASE_CHUNK_SLOTS];
-}
+static inline uint64_t *lease_slot(uint8_t *page, uint32_t n) { return (uint64_t *)(void *)page + n; }
 /* Take a slot in hand. */
 static inline int lease_take(struct lease_thread *t, uint32_t *n) {
-    if (unlikely(t->top == 0)) {
+    if (unlikely(*t->top == LEASE_NONE)) {
         int rc = lease_refill(t);
         if (rc < 0) return rc;
     }
-    *n = t->stack[--t->top];
+    *n = *t->top--;
     return 0;
 }
 /* Give it back; its word is 0. */
-static inline void lease_return(struct lease_thread *t, uint32_t n) { t->stack[t->top++] = n; }
+static inline void lease_return(struct lease_thread *t, uint32_t n) { *++t->top = n; }
 
 /* End the lease in slot n, whichever thread took it. */
 static inline void lease_release(struct session *s, uint32_t n) {
     struct lease_thread *t = lease_mine;
     /* Relaxed: only this thread makes itself the owner or ceases to be it. */
-    if (likely(t != NULL && __atomic_load_n(&s->owner[n / DD_LEASE_CHUNK_SLOTS], __ATOMIC_RELAXED) == t)) {
+    if (likely(__atomic_load_n(&s->owner[LEASE_CHUNK_OF(n)], __ATOMIC_RELAXED) == t)) {
         lease_return(t, n); /* L3 */
         reader_release(lease_slot(t->page, n));
     } else {
         lease_release_far(s, n);
     }
     __asm__ volatile("" ::: "memory"); /* L4: the membarrier is the other half */
-    if (unlikely(__atomic_load_n(&closing_sessions, __ATOMIC_RELAXED) != 0)) sessions_reap();
+    if (unlikely(*(volatile uint32_t *)&closing_sessions != 0)) sessions_reap();
 }
 
 static inline void counter_add(uint64_t *c, uint64_t n) {
-    /* One writer; atomic only so that readers see whole words. */
+#if defined(__x86_64__)
+    *c += n; /* one instruction; one writer; who reads it, in another process, sees whole words */
+#else
     __atomic_store_n(c, __atomic_load_n(c, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+#endif
 }
 
 #endif

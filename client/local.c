@@ -5,13 +5,6 @@
 
 #include "local.h"
 
-static inline void count_hit(struct lease_thread *t, struct node_manager *m, uint64_t bytes)
-{
-    struct lease_counters *c = &t->row[m->arena.local_index];
-    counter_add(&c->gets, 1);
-    counter_add(&c->bytes, bytes);
-}
-
 static int find_failed(struct lease_thread *t, struct node_manager *m, int rc)
 {
     if (rc == DDICT_ENOKEY)
@@ -37,7 +30,7 @@ int local_view(struct session *s, struct node_manager *m, uint64_t h, const void
         return find_failed(t, m, rc);
     }
     fork_gate();
-    count_hit(t, m, f.val_len);
+    local_count(t, m, f.val_len);
     view_set(v, s, n, &f);
     return 0;
 }
@@ -64,7 +57,7 @@ int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void
         *tag = f.item->tag;
     reader_release(t->scratch);
     if (likely(rc == 0))
-        count_hit(t, m, f.val_len);
+        local_count(t, m, f.val_len);
     return rc;
 }
 

@@ -15,6 +15,12 @@ static inline void view_set(struct ddict_view *v, struct session *s, uint32_t n,
     v->slot_ = n;
 }
 
+static inline void local_count(struct lease_thread *t, struct node_manager *m, uint64_t bytes) {
+    struct lease_counters *c = &t->row[m->arena.local_index];
+    counter_add(&c->gets, 1);
+    counter_add(&c->bytes, bytes);
+}
+
 /*
  * All of these: 0, DDICT_ENOKEY (a true miss; counted, no sentence set), -EAGAIN (ask the manager through its lane), DDICT_EPROTO, and local_view() also
  * DDICT_EVIEWS. local_copy: DDICT_ESMALL.

@@ -36,7 +36,7 @@ static struct session *session_take(void)
     s->sock = s->pipe = s->hold.pipe = -1;
     s->board = NULL;
     s->local = NULL;
-    s->where = NULL;
+    s->here = NULL;
     s->lease_page = NULL;
     s->refs = NULL;
     s->nlocal = s->chunks = s->orphans = s->held_due = 0;
@@ -67,9 +67,9 @@ static void session_empty(struct session *s)
         arena_view_unmap(&s->local[i].arena);
     }
     free(s->local);
-    free(s->where);
+    free(s->here);
     s->local = NULL;
-    s->where = NULL;
+    s->here = NULL;
     if (s->board != NULL)
         munmap((void *)(uintptr_t)s->board, sizeof *s->board);
     s->board = NULL;
@@ -77,7 +77,7 @@ static void session_empty(struct session *s)
         munmap(s->lease_page, LEASE_FILE_SIZE);
     s->lease_page = NULL;
     if (s->refs != NULL)
-        munmap(s->refs, sizeof *s->refs * DD_LEASE_CHUNKS * DD_LEASE_CHUNK_SLOTS);
+        munmap(s->refs, sizeof *s->refs * LEASE_NUMBERS);
     s->refs = NULL;
     close_fd(&s->sock);
     close_fd(&s->pipe);
@@ -161,7 +161,7 @@ static int manager_take(struct session *s, unsigned index, struct deadline *d)
     struct node_manager *l = &s->local[index];
     l->id = m.manager;
     int rc = 0;
-    if (m.type != ATTACH_MANAGER || n != 3 || m.manager >= s->managers || s->where[m.manager] != 0)
+    if (m.type != ATTACH_MANAGER || n != 3 || m.manager >= s->managers || s->here[m.manager] != NULL)
         rc = dd_error(DDICT_EPROTO, "ddictd sent message %u with %d descriptors for manager %u", m.type, n, m.manager);
     if (rc == 0)
         rc = arena_view_map(&l->arena, fds[0], index);
@@ -169,7 +169,7 @@ static int manager_take(struct session *s, unsigned index, struct deadline *d)
         rc = port_open(&l->port, l, fds[1], fds[2]);
     if (rc == 0) {
         fds[2] = -1; /* the port's */
-        s->where[m.manager] = (uint16_t)(index + 1);
+        s->here[m.manager] = l;
     }
     close_fds(fds, n);
     return rc;
@@ -196,8 +196,8 @@ static int session_receive(struct session *s, const char *name, int timeout_ms)
     /* The child of a fork must not write our leases. */
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
     s->local = calloc(s->nlocal, sizeof *s->local);
-    s->where = calloc(s->managers, sizeof *s->where);
-    if (s->local == NULL || s->where == NULL)
+    s->here = calloc(s->managers, sizeof *s->here);
+    if (s->local == NULL || s->here == NULL)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
     for (unsigned i = 0; i < s->nlocal; i++)
         if ((rc = manager_take(s, i, &d)) < 0)

@@ -57,7 +57,7 @@ static int ask_all(struct session *s, enum msg_type type, enum sink sink, bool (
 
 /* --- len --- */
 
-static bool elsewhere(struct session *s, unsigned manager) { return s->where[manager] == 0; }
+static bool elsewhere(struct session *s, unsigned manager) { return s->here[manager] == NULL; }
 
 static int len_take(void *arg, unsigned manager, struct request *r)
 {

@@ -7,7 +7,7 @@
 #include <base/defaults.h>
 
 #define ARENA_MAGIC 0x3152415443494444ull /* "DDICTAR1" in memory */
-#define LAYOUT_VERSION 1u
+#define LAYOUT_VERSION 2u
 
 #define ARENA_PAGE (1u << DD_PAGE_SHIFT)
 #define ARENA_HUGE_PAGE (2ull << 20)
@@ -77,7 +77,7 @@ enum page_kind { PAGE_FREE = 0, PAGE_SLAB_HEAD = 1, PAGE_SLAB = 2, PAGE_LARGE_HE
 #define BUCKET_SLOTS 7u
 #define HASH_BUCKET(h) ((unsigned)((((h) & 0xffff) * SEGMENT_BUCKETS) >> 16))
 #define DIR_INDEX(h, depth) (((h) >> 1) >> (63 - (depth)))     /* right for depth 0 too */
-#define DIR_WORD(h, depth) ((1ull << (depth)) + DIR_INDEX(h, depth)) /* number of the word in the region */
+#define DIR_WORD(h, depth) (((h) >> 1 | 1ull << 63) >> (63 - (depth))) /* number of the word in the region: 2^depth + index */
 #define DIR_DEPTH_MAX 28u /* the directory uses the bits above the tag */
 #define ROOT_MAKE(generation, depth) ((uint64_t)(generation) << 32 | (depth))
 #define ROOT_GENERATION(root) ((uint32_t)((root) >> 32))
@@ -114,13 +114,12 @@ struct item {
 };
 _Static_assert(sizeof(struct item) == 32, "layout version must change with the item");
 
-/* The fold that `check` must hold. Never 0 for a block of zeros: the constant sees to it. */
+/* The fold that `check` must hold: each bit of the other fields counts, and it is not 0 for a block of zeros. */
 static inline uint16_t item_check(const struct item *i) {
-    uint64_t x = i->hash ^ (i->version << 21 | i->version >> 43) ^ (i->val_len << 7 | i->val_len >> 57);
-    x ^= (uint64_t)i->key_len << 16 ^ (uint64_t)i->tag << 40 ^ (uint64_t)i->flags << 48 ^ 0x9e3779b97f4a7c15ull;
-    x ^= x >> 32;
-    x ^= x >> 16;
-    return (uint16_t)x;
+    uint64_t tail; /* key_len, tag, flags, and check, which is shifted out */
+    __builtin_memcpy(&tail, &i->key_len, sizeof tail);
+    uint64_t x = i->hash ^ (i->version << 21 | i->version >> 43) ^ (i->val_len << 7 | i->val_len >> 57) ^ tail << 16;
+    return (uint16_t)((~x * 0x9e3779b97f4a7c15ull) >> 48);
 }
 
 /* Offset of the value from the start of an item at arena offset off. */
@@ -128,6 +127,12 @@ static inline uint64_t item_value_at(uint64_t off, uint64_t key_len, uint64_t va
     uint64_t align = val_len >= DD_VALUE_ALIGN_MIN ? 64 : 16;
     uint64_t end = off + sizeof(struct item) + key_len;
     return ((end + align - 1) & ~(align - 1)) - off;
+}
+
+/* The value of an item in a mapping; those begin at a page. */
+static inline const void *item_value(const struct item *i) {
+    uintptr_t end = (uintptr_t)i + sizeof *i + i->key_len;
+    return (const void *)(__builtin_expect(i->val_len >= DD_VALUE_ALIGN_MIN, 1) ? (end + 63) & ~(uintptr_t)63 : (end + 15) & ~(uintptr_t)15);
 }
 
 /* --- leases --- */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # libreader: the read side, for clients. libstore: the whole, for managers.
-libreader_sources = runtime/store/reader.c runtime/store/reader_keys.c runtime/store/view.c runtime/store/reader.h \
+libreader_sources = runtime/store/reader.c runtime/store/reader_keys.c runtime/store/view.c runtime/store/reader.h runtime/store/find.h \
   runtime/store/layout.h runtime/store/stress.h
 libstore_sources = $(libreader_sources) runtime/store/arena.c runtime/store/store.c runtime/store/budget.c runtime/store/pages.c \
   runtime/store/heap.c runtime/store/segment.c runtime/store/index.c runtime/store/intent.c runtime/store/lease.c \

@@ -7,6 +7,7 @@
 #define DDICT_STORE_READER_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <store/layout.h>
 #include <store/stress.h>
@@ -15,6 +16,9 @@ struct arena_view {
     const struct arena_header *header; /* start of the mapping */
     size_t map_len;
     unsigned local_index;              /* of the arena on this node */
+    bool fenced;                       /* false: the manager's membarrier is the fence of a lease (I5) */
+    uint64_t lease;                    /* LEASE_WORD(local_index, 0) */
+    uint64_t last_item;                /* map_len less an item's header */
     const uint64_t *dir;
 };
 

@@ -62,7 +62,8 @@ int arena_view_map(struct arena_view *a, int fd, unsigned local_index) {
         return rc;
     }
     const struct arena_header *h = map;
-    *a = (struct arena_view){.header = h, .map_len = (size_t)st.st_size, .local_index = local_index,
+    *a = (struct arena_view){.header = h, .map_len = (size_t)st.st_size, .local_index = local_index, .fenced = true, .lease = LEASE_WORD(local_index, 0),
+                             .last_item = (uint64_t)st.st_size - sizeof(struct item),
                              .dir = (const uint64_t *)((const uint8_t *)map + h->dir_off)};
     return 0;
 }

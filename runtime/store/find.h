@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * find.h - the steps of a look-up, inline: reader.c puts them together to reader_find(), libddict to its shortest way. The rules are I5, I8 and I9
+ * of LAYOUT; what they say about the order of steps is written here once.
+ */
+#ifndef DDICT_STORE_FIND_H
+#define DDICT_STORE_FIND_H
+
+#include <stdbool.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+#include <store/reader.h>
+
+#define FIND_INLINE static inline __attribute__((always_inline))
+enum { PROBE_FOUND = 0, PROBE_ABSENT = 1, PROBE_DISTURBED = 2, PROBE_BAD = 3 };
+
+FIND_INLINE const void *find_at(const struct arena_view *a, uint64_t off) { return (const uint8_t *)a->header + off; }
+FIND_INLINE uint64_t find_load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+FIND_INLINE uint64_t find_load64(const void *p) { uint64_t v; memcpy(&v, p, 8); return v; }
+FIND_INLINE uint32_t find_load32(const void *p) { uint32_t v; memcpy(&v, p, 4); return v; }
+
+/* Short keys without a call: two loads that overlap. */
+FIND_INLINE bool key_equal(const uint8_t *x, const uint8_t *y, size_t n) {
+    if (__builtin_expect(n >= 8, 1)) {
+        if (n > 16) return memcmp(x, y, n) == 0;
+        return find_load64(x) == find_load64(y) && find_load64(x + n - 8) == find_load64(y + n - 8);
+    }
+    if (n >= 4) return find_load32(x) == find_load32(y) && find_load32(x + n - 4) == find_load32(y + n - 4);
+    return x[0] == y[0] && x[n / 2] == y[n / 2] && x[n - 1] == y[n - 1];
+}
+
+/* The segment of hash h, 0: the manager has not opened it yet. */
+FIND_INLINE uint64_t find_segment(const struct arena_view *a, uint64_t h) {
+    return find_load(&a->dir[DIR_WORD(h, ROOT_DEPTH(find_load(&a->header->root)))]);
+}
+
+/*
+ * Bit i: word i of the bucket may be a slot with the tag (word 0 is reach, which is none). Without a branch on what is found: a branch that the processor guesses wrong would keep it from going on
+ * to the next look-up while this one waits for memory. Only a hint: words are loaded again, one by one.
+ */
+#if defined(__SSE2__) && !defined(__SANITIZE_THREAD__)
+FIND_INLINE unsigned bucket_match(const struct bucket *k, uint64_t h) {
+    const __m128 *v = (const __m128 *)(const void *)k;
+    const __m128i want = _mm_set1_epi32((int)HASH_TAG(h));
+    __m128i low = _mm_castps_si128(_mm_shuffle_ps(v[0], v[1], 0xdd)); /* the upper halves of the words: tag << 12 | ... */
+    __m128i high = _mm_castps_si128(_mm_shuffle_ps(v[2], v[3], 0xdd));
+    low = _mm_cmpeq_epi32(_mm_srli_epi32(low, 12), want);
+    high = _mm_cmpeq_epi32(_mm_srli_epi32(high, 12), want);
+    return ((unsigned)_mm_movemask_ps(_mm_castsi128_ps(low)) | (unsigned)_mm_movemask_ps(_mm_castsi128_ps(high)) << 4) & ~1u;
+}
+#else
+FIND_INLINE unsigned bucket_match(const struct bucket *k, uint64_t h) {
+    unsigned m = 0;
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++) m |= (unsigned)(WORD_TAG(__atomic_load_n(&k->slot[i], __ATOMIC_RELAXED)) == HASH_TAG(h)) << (i + 1);
+    return m;
+}
+#endif
+
+FIND_INLINE const uint64_t *bucket_word(const struct bucket *k, unsigned match) { return (const uint64_t *)(const void *)k + (unsigned)__builtin_ctz(match); }
+
+/* The store of a lease before the look at the word again, also for the manager (G; its partner F is in store_reclaim()). */
+FIND_INLINE void find_fence(const struct arena_view *a, uint64_t word) {
+    if (a->fenced) {
+        const uint8_t *item = find_at(a, WORD_OFFSET(word));
+        __builtin_prefetch(item); /* on the way while the fence waits; never faults */
+        __builtin_prefetch(item + 64);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    } else __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the manager's membarrier is the other half */
+}
+
+/* Hold what word names. False when the slot word is no longer the same; the lease slot is then 0. */
+FIND_INLINE bool find_hold(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot) {
+    uint64_t lease = a->lease | (word & (((uint64_t)1 << WORD_OFFSET_BITS) - 1));
+    STRESS_POINT(STRESS_R_FOUND);
+    if (!MUTANT(MUTANT_NO_LEASE) && !MUTANT(MUTANT_LATE_SLOT)) __atomic_store_n(slot, lease, __ATOMIC_RELAXED);
+    STRESS_POINT(STRESS_R_LEASED);
+    find_fence(a, word);
+    STRESS_POINT(STRESS_R_FENCED);
+    if (!MUTANT(MUTANT_NO_RECHECK) && __builtin_expect(find_load(from) != word, 0)) {
+        reader_release(slot);
+        return false;
+    }
+    STRESS_POINT(STRESS_R_CHECKED);
+    if (MUTANT(MUTANT_LATE_SLOT)) __atomic_store_n(slot, lease, __ATOMIC_RELAXED);
+    return true;
+}
+
+FIND_INLINE bool item_bad(const struct arena_view *a, uint64_t off, const struct item *i) {
+    return off > a->last_item || i->check != item_check(i) || i->val_len > a->last_item - off - i->key_len;
+}
+
+FIND_INLINE void item_describe(const struct item *item, uint64_t off, struct found *out) {
+    out->item = item;
+    out->val_len = item->val_len;
+    out->value = item_value(item);
+    out->off = off;
+}
+
+/* Under a lease: is the item at off that of the key? */
+FIND_INLINE int find_item(const struct arena_view *a, uint64_t off, uint64_t h, const void *key, size_t key_len, struct found *out) {
+    const struct item *item = find_at(a, off);
+    if (__builtin_expect(item_bad(a, off, item), 0)) return PROBE_BAD;
+    if (__builtin_expect(item->hash != h || item->key_len != key_len || !key_equal(item->key, key, key_len), 0)) return PROBE_ABSENT;
+    item_describe(item, off, out);
+    return PROBE_FOUND;
+}
+
+/* Follow one slot that may hold the key. tries: words that may still change under our hands before we give up. */
+FIND_INLINE int find_slot(const struct arena_view *a, const uint64_t *from, uint64_t h, const void *key, size_t key_len, uint64_t *slot, struct found *out,
+                          unsigned *tries) {
+    for (;;) {
+        uint64_t word = find_load(from);
+        if (!WORD_LIVE(word) || WORD_TAG(word) != HASH_TAG(h)) return PROBE_ABSENT;
+        if (!find_hold(a, from, word, slot)) {
+            if (--*tries == 0) return PROBE_DISTURBED;
+            continue;
+        }
+        int rc = find_item(a, WORD_OFFSET(word), h, key, key_len, out);
+        if (__builtin_expect(rc != PROBE_FOUND, 0)) reader_release(slot);
+        return rc;
+    }
+}
+
+FIND_INLINE const struct bucket *find_bucket(const struct arena_view *a, uint64_t segment, uint64_t h) {
+    const struct bucket *k = (const struct bucket *)find_at(a, segment) + HASH_BUCKET(h);
+    __asm__("" : "+r"(k)); /* one address, from which all words are reached */
+    return k + 1;
+}
+
+/*
+ * The short way: only the first word with the right tag in the bucket where the key is at home. Nearly every hit is found so. False: not there, whatever
+ * the reason, and *slot is 0; reader_find() knows. key_len is valid.
+ */
+FIND_INLINE bool find_short(const struct arena_view *a, uint64_t h, const void *key, size_t key_len, uint64_t *slot, struct found *out) {
+    const struct bucket *k = find_bucket(a, find_segment(a, h), h); /* in the page map while there is no segment, where no word leads to this key */
+    STRESS_POINT(STRESS_R_DIR);
+    unsigned m = bucket_match(k, h);
+    if (__builtin_expect(m == 0, 0)) return false;
+    const uint64_t *from = bucket_word(k, m);
+    uint64_t word = find_load(from);
+    if (__builtin_expect(!WORD_LIVE(word), 0) || !find_hold(a, from, word, slot)) return false;
+    if (__builtin_expect(find_item(a, WORD_OFFSET(word), h, key, key_len, out) == PROBE_FOUND, 1)) return true;
+    reader_release(slot);
+    return false;
+}
+
+#endif
