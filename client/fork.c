@@ -148,9 +148,10 @@ static void hold_share(struct session *s)
 static void fork_before(void)
 {
     pthread_mutex_lock(&registry_lock);
-    /* Fence pairs with the one between a reader's lease and its fork_gate(). */
+    /* Pairs with a reader's lease before its fork_gate(): there need not be a fence between. */
     __atomic_store_n(&fork_under_way, 1, __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (sessions != NULL)
+        barrier_everywhere();
     for (struct session *s = sessions; s != NULL; s = s->next) {
         if (s->refs != NULL)
             hold_share(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * get_many.c - many views at once. Those of other nodes are asked for first; while they travel, those of this node are read in place,
- * a few at a time with their cache lines fetched ahead, so that misses of the cache overlap.
+ * get_many.c - many views at once, a few at a time: those of other nodes are asked for; while they travel, those of this node are read in place,
+ * step by step for all of the few, so that misses of the cache overlap and one fence does for all their leases.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,15 +10,18 @@
 #include "ask.h"
 #include "local.h"
 #include "view.h"
+#include <store/find.h>
 
 #define SLAB 1024u  /* wants at a time */
-#define AHEAD 32u   /* keys whose cache lines are fetched ahead: about as many misses as a core has under way, times the lines of a key */
+#define AHEAD 32u   /* keys looked up together: about as many misses as a core has under way, times the lines of a key */
 
 struct get_call {
     struct session *s;
     struct ddict_want *want; /* of the slab */
     uint32_t n;
     uint64_t hash[SLAB];
+    struct node_manager *here[SLAB]; /* NULL: on another node */
+    size_t found;
     struct request *r;       /* [SLAB], allocated with the first far key */
     uint32_t *slot;
     unsigned flags;
@@ -29,11 +32,6 @@ struct get_call {
 static int no_time_to_ask(void)
 {
     return dd_error(-ETIMEDOUT, "a manager must be asked for this value, which a timeout of 0 does not allow");
-}
-
-static struct node_manager *want_here(struct get_call *c, uint32_t i)
-{
-    return session_local(c->s, hash_owner(c->hash[i], c->s->managers));
 }
 
 /* --- from other nodes --- */
@@ -108,32 +106,63 @@ static void far_collect(struct get_call *c, uint32_t i)
 
 /* --- from this node --- */
 
-static void here_take(struct get_call *c, const uint32_t *index, uint32_t n)
+/* Those of this node among the wants from..from + n, whose buckets are on their way; returns how many were not found so. */
+static uint32_t here_take(struct get_call *c, uint32_t from, uint32_t n)
 {
-    for (uint32_t k = 0; k < n; k++)
-        reader_prefetch(&want_here(c, index[k])->arena, c->hash[index[k]], 0);
-    for (uint32_t k = 0; k < n; k++)
-        reader_prefetch(&want_here(c, index[k])->arena, c->hash[index[k]], 1);
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t i = index[k];
+    struct find_one one[AHEAD];
+    uint32_t index[AHEAD], slot[AHEAD], k = 0, left = 0, found = 0;
+    struct lease_thread *t = lease_thread(c->s);
+    for (uint32_t i = from; i < from + n; i++) {
         struct ddict_want *w = &c->want[i];
-        w->status = local_view(c->s, want_here(c, i), c->hash[i], w->key, w->klen, &w->view);
+        struct node_manager *m = c->here[i];
+        if (m == NULL)
+            continue;
+        if (unlikely(t == NULL) || unlikely(lease_take(t, &slot[k]) < 0)) {
+            w->status = local_view(c->s, m, c->hash[i], w->key, w->klen, &w->view); /* knows what to say */
+            left += w->status < 0;
+            continue;
+        }
+        struct find_one *o = &one[k];
+        o->a = &m->arena;
+        o->h = c->hash[i];
+        o->key = w->key;
+        o->key_len = w->klen;
+        o->slot = lease_slot(t->page, slot[k]);
+        index[k++] = i;
     }
+    reader_find_many(one, k);
+    fork_gate(); /* after all leases: they are copied, or we go on after it */
+    for (uint32_t j = 0; j < k; j++) {
+        struct ddict_want *w = &c->want[index[j]];
+        struct node_manager *m = c->here[index[j]];
+        if (likely(one[j].found)) {
+            local_count(t, m, one[j].f.val_len);
+            view_set(&w->view, c->s, slot[j], &one[j].f);
+            w->status = 0;
+            found++;
+            continue;
+        }
+        lease_return(t, slot[j]);
+        w->status = local_view(c->s, m, c->hash[index[j]], w->key, w->klen, &w->view);
+        left += w->status < 0;
+        found += w->status == 0;
+    }
+    c->found += found;
+    return left;
 }
 
-static void here_all(struct get_call *c)
+/* Those that are not here: 0 when it was asked for. */
+static __attribute__((noinline)) int far_begin(struct get_call *c, uint32_t i, int *rc)
 {
-    uint32_t index[AHEAD], n = 0;
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (c->want[i].status != -EINPROGRESS || want_here(c, i) == NULL)
-            continue;
-        index[n++] = i;
-        if (n == AHEAD) {
-            here_take(c, index, n);
-            n = 0;
-        }
-    }
-    here_take(c, index, n);
+    if (*rc == 0 && c->timeout_ms == 0)
+        *rc = no_time_to_ask();
+    if (*rc == 0)
+        *rc = far_prepare(c);
+    if (*rc == 0)
+        *rc = far_send(c, i);
+    if (*rc < 0)
+        c->want[i].status = *rc;
+    return *rc;
 }
 
 /* What could not be decided in place: lane, or waiting for the key. All within the time of one call. */
@@ -142,7 +171,7 @@ static void here_slow(struct get_call *c)
     for (uint32_t i = 0; i < c->n; i++) {
         struct ddict_want *w = &c->want[i];
         bool waits = c->flags & DDICT_WAIT && c->timeout_ms != 0;
-        if (want_here(c, i) == NULL || (w->status != -EAGAIN && (w->status != DDICT_ENOKEY || !waits)))
+        if (c->here[i] == NULL || (w->status != -EAGAIN && (w->status != DDICT_ENOKEY || !waits)))
             continue;
         if (c->timeout_ms == 0) {
             w->status = no_time_to_ask();
@@ -153,49 +182,60 @@ static void here_slow(struct get_call *c)
             w->status = dd_error(-ETIMEDOUT, "the key did not appear within %.3g s", c->w.timeout_ms / 1000.0);
         else if (w->status == 0 && !waits)
             patience_renew(&c->w);
+        c->found += w->status == 0;
     }
 }
 
 /* --- the call --- */
 
-static uint32_t slab_get(struct get_call *c)
+static __attribute__((noinline)) uint64_t any_hash(const struct ddict_want *w) { return key_hash(w->key, w->klen); }
+/* Inline for the common lengths. */
+static inline uint64_t want_hash(const struct ddict_want *w) { return likely(w->klen - 9 < 8) ? key_hash(w->key, w->klen) : any_hash(w); }
+
+/* Where the wants from..from + n are; those of other nodes are asked for. Returns how many were. */
+static __attribute__((flatten)) uint32_t wants_begin(struct get_call *c, uint32_t from, uint32_t n, int *rc)
 {
-    uint32_t far = 0, found = 0;
-    int rc = 0;
-    for (uint32_t i = 0; i < c->n; i++) {
+    uint32_t far = 0;
+    for (uint32_t i = from; i < from + n; i++) {
         struct ddict_want *w = &c->want[i];
         w->view.kind_ = 0;
-        w->status = key_check(w->klen);
-        if (w->status < 0) {
+        c->here[i] = NULL;
+        if (unlikely(w->klen - 1 >= DDICT_KEY_MAX)) {
+            w->status = key_check(w->klen);
             c->hash[i] = 0;
             continue;
         }
-        c->hash[i] = key_hash(w->key, w->klen);
+        uint64_t h = c->hash[i] = want_hash(w);
+        struct node_manager *m = session_local(c->s, hash_owner(h, c->s->managers));
         w->status = -EINPROGRESS;
-        if (want_here(c, i) != NULL)
+        c->here[i] = m;
+        if (likely(m != NULL)) {
+            __builtin_prefetch(find_bucket(&m->arena, find_segment(&m->arena, h), h));
             continue;
-        if (rc == 0 && c->timeout_ms == 0)
-            rc = no_time_to_ask();
-        if (rc == 0)
-            rc = far_prepare(c);
-        if (rc == 0)
-            rc = far_send(c, i);
-        if (rc < 0)
-            w->status = rc;
-        else
-            far++;
-    }
-    here_all(c);
-    for (uint32_t i = 0; i < c->n && far > 0; i++) {
-        if (c->want[i].status == -EINPROGRESS) {
-            far_collect(c, i);
-            far--;
         }
+        far += far_begin(c, i, rc) == 0;
     }
-    here_slow(c);
-    for (uint32_t i = 0; i < c->n; i++)
-        found += c->want[i].status == 0;
-    return found;
+    return far;
+}
+
+static void slab_get(struct get_call *c)
+{
+    uint32_t far = 0, left = 0;
+    int rc = 0;
+    for (uint32_t at = 0; at < c->n; at += AHEAD) {
+        uint32_t n = c->n - at < AHEAD ? c->n - at : AHEAD;
+        far += wants_begin(c, at, n, &rc);
+        left += here_take(c, at, n);
+    }
+    for (uint32_t i = 0; i < c->n && far > 0; i++) {
+        if (c->here[i] != NULL || c->want[i].status != -EINPROGRESS)
+            continue;
+        far_collect(c, i);
+        c->found += c->want[i].status == 0;
+        far--;
+    }
+    if (left > 0)
+        here_slow(c);
 }
 
 ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags, int timeout_ms)
@@ -210,14 +250,14 @@ ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned 
     c.slot = NULL;
     c.flags = flags;
     c.timeout_ms = timeout_ms;
-    ssize_t found = 0;
+    c.found = 0;
     patience_init(&c.w, c.s, timeout_ms);
     for (size_t at = 0; at < n; at += SLAB) {
         c.want = wants + at;
         c.n = n - at < SLAB ? (uint32_t)(n - at) : SLAB;
-        found += slab_get(&c);
+        slab_get(&c);
     }
     free(c.r);
     free(c.slot);
-    return found;
+    return (ssize_t)c.found;
 }

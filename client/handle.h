@@ -96,6 +96,7 @@ int session_check(struct session *s);
 int session_state_error(struct session *s);    /* the same by the board alone; never 0 */
 int handle_revive(ddict_t *d, struct session **out); /* after fork */
 const char *no_name_text(void);
+void barrier_everywhere(void);                 /* every thread of this process passes a fence; registry_lock is ours */
 
 /* The dictionary serves, as far as the board says. */
 static inline bool board_serves(const struct board *b) {

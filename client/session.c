@@ -169,6 +169,7 @@ static int manager_take(struct session *s, unsigned index, struct deadline *d)
         rc = port_open(&l->port, l, fds[1], fds[2]);
     if (rc == 0) {
         fds[2] = -1; /* the port's */
+        reader_unfence(&l->arena);
         s->here[m.manager] = l;
     }
     close_fds(fds, n);
@@ -266,7 +267,7 @@ void sessions_reap(void)
     pthread_mutex_unlock(&registry_lock);
 }
 
-static void barrier_everywhere(void)
+void barrier_everywhere(void)
 {
     static bool registered; /* under registry_lock */
     if (!registered)

@@ -60,31 +60,41 @@ FIND_INLINE unsigned bucket_match(const struct bucket *k, uint64_t h) {
 
 FIND_INLINE const uint64_t *bucket_word(const struct bucket *k, unsigned match) { return (const uint64_t *)(const void *)k + (unsigned)__builtin_ctz(match); }
 
-/* The store of a lease before the look at the word again, also for the manager (G; its partner F is in store_reclaim()). */
-FIND_INLINE void find_fence(const struct arena_view *a, uint64_t word) {
-    if (a->fenced) {
-        const uint8_t *item = find_at(a, WORD_OFFSET(word));
-        __builtin_prefetch(item); /* on the way while the fence waits; never faults */
-        __builtin_prefetch(item + 64);
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    } else __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the manager's membarrier is the other half */
-}
-
-/* Hold what word names. False when the slot word is no longer the same; the lease slot is then 0. */
-FIND_INLINE bool find_hold(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot) {
-    uint64_t lease = a->lease | (word & (((uint64_t)1 << WORD_OFFSET_BITS) - 1));
+/* --- the three steps of I5 --- */
+FIND_INLINE void find_lease(const struct arena_view *a, uint64_t word, uint64_t *slot) {
     STRESS_POINT(STRESS_R_FOUND);
-    if (!MUTANT(MUTANT_NO_LEASE) && !MUTANT(MUTANT_LATE_SLOT)) __atomic_store_n(slot, lease, __ATOMIC_RELAXED);
+    if (!MUTANT(MUTANT_NO_LEASE) && !MUTANT(MUTANT_LATE_SLOT))
+        __atomic_store_n(slot, a->lease | (word & (((uint64_t)1 << WORD_OFFSET_BITS) - 1)), __ATOMIC_RELAXED);
     STRESS_POINT(STRESS_R_LEASED);
-    find_fence(a, word);
+}
+/* G; its partner F is in store_reclaim(). */
+FIND_INLINE void find_fence(bool fenced) {
+    if (fenced) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the manager's membarrier makes it a fence when one is needed */
     STRESS_POINT(STRESS_R_FENCED);
+}
+/* False when the slot word is no longer the same; the lease slot is then 0. */
+FIND_INLINE bool find_unchanged(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot) {
     if (!MUTANT(MUTANT_NO_RECHECK) && __builtin_expect(find_load(from) != word, 0)) {
         reader_release(slot);
         return false;
     }
     STRESS_POINT(STRESS_R_CHECKED);
-    if (MUTANT(MUTANT_LATE_SLOT)) __atomic_store_n(slot, lease, __ATOMIC_RELAXED);
+    if (MUTANT(MUTANT_LATE_SLOT)) __atomic_store_n(slot, a->lease | (word & (((uint64_t)1 << WORD_OFFSET_BITS) - 1)), __ATOMIC_RELAXED);
     return true;
+}
+FIND_INLINE void find_prefetch(const struct arena_view *a, uint64_t word) {
+    const uint8_t *item = find_at(a, WORD_OFFSET(word));
+    __builtin_prefetch(item); /* never faults */
+    __builtin_prefetch(item + 64);
+}
+
+/* Hold what word names. False when the slot word is no longer the same; the lease slot is then 0. */
+FIND_INLINE bool find_hold(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot) {
+    if (a->fenced) find_prefetch(a, word); /* on the way while the fence waits */
+    find_lease(a, word, slot);
+    find_fence(a->fenced);
+    return find_unchanged(a, from, word, slot);
 }
 
 FIND_INLINE bool item_bad(const struct arena_view *a, uint64_t off, const struct item *i) {

@@ -45,6 +45,7 @@ struct arena_header {
     uint64_t root __attribute__((aligned(64)));      /* generation << 32 | depth */
     uint32_t sleeping __attribute__((aligned(64)));  /* 1: the manager is in epoll_wait and wants its eventfd written; PROTOCOL 3 */
     uint32_t spins;                                   /* 1: the manager spins after work (more than one core) */
+    uint32_t barriers;                                /* 1: each scan begins with a membarrier, readers may go without a fence (I5) */
     uint64_t num_keys __attribute__((aligned(64)));
     uint64_t used_bytes;
     uint64_t version;      /* last version given */

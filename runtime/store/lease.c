@@ -6,10 +6,16 @@
  *   reader: store the lease    | G: seq_cst fence | load the word again
  *
  * F and G are ordered one way or the other: F first, and the reader sees the changed word; G first, and the scan sees the lease.
+ *
+ * Reads are many and scans are few. Where the kernel has it, F is a membarrier, which makes every core that runs a registered reader pass a fence: G
+ * is then wherever that finds the reader, and costs nothing otherwise.
  */
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <base/error.h>
 #include <store/state.h>
@@ -134,11 +140,21 @@ static int note_held(struct store *s, uint64_t block, uint32_t page) {
     return 0;
 }
 
+static int barrier_everywhere(void) { return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0 ? 0 : -errno; }
+
+int barriers_open(struct store *s) {
+    int rc = barrier_everywhere();
+    if (rc == 0) __atomic_store_n(&s->header->barriers, 1, __ATOMIC_RELEASE); /* pairs with the acquire in reader_unfence() */
+    else if (s->header->barriers) return dd_error(rc, "no membarrier any more, on which readers of this arena rely: %s", dd_strerror(rc));
+    return 0;
+}
+
 uint64_t store_reclaim(struct store *s) {
     struct leases *l = &s->leases;
     settled(s);
     if (!l->retired_n) return 0;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* F; its partner G is in reader_find() */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* F; its partner G is find_fence() */
+    if (s->header->barriers && barrier_everywhere() < 0) return 0; /* the other half of G for readers without a fence */
     table_clear(&l->held);
     for (size_t p = 0; p < l->pages; p++) l->page[p].held = 0;
     if (!MUTANT(MUTANT_NO_SCAN) && leases_each(s, note_held) < 0) return 0;

@@ -76,6 +76,34 @@ int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t 
     return find_validated(a, h, key, key_len, slot, out, tries);
 }
 
+void reader_find_many(struct find_one *w, unsigned n) {
+    bool fenced = false;
+    for (unsigned i = 0; i < n; i++) {
+        struct find_one *o = &w[i];
+        const struct bucket *k = find_bucket(o->a, find_segment(o->a, o->h), o->h);
+        unsigned m = bucket_match(k, o->h);
+        o->from = NULL;
+        o->found = false;
+        if (__builtin_expect(m == 0, 0)) continue;
+        const uint64_t *from = bucket_word(k, m);
+        uint64_t word = find_load(from);
+        if (__builtin_expect(!WORD_LIVE(word), 0)) continue;
+        o->from = from;
+        o->word = word;
+        find_prefetch(o->a, word);
+        find_lease(o->a, word, o->slot);
+        fenced |= o->a->fenced;
+    }
+    find_fence(fenced); /* one for all: each lease is stored before it and each word looked at again behind it */
+    for (unsigned i = 0; i < n; i++) {
+        struct find_one *o = &w[i];
+        if (__builtin_expect(!o->from, 0)) continue;
+        if (!(MUTANT(MUTANT_FIRST_ONLY) && i > 0) && !find_unchanged(o->a, o->from, o->word, o->slot)) continue;
+        o->found = find_item(o->a, WORD_OFFSET(o->word), o->h, o->key, o->key_len, &o->f) == PROBE_FOUND;
+        if (__builtin_expect(!o->found, 0)) reader_release(o->slot);
+    }
+}
+
 void reader_prefetch(const struct arena_view *a, uint64_t h, int stage) {
     uint64_t off = find_load(&a->dir[DIR_WORD(h, ROOT_DEPTH(find_load(&a->header->root)))]);
     if (!off) return;

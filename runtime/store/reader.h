@@ -16,7 +16,7 @@ struct arena_view {
     const struct arena_header *header; /* start of the mapping */
     size_t map_len;
     unsigned local_index;              /* of the arena on this node */
-    bool fenced;                       /* false: the manager's membarrier is the fence of a lease (I5) */
+    bool fenced;                       /* false: the manager's membarrier is the fence of a lease (I5); set by reader_unfence() */
     uint64_t lease;                    /* LEASE_WORD(local_index, 0) */
     uint64_t last_item;                /* map_len less an item's header */
     const uint64_t *dir;
@@ -31,6 +31,9 @@ void *arena_map(int fd, uint64_t len, int prot);
 int arena_view_map(struct arena_view *a, int fd, unsigned local_index);
 void arena_view_unmap(struct arena_view *a);
 
+/* Leave the fences of this process to the manager, where that and the kernel can do it. Before the first look-up. */
+void reader_unfence(struct arena_view *a);
+
 struct found {
     const struct item *item;
     const void *value;
@@ -44,6 +47,24 @@ struct found {
  * DDICT_ENOKEY (a true miss, I8), -EAGAIN (64 retries: ask the manager), DDICT_EPROTO (the arena is damaged).
  */
 int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t key_len, uint64_t *slot, struct found *out);
+
+/* One of several look-ups at once. */
+struct find_one {
+    const struct arena_view *a;
+    uint64_t h;
+    const void *key;
+    size_t key_len;
+    uint64_t *slot;       /* as in reader_find() */
+    struct found f;       /* out, when found */
+    bool found;           /* out; false: not found by the short way, *slot is 0, reader_find() knows why */
+    const uint64_t *from; /* between the steps; NULL: no word fits */
+    uint64_t word;
+};
+/*
+ * Step by step for all of them, so that their misses of the cache overlap, and with one fence for all their leases. The buckets should be on their way:
+ * reader_prefetch(), stage 0.
+ */
+void reader_find_many(struct find_one *w, unsigned n);
 
 /* Bring the cache lines of the index (stage 0) and of the item (stage 1) near, for batches. Never fails, never holds. */
 void reader_prefetch(const struct arena_view *a, uint64_t h, int stage);

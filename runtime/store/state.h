@@ -199,6 +199,7 @@ void intent_done(struct store *s);
 void intent_finish(struct store *s); /* after a crash */
 
 /* lease.c */
+int barriers_open(struct store *s); /* can this process do membarriers? Also a first one: what its predecessor replaced is replaced for all readers */
 int retire_reserve(struct store *s, size_t n); /* room for n more; -ENOMEM */
 void retire(struct store *s, uint64_t off);    /* cannot fail after retire_reserve() */
 bool scan_wanted(const struct store *s);

@@ -45,6 +45,7 @@ int store_open(struct store **out, int fd, unsigned local_index) {
         intent_finish(s);
         if ((rc = heap_rebuild(s)) < 0) goto fail;
     }
+    if ((rc = barriers_open(s)) < 0) goto fail;
     budget_publish(s);
     *out = s;
     return 0;

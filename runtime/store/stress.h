@@ -37,9 +37,10 @@ enum stress_mutant {
     MUTANT_BLIND_MISS,    /* 6: a miss is reported without validation */
     MUTANT_EARLY_MOVED,   /* 7: MOVED is stored before the copy */
     MUTANT_FRESH_RETIRE,  /* 8: a block is retired before its word is replaced */
+    MUTANT_FIRST_ONLY,    /* 9: several look-ups at once: only the first looks at its word again */
     MUTANTS_LIVE,         /* those before it show themselves while all live; the others, and 7, when a manager is killed */
-    MUTANT_BLIND_REPEAT = MUTANTS_LIVE, /* 9: a split that is repeated copies words again */
-    MUTANT_EARLY_DONE,    /* 10: the intent is done before the swing */
+    MUTANT_BLIND_REPEAT = MUTANTS_LIVE, /* 10: a split that is repeated copies words again */
+    MUTANT_EARLY_DONE,    /* 11: the intent is done before the swing */
     MUTANTS
 };
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view.c - map an arena for reading, and the check of its header that both sides make. */
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <base/error.h>
 #include <store/reader.h>
@@ -66,6 +69,12 @@ int arena_view_map(struct arena_view *a, int fd, unsigned local_index) {
                              .last_item = (uint64_t)st.st_size - sizeof(struct item),
                              .dir = (const uint64_t *)((const uint8_t *)map + h->dir_off)};
     return 0;
+}
+
+void reader_unfence(struct arena_view *a) {
+    /* Acquire: who sees the manager's word relies on its scans. Registered first, and for good: the kernel then counts us among those it must reach. */
+    if (__atomic_load_n(&a->header->barriers, __ATOMIC_ACQUIRE) && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0)
+        a->fenced = false;
 }
 
 void arena_view_unmap(struct arena_view *a) {

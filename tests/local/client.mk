@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libddict against running ddictds on this host, one or several nodes. Each program starts and ends its own.
 if HAVE_CHECK
-CLIENT_TESTS = tests/local/client_api tests/local/client_many tests/local/client_threads tests/local/client_fork tests/local/client_death \
+CLIENT_TESTS = tests/local/client_api tests/local/client_many tests/local/client_same tests/local/client_threads tests/local/client_fork tests/local/client_death \
 	tests/local/client_bytes tests/local/break_streams tests/local/break_times
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
@@ -14,6 +14,9 @@ tests_local_client_api_LDADD = $(client_test_libs)
 tests_local_client_many_SOURCES = tests/local/client_many.c $(client_test_sources)
 tests_local_client_many_CPPFLAGS = $(client_test_flags)
 tests_local_client_many_LDADD = $(client_test_libs)
+tests_local_client_same_SOURCES = tests/local/client_same.c $(client_test_sources)
+tests_local_client_same_CPPFLAGS = $(client_test_flags)
+tests_local_client_same_LDADD = $(client_test_libs)
 tests_local_client_threads_SOURCES = tests/local/client_threads.c $(client_test_sources)
 tests_local_client_threads_CPPFLAGS = $(client_test_flags)
 tests_local_client_threads_LDADD = $(client_test_libs)

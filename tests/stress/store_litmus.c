@@ -14,7 +14,7 @@
 #include "unit.h"
 
 enum rules { TSO, WEAK };
-enum kind { LOAD, STORE, FENCE };
+enum kind { LOAD, STORE, FENCE, EVERYWHERE };
 enum order { RELAXED, ACQUIRE = 1, RELEASE = 2, FULL = 4 };
 
 struct step {
@@ -28,6 +28,7 @@ struct step {
 #define ST(place, value, order) {STORE, place, value, order, -1}
 #define ST_IF0(place, value, order, step) {STORE, place, value, order, step}
 #define FN(order) {FENCE, 0, 0, order, -1}
+#define MEMBARRIER {EVERYWHERE, 0, 0, FULL, -1}
 #define NOP {FENCE, 0, 0, RELAXED, -1}
 
 #define STEPS 10
@@ -46,6 +47,7 @@ struct state {
 /* Must a execute before b, which follows it in the program? */
 static bool keeps(enum rules rules, const struct step *t, int a, int b) {
     const struct step *x = &t[a], *y = &t[b];
+    if (x->kind == EVERYWHERE || y->kind == EVERYWHERE) return true;
     if (x->kind == FENCE || y->kind == FENCE) {
         unsigned order = x->kind == FENCE ? x->order : y->order;
         if (order == FULL) return true;
@@ -82,8 +84,10 @@ static bool explore(enum rules rules, const struct program *p, const struct stat
             end = false;
             bool ready = true;
             for (int j = 0; j < i && ready; j++) ready = (s->done[t] >> j & 1) || !keeps(rules, p->thread[t], j, i);
-            if (!ready) continue;
             const struct step *x = &p->thread[t][i];
+            /* A membarrier comes over the other thread between two of its instructions: all before have executed, none behind has. */
+            if (x->kind == EVERYWHERE) ready &= (s->done[!t] & (s->done[!t] + 1)) == 0;
+            if (!ready) continue;
             struct state n = *s;
             n.done[t] |= (uint16_t)(1u << i);
             if (x->kind == LOAD) n.reg[t][i] = n.memory[x->place];
@@ -136,6 +140,45 @@ END_TEST
 
 START_TEST(an_acquire_fence_is_not_enough) {
     struct program p = {.thread = {REUSE(FN(FULL)), VIEW(FN(ACQUIRE))}, .wrong = torn};
+    ck_assert(can_go_wrong(TSO, p));
+    ck_assert(can_go_wrong(WEAK, p));
+}
+END_TEST
+
+/* The reader's fence is left to the writer. */
+START_TEST(with_a_membarrier_the_reader_needs_no_fence) {
+    struct program p = {.thread = {REUSE(MEMBARRIER), VIEW(NOP)}, .wrong = torn};
+    ck_assert(!can_go_wrong(TSO, p));
+    ck_assert(!can_go_wrong(WEAK, p));
+}
+END_TEST
+
+START_TEST(a_membarrier_before_the_swing_or_behind_the_scan_can_tear) {
+    struct program early = {.thread = {{MEMBARRIER, ST(WORD, 1, RELEASE), LD(SLOT, ACQUIRE), ST_IF0(BLOCK, 1, RELAXED, 2), ST_IF0(BLOCK_END, 1, RELAXED, 2)}, VIEW(NOP)},
+                            .wrong = torn};
+    struct program late = {.thread = {{ST(WORD, 1, RELEASE), LD(SLOT, ACQUIRE), MEMBARRIER, ST_IF0(BLOCK, 1, RELAXED, 1), ST_IF0(BLOCK_END, 1, RELAXED, 1)}, VIEW(NOP)},
+                           .wrong = torn};
+    ck_assert(can_go_wrong(TSO, early));
+    ck_assert(can_go_wrong(TSO, late));
+}
+END_TEST
+
+/* Two leases, one fence; the writer replaces what the second holds. */
+enum { SLOT_FIRST = 5 };
+static bool torn_second(const uint8_t reg[2][STEPS]) { return reg[1][4] == 0 && (reg[1][5] || reg[1][6]); }
+#define VIEWS(one, two) {ST(SLOT_FIRST, 1, RELAXED), one, two, LD(0, ACQUIRE), LD(WORD, ACQUIRE), LD(BLOCK, RELAXED), LD(BLOCK_END, RELAXED), ST(SLOT, 0, RELEASE)}
+START_TEST(one_fence_does_for_all_leases_that_were_stored_before_it) {
+    struct program p = {.thread = {REUSE(FN(FULL)), VIEWS(ST(SLOT, 1, RELAXED), FN(FULL))}, .wrong = torn_second};
+    ck_assert(!can_go_wrong(TSO, p));
+    ck_assert(!can_go_wrong(WEAK, p));
+    struct program barrier = {.thread = {REUSE(MEMBARRIER), VIEWS(ST(SLOT, 1, RELAXED), NOP)}, .wrong = torn_second};
+    ck_assert(!can_go_wrong(TSO, barrier));
+    ck_assert(!can_go_wrong(WEAK, barrier));
+}
+END_TEST
+
+START_TEST(a_lease_stored_behind_the_fence_of_the_others_can_be_torn) {
+    struct program p = {.thread = {REUSE(FN(FULL)), VIEWS(FN(FULL), ST(SLOT, 1, RELAXED))}, .wrong = torn_second};
     ck_assert(can_go_wrong(TSO, p));
     ck_assert(can_go_wrong(WEAK, p));
 }
@@ -240,6 +283,8 @@ END_TEST
 
 UNIT_MAIN("store_litmus", with_both_fences_no_view_is_torn, without_the_readers_fence_a_view_can_be_torn, without_the_writers_fence_a_view_can_be_torn,
           an_acquire_fence_is_not_enough, a_lease_stored_after_the_look_can_be_torn, a_scan_before_the_swing_can_tear,
+          with_a_membarrier_the_reader_needs_no_fence, a_membarrier_before_the_swing_or_behind_the_scan_can_tear,
+          one_fence_does_for_all_leases_that_were_stored_before_it, a_lease_stored_behind_the_fence_of_the_others_can_be_torn,
           a_look_again_that_does_not_acquire_can_be_torn_on_weak_machines, a_lease_that_is_cleared_without_release_can_be_torn_on_weak_machines,
           an_item_is_complete_when_its_word_is_seen, a_key_is_not_missed_while_its_segment_splits,
           without_the_acquire_fences_weak_machines_can_miss_it, moved_before_the_copy_can_be_missed,

@@ -11,7 +11,7 @@
 
 #include <base/error.h>
 #include <base/hash.h>
-#include <store/reader.h>
+#include <store/find.h>
 #include <store/state.h>
 
 #include "unit.h"
@@ -106,6 +106,26 @@ static inline int look_slot(uint64_t k, unsigned i, struct found *f) {
     char key[32];
     uint32_t n = key_name(key, k);
     return reader_find(&box.view, hash_of(key, n), key, n, &box.page->slot[i], f);
+}
+enum look_way { LOOK_PLAIN, LOOK_SHORT, LOOK_MANY, LOOK_WAYS };
+/* The same by one of the ways of clients; LOOK_MANY: as the second of two, the first being key `other`. */
+static inline int look_by(enum look_way way, uint64_t k, uint64_t other, unsigned i, struct found *f) {
+    char key[32], first[32];
+    uint32_t n = key_name(key, k), m = key_name(first, other);
+    uint64_t h = hash_of(key, n);
+    if (way == LOOK_SHORT && find_short(&box.view, h, key, n, &box.page->slot[i], f)) return 0;
+    if (way == LOOK_MANY) {
+        struct find_one two[2] = {{.a = &box.view, .h = hash_of(first, m), .key = first, .key_len = m, .slot = &box.page->slot[i + 1]},
+                                  {.a = &box.view, .h = h, .key = key, .key_len = n, .slot = &box.page->slot[i]}};
+        reader_find_many(two, 2);
+        if (two[0].found) reader_release(&box.page->slot[i + 1]);
+        else ck_assert_uint_eq(box.page->slot[i + 1], 0);
+        if (two[1].found) {
+            *f = two[1].f;
+            return 0;
+        }
+    }
+    return reader_find(&box.view, h, key, n, &box.page->slot[i], f);
 }
 /* 1: there, and every byte is right; 0: a miss. */
 static inline int seen(uint64_t k, uint64_t len, uint64_t seed) {

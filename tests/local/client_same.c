@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client_same.c - all ways to read and to write give the same bytes: view, get, get of many, and a view through the manager; put, put in pieces, put of
+ * many; for keys and values of random lengths, at random offsets, while another thread overwrites and deletes.
+ * Invariant: each byte of what is read is the one that follows from key, version and length of one put of that key, also later while a view is held.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client_dict.h"
+
+#define KEYS 60u
+#define HELD 40u
+#define MANY 70u              /* more than are looked up together */
+#define LEN_MAX (700u << 10)  /* streamed, more than a ring */
+#define SECONDS 1.5
+
+static ddict_t *d;
+static uint32_t stop;
+
+static uint64_t rnd(uint64_t *s)
+{
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    return *s ^= *s << 17;
+}
+
+struct name { unsigned char key[80]; size_t len; };
+static struct name name[KEYS];
+static void names_make(void)
+{
+    uint64_t s = 12345;
+    for (unsigned k = 0; k < KEYS; k++) {
+        name[k].len = 1 + k % 40 + (k % 7 == 0 ? 30 : 0);
+        for (size_t i = 0; i < name[k].len; i++)
+            name[k].key[i] = (unsigned char)rnd(&s);
+        name[k].key[0] = (unsigned char)k; /* all different */
+    }
+}
+
+/* Byte i of the value of version v (its first 8 bytes) of key k. */
+static unsigned char byte_of(unsigned k, uint64_t v, size_t i)
+{
+    uint64_t x = (v * 0x9E3779B97F4A7C15ull + k) ^ (i >> 3) * 0xC2B2AE3D27D4EB4Full;
+    return (unsigned char)((x ^ x >> 31) >> (i & 7) * 8);
+}
+static size_t length_of(uint64_t v)
+{
+    switch (v % 8) {
+    case 0: return 8 + v / 8 % 64;
+    case 1: return 200 + v / 8 % 120;
+    case 2: return (130u << 10) + v / 8 % 1200; /* about where one message is not enough */
+    case 3: return v / 8 % 16 ? 4000 + v / 8 % 5000 : 8 + v / 8 * 7919 % (LEN_MAX - 8);
+    default: return 8 + v / 8 % 3000;
+    }
+}
+static void value_make(unsigned char *buf, unsigned k, uint64_t v)
+{
+    for (size_t i = 8, n = length_of(v); i < n; i++)
+        buf[i] = byte_of(k, v, i);
+    memcpy(buf, &v, 8);
+}
+/* Whole when it is short, else some stretches at random offsets, the ends among them. 0: wrong. */
+static uint64_t value_check(const void *data, size_t len, unsigned k, uint64_t *s)
+{
+    const unsigned char *p = data;
+    uint64_t v;
+    if (len < 8)
+        return 0;
+    memcpy(&v, p, 8);
+    if (v == 0 || length_of(v) != len)
+        return 0;
+    for (int turn = 0; turn < 5; turn++) {
+        size_t from = len <= 4096 ? 8 : turn == 0 ? 8 : turn == 1 ? len - 256 : 8 + rnd(s) % (len - 8), to = len <= 4096 ? len : from + 256;
+        for (size_t i = from; i < to && i < len; i++)
+            if (p[i] != byte_of(k, v, i))
+                return 0;
+        if (len <= 4096)
+            break;
+    }
+    return v;
+}
+
+static void put_one(unsigned k, uint64_t v, unsigned char *buf, uint64_t *s)
+{
+    size_t len = length_of(v);
+    value_make(buf, k, v);
+    if (rnd(s) % 3 == 0) {
+        struct iovec piece[6];
+        size_t at = 0;
+        for (int i = 0; i < 6; i++) {
+            size_t n = i == 5 ? len - at : rnd(s) % (len - at + 1);
+            piece[i] = (struct iovec){buf + at, n};
+            at += n;
+        }
+        ok(ddict_putv(d, name[k].key, name[k].len, piece, 6, 0, -1));
+    } else {
+        ok(ddict_put(d, name[k].key, name[k].len, buf, len, 0, -1));
+    }
+}
+
+static void put_some(uint64_t *version, uint64_t *s)
+{
+    struct ddict_pair p[8];
+    unsigned char *buf[8];
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned k = (unsigned)(rnd(s) % KEYS);
+        uint64_t v = ++*version;
+        buf[i] = malloc(LEN_MAX);
+        value_make(buf[i], k, v);
+        p[i] = (struct ddict_pair){.key = name[k].key, .klen = name[k].len, .val = buf[i], .vlen = length_of(v)};
+    }
+    ck_assert_int_eq(ddict_put_many(d, p, 8, -1), 8);
+    for (unsigned i = 0; i < 8; i++)
+        free(buf[i]);
+}
+
+static void *write_all(void *arg)
+{
+    uint64_t s = 777, version = KEYS;
+    unsigned char *buf = malloc(LEN_MAX + 8);
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        uint64_t r = rnd(&s);
+        if (r % 16 == 0)
+            put_some(&version, &s);
+        else if (r % 16 == 1)
+            ddict_del(d, name[r / 16 % KEYS].key, name[r / 16 % KEYS].len, -1);
+        else
+            put_one((unsigned)(r / 16 % KEYS), ++version, buf, &s);
+    }
+    free(buf);
+    return arg;
+}
+
+struct held { struct ddict_view v; unsigned k; uint64_t version; };
+
+static void hold_or_release(struct held *h, struct ddict_view *v, unsigned k, uint64_t version, uint64_t *s)
+{
+    struct held *at = &h[rnd(s) % HELD];
+    if (at->version != 0) {
+        ck_assert_uint_eq(value_check(at->v.data, at->v.len, at->k, s), at->version);
+        ddict_release(&at->v);
+    }
+    *at = (struct held){*v, k, version};
+}
+
+static void read_many(struct held *h, uint64_t *s)
+{
+    struct ddict_want w[MANY];
+    unsigned k[MANY], n = 1 + (unsigned)(rnd(s) % MANY);
+    size_t found = 0;
+    for (unsigned i = 0; i < n; i++) {
+        k[i] = (unsigned)(rnd(s) % KEYS);
+        w[i] = (struct ddict_want){.key = name[k[i]].key, .klen = name[k[i]].len};
+    }
+    ssize_t rc = ddict_get_many(d, w, n, 0, -1);
+    for (unsigned i = 0; i < n; i++) {
+        if (w[i].status == DDICT_ENOKEY)
+            continue;
+        ck_assert_int_eq(w[i].status, 0);
+        uint64_t v = value_check(w[i].view.data, w[i].view.len, k[i], s);
+        ck_assert_uint_ne(v, 0);
+        hold_or_release(h, &w[i].view, k[i], v, s);
+        found++;
+    }
+    ck_assert_int_eq(rc, found);
+}
+
+static void *read_all(void *arg)
+{
+    uint64_t s = (uint64_t)(uintptr_t)arg * 0x9E3779B97F4A7C15ull, seen[5] = {0};
+    struct held h[HELD] = {0};
+    unsigned char *buf = malloc(LEN_MAX);
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        unsigned k = (unsigned)(rnd(&s) % KEYS), way = (unsigned)(rnd(&s) % 4);
+        struct ddict_view v;
+        size_t len = 0;
+        int rc = 0;
+        if (way == 0) {
+            read_many(h, &s);
+            continue;
+        }
+        if (way == 1 && (rc = ddict_get(d, name[k].key, name[k].len, buf, rnd(&s) % 2 ? LEN_MAX : 2000, &len, NULL, 0, -1)) != DDICT_ESMALL && rc == 0)
+            ck_assert_uint_ne(value_check(buf, len, k, &s), 0);
+        if (way == 1)
+            ck_assert(rc == 0 || rc == DDICT_ENOKEY || rc == DDICT_ESMALL);
+        if (way >= 2) {
+            /* Waiting for a key asks the manager when it is absent. */
+            rc = ddict_view(d, name[k].key, name[k].len, &v, way == 3 ? DDICT_WAIT : 0, way == 3 ? 3 : -1);
+            ck_assert(rc == 0 || rc == DDICT_ENOKEY || rc == -ETIMEDOUT);
+            if (rc == 0) {
+                uint64_t version = value_check(v.data, v.len, k, &s);
+                ck_assert_uint_ne(version, 0);
+                hold_or_release(h, &v, k, version, &s);
+            }
+        }
+        seen[way] += rc == 0;
+    }
+    for (unsigned i = 0; i < HELD; i++)
+        if (h[i].version != 0) {
+            ck_assert_uint_eq(value_check(h[i].v.data, h[i].v.len, h[i].k, &s), h[i].version);
+            ddict_release(&h[i].v);
+        }
+    free(buf);
+    return seen[1] > 0 && seen[2] > 0 ? arg : NULL;
+}
+
+static void all_ways(int nodes, int managers)
+{
+    struct dict x;
+    pthread_t w, r[2];
+    uint64_t s = 99;
+    unsigned char *buf = malloc(LEN_MAX + 8);
+    dict_start(&x, nodes, managers, (uint64_t)managers * 96 << 20);
+    d = dict_attach(&x, 0);
+    names_make();
+    for (unsigned k = 0; k < KEYS; k++)
+        put_one(k, k + 1, buf, &s);
+    free(buf);
+    stop = 0;
+    ck_assert_int_eq(pthread_create(&w, NULL, write_all, NULL), 0);
+    for (uintptr_t i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&r[i], NULL, read_all, (void *)(i + 1)), 0);
+    for (double end = now_s() + SECONDS; now_s() < end;)
+        usleep(20000);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    ck_assert_int_eq(pthread_join(w, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        void *done;
+        ck_assert_int_eq(pthread_join(r[i], &done), 0);
+        ck_assert_ptr_nonnull(done);
+    }
+    ddict_detach(d);
+    dict_stop(&x);
+}
+
+START_TEST(all_ways_give_the_same_bytes_on_one_node) { all_ways(1, 2); }
+END_TEST
+START_TEST(all_ways_give_the_same_bytes_on_two_nodes) { all_ways(2, 2); }
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("client_same");
+    TCase *t = tcase_create("same");
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, all_ways_give_the_same_bytes_on_one_node);
+    tcase_add_test(t, all_ways_give_the_same_bytes_on_two_nodes);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
