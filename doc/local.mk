@@ -6,3 +6,5 @@ dist_man_MANS += doc/ddict-plugin.8
 endif
 TESTS += tests/unit/documents.t
 EXTRA_DIST += tests/unit/documents.t
+# Made by make -C tests/bench peers ARGS=--page
+EXTRA_DIST += doc/performance.md

@@ -126,6 +126,10 @@ ROWS = {
         ("of a raw TCP stream's bandwidth", "least", 0.85, ratio("raw TCP stream"), "×"),
         ("GB a second", None, None, lambda f: [(64 << 20) / v for v in f.values("ddict")], "GB/s"),
         ("of Redis' speed over the same link", None, None, ratio("redis over TCP"), "×")]),
+    "start": ("start of two managers on two nodes, without Slurm", "start", [
+        ("until ready", "most", 0.4, level("ready", "ns", 1e-9), "s"),
+        ("processor time of an idle manager, a second", "most", 1, note("idle_cpu_ms_a_second"), "ms"),
+        ("private memory of a manager", "most", 8, note("private_mib"), "MiB")]),
     "py_get": ("Python: d[k] of 1 KiB bytes", "python", [
         ("of a dict of bytes' time", "most", 3, ratio("ddict", "dict", "cpu"), "×"),
         ("the same, bytes untouched", None, None, ratio("ddict, untouched", "dict, untouched", "cpu"), "×"),

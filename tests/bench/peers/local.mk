@@ -11,4 +11,4 @@ tests_bench_peers_measure_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(LMDB_CFLA
 tests_bench_peers_measure_LDADD = libddict.la libbase.la $(LMDB_LIBS)
 endif
 EXTRA_DIST += tests/bench/peers/peers.py tests/bench/peers/servers.py tests/bench/peers/goals.py tests/bench/peers/table.py tests/bench/peers/nets.py tests/bench/peers/python_rows.py \
-  tests/bench/peers/py_side.py
+  tests/bench/peers/py_side.py tests/bench/peers/start_rows.py tests/bench/peers/page.py

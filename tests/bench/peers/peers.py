@@ -23,8 +23,10 @@ os.environ.setdefault("DDICT_BUILD", os.getcwd())
 
 import goals  # noqa: E402
 import nets  # noqa: E402
+import page  # noqa: E402
 import python_rows  # noqa: E402
 import servers  # noqa: E402
+import start_rows  # noqa: E402
 import table  # noqa: E402
 from cluster import BUILD, Dictionary  # noqa: E402
 
@@ -43,7 +45,8 @@ def arguments():
     p.add_argument("--python", default="/usr/bin/python3", help="the interpreter that the binding was built for (default %(default)s)")
     p.add_argument("--venv", metavar="FOLDER", help="a virtual environment with dragonhpc and ray, for their rows")
     p.add_argument("--json", metavar="FILE", help="all figures of the run")
-    p.add_argument("--markdown", metavar="FILE", help="the table, for doc/performance.md")
+    p.add_argument("--markdown", metavar="FILE", help="the table")
+    p.add_argument("--page", metavar="FILE", help="doc/performance.md from this run")
     a = p.parse_args()
     unknown = set((a.only or []) + a.skip) - set(goals.NAMES)
     if unknown:
@@ -143,6 +146,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ddict-peers-", dir="/dev/shm") as folder:
         local_rows(args, [n for n in names if goals.KIND[n] == "local"], folder, result)
         remote_rows(args, [n for n in names if goals.KIND[n] == "remote"], folder, result)
+        for name in names:
+            if goals.KIND[name] == "start":
+                show(result, name, start_rows.run(name, args))
         python_and_dragon(args, names, folder, result)
     result["load_after"] = os.getloadavg()
     for text in result["missing"]:
@@ -153,6 +159,9 @@ def main():
     if args.markdown:
         with open(args.markdown, "w") as f:
             f.write(table.markdown(result))
+    if args.page:
+        with open(args.page, "w") as f:
+            f.write(page.text(result))
 
 
 if __name__ == "__main__":
