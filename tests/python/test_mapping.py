@@ -182,6 +182,13 @@ class Added(DictTest):
         self.assertEqual(self.d.get_many([]), [])
         self.assertEqual(self.d.get_many(["a", "a", "b"]), [1, 1, None])
         self.assertEqual(self.d.get_many(iter([3, 2]), default=0), [9, 4])
+        self.assertEqual(self.d.__getitems__([7, "a", 7]), [49, 1, 49])
+        self.assertEqual(self.d.__getitems__(iter([])), [])
+        self.d["none"] = None
+        self.assertEqual(self.d.__getitems__(["none"]), [None])
+        with self.assertRaises(KeyError) as caught:
+            self.d.__getitems__([1, "absent", "too"])
+        self.assertEqual(caught.exception.args, ("absent",))
 
     def test_many_keeps_the_order_of_puts_to_one_key(self):
         numpy_like = bytearray(200_000)

@@ -101,6 +101,19 @@ class DDict(_ddict.Handle, MutableMapping):
             else:
                 raise KeyError("popitem(): dictionary is empty")
 
+    def __getitems__(self, keys):
+        """__getitems__(keys) -- [d[key] for key in keys], fetched together; KeyError names the first that is absent
+
+        torch's DataLoader calls it for a whole batch where a dataset has it: for a DDict itself (sampler=keys), or in a dataset of your own as
+        self.d.__getitems__([("sample", i) for i in indices]).
+        """
+        keys = list(keys)
+        values = self.get_many(keys, _ABSENT)
+        for key, value in zip(keys, values):
+            if value is _ABSENT:
+                raise KeyError(key)
+        return values
+
     def put_many(self, pairs):
         """put_many(pairs) -- store all pairs of a mapping or an iterable; their number
 
