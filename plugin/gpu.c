@@ -54,9 +54,11 @@ static int binding_make(struct binding *b, enum gpu_bind how, int by_user, int r
 
 static void binding_set(spank_t sp, const struct binding *b) {
     const struct gpu_plan *p = &b->plan;
+    char mark[sizeof b->value + 64];
 
+    snprintf(mark, sizeof mark, "%s=%s", p->mask.variable, b->value);
     if ((gpu_plan_wants_pci_order(p) && spank_setenv(sp, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) != ESPANK_SUCCESS) ||
-        spank_setenv(sp, p->mask.variable, b->value, 1) != ESPANK_SUCCESS)
+        spank_setenv(sp, GPU_MARK, mark, 1) != ESPANK_SUCCESS || spank_setenv(sp, p->mask.variable, b->value, 1) != ESPANK_SUCCESS)
         task_say(sp, "the GPUs are left as they are: Slurm does not take %s", p->mask.variable);
     else if (p->shared > 1)
         task_say(sp, "%d tasks of this node share %d GPU%s, up to %d on one", p->ranks, p->mask.entries, p->mask.entries > 1 ? "s" : "", p->shared);

@@ -232,6 +232,32 @@ static int mask_all(struct gpu_mask *m, const struct gpu_map *map) {
     return m->entries;
 }
 
+/* Has a binding written it? Then it may differ from rank to rank. */
+static int is_ours(const char *variable, const char *text) {
+    const char *mark = getenv(GPU_MARK);
+    size_t n = strlen(variable);
+
+    return mark != NULL && strncmp(mark, variable, n) == 0 && mark[n] == '=' && strcmp(mark + n + 1, text) == 0;
+}
+
+static int entry_before(const struct gpu_mask *m, int a, int b) {
+    return m->gpu[a] != m->gpu[b] ? m->gpu[a] < m->gpu[b] : strcmp(m->name[a], m->name[b]) < 0;
+}
+
+static void mask_sort(struct gpu_mask *m) {
+    for (int i = 1; i < m->entries; i++)
+        for (int k = i; k > 0 && entry_before(m, k, k - 1); k--) {
+            char name[GPU_NAME_MAX];
+            int gpu = m->gpu[k];
+
+            memcpy(name, m->name[k], sizeof name);
+            m->gpu[k] = m->gpu[k - 1];
+            memcpy(m->name[k], m->name[k - 1], sizeof name);
+            m->gpu[k - 1] = gpu;
+            memcpy(m->name[k - 1], name, sizeof name);
+        }
+}
+
 int gpu_mask_read(struct gpu_mask *m, const struct gpu_map *map) {
     int vendor = gpu_vendor_here(map), named = 1, rc;
     const char *text, *order;
@@ -253,6 +279,8 @@ int gpu_mask_read(struct gpu_mask *m, const struct gpu_map *map) {
         rc = mask_split(m, text);
         if (rc == 0)
             rc = mask_resolve(m, map, text);
+        if (rc > 0 && is_ours(m->variable, text))
+            mask_sort(m);
     }
     if (rc <= 0)
         return rc;

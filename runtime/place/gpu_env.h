@@ -19,6 +19,7 @@
 
 #include "place/gpu.h"
 
+#define GPU_MARK "DDICT_GPU_SET" /* "CUDA_VISIBLE_DEVICES=2,0,1,3": the order that a binding has given; read again, the entries count in the order of the GPUs, alike for all ranks */
 #define GPU_NAME_MAX 96 /* "MIG-GPU-<uuid>/gi/ci" has 53 */
 
 struct gpu_mask {

@@ -12,6 +12,13 @@
 
 static char value[GPU_MAX * GPU_NAME_MAX]; /* of the last call */
 
+static int mark_set(const char *variable) {
+    static char mark[sizeof value + 64];
+
+    snprintf(mark, sizeof mark, "%s=%s", variable, value);
+    return setenv(GPU_MARK, mark, 1);
+}
+
 /*
  * The cpus of all ranks of this node: from Slurm's list, which all of them have alike, else each gives its own to the others. 1; 0: not known; or a
  * negative code: the exchange failed. Whether there is an exchange is the same for all ranks of the job: a list has been given to all or none.
@@ -74,7 +81,8 @@ static int bind_with(struct gpu_plan *p, struct cpus *cpus, const struct ddict_r
     rc = gpu_plan_make(p, &map, how, me->local_size, known ? cpus : NULL);
     if (rc > 0 && gpu_plan_text(p, me->local_rank, value, sizeof value) < 0)
         rc = dd_error(-E2BIG, "%s would be too long", p->mask.variable);
-    if (rc > 0 && ((gpu_plan_wants_pci_order(p) && setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) < 0) || setenv(p->mask.variable, value, 1) < 0))
+    if (rc > 0 && ((gpu_plan_wants_pci_order(p) && setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) < 0) || setenv(p->mask.variable, value, 1) < 0 ||
+                   mark_set(p->mask.variable) < 0))
         rc = dd_error(-ENOMEM, "no memory for %s", p->mask.variable);
     if (rc > 0)
         answer(p, &map, me->local_rank, gpu);

@@ -60,6 +60,15 @@ START_TEST(indices_are_read) {
 }
 END_TEST
 
+START_TEST(an_order_of_ours_counts_in_the_order_of_the_GPUs) {
+    setenv("DDICT_GPU_SET", "CUDA_VISIBLE_DEVICES=7,3,5", 1);
+    ck_assert_str_eq(reads_with("7,3,5"), "3=3 5=5 7=7");
+    ck_assert_str_eq(reads_with("7,5,3"), "7=7 5=5 3=3"); /* somebody else's */
+    setenv("DDICT_GPU_SET", "CUDA_VISIBLE_DEVICES=MIG-b,MIG-a,GPU-a1", 1);
+    ck_assert_str_eq(reads_with("MIG-b,MIG-a,GPU-a1"), "MIG-a=? MIG-b=? GPU-a1=1");
+}
+END_TEST
+
 START_TEST(names_are_kept) {
     ck_assert_str_eq(reads_with("GPU-a3000000-0000-0000-0000-000000000000,GPU-a1"), "GPU-a3000000-0000-0000-0000-000000000000=3 GPU-a1=1");
     ck_assert_str_eq(reads_with("GPU-a"), "GPU-a=?"); /* of several: the runtime refuses it, we keep it */
@@ -248,7 +257,7 @@ START_TEST(slurms_own_binding_is_seen) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("place_gpu_env", map_make, map_drop, indices_are_read, names_are_kept, none_is_none, what_no_runtime_takes_is_left_as_it_is,
+UNIT_MAIN_WITH("place_gpu_env", map_make, map_drop, indices_are_read, an_order_of_ours_counts_in_the_order_of_the_GPUs, names_are_kept, none_is_none, what_no_runtime_takes_is_left_as_it_is,
                without_a_variable_all_are_seen, what_can_be_opened_tells_local_numbers, slurms_global_numbers_tell_local_ones,
                another_device_order_is_left_alone, the_vendor_that_is_there_counts, hip_counts_in_what_rocr_left, tiles_of_intel_are_understood,
                text_is_written_and_bounded, slurms_own_binding_is_seen)

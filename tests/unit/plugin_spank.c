@@ -460,6 +460,7 @@ START_TEST(tasks_of_a_step_get_their_gpus_in_order) {
     ENDS(0, .command = "srun", .env = GPU_STEP, .typed = { "--ddict-mem=1G" }, .tasks = 2);
     program_has("CUDA_VISIBLE_DEVICES", "2,1,0,3");
     program_has("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    program_has("DDICT_GPU_SET", "CUDA_VISIBLE_DEVICES=2,1,0,3");
     ck_assert_str_eq(o.said, "noise\nddict: 2 managers: 5 keys\n");
     ENDS(0, .command = "srun", .env = GPU_STEP, .typed = { "--ddict-mem=1G", "--ddict-gpu-bind=rotate" }, .rank = 1, .local = 1, .tasks = 2);
     program_has("CUDA_VISIBLE_DEVICES", "1,2,3,0");
