@@ -2,8 +2,8 @@
 /*
  * leave.c - in the managers' own srun. `ddict up` ends when a job's dictionary is ready, and srun stays: at the end slurmstepd tells it about the
  * tasks' exit, and tries for 2.3 s where nobody listens. What stays may do no harm: an srun that is told to end, or whose output is a pipe that nobody reads, ends its step.
- * `ddict up` says LEAVE_SIGNAL when it leaves; from then on srun writes to /dev/null, and of the signals that would end its step it takes none: the main
- * thread is the first that the kernel gives a process's signals to, and here it has them unblocked, before the thread that waits for them.
+ * `ddict up` says LEAVE_SIGNAL when it leaves; from then on srun writes to /dev/null, and of the signals that would end its step it takes none: the kernel throws away what is
+ * ignored and not blocked by the main thread, though another thread, srun's, waits for it. (With a handler in its place the second of two at once would go to that one.)
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -18,12 +18,9 @@
 
 static const int shielded[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE };
 
-static void on_shielded(int sig) {
-}
-
 /* Only async-signal-safe calls. The caller sees that we have done it by the end of our output. */
 static void on_leave(int sig, siginfo_t *info, void *context) {
-    struct sigaction none = { .sa_handler = on_shielded, .sa_flags = SA_RESTART };
+    struct sigaction none = { .sa_handler = SIG_IGN };
     struct sigaction unreaped = { .sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT };
     ucontext_t *back = context;
     sigset_t set;
