@@ -4,7 +4,7 @@ import table
 
 TEXT = """# How fast it is
 
-Measured on one machine in one run, ours and the others' taken in turn; made by `tests/bench/peers`, not written by hand. To repeat it:
+Measured on one machine in one run, ours and the others' taken in turn; made by `tests/bench/peers`. To repeat it:
 
     ./configure && make
     make -C tests/bench peers ARGS="--page performance.md"

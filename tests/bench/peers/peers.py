@@ -143,6 +143,8 @@ def main():
         sys.exit("no %s: build it with `make -C tests/bench peers`" % MEASURE)
     result = {"machine": servers.machine(), "load_before": os.getloadavg(), "missing": [], "rows": {}, "seconds": args.seconds, "reps": args.reps,
               "keys": args.keys}
+    if len(names) < len(goals.NAMES):
+        result["missing"].append("rows that were not asked for: " + " ".join(n for n in goals.NAMES if n not in names))
     with tempfile.TemporaryDirectory(prefix="ddict-peers-", dir="/dev/shm") as folder:
         local_rows(args, [n for n in names if goals.KIND[n] == "local"], folder, result)
         remote_rows(args, [n for n in names if goals.KIND[n] == "remote"], folder, result)
