@@ -29,6 +29,15 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+/* A relaxed load that gcc puts into one instruction together with its comparison. */
+static inline uint32_t flag_load(const uint32_t *flag) {
+#ifdef __SANITIZE_THREAD__
+    return __atomic_load_n(flag, __ATOMIC_RELAXED);
+#else
+    return *(const volatile uint32_t *)flag;
+#endif
+}
+
 struct lease_thread; /* lease.h */
 
 struct node_manager { /* a manager of this node */
@@ -141,7 +150,7 @@ int request_error(struct session *s, struct node_manager *m, struct request *r, 
 extern uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
 int fork_handlers_install(void);
 static inline bool fork_gate_shut(void) {
-    bool shut = *(volatile uint32_t *)&fork_under_way != 0; /* as an atomic load, but one instruction */
+    bool shut = flag_load(&fork_under_way) != 0;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return shut;
 }

@@ -74,11 +74,11 @@ static inline void lease_release(struct session *s, uint32_t n) {
         lease_release_far(s, n);
     }
     __asm__ volatile("" ::: "memory"); /* L4: the membarrier is the other half */
-    if (unlikely(*(volatile uint32_t *)&closing_sessions != 0)) sessions_reap();
+    if (unlikely(flag_load(&closing_sessions) != 0)) sessions_reap();
 }
 
 static inline void counter_add(uint64_t *c, uint64_t n) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
     *c += n; /* one instruction; one writer; who reads it, in another process, sees whole words */
 #else
     __atomic_store_n(c, __atomic_load_n(c, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
