@@ -42,7 +42,7 @@ const char *options_usage(const char *verb) {
                "  --local        on this machine alone, also within a Slurm job\n"
                "  -v             say at the end what the dictionary held and did\n"
                MORE_USAGE
-               "Within a Slurm job the managers run on all nodes of the job. DDICT_MANAGERS and DDICT_MEM set the defaults.\n";
+               "Within a Slurm job the managers run on all nodes of the job. Tasks of a step and of mpirun that all call it share one. DDICT_MANAGERS and DDICT_MEM set the defaults.\n";
     return "usage: ddict up [--managers=N] [--mem=SIZE] [--name=NAME] [--jobid=J [--step=S]] [--local] [--foreground]\n"
            "Start a dictionary and print the variable that names it: eval $(ddict up --managers=4 --mem=16G).\n"
            "It ends by `ddict down` or with the job.\n"
