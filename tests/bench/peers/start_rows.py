@@ -37,6 +37,8 @@ def quiet(pid, tries=20):
         before = cpu_ns(pid)
         time.sleep(IDLE_SECONDS)
         used = cpu_ns(pid) - before
+        if used < 0:  # the thread that populates pages has ended, and its account is gone
+            continue
         least = used if least is None else min(least, used)
         if least < IDLE_NS:
             break
