@@ -3,13 +3,12 @@
  * steps.c - how many processes of which steps were attached. A process is told from another by its pid and the time it began, so that one that
  * attaches twice counts once. Each node counts its own; the counts of the others replace each other by node and step, so hearing them twice does no harm.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <base/hash.h>
+#include <base/process.h>
 #include <manager/supervisor.h>
 
 struct step_count {
@@ -24,22 +23,6 @@ struct steps {
     size_t seen_n, seen_cap; /* cap: a power of two */
 };
 #define STEPS_MAX 65536u /* what more steps say is left out: nobody reads it, and names are what a client says */
-
-/* The 22nd field of /proc/PID/stat; 0 where it can not be read. */
-static uint64_t began_at(pid_t pid) {
-    char path[64], buf[1024];
-    unsigned long long began = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    ssize_t n = read(fd, buf, sizeof buf - 1);
-    close(fd);
-    if (n <= 0) return 0;
-    buf[n] = 0;
-    char *p = strrchr(buf, ')');
-    if (p && sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &began) != 1) began = 0;
-    return began;
-}
 
 static bool seen_insert(uint64_t *table, size_t cap, uint64_t h) {
     size_t i = h & (cap - 1);
@@ -95,7 +78,7 @@ void steps_attached(struct supervisor *s, const char *step, pid_t pid) {
     memset(&who, 0, sizeof who);
     snprintf(who.step, sizeof who.step, "%s", step);
     who.pid = pid;
-    who.began = pid > 0 ? began_at(pid) : ++s->next_id; /* not visible from here: each attach counts */
+    who.began = pid > 0 ? process_began(pid) : ++s->next_id; /* not visible from here: each attach counts */
     struct step_count *c = count_of(s->steps, s->node_id, step);
     if (c && seen_add(s->steps, key_hash(&who, sizeof who))) c->processes++;
 }
