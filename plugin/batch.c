@@ -5,6 +5,7 @@
  * leaves has no descriptor of the task's, else the step could not end with the script.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "plugin.h"
 
 #define REQUEST_MAX 8192
@@ -73,6 +75,14 @@ static char **environment(char **env) {
     return copy;
 }
 
+/* This process becomes the script. */
+static void script_arg(spank_t sp, struct up_args *args) {
+    char node[128];
+
+    if (script_fd() >= 0 && spank_getenv(sp, "SLURMD_NODENAME", node, sizeof node) == ESPANK_SUCCESS)
+        up_arg(args, "--script=%s/%d/%" PRIu64, node, (int)getpid(), process_began(getpid()));
+}
+
 void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
     char request[REQUEST_MAX], name[NAME_CAP], cwd[PATH_MAX], text[ASK_WHY], **env = NULL;
     struct ask_options ask;
@@ -99,12 +109,15 @@ void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
     up_args_asked(&args, &ask);
     up_args_site(&args, ac, av);
     env = environment(env);
-    up_spawn(&args, env, 1);
+    script_arg(sp, &args);
+    up_spawn(&args, env, 1, script_fd());
     free(env);
     why = up_wait(&site, say);
     if (why != NULL)
         give_up(why);
     up_leave();
+    if (up_watches())
+        script_watched();
     if (spank_setenv(sp, "DDICT_NAME", name, 1) != ESPANK_SUCCESS)
         give_up("Slurm does not take the name of the dictionary");
 }

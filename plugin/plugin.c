@@ -39,8 +39,10 @@ int slurm_spank_local_user_init(spank_t sp, int ac, char **av) {
 }
 
 int slurm_spank_user_init(spank_t sp, int ac, char **av) {
-    if (spank_context() == S_CTX_REMOTE)
+    if (spank_context() == S_CTX_REMOTE) {
         note_prepare(sp);
+        script_prepare(sp);
+    }
     return 0;
 }
 
@@ -53,8 +55,10 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av) {
 }
 
 int slurm_spank_task_exit(spank_t sp, int ac, char **av) {
-    if (spank_context() == S_CTX_REMOTE)
+    if (spank_context() == S_CTX_REMOTE) {
         note_log();
+        script_end();
+    }
     return 0;
 }
 

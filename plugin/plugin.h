@@ -4,11 +4,12 @@
  *
  *     srun                  options (all), local_begin before the tasks are launched, local_end when srun ends; of the managers' step alone: leave_prepare
  *     salloc, sbatch        options (all); the request goes into the job's environment
- *     slurmstepd (root)     options_register; of the managers' step alone: note_prepare, and note_log when its task has ended
+ *     slurmstepd (root)     options_register; of the managers' step alone: note_prepare, and note_log when its task has ended; of a batch script that asked for a
+ *                           dictionary: script_prepare, and script_end when it has ended
  *     the task (the user)   remote_task; of a batch script: batch_task
  *
- * As root no file, fork, socket, wait, or allocation of a size that a user chose. note_log reads at most 400 bytes, once and without
- * waiting, from a pipe that the plugin made: nothing else of slurmd's writes what a user's process says into slurmd's log, and the task itself cannot be given that
+ * As root no file, fork, socket, or allocation of a size that a user chose, and no wait but that of script_end, for the hang-up of a pipe that the plugin made,
+ * at most DD_SCRIPT_END_MS. note_log reads at most 400 bytes, once and without waiting, from another one: nothing else of slurmd's writes what a user's process says into slurmd's log, and the task itself cannot be given that
  * log, which is root's. libc and spank.h only; libslurm is the host process's. Nothing is drained by us: no callback of slurmstepd, slurmd, prolog or epilog
  * can fail. In srun, salloc and sbatch, errors end the process (exit 1), in the task they end the task, because a plugin that is listed
  * as optional cannot fail otherwise.
@@ -88,10 +89,15 @@ void up_arg(struct up_args *a, const char *fmt, ...) __attribute__((format(print
 void up_args_begin(struct up_args *a, const struct site *site, const char *name, unsigned job, const char *folder);
 void up_args_asked(struct up_args *a, const struct ask_options *ask);
 void up_args_site(struct up_args *a, int ac, char **av);
-/* Start it; own_stderr: what it prints there comes through us, so that it holds no descriptor of ours. 0 or a negative code. */
-int up_spawn(const struct up_args *a, char *const *envp, int own_stderr);
+/*
+ * Start it; own_stderr: what it prints there comes through us, so that it holds no descriptor of ours; keep: a descriptor that it does get, -1 none.
+ * 0 or a negative code.
+ */
+int up_spawn(const struct up_args *a, char *const *envp, int own_stderr, int keep);
 /* Wait until it is ready: NULL, else the sentence that says why not, and nothing of it is left. say: lines for the user, meanwhile. */
 const char *up_wait(const struct site *site, void (*say)(const char *line));
+/* The managers watch the batch script. */
+int up_watches(void);
 /* srun ends: end it, if there is one; its last sentence and what went wrong go to say and complain. */
 void up_end(void (*say)(const char *line), void (*complain)(const char *line));
 /* The dictionary is ready and the job's: wait for the end of `ddict up`, which leaves it alone. */
@@ -129,6 +135,12 @@ void task_say(spank_t sp, const char *fmt, ...) __attribute__((format(printf, 2,
 void note_prepare(spank_t sp);
 void note_hand_over(spank_t sp);
 void note_log(void);
+
+/* The end of a batch script, whose managers watch it: script.c. script_fd: in the task, the end of the pipe for their srun; -1 none. */
+void script_prepare(spank_t sp);
+int script_fd(void);
+void script_watched(void);
+void script_end(void);
 
 /* "uid.job.step" or "uid.job.job". */
 void step_name(char name[NAME_CAP], unsigned job, unsigned step);

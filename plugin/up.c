@@ -32,7 +32,7 @@
 static struct up {
     pid_t pid;        /* 0: none */
     int in, out, err; /* our ends; -1: none */
-    int ready, ended;
+    int ready, ended, watches;
     char why[DD_ERRMSG_MAX], summary[DD_ERRMSG_MAX];
     void (*say)(const char *line);
     struct lines lines;
@@ -91,9 +91,13 @@ void up_args_site(struct up_args *a, int ac, char **av) {
 
 static void on_line(void *arg, char *line) {
     const char *rest;
+    char word[16];
 
     switch (line_parse(line, &rest)) {
     case LINE_READY:
+        up.watches = line_value(rest, "script", word, sizeof word) >= 0 && strcmp(word, "watched") == 0;
+        up.ready = 1;
+        break;
     case LINE_EXISTS: up.ready = 1; break;
     case LINE_END: up.ended = 1; break;
     case LINE_WARN: up.say(rest); break;
@@ -202,7 +206,7 @@ static void up_reap(int kill_it) {
     lines_free(&up.lines);
 }
 
-int up_spawn(const struct up_args *a, char *const *envp, int own_stderr) {
+int up_spawn(const struct up_args *a, char *const *envp, int own_stderr, int keep) {
     int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc;
 
     if (access(a->argv[0], X_OK) < 0) {
@@ -212,7 +216,7 @@ int up_spawn(const struct up_args *a, char *const *envp, int own_stderr) {
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || (own_stderr && pipe2(err, O_CLOEXEC) < 0))
         rc = -errno;
     else
-        rc = command_spawn((char *const *)(uintptr_t)a->argv, envp, in[0], out[1], own_stderr ? err[1] : STDERR_FILENO);
+        rc = command_spawn((char *const *)(uintptr_t)a->argv, envp, in[0], out[1], own_stderr ? err[1] : STDERR_FILENO, keep);
     end_close(&in[0]);
     end_close(&out[1]);
     end_close(&err[1]);
@@ -254,6 +258,10 @@ const char *up_wait(const struct site *site, void (*say)(const char *line)) {
     if (up.why[0] != '\0')
         return up.why;
     return rc < 0 ? "no answer from `ddict up`" : "`ddict up` ended without a word";
+}
+
+int up_watches(void) {
+    return up.watches;
 }
 
 void up_leave(void) {

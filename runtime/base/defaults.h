@@ -64,6 +64,7 @@
 #define DD_DRAIN_GRACE_MS 500                /* from "dictionary gone" to the end of the managers */
 #define DD_STOP_MS 3000                      /* ddictd waits for a manager to end before it kills it */
 #define DD_LEAVE_MS 2000                     /* the hidden srun lets go of our pipes when we leave it alone; else it is killed */
+#define DD_SCRIPT_END_MS 1500                /* slurmstepd waits so long for the managers of a batch script that has ended, and their srun */
 #define DD_HANDSHAKE_MS 5000                 /* an unauthenticated TCP connection lives so long */
 #define DD_CONNECT_MS 5000                   /* connecting to a peer, all its addresses together */
 #define DD_PEER_BEAT_MS 1000                 /* heartbeat between the nodes' ddictd */

@@ -91,25 +91,25 @@ int command_beside(const char *beside, const char *name, char *path, size_t cap)
     return access(path, X_OK) == 0 ? 0 : -ENOENT;
 }
 
-/* 0..2 become in, out, err; nothing else stays open. Only async-signal-safe calls. */
-static void descriptors_set(int in, int out, int err) {
-    int fds[3] = { in, out, err }, i;
+/* 0..2 become in, out, err, and COMMAND_KEPT keep, where there is one; nothing else stays open. Only async-signal-safe calls. */
+static void descriptors_set(int in, int out, int err, int keep) {
+    int fds[COMMAND_KEPT + 1] = { in, out, err, keep }, n = keep >= 0 ? COMMAND_KEPT + 1 : COMMAND_KEPT, i;
 
-    for (i = 0; i < 3; i++) { /* out of the way of 0..2 first */
+    for (i = 0; i < n; i++) { /* out of the way of 0..n first */
         if (fds[i] < 0)
             fds[i] = open("/dev/null", O_RDWR);
-        if (fds[i] < 3)
-            fds[i] = fcntl(fds[i], F_DUPFD, 3);
+        if (fds[i] < n)
+            fds[i] = fcntl(fds[i], F_DUPFD, n);
     }
-    for (i = 0; i < 3; i++)
+    for (i = 0; i < n; i++)
         dup2(fds[i], i);
-    if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0) /* before Linux 5.9 */
-        for (i = 3; i < 4096; i++)
+    if (syscall(SYS_close_range, (unsigned)n, ~0u, 0u) < 0) /* before Linux 5.9 */
+        for (i = n; i < 4096; i++)
             close(i);
 }
 
-static void child_run(char *const *argv, char *const *envp, int in, int out, int err) __attribute__((noreturn));
-static void child_run(char *const *argv, char *const *envp, int in, int out, int err) {
+static void child_run(char *const *argv, char *const *envp, int in, int out, int err, int keep) __attribute__((noreturn));
+static void child_run(char *const *argv, char *const *envp, int in, int out, int err, int keep) {
     static const char head[] = "cannot run ";
     sigset_t none;
     int sig;
@@ -119,7 +119,7 @@ static void child_run(char *const *argv, char *const *envp, int in, int out, int
         signal(sig, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    descriptors_set(in, out, err);
+    descriptors_set(in, out, err, keep);
     if (chdir("/") == 0)
         execve(argv[0], argv, envp);
     sig = errno;
@@ -129,11 +129,11 @@ static void child_run(char *const *argv, char *const *envp, int in, int out, int
     _exit(127);
 }
 
-int command_spawn(char *const *argv, char *const *envp, int in, int out, int err) {
+int command_spawn(char *const *argv, char *const *envp, int in, int out, int err, int keep) {
     pid_t pid = fork();
 
     if (pid == 0)
-        child_run(argv, envp, in, out, err);
+        child_run(argv, envp, in, out, err, keep);
     return pid < 0 ? dd_error(-errno, "cannot start %s: %s", argv[0], strerror(errno)) : (int)pid;
 }
 
@@ -214,7 +214,7 @@ int command_read(char *const *argv, char *const *envp, int timeout_ms, char **te
         }
         return rc;
     }
-    pid = command_spawn(argv, envp, -1, out[1], err[1]);
+    pid = command_spawn(argv, envp, -1, out[1], err[1], -1);
     close(out[1]);
     close(err[1]);
     deadline_start(&limit, timeout_ms);

@@ -109,6 +109,7 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
     text_arg(a, "--log", h->log);
     text_arg(a, "--summary", h->summary);
     text_arg(a, "--asked", h->asked);
+    text_arg(a, "--script", h->script);
     if (h->port_low != 0) {
         add(a, "--ports");
         add(a, "%u-%u", h->port_low, h->port_high);

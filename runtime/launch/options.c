@@ -11,7 +11,7 @@
 #include "wire/attach.h"
 
 enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL, OPT_LOG,
-       OPT_CHDIR, OPT_SITE, OPT_ASKED };
+       OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT };
 
 static const struct option words[] = {
     { "managers", required_argument, NULL, OPT_MANAGERS }, { "mem", required_argument, NULL, OPT_MEM },
@@ -23,7 +23,7 @@ static const struct option words[] = {
     { "local", no_argument, NULL, OPT_LOCAL },             { "verbose", no_argument, NULL, 'v' },
     { "log", required_argument, NULL, OPT_LOG },           { "chdir", required_argument, NULL, OPT_CHDIR },
     { "site", required_argument, NULL, OPT_SITE },         { "asked", required_argument, NULL, OPT_ASKED },
-    { "ranks", required_argument, NULL, 'n' },
+    { "script", required_argument, NULL, OPT_SCRIPT },     { "ranks", required_argument, NULL, 'n' },
     { "help", no_argument, NULL, 'h' },                    { NULL, 0, NULL, 0 }
 };
 
@@ -79,6 +79,7 @@ static int option_take(struct options *o, int which, const char *value, const ch
     case OPT_PLUGIN: o->plugin = 1; return 0;
     case OPT_LOG: o->log = value; return 0;
     case OPT_ASKED: o->asked = value; return 0;
+    case OPT_SCRIPT: o->script = value; return 0;
     case OPT_SITE: return site_word(&o->site, value, "plugstack.conf", why, cap);
     case OPT_CHDIR:
         o->chdir = value;

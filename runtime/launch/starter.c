@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/defaults.h"
+#include "base/process.h"
 #include "launch/command.h"
 #include "launch/hidden.h"
 #include "launch/reason.h"
@@ -46,7 +47,7 @@ static void enter(struct starter *s, enum starter_state state, int64_t limit_ms)
 }
 
 int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms,
-                  int start_s) {
+                  int start_s, int keep) {
     int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc;
     const char *log = getenv("DDICT_LOG");
 
@@ -63,7 +64,7 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
         rc = dd_error(-errno, "cannot make pipes: %s", strerror(errno));
     else
-        rc = command_spawn(argv, envp, in[0], out[1], err[1]);
+        rc = command_spawn(argv, envp, in[0], out[1], err[1], keep);
     fd_close(&in[0]);
     fd_close(&out[1]);
     fd_close(&err[1]);
@@ -389,29 +390,12 @@ void starter_free(struct starter *s) {
     cards_free(s);
 }
 
-/* Parent of a process by /proc, 0 when it is gone. */
-static pid_t parent_of(const char *pid) {
-    char path[64], text[512], *paren;
-    int fd, parent = 0;
-    ssize_t n;
-
-    snprintf(path, sizeof path, "/proc/%.16s/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    fd_close(&fd);
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
-    paren = strrchr(text, ')'); /* behind the name, which may have anything in it */
-    return paren != NULL && sscanf(paren + 1, " %*c %d", &parent) == 1 ? parent : 0;
-}
-
 static void children_kill(pid_t parent) {
     DIR *d = opendir("/proc");
     struct dirent *e;
 
     while (d != NULL && (e = readdir(d)) != NULL)
-        if (isdigit((unsigned char)e->d_name[0]) && parent_of(e->d_name) == parent)
+        if (isdigit((unsigned char)e->d_name[0]) && process_parent((pid_t)atoi(e->d_name)) == parent)
             kill((pid_t)atoi(e->d_name), SIGKILL);
     if (d != NULL)
         closedir(d);

@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/defaults.h"
 #include "base/error.h"
+#include "launch/command.h"
 #include "launch/launch.h"
 #include "launch/plan.h"
 #include "launch/serve.h"
@@ -132,6 +134,13 @@ static void serve(struct up *u, int signals) {
     }
 }
 
+/* What slurmstepd waits for at the end of the script: srun alone holds it. -1: nothing. */
+static int script_kept(const struct options *o) {
+    struct stat st;
+
+    return o->script != NULL && fstat(COMMAND_KEPT, &st) == 0 && S_ISFIFO(st.st_mode) ? COMMAND_KEPT : -1;
+}
+
 /* The exit code. */
 static int up_run(const struct options *o) {
     struct up u = { .in = o->foreground ? 0 : -1, .leaves = !o->foreground, .lines = o->foreground || o->plugin, .asked = { .max = 4096 } };
@@ -142,7 +151,7 @@ static int up_run(const struct options *o) {
         fprintf(stderr, "ddict: %s\n", u.plan.note);
     if (rc == 0)
         rc = starter_spawn(&u.s, u.plan.argv, u.plan.envp, u.plan.srun[0] != '\0' ? u.plan.srun : NULL, u.plan.nodes, o->drain_ms,
-                           o->start_s);
+                           o->start_s, script_kept(o));
     if (rc < 0) {
         u.s.state = STARTER_OVER;
         snprintf(u.s.why, sizeof u.s.why, "%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());

@@ -92,7 +92,8 @@ void supervisor_ready(struct supervisor *s) {
     log_info("ready: %u managers on this node, %u in all", s->shards_n, s->managers);
     if (s->node_id != 0) return;
     char id[33];
-    say("ready id=%s managers=%u nodes=%u mem=%llu", hex_format(id, s->identity.dict_id), s->managers, s->nodes, (unsigned long long)(s->budget * s->managers));
+    say("ready id=%s managers=%u nodes=%u mem=%llu%s", hex_format(id, s->identity.dict_id), s->managers, s->nodes, (unsigned long long)(s->budget * s->managers),
+        s->script.fd >= 0 ? " script=watched" : "");
     record_start(s);
     tasks_ready(s);
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inputs.c - what tells ddictd from outside to end: SIGTERM, the end of stdin, a line `drain`. And the death of its children. */
+/* inputs.c - what tells ddictd from outside to end: SIGTERM, the end of stdin, a line `drain`, the end of the batch script. And the death of its children. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
+#include <base/process.h>
 #include <manager/supervisor.h>
 
 #define LINE_CAP_MAX (64u << 20) /* cards of thousands of nodes */
@@ -122,6 +124,26 @@ int input_line(struct supervisor *s, char **line, int timeout_ms) {
     }
 }
 
+/* So has the job: SIGTERM is next. */
+static void script_ready(struct io_handler *h, uint32_t events) {
+    struct supervisor *s = (struct supervisor *)(void *)((char *)h - offsetof(struct supervisor, script));
+    log_info("the batch script has ended: draining");
+    io_remove(s->epoll_fd, h);
+    close(h->fd);
+    h->fd = -1;
+    supervisor_drain(s, DD_DRAIN_GRACE_MS, REASON_SIGNAL);
+}
+
+/* Where it cannot be watched the dictionary ends with the job, as without it. */
+static void script_watch(struct supervisor *s) {
+    if (!s->opt.script_node[0] || strcmp(s->opt.script_node, s->node) != 0) return;
+    s->script = (struct io_handler){.fd = (int)syscall(SYS_pidfd_open, s->opt.script_pid, 0), .ready = script_ready};
+    if (s->script.fd >= 0 && process_began(s->opt.script_pid) == s->opt.script_began && io_add(s->epoll_fd, &s->script, EPOLLIN) == 0) return;
+    log_info("the batch script is not watched");
+    if (s->script.fd >= 0) close(s->script.fd);
+    s->script.fd = -1;
+}
+
 int inputs_open(struct supervisor *s) {
     sigset_t set;
     sigemptyset(&set);
@@ -131,6 +153,7 @@ int inputs_open(struct supervisor *s) {
     if (s->signals.fd < 0) return dd_error(-errno, "no descriptor for signals: %s", strerror(errno));
     int e = io_add(s->epoll_fd, &s->signals, EPOLLIN);
     if (e < 0) return e;
+    script_watch(s);
     s->input = (struct io_handler){.fd = STDIN_FILENO, .ready = input_ready};
     lines_take(s); /* what came along with the cards */
     if (s->opt.stay) {

@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
     log_init("ddictd");
     s.began = clock_ns();
     s.lost_manager = s.lost_node = UINT32_MAX;
-    s.attach.fd = s.input.fd = s.control_fd = s.board_ro_fd = -1;
+    s.attach.fd = s.input.fd = s.script.fd = s.control_fd = s.board_ro_fd = -1;
     int e = options_parse(&s.opt, argc, argv);
     if (e == 1) return 0;
     if (e == 0) e = signals_first();

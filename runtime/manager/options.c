@@ -16,7 +16,8 @@ static const struct option table[] = {
     {"wireup", required_argument, NULL, 'w'},   {"nodes", required_argument, NULL, 'k'},    {"node-id", required_argument, NULL, 'i'},
     {"node", required_argument, NULL, 'N'},     {"drain-ms", required_argument, NULL, 'd'}, {"stay", no_argument, NULL, 's'},
     {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
-    {"asked", required_argument, NULL, 'a'},    {"ports", required_argument, NULL, 'p'},    {"tasks", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+    {"asked", required_argument, NULL, 'a'},    {"script", required_argument, NULL, 'c'},
+    {"ports", required_argument, NULL, 'p'},    {"tasks", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
 static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
@@ -54,6 +55,19 @@ static int ports_take(struct options *o, const char *arg) {
         return dd_error(-EINVAL, "--ports=%s: two ports are wanted, such as 20000-20999", arg);
     o->port_low = (uint16_t)a;
     o->port_high = (uint16_t)b;
+    return 0;
+}
+
+static int script_take(struct options *o, const char *arg) {
+    const char *slash = strchr(arg, '/');
+    char pid[12], began[24];
+    uint64_t p;
+    if (!slash || slash == arg || (size_t)(slash - arg) >= sizeof o->script_node || sscanf(slash + 1, "%11[0-9]/%23[0-9]", pid, began) != 2 ||
+        strlen(slash + 1) != strlen(pid) + strlen(began) + 1 || count_parse(pid, 1, INT32_MAX, &p) < 0 || count_parse(began, 0, INT64_MAX, &o->script_began) < 0)
+        return dd_error(-EINVAL, "--script=%s: NODE/PID/TICKS is wanted", arg);
+    memcpy(o->script_node, arg, (size_t)(slash - arg));
+    o->script_node[slash - arg] = 0;
+    o->script_pid = (pid_t)p;
     return 0;
 }
 
@@ -96,6 +110,7 @@ static int take(struct options *o, int c, const char *arg) {
     case 'l': return path_take("log", &o->log, arg);
     case 'S': return path_take("summary", &o->summary, arg);
     case 'a': o->asked = arg; return 0;
+    case 'c': return script_take(o, arg);
     case 'p': return ports_take(o, arg);
     case 'I':
         if (hex_parse(arg, o->dict_id) < 0) return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
@@ -120,7 +135,7 @@ int options_parse(struct options *o, int argc, char **argv) {
         if (c == 'h') {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
-                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--ports LOW-HIGH]\n"
+                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--ports LOW-HIGH] [--script NODE/PID/TICKS]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <wire/attach.h>
 
 enum wireup_how { WIREUP_NONE, WIREUP_STDIO, WIREUP_PMIX };
@@ -19,6 +20,9 @@ struct options {
     bool stay;
     uint32_t tasks;         /* it ends with so many processes that come one by one; 0: with none */
     const char *log, *summary, *asked; /* of argv, NULL when not given; the first two are absolute paths */
+    char script_node[NODE_NAME_MAX]; /* where a process is watched, "": nowhere */
+    pid_t script_pid;
+    uint64_t script_began;  /* ticks, /proc/PID/stat */
     uint16_t port_low, port_high; /* 0: any */
     bool has_id;
     uint8_t dict_id[16];

@@ -109,6 +109,7 @@ struct supervisor {
     struct node_address *control_at; /* [nodes]; NULL on one node */
 
     struct io_handler signals, input;
+    struct io_handler script;   /* of --script; fd -1: not watched */
     char *line;                 /* what came on stdin and is not a whole line yet */
     size_t line_len, line_cap;
 

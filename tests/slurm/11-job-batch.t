@@ -34,6 +34,19 @@ cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/log/slurmd-${DEVCLUSTER_ID}"n*.log
 has "the_administrator_reads_of_its_start_in_slurmd_s_log" "ddict: dictionary $name starts: 4 managers, 67108864 bytes"
 has "and_of_its_end" "ddict: dictionary $name ends: 4 managers on 2 nodes, 64.0 MiB: 7 keys"
 clean_after "nothing_is_left_after_a_job"
+
+# slurmstepd of the script waits for the managers' srun, which hears of their end.
+b "a_script_ends" -N2 --ddict-mem=64M <<END
+#!/bin/bash
+echo "job \$SLURM_JOB_ID" && srun -N1 -n1 $ddict put --new k v || exit 3
+END
+is "and_the_managers_srun_hears_of_it" "$(unheard)" 0
+b "a_script_ends_whose_managers_have_nobody_to_tell" -N2 --ddict-mem=64M <<'END'
+#!/bin/bash
+echo "job $SLURM_JOB_ID"
+kill -s KILL $(pgrep -f "^[^ ]*srun --jobid=$SLURM_JOB_ID --nodelist=${SLURM_JOB_NODELIST%%[[0-9]*}.* --job-name=ddict")
+END
+is "and_the_job_ends_all_the_same" "$(unheard)" 2
 states=PD,R
 
 # What sbatch sends along of the environment does not matter.

@@ -7,9 +7,6 @@ dd="--ddict-managers=2 --ddict-mem=64M"
 ddict=$(sub sh -c 'command -v ddict')
 steps='squeue -h -s -j $SLURM_JOB_ID -o "%j %N"'
 
-# On how many nodes slurmstepd could not tell the managers' srun of the job in $out that its task had ended.
-unheard() { cat /var/lib/ddict-devcluster/"$DEVCLUSTER_ID"/log/slurmd-*.log | grep -c "\[$(sed -n 's/^job //p' "$out")\..*Failed to send MESSAGE_TASK_EXIT"; }
-
 t "up_in_an_allocation_names_the_dictionary" sub salloc -Q -N2 sh -c 'eval "$(ddict up --managers=4 --mem=64M)" && echo "name $DDICT_NAME" &&
     srun -N2 -n2 sh '"$tests/both.sh $ddict"' && srun -N1 -n1 ddict stats && ddict down &&
     for i in $(seq 100); do sleep 0.1; test -z "$(squeue -h -s -o %j -j $SLURM_JOB_ID | grep ddict)" && break; done; echo "steps: $(squeue -h -s -o %j -j $SLURM_JOB_ID)"'

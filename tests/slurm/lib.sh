@@ -107,4 +107,6 @@ site_conf_end() {
     rm -rf "$site"
     site=''
 }
+# On how many nodes slurmstepd could not tell the managers' srun of the job in $out (its line "job ID") that its task had ended.
+unheard() { cat /var/lib/ddict-devcluster/"$DEVCLUSTER_ID"/log/slurmd-*.log | grep -c "\[$(sed -n 's/^job //p' "$out")\..*Failed to send MESSAGE_TASK_EXIT"; }
 finish() { exit $bad; }

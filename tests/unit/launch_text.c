@@ -251,11 +251,12 @@ START_TEST(the_hidden_step_says_everything) {
     h.log = "/home/a b/x.jsonl";
     h.summary = "";
     h.asked = "--mem=4G";
+    h.script = "n1/17/4711";
     h.port_low = 50000;
     h.port_high = 50999;
     h.tasks = 12;
     argv = hidden_argv(&h);
-    ck_assert(has(argv, "--stay") && has(argv, "/home/a b/x.jsonl") && has(argv, "--mem=4G") && has(argv, "50000-50999") && has(argv, "--tasks") && has(argv, "12") && !has(argv, "--summary"));
+    ck_assert(has(argv, "--stay") && has(argv, "/home/a b/x.jsonl") && has(argv, "--mem=4G") && has(argv, "50000-50999") && has(argv, "n1/17/4711") && has(argv, "--tasks") && has(argv, "12") && !has(argv, "--summary"));
     argv_free(argv);
     for (i = 0; i < 2; i++) {
         h.mpi = i == 0 ? "auto" : "none";

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/defaults.h"
 #include "place/gpu_blob.h"
 #include "plugin_host.h"
 #include "wire/attach.h"
@@ -39,6 +41,10 @@ static const char script[] =
     "silent) exit 1 ;;\n"
     "killed) kill -9 $$ ;;\n"
     "exists) echo 'ddict1 exists id=00 managers=2 nodes=1 mem=1' ;;\n"
+    "watched*) [ -p /proc/$$/fd/3 ] || exit 9\n" /* what stands for srun holds the pipe, and nothing else of ours */
+    "    [ ${FAKE#watched} = 0 ] || { sleep ${FAKE#watched} </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"; }\n"
+    "    echo 'ddict1 ready name=x id=00 script=watched' ;;\n"
+    "unwatched) sleep 60 </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"; echo 'ddict1 ready name=x id=00' ;;\n"
     "warn) echo 'a prolog prints'; echo 'ddict1 warn no record: read only'; echo 'ddict1 ready name=x' ;;\n"
     "late) sleep 0.3; echo 'ddict1 ready name=x' ;;\n"
     "*) echo noise >&2; echo 'ddict1 ready name=x id=00 managers=2 nodes=1 mem=1' ;;\n"
@@ -351,6 +357,51 @@ START_TEST(a_batch_script_begins_when_its_dictionary_is_ready) {
 }
 END_TEST
 
+/* How long the whole of it took, ms, with what stands for srun living for the seconds in fake. */
+static int64_t script_plays(const char *how) {
+    uint64_t began = clock_ms();
+    char env[160], path[128];
+    FILE *f;
+    int pid;
+
+    snprintf(env, sizeof env, "SLURM_DDICT_JOB=--mem=1G\nSLURMD_NODENAME=n1\nFAKE=%s\n", how);
+    ENDS(0, .command = "batch", .env = env);
+    ck_assert_int_eq(o.ran, 1);
+    began = clock_ms() - began;
+    snprintf(path, sizeof path, "%s/srun", folder);
+    f = fopen(path, "r");
+    if (f != NULL) {
+        ck_assert_int_eq(fscanf(f, "%d", &pid), 1);
+        kill(pid, SIGKILL);
+        fclose(f);
+        unlink(path);
+    }
+    return (int64_t)began;
+}
+
+START_TEST(the_end_of_a_script_waits_for_srun_whose_managers_watch_it) {
+    char want[64];
+    int64_t took;
+    const char *line;
+
+    took = script_plays("watched0.6");
+    ck_assert_int_ge(took, 600);
+    line = asked();
+    has(line, " --script=n1/");
+    snprintf(want, sizeof want, " --script=n1/%d/", (int)getpid()); /* it is the task's */
+    has_not(line, want);
+    took = script_plays("watched60");
+    ck_assert_int_ge(took, DD_SCRIPT_END_MS);
+    ck_assert_int_lt(took, 30000);
+    ck_assert_int_lt(script_plays("unwatched"), 30000);
+    /* Nobody holds the pipe; and one that is not watched is not waited for: quicker than the wait, in one of some tries. */
+    for (took = 100000; took >= DD_SCRIPT_END_MS;)
+        took = script_plays("watched0");
+    for (took = 100000; took >= DD_SCRIPT_END_MS;)
+        took = script_plays("unwatched");
+}
+END_TEST
+
 START_TEST(sruns_of_a_job_use_its_dictionary) {
     int fd = dictionary("job"), own;
 
@@ -612,6 +663,7 @@ static Suite *suite(void) {
     tcase_add_test(c, srun_whose_managers_do_not_start_fails_with_one_line);
     tcase_add_test(c, sbatch_and_salloc_judge_and_pass_the_request_on);
     tcase_add_test(c, a_batch_script_begins_when_its_dictionary_is_ready);
+    tcase_add_test(c, the_end_of_a_script_waits_for_srun_whose_managers_watch_it);
     tcase_add_test(c, sruns_of_a_job_use_its_dictionary);
     tcase_add_test(c, tasks_of_a_step_get_what_torch_reads);
     tcase_add_test(c, tasks_of_a_step_get_their_gpus_in_order);
