@@ -63,7 +63,7 @@ record by_sbatch 50000 "48,000 keys, .* 55,000 puts, 146,000 gets" --ddict-manag
 
 # It has two dictionaries in one record; the second says so.
 t "the_requeued_job_ran_twice" sub sh -c "cd $dir && while reason=\$(squeue -h -j $again -o %r) && [ -n \"\$reason\" ]; do
-        [ \"\$reason\" != BeginTime ] || scontrol update jobid=$again starttime=now; sleep 0.3; done; ddict report --json $again >again.json &&
+        [ \"\$reason\" != BeginTime ] || { sleep 1.2; scontrol update jobid=$again starttime=now; }; sleep 0.3; done; ddict report --json $again >again.json &&
     ddict report $again"
 is "both_are_in_its_record" "$(grep -cE '^job [0-9]+, all steps: 1 manager on 1 node' "$out")" 2
 has "the_second_is_told_as_requeued" 'requeued 1 time'

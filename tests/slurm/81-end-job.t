@@ -10,6 +10,7 @@ wait='begun; exec sleep 61'
 requeue() {
     sub scontrol requeue "$job"
     until_true 20 sub sh -c "squeue -h -j $job -o %T | grep -qx PENDING"
+    sleep 1.2 # Slurm does not start a job anew in the second in which it ended
     "$devcluster" run -u root -- scontrol update "jobid=$job" StartTime=now
 }
 # Slurm's shortest time limit is a minute: the others run beside it.

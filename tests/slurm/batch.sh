@@ -9,7 +9,8 @@ batch() {
     sub env states="${states-PD,R}" tag="$BASHPID" sh -c 'cd; printf "%s\n" "$1" >"job$tag"; shift
         id=$(sbatch --parsable -o "$HOME/job$tag.%A.%a.out" "$@" "job$tag") || exit 1
         while reason=$(squeue -h -t "$states" -j "$id" -o %r 2>/dev/null) && [ -n "$reason" ]; do
-            [ "$reason" != BeginTime ] || scontrol update jobid="$id" starttime=now # requeued: Slurm waits two minutes
+            # Requeued: Slurm waits two minutes. It does not start a job anew in the second in which it ended ("Job credential revoked").
+            [ "$reason" != BeginTime ] || { sleep 1.2; scontrol update jobid="$id" starttime=now; }
             sleep 0.2
         done
         cat "job$tag".*.out; code=$(scontrol show job "$id" | sed -n "s/.*ExitCode=\([0-9]*\):.*/\1/p" | tail -n 1); rm -f "job$tag" "job$tag".*.out
