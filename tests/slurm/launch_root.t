@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What the plugin does in slurmstepd: strace with stacks on slurmd and all it starts shows every system call that has the plugin on its stack.
-# There are those of the task, made by the user, and in the managers' step a pipe, one short read from it, and what slurm_info does to log a line.
+# There are those of the task, made by the user (who looks for the dictionary and asks ddictd for MASTER_PORT and GPUs), and in the managers' step a
+# pipe, one short read from it, and what slurm_info does to log a line.
 . "$(dirname "$0")/lib.sh"
 command -v strace >/dev/null || { echo "needs strace"; exit 77; }
 limit=240 # strace slows all of it down
@@ -25,16 +26,19 @@ clean_after "nothing_is_left"
 # "PID call(...) = result", then "> file(function+offset)" for each frame.
 awk '/^ *>/ { if (/\/ddict\.so\(/ && !done) { done = 1; f = $0; sub(/.*ddict\.so\(/, "", f); sub(/\+.*/, "", f)
                c = call; sub(/^[0-9]+ +/, "", c); sub(/^<\.\.\. /, "", c); n = c; sub(/[^a-z0-9_].*/, "", n)
-               r = c; sub(/.* = /, "", r); a = c; sub(/\) *= .*/, "", a); sub(/.*[ (]/, "", a); print f, n, r, a } next }
+               r = c; sub(/.* = /, "", r); sub(/ .*/, "", r); a = c; sub(/\) *= .*/, "", a); sub(/.*[ (]/, "", a); print f, n, r, a == "" ? "-" : a, call + 0 } next }
      { call = $0; done = 0 }' "$trace/all" >"$trace/ours"
 cut -d' ' -f1,2 "$trace/ours" | sort | uniq -c >"$out"
-task='^(remote_task|step_name|job_name|dictionary_is_here|variable|name_find)$' note='^(note_prepare|note_hand_over|note_log|is_ours)$'
+task='^(remote_task|step_name|job_name|dictionary_is_here|variable|name_find|gpu_prepare|meet_ask_place|reach|attach_.*|receive_once|user_is_one)$' note='^(note_prepare|note_hand_over|note_log|is_ours)$'
 others() { awk -v t="$task" -v n="$note" "$1 { print \$1, \$2 }" "$trace/ours" | sort -u; }
 has "the_trace_sees_the_plugin_in_the_task" '(remote_task|step_name) geteuid'
 has "the_trace_sees_the_plugin_in_the_managers_step" 'note_log read'
 is "no_other_function_makes_a_system_call" "$(others '$1 !~ t && $1 !~ n')" ""
-is "the_task_looks_for_its_dictionary_and_does_nothing_else" "$(others '$1 ~ t && $2 !~ /^(geteuid|socket|connect|close)$/')" ""
+is "the_task_looks_for_its_dictionary_and_does_nothing_else" "$(others '$1 ~ t && $2 !~ /^(geteuid|socket|connect|close|[gs]etsockopt|fcntl|sendmsg|recvmsg|poll|access)$/ &&
+    ($1 != "user_is_one" || $2 !~ /^(openat|read|fstat|newfstatat)$/)')" ""
 is "and_is_not_root" "$(awk '$2 == "geteuid" && $3 == 0' "$trace/ours")" ""
+is "nor_is_any_process_that_does_so" "$(awk -v t="$task" '$1 ~ t { pid[$5] = $1 } $2 == "geteuid" && $3 > 0 { user[$5] } END { for (p in pid) if (!(p in user)) print pid[p] }' "$trace/ours")" ""
+is "nor_opens_to_write" "$(awk '$2 == "openat" && $4 ~ /^O_/ && $4 !~ /^O_RDONLY/' "$trace/ours")" ""
 # write, poll, futex and clocks are slurm_info's; the log is open already
 is "the_managers_step_has_a_pipe_and_a_log_and_nothing_else" \
     "$(others '$1 ~ n && $2 !~ /^(pipe2|fstat|newfstatat|fcntl|read|close|write|poll|futex|gettimeofday|clock_gettime|getpid)$/')" ""
