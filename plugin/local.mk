@@ -23,7 +23,7 @@ tests_unit_plugin_leave_CPPFLAGS = $(tests_unit_plugin_options_CPPFLAGS)
 tests_unit_plugin_leave_LDADD = $(CHECK_LIBS) -lpthread
 check_PROGRAMS += tests/unit/plugin_spank
 TESTS += tests/unit/plugin_spank
-tests_unit_plugin_spank_SOURCES = tests/unit/plugin_spank.c tests/unit/plugin_host.c tests/unit/plugin_host.h tests/unit/launch_test.h $(ddict_la_SOURCES)
+tests_unit_plugin_spank_SOURCES = tests/unit/plugin_spank.c tests/unit/plugin_fake.c tests/unit/plugin_fake.h tests/unit/plugin_host.c tests/unit/plugin_host.h tests/unit/launch_test.h $(ddict_la_SOURCES)
 tests_unit_plugin_spank_CPPFLAGS = $(tests_unit_plugin_options_CPPFLAGS)
 tests_unit_plugin_spank_LDADD = $(CHECK_LIBS)
 endif

@@ -6,162 +6,20 @@
  *   2. A program that asked for a dictionary runs with the name of the right one, or it does not run, the command fails and one line says why.
  *   3. sbatch and salloc either pass the whole request on or submit nothing.
  */
-#include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/defaults.h"
-#include "place/gpu_blob.h"
+#include "plugin_fake.h"
 #include "plugin_host.h"
-#include "wire/attach.h"
 
 #include "launch_test.h"
 
 #define JOB (1000000u + (uint32_t)getpid())
 
-static char folder[32], fake[64], word[96];
 static struct outcome o;
-
-/* What it was asked goes to the file `asked`; $FAKE says how it behaves. */
-static const char script[] =
-    "#!/bin/sh\n"
-    "echo \"$*\" >>\"${0%/*}/asked\"\n"
-    "case \" $* \" in *' --step='*) step=1 ;; *) step= ;; esac\n"
-    "case ${FAKE-ready} in\n"
-    "error) echo 'ddict1 error no room on n1'; exit 1 ;;\n"
-    "silent) exit 1 ;;\n"
-    "killed) kill -9 $$ ;;\n"
-    "exists) echo 'ddict1 exists id=00 managers=2 nodes=1 mem=1' ;;\n"
-    "watched*) [ -p /proc/$$/fd/3 ] || exit 9\n" /* what stands for srun holds the pipe, and nothing else of ours */
-    "    [ ${FAKE#watched} = 0 ] || { sleep ${FAKE#watched} </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"; }\n"
-    "    echo 'ddict1 ready name=x id=00 script=watched' ;;\n"
-    "unwatched) sleep 60 </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"; echo 'ddict1 ready name=x id=00' ;;\n"
-    "warn) echo 'a prolog prints'; echo 'ddict1 warn no record: read only'; echo 'ddict1 ready name=x' ;;\n"
-    "late) sleep 0.3; echo 'ddict1 ready name=x' ;;\n"
-    "*) echo noise >&2; echo 'ddict1 ready name=x id=00 managers=2 nodes=1 mem=1' ;;\n"
-    "esac\n"
-    "[ -n \"$step\" ] || exit 0\n"
-    "while read -r line; do :; done\n"
-    "[ \"${FAKE-}\" != lost ] || { echo 'ddict1 error node n2 is lost'; exit 1; }\n"
-    "echo 'ddict1 report {}'; echo 'ddict1 summary 2 managers: 5 keys'; echo 'ddict1 end'\n";
-
-static void fake_make(void) {
-    FILE *f;
-
-    strcpy(folder, "/tmp/ddict-plugin.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(fake, sizeof fake, "%s/ddict", folder);
-    snprintf(word, sizeof word, "ddict=%s", fake);
-    f = fopen(fake, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(script, f);
-    fclose(f);
-    chmod(fake, 0755);
-}
-
-static void fake_remove(void) {
-    char path[128];
-
-    snprintf(path, sizeof path, "%s/asked", folder);
-    unlink(path);
-    unlink(fake);
-    rmdir(folder);
-}
-
-/* What was asked of `ddict` since the last call. */
-static const char *asked(void) {
-    static char text[8192];
-    char path[128];
-    size_t n = 0;
-    FILE *f;
-
-    snprintf(path, sizeof path, "%s/asked", folder);
-    f = fopen(path, "r");
-    if (f != NULL) {
-        n = fread(text, 1, sizeof text - 1, f);
-        fclose(f);
-        unlink(path);
-    }
-    text[n] = '\0';
-    return text;
-}
-
-/* Four GPUs: 0 and 1 near cpus 4-7, 2 and 3 near cpus 0-3. */
-static int gpus_make(void) {
-    struct gpu_map m = { .gpus = 4, .areas = 2, .area = calloc(2, sizeof *m.area) };
-    int fd = memfd_create("gpus", MFD_CLOEXEC), g;
-    size_t len;
-    void *blob;
-
-    for (g = 0; g < 4; g++) {
-        m.gpu[g] = (struct gpu){ .vendor = GPU_NVIDIA, .visible = GPU_VISIBLE_UNKNOWN, .numa = g < 2, .tiles = 1 };
-        snprintf(m.gpu[g].pci, sizeof m.gpu[g].pci, "0000:0%d:00.0", g);
-        m.area[0].distance[g] = g < 2 ? 320 : 160;
-        m.area[1].distance[g] = g < 2 ? 160 : 320;
-    }
-    for (g = 0; g < 8; g++) {
-        cpus_add(&m.area[g / 4].cpus, g);
-        cpus_add(&m.allowed, g);
-    }
-    if (gpu_map_pack(&m, &blob, &len) < 0 || write(fd, blob, len) != (ssize_t)len)
-        abort();
-    return fd;
-}
-
-/* What ddictd says to the tasks. Rank 99 asks in vain. */
-static void dictionary_serve(int listener) {
-    int gpus = gpus_make();
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        struct attach_msg m, r;
-
-        if (fd >= 0 && attach_recv(fd, &m, NULL, 0, 5000) >= 0) {
-            attach_msg_init(&r, (enum attach_type)m.type);
-            snprintf(r.text, sizeof r.text, "10.9.8.7 4711");
-            if (m.type == ATTACH_MEET && m.manager == 99) {
-                r.status = -ETIMEDOUT;
-                snprintf(r.text, sizeof r.text, "rank 0 of step %.20s was not started", m.step);
-            }
-            attach_send(fd, &r, &gpus, m.type == ATTACH_GPUS);
-        }
-        if (fd >= 0)
-            close(fd);
-    }
-}
-
-static pid_t servers[64]; /* by descriptor */
-
-/* A dictionary of that last part of the name on node n1. */
-static int dictionary(const char *last) {
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict/%u.%u.%s/n1", geteuid(), JOB, last);
-
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)), 0);
-    ck_assert_int_eq(listen(fd, 64), 0);
-    ck_assert_int_lt(fd, 64);
-    servers[fd] = fork();
-    if (servers[fd] == 0)
-        dictionary_serve(fd);
-    return fd;
-}
-
-static void dictionary_end(int fd) {
-    kill(servers[fd], SIGKILL);
-    waitpid(servers[fd], NULL, 0);
-    close(fd);
-}
 
 static const char *name(const char *last) {
     static char text[64];
@@ -194,7 +52,7 @@ static void program_has(const char *variable, const char *value) {
 /* play_ends(code, .command = ..., ...) */
 static void play_run(struct play p) {
     if (p.words[0] == NULL)
-        p.words[0] = word;
+        p.words[0] = fake_word;
     if (p.job == 0)
         p.job = JOB;
     p.step = 3;
@@ -217,7 +75,7 @@ static const char *job_env(const char *more) {
 }
 
 START_TEST(srun_of_its_own_has_a_dictionary_that_ends_with_it) {
-    int fd = dictionary("3");
+    int fd = dictionary_begin(JOB, "3");
 
     ENDS(0, .command = "srun", .typed = { "--ddict-managers=2", "--ddict-mem=1G", "--ddict-log=r.jsonl" });
     ck_assert_int_eq(o.ran, 1);
@@ -352,7 +210,7 @@ START_TEST(a_batch_script_begins_when_its_dictionary_is_ready) {
     ENDS(1, .command = "batch", .env = "SLURM_DDICT_JOB=--srun=/x\n");
     ck_assert_int_eq(o.ran, 0);
     has(o.said, "SLURM_DDICT_JOB");
-    ENDS(1, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\n", .words = { word, "nonsense" });
+    ENDS(1, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\n", .words = { fake_word, "nonsense" });
     has(o.said, "plugstack.conf: unknown word 'nonsense'");
 }
 END_TEST
@@ -368,7 +226,7 @@ static int64_t script_plays(const char *how) {
     ENDS(0, .command = "batch", .env = env);
     ck_assert_int_eq(o.ran, 1);
     began = clock_ms() - began;
-    snprintf(path, sizeof path, "%s/srun", folder);
+    snprintf(path, sizeof path, "%s/srun", fake_folder());
     f = fopen(path, "r");
     if (f != NULL) {
         ck_assert_int_eq(fscanf(f, "%d", &pid), 1);
@@ -403,7 +261,7 @@ START_TEST(the_end_of_a_script_waits_for_srun_whose_managers_watch_it) {
 END_TEST
 
 START_TEST(sruns_of_a_job_use_its_dictionary) {
-    int fd = dictionary("job"), own;
+    int fd = dictionary_begin(JOB, "job"), own;
 
     /* on a node of the job a look is enough */
     ENDS(0, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"));
@@ -426,7 +284,7 @@ START_TEST(sruns_of_a_job_use_its_dictionary) {
     ENDS(0, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"), .typed = { "--ddict-mem=1G" });
     ck_assert_str_eq(o.said, "");
     /* of its own */
-    own = dictionary("3");
+    own = dictionary_begin(JOB, "3");
     ENDS(0, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"), .typed = { "--ddict-scope=step", "--ddict-mem=8M" });
     program_has("DDICT_NAME", name("3"));
     program_has("SLURM_SPANK_DDICT_SCOPE", NULL); /* an srun in its tasks has what they have */
@@ -453,7 +311,7 @@ START_TEST(sruns_of_a_job_use_its_dictionary) {
 END_TEST
 
 START_TEST(tasks_of_a_step_get_what_torch_reads) {
-    int fd = dictionary("3");
+    int fd = dictionary_begin(JOB, "3");
 
     ENDS(0, .command = "srun", .typed = { "--ddict-mem=1G" }, .rank = 5, .local = 2, .tasks = 8);
     program_has("MASTER_ADDR", "10.9.8.7");
@@ -483,9 +341,9 @@ START_TEST(tasks_of_a_step_get_what_torch_reads) {
     program_has("RANK", NULL);
     program_has("WORLD_SIZE", "9");
     /* the site's word, the variable's, the command line's */
-    ENDS(0, .command = "srun", .words = { word, "torch_env=no" }, .typed = { "--ddict-mem=1G" });
+    ENDS(0, .command = "srun", .words = { fake_word, "torch_env=no" }, .typed = { "--ddict-mem=1G" });
     program_has("RANK", NULL);
-    ENDS(0, .command = "srun", .words = { word, "torch_env=no" }, .env = "DDICT_TORCH_ENV=yes\n", .typed = { "--ddict-mem=1G" });
+    ENDS(0, .command = "srun", .words = { fake_word, "torch_env=no" }, .env = "DDICT_TORCH_ENV=yes\n", .typed = { "--ddict-mem=1G" });
     program_has("RANK", "0");
     ENDS(0, .command = "srun", .env = "DDICT_TORCH_ENV=yes\n", .typed = { "--ddict-mem=1G", "--ddict-torch-env=no" }, .export = "NONE");
     program_has("RANK", NULL);
@@ -506,7 +364,7 @@ END_TEST
 #define GPU_STEP "SLURM_STEP_GPUS=0,1,2,3\nSLURM_GPUS_ON_NODE=4\nCUDA_VISIBLE_DEVICES=0,1,2,3\nSLURM_CPU_BIND_TYPE=mask_cpu:\nSLURM_CPU_BIND_LIST=0xf,0xf0\n"
 
 START_TEST(tasks_of_a_step_get_their_gpus_in_order) {
-    int fd = dictionary("3");
+    int fd = dictionary_begin(JOB, "3");
 
     ENDS(0, .command = "srun", .env = GPU_STEP, .typed = { "--ddict-mem=1G" }, .tasks = 2);
     program_has("CUDA_VISIBLE_DEVICES", "2,1,0,3");
@@ -518,7 +376,7 @@ START_TEST(tasks_of_a_step_get_their_gpus_in_order) {
     ENDS(0, .command = "srun", .env = GPU_STEP "DDICT_GPU_BIND=rotate\n", .typed = { "--ddict-mem=1G" }, .tasks = 2);
     program_has("CUDA_VISIBLE_DEVICES", "2,3,0,1");
     program_has("DDICT_GPU_BIND", NULL);
-    ENDS(0, .command = "srun", .words = { word, "gpu_bind=rotate" }, .env = GPU_STEP, .typed = { "--ddict-mem=1G" }, .tasks = 2);
+    ENDS(0, .command = "srun", .words = { fake_word, "gpu_bind=rotate" }, .env = GPU_STEP, .typed = { "--ddict-mem=1G" }, .tasks = 2);
     program_has("CUDA_VISIBLE_DEVICES", "2,3,0,1");
     ENDS(0, .command = "srun", .env = GPU_STEP "DDICT_GPU_BIND=rotate\n", .typed = { "--ddict-mem=1G", "--ddict-gpu-bind=none" }, .tasks = 2);
     program_has("CUDA_VISIBLE_DEVICES", "0,1,2,3");
@@ -550,7 +408,7 @@ START_TEST(tasks_of_a_step_get_their_gpus_in_order) {
     has(o.said, "--ddict-gpu-bind=nearest: want closest, rotate or none");
     ENDS(1, .command = "sbatch", .env = "DDICT_TORCH_ENV=maybe\n", .typed = { "--ddict-mem=1G" });
     has(o.said, "DDICT_TORCH_ENV=maybe: want yes or no");
-    ENDS(1, .command = "srun", .words = { word, "gpu_bind=near" }, .typed = { "--ddict-mem=1G" });
+    ENDS(1, .command = "srun", .words = { fake_word, "gpu_bind=near" }, .typed = { "--ddict-mem=1G" });
     has(o.said, "plugstack.conf: gpu_bind=near: want closest, rotate or none");
     dictionary_end(fd);
 }
@@ -627,13 +485,13 @@ START_TEST(no_fault_of_slurm_breaks_the_rules) {
         { "shell", NULL, elsewhere, "job" },
         { "ddictd", NULL, "DDICT_INTERNAL=1\n", NULL },
     };
-    int job = dictionary("job"), step, call, at;
+    int job = dictionary_begin(JOB, "job"), step, call, at;
     size_t i;
 
     strcpy(on_node, job_env("SLURMD_NODENAME=n1\n"));
     strcpy(elsewhere, job_env(""));
     for (i = 0; i < sizeof scenes / sizeof *scenes; i++) {
-        step = scenes[i].last != NULL && strcmp(scenes[i].last, "3") == 0 ? dictionary("3") : -1;
+        step = scenes[i].last != NULL && strcmp(scenes[i].last, "3") == 0 ? dictionary_begin(JOB, "3") : -1;
         for (call = HOST_NONE + 1; call < HOST_CALLS; call++)
             for (at = 1;; at++) {
                 char what[96];
