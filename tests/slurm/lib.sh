@@ -88,6 +88,7 @@ clean_after() {
         sleep 0.2
     done
     not_ok "$*"
+    sed -n 's/^cgroup //p' "$out" | sort -r | xargs -r rmdir 2>/dev/null # an empty one shall not fail the next test, too
 }
 # site_conf LINES... - ddict.conf as all hosts of this cluster see it from now on, to site_conf_end; other clusters of the same prefix do not
 site_conf() {

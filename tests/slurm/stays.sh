@@ -22,4 +22,4 @@ for i in $(seq 100); do
     [ -z "$(squeue -h -s -o %j -j "$SLURM_JOB_ID" | grep ddict)" ] && ! grep -qs '^State:[^Z]*$' "/proc/$srun/status" && break
     sleep 0.1
 done
-echo "at the end $(squeue -h -s -o %j -j "$SLURM_JOB_ID" | grep -c ddict) steps, $(grep -cs '^State:[^Z]*$' "/proc/$srun/status") srun"
+echo "at the end $(squeue -h -s -o %j -j "$SLURM_JOB_ID" | grep -c ddict) steps, $(cat "/proc/$srun/status" 2>/dev/null | grep -c '^State:[^Z]*$') srun"
