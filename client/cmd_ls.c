@@ -31,7 +31,7 @@ struct listing {
 
 static const char *value_kind(unsigned tag)
 {
-    static const char *const kind[] = {"bytes", "bytearray", "pickle", "buffers", "str", "int", "float"}; /* client/python/FORMAT */
+    static const char *const kind[] = {"bytes", "bytearray", "pickle", "buffers", "str", "int", "float", "array"}; /* client/python/FORMAT */
     return tag < sizeof kind / sizeof kind[0] ? kind[tag] : "other";
 }
 

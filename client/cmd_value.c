@@ -9,9 +9,10 @@
 
 #include "cmd.h"
 #include "keytext.h"
+#include "npy.h"
 
 /* Tags of the Python binding, client/python/FORMAT. */
-enum { TAG_BYTES = 0, TAG_PICKLE = 2, TAG_BUFFERS = 3, TAG_STR = 4, TAG_INT = 5, TAG_FLOAT = 6 };
+enum { TAG_BYTES = 0, TAG_PICKLE = 2, TAG_BUFFERS = 3, TAG_STR = 4, TAG_INT = 5, TAG_FLOAT = 6, TAG_ARRAY = 7 };
 
 static int key_read(struct bytes *key, enum key_form form, const char *text, const char *usage)
 {
@@ -45,7 +46,8 @@ static int write_all(int fd, const void *data, size_t len)
 
 static const char get_usage[] =
     "usage: ddict get KEY [-o FILE] [--wait SECONDS] [--raw] [--name NAME]\n"
-    "  Print the value. What Python stored as str, int, float or bytes is printed as text; other objects are pickles, printed as their bytes.\n"
+    "  Print the value. What Python stored as str, int, float or bytes is printed as text; an array as a file that numpy.load() reads (on a terminal:\n"
+    "  its type and shape); other objects are pickles, printed as their bytes.\n"
     "  -o, --output FILE  write it to FILE\n"
     "      --wait SECONDS wait so long for the key to come\n"
     "      --raw          the stored bytes, whatever they are\n"
@@ -57,6 +59,7 @@ static int value_write(const struct ddict_view *v, const char *file, bool raw)
     char text[40];
     const void *data = v->data;
     size_t len = v->len;
+    struct bytes head = {0};
     if (!raw && v->tag == TAG_FLOAT && len == sizeof(double)) {
         double x, back;
         memcpy(&x, data, sizeof x);
@@ -69,12 +72,25 @@ static int value_write(const struct ddict_view *v, const char *file, bool raw)
         data = text;
         len = strlen(text);
     }
+    if (!raw && v->tag == TAG_ARRAY) {
+        bool show = file == NULL && isatty(1);
+        if (show && npy_show(&head, v->data, v->len) == 0)
+            len = 0, head.len--;
+        else if (!show && npy_head(&head, v->data, v->len, &len) == 0)
+            data = (const char *)v->data + v->len - len;
+        else
+            head.len = 0;
+    }
     int fd = file != NULL ? open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : 1;
     if (fd < 0) {
         fprintf(stderr, "ddict: %s: %s\n", file, strerror(errno));
+        bytes_free(&head);
         return EXIT_FAILED;
     }
-    int rc = write_all(fd, data, len);
+    int rc = write_all(fd, head.data, head.len);
+    bytes_free(&head);
+    if (rc == 0)
+        rc = write_all(fd, data, len);
     if (rc == 0 && file == NULL && isatty(1) && (len == 0 || ((const char *)data)[len - 1] != '\n'))
         rc = write_all(1, "\n", 1);
     if (file != NULL && close(fd) != 0 && rc == 0)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `ddict` command and Python see the same keys and values."""
 
+import io
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import ddict
-from harness import DictTest
+from harness import DictTest, module_or_skip
 
 COMMAND = os.environ["DDICT_TEST_COMMAND"]
 
@@ -28,6 +30,18 @@ class Command(DictTest):
         self.assertEqual(self.shell("get", "--int", "7"), b"seven")
         self.assertEqual(self.shell("get", "--int", "--", "-7"), b"minus")
         self.assertEqual(self.shell("get", "none", code=3), b"")
+
+    def test_an_array_is_a_file_of_numpy(self):
+        numpy = module_or_skip("numpy")
+        for a in (numpy.arange(1000.0).reshape(10, 100), numpy.arange(300, dtype=">i2"), numpy.full((4, 4, 4, 4, 4), "text")):
+            self.d["a"] = a
+            b = numpy.load(io.BytesIO(self.shell("get", "a")))
+            self.assertEqual((a.dtype, a.shape, a.tobytes()), (b.dtype, b.shape, b.tobytes()))
+        self.assertEqual(self.shell("get", "a", "--raw"), bytes(self.d.view("a")))
+        self.assertIn(b"array", self.shell("ls", "-l"))
+        with tempfile.NamedTemporaryFile() as f:
+            self.shell("get", "a", "-o", f.name)
+            self.assertTrue((numpy.load(f.name) == a).all())
 
     def test_values_of_a_shell_in_python(self):
         self.shell("put", "a", "value")

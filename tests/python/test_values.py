@@ -7,6 +7,7 @@ import ctypes
 import dataclasses
 import pickle
 import random
+import struct
 import unittest
 
 import ddict
@@ -148,6 +149,62 @@ class Foreign(DictTest):
             with self.assertRaises((ddict.Error, pickle.UnpicklingError, EOFError, UnicodeDecodeError), msg=(tag, value)):
                 self.d["v"]
 
+    def test_arrays_pickled_as_they_once_were(self):
+        numpy = module_or_skip("numpy")
+        a = numpy.arange(1000.0).reshape(50, 20)
+        buffers = []
+        stream = pickle.dumps(a, protocol=5, buffer_callback=buffers.append)
+        at = -(-(32 + len(stream)) // 64) * 64
+        head = struct.pack("<IIQQQ", 1, 1, len(stream), at, a.nbytes) + stream
+        self.put(head.ljust(at, b"\0") + a.tobytes(), 3)
+        for b in (self.d["v"], self.d.view("v").load()):
+            self.assertEqual((b.dtype, b.shape), (a.dtype, a.shape))
+            self.assertTrue((a == b).all())
+
+    def array(self, kind=0, name=b"<f4", shape=(10, 10), data=bytes(400), version=1, zero=0, dims=None):
+        head = struct.pack("<BBBB12s", version, kind, len(shape) if dims is None else dims, zero, name) + struct.pack("<%dQ" % len(shape), *shape)
+        return head.ljust(-(-len(head) // 64) * 64, b"\0") + data
+
+    def test_arrays_of_other_programs(self):
+        numpy = module_or_skip("numpy")
+        self.put(self.array(data=numpy.arange(100, dtype="<f4").tobytes()), 7)
+        for b in (self.d["v"], self.d.view("v").load()):
+            self.assertTrue((b == numpy.arange(100).reshape(10, 10)).all())
+            self.assertEqual(b.dtype, numpy.float32)
+        for value, shape in ((self.array(shape=(), name=b"<f8", data=bytes(8)), ()), (self.array(shape=(0, 5), data=b""), (0, 5)),
+                             (self.array(shape=(1,) * 32, data=bytes(4)), (1,) * 32)):
+            self.put(value, 7)
+            self.assertEqual((self.d["v"].shape, self.d.view("v").load().shape), (shape, shape))
+
+    def test_broken_arrays_are_errors(self):
+        module_or_skip("numpy")
+        good = self.array()
+        bad = [good[:n] for n in (0, 1, 15, 16, 31, 32, 63, 64, len(good) - 1)] + [good + b"x", self.array(version=2), self.array(zero=1), self.array(kind=2)]
+        bad += [self.array(dims=33, shape=(1,) * 33), self.array(dims=255), self.array(shape=(2**62, 4, 4)), self.array(shape=(2**63, 2)), self.array(shape=(0, 2**63))]
+        bad += [self.array(name=name) for name in (b"O", b"|O8", b"<f4,O", b"<f3", b"f4", b"<f", b"", b"<f4\0x", b"<bf2", b"|S", b"<f4[2]", b"<M8[", b"<M4[xx]",
+                                                   b"<99999999999", b"<i4,<i4", b"(2)<f4", b"<f-4", b"<f 4")]
+        for value in bad:
+            self.put(value, 7)
+            for read in (self.d.__getitem__, lambda key: self.d.view(key).load()):
+                with self.assertRaises(ddict.Error, msg=value[:32]):
+                    read("v")
+
+    def test_broken_heads_of_arrays_do_no_harm(self):
+        module_or_skip("numpy")
+        good = self.array()
+        chance = random.Random(2)
+        for _ in range(3000):
+            bad = bytearray(good)
+            for _ in range(chance.randint(1, 3)):
+                bad[chance.randrange(40)] = chance.choice((0, 1, 2, 255, chance.randrange(256)))
+            bad[1] = 0  # numpy's: torch is for tests of its own
+            self.put(bytes(bad[:chance.choice((len(bad), chance.randrange(len(bad))))]), 7)
+            for read in (self.d.__getitem__, lambda key: self.d.view(key).load()):
+                try:
+                    read("v").tobytes()
+                except ddict.Error:
+                    pass
+
     def test_broken_heads_do_no_harm(self):
         self.d["good"] = [pickle.PickleBuffer(bytearray(300)), pickle.PickleBuffer(bytearray(400))]
         good = bytes(self.d.view("good"))
@@ -184,6 +241,52 @@ class Numpy(DictTest):
                 b[...] = b[::-1] if b.ndim else b
                 b.fill(b.flat[0])
                 self.assertTrue((self.d["a"] == a).all(), "writing to a copy changed the dictionary")
+
+    def test_which_arrays_need_no_pickle(self):
+        np = self.np
+        subclass = type("Mine", (np.ndarray,), {})
+        globals()["Mine"], subclass.__module__, subclass.__qualname__ = subclass, __name__, "Mine"
+        units = np.arange(200).astype("datetime64[25s]")
+        for a, tag in ((np.arange(32.0), 7), (np.arange(31.0), 2), (np.zeros((3, 0)), 2), (np.arange(3000).reshape(30, 100).T, 3), (np.arange(10000)[::3], 7),
+                       (np.arange(100, dtype=">i8"), 7), (np.zeros(128, np.float16), 7), (np.zeros(100, bool), 2), (np.zeros(256, bool), 7),
+                       (np.zeros(100, np.complex128), 7), (np.array(["text"] * 50), 7), (np.array([b"text"] * 500), 7), (units, 7),
+                       (np.arange(100).astype("timedelta64[ns]"), 7), (np.zeros(100, "V20"), 7), (np.ones((2,) * 9), 7), (np.array("x" * 100), 7),
+                       (np.zeros(200, dtype=[("x", "f4"), ("y", "i8")]), 3), (np.array([None] * 100), 2), (np.zeros(100).view(subclass), None),
+                       (np.broadcast_to(np.arange(100), (5, 100)), 7), (np.zeros(100, np.dtype("f8", metadata={"a": 1})), None), (np.zeros(100, np.longdouble), 7)):
+            self.d["a"] = a
+            view, back = self.d.view("a"), self.d["a"]
+            loaded = view.load()
+            if tag is not None:
+                self.assertEqual(view.tag, tag, a.dtype)
+            for b in (back, loaded):
+                self.assertEqual((type(b), b.dtype, b.dtype.str, b.shape), (type(a), a.dtype, a.dtype.str, a.shape))
+                self.assertEqual(b.tobytes(), a.tobytes())
+            if a.ndim > 1 and a.size:
+                self.assertEqual(back.flags.f_contiguous, a.flags.f_contiguous)
+            if tag == 7:
+                self.assertTrue(back.flags.owndata and back.flags.c_contiguous and back.flags.writeable)
+                self.assertEqual(view.nbytes, 64 * -(-(16 + 8 * a.ndim) // 64) + a.nbytes)
+                self.assertFalse(loaded.flags.writeable)
+
+    def test_more_types_than_are_remembered(self):
+        np = self.np
+        for size in (*range(1, 90), *range(1, 90)):
+            self.d["a"] = a = np.full(300, b"x" * size, f"S{size}")
+            self.d["b"] = np.zeros(300, [(f"f{size}", "u1", 3)])
+            self.assertTrue((self.d["a"] == a).all() and self.d["a"].dtype == a.dtype)
+            self.assertTrue((self.d.view("a").load() == a).all())
+            self.assertEqual(self.d["b"].dtype.names, (f"f{size}",))
+
+    def test_arrays_many_at_once(self):
+        np = self.np
+        arrays = {i: np.full(n, i, t) for i, (n, t) in enumerate((n, t) for n in (1, 100, 5000, 300_000) for t in (np.uint8, np.float32, np.int64))}
+        self.assertEqual(self.d.put_many(arrays), len(arrays))
+        for got in (self.d.get_many(arrays), self.d.__getitems__(arrays), [v for _, v in sorted(self.d.items())]):
+            for a, b in zip(arrays.values(), got):
+                self.assertEqual((a.dtype, a.tobytes()), (b.dtype, b.tobytes()))
+        self.assertTrue((self.d.pop(3) == arrays[3]).all())
+        self.assertTrue((self.d.setdefault(3, arrays[4]) == arrays[4]).all() and self.d.put_existing(3, arrays[5]))
+        self.assertTrue((self.d[3] == arrays[5]).all())
 
     def test_arrays_inside_of_others(self):
         np = self.np
@@ -278,8 +381,26 @@ class Torch(DictTest):
         t = torch.randn(100000)
         self.d["t"] = t
         with self.d.view("t") as v:
+            self.assertEqual(v.tag, 7)
+            self.assertEqual(len(v), t.numel() * 4 + 64)
+        self.d["t"] = [t, t.clone().requires_grad_()]
+        with self.d.view("t") as v:
             self.assertEqual(v.tag, 3)
-            self.assertLess(len(v), t.numel() * 4 + 1000)
+            self.assertLess(len(v), 2 * t.numel() * 4 + 1000)
+        self.assertEqual([x.requires_grad for x in self.d["t"]], [False, True])
+
+    def test_which_tensors_need_no_pickle(self):
+        torch = self.torch
+        noted = torch.zeros(100)
+        noted.note = 1
+        for t, tag in ((torch.zeros(64), 7), (torch.zeros(63), 2), (torch.zeros(64, requires_grad=True), 3), (torch.zeros(128, dtype=torch.bfloat16), 7),
+                       (torch.zeros(100, 100).t(), 7), (torch.nn.Parameter(torch.zeros(100)), 3), (torch.zeros((2,) * 9), 7), (torch.zeros(256, dtype=torch.bool), 7),
+                       (torch.quantize_per_tensor(torch.zeros(1000), 0.1, 0, torch.qint8), None), (noted, None)):
+            self.d["t"] = t
+            view, back = self.d.view("t"), self.d["t"]
+            if tag is not None:
+                self.assertEqual(view.tag, tag, t)
+            self.assertEqual((type(back), back.dtype, back.shape, back.requires_grad), (type(t), t.dtype, t.shape, t.requires_grad))
 
     def test_load_copies_tensors_unless_asked(self):
         torch = self.torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pickling of torch tensors with their elements out of band. Imported only where torch already is.
+"""torch tensors: as arrays, and pickled with their elements out of band. Imported only where torch is, or is asked for by a value.
 
 torch's own pickling writes a tensor's whole storage into the stream, byte by byte. Here a plain tensor becomes its elements,
 contiguous, as one buffer, and is made over that buffer again. Tensors of a GPU are stored as CPU tensors. What is not a
@@ -25,6 +25,35 @@ def rebuild(buffer, dtype, shape, requires_grad):
             buffer = _ddict.borrow(buffer, buffer.address, memory.nbytes) if alias else bytearray(memory)
         t = torch.frombuffer(buffer, dtype=dtype).reshape(shape)
     return t.requires_grad_() if requires_grad else t
+
+
+_DTYPES = {"<f2": torch.float16, "<f4": torch.float32, "<f8": torch.float64, "<bf2": torch.bfloat16, "|u1": torch.uint8, "|i1": torch.int8,
+           "<i2": torch.int16, "<i4": torch.int32, "<i8": torch.int64, "|b1": torch.bool, "<c8": torch.complex64, "<c16": torch.complex128}
+_DTYPES.update((name, getattr(torch, t)) for name, t in (("<u2", "uint16"), ("<u4", "uint32"), ("<u8", "uint64")) if hasattr(torch, t))
+_NAMES = {t: name for name, t in _DTYPES.items()}
+
+
+def plain(t):
+    """(tensor that owns the elements in C order, their address, bytes, type, shape) of a tensor that is no more than that, else None"""
+    name = _NAMES.get(t.dtype)
+    if (name is None or t.layout is not torch.strided or t.device.type != "cpu" or t.requires_grad or t.__dict__ or t.has_names()
+            or getattr(t, "is_nested", False)):
+        return None
+    c = t.detach().resolve_conj().resolve_neg().contiguous()
+    return c, c.data_ptr(), c.numel() * c.element_size(), name, tuple(c.shape)
+
+
+def make(name, shape):
+    """A tensor of that type and shape, and where its elements are to go; None for another type."""
+    if name not in _DTYPES:
+        return None
+    t = torch.empty(shape, dtype=_DTYPES[name])
+    return t, t.data_ptr()
+
+
+def rebuild_named(memory, name, shape):
+    """A tensor over memory, read-only or not; None for another type."""
+    return rebuild(memory, _DTYPES[name], shape, False) if name in _DTYPES else None
 
 
 def _reduce(tensor):

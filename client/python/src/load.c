@@ -134,6 +134,8 @@ static PyObject *load(const void *data, size_t len, unsigned tag, PyObject *view
         return load_stream(data, len, NULL);
     case TAG_BUFFERS:
         return load_buffers(data, len, view, alias_tensors);
+    case TAG_ARRAY:
+        return array_load(data, len, view, alias_tensors);
     }
     PyErr_Format(error_base, "a value with tag %u was not stored by Python; view() gives its bytes", tag);
     return NULL;

@@ -74,7 +74,7 @@ LOCAL PyObject *decimal_parse(const char *s, size_t len);
 
 /* --- value.c: from a Python object to the pieces that ddict_putv() gathers --- */
 
-enum { TAG_BYTES, TAG_BYTEARRAY, TAG_PICKLE, TAG_BUFFERS, TAG_STR, TAG_INT, TAG_FLOAT };
+enum { TAG_BYTES, TAG_BYTEARRAY, TAG_PICKLE, TAG_BUFFERS, TAG_STR, TAG_INT, TAG_FLOAT, TAG_ARRAY };
 
 #define OOB_MIN 256u      /* bytes; smaller buffers travel in the pickle stream: a value below this size is not 64-byte aligned */
 #define OOB_MAX 500u      /* buffers out of band in one value: two pieces each, and ddict_putv() takes 1024 */
@@ -88,11 +88,12 @@ struct oob_head { /* little endian; start of a TAG_BUFFERS value */
 };
 
 struct value {
-    struct iovec *iov; /* one, or heap */
+    struct iovec *iov; /* one, two, or heap */
     int n;
     unsigned tag;
     size_t len;
-    struct iovec one;
+    struct iovec one, two[2];
+    _Alignas(8) unsigned char head[64]; /* of an array */
     PyObject *hold;   /* owns what iov points to; may be NULL */
     PyObject *oob;    /* list of PickleBuffers; may be NULL */
     Py_buffer buf;    /* held while buf.obj is not NULL */
@@ -115,6 +116,14 @@ LOCAL PyObject *load_copy(const void *data, size_t len, unsigned tag);
 LOCAL PyObject *load_alias(PyObject *view, const struct ddict_view *v, bool alias_tensors);
 /* memcpy, without the GIL when it takes long. The memory must not be able to go away meanwhile. */
 LOCAL void copy_bytes(void *dst, const void *src, size_t n);
+
+/* --- array.c: arrays of numpy and torch --- */
+
+LOCAL int array_init(void);
+/* 1: the pieces of v are an array. 0: obj is none, or none that can be stored so. -1. */
+LOCAL int array_encode(struct value *v, PyObject *obj);
+/* view: NULL for a copy. */
+LOCAL PyObject *array_load(const char *data, size_t len, PyObject *view, bool alias_tensors);
 
 /* --- memory.c: a buffer over memory that another object owns --- */
 

@@ -2,7 +2,7 @@
 /*
  * value.c - from a Python object to the pieces that ddict_putv() gathers.
  *
- * bytes, bytearray, memoryview, View, str, int and float are stored as they are, all else by pickle protocol 5. Buffers that
+ * bytes, bytearray, memoryview, View, str, int, float and arrays are stored as they are, all else by pickle protocol 5. Buffers that
  * pickle hands out (numpy arrays, torch tensors by ddict._torch) become pieces of their own and are copied once, by libddict.
  */
 #include "pyddict.h"
@@ -184,6 +184,8 @@ static int encode_buffer(struct value *v, PyObject *obj)
 
 static int encode(struct value *v, PyObject *obj)
 {
+    int array;
+
     if (PyBytes_CheckExact(obj)) {
         v->one = (struct iovec){PyBytes_AS_STRING(obj), (size_t)PyBytes_GET_SIZE(obj)};
         v->tag = TAG_BYTES;
@@ -220,7 +222,8 @@ static int encode(struct value *v, PyObject *obj)
         v->tag = view_tag(obj);
         return encode_buffer(v, obj);
     }
-    return encode_pickle(v, obj);
+    array = array_encode(v, obj);
+    return array < 0 ? -1 : array ? 0 : encode_pickle(v, obj);
 }
 
 int value_encode(struct value *v, PyObject *obj)

@@ -105,14 +105,20 @@ static PyObject *view_exit(PyObject *self, PyObject *args)
     return view_release(self, NULL);
 }
 
-static PyObject *view_load(PyObject *self, PyObject *args, PyObject *kw)
+static PyObject *view_load(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
-    static char *names[] = {"alias_tensors", NULL};
+    Py_ssize_t named = kw ? PyTuple_GET_SIZE(kw) : 0;
     struct view *w = (struct view *)self;
     PyObject *obj;
     int alias = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|$p:load", names, &alias) || view_live(w) < 0)
+    if (n > 0 || named > 1 || (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw, 0), "alias_tensors") != 0)) {
+        PyErr_SetString(PyExc_TypeError, "load() takes nothing but alias_tensors=");
+        return NULL;
+    }
+    if (named && (alias = PyObject_IsTrue(args[0])) < 0)
+        return NULL;
+    if (view_live(w) < 0)
         return NULL;
     w->exports++; /* what runs while unpickling may release the view */
     obj = load_alias(self, &w->v, alias);
@@ -169,7 +175,7 @@ static PyObject *view_repr(PyObject *self)
 static PyMethodDef view_methods[] = {
     {"release", view_release, METH_NOARGS,
      "release($self, /)\n--\n\nGive the value's lease back. Buffers taken from the view stay valid; the lease goes with the last of them."},
-    {"load", METHOD(view_load), METH_VARARGS | METH_KEYWORDS,
+    {"load", METHOD(view_load), METH_FASTCALL | METH_KEYWORDS,
      "load($self, /, *, alias_tensors=False)\n--\n\nThe stored object, its arrays in place.\n\n"
      "Arrays of 256 bytes and more are read-only and keep the view; smaller ones and all else are copies.\n"
      "torch has no read-only tensors, so tensors are copies too, unless alias_tensors is true: then writing to\n"
