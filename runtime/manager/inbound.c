@@ -21,16 +21,16 @@ _Static_assert(DD_PEER_INFLIGHT > DD_MSG_PIECE + MSG_HEADER, "a piece beyond a f
 struct inbound {
     struct asker a;      /* first */
     struct inbound *next;
-    struct conn *conn;
+    struct link *link;
     bool up, paused;
     int down;            /* why it ended; 0: it lives */
 };
 
 static struct inbound *inbound_of(struct asker *a) { return (struct inbound *)(void *)a; }
 
-static void inbound_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role) {
+static void inbound_up(struct link *l, void *arg, uint32_t peer) {
     struct inbound *in = arg;
-    if (role != ROLE_DATA || peer >= in->a.m->setup->managers) {
+    if (peer >= in->a.m->setup->managers) {
         in->a.gone = in->a.m->reap = true;
         return;
     }
@@ -38,7 +38,7 @@ static void inbound_up(struct conn *c, void *arg, uint32_t peer, enum conn_role 
     in->a.who = 1ull << 63 | peer;
 }
 
-static void *inbound_payload_to(struct conn *c, void *arg, const struct msg *m) {
+static void *inbound_payload_to(struct link *l, void *arg, const struct msg *m) {
     struct inbound *in = arg;
     return m->type == MSG_DATA && !in->a.gone ? put_in_place(&in->a, m) : NULL;
 }
@@ -47,28 +47,28 @@ static bool is_request(const struct msg *m) {
     return (m->type >= MSG_PUT && m->type <= MSG_CANCEL) || m->type == MSG_DATA || m->type == MSG_ABORT || m->type == MSG_CREDIT;
 }
 
-static int inbound_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
+static int inbound_message(struct link *l, void *arg, const struct msg *m, void *payload) {
     struct inbound *in = arg;
     if (in->a.gone || !is_request(m)) return DDICT_EPROTO;
     int e = request_take(&in->a, m, payload);
     if (e < 0) return e;
-    if (!in->paused && conn_queued(c) > ANSWERS_MAX) {
+    if (!in->paused && link_queued(l) > ANSWERS_MAX) {
         in->paused = true;
-        conn_pause(c, true);
+        link_pause(l, true);
     }
     return in->a.gone ? DDICT_EPROTO : 0;
 }
 
-static void inbound_drained(struct conn *c, void *arg) {
+static void inbound_drained(struct link *l, void *arg) {
     struct inbound *in = arg;
     gives_pump(&in->a);
-    if (in->paused && conn_queued(c) <= ANSWERS_MAX) {
+    if (in->paused && link_queued(l) <= ANSWERS_MAX) {
         in->paused = false;
-        conn_pause(c, false);
+        link_pause(l, false);
     }
 }
 
-static void inbound_down(struct conn *c, void *arg, int code) {
+static void inbound_down(struct link *l, void *arg, int code) {
     struct inbound *in = arg;
     in->down = code ? code : -ECONNRESET;
     if (code == DDICT_EAUTH || code == DDICT_EPROTO || !in->up) {
@@ -81,7 +81,7 @@ static void inbound_down(struct conn *c, void *arg, int code) {
     in->a.gone = in->a.m->reap = true;
 }
 
-static const struct conn_ops inbound_ops = {inbound_up, inbound_payload_to, inbound_message, inbound_drained, inbound_down};
+static const struct link_ops inbound_ops = {inbound_up, inbound_payload_to, inbound_message, inbound_drained, inbound_down};
 
 static void inbound_accept(struct io_handler *h, uint32_t events) {
     struct manager *m = (struct manager *)(void *)((char *)h - offsetof(struct manager, listener));
@@ -94,7 +94,7 @@ static void inbound_accept(struct io_handler *h, uint32_t events) {
             return;
         }
         asker_init(&in->a, m, ASKER_PEER, 0);
-        if (conn_accept(&in->conn, m->epoll_fd, &m->setup->identity, fd, &inbound_ops, in) < 0) {
+        if (link_accept(&in->link, &m->links, fd, &inbound_ops, in) < 0) {
             free(in);
             continue;
         }
@@ -112,13 +112,13 @@ int inbound_listen(struct manager *m) {
 
 /* --- carrier --- */
 void inbound_send(struct asker *a, struct msg *r, const void *payload, size_t len) {
-    if (conn_send(inbound_of(a)->conn, r, payload, len, NULL, 0, NULL, NULL) < 0) asker_drop(a, "no memory for its answer");
+    if (link_send(inbound_of(a)->link, r, payload, len, NULL, 0, NULL, NULL) < 0) asker_drop(a, "no memory for its answer");
 }
 
-bool inbound_full(struct asker *a) { return a->gone || conn_full(inbound_of(a)->conn); }
+bool inbound_full(struct asker *a) { return a->gone || link_full(inbound_of(a)->link); }
 
 void inbound_piece(struct asker *a, struct msg *r, const void *data, uint32_t len, void (*done)(void *), void *arg) {
-    if (conn_send(inbound_of(a)->conn, r, NULL, 0, data, len, done, arg) == 0) return;
+    if (link_send(inbound_of(a)->link, r, NULL, 0, data, len, done, arg) == 0) return;
     asker_drop(a, "no memory for its answer");
     done(arg);
 }
@@ -127,7 +127,7 @@ bool inbounds_tick(struct manager *m) {
     bool more = false;
     for (struct inbound *in = m->inbounds; in; in = in->next) {
         if (in->up || in->down || in->a.gone) continue;
-        conn_tick(in->conn, m->now);
+        link_tick(in->link, m->now);
         more |= !in->up && !in->down;
     }
     return more;
@@ -135,7 +135,7 @@ bool inbounds_tick(struct manager *m) {
 
 static void inbound_free(struct inbound *in) {
     in->a.gone = true;
-    conn_free(in->conn); /* calls `done` of the pieces under way, then nothing touches the bytes */
+    link_free(in->link); /* calls `done` of the pieces under way, then nothing touches the bytes */
     asker_end(&in->a);
     free(in);
 }

@@ -167,6 +167,7 @@ static int manager_open(struct manager *m) {
     int e = store_open(&m->store, s->arena_fd, s->local_index);
     if (e < 0) return e;
     m->header = store_header(m->store);
+    m->links = (struct link_setup){.epoll_fd = m->epoll_fd, .me = &s->identity};
     manager_bind_arena(m);
     m->spins = spin_cores() > 1;
     m->header->spins = m->spins;

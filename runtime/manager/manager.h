@@ -23,8 +23,8 @@
 #include <place/numa.h>
 #include <store/store.h>
 #include <wire/attach.h>
-#include <wire/conn.h>
 #include <wire/lane.h>
+#include <wire/link.h>
 #include <wire/loop.h>
 #include <wire/msg.h>
 
@@ -101,6 +101,7 @@ struct manager {
     struct lane_client *clients;
     unsigned clients_now;
     struct hold *holds;
+    struct link_setup links;
     struct inbound *inbounds;
     struct peer **peers;   /* [managers], made at the first need */
     unsigned peers_busy;   /* forwards under way: spin a little for them */
@@ -204,7 +205,7 @@ void peers_reap(struct manager *m);
 struct peer *peer_get(struct manager *m, uint32_t id, int *code); /* connecting at the first need */
 bool peer_full(struct peer *p);
 int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len);
-uint64_t peer_position(struct peer *p); /* see conn_position() */
+uint64_t peer_position(struct peer *p); /* see link_position() */
 bool peer_unsent(struct peer *p, uint64_t position);
 void manager_ticks(struct manager *m); /* a connection is in its handshake: tick until none is */
 bool peers_tick(struct manager *m);

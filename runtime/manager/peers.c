@@ -15,36 +15,36 @@
 struct peer {
     struct manager *m;
     uint32_t id;
-    struct conn *conn;
+    struct link *link;
     bool up;
     int down;                 /* why the connection ended; it is freed at the end of the turn */
     struct forward *forwards; /* asked and not answered */
 };
 
 struct forward **peer_forwards(struct peer *p) { return &p->forwards; }
-bool peer_full(struct peer *p) { return p->conn && !p->down && conn_full(p->conn); }
+bool peer_full(struct peer *p) { return p->link && !p->down && link_full(p->link); }
 
-static void peer_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role) { ((struct peer *)arg)->up = true; }
+static void peer_up(struct link *l, void *arg, uint32_t peer) { ((struct peer *)arg)->up = true; }
 
-static void *peer_payload_to(struct conn *c, void *arg, const struct msg *m) {
+static void *peer_payload_to(struct link *l, void *arg, const struct msg *m) {
     return forward_place(((struct peer *)arg)->m, m);
 }
 
-static int peer_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
+static int peer_message(struct link *l, void *arg, const struct msg *m, void *payload) {
     struct peer *p = arg;
     if (m->type != MSG_REPLY && m->type != MSG_DATA) return DDICT_EPROTO;
     return forward_answer(p->m, p->id, m, payload);
 }
 
-static void peer_drained(struct conn *c, void *arg) { lanes_unstall(((struct peer *)arg)->m); }
+static void peer_drained(struct link *l, void *arg) { lanes_unstall(((struct peer *)arg)->m); }
 
-static void peer_down(struct conn *c, void *arg, int code) {
+static void peer_down(struct link *l, void *arg, int code) {
     struct peer *p = arg;
     p->down = code ? code : -ECONNRESET;
     p->m->reap = true;
 }
 
-static const struct conn_ops peer_ops = {peer_up, peer_payload_to, peer_message, peer_drained, peer_down};
+static const struct link_ops peer_ops = {peer_up, peer_payload_to, peer_message, peer_drained, peer_down};
 
 int peers_init(struct manager *m) {
     if (!m->setup->peers) return 0;
@@ -66,12 +66,12 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
         *code = DDICT_ELOST;
         return NULL;
     }
-    if (!p->conn) {
+    if (!p->link) {
         const struct peer_address *at = &m->setup->peers[id];
         p->up = false;
-        *code = conn_open(&p->conn, m->epoll_fd, &m->setup->identity, ROLE_DATA, id, at->addr, at->naddr, &peer_ops, p);
+        *code = link_open(&p->link, &m->links, id, at->addr, at->naddr, &peer_ops, p);
         if (*code < 0) {
-            p->conn = NULL;
+            p->link = NULL;
             return NULL;
         }
         manager_ticks(m);
@@ -81,19 +81,19 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
 }
 
 int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len) {
-    if (!p->conn || p->down) return DDICT_ELOST;
-    return conn_send(p->conn, r, payload, len, NULL, 0, NULL, NULL);
+    if (!p->link || p->down) return DDICT_ELOST;
+    return link_send(p->link, r, payload, len, NULL, 0, NULL, NULL);
 }
 
-uint64_t peer_position(struct peer *p) { return p->conn && !p->down ? conn_position(p->conn) : 0; }
-bool peer_unsent(struct peer *p, uint64_t position) { return p->conn && !p->down && conn_unsent(p->conn, position); }
+uint64_t peer_position(struct peer *p) { return p->link && !p->down ? link_position(p->link) : 0; }
+bool peer_unsent(struct peer *p, uint64_t position) { return p->link && !p->down && link_unsent(p->link, position); }
 
 bool peers_tick(struct manager *m) {
     bool more = false;
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
         struct peer *p = m->peers[i];
-        if (!p || !p->conn || p->up || p->down) continue;
-        conn_tick(p->conn, m->now);
+        if (!p || !p->link || p->up || p->down) continue;
+        link_tick(p->link, m->now);
         more |= !p->up && !p->down;
     }
     return more;
@@ -107,8 +107,8 @@ void peers_reap(struct manager *m) {
         snprintf(text, sizeof text, "manager %u on %s %s: %s", p->id, m->setup->peers[p->id].node, p->up ? "is lost" : "can not be reached",
                  dd_strerror(p->down));
         log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
-        conn_free(p->conn);
-        p->conn = NULL;
+        link_free(p->link);
+        p->link = NULL;
         p->up = false;
         p->down = 0;
         forwards_lost(m, p, text);
@@ -119,8 +119,8 @@ void peers_reap(struct manager *m) {
 void peers_end(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
         if (!m->peers[i]) continue;
-        conn_free(m->peers[i]->conn);
-        m->peers[i]->conn = NULL;
+        link_free(m->peers[i]->link);
+        m->peers[i]->link = NULL;
         forwards_lost(m, m->peers[i], "the dictionary has ended");
         free(m->peers[i]);
     }

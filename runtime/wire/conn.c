@@ -415,6 +415,14 @@ void conn_flush(struct conn *c)
         dispose(c);
 }
 
+void conn_end(struct conn *c, int code)
+{
+    if (c->state == ENDED || c->freed) return;
+    fail(c, code);
+    if (c->busy == 0)
+        io_defer(&c->later);
+}
+
 void conn_tick(struct conn *c, uint64_t now_ns)
 {
     c->busy++;

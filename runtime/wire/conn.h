@@ -61,6 +61,8 @@ void conn_free(struct conn *c);
 int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len,
               void (*done)(void *arg), void *done_arg);
 void conn_flush(struct conn *c);
+/* End it with this code, as if the connection had broken: `down` comes from the loop, or at the end of the callback that this is called in. */
+void conn_end(struct conn *c, int code);
 bool conn_full(const struct conn *c); /* more than DD_PEER_INFLIGHT bytes queued */
 size_t conn_queued(const struct conn *c); /* bytes */
 /* Of what was queued up to a moment when conn_position() was `position`: has the last byte not been written yet? Then the peer can not have acted on the last message. */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * link.h - messages between managers of different nodes, whatever carries them. PROTOCOL 6.
+ * A link begins as an authenticated TCP connection, whose end is the end of the link. What is said here is all that the owner relies on; who needs more of a
+ * transport than this asks for it here. Single-threaded, driven by the owner's epoll loop.
+ */
+#ifndef DDICT_WIRE_LINK_H
+#define DDICT_WIRE_LINK_H
+
+#include <wire/conn.h>
+
+struct link;
+struct link_ops {
+    /* Authenticated, both ways. peer: its manager id. */
+    void (*up)(struct link *l, void *arg, uint32_t peer);
+    /* payload_to, message and drained: as in struct conn_ops. */
+    void *(*payload_to)(struct link *l, void *arg, const struct msg *m);
+    int (*message)(struct link *l, void *arg, const struct msg *m, void *payload);
+    void (*drained)(struct link *l, void *arg);
+    /* Ended: code says why. Comes once, also before `up`, never from within another call of this header but link_tick(). The owner calls link_free(). */
+    void (*down)(struct link *l, void *arg, int code);
+};
+
+struct link_setup { /* the same for all links of a process; borrowed while there are any */
+    int epoll_fd;
+    const struct conn_identity *me;
+};
+
+/* Opener and acceptor: as conn_open() with ROLE_DATA, and conn_accept(). */
+int link_open(struct link **out, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr, const struct link_ops *ops, void *arg);
+int link_accept(struct link **out, const struct link_setup *setup, int fd, const struct link_ops *ops, void *arg);
+void link_free(struct link *l); /* NULL is allowed; allowed in every callback */
+
+/* As conn_send(): header and head are copied; body is sent from where it lies and stays until done(), which may come after link_free(). */
+int link_send(struct link *l, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len, void (*done)(void *arg), void *done_arg);
+bool link_full(const struct link *l);     /* more than DD_PEER_INFLIGHT bytes queued */
+size_t link_queued(const struct link *l); /* bytes */
+/* As conn_position() and conn_unsent(). */
+uint64_t link_position(const struct link *l);
+bool link_unsent(const struct link *l, uint64_t position);
+void link_pause(struct link *l, bool paused); /* no messages come until it is unpaused */
+void link_tick(struct link *l, uint64_t now_ns); /* deadlines; at least every 100 ms until it is up, every second then */
+/* Whether several links to one peer carry large values faster than one. */
+bool link_more_is_faster(const struct link *l);
+
+#endif
