@@ -36,17 +36,18 @@ void request_again(struct request *r)
                           .batch = r->batch, .index = r->index};
 }
 
-int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w)
+int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w, unsigned flags)
 {
     const struct outgoing first = *out;
     int rc;
+    int grace = flags & DDICT_SURE && s->timeout_ms > ANSWER_GRACE_MS ? s->timeout_ms : ANSWER_GRACE_MS;
     uint64_t left = patience_left_us(w);
     for (;;) {
         out->head.flags |= MSGF_WAIT;
         out->head.aux = left;
-        patience_extend(w, ANSWER_GRACE_MS);
+        patience_extend(w, grace);
         rc = ask_within(s, m, out, r, w);
-        patience_extend(w, -ANSWER_GRACE_MS);
+        patience_extend(w, -grace);
         /* We are the judge: time in which we were suspended and the manager was not, is not over. */
         if (!request_was_late(r) || (left = patience_left_us(w)) == 0)
             break;

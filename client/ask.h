@@ -11,8 +11,8 @@
 int ask(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, int timeout_ms);
 /* The same within a patience that other requests share. */
 int ask_within(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w);
-/* As ask_within for WAIT requests: the manager gets the time that is left, and is given time to answer. It is asked again when its time is over before ours. */
-int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w);
+/* As ask_within for WAIT requests: the manager gets the time that is left, and is given time to answer (flags & DDICT_SURE: as much as any call has). It is asked again when its time is over before ours. */
+int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w, unsigned flags);
 
 bool request_was_late(const struct request *r); /* the manager's answer: its key has not come in time */
 void request_again(struct request *r); /* make one that was refused ready to be sent once more */

@@ -60,6 +60,7 @@ extern "C" {
 
 #define DDICT_VERSION_STRING "0.1.0"
 #define DDICT_KEY_MAX 65536u /* bytes */
+#define DDICT_PIECES_MAX 1024 /* of a value that is gathered */
 
 /* Own error codes; causes in ddict_strerror(). */
 enum {
@@ -86,6 +87,9 @@ typedef struct ddict ddict_t; /* a handle; belongs to the caller until ddict_det
 #define DDICT_EXISTING 2u  /* only when the key is present, else DDICT_ENOKEY */
 /* Flags of get, view, pop. */
 #define DDICT_WAIT 4u      /* wait until the key exists (at most the timeout), else DDICT_ENOKEY at once */
+/* With DDICT_WAIT, of pop and push: a manager that does not answer in time (its machine hangs) is waited for once more, as long as a call may take by default. A pop then
+ * gives DDICT_ENOKEY when certainly nothing was popped, where without it -ETIMEDOUT leaves open whether a value was popped and is lost. */
+#define DDICT_SURE 8u
 /* An 8-bit tag that is stored with the value and returned with it; the Python binding marks pickled values with it. */
 #define DDICT_TAG(t) (((unsigned)(t) & 0xffu) << 16)
 #define DDICT_TAG_OF(flags) (((flags) >> 16) & 0xffu)
@@ -123,7 +127,7 @@ DDICT_API int ddict_detach(ddict_t *d);
  */
 DDICT_API int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen, unsigned flags,
                         int timeout_ms);
-/* As ddict_put(), the value gathered from n pieces (n <= 1024). */
+/* As ddict_put(), the value gathered from n pieces (n <= DDICT_PIECES_MAX). */
 DDICT_API int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n, unsigned flags,
                          int timeout_ms);
 
@@ -151,6 +155,19 @@ DDICT_API int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *v
 DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
 /* Remove all keys, manager by manager. */
 DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
+
+/*
+ * Queues: a key can have several values in an order. ddict_push() stores behind the last one; ddict_pop() takes the first (with DDICT_WAIT: waits for one), which
+ * exactly one caller gets, and makes the next the first. All other calls see the first alone, and ddict_del() and ddict_clear() remove all. The values of one key are on
+ * one manager and come out as it took them in: those of one thread in its order. Those that wait with DDICT_WAIT are served first come, first served.
+ * (A pop that is repeated until something comes should have DDICT_SURE, too.)
+ * most: the most values that the key may have with this one, 0 for any number. Where it has as many: -EAGAIN, at once or, with DDICT_WAIT, when there was no room within
+ * timeout_ms. Other errors as ddict_put(). A value that a process had popped when it died is gone with it.
+ */
+DDICT_API int ddict_push(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen, unsigned flags, uint64_t most, int timeout_ms);
+DDICT_API int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n, unsigned flags, uint64_t most, int timeout_ms);
+/* How many values the key has: 0 when it is absent, 1 for one that was put; or a negative code. */
+DDICT_API int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int timeout_ms);
 
 /*
  * Many at once: as many are sent as fit before an answer is waited for. Of two pairs with one key the later one wins. timeout_ms is the time without any progress; with DDICT_WAIT that of

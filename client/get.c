@@ -75,7 +75,7 @@ static int target_await(const struct target *t, struct patience *w)
 {
     struct outgoing out = target_ask(t, MSG_HEAD, 0);
     struct request r = {.sink = SINK_NONE};
-    int rc = ask_waiting(t->s, session_ask(t->s, t->owner, t->h), &out, &r, w);
+    int rc = ask_waiting(t->s, session_ask(t->s, t->owner, t->h), &out, &r, w, 0);
     return rc < 0 ? rc : 0;
 }
 
@@ -91,7 +91,7 @@ static int get_asked(const struct target *t, void *buf, size_t cap, size_t *vlen
     struct node_manager *m = session_ask(t->s, t->owner, t->h);
     struct outgoing out = target_ask(t, cap == 0 ? MSG_HEAD : MSG_GET, 0);
     struct request r = {.sink = cap == 0 ? SINK_NONE : SINK_BUFFER, .buf = buf, .cap = cap};
-    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w) : ask_within(t->s, m, &out, &r, w);
+    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w, flags) : ask_within(t->s, m, &out, &r, w);
     if (rc < 0 && rc != DDICT_ESMALL)
         return rc;
     if (vlen != NULL)
@@ -237,9 +237,10 @@ static int view_asked(const struct target *t, enum msg_type type, struct ddict_v
     uint32_t n;
     uint16_t want = request_slot(t->s, &r, &n) == 0 ? MSGF_VIEW : 0;
     struct outgoing out = target_ask(t, type, want);
-    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w) : ask_within(t->s, m, &out, &r, w);
+    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w, flags) : ask_within(t->s, m, &out, &r, w);
+    bool late = request_was_late(&r);
     request_view(t->s, m, &r, n, v, &rc);
-    return rc < 0 ? rc : 0;
+    return rc < 0 && late && flags & DDICT_SURE ? DDICT_ENOKEY : rc < 0 ? rc : 0;
 }
 
 static int view_slow(const struct target *t, struct node_manager *m, int rc, struct ddict_view *v, unsigned flags, struct patience *w)
@@ -339,7 +340,7 @@ int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, un
     int rc = target_init(&t, d, key, klen);
     if (rc < 0)
         return rc;
-    if (flags & ~DDICT_WAIT)
+    if (flags & ~(DDICT_WAIT | DDICT_SURE))
         return dd_error(-EINVAL, "pop with unknown flags 0x%x", flags);
     if (timeout_ms == 0)
         return no_time(&t);

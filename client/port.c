@@ -157,6 +157,7 @@ static int push_header(struct port *p, struct outgoing *out, struct request *r)
     memcpy(m, &out->head, sizeof *m);
     r->id = out->head.id;
     r->type = out->head.type;
+    r->waits = (out->head.flags & MSGF_WAIT) != 0;
     r->sending = !whole;
     table_put(p, r);
     ring_commit(&p->lane.sq);
@@ -233,7 +234,7 @@ void give_up(struct port *p, struct request *r)
     table_remove(p, r);
     if (r->sending)
         port_owe(p, MSG_ABORT, id);
-    else if (r->type == MSG_GET || r->type == MSG_POP || r->type == MSG_HEAD || r->type == MSG_KEYS)
+    else if (r->type == MSG_GET || r->type == MSG_POP || r->type == MSG_HEAD || r->type == MSG_KEYS || r->waits)
         port_owe(p, MSG_CANCEL, id);
     port_pay(p);
 }

@@ -53,6 +53,7 @@ struct request {
     uint16_t type;         /* what was asked: decides what is owed when it is given up */
     bool streaming;        /* reply: DATA is awaited */
     bool sending;          /* put: LAST was not sent yet */
+    bool waits;            /* asked with WAIT */
     uint32_t need;         /* bytes of room in SQ that it waits for; 0: it waits for the reply */
     enum asleep asleep;
     uint32_t word;         /* futex: 1 when woken */

@@ -6,8 +6,6 @@
 #include "local.h"
 #include "ask.h"
 
-#define PIECES_MAX 1024
-
 int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen, unsigned flags, int timeout_ms)
 {
     struct iovec v = {.iov_base = (void *)(uintptr_t)val, .iov_len = vlen};
@@ -38,8 +36,8 @@ int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov
     int rc = session_enter(d, &s);
     if (unlikely(rc < 0) || unlikely((rc = key_check(klen)) < 0))
         return rc;
-    if (unlikely(n < 0 || n > PIECES_MAX))
-        return dd_error(-EINVAL, "a value of %d pieces: at most %d", n, PIECES_MAX);
+    if (unlikely(n < 0 || n > DDICT_PIECES_MAX))
+        return dd_error(-EINVAL, "a value of %d pieces: at most %d", n, DDICT_PIECES_MAX);
     uint64_t vlen = 0;
     for (int i = 0; i < n; i++)
         if (unlikely(iov[i].iov_len >= MSG_VALUE_MAX || (vlen += iov[i].iov_len) >= MSG_VALUE_MAX))

@@ -8,6 +8,7 @@
  *     a value comes in pieces       puts.c     struct put_in, until the last piece, ABORT or its deadline
  *     a value goes out in pieces    gives.c    struct give, pins its item until the last piece is taken
  *     waits for its key             waiters.c  struct waiter
+ *     waits for room in a queue     queues.c   struct entry
  *     belongs to another manager    forward.c  struct forward, until the owner's answer is passed on
  */
 #ifndef DDICT_MANAGER_MANAGER_H
@@ -78,6 +79,7 @@ struct asker {
     struct give *gives;    /* round robin: the first is next */
     struct give **gives_end;
     struct waiter *waits;
+    struct entry *appends; /* that wait for room */
     struct forward *forwards, **forwards_end; /* the first is the next to be given credit */
     unsigned forwards_n, forward_waits_n, streams_n; /* of forwards: those that do not and that do wait for their key; those whose reply comes in pieces */
 };
@@ -106,6 +108,7 @@ struct manager {
     struct peer **peers;   /* [managers], made at the first need */
     unsigned peers_busy;   /* forwards under way: spin a little for them */
     struct waiters *waiters;
+    struct queues *queues;
     struct forwards *forward_table;
     struct transit *transit;
     struct io_handler event, sup, listener;
@@ -169,6 +172,19 @@ int waiter_add(struct asker *a, const struct msg *req, const void *key, uint64_t
 void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
 bool waiter_cancel(struct asker *a, uint64_t id, int status);
 void waiters_end(struct asker *a);
+
+/* --- queues.c: keys with more than one value --- */
+int queues_init(struct manager *m);
+void queues_free(struct manager *m);
+/* A put with APPEND that is complete: takes over ref, as request_commit() does. */
+void queue_append(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began);
+/* The first value of key is gone: publish the next. True when there was one. */
+bool queue_next(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
+void queue_drop(struct manager *m, const void *key, uint32_t key_len, uint64_t hash); /* the key was deleted: so are those behind the first */
+void queues_clear(struct manager *m);
+uint64_t queue_more(struct manager *m, const struct item *it); /* values behind this one, the first of its key */
+bool queue_cancel(struct asker *a, uint64_t id, int status);
+void queue_asker_end(struct asker *a);
 
 /* --- lanes.c: clients --- */
 int client_add(struct manager *m, uint64_t id, uint32_t pid, int lease_fd, int lane_fd);

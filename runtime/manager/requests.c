@@ -47,6 +47,10 @@ static void reply_failed(struct asker *a, const struct msg *m, int code) {
 /* --- put --- */
 void request_commit(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began) {
     struct manager *m = a->m;
+    if (req->flags & MSGF_APPEND) {
+        queue_append(a, req, ref, began);
+        return;
+    }
     uint64_t version = 0, hash = ref->item->hash;
     enum store_mode mode = req->flags & MSGF_NEW ? STORE_NEW : req->flags & MSGF_EXISTING ? STORE_EXISTING : STORE_ANY;
     int e = store_commit(m->store, ref, mode, request_who(a, req), &version);
@@ -93,6 +97,7 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
     r.tag = it->tag;
     r.version = it->version;
     if (req->type == MSG_HEAD) {
+        r.aux = 1 + queue_more(m, it);
         asker_send(a, &r, NULL, 0);
         return;
     }
@@ -134,6 +139,7 @@ int request_look(struct asker *a, const struct msg *req, const void *key) {
     bool pop = req->type == MSG_POP;
     int e = pop ? store_remove(m->store, key, req->key_len, request_who(a, req), &ref) : store_find(m->store, key, req->key_len, &ref);
     if (e == DDICT_ENOKEY) return e;
+    if (pop && e == 0) queue_next(m, key, req->key_len, ref.item->hash);
     if (e < 0) {
         reply_failed(a, req, e);
         return 0;
@@ -151,6 +157,7 @@ int request_look(struct asker *a, const struct msg *req, const void *key) {
 
 static void get(struct asker *a, const struct msg *m, const uint8_t *key, uint64_t hash) {
     int e = request_look(a, m, key);
+    if (e == DDICT_ENOKEY && queue_next(a->m, key, m->key_len, hash)) e = request_look(a, m, key);
     if (e == 0) return;
     if (m->flags & MSGF_WAIT && m->aux > 0) {
         if (waiter_add(a, m, key, hash) < 0) asker_reply(a, m, -ENOMEM, NULL);
@@ -161,7 +168,7 @@ static void get(struct asker *a, const struct msg *m, const uint8_t *key, uint64
 }
 
 /* --- the rest --- */
-static void del(struct asker *a, const struct msg *m, const uint8_t *key) {
+static void del(struct asker *a, const struct msg *m, const uint8_t *key, uint64_t hash) {
     uint64_t began = clock_ns();
     int e = store_remove(a->m->store, key, m->key_len, request_who(a, m), NULL);
     if (e < 0) {
@@ -169,6 +176,7 @@ static void del(struct asker *a, const struct msg *m, const uint8_t *key) {
         return;
     }
     a->m->count->deletes++;
+    queue_drop(a->m, key, m->key_len, hash);
     asker_reply(a, m, 0, NULL);
     a->m->now = clock_ns();
     count_latency(a->m, DDICT_OP_DEL, began, a->m->now);
@@ -241,8 +249,12 @@ static void len(struct asker *a, const struct msg *m) {
 
 static void clear(struct asker *a, const struct msg *m) {
     int e = store_clear(a->m->store, request_who(a, m));
-    if (e < 0) reply_failed(a, m, e);
-    else asker_reply(a, m, 0, NULL);
+    if (e < 0) {
+        reply_failed(a, m, e);
+        return;
+    }
+    queues_clear(a->m);
+    asker_reply(a, m, 0, NULL);
 }
 
 /* Whose is it? */
@@ -282,7 +294,7 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
         put_inline(a, m, key, payload + m->key_len);
         return TAKE_DONE;
     case MSG_GET: case MSG_POP: case MSG_HEAD: get(a, m, key, hash); return TAKE_DONE;
-    case MSG_DEL: del(a, m, key); return TAKE_DONE;
+    case MSG_DEL: del(a, m, key, hash); return TAKE_DONE;
     case MSG_CLEAR: clear(a, m); return TAKE_DONE;
     case MSG_LEN: len(a, m); return TAKE_DONE;
     case MSG_KEYS: keys(a, m); return TAKE_DONE;
@@ -291,7 +303,7 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     case MSG_ABORT: return put_in_abort(a, m);
     case MSG_CREDIT: give_more(a, m->id, m->aux); return TAKE_DONE;
     case MSG_CANCEL:
-        if (!waiter_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux)) give_cancel(a, m->aux, -ECANCELED);
+        if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux)) give_cancel(a, m->aux, -ECANCELED);
         return TAKE_DONE;
     default: return DDICT_EPROTO;
     }

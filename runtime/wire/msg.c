@@ -18,7 +18,7 @@ static const struct msg_rule {
     uint16_t flags;  /* those that may be set */
 } rules[MSG_TYPE_N] = {
     [MSG_PAD] = {"PAD", NO_SUCH, 0},
-    [MSG_PUT] = {"PUT", KEY_VALUE, MSGF_NEW | MSGF_EXISTING | MSGF_STREAM | MSGF_HOP},
+    [MSG_PUT] = {"PUT", KEY_VALUE, MSGF_NEW | MSGF_EXISTING | MSGF_STREAM | MSGF_HOP | MSGF_APPEND | MSGF_WAIT},
     [MSG_GET] = {"GET", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP},
     [MSG_POP] = {"POP", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP},
     [MSG_HEAD] = {"HEAD", KEY, MSGF_WAIT | MSGF_HOP},
@@ -59,7 +59,8 @@ int msg_check(const struct msg *m, uint32_t max_len)
         return m->key_len != 0 && m->key_len <= MSG_KEY_MAX && m->key_len == payload ? 0 : DDICT_EPROTO;
     case KEY_VALUE:
         if (m->key_len == 0 || m->key_len > MSG_KEY_MAX || m->key_len > payload || m->val_len >= MSG_VALUE_MAX
-            || (m->flags & (MSGF_NEW | MSGF_EXISTING)) == (MSGF_NEW | MSGF_EXISTING))
+            || (m->flags & (MSGF_NEW | MSGF_EXISTING)) == (MSGF_NEW | MSGF_EXISTING)
+            || ((m->flags & MSGF_APPEND) ? m->flags & (MSGF_NEW | MSGF_EXISTING) : m->flags & MSGF_WAIT))
             return DDICT_EPROTO;
         return payload - m->key_len == ((m->flags & MSGF_STREAM) ? 0 : m->val_len) ? 0 : DDICT_EPROTO;
     case PIECE:

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <base/defaults.h>
 
-#define PROTOCOL_VERSION 2u
+#define PROTOCOL_VERSION 3u
 #define MSG_HEADER 64u                         /* sizeof(struct msg) */
 #define MSG_LEN_MAX (MSG_HEADER + DD_MSG_INLINE) /* of any message on any carrier */
 #define MSG_KEY_MAX 65536u
@@ -26,7 +26,8 @@ enum msg_flag {
     MSGF_LAST = 16,   /* DATA: the final piece */
     MSGF_VIEW = 32,   /* GET, POP: a place in the arena is wanted */
     MSGF_PLACED = 64, /* REPLY: aux is an offset in the arena of `manager` */
-    MSGF_HOP = 128    /* forwarded by a manager */
+    MSGF_HOP = 128,   /* forwarded by a manager */
+    MSGF_APPEND = 256 /* PUT: behind the values that the key has */
 };
 
 struct msg {
