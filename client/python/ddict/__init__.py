@@ -16,12 +16,13 @@ from collections.abc import ItemsView, Mapping, MutableMapping, ValuesView
 from itertools import islice
 
 from . import _ddict
+from ._queue import Queue
 from ._ddict import (AuthError, CredError, Error, FullError, GoneError, KeySizeError, LostError, NoDictError, ProtocolError, RawKey,
                      TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
 
 __all__ = ["AuthError", "CredError", "DDict", "Error", "FullError", "GoneError", "KeySizeError", "LostError", "NoDictError",
            "ProtocolError", "RawKey", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
-           "down", "key_bytes"]
+           "down", "key_bytes", "Queue"]
 
 _ABSENT = object()
 _CHUNK_KEYS = 64        # values under way at once while iterating: enough to hide the network

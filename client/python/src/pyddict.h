@@ -195,6 +195,11 @@ LOCAL PyObject *many_get(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
 LOCAL PyObject *many_view(PyObject *self, PyObject *keys);
 LOCAL PyObject *many_put(PyObject *self, PyObject *pairs);
 
+/* queue.c */
+LOCAL PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *queue_size(PyObject *self, PyObject *key);
+
 LOCAL int iter_init(void);
 LOCAL PyObject *iter_new(PyObject *handle);
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues between the processes of a job, in its dictionary."""
+
+import queue as _queue
+
+
+
+class Queue:
+    """Queue(name, maxsize=0, d=None)
+
+    A queue of the job: every process that makes a Queue of this name puts into it and gets from it, on whatever node. It works as multiprocessing.Queue
+    does and raises queue.Empty and queue.Full, with these differences: there is no feeder thread, so that put() returns when the value is stored;
+    maxsize is that of whoever puts; qsize() and empty() are exact at their moment. Each value is given to exactly one get(). Values come out in the order
+    in which they came in, those of one process in its order. It ends with the dictionary. d: the dictionary, None for the job's. Can be pickled.
+    """
+
+    def __init__(self, name, maxsize=0, d=None):
+        self.name, self.maxsize = name, max(0, int(maxsize or 0))
+        self._key = ("ddict.Queue", name)
+        self._given, self._attached, self._closed = d, None, False
+
+    @property
+    def _d(self):
+        if self._given is not None:
+            return self._given
+        if self._attached is None:
+            from . import attach
+            self._attached = attach()
+        return self._attached
+
+    def put(self, obj, block=True, timeout=None):
+        """put(obj, block=True, timeout=None) -- store obj behind the others; queue.Full where maxsize are there and none is taken in time"""
+        if self._closed:
+            raise ValueError(f"Queue {self.name!r} is closed")
+        if not self._d._push(self._key, obj, self.maxsize, timeout if block else 0):
+            raise _queue.Full
+
+    def get(self, block=True, timeout=None):
+        """get(block=True, timeout=None) -- take the first value; queue.Empty where none came in time"""
+        if self._closed:
+            raise ValueError(f"Queue {self.name!r} is closed")
+        try:
+            return self._d._take(self._key, timeout if block else 0)
+        except KeyError:
+            raise _queue.Empty from None
+
+    def put_nowait(self, obj):
+        """put_nowait(obj) -- put(obj, False)"""
+        self.put(obj, False)
+
+    def get_nowait(self):
+        """get_nowait() -- get(False)"""
+        return self.get(False)
+
+    def qsize(self):
+        """qsize() -- how many values are in it"""
+        return self._d._queued(self._key)
+
+    def empty(self):
+        """empty() -- whether it has no value now"""
+        return self.qsize() == 0
+
+    def full(self):
+        """full() -- whether it has maxsize values now"""
+        return 0 < self.maxsize <= self.qsize()
+
+    def close(self):
+        """close() -- this process puts and gets no more; the values stay for the others"""
+        self._closed = True
+        if self._attached is not None:
+            self._attached.detach()
+            self._attached = None
+
+    def join_thread(self):
+        """join_thread() -- nothing: what put() returned from is stored"""
+
+    def cancel_join_thread(self):
+        """cancel_join_thread() -- nothing, as join_thread()"""
+
+    def __len__(self):
+        return self.qsize()
+
+    def __bool__(self):
+        return True
+
+    def __reduce__(self):
+        return Queue, (self.name, self.maxsize, self._given)
+
+    def __repr__(self):
+        return f"<ddict.Queue {self.name!r}>"

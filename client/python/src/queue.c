@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * queue.c - keys with more than one value, for ddict.Queue. A wait is cut into slices between which Ctrl-C is looked for. How a slice ended is for the
+ * manager to say, so that nothing is popped for a slice that is over.
+ */
+#include "pyddict.h"
+
+#include <errno.h>
+#include <time.h>
+
+#define SLICE_MS 500 /* Ctrl-C is seen after so long; each slice is a request */
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Seconds, None for ever; 0 does not wait. */
+static int wait_until(PyObject *seconds, double *until)
+{
+    int ms;
+
+    if (timeout_parse(seconds, &ms) < 0)
+        return -1;
+    *until = ms < 0 ? 1e18 : now_s() + PyFloat_AsDouble(seconds);
+    return 0;
+}
+
+static int slice_ms(double until)
+{
+    double left = 1000 * (until - now_s());
+
+    return left <= 0 ? 0 : left < SLICE_MS ? (int)left + 1 : SLICE_MS;
+}
+
+PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    struct handle *h = (struct handle *)self;
+    unsigned long long most;
+    struct value v;
+    struct key k;
+    double until;
+    int rc;
+
+    if (args_count("_push", n, 4, 4) < 0 || wait_until(args[3], &until) < 0)
+        return NULL;
+    most = PyLong_AsUnsignedLongLong(args[2]);
+    if ((most == (unsigned long long)-1 && PyErr_Occurred()) || key_encode(&k, args[0]) < 0)
+        return NULL;
+    if (value_encode(&v, args[1]) < 0) {
+        key_clear(&k);
+        return NULL;
+    }
+    if (handle_begin(h) < 0) {
+        value_clear(&v);
+        key_clear(&k);
+        return NULL;
+    }
+    for (;;) {
+        int ms = slice_ms(until);
+        Py_BEGIN_ALLOW_THREADS
+        rc = ddict_pushv(h->d, k.data, k.len, v.iov, v.n, DDICT_TAG(v.tag) | (ms && most ? DDICT_WAIT | DDICT_SURE : 0), most, ms && most ? ms : h->timeout_ms);
+        Py_END_ALLOW_THREADS
+        if (rc != -EAGAIN || slice_ms(until) == 0)
+            break;
+        if (PyErr_CheckSignals() < 0) {
+            rc = 1;
+            break;
+        }
+    }
+    handle_end(h);
+    value_clear(&v);
+    key_clear(&k);
+    if (rc == 0 || rc == -EAGAIN)
+        return PyBool_FromLong(rc == 0);
+    return rc < 0 ? error_raise(rc, args[0]) : NULL;
+}
+
+PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    struct handle *h = (struct handle *)self;
+    struct ddict_view view;
+    PyObject *obj;
+    struct key k;
+    double until;
+    int rc;
+
+    if (args_count("_take", n, 2, 2) < 0 || wait_until(args[1], &until) < 0 || key_encode(&k, args[0]) < 0)
+        return NULL;
+    if (handle_begin(h) < 0) {
+        key_clear(&k);
+        return NULL;
+    }
+    for (;;) {
+        int ms = slice_ms(until);
+        Py_BEGIN_ALLOW_THREADS
+        rc = ddict_pop(h->d, k.data, k.len, &view, ms ? DDICT_WAIT | DDICT_SURE : 0, ms ? ms : h->timeout_ms);
+        Py_END_ALLOW_THREADS
+        if (rc != DDICT_ENOKEY || slice_ms(until) == 0)
+            break;
+        if (PyErr_CheckSignals() < 0) {
+            rc = 1;
+            break;
+        }
+    }
+    handle_end(h);
+    key_clear(&k);
+    if (rc)
+        return rc < 0 ? error_raise(rc, args[0]) : NULL;
+    obj = load_copy(view.data, view.len, view.tag);
+    ddict_release(&view);
+    return obj;
+}
+
+PyObject *queue_size(PyObject *self, PyObject *key)
+{
+    struct handle *h = (struct handle *)self;
+    struct key k;
+    int64_t n;
+
+    if (key_encode(&k, key) < 0)
+        return NULL;
+    if (handle_begin(h) < 0) {
+        key_clear(&k);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    n = ddict_queued(h->d, k.data, k.len, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(h);
+    key_clear(&k);
+    return n < 0 ? error_raise((int)n, key) : PyLong_FromLongLong(n);
+}

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ddict.Queue: between processes of two nodes every value is given to exactly one, in order, and nothing waits longer than it says."""
+
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import threading
+import time
+import unittest
+
+import ddict
+from harness import DictTest, python
+
+
+def produce(name, node, who, n):
+    os.environ["DDICT_NODE"] = node
+    q = ddict.Queue(name, maxsize=7, d=ddict.attach(os.environ["DDICT_NAME"]))
+    for i in range(n):
+        q.put((who, i, b"x" * (i * 997 % 40000)), timeout=60)
+
+
+def consume(name, node, out, who):
+    os.environ["DDICT_NODE"] = node
+    d = ddict.attach(os.environ["DDICT_NAME"])
+    q = ddict.Queue(name, d=d)
+    got = []
+    while True:
+        value = q.get(timeout=60)
+        if value is None:
+            break
+        assert len(value[2]) == value[1] * 997 % 40000
+        got.append(value[:2])
+    d[out, who] = got
+
+
+class Queues(DictTest):
+    nodes = 2
+    managers = 4
+
+    def queue(self, name="q", maxsize=0):
+        return ddict.Queue(name, maxsize, self.d)
+
+    def names(self):
+        """Queues whose values lie on each of the managers."""
+        names = {}
+        i = 0
+        while len(names) < self.managers:
+            names.setdefault(self.d.owner(("ddict.Queue", i)), i)
+            i += 1
+        return names.values()
+
+    def clients(self):
+        return sum(s["clients_now"] for s in self.d.stats)
+
+    def kill(self, process):
+        """And see that the managers know: what comes before that is given to the dead one."""
+        alive = self.clients()
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 30
+        while self.clients() == alive:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def test_it_is_first_in_first_out_and_holds_any_value(self):
+        for name in self.names():
+            q = self.queue(name)
+            values = [None, 1, "text", b"", b"x" * 300000, {"a": [1, 2]}, 2.5]
+            for v in values:
+                q.put(v)
+            self.assertEqual(q.qsize(), len(values))
+            self.assertFalse(q.empty())
+            self.assertEqual([q.get() for _ in values], values)
+            self.assertTrue(q.empty())
+            self.assertEqual(len(self.d), 0)
+
+    def test_empty_and_full_are_those_of_multiprocessing(self):
+        for name in self.names():
+            q = self.queue(name, 2)
+            with self.assertRaises(queue.Empty):
+                q.get_nowait()
+            began = time.monotonic()
+            with self.assertRaises(queue.Empty):
+                q.get(timeout=0.3)
+            self.assertGreater(time.monotonic() - began, 0.25)
+            q.put(1)
+            q.put(2)
+            self.assertTrue(q.full())
+            with self.assertRaises(queue.Full):
+                q.put_nowait(3)
+            began = time.monotonic()
+            with self.assertRaises(queue.Full):
+                q.put(3, timeout=0.3)
+            self.assertGreater(time.monotonic() - began, 0.25)
+            self.assertEqual([q.get(), q.get()], [1, 2])
+            with self.assertRaises(queue.Empty):
+                q.get(False)
+
+    def test_who_waits_is_served_by_whoever_comes(self):
+        for name in self.names():
+            got = []
+            getter = threading.Thread(target=lambda: got.append(self.queue(name).get(timeout=60)))
+            getter.start()
+            time.sleep(0.1)
+            self.queue(name).put("late")
+            getter.join(60)
+            self.assertEqual(got, ["late"])
+            q = self.queue(name, 1)
+            q.put("first")
+            putter = threading.Thread(target=lambda: q.put("second", timeout=60))
+            putter.start()
+            time.sleep(0.1)
+            self.assertEqual(q.qsize(), 1)
+            self.assertEqual(q.get(), "first")
+            putter.join(60)
+            self.assertEqual(q.get(timeout=60), "second")
+
+    def test_a_large_value_waits_for_room_too(self):
+        for name in self.names():
+            q = self.queue(name, 1)
+            q.put(b"a" * 1000000)
+            putter = threading.Thread(target=lambda: q.put(b"b" * 1000000, timeout=60))
+            putter.start()
+            time.sleep(0.2)
+            self.assertEqual(q.get(), b"a" * 1000000)
+            self.assertEqual(q.get(timeout=60), b"b" * 1000000)
+            putter.join(60)
+
+    def test_what_is_deleted_makes_room_and_leaves_nothing(self):
+        used = sum(s["total_used_bytes"] - s["retired_bytes"] for s in self.d.stats)
+        for name in self.names():
+            q = self.queue(name, 3)
+            for i in range(3):
+                q.put(bytes(100000))
+            putter = threading.Thread(target=lambda: q.put("in the end", timeout=60))
+            putter.start()
+            time.sleep(0.1)
+            del self.d["ddict.Queue", name]
+            putter.join(60)
+            self.assertEqual((q.qsize(), q.get()), (1, "in the end"))
+            for i in range(3):
+                q.put(bytes(100000))
+        self.d.clear()
+        for name in self.names():
+            self.assertEqual(self.queue(name).qsize(), 0)
+        deadline = time.monotonic() + 30
+        while sum(s["total_used_bytes"] - s["retired_bytes"] for s in self.d.stats) > used + (1 << 20):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def test_many_producers_and_consumers_on_two_nodes_lose_and_double_nothing(self):
+        context = multiprocessing.get_context("spawn")
+        for name in list(self.names())[:2]:
+            nodes = [self.dictionary.environment(i)["DDICT_NODE"] for i in range(2)]
+            os.environ["DDICT_NAME"] = self.dictionary.name
+            consumers = [context.Process(target=consume, args=(name, nodes[i % 2], "got", i)) for i in range(3)]
+            producers = [context.Process(target=produce, args=(name, nodes[i % 2], i, 150)) for i in range(3)]
+            for p in consumers + producers:
+                p.start()
+            for p in producers:
+                p.join(120)
+                self.assertEqual(p.exitcode, 0)
+            for _ in consumers:
+                self.queue(name).put(None)
+            for p in consumers:
+                p.join(120)
+                self.assertEqual(p.exitcode, 0)
+            all_got = [self.d["got", i] for i in range(3)]
+            self.assertEqual(sorted(x for got in all_got for x in got), [(w, i) for w in range(3) for i in range(150)])
+            for got in all_got:  # those of one producer come in its order
+                for w in range(3):
+                    mine = [i for who, i in got if who == w]
+                    self.assertEqual(mine, sorted(mine))
+            self.assertTrue(self.queue(name).empty())
+
+    def test_a_process_that_dies_while_it_waits_takes_and_leaves_nothing(self):
+        for name in self.names():
+            q = self.queue(name, 1)
+            code = "import ddict, sys; d = ddict.attach(); d['here'] = 1; ddict.Queue(int(sys.argv[1]), 1, d)"
+            waits = python(code + ".get()", str(name), environment=self.dictionary.environment(1))
+            self.d.get("here", wait=60)
+            time.sleep(0.1)
+            self.kill(waits)
+            q.put("kept")
+            self.assertEqual(q.get(timeout=60), "kept")
+            del self.d["here"]
+            q.put("kept")
+            waits = python(code + ".put(2)", str(name), environment=self.dictionary.environment(1))
+            self.d.get("here", wait=60)
+            time.sleep(0.1)
+            self.kill(waits)
+            self.assertEqual(q.get(timeout=60), "kept")
+            del self.d["here"]
+            with self.assertRaises(queue.Empty):
+                q.get(timeout=0.2)
+
+    def test_ctrl_c_ends_a_wait_and_takes_nothing(self):
+        q = self.queue()
+        waits = python("import ddict; d = ddict.attach(); d['here'] = 1; ddict.Queue('q', 0, d).get()", environment=self.dictionary.environment(1),
+                       stderr=-3)
+        self.d.get("here", wait=60)
+        waits.send_signal(signal.SIGINT)
+        self.assertEqual(waits.wait(60), -signal.SIGINT)
+        q.put(1)
+        self.assertEqual(q.get(timeout=60), 1)
+
+    def test_it_is_pickled_and_closed(self):
+        q = pickle.loads(pickle.dumps(self.queue("p", 5)))
+        q.put("x")
+        self.assertEqual((q.maxsize, self.queue("p").get()), (5, "x"))
+        q.close()
+        with self.assertRaises(ValueError):
+            q.put(1)
+        with self.assertRaises(ValueError):
+            q.get()
+        os.environ.update(self.dictionary.environment(0))
+        own = ddict.Queue("own")
+        own.put(1)
+        self.assertEqual(own.get(), 1)
+        own.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
