@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forward.c - requests for keys of other managers: passed on with an id of our own, the answer passed back. A value that is to be viewed is
- * received into a transit block of our arena; else its pieces go on to the lane as they come, at most DD_STREAM_WINDOW ahead of what the
+ * received into a transit block of our arena; else what comes of it is received into the lane's ring itself, at most DD_STREAM_WINDOW ahead of what the
  * client has taken. A forward whose asker is gone stays in the table until the owner is done with it, so every id that comes back is known.
  *
  * A get that finds another of the same key on its way whose bytes the socket has not taken yet follows that one: it is not sent, and gets the same
@@ -430,6 +430,14 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
     return 0;
 }
 
+/* Bytes of f have come and are dealt with. */
+static void data_took(struct manager *m, struct forward *f, bool last) {
+    struct asker *a = f->passes ? f->asker : NULL;
+    if (last && f->followers) followers_send(m, f); /* it broke off */
+    if (last) forward_end(m, f);
+    if (a && lane_idle_out(a)) forwards_took(a); /* also at the end: what it was allowed and did not take is the others' */
+}
+
 static int answer_data(struct manager *m, struct forward *f, const struct msg *r, const uint8_t *payload) {
     uint64_t len = r->len - MSG_HEADER;
     bool last = r->flags & MSGF_LAST, broken = r->status < 0;
@@ -452,10 +460,32 @@ static int answer_data(struct manager *m, struct forward *f, const struct msg *r
         transit_abort(m, &f->transit);
         f->in_transit = false;
     }
-    struct asker *a = f->passes ? f->asker : NULL;
-    if (last && f->followers) followers_send(m, f); /* it broke off */
-    if (last) forward_end(m, f);
-    if (a && lane_idle_out(a)) forwards_took(a); /* also at the end: what it was allowed and did not take is the others' */
+    data_took(m, f, last);
+    return 0;
+}
+
+void *forward_part_to(struct manager *m, uint32_t from, const struct msg *r, uint32_t got, uint32_t *room) {
+    struct forward *f = forward_find(m, r->id);
+    if (r->type != MSG_DATA || r->status < 0 || !f || f->from != from || !f->passes || r->aux + got != f->got) return NULL;
+    uint64_t whole = r->aux + r->len - MSG_HEADER;
+    bool last = r->flags & MSGF_LAST;
+    if (whole > f->reply.val_len || last != (whole == f->reply.val_len)) return NULL; /* as a message it breaks the rules */
+    return lane_part(f->asker, room);
+}
+
+int forward_part(struct manager *m, const struct msg *r, uint32_t got, const void *at, uint32_t n) {
+    struct forward *f = forward_find(m, r->id);
+    if (!f) return DDICT_EPROTO;
+    bool last = r->flags & MSGF_LAST && got + n == r->len - MSG_HEADER;
+    if (f->asker) {
+        struct msg out = *r;
+        out.id = f->req.id;
+        out.aux = f->got;
+        out.flags = last ? MSGF_LAST : 0;
+        lane_part_done(f->asker, &out, at, n);
+    }
+    f->got += n;
+    data_took(m, f, last);
     return 0;
 }
 

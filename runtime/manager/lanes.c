@@ -15,6 +15,7 @@
 #define TURN_RECORDS 64u        /* of one lane before the next lane has its turn */
 #define TURN_BYTES (1u << 20)
 #define QUEUE_MAX 256u          /* answers kept for a full CQ before the lane is not read from */
+#define PART_LEAST 8192u        /* bytes of a part of a piece: where the ring has less room it is full */
 #define SETTLE_MS 1000u         /* a completion that is not consumed: look again after so long */
 
 struct queued {                 /* an answer that did not fit */
@@ -37,6 +38,10 @@ struct lane_client {
     bool served;                /* its SQ has, from served_from on: ring it if that can have been full */
     uint64_t served_from;
     bool want;                  /* its CQ was full */
+    uint8_t *part;              /* payload of the record that is reserved for a part of a piece */
+    uint32_t part_room;
+    bool part_waits, part_late; /* connections wait for room in CQ; they did in vain, so what they have is queued until the queue is empty again */
+    struct timer part_timer;
     struct queued *queue, **queue_end;
     unsigned queue_n;
     struct placed *placed;      /* a ring of cap entries, oldest at first */
@@ -155,6 +160,7 @@ static bool queue_flush(struct lane_client *c) {
         free(q);
         worked = true;
     }
+    if (!c->queue) c->part_late = false;
     if (worked && !c->queue && c->a.streams_n) forwards_took(&c->a);
     return worked;
 }
@@ -164,6 +170,55 @@ void *lane_piece(struct asker *a, uint32_t len) { return lane_room(lane_of(a), l
 void lane_piece_done(struct asker *a, const struct msg *r) {
     ring_commit(&lane_of(a)->lane.cq);
     lane_of(a)->wake |= worth_waking(lane_of(a), r);
+}
+
+static void parts_go_on(struct lane_client *c) {
+    c->part_waits = false;
+    timer_clear(&c->a.m->timers, &c->part_timer);
+    peers_resume(c->a.m);
+}
+
+static void part_late(struct timer *t) {
+    struct lane_client *c = (struct lane_client *)(void *)((char *)t - offsetof(struct lane_client, part_timer));
+    c->part_late = true;
+    parts_go_on(c);
+}
+
+/* Enough that it pays to go on? */
+static bool parts_look(struct lane_client *c) {
+    /* Relaxed: a hint; who takes the room reads it again as it must be read. */
+    if (!c->part_waits || c->lane.cq.pos - __atomic_load_n(c->lane.cq.head, __ATOMIC_RELAXED) > DD_LANE_RING / 2) return false;
+    parts_go_on(c);
+    return true;
+}
+
+void *lane_part(struct asker *a, uint32_t *room) {
+    struct lane_client *c = lane_of(a);
+    bool bad = false;
+    uint32_t least = *room < PART_LEAST ? *room : PART_LEAST;
+    if (c->queue || a->gone) return NULL;
+    uint8_t *at = ring_reserve_some(&c->lane.cq, least, room, &bad);
+    if (bad) asker_drop(a, "impossible head of its completion ring");
+    c->part = at && !bad ? at + MSG_HEADER : NULL;
+    c->part_room = *room;
+    if (!c->part && !bad && !c->part_late && (c->part_waits || timer_after(&a->m->timers, &c->part_timer, DD_PART_WAIT_US * 1000ull) == 0)) {
+        c->part_waits = true;
+        *room = 0;
+    }
+    return c->part;
+}
+
+void lane_part_done(struct asker *a, struct msg *r, const void *at, uint32_t n) {
+    struct lane_client *c = lane_of(a);
+    r->len = MSG_HEADER + n;
+    if (at != c->part) { /* it came where there was no room */
+        lane_send(a, r, at, n);
+        return;
+    }
+    memcpy(c->part - MSG_HEADER, r, sizeof *r);
+    ring_trim(&c->lane.cq, MSG_HEADER + c->part_room, r->len);
+    c->part = NULL;
+    lane_piece_done(a, r);
 }
 
 /* --- requests --- */
@@ -203,6 +258,7 @@ bool lanes_turn(struct manager *m) {
     bool worked = false;
     for (struct lane_client *c = m->clients; c; c = c->next) {
         if (c->a.gone) continue;
+        if (c->part_waits) worked |= parts_look(c);
         if (c->queue || c->a.gives) worked |= lane_flush(c);
         if (ring_ready(&c->lane.sq)) worked |= lane_serve(c);
         if (c->placed_n) lane_settle(c);
@@ -227,6 +283,10 @@ bool lanes_ready(struct manager *m) {
                 c->wake = false;
                 lane_ring_client(&c->lane);
             }
+        }
+        if (c->part_waits) {
+            lane_want_space(&c->lane);
+            found |= parts_look(c);
         }
         if (!c->stalled && c->queue_n < QUEUE_MAX) found |= ring_ready(&c->lane.sq);
         if (c->placed_n && !m->settle.pos) timer_after(&m->timers, &m->settle, SETTLE_MS * 1000000ull);
@@ -257,6 +317,7 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, int lease_fd, int l
     int e = -ENOMEM;
     if (!c) return e;
     asker_init(&c->a, m, ASKER_LANE, id);
+    c->part_timer.fire = part_late;
     c->id = id;
     c->pid = pid;
     c->queue_end = &c->queue;
@@ -282,6 +343,7 @@ no_leases:
 static void client_free(struct lane_client *c) {
     struct manager *m = c->a.m;
     asker_end(&c->a);
+    if (c->part_waits) parts_go_on(c);
     while (c->queue) {
         struct queued *q = c->queue;
         struct msg r;

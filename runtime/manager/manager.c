@@ -23,6 +23,7 @@
 
 #define TICK_MS 50u
 #define HEAP_KEPT (2 << 20) /* bytes of free memory not given back to the kernel: a burst of answers takes and frees so much many times a millisecond */
+#define HEAP_PIECE (1 << 20) /* bytes of one block that comes from that memory: more than any message, each of which would else be mapped and unmapped */
 #define POLL_NS 10000u /* between looks at the sockets while lanes keep us busy or we spin: a look costs half a microsecond */
 
 /* One idle turn: the core is ours for a moment, then for whoever needs it more (on few cores the asker itself). */
@@ -203,6 +204,7 @@ int manager_run(const struct manager_setup *setup) {
     faults_init(setup->id);
     manager_bind(&m);
     mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
+    mallopt(M_MMAP_THRESHOLD, HEAP_PIECE);
     int e = manager_open(&m);
     s.type = SUP_READY;
     s.status = e;

@@ -202,6 +202,9 @@ void lane_send_placed(struct asker *a, const struct msg *r, uint64_t off); /* ta
 bool lane_idle_out(struct asker *a);   /* nothing queued: pieces may be written */
 void *lane_piece(struct asker *a, uint32_t len); /* room for a piece's record, or NULL; then */
 void lane_piece_done(struct asker *a, const struct msg *r);
+/* Room for the payload of a piece of up to *room bytes that comes from a connection: *room receives how many. NULL: none; with *room 0 it is worth to wait for peers_resume(). */
+void *lane_part(struct asker *a, uint32_t *room);
+void lane_part_done(struct asker *a, struct msg *r, const void *at, uint32_t n); /* n bytes of it came */
 void lanes_settle(struct manager *m);  /* give up the pins of completions that were consumed */
 /* Sum of the read counters of all clients that ever were, for this arena. */
 void lanes_reads(struct manager *m, struct lease_counters *sum);
@@ -224,6 +227,7 @@ int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len);
 uint64_t peer_position(struct peer *p); /* see link_position() */
 bool peer_unsent(struct peer *p, uint64_t position);
 void manager_ticks(struct manager *m); /* a connection is in its handshake: tick until none is */
+void peers_resume(struct manager *m); /* a lane has room again, or waited too long for it */
 bool peers_tick(struct manager *m);
 bool inbounds_tick(struct manager *m);
 
@@ -239,6 +243,9 @@ bool forward_cancel(struct asker *a, uint64_t id);
 void forwards_end(struct asker *a); /* the asker is gone: what comes back is dropped */
 /* From the owner. */
 void *forward_place(struct manager *m, const struct msg *r);
+/* Where bytes of a piece that is passed on may be received: in the lane itself. See part_to and part of conn_ops. */
+void *forward_part_to(struct manager *m, uint32_t from, const struct msg *r, uint32_t got, uint32_t *room);
+int forward_part(struct manager *m, const struct msg *r, uint32_t got, const void *at, uint32_t n);
 int forward_answer(struct manager *m, uint32_t from, const struct msg *r, const uint8_t *payload);
 void forwards_lost(struct manager *m, struct peer *p, const char *text);
 struct forward **peer_forwards(struct peer *p);

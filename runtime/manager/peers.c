@@ -17,6 +17,7 @@ struct peer {
     uint32_t id;
     struct link *link;
     bool up;
+    bool waits;               /* paused: a lane has no room for what comes */
     int down;                 /* why the connection ended; it is freed at the end of the turn */
     struct forward *forwards; /* asked and not answered */
 };
@@ -36,6 +37,20 @@ static int peer_message(struct link *l, void *arg, const struct msg *m, void *pa
     return forward_answer(p->m, p->id, m, payload);
 }
 
+static void *peer_part_to(struct link *l, void *arg, const struct msg *m, uint32_t got, uint32_t *room) {
+    struct peer *p = arg;
+    void *at = forward_part_to(p->m, p->id, m, got, room);
+    if (!at && *room == 0) {
+        p->waits = true;
+        link_pause(l, true);
+    }
+    return at;
+}
+
+static int peer_part(struct link *l, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n) {
+    return forward_part(((struct peer *)arg)->m, m, got, at, n);
+}
+
 static void peer_drained(struct link *l, void *arg) { lanes_unstall(((struct peer *)arg)->m); }
 
 static void peer_down(struct link *l, void *arg, int code) {
@@ -44,7 +59,7 @@ static void peer_down(struct link *l, void *arg, int code) {
     p->m->reap = true;
 }
 
-static const struct link_ops peer_ops = {peer_up, peer_payload_to, peer_message, peer_drained, peer_down};
+static const struct link_ops peer_ops = {peer_up, peer_payload_to, peer_message, peer_drained, peer_down, peer_part_to, peer_part};
 
 int peers_init(struct manager *m) {
     if (!m->setup->peers) return 0;
@@ -68,7 +83,7 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
     }
     if (!p->link) {
         const struct peer_address *at = &m->setup->peers[id];
-        p->up = false;
+        p->up = p->waits = false;
         *code = link_open(&p->link, &m->links, id, at->addr, at->naddr, &peer_ops, p);
         if (*code < 0) {
             p->link = NULL;
@@ -87,6 +102,15 @@ int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len) {
 
 uint64_t peer_position(struct peer *p) { return p->link && !p->down ? link_position(p->link) : 0; }
 bool peer_unsent(struct peer *p, uint64_t position) { return p->link && !p->down && link_unsent(p->link, position); }
+
+void peers_resume(struct manager *m) {
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
+        struct peer *p = m->peers[i];
+        if (!p || !p->waits) continue;
+        p->waits = false;
+        if (p->link && !p->down) link_pause(p->link, false);
+    }
+}
 
 bool peers_tick(struct manager *m) {
     bool more = false;

@@ -64,9 +64,12 @@ struct conn {
     uint8_t *in;                   /* IN_BUFFER bytes, from UP on */
     uint32_t in_pos, in_end;
     bool have_msg, bulk;
+    bool parts;                    /* of this message: the owner takes it as it comes */
     struct msg m;                  /* when have_msg: its payload is coming */
     uint8_t *dst;                  /* NULL: into `in` */
-    uint32_t got;                  /* bytes at dst */
+    uint32_t got;                  /* bytes at dst, or taken in parts */
+    uint8_t *part;                 /* place of the part that is coming, only while we receive; NULL: none */
+    uint32_t room, fill;           /* of it */
 };
 
 static atomic_ullong refused; /* relaxed: a counter for display */
@@ -238,6 +241,57 @@ static void flush(struct conn *c)
 
 static bool may_read(const struct conn *c) { return c->code == 0 && !c->freed && !c->paused; }
 
+/* --- in parts --- */
+
+static void part_give(struct conn *c, const uint8_t *at, uint32_t n)
+{
+    uint32_t got = c->got, need = c->m.len - MSG_HEADER;
+    c->got += n;
+    if (c->got == need) {
+        c->bulk = need >= BULK;
+        c->have_msg = c->parts = false;
+    }
+    int e = c->ops->part(c, c->arg, &c->m, got, at, n);
+    if (e < 0)
+        fail(c, e);
+}
+
+static void part_end(struct conn *c)
+{
+    const uint8_t *at = c->part;
+    c->part = NULL;
+    if (at != NULL && c->fill > 0)
+        part_give(c, at, c->fill);
+}
+
+static bool part_begin(struct conn *c)
+{
+    c->room = c->m.len - MSG_HEADER - c->got;
+    c->fill = 0;
+    c->part = c->ops->part_to(c, c->arg, &c->m, c->got, &c->room);
+    return c->part != NULL;
+}
+
+/* What the buffer has of it. False: more has to come. */
+static bool part_take(struct conn *c)
+{
+    uint32_t left = c->m.len - MSG_HEADER - c->got, there = c->in_end - c->in_pos;
+    uint8_t *at = c->in + c->in_pos;
+    if (c->part == NULL && !part_begin(c)) {
+        if (there < left || !may_read(c)) return false;
+        c->in_pos += left;
+        part_give(c, at, left);
+        return true;
+    }
+    uint32_t n = there < c->room - c->fill ? there : c->room - c->fill;
+    memcpy(c->part + c->fill, at, n);
+    c->in_pos += n;
+    c->fill += n;
+    if (c->fill < c->room) return false;
+    part_end(c);
+    return true;
+}
+
 /* Give the owner what is whole. False: it wants no more now, or the connection ends. */
 static bool deliver(struct conn *c)
 {
@@ -255,7 +309,12 @@ static bool deliver(struct conn *c)
             c->dst = NULL;
             if (c->m.len > MSG_HEADER && c->ops->payload_to != NULL)
                 c->dst = c->ops->payload_to(c, c->arg, &c->m);
+            c->parts = c->m.len > MSG_HEADER && c->dst == NULL && c->ops->part_to != NULL && may_read(c) && (part_begin(c) || c->paused);
             continue; /* it may have paused or freed */
+        }
+        if (c->parts) {
+            if (!part_take(c)) return may_read(c);
+            continue;
         }
         uint32_t need = c->m.len - MSG_HEADER, there = c->in_end - c->in_pos;
         void *payload;
@@ -279,6 +338,13 @@ static bool deliver(struct conn *c)
             fail(c, e);
     }
     return false;
+}
+
+static void deliver_all(struct conn *c)
+{
+    if (deliver(c))
+        part_end(c);
+    c->part = NULL;
 }
 
 /* Room behind in_end for the rest of the message that is coming, and more. */
@@ -305,8 +371,11 @@ static void receive(struct conn *c)
         if (c->dst != NULL) { /* `in` is empty then */
             direct = c->m.len - MSG_HEADER - c->got;
             iov[n++] = (struct iovec){c->dst + c->got, direct};
+        } else if (c->part != NULL) { /* here, too */
+            direct = c->room - c->fill;
+            iov[n++] = (struct iovec){c->part + c->fill, direct};
         }
-        size_t buffered = c->dst != NULL || c->bulk ? IN_AFTER_BULK : IN_BUFFER;
+        size_t buffered = direct > 0 || (c->bulk && !c->have_msg) ? IN_AFTER_BULK : IN_BUFFER;
         if (buffered > IN_BUFFER - c->in_end)
             buffered = IN_BUFFER - c->in_end;
         iov[n++] = (struct iovec){c->in + c->in_end, buffered};
@@ -314,17 +383,20 @@ static void receive(struct conn *c)
         ssize_t r = recvmsg(c->io.fd, &h, MSG_DONTWAIT);
         if (r < 0 && errno == EINTR) continue;
         if (r < 0 && errno == EAGAIN)
-            return; /* all was delivered above */
+            break; /* all was delivered above */
         if (r <= 0) {
             fail(c, r < 0 ? -errno : -ECONNRESET);
-            return;
+            break;
         }
         size_t k = (size_t)r < direct ? (size_t)r : direct;
-        c->got += (uint32_t)k;
+        if (c->part != NULL)
+            c->fill += (uint32_t)k;
+        else
+            c->got += (uint32_t)k;
         c->in_end += (uint32_t)((size_t)r - k);
         more = (size_t)r == direct + buffered; /* else the socket is empty: spare the system call that would say so */
     }
-    deliver(c);
+    deliver_all(c);
 }
 
 /* --- entering and leaving --- */
@@ -396,7 +468,7 @@ static void conn_later(struct io_deferred *d)
     struct conn *c = (struct conn *)((char *)d - offsetof(struct conn, later));
     c->busy++;
     if (c->state == UP && c->code == 0) {
-        deliver(c);
+        deliver_all(c);
         if (!c->blocked && !c->freed)
             flush(c);
     }

@@ -38,6 +38,15 @@ struct conn_ops {
     /* Closed: code says why (-ECONNRESET, DDICT_EAUTH, DDICT_EPROTO, -ETIMEDOUT, ...). Comes once, also before `up`, never from within another call of this header
      * but conn_tick(). All done() have been called. The owner calls conn_free(). */
     void (*down)(struct conn *c, void *arg, int code);
+    /*
+     * Optional, for payloads that payload_to gave no place to and that need not be whole to be taken: where may their bytes from `got` on go? *room: as many are left; receives
+     * how many have room there. NULL: nowhere now; the rest comes from the connection's buffer, or when it was asked at got 0, as a message; or when the
+     * owner pauses the connection here, it is asked again after the pause. Each place is given back by part()
+     * before anything else happens, unless nothing came.
+     */
+    void *(*part_to)(struct conn *c, void *arg, const struct msg *m, uint32_t got, uint32_t *room);
+    /* n bytes of the payload, those from `got` on, are at `at`: where part_to said, or in the connection's buffer. No message() follows. Return as message(). */
+    int (*part)(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n);
 };
 
 /*

@@ -93,6 +93,30 @@ void lane_unmap(struct lane *l)
     memset(l, 0, sizeof *l);
 }
 
+void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *bad)
+{
+    uint64_t off = r->pos & (DD_LANE_RING - 1), to_end = DD_LANE_RING - off, need = lane_round(MSG_HEADER + least);
+    uint64_t want = lane_round(MSG_HEADER + *most), room = DD_LANE_RING - (r->pos - r->seen);
+    if (room < to_end + want) { /* seen may be old; ring_reserve() looks again only when it must */
+        /* Acquire as in ring_reserve(). */
+        uint64_t head = __atomic_load_n(r->head, __ATOMIC_ACQUIRE);
+        if (head - r->seen > r->pos - r->seen) {
+            *bad = true;
+            return NULL;
+        }
+        r->seen = head;
+        room = DD_LANE_RING - (r->pos - head);
+    }
+    uint64_t here = room < to_end ? room : to_end;
+    if (here < need)
+        here = room > to_end ? room - to_end : 0; /* behind a PAD, at the start of the ring */
+    if (here < need)
+        return NULL;
+    uint32_t len = (uint32_t)((here < want ? here : want) - MSG_HEADER);
+    *most = len < *most ? len : *most;
+    return ring_reserve(r, MSG_HEADER + *most, bad);
+}
+
 int ring_refill(struct ring *r)
 {
     /* Acquire pairs with the release of tail in ring_commit(). */

@@ -80,6 +80,14 @@ static inline void *ring_reserve(struct ring *r, uint32_t len, bool *bad) {
     return r->data + off;
 }
 
+/*
+ * Producer: the same for a record of 64 bytes and a payload whose length is not known yet: at least `least`, at most *most bytes (at most DD_MSG_PIECE; least at most half a
+ * ring). *most receives what there is room for. ring_trim() before ring_commit().
+ */
+void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *bad);
+/* The record at hand is to have len bytes instead of the `was` that were reserved. */
+static inline void ring_trim(struct ring *r, uint32_t was, uint32_t len) { r->reserved -= lane_round(was) - lane_round(len); }
+
 /* Publish the reservation. */
 static inline void ring_commit(struct ring *r) {
     r->pos += r->reserved;

@@ -48,7 +48,19 @@ static void on_down(struct conn *c, void *arg, int code)
         l->ops->down(l, l->arg, code);
 }
 
-static const struct conn_ops tcp_ops = {on_up, on_payload_to, on_message, on_drained, on_down};
+static void *on_part_to(struct conn *c, void *arg, const struct msg *m, uint32_t got, uint32_t *room)
+{
+    struct link *l = arg;
+    return l->ops->part_to != NULL ? l->ops->part_to(l, l->arg, m, got, room) : NULL;
+}
+
+static int on_part(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n)
+{
+    struct link *l = arg;
+    return l->ops->part(l, l->arg, m, got, at, n);
+}
+
+static const struct conn_ops tcp_ops = {on_up, on_payload_to, on_message, on_drained, on_down, on_part_to, on_part};
 
 static struct link *link_new(const struct link_ops *ops, void *arg)
 {

@@ -19,6 +19,9 @@ struct link_ops {
     void (*drained)(struct link *l, void *arg);
     /* Ended: code says why. Comes once, also before `up`, never from within another call of this header but link_tick(). The owner calls link_free(). */
     void (*down)(struct link *l, void *arg, int code);
+    /* Optional: as in struct conn_ops. A transport that has no use for them gives whole messages. */
+    void *(*part_to)(struct link *l, void *arg, const struct msg *m, uint32_t got, uint32_t *room);
+    int (*part)(struct link *l, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n);
 };
 
 struct link_setup { /* the same for all links of a process; borrowed while there are any */

@@ -60,6 +60,56 @@ START_TEST(a_body_of_64_mib_in_pieces_arrives_whole)
 }
 END_TEST
 
+/* The owner has room for some of it, for none of it, or pauses, at random places; small messages in between. */
+START_TEST(a_value_that_is_taken_in_parts_arrives_whole)
+{
+    size_t size = (16u << 20) + 777;
+    uint8_t *value = malloc(size);
+    struct end a = {0}, b = {.value = malloc(size), .value_cap = size, .parts = true, .random = 11};
+    uint64_t seed = 5;
+    for (size_t i = 0; i < size; i++)
+        value[i] = pattern(i);
+    pair_up(&a, &b);
+    size_t at = 0;
+    for (uint64_t end_ms = clock_ms() + 20000; b.value_got < size;) {
+        ck_assert_uint_lt(clock_ms(), end_ms);
+        while (at < size && !conn_full(a.c)) {
+            size_t n = test_random(&seed) % 3 == 0 ? 1 + test_random(&seed) % 300 : 1 + test_random(&seed) % DD_MSG_PIECE;
+            n = n < size - at ? n : size - at;
+            struct msg m = {.type = MSG_DATA, .id = 5, .aux = at, .flags = at + n == size ? MSGF_LAST : 0}, other = {.type = MSG_LEN};
+            ck_assert_int_eq(conn_send(a.c, &m, NULL, 0, value + at, n, on_done, &a), 0);
+            at += n;
+            if (test_random(&seed) % 4 == 0)
+                ck_assert_int_eq(conn_send(a.c, &other, NULL, 0, NULL, 0, NULL, NULL), 0);
+        }
+        ck_assert_int_ge(io_wait(ep, 1), 0);
+        conn_pause(b.c, false);
+    }
+    ck_assert_int_eq(memcmp(value, b.value, size), 0);
+    ck_assert_int_gt(b.part_direct, 100);
+    ck_assert_int_gt(b.part_count, b.part_direct);
+    ck_assert_int_gt(b.part_paused, 10);
+    ck_assert_int_eq(a.down + b.down, 0);
+    pair_end(&a, &b);
+    free(value);
+    free(b.value);
+}
+END_TEST
+
+START_TEST(an_owner_may_refuse_a_part)
+{
+    uint8_t value[5000] = {1};
+    struct end a = {0}, b = {.value = malloc(sizeof value), .value_cap = sizeof value, .parts = true, .random = 8, .refuse = DDICT_EPROTO};
+    pair_up(&a, &b);
+    struct msg m = {.type = MSG_DATA, .id = 5};
+    ck_assert_int_eq(conn_send(a.c, &m, NULL, 0, value, sizeof value, on_done, &a), 0);
+    LOOP_UNTIL(a.down && b.down, 2000, &a, &b);
+    ck_assert_int_eq(b.code, DDICT_EPROTO);
+    ck_assert_int_eq(b.part_count + b.messages, 1);
+    free(b.value);
+}
+END_TEST
+
 START_TEST(messages_cut_at_every_byte_are_put_together)
 {
     struct end b = {.copy = malloc(MSG_LEN_MAX), .copy_cap = MSG_LEN_MAX, .check_ids = true};
@@ -310,6 +360,8 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, thousands_of_small_messages_arrive_in_order_and_are_answered);
     tcase_add_test(c, a_body_of_64_mib_in_pieces_arrives_whole);
+    tcase_add_test(c, a_value_that_is_taken_in_parts_arrives_whole);
+    tcase_add_test(c, an_owner_may_refuse_a_part);
     tcase_add_test(c, messages_cut_at_every_byte_are_put_together);
     tcase_add_test(c, a_slow_reader_holds_the_writer_back_and_loses_nothing);
     tcase_add_test(c, messages_in_the_buffer_come_after_a_pause_without_new_bytes);

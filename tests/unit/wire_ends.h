@@ -32,6 +32,10 @@ struct end {
     struct msg last;
     uint8_t *value;      /* DATA goes here, at aux */
     size_t value_cap, value_got;
+    bool parts;          /* DATA that has no place is taken as it comes, to value at aux */
+    uint64_t random;
+    int part_count, part_direct, part_paused;
+    uint8_t *part;
     uint8_t *copy;       /* of the last payload that came in the connection's buffer */
     size_t copy_cap;
     int refuse;          /* message() returns this */
@@ -61,10 +65,44 @@ static inline void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_rol
 static inline void *on_payload_to(struct conn *c, void *arg, const struct msg *m)
 {
     struct end *e = arg;
-    if (m->type != MSG_DATA || e->value == NULL)
+    if (m->type != MSG_DATA || e->value == NULL || e->parts)
         return NULL;
     ck_assert_uint_le(m->aux + m->len - MSG_HEADER, e->value_cap);
     return e->value + m->aux;
+}
+/* Room of any size, none, or none for a while. */
+static inline void *on_part_to(struct conn *c, void *arg, const struct msg *m, uint32_t got, uint32_t *room)
+{
+    struct end *e = arg;
+    if (m->type != MSG_DATA || !e->parts)
+        return NULL;
+    ck_assert_uint_le(*room, m->len - MSG_HEADER - got);
+    ck_assert_uint_gt(*room, 0);
+    uint64_t r = test_random(&e->random);
+    if (r % 8 == 1) {
+        conn_pause(c, true);
+        e->part_paused++;
+    }
+    if (r % 8 < 2)
+        return NULL;
+    if (r % 8 < 6)
+        *room = 1 + (uint32_t)(test_random(&e->random) % *room);
+    return e->part = e->value + m->aux + got;
+}
+static inline int on_part(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n)
+{
+    struct end *e = arg;
+    uint8_t *to = e->value + m->aux + got;
+    ck_assert_uint_gt(n, 0);
+    ck_assert_uint_le(got + n, m->len - MSG_HEADER);
+    ck_assert_uint_eq(m->aux + got, e->value_got); /* in order, each once */
+    e->part_count++;
+    if (at != to)
+        memcpy(to, at, n);
+    else
+        e->part_direct++;
+    e->value_got += n;
+    return e->refuse;
 }
 static inline void on_done(void *arg) { ((struct end *)arg)->dones++; }
 
@@ -75,7 +113,11 @@ static inline int on_message(struct conn *c, void *arg, const struct msg *m, voi
     ck_assert_int_eq(e->up, 1);
     e->messages++;
     e->last = *m;
-    if (m->type == MSG_DATA && e->value != NULL) {
+    if (m->type == MSG_DATA && e->parts) { /* nowhere at its beginning */
+        memcpy(e->value + m->aux, payload, n);
+        ck_assert_uint_eq(m->aux, e->value_got);
+        e->value_got += n;
+    } else if (m->type == MSG_DATA && e->value != NULL) {
         ck_assert_ptr_eq(payload, e->value + m->aux);
         e->value_got += n;
     } else if (e->copy != NULL) {
@@ -105,7 +147,7 @@ static inline void on_down(struct conn *c, void *arg, int code)
     conn_free(c);
     e->c = NULL;
 }
-static const struct conn_ops ops = {on_up, on_payload_to, on_message, on_drained, on_down};
+static const struct conn_ops ops = {on_up, on_payload_to, on_message, on_drained, on_down, on_part_to, on_part};
 
 static inline void setup(void)
 {

@@ -104,6 +104,48 @@ START_TEST(records_of_all_sizes_wrap_with_pads)
 }
 END_TEST
 
+/* Room for as much as there is, and records that turn out shorter. */
+START_TEST(records_of_what_there_is_room_for_come_whole)
+{
+    uint64_t in = 0, out = 0, seed = 17, less = 0;
+    bool bad = false;
+    for (int turn = 0; turn < 4000; turn++) {
+        uint32_t want = 1 + (uint32_t)(test_random(&seed) % DD_MSG_PIECE), room = want, least = want < 8192 ? want : 8192;
+        uint8_t *at = ring_reserve_some(&mg.cq, least, &room, &bad);
+        ck_assert(!bad);
+        if (at == NULL) {
+            ck_assert_uint_lt(out, in); /* an empty ring has room */
+            ck_assert(take(&cl.cq, out++));
+            continue;
+        }
+        ck_assert(room >= least && room <= want);
+        less += room < want;
+        uint32_t n = test_random(&seed) % 3 == 0 ? room : 1 + (uint32_t)(test_random(&seed) % room);
+        struct msg m = {.len = MSG_HEADER + n, .type = MSG_REPLY, .id = in};
+        memcpy(at, &m, sizeof m);
+        for (uint32_t i = 0; i < room; i++) /* it may write all that it was given */
+            at[MSG_HEADER + i] = (uint8_t)(in * 31 + i);
+        if (test_random(&seed) % 8 == 0)
+            continue; /* nothing came: forgotten */
+        ring_trim(&mg.cq, MSG_HEADER + room, m.len);
+        ring_commit(&mg.cq);
+        in++;
+        if (test_random(&seed) % 3 == 0)
+            ck_assert(take(&cl.cq, out++));
+    }
+    while (out < in)
+        ck_assert(take(&cl.cq, out++));
+    ck_assert(!ring_ready(&cl.cq));
+    ck_assert_uint_gt(less, 100);
+    __atomic_store_n(mg.cq.head, mg.cq.pos + 64, __ATOMIC_RELEASE); /* beyond what was written */
+    uint32_t room = DD_MSG_PIECE;
+    for (int i = 0; i < 8 && !bad; i++)
+        if (ring_reserve_some(&mg.cq, 8192, &room, &bad) != NULL)
+            ring_commit(&mg.cq);
+    ck_assert(bad);
+}
+END_TEST
+
 START_TEST(a_full_ring_gives_no_room_and_then_exactly_what_was_freed)
 {
     uint64_t in = 0, out = 0;
@@ -306,6 +348,7 @@ int main(void)
     tcase_add_test(c, a_record_stays_until_it_is_consumed);
     tcase_add_test(c, a_reservation_that_is_not_committed_is_forgotten);
     tcase_add_test(c, records_of_all_sizes_wrap_with_pads);
+    tcase_add_test(c, records_of_what_there_is_room_for_come_whole);
     tcase_add_test(c, a_full_ring_gives_no_room_and_then_exactly_what_was_freed);
     tcase_add_test(c, a_manager_that_takes_over_goes_on_where_the_other_was);
     tcase_add_test(c, failures_of_the_system_leave_nothing);
