@@ -60,6 +60,7 @@ struct session {
     struct session *next;     /* registry, or pool */
     bool closing;             /* no handle has it any more; it waits for its views; under registry_lock */
     int sock;                 /* to ddictd; -1 in a child that inherited the session */
+    int bell;                 /* eventfd that managers write for who polls; -1 likewise */
     const struct board *board;
     int timeout_ms;           /* what -1 means */
     unsigned managers, nodes, node_id, nlocal;

@@ -252,7 +252,7 @@ int port_send(struct port *p, struct outgoing *out, struct request *r, struct pa
     for (;;) {
         port_lock(p);
         if (unlikely(p->bell_holder != NULL)) /* we look ourselves: see wait.c */
-            __atomic_store_n(&p->lane.page->client_sleeps, 0, __ATOMIC_RELAXED);
+            __atomic_fetch_and(&p->lane.page->client_sleeps, ~LANE_SLEEPS, __ATOMIC_RELAXED);
         int rc = port_push(p, out, r);
         if (unlikely(rc < 0))
             give_up(p, r);

@@ -33,7 +33,7 @@ static struct session *session_take(void)
     if (s == NULL && (s = calloc(1, sizeof *s)) == NULL)
         return NULL;
     s->closing = false;
-    s->sock = s->pipe = s->hold.pipe = -1;
+    s->sock = s->bell = s->pipe = s->hold.pipe = -1;
     s->board = NULL;
     s->local = NULL;
     s->here = NULL;
@@ -80,6 +80,7 @@ static void session_empty(struct session *s)
         munmap(s->refs, sizeof *s->refs * LEASE_NUMBERS);
     s->refs = NULL;
     close_fd(&s->sock);
+    close_fd(&s->bell);
     close_fd(&s->pipe);
     pthread_mutex_destroy(&s->lease_lock);
 }
@@ -130,7 +131,7 @@ static int welcome_take(struct session *s, struct deadline *d, int timeout_ms)
         rc = dd_error(DDICT_EPROTO, "ddictd answered the greeting with message %u", m.type);
     if (rc == 0 && m.status < 0)
         rc = dd_error(m.status, "%s", m.text[0] ? m.text : dd_strerror(m.status));
-    if (rc == 0 && (n != 2 || m.managers == 0 || m.managers > DD_MANAGERS_MAX || m.local_managers == 0
+    if (rc == 0 && (n != 3 || m.managers == 0 || m.managers > DD_MANAGERS_MAX || m.local_managers == 0
                     || m.local_managers > DD_LOCAL_MANAGERS_MAX || m.local_managers > m.managers))
         rc = dd_error(DDICT_EPROTO, "ddictd's welcome makes no sense: %u managers, %u of them here, %d descriptors", m.managers,
                       m.local_managers, n);
@@ -146,6 +147,8 @@ static int welcome_take(struct session *s, struct deadline *d, int timeout_ms)
         s->lease_page = map_fd(fds[1], LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, "lease page");
         if (s->board == NULL || s->lease_page == NULL)
             rc = -ENOMEM;
+        s->bell = fds[2];
+        fds[2] = -1;
     }
     close_fds(fds, n);
     return rc;
@@ -169,6 +172,7 @@ static int manager_take(struct session *s, unsigned index, struct deadline *d)
         rc = port_open(&l->port, l, fds[1], fds[2]);
     if (rc == 0) {
         fds[2] = -1; /* the port's */
+        l->port.lane.bell_fd = s->bell;
         reader_unfence(&l->arena);
         s->here[m.manager] = l;
     }
@@ -290,6 +294,7 @@ void session_close(struct session *s)
 void session_forget(struct session *s)
 {
     close_fd(&s->sock);
+    close_fd(&s->bell);
     for (unsigned i = 0; i < s->nlocal; i++) {
         struct port *p = &s->local[i].port;
         p->lane.page = NULL; /* MADV_DONTFORK: not mapped here */

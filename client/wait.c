@@ -2,7 +2,7 @@
 /*
  * wait.c - how threads wait on a port: spin, then one at the bell and the others on words of their own (port.h).
  *
- * While a thread spins, or takes replies on its way, it turns the bell off (client_sleeps = 0), so that the manager does not
+ * While a thread spins, or takes replies on its way, it turns the bell off (LANE_SLEEPS of client_sleeps), so that the manager does not
  * ring for the one who sleeps there; when it leaves it announces the sleeper again and looks at the ring once more (W1). The sleeper waits for
  * `bell` to differ from a value read before the first announcement, so whatever ring happened meanwhile wakes it.
  */

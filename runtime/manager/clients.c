@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -37,7 +38,7 @@ struct sup_client {
     uint64_t id;
     pid_t pid;
     char step[STEP_NAME_MAX];
-    int lease_fd, *lane_fd;       /* [shards] */
+    int lease_fd, bell_fd, *lane_fd; /* the last: [shards] */
     unsigned waits;               /* answers of managers */
     int status;                   /* the first bad one */
     unsigned sent;                /* of WELCOME and the MANAGER messages */
@@ -71,6 +72,7 @@ static void client_drop(struct sup_client *c) {
         log_debug("client %llu (pid %d) is gone", (unsigned long long)c->id, (int)c->pid);
     }
     if (c->lease_fd >= 0) close(c->lease_fd);
+    if (c->bell_fd >= 0) close(c->bell_fd);
     for (unsigned i = 0; c->lane_fd && i < s->shards_n; i++)
         if (c->lane_fd[i] >= 0) close(c->lane_fd[i]);
     free(c->lane_fd);
@@ -127,6 +129,8 @@ static int client_make(struct sup_client *c) {
     struct supervisor *s = c->s;
     c->lease_fd = lease_page_make();
     if (c->lease_fd < 0) return c->lease_fd;
+    c->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (c->bell_fd < 0) return -errno;
     c->lane_fd = malloc(s->shards_n * sizeof *c->lane_fd);
     if (!c->lane_fd) return -ENOMEM;
     for (unsigned i = 0; i < s->shards_n; i++) c->lane_fd[i] = -1;
@@ -200,8 +204,8 @@ static void client_welcome(struct sup_client *c) {
     c->waits = s->shards_n;
     struct sup_msg m = {.type = SUP_CLIENT_ADD, .id = c->id, .pid = (uint32_t)c->pid};
     for (unsigned i = 0; i < s->shards_n; i++) {
-        int fds[2] = {c->lease_fd, c->lane_fd[i]};
-        shard_send(&s->shards[i], &m, fds, 2);
+        int fds[3] = {c->lease_fd, c->lane_fd[i], c->bell_fd};
+        shard_send(&s->shards[i], &m, fds, 3);
     }
 }
 
@@ -209,8 +213,8 @@ static int welcome_send(struct sup_client *c) {
     struct supervisor *s = c->s;
     struct attach_msg m;
     welcome_fill(c, &m);
-    int fds[2] = {s->board_ro_fd, c->lease_fd};
-    return attach_send(c->sock.fd, &m, fds, 2);
+    int fds[3] = {s->board_ro_fd, c->lease_fd, c->bell_fd};
+    return attach_send(c->sock.fd, &m, fds, 3);
 }
 
 static int manager_send(struct sup_client *c, unsigned i) {
@@ -434,7 +438,7 @@ static void client_accept(struct supervisor *s, int fd) {
     }
     c->s = s;
     c->pid = pid;
-    c->lease_fd = -1;
+    c->lease_fd = c->bell_fd = -1;
     c->sock = (struct io_handler){.fd = fd, .ready = sock_ready};
     c->life = (struct io_handler){.fd = life_open(fd, pid), .ready = life_ready};
     c->timer.fire = client_late;

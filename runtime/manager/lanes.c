@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <base/log.h>
 #include <manager/manager.h>
@@ -312,7 +313,7 @@ void lanes_reads(struct manager *m, struct lease_counters *sum) {
     for (struct hold *h = m->holds; h; h = h->next) reads_add(m, h->leases, sum);
 }
 
-int client_add(struct manager *m, uint64_t id, uint32_t pid, int lease_fd, int lane_fd) {
+int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[3]) {
     struct lane_client *c = calloc(1, sizeof *c);
     int e = -ENOMEM;
     if (!c) return e;
@@ -321,12 +322,13 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, int lease_fd, int l
     c->id = id;
     c->pid = pid;
     c->queue_end = &c->queue;
-    c->leases = leases_map(lease_fd);
+    c->leases = leases_map(fds[0]);
     if (!c->leases) goto no_leases;
-    e = lane_map(&c->lane, lane_fd, false);
+    e = lane_map(&c->lane, fds[1], false);
     if (e < 0) goto no_lane;
     e = store_leases_add(m->store, id, c->leases, pid);
     if (e < 0) goto no_store;
+    c->lane.bell_fd = fds[2];
     c->next = m->clients;
     m->clients = c;
     if (++m->clients_now > m->count->clients_peak) m->count->clients_peak = m->clients_now;
@@ -360,6 +362,7 @@ static void client_free(struct lane_client *c) {
     reads_add(m, c->leases, &m->setup->page->departed);
     store_leases_remove(m->store, c->id);
     munmap((void *)(uintptr_t)c->leases, LEASE_FILE_SIZE);
+    close(c->lane.bell_fd);
     lane_unmap(&c->lane);
     m->clients_now--;
     free(c);

@@ -39,7 +39,7 @@ static int open_local(void) {
 static int become_ready(void) {
     int e, input;
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a client costs two descriptors and one a manager */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a client costs three descriptors and one a manager */
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }

@@ -58,14 +58,15 @@ static void answer(struct manager *m, struct sup_msg *s) {
     if (e < 0) __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
 }
 
-static void sup_take(struct manager *m, const struct sup_msg *s, const int *fds, int nfds) {
+static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int nfds) {
     static struct sup_msg r;
     memset(&r, 0, sizeof r);
     r.id = s->id;
     switch (s->type) {
     case SUP_CLIENT_ADD:
         r.type = SUP_CLIENT_ADDED;
-        r.status = nfds == 2 ? client_add(m, s->id, s->pid, fds[0], fds[1]) : DDICT_EPROTO;
+        r.status = nfds == 3 ? client_add(m, s->id, s->pid, fds) : DDICT_EPROTO;
+        if (r.status == 0) fds[2] = -1; /* the client's now */
         answer(m, &r);
         break;
     case SUP_CLIENT_DEL: client_del(m, s->id); break;
@@ -96,7 +97,8 @@ static void sup_ready(struct io_handler *h, uint32_t events) {
             return;
         }
         sup_take(m, &s, fds, n);
-        while (n > 0) close(fds[--n]);
+        while (n-- > 0)
+            if (fds[n] >= 0) close(fds[n]);
         if (m->stopping) return;
     }
 }

@@ -187,7 +187,7 @@ bool queue_cancel(struct asker *a, uint64_t id, int status);
 void queue_asker_end(struct asker *a);
 
 /* --- lanes.c: clients --- */
-int client_add(struct manager *m, uint64_t id, uint32_t pid, int lease_fd, int lane_fd);
+int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[3]); /* of SUP_CLIENT_ADD; 0: it keeps the last, the bell */
 void client_del(struct manager *m, uint64_t id);
 int hold_add(struct manager *m, uint64_t id, uint32_t pid, int fd);
 void hold_del(struct manager *m, uint64_t id);

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -73,7 +74,7 @@ int lane_map(struct lane *l, int fd, bool client)
     void *p = mmap(NULL, LANE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return dd_error(-errno, "cannot map a lane: %s", strerror(errno));
-    struct lane t = {.page = p};
+    struct lane t = {.page = p, .bell_fd = -1};
     ring_init(&t.sq, (uint8_t *)p + 4096, &t.page->sq_head, &t.page->sq_tail, client);
     ring_init(&t.cq, (uint8_t *)p + 4096 + DD_LANE_RING, &t.page->cq_head, &t.page->cq_tail, !client);
     const struct ring *produced = client ? &t.sq : &t.cq, *consumed = client ? &t.cq : &t.sq;
@@ -91,6 +92,7 @@ void lane_unmap(struct lane *l)
     if (l->page != NULL)
         munmap(l->page, LANE_FILE_SIZE);
     memset(l, 0, sizeof *l);
+    l->bell_fd = -1;
 }
 
 void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *bad)
@@ -147,19 +149,29 @@ static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *t
 
 void lane_wake_client(struct lane *l)
 {
-    __atomic_store_n(&l->page->client_sleeps, 0, __ATOMIC_RELAXED);
-    /* Release: the flag is clear before bell moves; pairs with the acquire of bell in lane_sleep_announce(). */
-    __atomic_fetch_add(&l->page->bell, 1, __ATOMIC_RELEASE);
-    futex(&l->page->bell, FUTEX_WAKE, INT_MAX, NULL);
+    uint32_t who = __atomic_exchange_n(&l->page->client_sleeps, 0, __ATOMIC_RELAXED);
+    if (who & LANE_SLEEPS) {
+        /* Release: the flag is clear before bell moves; pairs with the acquire of bell in lane_sleep_announce(). */
+        __atomic_fetch_add(&l->page->bell, 1, __ATOMIC_RELEASE);
+        futex(&l->page->bell, FUTEX_WAKE, INT_MAX, NULL);
+    }
+    if (who & LANE_POLLS && l->bell_fd >= 0)
+        eventfd_write(l->bell_fd, 1); /* full: it is readable already */
 }
 
 uint32_t lane_sleep_announce(struct lane *l)
 {
     /* Acquire: bell is read before the flag is set. Whoever clears the flag after that moves bell away from this value. */
     uint32_t bell = __atomic_load_n(&l->page->bell, __ATOMIC_ACQUIRE);
-    __atomic_store_n(&l->page->client_sleeps, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&l->page->client_sleeps, LANE_SLEEPS, __ATOMIC_RELAXED); /* beside who polls */
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_ring_client() */
     return bell;
+}
+
+void lane_poll_announce(struct lane *l)
+{
+    __atomic_fetch_or(&l->page->client_sleeps, LANE_POLLS, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_ring_client() */
 }
 
 void lane_sleep(struct lane *l, uint32_t bell, int slice_ms)

@@ -23,13 +23,15 @@ struct lane_page { /* first page of the memfd */
     uint32_t version, ring;                               /* PROTOCOL_VERSION, bytes of each ring */
     uint64_t sq_tail __attribute__((aligned(64)));        /* client writes */
     uint64_t cq_head;                                     /* client writes */
-    uint32_t client_sleeps;                               /* a client's thread sets it, the manager clears it when it rings */
+    uint32_t client_sleeps;                               /* LANE_SLEEPS, LANE_POLLS: the client sets them, who rings clears them */
     uint64_t sq_head __attribute__((aligned(64)));        /* manager writes */
     uint64_t cq_tail;                                     /* manager writes */
     uint32_t want_space;                                  /* the manager sets it: ring my eventfd when cq_head moves; the client clears it then */
     uint32_t bell __attribute__((aligned(64)));           /* manager adds, client waits on it (futex) */
 };
 #define LANE_FILE_SIZE (4096u + 2u * DD_LANE_RING)
+#define LANE_SLEEPS 1u /* a thread sleeps, or is about to, on `bell` */
+#define LANE_POLLS 2u  /* somebody polls the client's eventfd, or will: write it */
 
 /* One end of one ring. */
 struct ring {
@@ -43,6 +45,7 @@ struct ring {
 struct lane {
     struct lane_page *page;
     struct ring sq, cq;
+    int bell_fd; /* the client's eventfd, of all its lanes; borrowed, set by whoever maps the lane; -1: none */
 };
 
 int lane_create(void); /* a sealed, initialised memfd, or a negative code */
@@ -164,6 +167,8 @@ static inline void lane_ring_for_room(struct lane *l, uint64_t from) {
  * Any number of threads may sleep on one lane; all are woken. The announcement holds until the manager's next ring; nothing ends it.
  */
 uint32_t lane_sleep_announce(struct lane *l);
+/* The same for who polls the eventfd: announce; look at the rings again; if nothing: poll. Also ended by the next ring, and by nothing else. */
+void lane_poll_announce(struct lane *l);
 void lane_sleep(struct lane *l, uint32_t bell, int slice_ms);
 
 /* Manager, when ring_reserve(&l->cq) found no room: announce, then try once more, then sleep; the client rings the eventfd. */

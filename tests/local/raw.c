@@ -50,7 +50,7 @@ void raw_attach(struct raw *r) {
         fflush(stdout);
         _exit(3);
     }
-    must(n == 2 && m.type == ATTACH_WELCOME, "welcome: %d descriptors, type %u", n, m.type);
+    must(n == 3 && m.type == ATTACH_WELCOME, "welcome: %d descriptors, type %u", n, m.type);
     r->managers = m.managers;
     r->nodes = m.nodes;
     r->node_id = m.node_id;
@@ -62,6 +62,7 @@ void raw_attach(struct raw *r) {
     r->leases = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     must(r->board != MAP_FAILED && r->leases != MAP_FAILED, "mmap");
     close(fds[0]);
+    close(fds[2]);
     __atomic_store_n(&r->leases->chunks, 1, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < r->local_n; i++) {
         struct raw_manager *l = &r->local[i];
