@@ -33,7 +33,7 @@ bool request_was_late(const struct request *r)
 void request_again(struct request *r)
 {
     *r = (struct request){.sink = r->sink, .buf = r->sink == SINK_BUFFER ? r->buf : NULL, .cap = r->cap, .slot = r->slot,
-                          .batch = r->batch, .index = r->index};
+                          .batch = r->batch, .index = r->index, .job = r->job};
 }
 
 int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w, unsigned flags)

@@ -9,6 +9,7 @@
 #include <base/user.h>
 
 #include "lease.h"
+#include "jobs.h"
 
 const char *no_name_text(void)
 {
@@ -88,6 +89,7 @@ int ddict_detach(ddict_t *d)
     if (*at != NULL)
         *at = d->next;
     pthread_mutex_unlock(&registry_lock);
+    jobs_detach(d);
     if (d->session != NULL)
         session_close(d->session);
     pthread_mutex_destroy(&d->lock);

@@ -194,6 +194,73 @@ struct ddict_want {
 DDICT_API ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags, int timeout_ms);
 
 /*
+ * Many under way, without waiting for any: a set of jobs takes them, and gives each back when it is over. No thread runs for it: what has to be
+ * done is done within submit and poll, by whoever calls them (and within other calls of the process on the same dictionary). Its descriptor
+ * is for poll(), epoll and the event loops built on them:
+ *
+ *     ddict_jobs_open(d, &q);                         for (;;) {
+ *     job.what = DDICT_DO_VIEW;                            epoll_wait(...);          ddict_jobs_fd(q) among others
+ *     job.key = "w"; job.klen = 1;                         while ((n = ddict_poll(q, done, 64, 0)) > 0)
+ *     job.timeout_ms = -1; job.user = mine;                    ...                   done[i].user, done[i].status, done[i].view
+ *     ddict_submit(q, &job, 1);                        }
+ *
+ * ORDER. Puts, dels and pops of one key that are submitted to one set take effect in their order; otherwise jobs end in any order, and take effect at any
+ * moment between submit and their result. What was submitted is not ordered with other calls.
+ * THREADS. A set may be used by any number of threads at once; each result goes to one of them. Any number of sets of a handle may be used.
+ * FORK. Jobs go on in the parent alone. In a child a set of its parent is dead: every call on it gives -ECANCELED, ddict_jobs_close() gives its descriptors
+ * back. The child opens one of its own.
+ * DETACH. ddict_detach() ends the handle's sets as ddict_cancel() for each of their jobs would. Their results can still be polled; the set is to be closed.
+ */
+typedef struct ddict_jobs ddict_jobs_t;
+enum { DDICT_DO_VIEW = 1, DDICT_DO_GET, DDICT_DO_PUT, DDICT_DO_DEL, DDICT_DO_POP }; /* as ddict_view(), ddict_get(), ... */
+struct ddict_job {
+    /* in; given back unchanged with the result, but key: NULL */
+    unsigned what;    /* DDICT_DO_* */
+    unsigned flags;   /* as in the call of that name */
+    const void *key;  /* the caller's again when ddict_submit() returns */
+    size_t klen;
+    void *buf;        /* PUT: the value (not written), GET: its place; the library's until the result is there. Others: unused */
+    size_t len;       /* of buf */
+    int timeout_ms;   /* as everywhere. It is judged when the set is polled; -ETIMEDOUT may come 100 ms late, and each job ends when it is over */
+    void *user;       /* the caller's own */
+    /* out */
+    uint64_t ticket;  /* 0: over when ddict_submit() returned. Else unique in its set */
+    int status;       /* -EINPROGRESS, else 0 or the code of its end */
+    unsigned tag;     /* GET */
+    size_t vlen;      /* GET: length of the value, also with DDICT_ESMALL */
+    struct ddict_view view; /* VIEW, POP with status 0: to be released */
+    char *text;       /* the sentence of a failure, malloc'ed, to be freed with free(); NULL: none */
+};
+/* Errors: -ENOMEM, -EMFILE, and as every call. */
+DDICT_API int ddict_jobs_open(ddict_t *d, ddict_jobs_t **out);
+/*
+ * Readable when ddict_poll() has something to do: results, or messages to take or to send on. Quiet when ddict_poll() has returned less than n. Only to be
+ * waited on. It belongs to the set.
+ */
+DDICT_API int ddict_jobs_fd(ddict_jobs_t *q);
+/*
+ * Begin n jobs. Those that can be are over when it returns (ticket 0, status says how): values of managers on this node, what is refused. The
+ * others have a ticket and status -EINPROGRESS, and ddict_poll() gives each of them once. Never waits. Returns how many are under way, or a negative
+ * code when none was begun: -ECANCELED (after detach; in a child).
+ */
+DDICT_API ssize_t ddict_submit(ddict_jobs_t *q, struct ddict_job *jobs, size_t n);
+/*
+ * Up to n jobs that are over, into done. Waits for the first at most timeout_ms (-1: the default, 0: not at all), and not when nothing is under way.
+ * Returns their number, 0 when there was none in time, or a negative code (-ECANCELED in a child). Call it often enough: values in pieces
+ * go on, and deadlines are judged, only there.
+ */
+DDICT_API ssize_t ddict_poll(ddict_jobs_t *q, struct ddict_job *done, size_t n, int timeout_ms);
+/*
+ * End a job that is under way: buf is the caller's when it returns, and its result, -ECANCELED, comes by ddict_poll(). A put, del or pop may or
+ * may not have taken effect. -ENOENT: there is none of that ticket, or its result is there already.
+ */
+DDICT_API int ddict_cancel(ddict_jobs_t *q, uint64_t ticket);
+/* Number of jobs whose result was not polled yet. */
+DDICT_API size_t ddict_jobs_len(ddict_jobs_t *q);
+/* Cancel what is under way, drop the results that were not polled, free the set. No other thread may be in a call on it. NULL is allowed. */
+DDICT_API void ddict_jobs_close(ddict_jobs_t *q);
+
+/*
  * Iterate over the keys. manager: -1 for all, -2 for those of this node, else one manager's. The iterator is used by
  * one thread; ddict_iter_close() frees it, also in the middle. Returns of next: 1 and *key, *klen (valid until the next call), 0 at
  * the end, or a negative code.

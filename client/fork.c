@@ -25,6 +25,7 @@
 #define REFS_SIZE (LEASE_NUMBERS * sizeof(uint16_t))
 
 uint32_t fork_under_way;
+uint32_t fork_generation;
 
 static struct lease_chunk *chunk_at(uint8_t *page, unsigned c)
 {
@@ -189,8 +190,10 @@ static void fork_child(void)
         memset(&s->hold, 0, sizeof s->hold);
         s->hold.pipe = -1;
     }
+    __atomic_store_n(&fork_generation, fork_generation + 1, __ATOMIC_RELAXED);
     for (struct ddict *d = handles; d != NULL; d = d->next) {
         d->session = NULL;
+        d->jobs = NULL;
         pthread_mutex_init(&d->lock, NULL);
     }
     __atomic_store_n(&fork_under_way, 0, __ATOMIC_RELEASE);

@@ -195,7 +195,6 @@ COMMON_SHORT int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, 
 
 void request_view(struct session *s, struct node_manager *m, struct request *r, uint32_t n, struct ddict_view *v, int *rc)
 {
-    struct lease_thread *t = lease_thread(s); /* exists: it gave slot n */
     if (*rc >= 0 && r->placed) {
         struct found f;
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* reader_adopt() may have been another thread's; see fork_gate() */
@@ -207,10 +206,8 @@ void request_view(struct session *s, struct node_manager *m, struct request *r, 
         }
         dd_error(*rc, "manager %u placed a value where none can be", m->id);
     }
-    if (r->slot != NULL) {
-        reader_release(r->slot);
-        lease_return(t, n);
-    }
+    if (r->slot != NULL)
+        lease_release(s, n);
     if (*rc < 0) {
         request_drop(r);
         return;

@@ -88,6 +88,7 @@ struct ddict {
     struct session *session; /* atomic; NULL after fork until the first call */
     pthread_mutex_t lock;    /* guards opening the session anew */
     char name[DICT_NAME_MAX];
+    struct ddict_jobs *jobs; /* under registry_lock */
     struct ddict *next;      /* registry */
 };
 
@@ -148,6 +149,7 @@ static inline int key_check(size_t klen) {
 int request_error(struct session *s, struct node_manager *m, struct request *r, int code);
 
 /* --- fork.c --- */
+extern uint32_t fork_generation; /* atomic; forks between the first process and this one */
 extern uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
 int fork_handlers_install(void);
 static inline bool fork_gate_shut(void) {

@@ -24,6 +24,8 @@ int port_open(struct port *p, struct node_manager *m, int lane_fd, int event_fd)
     p->manager = m;
     p->taken = p->lane.cq.pos;
     p->next_id = 1;
+    for (unsigned w = 0; w < 2; w++)
+        p->unsent[w].end = &p->unsent[w].first;
     return 0;
 }
 
@@ -219,6 +221,8 @@ int port_push(struct port *p, struct outgoing *out, struct request *r)
             return p->broken;
         if (r->done)
             return push_abort(p, out, r);
+        if (out->pause != 0 && out->sent >= out->pause)
+            return 0;
         rc = push_piece(p, out, r);
         if (rc > 0 && out->sent < out->head.val_len)
             port_wake(p); /* let the manager copy while we do */

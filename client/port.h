@@ -22,6 +22,7 @@
 struct session;
 struct node_manager;
 struct batch;
+struct job;
 
 #define PORT_BUCKETS 512u /* of the table of requests; a full ring of 1 KiB values has about as many */
 #define PORT_OWED 64u     /* notices waiting for room; what does not fit is left to the manager's stream deadline */
@@ -41,6 +42,7 @@ struct request {
     uint64_t *slot;        /* lease slot reserved for a PLACED reply; NULL: none */
     struct batch *batch;   /* NULL, or who collects */
     uint32_t index;        /* the batch's own */
+    bool job;              /* it is the beginning of a struct job (jobs.h), which collects itself */
     /* result; valid once done */
     uint32_t done;         /* atomic; release pairs with the asker's acquire: all of the result is written before */
     int status;
@@ -67,6 +69,7 @@ struct batch {
     struct request *napper; /* under port.lock; the collector while it sleeps in port_nap() */
 };
 
+struct port_jobs { struct job *first, **end; }; /* in their order */
 struct port {
     pthread_mutex_t lock;
     struct lane lane;
@@ -81,6 +84,9 @@ struct port {
     struct request *sleepers; /* sleep on their own words; first in, last out */
     struct { uint16_t type; uint64_t id; } owed[PORT_OWED];
     unsigned nowed;
+    struct port_jobs unsent[2]; /* jobs of sets (jobs.h); those that wait for their keys apart */
+    uint32_t unsent_n, jobs;    /* written under lock, atomic; jobs that are not done */
+    uint32_t sent[2];           /* of them, waiting for their answer */
     struct request *bucket[PORT_BUCKETS];
 };
 
@@ -109,6 +115,7 @@ struct outgoing {
     size_t at_off;
     uint64_t sent;
     bool begun;       /* the header is in the ring */
+    uint64_t pause;   /* port_push() stops when so many bytes are sent, with r->need 0; 0: never */
 };
 
 int port_open(struct port *p, struct node_manager *m, int lane_fd, int event_fd); /* event_fd is taken over */

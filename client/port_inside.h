@@ -15,7 +15,13 @@ void port_pay(struct port *p); /* send what is owed, as far as there is room */
 
 void give_up(struct port *p, struct request *r); /* port_give_up() without lock and wake */
 
-/* wait.c: the result of r is complete; wake whoever waits for it. r may be gone when this returns. */
+/* job.c: the end of a request that belongs to a job */
+void job_complete(struct port *p, struct request *r);
+
+/* wait.c */
+bool port_room(struct port *p, uint32_t need); /* in SQ, for a record of so many bytes */
+bool wait_turn(unsigned i, uint64_t *end);     /* one turn of a spin; false when it has lasted long enough. *end is 0 at first */
+/* The result of r is complete; wake whoever waits for it. r may be gone when this returns. */
 void request_complete(struct port *p, struct request *r, int status);
 
 #endif

@@ -9,7 +9,7 @@
 int request_slot(struct session *s, struct request *r, uint32_t *n);
 /*
  * r is over with *rc; turn it into *v, or give back slot n and r's memory when *rc < 0 (also when the place makes no sense: *rc then
- * becomes DDICT_EPROTO). Same thread as request_slot().
+ * becomes DDICT_EPROTO). Any thread may do it.
  */
 void request_view(struct session *s, struct node_manager *m, struct request *r, uint32_t n, struct ddict_view *v, int *rc);
 /*

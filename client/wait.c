@@ -141,6 +141,11 @@ void request_complete(struct port *p, struct request *r, int status)
         table_remove(p, r);
     r->streaming = false;
     r->status = status;
+    if (r->job) {
+        __atomic_store_n(&r->done, 1, __ATOMIC_RELAXED); /* under lock, as who looks at it */
+        job_complete(p, r);
+        return;
+    }
     if (r->batch != NULL) {
         r->next = r->batch->done;
         r->batch->done = r;
@@ -158,7 +163,7 @@ static inline bool request_done(const struct request *r)
     return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE) != 0;
 }
 
-static bool room_for(struct port *p, uint32_t need)
+bool port_room(struct port *p, uint32_t need)
 {
     bool bad = false;
     return ring_reserve(&p->lane.sq, need, &bad) != NULL || bad; /* bad: the sender shall find out */
@@ -169,14 +174,14 @@ static bool satisfied(struct port *p, struct request *r)
 {
     if (r->need == 0)
         return r->done;
-    return (r->done && r->sending) || room_for(p, r->need);
+    return (r->done && r->sending) || port_room(p, r->need);
 }
 
 static void wake_for_room(struct port *p)
 {
     for (struct request *r = p->sleepers, *next; r != NULL; r = next) {
         next = r->next;
-        if (r->need != 0 && room_for(p, r->need))
+        if (r->need != 0 && port_room(p, r->need))
             sleeper_wake(p, r);
     }
 }
@@ -189,7 +194,7 @@ static void leave(struct port *p)
         if (!port_ready(p) || port_drain(p) <= 0) { /* W1 */
             wake_for_room(p);
             struct request *b = p->bell_holder;
-            if (b != NULL && b->need != 0 && room_for(p, b->need))
+            if (b != NULL && b->need != 0 && port_room(p, b->need))
                 sleeper_wake(p, b);
             return;
         }
@@ -198,8 +203,7 @@ static void leave(struct port *p)
         sleeper_wake(p, p->sleepers);
 }
 
-/* One turn of a spin; false when it has lasted long enough. *end is 0 at first. */
-static bool spin_turn(unsigned i, uint64_t *end)
+bool wait_turn(unsigned i, uint64_t *end)
 {
     spin_relax();
     if ((i & 31) != 0)
@@ -228,7 +232,7 @@ static bool spin(struct port *p, struct request *r)
             pthread_mutex_unlock(&p->lock);
             if (n < 0)
                 return false;
-        } else if (!spin_turn(i, &end)) {
+        } else if (!wait_turn(i, &end)) {
             return false;
         }
     }
@@ -241,7 +245,7 @@ static void spin_for_change(struct port *p)
     uint64_t end = 0, head = __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED);
     /* Relaxed: only a hint; who then takes the lock reads it again as it must be read. */
     for (unsigned i = 1; spins && !port_ready(p) && __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED) == head; i++)
-        if (!spin_turn(i, &end))
+        if (!wait_turn(i, &end))
             return;
 }
 

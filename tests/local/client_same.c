@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_same.c - all ways to read and to write give the same bytes: view, get, get of many, and a view through the manager; put, put in pieces, put of
- * many; for keys and values of random lengths, at random offsets, while another thread overwrites and deletes.
+ * client_same.c - all ways to read and to write give the same bytes: view, get, get of many, jobs, and a view through the manager; put, put in pieces, put of
+ * many, and by jobs; for keys and values of random lengths, at random offsets, while another thread overwrites and deletes.
  * Invariant: each byte of what is read is the one that follows from key, version and length of one put of that key, also later while a view is held.
  */
 #include <errno.h>
@@ -118,19 +118,54 @@ static void put_some(uint64_t *version, uint64_t *s)
         free(buf[i]);
 }
 
+/* The later of two puts of one key wins. */
+static void put_by_jobs(ddict_jobs_t *q, uint64_t *version, uint64_t *s)
+{
+    struct ddict_job j[8], done[8];
+    uint64_t last[KEYS] = {0};
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned k = (unsigned)(rnd(s) % (KEYS / 4));
+        uint64_t v = last[k] = ++*version;
+        unsigned char *buf = malloc(LEN_MAX);
+        value_make(buf, k, v);
+        j[i] = (struct ddict_job){.what = DDICT_DO_PUT, .key = name[k].key, .klen = name[k].len, .buf = buf, .len = length_of(v), .timeout_ms = -1, .user = buf};
+    }
+    ck_assert_int_eq(ddict_submit(q, j, 8), 8);
+    for (ssize_t n = 0, got; n < 8; n += got) {
+        ok(got = ddict_poll(q, done, 8, -1));
+        for (ssize_t i = 0; i < got; i++) {
+            ck_assert_msg(done[i].status == 0, "%s", done[i].text);
+            free(done[i].user);
+        }
+    }
+    for (unsigned k = 0; k < KEYS / 4; k++) {
+        struct ddict_view v;
+        if (last[k] == 0)
+            continue;
+        ok(ddict_view(d, name[k].key, name[k].len, &v, 0, -1));
+        ck_assert_uint_eq(value_check(v.data, v.len, k, s), last[k]);
+        ddict_release(&v);
+    }
+}
+
 static void *write_all(void *arg)
 {
     uint64_t s = 777, version = KEYS;
     unsigned char *buf = malloc(LEN_MAX + 8);
+    ddict_jobs_t *q;
+    ok(ddict_jobs_open(d, &q));
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
         uint64_t r = rnd(&s);
         if (r % 16 == 0)
             put_some(&version, &s);
+        else if (r % 16 == 2)
+            put_by_jobs(q, &version, &s);
         else if (r % 16 == 1)
             ddict_del(d, name[r / 16 % KEYS].key, name[r / 16 % KEYS].len, -1);
         else
             put_one((unsigned)(r / 16 % KEYS), ++version, buf, &s);
     }
+    ddict_jobs_close(q);
     free(buf);
     return arg;
 }
@@ -169,18 +204,65 @@ static void read_many(struct held *h, uint64_t *s)
     ck_assert_int_eq(rc, found);
 }
 
+/* Some of them waited for, a moment. */
+static size_t read_by_jobs(ddict_jobs_t *q, struct held *h, uint64_t *s)
+{
+    struct ddict_job j[MANY], done[MANY];
+    unsigned n = 1 + (unsigned)(rnd(s) % MANY);
+    size_t found = 0, over = 0;
+    for (uintptr_t i = 0; i < n; i++) {
+        uintptr_t k = rnd(s) % KEYS;
+        j[i] = (struct ddict_job){.what = i % 3 ? DDICT_DO_VIEW : DDICT_DO_GET, .flags = i % 5 ? 0 : DDICT_WAIT, .timeout_ms = i % 5 ? -1 : 3, .key = name[k].key,
+                                  .klen = name[k].len, .user = (void *)k};
+        if (i % 3 == 0) {
+            j[i].buf = malloc(LEN_MAX);
+            j[i].len = LEN_MAX;
+        }
+    }
+    ok(ddict_submit(q, j, n));
+    for (unsigned i = 0; i < n; i++)
+        if (j[i].status != -EINPROGRESS)
+            done[over++] = j[i];
+    while (over < n) {
+        ssize_t k = ddict_poll(q, done + over, n - over, -1);
+        ok(k);
+        over += (size_t)k;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        struct ddict_job *o = &done[i];
+        unsigned k = (unsigned)(uintptr_t)o->user;
+        ck_assert_msg(o->status == 0 || o->status == DDICT_ENOKEY || (o->status == -ETIMEDOUT && o->flags & DDICT_WAIT), "%d %s", o->status, o->text);
+        if (o->status == 0) {
+            uint64_t v = o->what == DDICT_DO_VIEW ? value_check(o->view.data, o->view.len, k, s) : value_check(o->buf, o->vlen, k, s);
+            ck_assert_uint_ne(v, 0);
+            if (o->what == DDICT_DO_VIEW)
+                hold_or_release(h, &o->view, k, v, s);
+            found++;
+        }
+        free(o->buf);
+        free(o->text);
+    }
+    return found;
+}
+
 static void *read_all(void *arg)
 {
     uint64_t s = (uint64_t)(uintptr_t)arg * 0x9E3779B97F4A7C15ull, seen[5] = {0};
     struct held h[HELD] = {0};
     unsigned char *buf = malloc(LEN_MAX);
+    ddict_jobs_t *q;
+    ok(ddict_jobs_open(d, &q));
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        unsigned k = (unsigned)(rnd(&s) % KEYS), way = (unsigned)(rnd(&s) % 4);
+        unsigned k = (unsigned)(rnd(&s) % KEYS), way = (unsigned)(rnd(&s) % 5);
         struct ddict_view v;
         size_t len = 0;
         int rc = 0;
         if (way == 0) {
             read_many(h, &s);
+            continue;
+        }
+        if (way == 4) {
+            seen[way] += read_by_jobs(q, h, &s);
             continue;
         }
         if (way == 1 && (rc = ddict_get(d, name[k].key, name[k].len, buf, rnd(&s) % 2 ? LEN_MAX : 2000, &len, NULL, 0, -1)) != DDICT_ESMALL && rc == 0)
@@ -204,8 +286,9 @@ static void *read_all(void *arg)
             ck_assert_uint_eq(value_check(h[i].v.data, h[i].v.len, h[i].k, &s), h[i].version);
             ddict_release(&h[i].v);
         }
+    ddict_jobs_close(q);
     free(buf);
-    return seen[1] > 0 && seen[2] > 0 ? arg : NULL;
+    return seen[1] > 0 && seen[2] > 0 && seen[4] > 0 ? arg : NULL;
 }
 
 static void all_ways(int nodes, int managers)
