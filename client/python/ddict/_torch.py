@@ -13,6 +13,8 @@ import torch
 
 from . import _ddict
 
+_has_names = getattr(torch.Tensor, "has_names", None)  # torch 2.13 has named tensors no more
+
 
 def rebuild(buffer, dtype, shape, requires_grad):
     """A tensor over buffer. This name and these arguments are part of the stored form."""
@@ -36,8 +38,8 @@ _NAMES = {t: name for name, t in _DTYPES.items()}
 def plain(t):
     """(tensor that owns the elements in C order, their address, bytes, type, shape) of a tensor that is no more than that, else None"""
     name = _NAMES.get(t.dtype)
-    if (name is None or t.layout is not torch.strided or t.device.type != "cpu" or t.requires_grad or t.__dict__ or t.has_names()
-            or getattr(t, "is_nested", False)):
+    if (name is None or t.layout is not torch.strided or t.device.type != "cpu" or t.requires_grad or t.__dict__
+            or (_has_names is not None and _has_names(t)) or getattr(t, "is_nested", False)):
         return None
     c = t.detach().resolve_conj().resolve_neg().contiguous()
     return c, c.data_ptr(), c.numel() * c.element_size(), name, tuple(c.shape)
@@ -57,8 +59,8 @@ def rebuild_named(memory, name, shape):
 
 
 def _reduce(tensor):
-    if (tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta" or tensor.__dict__ or tensor.has_names()
-            or getattr(tensor, "is_nested", False)):
+    if (tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta" or tensor.__dict__
+            or (_has_names is not None and _has_names(tensor)) or getattr(tensor, "is_nested", False)):
         return NotImplemented
     t = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     buffer = pickle.PickleBuffer(_ddict.borrow(t, t.data_ptr(), t.numel() * t.element_size()))
