@@ -6,6 +6,7 @@ python_sources = client/python/src/args.c client/python/src/array.c client/pytho
   client/python/src/key.c client/python/src/load.c client/python/src/lookup.c client/python/src/many.c client/python/src/mapping.c \
   client/python/src/memory.c client/python/src/module.c client/python/src/pyddict.h client/python/src/queue.c client/python/src/stats.c \
   client/python/src/value.c client/python/src/view.c
+python_sources += client/python/src/gather.c
 EXTRA_DIST += $(python_modules) client/python/FORMAT client/python/LICENSE client/python/MANIFEST.in client/python/README.md \
   client/python/pyproject.toml client/python/setup.py
 

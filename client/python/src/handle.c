@@ -202,6 +202,7 @@ static PyMethodDef handle_methods[] = {
     {"_push", METHOD(queue_push), FAST, NULL}, /* key, value, most, seconds or None: whether there was room */
     {"_take", METHOD(queue_take), FAST, NULL}, /* key, seconds or None: the value, KeyError */
     {"_queued", queue_size, METH_O, NULL},
+    {"_gather", METHOD(many_gather), FAST, NULL},
     {"clear", mapping_clear, METH_NOARGS, "clear($self, /)\n--\n\nRemove all keys, manager by manager."},
     {"owner", mapping_owner, METH_O,
      "owner($self, key, /)\n--\n\nThe number of the manager that holds key; manager m runs on node m mod nodes."},

@@ -47,8 +47,7 @@ static size_t keys_append(struct keys *ks, PyObject *obj)
 
 /* --- get --- */
 
-/* Ask for n keys. Then every want whose status is 0 holds a view that is to be released. */
-static int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w)
+int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w)
 {
     struct keys ks = {NULL, 0, 0};
     ssize_t rc = -1;
@@ -98,7 +97,7 @@ static PyObject *want_alone(struct handle *h, PyObject *key, PyObject *missing)
     return obj;
 }
 
-static PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing, bool view)
+PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing, bool view)
 {
     PyObject *obj;
 

@@ -194,6 +194,11 @@ LOCAL int value_put(struct handle *h, const struct key *k, const struct value *v
 LOCAL PyObject *many_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 LOCAL PyObject *many_view(PyObject *self, PyObject *keys);
 LOCAL PyObject *many_put(PyObject *self, PyObject *pairs);
+LOCAL PyObject *many_gather(PyObject *self, PyObject *const *args, Py_ssize_t n);
+/* Ask for n keys. Then every want whose status is 0 holds a view that is to be released. */
+LOCAL int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w);
+/* The value, or a View; missing for an absent key. The want's view is then released or the View's. */
+LOCAL PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing, bool view);
 
 /* queue.c */
 LOCAL PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n);
