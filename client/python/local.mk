@@ -6,13 +6,18 @@ python_sources = client/python/src/args.c client/python/src/array.c client/pytho
   client/python/src/key.c client/python/src/load.c client/python/src/lookup.c client/python/src/many.c client/python/src/mapping.c \
   client/python/src/memory.c client/python/src/module.c client/python/src/pyddict.h client/python/src/queue.c client/python/src/stats.c \
   client/python/src/value.c client/python/src/view.c
+python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_batch.py client/python/ddict/torch/_fill.py \
+  client/python/ddict/torch/_sets.py client/python/ddict/torch/checkpoint.py client/python/ddict/torch/dataset.py \
+  client/python/ddict/torch/device.py client/python/ddict/torch/images.py client/python/ddict/torch/loader.py client/python/ddict/torch/samplers.py
 python_sources += client/python/src/gather.c
-EXTRA_DIST += $(python_modules) client/python/FORMAT client/python/LICENSE client/python/MANIFEST.in client/python/README.md \
+EXTRA_DIST += $(python_modules) $(python_torch) client/python/FORMAT client/python/LICENSE client/python/MANIFEST.in client/python/README.md \
   client/python/pyproject.toml client/python/setup.py
 
 if BUILD_PYTHON
 pyddict_LTLIBRARIES = client/python/_ddict.la
 pyddict_DATA = $(python_modules)
+pyddicttorchdir = $(pyddictdir)/torch
+pyddicttorch_DATA = $(python_torch)
 client_python__ddict_la_SOURCES = $(python_sources)
 client_python__ddict_la_CPPFLAGS = -I$(top_srcdir)/client $(PYTHON_CPPFLAGS)
 client_python__ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^PyInit_'

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data sets, samplers and checkpoints for PyTorch, in the job's dictionary.
+
+    from ddict.torch import DDictDataset, DataLoader, DistributedSampler
+
+    data = DDictDataset(train_data, name="train")     # all ranks: put once, together
+    sampler = DistributedSampler(data)                # this rank's share, in an order that seed and epoch decide
+    loader = DataLoader(data, batch_size=64, sampler=sampler, num_workers=4)
+
+All of it works with torch's own DataLoader too, with collate_fn=ddict.torch.collate or any other.
+"""
+
+from ._batch import Batch, collate
+from .checkpoint import load, save
+from .dataset import DDictDataset
+from .device import get_to, register, unregister
+from .images import ImageFolder
+from .loader import DataLoader
+from .samplers import DistributedSampler, LocalSampler
+
+__all__ = ["Batch", "DDictDataset", "DataLoader", "DistributedSampler", "ImageFolder", "LocalSampler", "collate", "get_to", "load", "register", "save",
+           "unregister"]

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches straight from the dictionary's memory.
+
+The arrays of all samples of a batch are copied once, into one block of memory for each field. The samples are views of it,
+and so is the collated batch: ddict.torch.collate() has nothing left to do. Inside DataLoader workers the block is shared memory, as torch wants it.
+"""
+
+import io
+import pickle
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+from torch.utils.data import default_collate, get_worker_info
+
+from .. import _ddict
+from .._torch import _DTYPES, rebuild
+
+LIMIT = 4096        # keys that _gather() takes, and forms that are remembered
+_ARRAY = 7          # a tag: client/python/FORMAT
+
+_NUMPY_BUFFER = {("numpy.core.numeric", "_frombuffer"), ("numpy._core.numeric", "_frombuffer")}
+_PLAIN = (int, float, str, bytes)
+
+
+class _Buffer(int):
+    """Stands for column number so-and-so while a pickle's form is found out."""
+
+
+class _Slot(NamedTuple):
+    """An array of the sample: a row of a column."""
+    column: int
+    dtype: Any  # torch's
+    shape: Tuple[int, ...]
+    numpy: bool
+
+
+class _Form(NamedTuple):
+    """How a stored sample is made. kind: what holds the fields (None: the sample is the one field); samples of one layout make a batch."""
+    kind: Optional[type]
+    names: Tuple[Any, ...]
+    layout: Tuple[Any, ...]  # a _Slot, or the type of a constant
+    values: Tuple[Any, ...]  # the constants
+
+
+class _Unfit(Exception):
+    """Not of a form that is made by fields."""
+
+
+def _numpy_slot(buffer: Any, dtype: Any, shape: Any, order: str) -> Any:
+    if not isinstance(buffer, _Buffer):
+        import numpy
+        return numpy.frombuffer(buffer, dtype=dtype).reshape(shape, order=order).copy()
+    if order != "C" or dtype.str not in _DTYPES:
+        raise _Unfit
+    return _Slot(int(buffer), _DTYPES[dtype.str], tuple(shape), True)
+
+
+def _torch_slot(buffer: Any, dtype: Any, shape: Any, requires_grad: bool) -> Any:
+    if requires_grad:
+        raise _Unfit
+    if not isinstance(buffer, _Buffer):
+        return rebuild(buffer, dtype, shape, False)
+    return _Slot(int(buffer), dtype, tuple(shape), False)
+
+
+class _Finder(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("ddict._torch", "rebuild"):
+            return _torch_slot
+        if (module, name) in _NUMPY_BUFFER:
+            return _numpy_slot
+        return super().find_class(module, name)
+
+
+def _layout_of(value: Any) -> Any:
+    if isinstance(value, _Slot):
+        if value.numpy and not value.shape:
+            raise _Unfit
+        return value
+    if type(value) in _PLAIN or type(value) is bool:
+        return type(value)
+    if type(value) is torch.Tensor:
+        return ("tensor", value.dtype, tuple(value.shape))
+    if type(value).__module__ == "numpy" and hasattr(value, "dtype") and value.dtype.str in _DTYPES:
+        return (type(value).__name__, value.dtype.str, tuple(value.shape))
+    raise _Unfit
+
+
+def _form(head: bytes) -> Optional[_Form]:
+    """What head says, or None when samples like this are loaded one by one."""
+    if head[0] == _ARRAY:
+        code, dims = head[5:17].rstrip(b"\0").decode("ascii", "replace"), head[3]
+        if code not in _DTYPES or head[2] > 1:
+            return None
+        shape = tuple(int.from_bytes(head[17 + 8 * i:25 + 8 * i], "little") for i in range(dims))
+        sample: Any = _Slot(0, _DTYPES[code], shape, head[2] == 0)
+    else:
+        try:
+            sample = _Finder(io.BytesIO(head[1:]), buffers=map(_Buffer, range(LIMIT))).load()
+        except Exception:  # whatever it is, loading the sample itself says it better
+            return None
+    try:
+        if type(sample) in (tuple, list):
+            return _Form(type(sample), (), tuple(map(_layout_of, sample)), tuple(sample))
+        if type(sample) is dict:
+            return _Form(dict, tuple(sample), tuple(map(_layout_of, sample.values())), tuple(sample.values()))
+        return _Form(None, (), (_layout_of(sample),), (sample,))
+    except _Unfit:
+        return None
+
+
+_forms: Dict[bytes, Optional[_Form]] = {}
+_shared = False  # collate() was given a batch of this process: the next ones had better be in shared memory, in a DataLoader's worker
+
+
+def _form_of(head: bytes) -> Optional[_Form]:
+    try:
+        return _forms[head]
+    except KeyError:
+        if len(_forms) >= LIMIT:
+            _forms.clear()
+        form = _forms[head] = _form(head)
+        return form
+
+
+def _memory(nbytes: int) -> torch.Tensor:
+    if _shared and nbytes and get_worker_info() is not None:
+        return torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(nbytes))
+    return torch.empty(nbytes, dtype=torch.uint8)
+
+
+def _collated(values: List[Any], layout: Any) -> Any:
+    """The values of a field that is no column, as default_collate makes them."""
+    if layout is float:
+        return torch.tensor(values, dtype=torch.float64)
+    if layout in (int, bool):
+        return torch.tensor(values)
+    if layout in (str, bytes):
+        return values
+    return torch.stack([torch.as_tensor(v) for v in values])
+
+
+class Batch(list):
+    """The samples of a batch, which collate() knows as a whole already"""
+
+    __slots__ = ("_parts", "_count")
+
+    def __init__(self, samples: Any, kind: Optional[type], names: Tuple[Any, ...], fields: List[Tuple[Any, Any]]) -> None:
+        super().__init__(samples)
+        self._parts: Any = (kind, names, fields)  # a field: a tensor, None; or the values, their layout
+        self._count = len(self)
+
+    def whole(self) -> Any:
+        """The samples collated, or None when the list was changed"""
+        if self._parts is None or self._count != len(self):
+            return None
+        kind, names, fields = self._parts
+        made = [column if layout is None else _collated(column, layout) for column, layout in fields]
+        if kind is not dict:  # default_collate() cuts such samples by zip()
+            made = [tuple(column) if type(column) is list else column for column in made]
+        return made[0] if kind is None else dict(zip(names, made)) if kind is dict else made
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self._parts = None
+        super().__setitem__(at, value)
+
+    def sort(self, **kwds: Any) -> None:
+        self._parts = None
+        super().sort(**kwds)
+
+    def reverse(self) -> None:
+        self._parts = None
+        super().reverse()
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+
+def _one_by_one(heads: List[bytes], columns: List[torch.Tensor]) -> List[Any]:
+    n, samples = len(heads), []
+    sizes = [c.numel() // n for c in columns]
+    memory = [memoryview(_ddict.borrow(c, c.data_ptr(), c.numel())) for c in columns]
+    for i, head in enumerate(heads):
+        rows = [m[i * size:(i + 1) * size] for m, size in zip(memory, sizes)]
+        samples.append(pickle.loads(head[1:], buffers=rows))
+    return samples
+
+
+def _make(heads: List[bytes], columns: List[torch.Tensor], labels: Optional[List[int]]) -> Optional[List[Any]]:
+    """None where the values are no pickles and of no form known here"""
+    n = len(heads)
+    forms = list(map(_form_of, heads))
+    form = forms[0]
+    if form is None or any(f is not form and (f is None or f.layout != form.layout or f.names != form.names or f.kind is not form.kind)
+                           for f in forms) or (labels is not None and form.kind is not None):
+        if any(head[0] == _ARRAY for head in heads):
+            return None
+        samples = _one_by_one(heads, columns)
+        return samples if labels is None else list(zip(samples, labels))
+    fields: List[Tuple[Any, Any]] = []
+    rows: List[Any] = []
+    for k, layout in enumerate(form.layout):
+        if isinstance(layout, _Slot):
+            column = columns[layout.column].view(layout.dtype).view(n, *layout.shape)
+            fields.append((column, None))
+            rows.append(column.numpy() if layout.numpy else column.unbind(0))
+        else:
+            values = [f.values[k] for f in forms]  # type: ignore[union-attr]
+            if type(layout) is tuple:  # small arrays: not those that are remembered
+                column = _collated(values, layout)
+                fields.append((column, None))
+                rows.append(column.unbind(0) if layout[0] == "tensor" else column.numpy())
+            else:
+                fields.append((values, layout))
+                rows.append(values)
+    kind, names = form.kind, form.names
+    if labels is not None:
+        kind, fields, rows = tuple, [*fields, (labels, int)], [*rows, labels]
+    if kind is None:
+        return Batch(rows[0], kind, names, fields)
+    made = zip(*rows)
+    return Batch(made if kind is tuple else map(list, made) if kind is list else (dict(zip(names, s)) for s in made), kind, names, fields)
+
+
+def read(d: Any, keys: Any, labels: Optional[List[int]] = None) -> List[Any]:
+    """The samples under keys, fetched together; with labels each a pair (value, label). KeyError names a key that is absent"""
+    if 0 < len(keys) <= LIMIT:
+        columns: List[torch.Tensor] = []
+
+        def alloc(nbytes: int) -> Any:
+            columns.append(_memory(nbytes))
+            return _ddict.borrow(columns[-1], columns[-1].data_ptr(), nbytes)
+
+        got = d._gather(keys, alloc)
+        if type(got) is tuple:
+            got = _make(got[0], columns, labels)
+            if got is not None:
+                return got
+    else:
+        got = None
+    if got is None:
+        got = d.__getitems__(keys)
+    return got if labels is None else list(zip(got, labels))
+
+
+def collate(batch: List[Any]) -> Any:
+    """collate(batch) -- as torch's default_collate, for a DataLoader's collate_fn; a batch of a DDictDataset is not copied again"""
+    global _shared
+    if type(batch) is Batch:
+        _shared = True
+        whole = batch.whole()
+        if whole is not None:
+            return whole
+    return default_collate(batch)

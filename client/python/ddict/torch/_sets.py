@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data sets in a dictionary, as client/load/SETS says: which keys they have, and which labels."""
+
+import json
+import struct
+from array import array
+from collections.abc import Sequence
+from typing import Any, Dict, Iterable, List, Optional
+
+from .. import bytes_key, key_bytes
+
+MARK = "ddict.set"
+PART = 65536  # items in a part
+
+
+class Numbered(Sequence):
+    """The keys prefix + "0", prefix + "1" and so on; without a prefix the numbers themselves"""
+
+    def __init__(self, prefix: str, count: int) -> None:
+        self.prefix, self.count = prefix, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(self.count))]
+        if not -self.count <= i < self.count:
+            raise IndexError(i)
+        i = int(i) % self.count
+        return f"{self.prefix}{i}" if self.prefix else i
+
+
+class Listed(Sequence):
+    """The keys that the set lists: fetched a part at a time and kept as bytes, so that millions cost little"""
+
+    def __init__(self, d: Any, name: str, count: int) -> None:
+        self.d, self.name, self.count = d, name, count
+        self.parts: Dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return self.count
+
+    def _part(self, p: int) -> Any:
+        data = self.d[MARK, self.name, "keys", p]
+        ends, at = array("Q", [0]), 0
+        while at < len(data):
+            at += 4 + struct.unpack_from("<I", data, at)[0]
+            ends.append(at)
+        return data, ends
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(self.count))]
+        if not -self.count <= i < self.count:
+            raise IndexError(i)
+        p, at = divmod(int(i) % self.count, PART)
+        if p not in self.parts:
+            self.parts[p] = self._part(p)
+        data, ends = self.parts[p]
+        return bytes_key(data[ends[at] + 4:ends[at + 1]])
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "parts": {}}
+
+
+def find(d: Any, name: str) -> Optional[Dict[str, Any]]:
+    """What is known of the set called name, or None"""
+    text = d.get((MARK, name))
+    return None if text is None else json.loads(text)
+
+
+def names(d: Any) -> List[str]:
+    """The names of all sets, sorted"""
+    return sorted(k[1] for k in d if type(k) is tuple and len(k) == 2 and k[0] == MARK)
+
+
+def keys_of(d: Any, found: Dict[str, Any]) -> Any:
+    """The keys of its items, in their order"""
+    if found.get("numbered"):
+        return Numbered(found["prefix"], found["items"]) if found["prefix"] else range(found["items"])
+    return Listed(d, found["name"], found["items"])
+
+
+def labels_of(d: Any, found: Dict[str, Any]) -> Optional["array[int]"]:
+    """The labels of its items, in their order; None when it has none"""
+    labels = array("q")
+    for p in range(-(-found["items"] // PART)):
+        part = d.get((MARK, found["name"], "labels", p))
+        if part is None:
+            return None
+        labels.frombytes(part)
+    return labels if len(labels) == found["items"] else None
+
+
+def _parts(d: Any, name: str, what: str, items: Sequence, pack: Any) -> None:
+    for p in range(-(-len(items) // PART)):
+        d[MARK, name, what, p] = pack(items[p * PART:(p + 1) * PART])
+
+
+def _pack_keys(keys: Iterable[Any]) -> bytes:
+    return b"".join(struct.pack("<I", len(k)) + k for k in map(key_bytes, keys))
+
+
+def write(d: Any, found: Dict[str, Any], *, keys: Optional[Sequence] = None, sizes: Any = None, labels: Any = None) -> None:
+    """Enter the set that found tells of, as the last thing: then others can open it"""
+    name = found["name"]
+    if keys is not None:
+        _parts(d, name, "keys", keys, _pack_keys)
+    for what, code, values in (("sizes", "Q", sizes), ("labels", "q", labels)):
+        if values is not None:
+            _parts(d, name, what, values, lambda part, code=code: array(code, part).tobytes())
+    d[MARK, name] = json.dumps({"version": 1, "parts": -(-found["items"] // PART), **found})
+
+
+def remove(d: Any, name: str) -> bool:
+    """Remove the set and its items; False when there was none, or another process was faster"""
+    text = d.pop((MARK, name), None)
+    if text is None:
+        return False
+    found = json.loads(text)
+    mine = [(MARK, name, what, p) for what in ("keys", "sizes", "labels") for p in range(found["parts"])]
+    for keys in (keys_of(d, found), mine):
+        for key in keys:
+            d.pop(key, None)
+    return True

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.save() and torch.load() with a key of the dictionary in place of a file."""
+
+import io
+from typing import Any, Optional
+
+import torch
+
+from .. import DDict
+from ._fill import dictionary
+
+
+class _ViewFile(io.RawIOBase):
+    """A stored value as a file: read in place, so that a tensor's elements are copied once, to where they stay."""
+
+    def __init__(self, view: Any) -> None:
+        super().__init__()
+        self.data, self.at = memoryview(view), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        at = offset + (0 if whence == io.SEEK_SET else self.at if whence == io.SEEK_CUR else len(self.data))
+        if at < 0:
+            raise ValueError(f"position {at}")
+        self.at = at
+        return at
+
+    def tell(self) -> int:
+        return self.at
+
+    def readinto(self, buffer: Any) -> int:
+        to = memoryview(buffer).cast("B")
+        part = self.data[self.at:self.at + len(to)]
+        to[:len(part)] = part
+        self.at += len(part)
+        return len(part)
+
+    def close(self) -> None:
+        self.data.release()
+        super().close()
+
+
+def save(obj: Any, key: Any, d: Optional[DDict] = None, **kwds: Any) -> int:
+    """save(obj, key, d=None, **kwds) -- torch.save() to key of d, the job's dictionary by default; the bytes stored
+
+    When it returns, all ranks see it, whole: until then what was under key before. The value is the file's bytes, which `ddict get` writes to one.
+    """
+    stream = io.BytesIO()
+    torch.save(obj, stream, **kwds)
+    with stream.getbuffer() as data:
+        dictionary(d)[key] = data
+        return len(data)
+
+
+def load(key: Any, d: Optional[DDict] = None, *, wait: Optional[float] = None, **kwds: Any) -> Any:
+    """load(key, d=None, *, wait=None, **kwds) -- torch.load() of what save() stored, read in place
+
+    wait: seconds to wait for key. Further arguments are torch.load()'s: map_location, weights_only.
+    """
+    with dictionary(d).view(key, wait=wait) as view, _ViewFile(view) as raw:
+        return torch.load(raw, **kwds)  # type: ignore[arg-type]

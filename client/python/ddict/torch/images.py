@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ImageFolder: a folder of images by classes, read once into the dictionary."""
+
+import io
+import itertools
+import os
+from array import array
+from typing import Any, Callable, Iterator, List, Optional, Tuple
+
+from .. import DDict
+from . import _fill, _sets
+from .dataset import DDictDataset
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+Wanted = Callable[[str], bool]
+
+
+class File(io.BytesIO):
+    """A stored file, as loader gets it: to be read, with the path it came from as its name"""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        super().__init__(data)
+        self.name = name
+
+
+def pil_loader(file: Any) -> Any:
+    """pil_loader(file) -- the image in a file, in RGB"""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ImportError("images are decoded by Pillow (`pip install pillow`, Debian's python3-pil), or by a function of yours: "
+                          "ImageFolder(..., loader=function)") from None
+    return Image.open(file).convert("RGB")
+
+
+def is_image(path: str) -> bool:
+    """is_image(path) -- whether its name is that of an image"""
+    return path.lower().endswith(EXTENSIONS)
+
+
+def _scan(root: str, wanted: Wanted, allow_empty: bool) -> Tuple[List[str], List[Tuple[str, int]]]:
+    """The classes of a folder, and (path, class) of the wanted files, as torchvision walks it."""
+    classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+    if not classes:
+        raise FileNotFoundError(f"{root}: no folder of a class in it")
+    files: List[Tuple[str, int]] = []
+    for label, name in enumerate(classes):
+        before = len(files)
+        for folder, _, names in sorted(os.walk(os.path.join(root, name), followlinks=True)):
+            files += ((path, label) for path in (os.path.join(folder, n) for n in sorted(names)) if wanted(path))
+        if len(files) == before and not allow_empty:
+            raise FileNotFoundError(f"{os.path.join(root, name)}: no file in it is an image of the class")
+    return classes, files
+
+
+def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, timeout: Optional[float]) -> None:
+    """Put the files below root as a set, with all processes that want it; one looks which there are."""
+    fill, plan_key = _fill.Fill(d, name, timeout), (_sets.MARK, name, "plan")
+
+    def scan(_: int) -> bytes:
+        d[plan_key] = _scan(root, wanted, allow_empty)
+        return b""
+
+    if not fill.once(-2, scan):
+        return
+    try:
+        classes, files = d[plan_key]
+    except KeyError:  # it is all done, and cleaned up
+        return
+    size = _fill.chunk_size(len(files))
+
+    def read(mine: List[Tuple[str, int]], sizes: "array[int]") -> Iterator[Tuple[str, bytes]]:
+        for path, _ in mine:
+            with open(path, "rb") as f:
+                data = f.read()
+            sizes.append(len(data))
+            yield path, data
+
+    def work(chunk: int) -> bytes:
+        sizes = array("Q")
+        fill.put(chunk, read(files[chunk * size:(chunk + 1) * size], sizes))
+        return sizes.tobytes()
+
+    def finish(results: List[bytes]) -> None:
+        sizes = array("Q", b"".join(results))
+        labels = [label for _, label in files]
+        counts = [0] * len(classes)
+        for label in labels:
+            counts[label] += 1
+        _sets.write(d, {"name": name, "sources": [root], "kind": "dir", "prefix": os.path.join(root, ""), "items": len(files), "bytes": sum(sizes),
+                        "numbered": False, "images": True, "classes": classes, "counts": counts}, keys=[path for path, _ in files], sizes=sizes, labels=labels)
+
+    fill.run(-(-len(files) // size), work, finish)
+    for key in (plan_key, fill.key(-2)):
+        d.pop(key, None)
+
+
+class ImageFolder(DDictDataset):
+    """ImageFolder(root, transform=None, target_transform=None, loader=pil_loader, is_valid_file=None, allow_empty=False, *, name=None, d=None, timeout=None)
+
+    torchvision's ImageFolder, with the same arguments, order, classes and labels: root/class/image. The files are read into the dictionary once, by all processes
+    that make it at the same time, and then only from there; torchvision is not needed. root may be the name of a set that `ddict load` or --ddict-load put there.
+
+    loader gets the stored file as a binary file object, whose .name is its path. is_valid_file says of a path whether it is one (None: by its extension). name: of the
+    set, root where it is not given; the keys are the files' paths. Files that change later are not read again.
+    """
+
+    _as_stored = False
+
+    def __init__(self, root: Any, transform: Optional[Callable] = None, target_transform: Optional[Callable] = None, loader: Callable = pil_loader,
+                 is_valid_file: Optional[Wanted] = None, allow_empty: bool = False, *, name: Optional[str] = None, d: Optional[DDict] = None,
+                 timeout: Optional[float] = None) -> None:
+        d, root = _fill.dictionary(d), os.fspath(root)
+        wanted = is_image if is_valid_file is None else is_valid_file
+        if name is None and _sets.find(d, root) is None:
+            root = os.path.abspath(root)
+        name = root if name is None else name
+        if _sets.find(d, name) is None:
+            _load(d, name, root, wanted, allow_empty, timeout)
+        super().__init__(name, transform=transform, target_transform=target_transform, d=d)
+        self.root, self.loader = root, loader
+        if self.labels is None or self.classes is None:
+            raise ValueError(f"the set {name!r} has no classes: its files are in no folders")
+        if not self.found.get("images"):
+            self._keep(wanted)
+        self.class_to_idx = {c: i for i, c in enumerate(self.classes)}
+
+    def _keep(self, wanted: Wanted) -> None:
+        """Leave out what came with the set and is no image."""
+        good = [wanted(str(key)) for key in self.keys]
+        if not all(good):
+            self.keys = list(itertools.compress(self.keys, good))
+            self.labels = array("q", itertools.compress(self.labels, good))  # type: ignore[arg-type]
+
+    def _value(self, key: Any, value: Any) -> Any:
+        return super()._value(key, self.loader(File(str(key), value)))
+
+    @property
+    def targets(self) -> List[int]:
+        """the label of each image"""
+        return list(self.labels)  # type: ignore[arg-type]
+
+    @property
+    def samples(self) -> List[Tuple[str, int]]:
+        """(path, label) of each image"""
+        return list(zip(self.keys, self.targets))
+
+    imgs = samples

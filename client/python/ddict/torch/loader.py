@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DataLoader: torch's, with the batch made by collate() and a place to go on from."""
+
+from typing import Any, Dict, Iterator
+
+import torch.utils.data
+
+from ._batch import collate
+
+_COLLATE_FN = 5  # its place among the arguments behind dataset
+
+
+class DataLoader(torch.utils.data.DataLoader):
+    """DataLoader(dataset, batch_size=1, ..., collate_fn=ddict.torch.collate, ...)
+
+    torch's DataLoader with all its arguments. With a sampler of ddict.torch, state_dict() says which samples were used, whatever the workers have prefetched:
+    those of all batches that the loop was given.
+    """
+
+    def __init__(self, dataset: Any, *args: Any, **kwds: Any) -> None:
+        batched = (args[0] if args else kwds.get("batch_size", 1)) is not None or kwds.get("batch_sampler") is not None
+        if batched and len(args) <= _COLLATE_FN and kwds.get("collate_fn") is None:
+            kwds["collate_fn"] = collate
+        self._passed, self._epoch = 0, None
+        super().__init__(dataset, *args, **kwds)
+
+    def _pass(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            self._passed += 1
+            yield batch
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        self._passed, self._epoch = 0, getattr(self.sampler, "epoch", None)
+        return self._pass(super().__iter__())
+
+    def state_dict(self) -> Dict[str, Any]:
+        """state_dict() -- where to go on after the batch that was given last"""
+        if not hasattr(self.sampler, "load_state_dict") or not self.batch_size:
+            raise TypeError("a state is known of batches of a sampler of ddict.torch")
+        passed = self._passed if self.sampler.epoch == self._epoch else 0
+        return self.sampler.state_dict(passed * self.batch_size)
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """load_state_dict(state) -- the next pass goes on from there"""
+        self.sampler.load_state_dict(state)
+        self._passed = 0
