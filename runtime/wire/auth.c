@@ -83,6 +83,11 @@ int auth_answer_check(const struct auth_answer *a, const struct auth_hello *h, c
     return mac_check(a->mac, 'A', h, mine->nonce, me);
 }
 
+void auth_secret(uint8_t secret[AUTH_MAC], char letter, const struct auth_hello *h, const struct auth_challenge *c, const struct conn_identity *me)
+{
+    mac_make(secret, letter, h, c->nonce, me);
+}
+
 void auth_forget(void *secret, size_t len)
 {
     sodium_memzero(secret, len);

@@ -43,6 +43,8 @@ int auth_challenge_check(const struct auth_challenge *c, const struct auth_hello
 /* Acceptor: 0 or DDICT_EAUTH. */
 int auth_answer_check(const struct auth_answer *a, const struct auth_hello *h, const struct auth_challenge *mine,
                       const struct conn_identity *me);
+/* A secret of both ends of an authenticated connection, fresh for each: letter tells several apart ('A' and 'B' are the handshake's). */
+void auth_secret(uint8_t secret[AUTH_MAC], char letter, const struct auth_hello *h, const struct auth_challenge *c, const struct conn_identity *me);
 void auth_forget(void *secret, size_t len);
 
 #endif

@@ -74,6 +74,7 @@ struct conn {
 
 static atomic_ullong refused; /* relaxed: a counter for display */
 
+void conn_count_refused(void) { atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed); }
 uint64_t conn_refused(void) { return atomic_load_explicit(&refused, memory_order_relaxed); }
 int conn_fd(const struct conn *c) { return c->io.fd; }
 bool conn_full(const struct conn *c) { return c->out.bytes > DD_PEER_INFLIGHT; }
@@ -406,7 +407,7 @@ static void end(struct conn *c)
     bool counted = c->code == DDICT_EAUTH || c->code == DDICT_EPROTO || c->code == DDICT_EVERSION
                    || (!c->opener && c->state == AUTH);
     if (counted)
-        atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
+        conn_count_refused();
     socket_close(c);
     c->state = ENDED;
     io_undefer(&c->later);
@@ -473,6 +474,11 @@ static void conn_later(struct io_deferred *d)
             flush(c);
     }
     leave(c);
+}
+
+void conn_secret(const struct conn *c, char letter, uint8_t secret[32])
+{
+    auth_secret(secret, letter, &c->hs.hello, &c->hs.challenge, &c->me);
 }
 
 void conn_flush(struct conn *c)

@@ -78,6 +78,9 @@ size_t conn_queued(const struct conn *c); /* bytes */
 uint64_t conn_position(const struct conn *c);
 bool conn_unsent(const struct conn *c, uint64_t position);
 void conn_pause(struct conn *c, bool paused); /* stop reading: leave the bytes in the socket. The message whose payload is coming waits too */
+/* A secret that only the two ends of this connection know, once it is up; letter tells several apart ('A' and 'B' are taken). */
+void conn_secret(const struct conn *c, char letter, uint8_t secret[32]);
+void conn_count_refused(void); /* one more for conn_refused() */
 int conn_fd(const struct conn *c);            /* for logs and tests; -1 when closed */
 uint64_t conn_refused(void);                  /* connections of this process that failed the handshake or sent what is malformed */
 

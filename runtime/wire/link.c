@@ -1,49 +1,201 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c - a link to a manager of another node, over its TCP connection. */
+/*
+ * link.c - a link to a manager of another node: its TCP connection alone, or with a channel of a fabric for the messages.
+ *
+ *     opener    TCP up -> OFFER ->      waits for OFFER, connects the channel -> up
+ *     acceptor  TCP up -> waits for OFFER, connects the channel -> OFFER -> up
+ *
+ * TCP then carries only NUDGE and TOOK (channel.c), and its end tells at once that the other process or its node has gone.
+ */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <base/clock.h>
 #include <base/error.h>
+#include <base/log.h>
+#include <wire/auth.h>
 #include <wire/link.h>
+
+struct offer { /* payload of MSG_LINK_OFFER */
+    uint32_t channel, address_len;
+    char provider[FABRIC_NAME_MAX];
+    uint8_t address[FABRIC_ADDRESS_MAX];
+};
 
 struct link {
     struct conn *conn;
+    struct channel *channel;  /* NULL: TCP carries the messages; or it is an acceptor's that is not up yet */
+    const struct link_setup *setup;
     const struct link_ops *ops;
     void *arg;
+    unsigned busy;            /* calls of the owner under way */
+    bool freed, opener, offered, up;
+    uint32_t peer;
+    uint64_t deadline_ns;     /* of the other end's offer */
 };
 
-static void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
+static void leave(struct link *l)
 {
-    struct link *l = arg;
-    if (role != ROLE_DATA)
-        conn_end(c, DDICT_EAUTH); /* such a one has its own port */
-    else if (l->ops->up != NULL)
+    if (--l->busy == 0 && l->freed)
+        free(l);
+}
+
+/* --- what the owner is told --- */
+
+static void come_up(struct link *l, uint32_t peer)
+{
+    l->up = true;
+    if (l->ops->up != NULL)
         l->ops->up(l, l->arg, peer);
 }
 
-static void *on_payload_to(struct conn *c, void *arg, const struct msg *m)
+static void *payload_to(void *arg, const struct msg *m)
 {
     struct link *l = arg;
     return l->ops->payload_to != NULL ? l->ops->payload_to(l, l->arg, m) : NULL;
 }
 
-static int on_message(struct conn *c, void *arg, const struct msg *m, void *payload)
+static int message(void *arg, const struct msg *m, void *payload)
 {
     struct link *l = arg;
     return l->ops->message(l, l->arg, m, payload);
 }
 
-static void on_drained(struct conn *c, void *arg)
+static void drained(void *arg)
 {
     struct link *l = arg;
     if (l->ops->drained != NULL)
         l->ops->drained(l, l->arg);
 }
 
+/* --- the channel --- */
+
+static void nudge(void *arg)
+{
+    struct msg m = {.type = MSG_LINK_NUDGE};
+    conn_send(((struct link *)arg)->conn, &m, NULL, 0, NULL, 0, NULL, NULL); /* an error is the connection's */
+}
+
+static void broken(void *arg, int code) { conn_end(((struct link *)arg)->conn, code); }
+
+static const struct channel_ops channel_ops = {payload_to, message, drained, nudge, broken};
+
+static int offer_send(struct link *l)
+{
+    struct offer o = {.channel = channel_id(l->channel)};
+    struct msg m = {.type = MSG_LINK_OFFER};
+    strncpy(o.provider, fabric_name(l->setup->fabric), sizeof o.provider - 1);
+    o.address_len = (uint32_t)fabric_address(l->setup->fabric, o.address);
+    l->offered = true;
+    return o.address_len > 0 ? conn_send(l->conn, &m, &o, sizeof o, NULL, 0, NULL, NULL) : -EADDRNOTAVAIL;
+}
+
+/* The secrets in the frames are of this connection, so only its two ends can take part. */
+static int channel_join(struct link *l, const struct offer *o)
+{
+    uint8_t a[AUTH_MAC], b[AUTH_MAC];
+    conn_secret(l->conn, 'a', a);
+    conn_secret(l->conn, 'b', b);
+    int e = channel_connect(l->channel, o->address, o->address_len, o->channel, l->opener ? a : b, l->opener ? b : a);
+    auth_forget(a, sizeof a);
+    auth_forget(b, sizeof b);
+    return e;
+}
+
+static int offer_take(struct link *l, const struct msg *m, const void *payload)
+{
+    struct offer o;
+    if (l->setup->fabric == NULL || l->up || m->len - MSG_HEADER != sizeof o)
+        return DDICT_EPROTO;
+    memcpy(&o, payload, sizeof o);
+    o.provider[sizeof o.provider - 1] = 0;
+    if (strcmp(o.provider, fabric_name(l->setup->fabric)) != 0) {
+        log_warn("manager %u offers messages by %s, and we have %s", l->peer, o.provider, fabric_name(l->setup->fabric));
+        return DDICT_EPROTO;
+    }
+    int e = channel_join(l, &o);
+    if (e == 0 && !l->opener)
+        e = offer_send(l);
+    if (e == 0)
+        come_up(l, l->peer);
+    return e;
+}
+
+static int nudged(struct link *l)
+{
+    struct msg m = {.type = MSG_LINK_TOOK};
+    l->busy++;
+    fabric_work(l->setup->fabric);
+    int e = 0;
+    if (!l->freed) {
+        m.aux = channel_taken(l->channel);
+        e = conn_send(l->conn, &m, NULL, 0, NULL, 0, NULL, NULL);
+    }
+    leave(l);
+    return e;
+}
+
+/* --- the connection --- */
+
+static void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
+{
+    struct link *l = arg;
+    int e = 0;
+    l->peer = peer;
+    if (role != ROLE_DATA) {
+        conn_end(c, DDICT_EAUTH); /* such a one has its own port */
+        return;
+    }
+    if (l->setup->fabric == NULL) {
+        come_up(l, peer);
+        return;
+    }
+    l->deadline_ns = clock_ns() + DD_HANDSHAKE_MS * 1000000ull;
+    if (l->opener)
+        e = offer_send(l);
+    else
+        e = channel_new(&l->channel, l->setup->fabric, &channel_ops, l);
+    if (e < 0)
+        conn_end(c, e);
+}
+
+static void *on_payload_to(struct conn *c, void *arg, const struct msg *m)
+{
+    struct link *l = arg;
+    return l->setup->fabric == NULL && l->ops->payload_to != NULL ? l->ops->payload_to(l, l->arg, m) : NULL;
+}
+
+static int on_message(struct conn *c, void *arg, const struct msg *m, void *payload)
+{
+    struct link *l = arg;
+    if (l->setup->fabric == NULL)
+        return m->type < MSG_LINK_OFFER ? l->ops->message(l, l->arg, m, payload) : DDICT_EPROTO;
+    switch (m->type) {
+    case MSG_LINK_OFFER: return offer_take(l, m, payload);
+    case MSG_LINK_NUDGE: return l->up ? nudged(l) : DDICT_EPROTO;
+    case MSG_LINK_TOOK:
+        if (!l->up)
+            return DDICT_EPROTO;
+        channel_heard(l->channel, m->aux);
+        return 0;
+    default: return DDICT_EPROTO;
+    }
+}
+
+static void on_drained(struct conn *c, void *arg)
+{
+    if (((struct link *)arg)->setup->fabric == NULL)
+        drained(arg);
+}
+
 static void on_down(struct conn *c, void *arg, int code)
 {
     struct link *l = arg;
+    channel_free(l->channel);
+    l->channel = NULL;
     if (l->ops->down != NULL)
         l->ops->down(l, l->arg, code);
 }
@@ -62,11 +214,14 @@ static int on_part(struct conn *c, void *arg, const struct msg *m, uint32_t got,
 
 static const struct conn_ops tcp_ops = {on_up, on_payload_to, on_message, on_drained, on_down, on_part_to, on_part};
 
-static struct link *link_new(const struct link_ops *ops, void *arg)
+/* --- owner's calls --- */
+
+static struct link *link_new(const struct link_setup *setup, const struct link_ops *ops, void *arg)
 {
     struct link *l = calloc(1, sizeof *l);
     if (l == NULL)
         return NULL;
+    l->setup = setup;
     l->ops = ops;
     l->arg = arg;
     return l;
@@ -74,18 +229,25 @@ static struct link *link_new(const struct link_ops *ops, void *arg)
 
 int link_open(struct link **out, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr, const struct link_ops *ops, void *arg)
 {
-    struct link *l = link_new(ops, arg);
-    int e = l != NULL ? conn_open(&l->conn, setup->epoll_fd, setup->me, ROLE_DATA, to, addr, naddr, &tcp_ops, l) : -ENOMEM;
-    if (e < 0)
+    struct link *l = link_new(setup, ops, arg);
+    if (l == NULL)
+        return -ENOMEM;
+    l->opener = true;
+    int e = setup->fabric != NULL ? channel_new(&l->channel, setup->fabric, &channel_ops, l) : 0;
+    if (e == 0)
+        e = conn_open(&l->conn, setup->epoll_fd, setup->me, ROLE_DATA, to, addr, naddr, &tcp_ops, l);
+    if (e < 0) {
+        channel_free(l->channel);
         free(l);
-    else
+    } else {
         *out = l;
+    }
     return e;
 }
 
 int link_accept(struct link **out, const struct link_setup *setup, int fd, const struct link_ops *ops, void *arg)
 {
-    struct link *l = link_new(ops, arg);
+    struct link *l = link_new(setup, ops, arg);
     if (l == NULL) {
         close(fd);
         return -ENOMEM;
@@ -100,21 +262,43 @@ int link_accept(struct link **out, const struct link_setup *setup, int fd, const
 
 void link_free(struct link *l)
 {
-    if (l == NULL)
+    if (l == NULL || l->freed)
         return;
+    l->freed = true;
+    l->busy++;
+    channel_free(l->channel);
+    l->channel = NULL;
     conn_free(l->conn); /* no callback of it comes after this */
-    free(l);
+    leave(l);
 }
 
 int link_send(struct link *l, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len, void (*done)(void *arg), void *done_arg)
 {
+    if (l->channel != NULL)
+        return channel_send(l->channel, m, head, head_len, body, body_len, done, done_arg);
+    if (l->setup->fabric != NULL)
+        return -ECONNRESET; /* it has ended */
     return conn_send(l->conn, m, head, head_len, body, body_len, done, done_arg);
 }
 
-bool link_full(const struct link *l) { return conn_full(l->conn); }
-size_t link_queued(const struct link *l) { return conn_queued(l->conn); }
-uint64_t link_position(const struct link *l) { return conn_position(l->conn); }
-bool link_unsent(const struct link *l, uint64_t position) { return conn_unsent(l->conn, position); }
-void link_pause(struct link *l, bool paused) { conn_pause(l->conn, paused); }
-void link_tick(struct link *l, uint64_t now_ns) { conn_tick(l->conn, now_ns); }
-bool link_more_is_faster(const struct link *l) { return true; } /* one TCP connection keeps one core of each end busy */
+size_t link_queued(const struct link *l) { return l->channel != NULL ? channel_queued(l->channel) : conn_queued(l->conn); }
+bool link_full(const struct link *l) { return link_queued(l) > DD_PEER_INFLIGHT; }
+uint64_t link_position(const struct link *l) { return l->channel != NULL ? channel_position(l->channel) : conn_position(l->conn); }
+bool link_unsent(const struct link *l, uint64_t position) { return l->channel != NULL ? channel_unsent(l->channel, position) : conn_unsent(l->conn, position); }
+
+void link_pause(struct link *l, bool paused)
+{
+    if (l->channel != NULL)
+        channel_pause(l->channel, paused);
+    else
+        conn_pause(l->conn, paused);
+}
+
+void link_tick(struct link *l, uint64_t now_ns)
+{
+    if (l->deadline_ns != 0 && !l->up && now_ns > l->deadline_ns)
+        conn_end(l->conn, -ETIMEDOUT);
+    conn_tick(l->conn, now_ns);
+}
+
+bool link_more_is_faster(const struct link *l) { return l->setup->fabric == NULL; } /* one TCP connection keeps one core of each end busy */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * link.h - messages between managers of different nodes, whatever carries them. PROTOCOL 6.
- * A link begins as an authenticated TCP connection, whose end is the end of the link. What is said here is all that the owner relies on; who needs more of a
+ * A link begins as an authenticated TCP connection, whose end is the end of the link. With a fabric both ends then tell each other over it where they are there, and the
+ * messages go that way: a link is never up with one end on TCP and the other on the fabric. What is said here is all that the owner relies on; who needs more of a
  * transport than this asks for it here. Single-threaded, driven by the owner's epoll loop.
  */
 #ifndef DDICT_WIRE_LINK_H
 #define DDICT_WIRE_LINK_H
 
 #include <wire/conn.h>
+#include <wire/fabric.h>
 
 struct link;
 struct link_ops {
@@ -27,6 +29,7 @@ struct link_ops {
 struct link_setup { /* the same for all links of a process; borrowed while there are any */
     int epoll_fd;
     const struct conn_identity *me;
+    struct fabric *fabric; /* NULL: messages go by TCP */
 };
 
 /* Opener and acceptor: as conn_open() with ROLE_DATA, and conn_accept(). */

@@ -14,6 +14,7 @@ static __thread struct epoll_event batch[BATCH]; /* of the round under way in th
 static __thread int batch_len;
 static __thread struct io_deferred *first, *last;
 static __thread unsigned waiting;
+static __thread struct io_watcher *watchers;
 
 static int control(int epoll_fd, int op, struct io_handler *h, uint32_t events)
 {
@@ -44,6 +45,7 @@ static void forget_deferred(void)
     first = last = NULL; /* they are the parent's */
     waiting = 0;
     batch_len = 0;
+    watchers = NULL;
 }
 
 static void watch_fork(void)
@@ -56,10 +58,31 @@ static bool deferred(const struct io_deferred *d)
     return d->next != NULL || d->prev != NULL || first == d;
 }
 
-void io_defer(struct io_deferred *d)
+static void watch_fork_once(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_fork);
+}
+
+void io_watch(struct io_watcher *w)
+{
+    watch_fork_once();
+    w->next = watchers;
+    watchers = w;
+}
+
+void io_unwatch(struct io_watcher *w)
+{
+    for (struct io_watcher **at = &watchers; *at != NULL; at = &(*at)->next)
+        if (*at == w) {
+            *at = w->next;
+            return;
+        }
+}
+
+void io_defer(struct io_deferred *d)
+{
+    watch_fork_once();
     if (deferred(d))
         return;
     d->prev = last;
@@ -101,9 +124,14 @@ static void run_deferred(void)
 int io_wait(int epoll_fd, int timeout_ms)
 {
     run_deferred();
-    int n = epoll_wait(epoll_fd, batch, BATCH, first != NULL ? 0 : timeout_ms);
+    int looked = 0;
+    if (first != NULL)
+        timeout_ms = 0;
+    for (struct io_watcher *w = watchers; w != NULL; w = w->next)
+        looked |= w->look(w, &timeout_ms);
+    int n = epoll_wait(epoll_fd, batch, BATCH, first != NULL || looked ? 0 : timeout_ms);
     if (n < 0)
-        return errno == EINTR ? 0 : -errno;
+        return errno == EINTR ? looked : -errno;
     batch_len = n;
     for (int i = 0; i < batch_len; i++) {
         struct io_handler *h = batch[i].data.ptr;
@@ -112,5 +140,5 @@ int io_wait(int epoll_fd, int timeout_ms)
     }
     batch_len = 0;
     run_deferred();
-    return n;
+    return n + looked;
 }

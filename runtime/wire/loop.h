@@ -3,6 +3,7 @@
 #ifndef DDICT_WIRE_LOOP_H
 #define DDICT_WIRE_LOOP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
@@ -28,5 +29,16 @@ struct io_deferred {
 };
 void io_defer(struct io_deferred *d);
 void io_undefer(struct io_deferred *d);
+
+/*
+ * What has work that epoll alone does not show. look() is asked before every wait of this thread: it does what there is to do, lowers *timeout_ms (-1: no limit) to how long
+ * may be waited without asking it again, and returns whether it did anything, which counts as an event. It may neither add nor remove watchers. A forked child has none.
+ */
+struct io_watcher {
+    struct io_watcher *next; /* of this thread */
+    bool (*look)(struct io_watcher *w, int *timeout_ms);
+};
+void io_watch(struct io_watcher *w);
+void io_unwatch(struct io_watcher *w);
 
 #endif

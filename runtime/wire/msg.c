@@ -44,6 +44,9 @@ static const struct msg_rule {
     [MSG_CTL_TASKS] = {"CTL_TASKS", ANY, MSGF_LAST},
     [MSG_CTL_DONE] = {"CTL_DONE", ANY, MSGF_LAST},
     [MSG_CTL_MEET] = {"CTL_MEET", ANY, MSGF_LAST},
+    [MSG_LINK_OFFER] = {"LINK_OFFER", ANY, MSGF_LAST},
+    [MSG_LINK_NUDGE] = {"LINK_NUDGE", ANY, MSGF_LAST},
+    [MSG_LINK_TOOK] = {"LINK_TOOK", ANY, MSGF_LAST},
 };
 
 int msg_check(const struct msg *m, uint32_t max_len)

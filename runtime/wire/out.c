@@ -18,7 +18,7 @@ struct out_block {
     uint8_t data[OUT_BLOCK];
 };
 
-static struct out_segment *segment(struct out *o, unsigned i)
+static struct out_segment *segment(const struct out *o, unsigned i)
 {
     return &o->ring[(o->head + i) & (o->cap - 1)];
 }
@@ -110,8 +110,8 @@ void out_body(struct out *o, const void *body, size_t len, void (*done)(void *ar
     push(o, (struct out_segment){.base = body, .len = len, .done = done, .arg = arg});
 }
 
-/* The first n bytes are written. Segments of no length at the head go too. */
-static void out_advance(struct out *o, size_t n)
+/* Segments of no length at the head go too. */
+void out_take(struct out *o, size_t n)
 {
     while (o->count > 0) {
         struct out_segment *s = segment(o, 0);
@@ -160,17 +160,36 @@ int out_write(struct out *o, int fd)
                 continue;
             return errno == EAGAIN ? 1 : errno == EPIPE ? -ECONNRESET : -errno;
         }
-        out_advance(o, (size_t)w);
+        out_take(o, (size_t)w);
         if ((size_t)w < asked)
             return 1;
     }
     return 0;
 }
 
+unsigned out_gather(const struct out *o, size_t skip, struct iovec *iov, unsigned max, size_t *bytes)
+{
+    unsigned n = 0;
+    size_t room = *bytes;
+    for (unsigned i = 0; i < o->count && n < max && room > 0; i++) {
+        const struct out_segment *s = segment(o, i);
+        if (s->len <= skip) {
+            skip -= s->len;
+            continue;
+        }
+        size_t k = s->len - skip < room ? s->len - skip : room;
+        iov[n++] = (struct iovec){.iov_base = (void *)(uintptr_t)(s->base + skip), .iov_len = k};
+        skip = 0;
+        room -= k;
+    }
+    *bytes -= room;
+    return n;
+}
+
 void out_clear(struct out *o)
 {
     while (o->count > 0)
-        out_advance(o, segment(o, 0)->len);
+        out_take(o, segment(o, 0)->len);
     free(o->current);
     while (o->spare != NULL) {
         struct out_block *b = o->spare;

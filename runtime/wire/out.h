@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #define OUT_BLOCK (64u << 10) /* bytes of a block of copies: takes hundreds of small messages, and one malloc() size */
 
@@ -36,6 +37,10 @@ void out_copy(struct out *o, const void *data, size_t len);
 void out_body(struct out *o, const void *body, size_t len, void (*done)(void *arg), void *arg);
 /* Write what the socket takes. 0: all is written; 1: the socket is full; negative: it is broken. */
 int out_write(struct out *o, int fd);
+/* For what is no socket. The bytes from the skip-th on: at most max places and *bytes bytes; *bytes receives how many. Returns the number of places. They stay where they
+ * are until they are taken. */
+unsigned out_gather(const struct out *o, size_t skip, struct iovec *iov, unsigned max, size_t *bytes);
+void out_take(struct out *o, size_t bytes); /* the first so many are written */
 void out_clear(struct out *o); /* calls every done(), frees everything */
 
 #endif

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire_link.c - links between managers, by each carrier in turn: TCP and libfabric's tcp provider. Invariants: every byte arrives once and in order by either; the end of the
+ * other process is told at once; nothing that a stranger sends to the endpoint is looked at; a wake-up that is lost delays and stops nothing.
+ */
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include <wire/link.h>
+#ifdef HAVE_OFI
+#include <wire/fabric_inside.h>
+#endif
+
+#include <base/error.h>
+#include "wire_ends.h" /* the identities and the listener */
+
+struct lend {
+    struct link_setup setup;
+    struct link *l;
+    int up, down, code, drained, messages, dones, pause_after, refuse;
+    struct msg last;
+    uint8_t *value; /* DATA goes here, at aux */
+    size_t value_cap, value_got;
+    uint64_t sum;   /* of payloads that came in the link's buffer */
+    uint64_t next_id;
+    bool echo, free_in_message;
+};
+
+static struct lend a, b;
+
+static void l_up(struct link *l, void *arg, uint32_t peer)
+{
+    struct lend *e = arg;
+    e->up++;
+    ck_assert_uint_eq(peer, e == &a ? B_ID : A_ID);
+}
+static void *l_payload_to(struct link *l, void *arg, const struct msg *m)
+{
+    struct lend *e = arg;
+    if (m->type != MSG_DATA || e->value == NULL)
+        return NULL;
+    ck_assert_uint_le(m->aux + m->len - MSG_HEADER, e->value_cap);
+    return e->value + m->aux;
+}
+static int l_message(struct link *l, void *arg, const struct msg *m, void *payload)
+{
+    struct lend *e = arg;
+    ck_assert_int_eq(e->up, 1);
+    e->messages++;
+    e->last = *m;
+    if (m->type == MSG_DATA && e->value != NULL) {
+        ck_assert_ptr_eq(payload, e->value + m->aux);
+        e->value_got += m->len - MSG_HEADER;
+    } else {
+        ck_assert_uint_eq(m->id, e->next_id++);
+        for (uint32_t i = 0; i < m->len - MSG_HEADER; i++)
+            e->sum += ((uint8_t *)payload)[i];
+    }
+    if (e->echo) {
+        struct msg r = {.type = MSG_REPLY, .id = m->id};
+        ck_assert_int_eq(link_send(l, &r, NULL, 0, NULL, 0, NULL, NULL), 0);
+    }
+    if (e->messages == e->pause_after)
+        link_pause(l, true);
+    if (e->free_in_message) {
+        link_free(l);
+        e->l = NULL;
+    }
+    return e->refuse;
+}
+static void l_drained(struct link *l, void *arg) { ((struct lend *)arg)->drained++; }
+static void l_down(struct link *l, void *arg, int code)
+{
+    struct lend *e = arg;
+    e->down++;
+    e->code = code;
+    link_free(l);
+    e->l = NULL;
+}
+static void l_done(void *arg) { ((struct lend *)arg)->dones++; }
+static const struct link_ops link_ops = {l_up, l_payload_to, l_message, l_drained, l_down};
+
+#define UNTIL(cond, ms) do { \
+        uint64_t end_ms_ = clock_ms() + (ms); \
+        while (!(cond)) { \
+            ck_assert_msg(clock_ms() < end_ms_, "not within %d ms: %s", (int)(ms), #cond); \
+            ck_assert_int_ge(io_wait(ep, 50), 0); \
+            if (a.l != NULL) link_tick(a.l, clock_ns()); \
+            if (b.l != NULL) link_tick(b.l, clock_ns()); \
+        } \
+    } while (0)
+
+static char provider[FABRIC_NAME_MAX]; /* of carrier 1; 0 is TCP */
+
+static void begin(int carrier)
+{
+    a = (struct lend){.setup = {.epoll_fd = ep, .me = &id_a}};
+    b = (struct lend){.setup = {.epoll_fd = ep, .me = &id_b}};
+    if (carrier == 1) {
+        ck_assert_int_eq(fabric_open(&a.setup.fabric, ep, provider, "localhost"), 0);
+        ck_assert_int_eq(fabric_open(&b.setup.fabric, ep, provider, "localhost"), 0);
+    }
+}
+static void join(void)
+{
+    ck_assert_int_eq(link_open(&a.l, &a.setup, B_ID, &address, 1, &link_ops, &a), 0);
+    ck_assert_int_eq(link_accept(&b.l, &b.setup, accept_one(), &link_ops, &b), 0);
+    UNTIL(a.up && b.up, 10000);
+}
+static void finish(void)
+{
+    link_free(a.l);
+    link_free(b.l);
+    fabric_close(a.setup.fabric);
+    fabric_close(b.setup.fabric);
+}
+
+/* --- messages --- */
+
+START_TEST(thousands_of_small_messages_arrive_in_order_and_are_answered)
+{
+    begin(_i);
+    b.echo = true;
+    join();
+    uint8_t key[300];
+    memset(key, 1, sizeof key);
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < 20000; i++) {
+        struct msg m = {.type = MSG_GET, .id = i, .key_len = 1 + (uint32_t)(i % 300)};
+        sum += m.key_len;
+        ck_assert_int_eq(link_send(a.l, &m, key, m.key_len, NULL, 0, NULL, NULL), 0);
+        if (i % 1000 == 0)
+            io_wait(ep, 0);
+    }
+    UNTIL(a.messages == 20000, 20000);
+    ck_assert_uint_eq(b.sum, sum);
+    finish();
+}
+END_TEST
+
+static uint8_t pattern(size_t i) { return (uint8_t)(i * 131 + (i >> 8) * 7 + (i >> 16)); }
+
+START_TEST(a_value_in_pieces_of_any_size_arrives_whole)
+{
+    size_t size = (24u << 20) + 12345, at = 0;
+    int pieces = 0;
+    uint64_t seed = 7;
+    uint8_t *value = malloc(size);
+    begin(_i);
+    b.value = malloc(size);
+    b.value_cap = size;
+    for (size_t i = 0; i < size; i++)
+        value[i] = pattern(i);
+    join();
+    while (at < size) {
+        if (link_full(a.l)) {
+            int before = a.drained;
+            UNTIL(a.drained > before, 20000);
+        }
+        size_t n = 1 + test_random(&seed) % (test_random(&seed) % 3 ? DD_MSG_PIECE : 700);
+        if (n > size - at)
+            n = size - at;
+        struct msg m = {.type = MSG_DATA, .aux = at, .val_len = size, .flags = at + n == size ? MSGF_LAST : 0};
+        ck_assert_int_eq(link_send(a.l, &m, NULL, 0, value + at, n, l_done, &a), 0);
+        at += n;
+        pieces++;
+        struct msg small = {.type = MSG_GET, .id = b.next_id, .key_len = 3};
+        if (b.next_id == 0 && pieces == 1)
+            ck_assert_int_eq(link_send(a.l, &small, "abc", 3, NULL, 0, NULL, NULL), 0);
+    }
+    UNTIL(b.value_got == size && a.dones == pieces, 20000);
+    ck_assert_int_eq(memcmp(b.value, value, size), 0);
+    ck_assert_int_eq(b.messages, pieces + 1);
+    ck_assert(!link_unsent(a.l, link_position(a.l)));
+    ck_assert_uint_eq(link_queued(a.l), 0);
+    finish();
+    free(value);
+    free(b.value);
+}
+END_TEST
+
+START_TEST(a_paused_end_holds_the_sender_back_and_loses_nothing)
+{
+    static uint8_t body[DD_MSG_PIECE];
+    begin(_i);
+    b.pause_after = 5;
+    join();
+    int n = 0;
+    for (; n < 400; n++) {
+        struct msg m = {.type = MSG_DATA, .id = (uint64_t)n, .aux = (uint64_t)n};
+        ck_assert_int_eq(link_send(a.l, &m, NULL, 0, body, sizeof body, l_done, &a), 0);
+    }
+    UNTIL(b.messages == 5, 10000);
+    for (uint64_t end_ms = clock_ms() + 200; clock_ms() < end_ms;)
+        io_wait(ep, 10);
+    ck_assert_int_eq(b.messages, 5);
+    ck_assert(link_full(a.l));
+    ck_assert_int_eq(a.drained, 0);
+    link_pause(b.l, false);
+    UNTIL(b.messages == n && a.dones == n, 20000);
+    ck_assert_int_ge(a.drained, 1);
+    finish();
+}
+END_TEST
+
+/* --- ends --- */
+
+START_TEST(the_end_of_one_process_is_told_at_once)
+{
+    begin(_i);
+    join();
+    uint64_t began = clock_ms();
+    link_free(a.l);
+    a.l = NULL;
+    UNTIL(b.down, 5000);
+    ck_assert_int_eq(b.code, -ECONNRESET);
+    ck_assert_uint_lt(clock_ms() - began, 3000);
+    finish();
+}
+END_TEST
+
+START_TEST(a_link_may_be_freed_in_a_callback_and_bodies_are_done_all_the_same)
+{
+    static uint8_t body[DD_MSG_PIECE];
+    begin(_i);
+    b.free_in_message = true;
+    join();
+    for (int i = 0; i < 100; i++) {
+        struct msg m = {.type = MSG_DATA, .id = (uint64_t)i, .aux = (uint64_t)i};
+        ck_assert_int_eq(link_send(a.l, &m, NULL, 0, body, sizeof body, l_done, &a), 0);
+    }
+    UNTIL(a.down, 10000);
+    ck_assert_int_eq(b.messages, 1);
+    finish();
+    ck_assert_int_eq(a.dones, 100);
+}
+END_TEST
+
+START_TEST(an_owner_that_refuses_a_message_ends_the_link)
+{
+    begin(_i);
+    b.refuse = DDICT_EPROTO;
+    join();
+    struct msg m = {.type = MSG_LEN};
+    ck_assert_int_eq(link_send(a.l, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
+    UNTIL(a.down && b.down, 10000);
+    ck_assert_int_eq(b.code, DDICT_EPROTO);
+    finish();
+}
+END_TEST
+
+START_TEST(links_come_and_go)
+{
+    begin(_i);
+    for (int i = 0; i < 20; i++) {
+        a.up = b.up = a.down = b.down = b.messages = 0;
+        b.next_id = 0;
+        join();
+        struct msg m = {.type = MSG_LEN};
+        ck_assert_int_eq(link_send(a.l, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
+        UNTIL(b.messages == 1, 10000);
+        link_free(b.l);
+        b.l = NULL;
+        UNTIL(a.down, 10000);
+    }
+    ck_assert_uint_eq(conn_refused(), 0);
+    finish();
+}
+END_TEST
+
+START_TEST(an_idle_link_uses_no_cpu)
+{
+    struct rusage r0, r1;
+    begin(_i);
+    b.echo = true;
+    join();
+    struct msg m = {.type = MSG_LEN};
+    ck_assert_int_eq(link_send(a.l, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
+    UNTIL(a.messages == 1, 10000);
+    for (uint64_t end_ms = clock_ms() + 300; clock_ms() < end_ms;) /* what was the last is nudged after */
+        io_wait(ep, 20);
+    int rounds = 0;
+    getrusage(RUSAGE_THREAD, &r0);
+    for (uint64_t end_ms = clock_ms() + 1000; clock_ms() < end_ms; rounds++)
+        io_wait(ep, 250);
+    getrusage(RUSAGE_THREAD, &r1);
+    long us = (r1.ru_utime.tv_sec - r0.ru_utime.tv_sec + r1.ru_stime.tv_sec - r0.ru_stime.tv_sec) * 1000000
+              + r1.ru_utime.tv_usec - r0.ru_utime.tv_usec + r1.ru_stime.tv_usec - r0.ru_stime.tv_usec;
+    ck_assert_msg(us < 50000 && rounds <= 8, "%ld us of CPU, %d rounds in a second", us, rounds);
+    finish();
+}
+END_TEST
+
+#ifdef HAVE_OFI
+/* --- only by a fabric --- */
+
+START_TEST(a_lost_wake_up_delays_and_stops_nothing)
+{
+    begin(1);
+    b.echo = true;
+    join();
+    for (uint64_t i = 0; i < 5; i++) {
+        struct msg m = {.type = MSG_LEN, .id = i};
+        fabric_deafen(b.setup.fabric, true);
+        ck_assert_int_eq(link_send(a.l, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
+        UNTIL(b.messages == (int)i + 1, 5000); /* nudged */
+        fabric_deafen(b.setup.fabric, false);
+        UNTIL(a.messages == (int)i + 1, 5000);
+    }
+    /* The asker is deaf to the answer: then its sender finds out. */
+    for (uint64_t i = 5; i < 8; i++) {
+        struct msg m = {.type = MSG_LEN, .id = i};
+        ck_assert_int_eq(link_send(a.l, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
+        UNTIL(b.messages == (int)i + 1, 5000);
+        fabric_deafen(a.setup.fabric, true);
+        UNTIL(a.messages == (int)i + 1, 5000);
+        fabric_deafen(a.setup.fabric, false);
+    }
+    finish();
+}
+END_TEST
+
+/* --- ends made by hand --- */
+
+static void *x_payload_to(void *arg, const struct msg *m) { return NULL; }
+static int x_message(void *arg, const struct msg *m, void *payload)
+{
+    ((struct lend *)arg)->messages++;
+    return 0;
+}
+static void x_drained(void *arg) {}
+static void x_nudge(void *arg) {}
+static void x_broken(void *arg, int code)
+{
+    ((struct lend *)arg)->down++;
+    ((struct lend *)arg)->code = code;
+}
+static const struct channel_ops x_ops = {x_payload_to, x_message, x_drained, x_nudge, x_broken};
+
+static int connect_to(struct channel *c, const struct lend *to, uint32_t id, const uint8_t *sends, const uint8_t *takes)
+{
+    uint8_t at[FABRIC_ADDRESS_MAX];
+    size_t len = fabric_address(to->setup.fabric, at);
+    return channel_connect(c, at, len, id, sends, takes);
+}
+
+/* These bytes as one message to the endpoint of b. */
+static void raw_frame(struct fabric *f, const void *bytes, size_t len)
+{
+    static struct frame frame = {.op.kind = OP_OTHER};
+    struct iovec iov = {(void *)(uintptr_t)bytes, len};
+    uint8_t at[FABRIC_ADDRESS_MAX];
+    fi_addr_t to;
+    int e = -EAGAIN;
+    size_t n = fabric_address(b.setup.fabric, at);
+    ck_assert_int_eq(fabric_insert(f, at, n, &to), 0);
+    for (int i = 0; i < 5000 && (e = fabric_send(f, &frame, to, &iov, 1)) == -EAGAIN; i++)
+        io_wait(ep, 1);
+    ck_assert_int_eq(e, 0);
+}
+
+START_TEST(what_a_stranger_sends_is_dropped_and_counted)
+{
+    static uint8_t junk[FRAME_MAX + 100000];
+    struct fabric *stranger;
+    uint64_t seed = 3, before;
+    begin(1);
+    b.echo = true;
+    join();
+    ck_assert_int_eq(fabric_open(&stranger, ep, fabric_name(b.setup.fabric), "localhost"), 0);
+    struct { struct frame_head head; struct msg m; } frame = {.head = {.channel = 0, .bytes = MSG_HEADER}, .m = {.len = MSG_HEADER, .type = MSG_LEN}};
+    before = conn_refused();
+    raw_frame(stranger, &frame, sizeof frame); /* well made but for the secret */
+    UNTIL(conn_refused() > before, 5000);
+    before = conn_refused();
+    raw_frame(stranger, "x", 1);
+    UNTIL(conn_refused() > before, 5000);
+    for (size_t i = 0; i < sizeof junk; i++)
+        junk[i] = (uint8_t)test_random(&seed);
+    before = conn_refused();
+    raw_frame(stranger, junk, 5000);
+    UNTIL(conn_refused() > before, 5000);
+    raw_frame(stranger, junk, sizeof junk); /* longer than any frame */
+    ck_assert_int_eq(b.messages, 0);
+    struct msg m = {.type = MSG_LEN};
+    ck_assert_int_eq(link_send(a.l, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
+    UNTIL(a.messages == 1, 10000);
+    ck_assert_int_eq(b.messages, 1);
+    fabric_close(stranger);
+    finish();
+}
+END_TEST
+
+START_TEST(an_end_without_the_secret_gets_nothing_through)
+{
+    uint8_t right[CHANNEL_TOKEN] = {1}, wrong[CHANNEL_TOKEN] = {1, 2};
+    struct channel *x, *y;
+    begin(1);
+    ck_assert_int_eq(channel_new(&x, a.setup.fabric, &x_ops, &a), 0);
+    ck_assert_int_eq(channel_new(&y, b.setup.fabric, &x_ops, &b), 0);
+    ck_assert_int_eq(connect_to(x, &b, channel_id(y), wrong, right), 0);
+    ck_assert_int_eq(connect_to(y, &a, channel_id(x), right, right), 0);
+    struct msg m = {.type = MSG_LEN};
+    ck_assert_int_eq(channel_send(x, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
+    UNTIL(conn_refused() > 0, 5000);
+    ck_assert_int_eq(b.messages, 0);
+    m = (struct msg){.type = MSG_LEN};
+    ck_assert_int_eq(channel_send(y, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
+    UNTIL(a.messages == 1, 5000);
+    channel_free(x);
+    channel_free(y);
+    finish();
+}
+END_TEST
+
+START_TEST(malformed_messages_in_a_channel_break_the_link)
+{
+    static const struct { uint32_t len; uint16_t type; } bad[] = {{63, MSG_LEN}, {MSG_LEN_MAX + 1, MSG_DATA}, {64, MSG_TYPE_N}, {UINT32_MAX, MSG_DATA}};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        uint8_t right[CHANNEL_TOKEN] = {1};
+            struct channel *x, *y;
+        begin(1);
+        ck_assert_int_eq(channel_new(&x, a.setup.fabric, &x_ops, &a), 0);
+        ck_assert_int_eq(channel_new(&y, b.setup.fabric, &x_ops, &b), 0);
+        ck_assert_int_eq(connect_to(x, &b, channel_id(y), right, right), 0);
+        ck_assert_int_eq(connect_to(y, &a, channel_id(x), right, right), 0);
+        struct msg m = {.type = MSG_REPLY};
+        ck_assert_int_eq(channel_send(x, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
+        UNTIL(b.messages == 1, 5000);
+        struct { struct frame_head head; struct msg m; } frame = {
+            .head = {.channel = channel_id(y), .bytes = MSG_HEADER, .seq = 1, .token = {1}}, .m = {.len = bad[i].len, .type = bad[i].type}};
+        raw_frame(a.setup.fabric, &frame, sizeof frame);
+        UNTIL(b.down == 1, 5000);
+        ck_assert_int_eq(b.code, DDICT_EPROTO);
+        ck_assert_int_eq(b.messages, 1);
+        channel_free(x);
+        channel_free(y);
+        finish();
+    }
+}
+END_TEST
+#endif
+
+int main(void)
+{
+    Suite *s = suite_create("wire_link");
+    TCase *c = tcase_create("links");
+    int carriers_n = 2;
+    if (fabric_find("tcp", "localhost", provider) < 0) {
+        fprintf(stderr, "wire_link: by TCP only: %s\n", dd_errmsg());
+        carriers_n = 1;
+    }
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_loop_test(c, thousands_of_small_messages_arrive_in_order_and_are_answered, 0, carriers_n);
+    tcase_add_loop_test(c, a_value_in_pieces_of_any_size_arrives_whole, 0, carriers_n);
+    tcase_add_loop_test(c, a_paused_end_holds_the_sender_back_and_loses_nothing, 0, carriers_n);
+    tcase_add_loop_test(c, the_end_of_one_process_is_told_at_once, 0, carriers_n);
+    tcase_add_loop_test(c, a_link_may_be_freed_in_a_callback_and_bodies_are_done_all_the_same, 0, carriers_n);
+    tcase_add_loop_test(c, an_owner_that_refuses_a_message_ends_the_link, 0, carriers_n);
+    tcase_add_loop_test(c, links_come_and_go, 0, carriers_n);
+    tcase_add_loop_test(c, an_idle_link_uses_no_cpu, 0, carriers_n);
+#ifdef HAVE_OFI
+    if (carriers_n > 1) {
+        tcase_add_test(c, a_lost_wake_up_delays_and_stops_nothing);
+        tcase_add_test(c, what_a_stranger_sends_is_dropped_and_counted);
+        tcase_add_test(c, an_end_without_the_secret_gets_nothing_through);
+        tcase_add_test(c, malformed_messages_in_a_channel_break_the_link);
+    }
+#endif
+    suite_add_tcase(s, c);
+    return wire_main(s);
+}
