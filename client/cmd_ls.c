@@ -87,7 +87,7 @@ static int list(struct listing *l)
     ddict_iter_t *it;
     const void *key;
     size_t klen;
-    int rc = ddict_iter_open(l->d, -1, &it, -1);
+    int rc = ddict_iter_open_prefix(l->d, -1, l->prefix.data, l->prefix.len, &it, -1);
     if (rc < 0)
         return rc;
     if (l->json)
@@ -95,8 +95,6 @@ static int list(struct listing *l)
     else if (l->details)
         printf("%10s  %-9s  %5s  %s\n", "size", "kind", "mgr", "key");
     while (l->count < l->limit && (rc = ddict_iter_next(it, &key, &klen)) == 1) {
-        if (l->prefix.len > 0 && (klen < l->prefix.len || memcmp(key, l->prefix.data, l->prefix.len) != 0))
-            continue;
         if ((rc = key_line(l, key, klen)) < 0)
             break;
         l->count += (uint64_t)rc;

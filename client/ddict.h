@@ -267,8 +267,40 @@ DDICT_API void ddict_jobs_close(ddict_jobs_t *q);
  */
 typedef struct ddict_iter ddict_iter_t;
 DDICT_API int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms);
+/* Only the keys that begin with the plen bytes of prefix, which the managers pick out. */
+DDICT_API int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen, ddict_iter_t **out, int timeout_ms);
 DDICT_API int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen);
 DDICT_API void ddict_iter_close(ddict_iter_t *it);
+
+/*
+ * Subscribe to what happens to keys that begin with the plen bytes of prefix (0: all keys), at all managers. Every put that begins after this returned is told of. A subscription is used by
+ * one thread and closed before ddict_detach(); in a forked child, parent and child go on each for itself with what the parent had not read. Nobody waits for a subscriber: managers keep the last 4096 events
+ * of a prefix, and who does not read them for longer is told by an event DDICT_EVENT_MISSED, and then has to list the keys again.
+ * Order: events of one manager in its order. Errors: -EINVAL, DDICT_EKEYSIZE, -ENOMEM (too many prefixes: 64 a manager), DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT.
+ */
+typedef struct ddict_sub ddict_sub_t;
+#define DDICT_SUB_DELS 1u   /* also of keys that are removed */
+#define DDICT_SUB_VALUES 2u /* values of up to 8 KiB come along, if they are still those of the event */
+#define DDICT_SUB_THERE 4u  /* first of all the keys that are there, as puts of version 0; one that is put meanwhile may come twice */
+enum { DDICT_EVENT_PUT = 1, DDICT_EVENT_DEL, DDICT_EVENT_CLEAR, DDICT_EVENT_MISSED };
+struct ddict_event {
+    int kind;
+    unsigned manager;  /* CLEAR, MISSED: whose */
+    const void *key;   /* PUT, DEL; valid until the next call on the subscription, as val */
+    size_t klen;
+    const void *val;   /* PUT: the value, or NULL: get it (it may be another one by then) */
+    size_t vlen;       /* PUT with version > 0 */
+    unsigned tag;
+    uint64_t version;  /* PUT */
+    uint64_t missed;   /* MISSED: so many events, or more when it read nothing for a minute */
+};
+DDICT_API int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags, ddict_sub_t **out, int timeout_ms);
+/* 1 and *e, 0 when none came within timeout_ms (0: does not wait), or a negative code; after DDICT_EGONE and DDICT_ELOST nothing comes any more. */
+DDICT_API int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms);
+DDICT_API void ddict_unsubscribe(ddict_sub_t *sub); /* NULL is allowed */
+
+/* 1 when the dictionary has begun to end and waits for its last clients, 0 while it serves, or DDICT_EGONE, DDICT_ELOST. */
+DDICT_API int ddict_ending(ddict_t *d);
 
 /* What the handle is attached to. Strings belong to the handle. */
 struct ddict_info {

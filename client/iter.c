@@ -15,13 +15,17 @@ struct ddict_iter {
     int timeout_ms;
     unsigned manager, end; /* the current one; the first that is not visited */
     bool here_only;
+    size_t prefix_len;
     bool over;             /* the current one is done */
     uint64_t cursor;
     uint8_t *keys;         /* records of u32 length and key */
     size_t len, cap, at;
+    uint8_t prefix[];
 };
 
-int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms)
+int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms) { return ddict_iter_open_prefix(d, manager, NULL, 0, out, timeout_ms); }
+
+int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen, ddict_iter_t **out, int timeout_ms)
 {
     struct session *s;
     *out = NULL;
@@ -30,11 +34,16 @@ int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms)
         return rc;
     if (manager < -2 || (manager >= 0 && (unsigned)manager >= s->managers))
         return dd_error(-EINVAL, "there is no manager %d (0 to %u)", manager, s->managers - 1);
-    struct ddict_iter *it = calloc(1, sizeof *it);
+    if (plen > DDICT_KEY_MAX)
+        return dd_error(DDICT_EKEYSIZE, "a prefix of %zu bytes: it may have %u", plen, DDICT_KEY_MAX);
+    struct ddict_iter *it = calloc(1, sizeof *it + plen);
     if (it == NULL)
         return dd_error(-ENOMEM, "no memory for an iterator");
     it->d = d;
     it->timeout_ms = timeout_ms;
+    it->prefix_len = plen;
+    if (plen > 0)
+        memcpy(it->prefix, prefix, plen);
     it->here_only = manager == -2;
     it->manager = manager < 0 ? 0 : (unsigned)manager;
     it->end = manager < 0 ? s->managers : (unsigned)manager + 1;
@@ -68,6 +77,8 @@ static int room_grow(struct ddict_iter *it, size_t need)
 static int key_take(void *arg, const void *key, uint32_t key_len)
 {
     struct ddict_iter *it = arg;
+    if (it->prefix_len > 0 && (key_len < it->prefix_len || memcmp(key, it->prefix, it->prefix_len) != 0))
+        return 0;
     int rc = room_grow(it, sizeof key_len + key_len);
     if (rc < 0)
         return rc;
@@ -79,7 +90,7 @@ static int key_take(void *arg, const void *key, uint32_t key_len)
 
 static int fill_asked(struct ddict_iter *it, struct session *s)
 {
-    struct outgoing out = {.head = {.type = MSG_KEYS, .manager = it->manager, .aux = it->cursor}};
+    struct outgoing out = {.head = {.type = MSG_KEYS, .manager = it->manager, .aux = it->cursor, .key_len = (uint32_t)it->prefix_len}, .key = it->prefix};
     struct request r = {.sink = SINK_MEMORY};
     int rc = ask(s, session_ask_manager(s, it->manager), &out, &r, it->timeout_ms);
     if (rc < 0)

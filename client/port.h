@@ -145,4 +145,9 @@ static inline bool port_ready(const struct port *p) {
 /* Take what is there; if the batch has no result then and SQ no room for need bytes (0: does not matter), sleep at most slice_ms. */
 int port_nap(struct port *p, struct batch *b, uint32_t need, int slice_ms);
 
+/*
+ * The same for n ports with a batch for each: until one of them has a result. Sleeps on all their bells at once, where the kernel can (5.16), else on each in turn for a moment.
+ */
+int ports_nap(struct port *const *p, struct batch *const *b, unsigned n, int slice_ms);
+
 #endif

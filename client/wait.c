@@ -27,6 +27,11 @@ static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *t
     return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, val, t, NULL, 0);
 }
 
+/* The kernel's struct futex_waitv; libc's headers may be older. */
+struct bell_wait { uint64_t val, word; uint32_t flags, room; };
+#define FUTEX_WAITV 449 /* on every architecture */
+#define FUTEX_32BIT 2u
+
 static void word_sleep(uint32_t *word, int slice_ms)
 {
     struct timespec t = {.tv_sec = slice_ms / 1000, .tv_nsec = slice_ms % 1000 * 1000000L};
@@ -328,5 +333,86 @@ int port_nap(struct port *p, struct batch *b, uint32_t need, int slice_ms)
     }
     leave(p);
     port_unlock(p);
+    return rc < 0 ? rc : 0;
+}
+
+/* --- several ports --- */
+
+struct nap { struct request napper; uint32_t bell; bool on_bell; };
+
+/* Under the port's lock: be found by who rings. False: there is something already. */
+static bool nap_begin(struct port *p, struct batch *b, struct nap *nap, int *rc)
+{
+    memset(nap, 0, sizeof *nap);
+    nap->napper.need = 0;
+    *rc = port_drain(p);
+    if (*rc != 0 || b->done != NULL)
+        return false;
+    nap->bell = lane_sleep_announce(&p->lane);
+    if (port_ready(p))
+        return false;
+    if (p->bell_holder == NULL)
+        bell_take(p, &nap->napper);
+    else
+        sleeper_add(p, &nap->napper);
+    nap->on_bell = nap->napper.asleep == ON_BELL; /* what it is later is for others to change */
+    b->napper = &nap->napper;
+    return true;
+}
+
+static void bells_sleep(struct port *const *p, struct nap *nap, unsigned n, int slice_ms)
+{
+    static unsigned turn; /* which one has its moment, where only one can be slept on; any value will do */
+    struct bell_wait w[64];
+    struct timespec until;
+    for (unsigned i = 0; i < n; i++) {
+        bool bell = nap[i].on_bell;
+        w[i] = (struct bell_wait){.val = bell ? nap[i].bell : 0, .word = (uintptr_t)(bell ? &p[i]->lane.page->bell : &nap[i].napper.word),
+                                  .flags = FUTEX_32BIT | (bell ? 0 : FUTEX_PRIVATE_FLAG)};
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += slice_ms % 1000 * 1000000L;
+    until.tv_sec += slice_ms / 1000 + until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    if (n > 1 && (syscall(FUTEX_WAITV, w, n, 0, &until, CLOCK_MONOTONIC) >= 0 || (errno != ENOSYS && errno != EPERM && errno != EINVAL)))
+        return;
+    unsigned i = n > 1 ? __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % n : 0;
+    if (n > 1 && slice_ms > DD_WAIT_SLICE_MS)
+        slice_ms = DD_WAIT_SLICE_MS;
+    if (nap[i].on_bell)
+        lane_sleep(&p[i]->lane, nap[i].bell, slice_ms);
+    else
+        word_sleep(&nap[i].napper.word, slice_ms);
+}
+
+int ports_nap(struct port *const *p, struct batch *const *b, unsigned n, int slice_ms)
+{
+    struct nap nap[64];
+    int rc = 0;
+    unsigned at = 0;
+    bool sleeps = true;
+    if (n > 64) { /* more managers than anybody has on one node: those beyond are looked at in turn */
+        n = 64;
+        slice_ms = DD_WAIT_SLICE_MS;
+    }
+    for (; at < n && sleeps; at++) {
+        port_lock(p[at]);
+        sleeps = nap_begin(p[at], b[at], &nap[at], &rc);
+        if (!sleeps)
+            leave(p[at]);
+        port_unlock(p[at]);
+    }
+    if (sleeps)
+        bells_sleep(p, nap, n, slice_ms);
+    for (unsigned i = 0; i < at - !sleeps; i++) {
+        port_lock(p[i]);
+        sleeper_remove(p[i], &nap[i].napper);
+        b[i]->napper = NULL;
+        int e = port_drain(p[i]);
+        if (rc >= 0 && e < 0)
+            rc = e;
+        leave(p[i]);
+        port_unlock(p[i]);
+    }
     return rc < 0 ? rc : 0;
 }

@@ -18,6 +18,7 @@ void asker_end(struct asker *a) {
     a->gone = true; /* first: what is undone below answers to nobody */
     waiters_end(a);
     queue_asker_end(a);
+    feeds_asker_end(a);
     forwards_end(a);
     puts_end(a);
     gives_end(a);

@@ -44,7 +44,7 @@ static void *inbound_payload_to(struct link *l, void *arg, const struct msg *m) 
 }
 
 static bool is_request(const struct msg *m) {
-    return (m->type >= MSG_PUT && m->type <= MSG_CANCEL) || m->type == MSG_DATA || m->type == MSG_ABORT || m->type == MSG_CREDIT;
+    return (m->type >= MSG_PUT && m->type <= MSG_CANCEL) || m->type == MSG_DATA || m->type == MSG_ABORT || m->type == MSG_CREDIT || m->type == MSG_EVENTS;
 }
 
 static int inbound_message(struct link *l, void *arg, const struct msg *m, void *payload) {

@@ -178,7 +178,7 @@ static int manager_open(struct manager *m) {
     m->settle.fire = settle_fire;
     m->event = (struct io_handler){.fd = s->event_fd, .ready = event_ready};
     m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};
-    if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0) return e;
+    if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = feeds_init(m)) < 0 || (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0) return e;
     if ((e = io_add(m->epoll_fd, &m->event, EPOLLIN)) < 0 || (e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0) return e;
     return inbound_listen(m);
 }
@@ -191,6 +191,7 @@ static void manager_close(struct manager *m) {
     forwards_free(m);
     waiters_free(m);
     queues_free(m);
+    feeds_free(m);
     timers_free(&m->timers);
     store_close(m->store);
 }

@@ -9,6 +9,7 @@
  *     a value goes out in pieces    gives.c    struct give, pins its item until the last piece is taken
  *     waits for its key             waiters.c  struct waiter
  *     waits for room in a queue     queues.c   struct entry
+ *     waits for events              feeds.c    struct listener
  *     belongs to another manager    forward.c  struct forward, until the owner's answer is passed on
  */
 #ifndef DDICT_MANAGER_MANAGER_H
@@ -80,6 +81,7 @@ struct asker {
     struct give **gives_end;
     struct waiter *waits;
     struct entry *appends; /* that wait for room */
+    struct listener *listens;
     struct forward *forwards, **forwards_end; /* the first is the next to be given credit */
     unsigned forwards_n, forward_waits_n, streams_n; /* of forwards: those that do not and that do wait for their key; those whose reply comes in pieces */
 };
@@ -109,6 +111,7 @@ struct manager {
     unsigned peers_busy;   /* forwards under way: spin a little for them */
     struct waiters *waiters;
     struct queues *queues;
+    struct feeds *feeds;
     struct forwards *forward_table;
     struct transit *transit;
     struct io_handler event, sup, listener;
@@ -185,6 +188,16 @@ void queues_clear(struct manager *m);
 uint64_t queue_more(struct manager *m, const struct item *it); /* values behind this one, the first of its key */
 bool queue_cancel(struct asker *a, uint64_t id, int status);
 void queue_asker_end(struct asker *a);
+
+/* --- feeds.c: who wants to know what happens to keys with a prefix --- */
+int feeds_init(struct manager *m);
+void feeds_free(struct manager *m);
+void feed_ask(struct asker *a, const struct msg *m, const uint8_t *prefix);
+bool feed_cancel(struct asker *a, uint64_t id, int status);
+void feeds_asker_end(struct asker *a);
+void feeds_put(struct manager *m, const struct item *it, uint64_t version);
+void feeds_del(struct manager *m, const void *key, uint32_t key_len);
+void feeds_clear(struct manager *m);
 
 /* --- lanes.c: clients --- */
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[3]); /* of SUP_CLIENT_ADD; 0: it keeps the last, the bell */

@@ -128,6 +128,7 @@ static bool queue_publish(struct queue *q) {
         return false;
     }
     if (e->asker) entry_accept(m, e->asker, &e->req, e->began, version);
+    feeds_put(m, e->ref.item, version);
     entry_free(e);
     return true;
 }

@@ -14,6 +14,7 @@
 #include <base/size.h>
 #include <manager/manager.h>
 
+#define KEYS_SEEN_BYTES (1u << 20) /* and keys of so many are looked at, some milliseconds */
 #define KEYS_REPLY_BYTES 32768u /* segments are gathered until a reply of KEYS has so many bytes */
 
 const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
@@ -66,6 +67,7 @@ void request_commit(struct asker *a, const struct msg *req, struct store_ref *re
     reply_init(&r, req->id, m->setup->id);
     r.version = version;
     asker_send(a, &r, NULL, 0);
+    feeds_put(m, ref->item, version);
     if (m->waiters) waiters_wake(m, ref->item->key, ref->item->key_len, hash);
     m->now = clock_ns();
     count_latency(m, DDICT_OP_PUT, began, m->now);
@@ -139,7 +141,10 @@ int request_look(struct asker *a, const struct msg *req, const void *key) {
     bool pop = req->type == MSG_POP;
     int e = pop ? store_remove(m->store, key, req->key_len, request_who(a, req), &ref) : store_find(m->store, key, req->key_len, &ref);
     if (e == DDICT_ENOKEY) return e;
-    if (pop && e == 0) queue_next(m, key, req->key_len, ref.item->hash);
+    if (pop && e == 0) {
+        feeds_del(m, key, req->key_len);
+        queue_next(m, key, req->key_len, ref.item->hash);
+    }
     if (e < 0) {
         reply_failed(a, req, e);
         return 0;
@@ -176,16 +181,19 @@ static void del(struct asker *a, const struct msg *m, const uint8_t *key, uint64
         return;
     }
     a->m->count->deletes++;
+    feeds_del(a->m, key, m->key_len);
     queue_drop(a->m, key, m->key_len, hash);
     asker_reply(a, m, 0, NULL);
     a->m->now = clock_ns();
     count_latency(a->m, DDICT_OP_DEL, began, a->m->now);
 }
 
-struct key_list { uint8_t *bytes; size_t len, cap; };
+struct key_list { uint8_t *bytes; size_t len, cap, seen; const uint8_t *prefix; uint32_t prefix_len; };
 
 static int key_list_add(void *arg, const void *key, uint32_t key_len) {
     struct key_list *l = arg;
+    l->seen += key_len + sizeof key_len;
+    if (l->prefix_len > key_len || memcmp(l->prefix, key, l->prefix_len) != 0) return 0;
     if (l->cap - l->len < key_len + sizeof key_len) {
         size_t cap = 2 * (l->len + key_len + KEYS_REPLY_BYTES);
         uint8_t *bytes = realloc(l->bytes, cap);
@@ -201,12 +209,12 @@ static int key_list_add(void *arg, const void *key, uint32_t key_len) {
 
 static void free_done(struct manager *m, uint64_t arg, void *ptr) { free(ptr); }
 
-static void keys(struct asker *a, const struct msg *m) {
-    struct key_list l = {0};
+static void keys(struct asker *a, const struct msg *m, const uint8_t *prefix) {
+    struct key_list l = {.prefix = prefix, .prefix_len = m->key_len};
     uint64_t cursor = m->aux;
     int e;
     do e = store_keys(a->m->store, &cursor, key_list_add, &l);
-    while (e >= 0 && cursor != 0 && l.len < KEYS_REPLY_BYTES);
+    while (e >= 0 && cursor != 0 && l.len < KEYS_REPLY_BYTES && l.seen < KEYS_SEEN_BYTES);
     if (e < 0) {
         free(l.bytes);
         reply_failed(a, m, e);
@@ -253,6 +261,7 @@ static void clear(struct asker *a, const struct msg *m) {
         reply_failed(a, m, e);
         return;
     }
+    feeds_clear(a->m);
     queues_clear(a->m);
     asker_reply(a, m, 0, NULL);
 }
@@ -263,7 +272,7 @@ static uint32_t owner(struct manager *mg, const struct msg *m, const uint8_t *ke
     case MSG_PUT: case MSG_GET: case MSG_POP: case MSG_HEAD: case MSG_DEL:
         *hash = key_hash(key, m->key_len);
         return hash_owner(*hash, mg->setup->managers);
-    case MSG_CLEAR: case MSG_LEN: case MSG_KEYS: case MSG_STATS:
+    case MSG_CLEAR: case MSG_LEN: case MSG_KEYS: case MSG_STATS: case MSG_EVENTS:
         return m->manager;
     default:
         return mg->setup->id;
@@ -297,13 +306,14 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     case MSG_DEL: del(a, m, key, hash); return TAKE_DONE;
     case MSG_CLEAR: clear(a, m); return TAKE_DONE;
     case MSG_LEN: len(a, m); return TAKE_DONE;
-    case MSG_KEYS: keys(a, m); return TAKE_DONE;
+    case MSG_KEYS: keys(a, m, key); return TAKE_DONE;
+    case MSG_EVENTS: feed_ask(a, m, key); return TAKE_DONE;
     case MSG_STATS: stats(a, m); return TAKE_DONE;
     case MSG_DATA: return put_in_data(a, m, payload);
     case MSG_ABORT: return put_in_abort(a, m);
     case MSG_CREDIT: give_more(a, m->id, m->aux); return TAKE_DONE;
     case MSG_CANCEL:
-        if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux)) give_cancel(a, m->aux, -ECANCELED);
+        if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) && !feed_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux)) give_cancel(a, m->aux, -ECANCELED);
         return TAKE_DONE;
     default: return DDICT_EPROTO;
     }

@@ -7,6 +7,7 @@ enum payload_rule {
     NO_SUCH,      /* not a type that travels */
     NONE,         /* no payload */
     KEY,          /* exactly the key */
+    PREFIX,       /* exactly the beginning of keys, or nothing */
     KEY_VALUE,    /* the key and, unless STREAM, the value */
     PIECE,
     ANY
@@ -25,7 +26,8 @@ static const struct msg_rule {
     [MSG_DEL] = {"DEL", KEY, MSGF_HOP},
     [MSG_CLEAR] = {"CLEAR", NONE, MSGF_HOP},
     [MSG_LEN] = {"LEN", NONE, MSGF_HOP},
-    [MSG_KEYS] = {"KEYS", NONE, MSGF_HOP},
+    [MSG_KEYS] = {"KEYS", PREFIX, MSGF_HOP},
+    [MSG_EVENTS] = {"EVENTS", PREFIX, MSGF_WAIT | MSGF_HOP},
     [MSG_STATS] = {"STATS", NONE, MSGF_HOP},
     [MSG_CANCEL] = {"CANCEL", NONE, MSGF_HOP},
     [MSG_DATA] = {"DATA", PIECE, MSGF_LAST | MSGF_HOP},
@@ -60,6 +62,8 @@ int msg_check(const struct msg *m, uint32_t max_len)
     switch (rule->payload) {
     case KEY:
         return m->key_len != 0 && m->key_len <= MSG_KEY_MAX && m->key_len == payload ? 0 : DDICT_EPROTO;
+    case PREFIX:
+        return m->key_len <= MSG_KEY_MAX && m->key_len == payload ? 0 : DDICT_EPROTO;
     case KEY_VALUE:
         if (m->key_len == 0 || m->key_len > MSG_KEY_MAX || m->key_len > payload || m->val_len >= MSG_VALUE_MAX
             || (m->flags & (MSGF_NEW | MSGF_EXISTING)) == (MSGF_NEW | MSGF_EXISTING)
