@@ -12,17 +12,18 @@ Keys are str, bytes, int (anything with __index__; True is 1) and tuples of thes
 Values are any objects that pickle; bytes, bytearray, memoryview, str, int and float are stored as they are.
 """
 
-from collections.abc import ItemsView, Mapping, MutableMapping, ValuesView
+from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, ValuesView
 from itertools import islice
 
 from . import _ddict
+from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._queue import Queue
 from ._ddict import (AuthError, CredError, Error, FullError, GoneError, KeySizeError, LostError, NoDictError, ProtocolError, RawKey,
                      TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
 
-__all__ = ["AuthError", "CredError", "DDict", "Error", "FullError", "GoneError", "KeySizeError", "LostError", "NoDictError",
+__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FullError", "GoneError", "KeySizeError", "LostError", "NoDictError",
            "ProtocolError", "RawKey", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
-           "down", "key_bytes", "Queue"]
+           "down", "key_bytes", "Queue", "Subscription"]
 
 _ABSENT = object()
 _CHUNK_KEYS = 64        # values under way at once while iterating: enough to hide the network
@@ -82,6 +83,26 @@ class DDict(_ddict.Handle, MutableMapping):
     """
 
     __slots__ = ("__weakref__",)
+
+    def keys(self, prefix=None):
+        """keys(prefix=None) -- the keys, as a live view; with a prefix an iterator over those that begin with it
+
+        A str or bytes prefix is one of keys of that type, a tuple one of tuples that begin with these parts. The managers pick them out.
+        """
+        return KeysView(self) if prefix is None else self._keys(prefix)
+
+    def subscribe(self, prefix=None, *, dels=False, values=True, there=False, timeout=None):
+        """subscribe(prefix=None, *, dels=False, values=True, there=False, timeout=None) -- an iterator over what happens to keys with the prefix
+
+        Every put that begins after this returned comes as a ddict.Event with .key and .value, in order for keys of one manager. prefix as in keys(); None: all keys.
+        dels: also of keys that are removed. values: small values come along. there: first the keys that are there. timeout: seconds without an event after which
+        iteration raises ddict.TimeoutError. Nobody waits for a subscriber: who does not read for long gets an event of kind "missed" and lists the keys again.
+        """
+        return _subscribe(self, prefix, dels=dels, values=values, there=there, timeout=timeout)
+
+    def wait_for_prefix(self, prefix, n=1, timeout=None):
+        """wait_for_prefix(prefix, n=1, timeout=None) -- wait until n keys have the prefix; the set of those there are. ddict.TimeoutError after so many seconds."""
+        return _wait_for_prefix(self, prefix, n, timeout)
 
     def values(self):
         """values() -- the values, as a live view"""

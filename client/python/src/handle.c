@@ -203,6 +203,8 @@ static PyMethodDef handle_methods[] = {
     {"_take", METHOD(queue_take), FAST, NULL}, /* key, seconds or None: the value, KeyError */
     {"_queued", queue_size, METH_O, NULL},
     {"_gather", METHOD(many_gather), FAST, NULL},
+    {"_keys", iter_prefix, METH_O, NULL},
+    {"_subscribe", METHOD(sub_new), FAST, NULL}, /* prefix, flags */
     {"clear", mapping_clear, METH_NOARGS, "clear($self, /)\n--\n\nRemove all keys, manager by manager."},
     {"owner", mapping_owner, METH_O,
      "owner($self, key, /)\n--\n\nThe number of the manager that holds key; manager m runs on node m mod nodes."},

@@ -23,7 +23,7 @@ struct iter {
 
 static PyTypeObject *iter_type;
 
-PyObject *iter_new(PyObject *handle)
+static PyObject *iter_make(PyObject *handle, const struct key *prefix)
 {
     struct handle *h = (struct handle *)handle;
     struct iter *i;
@@ -44,13 +44,27 @@ PyObject *iter_new(PyObject *handle)
     i->batch = FIRST_BATCH;
     i->rc = 1;
     Py_BEGIN_ALLOW_THREADS
-    rc = ddict_iter_open(h->d, -1, &i->it, h->timeout_ms);
+    rc = ddict_iter_open_prefix(h->d, -1, prefix ? prefix->data : NULL, prefix ? prefix->len : 0, &i->it, h->timeout_ms);
     Py_END_ALLOW_THREADS
     if (rc == 0)
         return (PyObject *)i;
     i->it = NULL;
     Py_DECREF(i);
     return error_raise(rc, NULL);
+}
+
+PyObject *iter_new(PyObject *handle) { return iter_make(handle, NULL); }
+
+PyObject *iter_prefix(PyObject *handle, PyObject *prefix)
+{
+    PyObject *i;
+    struct key k;
+
+    if (prefix_encode(&k, prefix) < 0)
+        return NULL;
+    i = iter_make(handle, &k);
+    key_clear(&k);
+    return i;
 }
 
 static void iter_close(struct iter *i)

@@ -163,6 +163,20 @@ int key_encode(struct key *k, PyObject *obj)
     return -1;
 }
 
+int prefix_encode(struct key *k, PyObject *obj)
+{
+    if (obj != Py_None && !PyUnicode_Check(obj) && !PyBytes_Check(obj) && !PyTuple_Check(obj)) {
+        PyErr_Format(PyExc_TypeError, "a prefix is a str, bytes or a tuple of first parts, not %.200s", Py_TYPE(obj)->tp_name);
+        return -1;
+    }
+    if (obj != Py_None)
+        return key_encode(k, obj);
+    k->data = k->inl;
+    k->cap = sizeof k->inl;
+    k->len = 0;
+    return 0;
+}
+
 void key_clear(struct key *k)
 {
     if (k->data != k->inl)

@@ -65,6 +65,8 @@ LOCAL int key_init(PyObject *module);
 /* On success k belongs to the caller until key_clear(). k must not be moved. */
 LOCAL int key_encode(struct key *k, PyObject *obj);
 LOCAL void key_clear(struct key *k);
+/* The bytes that keys of a prefix begin with: a str, bytes or a tuple of first parts; None for all keys. */
+LOCAL int prefix_encode(struct key *k, PyObject *obj);
 /* Any bytes give a key that encodes to the same bytes again. */
 LOCAL PyObject *key_decode(const void *data, size_t len);
 /* Decimal text, shared with values; buf holds 24 bytes. Returns the length. */
@@ -205,8 +207,13 @@ LOCAL PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *queue_size(PyObject *self, PyObject *key);
 
+/* sub.c */
+LOCAL int sub_init(void);
+LOCAL PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n);
+
 LOCAL int iter_init(void);
 LOCAL PyObject *iter_new(PyObject *handle);
+LOCAL PyObject *iter_prefix(PyObject *handle, PyObject *prefix);
 
 LOCAL PyObject *stats_get(PyObject *self, void *unused);
 LOCAL PyObject *info_get(PyObject *self, void *unused);

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to keys with a prefix, as it happens."""
+
+import time
+
+from ._ddict import GoneError, TimeoutError
+
+_PUT, _DEL, _CLEAR, _MISSED = 1, 2, 3, 4
+_KINDS = {_PUT: "put", _DEL: "del", _CLEAR: "clear", _MISSED: "missed"}
+
+
+class Event:
+    """What happened: .kind is "put", "del", "clear" (the manager of some keys lost them all) or "missed" (.missed events came too fast for this
+    subscriber: list the keys again); .key; .version and .size of a put (0 for keys that were there before)."""
+
+    __slots__ = ("kind", "key", "version", "size", "missed", "_value", "_known", "_d")
+
+    def __init__(self, d, kind, key, value, version, size, extra):
+        self.kind, self.key, self.version, self.size = _KINDS[kind], key, version, size
+        self.missed = extra if kind == _MISSED else 0
+        self._known = kind == _PUT and bool(extra)
+        self._value, self._d = value, d
+
+    @property
+    def value(self):
+        """The value: that of the event, or where it did not come along (large, or replaced meanwhile) d[key], which raises KeyError when it is gone."""
+        if not self._known:
+            if self.kind != "put":
+                raise KeyError(self.key)
+            self._value = self._d[self.key]
+            self._known = True
+        return self._value
+
+    def __repr__(self):
+        return f"<{self.kind} {self.key!r}>" if self.kind != "missed" else f"<missed {self.missed}>"
+
+
+class Subscription:
+    """An iterator over events; it ends when the dictionary ends. next_event(timeout) waits so many seconds and gives None when nothing came. with: closes it."""
+
+    def __init__(self, d, prefix, flags, timeout):
+        self._d, self._timeout = d, timeout
+        self._sub = d._subscribe(prefix, flags)
+
+    def next_event(self, timeout=None):
+        """next_event(timeout=None) -- the next event, None when none came within timeout seconds (None: waits for ever)"""
+        t = self._sub.next(timeout)
+        return None if t is None else Event(self._d, *t)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        try:
+            event = self.next_event(self._timeout)
+        except GoneError:
+            raise StopIteration from None
+        if event is None:
+            raise TimeoutError(f"nothing happened for {self._timeout} s")
+        return event
+
+    def close(self):
+        """close() -- end it"""
+        self._sub.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+
+def subscribe(d, prefix=None, *, dels=False, values=True, there=False, timeout=None):
+    return Subscription(d, prefix, (1 if dels else 0) | (2 if values else 0) | (4 if there else 0), timeout)
+
+
+def wait_for_prefix(d, prefix, n=1, timeout=None):
+    end = None if timeout is None else time.monotonic() + timeout
+    with subscribe(d, prefix, dels=True, values=False) as events:
+        keys = set(d.keys(prefix))
+        while len(keys) < n:
+            left = None if end is None else max(0, end - time.monotonic())
+            event = events.next_event(left)
+            if event is None:
+                raise TimeoutError(f"{len(keys)} of {n} keys with prefix {prefix!r} came within {timeout} s")
+            if event.kind == "put":
+                keys.add(event.key)
+            elif event.kind == "del":
+                keys.discard(event.key)
+            else:
+                keys = set(d.keys(prefix))
+        return keys
