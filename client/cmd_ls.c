@@ -10,15 +10,17 @@
 #include <base/size.h>
 #include "cmd.h"
 #include "keytext.h"
+#include "sets.h"
 
 static const char usage[] =
-    "usage: ddict ls [-l] [--prefix P] [--limit N] [--json] [--name NAME]\n"
+    "usage: ddict ls [-l] [--prefix P] [--limit N] [--json] [--name NAME] | --sets [--json] [--name NAME]\n"
     "  The keys, in no order, as Python would write them: 'a', b'\\x00', 7, ('x', 3). Keys that have not Python's form (of C programs) are\n"
     "  shown as their bytes, what is not printable as \\xNN.\n"
     "  -l               also the value's size and kind, and the manager that has it\n"
     "      --prefix P   only str keys that begin with P; with --int, --literal or --raw-key: of that kind (a literal without its last quote\n"
     "                   or bracket is none: give the bytes with --raw-key)\n"
     "      --limit N    at most N keys\n"
+    "      --sets       the data sets that `ddict load` made, instead of keys\n"
     "      --json       an array of objects\n"
     CMD_KEY_USAGE;
 
@@ -110,16 +112,19 @@ static int list(struct listing *l)
 int cmd_ls(int argc, char **argv)
 {
     static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"prefix", required_argument, NULL, 'p'}, {"limit", required_argument, NULL, 'n'},
-                                          {"json", no_argument, NULL, 'j'}, {"long", no_argument, NULL, 'l'}, {0}};
+                                          {"json", no_argument, NULL, 'j'}, {"long", no_argument, NULL, 'l'}, {"sets", no_argument, NULL, 'S'}, {0}};
     struct listing l = {.limit = UINT64_MAX};
     enum key_form form = KEY_STR;
     const char *prefix = NULL;
+    bool sets = false;
     for (int c; (c = cmd_option(argc, argv, "hlp:n:", longs, usage)) != -1;) {
         if (c == '?')
             return EXIT_USAGE;
         if (cmd_key_option(c, &form))
             continue;
-        if (c == 'p')
+        if (c == 'S')
+            sets = true;
+        else if (c == 'p')
             prefix = optarg;
         else if (c == 'l')
             l.details = true;
@@ -135,7 +140,9 @@ int cmd_ls(int argc, char **argv)
         return cmd_usage(usage, "--prefix=%s: not of that form", prefix);
     l.d = cmd_attach();
     int rc = l.d == NULL ? EXIT_FAILED : EXIT_OK, e;
-    if (l.d != NULL && (e = list(&l)) < 0)
+    if (l.d != NULL && sets)
+        rc = sets_show(l.d, l.json);
+    else if (l.d != NULL && (e = list(&l)) < 0)
         rc = cmd_failed(NULL, e);
     bytes_free(&l.prefix);
     bytes_free(&l.text);

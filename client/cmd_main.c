@@ -26,6 +26,7 @@ static const struct verb {
     {"env", cmd_env, "print the variables that name the job's dictionary, for eval"},
     {"stats", cmd_stats, "what each manager holds and served"},
     {"report", cmd_report, "what a job's dictionaries did, from their record"},
+    {"load", cmd_load, "put archives, folders and files into it, as a set"},
     {"ls", cmd_ls, "list the keys"},
     {"get", cmd_get, "print a value"},
     {"put", cmd_put, "store a value"},

@@ -59,10 +59,9 @@ struct unit_facts {
     int64_t items;   /* records; -1 not known before it is read */
     int64_t bytes;   /* of their values; -1 not known. Does it fit is asked with what is known */
     int64_t largest; /* of them; -1 not known */
-    uint64_t first;  /* numbered kinds: number of its first record. plan_number() gives it */
 };
 int plan_unit(struct plan *p, const struct unit_facts *f, const void *work, size_t len);
-/* numbered kinds: the number of the next record, counted over all sources of the load; count more are taken. */
+/* numbered kinds: the number of the next record, counted over all sources of the load; count more are taken. The unit's work has to have it. */
 uint64_t plan_number(struct plan *p, uint64_t count);
 /* What one record is, for kinds of arrays: "|u1" and its dimensions. */
 void plan_array(struct plan *p, const char *dtype, const uint64_t *shape, unsigned ndim);
@@ -84,6 +83,7 @@ int sink_begin_number(struct sink *s, uint64_t n, int64_t size);
 int sink_add(struct sink *s, const void *bytes, size_t len);
 /* The same without a copy: room for len bytes, to be filled before the next call; NULL: as sink_add()'s other results, *rc. */
 void *sink_room(struct sink *s, size_t len, int *rc);
+void sink_unroom(struct sink *s, size_t len); /* so many of them were not needed */
 /* The record is complete. tag: of client/python/FORMAT. 0, or negative: end reading. */
 int sink_end(struct sink *s, unsigned tag);
 /* The record that was begun cannot be completed: sink_failed() says why next. */

@@ -66,7 +66,7 @@ static void step_args(struct args *a, const struct hidden *h) {
     add(a, "--output=all");
     add(a, "--error=all");
     add(a, "--wait=0");
-    add(a, "--kill-on-bad-exit=0");
+    add(a, "--kill-on-bad-exit=%d", h->together);
     add(a, "--no-kill");
     add(a, "--propagate=NONE");
     add(a, "--mpi=%s", by_srun(h) ? "none" : h->mpi);

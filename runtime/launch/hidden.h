@@ -23,6 +23,7 @@ struct hidden {
     const char *srun, *job, *nodelist;
     const char *mpi;                /* "none" or "auto": the addresses travel by stdin and stdout (HANDSHAKE 2) */
     int external;                   /* srun knows --external-launcher (from 23.11) */
+    int together;                   /* program: when one ends badly all are ended */
     const char *const *program;     /* run this instead of ddictd; the fields above srun mean nothing then */
 };
 

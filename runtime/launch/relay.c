@@ -17,10 +17,12 @@
 
 #include "base/defaults.h"
 #include "base/error.h"
+#include "base/user.h"
 #include "launch/command.h"
 #include "launch/hidden.h"
 #include "launch/launch.h"
 #include "launch/lines.h"
+#include "launch/relay.h"
 #include "launch/serve.h"
 #include "launch/site.h"
 #include "launch/step.h"
@@ -176,22 +178,43 @@ static int relay_to(const char *srun, const char *job, const char *node, const c
     return rc;
 }
 
-int launch_relay(const char *name, char *const *args, int in, const char *out_file) {
-    char job[32], step_id[16], srun[PATH_MAX], scontrol[PATH_MAX], why[ASK_WHY];
+int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t srun_cap, struct step *step, char ***envp) {
+    char step_id[16], scontrol[PATH_MAX], why[ASK_WHY], own[64];
     struct site site = { 0 };
-    struct step step = { 0 };
-    char **envp;
     int rc;
 
+    *envp = NULL;
+    if (name == NULL)
+        name = getenv("DDICT_NAME");
+    if ((name == NULL || *name == '\0') && getenv("SLURM_JOB_ID") != NULL) {
+        snprintf(own, sizeof own, "%lu.%s.job", user_of_job(), getenv("SLURM_JOB_ID"));
+        name = own;
+    }
     site_read(&site, why, sizeof why); /* wrong words hurt who starts a dictionary, not who looks into one */
-    if (getenv(RELAYED) != NULL || getenv("SLURMD_NODENAME") != NULL || job_of(name, job, sizeof job, step_id, sizeof step_id) < 0 ||
-        command_find(site.srun[0] != '\0' ? site.srun : "srun", srun, sizeof srun) < 0 ||
+    if (name == NULL || *name == '\0' || job_of(name, job, job_cap, step_id, sizeof step_id) < 0 ||
+        command_find(site.srun[0] != '\0' ? site.srun : "srun", srun, srun_cap) < 0 ||
         (command_beside(srun, "scontrol", scontrol, sizeof scontrol) < 0 && command_find("scontrol", scontrol, sizeof scontrol) < 0))
         return -ENOENT;
-    envp = command_environment(environ, 0);
-    if (envp == NULL)
+    *envp = command_environment(environ, 0);
+    if (*envp == NULL)
         return -ENOMEM;
-    rc = step_look(&step, scontrol, envp, job, step_id[0] != '\0' ? step_id : NULL);
+    rc = step_look(step, scontrol, *envp, job, step_id[0] != '\0' ? step_id : NULL);
+    if (rc < 0) {
+        free(*envp);
+        *envp = NULL;
+    }
+    return rc;
+}
+
+int launch_relay(const char *name, char *const *args, int in, const char *out_file) {
+    char job[32], srun[PATH_MAX];
+    struct step step = { 0 };
+    char **envp = NULL;
+    int rc;
+
+    if (getenv(RELAYED) != NULL || getenv("SLURMD_NODENAME") != NULL)
+        return -ENOENT;
+    rc = relay_find(name, job, sizeof job, srun, sizeof srun, &step, &envp);
     if (rc == 0)
         rc = relay_to(srun, job, step.nodes.names[0], name, args, in, out_file);
     step_free(&step);

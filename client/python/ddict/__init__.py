@@ -18,12 +18,13 @@ from itertools import islice
 from . import _ddict
 from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._queue import Queue
+from .sets import LoadError, Set, load, open_set, sets  # the function; the module is reached by import as ever
 from ._ddict import (AuthError, CredError, Error, FullError, GoneError, KeySizeError, LostError, NoDictError, ProtocolError, RawKey,
                      TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
 
 __all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FullError", "GoneError", "KeySizeError", "LostError", "NoDictError",
            "ProtocolError", "RawKey", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
-           "down", "key_bytes", "Queue", "Subscription"]
+           "down", "key_bytes", "Queue", "Subscription", "LoadError", "Set", "load", "open_set", "sets"]
 
 _ABSENT = object()
 _CHUNK_KEYS = 64        # values under way at once while iterating: enough to hide the network
@@ -159,6 +160,14 @@ class DDict(_ddict.Handle, MutableMapping):
     def __ior__(self, other):
         self.update(other)
         return self
+
+    def sets(self):
+        """sets() -- the names of the data sets in it, sorted: open_set(name), ddict.load()"""
+        return sets(self)
+
+    def open_set(self, name):
+        """open_set(name) -- the data set of this name, as a ddict.Set; KeyError when there is none"""
+        return Set(name, self)
 
 
 def attach(name=None, timeout=None):

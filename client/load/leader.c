@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * leader.c - one worker leads: it takes the load, plans, waits for all units, writes the set. What takes long runs in a thread; the main thread beats and takes signals
+ * meanwhile.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/size.h>
+#include "load.h"
+
+#define TICK_MS 50
+#define PROGRESS_MS 400
+
+struct peer { /* another worker */
+    char last[200];
+    uint64_t seen; /* clock_ms() of its last news; 0: none yet */
+    struct figures figures;
+};
+
+static struct leader {
+    char says[LOAD_ERROR_MAX]; /* the rest of its beat */
+    uint64_t seq, beaten, shown, began;
+    int64_t try;
+    uint64_t todo, need;
+    struct peer *peers; /* [workers] */
+    struct plan plan;
+    struct set_result result;
+} lead;
+
+static int beat(void)
+{
+    char text[LOAD_ERROR_MAX + 32];
+    snprintf(text, sizeof text, "%" PRIu64 " %s", ++lead.seq, lead.says);
+    lead.beaten = clock_ms();
+    return state_put(the_load.run, NULL, -1, -1, text, strlen(text), DDICT_TAG(LOAD_TAG_STR));
+}
+
+static uint64_t figure(const uint64_t *f) { return __atomic_load_n(f, __ATOMIC_RELAXED); } /* figures alone */
+
+static struct figures figures_sum(void)
+{
+    const struct figures *own = &the_load.figures;
+    struct figures f = {figure(&own->units), figure(&own->items), figure(&own->bytes), figure(&own->read), figure(&own->there), figure(&own->failed)};
+    for (unsigned w = 0; w < the_load.workers; w++) {
+        const struct figures *p = &lead.peers[w].figures;
+        f.units += p->units, f.items += p->items, f.bytes += p->bytes, f.read += p->read, f.there += p->there, f.failed += p->failed;
+    }
+    return f;
+}
+
+/* Beat where it is time, and take a signal. 0, or negative: the load ends. */
+static int tick(int ms)
+{
+    char text[64];
+    int sig = signals_wait(ms);
+    if (sig != 0) {
+        snprintf(text, sizeof text, "ended by a signal (%s)", strsignal(sig));
+        load_fail(text);
+    }
+    if (clock_ms() >= lead.beaten + LOAD_BEAT_MS && beat() < 0)
+        load_fail(dd_errmsg());
+    return load_stopped() ? -ECANCELED : 0;
+}
+
+/* --- what takes long, beside the beats --- */
+
+struct job {
+    int (*run)(void);
+    int rc, ended; /* ended: atomic */
+    char why[LOAD_ERROR_MAX];
+};
+
+static void *job_thread(void *arg)
+{
+    struct job *j = arg;
+    j->rc = j->run();
+    snprintf(j->why, sizeof j->why, "%s", dd_errmsg());
+    __atomic_store_n(&j->ended, 1, __ATOMIC_RELEASE); /* pairs with the acquire in job_run(): rc and why */
+    return NULL;
+}
+
+static int job_run(int (*run)(void))
+{
+    struct job *j = calloc(1, sizeof *j); /* leaked where its thread hangs: it may still write */
+    pthread_t thread;
+    struct deadline limit;
+    bool limited = false;
+    if (j == NULL)
+        return dd_error(-ENOMEM, "out of memory");
+    j->run = run;
+    if (pthread_create(&thread, NULL, job_thread, j) != 0) {
+        free(j);
+        return dd_error(-EAGAIN, "cannot start a thread");
+    }
+    while (!__atomic_load_n(&j->ended, __ATOMIC_ACQUIRE)) { /* pairs with the release in job_thread() */
+        if (tick(5) < 0 && !limited) {
+            deadline_start(&limit, LOAD_STOP_MS);
+            limited = true;
+        }
+        if (limited && deadline_over(&limit)) {
+            pthread_detach(thread);
+            return -ECANCELED;
+        }
+    }
+    pthread_join(thread, NULL);
+    int rc = j->rc;
+    if (rc < 0 && rc != -ECANCELED)
+        dd_error(rc, "%s", j->why);
+    free(j);
+    return load_stopped() ? -ECANCELED : rc;
+}
+
+/* --- which load this is --- */
+
+static int id_make(void)
+{
+    XXH3_state_t *h = XXH3_createState();
+    char stamp[256];
+    int rc = h == NULL ? dd_error(-ENOMEM, "out of memory") : 0;
+    if (rc == 0) {
+        XXH3_128bits_reset(h);
+        XXH3_128bits_update(h, the_load.o->prefix, strlen(the_load.o->prefix) + 1);
+        XXH3_128bits_update(h, the_load.set, strlen(the_load.set) + 1);
+    }
+    for (unsigned i = 0; i < the_load.o->nsources && rc == 0; i++) {
+        const struct origin *o = &the_load.origins[i];
+        rc = source_stamp(o->kind, o->text, stamp, sizeof stamp);
+        if (rc == 0) {
+            XXH3_128bits_update(h, o->kind->name, strlen(o->kind->name) + 1);
+            XXH3_128bits_update(h, o->text, strlen(o->text) + 1);
+            XXH3_128bits_update(h, stamp, strlen(stamp) + 1);
+        }
+    }
+    if (rc == 0) {
+        XXH128_hash_t hash = XXH3_128bits_digest(h);
+        snprintf(the_load.id, sizeof the_load.id, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);
+    }
+    XXH3_freeState(h);
+    return rc;
+}
+
+/* Is this load complete already, or its name taken? 1 complete, 0 go on, or negative. */
+static int set_judge(uint64_t *items, uint64_t *bytes)
+{
+    char id[LOAD_ID_CAP];
+    int rc = set_look(the_load.set, id, items, bytes);
+    if (rc <= 0 || the_load.o->replace)
+        return rc < 0 ? rc : 0;
+    if (strcmp(id, the_load.id) == 0)
+        return 1;
+    return dd_error(DDICT_EEXISTS, "there is a set \"%s\" already, of another load; --set=NAME gives this one another name, --replace replaces it", the_load.set);
+}
+
+/* Whether try `try`, which another has, is over: 1, 0 not yet, or negative. */
+static int try_over(int64_t try, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said)
+{
+    char who[256], run[LOAD_RUN_CAP] = "", node[128] = "", text[LOAD_ERROR_MAX] = "", word[16] = "";
+    int rc = state_text(the_load.id, "run", try, who, sizeof who);
+    if (rc == DDICT_ENOKEY)
+        return 0; /* just gone: the next look shows */
+    if (rc < 0)
+        return rc;
+    sscanf(who, "%16s %127s", run, node);
+    rc = state_text(run, NULL, -1, text, sizeof text);
+    if (rc < 0 && rc != DDICT_ENOKEY)
+        return rc;
+    sscanf(text, "%*u %15s", word);
+    if (strcmp(word, "failed") == 0)
+        return 1;
+    if (strcmp(text, last) != 0 || *since == 0) {
+        snprintf(last, LOAD_ERROR_MAX, "%s", text);
+        *since = clock_ms();
+    }
+    if (clock_ms() > *since + LOAD_LOST_MS)
+        return 1;
+    if (!*said && the_load.o->run == NULL && !the_load.o->quiet)
+        fprintf(stderr, "ddict load: another process (%s) is loading this; waiting for it\n", node);
+    *said = true;
+    return 0;
+}
+
+/* 0: the load is ours; 1: it is complete, by another; negative. */
+static int load_take(uint64_t *items, uint64_t *bytes)
+{
+    char mine[256], last[LOAD_ERROR_MAX] = "";
+    uint64_t since = 0;
+    bool said = false;
+    int rc = 0;
+    snprintf(mine, sizeof mine, "%s %s %d %u", the_load.run, the_load.info.node, (int)getpid(), the_load.workers);
+    for (lead.try = 0; rc == 0;) {
+        rc = set_judge(items, bytes);
+        if (rc == 0)
+            rc = state_put(the_load.id, "run", lead.try, -1, mine, strlen(mine), DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+        else
+            break;
+        if (rc == 0) { /* another may have completed it between the two */
+            rc = set_judge(items, bytes);
+            if (rc != 0)
+                state_del(the_load.id, "run", lead.try, -1);
+            the_load.continued = lead.try > 0;
+            return rc;
+        }
+        if (rc != DDICT_EEXISTS)
+            return rc;
+        rc = try_over(lead.try, last, &since, &said);
+        if (rc == 1) {
+            lead.try++;
+            *last = 0;
+            since = 0;
+            rc = 0;
+        } else if (rc == 0) {
+            rc = tick(100);
+            if (state_has(the_load.id, "run", 0) == 0)
+                lead.try = 0; /* it was completed and tidied up */
+        }
+    }
+    return rc;
+}
+
+/* --- the plan --- */
+
+static int done_look(void)
+{
+    lead.todo = 0;
+    for (uint64_t n = 0; n < lead.plan.units; n++) {
+        uint8_t *value;
+        size_t len;
+        int rc = the_load.continued ? state_get(the_load.id, "done", (int64_t)n, -1, &value, &len) : DDICT_ENOKEY;
+        if (rc == DDICT_ENOKEY) {
+            lead.todo++;
+            continue;
+        }
+        if (rc < 0)
+            return rc;
+        struct unpack u = {.at = value, .left = len};
+        unpack_u32(&u);
+        unpack_u64(&u);
+        uint64_t items = unpack_u64(&u), bytes = unpack_u64(&u), done = bytes + items * 96;
+        lead.need -= done < lead.need ? done : lead.need;
+        free(value);
+        struct unit unit;
+        rc = unit_fetch(&unit, n);
+        if (rc < 0)
+            return rc;
+        __atomic_fetch_add(&the_load.figures.items, items, __ATOMIC_RELAXED); /* figures alone */
+        __atomic_fetch_add(&the_load.figures.bytes, bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&the_load.figures.there, items, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&the_load.figures.read, unit.facts.read, __ATOMIC_RELAXED);
+        free(unit.value);
+        if (n % 256 == 0 && load_stopped())
+            return -ECANCELED;
+    }
+    return 0;
+}
+
+static int fits(void)
+{
+    struct ddict_manager_stats *s;
+    uint64_t left = 0, total = 0;
+    char need[24], have[24], all[24];
+    int n = ddict_stats(the_load.d, &s, -1);
+    if (n < 0)
+        return load_error(n);
+    for (int i = 0; i < n; i++) {
+        left += s[i].pool_free_space;
+        total += s[i].total_bytes;
+    }
+    free(s);
+    if (lead.need <= left || the_load.o->replace)
+        return 0;
+    return dd_error(DDICT_EFULL, "%s needs %s at the least, and the dictionary has %s free of its %s; more memory, such as --ddict-mem=%" PRIu64 "M, would do",
+                    the_load.o->nsources == 1 ? the_load.origins[0].text : "what is to be loaded", size_format(need, sizeof need, lead.need),
+                    size_format(have, sizeof have, left), size_format(all, sizeof all, total),
+                    (total + (lead.need - left) + lead.need / 8) / (1u << 20) + 1);
+}
+
+static int plan_job(void)
+{
+    int rc = DDICT_ENOKEY;
+    if (the_load.continued)
+        rc = plan_fetch(&lead.plan);
+    bool fresh = rc == DDICT_ENOKEY;
+    if (fresh)
+        rc = plan_make(&lead.plan);
+    lead.need = lead.plan.need;
+    if (rc == 0 && fresh)
+        rc = fits();
+    if (rc == 0 && fresh)
+        rc = plan_store(&lead.plan);
+    if (rc == 0)
+        rc = done_look();
+    if (rc == 0 && !fresh)
+        rc = fits();
+    if (rc < 0 && fresh)
+        plan_free(&lead.plan);
+    return rc;
+}
+
+/* --- while all read --- */
+
+static int peers_read(void)
+{
+    char text[200];
+    uint64_t now = clock_ms();
+    for (unsigned w = 1; w < the_load.workers; w++) {
+        struct peer *p = &lead.peers[w];
+        struct figures *f = &p->figures;
+        int rc = state_text(the_load.run, "beat", w, text, sizeof text);
+        if (rc == DDICT_ENOKEY || (rc == 0 && strcmp(text, p->last) == 0))
+            continue;
+        if (rc < 0)
+            return rc;
+        strcpy(p->last, text);
+        p->seen = now;
+        sscanf(text, "%*u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &f->units, &f->items, &f->bytes, &f->read, &f->there, &f->failed);
+    }
+    return 0;
+}
+
+/* Those that came late, and find that all is done, have to see that before our words go. */
+static int peers_leave(void)
+{
+    struct deadline limit;
+    bool all = false;
+    if (the_load.workers < 2)
+        return state_del(the_load.run, NULL, -1, -1);
+    strcpy(lead.says, "ok");
+    int rc = beat();
+    deadline_start(&limit, LOAD_LOST_MS);
+    while (rc == 0 && !all && !deadline_over(&limit) && signals_wait(10) == 0) {
+        rc = peers_read();
+        all = true;
+        for (unsigned w = 1; w < the_load.workers && all; w++)
+            all = strstr(lead.peers[w].last, " bye") != NULL;
+    }
+    for (unsigned w = 1; w < the_load.workers && rc == 0; w++)
+        rc = state_del(the_load.run, "beat", w, -1);
+    return rc == 0 && all ? state_del(the_load.run, NULL, -1, -1) : rc;
+}
+
+/* Somebody still reads. */
+static bool anybody(void)
+{
+    /* Acquire pairs with the release at the end of thread_run() (worker.c). */
+    bool somebody = __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads;
+    for (unsigned w = 1; w < the_load.workers && !somebody; w++)
+        somebody = lead.peers[w].seen + LOAD_LOST_MS > clock_ms() && strstr(lead.peers[w].last, " bye") == NULL;
+    return somebody;
+}
+
+static int all_read(void)
+{
+    char stop[LOAD_ERROR_MAX];
+    struct figures f;
+    uint64_t looked = 0, alone = 0;
+    int rc = 0;
+    worker_start();
+    while ((f = figures_sum()).units < lead.todo && rc == 0) {
+        uint64_t now = clock_ms();
+        rc = tick(f.units + 8 >= lead.todo ? 2 : TICK_MS);
+        if (rc == 0 && the_load.workers > 1 && now >= looked + TICK_MS + the_load.workers) {
+            looked = now;
+            rc = peers_read();
+            if (rc == 0 && (rc = state_text(the_load.run, "stop", -1, stop, sizeof stop)) == 0) {
+                load_fail(stop);
+                rc = -ECANCELED;
+            } else if (rc == DDICT_ENOKEY) {
+                rc = 0;
+            }
+        }
+        if (anybody())
+            alone = 0;
+        else if (alone == 0)
+            alone = now;
+        else if (now > alone + LOAD_LOST_MS)
+            rc = dd_error(DDICT_ELOST, "%" PRIu64 " of %" PRIu64 " units were taken by workers that are gone; the same command goes on from here", lead.todo - f.units,
+                          lead.plan.units);
+        if (now >= lead.shown + PROGRESS_MS) {
+            lead.shown = now;
+            progress_show(&(struct progress){.read = f.read, .total = lead.plan.read, .items = f.items, .bytes = f.bytes});
+        }
+    }
+    if (rc < 0 && rc != -ECANCELED)
+        load_fail(dd_errmsg());
+    if (!worker_join()) /* a thread hangs in a file system: the end of the process is all that can be done */
+        the_load.nthreads = 0;
+    return rc < 0 ? rc : load_stopped() ? -ECANCELED : 0;
+}
+
+static int set_job(void) { return set_write(&lead.plan, &lead.result); }
+
+/* --- afterwards --- */
+
+/* What the tries left in the dictionary; who waits sees by the set that the load is complete. */
+static int tidy_job(void)
+{
+    int rc = 0;
+    for (int64_t try = lead.try; try >= 0; try--) {
+        char who[256], run[LOAD_RUN_CAP] = "";
+        unsigned workers = 0;
+        if (state_text(the_load.id, "run", try, who, sizeof who) < 0)
+            continue;
+        sscanf(who, "%16s %*s %*d %u", run, &workers);
+        for (uint64_t n = 0; n < the_load.units && rc >= 0; n++)
+            rc = state_del(run, "claim", (int64_t)n, -1);
+        for (unsigned w = 1; w < workers && rc >= 0 && strcmp(run, the_load.run) != 0; w++)
+            rc = state_del(run, "beat", w, -1);
+        state_del(run, "stop", -1, -1);
+        if (strcmp(run, the_load.run) != 0)
+            state_del(run, NULL, -1, -1);
+    }
+    for (uint64_t n = 0; n < the_load.units && rc >= 0; n++) {
+        uint8_t *value;
+        size_t len;
+        rc = state_get(the_load.id, "done", (int64_t)n, -1, &value, &len);
+        struct unpack u = {.at = value, .left = len};
+        unpack_u32(&u);
+        uint64_t parts = unpack_u64(&u);
+        free(value);
+        for (uint64_t i = 0; i < parts && rc >= 0; i++)
+            rc = state_del(the_load.id, "part", (int64_t)n, (int64_t)i);
+        if (rc >= 0 || rc == DDICT_ENOKEY)
+            rc = state_del(the_load.id, "unit", (int64_t)n, -1);
+        if (rc >= 0)
+            rc = state_del(the_load.id, "done", (int64_t)n, -1);
+    }
+    if (rc >= 0)
+        rc = state_del(the_load.id, "plan", -1, -1);
+    for (int64_t try = lead.try; try >= 0 && rc >= 0; try--) /* the first one last: while it is there nobody else begins */
+        rc = state_del(the_load.id, "run", try, -1);
+    return rc;
+}
+
+static void texts_print(const char *head, const struct pack *texts, json_t *into)
+{
+    struct unpack u = {.at = texts->data, .left = texts->len};
+    while (u.left > 0 && !u.bad) {
+        size_t n;
+        const char *text = unpack_text(&u, &n);
+        fprintf(stderr, "ddict load: %s: %.*s\n", head, (int)n, text);
+        if (into != NULL)
+            json_array_append_new(into, json_stringn_nocheck(text, n));
+    }
+}
+
+static int summary_print(uint64_t items, uint64_t bytes, double seconds, const struct figures *f, bool already)
+{
+    const struct set_result *r = &lead.result;
+    double rate = seconds > 0 ? (double)bytes / 1e6 / seconds / the_load.info.nodes : 0;
+    char have[24];
+    json_t *errors = json_array();
+    progress_clear();
+    texts_print("left out", &r->left, NULL);
+    if (r->left_out > 0)
+        fprintf(stderr, "ddict load: %" PRIu64 " members that are no files were left out\n", r->left_out);
+    texts_print("skipped", &r->failures, errors);
+    if (r->twice > 0)
+        fprintf(stderr, "ddict load: %" PRIu64 " names came more than once; the last one of each is kept\n", r->twice);
+    if (the_load.o->json) {
+        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:O}", "set", the_load.set, "kind", the_load.origins[0].kind->name, "items",
+                              (json_int_t)items, "bytes", (json_int_t)bytes, "seconds", seconds, "mb_per_s_node", rate, "nodes", (json_int_t)the_load.info.nodes,
+                              "workers", (json_int_t)the_load.workers, "there", (json_int_t)f->there, "skipped", (json_int_t)r->failed, "left_out",
+                              (json_int_t)r->left_out, "classes", (json_int_t)r->classes, "already", already, "errors", errors);
+        char *text = o != NULL ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+        if (text != NULL)
+            puts(text);
+        free(text);
+        json_decref(o);
+    } else if (already) {
+        printf("%s is loaded already: %" PRIu64 " items, %s\n", the_load.set, items, size_format(have, sizeof have, bytes));
+    } else {
+        printf("%s: %" PRIu64 " items, %s (%" PRIu64 " bytes) in %.2f s, %.1f MB/s on each of %u node%s", the_load.set, items, size_format(have, sizeof have, bytes), bytes,
+               seconds, rate, the_load.info.nodes, the_load.info.nodes == 1 ? "" : "s");
+        if (r->classes > 0)
+            printf(", %" PRIu64 " classes", r->classes);
+        if (f->there > 0)
+            printf(", %" PRIu64 " items were there already", f->there);
+        if (r->failed > 0)
+            printf(", %" PRIu64 " skipped", r->failed);
+        putchar('\n');
+    }
+    json_decref(errors);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+static int load_all(void)
+{
+    uint64_t items = 0, bytes = 0;
+    struct figures f;
+    int rc = id_make();
+    if (rc == 0)
+        rc = beat();
+    if (rc == 0)
+        rc = load_take(&items, &bytes);
+    if (rc == 1) {
+        f = (struct figures){.there = items};
+        return summary_print(items, bytes, 0, &f, true);
+    }
+    if (rc == 0)
+        rc = job_run(plan_job);
+    if (rc < 0)
+        return rc;
+    the_load.units = lead.plan.units;
+    snprintf(lead.says, sizeof lead.says, "go %s %" PRIu64 " %s%s", the_load.id, the_load.units, the_load.origins[0].kind->name,
+             the_load.continued ? " continued" : "");
+    rc = beat();
+    if (rc == 0)
+        rc = all_read();
+    f = figures_sum();
+    if (rc == 0)
+        rc = job_run(set_job);
+    double seconds = (double)(clock_ns() - lead.began) / 1e9;
+    if (rc == 0)
+        rc = job_run(tidy_job);
+    if (rc == 0)
+        rc = summary_print(lead.result.items, lead.result.bytes, seconds, &f, false);
+    return rc;
+}
+
+int leader_run(void)
+{
+    char why[LOAD_ERROR_MAX];
+    lead.began = clock_ns();
+    strcpy(lead.says, "wait");
+    lead.peers = calloc(the_load.workers, sizeof *lead.peers);
+    if (lead.peers == NULL)
+        return 1;
+    progress_start();
+    int rc = load_all();
+    if (rc < 0) {
+        if (!load_why(why, sizeof why))
+            snprintf(why, sizeof why, "%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());
+        progress_clear();
+        load_complain(why, rc);
+        snprintf(lead.says, sizeof lead.says, "failed %.900s", why);
+        beat();
+        __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
+        rc = 1;
+    } else {
+        peers_leave();
+    }
+    plan_free(&lead.plan);
+    pack_free(&lead.result.failures);
+    pack_free(&lead.result.left);
+    free(lead.peers);
+    return rc;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - the program ddict-load, which `ddict load` becomes. It is a program of its own so that what reads other people's archives (libarchive) is neither in libddict nor in
+ * a training process: it can crash, or be killed, alone. Python's ddict.load() runs it too.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <limits.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <base/error.h>
+#include <base/size.h>
+#include <launch/spread.h>
+#include "load.h"
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* as the other verbs, cmd.h */
+#define SET_NAME_MAX 200
+#define SOURCES_MAX (64u << 20) /* bytes of their names */
+
+static const char usage[] =
+    "usage: ddict load SOURCE... [--prefix=P] [--set=NAME] [--as=KIND] [--on-error=stop|skip] [--replace] [--json] [--name NAME]\n"
+    "  Put what is in the sources into the dictionary, as a set that has a name: `ddict ls --sets`. All nodes read at once. The same command goes on with a load that stopped.\n"
+    "  SOURCE              a tar (also compressed, also of tars), a zip, a folder, IDX files (MNIST; with the labels' file beside the images'), .npy or .npz, lines of a\n"
+    "                      text file, FASTA\n"
+    "      --prefix=P      put P before each key\n"
+    "      --set=NAME      name of the set (default: the prefix, else the first source's name without folder and ending)\n"
+    "      --as=KIND       what the sources are: %s\n"
+    "      --on-error=HOW  stop at the first damaged or unreadable member (the default), or skip it and say so\n"
+    "      --replace       put over keys and a set that are there\n"
+    "      --json          the summary as an object\n"
+    "      --threads=N     that read on a node (default: twice its cores, 4 to 16)\n"
+    "      --here          this process alone reads, no srun is started on the dictionary's other nodes\n"
+    "      --chdir=DIR     where relative paths begin\n"
+    "  -q, --quiet         no progress\n";
+
+static int usage_fail(const char *fmt, const char *value)
+{
+    fputs("ddict load: ", stderr);
+    fprintf(stderr, fmt, value);
+    fprintf(stderr, "\n%.*s\n", (int)strcspn(usage, "\n"), usage);
+    return EXIT_USAGE;
+}
+
+void load_complain(const char *sentence, int code)
+{
+    fprintf(stderr, "ddict load: %s\n", sentence);
+    json_t *o = the_load.o != NULL && the_load.o->json ? json_pack("{s:s,s:i}", "error", sentence, "code", code) : NULL;
+    char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
+    if (text != NULL)
+        puts(text);
+    fflush(stdout);
+    free(text);
+    json_decref(o);
+}
+
+static int failed(int code)
+{
+    load_complain(dd_errmsg(), code);
+    return EXIT_FAILED;
+}
+
+/* --- the command line --- */
+
+struct line {
+    struct options o;
+    const char *chdir;
+    bool here;
+};
+
+/* 0, or the exit code + 1. */
+static int option_take(struct line *l, int c)
+{
+    struct options *o = &l->o;
+    uint64_t n;
+    char names[200];
+    switch (c) {
+    case 'N': o->name = optarg; return 0;
+    case 'p': o->prefix = optarg; return 0;
+    case 'S': o->set = optarg; return 0;
+    case 'a': o->as = optarg; return 0;
+    case 'r': o->replace = true; return 0;
+    case 'j': o->json = true; return 0;
+    case 'q': o->quiet = true; return 0;
+    case 'H': l->here = true; return 0;
+    case 'C': l->chdir = optarg; return 0;
+    case 'w': o->run = optarg; return 0;
+    case 'e':
+        o->skip = strcmp(optarg, "skip") == 0;
+        return o->skip || strcmp(optarg, "stop") == 0 ? 0 : usage_fail("--on-error=%s: want stop or skip", optarg) + 1;
+    case 't':
+        if (count_parse(optarg, 1, LOAD_THREADS_MAX, &n) < 0)
+            return usage_fail("--threads=%s: want 1 to 64", optarg) + 1;
+        o->threads = (unsigned)n;
+        return 0;
+    case 'h':
+        sources_names(names, sizeof names);
+        printf(usage, names);
+        return (fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED) + 1;
+    default:
+        fprintf(stderr, "%.*s\n", (int)strcspn(usage, "\n"), usage);
+        return EXIT_USAGE + 1;
+    }
+}
+
+static char *absolute(const char *text, const char *folder)
+{
+    char *path = NULL;
+    size_t n;
+    if (strstr(text, "://") != NULL || *text == '/')
+        path = strdup(text);
+    else if (asprintf(&path, "%s/%s", folder, strncmp(text, "./", 2) == 0 && text[2] != 0 ? text + 2 : text) < 0)
+        path = NULL;
+    for (n = path != NULL ? strlen(path) : 0; n > 1 && path[n - 1] == '/' && strstr(path, "://") == NULL; n--)
+        path[n - 1] = 0;
+    return path;
+}
+
+static int sources_of_line(struct line *l, int argc, char **argv)
+{
+    char folder[PATH_MAX];
+    const char *base = l->chdir != NULL ? l->chdir : getcwd(folder, sizeof folder) != NULL ? folder : "/";
+    l->o.sources = calloc((size_t)(argc - optind) + 1, sizeof *l->o.sources);
+    for (int i = optind; l->o.sources != NULL && i < argc; i++) {
+        if (*argv[i] == 0)
+            return usage_fail("a source is %s", "empty");
+        if ((l->o.sources[l->o.nsources++] = absolute(argv[i], base)) == NULL)
+            break;
+    }
+    if (l->o.sources == NULL || l->o.nsources < (unsigned)(argc - optind)) {
+        fputs("ddict load: out of memory\n", stderr);
+        return EXIT_FAILED;
+    }
+    return l->o.nsources > 0 ? 0 : usage_fail("no %s", "source");
+}
+
+/* A worker has them from its front by stdin, each with a 0 behind it: there may be more than fit in a command line. */
+static int sources_of_stdin(struct line *l)
+{
+    struct pack p = {0};
+    char buf[65536];
+    ssize_t n;
+    while ((n = read(0, buf, sizeof buf)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0)
+            pack_bytes(&p, buf, (size_t)n);
+    pack_bytes(&p, "", 1);
+    size_t count = 0, i = 0;
+    for (size_t at = 0; !p.bad && at + 1 < p.len; at++)
+        count += p.data[at] == 0;
+    l->o.sources = calloc(count + 1, sizeof *l->o.sources);
+    if (n < 0 || p.bad || count == 0 || p.len > SOURCES_MAX || l->o.sources == NULL) {
+        fputs("ddict load: the sources did not come\n", stderr);
+        return EXIT_FAILED;
+    }
+    for (const char *text = (const char *)p.data; i < count; text += strlen(text) + 1)
+        l->o.sources[i++] = text; /* p lives as long as we do */
+    l->o.nsources = (unsigned)count;
+    return 0;
+}
+
+/* --- names and kinds --- */
+
+/* "/data/train.tar.gz" -> "train" */
+static void set_name(char *name, size_t cap, const char *source, bool folder)
+{
+    static const char *const pressed[] = {".gz", ".zst", ".bz2", ".xz"};
+    const char *slash = strrchr(source, '/');
+    snprintf(name, cap, "%s", slash != NULL && slash[1] != 0 ? slash + 1 : source);
+    size_t n = strlen(name);
+    for (unsigned i = 0; i < 4 && !folder; i++)
+        if (n > strlen(pressed[i]) && strcmp(name + n - strlen(pressed[i]), pressed[i]) == 0) {
+            name[n - strlen(pressed[i])] = 0;
+            break;
+        }
+    char *dot = strrchr(name, '.');
+    if (dot != NULL && dot != name && !folder)
+        *dot = 0;
+}
+
+static int set_choose(void)
+{
+    struct load *l = &the_load;
+    if (l->o->set != NULL)
+        snprintf(l->set, sizeof l->set, "%s", l->o->set);
+    else if (*l->o->prefix != 0)
+        snprintf(l->set, sizeof l->set, "%s", l->o->prefix);
+    else
+        set_name(l->set, sizeof l->set, l->o->sources[0], strcmp(l->origins[0].kind->name, "dir") == 0);
+    size_t n = strlen(l->set);
+    while (l->o->set == NULL && n > 1 && (l->set[n - 1] == '/' || l->set[n - 1] == '.'))
+        l->set[--n] = 0;
+    if (n == 0 || n > SET_NAME_MAX)
+        return dd_error(-EINVAL, "--set=%s: want a name of 1 to %d bytes", l->set, SET_NAME_MAX);
+    return 0;
+}
+
+static int kinds_find(void)
+{
+    struct load *l = &the_load;
+    for (unsigned i = 0; i < l->o->nsources; i++) {
+        l->origins[i].text = l->o->sources[i];
+        l->origins[i].kind = source_find(l->o->sources[i], l->o->as);
+        if (l->origins[i].kind == NULL)
+            return -EINVAL;
+        if (l->origins[i].kind != l->origins[0].kind)
+            return dd_error(-EINVAL, "%s is of kind %s, and %s of kind %s: sources of one set are of one kind; load them one after the other", l->o->sources[0],
+                            l->origins[0].kind->name, l->o->sources[i], l->origins[i].kind->name);
+    }
+    return 0;
+}
+
+static void run_name(char name[LOAD_RUN_CAP])
+{
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)name;
+    snprintf(name, LOAD_RUN_CAP, "%016llx", (unsigned long long)random);
+}
+
+/* --- the front of workers on all nodes --- */
+
+static int signal_came(void) { return signals_wait(0); }
+
+/* The exit code, or -ENOENT. */
+static int spread(const struct options *o)
+{
+    static const char *const variables[] = {"AWS_", "SSL_CERT_", "CURL_CA_", "http_proxy=", "https_proxy=", "HTTPS_PROXY=", "no_proxy=", "NO_PROXY=", "ALL_PROXY=", NULL};
+    char self[PATH_MAX], run[LOAD_RUN_CAP], threads[16];
+    const char *argv[24] = {self, "--worker", run, "--prefix", o->prefix, "--on-error", o->skip ? "skip" : "stop"};
+    struct pack input = {0};
+    int n = 7;
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (len < 0)
+        return dd_error(-errno, "/proc/self/exe: %s", strerror(errno));
+    self[len] = 0;
+    run_name(run);
+    snprintf(threads, sizeof threads, "%u", o->threads);
+    const char *name = o->name != NULL ? o->name : getenv("DDICT_NAME");
+    if (name != NULL && *name != 0)
+        argv[n++] = "--name", argv[n++] = name;
+    if (o->set != NULL)
+        argv[n++] = "--set", argv[n++] = o->set;
+    if (o->as != NULL)
+        argv[n++] = "--as", argv[n++] = o->as;
+    if (o->threads > 0)
+        argv[n++] = "--threads", argv[n++] = threads;
+    if (o->replace)
+        argv[n++] = "--replace";
+    if (o->json)
+        argv[n++] = "--json";
+    if (o->quiet)
+        argv[n++] = "--quiet";
+    for (unsigned i = 0; i < o->nsources; i++)
+        pack_bytes(&input, o->sources[i], strlen(o->sources[i]) + 1);
+    struct spread s = {.name = name, .program = argv, .input = input.data, .input_len = input.len, .variables = variables, .on_line = progress_line, .signal_came = signal_came};
+    int rc = input.bad ? dd_error(-ENOMEM, "out of memory") : launch_spread(&s);
+    progress_clear();
+    if (rc > 128)
+        fprintf(stderr, "ddict load: ended by a signal (%s); the same command goes on from here\n", strsignal(rc - 128));
+    pack_free(&input);
+    return rc;
+}
+
+/* --- */
+
+static unsigned number_of(const char *variable, unsigned otherwise)
+{
+    const char *text = getenv(variable);
+    uint64_t n;
+    return text != NULL && count_parse(text, 0, 1u << 24, &n) == 0 ? (unsigned)n : otherwise;
+}
+
+/* Attached. The exit code. */
+static int load_run(const struct options *o)
+{
+    struct load *l = &the_load;
+    int rc = ddict_get_info(l->d, &l->info);
+    l->workers = 1;
+    if (rc == 0 && o->run != NULL) {
+        snprintf(l->run, sizeof l->run, "%s", o->run);
+        l->worker = number_of("SLURM_PROCID", 0);
+        l->workers = number_of("SLURM_STEP_NUM_TASKS", 1);
+    } else {
+        run_name(l->run);
+    }
+    if (l->workers == 0 || l->worker >= l->workers)
+        rc = dd_error(-EINVAL, "Slurm says this is task %u of %u", l->worker, l->workers);
+    l->manager_bytes = l->info.managers > 0 ? l->info.total_bytes / l->info.managers : 0;
+    l->origins = calloc(o->nsources, sizeof *l->origins);
+    if (rc < 0 || l->origins == NULL)
+        return failed(rc < 0 ? rc : -ENOMEM);
+    if (l->worker > 0)
+        return worker_run();
+    if ((rc = kinds_find()) < 0 || (rc = set_choose()) < 0)
+        return failed(rc);
+    return leader_run();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"help", no_argument, NULL, 'h'}, {"name", required_argument, NULL, 'N'}, {"prefix", required_argument, NULL, 'p'}, {"set", required_argument, NULL, 'S'},
+        {"as", required_argument, NULL, 'a'}, {"on-error", required_argument, NULL, 'e'}, {"replace", no_argument, NULL, 'r'}, {"json", no_argument, NULL, 'j'},
+        {"quiet", no_argument, NULL, 'q'}, {"threads", required_argument, NULL, 't'}, {"here", no_argument, NULL, 'H'}, {"chdir", required_argument, NULL, 'C'},
+        {"worker", required_argument, NULL, 'w'}, {0}};
+    struct line l = {.o.prefix = ""};
+    int rc, c;
+    argv[0] = (char *)(uintptr_t)"ddict load";
+    if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) /* names of members: libarchive turns them into the locale's */
+        setlocale(LC_CTYPE, "");
+    while ((c = getopt_long(argc, argv, "hq", longs, NULL)) != -1)
+        if ((rc = option_take(&l, c)) != 0)
+            return rc - 1;
+    the_load.o = &l.o;
+    signals_block();
+    rc = l.o.run != NULL ? sources_of_stdin(&l) : sources_of_line(&l, argc, argv);
+    if (rc != 0)
+        return rc;
+    rc = ddict_attach(&the_load.d, l.o.name, -1);
+    bool other = rc == DDICT_ENODICT && getenv("SLURMD_NODENAME") == NULL; /* a login node */
+    if (l.o.run == NULL && !l.here && (other || (rc == 0 && ddict_get_info(the_load.d, &the_load.info) == 0 && the_load.info.nodes > 1))) {
+        char why[LOAD_ERROR_MAX];
+        snprintf(why, sizeof why, "%s", ddict_errmsg());
+        int there = spread(&l.o);
+        if (there != -ENOENT) {
+            ddict_detach(the_load.d);
+            return there < 0 ? failed(there) : there;
+        }
+        if (other)
+            dd_error(rc, "%s", why);
+    } else if (rc < 0) {
+        dd_error(rc, "%s", ddict_errmsg());
+    }
+    if (rc < 0)
+        return failed(rc);
+    rc = load_run(&l.o);
+    if (the_load.nthreads == 0)
+        ddict_detach(the_load.d); /* else one hangs in a read and may still come back */
+    for (unsigned i = 0; l.o.run == NULL && i < l.o.nsources; i++)
+        free((void *)(uintptr_t)l.o.sources[i]);
+    free(l.o.sources);
+    free(the_load.origins);
+    return rc;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - the units of a load: made once by the leader, kept in the dictionary until the load is complete, so that a continued load has the same. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/error.h>
+#include "load.h"
+
+#define PLAN_VERSION 1u
+#define ITEM_EXTRA 96u /* bytes of an item besides key and value, and what the set keeps of it: at the least */
+
+int plan_unit(struct plan *p, const struct unit_facts *f, const void *work, size_t len)
+{
+    if (p->units == p->unit_cap) {
+        uint64_t cap = 2 * p->unit_cap + 64;
+        struct pack *more = realloc(p->unit, cap * sizeof *more);
+        if (more == NULL)
+            return dd_error(-ENOMEM, "out of memory");
+        p->unit = more;
+        p->unit_cap = cap;
+    }
+    struct pack *u = &p->unit[p->units++];
+    memset(u, 0, sizeof *u);
+    pack_u32(u, p->source);
+    pack_u64(u, f->read);
+    pack_u64(u, (uint64_t)f->items);
+    pack_u64(u, (uint64_t)f->bytes);
+    pack_bytes(u, work, len);
+    p->read += f->read;
+    p->items = p->items < 0 || f->items < 0 ? -1 : p->items + f->items;
+    p->bytes = p->bytes < 0 || f->bytes < 0 ? -1 : p->bytes + f->bytes;
+    if (f->bytes > 0)
+        p->need += (uint64_t)f->bytes;
+    if (f->items > 0)
+        p->need += (uint64_t)f->items * ITEM_EXTRA;
+    if (f->largest > p->largest)
+        p->largest = f->largest;
+    return u->bad ? dd_error(-ENOMEM, "out of memory") : 0;
+}
+
+uint64_t plan_number(struct plan *p, uint64_t count)
+{
+    uint64_t first = p->number;
+    p->number += count;
+    return first;
+}
+
+void plan_array(struct plan *p, const char *dtype, const uint64_t *shape, unsigned ndim)
+{
+    p->array = true;
+    snprintf(p->dtype, sizeof p->dtype, "%s", dtype);
+    p->ndim = ndim < 32 ? ndim : 32;
+    memcpy(p->shape, shape, p->ndim * sizeof *shape);
+}
+
+int plan_labels(struct plan *p, int64_t *labels, uint64_t n)
+{
+    free(p->labels);
+    p->labels = labels;
+    p->nlabels = n;
+    return 0;
+}
+
+int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, ...)
+{
+    char text[LOAD_ERROR_MAX], sentence[LOAD_ERROR_MAX + 512];
+    const char *source = the_load.origins[p->source].text;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (name != NULL)
+        snprintf(sentence, sizeof sentence, "%s: %.*s: %s", source, (int)(len < 400 ? len : 400), name, text);
+    else
+        snprintf(sentence, sizeof sentence, "%s: %s", source, text);
+    if (!the_load.o->skip)
+        return dd_error(-EBADMSG, "%s", sentence);
+    pack_text(&p->notes, sentence, strlen(sentence));
+    p->failures++;
+    return 0;
+}
+
+int plan_make(struct plan *p)
+{
+    memset(p, 0, sizeof *p);
+    p->largest = -1;
+    p->kind = the_load.origins[0].kind;
+    for (p->source = 0; p->source < the_load.o->nsources; p->source++) {
+        const struct origin *o = &the_load.origins[p->source];
+        int rc = o->kind->plan(p, o->text);
+        if (rc < 0)
+            return rc;
+        if (load_stopped())
+            return -ECANCELED;
+    }
+    if (p->labels != NULL && p->nlabels != p->number)
+        return dd_error(-EINVAL, "%llu labels for %llu records", (unsigned long long)p->nlabels, (unsigned long long)p->number);
+    return p->notes.bad ? dd_error(-ENOMEM, "out of memory") : 0;
+}
+
+int plan_store(const struct plan *p)
+{
+    struct pack head = {0};
+    int rc = 0;
+    for (uint64_t n = 0; n < p->units && rc >= 0; n++) {
+        if (n % 256 == 0 && load_stopped())
+            rc = -ECANCELED;
+        else
+            rc = state_put(the_load.id, "unit", (int64_t)n, -1, p->unit[n].data, p->unit[n].len, 0);
+    }
+    pack_u32(&head, PLAN_VERSION);
+    pack_u64(&head, p->units);
+    pack_u64(&head, p->read);
+    pack_u64(&head, p->number);
+    pack_u64(&head, p->need);
+    pack_u64(&head, p->failures);
+    pack_text(&head, p->notes.data, p->notes.len);
+    pack_u32(&head, p->array);
+    pack_text(&head, p->dtype, strlen(p->dtype));
+    pack_u32(&head, p->ndim);
+    for (unsigned i = 0; i < p->ndim; i++)
+        pack_u64(&head, p->shape[i]);
+    pack_u64(&head, p->labels != NULL ? p->nlabels : UINT64_MAX);
+    for (uint64_t i = 0; p->labels != NULL && i < p->nlabels; i++)
+        pack_u64(&head, (uint64_t)p->labels[i]);
+    if (head.bad)
+        rc = dd_error(-ENOMEM, "out of memory");
+    if (rc >= 0)
+        rc = state_put(the_load.id, "plan", -1, -1, head.data, head.len, 0);
+    pack_free(&head);
+    return rc;
+}
+
+int plan_fetch(struct plan *p)
+{
+    uint8_t *value;
+    size_t len, n;
+    const char *text;
+    memset(p, 0, sizeof *p);
+    p->largest = p->items = p->bytes = -1;
+    p->kind = the_load.origins[0].kind;
+    int rc = state_get(the_load.id, "plan", -1, -1, &value, &len);
+    if (rc < 0)
+        return rc;
+    struct unpack u = {.at = value, .left = len};
+    bool version = unpack_u32(&u) == PLAN_VERSION;
+    p->units = unpack_u64(&u);
+    p->read = unpack_u64(&u);
+    p->number = unpack_u64(&u);
+    p->need = unpack_u64(&u);
+    p->failures = unpack_u64(&u);
+    text = unpack_text(&u, &n);
+    pack_bytes(&p->notes, text, n);
+    p->array = unpack_u32(&u) != 0;
+    text = unpack_text(&u, &n);
+    snprintf(p->dtype, sizeof p->dtype, "%.*s", (int)n, text);
+    p->ndim = unpack_u32(&u);
+    for (unsigned i = 0; i < p->ndim && i < 32; i++)
+        p->shape[i] = unpack_u64(&u);
+    p->nlabels = unpack_u64(&u);
+    if (p->nlabels != UINT64_MAX && p->nlabels <= u.left / 8 && (p->labels = malloc(p->nlabels * 8 + 1)) != NULL)
+        for (uint64_t i = 0; i < p->nlabels; i++)
+            p->labels[i] = (int64_t)unpack_u64(&u);
+    free(value);
+    return u.bad || !version || p->ndim > 32 ? dd_error(-EBADMSG, "the plan of the load in the dictionary is of another version; load it again with --replace") : 0;
+}
+
+void plan_free(struct plan *p)
+{
+    for (uint64_t i = 0; p->unit != NULL && i < p->units; i++)
+        pack_free(&p->unit[i]);
+    free(p->unit);
+    free(p->labels);
+    pack_free(&p->notes);
+    memset(p, 0, sizeof *p);
+}
+
+int unit_fetch(struct unit *unit, uint64_t n)
+{
+    size_t len;
+    memset(unit, 0, sizeof *unit);
+    int rc = state_get(the_load.id, "unit", (int64_t)n, -1, &unit->value, &len);
+    if (rc < 0)
+        return rc == DDICT_ENOKEY ? dd_error(rc, "unit %llu of the load is not in the dictionary any more", (unsigned long long)n) : rc;
+    struct unpack u = {.at = unit->value, .left = len};
+    unit->source = unpack_u32(&u);
+    unit->facts.read = unpack_u64(&u);
+    unit->facts.items = (int64_t)unpack_u64(&u);
+    unit->facts.bytes = (int64_t)unpack_u64(&u);
+    unit->work = u.at;
+    unit->len = u.left;
+    if (!u.bad && unit->source < the_load.o->nsources)
+        return 0;
+    free(unit->value);
+    return dd_error(-EBADMSG, "unit %llu of the load cannot be read", (unsigned long long)n);
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* set.c - what makes the items of a load a set: SETS, section 2. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/error.h>
+#include "load.h"
+
+struct record {
+    const uint8_t *key; /* in one of the parts; with its letter */
+    uint32_t len;
+    uint32_t folder;    /* bytes of the first folder of its path, 0: none */
+    uint64_t number, size, order;
+};
+
+struct gathered {
+    struct record *record;
+    uint64_t n, cap;
+    uint8_t **part; /* ours */
+    uint64_t parts, part_cap;
+    struct pack links;
+};
+
+static int no_memory(void) { return dd_error(-ENOMEM, "out of memory"); }
+
+/* --- from the units' lists --- */
+
+static int record_add(struct gathered *g, const struct record *r)
+{
+    if (g->n == g->cap) {
+        uint64_t cap = 2 * g->cap + 1024;
+        struct record *more = realloc(g->record, cap * sizeof *more);
+        if (more == NULL)
+            return no_memory();
+        g->record = more;
+        g->cap = cap;
+    }
+    g->record[g->n] = *r;
+    g->record[g->n].order = g->n;
+    g->n++;
+    return 0;
+}
+
+static int part_keep(struct gathered *g, uint8_t *part)
+{
+    if (g->parts == g->part_cap) {
+        uint64_t cap = 2 * g->part_cap + 64;
+        uint8_t **more = realloc(g->part, cap * sizeof *more);
+        if (more == NULL) {
+            free(part);
+            return no_memory();
+        }
+        g->part = more;
+        g->part_cap = cap;
+    }
+    g->part[g->parts++] = part;
+    return 0;
+}
+
+static int part_read(struct gathered *g, uint8_t *part, size_t len, bool numbered)
+{
+    struct unpack u = {.at = part, .left = len};
+    int rc = part_keep(g, part);
+    while (rc == 0 && u.left > 0 && !u.bad) {
+        struct record r = {0};
+        size_t n = 0;
+        if (numbered) {
+            r.number = unpack_u64(&u);
+        } else {
+            r.key = (const uint8_t *)unpack_text(&u, &n);
+            r.len = (uint32_t)n;
+        }
+        r.size = unpack_u64(&u);
+        if (!u.bad)
+            rc = record_add(g, &r);
+    }
+    return rc == 0 && u.bad ? dd_error(-EBADMSG, "the list of a unit cannot be read") : rc;
+}
+
+static void texts_take(struct pack *into, struct unpack *u)
+{
+    size_t n;
+    const char *texts = unpack_text(u, &n);
+    pack_bytes(into, texts, n);
+}
+
+static int unit_gather(struct gathered *g, uint64_t n, bool numbered, struct set_result *r)
+{
+    uint8_t *value;
+    size_t len;
+    int rc = state_get(the_load.id, "done", (int64_t)n, -1, &value, &len);
+    if (rc < 0)
+        return rc == DDICT_ENOKEY ? dd_error(rc, "what unit %" PRIu64 " loaded is not in the dictionary any more", n) : rc;
+    struct unpack u = {.at = value, .left = len};
+    unpack_u32(&u);
+    uint64_t parts = unpack_u64(&u);
+    unpack_u64(&u);
+    unpack_u64(&u);
+    r->failed += unpack_u64(&u);
+    r->left_out += unpack_u64(&u);
+    texts_take(&r->failures, &u);
+    texts_take(&r->left, &u);
+    texts_take(&g->links, &u);
+    if (u.bad)
+        rc = dd_error(-EBADMSG, "the list of unit %" PRIu64 " cannot be read", n);
+    free(value);
+    for (uint64_t i = 0; i < parts && rc == 0; i++) {
+        rc = state_get(the_load.id, "part", (int64_t)n, (int64_t)i, &value, &len);
+        if (rc == 0)
+            rc = part_read(g, value, len, numbered);
+    }
+    return rc;
+}
+
+/* --- hard links: a copy of the target's value --- */
+
+static int link_make(struct gathered *g, const uint8_t *key, size_t klen, const uint8_t *target, size_t tlen, struct set_result *r)
+{
+    struct ddict_view v;
+    int rc = ddict_view(the_load.d, target, tlen, &v, 0, -1);
+    if (rc == DDICT_ENOKEY) {
+        char text[LOAD_ERROR_MAX];
+        snprintf(text, sizeof text, "%.*s: a link to %.*s, which is not in the source", (int)(klen - 1), (const char *)key + 1, (int)(tlen - 1), (const char *)target + 1);
+        if (!the_load.o->skip)
+            return dd_error(-EBADMSG, "%s", text);
+        pack_text(&r->failures, text, strlen(text));
+        r->failed++;
+        return 0;
+    }
+    if (rc < 0)
+        return load_error(rc);
+    rc = ddict_put(the_load.d, key, klen, v.data, v.len, DDICT_TAG(v.tag), -1);
+    struct record record = {.len = (uint32_t)klen, .size = v.len};
+    ddict_release(&v);
+    if (rc < 0)
+        return load_error(rc);
+    uint8_t *copy = malloc(klen);
+    if (copy == NULL)
+        return no_memory();
+    memcpy(copy, key, klen);
+    record.key = copy;
+    r->links++;
+    rc = part_keep(g, copy);
+    return rc == 0 ? record_add(g, &record) : rc;
+}
+
+static int links_make(struct gathered *g, struct set_result *r)
+{
+    struct unpack u = {.at = g->links.data, .left = g->links.len};
+    int rc = 0;
+    while (rc == 0 && u.left > 0 && !u.bad) {
+        size_t klen, tlen;
+        const char *key = unpack_text(&u, &klen), *target = unpack_text(&u, &tlen);
+        if (!u.bad)
+            rc = link_make(g, (const uint8_t *)key, klen, (const uint8_t *)target, tlen, r);
+        if (load_stopped())
+            return -ECANCELED;
+    }
+    return rc;
+}
+
+/* --- order --- */
+
+static const uint8_t *path_of(const struct record *r, size_t *len)
+{
+    size_t skip = 1 + strlen(the_load.o->prefix);
+    *len = r->len - skip;
+    return r->key + skip;
+}
+
+static int bytes_compare(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
+{
+    int c = memcmp(a, b, an < bn ? an : bn);
+    return c != 0 ? c : an < bn ? -1 : an > bn;
+}
+
+static size_t folder_len(const uint8_t *path, size_t len)
+{
+    const uint8_t *slash = memrchr(path, '/', len);
+    return slash != NULL ? (size_t)(slash - path) : 0;
+}
+
+/* As torchvision's ImageFolder walks: by first folder, then by folder, then by name. Of one name the order of the source. */
+static int path_compare(const void *a, const void *b)
+{
+    const struct record *x = a, *y = b;
+    size_t xn, yn;
+    const uint8_t *xp = path_of(x, &xn), *yp = path_of(y, &yn);
+    int c = bytes_compare(xp, x->folder, yp, y->folder);
+    if (c == 0) {
+        size_t xf = folder_len(xp, xn), yf = folder_len(yp, yn);
+        c = bytes_compare(xp, xf, yp, yf);
+        if (c == 0)
+            c = bytes_compare(xp + xf, xn - xf, yp + yf, yn - yf);
+    }
+    return c != 0 ? c : x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int number_compare(const void *a, const void *b)
+{
+    const struct record *x = a, *y = b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static bool same_name(const struct record *a, const struct record *b) { return a->len == b->len && memcmp(a->key, b->key, a->len) == 0; }
+
+static int key_order_compare(const void *a, const void *b)
+{
+    const struct record *x = a, *y = b;
+    int c = bytes_compare(x->key, x->len, y->key, y->len);
+    return c != 0 ? c : x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int order_compare(const void *a, const void *b)
+{
+    const struct record *x = a, *y = b;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Of several with one name the last one is kept, in its own place. */
+static void order(struct gathered *g, const struct source_kind *kind, struct set_result *r)
+{
+    uint64_t n = 0;
+    if (kind->numbered) {
+        qsort(g->record, g->n, sizeof *g->record, number_compare);
+        return;
+    }
+    for (uint64_t i = 0; kind->sorted && i < g->n; i++) {
+        size_t len;
+        const uint8_t *path = path_of(&g->record[i], &len), *slash = memchr(path, '/', len);
+        g->record[i].folder = slash != NULL ? (uint32_t)(slash - path) : 0;
+    }
+    qsort(g->record, g->n, sizeof *g->record, kind->sorted ? path_compare : key_order_compare);
+    for (uint64_t i = 0; i < g->n; i++)
+        if (i + 1 < g->n && same_name(&g->record[i], &g->record[i + 1]))
+            r->twice++;
+        else
+            g->record[n++] = g->record[i];
+    g->n = n;
+    if (!kind->sorted)
+        qsort(g->record, g->n, sizeof *g->record, order_compare);
+}
+
+/* --- into the dictionary --- */
+
+static size_t set_key(uint8_t *key, const char *name, const char *what, int64_t part)
+{
+    char number[24];
+    const char *text[4] = {"ddict.set", name, what, number};
+    size_t at = 1;
+    snprintf(number, sizeof number, "%" PRId64, part);
+    key[0] = 't';
+    for (int i = 0; i < (what == NULL ? 2 : 4); i++) {
+        uint32_t len = htole32((uint32_t)strlen(text[i]) + 1);
+        memcpy(key + at, &len, sizeof len);
+        key[at + sizeof len] = i == 3 ? 'i' : 's';
+        memcpy(key + at + sizeof len + 1, text[i], strlen(text[i]));
+        at += sizeof len + 1 + strlen(text[i]);
+    }
+    return at;
+}
+
+static int set_put(const char *name, const char *what, int64_t part, const struct pack *value, unsigned tag)
+{
+    uint8_t key[512];
+    if (value->bad)
+        return no_memory();
+    int rc = ddict_put(the_load.d, key, set_key(key, name, what, part), value->data != NULL ? (const void *)value->data : "", value->len, DDICT_TAG(tag), -1);
+    return rc < 0 ? load_error(rc) : 0;
+}
+
+static int part_put(const struct gathered *g, uint64_t part, bool numbered, const int64_t *labels)
+{
+    struct pack keys = {0}, sizes = {0}, classes = {0};
+    uint64_t end = (part + 1) * SET_PART < g->n ? (part + 1) * SET_PART : g->n;
+    for (uint64_t i = part * SET_PART; i < end; i++) {
+        if (!numbered)
+            pack_text(&keys, g->record[i].key, g->record[i].len);
+        pack_u64(&sizes, g->record[i].size);
+        if (labels != NULL)
+            pack_u64(&classes, (uint64_t)labels[i]);
+    }
+    int rc = numbered ? 0 : set_put(the_load.set, "keys", (int64_t)part, &keys, LOAD_TAG_BYTES);
+    if (rc == 0)
+        rc = set_put(the_load.set, "sizes", (int64_t)part, &sizes, LOAD_TAG_BYTES);
+    if (rc == 0 && labels != NULL)
+        rc = set_put(the_load.set, "labels", (int64_t)part, &classes, LOAD_TAG_BYTES);
+    pack_free(&keys);
+    pack_free(&sizes);
+    pack_free(&classes);
+    return rc;
+}
+
+/* Names of classes need not be UTF-8; JSON does. What is not becomes U+FFFD. */
+static json_t *text_json(const uint8_t *text, size_t len)
+{
+    json_t *o = json_stringn((const char *)text, len);
+    if (o != NULL)
+        return o;
+    struct pack p = {0};
+    for (size_t i = 0; i < len; i++) {
+        size_t n = text[i] < 0x80 ? 1 : text[i] >= 0xf0 ? 4 : text[i] >= 0xe0 ? 3 : 2;
+        json_t *one = i + n <= len ? json_stringn((const char *)text + i, n) : NULL;
+        if (one != NULL) {
+            pack_bytes(&p, text + i, n);
+            i += n - 1;
+        } else {
+            pack_bytes(&p, "\xef\xbf\xbd", 3);
+        }
+        json_decref(one);
+    }
+    o = json_stringn((const char *)p.data, p.len);
+    pack_free(&p);
+    return o;
+}
+
+/* The records are sorted, so classes come one after the other. NULL labels: some item has no folder. 0 or -ENOMEM. */
+static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, uint64_t *nclasses)
+{
+    *labels = NULL;
+    for (uint64_t i = 0; i < g->n; i++)
+        if (g->record[i].folder == 0)
+            return 0;
+    json_t *names = json_array(), *counts = json_array();
+    uint64_t begin = 0;
+    *labels = malloc((g->n + 1) * sizeof **labels);
+    if (*labels == NULL || names == NULL || counts == NULL)
+        return no_memory();
+    for (uint64_t i = 0; i < g->n; i++) {
+        size_t len, before;
+        const uint8_t *path = path_of(&g->record[i], &len), *last = i > 0 ? path_of(&g->record[i - 1], &before) : NULL;
+        if (i > 0 && bytes_compare(path, g->record[i].folder, last, g->record[i - 1].folder) != 0) {
+            json_array_append_new(names, text_json(last, g->record[i - 1].folder));
+            json_array_append_new(counts, json_integer((json_int_t)(i - begin)));
+            begin = i;
+        }
+        (*labels)[i] = (int64_t)json_array_size(names);
+    }
+    if (g->n > 0) {
+        size_t len;
+        const uint8_t *path = path_of(&g->record[g->n - 1], &len);
+        json_array_append_new(names, text_json(path, g->record[g->n - 1].folder));
+        json_array_append_new(counts, json_integer((json_int_t)(g->n - begin)));
+    }
+    *nclasses = json_array_size(names);
+    json_object_set_new(o, "classes", names);
+    json_object_set_new(o, "counts", counts);
+    return 0;
+}
+
+static json_t *head_make(const struct plan *p, const struct gathered *g, const struct set_result *r)
+{
+    const struct source_kind *kind = the_load.origins[0].kind;
+    json_t *sources = json_array();
+    for (unsigned i = 0; i < the_load.o->nsources; i++)
+        json_array_append_new(sources, text_json((const uint8_t *)the_load.origins[i].text, strlen(the_load.origins[i].text)));
+    bool numbered = kind->numbered && (g->n == 0 || g->record[g->n - 1].number == g->n - 1);
+    json_t *o = json_pack("{s:i,s:s,s:o,s:s,s:o,s:I,s:I,s:I,s:b,s:I,s:s}", "version", 1, "name", the_load.set, "sources", sources, "kind", kind->name, "prefix",
+                          text_json((const uint8_t *)the_load.o->prefix, strlen(the_load.o->prefix)), "items", (json_int_t)r->items, "bytes", (json_int_t)r->bytes, "parts",
+                          (json_int_t)((g->n + SET_PART - 1) / SET_PART), "numbered", numbered, "skipped", (json_int_t)r->failed, "load", the_load.id);
+    if (o != NULL && p->array) {
+        json_t *shape = json_array();
+        for (unsigned i = 0; i < p->ndim; i++)
+            json_array_append_new(shape, json_integer((json_int_t)p->shape[i]));
+        json_object_set_new(o, "dtype", json_string(p->dtype));
+        json_object_set_new(o, "shape", shape);
+    }
+    return o;
+}
+
+/* A numbered set from which some were skipped: its keys are written like others'. */
+static int numbers_to_keys(struct gathered *g)
+{
+    for (uint64_t i = 0; i < g->n; i++) {
+        char text[LOAD_ERROR_MAX];
+        int n = snprintf(text, sizeof text, "%c%.900s%" PRIu64, *the_load.o->prefix != 0 ? 's' : 'i', the_load.o->prefix, g->record[i].number);
+        uint8_t *copy = malloc((size_t)n);
+        if (copy == NULL)
+            return no_memory();
+        memcpy(copy, text, (size_t)n);
+        g->record[i].key = copy;
+        g->record[i].len = (uint32_t)n;
+        int rc = part_keep(g, copy);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int parts_put(const struct plan *p, struct gathered *g, struct set_result *r)
+{
+    const struct source_kind *kind = p->kind;
+    int64_t *classes = NULL;
+    const int64_t *labels = NULL;
+    struct pack head = {0};
+    for (uint64_t i = 0; i < g->n; i++)
+        r->bytes += g->record[i].size;
+    r->items = g->n;
+    json_t *o = head_make(p, g, r);
+    int rc = o == NULL ? no_memory() : 0;
+    if (rc == 0 && kind->sorted)
+        rc = classes_make(g, o, &classes, &r->classes);
+    labels = classes;
+    bool numbered = rc == 0 && json_is_true(json_object_get(o, "numbered"));
+    if (rc == 0 && p->labels != NULL) { /* of the records that are there */
+        classes = malloc((g->n + 1) * sizeof *classes);
+        for (uint64_t i = 0; classes != NULL && i < g->n; i++)
+            classes[i] = g->record[i].number < p->nlabels ? p->labels[g->record[i].number] : -1;
+        labels = classes;
+        rc = classes == NULL ? no_memory() : 0;
+    }
+    if (rc == 0 && kind->numbered && !numbered)
+        rc = numbers_to_keys(g);
+    for (uint64_t part = 0; part < (g->n + SET_PART - 1) / SET_PART && rc == 0; part++)
+        rc = load_stopped() ? -ECANCELED : part_put(g, part, numbered, labels);
+    if (rc == 0) {
+        json_object_set_new(o, "labels", json_boolean(labels != NULL));
+        char *text = json_dumps(o, JSON_COMPACT);
+        pack_bytes(&head, text != NULL ? text : "", text != NULL ? strlen(text) : 0);
+        rc = text == NULL ? no_memory() : set_put(the_load.set, NULL, 0, &head, LOAD_TAG_STR);
+        free(text);
+    }
+    pack_free(&head);
+    free(classes);
+    json_decref(o);
+    return rc;
+}
+
+int set_write(const struct plan *p, struct set_result *r)
+{
+    struct gathered g = {0};
+    int rc = 0;
+    memset(r, 0, sizeof *r);
+    pack_bytes(&r->failures, p->notes.data, p->notes.len);
+    r->failed = p->failures;
+    for (uint64_t n = 0; n < p->units && rc == 0; n++)
+        rc = load_stopped() ? -ECANCELED : unit_gather(&g, n, p->kind->numbered, r);
+    if (rc == 0)
+        rc = links_make(&g, r);
+    if (rc == 0) {
+        order(&g, p->kind, r);
+        rc = set_remove(the_load.set);
+    }
+    if (rc >= 0)
+        rc = parts_put(p, &g, r);
+    for (uint64_t i = 0; i < g.parts; i++)
+        free(g.part[i]);
+    free(g.part);
+    free(g.record);
+    pack_free(&g.links);
+    return rc;
+}
+
+/* --- a set that is there --- */
+
+static int head_read(const char *name, json_t **o)
+{
+    uint8_t key[512];
+    struct ddict_view v;
+    int rc = ddict_view(the_load.d, key, set_key(key, name, NULL, 0), &v, 0, -1);
+    *o = NULL;
+    if (rc < 0)
+        return rc == DDICT_ENOKEY ? 0 : load_error(rc);
+    *o = json_loadb(v.data, v.len, 0, NULL);
+    ddict_release(&v);
+    return *o != NULL ? 1 : dd_error(-EBADMSG, "the set \"%s\" in the dictionary cannot be read", name);
+}
+
+int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes)
+{
+    json_t *o;
+    int rc = head_read(name, &o);
+    if (rc == 1) {
+        const char *load = json_string_value(json_object_get(o, "load"));
+        snprintf(id, LOAD_ID_CAP, "%s", load != NULL ? load : "");
+        *items = (uint64_t)json_integer_value(json_object_get(o, "items"));
+        *bytes = (uint64_t)json_integer_value(json_object_get(o, "bytes"));
+    }
+    json_decref(o);
+    return rc;
+}
+
+int set_remove(const char *name)
+{
+    static const char *const what[] = {"keys", "sizes", "labels"};
+    uint8_t key[512];
+    json_t *o;
+    int rc = head_read(name, &o);
+    if (rc <= 0)
+        return rc;
+    int64_t parts = json_integer_value(json_object_get(o, "parts"));
+    json_decref(o);
+    rc = ddict_del(the_load.d, key, set_key(key, name, NULL, 0), -1);
+    for (int64_t p = 0; p < parts && (rc == 0 || rc == DDICT_ENOKEY); p++)
+        for (unsigned i = 0; i < 3 && (rc == 0 || rc == DDICT_ENOKEY); i++)
+            rc = ddict_del(the_load.d, key, set_key(key, name, what[i], p), -1);
+    return rc == DDICT_ENOKEY || rc >= 0 ? 0 : load_error(rc);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* source_archive.h - archives by libarchive, for tar, zip and npz. */
+#ifndef DDICT_LOAD_SOURCE_ARCHIVE_H
+#define DDICT_LOAD_SOURCE_ARCHIVE_H
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct file_part { /* what libarchive reads: bytes begin to end of a file */
+    const char *path; /* borrowed */
+    int fd;
+    uint64_t begin, at, end, size; /* of the file */
+    uint64_t told;    /* at, when it was last told */
+    uint8_t *buf;
+};
+
+enum archive_form { FORM_TAR, FORM_ZIP };
+/* 0 or a negative code with the sentence set; part_close() always. */
+int part_open(struct file_part *f, struct archive **a, const char *path, enum archive_form form, uint64_t begin, uint64_t end);
+void part_close(struct file_part *f, struct archive *a);
+/* The path of a member as bytes; NULL: it has none that can be read. */
+const char *member_name(struct archive_entry *e, size_t *len);
+/* Plan a zip: units are members first to end (not included) of it, with the numbers of those that come again later, which are left out. */
+int zip_plan(struct plan *p, const char *text);
+struct zip_work {
+    uint64_t first, end, twice; /* twice: how many of them */
+    const uint8_t *again;       /* u64 each */
+};
+int zip_work_read(struct zip_work *w, const void *work, size_t len);
+bool zip_is_again(const struct zip_work *w, uint64_t member);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* source_fasta.c - FASTA: ">identifier description", then lines of the sequence. A plain file is cut before its ">", so every thread reads some of it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <base/error.h>
+#include "input.h"
+#include "load.h"
+#include "sources.h"
+
+#define PIECE (256u << 10)
+
+static bool is_fasta(const char *text, bool folder, const unsigned char *head, size_t n)
+{
+    return !folder && path_ends(text, ".fa .fasta .fna .ffn .faa .frn .fas");
+}
+
+static int unit_put(struct plan *p, uint64_t begin, uint64_t end, uint64_t size)
+{
+    struct pack work = {0};
+    struct unit_facts f = {.read = size, .items = -1, .bytes = end == UINT64_MAX ? -1 : (int64_t)(end - begin), .largest = -1};
+    pack_u64(&work, begin);
+    pack_u64(&work, end);
+    int rc = work.bad ? dd_error(-ENOMEM, "out of memory") : plan_unit(p, &f, work.data, work.len);
+    pack_free(&work);
+    return rc;
+}
+
+/* The first header at or behind at; the file's end where there is none. Negative: an error. */
+static int64_t header_find(struct input *in, uint64_t at)
+{
+    static const size_t step = 64 << 10;
+    uint8_t *buf = malloc(step);
+    int64_t found = (int64_t)in->size;
+    bool line = false; /* the byte before was a line's end */
+    at--; /* behind a header's beginning, so at > 0 */
+    while (buf != NULL && at < in->size && !load_stopped()) {
+        ssize_t n = pread(in->fd, buf, step, (off_t)at);
+        if (n <= 0) {
+            found = n < 0 ? dd_error(-errno, "%s: %s", in->path, strerror(errno)) : found;
+            break;
+        }
+        for (ssize_t i = 0; i < n; i++) {
+            if (line && buf[i] == '>') {
+                free(buf);
+                return (int64_t)at + i;
+            }
+            line = buf[i] == '\n';
+        }
+        at += (uint64_t)n;
+    }
+    if (buf == NULL)
+        found = dd_error(-ENOMEM, "out of memory");
+    free(buf);
+    return found;
+}
+
+static int fasta_plan(struct plan *p, const char *text)
+{
+    struct input in;
+    int rc = input_open(&in, text, 0, UINT64_MAX);
+    if (rc == 0 && in.a != NULL)
+        rc = unit_put(p, 0, UINT64_MAX, in.size);
+    for (uint64_t begin = 0; rc == 0 && in.a == NULL && begin < in.size;) {
+        int64_t end = begin + LOAD_UNIT_BYTES / 4 < in.size ? header_find(&in, begin + LOAD_UNIT_BYTES / 4) : (int64_t)in.size;
+        rc = end < 0 ? (int)end : load_stopped() ? -ECANCELED : unit_put(p, begin, (uint64_t)end, (uint64_t)end - begin);
+        begin = (uint64_t)end;
+    }
+    input_close(&in);
+    return rc;
+}
+
+struct parse {
+    struct sink *s;
+    uint64_t line, begin; /* begin: of the unit, for sentences */
+    char *id;             /* of the open record; NULL: none */
+    bool wanted, utf8;
+    struct pack seq;
+};
+
+static int record_end(struct parse *p)
+{
+    int rc = 0;
+    if (p->id != NULL && p->wanted) {
+        rc = p->seq.bad ? dd_error(-ENOMEM, "out of memory") : sink_begin(p->s, p->id, strlen(p->id), (int64_t)p->seq.len);
+        if (rc == 1 && (rc = sink_add(p->s, p->seq.data, p->seq.len)) == 0)
+            rc = sink_end(p->s, text_is_utf8(p->seq.data, p->seq.len) ? LOAD_TAG_STR : LOAD_TAG_BYTES);
+    }
+    free(p->id);
+    p->id = NULL;
+    p->seq.len = 0;
+    return rc < 0 ? rc : 0;
+}
+
+static int line_take(struct parse *p, const uint8_t *line, size_t len)
+{
+    p->line++;
+    while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == ' ' || line[len - 1] == '\t'))
+        len--;
+    if (len == 0 || *line == ';')
+        return 0;
+    if (*line != '>') {
+        if (p->id == NULL && p->wanted) {
+            p->wanted = false; /* said once */
+            return sink_failed(p->s, NULL, 0, "line %llu%s: a sequence without a header (\">identifier\") before it", (unsigned long long)p->line,
+                               p->begin > 0 ? " of the part that was read" : "");
+        }
+        pack_bytes(&p->seq, line, len);
+        if (p->seq.len > the_load.manager_bytes)
+            return dd_error(DDICT_EVALSIZE, "sequence %s is longer than a manager can hold", p->id != NULL ? p->id : "?");
+        return 0;
+    }
+    int rc = record_end(p);
+    if (rc < 0)
+        return rc;
+    size_t n = 1;
+    while (n < len && line[n] != ' ' && line[n] != '\t')
+        n++;
+    p->wanted = n > 1 && memchr(line, 0, n) == NULL;
+    if (!p->wanted)
+        return sink_failed(p->s, NULL, 0, "line %llu%s: a header without an identifier", (unsigned long long)p->line, p->begin > 0 ? " of the part that was read" : "");
+    p->id = strndup((const char *)line + 1, n - 1);
+    return p->id != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
+}
+
+static int fasta_read(struct sink *s, const char *text, const void *work, size_t len)
+{
+    struct unpack u = {.at = work, .left = len};
+    uint64_t begin = unpack_u64(&u), end = unpack_u64(&u), told = begin;
+    struct parse p = {.s = s, .begin = begin, .wanted = true};
+    size_t have = 0, cap = PIECE;
+    uint8_t *buf = malloc(cap);
+    struct input in;
+    ssize_t got = 0;
+    int rc = input_open(&in, text, begin, end);
+    if (rc == 0 && buf == NULL)
+        rc = dd_error(-ENOMEM, "out of memory");
+    if (rc == 0 && end != UINT64_MAX && in.size < end)
+        rc = dd_error(-ENODATA, "%s: it became shorter while it was read", text);
+    while (rc == 0 && (got = input_read(&in, buf + have, cap - have)) > 0) {
+        const uint8_t *b = buf, *nl;
+        size_t left = have + (size_t)got;
+        while (rc == 0 && (nl = memchr(b, '\n', left)) != NULL) {
+            rc = line_take(&p, b, (size_t)(nl - b));
+            left -= (size_t)(nl + 1 - b);
+            b = nl + 1;
+        }
+        memmove(buf, b, left);
+        have = left;
+        sink_advance(s, input_position(&in) - told);
+        told = input_position(&in);
+        if (rc == 0 && load_stopped())
+            rc = -ECANCELED;
+        if (have == cap) { /* a chromosome in one line */
+            uint8_t *more = cap > the_load.manager_bytes ? NULL : realloc(buf, cap *= 2);
+            if (more == NULL)
+                rc = dd_error(DDICT_EVALSIZE, "%s: a line is longer than a manager can hold", text);
+            else
+                buf = more;
+        }
+    }
+    if (rc == 0 && got < 0) {
+        free(p.id); /* cut in the middle */
+        p.id = NULL;
+        rc = sink_failed(s, NULL, 0, "%s; what follows line %llu of it is missing", dd_errmsg() + (strncmp(dd_errmsg(), text, strlen(text)) == 0 ? strlen(text) + 2 : 0),
+                         (unsigned long long)p.line);
+    } else if (rc == 0 && have > 0) {
+        rc = line_take(&p, buf, have);
+    }
+    if (rc == 0)
+        rc = record_end(&p);
+    free(p.id);
+    pack_free(&p.seq);
+    input_close(&in);
+    free(buf);
+    return rc;
+}
+
+const struct source_kind source_fasta = {.name = "fasta", .match = is_fasta, .plan = fasta_plan, .read = fasta_read};

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * source_lines.c - a text file: each line is a record. Where one has to know the number of a line before those before it are read (several files, or several nodes), the lines
+ * are counted first.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/error.h>
+#include "input.h"
+#include "load.h"
+#include "sources.h"
+
+#define PIECE (1u << 20)
+#define ALONE_BYTES (64u << 20) /* a smaller file is read at once by one thread: counting it would take as long */
+
+static bool is_text(const char *text, bool folder, const unsigned char *head, size_t n)
+{
+    return !folder && n > 0 && path_ends(text, ".txt .csv .tsv .jsonl .ndjson .text .list .lst .log");
+}
+
+static int unit_put(struct plan *p, uint64_t begin, uint64_t end, uint64_t first, int64_t items, uint64_t bytes)
+{
+    struct pack work = {0};
+    struct unit_facts f = {.read = bytes, .items = items, .bytes = items < 0 ? -1 : (int64_t)bytes, .largest = -1};
+    pack_u64(&work, begin);
+    pack_u64(&work, end);
+    pack_u64(&work, first);
+    int rc = work.bad ? dd_error(-ENOMEM, "out of memory") : plan_unit(p, &f, work.data, work.len);
+    pack_free(&work);
+    return rc;
+}
+
+/* Units end behind a line's end. whole: one unit. */
+static int count(struct plan *p, struct input *in, bool whole)
+{
+    uint8_t *buf = malloc(PIECE);
+    uint64_t begin = 0, at = 0, lines = 0;
+    bool open = false; /* a line without its end */
+    ssize_t n = 0;
+    int rc = buf == NULL ? dd_error(-ENOMEM, "out of memory") : 0;
+    while (rc == 0 && (n = input_read(in, buf, PIECE)) > 0) {
+        for (const uint8_t *b = buf, *end = buf + n, *nl; b < end && rc == 0; b = nl + 1) {
+            nl = memchr(b, '\n', (size_t)(end - b));
+            open = nl == NULL;
+            if (open)
+                break;
+            lines++;
+            uint64_t here = at + (uint64_t)(nl + 1 - buf);
+            if (!whole && (here - begin >= LOAD_UNIT_BYTES || lines >= LOAD_UNIT_ITEMS)) {
+                rc = unit_put(p, begin, here, plan_number(p, lines), (int64_t)lines, here - begin);
+                begin = here;
+                lines = 0;
+            }
+        }
+        at += (uint64_t)n;
+        if (load_stopped())
+            rc = -ECANCELED;
+    }
+    free(buf);
+    lines += open;
+    if (rc == 0 && n < 0)
+        rc = plan_failed(p, NULL, 0, "%s", dd_errmsg());
+    if (rc == 0 && lines > 0)
+        rc = unit_put(p, begin, whole ? UINT64_MAX : at, plan_number(p, lines), (int64_t)lines, whole ? in->size : at - begin);
+    return rc;
+}
+
+static int lines_plan(struct plan *p, const char *text)
+{
+    struct input in;
+    int rc = input_open(&in, text, 0, UINT64_MAX);
+    if (rc == 0 && the_load.o->nsources == 1 && (in.a != NULL || in.size <= ALONE_BYTES || the_load.workers == 1))
+        rc = unit_put(p, 0, UINT64_MAX, 0, -1, in.size);
+    else if (rc == 0)
+        rc = count(p, &in, in.a != NULL);
+    input_close(&in);
+    return rc;
+}
+
+static int line_put(struct sink *s, uint64_t n, const uint8_t *line, size_t len)
+{
+    if (len > 0 && line[len - 1] == '\r')
+        len--;
+    int rc = sink_begin_number(s, n, (int64_t)len);
+    if (rc == 1)
+        rc = sink_add(s, line, len);
+    else
+        return rc;
+    return rc == 0 ? sink_end(s, text_is_utf8(line, len) ? LOAD_TAG_STR : LOAD_TAG_BYTES) : rc < 0 ? rc : 0;
+}
+
+static int lines_read(struct sink *s, const char *text, const void *work, size_t len)
+{
+    struct unpack u = {.at = work, .left = len};
+    uint64_t begin = unpack_u64(&u), end = unpack_u64(&u), n = unpack_u64(&u), told = begin;
+    size_t have = 0, cap = PIECE;
+    uint8_t *buf = malloc(cap);
+    struct input in;
+    ssize_t got = 0;
+    int rc = input_open(&in, text, begin, end);
+    if (rc == 0 && buf == NULL)
+        rc = dd_error(-ENOMEM, "out of memory");
+    if (rc == 0 && end != UINT64_MAX && in.size < end)
+        rc = dd_error(-ENODATA, "%s: it became shorter while it was read", text);
+    while (rc == 0 && (got = input_read(&in, buf + have, cap - have)) > 0) {
+        const uint8_t *b = buf, *nl;
+        size_t left = have + (size_t)got;
+        while (rc == 0 && (nl = memchr(b + (b == buf ? have : 0), '\n', left - (b == buf ? have : 0))) != NULL) {
+            rc = line_put(s, n++, b, (size_t)(nl - b));
+            left -= (size_t)(nl + 1 - b);
+            b = nl + 1;
+        }
+        memmove(buf, b, left);
+        have = left;
+        sink_advance(s, input_position(&in) - told);
+        told = input_position(&in);
+        if (have == cap) {
+            uint8_t *more = cap > the_load.manager_bytes ? NULL : realloc(buf, cap *= 2);
+            if (more == NULL)
+                rc = dd_error(DDICT_EVALSIZE, "%s: line %llu is longer than a manager can hold", text, (unsigned long long)n + 1);
+            else
+                buf = more;
+        }
+    }
+    if (rc == 0 && got < 0)
+        rc = sink_failed(s, NULL, 0, "%s; what follows line %llu of it is missing", dd_errmsg() + (strncmp(dd_errmsg(), text, strlen(text)) == 0 ? strlen(text) + 2 : 0),
+                         (unsigned long long)n);
+    else if (rc == 0 && have > 0)
+        rc = line_put(s, n, buf, have);
+    input_close(&in);
+    free(buf);
+    return rc;
+}
+
+const struct source_kind source_lines = {.name = "lines", .numbered = true, .match = is_text, .plan = lines_plan, .read = lines_read};

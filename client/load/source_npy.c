@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* source_npy.c - NumPy's .npy: each entry of its first dimension is a record; and .npz, a zip of such files: each is one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <base/error.h>
+#include "array.h"
+#include "input.h"
+#include "load.h"
+#include "source_archive.h"
+#include "sources.h"
+
+static bool is_npy(const char *text, bool folder, const unsigned char *head, size_t n) { return n >= 6 && memcmp(head, "\x93NUMPY", 6) == 0; }
+
+static bool is_npz(const char *text, bool folder, const unsigned char *head, size_t n)
+{
+    return n >= 4 && memcmp(head, "PK", 2) == 0 && path_ends(text, ".npz");
+}
+
+/* Reads the header; its bytes, or negative. */
+static int header_read(struct input *in, struct array *a)
+{
+    uint8_t *head = malloc(NPY_HEADER_MAX);
+    char why[200];
+    size_t n = 12;
+    int rc = head == NULL ? dd_error(-ENOMEM, "out of memory") : input_read_all(in, head, n), len = 0;
+    while (rc == 0 && (len = npy_header(a, head, n, why, sizeof why)) == 0 && n < NPY_HEADER_MAX) {
+        rc = input_read_all(in, head + n, 1);
+        n++;
+    }
+    free(head);
+    if (rc < 0)
+        return rc;
+    if (len <= 0)
+        return dd_error(-EBADMSG, "%s: %s", in->path, len < 0 ? why : "its header cannot be read");
+    uint64_t want = (uint64_t)len + a->bytes;
+    if (in->a == NULL && in->size != want)
+        return dd_error(-EBADMSG, "%s: %llu bytes, and its header says %llu%s", in->path, (unsigned long long)in->size, (unsigned long long)want,
+                        in->size < want ? ": was it cut?" : "");
+    if (in->a != NULL && a->fortran && a->ndim > 1)
+        return dd_error(-EINVAL, "%s: an array in Fortran order can be loaded when it is not compressed", in->path);
+    return len;
+}
+
+static int npy_plan(struct plan *p, const char *text)
+{
+    struct input in;
+    struct array a;
+    int rc = input_open(&in, text, 0, UINT64_MAX);
+    if (rc == 0)
+        rc = header_read(&in, &a);
+    if (rc <= 0) {
+        input_close(&in);
+        return rc;
+    }
+    plan_array(p, a.dtype, a.shape + 1, a.ndim > 0 ? a.ndim - 1 : 0);
+    uint64_t at = plan_number(p, a.records), each = a.record_bytes > 0 ? LOAD_UNIT_BYTES / a.record_bytes : LOAD_UNIT_ITEMS;
+    int64_t value = (int64_t)array_value_bytes(&a, false);
+    each = in.a != NULL ? a.records : each > LOAD_UNIT_ITEMS ? LOAD_UNIT_ITEMS : each == 0 ? 1 : each;
+    rc = 0;
+    for (uint64_t done = 0, n; rc == 0 && done < a.records; done += n) {
+        n = a.records - done < each ? a.records - done : each;
+        struct unit_facts f = {.read = in.a != NULL ? in.size : n * a.record_bytes, .items = (int64_t)n, .bytes = (int64_t)n * value, .largest = value};
+        struct pack work = {0};
+        pack_u64(&work, at + done);
+        pack_u64(&work, done);
+        pack_u64(&work, n);
+        rc = work.bad ? dd_error(-ENOMEM, "out of memory") : load_stopped() ? -ECANCELED : plan_unit(p, &f, work.data, work.len);
+        pack_free(&work);
+    }
+    input_close(&in);
+    return rc;
+}
+
+/* Record i of an array in Fortran order: its elements are all over the file. */
+static int fortran_read(const struct input *in, const struct array *a, uint64_t begin, uint64_t i, uint8_t *out)
+{
+    uint64_t n = a->record_bytes / a->item, index[ARRAY_DIMS] = {0};
+    for (uint64_t k = 0; k < n; k++) {
+        uint64_t at = 0, stride = a->shape[0];
+        for (unsigned d = 1; d < a->ndim; stride *= a->shape[d], d++)
+            at += index[d] * stride;
+        if (pread(in->fd, out + k * a->item, a->item, (off_t)(begin + (at + i) * a->item)) != (ssize_t)a->item)
+            return dd_error(-ENODATA, "%s: it cannot be read to its end", in->path);
+        for (unsigned d = a->ndim; d-- > 1 && ++index[d] == a->shape[d];)
+            index[d] = 0;
+    }
+    return 0;
+}
+
+static int npy_read(struct sink *s, const char *text, const void *work, size_t len)
+{
+    struct unpack u = {.at = work, .left = len};
+    uint64_t number = unpack_u64(&u), first = unpack_u64(&u), n = unpack_u64(&u), told, begin = 0;
+    struct input in;
+    struct array a;
+    int rc = input_open(&in, text, 0, UINT64_MAX);
+    if (rc == 0)
+        rc = header_read(&in, &a);
+    if (rc > 0 && (first > a.records || n > a.records - first))
+        rc = dd_error(-ENODATA, "%s: it changed while it was read", text);
+    if (rc > 0 && a.record_bytes > the_load.manager_bytes)
+        rc = dd_error(DDICT_EVALSIZE, "%s: a record of %llu bytes is more than a manager can hold", text, (unsigned long long)a.record_bytes);
+    uint8_t *bytes = rc > 0 ? malloc(a.record_bytes + 8) : NULL;
+    if (rc > 0 && bytes == NULL)
+        rc = dd_error(-ENOMEM, "out of memory");
+    if (rc > 0)
+        begin = (uint64_t)rc;
+    if (rc > 0 && in.a == NULL)
+        in.at = begin + first * a.record_bytes;
+    told = in.a == NULL ? in.at : 0;
+    for (uint64_t i = 0; rc >= 0 && i < n; i++) {
+        bool turned = a.fortran && a.ndim > 1;
+        rc = turned ? fortran_read(&in, &a, begin, first + i, bytes) : input_read_all(&in, bytes, a.record_bytes);
+        if (rc == 0) {
+            rc = sink_begin_number(s, number + i, array_value_bytes(&a, false) > 0 ? (int64_t)array_value_bytes(&a, false) : -1);
+            if (rc == 1)
+                rc = array_record(s, &a, bytes);
+        }
+        sink_advance(s, turned ? a.record_bytes : in.at - told);
+        told = in.at;
+    }
+    if (rc >= 0 && in.a != NULL && input_read(&in, bytes, 1) != 0)
+        rc = dd_error(-EBADMSG, "%s: more bytes than its header says, or it is damaged", text);
+    free(bytes);
+    input_close(&in);
+    return rc < 0 ? rc : 0;
+}
+
+/* --- npz --- */
+
+/* All bytes of the member; malloc'ed. 0, or -1 with why: it is damaged. */
+static int member_all(struct archive *a, struct archive_entry *e, uint8_t **out, size_t *len, char *why, size_t cap)
+{
+    size_t room = archive_entry_size_is_set(e) ? (size_t)archive_entry_size(e) + 1 : 1u << 20, n = 0;
+    la_ssize_t got = 0;
+    *out = NULL;
+    snprintf(why, cap, "it is more than a manager can hold");
+    if (room - 1 > the_load.manager_bytes + NPY_HEADER_MAX)
+        return -1;
+    uint8_t *bytes = malloc(room);
+    while (bytes != NULL && (got = archive_read_data(a, bytes + n, room - n)) > 0 && !load_stopped()) {
+        n += (size_t)got;
+        if (n == room) {
+            uint8_t *more = n > the_load.manager_bytes + NPY_HEADER_MAX ? NULL : realloc(bytes, room *= 2);
+            if (more == NULL) {
+                free(bytes);
+                return -1;
+            }
+            bytes = more;
+        }
+    }
+    if (bytes == NULL || got < 0) {
+        snprintf(why, cap, "%s", bytes == NULL ? "out of memory" : archive_error_string(a) != NULL ? archive_error_string(a) : "cannot be read");
+        free(bytes);
+        return -1;
+    }
+    *out = bytes;
+    *len = n;
+    return 0;
+}
+
+static int member_read(struct sink *s, struct archive *a, struct archive_entry *e, const char *name, size_t name_len)
+{
+    struct array array;
+    uint8_t *bytes;
+    size_t len;
+    char why[200];
+    int rc = 0, head;
+    if (member_all(a, e, &bytes, &len, why, sizeof why) < 0)
+        return load_stopped() ? -ECANCELED : sink_failed(s, name, name_len, "%s", why);
+    sink_advance(s, len);
+    head = npy_header(&array, bytes, len, why, sizeof why);
+    if (head <= 0)
+        rc = sink_failed(s, name, name_len, "%s", head == 0 ? "its header is cut" : why);
+    else if (len - (size_t)head != array.bytes)
+        rc = sink_failed(s, name, name_len, "%zu bytes of elements, and its header says %llu", len - (size_t)head, (unsigned long long)array.bytes);
+    else {
+        rc = sink_begin(s, name, name_len - 4, (int64_t)array_value_bytes(&array, true));
+        if (rc == 1)
+            rc = array_whole(s, &array, bytes + head);
+    }
+    free(bytes);
+    return rc < 0 ? rc : 0;
+}
+
+static int npz_read(struct sink *s, const char *text, const void *work, size_t len)
+{
+    struct file_part f;
+    struct archive *a;
+    struct archive_entry *e;
+    struct zip_work w;
+    int rc = zip_work_read(&w, work, len), h = ARCHIVE_EOF;
+    if (rc < 0)
+        return rc;
+    rc = part_open(&f, &a, text, FORM_ZIP, 0, UINT64_MAX);
+    for (uint64_t i = 0; rc == 0 && i < w.end && (h = archive_read_next_header(a, &e)) >= ARCHIVE_WARN && h != ARCHIVE_EOF; i++) {
+        size_t n;
+        const char *name = member_name(e, &n);
+        if (load_stopped())
+            rc = -ECANCELED;
+        if (rc < 0 || i < w.first || zip_is_again(&w, i) || archive_entry_filetype(e) != AE_IFREG)
+            continue;
+        if (name == NULL || n < 5 || strcmp(name + n - 4, ".npy") != 0)
+            rc = sink_failed(s, name, n, "it is no array (.npy)");
+        else
+            rc = member_read(s, a, e, name, n);
+    }
+    if (rc == 0 && h < ARCHIVE_WARN)
+        rc = sink_failed(s, NULL, 0, "%s; what follows is missing", archive_error_string(a) != NULL ? archive_error_string(a) : "cannot be read");
+    part_close(&f, a);
+    return rc;
+}
+
+const struct source_kind source_npy = {.name = "npy", .numbered = true, .match = is_npy, .plan = npy_plan, .read = npy_read};
+const struct source_kind source_npz = {.name = "npz", .match = is_npz, .plan = zip_plan, .read = npz_read};

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sets.h - the data sets in a dictionary: client/load/SETS. */
+#ifndef DDICT_CLIENT_SETS_H
+#define DDICT_CLIENT_SETS_H
+
+#include <stdbool.h>
+#include <ddict.h>
+
+/* A table of them, or an array of objects, on stdout. The exit code. */
+int sets_show(ddict_t *d, bool json);
+
+#endif
