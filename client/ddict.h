@@ -212,15 +212,15 @@ DDICT_API ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n,
  * DETACH. ddict_detach() ends the handle's sets as ddict_cancel() for each of their jobs would. Their results can still be polled; the set is to be closed.
  */
 typedef struct ddict_jobs ddict_jobs_t;
-enum { DDICT_DO_VIEW = 1, DDICT_DO_GET, DDICT_DO_PUT, DDICT_DO_DEL, DDICT_DO_POP }; /* as ddict_view(), ddict_get(), ... */
+enum { DDICT_DO_VIEW = 1, DDICT_DO_GET, DDICT_DO_PUT, DDICT_DO_DEL, DDICT_DO_POP, DDICT_DO_PUTV }; /* as ddict_view(), ddict_get(), ... */
 struct ddict_job {
     /* in; given back unchanged with the result, but key: NULL */
     unsigned what;    /* DDICT_DO_* */
     unsigned flags;   /* as in the call of that name */
     const void *key;  /* the caller's again when ddict_submit() returns */
     size_t klen;
-    void *buf;        /* PUT: the value (not written), GET: its place; the library's until the result is there. Others: unused */
-    size_t len;       /* of buf */
+    void *buf;        /* PUT: the value, PUTV: struct iovec (not written, nor what they name), GET: the value's place; the library's until the result is there */
+    size_t len;       /* of buf: bytes; PUTV: pieces, at most 1024 */
     int timeout_ms;   /* as everywhere. It is judged when the set is polled; -ETIMEDOUT may come 100 ms late, and each job ends when it is over */
     void *user;       /* the caller's own */
     /* out */

@@ -89,7 +89,7 @@ void jobs_done(struct ddict_jobs *q, struct job *j)
     pthread_mutex_lock(&q->lock);
     j->done = true;
     j->next = NULL;
-    *q->done_end = j;
+    __atomic_store_n(q->done_end, j, __ATOMIC_RELAXED); /* who spins looks at the first */
     q->done_end = &j->next;
     q->under_way--;
     if (q->awake == 0)
@@ -104,7 +104,9 @@ int jobs_enter(struct ddict_jobs *q, struct session **s)
     if (q->generation != __atomic_load_n(&fork_generation, __ATOMIC_RELAXED))
         return dd_error(-ECANCELED, "this set is of the parent process");
     pthread_mutex_lock(&q->lock);
-    *s = q->shut ? NULL : q->session;
+    while (q->shut) /* it is short, and what is over then is complete */
+        pthread_cond_wait(&q->quiet, &q->lock);
+    *s = q->session;
     q->users++;
     q->awake++;
     pthread_mutex_unlock(&q->lock);
@@ -253,9 +255,10 @@ static struct job *done_take(struct ddict_jobs *q, size_t n, uint64_t *now)
     struct job *first = q->done, **at = &first;
     for (; n > 0 && *at != NULL; n--)
         at = &(*at)->next;
-    q->done = *at;
+    struct job *rest = *at;
     *at = NULL;
-    if (q->done == NULL) {
+    __atomic_store_n(&q->done, rest, __ATOMIC_RELAXED);
+    if (rest == NULL) {
         q->done_end = &q->done;
         if (!q->shut)
             event_clear(q);
@@ -465,6 +468,7 @@ static void jobs_shut(struct ddict_jobs *q)
     q->shut = false;
     if (q->done == NULL)
         event_clear(q);
+    pthread_cond_broadcast(&q->quiet);
     pthread_mutex_unlock(&q->lock);
 }
 

@@ -43,7 +43,7 @@ struct ddict_jobs {
     uint32_t generation;   /* of fork_generation: in another process it is dead */
     int epoll_fd, event_fd, timer_fd;
     pthread_mutex_t lock;
-    pthread_cond_t quiet;  /* users is 0 */
+    pthread_cond_t quiet;  /* users is 0, or shut no more */
     struct session *session; /* NULL after detach */
     bool shut;             /* detach has begun */
     bool hung_up;          /* ddictd's socket is out of the epoll set */

@@ -11,13 +11,28 @@
 
 #define TURN_JOBS 64u /* submitted before the first of them are sent: the manager works while we go on */
 
+static bool job_puts(const struct ddict_job *o) { return o->what == DDICT_DO_PUT || o->what == DDICT_DO_PUTV; }
+
+/* Of the value of a put; MSG_VALUE_MAX: too much. */
+static uint64_t length(const struct ddict_job *o)
+{
+    uint64_t sum = o->what == DDICT_DO_PUT ? o->len : 0;
+    const struct iovec *v = o->buf;
+    for (size_t i = 0; o->what == DDICT_DO_PUTV && i < o->len; i++)
+        if (v[i].iov_len >= MSG_VALUE_MAX || (sum += v[i].iov_len) >= MSG_VALUE_MAX)
+            return MSG_VALUE_MAX;
+    return sum;
+}
+
 static int flags_check(const struct ddict_job *o)
 {
     struct msg head;
-    if (o->what < DDICT_DO_VIEW || o->what > DDICT_DO_POP)
+    if (o->what < DDICT_DO_VIEW || o->what > DDICT_DO_PUTV)
         return dd_error(-EINVAL, "a job to do %u: there is no such thing", o->what);
-    if (o->what == DDICT_DO_PUT)
-        return put_head(&head, 0, o->klen, o->len, o->flags);
+    if (o->what == DDICT_DO_PUTV && o->len > DDICT_PIECES_MAX)
+        return dd_error(-EINVAL, "a value of %zu pieces: at most %d", o->len, DDICT_PIECES_MAX);
+    if (job_puts(o))
+        return put_head(&head, 0, o->klen, length(o), o->flags);
     if (o->flags & ~(o->what == DDICT_DO_DEL ? 0 : DDICT_WAIT))
         return dd_error(-EINVAL, "a job with unknown flags 0x%x", o->flags);
     return 0;
@@ -48,11 +63,11 @@ static void job_ask(struct session *s, struct job *j, unsigned owner)
     struct ddict_job *o = &j->pub;
     struct msg *head = &j->out.head;
     j->r = (struct request){.sink = SINK_NONE, .job = true};
-    if (o->what == DDICT_DO_PUT) {
-        put_head(head, owner, o->klen, o->len, o->flags);
+    if (job_puts(o)) {
+        put_head(head, owner, o->klen, length(o), o->flags);
         j->iov = (struct iovec){.iov_base = o->buf, .iov_len = o->len};
-        j->out.iov = &j->iov;
-        j->out.niov = 1;
+        j->out.iov = o->what == DDICT_DO_PUT ? &j->iov : o->buf;
+        j->out.niov = o->what == DDICT_DO_PUT ? 1 : (int)o->len;
     } else if (o->what == DDICT_DO_DEL) {
         head->type = MSG_DEL;
     } else if (o->what == DDICT_DO_GET) {
@@ -88,7 +103,7 @@ static int job_begin(struct ddict_jobs *q, struct session *s, struct ddict_job *
     j->pub.key = NULL;
     j->m = session_ask(s, owner, h);
     j->timeout_ms = ms;
-    j->waits = o->what != DDICT_DO_PUT && o->flags & DDICT_WAIT;
+    j->waits = !job_puts(o) && o->flags & DDICT_WAIT;
     memcpy(j->key, o->key, o->klen);
     job_ask(s, j, owner);
     if (j->waits) {

@@ -15,14 +15,15 @@ Values are any objects that pickle; bytes, bytearray, memoryview, str, int and f
 from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, ValuesView
 from itertools import islice
 
-from . import _ddict
+from . import _ddict, _future
 from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
+from ._future import Future
 from ._queue import Queue
 from .sets import LoadError, Set, load, open_set, sets  # the function; the module is reached by import as ever
 from ._ddict import (AuthError, CredError, Error, FullError, GoneError, KeySizeError, LostError, NoDictError, ProtocolError, RawKey,
                      TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
 
-__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FullError", "GoneError", "KeySizeError", "LostError", "NoDictError",
+__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FullError", "Future", "GoneError", "KeySizeError", "LostError", "NoDictError",
            "ProtocolError", "RawKey", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
            "down", "key_bytes", "Queue", "Subscription", "LoadError", "Set", "load", "open_set", "sets"]
 
@@ -83,7 +84,7 @@ class DDict(_ddict.Handle, MutableMapping):
     unpickled. Iteration, keys(), values() and items() are live: a key present throughout comes exactly once.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_driver")
 
     def keys(self, prefix=None):
         """keys(prefix=None) -- the keys, as a live view; with a prefix an iterator over those that begin with it
@@ -136,6 +137,42 @@ class DDict(_ddict.Handle, MutableMapping):
             if value is _ABSENT:
                 raise KeyError(key)
         return values
+
+    def get_async(self, key, *, wait=None):
+        """get_async(key, *, wait=None) -- a Future of d[key]; of a list of keys: of the list of their values
+
+        It waits for nothing: future.result(), or await future in any event loop, gives the value or raises as d[key] does. What is on this node is
+        there at once. wait: seconds to wait for the key; ddict.TimeoutError when it did not come. Many may be under way.
+        """
+        many = isinstance(key, list)
+        return _future.begin(self, key if many else [key], many, wait, False)
+
+    def view_async(self, key, *, wait=None):
+        """view_async(key, *, wait=None) -- as get_async(), a Future of view(key)"""
+        many = isinstance(key, list)
+        return _future.begin(self, key if many else [key], many, wait, True)
+
+    def put_async(self, key, value):
+        """put_async(key, value) -- a Future of d[key] = value, whose result is None
+
+        value must not be changed until then, and somebody has to wait for it: large values are sent while someone does.
+        """
+        return _future.begin_put(self, key, value)
+
+    def detach(self):
+        """detach() -- end this handle
+
+        The dictionary and the views taken from it stay. Calls of other threads that are under way are finished first, futures end with ddict.Error.
+        """
+        super().detach()
+        driver = getattr(self, "_driver", None)
+        if driver is not None:
+            driver.finish()
+
+    close = detach
+
+    def __exit__(self, type, value, traceback):
+        self.detach()
 
     def put_many(self, pairs):
         """put_many(pairs) -- store all pairs of a mapping or an iterable; their number

@@ -15,6 +15,8 @@
 #define ATTACH_SLICE_MS 250   /* first look for Ctrl-C while attaching; doubled each time, so a slow attach succeeds too */
 #define ATTACH_DEFAULT_S 60.0 /* as libddict's own default */
 
+PyTypeObject *handle_type;
+
 int handle_check(struct handle *h)
 {
     if (h->d && !h->closing)
@@ -247,7 +249,6 @@ static PyType_Spec handle_spec = {"ddict._ddict.Handle", sizeof(struct handle), 
 
 int handle_init(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&handle_spec);
-
-    return type ? PyModule_AddObjectRef(module, "Handle", type) : -1;
+    handle_type = (PyTypeObject *)PyType_FromSpec(&handle_spec);
+    return handle_type ? PyModule_AddObjectRef(module, "Handle", (PyObject *)handle_type) : -1;
 }

@@ -154,6 +154,7 @@ struct handle {
     bool closing;
 };
 LOCAL int handle_init(PyObject *module);
+LOCAL extern PyTypeObject *handle_type;
 /* Pair around everything that gives the GIL back while it uses h->d. */
 LOCAL int handle_begin(struct handle *h);
 LOCAL void handle_end(struct handle *h);
@@ -210,6 +211,7 @@ LOCAL PyObject *queue_size(PyObject *self, PyObject *key);
 /* sub.c */
 LOCAL int sub_init(void);
 LOCAL PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL int jobs_init(PyObject *module); /* jobs.c */
 
 LOCAL int iter_init(void);
 LOCAL PyObject *iter_new(PyObject *handle);

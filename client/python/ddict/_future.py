@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Futures over requests under way.
+
+No thread runs for them: whoever waits for one polls for all of its handle, one thread at a time (Driver.turn); an event loop polls when the
+descriptor of the set is readable. Only for who waits in ways of concurrent.futures that say nothing to us (a callback, wait(), as_completed()) a
+thread is started, that sleeps in poll() until nothing is under way any more.
+"""
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+import time
+from concurrent.futures import InvalidStateError
+
+from . import _ddict
+
+_SLICE = 0.2  # seconds asleep in poll() at most: Ctrl-C is looked for, and another future that was given to this one's thread
+_make = threading.Lock()
+_base = concurrent.futures.Future
+
+
+class _Waiters(list):
+    """concurrent.futures.wait() and as_completed() put themselves in here, and sleep."""
+
+    def __init__(self, driver):
+        super().__init__()
+        self.driver = driver
+
+    def append(self, waiter):
+        super().append(waiter)
+        self.driver.serve()
+
+
+class Future(_base):
+    """What get_async(), put_async() and their like return: a concurrent.futures.Future that can also be awaited.
+
+    result() and await give the value or raise what the call would have raised. Awaiting works in any event loop that has add_reader(), any number of
+    loops and threads at once; cancelling the task cancels the request. A put that is cancelled may or may not have taken effect.
+    """
+
+    def __init__(self, driver, d, count, many=False):
+        super().__init__()
+        self._waiters = _Waiters(driver)
+        self._driver = driver
+        self._d = d  # the handle lives as long as somebody waits for an answer
+        self._left = count
+        self._many = many
+        self._value = [None] * count if many else None
+        self._failed = None
+        self._tickets = []
+
+    def _take(self, index, ok, value):
+        """One of its answers."""
+        with self._condition:
+            if not ok:
+                if self._failed is None or index < self._failed[0]:
+                    self._failed = index, value
+            elif self._many:
+                self._value[index] = value
+            else:
+                self._value = value
+            self._left -= 1
+            if self._left:
+                return
+        failed, value, self._failed, self._value, self._d = self._failed, self._value, None, None, None
+        try:
+            if failed:
+                self.set_exception(failed[1])
+            else:
+                self.set_result(value)
+        except InvalidStateError:  # cancelled
+            pass
+
+    def done(self):
+        if not super().done():
+            self._driver.look()
+        return super().done()
+
+    def _over(self):
+        return super().done()
+
+    def cancel(self):
+        with self._condition:
+            if not super().cancel():
+                return False
+            if self._state == "CANCELLED":
+                self.set_running_or_notify_cancel()  # now for who waits in concurrent.futures.wait()
+        for ticket in self._tickets:
+            self._driver.cancel(ticket)
+        self._tickets = []
+        self._driver.look()
+        return True
+
+    def result(self, timeout=None):
+        self._driver.run(self, timeout)
+        return super().result(0)
+
+    def exception(self, timeout=None):
+        self._driver.run(self, timeout)
+        return super().exception(0)
+
+    def add_done_callback(self, fn):
+        super().add_done_callback(fn)
+        if not super().done():
+            self._driver.serve()
+
+    def __await__(self):
+        if not self.done():
+            yield from self._wait().__await__()
+        return super().result(0)
+
+    async def _wait(self):
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        thread = threading.get_ident()
+
+        def wake():
+            if not waiter.done():
+                waiter.set_result(None)
+
+        def over(_):
+            if threading.get_ident() == thread:
+                wake()
+            else:
+                try:
+                    loop.call_soon_threadsafe(wake)
+                except RuntimeError:  # the loop was closed
+                    pass
+
+        self._driver.watch(loop)
+        try:
+            _base.add_done_callback(self, over)
+            await waiter
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        finally:
+            self._driver.unwatch(loop)
+
+
+class Driver:
+    """The requests under way of one handle in one process."""
+
+    def __init__(self, d):
+        self.pid = os.getpid()
+        self.jobs = _ddict.Jobs(d)
+        self.turn = threading.Lock()          # who polls
+        self.changed = threading.Condition()  # it has polled
+        self.loops = {}                       # loop: how many wait in it
+        self.thread = None
+
+    def poll(self, seconds):
+        """self.turn is ours."""
+        got = self.jobs.poll(seconds)
+        raised = None
+        if type(got) is tuple:
+            got, raised = got
+        for future, index, ok, value in got:
+            future._take(index, ok, value)
+        if raised is not None:
+            raise raised
+
+    def release(self):
+        self.turn.release()
+        with self.changed:
+            self.changed.notify_all()
+
+    def look(self):
+        """Take what is there. Where another thread polls it does that."""
+        if self.pid == os.getpid() and self.turn.acquire(blocking=False):
+            try:
+                self.poll(0)
+            finally:
+                self.release()
+
+    def run(self, future, timeout):
+        """Until future is done, at most timeout seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not future._over():
+            left = _SLICE if end is None else min(_SLICE, end - time.monotonic())
+            if self.pid != os.getpid():
+                raise _ddict.Error("this request is of the process that this one was forked from")
+            if left <= 0:
+                self.look()
+                return
+            if self.turn.acquire(blocking=False):
+                try:
+                    self.poll(left)
+                finally:
+                    self.release()
+            else:
+                with self.changed:
+                    if self.turn.locked() and not future._over():
+                        self.changed.wait(left)
+
+    def cancel(self, ticket):
+        if self.pid == os.getpid():
+            self.jobs.cancel(ticket)
+
+    # --- event loops ---
+
+    def watch(self, loop):
+        with self.changed:
+            n = self.loops.get(loop, 0)
+            self.loops[loop] = n + 1
+        if n == 0:
+            loop.add_reader(self.jobs.fileno(), self.look)
+
+    def unwatch(self, loop):
+        with self.changed:
+            n = self.loops[loop] - 1
+            if n:
+                self.loops[loop] = n
+            else:
+                del self.loops[loop]
+        if n == 0 and not loop.is_closed():
+            loop.remove_reader(self.jobs.fileno())
+
+    # --- the thread for those that wait elsewhere ---
+
+    def serve(self):
+        with self.changed:
+            if self.pid != os.getpid() or (self.thread is not None and self.thread.is_alive()):
+                return
+            self.thread = threading.Thread(target=self.serve_all, name="ddict-futures", daemon=True)
+            self.thread.start()
+
+    def serve_all(self):
+        while True:
+            with self.turn:
+                self.poll(_SLICE)
+            with self.changed:
+                self.changed.notify_all()
+                if len(self.jobs) == 0:
+                    self.thread = None
+                    return
+
+    def finish(self):
+        """The handle was detached: what was under way ends."""
+        before = None
+        while self.pid == os.getpid() and len(self.jobs) not in (0, before):
+            before = len(self.jobs)
+            self.look()
+
+
+def driver_of(d):
+    if not d.attached:
+        raise ValueError("the handle is detached")
+    driver = getattr(d, "_driver", None)
+    if driver is not None and driver.pid == os.getpid():
+        return driver
+    with _make:
+        driver = getattr(d, "_driver", None)
+        if driver is None or driver.pid != os.getpid():
+            driver = d._driver = Driver(d)
+    return driver
+
+
+def _began(future, index, answer):
+    if type(answer) is int:
+        future._tickets.append(answer)
+    else:
+        future._take(index, *answer)
+
+
+def begin(d, keys, many, wait, view):
+    """A future of the values (views) of keys: of a list of them with many, else of the only one."""
+    driver = driver_of(d)
+    future = Future(driver, d, len(keys), many)
+    if not keys:
+        future.set_result([])
+    try:
+        for index, key in enumerate(keys):
+            _began(future, index, driver.jobs.get(future, index, key, wait, view))
+    except BaseException:
+        future.cancel()
+        raise
+    return future
+
+
+def begin_put(d, key, value):
+    driver = driver_of(d)
+    future = Future(driver, d, 1)
+    _began(future, 0, driver.jobs.put(future, key, value))
+    return future
+
+
+def _forked():
+    global _make
+    _make = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
