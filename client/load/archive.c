@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include <base/error.h>
+#include "gunzip.h"
 #include "load.h"
 #include "names.h"
 #include "source_archive.h"
@@ -17,22 +18,31 @@
 
 #define BUF_BYTES (1u << 20) /* larger reads than libarchive's own: a shared file system likes them */
 
-static la_ssize_t on_read(struct archive *a, void *arg, const void **block)
+static ssize_t on_pull(void *arg, const uint8_t **bytes)
 {
     struct file_part *f = arg;
     size_t want = f->end - f->at < BUF_BYTES ? f->end - f->at : BUF_BYTES;
     ssize_t n;
     if (load_stopped()) {
-        archive_set_error(a, ECANCELED, "ended");
+        errno = ECANCELED;
         return -1;
     }
     while ((n = pread(f->fd, f->buf, want, (off_t)f->at)) < 0 && errno == EINTR)
         continue;
-    if (n < 0)
-        archive_set_error(a, errno, "%s", strerror(errno));
-    else
+    if (n > 0)
         f->at += (uint64_t)n;
-    *block = f->buf;
+    *bytes = f->buf;
+    return n;
+}
+
+static la_ssize_t on_read(struct archive *a, void *arg, const void **block)
+{
+    struct file_part *f = arg;
+    const uint8_t *bytes = f->plain;
+    ssize_t n = f->gz != NULL ? gunzip_read(f->gz, f->plain, BUF_BYTES) : on_pull(f, &bytes);
+    if (n < 0)
+        archive_set_error(a, f->gz != NULL ? EILSEQ : errno, "%s", f->gz != NULL ? gunzip_why(f->gz) : strerror(errno));
+    *block = bytes;
     return n;
 }
 
@@ -72,6 +82,13 @@ int part_open(struct file_part *f, struct archive **out, const char *path, enum 
     struct archive *a = *out = archive_read_new();
     if (f->buf == NULL || a == NULL)
         return dd_error(-ENOMEM, "out of memory");
+    uint8_t head[2];
+    if (form == FORM_TAR && begin == 0 && pread(f->fd, head, sizeof head, 0) == sizeof head && gunzip_is(head, sizeof head)) {
+        f->plain = malloc(BUF_BYTES);
+        f->gz = gunzip_new(on_pull, f);
+        if (f->plain == NULL || f->gz == NULL)
+            return dd_error(-ENOMEM, "out of memory");
+    }
     if (form == FORM_TAR) {
         archive_read_support_filter_all(a);
         archive_read_support_format_tar(a);
@@ -80,19 +97,31 @@ int part_open(struct file_part *f, struct archive **out, const char *path, enum 
         archive_read_support_format_zip_seekable(a);
     }
     archive_read_set_read_callback(a, on_read);
-    archive_read_set_skip_callback(a, on_skip);
-    archive_read_set_seek_callback(a, on_seek);
+    if (f->gz == NULL) {
+        archive_read_set_skip_callback(a, on_skip);
+        archive_read_set_seek_callback(a, on_seek);
+    }
     archive_read_set_callback_data(a, f);
     if (archive_read_open1(a) != ARCHIVE_OK)
         return dd_error(-EBADMSG, "%s: %s", path, archive_error_string(a));
     return 0;
 }
 
+int part_finish(struct file_part *f)
+{
+    ssize_t n = 0;
+    while (f->gz != NULL && (n = gunzip_read(f->gz, f->plain, BUF_BYTES)) > 0)
+        continue;
+    return n < 0 ? -1 : 0;
+}
+
 void part_close(struct file_part *f, struct archive *a)
 {
     if (a != NULL)
         archive_read_free(a);
+    gunzip_free(f->gz);
     free(f->buf);
+    free(f->plain);
     if (f->fd >= 0)
         close(f->fd);
 }

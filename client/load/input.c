@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <base/error.h>
+#include "gunzip.h"
 #include "input.h"
 
 #define BUF_BYTES (256u << 10)
@@ -41,13 +42,25 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **block)
     return got;
 }
 
-static int archive_begin(struct input *in)
+static ssize_t on_pull(void *arg, const uint8_t **bytes)
+{
+    struct input *in = arg;
+    *bytes = in->buf;
+    return file_read(in, in->buf, BUF_BYTES);
+}
+
+static int decompress_begin(struct input *in, bool gzip)
 {
     struct archive_entry *e;
-    in->a = archive_read_new();
     in->buf = malloc(BUF_BYTES);
-    if (in->a == NULL || in->buf == NULL)
+    if (gzip)
+        in->gz = gunzip_new(on_pull, in);
+    else
+        in->a = archive_read_new();
+    if (in->buf == NULL || (gzip ? in->gz == NULL : in->a == NULL))
         return dd_error(-ENOMEM, "out of memory");
+    if (gzip)
+        return 0;
     archive_read_support_filter_all(in->a);
     archive_read_support_format_raw(in->a);
     archive_read_support_format_empty(in->a);
@@ -85,17 +98,18 @@ int input_open(struct input *in, const char *path, uint64_t begin, uint64_t end)
     if (!input_compressed(head, (size_t)n))
         return 0;
     in->end = in->size;
-    return archive_begin(in);
+    in->compressed = true;
+    return decompress_begin(in, gunzip_is(head, (size_t)n));
 }
 
 ssize_t input_read(struct input *in, void *buf, size_t n)
 {
     if (in->over)
         return 0;
-    ssize_t got = in->a != NULL ? archive_read_data(in->a, buf, n) : file_read(in, buf, n);
+    ssize_t got = in->gz != NULL ? gunzip_read(in->gz, buf, n) : in->a != NULL ? archive_read_data(in->a, buf, n) : file_read(in, buf, n);
     if (got < 0)
-        return dd_error(-EBADMSG, "%s: %s", in->path, in->a != NULL ? archive_error_string(in->a) : strerror(errno));
-    if (got == 0 && in->a != NULL)
+        return dd_error(-EBADMSG, "%s: %s", in->path, in->gz != NULL ? gunzip_why(in->gz) : in->a != NULL ? archive_error_string(in->a) : strerror(errno));
+    if (got == 0 && in->compressed)
         in->over = true;
     return got;
 }
@@ -118,6 +132,7 @@ void input_close(struct input *in)
 {
     if (in->a != NULL)
         archive_read_free(in->a);
+    gunzip_free(in->gz);
     free(in->buf);
     if (in->fd >= 0)
         close(in->fd);

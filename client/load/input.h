@@ -9,11 +9,14 @@
 #include <sys/types.h>
 
 struct archive;
+struct gunzip;
 
 struct input {
     const char *path;   /* borrowed, for sentences */
     int fd;
-    struct archive *a;  /* NULL: not compressed */
+    bool compressed;
+    struct gunzip *gz;  /* where it is gzip */
+    struct archive *a;  /* where it is compressed otherwise */
     uint8_t *buf;       /* of what libarchive reads */
     uint64_t at, end;   /* of the file: what is read next, and where to stop */
     uint64_t size;      /* of the file */

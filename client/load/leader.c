@@ -33,6 +33,7 @@ static struct leader {
     int64_t try;
     uint64_t todo, need;
     struct peer *peers; /* [workers] */
+    bool mine, begun;   /* the try is ours; something was put that a later try goes on from */
     struct plan plan;
     struct set_result result;
 } lead;
@@ -207,7 +208,8 @@ static int load_take(uint64_t *items, uint64_t *bytes)
             rc = set_judge(items, bytes);
             if (rc != 0)
                 state_del(the_load.id, "run", lead.try, -1);
-            the_load.continued = lead.try > 0;
+            the_load.continued = lead.begun = lead.try > 0;
+            lead.mine = rc == 0;
             return rc;
         }
         if (rc != DDICT_EEXISTS)
@@ -295,8 +297,10 @@ static int plan_job(void)
     lead.need = lead.plan.need;
     if (rc == 0 && fresh)
         rc = fits();
-    if (rc == 0 && fresh)
+    if (rc == 0 && fresh) {
+        lead.begun = true;
         rc = plan_store(&lead.plan);
+    }
     if (rc == 0)
         rc = done_look();
     if (rc == 0 && !fresh)
@@ -527,6 +531,15 @@ static int load_all(void)
     return rc;
 }
 
+/* Nothing was read: nobody has to know that we tried. */
+static void untake(void)
+{
+    state_del(the_load.run, "stop", -1, -1);
+    if (lead.mine)
+        state_del(the_load.id, "run", lead.try, -1);
+    state_del(the_load.run, NULL, -1, -1);
+}
+
 int leader_run(void)
 {
     char why[LOAD_ERROR_MAX];
@@ -543,7 +556,10 @@ int leader_run(void)
         progress_clear();
         load_complain(why, rc);
         snprintf(lead.says, sizeof lead.says, "failed %.900s", why);
-        beat();
+        if (lead.begun)
+            beat();
+        else
+            untake();
         __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
         rc = 1;
     } else {

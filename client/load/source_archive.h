@@ -13,12 +13,15 @@ struct file_part { /* what libarchive reads: bytes begin to end of a file */
     int fd;
     uint64_t begin, at, end, size; /* of the file */
     uint64_t told;    /* at, when it was last told */
-    uint8_t *buf;
+    uint8_t *buf, *plain; /* plain: what was decompressed */
+    struct gunzip *gz;    /* a tar in gzip */
 };
 
 enum archive_form { FORM_TAR, FORM_ZIP };
 /* 0 or a negative code with the sentence set; part_close() always. */
 int part_open(struct file_part *f, struct archive **a, const char *path, enum archive_form form, uint64_t begin, uint64_t end);
+/* Behind the last member of a tar in gzip is its checksum: read on to it. 0, or -1: gunzip_why(). */
+int part_finish(struct file_part *f);
 void part_close(struct file_part *f, struct archive *a);
 /* The path of a member as bytes; NULL: it has none that can be read. */
 const char *member_name(struct archive_entry *e, size_t *len);

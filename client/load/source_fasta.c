@@ -61,9 +61,9 @@ static int fasta_plan(struct plan *p, const char *text)
 {
     struct input in;
     int rc = input_open(&in, text, 0, UINT64_MAX);
-    if (rc == 0 && in.a != NULL)
+    if (rc == 0 && in.compressed)
         rc = unit_put(p, 0, UINT64_MAX, in.size);
-    for (uint64_t begin = 0; rc == 0 && in.a == NULL && begin < in.size;) {
+    for (uint64_t begin = 0; rc == 0 && !in.compressed && begin < in.size;) {
         int64_t end = begin + LOAD_UNIT_BYTES / 4 < in.size ? header_find(&in, begin + LOAD_UNIT_BYTES / 4) : (int64_t)in.size;
         rc = end < 0 ? (int)end : load_stopped() ? -ECANCELED : unit_put(p, begin, (uint64_t)end, (uint64_t)end - begin);
         begin = (uint64_t)end;

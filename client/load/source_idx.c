@@ -55,7 +55,7 @@ static int header_read(struct input *in, struct array *a)
     if (!array_measure(a))
         return dd_error(-EBADMSG, "%s: its dimensions are too large to be true", in->path);
     uint64_t want = 4 + 4u * a->ndim + a->bytes;
-    if (in->a == NULL && in->size != want)
+    if (!in->compressed && in->size != want)
         return dd_error(-EBADMSG, "%s: %llu bytes, and its header says %llu%s", in->path, (unsigned long long)in->size, (unsigned long long)want,
                         in->size < want ? ": was it cut?" : "");
     return 4 + (int)(4u * a->ndim);
@@ -109,11 +109,11 @@ static int units_put(struct plan *p, const struct input *in, const struct array 
         each = LOAD_UNIT_ITEMS;
     if (each == 0)
         each = 1;
-    if (in->a != NULL)
+    if (in->compressed)
         each = a->records;
     while (rc == 0 && done < a->records) {
         uint64_t n = a->records - done < each ? a->records - done : each;
-        struct unit_facts f = {.read = in->a != NULL ? in->size : n * a->record_bytes, .items = (int64_t)n, .bytes = (int64_t)n * value, .largest = value};
+        struct unit_facts f = {.read = in->compressed ? in->size : n * a->record_bytes, .items = (int64_t)n, .bytes = (int64_t)n * value, .largest = value};
         struct pack work = {0};
         pack_u64(&work, at + done);
         pack_u64(&work, done);
@@ -160,9 +160,9 @@ static int idx_read(struct sink *s, const char *text, const void *work, size_t l
     uint8_t *bytes = rc > 0 ? malloc(a.record_bytes + 8) : NULL;
     if (rc > 0 && bytes == NULL)
         rc = dd_error(-ENOMEM, "out of memory");
-    if (rc > 0 && in.a == NULL)
+    if (rc > 0 && !in.compressed)
         in.at = (uint64_t)rc + first * a.record_bytes;
-    told = in.a == NULL ? in.at : 0;
+    told = !in.compressed ? in.at : 0;
     for (uint64_t i = 0; rc >= 0 && i < n; i++) {
         rc = input_read_all(&in, bytes, a.record_bytes);
         if (rc == 0) {
@@ -173,7 +173,7 @@ static int idx_read(struct sink *s, const char *text, const void *work, size_t l
         sink_advance(s, in.at - told);
         told = in.at;
     }
-    if (rc >= 0 && in.a != NULL && input_read(&in, bytes, 1) != 0)
+    if (rc >= 0 && in.compressed && input_read(&in, bytes, 1) != 0)
         rc = dd_error(-EBADMSG, "%s: more bytes than its header says, or it is damaged", text);
     free(bytes);
     input_close(&in);

@@ -71,10 +71,10 @@ static int lines_plan(struct plan *p, const char *text)
 {
     struct input in;
     int rc = input_open(&in, text, 0, UINT64_MAX);
-    if (rc == 0 && the_load.o->nsources == 1 && (in.a != NULL || in.size <= ALONE_BYTES || the_load.workers == 1))
+    if (rc == 0 && the_load.o->nsources == 1 && (in.compressed || in.size <= ALONE_BYTES || the_load.workers == 1))
         rc = unit_put(p, 0, UINT64_MAX, 0, -1, in.size);
     else if (rc == 0)
-        rc = count(p, &in, in.a != NULL);
+        rc = count(p, &in, in.compressed);
     input_close(&in);
     return rc;
 }

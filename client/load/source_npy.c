@@ -37,10 +37,10 @@ static int header_read(struct input *in, struct array *a)
     if (len <= 0)
         return dd_error(-EBADMSG, "%s: %s", in->path, len < 0 ? why : "its header cannot be read");
     uint64_t want = (uint64_t)len + a->bytes;
-    if (in->a == NULL && in->size != want)
+    if (!in->compressed && in->size != want)
         return dd_error(-EBADMSG, "%s: %llu bytes, and its header says %llu%s", in->path, (unsigned long long)in->size, (unsigned long long)want,
                         in->size < want ? ": was it cut?" : "");
-    if (in->a != NULL && a->fortran && a->ndim > 1)
+    if (in->compressed && a->fortran && a->ndim > 1)
         return dd_error(-EINVAL, "%s: an array in Fortran order can be loaded when it is not compressed", in->path);
     return len;
 }
@@ -59,11 +59,11 @@ static int npy_plan(struct plan *p, const char *text)
     plan_array(p, a.dtype, a.shape + 1, a.ndim > 0 ? a.ndim - 1 : 0);
     uint64_t at = plan_number(p, a.records), each = a.record_bytes > 0 ? LOAD_UNIT_BYTES / a.record_bytes : LOAD_UNIT_ITEMS;
     int64_t value = (int64_t)array_value_bytes(&a, false);
-    each = in.a != NULL ? a.records : each > LOAD_UNIT_ITEMS ? LOAD_UNIT_ITEMS : each == 0 ? 1 : each;
+    each = in.compressed ? a.records : each > LOAD_UNIT_ITEMS ? LOAD_UNIT_ITEMS : each == 0 ? 1 : each;
     rc = 0;
     for (uint64_t done = 0, n; rc == 0 && done < a.records; done += n) {
         n = a.records - done < each ? a.records - done : each;
-        struct unit_facts f = {.read = in.a != NULL ? in.size : n * a.record_bytes, .items = (int64_t)n, .bytes = (int64_t)n * value, .largest = value};
+        struct unit_facts f = {.read = in.compressed ? in.size : n * a.record_bytes, .items = (int64_t)n, .bytes = (int64_t)n * value, .largest = value};
         struct pack work = {0};
         pack_u64(&work, at + done);
         pack_u64(&work, done);
@@ -109,9 +109,9 @@ static int npy_read(struct sink *s, const char *text, const void *work, size_t l
         rc = dd_error(-ENOMEM, "out of memory");
     if (rc > 0)
         begin = (uint64_t)rc;
-    if (rc > 0 && in.a == NULL)
+    if (rc > 0 && !in.compressed)
         in.at = begin + first * a.record_bytes;
-    told = in.a == NULL ? in.at : 0;
+    told = !in.compressed ? in.at : 0;
     for (uint64_t i = 0; rc >= 0 && i < n; i++) {
         bool turned = a.fortran && a.ndim > 1;
         rc = turned ? fortran_read(&in, &a, begin, first + i, bytes) : input_read_all(&in, bytes, a.record_bytes);
@@ -123,7 +123,7 @@ static int npy_read(struct sink *s, const char *text, const void *work, size_t l
         sink_advance(s, turned ? a.record_bytes : in.at - told);
         told = in.at;
     }
-    if (rc >= 0 && in.a != NULL && input_read(&in, bytes, 1) != 0)
+    if (rc >= 0 && in.compressed && input_read(&in, bytes, 1) != 0)
         rc = dd_error(-EBADMSG, "%s: more bytes than its header says, or it is damaged", text);
     free(bytes);
     input_close(&in);

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include <base/error.h>
+#include "gunzip.h"
 #include "input.h"
 #include "load.h"
 #include "names.h"
@@ -315,7 +316,7 @@ static int walk(struct reading *r, struct archive *a, const char *prefix, size_t
         if (archive_entry_filetype(e) == AE_IFDIR)
             continue;
         if (path == NULL) {
-            rc = sink_failed(r->s, NULL, 0, "a member has a name that cannot be read");
+            rc = sink_failed(r->s, depth > 0 ? prefix : NULL, prefix_len, "a member has a name that cannot be read");
             continue;
         }
         name.len = 0;
@@ -349,6 +350,8 @@ static int tar_read(struct sink *s, const char *text, const void *work, size_t l
         rc = dd_error(-ENODATA, "%s: it became shorter while it was read", text);
     if (rc == 0)
         rc = walk(&r, a, NULL, 0, 0);
+    if (rc == 0 && part_finish(&r.f) < 0)
+        rc = load_stopped() ? -ECANCELED : sink_failed(s, NULL, 0, "%s", gunzip_why(r.f.gz));
     advance(&r);
     part_close(&r.f, a);
     return rc;

@@ -165,5 +165,5 @@ int worker_run(void)
         beat(++seq, " bye");
     if (!joined)
         _exit(rc < 0 || sig != 0 ? 1 : 0);
-    return rc < 0 ? 1 : sig != 0 ? 128 + sig : 0;
+    return rc < 0 || sig != 0;
 }

@@ -1,0 +1,511 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""`ddict load`: every kind of source, and sources made to hurt. Whatever is wrong is named; nothing hangs, and nothing is wrong unseen."""
+import gzip
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+
+from cluster import BUILD, Dictionary, Failed, check, main, wait_for
+
+COMMAND = os.path.join(BUILD, "ddict")
+LIMIT = 120
+folder = None
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+        try:
+            self.json = json.loads(out)
+        except ValueError:
+            self.json = {}
+
+    def __repr__(self):
+        return "exit code %d\n%s%s" % (self.code, self.out[-2000:], self.err[-2000:])
+
+
+def ddict(d, *words, node=0, seconds=LIMIT):
+    p = subprocess.run([COMMAND, *words], env=d.env(node), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds)
+    return Result(p.returncode, p.stdout.decode(errors="surrogateescape"), p.stderr.decode(errors="surrogateescape"))
+
+
+def load(d, *words, **kw):
+    return ddict(d, "load", "--json", *words, **kw)
+
+
+def loads(d, *words, **kw):
+    """It must succeed; the summary."""
+    r = load(d, *words, **kw)
+    check(r.code == 0, "ddict load %s: %r" % (" ".join(words), r))
+    return r.json
+
+
+def refuses(d, what, *words, **kw):
+    """It must fail, and say so."""
+    r = load(d, *words, **kw)
+    check(r.code == 1 and what in r.err, "ddict load %s: no %r in %r" % (" ".join(words), what, r))
+    check(what in r.json.get("error", ""), "--json has no error: %r" % r)
+    return r
+
+
+def get(d, key, *words):
+    p = subprocess.run([COMMAND, "get", "--raw", *words, key], env=d.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
+    return p.stdout if p.returncode == 0 else None
+
+
+def stored(d, *key):
+    """A part of a set, which is there."""
+    p = subprocess.run([COMMAND, "get", "--raw", "--literal", repr(key)], env=d.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
+    check(p.returncode == 0, "%r: %d %s" % (key, p.returncode, p.stderr.decode()))
+    return p.stdout
+
+
+def keys(d):
+    """The items' keys; none of a load may be left."""
+    r = ddict(d, "ls")
+    check(r.code == 0, r)
+    lines = r.out.splitlines()
+    check(not [k for k in lines if "ddict.load" in k], "a load left its keys: %r" % [k for k in lines if "ddict.load" in k][:5])
+    return {k for k in lines if not k.startswith("('ddict.set'")}
+
+
+def head(d, name):
+    return json.loads(stored(d, "ddict.set", name))
+
+
+def numbers(d, name, what, code="q"):
+    data = stored(d, "ddict.set", name, what, 0)
+    return list(struct.unpack("<%d%s" % (len(data) // 8, code), data))
+
+
+def path(name):
+    return os.path.join(folder, name)
+
+
+def write(name, data):
+    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
+    with open(path(name), "wb") as f:
+        f.write(data)
+
+
+def member(tar, name, data=b"", kind=tarfile.REGTYPE, link=""):
+    info = tarfile.TarInfo(name)
+    info.type, info.size, info.linkname = kind, len(data), link
+    tar.addfile(info, io.BytesIO(data))
+
+
+def tar_of(name, members, mode="w", form=tarfile.GNU_FORMAT):
+    with tarfile.open(path(name), mode, format=form, errors="surrogateescape") as tar:
+        for m in members:
+            member(tar, *m)
+
+
+def value(name):
+    """What file `name` of the tree has: its length and every byte depend on the name."""
+    r = random.Random(name)
+    return r.randbytes(r.choice([0, 1, 100, 5000, 70000]))
+
+
+TREE = ["%s/%s%d.jpg" % (c, f, i) for c in ("b", "a-c", "a", "ä") for f, n in (("", 30), ("deep/", 3)) for i in range(n)]
+
+
+def a_tree_loads_alike_from_folder_tar_and_zip():
+    for name in TREE:
+        write("tree/" + name, value(name))
+    items = [(name, value(name)) for name in TREE]
+    tar_of("t.tar", items)
+    tar_of("t.pax.tar", items, form=tarfile.PAX_FORMAT)
+    tar_of("t.tar.gz", items, "w:gz")
+    with zipfile.ZipFile(path("t.zip"), "w", zipfile.ZIP_DEFLATED) as z:
+        for name, data in items:
+            z.writestr(name, data)
+    if shutil.which("zstd"):
+        subprocess.run(["zstd", "-q", path("t.tar")], check=True)
+    # as torchvision: classes sorted; in each the folders sorted, in each the names sorted
+    wanted = sorted(TREE, key=lambda n: (n.split("/")[0].encode(), os.path.dirname(n).encode(), n.encode()))
+    with Dictionary(managers=2, mem="128M") as d:
+        sources = [s for s in ("tree", "t.tar", "t.pax.tar", "t.tar.gz", "t.zip", "t.tar.zst") if os.path.exists(path(s))]
+        for s in sources:
+            j = loads(d, s, "--prefix=%s/" % s)
+            check(j["items"] == len(TREE) and j["bytes"] == sum(len(v) for _, v in items) and j["classes"] == 4, j)
+            for name in random.Random(1).sample(TREE, 6):
+                check(get(d, "%s/%s" % (s, name)) == value(name), "%s/%s is not what it was" % (s, name))
+            h = head(d, s)
+            check(h["classes"] == ["a", "a-c", "b", "ä"] and h["counts"] == [33] * 4 and h["prefix"] == s + "/", h)
+            check(numbers(d, s, "labels") == [i // 33 for i in range(132)], "labels of %s" % s)
+            check(numbers(d, s, "sizes", "Q") == [len(value(n)) for n in wanted], "sizes of %s" % s)
+            data, listed = stored(d, "ddict.set", s, "keys", 0), []
+            while data:
+                n = struct.unpack_from("<I", data)[0]
+                listed.append(data[4:4 + n].decode())
+                data = data[4 + n:]
+            check(listed == ["s%s/%s" % (s, n) for n in wanted], "keys of %s: %r" % (s, listed[:5]))
+        check(len(keys(d)) == len(sources) * len(TREE), "other keys")
+        r = ddict(d, "ls", "--sets", "--json")
+        check([s["name"] for s in json.loads(r.out)] == sorted(sources), r)
+        check(loads(d, "t.tar", "--prefix=t.tar/")["already"], "a complete load is not known")
+        refuses(d, "is there already", "t.tar", "--prefix=t.tar/", "--set=other")
+        check(not loads(d, "t.tar", "--prefix=t.tar/", "--replace")["already"], "--replace does not load")
+        d.end()
+
+
+def tars_of_tars_are_read_as_one():
+    for c in ("n01", "n02"):
+        tar_of(c + ".tar", [("./%s_%d.JPEG" % (c, i), b"%s %d" % (c.encode(), i) * 50) for i in range(20)])
+    with tarfile.open(path("imagenet.tar"), "w") as tar, tarfile.open(path("imagenet.tgz"), "w:gz") as gz:
+        for t in (tar, gz):
+            t.add(path("n01.tar"), "n01.tar")
+            t.add(path("n02.tar"), "n02.tar")
+    with Dictionary(mem="64M") as d:
+        for s in ("imagenet.tar", "imagenet.tgz"):
+            j = loads(d, s, "--prefix=" + s + "/")
+            check(j["items"] == 40 and j["classes"] == 2, j)
+            check(get(d, s + "/n02/n02_7.JPEG") == b"n02 7" * 50, "a member of an inner tar")
+            check(head(d, s)["classes"] == ["n01", "n02"], head(d, s))
+        data = open(path("imagenet.tar"), "rb").read()
+        write("inner.tar", data[:5 * 512] + b"broken!" * 70 + data[5 * 512 + 490:])
+        r = refuses(d, "inner.tar: n0", "inner.tar", "--prefix=i/")
+        d.end()
+
+
+def names_that_lead_out_are_refused_and_links_are_named():
+    tar_of("evil.tar", [("ok/a", b"1"), ("../evil", b"2"), ("ok/../../evil2", b"3"), ("/abs/b", b"4"), ("./ok//c", b"5"), ("ok/empty", b""),
+                        ("ok/sym", b"", tarfile.SYMTYPE, "/etc/passwd"), ("ok/hard", b"", tarfile.LNKTYPE, "ok/a"), ("ok/fifo", b"", tarfile.FIFOTYPE),
+                        ("ok/lost", b"", tarfile.LNKTYPE, "not/there")])
+    with Dictionary(mem="64M") as d:
+        refuses(d, "../evil", "evil.tar")
+        r = load(d, "evil.tar", "--on-error=skip", "--prefix=e/")
+        j = r.json
+        check(r.code == 0 and j["items"] == 5 and j["skipped"] == 3 and j["left_out"] == 2, r)
+        for text in ("../evil: ", "ok/../../evil2: ", "not/there"):
+            check(sum(text in e for e in j["errors"]) == 1 and text in r.err, "%r is not named once: %r" % (text, r))
+        for text in ("ok/sym: a symbolic link", "ok/fifo: no regular file"):
+            check(text in r.err, "%r is not named: %r" % (text, r))
+        for key, data in (("e/ok/a", b"1"), ("e/abs/b", b"4"), ("e/ok/c", b"5"), ("e/ok/empty", b""), ("e/ok/hard", b"1")):
+            check(get(d, key) == data, "%s: %r" % (key, get(d, key)))
+        check(len([k for k in keys_all(d) if "e/" in k]) == 5, "other keys came: %r" % keys_all(d))
+        # a zip with such names
+        with zipfile.ZipFile(path("evil.zip"), "w") as z:
+            z.writestr("../z", b"x")
+            z.writestr("in", b"y")
+        refuses(d, "../z", "evil.zip", "--prefix=z/")
+        j = loads(d, "evil.zip", "--prefix=z/", "--on-error=skip")
+        check(j["items"] == 1 and j["skipped"] == 1, j)
+        d.end()
+
+
+def keys_all(d):
+    return ddict(d, "ls").out.splitlines()
+
+
+def of_members_with_one_name_the_last_is_kept():
+    filler = [("f%d" % i, bytes(1 << 20)) for i in range(40)]  # several units
+    members = [("x/same", b"first")] + filler + [("x/same", b"second"), ("./x/same", b"last")]
+    tar_of("twice.tar", members)
+    tar_of("twice.tgz", members[:1] + members[-2:], "w:gz")
+    with zipfile.ZipFile(path("twice.zip"), "w") as z:
+        for name, data in members[:1] + members[-2:]:
+            z.writestr(name, data)
+    tar_of("one.tgz", [("x/same", b"one")], "w:gz")
+    tar_of("two.tgz", [("x/same", b"two")], "w:gz")
+    with Dictionary(managers=2, mem="192M") as d:
+        for s, n in (("twice.tar", 41), ("twice.tgz", 1), ("twice.zip", 1)):
+            j = loads(d, s, "--prefix=" + s + "/")
+            check(j["items"] == n and get(d, s + "/x/same") == b"last", (s, j, get(d, s + "/x/same")))
+        refuses(d, "is there already", "one.tgz", "two.tgz", "--prefix=12/")
+        check(loads(d, "one.tgz", "two.tgz", "--prefix=12/", "--on-error=skip")["skipped"] in (0, 1), "two archives")
+        d.end()
+
+
+def names_of_any_bytes_are_kept():
+    name = b"caf\xe9/\xff\xfe.bin".decode("utf-8", "surrogateescape")
+    tar_of("bytes.tar", [(name, b"odd"), ("cafe/ü", b"even")])
+    write("odd/" + name, b"odd")
+    with Dictionary(mem="64M") as d:
+        for s in ("bytes.tar", "odd"):
+            j = loads(d, s, "--prefix=" + s + "/")
+            check(get(d, s + "/" + name) == b"odd", "the name with odd bytes of %s: %r" % (s, keys_all(d)))
+            check(head(d, s)["classes"][-1].startswith("caf"), head(d, s))
+        d.end()
+
+
+def what_is_cut_or_damaged_is_named():
+    items = [("m%03d" % i, random.Random(i).randbytes(20000)) for i in range(100)]
+    tar_of("whole.tar", items)
+    tar_of("whole.tgz", items, "w:gz")
+    with zipfile.ZipFile(path("whole.zip"), "w", zipfile.ZIP_DEFLATED) as z:
+        for name, data in items:
+            z.writestr(name, data)
+    whole = open(path("whole.tar"), "rb").read()
+    write("cut.tar", whole[:1000000])
+    write("boundary.tar", whole[:50 * (512 + 20480)])
+    gz = open(path("whole.tgz"), "rb").read()
+    write("cut.tgz", gz[:len(gz) // 2])
+    write("flipped.tgz", gz[:len(gz) // 2] + bytes([gz[len(gz) // 2] ^ 0xff]) + gz[len(gz) // 2 + 1:])
+    z = open(path("whole.zip"), "rb").read()
+    write("cut.zip", z[:len(z) // 2])
+    at = z.index(b"m050") + 5000
+    write("flipped.zip", z[:at] + bytes([z[at] ^ 0xff]) + z[at + 1:])
+    write("empty.tar", b"")
+    write("zeros.tar", bytes(10240))
+    with Dictionary(managers=2, mem="256M") as d:
+        for s in ("cut.tar", "boundary.tar", "cut.tgz", "flipped.tgz", "cut.zip", "flipped.zip"):
+            r = refuses(d, path(s), s, "--prefix=%s/" % s)
+            check(s != "flipped.zip" or "m050" in r.err, r)
+            r = load(d, s, "--prefix=%s/" % s, "--on-error=skip")
+            if s == "cut.zip":  # its table of contents is gone
+                check(r.code == 0 and r.json["items"] == 0 and r.json["skipped"] == 1 or r.code == 1, r)
+                continue
+            n = {"cut.tar": 47, "boundary.tar": 50, "flipped.zip": 99}.get(s)
+            check(r.code == 0 and r.json["skipped"] >= 1 and s in r.err, (s, r))
+            check(r.json["items"] == n if n else 0 < r.json["items"] < 100, (s, r))
+            check(get(d, s + "/m001") == items[1][1], "what is whole of " + s)
+        for s in ("empty.tar", "zeros.tar"):
+            j = loads(d, s)
+            check(j["items"] == 0, j)
+        refuses(d, "No such file", "missing.tar")
+        write("noise", os.urandom(5000))
+        refuses(d, "--as", "noise")
+        refuses(d, path("noise"), "noise", "--as=tar")
+        refuses(d, path("noise"), "noise", "--as=zip")
+        refuses(d, "of kind", "whole.tar", "whole.zip")
+        d.end()
+
+
+def sizes_are_judged_before_and_while_it_reads():
+    tar_of("big.tar", [("b%d" % i, bytes(4 << 20)) for i in range(20)])
+    tar_of("bomb.tgz", [("b%d" % i, bytes(4 << 20)) for i in range(20)], "w:gz")
+    tar_of("large.tar", [("small", b"s"), ("larger", bytes(24 << 20))])
+    tar_of("large.tgz", [("small", b"s"), ("larger", bytes(24 << 20))], "w:gz")
+    with open(path("large.txt"), "wb") as f:
+        f.truncate(24 << 20)
+    with Dictionary(managers=4, mem="64M") as d:
+        r = refuses(d, "needs 80.0 MiB", "big.tar")
+        check("MiB free of its 64.0 MiB" in r.err and "--ddict-mem=" in r.err, r)
+        check(not keys(d), "something was loaded: %r" % keys(d))
+        refuses(d, "does not fit", "bomb.tgz", "--prefix=bomb/")
+        for s in ("large.tar", "large.tgz"):
+            refuses(d, "larger: ", s, "--prefix=%s/" % s)
+            j = loads(d, s, "--prefix=%s/" % s, "--on-error=skip", "--replace")
+            check(j["items"] == 1 and j["skipped"] == 1 and "24" in j["errors"][0], j)
+        refuses(d, "a manager can hold", "large.txt", "--prefix=l")
+        for node in d.nodes:
+            check(node.proc.poll() is None, "ddictd ended")
+
+
+def idx_and_arrays_are_checked():
+    u1 = random.Random(5).randbytes(100 * 28 * 28)
+    images = struct.pack(">HBBIII", 0, 8, 3, 100, 28, 28) + u1
+    labels = struct.pack(">HBBI", 0, 8, 1, 100) + bytes(i % 10 for i in range(100))
+    write("train-images-idx3-ubyte", images)
+    with gzip.open(path("train-labels-idx1-ubyte.gz"), "wb") as f:
+        f.write(labels)
+    write("f.idx", struct.pack(">HBBII", 0, 0x0d, 2, 3, 2) + struct.pack(">6f", *range(6)))
+    write("short.idx", images[:-1])
+    write("long.idx", images + b"x")
+    write("huge.idx", struct.pack(">HBBIIII", 0, 8, 4, 0xffffffff, 0xffffffff, 0xffffffff, 2))
+    write("big.idx", struct.pack(">HBBII", 0, 8, 2, 0xffffffff, 100))
+    with gzip.open(path("cut.idx.gz"), "wb") as f:
+        f.write(images[:50000])
+    write("bad.idx", b"\0\0\7\3" + bytes(100))
+    def npy(descr, shape, data, order="False"):
+        text = ("{'descr': %s, 'fortran_order': %s, 'shape': %s, }" % (descr, order, shape)).encode()
+        text += b" " * (-(10 + len(text) + 1) % 64) + b"\n"
+        return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text + data
+    write("a.npy", npy("'<i4'", "(3, 2)", struct.pack("<6i", *range(6))))
+    write("f.npy", npy("'<i4'", "(3, 2)", struct.pack("<6i", 0, 2, 4, 1, 3, 5), "True"))
+    write("n.npy", npy("'>i2'", "(3,)", struct.pack(">3h", -1, 2, -3)))
+    write("o.npy", npy("'|O'", "(3,)", bytes(24)))
+    write("r.npy", npy("[('a', '<i4')]", "(3,)", bytes(12)))
+    write("h.npy", npy("'<i4'", "(4611686018427387904, 4)", b""))
+    write("s.npy", npy("'<i4'", "(3, 2)", bytes(23)))
+    write("t.npy", b"\x93NUMPY\1\0\0\x10{'descr")
+    with zipfile.ZipFile(path("z.npz"), "w") as z:
+        z.writestr("x.npy", npy("'<i4'", "(3, 2)", struct.pack("<6i", *range(6))))
+        z.writestr("bad.npy", npy("'<i4'", "(3, 2)", bytes(3)))
+        z.writestr("readme.txt", b"?")
+    row = b"\1\0\1\0<i4" + bytes(9) + struct.pack("<Q", 2) + bytes(40)
+    with Dictionary(managers=2, mem="64M") as d:
+        j = loads(d, "train-images-idx3-ubyte", "train-labels-idx1-ubyte.gz", "--set=mnist")
+        check(j["items"] == 100 and numbers(d, "mnist", "labels") == [i % 10 for i in range(100)], j)
+        h = head(d, "mnist")
+        check(h["dtype"] == "|u1" and h["shape"] == [28, 28] and h["numbered"] and h["labels"], h)
+        check(get(d, "99", "--int")[64:] == u1[99 * 784:], "image 99")
+        refuses(d, "--prefix", "f.idx")  # the ints 0 to 2 are there
+        loads(d, "f.idx", "--prefix=f")
+        check(get(d, "f2")[64:] == struct.pack("<2f", 4, 5), "big endian floats")
+        for s, why in (("short.idx", "was it cut?"), ("long.idx", "its header says"), ("huge.idx", "too large to be true"), ("big.idx", "its header says"), ("cut.idx.gz", "ends too early"),
+                       ("t.npy", "ends too early"), ("o.npy", "Python objects"), ("r.npy", "named fields"), ("h.npy", "too large to be true"), ("s.npy", "was it cut?")):
+            r = refuses(d, why, s, "--prefix=" + s)
+            check(path(s) in r.err, r)
+        refuses(d, "no IDX file", "bad.idx", "--as=idx", "--prefix=bad")
+        for s in ("a.npy", "f.npy"):
+            check(loads(d, s, "--prefix=" + s)["items"] == 3, s)
+            check(get(d, s + "1") == row + struct.pack("<2i", 2, 3), "%s: %r" % (s, get(d, s + "1")))
+        loads(d, "n.npy", "--prefix=n")
+        check([get(d, "n%d" % i) for i in range(3)] == [b"-1", b"2", b"-3"], "numbers")
+        refuses(d, "bad.npy", "z.npz", "--prefix=z/")
+        j = loads(d, "z.npz", "--prefix=z/", "--on-error=skip")
+        check(j["items"] == 1 and j["skipped"] == 2 and get(d, "z/x")[64:] == struct.pack("<6i", *range(6)), j)
+        d.end()
+
+
+def lines_and_sequences_keep_what_they_are():
+    write("a.txt", "one\r\n\nthrée\n".encode() + b"\xff\xfe\nlast")
+    write("b.txt", b"x\n" * 3)
+    with gzip.open(path("c.txt.gz"), "wb") as f:
+        f.write(b"".join(b"%d\n" % i for i in range(50000)))
+    write("cut.txt.gz", open(path("c.txt.gz"), "rb").read()[:20000])
+    write("a.fa", b">s1 first\nACGT\nACG\n\n;remark\n>s2\r\nGG\r\nTT\r\n>s3\n")
+    write("many.fasta", b"".join(b">id%d\n%s\n" % (i, b"ACGT" * (50 + i % 9)) for i in range(60000)))
+    write("headless.fa", b"ACGT\nACGT\n>ok\nAC\n")
+    write("noid.fa", b"> \nACGT\n>ok\nAC\n")
+    with Dictionary(managers=2, mem="128M") as d:
+        j = loads(d, "a.txt", "b.txt", "--prefix=t")
+        check(j["items"] == 8 and head(d, "t")["numbered"], j)
+        check([get(d, "t%d" % i) for i in range(8)] == [b"one", b"", "thrée".encode(), b"\xff\xfe", b"last", b"x", b"x", b"x"], "lines")
+        r = ddict(d, "ls", "-l", "--prefix=t")
+        check(any("bytes" in k and "'t3'" in k for k in r.out.splitlines()) and any("str" in k and "'t2'" in k for k in r.out.splitlines()), r)
+        check(loads(d, "c.txt.gz", "--prefix=c")["items"] == 50000 and get(d, "c49999") == b"49999", "a compressed text")
+        refuses(d, "cut.txt.gz", "cut.txt.gz", "--prefix=u")
+        loads(d, "a.fa", "--prefix=f/")
+        check([get(d, "f/s%d" % i) for i in (1, 2, 3)] == [b"ACGTACG", b"GGTT", b""], "sequences")
+        check(loads(d, "many.fasta", "--prefix=m/")["items"] == 60000, "many sequences")
+        for i in (0, 17000, 40001, 59999):
+            check(get(d, "m/id%d" % i) == b"ACGT" * (50 + i % 9), "sequence %d" % i)
+        for s, why in (("headless.fa", "without a header"), ("noid.fa", "without an identifier")):
+            refuses(d, why, s, "--prefix=%s/" % s)
+            check(loads(d, s, "--prefix=%s/" % s, "--on-error=skip")["items"] == 1, s)
+        d.end()
+
+
+def a_folder_with_traps_is_read_to_its_end():
+    for i in range(50):
+        write("traps/a/f%d" % i, b"%d" % i)
+    os.symlink("..", path("traps/a/loop"))
+    os.symlink("nowhere", path("traps/a/broken"))
+    os.symlink("f7", path("traps/a/good"))
+    os.mkfifo(path("traps/a/fifo"))
+    write("traps/a/secret", b"s")
+    os.chmod(path("traps/a/secret"), 0)
+    root = os.geteuid() == 0 # who may read all
+    with Dictionary(mem="64M") as d:
+        refuses(d, "traps", "traps")
+        r = load(d, "traps", "--on-error=skip", "--prefix=t/")
+        check(r.code == 0 and r.json["skipped"] == 2 + (not root) and r.json["left_out"] == 1 and r.json["items"] == 51 + root, r)
+        for text in ("a/loop: a link to a folder above it", "a/broken: No such file"):
+            check(any(text in e for e in r.json["errors"]), r)
+        check("a/fifo: no regular file" in r.err and get(d, "t/a/good") == b"7", r)
+        d.end()
+
+
+def a_hundred_thousand_members_are_one_set():
+    with tarfile.open(path("many.tar"), "w") as tar:
+        for i in range(100000):
+            member(tar, "%02d/%06d" % (i % 20, i), b"%d" % i)
+    with Dictionary(managers=2, mem="256M") as d:
+        j = loads(d, "many.tar")
+        check(j["items"] == 100000 and j["classes"] == 20 and head(d, "many")["parts"] == 2, j)
+        for i in (0, 4711, 99999):
+            check(get(d, "%02d/%06d" % (i % 20, i)) == b"%d" % i, "member %d" % i)
+        check(len(keys(d)) == 100000, "keys")
+        d.end()
+
+
+def begun(d, delay):
+    """A load that was stopped (SIGSTOP) when some of its units were complete and others not; None: it was too fast or too slow."""
+    p = subprocess.Popen([COMMAND, "load", "go.tar", "--threads=1", "--quiet"], env=d.env(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(delay)
+    p.send_signal(signal.SIGSTOP)
+    found = keys_all(d)
+    done, units = len([k for k in found if "'done'" in k]), len([k for k in found if "'unit'" in k])
+    if p.poll() is None and 0 < done < units:
+        return p
+    p.kill()
+    p.communicate()
+    return None
+
+
+def a_load_that_was_killed_goes_on_where_it_was():
+    with tarfile.open(path("go.tar"), "w") as tar:
+        for i in range(400):
+            member(tar, "m%03d" % i, bytes([i % 256]) * (256 << 10))
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        delay = 0.08
+        for attempt in range(30):
+            with Dictionary(managers=2, mem="256M") as d:
+                p = begun(d, delay)
+                if p is None:
+                    delay = delay * 1.3 if not [k for k in keys_all(d) if "'done'" in k] and not stored_or_none(d) else delay * 0.8
+                    continue
+                p.send_signal(how)
+                p.send_signal(signal.SIGCONT)
+                err = p.communicate(timeout=LIMIT)[1].decode()
+                check(p.returncode == (-how if how == signal.SIGKILL else 1) and (how == signal.SIGKILL or "ended by a signal" in err), (p.returncode, err))
+                check(not stored_or_none(d), "a set before all is there")
+                began = time.monotonic()
+                j = loads(d, "go.tar")
+                check(j["items"] == 400 and 0 < j["there"] < 400, j)
+                check(how == signal.SIGKILL or time.monotonic() - began < 14, "it waited for one that said it ended")
+                for i in (0, 123, 399):
+                    check(get(d, "m%03d" % i) == bytes([i % 256]) * (256 << 10), "member %d" % i)
+                check(len(keys(d)) == 400, "keys")
+                d.end()
+                break
+        else:
+            raise Failed("no load could be stopped in its middle")
+
+
+def stored_or_none(d):
+    return get(d, "('ddict.set', 'go')", "--literal")
+
+
+def of_several_at_once_one_loads():
+    tar_of("once.tar", [("c%d/%d" % (i % 3, i), os.urandom(30000)) for i in range(600)])
+    with Dictionary(nodes=2, managers=2, mem="128M") as d:
+        ps = [subprocess.Popen([COMMAND, "load", "--json", "once.tar"], env=d.env(i % 2), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for i in range(4)]
+        out = [json.loads(p.communicate(timeout=LIMIT)[0]) for p in ps]
+        check([p.returncode for p in ps] == [0] * 4, out)
+        check(sum(not j["already"] for j in out) == 1 and all(j["items"] == 600 for j in out), out)
+        check(len(keys(d)) == 600, "keys")
+        d.end()
+
+
+def a_dictionary_that_ends_ends_the_load():
+    with open(path("end.fasta"), "wb") as f:
+        for i in range(40000):
+            f.write(b">%d\n%s\n" % (i, b"ACGT" * 1000))
+    with Dictionary(managers=2, mem="512M") as d:
+        p = subprocess.Popen([COMMAND, "load", "end.fasta", "--threads=1"], env=d.env(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        wait_for("items", lambda: p.poll() is not None or d.stats()[0]["num_keys"] > 100, 30)
+        d.nodes[0].proc.kill()
+        err = p.communicate(timeout=60)[1].decode()
+        check(p.returncode in (0, 1) and (p.returncode == 0 or err.startswith("ddict load: ")), (p.returncode, err))
+
+
+if __name__ == "__main__":
+    if not os.access(os.path.join(BUILD, "ddict-load"), os.X_OK):
+        print("no ddict-load in", BUILD)
+        sys.exit(77)
+    folder = tempfile.mkdtemp(prefix="ddict-load-test.")
+    os.chmod(folder, stat.S_IRWXU)
+    os.environ.pop("SLURM_JOB_ID", None)
+    try:
+        main([a_tree_loads_alike_from_folder_tar_and_zip, tars_of_tars_are_read_as_one, names_that_lead_out_are_refused_and_links_are_named,
+              of_members_with_one_name_the_last_is_kept, names_of_any_bytes_are_kept, what_is_cut_or_damaged_is_named, sizes_are_judged_before_and_while_it_reads,
+              idx_and_arrays_are_checked, lines_and_sequences_keep_what_they_are, a_folder_with_traps_is_read_to_its_end, a_hundred_thousand_members_are_one_set,
+              a_load_that_was_killed_goes_on_where_it_was, of_several_at_once_one_loads, a_dictionary_that_ends_ends_the_load], 180)
+    finally:
+        shutil.rmtree(folder)
