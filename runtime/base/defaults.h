@@ -42,6 +42,8 @@
 #define DD_SPIN_REST_MAX_NS 1000000000u      /* at most: the load may have gone */
 #define DD_CLIENT_SPIN_US 20                 /* client: spins so long for a completion when it has more than one core */
 #define DD_PART_WAIT_US 1000                 /* a connection waits so long for room in the lane of a client that takes too slowly, before its bytes are kept in memory: a copy and a half fewer */
+#define DD_CONNECTIONS 3u                    /* TCP connections from a manager to another: one for what is small, which never waits behind what is large, and two: one waits for its losses while the other moves */
+#define DD_CONNECTIONS_MAX 16u
 #define DD_PEER_INFLIGHT (4u << 20)          /* bytes queued to one peer before requests of clients wait */
 
 /* --- runtime library --- */

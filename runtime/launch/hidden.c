@@ -110,6 +110,10 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
     text_arg(a, "--summary", h->summary);
     text_arg(a, "--asked", h->asked);
     text_arg(a, "--script", h->script);
+    if (h->connections != 0) {
+        add(a, "--connections");
+        add(a, "%u", h->connections);
+    }
     if (h->port_low != 0) {
         add(a, "--ports");
         add(a, "%u-%u", h->port_low, h->port_high);

@@ -201,6 +201,7 @@ int plan_make(struct plan *p, const struct options *o) {
         h.summary = p->summary;
         h.asked = o->asked;
         h.script = p->stay ? o->script : NULL;
+        h.connections = o->site.connections;
         h.port_low = o->site.port_low;
         h.port_high = o->site.port_high;
         h.managers = p->managers;

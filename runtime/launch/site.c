@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/defaults.h"
 #include "base/size.h"
 #include "launch/site.h"
 
@@ -99,6 +100,15 @@ static int take_ports(struct site *s, size_t at, const char *name, const char *v
     return 0;
 }
 
+static int take_connections(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
+    uint64_t n;
+
+    if (count_parse(value, 1, DD_CONNECTIONS_MAX, &n) < 0)
+        return wrong(name, value, "a number from 1 to 16", why, cap);
+    s->connections = (uint32_t)n;
+    return 0;
+}
+
 static int take_start(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
     uint64_t n;
 
@@ -134,6 +144,7 @@ static const struct word {
     { "max_mem", take_mem, offsetof(struct site, max_mem) },
     { "max_mem_share", take_share, offsetof(struct site, max_mem_share) },
     { "ports", take_ports, 0 },
+    { "connections", take_connections, 0 },
     { "start_timeout", take_start, 0 },
     { "drain", take_drain, 0 },
     { "gpu_bind", take_gpu_bind, 0 },

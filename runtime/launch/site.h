@@ -29,6 +29,7 @@ struct site {
     struct amount mem;                 /* for users who do not say --mem */
     uint64_t max_mem;                  /* bytes of a dictionary */
     uint32_t max_mem_share;            /* of the job's memory on a node, as in struct amount */
+    uint32_t connections;  /* 0: unsaid */
     uint32_t port_low, port_high;
     uint32_t start_s;                  /* start_timeout= */
     int has_drain, drain_ms;           /* drain=; 0 is a value */

@@ -10,6 +10,7 @@
  *     DDICT_TEST_ROOT=DIR         the NUMA nodes of this machine are read below DIR/sys
  *     DDICT_TEST_TOPOLOGY=FILE    the GPUs of this node are those of a machine saved by lstopo
  *     DDICT_TEST_PIECE_MS=MS      sleep so long before each piece of a streamed put is taken
+ *     DDICT_TEST_CUT=N            the N-th message that comes by one of several connections of a peer, but the first, ends that
  */
 #ifndef DDICT_MANAGER_FAULTS_H
 #define DDICT_MANAGER_FAULTS_H
@@ -22,7 +23,7 @@ struct faults {
     bool on;
     uint64_t die_after_puts, puts;
     unsigned drop_type, delay_type;
-    uint64_t drop, delay_ms, ready_ms, piece_ms;
+    uint64_t drop, delay_ms, ready_ms, piece_ms, cut;
 };
 extern struct faults faults;
 
@@ -32,6 +33,8 @@ void faults_init(uint32_t manager);
 void faults_sleep(uint64_t ms);
 /* Called with each request before it is begun; true: forget it. */
 bool faults_request(unsigned type);
+/* Called with each message of such a connection; true: end it. */
+bool faults_cut(void);
 /* Called when a put is done and not yet answered. */
 void faults_put(void);
 

@@ -31,6 +31,7 @@ struct forward {
     uint64_t id;                        /* ours, as the owner sees it */
     struct msg req;                     /* as the asker sent it */
     uint64_t began;
+    unsigned via;                       /* of the peer's connections; all of a request that comes in pieces goes over one */
     bool put_open;                      /* pieces of the put may still come */
     bool streams;                       /* the reply comes in pieces */
     bool passes;                        /* they go on to the asker's lane; counted in its streams_n */
@@ -40,7 +41,7 @@ struct forward {
     uint64_t got, allowed;
     struct forward *leader;             /* whose answer it gets; then it has no id, no peer and was not sent */
     struct forward *followers, *follows; /* those of a leader, linked by follows */
-    struct forward *same_next, **same_prev; /* gets whose keys have like hashes; same_prev NULL: not among them */
+    struct forward *same_next, **same_prev; /* gets, or writes, whose keys have like hashes; same_prev NULL: not among them */
     uint64_t hash, position;            /* of a get: of its key; of its end in the connection */
     uint8_t key[];                      /* of a get that others may follow or that follows */
 };
@@ -50,6 +51,8 @@ struct forwards {
     uint32_t n, cap, unused_n;
     uint64_t generation;
     struct forward *same[SAME_BUCKETS]; /* gets that were not sent when they were looked at last */
+    struct forward *write[SAME_BUCKETS]; /* of values: not answered yet */
+    uint32_t writes_aside;              /* of them those that do not go over the first connection */
 };
 
 int forwards_init(struct manager *m) {
@@ -119,8 +122,8 @@ static void same_remove(struct forward *f) {
     f->same_prev = NULL;
 }
 
-static void same_add(struct manager *m, struct forward *f) {
-    f->same_prev = &m->forward_table->same[f->hash % SAME_BUCKETS];
+static void same_add(struct forward **list, struct forward *f) {
+    f->same_prev = &list[f->hash % SAME_BUCKETS];
     f->same_next = *f->same_prev;
     if (f->same_next) f->same_next->same_prev = &f->same_next;
     *f->same_prev = f;
@@ -136,6 +139,20 @@ static struct forward *same_find(struct manager *m, uint32_t to, const uint8_t *
     return NULL;
 }
 
+static bool writes(unsigned type) { return type == MSG_PUT || type == MSG_DEL || type == MSG_POP; }
+
+/*
+ * Which connection: requests of one key stay in order, so they follow what is on its way to write it. Else large values go aside.
+ */
+static unsigned via_choose(struct manager *m, struct peer *p, const struct msg *req, uint64_t hash) {
+    const struct forwards *t = m->forward_table;
+    bool aside = req->type == MSG_PUT && req->flags & MSGF_STREAM;
+    if ((!aside && t->writes_aside == 0) || req->key_len == 0) return 0;
+    for (const struct forward *f = t->write[hash % SAME_BUCKETS]; f; f = f->same_next)
+        if (f->hash == hash && f->peer == p) return f->via;
+    return aside ? peer_via(p) : 0;
+}
+
 static void leader_leave(struct forward *f) {
     struct forward **at = &f->leader->followers;
     while (*at != f) at = &(*at)->follows;
@@ -147,6 +164,7 @@ static void forward_free(struct manager *m, struct forward *f) {
     struct forwards *t = m->forward_table;
     if (f->asker) asker_unlink(f);
     if (f->in_transit) transit_abort(m, &f->transit);
+    if (f->same_prev && writes(f->req.type)) t->writes_aside -= f->via != 0;
     same_remove(f);
     if (f->leader) leader_leave(f);
     if (f->id) {
@@ -161,7 +179,7 @@ static void forward_free(struct manager *m, struct forward *f) {
 
 static void tell_owner(struct forward *f, unsigned type, uint64_t aux) {
     struct msg r = {.type = (uint16_t)type, .flags = MSGF_HOP, .id = f->id, .aux = aux, .manager = f->from};
-    peer_send(f->peer, &r, NULL, 0); /* an error is the connection's, whose end answers everything */
+    peer_send(f->peer, f->via, &r, NULL, 0); /* an error is the connection's, whose end answers everything */
 }
 
 /* --- to the owner --- */
@@ -196,7 +214,7 @@ static int forward_send(struct forward *f, struct peer *p, const uint8_t *payloa
     r.flags = (uint16_t)((req->flags & ~MSGF_VIEW) | MSGF_HOP);
     if (req->type == MSG_GET || req->type == MSG_POP || req->type == MSG_KEYS) r.val_len = f->allowed = WINDOW_FIRST;
     int e = f->put_open ? put_in_pass(f->asker, req, f) : 0;
-    if (e == 0) e = peer_send(p, &r, payload, req->len - MSG_HEADER);
+    if (e == 0) e = peer_send(p, f->via, &r, payload, req->len - MSG_HEADER);
     f->position = peer_position(p);
     return e < 0 && e != -ENOMEM && e != DDICT_EPROTO ? DDICT_ELOST : e;
 }
@@ -208,7 +226,8 @@ int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload
     if (waits ? a->forward_waits_n >= WAITS_MAX : a->forwards_n >= FORWARDS_MAX) return TAKE_STALL;
     struct forward *leader = joins ? same_find(m, to, key, req->key_len, hash) : NULL, *f = NULL;
     struct peer *p = leader ? NULL : peer_get(m, to, &e);
-    if (p && peer_full(p)) return TAKE_STALL;
+    unsigned via = p ? via_choose(m, p, req, hash) : 0;
+    if (p && peer_full(p, via)) return TAKE_STALL;
     if (p || leader) {
         f = forward_new(a, req, joins ? key : NULL, hash, to);
         e = f ? 0 : -ENOMEM;
@@ -224,6 +243,7 @@ int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload
         return TAKE_DONE;
     }
     f->put_open = stream;
+    f->via = via;
     e = forward_send(f, p, joins ? f->key : payload);
     if (e < 0) {
         bool known = f->id != 0; /* else the pieces of a put that come are nobody's */
@@ -232,7 +252,11 @@ int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload
         asker_reply(a, req, e, dd_strerror(e));
         return stream && !known ? put_in_pass(a, req, NULL) : TAKE_DONE;
     }
-    if (joins) same_add(m, f);
+    if (joins && via == 0) same_add(m->forward_table->same, f);
+    if (writes(req->type)) {
+        same_add(m->forward_table->write, f);
+        m->forward_table->writes_aside += via != 0;
+    }
     return TAKE_DONE;
 }
 
@@ -250,7 +274,7 @@ static void followers_send(struct manager *m, struct forward *f) {
     }
 }
 
-bool forward_stalled(struct forward *f) { return peer_full(f->peer); }
+bool forward_stalled(struct forward *f) { return peer_full(f->peer, f->via); }
 
 int forward_data(struct forward *f, const struct msg *m, const uint8_t *payload) {
     struct msg r = *m;
@@ -258,7 +282,7 @@ int forward_data(struct forward *f, const struct msg *m, const uint8_t *payload)
     r.flags |= MSGF_HOP;
     r.manager = f->from;
     if (m->flags & MSGF_LAST) f->put_open = false;
-    int e = peer_send(f->peer, &r, payload, m->len - MSG_HEADER);
+    int e = peer_send(f->peer, f->via, &r, payload, m->len - MSG_HEADER);
     return e == -ENOMEM ? e : 0; /* a lost connection answers the put when it is reaped */
 }
 
@@ -352,20 +376,13 @@ static void transit_give(struct manager *m, const struct forward *f, const struc
         return;
     }
     int e = store_pin(m->store, at->off);
-    if (e == 0 && streams && (e = give_begin(f->asker, f->req.id, at->value, r->val_len, 0, unpin_done, at->off, NULL)) < 0) store_unpin(m->store, at->off);
-    if (e < 0) {
-        asker_reply(f->asker, &f->req, -ENOMEM, NULL);
-        return;
-    }
-    out.flags = view ? MSGF_PLACED : MSGF_STREAM;
-    out.aux = view ? at->off : 0;
+    if (e == 0 && streams && (e = give_begin(f->asker, &out, at->value, r->val_len, 0, unpin_done, at->off, NULL)) < 0) store_unpin(m->store, at->off);
+    if (e < 0) asker_reply(f->asker, &f->req, -ENOMEM, NULL);
+    if (e < 0 || streams) return;
+    out.flags = MSGF_PLACED;
+    out.aux = at->off;
     out.len = MSG_HEADER;
-    if (view) {
-        lane_send_placed(f->asker, &out, at->off);
-        return;
-    }
-    asker_send(f->asker, &out, NULL, 0);
-    gives_pump(f->asker);
+    lane_send_placed(f->asker, &out, at->off);
 }
 
 static void forward_end(struct manager *m, struct forward *f) {
@@ -398,6 +415,7 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
     if (r->flags & MSGF_STREAM) {
         if (f->req.type != MSG_GET && f->req.type != MSG_POP && f->req.type != MSG_KEYS) return DDICT_EPROTO;
         f->reply = *r;
+        peer_more(f->peer);
         if (wants_place(f, r) && f->req.type != MSG_KEYS && take_transit(m, f, r)) {
             if (r->val_len > f->allowed) tell_owner(f, MSG_CREDIT, UINT64_MAX);
             f->allowed = UINT64_MAX;

@@ -14,6 +14,7 @@ struct give {
     struct give *next;
     struct manager *m;
     struct asker *asker;     /* NULL: ended, pieces are still under way */
+    struct asker *carrier;   /* of the asker's connections that which they go over, with all of the reply; else the asker */
     uint64_t id;
     const uint8_t *data;
     uint64_t len, sent, allowed;
@@ -42,7 +43,7 @@ static void give_unlink(struct give *g) {
 
 static void give_break(struct give *g, int status) {
     struct msg r = {.type = MSG_DATA, .flags = MSGF_LAST, .id = g->id, .aux = g->sent, .status = status, .manager = g->m->setup->id};
-    asker_send(g->asker, &r, NULL, 0);
+    asker_send(g->carrier, &r, NULL, 0);
     give_unlink(g);
     give_free_when_quiet(g);
 }
@@ -51,7 +52,7 @@ static void give_late(struct timer *t) {
     give_break((struct give *)(void *)((char *)t - offsetof(struct give, timer)), -ETIMEDOUT);
 }
 
-int give_begin(struct asker *a, uint64_t id, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
+int give_begin(struct asker *a, struct msg *r, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
                uint64_t arg, void *ptr) {
     struct give *g = calloc(1, sizeof *g);
     if (!g) return -ENOMEM;
@@ -62,7 +63,8 @@ int give_begin(struct asker *a, uint64_t id, const void *data, uint64_t len, uin
     }
     g->m = a->m;
     g->asker = a;
-    g->id = id;
+    g->carrier = a->kind == ASKER_PEER ? inbound_bulk(a) : a;
+    g->id = r->id;
     g->data = data;
     g->len = len;
     g->allowed = window ? window : UINT64_MAX;
@@ -71,6 +73,9 @@ int give_begin(struct asker *a, uint64_t id, const void *data, uint64_t len, uin
     g->ptr = ptr;
     *a->gives_end = g;
     a->gives_end = &g->next;
+    r->flags = MSGF_STREAM;
+    asker_send(g->carrier, r, NULL, 0);
+    gives_pump(a);
     return 0;
 }
 
@@ -99,9 +104,9 @@ static bool give_piece(struct give *g, uint32_t n) {
         memcpy(at + MSG_HEADER, g->data + g->sent, n);
         lane_piece_done(a, &r);
     } else {
-        if (inbound_full(a)) return false;
+        if (inbound_full(g->carrier)) return false;
         g->under_way++;
-        inbound_piece(a, &r, g->data + g->sent, n, piece_done, g);
+        inbound_piece(g->carrier, &r, g->data + g->sent, n, piece_done, g);
     }
     g->sent += n;
     timer_after(&g->m->timers, &g->timer, DD_STREAM_MS * 1000000ull); /* it moves on */
@@ -117,12 +122,12 @@ bool gives_pump(struct asker *a) {
     for (unsigned pieces = 0, waiting = 0; a->gives && !a->gone && pieces < most && waiting < all;) {
         struct give *g = a->gives;
         uint32_t n = give_next_piece(g);
-        if (n > 0 && !give_piece(g, n)) break;
-        if (n > 0) {
+        if (n > 0 && give_piece(g, n)) {
             worked = true;
             pieces++;
             waiting = 0;
-        } else waiting++;
+        } else if (n > 0 && a->kind == ASKER_LANE) break;
+        else waiting++; /* for credit, or for its connection */
         if (g->sent == g->len) {
             give_unlink(g);
             give_free_when_quiet(g);

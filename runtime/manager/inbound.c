@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inbound.c - managers of other nodes that ask us. The piece of a streamed put is received straight into its block. While more than ANSWERS_MAX
+ * inbound.c - managers of other nodes that ask us. Who has several connections to us (struct inbound each) is one asker, the first; large values go over the others. The piece of a streamed put is received straight into its block. While more than ANSWERS_MAX
  * bytes of answers are queued nothing more is read from the connection. Pieces of streams alone never are so many: behind them requests are
  * still read, so that a small value need not wait for the end of large ones.
  */
@@ -24,18 +24,28 @@ struct inbound {
     struct link *link;
     bool up, paused;
     int down;            /* why it ended; 0: it lives */
+    struct inbound *first; /* of one more: the one that it stands beside; ends when that ends, and the other way round */
+    struct inbound *more;  /* of a first one: those beside it, in turn; linked by more_next */
+    struct inbound *more_next;
 };
 
 static struct inbound *inbound_of(struct asker *a) { return (struct inbound *)(void *)a; }
 
+static struct inbound *first_find(struct inbound *in) {
+    for (struct inbound *i = in->a.m->inbounds; i; i = i->next)
+        if (i != in && i->up && !i->a.gone && !i->first && i->a.who == in->a.who && link_group(i->link) == link_group(in->link)) return i;
+    return NULL;
+}
+
 static void inbound_up(struct link *l, void *arg, uint32_t peer) {
     struct inbound *in = arg;
-    if (peer >= in->a.m->setup->managers) {
-        in->a.gone = in->a.m->reap = true;
-        return;
-    }
-    in->up = true;
     in->a.who = 1ull << 63 | peer;
+    if (link_is_more(l) && (in->first = first_find(in))) {
+        in->more_next = in->first->more;
+        in->first->more = in;
+    }
+    if (peer >= in->a.m->setup->managers || (link_is_more(l) && !in->first)) in->a.gone = in->a.m->reap = true;
+    else in->up = true;
 }
 
 static void *inbound_payload_to(struct link *l, void *arg, const struct msg *m) {
@@ -50,6 +60,7 @@ static bool is_request(const struct msg *m) {
 static int inbound_message(struct link *l, void *arg, const struct msg *m, void *payload) {
     struct inbound *in = arg;
     if (in->a.gone || !is_request(m)) return DDICT_EPROTO;
+    if (faults.on && in->first && faults_cut()) return -ECONNRESET;
     int e = request_take(&in->a, m, payload);
     if (e < 0) return e;
     if (!in->paused && link_queued(l) > ANSWERS_MAX) {
@@ -62,6 +73,7 @@ static int inbound_message(struct link *l, void *arg, const struct msg *m, void 
 static void inbound_drained(struct link *l, void *arg) {
     struct inbound *in = arg;
     gives_pump(&in->a);
+    if (in->first) gives_pump(&in->first->a);
     if (in->paused && link_queued(l) <= ANSWERS_MAX) {
         in->paused = false;
         link_pause(l, false);
@@ -111,6 +123,19 @@ int inbound_listen(struct manager *m) {
 }
 
 /* --- carrier --- */
+struct asker *inbound_bulk(struct asker *a) {
+    struct inbound *in = inbound_of(a), **best = &in->more;
+    if (!in->more) return a;
+    for (struct inbound **at = &in->more; *at; at = &(*at)->more_next)
+        if (link_queued((*at)->link) < link_queued((*best)->link)) best = at;
+    struct inbound *found = *best, **end = best;
+    *best = found->more_next; /* to the end: of those that are equal it is the others' turn */
+    while (*end) end = &(*end)->more_next;
+    *end = found;
+    found->more_next = NULL;
+    return &found->a;
+}
+
 void inbound_send(struct asker *a, struct msg *r, const void *payload, size_t len) {
     if (link_send(inbound_of(a)->link, r, payload, len, NULL, 0, NULL, NULL) < 0) asker_drop(a, "no memory for its answer");
 }
@@ -141,6 +166,10 @@ static void inbound_free(struct inbound *in) {
 }
 
 void inbounds_reap(struct manager *m) {
+    for (struct inbound *in = m->inbounds; in; in = in->next)
+        if (in->first && in->a.gone) in->first->a.gone = true;
+    for (struct inbound *in = m->inbounds; in; in = in->next)
+        if (in->first && in->first->a.gone) in->a.gone = true;
     for (struct inbound **at = &m->inbounds; *at;) {
         struct inbound *in = *at;
         if (!in->a.gone) {

@@ -60,6 +60,7 @@ struct manager_setup { /* filled by ddictd before the fork; the descriptors are 
     int arena_fd, event_fd, listen_fd /* -1: one node */, sup_fd;
     struct conn_identity identity;
     const struct peer_address *peers; /* [managers]; NULL on one node */
+    unsigned connections;             /* to a peer, at most; the first alone for what is small */
     const struct numa_place *place;   /* NULL: nothing to bind */
     uint64_t place_need;              /* bytes of all arenas there */
     struct manager_page *page;
@@ -160,8 +161,9 @@ int put_in_abort(struct asker *a, const struct msg *m);
 void puts_end(struct asker *a);
 
 /* --- gives.c: values that go out in pieces --- */
-/* Stream len bytes at data as the reply `id`. done is called once when nothing needs the bytes any more. window 0: no limit. 0 or -ENOMEM (done was not called). */
-int give_begin(struct asker *a, uint64_t id, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
+/* Stream len bytes at data as the reply r of a: its header, then the pieces. done is called once when nothing needs the bytes any more. window 0: no limit.
+ * 0 or -ENOMEM (nothing was sent, done was not called). */
+int give_begin(struct asker *a, struct msg *r, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
                uint64_t arg, void *ptr);
 bool gives_pump(struct asker *a);  /* send what there is room for; true when something was sent */
 void give_more(struct asker *a, uint64_t id, uint64_t upto);
@@ -226,6 +228,7 @@ void lanes_reads(struct manager *m, struct lease_counters *sum);
 int inbound_listen(struct manager *m);
 void inbound_send(struct asker *a, struct msg *r, const void *payload, size_t len);
 bool inbound_full(struct asker *a);
+struct asker *inbound_bulk(struct asker *a); /* of its connections one for a large value: itself where there are no more */
 void inbound_piece(struct asker *a, struct msg *r, const void *data, uint32_t len, void (*done)(void *), void *arg);
 void inbounds_reap(struct manager *m);
 void inbounds_end(struct manager *m);
@@ -235,8 +238,11 @@ int peers_init(struct manager *m);
 void peers_end(struct manager *m);
 void peers_reap(struct manager *m);
 struct peer *peer_get(struct manager *m, uint32_t id, int *code); /* connecting at the first need */
-bool peer_full(struct peer *p);
-int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len);
+/* Of its connections, `via`: 0 the first; else one of those for large values. */
+unsigned peer_via(struct peer *p); /* for a large value that is to go there */
+void peer_more(struct peer *p);    /* large values are under way: open those for them, if they are not */
+bool peer_full(struct peer *p, unsigned via);
+int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len);
 uint64_t peer_position(struct peer *p); /* see link_position() */
 bool peer_unsent(struct peer *p, uint64_t position);
 void manager_ticks(struct manager *m); /* a connection is in its handshake: tick until none is */

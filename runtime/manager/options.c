@@ -17,6 +17,7 @@ static const struct option table[] = {
     {"node", required_argument, NULL, 'N'},     {"drain-ms", required_argument, NULL, 'd'}, {"stay", no_argument, NULL, 's'},
     {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
     {"asked", required_argument, NULL, 'a'},    {"script", required_argument, NULL, 'c'},
+    {"connections", required_argument, NULL, 'C'},
     {"ports", required_argument, NULL, 'p'},    {"tasks", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
@@ -112,6 +113,10 @@ static int take(struct options *o, int c, const char *arg) {
     case 'a': o->asked = arg; return 0;
     case 'c': return script_take(o, arg);
     case 'p': return ports_take(o, arg);
+    case 'C':
+        e = number("connections", arg, 1, DD_CONNECTIONS_MAX, &n);
+        o->connections = (unsigned)n;
+        return e;
     case 'I':
         if (hex_parse(arg, o->dict_id) < 0) return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
         o->has_id = true;
@@ -127,6 +132,7 @@ int options_parse(struct options *o, int argc, char **argv) {
     o->nodes = 1;
     o->mem = DD_MEM_DEFAULT;
     o->drain_ms = DD_DRAIN_MS;
+    o->connections = DD_CONNECTIONS;
     const char *node = getenv("SLURM_NODEID"); /* under srun every task has the same command line */
     uint64_t id;
     if (node && count_parse(node, 0, DD_MANAGERS_MAX - 1, &id) == 0) o->node_id = (uint32_t)id;
@@ -135,7 +141,7 @@ int options_parse(struct options *o, int argc, char **argv) {
         if (c == 'h') {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
-                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--ports LOW-HIGH] [--script NODE/PID/TICKS]\n"
+                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--script NODE/PID/TICKS]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }
@@ -147,6 +153,8 @@ int options_parse(struct options *o, int argc, char **argv) {
         if ((e = take(o, c, optarg)) < 0) return e;
     }
     if (optind < argc) return dd_error(-EINVAL, "unexpected argument %s", argv[optind]);
+    const char *connections = getenv("DDICT_CONNECTIONS"); /* the user's word; the option is the site's */
+    if (connections && *connections && (e = take(o, 'C', connections)) < 0) return e;
     if (!o->name[0]) return dd_error(-EINVAL, "--name is missing");
     if (o->wireup != WIREUP_STDIO && !id_given) o->node_id = 0;
     if (o->wireup != WIREUP_STDIO && (o->nodes > 1 || o->node_id > 0)) return dd_error(-EINVAL, "--nodes and --node-id go with --wireup=stdio");

@@ -24,6 +24,7 @@ struct options {
     pid_t script_pid;
     uint64_t script_began;  /* ticks, /proc/PID/stat */
     uint16_t port_low, port_high; /* 0: any */
+    unsigned connections;         /* from a manager to another */
     bool has_id;
     uint8_t dict_id[16];
 };

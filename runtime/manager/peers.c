@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peers.c - managers of other nodes that we ask: one connection each, opened at the first need. When it ends everything
- * asked over it is answered DDICT_ELOST; the next request opens a new one (whether the node is lost is for ddictd to say).
+ * peers.c - managers of other nodes that we ask: a connection each, opened at the first need, and beside it others for large values, opened when the first of these
+ * is under way. When one of them ends all do, and everything asked over them is answered DDICT_ELOST; the next request opens a new one (whether the node is lost is for ddictd
+ * to say).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,50 +13,65 @@
 #include <base/log.h>
 #include <manager/manager.h>
 
+struct peer_link { /* one of its connections */
+    struct peer *peer;
+    struct link *link;
+    bool up;
+    bool waits; /* paused: a lane has no room for what comes */
+    int down;   /* why it ended; it is freed at the end of the turn */
+};
+
 struct peer {
     struct manager *m;
     uint32_t id;
-    struct link *link;
-    bool up;
-    bool waits;               /* paused: a lane has no room for what comes */
-    int down;                 /* why the connection ended; it is freed at the end of the turn */
+    unsigned n;               /* connections, those included that did not come up; 0: none is open */
+    unsigned turn;
+    bool heard;               /* the other end knows the first: others may follow */
+    int down;                 /* why it is lost: the first ended, or one that was up; all are freed at the end of the turn */
     struct forward *forwards; /* asked and not answered */
+    struct peer_link link[DD_CONNECTIONS_MAX];
 };
 
 struct forward **peer_forwards(struct peer *p) { return &p->forwards; }
-bool peer_full(struct peer *p) { return p->link && !p->down && link_full(p->link); }
 
-static void peer_up(struct link *l, void *arg, uint32_t peer) { ((struct peer *)arg)->up = true; }
+static bool link_serves(const struct peer_link *l) { return l->link && !l->down; }
+
+bool peer_full(struct peer *p, unsigned via) { return !p->down && link_serves(&p->link[via]) && link_full(p->link[via].link); }
+
+static void peer_up(struct link *l, void *arg, uint32_t peer) { ((struct peer_link *)arg)->up = true; }
 
 static void *peer_payload_to(struct link *l, void *arg, const struct msg *m) {
-    return forward_place(((struct peer *)arg)->m, m);
+    return forward_place(((struct peer_link *)arg)->peer->m, m);
 }
 
 static int peer_message(struct link *l, void *arg, const struct msg *m, void *payload) {
-    struct peer *p = arg;
+    struct peer *p = ((struct peer_link *)arg)->peer;
+    p->heard = true;
     if (m->type != MSG_REPLY && m->type != MSG_DATA) return DDICT_EPROTO;
     return forward_answer(p->m, p->id, m, payload);
 }
 
 static void *peer_part_to(struct link *l, void *arg, const struct msg *m, uint32_t got, uint32_t *room) {
-    struct peer *p = arg;
-    void *at = forward_part_to(p->m, p->id, m, got, room);
+    struct peer_link *pl = arg;
+    void *at = forward_part_to(pl->peer->m, pl->peer->id, m, got, room);
     if (!at && *room == 0) {
-        p->waits = true;
+        pl->waits = true;
         link_pause(l, true);
     }
     return at;
 }
 
 static int peer_part(struct link *l, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n) {
-    return forward_part(((struct peer *)arg)->m, m, got, at, n);
+    return forward_part(((struct peer_link *)arg)->peer->m, m, got, at, n);
 }
 
-static void peer_drained(struct link *l, void *arg) { lanes_unstall(((struct peer *)arg)->m); }
+static void peer_drained(struct link *l, void *arg) { lanes_unstall(((struct peer_link *)arg)->peer->m); }
 
 static void peer_down(struct link *l, void *arg, int code) {
-    struct peer *p = arg;
-    p->down = code ? code : -ECONNRESET;
+    struct peer_link *pl = arg;
+    struct peer *p = pl->peer;
+    pl->down = code ? code : -ECONNRESET;
+    if ((pl == p->link || pl->up) && !p->down) p->down = pl->down;
     p->m->reap = true;
 }
 
@@ -81,34 +97,68 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
         *code = DDICT_ELOST;
         return NULL;
     }
-    if (!p->link) {
+    if (p->n == 0) {
         const struct peer_address *at = &m->setup->peers[id];
-        p->up = p->waits = false;
-        *code = link_open(&p->link, &m->links, id, at->addr, at->naddr, &peer_ops, p);
-        if (*code < 0) {
-            p->link = NULL;
-            return NULL;
-        }
+        struct peer_link *first = p->link;
+        *first = (struct peer_link){.peer = p};
+        *code = link_open(&first->link, &m->links, id, at->addr, at->naddr, &peer_ops, first);
+        if (*code < 0) return NULL;
+        p->n = 1;
+        p->heard = false;
         manager_ticks(m);
     }
     *code = 0;
     return p;
 }
 
-int peer_send(struct peer *p, struct msg *r, const void *payload, size_t len) {
-    if (!p->link || p->down) return DDICT_ELOST;
-    return link_send(p->link, r, payload, len, NULL, 0, NULL, NULL);
+/* One more that did not come up: we do without it. */
+static void link_reap(struct peer *p, struct peer_link *l) {
+    log_line(LOG_LVL_WARN, "one more connection to manager %u on %s can not be opened: %s", p->id, p->m->setup->peers[p->id].node, dd_strerror(l->down));
+    link_free(l->link);
+    l->link = NULL;
 }
 
-uint64_t peer_position(struct peer *p) { return p->link && !p->down ? link_position(p->link) : 0; }
-bool peer_unsent(struct peer *p, uint64_t position) { return p->link && !p->down && link_unsent(p->link, position); }
+void peer_more(struct peer *p) {
+    struct manager *m = p->m;
+    const struct peer_address *at = &m->setup->peers[p->id];
+    if (p->n != 1 || !p->heard || p->down || m->setup->connections < 2 || !link_more_is_faster(p->link[0].link)) return;
+    for (p->n = 1; p->n < m->setup->connections; p->n++) {
+        struct peer_link *l = &p->link[p->n];
+        *l = (struct peer_link){.peer = p};
+        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->id, at->addr, at->naddr, &peer_ops, l);
+        if (l->down < 0) link_reap(p, l);
+    }
+    manager_ticks(m);
+}
+
+unsigned peer_via(struct peer *p) {
+    unsigned best = 0;
+    peer_more(p);
+    for (unsigned i = 0; i + 1 < p->n; i++) {
+        unsigned k = 1 + (p->turn + i) % (p->n - 1);
+        const struct peer_link *l = &p->link[k];
+        if (link_serves(l) && l->up && (best == 0 || link_queued(l->link) < link_queued(p->link[best].link))) best = k;
+    }
+    p->turn = best; /* of those that are equal the next one comes next */
+    return best;
+}
+
+int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len) {
+    if (p->down || !link_serves(&p->link[via])) return DDICT_ELOST;
+    return link_send(p->link[via].link, r, payload, len, NULL, 0, NULL, NULL);
+}
+
+uint64_t peer_position(struct peer *p) { return p->n > 0 && !p->down ? link_position(p->link[0].link) : 0; }
+bool peer_unsent(struct peer *p, uint64_t position) { return p->n > 0 && !p->down && link_unsent(p->link[0].link, position); }
 
 void peers_resume(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
         struct peer *p = m->peers[i];
-        if (!p || !p->waits) continue;
-        p->waits = false;
-        if (p->link && !p->down) link_pause(p->link, false);
+        for (unsigned k = 0; p && k < p->n; k++) {
+            if (!p->link[k].waits) continue;
+            p->link[k].waits = false;
+            if (link_serves(&p->link[k])) link_pause(p->link[k].link, false);
+        }
     }
 }
 
@@ -116,24 +166,32 @@ bool peers_tick(struct manager *m) {
     bool more = false;
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
         struct peer *p = m->peers[i];
-        if (!p || !p->link || p->up || p->down) continue;
-        link_tick(p->link, m->now);
-        more |= !p->up && !p->down;
+        for (unsigned k = 0; p && k < p->n && !p->down; k++) {
+            struct peer_link *l = &p->link[k];
+            if (!link_serves(l) || l->up) continue;
+            link_tick(l->link, m->now);
+            more |= !l->up && !l->down;
+        }
     }
     return more;
+}
+
+static void links_free(struct peer *p) {
+    for (unsigned k = 0; k < p->n; k++) link_free(p->link[k].link);
+    p->n = 0;
 }
 
 void peers_reap(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
         struct peer *p = m->peers[i];
         char text[256];
+        for (unsigned k = 1; p && !p->down && k < p->n; k++)
+            if (p->link[k].down && p->link[k].link) link_reap(p, &p->link[k]);
         if (!p || !p->down) continue;
-        snprintf(text, sizeof text, "manager %u on %s %s: %s", p->id, m->setup->peers[p->id].node, p->up ? "is lost" : "can not be reached",
+        snprintf(text, sizeof text, "manager %u on %s %s: %s", p->id, m->setup->peers[p->id].node, p->link[0].up ? "is lost" : "can not be reached",
                  dd_strerror(p->down));
         log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
-        link_free(p->link);
-        p->link = NULL;
-        p->up = false;
+        links_free(p);
         p->down = 0;
         forwards_lost(m, p, text);
         lanes_unstall(m);
@@ -143,8 +201,7 @@ void peers_reap(struct manager *m) {
 void peers_end(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
         if (!m->peers[i]) continue;
-        link_free(m->peers[i]->link);
-        m->peers[i]->link = NULL;
+        links_free(m->peers[i]);
         forwards_lost(m, m->peers[i], "the dictionary has ended");
         free(m->peers[i]);
     }

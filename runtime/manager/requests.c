@@ -124,14 +124,10 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
         asker_reply(a, req, -ENOMEM, NULL);
         return;
     }
-    r.flags = MSGF_STREAM;
-    if (give_begin(a, req->id, ref->value, it->val_len, req->val_len, unpin_done, ref->off, NULL) < 0) {
+    if (give_begin(a, &r, ref->value, it->val_len, req->val_len, unpin_done, ref->off, NULL) < 0) {
         store_unpin(m->store, ref->off);
         asker_reply(a, req, -ENOMEM, NULL);
-        return;
     }
-    asker_send(a, &r, NULL, 0);
-    gives_pump(a);
 }
 
 int request_look(struct asker *a, const struct msg *req, const void *key) {
@@ -229,14 +225,10 @@ static void keys(struct asker *a, const struct msg *m, const uint8_t *prefix) {
         free(l.bytes);
         return;
     }
-    r.flags = MSGF_STREAM;
-    if (give_begin(a, m->id, l.bytes, l.len, m->val_len, free_done, 0, l.bytes) < 0) {
+    if (give_begin(a, &r, l.bytes, l.len, m->val_len, free_done, 0, l.bytes) < 0) {
         free(l.bytes);
         asker_reply(a, m, -ENOMEM, NULL);
-        return;
     }
-    asker_send(a, &r, NULL, 0);
-    gives_pump(a);
 }
 
 static void stats(struct asker *a, const struct msg *m) {

@@ -227,6 +227,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     setup.identity = s->identity;
     setup.identity.self = h->id;
     setup.peers = s->peers;
+    setup.connections = s->opt.connections;
     setup.place = place_of(s, setup.local_index, &setup.place_need);
     setup.page = h->page;
     _exit(manager_run(&setup));

@@ -14,7 +14,7 @@ struct mac_input { /* no padding: chars and whole hellos only */
     uint8_t hello[sizeof(struct auth_hello)];
     uint8_t nonce_b[AUTH_NONCE];
 };
-_Static_assert(sizeof(struct mac_input) == 8 + 72 + 32, "nothing uninitialised goes into a mac");
+_Static_assert(sizeof(struct mac_input) == 8 + 80 + 32, "nothing uninitialised goes into a mac");
 
 int auth_init(void)
 {
@@ -44,7 +44,7 @@ static int mac_check(const uint8_t *mac, char letter, const struct auth_hello *h
 
 void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role, uint32_t to)
 {
-    *h = (struct auth_hello){.magic = AUTH_MAGIC, .protocol = PROTOCOL_VERSION, .role = role, .from = me->self, .to = to};
+    *h = (struct auth_hello){.magic = AUTH_MAGIC, .protocol = PROTOCOL_VERSION, .role = role, .from = me->self, .to = to, .group = me->group};
     memcpy(h->dict_id, me->dict_id, sizeof h->dict_id);
     randombytes_buf(h->nonce, sizeof h->nonce);
 }
@@ -56,7 +56,7 @@ int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me,
     if (h->protocol != PROTOCOL_VERSION)
         return DDICT_EVERSION;
     if (memcmp(h->dict_id, me->dict_id, sizeof h->dict_id) != 0 || h->to != me->self
-        || (h->role != ROLE_DATA && h->role != ROLE_CONTROL))
+        || (h->role != ROLE_DATA && h->role != ROLE_CONTROL && h->role != ROLE_MORE) || (h->role == ROLE_MORE && h->group == 0))
         return DDICT_EAUTH;
     *reply = (struct auth_challenge){.magic = AUTH_MAGIC, .protocol = PROTOCOL_VERSION};
     randombytes_buf(reply->nonce, sizeof reply->nonce);

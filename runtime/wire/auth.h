@@ -19,6 +19,7 @@ struct auth_hello { /* opener, first */
     uint32_t protocol, role;
     uint8_t dict_id[16];
     uint32_t from, to;
+    uint64_t group; /* of the opener's connections to this acceptor; 0 where there is one only */
     uint8_t nonce[AUTH_NONCE];
 };
 struct auth_challenge { /* acceptor */
@@ -30,7 +31,7 @@ struct auth_challenge { /* acceptor */
 struct auth_answer { /* opener, second */
     uint8_t mac[AUTH_MAC];
 };
-_Static_assert(sizeof(struct auth_hello) == 72 && sizeof(struct auth_challenge) == 80 && sizeof(struct auth_answer) == 32,
+_Static_assert(sizeof(struct auth_hello) == 80 && sizeof(struct auth_challenge) == 80 && sizeof(struct auth_answer) == 32,
                "sizes are part of the protocol");
 
 int auth_init(void); /* once before the others, may be called again: 0, -EIO */

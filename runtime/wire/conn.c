@@ -76,6 +76,7 @@ static atomic_ullong refused; /* relaxed: a counter for display */
 
 void conn_count_refused(void) { atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed); }
 uint64_t conn_refused(void) { return atomic_load_explicit(&refused, memory_order_relaxed); }
+uint64_t conn_group(const struct conn *c) { return c->hs.hello.group; }
 int conn_fd(const struct conn *c) { return c->io.fd; }
 bool conn_full(const struct conn *c) { return c->out.bytes > DD_PEER_INFLIGHT; }
 size_t conn_queued(const struct conn *c) { return c->out.bytes; }

@@ -13,12 +13,13 @@
 #include <wire/msg.h>
 
 #define COOKIE_SIZE 32
-enum conn_role { ROLE_DATA = 1, ROLE_CONTROL = 2 };
+enum conn_role { ROLE_DATA = 1, ROLE_CONTROL = 2, ROLE_MORE = 3 /* one more beside a ROLE_DATA one, of its group */ };
 
 struct conn_identity {          /* what both ends prove */
     uint8_t dict_id[16];
     uint8_t cookie[COOKIE_SIZE];
-    uint32_t self;              /* manager id (DATA) or node id (CONTROL) */
+    uint32_t self;              /* manager id (DATA, MORE) or node id (CONTROL) */
+    uint64_t group;             /* opener's: tells which connections to one acceptor belong together */
 };
 
 struct conn;
@@ -81,12 +82,13 @@ void conn_pause(struct conn *c, bool paused); /* stop reading: leave the bytes i
 /* A secret that only the two ends of this connection know, once it is up; letter tells several apart ('A' and 'B' are taken). */
 void conn_secret(const struct conn *c, char letter, uint8_t secret[32]);
 void conn_count_refused(void); /* one more for conn_refused() */
+uint64_t conn_group(const struct conn *c);    /* the opener's, from `up` on */
 int conn_fd(const struct conn *c);            /* for logs and tests; -1 when closed */
 uint64_t conn_refused(void);                  /* connections of this process that failed the handshake or sent what is malformed */
 
 /* epoll: data.ptr of every connection points at its struct conn, whose first member is a struct io_handler (see loop.h). */
 /* Deadlines of handshake and connect, and a peer that acknowledges nothing for DD_PEER_LOST_MS; call at least every 100 ms (every second once all are up).
- * The callbacks may come from here. A ROLE_DATA peer may leave its bytes unread as long as its kernel answers. */
+ * The callbacks may come from here. A ROLE_DATA or ROLE_MORE peer may leave its bytes unread as long as its kernel answers. */
 void conn_tick(struct conn *c, uint64_t now_ns);
 
 /* --- net.c --- */

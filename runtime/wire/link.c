@@ -8,6 +8,7 @@
  * TCP then carries only NUDGE and TOOK (channel.c), and its end tells at once that the other process or its node has gone.
  */
 #include <errno.h>
+#include <sodium.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct offer { /* payload of MSG_LINK_OFFER */
 
 struct link {
     struct conn *conn;
+    bool more;                /* one more beside another */
     struct channel *channel;  /* NULL: TCP carries the messages; or it is an acceptor's that is not up yet */
     const struct link_setup *setup;
     const struct link_ops *ops;
@@ -145,7 +147,8 @@ static void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
     struct link *l = arg;
     int e = 0;
     l->peer = peer;
-    if (role != ROLE_DATA) {
+    l->more = role == ROLE_MORE;
+    if (role != ROLE_DATA && (role != ROLE_MORE || l->setup->fabric != NULL)) {
         conn_end(c, DDICT_EAUTH); /* such a one has its own port */
         return;
     }
@@ -203,7 +206,7 @@ static void on_down(struct conn *c, void *arg, int code)
 static void *on_part_to(struct conn *c, void *arg, const struct msg *m, uint32_t got, uint32_t *room)
 {
     struct link *l = arg;
-    return l->ops->part_to != NULL ? l->ops->part_to(l, l->arg, m, got, room) : NULL;
+    return l->setup->fabric == NULL && l->ops->part_to != NULL ? l->ops->part_to(l, l->arg, m, got, room) : NULL;
 }
 
 static int on_part(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n)
@@ -227,15 +230,28 @@ static struct link *link_new(const struct link_setup *setup, const struct link_o
     return l;
 }
 
-int link_open(struct link **out, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr, const struct link_ops *ops, void *arg)
+/* Random, so that the connections of a manager that was restarted are not taken for those of the one before. */
+static uint64_t group_new(void)
 {
+    uint64_t group = 0;
+    while (group == 0)
+        randombytes_buf(&group, sizeof group);
+    return group;
+}
+
+static int link_start(struct link **out, const struct link_setup *setup, enum conn_role role, uint64_t group, uint32_t to, const struct sockaddr_storage *addr, int naddr,
+                      const struct link_ops *ops, void *arg)
+{
+    struct conn_identity me = *setup->me;
     struct link *l = link_new(setup, ops, arg);
     if (l == NULL)
         return -ENOMEM;
     l->opener = true;
+    me.group = group;
     int e = setup->fabric != NULL ? channel_new(&l->channel, setup->fabric, &channel_ops, l) : 0;
     if (e == 0)
-        e = conn_open(&l->conn, setup->epoll_fd, setup->me, ROLE_DATA, to, addr, naddr, &tcp_ops, l);
+        e = conn_open(&l->conn, setup->epoll_fd, &me, role, to, addr, naddr, &tcp_ops, l);
+    auth_forget(me.cookie, sizeof me.cookie);
     if (e < 0) {
         channel_free(l->channel);
         free(l);
@@ -243,6 +259,17 @@ int link_open(struct link **out, const struct link_setup *setup, uint32_t to, co
         *out = l;
     }
     return e;
+}
+
+int link_open(struct link **out, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr, const struct link_ops *ops, void *arg)
+{
+    return link_start(out, setup, ROLE_DATA, group_new(), to, addr, naddr, ops, arg);
+}
+
+int link_open_more(struct link **out, const struct link *first, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr,
+                   const struct link_ops *ops, void *arg)
+{
+    return link_start(out, setup, ROLE_MORE, conn_group(first->conn), to, addr, naddr, ops, arg);
 }
 
 int link_accept(struct link **out, const struct link_setup *setup, int fd, const struct link_ops *ops, void *arg)
@@ -301,4 +328,6 @@ void link_tick(struct link *l, uint64_t now_ns)
     conn_tick(l->conn, now_ns);
 }
 
+bool link_is_more(const struct link *l) { return l->more; }
+uint64_t link_group(const struct link *l) { return conn_group(l->conn); }
 bool link_more_is_faster(const struct link *l) { return l->setup->fabric == NULL; } /* one TCP connection keeps one core of each end busy */

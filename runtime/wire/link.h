@@ -34,6 +34,9 @@ struct link_setup { /* the same for all links of a process; borrowed while there
 
 /* Opener and acceptor: as conn_open() with ROLE_DATA, and conn_accept(). */
 int link_open(struct link **out, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr, const struct link_ops *ops, void *arg);
+/* Opener, from the first message of the acceptor over `first` on: one more link beside it, to the same. */
+int link_open_more(struct link **out, const struct link *first, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr,
+                   const struct link_ops *ops, void *arg);
 int link_accept(struct link **out, const struct link_setup *setup, int fd, const struct link_ops *ops, void *arg);
 void link_free(struct link *l); /* NULL is allowed; allowed in every callback */
 
@@ -46,6 +49,9 @@ uint64_t link_position(const struct link *l);
 bool link_unsent(const struct link *l, uint64_t position);
 void link_pause(struct link *l, bool paused); /* no messages come until it is unpaused */
 void link_tick(struct link *l, uint64_t now_ns); /* deadlines; at least every 100 ms until it is up, every second then */
+/* Acceptor, from `up` on: it is one more beside another, of the same peer and group. */
+bool link_is_more(const struct link *l);
+uint64_t link_group(const struct link *l);
 /* Whether several links to one peer carry large values faster than one. */
 bool link_more_is_faster(const struct link *l);
 

@@ -28,7 +28,7 @@
 #define GUARD 64u
 #define LIMIT 60000              /* ms of a call, on a busy machine with sanitizers */
 
-static unsigned rounds = 60;
+static unsigned rounds = 25; /* of each number of connections */
 
 struct board { /* shared by all processes */
     uint32_t arrived[2];
@@ -271,6 +271,9 @@ static void process_run(struct dict *x, unsigned p)
     ddict_detach(d);
 }
 
+/* Of a manager to another: one, as many as without a word, many. */
+static const char *const connections[] = {"1", "", "6"};
+
 START_TEST(all_ways_to_put_and_read_give_the_same_bytes)
 {
     struct dict x;
@@ -278,6 +281,7 @@ START_TEST(all_ways_to_put_and_read_give_the_same_bytes)
     int bad = 0;
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(board != MAP_FAILED);
+    setenv("DDICT_CONNECTIONS", connections[_i], 1);
     dict_start(&x, NODES, NODES + 1, 640 * MIB);
     for (unsigned p = 0; p < PROCESSES; p++) {
         pid[p] = fork();
@@ -308,7 +312,7 @@ int main(void)
     if (getenv("ROUNDS") != NULL)
         rounds = (unsigned)atoi(getenv("ROUNDS"));
     tcase_set_timeout(c, 300);
-    tcase_add_test(c, all_ways_to_put_and_read_give_the_same_bytes);
+    tcase_add_loop_test(c, all_ways_to_put_and_read_give_the_same_bytes, 0, sizeof connections / sizeof connections[0]);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
