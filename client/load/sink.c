@@ -317,6 +317,19 @@ int sink_begin(struct sink *s, const char *name, size_t len, int64_t size)
     return begin(s, e, name, len, size);
 }
 
+bool sink_has(struct sink *s, const char *name, size_t len, int64_t size)
+{
+    struct pack key = {0};
+    size_t there = 0;
+    if (!the_load.continued || the_load.o->replace || size < 0)
+        return false;
+    pack_bytes(&key, "s", 1);
+    pack_bytes(&key, the_load.o->prefix, strlen(the_load.o->prefix));
+    bool has = name_clean(&key, name, len) == 0 && !key.bad && ddict_contains(the_load.d, key.data, key.len, &there, -1) == 1 && there == (size_t)size;
+    pack_free(&key);
+    return has;
+}
+
 int sink_begin_number(struct sink *s, uint64_t n, int64_t size)
 {
     struct entry *e;

@@ -78,6 +78,8 @@ int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, .
  * it, no sink_end(). Negative: end reading, return this.
  */
 int sink_begin(struct sink *s, const char *name, size_t len, int64_t size);
+/* Would sink_begin() say 0, as it is there already? For who has to ask for bytes ahead of time. */
+bool sink_has(struct sink *s, const char *name, size_t len, int64_t size);
 int sink_begin_number(struct sink *s, uint64_t n, int64_t size);
 /* The next bytes of the value. 0, or negative: end reading. What does not fit in a manager is noticed here or in sink_begin(): then 1: pass over the rest, no sink_end(). */
 int sink_add(struct sink *s, const void *bytes, size_t len);

@@ -15,7 +15,7 @@
 #define HEAD_BYTES 1024u
 
 /* In the order in which they are asked: the particular before the general. */
-static const struct source_kind *const kinds[] = {&source_dir, &source_npz, &source_zip, &source_npy, &source_fasta, &source_tar, &source_idx, &source_lines};
+static const struct source_kind *const kinds[] = {&source_s3, &source_dir, &source_npz, &source_zip, &source_npy, &source_fasta, &source_tar, &source_idx, &source_lines};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 void sources_names(char *text, size_t cap)

@@ -91,5 +91,10 @@
 #define DD_FAILOVER_ONE_MS 400               /* of this: one node that does not answer */
 #define DD_NOTE_MS 60000                     /* the same event (full, refused) is told again at most so often */
 #define DD_FENCE_MS 30000                    /* PMIx fence of the wire-up */
+#define DD_S3_CONNECT_MS 10000               /* ddict load from S3: until a connection stands */
+#define DD_S3_STALL_MS 30000                 /* without a byte of an answer; then it is tried again. $DDICT_S3_STALL */
+#define DD_S3_ATTEMPTS 5                     /* of one request. As the AWS tools */
+#define DD_S3_PAUSE_MS 200                   /* before the second attempt; twice as long before each further one */
+#define DD_S3_PAUSE_MAX_MS 20000
 
 #endif
