@@ -24,6 +24,8 @@ int cmd_bench(int argc, char **argv);
 int cmd_runtime(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_load(int argc, char **argv);
+int cmd_save(int argc, char **argv);
+int cmd_restore(int argc, char **argv);
 int cmd_socket(int argc, char **argv);
 
 /* The next option of getopt_long() with --help and --name taken out: prints usage and exits, or remembers the name. '?' has been complained of. */

@@ -27,6 +27,8 @@ static const struct verb {
     {"stats", cmd_stats, "what each manager holds and served"},
     {"report", cmd_report, "what a job's dictionaries did, from their record"},
     {"load", cmd_load, "put archives, folders and files into it, as a set"},
+    {"save", cmd_save, "write it to disk"},
+    {"restore", cmd_restore, "put what was saved into it"},
     {"ls", cmd_ls, "list the keys"},
     {"get", cmd_get, "print a value"},
     {"put", cmd_put, "store a value"},

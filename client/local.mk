@@ -20,6 +20,8 @@ bin_PROGRAMS += ddict
 ddict_SOURCES = client/cmd_main.c client/cmd.h client/cmd_stats.c client/cmd_load.c client/sets.c client/sets.h client/cmd_ls.c client/cmd_value.c client/keytext.c client/keytext.h client/npy.c client/npy.h \
   client/figures.c client/figures.h client/table.c client/table.h client/cmd_report.c client/cmd_socket.c client/record.c client/record.h \
   client/record_find.c client/record_find.h client/report_print.c client/report_print.h \
-  client/bench.c client/bench.h client/bench_run.c client/bench_work.c client/bench_keys.c client/bench_report.c client/bench_plot.c
-ddict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
-ddict_LDADD = liblaunch.la libplace.la libddict.la libwireclient.la libbase.la $(JANSSON_LIBS) -lm
+  client/cmd_save.c client/save/save.h client/save/save.c client/save/files.c client/save/restore.c client/save/manifest.c client/save/progress.c \
+  client/save/dump.h client/save/dump_format.h client/save/dump_in.c client/save/dump_out.c client/bench.c client/bench.h client/bench_run.c client/bench_work.c client/bench_keys.c client/bench_report.c client/bench_plot.c
+EXTRA_DIST += client/save/DUMP
+ddict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
+ddict_LDADD = liblaunch.la libplace.la libddict.la libwireclient.la libbase.la $(JANSSON_LIBS) $(XXHASH_LIBS) -lm

@@ -19,13 +19,14 @@ from . import _ddict, _future
 from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._future import Future
 from ._queue import Queue
-from .sets import LoadError, Set, load, open_set, sets  # the function; the module is reached by import as ever
+from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # the function; the module is reached by import as ever
 from ._ddict import (AuthError, CredError, Error, FullError, GoneError, KeySizeError, LostError, NoDictError, ProtocolError, RawKey,
                      TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
 
 __all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FullError", "Future", "GoneError", "KeySizeError", "LostError", "NoDictError",
            "ProtocolError", "RawKey", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
-           "down", "key_bytes", "Queue", "Subscription", "LoadError", "Set", "load", "open_set", "sets"]
+           "down", "key_bytes", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
+           "save", "sets"]
 
 _ABSENT = object()
 _CHUNK_KEYS = 64        # values under way at once while iterating: enough to hide the network

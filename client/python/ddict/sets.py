@@ -197,11 +197,31 @@ def _command():
     return program
 
 
+def _run(words, progress):
+    """Run a verb of the command that prints an object; its exit code, the object, and what it said on stderr."""
+    process = _subprocess.Popen(words, stdin=_subprocess.DEVNULL, stdout=_subprocess.PIPE, stderr=None if progress else _subprocess.PIPE)
+    try:
+        out, err = process.communicate()
+    except BaseException:  # ^C: its processes on all nodes are told to end
+        process.send_signal(_signal.SIGTERM)
+        try:
+            process.wait(_STOP_S)
+        except _subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+    try:
+        summary = _json.loads(out)
+    except ValueError:
+        summary = {}
+    return process.returncode, summary, (err or b"").decode(errors="replace").strip()
+
+
 def load(sources, prefix="", set=None, *, d=None, kind=None, on_error="stop", replace=False, threads=None, here=False, progress=None):
     """load(sources, prefix="", set=None, *, d=None, kind=None, on_error="stop", replace=False, ...) -- put data into the dictionary; a ddict.Set
 
-    sources: a path, or a list of them: a tar (plain or compressed, also of tars), a zip, a folder, IDX files (images and labels), .npy, .npz, lines of a text file, FASTA.
-    Keys are prefix + the path of the member, or the number of the record. set: the set's name; None for the prefix, or the name of the first source.
+    sources: a path, or a list of them: a tar (plain or compressed, also of tars), a zip, a folder, IDX files (images and labels), .npy, .npz, lines of a text file, FASTA,
+    or s3://bucket/path with the credentials of the AWS tools. Keys are prefix + the path of the member, or the number of the record. set: the set's name; None for the prefix, or the name of the first source.
     It is `ddict load` of the shell: all nodes read, each its share; a load that stopped is continued by the same call, and one that is complete is not done again
     (replace=True does). When several ranks call it alike, one does it and the others wait. kind: what the sources are, where that cannot be told from their names and
     beginnings. on_error: "stop" at the first damaged member with ddict.LoadError, or "skip" it. here: read in this process's node alone. progress: show it on
@@ -218,26 +238,46 @@ def load(sources, prefix="", set=None, *, d=None, kind=None, on_error="stop", re
     words += ["--threads", str(threads)] if threads is not None else []
     words += ["--replace"] * bool(replace) + ["--here"] * bool(here) + ["--quiet"] * (not progress)
     words += ["--", *map(_os.fspath, sources)]
-    process = _subprocess.Popen(words, stdin=_subprocess.DEVNULL, stdout=_subprocess.PIPE, stderr=None if progress else _subprocess.PIPE)
-    try:
-        out, err = process.communicate()
-    except BaseException:  # ^C: its processes on all nodes are told to end
-        process.send_signal(_signal.SIGTERM)
-        try:
-            process.wait(_STOP_S)
-        except _subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        raise
-    try:
-        summary = _json.loads(out)
-    except ValueError:
-        summary = {}
-    if process.returncode != 0 or "set" not in summary:
-        lines = (err or b"").decode(errors="replace").strip().splitlines()
-        error = LoadError(summary.get("error") or (lines[-1] if lines else f"ddict load ended with {process.returncode}"))
+    code, summary, err = _run(words, progress)
+    if code != 0 or "set" not in summary:
+        lines = err.splitlines()
+        error = LoadError(summary.get("error") or (lines[-1] if lines else f"ddict load ended with {code}"))
         error.code = summary.get("code")
         raise error
     result = Set(summary["set"], d)
     result.summary = summary
     return result
+
+
+class SaveError(_ddict.Error):
+    """Saving or restoring failed; the text names the file."""
+
+
+def _saved(verb, path, prefix, d, progress, *more):
+    if progress is None:
+        progress = _sys.stderr is not None and _sys.stderr.isatty()
+    words = [_command(), verb, "--json", "--name", _attached(d).name, *more]
+    words += ["--prefix", prefix] if prefix is not None else []
+    words += ["--quiet"] * (not progress) + ["--", _os.fspath(path)]
+    code, summary, err = _run(words, progress)
+    if "items" not in summary:
+        raise SaveError(err.removeprefix("ddict: ") or f"ddict {verb} ended with {code}")
+    return summary
+
+
+def save(path, prefix=None, *, files=False, d=None, progress=None):
+    """save(path, prefix=None, *, files=False, d=None, progress=None) -- write the dictionary to disk; a dict of items, bytes, seconds, nodes
+
+    All nodes write, into the folder path, on storage that they share; it is complete when it has its name. A path that ends in .ddict is one file. prefix: only str keys that begin
+    with it. files: each value a file of its own, named by its key; "left_out" of the result counts keys that can be no file. It is `ddict save` of the shell. Raises
+    ddict.SaveError.
+    """
+    return _saved("save", path, prefix, d, progress, *["--files"] * bool(files))
+
+
+def restore(path, prefix=None, *, keep=False, d=None, progress=None):
+    """restore(path, prefix=None, *, keep=False, d=None, progress=None) -- put what save() wrote into the dictionary; a dict of items, bytes, seconds, nodes
+
+    Keys that are there are put over, or left with keep=True. It is `ddict restore` of the shell. Raises ddict.SaveError.
+    """
+    return _saved("restore", path, prefix, d, progress, *["--keep"] * bool(keep))

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_save.c - `ddict save` and `ddict restore`: the front of client/save. */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <launch/spread.h>
+#include "cmd.h"
+#include "keytext.h"
+#include "save/save.h"
+
+static const char save_usage[] =
+    "usage: ddict save [--prefix P] [--files] [--json] [-q] [--name NAME] PATH\n"
+    "  Write the dictionary to disk, all its nodes at once, for `ddict restore`. PATH is a folder that is made, on storage that all nodes share; if it ends in .ddict, a\n"
+    "  file, written by one process. It is complete when it has its name. The dictionary may be in use: each value is saved as it is when it is come to.\n"
+    "      --prefix P   only str keys that begin with P\n"
+    "      --files      each value a file of its own in the folder PATH, named by its key: bytes, pickles and texts as they are, arrays as .npy files are.\n"
+    "                   Files that are there with the same bytes are left, so the same command goes on where it stopped\n"
+    "      --json       the summary as an object\n"
+    "  -q, --quiet      no progress, no summary\n";
+static const char restore_usage[] =
+    "usage: ddict restore [--prefix P] [--keep] [--json] [-q] [--name NAME] PATH\n"
+    "  Put what `ddict save PATH` wrote into the dictionary, all its nodes at once; it may have another number of nodes and managers. Checksums are checked.\n"
+    "      --prefix P   only str keys that begin with P\n"
+    "      --keep       leave keys that are there as they are (default: put over them)\n"
+    "      --json       the summary as an object\n"
+    "  -q, --quiet      no progress, no summary\n";
+
+#define DONE "ddict-done " /* begins a worker's last line for its front */
+
+struct line {
+    bool restore, files, json, quiet, keep;
+    const char *prefix, *path, *worker; /* worker: we are one: the id of the save */
+    const char *usage;
+};
+
+static struct save_job job = {.workers = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+static volatile sig_atomic_t signal_seen;
+
+static void on_signal(int sig)
+{
+    signal_seen = sig;
+    __atomic_store_n(&job.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
+}
+
+static int signal_came(void) { return signal_seen; }
+
+static int option_take(struct line *l, int c)
+{
+    switch (c) {
+    case 'p': l->prefix = optarg; return 0;
+    case 'f': l->files = true; return 0;
+    case 'k': l->keep = true; return 0;
+    case 'j': l->json = true; return 0;
+    case 'q': l->quiet = true; return 0;
+    case 'w': l->worker = optarg; return 0;
+    default: return EXIT_USAGE;
+    }
+}
+
+static const char *verb(const struct line *l) { return l->restore ? "restore" : "save"; }
+
+static int failed(const char *sentence)
+{
+    progress_clear();
+    fprintf(stderr, "ddict: %s\n", sentence);
+    return EXIT_FAILED;
+}
+
+/* --- a worker, or the only one --- */
+
+static int ticking; /* atomic */
+
+static void *ticker(void *arg)
+{
+    const struct line *l = arg;
+    while (__atomic_load_n(&ticking, __ATOMIC_RELAXED)) { /* only a flag */
+        if (l->worker != NULL)
+            progress_tell(&job);
+        else
+            progress_put(0, __atomic_load_n(&job.items, __ATOMIC_RELAXED), __atomic_load_n(&job.bytes, __ATOMIC_RELAXED));
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    return NULL;
+}
+
+static int fit_check(uint64_t bytes)
+{
+    char a[24], b[24];
+    if (bytes <= job.info.total_bytes)
+        return 0;
+    return dd_error(DDICT_EFULL, "%s has values of %s, and the dictionary is of %s (--ddict-mem, --mem)", job.folder, size_format(a, sizeof a, bytes),
+                    size_format(b, sizeof b, job.info.total_bytes));
+}
+
+static unsigned number_of(const char *variable, unsigned otherwise)
+{
+    uint64_t n;
+    const char *text = getenv(variable);
+    return text != NULL && count_parse(text, 0, 1u << 20, &n) == 0 ? (unsigned)n : otherwise;
+}
+
+/* 0, or negative with the sentence set. */
+static int work(struct line *l)
+{
+    uint64_t items, bytes = 0;
+    pthread_t tick;
+    struct stat st;
+    int rc = ddict_get_info(job.d, &job.info);
+    if (rc < 0)
+        return dd_error(rc, "%s", ddict_errmsg());
+    if (l->worker != NULL) {
+        job.worker = number_of("SLURM_PROCID", 0);
+        job.workers = number_of("SLURM_STEP_NUM_TASKS", 1);
+        if (job.worker >= job.workers)
+            return dd_error(-EINVAL, "Slurm says this is task %u of %u", job.worker, job.workers);
+        if (stat(job.folder, &st) < 0)
+            return dd_error(-errno, "%s: %s, on node %s; the folder has to be on storage that all nodes share", job.folder, strerror(errno), job.info.node);
+    }
+    if (l->restore)
+        rc = (rc = manifest_read(&job, &items, &bytes)) < 0 ? rc : fit_check(bytes);
+    if (rc < 0)
+        return rc;
+    progress_begin(bytes, !l->quiet && l->worker == NULL, verb(l));
+    ticking = 1;
+    bool ticks = (l->worker != NULL || !l->quiet) && pthread_create(&tick, NULL, ticker, l) == 0;
+    rc = l->restore ? restore_parts(&job) : l->files ? save_files(&job) : save_parts(&job);
+    if (ticks) {
+        __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
+        pthread_join(tick, NULL);
+    }
+    progress_clear();
+    if (rc < 0)
+        return dd_error(-ECANCELED, "%s", signal_seen != 0 && *job.why == 0 ? strsignal(signal_seen) : job.why);
+    return 0;
+}
+
+/* What it did, for the front. */
+static int worker_report(const struct line *l)
+{
+    int rc = l->restore || l->files ? 0 : manifest_worker_write(&job);
+    if (rc == 0)
+        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %s\n", job.worker, job.workers, (unsigned long long)job.items, (unsigned long long)job.bytes,
+                (unsigned long long)job.same, (unsigned long long)job.left_out, job.first_left_out);
+    return rc;
+}
+
+static int worker_run(struct line *l)
+{
+    const char *id = l->worker;
+    for (unsigned i = 0; i < DUMP_ID; i++) {
+        unsigned byte;
+        if (sscanf(id + 2 * i, "%2x", &byte) != 1)
+            return cmd_usage(l->usage, "--worker=%s: 32 hex digits are wanted", id);
+        job.id[i] = (uint8_t)byte;
+    }
+    int rc = work(l);
+    rc = rc < 0 ? rc : worker_report(l);
+    return rc < 0 ? failed(dd_errmsg()) : EXIT_OK;
+}
+
+/* --- the front --- */
+
+static unsigned workers_done;
+
+static void on_line(char *text)
+{
+    unsigned worker, workers;
+    unsigned long long items, bytes, same, left_out;
+    int at = 0;
+    if (sscanf(text, DONE "%u %u %llu %llu %llu %llu %n", &worker, &workers, &items, &bytes, &same, &left_out, &at) < 6) {
+        progress_line(text);
+        return;
+    }
+    workers_done++;
+    job.workers = workers;
+    job.items += items;
+    job.bytes += bytes;
+    job.same += same;
+    job.left_out += left_out;
+    if (at > 0 && text[at] != 0 && *job.first_left_out == 0)
+        snprintf(job.first_left_out, sizeof job.first_left_out, "%s", text + at);
+}
+
+/* Workers on all nodes. 0; -ENOENT: it is not to be done so; else the exit code + 1, all said. */
+static int spread(const struct line *l)
+{
+    char self[PATH_MAX], id[2 * DUMP_ID + 1];
+    const char *name = cmd_name() != NULL ? cmd_name() : getenv("DDICT_NAME");
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return -ENOENT;
+    self[n] = 0;
+    for (unsigned i = 0; i < DUMP_ID; i++)
+        snprintf(id + 2 * i, 3, "%02x", job.id[i]);
+    const char *argv[20] = {self, verb(l), "--worker", id};
+    int k = 4;
+    if (l->prefix != NULL)
+        argv[k++] = "--prefix", argv[k++] = l->prefix;
+    if (l->files)
+        argv[k++] = "--files";
+    if (l->keep)
+        argv[k++] = "--keep";
+    if (l->quiet)
+        argv[k++] = "--quiet";
+    if (name != NULL && *name != 0)
+        argv[k++] = "--name", argv[k++] = name;
+    argv[k++] = "--";
+    argv[k++] = job.folder;
+    progress_begin(0, !l->quiet, verb(l));
+    struct spread s = {.name = name, .program = argv, .on_line = on_line, .signal_came = signal_came};
+    int rc = launch_spread(&s);
+    progress_clear();
+    if (rc == -ENOENT)
+        return rc;
+    if (rc < 0)
+        return failed(dd_errmsg()) + 1;
+    if (rc > 128 && signal_seen != 0)
+        fprintf(stderr, "ddict: ended by a signal (%s)\n", strsignal(rc - 128));
+    if (rc == 0 && workers_done != job.workers)
+        return failed("not all nodes said that they are done") + 1;
+    return rc == 0 ? 0 : rc + 1;
+}
+
+static int summary(const struct line *l, uint64_t began)
+{
+    double s = (double)(clock_ns() - began) / 1e9;
+    char a[24], b[24];
+    int rc = job.left_out > 0 ? EXIT_FAILED : EXIT_OK;
+    if (l->json) {
+        int said = cmd_json_print(json_pack("{s:s,s:I,s:I,s:I,s:I,s:f,s:I}", "path", l->path, "items", (json_int_t)job.items, "bytes", (json_int_t)job.bytes, "there_already",
+                                        (json_int_t)job.same, "left_out", (json_int_t)job.left_out, "seconds", s, "nodes", (json_int_t)job.workers));
+        return said != EXIT_OK ? said : rc;
+    }
+    if (job.left_out > 0)
+        fprintf(stderr, "ddict: %llu items were left out, such as %s\n", (unsigned long long)job.left_out, job.first_left_out);
+    if (!l->quiet) {
+        fprintf(stderr, "ddict: %s %llu items, %s in %.2f s (%s/s, %u node%s)", l->restore ? "restored" : "saved", (unsigned long long)job.items,
+                size_format(a, sizeof a, job.bytes), s, size_format(b, sizeof b, (uint64_t)((double)job.bytes / (s > 0 ? s : 1))), job.workers, job.workers == 1 ? "" : "s");
+        if (job.same > 0)
+            fprintf(stderr, "; %llu of them were there already", (unsigned long long)job.same);
+        fputc('\n', stderr);
+    }
+    return rc;
+}
+
+/* Where it is written until it is complete: "" when it is written in place. */
+static int aside_make(const struct line *l, char *aside, size_t cap)
+{
+    struct stat st;
+    *aside = 0;
+    if (l->restore)
+        return 0;
+    if (l->files)
+        return mkdir(job.folder, 0777) < 0 && errno != EEXIST ? dd_error(-errno, "cannot make %s: %s", job.folder, strerror(errno)) : 0;
+    if (lstat(job.folder, &st) == 0)
+        return dd_error(-EEXIST, "%s is there already; a save is not written over another one", job.folder);
+    int n = snprintf(aside, cap, "%s.part-", job.folder);
+    for (unsigned i = 0; i < 4; i++)
+        n += snprintf(aside + n, cap - (size_t)n, "%02x", job.id[i]);
+    if (!job.one_file && mkdir(aside, 0777) < 0) {
+        int rc = dd_error(-errno, "cannot make %s: %s", aside, strerror(errno));
+        *aside = 0;
+        return rc;
+    }
+    return 0;
+}
+
+static int aside_name(const struct line *l, const char *aside)
+{
+    char parent[PATH_MAX];
+    const char *slash = strrchr(l->path, '/');
+    snprintf(parent, sizeof parent, "%.*s", slash == NULL ? 1 : slash == l->path ? 1 : (int)(slash - l->path), slash == NULL ? "." : l->path);
+    if (rename(aside, l->path) < 0)
+        return dd_error(-errno, "cannot name it %s: %s", l->path, strerror(errno));
+    return folder_sync(parent);
+}
+
+/* Without workers elsewhere, or with them; 0 or the exit code + 1. */
+static int front_run(struct line *l, bool alone)
+{
+    int rc = alone ? -ENOENT : spread(l);
+    if (rc != -ENOENT)
+        return rc;
+    if (job.d == NULL)
+        return failed(ddict_errmsg()) + 1;
+    job.alone = true;
+    return work(l) < 0 ? failed(dd_errmsg()) + 1 : 0;
+}
+
+static int front(struct line *l)
+{
+    char aside[PATH_MAX + 16];
+    uint64_t began = clock_ns();
+    const char *dot = strrchr(l->path, '.');
+    job.one_file = !l->restore && !l->files && dot != NULL && strcmp(dot, ".ddict") == 0;
+    if (getrandom(job.id, sizeof job.id, 0) != sizeof job.id)
+        return failed("no random numbers");
+    int rc = ddict_attach(&job.d, cmd_name(), -1);
+    bool login = rc == DDICT_ENODICT && getenv("SLURMD_NODENAME") == NULL;
+    if (rc == 0)
+        rc = ddict_get_info(job.d, &job.info);
+    if (rc < 0 && !login)
+        return failed(ddict_errmsg());
+    if (login && job.one_file && (rc = cmd_relay(cmd_name(), NULL)) >= 0)
+        return rc; /* it was done on a node */
+    if (aside_make(l, aside, sizeof aside) < 0)
+        return failed(dd_errmsg());
+    if (*aside != 0)
+        job.folder = aside;
+    int code = front_run(l, !login && (job.info.nodes == 1 || job.one_file));
+    if (code == 0 && *aside != 0 && ((!job.one_file && manifest_write(&job, l->prefix) < 0) || aside_name(l, aside) < 0))
+        code = failed(dd_errmsg()) + 1;
+    if (code != 0 && *aside != 0) {
+        if (job.one_file)
+            unlink(aside);
+        else
+            folder_remove(aside);
+    }
+    return code != 0 ? code - 1 : summary(l, began);
+}
+
+static int run(int argc, char **argv, struct line *l)
+{
+    static const struct option longs[] = {CMD_LONGS, {"prefix", required_argument, NULL, 'p'}, {"files", no_argument, NULL, 'f'}, {"keep", no_argument, NULL, 'k'},
+                                          {"json", no_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'}, {"worker", required_argument, NULL, 'w'}, {0}};
+    struct bytes prefix = {0};
+    char path[PATH_MAX];
+    for (int c; (c = cmd_option(argc, argv, "hqp:", longs, l->usage)) != -1;)
+        if (option_take(l, c) != 0)
+            return EXIT_USAGE;
+    if ((l->files && l->restore) || (l->keep && !l->restore))
+        return cmd_usage(l->usage, "ddict %s has no %s", verb(l), l->restore ? "--files" : "--keep");
+    if (optind + 1 != argc || *argv[optind] == 0)
+        return cmd_usage(l->usage, "%s", optind < argc ? "one path is wanted" : "a path is wanted");
+    snprintf(path, sizeof path, "%s", argv[optind]);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = 0;
+    char whole[PATH_MAX];
+    if (*path != '/' && getcwd(whole, sizeof whole) != NULL && strlen(whole) + strlen(path) + 2 <= sizeof whole) {
+        size_t n = strlen(whole); /* workers begin in another folder */
+        whole[n] = '/';
+        memcpy(whole + n + 1, path, strlen(path) + 1);
+        l->path = whole;
+    } else {
+        l->path = path;
+    }
+    job.folder = l->path;
+    job.keep = l->keep;
+    if (l->prefix != NULL && key_of_str(&prefix, l->prefix) < 0)
+        return cmd_usage(l->usage, "--prefix=%s: not UTF-8", l->prefix);
+    job.prefix = prefix.data;
+    job.prefix_len = prefix.len;
+    if ((job.parts = json_array()) == NULL)
+        return failed("out of memory");
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    signal(SIGHUP, on_signal);
+    int rc;
+    if (l->worker == NULL)
+        rc = front(l);
+    else if ((rc = ddict_attach(&job.d, cmd_name(), -1)) < 0)
+        rc = failed(ddict_errmsg());
+    else
+        rc = worker_run(l);
+    if (rc == EXIT_FAILED && signal_seen != 0)
+        rc = 128 + signal_seen;
+    ddict_detach(job.d);
+    json_decref(job.parts);
+    bytes_free(&prefix);
+    return cmd_flush(rc);
+}
+
+int cmd_save(int argc, char **argv)
+{
+    struct line l = {.usage = save_usage};
+    return run(argc, argv, &l);
+}
+
+int cmd_restore(int argc, char **argv)
+{
+    struct line l = {.usage = restore_usage, .restore = true};
+    return run(argc, argv, &l);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * files.c - a worker: each item a file of its own, named by its key. A file is written aside and renamed, so it is whole or not there; one that is there with the
+ * same bytes is left, so a save that stopped is continued by the same command.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <base/error.h>
+#include "../keytext.h"
+#include "../npy.h"
+#include "save.h"
+
+#define PATH_CAP 4352
+#define COMPARE (1u << 20)
+enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* client/python/FORMAT */
+
+struct filer {
+    struct bytes name, head;
+    uint8_t *compare; /* COMPARE bytes */
+    char made[PATH_CAP]; /* the folder that was made last */
+};
+
+/* It cannot be a file: told, and counted. */
+static int left_out(struct save_job *j, const char *name, const char *why)
+{
+    pthread_mutex_lock(&j->lock);
+    if (j->left_out++ == 0)
+        snprintf(j->first_left_out, sizeof j->first_left_out, "%.300s: %s", name, why);
+    pthread_mutex_unlock(&j->lock);
+    return 0;
+}
+
+/* The path below the folder. Empty parts and "." are left out; NULL: fine, else why not. */
+static const char *path_of(char *path, size_t cap, const char *folder, const char *name)
+{
+    size_t n = (size_t)snprintf(path, cap, "%s", folder), begin = n;
+    while (*name != 0) {
+        size_t len = strcspn(name, "/");
+        if (len == 2 && strncmp(name, "..", 2) == 0)
+            return "a name with \"..\" is not written";
+        if (len > 255 || n + len + 2 > cap)
+            return "the name is too long for a file";
+        if (len > 0 && !(len == 1 && *name == '.'))
+            n += (size_t)snprintf(path + n, cap - n, "/%.*s", (int)len, name);
+        name += len + (name[len] == '/');
+    }
+    return n > begin ? NULL : "a name of nothing but slashes";
+}
+
+/* The folders above path, below the first `from` bytes of it. */
+static int folders_make(struct filer *f, char *path, size_t from)
+{
+    char *slash = strrchr(path, '/');
+    *slash = 0;
+    if (strcmp(path, f->made) != 0) {
+        for (char *p = path + from + 1; (p = strchr(p, '/')) != NULL; p++) {
+            *p = 0;
+            if (mkdir(path, 0777) < 0 && errno != EEXIST) {
+                *p = '/';
+                *slash = '/';
+                return -errno;
+            }
+            *p = '/';
+        }
+        if (strlen(path) > from && mkdir(path, 0777) < 0 && errno != EEXIST) {
+            *slash = '/';
+            return -errno;
+        }
+        snprintf(f->made, sizeof f->made, "%s", path);
+    }
+    *slash = '/';
+    return 0;
+}
+
+static bool same_bytes(int fd, off_t at, const uint8_t *bytes, size_t len, uint8_t *buffer)
+{
+    while (len > 0) {
+        ssize_t n = pread(fd, buffer, len < COMPARE ? len : COMPARE, at);
+        if (n <= 0 || memcmp(buffer, bytes, (size_t)n) != 0)
+            return false;
+        bytes += n;
+        at += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+static bool there_already(struct filer *f, const char *path, const uint8_t *body, size_t len)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool same = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->head.len + len &&
+                same_bytes(fd, 0, f->head.data, f->head.len, f->compare) && same_bytes(fd, (off_t)f->head.len, body, len, f->compare);
+    if (fd >= 0)
+        close(fd);
+    return same;
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len < (1u << 30) ? len : 1u << 30);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -ENOSPC;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int file_write(struct save_job *j, struct filer *f, const char *path, const uint8_t *body, size_t len)
+{
+    char aside[PATH_CAP + 64];
+    const char *slash = strrchr(path, '/');
+    snprintf(aside, sizeof aside, "%.*s/.ddict-save-%u-%ld-%lx", (int)(slash - path), path, j->worker, (long)getpid(), (unsigned long)pthread_self());
+    unlink(aside);
+    int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int rc = fd < 0 ? -errno : write_all(fd, f->head.data, f->head.len);
+    rc = rc < 0 ? rc : write_all(fd, body, len);
+    if (rc == 0 && fsync(fd) < 0)
+        rc = -errno;
+    if (fd >= 0 && close(fd) < 0 && rc == 0)
+        rc = -errno;
+    if (rc == 0 && rename(aside, path) < 0)
+        rc = -errno;
+    if (rc < 0)
+        unlink(aside);
+    return rc;
+}
+
+static int item_write(struct save_job *j, void *arg, const struct save_item *item)
+{
+    struct filer *f = arg;
+    char path[PATH_CAP];
+    const uint8_t *body = item->view.data, *key = item->key;
+    size_t len = item->view.len;
+    const char *why;
+    f->head.len = 0;
+    f->name.len = 0;
+    int rc = key[0] == 's' && memchr(key, 0, item->klen) == NULL ? bytes_add(&f->name, key + 1, item->klen - 1) : key_show(&f->name, key, item->klen, NULL);
+    if (rc < 0 || bytes_add(&f->name, "", 1) < 0)
+        return dd_error(-ENOMEM, "out of memory");
+    const char *name = (const char *)f->name.data;
+    if (item->view.tag == TAG_ARRAY) {
+        size_t elements;
+        if (npy_head(&f->head, body, len, &elements) == 0) { /* as numpy.load() reads it */
+            body += len - elements;
+            len = elements;
+        }
+    } else if (item->view.tag == TAG_FLOAT && len == sizeof(double)) {
+        char text[32];
+        double x;
+        memcpy(&x, body, sizeof x);
+        int n = snprintf(text, sizeof text, "%.17g", x);
+        if (bytes_add(&f->head, text, (size_t)n) < 0)
+            return dd_error(-ENOMEM, "out of memory");
+        len = 0;
+    } else if (item->view.tag == TAG_BUFFERS) {
+        return left_out(j, name, "a pickle with buffers out of band is no file of its own; save without --files keeps it");
+    }
+    if ((why = path_of(path, sizeof path, j->folder, name)) != NULL)
+        return left_out(j, name, why);
+    if (there_already(f, path, body, len)) {
+        __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED); /* figures alone */
+    } else {
+        rc = folders_make(f, path, strlen(j->folder));
+        rc = rc < 0 ? rc : file_write(j, f, path, body, len);
+        if (rc == -EISDIR || rc == -ENOTDIR || rc == -ENOTEMPTY || rc == -EEXIST)
+            return left_out(j, name, "another key needs a folder, or a file, of this name");
+        if (rc < 0)
+            return dd_error(rc, "cannot write %s: %s", path, strerror(-rc));
+    }
+    __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&j->bytes, f->head.len + len, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static void items_write(struct save_job *j)
+{
+    struct filer f = {.compare = malloc(COMPARE)};
+    int rc = f.compare != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED), i < j->info.managers);) /* a number for one thread */
+        if (save_ours(j, i))
+            rc = save_each(j, (unsigned)i, item_write, &f);
+    if (rc < 0)
+        save_fail(j);
+    bytes_free(&f.name);
+    bytes_free(&f.head);
+    free(f.compare);
+}
+
+int save_files(struct save_job *j) { return save_threads(j, j->alone ? j->info.managers : j->info.local_managers, items_write); }

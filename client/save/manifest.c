@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manifest.c - what belongs to a saved dictionary: DUMP, section 1. */
+#include <dirent.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <base/error.h>
+#include "dump_format.h"
+#include "save.h"
+
+#define PATH_CAP 4352
+
+static int io_error(const char *what, const char *path) { return dd_error(-errno, "cannot %s %s: %s", what, path, strerror(errno)); }
+
+int folder_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return io_error("open", path);
+    int rc = fsync(fd) < 0 && errno != EINVAL && errno != ENOSYS ? io_error("sync", path) : 0; /* some file systems have none for folders */
+    close(fd);
+    return rc;
+}
+
+void folder_remove(const char *path)
+{
+    char file[PATH_CAP];
+    DIR *d = opendir(path);
+    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
+        if (e->d_name[0] != '.' && snprintf(file, sizeof file, "%s/%s", path, e->d_name) < (int)sizeof file)
+            unlink(file);
+    if (d != NULL)
+        closedir(d);
+    rmdir(path);
+}
+
+static void hex_of(char *out, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sprintf(out + 2 * i, "%02x", bytes[i]);
+}
+
+static int json_write(const json_t *o, const char *path)
+{
+    char *text = o != NULL ? json_dumps(o, JSON_INDENT(1)) : NULL;
+    if (text == NULL)
+        return dd_error(-ENOMEM, "out of memory");
+    int rc = 0;
+    FILE *f = fopen(path, "wxe");
+    if (f == NULL)
+        rc = io_error("write", path);
+    else {
+        bool bad = fputs(text, f) < 0 || fputc('\n', f) < 0 || fflush(f) != 0 || fsync(fileno(f)) < 0;
+        if (bad)
+            rc = io_error("write", path);
+        if (fclose(f) != 0 && rc == 0)
+            rc = io_error("write", path);
+    }
+    free(text);
+    return rc;
+}
+
+static json_t *json_read(const char *path)
+{
+    json_error_t e;
+    json_t *o = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
+    if (o == NULL && access(path, R_OK) < 0)
+        io_error("read", path);
+    else if (o == NULL)
+        dd_error(-EBADMSG, "%s is damaged: line %d: %s", path, e.line, e.text);
+    return o;
+}
+
+/* What is said of the dictionary and the parts of this process. */
+static json_t *describe(const struct save_job *j)
+{
+    char dictionary[33];
+    hex_of(dictionary, j->info.id, sizeof j->info.id);
+    return json_pack("{s:s,s:s,s:I,s:I,s:O}", "dictionary", dictionary, "name", j->info.name, "managers", (json_int_t)j->info.managers, "nodes", (json_int_t)j->info.nodes, "parts",
+                     j->parts);
+}
+
+int manifest_worker_write(const struct save_job *j)
+{
+    char path[PATH_CAP];
+    json_t *o = describe(j);
+    snprintf(path, sizeof path, "%s/worker-%u.json", j->folder, j->worker);
+    int rc = json_write(o, path);
+    json_decref(o);
+    return rc;
+}
+
+/* All that the workers wrote, in one. NULL with the sentence set. */
+static json_t *workers_read(const struct save_job *j)
+{
+    char path[PATH_CAP];
+    json_t *all = NULL;
+    for (unsigned w = 0; w < j->workers; w++) {
+        snprintf(path, sizeof path, "%s/worker-%u.json", j->folder, w);
+        json_t *o = json_read(path);
+        bool bad = o != NULL && all != NULL && json_array_extend(json_object_get(all, "parts"), json_object_get(o, "parts")) < 0;
+        if (o != NULL && all == NULL)
+            all = json_incref(o);
+        json_decref(o);
+        if (o == NULL || bad) {
+            if (bad)
+                dd_error(-ENOMEM, "out of memory");
+            else if (access(path, F_OK) < 0)
+                dd_error(-ENOENT, "%s: what worker %u of %u wrote is not there; the folder has to be on storage that all nodes share", j->folder, w, j->workers);
+            json_decref(all);
+            return NULL;
+        }
+        unlink(path);
+    }
+    return all;
+}
+
+int manifest_write(struct save_job *j, const char *prefix)
+{
+    char path[PATH_CAP], id[2 * DUMP_ID + 1];
+    json_int_t items = 0, bytes = 0;
+    json_t *part;
+    size_t i;
+    snprintf(path, sizeof path, "%s/worker-0.json", j->folder);
+    json_t *o = j->workers > 1 || access(path, F_OK) == 0 ? workers_read(j) : describe(j);
+    if (o == NULL)
+        return -EBADMSG;
+    json_array_foreach(json_object_get(o, "parts"), i, part) {
+        items += json_integer_value(json_object_get(part, "items"));
+        bytes += json_integer_value(json_object_get(part, "bytes"));
+    }
+    hex_of(id, j->id, DUMP_ID);
+    bool bad = json_object_set_new(o, "version", json_integer(DUMP_VERSION)) < 0 || json_object_set_new(o, "id", json_string(id)) < 0 ||
+               json_object_set_new(o, "saved", json_integer(time(NULL))) < 0 || json_object_set_new(o, "items", json_integer(items)) < 0 ||
+               json_object_set_new(o, "bytes", json_integer(bytes)) < 0 || (prefix != NULL && json_object_set_new(o, "prefix", json_string(prefix)) < 0);
+    snprintf(path, sizeof path, "%s/manifest.json", j->folder);
+    int rc = bad ? dd_error(-ENOMEM, "out of memory") : json_write(o, path);
+    json_decref(o);
+    j->items = (uint64_t)items;
+    j->bytes = (uint64_t)bytes;
+    return rc < 0 ? rc : folder_sync(j->folder);
+}
+
+/* --- reading --- */
+
+/* A file alone: its own begin and end say what a manifest would. */
+static int file_describe(struct save_job *j, const char *path)
+{
+    struct dump_header h;
+    struct dump_end e;
+    struct stat st;
+    char hex[17];
+    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        rc = io_error("read", path);
+    else if (st.st_size < (off_t)(sizeof h + sizeof e) || pread(fd, &h, sizeof h, 0) != sizeof h || pread(fd, &e, sizeof e, st.st_size - (off_t)sizeof e) != sizeof e ||
+             memcmp(h.magic, (uint8_t[])DUMP_MAGIC, sizeof h.magic) != 0 || le32toh(e.magic) != DUMP_END)
+        rc = dd_error(-EBADMSG, "%s is no saved dictionary, or it is not complete", path);
+    if (fd >= 0)
+        close(fd);
+    if (rc < 0)
+        return rc;
+    memcpy(j->id, h.id, DUMP_ID);
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)le64toh(e.sum));
+    j->parts = json_pack("[{s:s,s:I,s:I,s:I,s:s}]", "file", path, "items", (json_int_t)le64toh(e.items), "bytes", (json_int_t)le64toh(e.bytes), "size", (json_int_t)st.st_size,
+                         "sum", hex);
+    return j->parts != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
+}
+
+static bool part_good(const json_t *part)
+{
+    const char *file = json_string_value(json_object_get(part, "file")), *sum = json_string_value(json_object_get(part, "sum"));
+    return file != NULL && *file != 0 && *file != '.' && strchr(file, '/') == NULL && sum != NULL && strlen(sum) == 16 && json_is_integer(json_object_get(part, "items")) &&
+           json_is_integer(json_object_get(part, "bytes")) && json_is_integer(json_object_get(part, "size"));
+}
+
+static int id_parse(uint8_t id[DUMP_ID], const char *text)
+{
+    if (text == NULL || strlen(text) != 2 * DUMP_ID || strspn(text, "0123456789abcdef") != 2 * DUMP_ID)
+        return -1;
+    for (unsigned i = 0; i < DUMP_ID; i++) {
+        unsigned byte;
+        sscanf(text + 2 * i, "%2x", &byte);
+        id[i] = (uint8_t)byte;
+    }
+    return 0;
+}
+
+static int folder_describe(struct save_job *j)
+{
+    char path[PATH_CAP];
+    int rc = 0;
+    json_t *part;
+    size_t i;
+    snprintf(path, sizeof path, "%s/manifest.json", j->folder);
+    json_t *o = json_read(path);
+    if (o == NULL)
+        return access(path, F_OK) < 0 ? dd_error(-ENOENT, "%s is no saved dictionary: it has no manifest.json", j->folder) : -EBADMSG;
+    json_t *version = json_object_get(o, "version"), *parts = json_object_get(o, "parts");
+    if (json_is_integer(version) && json_integer_value(version) > (json_int_t)DUMP_VERSION)
+        rc = dd_error(-EBADMSG, "%s is of version %lld, and this program reads version %u", path, (long long)json_integer_value(version), DUMP_VERSION);
+    else if (!json_is_integer(version) || !json_is_array(parts) || id_parse(j->id, json_string_value(json_object_get(o, "id"))) < 0)
+        rc = dd_error(-EBADMSG, "%s is damaged: version, id and parts are wanted", path);
+    json_array_foreach(parts, i, part)
+        if (rc == 0 && !part_good(part))
+            rc = dd_error(-EBADMSG, "%s is damaged: part %zu", path, i);
+    if (rc == 0)
+        j->parts = json_incref(parts);
+    json_decref(o);
+    return rc;
+}
+
+int manifest_read(struct save_job *j, uint64_t *items, uint64_t *bytes)
+{
+    struct stat st;
+    json_t *part;
+    size_t i;
+    if (stat(j->folder, &st) < 0)
+        return io_error("read", j->folder);
+    j->one_file = !S_ISDIR(st.st_mode);
+    int rc = j->one_file ? file_describe(j, j->folder) : folder_describe(j);
+    *items = *bytes = 0;
+    if (rc < 0)
+        return rc;
+    json_array_foreach(j->parts, i, part) {
+        *items += (uint64_t)json_integer_value(json_object_get(part, "items"));
+        *bytes += (uint64_t)json_integer_value(json_object_get(part, "bytes"));
+    }
+    return 0;
+}

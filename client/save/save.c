@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* save.c - a worker: the items of its node's managers into parts. Values are written straight from where they lie. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/error.h>
+#include "save.h"
+
+/* --- threads --- */
+
+bool save_stopped(const struct save_job *j) { return __atomic_load_n(&j->stopped, __ATOMIC_RELAXED) != 0; /* only a flag */ }
+
+void save_fail(struct save_job *j)
+{
+    pthread_mutex_lock(&j->lock);
+    if (*j->why == 0)
+        snprintf(j->why, sizeof j->why, "%s", dd_errmsg());
+    pthread_mutex_unlock(&j->lock);
+    __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED);
+}
+
+struct runner { struct save_job *j; void (*body)(struct save_job *j); };
+
+static void *thread_run(void *arg)
+{
+    const struct runner *r = arg;
+    r->body(r->j);
+    return NULL;
+}
+
+int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j))
+{
+    pthread_t thread[SAVE_THREADS];
+    struct runner r = {j, body};
+    unsigned started = 0;
+    if (n > SAVE_THREADS)
+        n = SAVE_THREADS;
+    while (started + 1 < n && pthread_create(&thread[started], NULL, thread_run, &r) == 0)
+        started++;
+    body(j);
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
+    return save_stopped(j) ? -1 : 0;
+}
+
+/* --- items --- */
+
+struct batch {
+    struct ddict_want want[SAVE_BATCH];
+    uint8_t *keys;
+    size_t len, cap, at[SAVE_BATCH];
+    unsigned n;
+};
+
+static int client_error(int code) { return dd_error(code, "%s", ddict_errmsg()); }
+
+static int batch_add(struct batch *b, const void *key, size_t klen)
+{
+    if (klen > b->cap - b->len) {
+        size_t cap = 2 * b->cap + klen + 65536;
+        uint8_t *more = realloc(b->keys, cap);
+        if (more == NULL)
+            return dd_error(-ENOMEM, "out of memory");
+        b->keys = more;
+        b->cap = cap;
+    }
+    memcpy(b->keys + b->len, key, klen);
+    b->want[b->n] = (struct ddict_want){.klen = klen};
+    b->at[b->n++] = b->len;
+    b->len += klen;
+    return 0;
+}
+
+static int batch_give(struct save_job *j, struct batch *b, int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg)
+{
+    int rc = 0;
+    for (unsigned i = 0; i < b->n; i++)
+        b->want[i].key = b->keys + b->at[i];
+    if (b->n > 0) {
+        ssize_t n = ddict_get_many(j->d, b->want, b->n, 0, -1);
+        if (n < 0)
+            return client_error((int)n);
+    }
+    for (unsigned i = 0; i < b->n; i++) {
+        struct ddict_want *w = &b->want[i];
+        if (w->status == DDICT_ENOKEY)
+            continue; /* removed since it was listed */
+        if (rc == 0 && w->status < 0)
+            rc = dd_error(w->status, "%s", ddict_strerror(w->status));
+        if (rc == 0 && save_stopped(j))
+            rc = -ECANCELED;
+        if (rc == 0)
+            rc = each(j, arg, &(struct save_item){w->key, w->klen, w->view});
+        if (w->status == 0)
+            ddict_release(&w->view);
+    }
+    b->n = 0;
+    b->len = 0;
+    return rc;
+}
+
+int save_each(struct save_job *j, unsigned manager, int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg)
+{
+    ddict_iter_t *it;
+    const void *key;
+    size_t klen;
+    struct batch *b = calloc(1, sizeof *b);
+    int rc = b != NULL ? ddict_iter_open(j->d, (int)manager, &it, -1) : dd_error(-ENOMEM, "out of memory");
+    if (rc < 0) {
+        free(b);
+        return b != NULL ? client_error(rc) : rc;
+    }
+    while (rc == 0) {
+        int more = ddict_iter_next(it, &key, &klen);
+        if (more < 0)
+            rc = client_error(more);
+        else if (more == 1 && (klen < j->prefix_len || memcmp(key, j->prefix, j->prefix_len) != 0))
+            continue;
+        else if (more == 1)
+            rc = batch_add(b, key, klen);
+        if (rc == 0 && (more == 0 || b->n == SAVE_BATCH))
+            rc = batch_give(j, b, each, arg);
+        if (more == 0)
+            break;
+        if (rc == 0 && save_stopped(j))
+            rc = -ECANCELED;
+    }
+    ddict_iter_close(it);
+    free(b->keys);
+    free(b);
+    return rc;
+}
+
+/* --- parts --- */
+
+struct writer {
+    struct dump_out out;
+    char name[40];
+    bool open;
+};
+
+static int part_close(struct save_job *j, struct writer *w)
+{
+    struct dump_sum sum;
+    char hex[17];
+    if (!w->open)
+        return 0;
+    w->open = false;
+    int rc = dump_finish(&w->out, &sum);
+    if (rc < 0)
+        return rc;
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)sum.sum);
+    pthread_mutex_lock(&j->lock);
+    rc = json_array_append_new(j->parts, json_pack("{s:s,s:I,s:I,s:I,s:s}", "file", w->name, "items", (json_int_t)sum.items, "bytes", (json_int_t)sum.bytes, "size",
+                                                   (json_int_t)sum.size, "sum", hex));
+    pthread_mutex_unlock(&j->lock);
+    return rc < 0 ? dd_error(-ENOMEM, "out of memory") : 0;
+}
+
+static int part_open(struct save_job *j, struct writer *w)
+{
+    char path[4096 + sizeof w->name + 2];
+    uint64_t number = __atomic_fetch_add(&j->number, 1, __ATOMIC_RELAXED); /* a number for one thread */
+    snprintf(w->name, sizeof w->name, "%u-%llu.part", j->worker, (unsigned long long)number);
+    snprintf(path, sizeof path, "%s%s%s", j->folder, j->one_file ? "" : "/", j->one_file ? "" : w->name);
+    int rc = dump_create(&w->out, path, j->id, j->worker, (uint32_t)number);
+    w->open = rc == 0;
+    return rc;
+}
+
+static int part_add(struct save_job *j, void *arg, const struct save_item *item)
+{
+    struct writer *w = arg;
+    int rc = w->open ? 0 : part_open(j, w);
+    rc = rc < 0 ? rc : dump_add(&w->out, item->key, item->klen, item->view.data, item->view.len, item->view.tag);
+    if (rc == 0 && !j->one_file && w->out.total.size >= SAVE_PART)
+        rc = part_close(j, w);
+    __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED); /* figures alone */
+    __atomic_fetch_add(&j->bytes, item->view.len, __ATOMIC_RELAXED);
+    return rc;
+}
+
+/* Managers one after another until there is none left. */
+static void parts_write(struct save_job *j)
+{
+    struct writer w = {.open = false};
+    int rc = j->one_file ? part_open(j, &w) : 0;
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED), i < j->info.managers);) /* a number for one thread */
+        if (save_ours(j, i))
+            rc = save_each(j, (unsigned)i, part_add, &w);
+    if (rc == 0)
+        rc = part_close(j, &w);
+    else if (w.open)
+        dump_abandon(&w.out);
+    if (rc < 0)
+        save_fail(j);
+}
+
+int save_parts(struct save_job *j) { return save_threads(j, j->one_file ? 1 : j->alone ? j->info.managers : j->info.local_managers, parts_write); }

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * save.h - `ddict save` and `ddict restore`: what its files share.
+ *
+ *     front    cmd_save.c, cmd_restore.c   what the user started; makes and names the folder; where the dictionary has several nodes it starts a worker on each by an srun,
+ *                                          else it is the only worker itself
+ *     worker   save.c, files.c, restore.c  threads, each with a manager of this node (save) or a part (restore) at a time
+ *
+ * A worker tells the front how far it is by lines on stderr (progress.c), and what it wrote by a file in the folder (manifest.c).
+ */
+#ifndef DDICT_SAVE_SAVE_H
+#define DDICT_SAVE_SAVE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+#include <ddict.h>
+#include "dump.h"
+
+#define SAVE_THREADS 4u            /* of a worker: enough for a file system, and leaves cores to the training */
+#define SAVE_PART (2ull << 30)     /* bytes of a part, about: so that many nodes can read them back */
+#define SAVE_BATCH 256u            /* keys looked up together */
+
+struct save_job {
+    ddict_t *d;
+    struct ddict_info info;
+    const char *folder;            /* where parts go, or the files; restore: the saved folder or file */
+    const uint8_t *prefix;         /* of keys, in their stored form; NULL: all */
+    size_t prefix_len;
+    uint8_t id[DUMP_ID];
+    unsigned worker, workers;
+    bool one_file;                 /* folder is a file */
+    bool alone;                    /* no worker elsewhere: all managers are ours */
+    bool keep;                     /* restore: leave keys that are there */
+    /* figures, atomic */
+    uint64_t items, bytes, same;   /* same: of items, those that were there as they are already (files, --keep) */
+    uint64_t claimed;              /* managers or parts */
+    uint64_t number;               /* of the next part */
+    uint64_t left_out;             /* items that cannot be a file */
+    int stopped;                   /* a thread failed, or a signal came */
+    json_t *parts;                 /* under lock: written, or to be read */
+    char why[1024];                /* under lock: the first failure */
+    char first_left_out[512];      /* under lock */
+    pthread_mutex_t lock;
+};
+
+bool save_stopped(const struct save_job *j);
+/* The failure of this thread (dd_errmsg()) is the job's, if it is the first. */
+void save_fail(struct save_job *j);
+/* Run body in n threads; 0, or -1 when one failed: j->why. */
+int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j));
+/* Is manager i ours to save? */
+static inline bool save_ours(const struct save_job *j, uint64_t i) { return j->alone || i % j->info.nodes == j->info.node_id; }
+/* Each item of a manager whose key begins with the prefix, in batches. each: negative ends. */
+struct save_item {
+    const void *key;
+    size_t klen;
+    struct ddict_view view;
+};
+int save_each(struct save_job *j, unsigned manager, int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg);
+
+/* Write, in this process. 0, or -1: j->why. */
+int save_parts(struct save_job *j);
+int save_files(struct save_job *j);
+int restore_parts(struct save_job *j);
+
+/* --- manifest.c --- */
+/* A worker's parts, for the front: FOLDER/worker-W.json. Codes with the sentence set. */
+int manifest_worker_write(const struct save_job *j);
+/* All workers' together into FOLDER/manifest.json; the workers' files are removed. */
+int manifest_write(struct save_job *j, const char *prefix);
+/* Of a saved folder or file into j->parts, id; *items and *bytes are what it says. */
+int manifest_read(struct save_job *j, uint64_t *items, uint64_t *bytes);
+int folder_sync(const char *path);
+void folder_remove(const char *path); /* one of ours: with the files in it */
+
+/* --- progress.c --- */
+void progress_begin(uint64_t total_bytes, bool shown, const char *verb);
+/* Of worker w, altogether. */
+void progress_put(unsigned worker, uint64_t items, uint64_t bytes);
+void progress_line(char *line); /* of a worker's stderr: progress, or something to be shown */
+void progress_tell(const struct save_job *j); /* a worker's line for its front */
+void progress_clear(void);
+
+#endif

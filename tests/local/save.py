@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`ddict save` and `ddict restore`: what comes back is what was there, on another number of nodes and managers; a save is whole or has not its name."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from cluster import BUILD, Dictionary, check, main, wait_for
+
+DDICT = os.path.join(BUILD, "ddict")
+
+
+def ddict(d, *args, code=0, node=0, text=True):
+    p = subprocess.run([DDICT, *args], env=d.env(node), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=text, timeout=60)
+    check(p.returncode == code, "ddict %s: exit code %d: %s" % (" ".join(args), p.returncode, p.stderr))
+    return p.stdout, p.stderr
+
+
+def fill(d):
+    d.run("fill", "k", 3000, 700)
+    for args in (["put", "text/α", "ü" * 40], ["put", "--int", "7", "sieben"], ["put", "empty", ""]):
+        ddict(d, *args)
+    big = os.urandom(9 << 20)
+    with tempfile.NamedTemporaryFile() as f:
+        f.write(big)
+        f.flush()
+        ddict(d, "put", "big", "--file", f.name)
+    return big
+
+
+def content(d):
+    """Every key, with its size, kind and bytes."""
+    listed = json.loads(ddict(d, "ls", "-l", "--json")[0])
+    return {e["hex"] + str(e["key_bytes"]): (e["bytes"], e["kind"]) for e in listed}
+
+
+class Folder:
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="ddict-save-")
+        return self.path
+
+    def __exit__(self, *a):
+        shutil.rmtree(self.path)
+
+
+def it_comes_back_elsewhere():
+    with Folder() as folder:
+        path = os.path.join(folder, "saved")
+        with Dictionary(nodes=2, managers=3, mem="192M") as d:
+            big = fill(d)
+            was = content(d)
+            said = json.loads(ddict(d, "save", "--json", path)[0])
+            check(said["items"] == len(was) and said["path"] == path, "%r" % said)
+        with open(os.path.join(path, "manifest.json")) as f:
+            manifest = json.load(f)
+        check(manifest["items"] == len(was) and manifest["managers"] == 3 and sum(p["items"] for p in manifest["parts"]) == len(was), "%r" % manifest)
+        check(sorted(os.listdir(folder)) == ["saved"], "%r" % os.listdir(folder))
+        for nodes, managers in ((1, 1), (3, 5)):
+            with Dictionary(nodes=nodes, managers=managers, mem="%dM" % (64 * managers)) as d:
+                ddict(d, "restore", path)
+                check(content(d) == was, "another content on %d nodes" % nodes)
+                check(ddict(d, "get", "big", text=False)[0] == big, "big")
+                check(ddict(d, "get", "--int", "7")[0].strip() == "sieben", "7")
+                d.run("verify", "k", 3000, 700)
+
+
+def a_prefix_alone():
+    with Folder() as folder, Dictionary(managers=2, mem="64M") as d:
+        for k in ("a/1", "a/2", "b/1"):
+            ddict(d, "put", k, k)
+        path, one = os.path.join(folder, "a"), os.path.join(folder, "all.ddict")
+        ddict(d, "save", "--prefix", "a/", path)
+        ddict(d, "save", one)
+        check(os.path.isfile(one), "a file")
+        for k in ("a/1", "a/2", "b/1"):
+            ddict(d, "rm", k)
+        ddict(d, "put", "a/1", "newer")
+        ddict(d, "restore", "--keep", path)
+        check(sorted(ddict(d, "ls")[0].split()) == ["'a/1'", "'a/2'"] and ddict(d, "get", "a/1")[0] == "newer", ddict(d, "get", "a/1")[0])
+        ddict(d, "restore", path)
+        check(ddict(d, "get", "a/1")[0] == "a/1", "put over")
+        ddict(d, "restore", "--prefix", "b", one)
+        check(sorted(ddict(d, "ls")[0].split()) == ["'a/1'", "'a/2'", "'b/1'"], ddict(d, "ls")[0])
+
+
+def what_is_damaged_is_refused():
+    with Folder() as folder, Dictionary(managers=1, mem="32M") as d:
+        d.run("fill", "k", 500, 300)
+        path = os.path.join(folder, "saved")
+        ddict(d, "save", path)
+        part = os.path.join(path, "0-0.part")
+        size = os.path.getsize(part)
+        with open(part, "r+b") as f:
+            f.seek(size // 2)
+            byte = f.read(1)
+            f.seek(size // 2)
+            f.write(bytes([byte[0] ^ 1]))
+        err = ddict(d, "restore", path, code=1)[1]
+        check("0-0.part is damaged" in err and "checksum" in err, err)
+        os.truncate(part, size - 1)
+        err = ddict(d, "restore", path, code=1)[1]
+        check("it has %d bytes and should have %d" % (size - 1, size) in err, err)
+        os.unlink(part)
+        err = ddict(d, "restore", path, code=1)[1]
+        check("0-0.part: No such file" in err, err)
+        for text, word in (("{", "damaged"), ('{"version": 99}', "version 99"), ('{"version": 1, "id": "x", "parts": []}', "wanted"),
+                           (json.dumps({"version": 1, "id": "0" * 32, "parts": [{"file": "../../etc/passwd"}]}), "part 0")):
+            with open(os.path.join(path, "manifest.json"), "w") as f:
+                f.write(text)
+            err = ddict(d, "restore", path, code=1)[1]
+            check(word in err and "manifest.json" in err, "%s: %s" % (text, err))
+        os.unlink(os.path.join(path, "manifest.json"))
+        check("no manifest.json" in ddict(d, "restore", path, code=1)[1], "manifest")
+        check("No such file" in ddict(d, "restore", os.path.join(folder, "none"), code=1)[1], "none")
+
+
+def it_does_not_fit():
+    with Folder() as folder:
+        path = os.path.join(folder, "saved")
+        with Dictionary(managers=1, mem="64M") as d:
+            d.run("fill", "k", 20, 1000000)
+            ddict(d, "save", path)
+        with Dictionary(managers=1, mem="8M") as d:
+            err = ddict(d, "restore", path, code=1)[1]
+            check("19.1 MiB" in err and "8.0 MiB" in err, err)
+            check(ddict(d, "ls")[0] == "", "something was put")
+
+
+def nothing_is_written_over_and_nothing_stays():
+    with Folder() as folder, Dictionary(managers=2, mem="256M") as d:
+        d.run("fill", "k", 100, 1000)
+        path = os.path.join(folder, "saved")
+        os.mkdir(path)
+        check("is there already" in ddict(d, "save", path, code=1)[1], "there")
+        os.rmdir(path)
+        check("cannot make" in ddict(d, "save", os.path.join(folder, "no", "folder"), code=1)[1], "no folder")
+        check(os.listdir(folder) == [], "%r" % os.listdir(folder))
+        d.run("fill", "big", 100, 1 << 20)
+        for sig in (signal.SIGINT, signal.SIGTERM):
+            p = subprocess.Popen([DDICT, "save", path], env=d.env(), stderr=subprocess.PIPE)
+            wait_for("its folder", lambda: os.listdir(folder) or p.poll() is not None)
+            p.send_signal(sig)
+            p.communicate(timeout=30)
+            check(p.returncode in (0, 128 + sig), "exit code %d" % p.returncode)  # it may have been quicker
+            check(os.listdir(folder) == (["saved"] if p.returncode == 0 else []), "%d: %r" % (p.returncode, os.listdir(folder)))
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def a_full_disk_is_told():
+    with Folder() as folder, Dictionary(managers=1, mem="64M") as d:
+        disk = os.path.join(folder, "disk")
+        os.mkdir(disk)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], stderr=subprocess.DEVNULL).returncode != 0:
+            return print("# no mount here")
+        try:
+            d.run("fill", "k", 10, 1 << 20)
+            for args in ([], ["--files"]):
+                err = ddict(d, "save", *args, os.path.join(disk, "saved"), code=1)[1]
+                check("No space left on device" in err and disk in err, err)
+                left = os.listdir(disk)
+                check(left == (["saved"] if args else []), "%r" % left)
+                if args:
+                    check(not [f for f in os.listdir(os.path.join(disk, "saved")) if f.startswith(".")], "something aside")
+        finally:
+            subprocess.run(["umount", disk], check=True)
+
+
+def files_are_named_by_keys():
+    with Folder() as folder, Dictionary(managers=2, mem="64M") as d:
+        path = os.path.join(folder, "out")
+        for k, v in (("run/metrics.json", "{}"), ("run/epoch 1/model.pt", "weights"), ("/absolute", "a"), ("ü", "u")):
+            ddict(d, "put", k, v)
+        ddict(d, "put", "--int", "17", "x")
+        said = json.loads(ddict(d, "save", "--files", "--json", path)[0])
+        check(said["items"] == 5 and said["there_already"] == 0, "%r" % said)
+        found = sorted(os.path.relpath(os.path.join(r, f), path) for r, _, fs in os.walk(path) for f in fs)
+        check(found == ["17", "absolute", "run/epoch 1/model.pt", "run/metrics.json", "ü"], "%r" % found)
+        with open(os.path.join(path, "run/epoch 1/model.pt")) as f:
+            check(f.read() == "weights", "content")
+        before = os.stat(os.path.join(path, "17")).st_ino
+        ddict(d, "put", "ü", "v")
+        said = json.loads(ddict(d, "save", "--files", "--json", path)[0])
+        check(said["items"] == 5 and said["there_already"] == 4, "%r" % said)
+        check(os.stat(os.path.join(path, "17")).st_ino == before and open(os.path.join(path, "ü")).read() == "v", "only what is new is written")
+
+
+def names_that_are_no_files_are_told():
+    with Folder() as folder, Dictionary(managers=2, mem="64M") as d:
+        path = os.path.join(folder, "in", "out")
+        os.mkdir(os.path.join(folder, "in"))
+        for k in ("../escape", "a/../../escape2", "good", "x" * 300, "file", "file/below"):
+            ddict(d, "put", k, "v")
+        err = ddict(d, "save", "--files", path, code=1)[1]
+        check("were left out" in err, err)
+        said = json.loads(ddict(d, "save", "--files", "--json", path, code=1)[0])
+        check(said["left_out"] in (4, 5) and said["items"] + said["left_out"] == 6, "%r" % said)
+        check(sorted(os.listdir(folder)) == ["in"] and sorted(os.listdir(os.path.join(folder, "in"))) == ["out"], "it escaped")
+
+
+def wrong_usage():
+    with Dictionary(managers=1, mem="16M") as d:
+        for args in (["save"], ["save", "a", "b"], ["save", "--keep", "a"], ["restore", "--files", "a"], ["save", ""]):
+            ddict(d, *args, code=2)
+        check("usage: ddict save" in ddict(d, "save", "--help")[0] and "usage: ddict restore" in ddict(d, "restore", "--help")[0], "help")
+
+
+main([it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
+      files_are_named_by_keys, names_that_are_no_files_are_told, wrong_usage])
