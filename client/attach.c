@@ -70,6 +70,7 @@ int ddict_attach(ddict_t **out, const char *name, int timeout_ms)
         free(d);
         return rc;
     }
+    d->session_id = d->session->id;
     pthread_mutex_lock(&registry_lock);
     d->next = handles;
     handles = d;
@@ -102,8 +103,10 @@ int handle_revive(ddict_t *d, struct session **out)
     pthread_mutex_lock(&d->lock);
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     int rc = 0;
-    if (s == NULL && (rc = session_open(&s, d->name, -1)) == 0)
+    if (s == NULL && (rc = session_open(&s, d->name, -1)) == 0) {
         __atomic_store_n(&d->session, s, __ATOMIC_RELEASE); /* pairs with the load in session_enter() */
+        __atomic_store_n(&d->session_id, s->id, __ATOMIC_RELAXED); /* means nothing to a thread that did not enter by the other */
+    }
     pthread_mutex_unlock(&d->lock);
     *out = s;
     return rc;

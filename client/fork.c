@@ -194,6 +194,7 @@ static void fork_child(void)
     for (struct ddict *d = handles; d != NULL; d = d->next) {
         d->session = NULL;
         d->jobs = NULL;
+        d->session_id = 0;
         pthread_mutex_init(&d->lock, NULL);
     }
     __atomic_store_n(&fork_under_way, 0, __ATOMIC_RELEASE);

@@ -34,32 +34,31 @@ static inline int target_init(struct target *t, ddict_t *d, const void *key, siz
 }
 
 /*
- * The shortest way is compiled twice: for keys of 9 to 16 bytes, whose hash and comparison are a few instructions, without any call in it, so that no register
- * has to be saved; and for all others.
+ * The shortest way is compiled for keys of 9 to 16 bytes on managers whose leases want no fence, a few instructions for each step and no call (and once more for
+ * those that stand in the next bucket); and for all others.
  */
 #define COMMON_KEY(klen) ((klen) - 9 < 8)
-#define COMMON_SHORT __attribute__((flatten))
+#define FLAT __attribute__((flatten))
 
 /* What the shortest way of a read needs. */
 struct shortcut {
-    struct session *s;
     struct lease_thread *t;
     struct node_manager *m;
     uint64_t h;
 };
 
-/* False: the plain way is to be taken, which finds out why. */
-static inline bool shortcut_find(struct shortcut *c, ddict_t *d, const void *key, size_t klen, unsigned flags)
+/*
+ * False: the plain way is to be taken, which finds out why. A thread that has leases in the handle's session knows all that is needed of it. quick: managers
+ * of other nodes, and those whose leases want a fence, are as empty ones.
+ */
+static inline bool shortcut_find(struct shortcut *c, ddict_t *d, const void *key, size_t klen, unsigned flags, bool quick)
 {
-    struct session *s = c->s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
-    if (unlikely(s == NULL) || unlikely(!board_serves(s->board)) || unlikely((flags & ~DDICT_WAIT) != 0))
-        return false;
     struct lease_thread *t = c->t = lease_mine;
-    if (unlikely(t->session_id != s->id))
+    if (unlikely((flags & ~DDICT_WAIT) != 0) || unlikely(t->session_id != __atomic_load_n(&d->session_id, __ATOMIC_RELAXED)) || unlikely(!board_serves(t->board)))
         return false;
     c->h = key_hash(key, klen);
-    c->m = session_local(s, hash_owner(c->h, s->managers));
-    return likely(c->m != NULL);
+    c->m = (quick ? t->quick : t->session->here)[hash_owner_of(c->h, t->managers)];
+    return quick || likely(c->m != NULL);
 }
 
 static struct outgoing target_ask(const struct target *t, enum msg_type type, uint16_t flags)
@@ -154,11 +153,13 @@ static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size
     return rc;
 }
 
-static inline bool get_short(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags)
+static inline bool get_short(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags, bool quick,
+                             bool next)
 {
     struct shortcut c;
     struct found f;
-    if (!shortcut_find(&c, d, key, klen, flags) || unlikely(c.t->scratch == NULL) || !find_short(&c.m->arena, c.h, key, klen, c.t->scratch, &f))
+    if (!shortcut_find(&c, d, key, klen, flags, quick) || unlikely(c.t->scratch == NULL) ||
+        !find_short(&c.m->arena, c.h, key, klen, c.t->scratch, &f, !quick && c.m->arena.fenced, next))
         return false;
     bool fits = f.val_len <= cap;
     if (likely(fits)) {
@@ -174,21 +175,24 @@ static inline bool get_short(ddict_t *d, const void *key, size_t klen, void *buf
     return fits;
 }
 
-static COMMON_SHORT __attribute__((noinline)) int get_any(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag,
-                                                          unsigned flags, int timeout_ms)
+static FLAT __attribute__((noinline)) int get_any(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag,
+                                                  unsigned flags, int timeout_ms)
 {
-    if (likely(klen - 1 < DDICT_KEY_MAX) && likely(get_short(d, key, klen, buf, cap, vlen, tag, flags)))
+    if (likely(klen - 1 < DDICT_KEY_MAX) && likely(get_short(d, key, klen, buf, cap, vlen, tag, flags, false, false)))
         return 0;
     return get_plain(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
 }
 
-COMMON_SHORT int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags, int timeout_ms)
+static FLAT __attribute__((noinline)) int get_next(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, int timeout_ms)
 {
-    if (unlikely(!COMMON_KEY(klen)))
+    return get_short(d, key, klen, buf, cap, vlen, tag, 0, true, true) ? 0 : get_plain(d, key, klen, buf, cap, vlen, tag, 0, timeout_ms);
+}
+
+FLAT int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags, int timeout_ms)
+{
+    if (unlikely(!COMMON_KEY(klen)) || unlikely(flags != 0))
         return get_any(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
-    if (likely(get_short(d, key, klen, buf, cap, vlen, tag, flags)))
-        return 0;
-    return get_plain(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
+    return likely(get_short(d, key, klen, buf, cap, vlen, tag, 0, true, false)) ? 0 : get_next(d, key, klen, buf, cap, vlen, tag, timeout_ms);
 }
 
 /* --- in place --- */
@@ -201,7 +205,8 @@ void request_view(struct session *s, struct node_manager *m, struct request *r, 
         fork_gate();
         *rc = reader_item(&m->arena, r->reply.aux, &f);
         if (*rc == 0) {
-            view_set(v, s, n, &f);
+            view_set(v, s, &f);
+            v->slot_ = n;
             return;
         }
         dd_error(*rc, "manager %u placed a value where none can be", m->id);
@@ -285,15 +290,16 @@ static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, siz
     return view_slow(&t, m, rc, v, flags, &w);
 }
 
-static inline bool view_short(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags)
+static inline bool view_short(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, bool quick, bool next)
 {
     struct shortcut c;
     struct found f;
-    if (!shortcut_find(&c, d, key, klen, flags) || unlikely(*c.t->top == LEASE_NONE))
+    if (!shortcut_find(&c, d, key, klen, flags, quick) || unlikely(*c.t->top == LEASE_NONE))
         return false;
     uint32_t n = *c.t->top;
     uint64_t *slot = lease_slot(c.t->page, n);
-    if (!find_short(&c.m->arena, c.h, key, klen, slot, &f))
+    v->slot_ = n; /* already, so that it needs no register */
+    if (!find_short(&c.m->arena, c.h, key, klen, slot, &f, !quick && c.m->arena.fenced, next))
         return false;
     if (unlikely(fork_gate_shut())) {
         reader_release(slot);
@@ -301,32 +307,52 @@ static inline bool view_short(ddict_t *d, const void *key, size_t klen, struct d
     }
     c.t->top--;
     local_count(c.t, c.m, f.val_len);
-    view_set(v, c.s, n, &f);
+    view_set(v, c.t->session, &f);
     return true;
 }
 
-static COMMON_SHORT __attribute__((noinline)) int view_any(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
+static FLAT __attribute__((noinline)) int view_any(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
 {
-    return likely(klen - 1 < DDICT_KEY_MAX) && view_short(d, key, klen, v, flags) ? 0 : view_plain(d, key, klen, v, flags, timeout_ms);
+    return likely(klen - 1 < DDICT_KEY_MAX) && view_short(d, key, klen, v, flags, false, false) ? 0 : view_plain(d, key, klen, v, flags, timeout_ms);
 }
 
-COMMON_SHORT int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
+static FLAT __attribute__((noinline)) int view_next(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, int timeout_ms)
 {
-    if (unlikely(!COMMON_KEY(klen)))
-        return view_any(d, key, klen, v, flags, timeout_ms);
-    return likely(view_short(d, key, klen, v, flags)) ? 0 : view_plain(d, key, klen, v, flags, timeout_ms);
+    return view_short(d, key, klen, v, 0, true, true) ? 0 : view_plain(d, key, klen, v, 0, timeout_ms);
 }
 
-void ddict_release(struct ddict_view *v)
+FLAT int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
 {
-    if (v == NULL)
-        return;
-    if (likely(v->kind_ == 1))
+    /* What only the other ways need waits in memory: registers are what the short one has too few of. */
+    ddict_t *volatile d_kept = d;
+    volatile int timeout_kept = timeout_ms;
+    if (unlikely(!COMMON_KEY(klen)) || unlikely(flags != 0))
+        return view_any(d_kept, key, klen, v, flags, timeout_kept);
+    return likely(view_short(d, key, klen, v, 0, true, false)) ? 0 : view_next(d_kept, key, klen, v, timeout_kept);
+}
+
+static __attribute__((noinline)) void release_other(struct ddict_view *v)
+{
+    if (v->kind_ == 1)
         lease_release(v->owner_, (uint32_t)v->slot_);
     else if (v->kind_ == 2)
         free((void *)(uintptr_t)v->data);
     v->kind_ = 0;
     v->data = NULL;
+}
+
+void ddict_release(struct ddict_view *v)
+{
+    if (unlikely(v == NULL))
+        return;
+    if (unlikely(v->kind_ != 1) || unlikely(!lease_release_own(v->owner_, v->slot_))) {
+        release_other(v);
+        return;
+    }
+    v->kind_ = 0;
+    v->data = NULL;
+    if (unlikely(flag_any(&closing_sessions, UINT32_MAX)))
+        sessions_reap();
 }
 
 int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)

@@ -137,7 +137,8 @@ static uint32_t here_take(struct get_call *c, uint32_t from, uint32_t n)
         struct node_manager *m = c->here[index[j]];
         if (likely(one[j].found)) {
             local_count(t, m, one[j].f.val_len);
-            view_set(&w->view, c->s, slot[j], &one[j].f);
+            view_set(&w->view, c->s, &one[j].f);
+            w->view.slot_ = slot[j];
             w->status = 0;
             found++;
             continue;

@@ -28,13 +28,16 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define HIDDEN __attribute__((visibility("hidden"))) /* reached without the table of the dynamic linker */
 
-/* A relaxed load that gcc puts into one instruction together with its comparison. */
-static inline uint32_t flag_load(const uint32_t *flag) {
-#ifdef __SANITIZE_THREAD__
-    return __atomic_load_n(flag, __ATOMIC_RELAXED);
+/* Any of these bits in a word that others change, relaxed, in one instruction together with the jump where that can be. */
+static inline bool flag_any(const uint32_t *flag, uint32_t bits) {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+    bool any;
+    __asm__ volatile("testl %2, %1" : "=@ccnz"(any) : "m"(*flag), "ir"(bits));
+    return any;
 #else
-    return *(const volatile uint32_t *)flag;
+    return (__atomic_load_n(flag, __ATOMIC_RELAXED) & bits) != 0;
 #endif
 }
 
@@ -69,6 +72,7 @@ struct session {
     char name[DICT_NAME_MAX], node[NODE_NAME_MAX];
     struct node_manager *local; /* [nlocal], by local index */
     struct node_manager **here; /* [managers]: in local, or NULL: on another node */
+    struct node_manager **quick; /* [managers]: as here; a manager without keys for other nodes' and those whose leases want a fence */
 
     uint8_t *lease_page;      /* LEASE_FILE_SIZE, shared with ddictd and the managers; in a child the hold page */
     pthread_mutex_t lease_lock; /* guards chunks and orphans */
@@ -86,6 +90,7 @@ struct session {
 
 struct ddict {
     struct session *session; /* atomic; NULL after fork until the first call */
+    uint64_t session_id;     /* its id, or 0; atomic; set after session and cleared before it. A thread that has this id in hand knows the session */
     pthread_mutex_t lock;    /* guards opening the session anew */
     char name[DICT_NAME_MAX];
     struct ddict_jobs *jobs; /* under registry_lock */
@@ -96,7 +101,7 @@ struct ddict {
 extern pthread_mutex_t registry_lock;
 extern struct session *sessions;   /* live and closing; under registry_lock */
 extern struct ddict *handles;      /* under registry_lock */
-extern uint32_t closing_sessions;  /* atomic; how many sessions wait for their views */
+extern HIDDEN uint32_t closing_sessions;  /* atomic; how many sessions wait for their views */
 
 int session_open(struct session **out, const char *name, int timeout_ms);
 void session_close(struct session *s);         /* now, or with the release of the last view */
@@ -111,9 +116,14 @@ void barrier_everywhere(void);                 /* every thread of this process p
 
 /* The dictionary serves, as far as the board says. */
 static inline bool board_serves(const struct board *b) {
-    /* Acquire pairs with ddictd's release of state: its text is then complete. */
-    uint32_t state = __atomic_load_n(&b->state, __ATOMIC_ACQUIRE);
-    return likely(state < BOARD_GONE) && likely(!board_dead(b));
+    _Static_assert(offsetof(struct board, keeper) == offsetof(struct board, state) + 4 && offsetof(struct board, state) % 8 == 0, "read together");
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+    bool ended; /* both in one look: BOARD_ENDED in state, or in keeper what board_dead() tests */
+    __asm__ volatile("testq %2, %1" : "=@ccnz"(ended) : "m"(*(const uint64_t *)(const void *)&b->state), "r"((uint64_t)FUTEX_OWNER_DIED << 32 | BOARD_ENDED));
+    return likely(!ended);
+#else
+    return (__atomic_load_n(&b->state, __ATOMIC_RELAXED) & BOARD_ENDED) == 0 && !board_dead(b);
+#endif
 }
 
 /* Begin of every call: the session, or a negative code. */
@@ -150,10 +160,10 @@ int request_error(struct session *s, struct node_manager *m, struct request *r, 
 
 /* --- fork.c --- */
 extern uint32_t fork_generation; /* atomic; forks between the first process and this one */
-extern uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
+extern HIDDEN uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
 int fork_handlers_install(void);
 static inline bool fork_gate_shut(void) {
-    bool shut = flag_load(&fork_under_way) != 0;
+    bool shut = flag_any(&fork_under_way, UINT32_MAX);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return shut;
 }

@@ -165,6 +165,9 @@ static struct lease_thread *thread_make(struct session *s)
     t->session_id = s->id;
     t->session = s;
     t->page = s->lease_page;
+    t->board = s->board;
+    t->quick = s->quick;
+    t->managers = s->managers;
     t->row = nowhere;
     t->stack = t->top = no_slots;
     lease_refill(t); /* without a slot it reads through its lane */

@@ -26,7 +26,10 @@
 struct lease_thread { /* one thread in one session */
     uint64_t session_id;
     struct session *session;
-    uint8_t *page;         /* session->lease_page */
+    uint8_t *page;         /* session->lease_page; these four as in the session */
+    const struct board *board;
+    struct node_manager **quick;
+    uint64_t managers;
     uint32_t *stack;       /* free slots, from stack[1] on: room for all slots of the chunks; stack[0] is LEASE_NONE */
     uint32_t *top;         /* the last one, or stack */
     uint64_t *scratch;     /* NULL: this thread has no chunk */
@@ -36,8 +39,8 @@ struct lease_thread { /* one thread in one session */
     struct lease_thread *next; /* same thread, other sessions */
 };
 
-extern __thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))); /* the one used last, first of its list that ends with lease_nobody */
-extern struct lease_thread lease_nobody; /* of no session, owner of nothing */
+extern HIDDEN __thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))); /* the one used last, first of its list that ends with lease_nobody */
+extern HIDDEN struct lease_thread lease_nobody; /* of no session, owner of nothing */
 
 struct lease_thread *lease_thread_find(struct session *s); /* out of line; NULL without memory */
 int lease_refill(struct lease_thread *t);                  /* 0, DDICT_EVIEWS, -ENOMEM */
@@ -61,20 +64,36 @@ static inline int lease_take(struct lease_thread *t, uint32_t *n) {
     return 0;
 }
 /* Give it back; its word is 0. */
-static inline void lease_return(struct lease_thread *t, uint32_t n) { *++t->top = n; }
+static inline void lease_return(struct lease_thread *t, uint32_t n) {
+    t->top[1] = n;
+    t->top++;
+}
 
-/* End the lease in slot n, whichever thread took it. */
-static inline void lease_release(struct session *s, uint32_t n) {
+static inline bool owner_is(struct session *s, uint64_t chunk, const struct lease_thread *t) {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+    bool same;
+    __asm__ volatile("cmpq %2, %1" : "=@cce"(same) : "m"(s->owner[chunk]), "r"(t));
+    return same;
+#else
+    return __atomic_load_n(&s->owner[chunk], __ATOMIC_RELAXED) == t;
+#endif
+}
+
+/* End the lease in slot n, when this thread took it. */
+static inline bool lease_release_own(struct session *s, uint64_t n) {
     struct lease_thread *t = lease_mine;
     /* Relaxed: only this thread makes itself the owner or ceases to be it. */
-    if (likely(__atomic_load_n(&s->owner[LEASE_CHUNK_OF(n)], __ATOMIC_RELAXED) == t)) {
-        lease_return(t, n); /* L3 */
-        reader_release(lease_slot(t->page, n));
-    } else {
-        lease_release_far(s, n);
-    }
-    __asm__ volatile("" ::: "memory"); /* L4: the membarrier is the other half */
-    if (unlikely(flag_load(&closing_sessions) != 0)) sessions_reap();
+    if (unlikely(!owner_is(s, LEASE_CHUNK_OF(n), t))) return false;
+    lease_return(t, (uint32_t)n); /* L3 */
+    reader_release((uint64_t *)(void *)t->page + n);
+    __asm__ volatile("" ::: "memory"); /* L4: the membarrier is the other half; sessions_reap() is for the caller to see to */
+    return true;
+}
+/* End the lease in slot n, whichever thread took it. */
+static inline void lease_release(struct session *s, uint32_t n) {
+    if (!lease_release_own(s, n)) lease_release_far(s, n);
+    __asm__ volatile("" ::: "memory");
+    if (unlikely(flag_any(&closing_sessions, UINT32_MAX))) sessions_reap();
 }
 
 static inline void counter_add(uint64_t *c, uint64_t n) {

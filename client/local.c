@@ -31,7 +31,8 @@ int local_view(struct session *s, struct node_manager *m, uint64_t h, const void
     }
     fork_gate();
     local_count(t, m, f.val_len);
-    view_set(v, s, n, &f);
+    view_set(v, s, &f);
+    v->slot_ = n;
     return 0;
 }
 

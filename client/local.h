@@ -5,18 +5,18 @@
 
 #include "lease.h"
 
-static inline void view_set(struct ddict_view *v, struct session *s, uint32_t n, const struct found *f) {
+/* All of it but the slot. */
+static inline void view_set(struct ddict_view *v, struct session *s, const struct found *f) {
     v->data = f->value;
     v->len = f->val_len;
     v->version = f->item->version;
     v->tag = f->item->tag;
     v->kind_ = 1;
     v->owner_ = s;
-    v->slot_ = n;
 }
 
 static inline void local_count(struct lease_thread *t, struct node_manager *m, uint64_t bytes) {
-    struct lease_counters *c = &t->row[m->arena.local_index];
+    struct lease_counters *c = (struct lease_counters *)(void *)((uint8_t *)t->row + m->arena.row);
     counter_add(&c->gets, 1);
     counter_add(&c->bytes, bytes);
 }

@@ -36,7 +36,7 @@ static struct session *session_take(void)
     s->sock = s->bell = s->pipe = s->hold.pipe = -1;
     s->board = NULL;
     s->local = NULL;
-    s->here = NULL;
+    s->here = s->quick = NULL;
     s->lease_page = NULL;
     s->refs = NULL;
     s->nlocal = s->chunks = s->orphans = s->held_due = 0;
@@ -69,7 +69,7 @@ static void session_empty(struct session *s)
     free(s->local);
     free(s->here);
     s->local = NULL;
-    s->here = NULL;
+    s->here = s->quick = NULL;
     if (s->board != NULL)
         munmap((void *)(uintptr_t)s->board, sizeof *s->board);
     s->board = NULL;
@@ -175,9 +175,19 @@ static int manager_take(struct session *s, unsigned index, struct deadline *d)
         l->port.lane.bell_fd = s->bell;
         reader_unfence(&l->arena);
         s->here[m.manager] = l;
+        if (!l->arena.fenced)
+            s->quick[m.manager] = l;
     }
     close_fds(fds, n);
     return rc;
+}
+
+/* A manager without keys: an empty segment, which words of zero lead to. */
+static struct node_manager *nobody(void)
+{
+    static union { struct arena_header header; uint8_t room[ARENA_PAGE + DD_SEGMENT_SIZE]; } empty __attribute__((aligned(64)));
+    static struct node_manager m = {.arena = {.header = &empty.header, .dir = (const uint64_t *)(const void *)&empty}};
+    return &m;
 }
 
 static int session_receive(struct session *s, const char *name, int timeout_ms)
@@ -201,9 +211,12 @@ static int session_receive(struct session *s, const char *name, int timeout_ms)
     /* The child of a fork must not write our leases. */
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
     s->local = calloc(s->nlocal, sizeof *s->local);
-    s->here = calloc(s->managers, sizeof *s->here);
+    s->here = calloc(s->managers, 2 * sizeof *s->here);
+    s->quick = s->here + s->managers;
     if (s->local == NULL || s->here == NULL)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
+    for (unsigned i = 0; i < s->managers; i++)
+        s->quick[i] = nobody();
     for (unsigned i = 0; i < s->nlocal; i++)
         if ((rc = manager_take(s, i, &d)) < 0)
             return rc;

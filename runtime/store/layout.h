@@ -7,7 +7,7 @@
 #include <base/defaults.h>
 
 #define ARENA_MAGIC 0x3152415443494444ull /* "DDICTAR1" in memory */
-#define LAYOUT_VERSION 2u
+#define LAYOUT_VERSION 3u
 
 #define ARENA_PAGE (1u << DD_PAGE_SHIFT)
 #define ARENA_HUGE_PAGE (2ull << 20)
@@ -109,7 +109,7 @@ struct item {
     uint64_t val_len;
     uint32_t key_len; /* 1..65536 */
     uint8_t tag;      /* the user's (DDICT_TAG) */
-    uint8_t flags;    /* 0 */
+    uint8_t pad;      /* bytes between key and value */
     uint16_t check;
     uint8_t key[];
 };
@@ -117,7 +117,7 @@ _Static_assert(sizeof(struct item) == 32, "layout version must change with the i
 
 /* The fold that `check` must hold: each bit of the other fields counts, and it is not 0 for a block of zeros. */
 static inline uint16_t item_check(const struct item *i) {
-    uint64_t tail; /* key_len, tag, flags, and check, which is shifted out */
+    uint64_t tail; /* key_len, tag, pad, and check, which is shifted out */
     __builtin_memcpy(&tail, &i->key_len, sizeof tail);
     uint64_t x = i->hash ^ (i->version << 21 | i->version >> 43) ^ (i->val_len << 7 | i->val_len >> 57) ^ tail << 16;
     return (uint16_t)((~x * 0x9e3779b97f4a7c15ull) >> 48);
@@ -130,18 +130,16 @@ static inline uint64_t item_value_at(uint64_t off, uint64_t key_len, uint64_t va
     return ((end + align - 1) & ~(align - 1)) - off;
 }
 
-/* The value of an item in a mapping; those begin at a page. */
-static inline const void *item_value(const struct item *i) {
-    uintptr_t end = (uintptr_t)i + sizeof *i + i->key_len;
-    return (const void *)(__builtin_expect(i->val_len >= DD_VALUE_ALIGN_MIN, 1) ? (end + 63) & ~(uintptr_t)63 : (end + 15) & ~(uintptr_t)15);
-}
+/* The value of an item; key_len is its. */
+static inline const void *item_value_behind(const struct item *i, uint64_t key_len) { return (const uint8_t *)i + (sizeof *i + key_len) + i->pad; }
+static inline const void *item_value(const struct item *i) { return item_value_behind(i, i->key_len); }
 
 /* --- leases --- */
 #define LEASE_CHUNK_SIZE 16384u
 #define LEASE_FILE_SIZE ((uint64_t)LEASE_CHUNK_SIZE * DD_LEASE_CHUNKS)
-#define LEASE_WORD(arena, off) ((uint64_t)(arena) << 48 | (off) >> DD_GRANULE_SHIFT)
+#define LEASE_WORD(arena, off) ((uint64_t)(arena) << 48 | (off))
 #define LEASE_ARENA(w) ((unsigned)((w) >> 48))
-#define LEASE_OFFSET(w) (((w) & ((1ull << WORD_OFFSET_BITS) - 1)) << DD_GRANULE_SHIFT)
+#define LEASE_OFFSET(w) ((w) & (((1ull << WORD_OFFSET_BITS) - 1) << DD_GRANULE_SHIFT))
 struct lease_counters { uint64_t gets, misses, bytes, room; };
 struct lease_chunk {
     uint64_t slot[DD_LEASE_CHUNK_SLOTS];

@@ -19,7 +19,9 @@ struct arena_view {
     bool fenced;                       /* false: the manager's membarrier is the fence of a lease (I5); set by reader_unfence() */
     uint64_t lease;                    /* LEASE_WORD(local_index, 0) */
     uint64_t last_item;                /* map_len less an item's header */
+    uint64_t last_short;               /* less the longest key too: what find_item_short() may look at */
     const uint64_t *dir;
+    uint64_t row;                      /* of its counters in a chunk of the lease page: bytes from their begin */
 };
 
 /* Check magic, version and the regions of a header against the file's size. DDICT_EVERSION, DDICT_EPROTO. */

@@ -69,7 +69,7 @@ struct arena_header *store_header(struct store *s) { return s->header; }
 static void ref_fill(struct store *s, uint64_t off, struct store_ref *ref) {
     ref->off = off;
     ref->item = arena_at(s, off);
-    ref->value = (uint8_t *)ref->item + item_value_at(off, ref->item->key_len, ref->item->val_len);
+    ref->value = ref->item->key + ref->item->key_len + ref->item->pad;
 }
 
 /* A block with a header that is complete but for key, hash and check. */
@@ -84,7 +84,7 @@ static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8
     int rc = block_alloc(s, head + val_len, aligned, &off);
     if (rc < 0) return rc;
     struct item *item = arena_at(s, off);
-    *item = (struct item){.val_len = val_len, .key_len = key_len, .tag = tag};
+    *item = (struct item){.val_len = val_len, .key_len = key_len, .tag = tag, .pad = (uint8_t)(item_value_at(off, key_len, val_len) - sizeof *item - key_len)};
     ref_fill(s, off, ref);
     return 0;
 }

@@ -65,8 +65,11 @@ int arena_view_map(struct arena_view *a, int fd, unsigned local_index) {
         return rc;
     }
     const struct arena_header *h = map;
+    const uint64_t longest = sizeof(struct item) + DDICT_KEY_MAX + DD_VALUE_ALIGN_MIN; /* before a value */
     *a = (struct arena_view){.header = h, .map_len = (size_t)st.st_size, .local_index = local_index, .fenced = true, .lease = LEASE_WORD(local_index, 0),
                              .last_item = (uint64_t)st.st_size - sizeof(struct item),
+                             .last_short = (uint64_t)st.st_size > longest ? (uint64_t)st.st_size - longest : 0,
+                             .row = local_index * sizeof(struct lease_counters),
                              .dir = (const uint64_t *)((const uint8_t *)map + h->dir_off)};
     return 0;
 }

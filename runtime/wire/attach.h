@@ -36,7 +36,8 @@ struct attach_msg {
     char text[256];     /* with a negative status: why; MEET: address, blank, port; HELLO, LOOK, DOWN: the dictionary that is meant; LISTEN: the file's name */
 };
 
-enum board_state { BOARD_STARTING = 0, BOARD_READY, BOARD_DRAINING, BOARD_GONE, BOARD_LOST };
+enum board_state { BOARD_STARTING = 0, BOARD_READY, BOARD_DRAINING, BOARD_GONE = 4, BOARD_LOST = 5 };
+#define BOARD_ENDED 4u /* the bit of the states in which it no longer serves: readers look at it alone */
 /* A page that ddictd writes and clients map read-only. Text is written before state (release; pairs with acquire). */
 struct board {
     uint64_t magic;

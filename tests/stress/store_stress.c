@@ -216,7 +216,7 @@ static void recheck(unsigned i) {
 /* By one of the ways of clients. */
 static int look(const struct arena_view *a, const char *name, uint32_t n, uint64_t *slot, struct found *f) {
     uint64_t h = name_hash(name, n), way = next_random() % 3;
-    if (way == 0 && find_short(a, h, name, n, slot, f)) return 0;
+    if (way == 0 && (find_short(a, h, name, n, slot, f, a->fenced, false) || find_short(a, h, name, n, slot, f, a->fenced, true))) return 0;
     if (way == 1) {
         char other[40];
         uint32_t m = key_name(other, next_random() % KEYS);

@@ -113,7 +113,8 @@ static inline int look_by(enum look_way way, uint64_t k, uint64_t other, unsigne
     char key[32], first[32];
     uint32_t n = key_name(key, k), m = key_name(first, other);
     uint64_t h = hash_of(key, n);
-    if (way == LOOK_SHORT && find_short(&box.view, h, key, n, &box.page->slot[i], f)) return 0;
+    if (way == LOOK_SHORT && (find_short(&box.view, h, key, n, &box.page->slot[i], f, box.view.fenced, false) ||
+                              find_short(&box.view, h, key, n, &box.page->slot[i], f, box.view.fenced, true))) return 0;
     if (way == LOOK_MANY) {
         struct find_one two[2] = {{.a = &box.view, .h = hash_of(first, m), .key = first, .key_len = m, .slot = &box.page->slot[i + 1]},
                                   {.a = &box.view, .h = h, .key = key, .key_len = n, .slot = &box.page->slot[i]}};
