@@ -27,6 +27,12 @@ int cmd_load(int argc, char **argv);
 int cmd_save(int argc, char **argv);
 int cmd_restore(int argc, char **argv);
 int cmd_socket(int argc, char **argv);
+int cmd_results(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
+
+#define RESULTS_METRICS 32
+struct results_plot { const char *folder, *output, *x, *metric[RESULTS_METRICS]; unsigned metrics; }; /* x, output: NULL for the default */
+int results_plot(const struct results_plot *p); /* results_plot.c; the exit code */
 
 /* The next option of getopt_long() with --help and --name taken out: prints usage and exits, or remembers the name. '?' has been complained of. */
 int cmd_option(int argc, char **argv, const char *letters, const struct option *longs, const char *usage);

@@ -33,6 +33,8 @@ static const struct verb {
     {"get", cmd_get, "print a value"},
     {"put", cmd_put, "store a value"},
     {"rm", cmd_rm, "remove keys"},
+    {"watch", cmd_watch, "print what happens to keys"},
+    {"results", cmd_results, "write results to files, draw them"},
     {"socket", cmd_socket, "run a command with a socket file, for a container"},
     {"runtime", cmd_runtime, "who and where a process of a job is"},
     {"bench", cmd_bench, "measure the attached dictionary"},

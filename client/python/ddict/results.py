@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of a run: submitted by any rank, in files while the job runs.
+
+    from ddict.results import ResultsHandler
+
+    results = ResultsHandler("run7")                                # the same in every rank
+    results.submit_result(f"metrics/rank{rank}.json", {"step": step, "loss": loss})
+    results.submit_checkpoint(f"checkpoints/{epoch}.pt", model.state_dict())
+    results.close()
+
+Files appear below the folder of --ddict-results=DIR, or of `ddict results --to DIR --follow`, as DIR/RUN/PATH.
+"""
+
+import atexit
+import io
+import json
+import os
+import pickle
+import queue
+import sys
+import threading
+import time
+
+from . import attach
+
+__all__ = ["PREFIX", "ResultsHandler"]
+
+PREFIX = "ddict.results/"
+_APPEND, _REPLACE, _CHECKPOINT, _FLUSH, _STOP = range(5)
+
+
+def _rank():
+    for name in ("RANK", "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return 0
+
+
+def _check(path):
+    path = os.fspath(path)
+    parts = path.split("/")
+    if not isinstance(path, str) or any(p in ("", ".", "..") or p.startswith(".ddict-") or "\0" in p or len(os.fsencode(p)) > 240 for p in parts):
+        raise ValueError(f"{path!r}: the path of a result is relative, without '.' and '..'")
+    return path
+
+
+def _snapshot(obj):
+    """A copy at the speed of memory: what is trained on goes on changing the original."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(obj, torch.Tensor):
+        return obj.detach().to("cpu", copy=True)
+    if type(obj).__module__ == "numpy" and hasattr(obj, "copy"):
+        return obj.copy()
+    if isinstance(obj, dict):
+        copy = type(obj)() if type(obj).__name__ == "OrderedDict" else {}
+        for key, value in obj.items():
+            copy[key] = _snapshot(value)
+        return copy
+    if type(obj) in (list, tuple):
+        return type(obj)(_snapshot(value) for value in obj)
+    return obj if isinstance(obj, (str, bytes, int, float, bool, type(None))) else pickle.loads(pickle.dumps(obj, 5))
+
+
+def _serialise(obj):
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return pickle.dumps(obj, 5)
+    out = io.BytesIO()
+    torch.save(obj, out)
+    return out.getbuffer()
+
+
+class ResultsHandler:
+    """ResultsHandler(run, d=None, *, rank=None, max_bytes=1 << 30)
+
+    Stores the results of a run in the dictionary d (None: the job's), behind the caller: calls return at once, unless max_bytes are on their way already. What goes wrong there is
+    raised by the next call. A path is one file; the results of it that are appended are kept together by process: first all of rank 0, then of rank 1, and so on, each in its order.
+    close(), or the end of the program, waits until all is stored. A forked child may use it, too.
+    """
+
+    def __init__(self, run, d=None, *, rank=None, max_bytes=1 << 30):
+        self.run = _check(str(run))
+        if "/" in self.run:
+            raise ValueError(f"{run!r}: the name of a run has no '/'")
+        self._given, self._d, self._rank, self._max = d, None, _rank() if rank is None else int(rank), max_bytes
+        self._begin()
+        _handlers.add(self)
+
+    def _begin(self):
+        self._pid, self._closed, self._error, self._thread = os.getpid(), False, None, None
+        self._part = f"{self._rank:08d}.{time.time_ns():020d}.{self._pid}"
+        self._queue, self._parts, self._bytes, self._room = queue.Queue(), {}, 0, threading.Condition()
+
+    # --- what is submitted ---
+
+    def submit_result(self, path, data, append=None):
+        """submit_result(path, data, append=None) -- data becomes, or is added to, the file of this path
+
+        str and what json.dumps() takes are added, as a line; bytes replace what was there. append=True or False says otherwise. bytes are not copied before they are stored.
+        """
+        path = _check(path)
+        if append is None:
+            append = not isinstance(data, (bytes, bytearray, memoryview))
+        if not isinstance(data, (str, bytes, bytearray, memoryview)):
+            data = json.dumps(data, default=_number)
+        if isinstance(data, str):
+            data = data.encode("utf-8", "surrogateescape")
+            if append and not data.endswith(b"\n"):
+                data += b"\n"
+        elif not isinstance(data, bytes):
+            data = bytes(data)
+        self._submit(_APPEND if append else _REPLACE, path, data, len(data))
+
+    def submit_checkpoint(self, path, obj):
+        """submit_checkpoint(path, obj) -- a copy of obj, made now, becomes the file of this path: by torch.save() where torch is loaded, else as a pickle
+
+        Tensors and arrays are copied at the speed of memory; torch.save() and the disk come behind the training.
+        """
+        path = _check(path)
+        size = _size(obj)
+        self._submit(_CHECKPOINT, path, _snapshot(obj), size)
+
+    def _submit(self, kind, path, data, size):
+        self._ready()
+        with self._room:
+            while self._bytes > 0 and self._bytes + size > self._max and self._error is None:
+                self._room.wait(1)
+            self._bytes += size
+        self._queue.put((kind, path, data, size))
+
+    def flush(self, timeout=None):
+        """flush(timeout=None) -- wait until all that was submitted is in the dictionary; ddict.TimeoutError after so many seconds"""
+        self._ready()
+        self._wait(_FLUSH, timeout)
+
+    def close(self, timeout=None):
+        """close(timeout=None) -- flush() and end"""
+        if self._closed or self._pid != os.getpid():
+            return
+        if self._thread is not None:
+            self._wait(_STOP, timeout)
+            self._thread.join()
+        self._closed = True
+        _handlers.discard(self)
+        if self._given is None and self._d is not None:
+            self._d.detach()
+
+    def _wait(self, kind, timeout):
+        done = threading.Event()
+        self._queue.put((kind, None, done, 0))
+        if not done.wait(timeout):
+            from . import TimeoutError
+            raise TimeoutError(f"results were not stored within {timeout} s")
+        self._raise()
+
+    def _raise(self):
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _ready(self):
+        if self._pid != os.getpid():  # a forked child has no thread, and its results are its own
+            self._begin()
+        if self._closed:
+            raise ValueError(f"the results of {self.run!r} are closed")
+        self._raise()
+        if self._thread is None:
+            self._d = self._given if self._given is not None else attach()
+            self._thread = threading.Thread(target=_work, args=(self,), name="ddict.results", daemon=True)
+            self._thread.start()
+
+    # --- behind ---
+
+    def _store(self, first):
+        """One submission, and with it all others that wait: appending stores all that a path has so far, once for many."""
+        batch, stop, dones = [first], False, []
+        while True:
+            try:
+                batch.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        touched = {}
+        for kind, path, data, size in batch:
+            if kind in (_FLUSH, _STOP):
+                stop |= kind == _STOP
+                dones.append(data)
+                continue
+            try:
+                key = PREFIX + self.run + "/" + path
+                if kind == _APPEND:
+                    key += "\0" + self._part
+                    self._parts.setdefault(key, bytearray()).extend(data)
+                    touched[key] = self._parts[key]
+                else:
+                    self._d[key] = memoryview(data if kind == _REPLACE else _serialise(data))
+            except BaseException as e:
+                self._error = self._error or e
+            finally:
+                with self._room:
+                    self._bytes -= size
+                    self._room.notify_all()
+        for key, data in touched.items():
+            try:
+                self._d[key] = bytes(data)
+            except BaseException as e:
+                self._error = self._error or e
+        for done in dones:
+            done.set()
+        return not stop
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def __reduce__(self):
+        return ResultsHandler, (self.run, self._given)
+
+    def __repr__(self):
+        return f"<ddict.results.ResultsHandler {self.run!r}>"
+
+
+def _work(handler):
+    while handler._store(handler._queue.get()):
+        pass
+
+
+def _size(obj):
+    if hasattr(obj, "nbytes"):
+        return int(obj.nbytes)
+    if hasattr(obj, "element_size") and hasattr(obj, "nelement"):
+        return obj.element_size() * obj.nelement()
+    if isinstance(obj, dict):
+        return sum(_size(v) for v in obj.values())
+    if isinstance(obj, (list, tuple)):
+        return sum(_size(v) for v in obj)
+    return sys.getsizeof(obj)
+
+
+def _number(obj):
+    """numpy's and torch's numbers"""
+    if hasattr(obj, "item"):
+        return obj.item()
+    if hasattr(obj, "tolist"):
+        return obj.tolist()
+    raise TypeError(f"{type(obj).__name__} is nothing for JSON: submit bytes, or submit_checkpoint()")
+
+
+_handlers = set()  # kept until they are closed: what was submitted is stored also when nobody has them any more
+
+
+@atexit.register
+def _close_all():
+    for handler in list(_handlers):
+        try:
+            handler.close(60)
+        except BaseException as e:
+            print(f"ddict.results: {handler.run}: {e}", file=sys.stderr)

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* results_file.c - write a file aside and rename it. What was left aside by a writer that was killed goes with the next write of that file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "results_file.h"
+
+#define ASIDE ".ddict-"       /* begins the name of a file that is being written */
+#define NAME_LONGEST (NAME_MAX - 8)
+
+bool results_path_ok(const char *path, size_t len)
+{
+    if (len == 0 || len >= PATH_MAX || memchr(path, 0, len) != NULL)
+        return false;
+    for (size_t at = 0; at <= len;) {
+        const char *slash = memchr(path + at, '/', len - at);
+        size_t n = slash != NULL ? (size_t)(slash - path) - at : len - at;
+        const char *c = path + at;
+        if (n == 0 || n > NAME_LONGEST || (n == 1 && c[0] == '.') || (n == 2 && c[0] == '.' && c[1] == '.')
+            || (n >= strlen(ASIDE) && memcmp(c, ASIDE, strlen(ASIDE)) == 0))
+            return false;
+        at += n + 1;
+    }
+    return true;
+}
+
+/* The folder of path, made where it is not there; *name is the last component. A descriptor or a negated errno. */
+static int folder_open(int folder, const char *path, const char **name)
+{
+    char part[NAME_MAX + 1];
+    int fd = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+    for (const char *slash; fd >= 0 && (slash = strchr(path, '/')) != NULL; path = slash + 1) {
+        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+        if (mkdirat(fd, part, 0777) != 0 && errno != EEXIST) {
+            int e = errno;
+            close(fd);
+            return -e;
+        }
+        int next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), e = errno;
+        close(fd);
+        if (next < 0)
+            return -e;
+        fd = next;
+    }
+    *name = path;
+    return fd < 0 ? -errno : fd;
+}
+
+static bool holds(int fd, const struct iovec *pieces, size_t n)
+{
+    char buf[65536];
+    struct stat st;
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++)
+        len += pieces[i].iov_len;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (size_t)st.st_size != len)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t at = 0; at < pieces[i].iov_len;) {
+            size_t want = pieces[i].iov_len - at < sizeof buf ? pieces[i].iov_len - at : sizeof buf;
+            ssize_t got = read(fd, buf, want);
+            if (got < 0 && errno == EINTR)
+                continue;
+            if (got <= 0 || memcmp(buf, (const char *)pieces[i].iov_base + at, (size_t)got) != 0)
+                return false;
+            at += (size_t)got;
+        }
+    }
+    return true;
+}
+
+static int write_all(int fd, const struct iovec *pieces, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t at = 0; at < pieces[i].iov_len;) {
+            size_t left = pieces[i].iov_len - at;
+            ssize_t k = write(fd, (const char *)pieces[i].iov_base + at, left < 1u << 30 ? left : 1u << 30);
+            if (k < 0 && errno == EINTR)
+                continue;
+            if (k <= 0)
+                return k < 0 ? -errno : -EIO;
+            at += (size_t)k;
+        }
+    }
+    return 0;
+}
+
+static int replace(int dir, const char *name, const char *aside, const struct iovec *pieces, size_t n)
+{
+    int fd = openat(dir, aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -errno;
+    int rc = write_all(fd, pieces, n);
+    if (rc == 0 && fsync(fd) != 0)
+        rc = -errno;
+    if (close(fd) != 0 && rc == 0)
+        rc = -errno;
+    if (rc == 0 && renameat(dir, aside, dir, name) != 0)
+        rc = -errno;
+    if (rc == 0)
+        fsync(dir); /* where the file system can not, the name is there all the same */
+    else
+        unlinkat(dir, aside, 0);
+    return rc == 0 ? 1 : rc;
+}
+
+int results_file_write(int folder, const char *path, const struct iovec *pieces, size_t n)
+{
+    const char *name = path;
+    char aside[NAME_MAX + 1];
+    int dir = folder_open(folder, path, &name);
+    if (dir < 0)
+        return dir;
+    snprintf(aside, sizeof aside, ASIDE "%s", name);
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc;
+    bool same = fd >= 0 && holds(fd, pieces, n);
+    if (fd >= 0)
+        close(fd);
+    if (same) {
+        unlinkat(dir, aside, 0);
+        rc = 0;
+    } else {
+        rc = replace(dir, name, aside, pieces, n);
+    }
+    close(dir);
+    return rc;
+}

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ddict.results and `ddict results`: what ranks submit is in files soon, whole at any time, wherever writer or dictionary end; no path leads out of the folder."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import xml.dom.minidom
+
+import ddict
+from ddict.results import PREFIX, ResultsHandler
+from harness import DictTest, Dictionary, python
+
+COMMAND = os.environ["DDICT_TEST_COMMAND"]
+
+
+def wait_for(true, seconds=60):
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come")
+        time.sleep(0.02)
+
+
+class Results(DictTest):
+    nodes = 2
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.to = os.path.join(folder.name, "a", "b")
+
+    def command(self, *words, **kw):
+        env = {**os.environ, **self.dictionary.environment(0)}
+        return subprocess.Popen([COMMAND, "results", *words], env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kw)
+
+    def write(self, *words, code=0):
+        p = self.command("--to", self.to, *words)
+        out, err = p.communicate(timeout=120)
+        self.assertEqual(p.returncode, code, err)
+        return err
+
+    def path(self, *parts):
+        return os.path.join(self.to, *parts)
+
+    def read(self, *parts):
+        try:
+            with open(self.path(*parts), "rb") as f:
+                return f.read()
+        except FileNotFoundError:
+            return None
+
+    def test_what_is_submitted_is_written(self):
+        with ResultsHandler("run", self.d, rank=0) as r, ResultsHandler("run", self.d, rank=1) as q:
+            for i in range(100):
+                r.submit_result("metrics/all.json", {"step": i, "loss": 1 / (i + 1)})
+                q.submit_result("metrics/all.json", json.dumps({"step": i, "loss": 2}))
+            r.submit_result("model.pkl", pickle.dumps({"w": 1}))
+            r.submit_result("model.pkl", pickle.dumps({"w": 2}))
+            r.submit_result("notes/ä.txt", "one", append=False)
+            r.submit_checkpoint("ckpt.pkl", {"w": [1, 2]})
+            r.submit_result("empty", b"")
+        self.write()
+        lines = [json.loads(line) for line in self.read("run", "metrics", "all.json").splitlines()]
+        self.assertEqual(lines, [{"step": i, "loss": 1 / (i + 1)} for i in range(100)] + [{"step": i, "loss": 2} for i in range(100)])
+        self.assertEqual(pickle.loads(self.read("run", "model.pkl")), {"w": 2})
+        self.assertEqual(self.read("run", "notes", "ä.txt"), b"one")
+        self.assertEqual(self.read("run", "empty"), b"")
+        self.assertEqual(sorted(os.listdir(self.path("run"))), ["ckpt.pkl", "empty", "metrics", "model.pkl", "notes"])
+        ResultsHandler("other", self.d).submit_result("x", b"x")
+        wait_for(lambda: PREFIX + "other/x" in self.d)
+        self.write("--run", "other")
+        self.assertEqual(self.read("other", "x"), b"x")
+
+    def test_a_checkpoint_is_that_of_its_moment(self):
+        numpy = __import__("numpy")
+        w = numpy.arange(100000.0)
+        with ResultsHandler("c", self.d) as r:
+            r.submit_checkpoint("w", {"w": w, "step": 3})
+            w[:] = 0
+        data = self.d[PREFIX + "c/w"]
+        import sys
+        torch = sys.modules.get("torch")
+        state = torch.load(__import__("io").BytesIO(data)) if torch else pickle.loads(data)
+        self.assertTrue((state["w"] == numpy.arange(100000.0)).all())
+
+    def test_errors_come_with_the_next_call(self):
+        r = ResultsHandler("e", self.d)
+        for path in ("", "/abs", "a/../b", "..", "a//b", ".ddict-x", "a/"):
+            with self.assertRaises(ValueError):
+                r.submit_result(path, b"")
+        with self.assertRaises(TypeError):
+            r.submit_result("x", {"a": object()})
+        r.submit_result("large", bytes(300 << 20))
+        with self.assertRaises(ddict.Error):
+            r.flush()
+        r.submit_result("small", b"1")
+        r.close()
+        self.assertEqual(self.d[PREFIX + "e/small"], b"1")
+        with self.assertRaises(ValueError):
+            r.submit_result("x", b"")
+
+    def test_the_end_of_a_program_and_forks_lose_nothing(self):
+        code = """
+import os, ddict
+from ddict.results import ResultsHandler
+r = ResultsHandler("exit")
+r.submit_result("parent", "p")
+r.flush()
+pid = os.fork()
+r.submit_result("both", "child" if pid == 0 else "parent")
+if pid == 0:
+    r.close()
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+        p = python(code, environment={**self.dictionary.environment(1), "RANK": "3"})
+        self.assertEqual(p.wait(60), 0)
+        self.write()
+        self.assertEqual(self.read("exit", "parent"), b"p\n")
+        self.assertEqual(sorted(self.read("exit", "both").split()), [b"child", b"parent"])
+
+    def test_followed_files_come_soon_and_are_whole(self):
+        p = self.command("--to", self.to, "--follow")
+        seen, wrong, stop = set(), [], threading.Event()
+
+        def look():
+            while not stop.is_set():
+                data = self.read("f", "value")
+                if data:
+                    seen.add(data[:1])
+                    if len(data) != 3000000 or data.count(data[:1]) != len(data):
+                        wrong.append(data[:10])
+
+        looker = threading.Thread(target=look)
+        looker.start()
+        with ResultsHandler("f", self.d) as r:
+            for i in range(8):
+                r.submit_result("value", bytes([65 + i]) * 3000000)
+                r.submit_result("log.json", {"i": i})
+                r.flush()
+                wait_for(lambda: (self.read("f", "value") or b"")[:1] == bytes([65 + i]))
+        wait_for(lambda: (self.read("f", "log.json") or b"").count(b"\n") == 8)
+        stop.set()
+        looker.join()
+        self.assertEqual(wrong, [])
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual((p.wait(60), p.stderr.read().count("files written")), (0, 1))
+        p.stdout.close()
+        p.stderr.close()
+
+    def test_a_writer_that_is_killed_is_followed_by_another(self):
+        with ResultsHandler("k", self.d) as r:
+            r.submit_result("a", b"a" * 100000)
+            p = self.command("--to", self.to, "--follow")
+            wait_for(lambda: self.read("k", "a") is not None)
+            before = os.stat(self.path("k", "a"))
+            p.kill()
+            p.wait()
+            p.stdout.close()
+            p.stderr.close()
+            with open(self.path("k", ".ddict-b"), "w") as f:
+                f.write("torn")
+            r.submit_result("b", b"b")
+            r.flush()
+        self.write()
+        self.assertEqual((self.read("k", "a"), self.read("k", "b")), (b"a" * 100000, b"b"))
+        self.assertEqual(os.stat(self.path("k", "a")).st_mtime_ns, before.st_mtime_ns)  # it held that already
+        self.assertEqual(sorted(os.listdir(self.path("k"))), ["a", "b"])
+
+    def test_no_path_leads_out_of_the_folder(self):
+        outside = os.path.dirname(self.to)
+        for path in ("run/../../out", "../out", "/etc/out", "run/./out", "run//out", "run/.ddict-out", "run/" + "x" * 300, "out", "run/a/../../../out"):
+            self.d[PREFIX + path] = b"bad"
+        self.d[PREFIX + "run/good"] = b"good"
+        os.makedirs(self.to)
+        os.symlink(outside, self.path("link"))
+        self.d[PREFIX + "link/out"] = b"bad"
+        os.makedirs(self.path("run"))
+        os.symlink(os.path.join(outside, "target"), self.path("run", "file"))
+        self.d[PREFIX + "run/file"] = b"replaced"
+        err = self.write(code=1)
+        self.assertIn("no path of a result", err)
+        self.assertEqual(self.read("run", "good"), b"good")
+        self.assertEqual(os.listdir(outside), ["b"])
+        self.assertFalse(os.path.islink(self.path("run", "file")))
+        self.assertEqual(sorted(os.listdir(self.path("run"))), ["file", "good"])
+
+    def test_a_folder_that_can_not_be_is_said(self):
+        os.makedirs(os.path.dirname(self.to))
+        open(self.to, "w").close()
+        self.assertIn(self.to, self.write(code=1))
+
+    def test_what_comes_last_is_written_when_the_dictionary_ends(self):
+        with Dictionary(nodes=1) as it:
+            env = {**os.environ, **it.environment()}
+            p = subprocess.Popen([COMMAND, "results", "--to", self.to, "--follow"], env=env)
+            d = it.attach()
+            with ResultsHandler("last", d) as r:
+                r.submit_result("first", b"1")
+                r.flush()
+                wait_for(lambda: self.read("last", "first") is not None)
+                r.submit_result("last", b"2" * 1000000)
+            d.detach()
+        self.assertEqual(p.wait(60), 0)
+        self.assertEqual(self.read("last", "last"), b"2" * 1000000)
+
+    def test_metrics_are_drawn(self):
+        for rank in range(3):
+            with ResultsHandler("plot", self.d, rank=rank) as r:
+                for i in range(50):
+                    r.submit_result(f"metrics/rank{rank}<&>.json", {"step": 10 * i, "loss": 5 - i * 0.1 + rank, "accuracy": i / 50, "rank": rank})
+                r.submit_result("model", b"\x80\x05binary")
+        self.write()
+        p = self.command("plot", self.path("plot"))
+        out, err = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, err), (0, ""))
+        svg = xml.dom.minidom.parseString(out)
+        self.assertEqual(len(svg.getElementsByTagName("polyline")), 6)
+        texts = [t.firstChild.data for t in svg.getElementsByTagName("text") if t.firstChild]
+        self.assertTrue({"loss", "accuracy", "metrics/rank0<&>.json", "metrics/rank2<&>.json"} <= set(texts))
+        self.assertNotIn("rank", texts)
+        p = self.command("plot", self.path("plot"), "--metric", "loss", "-o", self.path("loss.svg"))
+        self.assertEqual((p.communicate(timeout=60)[1], p.returncode), ("", 0))
+        self.assertEqual(self.read("loss.svg").count(b"<polyline"), 3)
+        p = self.command("plot", self.path("plot"), "--metric", "none")
+        self.assertIn("no JSON", p.communicate(timeout=60)[1])
+        self.assertEqual(p.returncode, 1)
+
+    def test_watch_prints_what_happens(self):
+        env = {**os.environ, **self.dictionary.environment(1)}
+        self.d["w/there"] = 1
+        p = subprocess.Popen([COMMAND, "watch", "w/", "--there", "--values", "-n", "4"], env=env, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(p.stdout.readline(), "put 'w/there'\n")
+        self.d["other"] = 1
+        self.d["w/a"] = "text\n"
+        self.assertEqual(p.stdout.readline(), "put 'w/a'\ttext\\n\n")
+        self.d["w/b"] = [1]
+        self.assertEqual(p.stdout.readline(), "put 'w/b'\n")
+        del self.d["w/b"]
+        self.assertEqual((p.stdout.readline(), p.wait(60)), ("del 'w/b'\n", 0))
+        p.stdout.close()
+        p = subprocess.run([COMMAND, "watch", "w/", "--timeout", "0.1"], env=env)
+        self.assertEqual(p.returncode, 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
