@@ -37,15 +37,19 @@ static struct spank_option options[ASKS] = {
     [ASK_TORCH] = { (char *)"ddict-torch-env", (char *)"yes|no",
                     (char *)"set MASTER_ADDR, MASTER_PORT, RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE and GROUP_RANK where they are not set "
                             "(default: yes)", 1, ASK_TORCH, on_option },
+    [ASK_RESULTS] = { (char *)"ddict-results", (char *)"DIR",
+                      (char *)"write what tasks submit with ddict.results below DIR while the job runs; %j is the job, %s the step", 1, ASK_RESULTS,
+                      on_option },
 };
 static const char *const variables[ASKS] = {
     [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE",
-    [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV"
+    [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV", [ASK_RESULTS] = "DDICT_RESULTS"
 };
 static const char *const option_variables[ASKS] = { [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
                                                     [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope",
-                                                    [ASK_GPU] = OPTION_VARIABLE "gpu_bind", [ASK_TORCH] = OPTION_VARIABLE "torch_env" };
-static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env" };
+                                                    [ASK_GPU] = OPTION_VARIABLE "gpu_bind", [ASK_TORCH] = OPTION_VARIABLE "torch_env",
+                                                    [ASK_RESULTS] = OPTION_VARIABLE "results" };
+static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results" };
 
 static struct ask_options given, inherited; /* inherited: from salloc or sbatch, as srun sees it */
 static int inert;         /* the hidden srun: nothing of ours may start */
@@ -286,6 +290,7 @@ void options_judge(spank_t sp, int ac, char **av) {
         lonely_judge(ASK_SCOPE);
         lonely_judge(ASK_GPU);
         lonely_judge(ASK_TORCH);
+        lonely_judge(ASK_RESULTS);
         return;
     }
     if (judged > 1 || (in_job && !allocator && getenv("SLURM_HET_SIZE") != NULL))
@@ -312,7 +317,7 @@ void options_pass_on(spank_t sp) {
     if (scope_is(given.value[ASK_SCOPE], "step"))
         return;
     if (request_write(request, sizeof request, &given) < 0)
-        fail("%s: too long", names[ASK_LOG]);
+        fail("%s, %s: too long", names[ASK_LOG], names[ASK_RESULTS]);
     if (setenv(JOB_VARIABLE, request, 1) < 0 || spank_job_control_setenv(sp, SCOPE_CONTROL, "job", 1) != ESPANK_SUCCESS)
         fail("the request for a dictionary cannot be passed on to the job");
 }

@@ -64,7 +64,8 @@ void up_args_begin(struct up_args *a, const struct site *site, const char *name,
 }
 
 void up_args_asked(struct up_args *a, const struct ask_options *ask) {
-    static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env" };
+    static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env",
+                                              "--ddict-results" };
     char text[4096] = ""; /* for the record */
     size_t n = 0;
     int i;
@@ -80,6 +81,8 @@ void up_args_asked(struct up_args *a, const struct ask_options *ask) {
         up_arg(a, "--mem=%s", ask->value[ASK_MEM]);
     if (ask->value[ASK_LOG] != NULL)
         up_arg(a, "--log=%s", ask->value[ASK_LOG]);
+    if (ask->value[ASK_RESULTS] != NULL)
+        up_arg(a, "--results=%s", ask->value[ASK_RESULTS]);
 }
 
 void up_args_site(struct up_args *a, int ac, char **av) {

@@ -65,6 +65,7 @@
 #define DD_STEP_SAY_MS 5000                  /* a progress line after so long */
 #define DD_SCONTROL_MS 60000                 /* an answer of slurmctld to scontrol; a busy one takes many seconds */
 #define DD_DRAIN_MS 5000                     /* waiting for attached ranks after the end was asked for */
+#define DD_RESULTS_END_MS 2000               /* from SIGTERM, with --results: for ranks to give their last and for these to be written; with DD_RECORD_MS the least KillWait of sites (5 s) */
 #define DD_DRAIN_GRACE_MS 500                /* from "dictionary gone" to the end of the managers */
 #define DD_STOP_MS 3000                      /* ddictd waits for a manager to end before it kills it */
 #define DD_LEAVE_MS 2000                     /* the hidden srun lets go of our pipes when we leave it alone; else it is killed */

@@ -114,6 +114,7 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
         add(a, "--connections");
         add(a, "%u", h->connections);
     }
+    text_arg(a, "--results", h->results);
     if (h->port_low != 0) {
         add(a, "--ports");
         add(a, "%u-%u", h->port_low, h->port_high);

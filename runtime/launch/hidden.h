@@ -17,7 +17,7 @@ struct hidden {
     int drain_ms;
     int stay;                       /* the dictionary of a job: EOF is nothing, one of several starts wins */
     uint32_t tasks;                 /* it ends with so many tasks (HANDSHAKE 6); 0: with none */
-    const char *log, *summary, *asked, *script; /* NULL or "": none */
+    const char *log, *summary, *asked, *script, *results; /* NULL or "": none */
     uint32_t connections;           /* between two managers; 0: as ddictd will */
     uint32_t port_low, port_high;   /* 0: any */
     /* The rest only for the hidden step; srun NULL: ddictd is started directly. */

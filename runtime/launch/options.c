@@ -10,7 +10,7 @@
 #include "launch/options.h"
 #include "wire/attach.h"
 
-enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL, OPT_LOG,
+enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL, OPT_LOG, OPT_RESULTS,
        OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT };
 
 static const struct option words[] = {
@@ -21,6 +21,7 @@ static const struct option words[] = {
     { "drain-ms", required_argument, NULL, OPT_DRAIN },    { "start-timeout", required_argument, NULL, OPT_START },
     { "foreground", no_argument, NULL, OPT_FOREGROUND },   { "plugin", no_argument, NULL, OPT_PLUGIN },
     { "local", no_argument, NULL, OPT_LOCAL },             { "verbose", no_argument, NULL, 'v' },
+    { "results", required_argument, NULL, OPT_RESULTS },
     { "log", required_argument, NULL, OPT_LOG },           { "chdir", required_argument, NULL, OPT_CHDIR },
     { "site", required_argument, NULL, OPT_SITE },         { "asked", required_argument, NULL, OPT_ASKED },
     { "script", required_argument, NULL, OPT_SCRIPT },     { "ranks", required_argument, NULL, 'n' },
@@ -30,6 +31,7 @@ static const struct option words[] = {
 #define MORE_USAGE \
     "  --mpi=TYPE     how managers find each other: auto (default), none: through srun; pmix, pmix_v4, ...: through Slurm's PMIx\n" \
     "  --log=FILE     the record of what happened; %j job, %s step, %u user; none: no record (default in a job: ddict-%j.jsonl)\n" \
+    "  --results=DIR  what Python's ddict.results submits is written below DIR while the job runs; %j job, %s step, %u user\n" \
     "  --start-timeout=SECONDS, --drain-ms=MS, --srun=PATH, --ddictd=PATH, --chdir=DIR: see ddict(1)\n"
 
 const char *options_usage(const char *verb) {
@@ -78,6 +80,7 @@ static int option_take(struct options *o, int which, const char *value, const ch
     case OPT_FOREGROUND: o->foreground = 1; return 0;
     case OPT_PLUGIN: o->plugin = 1; return 0;
     case OPT_LOG: o->log = value; return 0;
+    case OPT_RESULTS: o->results = value; return 0;
     case OPT_ASKED: o->asked = value; return 0;
     case OPT_SCRIPT: o->script = value; return 0;
     case OPT_SITE: return site_word(&o->site, value, "plugstack.conf", why, cap);
@@ -161,6 +164,7 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
     o->managers_name = "DDICT_MANAGERS";
     o->mem_name = "DDICT_MEM";
     o->log = env("DDICT_LOG_FILE");
+    o->results = env("DDICT_RESULTS");
     o->drain_ms = -1;
     optind = 0; /* glibc: begin anew */
     opterr = 0;

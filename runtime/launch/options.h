@@ -19,6 +19,7 @@ struct options {
     const char *job, *step;                /* NULL: no Slurm; the whole job */
     const char *mpi, *srun, *ddictd;       /* NULL: look for it */
     const char *log, *chdir, *asked;       /* of the record; NULL: the default, the working folder, the command line */
+    const char *results;                   /* folder; NULL or "": none */
     const char *script;                    /* for ddictd; NULL: none */
     const char *managers_text, *mem_text;  /* as they were asked for, NULL: not */
     int drain_ms;

@@ -170,7 +170,8 @@ static int record_find(struct plan *p, const struct options *o) {
     snprintf(number, sizeof number, "%u", geteuid());
     if (getcwd(folder, sizeof folder) == NULL)
         strcpy(folder, "/");
-    if (record_path(p->log, sizeof p->log, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0)
+    if (record_path(p->log, sizeof p->log, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
+        results_path(p->results, sizeof p->results, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     return 0;
 }
@@ -200,6 +201,7 @@ int plan_make(struct plan *p, const struct options *o) {
         h.log = p->log;
         h.summary = p->summary;
         h.asked = o->asked;
+        h.results = p->results;
         h.script = p->stay ? o->script : NULL;
         h.connections = o->site.connections;
         h.port_low = o->site.port_low;

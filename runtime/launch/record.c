@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - find out which file gets the record. */
+/* record.c - find out which file gets the record, and which folder the results. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +67,30 @@ int record_path(char *path, size_t cap, const struct options *o, const char *fol
         snprintf(why, why_cap, "%s=%.80s: the path is too long", by_site ? "log_dir" : name, pattern != NULL ? pattern : DEFAULT_NAME);
     else if (pattern != NULL && (*pattern == '\0' || pattern[strlen(pattern) - 1] == '/'))
         snprintf(why, why_cap, "%s=%.80s: want the name of a file, or none", name, pattern);
+    else
+        return 0;
+    path[0] = '\0';
+    return -EINVAL;
+}
+
+int results_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
+    const char *name = o->plugin ? "--ddict-results" : "--results", *dir = o->chdir != NULL ? o->chdir : folder, *pattern = o->results;
+    struct text t = { .at = path, .cap = cap };
+    char wrong;
+
+    path[0] = '\0';
+    if (pattern == NULL || *pattern == '\0' || strcmp(pattern, "none") == 0)
+        return 0;
+    if (*pattern != '/') {
+        add(&t, dir, strlen(dir));
+        add(&t, "/", 1);
+    }
+    wrong = expand(&t, pattern, o, user);
+    add(&t, "", 1);
+    if (wrong != '\0')
+        snprintf(why, why_cap, "%s=%.80s: %%%c is none of %%j (job), %%s (step), %%u (user) and %%%%", name, pattern, wrong);
+    else if (t.len > cap)
+        snprintf(why, why_cap, "%s=%.80s: the path is too long", name, pattern);
     else
         return 0;
     path[0] = '\0';

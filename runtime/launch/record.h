@@ -13,4 +13,7 @@
  */
 int record_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap);
 
+/* The same of --results into path, "" for none. */
+int results_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap);
+
 #endif

@@ -48,6 +48,7 @@ static void command_environment_set(void *arg) {
     unsetenv("DDICT_SOCKET"); /* of another one */
     unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
     unsetenv("DDICT_MEM");
+    unsetenv("DDICT_RESULTS");
 }
 
 static void command_begin(struct run *r) {

@@ -95,11 +95,13 @@ void supervisor_ready(struct supervisor *s) {
     say("ready id=%s managers=%u nodes=%u mem=%llu%s", hex_format(id, s->identity.dict_id), s->managers, s->nodes, (unsigned long long)(s->budget * s->managers),
         s->script.fd >= 0 ? " script=watched" : "");
     record_start(s);
+    results_start(s);
     tasks_ready(s);
 }
 
 void supervisor_drain(struct supervisor *s, int wait_ms, enum end_reason why) {
     struct ending *e = s->ending;
+    if (s->opt.results && wait_ms < DD_RESULTS_END_MS) wait_ms = DD_RESULTS_END_MS;
     if (s->stage > STAGE_DRAINING) return;
     if (s->stage == STAGE_DRAINING && wait_ms >= e->drain_ms) return;
     bool first = s->stage != STAGE_DRAINING;

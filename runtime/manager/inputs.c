@@ -51,6 +51,7 @@ static void signals_ready(struct io_handler *h, uint32_t events) {
         }
         shards_reaped(s);
         scribe_reaped(s);
+        results_reaped(s);
         ending_look(s);
     }
 }

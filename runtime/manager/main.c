@@ -90,6 +90,7 @@ static void fini(void) {
     meet_end(&s);
     shards_stop(&s);
     scribe_end(&s);
+    results_end(&s);
     steps_end(&s);
     tasks_end(&s);
     timers_free(&s.timers);

@@ -17,7 +17,7 @@ static const struct option table[] = {
     {"node", required_argument, NULL, 'N'},     {"drain-ms", required_argument, NULL, 'd'}, {"stay", no_argument, NULL, 's'},
     {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
     {"asked", required_argument, NULL, 'a'},    {"script", required_argument, NULL, 'c'},
-    {"connections", required_argument, NULL, 'C'},
+    {"connections", required_argument, NULL, 'C'}, {"results", required_argument, NULL, 'r'},
     {"ports", required_argument, NULL, 'p'},    {"tasks", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
@@ -109,6 +109,7 @@ static int take(struct options *o, int c, const char *arg) {
         o->tasks = (uint32_t)n;
         return e;
     case 'l': return path_take("log", &o->log, arg);
+    case 'r': return path_take("results", &o->results, arg);
     case 'S': return path_take("summary", &o->summary, arg);
     case 'a': o->asked = arg; return 0;
     case 'c': return script_take(o, arg);
@@ -141,7 +142,7 @@ int options_parse(struct options *o, int argc, char **argv) {
         if (c == 'h') {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
-                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--script NODE/PID/TICKS]\n"
+                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--script NODE/PID/TICKS] [--results DIR]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }

@@ -20,6 +20,7 @@ struct options {
     bool stay;
     uint32_t tasks;         /* it ends with so many processes that come one by one; 0: with none */
     const char *log, *summary, *asked; /* of argv, NULL when not given; the first two are absolute paths */
+    const char *results; /* as these; an absolute path */
     char script_node[NODE_NAME_MAX]; /* where a process is watched, "": nowhere */
     pid_t script_pid;
     uint64_t script_began;  /* ticks, /proc/PID/stat */

@@ -13,6 +13,7 @@
  *     control.c     the star of ddictds around node 0, and who takes its place
  *     ending.c      drain, end, lost; report.c: the figures at the end
  *     record.c      the lines of the record; scribe.c: writes them; steps.c: who was attached
+ *     results.c     --results: who writes them to files
  *     inputs.c      signals and stdin; say.c: the lines of the handshake
  */
 #ifndef DDICT_MANAGER_SUPERVISOR_H
@@ -291,5 +292,10 @@ int signals_block(void);                     /* before the managers are forked: 
 int inputs_open(struct supervisor *s);
 /* A line of stdin before the loop runs: 1, 0 at its end, -ETIMEDOUT. *line is valid until the next call. */
 int input_line(struct supervisor *s, char **line, int timeout_ms);
+
+/* --- results.c --- */
+void results_start(struct supervisor *s);
+void results_reaped(struct supervisor *s);
+void results_end(struct supervisor *s);
 
 #endif
