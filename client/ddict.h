@@ -194,6 +194,35 @@ struct ddict_want {
 DDICT_API ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags, int timeout_ms);
 
 /*
+ * A value built in place: data is memory that the manager reads itself, so the value is copied once, where ddict_put() copies it twice.
+ *
+ *     ddict_reserve(d, key, klen, bytes, 0, &p);
+ *     fill(p.data, p.len);                             anything; nobody sees it yet
+ *     ddict_commit(&p, -1);                            as ddict_put() of it; or ddict_abort(&p)
+ *
+ * The memory is shared with the managers of this node, charged to this process as its own, and given back by commit or abort (up to 64 MiB a manager of this node stay
+ * for the next value). Any number of places may be held. What they hold at first is not defined. The dictionary's own memory is taken at commit, so that is where
+ * DDICT_EFULL comes. A place belongs to the process that reserved it and to its handle: in a forked child, and after ddict_detach(), the memory is not
+ * there any more, ddict_commit() gives -ECANCELED and ddict_abort() does nothing. A process that dies leaves nothing.
+ */
+struct ddict_place {
+    void *data;   /* len bytes, 64-byte aligned (whole pages where it is large) */
+    size_t len;
+    void *own_;   /* the library's */
+};
+/* flags as in ddict_put(). Errors: DDICT_EKEYSIZE, DDICT_EVALSIZE (more than a manager has, or 64 GiB), -EINVAL, -ENOMEM, and as every call. Asks nobody. */
+DDICT_API int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigned flags, struct ddict_place *p);
+/* Store it. The place is over then, whatever comes; p->data is NULL. Errors as ddict_put(). Two threads may not use one place at once. */
+DDICT_API int ddict_commit(struct ddict_place *p, int timeout_ms);
+/*
+ * The same, but the place stays, for what may still point into it or to be stored again: to be given back by ddict_abort(). Do not write to it while the call lasts,
+ * nor after -ETIMEDOUT: what is written then may be part of what is stored.
+ */
+DDICT_API int ddict_commit_keep(const struct ddict_place *p, int timeout_ms);
+/* Give it up. No-op when it is over. */
+DDICT_API void ddict_abort(struct ddict_place *p);
+
+/*
  * Many under way, without waiting for any: a set of jobs takes them, and gives each back when it is over. No thread runs for it: what has to be
  * done is done within submit and poll, by whoever calls them (and within other calls of the process on the same dictionary). Its descriptor
  * is for poll(), epoll and the event loops built on them:

@@ -4,7 +4,7 @@ noinst_LTLIBRARIES += libclient.la
 libclient_la_SOURCES = client/handle.h client/session.c client/attach.c client/lease.c client/lease.h \
   client/port.c client/port.h client/port_inside.h client/reply.c client/wait.c client/ask.c client/ask.h client/local.c client/local.h \
   client/put.c client/get.c client/view.h client/put_many.c client/get_many.c client/iter.c client/queue.c client/sub.c client/whole.c client/fork.c client/errmsg.c \
-  client/job.c client/jobs.c client/jobs.h client/submit.c
+  client/reserve.c client/job.c client/jobs.c client/jobs.h client/submit.c
 libclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS)
 

@@ -17,7 +17,7 @@ int port_open(struct port *p, struct node_manager *m, int lane_fd, int event_fd)
     if (rc < 0)
         return rc;
     /* A forked child must not touch our rings: it has none of these pages. */
-    madvise(p->lane.page, LANE_FILE_SIZE, MADV_DONTFORK);
+    madvise(p->lane.page, LANE_RINGS_SIZE, MADV_DONTFORK);
     pthread_mutex_init(&p->lock, NULL);
     p->event_fd = event_fd;
     p->arena = &m->arena;
@@ -33,6 +33,7 @@ void port_close(struct port *p)
 {
     if (p->lane.page == NULL)
         return;
+    places_free(p);
     lane_unmap(&p->lane);
     pthread_mutex_destroy(&p->lock);
     close(p->event_fd);
@@ -139,7 +140,7 @@ static void gather(struct outgoing *out, uint8_t *to, size_t n)
 static int push_header(struct port *p, struct outgoing *out, struct request *r)
 {
     uint64_t val = out->head.type == MSG_PUT ? out->head.val_len : 0;
-    bool whole = val <= DD_MSG_INLINE - out->head.key_len;
+    bool whole = !out->placed && val <= DD_MSG_INLINE - out->head.key_len;
     uint32_t len = MSG_HEADER + out->head.key_len + (whole ? (uint32_t)val : 0);
     int rc = 0;
     struct msg *m = reserve(p, len, &rc);
@@ -166,6 +167,28 @@ static int push_header(struct port *p, struct outgoing *out, struct request *r)
     if (whole)
         out->sent = val;
     out->begun = true;
+    return 1;
+}
+
+/* The value stands in the area: the piece only names its place. */
+static int push_place(struct port *p, struct outgoing *out, struct request *r)
+{
+    uint64_t left = out->head.val_len - out->sent;
+    uint32_t n = left < DD_MSG_PIECE ? (uint32_t)left : DD_MSG_PIECE;
+    int rc = 0;
+    struct msg *m = reserve(p, MSG_HEADER, &rc);
+    if (m == NULL) {
+        r->need = MSG_HEADER;
+        return rc;
+    }
+    *m = (struct msg){.len = MSG_HEADER, .type = MSG_DATA, .flags = MSGF_AREA, .id = out->head.id, .aux = out->sent, .manager = out->head.manager,
+                      .val_len = n, .version = out->place + out->sent};
+    if (n == left)
+        m->flags |= MSGF_LAST;
+    ring_commit(&p->lane.sq);
+    out->sent += n;
+    if (n == left)
+        r->sending = false;
     return 1;
 }
 
@@ -223,7 +246,7 @@ int port_push(struct port *p, struct outgoing *out, struct request *r)
             return push_abort(p, out, r);
         if (out->pause != 0 && out->sent >= out->pause)
             return 0;
-        rc = push_piece(p, out, r);
+        rc = out->placed ? push_place(p, out, r) : push_piece(p, out, r);
         if (rc > 0 && out->sent < out->head.val_len)
             port_wake(p); /* let the manager copy while we do */
     }

@@ -23,6 +23,7 @@ struct session;
 struct node_manager;
 struct batch;
 struct job;
+struct place;
 
 #define PORT_BUCKETS 512u /* of the table of requests; a full ring of 1 KiB values has about as many */
 #define PORT_OWED 64u     /* notices waiting for room; what does not fit is left to the manager's stream deadline */
@@ -87,6 +88,7 @@ struct port {
     struct port_jobs unsent[2]; /* jobs of sets (jobs.h); those that wait for their keys apart */
     uint32_t unsent_n, jobs;    /* written under lock, atomic; jobs that are not done */
     uint32_t sent[2];           /* of them, waiting for their answer */
+    struct place *places;       /* in the lane's area (reserve.c), by their offsets */
     struct request *bucket[PORT_BUCKETS];
 };
 
@@ -115,6 +117,8 @@ struct outgoing {
     size_t at_off;
     uint64_t sent;
     bool begun;       /* the header is in the ring */
+    bool placed;      /* the value stands in the lane's area, from `place` on */
+    uint64_t place;
     uint64_t pause;   /* port_push() stops when so many bytes are sent, with r->need 0; 0: never */
 };
 

@@ -15,6 +15,9 @@ void port_pay(struct port *p); /* send what is owed, as far as there is room */
 
 void give_up(struct port *p, struct request *r); /* port_give_up() without lock and wake */
 
+/* reserve.c: the session is closed */
+void places_free(struct port *p);
+
 /* job.c: the end of a request that belongs to a job */
 void job_complete(struct port *p, struct request *r);
 

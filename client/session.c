@@ -311,6 +311,8 @@ void session_forget(struct session *s)
     for (unsigned i = 0; i < s->nlocal; i++) {
         struct port *p = &s->local[i].port;
         p->lane.page = NULL; /* MADV_DONTFORK: not mapped here */
+        p->lane.area = NULL;
+        close_fd(&p->lane.fd);
         close_fd(&p->event_fd);
     }
     for (unsigned c = 0; c < s->chunks; c++)

@@ -35,6 +35,8 @@
 #define DD_TRANSIT_MAX (1ull << 30)          /* bytes of an arena for remote values that are viewed; at most 1/16 of it */
 #define DD_VIEW_INLINE 4096u                 /* a remote value up to this is sent inline also for a view: cheaper than a transit block */
 #define DD_EVENT_INLINE 8192u                /* bytes; a value up to this travels with the news of its put, when that is wanted */
+#define DD_LANE_AREA (64ull << 30)           /* bytes: the largest value that is built in place; address space and a sparse file, not memory */
+#define DD_AREA_KEPT (64ull << 20)           /* bytes of it whose memory stays with the client for the next value: taking new memory costs more than writing it */
 #define DD_SPIN_US 50                        /* manager: spins so long after work when it has more than one core */
 #define DD_SPIN_ALONE_NS 1000                /* of a spin before it offers the core to others at each turn */
 #define DD_SPIN_LOST_NS 200000u              /* a turn of a spin that takes so long: somebody else had the core. Less than a time slice, more than an interrupt */

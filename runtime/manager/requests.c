@@ -278,6 +278,17 @@ static int forwarded(struct asker *a, const struct msg *m, const uint8_t *payloa
     return stream ? put_in_pass(a, m, NULL) : 0;
 }
 
+/* A piece that stands in the area of the lane: as if it had come in the ring. */
+static int data_of_area(struct asker *a, const struct msg *m) {
+    struct msg piece = *m;
+    const uint8_t *at = a->kind == ASKER_LANE ? lane_place(a, m->version, m->val_len) : NULL;
+    if (!at) return DDICT_EPROTO;
+    piece.flags &= (uint16_t)~MSGF_AREA;
+    piece.len = MSG_HEADER + (uint32_t)m->val_len;
+    piece.val_len = piece.version = 0;
+    return put_in_data(a, &piece, at);
+}
+
 int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     struct manager *mg = a->m;
     const uint8_t *key = payload;
@@ -301,7 +312,7 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     case MSG_KEYS: keys(a, m, key); return TAKE_DONE;
     case MSG_EVENTS: feed_ask(a, m, key); return TAKE_DONE;
     case MSG_STATS: stats(a, m); return TAKE_DONE;
-    case MSG_DATA: return put_in_data(a, m, payload);
+    case MSG_DATA: return m->flags & MSGF_AREA ? data_of_area(a, m) : put_in_data(a, m, payload);
     case MSG_ABORT: return put_in_abort(a, m);
     case MSG_CREDIT: give_more(a, m->id, m->aux); return TAKE_DONE;
     case MSG_CANCEL:

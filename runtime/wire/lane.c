@@ -28,12 +28,12 @@ int lane_create(void)
         return dd_error(-errno, "cannot make a lane: %s", strerror(errno));
     struct lane_page head = {.magic = LANE_MAGIC, .version = PROTOCOL_VERSION, .ring = DD_LANE_RING};
     ssize_t n = -1;
-    if (ftruncate(fd, LANE_FILE_SIZE) == 0)
+    if (ftruncate(fd, (off_t)LANE_FILE_SIZE) == 0)
         n = pwrite(fd, &head, sizeof head, 0);
     if (n != (ssize_t)sizeof head || fcntl(fd, F_ADD_SEALS, LANE_SEALS) != 0) {
         int e = n >= 0 && n != (ssize_t)sizeof head ? ENOSPC : errno;
         close(fd);
-        return dd_error(-e, "cannot make a lane of %u bytes: %s", LANE_FILE_SIZE, strerror(e));
+        return dd_error(-e, "cannot make a lane of %llu bytes: %s", (unsigned long long)LANE_FILE_SIZE, strerror(e));
     }
     return fd;
 }
@@ -68,30 +68,55 @@ int lane_map(struct lane *l, int fd, bool client)
         return dd_error(DDICT_EPROTO, "what came as a lane is none");
     if (head.version != PROTOCOL_VERSION)
         return dd_error(DDICT_EVERSION, "a lane has version %u, expected %u", head.version, PROTOCOL_VERSION);
-    if (head.ring != DD_LANE_RING || st.st_size != LANE_FILE_SIZE)
-        return dd_error(DDICT_EPROTO, "a lane has rings of %u bytes in %lld, expected %u in %u", head.ring, (long long)st.st_size,
-                        DD_LANE_RING, LANE_FILE_SIZE);
-    void *p = mmap(NULL, LANE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (head.ring != DD_LANE_RING || st.st_size != (off_t)LANE_FILE_SIZE)
+        return dd_error(DDICT_EPROTO, "a lane has rings of %u bytes in %lld, expected %u in %llu", head.ring, (long long)st.st_size,
+                        DD_LANE_RING, (unsigned long long)LANE_FILE_SIZE);
+    void *p = mmap(NULL, LANE_RINGS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return dd_error(-errno, "cannot map a lane: %s", strerror(errno));
-    struct lane t = {.page = p, .bell_fd = -1};
+    struct lane t = {.page = p, .fd = -1, .bell_fd = -1};
     ring_init(&t.sq, (uint8_t *)p + 4096, &t.page->sq_head, &t.page->sq_tail, client);
     ring_init(&t.cq, (uint8_t *)p + 4096 + DD_LANE_RING, &t.page->cq_head, &t.page->cq_tail, !client);
     const struct ring *produced = client ? &t.sq : &t.cq, *consumed = client ? &t.cq : &t.sq;
     if (!positions_sane(produced->seen, produced->pos)
         || !positions_sane(consumed->pos, __atomic_load_n(consumed->tail, __ATOMIC_RELAXED))) {
-        munmap(p, LANE_FILE_SIZE);
+        munmap(p, LANE_RINGS_SIZE);
         return dd_error(DDICT_EPROTO, "a lane has impossible positions");
+    }
+    t.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (t.fd < 0) {
+        int e = errno;
+        munmap(p, LANE_RINGS_SIZE);
+        return dd_error(-e, "cannot keep a lane: %s", strerror(e));
     }
     *l = t;
     return 0;
 }
 
+uint8_t *lane_area(struct lane *l, bool client)
+{
+    if (l->area != NULL)
+        return l->area;
+    void *p = mmap(NULL, DD_LANE_AREA, client ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_NORESERVE, l->fd, LANE_RINGS_SIZE);
+    if (p == MAP_FAILED) {
+        dd_error(-errno, "cannot map the area of a lane, %llu bytes of address space: %s", (unsigned long long)DD_LANE_AREA, strerror(errno));
+        return NULL;
+    }
+    madvise(p, DD_LANE_AREA, MADV_DONTDUMP);
+    l->area = p;
+    return p;
+}
+
 void lane_unmap(struct lane *l)
 {
-    if (l->page != NULL)
-        munmap(l->page, LANE_FILE_SIZE);
+    if (l->page != NULL) {
+        munmap(l->page, LANE_RINGS_SIZE);
+        close(l->fd);
+    }
+    if (l->area != NULL)
+        munmap(l->area, DD_LANE_AREA);
     memset(l, 0, sizeof *l);
+    l->fd = -1;
     l->bell_fd = -1;
 }
 

@@ -29,7 +29,8 @@ struct lane_page { /* first page of the memfd */
     uint32_t want_space;                                  /* the manager sets it: ring my eventfd when cq_head moves; the client clears it then */
     uint32_t bell __attribute__((aligned(64)));           /* manager adds, client waits on it (futex) */
 };
-#define LANE_FILE_SIZE (4096u + 2u * DD_LANE_RING)
+#define LANE_RINGS_SIZE (4096u + 2u * DD_LANE_RING)          /* of the file, from its start */
+#define LANE_FILE_SIZE ((uint64_t)LANE_RINGS_SIZE + DD_LANE_AREA) /* sparse: the area behind the rings has the memory that the client has written */
 #define LANE_SLEEPS 1u /* a thread sleeps, or is about to, on `bell` */
 #define LANE_POLLS 2u  /* somebody polls the client's eventfd, or will: write it */
 
@@ -45,6 +46,8 @@ struct ring {
 struct lane {
     struct lane_page *page;
     struct ring sq, cq;
+    int fd;           /* of the lane; its own */
+    uint8_t *area;    /* NULL until lane_area() */
     int bell_fd; /* the client's eventfd, of all its lanes; borrowed, set by whoever maps the lane; -1: none */
 };
 
@@ -53,6 +56,8 @@ int lane_create(void); /* a sealed, initialised memfd, or a negative code */
  * takes over). DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. The fd stays the caller's. */
 int lane_map(struct lane *l, int fd, bool client);
 void lane_unmap(struct lane *l);
+/* The area, DD_LANE_AREA bytes: mapped at the first call, to write for the client, to read for the manager. NULL: no address space. */
+uint8_t *lane_area(struct lane *l, bool client);
 
 static inline uint32_t lane_round(uint32_t len) { return (len + 63u) & ~63u; }
 

@@ -30,7 +30,7 @@ static const struct msg_rule {
     [MSG_EVENTS] = {"EVENTS", PREFIX, MSGF_WAIT | MSGF_HOP},
     [MSG_STATS] = {"STATS", NONE, MSGF_HOP},
     [MSG_CANCEL] = {"CANCEL", NONE, MSGF_HOP},
-    [MSG_DATA] = {"DATA", PIECE, MSGF_LAST | MSGF_HOP},
+    [MSG_DATA] = {"DATA", PIECE, MSGF_LAST | MSGF_HOP | MSGF_AREA},
     [MSG_ABORT] = {"ABORT", NONE, MSGF_HOP},
     [MSG_CREDIT] = {"CREDIT", NONE, MSGF_HOP},
     [MSG_REPLY] = {"REPLY", ANY, 0xff},
@@ -73,6 +73,8 @@ int msg_check(const struct msg *m, uint32_t max_len)
     case PIECE:
         if (m->key_len != 0 || payload > DD_MSG_PIECE || m->aux >= MSG_VALUE_MAX)
             return DDICT_EPROTO;
+        if (m->flags & MSGF_AREA)
+            return payload == 0 && m->val_len - 1 < DD_MSG_PIECE && m->version < MSG_VALUE_MAX ? 0 : DDICT_EPROTO;
         return payload != 0 || (m->flags & MSGF_LAST) ? 0 : DDICT_EPROTO;
     case NONE:
         return m->key_len == 0 && payload == 0 ? 0 : DDICT_EPROTO;

@@ -28,7 +28,8 @@ enum msg_flag {
     MSGF_VIEW = 32,   /* GET, POP: a place in the arena is wanted */
     MSGF_PLACED = 64, /* REPLY: aux is an offset in the arena of `manager` */
     MSGF_HOP = 128,   /* forwarded by a manager */
-    MSGF_APPEND = 256 /* PUT: behind the values that the key has */
+    MSGF_APPEND = 256, /* PUT: behind the values that the key has */
+    MSGF_AREA = 512   /* DATA, lanes only: no payload; its val_len bytes stand in the lane's area at `version` */
 };
 
 struct msg {
@@ -52,7 +53,7 @@ _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a me
 
 /*
  * Check a header that was copied from an untrusted place: known type, len within the limits of its type, lengths that agree, no flag
- * that the type does not know. PUT inline: payload = key + value; PUT with STREAM, GET, POP, HEAD, DEL: payload = key; KEYS, EVENTS: prefix; DATA: 1 .. DD_MSG_PIECE bytes (0 only with LAST);
+ * that the type does not know. PUT inline: payload = key + value; PUT with STREAM, GET, POP, HEAD, DEL: payload = key; KEYS, EVENTS: prefix; DATA: 1 .. DD_MSG_PIECE bytes (0 only with LAST; with AREA none, and val_len says so many);
  * CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT: none; REPLY, CTL: any (only the asker knows). max_len: of the carrier. 0 or DDICT_EPROTO.
  * What ring_peek() and a connection deliver has passed this check.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * client_same.c - all ways to read and to write give the same bytes: view, get, get of many, jobs, and a view through the manager; put, put in pieces, put of
- * many, and by jobs; for keys and values of random lengths, at random offsets, while another thread overwrites and deletes.
+ * many, by jobs, and built in place; for keys and values of random lengths, at random offsets, while another thread overwrites and deletes.
  * Invariant: each byte of what is read is the one that follows from key, version and length of one put of that key, also later while a view is held.
  */
 #include <errno.h>
@@ -88,7 +88,12 @@ static void put_one(unsigned k, uint64_t v, unsigned char *buf, uint64_t *s)
 {
     size_t len = length_of(v);
     value_make(buf, k, v);
-    if (rnd(s) % 3 == 0) {
+    if (rnd(s) % 4 == 1) {
+        struct ddict_place p;
+        ok(ddict_reserve(d, name[k].key, name[k].len, len, 0, &p));
+        memcpy(p.data, buf, len);
+        ok(ddict_commit(&p, -1));
+    } else if (rnd(s) % 3 == 0) {
         struct iovec piece[6];
         size_t at = 0;
         for (int i = 0; i < 6; i++) {

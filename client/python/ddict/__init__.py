@@ -15,17 +15,17 @@ Values are any objects that pickle; bytes, bytearray, memoryview, str, int and f
 from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, ValuesView
 from itertools import islice
 
-from . import _ddict, _future
+from . import _ddict, _future, _place
 from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._future import Future
 from ._queue import Queue
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # the function; the module is reached by import as ever
-from ._ddict import (AuthError, CredError, Error, FullError, GoneError, KeySizeError, LostError, NoDictError, ProtocolError, RawKey,
+from ._ddict import (AuthError, CredError, Error, FullError, GoneError, KeySizeError, LostError, NoDictError, Place, ProtocolError, RawKey,
                      TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
 
 __all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FullError", "Future", "GoneError", "KeySizeError", "LostError", "NoDictError",
            "ProtocolError", "RawKey", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
-           "down", "key_bytes", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
+           "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets"]
 
 _ABSENT = object()
@@ -159,6 +159,19 @@ class DDict(_ddict.Handle, MutableMapping):
         value must not be changed until then, and somebody has to wait for it: large values are sent while someone does.
         """
         return _future.begin_put(self, key, value)
+
+    def reserve(self, key, nbytes=None, *, shape=None, dtype=None):
+        """reserve(key, nbytes=None, *, shape=None, dtype=None) -- a value that is built in place, with one copy fewer
+
+            with d.reserve(("batch", 3), shape=(64, 3, 224, 224), dtype="float32") as array:
+                for i, sample in enumerate(samples):
+                    array[i] = decode(sample)
+
+        With nbytes, with gives a writable memoryview, and d[key] is bytes afterwards; with shape and dtype (numpy's or torch's) a numpy array or a
+        torch tensor, which d[key] is then. It is stored at the end of the block, or not at all when that ends with an exception. What it holds at
+        first is not defined. Arrays over the memory may live on; they are the process's own then.
+        """
+        return _place.reserve(self, key, nbytes, shape, dtype)
 
     def detach(self):
         """detach() -- end this handle

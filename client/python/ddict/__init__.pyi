@@ -5,7 +5,7 @@ from typing import Any, Generator, ItemsView, Iterable, Iterator, KeysView, List
 from ._ddict import AuthError as AuthError, CredError as CredError, Error as Error, FullError as FullError, GoneError as GoneError
 from ._ddict import Handle, Key
 from ._ddict import KeySizeError as KeySizeError, LostError as LostError, NoDictError as NoDictError, ProtocolError as ProtocolError
-from ._ddict import RawKey as RawKey, TimeoutError as TimeoutError, ValueSizeError as ValueSizeError, VersionError as VersionError
+from ._ddict import Place as Place, RawKey as RawKey, TimeoutError as TimeoutError, ValueSizeError as ValueSizeError, VersionError as VersionError
 from ._ddict import View as View, ViewsError as ViewsError, bytes_key as bytes_key, down as down, key_bytes as key_bytes
 
 __version__: str
@@ -34,6 +34,7 @@ class DDict(Handle, MutableMapping[Key, Any]):
     def view_async(self, key: List[Key], *, wait: Optional[float] = None) -> Future[list[View]]: ...
     @overload
     def view_async(self, key: Key, *, wait: Optional[float] = None) -> Future[View]: ...
+    def reserve(self, key: Key, nbytes: Optional[int] = None, *, shape: Any = None, dtype: Any = None) -> Place: ...
     def put_async(self, key: Key, value: Any) -> Future[None]: ...
     def put_many(self, pairs: Union[Mapping[Key, Any], Iterable[Tuple[Key, Any]]]) -> int: ...
     def update(self, other: Union[Mapping[Key, Any], Iterable[Tuple[Key, Any]]] = (), /, **kwds: Any) -> None: ...  # type: ignore[override]

@@ -201,6 +201,7 @@ static PyMethodDef handle_methods[] = {
      "asked for before the first answer is waited for."},
     {"_view_many", many_view, METH_O, NULL},
     {"_put_pairs", many_put, METH_O, NULL},
+    {"_reserve", place_new, METH_VARARGS, NULL},
     {"_push", METHOD(queue_push), FAST, NULL}, /* key, value, most, seconds or None: whether there was room */
     {"_take", METHOD(queue_take), FAST, NULL}, /* key, seconds or None: the value, KeyError */
     {"_queued", queue_size, METH_O, NULL},

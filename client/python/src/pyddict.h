@@ -213,6 +213,10 @@ LOCAL int sub_init(void);
 LOCAL PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL int jobs_init(PyObject *module); /* jobs.c */
 
+/* place.c */
+LOCAL int place_init(PyObject *module);
+LOCAL PyObject *place_new(PyObject *self, PyObject *args);
+
 LOCAL int iter_init(void);
 LOCAL PyObject *iter_new(PyObject *handle);
 LOCAL PyObject *iter_prefix(PyObject *handle, PyObject *prefix);

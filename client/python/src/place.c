@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * place.c - ddict.Place: a value that is built in place. It exports its memory to write; the memory stays as long as anybody has it, also when the value
+ * is stored or given up.
+ */
+#include "pyddict.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct place {
+    PyObject_HEAD
+    struct handle *h;     /* busy with us until the memory is given back */
+    PyObject *key;
+    struct ddict_place p;
+    Py_ssize_t start;     /* what is exported begins here: behind the head of an array */
+    Py_ssize_t exports;
+    bool over, working;   /* no new use; a commit is under way */
+    PyObject *memory;     /* of with: released at its end, where nobody else has it */
+    PyObject *made;       /* what with gives instead: made over the memory; or NULL */
+};
+
+/* Give the memory back once nobody has it. */
+static void place_settle(struct place *w)
+{
+    if (!w->over || w->exports || w->working || !w->h)
+        return;
+    struct handle *h = w->h;
+    w->h = NULL;
+    ddict_abort(&w->p);
+    handle_end(h);
+    Py_DECREF(h);
+}
+
+static void place_dealloc(PyObject *self)
+{
+    struct place *w = (struct place *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    w->over = true;
+    place_settle(w);
+    Py_XDECREF(w->key);
+    Py_XDECREF(w->memory);
+    Py_XDECREF(w->made);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static int place_live(struct place *w)
+{
+    if (!w->over)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "the place is stored or given up");
+    return -1;
+}
+
+static int place_getbuffer(PyObject *self, Py_buffer *b, int flags)
+{
+    struct place *w = (struct place *)self;
+
+    if (place_live(w) < 0 || PyBuffer_FillInfo(b, self, (char *)w->p.data + w->start, (Py_ssize_t)w->p.len - w->start, 0, flags) < 0)
+        return -1;
+    w->exports++;
+    return 0;
+}
+
+static void place_releasebuffer(PyObject *self, Py_buffer *b)
+{
+    struct place *w = (struct place *)self;
+
+    w->exports--;
+    place_settle(w);
+}
+
+static PyObject *place_commit(PyObject *self, PyObject *unused)
+{
+    struct place *w = (struct place *)self;
+    int rc;
+
+    if (place_live(w) < 0)
+        return NULL;
+    w->over = w->working = true;
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_commit_keep(&w->p, w->h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    w->working = false;
+    if (rc < 0)
+        error_raise(rc, w->key);
+    place_settle(w);
+    if (rc < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *place_abort(PyObject *self, PyObject *unused)
+{
+    struct place *w = (struct place *)self;
+
+    w->over = true;
+    place_settle(w);
+    Py_RETURN_NONE;
+}
+
+static PyObject *place_enter(PyObject *self, PyObject *unused)
+{
+    struct place *w = (struct place *)self;
+
+    if (place_live(w) < 0)
+        return NULL;
+    if (!w->memory && !(w->memory = PyMemoryView_FromObject(self)))
+        return NULL;
+    if (w->made) { /* called with the memory */
+        PyObject *array = PyObject_CallFunctionObjArgs(w->made, w->memory, NULL);
+        if (!array)
+            place_abort(self, NULL);
+        return array;
+    }
+    return Py_NewRef(w->memory);
+}
+
+/* Who has made something over it keeps the memory; it is only ours then, no more the dictionary's. */
+static void memory_drop(struct place *w)
+{
+    PyObject *type, *value, *trace, *m = w->memory, *rc;
+
+    w->memory = NULL;
+    if (!m)
+        return;
+    PyErr_Fetch(&type, &value, &trace);
+    rc = PyObject_CallMethod(m, "release", NULL);
+    if (!rc)
+        PyErr_Clear();
+    Py_XDECREF(rc);
+    Py_DECREF(m);
+    PyErr_Restore(type, value, trace);
+}
+
+static PyObject *place_exit(PyObject *self, PyObject *args)
+{
+    struct place *w = (struct place *)self;
+    PyObject *type, *value, *trace, *out;
+
+    if (!PyArg_UnpackTuple(args, "__exit__", 3, 3, &type, &value, &trace))
+        return NULL;
+    if (w->over) /* it was stored or given up inside */
+        out = Py_NewRef(Py_None);
+    else
+        out = type == Py_None ? place_commit(self, NULL) : place_abort(self, NULL);
+    memory_drop(w);
+    return out;
+}
+
+static Py_ssize_t place_length(PyObject *self)
+{
+    struct place *w = (struct place *)self;
+
+    return w->over ? 0 : (Py_ssize_t)w->p.len - w->start;
+}
+
+static PyMethodDef methods[] = {
+    {"commit", place_commit, METH_NOARGS, "commit($self, /)\n--\n\nStore what stands there, as d[key] = value would."},
+    {"abort", place_abort, METH_NOARGS, "abort($self, /)\n--\n\nGive it up. Nothing when it is over."},
+    {"__enter__", place_enter, METH_NOARGS, "The memory to write."},
+    {"__exit__", place_exit, METH_VARARGS, "commit(), or after an exception abort()."},
+    {NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "A value that is built in place: what DDict.reserve() returns. It exports a writable buffer; with gives that as a memoryview, or the array."},
+    {Py_tp_dealloc, place_dealloc},
+    {Py_tp_methods, methods},
+    {Py_sq_length, place_length},
+    {Py_bf_getbuffer, place_getbuffer},
+    {Py_bf_releasebuffer, place_releasebuffer},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"ddict.Place", sizeof(struct place), 0, Py_TPFLAGS_DEFAULT, slots};
+static PyTypeObject *place_type;
+
+/* _reserve(key, nbytes, tag, head, made): head: bytes that stand before what is exported; made: see struct place, or None */
+PyObject *place_new(PyObject *self, PyObject *args)
+{
+    struct handle *h = (struct handle *)self;
+    PyObject *obj, *made;
+    Py_ssize_t nbytes, head_len;
+    const char *head;
+    struct place *w;
+    struct key k;
+    unsigned tag;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "OnIy#O:_reserve", &obj, &nbytes, &tag, &head, &head_len, &made) || key_encode(&k, obj) < 0)
+        return NULL;
+    w = nbytes >= 0 ? PyObject_New(struct place, place_type) : NULL;
+    if (nbytes < 0)
+        PyErr_SetString(PyExc_ValueError, "a value has 0 bytes or more");
+    if (!w || handle_begin(h) < 0) {
+        if (w) {
+            memset((char *)w + sizeof(PyObject), 0, sizeof *w - sizeof(PyObject));
+            Py_DECREF(w);
+        }
+        key_clear(&k);
+        return NULL;
+    }
+    memset((char *)w + sizeof(PyObject), 0, sizeof *w - sizeof(PyObject));
+    rc = ddict_reserve(h->d, k.data, k.len, (size_t)(nbytes + head_len), DDICT_TAG(tag), &w->p);
+    key_clear(&k);
+    if (rc < 0) {
+        error_raise(rc, obj);
+        handle_end(h);
+        Py_DECREF(w);
+        return NULL;
+    }
+    w->h = (struct handle *)Py_NewRef(self);
+    w->key = Py_NewRef(obj);
+    w->start = head_len;
+    w->made = made == Py_None ? NULL : Py_NewRef(made);
+    if (head_len)
+        memcpy(w->p.data, head, (size_t)head_len);
+    return (PyObject *)w;
+}
+
+int place_init(PyObject *module)
+{
+    place_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (!place_type)
+        return -1;
+    place_type->tp_new = NULL; /* only place_new() makes them */
+    return PyModule_AddObjectRef(module, "Place", (PyObject *)place_type);
+}
