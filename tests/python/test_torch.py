@@ -302,6 +302,25 @@ class Plain(DictTest):
             ImageFolder(name, d=self.d).stop()
         self.assertEqual([k for k in self.d if k[2:] != ("load", -2)], [])
 
+    def test_image_folder_in_a_tar(self):
+        import tarfile
+        from ddict.torch import DDictDataset, ImageFolder
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(f"{folder}/x.tar", "w") as tar:
+                for name in ("b/2.jpg", "a/1.png", "b/0.JPG", "a/note.txt"):
+                    info = tarfile.TarInfo(name)
+                    info.size = 500
+                    tar.addfile(info, io.BytesIO(name.encode() * 100))
+            path = f"{folder}/x.tar"
+            data = ImageFolder(path, loader=lambda f: (f.name, f.read(7)), d=self.d)
+            self.assertEqual(list(data), [((f"{path}/{n}", n.encode()), label) for n, label in (("a/1.png", 0), ("b/0.JPG", 1), ("b/2.jpg", 1))])
+            self.assertEqual(data.classes, ["a", "b"])
+            self.assertEqual(len(DDictDataset(self.d.open_set(path))), 4)
+            self.assertRaises(FileNotFoundError, ImageFolder, f"{folder}/absent.tar", d=self.d)
+            with open(path, "r+b") as f:
+                f.truncate(1000)
+            self.assertRaises(ddict.LoadError, ImageFolder, path, name="cut", d=self.d)
+
     def test_images_are_decoded(self):
         from ddict.torch import ImageFolder
         image = module_or_skip("PIL.Image").Image

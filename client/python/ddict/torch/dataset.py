@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch.utils.data
 
-from .. import DDict, RawKey, key_bytes
+from .. import DDict, RawKey, Set, key_bytes
 from . import _batch, _fill, _sets
 
 AT_ONCE = 64  # samples that iteration fetches together
@@ -20,7 +20,7 @@ class DDictDataset(torch.utils.data.Dataset):
     A map-style data set whose samples are in a dictionary. dataset is
 
     - a DDict that has the samples, and keys says which are used, in this order (None: all, sorted by their stored form);
-    - a str: the name of a set, put there by `ddict load`, srun --ddict-load or another process. Its samples are values, or pairs (value, label) where
+    - a str: the name of a set, put there by `ddict load`, srun --ddict-load or another process; or a ddict.Set. Its samples are values, or pairs (value, label) where
       the set has labels;
     - any other iterable: its samples are put into the dictionary d (None: the job's) as a set called name. All processes that make the same one share the work, and
       return when all samples are there; nothing is read again where the set is there already. One that can be indexed is put in parallel, another
@@ -46,8 +46,10 @@ class DDictDataset(torch.utils.data.Dataset):
             return
         if keys is not None:
             raise TypeError("keys are for a DDict that has the samples already")
-        self.dict = _fill.dictionary(d)
-        if isinstance(dataset, str):
+        self.dict = dataset.d if isinstance(dataset, Set) else _fill.dictionary(d)
+        if isinstance(dataset, Set):
+            self.name = dataset.name
+        elif isinstance(dataset, str):
             self.name = dataset
         else:
             self.name = _fill.fresh_name() if name is None else name

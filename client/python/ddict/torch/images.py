@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """ImageFolder: a folder of images by classes, read once into the dictionary."""
 
+import errno
 import io
 import itertools
 import os
 from array import array
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
-from .. import DDict
+from .. import DDict, load
 from . import _fill, _sets
 from .dataset import DDictDataset
 
@@ -100,7 +101,8 @@ class ImageFolder(DDictDataset):
     """ImageFolder(root, transform=None, target_transform=None, loader=pil_loader, is_valid_file=None, allow_empty=False, *, name=None, d=None, timeout=None)
 
     torchvision's ImageFolder, with the same arguments, order, classes and labels: root/class/image. The files are read into the dictionary once, by all processes
-    that make it at the same time, and then only from there; torchvision is not needed. root may be the name of a set that `ddict load` or --ddict-load put there.
+    that make it at the same time, and then only from there; torchvision is not needed. root may also be a tar or zip with such a folder in it, which ddict.load()
+    then reads, or the name of a set that `ddict load` or --ddict-load put there.
 
     loader gets the stored file as a binary file object, whose .name is its path. is_valid_file says of a path whether it is one (None: by its extension). name: of the
     set, root where it is not given; the keys are the files' paths. Files that change later are not read again.
@@ -116,8 +118,12 @@ class ImageFolder(DDictDataset):
         if name is None and _sets.find(d, root) is None:
             root = os.path.abspath(root)
         name = root if name is None else name
-        if _sets.find(d, name) is None:
+        if _sets.find(d, name) is None and os.path.isdir(root):
             _load(d, name, root, wanted, allow_empty, timeout)
+        elif _sets.find(d, name) is None:
+            if "://" not in root and not os.path.exists(root):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), root)
+            load(root, prefix=os.path.join(name, ""), set=name, d=d)
         super().__init__(name, transform=transform, target_transform=target_transform, d=d)
         self.root, self.loader = root, loader
         if self.labels is None or self.classes is None:
