@@ -10,10 +10,12 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import tempfile
 import time
 import unittest
 from array import array
+from pathlib import Path
 
 import ddict
 from harness import DictTest, module_or_skip
@@ -302,9 +304,15 @@ class Plain(DictTest):
             ImageFolder(name, d=self.d).stop()
         self.assertEqual([k for k in self.d if k[2:] != ("load", -2)], [])
 
+    def needs_load(self):
+        command = os.environ["DDICT_TEST_COMMAND"]
+        if not any(os.path.exists(os.path.join(os.path.dirname(command), place)) for place in ("ddict-load", "../libexec/ddict-load")):
+            self.skipTest("built without ddict load")
+
     def test_image_folder_in_a_tar(self):
         import tarfile
         from ddict.torch import DDictDataset, ImageFolder
+        self.needs_load()
         with tempfile.TemporaryDirectory() as folder:
             with tarfile.open(f"{folder}/x.tar", "w") as tar:
                 for name in ("b/2.jpg", "a/1.png", "b/0.JPG", "a/note.txt"):
@@ -320,6 +328,31 @@ class Plain(DictTest):
             with open(path, "r+b") as f:
                 f.truncate(1000)
             self.assertRaises(ddict.LoadError, ImageFolder, path, name="cut", d=self.d)
+
+    def test_image_folder_in_a_bucket(self):
+        from ddict.torch import ImageFolder, S3ImageFolder
+        self.needs_load()
+        sys.path.append(str(Path(__file__).resolve().parents[1] / "local"))
+        self.addCleanup(sys.path.pop)
+        from s3_server import Server
+        names = [f"{c}/{i}.png" for c in ("ant", "bee") for i in range(30)]
+        objects = {f"set/{n}": n.encode() * (i + 1) for i, n in enumerate(names)}
+        objects["set/bee/readme"] = objects["other/x/0.png"] = b"not to be seen"
+        with Server(objects, page=20) as server:
+            before = dict(os.environ)
+            os.environ.update(server.environment(), HOME="/nonexistent")
+            try:
+                data = S3ImageFolder("s3://bucket/set", loader=lambda f: f.read(), d=self.d)
+            finally:
+                os.environ.clear()
+                os.environ.update(before)
+        names.sort()
+        self.assertEqual(list(data), [(objects[f"set/{n}"], int(n[0] == "b")) for n in names])
+        self.assertEqual(data.samples[0], ("s3://bucket/set/ant/0.png", 0))
+        again = S3ImageFolder(s3_bucket="bucket", s3_prefix="set", loader=len, d=self.d)  # is there: the server is gone
+        self.assertEqual((len(again), again.classes, again.class_to_idx), (60, ["ant", "bee"], {"ant": 0, "bee": 1}))
+        self.assertEqual(len(ImageFolder("s3://bucket/set", d=self.d)), 60)
+        self.assertRaises(ValueError, S3ImageFolder, "/a/folder")
 
     def test_images_are_decoded(self):
         from ddict.torch import ImageFolder

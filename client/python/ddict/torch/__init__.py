@@ -14,9 +14,9 @@ from ._batch import Batch, collate
 from .checkpoint import load, save
 from .dataset import DDictDataset
 from .device import get_to, register, unregister
-from .images import ImageFolder
+from .images import ImageFolder, S3ImageFolder
 from .loader import DataLoader
 from .samplers import DistributedSampler, LocalSampler
 
-__all__ = ["Batch", "DDictDataset", "DataLoader", "DistributedSampler", "ImageFolder", "LocalSampler", "collate", "get_to", "load", "register", "save",
-           "unregister"]
+__all__ = ["Batch", "DDictDataset", "DataLoader", "DistributedSampler", "ImageFolder", "LocalSampler", "S3ImageFolder", "collate", "get_to", "load",
+           "register", "save", "unregister"]

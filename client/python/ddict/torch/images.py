@@ -115,7 +115,7 @@ class ImageFolder(DDictDataset):
                  timeout: Optional[float] = None) -> None:
         d, root = _fill.dictionary(d), os.fspath(root)
         wanted = is_image if is_valid_file is None else is_valid_file
-        if name is None and _sets.find(d, root) is None:
+        if name is None and "://" not in root and _sets.find(d, root) is None:
             root = os.path.abspath(root)
         name = root if name is None else name
         if _sets.find(d, name) is None and os.path.isdir(root):
@@ -153,3 +153,18 @@ class ImageFolder(DDictDataset):
         return list(zip(self.keys, self.targets))
 
     imgs = samples
+
+
+class S3ImageFolder(ImageFolder):
+    """S3ImageFolder(root=None, transform=None, target_transform=None, loader=pil_loader, is_valid_file=None, allow_empty=False, *, s3_bucket=None, s3_prefix="", ...)
+
+    An ImageFolder in a bucket: root is "s3://bucket/prefix", or s3_bucket and s3_prefix say it. ddict.load() reads the objects into the dictionary, once and on all nodes, with
+    the credentials, region and endpoint that the AWS tools would use.
+    """
+
+    def __init__(self, root: Optional[str] = None, *args: Any, s3_bucket: Optional[str] = None, s3_prefix: str = "", **kwds: Any) -> None:
+        if root is None and s3_bucket is not None:
+            root = f"s3://{s3_bucket}/{s3_prefix}"
+        if root is None or not root.startswith("s3://"):
+            raise ValueError(f"{root!r} is no s3://bucket/prefix")
+        super().__init__(root, *args, **kwds)
