@@ -21,7 +21,8 @@
 #define ITEM_EXTRA 110u          /* bytes of a pair beside key and value: header, index, rounding of small blocks */
 
 static const char usage[] =
-    "usage: ddict bench [--sizes LIST] [--clients LIST] [--ops LIST] [--place LIST] [--set-size SIZE] [--seconds S] [--reps N] [--untouched] [--json] [--plot FILE.svg] [--name NAME]\n"
+    "usage: ddict bench --net [--seconds S] [--reps N] [--json] [--name NAME]\n"
+    "       ddict bench [--sizes LIST] [--clients LIST] [--ops LIST] [--place LIST] [--set-size SIZE] [--seconds S] [--reps N] [--untouched] [--json] [--plot FILE.svg] [--name NAME]\n"
     "  Measures the dictionary that this process is attached to, by processes on this node. To try one machine:\n"
     "      ddict run --managers=1 --mem=2G -- ddict bench\n"
     "      --sizes LIST     bytes of a value, 8 to what fits; A..B: from A to B, each four times the last (default 64,1K,64K,1M)\n"
@@ -33,6 +34,7 @@ static const char usage[] =
     "      --seconds S      of one repetition of one operation (default 0.3)\n"
     "      --reps N         repetitions, 1 to 32 (default 5); rates are medians, +- is half of what lies between the lowest and the highest\n"
     "      --untouched      do not look at the values that are read\n"
+    "      --net            instead: latency and bandwidth to another node, through the managers and by a plain TCP connection on the same path\n"
     "      --plot FILE.svg  rates and latencies over the size of a value\n"
     "  Keys are read in random order after all were read or written once; of each value that is read, a word of each cache line is looked at and\n"
     "  checked. get copies the value, view and get_many (64 keys) read it in place, put waits for each acknowledgement, put_many puts up to\n"
@@ -42,7 +44,7 @@ static const char usage[] =
 struct setup {
     uint64_t size[LIST_MAX], clients[LIST_MAX];
     unsigned sizes, client_counts;
-    bool ops[OP_N], place[PLACE_N], places_said, json, set_said, range;
+    bool ops[OP_N], place[PLACE_N], places_said, json, set_said, range, net;
     uint64_t set;
     const char *plot;
     struct bench_setting setting;
@@ -122,8 +124,9 @@ static int options_parse(struct setup *s, int argc, char **argv)
                                           {"ops", required_argument, NULL, 'o'}, {"place", required_argument, NULL, 'p'},
                                           {"set-size", required_argument, NULL, 'S'}, {"seconds", required_argument, NULL, 't'},
                                           {"reps", required_argument, NULL, 'r'}, {"untouched", no_argument, NULL, 'u'},
-                                          {"plot", required_argument, NULL, 'P'}, {"json", no_argument, NULL, 'j'}, {0}};
+                                          {"plot", required_argument, NULL, 'P'}, {"json", no_argument, NULL, 'j'}, {"net", no_argument, NULL, 'n'}, {0}};
     uint64_t n;
+    bool other = false; /* an option of what --net does not do */
     list_take(s, "64,1K,64K,1M", size_take);
     list_take(s, "1", clients_take);
     memset(s->ops, 1, sizeof s->ops);
@@ -132,6 +135,7 @@ static int options_parse(struct setup *s, int argc, char **argv)
     s->setting.touch = true;
     for (int c, rc; (c = cmd_option(argc, argv, "h", longs, usage)) != -1;) {
         rc = 0;
+        other |= strchr("scopSuP", c) != NULL;
         switch (c) {
         case 's': s->sizes = 0; s->range = false; rc = list_take(s, optarg, size_take); break;
         case 'c': s->client_counts = 0; rc = list_take(s, optarg, clients_take); break;
@@ -143,11 +147,14 @@ static int options_parse(struct setup *s, int argc, char **argv)
         case 'u': s->setting.touch = false; break;
         case 'P': s->plot = optarg; break;
         case 'j': s->json = true; break;
+        case 'n': s->net = true; break;
         default: return EXIT_USAGE;
         }
         if (rc < 0)
             return cmd_usage(usage, "\"%s\" is not understood", optarg);
     }
+    if (s->net && other)
+        return cmd_usage(usage, "--net goes with --seconds, --reps and --json only");
     qsort(s->size, s->sizes, sizeof *s->size, rising);
     return optind < argc ? cmd_usage(usage, "bench takes no \"%s\"", argv[optind]) : EXIT_OK;
 }
@@ -317,6 +324,23 @@ static int run_all(struct setup *s, struct bench_run *r)
     return EXIT_OK;
 }
 
+/* To the next node: its first manager. */
+static int run_net(struct setup *s, const struct bench_run *r, ddict_t *d)
+{
+    struct ddict_manager_stats *st;
+    unsigned node = (s->info.node_id + 1) % s->info.nodes;
+    if (s->info.nodes < 2) {
+        fprintf(stderr, "ddict: bench: --net: all managers are on this node\n");
+        return EXIT_FAILED;
+    }
+    int n = ddict_stats(d, &st, -1);
+    if (n < 0)
+        return cmd_failed(NULL, n);
+    int rc = bench_net(d, &s->setting, r, node, st[node].node, s->json);
+    free(st);
+    return rc;
+}
+
 static int plot(const struct setup *s, FILE *f)
 {
     int rc = bench_plot(f, &s->setting, s->result, s->results);
@@ -349,7 +373,7 @@ int cmd_bench(int argc, char **argv)
     rc = managers_look(&s, d);
     if (rc == EXIT_OK) {
         bench_catch(r);
-        rc = run_all(&s, r);
+        rc = s.net ? run_net(&s, r, d) : run_all(&s, r);
     }
     if (f != NULL && rc == EXIT_OK && !r->stop)
         rc = plot(&s, f);

@@ -7,6 +7,7 @@
  *     bench_work.c    what one process does: load, then each operation for a while, again and again, then remove
  *     bench_keys.c    keys and values, which follow from a number
  *     bench_report.c  text and JSON
+ *     bench_net.c     --net: the path to another node, beside plain TCP
  *     bench_plot.c    rate and latency over the size of a value, as SVG
  *
  * The parent attaches and makes struct bench_run in shared memory; its children are the clients. They put only keys with a prefix of this
@@ -108,6 +109,9 @@ void bench_print_head(const struct bench_setting *s);
 void bench_print(const struct bench_result *e);
 void bench_print_notes(const struct bench_result *e, size_t n);
 void bench_print_json(const struct bench_setting *s, const struct bench_result *e, size_t n);
+double bench_median(const double *v, unsigned n); /* n <= BENCH_REPS_MAX */
+/* The path to a manager of another node. EXIT_OK or EXIT_FAILED, which was said. */
+int bench_net(ddict_t *d, const struct bench_setting *s, const struct bench_run *r, unsigned manager, const char *node, bool json);
 int bench_plot(FILE *f, const struct bench_setting *s, const struct bench_result *e, size_t n); /* 0 or -EIO */
 
 #endif

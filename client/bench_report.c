@@ -14,7 +14,7 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double median(const double *v, unsigned n)
+double bench_median(const double *v, unsigned n)
 {
     double sorted[BENCH_REPS_MAX];
     memcpy(sorted, v, n * sizeof *v);
@@ -47,10 +47,10 @@ void bench_result_of(const struct bench_run *r, enum bench_op op, uint64_t cache
         if (out->all[rep] > out->high)
             out->high = out->all[rep];
     }
-    out->rate = median(out->all, r->reps);
-    out->client_ns = median(client, r->reps);
+    out->rate = bench_median(out->all, r->reps);
+    out->client_ns = bench_median(client, r->reps);
     if (out->manager_ns >= 0)
-        out->manager_ns = median(manager, r->reps);
+        out->manager_ns = bench_median(manager, r->reps);
     for (unsigned i = 0; i < r->clients; i++) {
         const struct histogram *h = &r->latency[op][i];
         all.count += h->count;

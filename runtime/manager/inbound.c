@@ -54,7 +54,7 @@ static void *inbound_payload_to(struct link *l, void *arg, const struct msg *m) 
 }
 
 static bool is_request(const struct msg *m) {
-    return (m->type >= MSG_PUT && m->type <= MSG_CANCEL) || m->type == MSG_DATA || m->type == MSG_ABORT || m->type == MSG_CREDIT || m->type == MSG_EVENTS;
+    return (m->type >= MSG_PUT && m->type <= MSG_CANCEL) || m->type == MSG_DATA || m->type == MSG_ABORT || m->type == MSG_CREDIT || m->type == MSG_EVENTS || m->type == MSG_PROBE;
 }
 
 static int inbound_message(struct link *l, void *arg, const struct msg *m, void *payload) {
@@ -121,6 +121,8 @@ int inbound_listen(struct manager *m) {
     m->listener = (struct io_handler){.fd = m->setup->listen_fd, .ready = inbound_accept};
     return io_add(m->epoll_fd, &m->listener, EPOLLIN);
 }
+
+const struct link *inbound_link(const struct asker *a) { return ((const struct inbound *)(const void *)a)->link; }
 
 /* --- carrier --- */
 struct asker *inbound_bulk(struct asker *a) {

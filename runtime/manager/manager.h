@@ -60,6 +60,7 @@ struct manager_setup { /* filled by ddictd before the fork; the descriptors are 
     int arena_fd, event_fd, listen_fd /* -1: one node */, sup_fd;
     struct conn_identity identity;
     const struct peer_address *peers; /* [managers]; NULL on one node */
+    uint16_t port_low, port_high;     /* 0: any */
     unsigned connections;             /* to a peer, at most; the first alone for what is small */
     const struct numa_place *place;   /* NULL: nothing to bind */
     uint64_t place_need;              /* bytes of all arenas there */
@@ -233,6 +234,11 @@ struct asker *inbound_bulk(struct asker *a); /* of its connections one for a lar
 void inbound_piece(struct asker *a, struct msg *r, const void *data, uint32_t len, void (*done)(void *), void *arg);
 void inbounds_reap(struct manager *m);
 void inbounds_end(struct manager *m);
+
+const struct link *inbound_link(const struct asker *a);
+
+/* --- probe.c: a plain TCP connection for who measures the path --- */
+void probe_take(struct asker *a, const struct msg *m);
 
 /* --- peers.c: managers that we ask --- */
 int peers_init(struct manager *m);

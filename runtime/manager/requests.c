@@ -264,7 +264,7 @@ static uint32_t owner(struct manager *mg, const struct msg *m, const uint8_t *ke
     case MSG_PUT: case MSG_GET: case MSG_POP: case MSG_HEAD: case MSG_DEL:
         *hash = key_hash(key, m->key_len);
         return hash_owner(*hash, mg->setup->managers);
-    case MSG_CLEAR: case MSG_LEN: case MSG_KEYS: case MSG_STATS: case MSG_EVENTS:
+    case MSG_CLEAR: case MSG_LEN: case MSG_KEYS: case MSG_STATS: case MSG_EVENTS: case MSG_PROBE:
         return m->manager;
     default:
         return mg->setup->id;
@@ -312,6 +312,7 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     case MSG_KEYS: keys(a, m, key); return TAKE_DONE;
     case MSG_EVENTS: feed_ask(a, m, key); return TAKE_DONE;
     case MSG_STATS: stats(a, m); return TAKE_DONE;
+    case MSG_PROBE: probe_take(a, m); return TAKE_DONE;
     case MSG_DATA: return m->flags & MSGF_AREA ? data_of_area(a, m) : put_in_data(a, m, payload);
     case MSG_ABORT: return put_in_abort(a, m);
     case MSG_CREDIT: give_more(a, m->id, m->aux); return TAKE_DONE;

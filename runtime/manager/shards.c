@@ -228,6 +228,8 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     setup.identity.self = h->id;
     setup.peers = s->peers;
     setup.connections = s->opt.connections;
+    setup.port_low = s->opt.port_low;
+    setup.port_high = s->opt.port_high;
     setup.place = place_of(s, setup.local_index, &setup.place_need);
     setup.page = h->page;
     _exit(manager_run(&setup));

@@ -330,4 +330,12 @@ void link_tick(struct link *l, uint64_t now_ns)
 
 bool link_is_more(const struct link *l) { return l->more; }
 uint64_t link_group(const struct link *l) { return conn_group(l->conn); }
+const char *link_carrier(const struct link *l) { return l->setup->fabric != NULL ? fabric_name(l->setup->fabric) : "tcp"; }
+
+int link_address(const struct link *l, struct sockaddr_storage *a)
+{
+    socklen_t len = sizeof *a;
+    return getsockname(conn_fd(l->conn), (struct sockaddr *)a, &len) == 0 ? 0 : -errno;
+}
+
 bool link_more_is_faster(const struct link *l) { return l->setup->fabric == NULL; } /* one TCP connection keeps one core of each end busy */

@@ -52,6 +52,9 @@ void link_tick(struct link *l, uint64_t now_ns); /* deadlines; at least every 10
 /* Acceptor, from `up` on: it is one more beside another, of the same peer and group. */
 bool link_is_more(const struct link *l);
 uint64_t link_group(const struct link *l);
+const char *link_carrier(const struct link *l); /* what its messages go by: "tcp", or the fabric's provider */
+/* Our address of its TCP connection; 0, or a negative code. */
+int link_address(const struct link *l, struct sockaddr_storage *a);
 /* Whether several links to one peer carry large values faster than one. */
 bool link_more_is_faster(const struct link *l);
 

@@ -2,7 +2,7 @@
 # libwireclient: what libddict needs (no libsodium). libwire: everything. Both want libbase at the final link.
 noinst_LTLIBRARIES += libwireclient.la libwire.la
 libwireclient_la_SOURCES = runtime/wire/msg.c runtime/wire/msg.h runtime/wire/lane.c runtime/wire/lane.h \
-  runtime/wire/attach.c runtime/wire/attach.h runtime/wire/board.h
+  runtime/wire/attach.c runtime/wire/attach.h runtime/wire/board.h runtime/wire/probe.h
 libwireclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric.h runtime/wire/conn.c runtime/wire/conn.h runtime/wire/auth.c runtime/wire/auth.h \
   runtime/wire/handshake.c runtime/wire/handshake.h runtime/wire/out.c runtime/wire/out.h runtime/wire/live.c runtime/wire/live.h \

@@ -29,6 +29,7 @@ static const struct msg_rule {
     [MSG_KEYS] = {"KEYS", PREFIX, MSGF_HOP},
     [MSG_EVENTS] = {"EVENTS", PREFIX, MSGF_WAIT | MSGF_HOP},
     [MSG_STATS] = {"STATS", NONE, MSGF_HOP},
+    [MSG_PROBE] = {"PROBE", NONE, MSGF_HOP},
     [MSG_CANCEL] = {"CANCEL", NONE, MSGF_HOP},
     [MSG_DATA] = {"DATA", PIECE, MSGF_LAST | MSGF_HOP | MSGF_AREA},
     [MSG_ABORT] = {"ABORT", NONE, MSGF_HOP},

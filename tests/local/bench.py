@@ -133,6 +133,35 @@ def a_terminal_sees_progress():
         d.end()
 
 
+def the_path_to_another_node_is_measured_beside_tcp():
+    with Dictionary(nodes=2, managers=2, mem="256M") as d:
+        put_one(d)
+        out, err = bench(d, "--net", "--json", "--seconds", "0.01", "--reps", "3")
+        r = json.loads(out)
+        check(r["from_node"] == d.node_name(0) and r["to_node"] == d.node_name(1) and r["carrier"] == "tcp" and r["connections"] == 3, "%r" % r)
+        check([e["value_bytes"] for e in r["results"]] == [8, 1024, 1 << 20, 64 << 20], "%r" % r)
+        for e in r["results"]:
+            check(e["managers"] > 0 and e["tcp"] > 0 and 0 < e["ratio_lowest"] <= e["ratio"] <= e["ratio_highest"], "%r" % e)
+        check(err == "", err)
+        check(keys(d) == ["'bench'"], "%r" % keys(d))
+        out, err = bench(d, "--net", "--seconds", "0.01", "--reps", "1", node=1)
+        check(out.startswith("from node %s to manager 0 on node %s" % (d.node_name(1), d.node_name(0))) and "tcp, 3 connections" in out and out.count("x  (") == 4, out)
+        d.run("path")
+        d.end()
+
+
+def a_path_that_is_not_there_is_said():
+    with Dictionary(managers=1, mem="64M") as d:
+        check("all managers are on this node" in bench(d, "--net", code=1)[1], "no word")
+        check("--net goes with" in bench(d, "--net", "--sizes", "8", code=2)[1], "no word")
+        d.end()
+    with Dictionary(nodes=2, managers=2, mem="64M") as d:
+        out, err = bench(d, "--net", "--seconds", "0.01", "--reps", "1")
+        check(err.count("left out: no room for values of 64.0 MiB") == 1 and out.count("x  (") == 3, out + err)
+        check(keys(d) == [], "%r" % keys(d))
+        d.end()
+
+
 def bad_input_is_said():
     with Dictionary(managers=1, mem="64M") as d:
         for args in (["--sizes", "0"], ["--sizes", ""], ["--sizes", "8,x"], ["--sizes", "1K..64"], ["--clients", "0"], ["--clients", "1000"], ["--ops", "fly"],
@@ -159,4 +188,5 @@ if __name__ == "__main__":
     if not os.access(DDICT, os.X_OK):
         raise Failed("no " + DDICT)
     main([json_says_what_was_measured, text_has_a_line_for_each, plot_is_a_picture, remote_keys_are_those_of_the_other_node, interrupted_it_removes_its_keys,
-          terminated_it_removes_its_keys, killed_its_clients_remove_their_keys, a_terminal_sees_progress, bad_input_is_said, a_lost_dictionary_ends_it])
+          terminated_it_removes_its_keys, killed_its_clients_remove_their_keys, a_terminal_sees_progress, the_path_to_another_node_is_measured_beside_tcp,
+          a_path_that_is_not_there_is_said, bad_input_is_said, a_lost_dictionary_ends_it])

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.c - what the tests of several managers on one host do as a client: probe COMMAND ARGS. Exit 0, 1 with a line, 3 when refused. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/stats.h>
+#include <wire/probe.h>
 #include "place/meet_ask.h"
 #include "raw.h"
 
@@ -72,6 +76,59 @@ static void stats(void) {
         free(text);
         raw_free(&a);
     }
+}
+
+/* --- the path to another node --- */
+
+static int path_connect(const struct probe *p) {
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons(p->port)};
+    struct timeval t = {.tv_sec = 10};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(&a.sin6_addr, p->address, sizeof a.sin6_addr);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+    return connect(fd, (struct sockaddr *)&a, sizeof a) == 0 ? fd : (close(fd), -1);
+}
+
+static int path_ask(struct probe *p, uint32_t manager) {
+    struct raw_answer a;
+    ask_manager(MSG_PROBE, manager, 0, &a);
+    int e = a.m.status;
+    must(e < 0 || a.len == sizeof *p, "PROBE: %zu bytes", a.len);
+    if (e == 0) memcpy(p, a.data, sizeof *p);
+    raw_free(&a);
+    return e;
+}
+
+static bool path_ends(int fd, const void *said, size_t n) {
+    char byte;
+    must(send(fd, said, n, MSG_NOSIGNAL) == (ssize_t)n, "send");
+    bool ended = recv(fd, &byte, 1, 0) <= 0;
+    close(fd);
+    return ended;
+}
+
+/* path: a plain connection is for who has the token, for one at a time, within bounds, and not for this node */
+static void path(void) {
+    struct probe p, q;
+    struct probe_request ask = {.len = 100000, .count = 3}, huge = {.len = PROBE_LEN_MAX + 1, .count = 1};
+    static uint8_t bytes[300000], wrong[sizeof p.token];
+    uint32_t there = (r.node_id + 1) % r.nodes;
+    must(path_ask(&p, r.node_id) == -EINVAL, "our own manager gave a connection");
+    must(path_ask(&p, there) == 0 && strcmp(p.carrier, "tcp") == 0, "PROBE: %s", raw_text);
+    must(path_ask(&q, there) == -EBUSY, "a second one while the first waits");
+    must(path_ends(path_connect(&p), wrong, sizeof wrong), "a wrong token was taken");
+    int fd = path_connect(&p);
+    must(fd >= 0 && send(fd, p.token, sizeof p.token, MSG_NOSIGNAL) == sizeof p.token, "the token after a stranger's");
+    for (int i = 0; i < 3; i++) {
+        must(send(fd, &ask, sizeof ask, MSG_NOSIGNAL) == sizeof ask && recv(fd, bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes, "bytes");
+        for (size_t k = 0; k < sizeof bytes; k++) must(bytes[k] == PROBE_BYTE, "byte %zu", k);
+    }
+    must(path_connect(&p) < 0, "the port is still open");
+    must(path_ask(&q, there) == -EBUSY, "a second one while the first goes on");
+    must(path_ends(fd, &huge, sizeof huge), "more than the most was sent");
+    int e = -EBUSY;
+    for (uint64_t end = clock_ms() + 10000; e == -EBUSY && clock_ms() < end; usleep(1000)) e = path_ask(&q, there);
+    must(e == 0 && memcmp(p.token, q.token, sizeof p.token) != 0, "the next one: %d", e);
 }
 
 /* keys: prints all of them */
@@ -456,6 +513,7 @@ int main(int argc, char **argv) {
     raw_attach(&r);
     if (strcmp(cmd, "stats") == 0) stats();
     else if (strcmp(cmd, "keys") == 0) keys();
+    else if (strcmp(cmd, "path") == 0) path();
     else if (strcmp(cmd, "len") == 0) printf("%llu\n", (unsigned long long)count());
     else if (strcmp(cmd, "clear") == 0) clear();
     else if (strcmp(cmd, "self") == 0) self();
