@@ -1,0 +1,134 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Doc2Vec (distributed memory) over DNA and RNA sequences in the job's dictionary, with times.
+
+  srun -N2 --ntasks-per-node=1 --ddict-managers=4 --ddict-mem=1G python3 doc2vec.py --file-name seq0.125gb.txt
+
+Rank 0 trains; the other tasks only give their nodes to the dictionary. Every sequence of an epoch is read and trained, unless --max-batches says how many batches;
+an error ends the program.
+"""
+import argparse
+import itertools
+import resource
+import sys
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from ddict import runtime
+import sequences
+
+SIZE, RATE = 24, 0.1  # of vectors; of learning
+
+
+class DM(nn.Module):
+    """A sequence's vector and those of the k-mers around foretell the k-mer between them."""
+
+    def __init__(self, docs, words):
+        super().__init__()
+        self.docs = nn.Embedding(docs, SIZE, sparse=True)  # a batch has a few of them
+        self.words = nn.Parameter(torch.randn(words, SIZE))
+        self.out = nn.Parameter(torch.zeros(words, SIZE))
+
+    def forward(self, doc, context, candidates):
+        x = self.docs(doc) + F.embedding_bag(context, self.words, mode="sum")
+        return torch.bmm(self.out[candidates], x.unsqueeze(2)).squeeze(2)
+
+
+def loss_of(scores):
+    """Negative sampling: the first candidate is the k-mer itself, the others are noise."""
+    return -(F.logsigmoid(scores[:, 0]) + F.logsigmoid(-scores[:, 1:]).sum(1) / (scores.shape[1] - 1)).mean()
+
+
+def train(data, args, device):
+    loader = torch.utils.data.DataLoader(data, batch_size=args.batch_size, shuffle=args.shuffle, pin_memory=args.pin_memory, num_workers=args.num_workers,
+                                         collate_fn=sequences.collate)
+    model = DM(data.num_docs, data.num_words).to(device)
+    optimizers = [torch.optim.SparseAdam(model.docs.parameters(), lr=RATE), torch.optim.Adam([model.words, model.out], lr=RATE)]
+    for epoch in range(args.num_epochs):
+        print(epoch, flush=True)
+        began, seen, waited, total = time.perf_counter(), 0, 0.0, 0.0
+        n, asked = 0, began
+        for count, (doc, _, context, candidates) in itertools.islice(loader, args.max_batches):
+            waited += time.perf_counter() - asked
+            loss = loss_of(model(doc.to(device), context.to(device), candidates.to(device)))
+            for o in optimizers:
+                o.zero_grad(set_to_none=True)
+            loss.backward()
+            for o in optimizers:
+                o.step()
+            seen += count
+            n += 1
+            total += loss.item()
+            asked = time.perf_counter()
+        took = time.perf_counter() - began
+        print("Time taken for epoch:")
+        print(took)
+        print("%d of %d sequences read and trained, %.1f a second; waited for data %.2f s; loss %.4f" % (seen, len(data), seen / took, waited, total / max(n, 1)), flush=True)
+
+
+def read_only(data, args):
+    """The same loader without a model: what the data alone costs."""
+    loader = torch.utils.data.DataLoader(data, batch_size=args.batch_size, shuffle=args.shuffle, num_workers=args.num_workers, collate_fn=sequences.collate)
+    began, seen = time.perf_counter(), 0
+    for count, _ in itertools.islice(loader, args.max_batches):
+        seen += count
+    took = time.perf_counter() - began
+    print("Read alone: %d sequences in %.2f s, %.1f a second" % (seen, took, seen / took), flush=True)
+
+
+def flag(text):
+    if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
+        raise argparse.ArgumentTypeError("want True or False")
+    return text.lower() in ("true", "1", "yes")
+
+
+def arguments():
+    p = argparse.ArgumentParser(description="DNA/RNA Doc2Vec over the job's dictionary")
+    p.add_argument("--file-name", metavar="FN", help="The name of the file to get the sequences from (default: None)", required=True)
+    p.add_argument("--num-epochs", type=int, default=1, metavar="NE", help="epochs to train (default: 1)")
+    p.add_argument("--batch-size", type=int, default=4, metavar="BS", help="The batch size to use for dataloader (default: 4)")
+    p.add_argument("--shuffle", type=flag, default=False, help="Should the sequences be shuffled before batching and serving (default: False)")
+    p.add_argument("--pin-memory", type=flag, default=False, help="Should the outputs from dataloader be pinned before transfering to GPU (default: False)")
+    p.add_argument("--num-workers", type=int, default=2, metavar="NW", help="The number of workers to use for dataloader (default: 2)")
+    p.add_argument("--use-gpu", type=flag, default=False, help="Should GPU be used (default: False)")
+    p.add_argument("--max-batches", type=int, metavar="N", help="so many batches of an epoch (default: all)")
+    p.add_argument("--read-only", action="store_true", help="read an epoch without training, too")
+    return p.parse_args()
+
+
+def main():
+    args = arguments()
+    if runtime.rank != 0:
+        return
+    torch.manual_seed(1)
+    print("Started")
+    print(args)
+    began = time.perf_counter()
+    d, keys = sequences.load(args.file_name)
+    print("DDict_Timer", time.perf_counter() - began)
+    for s in d.stats:
+        print(s)
+    began = time.perf_counter()
+    print("Building Vocabulary", flush=True)
+    data = sequences.Sequences(d, keys)
+    print("".join(sorted(data.letters)))
+    print("Vocabulary of %d words in %.2f s" % (data.num_words, time.perf_counter() - began))
+    device = torch.device("cuda" if args.use_gpu else "cpu")
+    if args.use_gpu and not torch.cuda.is_available():
+        sys.exit("doc2vec: --use-gpu, and torch sees no GPU")
+    real, used = time.time(), resource.getrusage(resource.RUSAGE_SELF)
+    print("num_workers", args.num_workers, "cuda available", torch.cuda.is_available(), "use_gpu", int(args.use_gpu), "num_docs", data.num_docs, flush=True)
+    if args.read_only:
+        read_only(data, args)
+    train(data, args, device)
+    now = resource.getrusage(resource.RUSAGE_SELF)
+    print("Real time:", time.time() - real)
+    print("User time:", now.ru_utime - used.ru_utime)
+    print("System time:", now.ru_stime - used.ru_stime)
+
+
+if __name__ == "__main__":
+    main()
