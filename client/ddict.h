@@ -376,6 +376,7 @@ struct ddict_manager_stats {
     uint64_t largest_holder_bytes;
     uint64_t refused_connections;  /* failed authentication or malformed */
     uint64_t uptime_us;
+    char transport[72];            /* what carries its messages to managers of other nodes: "tcp", "ofi:" and libfabric's provider, "" on one node */
     struct ddict_latency latency[DDICT_OP_N];
 };
 /* *out: malloc'ed array of one entry a manager in order of manager_id, freed with free(). Returns their number. */

@@ -111,6 +111,10 @@ static void row(struct table *t, const struct ddict_manager_stats *s, bool after
 
 static void remarks(const struct figures *f, int n, FILE *out, int indent)
 {
+    struct ddict_manager_stats total;
+    figures_total(f, n, &total);
+    if (total.transport[0])
+        fprintf(out, "%*sbetween nodes: messages by %s%s\n", indent, "", total.transport, strcmp(total.transport, "tcp") == 0 ? "" : ", all else by tcp");
     for (int i = 0; i < n; i++) {
         const struct ddict_manager_stats *s = &f[i].s;
         char a[24], b[24];

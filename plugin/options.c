@@ -40,16 +40,19 @@ static struct spank_option options[ASKS] = {
     [ASK_RESULTS] = { (char *)"ddict-results", (char *)"DIR",
                       (char *)"write what tasks submit with ddict.results below DIR while the job runs; %j is the job, %s the step", 1, ASK_RESULTS,
                       on_option },
+    [ASK_TRANSPORT] = { (char *)"ddict-transport", (char *)"auto|tcp|ofi[:PROVIDER]",
+                        (char *)"what carries the dictionary's messages between nodes: TCP or libfabric (default: auto)", 1, ASK_TRANSPORT, on_option },
 };
 static const char *const variables[ASKS] = {
     [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE",
-    [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV", [ASK_RESULTS] = "DDICT_RESULTS"
+    [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV", [ASK_RESULTS] = "DDICT_RESULTS", [ASK_TRANSPORT] = "DDICT_TRANSPORT"
 };
 static const char *const option_variables[ASKS] = { [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
                                                     [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope",
                                                     [ASK_GPU] = OPTION_VARIABLE "gpu_bind", [ASK_TORCH] = OPTION_VARIABLE "torch_env",
-                                                    [ASK_RESULTS] = OPTION_VARIABLE "results" };
-static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results" };
+                                                    [ASK_RESULTS] = OPTION_VARIABLE "results", [ASK_TRANSPORT] = OPTION_VARIABLE "transport" };
+static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results",
+                                          "--ddict-transport" };
 
 static struct ask_options given, inherited; /* inherited: from salloc or sbatch, as srun sees it */
 static int inert;         /* the hidden srun: nothing of ours may start */
@@ -206,6 +209,8 @@ static void numbers_judge(int ac, char **av) {
     if (site_collect(&site, ac, av, why, sizeof why) < 0)
         fail("%s", why);
     tasks_judge(&site);
+    if (given.value[ASK_TRANSPORT] != NULL && site_transport(name_of(ASK_TRANSPORT), given.value[ASK_TRANSPORT], why, sizeof why) < 0)
+        fail("%s", why);
     managers = site.managers;
     if (site.mem.bytes > 0 || site.mem.share > 0)
         mem = site.mem;
@@ -291,6 +296,7 @@ void options_judge(spank_t sp, int ac, char **av) {
         lonely_judge(ASK_GPU);
         lonely_judge(ASK_TORCH);
         lonely_judge(ASK_RESULTS);
+        lonely_judge(ASK_TRANSPORT);
         return;
     }
     if (judged > 1 || (in_job && !allocator && getenv("SLURM_HET_SIZE") != NULL))

@@ -65,7 +65,7 @@ void up_args_begin(struct up_args *a, const struct site *site, const char *name,
 
 void up_args_asked(struct up_args *a, const struct ask_options *ask) {
     static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env",
-                                              "--ddict-results" };
+                                              "--ddict-results", "--ddict-transport" };
     char text[4096] = ""; /* for the record */
     size_t n = 0;
     int i;
@@ -83,6 +83,8 @@ void up_args_asked(struct up_args *a, const struct ask_options *ask) {
         up_arg(a, "--log=%s", ask->value[ASK_LOG]);
     if (ask->value[ASK_RESULTS] != NULL)
         up_arg(a, "--results=%s", ask->value[ASK_RESULTS]);
+    if (ask->value[ASK_TRANSPORT] != NULL)
+        up_arg(a, "--transport=%s", ask->value[ASK_TRANSPORT]);
 }
 
 void up_args_site(struct up_args *a, int ac, char **av) {

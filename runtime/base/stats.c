@@ -60,6 +60,7 @@ void stats_merge(struct ddict_manager_stats *t, const struct ddict_manager_stats
 #undef ADD
     t->pool_utilization = t->total_bytes ? 100.0 * (double)t->total_used_bytes / (double)t->total_bytes : 0;
     if (t->state == 0) t->state = s->state;
+    if (!t->transport[0]) memcpy(t->transport, s->transport, sizeof t->transport);
     if (s->largest_holder_bytes > t->largest_holder_bytes) {
         t->largest_holder_bytes = s->largest_holder_bytes;
         t->largest_holder_pid = s->largest_holder_pid;
@@ -101,6 +102,7 @@ char *stats_json(const struct ddict_manager_stats *s) {
     NUMBERS_ID(PUT)
     bad |= json_object_set_new(j, "hostname", text(s->hostname, sizeof s->hostname));
     bad |= json_object_set_new(j, "node", text(s->node, sizeof s->node));
+    bad |= json_object_set_new(j, "transport", text(s->transport, sizeof s->transport));
     bad |= json_object_set_new(j, "state", json_integer(s->state));
     bad |= json_object_set_new(j, "numa_node", json_integer(s->numa_node));
     NUMBERS_POOL(PUT)
@@ -138,6 +140,7 @@ void stats_parse(const struct json_t *j, struct ddict_manager_stats *s) {
 #undef TAKE
     words(s->hostname, sizeof s->hostname, j, "hostname");
     words(s->node, sizeof s->node, j, "node");
+    words(s->transport, sizeof s->transport, j, "transport");
     s->state = (int32_t)json_integer_value(json_object_get(j, "state"));
     const json_t *numa = json_object_get(j, "numa_node");
     s->numa_node = json_is_integer(numa) ? (int32_t)json_integer_value(numa) : -1; /* a record of before it was there */

@@ -32,7 +32,7 @@ static int variable_kept(const char *entry, int all) {
     for (i = 0; i < sizeof drop / sizeof *drop; i++)
         if (strlen(drop[i]) == n && memcmp(entry, drop[i], n) == 0)
             return 0;
-    return all || strncmp(entry, "DDICT_", 6) == 0;
+    return all || strncmp(entry, "DDICT_", 6) == 0 || strncmp(entry, "FI_", 3) == 0; /* FI_: of libfabric */
 }
 
 char **command_environment(char *const *from, int all) {

@@ -115,6 +115,7 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
         add(a, "%u", h->connections);
     }
     text_arg(a, "--results", h->results);
+    text_arg(a, "--transport", h->transport);
     if (h->port_low != 0) {
         add(a, "--ports");
         add(a, "%u-%u", h->port_low, h->port_high);

@@ -20,6 +20,7 @@ struct hidden {
     const char *log, *summary, *asked, *script, *results; /* NULL or "": none */
     uint32_t connections;           /* between two managers; 0: as ddictd will */
     uint32_t port_low, port_high;   /* 0: any */
+    const char *transport;          /* NULL: ddictd's default */
     /* The rest only for the hidden step; srun NULL: ddictd is started directly. */
     const char *srun, *job, *nodelist;
     const char *mpi;                /* "none" or "auto": the addresses travel by stdin and stdout (HANDSHAKE 2) */

@@ -11,7 +11,7 @@
 #include "wire/attach.h"
 
 enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL, OPT_LOG, OPT_RESULTS,
-       OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT };
+       OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT, OPT_TRANSPORT };
 
 static const struct option words[] = {
     { "managers", required_argument, NULL, OPT_MANAGERS }, { "mem", required_argument, NULL, OPT_MEM },
@@ -25,11 +25,13 @@ static const struct option words[] = {
     { "log", required_argument, NULL, OPT_LOG },           { "chdir", required_argument, NULL, OPT_CHDIR },
     { "site", required_argument, NULL, OPT_SITE },         { "asked", required_argument, NULL, OPT_ASKED },
     { "script", required_argument, NULL, OPT_SCRIPT },     { "ranks", required_argument, NULL, 'n' },
+    { "transport", required_argument, NULL, OPT_TRANSPORT },
     { "help", no_argument, NULL, 'h' },                    { NULL, 0, NULL, 0 }
 };
 
 #define MORE_USAGE \
     "  --mpi=TYPE     how managers find each other: auto (default), none: through srun; pmix, pmix_v4, ...: through Slurm's PMIx\n" \
+    "  --transport=WHICH  what carries messages between nodes: auto (default), tcp, ofi or ofi:PROVIDER: libfabric\n" \
     "  --log=FILE     the record of what happened; %j job, %s step, %u user; none: no record (default in a job: ddict-%j.jsonl)\n" \
     "  --results=DIR  what Python's ddict.results submits is written below DIR while the job runs; %j job, %s step, %u user\n" \
     "  --start-timeout=SECONDS, --drain-ms=MS, --srun=PATH, --ddictd=PATH, --chdir=DIR: see ddict(1)\n"
@@ -83,6 +85,9 @@ static int option_take(struct options *o, int which, const char *value, const ch
     case OPT_RESULTS: o->results = value; return 0;
     case OPT_ASKED: o->asked = value; return 0;
     case OPT_SCRIPT: o->script = value; return 0;
+    case OPT_TRANSPORT:
+        o->transport = value;
+        return site_transport(o->plugin ? "--ddict-transport" : "--transport", value, why, cap);
     case OPT_SITE: return site_word(&o->site, value, "plugstack.conf", why, cap);
     case OPT_CHDIR:
         o->chdir = value;
@@ -147,6 +152,8 @@ static void defaults_set(struct options *o) {
     }
     if (o->mpi == NULL)
         o->mpi = site->mpi[0] != '\0' ? site->mpi : "auto";
+    if (o->transport == NULL)
+        o->transport = site->transport[0] != '\0' ? site->transport : "auto";
     if (o->srun == NULL && site->srun[0] != '\0')
         o->srun = site->srun;
     if (o->ddictd == NULL && site->ddictd[0] != '\0')
@@ -158,7 +165,7 @@ static void defaults_set(struct options *o) {
 }
 
 int options_parse(struct options *o, int argc, char **argv, const char *(*env)(const char *), char *why, size_t cap) {
-    const char *managers = env("DDICT_MANAGERS"), *mem = env("DDICT_MEM");
+    const char *managers = env("DDICT_MANAGERS"), *mem = env("DDICT_MEM"), *transport = env("DDICT_TRANSPORT");
     int run = strcmp(o->verb, "ddict run") == 0, c, rc;
 
     o->managers_name = "DDICT_MANAGERS";
@@ -178,6 +185,11 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
     }
     if (o->help)
         return 0;
+    if (o->transport == NULL && transport != NULL && *transport != '\0') {
+        if (site_transport("DDICT_TRANSPORT", transport, why, cap) < 0)
+            return -EINVAL;
+        o->transport = transport;
+    }
     if (mem == NULL)
         o->mem_name = o->plugin ? "--ddict-mem" : "--mem"; /* to name it in refusals of the default */
     if (managers != NULL && (rc = ask_managers(o->managers_name, managers, &o->managers, why, cap)) < 0)

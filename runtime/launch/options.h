@@ -21,6 +21,7 @@ struct options {
     const char *log, *chdir, *asked;       /* of the record; NULL: the default, the working folder, the command line */
     const char *results;                   /* folder; NULL or "": none */
     const char *script;                    /* for ddictd; NULL: none */
+    const char *transport;                 /* auto, tcp, ofi, ofi:PROVIDER */
     const char *managers_text, *mem_text;  /* as they were asked for, NULL: not */
     int drain_ms;
     int start_s;                           /* limit on Slurm's creating the hidden step */

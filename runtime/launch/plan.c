@@ -204,6 +204,7 @@ int plan_make(struct plan *p, const struct options *o) {
         h.results = p->results;
         h.script = p->stay ? o->script : NULL;
         h.connections = o->site.connections;
+        h.transport = o->transport;
         h.port_low = o->site.port_low;
         h.port_high = o->site.port_high;
         h.managers = p->managers;

@@ -52,6 +52,24 @@ int site_choice(const char *name, const char *value, const char *want, char *why
     return wrong(name, value, want, why, cap);
 }
 
+int site_transport(const char *name, const char *value, char *why, size_t cap) {
+    size_t n = strlen(value);
+
+    if (strcmp(value, "auto") == 0 || strcmp(value, "tcp") == 0 || strcmp(value, "ofi") == 0)
+        return 0;
+    if (strncmp(value, "ofi:", 4) == 0 && n > 4 && n < sizeof ((struct site *)0)->transport &&
+        strspn(value + 4, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_;-") == n - 4)
+        return 0;
+    return wrong(name, value, "auto, tcp, ofi or ofi:PROVIDER", why, cap);
+}
+
+static int take_transport(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
+    if (site_transport(name, value, why, cap) < 0)
+        return -EINVAL;
+    snprintf(s->transport, sizeof s->transport, "%s", value);
+    return 0;
+}
+
 static int take_gpu_bind(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
     if (site_choice(name, value, SITE_GPU_BIND, why, cap) < 0)
         return -EINVAL;
@@ -145,6 +163,7 @@ static const struct word {
     { "max_mem_share", take_share, offsetof(struct site, max_mem_share) },
     { "ports", take_ports, 0 },
     { "connections", take_connections, 0 },
+    { "transport", take_transport, 0 },
     { "start_timeout", take_start, 0 },
     { "drain", take_drain, 0 },
     { "gpu_bind", take_gpu_bind, 0 },

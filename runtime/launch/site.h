@@ -25,6 +25,7 @@ struct site {
     char log_dir[SITE_TEXT];                                   /* of records: absolute, may have % as --log has; or "none" */
     char mpi[32];
     char gpu_bind[16], torch_env[8];   /* for steps that do not say */
+    char transport[64];                /* between managers */
     uint32_t managers, max_managers;
     struct amount mem;                 /* for users who do not say --mem */
     uint64_t max_mem;                  /* bytes of a dictionary */
@@ -41,6 +42,8 @@ int site_read(struct site *s, char *why, size_t cap);
 int site_read_file(struct site *s, const char *path, char *why, size_t cap);
 /* Whether value is one of the words of want ("yes or no"); else what is wrong with name=value in why. 0 or -EINVAL. */
 int site_choice(const char *name, const char *value, const char *want, char *why, size_t cap);
+/* auto, tcp, ofi or ofi:PROVIDER. 0 or -EINVAL with what is wrong in why. */
+int site_transport(const char *name, const char *value, char *why, size_t cap);
 #define SITE_GPU_BIND "closest, rotate or none"
 #define SITE_TORCH_ENV "yes or no"
 /* One word, "mem=4G". where: begins the sentence of a refusal ("plugstack.conf"). 0 or -EINVAL, s is unchanged then. */

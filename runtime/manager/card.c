@@ -11,7 +11,7 @@
 #include <base/error.h>
 #include <manager/supervisor.h>
 
-#define CARD_MAGIC 0x3344524143444444ull
+#define CARD_MAGIC 0x3444524143444444ull
 
 /* Packed: a thousand cards are one line of the starter to a thousand nodes. */
 struct card {
@@ -20,7 +20,8 @@ struct card {
     uint16_t ports_n, control_port;
     uint8_t naddr, node_n, error_n; /* error_n 0: this node can serve */
     uint8_t has_head;               /* node 0's */
-    uint8_t tail[];                 /* head, addresses, ports of its managers by local index, name of the node, error */
+    uint8_t provider_n;             /* 0: messages by TCP */
+    uint8_t tail[];                 /* head, addresses, ports of its managers by local index, name of the node, error, provider of libfabric */
 };
 struct card_head {
     uint8_t dict_id[16], cookie[COOKIE_SIZE];
@@ -79,7 +80,7 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
     struct sockaddr_storage addr[ADDRS_MAX];
     unsigned ports = error ? 0 : s->shards_n;
     int n = s->nodes > 1 ? conn_addresses(s->node, addr, ADDRS_MAX) : 0;
-    struct card *c = calloc(1, sizeof *c + sizeof(struct card_head) + ADDRS_MAX * ADDRESS_6 + ports * sizeof(uint16_t) + NODE_NAME_MAX + ERROR_MAX);
+    struct card *c = calloc(1, sizeof *c + sizeof(struct card_head) + ADDRS_MAX * ADDRESS_6 + ports * sizeof(uint16_t) + NODE_NAME_MAX + ERROR_MAX + FABRIC_NAME_MAX);
     if (!c) return NULL;
     c->magic = CARD_MAGIC;
     c->node_id = s->node_id;
@@ -88,6 +89,7 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
     c->control_port = s->control_port;
     c->node_n = (uint8_t)strlen(s->node);
     c->error_n = (uint8_t)(error ? strnlen(error, ERROR_MAX) : 0);
+    c->provider_n = (uint8_t)strlen(s->transport.own);
     c->has_head = s->node_id == 0;
     uint8_t *at = c->tail;
     if (c->has_head) {
@@ -102,7 +104,9 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
     memcpy(at, s->node, c->node_n);
     at += c->node_n;
     if (c->error_n) memcpy(at, error, c->error_n);
-    *len = (size_t)(at + c->error_n - (uint8_t *)c);
+    at += c->error_n;
+    memcpy(at, s->transport.own, c->provider_n);
+    *len = (size_t)(at + c->provider_n - (uint8_t *)c);
     return c;
 }
 
@@ -110,9 +114,9 @@ int card_check(const void *bytes, size_t len, uint32_t node_id) {
     const struct card *c = bytes;
     const uint8_t *ports = NULL;
     if (len >= sizeof *c && c->magic == CARD_MAGIC && c->node_id == node_id && c->has_head == (node_id == 0) && c->naddr <= ADDRS_MAX &&
-        c->ports_n <= DD_LOCAL_MANAGERS_MAX && c->node_n > 0 && c->node_n < NODE_NAME_MAX)
+        c->ports_n <= DD_LOCAL_MANAGERS_MAX && c->provider_n < FABRIC_NAME_MAX && c->node_n > 0 && c->node_n < NODE_NAME_MAX)
         ports = addresses_skip(c, len - sizeof *c);
-    if (!ports || len != (size_t)(ports - (const uint8_t *)c) + c->ports_n * sizeof(uint16_t) + c->node_n + c->error_n)
+    if (!ports || len != (size_t)(ports - (const uint8_t *)c) + c->ports_n * sizeof(uint16_t) + c->node_n + c->error_n + c->provider_n)
         return dd_error(DDICT_EPROTO, "the card of node %u is malformed: do all nodes run the same version?", node_id);
     return 0;
 }
@@ -142,7 +146,11 @@ void card_take(struct supervisor *s, const struct card *c) {
         s->other = h.other;
     }
     for (unsigned a = 0; a < c->naddr; a++) at = address_unpack(&addr[a], at);
-    snprintf(node, NODE_NAME_MAX, "%.*s", (int)c->node_n, (const char *)at + c->ports_n * sizeof(uint16_t));
+    char provider[FABRIC_NAME_MAX];
+    const char *words = (const char *)at + c->ports_n * sizeof(uint16_t);
+    snprintf(provider, sizeof provider, "%.*s", (int)c->provider_n, words + c->node_n + c->error_n);
+    transport_heard(s, c->node_id, provider);
+    snprintf(node, NODE_NAME_MAX, "%.*s", (int)c->node_n, words);
     if (s->control_at) {
         struct node_address *to = &s->control_at[c->node_id];
         for (to->naddr = 0; to->naddr < c->naddr; to->naddr++) {

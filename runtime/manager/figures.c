@@ -63,5 +63,6 @@ void manager_figures(struct manager *m, struct ddict_manager_stats *out) {
     figures_count(c, &reads, out);
     out->clients_now = m->clients_now;
     out->refused_connections = conn_refused();
+    if (m->setup->peers) snprintf(out->transport, sizeof out->transport, "%s%s", m->fabric ? "ofi:" : "tcp", m->fabric ? fabric_name(m->fabric) : "");
     out->uptime_us = (clock_ns() - m->setup->page->started) / 1000;
 }

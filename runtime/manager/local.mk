@@ -7,7 +7,7 @@ ddictd_SOURCES = runtime/manager/main.c runtime/manager/supervisor.h runtime/man
   runtime/manager/manager.c runtime/manager/manager.h runtime/manager/asker.c runtime/manager/requests.c runtime/manager/puts.c runtime/manager/probe.c \
   runtime/manager/gives.c runtime/manager/waiters.c runtime/manager/queues.c runtime/manager/feeds.c runtime/manager/lanes.c runtime/manager/inbound.c runtime/manager/peers.c \
   runtime/manager/forward.c runtime/manager/transit.c runtime/manager/figures.c runtime/manager/notes.c runtime/manager/timers.c runtime/manager/timers.h \
-  runtime/manager/results.c runtime/manager/faults.c runtime/manager/faults.h runtime/manager/bind.c runtime/manager/tasks.c
+  runtime/manager/results.c runtime/manager/faults.c runtime/manager/faults.h runtime/manager/bind.c runtime/manager/tasks.c runtime/manager/transport.c
 ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 ddictd_LDADD = libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la $(SODIUM_LIBS) $(JANSSON_LIBS)
 if HAVE_CHECK
@@ -21,7 +21,7 @@ tests_unit_manager_timers_LDADD = libbase.la $(CHECK_LIBS)
 tests_unit_manager_supmsg_SOURCES = tests/unit/manager_supmsg.c tests/unit/unit.h runtime/manager/supmsg.c
 tests_unit_manager_supmsg_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_supmsg_LDADD = libbase.la $(CHECK_LIBS)
-tests_unit_manager_card_SOURCES = tests/unit/manager_card.c tests/unit/unit.h runtime/manager/card.c
+tests_unit_manager_card_SOURCES = tests/unit/manager_card.c tests/unit/unit.h runtime/manager/card.c runtime/manager/transport.c
 tests_unit_manager_card_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_card_LDADD = libwire.la libbase.la $(CHECK_LIBS)
 tests_unit_manager_steps_SOURCES = tests/unit/manager_steps.c tests/unit/unit.h runtime/manager/steps.c

@@ -46,9 +46,14 @@ static int become_ready(void) {
     if ((e = ending_init(&s)) < 0) return e;
     s.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (s.epoll_fd < 0) return dd_error(-errno, "no epoll descriptor: %s", strerror(errno));
+    if (s.opt.node[0]) setenv("DDICT_NODE", s.opt.node, 1);
+    attach_node_name(s.node, sizeof s.node);
+    int found = transport_find(&s);
+    char *missing = found < 0 ? strdup(dd_errmsg()) : NULL;
     if ((e = wireup_place(&s)) < 0) return e;
     log_part("ddictd on %s", s.node);
-    int local = open_local();
+    int local = found < 0 ? dd_error(found, "%s", missing ? missing : dd_strerror(found)) : open_local();
+    free(missing);
     char *error = local < 0 ? strdup(*dd_errmsg() ? dd_errmsg() : dd_strerror(local)) : NULL;
     e = wireup_exchange(&s, error);
     if (local < 0) e = dd_error(local, "%s", error ? error : dd_strerror(local));

@@ -170,7 +170,8 @@ static int manager_open(struct manager *m) {
     int e = store_open(&m->store, s->arena_fd, s->local_index);
     if (e < 0) return e;
     m->header = store_header(m->store);
-    m->links = (struct link_setup){.epoll_fd = m->epoll_fd, .me = &s->identity};
+    if (s->peers && s->provider[0] && (e = fabric_open(&m->fabric, m->epoll_fd, s->provider, s->node)) < 0) return e;
+    m->links = (struct link_setup){.epoll_fd = m->epoll_fd, .me = &s->identity, .fabric = m->fabric};
     manager_bind_arena(m);
     m->spins = spin_cores() > 1;
     m->header->spins = m->spins;
@@ -187,6 +188,7 @@ static void manager_close(struct manager *m) {
     lanes_end(m);
     peers_end(m);
     inbounds_end(m);
+    fabric_close(m->fabric); /* calls what done() are left: they give up pins of the store */
     transit_free(m);
     forwards_free(m);
     waiters_free(m);

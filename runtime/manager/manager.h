@@ -62,6 +62,7 @@ struct manager_setup { /* filled by ddictd before the fork; the descriptors are 
     const struct peer_address *peers; /* [managers]; NULL on one node */
     uint16_t port_low, port_high;     /* 0: any */
     unsigned connections;             /* to a peer, at most; the first alone for what is small */
+    const char *provider;             /* of libfabric, which carries messages between managers; "": TCP */
     const struct numa_place *place;   /* NULL: nothing to bind */
     uint64_t place_need;              /* bytes of all arenas there */
     struct manager_page *page;
@@ -107,6 +108,7 @@ struct manager {
     struct lane_client *clients;
     unsigned clients_now;
     struct hold *holds;
+    struct fabric *fabric;    /* NULL: TCP */
     struct link_setup links;
     struct inbound *inbounds;
     struct peer **peers;   /* [managers], made at the first need */

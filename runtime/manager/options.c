@@ -10,6 +10,7 @@
 #include <base/error.h>
 #include <base/size.h>
 #include <manager/options.h>
+#include <wire/fabric.h>
 
 static const struct option table[] = {
     {"name", required_argument, NULL, 'n'},     {"managers", required_argument, NULL, 'm'}, {"mem", required_argument, NULL, 'M'},
@@ -18,7 +19,7 @@ static const struct option table[] = {
     {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
     {"asked", required_argument, NULL, 'a'},    {"script", required_argument, NULL, 'c'},
     {"connections", required_argument, NULL, 'C'}, {"results", required_argument, NULL, 'r'},
-    {"ports", required_argument, NULL, 'p'},    {"tasks", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'},    {"tasks", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
 static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
@@ -72,6 +73,13 @@ static int script_take(struct options *o, const char *arg) {
     return 0;
 }
 
+static int transport_take(struct options *o, const char *arg) {
+    if (strcmp(arg, "auto") != 0 && strcmp(arg, "tcp") != 0 && strcmp(arg, "ofi") != 0 && (strncmp(arg, "ofi:", 4) != 0 || !arg[4] || strlen(arg) >= FABRIC_NAME_MAX))
+        return dd_error(-EINVAL, "--transport=%s: auto, tcp, ofi or ofi:PROVIDER is wanted", arg);
+    o->transport = arg;
+    return 0;
+}
+
 static int take(struct options *o, int c, const char *arg) {
     uint64_t n = 0;
     int e = 0;
@@ -118,6 +126,7 @@ static int take(struct options *o, int c, const char *arg) {
         e = number("connections", arg, 1, DD_CONNECTIONS_MAX, &n);
         o->connections = (unsigned)n;
         return e;
+    case 'T': return transport_take(o, arg);
     case 'I':
         if (hex_parse(arg, o->dict_id) < 0) return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
         o->has_id = true;
@@ -134,6 +143,7 @@ int options_parse(struct options *o, int argc, char **argv) {
     o->mem = DD_MEM_DEFAULT;
     o->drain_ms = DD_DRAIN_MS;
     o->connections = DD_CONNECTIONS;
+    o->transport = "auto";
     const char *node = getenv("SLURM_NODEID"); /* under srun every task has the same command line */
     uint64_t id;
     if (node && count_parse(node, 0, DD_MANAGERS_MAX - 1, &id) == 0) o->node_id = (uint32_t)id;
@@ -142,7 +152,7 @@ int options_parse(struct options *o, int argc, char **argv) {
         if (c == 'h') {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
-                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--script NODE/PID/TICKS] [--results DIR]\n"
+                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--script NODE/PID/TICKS] [--results DIR]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }

@@ -26,6 +26,7 @@ struct options {
     uint64_t script_began;  /* ticks, /proc/PID/stat */
     uint16_t port_low, port_high; /* 0: any */
     unsigned connections;         /* from a manager to another */
+    const char *transport;  /* auto, tcp, ofi or ofi:PROVIDER */
     bool has_id;
     uint8_t dict_id[16];
 };

@@ -80,7 +80,12 @@ void record_start(struct supervisor *s) {
     }
     fprintf(f, "],\"total_bytes\":%llu,\"asked\":", (unsigned long long)(s->budget * s->managers));
     json_text(f, s->opt.asked ? s->opt.asked : "");
-    fprintf(f, ",\"wireup\":\"%s\",\"managers_step\":\"", how[s->opt.wireup]);
+    fprintf(f, ",\"wireup\":\"%s\"", how[s->opt.wireup]);
+    if (s->nodes > 1) {
+        fprintf(f, ",\"transport\":\"%s%s\",\"transport_why\":", s->transport.all[0] ? "ofi:" : "tcp", s->transport.all);
+        json_text(f, s->transport.why);
+    }
+    fputs(",\"managers_step\":\"", f);
     if (digits(env("SLURM_JOB_ID"), strlen(env("SLURM_JOB_ID"))) && digits(env("SLURM_STEP_ID"), strlen(env("SLURM_STEP_ID"))))
         fprintf(f, "%s.%s", env("SLURM_JOB_ID"), env("SLURM_STEP_ID"));
     fprintf(f, "\",\"restarts\":%lu,\"ready_ms\":%llu", strtoul(env("SLURM_RESTART_COUNT"), NULL, 10), (unsigned long long)((s->ready_at - s->began) / 1000000));

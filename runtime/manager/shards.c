@@ -230,6 +230,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     setup.connections = s->opt.connections;
     setup.port_low = s->opt.port_low;
     setup.port_high = s->opt.port_high;
+    setup.provider = s->transport.all;
     setup.place = place_of(s, setup.local_index, &setup.place_need);
     setup.page = h->page;
     _exit(manager_run(&setup));

@@ -4,7 +4,7 @@
  * board, and knows the other nodes. One thread, one loop (main.c).
  *
  *     main.c        parse, become ready, serve, end
- *     wireup.c      who are we, the cards of all nodes (card.c)
+ *     wireup.c      who are we, the cards of all nodes (card.c); transport.c: what carries the managers' messages
  *     elect.c       --stay: is the name ours, or is there another dictionary of it
  *     shards.c      the managers: fork, messages, death
  *     clients.c     attach; holds.c: pages of forked children; doors.c: socket files for containers
@@ -30,6 +30,7 @@
 #include <wire/attach.h>
 #include <wire/board.h>
 #include <wire/conn.h>
+#include <wire/fabric.h>
 #include <wire/loop.h>
 
 struct supervisor;
@@ -67,12 +68,21 @@ struct node_address {           /* of a node's ddictd */
     int naddr;
 };
 
+struct transport {              /* between managers; provider "": TCP */
+    char own[FABRIC_NAME_MAX];  /* what this node has */
+    char all[FABRIC_NAME_MAX];  /* decided from the cards of all */
+    char why[512];              /* a sentence for it */
+    uint32_t differs;           /* the first node that has something else than node 0; 0: none */
+    char other[FABRIC_NAME_MAX];
+};
+
 struct supervisor {
     struct options opt;
     char node[NODE_NAME_MAX];
     uint32_t node_id, nodes, managers;
     uint64_t budget;            /* of each manager */
     struct conn_identity identity;
+    struct transport transport;
     struct standing other;
     int epoll_fd;
     struct timers timers;
@@ -132,6 +142,11 @@ int wireup_place(struct supervisor *s);    /* node, node_id, nodes */
 /* Give our card (error: NULL, or why this node can not serve), get all; fill peers, names, identity. Negative: also when another node's card has an error. */
 /* The cards of all nodes. error: why this one can not serve. 1: node 0 found another dictionary, which is in s->other then. */
 int wireup_exchange(struct supervisor *s, const char *error);
+
+/* --- transport.c --- */
+int transport_find(struct supervisor *s);  /* before the wire-up, which may start threads; negative: what was asked for is not there */
+void transport_heard(struct supervisor *s, uint32_t node, const char *provider); /* a card says so; node 0's comes first */
+int transport_agree(struct supervisor *s); /* all cards are in */
 
 /* --- card.c --- */
 struct card;

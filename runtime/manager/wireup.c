@@ -20,8 +20,6 @@ static struct place place;
 int wireup_place(struct supervisor *s) {
     int e = 0;
     if (sodium_init() < 0) return dd_error(-EIO, "libsodium can not start");
-    if (s->opt.node[0]) setenv("DDICT_NODE", s->opt.node, 1);
-    attach_node_name(s->node, sizeof s->node);
     s->nodes = s->opt.nodes;
     s->node_id = s->opt.node_id;
     if (s->opt.wireup == WIREUP_PMIX) {
@@ -106,6 +104,7 @@ static int cards_take(struct supervisor *s, void **cards, size_t *lens) {
         if (!card_error(cards[i], error, sizeof error)) continue;
         return strstr(error, name) ? dd_error(-ECANCELED, "%s", error) : dd_error(-ECANCELED, "node %s: %s", name, error);
     }
+    if ((e = transport_agree(s)) < 0) return e;
     for (uint32_t m = 0; s->peers && m < s->managers; m++)
         if (!s->peers[m].node[0]) return dd_error(DDICT_EPROTO, "node %u serves fewer managers than it should", m % s->nodes);
     return 0;

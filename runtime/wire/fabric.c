@@ -172,8 +172,10 @@ void fabric_work(struct fabric *f) { work(f); }
 static void fabric_ready(struct io_handler *h, uint32_t events)
 {
     struct fabric *f = (struct fabric *)h;
-    if (!f->deaf)
-        work(f);
+    struct fid *fid = &f->cq->fid;
+    /* Only fi_trywait() takes back a signal whose cause is gone; else the descriptor stays ready, and a loop that is told so never comes to a wait. */
+    if (!f->deaf && !work(f) && f->code == 0)
+        fi_trywait(f->fabric, &fid, 1);
 }
 
 static void wait_at_most(int *timeout_ms, int ms)

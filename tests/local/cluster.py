@@ -14,6 +14,7 @@ import time
 
 BUILD = os.environ.get("DDICT_BUILD", os.getcwd())
 DDICTD = os.path.join(BUILD, "ddictd")
+TRANSPORT = os.environ.get("DDICT_TEST_TRANSPORT")  # of every dictionary of several nodes: as ddictd --transport
 PROBE = os.path.join(BUILD, "tests", "local", "probe")
 
 
@@ -157,6 +158,8 @@ class Dictionary:
         for i in range(nodes):
             argv = [*(via[i] if via else ()), DDICTD, "--name", self.name, "--managers", str(managers), "--mem", str(mem), "--drain-ms", str(drain_ms),
                     "--node", self.node_name(i), *args]
+            if nodes > 1 and TRANSPORT:
+                argv += ["--transport", TRANSPORT]
             if nodes > 1:
                 argv += ["--wireup", "stdio", "--nodes", str(nodes), "--node-id", str(i)]
             full = dict(os.environ, **(env or {}), **((node_env or {}).get(i, {})))

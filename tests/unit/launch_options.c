@@ -7,11 +7,11 @@
 
 #include "launch_test.h"
 
-static const char *managers, *mem;
+static const char *managers, *mem, *transport;
 static char why[ASK_WHY];
 
 static const char *environment(const char *name) {
-    return strcmp(name, "DDICT_MANAGERS") == 0 ? managers : strcmp(name, "DDICT_MEM") == 0 ? mem : NULL;
+    return strcmp(name, "DDICT_MANAGERS") == 0 ? managers : strcmp(name, "DDICT_MEM") == 0 ? mem : strcmp(name, "DDICT_TRANSPORT") == 0 ? transport : NULL;
 }
 
 static int parse(struct options *o, const char *verb, const char *line) {
@@ -41,6 +41,27 @@ START_TEST(defaults_are_one_manager_a_node_and_1_gib) {
     ck_assert_str_eq(o.mpi, "auto");
     ck_assert_int_eq(o.drain_ms, DD_DRAIN_MS);
     ck_assert(!o.foreground && !o.local && o.job == NULL && o.cmd == NULL);
+}
+END_TEST
+
+START_TEST(the_transport_is_the_users_the_variables_or_auto) {
+    struct options o;
+
+    managers = mem = transport = NULL;
+    ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
+    ck_assert_str_eq(o.transport, "auto");
+    ck_assert_int_eq(parse(&o, "ddict up", "--site=transport=tcp"), 0);
+    ck_assert_str_eq(o.transport, "tcp");
+    transport = "ofi";
+    ck_assert_int_eq(parse(&o, "ddict up", "--site=transport=tcp"), 0);
+    ck_assert_str_eq(o.transport, "ofi");
+    ck_assert_int_eq(parse(&o, "ddict run", "--transport=ofi:cxi train"), 0);
+    ck_assert_str_eq(o.transport, "ofi:cxi");
+    transport = "pigeon";
+    ck_assert_int_lt(parse(&o, "ddict up", ""), 0);
+    ck_assert_ptr_nonnull(strstr(why, "DDICT_TRANSPORT=pigeon: want auto, tcp, ofi or ofi:PROVIDER"));
+    ck_assert_int_lt(parse(&o, "ddict up", "--transport=ofi:"), 0);
+    transport = NULL;
 }
 END_TEST
 
@@ -181,7 +202,7 @@ START_TEST(wrong_words_are_named) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_options", 5, defaults_are_one_manager_a_node_and_1_gib, ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
+    return TESTS_RUN("launch_options", 5, defaults_are_one_manager_a_node_and_1_gib, the_transport_is_the_users_the_variables_or_auto, ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
                      the_plugin_s_errors_name_the_options_of_srun, options_of_the_command_are_the_command_s, the_site_says_what_the_user_does_not,
                      the_plugin_stays_with_a_step_and_leaves_a_job, wrong_words_are_named);
 }

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include <base/error.h>
 #include <manager/supervisor.h>
 
 #include "unit.h"
@@ -55,6 +56,36 @@ START_TEST(managers_get_their_node_addresses_and_ports) {
     ck_assert_str_eq(b.peers[3].node, "");
     ck_assert_uint_eq(b.identity.cookie[0], 0); /* only node 0's counts */
     free(c);
+}
+END_TEST
+
+START_TEST(one_transport_is_agreed_on_by_all_or_none) {
+    static const struct { const char *asked, *of[3], *all; int e; } table[] = {
+        {"auto", {"", "", ""}, "", 0},
+        {"auto", {"cxi", "cxi", "cxi"}, "cxi", 0},
+        {"auto", {"cxi", "", "cxi"}, "", 0},
+        {"auto", {"", "cxi", "cxi"}, "", 0},
+        {"ofi", {"cxi", "cxi", "cxi"}, "cxi", 0},
+        {"ofi", {"cxi", "cxi", "verbs;ofi_rxm"}, "", DDICT_EPROTO},
+        {"tcp", {"", "", ""}, "", 0},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        memset(&b.transport, 0, sizeof b.transport);
+        b.opt.transport = table[i].asked;
+        for (uint32_t node = 0; node < 3; node++) {
+            size_t len;
+            a.node_id = node;
+            strcpy(a.transport.own, table[i].of[node]);
+            struct card *c = card_make(&a, NULL, &len);
+            ck_assert_int_eq(card_check(c, len, node), 0);
+            card_take(&b, c);
+            free(c);
+        }
+        ck_assert_int_eq(transport_agree(&b), table[i].e);
+        if (table[i].e == 0) ck_assert_str_eq(b.transport.all, table[i].all);
+        if (table[i].of[0][0] || table[i].of[1][0]) ck_assert_str_ne(table[i].e ? dd_errmsg() : b.transport.why, "");
+    }
+    strcpy(a.transport.own, "");
 }
 END_TEST
 
@@ -118,6 +149,6 @@ START_TEST(malformed_cards_are_refused) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports, every_node_tells_where_its_ddictd_listens,
+UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports, one_transport_is_agreed_on_by_all_or_none, every_node_tells_where_its_ddictd_listens,
                the_cookie_and_another_dictionary_are_those_of_node_0,
                an_error_travels_without_ports, malformed_cards_are_refused)

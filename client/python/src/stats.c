@@ -13,7 +13,7 @@ struct field {
 #define F(name, kind) {#name, kind, offsetof(struct ddict_manager_stats, name)}
 
 static const struct field fields[] = {
-    F(manager_id, 'w'), F(node_id, 'w'), F(pid, 'w'), F(state, 'i'), F(hostname, 's'), F(node, 's'), F(numa_node, 'i'), F(total_bytes, 'u'),
+    F(manager_id, 'w'), F(node_id, 'w'), F(pid, 'w'), F(state, 'i'), F(hostname, 's'), F(node, 's'), F(numa_node, 'i'), F(transport, 's'), F(total_bytes, 'u'),
     F(total_used_bytes, 'u'), F(pool_free_space, 'u'), F(pool_utilization, 'd'), F(num_keys, 'u'), F(puts, 'u'), F(gets_local, 'u'),
     F(gets_remote, 'u'), F(misses, 'u'), F(deletes, 'u'), F(bytes_in, 'u'), F(bytes_out, 'u'), F(cache_hits, 'u'), F(evictions, 'u'),
     F(full_errors, 'u'), F(clients_now, 'u'), F(clients_peak, 'u'), F(restarts, 'u'), F(retired_bytes, 'u'), F(leased_bytes, 'u'),
