@@ -11,3 +11,4 @@ EXTRA_DIST += tests/slurm/43-wireup.t tests/slurm/44-run-tasks.t
 EXTRA_DIST += tests/slurm/containers.sh tests/slurm/containers.py tests/slurm/49-containers.t tests/slurm/ddp_data.py tests/slurm/55-ddp.t
 EXTRA_DIST += tests/slurm/47-torch.t tests/slurm/48-gpu.t tests/slurm/torch_ranks.py tests/slurm/gpu_table.py
 EXTRA_DIST += tests/slurm/56-torch-data.t tests/slurm/torch_data.py
+EXTRA_DIST += tests/slurm/59-results.t tests/slurm/results_ranks.py
