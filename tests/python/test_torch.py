@@ -376,6 +376,12 @@ class Plain(DictTest):
                 self.same(got["model"][name], t)
         with torch.serialization._open_zipfile_reader(io.BytesIO(self.d["run", 1])):
             self.assertEqual(len(self.d["run", 1]), n)
+        save(state, "old", self.d, _use_new_zipfile_serialization=False)
+        self.same(load("old", self.d)["model"]["bias"], state["model"]["bias"])
+        self.assertRaises(ddict.Error, save, torch.zeros(160 << 20, dtype=torch.uint8), "large", self.d)
+        self.assertNotIn("large", self.d)
+        self.assertRaises(Exception, save, [state, lambda: 0], "old", self.d)
+        self.assertEqual(load("old", self.d)["step"], 7)
         self.assertRaises(KeyError, load, "absent", self.d)
         self.assertRaises(ddict.TimeoutError, load, "absent", self.d, wait=0.05)
         self.d["evil"] = pickle.dumps(os.getcwd)

@@ -45,16 +45,37 @@ class _ViewFile(io.RawIOBase):
         super().close()
 
 
+class _Sink:
+    """Where torch writes a file: into memory, or nowhere to learn how long it is."""
+
+    def __init__(self, memory: Optional[memoryview] = None) -> None:
+        self.memory, self.at = memory, 0
+
+    def write(self, data: Any) -> int:
+        n = len(data)
+        if self.memory is not None:
+            self.memory[self.at:self.at + n] = data
+        self.at += n
+        return n
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+
 def save(obj: Any, key: Any, d: Optional[DDict] = None, **kwds: Any) -> int:
     """save(obj, key, d=None, **kwds) -- torch.save() to key of d, the job's dictionary by default; the bytes stored
 
-    When it returns, all ranks see it, whole: until then what was under key before. The value is the file's bytes, which `ddict get` writes to one.
+    It is written to where it stays, so this process needs no memory for it. When it returns, all ranks see it, whole: until then what was under key before. The value is the
+    file's bytes, which `ddict get` writes to one. obj must not change meanwhile.
     """
-    stream = io.BytesIO()
-    torch.save(obj, stream, **kwds)
-    with stream.getbuffer() as data:
-        dictionary(d)[key] = data
-        return len(data)
+    size = _Sink()
+    torch.save(obj, size, **kwds)  # type: ignore[arg-type]
+    with dictionary(d).reserve(key, size.at) as memory:
+        place = _Sink(memory)
+        torch.save(obj, place, **kwds)  # type: ignore[arg-type]
+        if place.at != size.at:
+            raise RuntimeError(f"the object changed while it was saved: {size.at} bytes, then {place.at}")
+    return size.at
 
 
 def load(key: Any, d: Optional[DDict] = None, *, wait: Optional[float] = None, **kwds: Any) -> Any:
