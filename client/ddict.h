@@ -374,6 +374,8 @@ struct ddict_manager_stats {
     uint32_t largest_holder_pid;
     int32_t numa_node;             /* the manager and its memory are bound to it; -1: not bound (nodes with one NUMA node need not) */
     uint64_t largest_holder_bytes;
+    uint64_t populated_bytes;      /* taken ahead of use, behind the service, by this process of the manager */
+    uint64_t populate_us;          /* what that took */
     uint64_t refused_connections;  /* failed authentication or malformed */
     uint64_t uptime_us;
     char transport[72];            /* what carries its messages to managers of other nodes: "tcp", "ofi:" and libfabric's provider, "" on one node */

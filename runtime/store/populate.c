@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include <base/clock.h>
 #include <base/error.h>
 #include <store/state.h>
 
@@ -35,9 +36,12 @@ int64_t store_populate(struct store *s) {
     uint64_t n = from < end ? end - from : 0;
     if (n > DD_POPULATE_STEP) n = DD_POPULATE_STEP - (from & (DD_POPULATE_STEP - 1)); /* steps end at huge page borders */
     if (n && !p->stuck && room >= n) {
+        uint64_t began = clock_ns();
         figure_set(&p->claimed, from + n);
         if (touch(s->map + s->header->heap_off + from, n) == 0) {
             __atomic_store_n(&s->header->populated, from + n, __ATOMIC_RELEASE);
+            figure_set(&p->bytes, p->bytes + n);
+            figure_set(&p->ns, p->ns + clock_ns() - began);
             done = (int64_t)n;
         } else {
             figure_set(&p->claimed, was);

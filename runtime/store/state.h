@@ -104,6 +104,7 @@ struct populate {
     uint64_t claimed;     /* heap bytes that count as taken; raised under busy before a step, header->populated after it */
     uint64_t heap_top;    /* bytes; the writer's copies */
     uint64_t index_bytes;
+    uint64_t bytes, ns;   /* populated so far, and what it took */
     bool stuck;           /* under busy: the kernel cannot populate, or the memory is wanted elsewhere */
 };
 static inline uint64_t figure_get(const uint64_t *at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }

@@ -233,6 +233,8 @@ void store_stats(struct store *s, struct ddict_manager_stats *out) {
     for (unsigned c = 0; c < CLASSES; c++) out->free_blocks[log2_of(s->heap.class[c].size)] += s->heap.class_free[c];
     out->retired_bytes = l->retired_bytes;
     out->leased_bytes = l->leased_bytes;
+    out->populated_bytes = figure_get(&s->populate.bytes);
+    out->populate_us = figure_get(&s->populate.ns) / 1000;
     out->largest_holder_pid = 0;
     out->largest_holder_bytes = 0;
     for (size_t i = 0; i < l->pages; i++)
