@@ -131,6 +131,11 @@ ROWS = {
         ("until ready", "most", 0.4, level("ready", "ns", 1e-9), "s"),
         ("processor time of an idle manager, a second", "most", 1, note("idle_cpu_ms_a_second"), "ms"),
         ("private memory of a manager", "most", 8, note("private_mib"), "MiB")]),
+    "start_slurm": ("start of two managers on two nodes by Slurm, 16 GiB", "start", [
+        ("until ready, from the start of ddictd", "most", 0.4, level("ready", "ns", 1e-9), "s"),
+        ("a whole srun with it", None, None, level("srun with it", "ns", 1e-9), "s"),
+        ("a whole srun without", None, None, level("srun without", "ns", 1e-9), "s"),
+        ("pages populated behind it, a manager", None, None, note("populate_gb_a_second"), "GB/s")]),
     "py_get": ("Python: d[k] of 1 KiB bytes", "python", [
         ("of a dict of bytes' time", "most", 3, ratio("ddict", "dict", "cpu"), "×"),
         ("the same, bytes untouched", None, None, ratio("ddict, untouched", "dict, untouched", "cpu"), "×"),
@@ -144,6 +149,10 @@ ROWS = {
     "py_array": ("Python: d[k] of a 1 MiB array", "python", [
         ("of shared_memory's speed with an index", None, None, ratio("shared_memory", field="cpu"), "×"),
         ("of Manager().dict()'s speed", None, None, ratio("manager"), "×")]),
+    "py_epoch": ("Python: epoch of torch's DataLoader, 60,000 samples of 784 B, batches of 64", "epoch", [
+        ("of a TensorDataset's speed", "least", 0.9, ratio("TensorDataset", field="cpu"), "×"),
+        ("of one that is asked for whole batches", None, None, ratio("TensorDataset, whole batches", field="cpu"), "×"),
+        ("a sample", None, None, level("ddict", "cpu"), "µs")]),
     "dragon_get": ("Dragon's DDict, 1 KiB, get", "dragon", [("of its best setting's speed", "least", 50, best, "×")]),
     "dragon_put": ("Dragon's DDict, 1 KiB, put", "dragon", [("of its best setting's speed", "least", 20, best, "×")]),
     "dragon_put_many": ("Dragon's DDict, 1 KiB, batch put", "dragon", [("of its best setting's speed", "least", 20, best, "×")]),

@@ -91,6 +91,16 @@ def instructions_in(out, library):
     return total
 
 
+def guarded(name, figures):
+    """What figures() gives, or why it gave none: a row that fails is no reason to lose the others."""
+    try:
+        return figures()
+    except subprocess.TimeoutExpired as e:
+        return {"row": name, "failed": "it took more than %d s" % e.timeout}
+    except Exception as e:  # pylint: disable=broad-except
+        return {"row": name, "failed": "%s: %s" % (type(e).__name__, str(e).strip()[-300:])}
+
+
 def measure(row, args, options, env, prefix=()):
     """The figures of one row by the C program, or why there are none."""
     if row == "instructions":
@@ -109,9 +119,14 @@ def local_rows(args, names, folder, result):
         result["missing"] += peers.missing
         for name in names:
             lmdb = tempfile.mkdtemp(dir=folder)
-            with Dictionary(managers=1, mem=args.mem) as d:
-                show(result, name, measure(name, args, peers.options + ["--lmdb", lmdb], d.env()))
-                d.end()
+
+            def figures():
+                with Dictionary(managers=1, mem=args.mem) as d:
+                    row = measure(name, args, peers.options + ["--lmdb", lmdb], d.env())
+                    d.end()
+                return row
+
+            show(result, name, guarded(name, figures))
             subprocess.run(["rm", "-rf", lmdb], check=True)
             peers.forget()
 
@@ -125,9 +140,13 @@ def remote_rows(args, names, folder, result):
     with nets.Pair() as net, servers.Remote(folder, net, MEASURE, redis=not args.ours) as peers:
         result["missing"] += peers.missing
         for name in names:
-            with Dictionary(nodes=2, managers=2, mem=args.mem, via=[net.prefix(0), net.prefix(1)]) as d:
-                show(result, name, measure(name, args, peers.options, d.env(0), net.prefix(0)))
-                d.end()
+            def figures():
+                with Dictionary(nodes=2, managers=2, mem=args.mem, via=[net.prefix(0), net.prefix(1)]) as d:
+                    row = measure(name, args, peers.options, d.env(0), net.prefix(0))
+                    d.end()
+                return row
+
+            show(result, name, guarded(name, figures))
             peers.forget()
 
 
@@ -135,19 +154,23 @@ def python_and_dragon(args, names, folder, result):
     def say(name, figures):
         show(result, name, figures)
 
-    for kind in ("python", "dragon", "ray"):
+    for kind in ("python", "epoch", "dragon", "ray"):
         some = [n for n in names if goals.KIND[n] == kind]
         if not some:
             continue
         if not os.path.exists(os.path.join(BUILD, "client", "python", ".libs", "_ddict.so")):
             return result["missing"].append("Python: the binding is not built")
-        with Dictionary(managers=1, mem=args.mem) as d:
-            if kind == "python":
-                python_rows.local_rows(args, some, d, folder, BUILD, say)
-            else:
-                rows = python_rows.dragon_rows if kind == "dragon" else python_rows.ray_rows
+        rows = {"python": python_rows.local_rows, "epoch": python_rows.epoch_rows, "dragon": python_rows.dragon_rows, "ray": python_rows.ray_rows}[kind]
+
+        def all_of_kind():
+            with Dictionary(managers=1, mem=args.mem) as d:
                 rows(args, some, d, folder, BUILD, say, result["missing"])
-            d.end()
+                d.end()
+
+        failed = guarded(kind, all_of_kind)
+        for name in some if failed else ():
+            if name not in result["rows"]:
+                say(name, dict(failed, row=name))
 
 
 def show(result, name, figures):
@@ -168,11 +191,17 @@ def main():
     if len(names) < len(goals.NAMES):
         result["missing"].append("rows that were not asked for: " + " ".join(n for n in goals.NAMES if n not in names))
     with tempfile.TemporaryDirectory(prefix="ddict-peers-", dir="/dev/shm") as folder:
-        local_rows(args, [n for n in names if goals.KIND[n] == "local"], folder, result)
-        remote_rows(args, [n for n in names if goals.KIND[n] == "remote"], folder, result)
+        for kind, rows in (("local", local_rows), ("remote", remote_rows)):
+            some = [n for n in names if goals.KIND[n] == kind]
+            failed = guarded(kind, lambda rows=rows, some=some: rows(args, some, folder, result)) if some else None
+            for name in some if failed else ():
+                if name not in result["rows"]:
+                    show(result, name, dict(failed, row=name))
         for name in names:
             if goals.KIND[name] == "start":
-                show(result, name, start_rows.run(name, args))
+                figures = guarded(name, lambda name=name: start_rows.run(name, args, result["missing"]))
+                if figures is not None:
+                    show(result, name, figures)
         python_and_dragon(args, names, folder, result)
     result["load_after"] = os.getloadavg()
     for text in result["missing"]:

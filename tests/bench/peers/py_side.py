@@ -195,8 +195,74 @@ class Ray(Side):
         self.ray.shutdown()
 
 
+class Epoch(Side):
+    """A pass of torch's DataLoader over samples of 784 bytes and a label, in batches of 64 in random order."""
+
+    BATCH = 64
+
+    def __init__(self, n):
+        super().__init__(n)
+        import torch
+        import torch.utils.data
+        torch.set_num_threads(1)
+        self.torch = torch
+
+    def load(self, order):
+        torch = self.torch
+        torch.manual_seed(1)
+        count = order["keys"]
+        images, labels = torch.randint(256, (count, order["len"]), dtype=torch.uint8), torch.arange(count) % 10
+        self.count, self.sum = count, int(labels.sum())
+        self.set_make(torch.utils.data.TensorDataset(images, labels))
+
+    def set_make(self, data):
+        self.data = data
+
+    def batches(self):
+        return self.torch.utils.data.DataLoader(self.data, batch_size=self.BATCH, shuffle=True)
+
+    def whole(self):
+        """By lists of indices: what torch before 2.0 offers to data sets that can give a batch at once."""
+        data = self.torch.utils.data
+        return data.BatchSampler(data.RandomSampler(self.data), self.BATCH, False)
+
+    def run(self, order):
+        n = ns = cpu = 0
+        while ns < order["seconds"] * 1e9:
+            began, used, seen = time.perf_counter_ns(), time.thread_time_ns(), 0
+            for images, labels in self.batches():
+                seen += int(labels.sum())
+                n += len(images)
+            if seen != self.sum:
+                raise ValueError("an epoch had other samples")
+            ns += time.perf_counter_ns() - began
+            cpu += time.thread_time_ns() - used
+        return {"n": n, "ns": ns, "cpu": cpu}
+
+
+class WholeEpoch(Epoch):
+    def batches(self):
+        return self.torch.utils.data.DataLoader(self.data, batch_size=None, sampler=self.whole())
+
+
+class OurEpoch(Epoch):
+    def set_make(self, data):
+        import ddict.torch
+        self.data = ddict.torch.DDictDataset(((image, int(label)) for image, label in data), name="peers")
+
+    def batches(self):
+        import ddict.torch
+        if int(self.torch.__version__.split(".")[0]) >= 2:  # knows __getitems__
+            return ddict.torch.DataLoader(self.data, batch_size=self.BATCH, shuffle=True)
+        return self.torch.utils.data.DataLoader(self.data, batch_size=None, sampler=self.whole(), collate_fn=ddict.torch.collate)
+
+    def end(self):
+        if hasattr(self, "data"):
+            self.data.stop()
+
+
 def serve(kind, path, n):
-    side = {"ddict": Ours, "dict": Dict, "shared_memory": Shared, "manager": Manager, "dragon": Dragon, "ray": Ray}[kind](n)
+    side = {"epoch": Epoch, "whole_epoch": WholeEpoch, "our_epoch": OurEpoch, "ddict": Ours, "dict": Dict, "shared_memory": Shared, "manager": Manager, "dragon": Dragon, "ray": Ray}[kind](n)
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(path)
         orders = s.makefile("r")

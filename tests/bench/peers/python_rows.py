@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python rows: each side is a process of its own (py_side.py), and they take turns."""
+import argparse
 import json
 import os
 import signal
@@ -12,17 +13,19 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 START_SECONDS = 90
 TURN_SECONDS = 120
+DRAGON_SECONDS = 240  # for its rows with 1 manager, and again with 4
 END_SECONDS = 20
 
 SMALL = {"len": 1024, "array": False}  # a quarter of --keys
 ARRAYS = {"keys": 64, "len": 1 << 20, "array": True}
 FEW = {"keys": 1024, "len": 1024, "array": False}  # Dragon's 4 managers on 2 cores take minutes to be given more
 FEW_ARRAYS = {"keys": 16, "len": 1 << 20, "array": True}
+SAMPLES = {"keys": 60000, "len": 784, "array": False}  # and a label each
 # row: (what is stored, operation, calls between two looks at the clock)
 WORK = {"py_get": (SMALL, "get", 32), "py_put": (SMALL, "put", 8), "py_view": (ARRAYS, "view", 32), "py_array": (ARRAYS, "get", 1),
         "dragon_get": (FEW, "get", 1), "dragon_put": (FEW, "put", 1), "dragon_put_many": (FEW, "put_many", 1), "dragon_array_get": (FEW_ARRAYS, "get", 1),
         "dragon_array_put": (FEW_ARRAYS, "put", 1), "dragon_view": (FEW_ARRAYS, "view", 1), "ray_get": (FEW, "get", 1), "ray_put": (FEW, "put", 1),
-        "ray_array_get": (ARRAYS, "get", 1), "ray_array_put": (ARRAYS, "put", 1)}
+        "py_epoch": (SAMPLES, "epoch", 1), "ray_array_get": (ARRAYS, "get", 1), "ray_array_put": (ARRAYS, "put", 1)}
 
 
 class Failed(Exception):
@@ -147,7 +150,29 @@ def python_of(args):
     return args.python if os.access(args.python, os.X_OK) else sys.executable
 
 
-def local_rows(args, names, d, folder, build, show):
+def epoch_rows(args, names, d, folder, build, show, missing):
+    """A pass of torch's DataLoader: as it is used with a TensorDataset in memory, and with whole batches from both."""
+    python = python_of(args)
+    if subprocess.run([python, "-c", "import torch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+        return missing.append("the epoch of a DataLoader: no torch in %s (Debian: apt install python3-torch)" % python)
+    stage, sides = package(build), []
+    env = dict(d.env(), PYTHONPATH=stage, PYTHONDONTWRITEBYTECODE="1")
+    few = argparse.Namespace(**dict(vars(args), reps=min(args.reps, 5)))  # an epoch takes a second
+    try:
+        for name, kind in (("ddict", "our_epoch"), ("TensorDataset", "epoch"), ("TensorDataset, whole batches", "whole_epoch")):
+            sides.append(Side(name, kind, [python], env, folder))
+        for name in names:
+            show(name, run(name, sides, few))
+    except Failed as e:
+        for name in names:
+            show(name, {"row": name, "failed": str(e)})
+    finally:
+        for side in reversed(sides):
+            side.end()
+        subprocess.run(["rm", "-rf", stage], check=True)
+
+
+def local_rows(args, names, d, folder, build, show, missing):
     """Rows beside what Python itself has."""
     stage = package(build)
     env = dict(d.env(), PYTHONPATH=stage, PYTHONDONTWRITEBYTECODE="1")
@@ -176,12 +201,14 @@ def dragon_rows(args, names, d, folder, build, show, missing):
     env = dict(d.env(), PYTHONPATH=stage, PYTHONDONTWRITEBYTECODE="1")
     try:
         for n in (1, 4):
-            sides = []
+            sides, end = [], time.monotonic() + DRAGON_SECONDS
             theirs = dict(os.environ, PATH=os.path.dirname(launcher) + ":" + os.environ["PATH"], PYTHONDONTWRITEBYTECODE="1")
             try:
                 sides.append(Side("ddict", "ddict", [python_of(args)], env, folder))
                 sides.append(Side("dragon %d" % n, "dragon", [launcher, "-s"], theirs, folder, n))
                 for name in names:
+                    if time.monotonic() > end:
+                        raise Failed("no time for %s and what follows (%d s)" % (name, DRAGON_SECONDS))
                     frozen = [("dragon %d frozen" % n, sides[1], "get_frozen")] if name in ("dragon_get", "dragon_array_get", "dragon_view") else []
                     figures = run(name, sides, args, frozen)
                     if name in rows:

@@ -1,9 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The row of starting and idling: two ddictds on this host, without Slurm, so without what the creation of a step takes."""
+"""
+Starting and idling: two ddictds on this host, without Slurm, so without what the creation of a step takes; and a step of a real Slurm on two nodes
+(contrib/devcluster) that asks for 16 GiB.
+"""
+import json
 import os
+import re
+import subprocess
 import time
 
-from cluster import Dictionary
+from cluster import BUILD, Dictionary
+
+DEVCLUSTER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "contrib", "devcluster", "devcluster")
+CLUSTER = "peers"       # its id
+CLUSTER_SECONDS = 120
+STEP_SECONDS = 60
+STEP_MEM = "16G"
+NODE_MB = 9000          # of Slurm's nodes: half of the dictionary and the step beside it
+LEAST_GIB = 12          # free in this host: pages are populated while the dictionary is there
 
 IDLE_SECONDS = 1.0
 IDLE_NS = 500000
@@ -45,7 +59,64 @@ def quiet(pid, tries=20):
     return least
 
 
-def run(row, args):
+def installed():
+    """Where this build is installed, or None: nodes have a /tmp of their own."""
+    with open(os.path.join(BUILD, "Makefile")) as f:
+        prefix = re.search(r"^prefix = (.*)$", f.read(), re.M).group(1)
+    there = os.access(os.path.join(prefix, "bin", "ddictd"), os.X_OK) and not prefix.startswith("/tmp")
+    return prefix if there else None
+
+
+def devcluster(*words, seconds=CLUSTER_SECONDS):
+    return subprocess.run([DEVCLUSTER, "--id", CLUSTER, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=seconds, check=True).stdout
+
+
+def step(*words):
+    """Seconds that an srun on both nodes took, and what it said."""
+    began = time.monotonic_ns()
+    text = devcluster("run", "--", "srun", "-Q", "-N2", "-n2", "--mem=0", *words, seconds=STEP_SECONDS)
+    return time.monotonic_ns() - began, text
+
+
+def slurm(row, args, missing):
+    """Until ready is from the start of ddictd, as the record tells it: just behind the creation of the step."""
+    prefix = installed()
+    with open("/proc/meminfo") as f:
+        free = int(re.search(r"MemAvailable:\s+(\d+)", f.read())[1]) >> 20
+    why = ("this build is not installed (make install, in a prefix outside of /tmp)" if prefix is None else "Slurm's nodes need root" if os.geteuid() != 0 else
+           "only %d GiB are free" % free if free < LEAST_GIB else None)
+    if why is not None:
+        missing.append("a start by Slurm: " + why)
+        return None
+    with_it, without, ready, rate = [], [], [], []
+    look = "n=$SLURM_PROCID; [ $n = 1 ] || { sleep 1; ddict stats --json; }"
+    try:
+        devcluster("up", "-n", "2", "--prefix", prefix, "--mem-per-node", str(NODE_MB))
+        for _ in range(args.reps):
+            ns, _ = step("true")
+            without.append(ns)
+            ns, _ = step("--ddict-mem=" + STEP_MEM, "--ddict-log=start.jsonl", "true")
+            with_it.append(ns)
+        _, text = step("--ddict-mem=" + STEP_MEM, "--ddict-log=start.jsonl", "sh", "-c", look)
+        for line in devcluster("run", "--", "cat", "start.jsonl").splitlines():
+            event = json.loads(line) if line.strip() else {}
+            if event.get("event") == "start":
+                ready.append(event["ready_ms"] * 1e6)
+        stats = json.loads(text[text.index("["):text.rindex("]") + 1])
+        rate = [s["populated_bytes"] / s["populate_us"] / 1e3 for s in stats if s["populate_us"] > 0]
+    except subprocess.CalledProcessError as e:
+        raise RuntimeError((e.stderr or e.stdout).strip()[-200:]) from None
+    finally:
+        subprocess.run([DEVCLUSTER, "--id", CLUSTER, "down"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=CLUSTER_SECONDS)
+    n = min(len(ready), len(with_it))
+    sides = {name: {"batch": 1, "ns": values[:n], "cpu": values[:n]} for name, values in (("ready", ready), ("srun with it", with_it), ("srun without", without))}
+    return {"row": row, "seconds": args.seconds, "sides": sides, "notes": {"populate_gb_a_second": min(rate)} if rate else {}}
+
+
+def run(row, args, missing):
+    if row == "start_slurm":
+        return slurm(row, args, missing)
     ready, private, idle = [], [], []
     for _ in range(args.reps):
         began = time.monotonic_ns()
