@@ -25,5 +25,22 @@ is "of_two_lines" "$(grep -cE '^\| 0.001 \| 0 \| (4|8) \|' "$out")" 2
 t "a_sequence_that_is_none_ends_it" sub sh -c "cd examples/dna && echo 'ATCGN,design_id_1' >bad.txt && ! $on_two python3 doc2vec.py --file-name bad.txt"
 has "and_is_shown" 'other letters than'
 
+# --- imagenet: a tar of a tar for each class, all nodes load it at once ---
+if sub python3 -c 'import PIL' 2>/dev/null; then
+    t "images_are_made" sub sh -c 'cd examples/imagenet && python3 make_images.py --classes 3 --images 12 --width 80 --height 60 train.tar &&
+        mkdir folder && tar -xf train.tar -C folder && cd folder && for t in *.tar; do mkdir "${t%.tar}" && tar -xf "$t" -C "${t%.tar}" && rm "$t" || exit 1; done'
+    t "resnet_trains_from_the_tar" sub sh -c "cd examples/imagenet && $on_two sh -c 'python3 train.py train.tar --image-size 32 --batch-size 4 --workers 1 --epochs 2 &&
+        { [ \$SLURM_PROCID != 0 ] || { ddict ls --sets; ddict ls --prefix \$PWD/train.tar/n00000001 --limit 2
+        ddict get \$PWD/train.tar/n00000001/n00000001_7.JPEG -o one.jpg; }; }'"
+    has "on_two_nodes" '^2 ranks on 2 nodes, 36 images of 3 classes from the dictionary'
+    is "two_epochs_of_all_images" "$(grep -cE '^Epoch [01]: loss [0-9.]+, accuracy [0-9.]+%, (32|36) images in' "$out")" 2
+    has "the_set_has_its_classes" '^/.*train.tar +tar +36 .* 3 '
+    is "an_image_is_as_it_was" "$(cmp examples/imagenet/one.jpg examples/imagenet/folder/n00000001/n00000001_7.JPEG && echo same)" same
+    t "and_from_files" sub sh -c "cd examples/imagenet && $on_two python3 train.py folder --files --image-size 32 --batch-size 4 --workers 1 --epochs 1 --read-only"
+    has "as_many_are_read" '^Epoch 0: read (32|36) images in'
+else
+    echo "skipped imagenet: Pillow is not installed"
+fi
+
 clean_after nothing_is_left
 finish
