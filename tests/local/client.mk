@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libddict against running ddictds on this host, one or several nodes. Each program starts and ends its own.
 if HAVE_CHECK
-CLIENT_TESTS = tests/local/client_api tests/local/client_many tests/local/client_same tests/local/client_threads tests/local/client_fork tests/local/client_death \
+CLIENT_TESTS = tests/local/client_events tests/local/client_api tests/local/client_many tests/local/client_same tests/local/client_threads tests/local/client_fork tests/local/client_death \
 	tests/local/client_bytes tests/local/client_jobs tests/local/client_place tests/local/break_streams tests/local/break_times
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
@@ -11,6 +11,9 @@ client_test_libs = libddict.la $(CHECK_LIBS)
 tests_local_client_api_SOURCES = tests/local/client_api.c $(client_test_sources)
 tests_local_client_api_CPPFLAGS = $(client_test_flags)
 tests_local_client_api_LDADD = $(client_test_libs)
+tests_local_client_events_SOURCES = tests/local/client_events.c $(client_test_sources)
+tests_local_client_events_CPPFLAGS = $(client_test_flags)
+tests_local_client_events_LDADD = $(client_test_libs)
 tests_local_client_many_SOURCES = tests/local/client_many.c $(client_test_sources)
 tests_local_client_many_CPPFLAGS = $(client_test_flags)
 tests_local_client_many_LDADD = $(client_test_libs)
