@@ -77,7 +77,8 @@ enum {
     DDICT_EAUTH = -4011,     /* a peer did not prove that it belongs to this job */
     DDICT_EKEYSIZE = -4012,  /* key of 0 bytes or more than DDICT_KEY_MAX */
     DDICT_EVALSIZE = -4013,  /* value larger than a whole manager: it can never be stored */
-    DDICT_ESMALL = -4014     /* the buffer is smaller than the value; *vlen says what is needed */
+    DDICT_ESMALL = -4014,    /* the buffer is smaller than the value; *vlen says what is needed */
+    DDICT_EFROZEN = -4015    /* the dictionary is frozen: nothing is written until ddict_unfreeze() */
 };
 
 typedef struct ddict ddict_t; /* a handle; belongs to the caller until ddict_detach() */
@@ -366,7 +367,9 @@ struct ddict_manager_stats {
     uint64_t free_blocks[48];  /* [i]: free blocks of 2^i .. 2^(i+1)-1 bytes */
     uint64_t puts, gets_local, gets_remote, misses, deletes;
     uint64_t bytes_in, bytes_out;
-    uint64_t cache_hits, evictions, full_errors;
+    uint64_t cache_hits, evictions, full_errors; /* cache_hits: reads of cached values of other nodes; they are in gets_local, too */
+    uint64_t frozen;               /* 1 between freeze and unfreeze */
+    uint64_t cached_items, cached_bytes; /* now; in total_used_bytes, not in num_keys */
     uint64_t clients_now, clients_peak;
     uint64_t restarts;
     uint64_t retired_bytes;        /* replaced or deleted, not reusable yet */

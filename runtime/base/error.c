@@ -45,6 +45,7 @@ const char *dd_strerror(int code) {
     case DDICT_EKEYSIZE: return "a key has 1 to 65536 bytes";
     case DDICT_EVALSIZE: return "the value is larger than a whole manager";
     case DDICT_ESMALL: return "the buffer is smaller than the value";
+    case DDICT_EFROZEN: return "the dictionary is frozen: nothing can be written until it is unfrozen";
     }
     if (code > 0) return "success (a count)";
     if (code == 0) return "success";

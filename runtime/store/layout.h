@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I16). */
+/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I17). */
 #ifndef DDICT_STORE_LAYOUT_H
 #define DDICT_STORE_LAYOUT_H
 
@@ -43,6 +43,7 @@ struct arena_header {
     uint64_t heap_off, heap_len;
 
     uint64_t root __attribute__((aligned(64)));      /* generation << 32 | depth */
+    uint64_t freeze;                                  /* FREEZE_MAKE(epoch, enum freeze_state); LAYOUT 9 */
     uint32_t sleeping __attribute__((aligned(64)));  /* 1: the manager is in epoll_wait and wants its eventfd written; PROTOCOL 3 */
     uint32_t spins;                                   /* 1: the manager spins after work (more than one core) */
     uint32_t barriers;                                /* 1: each scan begins with a membarrier, readers may go without a fence (I5) */
@@ -52,10 +53,18 @@ struct arena_header {
     uint64_t populated;    /* heap bytes from heap_off that are populated */
     uint64_t segments;     /* handed out so far */
     uint64_t heap_top;     /* pages below it were handed out at least once: the watermark */
+    uint64_t cached_items; /* in the index and not in num_keys: values of other managers (I17) */
+    uint64_t cached_bytes; /* their blocks */
     struct intent intent __attribute__((aligned(128)));
 };
 _Static_assert(sizeof(struct arena_header) <= ARENA_PAGE, "the header is one page");
 _Static_assert(sizeof(struct intent) == 128, "layout version must change with the intent");
+
+/* --- frozen (LAYOUT 9) --- */
+enum freeze_state { FREEZE_OPEN = 0 /* writes */, FREEZE_CLOSED = 1 /* neither writes nor caching */, FREEZE_FROZEN = 2 /* caching */ };
+#define FREEZE_MAKE(epoch, state) ((uint64_t)(epoch) << 2 | (uint64_t)(state))
+#define FREEZE_STATE(w) ((unsigned)((w) & 3))
+#define FREEZE_EPOCH(w) ((w) >> 2)
 
 /* --- page map --- */
 enum page_kind { PAGE_FREE = 0, PAGE_SLAB_HEAD = 1, PAGE_SLAB = 2, PAGE_LARGE_HEAD = 3, PAGE_LARGE = 4 };
@@ -114,6 +123,7 @@ struct item {
     uint8_t key[];
 };
 _Static_assert(sizeof(struct item) == 32, "layout version must change with the item");
+#define ITEM_CACHED (1ull << 63) /* in version: of another manager (I17) */
 
 /* The fold that `check` must hold: each bit of the other fields counts, and it is not 0 for a block of zeros. */
 static inline uint16_t item_check(const struct item *i) {
@@ -140,12 +150,15 @@ static inline const void *item_value(const struct item *i) { return item_value_b
 #define LEASE_WORD(arena, off) ((uint64_t)(arena) << 48 | (off))
 #define LEASE_ARENA(w) ((unsigned)((w) >> 48))
 #define LEASE_OFFSET(w) ((w) & (((1ull << WORD_OFFSET_BITS) - 1) << DD_GRANULE_SHIFT))
-struct lease_counters { uint64_t gets, misses, bytes, room; };
+struct lease_counters { uint64_t gets, misses, bytes, cached; }; /* cached: of gets, those of cached items */
+#define LEASE_HINTS 256u
 struct lease_chunk {
     uint64_t slot[DD_LEASE_CHUNK_SLOTS];
     struct lease_counters counters[DD_LOCAL_MANAGERS_MAX]; /* by local arena index */
     uint64_t chunks; /* first chunk only: chunks in use; only grows; untrusted */
-    uint8_t room[4088];
+    uint64_t hints;    /* how many hints were ever left here */
+    uint64_t hint[LEASE_HINTS]; /* a ring of words as in slot: cached items that were read lately; untrusted */
+    uint8_t room[2032];
 };
 _Static_assert(sizeof(struct lease_chunk) == LEASE_CHUNK_SIZE, "layout version must change with the chunk");
 

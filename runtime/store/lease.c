@@ -37,6 +37,7 @@ void store_leases_remove(struct store *s, uint64_t id) {
     struct leases *l = &s->leases;
     for (size_t i = 0; i < l->pages; i++)
         if (l->page[i].id == id) {
+            free(l->page[i].hinted);
             l->page[i] = l->page[--l->pages];
             l->again = true;
             return;
@@ -45,6 +46,7 @@ void store_leases_remove(struct store *s, uint64_t id) {
 
 void leases_close(struct store *s) {
     struct leases *l = &s->leases;
+    for (size_t i = 0; i < l->pages; i++) free(l->page[i].hinted);
     free(l->page);
     free(l->retired);
     table_free(&l->held);
@@ -131,6 +133,35 @@ int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint
             }
     }
     return rc;
+}
+
+static uint64_t *page_hinted(struct lease_page *p, uint64_t chunks) {
+    if (chunks > p->hinted_n) {
+        uint64_t *more = realloc(p->hinted, chunks * sizeof *more);
+        if (!more) return NULL;
+        memset(more + p->hinted_n, 0, (chunks - p->hinted_n) * sizeof *more);
+        p->hinted = more;
+        p->hinted_n = chunks;
+    }
+    return p->hinted;
+}
+
+void leases_hints(struct store *s, void (*fn)(struct store *s, uint64_t off)) {
+    for (struct lease_page *p = s->leases.page; p < s->leases.page + s->leases.pages; p++) {
+        const struct lease_chunk *c = p->map;
+        uint64_t chunks = __atomic_load_n(&c->chunks, __ATOMIC_ACQUIRE);
+        if (chunks > DD_LEASE_CHUNKS) chunks = DD_LEASE_CHUNKS;
+        uint64_t *hinted = page_hinted(p, chunks);
+        for (uint64_t i = 0; hinted && i < chunks; i++, c++) {
+            uint64_t n = __atomic_load_n(&c->hints, __ATOMIC_ACQUIRE), fresh = n - hinted[i]; /* pairs with cache_hint() of the client */
+            if (fresh > LEASE_HINTS) fresh = LEASE_HINTS;
+            hinted[i] = n;
+            while (fresh-- > 0) {
+                uint64_t word = __atomic_load_n(&c->hint[--n % LEASE_HINTS], __ATOMIC_RELAXED); /* untrusted: only compared */
+                if (word && LEASE_ARENA(word) == s->local_index) fn(s, LEASE_OFFSET(word));
+            }
+        }
+    }
 }
 
 static int note_held(struct store *s, uint64_t block, uint32_t page) {

@@ -68,7 +68,7 @@ static int key_copy(const struct arena_view *a, const uint64_t *from, uint64_t w
         if (now == word) {
             struct found f;
             int rc = reader_item(a, off, &f);
-            if (rc == 0) rc = keys_add(k, f.item);
+            if (rc == 0 && !(f.item->version & ITEM_CACHED)) rc = keys_add(k, f.item);
             reader_release(slot);
             return rc;
         }

@@ -77,6 +77,8 @@ struct lease_page {
     const void *map; /* the caller's */
     uint32_t pid;
     uint64_t held;   /* retired bytes it held at the last scan */
+    uint64_t *hinted; /* [hinted_n], by chunk: hints that were looked at */
+    size_t hinted_n;
 };
 
 struct leases {
@@ -93,6 +95,17 @@ struct leases {
     size_t kept;           /* of retired after the last scan */
     uint64_t leased_bytes; /* of retired_bytes at the last scan */
     bool again;            /* a holder went away: scan soon */
+};
+
+/* The clock of the node cache. An entry is the offset of an item, with CACHE_READ its bit; or CACHE_HOLE and the next hole. */
+#define CACHE_READ 1u
+#define CACHE_HOLE 2u
+#define CACHE_NO_HOLE UINT32_MAX
+struct cache {
+    uint64_t *entry;
+    size_t made, cap, hand;
+    uint32_t hole;      /* first one, or CACHE_NO_HOLE */
+    struct table at;    /* offset -> entry */
 };
 
 /*
@@ -119,6 +132,7 @@ struct store {
     struct heap heap;
     struct index index;
     struct leases leases;
+    struct cache cache;
     struct populate populate;
 };
 
@@ -205,9 +219,16 @@ int retire_reserve(struct store *s, size_t n); /* room for n more; -ENOMEM */
 void retire(struct store *s, uint64_t off);    /* cannot fail after retire_reserve() */
 bool scan_wanted(const struct store *s);
 void leases_close(struct store *s);
+void leases_hints(struct store *s, void (*fn)(struct store *s, uint64_t off)); /* those that are new */
 void retired_free(struct store *s, uint64_t off); /* block_free(), and out of the transit count */
 int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint32_t page));
 bool pin_held(const struct store *s, uint64_t block);
+
+/* cache.c (LAYOUT 9) */
+void cache_open(struct store *s);
+void cache_close(struct store *s);
+int cache_forget(struct store *s); /* after a crash, before the heap is rebuilt */
+void cache_touch(struct store *s, uint64_t off);
 
 /* rebuild.c (LAYOUT 7) */
 int heap_rebuild(struct store *s);  /* marks what words name */

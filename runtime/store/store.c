@@ -39,11 +39,12 @@ int store_open(struct store **out, int fd, unsigned local_index) {
     heap_classes(&s->heap);
     bool fresh = ROOT_GENERATION(h->root) == 0;
     if (fresh) h->used_bytes = budget_fixed(s);
+    cache_open(s);
     if ((rc = pages_open(s)) < 0 || (rc = index_open(s, fresh)) < 0) goto fail;
     if (fresh) s->settled = true;
     else {
         intent_finish(s);
-        if ((rc = heap_rebuild(s)) < 0) goto fail;
+        if ((rc = cache_forget(s)) < 0 || (rc = heap_rebuild(s)) < 0) goto fail;
     }
     if ((rc = barriers_open(s)) < 0) goto fail;
     budget_publish(s);
@@ -56,6 +57,7 @@ fail:
 
 void store_close(struct store *s) {
     if (!s) return;
+    cache_close(s);
     leases_close(s);
     index_close(s);
     pages_close(s);
@@ -202,6 +204,7 @@ int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const voi
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
             if (!WORD_LIVE(g->bucket[b].slot[i])) continue;
             const struct item *item = arena_at(s, WORD_OFFSET(g->bucket[b].slot[i]));
+            if (item->version & ITEM_CACHED) continue;
             if ((rc = fn(arg, item->key, item->key_len)) != 0) return rc;
             n++;
         }
@@ -231,6 +234,9 @@ void store_stats(struct store *s, struct ddict_manager_stats *out) {
     memset(out->free_blocks, 0, sizeof out->free_blocks);
     pages_histogram(s, out->free_blocks);
     for (unsigned c = 0; c < CLASSES; c++) out->free_blocks[log2_of(s->heap.class[c].size)] += s->heap.class_free[c];
+    out->frozen = FREEZE_STATE(h->freeze) == FREEZE_FROZEN;
+    out->cached_items = h->cached_items;
+    out->cached_bytes = h->cached_bytes;
     out->retired_bytes = l->retired_bytes;
     out->leased_bytes = l->leased_bytes;
     out->populated_bytes = figure_get(&s->populate.bytes);

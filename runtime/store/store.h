@@ -86,6 +86,22 @@ int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64
 uint64_t store_transit_bytes(const struct store *s);
 
 /*
+ * The node cache (LAYOUT 9): items of other managers, only while FROZEN. store_cache_reserve() as store_reserve(), with the version that the owner gave; then
+ * store_cache_add() or store_abort(). Adding a key that is there is -EEXIST, an index that can not grow DDICT_EFULL: the block is then still reserved.
+ */
+int store_cache_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref);
+int store_cache_add(struct store *s, struct store_ref *ref);
+int store_cache_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref); /* also sets its bit; DDICT_ENOKEY */
+/* Set the bits of what was read since the last call, and of what is leased. */
+void store_cache_hints(struct store *s);
+/* Move the hand by at most `looks` items until `bytes` are evicted; they are free after store_reclaim(). Returns bytes evicted, *evicted counts items. */
+uint64_t store_cache_evict(struct store *s, uint64_t bytes, unsigned looks, uint64_t *evicted);
+/* Take out at most n items. True while there are more. */
+bool store_cache_drop(struct store *s, unsigned n);
+/* Readers see it at once. OPEN only when nothing is cached. */
+void store_freeze(struct store *s, uint64_t epoch, enum freeze_state state);
+
+/*
  * Keys of the segment that covers hash prefix *cursor (0 to begin); calls fn for each key. *cursor then is the next
  * prefix, 0 at the end. Returns the number of keys, or what fn returned when that was not 0; *cursor then stays. fn must not change the store.
  */

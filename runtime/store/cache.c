@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cache.c - items of other managers in the index of their stand-in, while the dictionary is frozen (LAYOUT 9). A new item takes the place in the ring of one that
+ * was evicted, which lies behind the hand: so the hand comes to it last.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/error.h>
+#include <store/state.h>
+
+void cache_open(struct store *s) { s->cache.hole = CACHE_NO_HOLE; }
+
+void cache_close(struct store *s) {
+    free(s->cache.entry);
+    table_free(&s->cache.at);
+    memset(&s->cache, 0, sizeof s->cache);
+    s->cache.hole = CACHE_NO_HOLE;
+}
+
+void store_freeze(struct store *s, uint64_t epoch, enum freeze_state state) {
+    if (state == FREEZE_OPEN) cache_close(s);
+    word_store(&s->header->freeze, FREEZE_MAKE(epoch, state)); /* pairs with the acquire in session_cache() of the client */
+}
+
+/* --- the ring --- */
+static int ring_room(struct cache *c) {
+    if (c->hole != CACHE_NO_HOLE || c->made < c->cap) return 0;
+    size_t cap = c->cap ? 2 * c->cap : 1024;
+    if (cap > UINT32_MAX) return -ENOMEM;
+    uint64_t *entry = realloc(c->entry, cap * sizeof *entry);
+    if (!entry) return -ENOMEM;
+    c->entry = entry;
+    c->cap = cap;
+    return 0;
+}
+
+static int ring_add(struct cache *c, uint64_t off) {
+    uint32_t *at = ring_room(c) == 0 ? table_add(&c->at, off) : NULL;
+    if (!at) return dd_error(-ENOMEM, "no memory to note a cached value");
+    uint32_t i = c->hole;
+    if (i != CACHE_NO_HOLE) c->hole = (uint32_t)(c->entry[i] >> DD_GRANULE_SHIFT);
+    else i = (uint32_t)c->made++;
+    c->entry[i] = off;
+    *at = i;
+    return 0;
+}
+
+static void ring_remove(struct cache *c, uint64_t off) {
+    uint32_t i = *table_find(&c->at, off);
+    table_remove(&c->at, off);
+    c->entry[i] = (uint64_t)c->hole << DD_GRANULE_SHIFT | CACHE_HOLE;
+    c->hole = i;
+}
+
+void cache_touch(struct store *s, uint64_t off) {
+    const uint32_t *i = table_find(&s->cache.at, off);
+    if (i) s->cache.entry[*i] |= CACHE_READ;
+}
+
+/* --- in and out --- */
+int store_cache_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref) {
+    int rc = store_reserve(s, key, key_len, val_len, tag, ref);
+    if (rc < 0) return rc;
+    ref->item->version = version | ITEM_CACHED;
+    ref->item->check = item_check(ref->item);
+    return 0;
+}
+
+int store_cache_add(struct store *s, struct store_ref *ref) {
+    const struct item *item = ref->item;
+    struct arena_header *h = s->header;
+    struct place p;
+    int rc;
+    index_find(s, item->hash, item->key, item->key_len, &p);
+    if (p.slot) return -EEXIST;
+    while (!p.vacant) {
+        if ((rc = segment_split(s, item->hash)) < 0) return rc;
+        index_find(s, item->hash, item->key, item->key_len, &p);
+    }
+    if ((rc = ring_add(&s->cache, ref->off)) < 0) return rc;
+    if (p.home->reach < p.distance) word_store(&p.home->reach, p.distance); /* I13 */
+    word_store(p.vacant, WORD_MAKE(item->hash, ref->off));                   /* I3 */
+    p.segment->live++;
+    h->cached_items++;
+    h->cached_bytes += block_bytes(s, ref->off);
+    return 0;
+}
+
+/* False without memory to note the retired block: it stays. */
+static bool item_drop(struct store *s, uint64_t off) {
+    const struct item *item = arena_at(s, off);
+    struct arena_header *h = s->header;
+    struct place p;
+    if (retire_reserve(s, 1) < 0) return false;
+    index_find(s, item->hash, item->key, item->key_len, &p);
+    h->cached_items--;
+    h->cached_bytes -= block_bytes(s, off);
+    ring_remove(&s->cache, off);
+    if (MUTANT(MUTANT_FRESH_RETIRE)) {
+        retire(s, off);
+        store_reclaim(s);
+    }
+    word_store(p.slot, WORD_EMPTY);
+    STRESS_POINT(STRESS_W_SWUNG);
+    p.segment->live--;
+    if (!MUTANT(MUTANT_FRESH_RETIRE)) retire(s, off);
+    return true;
+}
+
+int store_cache_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref) {
+    int rc = store_find(s, key, key_len, ref);
+    if (rc == 0) cache_touch(s, ref->off);
+    return rc;
+}
+
+/* --- the clock --- */
+static int touch_leased(struct store *s, uint64_t block, uint32_t page) {
+    cache_touch(s, block);
+    return 0;
+}
+
+void store_cache_hints(struct store *s) {
+    if (!s->cache.at.used) return;
+    leases_hints(s, cache_touch);
+    leases_each(s, touch_leased);
+}
+
+uint64_t store_cache_evict(struct store *s, uint64_t bytes, unsigned looks, uint64_t *evicted) {
+    struct cache *c = &s->cache;
+    uint64_t got = 0;
+    for (; looks > 0 && got < bytes && c->at.used > 0; looks--) {
+        if (c->hand >= c->made) c->hand = 0;
+        uint64_t e = c->entry[c->hand];
+        if (e & CACHE_HOLE) {
+            c->hand++;
+            continue;
+        }
+        if (e & CACHE_READ) {
+            c->entry[c->hand++] = e & ~(uint64_t)CACHE_READ;
+            continue;
+        }
+        uint64_t size = block_bytes(s, e);
+        if (!item_drop(s, e)) break;
+        got += size;
+        ++*evicted;
+        c->hand++;
+    }
+    return got;
+}
+
+bool store_cache_drop(struct store *s, unsigned n) {
+    struct cache *c = &s->cache;
+    for (; n > 0 && c->made > 0; n--) {
+        uint64_t e = c->entry[c->made - 1];
+        if (!(e & CACHE_HOLE) && !item_drop(s, e & ~(uint64_t)CACHE_READ)) return true;
+        c->made--;
+    }
+    if (c->made == 0) cache_close(s);
+    return c->made > 0;
+}
+
+int cache_forget(struct store *s) {
+    struct arena_header *h = s->header;
+    if (FREEZE_STATE(h->freeze) == FREEZE_OPEN) return 0;
+    for (uint64_t n = 0; n < h->segments; n++) {
+        struct segment *g = segment_at(s, n);
+        if (s->index.state[n] == SEGMENT_FREE) continue;
+        for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
+            for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+                uint64_t word = g->bucket[b].slot[i], off = WORD_OFFSET(word);
+                if (!WORD_LIVE(word)) continue;
+                if (off < h->heap_off || off - h->heap_off >= h->heap_len)
+                    return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: a word names %llx", h->manager_id, (unsigned long long)off);
+                if (!(((const struct item *)arena_at(s, off))->version & ITEM_CACHED)) continue;
+                word_store(&g->bucket[b].slot[i], WORD_EMPTY);
+                g->live--;
+            }
+    }
+    h->cached_items = h->cached_bytes = 0;
+    return 0;
+}
