@@ -10,6 +10,7 @@
 #include "ask.h"
 #include "local.h"
 #include "view.h"
+#include <base/copy.h>
 #include <store/find.h>
 
 /* Where a key is, worked out once a call. */
@@ -163,8 +164,7 @@ static inline bool get_short(ddict_t *d, const void *key, size_t klen, void *buf
         return false;
     bool fits = f.val_len <= cap;
     if (likely(fits)) {
-        if (f.val_len > 0)
-            memcpy(buf, f.value, f.val_len);
+        copy_value(buf, f.value, f.val_len, f.val_len);
         if (vlen != NULL)
             *vlen = f.val_len;
         if (tag != NULL)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "local.h"
+#include <base/copy.h>
 
 static int find_failed(struct lease_thread *t, struct node_manager *m, int rc)
 {
@@ -47,8 +48,7 @@ int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void
     if (unlikely(rc < 0))
         return find_failed(t, m, rc);
     if (likely(f.val_len <= cap)) {
-        if (f.val_len > 0)
-            memcpy(buf, f.value, f.val_len);
+        copy_value(buf, f.value, f.val_len, f.val_len);
     } else {
         rc = DDICT_ESMALL;
     }

@@ -244,14 +244,15 @@ static bool spin(struct port *p, struct request *r)
 }
 
 /* Look whether the manager takes or gives anything, without sleeping. */
-static void spin_for_change(struct port *p)
+static bool spin_for_change(struct port *p)
 {
     bool spins = spin_cores() > 1;
     uint64_t end = 0, head = __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED);
     /* Relaxed: only a hint; who then takes the lock reads it again as it must be read. */
     for (unsigned i = 1; spins && !port_ready(p) && __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED) == head; i++)
         if (!wait_turn(i, &end))
-            return;
+            return false;
+    return spins;
 }
 
 /* Under lock; sleep once until something happens, at most slice_ms. Whoever is at the bell may have been turned off: announced again (W1). */
@@ -286,8 +287,6 @@ int port_wait(struct port *p, struct request *r, struct patience *w)
         port_unlock(p);
         return 0;
     }
-    if (r->need != 0)
-        spin_for_change(p);
     port_lock(p);
     for (;;) {
         int n = port_drain(p);
@@ -303,6 +302,10 @@ int port_wait(struct port *p, struct request *r, struct patience *w)
         if (n > 0)
             continue;
         port_unlock(p);
+        if (r->need != 0 && spin_for_change(p)) { /* perhaps not room enough yet: the manager is at it, so it will not take long */
+            port_lock(p);
+            continue;
+        }
         int slice = patience_slice(w);
         port_lock(p);
         if (slice < 0)

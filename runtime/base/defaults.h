@@ -35,6 +35,7 @@
 #define DD_TRANSIT_MAX (1ull << 30)          /* bytes of an arena for remote values that are viewed; at most 1/16 of it */
 #define DD_VIEW_INLINE 4096u                 /* a remote value up to this is sent inline also for a view: cheaper than a transit block */
 #define DD_EVENT_INLINE 8192u                /* bytes; a value up to this travels with the news of its put, when that is wanted */
+#define DD_COPY_PAST (4ull << 20)            /* bytes: a value from here on is copied past the caches; it is larger than a core's own, and half of it may be gone when it is used */
 #define DD_LANE_AREA (64ull << 30)           /* bytes: the largest value that is built in place; address space and a sparse file, not memory */
 #define DD_AREA_KEPT (64ull << 20)           /* bytes of it whose memory stays with the client for the next value: taking new memory costs more than writing it */
 #define DD_SPIN_US 50                        /* manager: spins so long after work when it has more than one core */

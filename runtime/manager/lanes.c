@@ -17,6 +17,7 @@
 #define TURN_BYTES (1u << 20)
 #define QUEUE_MAX 256u          /* answers kept for a full CQ before the lane is not read from */
 #define PART_LEAST 8192u        /* bytes of a part of a piece: where the ring has less room it is full */
+#define LARGE_RECORD 32768u     /* bytes: who waits for the room of one is told at once */
 #define SETTLE_MS 1000u         /* a completion that is not consumed: look again after so long */
 
 struct queued {                 /* an answer that did not fit */
@@ -255,6 +256,7 @@ static bool lane_serve(struct lane_client *c) {
         }
         ring_consume(&c->lane.sq, &m);
         c->served = true;
+        if (m.len >= LARGE_RECORD) lane_ring_for_room(&c->lane, c->served_from); /* it shall go on filling while we go on taking */
         bytes += m.flags & MSGF_AREA ? m.val_len : m.len;
         n++;
     }

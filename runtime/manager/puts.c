@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <base/clock.h>
+#include <base/copy.h>
 #include <base/error.h>
 #include <manager/manager.h>
 
@@ -136,7 +137,7 @@ int put_in_data(struct asker *a, const struct msg *m, const uint8_t *payload) {
         int e = forward_data(p->forward, m, payload);
         if (e != 0) return e;
     }
-    if (p->state == PUT_FILLS && payload != p->ref.value + p->got) memcpy(p->ref.value + p->got, payload, len);
+    if (p->state == PUT_FILLS && payload != p->ref.value + p->got) copy_value(p->ref.value + p->got, payload, len, p->req.val_len);
     p->got += len;
     if (p->timer.pos) timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull); /* it moves on */
     if (!last) return 0;
