@@ -185,7 +185,7 @@ static int manager_take(struct session *s, unsigned index, struct deadline *d)
 /* A manager without keys: an empty segment, which words of zero lead to. */
 static struct node_manager *nobody(void)
 {
-    static union { struct arena_header header; uint8_t room[ARENA_PAGE + DD_SEGMENT_SIZE]; } empty __attribute__((aligned(64)));
+    static union { struct arena_header header; uint8_t room[ARENA_PAGE + DD_SEGMENT_SIZE]; } empty __attribute__((aligned(ARENA_PAGE)));
     static struct node_manager m = {.arena = {.header = &empty.header, .dir = (const uint64_t *)(const void *)&empty}};
     return &m;
 }
