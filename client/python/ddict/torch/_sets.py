@@ -17,17 +17,17 @@ class Numbered(Sequence):
     """The keys prefix + "0", prefix + "1" and so on; without a prefix the numbers themselves"""
 
     def __init__(self, prefix: str, count: int) -> None:
-        self.prefix, self.count = prefix, count
+        self.prefix, self.total = prefix, count
 
     def __len__(self) -> int:
-        return self.count
+        return self.total
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return [self[k] for k in range(*i.indices(self.count))]
-        if not -self.count <= i < self.count:
+            return [self[k] for k in range(*i.indices(self.total))]
+        if not -self.total <= i < self.total:
             raise IndexError(i)
-        i = int(i) % self.count
+        i = int(i) % self.total
         return f"{self.prefix}{i}" if self.prefix else i
 
 
@@ -35,11 +35,11 @@ class Listed(Sequence):
     """The keys that the set lists: fetched a part at a time and kept as bytes, so that millions cost little"""
 
     def __init__(self, d: Any, name: str, count: int) -> None:
-        self.d, self.name, self.count = d, name, count
+        self.d, self.name, self.total = d, name, count
         self.parts: Dict[int, Any] = {}
 
     def __len__(self) -> int:
-        return self.count
+        return self.total
 
     def _part(self, p: int) -> Any:
         data = self.d[MARK, self.name, "keys", p]
@@ -51,10 +51,10 @@ class Listed(Sequence):
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return [self[k] for k in range(*i.indices(self.count))]
-        if not -self.count <= i < self.count:
+            return [self[k] for k in range(*i.indices(self.total))]
+        if not -self.total <= i < self.total:
             raise IndexError(i)
-        p, at = divmod(int(i) % self.count, PART)
+        p, at = divmod(int(i) % self.total, PART)
         if p not in self.parts:
             self.parts[p] = self._part(p)
         data, ends = self.parts[p]

@@ -35,7 +35,8 @@ class DDictDataset(torch.utils.data.Dataset):
     def __init__(self, dataset: Any, *, keys: Optional[Any] = None, transform: Optional[Callable] = None, target_transform: Optional[Callable] = None,
                  name: Optional[str] = None, d: Optional[DDict] = None, timeout: Optional[float] = None) -> None:
         self.transform, self.target_transform = transform, target_transform
-        self.name, self.labels, self.classes = name, None, None
+        self.name, self.classes = name, None
+        self.labels: Any = None  # an array of one for each sample, or None
         self.found: Dict[str, Any] = {}
         if isinstance(dataset, DDict):
             if d is not None or name is not None:
@@ -124,7 +125,7 @@ class DDictDataset(torch.utils.data.Dataset):
         part.__dict__.update(self.__dict__)
         part.keys, part.found = [self.keys[i] for i in indices], {}
         if self.labels is not None:
-            part.labels = array("q", [self.labels[i] for i in indices])  # type: ignore[assignment]
+            part.labels = array("q", [self.labels[i] for i in indices])
         return part
 
     def __iter__(self) -> Iterator[Any]:

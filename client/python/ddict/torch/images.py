@@ -137,7 +137,7 @@ class ImageFolder(DDictDataset):
         good = [wanted(str(key)) for key in self.keys]
         if not all(good):
             self.keys = list(itertools.compress(self.keys, good))
-            self.labels = array("q", itertools.compress(self.labels, good))  # type: ignore[arg-type]
+            self.labels = array("q", itertools.compress(self.labels, good))
 
     def _value(self, key: Any, value: Any) -> Any:
         return super()._value(key, self.loader(File(str(key), value)))
@@ -145,7 +145,7 @@ class ImageFolder(DDictDataset):
     @property
     def targets(self) -> List[int]:
         """the label of each image"""
-        return list(self.labels)  # type: ignore[arg-type]
+        return list(self.labels)
 
     @property
     def samples(self) -> List[Tuple[str, int]]:

@@ -37,10 +37,12 @@ class DataLoader(torch.utils.data.DataLoader):
         """state_dict() -- where to go on after the batch that was given last"""
         if not hasattr(self.sampler, "load_state_dict") or not self.batch_size:
             raise TypeError("a state is known of batches of a sampler of ddict.torch")
-        passed = self._passed if self.sampler.epoch == self._epoch else 0
-        return self.sampler.state_dict(passed * self.batch_size)
+        sampler: Any = self.sampler
+        passed = self._passed if sampler.epoch == self._epoch else 0
+        return sampler.state_dict(passed * self.batch_size)
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """load_state_dict(state) -- the next pass goes on from there"""
-        self.sampler.load_state_dict(state)
+        sampler: Any = self.sampler
+        sampler.load_state_dict(state)
         self._passed = 0
