@@ -27,6 +27,8 @@ int cmd_load(int argc, char **argv);
 int cmd_save(int argc, char **argv);
 int cmd_restore(int argc, char **argv);
 int cmd_socket(int argc, char **argv);
+int cmd_freeze(int argc, char **argv);
+int cmd_unfreeze(int argc, char **argv);
 int cmd_results(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 

@@ -33,6 +33,8 @@ static const struct verb {
     {"get", cmd_get, "print a value"},
     {"put", cmd_put, "store a value"},
     {"rm", cmd_rm, "remove keys"},
+    {"freeze", cmd_freeze, "make the dictionary read-only: nodes keep what they read"},
+    {"unfreeze", cmd_unfreeze, "let it be written again"},
     {"watch", cmd_watch, "print what happens to keys"},
     {"results", cmd_results, "write results to files, draw them"},
     {"socket", cmd_socket, "run a command with a socket file, for a container"},
@@ -45,7 +47,7 @@ static void usage(FILE *f)
 {
     fprintf(f, "usage: ddict VERB [OPTION...] [ARGUMENT...]\n\n");
     for (size_t i = 0; i < VERBS; i++)
-        fprintf(f, "  %-7s %s\n", verbs[i].name, verbs[i].what);
+        fprintf(f, "  %-8s %s\n", verbs[i].name, verbs[i].what);
     fprintf(f, "\n`ddict VERB --help` says more; `ddict --version` tells the version.\n"
                "The dictionary is the one that $DDICT_NAME names, as in every task of a job that has one, or that --name NAME names;\n"
                "within a Slurm job without $DDICT_NAME it is the job's own.\n");

@@ -38,7 +38,7 @@
  * DDICT_ELOST, and when the dictionary has ended DDICT_EGONE, within the deadline; views that are held stay readable until released.
  *
  * ORDER. Operations on one key are linearizable: a put that returned is seen by every get that begins later, on every node.
- * Iteration is weakly consistent: a key that is present throughout appears exactly once.
+ * Iteration is weakly consistent: a key that is present throughout appears exactly once. Freezing changes nothing of this.
  */
 #ifndef DDICT_H
 #define DDICT_H
@@ -289,6 +289,25 @@ DDICT_API int ddict_cancel(ddict_jobs_t *q, uint64_t ticket);
 DDICT_API size_t ddict_jobs_len(ddict_jobs_t *q);
 /* Cancel what is under way, drop the results that were not polled, free the set. No other thread may be in a call on it. NULL is allowed. */
 DDICT_API void ddict_jobs_close(ddict_jobs_t *q);
+
+/*
+ * Make the whole dictionary read-only, for all its processes: put, del, pop and clear give DDICT_EFROZEN until ddict_unfreeze(). Values of other nodes that are read
+ * meanwhile stay in the memory of this node's managers that is free, and every later reader on the node has them in place, without a message. Returns when
+ * all managers are read-only and keep values; a value that is being stored when it begins may take until then, at most 5 s, and is refused after that.
+ * Freezing is not counted: a dictionary that is frozen is frozen by nobody a second time (0 at once), and one unfreeze ends it. What several processes ask at
+ * once is done one after the other. The dictionary stays frozen when the process that froze it ends.
+ * Errors: DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT (it may still happen), -ENOMEM.
+ */
+DDICT_API int ddict_freeze(ddict_t *d, int timeout_ms);
+/* Writes are possible again when this returns, on all nodes. The kept values are given up; views of them stay valid, and their memory is taken, until they are released. */
+DDICT_API int ddict_unfreeze(ddict_t *d, int timeout_ms);
+/* 1 from before the return of a freeze to the begin of an unfreeze, else 0, or a negative code. Asks nobody. */
+DDICT_API int ddict_is_frozen(ddict_t *d);
+/*
+ * Have this node's managers fetch those of n keys that are on other nodes and are not kept here yet, and return at once: to read them later without waiting. What finds
+ * no room is not kept, and a key that is absent is none's business. Returns the number of values that will be fetched; 0 when the dictionary is not frozen.
+ */
+DDICT_API ssize_t ddict_prefetch(ddict_t *d, const struct iovec *keys, size_t n, int timeout_ms);
 
 /*
  * Iterate over the keys. manager: -1 for all, -2 for those of this node, else one manager's. The iterator is used by

@@ -109,6 +109,18 @@ static void row(struct table *t, const struct ddict_manager_stats *s, bool after
     }
 }
 
+static void frozen_remark(const struct figures *f, int n, FILE *out, int indent)
+{
+    struct ddict_manager_stats t;
+    char items[24], bytes[24], hits[24], gone[24];
+    figures_total(f, n, &t);
+    if (!t.frozen && t.cache_hits == 0 && t.evictions == 0)
+        return;
+    fprintf(out, "%*s%s: %s values of other nodes are kept (%s); such were read %s times, %s had to go\n", indent, "", t.frozen ? "frozen" : "not frozen any more",
+            count_short(items, sizeof items, t.cached_items), size_format(bytes, sizeof bytes, t.cached_bytes), count_short(hits, sizeof hits, t.cache_hits),
+            count_short(gone, sizeof gone, t.evictions));
+}
+
 static void remarks(const struct figures *f, int n, FILE *out, int indent)
 {
     struct ddict_manager_stats total;
@@ -162,7 +174,9 @@ int figures_print(const struct figures *f, int n, bool after, FILE *out, int ind
     row(&t, &total, after);
     int rc = table_print(&t, out, indent, columns);
     table_free(&t);
-    if (rc == 0)
+    if (rc == 0) {
         remarks(f, n, out, indent);
+        frozen_remark(f, n, out, indent);
+    }
     return rc;
 }

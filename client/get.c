@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ask.h"
-#include "local.h"
+#include "cached.h"
 #include "view.h"
 #include <base/copy.h>
 #include <store/find.h>
@@ -142,6 +142,9 @@ static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size
             return 0;
         if (rc == DDICT_ENOKEY && !(flags & DDICT_WAIT && timeout_ms != 0))
             return dd_error_plain(rc);
+    } else if ((rc = cached_copy(t.s, t.h, key, klen, buf, cap, &len, tag)) == 0 || rc == DDICT_ESMALL) {
+        if (vlen != NULL)
+            *vlen = len;
     }
     if (rc == -EAGAIN || rc == DDICT_ENOKEY) {
         len = 0;
@@ -207,6 +210,7 @@ void request_view(struct session *s, struct node_manager *m, struct request *r, 
         if (*rc == 0) {
             view_set(v, s, &f);
             v->slot_ = n;
+            v->version = r->reply.version; /* an item of the node cache has its own mark there */
             return;
         }
         dd_error(*rc, "manager %u placed a value where none can be", m->id);
@@ -280,6 +284,8 @@ static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, siz
             return 0;
         if (rc == DDICT_ENOKEY && !(flags & DDICT_WAIT && timeout_ms != 0))
             return dd_error_plain(rc);
+    } else {
+        rc = cached_view(t.s, t.h, key, klen, v);
     }
     if (rc != -EAGAIN && rc != DDICT_ENOKEY)
         return rc;
@@ -380,7 +386,7 @@ int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int t
     if (rc < 0)
         return rc;
     struct node_manager *m = session_local(t.s, t.owner);
-    rc = m != NULL ? local_head(t.s, m, t.h, key, klen, vlen) : -EAGAIN;
+    rc = m != NULL ? local_head(t.s, m, t.h, key, klen, vlen) : cached_head(t.s, t.h, key, klen, vlen);
     if (rc == -EAGAIN) {
         struct outgoing out = target_ask(&t, MSG_HEAD, 0);
         struct request r = {.sink = SINK_NONE};

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ask.h"
-#include "local.h"
+#include "cached.h"
 #include "view.h"
 #include <store/find.h>
 
@@ -212,6 +212,11 @@ static __attribute__((flatten)) uint32_t wants_begin(struct get_call *c, uint32_
         c->here[i] = m;
         if (likely(m != NULL)) {
             __builtin_prefetch(find_bucket(&m->arena, find_segment(&m->arena, h), h));
+            continue;
+        }
+        if (session_cache(c->s, h) != NULL && cached_view(c->s, h, w->key, w->klen, &w->view) == 0) {
+            w->status = 0;
+            c->found++;
             continue;
         }
         far += far_begin(c, i, rc) == 0;

@@ -5,6 +5,7 @@ libclient_la_SOURCES = client/handle.h client/session.c client/attach.c client/l
   client/port.c client/port.h client/port_inside.h client/reply.c client/wait.c client/ask.c client/ask.h client/local.c client/local.h \
   client/put.c client/get.c client/view.h client/put_many.c client/get_many.c client/iter.c client/queue.c client/sub.c client/whole.c client/probe_ask.c client/probe.h client/fork.c client/errmsg.c \
   client/reserve.c client/job.c client/jobs.c client/jobs.h client/submit.c
+libclient_la_SOURCES += client/cached.c client/cached.h client/freeze.c
 libclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS)
 
@@ -22,6 +23,7 @@ ddict_SOURCES = client/cmd_main.c client/cmd.h client/cmd_stats.c client/cmd_loa
   client/record_find.c client/record_find.h client/report_print.c client/report_print.h \
   client/cmd_save.c client/save/save.h client/save/save.c client/save/files.c client/save/restore.c client/save/manifest.c client/save/progress.c \
   client/save/dump.h client/save/dump_format.h client/save/dump_in.c client/save/dump_out.c client/bench.c client/bench.h client/bench_run.c client/bench_work.c client/bench_keys.c client/bench_report.c client/bench_plot.c client/bench_net.c client/probe.c
+ddict_SOURCES += client/cmd_freeze.c
 EXTRA_DIST += client/save/DUMP
 ddict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 ddict_LDADD = liblaunch.la libplace.la libddict.la libwireclient.la libbase.la $(JANSSON_LIBS) $(XXHASH_LIBS) -lm

@@ -139,7 +139,7 @@ static void gather(struct outgoing *out, uint8_t *to, size_t n)
 
 static int push_header(struct port *p, struct outgoing *out, struct request *r)
 {
-    uint64_t val = out->head.type == MSG_PUT ? out->head.val_len : 0;
+    uint64_t val = out->head.type == MSG_PUT || out->head.type == MSG_PREFETCH ? out->head.val_len : 0;
     bool whole = !out->placed && val <= DD_MSG_INLINE - out->head.key_len;
     uint32_t len = MSG_HEADER + out->head.key_len + (whole ? (uint32_t)val : 0);
     int rc = 0;

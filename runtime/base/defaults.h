@@ -38,6 +38,7 @@
 #define DD_COPY_PAST (4ull << 20)            /* bytes: a value from here on is copied past the caches; it is larger than a core's own, and half of it may be gone when it is used */
 #define DD_LANE_AREA (64ull << 30)           /* bytes: the largest value that is built in place; address space and a sparse file, not memory */
 #define DD_AREA_KEPT (64ull << 20)           /* bytes of it whose memory stays with the client for the next value: taking new memory costs more than writing it */
+#define DD_CACHE_SPARE 16u                   /* 1/16 of the budget stays free of cached values: for the index and for transit, which is as much again */
 #define DD_SPIN_US 50                        /* manager: spins so long after work when it has more than one core */
 #define DD_SPIN_ALONE_NS 1000                /* of a spin before it offers the core to others at each turn */
 #define DD_SPIN_LOST_NS 200000u              /* a turn of a spin that takes so long: somebody else had the core. Less than a time slice, more than an interrupt */
@@ -73,6 +74,7 @@
 #define DD_STOP_MS 3000                      /* ddictd waits for a manager to end before it kills it */
 #define DD_LEAVE_MS 2000                     /* the hidden srun lets go of our pipes when we leave it alone; else it is killed */
 #define DD_SCRIPT_END_MS 1500                /* slurmstepd waits so long for the managers of a batch script that has ended, and their srun */
+#define DD_FREEZE_MS 5000                    /* freeze: a value that is being streamed in may be completed */
 #define DD_HANDSHAKE_MS 5000                 /* an unauthenticated TCP connection lives so long */
 #define DD_CONNECT_MS 5000                   /* connecting to a peer, all its addresses together */
 #define DD_PEER_BEAT_MS 1000                 /* heartbeat between the nodes' ddictd */

@@ -18,7 +18,7 @@
 
 #include "launch/hidden.h"
 
-#define ARGV_ROOM 64
+#define ARGV_ROOM 72
 
 struct args {
     char **argv;
@@ -119,6 +119,10 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
     if (h->port_low != 0) {
         add(a, "--ports");
         add(a, "%u-%u", h->port_low, h->port_high);
+    }
+    if (h->has_cache) {
+        add(a, "--cache");
+        add(a, "%llu", (unsigned long long)h->cache);
     }
 }
 

@@ -207,6 +207,8 @@ int plan_make(struct plan *p, const struct options *o) {
         h.transport = o->transport;
         h.port_low = o->site.port_low;
         h.port_high = o->site.port_high;
+        h.has_cache = o->site.no_cache || o->site.cache.bytes || o->site.cache.share;
+        h.cache = amount_bytes(&o->site.cache, p->mem);
         h.managers = p->managers;
         h.nodes = p->nodes;
         h.mem = p->mem;

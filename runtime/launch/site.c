@@ -105,6 +105,17 @@ static int take_share(struct site *s, size_t at, const char *name, const char *v
     return 0;
 }
 
+static int take_cache(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
+    struct amount amount = { 0 };
+    int none = strcmp(value, "none") == 0;
+
+    if (!none && ask_amount(name, value, &amount, why, cap) < 0)
+        return wrong(name, value, "a size such as 4G, a share of the dictionary's memory such as 50%, or none", why, cap);
+    s->cache = amount;
+    s->no_cache = none;
+    return 0;
+}
+
 static int take_ports(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
     const char *dash = strchr(value, '-');
     char low[8];
@@ -161,6 +172,7 @@ static const struct word {
     { "mem", take_amount, offsetof(struct site, mem) },
     { "max_mem", take_mem, offsetof(struct site, max_mem) },
     { "max_mem_share", take_share, offsetof(struct site, max_mem_share) },
+    { "cache", take_cache, 0 },
     { "ports", take_ports, 0 },
     { "connections", take_connections, 0 },
     { "transport", take_transport, 0 },

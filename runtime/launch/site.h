@@ -31,6 +31,8 @@ struct site {
     uint64_t max_mem;                  /* bytes of a dictionary */
     uint32_t max_mem_share;            /* of the job's memory on a node, as in struct amount */
     uint32_t connections;  /* 0: unsaid */
+    struct amount cache;               /* of a frozen dictionary; a share is one of its memory */
+    int no_cache;                      /* cache=none */
     uint32_t port_low, port_high;
     uint32_t start_s;                  /* start_timeout= */
     int has_drain, drain_ms;           /* drain=; 0 is a value */

@@ -22,10 +22,11 @@ void asker_end(struct asker *a) {
     forwards_end(a);
     puts_end(a);
     gives_end(a);
+    freeze_asks_end(a);
 }
 
 void asker_send(struct asker *a, struct msg *r, const void *payload, size_t len) {
-    if (a->gone) return;
+    if (a->gone || a->kind == ASKER_SELF) return;
     r->len = (uint32_t)(MSG_HEADER + len);
     if (a->kind == ASKER_LANE) lane_send(a, r, payload, len);
     else inbound_send(a, r, payload, len);

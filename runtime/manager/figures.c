@@ -15,6 +15,7 @@ void lease_reads(const struct lease_chunk *leases, unsigned index, struct lease_
         sum->gets += __atomic_load_n(&row->gets, __ATOMIC_RELAXED);
         sum->misses += __atomic_load_n(&row->misses, __ATOMIC_RELAXED);
         sum->bytes += __atomic_load_n(&row->bytes, __ATOMIC_RELAXED);
+        sum->cached += __atomic_load_n(&row->cached, __ATOMIC_RELAXED);
     }
 }
 
@@ -27,6 +28,8 @@ static void figures_count(const struct counters *c, const struct lease_counters 
     out->bytes_in = c->bytes_in;
     out->bytes_out = c->bytes_out + reads->bytes;
     out->full_errors = c->full_errors;
+    out->cache_hits = c->cache_hits + reads->cached;
+    out->evictions = c->evictions;
     out->clients_peak = c->clients_peak;
     for (int op = 0; op < DDICT_OP_N; op++) histogram_summary(&c->latency[op], &out->latency[op]);
 }
@@ -43,6 +46,9 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
     out->pool_free_space = out->total_bytes - out->total_used_bytes;
     out->pool_utilization = out->total_bytes ? 100.0 * (double)out->total_used_bytes / (double)out->total_bytes : 0;
     out->num_keys = header->num_keys;
+    out->frozen = FREEZE_STATE(header->freeze) == FREEZE_FROZEN;
+    out->cached_items = header->cached_items;
+    out->cached_bytes = header->cached_bytes;
     out->uptime_us = page->started ? (clock_ns() - page->started) / 1000 : 0;
 }
 

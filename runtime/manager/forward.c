@@ -7,6 +7,8 @@
  * A get that finds another of the same key on its way whose bytes the socket has not taken yet follows that one: it is not sent, and gets the same
  * answer. Never one that was sent: its value may be older than a put that was acknowledged since. Where the answer can not be
  * shared (it is passed on in pieces, or breaks off) the followers are sent after all.
+ *
+ * While FROZEN the transit block of a get becomes an item of the node cache, and a get may follow one that was sent (PROTOCOL 9).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,6 +38,8 @@ struct forward {
     bool streams;                       /* the reply comes in pieces */
     bool passes;                        /* they go on to the asker's lane; counted in its streams_n */
     bool in_transit, landing;           /* into a transit block; the connection is receiving into it now */
+    uint64_t epoch;                     /* of a get that was sent while FROZEN; else 0 */
+    bool caches;                        /* the transit block is to become a cached item */
     struct store_ref transit;
     struct msg reply;                   /* of a streamed one: its header */
     uint64_t got, allowed;
@@ -133,7 +137,8 @@ static void same_add(struct forward **list, struct forward *f) {
 static struct forward *same_find(struct manager *m, uint32_t to, const uint8_t *key, uint32_t key_len, uint64_t hash) {
     for (struct forward *f = m->forward_table->same[hash % SAME_BUCKETS], *next; f; f = next) {
         next = f->same_next;
-        if (!peer_unsent(f->peer, f->position)) same_remove(f);
+        bool frozen = f->epoch && f->epoch == m->frozen; /* its answer is what is there now (PROTOCOL 9) */
+        if (!frozen && !peer_unsent(f->peer, f->position)) same_remove(f);
         else if (f->hash == hash && f->from == to && f->req.key_len == key_len && memcmp(f->key, key, key_len) == 0) return f;
     }
     return NULL;
@@ -213,6 +218,7 @@ static int forward_send(struct forward *f, struct peer *p, const uint8_t *payloa
     r.manager = f->from;
     r.flags = (uint16_t)((req->flags & ~MSGF_VIEW) | MSGF_HOP);
     if (req->type == MSG_GET || req->type == MSG_POP || req->type == MSG_KEYS) r.val_len = f->allowed = WINDOW_FIRST;
+    if (req->type == MSG_GET) f->epoch = m->frozen;
     int e = f->put_open ? put_in_pass(f->asker, req, f) : 0;
     if (e == 0) e = peer_send(p, f->via, &r, payload, req->len - MSG_HEADER);
     f->position = peer_position(p);
@@ -229,7 +235,7 @@ int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload
     unsigned via = p ? via_choose(m, p, req, hash) : 0;
     if (p && peer_full(p, via)) return TAKE_STALL;
     if (p || leader) {
-        f = forward_new(a, req, joins ? key : NULL, hash, to);
+        f = forward_new(a, req, req->type == MSG_GET ? key : NULL, hash, to);
         e = f ? 0 : -ENOMEM;
     }
     if (!f) {
@@ -318,6 +324,7 @@ void forwards_end(struct asker *a) {
             transit_abort(a->m, &f->transit);
             f->in_transit = false;
         }
+        if (f->streams) same_remove(f);
         if (f->streams) followers_send(a->m, f); /* what comes is not for them; an answer that did not come yet may be */
     }
 }
@@ -343,7 +350,8 @@ static bool wants_place(const struct forward *f, const struct msg *r) {
 }
 
 static bool take_transit(struct manager *m, struct forward *f, const struct msg *r) {
-    f->in_transit = transit_reserve(m, r->val_len, r->tag, r->version, &f->transit);
+    f->caches = f->asker && f->epoch && cache_reserve(m, f->epoch, f->key, f->req.key_len, r, &f->transit);
+    f->in_transit = f->caches || (wants_place(f, r) && transit_reserve(m, r->val_len, r->tag, r->version, &f->transit));
     return f->in_transit;
 }
 
@@ -352,7 +360,7 @@ void *forward_place(struct manager *m, const struct msg *r) {
     uint64_t len = r->len - MSG_HEADER;
     if (!f) return NULL;
     if (r->type == MSG_REPLY) {
-        if (f->streams || r->flags & MSGF_STREAM || !wants_place(f, r) || len != r->val_len || !take_transit(m, f, r)) return NULL;
+        if (f->streams || r->flags & MSGF_STREAM || len != r->val_len || !take_transit(m, f, r)) return NULL;
         f->landing = true;
         return f->transit.value;
     }
@@ -366,6 +374,7 @@ static void unpin_done(struct manager *m, uint64_t off, void *ptr) { store_unpin
 /* The value of f is in a transit block: the place for a view, a copy for a follower that wants one. */
 static void transit_give(struct manager *m, const struct forward *f, const struct store_ref *at, const struct msg *r) {
     struct msg out;
+    if (f->asker->kind == ASKER_SELF) return;
     bool view = f->req.flags & MSGF_VIEW, streams = !view && r->val_len > DD_MSG_INLINE;
     reply_init(&out, f->req.id, m->setup->id);
     out.val_len = r->val_len;
@@ -398,7 +407,8 @@ static void forward_placed(struct manager *m, struct forward *f, const struct ms
         transit_give(m, f->followers, &f->transit, r);
         forward_end(m, f->followers);
     }
-    store_retire(m->store, f->transit.off);
+    if (f->caches) cache_publish(m, f->epoch, &f->transit);
+    else store_retire(m->store, f->transit.off);
     f->in_transit = false;
 }
 
@@ -416,18 +426,23 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
         if (f->req.type != MSG_GET && f->req.type != MSG_POP && f->req.type != MSG_KEYS) return DDICT_EPROTO;
         f->reply = *r;
         peer_more(f->peer);
-        if (wants_place(f, r) && f->req.type != MSG_KEYS && take_transit(m, f, r)) {
+        if (take_transit(m, f, r)) {
             if (r->val_len > f->allowed) tell_owner(f, MSG_CREDIT, UINT64_MAX);
             f->allowed = UINT64_MAX;
+        } else if (f->asker && f->asker->kind == ASKER_SELF) {
+            asker_unlink(f);
         } else if (f->asker) {
             f->asker->streams_n++;
             f->passes = true;
         }
         f->streams = true;
         if (!f->asker) tell_owner(f, MSG_CANCEL, f->id);
-        if (!f->in_transit) followers_send(m, f);
+        if (!f->in_transit) {
+            same_remove(f);
+            followers_send(m, f);
+        }
         if (!f->asker || f->in_transit) return 0;
-    } else if (f->in_transit) {
+    } else if (f->in_transit || (r->val_len == 0 && len == 0 && take_transit(m, f, r))) {
         f->landing = false;
         forward_placed(m, f, r);
         forward_end(m, f);

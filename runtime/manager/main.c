@@ -62,7 +62,7 @@ static int become_ready(void) {
     if (s.opt.stay && s.node_id > 0 && (e = elect_follow(&s)) < 0) return e;
     if ((e = signals_block()) < 0) return e;
     if (scribe_init(&s) < 0 || steps_init(&s) < 0 || tasks_init(&s) < 0) return dd_error(-ENOMEM, "no memory");
-    if ((e = report_init(&s)) < 0 || (e = board_open(&s)) < 0) return e;
+    if ((e = freezing_init(&s)) < 0 || (e = report_init(&s)) < 0 || (e = board_open(&s)) < 0) return e;
     s.start_timer.fire = too_late;
     if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0) return e;
     if ((e = control_start(&s)) < 0) return e;
@@ -98,6 +98,7 @@ static void fini(void) {
     results_end(&s);
     steps_end(&s);
     tasks_end(&s);
+    freezing_end(&s);
     timers_free(&s.timers);
     free(s.line);
     free(s.ending);

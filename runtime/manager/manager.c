@@ -49,7 +49,7 @@ static void settle_fire(struct timer *t) {
 }
 
 /* --- ddictd --- */
-static void answer(struct manager *m, struct sup_msg *s) {
+void manager_tell(struct manager *m, struct sup_msg *s) {
     struct pollfd p = {.fd = m->setup->sup_fd, .events = POLLOUT};
     struct deadline d;
     int e, left;
@@ -67,20 +67,21 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
         r.type = SUP_CLIENT_ADDED;
         r.status = nfds == 3 ? client_add(m, s->id, s->pid, fds) : DDICT_EPROTO;
         if (r.status == 0) fds[2] = -1; /* the client's now */
-        answer(m, &r);
+        manager_tell(m, &r);
         break;
     case SUP_CLIENT_DEL: client_del(m, s->id); break;
     case SUP_HOLD_ADD:
         r.type = SUP_HOLD_ADDED;
         r.status = nfds == 1 ? hold_add(m, s->id, s->pid, fds[0]) : DDICT_EPROTO;
-        answer(m, &r);
+        manager_tell(m, &r);
         break;
     case SUP_HOLD_DEL: hold_del(m, s->id); break;
+    case SUP_FREEZE: case SUP_FREEZE_SAID: freeze_take(m, s); break;
     case SUP_STATS:
         m->ending = true;
         r.type = SUP_STATS_REPLY;
         manager_figures(m, &r.stats);
-        answer(m, &r);
+        manager_tell(m, &r);
         break;
     default: __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED); break;
     }
@@ -149,6 +150,7 @@ static void serve(struct manager *m) {
             worked |= heard;
         }
         worked |= store_work(m->store);
+        if (m->shut) worked |= freeze_turn(m) | prefetch_turn(m);
         m->now = clock_ns();
         uint64_t now = timers_look(&m->timers, m->now);
         if (timers_next(&m->timers) <= now) {
@@ -179,7 +181,9 @@ static int manager_open(struct manager *m) {
     m->settle.fire = settle_fire;
     m->event = (struct io_handler){.fd = s->event_fd, .ready = event_ready};
     m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};
-    if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = feeds_init(m)) < 0 || (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0) return e;
+    if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = feeds_init(m)) < 0 || (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0 ||
+        (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0)
+        return e;
     if ((e = io_add(m->epoll_fd, &m->event, EPOLLIN)) < 0 || (e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0) return e;
     return inbound_listen(m);
 }
@@ -189,6 +193,9 @@ static void manager_close(struct manager *m) {
     peers_end(m);
     inbounds_end(m);
     fabric_close(m->fabric); /* calls what done() are left: they give up pins of the store */
+    prefetch_free(m);
+    cache_free(m);
+    freeze_free(m);
     transit_free(m);
     forwards_free(m);
     waiters_free(m);
@@ -215,7 +222,7 @@ int manager_run(const struct manager_setup *setup) {
     s.status = e;
     if (e < 0) strncpy(s.text, *dd_errmsg() ? dd_errmsg() : dd_strerror(e), sizeof s.text - 1);
     if (faults.on) faults_sleep(faults.ready_ms);
-    answer(&m, &s);
+    manager_tell(&m, &s);
     if (e < 0) return 1;
     bool populating = pthread_create(&thread, NULL, populate, &m) == 0;
     serve(&m);

@@ -39,7 +39,7 @@ struct peer_address { /* of one manager of the dictionary; written by the wire-u
 };
 
 struct counters {
-    uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors;
+    uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors, cache_hits, evictions;
     uint64_t clients_peak;
     struct histogram latency[DDICT_OP_N];
 };
@@ -66,14 +66,19 @@ struct manager_setup { /* filled by ddictd before the fork; the descriptors are 
     const struct numa_place *place;   /* NULL: nothing to bind */
     uint64_t place_need;              /* bytes of all arenas there */
     struct manager_page *page;
+    uint64_t cache;                   /* most bytes of the arena for values of other nodes while frozen */
 };
+/* To ddictd; waits while its socket is full. Without it the manager stops. */
+struct manager;
+struct sup_msg;
+void manager_tell(struct manager *m, struct sup_msg *s);
 /* The life of a manager; returns its exit code. */
 int manager_run(const struct manager_setup *setup);
 
 struct note_pace { uint64_t said, count; }; /* when ddictd was told last; how many since */
 
 struct manager;
-enum asker_kind { ASKER_LANE, ASKER_PEER };
+enum asker_kind { ASKER_LANE, ASKER_PEER, ASKER_SELF /* prefetch: takes no answers */ };
 struct asker {
     struct manager *m;
     enum asker_kind kind;
@@ -118,6 +123,12 @@ struct manager {
     struct feeds *feeds;
     struct forwards *forward_table;
     struct transit *transit;
+    struct freeze *freeze;
+    bool shut;             /* writes are refused: not OPEN */
+    uint64_t frozen;       /* the epoch while FROZEN, else 0 */
+    unsigned puts_open;    /* values that are being streamed in */
+    struct cache_room *cache;
+    struct prefetch *prefetch;
     struct io_handler event, sup, listener;
     struct timer tick;     /* handshakes of connections */
     struct timer settle;   /* completions that were not consumed when we went to sleep */
@@ -285,6 +296,34 @@ int transit_init(struct manager *m);
 void transit_free(struct manager *m);
 bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref);
 void transit_abort(struct manager *m, struct store_ref *ref);
+
+/* --- freeze.c: OPEN, CLOSED, FROZEN (PROTOCOL 9) --- */
+struct sup_msg;
+int freeze_init(struct manager *m);
+void freeze_free(struct manager *m);
+void freeze_ask(struct asker *a, const struct msg *req); /* a client's FREEZE */
+bool freeze_cancel(struct asker *a, uint64_t id);
+void freeze_asks_end(struct asker *a);
+void freeze_take(struct manager *m, const struct sup_msg *s); /* SUP_FREEZE, SUP_FREEZE_SAID */
+bool freeze_turn(struct manager *m);   /* some of what CLOSED has to do; true when there was something */
+void freeze_refuse(struct asker *a, const struct msg *req);
+/* A streamed put that ends now is refused. */
+bool freeze_refuses_end(const struct manager *m);
+
+/* --- cache.c: the room of values of other nodes --- */
+int cache_init(struct manager *m);
+void cache_free(struct manager *m);
+/* Room for the value of reply r, asked for in epoch; false: it is not cached. Then cache_publish() or store_abort(). */
+bool cache_reserve(struct manager *m, uint64_t epoch, const uint8_t *key, uint32_t key_len, const struct msg *r, struct store_ref *ref);
+void cache_publish(struct manager *m, uint64_t epoch, struct store_ref *ref); /* or retire it, where the epoch is over: ref is pinned or of no use any more */
+bool cache_look(struct asker *a, const struct msg *req, const uint8_t *key); /* a GET, answered from the cache */
+
+/* --- prefetch.c --- */
+int prefetch_init(struct manager *m);
+void prefetch_free(struct manager *m);
+int prefetch_take(struct asker *a, const struct msg *req, const uint8_t *payload);
+bool prefetch_turn(struct manager *m);
+void prefetch_end(struct manager *m); /* the epoch is over: what was not asked for yet is dropped */
 
 /* --- notes.c: for the record --- */
 void note_full(struct manager *m, const char *text);

@@ -19,7 +19,7 @@ static const struct option table[] = {
     {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
     {"asked", required_argument, NULL, 'a'},    {"script", required_argument, NULL, 'c'},
     {"connections", required_argument, NULL, 'C'}, {"results", required_argument, NULL, 'r'},
-    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'},    {"tasks", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
 static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
@@ -127,6 +127,10 @@ static int take(struct options *o, int c, const char *arg) {
         o->connections = (unsigned)n;
         return e;
     case 'T': return transport_take(o, arg);
+    case 'F':
+        o->has_cache = true;
+        if (size_parse(arg, &o->cache) == 0) return 0;
+        return dd_error(-EINVAL, "--cache=%s: bytes are wanted, or a number with K, M, G or T", arg);
     case 'I':
         if (hex_parse(arg, o->dict_id) < 0) return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
         o->has_id = true;
@@ -152,7 +156,7 @@ int options_parse(struct options *o, int argc, char **argv) {
         if (c == 'h') {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
-                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--script NODE/PID/TICKS] [--results DIR]\n"
+                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--script NODE/PID/TICKS] [--cache BYTES] [--results DIR]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }

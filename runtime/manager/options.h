@@ -27,6 +27,8 @@ struct options {
     uint16_t port_low, port_high; /* 0: any */
     unsigned connections;         /* from a manager to another */
     const char *transport;  /* auto, tcp, ofi or ofi:PROVIDER */
+    bool has_cache;
+    uint64_t cache;         /* bytes of the whole dictionary that values of other nodes may take while frozen */
     bool has_id;
     uint8_t dict_id[16];
 };

@@ -40,6 +40,7 @@ static struct put_in *put_in_find(struct asker *a, uint64_t id) {
 }
 
 static void put_in_refuse(struct put_in *p, int status, const char *text) {
+    if (p->state == PUT_FILLS) p->asker->m->puts_open--;
     if (p->state == PUT_FILLS && !p->landing) store_abort(p->asker->m->store, &p->ref);
     p->held = p->state == PUT_FILLS && p->landing;
     p->state = PUT_REFUSED;
@@ -54,6 +55,7 @@ static void put_in_late(struct timer *t) {
 
 static void put_in_free(struct put_in *p) { /* it is first in the list */
     p->asker->puts = p->next;
+    if (p->state == PUT_FILLS) p->asker->m->puts_open--;
     timer_clear(&p->asker->m->timers, &p->timer);
     if (p->held) store_abort(p->asker->m->store, &p->ref);
     free(p);
@@ -84,6 +86,7 @@ int put_in_begin(struct asker *a, const struct msg *m, const uint8_t *key) {
     e = store_reserve(a->m->store, key, m->key_len, m->val_len, m->tag, &p->ref);
     if (e == 0) {
         p->state = PUT_FILLS;
+        a->m->puts_open++;
         if (timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0) put_in_refuse(p, -ENOMEM, "manager has no memory");
         return 0;
     }

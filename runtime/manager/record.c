@@ -107,6 +107,15 @@ void record_lost(struct supervisor *s) {
     record_done(s, f, &text, &len);
 }
 
+void record_freeze(struct supervisor *s, bool frozen, uint64_t epoch) {
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = s->opt.log ? record_line(s, frozen ? "frozen" : "unfrozen", &text, &len) : NULL;
+    if (!f) return;
+    fprintf(f, ",\"epoch\":%llu", (unsigned long long)epoch);
+    record_done(s, f, &text, &len);
+}
+
 void record_note(struct supervisor *s, const struct note *n) {
     char *text = NULL;
     size_t len = 0;

@@ -48,6 +48,11 @@ static void reply_failed(struct asker *a, const struct msg *m, int code) {
 /* --- put --- */
 void request_commit(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began) {
     struct manager *m = a->m;
+    if (freeze_refuses_end(m)) {
+        freeze_refuse(a, req);
+        store_abort(m->store, ref);
+        return;
+    }
     if (req->flags & MSGF_APPEND) {
         queue_append(a, req, ref, began);
         return;
@@ -97,7 +102,7 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
     reply_init(&r, req->id, m->setup->id);
     r.val_len = it->val_len;
     r.tag = it->tag;
-    r.version = it->version;
+    r.version = it->version & ~ITEM_CACHED;
     if (req->type == MSG_HEAD) {
         r.aux = 1 + queue_more(m, it);
         asker_send(a, &r, NULL, 0);
@@ -299,7 +304,14 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     }
     uint32_t to = owner(mg, m, key, &hash);
     if (faults.on && m->type != MSG_DATA && faults_request(m->type)) return TAKE_DONE;
-    if (to != mg->setup->id) return forwarded(a, m, payload, key, hash, to);
+    if (to != mg->setup->id) {
+        if (mg->frozen && m->type == MSG_GET && cache_look(a, m, key)) return TAKE_DONE;
+        return forwarded(a, m, payload, key, hash, to);
+    }
+    if (mg->shut && (m->type == MSG_PUT || m->type == MSG_POP || m->type == MSG_DEL || m->type == MSG_CLEAR)) {
+        freeze_refuse(a, m);
+        return m->type == MSG_PUT && m->flags & MSGF_STREAM ? put_in_pass(a, m, NULL) : TAKE_DONE;
+    }
     switch (m->type) {
     case MSG_PUT:
         if (m->flags & MSGF_STREAM) return put_in_begin(a, m, key);
@@ -317,8 +329,11 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     case MSG_ABORT: return put_in_abort(a, m);
     case MSG_CREDIT: give_more(a, m->id, m->aux); return TAKE_DONE;
     case MSG_CANCEL:
-        if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) && !feed_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux)) give_cancel(a, m->aux, -ECANCELED);
+        if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) && !feed_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux) && !freeze_cancel(a, m->aux))
+            give_cancel(a, m->aux, -ECANCELED);
         return TAKE_DONE;
+    case MSG_FREEZE: freeze_ask(a, m); return TAKE_DONE;
+    case MSG_PREFETCH: return prefetch_take(a, m, payload);
     default: return DDICT_EPROTO;
     }
 }

@@ -110,6 +110,7 @@ static void shard_take(struct shard *h, const struct sup_msg *m) {
     case SUP_HOLD_ADDED: hold_added(s, m); return;
     case SUP_FULL: note_of(h, NOTE_FULL, m); return;
     case SUP_REFUSED: note_of(h, NOTE_REFUSED, m); return;
+    case SUP_FREEZE_ASK: case SUP_FREEZE_AT: freezing_shard(h, m); return;
     case SUP_STATS_REPLY:
         h->stats = m->stats;
         h->has_stats = true;
@@ -233,6 +234,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     setup.provider = s->transport.all;
     setup.place = place_of(s, setup.local_index, &setup.place_need);
     setup.page = h->page;
+    setup.cache = s->opt.has_cache ? s->opt.cache / s->managers : UINT64_MAX;
     _exit(manager_run(&setup));
 }
 

@@ -10,6 +10,7 @@
  *     clients.c     attach; holds.c: pages of forked children; doors.c: socket files for containers
  *     board.c       the page that clients look at
  *     meet.c        where the ranks of a step meet; tasks.c: --tasks: it ends with the last of them
+ *     freezing.c    all managers read-only, and back
  *     control.c     the star of ddictds around node 0, and who takes its place
  *     ending.c      drain, end, lost; report.c: the figures at the end
  *     record.c      the lines of the record; scribe.c: writes them; steps.c: who was attached
@@ -113,6 +114,8 @@ struct supervisor {
     struct sup_hold *holds;
     struct meeting *meetings;
     struct tasks *tasks;        /* --tasks; NULL: it ends otherwise */
+
+    struct freezing *freezing;
 
     struct control *control;    /* NULL on one node */
     int control_fd;             /* listening; -1 on one node */
@@ -225,6 +228,12 @@ void tasks_left(struct supervisor *s);
 void tasks_take(struct supervisor *s, uint32_t node, uint32_t came, uint32_t here); /* node 0: so many of another node */
 void tasks_end(struct supervisor *s);
 
+/* --- freezing.c --- */
+int freezing_init(struct supervisor *s);
+void freezing_end(struct supervisor *s);
+void freezing_shard(struct shard *h, const struct sup_msg *m); /* SUP_FREEZE_ASK, SUP_FREEZE_AT */
+int freezing_heard(struct supervisor *s, bool from_parent, const void *payload, size_t len); /* 0 or DDICT_EPROTO */
+
 /* --- holds.c --- */
 /* Takes over both descriptors. The answer HELD goes to fd's client (by id) when all managers know. */
 void hold_begin(struct supervisor *s, uint64_t client, uint32_t pid, int page_fd, int pipe_fd);
@@ -245,6 +254,10 @@ void control_note(struct supervisor *s, const struct note *n); /* to who writes 
 /* Where a step meets, or (port 0) the question, to a node that is connected to us, or to our parent (UINT32_MAX). */
 void control_meet(struct supervisor *s, uint32_t to, uint32_t node, uint16_t port, const char *step);
 void control_tasks(struct supervisor *s, uint32_t came, uint32_t here); /* node > 0: of this node */
+#define CONTROL_PARENT UINT32_MAX
+#define CONTROL_CHILDREN (UINT32_MAX - 1)
+/* To our parent, to all nodes below us, or to one of them. */
+void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t len);
 void control_release(struct supervisor *s); /* DONE: the record is being written, who gave his figures may go */
 void control_parent_late(struct supervisor *s); /* it should have said DONE */
 bool control_is_head(const struct supervisor *s); /* we write the record: node 0, or the lowest that lives */
@@ -275,6 +288,7 @@ void report_summary(struct supervisor *s);  /* the sentence for people */
 /* --- record.c --- */
 void record_start(struct supervisor *s);
 void record_lost(struct supervisor *s);
+void record_freeze(struct supervisor *s, bool frozen, uint64_t epoch);
 void record_note(struct supervisor *s, const struct note *n);
 /* Begin a line: "{" and the fields that all have; NULL without memory. record_done() ends it and gives it to the scribe. */
 FILE *record_line(struct supervisor *s, const char *event, char **text, size_t *len);

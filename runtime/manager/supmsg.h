@@ -17,6 +17,8 @@ enum sup_type {
     SUP_HOLD_DEL,       /* id */
     SUP_STATS,          /* the end is near; answer STATS_REPLY */
     SUP_STOP,           /* end; no answer but the exit */
+    SUP_FREEZE,         /* id: epoch, status: enum freeze_state. Answer FREEZE_AT with the same when that is done */
+    SUP_FREEZE_SAID,    /* id: of FREEZE_ASK; the dictionary is so */
     /* manager -> ddictd */
     SUP_READY,          /* status, text */
     SUP_CLIENT_ADDED,   /* id, status, text */
@@ -24,7 +26,9 @@ enum sup_type {
     SUP_HOLD_ADDED,     /* id, status */
     SUP_STATS_REPLY,    /* stats */
     SUP_FULL,           /* count, text, used_bytes, total_bytes: requests were refused for want of memory (notes.c) */
-    SUP_REFUSED         /* count, text: connections were refused */
+    SUP_REFUSED,        /* count, text: connections were refused */
+    SUP_FREEZE_ASK,     /* id, status: 1 freeze, 0 unfreeze. Answer FREEZE_SAID */
+    SUP_FREEZE_AT       /* id, status */
 };
 
 struct sup_msg {

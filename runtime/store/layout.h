@@ -7,7 +7,7 @@
 #include <base/defaults.h>
 
 #define ARENA_MAGIC 0x3152415443494444ull /* "DDICTAR1" in memory */
-#define LAYOUT_VERSION 3u
+#define LAYOUT_VERSION 4u
 
 #define ARENA_PAGE (1u << DD_PAGE_SHIFT)
 #define ARENA_HUGE_PAGE (2ull << 20)

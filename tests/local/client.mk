@@ -44,6 +44,11 @@ tests_local_break_streams_LDADD = $(client_test_libs)
 tests_local_break_times_SOURCES = tests/local/break_times.c $(client_test_sources)
 tests_local_break_times_CPPFLAGS = $(client_test_flags)
 tests_local_break_times_LDADD = $(client_test_libs)
+check_PROGRAMS += tests/local/client_freeze
+TESTS += tests/local/client_freeze
+tests_local_client_freeze_SOURCES = tests/local/client_freeze.c $(client_test_sources)
+tests_local_client_freeze_CPPFLAGS = $(client_test_flags)
+tests_local_client_freeze_LDADD = $(client_test_libs)
 endif
 dist_check_SCRIPTS += tests/local/client_command.sh
 TESTS += tests/local/client_command.sh

@@ -6,6 +6,8 @@ EXTRA_DIST += tests/python/harness.py tests/python/run tests/python/run.py tests
   tests/python/remote.t tests/python/results.t tests/python/test_results.py tests/python/events.t tests/python/test_events.py tests/python/queue.t tests/python/test_queue.py tests/python/future.t tests/python/test_future.py tests/python/place.t tests/python/test_place.py tests/python/gpu.t tests/python/test_gpu.py tests/python/runtime.t tests/python/test_runtime.py tests/bench/dna_load.py
 EXTRA_DIST += tests/python/torch.t tests/python/test_torch.py tests/python/test_torch_order.py tests/bench/torch_epoch.py
 
+EXTRA_DIST += tests/python/freeze.t tests/python/test_freeze.py
 if BUILD_PYTHON
+TESTS += tests/python/freeze.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
 endif

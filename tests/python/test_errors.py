@@ -17,7 +17,7 @@ class Errors(DictTest):
     managers, mem = 2, 16 << 20
 
     def test_all_are_ddict_errors(self):
-        for name in ("FullError", "LostError", "GoneError", "NoDictError", "TimeoutError", "VersionError", "CredError", "ViewsError",
+        for name in ("FullError", "LostError", "GoneError", "NoDictError", "TimeoutError", "VersionError", "CredError", "ViewsError", "FrozenError",
                      "ProtocolError", "AuthError", "KeySizeError", "ValueSizeError"):
             self.assertTrue(issubclass(getattr(ddict, name), ddict.Error))
         self.assertTrue(issubclass(ddict.TimeoutError, TimeoutError))

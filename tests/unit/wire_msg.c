@@ -21,6 +21,9 @@ START_TEST(well_formed_messages_of_every_type_pass)
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_DATA, .flags = MSGF_LAST, .status = -5}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_ABORT}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_CREDIT, .aux = UINT64_MAX}), 0);
+    ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_FREEZE, .aux = 1}), 0);
+    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_FREEZE}), DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){.len = 100, .type = MSG_PREFETCH}), 0);
     ck_assert_int_eq(check((struct msg){.len = MSG_LEN_MAX, .type = MSG_REPLY, .val_len = 5, .flags = MSGF_STREAM}), 0);
     for (unsigned t = MSG_CTL_READY; t < MSG_TYPE_N; t++)
         ck_assert_int_eq(check((struct msg){.len = 164, .type = (uint16_t)t}), 0);

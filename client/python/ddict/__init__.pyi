@@ -6,6 +6,7 @@ from ._ddict import AuthError as AuthError, CredError as CredError, Error as Err
 from ._ddict import Handle, Key
 from ._ddict import KeySizeError as KeySizeError, LostError as LostError, NoDictError as NoDictError, ProtocolError as ProtocolError
 from ._ddict import Place as Place, RawKey as RawKey, TimeoutError as TimeoutError, ValueSizeError as ValueSizeError, VersionError as VersionError
+from ._ddict import FrozenError as FrozenError
 from ._ddict import View as View, ViewsError as ViewsError, bytes_key as bytes_key, down as down, key_bytes as key_bytes
 
 __version__: str

@@ -209,6 +209,13 @@ static PyMethodDef handle_methods[] = {
     {"_keys", iter_prefix, METH_O, NULL},
     {"_subscribe", METHOD(sub_new), FAST, NULL}, /* prefix, flags */
     {"clear", mapping_clear, METH_NOARGS, "clear($self, /)\n--\n\nRemove all keys, manager by manager."},
+    {"freeze", freeze_freeze, METH_NOARGS,
+     "freeze($self, /)\n--\n\nMake the whole dictionary read-only, for all its processes: writes raise ddict.FrozenError until unfreeze(). Values of other nodes that are read "
+     "meanwhile stay on this node, and every later reader here has them in place. Freezing twice is freezing once."},
+    {"unfreeze", freeze_unfreeze, METH_NOARGS, "unfreeze($self, /)\n--\n\nLet the dictionary be written again; when this returns it can be, on all nodes."},
+    {"prefetch", freeze_prefetch, METH_O,
+     "prefetch($self, keys, /)\n--\n\nHave those of keys that are on other nodes fetched to this one, and return at once: the number of values that will come. "
+     "Only while the dictionary is frozen; else nothing happens and it is 0."},
     {"owner", mapping_owner, METH_O,
      "owner($self, key, /)\n--\n\nThe number of the manager that holds key; manager m runs on node m mod nodes."},
     {"detach", handle_detach, METH_NOARGS,
@@ -225,6 +232,7 @@ static PyGetSetDef handle_getset[] = {
     {"name", handle_member, NULL, "the dictionary's name, as in $DDICT_NAME", (void *)offsetof(struct handle, name)},
     {"timeout", handle_member, NULL, "seconds that a call may take, None for $DDICT_TIMEOUT or 60", (void *)offsetof(struct handle, timeout)},
     {"attached", handle_attached, NULL, "False after detach()", NULL},
+    {"is_frozen", freeze_is, NULL, "True between freeze() and unfreeze() of whichever process", NULL},
     {"info", info_get, NULL, "what the handle is attached to, as a dict", NULL},
     {"stats", stats_get, NULL, "the figures of every manager, as a list of dicts in order of manager_id", NULL},
     {NULL},

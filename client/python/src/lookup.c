@@ -50,7 +50,7 @@ int lookup(struct handle *h, const struct key *k, struct found *f, bool copy)
     int rc = -ETIMEDOUT;
 
     f->priv = NULL;
-    if (key_is_local(h, k))
+    if (key_is_local(h, k) || ddict_is_frozen(h->d) > 0)
         rc = ddict_view(h->d, k->data, k->len, &f->v, 0, 0);
     if (rc != -ETIMEDOUT && !(rc == DDICT_EVIEWS && copy))
         return rc;

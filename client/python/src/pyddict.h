@@ -192,6 +192,10 @@ LOCAL PyObject *mapping_put_new(PyObject *self, PyObject *const *args, Py_ssize_
 LOCAL PyObject *mapping_put_existing(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_clear(PyObject *self, PyObject *unused);
 LOCAL PyObject *mapping_owner(PyObject *self, PyObject *key);
+LOCAL PyObject *freeze_freeze(PyObject *self, PyObject *unused);
+LOCAL PyObject *freeze_unfreeze(PyObject *self, PyObject *unused);
+LOCAL PyObject *freeze_is(PyObject *self, void *unused);
+LOCAL PyObject *freeze_prefetch(PyObject *self, PyObject *keys);
 LOCAL int value_put(struct handle *h, const struct key *k, const struct value *v, unsigned flags);
 
 LOCAL PyObject *many_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cached.h - reads in place of values of other nodes, which their stand-in may have while the dictionary is frozen. No message, no lock. */
+#ifndef DDICT_CLIENT_CACHED_H
+#define DDICT_CLIENT_CACHED_H
+
+#include "local.h"
+
+/* The stand-in of a key of another node, when it may have the value; else NULL. */
+static inline struct node_manager *session_cache(struct session *s, uint64_t h) {
+    struct node_manager *m = &s->local[hash_proxy(h, s->nlocal)];
+    /* Acquire pairs with store_freeze(). Who still sees FROZEN finds nothing in the index once it was unfrozen. */
+    return FREEZE_STATE(__atomic_load_n(&m->arena.header->freeze, __ATOMIC_ACQUIRE)) == FREEZE_FROZEN ? m : NULL;
+}
+
+/* For keys of other nodes. 0; -EAGAIN: ask the stand-in. cached_copy: DDICT_ESMALL. */
+int cached_view(struct session *s, uint64_t h, const void *key, size_t klen, struct ddict_view *v);
+int cached_copy(struct session *s, uint64_t h, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag);
+int cached_head(struct session *s, uint64_t h, const void *key, size_t klen, size_t *vlen);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * freeze.c - a manager's part in freeze and unfreeze (PROTOCOL 9). ddictd says which state comes next; we say when we are in it. CLOSED takes a while: values
+ * that are being streamed in may be completed, and cached ones are taken out some at a time, between requests.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <base/error.h>
+#include <manager/manager.h>
+#include <manager/supmsg.h>
+
+#define DROP_ITEMS 2048u /* taken out at a time: about half a millisecond */
+
+struct freeze_ask {
+    struct freeze_ask *next;
+    struct asker *asker;
+    struct msg req;
+    uint64_t id;
+};
+struct freeze {
+    struct manager *m;
+    struct freeze_ask *asks;
+    uint64_t next_id;
+    bool closing;       /* CLOSED was said, and we have not answered */
+    bool completing;    /* of it: streamed puts may end */
+    uint64_t epoch;
+    struct timer late;
+};
+
+int freeze_init(struct manager *m) {
+    uint64_t was = m->header->freeze;
+    m->freeze = calloc(1, sizeof *m->freeze);
+    if (!m->freeze) return -ENOMEM;
+    m->freeze->m = m;
+    /* Of a manager before us on this arena: it is what it was. */
+    m->shut = FREEZE_STATE(was) != FREEZE_OPEN;
+    m->frozen = FREEZE_STATE(was) == FREEZE_FROZEN ? FREEZE_EPOCH(was) : 0;
+    return 0;
+}
+
+void freeze_free(struct manager *m) {
+    if (!m->freeze) return;
+    while (m->freeze->asks) {
+        struct freeze_ask *q = m->freeze->asks;
+        m->freeze->asks = q->next;
+        free(q);
+    }
+    timer_clear(&m->timers, &m->freeze->late);
+    free(m->freeze);
+    m->freeze = NULL;
+}
+
+/* --- what clients ask --- */
+void freeze_ask(struct asker *a, const struct msg *req) {
+    struct freeze *f = a->m->freeze;
+    struct freeze_ask *q = malloc(sizeof *q);
+    if (!q) {
+        asker_reply(a, req, -ENOMEM, NULL);
+        return;
+    }
+    *q = (struct freeze_ask){.next = f->asks, .asker = a, .req = *req, .id = ++f->next_id};
+    f->asks = q;
+    struct sup_msg s = {.type = SUP_FREEZE_ASK, .id = q->id, .status = req->aux != 0};
+    manager_tell(a->m, &s);
+}
+
+bool freeze_cancel(struct asker *a, uint64_t id) {
+    for (struct freeze_ask **at = &a->m->freeze->asks; *at; at = &(*at)->next) {
+        struct freeze_ask *q = *at;
+        if (q->asker != a || q->req.id != id) continue;
+        *at = q->next;
+        asker_reply(a, &q->req, -ECANCELED, NULL);
+        free(q);
+        return true;
+    }
+    return false;
+}
+
+void freeze_asks_end(struct asker *a) {
+    struct freeze *f = a->m->freeze;
+    for (struct freeze_ask **at = f ? &f->asks : NULL; at && *at;) {
+        struct freeze_ask *q = *at;
+        if (q->asker != a) {
+            at = &q->next;
+            continue;
+        }
+        *at = q->next;
+        free(q);
+    }
+}
+
+static void ask_done(struct manager *m, uint64_t id) {
+    for (struct freeze_ask **at = &m->freeze->asks; *at; at = &(*at)->next) {
+        struct freeze_ask *q = *at;
+        if (q->id != id) continue;
+        *at = q->next;
+        asker_reply(q->asker, &q->req, 0, NULL);
+        free(q);
+        return;
+    }
+}
+
+void freeze_refuse(struct asker *a, const struct msg *req) { asker_reply(a, req, DDICT_EFROZEN, dd_strerror(DDICT_EFROZEN)); }
+bool freeze_refuses_end(const struct manager *m) { return m->shut && !m->freeze->completing; }
+
+/* --- what ddictd says --- */
+static void state_tell(struct manager *m, enum freeze_state state) {
+    struct sup_msg s = {.type = SUP_FREEZE_AT, .id = m->freeze->epoch, .status = (int32_t)state};
+    m->freeze->closing = false;
+    manager_tell(m, &s);
+}
+
+static void late_fire(struct timer *t) {
+    struct freeze *f = (struct freeze *)(void *)((char *)t - offsetof(struct freeze, late));
+    f->completing = false; /* freeze_turn() goes on */
+}
+
+void freeze_take(struct manager *m, const struct sup_msg *s) {
+    struct freeze *f = m->freeze;
+    if (s->type == SUP_FREEZE_SAID) {
+        ask_done(m, s->id);
+        return;
+    }
+    f->epoch = s->id;
+    m->shut = s->status != FREEZE_OPEN;
+    m->frozen = s->status == FREEZE_FROZEN ? f->epoch : 0;
+    store_freeze(m->store, f->epoch, (enum freeze_state)s->status);
+    if (s->status != FREEZE_CLOSED) {
+        state_tell(m, (enum freeze_state)s->status);
+        return;
+    }
+    prefetch_end(m);
+    f->closing = true;
+    f->late.fire = late_fire;
+    f->completing = m->puts_open > 0 && timer_after(&m->timers, &f->late, DD_FREEZE_MS * 1000000ull) == 0;
+}
+
+bool freeze_turn(struct manager *m) {
+    struct freeze *f = m->freeze;
+    if (!f->closing || (f->completing && m->puts_open > 0)) return false;
+    f->completing = false;
+    timer_clear(&m->timers, &f->late);
+    if (!store_cache_drop(m->store, DROP_ITEMS)) state_tell(m, FREEZE_CLOSED);
+    return true;
+}
