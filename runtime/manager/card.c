@@ -5,6 +5,7 @@
  */
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct card_head {
     uint8_t dict_id[16], cookie[COOKIE_SIZE];
     struct standing other;
 };
+#define CARD_FIXED offsetof(struct card, tail) /* not its size, which is rounded up */
 #define ADDRESS_4 5u  /* bytes: the family, as 4 or 6, the address; for 6 the scope */
 #define ADDRESS_6 21u
 #define ERROR_MAX 255
@@ -80,7 +82,7 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
     struct sockaddr_storage addr[ADDRS_MAX];
     unsigned ports = error ? 0 : s->shards_n;
     int n = s->nodes > 1 ? conn_addresses(s->node, addr, ADDRS_MAX) : 0;
-    struct card *c = calloc(1, sizeof *c + sizeof(struct card_head) + ADDRS_MAX * ADDRESS_6 + ports * sizeof(uint16_t) + NODE_NAME_MAX + ERROR_MAX + FABRIC_NAME_MAX);
+    struct card *c = calloc(1, CARD_FIXED + sizeof(struct card_head) + ADDRS_MAX * ADDRESS_6 + ports * sizeof(uint16_t) + NODE_NAME_MAX + ERROR_MAX + FABRIC_NAME_MAX);
     if (!c) return NULL;
     c->magic = CARD_MAGIC;
     c->node_id = s->node_id;
@@ -113,9 +115,9 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
 int card_check(const void *bytes, size_t len, uint32_t node_id) {
     const struct card *c = bytes;
     const uint8_t *ports = NULL;
-    if (len >= sizeof *c && c->magic == CARD_MAGIC && c->node_id == node_id && c->has_head == (node_id == 0) && c->naddr <= ADDRS_MAX &&
+    if (len >= CARD_FIXED && c->magic == CARD_MAGIC && c->node_id == node_id && c->has_head == (node_id == 0) && c->naddr <= ADDRS_MAX &&
         c->ports_n <= DD_LOCAL_MANAGERS_MAX && c->provider_n < FABRIC_NAME_MAX && c->node_n > 0 && c->node_n < NODE_NAME_MAX)
-        ports = addresses_skip(c, len - sizeof *c);
+        ports = addresses_skip(c, len - CARD_FIXED);
     if (!ports || len != (size_t)(ports - (const uint8_t *)c) + c->ports_n * sizeof(uint16_t) + c->node_n + c->error_n + c->provider_n)
         return dd_error(DDICT_EPROTO, "the card of node %u is malformed: do all nodes run the same version?", node_id);
     return 0;

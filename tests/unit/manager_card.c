@@ -59,6 +59,20 @@ START_TEST(managers_get_their_node_addresses_and_ports) {
 }
 END_TEST
 
+START_TEST(the_shortest_card_is_good) {
+    strcpy(a.node, "n");
+    for (a.shards_n = 1; a.shards_n <= 2; a.shards_n++) {
+        size_t len;
+        struct card *c = card_make(&a, NULL, &len);
+        ck_assert_int_eq(card_check(c, len, 2), 0);
+        ck_assert_int_eq(card_check(c, len - 1, 2), DDICT_EPROTO);
+        card_take(&b, c);
+        ck_assert_str_eq(b.node_names[2], "n");
+        free(c);
+    }
+}
+END_TEST
+
 START_TEST(one_transport_is_agreed_on_by_all_or_none) {
     static const struct { const char *asked, *of[3], *all; int e; } table[] = {
         {"auto", {"", "", ""}, "", 0},
@@ -149,6 +163,6 @@ START_TEST(malformed_cards_are_refused) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports, one_transport_is_agreed_on_by_all_or_none, every_node_tells_where_its_ddictd_listens,
+UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports, the_shortest_card_is_good, one_transport_is_agreed_on_by_all_or_none, every_node_tells_where_its_ddictd_listens,
                the_cookie_and_another_dictionary_are_those_of_node_0,
                an_error_travels_without_ports, malformed_cards_are_refused)
