@@ -4,4 +4,5 @@ EXTRA_DIST += contrib/devcluster/devcluster contrib/devcluster/conf.sh contrib/d
   contrib/containers/install-client contrib/containers/train.def contrib/containers/Dockerfile tests/zz-nothing-left
 EXTRA_DIST += contrib/examples/mnist/mnist.py contrib/examples/mnist/README.md contrib/examples/dna/generate.py contrib/examples/dna/sequences.py \
   contrib/examples/dna/doc2vec.py contrib/examples/dna/table.py contrib/examples/dna/README.md \
-  contrib/examples/imagenet/make_images.py contrib/examples/imagenet/resnet.py contrib/examples/imagenet/train.py contrib/examples/imagenet/README.md
+  contrib/examples/imagenet/make_images.py contrib/examples/imagenet/resnet.py contrib/examples/imagenet/train.py contrib/examples/imagenet/README.md \
+  contrib/examples/transfer/transfer.py contrib/examples/transfer/README.md

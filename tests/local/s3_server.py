@@ -31,8 +31,9 @@ def _error(code):
 class Server:
     """with Server({"a/b": b"..."}) as s: AWS_ENDPOINT_URL is s.url."""
 
-    def __init__(self, objects, bucket="bucket", region="us-east-1", signed=True, page=1000):
+    def __init__(self, objects, bucket="bucket", region="us-east-1", signed=True, page=1000, address="127.0.0.1"):
         self.objects, self.bucket, self.region, self.signed, self.page = objects, bucket, region, signed, page
+        self.address = address
         self.listed = {}  # what the list says of an object that is another one since
         self.count, self.seen, self.lock, self.ending = {}, [], threading.Lock(), threading.Event()
 
@@ -42,10 +43,10 @@ class Server:
         class Handler(_Handler):
             server_ = outer
 
-        self.httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.httpd = http.server.ThreadingHTTPServer((self.address, 0), Handler)
         self.httpd.handle_error = self.handle_error
         self.httpd.daemon_threads = True
-        self.url = "http://127.0.0.1:%d" % self.httpd.server_address[1]
+        self.url = "http://%s:%d" % self.httpd.server_address
         self.thread = threading.Thread(target=self.httpd.serve_forever, args=(0.05,))
         self.thread.start()
         return self

@@ -38,6 +38,19 @@ if sub python3 -c 'import PIL' 2>/dev/null; then
     is "an_image_is_as_it_was" "$(cmp examples/imagenet/one.jpg examples/imagenet/folder/n00000001/n00000001_7.JPEG && echo same)" same
     t "and_from_files" sub sh -c "cd examples/imagenet && $on_two python3 train.py folder --files --image-size 32 --batch-size 4 --workers 1 --epochs 1 --read-only"
     has "as_many_are_read" '^Epoch 0: read (32|36) images in'
+    # --- transfer: images from S3, results in a folder while it runs ---
+    # shellcheck disable=SC2016
+    t "it_trains_from_a_bucket" sub sh -c 'cd examples/transfer && python3 "$0" ../imagenet/folder train/ -- \
+        srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-log=none --ddict-gpu-bind=rotate --ddict-results="$PWD/results" \
+        python3 transfer.py s3://bucket/train --image-size 32 --batch-size 4 --workers 1 --epochs 2' "$tests/s3_folder.py"
+    has "all_images_come" '^36 images of 3 classes from s3://bucket/train'
+    has "by_two_ranks" '^2 ranks are done'
+    is "metrics_of_both_ranks_are_in_files" "$(wc -l examples/transfer/results/transfer/worker/[01].json | awk '$2 != "total" { print $1 }' | xargs)" "10 10"
+    t "and_checkpoints" sub python3 -c "import torch
+for e in 0, 1: print(len(torch.load('examples/transfer/results/transfer/checkpoints/epoch-%d.pt' % e)))"
+    is "of_both_epochs_whole" "$(sort -u "$out")" 122
+    is "and_nothing_else" "$(find examples/transfer/results -type f | sed 's,.*/transfer/,,' | sort | xargs)" "checkpoints/epoch-0.pt checkpoints/epoch-1.pt worker/0.json worker/1.json"
+    t "metrics_are_drawn" sub sh -c 'ddict results plot examples/transfer/results/transfer/worker | grep -c "<polyline\|<path"'
 else
     echo "skipped imagenet: Pillow is not installed"
 fi
