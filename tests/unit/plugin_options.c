@@ -16,7 +16,7 @@
 /* --- the SPANK that the plugin sees --- */
 
 static spank_context_t context;
-static struct spank_option *registered[8];
+static struct spank_option *registered[ASKS];
 static int registered_n;
 static const char *step_option; /* what spank_option_getopt finds, NULL: nothing */
 static uint32_t job_id = 12, step_id = 3;
