@@ -17,6 +17,7 @@
 #define SCOPE_CONTROL "DDICT_SCOPE"
 #define SCOPE_VARIABLE "SLURM_SPANK_" SCOPE_CONTROL
 #define REQUEST_MAX 8192
+#define LOAD_MAX 2000 /* bytes of --ddict-load: it passes through the request and a command line */
 
 static int on_option(int val, const char *optarg, int remote);
 
@@ -42,17 +43,21 @@ static struct spank_option options[ASKS] = {
                       on_option },
     [ASK_TRANSPORT] = { (char *)"ddict-transport", (char *)"auto|tcp|ofi[:PROVIDER]",
                         (char *)"what carries the dictionary's messages between nodes: TCP or libfabric (default: auto)", 1, ASK_TRANSPORT, on_option },
+    [ASK_LOAD] = { (char *)"ddict-load", (char *)"SOURCE[,SOURCE...]",
+                   (char *)"put tar, zip, folders, IDX, .npy, text, FASTA or s3:// into the dictionary before the first task starts", 1, ASK_LOAD, on_option },
 };
 static const char *const variables[ASKS] = {
     [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE",
-    [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV", [ASK_RESULTS] = "DDICT_RESULTS", [ASK_TRANSPORT] = "DDICT_TRANSPORT"
+    [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV", [ASK_RESULTS] = "DDICT_RESULTS", [ASK_TRANSPORT] = "DDICT_TRANSPORT",
+    [ASK_LOAD] = "DDICT_LOAD"
 };
 static const char *const option_variables[ASKS] = { [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
                                                     [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope",
                                                     [ASK_GPU] = OPTION_VARIABLE "gpu_bind", [ASK_TORCH] = OPTION_VARIABLE "torch_env",
-                                                    [ASK_RESULTS] = OPTION_VARIABLE "results", [ASK_TRANSPORT] = OPTION_VARIABLE "transport" };
+                                                    [ASK_RESULTS] = OPTION_VARIABLE "results", [ASK_TRANSPORT] = OPTION_VARIABLE "transport",
+                                                    [ASK_LOAD] = OPTION_VARIABLE "load" };
 static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results",
-                                          "--ddict-transport" };
+                                          "--ddict-transport", "--ddict-load" };
 
 static struct ask_options given, inherited; /* inherited: from salloc or sbatch, as srun sees it */
 static int inert;         /* the hidden srun: nothing of ours may start */
@@ -297,11 +302,14 @@ void options_judge(spank_t sp, int ac, char **av) {
         lonely_judge(ASK_TORCH);
         lonely_judge(ASK_RESULTS);
         lonely_judge(ASK_TRANSPORT);
+        lonely_judge(ASK_LOAD);
         return;
     }
     if (judged > 1 || (in_job && !allocator && getenv("SLURM_HET_SIZE") != NULL))
         fail("--ddict-managers and --ddict-mem do not work with heterogeneous jobs and steps");
     numbers_judge(ac, av);
+    if (given.value[ASK_LOAD] != NULL && (*given.value[ASK_LOAD] == '\0' || strlen(given.value[ASK_LOAD]) > LOAD_MAX))
+        fail("%s=%.60s: want 1 to %d bytes; `ddict load` takes more", name_of(ASK_LOAD), given.value[ASK_LOAD], LOAD_MAX);
     if (options_scope() == SCOPE_JOB)
         others_warn();
 }

@@ -95,6 +95,7 @@ void remote_task(spank_t sp, int ac, char **av) {
     spank_unsetenv(sp, JOB_VARIABLE);
     spank_unsetenv(sp, "DDICT_MANAGERS"); /* an srun of the program must not ask again */
     spank_unsetenv(sp, "DDICT_MEM");
+    spank_unsetenv(sp, "DDICT_LOAD");
     if (step <= STEP_MAX)
         tasks_prepare(sp, name, job, step);
     spank_unsetenv(sp, TASKS_VARIABLE);

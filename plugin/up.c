@@ -33,6 +33,7 @@ static struct up {
     pid_t pid;        /* 0: none */
     int in, out, err; /* our ends; -1: none */
     int ready, ended, watches;
+    int loading;      /* it has just said that it loads: more time for it */
     char why[DD_ERRMSG_MAX], summary[DD_ERRMSG_MAX];
     void (*say)(const char *line);
     struct lines lines;
@@ -65,7 +66,7 @@ void up_args_begin(struct up_args *a, const struct site *site, const char *name,
 
 void up_args_asked(struct up_args *a, const struct ask_options *ask) {
     static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env",
-                                              "--ddict-results", "--ddict-transport" };
+                                              "--ddict-results", "--ddict-transport", "--ddict-load" };
     char text[4096] = ""; /* for the record */
     size_t n = 0;
     int i;
@@ -85,6 +86,8 @@ void up_args_asked(struct up_args *a, const struct ask_options *ask) {
         up_arg(a, "--results=%s", ask->value[ASK_RESULTS]);
     if (ask->value[ASK_TRANSPORT] != NULL)
         up_arg(a, "--transport=%s", ask->value[ASK_TRANSPORT]);
+    if (ask->value[ASK_LOAD] != NULL)
+        up_arg(a, "--load=%s", ask->value[ASK_LOAD]);
 }
 
 void up_args_site(struct up_args *a, int ac, char **av) {
@@ -105,6 +108,7 @@ static void on_line(void *arg, char *line) {
         break;
     case LINE_EXISTS: up.ready = 1; break;
     case LINE_END: up.ended = 1; break;
+    case LINE_LOADING: up.loading = 1; break;
     case LINE_WARN: up.say(rest); break;
     case LINE_SUMMARY: snprintf(up.summary, sizeof up.summary, "%s", rest); break;
     case LINE_ERROR:
@@ -170,6 +174,9 @@ static int up_follow(int until_end, int timeout_ms) {
         char buf[4096];
         ssize_t n;
 
+        if (up.loading && !until_end)
+            deadline_start(&limit, timeout_ms);
+        up.loading = 0;
         left = deadline_left(&limit, SLICE_MS);
         if (left == 0)
             return -1;

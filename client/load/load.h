@@ -49,6 +49,7 @@ struct options {
     const char *name, *prefix, *set, *as;   /* NULL: not said; prefix: "" */
     const char *run;                        /* we are a worker of this try; NULL: the front */
     bool skip, replace, json, quiet;
+    bool report;                            /* errors only on stdout, as JSON */
     unsigned threads;                       /* 0: ours to choose */
     unsigned nsources;
     const char **sources;                   /* absolute paths, URLs; ours */

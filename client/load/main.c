@@ -49,7 +49,8 @@ static int usage_fail(const char *fmt, const char *value)
 
 void load_complain(const char *sentence, int code)
 {
-    fprintf(stderr, "ddict load: %s\n", sentence);
+    if (the_load.o == NULL || !the_load.o->report)
+        fprintf(stderr, "ddict load: %s\n", sentence);
     json_t *o = the_load.o != NULL && the_load.o->json ? json_pack("{s:s,s:i}", "error", sentence, "code", code) : NULL;
     char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
     if (text != NULL)
@@ -86,6 +87,7 @@ static int option_take(struct line *l, int c)
     case 'a': o->as = optarg; return 0;
     case 'r': o->replace = true; return 0;
     case 'j': o->json = true; return 0;
+    case 'R': o->json = o->report = true; return 0; /* for `ddict up` and the like: errors are in the object alone */
     case 'q': o->quiet = true; return 0;
     case 'H': l->here = true; return 0;
     case 'C': l->chdir = optarg; return 0;
@@ -252,7 +254,7 @@ static int spread(const struct options *o)
     if (o->replace)
         argv[n++] = "--replace";
     if (o->json)
-        argv[n++] = "--json";
+        argv[n++] = o->report ? "--report" : "--json";
     if (o->quiet)
         argv[n++] = "--quiet";
     for (unsigned i = 0; i < o->nsources; i++)
@@ -260,7 +262,7 @@ static int spread(const struct options *o)
     struct spread s = {.name = name, .program = argv, .input = input.data, .input_len = input.len, .variables = variables, .on_line = progress_line, .signal_came = signal_came};
     int rc = input.bad ? dd_error(-ENOMEM, "out of memory") : launch_spread(&s);
     progress_clear();
-    if (rc > 128)
+    if (rc > 128 && !o->report)
         fprintf(stderr, "ddict load: ended by a signal (%s); the same command goes on from here\n", strsignal(rc - 128));
     pack_free(&input);
     return rc;
@@ -307,7 +309,7 @@ int main(int argc, char **argv)
         {"help", no_argument, NULL, 'h'}, {"name", required_argument, NULL, 'N'}, {"prefix", required_argument, NULL, 'p'}, {"set", required_argument, NULL, 'S'},
         {"as", required_argument, NULL, 'a'}, {"on-error", required_argument, NULL, 'e'}, {"replace", no_argument, NULL, 'r'}, {"json", no_argument, NULL, 'j'},
         {"quiet", no_argument, NULL, 'q'}, {"threads", required_argument, NULL, 't'}, {"here", no_argument, NULL, 'H'}, {"chdir", required_argument, NULL, 'C'},
-        {"worker", required_argument, NULL, 'w'}, {0}};
+        {"worker", required_argument, NULL, 'w'}, {"report", no_argument, NULL, 'R'}, {0}};
     struct line l = {.o.prefix = ""};
     int rc, c;
     argv[0] = (char *)(uintptr_t)"ddict load";

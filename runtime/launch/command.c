@@ -23,7 +23,7 @@
 
 static int variable_kept(const char *entry, int all) {
     static const char *const keep[] = { "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "SLURM_JWT", "SLURM_RESTART_COUNT" };
-    static const char *const drop[] = { "DDICT_NAME", "DDICT_NODE", "DDICT_SOCKET", "DDICT_MANAGERS", "DDICT_MEM", "DDICT_INTERNAL", "DDICT_NOTE_FD" };
+    static const char *const drop[] = { "DDICT_NAME", "DDICT_NODE", "DDICT_SOCKET", "DDICT_MANAGERS", "DDICT_MEM", "DDICT_LOAD", "DDICT_INTERNAL", "DDICT_NOTE_FD" };
     size_t n = strcspn(entry, "="), i;
 
     for (i = 0; i < sizeof keep / sizeof *keep; i++)

@@ -2,7 +2,7 @@
 noinst_LTLIBRARIES += liblaunch.la
 liblaunch_la_SOURCES = runtime/launch/ask.c runtime/launch/ask.h runtime/launch/command.c runtime/launch/command.h \
   runtime/launch/hidden.c runtime/launch/hidden.h runtime/launch/launch.h \
-  runtime/launch/lines.c runtime/launch/lines.h runtime/launch/options.c runtime/launch/options.h runtime/launch/plan.c \
+  runtime/launch/loading.c runtime/launch/loading.h runtime/launch/lines.c runtime/launch/lines.h runtime/launch/options.c runtime/launch/options.h runtime/launch/plan.c \
   runtime/launch/plan.h runtime/launch/record.c runtime/launch/record.h runtime/launch/reason.c runtime/launch/reason.h \
   runtime/launch/relay.c runtime/launch/relay.h runtime/launch/spread.c runtime/launch/spread.h runtime/launch/ranks.c runtime/launch/ranks.h runtime/place/torch_env.c runtime/place/torch_env.h runtime/launch/run.c runtime/launch/serve.c runtime/launch/serve.h runtime/launch/site.c runtime/launch/site.h runtime/launch/starter.c \
   runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h runtime/launch/tasks.c runtime/launch/tasks.h runtime/launch/tasks_end.c runtime/launch/tasks_end.h \

@@ -11,16 +11,20 @@
 
 #include "base/error.h"
 #include "launch/launch.h"
+#include "launch/loading.h"
 #include "launch/plan.h"
 #include "launch/ranks.h"
 #include "launch/serve.h"
 #include "launch/starter.h"
 #include "launch/tasks.h"
 
+#define LOADING_SLICE_MS 500
+
 struct run {
     struct starter s;
     struct plan plan;
     const struct options *o;
+    struct loading load;
     struct ranks ranks; /* left is 0: not started, or all ended */
     int begun, done, code;
     int said_lost;
@@ -49,6 +53,7 @@ static void command_environment_set(void *arg) {
     unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
     unsetenv("DDICT_MEM");
     unsetenv("DDICT_RESULTS");
+    unsetenv("DDICT_LOAD");
 }
 
 static void command_begin(struct run *r) {
@@ -63,6 +68,27 @@ static void command_begin(struct run *r) {
         r->code = 126;
         starter_drain(&r->s);
     }
+}
+
+/* 1: what is to be loaded is there. */
+static int load_follow(struct run *r) {
+    struct loading *l = &r->load;
+
+    if (r->o->load == NULL || r->done)
+        return r->o->load == NULL;
+    if (!l->begun && loading_start(l, r->o->load, r->o->chdir, r->plan.name, r->plan.node) < 0)
+        snprintf(l->why, sizeof l->why, "%s", dd_errmsg());
+    if (loading_over(l) && l->why[0] == '\0') {
+        fprintf(stderr, "ddict run: %s\n", l->said);
+        return 1;
+    }
+    if (l->why[0] != '\0' && (!l->begun || loading_over(l))) {
+        fprintf(stderr, "ddict run: %s; the command is not started\n", l->why);
+        r->done = 1;
+        r->code = 1;
+        starter_drain(&r->s);
+    }
+    return 0;
 }
 
 static void command_reap(struct run *r) {
@@ -84,7 +110,8 @@ static void signal_pass(struct run *r, const struct signalfd_siginfo *info) {
             r->done = 1;
             r->code = 128 + (int)info->ssi_signo;
         }
-        starter_stop(&r->s, r->begun ? NULL : "ended by a signal before the managers were ready");
+        loading_stop(&r->load);
+        starter_stop(&r->s, r->begun ? NULL : r->load.begun ? "ended by a signal before all was loaded" : "ended by a signal before the managers were ready");
     }
 }
 
@@ -93,6 +120,7 @@ static void signals_read(struct run *r, int fd) {
 
     while (read(fd, &info, sizeof info) == sizeof info)
         if (info.ssi_signo == SIGCHLD) {
+            loading_reap(&r->load);
             starter_reap(&r->s);
             command_reap(r);
         } else {
@@ -101,19 +129,26 @@ static void signals_read(struct run *r, int fd) {
 }
 
 static void serve(struct run *r, int signals) {
-    while (!starter_over(&r->s) || r->ranks.left > 0) {
-        struct pollfd fds[1 + STARTER_FDS] = { { .fd = signals, .events = POLLIN } };
+    while (!starter_over(&r->s) || r->ranks.left > 0 || r->load.pid > 0) {
+        struct pollfd fds[2 + STARTER_FDS] = { { .fd = signals, .events = POLLIN } };
         int timeout = starter_poll(&r->s, fds + 1), due = ranks_turn(&r->ranks);
 
         if (starter_over(&r->s)) /* lost: only the command is left */
             timeout = -1;
         if (timeout < 0 || (due >= 0 && due < timeout))
             timeout = due;
-        if (poll(fds, 1 + STARTER_FDS, timeout) < 0 && errno != EINTR)
+        loading_poll(&r->load, fds + 1 + STARTER_FDS);
+        if (r->load.pid > 0 && (timeout < 0 || timeout > LOADING_SLICE_MS))
+            timeout = LOADING_SLICE_MS;
+        if (poll(fds, 2 + STARTER_FDS, timeout) < 0 && errno != EINTR)
             starter_stop(&r->s, strerror(errno));
         starter_turn(&r->s);
+        if (r->load.begun)
+            loading_turn(&r->load);
+        if (r->load.pid > 0 && starter_over(&r->s))
+            loading_stop(&r->load);
         signals_read(r, signals);
-        if (r->s.ready && !r->begun && r->s.state == STARTER_READY)
+        if (r->s.ready && !r->begun && r->s.state == STARTER_READY && load_follow(r))
             command_begin(r);
         if (r->s.why[0] != '\0' && r->s.ready && !r->said_lost) {
             fprintf(stderr, "ddict run: %s\n", r->s.why);
@@ -160,6 +195,7 @@ int cmd_run(int argc, char **argv) {
         if (r.summary[0] != '\0' && (o.verbose || r.s.why[0] != '\0'))
             fprintf(stderr, "ddict run: %s\n", r.summary);
         starter_free(&r.s);
+        loading_free(&r.load);
         ranks_free(&r.ranks);
     }
     plan_free(&r.plan);

@@ -42,7 +42,7 @@ static void on_error_line(void *arg, char *line) {
     struct running *r = arg;
 
     if (strncmp(line, "srun: ", 6) == 0 || strncmp(line, "slurmstepd", 10) == 0) {
-        if (r->nkept < KEPT)
+        if (strstr(line, "Exited with exit code") == NULL && strstr(line, "Terminating StepId") == NULL && strstr(line, "Job step aborted") == NULL && r->nkept < KEPT)
             snprintf(r->kept[r->nkept++], sizeof r->kept[0], "%s", line);
         return;
     }

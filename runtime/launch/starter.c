@@ -222,6 +222,7 @@ static void on_line(void *arg, char *line) {
     case LINE_CARD:
         card_take(s, rest);
         break;
+    case LINE_LOADING:
     case LINE_OTHER:
         break;
     }

@@ -17,6 +17,7 @@
 #include "base/defaults.h"
 #include "base/error.h"
 #include "launch/command.h"
+#include "launch/loading.h"
 #include "launch/plan.h"
 #include "launch/ranks.h"
 #include "launch/serve.h"
@@ -358,6 +359,18 @@ static void torch_environment_set(const struct tasks *t) {
         setenv(TORCH_MARK, mark, 1);
 }
 
+/* Each task calls for it: one loads, by readers on all nodes, and the others wait for that. */
+static int load_all(const struct tasks *t) {
+    char said[DD_ERRMSG_MAX];
+    int rc = loading_do(t->asked->load, t->name, "", said, sizeof said);
+
+    if (rc < 0)
+        fprintf(stderr, "ddict run: %s; the command is not started\n", dd_errmsg());
+    else if (t->p->rank == 0)
+        fprintf(stderr, "ddict run: %s\n", said);
+    return rc == 0;
+}
+
 /* Returns only when there is no command to run. joined: is told when the dictionary is ours; -1: nobody is. */
 static int command_run(struct tasks *t, int joined) {
     if (come(t) < 0)
@@ -367,6 +380,9 @@ static int command_run(struct tasks *t, int joined) {
     setenv("DDICT_NAME", t->name, 1);
     unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
     unsetenv("DDICT_MEM");
+    unsetenv("DDICT_LOAD");
+    if (t->asked->load != NULL && !load_all(t))
+        return 1;
     torch_environment_set(t);
     if (t->right >= 0)
         close(t->right);

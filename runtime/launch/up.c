@@ -16,13 +16,19 @@
 #include "base/error.h"
 #include "launch/command.h"
 #include "launch/launch.h"
+#include "launch/loading.h"
 #include "launch/plan.h"
 #include "launch/serve.h"
 #include "launch/starter.h"
 
+#define LOADING_SLICE_MS 500
+
 struct up {
     struct starter s;
     struct plan plan;
+    struct loading load;
+    const char *sources, *folder; /* of what is loaded; NULL: nothing */
+    uint64_t loading_at;  /* when its next line is due */
     struct lines asked;   /* our stdin */
     int in;               /* -1: not listened to, or ended */
     int said_ready, said_error;
@@ -52,8 +58,10 @@ static void on_news(void *arg, enum line_kind kind, const char *text) {
 static void on_request(void *arg, char *line) {
     struct up *u = arg;
 
-    if (strcmp(line, "drain") == 0)
+    if (strcmp(line, "drain") == 0) {
+        loading_stop(&u->load);
         starter_drain(&u->s);
+    }
 }
 
 static void request_read(struct up *u) {
@@ -64,6 +72,7 @@ static void request_read(struct up *u) {
         lines_feed(&u->asked, buf, (size_t)n, on_request, u);
     } else if (n == 0 || errno != EINTR) {
         u->in = -1;
+        loading_stop(&u->load);
         starter_drain(&u->s);
     }
 }
@@ -73,10 +82,14 @@ static void signals_read(struct up *u, int fd) {
 
     while (read(fd, &info, sizeof info) == sizeof info)
         switch (info.ssi_signo) {
-        case SIGCHLD: starter_reap(&u->s); break;
+        case SIGCHLD:
+            loading_reap(&u->load);
+            starter_reap(&u->s);
+            break;
         case SIGINT:
         case SIGTERM:
         case SIGHUP:
+            loading_stop(&u->load);
             if (u->leaves) /* before it was ready */
                 starter_stop(&u->s, "ended by a signal before the managers were ready");
             else
@@ -95,11 +108,36 @@ static void variables_say(const struct up *u) {
         fprintf(stderr, "ddict up: %s is there already (%s)\n", u->plan.name, u->s.about);
 }
 
+/* What is to be there before anybody is told that the dictionary is ready. 1: it is. */
+static int load_follow(struct up *u) {
+    struct loading *l = &u->load;
+
+    if (u->sources == NULL)
+        return 1;
+    if (!u->s.exists && u->s.state != STARTER_READY)
+        return 0; /* it ends; there is nothing to load into */
+    if (!l->begun && loading_start(l, u->sources, u->folder, u->plan.name, u->plan.node) < 0)
+        snprintf(l->why, sizeof l->why, "%s", dd_errmsg());
+    if (loading_over(l) && l->why[0] == '\0') {
+        on_news(u, LINE_WARN, l->said);
+        u->sources = NULL;
+        return 1;
+    }
+    if (l->why[0] != '\0' && (!l->begun || loading_over(l))) {
+        snprintf(u->s.why, sizeof u->s.why, "%s", l->why);
+        starter_stop(&u->s, NULL);
+    } else if (u->lines && clock_ms() >= u->loading_at) { /* who waits for us shall not lose patience */
+        say("loading", "");
+        u->loading_at = clock_ms() + DD_STEP_SAY_MS;
+    }
+    return 0;
+}
+
 static void news_say(struct up *u) {
     struct starter *s = &u->s;
     char text[512];
 
-    if (s->ready && !u->said_ready) {
+    if (s->ready && !u->said_ready && load_follow(u)) {
         snprintf(text, sizeof text, "name=%s%s%s %s", u->plan.name, u->plan.node[0] != '\0' ? " node=" : "", u->plan.node, s->about);
         if (u->lines)
             say(s->exists ? "exists" : "ready", text);
@@ -110,7 +148,7 @@ static void news_say(struct up *u) {
             starter_leave(s);
     }
     /* Said when nothing of it is left: only then the cause is known (a cancelled step first looks like a lost node). */
-    if (s->why[0] != '\0' && !u->said_error && starter_over(s)) {
+    if (s->why[0] != '\0' && !u->said_error && starter_over(s) && u->load.pid == 0) {
         if (u->lines)
             say("error", s->why);
         else
@@ -120,15 +158,22 @@ static void news_say(struct up *u) {
 }
 
 static void serve(struct up *u, int signals) {
-    while (!starter_over(&u->s)) {
-        struct pollfd fds[2 + STARTER_FDS] = { { .fd = u->in, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+    while (!starter_over(&u->s) || u->load.pid > 0) {
+        struct pollfd fds[3 + STARTER_FDS] = { { .fd = u->in, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
         int timeout = starter_poll(&u->s, fds + 2);
 
-        if (poll(fds, 2 + STARTER_FDS, timeout) < 0 && errno != EINTR)
+        loading_poll(&u->load, fds + 2 + STARTER_FDS);
+        if (u->load.pid > 0 && (timeout < 0 || timeout > LOADING_SLICE_MS))
+            timeout = LOADING_SLICE_MS;
+        if (poll(fds, 3 + STARTER_FDS, timeout) < 0 && errno != EINTR)
             starter_stop(&u->s, strerror(errno));
         if (u->in >= 0 && fds[0].revents != 0)
             request_read(u);
         starter_turn(&u->s);
+        if (u->load.begun)
+            loading_turn(&u->load);
+        if (u->load.pid > 0 && starter_over(&u->s) && !u->s.exists)
+            loading_stop(&u->load);
         signals_read(u, signals);
         news_say(u);
     }
@@ -143,7 +188,7 @@ static int script_kept(const struct options *o) {
 
 /* The exit code. */
 static int up_run(const struct options *o) {
-    struct up u = { .in = o->foreground ? 0 : -1, .leaves = !o->foreground, .lines = o->foreground || o->plugin, .asked = { .max = 4096 } };
+    struct up u = { .in = o->foreground ? 0 : -1, .leaves = !o->foreground, .lines = o->foreground || o->plugin, .asked = { .max = 4096 }, .sources = o->load, .folder = o->chdir };
     int signals = signals_open(), rc;
 
     rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&u.plan, o);
@@ -168,6 +213,7 @@ static int up_run(const struct options *o) {
             say("end", "");
         rc = u.s.why[0] != '\0' ? -1 : 0;
         starter_free(&u.s);
+        loading_free(&u.load);
     }
     lines_free(&u.asked);
     plan_free(&u.plan);

@@ -12,3 +12,4 @@ EXTRA_DIST += tests/slurm/containers.sh tests/slurm/containers.py tests/slurm/49
 EXTRA_DIST += tests/slurm/47-torch.t tests/slurm/48-gpu.t tests/slurm/torch_ranks.py tests/slurm/gpu_table.py
 EXTRA_DIST += tests/slurm/56-torch-data.t tests/slurm/torch_data.py
 EXTRA_DIST += tests/slurm/59-results.t tests/slurm/results_ranks.py
+EXTRA_DIST += tests/slurm/35-load.t

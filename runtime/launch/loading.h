@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loading.h - what is loaded into a dictionary before its first user begins (--load, --ddict-load): ddict-load as a child, seen from the poll loop of its owner.
+ *
+ *     loading_start()     then until loading_over(): poll its descriptor too, loading_turn(), and loading_reap() after each SIGCHLD
+ *     loading_stop()      it is told to end; it is over when it has
+ */
+#ifndef DDICT_LAUNCH_LOADING_H
+#define DDICT_LAUNCH_LOADING_H
+
+#include <poll.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "launch/lines.h"
+
+struct loading {
+    pid_t pid;                /* 0: not started, or reaped */
+    int out;                  /* its summary */
+    int begun, ended;
+    int stopped;              /* we told it to end */
+    struct deadline limit;    /* then */
+    char why[DD_ERRMSG_MAX];  /* "" or why it failed, one sentence */
+    char said[DD_ERRMSG_MAX]; /* for the user, when it went well */
+    struct lines lines;
+};
+
+/*
+ * sources: separated by commas, relative ones from folder (NULL: the working folder). node: this node's name without Slurm, else "". The progress goes to our stderr. 0 or a
+ * negative code with the sentence set.
+ */
+int loading_start(struct loading *l, const char *sources, const char *folder, const char *name, const char *node);
+void loading_poll(const struct loading *l, struct pollfd *p);
+void loading_turn(struct loading *l);
+void loading_reap(struct loading *l);
+void loading_stop(struct loading *l);
+static inline int loading_over(const struct loading *l) { return l->ended; }
+/* Kills what is left. */
+void loading_free(struct loading *l);
+/* The same from beginning to end, for who has no loop. 0, or negative with the sentence set. */
+int loading_do(const char *sources, const char *name, const char *node, char *said, size_t cap);
+
+#endif
