@@ -67,3 +67,9 @@ tests_local_version_layout_CPPFLAGS = $(version_flags) -DTEST_VERSION='"9.9.9"' 
 tests_local_version_layout_LDADD = libclient.la
 dist_check_SCRIPTS += tests/local/versions.sh
 TESTS += tests/local/versions.sh
+
+# The same programs where the kernel has no membarrier.
+check_PROGRAMS += tests/local/without_barriers
+tests_local_without_barriers_SOURCES = tests/local/without_barriers.c
+dist_check_SCRIPTS += tests/local/without.sh
+TESTS += tests/local/without.sh
