@@ -20,57 +20,7 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <wire/auth.h>
-#include <wire/conn.h>
-#include <wire/handshake.h>
-#include <wire/live.h>
-#include <wire/loop.h>
-#include <wire/out.h>
-
-#define IN_BUFFER (256u << 10) /* takes many small messages per recv(), and any whole message */
-#define IN_AFTER_BULK 4096u    /* looked at behind a large payload, so that the next one goes to its place without a copy */
-#define BULK 16384u            /* a payload from here on is large */
-#define ROUNDS 8               /* recv() calls before other connections have their turn */
-_Static_assert(MSG_LEN_MAX <= IN_BUFFER / 2, "a whole message fits behind part of another");
-
-enum conn_state { CONNECTING, AUTH, UP, ENDED };
-
-struct conn {
-    struct io_handler io; /* first: see loop.h */
-    struct io_deferred later;
-    int epoll_fd;
-    uint32_t interest;    /* epoll events asked for */
-    enum conn_state state;
-    int code;             /* why it ends; 0 while it does not */
-    unsigned busy;        /* calls under way in this connection */
-    bool freed;           /* by conn_free() while busy */
-    bool opener, paused, blocked, full_seen;
-
-    const struct conn_ops *ops;
-    void *arg;
-    struct conn_identity me;
-
-    struct sockaddr_storage *addr; /* opener's, until UP */
-    int naddr, next_addr;
-    int auth_code;                 /* an address where somebody else answered: better to report than the last refusal */
-    uint64_t deadline_ns;          /* opener: of this address; acceptor: of the handshake */
-    uint64_t give_up_ns;           /* opener: of all addresses together */
-    uint64_t tick_ns;              /* the last look at the clock */
-
-    struct handshake hs;
-
-    struct out out;
-    struct live live;
-
-    uint8_t *in;                   /* IN_BUFFER bytes, from UP on */
-    uint32_t in_pos, in_end;
-    bool have_msg, bulk;
-    bool parts;                    /* of this message: the owner takes it as it comes */
-    struct msg m;                  /* when have_msg: its payload is coming */
-    uint8_t *dst;                  /* NULL: into `in` */
-    uint32_t got;                  /* bytes at dst, or taken in parts */
-    uint8_t *part;                 /* place of the part that is coming, only while we receive; NULL: none */
-    uint32_t room, fill;           /* of it */
-};
+#include <wire/conn_inside.h>
 
 static atomic_ullong refused; /* relaxed: a counter for display */
 
@@ -83,12 +33,6 @@ size_t conn_queued(const struct conn *c) { return c->out.bytes; }
 uint64_t conn_position(const struct conn *c) { return c->out.written + c->out.bytes; }
 bool conn_unsent(const struct conn *c, uint64_t position) { return c->out.written < position; }
 
-static void fail(struct conn *c, int code)
-{
-    if (c->code == 0)
-        c->code = code;
-}
-
 static void interest_update(struct conn *c)
 {
     if (c->io.fd < 0) return;
@@ -100,7 +44,7 @@ static void interest_update(struct conn *c)
     if (want == c->interest) return;
     int e = io_change(c->epoll_fd, &c->io, want);
     if (e < 0)
-        fail(c, e);
+        conn_fail(c, e);
     else
         c->interest = want;
 }
@@ -184,7 +128,7 @@ static void connect_finish(struct conn *c)
     if (getsockopt(c->io.fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
         e = errno;
     if (e != 0) {
-        fail(c, -e);
+        conn_fail(c, -e);
         return;
     }
     handshake_open(&c->hs, &c->me);
@@ -198,7 +142,7 @@ static void come_up(struct conn *c)
 {
     c->in = malloc(IN_BUFFER);
     if (c->in == NULL) {
-        fail(c, -ENOMEM);
+        conn_fail(c, -ENOMEM);
         return;
     }
     live_start(c->io.fd, c->hs.role == ROLE_CONTROL);
@@ -214,7 +158,7 @@ static void handshake(struct conn *c)
 {
     int e = handshake_run(&c->hs, c->io.fd);
     if (e < 0)
-        fail(c, e);
+        conn_fail(c, e);
     else if (e > 0)
         come_up(c);
 }
@@ -228,7 +172,7 @@ static void write_out(struct conn *c)
     c->live.sent = true;
     c->blocked = e == 1;
     if (e < 0)
-        fail(c, e);
+        conn_fail(c, e);
 }
 
 static void flush(struct conn *c)
@@ -241,68 +185,15 @@ static void flush(struct conn *c)
     }
 }
 
-static bool may_read(const struct conn *c) { return c->code == 0 && !c->freed && !c->paused; }
-
-/* --- in parts --- */
-
-static void part_give(struct conn *c, const uint8_t *at, uint32_t n)
-{
-    uint32_t got = c->got, need = c->m.len - MSG_HEADER;
-    c->got += n;
-    if (c->got == need) {
-        c->bulk = need >= BULK;
-        c->have_msg = c->parts = false;
-    }
-    int e = c->ops->part(c, c->arg, &c->m, got, at, n);
-    if (e < 0)
-        fail(c, e);
-}
-
-static void part_end(struct conn *c)
-{
-    const uint8_t *at = c->part;
-    c->part = NULL;
-    if (at != NULL && c->fill > 0)
-        part_give(c, at, c->fill);
-}
-
-static bool part_begin(struct conn *c)
-{
-    c->room = c->m.len - MSG_HEADER - c->got;
-    c->fill = 0;
-    c->part = c->ops->part_to(c, c->arg, &c->m, c->got, &c->room);
-    return c->part != NULL;
-}
-
-/* What the buffer has of it. False: more has to come. */
-static bool part_take(struct conn *c)
-{
-    uint32_t left = c->m.len - MSG_HEADER - c->got, there = c->in_end - c->in_pos;
-    uint8_t *at = c->in + c->in_pos;
-    if (c->part == NULL && !part_begin(c)) {
-        if (there < left || !may_read(c)) return false;
-        c->in_pos += left;
-        part_give(c, at, left);
-        return true;
-    }
-    uint32_t n = there < c->room - c->fill ? there : c->room - c->fill;
-    memcpy(c->part + c->fill, at, n);
-    c->in_pos += n;
-    c->fill += n;
-    if (c->fill < c->room) return false;
-    part_end(c);
-    return true;
-}
-
 /* Give the owner what is whole. False: it wants no more now, or the connection ends. */
 static bool deliver(struct conn *c)
 {
-    while (may_read(c)) {
+    while (conn_may_read(c)) {
         if (!c->have_msg) {
             if (c->in_end - c->in_pos < MSG_HEADER) return true;
             memcpy(&c->m, c->in + c->in_pos, MSG_HEADER);
             if (msg_check(&c->m, MSG_LEN_MAX) != 0) {
-                fail(c, DDICT_EPROTO);
+                conn_fail(c, DDICT_EPROTO);
                 return false;
             }
             c->in_pos += MSG_HEADER;
@@ -311,11 +202,11 @@ static bool deliver(struct conn *c)
             c->dst = NULL;
             if (c->m.len > MSG_HEADER && c->ops->payload_to != NULL)
                 c->dst = c->ops->payload_to(c, c->arg, &c->m);
-            c->parts = c->m.len > MSG_HEADER && c->dst == NULL && c->ops->part_to != NULL && may_read(c) && (part_begin(c) || c->paused);
+            c->parts = c->m.len > MSG_HEADER && c->dst == NULL && c->ops->part_to != NULL && conn_may_read(c) && (conn_part_begin(c) || c->paused);
             continue; /* it may have paused or freed */
         }
         if (c->parts) {
-            if (!part_take(c)) return may_read(c);
+            if (!conn_part_take(c)) return conn_may_read(c);
             continue;
         }
         uint32_t need = c->m.len - MSG_HEADER, there = c->in_end - c->in_pos;
@@ -337,7 +228,7 @@ static bool deliver(struct conn *c)
         c->dst = NULL;
         int e = c->ops->message(c, c->arg, &c->m, payload);
         if (e < 0)
-            fail(c, e);
+            conn_fail(c, e);
     }
     return false;
 }
@@ -345,7 +236,7 @@ static bool deliver(struct conn *c)
 static void deliver_all(struct conn *c)
 {
     if (deliver(c))
-        part_end(c);
+        conn_part_end(c);
     c->part = NULL;
 }
 
@@ -387,7 +278,7 @@ static void receive(struct conn *c)
         if (r < 0 && errno == EAGAIN)
             break; /* all was delivered above */
         if (r <= 0) {
-            fail(c, r < 0 ? -errno : -ECONNRESET);
+            conn_fail(c, r < 0 ? -errno : -ECONNRESET);
             break;
         }
         size_t k = (size_t)r < direct ? (size_t)r : direct;
@@ -460,7 +351,7 @@ static void conn_ready(struct io_handler *io, uint32_t events)
         if (!c->paused && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
             receive(c);
         else if (c->paused && (events & (EPOLLHUP | EPOLLERR)))
-            fail(c, -ECONNRESET);
+            conn_fail(c, -ECONNRESET);
     }
     leave(c);
 }
@@ -497,7 +388,7 @@ void conn_flush(struct conn *c)
 void conn_end(struct conn *c, int code)
 {
     if (c->state == ENDED || c->freed) return;
-    fail(c, code);
+    conn_fail(c, code);
     if (c->busy == 0)
         io_defer(&c->later);
 }
@@ -508,9 +399,9 @@ void conn_tick(struct conn *c, uint64_t now_ns)
     gap_extend(c, now_ns);
     if (c->state == UP) {
         if (!live_check(&c->live, c->io.fd, now_ns, c->out.count > 0))
-            fail(c, -ETIMEDOUT);
+            conn_fail(c, -ETIMEDOUT);
     } else if (c->state != ENDED && now_ns > c->deadline_ns) {
-        fail(c, -ETIMEDOUT);
+        conn_fail(c, -ETIMEDOUT);
     }
     leave(c);
 }

@@ -76,9 +76,8 @@ END_TEST
 START_TEST(one_transport_is_agreed_on_by_all_or_none) {
     static const struct { const char *asked, *of[3], *all; int e; } table[] = {
         {"auto", {"", "", ""}, "", 0},
-        {"auto", {"cxi", "cxi", "cxi"}, "cxi", 0},
-        {"auto", {"cxi", "", "cxi"}, "", 0},
-        {"auto", {"", "cxi", "cxi"}, "", 0},
+        {"ofi", {"cxi", "", "cxi"}, "", DDICT_EPROTO},
+        {"ofi", {"", "cxi", "cxi"}, "", DDICT_EPROTO},
         {"ofi", {"cxi", "cxi", "cxi"}, "cxi", 0},
         {"ofi", {"cxi", "cxi", "verbs;ofi_rxm"}, "", DDICT_EPROTO},
         {"tcp", {"", "", ""}, "", 0},
