@@ -35,4 +35,13 @@ int array_whole(struct sink *s, const struct array *a, const uint8_t *bytes);
 int npy_header(struct array *a, const uint8_t *head, size_t n, char *why, size_t cap);
 #define NPY_HEADER_MAX (64u << 10)
 
+/* --- array_file.c: a file that is a header and one array --- */
+struct input;
+/* Reads the header; its bytes, or negative with the sentence set. */
+typedef int array_header(struct input *in, struct array *a);
+/* plan() of such a file, whose header was read. */
+int array_units(struct plan *p, const struct input *in, const struct array *a);
+/* read() of one of these units. */
+int array_unit_read(struct sink *s, const char *text, const void *work, size_t len, array_header *header);
+
 #endif

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ddict-load, what `ddict load` becomes. Only it needs libarchive, libcurl and expat.
 EXTRA_DIST += client/load/SETS
-load_sources = client/load/archive.c client/load/array.c client/load/array.h client/load/gunzip.c client/load/gunzip.h client/load/input.c client/load/input.h client/load/leader.c client/load/load.h \
+load_sources = client/load/archive.c client/load/array.c client/load/array.h client/load/array_file.c client/load/lines.c client/load/lines.h client/load/gunzip.c client/load/gunzip.h client/load/input.c client/load/input.h client/load/leader.c client/load/load.h \
   client/load/main.c client/load/names.c client/load/names.h client/load/pack.h client/load/plan.c client/load/progress.c client/load/set.c client/load/signals.c \
   client/load/sink.c client/load/source.h client/load/source_archive.h client/load/source_dir.c client/load/source_fasta.c client/load/source_idx.c \
   client/load/source_lines.c client/load/source_npy.c client/load/source_s3.c client/load/s3_config.c client/load/s3_config.h \

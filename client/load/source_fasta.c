@@ -7,10 +7,9 @@
 
 #include <base/error.h>
 #include "input.h"
+#include "lines.h"
 #include "load.h"
 #include "sources.h"
-
-#define PIECE (256u << 10)
 
 static bool is_fasta(const char *text, bool folder, const unsigned char *head, size_t n)
 {
@@ -94,8 +93,9 @@ static int record_end(struct parse *p)
     return rc < 0 ? rc : 0;
 }
 
-static int line_take(struct parse *p, const uint8_t *line, size_t len)
+static int line_take(void *arg, const uint8_t *line, size_t len)
 {
+    struct parse *p = arg;
     p->line++;
     while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == ' ' || line[len - 1] == '\t'))
         len--;
@@ -128,53 +128,18 @@ static int line_take(struct parse *p, const uint8_t *line, size_t len)
 static int fasta_read(struct sink *s, const char *text, const void *work, size_t len)
 {
     struct unpack u = {.at = work, .left = len};
-    uint64_t begin = unpack_u64(&u), end = unpack_u64(&u), told = begin;
+    uint64_t begin = unpack_u64(&u), end = unpack_u64(&u);
     struct parse p = {.s = s, .begin = begin, .wanted = true};
-    size_t have = 0, cap = PIECE;
-    uint8_t *buf = malloc(cap);
-    struct input in;
-    ssize_t got = 0;
-    int rc = input_open(&in, text, begin, end);
-    if (rc == 0 && buf == NULL)
-        rc = dd_error(-ENOMEM, "out of memory");
-    if (rc == 0 && end != UINT64_MAX && in.size < end)
-        rc = dd_error(-ENODATA, "%s: it became shorter while it was read", text);
-    while (rc == 0 && (got = input_read(&in, buf + have, cap - have)) > 0) {
-        const uint8_t *b = buf, *nl;
-        size_t left = have + (size_t)got;
-        while (rc == 0 && (nl = memchr(b, '\n', left)) != NULL) {
-            rc = line_take(&p, b, (size_t)(nl - b));
-            left -= (size_t)(nl + 1 - b);
-            b = nl + 1;
-        }
-        memmove(buf, b, left);
-        have = left;
-        sink_advance(s, input_position(&in) - told);
-        told = input_position(&in);
-        if (rc == 0 && load_stopped())
-            rc = -ECANCELED;
-        if (have == cap) { /* a chromosome in one line */
-            uint8_t *more = cap > the_load.manager_bytes ? NULL : realloc(buf, cap *= 2);
-            if (more == NULL)
-                rc = dd_error(DDICT_EVALSIZE, "%s: a line is longer than a manager can hold", text);
-            else
-                buf = more;
-        }
-    }
-    if (rc == 0 && got < 0) {
-        free(p.id); /* cut in the middle */
+    int rc = lines_each(s, text, begin, end, 0, line_take, &p);
+    if (rc == 1) { /* its last sequence is not whole */
+        free(p.id);
         p.id = NULL;
-        rc = sink_failed(s, NULL, 0, "%s; what follows line %llu of it is missing", dd_errmsg() + (strncmp(dd_errmsg(), text, strlen(text)) == 0 ? strlen(text) + 2 : 0),
-                         (unsigned long long)p.line);
-    } else if (rc == 0 && have > 0) {
-        rc = line_take(&p, buf, have);
+        rc = 0;
     }
     if (rc == 0)
         rc = record_end(&p);
     free(p.id);
     pack_free(&p.seq);
-    input_close(&in);
-    free(buf);
     return rc;
 }
 

@@ -100,31 +100,6 @@ static bool has_images(const char *text)
     return found;
 }
 
-static int units_put(struct plan *p, const struct input *in, const struct array *a)
-{
-    uint64_t at = plan_number(p, a->records), each = a->record_bytes > 0 ? LOAD_UNIT_BYTES / a->record_bytes : LOAD_UNIT_ITEMS, done = 0;
-    int64_t value = (int64_t)array_value_bytes(a, false);
-    int rc = 0;
-    if (each > LOAD_UNIT_ITEMS)
-        each = LOAD_UNIT_ITEMS;
-    if (each == 0)
-        each = 1;
-    if (in->compressed)
-        each = a->records;
-    while (rc == 0 && done < a->records) {
-        uint64_t n = a->records - done < each ? a->records - done : each;
-        struct unit_facts f = {.read = in->compressed ? in->size : n * a->record_bytes, .items = (int64_t)n, .bytes = (int64_t)n * value, .largest = value};
-        struct pack work = {0};
-        pack_u64(&work, at + done);
-        pack_u64(&work, done);
-        pack_u64(&work, n);
-        rc = work.bad ? dd_error(-ENOMEM, "out of memory") : load_stopped() ? -ECANCELED : plan_unit(p, &f, work.data, work.len);
-        pack_free(&work);
-        done += n;
-    }
-    return rc;
-}
-
 static int idx_plan(struct plan *p, const char *text)
 {
     struct input in;
@@ -135,49 +110,12 @@ static int idx_plan(struct plan *p, const char *text)
     if (rc > 0 && a.ndim == 1 && the_load.o->nsources > 1 && has_images(text)) {
         rc = labels_read(p, &in, &a);
     } else if (rc > 0) {
-        plan_array(p, a.dtype, a.shape + 1, a.ndim - 1);
-        rc = units_put(p, &in, &a);
+        rc = array_units(p, &in, &a);
     }
     input_close(&in);
     return rc;
 }
 
-/* --- read --- */
-
-static int idx_read(struct sink *s, const char *text, const void *work, size_t len)
-{
-    struct unpack u = {.at = work, .left = len};
-    uint64_t number = unpack_u64(&u), first = unpack_u64(&u), n = unpack_u64(&u), told;
-    struct input in;
-    struct array a;
-    int rc = input_open(&in, text, 0, UINT64_MAX);
-    if (rc == 0)
-        rc = header_read(&in, &a);
-    if (rc > 0 && (first > a.records || n > a.records - first))
-        rc = dd_error(-ENODATA, "%s: it changed while it was read", text);
-    if (rc > 0 && a.record_bytes > the_load.manager_bytes)
-        rc = dd_error(DDICT_EVALSIZE, "%s: a record of %llu bytes is more than a manager can hold", text, (unsigned long long)a.record_bytes);
-    uint8_t *bytes = rc > 0 ? malloc(a.record_bytes + 8) : NULL;
-    if (rc > 0 && bytes == NULL)
-        rc = dd_error(-ENOMEM, "out of memory");
-    if (rc > 0 && !in.compressed)
-        in.at = (uint64_t)rc + first * a.record_bytes;
-    told = !in.compressed ? in.at : 0;
-    for (uint64_t i = 0; rc >= 0 && i < n; i++) {
-        rc = input_read_all(&in, bytes, a.record_bytes);
-        if (rc == 0) {
-            rc = sink_begin_number(s, number + i, array_value_bytes(&a, false) > 0 ? (int64_t)array_value_bytes(&a, false) : -1);
-            if (rc == 1)
-                rc = array_record(s, &a, bytes);
-        }
-        sink_advance(s, in.at - told);
-        told = in.at;
-    }
-    if (rc >= 0 && in.compressed && input_read(&in, bytes, 1) != 0)
-        rc = dd_error(-EBADMSG, "%s: more bytes than its header says, or it is damaged", text);
-    free(bytes);
-    input_close(&in);
-    return rc < 0 ? rc : 0;
-}
+static int idx_read(struct sink *s, const char *text, const void *work, size_t len) { return array_unit_read(s, text, work, len, header_read); }
 
 const struct source_kind source_idx = {.name = "idx", .numbered = true, .match = is_idx, .plan = idx_plan, .read = idx_read};

@@ -9,6 +9,7 @@
 
 #include <base/error.h>
 #include "input.h"
+#include "lines.h"
 #include "load.h"
 #include "sources.h"
 
@@ -79,59 +80,29 @@ static int lines_plan(struct plan *p, const char *text)
     return rc;
 }
 
-static int line_put(struct sink *s, uint64_t n, const uint8_t *line, size_t len)
+struct numbering {
+    struct sink *s;
+    uint64_t next;
+};
+
+static int line_take(void *arg, const uint8_t *line, size_t len)
 {
+    struct numbering *n = arg;
     if (len > 0 && line[len - 1] == '\r')
         len--;
-    int rc = sink_begin_number(s, n, (int64_t)len);
-    if (rc == 1)
-        rc = sink_add(s, line, len);
-    else
-        return rc;
-    return rc == 0 ? sink_end(s, text_is_utf8(line, len) ? LOAD_TAG_STR : LOAD_TAG_BYTES) : rc < 0 ? rc : 0;
+    int rc = sink_begin_number(n->s, n->next++, (int64_t)len);
+    if (rc == 1 && (rc = sink_add(n->s, line, len)) == 0)
+        rc = sink_end(n->s, text_is_utf8(line, len) ? LOAD_TAG_STR : LOAD_TAG_BYTES);
+    return rc < 0 ? rc : 0;
 }
 
 static int lines_read(struct sink *s, const char *text, const void *work, size_t len)
 {
     struct unpack u = {.at = work, .left = len};
-    uint64_t begin = unpack_u64(&u), end = unpack_u64(&u), n = unpack_u64(&u), told = begin;
-    size_t have = 0, cap = PIECE;
-    uint8_t *buf = malloc(cap);
-    struct input in;
-    ssize_t got = 0;
-    int rc = input_open(&in, text, begin, end);
-    if (rc == 0 && buf == NULL)
-        rc = dd_error(-ENOMEM, "out of memory");
-    if (rc == 0 && end != UINT64_MAX && in.size < end)
-        rc = dd_error(-ENODATA, "%s: it became shorter while it was read", text);
-    while (rc == 0 && (got = input_read(&in, buf + have, cap - have)) > 0) {
-        const uint8_t *b = buf, *nl;
-        size_t left = have + (size_t)got;
-        while (rc == 0 && (nl = memchr(b + (b == buf ? have : 0), '\n', left - (b == buf ? have : 0))) != NULL) {
-            rc = line_put(s, n++, b, (size_t)(nl - b));
-            left -= (size_t)(nl + 1 - b);
-            b = nl + 1;
-        }
-        memmove(buf, b, left);
-        have = left;
-        sink_advance(s, input_position(&in) - told);
-        told = input_position(&in);
-        if (have == cap) {
-            uint8_t *more = cap > the_load.manager_bytes ? NULL : realloc(buf, cap *= 2);
-            if (more == NULL)
-                rc = dd_error(DDICT_EVALSIZE, "%s: line %llu is longer than a manager can hold", text, (unsigned long long)n + 1);
-            else
-                buf = more;
-        }
-    }
-    if (rc == 0 && got < 0)
-        rc = sink_failed(s, NULL, 0, "%s; what follows line %llu of it is missing", dd_errmsg() + (strncmp(dd_errmsg(), text, strlen(text)) == 0 ? strlen(text) + 2 : 0),
-                         (unsigned long long)n);
-    else if (rc == 0 && have > 0)
-        rc = line_put(s, n, buf, have);
-    input_close(&in);
-    free(buf);
-    return rc;
+    uint64_t begin = unpack_u64(&u), end = unpack_u64(&u), first = unpack_u64(&u);
+    struct numbering n = {s, first};
+    int rc = lines_each(s, text, begin, end, first, line_take, &n);
+    return rc < 0 ? rc : 0;
 }
 
 const struct source_kind source_lines = {.name = "lines", .numbered = true, .match = is_text, .plan = lines_plan, .read = lines_read};
