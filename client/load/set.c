@@ -225,6 +225,8 @@ static int order_compare(const void *a, const void *b)
 static void order(struct gathered *g, const struct source_kind *kind, struct set_result *r)
 {
     uint64_t n = 0;
+    if (g->n == 0)
+        return;
     if (kind->numbered) {
         qsort(g->record, g->n, sizeof *g->record, number_compare);
         return;

@@ -15,7 +15,7 @@ static int items_put(struct save_job *j, const struct dump_item *items, int n)
     uint64_t bytes = 0, same = 0;
     for (int i = 0; i < n; i++) {
         const struct dump_item *it = &items[i];
-        if (it->klen < j->prefix_len || memcmp(it->key, j->prefix, j->prefix_len) != 0)
+        if (!save_wanted(j, it->key, it->klen))
             continue;
         pairs[k++] = (struct ddict_pair){.key = it->key, .klen = it->klen, .val = it->val, .vlen = it->vlen, .flags = DDICT_TAG(it->tag) | (j->keep ? DDICT_NEW : 0)};
         bytes += it->vlen;

@@ -117,7 +117,7 @@ int save_each(struct save_job *j, unsigned manager, int (*each)(struct save_job 
         int more = ddict_iter_next(it, &key, &klen);
         if (more < 0)
             rc = client_error(more);
-        else if (more == 1 && (klen < j->prefix_len || memcmp(key, j->prefix, j->prefix_len) != 0))
+        else if (more == 1 && !save_wanted(j, key, klen))
             continue;
         else if (more == 1)
             rc = batch_add(b, key, klen);

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <jansson.h>
 #include <ddict.h>
 #include "dump.h"
@@ -50,6 +51,10 @@ bool save_stopped(const struct save_job *j);
 void save_fail(struct save_job *j);
 /* Run body in n threads; 0, or -1 when one failed: j->why. */
 int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j));
+/* Does the key begin with the prefix? */
+static inline bool save_wanted(const struct save_job *j, const void *key, size_t klen) {
+    return j->prefix_len == 0 || (klen >= j->prefix_len && memcmp(key, j->prefix, j->prefix_len) == 0);
+}
 /* Is manager i ours to save? */
 static inline bool save_ours(const struct save_job *j, uint64_t i) { return j->alone || i % j->info.nodes == j->info.node_id; }
 /* Each item of a manager whose key begins with the prefix, in batches. each: negative ends. */

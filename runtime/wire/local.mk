@@ -4,7 +4,7 @@ noinst_LTLIBRARIES += libwireclient.la libwire.la
 libwireclient_la_SOURCES = runtime/wire/msg.c runtime/wire/msg.h runtime/wire/lane.c runtime/wire/lane.h \
   runtime/wire/attach.c runtime/wire/attach.h runtime/wire/board.h runtime/wire/probe.h
 libwireclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
-libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric.h runtime/wire/conn.c runtime/wire/conn_parts.c runtime/wire/conn_inside.h runtime/wire/conn.h runtime/wire/auth.c runtime/wire/auth.h \
+libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric.h runtime/wire/conn.c runtime/wire/conn_parts.c runtime/wire/conn_inside.h runtime/wire/conn.h runtime/wire/auth.c runtime/wire/auth.h runtime/wire/event.h \
   runtime/wire/handshake.c runtime/wire/handshake.h runtime/wire/out.c runtime/wire/out.h runtime/wire/live.c runtime/wire/live.h \
   runtime/wire/net.c runtime/wire/loop.c runtime/wire/loop.h
 libwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(OFI_CFLAGS)
