@@ -399,11 +399,19 @@ static void forward_end(struct manager *m, struct forward *f) {
     forward_free(m, f);
 }
 
+/* Nobody else counts what the owner was not asked for. */
+static void follower_count(struct manager *m, const struct forward *f, const struct msg *r) {
+    if (f->asker->kind == ASKER_SELF) return;
+    m->count->gets_remote += r->status == 0;
+    m->count->misses += r->status == DDICT_ENOKEY;
+}
+
 /* All of it is in its transit block. */
 static void forward_placed(struct manager *m, struct forward *f, const struct msg *r) {
     if (!f->asker && !f->followers) return; /* forward_free() gives the block back */
     if (f->asker) transit_give(m, f, &f->transit, r);
     while (f->followers) {
+        follower_count(m, f->followers, r);
         transit_give(m, f->followers, &f->transit, r);
         forward_end(m, f->followers);
     }
@@ -455,6 +463,7 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
     if (f->streams) return 0;
     if (r->status == -ECANCELED) followers_send(m, f);
     while (f->followers) {
+        follower_count(m, f->followers, r);
         reply_pass(f->followers, r, payload);
         forward_end(m, f->followers);
     }
