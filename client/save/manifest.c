@@ -225,6 +225,8 @@ int manifest_read(struct save_job *j, uint64_t *items, uint64_t *bytes)
     if (stat(j->folder, &st) < 0)
         return io_error("read", j->folder);
     j->one_file = !S_ISDIR(st.st_mode);
+    json_decref(j->parts);
+    j->parts = NULL;
     int rc = j->one_file ? file_describe(j, j->folder) : folder_describe(j);
     *items = *bytes = 0;
     if (rc < 0)
