@@ -165,12 +165,14 @@ START_TEST(no_wake_up_is_lost_between_two_processes)
 }
 END_TEST
 
-/* A manager that takes and answers nothing rings for room alone; a client that sends records of all sizes waits for nothing else. */
+/* A manager that takes and answers nothing rings for room alone; a client that sends records of all sizes waits for nothing else: until it slept often enough. */
 #define ROOM_ROUNDS 30000u
+#define ROOM_SLEEPS 100u
+static uint64_t room_sent = UINT64_MAX; /* how many records there were; not known before the last */
 static void *room_maker(void *arg)
 {
     uint64_t seed = 7;
-    for (uint64_t i = 0; i < ROOM_ROUNDS;) {
+    for (uint64_t i = 0; i < __atomic_load_n(&room_sent, __ATOMIC_ACQUIRE);) {
         uint64_t from = mg.sq.pos, some = test_random(&seed) % 40;
         struct msg m;
         const uint8_t *p;
@@ -190,10 +192,10 @@ static void *room_maker(void *arg)
 START_TEST(who_waits_for_room_is_woken_when_there_is_some)
 {
     pthread_t t;
-    uint64_t seed = 8, sleeps = 0;
+    uint64_t seed = 8, sleeps = 0, i = 0;
     void *result;
     ck_assert_int_eq(pthread_create(&t, NULL, room_maker, NULL), 0);
-    for (uint64_t i = 0; i < ROOM_ROUNDS; i++) {
+    for (; i < ROOM_ROUNDS || (sleeps <= ROOM_SLEEPS && i < 50 * ROOM_ROUNDS); i++) {
         bool bad = false;
         uint64_t r = test_random(&seed);
         uint32_t len = MSG_HEADER + (uint32_t)(r % (r >> 40 & 1 ? 2000 : LANE_RECORD_MAX - MSG_HEADER));
@@ -213,9 +215,10 @@ START_TEST(who_waits_for_room_is_woken_when_there_is_some)
         *m = (struct msg){.len = len, .type = MSG_REPLY, .id = i};
         ring_commit(&cl.sq);
     }
+    __atomic_store_n(&room_sent, i, __ATOMIC_RELEASE);
     pthread_join(t, &result);
     ck_assert_ptr_null(result);
-    ck_assert_uint_gt(sleeps, 100);
+    ck_assert_uint_gt(sleeps, ROOM_SLEEPS);
 }
 END_TEST
 
