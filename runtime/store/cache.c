@@ -98,14 +98,15 @@ static bool item_drop(struct store *s, uint64_t off) {
     h->cached_items--;
     h->cached_bytes -= block_bytes(s, off);
     ring_remove(&s->cache, off);
-    if (MUTANT(MUTANT_FRESH_RETIRE)) {
+    if (MUTANT(MUTANT_FRESH_EVICT)) {
         retire(s, off);
         store_reclaim(s);
     }
+    STRESS_POINT(STRESS_W_EVICTING);
     word_store(p.slot, WORD_EMPTY);
     STRESS_POINT(STRESS_W_SWUNG);
     p.segment->live--;
-    if (!MUTANT(MUTANT_FRESH_RETIRE)) retire(s, off);
+    if (!MUTANT(MUTANT_FRESH_EVICT)) retire(s, off);
     return true;
 }
 
@@ -154,7 +155,8 @@ bool store_cache_drop(struct store *s, unsigned n) {
     struct cache *c = &s->cache;
     for (; n > 0 && c->made > 0; n--) {
         uint64_t e = c->entry[c->made - 1];
-        if (!(e & CACHE_HOLE) && !item_drop(s, e & ~(uint64_t)CACHE_READ)) return true;
+        bool pass = MUTANT(MUTANT_KEEP_READ) && (e & CACHE_READ);
+        if (!(e & CACHE_HOLE) && !pass && !item_drop(s, e & ~(uint64_t)CACHE_READ)) return true;
         c->made--;
     }
     if (c->made == 0) cache_close(s);
@@ -163,7 +165,7 @@ bool store_cache_drop(struct store *s, unsigned n) {
 
 int cache_forget(struct store *s) {
     struct arena_header *h = s->header;
-    if (FREEZE_STATE(h->freeze) == FREEZE_OPEN) return 0;
+    if (FREEZE_STATE(h->freeze) == FREEZE_OPEN || MUTANT(MUTANT_KEEP_CACHED)) return 0;
     for (uint64_t n = 0; n < h->segments; n++) {
         struct segment *g = segment_at(s, n);
         if (s->index.state[n] == SEGMENT_FREE) continue;

@@ -24,6 +24,7 @@ enum stress_place {
     STRESS_W_SWEPT,     /* segment emptied after clear */
     STRESS_W_SCANNED,   /* scan done, before blocks are reused */
     STRESS_W_PAGES,     /* page map entries of a run half written */
+    STRESS_W_EVICTING,  /* cached item chosen, before its word is EMPTY */
     STRESS_PLACES
 };
 
@@ -38,9 +39,12 @@ enum stress_mutant {
     MUTANT_EARLY_MOVED,   /* 7: MOVED is stored before the copy */
     MUTANT_FRESH_RETIRE,  /* 8: a block is retired before its word is replaced */
     MUTANT_FIRST_ONLY,    /* 9: several look-ups at once: only the first looks at its word again */
+    MUTANT_FRESH_EVICT,   /* 10: a cached item is retired before its word is EMPTY */
+    MUTANT_KEEP_READ,     /* 11: unfreezing passes over cached items that were read */
     MUTANTS_LIVE,         /* those before it show themselves while all live; the others, and 7, when a manager is killed */
-    MUTANT_BLIND_REPEAT = MUTANTS_LIVE, /* 10: a split that is repeated copies words again */
-    MUTANT_EARLY_DONE,    /* 11: the intent is done before the swing */
+    MUTANT_BLIND_REPEAT = MUTANTS_LIVE, /* 12: a split that is repeated copies words again */
+    MUTANT_EARLY_DONE,    /* 13: the intent is done before the swing */
+    MUTANT_KEEP_CACHED,   /* 14: a manager that opens a frozen arena keeps what was cached */
     MUTANTS
 };
 

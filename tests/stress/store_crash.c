@@ -2,7 +2,7 @@
 /*
  * store_crash.c - a manager is killed with SIGKILL, at every named step in turn and at random moments, and another one opens its arena.
  * When a manager has died: every acknowledged change is there, the one under way is there exactly when the intent says so, no byte of a
- * value that a client holds has changed, and no memory is lost.
+ * value that a client holds has changed, no memory is lost, and of a frozen one's cache nothing is found.
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,6 +22,7 @@
 #include <store/state.h>
 
 #define KEYS 3000u
+#define FOREIGN 60u /* cached keys of other owners, behind ours; their version is the epoch */
 #define HELD 40u
 #define BUDGET (12ull << 20)
 #define MUTANT_SECONDS 20
@@ -37,6 +38,7 @@ static struct shared {
     uint64_t popped_key, popped_version;
     uint64_t points;        /* passed by this manager */
     uint64_t last;          /* version */
+    uint64_t cached_held;   /* views of cached values that outlived their manager */
     uint64_t passed[STRESS_PLACES];
 } *shared;
 static uint64_t die_at; /* number of the point; 0: at random, from outside */
@@ -122,9 +124,34 @@ static void take(struct store *s, uint64_t key) {
     acknowledge();
 }
 
+static void cache(struct store *s, uint64_t key) {
+    char name[32];
+    struct store_ref ref;
+    uint64_t v = FREEZE_EPOCH(s->header->freeze), n = words(key, v);
+    if (store_cache_reserve(s, name, name_of(name, key), n * 8, 0, v, &ref) < 0) return; /* full */
+    for (uint64_t i = 0; i < n; i++) ((uint64_t *)ref.value)[i] = word(key, v, i);
+    if (store_cache_add(s, &ref) < 0) store_abort(s, &ref);
+}
+
+static void stay_frozen(struct store *s) {
+    uint64_t epoch = FREEZE_EPOCH(s->header->freeze) + 1, evicted = 0;
+    store_freeze(s, epoch, FREEZE_CLOSED);
+    store_freeze(s, epoch, FREEZE_FROZEN);
+    for (int i = 0; i < 60; i++) {
+        uint64_t r = next_random();
+        cache(s, KEYS + r % FOREIGN);
+        if (i > 20 && r >> 8 & 1) store_cache_evict(s, 1, 8, &evicted);
+    }
+    store_freeze(s, epoch, FREEZE_CLOSED);
+    while (store_cache_drop(s, 7)) { }
+    store_freeze(s, epoch, FREEZE_OPEN);
+}
+
 static void manager(struct store *s) {
+    store_freeze(s, FREEZE_EPOCH(s->header->freeze), FREEZE_OPEN);
     for (uint64_t step = 1;; step++) {
         uint64_t r = next_random(), key = (r >> 16) % KEYS;
+        if (r % 256 == 1) stay_frozen(s);
         if (r % 4096 == 0) {
             begin(KEYS, 0);
             if (store_clear(s, (struct store_request){7, shared->request}) < 0) fail("clear", 0);
@@ -156,6 +183,19 @@ static void check_held(void) {
         if (page->slot[i] && !right(held[i].f.value, held[i].f.val_len, held[i].key, held[i].version)) fail("a held view changed", held[i].key);
 }
 
+/* Views of what a frozen manager had cached when it died. */
+static void hold_cached(const struct arena_view *a) {
+    uint64_t freeze = a->header->freeze;
+    for (unsigned i = 0; i < HELD && FREEZE_STATE(freeze) != FREEZE_OPEN; i++) {
+        uint64_t key = KEYS + next_random() % FOREIGN;
+        if (page->slot[i] || look(a, key, &page->slot[i], &held[i].f) != 0) continue;
+        held[i].key = key;
+        held[i].version = FREEZE_EPOCH(freeze);
+        if (!right(held[i].f.value, held[i].f.val_len, key, held[i].version)) fail("not the cached value", key);
+        shared->cached_held++;
+    }
+}
+
 static uint64_t walked;
 static int count(void *arg, const void *key, uint32_t len) {
     walked++;
@@ -179,6 +219,11 @@ static void check_all(const struct arena_view *a, struct store *s) {
         there += rc == 0;
         reader_release(&page->slot[HELD]);
     }
+    for (uint64_t k = KEYS; k < KEYS + FOREIGN; k++) {
+        struct found f;
+        if (look(a, k, &page->slot[HELD], &f) != DDICT_ENOKEY) fail("still cached when another manager has opened the arena", k);
+    }
+    if (s->header->cached_items || s->header->cached_bytes) fail("counted as cached", s->header->cached_items);
     walked = 0;
     do
         if (reader_keys(a, &cursor, &page->slot[HELD], count, NULL) < 0) fail("walk", 0);
@@ -280,6 +325,7 @@ static void run(double seconds, bool quiet) {
         /* Every step in turn, then some at random: a fifth from outside, at any instruction. */
         point = kills < 400 ? kills + 1 : next_random() % 30000 + 1;
         kill_one(fd, kills % 5 == 4 ? 0 : point);
+        hold_cached(&a);
         s = reopen(&a, fd);
         serve_a_while(&a, s);
         store_close(s);
@@ -293,11 +339,13 @@ static void run(double seconds, bool quiet) {
     heap_relieve(s, 0);
     if (s->header->used_bytes != budget_fixed(s) || s->leases.retired_n) fail("memory is lost", s->header->used_bytes - budget_fixed(s));
     if (!quiet) {
-        printf("ok: %llu managers killed (seed %llu); steps passed:", (unsigned long long)kills, (unsigned long long)seed);
+        printf("ok: %llu managers killed (seed %llu), %llu views of cached values kept; steps passed:", (unsigned long long)kills, (unsigned long long)seed,
+               (unsigned long long)shared->cached_held);
         for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++) printf(" %llu", (unsigned long long)shared->passed[p]);
         printf("\n");
         for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++)
             if (!shared->passed[p]) fail("a step was never passed", (uint64_t)p);
+        if (!shared->cached_held) fail("no manager died with cached values", 0);
     }
     store_close(s);
     arena_view_unmap(&a);
@@ -319,7 +367,7 @@ static bool caught(int mutant) {
 }
 
 int main(void) {
-    static const int mutants[] = {MUTANT_EARLY_MOVED, MUTANT_BLIND_REPEAT, MUTANT_EARLY_DONE};
+    static const int mutants[] = {MUTANT_EARLY_MOVED, MUTANT_BLIND_REPEAT, MUTANT_EARLY_DONE, MUTANT_KEEP_CACHED};
     const char *secs = getenv("DDICT_STRESS_SECONDS");
     int bad = 0;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

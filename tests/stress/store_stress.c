@@ -7,6 +7,8 @@
  *   2. A key whose state did not change while it was sought is found with exactly that version, or missed exactly when absent. So a version
  *      never goes back, and an acknowledged put is never followed by an older value or a miss.
  *   3. A walk over the keys sees a key that is present throughout exactly once, also while the index grows.
+ *   4. While the writer is frozen and caches and evicts values of other owners, who change them only while it is open: no reader that sees FROZEN finds a value that
+ *      was replaced before it looked.
  *
  * The right build must pass for some seconds; then each mutant (stress.h) must be caught, or this test proves nothing.
  * Environment: DDICT_STRESS_SECONDS (of the right build), DDICT_MUTANT (only this one; 0: only the right build).
@@ -34,9 +36,11 @@
 #define CHURN 400u            /* keys that come and go */
 #define KEYS (STABLE + CHURN) /* keys whose state is known */
 #define GROW 12000u           /* more keys, to make segments split */
+#define FOREIGN 300u          /* keys of other owners, cached while frozen; behind all others */
+#define FOREIGN_FIRST (KEYS + GROW)
 #define HELD 24u              /* views of one reader */
 #define BUDGET (16ull << 20)
-#define MUTANT_SECONDS 20
+#define MUTANT_SECONDS 60 /* a bound; nearly all are caught in a few */
 
 int stress_mutant;
 
@@ -48,6 +52,8 @@ static struct shared {
     uint64_t stop, failed;
     uint64_t loaded; /* odd: a clear or the loading of the stable keys is under way */
     struct key_state key[KEYS];
+    uint64_t owner[FOREIGN]; /* the version that its owner has; changed only while the writer is open */
+    uint64_t cached, freezes, evicted;
     uint64_t writes, splits, clears, reads, misses, walks, again, rechecks;
     char what[512];
 } *shared;
@@ -173,6 +179,50 @@ static void clear_all(struct store *s) {
     __atomic_store_n(&shared->clears, shared->clears + 1, __ATOMIC_RELAXED);
 }
 
+/* --- frozen --- */
+static void cache_value(struct store *s, uint64_t key) {
+    char name[40];
+    struct store_ref ref;
+    uint32_t len = key_name(name, key);
+    uint64_t version = shared->owner[key - FOREIGN_FIRST], n = value_words(key, version);
+    if (store_cache_find(s, name, len, &ref) == 0) return;
+    int rc = store_cache_reserve(s, name, len, n * 8, (uint8_t)key, version, &ref);
+    if (rc == 0) {
+        uint64_t *w = (uint64_t *)ref.value;
+        w[0] = version;
+        w[1] = key;
+        for (uint64_t i = 2; i < n; i++) w[i] = value_word(key, version, i);
+        if ((rc = store_cache_add(s, &ref)) < 0) store_abort(s, &ref);
+    }
+    if (rc && rc != DDICT_EFULL) fail("cache: %s", dd_strerror(rc));
+}
+
+static void stay_frozen(struct store *s) {
+    static uint64_t epoch;
+    uint64_t steps = 200 + next_random() % 400;
+    store_freeze(s, ++epoch, FREEZE_CLOSED);
+    store_freeze(s, epoch, FREEZE_FROZEN);
+    for (uint64_t i = 0; i < steps && !__atomic_load_n(&shared->stop, __ATOMIC_RELAXED); i++) {
+        uint64_t r = next_random();
+        cache_value(s, FOREIGN_FIRST + (r >> 8) % FOREIGN);
+        if (r % 8 == 0) {
+            if (r % 32 == 0) store_cache_hints(s);
+            store_cache_evict(s, 1 + (r >> 8) % 8000, 16, &shared->evicted);
+        }
+        if (r % 8 == 1) store_reclaim(s);
+    }
+    store_freeze(s, epoch, FREEZE_CLOSED);
+    while (store_cache_drop(s, 16)) { }
+    store_freeze(s, epoch, FREEZE_OPEN);
+    if (store_header(s)->cached_items || store_header(s)->cached_bytes) fail("%llu items cached while open", (unsigned long long)store_header(s)->cached_items);
+    for (unsigned k = 0; k < FOREIGN; k++)
+        if (next_random() % 2) __atomic_store_n(&shared->owner[k], shared->owner[k] + 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&shared->freezes, shared->freezes + 1, __ATOMIC_RELAXED);
+}
+
+/* Mutants of the plain paths are caught sooner by those alone. */
+static bool freezes(void) { return stress_mutant == MUTANT_NONE || stress_mutant == MUTANT_FRESH_EVICT || stress_mutant == MUTANT_KEEP_READ; }
+
 static void writer(struct store *s) {
     uint64_t grown = 0;
     for (uint64_t step = 0; !__atomic_load_n(&shared->stop, __ATOMIC_RELAXED); step++) {
@@ -184,6 +234,7 @@ static void writer(struct store *s) {
             __atomic_store_n(&shared->loaded, shared->loaded + 1, __ATOMIC_SEQ_CST);
         }
         bool room = true;
+        if (r % 1024 == 1023 && freezes()) stay_frozen(s);
         if (r % 8 < 3) room = write_value(s, (r >> 8) % KEYS);
         else if (r % 8 == 3) remove_value(s, STABLE + (r >> 8) % CHURN);
         else if (grown < GROW) room = write_value(s, KEYS + grown++);
@@ -277,6 +328,34 @@ static void seek(const struct arena_view *a) {
     held[i] = (struct held){.key = key, .version = found, .f = f, .used = true};
 }
 
+/* A key of another owner: its clients look here only while they see FROZEN, and ask the owner when they miss. */
+static void seek_foreign(const struct arena_view *a) {
+    char name[40];
+    unsigned i = (unsigned)(next_random() % HELD), k = (unsigned)(next_random() % FOREIGN);
+    uint64_t key = FOREIGN_FIRST + k, before = __atomic_load_n(&shared->owner[k], __ATOMIC_SEQ_CST);
+    struct found f;
+    if (held[i].used) {
+        recheck(i);
+        return;
+    }
+    if (FREEZE_STATE(__atomic_load_n(&a->header->freeze, __ATOMIC_ACQUIRE)) != FREEZE_FROZEN) return;
+    int rc = look(a, name, key_name(name, key), &lease->slot[i], &f);
+    if (rc == -EAGAIN || rc == DDICT_ENOKEY) return;
+    if (rc) fail("find: %s", dd_errmsg());
+    uint64_t version = value_check(key, f.value, f.val_len), now = __atomic_load_n(&shared->owner[k], __ATOMIC_SEQ_CST);
+    if (!version || f.item->version != (version | ITEM_CACHED)) fail("a torn value of cached key %u", k);
+    if (version < before || version > now)
+        fail("cached key %u was seen in version %llu, its owner had %llu to %llu", k, (unsigned long long)version, (unsigned long long)before, (unsigned long long)now);
+    __atomic_fetch_add(&shared->cached, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&lease->hint[lease->hints % LEASE_HINTS], lease->slot[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&lease->hints, lease->hints + 1, __ATOMIC_RELEASE);
+    if (next_random() % 4) {
+        reader_release(&lease->slot[i]);
+        return;
+    }
+    held[i] = (struct held){.key = key, .version = version, .f = f, .used = true};
+}
+
 static uint8_t times[STABLE];
 static int note_key(void *arg, const void *key, uint32_t len) {
     char name[40];
@@ -309,7 +388,9 @@ static void walk(const struct arena_view *a) {
 
 static void reader(const struct arena_view *a) {
     while (!__atomic_load_n(&shared->stop, __ATOMIC_RELAXED)) {
-        if (next_random() % 500 == 0) walk(a);
+        uint64_t r = next_random();
+        if (r % 500 == 0) walk(a);
+        else if (r % 4 == 1 && freezes()) seek_foreign(a);
         else seek(a);
     }
     for (unsigned i = 0; i < HELD; i++)
@@ -370,6 +451,7 @@ static bool run(double seconds, double *took) {
     store_close(s);
     memset(shared, 0, sizeof *shared);
     shared->loaded = 1;
+    for (unsigned k = 0; k < FOREIGN; k++) shared->owner[k] = 1;
     for (int i = 0; i < READERS; i++) {
         pages[i] = share(LEASE_FILE_SIZE);
         pages[i]->chunks = 1;
@@ -415,7 +497,8 @@ static bool run(double seconds, double *took) {
 
 int main(void) {
     static const char *const name[MUTANTS_LIVE] = {"none", "no lease", "no re-check", "no scan", "slot after the re-check", "no MOVED",
-                                              "miss without validation", "MOVED before the copy", "retired before the swing", "looked again at the first only"};
+                                              "miss without validation", "MOVED before the copy", "retired before the swing", "looked again at the first only",
+                                              "retired before the eviction", "kept when unfrozen"};
     const char *only = getenv("DDICT_MUTANT"), *secs = getenv("DDICT_STRESS_SECONDS");
     double seconds = secs ? atof(secs) : 5, took;
     int bad = 0;
@@ -425,12 +508,13 @@ int main(void) {
         stress_mutant = m;
         bool clean = run(m ? MUTANT_SECONDS : seconds, &took);
         if (m == MUTANT_NONE) {
-            printf("%s: right build, %.1f s: %llu writes, %llu finds, %llu misses, %llu re-checks, %llu walks, %llu clears, %llu asked again%s%s\n",
+            printf("%s: right build, %.1f s: %llu writes, %llu finds, %llu misses, %llu re-checks, %llu walks, %llu clears, %llu asked again, "
+                   "%llu freezes, %llu cached ones found, %llu evicted%s%s\n",
                    clean ? "ok" : "FAILED", took, (unsigned long long)shared->writes, (unsigned long long)shared->reads, (unsigned long long)shared->misses,
                    (unsigned long long)shared->rechecks, (unsigned long long)shared->walks, (unsigned long long)shared->clears,
-                   (unsigned long long)shared->again, clean ? "" : ": ", shared->what);
+                   (unsigned long long)shared->again, (unsigned long long)shared->freezes, (unsigned long long)shared->cached, (unsigned long long)shared->evicted, clean ? "" : ": ", shared->what);
             bad += !clean;
-            if (clean && (!shared->walks || !shared->clears || !shared->reads || !shared->misses)) {
+            if (clean && (!shared->walks || !shared->clears || !shared->reads || !shared->misses || !shared->freezes || !shared->cached || !shared->evicted)) {
                 printf("FAILED: something was never tried\n");
                 bad++;
             }
