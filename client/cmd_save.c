@@ -41,12 +41,15 @@ static const char restore_usage[] =
 
 struct line {
     bool restore, files, json, quiet, keep;
+    bool report, once; /* of `ddict up`: the summary, or the error, as an object alone; only if it was not restored yet */
     const char *prefix, *path, *worker; /* worker: we are one: the id of the save */
     const char *usage;
 };
 
 static struct save_job job = {.workers = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
 static volatile sig_atomic_t signal_seen;
+static bool reports;    /* --report */
+static char told[1024]; /* with it: what a worker said last */
 
 static void on_signal(int sig)
 {
@@ -65,16 +68,26 @@ static int option_take(struct line *l, int c)
     case 'j': l->json = true; return 0;
     case 'q': l->quiet = true; return 0;
     case 'w': l->worker = optarg; return 0;
+    case 'R': l->report = l->json = reports = true; return 0;
+    case 'o': l->once = true; return 0;
     default: return EXIT_USAGE;
     }
 }
 
 static const char *verb(const struct line *l) { return l->restore ? "restore" : "save"; }
 
+static void report_error(const char *sentence)
+{
+    cmd_json_print(json_pack("{s:s}", "error", sentence));
+}
+
 static int failed(const char *sentence)
 {
     progress_clear();
-    fprintf(stderr, "ddict: %s\n", sentence);
+    if (reports)
+        report_error(sentence);
+    else
+        fprintf(stderr, "ddict: %s\n", sentence);
     return EXIT_FAILED;
 }
 
@@ -111,6 +124,50 @@ static unsigned number_of(const char *variable, unsigned otherwise)
     return text != NULL && count_parse(text, 0, 1u << 20, &n) == 0 ? (unsigned)n : otherwise;
 }
 
+/* --- --once: several starters of one dictionary may all want it. A key of each worker says who does it, and when it is done. --- */
+
+#define ONCE_BEGUN "begun"
+#define ONCE_DONE "done"
+#define ONCE_LOOK_MS 200
+
+static struct bytes once_key;
+
+/* 0: it is ours to do; 1: it is done; negative with the sentence set. */
+static int once_begin(void)
+{
+    char name[PATH_MAX + 64], state[16];
+    snprintf(name, sizeof name, "ddict.restored/%u/%s", job.worker, job.folder);
+    if (key_of_str(&once_key, name) < 0)
+        return dd_error(-EINVAL, "%s: not UTF-8", job.folder);
+    for (;;) {
+        int rc = ddict_put(job.d, once_key.data, once_key.len, ONCE_BEGUN, strlen(ONCE_BEGUN), DDICT_NEW, -1);
+        if (rc != DDICT_EEXISTS)
+            return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : 0;
+        size_t len = 0;
+        rc = ddict_get(job.d, once_key.data, once_key.len, state, sizeof state, &len, NULL, 0, -1);
+        if (rc == 0 && len == strlen(ONCE_DONE) && memcmp(state, ONCE_DONE, len) == 0) {
+            __atomic_store_n(&job.already, 1, __ATOMIC_RELAXED); /* a figure */
+            return 1;
+        }
+        if (rc < 0 && rc != DDICT_ENOKEY)
+            return dd_error(rc, "%s", ddict_errmsg());
+        if (save_stopped(&job))
+            return dd_error(-ECANCELED, "%s", strsignal(signal_seen));
+        if (rc == 0)
+            nanosleep(&(struct timespec){.tv_nsec = ONCE_LOOK_MS * 1000000}, NULL);
+    }
+}
+
+/* rc: how it went. */
+static int once_end(int rc)
+{
+    if (rc < 0) {
+        ddict_del(job.d, once_key.data, once_key.len, -1); /* another one may try */
+        return rc;
+    }
+    return ddict_put(job.d, once_key.data, once_key.len, ONCE_DONE, strlen(ONCE_DONE), 0, -1);
+}
+
 /* 0, or negative with the sentence set. */
 static int work(struct line *l)
 {
@@ -132,6 +189,8 @@ static int work(struct line *l)
         rc = (rc = manifest_read(&job, &items, &bytes)) < 0 ? rc : fit_check(bytes);
     if (rc < 0)
         return rc;
+    if (l->once && (rc = once_begin()) != 0)
+        return rc < 0 ? rc : 0;
     progress_begin(bytes, !l->quiet && l->worker == NULL, verb(l));
     ticking = 1;
     bool ticks = (l->worker != NULL || !l->quiet) && pthread_create(&tick, NULL, ticker, l) == 0;
@@ -141,6 +200,8 @@ static int work(struct line *l)
         pthread_join(tick, NULL);
     }
     progress_clear();
+    if (l->once && (rc = once_end(rc)) < 0 && *job.why == 0)
+        return dd_error(rc, "%s", ddict_errmsg());
     if (rc < 0)
         return dd_error(-ECANCELED, "%s", signal_seen != 0 && *job.why == 0 ? strsignal(signal_seen) : job.why);
     return 0;
@@ -151,8 +212,8 @@ static int worker_report(const struct line *l)
 {
     int rc = l->restore || l->files ? 0 : manifest_worker_write(&job);
     if (rc == 0)
-        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %s\n", job.worker, job.workers, (unsigned long long)job.items, (unsigned long long)job.bytes,
-                (unsigned long long)job.same, (unsigned long long)job.left_out, job.first_left_out);
+        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %llu %s\n", job.worker, job.workers, (unsigned long long)job.items, (unsigned long long)job.bytes,
+                (unsigned long long)job.same, (unsigned long long)job.left_out, (unsigned long long)job.already, job.first_left_out);
     return rc;
 }
 
@@ -177,10 +238,13 @@ static unsigned workers_done;
 static void on_line(char *text)
 {
     unsigned worker, workers;
-    unsigned long long items, bytes, same, left_out;
+    unsigned long long items, bytes, same, left_out, already;
     int at = 0;
-    if (sscanf(text, DONE "%u %u %llu %llu %llu %llu %n", &worker, &workers, &items, &bytes, &same, &left_out, &at) < 6) {
-        progress_line(text);
+    if (sscanf(text, DONE "%u %u %llu %llu %llu %llu %llu %n", &worker, &workers, &items, &bytes, &same, &left_out, &already, &at) < 7) {
+        if (reports && strncmp(text, "ddict: ", 7) == 0)
+            snprintf(told, sizeof told, "%s", text + 7);
+        else
+            progress_line(text);
         return;
     }
     workers_done++;
@@ -189,6 +253,7 @@ static void on_line(char *text)
     job.bytes += bytes;
     job.same += same;
     job.left_out += left_out;
+    job.already += already;
     if (at > 0 && text[at] != 0 && *job.first_left_out == 0)
         snprintf(job.first_left_out, sizeof job.first_left_out, "%s", text + at);
 }
@@ -212,6 +277,8 @@ static int spread(const struct line *l)
         argv[k++] = "--files";
     if (l->keep)
         argv[k++] = "--keep";
+    if (l->once)
+        argv[k++] = "--once";
     if (l->quiet)
         argv[k++] = "--quiet";
     if (name != NULL && *name != 0)
@@ -226,8 +293,10 @@ static int spread(const struct line *l)
         return rc;
     if (rc < 0)
         return failed(dd_errmsg()) + 1;
-    if (rc > 128 && signal_seen != 0)
+    if (rc > 128 && signal_seen != 0 && !reports)
         fprintf(stderr, "ddict: ended by a signal (%s)\n", strsignal(rc - 128));
+    if (rc > 0 && reports)
+        report_error(*told != 0 ? told : rc > 128 ? "ended by a signal" : "a node failed without a word");
     if (rc == 0 && workers_done != job.workers)
         return failed("not all nodes said that they are done") + 1;
     return rc == 0 ? 0 : rc + 1;
@@ -239,7 +308,7 @@ static int summary(const struct line *l, uint64_t began)
     char a[24], b[24];
     int rc = job.left_out > 0 ? EXIT_FAILED : EXIT_OK;
     if (l->json) {
-        int said = cmd_json_print(json_pack("{s:s,s:I,s:I,s:I,s:I,s:f,s:I}", "path", l->path, "items", (json_int_t)job.items, "bytes", (json_int_t)job.bytes, "there_already",
+        int said = cmd_json_print(json_pack("{s:b,s:s,s:I,s:I,s:I,s:I,s:f,s:I}", "already", job.already > 0 && job.already == job.workers, "path", l->path, "items", (json_int_t)job.items, "bytes", (json_int_t)job.bytes, "there_already",
                                         (json_int_t)job.same, "left_out", (json_int_t)job.left_out, "seconds", s, "nodes", (json_int_t)job.workers));
         return said != EXIT_OK ? said : rc;
     }
@@ -334,7 +403,8 @@ static int front(struct line *l)
 static int run(int argc, char **argv, struct line *l)
 {
     static const struct option longs[] = {CMD_LONGS, {"prefix", required_argument, NULL, 'p'}, {"files", no_argument, NULL, 'f'}, {"keep", no_argument, NULL, 'k'},
-                                          {"json", no_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'}, {"worker", required_argument, NULL, 'w'}, {0}};
+                                          {"json", no_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'}, {"worker", required_argument, NULL, 'w'},
+                                          {"report", no_argument, NULL, 'R'}, {"once", no_argument, NULL, 'o'}, {0}};
     struct bytes prefix = {0};
     char path[PATH_MAX];
     for (int c; (c = cmd_option(argc, argv, "hqp:", longs, l->usage)) != -1;)
@@ -378,6 +448,7 @@ static int run(int argc, char **argv, struct line *l)
         rc = 128 + signal_seen;
     ddict_detach(job.d);
     json_decref(job.parts);
+    bytes_free(&once_key);
     bytes_free(&prefix);
     return cmd_flush(rc);
 }

@@ -103,6 +103,7 @@ void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
     spank_unsetenv(sp, "DDICT_MANAGERS"); /* the request has them */
     spank_unsetenv(sp, "DDICT_MEM");
     spank_unsetenv(sp, "DDICT_LOAD");
+    spank_unsetenv(sp, "DDICT_RESTORE");
     if (env == NULL)
         give_up("Slurm does not give the job's environment");
     job_name(name, job);

@@ -78,7 +78,7 @@ static int job_look(const char *name) {
     if (node == NULL)
         return 0;
     if (dictionary_is_here(name, node)) {
-        if (options_of(SCOPE_JOB)->value[ASK_LOAD] != NULL && (mine == NULL || strcmp(mine, name) != 0))
+        if ((options_of(SCOPE_JOB)->value[ASK_LOAD] != NULL || options_of(SCOPE_JOB)->value[ASK_RESTORE] != NULL) && (mine == NULL || strcmp(mine, name) != 0))
             return 0; /* another srun may still be loading: `ddict up` waits for that */
         name_set(name);
         return 1;

@@ -10,6 +10,7 @@
 
 #include "base/defaults.h"
 #include "base/size.h"
+#include "launch/intake.h"
 #include "place/torch_env.h"
 #include "plugin.h"
 
@@ -17,7 +18,6 @@
 #define SCOPE_CONTROL "DDICT_SCOPE"
 #define SCOPE_VARIABLE "SLURM_SPANK_" SCOPE_CONTROL
 #define REQUEST_MAX 8192
-#define LOAD_MAX 2000 /* bytes of --ddict-load: it passes through the request and a command line */
 
 static int on_option(int val, const char *optarg, int remote);
 
@@ -45,19 +45,22 @@ static struct spank_option options[ASKS] = {
                         (char *)"what carries the dictionary's messages between nodes: TCP or libfabric (default: auto)", 1, ASK_TRANSPORT, on_option },
     [ASK_LOAD] = { (char *)"ddict-load", (char *)"SOURCE[,SOURCE...]",
                    (char *)"put tar, zip, folders, IDX, .npy, text, FASTA or s3:// into the dictionary before the first task starts", 1, ASK_LOAD, on_option },
+    [ASK_RESTORE] = { (char *)"ddict-restore", (char *)"PATH[,PATH...]",
+                      (char *)"put what `ddict save` or --ddict-save wrote into the dictionary before the first task starts; -PATH: where it is there", 1,
+                      ASK_RESTORE, on_option },
 };
 static const char *const variables[ASKS] = {
     [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE",
     [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV", [ASK_RESULTS] = "DDICT_RESULTS", [ASK_TRANSPORT] = "DDICT_TRANSPORT",
-    [ASK_LOAD] = "DDICT_LOAD"
+    [ASK_LOAD] = "DDICT_LOAD", [ASK_RESTORE] = "DDICT_RESTORE"
 };
 static const char *const option_variables[ASKS] = { [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
                                                     [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope",
                                                     [ASK_GPU] = OPTION_VARIABLE "gpu_bind", [ASK_TORCH] = OPTION_VARIABLE "torch_env",
                                                     [ASK_RESULTS] = OPTION_VARIABLE "results", [ASK_TRANSPORT] = OPTION_VARIABLE "transport",
-                                                    [ASK_LOAD] = OPTION_VARIABLE "load" };
+                                                    [ASK_LOAD] = OPTION_VARIABLE "load", [ASK_RESTORE] = OPTION_VARIABLE "restore" };
 static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results",
-                                          "--ddict-transport", "--ddict-load" };
+                                          "--ddict-transport", "--ddict-load", "--ddict-restore" };
 
 static struct ask_options given, inherited; /* inherited: from salloc or sbatch, as srun sees it */
 static int inert;         /* the hidden srun: nothing of ours may start */
@@ -287,6 +290,15 @@ static int job_asked(spank_t sp) {
     return scope_is(rc == ESPANK_SUCCESS ? scope : getenv(SCOPE_VARIABLE), "job");
 }
 
+static void intake_judge(void) {
+    const char *load = given.value[ASK_LOAD], *restore = given.value[ASK_RESTORE];
+    char why[ASK_WHY];
+
+    if ((load != NULL && intake_judge_load(name_of(ASK_LOAD), load, why, sizeof why) < 0) ||
+        (restore != NULL && intake_judge_restore(name_of(ASK_RESTORE), restore, why, sizeof why) < 0))
+        fail("%s", why);
+}
+
 void options_judge(spank_t sp, int ac, char **av) {
     int allocator = spank_context() == S_CTX_ALLOCATOR;
 
@@ -303,13 +315,13 @@ void options_judge(spank_t sp, int ac, char **av) {
         lonely_judge(ASK_RESULTS);
         lonely_judge(ASK_TRANSPORT);
         lonely_judge(ASK_LOAD);
+        lonely_judge(ASK_RESTORE);
         return;
     }
     if (judged > 1 || (in_job && !allocator && getenv("SLURM_HET_SIZE") != NULL))
         fail("--ddict-managers and --ddict-mem do not work with heterogeneous jobs and steps");
     numbers_judge(ac, av);
-    if (given.value[ASK_LOAD] != NULL && (*given.value[ASK_LOAD] == '\0' || strlen(given.value[ASK_LOAD]) > LOAD_MAX))
-        fail("%s=%.60s: want 1 to %d bytes; `ddict load` takes more", name_of(ASK_LOAD), given.value[ASK_LOAD], LOAD_MAX);
+    intake_judge();
     if (options_scope() == SCOPE_JOB)
         others_warn();
 }

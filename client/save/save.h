@@ -39,6 +39,7 @@ struct save_job {
     uint64_t claimed;              /* managers or parts */
     uint64_t number;               /* of the next part */
     uint64_t left_out;             /* items that cannot be a file */
+    uint64_t already;              /* workers whose share another one has restored (--once) */
     int stopped;                   /* a thread failed, or a signal came */
     json_t *parts;                 /* under lock: written, or to be read */
     char why[1024];                /* under lock: the first failure */

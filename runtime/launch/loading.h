@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loading.h - what is loaded into a dictionary before its first user begins (--load, --ddict-load): ddict-load as a child, seen from the poll loop of its owner.
+ * loading.h - what is put into a dictionary before its first user begins (--restore and --load, in this order; intake.h): `ddict restore` and ddict-load as
+ * children, one after another, seen from the poll loop of their owner.
  *
  *     loading_start()     then until loading_over(): poll its descriptor too, loading_turn(), and loading_reap() after each SIGCHLD
  *     loading_stop()      it is told to end; it is over when it has
@@ -14,7 +15,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "launch/intake.h"
 #include "launch/lines.h"
+
+#define LOADING_LINES (2 * INTAKE_SETS)
 
 struct loading {
     pid_t pid;                /* 0: not started, or reaped */
@@ -23,15 +27,23 @@ struct loading {
     int stopped;              /* we told it to end */
     struct deadline limit;    /* then */
     char why[DD_ERRMSG_MAX];  /* "" or why it failed, one sentence */
-    char said[DD_ERRMSG_MAX]; /* for the user, when it went well */
+    char said[DD_ERRMSG_MAX]; /* for the user, when it went well; "" when there was nothing to do */
     struct lines lines;
+    char **line[LOADING_LINES]; /* command lines */
+    int lines_n, at;          /* at: the next one */
+    int answered;             /* the present one did */
+    char **envp, entry[128];
 };
 
-/*
- * sources: separated by commas, relative ones from folder (NULL: the working folder). node: this node's name without Slurm, else "". The progress goes to our stderr. 0 or a
- * negative code with the sentence set.
- */
-int loading_start(struct loading *l, const char *sources, const char *folder, const char *name, const char *node);
+struct loading_ask {
+    const char *restore, *load; /* as the user gave them; NULL: nothing */
+    const char *folder;         /* of relative paths; NULL: the working folder */
+    int shared;                 /* others may start the same dictionary and ask for the same: a key of it will say what was restored */
+    const char *name, *node;    /* the dictionary; node: this node's name without Slurm, else "" */
+};
+
+/* The progress goes to our stderr. 0 or a negative code with the sentence set. */
+int loading_start(struct loading *l, const struct loading_ask *ask);
 void loading_poll(const struct loading *l, struct pollfd *p);
 void loading_turn(struct loading *l);
 void loading_reap(struct loading *l);
@@ -40,6 +52,6 @@ static inline int loading_over(const struct loading *l) { return l->ended; }
 /* Kills what is left. */
 void loading_free(struct loading *l);
 /* The same from beginning to end, for who has no loop. 0, or negative with the sentence set. */
-int loading_do(const char *sources, const char *name, const char *node, char *said, size_t cap);
+int loading_do(const struct loading_ask *ask, char *said, size_t cap);
 
 #endif

@@ -2,7 +2,7 @@
 noinst_LTLIBRARIES += liblaunch.la
 liblaunch_la_SOURCES = runtime/launch/ask.c runtime/launch/ask.h runtime/launch/command.c runtime/launch/command.h \
   runtime/launch/hidden.c runtime/launch/hidden.h runtime/launch/launch.h \
-  runtime/launch/loading.c runtime/launch/loading.h runtime/launch/lines.c runtime/launch/lines.h runtime/launch/options.c runtime/launch/options.h runtime/launch/plan.c \
+  runtime/launch/intake.c runtime/launch/intake.h runtime/launch/loading.c runtime/launch/loading.h runtime/launch/lines.c runtime/launch/lines.h runtime/launch/options.c runtime/launch/options.h runtime/launch/plan.c \
   runtime/launch/plan.h runtime/launch/record.c runtime/launch/record.h runtime/launch/reason.c runtime/launch/reason.h \
   runtime/launch/relay.c runtime/launch/relay.h runtime/launch/spread.c runtime/launch/spread.h runtime/launch/ranks.c runtime/launch/ranks.h runtime/place/torch_env.c runtime/place/torch_env.h runtime/launch/run.c runtime/launch/serve.c runtime/launch/serve.h runtime/launch/site.c runtime/launch/site.h runtime/launch/starter.c \
   runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h runtime/launch/tasks.c runtime/launch/tasks.h runtime/launch/tasks_end.c runtime/launch/tasks_end.h \
@@ -19,7 +19,7 @@ dist_check_SCRIPTS += tests/local/ranks.sh tests/local/tasks.sh
 TESTS += tests/local/ranks.sh tests/local/tasks.sh
 
 if HAVE_CHECK
-LAUNCH_TESTS = tests/unit/launch_ask tests/unit/launch_site tests/unit/launch_record tests/unit/launch_text tests/unit/launch_options tests/unit/launch_starter
+LAUNCH_TESTS = tests/unit/launch_ask tests/unit/launch_site tests/unit/launch_record tests/unit/launch_text tests/unit/launch_options tests/unit/launch_starter tests/unit/launch_intake
 check_PROGRAMS += $(LAUNCH_TESTS)
 TESTS += $(LAUNCH_TESTS)
 LAUNCH_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
@@ -33,6 +33,9 @@ tests_unit_launch_site_LDADD = $(LAUNCH_TEST_LIBS)
 tests_unit_launch_record_SOURCES = tests/unit/launch_record.c tests/unit/launch_test.h
 tests_unit_launch_record_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
 tests_unit_launch_record_LDADD = $(LAUNCH_TEST_LIBS)
+tests_unit_launch_intake_SOURCES = tests/unit/launch_intake.c tests/unit/launch_test.h
+tests_unit_launch_intake_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
+tests_unit_launch_intake_LDADD = $(LAUNCH_TEST_LIBS)
 tests_unit_launch_text_SOURCES = tests/unit/launch_text.c tests/unit/launch_test.h
 tests_unit_launch_text_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
 tests_unit_launch_text_LDADD = $(LAUNCH_TEST_LIBS)

@@ -7,11 +7,12 @@
 
 #include "base/defaults.h"
 #include "base/size.h"
+#include "launch/intake.h"
 #include "launch/options.h"
 #include "wire/attach.h"
 
 enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL, OPT_LOG, OPT_RESULTS,
-       OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT, OPT_TRANSPORT, OPT_LOAD };
+       OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT, OPT_TRANSPORT, OPT_LOAD, OPT_RESTORE };
 
 static const struct option words[] = {
     { "managers", required_argument, NULL, OPT_MANAGERS }, { "mem", required_argument, NULL, OPT_MEM },
@@ -24,7 +25,7 @@ static const struct option words[] = {
     { "results", required_argument, NULL, OPT_RESULTS },
     { "log", required_argument, NULL, OPT_LOG },           { "chdir", required_argument, NULL, OPT_CHDIR },
     { "site", required_argument, NULL, OPT_SITE },         { "asked", required_argument, NULL, OPT_ASKED },
-    { "load", required_argument, NULL, OPT_LOAD },
+    { "load", required_argument, NULL, OPT_LOAD },         { "restore", required_argument, NULL, OPT_RESTORE },
     { "script", required_argument, NULL, OPT_SCRIPT },     { "ranks", required_argument, NULL, 'n' },
     { "transport", required_argument, NULL, OPT_TRANSPORT },
     { "help", no_argument, NULL, 'h' },                    { NULL, 0, NULL, 0 }
@@ -33,6 +34,7 @@ static const struct option words[] = {
 #define MORE_USAGE \
     "  --mpi=TYPE     how managers find each other: auto (default), none: through srun; pmix, pmix_v4, ...: through Slurm's PMIx\n" \
     "  --transport=WHICH  what carries messages between nodes: auto (default), tcp, ofi or ofi:PROVIDER: libfabric\n" \
+    "  --restore=PATH[,PATH...]    put what was saved there into it before anybody uses it; -PATH: where it is there (DDICT_RESTORE)\n" \
     "  --load=SOURCE[,SOURCE...]   put these into it before anybody uses it: ddict load, ddict(1) (DDICT_LOAD sets it, too)\n" \
     "  --log=FILE     the record of what happened; %j job, %s step, %u user; none: no record (default in a job: ddict-%j.jsonl)\n" \
     "  --results=DIR  what Python's ddict.results submits is written below DIR while the job runs; %j job, %s step, %u user\n" \
@@ -84,6 +86,7 @@ static int option_take(struct options *o, int which, const char *value, const ch
     case OPT_FOREGROUND: o->foreground = 1; return 0;
     case OPT_PLUGIN: o->plugin = 1; return 0;
     case OPT_LOAD: o->load = value; return 0;
+    case OPT_RESTORE: o->restore = value; return 0;
     case OPT_LOG: o->log = value; return 0;
     case OPT_RESULTS: o->results = value; return 0;
     case OPT_ASKED: o->asked = value; return 0;
@@ -176,6 +179,7 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
     o->log = env("DDICT_LOG_FILE");
     o->results = env("DDICT_RESULTS");
     o->load = env("DDICT_LOAD");
+    o->restore = env("DDICT_RESTORE");
     o->drain_ms = -1;
     optind = 0; /* glibc: begin anew */
     opterr = 0;
@@ -189,6 +193,9 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
     }
     if (o->help)
         return 0;
+    if ((o->load != NULL && intake_judge_load(o->plugin ? "--ddict-load" : "--load", o->load, why, cap) < 0) ||
+        (o->restore != NULL && intake_judge_restore(o->plugin ? "--ddict-restore" : "--restore", o->restore, why, cap) < 0))
+        return -EINVAL;
     if (o->transport == NULL && transport != NULL && *transport != '\0') {
         if (site_transport("DDICT_TRANSPORT", transport, why, cap) < 0)
             return -EINVAL;

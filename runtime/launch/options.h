@@ -18,7 +18,7 @@ struct options {
     const char *name;                      /* NULL: make one */
     const char *job, *step;                /* NULL: no Slurm; the whole job */
     const char *mpi, *srun, *ddictd;       /* NULL: look for it */
-    const char *load;                      /* sources, separated by commas; NULL: none */
+    const char *load, *restore;            /* what it has at its start: intake.h; NULL: nothing */
     const char *log, *chdir, *asked;       /* of the record; NULL: the default, the working folder, the command line */
     const char *results;                   /* folder; NULL or "": none */
     const char *script;                    /* for ddictd; NULL: none */

@@ -54,6 +54,7 @@ static void command_environment_set(void *arg) {
     unsetenv("DDICT_MEM");
     unsetenv("DDICT_RESULTS");
     unsetenv("DDICT_LOAD");
+    unsetenv("DDICT_RESTORE");
 }
 
 static void command_begin(struct run *r) {
@@ -73,13 +74,15 @@ static void command_begin(struct run *r) {
 /* 1: what is to be loaded is there. */
 static int load_follow(struct run *r) {
     struct loading *l = &r->load;
+    struct loading_ask ask = { .restore = r->o->restore, .load = r->o->load, .folder = r->o->chdir, .name = r->plan.name, .node = r->plan.node };
 
-    if (r->o->load == NULL || r->done)
-        return r->o->load == NULL;
-    if (!l->begun && loading_start(l, r->o->load, r->o->chdir, r->plan.name, r->plan.node) < 0)
+    if ((ask.load == NULL && ask.restore == NULL) || r->done)
+        return !r->done;
+    if (!l->begun && loading_start(l, &ask) < 0)
         snprintf(l->why, sizeof l->why, "%s", dd_errmsg());
     if (loading_over(l) && l->why[0] == '\0') {
-        fprintf(stderr, "ddict run: %s\n", l->said);
+        if (l->said[0] != '\0')
+            fprintf(stderr, "ddict run: %s\n", l->said);
         return 1;
     }
     if (l->why[0] != '\0' && (!l->begun || loading_over(l))) {

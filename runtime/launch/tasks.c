@@ -362,11 +362,12 @@ static void torch_environment_set(const struct tasks *t) {
 /* Each task calls for it: one loads, by readers on all nodes, and the others wait for that. */
 static int load_all(const struct tasks *t) {
     char said[DD_ERRMSG_MAX];
-    int rc = loading_do(t->asked->load, t->name, "", said, sizeof said);
+    struct loading_ask ask = { .restore = t->asked->restore, .load = t->asked->load, .folder = t->asked->chdir, .shared = 1, .name = t->name, .node = t->node };
+    int rc = loading_do(&ask, said, sizeof said);
 
     if (rc < 0)
         fprintf(stderr, "ddict run: %s; the command is not started\n", dd_errmsg());
-    else if (t->p->rank == 0)
+    else if (t->p->rank == 0 && said[0] != '\0')
         fprintf(stderr, "ddict run: %s\n", said);
     return rc == 0;
 }
@@ -381,7 +382,8 @@ static int command_run(struct tasks *t, int joined) {
     unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
     unsetenv("DDICT_MEM");
     unsetenv("DDICT_LOAD");
-    if (t->asked->load != NULL && !load_all(t))
+    unsetenv("DDICT_RESTORE");
+    if ((t->asked->load != NULL || t->asked->restore != NULL) && !load_all(t))
         return 1;
     torch_environment_set(t);
     if (t->right >= 0)

@@ -27,7 +27,7 @@ struct up {
     struct starter s;
     struct plan plan;
     struct loading load;
-    const char *sources, *folder; /* of what is loaded; NULL: nothing */
+    struct loading_ask ask; /* load and restore NULL: nothing, or done */
     uint64_t loading_at;  /* when its next line is due */
     struct lines asked;   /* our stdin */
     int in;               /* -1: not listened to, or ended */
@@ -112,15 +112,18 @@ static void variables_say(const struct up *u) {
 static int load_follow(struct up *u) {
     struct loading *l = &u->load;
 
-    if (u->sources == NULL)
+    if (u->ask.load == NULL && u->ask.restore == NULL)
         return 1;
     if (!u->s.exists && u->s.state != STARTER_READY)
         return 0; /* it ends; there is nothing to load into */
-    if (!l->begun && loading_start(l, u->sources, u->folder, u->plan.name, u->plan.node) < 0)
+    u->ask.name = u->plan.name;
+    u->ask.node = u->plan.node;
+    if (!l->begun && loading_start(l, &u->ask) < 0)
         snprintf(l->why, sizeof l->why, "%s", dd_errmsg());
     if (loading_over(l) && l->why[0] == '\0') {
-        on_news(u, LINE_WARN, l->said);
-        u->sources = NULL;
+        if (l->said[0] != '\0')
+            on_news(u, LINE_WARN, l->said);
+        u->ask.load = u->ask.restore = NULL;
         return 1;
     }
     if (l->why[0] != '\0' && (!l->begun || loading_over(l))) {
@@ -188,7 +191,7 @@ static int script_kept(const struct options *o) {
 
 /* The exit code. */
 static int up_run(const struct options *o) {
-    struct up u = { .in = o->foreground ? 0 : -1, .leaves = !o->foreground, .lines = o->foreground || o->plugin, .asked = { .max = 4096 }, .sources = o->load, .folder = o->chdir };
+    struct up u = { .in = o->foreground ? 0 : -1, .leaves = !o->foreground, .lines = o->foreground || o->plugin, .asked = { .max = 4096 }, .ask = { .restore = o->restore, .load = o->load, .folder = o->chdir, .shared = !o->foreground && o->script == NULL } };
     int signals = signals_open(), rc;
 
     rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&u.plan, o);
