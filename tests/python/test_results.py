@@ -78,6 +78,19 @@ class Results(DictTest):
         self.write("--run", "other")
         self.assertEqual(self.read("other", "x"), b"x")
 
+    def test_a_long_file_of_metrics_keeps_its_order_and_is_not_stored_anew_for_each_line(self):
+        lines = [f"{i} " + "x" * 4096 for i in range(400)]
+        with ResultsHandler("long", self.d, rank=0) as r:
+            for i, line in enumerate(lines):
+                r.submit_result("metrics", line)
+                if i % 40 == 0:
+                    r.flush()
+        self.write()
+        self.assertEqual(self.read("long", "metrics").decode().splitlines(), lines)
+        sizes = [len(self.d[key]) for key in self.d.keys(PREFIX + "long/")]
+        self.assertGreater(len(sizes), 3)
+        self.assertLess(max(sizes), (256 << 10) + 41 * 4200)
+
     def test_a_checkpoint_is_that_of_its_moment(self):
         numpy = __import__("numpy")
         w = numpy.arange(100000.0)

@@ -27,6 +27,7 @@ __all__ = ["PREFIX", "ResultsHandler"]
 
 PREFIX = "ddict.results/"
 _APPEND, _REPLACE, _CHECKPOINT, _FLUSH, _STOP = range(5)
+_PART = 256 << 10  # bytes of a part that is appended to no more: each time all of it is stored
 
 
 def _rank():
@@ -68,6 +69,11 @@ def _serialise(obj):
     out = io.BytesIO()
     torch.save(obj, out)
     return out.getbuffer()
+
+
+class _Part:
+    def __init__(self, number):
+        self.number, self.data, self.stored = number, bytearray(), 0
 
 
 class ResultsHandler:
@@ -188,9 +194,11 @@ class ResultsHandler:
             try:
                 key = PREFIX + self.run + "/" + path
                 if kind == _APPEND:
-                    key += "\0" + self._part
-                    self._parts.setdefault(key, bytearray()).extend(data)
-                    touched[key] = self._parts[key]
+                    part = self._parts.get(key)
+                    if part is None or part.stored >= _PART:
+                        part = self._parts[key] = _Part(0 if part is None else part.number + 1)
+                    part.data.extend(data)
+                    touched[f"{key}\0{self._part}.{part.number:06d}"] = part
                 else:
                     self._d[key] = memoryview(data if kind == _REPLACE else _serialise(data))
             except BaseException as e:
@@ -199,9 +207,10 @@ class ResultsHandler:
                 with self._room:
                     self._bytes -= size
                     self._room.notify_all()
-        for key, data in touched.items():
+        for key, part in touched.items():
             try:
-                self._d[key] = bytes(data)
+                self._d[key] = bytes(part.data)
+                part.stored = len(part.data)
             except BaseException as e:
                 self._error = self._error or e
         for done in dones:
