@@ -235,7 +235,12 @@ int zip_plan(struct plan *p, const char *text)
     return rc;
 }
 
-int zip_work_read(struct zip_work *w, const void *work, size_t len)
+struct zip_work {
+    uint64_t first, end, twice; /* twice: how many of them */
+    const uint8_t *again;       /* u64 each */
+};
+
+static int work_read(struct zip_work *w, const void *work, size_t len)
 {
     struct unpack u = {.at = work, .left = len};
     w->first = unpack_u64(&u);
@@ -245,7 +250,7 @@ int zip_work_read(struct zip_work *w, const void *work, size_t len)
     return u.bad ? dd_error(-EBADMSG, "the unit cannot be read") : 0;
 }
 
-bool zip_is_again(const struct zip_work *w, uint64_t member)
+static bool is_again(const struct zip_work *w, uint64_t member)
 {
     for (uint64_t i = 0; i < w->twice; i++) {
         uint64_t v;
@@ -254,4 +259,41 @@ bool zip_is_again(const struct zip_work *w, uint64_t member)
             return true;
     }
     return false;
+}
+
+/* From member w->first on, which moves on. 1: a member could not be read to its end, and with it this opening of the archive. */
+static int members_read(struct sink *s, const char *text, struct zip_work *w, zip_take *take)
+{
+    struct file_part f;
+    struct archive *a;
+    struct archive_entry *e;
+    bool fatal = false;
+    uint64_t i = 0;
+    int rc = part_open(&f, &a, text, FORM_ZIP, 0, UINT64_MAX), h = ARCHIVE_OK;
+    for (; rc == 0 && i < w->end && !fatal && (h = archive_read_next_header(a, &e)) >= ARCHIVE_WARN && h != ARCHIVE_EOF; i++) {
+        if (load_stopped())
+            rc = -ECANCELED;
+        if (rc < 0 || i < w->first)
+            continue;
+        w->first = i + 1;
+        if (!is_again(w, i) && archive_entry_filetype(e) != AE_IFDIR)
+            rc = take(s, a, e, &fatal);
+    }
+    if (rc == 0 && !fatal && h < ARCHIVE_WARN)
+        rc = sink_failed(s, NULL, 0, "%s; what follows is missing", archive_error_string(a) != NULL ? archive_error_string(a) : "cannot be read");
+    else if (rc == 0 && !fatal && i < w->end)
+        rc = dd_error(-ENODATA, "%s: it changed while it was read", text);
+    part_close(&f, a);
+    return rc == 0 ? fatal : rc;
+}
+
+int zip_read_unit(struct sink *s, const char *text, const void *work, size_t len, zip_take *take)
+{
+    struct zip_work w;
+    int rc = work_read(&w, work, len);
+    if (rc == 0)
+        do
+            rc = members_read(s, text, &w, take);
+        while (rc == 1 && w.first < w.end);
+    return rc < 0 ? rc : 0;
 }

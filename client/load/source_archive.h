@@ -27,11 +27,11 @@ void part_close(struct file_part *f, struct archive *a);
 const char *member_name(struct archive_entry *e, size_t *len);
 /* Plan a zip: units are members first to end (not included) of it, with the numbers of those that come again later, which are left out. */
 int zip_plan(struct plan *p, const char *text);
-struct zip_work {
-    uint64_t first, end, twice; /* twice: how many of them */
-    const uint8_t *again;       /* u64 each */
-};
-int zip_work_read(struct zip_work *w, const void *work, size_t len);
-bool zip_is_again(const struct zip_work *w, uint64_t member);
+/*
+ * Read such a unit: take() each of its members that is no folder and does not come again. 0, or negative: end; *fatal: the archive could not be read on in this member, which was said:
+ * what is behind it is read by opening it again.
+ */
+typedef int zip_take(struct sink *s, struct archive *a, struct archive_entry *e, bool *fatal);
+int zip_read_unit(struct sink *s, const char *text, const void *work, size_t len, zip_take *take);
 
 #endif

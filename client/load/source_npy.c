@@ -63,7 +63,7 @@ static int npy_read(struct sink *s, const char *text, const void *work, size_t l
 /* --- npz --- */
 
 /* All bytes of the member; malloc'ed. 0, or -1 with why: it is damaged. */
-static int member_all(struct archive *a, struct archive_entry *e, uint8_t **out, size_t *len, char *why, size_t cap)
+static int member_all(struct archive *a, struct archive_entry *e, uint8_t **out, size_t *len, char *why, size_t cap, bool *fatal)
 {
     size_t room = archive_entry_size_is_set(e) ? (size_t)archive_entry_size(e) + 1 : 1u << 20, n = 0;
     la_ssize_t got = 0;
@@ -84,6 +84,7 @@ static int member_all(struct archive *a, struct archive_entry *e, uint8_t **out,
         }
     }
     if (bytes == NULL || got < 0) {
+        *fatal = got <= ARCHIVE_FATAL;
         snprintf(why, cap, "%s", bytes == NULL ? "out of memory" : archive_error_string(a) != NULL ? archive_error_string(a) : "cannot be read");
         free(bytes);
         return -1;
@@ -93,14 +94,14 @@ static int member_all(struct archive *a, struct archive_entry *e, uint8_t **out,
     return 0;
 }
 
-static int member_read(struct sink *s, struct archive *a, struct archive_entry *e, const char *name, size_t name_len)
+static int member_read(struct sink *s, struct archive *a, struct archive_entry *e, const char *name, size_t name_len, bool *fatal)
 {
     struct array array;
     uint8_t *bytes;
     size_t len;
     char why[200];
     int rc = 0, head;
-    if (member_all(a, e, &bytes, &len, why, sizeof why) < 0)
+    if (member_all(a, e, &bytes, &len, why, sizeof why, fatal) < 0)
         return load_stopped() ? -ECANCELED : sink_failed(s, name, name_len, "%s", why);
     sink_advance(s, len);
     head = npy_header(&array, bytes, len, why, sizeof why);
@@ -117,33 +118,18 @@ static int member_read(struct sink *s, struct archive *a, struct archive_entry *
     return rc < 0 ? rc : 0;
 }
 
-static int npz_read(struct sink *s, const char *text, const void *work, size_t len)
+static int member_take(struct sink *s, struct archive *a, struct archive_entry *e, bool *fatal)
 {
-    struct file_part f;
-    struct archive *a;
-    struct archive_entry *e;
-    struct zip_work w;
-    int rc = zip_work_read(&w, work, len), h = ARCHIVE_EOF;
-    if (rc < 0)
-        return rc;
-    rc = part_open(&f, &a, text, FORM_ZIP, 0, UINT64_MAX);
-    for (uint64_t i = 0; rc == 0 && i < w.end && (h = archive_read_next_header(a, &e)) >= ARCHIVE_WARN && h != ARCHIVE_EOF; i++) {
-        size_t n;
-        const char *name = member_name(e, &n);
-        if (load_stopped())
-            rc = -ECANCELED;
-        if (rc < 0 || i < w.first || zip_is_again(&w, i) || archive_entry_filetype(e) != AE_IFREG)
-            continue;
-        if (name == NULL || n < 5 || strcmp(name + n - 4, ".npy") != 0)
-            rc = sink_failed(s, name, n, "it is no array (.npy)");
-        else
-            rc = member_read(s, a, e, name, n);
-    }
-    if (rc == 0 && h < ARCHIVE_WARN)
-        rc = sink_failed(s, NULL, 0, "%s; what follows is missing", archive_error_string(a) != NULL ? archive_error_string(a) : "cannot be read");
-    part_close(&f, a);
-    return rc;
+    size_t n;
+    const char *name = member_name(e, &n);
+    if (archive_entry_filetype(e) != AE_IFREG)
+        return 0;
+    if (name == NULL || n < 5 || strcmp(name + n - 4, ".npy") != 0)
+        return sink_failed(s, name, n, "it is no array (.npy)");
+    return member_read(s, a, e, name, n, fatal);
 }
+
+static int npz_read(struct sink *s, const char *text, const void *work, size_t len) { return zip_read_unit(s, text, work, len, member_take); }
 
 const struct source_kind source_npy = {.name = "npy", .numbered = true, .match = is_npy, .plan = npy_plan, .read = npy_read};
 const struct source_kind source_npz = {.name = "npz", .match = is_npz, .plan = zip_plan, .read = npz_read};

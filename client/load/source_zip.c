@@ -43,35 +43,18 @@ static int member_bytes(struct sink *s, struct archive *a, struct archive_entry 
     }
 }
 
-static int zip_read(struct sink *s, const char *text, const void *work, size_t len)
+static int member_take(struct sink *s, struct archive *a, struct archive_entry *e, bool *fatal)
 {
-    struct file_part f;
-    struct archive *a;
-    struct archive_entry *e;
-    struct zip_work w;
-    bool fatal = false;
-    int rc = zip_work_read(&w, work, len), h = ARCHIVE_EOF;
-    if (rc < 0)
-        return rc;
-    rc = part_open(&f, &a, text, FORM_ZIP, 0, UINT64_MAX);
-    for (uint64_t i = 0; rc == 0 && i < w.end && !fatal && (h = archive_read_next_header(a, &e)) >= ARCHIVE_WARN && h != ARCHIVE_EOF; i++) {
-        size_t n;
-        const char *name = member_name(e, &n);
-        if (load_stopped())
-            rc = -ECANCELED;
-        if (rc < 0 || i < w.first || zip_is_again(&w, i) || archive_entry_filetype(e) == AE_IFDIR)
-            continue;
-        if (name == NULL)
-            rc = sink_failed(s, NULL, 0, "a member has a name that cannot be read");
-        else if (archive_entry_filetype(e) != AE_IFREG)
-            sink_left_out(s, name, n, archive_entry_filetype(e) == AE_IFLNK ? "a symbolic link" : "no regular file");
-        else
-            rc = member_bytes(s, a, e, name, n, &fatal);
-    }
-    if (rc == 0 && !fatal && h < ARCHIVE_WARN)
-        rc = sink_failed(s, NULL, 0, "%s; what follows is missing", archive_error_string(a) != NULL ? archive_error_string(a) : "cannot be read");
-    part_close(&f, a);
-    return rc;
+    size_t n;
+    const char *name = member_name(e, &n);
+    if (name == NULL)
+        return sink_failed(s, NULL, 0, "a member has a name that cannot be read");
+    if (archive_entry_filetype(e) == AE_IFREG)
+        return member_bytes(s, a, e, name, n, fatal);
+    sink_left_out(s, name, n, archive_entry_filetype(e) == AE_IFLNK ? "a symbolic link" : "no regular file");
+    return 0;
 }
+
+static int zip_read(struct sink *s, const char *text, const void *work, size_t len) { return zip_read_unit(s, text, work, len, member_take); }
 
 const struct source_kind source_zip = {.name = "zip", .sorted = true, .match = is_zip, .plan = zip_plan, .read = zip_read};
