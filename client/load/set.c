@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include <base/error.h>
 #include "load.h"
+#include "names.h"
 
 struct record {
     const uint8_t *key; /* in one of the parts; with its letter */
@@ -116,28 +119,61 @@ static int unit_gather(struct gathered *g, uint64_t n, bool numbered, struct set
     return rc;
 }
 
-/* --- hard links: a copy of the target's value --- */
+/* --- hard links: a copy of the target's value; a member with bytes of its own has the better right to its name --- */
 
-static int link_make(struct gathered *g, const uint8_t *key, size_t klen, const uint8_t *target, size_t tlen, struct set_result *r)
+static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, const char *fmt, ...)
+{
+    char why[LOAD_ERROR_MAX], text[LOAD_ERROR_MAX + 512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    snprintf(text, sizeof text, "%.*s: %s", (int)(klen - 1 < 400 ? klen - 1 : 400), (const char *)key + 1, why);
+    if (!the_load.o->skip)
+        return dd_error(-EBADMSG, "%s", text);
+    pack_text(&r->failures, text, strlen(text));
+    r->failed++;
+    return 0;
+}
+
+/* 1: it is there now. 0: it was refused, or another member of its name stays. */
+static int link_put(const uint8_t *key, size_t klen, const struct ddict_view *v, bool again, struct set_result *r)
+{
+    size_t there;
+    int rc = ddict_put(the_load.d, key, klen, v->data, v->len, DDICT_TAG(v->tag) | (again || the_load.o->replace ? 0 : DDICT_NEW), -1);
+    if (rc != DDICT_EEXISTS)
+        return rc < 0 ? load_error(rc) : 1;
+    rc = ddict_contains(the_load.d, key, klen, &there, -1);
+    if (rc == 1 && the_load.continued && there == v->len)
+        return 1;
+    return rc < 0 ? load_error(rc) : link_failed(r, key, klen, "the key is there already, of another item (--replace puts over it, --prefix gives other keys)");
+}
+
+/* names: the keys of the records, with LINKED for those that are links. */
+enum { MEMBER, LINKED };
+
+static int link_make(struct gathered *g, struct names *names, const uint8_t *key, size_t klen, const uint8_t *target, size_t tlen, struct set_result *r)
 {
     struct ddict_view v;
-    int rc = ddict_view(the_load.d, target, tlen, &v, 0, -1);
-    if (rc == DDICT_ENOKEY) {
-        char text[LOAD_ERROR_MAX];
-        snprintf(text, sizeof text, "%.*s: a link to %.*s, which is not in the source", (int)(klen - 1), (const char *)key + 1, (int)(tlen - 1), (const char *)target + 1);
-        if (!the_load.o->skip)
-            return dd_error(-EBADMSG, "%s", text);
-        pack_text(&r->failures, text, strlen(text));
-        r->failed++;
-        return 0;
+    uint64_t old, hash = XXH3_64bits(key, klen);
+    int there = names_add(names, hash, LINKED, &old);
+    if (there < 0)
+        return there;
+    if (there == 1 && old == MEMBER) { /* a member that has its name and bytes of its own */
+        r->twice++;
+        return names_add(names, hash, MEMBER, NULL) < 0 ? -ENOMEM : 0;
     }
+    int rc = ddict_view(the_load.d, target, tlen, &v, 0, -1);
+    if (rc == DDICT_ENOKEY)
+        return link_failed(r, key, klen, "a link to %.*s, which is not in the source", (int)(tlen - 1 < 400 ? tlen - 1 : 400), (const char *)target + 1);
     if (rc < 0)
         return load_error(rc);
-    rc = ddict_put(the_load.d, key, klen, v.data, v.len, DDICT_TAG(v.tag), -1);
+    rc = link_put(key, klen, &v, there == 1, r);
     struct record record = {.len = (uint32_t)klen, .size = v.len};
     ddict_release(&v);
-    if (rc < 0)
-        return load_error(rc);
+    if (rc <= 0)
+        return rc;
     uint8_t *copy = malloc(klen);
     if (copy == NULL)
         return no_memory();
@@ -151,15 +187,20 @@ static int link_make(struct gathered *g, const uint8_t *key, size_t klen, const 
 static int links_make(struct gathered *g, struct set_result *r)
 {
     struct unpack u = {.at = g->links.data, .left = g->links.len};
-    int rc = 0;
+    struct names *names = u.left > 0 ? names_new() : NULL;
+    int rc = u.left > 0 && names == NULL ? no_memory() : 0;
+    for (uint64_t i = 0; names != NULL && i < g->n && rc >= 0; i++)
+        rc = names_add(names, XXH3_64bits(g->record[i].key, g->record[i].len), MEMBER, NULL);
+    rc = rc < 0 ? rc : 0;
     while (rc == 0 && u.left > 0 && !u.bad) {
         size_t klen, tlen;
         const char *key = unpack_text(&u, &klen), *target = unpack_text(&u, &tlen);
         if (!u.bad)
-            rc = link_make(g, (const uint8_t *)key, klen, (const uint8_t *)target, tlen, r);
+            rc = link_make(g, names, (const uint8_t *)key, klen, (const uint8_t *)target, tlen, r);
         if (load_stopped())
-            return -ECANCELED;
+            rc = -ECANCELED;
     }
+    names_free(names);
     return rc;
 }
 

@@ -282,14 +282,25 @@ static int inner_walk(struct reading *r, struct archive *outer, const char *name
     return rc;
 }
 
-/* A member that is no directory. */
-static int member_take(struct reading *r, struct archive *a, struct archive_entry *e, const char *name, size_t len, int depth, bool *fatal)
+/* A hard link's target is a name in the same archive: what stands before ours stands before it. */
+static int link_take(struct reading *r, const char *name, size_t len, size_t before, const char *target)
+{
+    struct pack to = {0};
+    pack_bytes(&to, name, before);
+    pack_bytes(&to, target, strlen(target));
+    int rc = to.bad ? dd_error(-ENOMEM, "out of memory") : sink_link(r->s, name, len, (const char *)to.data, to.len);
+    pack_free(&to);
+    return rc;
+}
+
+/* A member that is no directory. before: bytes of its name that are not in a, but of the archives around it. */
+static int member_take(struct reading *r, struct archive *a, struct archive_entry *e, const char *name, size_t len, size_t before, int depth, bool *fatal)
 {
     const char *target = archive_entry_hardlink(e);
     if (depth == 0 && is_again(r, r->f.begin + (uint64_t)archive_read_header_position(a)))
         return 0;
     if (target != NULL)
-        return sink_link(r->s, name, len, target, strlen(target));
+        return link_take(r, name, len, before, target);
     if (archive_entry_filetype(e) == AE_IFLNK) {
         sink_left_out(r->s, name, len, "a symbolic link");
         return 0;
@@ -325,7 +336,7 @@ static int walk(struct reading *r, struct archive *a, const char *prefix, size_t
             pack_bytes(&name, "/", 1);
         }
         pack_bytes(&name, path, len);
-        rc = name.bad ? dd_error(-ENOMEM, "out of memory") : load_stopped() ? -ECANCELED : member_take(r, a, e, (const char *)name.data, name.len, depth, &fatal);
+        rc = name.bad ? dd_error(-ENOMEM, "out of memory") : load_stopped() ? -ECANCELED : member_take(r, a, e, (const char *)name.data, name.len, name.len - len, depth, &fatal);
         advance(r);
     }
     if (rc == 0 && h < ARCHIVE_WARN && !fatal) {

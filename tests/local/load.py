@@ -196,6 +196,20 @@ def names_that_lead_out_are_refused_and_links_are_named():
         for key, data in (("e/ok/a", b"1"), ("e/abs/b", b"4"), ("e/ok/c", b"5"), ("e/ok/empty", b""), ("e/ok/hard", b"1")):
             check(get(d, key) == data, "%s: %r" % (key, get(d, key)))
         check(len([k for k in keys_all(d) if "e/" in k]) == 5, "other keys came: %r" % keys_all(d))
+        # a link's name may be another item's, or another member's; its target is in the same archive
+        inner = io.BytesIO()
+        with tarfile.open(fileobj=inner, mode="w") as tar:
+            member(tar, "a", b"1")
+            member(tar, "hard", b"", tarfile.LNKTYPE, "a")
+        tar_of("links.tar", [("c.tar", inner.getvalue()), ("x", b"2"), ("hard", b"", tarfile.LNKTYPE, "x"), ("hard", b"own")])
+        check(ddict(d, "put", "m/hard", "mine").code == 0, "put")
+        refuses(d, "is there already", "links.tar", "--prefix=m/")
+        check(loads(d, "links.tar", "--prefix=l/")["items"] == 4, "links")
+        check([get(d, "l/" + k) for k in ("c/a", "c/hard", "x", "hard")] == [b"1", b"1", b"2", b"own"], "links")
+        tar_of("link.tar", [("x", b"2"), ("hard", b"", tarfile.LNKTYPE, "x")])
+        check(ddict(d, "put", "n/hard", "mine").code == 0, "put")
+        refuses(d, "hard: the key is there already", "link.tar", "--prefix=n/")
+        check(loads(d, "link.tar", "--prefix=n/", "--on-error=skip")["skipped"] == 1 and get(d, "n/hard") == b"mine", "a link was put over another item")
         # a zip with such names
         with zipfile.ZipFile(path("evil.zip"), "w") as z:
             z.writestr("../z", b"x")
