@@ -174,7 +174,7 @@ static int unit_put(struct plan *p, const struct members *all, uint64_t first, u
             twice++;
         } else if (all->m[i].size >= 0) {
             f.items++;
-            f.bytes += all->m[i].size;
+            f.bytes = bytes_add(f.bytes, all->m[i].size);
             if (all->m[i].size > f.largest)
                 f.largest = all->m[i].size;
         }
@@ -197,8 +197,8 @@ static int units_cut(struct plan *p, const struct members *all)
     for (uint64_t i = 0; i < all->n && rc >= 0;) {
         uint64_t first = i;
         int64_t bytes = 0;
-        for (; i < all->n && i - first < LOAD_UNIT_ITEMS && (i == first || bytes + all->m[i].size <= LOAD_UNIT_BYTES); i++)
-            bytes += all->m[i].size > 0 ? all->m[i].size : 0;
+        for (; i < all->n && i - first < LOAD_UNIT_ITEMS && (i == first || all->m[i].size <= LOAD_UNIT_BYTES - bytes); i++)
+            bytes = bytes_add(bytes, all->m[i].size > 0 ? all->m[i].size : 0);
         rc = unit_put(p, all, first, i, again);
     }
     names_free(names);
@@ -221,7 +221,7 @@ int zip_plan(struct plan *p, const char *text)
         clean.len = 0;
         if (name == NULL || name_clean(&clean, name, len) < 0)
             clean.len = 0; /* its reader says so */
-        rc = member_add(&all, XXH3_64bits(clean.data, clean.len), !record || clean.len == 0 ? -1 : archive_entry_size_is_set(e) ? archive_entry_size(e) : 0);
+        rc = member_add(&all, XXH3_64bits(clean.data, clean.len), !record || clean.len == 0 ? -1 : archive_entry_size_is_set(e) && archive_entry_size(e) > 0 ? archive_entry_size(e) : 0);
         if (load_stopped())
             rc = -ECANCELED;
     }

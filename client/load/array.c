@@ -190,7 +190,9 @@ static int dtype_read(struct array *a, const char *text, char *why, size_t cap)
         return -EINVAL;
     }
     a->item = kind == 'U' ? 4 * n : n;
-    if ((strchr("biufmM", kind) != NULL && n > 16) || (kind == 'f' && n > 8 && n != 16)) {
+    bool power = (n & (n - 1)) == 0;
+    if ((kind == 'b' && n != 1) || (strchr("iu", kind) != NULL && (n > 8 || !power)) || (strchr("mM", kind) != NULL && n != 8) || (kind == 'f' && (n < 2 || n > 16 || !power)) ||
+        (kind == 'c' && (n < 8 || n > 32 || !power))) {
         snprintf(why, cap, "elements of type %.20s are not loaded", text);
         return -EINVAL;
     }

@@ -10,16 +10,20 @@
 #include "input.h"
 #include "load.h"
 
+#define RECORD_LEAST 64u /* bytes of an item, at the least */
+
 int array_units(struct plan *p, const struct input *in, const struct array *a)
 {
     plan_array(p, a->dtype, a->shape + 1, a->ndim > 0 ? a->ndim - 1 : 0);
     uint64_t at = plan_number(p, a->records), each = a->record_bytes > 0 ? LOAD_UNIT_BYTES / a->record_bytes : LOAD_UNIT_ITEMS;
     int64_t value = (int64_t)array_value_bytes(a, false);
     int rc = 0;
+    if (a->records > the_load.info.total_bytes / RECORD_LEAST) /* without bytes there may be 2^63 of them */
+        return dd_error(DDICT_EFULL, "%s: its header says %llu records, and the dictionary cannot hold so many", in->path, (unsigned long long)a->records);
     each = in->compressed ? a->records : each > LOAD_UNIT_ITEMS ? LOAD_UNIT_ITEMS : each == 0 ? 1 : each;
     for (uint64_t done = 0, n; rc == 0 && done < a->records; done += n) {
         n = a->records - done < each ? a->records - done : each;
-        struct unit_facts f = {.read = in->compressed ? in->size : n * a->record_bytes, .items = (int64_t)n, .bytes = (int64_t)n * value, .largest = value};
+        struct unit_facts f = {.read = in->compressed ? in->size : n * a->record_bytes, .items = (int64_t)n, .bytes = bytes_times(n, value), .largest = value};
         struct pack work = {0};
         pack_u64(&work, at + done);
         pack_u64(&work, done);

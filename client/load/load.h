@@ -119,7 +119,7 @@ struct plan {
     char dtype[12];
     uint64_t shape[32];
     unsigned ndim;
-    bool array;
+    bool array, mixed; /* array: of the above shape; mixed: of several */
     int64_t *labels;                 /* numbered: of each record, or NULL; ours */
     uint64_t nlabels;
 };

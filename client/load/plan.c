@@ -30,12 +30,12 @@ int plan_unit(struct plan *p, const struct unit_facts *f, const void *work, size
     pack_u64(u, (uint64_t)f->bytes);
     pack_bytes(u, work, len);
     p->read += f->read;
-    p->items = p->items < 0 || f->items < 0 ? -1 : p->items + f->items;
-    p->bytes = p->bytes < 0 || f->bytes < 0 ? -1 : p->bytes + f->bytes;
+    p->items = p->items < 0 || f->items < 0 ? -1 : bytes_add(p->items, f->items);
+    p->bytes = p->bytes < 0 || f->bytes < 0 ? -1 : bytes_add(p->bytes, f->bytes);
     if (f->bytes > 0)
-        p->need += (uint64_t)f->bytes;
+        p->need = (uint64_t)bytes_add((int64_t)p->need, f->bytes);
     if (f->items > 0)
-        p->need += (uint64_t)f->items * ITEM_EXTRA;
+        p->need = (uint64_t)bytes_add((int64_t)p->need, bytes_times((uint64_t)f->items, ITEM_EXTRA));
     if (f->largest > p->largest)
         p->largest = f->largest;
     return u->bad ? dd_error(-ENOMEM, "out of memory") : 0;
@@ -50,7 +50,9 @@ uint64_t plan_number(struct plan *p, uint64_t count)
 
 void plan_array(struct plan *p, const char *dtype, const uint64_t *shape, unsigned ndim)
 {
-    p->array = true;
+    if (p->number > 0) /* of an earlier source: what is said of a record is said of all */
+        p->mixed |= !p->array || strcmp(p->dtype, dtype) != 0 || p->ndim != ndim || memcmp(p->shape, shape, ndim * sizeof *shape) != 0;
+    p->array = !p->mixed;
     snprintf(p->dtype, sizeof p->dtype, "%s", dtype);
     p->ndim = ndim < 32 ? ndim : 32;
     memcpy(p->shape, shape, p->ndim * sizeof *shape);

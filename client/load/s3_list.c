@@ -113,7 +113,7 @@ static void on_close(void *arg, const XML_Char *name)
         p->wrong |= !key_decode(p->key, p->text, p->text_n);
     else if (p->in == SIZE) {
         p->size = strtoull(p->text, &end, 10);
-        p->wrong |= p->text_n == 0 || *end != 0;
+        p->wrong |= p->text_n == 0 || *end != 0 || p->size > INT64_MAX;
     } else if (p->in == ETAG && p->text_n < sizeof p->etag)
         memcpy(p->etag, p->text, p->text_n + 1);
     else if (p->in == TRUNCATED)

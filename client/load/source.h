@@ -29,6 +29,10 @@
 struct plan;
 struct sink;
 
+/* Sizes that a file names may be anything: their sum, INT64_MAX at the most. Neither is negative. */
+static inline int64_t bytes_add(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
+static inline int64_t bytes_times(uint64_t n, int64_t each) { return each > 0 && n > (uint64_t)(INT64_MAX / each) ? INT64_MAX : (int64_t)n * each; }
+
 /* Of client/python/FORMAT. */
 enum { LOAD_TAG_BYTES = 0, LOAD_TAG_STR = 4, LOAD_TAG_INT = 5, LOAD_TAG_FLOAT = 6, LOAD_TAG_ARRAY = 7 };
 
@@ -63,7 +67,7 @@ struct unit_facts {
 int plan_unit(struct plan *p, const struct unit_facts *f, const void *work, size_t len);
 /* numbered kinds: the number of the next record, counted over all sources of the load; count more are taken. The unit's work has to have it. */
 uint64_t plan_number(struct plan *p, uint64_t count);
-/* What one record is, for kinds of arrays: "|u1" and its dimensions. */
+/* What one record is, for kinds of arrays: "|u1" and its dimensions. Before plan_number(). */
 void plan_array(struct plan *p, const char *dtype, const uint64_t *shape, unsigned ndim);
 /*
  * A part of the source is wrong (a truncated archive), name NULL: the source itself. 0: go on with the rest (--on-error=skip: it was noted, and is shown), or negative: return this.

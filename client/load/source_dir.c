@@ -101,10 +101,10 @@ static int units_cut(struct walk *w)
     for (size_t i = 0; i < w->n && rc == 0;) {
         struct unit_facts f = {.largest = 0};
         struct pack work = {0};
-        for (; i < w->n && f.items < LOAD_UNIT_ITEMS && (f.items == 0 || f.bytes + (int64_t)w->file[i].size <= LOAD_UNIT_BYTES); i++, f.items++) {
+        for (; i < w->n && f.items < LOAD_UNIT_ITEMS && (f.items == 0 || (int64_t)w->file[i].size <= LOAD_UNIT_BYTES - f.bytes); i++, f.items++) {
             pack_text(&work, w->file[i].path, strlen(w->file[i].path));
             pack_u64(&work, w->file[i].size);
-            f.bytes += (int64_t)w->file[i].size;
+            f.bytes = bytes_add(f.bytes, (int64_t)w->file[i].size);
             if ((int64_t)w->file[i].size > f.largest)
                 f.largest = (int64_t)w->file[i].size;
         }
@@ -131,7 +131,7 @@ static int dir_plan(struct plan *p, const char *text)
     w->above[0].dev = st.st_dev;
     w->above[0].ino = st.st_ino;
     rc = folder_walk(w, fd, "", 0);
-    if (rc == 0) {
+    if (rc == 0 && w->n > 0) {
         qsort(w->file, w->n, sizeof *w->file, file_compare);
         rc = units_cut(w);
     }

@@ -18,7 +18,7 @@
 
 static bool is_text(const char *text, bool folder, const unsigned char *head, size_t n)
 {
-    return !folder && n > 0 && path_ends(text, ".txt .csv .tsv .jsonl .ndjson .text .list .lst .log");
+    return !folder && strstr(text, "://") == NULL && path_ends(text, ".txt .csv .tsv .jsonl .ndjson .text .list .lst .log");
 }
 
 static int unit_put(struct plan *p, uint64_t begin, uint64_t end, uint64_t first, int64_t items, uint64_t bytes)

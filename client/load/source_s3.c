@@ -149,7 +149,7 @@ static int units_make(struct plan *p, const struct listing *l)
         pack_text(&work, etag, tag_len < ETAG_MAX ? tag_len : 0);
         pack_u64(&work, size);
         f.items++;
-        f.bytes += (int64_t)size;
+        f.bytes = bytes_add(f.bytes, (int64_t)size);
         f.largest = (int64_t)size > f.largest ? (int64_t)size : f.largest;
         if (f.bytes < LOAD_UNIT_BYTES && f.items < UNIT_OBJECTS && i + 1 < l->n)
             continue;

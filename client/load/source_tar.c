@@ -73,7 +73,7 @@ static int member_plan(struct cut *c, struct names *names, struct archive *a, st
     uint64_t at = (uint64_t)archive_read_header_position(a), before;
     size_t len;
     const char *name = member_name(e, &len);
-    int64_t size = archive_entry_size(e);
+    int64_t size = archive_entry_size(e) > 0 ? archive_entry_size(e) : 0;
     struct range *r = c->n > 0 ? &c->range[c->n - 1] : NULL;
     int rc = 0;
     if (r == NULL || r->f.largest >= LOAD_UNIT_ITEMS || at - r->begin >= LOAD_UNIT_BYTES || (at > r->begin && at - r->begin + (uint64_t)size > 2 * LOAD_UNIT_BYTES)) {
@@ -83,7 +83,7 @@ static int member_plan(struct cut *c, struct names *names, struct archive *a, st
     if (rc < 0 || archive_entry_filetype(e) != AE_IFREG || archive_entry_hardlink(e) != NULL)
         return rc;
     r->f.largest++; /* counts until the end */
-    r->f.bytes += size;
+    r->f.bytes = bytes_add(r->f.bytes, size);
     if (name != NULL && is_inner(name, len)) {
         r->f.items = -1;
         return 0;

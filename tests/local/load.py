@@ -365,6 +365,11 @@ def idx_and_arrays_are_checked():
     write("r.npy", npy("[('a', '<i4')]", "(3,)", bytes(12)))
     write("h.npy", npy("'<i4'", "(4611686018427387904, 4)", b""))
     write("s.npy", npy("'<i4'", "(3, 2)", bytes(23)))
+    write("w.npy", npy("'<i4'", "(9223372036854775807, 0)", b""))
+    with gzip.open(path("w.npy.gz"), "wb") as f:
+        f.write(npy("'|u1'", "(576460752303423488, 1)", b"x"))
+    write("odd.npy", npy("'<i3'", "(2,)", bytes(6)))
+    write("d.npy", npy("'<f8'", "(3, 4)", bytes(96)))
     write("t.npy", b"\x93NUMPY\1\0\0\x10{'descr")
     with zipfile.ZipFile(path("z.npz"), "w") as z:
         z.writestr("x.npy", npy("'<i4'", "(3, 2)", struct.pack("<6i", *range(6))))
@@ -381,13 +386,17 @@ def idx_and_arrays_are_checked():
         loads(d, "f.idx", "--prefix=f")
         check(get(d, "f2")[64:] == struct.pack("<2f", 4, 5), "big endian floats")
         for s, why in (("short.idx", "was it cut?"), ("long.idx", "its header says"), ("huge.idx", "too large to be true"), ("big.idx", "its header says"), ("cut.idx.gz", "ends too early"),
-                       ("t.npy", "ends too early"), ("o.npy", "Python objects"), ("r.npy", "named fields"), ("h.npy", "too large to be true"), ("s.npy", "was it cut?")):
+                       ("t.npy", "ends too early"), ("o.npy", "Python objects"), ("r.npy", "named fields"), ("h.npy", "too large to be true"), ("s.npy", "was it cut?"), ("w.npy", "cannot hold so many"), ("w.npy.gz", "cannot hold so many"),
+                       ("odd.npy", "type '<i3'")):
             r = refuses(d, why, s, "--prefix=" + s)
             check(path(s) in r.err, r)
         refuses(d, "no IDX file", "bad.idx", "--as=idx", "--prefix=bad")
         for s in ("a.npy", "f.npy"):
             check(loads(d, s, "--prefix=" + s)["items"] == 3, s)
             check(get(d, s + "1") == row + struct.pack("<2i", 2, 3), "%s: %r" % (s, get(d, s + "1")))
+        loads(d, "a.npy", "f.npy", "--prefix=af")
+        loads(d, "a.npy", "d.npy", "--prefix=ad")
+        check(head(d, "af")["shape"] == [2] and "shape" not in head(d, "ad") and "dtype" not in head(d, "ad"), "of several shapes one is told: %r" % head(d, "ad"))
         loads(d, "n.npy", "--prefix=n")
         check([get(d, "n%d" % i) for i in range(3)] == [b"-1", b"2", b"-3"], "numbers")
         refuses(d, "bad.npy", "z.npz", "--prefix=z/")
@@ -412,6 +421,8 @@ def lines_and_sequences_keep_what_they_are():
         check([get(d, "t%d" % i) for i in range(8)] == [b"one", b"", "thrée".encode(), b"\xff\xfe", b"last", b"x", b"x", b"x"], "lines")
         r = ddict(d, "ls", "-l", "--prefix=t")
         check(any("bytes" in k and "'t3'" in k for k in r.out.splitlines()) and any("str" in k and "'t2'" in k for k in r.out.splitlines()), r)
+        write("none.txt", b"")
+        check(loads(d, "none.txt", "b.txt", "--prefix=e")["items"] == 3, "a text without lines among others")
         check(loads(d, "c.txt.gz", "--prefix=c")["items"] == 50000 and get(d, "c49999") == b"49999", "a compressed text")
         refuses(d, "cut.txt.gz", "cut.txt.gz", "--prefix=u")
         loads(d, "a.fa", "--prefix=f/")
