@@ -150,6 +150,12 @@ static int id_make(void)
     return rc;
 }
 
+static int look_job(void)
+{
+    int rc = sources_look();
+    return rc < 0 ? rc : id_make();
+}
+
 /* Is this load complete already, or its name taken? 1 complete, 0 go on, or negative. */
 static int set_judge(uint64_t *items, uint64_t *bytes)
 {
@@ -453,7 +459,7 @@ static void texts_print(const char *head, const struct pack *texts, json_t *into
         const char *text = unpack_text(&u, &n);
         fprintf(stderr, "ddict load: %s: %.*s\n", head, (int)n, text);
         if (into != NULL)
-            json_array_append_new(into, json_stringn_nocheck(text, n));
+            json_array_append_new(into, text_json(text, n));
     }
 }
 
@@ -463,6 +469,7 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
     double rate = seconds > 0 ? (double)bytes / 1e6 / seconds / the_load.info.nodes : 0;
     char have[24];
     json_t *errors = json_array();
+    bool bad = false;
     progress_clear();
     texts_print("left out", &r->left, NULL);
     if (r->left_out > 0)
@@ -476,8 +483,7 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
                               "workers", (json_int_t)the_load.workers, "there", (json_int_t)f->there, "skipped", (json_int_t)r->failed, "left_out",
                               (json_int_t)r->left_out, "classes", (json_int_t)r->classes, "already", already, "errors", errors);
         char *text = o != NULL ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-        if (text != NULL)
-            puts(text);
+        bad = text == NULL || puts(text) == EOF;
         free(text);
         json_decref(o);
     } else if (already) {
@@ -494,16 +500,16 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
         putchar('\n');
     }
     json_decref(errors);
-    return fflush(stdout) == 0 ? 0 : 1;
+    return fflush(stdout) == 0 && !bad ? 0 : 1;
 }
 
 static int load_all(void)
 {
     uint64_t items = 0, bytes = 0;
     struct figures f;
-    int rc = id_make();
+    int rc = beat();
     if (rc == 0)
-        rc = beat();
+        rc = job_run(look_job); /* sources may be many, on a slow file system, and a bucket has a long list */
     if (rc == 0)
         rc = load_take(&items, &bytes);
     if (rc == 1) {

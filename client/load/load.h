@@ -148,6 +148,11 @@ void sink_free(struct sink *s);
 /* Read unit n. 0, or negative: the load ends. */
 int sink_unit(struct sink *s, uint64_t n);
 
+/* --- main.c --- */
+
+/* Of which kind each source is, and the name of the set. 0 or a negative code with the sentence set. */
+int sources_look(void);
+
 /* --- sources.c --- */
 
 /* The kind of text; NULL with the sentence set. as: a kind's name, or NULL. */
@@ -171,6 +176,8 @@ struct set_result {
     struct pack left;     /* texts */
 };
 int set_write(const struct plan *p, struct set_result *r);
+/* Names need not be UTF-8; JSON is. What is not becomes U+FFFD. */
+struct json_t *text_json(const void *text, size_t len);
 /* What is known of set `name`: 1 and the load's ID (cap LOAD_ID_CAP) and number of items; 0 there is none. */
 int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes);
 int set_remove(const char *name);

@@ -18,6 +18,7 @@
 #include <base/size.h>
 #include <launch/spread.h>
 #include "load.h"
+#include "sources.h"
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* as the other verbs, cmd.h */
 #define SET_NAME_MAX 200
@@ -51,7 +52,7 @@ void load_complain(const char *sentence, int code)
 {
     if (the_load.o == NULL || !the_load.o->report)
         fprintf(stderr, "ddict load: %s\n", sentence);
-    json_t *o = the_load.o != NULL && the_load.o->json ? json_pack("{s:s,s:i}", "error", sentence, "code", code) : NULL;
+    json_t *o = the_load.o != NULL && the_load.o->json ? json_pack("{s:o,s:i}", "error", text_json(sentence, strlen(sentence)), "code", code) : NULL;
     char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
     if (text != NULL)
         puts(text);
@@ -184,6 +185,7 @@ static void set_name(char *name, size_t cap, const char *source, bool folder)
         *dot = 0;
 }
 
+/* Its name, when kinds are known. */
 static int set_choose(void)
 {
     struct load *l = &the_load;
@@ -198,6 +200,8 @@ static int set_choose(void)
         l->set[--n] = 0;
     if (n == 0 || n > SET_NAME_MAX)
         return dd_error(-EINVAL, "--set=%s: want a name of 1 to %d bytes", l->set, SET_NAME_MAX);
+    if (!text_is_utf8((const uint8_t *)l->set, n))
+        return dd_error(-EINVAL, "--set=%s: a name is UTF-8%s", l->set, l->o->set == NULL ? "; this one is of the prefix or the source, --set=NAME gives another" : "");
     return 0;
 }
 
@@ -214,6 +218,12 @@ static int kinds_find(void)
                             l->origins[0].kind->name, l->o->sources[i], l->origins[i].kind->name);
     }
     return 0;
+}
+
+int sources_look(void)
+{
+    int rc = kinds_find();
+    return rc < 0 ? rc : set_choose();
 }
 
 static void run_name(char name[LOAD_RUN_CAP])
@@ -296,11 +306,7 @@ static int load_run(const struct options *o)
     l->origins = calloc(o->nsources, sizeof *l->origins);
     if (rc < 0 || l->origins == NULL)
         return failed(rc < 0 ? rc : -ENOMEM);
-    if (l->worker > 0)
-        return worker_run();
-    if ((rc = kinds_find()) < 0 || (rc = set_choose()) < 0)
-        return failed(rc);
-    return leader_run();
+    return l->worker > 0 ? worker_run() : leader_run();
 }
 
 int main(int argc, char **argv)

@@ -338,10 +338,10 @@ static int part_put(const struct gathered *g, uint64_t part, bool numbered, cons
     return rc;
 }
 
-/* Names of classes need not be UTF-8; JSON does. What is not becomes U+FFFD. */
-static json_t *text_json(const uint8_t *text, size_t len)
+json_t *text_json(const void *bytes, size_t len)
 {
-    json_t *o = json_stringn((const char *)text, len);
+    const uint8_t *text = bytes;
+    json_t *o = json_stringn(bytes, len);
     if (o != NULL)
         return o;
     struct pack p = {0};
@@ -400,10 +400,10 @@ static json_t *head_make(const struct plan *p, const struct gathered *g, const s
     const struct source_kind *kind = the_load.origins[0].kind;
     json_t *sources = json_array();
     for (unsigned i = 0; i < the_load.o->nsources; i++)
-        json_array_append_new(sources, text_json((const uint8_t *)the_load.origins[i].text, strlen(the_load.origins[i].text)));
+        json_array_append_new(sources, text_json(the_load.origins[i].text, strlen(the_load.origins[i].text)));
     bool numbered = kind->numbered && (g->n == 0 || g->record[g->n - 1].number == g->n - 1);
     json_t *o = json_pack("{s:i,s:s,s:o,s:s,s:o,s:I,s:I,s:I,s:b,s:I,s:s}", "version", 1, "name", the_load.set, "sources", sources, "kind", kind->name, "prefix",
-                          text_json((const uint8_t *)the_load.o->prefix, strlen(the_load.o->prefix)), "items", (json_int_t)r->items, "bytes", (json_int_t)r->bytes, "parts",
+                          text_json(the_load.o->prefix, strlen(the_load.o->prefix)), "items", (json_int_t)r->items, "bytes", (json_int_t)r->bytes, "parts",
                           (json_int_t)((g->n + SET_PART - 1) / SET_PART), "numbered", numbered, "skipped", (json_int_t)r->failed, "load", the_load.id);
     if (o != NULL && p->array) {
         json_t *shape = json_array();

@@ -258,6 +258,19 @@ def names_of_any_bytes_are_kept():
 NPY = b"\x93NUMPY\1\0\x76\0" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (100, 200), }".ljust(117) + b"\n"
 
 
+def names_that_are_no_utf8_are_told():
+    odd = b"../\xff".decode("utf-8", "surrogateescape")
+    tar_of("odd.tar", [(odd, b"1"), ("ok", b"2")])
+    with Dictionary(mem="64M") as d:
+        refuses(d, "is not loaded", "odd.tar")
+        j = loads(d, "odd.tar", "--on-error=skip")
+        check(j["items"] == 1 and j["skipped"] == 1 and "../\ufffd" in j["errors"][0], j)
+        refuses(d, "a name is UTF-8", "odd.tar", "--on-error=skip", "--set=" + odd)
+        refuses(d, "--set=NAME gives another", "odd.tar", "--on-error=skip", "--prefix=" + odd)
+        check(loads(d, "odd.tar", "--on-error=skip", "--set=other", "--prefix=" + odd)["items"] == 1, "a prefix")
+        d.end()
+
+
 def what_is_cut_or_damaged_is_named():
     items = [("m%03d" % i, random.Random(i).randbytes(20000)) for i in range(100)]
     tar_of("whole.tar", items)
@@ -549,7 +562,7 @@ if __name__ == "__main__":
     os.environ.pop("SLURM_JOB_ID", None)
     try:
         main([a_tree_loads_alike_from_folder_tar_and_zip, tars_of_tars_are_read_as_one, names_that_lead_out_are_refused_and_links_are_named,
-              of_members_with_one_name_the_last_is_kept, names_of_any_bytes_are_kept, what_is_cut_or_damaged_is_named, sizes_are_judged_before_and_while_it_reads,
+              of_members_with_one_name_the_last_is_kept, names_of_any_bytes_are_kept, names_that_are_no_utf8_are_told, what_is_cut_or_damaged_is_named, sizes_are_judged_before_and_while_it_reads,
               idx_and_arrays_are_checked, lines_and_sequences_keep_what_they_are, a_folder_with_traps_is_read_to_its_end, a_hundred_thousand_members_are_one_set,
               a_load_that_was_killed_goes_on_where_it_was, of_several_at_once_one_loads, a_dictionary_that_ends_ends_the_load], 180)
     finally:

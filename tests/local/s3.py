@@ -91,6 +91,20 @@ def silence_ends():
         check(p.returncode != 0 and b"signal" in err, "exit code %d: %s" % (p.returncode, err))
 
 
+def while_it_lists_it_beats_and_can_be_ended():
+    """Workers on other nodes give a leader up that says nothing for 15 s; a list of a million objects takes longer."""
+    beat = lambda d: [k for k in ddict(d, "ls")[0].splitlines() if "'ddict.load'" in k]
+    with Dictionary(managers=1, mem="32M") as d, Server({"p/%d" % i: b"x" for i in range(9)}) as s:
+        s.listing.clear()
+        p = subprocess.Popen([DDICT, "load", "s3://bucket/p/"], env={**d.env(), **NOTHING, **s.environment()}, stderr=subprocess.PIPE)
+        key = wait_for("a beat", lambda: s.seen and beat(d), 30)[0]
+        first = ddict(d, "get", "--literal", key)[0]
+        wait_for("another", lambda: ddict(d, "get", "--literal", key)[0] != first, 30)
+        p.send_signal(signal.SIGINT)
+        err = p.communicate(timeout=20)[1]
+        check(p.returncode != 0 and b"ended by a signal" in err and not beat(d), "exit code %d: %s" % (p.returncode, err))
+
+
 def credentials_are_found_as_aws_does():
     with tempfile.TemporaryDirectory() as home, Dictionary(managers=1, mem="32M") as d, Server({"a": b"1", "b": b"2", "c": b"3"}, region="eu-west-3") as s:
         os.mkdir(os.path.join(home, ".aws"))
@@ -151,5 +165,5 @@ def what_is_there_is_not_asked_for_again():
             check(len(keys(d)) == 1501 and not {"q/" + a for a in asked} & before and "0777" in asked, "%d asked for again" % len({"q/" + a for a in asked} & before))
 
 
-main([a_folder_of_a_bucket, one_object_and_none, what_passes_is_tried_again, what_cannot_pass_is_named, silence_ends, credentials_are_found_as_aws_does,
+main([a_folder_of_a_bucket, one_object_and_none, what_passes_is_tried_again, what_cannot_pass_is_named, silence_ends, while_it_lists_it_beats_and_can_be_ended, credentials_are_found_as_aws_does,
       what_is_complete_is_not_read_again, what_is_there_is_not_asked_for_again])

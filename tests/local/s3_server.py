@@ -35,6 +35,8 @@ class Server:
         self.objects, self.bucket, self.region, self.signed, self.page = objects, bucket, region, signed, page
         self.address = address
         self.listed = {}  # what the list says of an object that is another one since
+        self.listing = threading.Event()  # cleared: lists are not answered
+        self.listing.set()
         self.count, self.seen, self.lock, self.ending = {}, [], threading.Lock(), threading.Event()
 
     def __enter__(self):
@@ -53,6 +55,7 @@ class Server:
 
     def __exit__(self, *a):
         self.ending.set()
+        self.listing.set()
         self.httpd.shutdown()
         self.thread.join()
         self.httpd.server_close()
@@ -132,6 +135,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def list(self, q):
         s = self.server_
+        s.listing.wait(60)
         if s.times("list") == 1 and "fault500-list" in s.objects:
             return self.answer(500, _error("InternalError"))
         names = sorted(k for k in s.objects if k.startswith(q.get("prefix", "")) and k > q.get("continuation-token", ""))
