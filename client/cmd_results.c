@@ -67,6 +67,7 @@ struct writer {
     int said;          /* the errno that was complained of last */
     int code;          /* of the dictionary, while writing */
     bool oom;
+    bool remade;       /* the folder was gone, and what had been written with it */
     bool last;         /* ddictd's own: stays until nobody else is there */
 };
 
@@ -179,6 +180,20 @@ static void file_failed(struct writer *w, const struct file *f, int e)
     w->said = e;
 }
 
+static int folder_make(const char *to);
+
+/* Somebody removed the folder: we hold one that has no name. */
+static bool folder_again(struct writer *w)
+{
+    int fd = folder_make(w->to);
+    if (fd < 0)
+        return false;
+    close(w->folder);
+    w->folder = fd;
+    w->remade = true;
+    return true;
+}
+
 static int file_flush(struct writer *w, struct file *f)
 {
     struct ddict_view *v = calloc(f->n, sizeof *v);
@@ -200,6 +215,8 @@ static int file_flush(struct writer *w, struct file *f)
     }
     if (rc == 0 && n > 0 && news) {
         rc = results_file_write(w->folder, f->path, pieces, n);
+        if (rc == -ENOENT && folder_again(w))
+            rc = results_file_write(w->folder, f->path, pieces, n);
         for (size_t i = 0; i < f->n && rc >= 0; i++)
             if (v[i].kind_ != 0)
                 f->part[i]->version = v[i].version;
@@ -233,6 +250,17 @@ static void node_flush(const void *node, VISIT when, int depth)
     dirty_n += f->dirty;
 }
 
+static void node_forget(const void *node, VISIT when, int depth)
+{
+    struct file *f = *(struct file *const *)node;
+    (void)depth;
+    if (when != postorder && when != leaf)
+        return;
+    for (size_t i = 0; i < f->n; i++)
+        f->part[i]->version = 0;
+    f->dirty = true;
+}
+
 /* A negative code of the dictionary, or 0. */
 static int flush(struct writer *w)
 {
@@ -240,7 +268,13 @@ static int flush(struct writer *w)
     dirty_n = 0;
     w->dirty_at = 0;
     w->code = 0;
+    w->remade = false;
     twalk(w->files, node_flush);
+    if (w->remade) {
+        dirty_n = 0;
+        twalk(w->files, node_forget);
+        twalk(w->files, node_flush);
+    }
     if (dirty_n == 0) {
         w->said = 0;
         w->retry_at = 0;

@@ -4,6 +4,7 @@
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -118,6 +119,66 @@ class Results(DictTest):
         self.assertEqual(self.d[PREFIX + "e/small"], b"1")
         with self.assertRaises(ValueError):
             r.submit_result("x", b"")
+
+    def test_what_went_wrong_does_not_hold_up_the_end(self):
+        code = """
+import time, ddict
+from ddict.results import ResultsHandler
+r, q = ResultsHandler("end"), ResultsHandler("with")
+r.submit_result("large", bytes(300 << 20))
+for close in (r.close, lambda: q.__exit__(None, None, None)):
+    if close != r.close:
+        q.submit_result("large", bytes(300 << 20))
+    try:
+        close()
+    except ddict.Error as e:
+        print(type(e).__name__, flush=True)
+    close()
+try:
+    r.submit_result("x", b"x")
+except ValueError:
+    print("closed", flush=True)
+"""
+        began = time.monotonic()
+        p = python(code, environment=self.dictionary.environment(1), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        out, err = p.communicate(timeout=100)
+        self.assertEqual((len(out.split()), out.split()[-1], err, p.returncode), (3, "closed", "", 0), out)
+        self.assertLess(time.monotonic() - began, 50)
+
+    def test_processes_of_multiprocessing_lose_nothing(self):
+        code = """
+import multiprocessing, sys, ddict
+from ddict.results import ResultsHandler
+def work(n):
+    ResultsHandler("mp").submit_result(f"{n}.txt", "text")
+if __name__ == "__main__":
+    mine = ResultsHandler("mp")
+    mine.submit_result("mine", "x")
+    mine.flush()
+    def use(n):
+        mine.submit_result(f"{n}.txt", "text")
+    ps = [multiprocessing.get_context("fork").Process(target=f, args=(i,)) for i, f in enumerate([work, use])]
+    [p.start() for p in ps]
+    [p.join() for p in ps]
+    sys.exit(max(p.exitcode for p in ps))
+"""
+        p = python(code, environment=self.dictionary.environment(1))
+        self.assertEqual(p.wait(100), 0)
+        self.write()
+        self.assertEqual([self.read("mp", f"{n}.txt") for n in range(2)], [b"text\n"] * 2)
+
+    def test_a_folder_that_was_removed_is_made_again(self):
+        with ResultsHandler("gone", self.d) as r:
+            p = self.command("--to", self.to, "--follow")
+            r.submit_result("a", b"a")
+            wait_for(lambda: self.read("gone", "a") is not None)
+            shutil.rmtree(self.to)
+            r.submit_result("b", b"b")
+            wait_for(lambda: self.read("gone", "b") is not None and self.read("gone", "a") is not None)
+            p.send_signal(signal.SIGTERM)
+            self.assertEqual(p.wait(60), 0)
+            p.stdout.close()
+            p.stderr.close()
 
     def test_the_end_of_a_program_and_forks_lose_nothing(self):
         code = """

@@ -28,6 +28,7 @@ __all__ = ["PREFIX", "ResultsHandler"]
 PREFIX = "ddict.results/"
 _APPEND, _REPLACE, _CHECKPOINT, _FLUSH, _STOP = range(5)
 _PART = 256 << 10  # bytes of a part that is appended to no more: each time all of it is stored
+_LOOK_S = 1  # between looks whether the thread is there still
 
 
 def _rank():
@@ -138,6 +139,7 @@ class ResultsHandler:
         """flush(timeout=None) -- wait until all that was submitted is in the dictionary; ddict.TimeoutError after so many seconds"""
         self._ready()
         self._wait(_FLUSH, timeout)
+        self._raise()
 
     def close(self, timeout=None):
         """close(timeout=None) -- flush() and end"""
@@ -150,14 +152,17 @@ class ResultsHandler:
         _handlers.discard(self)
         if self._given is None and self._d is not None:
             self._d.detach()
+        self._raise()
 
     def _wait(self, kind, timeout):
-        done = threading.Event()
+        done, end = threading.Event(), None if timeout is None else time.monotonic() + timeout
         self._queue.put((kind, None, done, 0))
-        if not done.wait(timeout):
-            from . import TimeoutError
-            raise TimeoutError(f"results were not stored within {timeout} s")
-        self._raise()
+        while not done.wait(_LOOK_S if end is None else max(0, min(_LOOK_S, end - time.monotonic()))):
+            if not self._thread.is_alive():  # an earlier close() was left when its time was over
+                return
+            if end is not None and time.monotonic() >= end:
+                from . import TimeoutError
+                raise TimeoutError(f"results were not stored within {timeout} s")
 
     def _raise(self):
         error, self._error = self._error, None
@@ -170,7 +175,8 @@ class ResultsHandler:
         if self._closed:
             raise ValueError(f"the results of {self.run!r} are closed")
         self._raise()
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
+            _child_ends()
             self._d = self._given if self._given is not None else attach()
             self._thread = threading.Thread(target=_work, args=(self,), name="ddict.results", daemon=True)
             self._thread.start()
@@ -266,3 +272,15 @@ def _close_all():
             handler.close(60)
         except BaseException as e:
             print(f"ddict.results: {handler.run}: {e}", file=sys.stderr)
+
+
+_ends = None  # the process that multiprocessing ends by _close_all()
+
+
+def _child_ends():
+    """What multiprocessing forked ends without atexit."""
+    global _ends
+    process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
+    if process is not None and util is not None and _ends != os.getpid() and process.parent_process() is not None:
+        _ends = os.getpid()
+        util.Finalize(None, _close_all, exitpriority=0)
