@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_save.c - `ddict save` and `ddict restore`: the front of client/save. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -351,7 +352,10 @@ static int aside_name(const struct line *l, const char *aside)
     char parent[PATH_MAX];
     const char *slash = strrchr(l->path, '/');
     snprintf(parent, sizeof parent, "%.*s", slash == NULL ? 1 : slash == l->path ? 1 : (int)(slash - l->path), slash == NULL ? "." : l->path);
-    if (rename(aside, l->path) < 0)
+    int rc = renameat2(AT_FDCWD, aside, AT_FDCWD, l->path, RENAME_NOREPLACE);
+    if (rc < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system that has no such thing: NFS */
+        rc = rename(aside, l->path);
+    if (rc < 0)
         return dd_error(-errno, "cannot name it %s: %s", l->path, strerror(errno));
     return folder_sync(parent);
 }

@@ -61,7 +61,7 @@ int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID], c
     struct stat st;
     memset(in, 0, sizeof *in);
     in->path = path;
-    in->fd = open(path, O_RDONLY | O_CLOEXEC);
+    in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     int rc = in->fd < 0 || fstat(in->fd, &st) < 0 ? dd_error(-errno, "cannot read %s: %s", path, strerror(errno)) : 0;
     if (rc == 0) {
         in->size = (uint64_t)st.st_size;

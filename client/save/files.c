@@ -21,7 +21,7 @@
 enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* client/python/FORMAT */
 
 struct filer {
-    struct bytes name, head;
+    struct bytes name, head, other;
     uint8_t *compare; /* COMPARE bytes */
     char made[PATH_CAP]; /* the folder that was made last */
 };
@@ -136,6 +136,19 @@ static int file_write(struct save_job *j, struct filer *f, const char *path, con
     return rc;
 }
 
+/* Is there a str key that is name exactly, and is it saved, too? Then the file is its own. 1, 0 or negative. */
+static int named_so(struct save_job *j, struct filer *f, const uint8_t *key, size_t klen, const char *name)
+{
+    size_t len = strlen(name);
+    if (klen == len + 1 && *key == 's' && memcmp(key + 1, name, len) == 0)
+        return 0; /* it is this one */
+    f->other.len = 0;
+    if (bytes_add(&f->other, "s", 1) < 0 || bytes_add(&f->other, name, len) < 0)
+        return dd_error(-ENOMEM, "out of memory");
+    int rc = save_wanted(j, f->other.data, f->other.len) ? ddict_contains(j->d, f->other.data, f->other.len, NULL, -1) : 0;
+    return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : rc;
+}
+
 static int item_write(struct save_job *j, void *arg, const struct save_item *item)
 {
     struct filer *f = arg;
@@ -168,6 +181,8 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
     }
     if ((why = path_of(path, sizeof path, j->folder, name)) != NULL)
         return left_out(j, name, why);
+    if ((rc = named_so(j, f, key, item->klen, path + strlen(j->folder) + 1)) != 0)
+        return rc < 0 ? rc : left_out(j, name, "the str key of this name has the file");
     if (there_already(f, path, body, len)) {
         __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED); /* figures alone */
     } else {
@@ -194,6 +209,7 @@ static void items_write(struct save_job *j)
         save_fail(j);
     bytes_free(&f.name);
     bytes_free(&f.head);
+    bytes_free(&f.other);
     free(f.compare);
 }
 

@@ -70,10 +70,13 @@ static int json_write(const json_t *o, const char *path)
 static json_t *json_read(const char *path)
 {
     json_error_t e;
-    json_t *o = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
-    if (o == NULL && access(path, R_OK) < 0)
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    json_t *o = fd >= 0 ? json_loadfd(fd, JSON_REJECT_DUPLICATES, &e) : NULL;
+    if (fd < 0)
         io_error("read", path);
-    else if (o == NULL)
+    else
+        close(fd);
+    if (o == NULL && fd >= 0)
         dd_error(-EBADMSG, "%s is damaged: line %d: %s", path, e.line, e.text);
     return o;
 }
@@ -157,7 +160,7 @@ static int file_describe(struct save_job *j, const char *path)
     struct dump_end e;
     struct stat st;
     char hex[17];
-    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
     if (fd < 0 || fstat(fd, &st) < 0)
         rc = io_error("read", path);
     else if (st.st_size < (off_t)(sizeof h + sizeof e) || pread(fd, &h, sizeof h, 0) != sizeof h || pread(fd, &e, sizeof e, st.st_size - (off_t)sizeof e) != sizeof e ||

@@ -117,9 +117,7 @@ int save_each(struct save_job *j, unsigned manager, int (*each)(struct save_job 
         int more = ddict_iter_next(it, &key, &klen);
         if (more < 0)
             rc = client_error(more);
-        else if (more == 1 && !save_wanted(j, key, klen))
-            continue;
-        else if (more == 1)
+        else if (more == 1 && save_wanted(j, key, klen))
             rc = batch_add(b, key, klen);
         if (rc == 0 && (more == 0 || b->n == SAVE_BATCH))
             rc = batch_give(j, b, each, arg);

@@ -113,6 +113,13 @@ def what_is_damaged_is_refused():
                 f.write(text)
             err = ddict(d, "restore", path, code=1)[1]
             check(word in err and "manifest.json" in err, "%s: %s" % (text, err))
+        for name, word in (("manifest.json", "damaged"), ("fifo", "no saved dictionary")):  # nothing is waited for
+            fifo = os.path.join(path, name)
+            if os.path.exists(fifo):
+                os.unlink(fifo)
+            os.mkfifo(fifo)
+            err = ddict(d, "restore", path if name == "manifest.json" else fifo, code=1)[1]
+            check(word in err and name in err, err)
         os.unlink(os.path.join(path, "manifest.json"))
         check("no manifest.json" in ddict(d, "restore", path, code=1)[1], "manifest")
         check("No such file" in ddict(d, "restore", os.path.join(folder, "none"), code=1)[1], "none")
@@ -140,6 +147,13 @@ def nothing_is_written_over_and_nothing_stays():
         check("cannot make" in ddict(d, "save", os.path.join(folder, "no", "folder"), code=1)[1], "no folder")
         check(os.listdir(folder) == [], "%r" % os.listdir(folder))
         d.run("fill", "big", 100, 1 << 20)
+        for name in ("at-once.ddict", "at-once"):
+            ps = [subprocess.Popen([DDICT, "save", "-q", os.path.join(folder, name)], env=d.env(), stderr=subprocess.PIPE, text=True) for _ in range(4)]
+            errs = [p.communicate(timeout=60)[1] for p in ps]
+            check(sorted(p.returncode for p in ps) == [0, 1, 1, 1] and all(not e or "is there already" in e or " exists" in e for e in errs), errs)
+            check(os.listdir(folder) == [name], "%r" % os.listdir(folder))
+            ddict(d, "restore", "-q", os.path.join(folder, name))
+            (os.unlink if name.endswith("ddict") else shutil.rmtree)(os.path.join(folder, name))
         for sig in (signal.SIGINT, signal.SIGTERM):
             p = subprocess.Popen([DDICT, "save", path], env=d.env(), stderr=subprocess.PIPE)
             wait_for("its folder", lambda: os.listdir(folder) or p.poll() is not None)
@@ -188,6 +202,21 @@ def files_are_named_by_keys():
         check(os.stat(os.path.join(path, "17")).st_ino == before and open(os.path.join(path, "ü")).read() == "v", "only what is new is written")
 
 
+def no_file_is_of_two_keys():
+    with Folder() as folder, Dictionary(managers=2, mem="64M") as d:
+        path = os.path.join(folder, "out")
+        for k, v in (("17", "str"), ("a/b", "own"), ("/a//b", "other"), ("c//d", "alone")):
+            ddict(d, "put", k, v)
+        ddict(d, "put", "--int", "17", "int")
+        out, err = ddict(d, "save", "--files", "--json", path, code=1)
+        check(json.loads(out)["left_out"] == 2 and json.loads(out)["items"] == 3, out)
+        for name, v in (("17", "str"), ("a/b", "own"), ("c/d", "alone")):
+            with open(os.path.join(path, name)) as f:
+                check(f.read() == v, "%s is another key's" % name)
+        said = json.loads(ddict(d, "save", "--files", "--json", "--prefix=/a", os.path.join(folder, "part"))[0])
+        check(said["items"] == 1 and said["left_out"] == 0, "%r" % said)
+
+
 def names_that_are_no_files_are_told():
     with Folder() as folder, Dictionary(managers=2, mem="64M") as d:
         path = os.path.join(folder, "in", "out")
@@ -209,4 +238,4 @@ def wrong_usage():
 
 
 main([it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
-      files_are_named_by_keys, names_that_are_no_files_are_told, wrong_usage])
+      files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, wrong_usage])
