@@ -137,6 +137,8 @@ const char *member_name(struct archive_entry *e, size_t *len)
 
 /* --- zip --- */
 
+#define UNITS_MOST 32u /* for each unit the table of contents is read from its beginning; with large members there may be more */
+
 struct member {
     uint64_t hash;
     int64_t size; /* -1: no record */
@@ -194,10 +196,11 @@ static int units_cut(struct plan *p, const struct members *all)
             rc = names_add(names, all->m[i].hash, i, NULL);
             again[i] = rc == 1;
         }
+    uint64_t most = all->n / UNITS_MOST > LOAD_UNIT_ITEMS ? all->n / UNITS_MOST : LOAD_UNIT_ITEMS;
     for (uint64_t i = 0; i < all->n && rc >= 0;) {
         uint64_t first = i;
         int64_t bytes = 0;
-        for (; i < all->n && i - first < LOAD_UNIT_ITEMS && (i == first || all->m[i].size <= LOAD_UNIT_BYTES - bytes); i++)
+        for (; i < all->n && i - first < most && (i == first || all->m[i].size <= LOAD_UNIT_BYTES - bytes); i++)
             bytes = bytes_add(bytes, all->m[i].size > 0 ? all->m[i].size : 0);
         rc = unit_put(p, all, first, i, again);
     }

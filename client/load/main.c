@@ -319,6 +319,7 @@ int main(int argc, char **argv)
     struct line l = {.o.prefix = ""};
     int rc, c;
     argv[0] = (char *)(uintptr_t)"ddict load";
+    setenv("TZ", "UTC0", 1); /* libarchive turns the time of each member of a zip into ours, and without TZ libc looks at /etc/localtime each time; nobody wants it */
     if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) /* names of members: libarchive turns them into the locale's */
         setlocale(LC_CTYPE, "");
     while ((c = getopt_long(argc, argv, "hq", longs, NULL)) != -1)
