@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
-#include <xxhash.h>
 
 #include <base/clock.h>
 #include <base/error.h>
@@ -30,10 +28,10 @@ struct peer { /* another worker */
 static struct leader {
     char says[LOAD_ERROR_MAX]; /* the rest of its beat */
     uint64_t seq, beaten, shown, began;
-    int64_t try;
     uint64_t todo, need;
     struct peer *peers; /* [workers] */
-    bool mine, begun;   /* the try is ours; something was put that a later try goes on from */
+    struct taken taken;
+    bool begun;         /* something was put that a later try goes on from */
     struct plan plan;
     struct set_result result;
 } lead;
@@ -60,7 +58,7 @@ static struct figures figures_sum(void)
 }
 
 /* Beat where it is time, and take a signal. 0, or negative: the load ends. */
-static int tick(int ms)
+int leader_tick(int ms)
 {
     char text[64];
     int sig = signals_wait(ms);
@@ -104,7 +102,7 @@ static int job_run(int (*run)(void))
         return dd_error(-EAGAIN, "cannot start a thread");
     }
     while (!__atomic_load_n(&j->ended, __ATOMIC_ACQUIRE)) { /* pairs with the release in job_thread() */
-        if (tick(5) < 0 && !limited) {
+        if (leader_tick(5) < 0 && !limited) {
             deadline_start(&limit, LOAD_STOP_MS);
             limited = true;
         }
@@ -121,118 +119,12 @@ static int job_run(int (*run)(void))
     return load_stopped() ? -ECANCELED : rc;
 }
 
-/* --- which load this is --- */
-
-static int id_make(void)
-{
-    XXH3_state_t *h = XXH3_createState();
-    char stamp[256];
-    int rc = h == NULL ? dd_error(-ENOMEM, "out of memory") : 0;
-    if (rc == 0) {
-        XXH3_128bits_reset(h);
-        XXH3_128bits_update(h, the_load.o->prefix, strlen(the_load.o->prefix) + 1);
-        XXH3_128bits_update(h, the_load.set, strlen(the_load.set) + 1);
-    }
-    for (unsigned i = 0; i < the_load.o->nsources && rc == 0; i++) {
-        const struct origin *o = &the_load.origins[i];
-        rc = source_stamp(o->kind, o->text, stamp, sizeof stamp);
-        if (rc == 0) {
-            XXH3_128bits_update(h, o->kind->name, strlen(o->kind->name) + 1);
-            XXH3_128bits_update(h, o->text, strlen(o->text) + 1);
-            XXH3_128bits_update(h, stamp, strlen(stamp) + 1);
-        }
-    }
-    if (rc == 0) {
-        XXH128_hash_t hash = XXH3_128bits_digest(h);
-        snprintf(the_load.id, sizeof the_load.id, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);
-    }
-    XXH3_freeState(h);
-    return rc;
-}
+/* --- the sources --- */
 
 static int look_job(void)
 {
     int rc = sources_look();
-    return rc < 0 ? rc : id_make();
-}
-
-/* Is this load complete already, or its name taken? 1 complete, 0 go on, or negative. */
-static int set_judge(uint64_t *items, uint64_t *bytes)
-{
-    char id[LOAD_ID_CAP];
-    int rc = set_look(the_load.set, id, items, bytes);
-    if (rc <= 0 || the_load.o->replace)
-        return rc < 0 ? rc : 0;
-    if (strcmp(id, the_load.id) == 0)
-        return 1;
-    return dd_error(DDICT_EEXISTS, "there is a set \"%s\" already, of another load; --set=NAME gives this one another name, --replace replaces it", the_load.set);
-}
-
-/* Whether try `try`, which another has, is over: 1, 0 not yet, or negative. */
-static int try_over(int64_t try, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said)
-{
-    char who[256], run[LOAD_RUN_CAP] = "", node[128] = "", text[LOAD_ERROR_MAX] = "", word[16] = "";
-    int rc = state_text(the_load.id, "run", try, who, sizeof who);
-    if (rc == DDICT_ENOKEY)
-        return 0; /* just gone: the next look shows */
-    if (rc < 0)
-        return rc;
-    sscanf(who, "%16s %127s", run, node);
-    rc = state_text(run, NULL, -1, text, sizeof text);
-    if (rc < 0 && rc != DDICT_ENOKEY)
-        return rc;
-    sscanf(text, "%*u %15s", word);
-    if (strcmp(word, "failed") == 0)
-        return 1;
-    if (strcmp(text, last) != 0 || *since == 0) {
-        snprintf(last, LOAD_ERROR_MAX, "%s", text);
-        *since = clock_ms();
-    }
-    if (clock_ms() > *since + LOAD_LOST_MS)
-        return 1;
-    if (!*said && the_load.o->run == NULL && !the_load.o->quiet)
-        fprintf(stderr, "ddict load: another process (%s) is loading this; waiting for it\n", node);
-    *said = true;
-    return 0;
-}
-
-/* 0: the load is ours; 1: it is complete, by another; negative. */
-static int load_take(uint64_t *items, uint64_t *bytes)
-{
-    char mine[256], last[LOAD_ERROR_MAX] = "";
-    uint64_t since = 0;
-    bool said = false;
-    int rc = 0;
-    snprintf(mine, sizeof mine, "%s %s %d %u", the_load.run, the_load.info.node, (int)getpid(), the_load.workers);
-    for (lead.try = 0; rc == 0;) {
-        rc = set_judge(items, bytes);
-        if (rc == 0)
-            rc = state_put(the_load.id, "run", lead.try, -1, mine, strlen(mine), DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
-        else
-            break;
-        if (rc == 0) { /* another may have completed it between the two */
-            rc = set_judge(items, bytes);
-            if (rc != 0)
-                state_del(the_load.id, "run", lead.try, -1);
-            the_load.continued = lead.begun = lead.try > 0;
-            lead.mine = rc == 0;
-            return rc;
-        }
-        if (rc != DDICT_EEXISTS)
-            return rc;
-        rc = try_over(lead.try, last, &since, &said);
-        if (rc == 1) {
-            lead.try++;
-            *last = 0;
-            since = 0;
-            rc = 0;
-        } else if (rc == 0) {
-            rc = tick(100);
-            if (state_has(the_load.id, "run", 0) == 0)
-                lead.try = 0; /* it was completed and tidied up */
-        }
-    }
-    return rc;
+    return rc < 0 ? rc : take_id();
 }
 
 /* --- the plan --- */
@@ -377,7 +269,7 @@ static int all_read(void)
     worker_start();
     while ((f = figures_sum()).units < lead.todo && rc == 0) {
         uint64_t now = clock_ms();
-        rc = tick(f.units + 8 >= lead.todo ? 2 : TICK_MS);
+        rc = leader_tick(f.units + 8 >= lead.todo ? 2 : TICK_MS);
         if (rc == 0 && the_load.workers > 1 && now >= looked + TICK_MS + the_load.workers) {
             looked = now;
             rc = peers_read();
@@ -415,7 +307,7 @@ static int set_job(void) { return set_write(&lead.plan, &lead.result); }
 static int tidy_job(void)
 {
     int rc = 0;
-    for (int64_t try = lead.try; try >= 0; try--) {
+    for (int64_t try = lead.taken.try; try >= 0; try--) {
         char who[256], run[LOAD_RUN_CAP] = "";
         unsigned workers = 0;
         if (state_text(the_load.id, "run", try, who, sizeof who) < 0)
@@ -446,7 +338,9 @@ static int tidy_job(void)
     }
     if (rc >= 0)
         rc = state_del(the_load.id, "plan", -1, -1);
-    for (int64_t try = lead.try; try >= 0 && rc >= 0; try--) /* the first one last: while it is there nobody else begins */
+    if (rc >= 0)
+        rc = state_del(lead.taken.name, "set", -1, -1);
+    for (int64_t try = lead.taken.try; try >= 0 && rc >= 0; try--) /* the first one last: while it is there nobody else begins */
         rc = state_del(the_load.id, "run", try, -1);
     return rc;
 }
@@ -511,7 +405,8 @@ static int load_all(void)
     if (rc == 0)
         rc = job_run(look_job); /* sources may be many, on a slow file system, and a bucket has a long list */
     if (rc == 0)
-        rc = load_take(&items, &bytes);
+        rc = take_load(&lead.taken, &items, &bytes);
+    lead.begun = the_load.continued;
     if (rc == 1) {
         f = (struct figures){.there = items};
         return summary_print(items, bytes, 0, &f, true);
@@ -537,15 +432,6 @@ static int load_all(void)
     return rc;
 }
 
-/* Nothing was read: nobody has to know that we tried. */
-static void untake(void)
-{
-    state_del(the_load.run, "stop", -1, -1);
-    if (lead.mine)
-        state_del(the_load.id, "run", lead.try, -1);
-    state_del(the_load.run, NULL, -1, -1);
-}
-
 int leader_run(void)
 {
     char why[LOAD_ERROR_MAX];
@@ -565,7 +451,7 @@ int leader_run(void)
         if (lead.begun)
             beat();
         else
-            untake();
+            take_back(&lead.taken); /* nothing was read: nobody has to know that we tried */
         __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
         rc = 1;
     } else {

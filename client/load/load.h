@@ -14,6 +14,7 @@
  *     RUN, "beat", w        text, put by worker w: SEQ and its figures
  *     RUN, "claim", n       unit n is being read in this try
  *     RUN, "stop"           the sentence of the first error; all stop
+ *     HASH, "set"           text ID RUN NODE: the load that makes the set whose name has this hash
  *     ID, "plan"            what the units are, and ID, "unit", n; put before the first is read
  *     ID, "part", n, i      names and sizes of unit n's records, in pieces; ID, "done", n: last, the unit is complete. These a continued load does not read again
  *
@@ -161,6 +162,20 @@ const struct source_kind *source_named(const char *name); /* NULL: there is none
 int source_stamp(const struct source_kind *kind, const char *text, char *stamp, size_t cap);
 void sources_names(char *text, size_t cap); /* for --help */
 
+/* --- take.c: the leader's --- */
+
+struct taken {
+    int64_t try;
+    char name[LOAD_ID_CAP]; /* of the set, hashed */
+    bool mine;              /* the try, and the name */
+};
+/* the_load.id, of what was asked for and the sources' stamps. 0 or negative. */
+int take_id(void);
+/* 0: the load is ours; 1: it is complete, by another, with so many items and bytes; negative. Waits for another process that loads the same. */
+int take_load(struct taken *t, uint64_t *items, uint64_t *bytes);
+/* We had nothing to do with it. */
+void take_back(const struct taken *t);
+
 /* --- worker.c, leader.c, set.c --- */
 
 void worker_start(void);
@@ -169,6 +184,8 @@ bool worker_join(void);
 /* Not the leader: from the wait for the plan to the end. The exit code. */
 int worker_run(void);
 int leader_run(void);
+/* Beat where it is time, and take a signal. 0, or negative: the load ends. */
+int leader_tick(int ms);
 /* All is read: put the set. 0 or a negative code with the sentence set. */
 struct set_result {
     uint64_t items, bytes, failed, left_out, links, classes, twice;

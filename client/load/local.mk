@@ -6,7 +6,7 @@ load_sources = client/load/archive.c client/load/array.c client/load/array.h cli
   client/load/sink.c client/load/source.h client/load/source_archive.h client/load/source_dir.c client/load/source_fasta.c client/load/source_idx.c \
   client/load/source_lines.c client/load/source_npy.c client/load/source_s3.c client/load/s3_config.c client/load/s3_config.h \
   client/load/s3_http.c client/load/s3_http.h client/load/s3_inside.h client/load/s3_list.c client/load/source_tar.c client/load/source_zip.c client/load/sources.c client/load/sources.h \
-  client/load/state.c client/load/worker.c
+  client/load/state.c client/load/take.c client/load/worker.c
 if BUILD_LOAD
 bin_PROGRAMS += ddict-load
 ddict_load_SOURCES = $(load_sources)

@@ -538,6 +538,16 @@ def of_several_at_once_one_loads():
         check([p.returncode for p in ps] == [0] * 4, out)
         check(sum(not j["already"] for j in out) == 1 and all(j["items"] == 600 for j in out), out)
         check(len(keys(d)) == 600, "keys")
+        for s in ("p", "q"):
+            tar_of(s + ".tar", [(s + "%04d" % i, s.encode() * 5000) for i in range(4000)])
+        ps = [subprocess.Popen([COMMAND, "load", "--json", s + ".tar", "--set=one"], env=d.env(i), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+              for i, s in enumerate("pq")]
+        out = [json.loads(p.communicate(timeout=LIMIT)[0]) for p in ps]
+        check(sorted(p.returncode for p in ps) == [0, 1] and sum("error" in o and '"one"' in o["error"] for o in out) == 1, "two loads of one set: %r" % out)
+        won = "q" if ps[0].returncode else "p"
+        check(head(d, "one")["sources"] == [path(won + ".tar")] and stored(d, "ddict.set", "one", "keys", 0)[5:6] == won.encode(), head(d, "one"))
+        keys(d)
+        loads(d, ("p" if won == "q" else "q") + ".tar", "--set=two")
         d.end()
 
 
