@@ -9,7 +9,7 @@ python_sources = client/python/src/args.c client/python/src/array.c client/pytho
   client/python/src/value.c client/python/src/view.c
 python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_batch.py client/python/ddict/torch/_fill.py \
   client/python/ddict/torch/_sets.py client/python/ddict/torch/checkpoint.py client/python/ddict/torch/dataset.py \
-  client/python/ddict/torch/device.py client/python/ddict/torch/images.py client/python/ddict/torch/loader.py client/python/ddict/torch/samplers.py
+  client/python/ddict/torch/device.py client/python/ddict/torch/images.py client/python/ddict/torch/iterable.py client/python/ddict/torch/loader.py client/python/ddict/torch/samplers.py
 python_sources += client/python/src/gather.c
 EXTRA_DIST += $(python_modules) $(python_torch) client/python/FORMAT client/python/LICENSE client/python/MANIFEST.in client/python/README.md \
   client/python/pyproject.toml client/python/setup.py

@@ -26,7 +26,8 @@ runs() {
 
 want='a checkpoint of the last rank is read by all'
 runs "five_ranks_share_a_set" srun -N3 -n5 "${dict[@]}" python3 data/torch_data.py set "$PWD/data/images"
-for line in 'each sample was put once' 'an epoch is each sample once' 'each step is the next piece of one order' 'an epoch of the own node first is each sample once' \
+for line in 'each sample was put once' 'an epoch is each sample once' 'each step is the next piece of one order' \
+    'a stream gives each rank the same in the same order' 'an epoch of the own node first is each sample once' \
     'as much is read on its own node as there is' 'and the dictionary counted the same' 'files of a folder are read by all ranks' 'and are whole'; do
     has "${line// /_}" "^$line\$"
 done

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader as TorchLoader
 
 import ddict
 from ddict import runtime
-from ddict.torch import DataLoader, DDictDataset, DistributedSampler, ImageFolder, LocalSampler, load, save
+from ddict.torch import DataLoader, DDictDataset, DDictIterableDataset, DistributedSampler, ImageFolder, LocalSampler, load, save
 
 COUNT, EPOCH, BATCH = 900, 3, 10
 
@@ -79,6 +79,10 @@ def whole_set(folder):
     steps = [sorted(i for one in seen for i in one[at:at + BATCH]) for at in range(0, len(sampler), BATCH)]
     whole = BATCH * runtime.size
     check("each step is the next piece of one order", all(step == sorted(order[i * whole:(i + 1) * whole]) for i, step in enumerate(steps[:-1])))
+    stream = DDictIterableDataset(data, BATCH, seed=4)
+    stream.set_epoch(EPOCH)
+    mine = epoch_read(DataLoader(stream, batch_size=None, num_workers=2, multiprocessing_context="fork"))
+    check("a stream gives each rank the same in the same order", gather(mine) == seen)
 
     near = LocalSampler(data, seed=4)
     runtime.barrier()

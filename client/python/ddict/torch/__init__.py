@@ -15,8 +15,9 @@ from .checkpoint import load, save
 from .dataset import DDictDataset
 from .device import get_to, register, unregister
 from .images import ImageFolder, S3ImageFolder
+from .iterable import DDictIterableDataset
 from .loader import DataLoader
 from .samplers import DistributedSampler, LocalSampler
 
-__all__ = ["Batch", "DDictDataset", "DataLoader", "DistributedSampler", "ImageFolder", "LocalSampler", "S3ImageFolder", "collate", "get_to", "load",
+__all__ = ["Batch", "DDictDataset", "DDictIterableDataset", "DataLoader", "DistributedSampler", "ImageFolder", "LocalSampler", "S3ImageFolder", "collate", "get_to", "load",
            "register", "save", "unregister"]

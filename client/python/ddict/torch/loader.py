@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator
 import torch.utils.data
 
 from ._batch import collate
+from .iterable import DDictIterableDataset
 
 _COLLATE_FN = 5  # its place among the arguments behind dataset
 
@@ -13,8 +14,8 @@ _COLLATE_FN = 5  # its place among the arguments behind dataset
 class DataLoader(torch.utils.data.DataLoader):
     """DataLoader(dataset, batch_size=1, ..., collate_fn=ddict.torch.collate, ...)
 
-    torch's DataLoader with all its arguments. With a sampler of ddict.torch, state_dict() says which samples were used, whatever the workers have prefetched:
-    those of all batches that the loop was given.
+    torch's DataLoader with all its arguments. With a sampler of ddict.torch, or a DDictIterableDataset of batches, state_dict() says which samples were used, whatever the
+    workers have prefetched: those of all batches that the loop was given.
     """
 
     def __init__(self, dataset: Any, *args: Any, **kwds: Any) -> None:
@@ -30,19 +31,22 @@ class DataLoader(torch.utils.data.DataLoader):
             yield batch
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        self._passed, self._epoch = 0, getattr(self.sampler, "epoch", None)
+        self._passed, self._epoch = 0, getattr(self._order(), "epoch", None)
         return self._pass(super().__iter__())
+
+    def _order(self) -> Any:
+        return self.dataset if isinstance(self.dataset, DDictIterableDataset) else self.sampler
 
     def state_dict(self) -> Dict[str, Any]:
         """state_dict() -- where to go on after the batch that was given last"""
-        if not hasattr(self.sampler, "load_state_dict") or not self.batch_size:
-            raise TypeError("a state is known of batches of a sampler of ddict.torch")
-        sampler: Any = self.sampler
-        passed = self._passed if sampler.epoch == self._epoch else 0
-        return sampler.state_dict(passed * self.batch_size)
+        order = self._order()
+        batch = 1 if order is self.dataset and order.batch_size else self.batch_size  # what state_dict() of the order counts
+        if not hasattr(order, "load_state_dict") or not batch or (order is self.dataset and not order.batch_size):
+            raise TypeError("a state is known of batches of a sampler of ddict.torch, and of a DDictIterableDataset with a batch_size")
+        passed = self._passed if order.epoch == self._epoch else 0
+        return order.state_dict(passed * batch)
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """load_state_dict(state) -- the next pass goes on from there"""
-        sampler: Any = self.sampler
-        sampler.load_state_dict(state)
+        self._order().load_state_dict(state)
         self._passed = 0
