@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ddp_data.py FOLDER [MNIST] - a small set of images as IDX files: the first of MNIST where that is, else ten shapes with noise, of the same size."""
+"""ddp_data.py FOLDER [MNIST [TRAIN TEST]] - a small set of images as IDX files, so many to train on and to test: the first of MNIST where that is, else ten shapes with noise, of the
+same size. 960 and 240."""
 import gzip
 import os
 import sys
 
 import numpy as np
 
-FILES = (("train-images-idx3-ubyte", "train-labels-idx1-ubyte", 0, 960), ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 960, 240))
+FILES = (("train-images-idx3-ubyte", "train-labels-idx1-ubyte"), ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"))
 
 
 def idx_read(path, first, count):
@@ -34,13 +35,15 @@ def shapes(seed, count):
 
 def main():
     folder, mnist = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
-    for images_name, labels_name, first, count in FILES:
+    first = 0
+    for (images_name, labels_name), count in zip(FILES, map(int, sys.argv[3:] or (960, 240))):
         if os.path.isdir(mnist):  # of the smaller of its sets
-            images, labels = (idx_read(os.path.join(mnist, name), first, count) for name in FILES[1][:2])
+            images, labels = (idx_read(os.path.join(mnist, name), first, count) for name in FILES[1])
         else:
             images, labels = shapes(first, count)
         idx_write(os.path.join(folder, images_name), images)
         idx_write(os.path.join(folder, labels_name), labels)
+        first += count
     print("MNIST" if os.path.isdir(mnist) else "shapes")
 
 

@@ -5,6 +5,7 @@
   python3 make_images.py --classes 20 --images 1000 train.tar          20,000 JPEGs of about 110 KB
 """
 import argparse
+import functools
 import io
 import multiprocessing
 import os
@@ -14,13 +15,24 @@ import numpy
 from PIL import Image
 
 
+MARGIN = 64  # pixels by which the noise is larger than an image: where each is cut from it differs
+
+
+@functools.lru_cache(maxsize=1)
+def noise_of(width, height):
+    random = numpy.random.default_rng(1)
+    return random.normal(0, 25, (height + MARGIN, width + MARGIN, 3)).astype(numpy.int16)
+
+
 def jpeg(class_, index, width, height, classes):
     random = numpy.random.default_rng(class_ << 32 | index)
-    y, x = numpy.mgrid[0:height, 0:width]
     angle = numpy.pi * class_ / classes
-    wave = numpy.sin((x * numpy.cos(angle) + y * numpy.sin(angle)) / (width / 40) + random.random() * 6)
-    colour = numpy.array([numpy.cos(2 * angle), numpy.cos(2 * angle + 2), numpy.cos(2 * angle + 4)])
-    pixels = 128 + 40 * wave[:, :, None] + 40 * colour + random.normal(0, 22, (height, width, 3))
+    x = numpy.arange(width, dtype=numpy.float32) * (numpy.cos(angle) * 40 / width)
+    y = numpy.arange(height, dtype=numpy.float32)[:, None] * (numpy.sin(angle) * 40 / width)
+    wave = 40 * numpy.sin(x + y + numpy.float32(random.random() * 6))
+    colour = 128 + 40 * numpy.array([numpy.cos(2 * angle), numpy.cos(2 * angle + 2), numpy.cos(2 * angle + 4)])
+    top, left = random.integers(0, MARGIN, 2)
+    pixels = noise_of(width, height)[top:top + height, left:left + width] + wave.astype(numpy.int16)[:, :, None] + colour.astype(numpy.int16)
     out = io.BytesIO()
     Image.fromarray(pixels.clip(0, 255).astype(numpy.uint8)).save(out, "JPEG", quality=90)
     return out.getvalue()
