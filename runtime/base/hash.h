@@ -31,6 +31,17 @@ static inline void hash_multiply(uint64_t *low, uint64_t *high) { /* both are fa
     *high = (uint64_t)(x >> 64);
 #endif
 }
+/* a ^= HASH_3, b ^= HASH_4 */
+static inline void hash_turn(uint64_t *a, uint64_t *b) {
+#ifdef __x86_64__
+    static const uint64_t digits[2] = {HASH_3, HASH_4};
+    __asm__("xorq %1, %0" : "+r"(*a) : "m"(digits[0]) : "cc"); /* from memory: one instruction, where gcc takes two to have a number of 64 bits at hand */
+    __asm__("xorq %1, %0" : "+r"(*b) : "m"(digits[1]) : "cc");
+#else
+    *a ^= HASH_3;
+    *b ^= HASH_4;
+#endif
+}
 static inline uint64_t hash_common(const void *key, size_t len) {
     uint64_t a, b;
     memcpy(&a, key, 8);
@@ -38,8 +49,7 @@ static inline uint64_t hash_common(const void *key, size_t len) {
     a ^= HASH_1;
     b = (b ^ HASH_2) + len;
     hash_multiply(&a, &b);
-    a ^= HASH_3;
-    b ^= HASH_4;
+    hash_turn(&a, &b);
     hash_multiply(&a, &b);
     return a ^ b;
 }
@@ -49,7 +59,8 @@ static inline uint64_t key_hash(const void *key, size_t len) { return __builtin_
 /* Owner of a hash among n managers. The multiplication mixes all bits into the top, so owner and index bits are independent enough. */
 static inline uint64_t hash_owner_of(uint64_t h, uint64_t n) {
 #ifdef __x86_64__
-    __asm__("imulq %1, %0" : "+a"(h) : "r"(0x9E3779B97F4A7C15ull) : "cc"); /* where the next one wants it */
+    static const uint64_t golden = 0x9E3779B97F4A7C15ull;
+    __asm__("imulq %1, %0" : "+a"(h) : "m"(golden) : "cc"); /* where the next one wants it */
 #else
     h *= 0x9E3779B97F4A7C15ull;
 #endif

@@ -73,24 +73,27 @@ FIND_INLINE uint64_t find_segment(const struct arena_view *a, uint64_t h) {
 }
 
 /*
- * Bit 2i: word i of the bucket may be a slot with the tag (word 0 is reach, which is none). Without a branch on what is found: a branch that the processor guesses wrong would keep it from going on
+ * Bit 2i + 1: word i of the bucket may be a slot with the tag (word 0 is reach, which is none). Without a branch on what is found: a branch that the processor guesses wrong would keep it from going on
  * to the next look-up while this one waits for memory. Only a hint: words are loaded again, one by one.
  */
 #if defined(__SSE2__) && !defined(__SANITIZE_THREAD__)
 FIND_INLINE unsigned bucket_match(const struct bucket *k, uint64_t h) {
     const __m128 *v = (const __m128 *)(const void *)k;
-    __m128i want = _mm_cvtsi32_si128((int)(h >> 20)); /* the upper 16 bits of the tag */
+    __m128i want = _mm_srli_epi64(_mm_cvtsi64_si128((long long)h), 20); /* the upper 16 bits of the tag */
     want = _mm_shufflelo_epi16(want, 0);
     want = _mm_unpacklo_epi64(want, want);
     __m128i low = _mm_castps_si128(_mm_shuffle_ps(v[0], v[1], 0xdd)); /* the upper halves of the words: tag << 12 | ... */
     __m128i high = _mm_castps_si128(_mm_shuffle_ps(v[2], v[3], 0xdd));
-    low = _mm_packs_epi32(_mm_srai_epi32(low, 16), _mm_srai_epi32(high, 16)); /* fit: nothing is saturated */
-    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi16(low, want)) & 0x5554u; /* one bit of two, none for word 0 */
+    low = _mm_cmpeq_epi16(low, want);
+    high = _mm_cmpeq_epi16(high, want);
+    __asm__("" : "+x"(low)); /* or gcc copies it */
+    low = _mm_packs_epi16(low, high); /* a byte for each half of these: the upper ones count */
+    return (unsigned)_mm_movemask_epi8(low) & 0xaaa8u; /* one bit of two, none for word 0 */
 }
 #else
 FIND_INLINE unsigned bucket_match(const struct bucket *k, uint64_t h) {
     unsigned m = 0;
-    for (unsigned i = 0; i < BUCKET_SLOTS; i++) m |= (unsigned)(WORD_TAG(__atomic_load_n(&k->slot[i], __ATOMIC_RELAXED)) == HASH_TAG(h)) << (2 * i + 2);
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++) m |= (unsigned)(WORD_TAG(__atomic_load_n(&k->slot[i], __ATOMIC_RELAXED)) == HASH_TAG(h)) << (2 * i + 3);
     return m;
 }
 #endif
@@ -102,7 +105,7 @@ FIND_INLINE const uint64_t *bucket_word(const struct bucket *k, unsigned match) 
 #else
     bit = (size_t)__builtin_ctz(match);
 #endif
-    return (const uint64_t *)(const void *)((const uint8_t *)k + 4 * bit);
+    return (const uint64_t *)(const void *)((const uint8_t *)k + 4 * bit - 4);
 }
 
 /* WORD_OFFSET(word), by two shifts. */
@@ -174,9 +177,19 @@ FIND_INLINE int find_item(const struct arena_view *a, uint64_t off, uint64_t h, 
  * it to come. The guess is that of a value of 256 bytes and more; the arena begins at a multiple of 64, so do its items' addresses and offsets.
  */
 FIND_INLINE const void *find_value(const struct item *item, size_t key_len) {
-    uintptr_t behind = (uintptr_t)item + sizeof *item + key_len, guess = (behind + 63) & ~(uintptr_t)63;
-    __asm__("" : "+r"(guess)); /* or gcc takes the sum after all, once they are equal */
+    uintptr_t behind = (uintptr_t)item + sizeof *item + key_len;
+#if FIND_ASM
+    bool good; /* a pad is below 64, so only one leads to a multiple of 64. In a byte: it needs no register of its own */
+    __asm__("" : "+r"(behind));
+    uintptr_t guess = (behind + 63) & ~(uintptr_t)63;
+    __asm__("addb %2, %b1\n\ttestb $63, %b1" : "=@ccz"(good), "+r"(behind) : "m"(item->pad), "r"(guess));
+    if (__builtin_expect(good, 1)) return (const void *)guess;
+    __asm__("" : "+r"(item)); /* its key_len from there again: key_len needs no register so long */
+    return item_value(item);
+#else
+    uintptr_t guess = (behind + 63) & ~(uintptr_t)63;
     return __builtin_expect(behind + item->pad == guess, 1) ? (const void *)guess : item_value_behind(item, key_len);
+#endif
 }
 FIND_INLINE bool find_item_short(const struct arena_view *a, uint64_t off, const void *key, size_t key_len, struct found *out) {
     const struct item *item = find_at(a, off);
@@ -187,9 +200,10 @@ FIND_INLINE bool find_item_short(const struct arena_view *a, uint64_t off, const
     if (__builtin_expect(item->key_len != (uint32_t)n, 0)) return false;
     const uint8_t *x = (const uint8_t *)item + sizeof *item, *y = key;
     if (__builtin_expect(key_len - 9 < 8 ? find_load64(x) != find_load64(y) || find_load64(x - 8 + n) != find_load64(y - 8 + n) : !key_equal(x, y, n), 0)) return false;
+    out->value = find_value(item, n);
+    __asm__("" : "+r"(item));
     out->item = item;
     out->val_len = item->val_len;
-    out->value = find_value(item, n);
     out->off = off;
     return true;
 }
