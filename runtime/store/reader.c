@@ -76,6 +76,13 @@ int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t 
     return find_validated(a, h, key, key_len, slot, out, tries);
 }
 
+/* The first lines of a value; the one behind the item's first is on its way already. Who reads on in order has the rest brought by the processor. */
+#define VALUE_NEAR 512u
+static inline void value_prefetch(const struct found *f) {
+    uint64_t n = f->val_len < VALUE_NEAR ? f->val_len : VALUE_NEAR;
+    for (uint64_t at = 64; at < n; at += 64) __builtin_prefetch((const uint8_t *)f->value + at);
+}
+
 void reader_find_many(struct find_one *w, unsigned n) {
     bool fenced = false;
     for (unsigned i = 0; i < n; i++) {
@@ -99,8 +106,9 @@ void reader_find_many(struct find_one *w, unsigned n) {
         struct find_one *o = &w[i];
         if (__builtin_expect(!o->from, 0)) continue;
         if (!(MUTANT(MUTANT_FIRST_ONLY) && i > 0) && !find_unchanged(o->a, o->from, o->word, o->slot)) continue;
-        o->found = find_item(o->a, WORD_OFFSET(o->word), o->h, o->key, o->key_len, &o->f) == PROBE_FOUND;
+        o->found = find_item_short(o->a, WORD_OFFSET(o->word), o->key, o->key_len, &o->f);
         if (__builtin_expect(!o->found, 0)) reader_release(o->slot);
+        else value_prefetch(&o->f);
     }
 }
 
