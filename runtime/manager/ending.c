@@ -88,12 +88,13 @@ void supervisor_ready(struct supervisor *s) {
     s->ready_at = clock_ns();
     timer_clear(&s->timers, &s->start_timer);
     board_say(s, BOARD_READY, "");
-    clients_serve_parked(s);
     log_info("ready: %u managers on this node, %u in all", s->shards_n, s->managers);
-    if (s->node_id != 0) return;
     char id[33];
-    say("ready id=%s managers=%u nodes=%u mem=%llu%s", hex_format(id, s->identity.dict_id), s->managers, s->nodes, (unsigned long long)(s->budget * s->managers),
-        s->script.fd >= 0 ? " script=watched" : "");
+    if (s->node_id == 0) /* before the answer by which another start says `exists` */
+        say("ready id=%s managers=%u nodes=%u mem=%llu%s", hex_format(id, s->identity.dict_id), s->managers, s->nodes, (unsigned long long)(s->budget * s->managers),
+            s->script.fd >= 0 ? " script=watched" : "");
+    clients_serve_parked(s);
+    if (s->node_id != 0) return;
     record_start(s);
     results_start(s);
     tasks_ready(s);
