@@ -25,8 +25,9 @@
 #define FOREIGN 60u /* cached keys of other owners, behind ours; their version is the epoch */
 #define HELD 40u
 #define BUDGET (12ull << 20)
-#define MUTANT_SECONDS 20
-#define PATIENCE_NS 20000000000ull /* a manager that is not dead by then hangs */
+#define TRY_SECONDS 60    /* at most, until all was tried on a busy machine */
+#define MUTANT_SECONDS 60 /* a bound */
+#define PATIENCE_NS 60000000000ull /* a manager that is not dead by then hangs */
 
 int stress_mutant;
 static struct shared {
@@ -307,9 +308,15 @@ static void kill_one(int fd, uint64_t point) {
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) fail("the manager ended by itself", (uint64_t)status);
 }
 
-/* Kill managers for so long; exits with 1 at the first thing that is wrong. */
+static bool all_tried(void) {
+    for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++)
+        if (!shared->passed[p]) return false;
+    return shared->cached_held > 0;
+}
+
+/* Kill managers for so long, and the right build until all was tried; exits with 1 at the first thing that is wrong. */
 static void run(double seconds, bool quiet) {
-    uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9), kills = 0, point = 0;
+    uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9), last = end + TRY_SECONDS * 1000000000ull, kills = 0, point = 0;
     struct store_options o = {.budget = BUDGET, .managers = 1};
     struct arena_view a;
     int fd = arena_create(&o);
@@ -321,7 +328,7 @@ static void run(double seconds, bool quiet) {
     struct store *s;
     if (store_open(&s, fd, 0) < 0 || arena_view_map(&a, fd, 0) < 0) fail("open", 0);
     store_close(s);
-    while (clock_ns() < end) {
+    while (clock_ns() < end || (!quiet && !all_tried() && clock_ns() < last)) {
         /* Every step in turn, then some at random: a fifth from outside, at any instruction. */
         point = kills < 400 ? kills + 1 : next_random() % 30000 + 1;
         kill_one(fd, kills % 5 == 4 ? 0 : point);
