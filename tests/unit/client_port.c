@@ -73,7 +73,7 @@ static bool next(struct msg *m, uint8_t *payload) /* the next request, taken out
 
 static void await(struct msg *m, uint8_t *payload)
 {
-    uint64_t end_at = clock_ns() + 5000000000u;
+    uint64_t end_at = clock_ns() + 30000000000u;
     while (!next(m, payload)) {
         ck_assert_msg(clock_ns() < end_at, "no request came");
         usleep(100);
@@ -84,7 +84,7 @@ static void answer(const struct msg *m, const void *payload)
 {
     bool bad = false;
     uint8_t *at;
-    uint64_t end_at = clock_ns() + 5000000000u;
+    uint64_t end_at = clock_ns() + 30000000000u;
     while ((at = ring_reserve(&other.cq, m->len, &bad)) == NULL) {
         ck_assert_msg(!bad && clock_ns() < end_at, "no room for an answer");
         usleep(100);
@@ -157,7 +157,7 @@ START_TEST(answers_in_any_order_reach_their_askers)
     struct msg m[20];
     char buf[20][8];
     for (int i = 0; i < 20; i++) {
-        asker_start(&a[i], MSG_GET, SINK_BUFFER, buf[i], 8, 5000);
+        asker_start(&a[i], MSG_GET, SINK_BUFFER, buf[i], 8, 30000);
         await(&m[i], NULL);
         ck_assert(m[i].type == MSG_GET && m[i].key_len == 3 && m[i].manager == 3);
         for (int k = 0; k < i; k++)
@@ -185,7 +185,7 @@ START_TEST(a_large_value_goes_out_in_pieces)
         val[i] = (unsigned char)(i * 7 ^ i >> 9);
     struct asker a;
     struct msg m, first;
-    put_start(&a, val, sizeof val, 5000);
+    put_start(&a, val, sizeof val, 30000);
     await(&first, payload);
     ck_assert(first.type == MSG_PUT && (first.flags & MSGF_STREAM) && first.val_len == sizeof val && memcmp(payload, "key", 3) == 0);
     size_t at = 0;
@@ -209,7 +209,7 @@ START_TEST(a_refusal_in_the_middle_ends_the_stream_with_abort)
     static unsigned char val[8 * MIB];
     struct asker a;
     struct msg m, first;
-    put_start(&a, val, sizeof val, 5000);
+    put_start(&a, val, sizeof val, 30000);
     await(&first, NULL);
     struct msg r = reply_to(&first, DDICT_EFULL);
     r.len += 7;
@@ -236,8 +236,12 @@ START_TEST(a_refusal_while_the_ring_is_full_is_answered_when_there_is_room)
     static unsigned char val[8 * MIB];
     struct asker a;
     struct msg m, first;
-    put_start(&a, val, sizeof val, 5000);
-    usleep(50000); /* the ring is full, the asker sleeps */
+    put_start(&a, val, sizeof val, 30000);
+    uint64_t tail; /* until the ring is full and the asker sleeps */
+    do {
+        tail = __atomic_load_n(other.sq.tail, __ATOMIC_RELAXED);
+        usleep(50000);
+    } while (tail == other.sq.pos || tail != __atomic_load_n(other.sq.tail, __ATOMIC_RELAXED));
     ck_assert(next(&first, NULL));
     struct msg r = reply_to(&first, DDICT_EFULL);
     answer(&r, NULL);
@@ -260,7 +264,7 @@ START_TEST(a_streamed_answer_fills_the_buffer_or_memory)
     for (int memory = 0; memory < 2; memory++) {
         struct asker a;
         struct msg m;
-        asker_start(&a, MSG_GET, memory ? SINK_MEMORY : SINK_BUFFER, memory ? NULL : buf, memory ? 0 : sizeof buf, 5000);
+        asker_start(&a, MSG_GET, memory ? SINK_MEMORY : SINK_BUFFER, memory ? NULL : buf, memory ? 0 : sizeof buf, 30000);
         await(&m, NULL);
         struct msg r = reply_to(&m, 0), d = r;
         r.flags = MSGF_STREAM;
@@ -299,7 +303,7 @@ START_TEST(what_is_given_up_is_told_and_its_answer_is_dropped)
     r.len += 4;
     r.val_len = 4;
     answer(&r, "late");
-    asker_start(&a, MSG_GET, SINK_BUFFER, buf, 8, 5000);
+    asker_start(&a, MSG_GET, SINK_BUFFER, buf, 8, 30000);
     await(&m, NULL);
     r.id = m.id;
     answer(&r, "next");
@@ -310,7 +314,7 @@ START_TEST(what_is_given_up_is_told_and_its_answer_is_dropped)
     ck_assert_int_eq(asker_end(&a), -ETIMEDOUT);
     await(&m, NULL);
     uint64_t id = m.id;
-    asker_start(&a, MSG_GET, SINK_BUFFER, buf, 8, 5000);
+    asker_start(&a, MSG_GET, SINK_BUFFER, buf, 8, 30000);
     bool aborted = false;
     for (;;) {
         await(&m, NULL);
@@ -335,7 +339,7 @@ START_TEST(a_sleeping_manager_is_woken_and_a_busy_one_is_not)
     uint64_t n;
     for (int sleeping = 0; sleeping < 2; sleeping++) {
         header->sleeping = (uint32_t)sleeping;
-        asker_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 5000);
+        asker_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 30000);
         await(&m, NULL);
         struct msg r = reply_to(&m, 0);
         answer(&r, NULL);
@@ -428,7 +432,7 @@ START_TEST(random_answers_never_hurt)
     static unsigned char buf[10064], junk[MSG_LEN_MAX];
     memset(buf, 0x5a, sizeof buf);
     unsigned fine = 0;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 3000 || (fine <= 50 && i < 30000); i++) { /* a slow machine ends more of them by their timeout */
         struct asker a;
         struct msg m;
         asker_start(&a, MSG_GET, i % 2 ? SINK_BUFFER : SINK_MEMORY, i % 2 ? buf : NULL, 10000, 30);

@@ -123,7 +123,7 @@ START_TEST(amounts_are_sizes_or_shares) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_ask", 5, numbers_that_are_none_are_refused_by_name,
+    return TESTS_RUN("launch_ask", 60, numbers_that_are_none_are_refused_by_name,
                      sizes_that_are_none_are_refused_by_name,
                      a_long_value_is_cut_in_the_sentence,
                      too_little_for_a_manager_says_what_would_do,

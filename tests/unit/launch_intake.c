@@ -85,5 +85,5 @@ START_TEST(paths_to_restore_are_judged) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_intake", 20, sources_without_words_are_one_set, words_end_a_set, what_is_wrong_is_named, judging_changes_nothing, paths_to_restore_are_judged);
+    return TESTS_RUN("launch_intake", 60, sources_without_words_are_one_set, words_end_a_set, what_is_wrong_is_named, judging_changes_nothing, paths_to_restore_are_judged);
 }

@@ -202,7 +202,7 @@ START_TEST(wrong_words_are_named) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_options", 5, defaults_are_one_manager_a_node_and_1_gib, the_transport_is_the_users_the_variables_or_auto, ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
+    return TESTS_RUN("launch_options", 60, defaults_are_one_manager_a_node_and_1_gib, the_transport_is_the_users_the_variables_or_auto, ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
                      the_plugin_s_errors_name_the_options_of_srun, options_of_the_command_are_the_command_s, the_site_says_what_the_user_does_not,
                      the_plugin_stays_with_a_step_and_leaves_a_job, wrong_words_are_named);
 }

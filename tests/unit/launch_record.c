@@ -94,6 +94,6 @@ START_TEST(wrong_names_are_refused) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_record", 5, by_default_it_is_in_the_working_folder_of_a_job, names_expand_job_step_and_user,
+    return TESTS_RUN("launch_record", 60, by_default_it_is_in_the_working_folder_of_a_job, names_expand_job_step_and_user,
                      the_site_says_where_unless_the_user_does, wrong_names_are_refused);
 }

@@ -163,7 +163,7 @@ START_TEST(limits_name_both_figures) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_site", 10, wrong_words_are_refused_one_by_one, every_word_comes_to_its_place,
+    return TESTS_RUN("launch_site", 60, wrong_words_are_refused_one_by_one, every_word_comes_to_its_place,
                      the_file_has_comments_blanks_and_blank_lines, a_wrong_line_is_named_with_its_file_and_number,
                      a_missing_file_is_fine_and_an_unreadable_one_is_not, limits_name_both_figures);
 }

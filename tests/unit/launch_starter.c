@@ -18,6 +18,7 @@
 
 extern char **environ;
 static struct starter s;
+#define START_S 60 /* for what begins at once, on a busy machine */
 
 /* libc that fails: the call with this number. */
 static int pipe_fails, fork_fails;
@@ -72,7 +73,7 @@ static void ends(const char *why) {
 #define UP "echo noise; echo ddict1 start node=0 step=-; echo ddict1 ready id=7; "
 
 START_TEST(a_whole_life_with_noise) {
-    begin(UP "cat >/dev/null; echo 'ddict1 report {\"total\":{}}'; echo ddict1 end", 1, 5);
+    begin(UP "cat >/dev/null; echo 'ddict1 report {\"total\":{}}'; echo ddict1 end", 1, START_S);
     turn_until(STARTER_READY);
     ck_assert_str_eq(s.about, "id=7");
     starter_drain(&s);
@@ -85,7 +86,7 @@ START_TEST(a_whole_life_with_noise) {
 END_TEST
 
 START_TEST(ready_counts_only_when_all_nodes_began) {
-    begin("echo ddict1 start node=0 step=1.2; sleep 0.2; echo ddict1 start node=1 step=1.2; sleep 0.2; echo ddict1 ready x=1; cat; echo ddict1 end", 2, 5);
+    begin("echo ddict1 start node=0 step=1.2; sleep 0.2; echo ddict1 start node=1 step=1.2; sleep 0.2; echo ddict1 ready x=1; cat; echo ddict1 end", 2, START_S);
     turn_until(STARTER_WAITING);
     ck_assert_uint_eq(s.started, 2);
     ck_assert_str_eq(s.hidden_step, "1.2");
@@ -96,17 +97,17 @@ START_TEST(ready_counts_only_when_all_nodes_began) {
 END_TEST
 
 START_TEST(an_error_before_ready_is_told) {
-    begin("echo ddict1 start node=0 step=-; echo ddict1 error no room on n1; echo ddict1 error second; exit 1", 1, 5);
+    begin("echo ddict1 start node=0 step=-; echo ddict1 error no room on n1; echo ddict1 error second; exit 1", 1, START_S);
     ends("no room on n1");
 }
 END_TEST
 
 START_TEST(an_exit_without_a_word_is_told_with_what_stderr_said) {
-    begin("echo 'srun: error: Unable to create step: Requested node configuration is not available' >&2; exit 1", 1, 5);
+    begin("echo 'srun: error: Unable to create step: Requested node configuration is not available' >&2; exit 1", 1, START_S);
     ends("did not start: Unable to create step: Requested node configuration");
-    begin("exit 3", 1, 5);
+    begin("exit 3", 1, START_S);
     ends("exit code 3");
-    begin("kill -9 $$", 1, 5);
+    begin("kill -9 $$", 1, START_S);
     ends("killed by signal 9");
 }
 END_TEST
@@ -114,7 +115,7 @@ END_TEST
 START_TEST(a_program_that_is_not_there_is_named) {
     char *argv[] = { (char *)"/nowhere/ddictd", NULL };
 
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, 5, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S, -1), 0);
     ends("/nowhere/ddictd: no such file");
 }
 END_TEST
@@ -124,7 +125,7 @@ START_TEST(a_step_that_is_never_created_is_given_up) {
 
     begin("echo ddict1 start node=0 step=-; exec sleep 60", 2, 1);
     ends("did not begin within 1 s");
-    ck_assert_uint_lt(clock_ms() - t, 4000);
+    ck_assert_uint_lt(clock_ms() - t, 30000);
 }
 END_TEST
 
@@ -134,40 +135,40 @@ START_TEST(a_task_that_is_gone_before_ready_ends_the_waiting) {
                      (char *)"echo ddict1 start node=0 step=1.2; echo 'srun: error: execve(): /x: no' >&2;"
                              "echo 'srun: error: n2: task 1: Exited with exit code 2' >&2; exec sleep 60", NULL };
 
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/nowhere/srun", 2, 500, 60, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/nowhere/srun", 2, 500, START_S, -1), 0);
     ends("did not start: execve(): /x: no (n2: task 1: Exited with exit code 2)");
-    ck_assert_uint_lt(clock_ms() - t, 9000);
+    ck_assert_uint_lt(clock_ms() - t, 30000);
 }
 END_TEST
 
 START_TEST(who_cancelled_the_step_is_the_cause) {
-    begin(UP "echo ddict1 error node n2 is lost; echo 'srun: error: *** STEP 1.2 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***' >&2; sleep 0.2", 1, 5);
+    begin(UP "echo ddict1 error node n2 is lost; echo 'srun: error: *** STEP 1.2 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***' >&2; sleep 0.2", 1, START_S);
     turn_until(STARTER_READY);
     ends("ended early: Slurm's step 1.2 was cancelled");
 }
 END_TEST
 
 START_TEST(what_ignores_SIGTERM_is_killed) {
-    begin("trap '' TERM; echo ddict1 start node=0 step=-; echo ddict1 error broken; while :; do sleep 0.1; done", 1, 5);
+    begin("trap '' TERM; echo ddict1 start node=0 step=-; echo ddict1 error broken; while :; do sleep 0.1; done", 1, START_S);
     ends("broken");
 }
 END_TEST
 
 START_TEST(lost_is_told_and_comes_to_its_end) {
-    begin(UP "sleep 0.1; echo ddict1 error manager 3 was lost; echo 'ddict1 report {}'; echo ddict1 end; exit 1", 1, 5);
+    begin(UP "sleep 0.1; echo ddict1 error manager 3 was lost; echo 'ddict1 report {}'; echo ddict1 end; exit 1", 1, START_S);
     turn_until(STARTER_READY);
     ends("manager 3 was lost");
 }
 END_TEST
 
 START_TEST(an_end_without_asking_is_no_error) {
-    begin(UP "sleep 0.1; echo ddict1 end; exit 0", 1, 5); /* `ddict down`, or the end of the job */
+    begin(UP "sleep 0.1; echo ddict1 end; exit 0", 1, START_S); /* `ddict down`, or the end of the job */
     ends(NULL);
 }
 END_TEST
 
 START_TEST(a_drain_is_said_before_the_end_of_input) {
-    begin(UP "read word; test \"$word\" = drain && echo ddict1 end", 1, 5);
+    begin(UP "read word; test \"$word\" = drain && echo ddict1 end", 1, START_S);
     turn_until(STARTER_READY);
     starter_drain(&s);
     ends(NULL);
@@ -175,7 +176,7 @@ START_TEST(a_drain_is_said_before_the_end_of_input) {
 END_TEST
 
 START_TEST(another_start_s_dictionary_is_ready_and_ours_ends) {
-    begin("echo ddict1 start node=0 step=-; echo ddict1 exists id=8; echo ddict1 end", 1, 5);
+    begin("echo ddict1 start node=0 step=-; echo ddict1 exists id=8; echo ddict1 end", 1, START_S);
     turn_until(STARTER_DRAINING);
     ck_assert(s.ready && s.exists);
     ck_assert_str_eq(s.about, "id=8");
@@ -192,7 +193,7 @@ static void on_news(void *arg, enum line_kind kind, const char *text) {
 START_TEST(warnings_and_the_summary_are_passed_on) {
     news[0] = '\0';
     begin("echo ddict1 start node=0 step=-; echo ddict1 warn no log; echo ddict1 ready x=1; cat >/dev/null; echo ddict1 summary 2 keys; echo ddict1 end",
-          1, 5);
+          1, START_S);
     s.news = on_news;
     turn_until(STARTER_READY);
     starter_drain(&s);
@@ -211,7 +212,7 @@ START_TEST(what_is_left_when_ready_loses_srun_and_its_child_and_goes_on) {
     /* The child stands for what ends srun's step when srun is killed. */
     snprintf(script, sizeof script, "p=$$; (while kill -0 $p 2>/dev/null; do sleep 0.02; done; echo hurt >>%s) & echo $! >%s; " UP "exec sleep 60", path, path);
     argv[2] = script;
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, 5, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S, -1), 0);
     turn_until(STARTER_READY);
     starter_leave(&s);
     ck_assert(starter_over(&s) && s.pid == 0);
@@ -240,7 +241,7 @@ START_TEST(what_lets_go_of_our_pipes_stays_alone) {
     char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"trap 'exec >/dev/null 2>&1' URG; " LIVES UP "while :; do sleep 0.05; done", NULL };
     int pid, child;
 
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, 5, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S, -1), 0);
     turn_until(STARTER_READY);
     pid = s.pid;
     starter_leave(&s);
@@ -261,7 +262,7 @@ START_TEST(what_does_not_let_go_is_killed) {
     char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"trap 'exec 2>/dev/null' URG; " UP "while :; do sleep 0.05; done", NULL };
     int pid;
 
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, 5, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S, -1), 0);
     turn_until(STARTER_READY);
     pid = s.pid;
     starter_leave(&s);
@@ -274,13 +275,13 @@ START_TEST(what_does_not_let_go_is_killed) {
 END_TEST
 
 START_TEST(death_after_ready_is_told) {
-    begin(UP "sleep 0.1; echo boom >&2; exit 0", 1, 5);
+    begin(UP "sleep 0.1; echo boom >&2; exit 0", 1, START_S);
     ends("ended early: boom");
 }
 END_TEST
 
 START_TEST(a_long_report_comes_whole) {
-    begin(UP "cat >/dev/null; printf 'ddict1 report '; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo ddict1 end", 1, 5);
+    begin(UP "cat >/dev/null; printf 'ddict1 report '; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo ddict1 end", 1, START_S);
     turn_until(STARTER_READY);
     starter_drain(&s);
     turn_until(STARTER_OVER);
@@ -290,7 +291,7 @@ START_TEST(a_long_report_comes_whole) {
 END_TEST
 
 START_TEST(much_stderr_blocks_nobody_and_its_end_is_kept) {
-    begin(UP "cat >/dev/null; yes 123456789 | head -c 1000000 >&2; echo last words >&2; exit 1", 1, 5);
+    begin(UP "cat >/dev/null; yes 123456789 | head -c 1000000 >&2; echo last words >&2; exit 1", 1, START_S);
     turn_until(STARTER_READY);
     starter_drain(&s);
     turn_until(STARTER_OVER);
@@ -302,7 +303,7 @@ END_TEST
 
 START_TEST(cards_go_round_when_all_are_there) {
     begin("echo ddict1 start node=0 step=-; echo ddict1 card 1 Yg==; echo ddict1 card 7 eA==; echo ddict1 card 1 eg==; echo ddict1 card x; "
-          "sleep 0.1; echo ddict1 start node=1 step=-; echo ddict1 card 0 YQ==; read l; echo ddict1 ready $l; cat; echo ddict1 end", 2, 5);
+          "sleep 0.1; echo ddict1 start node=1 step=-; echo ddict1 card 0 YQ==; read l; echo ddict1 ready $l; cat; echo ddict1 end", 2, START_S);
     turn_until(STARTER_READY);
     ck_assert_str_eq(s.about, "cards YQ== Yg==");
     starter_drain(&s);
@@ -315,7 +316,7 @@ START_TEST(cards_that_nobody_takes_block_only_to_the_limit) {
 
     begin("echo ddict1 start node=0 step=-; for i in 0 1; do printf \"ddict1 card $i \"; head -c 60000 /dev/zero | tr '\\0' A; echo; done; exec sleep 60", 2, 1);
     ends("did not begin within 1 s");
-    ck_assert_uint_lt(clock_ms() - t, 4000);
+    ck_assert_uint_lt(clock_ms() - t, 30000);
 }
 END_TEST
 
@@ -324,7 +325,7 @@ START_TEST(the_child_has_three_descriptors_and_a_session_of_its_own) {
     int extra = dup(0), n = 0, session = 0, pid = 1;
     char *text, dir[8];
 
-    ck_assert_int_eq(command_read(argv, environ, 5000, &text), 0);
+    ck_assert_int_eq(command_read(argv, environ, 30000, &text), 0);
     ck_assert_int_eq(sscanf(text, "%d %d %d %7s", &n, &session, &pid, dir), 4);
     ck_assert_int_eq(n, 4); /* with the folder that is being listed */
     ck_assert_int_eq(session, pid);
@@ -344,7 +345,7 @@ START_TEST(a_command_that_hangs_or_fails_is_told) {
     ck_assert_ptr_null(text);
     ck_assert_int_eq(command_read(silent, environ, 300, &text), -ETIMEDOUT);
     ck_assert_ptr_null(text);
-    ck_assert_int_eq(command_read(fail, environ, 5000, &text), -EIO);
+    ck_assert_int_eq(command_read(fail, environ, 30000, &text), -EIO);
     ck_assert_str_eq(dd_errmsg(), "slurm_load_jobs error: Invalid job id specified");
 }
 END_TEST
@@ -354,12 +355,12 @@ START_TEST(a_start_without_pipes_or_processes_leaks_nothing) {
 
     for (int i = 1; i <= 3; i++) {
         pipe_fails = i;
-        ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, 5, -1), -EMFILE);
+        ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S, -1), -EMFILE);
         ck_assert(starter_over(&s));
         starter_free(&s);
     }
     fork_fails = 1;
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, 5, -1), -EAGAIN);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S, -1), -EAGAIN);
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "/bin/true"));
     starter_free(&s);
     pipe_fails = 1;
@@ -373,7 +374,7 @@ END_TEST
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as the owner of a starter does */
-    return TESTS_RUN("launch_starter", 20, a_whole_life_with_noise, ready_counts_only_when_all_nodes_began, an_error_before_ready_is_told,
+    return TESTS_RUN("launch_starter", 60, a_whole_life_with_noise, ready_counts_only_when_all_nodes_began, an_error_before_ready_is_told,
                      an_exit_without_a_word_is_told_with_what_stderr_said, a_program_that_is_not_there_is_named,
                      a_step_that_is_never_created_is_given_up, a_task_that_is_gone_before_ready_ends_the_waiting,
                      who_cancelled_the_step_is_the_cause, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,

@@ -313,7 +313,7 @@ START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_text", 20, node_lists_expand_in_order,
+    return TESTS_RUN("launch_text", 60, node_lists_expand_in_order,
                      node_lists_that_are_none_are_refused,
                      nodes_of_a_step_are_read,
                      memory_of_each_node_is_read, who_shares_the_nodes_and_where_output_goes_is_read,

@@ -289,7 +289,7 @@ START_TEST(one_process_holds_the_name_of_a_rank) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("place_slurm_env", 20, tasks_of_a_node_are_read, a_task_of_a_step_knows_its_place,
+    return TESTS_RUN("place_slurm_env", 60, tasks_of_a_node_are_read, a_task_of_a_step_knows_its_place,
                      several_tasks_without_pmix_cannot_exchange, the_batch_script_is_alone, senseless_variables_are_not_believed,
                      without_a_pmix_server_slurm_s_variables_speak, tasks_of_all_nodes_are_read, ranks_are_laid_out_as_slurm_does,
                      a_map_is_made_when_it_fits_this_node, what_does_not_fit_is_not_guessed, variables_of_another_step_contradict_ours,

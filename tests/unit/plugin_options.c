@@ -274,7 +274,7 @@ START_TEST(a_task_without_its_dictionary_does_not_begin) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("plugin_options", 20, wrong_options_end_srun_with_one_line, words_of_the_site_are_defaults_and_limits,
+    return TESTS_RUN("plugin_options", 60, wrong_options_end_srun_with_one_line, words_of_the_site_are_defaults_and_limits,
                      the_hidden_srun_finds_us_inert, variables_become_options_and_leave_the_environment,
                      nothing_fails_or_is_read_in_slurmstepd, a_task_gets_the_name_only_when_its_step_asked,
                      a_task_without_its_dictionary_does_not_begin);

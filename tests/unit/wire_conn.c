@@ -19,7 +19,7 @@ START_TEST(thousands_of_small_messages_arrive_in_order_and_are_answered)
         if (i % 1000 == 0)
             io_wait(ep, 0);
     }
-    LOOP_UNTIL(a.messages == 20000, 5000, &a, &b);
+    LOOP_UNTIL(a.messages == 20000, &a, &b);
     ck_assert_int_eq(b.messages, 20000);
     pair_end(&a, &b);
 }
@@ -39,7 +39,7 @@ START_TEST(a_body_of_64_mib_in_pieces_arrives_whole)
     for (size_t at = 0; at < size;) {
         if (conn_full(a.c)) {
             int before = a.drained;
-            LOOP_UNTIL(a.drained > before, 5000, &a, &b);
+            LOOP_UNTIL(a.drained > before, &a, &b);
             continue;
         }
         size_t n = size - at < DD_MSG_PIECE ? size - at : DD_MSG_PIECE;
@@ -51,7 +51,7 @@ START_TEST(a_body_of_64_mib_in_pieces_arrives_whole)
         ck_assert_int_eq(conn_send(a.c, &m, NULL, 0, value + at, n, on_done, &a), 0);
         at += n;
     }
-    LOOP_UNTIL(b.value_got == size, 10000, &a, &b);
+    LOOP_UNTIL(b.value_got == size, &a, &b);
     ck_assert_int_eq(memcmp(value, b.value, size), 0);
     ck_assert_int_eq(a.dones, (int)((size + DD_MSG_PIECE - 1) / DD_MSG_PIECE));
     pair_end(&a, &b);
@@ -70,9 +70,18 @@ START_TEST(a_value_that_is_taken_in_parts_arrives_whole)
     for (size_t i = 0; i < size; i++)
         value[i] = pattern(i);
     pair_up(&a, &b);
-    size_t at = 0;
-    for (uint64_t end_ms = clock_ms() + 20000; b.value_got < size;) {
+    uint64_t end_ms = clock_ms() + WAIT_MS;
+    bool tried = false; /* how many parts a value has is up to the sockets */
+    for (size_t at = 0; b.value_got < size || !tried;) {
         ck_assert_uint_lt(clock_ms(), end_ms);
+        if (b.value_got == size) {
+            ck_assert_int_eq(memcmp(value, b.value, size), 0);
+            tried = b.part_direct > 100 && b.part_count > b.part_direct && b.part_paused > 10;
+            if (tried)
+                break;
+            memset(b.value, 0, size);
+            at = b.value_got = 0;
+        }
         while (at < size && !conn_full(a.c)) {
             size_t n = test_random(&seed) % 3 == 0 ? 1 + test_random(&seed) % 300 : 1 + test_random(&seed) % DD_MSG_PIECE;
             n = n < size - at ? n : size - at;
@@ -85,10 +94,6 @@ START_TEST(a_value_that_is_taken_in_parts_arrives_whole)
         ck_assert_int_ge(io_wait(ep, 1), 0);
         conn_pause(b.c, false);
     }
-    ck_assert_int_eq(memcmp(value, b.value, size), 0);
-    ck_assert_int_gt(b.part_direct, 100);
-    ck_assert_int_gt(b.part_count, b.part_direct);
-    ck_assert_int_gt(b.part_paused, 10);
     ck_assert_int_eq(a.down + b.down, 0);
     pair_end(&a, &b);
     free(value);
@@ -103,7 +108,7 @@ START_TEST(an_owner_may_refuse_a_part)
     pair_up(&a, &b);
     struct msg m = {.type = MSG_DATA, .id = 5};
     ck_assert_int_eq(conn_send(a.c, &m, NULL, 0, value, sizeof value, on_done, &a), 0);
-    LOOP_UNTIL(a.down && b.down, 2000, &a, &b);
+    LOOP_UNTIL(a.down && b.down, &a, &b);
     ck_assert_int_eq(b.code, DDICT_EPROTO);
     ck_assert_int_eq(b.part_count + b.messages, 1);
     free(b.value);
@@ -126,12 +131,12 @@ START_TEST(messages_cut_at_every_byte_are_put_together)
         raw_send(fd, bytes + i, 1);
         io_wait(ep, i % 16 == 0 ? 1 : 0);
     }
-    LOOP_UNTIL(b.messages == 4, 2000, &b, NULL);
+    LOOP_UNTIL(b.messages == 4, &b, NULL);
     ck_assert_uint_eq(b.last.key_len, 31);
     for (int i = 0; i < 31; i++)
         ck_assert_int_eq(b.copy[i], 'd');
     close(fd);
-    LOOP_UNTIL(b.down, 2000, &b, NULL);
+    LOOP_UNTIL(b.down, &b, NULL);
     ck_assert_int_eq(b.code, -ECONNRESET);
     free(b.copy);
 }
@@ -162,8 +167,8 @@ START_TEST(a_slow_reader_holds_the_writer_back_and_loses_nothing)
     ck_assert_int_eq(b.messages, 3);
     int drained = a.drained; /* the sockets' buffers took some */
     conn_pause(b.c, false);
-    LOOP_UNTIL(a.drained == drained + 1, 5000, &a, &b);
-    LOOP_UNTIL(b.value_got == at, 5000, &a, &b);
+    LOOP_UNTIL(a.drained == drained + 1, &a, &b);
+    LOOP_UNTIL(b.value_got == at, &a, &b);
     ck_assert_int_eq(memcmp(value, b.value, at), 0);
     ck_assert_int_eq(a.dones, b.messages);
     pair_end(&a, &b);
@@ -180,7 +185,7 @@ START_TEST(messages_in_the_buffer_come_after_a_pause_without_new_bytes)
     for (int i = 0; i < 5; i++)
         m[i] = (struct msg){.len = 64, .type = MSG_LEN, .id = (uint64_t)i};
     raw_send(fd, m, sizeof m);
-    LOOP_UNTIL(b.messages == 2, 2000, &b, NULL);
+    LOOP_UNTIL(b.messages == 2, &b, NULL);
     for (int i = 0; i < 5; i++)
         io_wait(ep, 1);
     ck_assert_int_eq(b.messages, 2);
@@ -200,7 +205,7 @@ static void expect_malformed(struct msg m, const void *payload, size_t n)
     int fd = raw_up(&b);
     raw_send(fd, &m, sizeof m);
     raw_send(fd, payload, n);
-    LOOP_UNTIL(b.down, 2000, &b, NULL);
+    LOOP_UNTIL(b.down, &b, NULL);
     ck_assert_int_eq(b.code, DDICT_EPROTO);
     ck_assert_int_eq(b.messages, 0);
     ck_assert_uint_eq(conn_refused(), before + 1);
@@ -229,7 +234,7 @@ START_TEST(an_owner_that_refuses_a_message_closes_the_connection)
     pair_up(&a, &b);
     struct msg m = {.type = MSG_LEN};
     ck_assert_int_eq(conn_send(a.c, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
-    LOOP_UNTIL(a.down && b.down, 2000, &a, &b);
+    LOOP_UNTIL(a.down && b.down, &a, &b);
     ck_assert_int_eq(b.code, DDICT_EPROTO);
     ck_assert_int_eq(b.messages, 1);
 }
@@ -245,7 +250,7 @@ START_TEST(what_the_peer_would_refuse_is_not_sent)
     uint8_t *huge = calloc(1, DD_MSG_INLINE + 1);
     ck_assert_int_eq(conn_send(a.c, &big, huge, DD_MSG_INLINE + 1, NULL, 0, NULL, NULL), DDICT_EPROTO);
     ck_assert_int_eq(conn_send(a.c, &big, huge, DD_MSG_INLINE, NULL, 0, NULL, NULL), 0);
-    LOOP_UNTIL(b.messages == 1, 2000, &a, &b);
+    LOOP_UNTIL(b.messages == 1, &a, &b);
     ck_assert_uint_eq(b.last.len, MSG_LEN_MAX);
     ck_assert_int_eq(a.down + b.down, 0);
     free(huge);
@@ -261,12 +266,12 @@ START_TEST(a_connection_may_be_freed_in_any_callback)
         struct msg m = {.type = MSG_LEN, .id = i};
         ck_assert_int_eq(conn_send(a.c, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
     }
-    LOOP_UNTIL(a.down, 2000, &a, NULL);
+    LOOP_UNTIL(a.down, &a, NULL);
     ck_assert_int_eq(b.messages, 1);
     ck_assert_int_eq(b.down, 0);
     struct end x = {.free_in_up = true}, y = {0};
     pair_start(&x, &y);
-    LOOP_UNTIL(x.up && y.down, 2000, &x, &y);
+    LOOP_UNTIL(x.up && y.down, &x, &y);
 }
 END_TEST
 
@@ -327,7 +332,7 @@ START_TEST(random_bytes_before_and_after_the_handshake_do_no_harm)
         if (!proved)
             ck_assert_int_eq(b.messages + b.up, 0);
         close(fd);
-        LOOP_UNTIL(b.down, 2000, &b, NULL);
+        LOOP_UNTIL(b.down, &b, NULL);
         ck_assert_int_eq(b.down, 1);
     }
 }
@@ -356,7 +361,7 @@ int main(void)
 {
     Suite *s = suite_create("wire_conn");
     TCase *c = tcase_create("messages");
-    tcase_set_timeout(c, 60);
+    tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, thousands_of_small_messages_arrive_in_order_and_are_answered);
     tcase_add_test(c, a_body_of_64_mib_in_pieces_arrives_whole);

@@ -182,10 +182,10 @@ static inline void ticks(struct end *x, struct end *y)
     if (y != NULL && y->c != NULL)
         conn_tick(y->c, clock_ns());
 }
-#define LOOP_UNTIL(cond, ms, x, y) do { \
-        uint64_t end_ms_ = clock_ms() + (ms); \
+#define LOOP_UNTIL(cond, x, y) do { \
+        uint64_t end_ms_ = clock_ms() + WAIT_MS; \
         while (!(cond)) { \
-            ck_assert_msg(clock_ms() < end_ms_, "not within %d ms: %s", (int)(ms), #cond); \
+            ck_assert_msg(clock_ms() < end_ms_, "not within %d ms: %s", WAIT_MS, #cond); \
             ck_assert_int_ge(io_wait(ep, 5), 0); \
             ticks(x, y); \
         } \
@@ -194,7 +194,7 @@ static inline void ticks(struct end *x, struct end *y)
 static inline int accept_one(void)
 {
     struct pollfd p = {.fd = listener, .events = POLLIN};
-    ck_assert_int_eq(poll(&p, 1, 2000), 1);
+    ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     ck_assert_int_ge(fd, 0);
     return fd;
@@ -207,7 +207,7 @@ static inline void pair_start(struct end *a, struct end *b)
 static inline void pair_up(struct end *a, struct end *b)
 {
     pair_start(a, b);
-    LOOP_UNTIL(a->up && b->up, 2000, a, b);
+    LOOP_UNTIL(a->up && b->up, a, b);
 }
 static inline void pair_end(struct end *a, struct end *b)
 {
@@ -235,7 +235,7 @@ static inline void raw_send(int fd, const void *p, size_t n) { ck_assert_int_eq(
 static inline bool raw_recv(int fd, struct end *e, void *p, size_t n)
 {
     size_t got = 0;
-    for (uint64_t end_ms = clock_ms() + 2000; got < n && clock_ms() < end_ms;) {
+    for (uint64_t end_ms = clock_ms() + WAIT_MS; got < n && clock_ms() < end_ms;) {
         io_wait(ep, 2);
         ssize_t k = recv(fd, (char *)p + got, n - got, MSG_DONTWAIT);
         if (k == 0 || (k < 0 && errno != EAGAIN))
@@ -256,7 +256,7 @@ static inline int raw_up(struct end *b)
     ck_assert(raw_recv(fd, b, &ch, sizeof ch));
     ck_assert_int_eq(auth_challenge_check(&ch, &h, &id_a, &an), 0);
     raw_send(fd, &an, sizeof an);
-    LOOP_UNTIL(b->up, 2000, b, NULL);
+    LOOP_UNTIL(b->up, b, NULL);
     return fd;
 }
 

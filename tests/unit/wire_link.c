@@ -81,9 +81,9 @@ static void l_done(void *arg) { ((struct lend *)arg)->dones++; }
 static const struct link_ops link_ops = {l_up, l_payload_to, l_message, l_drained, l_down};
 
 #define UNTIL(cond, ms) do { \
-        uint64_t end_ms_ = clock_ms() + (ms); \
+        uint64_t end_ms_ = clock_ms() + 4 * (ms); /* on a busy machine */ \
         while (!(cond)) { \
-            ck_assert_msg(clock_ms() < end_ms_, "not within %d ms: %s", (int)(ms), #cond); \
+            ck_assert_msg(clock_ms() < end_ms_, "not within %d ms: %s", 4 * (int)(ms), #cond); \
             ck_assert_int_ge(io_wait(ep, 50), 0); \
             if (a.l != NULL) link_tick(a.l, clock_ns()); \
             if (b.l != NULL) link_tick(b.l, clock_ns()); \
@@ -214,7 +214,7 @@ START_TEST(the_end_of_one_process_is_told_at_once)
     a.l = NULL;
     UNTIL(b.down, 5000);
     ck_assert_int_eq(b.code, -ECONNRESET);
-    ck_assert_uint_lt(clock_ms() - began, 3000);
+    ck_assert_uint_lt(clock_ms() - began, DD_PEER_LOST_MS - 1000);
     finish();
 }
 END_TEST
@@ -458,7 +458,7 @@ int main(void)
         fprintf(stderr, "wire_link: by TCP only: %s\n", dd_errmsg());
         carriers_n = 1;
     }
-    tcase_set_timeout(c, 60);
+    tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, thousands_of_small_messages_arrive_in_order_and_are_answered, 0, carriers_n);
     tcase_add_loop_test(c, a_value_in_pieces_of_any_size_arrives_whole, 0, carriers_n);

@@ -5,13 +5,10 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +17,7 @@
 #include <wire/conn.h>
 #include <wire/loop.h>
 
+#include "net_alone.h"
 #include "wire_test.h"
 
 struct side {
@@ -47,21 +45,29 @@ enum { IDLE, BUSY, CONTROL, UNREAD, PAIRS };
 static struct side side[PAIRS][2];
 static int ep;
 
-static void loopback_set(bool up)
+static void turn(void)
 {
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct ifreq r = {.ifr_name = "lo", .ifr_flags = up ? IFF_UP | IFF_RUNNING : 0};
-    ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &r), 0);
-    close(fd);
+    io_wait(ep, 50);
+    for (int i = 0; i < PAIRS * 2; i++)
+        if (side[i / 2][i % 2].c != NULL)
+            conn_tick(side[i / 2][i % 2].c, clock_ns());
 }
-static void run_ms(uint64_t ms)
+#define TURN_UNTIL(cond, ms) do { for (uint64_t end_ = clock_ms() + (ms); !(cond) && clock_ms() < end_;) turn(); } while (0)
+
+static bool all_up(void)
 {
-    for (uint64_t end = clock_ms() + ms; clock_ms() < end;) {
-        io_wait(ep, 50);
-        for (int i = 0; i < PAIRS * 2; i++)
-            if (side[i / 2][i % 2].c != NULL)
-                conn_tick(side[i / 2][i % 2].c, clock_ns());
-    }
+    for (int i = 0; i < PAIRS; i++)
+        if (!side[i][0].up || !side[i][1].up)
+            return false;
+    return true;
+}
+static const int looked_at[][2] = {{IDLE, 0}, {IDLE, 1}, {BUSY, 0}, {BUSY, 1}, {CONTROL, 0}, {CONTROL, 1}};
+static bool all_down(void)
+{
+    for (int i = 0; i < 6; i++)
+        if (side[looked_at[i][0]][looked_at[i][1]].c != NULL)
+            return false;
+    return true;
 }
 static void send_one(struct conn *c)
 {
@@ -76,7 +82,6 @@ START_TEST(a_switched_off_peer_is_noticed_and_a_slow_one_is_not_taken_for_it)
     struct sockaddr_storage at = {.ss_family = AF_INET};
     uint16_t port;
     ((struct sockaddr_in *)&at)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    loopback_set(true);
     ep = epoll_create1(EPOLL_CLOEXEC);
     int l = conn_listen(&at, &port);
     ck_assert_int_ge(l, 0);
@@ -84,31 +89,29 @@ START_TEST(a_switched_off_peer_is_noticed_and_a_slow_one_is_not_taken_for_it)
     for (int i = 0; i < PAIRS; i++) {
         struct pollfd p = {.fd = l, .events = POLLIN};
         ck_assert_int_eq(conn_open(&side[i][0].c, ep, &a, i == CONTROL ? ROLE_CONTROL : ROLE_DATA, 2, &at, 1, &ops, &side[i][0]), 0);
-        ck_assert_int_eq(poll(&p, 1, 1000), 1);
+        ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
         ck_assert_int_eq(conn_accept(&side[i][1].c, ep, &b, accept4(l, NULL, NULL, SOCK_CLOEXEC), &ops, &side[i][1]), 0);
     }
-    run_ms(200);
-    for (int i = 0; i < PAIRS; i++)
-        ck_assert(side[i][0].up && side[i][1].up);
+    TURN_UNTIL(all_up(), WAIT_MS);
+    ck_assert(all_up());
     /* A peer whose window is closed for longer than the limit lives. */
     conn_pause(side[UNREAD][1].c, true);
     while (!conn_full(side[UNREAD][0].c)) {
         send_one(side[UNREAD][0].c);
         io_wait(ep, 0);
     }
-    run_ms(DD_PEER_LOST_MS + 2500);
+    TURN_UNTIL(false, DD_PEER_LOST_MS + 2500);
     for (int i = 0; i < PAIRS; i++)
         ck_assert_msg(side[i][0].c != NULL && side[i][1].c != NULL, "pair %d went down: %d %d", i, side[i][0].code, side[i][1].code);
     conn_pause(side[UNREAD][1].c, false);
-    run_ms(1000);
+    TURN_UNTIL(side[UNREAD][1].messages > 50, WAIT_MS);
     ck_assert_int_gt(side[UNREAD][1].messages, 50);
     /* The cable is cut. */
     uint64_t cut = clock_ms();
-    loopback_set(false);
+    ck_assert_int_eq(loopback_set(false), 0);
     send_one(side[BUSY][0].c);
     send_one(side[CONTROL][0].c);
-    run_ms(DD_PEER_LOST_MS + 4000);
-    static const int looked_at[][2] = {{IDLE, 0}, {IDLE, 1}, {BUSY, 0}, {BUSY, 1}, {CONTROL, 0}, {CONTROL, 1}};
+    TURN_UNTIL(all_down(), DD_PEER_LOST_MS + 8000);
     for (unsigned i = 0; i < 6; i++) {
         struct side *s = &side[looked_at[i][0]][looked_at[i][1]];
         ck_assert_msg(s->c == NULL, "pair %d end %d was not noticed", looked_at[i][0], looked_at[i][1]);
@@ -124,7 +127,7 @@ END_TEST
 
 int main(void)
 {
-    if (unshare(CLONE_NEWNET) != 0) {
+    if (!net_alone()) {
         printf("skipped: needs the right to make a network namespace\n");
         return 77;
     }

@@ -11,6 +11,7 @@
 
 #include <base/error.h>
 #include <wire/conn.h>
+#include "net_alone.h"
 #include "wire_test.h"
 
 static int connect_to(uint16_t port)
@@ -145,6 +146,7 @@ END_TEST
 
 int main(void)
 {
+    (void)net_alone(); /* ports that were free a moment ago still are */
     Suite *s = suite_create("wire_net");
     TCase *c = wire_case(s, "net", 30);
     tcase_add_test(c, a_connection_is_taken_once_and_then_there_is_none);

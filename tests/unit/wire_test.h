@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#define WAIT_MS 30000 /* for what comes at once, on a busy machine with sanitizers */
+
 static int fds_before;
 
 static inline int fds_open(void)
