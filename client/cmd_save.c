@@ -20,6 +20,7 @@
 #include "cmd.h"
 #include "keytext.h"
 #include "save/save.h"
+#include "save/stage.h"
 
 static const char save_usage[] =
     "usage: ddict save [--prefix P] [--files] [--json] [-q] [--name NAME] PATH\n"
@@ -42,6 +43,7 @@ static const char restore_usage[] =
 
 struct line {
     bool restore, files, json, quiet, keep;
+    bool stage; /* of ddictd, HANDSHAKE 7 */
     bool report, once; /* of `ddict up`: the summary, or the error, as an object alone; only if it was not restored yet */
     const char *prefix, *path, *worker; /* worker: we are one: the id of the save */
     const char *usage;
@@ -71,6 +73,7 @@ static int option_take(struct line *l, int c)
     case 'w': l->worker = optarg; return 0;
     case 'R': l->report = l->json = reports = true; return 0;
     case 'o': l->once = true; return 0;
+    case 't': l->stage = true; return 0;
     default: return EXIT_USAGE;
     }
 }
@@ -408,7 +411,7 @@ static int run(int argc, char **argv, struct line *l)
 {
     static const struct option longs[] = {CMD_LONGS, {"prefix", required_argument, NULL, 'p'}, {"files", no_argument, NULL, 'f'}, {"keep", no_argument, NULL, 'k'},
                                           {"json", no_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'}, {"worker", required_argument, NULL, 'w'},
-                                          {"report", no_argument, NULL, 'R'}, {"once", no_argument, NULL, 'o'}, {0}};
+                                          {"report", no_argument, NULL, 'R'}, {"once", no_argument, NULL, 'o'}, {"stage", no_argument, NULL, 't'}, {0}};
     struct bytes prefix = {0};
     char path[PATH_MAX];
     for (int c; (c = cmd_option(argc, argv, "hqp:", longs, l->usage)) != -1;)
@@ -442,7 +445,9 @@ static int run(int argc, char **argv, struct line *l)
     signal(SIGTERM, on_signal);
     signal(SIGHUP, on_signal);
     int rc;
-    if (l->worker == NULL)
+    if (l->stage)
+        rc = stage_run(&job, l->files, cmd_name());
+    else if (l->worker == NULL)
         rc = front(l);
     else if ((rc = ddict_attach(&job.d, cmd_name(), -1)) < 0)
         rc = failed(ddict_errmsg());

@@ -104,6 +104,7 @@ void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
     spank_unsetenv(sp, "DDICT_MEM");
     spank_unsetenv(sp, "DDICT_LOAD");
     spank_unsetenv(sp, "DDICT_RESTORE");
+    spank_unsetenv(sp, "DDICT_SAVE");
     if (env == NULL)
         give_up("Slurm does not give the job's environment");
     job_name(name, job);
@@ -119,7 +120,7 @@ void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
         give_up(why);
     up_leave();
     if (up_watches())
-        script_watched();
+        script_watched(ask.value[ASK_SAVE] != NULL);
     if (spank_setenv(sp, "DDICT_NAME", name, 1) != ESPANK_SUCCESS)
         give_up("Slurm does not take the name of the dictionary");
 }

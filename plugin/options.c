@@ -48,19 +48,23 @@ static struct spank_option options[ASKS] = {
     [ASK_RESTORE] = { (char *)"ddict-restore", (char *)"PATH[,PATH...]",
                       (char *)"put what `ddict save` or --ddict-save wrote into the dictionary before the first task starts; -PATH: where it is there", 1,
                       ASK_RESTORE, on_option },
+    [ASK_SAVE] = { (char *)"ddict-save", (char *)"[PREFIX:]DIR",
+                   (char *)"write the dictionary to DIR at its end, and before the time limit: for --ddict-restore, or with PREFIX what begins so as files; "
+                           "%j is the job, %s the step", 1, ASK_SAVE, on_option },
 };
 static const char *const variables[ASKS] = {
     [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE",
     [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV", [ASK_RESULTS] = "DDICT_RESULTS", [ASK_TRANSPORT] = "DDICT_TRANSPORT",
-    [ASK_LOAD] = "DDICT_LOAD", [ASK_RESTORE] = "DDICT_RESTORE"
+    [ASK_LOAD] = "DDICT_LOAD", [ASK_RESTORE] = "DDICT_RESTORE", [ASK_SAVE] = "DDICT_SAVE"
 };
 static const char *const option_variables[ASKS] = { [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
                                                     [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope",
                                                     [ASK_GPU] = OPTION_VARIABLE "gpu_bind", [ASK_TORCH] = OPTION_VARIABLE "torch_env",
                                                     [ASK_RESULTS] = OPTION_VARIABLE "results", [ASK_TRANSPORT] = OPTION_VARIABLE "transport",
-                                                    [ASK_LOAD] = OPTION_VARIABLE "load", [ASK_RESTORE] = OPTION_VARIABLE "restore" };
+                                                    [ASK_LOAD] = OPTION_VARIABLE "load", [ASK_RESTORE] = OPTION_VARIABLE "restore",
+                                                    [ASK_SAVE] = OPTION_VARIABLE "save" };
 static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results",
-                                          "--ddict-transport", "--ddict-load", "--ddict-restore" };
+                                          "--ddict-transport", "--ddict-load", "--ddict-restore", "--ddict-save" };
 
 static struct ask_options given, inherited; /* inherited: from salloc or sbatch, as srun sees it */
 static int inert;         /* the hidden srun: nothing of ours may start */
@@ -291,11 +295,13 @@ static int job_asked(spank_t sp) {
 }
 
 static void intake_judge(void) {
-    const char *load = given.value[ASK_LOAD], *restore = given.value[ASK_RESTORE];
-    char why[ASK_WHY];
+    const char *load = given.value[ASK_LOAD], *restore = given.value[ASK_RESTORE], *save = given.value[ASK_SAVE], *dir;
+    char why[ASK_WHY], prefix[INTAKE_MAX];
+    int files;
 
     if ((load != NULL && intake_judge_load(name_of(ASK_LOAD), load, why, sizeof why) < 0) ||
-        (restore != NULL && intake_judge_restore(name_of(ASK_RESTORE), restore, why, sizeof why) < 0))
+        (restore != NULL && intake_judge_restore(name_of(ASK_RESTORE), restore, why, sizeof why) < 0) ||
+        (save != NULL && intake_save(name_of(ASK_SAVE), save, &dir, prefix, sizeof prefix, &files, why, sizeof why) < 0))
         fail("%s", why);
 }
 
@@ -316,6 +322,7 @@ void options_judge(spank_t sp, int ac, char **av) {
         lonely_judge(ASK_TRANSPORT);
         lonely_judge(ASK_LOAD);
         lonely_judge(ASK_RESTORE);
+        lonely_judge(ASK_SAVE);
         return;
     }
     if (judged > 1 || (in_job && !allocator && getenv("SLURM_HET_SIZE") != NULL))

@@ -9,7 +9,7 @@
  *     the task (the user)   remote_task; of a batch script: batch_task
  *
  * As root no file, fork, socket, or allocation of a size that a user chose, and no wait but that of script_end, for the hang-up of a pipe that the plugin made,
- * at most DD_SCRIPT_END_MS. note_log reads at most 400 bytes, once and without waiting, from another one: nothing else of slurmd's writes what a user's process says into slurmd's log, and the task itself cannot be given that
+ * at most DD_SCRIPT_END_MS (DD_SCRIPT_SAVE_MS with --ddict-save). note_log reads at most 400 bytes, once and without waiting, from another one: nothing else of slurmd's writes what a user's process says into slurmd's log, and the task itself cannot be given that
  * log, which is root's. libc and spank.h only; libslurm is the host process's. Nothing is drained by us: no callback of slurmstepd, slurmd, prolog or epilog
  * can fail. In srun, salloc and sbatch, errors end the process (exit 1), in the task they end the task, because a plugin that is listed
  * as optional cannot fail otherwise.
@@ -25,7 +25,7 @@
 
 #include "launch/site.h"
 
-enum { ASK_MANAGERS, ASK_MEM, ASK_LOG, ASK_SCOPE, ASK_GPU, ASK_TORCH, ASK_RESULTS, ASK_TRANSPORT, ASK_LOAD, ASK_RESTORE, ASKS };
+enum { ASK_MANAGERS, ASK_MEM, ASK_LOG, ASK_SCOPE, ASK_GPU, ASK_TORCH, ASK_RESULTS, ASK_TRANSPORT, ASK_LOAD, ASK_RESTORE, ASK_SAVE, ASKS };
 
 /* Of what is asked for: texts as they were typed, NULL: not said. */
 struct ask_options {
@@ -139,7 +139,7 @@ void note_log(void);
 /* The end of a batch script, whose managers watch it: script.c. script_fd: in the task, the end of the pipe for their srun; -1 none. */
 void script_prepare(spank_t sp);
 int script_fd(void);
-void script_watched(void);
+void script_watched(int saves);
 void script_end(void);
 
 /* "uid.job.step" or "uid.job.job". */

@@ -6,9 +6,10 @@
  *
  *     user_init   slurmstepd, the user's rights   a pipe, not blocking, closed on exec; `ddict up` inherits its end, and hands it to srun alone
  *     task_init   the task, the user              a byte goes in when the managers have said that they watch
- *     task_exit   slurmstepd, root                where that byte is in it: until the pipe hangs up, srun having ended, at most DD_SCRIPT_END_MS
+ *     task_exit   slurmstepd, root                where that byte is in it: until the pipe hangs up, srun having ended, at most DD_SCRIPT_END_MS;
+ *                                               with --ddict-save, where the byte says so, DD_SCRIPT_SAVE_MS: all the time that the job has left
  *
- * A user can make this wait last as long as that and no longer. The descriptors are known by their inode, as note.c's.
+ * A user can make this wait last as long as that and no longer, and the job's time limit ends it: srun is killed then. The descriptors are known by their inode, as note.c's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,9 +60,9 @@ int script_fd(void) {
     return is_ours(script.out) ? script.out : -1;
 }
 
-void script_watched(void) {
+void script_watched(int saves) {
     if (is_ours(script.out))
-        while (write(script.out, "w", 1) < 0 && errno == EINTR)
+        while (write(script.out, saves ? "s" : "w", 1) < 0 && errno == EINTR)
             continue;
 }
 
@@ -76,7 +77,7 @@ void script_end(void) {
     if (is_ours(script.out))
         close(script.out);
     if (read(script.in, &watched, 1) == 1) {
-        deadline_start(&limit, DD_SCRIPT_END_MS);
+        deadline_start(&limit, watched == 's' ? DD_SCRIPT_SAVE_MS : DD_SCRIPT_END_MS);
         while ((left = deadline_left(&limit, DD_SCRIPT_END_MS)) > 0 && (p.revents & POLLHUP) == 0)
             poll(&p, 1, left);
     }

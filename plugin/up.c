@@ -34,6 +34,7 @@ static struct up {
     int in, out, err; /* our ends; -1: none */
     int ready, ended, watches;
     int loading;      /* it has just said that it loads: more time for it */
+    int saving;       /* ... that it saves, at the end */
     char why[DD_ERRMSG_MAX], summary[DD_ERRMSG_MAX];
     void (*say)(const char *line);
     struct lines lines;
@@ -66,7 +67,7 @@ void up_args_begin(struct up_args *a, const struct site *site, const char *name,
 
 void up_args_asked(struct up_args *a, const struct ask_options *ask) {
     static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env",
-                                              "--ddict-results", "--ddict-transport", "--ddict-load", "--ddict-restore" };
+                                              "--ddict-results", "--ddict-transport", "--ddict-load", "--ddict-restore", "--ddict-save" };
     char text[4096] = ""; /* for the record */
     size_t n = 0;
     int i;
@@ -90,6 +91,8 @@ void up_args_asked(struct up_args *a, const struct ask_options *ask) {
         up_arg(a, "--load=%s", ask->value[ASK_LOAD]);
     if (ask->value[ASK_RESTORE] != NULL)
         up_arg(a, "--restore=%s", ask->value[ASK_RESTORE]);
+    if (ask->value[ASK_SAVE] != NULL)
+        up_arg(a, "--save=%s", ask->value[ASK_SAVE]);
 }
 
 void up_args_site(struct up_args *a, int ac, char **av) {
@@ -111,6 +114,7 @@ static void on_line(void *arg, char *line) {
     case LINE_EXISTS: up.ready = 1; break;
     case LINE_END: up.ended = 1; break;
     case LINE_LOADING: up.loading = 1; break;
+    case LINE_SAVING: up.saving = 1; break;
     case LINE_WARN: up.say(rest); break;
     case LINE_SUMMARY: snprintf(up.summary, sizeof up.summary, "%s", rest); break;
     case LINE_ERROR:
@@ -178,7 +182,9 @@ static int up_follow(int until_end, int timeout_ms) {
 
         if (up.loading && !until_end)
             deadline_start(&limit, timeout_ms);
-        up.loading = 0;
+        if (up.saving && until_end)
+            deadline_start(&limit, timeout_ms);
+        up.loading = up.saving = 0;
         left = deadline_left(&limit, SLICE_MS);
         if (left == 0)
             return -1;

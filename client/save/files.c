@@ -15,15 +15,18 @@
 #include "../keytext.h"
 #include "../npy.h"
 #include "save.h"
+#include "seen.h"
 
 #define PATH_CAP 4352
 #define COMPARE (1u << 20)
+#define WRITE (16u << 20) /* between two looks whether it is to end */
 enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* client/python/FORMAT */
 
 struct filer {
     struct bytes name, head, other;
     uint8_t *compare; /* COMPARE bytes */
     char made[PATH_CAP]; /* the folder that was made last */
+    struct save_seen *seen; /* of the manager; NULL: nothing is known */
 };
 
 /* It cannot be a file: told, and counted. */
@@ -102,10 +105,10 @@ static bool there_already(struct filer *f, const char *path, const uint8_t *body
     return same;
 }
 
-static int write_all(int fd, const uint8_t *bytes, size_t len)
+static int write_all(const struct save_job *j, int fd, const uint8_t *bytes, size_t len)
 {
     while (len > 0) {
-        ssize_t n = write(fd, bytes, len < (1u << 30) ? len : 1u << 30);
+        ssize_t n = save_stopped(j) ? (errno = ECANCELED, -1) : write(fd, bytes, len < WRITE ? len : WRITE);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -123,8 +126,8 @@ static int file_write(struct save_job *j, struct filer *f, const char *path, con
     snprintf(aside, sizeof aside, "%.*s/.ddict-save-%u-%ld-%lx", (int)(slash - path), path, j->worker, (long)getpid(), (unsigned long)pthread_self());
     unlink(aside);
     int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    int rc = fd < 0 ? -errno : write_all(fd, f->head.data, f->head.len);
-    rc = rc < 0 ? rc : write_all(fd, body, len);
+    int rc = fd < 0 ? -errno : write_all(j, fd, f->head.data, f->head.len);
+    rc = rc < 0 ? rc : write_all(j, fd, body, len);
     if (rc == 0 && fsync(fd) < 0)
         rc = -errno;
     if (fd >= 0 && close(fd) < 0 && rc == 0)
@@ -156,6 +159,12 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
     const uint8_t *body = item->view.data, *key = item->key;
     size_t len = item->view.len;
     const char *why;
+    if (f->seen != NULL && save_seen_has(f->seen, key, item->klen, item->view.version)) {
+        __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED); /* figures alone */
+        __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&j->bytes, len, __ATOMIC_RELAXED);
+        return 0;
+    }
     f->head.len = 0;
     f->name.len = 0;
     int rc = key[0] == 's' && memchr(key, 0, item->klen) == NULL ? bytes_add(&f->name, key + 1, item->klen - 1) : key_show(&f->name, key, item->klen, NULL);
@@ -193,6 +202,8 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
         if (rc < 0)
             return dd_error(rc, "cannot write %s: %s", path, strerror(-rc));
     }
+    if (f->seen != NULL)
+        save_seen_note(f->seen, key, item->klen, item->view.version);
     __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&j->bytes, f->head.len + len, __ATOMIC_RELAXED);
     return 0;
@@ -203,8 +214,10 @@ static void items_write(struct save_job *j)
     struct filer f = {.compare = malloc(COMPARE)};
     int rc = f.compare != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
     for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED), i < j->info.managers);) /* a number for one thread */
-        if (save_ours(j, i))
+        if (save_ours(j, i)) {
+            f.seen = j->seen != NULL ? j->seen((unsigned)i) : NULL;
             rc = save_each(j, (unsigned)i, item_write, &f);
+        }
     if (rc < 0)
         save_fail(j);
     bytes_free(&f.name);

@@ -90,11 +90,21 @@ static json_t *describe(const struct save_job *j)
                      j->parts);
 }
 
+static void worker_path(const struct save_job *j, unsigned worker, char path[PATH_CAP])
+{
+    if (*j->tag != 0)
+        snprintf(path, PATH_CAP, "%s/.ddict-%s-%u.json", j->folder, j->tag, worker);
+    else
+        snprintf(path, PATH_CAP, "%s/worker-%u.json", j->folder, worker);
+}
+
 int manifest_worker_write(const struct save_job *j)
 {
     char path[PATH_CAP];
     json_t *o = describe(j);
-    snprintf(path, sizeof path, "%s/worker-%u.json", j->folder, j->worker);
+    worker_path(j, j->worker, path);
+    if (*j->tag != 0)
+        unlink(path); /* of a pass that was not published */
     int rc = json_write(o, path);
     json_decref(o);
     return rc;
@@ -106,7 +116,7 @@ static json_t *workers_read(const struct save_job *j)
     char path[PATH_CAP];
     json_t *all = NULL;
     for (unsigned w = 0; w < j->workers; w++) {
-        snprintf(path, sizeof path, "%s/worker-%u.json", j->folder, w);
+        worker_path(j, w, path);
         json_t *o = json_read(path);
         bool bad = o != NULL && all != NULL && json_array_extend(json_object_get(all, "parts"), json_object_get(o, "parts")) < 0;
         if (o != NULL && all == NULL)
@@ -125,13 +135,58 @@ static json_t *workers_read(const struct save_job *j)
     return all;
 }
 
+static bool has_part(const json_t *manifest, const char *name)
+{
+    const json_t *part;
+    size_t i;
+    json_array_foreach(json_object_get(manifest, "parts"), i, part)
+        if (json_is_string(json_object_get(part, "file")) && strcmp(json_string_value(json_object_get(part, "file")), name) == 0)
+            return true;
+    return false;
+}
+
+/* Parts that nobody will read any more: of the manifest before, of our earlier passes, and what jobs that were killed left a day ago. */
+static void parts_remove(const struct save_job *j, const json_t *before, const json_t *now)
+{
+    char path[PATH_CAP];
+    struct stat st;
+    DIR *d = opendir(j->folder);
+    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
+        size_t n = strlen(e->d_name);
+        if (n <= 5 || strcmp(e->d_name + n - 5, ".part") != 0 || has_part(now, e->d_name) || snprintf(path, sizeof path, "%s/%s", j->folder, e->d_name) >= (int)sizeof path)
+            continue;
+        if (has_part(before, e->d_name) || strncmp(e->d_name, j->tag, strlen(j->tag)) == 0 || (stat(path, &st) == 0 && st.st_mtime < time(NULL) - 86400))
+            unlink(path);
+    }
+    if (d != NULL)
+        closedir(d);
+}
+
+/* In the place of an earlier one. */
+static int manifest_replace(const struct save_job *j, const json_t *o)
+{
+    char aside[PATH_CAP], path[PATH_CAP];
+    snprintf(path, sizeof path, "%s/manifest.json", j->folder);
+    snprintf(aside, sizeof aside, "%s/.ddict-%s-manifest.json", j->folder, j->tag);
+    unlink(aside);
+    int rc = json_write(o, aside);
+    if (rc < 0)
+        return rc;
+    json_t *before = json_load_file(path, 0, NULL);
+    rc = rename(aside, path) < 0 ? io_error("name", path) : folder_sync(j->folder);
+    if (rc == 0)
+        parts_remove(j, before, o);
+    json_decref(before);
+    return rc;
+}
+
 int manifest_write(struct save_job *j, const char *prefix)
 {
     char path[PATH_CAP], id[2 * DUMP_ID + 1];
     json_int_t items = 0, bytes = 0;
     json_t *part;
     size_t i;
-    snprintf(path, sizeof path, "%s/worker-0.json", j->folder);
+    worker_path(j, 0, path);
     json_t *o = j->workers > 1 || access(path, F_OK) == 0 ? workers_read(j) : describe(j);
     if (o == NULL)
         return -EBADMSG;
@@ -144,7 +199,7 @@ int manifest_write(struct save_job *j, const char *prefix)
                json_object_set_new(o, "saved", json_integer(time(NULL))) < 0 || json_object_set_new(o, "items", json_integer(items)) < 0 ||
                json_object_set_new(o, "bytes", json_integer(bytes)) < 0 || (prefix != NULL && json_object_set_new(o, "prefix", json_string(prefix)) < 0);
     snprintf(path, sizeof path, "%s/manifest.json", j->folder);
-    int rc = bad ? dd_error(-ENOMEM, "out of memory") : json_write(o, path);
+    int rc = bad ? dd_error(-ENOMEM, "out of memory") : *j->tag != 0 ? manifest_replace(j, o) : json_write(o, path);
     json_decref(o);
     j->items = (uint64_t)items;
     j->bytes = (uint64_t)bytes;

@@ -136,8 +136,9 @@ int save_each(struct save_job *j, unsigned manager, int (*each)(struct save_job 
 
 struct writer {
     struct dump_out out;
-    char name[40];
+    char name[64];
     bool open;
+    json_t *parts; /* NULL: the job's */
 };
 
 static int part_close(struct save_job *j, struct writer *w)
@@ -152,7 +153,7 @@ static int part_close(struct save_job *j, struct writer *w)
         return rc;
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)sum.sum);
     pthread_mutex_lock(&j->lock);
-    rc = json_array_append_new(j->parts, json_pack("{s:s,s:I,s:I,s:I,s:s}", "file", w->name, "items", (json_int_t)sum.items, "bytes", (json_int_t)sum.bytes, "size",
+    rc = json_array_append_new(w->parts != NULL ? w->parts : j->parts, json_pack("{s:s,s:I,s:I,s:I,s:s}", "file", w->name, "items", (json_int_t)sum.items, "bytes", (json_int_t)sum.bytes, "size",
                                                    (json_int_t)sum.size, "sum", hex));
     pthread_mutex_unlock(&j->lock);
     return rc < 0 ? dd_error(-ENOMEM, "out of memory") : 0;
@@ -162,7 +163,7 @@ static int part_open(struct save_job *j, struct writer *w)
 {
     char path[4096 + sizeof w->name + 2];
     uint64_t number = __atomic_fetch_add(&j->number, 1, __ATOMIC_RELAXED); /* a number for one thread */
-    snprintf(w->name, sizeof w->name, "%u-%llu.part", j->worker, (unsigned long long)number);
+    snprintf(w->name, sizeof w->name, "%s%s%u-%llu.part", j->tag, *j->tag != 0 ? "-" : "", j->worker, (unsigned long long)number);
     snprintf(path, sizeof path, "%s%s%s", j->folder, j->one_file ? "" : "/", j->one_file ? "" : w->name);
     int rc = dump_create(&w->out, path, j->id, j->worker, (uint32_t)number);
     w->open = rc == 0;
@@ -178,6 +179,17 @@ static int part_add(struct save_job *j, void *arg, const struct save_item *item)
         rc = part_close(j, w);
     __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED); /* figures alone */
     __atomic_fetch_add(&j->bytes, item->view.len, __ATOMIC_RELAXED);
+    return rc;
+}
+
+int save_manager(struct save_job *j, unsigned manager, json_t *parts)
+{
+    struct writer w = {.parts = parts};
+    int rc = save_each(j, manager, part_add, &w);
+    if (rc == 0)
+        return part_close(j, &w);
+    if (w.open)
+        dump_abandon(&w.out);
     return rc;
 }
 

@@ -4,6 +4,7 @@
  *
  *     front    cmd_save.c, cmd_restore.c   what the user started; makes and names the folder; where the dictionary has several nodes it starts a worker on each by an srun,
  *                                          else it is the only worker itself
+ *     stage    stage.c                     a worker for the lifetime of a dictionary, told by ddictd when (--ddict-save)
  *     worker   save.c, files.c, restore.c  threads, each with a manager of this node (save) or a part (restore) at a time
  *
  * A worker tells the front how far it is by lines on stderr (progress.c), and what it wrote by a file in the folder (manifest.c).
@@ -34,6 +35,8 @@ struct save_job {
     bool one_file;                 /* folder is a file */
     bool alone;                    /* no worker elsewhere: all managers are ours */
     bool keep;                     /* restore: leave keys that are there */
+    char tag[9];                   /* --stage: begins the names of its parts, for others may be in the folder; else "" */
+    struct save_seen *(*seen)(unsigned manager); /* --stage: what earlier passes have written; NULL: nothing is known */
     /* figures, atomic */
     uint64_t items, bytes, same;   /* same: of items, those that were there as they are already (files, --keep) */
     uint64_t claimed;              /* managers or parts */
@@ -70,11 +73,13 @@ int save_each(struct save_job *j, unsigned manager, int (*each)(struct save_job 
 int save_parts(struct save_job *j);
 int save_files(struct save_job *j);
 int restore_parts(struct save_job *j);
+/* The items of one manager, as entries of parts. Codes with the sentence set. */
+int save_manager(struct save_job *j, unsigned manager, json_t *parts);
 
 /* --- manifest.c --- */
 /* A worker's parts, for the front: FOLDER/worker-W.json. Codes with the sentence set. */
 int manifest_worker_write(const struct save_job *j);
-/* All workers' together into FOLDER/manifest.json; the workers' files are removed. */
+/* All workers' together into FOLDER/manifest.json; the workers' files are removed. With a tag it takes the place of an earlier one, whose parts are removed. */
 int manifest_write(struct save_job *j, const char *prefix);
 /* Of a saved folder or file into j->parts, id; *items and *bytes are what it says. */
 int manifest_read(struct save_job *j, uint64_t *items, uint64_t *bytes);

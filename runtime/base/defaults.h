@@ -70,10 +70,16 @@
 #define DD_SCONTROL_MS 60000                 /* an answer of slurmctld to scontrol; a busy one takes many seconds */
 #define DD_DRAIN_MS 5000                     /* waiting for attached ranks after the end was asked for */
 #define DD_RESULTS_END_MS 2000               /* from SIGTERM, with --results: for ranks to give their last and for these to be written; with DD_RECORD_MS the least KillWait of sites (5 s) */
+#define DD_SAVE_LEAD_S 120                   /* --save: so long before the time limit, and before what the writing takes, the first pass begins */
+#define DD_SAVE_RATE (100u << 20)            /* --save: bytes a second that a node is thought to write, to begin early enough; most storage takes more */
+#define DD_SAVE_STALL_MS 120000              /* --save: storage that takes nothing for so long is given up */
+#define DD_SAVE_LEAVE_MS 10000               /* --save: from SIGTERM: the most that ranks have for their last puts; a third of KillWait where that is less */
+#define DD_KILL_WAIT_MS 30000                /* Slurm's default of KillWait, where nobody says */
 #define DD_DRAIN_GRACE_MS 500                /* from "dictionary gone" to the end of the managers */
 #define DD_STOP_MS 3000                      /* ddictd waits for a manager to end before it kills it */
 #define DD_LEAVE_MS 2000                     /* the hidden srun lets go of our pipes when we leave it alone; else it is killed */
 #define DD_SCRIPT_END_MS 1500                /* slurmstepd waits so long for the managers of a batch script that has ended, and their srun */
+#define DD_SCRIPT_SAVE_MS 3600000            /* ... and so long where it saves the dictionary to disk; the time limit of the job ends it, too */
 #define DD_FREEZE_MS 5000                    /* freeze: a value that is being streamed in may be completed */
 #define DD_HANDSHAKE_MS 5000                 /* an unauthenticated TCP connection lives so long */
 #define DD_CONNECT_MS 5000                   /* connecting to a peer, all its addresses together */

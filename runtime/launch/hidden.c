@@ -18,7 +18,7 @@
 
 #include "launch/hidden.h"
 
-#define ARGV_ROOM 72
+#define ARGV_ROOM 96
 
 struct args {
     char **argv;
@@ -81,6 +81,24 @@ static void text_arg(struct args *a, const char *option, const char *value) {
     }
 }
 
+static void save_args(struct args *a, const struct hidden *h) {
+    text_arg(a, "--save", h->save);
+    if (h->save_prefix != NULL) {
+        add(a, "--save-prefix");
+        add(a, "%s", h->save_prefix);
+    }
+    if (h->save_end != 0) {
+        add(a, "--save-end");
+        add(a, "%" PRIu64, h->save_end);
+    }
+    add(a, "--save-lead");
+    add(a, "%u", h->save_lead);
+    if (h->kill_wait != 0) {
+        add(a, "--kill-wait");
+        add(a, "%u", h->kill_wait);
+    }
+}
+
 static void ddictd_args(struct args *a, const struct hidden *h) {
     add(a, "%s", h->ddictd);
     add(a, "--name");
@@ -115,6 +133,8 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
         add(a, "%u", h->connections);
     }
     text_arg(a, "--results", h->results);
+    if (h->save != NULL && *h->save != '\0')
+        save_args(a, h);
     text_arg(a, "--transport", h->transport);
     if (h->port_low != 0) {
         add(a, "--ports");

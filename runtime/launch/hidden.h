@@ -18,6 +18,9 @@ struct hidden {
     int stay;                       /* the dictionary of a job: EOF is nothing, one of several starts wins */
     uint32_t tasks;                 /* it ends with so many tasks (HANDSHAKE 6); 0: with none */
     const char *log, *summary, *asked, *script, *results; /* NULL or "": none */
+    const char *save, *save_prefix; /* save "": nothing; prefix NULL: a dump */
+    uint64_t save_end;              /* seconds since 1970; 0: never */
+    uint32_t save_lead, kill_wait;  /* seconds; kill_wait 0: not known */
     uint32_t connections;           /* between two managers; 0: as ddictd will */
     uint32_t port_low, port_high;   /* 0: any */
     const char *transport;          /* NULL: ddictd's default */

@@ -108,3 +108,27 @@ int intake_judge_restore(const char *name, const char *text, char *why, size_t c
             return 0;
     }
 }
+
+int intake_save(const char *name, const char *text, const char **dir, char *prefix, size_t prefix_cap, int *files, char *why, size_t cap) {
+    const char *colon = strrchr(text, ':');
+    size_t n;
+
+    if (length_judge(name, text, "save", why, cap) < 0)
+        return -EINVAL;
+    if (*text == '/' || strncmp(text, "./", 2) == 0 || strncmp(text, "../", 3) == 0)
+        colon = NULL;
+    *files = colon != NULL;
+    *dir = colon != NULL ? colon + 1 : text;
+    n = colon != NULL ? (size_t)(colon - text) : 0;
+    prefix[0] = '\0';
+    if (**dir == '\0')
+        snprintf(why, cap, "%s=%.60s: want [PREFIX:]DIR, and DIR is empty", name, text);
+    else if (n >= prefix_cap)
+        snprintf(why, cap, "%s=%.60s: want a prefix of at most %zu bytes", name, text, prefix_cap - 1);
+    else {
+        memcpy(prefix, text, n);
+        prefix[n] = '\0';
+        return 0;
+    }
+    return -EINVAL;
+}

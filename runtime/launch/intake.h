@@ -6,6 +6,10 @@
  *         WORD: prefix=P, set=NAME, as=KIND, on-error=stop|skip, threads=N, replace
  *     --restore=[-]PATH[,[-]PATH...]
  *
+ *     --save=[PREFIX:]DIR
+ *         PREFIX:DIR  the values of str keys that begin with PREFIX (":DIR": of all) as files; DIR alone: a dump for --restore. What begins with "/", "./" or "../" is a DIR
+ *                     alone; else the last colon is between the two
+ *
  * Sources up to one with words are one set, and the words are its; those behind the last one with words are one set more. A word has neither comma nor semicolon.
  * A PATH behind a minus sign need not be there.
  */
@@ -29,5 +33,8 @@ int intake_sets(char *text, struct intake_set sets[INTAKE_SETS], const char *nam
 /* Whether it can be read; text is left as it is. 0 or -EINVAL with why set. */
 int intake_judge_load(const char *name, const char *text, char *why, size_t cap);
 int intake_judge_restore(const char *name, const char *text, char *why, size_t cap);
+
+/* *dir points into text, *prefix is a copy, cap bytes; "" with *files 0 or 1. 0 or -EINVAL with why set. */
+int intake_save(const char *name, const char *text, const char **dir, char *prefix, size_t prefix_cap, int *files, char *why, size_t cap);
 
 #endif

@@ -12,7 +12,7 @@ struct lines {
     int dropping;
 };
 
-enum line_kind { LINE_OTHER, LINE_START, LINE_READY, LINE_ERROR, LINE_REPORT, LINE_END, LINE_CARD, LINE_EXISTS, LINE_WARN, LINE_SUMMARY, LINE_LOADING };
+enum line_kind { LINE_OTHER, LINE_START, LINE_READY, LINE_ERROR, LINE_REPORT, LINE_END, LINE_CARD, LINE_EXISTS, LINE_WARN, LINE_SUMMARY, LINE_LOADING, LINE_SAVING };
 
 /* fn gets each finished line, 0-terminated, without \n and \r, to keep only during the call. 0 or -ENOMEM (the line was dropped). */
 int lines_feed(struct lines *l, const char *bytes, size_t n, void (*fn)(void *arg, char *line), void *arg);

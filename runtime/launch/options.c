@@ -12,7 +12,7 @@
 #include "wire/attach.h"
 
 enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL, OPT_LOG, OPT_RESULTS,
-       OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT, OPT_TRANSPORT, OPT_LOAD, OPT_RESTORE };
+       OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT, OPT_TRANSPORT, OPT_LOAD, OPT_RESTORE, OPT_SAVE };
 
 static const struct option words[] = {
     { "managers", required_argument, NULL, OPT_MANAGERS }, { "mem", required_argument, NULL, OPT_MEM },
@@ -26,6 +26,7 @@ static const struct option words[] = {
     { "log", required_argument, NULL, OPT_LOG },           { "chdir", required_argument, NULL, OPT_CHDIR },
     { "site", required_argument, NULL, OPT_SITE },         { "asked", required_argument, NULL, OPT_ASKED },
     { "load", required_argument, NULL, OPT_LOAD },         { "restore", required_argument, NULL, OPT_RESTORE },
+    { "save", required_argument, NULL, OPT_SAVE },
     { "script", required_argument, NULL, OPT_SCRIPT },     { "ranks", required_argument, NULL, 'n' },
     { "transport", required_argument, NULL, OPT_TRANSPORT },
     { "help", no_argument, NULL, 'h' },                    { NULL, 0, NULL, 0 }
@@ -36,6 +37,7 @@ static const struct option words[] = {
     "  --transport=WHICH  what carries messages between nodes: auto (default), tcp, ofi or ofi:PROVIDER: libfabric\n" \
     "  --restore=PATH[,PATH...]    put what was saved there into it before anybody uses it; -PATH: where it is there (DDICT_RESTORE)\n" \
     "  --load=SOURCE[,SOURCE...]   put these into it before anybody uses it: ddict load, ddict(1) (DDICT_LOAD sets it, too)\n" \
+    "  --save=[PREFIX:]DIR         write it to DIR at its end and before the time limit: for --restore, or what begins with PREFIX as files (DDICT_SAVE)\n" \
     "  --log=FILE     the record of what happened; %j job, %s step, %u user; none: no record (default in a job: ddict-%j.jsonl)\n" \
     "  --results=DIR  what Python's ddict.results submits is written below DIR while the job runs; %j job, %s step, %u user\n" \
     "  --start-timeout=SECONDS, --drain-ms=MS, --srun=PATH, --ddictd=PATH, --chdir=DIR: see ddict(1)\n"
@@ -87,6 +89,7 @@ static int option_take(struct options *o, int which, const char *value, const ch
     case OPT_PLUGIN: o->plugin = 1; return 0;
     case OPT_LOAD: o->load = value; return 0;
     case OPT_RESTORE: o->restore = value; return 0;
+    case OPT_SAVE: o->save = value; return 0;
     case OPT_LOG: o->log = value; return 0;
     case OPT_RESULTS: o->results = value; return 0;
     case OPT_ASKED: o->asked = value; return 0;
@@ -180,6 +183,7 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
     o->results = env("DDICT_RESULTS");
     o->load = env("DDICT_LOAD");
     o->restore = env("DDICT_RESTORE");
+    o->save = env("DDICT_SAVE");
     o->drain_ms = -1;
     optind = 0; /* glibc: begin anew */
     opterr = 0;

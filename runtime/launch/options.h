@@ -21,6 +21,7 @@ struct options {
     const char *load, *restore;            /* what it has at its start: intake.h; NULL: nothing */
     const char *log, *chdir, *asked;       /* of the record; NULL: the default, the working folder, the command line */
     const char *results;                   /* folder; NULL or "": none */
+    const char *save;                      /* [PREFIX:]DIR, intake.h; NULL, "" or "none": nothing */
     const char *script;                    /* for ddictd; NULL: none */
     const char *transport;                 /* auto, tcp, ofi, ofi:PROVIDER */
     const char *managers_text, *mem_text;  /* as they were asked for, NULL: not */

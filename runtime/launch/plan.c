@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/defaults.h"
@@ -171,9 +172,26 @@ static int record_find(struct plan *p, const struct options *o) {
     if (getcwd(folder, sizeof folder) == NULL)
         strcpy(folder, "/");
     if (record_path(p->log, sizeof p->log, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
-        results_path(p->results, sizeof p->results, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0)
+        results_path(p->results, sizeof p->results, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
+        save_path(p->save, sizeof p->save, &p->save_prefix, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     return 0;
+}
+
+/* How long before its end the dictionary is saved, and after SIGTERM at the latest. */
+static void save_times(struct hidden *h, const struct plan *p, const struct options *o, const struct step *step) {
+    char scontrol[PATH_MAX], *text;
+    char *argv[] = { scontrol, (char *)(uintptr_t)"show", (char *)(uintptr_t)"config", NULL };
+
+    h->save = p->save;
+    h->save_prefix = p->save_prefix;
+    h->save_lead = o->site.has_save_lead ? o->site.save_lead : DD_SAVE_LEAD_S;
+    h->save_end = step->left > 0 ? (uint64_t)time(NULL) + step->left : 0;
+    if (p->save[0] == '\0' || p->srun[0] == '\0' || command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 ||
+        command_read(argv, p->envp, DD_SCONTROL_MS, &text) < 0)
+        return;
+    h->kill_wait = (uint32_t)step_parse_kill_wait(text);
+    free(text);
 }
 
 int plan_make(struct plan *p, const struct options *o) {
@@ -202,6 +220,7 @@ int plan_make(struct plan *p, const struct options *o) {
         h.summary = p->summary;
         h.asked = o->asked;
         h.results = p->results;
+        save_times(&h, p, o, &step);
         h.script = p->stay ? o->script : NULL;
         h.connections = o->site.connections;
         h.transport = o->transport;

@@ -15,6 +15,8 @@ struct plan {
     char log[4096];            /* path of the record, or "" */
     char summary[4096];        /* file that gets the summary, or "" */
     char results[4096];        /* folder of the results, or "" */
+    char save[4096];           /* folder of what is saved, or "" */
+    const char *save_prefix;   /* NULL: a dump */
     char note[ASK_WHY];        /* one line for the user, or "" */
     char srun[4096];           /* "" when ddictd is started directly */
     char **argv, **envp;       /* ours */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launch/intake.h"
 #include "launch/record.h"
 
 #define DEFAULT_NAME "ddict-%j.jsonl"
@@ -73,8 +74,9 @@ int record_path(char *path, size_t cap, const struct options *o, const char *fol
     return -EINVAL;
 }
 
-int results_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
-    const char *name = o->plugin ? "--ddict-results" : "--results", *dir = o->chdir != NULL ? o->chdir : folder, *pattern = o->results;
+/* A folder, absolute. */
+static int folder_path(char *path, size_t cap, const char *name, const char *pattern, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
+    const char *dir = o->chdir != NULL ? o->chdir : folder;
     struct text t = { .at = path, .cap = cap };
     char wrong;
 
@@ -95,4 +97,24 @@ int results_path(char *path, size_t cap, const struct options *o, const char *fo
         return 0;
     path[0] = '\0';
     return -EINVAL;
+}
+
+int results_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
+    return folder_path(path, cap, o->plugin ? "--ddict-results" : "--results", o->results, o, folder, user, why, why_cap);
+}
+
+int save_path(char *path, size_t cap, const char **prefix, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
+    static char text[INTAKE_MAX];
+    const char *name = o->plugin ? "--ddict-save" : "--save", *dir;
+    int files;
+
+    path[0] = '\0';
+    *prefix = NULL;
+    if (o->save == NULL || *o->save == '\0' || strcmp(o->save, "none") == 0)
+        return 0;
+    if (intake_save(name, o->save, &dir, text, sizeof text, &files, why, why_cap) < 0)
+        return -EINVAL;
+    if (files)
+        *prefix = text;
+    return folder_path(path, cap, name, dir, o, folder, user, why, why_cap);
 }

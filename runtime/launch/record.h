@@ -16,4 +16,7 @@ int record_path(char *path, size_t cap, const struct options *o, const char *fol
 /* The same of --results into path, "" for none. */
 int results_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap);
 
+/* The folder of --save, "" for none; *prefix NULL: a dump, else what keys begin with, which lives as long as the process. 0, or -EINVAL with why set. */
+int save_path(char *path, size_t cap, const char **prefix, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap);
+
 #endif

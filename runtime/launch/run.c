@@ -37,7 +37,7 @@ static void on_news(void *arg, enum line_kind kind, const char *text) {
 
     if (kind == LINE_SUMMARY)
         snprintf(r->summary, sizeof r->summary, "%s", text);
-    else
+    else if (kind != LINE_SAVING)
         fprintf(stderr, "ddict run: %s\n", text);
 }
 
@@ -55,6 +55,7 @@ static void command_environment_set(void *arg) {
     unsetenv("DDICT_RESULTS");
     unsetenv("DDICT_LOAD");
     unsetenv("DDICT_RESTORE");
+    unsetenv("DDICT_SAVE");
 }
 
 static void command_begin(struct run *r) {

@@ -157,6 +157,16 @@ static int take_drain(struct site *s, size_t at, const char *name, const char *v
     return 0;
 }
 
+static int take_save_lead(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
+    uint64_t n;
+
+    if (count_parse(value, 0, 86400, &n) < 0)
+        return wrong(name, value, "seconds from 0 to 86400 (a day)", why, cap);
+    s->save_lead = (uint32_t)n;
+    s->has_save_lead = 1;
+    return 0;
+}
+
 static const struct word {
     const char *name;
     take_fn take;
@@ -178,6 +188,7 @@ static const struct word {
     { "transport", take_transport, 0 },
     { "start_timeout", take_start, 0 },
     { "drain", take_drain, 0 },
+    { "save_lead", take_save_lead, 0 },
     { "gpu_bind", take_gpu_bind, 0 },
     { "torch_env", take_torch_env, 0 },
 };

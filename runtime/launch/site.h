@@ -35,6 +35,8 @@ struct site {
     int no_cache;                      /* cache=none */
     uint32_t port_low, port_high;
     uint32_t start_s;                  /* start_timeout= */
+    int has_save_lead;
+    uint32_t save_lead;                /* seconds */
     int has_drain, drain_ms;           /* drain=; 0 is a value */
 };
 

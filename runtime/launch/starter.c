@@ -222,6 +222,12 @@ static void on_line(void *arg, char *line) {
     case LINE_CARD:
         card_take(s, rest);
         break;
+    case LINE_SAVING:
+        if (s->state == STARTER_DRAINING)
+            enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
+        if (s->news != NULL)
+            s->news(s->news_arg, LINE_SAVING, "");
+        break;
     case LINE_LOADING:
     case LINE_OTHER:
         break;

@@ -102,17 +102,40 @@ uint64_t step_memory(const struct step *s) {
     return sum;
 }
 
+/* "1-02:03:04" or "02:03:04" in seconds; -1: none of these, such as UNLIMITED. */
+static int64_t span_parse(const char *text) {
+    unsigned long long d = 0, h, m, sec;
+    const char *dash = text != NULL ? strchr(text, '-') : NULL;
+    char rest;
+
+    if (text == NULL || (dash != NULL && sscanf(text, "%6llu-", &d) != 1) ||
+        sscanf(dash != NULL ? dash + 1 : text, "%3llu:%2llu:%2llu%c", &h, &m, &sec, &rest) != 3)
+        return -1;
+    return (int64_t)(((d * 24 + h) * 60 + m) * 60 + sec);
+}
+
+uint64_t step_parse_kill_wait(const char *text) {
+    const char *at = strstr(text, "KillWait");
+
+    at = at != NULL ? strchr(at, '=') : NULL;
+    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+}
+
 /* Who shares its nodes, and where a batch script's output goes: to the end of the line, it may have blanks. */
 void step_parse_kind(struct step *s, const char *text) {
-    char *batch = word_value(text, "BatchFlag"), *shared = word_value(text, "OverSubscribe");
+    char *batch = word_value(text, "BatchFlag"), *shared = word_value(text, "OverSubscribe"), *limit = word_value(text, "TimeLimit"), *run = word_value(text, "RunTime");
+    int64_t all = span_parse(limit), over = span_parse(run);
     const char *out = strstr(text, " StdOut=");
 
     s->batch = batch != NULL && strcmp(batch, "0") != 0;
     s->exclusive = shared != NULL && strcmp(shared, "NO") == 0;
     if (out != NULL && s->stdout_path == NULL)
         s->stdout_path = strndup(out + 8, strcspn(out + 8, "\n"));
+    s->left = all > 0 && over >= 0 ? all > over ? (uint64_t)(all - over) : 1 : 0;
     free(batch);
     free(shared);
+    free(limit);
+    free(run);
 }
 
 int step_parse_overcounts(const char *text) {

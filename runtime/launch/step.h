@@ -15,6 +15,7 @@ struct step {
     int per_cpu;           /* the job said --mem-per-cpu */
     int exclusive;         /* no other job runs on its nodes */
     int batch;
+    uint64_t left;         /* seconds until its time is over; 0: no limit, or not known */
     char *stdout_path;     /* ours; where a batch script's output goes, NULL: not known */
 };
 
@@ -22,7 +23,9 @@ struct step {
 int step_parse_nodes(struct step *s, const char *text);    /* "NodeList=" of `scontrol show step` or `show job` */
 int step_parse_memory(struct step *s, const char *text);   /* `scontrol -d show job`, after the nodes */
 
-void step_parse_kind(struct step *s, const char *text);    /* `show job`: exclusive, batch, stdout_path */
+/* KillWait of `scontrol show config`, seconds; 0: it does not say. */
+uint64_t step_parse_kill_wait(const char *text);
+void step_parse_kind(struct step *s, const char *text);    /* `show job`: exclusive, batch, left, stdout_path */
 /* `scontrol show node`: RealMemory where the job's memory is not limited. */
 int step_parse_real_memory(struct step *s, const char *text);
 /* The job's memory on all nodes, bytes; 0 when that of one of them is not known. */

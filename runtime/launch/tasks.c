@@ -383,6 +383,7 @@ static int command_run(struct tasks *t, int joined) {
     unsetenv("DDICT_MEM");
     unsetenv("DDICT_LOAD");
     unsetenv("DDICT_RESTORE");
+    unsetenv("DDICT_SAVE");
     if ((t->asked->load != NULL || t->asked->restore != NULL) && !load_all(t))
         return 1;
     torch_environment_set(t);

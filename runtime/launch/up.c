@@ -45,13 +45,13 @@ static void say(const char *word, const char *rest) {
     bytes_write(1, "\n", 1);
 }
 
-/* What is no failure: `warn` and `summary`. */
+/* What is no failure: `warn`, `saving` and `summary`. */
 static void on_news(void *arg, enum line_kind kind, const char *text) {
     struct up *u = arg;
 
     if (u->lines)
-        say(kind == LINE_WARN ? "warn" : "summary", text);
-    else
+        say(kind == LINE_WARN ? "warn" : kind == LINE_SAVING ? "saving" : "summary", text);
+    else if (kind != LINE_SAVING)
         fprintf(stderr, "ddict: %s\n", text);
 }
 

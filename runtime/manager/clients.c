@@ -32,6 +32,7 @@ struct sup_client {
     struct sup_client *next;
     enum client_state state;
     bool looks, meets;            /* it only wants to know when the dictionary is ready; where its step meets */
+    bool helper;                  /* it saves for us: it does not hold the dictionary's life */
     bool joins, watches;          /* it is one of --tasks; it wants to know the end */
     uint32_t task;
     struct io_handler sock, life; /* life: its pidfd; fd -1 when its pid is not visible here */
@@ -68,7 +69,7 @@ static void client_drop(struct sup_client *c) {
     if (counted) {
         struct sup_msg m = {.type = SUP_CLIENT_DEL, .id = c->id};
         shards_send(s, &m);
-        s->attached--;
+        if (!c->helper) s->attached--;
         log_debug("client %llu (pid %d) is gone", (unsigned long long)c->id, (int)c->pid);
     }
     if (c->lease_fd >= 0) close(c->lease_fd);
@@ -199,8 +200,11 @@ static void client_welcome(struct sup_client *c) {
     }
     c->state = CLIENT_ADDING;
     c->id = ++s->next_id;
-    s->attached++;
-    steps_attached(s, c->step, c->pid);
+    c->helper = saver_is(c->pid);
+    if (!c->helper) {
+        s->attached++;
+        steps_attached(s, c->step, c->pid);
+    }
     c->waits = s->shards_n;
     struct sup_msg m = {.type = SUP_CLIENT_ADD, .id = c->id, .pid = (uint32_t)c->pid};
     for (unsigned i = 0; i < s->shards_n; i++) {
@@ -279,11 +283,11 @@ static void client_hello(struct sup_client *c, const struct attach_msg *m) {
         return;
     }
     if (s->lost) client_refuse(c, DDICT_ELOST, s->text);
-    else if (s->stage > STAGE_READY) client_refuse(c, DDICT_EGONE, "the dictionary is ending");
+    else if (s->stage > STAGE_READY && !(s->stage == STAGE_DRAINING && saver_is(c->pid))) client_refuse(c, DDICT_EGONE, "the dictionary is ending");
     else {
         timer_clear(&s->timers, &c->timer);
         c->state = CLIENT_PARKED;
-        if (s->stage == STAGE_READY) client_welcome(c);
+        if (s->stage >= STAGE_READY) client_welcome(c);
     }
 }
 
@@ -485,8 +489,8 @@ void clients_refuse_new(struct supervisor *s) {
 
 unsigned clients_leases(struct supervisor *s, const struct lease_chunk ***maps) {
     unsigned n = 0;
-    *maps = calloc(s->attached + 1, sizeof **maps);
-    for (struct sup_client *c = s->clients; *maps && c && n < s->attached; c = c->next) {
+    *maps = calloc(s->attached + 1, sizeof **maps); /* one more: who saves */
+    for (struct sup_client *c = s->clients; *maps && c && n < s->attached + 1; c = c->next) {
         if (c->lease_fd < 0) continue;
         void *map = mmap(NULL, LEASE_FILE_SIZE, PROT_READ, MAP_SHARED, c->lease_fd, 0);
         if (map != MAP_FAILED) (*maps)[n++] = map;

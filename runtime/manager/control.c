@@ -177,6 +177,7 @@ static int take_at_head(struct star *st, const struct msg *m, const char *payloa
         return 0;
     case MSG_CTL_MEET: return meet_heard(s, st->node, m->manager, m->aux, payload, len);
     case MSG_CTL_FREEZE: return freezing_heard(s, false, payload, len);
+    case MSG_CTL_SAVE: return saving_heard(s, false, payload, len);
     case MSG_CTL_TASKS:
         tasks_take(s, st->node, m->manager, m->aux < m->manager ? (uint32_t)m->aux : m->manager);
         return 0;
@@ -193,6 +194,7 @@ static int take_from_parent(struct star *st, const struct msg *m, const char *pa
     case MSG_CTL_LOST: lost_take(s, m, payload, len); return 0;
     case MSG_CTL_MEET: return meet_heard(s, st->node, m->manager, m->aux, payload, len);
     case MSG_CTL_FREEZE: return freezing_heard(s, true, payload, len);
+    case MSG_CTL_SAVE: return saving_heard(s, true, payload, len);
     case MSG_CTL_DONE:
         s->control->released = true;
         control_release(s); /* our own children */
@@ -449,15 +451,18 @@ void control_tasks(struct supervisor *s, uint32_t came, uint32_t here) {
     if (s->control) star_send(s->control->parent, MSG_CTL_TASKS, came, here, NULL, 0);
 }
 
-void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t len) {
+static void word_send(struct supervisor *s, unsigned type, uint32_t to, const void *word, size_t len) {
     struct control *c = s->control;
     if (!c) return;
     for (struct star *st = c->stars; st; st = st->next) {
         bool parent = st == c->parent;
         if (to == CONTROL_PARENT ? parent : st->up && !parent && (to == CONTROL_CHILDREN || st->node == to))
-            star_send(st, MSG_CTL_FREEZE, UINT32_MAX, 0, word, len);
+            star_send(st, type, UINT32_MAX, 0, word, len);
     }
 }
+
+void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t len) { word_send(s, MSG_CTL_FREEZE, to, word, len); }
+void control_save(struct supervisor *s, uint32_t to, const void *word, size_t len) { word_send(s, MSG_CTL_SAVE, to, word, len); }
 
 void control_release(struct supervisor *s) {
     struct control *c = s->control;

@@ -4,7 +4,7 @@
  *
  *     STARTING -> READY      all nodes are ready (node 0 says so)
  *     READY -> DRAINING      stdin, SIGTERM, DOWN, or another node's DRAIN: no new clients
- *     DRAINING -> ENDING     node 0: no client on any node, or the time is over; node > 0: END from node 0, or no word of it
+ *     DRAINING -> ENDING     node 0: no client on any node, or the time is over, and then all is saved (--save); node > 0: END from node 0, or no word of it
  *     any -> ENDING          LOST: a manager died, a node was lost, something could not start
  *     ENDING -> OVER         1. figures of our managers are in; 2. node > 0: gave them and was told DONE; the head: has those of all, has written the
  *                            record and told the others; 3. clients had DD_DRAIN_GRACE_MS to see it
@@ -41,6 +41,7 @@ static void arm(struct supervisor *s, struct timer *t, unsigned ms) {
 
 static void drain_over(struct timer *t) {
     bool orphan = the->node_id > 0;
+    if (orphan ? the->opt.save != NULL : saving_end(the)) return; /* node 0 will say END, or be lost */
     supervisor_end(the);
     if (orphan) control_parent_late(the);
 }
@@ -98,6 +99,7 @@ void supervisor_ready(struct supervisor *s) {
     record_start(s);
     results_start(s);
     tasks_ready(s);
+    saving_begin(s);
 }
 
 void supervisor_drain(struct supervisor *s, int wait_ms, enum end_reason why) {
@@ -155,6 +157,7 @@ void supervisor_lost(struct supervisor *s, const char *fmt, ...) {
     say("error %s", s->text);
     control_lost(s);
     if (s->was_ready && control_is_head(s)) record_lost(s);
+    saving_lost(s);
     if (s->stage < STAGE_ENDING) ending_begin(s);
 }
 
@@ -175,7 +178,7 @@ static bool figures_in(const struct supervisor *s) {
 
 static void drain_look(struct supervisor *s) {
     if (s->node_id > 0) control_drained(s);
-    else if (s->attached == 0 && control_all_drained(s)) supervisor_end(s);
+    else if (s->attached == 0 && control_all_drained(s) && !saving_end(s)) supervisor_end(s);
 }
 
 /* The head has written what there is to write, and the others may go. True when that is over. */

@@ -46,12 +46,14 @@ static void signals_ready(struct io_handler *h, uint32_t events) {
     while (read(h->fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGTERM) {
             log_info("SIGTERM: draining");
-            supervisor_drain(s, DD_DRAIN_GRACE_MS, REASON_SIGNAL);
+            saving_hurry(s);
+            supervisor_drain(s, saving_wait_ms(s, DD_DRAIN_GRACE_MS), REASON_SIGNAL);
             continue;
         }
         shards_reaped(s);
         scribe_reaped(s);
         results_reaped(s);
+        saver_reaped(s);
         ending_look(s);
     }
 }
@@ -132,7 +134,7 @@ static void script_ready(struct io_handler *h, uint32_t events) {
     io_remove(s->epoll_fd, h);
     close(h->fd);
     h->fd = -1;
-    supervisor_drain(s, DD_DRAIN_GRACE_MS, REASON_SIGNAL);
+    supervisor_drain(s, saving_wait_ms(s, DD_DRAIN_GRACE_MS), REASON_SIGNAL);
 }
 
 /* Where it cannot be watched the dictionary ends with the job, as without it. */

@@ -24,6 +24,10 @@ static void say_start(void) {
 }
 
 static void too_late(struct timer *t) {
+    if (!saver_ready(&s)) {
+        supervisor_lost(&s, "cannot save to %s on node %s: it did not answer within %d s", s.opt.save, s.node, DD_READY_MS / 1000);
+        return;
+    }
     supervisor_lost(&s, "node %s: the managers of the dictionary were not ready within %d s", s.node, DD_READY_MS / 1000);
 }
 
@@ -66,6 +70,7 @@ static int become_ready(void) {
     s.start_timer.fire = too_late;
     if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0) return e;
     if ((e = control_start(&s)) < 0) return e;
+    if ((e = saver_start(&s)) < 0) return e;
     if ((e = shards_start(&s)) < 0) return e;
     if ((input = inputs_open(&s)) < 0) return input;
     shards_reaped(&s); /* one that died before we looked for signals */
@@ -99,6 +104,7 @@ static void fini(void) {
     steps_end(&s);
     tasks_end(&s);
     freezing_end(&s);
+    saving_fini(&s);
     timers_free(&s.timers);
     free(s.line);
     free(s.ending);

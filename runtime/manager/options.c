@@ -19,6 +19,8 @@ static const struct option table[] = {
     {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
     {"asked", required_argument, NULL, 'a'},    {"script", required_argument, NULL, 'c'},
     {"connections", required_argument, NULL, 'C'}, {"results", required_argument, NULL, 'r'},
+    {"save", required_argument, NULL, 'v'}, {"save-prefix", required_argument, NULL, 'P'}, {"save-end", required_argument, NULL, 'e'},
+    {"save-lead", required_argument, NULL, 'L'}, {"kill-wait", required_argument, NULL, 'K'},
     {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
@@ -118,6 +120,14 @@ static int take(struct options *o, int c, const char *arg) {
         return e;
     case 'l': return path_take("log", &o->log, arg);
     case 'r': return path_take("results", &o->results, arg);
+    case 'v': return path_take("save", &o->save, arg);
+    case 'P': o->save_prefix = arg; return 0;
+    case 'e': return number("save-end", arg, 0, INT64_MAX, &o->save_end);
+    case 'L': return number("save-lead", arg, 0, 86400, &o->save_lead);
+    case 'K':
+        e = number("kill-wait", arg, 0, 86400, &n);
+        o->kill_wait_ms = (int)n * 1000;
+        return e;
     case 'S': return path_take("summary", &o->summary, arg);
     case 'a': o->asked = arg; return 0;
     case 'c': return script_take(o, arg);
@@ -148,6 +158,8 @@ int options_parse(struct options *o, int argc, char **argv) {
     o->drain_ms = DD_DRAIN_MS;
     o->connections = DD_CONNECTIONS;
     o->transport = "auto";
+    o->save_lead = DD_SAVE_LEAD_S;
+    o->kill_wait_ms = DD_KILL_WAIT_MS;
     const char *node = getenv("SLURM_NODEID"); /* under srun every task has the same command line */
     uint64_t id;
     if (node && count_parse(node, 0, DD_MANAGERS_MAX - 1, &id) == 0) o->node_id = (uint32_t)id;
@@ -157,6 +169,7 @@ int options_parse(struct options *o, int argc, char **argv) {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
                  "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--script NODE/PID/TICKS] [--cache BYTES] [--results DIR]\n"
+                 "              [--save DIR [--save-prefix P] [--save-end SECONDS] [--save-lead SECONDS] [--kill-wait SECONDS]]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }

@@ -21,6 +21,11 @@ struct options {
     uint32_t tasks;         /* it ends with so many processes that come one by one; 0: with none */
     const char *log, *summary, *asked; /* of argv, NULL when not given; the first two are absolute paths */
     const char *results; /* as these; an absolute path */
+    const char *save;       /* as that; NULL: nothing is saved */
+    const char *save_prefix; /* NULL: all as a dump; else the values of str keys that begin so as files */
+    uint64_t save_end;      /* seconds since 1970: the job's time is over then; 0: never */
+    uint64_t save_lead;     /* seconds before that, and before what writing takes */
+    int kill_wait_ms;       /* from SIGTERM to SIGKILL */
     char script_node[NODE_NAME_MAX]; /* where a process is watched, "": nowhere */
     pid_t script_pid;
     uint64_t script_began;  /* ticks, /proc/PID/stat */

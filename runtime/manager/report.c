@@ -116,6 +116,7 @@ static int summary(const struct supervisor *s, char *text, size_t cap) {
     if (t.full_errors) MORE("; refused as full: %s", grouped(n, t.full_errors));
     if (lost) MORE("; the figures of %u manager%s are lost", lost, plural(lost));
     if (s->lost) MORE("; ended early: %s", s->text);
+    if (*saving_said(s)) MORE("; %s", saving_said(s));
     if (s->opt.log && !scribe_failed(s)) MORE("; record %s", record_name(s));
 #undef MORE
     return at < (int)cap ? at : (int)cap - 1;
@@ -157,7 +158,7 @@ static void administrator_tell(const struct supervisor *s, const char *text) {
 }
 
 void report_summary(struct supervisor *s) {
-    char text[1200];
+    char text[2000];
     summary(s, text, sizeof text);
     for (char *c = text; *c; c++)
         if (*c == '\n' || *c == '\r') *c = ' ';

@@ -57,7 +57,7 @@ static void err_ready(struct io_handler *h, uint32_t events) {
     if (n <= 0) err_close();
 }
 
-static void program_find(char *path, size_t cap) {
+void program_find(char *path, size_t cap) {
     ssize_t n = readlink("/proc/self/exe", path, cap - 1);
     path[n > 0 ? n : 0] = 0;
     char *slash = strrchr(path, '/');

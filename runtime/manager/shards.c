@@ -92,6 +92,12 @@ static void note_of(const struct shard *h, enum note_kind kind, const struct sup
     note_raise(h->s, &n);
 }
 
+void shards_ready(struct supervisor *s) {
+    for (unsigned i = 0; i < s->shards_n; i++)
+        if (!s->shards[i].ready) return;
+    if (s->shards_n > 0 && s->stage == STAGE_STARTING && saver_ready(s)) control_ready(s);
+}
+
 static void shard_take(struct shard *h, const struct sup_msg *m) {
     struct supervisor *s = h->s;
     switch (m->type) {
@@ -101,9 +107,7 @@ static void shard_take(struct shard *h, const struct sup_msg *m) {
             return;
         }
         h->ready = true;
-        for (unsigned i = 0; i < s->shards_n; i++)
-            if (!s->shards[i].ready) return;
-        control_ready(s);
+        shards_ready(s);
         return;
     case SUP_CLIENT_ADDED: client_added(h, m); return;
     case SUP_CLIENT_BAD: client_bad(s, m->id); return;

@@ -14,7 +14,7 @@
  *     control.c     the star of ddictds around node 0, and who takes its place
  *     ending.c      drain, end, lost; report.c: the figures at the end
  *     record.c      the lines of the record; scribe.c: writes them; steps.c: who was attached
- *     results.c     --results: who writes them to files
+ *     results.c     --results: who writes them to files; saving.c, saver.c: --save
  *     inputs.c      signals and stdin; say.c: the lines of the handshake
  */
 #ifndef DDICT_MANAGER_SUPERVISOR_H
@@ -26,6 +26,7 @@
 
 #include <manager/manager.h>
 #include <manager/options.h>
+#include <manager/saving.h>
 #include <manager/supmsg.h>
 #include <manager/timers.h>
 #include <wire/attach.h>
@@ -184,6 +185,7 @@ int shards_start(struct supervisor *s);    /* arenas and forks, after it */
 void shard_send(struct shard *h, const struct sup_msg *m, const int *fds, int nfds);
 void shards_send(struct supervisor *s, const struct sup_msg *m);
 int ports_listen(const struct supervisor *s, uint16_t *port); /* a listening TCP socket, in the range of --ports where there is one */
+void shards_ready(struct supervisor *s);   /* when all of this node is ready: tell the others */
 void shards_rescue(struct supervisor *s);  /* figures of managers that did not give them, from the memory that outlives them */
 void shards_reaped(struct supervisor *s);  /* SIGCHLD */
 void shards_stop(struct supervisor *s);    /* stop, wait, kill what does not stop */
@@ -256,6 +258,7 @@ void control_meet(struct supervisor *s, uint32_t to, uint32_t node, uint16_t por
 void control_tasks(struct supervisor *s, uint32_t came, uint32_t here); /* node > 0: of this node */
 #define CONTROL_PARENT UINT32_MAX
 #define CONTROL_CHILDREN (UINT32_MAX - 1)
+void control_save(struct supervisor *s, uint32_t to, const void *word, size_t len); /* as control_freeze() */
 /* To our parent, to all nodes below us, or to one of them. */
 void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t len);
 void control_release(struct supervisor *s); /* DONE: the record is being written, who gave his figures may go */
@@ -323,6 +326,7 @@ int inputs_open(struct supervisor *s);
 int input_line(struct supervisor *s, char **line, int timeout_ms);
 
 /* --- results.c --- */
+void program_find(char *path, size_t cap); /* the command `ddict` */
 void results_start(struct supervisor *s);
 void results_reaped(struct supervisor *s);
 void results_end(struct supervisor *s);

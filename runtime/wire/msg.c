@@ -50,6 +50,7 @@ static const struct msg_rule {
     [MSG_LINK_OFFER] = {"LINK_OFFER", ANY, MSGF_LAST},
     [MSG_LINK_NUDGE] = {"LINK_NUDGE", ANY, MSGF_LAST},
     [MSG_LINK_TOOK] = {"LINK_TOOK", ANY, MSGF_LAST},
+    [MSG_CTL_SAVE] = {"CTL_SAVE", ANY, MSGF_LAST},
     [MSG_CTL_FREEZE] = {"CTL_FREEZE", ANY, MSGF_LAST},
     [MSG_FREEZE] = {"FREEZE", NONE, 0},
     [MSG_PREFETCH] = {"PREFETCH", ANY, 0},

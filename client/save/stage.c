@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stage.c - passes over the managers of a node: what has not changed since the last one is not written again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <base/clock.h>
+#include <base/error.h>
+#include "seen.h"
+#include "stage.h"
+
+#define TICK_MS 200
+#define SAY_MS 1000
+
+/* --- can it be written? --- */
+
+static int folders_make(const char *folder)
+{
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path)
+        return -ENAMETOOLONG;
+    for (char *c = path + 1; (c = strchr(c, '/')) != NULL; *c++ = '/') {
+        *c = 0;
+        if (mkdir(path, 0777) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES && errno != EPERM) /* the last one says which */
+            return -errno;
+    }
+    return mkdir(path, 0777) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* A file with a byte in it comes and goes. 0 or a negated errno. */
+static int probe(const char *folder)
+{
+    char path[4200], node[64] = "";
+    int rc = folders_make(folder);
+    if (rc < 0)
+        return rc;
+    gethostname(node, sizeof node - 1);
+    snprintf(path, sizeof path, "%s/.ddict-probe-%s-%ld", folder, node, (long)getpid());
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    rc = write(fd, "x", 1) == 1 ? 0 : errno != 0 ? -errno : -ENOSPC;
+    if (close(fd) < 0 && rc == 0)
+        rc = -errno;
+    unlink(path);
+    return rc;
+}
+
+/* --- while a pass runs --- */
+
+static int ticking;    /* atomic */
+static uint64_t wanted; /* atomic: items of this pass */
+
+static void at_say(const struct save_job *j)
+{
+    printf("at %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", __atomic_load_n(&j->items, __ATOMIC_RELAXED), __atomic_load_n(&j->bytes, __ATOMIC_RELAXED),
+           __atomic_load_n(&wanted, __ATOMIC_RELAXED)); /* figures alone */
+}
+
+/* ddictd says nothing during a pass but `stop`; the end of stdin is its end. */
+static void *ticker(void *arg)
+{
+    struct save_job *j = arg;
+    for (unsigned n = 1; __atomic_load_n(&ticking, __ATOMIC_RELAXED); n++) { /* only a flag */
+        struct pollfd p = {.fd = 0, .events = POLLIN};
+        if (poll(&p, 1, 0) > 0) {
+            __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED); /* only a flag */
+        } else if (n % (SAY_MS / TICK_MS) == 0) {
+            at_say(j);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000}, NULL);
+    }
+    return NULL;
+}
+
+/* --- a dump: parts of each manager, made anew when something in it changed --- */
+
+static struct manager {
+    json_t *parts;       /* NULL: not written yet */
+    uint64_t state;      /* of what was in it before these parts were made */
+    uint64_t items, bytes;
+    struct save_seen seen; /* files */
+} *managers;
+
+struct scan { uint64_t sum, items, bytes; };
+
+static int item_scan(struct save_job *j, void *arg, const struct save_item *item)
+{
+    struct scan *s = arg;
+    (void)j;
+    s->sum += XXH3_64bits_withSeed(item->key, item->klen, item->view.version); /* in any order */
+    s->items++;
+    s->bytes += item->view.len;
+    return 0;
+}
+
+static int manager_dump(struct save_job *j, unsigned i)
+{
+    struct manager *m = &managers[i];
+    struct scan s = {0};
+    int rc = save_each(j, i, item_scan, &s);
+    if (rc < 0)
+        return rc;
+    s.sum ^= s.items;
+    if (m->parts != NULL && m->state == s.sum) {
+        __atomic_fetch_add(&j->items, m->items, __ATOMIC_RELAXED); /* figures alone */
+        __atomic_fetch_add(&j->bytes, m->bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&j->same, m->items, __ATOMIC_RELAXED);
+        return 0;
+    }
+    json_t *parts = json_array();
+    rc = parts != NULL ? save_manager(j, i, parts) : dd_error(-ENOMEM, "out of memory");
+    if (rc < 0) {
+        json_decref(parts);
+        return rc;
+    }
+    json_decref(m->parts);
+    *m = (struct manager){.parts = parts, .state = s.sum, .items = s.items, .bytes = s.bytes};
+    return 0;
+}
+
+static void dumps_write(struct save_job *j)
+{
+    int rc = 0;
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED), i < j->info.managers);) /* a number for one thread */
+        if (save_ours(j, i))
+            rc = manager_dump(j, (unsigned)i);
+    if (rc < 0)
+        save_fail(j);
+}
+
+/* What this node has of the dump, for the one that writes the manifest. */
+static int worker_say(struct save_job *j)
+{
+    json_decref(j->parts);
+    j->parts = json_array();
+    for (unsigned i = 0; i < j->info.managers; i++)
+        if (managers[i].parts != NULL && json_array_extend(j->parts, managers[i].parts) < 0)
+            return dd_error(-ENOMEM, "out of memory");
+    return j->parts != NULL ? manifest_worker_write(j) : dd_error(-ENOMEM, "out of memory");
+}
+
+/* --- a pass --- */
+
+static void count(struct save_job *j)
+{
+    ddict_iter_t *it;
+    const void *key;
+    size_t klen;
+    uint64_t n = 0;
+    for (unsigned i = 0; i < j->info.managers; i++) {
+        if (!save_ours(j, i) || ddict_iter_open(j->d, (int)i, &it, -1) < 0)
+            continue;
+        while (ddict_iter_next(it, &key, &klen) == 1)
+            n += save_wanted(j, key, klen);
+        ddict_iter_close(it);
+    }
+    __atomic_store_n(&wanted, n, __ATOMIC_RELAXED); /* a figure */
+}
+
+static int attach(struct save_job *j, const char *name)
+{
+    int rc = ddict_attach(&j->d, name, -1);
+    rc = rc < 0 ? rc : ddict_get_info(j->d, &j->info);
+    if (rc < 0)
+        return dd_error(rc, "%s", ddict_errmsg());
+    j->worker = j->info.node_id;
+    j->workers = j->info.nodes;
+    memcpy(j->id, j->info.id, sizeof j->id);
+    for (unsigned i = 0; i < 4; i++)
+        snprintf(j->tag + 2 * i, 3, "%02x", j->id[i]);
+    if (managers == NULL && (managers = calloc(j->info.managers, sizeof *managers)) == NULL)
+        return dd_error(-ENOMEM, "out of memory");
+    return 0;
+}
+
+static void detach(struct save_job *j)
+{
+    ddict_detach(j->d);
+    j->d = NULL;
+}
+
+static struct save_seen *seen_of(unsigned manager) { return &managers[manager].seen; }
+
+static int pass_run(struct save_job *j, bool files)
+{
+    pthread_t tick;
+    count(j);
+    ticking = 1;
+    bool ticks = pthread_create(&tick, NULL, ticker, j) == 0;
+    int rc = files ? save_files(j) : save_threads(j, j->info.local_managers, dumps_write);
+    if (ticks) {
+        __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
+        pthread_join(tick, NULL);
+    }
+    if (rc < 0)
+        return dd_error(-ECANCELED, "%s", *j->why != 0 ? j->why : "it was stopped");
+    return files ? 0 : worker_say(j);
+}
+
+static void pass(struct save_job *j, bool files, const char *name)
+{
+    uint64_t began = clock_ns();
+    j->items = j->bytes = j->same = j->claimed = j->left_out = 0;
+    j->stopped = 0;
+    *j->why = *j->first_left_out = 0;
+    j->seen = files ? seen_of : NULL;
+    int rc = attach(j, name);
+    rc = rc < 0 ? rc : pass_run(j, files);
+    at_say(j);
+    if (rc < 0)
+        printf("failed %s\n", dd_errmsg());
+    else
+        printf("done %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.3f %s\n", j->items, j->bytes, j->same, j->left_out, (double)(clock_ns() - began) / 1e9,
+               j->first_left_out);
+    detach(j);
+}
+
+static void publish(struct save_job *j)
+{
+    int rc = manifest_write(j, NULL);
+    if (rc < 0)
+        printf("failed %s\n", dd_errmsg());
+    else
+        printf("published %" PRIu64 " %" PRIu64 "\n", j->items, j->bytes);
+}
+
+/* Bytes in use on the node that has most. */
+static void size_say(struct save_job *j, const char *name)
+{
+    struct ddict_manager_stats *s = NULL;
+    uint64_t most = 0;
+    int n = attach(j, name);
+    n = n < 0 ? n : ddict_stats(j->d, &s, -1);
+    uint64_t *node = n > 0 ? calloc(j->info.nodes, sizeof *node) : NULL;
+    for (int i = 0; node != NULL && i < n; i++) {
+        uint64_t *at = &node[s[i].node_id % j->info.nodes];
+        *at += s[i].total_used_bytes;
+        most = *at > most ? *at : most;
+    }
+    printf("size %" PRIu64 "\n", most);
+    free(node);
+    free(s);
+    detach(j);
+}
+
+int stage_run(struct save_job *j, bool files, const char *name)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGPIPE}; /* Slurm's are for ddictd, too, which tells us */
+    for (unsigned i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    int rc = probe(j->folder);
+    if (rc < 0)
+        printf("error %s\n", strerror(-rc));
+    else
+        puts("ready");
+    while (rc == 0 && getline(&line, &cap, stdin) > 0) {
+        line[strcspn(line, "\n")] = 0;
+        if (strcmp(line, "pass") == 0)
+            pass(j, files, name);
+        else if (strcmp(line, "publish") == 0)
+            publish(j);
+        else if (strcmp(line, "size") == 0)
+            size_say(j, name);
+    }
+    for (unsigned i = 0; managers != NULL && i < j->info.managers; i++) {
+        json_decref(managers[i].parts);
+        save_seen_free(&managers[i].seen);
+    }
+    free(managers);
+    free(line);
+    return rc < 0 ? 1 : 0;
+}
