@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, Dictionary, check, main, wait_for
+from cluster import BUILD, Dictionary, check, children, main, wait_for
 
 DDICT = os.path.join(BUILD, "ddict")
 
@@ -237,5 +237,132 @@ def wrong_usage():
         check("usage: ddict save" in ddict(d, "save", "--help")[0] and "usage: ddict restore" in ddict(d, "restore", "--help")[0], "help")
 
 
+# --save: ddictd does it itself.
+
+def manifest(path):
+    try:
+        with open(os.path.join(path, "manifest.json")) as f:
+            return json.load(f)
+    except OSError:
+        return None
+
+
+def saves(log):
+    with open(log) as f:
+        return [e for e in map(json.loads, f) if e["event"] == "save"]
+
+
+def said(d, start):
+    return [t[7:] for t in d.nodes[0].lines if t.startswith("ddict1 " + start)]
+
+
+def it_is_saved_at_its_end():
+    with Folder() as folder:
+        path, log = os.path.join(folder, "a", "saved"), os.path.join(folder, "log")
+        with Dictionary(nodes=2, managers=3, mem="192M", args=("--save", path, "--log", log)) as d:
+            big = fill(d)
+            was = content(d)
+            d.end()
+            check(any("; saved %d items, " % len(was) in t for t in said(d, "summary")) and not said(d, "warn"), "%r" % d.nodes[0].lines[-5:])
+        check(manifest(path)["items"] == len(was) and [(e["final"], e["complete"], e["items"], e["of"]) for e in saves(log)] == [(True, True, len(was), len(was))], "%r" % saves(log))
+        first = sorted(os.listdir(path))
+        check(len(first) == 4 and "manifest.json" in first, "%r" % first)
+        with Dictionary(managers=4, mem="256M", args=("--save", path)) as d:
+            check("restored %d items" % len(was) in ddict(d, "restore", path)[1], "restore")
+            check(content(d) == was and ddict(d, "get", "big", text=False)[0] == big, "not what was saved")
+            ddict(d, "put", "more", "1")
+            d.end()
+        check(manifest(path)["items"] == len(was) + 1 and not set(first) & set(os.listdir(path)) - {"manifest.json"}, "the first save is not replaced: %r" % os.listdir(path))
+
+
+def it_is_saved_before_the_time_limit():
+    """An early pass is whole by itself; the next one writes what has changed; and after SIGTERM with a client that does not go the last one comes in time."""
+    with Folder() as folder:
+        path, log = os.path.join(folder, "saved"), os.path.join(folder, "log")
+        args = ("--save", path, "--log", log, "--save-end", str(int(time.time()) + 4), "--save-lead", "60", "--kill-wait", "9")
+        with Dictionary(nodes=2, managers=4, mem="64M", args=args) as d:
+            d.run("fill", "k", 500, 100)
+            was = content(d)
+            wait_for("an early pass", lambda: (manifest(path) or {}).get("items") == len(was), 60)
+            early = manifest(path)
+            ddict(d, "put", "late", "1")
+            client = d.probe("hold", "k", 0)
+            client.stdout.readline()
+            for node in d.nodes:
+                node.proc.terminate()
+            check([n.wait(30) for n in d.nodes] == [0, 0], "exit codes")
+            client.kill()
+            client.communicate()
+            check(not said(d, "warn"), "%r" % said(d, "warn"))
+        last = manifest(path)
+        check(last["items"] == early["items"] + 1, "%d then %d items" % (early["items"], last["items"]))
+        check(len({p["file"] for p in early["parts"]} & {p["file"] for p in last["parts"]}) == 3, "parts of managers without a change are not kept: %r, %r" % (early, last))
+        check([e["final"] for e in saves(log)][-1] and not saves(log)[0]["final"] and all(e["complete"] for e in saves(log)), "%r" % saves(log))
+
+
+def a_prefix_becomes_files_again_and_again():
+    with Folder() as folder:
+        with Dictionary(nodes=2, managers=2, args=("--save", folder, "--save-prefix", "out/")) as d:
+            ddict(d, "put", "out/a", "1")
+            ddict(d, "put", "out/b/c", "2")
+            ddict(d, "put", "in", "3")
+            d.end()
+        a = os.path.join(folder, "out", "a")
+        check(sorted(os.listdir(folder)) == ["out"] and sorted(os.listdir(os.path.join(folder, "out"))) == ["a", "b"], "%r" % os.listdir(folder))
+        os.utime(a, (1, 1))
+        with Dictionary(managers=1, args=("--save", folder, "--save-prefix", "")) as d:
+            ddict(d, "put", "out/a", "1")
+            ddict(d, "put", "out/b/c", "4")
+            ddict(d, "put", "in", "3")
+            d.end()
+        with open(os.path.join(folder, "out", "b", "c")) as f:
+            check(f.read() == "4" and os.stat(a).st_mtime == 1 and os.path.exists(os.path.join(folder, "in")), "not gone on with")
+
+
+def a_folder_that_cannot_be_written_is_an_error_at_the_start():
+    with Folder() as folder:
+        plain = os.path.join(folder, "file")
+        open(plain, "w").close()
+        for path, why in ((plain, "Not a directory"), ("/proc/no/where", "No such file or directory")):
+            with Dictionary(nodes=2, managers=2, args=("--save", path + "/x" if path == plain else path), ready=False) as d:
+                check([n.wait(20) for n in d.nodes] == [1, 1], "exit codes")
+                errors = [t for n in d.nodes for t in n.lines if t.startswith("ddict1 error cannot save to ")]
+                check(errors and why in errors[0] and d.tag in errors[0] and not d.nodes[0].has("ready"), "%r" % [n.lines for n in d.nodes])
+
+
+def what_was_not_saved_is_said():
+    with Folder() as folder:
+        disk, log, saved = os.path.join(folder, "disk"), os.path.join(folder, "log"), os.path.join(folder, "saved")
+        os.mkdir(disk)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], stderr=subprocess.DEVNULL).returncode == 0:
+            try:
+                for args in ((), ("--save-prefix", "")):
+                    with Dictionary(managers=1, mem="64M", args=("--save", disk, *args)) as d:
+                        d.run("fill", "k", 10, 1 << 20)
+                        d.end(30)
+                        check(any(t.startswith("warn NOT ALL WAS SAVED to %s" % disk) and "No space left on device" in t for t in said(d, "warn")), "%r" % d.nodes[0].lines[-5:])
+            finally:
+                subprocess.run(["umount", disk], check=True)
+        with Dictionary(nodes=2, managers=2, args=("--save", saved, "--log", log)) as d:
+            ddict(d, "put", "k", "v")
+            d.nodes[1].proc.kill()
+            check(d.nodes[0].wait(20) == 1, "the dictionary is not lost")
+            check(any("NOT ALL WAS SAVED" in t and "was lost" in t for t in said(d, "warn")) and any("NOT ALL WAS SAVED" in t for t in said(d, "summary")), "%r" % d.nodes[0].lines)
+        check([(e["complete"], e["final"]) for e in saves(log)] == [(False, True)] and manifest(saved) is None, "%r" % saves(log))
+
+
+def who_saves_is_killed_and_another_one_does():
+    with Folder() as folder:
+        with Dictionary(managers=2, args=("--save", folder)) as d:
+            ddict(d, "put", "k", "v")
+            saver = [p for p in children(d.nodes[0].proc.pid) if p not in d.nodes[0].managers and b"--stage" in open("/proc/%d/cmdline" % p, "rb").read()]
+            check(len(saver) == 1, "%r" % saver)
+            os.kill(saver[0], signal.SIGKILL)
+            wait_for("it to end", lambda: saver[0] not in children(d.nodes[0].proc.pid))
+            d.end(30)
+        check(manifest(folder)["items"] == 1, "not saved")
+
+
 main([it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
-      files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, wrong_usage])
+      files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, wrong_usage, it_is_saved_at_its_end, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
+      a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, who_saves_is_killed_and_another_one_does])

@@ -84,6 +84,34 @@ START_TEST(paths_to_restore_are_judged) {
 }
 END_TEST
 
+START_TEST(what_is_saved_where) {
+    static const struct {
+        const char *text, *dir, *prefix;
+        int files;
+    } good[] = { { "out", "out", "", 0 },           { "/data/a:b", "/data/a:b", "", 0 }, { "./a:b", "./a:b", "", 0 },  { "../a:b", "../a:b", "", 0 },
+                 { "k/:out", "out", "k/", 1 },      { ":out", "out", "", 1 },            { "run:1/:/o", "/o", "run:1/", 1 }, { ".x:o", "o", ".x", 1 } };
+    static const char *const bad[] = { "", ":", "k/:", "k:/a:" };
+    const char *dir;
+    char prefix[64], long_one[100];
+    int files;
+    size_t i;
+
+    for (i = 0; i < sizeof good / sizeof *good; i++) {
+        ck_assert_int_eq(intake_save("--save", good[i].text, &dir, prefix, sizeof prefix, &files, why, sizeof why), 0);
+        ck_assert_str_eq(dir, good[i].dir);
+        ck_assert_str_eq(prefix, good[i].prefix);
+        ck_assert_int_eq(files, good[i].files);
+    }
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(intake_save("--save", bad[i], &dir, prefix, sizeof prefix, &files, why, sizeof why) == -EINVAL && strstr(why, "--save") != NULL, "'%s': %s", bad[i], why);
+    memset(long_one, 'p', sizeof long_one);
+    strcpy(long_one + 64, ":out");
+    ck_assert_int_eq(intake_save("--save", long_one, &dir, prefix, sizeof prefix, &files, why, sizeof why), -EINVAL);
+    ck_assert_int_eq(intake_save("--save", long_one + 1, &dir, prefix, sizeof prefix, &files, why, sizeof why), 0);
+}
+END_TEST
+
 int main(void) {
-    return TESTS_RUN("launch_intake", 60, sources_without_words_are_one_set, words_end_a_set, what_is_wrong_is_named, judging_changes_nothing, paths_to_restore_are_judged);
+    return TESTS_RUN("launch_intake", 60, sources_without_words_are_one_set, words_end_a_set, what_is_wrong_is_named, judging_changes_nothing, paths_to_restore_are_judged,
+                     what_is_saved_where);
 }

@@ -33,7 +33,7 @@ START_TEST(wrong_words_are_refused_one_by_one) {
         { "mpi=--x;y", "srun --mpi=list" },         { "ports=50000", "two ports" }, { "transport=fast", "auto, tcp, ofi or ofi:PROVIDER" }, { "transport=ofi:", "auto, tcp" }, { "transport=ofi:a b", "auto, tcp" }, { "connections=0", "from 1 to 16" }, { "connections=17", "from 1 to 16" },             { "ports=2-1", "the lower one first" },
         { "ports=0-9", "two ports" }, { "cache=some", "or none" },               { "ports=1-65536", "two ports" },            { "ports=1-2-3", "two ports" },
         { "start_timeout=0", "seconds from 1" },    { "start_timeout=1d", "seconds from 1" },    { "drain=-1", "seconds from 0" },
-        { "drain=86401", "seconds from 0" },        { "Mem=4G", "unknown word" },
+        { "drain=86401", "seconds from 0" },        { "Mem=4G", "unknown word" },          { "save_lead=86401", "seconds from 0" },  { "save_lead=2m", "seconds from 0" },
     };
     char longer[SITE_TEXT + 16];
     size_t i;
@@ -69,6 +69,7 @@ START_TEST(every_word_comes_to_its_place) {
     word(&s, "transport=ofi:verbs;ofi_rxm");
     word(&s, "start_timeout=30");
     word(&s, "drain=0");
+    word(&s, "save_lead=0");
     word(&s, "cache=50%");
     ck_assert_str_eq(s.ddict, "/opt/ddict");
     ck_assert_str_eq(s.ddictd, "/opt/ddictd");
@@ -85,6 +86,7 @@ START_TEST(every_word_comes_to_its_place) {
     ck_assert_str_eq(s.transport, "ofi:verbs;ofi_rxm");
     ck_assert_uint_eq(s.start_s, 30);
     ck_assert(s.has_drain && s.drain_ms == 0);
+    ck_assert(s.has_save_lead && s.save_lead == 0);
     ck_assert(s.cache.share == 5000 && !s.no_cache);
     word(&s, "cache=none");
     ck_assert(s.no_cache && s.cache.share == 0);

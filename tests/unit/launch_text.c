@@ -103,6 +103,28 @@ START_TEST(who_shares_the_nodes_and_where_output_goes_is_read) {
 }
 END_TEST
 
+START_TEST(what_time_the_job_has_left_is_read) {
+    static const struct {
+        const char *text;
+        uint64_t left;
+    } jobs[] = { { "JobId=4\n   RunTime=00:00:10 TimeLimit=00:01:00 TimeMin=N/A\n", 50 }, { "   RunTime=1-00:00:00 TimeLimit=2-00:00:30 X=1\n", 86430 },
+                 { "   RunTime=00:02:00 TimeLimit=00:01:00\n", 1 },                        { "   RunTime=00:00:10 TimeLimit=UNLIMITED\n", 0 },
+                 { "   RunTime=00:00:10 TimeLimit=Partition_Limit\n", 0 },                 { "   TimeLimit=00:01:00\n", 0 },
+                 { "   RunTime=00:00:10 TimeLimit=1:2\n", 0 },                             { "   RunTime=x-00:00:10 TimeLimit=00:01:00\n", 0 } };
+    size_t i;
+
+    for (i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        struct step s = { 0 };
+
+        step_parse_kind(&s, jobs[i].text);
+        ck_assert_msg(s.left == jobs[i].left, "%s: %llu", jobs[i].text, (unsigned long long)s.left);
+        step_free(&s);
+    }
+    ck_assert_uint_eq(step_parse_kill_wait("Kerb = 1\nKillOnBadExit           = 0\nKillWait                = 45 sec\n"), 45);
+    ck_assert_uint_eq(step_parse_kill_wait("KillOnBadExit = 0\n"), 0);
+}
+END_TEST
+
 START_TEST(memory_of_nodes_stands_in_where_the_job_s_is_not_limited) {
     struct step s = { 0 };
     static const char text[] = "NodeName=n1 Arch=x86_64\n   OS=Linux NodeHostName=n1\n   RealMemory=4000 AllocMem=0 FreeMem=10\n\n"
@@ -317,6 +339,7 @@ int main(void) {
                      node_lists_that_are_none_are_refused,
                      nodes_of_a_step_are_read,
                      memory_of_each_node_is_read, who_shares_the_nodes_and_where_output_goes_is_read,
+                     what_time_the_job_has_left_is_read,
                      memory_of_nodes_stands_in_where_the_job_s_is_not_limited, clusters_that_count_shared_memory_are_known,
                      lines_are_whole_however_they_come,
                      a_line_that_is_too_long_is_dropped_whole,
