@@ -38,6 +38,8 @@ if sub python3 -c 'import PIL' 2>/dev/null; then
     is "an_image_is_as_it_was" "$(cmp examples/imagenet/one.jpg examples/imagenet/folder/n00000001/n00000001_7.JPEG && echo same)" same
     t "and_from_files" sub sh -c "cd examples/imagenet && $on_two python3 train.py folder --files --image-size 32 --batch-size 4 --workers 1 --epochs 1 --read-only"
     has "as_many_are_read" '^Epoch 0: read (32|36) images in'
+    t "both_are_compared" sub sh -c "cd examples/imagenet && $on_two python3 compare.py train.tar folder --rounds 1 --batch-size 4 --workers 0 --decode 2 --image-size 32"
+    is "by_an_epoch_of_each" "$(grep -cE '^\| (dictionary|dictionary, frozen|files, (not )?in the page cache|memory) \| 36 \| [0-9.]+ \|' "$out")" 5
     # --- transfer: images from S3, results in a folder while it runs ---
     # shellcheck disable=SC2016
     t "it_trains_from_a_bucket" sub sh -c 'cd examples/transfer && python3 "$0" ../imagenet/folder train/ -- \

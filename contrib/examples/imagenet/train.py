@@ -7,7 +7,6 @@
 The argument is the set's name, or a folder, tar or s3:// of images by classes, which is then loaded first. --files reads a folder from the file system instead, every epoch.
 """
 import argparse
-import io
 import itertools
 import os
 import time
@@ -19,6 +18,7 @@ from PIL import Image
 
 from ddict import runtime
 from ddict.torch import DataLoader, DistributedSampler, ImageFolder, collate
+from ddict.torch.images import pil_loader
 from resnet import resnet18
 
 
@@ -40,10 +40,10 @@ class Decode:
 class Files(torch.utils.data.Dataset):
     """The same images from a folder, opened and read one by one each time they are wanted."""
 
-    def __init__(self, root, transform):
+    def __init__(self, root, transform, loader=pil_loader):
         self.classes = sorted(e.name for e in os.scandir(root) if e.is_dir())
         self.files = [(os.path.join(root, c, n), i) for i, c in enumerate(self.classes) for n in sorted(os.listdir(os.path.join(root, c)))]
-        self.transform = transform
+        self.transform, self.loader = transform, loader
 
     def __len__(self):
         return len(self.files)
@@ -51,7 +51,7 @@ class Files(torch.utils.data.Dataset):
     def __getitem__(self, i):
         path, label = self.files[i]
         with open(path, "rb") as f:
-            return self.transform(Image.open(io.BytesIO(f.read())).convert("RGB")), label
+            return self.transform(self.loader(f)), label
 
 
 def epoch_run(loader, model, optimizer, device, limit):
