@@ -400,6 +400,8 @@ struct ddict_manager_stats {
     uint64_t populate_us;          /* what that took */
     uint64_t refused_connections;  /* failed authentication or malformed */
     uint64_t uptime_us;
+    uint64_t page_bytes;           /* of the pages that its memory is made of: 4096, or those of a pool of huge ones */
+    uint64_t huge_bytes;           /* of its memory, what lies in huge pages: of a pool, or where the kernel was asked for them and gave them */
     char transport[72];            /* what carries its messages to managers of other nodes: "tcp", "ofi:" and libfabric's provider, "" on one node */
     struct ddict_latency latency[DDICT_OP_N];
 };

@@ -127,6 +127,11 @@ static void remarks(const struct figures *f, int n, FILE *out, int indent)
     figures_total(f, n, &total);
     if (total.transport[0])
         fprintf(out, "%*sbetween nodes: messages by %s%s\n", indent, "", total.transport, strcmp(total.transport, "tcp") == 0 ? "" : ", all else by tcp");
+    if (total.page_bytes > 4096 || total.huge_bytes > 0) {
+        char size[24], taken[24];
+        fprintf(out, "%*s%s %s: %s\n", indent, "", total.page_bytes > 4096 ? "from the nodes' pools of huge pages of" : "in huge pages of",
+                size_format(size, sizeof size, total.page_bytes > 4096 ? total.page_bytes : 2ull << 20), size_format(taken, sizeof taken, total.huge_bytes));
+    }
     for (int i = 0; i < n; i++) {
         const struct ddict_manager_stats *s = &f[i].s;
         char a[24], b[24];

@@ -76,3 +76,12 @@ char *size_format(char *buf, size_t cap, uint64_t bytes) {
     snprintf(buf, cap, "%.1f %s", v, unit[i]);
     return buf;
 }
+
+int hugepages_parse(const char *text, uint64_t *page) {
+    uint64_t n;
+    if (strcmp(text, "no") == 0) *page = 0;
+    else if (strcmp(text, "advise") == 0) *page = 1;
+    else if (size_parse(text, &n) < 0 || n < 64u << 10 || n > 64ull << 30 || (n & (n - 1))) return -EINVAL;
+    else *page = n;
+    return 0;
+}

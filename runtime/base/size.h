@@ -10,6 +10,8 @@
 int size_parse(const char *text, uint64_t *bytes);
 /* Decimal digits only, lo <= n <= hi; 0, -EINVAL, -ERANGE. */
 int count_parse(const char *text, uint64_t lo, uint64_t hi, uint64_t *n);
+/* Whose pages memory is made of: "no" (0), "advise" (1), or the size of those of a pool, a power of two such as "2M". 0 or -EINVAL. */
+int hugepages_parse(const char *text, uint64_t *page);
 /* "16.0 GiB" into buf (at least 16 bytes); returns buf. */
 char *size_format(char *buf, size_t cap, uint64_t bytes);
 

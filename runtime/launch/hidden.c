@@ -140,6 +140,7 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
         add(a, "--ports");
         add(a, "%u-%u", h->port_low, h->port_high);
     }
+    text_arg(a, "--hugepages", h->hugepages);
     if (h->has_cache) {
         add(a, "--cache");
         add(a, "%llu", (unsigned long long)h->cache);

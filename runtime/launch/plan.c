@@ -226,6 +226,7 @@ int plan_make(struct plan *p, const struct options *o) {
         h.transport = o->transport;
         h.port_low = o->site.port_low;
         h.port_high = o->site.port_high;
+        h.hugepages = o->site.hugepages;
         h.has_cache = o->site.no_cache || o->site.cache.bytes || o->site.cache.share;
         h.cache = amount_bytes(&o->site.cache, p->mem);
         h.managers = p->managers;

@@ -116,6 +116,15 @@ static int take_cache(struct site *s, size_t at, const char *name, const char *v
     return 0;
 }
 
+static int take_hugepages(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
+    uint64_t page;
+
+    if (strlen(value) >= sizeof s->hugepages || hugepages_parse(value, &page) < 0)
+        return wrong(name, value, "no, advise, or the size of a huge page such as 2M or 1G", why, cap);
+    snprintf(s->hugepages, sizeof s->hugepages, "%s", value);
+    return 0;
+}
+
 static int take_ports(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
     const char *dash = strchr(value, '-');
     char low[8];
@@ -183,6 +192,7 @@ static const struct word {
     { "max_mem", take_mem, offsetof(struct site, max_mem) },
     { "max_mem_share", take_share, offsetof(struct site, max_mem_share) },
     { "cache", take_cache, 0 },
+    { "hugepages", take_hugepages, 0 },
     { "ports", take_ports, 0 },
     { "connections", take_connections, 0 },
     { "transport", take_transport, 0 },

@@ -49,6 +49,7 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
     out->frozen = FREEZE_STATE(header->freeze) == FREEZE_FROZEN;
     out->cached_items = header->cached_items;
     out->cached_bytes = header->cached_bytes;
+    out->page_bytes = header->page_shift > ARENA_PAGES_ADVISED ? 1ull << header->page_shift : ARENA_PAGE;
     out->uptime_us = page->started ? (clock_ns() - page->started) / 1000 : 0;
 }
 

@@ -10,6 +10,7 @@
 #include <base/error.h>
 #include <base/size.h>
 #include <manager/options.h>
+#include <store/store.h>
 #include <wire/fabric.h>
 
 static const struct option table[] = {
@@ -21,7 +22,7 @@ static const struct option table[] = {
     {"connections", required_argument, NULL, 'C'}, {"results", required_argument, NULL, 'r'},
     {"save", required_argument, NULL, 'v'}, {"save-prefix", required_argument, NULL, 'P'}, {"save-end", required_argument, NULL, 'e'},
     {"save-lead", required_argument, NULL, 'L'}, {"kill-wait", required_argument, NULL, 'K'},
-    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'}, {"hugepages", required_argument, NULL, 'H'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
 static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
@@ -141,6 +142,9 @@ static int take(struct options *o, int c, const char *arg) {
         o->has_cache = true;
         if (size_parse(arg, &o->cache) == 0) return 0;
         return dd_error(-EINVAL, "--cache=%s: bytes are wanted, or a number with K, M, G or T", arg);
+    case 'H':
+        if (hugepages_parse(arg, &o->huge_page) == 0) return 0;
+        return dd_error(-EINVAL, "--hugepages=%s: no, advise, or the size of a huge page such as 2M or 1G is wanted", arg);
     case 'I':
         if (hex_parse(arg, o->dict_id) < 0) return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
         o->has_id = true;
@@ -160,6 +164,7 @@ int options_parse(struct options *o, int argc, char **argv) {
     o->transport = "auto";
     o->save_lead = DD_SAVE_LEAD_S;
     o->kill_wait_ms = DD_KILL_WAIT_MS;
+    o->huge_page = HUGE_ADVISE;
     const char *node = getenv("SLURM_NODEID"); /* under srun every task has the same command line */
     uint64_t id;
     if (node && count_parse(node, 0, DD_MANAGERS_MAX - 1, &id) == 0) o->node_id = (uint32_t)id;
@@ -168,7 +173,7 @@ int options_parse(struct options *o, int argc, char **argv) {
         if (c == 'h') {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
-                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--script NODE/PID/TICKS] [--cache BYTES] [--results DIR]\n"
+                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--script NODE/PID/TICKS] [--cache BYTES] [--hugepages no|advise|SIZE] [--results DIR]\n"
                  "              [--save DIR [--save-prefix P] [--save-end SECONDS] [--save-lead SECONDS] [--kill-wait SECONDS]]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
@@ -183,6 +188,8 @@ int options_parse(struct options *o, int argc, char **argv) {
     if (optind < argc) return dd_error(-EINVAL, "unexpected argument %s", argv[optind]);
     const char *connections = getenv("DDICT_CONNECTIONS"); /* the user's word; the option is the site's */
     if (connections && *connections && (e = take(o, 'C', connections)) < 0) return e;
+    const char *huge = getenv("DDICT_HUGEPAGES");
+    if (huge && *huge && (e = take(o, 'H', huge)) < 0) return e;
     if (!o->name[0]) return dd_error(-EINVAL, "--name is missing");
     if (o->wireup != WIREUP_STDIO && !id_given) o->node_id = 0;
     if (o->wireup != WIREUP_STDIO && (o->nodes > 1 || o->node_id > 0)) return dd_error(-EINVAL, "--nodes and --node-id go with --wireup=stdio");

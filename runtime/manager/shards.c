@@ -21,6 +21,8 @@
 #include <base/log.h>
 #include <base/size.h>
 #include <manager/supervisor.h>
+#include <store/hugepool.h>
+#include <store/reader.h>
 
 struct shard_out {
     struct shard_out *next;
@@ -144,6 +146,7 @@ static void shard_ready(struct io_handler *io, uint32_t events) {
 static int budget_find(struct supervisor *s) {
     char have[24], want[24];
     s->budget = s->opt.mem / s->managers & ~4095ull;
+    if (s->opt.huge_page > HUGE_ADVISE) s->budget = hugepool_budget(s->opt.huge_page, s->budget);
     if (s->budget >= DD_MANAGER_MEM_MIN) return 0;
     return dd_error(-EINVAL, "%s is too little for %u managers: each needs %s", size_format(have, sizeof have, s->opt.mem), s->managers,
                     size_format(want, sizeof want, DD_MANAGER_MEM_MIN));
@@ -152,6 +155,11 @@ static int budget_find(struct supervisor *s) {
 int shards_fit(const struct supervisor *s) {
     char want[24], have[24];
     const char *limit;
+    if (s->opt.huge_page > HUGE_ADVISE) {
+        char who[NODE_NAME_MAX + 48];
+        snprintf(who, sizeof who, "%u manager%s on node %s", s->shards_n, s->shards_n == 1 ? "" : "s", s->node);
+        return hugepool_fit(s->opt.huge_page, s->shards_n * (s->budget / s->opt.huge_page), who);
+    }
     uint64_t need = s->budget * s->shards_n, room = memlimit_room(&limit);
     if (need <= room) return 0;
     return dd_error(DDICT_EFULL, "%u manager%s on node %s want %s of memory, but %s can be had until %s", s->shards_n, s->shards_n == 1 ? "" : "s", s->node,
@@ -243,7 +251,8 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
 }
 
 static int shard_start(struct supervisor *s, struct shard *h) {
-    struct store_options o = {.budget = s->budget, .manager_id = h->id, .managers = s->managers, .local_index = (unsigned)(h - s->shards)};
+    struct store_options o = {.budget = s->budget, .manager_id = h->id, .managers = s->managers, .local_index = (unsigned)(h - s->shards),
+                              .huge_page = s->opt.huge_page};
     int pair[2], e;
     memcpy(o.dict_id, s->identity.dict_id, sizeof o.dict_id);
     void *page = mmap(NULL, sizeof *h->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -284,13 +293,13 @@ static void shard_rescue(struct shard *h) {
     struct supervisor *s = h->s;
     const struct lease_chunk **leases;
     if (h->has_stats || !h->page || h->arena_ro_fd < 0) return;
-    struct arena_header *header = mmap(NULL, sizeof *header, PROT_READ, MAP_SHARED, h->arena_ro_fd, 0);
-    if (header == MAP_FAILED) return;
+    struct arena_view view;
+    if (arena_view_map(&view, h->arena_ro_fd, 0) < 0) return;
     unsigned n = clients_leases(s, &leases);
-    figures_of_page(h->page, header, leases, n, (unsigned)(h - s->shards), &h->stats);
+    figures_of_page(h->page, view.header, leases, n, (unsigned)(h - s->shards), &h->stats);
     for (unsigned i = 0; i < n; i++) munmap((void *)(uintptr_t)leases[i], LEASE_FILE_SIZE);
     free(leases);
-    munmap(header, sizeof *header);
+    arena_view_unmap(&view);
     h->stats.node_id = s->node_id;
     gethostname(h->stats.hostname, sizeof h->stats.hostname - 1);
     snprintf(h->stats.node, sizeof h->stats.node, "%s", s->node);

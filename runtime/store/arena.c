@@ -9,6 +9,7 @@
 
 #include <base/error.h>
 #include <base/size.h>
+#include <store/hugepool.h>
 #include <store/state.h>
 
 /* Smallest depth at which 2^depth segments are `segments` or more. */
@@ -18,9 +19,9 @@ static uint32_t depth_for(uint64_t segments) {
     return d;
 }
 
-/* Offset ranges only: memory is taken as pages are touched. */
+/* Offset ranges only: memory is taken as pages are touched. A heap of a pool has no holes, so it needs no more than the budget. */
 static void arena_regions(struct arena_header *h, uint64_t budget) {
-    uint64_t heap = round_up(budget + budget / 2, ARENA_PAGE), at = ARENA_PAGE;
+    uint64_t pool = huge_page(h), heap = pool ? budget : round_up(budget + budget / 2, ARENA_PAGE), at = ARENA_PAGE;
     uint64_t seg = round_up(budget / 2, DD_SEGMENT_SIZE);
     uint32_t depth = depth_for(seg / DD_SEGMENT_SIZE) + 4; /* room for hashes that are not spread evenly */
     if (depth > DIR_DEPTH_MAX) depth = DIR_DEPTH_MAX;
@@ -30,7 +31,7 @@ static void arena_regions(struct arena_header *h, uint64_t budget) {
     h->dir_len = round_up((2ull << depth) * sizeof(uint64_t), ARENA_PAGE);
     h->seg_off = round_up(h->dir_off + h->dir_len, DD_SEGMENT_SIZE);
     h->seg_len = seg;
-    h->heap_off = round_up(h->seg_off + h->seg_len, budget >= DD_HUGE_ARENA ? ARENA_HUGE_PAGE : ARENA_PAGE);
+    h->heap_off = round_up(h->seg_off + h->seg_len, pool ? pool : budget >= DD_HUGE_ARENA ? ARENA_HUGE_PAGE : ARENA_PAGE);
     h->heap_len = heap;
     h->file_size = h->heap_off + h->heap_len;
 }
@@ -43,19 +44,26 @@ int arena_create(const struct store_options *o) {
     h.manager_id = o->manager_id;
     h.managers = o->managers;
     memcpy(h.dict_id, o->dict_id, sizeof h.dict_id);
+    h.page_shift = o->huge_page > HUGE_ADVISE ? (uint32_t)__builtin_ctzll(o->huge_page) : o->huge_page == HUGE_ADVISE ? ARENA_PAGES_ADVISED : ARENA_PAGES_PLAIN;
+    if (huge_page(&h)) h.budget = hugepool_budget(huge_page(&h), o->budget);
     arena_regions(&h, h.budget);
     h.magic = ARENA_MAGIC;
 
-    int rc, fd = memfd_create("ddict-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int rc, fd = huge_page(&h) ? hugepool_memfd(&h) : memfd_create("ddict-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 && huge_page(&h)) return fd;
     if (fd < 0) return dd_error(-errno, "cannot make the memory of an arena: %s", dd_strerror(-errno));
     if (ftruncate(fd, (off_t)h.file_size) < 0) {
         rc = dd_error(-errno, "cannot give an arena %llu bytes of address range: %s", (unsigned long long)h.file_size, dd_strerror(-errno));
         goto fail;
     }
-    ssize_t n = pwrite(fd, &h, sizeof h, 0);
-    if (n != (ssize_t)sizeof h) {
-        rc = dd_error(n < 0 ? -errno : -EIO, "cannot write the header of an arena");
-        goto fail;
+    if (huge_page(&h)) {
+        if ((rc = hugepool_reserve(fd, &h)) < 0) goto fail;
+    } else {
+        ssize_t n = pwrite(fd, &h, sizeof h, 0);
+        if (n != (ssize_t)sizeof h) {
+            rc = dd_error(n < 0 ? -errno : -EIO, "cannot write the header of an arena");
+            goto fail;
+        }
     }
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
         rc = dd_error(-errno, "cannot seal an arena: %s", dd_strerror(-errno));

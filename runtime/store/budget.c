@@ -18,6 +18,7 @@ uint64_t budget_fixed(struct store *s) {
 }
 
 uint64_t budget_resident(struct store *s) {
+    if (huge_page(s->header)) return s->header->budget; /* reserved from the start */
     uint64_t top = s->header->heap_top * ARENA_PAGE, claimed = figure_get(&s->populate.claimed);
     return budget_fixed(s) + (top > claimed ? top : claimed) - s->heap.holes * ARENA_PAGE;
 }
@@ -50,7 +51,7 @@ static int grant(struct store *s, uint64_t fresh) {
 }
 
 int budget_take(struct store *s, uint64_t fresh, bool punch, struct stretch keep) {
-    if (!fresh) return 0;
+    if (!fresh || huge_page(s->header)) return 0;
     uint64_t taken = budget_resident(s), budget = s->header->budget;
     if (taken + fresh > budget) {
         uint64_t over = taken + fresh - budget;

@@ -7,13 +7,15 @@
 #include <base/defaults.h>
 
 #define ARENA_MAGIC 0x3152415443494444ull /* "DDICTAR1" in memory */
-#define LAYOUT_VERSION 4u
+#define LAYOUT_VERSION 5u
 
 #define ARENA_PAGE (1u << DD_PAGE_SHIFT)
 #define ARENA_HUGE_PAGE (2ull << 20)
 #define ARENA_GRANULE (1u << DD_GRANULE_SHIFT)
 
 /* --- header --- */
+#define ARENA_PAGES_PLAIN 0u   /* the machine's small ones */
+#define ARENA_PAGES_ADVISED 1u /* the same, and the kernel is asked for huge ones */
 enum intent_state { INTENT_NONE = 0, INTENT_OPEN = 1, INTENT_DONE = 2 };
 enum intent_op { INTENT_PUT = 1, INTENT_DEL = 2, INTENT_POP = 3, INTENT_CLEAR = 4 };
 struct intent { /* I16; one cache line pair */
@@ -47,6 +49,8 @@ struct arena_header {
     uint32_t sleeping __attribute__((aligned(64)));  /* 1: the manager is in epoll_wait and wants its eventfd written; PROTOCOL 3 */
     uint32_t spins;                                   /* 1: the manager spins after work (more than one core) */
     uint32_t barriers;                                /* 1: each scan begins with a membarrier, readers may go without a fence (I5) */
+    uint32_t page_shift;                              /* of the pages that the memory is made of: ARENA_PAGES_PLAIN, _ADVISED, or of a pool's, such as 21 */
+    uint64_t heap_limit;                              /* pool only: heap bytes that are ours to take; the index has the others (LAYOUT 10) */
     uint64_t num_keys __attribute__((aligned(64)));
     uint64_t used_bytes;
     uint64_t version;      /* last version given */

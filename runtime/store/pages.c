@@ -120,7 +120,7 @@ static int take_top(struct store *s, uint32_t n, bool punch, uint32_t *first) {
     uint64_t map = round_up(end * sizeof(uint64_t), ARENA_PAGE) - round_up(top * sizeof(uint64_t), ARENA_PAGE);
     int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE + fresh_above(s, end) + map, punch,
                          (struct stretch){top - below, end});
-    if (rc < 0) return rc;
+    if (rc < 0 || (rc = pool_heap(s, end)) < 0) return rc;
     if (i) span_remove(h, i);
     h->holes -= holes;
     s->header->used_bytes += map;
@@ -128,6 +128,18 @@ static int take_top(struct store *s, uint32_t n, bool punch, uint32_t *first) {
     budget_publish(s);
     *first = (uint32_t)(top - below);
     return 0;
+}
+
+bool pages_lower(struct store *s) {
+    struct heap *h = &s->heap;
+    uint64_t top = s->header->heap_top;
+    if (!s->settled || !top || PAGEMAP_KIND(h->pagemap[top - 1]) != PAGE_FREE) return false;
+    struct span last = span_remove(h, h->ref[top - 1]);
+    h->holes -= last.holes;
+    s->header->used_bytes -= round_up(top * sizeof(uint64_t), ARENA_PAGE) - round_up(last.first * sizeof(uint64_t), ARENA_PAGE);
+    __atomic_store_n(&s->header->heap_top, last.first, __ATOMIC_RELEASE);
+    budget_publish(s);
+    return true;
 }
 
 int pages_take(struct store *s, uint64_t n, bool punch, uint32_t *first) {
@@ -250,6 +262,11 @@ void pages_histogram(struct store *s, uint64_t *out) {
         for (uint32_t i = h->bin[b]; i; i = h->span[i].next)
             out[63 - __builtin_clzll((uint64_t)h->span[i].pages * ARENA_PAGE)]++;
     /* What was never handed out is one block, as far as the budget goes. */
+    if (huge_page(s->header)) {
+        uint64_t idle = s->header->heap_limit - s->header->heap_top * ARENA_PAGE;
+        if (idle >= ARENA_PAGE) out[63 - __builtin_clzll(idle)]++;
+        return;
+    }
     uint64_t taken = budget_resident(s), above = h->pages - s->header->heap_top;
     uint64_t room = above * ARENA_PAGE - fresh_above(s, h->pages); /* claimed already */
     if (s->header->budget > taken) room += s->header->budget - taken;

@@ -10,10 +10,10 @@ static int index_full(struct store *s, const char *what) {
     return dd_error(DDICT_EFULL, "manager %u is full: the index has no %s left", s->header->manager_id, what);
 }
 
-/* Memory for the index; opening: the heap is not settled yet, so nothing can be freed for it. */
-static int index_take(struct store *s, uint64_t fresh, bool opening) {
+/* Memory for the index, `at` in the arena; opening: the heap is not settled yet, so nothing can be freed for it. */
+static int index_take(struct store *s, uint64_t at, uint64_t fresh, bool opening) {
     int rc;
-    for (int step = -1; (rc = budget_take(s, fresh, step > 0, (struct stretch){0, 0})) < 0;)
+    for (int step = -1; (rc = budget_take(s, fresh, step > 0, (struct stretch){0, 0})) < 0 || (rc = pool_index(s, at, fresh)) < 0;)
         if (rc != DDICT_EFULL || opening || !heap_relieve(s, ++step)) return rc;
     return 0;
 }
@@ -22,7 +22,7 @@ static int index_take(struct store *s, uint64_t fresh, bool opening) {
 int segment_hand_out(struct store *s, bool opening) {
     struct arena_header *h = s->header;
     if (h->segments == s->index.segments_max) return index_full(s, "segments");
-    int rc = index_take(s, DD_SEGMENT_SIZE, opening);
+    int rc = index_take(s, h->seg_off + h->segments * DD_SEGMENT_SIZE, DD_SEGMENT_SIZE, opening);
     if (rc < 0) return rc;
     struct segment *g = segment_at(s, h->segments);
     memset(g, 0, sizeof *g); /* touched by us, not by the first reader */
@@ -67,7 +67,7 @@ int dir_grow(struct store *s) {
     uint32_t depth = ROOT_DEPTH(h->root);
     uint64_t had = (2ull << depth) * sizeof(uint64_t), need = 2 * had, fresh = round_up(need, ARENA_PAGE) - round_up(had, ARENA_PAGE);
     if (need > h->dir_len) return index_full(s, "directory");
-    int rc = index_take(s, fresh, false);
+    int rc = index_take(s, h->dir_off + had, need - had, false);
     if (rc < 0) return rc;
     uint64_t *from = s->index.dir + (1ull << depth), *to = s->index.dir + (2ull << depth);
     for (uint64_t i = 0; i < 2ull << depth; i++) word_store(&to[i], from[i / 2]);

@@ -123,7 +123,11 @@ struct populate {
 static inline uint64_t figure_get(const uint64_t *at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
 static inline void figure_set(uint64_t *at, uint64_t v) { __atomic_store_n(at, v, __ATOMIC_RELAXED); }
 
+/* Bytes of a page of the pool that the arena's memory comes from; 0: of none. */
+static inline uint64_t huge_page(const struct arena_header *h) { return h->page_shift > ARENA_PAGES_ADVISED ? 1ull << h->page_shift : 0; }
+
 struct store {
+    int fd;   /* the caller's */
     uint8_t *map;
     struct arena_header *header;
     unsigned local_index;
@@ -149,6 +153,15 @@ struct stretch { uint64_t from, to; }; /* pages */
 int budget_take(struct store *s, uint64_t fresh, bool punch, struct stretch keep);
 void budget_publish(struct store *s);     /* after heap_top, segments or directory grew */
 
+/* pool.c: an arena whose memory comes from a pool of huge pages (LAYOUT 10) */
+/* Memory for the heap up to page end, and for the index when it takes the bytes from at to at + len: 0 or DDICT_EFULL. Without a pool nothing. */
+bool pool_owned(const struct arena_header *h, uint64_t at); /* is any of the huge page at `at` the index's, as it is now? */
+int pool_heap(struct store *s, uint64_t end);
+int pool_index(struct store *s, uint64_t at, uint64_t len);
+
+/* hugepool.c: bytes from `at` on that the kernel put into huge pages without a pool */
+uint64_t huge_mapped(const void *at, uint64_t len);
+
 /* pages.c: stretches of pages */
 int pages_open(struct store *s);
 void pages_close(struct store *s);
@@ -157,6 +170,7 @@ int pages_take(struct store *s, uint64_t n, bool punch, uint32_t *first);
 void pages_give(struct store *s, uint32_t first, uint64_t n); /* page map entries are FREE already */
 void pages_mark(struct store *s, uint32_t first, uint64_t n, enum page_kind head, unsigned cls);
 void pages_unmark(struct store *s, uint32_t first, uint64_t n);
+bool pages_lower(struct store *s); /* take what is free at the top of the heap below its watermark again; true: it was something */
 uint64_t pages_punch(struct store *s, uint64_t bytes, struct stretch keep); /* bytes of memory given back */
 void pages_rebuild_spans(struct store *s);
 void pages_histogram(struct store *s, uint64_t *out);

@@ -32,6 +32,7 @@ int store_open(struct store **out, int fd, unsigned local_index) {
     if (!s) return dd_error(-ENOMEM, "no memory for a store");
     pthread_mutex_init(&s->populate.busy, NULL);
     s->local_index = local_index;
+    s->fd = fd;
     int rc = store_map(s, fd);
     if (rc < 0) goto fail;
     struct arena_header *h = s->header;
@@ -241,6 +242,8 @@ void store_stats(struct store *s, struct ddict_manager_stats *out) {
     out->leased_bytes = l->leased_bytes;
     out->populated_bytes = figure_get(&s->populate.bytes);
     out->populate_us = figure_get(&s->populate.ns) / 1000;
+    out->page_bytes = huge_page(h) ? huge_page(h) : ARENA_PAGE;
+    out->huge_bytes = huge_page(h) ? h->budget - h->heap_limit + figure_get(&h->populated) : h->page_shift == ARENA_PAGES_ADVISED ? huge_mapped(h, h->file_size) : 0;
     out->largest_holder_pid = 0;
     out->largest_holder_bytes = 0;
     for (size_t i = 0; i < l->pages; i++)

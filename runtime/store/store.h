@@ -20,14 +20,19 @@ struct store_options {
     uint32_t manager_id, managers;
     uint8_t dict_id[16];
     unsigned local_index; /* of the arena on this node: what lease words name */
+    uint64_t huge_page;   /* bytes of a page of the pool that the memory is taken from (hugepool.h); HUGE_NO, HUGE_ADVISE: of none */
 };
+enum { HUGE_NO = 0, HUGE_ADVISE = 1 };
 
-/* Make the memfd (sealed, CLOEXEC) with an initialised header. Returns the descriptor or a negative code. Called by ddictd. */
+/*
+ * Make the memfd (sealed, CLOEXEC) with an initialised header. Returns the descriptor or a negative code. Called by ddictd. With a pool the budget is rounded up
+ * to whole pages, four at least, and all of them are reserved here, or DDICT_EFULL.
+ */
 int arena_create(const struct store_options *o);
 /* A read-only descriptor of the same memory for clients. Returns it or a negative code. */
 int arena_reopen_readonly(int fd);
 
-/* Map the arena for writing and build the private state. fd stays the caller's. */
+/* Map the arena for writing and build the private state. fd stays the caller's, and open as long as the store. */
 int store_open(struct store **out, int fd, unsigned local_index);
 void store_close(struct store *s); /* NULL is allowed */
 struct arena_header *store_header(struct store *s);

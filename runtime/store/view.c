@@ -28,13 +28,19 @@ int arena_check(const struct arena_header *h, uint64_t file_size) {
     return 0;
 }
 
-/* At an address that huge pages fit: heap_off is a multiple of their size in arenas that ask for them. */
+/*
+ * At an address that huge pages fit: heap_off is a multiple of their size in arenas that ask for them. Without a reservation: what is needed of a pool was reserved when
+ * the arena was made, and a reader needs none.
+ */
 void *arena_map(int fd, uint64_t len, int prot) {
-    uint64_t room = len + ARENA_HUGE_PAGE;
+    struct stat st;
+    if (fstat(fd, &st) < 0) return NULL;
+    uint64_t page = st.st_blksize > (blksize_t)ARENA_HUGE_PAGE ? (uint64_t)st.st_blksize : ARENA_HUGE_PAGE; /* of a pool its own */
+    uint64_t room = len + page;
     uint8_t *at = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) return NULL;
-    uint64_t before = -(uint64_t)(uintptr_t)at & (ARENA_HUGE_PAGE - 1), used = (len + ARENA_PAGE - 1) & ~(uint64_t)(ARENA_PAGE - 1);
-    void *map = mmap(at + before, len, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0);
+    uint64_t before = -(uint64_t)(uintptr_t)at & (page - 1), used = (len + ARENA_PAGE - 1) & ~(uint64_t)(ARENA_PAGE - 1);
+    void *map = mmap(at + before, len, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
     /* In a process that locks its future memory the kernel would fill every hole of the file: unlock before it can be accessed. */
     if (map == MAP_FAILED || munlock(map, len) < 0 || mprotect(map, len, prot) < 0) {
         int saved = errno;
@@ -45,7 +51,7 @@ void *arena_map(int fd, uint64_t len, int prot) {
     if (before) munmap(at, before);
     if (room > before + used) munmap(at + before + used, room - before - used);
     const struct arena_header *h = map;
-    if (h->magic == ARENA_MAGIC && h->budget >= DD_HUGE_ARENA && h->heap_off < len) {
+    if (h->magic == ARENA_MAGIC && h->page_shift == ARENA_PAGES_ADVISED && h->budget >= DD_HUGE_ARENA && h->heap_off < len) {
         /* Not the regions before the heap: in huge pages the little that is used of them would cost 2 MiB each. */
         madvise(at + before + h->heap_off, len - h->heap_off, MADV_HUGEPAGE);
     }

@@ -73,5 +73,17 @@ START_TEST(sizes_are_printed_with_one_decimal) {
 }
 END_TEST
 
+START_TEST(huge_pages_are_a_word_or_a_power_of_two) {
+    static const char *const bad[] = {"", "yes", "0", "3M", "4K", "2MX", "-2M", "1T"};
+    uint64_t page = 9;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) ck_assert_msg(hugepages_parse(bad[i], &page) == -EINVAL, "%s", bad[i]);
+    ck_assert_uint_eq(page, 9);
+    ck_assert(hugepages_parse("no", &page) == 0 && page == 0);
+    ck_assert(hugepages_parse("advise", &page) == 0 && page == 1);
+    ck_assert(hugepages_parse("2M", &page) == 0 && page == 2 << 20);
+    ck_assert(hugepages_parse("1GiB", &page) == 0 && page == 1 << 30);
+}
+END_TEST
+
 UNIT_MAIN("base_size", suffixes_are_powers_of_1024_in_any_case, what_is_no_size_is_refused_and_nothing_is_stored, sizes_beyond_63_bits_are_out_of_range,
-          counts_are_digits_within_bounds, sizes_are_printed_with_one_decimal)
+          counts_are_digits_within_bounds, huge_pages_are_a_word_or_a_power_of_two, sizes_are_printed_with_one_decimal)

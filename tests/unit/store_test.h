@@ -38,9 +38,8 @@ static inline void *lease_page_make(void) {
     return p;
 }
 
-static inline void box_open(uint64_t budget) {
-    struct store_options o = {.budget = budget, .manager_id = 3, .managers = 5};
-    box.fd = arena_create(&o);
+static inline void box_open_at(int fd) {
+    box.fd = fd;
     ck_assert_int_ge(box.fd, 0);
     box.ro = arena_reopen_readonly(box.fd);
     ck_assert_int_ge(box.ro, 0);
@@ -48,6 +47,11 @@ static inline void box_open(uint64_t budget) {
     ck_assert_int_eq(arena_view_map(&box.view, box.ro, 7), 0);
     box.page = lease_page_make();
     ck_assert_int_eq(store_leases_add(box.s, 1, box.page, 4242), 0);
+}
+
+static inline void box_open(uint64_t budget) {
+    struct store_options o = {.budget = budget, .manager_id = 3, .managers = 5, .huge_page = HUGE_ADVISE};
+    box_open_at(arena_create(&o));
 }
 
 static inline void box_close(void) {
