@@ -21,6 +21,7 @@
 #define FIRST_MS 2000u      /* from ready to a first pass, where the time limit is near already */
 #define LOOK_MS 10000u      /* between two looks how much there is, at the least */
 #define STOP_MS 800u        /* from "stop" to the answers */
+#define END_MS 1500u        /* from these to SIGKILL: the figures and the record, which has DD_RECORD_MS where there is time */
 #define SAY_MAX 640
 
 enum step { IDLE, SIZING, PASSING, PUBLISHING };
@@ -285,7 +286,10 @@ static void last(struct timer *t) {
         pass_over(s, false);
         return;
     }
-    finish(s);
+    memset(g.got, 0, s->nodes * sizeof *g.got); /* clients did not leave before the time was over */
+    g.began = clock_ns();
+    g.again = false;
+    pass_over(s, false);
 }
 
 static void budget(struct timer *t) {
@@ -326,13 +330,15 @@ bool saving_end(struct supervisor *s) {
 int saving_wait_ms(const struct supervisor *s, int wait_ms) {
     if (!s->opt.save) return wait_ms;
     int third = s->opt.kill_wait_ms / 3;
-    third = third < DD_RESULTS_END_MS ? DD_RESULTS_END_MS : third > DD_SAVE_LEAVE_MS ? DD_SAVE_LEAVE_MS : third;
+    if (s->opt.kill_wait_ms < 3 * DD_RESULTS_END_MS) third = s->opt.kill_wait_ms / 4;
+    else third = third < DD_RESULTS_END_MS ? DD_RESULTS_END_MS : third > DD_SAVE_LEAVE_MS ? DD_SAVE_LEAVE_MS : third;
     return wait_ms < third ? third : wait_ms;
 }
 
 void saving_hurry(struct supervisor *s) {
     if (!s->opt.save || s->node_id > 0 || !g.got || g.over || g.hurried) return;
-    int ms = s->opt.kill_wait_ms - DD_RECORD_MS - (int)STOP_MS;
+    int ms = s->opt.kill_wait_ms - (int)(END_MS + STOP_MS);
+    if (s->opt.kill_wait_ms > 5 * DD_RECORD_MS) ms -= DD_RECORD_MS - (int)END_MS;
     g.hurried = true;
     arm(s, &g.budget, ms > (int)STOP_MS ? (uint64_t)ms : STOP_MS);
 }

@@ -256,6 +256,16 @@ def said(d, start):
     return [t[7:] for t in d.nodes[0].lines if t.startswith("ddict1 " + start)]
 
 
+def saver_of(d):
+    found = []
+    for p in children(d.nodes[0].proc.pid):
+        with open("/proc/%d/cmdline" % p, "rb") as f:
+            if b"--stage" in f.read():
+                found.append(p)
+    check(len(found) == 1, "%r" % found)
+    return found[0]
+
+
 def it_is_saved_at_its_end():
     with Folder() as folder:
         path, log = os.path.join(folder, "a", "saved"), os.path.join(folder, "log")
@@ -343,6 +353,12 @@ def what_was_not_saved_is_said():
                         check(any(t.startswith("warn NOT ALL WAS SAVED to %s" % disk) and "No space left on device" in t for t in said(d, "warn")), "%r" % d.nodes[0].lines[-5:])
             finally:
                 subprocess.run(["umount", disk], check=True)
+        with Dictionary(managers=1, args=("--save", saved + ".late", "--kill-wait", "2")) as d:
+            ddict(d, "put", "k", "v")
+            os.kill(saver_of(d), signal.SIGSTOP)
+            d.nodes[0].proc.terminate()
+            check(d.nodes[0].wait(20) == 0, "exit code")
+            check(any(t.startswith("warn NOT ALL WAS SAVED") and "the time was over" in t for t in said(d, "warn")), "%r" % d.nodes[0].lines)
         with Dictionary(nodes=2, managers=2, args=("--save", saved, "--log", log)) as d:
             ddict(d, "put", "k", "v")
             d.nodes[1].proc.kill()
@@ -355,10 +371,9 @@ def who_saves_is_killed_and_another_one_does():
     with Folder() as folder:
         with Dictionary(managers=2, args=("--save", folder)) as d:
             ddict(d, "put", "k", "v")
-            saver = [p for p in children(d.nodes[0].proc.pid) if p not in d.nodes[0].managers and b"--stage" in open("/proc/%d/cmdline" % p, "rb").read()]
-            check(len(saver) == 1, "%r" % saver)
-            os.kill(saver[0], signal.SIGKILL)
-            wait_for("it to end", lambda: saver[0] not in children(d.nodes[0].proc.pid))
+            saver = saver_of(d)
+            os.kill(saver, signal.SIGKILL)
+            wait_for("it to end", lambda: saver not in children(d.nodes[0].proc.pid))
             d.end(30)
         check(manifest(folder)["items"] == 1, "not saved")
 

@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `ddict save` and `ddict restore` of a dictionary of three nodes: each writes its own, and what comes back is on other nodes and managers.
+# `ddict save` and `ddict restore` of a dictionary of three nodes: each writes its own, and what comes back is on other nodes and managers. --ddict-save and --ddict-restore do so at the end and
+# the beginning of jobs, however they end; what could not be saved is said.
 . "$(dirname "$0")/lib.sh"
 need_nodes 3
 home=$PWD
 trap 'rm -rf "$out" "$home"/saved* "$home"/files' EXIT
+limit=120
 opts="--ddict-mem=192M --ddict-log=none"
 
 # shellcheck disable=SC2016
@@ -50,5 +52,43 @@ has "the_value_is_back" 'hello'
 t "a_folder_of_one_node" sub sh -c "! srun -N3 -n3 $opts sh -c '$first ddict put k v; ddict save /dev/shm/saved3; rc=\$?; ls -A /dev/shm; exit \$rc'"
 has "is_said_with_its_node" 'storage that all nodes share'
 has_not "and_removed" '^saved3'
+
+# --ddict-save and --ddict-restore. srun returns when all is saved.
+small="--overcommit --ddict-mem=48M --ddict-log=none"
+# shellcheck disable=SC2016
+t "a_step_is_saved_at_its_end" sub srun -N3 -n3 $small --ddict-save=saved.%j.step sh -c 'ddict put "s/$SLURM_PROCID" x'
+has "and_says_so" 'saved 3 items, .*/saved\.[0-9]+\.step'
+mv "$home"/saved.*.step "$home/saved.step"
+# shellcheck disable=SC2016
+t "the_next_one_begins_with_it" sub srun -N2 -n2 $small --ddict-managers=5 --ddict-restore=-saved.none,saved.step --ddict-save=s/:saved.files sh -c 'ddict get s/2; ddict put "s/$SLURM_PROCID" "y$SLURM_PROCID"; ddict put "n/$SLURM_PROCID" z'
+has "all_of_it" '^xx?'
+is "and_leaves_files" "$(cd "$home/saved.files" && grep -r . | sort | xargs)" "s/0:y0 s/1:y1 s/2:x"
+t "a_folder_that_cannot_be_written" sh -c '! "$0" "$@"' "$devcluster" run -- srun -N3 -n3 $small --ddict-save=/proc/saved echo STARTED
+has "is_told_with_its_node" 'ddict: cannot save to /proc/saved on node .*: No such file'
+has_not "before_a_task_starts" STARTED
+t "an_empty_one" sh -c '! "$0" "$@"' "$devcluster" run -- srun -N3 -n3 $small --ddict-save=s/: echo STARTED
+has "is_refused" 'ddict-save=s/:: want'
+
+printf '#!/bin/sh\nsrun -N3 -n3 --overlap sh -c "ddict put b/\\$SLURM_PROCID 1"\n[ "$1" = end ] || sleep 600\n' >"$home/saved.job.sh" && chmod 755 "$home/saved.job.sh"
+# shellcheck disable=SC2086
+t "a_batch_script_that_ends" sub sbatch -W -N3 -o "$home/saved.end.out" $small --ddict-save=saved.end "$home/saved.job.sh" end
+cat "$home/saved.end.out" >"$out"
+has "has_saved_all" 'saved 3 items'
+# shellcheck disable=SC2086
+job=$(sub sbatch --parsable -N3 -o "$home/saved.cancel.out" $small --ddict-save=saved.cancel "$home/saved.job.sh")
+for _ in $(seq 150); do sub srun --jobid="$job" --overlap -N1 -n1 ddict get b/2 >/dev/null 2>&1 && break; sleep 0.2; done
+sub scancel "$job"
+
+t "a_step_that_is_interrupted" sub bash -c "srun -N3 -n3 $small --ddict-save=$home/saved.int sh -c 'ddict put i/\$SLURM_PROCID 1; echo put; sleep 600' >$home/saved.int.out 2>&1 & pid=\$!
+    for i in \$(seq 300); do [ \"\$(grep -c ^put $home/saved.int.out)\" = 3 ] && break; sleep 0.2; done; for i in 1 2 3; do kill -INT \$pid; sleep 0.2; done; wait \$pid; cat $home/saved.int.out"
+has "is_saved" 'saved 3 items'
+
+t "a_node_whose_ddictd_is_killed" sub bash -c "srun -N3 -n3 $small --ddict-save=$home/saved.lost sh -c 'ddict put i/\$SLURM_PROCID 1; [ \$SLURM_PROCID != 1 ] || kill -9 \$(pgrep -u \$(id -u) -nx ddictd); sleep 3' || true"
+has "is_said" 'NOT ALL WAS SAVED to .*saved.lost: the dictionary was lost'
+
+for _ in $(seq 100); do [ -e "$home/saved.cancel/manifest.json" ] && break; sleep 0.2; done
+# shellcheck disable=SC2086
+t "a_job_that_was_cancelled_is_there" sub srun -N1 -n1 $small --ddict-restore=saved.cancel ddict ls --prefix b/
+is "with_all_that_it_had" "$(grep -c "^'b/" "$out")" 3
 clean_after "nothing_is_left"
 finish

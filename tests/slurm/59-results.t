@@ -37,7 +37,7 @@ job() {
     shift
     printf '#!/bin/sh\nexec srun -N3 -n3 python3 %s/results_ranks.py run %s/results.%s 200\n' "$tests" "$home" "$name" >"$home/results.$name.sh"
     # shellcheck disable=SC2086
-    job=$(sub sbatch --parsable -N3 --overcommit -o "$home/results.$name.out" "$@" $ask "--ddict-results=results.$name" "$home/results.$name.sh")
+    job=$(sub sbatch --parsable -N3 --overcommit -o "$home/results.$name.out" $ask "--ddict-results=results.$name" "$@" "$home/results.$name.sh")
 }
 
 # The step's own.
@@ -73,10 +73,17 @@ clean_after "nothing_is_left_of_that"
 t "its_files_are_whole_too" whole results.killed
 
 # Slurm's shortest time limit is a minute.
-job limit -t 1
+job limit -t 1 --ddict-log=results.limit.jsonl --ddict-save=results.saved
 t "a_job_whose_time_is_over" until_true 150 sh -c "[ \"\$(find '$home/results.limit/run/last' -type f 2>/dev/null | wc -l)\" = 3 ]"
 clean_after "nothing_is_left_of_it_either"
 t "has_whole_files" whole results.limit
+# ... and is saved: first before the limit (it comes a minute after the start, so at once), then what came since, also the last words.
+cp "$home/results.limit.jsonl" "$out"
+has "it_was_saved_before_the_limit" '"event":"save".*"final":false,"complete":true'
+has "and_at_its_end" '"event":"save".*"final":true,"complete":true'
+# shellcheck disable=SC2086
+t "the_next_job_goes_on_on_other_nodes_and_managers" sub srun -N2 -n2 --ddict-managers=5 --ddict-mem=192M --ddict-log=none --ddict-restore=results.saved ddict ls --prefix ddict.results/run/last
+is "with_the_last_words" "$(grep -o 'ddict.results/run/last[^'"'"']*' "$out" | sort -u | wc -l)" 3
 t "a_folder_that_can_not_be_is_said" sub srun -N1 -n1 --ddict-mem=64M --ddict-log=none --ddict-results=/proc/no/where ddict put k v
 has "with_its_name" 'ddict results: /proc/no/where'
 finish
