@@ -64,10 +64,11 @@ int leader_tick(int ms)
     int sig = signals_wait(ms);
     if (sig != 0) {
         snprintf(text, sizeof text, "ended by a signal (%s)", strsignal(sig));
-        load_fail(text);
+        load_fail(-ECANCELED, text);
     }
-    if (clock_ms() >= lead.beaten + LOAD_BEAT_MS && beat() < 0)
-        load_fail(dd_errmsg());
+    int rc = clock_ms() >= lead.beaten + LOAD_BEAT_MS ? beat() : 0;
+    if (rc < 0)
+        load_fail(rc, dd_errmsg());
     return load_stopped() ? -ECANCELED : 0;
 }
 
@@ -274,7 +275,9 @@ static int all_read(void)
             looked = now;
             rc = peers_read();
             if (rc == 0 && (rc = state_text(the_load.run, "stop", -1, stop, sizeof stop)) == 0) {
-                load_fail(stop);
+                char *sentence;
+                int code = (int)strtol(stop, &sentence, 10);
+                load_fail(code, sentence + (*sentence == ' '));
                 rc = -ECANCELED;
             } else if (rc == DDICT_ENOKEY) {
                 rc = 0;
@@ -293,7 +296,7 @@ static int all_read(void)
         }
     }
     if (rc < 0 && rc != -ECANCELED)
-        load_fail(dd_errmsg());
+        load_fail(rc, dd_errmsg());
     if (!worker_join()) /* a thread hangs in a file system: the end of the process is all that can be done */
         the_load.nthreads = 0;
     return rc < 0 ? rc : load_stopped() ? -ECANCELED : 0;
@@ -443,7 +446,10 @@ int leader_run(void)
     progress_start();
     int rc = load_all();
     if (rc < 0) {
-        if (!load_why(why, sizeof why))
+        int first = load_why(why, sizeof why);
+        if (first < 0)
+            rc = first;
+        else
             snprintf(why, sizeof why, "%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         progress_clear();
         load_complain(why, rc);

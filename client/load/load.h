@@ -13,7 +13,7 @@
  *     RUN                   text, put every LOAD_BEAT_MS by the leader: SEQ and wait | go ID g | ok | failed SENTENCE
  *     RUN, "beat", w        text, put by worker w: SEQ and its figures
  *     RUN, "claim", n       unit n is being read in this try
- *     RUN, "stop"           the sentence of the first error; all stop
+ *     RUN, "stop"           code and sentence of the first error; all stop
  *     HASH, "set"           text ID RUN NODE: the load that makes the set whose name has this hash
  *     ID, "plan"            what the units are, and ID, "unit", n; put before the first is read
  *     ID, "part", n, i      names and sizes of unit n's records, in pieces; ID, "done", n: last, the unit is complete. These a continued load does not read again
@@ -95,9 +95,9 @@ int state_get(const char *a, const char *b, int64_t n, int64_t i, uint8_t **valu
 int state_has(const char *a, const char *b, int64_t n);
 int state_del(const char *a, const char *b, int64_t n, int64_t i);
 /* The first error: told to all. Prints nothing. */
-void load_fail(const char *sentence);
-/* It, copied into text; false: none. */
-bool load_why(char *text, size_t cap);
+void load_fail(int code, const char *sentence);
+/* It, copied into text, and its code; 0: none. */
+int load_why(char *text, size_t cap);
 /* A libddict call failed: its sentence as ours. */
 int load_error(int code);
 

@@ -92,7 +92,7 @@ static int no_memory(void) { return dd_error(-ENOMEM, "out of memory"); }
 static int failure_note(struct sink *s, const char *sentence)
 {
     if (!the_load.o->skip) {
-        load_fail(sentence);
+        load_fail(-EBADMSG, sentence);
         return dd_error(-ECANCELED, "%s", sentence);
     }
     pack_text(&s->failures, sentence, strlen(sentence));
@@ -454,6 +454,13 @@ static int done_put(struct sink *s)
     return rc;
 }
 
+static int rest_failed(struct sink *s, const char *why)
+{
+    char text[LOAD_ERROR_MAX + 64];
+    snprintf(text, sizeof text, "%s; what follows in this part of it is missing", why);
+    return failure_note(s, text);
+}
+
 int sink_unit(struct sink *s, uint64_t n)
 {
     struct unit u;
@@ -466,7 +473,7 @@ int sink_unit(struct sink *s, uint64_t n)
     rc = s->origin->kind->read(s, s->origin->text, u.work, u.len);
     sink_cancel(s);
     if (rc < 0 && rc != -ECANCELED && the_load.o->skip && rc != DDICT_EFULL && rc != DDICT_EGONE && rc != DDICT_ELOST && rc != -ETIMEDOUT && rc != -ENOMEM)
-        rc = failure_note(s, dd_errmsg());
+        rc = rest_failed(s, dd_errmsg());
     if (rc == 0)
         rc = done_put(s);
     free(u.value);

@@ -101,16 +101,19 @@ static int line_take(void *arg, const uint8_t *line, size_t len)
         len--;
     if (len == 0 || *line == ';')
         return 0;
-    if (*line != '>') {
-        if (p->id == NULL && p->wanted) {
-            p->wanted = false; /* said once */
-            return sink_failed(p->s, NULL, 0, "line %llu%s: a sequence without a header (\">identifier\") before it", (unsigned long long)p->line,
-                               p->begin > 0 ? " of the part that was read" : "");
-        }
-        pack_bytes(&p->seq, line, len);
-        if (p->seq.len > the_load.manager_bytes)
-            return dd_error(DDICT_EVALSIZE, "sequence %s is longer than a manager can hold", p->id != NULL ? p->id : "?");
+    if (*line != '>' && !p->wanted)
         return 0;
+    if (*line != '>' && p->id == NULL) {
+        p->wanted = false; /* said once */
+        return sink_failed(p->s, NULL, 0, "line %llu%s: a sequence without a header (\">identifier\") before it", (unsigned long long)p->line,
+                           p->begin > 0 ? " of the part that was read" : "");
+    }
+    if (*line != '>') {
+        pack_bytes(&p->seq, line, len);
+        if (p->seq.len <= the_load.manager_bytes)
+            return 0;
+        p->wanted = false; /* the rest of it is passed over */
+        return sink_failed(p->s, p->id, strlen(p->id), "it is longer than a manager can hold");
     }
     int rc = record_end(p);
     if (rc < 0)

@@ -99,25 +99,31 @@ int state_del(const char *a, const char *b, int64_t n, int64_t i)
 
 static pthread_mutex_t why_lock = PTHREAD_MUTEX_INITIALIZER;
 static char why[LOAD_ERROR_MAX];
+static int why_code;
 
 bool load_stopped(void) { return __atomic_load_n(&the_load.stopped, __ATOMIC_RELAXED) != 0; } /* only a flag */
 
-void load_fail(const char *sentence)
+void load_fail(int code, const char *sentence)
 {
+    char text[LOAD_ERROR_MAX + 16];
     pthread_mutex_lock(&why_lock);
-    bool first = why[0] == 0;
-    if (first)
+    bool first = why_code == 0;
+    if (first) {
         snprintf(why, sizeof why, "%s", *sentence != 0 ? sentence : "failed without a word");
+        why_code = code < 0 ? code : -EIO;
+        snprintf(text, sizeof text, "%d %s", why_code, why);
+    }
     pthread_mutex_unlock(&why_lock);
     __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED);
     if (first && the_load.d != NULL && the_load.run[0] != 0)
-        state_put(the_load.run, "stop", -1, -1, why, strlen(why), DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+        state_put(the_load.run, "stop", -1, -1, text, strlen(text), DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
 }
 
-bool load_why(char *text, size_t cap)
+int load_why(char *text, size_t cap)
 {
     pthread_mutex_lock(&why_lock);
+    int code = why_code;
     snprintf(text, cap, "%s", why);
     pthread_mutex_unlock(&why_lock);
-    return *text != 0;
+    return code;
 }

@@ -47,7 +47,7 @@ static void *thread_run(void *unused)
             __atomic_fetch_add(&the_load.figures.units, 1, __ATOMIC_RELAXED); /* a figure */
     }
     if (rc < 0 && rc != -ECANCELED)
-        load_fail(dd_errmsg());
+        load_fail(rc, dd_errmsg());
     sink_free(s);
     __atomic_fetch_add(&the_load.ended, 1, __ATOMIC_RELEASE); /* pairs with the acquire in worker_join(): its figures are complete */
     return NULL;
@@ -67,7 +67,7 @@ void worker_start(void)
         if (pthread_create(&l->threads[l->nthreads], NULL, thread_run, NULL) != 0)
             break;
     if (l->nthreads == 0)
-        load_fail("cannot start a thread");
+        load_fail(-EAGAIN, "cannot start a thread");
 }
 
 bool worker_join(void)

@@ -348,6 +348,12 @@ def sizes_are_judged_before_and_while_it_reads():
             j = loads(d, s, "--prefix=%s/" % s, "--on-error=skip", "--replace")
             check(j["items"] == 1 and j["skipped"] == 1 and "24" in j["errors"][0], j)
         refuses(d, "a manager can hold", "large.txt", "--prefix=l")
+        with open(path("large.fa"), "wb") as f:
+            f.write(b">a\nAC\n>b\n" + b"ACGT" * (5 << 20) + b"\nAC\n>c\nGG\n")
+        refuses(d, "large.fa: b: ", "large.fa", "--prefix=f/")
+        j = loads(d, "large.fa", "--prefix=f/", "--on-error=skip")
+        check(j["items"] == 2 and j["skipped"] == 1 and get(d, "f/c") == b"GG", j)
+        check(refuses(d, "does not fit", "bomb.tgz", "--prefix=bomb2/").json["code"] == -4003, "the code of what ended a thread")
         for node in d.nodes:
             check(node.proc.poll() is None, "ddictd ended")
 
