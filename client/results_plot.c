@@ -98,6 +98,15 @@ static void object_take(const char *file, json_t *o, size_t line)
             point_add(file, name, json_is_number(x) ? json_number_value(x) : (double)line, json_number_value(v));
 }
 
+/* What comes behind blanks. */
+static int object_find(FILE *f)
+{
+    int c;
+    while ((c = getc(f)) == ' ' || c == '\n' || c == '\r' || c == '\t') {
+    }
+    return ungetc(c, f);
+}
+
 static int file_take(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
     const char *name = path + strlen(plot->folder);
@@ -108,15 +117,15 @@ static int file_take(const char *path, const struct stat *st, int kind, struct F
     int c;
     if (f == NULL)
         return 0;
-    while ((c = getc(f)) == ' ' || c == '\n') {
-    }
-    if (c == '{' && ungetc(c, f) != EOF) {
+    for (size_t line = 1; (c = object_find(f)) == '{'; line++) {
         json_error_t e;
-        json_t *o;
-        for (size_t line = 1; (o = json_loadf(f, JSON_DISABLE_EOF_CHECK, &e)) != NULL; line++) {
+        json_t *o = json_loadf(f, JSON_DISABLE_EOF_CHECK, &e);
+        if (o != NULL)
             object_take(name + (*name == '/'), o, line);
-            json_decref(o);
-        }
+        else /* NaN, which Python writes, is no JSON, nor is a line that is cut */
+            while ((c = getc(f)) != EOF && c != '\n') {
+            }
+        json_decref(o);
     }
     fclose(f);
     return 0;

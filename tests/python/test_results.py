@@ -290,13 +290,16 @@ os.waitpid(pid, 0)
             with ResultsHandler("plot", self.d, rank=rank) as r:
                 for i in range(50):
                     r.submit_result(f"metrics/rank{rank}<&>.json", {"step": 10 * i, "loss": 5 - i * 0.1 + rank, "accuracy": i / 50, "rank": rank})
+                    if i == 25:
+                        r.submit_result(f"metrics/rank{rank}<&>.json", {"step": 10 * i, "loss": float("nan")})
                 r.submit_result("model", b"\x80\x05binary")
         self.write()
         p = self.command("plot", self.path("plot"))
         out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, err), (0, ""))
         svg = xml.dom.minidom.parseString(out)
-        self.assertEqual(len(svg.getElementsByTagName("polyline")), 6)
+        lines = svg.getElementsByTagName("polyline")
+        self.assertEqual([len(line.getAttribute("points").split()) for line in lines], [50] * 6)
         texts = [t.firstChild.data for t in svg.getElementsByTagName("text") if t.firstChild]
         self.assertTrue({"loss", "accuracy", "metrics/rank0<&>.json", "metrics/rank2<&>.json"} <= set(texts))
         self.assertNotIn("rank", texts)
