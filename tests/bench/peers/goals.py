@@ -127,6 +127,10 @@ ROWS = {
         ("of a raw TCP stream's bandwidth", "least", 0.85, ratio("raw TCP stream"), "×"),
         ("GB a second", None, None, lambda f: [(64 << 20) / v for v in f.values("ddict")], "GB/s"),
         ("of Redis' speed over the same link", None, None, ratio("redis over TCP"), "×")]),
+    "frozen": ("view of 1 KiB of another node while frozen, by a second reader", "remote", [
+        ("of the speed of a view of an own key", None, None, ratio("own keys", field="cpu"), "×")]),
+    "frozen_count": ("instructions of such a view and its release within libddict (callgrind)", "remote", [
+        ("instructions", None, None, note("instructions"), "")]),
     "start": ("start of two managers on two nodes, without Slurm", "start", [
         ("until ready", "most", 0.4, level("ready", "ns", 1e-9), "s"),
         ("processor time of an idle manager, a second", "most", 1, note("idle_cpu_ms_a_second"), "ms"),

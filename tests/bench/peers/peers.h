@@ -153,6 +153,11 @@ int rows_put_many(const struct row *, const struct where *, const struct plan *)
 int rows_copy(const struct row *, const struct where *, const struct plan *);
 int rows_big_view(const struct row *, const struct where *, const struct plan *);
 int rows_writer(const struct row *, const struct where *, const struct plan *);
+/* Two nodes: as many pairs of the other's as of our own, frozen; `first` has read all, `second` is attached and has read nothing yet. */
+struct frozen { void *first, *second; struct where far, own; };
+int frozen_begin(struct frozen *f, const struct where *w, uint64_t keys); /* after a failure, too: */
+void frozen_end(struct frozen *f);
+int rows_frozen(const struct row *, const struct where *, const struct plan *);
 int rows_remote(const struct row *, const struct where *, const struct plan *);
 int rows_instructions(const struct row *, const struct where *, const struct plan *);
 int rows_memory(const struct row *, const struct where *, const struct plan *);

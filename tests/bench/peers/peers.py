@@ -55,17 +55,17 @@ def arguments():
     return a
 
 
-def count_instructions(env):
+def count_instructions(name, env, prefix):
     """Of a view and its release, within libddict: the loop around them and the dynamic linker's share are counted apart."""
     if shutil.which("valgrind") is None:
-        return {"row": "instructions", "failed": "no valgrind"}
+        return {"row": name, "failed": "no valgrind"}
     with tempfile.NamedTemporaryFile(mode="r", prefix="ddict-callgrind-") as out:
-        argv = [os.path.join(BUILD, "libtool"), "--mode=execute", "valgrind", "--tool=callgrind", "--callgrind-out-file=" + out.name, "--collect-atstart=no",
-                "--toggle-collect=measured_views", MEASURE, "instructions"]
+        argv = [*prefix, os.path.join(BUILD, "libtool"), "--mode=execute", "valgrind", "--tool=callgrind", "--callgrind-out-file=" + out.name, "--collect-atstart=no",
+                "--toggle-collect=measured_views", MEASURE, name]
         p = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=ROW_SECONDS)
         found = re.search(r"Collected : (\d+)", p.stderr)
         if p.returncode != 0 or not found:
-            return {"row": "instructions", "failed": p.stderr.strip()[-500:]}
+            return {"row": name, "failed": p.stderr.strip()[-500:]}
         ours = instructions_in(out, "libddict.so")
     row = json.loads(p.stdout)
     views = row["notes"]["views"]
@@ -103,8 +103,8 @@ def guarded(name, figures):
 
 def measure(row, args, options, env, prefix=()):
     """The figures of one row by the C program, or why there are none."""
-    if row == "instructions":
-        return count_instructions(env)
+    if row in ("instructions", "frozen_count"):
+        return count_instructions(row, env, prefix)
     long = 4 if row == "remote_64m" else 1
     argv = [*prefix, MEASURE, row, "--seconds", str(args.seconds * long), "--reps", str(args.reps), "--keys", str(args.keys), *options]
     p = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=ROW_SECONDS)

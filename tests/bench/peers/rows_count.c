@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <ddict.h>
 
 #include "peers.h"
@@ -24,24 +25,27 @@ int measured_views(ddict_t *d, const char (*keys)[KEY_BYTES], unsigned n)
     return rc;
 }
 
+/* Row frozen_count: of values of the other node, read by a second reader while the dictionary is frozen. */
 int rows_instructions(const struct row *r, const struct where *w, const struct plan *p)
 {
-    struct where few = *w;
+    bool frozen = strcmp(r->name, "frozen_count") == 0;
+    struct frozen f = {.own = *w};
     struct turn t = {.store = &store_ddict, .name = "ddict"};
     char(*keys)[KEY_BYTES] = calloc(SET, KEY_BYTES);
-    void *d = NULL;
-    few.keys = SET;
-    int rc = keys == NULL ? -ENOMEM : store_ddict.open(&d, &few);
-    if (rc == 0)
-        rc = store_load(&store_ddict, d, &few);
+    const struct where *of = frozen ? &f.far : &f.own;
+    f.own.keys = SET;
+    int rc = keys == NULL ? -ENOMEM : frozen ? frozen_begin(&f, w, SET) : store_ddict.open(&f.second, &f.own);
+    if (rc == 0 && !frozen)
+        rc = store_load(&store_ddict, f.second, &f.own);
     for (unsigned i = 0; i < SET && rc == 0; i++)
-        pair_key(keys[i], i);
+        pair_key(keys[i], pair_number(of, i));
+    if (rc == 0 && frozen)
+        rc = store_warm(&store_ddict, f.second, of); /* its first look at the arena is no view's */
     if (rc == 0)
-        rc = measured_views(d, (const char(*)[KEY_BYTES])keys, VIEWS);
+        rc = measured_views(f.second, (const char(*)[KEY_BYTES])keys, VIEWS);
     row_note("views", VIEWS);
     rc = rc == 0 ? turns_run(r->name, &t, 0, p) : turns_fail(&t, rc);
-    if (d != NULL)
-        store_ddict.close(d);
+    frozen_end(&f);
     free(keys);
     return rc;
 }
