@@ -93,8 +93,11 @@ class DDictDataset(torch.utils.data.Dataset):
         mine = None if labels is None else [labels[i] for i in indices]
         if self._as_stored and self.transform is None and self.target_transform is None:
             return _batch.read(self.dict, wanted, mine)
-        values = map(self._value, wanted, _batch.read(self.dict, wanted))
+        values = self._values(wanted)
         return list(values) if mine is None else list(zip(values, map(self._label, mine)))
+
+    def _values(self, keys: List[Any]) -> Iterator[Any]:
+        return map(self._value, keys, _batch.read(self.dict, keys))
 
     _as_stored = True  # but for transform and target_transform; else _value() does more
 

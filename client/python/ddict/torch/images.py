@@ -139,6 +139,15 @@ class ImageFolder(DDictDataset):
             self.keys = list(itertools.compress(self.keys, good))
             self.labels = array("q", itertools.compress(self.labels, good))
 
+    def _values(self, keys: List[Any]) -> Iterator[Any]:
+        """One file after another is copied, decoded and forgotten: a batch of them at once is memory that the allocator gives back, and faults in again, for every batch."""
+        for key, view in zip(keys, self.dict._view_many(keys)):
+            if view is None:
+                raise KeyError(key)
+            with view:
+                value = view.load()
+            yield self._value(key, value)
+
     def _value(self, key: Any, value: Any) -> Any:
         return super()._value(key, self.loader(File(str(key), value)))
 
