@@ -27,15 +27,13 @@ def available():
     return number("free_hugepages") - number("resv_hugepages")
 
 
-def pool_add(n):
+def pool_set(n):
+    """The kernel takes as many as it finds; who has no right to it changes nothing."""
     try:
-        with open(POOL + "nr_hugepages", "r+") as f:
-            was = int(f.read())
-            f.seek(0)
-            f.write("%d" % (was + n))
-        return True
+        with open(POOL + "nr_hugepages", "w") as f:
+            f.write("%d" % n)
     except OSError:
-        return False
+        pass
 
 
 def env(pages="2M"):
@@ -131,17 +129,15 @@ def alone():
 
 if __name__ == "__main__":
     lock = alone()
-    added = pool_add(ADD)
+    had = number("nr_hugepages") if lock else 0
     try:
-        try:
-            enough = available() >= ADD
-        except OSError:
-            enough = False
-        if not enough:
+        if lock:
+            pool_set(had + ADD)
+        if not lock or available() < ADD:
             print("no pool of %d huge pages of 2 MiB here: skipped" % ADD)
             sys.exit(77)
         main([values_lie_in_the_pool_and_it_gets_them_back, small_pages_are_said_too, a_death_leaves_no_page, too_few_pages_are_an_error_with_both_figures,
               sizes_that_are_none_are_refused, ddict_run_takes_them_too])
     finally:
-        if added:
-            pool_add(-ADD)
+        if lock:
+            pool_set(had)
