@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <base/copy.h>
 #include "handle.h"
 #include "port_inside.h"
 
@@ -117,7 +118,10 @@ void port_wake(struct port *p)
         eventfd_write(p->event_fd, 1);
 }
 
-/* The next n bytes of the value. */
+/*
+ * The next n bytes of the value. A large one past the caches: the manager reads it on another core, and lines that one core has just written and has in its cache
+ * come to another at a rate that depends on where the two are; from memory they come as fast as the processor can ask ahead.
+ */
 static void gather(struct outgoing *out, uint8_t *to, size_t n)
 {
     while (n > 0) {
@@ -126,7 +130,7 @@ static void gather(struct outgoing *out, uint8_t *to, size_t n)
         if (k > n)
             k = n;
         if (k > 0)
-            memcpy(to, (const uint8_t *)v->iov_base + out->at_off, k);
+            copy_value(to, (const uint8_t *)v->iov_base + out->at_off, k, out->head.val_len);
         to += k;
         n -= k;
         out->at_off += k;
