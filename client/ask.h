@@ -4,8 +4,30 @@
 #define DDICT_CLIENT_ASK_H
 
 #include "handle.h"
+#include "local.h"
 
 #define ANSWER_GRACE_MS 1000 /* a waiting request is ended by the manager; its answer gets so long to arrive */
+
+/* Where a key is, worked out once a call: how each that is about one key begins. */
+struct target {
+    struct session *s;
+    uint64_t h;
+    unsigned owner;
+    const void *key;
+    size_t klen;
+};
+
+static inline int target_init(struct target *t, ddict_t *d, const void *key, size_t klen)
+{
+    int rc = session_enter(d, &t->s);
+    if (unlikely(rc < 0) || unlikely((rc = key_check(klen)) < 0))
+        return rc;
+    t->h = key_hash(key, klen);
+    t->owner = hash_owner(t->h, t->s->managers);
+    t->key = key;
+    t->klen = klen;
+    return 0;
+}
 
 /* Send, wait, and turn a refusal into its sentence. Returns the status. timeout_ms 0: nothing is sent, -ETIMEDOUT. */
 int ask(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, int timeout_ms);
@@ -18,5 +40,6 @@ bool request_was_late(const struct request *r); /* the manager's answer: its key
 void request_again(struct request *r); /* make one that was refused ready to be sent once more */
 
 int put_head(struct msg *head, unsigned owner, size_t klen, uint64_t vlen, unsigned flags); /* put.c */
+int pieces_length(const struct iovec *iov, int n, uint64_t *len);                           /* of a value, together; put.c */
 
 #endif

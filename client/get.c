@@ -13,27 +13,6 @@
 #include <base/copy.h>
 #include <store/find.h>
 
-/* Where a key is, worked out once a call. */
-struct target {
-    struct session *s;
-    uint64_t h;
-    unsigned owner;
-    const void *key;
-    size_t klen;
-};
-
-static inline int target_init(struct target *t, ddict_t *d, const void *key, size_t klen)
-{
-    int rc = session_enter(d, &t->s);
-    if (unlikely(rc < 0) || unlikely((rc = key_check(klen)) < 0))
-        return rc;
-    t->h = key_hash(key, klen);
-    t->owner = hash_owner(t->h, t->s->managers);
-    t->key = key;
-    t->klen = klen;
-    return 0;
-}
-
 /*
  * The shortest way is compiled for keys of 9 to 16 bytes on managers whose leases want no fence, a few instructions for each step and no call (and once more for
  * those that stand in the next bucket); and for all others.

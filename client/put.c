@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "local.h"
 #include "ask.h"
 
 int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen, unsigned flags, int timeout_ms)
@@ -30,36 +29,38 @@ int put_head(struct msg *head, unsigned owner, size_t klen, uint64_t vlen, unsig
     return 0;
 }
 
+int pieces_length(const struct iovec *iov, int n, uint64_t *len)
+{
+    *len = 0;
+    for (int i = 0; i < n; i++)
+        if (unlikely(iov[i].iov_len >= MSG_VALUE_MAX || (*len += iov[i].iov_len) >= MSG_VALUE_MAX))
+            return dd_error(DDICT_EVALSIZE, "a value of more than %llu bytes", (unsigned long long)MSG_VALUE_MAX);
+    return 0;
+}
+
 int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n, unsigned flags, int timeout_ms)
 {
-    struct session *s;
-    int rc = session_enter(d, &s);
-    if (unlikely(rc < 0) || unlikely((rc = key_check(klen)) < 0))
+    struct target t;
+    uint64_t vlen;
+    int rc = target_init(&t, d, key, klen);
+    if (unlikely(rc < 0))
         return rc;
     if (unlikely(n < 0 || n > DDICT_PIECES_MAX))
         return dd_error(-EINVAL, "a value of %d pieces: at most %d", n, DDICT_PIECES_MAX);
-    uint64_t vlen = 0;
-    for (int i = 0; i < n; i++)
-        if (unlikely(iov[i].iov_len >= MSG_VALUE_MAX || (vlen += iov[i].iov_len) >= MSG_VALUE_MAX))
-            return dd_error(DDICT_EVALSIZE, "a value of more than %llu bytes", (unsigned long long)MSG_VALUE_MAX);
-    uint64_t h = key_hash(key, klen);
-    unsigned owner = hash_owner(h, s->managers);
     struct outgoing out = {.key = key, .iov = iov, .niov = n};
-    if (unlikely((rc = put_head(&out.head, owner, klen, vlen, flags)) < 0))
+    if (unlikely((rc = pieces_length(iov, n, &vlen)) < 0) || unlikely((rc = put_head(&out.head, t.owner, klen, vlen, flags)) < 0))
         return rc;
     struct request r = {.sink = SINK_NONE};
-    return ask(s, session_ask(s, owner, h), &out, &r, timeout_ms);
+    return ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
 }
 
 int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms)
 {
-    struct session *s;
-    int rc = session_enter(d, &s);
-    if (rc < 0 || (rc = key_check(klen)) < 0)
+    struct target t;
+    int rc = target_init(&t, d, key, klen);
+    if (rc < 0)
         return rc;
-    uint64_t h = key_hash(key, klen);
-    unsigned owner = hash_owner(h, s->managers);
-    struct outgoing out = {.head = {.type = MSG_DEL, .key_len = (uint32_t)klen, .manager = owner}, .key = key};
+    struct outgoing out = {.head = {.type = MSG_DEL, .key_len = (uint32_t)klen, .manager = t.owner}, .key = key};
     struct request r = {.sink = SINK_NONE};
-    return ask(s, session_ask(s, owner, h), &out, &r, timeout_ms);
+    return ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
 }

@@ -8,32 +8,27 @@
 
 int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n, unsigned flags, uint64_t most, int timeout_ms)
 {
-    struct session *s;
-    int rc = session_enter(d, &s);
-    if (rc < 0 || (rc = key_check(klen)) < 0)
+    struct target t;
+    uint64_t vlen;
+    int rc = target_init(&t, d, key, klen);
+    if (rc < 0)
         return rc;
     if (n < 0 || n > DDICT_PIECES_MAX || flags & ~(DDICT_WAIT | DDICT_SURE | DDICT_TAG(0xff)) || most > VALUES_MAX)
         return dd_error(-EINVAL, "push of %d pieces with flags 0x%x and at most %llu values", n, flags, (unsigned long long)most);
-    uint64_t vlen = 0;
-    for (int i = 0; i < n; i++)
-        if (iov[i].iov_len >= MSG_VALUE_MAX || (vlen += iov[i].iov_len) >= MSG_VALUE_MAX)
-            return dd_error(DDICT_EVALSIZE, "a value of more than %llu bytes", (unsigned long long)MSG_VALUE_MAX);
-    uint64_t h = key_hash(key, klen);
-    unsigned owner = hash_owner(h, s->managers);
     struct outgoing out = {.key = key, .iov = iov, .niov = n};
-    if ((rc = put_head(&out.head, owner, klen, vlen, flags & ~(DDICT_WAIT | DDICT_SURE))) < 0)
+    if ((rc = pieces_length(iov, n, &vlen)) < 0 || (rc = put_head(&out.head, t.owner, klen, vlen, flags & ~(DDICT_WAIT | DDICT_SURE))) < 0)
         return rc;
     out.head.flags |= MSGF_APPEND;
     out.head.version = most;
     struct request r = {.sink = SINK_NONE};
     if (!(flags & DDICT_WAIT)) {
-        rc = ask(s, session_ask(s, owner, h), &out, &r, timeout_ms);
+        rc = ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
     } else {
         struct patience w;
         if (timeout_ms == 0)
-            return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow", owner);
-        patience_init(&w, s, timeout_ms);
-        rc = ask_waiting(s, session_ask(s, owner, h), &out, &r, &w, flags);
+            return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow", t.owner);
+        patience_init(&w, t.s, timeout_ms);
+        rc = ask_waiting(t.s, session_ask(t.s, t.owner, t.h), &out, &r, &w, flags);
         if (request_was_late(&r))
             rc = -EAGAIN;
     }
@@ -48,14 +43,12 @@ int ddict_push(ddict_t *d, const void *key, size_t klen, const void *val, size_t
 
 int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int timeout_ms)
 {
-    struct session *s;
-    int rc = session_enter(d, &s);
-    if (rc < 0 || (rc = key_check(klen)) < 0)
+    struct target t;
+    int rc = target_init(&t, d, key, klen);
+    if (rc < 0)
         return rc;
-    uint64_t h = key_hash(key, klen);
-    unsigned owner = hash_owner(h, s->managers);
-    struct outgoing out = {.head = {.type = MSG_HEAD, .key_len = (uint32_t)klen, .manager = owner}, .key = key};
+    struct outgoing out = {.head = {.type = MSG_HEAD, .key_len = (uint32_t)klen, .manager = t.owner}, .key = key};
     struct request r = {.sink = SINK_NONE};
-    rc = ask(s, session_ask(s, owner, h), &out, &r, timeout_ms);
+    rc = ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
     return rc == DDICT_ENOKEY ? 0 : rc < 0 ? rc : (int64_t)r.reply.aux;
 }
