@@ -2,7 +2,7 @@
 # libddict against running ddictds on this host, one or several nodes. Each program starts and ends its own.
 if HAVE_CHECK
 CLIENT_TESTS = tests/local/client_events tests/local/client_api tests/local/client_many tests/local/client_same tests/local/client_threads tests/local/client_fork tests/local/client_death \
-	tests/local/client_bytes tests/local/client_jobs tests/local/client_place tests/local/break_streams tests/local/break_times
+	tests/local/client_bytes tests/local/client_jobs tests/local/client_jobs_end tests/local/client_place tests/local/break_streams tests/local/break_times
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
 client_test_sources = tests/local/client_dict.c tests/local/client_dict.h
@@ -32,9 +32,12 @@ tests_local_client_death_LDADD = $(client_test_libs)
 tests_local_client_bytes_SOURCES = tests/local/client_bytes.c $(client_test_sources)
 tests_local_client_bytes_CPPFLAGS = $(client_test_flags)
 tests_local_client_bytes_LDADD = $(client_test_libs)
-tests_local_client_jobs_SOURCES = tests/local/client_jobs.c $(client_test_sources)
+tests_local_client_jobs_SOURCES = tests/local/client_jobs.c tests/local/client_jobs.h $(client_test_sources)
 tests_local_client_jobs_CPPFLAGS = $(client_test_flags)
 tests_local_client_jobs_LDADD = $(client_test_libs)
+tests_local_client_jobs_end_SOURCES = tests/local/client_jobs_end.c tests/local/client_jobs.h $(client_test_sources)
+tests_local_client_jobs_end_CPPFLAGS = $(client_test_flags)
+tests_local_client_jobs_end_LDADD = $(client_test_libs)
 tests_local_client_place_SOURCES = tests/local/client_place.c $(client_test_sources)
 tests_local_client_place_CPPFLAGS = $(client_test_flags)
 tests_local_client_place_LDADD = $(client_test_libs)
