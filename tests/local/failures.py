@@ -111,7 +111,7 @@ def a_client_that_takes_no_answers_stops_nobody():
             d.run("verify", "big%d" % n, 1, 40 << 20, node=n % 2)
         d.run("fill", "k", 500, 1000, node=1)
         d.run("verify", "k", 500, 1000, node=0)
-        check(time.monotonic() - began < 20, "others were slow: %.1f s" % (time.monotonic() - began))
+        check(time.monotonic() - began < 60, "others were slow: %.1f s" % (time.monotonic() - began))
         for p in slow:
             p.kill()
             p.wait()

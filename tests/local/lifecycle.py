@@ -88,22 +88,22 @@ def fewer_managers_than_nodes_are_raised():
 
 
 def draining_waits_for_clients_at_most_its_time():
-    with Dictionary(nodes=2, managers=2, drain_ms=1500) as d:
+    with Dictionary(nodes=2, managers=2, drain_ms=3000) as d:
         stay = d.probe("stay", node=1)
         ready(stay, "attached")
         began = time.monotonic()
         d.nodes[0].close_stdin()
         time.sleep(0.3)
         p = d.probe("self", node=0)  # no new clients, on no node
-        out = p.communicate(timeout=5)[0]
+        out = p.communicate(timeout=30)[0]
         check(p.returncode == 3 and "refused -4005 the dictionary is ending" in out, "%d %r" % (p.returncode, out))
         p = d.probe("self", node=1)
-        out = p.communicate(timeout=5)[0]
+        out = p.communicate(timeout=30)[0]
         check(p.returncode == 3, "%d %r" % (p.returncode, out))
         check(stay.poll() is None, "the client was sent away early")
-        stay.wait(5)
+        stay.wait(20)
         took = time.monotonic() - began
-        check(1.4 < took < 4, "gone after %.2f s" % took)
+        check(2.9 < took < 15, "gone after %.2f s" % took)
         check(stay.communicate()[0] == "board 4 the dictionary has ended\n", "board")
         for node in d.nodes:
             check(node.wait(5) == 0, "exit code")
@@ -119,11 +119,11 @@ def draining_ends_when_the_last_client_has_left():
         for p in stay:
             time.sleep(0.1)
             check(all(n.proc.poll() is None for n in d.nodes), "ended too early")
-            p.communicate(timeout=5)
+            p.communicate(timeout=30)
         began = time.monotonic()
         for node in d.nodes:
             check(node.wait(5) == 0, "exit code")
-        check(time.monotonic() - began < 1, "it took %.1f s" % (time.monotonic() - began))
+        check(time.monotonic() - began < 10, "it took %.1f s" % (time.monotonic() - began))
 
 
 def draining_serves_who_is_attached():
@@ -157,7 +157,7 @@ def sigterm_ends_it_at_once_with_exit_code_0():
             for node in d.nodes:
                 check(node.wait(10) == 0, "exit code, stderr %s" % node.stderr())
             # A node that alone gets it asks node 0, whose own time to drain counts... but not for ever.
-            check(time.monotonic() - began < 5, "it took %.1f s" % (time.monotonic() - began))
+            check(time.monotonic() - began < 15, "it took %.1f s" % (time.monotonic() - began))
             check(d.nodes[0].has("report") and d.nodes[0].has("end"), "no report")
 
 

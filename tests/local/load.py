@@ -488,16 +488,17 @@ def a_hundred_thousand_members_are_one_set():
         d.end()
 
 
-def begun(d, delay):
-    """A load that was stopped (SIGSTOP) when some of its units were complete and others not; None: it was too fast or too slow."""
+def begun(d):
+    """A load that was stopped (SIGSTOP) when some of its units were complete and others not: let go for some ms at a time until it is. None: it was too fast."""
     p = subprocess.Popen([COMMAND, "load", "go.tar", "--threads=1", "--quiet"], env=d.env(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(delay)
-    p.send_signal(signal.SIGSTOP)
-    found = keys_all(d)
-    done, units = len([k for k in found if "'done'" in k]), len([k for k in found if "'unit'" in k])
-    if p.poll() is None and 0 < done < units:
-        return p
-    p.kill()
+    while p.poll() is None:
+        time.sleep(0.005)
+        p.send_signal(signal.SIGSTOP)
+        found = keys_all(d)
+        done, units = len([k for k in found if "'done'" in k]), len([k for k in found if "'unit'" in k])
+        if 0 < done < units:
+            return p
+        p.send_signal(signal.SIGCONT)
     p.communicate()
     return None
 
@@ -507,12 +508,10 @@ def a_load_that_was_killed_goes_on_where_it_was():
         for i in range(400):
             member(tar, "m%03d" % i, bytes([i % 256]) * (256 << 10))
     for how in (signal.SIGTERM, signal.SIGKILL):
-        delay = 0.08
         for attempt in range(30):
             with Dictionary(managers=2, mem="256M") as d:
-                p = begun(d, delay)
+                p = begun(d)
                 if p is None:
-                    delay = delay * 1.3 if not [k for k in keys_all(d) if "'done'" in k] and not stored_or_none(d) else delay * 0.8
                     continue
                 p.send_signal(how)
                 p.send_signal(signal.SIGCONT)

@@ -123,7 +123,7 @@ def down_and_sigterm_are_told_apart():
                 stay = d.probe("stay", node=1)
                 check(stay.stdout.readline() == "attached\n", "probe")
                 if how == "down":
-                    stay.communicate(timeout=5)
+                    stay.communicate(timeout=30)
                     d.run("down", node=2)
                 else:
                     for node in d.nodes:
@@ -131,7 +131,7 @@ def down_and_sigterm_are_told_apart():
                             os.kill(pid, signal.SIGTERM)
                 took = all_end(d, 0)
                 check(took < 5, "%s took %.1f s" % (how, took))
-                stay.communicate(timeout=5)
+                stay.communicate(timeout=30)
             end = the_end(log)
             check(end["reason"] == how and end["total"]["puts"] == 90, "%r" % end)
 
@@ -151,7 +151,7 @@ def whoever_is_gone_one_node_writes():
                         d.nodes[k].proc.send_signal(sig)
                 took = all_end(d, 1, gone=killed)
                 check(took < 6, "it took %.1f s" % took)
-                stay.communicate(timeout=5)
+                stay.communicate(timeout=30)
             end = the_end(log)
             check(end["reason"] == "lost" and "is lost" in end["text"], "%r" % end)
             check(end["writer"] == d.node_name(writer), "%s wrote, killed: %r" % (end["writer"], killed))
@@ -180,7 +180,7 @@ def a_node_killed_in_the_end_of_a_job_loses_only_its_own():
                 took = all_end(d, 0, gone=(victim,))
                 check(took < 5, "it took %.1f s" % took)
                 for p in stay:
-                    p.communicate(timeout=5)
+                    p.communicate(timeout=30)
             end = the_end(log)
             check([m["manager_id"] for m in end["managers"] if "lost" in m] == [victim], "%r" % end)
 
