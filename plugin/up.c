@@ -34,6 +34,7 @@ static struct up {
     int in, out, err; /* our ends; -1: none */
     int ready, ended, watches;
     int loading;      /* it has just said that it loads: more time for it */
+    int loads;        /* it once said so */
     int saving;       /* ... that it saves, at the end */
     char why[DD_ERRMSG_MAX], summary[DD_ERRMSG_MAX];
     void (*say)(const char *line);
@@ -113,7 +114,7 @@ static void on_line(void *arg, char *line) {
         break;
     case LINE_EXISTS: up.ready = 1; break;
     case LINE_END: up.ended = 1; break;
-    case LINE_LOADING: up.loading = 1; break;
+    case LINE_LOADING: up.loading = up.loads = 1; break;
     case LINE_SAVING: up.saving = 1; break;
     case LINE_WARN: up.say(rest); break;
     case LINE_SUMMARY: snprintf(up.summary, sizeof up.summary, "%s", rest); break;
@@ -274,7 +275,8 @@ const char *up_wait(const struct site *site, void (*say)(const char *line)) {
         up_follow(1, 4 * DD_STOP_MS);
     up_reap(rc < 0);
     if (interrupted)
-        return "interrupted before the managers were ready";
+        return up.loads ? "interrupted before all data was in the dictionary (^C, scancel, or the time limit, against which loading counts)"
+                        : "interrupted before the managers were ready";
     if (up.why[0] != '\0')
         return up.why;
     return rc < 0 ? "no answer from `ddict up`" : "`ddict up` ended without a word";

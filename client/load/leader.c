@@ -28,6 +28,7 @@ struct peer { /* another worker */
 static struct leader {
     char says[LOAD_ERROR_MAX]; /* the rest of its beat */
     uint64_t seq, beaten, shown, began;
+    int signal;        /* that ended it; 0: none */
     uint64_t todo, need;
     struct peer *peers; /* [workers] */
     struct taken taken;
@@ -63,6 +64,7 @@ int leader_tick(int ms)
     char text[64];
     int sig = signals_wait(ms);
     if (sig != 0) {
+        lead.signal = sig;
         snprintf(text, sizeof text, "ended by a signal (%s)", strsignal(sig));
         load_fail(-ECANCELED, text);
     }
@@ -452,6 +454,8 @@ int leader_run(void)
         else
             snprintf(why, sizeof why, "%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         progress_clear();
+        if (rc == -ECANCELED) /* somebody told us why: a reader, here or on another node, or a signal */
+            rc = lead.signal != 0 ? -EINTR : -EIO;
         load_complain(why, rc);
         snprintf(lead.says, sizeof lead.says, "failed %.900s", why);
         if (lead.begun)

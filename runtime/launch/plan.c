@@ -186,7 +186,7 @@ static void save_times(struct hidden *h, const struct plan *p, const struct opti
     h->save = p->save;
     h->save_prefix = p->save_prefix;
     h->save_lead = o->site.has_save_lead ? o->site.save_lead : DD_SAVE_LEAD_S;
-    h->save_end = step->left > 0 ? (uint64_t)time(NULL) + step->left : 0;
+    h->save_end = p->end;
     if (p->save[0] == '\0' || p->srun[0] == '\0' || command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 ||
         command_read(argv, p->envp, DD_SCONTROL_MS, &text) < 0)
         return;
@@ -220,6 +220,7 @@ int plan_make(struct plan *p, const struct options *o) {
         h.summary = p->summary;
         h.asked = o->asked;
         h.results = p->results;
+        p->end = step.left > 0 ? (uint64_t)time(NULL) + step.left : 0;
         save_times(&h, p, o, &step);
         h.script = p->stay ? o->script : NULL;
         h.connections = o->site.connections;
@@ -250,6 +251,12 @@ void plan_warn(const struct plan *p) {
         fprintf(stderr, "ddict: this cluster counts shared memory in every task and kills by it (JobAcctGatherParams has OverMemoryKill "
                         "without NoShared or UsePss): ask for more memory, or tell the administrator\n");
     free(text);
+}
+
+const char *plan_ended(const struct plan *p) {
+    if (p->end != 0 && (uint64_t)time(NULL) + 1 >= p->end)
+        return "the job's time limit came before all data was in the dictionary; loading counts against it: ask for more by --time, or load less";
+    return "the job, or the dictionary, was ended before all data was in it";
 }
 
 void plan_free(struct plan *p) {

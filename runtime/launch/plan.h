@@ -17,6 +17,7 @@ struct plan {
     char results[4096];        /* folder of the results, or "" */
     char save[4096];           /* folder of what is saved, or "" */
     const char *save_prefix;   /* NULL: a dump */
+    uint64_t end;              /* seconds since 1970: the job's time is over; 0: no limit, or not known */
     char note[ASK_WHY];        /* one line for the user, or "" */
     char srun[4096];           /* "" when ddictd is started directly */
     char **argv, **envp;       /* ours */
@@ -26,6 +27,8 @@ struct plan {
 int plan_make(struct plan *p, const struct options *o);
 /* What the user should know of this cluster: one line on stderr, or nothing. Waits at most a second; to be called while the managers start. */
 void plan_warn(const struct plan *p);
+/* Why there is nothing to load into any more: it ended while it was being loaded. */
+const char *plan_ended(const struct plan *p);
 void plan_free(struct plan *p);
 
 #endif

@@ -194,6 +194,8 @@ int cmd_run(int argc, char **argv) {
         serve(&r, signals);
         if (r.s.why[0] != '\0' && !r.said_lost)
             fprintf(stderr, "ddict run: %s\n", r.s.why);
+        if (!r.begun && !r.done && r.load.begun && r.s.why[0] == '\0')
+            fprintf(stderr, "ddict run: %s; the command is not started\n", plan_ended(&r.plan));
         if (!r.begun && !r.done)
             r.code = 1;
         if (r.summary[0] != '\0' && (o.verbose || r.s.why[0] != '\0'))

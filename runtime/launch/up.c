@@ -210,6 +210,10 @@ static int up_run(const struct options *o) {
         u.s.ready_ms += u.plan.stay ? DD_ELECT_MS : 0;
         plan_warn(&u.plan);
         serve(&u, signals);
+        if (!u.said_ready && !u.said_error && u.s.why[0] == '\0' && u.load.begun) {
+            snprintf(u.s.why, sizeof u.s.why, "%s", plan_ended(&u.plan));
+            news_say(&u);
+        }
         if (u.lines && o->foreground && u.s.report != NULL)
             say("report", u.s.report);
         if (u.lines && u.s.ended)

@@ -4,6 +4,7 @@ Data sets and files from Python. A set that was loaded has the items, keys, labe
 says what and leaves no set; what was saved comes back as it was.
 """
 
+import errno
 import os
 import pickle
 import signal
@@ -139,6 +140,7 @@ class Sets(DictTest):
         with self.assertRaisesRegex(ddict.LoadError, "bad") as caught:
             ddict.load(self.path("bad.zip"), d=self.d, here=True)
         self.assertIsInstance(caught.exception, ddict.Error)
+        self.assertIn(caught.exception.code, (-errno.EIO, -errno.EBADMSG))
         self.assertEqual(ddict.sets(self.d), [])
         s = ddict.load(self.path("bad.zip"), set="bad", d=self.d, here=True, on_error="skip")
         self.assertEqual((list(s.keys), s.skipped, s.summary["skipped"]), (["good"], 1, 1))

@@ -79,9 +79,12 @@ chmod a+r long.tgz
 began=$SECONDS
 sub bash -c 'srun -N3 --ddict-mem=600M --ddict-load=long.tgz echo STARTED & sleep 4; kill -INT $!; wait $!' >"$out" 2>&1 </dev/null
 has_not "^C while it loads: no task starts" 'STARTED'
-has "and srun says so" 'interrupted before the managers were ready'
+has "and srun says so" 'interrupted before all data was in the dictionary'
 [ $((SECONDS - began)) -lt 60 ] && ok "and ends" || not_ok "it ends only after $((SECONDS - began)) s"
 clean_after "nothing remains after ^C"
+sub bash -c 'srun -N3 --ddict-mem=600M --job-name=ending --ddict-load=long.tgz echo STARTED & sleep 4; scancel --name=ending; wait $!' >"$out" 2>&1 </dev/null
+has "a job that ends while it loads says so" 'ddict: the job, or the dictionary, was ended before all data was in it'
+has_not "and starts no task" 'STARTED|without a word'
 t "a load that was stopped" sub srun -N3 --ddict-mem=600M sh -c '[ $SLURM_PROCID = 0 ] || exec ddict get --wait 60 done
 timeout -s INT 2 ddict load -q long.tgz; echo "code $?"; ddict load --json big.tar; ddict ls --sets; ddict put done 1'
 has "says so" 'ddict load: ended by a signal'

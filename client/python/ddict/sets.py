@@ -17,7 +17,8 @@ _STOP_S = 60    # from ^C to the end of the loaders on all nodes: above Slurm's 
 
 
 class LoadError(_ddict.Error):
-    """Loading failed; the text names the source and its member. .code is libddict's number, or a negative errno value."""
+    """Loading failed; the text names the source and its member. .code is libddict's number, or a negative errno value:
+    -EIO or -EBADMSG where a source could not be read or is damaged, -EINTR after a signal."""
 
 
 def _numbers(data, typecode):
