@@ -32,6 +32,7 @@ static struct leader {
     uint64_t todo, need;
     struct peer *peers; /* [workers] */
     struct taken taken;
+    bool complete;      /* the set is there; atomic */
     bool begun;         /* something was put that a later try goes on from */
     struct plan plan;
     struct set_result result;
@@ -304,7 +305,20 @@ static int all_read(void)
     return rc < 0 ? rc : load_stopped() ? -ECANCELED : 0;
 }
 
-static int set_job(void) { return set_write(&lead.plan, &lead.result); }
+static int set_job(void)
+{
+    int rc = set_write(&lead.plan, &lead.result);
+    if (rc == 0)
+        __atomic_store_n(&lead.complete, true, __ATOMIC_RELAXED); /* only a flag */
+    return rc;
+}
+
+/* With the set the load is complete: who tells us to end then comes too late. */
+static int job_complete(int (*run)(void))
+{
+    int rc = job_run(run);
+    return rc == -ECANCELED && __atomic_load_n(&lead.complete, __ATOMIC_RELAXED) ? 0 : rc; /* only a flag */
+}
 
 /* --- afterwards --- */
 
@@ -428,10 +442,10 @@ static int load_all(void)
         rc = all_read();
     f = figures_sum();
     if (rc == 0)
-        rc = job_run(set_job);
+        rc = job_complete(set_job);
     double seconds = (double)(clock_ns() - lead.began) / 1e9;
     if (rc == 0)
-        rc = job_run(tidy_job);
+        rc = job_complete(tidy_job);
     if (rc == 0)
         rc = summary_print(lead.result.items, lead.result.bytes, seconds, &f, false);
     return rc;
@@ -465,6 +479,7 @@ int leader_run(void)
         __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
         rc = 1;
     } else {
+        state_del(the_load.run, "stop", -1, -1); /* a signal that came too late */
         peers_leave();
     }
     plan_free(&lead.plan);
