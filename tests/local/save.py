@@ -289,7 +289,7 @@ def it_is_saved_before_the_time_limit():
     """An early pass is whole by itself; the next one writes what has changed; and after SIGTERM with a client that does not go the last one comes in time."""
     with Folder() as folder:
         path, log = os.path.join(folder, "saved"), os.path.join(folder, "log")
-        args = ("--save", path, "--log", log, "--save-end", str(int(time.time()) + 4), "--save-lead", "60", "--kill-wait", "9")
+        args = ("--save", path, "--log", log, "--save-end", str(int(time.time()) + 4), "--save-lead", "60", "--kill-wait", "15")
         with Dictionary(nodes=2, managers=4, mem="64M", args=args) as d:
             d.run("fill", "k", 500, 100)
             was = content(d)
