@@ -126,6 +126,7 @@ int ddict_get_info(ddict_t *d, struct ddict_info *info)
     info->node_id = s->node_id;
     info->local_managers = s->nlocal;
     info->total_bytes = s->total_bytes;
+    info->spill_bytes = s->spill_bytes;
     memcpy(info->id, s->dict_id, sizeof info->id);
     return 0;
 }

@@ -115,10 +115,11 @@ static void *ticker(void *arg)
 static int fit_check(uint64_t bytes)
 {
     char a[24], b[24];
-    if (bytes <= job.info.total_bytes)
+    uint64_t room = job.info.total_bytes + job.info.spill_bytes;
+    if (bytes <= room)
         return 0;
     return dd_error(DDICT_EFULL, "%s has values of %s, and the dictionary is of %s (--ddict-mem, --mem)", job.folder, size_format(a, sizeof a, bytes),
-                    size_format(b, sizeof b, job.info.total_bytes));
+                    size_format(b, sizeof b, room));
 }
 
 static unsigned number_of(const char *variable, unsigned otherwise)

@@ -361,6 +361,7 @@ struct ddict_info {
     unsigned local_managers;
     uint64_t total_bytes;   /* of the whole dictionary */
     unsigned char id[16];   /* unique for each dictionary ever started */
+    uint64_t spill_bytes;   /* space on disk for what memory has no room for, if all nodes have as much as this one; 0: none */
 };
 DDICT_API int ddict_get_info(ddict_t *d, struct ddict_info *info);
 /* The manager that owns key, 0 .. managers - 1; manager m runs on node m mod nodes. */
@@ -389,6 +390,9 @@ struct ddict_manager_stats {
     uint64_t cache_hits, evictions, full_errors; /* cache_hits: reads of cached values of other nodes; they are in gets_local, too */
     uint64_t frozen;               /* 1 between freeze and unfreeze */
     uint64_t cached_items, cached_bytes; /* now; in total_used_bytes, not in num_keys */
+    uint64_t spill_total_bytes;    /* size of the file on disk for what memory has no room for; 0: none */
+    uint64_t spill_used_bytes, spill_items; /* of it in use, and how many values */
+    uint64_t spilled_bytes;        /* ever put or moved there */
     uint64_t clients_now, clients_peak;
     uint64_t restarts;
     uint64_t retired_bytes;        /* replaced or deleted, not reusable yet */

@@ -121,6 +121,17 @@ static void frozen_remark(const struct figures *f, int n, FILE *out, int indent)
             count_short(gone, sizeof gone, t.evictions));
 }
 
+static void spill_remark(const struct figures *f, int n, FILE *out, int indent)
+{
+    struct ddict_manager_stats t;
+    char used[24], of[24], ever[24];
+    figures_total(f, n, &t);
+    if (t.spill_total_bytes == 0)
+        return;
+    fprintf(out, "%*sspill: %" PRIu64 " value%s, %s of %s on disk; %s were put or moved there\n", indent, "", t.spill_items, t.spill_items == 1 ? "" : "s",
+            size_format(used, sizeof used, t.spill_used_bytes), size_format(of, sizeof of, t.spill_total_bytes), size_format(ever, sizeof ever, t.spilled_bytes));
+}
+
 static void remarks(const struct figures *f, int n, FILE *out, int indent)
 {
     struct ddict_manager_stats total;
@@ -182,6 +193,7 @@ int figures_print(const struct figures *f, int n, bool after, FILE *out, int ind
     if (rc == 0) {
         remarks(f, n, out, indent);
         frozen_remark(f, n, out, indent);
+        spill_remark(f, n, out, indent);
     }
     return rc;
 }

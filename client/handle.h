@@ -67,7 +67,7 @@ struct session {
     const struct board *board;
     int timeout_ms;           /* what -1 means */
     unsigned managers, nodes, node_id, nlocal;
-    uint64_t total_bytes;
+    uint64_t total_bytes, spill_bytes;
     unsigned char dict_id[16];
     char name[DICT_NAME_MAX], node[NODE_NAME_MAX];
     struct node_manager *local; /* [nlocal], by local index */

@@ -98,9 +98,10 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
         return rc;
     uint64_t h = key_hash(key, klen);
     unsigned owner = hash_owner(h, s->managers);
-    if (vlen > s->total_bytes / s->managers || vlen > DD_LANE_AREA)
+    uint64_t most = (s->spill_bytes > s->total_bytes ? s->spill_bytes : s->total_bytes) / s->managers;
+    if (vlen > most || vlen > DD_LANE_AREA)
         return dd_error(DDICT_EVALSIZE, "a value of %zu bytes: a manager has %llu, and a value that is built in place at most %llu", vlen,
-                        (unsigned long long)(s->total_bytes / s->managers), (unsigned long long)DD_LANE_AREA);
+                        (unsigned long long)most, (unsigned long long)DD_LANE_AREA);
     struct place *e = calloc(1, sizeof *e + klen);
     if (e == NULL)
         return dd_error(-ENOMEM, "no memory for a place");

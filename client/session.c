@@ -141,6 +141,7 @@ static int welcome_take(struct session *s, struct deadline *d, int timeout_ms)
         s->node_id = m.node_id;
         s->nlocal = m.local_managers;
         s->total_bytes = m.total_bytes;
+        s->spill_bytes = m.spill_bytes;
         memcpy(s->dict_id, m.dict_id, sizeof s->dict_id);
         memcpy(s->node, m.node, sizeof s->node);
         s->board = map_fd(fds[0], sizeof *s->board, PROT_READ, "board");
@@ -164,10 +165,10 @@ static int manager_take(struct session *s, unsigned index, struct deadline *d)
     struct node_manager *l = &s->local[index];
     l->id = m.manager;
     int rc = 0;
-    if (m.type != ATTACH_MANAGER || n != 3 || m.manager >= s->managers || s->here[m.manager] != NULL)
+    if (m.type != ATTACH_MANAGER || (n != 3 && n != 4) || m.manager >= s->managers || s->here[m.manager] != NULL)
         rc = dd_error(DDICT_EPROTO, "ddictd sent message %u with %d descriptors for manager %u", m.type, n, m.manager);
     if (rc == 0)
-        rc = arena_view_map(&l->arena, fds[0], index);
+        rc = arena_view_map(&l->arena, fds[0], n == 4 ? fds[3] : -1, index);
     if (rc == 0)
         rc = port_open(&l->port, l, fds[1], fds[2]);
     if (rc == 0) {

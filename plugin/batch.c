@@ -105,6 +105,7 @@ void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
     spank_unsetenv(sp, "DDICT_LOAD");
     spank_unsetenv(sp, "DDICT_RESTORE");
     spank_unsetenv(sp, "DDICT_SAVE");
+    spank_unsetenv(sp, "DDICT_SPILL");
     if (env == NULL)
         give_up("Slurm does not give the job's environment");
     job_name(name, job);

@@ -43,6 +43,8 @@ static struct spank_option options[ASKS] = {
                       on_option },
     [ASK_TRANSPORT] = { (char *)"ddict-transport", (char *)"auto|tcp|ofi[:PROVIDER]",
                         (char *)"what carries the dictionary's messages between nodes: TCP or libfabric (default: auto)", 1, ASK_TRANSPORT, on_option },
+    [ASK_SPILL] = { (char *)"ddict-spill", (char *)"DIR[:SIZE]",
+                    (char *)"values beyond the memory go to files in DIR, a folder on a disk of each node; gone with the dictionary", 1, ASK_SPILL, on_option },
     [ASK_LOAD] = { (char *)"ddict-load", (char *)"SOURCE[,SOURCE...]",
                    (char *)"put tar, zip, folders, IDX, .npy, text, FASTA or s3:// into the dictionary before the first task starts", 1, ASK_LOAD, on_option },
     [ASK_RESTORE] = { (char *)"ddict-restore", (char *)"PATH[,PATH...]",
@@ -55,16 +57,16 @@ static struct spank_option options[ASKS] = {
 static const char *const variables[ASKS] = {
     [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE",
     [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV", [ASK_RESULTS] = "DDICT_RESULTS", [ASK_TRANSPORT] = "DDICT_TRANSPORT",
-    [ASK_LOAD] = "DDICT_LOAD", [ASK_RESTORE] = "DDICT_RESTORE", [ASK_SAVE] = "DDICT_SAVE"
+    [ASK_LOAD] = "DDICT_LOAD", [ASK_RESTORE] = "DDICT_RESTORE", [ASK_SAVE] = "DDICT_SAVE", [ASK_SPILL] = "DDICT_SPILL"
 };
 static const char *const option_variables[ASKS] = { [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
                                                     [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope",
                                                     [ASK_GPU] = OPTION_VARIABLE "gpu_bind", [ASK_TORCH] = OPTION_VARIABLE "torch_env",
                                                     [ASK_RESULTS] = OPTION_VARIABLE "results", [ASK_TRANSPORT] = OPTION_VARIABLE "transport",
                                                     [ASK_LOAD] = OPTION_VARIABLE "load", [ASK_RESTORE] = OPTION_VARIABLE "restore",
-                                                    [ASK_SAVE] = OPTION_VARIABLE "save" };
+                                                    [ASK_SAVE] = OPTION_VARIABLE "save", [ASK_SPILL] = OPTION_VARIABLE "spill" };
 static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results",
-                                          "--ddict-transport", "--ddict-load", "--ddict-restore", "--ddict-save" };
+                                          "--ddict-transport", "--ddict-load", "--ddict-restore", "--ddict-save", "--ddict-spill" };
 
 static struct ask_options given, inherited; /* inherited: from salloc or sbatch, as srun sees it */
 static int inert;         /* the hidden srun: nothing of ours may start */
@@ -217,11 +219,15 @@ static void numbers_judge(int ac, char **av) {
     struct site site;
     struct amount mem = { .bytes = DD_MEM_DEFAULT };
     uint32_t managers = 0;
+    size_t dir_len;
+    uint64_t spill;
 
     if (site_collect(&site, ac, av, why, sizeof why) < 0)
         fail("%s", why);
     tasks_judge(&site);
     if (given.value[ASK_TRANSPORT] != NULL && site_transport(name_of(ASK_TRANSPORT), given.value[ASK_TRANSPORT], why, sizeof why) < 0)
+        fail("%s", why);
+    if (given.value[ASK_SPILL] != NULL && ask_spill(name_of(ASK_SPILL), given.value[ASK_SPILL], &dir_len, &spill, why, sizeof why) < 0)
         fail("%s", why);
     managers = site.managers;
     if (site.mem.bytes > 0 || site.mem.share > 0)
@@ -321,6 +327,7 @@ void options_judge(spank_t sp, int ac, char **av) {
         lonely_judge(ASK_RESULTS);
         lonely_judge(ASK_TRANSPORT);
         lonely_judge(ASK_LOAD);
+        lonely_judge(ASK_SPILL);
         lonely_judge(ASK_RESTORE);
         lonely_judge(ASK_SAVE);
         return;

@@ -25,7 +25,7 @@
 
 #include "launch/site.h"
 
-enum { ASK_MANAGERS, ASK_MEM, ASK_LOG, ASK_SCOPE, ASK_GPU, ASK_TORCH, ASK_RESULTS, ASK_TRANSPORT, ASK_LOAD, ASK_RESTORE, ASK_SAVE, ASKS };
+enum { ASK_MANAGERS, ASK_MEM, ASK_LOG, ASK_SCOPE, ASK_GPU, ASK_TORCH, ASK_RESULTS, ASK_TRANSPORT, ASK_LOAD, ASK_RESTORE, ASK_SAVE, ASK_SPILL, ASKS };
 
 /* Of what is asked for: texts as they were typed, NULL: not said. */
 struct ask_options {

@@ -7,7 +7,7 @@
 #include "plugin.h"
 
 static const char *const words[ASKS] = { [ASK_MANAGERS] = "--managers=", [ASK_MEM] = "--mem=", [ASK_LOG] = "--log=", [ASK_RESULTS] = "--results=", [ASK_TRANSPORT] = "--transport=", [ASK_LOAD] = "--load=",
-                                          [ASK_RESTORE] = "--restore=", [ASK_SAVE] = "--save=" };
+                                          [ASK_RESTORE] = "--restore=", [ASK_SAVE] = "--save=", [ASK_SPILL] = "--spill=" };
 
 int request_write(char *text, size_t cap, const struct ask_options *ask) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,+=@~";

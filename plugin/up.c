@@ -68,7 +68,7 @@ void up_args_begin(struct up_args *a, const struct site *site, const char *name,
 
 void up_args_asked(struct up_args *a, const struct ask_options *ask) {
     static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env",
-                                              "--ddict-results", "--ddict-transport", "--ddict-load", "--ddict-restore", "--ddict-save" };
+                                              "--ddict-results", "--ddict-transport", "--ddict-load", "--ddict-restore", "--ddict-save", "--ddict-spill" };
     char text[4096] = ""; /* for the record */
     size_t n = 0;
     int i;
@@ -88,6 +88,8 @@ void up_args_asked(struct up_args *a, const struct ask_options *ask) {
         up_arg(a, "--results=%s", ask->value[ASK_RESULTS]);
     if (ask->value[ASK_TRANSPORT] != NULL)
         up_arg(a, "--transport=%s", ask->value[ASK_TRANSPORT]);
+    if (ask->value[ASK_SPILL] != NULL)
+        up_arg(a, "--spill=%s", ask->value[ASK_SPILL]);
     if (ask->value[ASK_LOAD] != NULL)
         up_arg(a, "--load=%s", ask->value[ASK_LOAD]);
     if (ask->value[ASK_RESTORE] != NULL)

@@ -170,14 +170,15 @@ static int done_look(void)
 static int fits(void)
 {
     struct ddict_manager_stats *s;
-    uint64_t left = 0, total = 0;
+    uint64_t left = 0, total = 0, spill = 0;
     char need[24], have[24], all[24];
     int n = ddict_stats(the_load.d, &s, -1);
     if (n < 0)
         return load_error(n);
     for (int i = 0; i < n; i++) {
-        left += s[i].pool_free_space;
-        total += s[i].total_bytes;
+        left += s[i].pool_free_space + s[i].spill_total_bytes - s[i].spill_used_bytes;
+        total += s[i].total_bytes + s[i].spill_total_bytes;
+        spill += s[i].spill_total_bytes;
     }
     free(s);
     if (lead.need <= left || the_load.o->replace)
@@ -185,7 +186,7 @@ static int fits(void)
     return dd_error(DDICT_EFULL, "%s needs %s at the least, and the dictionary has %s free of its %s; more memory, such as --ddict-mem=%" PRIu64 "M, would do",
                     the_load.o->nsources == 1 ? the_load.origins[0].text : "what is to be loaded", size_format(need, sizeof need, lead.need),
                     size_format(have, sizeof have, left), size_format(all, sizeof all, total),
-                    (total + (lead.need - left) + lead.need / 8) / (1u << 20) + 1);
+                    (total - spill + (lead.need - left) + lead.need / 8) / (1u << 20) + 1);
 }
 
 static int plan_job(void)

@@ -302,7 +302,8 @@ static int load_run(const struct options *o)
     }
     if (l->workers == 0 || l->worker >= l->workers)
         rc = dd_error(-EINVAL, "Slurm says this is task %u of %u", l->worker, l->workers);
-    l->manager_bytes = l->info.managers > 0 ? l->info.total_bytes / l->info.managers : 0;
+    uint64_t most = l->info.spill_bytes > l->info.total_bytes ? l->info.spill_bytes : l->info.total_bytes;
+    l->manager_bytes = l->info.managers > 0 ? most / l->info.managers : 0;
     l->origins = calloc(o->nsources, sizeof *l->origins);
     if (rc < 0 || l->origins == NULL)
         return failed(rc < 0 ? rc : -ENOMEM);

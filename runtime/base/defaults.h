@@ -23,6 +23,13 @@
 #define DD_HUGE_ARENA (64ull << 20)          /* bytes; from here on the heap asks for 2 MiB pages, below they would eat the budget */
 #define DD_MEM_RESERVE (64ull << 20)         /* bytes kept free below a cgroup limit or MemAvailable when the watermark rises */
 
+#define DD_SPILL_MAX (8ull << 40)            /* bytes of a manager's spill: with the heap its page numbers fit in 32 bits */
+#define DD_SPILL_STEP (16ull << 20)          /* bytes that the spill's file grows by: a call takes milliseconds */
+#define DD_SPILL_LEAVE 20u                   /* 1/20 of what is free in its folder is left to others where no size is said */
+#define DD_SPILL_SPARE 32u                   /* 1/32 of the budget, where there is a spill, is no place for values: the index and the spill's page map grow into it */
+#define DD_SPILL_SPARE_MIN (128ull << 10)    /* bytes; what is moved away at a time needs a page or two of page map */
+#define DD_SPILL_LOOK_MS 100u                /* memory that was full is looked at so much later again, or when something was freed: not for each value that spills */
+
 /* --- leases --- */
 #define DD_LEASE_CHUNK_SLOTS 512u            /* slots a thread takes at a time: one page */
 #define DD_LEASE_CHUNKS 2048u                /* chunks of one client: 2^20 views */

@@ -75,6 +75,21 @@ int ask_amount(const char *name, const char *text, struct amount *amount, char *
     return 0;
 }
 
+int ask_spill(const char *name, const char *text, size_t *dir_len, uint64_t *bytes, char *why, size_t cap) {
+    const char *colon = strrchr(text, ':');
+
+    *dir_len = 0;
+    *bytes = 0;
+    if (strcmp(text, "none") == 0)
+        return 0;
+    if (*text != '/' || strpbrk(text, "\n\r") != NULL || strlen(text) >= SPILL_TEXT) {
+        snprintf(why, cap, "%s=%.60s: want a folder of the nodes, with its absolute path, and perhaps a size: /scratch:500G; or none", name, text);
+        return -EINVAL;
+    }
+    *dir_len = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    return colon != NULL ? ask_mem(name, colon + 1, bytes, why, cap) : 0;
+}
+
 uint64_t amount_bytes(const struct amount *amount, uint64_t whole) {
     return amount->share == 0 ? amount->bytes : (uint64_t)((unsigned __int128)whole * amount->share / 10000);
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SPILL_TEXT 512 /* bytes of DIR:SIZE with the final 0 */
 #define ASK_WHY 320 /* bytes for a sentence */
 
 /*
@@ -25,6 +26,11 @@ int ask_mem(const char *name, const char *text, uint64_t *mem, char *why, size_t
 
 /* A size, or a share such as 40% or 12.5%. */
 int ask_amount(const char *name, const char *text, struct amount *amount, char *why, size_t cap);
+/*
+ * DIR[:SIZE] of a spill: an absolute path, without what Slurm's lines can not carry, and the bytes of the whole dictionary (0: unsaid). dir_len: of the path in text;
+ * 0 for "none".
+ */
+int ask_spill(const char *name, const char *text, size_t *dir_len, uint64_t *bytes, char *why, size_t cap);
 /* The bytes, where a share is one of whole. */
 uint64_t amount_bytes(const struct amount *amount, uint64_t whole);
 /* "16.0 GiB" or "12.5%" into buf (at least 16 bytes); returns buf. */

@@ -135,6 +135,11 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
     text_arg(a, "--results", h->results);
     if (h->save != NULL && *h->save != '\0')
         save_args(a, h);
+    text_arg(a, "--spill", h->spill);
+    if (h->spill != NULL && *h->spill != '\0' && h->spill_size != 0) {
+        add(a, "--spill-size");
+        add(a, "%" PRIu64, h->spill_size);
+    }
     text_arg(a, "--transport", h->transport);
     if (h->port_low != 0) {
         add(a, "--ports");

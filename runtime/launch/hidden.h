@@ -17,8 +17,9 @@ struct hidden {
     int drain_ms;
     int stay;                       /* the dictionary of a job: EOF is nothing, one of several starts wins */
     uint32_t tasks;                 /* it ends with so many tasks (HANDSHAKE 6); 0: with none */
-    const char *log, *summary, *asked, *script, *results; /* NULL or "": none */
+    const char *log, *summary, *asked, *script, *results, *spill; /* NULL or "": none */
     const char *save, *save_prefix; /* save "": nothing; prefix NULL: a dump */
+    uint64_t spill_size;            /* bytes of the whole dictionary; 0: unsaid */
     uint64_t save_end;              /* seconds since 1970; 0: never */
     uint32_t save_lead, kill_wait;  /* seconds; kill_wait 0: not known */
     uint32_t connections;           /* between two managers; 0: as ddictd will */

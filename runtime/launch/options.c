@@ -12,7 +12,7 @@
 #include "wire/attach.h"
 
 enum { OPT_MANAGERS = 256, OPT_MEM, OPT_NAME, OPT_JOB, OPT_STEP, OPT_MPI, OPT_SRUN, OPT_DDICTD, OPT_DRAIN, OPT_START, OPT_FOREGROUND, OPT_PLUGIN, OPT_LOCAL, OPT_LOG, OPT_RESULTS,
-       OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT, OPT_TRANSPORT, OPT_LOAD, OPT_RESTORE, OPT_SAVE };
+       OPT_CHDIR, OPT_SITE, OPT_ASKED, OPT_SCRIPT, OPT_TRANSPORT, OPT_LOAD, OPT_RESTORE, OPT_SAVE, OPT_SPILL };
 
 static const struct option words[] = {
     { "managers", required_argument, NULL, OPT_MANAGERS }, { "mem", required_argument, NULL, OPT_MEM },
@@ -28,7 +28,7 @@ static const struct option words[] = {
     { "load", required_argument, NULL, OPT_LOAD },         { "restore", required_argument, NULL, OPT_RESTORE },
     { "save", required_argument, NULL, OPT_SAVE },
     { "script", required_argument, NULL, OPT_SCRIPT },     { "ranks", required_argument, NULL, 'n' },
-    { "transport", required_argument, NULL, OPT_TRANSPORT },
+    { "transport", required_argument, NULL, OPT_TRANSPORT }, { "spill", required_argument, NULL, OPT_SPILL },
     { "help", no_argument, NULL, 'h' },                    { NULL, 0, NULL, 0 }
 };
 
@@ -36,6 +36,7 @@ static const struct option words[] = {
     "  --mpi=TYPE     how managers find each other: auto (default), none: through srun; pmix, pmix_v4, ...: through Slurm's PMIx\n" \
     "  --transport=WHICH  what carries messages between nodes: auto (default), tcp, ofi or ofi:PROVIDER: libfabric\n" \
     "  --restore=PATH[,PATH...]    put what was saved there into it before anybody uses it; -PATH: where it is there (DDICT_RESTORE)\n" \
+    "  --spill=DIR[:SIZE]  what memory has no room for goes to files in DIR, a folder on a disk of each node, gone at the end; %j job, %s step, %u user\n" \
     "  --load=SOURCE[,SOURCE...]   put these into it before anybody uses it: ddict load, ddict(1) (DDICT_LOAD sets it, too)\n" \
     "  --save=[PREFIX:]DIR         write it to DIR at its end and before the time limit: for --restore, or what begins with PREFIX as files (DDICT_SAVE)\n" \
     "  --log=FILE     the record of what happened; %j job, %s step, %u user; none: no record (default in a job: ddict-%j.jsonl)\n" \
@@ -97,6 +98,7 @@ static int option_take(struct options *o, int which, const char *value, const ch
     case OPT_TRANSPORT:
         o->transport = value;
         return site_transport(o->plugin ? "--ddict-transport" : "--transport", value, why, cap);
+    case OPT_SPILL: o->spill = value; return 0;
     case OPT_SITE: return site_word(&o->site, value, "plugstack.conf", why, cap);
     case OPT_CHDIR:
         o->chdir = value;
@@ -163,6 +165,8 @@ static void defaults_set(struct options *o) {
         o->mpi = site->mpi[0] != '\0' ? site->mpi : "auto";
     if (o->transport == NULL)
         o->transport = site->transport[0] != '\0' ? site->transport : "auto";
+    if (o->spill == NULL && site->spill[0] != '\0')
+        o->spill = site->spill;
     if (o->srun == NULL && site->srun[0] != '\0')
         o->srun = site->srun;
     if (o->ddictd == NULL && site->ddictd[0] != '\0')
@@ -176,12 +180,15 @@ static void defaults_set(struct options *o) {
 int options_parse(struct options *o, int argc, char **argv, const char *(*env)(const char *), char *why, size_t cap) {
     const char *managers = env("DDICT_MANAGERS"), *mem = env("DDICT_MEM"), *transport = env("DDICT_TRANSPORT");
     int run = strcmp(o->verb, "ddict run") == 0, c, rc;
+    size_t dir_len;
+    uint64_t spill;
 
     o->managers_name = "DDICT_MANAGERS";
     o->mem_name = "DDICT_MEM";
     o->log = env("DDICT_LOG_FILE");
     o->results = env("DDICT_RESULTS");
     o->load = env("DDICT_LOAD");
+    o->spill = env("DDICT_SPILL");
     o->restore = env("DDICT_RESTORE");
     o->save = env("DDICT_SAVE");
     o->drain_ms = -1;
@@ -213,6 +220,10 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
         return rc;
     if (managers == NULL)
         o->managers_name = o->plugin ? "--ddict-managers" : "--managers";
+    if (o->spill != NULL && *o->spill == '\0')
+        o->spill = NULL;
+    if (o->spill != NULL && (rc = ask_spill(o->plugin ? "--ddict-spill" : "--spill", o->spill, &dir_len, &spill, why, cap)) < 0)
+        return rc;
     o->mem_given = mem != NULL;
     o->managers_text = managers;
     o->mem_text = mem;

@@ -24,6 +24,7 @@ struct options {
     const char *save;                      /* [PREFIX:]DIR, intake.h; NULL, "" or "none": nothing */
     const char *script;                    /* for ddictd; NULL: none */
     const char *transport;                 /* auto, tcp, ofi, ofi:PROVIDER */
+    const char *spill;                     /* DIR[:SIZE], or "none" */
     const char *managers_text, *mem_text;  /* as they were asked for, NULL: not */
     int drain_ms;
     int start_s;                           /* limit on Slurm's creating the hidden step */

@@ -173,7 +173,8 @@ static int record_find(struct plan *p, const struct options *o) {
         strcpy(folder, "/");
     if (record_path(p->log, sizeof p->log, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
         results_path(p->results, sizeof p->results, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
-        save_path(p->save, sizeof p->save, &p->save_prefix, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0)
+        save_path(p->save, sizeof p->save, &p->save_prefix, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
+        spill_path(p->spill, sizeof p->spill, &p->spill_size, o, user != NULL ? user->pw_name : number, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     return 0;
 }
@@ -222,6 +223,8 @@ int plan_make(struct plan *p, const struct options *o) {
         h.results = p->results;
         p->end = step.left > 0 ? (uint64_t)time(NULL) + step.left : 0;
         save_times(&h, p, o, &step);
+        h.spill = p->spill;
+        h.spill_size = p->spill_size;
         h.script = p->stay ? o->script : NULL;
         h.connections = o->site.connections;
         h.transport = o->transport;

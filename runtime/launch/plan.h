@@ -18,6 +18,8 @@ struct plan {
     char save[4096];           /* folder of what is saved, or "" */
     const char *save_prefix;   /* NULL: a dump */
     uint64_t end;              /* seconds since 1970: the job's time is over; 0: no limit, or not known */
+    char spill[4096];          /* folder of the spill, or "" */
+    uint64_t spill_size;       /* 0: unsaid */
     char note[ASK_WHY];        /* one line for the user, or "" */
     char srun[4096];           /* "" when ddictd is started directly */
     char **argv, **envp;       /* ours */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - find out which file gets the record, and which folder the results. */
+/* record.c - find out which file gets the record, and which folders the results and the spill. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,4 +117,32 @@ int save_path(char *path, size_t cap, const char **prefix, const struct options 
     if (files)
         *prefix = text;
     return folder_path(path, cap, name, dir, o, folder, user, why, why_cap);
+}
+
+int spill_path(char *path, size_t cap, uint64_t *size, const struct options *o, const char *user, char *why, size_t why_cap) {
+    const char *name = o->plugin ? "--ddict-spill" : "--spill";
+    struct text t = { .at = path, .cap = cap };
+    char pattern[SPILL_TEXT], wrong;
+    size_t len;
+
+    path[0] = '\0';
+    *size = 0;
+    if (o->spill == NULL)
+        return 0;
+    if (ask_spill(name, o->spill, &len, size, why, why_cap) < 0)
+        return -EINVAL;
+    if (len == 0)
+        return 0;
+    memcpy(pattern, o->spill, len);
+    pattern[len] = '\0';
+    wrong = expand(&t, pattern, o, user);
+    add(&t, "", 1);
+    if (wrong == '\0' && t.len <= cap)
+        return 0;
+    path[0] = '\0';
+    if (wrong != '\0')
+        snprintf(why, why_cap, "%s=%.80s: %%%c is none of %%j (job), %%s (step), %%u (user) and %%%%", name, o->spill, wrong);
+    else
+        snprintf(why, why_cap, "%s=%.80s: the path is too long", name, o->spill);
+    return -EINVAL;
 }

@@ -13,6 +13,9 @@
  */
 int record_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap);
 
+/* The folder of --spill into path, "" for none, and its size, 0: unsaid. */
+int spill_path(char *path, size_t cap, uint64_t *size, const struct options *o, const char *user, char *why, size_t why_cap);
+
 /* The same of --results into path, "" for none. */
 int results_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap);
 

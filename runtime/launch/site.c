@@ -70,6 +70,16 @@ static int take_transport(struct site *s, size_t at, const char *name, const cha
     return 0;
 }
 
+static int take_spill(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
+    size_t len;
+    uint64_t bytes;
+
+    if (ask_spill(name, value, &len, &bytes, why, cap) < 0)
+        return -EINVAL;
+    snprintf(s->spill, sizeof s->spill, "%s", value);
+    return 0;
+}
+
 static int take_gpu_bind(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
     if (site_choice(name, value, SITE_GPU_BIND, why, cap) < 0)
         return -EINVAL;
@@ -196,6 +206,7 @@ static const struct word {
     { "ports", take_ports, 0 },
     { "connections", take_connections, 0 },
     { "transport", take_transport, 0 },
+    { "spill", take_spill, 0 },
     { "start_timeout", take_start, 0 },
     { "drain", take_drain, 0 },
     { "save_lead", take_save_lead, 0 },

@@ -27,6 +27,7 @@ struct site {
     char gpu_bind[16], torch_env[8];   /* for steps that do not say */
     char transport[64];                /* between managers */
     char hugepages[16];                /* "no", "advise", or the size of a pool's pages */
+    char spill[SPILL_TEXT];            /* DIR[:SIZE] */
     uint32_t managers, max_managers;
     struct amount mem;                 /* for users who do not say --mem */
     uint64_t max_mem;                  /* bytes of a dictionary */

@@ -149,6 +149,7 @@ static void welcome_fill(const struct sup_client *c, struct attach_msg *m) {
     m->local_managers = s->shards_n;
     m->client = c->id;
     m->total_bytes = s->budget * s->managers;
+    m->spill_bytes = spill_size(s->shards[0].spill_fd) * s->managers;
     memcpy(m->dict_id, s->identity.dict_id, sizeof m->dict_id);
     snprintf(m->node, sizeof m->node, "%s", s->node);
 }
@@ -227,8 +228,8 @@ static int manager_send(struct sup_client *c, unsigned i) {
     attach_msg_init(&m, ATTACH_MANAGER);
     m.manager = h->id;
     m.pid = (uint32_t)h->pid;
-    int fds[3] = {h->arena_ro_fd, c->lane_fd[i], h->event_fd};
-    return attach_send(c->sock.fd, &m, fds, 3);
+    int fds[4] = {h->arena_ro_fd, c->lane_fd[i], h->event_fd, h->spill_ro_fd};
+    return attach_send(c->sock.fd, &m, fds, h->spill_ro_fd < 0 ? 3 : 4);
 }
 
 /* Send what the socket takes; the rest when it is writable again. */

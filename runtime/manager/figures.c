@@ -50,6 +50,10 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
     out->cached_items = header->cached_items;
     out->cached_bytes = header->cached_bytes;
     out->page_bytes = header->page_shift > ARENA_PAGES_ADVISED ? 1ull << header->page_shift : ARENA_PAGE;
+    out->spill_total_bytes = header->spill_len;
+    out->spill_used_bytes = header->spill_used;
+    out->spill_items = header->spill_items;
+    out->spilled_bytes = header->spilled_bytes;
     out->uptime_us = page->started ? (clock_ns() - page->started) / 1000 : 0;
 }
 

@@ -169,7 +169,7 @@ static int manager_open(struct manager *m) {
     const struct manager_setup *s = m->setup;
     m->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (m->epoll_fd < 0) return dd_error(-errno, "no epoll descriptor: %s", strerror(errno));
-    int e = store_open(&m->store, s->arena_fd, s->local_index);
+    int e = store_open(&m->store, s->arena_fd, s->spill_fd, s->local_index);
     if (e < 0) return e;
     m->header = store_header(m->store);
     if (s->peers && s->provider[0] && (e = fabric_open(&m->fabric, m->epoll_fd, s->provider, s->node)) < 0) return e;

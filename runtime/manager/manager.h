@@ -57,7 +57,7 @@ struct manager_setup { /* filled by ddictd before the fork; the descriptors are 
     uint32_t id, managers, node_id, nodes;
     unsigned local_index;
     char node[NODE_NAME_MAX];
-    int arena_fd, event_fd, listen_fd /* -1: one node */, sup_fd;
+    int arena_fd, spill_fd /* -1: none */, event_fd, listen_fd /* -1: one node */, sup_fd;
     struct conn_identity identity;
     const struct peer_address *peers; /* [managers]; NULL on one node */
     uint16_t port_low, port_high;     /* 0: any */

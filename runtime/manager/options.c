@@ -22,7 +22,7 @@ static const struct option table[] = {
     {"connections", required_argument, NULL, 'C'}, {"results", required_argument, NULL, 'r'},
     {"save", required_argument, NULL, 'v'}, {"save-prefix", required_argument, NULL, 'P'}, {"save-end", required_argument, NULL, 'e'},
     {"save-lead", required_argument, NULL, 'L'}, {"kill-wait", required_argument, NULL, 'K'},
-    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'}, {"hugepages", required_argument, NULL, 'H'},   {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'}, {"hugepages", required_argument, NULL, 'H'},   {"spill", required_argument, NULL, 'x'},    {"spill-size", required_argument, NULL, 'X'}, {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
 static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
@@ -145,6 +145,10 @@ static int take(struct options *o, int c, const char *arg) {
     case 'H':
         if (hugepages_parse(arg, &o->huge_page) == 0) return 0;
         return dd_error(-EINVAL, "--hugepages=%s: no, advise, or the size of a huge page such as 2M or 1G is wanted", arg);
+    case 'x': return path_take("spill", &o->spill, arg);
+    case 'X':
+        if (size_parse(arg, &o->spill_size) == 0 && o->spill_size > 0) return 0;
+        return dd_error(-EINVAL, "--spill-size=%s: bytes are wanted, or a number with K, M, G or T", arg);
     case 'I':
         if (hex_parse(arg, o->dict_id) < 0) return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
         o->has_id = true;
@@ -174,7 +178,7 @@ int options_parse(struct options *o, int argc, char **argv) {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
                  "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--script NODE/PID/TICKS] [--cache BYTES] [--hugepages no|advise|SIZE] [--results DIR]\n"
-                 "              [--save DIR [--save-prefix P] [--save-end SECONDS] [--save-lead SECONDS] [--kill-wait SECONDS]]\n"
+                 "              [--save DIR [--save-prefix P] [--save-end SECONDS] [--save-lead SECONDS] [--kill-wait SECONDS]] [--spill DIR [--spill-size BYTES]]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }

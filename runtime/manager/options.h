@@ -35,6 +35,8 @@ struct options {
     uint64_t huge_page;     /* HUGE_NO, HUGE_ADVISE, or the size of a pool's pages */
     bool has_cache;
     uint64_t cache;         /* bytes of the whole dictionary that values of other nodes may take while frozen */
+    const char *spill;      /* of argv, an absolute path; NULL: none */
+    uint64_t spill_size;    /* of the whole dictionary; 0: what is free there */
     bool has_id;
     uint8_t dict_id[16];
 };

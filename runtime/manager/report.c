@@ -113,6 +113,9 @@ static int summary(const struct supervisor *s, char *text, size_t cap) {
                       size_format(used, sizeof used, t.total_used_bytes), t.pool_utilization, grouped(puts_, t.puts), plural(t.puts), grouped(gets, all), plural(all));
 #define MORE(...) at += at < (int)cap ? snprintf(text + at, cap - (size_t)at, __VA_ARGS__) : 0
     if (all) MORE(" (%.0f %% on their own node)", 100.0 * (double)t.gets_local / (double)all);
+    if (t.spilled_bytes)
+        MORE("; %s value%s of %s in the spill, %s ever", grouped(n, t.spill_items), plural(t.spill_items), size_format(used, sizeof used, t.spill_used_bytes),
+             size_format(size, sizeof size, t.spilled_bytes));
     if (t.full_errors) MORE("; refused as full: %s", grouped(n, t.full_errors));
     if (lost) MORE("; the figures of %u manager%s are lost", lost, plural(lost));
     if (s->lost) MORE("; ended early: %s", s->text);

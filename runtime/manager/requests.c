@@ -26,10 +26,11 @@ const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
         size_format(used, sizeof used, m->header->used_bytes);
         size_format(total, sizeof total, m->header->budget);
         const char *limit = strstr(cause, "cannot grow"); /* the machine's memory is short, not our budget */
+        if (strstr(cause, " its spill")) limit = cause;   /* or the disk is full, too */
         snprintf(text, sizeof text, "manager %u on %s is full: %s used of %s (value of %s does not fit)%s%s", m->setup->id, m->setup->node, used, total,
                  value, limit ? "; " : "", limit ? cause : "");
     } else if (code == DDICT_EVALSIZE) {
-        size_format(total, sizeof total, m->header->budget);
+        size_format(total, sizeof total, m->header->spill_len > m->header->budget ? m->header->spill_len : m->header->budget);
         snprintf(text, sizeof text, "value of %s can not be stored: manager %u on %s has %s in all", value, m->setup->id, m->setup->node, total);
     } else {
         snprintf(text, sizeof text, "manager %u on %s: %s", m->setup->id, m->setup->node, *cause ? cause : dd_strerror(code));

@@ -166,6 +166,23 @@ int shards_fit(const struct supervisor *s) {
                     size_format(want, sizeof want, need), size_format(have, sizeof have, room), limit);
 }
 
+/* What memory has no room for goes into files of this node, one a manager; all are made before anybody relies on them. */
+static int spills_make(struct supervisor *s) {
+    char why[DD_ERRMSG_MAX], have[24];
+    if (s->opt.spill_size && s->opt.spill_size / s->managers < DD_MANAGER_MEM_MIN)
+        return dd_error(-EINVAL, "%s of spill are too little for %u managers", size_format(have, sizeof have, s->opt.spill_size), s->managers);
+    if (s->opt.spill && s->opt.huge_page > HUGE_ADVISE) return dd_error(-EINVAL, "no spill where memory is taken from a pool of huge pages (hugepages=)");
+    for (unsigned i = 0; s->opt.spill && i < s->shards_n; i++) {
+        struct shard *h = &s->shards[i];
+        h->spill_fd = spill_create(s->opt.spill, s->opt.spill_size / s->managers & ~4095ull, s->shards_n);
+        h->spill_ro_fd = h->spill_fd < 0 ? h->spill_fd : arena_reopen_readonly(h->spill_fd);
+        if (h->spill_ro_fd >= 0) continue;
+        snprintf(why, sizeof why, "%s", dd_errmsg());
+        return dd_error(h->spill_ro_fd, "no spill on node %s: %s", s->node, why);
+    }
+    return 0;
+}
+
 int ports_listen(const struct supervisor *s, uint16_t *port) {
     int fd = s->opt.port_low ? conn_listen_range(s->opt.port_low, s->opt.port_high, port) : conn_listen(NULL, port);
     if (fd >= 0) return fd;
@@ -186,14 +203,14 @@ int shards_listen(struct supervisor *s) {
         struct shard *h = &s->shards[i];
         h->s = s;
         h->id = s->node_id + i * s->nodes;
-        h->arena_fd = h->arena_ro_fd = h->event_fd = h->listen_fd = h->sock.fd = -1;
+        h->arena_fd = h->arena_ro_fd = h->spill_fd = h->spill_ro_fd = h->event_fd = h->listen_fd = h->sock.fd = -1;
         h->out_end = &h->out;
     }
     for (unsigned i = 0; i < s->shards_n && s->nodes > 1; i++) {
         s->shards[i].listen_fd = ports_listen(s, &s->shards[i].port);
         if (s->shards[i].listen_fd < 0) return s->shards[i].listen_fd;
     }
-    return 0;
+    return spills_make(s);
 }
 
 /* In the child: of all descriptors only these stay. */
@@ -214,7 +231,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     static struct manager_setup setup;
     char name[16];
     sigset_t none;
-    int keep[] = {h->arena_fd, h->event_fd, h->listen_fd, sock};
+    int keep[] = {h->arena_fd, h->spill_fd, h->event_fd, h->listen_fd, sock};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); /* it died before we asked to be told */
     snprintf(name, sizeof name, "ddictd:%u", h->id);
@@ -225,7 +242,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     int null = open("/dev/null", O_RDWR);
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO); /* who reads ddictd's stdout shall see its end */
-    close_others(keep, 4);
+    close_others(keep, sizeof keep / sizeof *keep);
     munmap(s->board, sizeof *s->board);
     setup.id = h->id;
     setup.managers = s->managers;
@@ -234,6 +251,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     setup.local_index = (unsigned)(h - s->shards);
     snprintf(setup.node, sizeof setup.node, "%s", s->node);
     setup.arena_fd = h->arena_fd;
+    setup.spill_fd = h->spill_fd;
     setup.event_fd = h->event_fd;
     setup.listen_fd = h->listen_fd;
     setup.sup_fd = sock;
@@ -252,7 +270,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
 
 static int shard_start(struct supervisor *s, struct shard *h) {
     struct store_options o = {.budget = s->budget, .manager_id = h->id, .managers = s->managers, .local_index = (unsigned)(h - s->shards),
-                              .huge_page = s->opt.huge_page};
+                              .huge_page = s->opt.huge_page, .spill = spill_size(h->spill_fd)};
     int pair[2], e;
     memcpy(o.dict_id, s->identity.dict_id, sizeof o.dict_id);
     void *page = mmap(NULL, sizeof *h->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -294,7 +312,7 @@ static void shard_rescue(struct shard *h) {
     const struct lease_chunk **leases;
     if (h->has_stats || !h->page || h->arena_ro_fd < 0) return;
     struct arena_view view;
-    if (arena_view_map(&view, h->arena_ro_fd, 0) < 0) return;
+    if (arena_view_map(&view, h->arena_ro_fd, h->spill_ro_fd, 0) < 0) return;
     unsigned n = clients_leases(s, &leases);
     figures_of_page(h->page, view.header, leases, n, (unsigned)(h - s->shards), &h->stats);
     for (unsigned i = 0; i < n; i++) munmap((void *)(uintptr_t)leases[i], LEASE_FILE_SIZE);
@@ -362,6 +380,8 @@ void shards_stop(struct supervisor *s) {
         shard_close(h);
         if (h->arena_fd >= 0) close(h->arena_fd);
         if (h->arena_ro_fd >= 0) close(h->arena_ro_fd);
+        if (h->spill_fd >= 0) close(h->spill_fd);
+        if (h->spill_ro_fd >= 0) close(h->spill_ro_fd);
         if (h->event_fd >= 0) close(h->event_fd);
         if (h->listen_fd >= 0) close(h->listen_fd);
         if (h->page) munmap(h->page, sizeof *h->page);

@@ -20,13 +20,13 @@ static uint32_t depth_for(uint64_t segments) {
 }
 
 /* Offset ranges only: memory is taken as pages are touched. A heap of a pool has no holes, so it needs no more than the budget. */
-static void arena_regions(struct arena_header *h, uint64_t budget) {
+static void arena_regions(struct arena_header *h, uint64_t budget, uint64_t spill) {
     uint64_t pool = huge_page(h), heap = pool ? budget : round_up(budget + budget / 2, ARENA_PAGE), at = ARENA_PAGE;
     uint64_t seg = round_up(budget / 2, DD_SEGMENT_SIZE);
     uint32_t depth = depth_for(seg / DD_SEGMENT_SIZE) + 4; /* room for hashes that are not spread evenly */
     if (depth > DIR_DEPTH_MAX) depth = DIR_DEPTH_MAX;
     h->pagemap_off = at;
-    h->pagemap_len = round_up(heap / ARENA_PAGE * sizeof(uint64_t), ARENA_PAGE);
+    h->pagemap_len = round_up((heap + spill) / ARENA_PAGE * sizeof(uint64_t), ARENA_PAGE);
     h->dir_off = h->pagemap_off + h->pagemap_len;
     h->dir_len = round_up((2ull << depth) * sizeof(uint64_t), ARENA_PAGE);
     h->seg_off = round_up(h->dir_off + h->dir_len, DD_SEGMENT_SIZE);
@@ -34,6 +34,7 @@ static void arena_regions(struct arena_header *h, uint64_t budget) {
     h->heap_off = round_up(h->seg_off + h->seg_len, pool ? pool : budget >= DD_HUGE_ARENA ? ARENA_HUGE_PAGE : ARENA_PAGE);
     h->heap_len = heap;
     h->file_size = h->heap_off + h->heap_len;
+    h->spill_len = spill;
 }
 
 int arena_create(const struct store_options *o) {
@@ -46,7 +47,9 @@ int arena_create(const struct store_options *o) {
     memcpy(h.dict_id, o->dict_id, sizeof h.dict_id);
     h.page_shift = o->huge_page > HUGE_ADVISE ? (uint32_t)__builtin_ctzll(o->huge_page) : o->huge_page == HUGE_ADVISE ? ARENA_PAGES_ADVISED : ARENA_PAGES_PLAIN;
     if (huge_page(&h)) h.budget = hugepool_budget(huge_page(&h), o->budget);
-    arena_regions(&h, h.budget);
+    if (o->spill > DD_SPILL_MAX) return dd_error(-EINVAL, "a spill of %s: a manager has at most 8 TiB", size_format(size, sizeof size, o->spill));
+    if (o->spill && huge_page(&h)) return dd_error(-EINVAL, "memory from a pool of huge pages has no spill");
+    arena_regions(&h, h.budget, o->spill & ~(uint64_t)(ARENA_PAGE - 1));
     h.magic = ARENA_MAGIC;
 
     int rc, fd = huge_page(&h) ? hugepool_memfd(&h) : memfd_create("ddict-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -14,7 +14,18 @@ static uint64_t index_bytes(const struct arena_header *h) {
 
 uint64_t budget_fixed(struct store *s) {
     const struct arena_header *h = s->header;
-    return ARENA_PAGE + round_up(h->heap_top * sizeof(uint64_t), ARENA_PAGE) + index_bytes(h);
+    return ARENA_PAGE + round_up(h->heap_top * sizeof(uint64_t), ARENA_PAGE) + index_bytes(h) + budget_spill_map(s, h->spill_top);
+}
+
+uint64_t budget_spill_map(const struct store *s, uint64_t pages) {
+    uint64_t first = s->heap.zone[ZONE_SPILL].first * sizeof(uint64_t);
+    return pages ? round_up(first + pages * sizeof(uint64_t), ARENA_PAGE) - (first & ~(uint64_t)(ARENA_PAGE - 1)) : 0;
+}
+
+uint64_t budget_spare(const struct store *s) {
+    uint64_t part = s->header->budget / DD_SPILL_SPARE;
+    if (s->spill.fd < 0) return 0;
+    return part > DD_SPILL_SPARE_MIN ? part : DD_SPILL_SPARE_MIN;
 }
 
 uint64_t budget_resident(struct store *s) {
@@ -50,9 +61,10 @@ static int grant(struct store *s, uint64_t fresh) {
     return 0;
 }
 
-int budget_take(struct store *s, uint64_t fresh, bool punch, struct stretch keep) {
+int budget_take(struct store *s, uint64_t fresh, enum taker who, bool punch, struct stretch keep) {
     if (!fresh || huge_page(s->header)) return 0;
     uint64_t taken = budget_resident(s), budget = s->header->budget;
+    if (who != FOR_MOVES) budget -= who == FOR_VALUES ? budget_spare(s) : budget_spare(s) / 2;
     if (taken + fresh > budget) {
         uint64_t over = taken + fresh - budget;
         if (!punch) return full(s, fresh);

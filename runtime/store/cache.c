@@ -61,7 +61,7 @@ void cache_touch(struct store *s, uint64_t off) {
 
 /* --- in and out --- */
 int store_cache_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref) {
-    int rc = store_reserve(s, key, key_len, val_len, tag, ref);
+    int rc = store_reserve_memory(s, key, key_len, val_len, tag, ref);
     if (rc < 0) return rc;
     ref->item->version = version | ITEM_CACHED;
     ref->item->check = item_check(ref->item);
@@ -173,7 +173,7 @@ int cache_forget(struct store *s) {
             for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
                 uint64_t word = g->bucket[b].slot[i], off = WORD_OFFSET(word);
                 if (!WORD_LIVE(word)) continue;
-                if (off < h->heap_off || off - h->heap_off >= h->heap_len)
+                if (off < h->heap_off || off - h->heap_off >= h->heap_len + h->spill_len)
                     return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: a word names %llx", h->manager_id, (unsigned long long)off);
                 if (!(((const struct item *)arena_at(s, off))->version & ITEM_CACHED)) continue;
                 word_store(&g->bucket[b].slot[i], WORD_EMPTY);

@@ -56,7 +56,7 @@ uint32_t run_make(struct store *s, uint32_t first, unsigned cls) {
     run->class = (uint8_t)cls;
     run->blocks = run->free = h->class[cls].blocks;
     for (unsigned b = 0; b < run->blocks; b += 64) run->idle[b / 64] = run->blocks - b >= 64 ? ~0ull : (1ull << (run->blocks - b)) - 1;
-    h->class_free[cls] += run->blocks;
+    zone_of(h, first)->class_free[cls] += run->blocks;
     h->ref[first] = r;
     return r;
 }
@@ -64,18 +64,19 @@ uint32_t run_make(struct store *s, uint32_t first, unsigned cls) {
 void run_list(struct store *s, uint32_t r) {
     struct heap *h = &s->heap;
     struct run *run = &h->run[r];
+    struct zone *z = zone_of(h, run->first);
     run->listed = true;
     run->prev = NONE;
-    run->next = h->partial[run->class];
+    run->next = z->partial[run->class];
     if (run->next) h->run[run->next].prev = r;
-    h->partial[run->class] = r;
+    z->partial[run->class] = r;
 }
 
 static void run_unlist(struct heap *h, uint32_t r) {
     struct run *run = &h->run[r];
     if (run->next) h->run[run->next].prev = run->prev;
     if (run->prev) h->run[run->prev].next = run->next;
-    else h->partial[run->class] = run->next;
+    else zone_of(h, run->first)->partial[run->class] = run->next;
     run->listed = false;
 }
 
@@ -84,7 +85,7 @@ void run_release(struct store *s, uint32_t r) {
     struct run *run = &h->run[r];
     uint32_t first = run->first, pages = h->class[run->class].pages;
     if (run->listed) run_unlist(h, r);
-    h->class_free[run->class] -= run->blocks;
+    zone_of(h, first)->class_free[run->class] -= run->blocks;
     run->next = h->runs_idle;
     h->runs_idle = r;
     pages_unmark(s, first, pages);
@@ -93,8 +94,8 @@ void run_release(struct store *s, uint32_t r) {
 
 static void release_empty(struct store *s) {
     struct heap *h = &s->heap;
-    for (unsigned c = 0; c < CLASSES; c++)
-        for (uint32_t r = h->partial[c], next; r; r = next) {
+    for (unsigned i = 0; i < ZONES * CLASSES; i++)
+        for (uint32_t r = h->zone[i / CLASSES].partial[i % CLASSES], next; r; r = next) {
             next = h->run[r].next;
             if (h->run[r].free == h->run[r].blocks) run_release(s, r);
         }
@@ -109,65 +110,109 @@ bool heap_relieve(struct store *s, int step) {
     return step <= 1;
 }
 
-static int run_add(struct store *s, unsigned c, bool punch) {
-    struct heap *h = &s->heap;
-    uint32_t first;
-    int rc = pages_take(s, h->class[c].pages, punch, &first);
+/* How hard a block is looked for: only where something is free already, or by taking more, or also by punching. */
+enum how { IDLE, MORE, PUNCH };
+
+static int take_pages(struct store *s, struct zone *z, uint64_t n, enum how how, uint32_t *first) {
+    return how == IDLE ? pages_take_idle(s, z, n, first) : pages_take(s, z, n, how == PUNCH, first);
+}
+
+static int run_add(struct store *s, struct zone *z, unsigned c, enum how how) {
+    uint32_t pages = s->heap.class[c].pages, first;
+    int rc = take_pages(s, z, pages, how, &first);
     if (rc < 0) return rc;
-    pages_mark(s, first, h->class[c].pages, PAGE_SLAB_HEAD, c);
+    pages_mark(s, first, pages, PAGE_SLAB_HEAD, c);
     run_list(s, run_make(s, first, c));
     return 0;
 }
 
-static uint64_t take_block(struct store *s, unsigned c) {
+static void taken(struct store *s, struct zone *z, uint64_t bytes) {
+    *z->used += bytes;
+    if (!z->first) return;
+    s->header->spill_items++;
+    s->header->spilled_bytes += bytes;
+}
+
+static uint64_t take_block(struct store *s, struct zone *z, unsigned c) {
     struct heap *h = &s->heap;
-    uint32_t r = h->partial[c];
+    uint32_t r = z->partial[c];
     struct run *run = &h->run[r];
     unsigned w = 0;
     while (!run->idle[w]) w++;
     unsigned b = w * 64 + (unsigned)__builtin_ctzll(run->idle[w]);
     run->idle[w] &= run->idle[w] - 1;
-    h->class_free[c]--;
+    z->class_free[c]--;
     if (--run->free == 0) run_unlist(h, r);
-    s->header->used_bytes += h->class[c].size;
+    taken(s, z, h->class[c].size);
     return page_off(s, run->first) + (uint64_t)b * h->class[c].size;
 }
 
-static int small_alloc(struct store *s, uint64_t size, uint64_t *off) {
+static int small_take(struct store *s, struct zone *z, uint64_t size, enum how how, uint64_t *off) {
     unsigned c = s->heap.class_of[(size + ARENA_GRANULE - 1) / ARENA_GRANULE];
-    for (int step = -1, rc; !s->heap.partial[c]; step++) {
-        if (step >= 0 && !heap_relieve(s, step)) return DDICT_EFULL;
-        if (s->heap.partial[c]) break;
-        if ((rc = run_add(s, c, step > 0)) < 0 && rc != DDICT_EFULL) return rc;
-    }
-    *off = take_block(s, c);
+    int rc = z->partial[c] ? 0 : run_add(s, z, c, how);
+    if (rc == 0) *off = take_block(s, z, c);
+    return rc;
+}
+
+static int large_take(struct store *s, struct zone *z, uint64_t size, enum how how, uint64_t *off) {
+    uint64_t n = round_up(size, ARENA_PAGE) / ARENA_PAGE;
+    uint32_t first;
+    int rc = take_pages(s, z, n, how, &first);
+    if (rc < 0) return rc;
+    pages_mark(s, first, n, PAGE_LARGE_HEAD, 0);
+    s->heap.ref[first] = NONE;
+    taken(s, z, n * ARENA_PAGE);
+    *off = page_off(s, first);
     return 0;
 }
 
-static int large_alloc(struct store *s, uint64_t size, uint64_t *off) {
-    uint64_t n = round_up(size, ARENA_PAGE) / ARENA_PAGE;
-    uint32_t first;
-    for (int step = -1, rc; (rc = pages_take(s, n, step > 0, &first)) < 0;)
-        if (rc != DDICT_EFULL || !heap_relieve(s, ++step)) return rc;
-    pages_mark(s, first, n, PAGE_LARGE_HEAD, 0);
-    s->heap.ref[first] = NONE;
-    s->header->used_bytes += n * ARENA_PAGE;
-    *off = page_off(s, first);
-    return 0;
+static int block_take(struct store *s, struct zone *z, uint64_t size, enum how how, uint64_t *off) {
+    return size <= CLASS_SIZE_MAX ? small_take(s, z, size, how, off) : large_take(s, z, size, how, off);
 }
 
 int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
     settled(s);
     if (aligned) size = round_up(size, 64);
-    return size <= CLASS_SIZE_MAX ? small_alloc(s, size, off) : large_alloc(s, size, off);
+    for (int step = -1, rc; (rc = block_take(s, &s->heap.zone[ZONE_MEMORY], size, step > 0 ? PUNCH : MORE, off)) < 0;)
+        if (rc != DDICT_EFULL || !heap_relieve(s, ++step)) return rc;
+    return 0;
+}
+
+int block_alloc_spill(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
+    bool relieved = false;
+    if (aligned) size = round_up(size, 64);
+    for (int rc;;) {
+        s->spill.short_of_memory = false;
+        if ((rc = block_take(s, &s->heap.zone[ZONE_SPILL], size, MORE, off)) != DDICT_EFULL || s->spill.moving) return rc;
+        if (s->spill.short_of_memory && spill_move(s, budget_spare(s))) continue;
+        if (relieved) return rc;
+        relieved = true;
+        heap_relieve(s, 0);
+    }
+}
+
+int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
+    uint64_t bytes = aligned ? round_up(size, 64) : size;
+    if (s->spill.fd < 0) return block_alloc(s, size, aligned, off);
+    settled(s);
+    if (spill_tight(s)) {
+        if (block_take(s, &s->heap.zone[ZONE_MEMORY], bytes, IDLE, off) == 0) return 0;
+    } else {
+        int rc = block_alloc(s, size, aligned, off);
+        if (rc != DDICT_EFULL) return rc;
+        spill_tighten(s);
+    }
+    return block_alloc_spill(s, size, aligned, off);
 }
 
 void block_free(struct store *s, uint64_t off) {
     struct heap *h = &s->heap;
     uint64_t page = page_of(s, off), e = h->pagemap[page];
+    struct zone *z = zone_of(h, page);
+    if (z->first) s->header->spill_items--;
     if (PAGEMAP_KIND(e) == PAGE_LARGE_HEAD) {
         uint64_t n = PAGEMAP_VALUE(e);
-        s->header->used_bytes -= n * ARENA_PAGE;
+        *z->used -= n * ARENA_PAGE;
         pages_unmark(s, (uint32_t)page, n);
         pages_give(s, (uint32_t)page, n);
         return;
@@ -178,8 +223,8 @@ void block_free(struct store *s, uint64_t off) {
     const struct block_class *c = &h->class[run->class];
     unsigned b = (unsigned)(((off - page_off(s, page)) / ARENA_GRANULE * c->inverse) >> 32);
     run->idle[b / 64] |= 1ull << b % 64;
-    h->class_free[run->class]++;
-    s->header->used_bytes -= c->size;
+    z->class_free[run->class]++;
+    *z->used -= c->size;
     if (run->free++ == 0) run_list(s, r);
     /* One empty run a class stays, so that a put and a delete in turn do not write the page map. */
     if (run->free == run->blocks && (run->next || run->prev)) run_release(s, r);
@@ -192,8 +237,10 @@ uint64_t block_bytes(struct store *s, uint64_t off) {
 
 uint64_t block_of(struct store *s, uint64_t off) {
     const struct arena_header *a = s->header;
-    if (off < a->heap_off || off - a->heap_off >= a->heap_top * ARENA_PAGE) return 0;
-    uint64_t page = page_of(s, off), e = s->heap.pagemap[page];
+    if (off < a->heap_off || off - a->heap_off >= (uint64_t)s->heap.pages * ARENA_PAGE) return 0;
+    uint64_t page = page_of(s, off);
+    if (page >= zone_top(zone_of(&s->heap, page))) return 0;
+    uint64_t e = s->heap.pagemap[page];
     unsigned kind = PAGEMAP_KIND(e);
     if (kind == PAGE_FREE) return 0;
     if (kind == PAGE_SLAB || kind == PAGE_LARGE) page -= PAGEMAP_VALUE(e);

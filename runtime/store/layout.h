@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I17). */
+/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I18). */
 #ifndef DDICT_STORE_LAYOUT_H
 #define DDICT_STORE_LAYOUT_H
 
@@ -7,7 +7,7 @@
 #include <base/defaults.h>
 
 #define ARENA_MAGIC 0x3152415443494444ull /* "DDICTAR1" in memory */
-#define LAYOUT_VERSION 5u
+#define LAYOUT_VERSION 6u
 
 #define ARENA_PAGE (1u << DD_PAGE_SHIFT)
 #define ARENA_HUGE_PAGE (2ull << 20)
@@ -43,6 +43,7 @@ struct arena_header {
     uint64_t dir_off, dir_len;
     uint64_t seg_off, seg_len;
     uint64_t heap_off, heap_len;
+    uint64_t spill_len;   /* the offsets from file_size on that are another file (LAYOUT 11); 0: none */
 
     uint64_t root __attribute__((aligned(64)));      /* generation << 32 | depth */
     uint64_t freeze;                                  /* FREEZE_MAKE(epoch, enum freeze_state); LAYOUT 9 */
@@ -59,6 +60,11 @@ struct arena_header {
     uint64_t heap_top;     /* pages below it were handed out at least once: the watermark */
     uint64_t cached_items; /* in the index and not in num_keys: values of other managers (I17) */
     uint64_t cached_bytes; /* their blocks */
+    uint64_t spill_top;    /* pages of the spill that were handed out at least once */
+    uint64_t spill_ready;  /* bytes from its begin that the file system has given */
+    uint64_t spill_used;   /* bytes of blocks there */
+    uint64_t spill_items;  /* how many blocks */
+    uint64_t spilled_bytes; /* of blocks that were ever taken there */
     struct intent intent __attribute__((aligned(128)));
 };
 _Static_assert(sizeof(struct arena_header) <= ARENA_PAGE, "the header is one page");

@@ -16,7 +16,16 @@
 int pages_open(struct store *s) {
     struct heap *h = &s->heap;
     h->pagemap = arena_at(s, s->header->pagemap_off);
-    h->pages = (uint32_t)(s->header->heap_len / ARENA_PAGE);
+    uint64_t *out[ZONES] = {&s->header->heap_top, &s->header->spill_top}, *used[ZONES] = {&s->header->used_bytes, &s->header->spill_used};
+    const uint64_t len[ZONES] = {s->header->heap_len, s->header->spill_len};
+    h->pages = 0;
+    for (int i = 0; i < ZONES; i++) {
+        h->zone[i].first = h->pages;
+        h->pages += (uint32_t)(len[i] / ARENA_PAGE);
+        h->zone[i].end = h->pages;
+        h->zone[i].out = out[i];
+        h->zone[i].used = used[i];
+    }
     size_t ref = round_up(h->pages * sizeof *h->ref, ARENA_PAGE);
     size_t span = round_up((h->pages / 2 + 2) * sizeof *h->span, ARENA_PAGE);
     size_t run = round_up((h->pages / 4 + 2) * sizeof *h->run, ARENA_PAGE); /* a run has 4 pages or more */
@@ -44,50 +53,52 @@ static unsigned bin_of(uint32_t pages) {
 }
 
 static void span_insert(struct heap *h, uint32_t first, uint32_t pages, uint32_t holes) {
+    struct zone *z = zone_of(h, first);
     uint32_t i = h->spans_idle;
     if (i) h->spans_idle = h->span[i].next;
     else i = ++h->spans_made;
     unsigned b = bin_of(pages);
-    h->span[i] = (struct span){.first = first, .pages = pages, .holes = holes, .next = h->bin[b]};
-    if (h->bin[b]) h->span[h->bin[b]].prev = i;
-    h->bin[b] = i;
-    h->bin_map[b / 64] |= 1ull << b % 64;
+    h->span[i] = (struct span){.first = first, .pages = pages, .holes = holes, .next = z->bin[b]};
+    if (z->bin[b]) h->span[z->bin[b]].prev = i;
+    z->bin[b] = i;
+    z->bin_map[b / 64] |= 1ull << b % 64;
     h->ref[first] = h->ref[first + pages - 1] = i;
 }
 
 static struct span span_remove(struct heap *h, uint32_t i) {
     struct span gone = h->span[i];
+    struct zone *z = zone_of(h, gone.first);
     unsigned b = bin_of(gone.pages);
     if (gone.next) h->span[gone.next].prev = gone.prev;
     if (gone.prev) h->span[gone.prev].next = gone.next;
-    else if (!(h->bin[b] = gone.next)) h->bin_map[b / 64] &= ~(1ull << b % 64);
+    else if (!(z->bin[b] = gone.next)) z->bin_map[b / 64] &= ~(1ull << b % 64);
     h->span[i].next = h->spans_idle;
     h->spans_idle = i;
     return gone;
 }
 
 /* The first bin from b on that holds a span; BINS: none. */
-static unsigned bin_next(const struct heap *h, unsigned b) {
+static unsigned bin_next(const struct zone *z, unsigned b) {
     if (b >= BINS) return BINS;
-    uint64_t word = h->bin_map[b / 64] & ~0ull << b % 64;
+    uint64_t word = z->bin_map[b / 64] & ~0ull << b % 64;
     for (unsigned w = b / 64;;) {
         if (word) return w * 64 + (unsigned)__builtin_ctzll(word);
-        if (++w == sizeof h->bin_map / sizeof *h->bin_map) return BINS;
-        word = h->bin_map[w];
+        if (++w == sizeof z->bin_map / sizeof *z->bin_map) return BINS;
+        word = z->bin_map[w];
     }
 }
 
-static uint32_t span_for(const struct heap *h, uint32_t n) {
+static uint32_t span_for(const struct heap *h, const struct zone *z, uint32_t n) {
     unsigned b = bin_of(n);
     if (n >= BINS_EXACT) {
-        uint32_t best = NONE, i = h->bin[b];
+        uint32_t best = NONE, i = z->bin[b];
         for (int look = 0; i && look < BIN_LOOK; i = h->span[i].next, look++)
             if (h->span[i].pages >= n && (!best || h->span[i].pages < h->span[best].pages)) best = i;
         if (best) return best;
         b++;
     }
-    b = bin_next(h, b);
-    return b < BINS ? h->bin[b] : NONE;
+    b = bin_next(z, b);
+    return b < BINS ? z->bin[b] : NONE;
 }
 
 static uint32_t holes_in(const struct heap *h, uint32_t first, uint64_t n) {
@@ -115,10 +126,10 @@ static int take_top(struct store *s, uint32_t n, bool punch, uint32_t *first) {
         holes = h->span[i].holes;
     }
     uint64_t end = top - below + n;
-    if (end > h->pages)
+    if (end > h->zone[ZONE_MEMORY].end)
         return dd_error(DDICT_EFULL, "manager %u is full: no %u free pages in a row", s->header->manager_id, n);
     uint64_t map = round_up(end * sizeof(uint64_t), ARENA_PAGE) - round_up(top * sizeof(uint64_t), ARENA_PAGE);
-    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE + fresh_above(s, end) + map, punch,
+    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE + fresh_above(s, end) + map, FOR_VALUES, punch,
                          (struct stretch){top - below, end});
     if (rc < 0 || (rc = pool_heap(s, end)) < 0) return rc;
     if (i) span_remove(h, i);
@@ -142,19 +153,55 @@ bool pages_lower(struct store *s) {
     return true;
 }
 
-int pages_take(struct store *s, uint64_t n, bool punch, uint32_t *first) {
+/* The same of the spill: the file must have the pages, and the page map costs memory. */
+static int take_spill_top(struct store *s, struct zone *z, uint32_t n, uint32_t *first) {
     struct heap *h = &s->heap;
-    if (n > h->pages) return dd_error(DDICT_EFULL, "manager %u has no %llu pages", s->header->manager_id, (unsigned long long)n);
-    uint32_t i = span_for(h, (uint32_t)n);
-    if (!i) return take_top(s, (uint32_t)n, punch, first);
-    struct span *p = &h->span[i];
-    uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
-    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, punch, (struct stretch){p->first, p->first + n});
+    uint64_t top = zone_top(z), end = top + n;
+    uint32_t i = NONE;
+    if (*z->out && PAGEMAP_KIND(h->pagemap[top - 1]) == PAGE_FREE) {
+        i = h->ref[top - 1];
+        end -= h->span[i].pages;
+    }
+    if (end > z->end) return spill_full(s, n * (uint64_t)ARENA_PAGE);
+    int rc = spill_prepare(s, end - z->first);
     if (rc < 0) return rc;
+    uint64_t map = budget_spill_map(s, end - z->first) - budget_spill_map(s, *z->out);
+    if ((rc = budget_take(s, map, s->spill.moving ? FOR_MOVES : FOR_INDEX, true, (struct stretch){0, 0})) < 0) {
+        s->spill.short_of_memory = true;
+        return rc;
+    }
+    if (i) span_remove(h, i);
+    s->header->used_bytes += map;
+    __atomic_store_n(&s->header->spill_top, end - z->first, __ATOMIC_RELEASE);
+    budget_publish(s);
+    *first = (uint32_t)(end - n);
+    return 0;
+}
+
+static void span_cut(struct heap *h, uint32_t i, uint32_t n, uint32_t holes, uint32_t *first) {
     struct span was = span_remove(h, i);
     h->holes -= holes;
-    if (was.pages > n) span_insert(h, was.first + (uint32_t)n, was.pages - (uint32_t)n, was.holes - holes);
+    if (was.pages > n) span_insert(h, was.first + n, was.pages - n, was.holes - holes);
     *first = was.first;
+}
+
+int pages_take(struct store *s, struct zone *z, uint64_t n, bool punch, uint32_t *first) {
+    struct heap *h = &s->heap;
+    if (n > z->end - z->first) return dd_error(DDICT_EFULL, "manager %u has no %llu pages", s->header->manager_id, (unsigned long long)n);
+    uint32_t i = span_for(h, z, (uint32_t)n);
+    if (!i) return z->first ? take_spill_top(s, z, (uint32_t)n, first) : take_top(s, (uint32_t)n, punch, first);
+    struct span *p = &h->span[i];
+    uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
+    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, FOR_VALUES, punch, (struct stretch){p->first, p->first + n});
+    if (rc == 0) span_cut(h, i, (uint32_t)n, holes, first);
+    return rc;
+}
+
+int pages_take_idle(struct store *s, struct zone *z, uint64_t n, uint32_t *first) {
+    struct heap *h = &s->heap;
+    uint32_t i = n > z->end - z->first ? NONE : span_for(h, z, (uint32_t)n);
+    if (!i || (h->span[i].holes && holes_in(h, h->span[i].first, n))) return DDICT_EFULL;
+    span_cut(h, i, (uint32_t)n, 0, first);
     return 0;
 }
 
@@ -175,13 +222,15 @@ void pages_unmark(struct store *s, uint32_t first, uint64_t n) {
 
 void pages_give(struct store *s, uint32_t first, uint64_t n) {
     struct heap *h = &s->heap;
+    const struct zone *z = zone_of(h, first);
     uint32_t pages = (uint32_t)n, holes = 0;
-    if (first + n < s->header->heap_top && PAGEMAP_KIND(h->pagemap[first + n]) == PAGE_FREE) {
+    if (!z->first) s->spill.freed += n * ARENA_PAGE;
+    if (first + n < zone_top(z) && PAGEMAP_KIND(h->pagemap[first + n]) == PAGE_FREE) {
         struct span up = span_remove(h, h->ref[first + n]);
         pages += up.pages;
         holes += up.holes;
     }
-    if (first && PAGEMAP_KIND(h->pagemap[first - 1]) == PAGE_FREE) {
+    if (first > z->first && PAGEMAP_KIND(h->pagemap[first - 1]) == PAGE_FREE) {
         struct span down = span_remove(h, h->ref[first - 1]);
         first = down.first;
         pages += down.pages;
@@ -233,17 +282,15 @@ uint64_t pages_punch(struct store *s, uint64_t bytes, struct stretch keep) {
     pthread_mutex_lock(&s->populate.busy); /* a step under way ends first: at most some milliseconds */
     uint64_t done = punch_above(s, bytes, keep.to);
     for (unsigned b = BINS; done < bytes && b-- > 0;)
-        for (uint32_t i = h->bin[b]; i && done < bytes; i = h->span[i].next)
+        for (uint32_t i = h->zone[ZONE_MEMORY].bin[b]; i && done < bytes; i = h->span[i].next)
             if (h->span[i].holes < h->span[i].pages) done += punch_span(s, i, bytes - done, keep);
     pthread_mutex_unlock(&s->populate.busy);
     return done;
 }
 
-void pages_rebuild_spans(struct store *s) {
-    struct heap *h = &s->heap;
-    uint64_t top = s->header->heap_top;
-    h->holes = 0;
-    for (uint64_t p = 0; p < top;) {
+static void rebuild_zone(struct heap *h, const struct zone *z) {
+    uint64_t top = zone_top(z);
+    for (uint64_t p = z->first; p < top;) {
         if (PAGEMAP_KIND(h->pagemap[p]) != PAGE_FREE) {
             p += PAGEMAP_VALUE(h->pagemap[p]);
             continue;
@@ -256,10 +303,16 @@ void pages_rebuild_spans(struct store *s) {
     }
 }
 
+void pages_rebuild_spans(struct store *s) {
+    s->heap.holes = 0;
+    for (int i = 0; i < ZONES; i++) rebuild_zone(&s->heap, &s->heap.zone[i]);
+}
+
 void pages_histogram(struct store *s, uint64_t *out) {
-    struct heap *h = &s->heap;
-    for (unsigned b = bin_next(h, 0); b < BINS; b = bin_next(h, b + 1))
-        for (uint32_t i = h->bin[b]; i; i = h->span[i].next)
+    const struct heap *h = &s->heap;
+    const struct zone *z = &h->zone[ZONE_MEMORY];
+    for (unsigned b = bin_next(z, 0); b < BINS; b = bin_next(z, b + 1))
+        for (uint32_t i = z->bin[b]; i; i = h->span[i].next)
             out[63 - __builtin_clzll((uint64_t)h->span[i].pages * ARENA_PAGE)]++;
     /* What was never handed out is one block, as far as the budget goes. */
     if (huge_page(s->header)) {
@@ -267,8 +320,8 @@ void pages_histogram(struct store *s, uint64_t *out) {
         if (idle >= ARENA_PAGE) out[63 - __builtin_clzll(idle)]++;
         return;
     }
-    uint64_t taken = budget_resident(s), above = h->pages - s->header->heap_top;
-    uint64_t room = above * ARENA_PAGE - fresh_above(s, h->pages); /* claimed already */
+    uint64_t taken = budget_resident(s), above = z->end - s->header->heap_top;
+    uint64_t room = above * ARENA_PAGE - fresh_above(s, z->end); /* claimed already */
     if (s->header->budget > taken) room += s->header->budget - taken;
     if (room > above * ARENA_PAGE) room = above * ARENA_PAGE;
     if (room >= ARENA_PAGE) out[63 - __builtin_clzll(room)]++;

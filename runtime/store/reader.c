@@ -133,7 +133,7 @@ void reader_prefetch(const struct arena_view *a, uint64_t h, int stage) {
 
 int reader_item(const struct arena_view *a, uint64_t off, struct found *out) {
     const struct arena_header *h = a->header;
-    if (off % ARENA_GRANULE || off < h->heap_off || off - h->heap_off >= h->heap_len || item_bad(a, off, find_at(a, off))) return damaged(off);
+    if (off % ARENA_GRANULE || off < h->heap_off || off - h->heap_off >= h->heap_len + h->spill_len || item_bad(a, off, find_at(a, off))) return damaged(off);
     item_describe(find_at(a, off), off, out);
     return 0;
 }

@@ -24,13 +24,13 @@ struct arena_view {
     uint64_t row;                      /* of its counters in a chunk of the lease page: bytes from their begin */
 };
 
-/* Check magic, version and the regions of a header against the file's size. DDICT_EVERSION, DDICT_EPROTO. */
-int arena_check(const struct arena_header *h, uint64_t file_size);
-/* mmap len bytes of an arena, shared; NULL and errno. munmap() undoes it. */
-void *arena_map(int fd, uint64_t len, int prot);
+/* Check magic, version and the regions of a header against the sizes of the two files. DDICT_EVERSION, DDICT_EPROTO. */
+int arena_check(const struct arena_header *h, uint64_t file_size, uint64_t spill_size);
+/* Map an arena, shared, and its spill (-1: it has none) behind it, and check them; *len is what munmap() needs. A negative code with a sentence. */
+int arena_map(void **map, uint64_t *len, int fd, int spill_fd, int prot);
 
-/* Map fd read-only and check magic, version and the regions against the file's size. DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. */
-int arena_view_map(struct arena_view *a, int fd, unsigned local_index);
+/* Map them read-only. DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. */
+int arena_view_map(struct arena_view *a, int fd, int spill_fd, unsigned local_index);
 void arena_view_unmap(struct arena_view *a);
 
 /* Leave the fences of this process to the manager, where that and the kernel can do it. Before the first look-up. */

@@ -16,15 +16,21 @@ static int damaged(struct store *s, uint64_t off) {
 
 static uint64_t page_of(struct store *s, uint64_t off) { return (off - s->header->heap_off) >> DD_PAGE_SHIFT; }
 
+static void marked(struct store *s, struct zone *z, uint64_t bytes) {
+    *z->used += bytes;
+    if (z->first) s->header->spill_items++;
+}
+
 /* Mark the block as used. 1: it was not before; 0: it was; DDICT_EPROTO: not the start of a block. */
 static int block_mark(struct store *s, uint64_t off) {
     struct heap *h = &s->heap;
     if (!off || block_of(s, off) != off) return damaged(s, off);
     uint64_t page = page_of(s, off), e = h->pagemap[page];
+    struct zone *z = zone_of(h, page);
     if (PAGEMAP_KIND(e) == PAGE_LARGE_HEAD) {
         if (h->ref[page]) return 0;
         h->ref[page] = 1;
-        s->header->used_bytes += PAGEMAP_VALUE(e) * ARENA_PAGE;
+        marked(s, z, PAGEMAP_VALUE(e) * ARENA_PAGE);
         return 1;
     }
     if (PAGEMAP_KIND(e) == PAGE_SLAB) page -= PAGEMAP_VALUE(e);
@@ -34,28 +40,29 @@ static int block_mark(struct store *s, uint64_t off) {
     if (!(run->idle[b / 64] >> b % 64 & 1)) return 0;
     run->idle[b / 64] &= ~(1ull << b % 64);
     run->free--;
-    h->class_free[run->class]--;
-    s->header->used_bytes += c->size;
+    z->class_free[run->class]--;
+    marked(s, z, c->size);
     return 1;
 }
 
 /* Pages of the run or extent whose head is at p, or 0 when the entries do not make one (killed while it was marked). */
-static uint64_t stretch_at(struct store *s, uint64_t p) {
+static uint64_t stretch_at(struct store *s, uint64_t p, uint64_t top) {
     const uint64_t *map = s->heap.pagemap;
     unsigned kind = PAGEMAP_KIND(map[p]), cls = PAGEMAP_CLASS(map[p]);
     uint64_t n = PAGEMAP_VALUE(map[p]);
     if (kind != PAGE_SLAB_HEAD && kind != PAGE_LARGE_HEAD) return 0;
-    if (!n || n > s->header->heap_top - p) return 0;
+    if (!n || n > top - p) return 0;
     if (kind == PAGE_SLAB_HEAD && (cls >= CLASSES || n != s->heap.class[cls].pages)) return 0;
     for (uint64_t i = 1; i < n; i++)
         if (map[p + i] != PAGEMAP_ENTRY(kind + 1, cls, i)) return 0;
     return n;
 }
 
-static void read_pagemap(struct store *s) {
+static void read_pagemap(struct store *s, const struct zone *z) {
     struct heap *h = &s->heap;
-    for (uint64_t p = 0; p < s->header->heap_top;) {
-        uint64_t n = stretch_at(s, p);
+    uint64_t top = zone_top(z);
+    for (uint64_t p = z->first; p < top;) {
+        uint64_t n = stretch_at(s, p, top);
         if (!n) {
             if (h->pagemap[p] != PAGEMAP_HOLE) word_store(&h->pagemap[p], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
             h->holes += h->pagemap[p++] == PAGEMAP_HOLE;
@@ -69,9 +76,13 @@ static void read_pagemap(struct store *s) {
 int heap_rebuild(struct store *s) {
     struct arena_header *h = s->header;
     uint64_t keys = 0;
-    if (h->heap_top > s->heap.pages) return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: its watermark", h->manager_id);
-    read_pagemap(s);
+    for (int i = 0; i < ZONES; i++) {
+        const struct zone *z = &s->heap.zone[i];
+        if (*z->out > z->end - z->first) return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: its watermark", h->manager_id);
+        read_pagemap(s, z);
+    }
     h->used_bytes = budget_fixed(s);
+    h->spill_used = h->spill_items = 0;
     for (uint64_t n = 0; n < h->segments; n++) {
         struct segment *g = segment_at(s, n);
         if (s->index.state[n] == SEGMENT_FREE) continue;
@@ -104,12 +115,10 @@ static int keep_leased(struct store *s, uint64_t block, uint32_t page) {
     return 0;
 }
 
-void heap_settle(struct store *s) {
+static void settle_zone(struct store *s, struct zone *z, bool all) {
     struct heap *h = &s->heap;
-    /* Without memory to note a lease nothing is freed: too much stays in use, nothing is reused too early. */
-    bool all = leases_each(s, keep_leased) >= 0;
-    s->settled = true;
-    for (uint64_t p = 0; p < s->header->heap_top;) {
+    uint64_t top = zone_top(z);
+    for (uint64_t p = z->first; p < top;) {
         uint64_t e = h->pagemap[p], n = PAGEMAP_VALUE(e);
         if (PAGEMAP_KIND(e) == PAGE_FREE) {
             p++;
@@ -120,7 +129,7 @@ void heap_settle(struct store *s) {
         if (all) idle = slab ? run->free == run->blocks : !h->ref[p];
         if (slab && (idle || !all)) {
             /* Taken out of the books: as pages, or for good. */
-            h->class_free[run->class] -= run->free;
+            z->class_free[run->class] -= run->free;
             run->free = 0;
             memset(run->idle, 0, sizeof run->idle);
         } else if (slab && run->free) {
@@ -135,5 +144,12 @@ void heap_settle(struct store *s) {
         }
         p += n;
     }
+}
+
+void heap_settle(struct store *s) {
+    /* Without memory to note a lease nothing is freed: too much stays in use, nothing is reused too early. */
+    bool all = leases_each(s, keep_leased) >= 0;
+    s->settled = true;
+    for (int i = 0; i < ZONES; i++) settle_zone(s, &s->heap.zone[i], all);
     pages_rebuild_spans(s);
 }

@@ -44,9 +44,22 @@ struct block_class {
 #define BINS_EXACT 64u
 #define BINS (BINS_EXACT + (32 - 6) * 16)
 
+/* The heap is memory and, behind it in offsets and page numbers, the spill file. What is free in one never joins what is free in the other. */
+enum zone_name { ZONE_MEMORY, ZONE_SPILL, ZONES };
+struct zone {
+    uint32_t first, end;     /* pages */
+    uint64_t *out;           /* in the header: heap_top, spill_top */
+    uint64_t *used;          /* in the header: bytes */
+    uint32_t bin[BINS];
+    uint64_t bin_map[(BINS + 63) / 64];
+    uint32_t partial[CLASSES];    /* first run with a free block */
+    uint64_t class_free[CLASSES]; /* free blocks */
+};
+static inline uint64_t zone_top(const struct zone *z) { return z->first + *z->out; }
+
 struct heap {
     uint64_t *pagemap;
-    uint32_t pages;          /* of the heap's range; more than the budget, so that holes can move */
+    uint32_t pages;          /* of both zones; the memory's are more than the budget, so that holes can move */
     uint32_t *ref;           /* by page, see span and run; 1 for a marked extent while rebuilding */
     struct span *span;
     struct run *run;
@@ -55,12 +68,21 @@ struct heap {
     uint32_t spans_made, spans_idle; /* idle ones are chained by next */
     uint32_t runs_made, runs_idle;
     uint64_t holes;          /* pages below heap_top whose memory was given back */
-    uint32_t bin[BINS];
-    uint64_t bin_map[(BINS + 63) / 64];
     struct block_class class[CLASSES];
     uint8_t class_of[CLASS_SIZE_MAX / ARENA_GRANULE + 1];
-    uint32_t partial[CLASSES];    /* first run with a free block */
-    uint64_t class_free[CLASSES]; /* free blocks */
+    struct zone zone[ZONES];
+};
+static inline struct zone *zone_of(struct heap *h, uint64_t page) { return &h->zone[page >= h->zone[ZONE_MEMORY].end]; }
+
+/* The file behind the memory (LAYOUT 11). */
+struct spill {
+    int fd;               /* borrowed; -1: none */
+    uint64_t freed;       /* bytes of memory that became free, ever */
+    uint64_t freed_then;  /* when memory was full */
+    uint64_t tight_until; /* clock_ns(): until then only what is free already is looked at */
+    uint32_t hand;        /* page of memory where the next values to be moved lie */
+    bool moving;          /* memory for its page map may be taken to the last byte */
+    bool short_of_memory; /* its page map could not grow */
 };
 
 enum segment_state { SEGMENT_FREE, SEGMENT_LIVE, SEGMENT_SWEEP };
@@ -129,11 +151,13 @@ static inline uint64_t huge_page(const struct arena_header *h) { return h->page_
 struct store {
     int fd;   /* the caller's */
     uint8_t *map;
+    uint64_t map_len;
     struct arena_header *header;
     unsigned local_index;
     bool settled; /* the heap is rebuilt; false after opening an arena that was in use */
     uint64_t granted; /* bytes that may be touched before the memory limits are looked at again */
     struct heap heap;
+    struct spill spill;
     struct index index;
     struct leases leases;
     struct cache cache;
@@ -148,9 +172,12 @@ static inline uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) &
 /* budget.c: what the arena has taken of the machine's memory */
 uint64_t budget_fixed(struct store *s);   /* header, page map and directories as far as they are used, segments */
 uint64_t budget_resident(struct store *s);
+uint64_t budget_spill_map(const struct store *s, uint64_t pages); /* memory of the page map of so many pages of the spill */
 struct stretch { uint64_t from, to; }; /* pages */
+enum taker { FOR_VALUES, FOR_INDEX, FOR_MOVES }; /* where there is a spill, the first two leave something to those behind them (LAYOUT 11) */
 /* Make sure that fresh more bytes may be touched. punch: free pages may be given back for it, all but keep. DDICT_EFULL. */
-int budget_take(struct store *s, uint64_t fresh, bool punch, struct stretch keep);
+int budget_take(struct store *s, uint64_t fresh, enum taker who, bool punch, struct stretch keep);
+uint64_t budget_spare(const struct store *s); /* what values leave */
 void budget_publish(struct store *s);     /* after heap_top, segments or directory grew */
 
 /* pool.c: an arena whose memory comes from a pool of huge pages (LAYOUT 10) */
@@ -165,8 +192,9 @@ uint64_t huge_mapped(const void *at, uint64_t len);
 /* pages.c: stretches of pages */
 int pages_open(struct store *s);
 void pages_close(struct store *s);
-/* First page of n that are free, out of the books but not yet in the page map; 0 or DDICT_EFULL. */
-int pages_take(struct store *s, uint64_t n, bool punch, uint32_t *first);
+/* First page of n that are free, out of the books but not yet in the page map; 0 or DDICT_EFULL. idle: no new memory, and no sentence. */
+int pages_take(struct store *s, struct zone *z, uint64_t n, bool punch, uint32_t *first);
+int pages_take_idle(struct store *s, struct zone *z, uint64_t n, uint32_t *first);
 void pages_give(struct store *s, uint32_t first, uint64_t n); /* page map entries are FREE already */
 void pages_mark(struct store *s, uint32_t first, uint64_t n, enum page_kind head, unsigned cls);
 void pages_unmark(struct store *s, uint32_t first, uint64_t n);
@@ -177,7 +205,9 @@ void pages_histogram(struct store *s, uint64_t *out);
 
 /* heap.c: blocks */
 void heap_classes(struct heap *h);
-int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off); /* DDICT_EFULL */
+int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off); /* in memory; DDICT_EFULL */
+int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off); /* in the spill, where there is one and memory is full */
+int block_alloc_spill(struct store *s, uint64_t size, bool aligned, uint64_t *off);
 void block_free(struct store *s, uint64_t off);
 uint64_t block_bytes(struct store *s, uint64_t off);
 uint64_t block_of(struct store *s, uint64_t off); /* the block that holds any offset; 0: none. Does not trust off (I15) */
@@ -189,6 +219,15 @@ bool heap_relieve(struct store *s, int step);
 uint32_t run_make(struct store *s, uint32_t first, unsigned cls); /* private part of a run, all blocks free, not listed */
 void run_list(struct store *s, uint32_t r);
 void run_release(struct store *s, uint32_t r);
+
+/* spill.c (LAYOUT 11) */
+void spill_open(struct store *s, int fd);
+int spill_prepare(struct store *s, uint64_t pages); /* the file has the first `pages`; DDICT_EFULL */
+int spill_full(struct store *s, uint64_t need);     /* the sentence; DDICT_EFULL */
+bool spill_tight(const struct store *s);            /* memory was full a moment ago, and little came free since */
+void spill_tighten(struct store *s);
+/* Move values from memory to the spill until about `bytes` of memory are free for others. False when none were. */
+bool spill_move(struct store *s, uint64_t bytes);
 
 /* index.c */
 struct place {

@@ -4,44 +4,31 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <base/error.h>
 #include <base/hash.h>
 #include <store/reader.h>
 #include <store/state.h>
 
-static int store_map(struct store *s, int fd) {
-    struct stat st;
-    if (fstat(fd, &st) < 0) return dd_error(-errno, "cannot look at an arena: %s", dd_strerror(-errno));
-    if (st.st_size < (off_t)ARENA_PAGE) return dd_error(DDICT_EPROTO, "this is no arena: %lld bytes", (long long)st.st_size);
-    void *map = arena_map(fd, (uint64_t)st.st_size, PROT_READ | PROT_WRITE);
-    if (!map) return dd_error(-errno, "cannot map an arena of %lld bytes: %s", (long long)st.st_size, dd_strerror(-errno));
-    s->map = map;
-    s->header = map;
-    int rc = arena_check(s->header, (uint64_t)st.st_size);
-    if (rc < 0) {
-        munmap(map, (size_t)st.st_size);
-        s->map = NULL;
-    }
-    return rc;
-}
-
-int store_open(struct store **out, int fd, unsigned local_index) {
+int store_open(struct store **out, int fd, int spill_fd, unsigned local_index) {
     struct store *s = calloc(1, sizeof *s);
     if (!s) return dd_error(-ENOMEM, "no memory for a store");
     pthread_mutex_init(&s->populate.busy, NULL);
     s->local_index = local_index;
     s->fd = fd;
-    int rc = store_map(s, fd);
+    void *map;
+    int rc = arena_map(&map, &s->map_len, fd, spill_fd, PROT_READ | PROT_WRITE);
     if (rc < 0) goto fail;
-    struct arena_header *h = s->header;
+    struct arena_header *h = s->header = map;
+    s->map = map;
+    spill_open(s, spill_fd);
     s->populate.claimed = h->populated;
     heap_classes(&s->heap);
     bool fresh = ROOT_GENERATION(h->root) == 0;
-    if (fresh) h->used_bytes = budget_fixed(s);
     cache_open(s);
-    if ((rc = pages_open(s)) < 0 || (rc = index_open(s, fresh)) < 0) goto fail;
+    if ((rc = pages_open(s)) < 0) goto fail;
+    if (fresh) h->used_bytes = budget_fixed(s);
+    if ((rc = index_open(s, fresh)) < 0) goto fail;
     if (fresh) s->settled = true;
     else {
         intent_finish(s);
@@ -62,7 +49,7 @@ void store_close(struct store *s) {
     leases_close(s);
     index_close(s);
     pages_close(s);
-    if (s->map) munmap(s->map, s->header->file_size);
+    if (s->map) munmap(s->map, s->map_len);
     pthread_mutex_destroy(&s->populate.busy);
     free(s);
 }
@@ -76,15 +63,15 @@ static void ref_fill(struct store *s, uint64_t off, struct store_ref *ref) {
 }
 
 /* A block with a header that is complete but for key, hash and check. */
-static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref) {
-    uint64_t off, budget = s->header->budget;
+static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag, bool spill, struct store_ref *ref) {
+    uint64_t off, budget = s->header->budget, largest = spill && s->header->spill_len > budget ? s->header->spill_len : budget;
     bool aligned = val_len >= DD_VALUE_ALIGN_MIN;
     uint64_t head = round_up(sizeof(struct item) + key_len, aligned ? 64 : ARENA_GRANULE);
-    if (val_len > budget || head + val_len + ARENA_PAGE + 3 * DD_SEGMENT_SIZE > budget)
+    if (val_len > largest || head + val_len + ARENA_PAGE + 3 * DD_SEGMENT_SIZE > largest)
         return dd_error(DDICT_EVALSIZE, "a value of %llu bytes is larger than manager %u, which has %llu bytes", (unsigned long long)val_len,
-                        s->header->manager_id, (unsigned long long)budget);
+                        s->header->manager_id, (unsigned long long)largest);
     if (scan_wanted(s)) store_reclaim(s);
-    int rc = block_alloc(s, head + val_len, aligned, &off);
+    int rc = spill ? block_alloc_any(s, head + val_len, aligned, &off) : block_alloc(s, head + val_len, aligned, &off);
     if (rc < 0) return rc;
     struct item *item = arena_at(s, off);
     *item = (struct item){.val_len = val_len, .key_len = key_len, .tag = tag, .pad = (uint8_t)(item_value_at(off, key_len, val_len) - sizeof *item - key_len)};
@@ -92,9 +79,9 @@ static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8
     return 0;
 }
 
-int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref) {
+static int reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, bool spill, struct store_ref *ref) {
     if (key_len == 0 || key_len > DDICT_KEY_MAX) return dd_error(DDICT_EKEYSIZE, "a key of %u bytes: 1 to %u are allowed", key_len, DDICT_KEY_MAX);
-    int rc = item_alloc(s, key_len, val_len, tag, ref);
+    int rc = item_alloc(s, key_len, val_len, tag, spill, ref);
     if (rc < 0) return rc;
     memcpy(ref->item->key, key, key_len);
     ref->item->hash = key_hash(ref->item->key, key_len);
@@ -103,9 +90,17 @@ int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t v
     return 0;
 }
 
+int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref) {
+    return reserve(s, key, key_len, val_len, tag, true, ref);
+}
+
+int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref) {
+    return reserve(s, key, key_len, val_len, tag, false, ref);
+}
+
 int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref) {
     struct leases *l = &s->leases;
-    int rc = item_alloc(s, 0, val_len, tag, ref);
+    int rc = item_alloc(s, 0, val_len, tag, false, ref);
     if (rc < 0) return rc;
     if (!table_add(&l->transit, ref->off)) {
         block_free(s, ref->off);
@@ -234,10 +229,14 @@ void store_stats(struct store *s, struct ddict_manager_stats *out) {
     out->num_keys = h->num_keys;
     memset(out->free_blocks, 0, sizeof out->free_blocks);
     pages_histogram(s, out->free_blocks);
-    for (unsigned c = 0; c < CLASSES; c++) out->free_blocks[log2_of(s->heap.class[c].size)] += s->heap.class_free[c];
+    for (unsigned c = 0; c < CLASSES; c++) out->free_blocks[log2_of(s->heap.class[c].size)] += s->heap.zone[ZONE_MEMORY].class_free[c];
     out->frozen = FREEZE_STATE(h->freeze) == FREEZE_FROZEN;
     out->cached_items = h->cached_items;
     out->cached_bytes = h->cached_bytes;
+    out->spill_total_bytes = h->spill_len;
+    out->spill_used_bytes = h->spill_used;
+    out->spill_items = h->spill_items;
+    out->spilled_bytes = h->spilled_bytes;
     out->retired_bytes = l->retired_bytes;
     out->leased_bytes = l->leased_bytes;
     out->populated_bytes = figure_get(&s->populate.bytes);

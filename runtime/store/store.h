@@ -21,6 +21,7 @@ struct store_options {
     uint8_t dict_id[16];
     unsigned local_index; /* of the arena on this node: what lease words name */
     uint64_t huge_page;   /* bytes of a page of the pool that the memory is taken from (hugepool.h); HUGE_NO, HUGE_ADVISE: of none */
+    uint64_t spill;       /* size of the spill file; 0: there is none */
 };
 enum { HUGE_NO = 0, HUGE_ADVISE = 1 };
 
@@ -32,8 +33,16 @@ int arena_create(const struct store_options *o);
 /* A read-only descriptor of the same memory for clients. Returns it or a negative code. */
 int arena_reopen_readonly(int fd);
 
-/* Map the arena for writing and build the private state. fd stays the caller's, and open as long as the store. */
-int store_open(struct store **out, int fd, unsigned local_index);
+/*
+ * A file of `size` bytes (whole pages; 0: what is free in dir less DD_SPILL_LEAVE of it, divided by `sharers`) without a name in the folder dir, for what memory has no room
+ * for (LAYOUT 11). Returns the descriptor or a negative code with a sentence: no such folder, not writable, memory and no disk, a file system that cannot
+ * promise space, more than is free. Called by ddictd. spill.c
+ */
+int spill_create(const char *dir, uint64_t size, unsigned sharers);
+uint64_t spill_size(int fd); /* 0: none */
+
+/* Map the arena for writing, and its spill (-1: none), and build the private state. Both descriptors stay the caller's and open. */
+int store_open(struct store **out, int fd, int spill_fd, unsigned local_index);
 void store_close(struct store *s); /* NULL is allowed */
 struct arena_header *store_header(struct store *s);
 
@@ -61,6 +70,7 @@ struct store_ref {
  * counts, its hash is computed from the copy. DDICT_EFULL with the sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
  */
 int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref);
+int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref); /* never in the spill */
 void store_abort(struct store *s, struct store_ref *ref);
 
 enum store_mode { STORE_ANY = 0, STORE_NEW = 1, STORE_EXISTING = 2 };

@@ -15,7 +15,7 @@ static int region_bad(uint64_t off, uint64_t len, uint64_t after, uint64_t file)
     return off < after || off % 64 || off > file || len > file - off;
 }
 
-int arena_check(const struct arena_header *h, uint64_t file_size) {
+int arena_check(const struct arena_header *h, uint64_t file_size, uint64_t spill_size) {
     if (h->magic != ARENA_MAGIC) return dd_error(DDICT_EPROTO, "this is no arena: wrong magic number");
     if (h->layout_version != LAYOUT_VERSION || h->header_size != sizeof *h)
         return dd_error(DDICT_EVERSION, "the arena has layout version %u, this program knows %u", h->layout_version, LAYOUT_VERSION);
@@ -23,8 +23,18 @@ int arena_check(const struct arena_header *h, uint64_t file_size) {
         region_bad(h->dir_off, h->dir_len, h->pagemap_off + h->pagemap_len, file_size) ||
         region_bad(h->seg_off, h->seg_len, h->dir_off + h->dir_len, file_size) ||
         region_bad(h->heap_off, h->heap_len, h->seg_off + h->seg_len, file_size) || h->heap_off % ARENA_PAGE ||
-        h->heap_len / ARENA_PAGE > h->pagemap_len / sizeof(uint64_t) || h->heap_len / ARENA_PAGE > UINT32_MAX)
+        h->spill_len > DD_SPILL_MAX || h->spill_len % ARENA_PAGE || h->heap_len % ARENA_PAGE || (h->spill_len && h->heap_off + h->heap_len != file_size) ||
+        (h->heap_len + h->spill_len) / ARENA_PAGE > h->pagemap_len / sizeof(uint64_t) || (h->heap_len + h->spill_len) / ARENA_PAGE > UINT32_MAX)
         return dd_error(DDICT_EPROTO, "the arena's header is damaged: its regions do not fit into %llu bytes", (unsigned long long)file_size);
+    if (h->spill_len != spill_size)
+        return dd_error(DDICT_EPROTO, "the arena of manager %u has a spill of %llu bytes, its file has %llu", h->manager_id, (unsigned long long)h->spill_len,
+                        (unsigned long long)spill_size);
+    return 0;
+}
+
+/* In a process that locks its future memory the kernel would fill every hole of the file: unlock before it can be accessed. */
+static int map_at(uint8_t *at, uint64_t len, int fd, int prot) {
+    if (mmap(at, len, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) == MAP_FAILED || munlock(at, len) < 0 || mprotect(at, len, prot) < 0) return -errno;
     return 0;
 }
 
@@ -32,49 +42,65 @@ int arena_check(const struct arena_header *h, uint64_t file_size) {
  * At an address that huge pages fit: heap_off is a multiple of their size in arenas that ask for them. Without a reservation: what is needed of a pool was reserved when
  * the arena was made, and a reader needs none.
  */
-void *arena_map(int fd, uint64_t len, int prot) {
+static int map_both(uint8_t **map, uint64_t len, int fd, uint64_t spill_len, int spill_fd, int prot) {
     struct stat st;
-    if (fstat(fd, &st) < 0) return NULL;
+    if (fstat(fd, &st) < 0) return -errno;
     uint64_t page = st.st_blksize > (blksize_t)ARENA_HUGE_PAGE ? (uint64_t)st.st_blksize : ARENA_HUGE_PAGE; /* of a pool its own */
-    uint64_t room = len + page;
+    uint64_t used = ((len + ARENA_PAGE - 1) & ~(uint64_t)(ARENA_PAGE - 1)) + spill_len, room = used + page;
     uint8_t *at = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return NULL;
-    uint64_t before = -(uint64_t)(uintptr_t)at & (page - 1), used = (len + ARENA_PAGE - 1) & ~(uint64_t)(ARENA_PAGE - 1);
-    void *map = mmap(at + before, len, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
-    /* In a process that locks its future memory the kernel would fill every hole of the file: unlock before it can be accessed. */
-    if (map == MAP_FAILED || munlock(map, len) < 0 || mprotect(map, len, prot) < 0) {
-        int saved = errno;
+    if (at == MAP_FAILED) return -errno;
+    uint64_t before = -(uint64_t)(uintptr_t)at & (page - 1);
+    int rc = map_at(at + before, len, fd, prot);
+    if (rc == 0 && spill_len) rc = map_at(at + before + used - spill_len, spill_len, spill_fd, prot);
+    if (rc < 0) {
         munmap(at, room);
-        errno = saved;
-        return NULL;
+        return rc;
     }
     if (before) munmap(at, before);
     if (room > before + used) munmap(at + before + used, room - before - used);
-    const struct arena_header *h = map;
-    if (h->magic == ARENA_MAGIC && h->page_shift == ARENA_PAGES_ADVISED && h->budget >= DD_HUGE_ARENA && h->heap_off < len) {
-        /* Not the regions before the heap: in huge pages the little that is used of them would cost 2 MiB each. */
-        madvise(at + before + h->heap_off, len - h->heap_off, MADV_HUGEPAGE);
-    }
-    return map;
+    *map = at + before;
+    return 0;
 }
 
-int arena_view_map(struct arena_view *a, int fd, unsigned local_index) {
+static int file_size(int fd, uint64_t least, uint64_t *size) {
     struct stat st;
     if (fstat(fd, &st) < 0) return dd_error(-errno, "cannot look at an arena: %s", dd_strerror(-errno));
-    if (st.st_size < (off_t)ARENA_PAGE) return dd_error(DDICT_EPROTO, "this is no arena: %lld bytes", (long long)st.st_size);
-    void *map = arena_map(fd, (uint64_t)st.st_size, PROT_READ);
-    if (!map)
-        return dd_error(-errno, "cannot map an arena of %lld bytes: %s (ulimit -v?)", (long long)st.st_size, dd_strerror(-errno));
-    int rc = arena_check(map, (uint64_t)st.st_size);
-    if (rc < 0) {
-        munmap(map, (size_t)st.st_size);
+    if (st.st_size < (off_t)least) return dd_error(DDICT_EPROTO, "this is no arena: %lld bytes", (long long)st.st_size);
+    *size = (uint64_t)st.st_size;
+    return 0;
+}
+
+int arena_map(void **map, uint64_t *len, int fd, int spill_fd, int prot) {
+    uint64_t size, spill = 0;
+    uint8_t *at = NULL;
+    int rc = file_size(fd, ARENA_PAGE, &size);
+    if (rc == 0 && spill_fd >= 0) rc = file_size(spill_fd, 0, &spill);
+    if (rc < 0) return rc;
+    if (spill > DD_SPILL_MAX || spill % ARENA_PAGE || (spill && size % ARENA_PAGE))
+        return dd_error(DDICT_EPROTO, "this is no spill of an arena: %llu bytes", (unsigned long long)spill);
+    if ((rc = map_both(&at, size, fd, spill, spill_fd, prot)) < 0)
+        return dd_error(rc, "cannot map an arena of %llu bytes: %s%s", (unsigned long long)(size + spill), dd_strerror(rc), prot & PROT_WRITE ? "" : " (ulimit -v?)");
+    const struct arena_header *h = (const void *)at;
+    if ((rc = arena_check(h, size, spill)) < 0) {
+        munmap(at, size + spill);
         return rc;
     }
+    /* Not the regions before the heap: in huge pages the little that is used of them would cost 2 MiB each. Nor the spill, whose pages come from a device. */
+    if (h->page_shift == ARENA_PAGES_ADVISED && h->budget >= DD_HUGE_ARENA) madvise(at + h->heap_off, h->heap_len, MADV_HUGEPAGE);
+    *map = at;
+    *len = size + spill;
+    return 0;
+}
+
+int arena_view_map(struct arena_view *a, int fd, int spill_fd, unsigned local_index) {
+    void *map;
+    uint64_t len;
+    int rc = arena_map(&map, &len, fd, spill_fd, PROT_READ);
+    if (rc < 0) return rc;
     const struct arena_header *h = map;
     const uint64_t longest = sizeof(struct item) + DDICT_KEY_MAX + DD_VALUE_ALIGN_MIN; /* before a value */
-    *a = (struct arena_view){.header = h, .map_len = (size_t)st.st_size, .local_index = local_index, .fenced = true, .lease = LEASE_WORD(local_index, 0),
-                             .last_item = (uint64_t)st.st_size - sizeof(struct item),
-                             .last_short = (uint64_t)st.st_size > longest ? (uint64_t)st.st_size - longest : 0,
+    *a = (struct arena_view){.header = h, .map_len = (size_t)len, .local_index = local_index, .fenced = true, .lease = LEASE_WORD(local_index, 0),
+                             .last_item = len - sizeof(struct item), .last_short = len > longest ? len - longest : 0,
                              .row = local_index * sizeof(struct lease_counters),
                              .dir = (const uint64_t *)((const uint8_t *)map + h->dir_off)};
     return 0;

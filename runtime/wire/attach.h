@@ -30,6 +30,7 @@ struct attach_msg {
     uint32_t pid;       /* MANAGER: its pid as ddictd sees it */
     uint64_t client;    /* WELCOME: client id */
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */
+    uint64_t spill_bytes; /* WELCOME: of the whole dictionary, as large everywhere as it is here */
     uint8_t dict_id[16];
     char node[NODE_NAME_MAX];
     char step[STEP_NAME_MAX]; /* HELLO, MEET: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */

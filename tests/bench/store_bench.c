@@ -64,9 +64,9 @@ int main(int argc, char **argv) {
     struct arena_view a;
     int fd = arena_create(&o), rc;
     if (fd < 0) die("create", fd);
-    if ((rc = store_open(&s, fd, 0)) < 0) die("open", rc);
+    if ((rc = store_open(&s, fd, -1, 0)) < 0) die("open", rc);
     int ro = arena_reopen_readonly(fd);
-    if ((rc = arena_view_map(&a, ro, 0)) < 0) die("map", rc);
+    if ((rc = arena_view_map(&a, ro, -1, 0)) < 0) die("map", rc);
     struct lease_chunk *page = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     page->chunks = 1;
     store_leases_add(s, 1, page, (uint32_t)getpid());

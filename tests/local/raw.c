@@ -67,14 +67,15 @@ void raw_attach(struct raw *r) {
     for (unsigned i = 0; i < r->local_n; i++) {
         struct raw_manager *l = &r->local[i];
         n = attach_recv(r->sock, &m, fds, ATTACH_FDS, 5000);
-        must(n == 3 && m.type == ATTACH_MANAGER, "manager %u: %d", i, n);
+        must((n == 3 || n == 4) && m.type == ATTACH_MANAGER, "manager %u: %d", i, n);
         l->id = m.manager;
         l->pid = (pid_t)m.pid;
-        must(arena_view_map(&l->arena, fds[0], i) == 0, "arena: %s", dd_errmsg());
+        must(arena_view_map(&l->arena, fds[0], n == 4 ? fds[3] : -1, i) == 0, "arena: %s", dd_errmsg());
         must(lane_map(&l->lane, fds[1], true) == 0, "lane: %s", dd_errmsg());
         l->event_fd = fds[2];
         close(fds[0]);
         close(fds[1]);
+        if (n == 4) close(fds[3]);
     }
 }
 

@@ -25,6 +25,8 @@
 #define FOREIGN 60u /* cached keys of other owners, behind ours; their version is the epoch */
 #define HELD 40u
 #define BUDGET (12ull << 20)
+#define SPILL_BUDGET (4ull << 20)
+#define SPILL_SIZE (64ll << 20)
 #define TRY_SECONDS 60    /* at most, until all was tried on a busy machine */
 #define MUTANT_SECONDS 60 /* a bound */
 #define PATIENCE_NS 60000000000ull /* a manager that is not dead by then hangs */
@@ -43,6 +45,16 @@ static struct shared {
     uint64_t passed[STRESS_PLACES];
 } *shared;
 static uint64_t die_at; /* number of the point; 0: at random, from outside */
+/* With a spill memory is so small that most values are there, and values are moved for the index. */
+static uint64_t budget = BUDGET;
+static int spill_fd = -1;
+static void spill_on(void) {
+    budget = SPILL_BUDGET;
+    spill_fd = memfd_create("spill", MFD_CLOEXEC);
+    if (spill_fd < 0 || ftruncate(spill_fd, SPILL_SIZE) < 0) exit(99);
+}
+static uint64_t spill_bytes(void) { return spill_fd < 0 ? 0 : SPILL_SIZE; }
+
 static uint64_t rng = 1;
 
 static uint64_t next_random(void) {
@@ -68,7 +80,7 @@ static uint64_t word(uint64_t key, uint64_t version, uint64_t i) {
 }
 static uint64_t words(uint64_t key, uint64_t version) {
     uint64_t r = word(key, version, ~0ull);
-    return r % 50 ? r / 64 % 100 : r / 64 % 8000;
+    return r % 50 ? r / 64 % (spill_fd < 0 ? 100 : 500) : r / 64 % 8000;
 }
 static bool right(const void *value, uint64_t len, uint64_t key, uint64_t version) {
     const uint64_t *w = value;
@@ -235,7 +247,7 @@ static void check_all(const struct arena_view *a, struct store *s) {
 
 static struct store *reopen(const struct arena_view *a, int fd) {
     struct store *s;
-    if (store_open(&s, fd, 0) < 0) fail("open", 0);
+    if (store_open(&s, fd, spill_fd, 0) < 0) fail("open", 0);
     store_leases_add(s, 1, page, 1);
     /* A pop whose swing was made and that was not acknowledged: its completion would be sent now, from the intent. */
     const struct intent *in = &s->header->intent;
@@ -271,7 +283,7 @@ static void serve_a_while(const struct arena_view *a, struct store *s) {
     check_popped(a);
     struct ddict_manager_stats st = {0};
     store_stats(s, &st);
-    if (st.total_used_bytes > BUDGET || budget_resident(s) > BUDGET) fail("more memory than the budget", 0);
+    if (st.total_used_bytes > budget || budget_resident(s) > budget) fail("more memory than the budget", 0);
 }
 
 static void kill_one(int fd, uint64_t point) {
@@ -286,7 +298,7 @@ static void kill_one(int fd, uint64_t point) {
         if (getppid() != parent) _exit(1);
         die_at = point % 2 ? point : 0; /* or while it makes good what the last one left */
         rng ^= point * 0x9E3779B97F4A7C15ull;
-        if (store_open(&s, fd, 0) < 0 || store_leases_add(s, 1, page, 1) < 0) _exit(2);
+        if (store_open(&s, fd, spill_fd, 0) < 0 || store_leases_add(s, 1, page, 1) < 0) _exit(2);
         if (shared->popped && store_keep(s, shared->popped) < 0) _exit(3);
         die_at = point;
         shared->points = 0;
@@ -317,7 +329,7 @@ static bool all_tried(void) {
 /* Kill managers for so long, and the right build until all was tried; exits with 1 at the first thing that is wrong. */
 static void run(double seconds, bool quiet) {
     uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9), last = end + TRY_SECONDS * 1000000000ull, kills = 0, point = 0;
-    struct store_options o = {.budget = BUDGET, .managers = 1};
+    struct store_options o = {.budget = budget, .managers = 1, .spill = spill_bytes()};
     struct arena_view a;
     int fd = arena_create(&o);
     if (fd < 0) fail("create", 0);
@@ -326,7 +338,7 @@ static void run(double seconds, bool quiet) {
     rng = clock_ns() | 1;
     uint64_t seed = rng;
     struct store *s;
-    if (store_open(&s, fd, 0) < 0 || arena_view_map(&a, fd, 0) < 0) fail("open", 0);
+    if (store_open(&s, fd, spill_fd, 0) < 0 || arena_view_map(&a, fd, spill_fd, 0) < 0) fail("open", 0);
     store_close(s);
     while (clock_ns() < end || (!quiet && !all_tried() && clock_ns() < last)) {
         /* Every step in turn, then some at random: a fifth from outside, at any instruction. */
@@ -340,11 +352,14 @@ static void run(double seconds, bool quiet) {
     }
     /* Nothing is lost: when all is let go of and cleared, what is left is the index. */
     memset(page->slot, 0, sizeof page->slot);
-    if (store_open(&s, fd, 0) < 0) fail("open", 0);
+    if (store_open(&s, fd, spill_fd, 0) < 0) fail("open", 0);
     if (store_clear(s, (struct store_request){7, 1}) < 0) fail("clear", 0);
     while (store_work(s)) { }
     heap_relieve(s, 0);
     if (s->header->used_bytes != budget_fixed(s) || s->leases.retired_n) fail("memory is lost", s->header->used_bytes - budget_fixed(s));
+    if (s->header->spill_used || s->header->spill_items) fail("a part of the spill is lost", s->header->spill_used);
+    if (spill_fd >= 0 && !s->header->spilled_bytes) fail("nothing was spilled", 0);
+    if (spill_fd >= 0) printf("ok: %llu managers killed, %llu MiB spilled\n", (unsigned long long)kills, (unsigned long long)(s->header->spilled_bytes >> 20));
     if (!quiet) {
         printf("ok: %llu managers killed (seed %llu), %llu views of cached values kept; steps passed:", (unsigned long long)kills, (unsigned long long)seed,
                (unsigned long long)shared->cached_held);
@@ -377,8 +392,8 @@ int main(void) {
     static const int mutants[] = {MUTANT_EARLY_MOVED, MUTANT_BLIND_REPEAT, MUTANT_EARLY_DONE, MUTANT_KEEP_CACHED};
     const char *secs = getenv("DDICT_STRESS_SECONDS");
     int bad = 0;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    page = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, spill_fd, 0);
+    page = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, spill_fd, 0);
     if (shared == MAP_FAILED || page == MAP_FAILED) fail("set up", 0);
     run(secs ? atof(secs) : 5, false);
     fprintf(stderr, "the failures that follow are those of mutants\n");
@@ -388,5 +403,8 @@ int main(void) {
         printf("%s: mutant %d\n", ok ? "ok: caught" : "FAILED: not caught", mutants[i]);
         bad += !ok;
     }
+    memset(page, 0, sizeof *page);
+    spill_on();
+    run(secs ? atof(secs) : 3, true);
     return bad != 0;
 }

@@ -40,6 +40,8 @@
 #define FOREIGN_FIRST (KEYS + GROW)
 #define HELD 24u              /* views of one reader */
 #define BUDGET (16ull << 20)
+#define SPILL_BUDGET (4ull << 20)
+#define SPILL_SIZE (64ll << 20)
 #define TRY_SECONDS 60    /* at most, on a busy machine */
 #define HANG_SECONDS 60   /* a process that does not end by then hangs */
 #define MUTANT_SECONDS 60 /* a bound; nearly all are caught in a few */
@@ -56,9 +58,19 @@ static struct shared {
     struct key_state key[KEYS];
     uint64_t owner[FOREIGN]; /* the version that its owner has; changed only while the writer is open */
     uint64_t cached, freezes, evicted;
-    uint64_t writes, splits, clears, reads, misses, walks, again, rechecks;
+    uint64_t writes, splits, clears, reads, misses, walks, again, rechecks, spilled;
     char what[512];
 } *shared;
+
+/* With a spill memory is so small that most values are there, and values are moved for the index. */
+static uint64_t budget = BUDGET;
+static int spill_fd = -1;
+static void spill_on(void) {
+    budget = SPILL_BUDGET;
+    spill_fd = memfd_create("spill", MFD_CLOEXEC);
+    if (spill_fd < 0 || ftruncate(spill_fd, SPILL_SIZE) < 0) exit(99);
+}
+static uint64_t spill_bytes(void) { return spill_fd < 0 ? 0 : SPILL_SIZE; }
 
 static uint64_t rng;
 static uint64_t next_random(void) {
@@ -412,19 +424,20 @@ static pid_t child(int number, int fd, struct lease_chunk *const *pages) {
         struct arena_view a;
         int ro = arena_reopen_readonly(fd);
         close(fd);
-        if (ro < 0 || arena_view_map(&a, ro, 2) < 0) fail("map: %s", dd_errmsg());
+        if (ro < 0 || arena_view_map(&a, ro, spill_fd, 2) < 0) fail("map: %s", dd_errmsg());
         if (number % 2) reader_unfence(&a); /* some leave their fences to the writer */
         lease = pages[number - 1];
         reader(&a);
         _exit(0);
     }
     struct store *s;
-    if (store_open(&s, fd, 2) < 0) fail("open: %s", dd_errmsg());
+    if (store_open(&s, fd, spill_fd, 2) < 0) fail("open: %s", dd_errmsg());
     for (int i = 0; i < READERS; i++) store_leases_add(s, (uint64_t)i, pages[i], (uint32_t)i);
     writer(s);
     struct ddict_manager_stats st;
     store_stats(s, &st);
-    if (st.total_used_bytes > BUDGET) fail("%llu bytes in use", (unsigned long long)st.total_used_bytes);
+    shared->spilled = st.spilled_bytes;
+    if (st.total_used_bytes > budget) fail("%llu bytes in use", (unsigned long long)st.total_used_bytes);
     _exit(0);
 }
 
@@ -438,12 +451,13 @@ static void *share(size_t n) {
 }
 
 static bool all_tried(void) {
-    return shared->walks && shared->clears && shared->reads && shared->misses && shared->freezes && shared->cached && shared->evicted;
+    bool more = spill_fd >= 0 || (shared->cached && shared->evicted); /* memory that is full of values may cache nothing */
+    return shared->walks && shared->clears && shared->reads && shared->misses && shared->freezes && more;
 }
 
 /* True when nothing was found wrong in so many seconds; the right build goes on until all was tried, at most TRY_SECONDS more. */
 static bool run(double seconds, double *took) {
-    struct store_options o = {.budget = BUDGET, .managers = 1};
+    struct store_options o = {.budget = budget, .managers = 1, .spill = spill_bytes()};
     struct lease_chunk *pages[READERS];
     pid_t pid[READERS + 1];
     int fd = arena_create(&o);
@@ -453,7 +467,7 @@ static bool run(double seconds, double *took) {
     }
     /* The first manager has opened it before clients come. */
     struct store *s;
-    if (store_open(&s, fd, 2) < 0) exit(99);
+    if (store_open(&s, fd, spill_fd, 2) < 0) exit(99);
     store_close(s);
     memset(shared, 0, sizeof *shared);
     shared->loaded = 1;
@@ -511,18 +525,20 @@ int main(void) {
     double seconds = secs ? atof(secs) : 5, took;
     int bad = 0;
     shared = share(sizeof *shared);
-    for (int m = MUTANT_NONE; m < MUTANTS_LIVE; m++) {
+    for (int turn = MUTANT_NONE; turn <= MUTANTS_LIVE; turn++) {
+        int m = turn % MUTANTS_LIVE; /* the last: the right build with a spill */
         if (only && atoi(only) != m) continue;
+        if (turn == MUTANTS_LIVE) spill_on();
         stress_mutant = m;
-        bool clean = run(m ? MUTANT_SECONDS : seconds, &took);
+        bool clean = run(m ? MUTANT_SECONDS : turn ? seconds * 0.6 : seconds, &took);
         if (m == MUTANT_NONE) {
-            printf("%s: right build, %.1f s: %llu writes, %llu finds, %llu misses, %llu re-checks, %llu walks, %llu clears, %llu asked again, "
+            printf("%s: right build%s, %.1f s: %llu writes, %llu finds, %llu misses, %llu re-checks, %llu walks, %llu clears, %llu asked again, "
                    "%llu freezes, %llu cached ones found, %llu evicted%s%s\n",
-                   clean ? "ok" : "FAILED", took, (unsigned long long)shared->writes, (unsigned long long)shared->reads, (unsigned long long)shared->misses,
+                   clean ? "ok" : "FAILED", spill_fd < 0 ? "" : " with a spill", took, (unsigned long long)shared->writes, (unsigned long long)shared->reads, (unsigned long long)shared->misses,
                    (unsigned long long)shared->rechecks, (unsigned long long)shared->walks, (unsigned long long)shared->clears,
                    (unsigned long long)shared->again, (unsigned long long)shared->freezes, (unsigned long long)shared->cached, (unsigned long long)shared->evicted, clean ? "" : ": ", shared->what);
             bad += !clean;
-            if (clean && !all_tried()) {
+            if (clean && (!all_tried() || (spill_fd >= 0 && !shared->spilled))) {
                 printf("FAILED: something was never tried\n");
                 bad++;
             }

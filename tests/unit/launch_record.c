@@ -93,7 +93,33 @@ START_TEST(wrong_names_are_refused) {
 }
 END_TEST
 
+START_TEST(the_folder_of_a_spill_has_job_and_user_in_its_name_and_perhaps_a_size) {
+    static const struct { const char *text, *path; uint64_t size; } good[] = {
+        { NULL, "", 0 }, { "none", "", 0 }, { "/scratch", "/scratch", 0 }, { "/scratch/%u/%j.%s:2T", "/scratch/al/12.job", 2ull << 40 }, { "/a%%:512M", "/a%", 512ull << 20 } };
+    static const char *const bad[] = { "", "scratch", "none:1G", "/scratch:", "/scratch:2X", "/a:b", "/scratch/%z", "/x\ny" };
+    uint64_t size;
+
+    begin(NULL);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        o.spill = good[i].text;
+        ck_assert_msg(spill_path(path, sizeof path, &size, &o, "al", why, sizeof why) == 0, "%s", why);
+        ck_assert_str_eq(path, good[i].path);
+        ck_assert_uint_eq(size, good[i].size);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        o.spill = bad[i];
+        ck_assert_int_eq(spill_path(path, sizeof path, &size, &o, "al", why, sizeof why), -EINVAL);
+        ck_assert_ptr_eq(strstr(why, "--spill="), why);
+        ck_assert_str_eq(path, "");
+    }
+    o.plugin = 1;
+    ck_assert_int_eq(spill_path(path, sizeof path, &size, &o, "al", why, sizeof why), -EINVAL);
+    ck_assert_ptr_eq(strstr(why, "--ddict-spill="), why);
+}
+END_TEST
+
 int main(void) {
     return TESTS_RUN("launch_record", 60, by_default_it_is_in_the_working_folder_of_a_job, names_expand_job_step_and_user,
-                     the_site_says_where_unless_the_user_does, wrong_names_are_refused);
+                     the_site_says_where_unless_the_user_does, wrong_names_are_refused,
+                     the_folder_of_a_spill_has_job_and_user_in_its_name_and_perhaps_a_size);
 }

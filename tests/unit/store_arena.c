@@ -89,7 +89,7 @@ START_TEST(the_header_says_who_owns_it_and_regions_do_not_overlap) {
         ck_assert_uint_eq(h.managers, 5);
         ck_assert_uint_eq(h.dict_id[2], 3);
         ck_assert_uint_eq(h.budget, budgets[i] & ~4095ull);
-        ck_assert_int_eq(arena_check(&h, h.file_size), 0);
+        ck_assert_int_eq(arena_check(&h, h.file_size, 0), 0);
         ck_assert_uint_le(h.heap_off + h.heap_len, h.file_size);
         ck_assert_uint_lt(h.file_size, budgets[i] * 9 / 4 + 4 * MIB);
         close(fd);
@@ -151,8 +151,8 @@ static void both_refuse(const struct arena_header *h, uint64_t size, int code) {
     struct arena_view a;
     struct store *s;
     int fd = file_with(h, size), fds = unit_fds();
-    ck_assert_int_eq(arena_view_map(&a, fd, 0), code);
-    ck_assert_int_eq(store_open(&s, fd, 0), code);
+    ck_assert_int_eq(arena_view_map(&a, fd, -1, 0), code);
+    ck_assert_int_eq(store_open(&s, fd, -1, 0), code);
     ck_assert_int_eq(unit_fds(), fds);
     close(fd);
 }
@@ -192,12 +192,12 @@ START_TEST(what_is_no_arena_at_all_is_refused) {
     struct arena_view a;
     struct store *s;
     int fd = memfd_create("test", MFD_CLOEXEC);
-    ck_assert_int_eq(arena_view_map(&a, fd, 0), DDICT_EPROTO);
-    ck_assert_int_eq(store_open(&s, fd, 0), DDICT_EPROTO);
+    ck_assert_int_eq(arena_view_map(&a, fd, -1, 0), DDICT_EPROTO);
+    ck_assert_int_eq(store_open(&s, fd, -1, 0), DDICT_EPROTO);
     ck_assert_int_eq(ftruncate(fd, 65536), 0);
-    ck_assert_int_eq(arena_view_map(&a, fd, 0), DDICT_EPROTO);
-    ck_assert_int_eq(arena_view_map(&a, -1, 0), -EBADF);
-    ck_assert_int_eq(store_open(&s, -1, 0), -EBADF);
+    ck_assert_int_eq(arena_view_map(&a, fd, -1, 0), DDICT_EPROTO);
+    ck_assert_int_eq(arena_view_map(&a, -1, -1, 0), -EBADF);
+    ck_assert_int_eq(store_open(&s, -1, -1, 0), -EBADF);
     close(fd);
 }
 END_TEST
@@ -218,9 +218,9 @@ START_TEST(mapping_that_fails_leaves_no_mapping) {
     for (int how = FAIL_MMAP; how <= FAIL_SECOND_MMAP; how++) {
         fail = (unsigned)how;
         mmaps = 0;
-        ck_assert_int_eq(arena_view_map(&a, fd, 0), -ENOMEM);
+        ck_assert_int_eq(arena_view_map(&a, fd, -1, 0), -ENOMEM);
         mmaps = 0;
-        ck_assert_int_eq(store_open(&s, fd, 0), -ENOMEM);
+        ck_assert_int_eq(store_open(&s, fd, -1, 0), -ENOMEM);
         fail = FAIL_NONE;
         ck_assert_uint_eq(mappings(), 0);
     }
@@ -232,8 +232,8 @@ START_TEST(unmap_leaves_no_mapping_and_may_be_repeated) {
     struct arena_view a;
     struct store *s;
     int fd = arena_create(&small);
-    ck_assert_int_eq(arena_view_map(&a, fd, 0), 0);
-    ck_assert_int_eq(store_open(&s, fd, 0), 0);
+    ck_assert_int_eq(arena_view_map(&a, fd, -1, 0), 0);
+    ck_assert_int_eq(store_open(&s, fd, -1, 0), 0);
     ck_assert_uint_ge(mappings(), 2);
     arena_view_unmap(&a);
     arena_view_unmap(&a);
@@ -250,7 +250,7 @@ START_TEST(a_process_that_locks_its_memory_does_not_fill_the_arena) {
     struct stat st;
     int fd = arena_create(&small);
     if (mlockall(MCL_FUTURE) == 0) { /* needs a limit that allows it */
-        int rc = arena_view_map(&a, fd, 0), rc2 = store_open(&s, fd, 0);
+        int rc = arena_view_map(&a, fd, -1, 0), rc2 = store_open(&s, fd, -1, 0);
         munlockall();
         ck_assert_int_eq(rc, 0);
         ck_assert_int_eq(rc2, 0);
@@ -268,7 +268,7 @@ START_TEST(a_reader_before_the_first_manager_is_told_to_come_again) {
     struct found f;
     uint64_t slot = 0;
     int fd = arena_create(&small);
-    ck_assert_int_eq(arena_view_map(&a, fd, 0), 0);
+    ck_assert_int_eq(arena_view_map(&a, fd, -1, 0), 0);
     ck_assert_int_eq(reader_find(&a, hash_of("k", 1), "k", 1, &slot, &f), -EAGAIN);
     reader_prefetch(&a, hash_of("k", 1), 0);
     arena_view_unmap(&a);

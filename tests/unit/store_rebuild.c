@@ -200,7 +200,7 @@ END_TEST
 
 static void refused(const char *what) {
     struct store *s;
-    int fds = unit_fds(), rc = store_open(&s, box.fd, 7);
+    int fds = unit_fds(), rc = store_open(&s, box.fd, -1, 7);
     ck_assert_msg(rc == DDICT_EPROTO, "%s: %d", what, rc);
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "damaged"));
     ck_assert_int_eq(unit_fds(), fds);
@@ -250,7 +250,7 @@ END_TEST
 START_TEST(an_arena_that_was_never_served_opens_like_a_new_one) {
     struct store *s;
     box.s->header->root = 0; /* killed before the first root: two segments are handed out */
-    ck_assert_int_eq(store_open(&s, box.fd, 7), 0);
+    ck_assert_int_eq(store_open(&s, box.fd, -1, 7), 0);
     store_close(box.s);
     box.s = s;
     ck_assert_uint_eq(box.s->header->segments, 2);

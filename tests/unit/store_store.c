@@ -318,9 +318,9 @@ START_TEST(without_private_memory_calls_fail_and_change_nothing) {
     ck_assert_int_eq(store_reserve_transit(box.s, 10, 0, 1, &ref), -ENOMEM);
     ck_assert_uint_eq(store_transit_bytes(box.s), 0);
     fail_in = 1;
-    ck_assert_int_eq(store_open(&s, box.fd, 0), -ENOMEM);
+    ck_assert_int_eq(store_open(&s, box.fd, -1, 0), -ENOMEM);
     fail_in = 2;
-    ck_assert_int_eq(store_open(&s, box.fd, 0), -ENOMEM);
+    ck_assert_int_eq(store_open(&s, box.fd, -1, 0), -ENOMEM);
     for (int i = 0; i < 15; i++) ck_assert_int_eq(store_leases_add(box.s, 100 + (uint64_t)i, box.page, 1), 0);
     fail_in = 1;
     ck_assert_int_eq(store_leases_add(box.s, 99, box.page, 1), -ENOMEM);

@@ -19,7 +19,7 @@
 #define MIB (1ull << 20)
 
 struct box {
-    int fd, ro;
+    int fd, ro, spill; /* spill 0: none */
     struct store *s;
     struct arena_view view;
     struct lease_chunk *page; /* LEASE_FILE_SIZE */
@@ -38,13 +38,14 @@ static inline void *lease_page_make(void) {
     return p;
 }
 
+static inline int box_spill(void) { return box.spill ? box.spill : -1; }
 static inline void box_open_at(int fd) {
     box.fd = fd;
     ck_assert_int_ge(box.fd, 0);
     box.ro = arena_reopen_readonly(box.fd);
     ck_assert_int_ge(box.ro, 0);
-    ck_assert_int_eq(store_open(&box.s, box.fd, 7), 0);
-    ck_assert_int_eq(arena_view_map(&box.view, box.ro, 7), 0);
+    ck_assert_int_eq(store_open(&box.s, box.fd, box_spill(), 7), 0);
+    ck_assert_int_eq(arena_view_map(&box.view, box.ro, box_spill(), 7), 0);
     box.page = lease_page_make();
     ck_assert_int_eq(store_leases_add(box.s, 1, box.page, 4242), 0);
 }
@@ -54,19 +55,30 @@ static inline void box_open(uint64_t budget) {
     box_open_at(arena_create(&o));
 }
 
+/* The spill is a file of the working folder, or memory where that is no disk: the store does not mind. */
+static inline void box_open_spill(uint64_t budget, uint64_t spill) {
+    struct store_options o = {.budget = budget, .manager_id = 3, .managers = 5, .huge_page = HUGE_ADVISE, .spill = spill};
+    if ((box.spill = spill_create(".", spill, 1)) < 0) {
+        box.spill = memfd_create("spill", MFD_CLOEXEC);
+        ck_assert_int_eq(ftruncate(box.spill, (off_t)spill), 0);
+    }
+    box_open_at(arena_create(&o));
+}
+
 static inline void box_close(void) {
     store_close(box.s);
     arena_view_unmap(&box.view);
     if (box.page) munmap(box.page, LEASE_FILE_SIZE);
     if (box.fd > 0) close(box.fd);
     if (box.ro > 0) close(box.ro);
+    if (box.spill > 0) close(box.spill);
     memset(&box, 0, sizeof box);
 }
 
 /* The manager ends and another one opens the arena. */
 static inline void box_reopen(void) {
     store_close(box.s);
-    ck_assert_int_eq(store_open(&box.s, box.fd, 7), 0);
+    ck_assert_int_eq(store_open(&box.s, box.fd, box_spill(), 7), 0);
     ck_assert_int_eq(store_leases_add(box.s, 1, box.page, 4242), 0);
 }
 

@@ -16,7 +16,8 @@ static const struct field fields[] = {
     F(manager_id, 'w'), F(node_id, 'w'), F(pid, 'w'), F(state, 'i'), F(hostname, 's'), F(node, 's'), F(numa_node, 'i'), F(transport, 's'), F(total_bytes, 'u'),
     F(total_used_bytes, 'u'), F(pool_free_space, 'u'), F(pool_utilization, 'd'), F(num_keys, 'u'), F(puts, 'u'), F(gets_local, 'u'),
     F(gets_remote, 'u'), F(misses, 'u'), F(deletes, 'u'), F(bytes_in, 'u'), F(bytes_out, 'u'), F(cache_hits, 'u'), F(evictions, 'u'),
-    F(full_errors, 'u'), F(frozen, 'u'), F(cached_items, 'u'), F(cached_bytes, 'u'), F(clients_now, 'u'), F(clients_peak, 'u'), F(restarts, 'u'), F(retired_bytes, 'u'), F(leased_bytes, 'u'),
+    F(full_errors, 'u'), F(frozen, 'u'), F(cached_items, 'u'), F(cached_bytes, 'u'),
+    F(spill_total_bytes, 'u'), F(spill_used_bytes, 'u'), F(spill_items, 'u'), F(spilled_bytes, 'u'), F(clients_now, 'u'), F(clients_peak, 'u'), F(restarts, 'u'), F(retired_bytes, 'u'), F(leased_bytes, 'u'),
     F(largest_holder_pid, 'w'), F(largest_holder_bytes, 'u'), F(populated_bytes, 'u'), F(populate_us, 'u'), F(page_bytes, 'u'), F(huge_bytes, 'u'), F(refused_connections, 'u'), F(uptime_us, 'u'),
 };
 
@@ -128,7 +129,7 @@ PyObject *info_get(PyObject *self, void *unused)
         return error_raise(rc, NULL);
     for (int i = 0; i < 16; i++)
         snprintf(id + 2 * i, 3, "%02x", info.id[i]);
-    return Py_BuildValue("{sssssIsIsIsIsKss}", "name", info.name, "node", info.node, "managers", info.managers, "nodes", info.nodes,
+    return Py_BuildValue("{sssssIsIsIsIsKsKss}", "name", info.name, "node", info.node, "managers", info.managers, "nodes", info.nodes,
                          "node_id", info.node_id, "local_managers", info.local_managers, "total_bytes",
-                         (unsigned long long)info.total_bytes, "id", id);
+                         (unsigned long long)info.total_bytes, "spill_bytes", (unsigned long long)info.spill_bytes, "id", id);
 }
