@@ -109,7 +109,7 @@
 #define DD_FAILOVER_MS 1000                  /* asking all nodes with lower ids who writes the record */
 #define DD_FAILOVER_ONE_MS 400               /* of this: one node that does not answer */
 #define DD_NOTE_MS 60000                     /* the same event (full, refused) is told again at most so often */
-#define DD_FABRIC_MS 5000                    /* libfabric looks for its providers; within DD_READY_MS */
+#define DD_FABRIC_MS 8000                    /* libfabric looks for its providers, 0.15 s of work, of which a busy machine may give a twentieth at a time; within DD_READY_MS */
 #define DD_FENCE_MS 30000                    /* PMIx fence of the wire-up */
 #define DD_S3_CONNECT_MS 10000               /* ddict load from S3: until a connection stands */
 #define DD_S3_STALL_MS 30000                 /* without a byte of an answer; then it is tried again. $DDICT_S3_STALL */
