@@ -45,6 +45,7 @@ struct channel {
     bool in_sending;
     uint64_t quiet_ns, nudge_ns;  /* since when nothing was heard of what was sent; the next nudge */
     unsigned nudges, nudge_ms;    /* answered ones since then */
+    unsigned reads;               /* under way */
 
     uint64_t came, read, told;    /* frames: got without a gap, read, told the other end as read */
     struct taken *held[FRAME_WINDOW]; /* not read, by seq */
@@ -167,6 +168,7 @@ void channel_free(struct channel *c)
     io_undefer(&c->later);
     sending_remove(c);
     c->f->channels[c->id] = NULL;
+    readings_leave(c->f, c);
     memcpy(c->f->past[c->f->past_next++ % PAST], c->takes, CHANNEL_TOKEN);
     for (unsigned i = 0; i < FRAME_WINDOW; i++)
         if (c->held[i] != NULL)
@@ -351,13 +353,14 @@ void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms)
 {
     for (struct channel *c = f->sending, *next; c != NULL; c = next) {
         next = c->next_sending;
-        if (c->known == c->sent && c->handed == c->out.bytes) { /* with bytes left it waits to hear that frames were read */
+        bool quiet = c->known == c->sent && c->reads == 0; /* nothing that the peer would have to notice */
+        if (quiet && c->handed == c->out.bytes && c->frames_n == 0) { /* with bytes left it waits to hear that frames were read */
             sending_remove(c);
             continue;
         }
         if (*timeout_ms < 0 || *timeout_ms > DD_WAIT_SLICE_MS)
             *timeout_ms = DD_WAIT_SLICE_MS;
-        if ((c->known == c->sent && window_full(c)) || now_ns < c->nudge_ns) /* a paused end may take its time */
+        if ((quiet && (window_full(c) || c->handed == c->out.bytes)) || now_ns < c->nudge_ns) /* a paused end may take its time */
             continue;
         if (c->nudges >= NUDGES_LOST && now_ns - c->quiet_ns > DD_PEER_LOST_MS * 1000000ull) {
             channel_break(c, -ETIMEDOUT);
@@ -367,6 +370,27 @@ void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms)
         c->nudge_ns = now_ns + c->nudge_ms * 1000000ull;
         c->ops->nudge(c->arg);
     }
+}
+
+/* --- reading the peer's memory --- */
+
+int channel_read(struct channel *c, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg)
+{
+    if (!c->connected || c->freed || c->code != 0)
+        return c->code != 0 ? c->code : -ECONNRESET;
+    int e = reading_begin(c->f, c, c->to, to, from, done, arg);
+    if (e < 0)
+        return e;
+    sending_add(c); /* where the network asks the peer's processor, that has to notice */
+    if (c->reads++ == 0)
+        quiet_from(c, clock_ns());
+    return 0;
+}
+
+void channel_has_read(struct channel *c)
+{
+    c->reads--;
+    quiet_from(c, clock_ns());
 }
 
 /* --- in --- */

@@ -108,6 +108,10 @@ static void failed(struct fabric *f)
         channel_sent((struct frame *)op, -ECONNRESET);
         return;
     }
+    if (op->kind == OP_READ) {
+        reading_done(f, (struct reading *)op, -ECONNRESET);
+        return;
+    }
     struct taken *t = (struct taken *)op; /* longer than any frame is */
     f->posted--;
     if (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)
@@ -123,6 +127,10 @@ static void completed(struct fabric *f, const struct fi_cq_msg_entry *e)
         return;
     if (op->kind == OP_FRAME) {
         channel_sent((struct frame *)op, 0);
+        return;
+    }
+    if (op->kind == OP_READ) {
+        reading_done(f, (struct reading *)op, 0);
         return;
     }
     struct taken *t = (struct taken *)op;
@@ -161,6 +169,7 @@ static bool work(struct fabric *f)
         for (uint32_t i = 0; i < f->channels_n; i++)
             if (f->channels[i] != NULL)
                 channel_flush(f->channels[i]);
+        readings_go_on(f);
     }
     if (f->code != 0)
         break_all(f);
@@ -274,6 +283,7 @@ int fabric_open(struct fabric **out, int epoll_fd, const char *name, const char 
     if (f == NULL) return -ENOMEM;
     f->io = (struct io_handler){.fd = -1, .ready = fabric_ready};
     f->watcher.look = fabric_look;
+    f->reads_end = &f->reads;
     f->epoll_fd = -1;
     int e = fabric_info(name, node, &f->info);
     if (e == 0) {
@@ -311,8 +321,10 @@ void fabric_close(struct fabric *f)
         io_remove(f->epoll_fd, &f->io);
         io_unwatch(&f->watcher);
     }
+    share_end(f); /* some are bound to the endpoint */
     if (f->ep != NULL) fi_close(&f->ep->fid);
     channels_end(f);
+    readings_end(f);
     if (f->cq != NULL) fi_close(&f->cq->fid);
     if (f->av != NULL) fi_close(&f->av->fid);
     if (f->domain != NULL) fi_close(&f->domain->fid);

@@ -40,6 +40,21 @@ void fabric_work(struct fabric *f);
 /* For tests: true: it does not look at what comes, as if each wake-up were lost, until fabric_work(). */
 void fabric_deafen(struct fabric *f, bool deaf);
 
+/*
+ * --- fabric_memory.c: memory that peers may read (RMA) ---
+ * Of [base, base + len), which stays, bytes from `from` on may be read by those who know a key; nobody can write. What fabric_places() is asked for is registered, with
+ * what stands around it, and stays so: then the network may hold all of that in memory. 0, or -EOPNOTSUPP with a sentence.
+ */
+int fabric_share(struct fabric *f, uint8_t *base, uint64_t from, uint64_t len);
+bool fabric_shares(const struct fabric *f);
+struct fabric_place { uint64_t at, key, len; }; /* for the peer; part of the protocol */
+/* Where a peer finds [off, off + len) of it. Memory below `top` is there already. Number of places, or negative: -E2BIG: more than n, -EIO with a sentence. */
+int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top, struct fabric_place *place, unsigned n);
+/* [off, off + len) is about to lose its memory: what is registered there is not any more. */
+void fabric_forget(struct fabric *f, uint64_t off, uint64_t len);
+/* Whether it reads by itself, without the peer's processor. */
+bool fabric_has_hardware(const char *name);
+
 /* --- channel.c --- */
 struct channel;
 struct channel_ops {
@@ -68,5 +83,8 @@ void channel_pause(struct channel *c, bool paused);
 /* After a nudge of the peer: work, and how many frames have come in so far; and what the peer said so. */
 uint64_t channel_taken(const struct channel *c);
 void channel_heard(struct channel *c, uint64_t taken);
+
+/* As link_read(). */
+int channel_read(struct channel *c, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg);
 
 #endif

@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct frame_head) == 40, "part of the protocol");
 #define FRAME_PLACES 16u
 #define PAST 16u          /* channels that ended last: what still comes of them is dropped, and nobody is blamed */
 
-enum op_kind { OP_TAKE, OP_FRAME, OP_OTHER /* nobody waits for it */ };
+enum op_kind { OP_TAKE, OP_FRAME, OP_READ, OP_OTHER /* nobody waits for it */ };
 struct op { /* what libfabric gives back: first in what it belongs to */
     struct fi_context2 context;
     enum op_kind kind;
@@ -44,6 +44,31 @@ struct frame { /* one that goes */
     struct channel *c;
     struct frame_head head;
     bool busy; /* the provider has it */
+};
+
+struct reading { /* of a peer's memory */
+    struct op op;
+    struct reading *next, **prev; /* of the fabric */
+    struct channel *c;            /* NULL: it was freed meanwhile */
+    bool begun;                   /* the provider has it */
+    void *to;
+    fi_addr_t peer;
+    struct fabric_place from;
+    void (*done)(void *arg, int code);
+    void *arg;
+};
+struct region { /* registered: [from, to) of what is shared */
+    struct fid_mr *mr;
+    uint64_t from, to;
+};
+struct granule { /* its regions stand one behind the other, from its begin on */
+    struct region *region;
+    uint32_t n;
+};
+struct share {
+    uint8_t *base; /* NULL: nothing is */
+    uint64_t from, len;
+    struct granule *granule;
 };
 
 struct fabric {
@@ -75,6 +100,8 @@ struct fabric {
     uint8_t past[PAST][CHANNEL_TOKEN];
     unsigned past_next;
     struct channel *zombies;   /* freed, the provider still has frames of them */
+    struct reading *reads, **reads_end; /* in order */
+    struct share share;
 };
 
 /* Takes as long for any difference. */
@@ -92,12 +119,21 @@ int fabric_insert(struct fabric *f, const uint8_t *address, size_t len, fi_addr_
 /* 0; -EAGAIN: later, channel_flush() is called again. */
 int fabric_send(struct fabric *f, struct frame *frame, fi_addr_t to, const struct iovec *iov, unsigned n);
 
+/* fabric_memory.c */
+int reading_begin(struct fabric *f, struct channel *c, fi_addr_t peer, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg);
+void reading_done(struct fabric *f, struct reading *r, int code);
+void readings_go_on(struct fabric *f);             /* the provider has room again */
+void readings_leave(struct fabric *f, const struct channel *c); /* c is freed */
+void share_end(struct fabric *f);                  /* before the endpoint is closed */
+void readings_end(struct fabric *f);               /* after it */
+
 /* channel.c */
 void channel_frame(struct channel *c, const struct frame_head *head, struct taken *t); /* t is the channel's then */
 bool channel_knows(const struct channel *c, const struct frame_head *head);
 void channel_sent(struct frame *frame, int code);
 void channel_flush(struct channel *c);
 void channel_break(struct channel *c, int code);
+void channel_has_read(struct channel *c); /* one of its readings is over */
 /* Look after what was sent and not noticed. Lowers *timeout_ms. */
 void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms);
 void channels_end(struct fabric *f); /* the endpoint is closed: forget what it had */

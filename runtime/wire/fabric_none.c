@@ -33,3 +33,10 @@ bool channel_unsent(const struct channel *c, uint64_t position) { return false; 
 void channel_pause(struct channel *c, bool paused) {}
 uint64_t channel_taken(const struct channel *c) { return 0; }
 void channel_heard(struct channel *c, uint64_t taken) {}
+
+int fabric_share(struct fabric *f, uint8_t *base, uint64_t from, uint64_t len) { return none(); }
+bool fabric_shares(const struct fabric *f) { return false; }
+int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top, struct fabric_place *place, unsigned n) { return none(); }
+void fabric_forget(struct fabric *f, uint64_t off, uint64_t len) {}
+bool fabric_has_hardware(const char *name) { return false; }
+int channel_read(struct channel *c, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg) { return -ENOSYS; }

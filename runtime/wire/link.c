@@ -21,7 +21,8 @@
 #include <wire/link.h>
 
 struct offer { /* payload of MSG_LINK_OFFER */
-    uint32_t channel, address_len;
+    uint32_t channel, address_len, reads; /* reads: the other end may read from what is shared here */
+    uint32_t room;
     char provider[FABRIC_NAME_MAX];
     uint8_t address[FABRIC_ADDRESS_MAX];
 };
@@ -34,7 +35,7 @@ struct link {
     const struct link_ops *ops;
     void *arg;
     unsigned busy;            /* calls of the owner under way */
-    bool freed, opener, offered, up;
+    bool freed, opener, offered, up, reads;
     uint32_t peer;
     uint64_t deadline_ns;     /* of the other end's offer */
 };
@@ -91,6 +92,7 @@ static int offer_send(struct link *l)
     struct msg m = {.type = MSG_LINK_OFFER};
     strncpy(o.provider, fabric_name(l->setup->fabric), sizeof o.provider - 1);
     o.address_len = (uint32_t)fabric_address(l->setup->fabric, o.address);
+    o.reads = fabric_shares(l->setup->fabric);
     l->offered = true;
     return o.address_len > 0 ? conn_send(l->conn, &m, &o, sizeof o, NULL, 0, NULL, NULL) : -EADDRNOTAVAIL;
 }
@@ -121,6 +123,7 @@ static int offer_take(struct link *l, const struct msg *m, const void *payload)
     int e = channel_join(l, &o);
     if (e == 0 && !l->opener)
         e = offer_send(l);
+    l->reads = o.reads && fabric_shares(l->setup->fabric);
     if (e == 0)
         come_up(l, l->peer);
     return e;
@@ -339,3 +342,10 @@ int link_address(const struct link *l, struct sockaddr_storage *a)
 }
 
 bool link_more_is_faster(const struct link *l) { return l->setup->fabric == NULL; } /* one TCP connection keeps one core of each end busy */
+
+bool link_reads(const struct link *l) { return l->up && l->reads && l->channel != NULL; }
+
+int link_read(struct link *l, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg)
+{
+    return link_reads(l) ? channel_read(l->channel, to, from, done, arg) : -ECONNRESET;
+}

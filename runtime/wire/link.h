@@ -55,6 +55,14 @@ uint64_t link_group(const struct link *l);
 const char *link_carrier(const struct link *l); /* what its messages go by: "tcp", or the fabric's provider */
 /* Our address of its TCP connection; 0, or a negative code. */
 int link_address(const struct link *l, struct sockaddr_storage *a);
+/* From `up` on: each end may read from what the other shares (fabric_share()). */
+bool link_reads(const struct link *l);
+/*
+ * Read from->len bytes of what the other end shares into `to`, both of which stay as they are until done(arg, code), which comes from the loop, from link_free() or, where the
+ * network still has it, later, at the latest from fabric_close(); it may call all of this header but not for a link that is being freed. Several may be under way; they end in any order. Negative: nothing was
+ * begun, done is not called.
+ */
+int link_read(struct link *l, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg);
 /* Whether several links to one peer carry large values faster than one. */
 bool link_more_is_faster(const struct link *l);
 

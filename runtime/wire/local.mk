@@ -10,7 +10,7 @@ libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric
 libwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(OFI_CFLAGS)
 libwire_la_LIBADD = libwireclient.la $(SODIUM_LIBS)
 if HAVE_OFI
-libwire_la_SOURCES += runtime/wire/fabric.c runtime/wire/fabric_library.c runtime/wire/fabric_library.h runtime/wire/fabric_inside.h runtime/wire/channel.c
+libwire_la_SOURCES += runtime/wire/fabric.c runtime/wire/fabric_library.c runtime/wire/fabric_library.h runtime/wire/fabric_inside.h runtime/wire/fabric_memory.c runtime/wire/channel.c
 else
 libwire_la_SOURCES += runtime/wire/fabric_none.c
 endif

@@ -29,7 +29,8 @@ enum msg_flag {
     MSGF_PLACED = 64, /* REPLY: aux is an offset in the arena of `manager` */
     MSGF_HOP = 128,   /* forwarded by a manager */
     MSGF_APPEND = 256, /* PUT: behind the values that the key has */
-    MSGF_AREA = 512   /* DATA, lanes only: no payload; its val_len bytes stand in the lane's area at `version` */
+    MSGF_AREA = 512,  /* DATA, lanes only: no payload; its val_len bytes stand in the lane's area at `version` */
+    MSGF_REMOTE = 1024 /* between managers: GET, POP: the asker can read the value from the owner's memory; REPLY: it shall, the payload says where */
 };
 
 struct msg {

@@ -63,7 +63,7 @@ END_TEST
 
 START_TEST(flags_that_a_type_does_not_know_are_refused)
 {
-    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_GET, .key_len = 1, .flags = MSGF_WAIT | MSGF_VIEW | MSGF_HOP}), 0);
+    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_GET, .key_len = 1, .flags = MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE}), 0);
     ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_GET, .key_len = 1, .flags = MSGF_NEW}), DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_PUT, .key_len = 1, .flags = MSGF_NEW | MSGF_EXISTING}), DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_REPLY, .flags = 0x100}), DDICT_EPROTO);
