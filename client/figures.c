@@ -135,9 +135,14 @@ static void spill_remark(const struct figures *f, int n, FILE *out, int indent)
 static void remarks(const struct figures *f, int n, FILE *out, int indent)
 {
     struct ddict_manager_stats total;
+    char read[24];
     figures_total(f, n, &total);
     if (total.transport[0])
-        fprintf(out, "%*sbetween nodes: messages by %s%s\n", indent, "", total.transport, strcmp(total.transport, "tcp") == 0 ? "" : ", all else by tcp");
+        fprintf(out, "%*sbetween nodes: messages by %s%s", indent, "", total.transport, strcmp(total.transport, "tcp") == 0 ? "" : ", all else by tcp");
+    if (total.rma_bytes > 0)
+        fprintf(out, "; %s of values were read out of other managers' memory", size_format(read, sizeof read, total.rma_bytes));
+    if (total.transport[0])
+        fputc('\n', out);
     if (total.page_bytes > 4096 || total.huge_bytes > 0) {
         char size[24], taken[24];
         fprintf(out, "%*s%s %s: %s\n", indent, "", total.page_bytes > 4096 ? "from the nodes' pools of huge pages of" : "in huge pages of",

@@ -141,6 +141,7 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
         add(a, "%" PRIu64, h->spill_size);
     }
     text_arg(a, "--transport", h->transport);
+    text_arg(a, "--rma", h->rma);
     if (h->port_low != 0) {
         add(a, "--ports");
         add(a, "%u-%u", h->port_low, h->port_high);

@@ -25,6 +25,7 @@ struct hidden {
     uint32_t connections;           /* between two managers; 0: as ddictd will */
     uint32_t port_low, port_high;   /* 0: any */
     const char *transport;          /* NULL: ddictd's default */
+    const char *rma;                /* NULL: ddictd's default */
     const char *hugepages;          /* NULL or "": ddictd's default */
     int has_cache;
     uint64_t cache;                 /* bytes of the whole dictionary for values of other nodes while frozen */

@@ -228,6 +228,7 @@ int plan_make(struct plan *p, const struct options *o) {
         h.script = p->stay ? o->script : NULL;
         h.connections = o->site.connections;
         h.transport = o->transport;
+        h.rma = o->site.rma[0] != '\0' ? o->site.rma : NULL;
         h.port_low = o->site.port_low;
         h.port_high = o->site.port_high;
         h.hugepages = o->site.hugepages;

@@ -80,6 +80,13 @@ static int take_spill(struct site *s, size_t at, const char *name, const char *v
     return 0;
 }
 
+static int take_rma(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
+    if (site_choice(name, value, "yes, no or auto", why, cap) < 0)
+        return -EINVAL;
+    snprintf(s->rma, sizeof s->rma, "%s", value);
+    return 0;
+}
+
 static int take_gpu_bind(struct site *s, size_t at, const char *name, const char *value, char *why, size_t cap) {
     if (site_choice(name, value, SITE_GPU_BIND, why, cap) < 0)
         return -EINVAL;
@@ -207,6 +214,7 @@ static const struct word {
     { "connections", take_connections, 0 },
     { "transport", take_transport, 0 },
     { "spill", take_spill, 0 },
+    { "rma", take_rma, 0 },
     { "start_timeout", take_start, 0 },
     { "drain", take_drain, 0 },
     { "save_lead", take_save_lead, 0 },

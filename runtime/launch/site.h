@@ -26,6 +26,7 @@ struct site {
     char mpi[32];
     char gpu_bind[16], torch_env[8];   /* for steps that do not say */
     char transport[64];                /* between managers */
+    char rma[8];                       /* yes, no, auto; "": not said */
     char hugepages[16];                /* "no", "advise", or the size of a pool's pages */
     char spill[SPILL_TEXT];            /* DIR[:SIZE] */
     uint32_t managers, max_managers;

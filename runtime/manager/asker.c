@@ -22,6 +22,7 @@ void asker_end(struct asker *a) {
     forwards_end(a);
     puts_end(a);
     gives_end(a);
+    lends_end(a);
     freeze_asks_end(a);
 }
 

@@ -30,6 +30,7 @@ static void figures_count(const struct counters *c, const struct lease_counters 
     out->full_errors = c->full_errors;
     out->cache_hits = c->cache_hits + reads->cached;
     out->evictions = c->evictions;
+    out->rma_bytes = c->rma_bytes;
     out->clients_peak = c->clients_peak;
     for (int op = 0; op < DDICT_OP_N; op++) histogram_summary(&c->latency[op], &out->latency[op]);
 }
@@ -74,6 +75,6 @@ void manager_figures(struct manager *m, struct ddict_manager_stats *out) {
     figures_count(c, &reads, out);
     out->clients_now = m->clients_now;
     out->refused_connections = conn_refused();
-    if (m->setup->peers) snprintf(out->transport, sizeof out->transport, "%s%s", m->fabric ? "ofi:" : "tcp", m->fabric ? fabric_name(m->fabric) : "");
+    if (m->setup->peers) snprintf(out->transport, sizeof out->transport, "%s%s%s", m->fabric ? "ofi:" : "tcp", m->fabric ? fabric_name(m->fabric) : "", m->setup->rma ? " rma" : "");
     out->uptime_us = (clock_ns() - m->setup->page->started) / 1000;
 }

@@ -41,6 +41,7 @@ struct forward {
     uint64_t epoch;                     /* of a get that was sent while FROZEN; else 0 */
     bool caches;                        /* the transit block is to become a cached item */
     struct store_ref transit;
+    struct pull *pull;                  /* reads the value out of the owner's arena */
     struct msg reply;                   /* of a streamed one: its header */
     uint64_t got, allowed;
     struct forward *leader;             /* whose answer it gets; then it has no id, no peer and was not sent */
@@ -168,7 +169,8 @@ static void leader_leave(struct forward *f) {
 static void forward_free(struct manager *m, struct forward *f) {
     struct forwards *t = m->forward_table;
     if (f->asker) asker_unlink(f);
-    if (f->in_transit) transit_abort(m, &f->transit);
+    if (f->pull) pull_forget(f->pull, f->in_transit ? &f->transit : NULL);
+    else if (f->in_transit) transit_abort(m, &f->transit);
     if (f->same_prev && writes(f->req.type)) t->writes_aside -= f->via != 0;
     same_remove(f);
     if (f->leader) leader_leave(f);
@@ -216,8 +218,9 @@ static int forward_send(struct forward *f, struct peer *p, const uint8_t *payloa
     struct msg r = *req;
     r.id = f->id;
     r.manager = f->from;
-    r.flags = (uint16_t)((req->flags & ~MSGF_VIEW) | MSGF_HOP);
+    r.flags = (uint16_t)((req->flags & ~(MSGF_VIEW | MSGF_REMOTE)) | MSGF_HOP);
     if (req->type == MSG_GET || req->type == MSG_POP || req->type == MSG_KEYS) r.val_len = f->allowed = WINDOW_FIRST;
+    if (m->setup->rma && (req->type == MSG_GET || req->type == MSG_POP)) r.flags |= MSGF_REMOTE;
     if (req->type == MSG_GET) f->epoch = m->frozen;
     int e = f->put_open ? put_in_pass(f->asker, req, f) : 0;
     if (e == 0) e = peer_send(p, f->via, &r, payload, req->len - MSG_HEADER);
@@ -320,7 +323,8 @@ void forwards_end(struct asker *a) {
         else if (f->streams || f->req.flags & MSGF_WAIT) tell_owner(f, MSG_CANCEL, f->id);
         f->put_open = false;
         asker_unlink(f);
-        if (f->in_transit && !f->landing) {
+        if (f->pull) pull_stop(f->pull);
+        if (f->in_transit && !f->landing && !f->pull) {
             transit_abort(a->m, &f->transit);
             f->in_transit = false;
         }
@@ -338,7 +342,8 @@ void forwards_took(struct asker *a) {
         if (!f->passes || f->allowed >= f->reply.val_len || f->allowed - f->got > DD_STREAM_WINDOW / 2) continue;
         open += f->got + DD_STREAM_WINDOW - f->allowed;
         f->allowed = f->got + DD_STREAM_WINDOW;
-        tell_owner(f, MSG_CREDIT, f->allowed);
+        if (f->pull) pull_more(f->pull, f->allowed);
+        else tell_owner(f, MSG_CREDIT, f->allowed);
         list_remove(a, f); /* to the end: next time it is the others' turn */
         list_append(a, f);
     }
@@ -364,7 +369,7 @@ void *forward_place(struct manager *m, const struct msg *r) {
         f->landing = true;
         return f->transit.value;
     }
-    if (!f->in_transit || r->aux != f->got || len > f->reply.val_len - f->got) return NULL;
+    if (!f->in_transit || f->pull || r->aux != f->got || len > f->reply.val_len - f->got) return NULL;
     f->landing = true;
     return f->transit.value + f->got;
 }
@@ -429,13 +434,17 @@ static void reply_pass(const struct forward *f, const struct msg *r, const uint8
 
 static int answer_reply(struct manager *m, struct forward *f, const struct msg *r, const uint8_t *payload) {
     size_t len = r->len - MSG_HEADER;
-    if (f->streams || (r->flags & MSGF_STREAM && (r->status < 0 || len != 0))) return DDICT_EPROTO;
+    bool remote = r->flags & MSGF_REMOTE, reads = m->setup->rma && (f->req.type == MSG_GET || f->req.type == MSG_POP);
+    if (f->streams || (r->flags & MSGF_STREAM && (r->status < 0 || (len != 0) != remote))) return DDICT_EPROTO;
+    if (remote && (!(r->flags & MSGF_STREAM) || !reads)) return DDICT_EPROTO;
     if (r->flags & MSGF_STREAM) {
         if (f->req.type != MSG_GET && f->req.type != MSG_POP && f->req.type != MSG_KEYS) return DDICT_EPROTO;
         f->reply = *r;
-        peer_more(f->peer);
+        f->reply.len = MSG_HEADER;
+        f->reply.flags = MSGF_STREAM;
+        if (!remote) peer_more(f->peer);
         if (take_transit(m, f, r)) {
-            if (r->val_len > f->allowed) tell_owner(f, MSG_CREDIT, UINT64_MAX);
+            if (!remote && r->val_len > f->allowed) tell_owner(f, MSG_CREDIT, UINT64_MAX);
             f->allowed = UINT64_MAX;
         } else if (f->asker && f->asker->kind == ASKER_SELF) {
             asker_unlink(f);
@@ -444,11 +453,13 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
             f->passes = true;
         }
         f->streams = true;
+        if (remote && f->asker && !(f->pull = pull_new(m, f, f->peer, f->id, f->in_transit ? f->transit.value : NULL, r, payload))) return DDICT_EPROTO;
         if (!f->asker) tell_owner(f, MSG_CANCEL, f->id);
         if (!f->in_transit) {
             same_remove(f);
             followers_send(m, f);
         }
+        if (f->pull && f->in_transit) pull_more(f->pull, f->allowed);
         if (!f->asker || f->in_transit) return 0;
     } else if (f->in_transit || (r->val_len == 0 && len == 0 && take_transit(m, f, r))) {
         f->landing = false;
@@ -457,7 +468,8 @@ static int answer_reply(struct manager *m, struct forward *f, const struct msg *
         return 0;
     }
     if (f->asker) {
-        reply_pass(f, r, payload);
+        reply_pass(f, f->streams ? &f->reply : r, payload);
+        if (f->pull) pull_more(f->pull, f->allowed);
         if (f->streams && lane_idle_out(f->asker)) forwards_took(f->asker);
     }
     if (f->streams) return 0;
@@ -480,7 +492,7 @@ static void data_took(struct manager *m, struct forward *f, bool last) {
     if (a && lane_idle_out(a)) forwards_took(a); /* also at the end: what it was allowed and did not take is the others' */
 }
 
-static int answer_data(struct manager *m, struct forward *f, const struct msg *r, const uint8_t *payload) {
+static int data_in(struct manager *m, struct forward *f, const struct msg *r, const uint8_t *payload) {
     uint64_t len = r->len - MSG_HEADER;
     bool last = r->flags & MSGF_LAST, broken = r->status < 0;
     f->landing = false;
@@ -498,7 +510,7 @@ static int answer_data(struct manager *m, struct forward *f, const struct msg *r
         asker_send(f->asker, &out, payload, len);
         f->got += len;
     } else f->got += len;
-    if (!f->asker && f->in_transit) {
+    if (!f->asker && f->in_transit && !f->pull) {
         transit_abort(m, &f->transit);
         f->in_transit = false;
     }
@@ -506,9 +518,15 @@ static int answer_data(struct manager *m, struct forward *f, const struct msg *r
     return 0;
 }
 
+static int answer_data(struct manager *m, struct forward *f, const struct msg *r, const uint8_t *payload) {
+    return f->pull ? pull_heard(f->pull, r) : data_in(m, f, r, payload);
+}
+
+void forward_pulled(struct manager *m, struct forward *f, const struct msg *r, const uint8_t *payload) { data_in(m, f, r, payload); }
+
 void *forward_part_to(struct manager *m, uint32_t from, const struct msg *r, uint32_t got, uint32_t *room) {
     struct forward *f = forward_find(m, r->id);
-    if (r->type != MSG_DATA || r->status < 0 || !f || f->from != from || !f->passes || r->aux + got != f->got) return NULL;
+    if (r->type != MSG_DATA || r->status < 0 || !f || f->from != from || !f->passes || f->pull || r->aux + got != f->got) return NULL;
     uint64_t whole = r->aux + r->len - MSG_HEADER;
     bool last = r->flags & MSGF_LAST;
     if (whole > f->reply.val_len || last != (whole == f->reply.val_len)) return NULL; /* as a message it breaks the rules */

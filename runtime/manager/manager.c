@@ -182,7 +182,7 @@ static int manager_open(struct manager *m) {
     m->event = (struct io_handler){.fd = s->event_fd, .ready = event_ready};
     m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};
     if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = feeds_init(m)) < 0 || (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0 ||
-        (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0)
+        (e = lends_init(m)) < 0 || (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0)
         return e;
     if ((e = io_add(m->epoll_fd, &m->event, EPOLLIN)) < 0 || (e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0) return e;
     return inbound_listen(m);

@@ -7,6 +7,7 @@
  *     answered at once              requests.c
  *     a value comes in pieces       puts.c     struct put_in, until the last piece, ABORT or its deadline
  *     a value goes out in pieces    gives.c    struct give, pins its item until the last piece is taken
+ *     ... or is read by the asker   lends.c    struct lend, likewise
  *     waits for its key             waiters.c  struct waiter
  *     waits for room in a queue     queues.c   struct entry
  *     waits for events              feeds.c    struct listener
@@ -39,7 +40,7 @@ struct peer_address { /* of one manager of the dictionary; written by the wire-u
 };
 
 struct counters {
-    uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors, cache_hits, evictions;
+    uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors, cache_hits, evictions, rma_bytes;
     uint64_t clients_peak;
     struct histogram latency[DDICT_OP_N];
 };
@@ -63,6 +64,7 @@ struct manager_setup { /* filled by ddictd before the fork; the descriptors are 
     uint16_t port_low, port_high;     /* 0: any */
     unsigned connections;             /* to a peer, at most; the first alone for what is small */
     const char *provider;             /* of libfabric, which carries messages between managers; "": TCP */
+    bool rma;                         /* and large values are read by it */
     const struct numa_place *place;   /* NULL: nothing to bind */
     uint64_t place_need;              /* bytes of all arenas there */
     struct manager_page *page;
@@ -87,6 +89,7 @@ struct asker {
     struct put_in *puts;
     struct give *gives;    /* round robin: the first is next */
     struct give **gives_end;
+    struct lend *lends;
     struct waiter *waits;
     struct entry *appends; /* that wait for room */
     struct listener *listens;
@@ -127,6 +130,7 @@ struct manager {
     bool shut;             /* writes are refused: not OPEN */
     uint64_t frozen;       /* the epoch while FROZEN, else 0 */
     unsigned puts_open;    /* values that are being streamed in */
+    unsigned lends_n;      /* values that others are reading */
     struct cache_room *cache;
     struct prefetch *prefetch;
     struct io_handler event, sup, listener;
@@ -183,6 +187,23 @@ bool gives_pump(struct asker *a);  /* send what there is room for; true when som
 void give_more(struct asker *a, uint64_t id, uint64_t upto);
 bool give_cancel(struct asker *a, uint64_t id, int status);
 void gives_end(struct asker *a);
+
+/* --- lends.c: values that the asker reads out of our arena --- */
+int lends_init(struct manager *m);
+/* The value of ref, which has a pin that is the lend's then, as the reply r. false: not this one; nothing was done. */
+bool lend_begin(struct asker *a, struct msg *r, const struct store_ref *ref);
+bool lend_more(struct asker *a, uint64_t id, uint64_t read); /* false: none such */
+bool lend_cancel(struct asker *a, uint64_t id, int status);
+void lends_end(struct asker *a);
+
+/* --- pulls.c: values that we read so --- */
+/* For f, whose reply r says in `places` where the bytes are. to: the block that they go to, or NULL: to the asker's lane. NULL: that makes no sense, or no memory. */
+struct pull *pull_new(struct manager *m, struct forward *f, struct peer *peer, uint64_t id, uint8_t *to, const struct msg *r, const uint8_t *places);
+void pull_more(struct pull *p, uint64_t upto); /* so many bytes may come */
+int pull_heard(struct pull *p, const struct msg *r); /* DATA of the owner */
+void pull_stop(struct pull *p); /* the asker is gone; pull_heard() comes still, or the end of the connection */
+/* The forward ends. block: what is being read into, the pull's then. */
+void pull_forget(struct pull *p, const struct store_ref *block);
 
 /* --- waiters.c --- */
 int waiters_init(struct manager *m);
@@ -263,6 +284,8 @@ unsigned peer_via(struct peer *p); /* for a large value that is to go there */
 void peer_more(struct peer *p);    /* large values are under way: open those for them, if they are not */
 bool peer_full(struct peer *p, unsigned via);
 int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len);
+void peer_tell(struct peer *p, struct msg *r); /* over the first; an error is the connection's, whose end answers everything */
+int peer_read(struct peer *p, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg); /* see link_read() */
 uint64_t peer_position(struct peer *p); /* see link_position() */
 bool peer_unsent(struct peer *p, uint64_t position);
 void manager_ticks(struct manager *m); /* a connection is in its handshake: tick until none is */
@@ -286,6 +309,7 @@ void *forward_place(struct manager *m, const struct msg *r);
 void *forward_part_to(struct manager *m, uint32_t from, const struct msg *r, uint32_t got, uint32_t *room);
 int forward_part(struct manager *m, const struct msg *r, uint32_t got, const void *at, uint32_t n);
 int forward_answer(struct manager *m, uint32_t from, const struct msg *r, const uint8_t *payload);
+void forward_pulled(struct manager *m, struct forward *f, const struct msg *r, const uint8_t *payload); /* a piece that was read, or why no more comes */
 void forwards_lost(struct manager *m, struct peer *p, const char *text);
 struct forward **peer_forwards(struct peer *p);
 /* The asker has taken pieces of a reply that we pass on: ask the owner for more. */

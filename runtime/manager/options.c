@@ -22,7 +22,7 @@ static const struct option table[] = {
     {"connections", required_argument, NULL, 'C'}, {"results", required_argument, NULL, 'r'},
     {"save", required_argument, NULL, 'v'}, {"save-prefix", required_argument, NULL, 'P'}, {"save-end", required_argument, NULL, 'e'},
     {"save-lead", required_argument, NULL, 'L'}, {"kill-wait", required_argument, NULL, 'K'},
-    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'}, {"hugepages", required_argument, NULL, 'H'},   {"spill", required_argument, NULL, 'x'},    {"spill-size", required_argument, NULL, 'X'}, {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'}, {"rma", required_argument, NULL, 'R'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'}, {"hugepages", required_argument, NULL, 'H'},   {"spill", required_argument, NULL, 'x'},    {"spill-size", required_argument, NULL, 'X'}, {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
 
 static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
@@ -138,6 +138,10 @@ static int take(struct options *o, int c, const char *arg) {
         o->connections = (unsigned)n;
         return e;
     case 'T': return transport_take(o, arg);
+    case 'R':
+        if (strcmp(arg, "yes") != 0 && strcmp(arg, "no") != 0 && strcmp(arg, "auto") != 0) return dd_error(-EINVAL, "--rma=%s: yes, no or auto is wanted", arg);
+        o->rma = arg;
+        return 0;
     case 'F':
         o->has_cache = true;
         if (size_parse(arg, &o->cache) == 0) return 0;
@@ -166,6 +170,7 @@ int options_parse(struct options *o, int argc, char **argv) {
     o->drain_ms = DD_DRAIN_MS;
     o->connections = DD_CONNECTIONS;
     o->transport = "auto";
+    o->rma = "auto";
     o->save_lead = DD_SAVE_LEAD_S;
     o->kill_wait_ms = DD_KILL_WAIT_MS;
     o->huge_page = HUGE_ADVISE;
@@ -177,7 +182,7 @@ int options_parse(struct options *o, int argc, char **argv) {
         if (c == 'h') {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
-                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--script NODE/PID/TICKS] [--cache BYTES] [--hugepages no|advise|SIZE] [--results DIR]\n"
+                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--rma yes|no|auto] [--script NODE/PID/TICKS] [--cache BYTES] [--hugepages no|advise|SIZE] [--results DIR]\n"
                  "              [--save DIR [--save-prefix P] [--save-end SECONDS] [--save-lead SECONDS] [--kill-wait SECONDS]] [--spill DIR [--spill-size BYTES]]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;

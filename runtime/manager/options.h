@@ -32,6 +32,7 @@ struct options {
     uint16_t port_low, port_high; /* 0: any */
     unsigned connections;         /* from a manager to another */
     const char *transport;  /* auto, tcp, ofi or ofi:PROVIDER */
+    const char *rma;        /* yes, no or auto */
     uint64_t huge_page;     /* HUGE_NO, HUGE_ADVISE, or the size of a pool's pages */
     bool has_cache;
     uint64_t cache;         /* bytes of the whole dictionary that values of other nodes may take while frozen */

@@ -148,6 +148,16 @@ int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, 
     return link_send(p->link[via].link, r, payload, len, NULL, 0, NULL, NULL);
 }
 
+void peer_tell(struct peer *p, struct msg *r) {
+    r->manager = p->id;
+    if (p->n > 0) peer_send(p, 0, r, NULL, 0);
+}
+
+int peer_read(struct peer *p, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg) {
+    if (p->down || p->n == 0 || !link_serves(p->link)) return DDICT_ELOST;
+    return link_read(p->link->link, to, from, done, arg);
+}
+
 uint64_t peer_position(struct peer *p) { return p->n > 0 && !p->down ? link_position(p->link[0].link) : 0; }
 bool peer_unsent(struct peer *p, uint64_t position) { return p->n > 0 && !p->down && link_unsent(p->link[0].link, position); }
 

@@ -82,7 +82,7 @@ void record_start(struct supervisor *s) {
     json_text(f, s->opt.asked ? s->opt.asked : "");
     fprintf(f, ",\"wireup\":\"%s\"", how[s->opt.wireup]);
     if (s->nodes > 1) {
-        fprintf(f, ",\"transport\":\"%s%s\",\"transport_why\":", s->transport.all[0] ? "ofi:" : "tcp", s->transport.all);
+        fprintf(f, ",\"transport\":\"%s%s%s\",\"transport_why\":", s->transport.all[0] ? "ofi:" : "tcp", s->transport.all, s->transport.rma ? " rma" : "");
         json_text(f, s->transport.why);
     }
     fputs(",\"managers_step\":\"", f);

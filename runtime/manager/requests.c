@@ -130,6 +130,7 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
         asker_reply(a, req, -ENOMEM, NULL);
         return;
     }
+    if (req->flags & MSGF_REMOTE && lend_begin(a, &r, ref)) return;
     if (give_begin(a, &r, ref->value, it->val_len, req->val_len, unpin_done, ref->off, NULL) < 0) {
         store_unpin(m->store, ref->off);
         asker_reply(a, req, -ENOMEM, NULL);
@@ -328,9 +329,12 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     case MSG_PROBE: probe_take(a, m); return TAKE_DONE;
     case MSG_DATA: return m->flags & MSGF_AREA ? data_of_area(a, m) : put_in_data(a, m, payload);
     case MSG_ABORT: return put_in_abort(a, m);
-    case MSG_CREDIT: give_more(a, m->id, m->aux); return TAKE_DONE;
+    case MSG_CREDIT:
+        if (!lend_more(a, m->id, m->aux)) give_more(a, m->id, m->aux);
+        return TAKE_DONE;
     case MSG_CANCEL:
-        if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) && !feed_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux) && !freeze_cancel(a, m->aux))
+        if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) && !feed_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux) && !freeze_cancel(a, m->aux) &&
+            !lend_cancel(a, m->aux, -ECANCELED))
             give_cancel(a, m->aux, -ECANCELED);
         return TAKE_DONE;
     case MSG_FREEZE: freeze_ask(a, m); return TAKE_DONE;

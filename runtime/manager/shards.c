@@ -262,6 +262,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     setup.port_low = s->opt.port_low;
     setup.port_high = s->opt.port_high;
     setup.provider = s->transport.all;
+    setup.rma = s->transport.rma;
     setup.place = place_of(s, setup.local_index, &setup.place_need);
     setup.page = h->page;
     setup.cache = s->opt.has_cache ? s->opt.cache / s->managers : UINT64_MAX;

@@ -74,6 +74,7 @@ struct transport {              /* between managers; provider "": TCP */
     char own[FABRIC_NAME_MAX];  /* what this node has */
     char all[FABRIC_NAME_MAX];  /* decided from the cards of all */
     char why[512];              /* a sentence for it */
+    bool rma;                   /* it also reads large values out of their owner's memory */
     uint32_t differs;           /* the first node that has something else than node 0; 0: none */
     char other[FABRIC_NAME_MAX];
 };

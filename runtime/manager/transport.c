@@ -70,6 +70,8 @@ int transport_find(struct supervisor *s) {
     static struct answer a;
     const char *want = s->opt.transport, *provider = strncmp(want, "ofi:", 4) == 0 ? want + 4 : "";
     struct transport *t = &s->transport;
+    if (strncmp(want, "ofi", 3) != 0 && strcmp(s->opt.rma, "yes") == 0)
+        return dd_error(-EINVAL, "rma=yes wants transport=ofi: over TCP (transport=%s) no memory can be read", want);
     if (strcmp(want, "tcp") == 0) {
         snprintf(t->why, sizeof t->why, "asked for");
         return 0;
@@ -109,5 +111,6 @@ int transport_agree(struct supervisor *s) {
         return dd_error(DDICT_EPROTO, "transport=%s: %s", s->opt.transport, text);
     }
     if (t->all[0]) snprintf(t->why, sizeof t->why, "asked for");
+    t->rma = t->all[0] && (strcmp(s->opt.rma, "yes") == 0 || (strcmp(s->opt.rma, "auto") == 0 && fabric_has_hardware(t->all)));
     return 0;
 }

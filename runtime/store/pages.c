@@ -239,6 +239,15 @@ void pages_give(struct store *s, uint32_t first, uint64_t n) {
     span_insert(h, first, pages, holes);
 }
 
+void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len), void *arg) {
+    s->may_give_back = may;
+    s->may_arg = arg;
+}
+
+static bool may_punch(struct store *s, uint64_t heap_off, uint64_t len) {
+    return !s->may_give_back || s->may_give_back(s->may_arg, s->header->heap_off + heap_off, len);
+}
+
 /* Give memory of free pages back. Marked first: after a crash a page is at worst taken for a hole that it is not. */
 static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct stretch keep) {
     struct heap *h = &s->heap;
@@ -248,6 +257,7 @@ static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct s
         uint64_t b = a, stop = a < keep.from && keep.from < end ? keep.from : end;
         if (a >= keep.from && a < keep.to) { a = keep.to; continue; }
         if (h->pagemap[a] == PAGEMAP_HOLE) { a++; continue; }
+        if (!may_punch(s, a * ARENA_PAGE, (stop - a) * ARENA_PAGE)) break;
         while (b < stop && h->pagemap[b] != PAGEMAP_HOLE && done < bytes) {
             word_store(&h->pagemap[b++], PAGEMAP_HOLE);
             done += ARENA_PAGE;
@@ -270,6 +280,7 @@ static uint64_t punch_above(struct store *s, uint64_t bytes, uint64_t keep_to) {
     uint64_t top = (s->header->heap_top > keep_to ? s->header->heap_top : keep_to) * ARENA_PAGE, claimed = figure_get(&p->claimed);
     if (claimed <= top) return 0;
     uint64_t done = claimed - top < bytes ? claimed - top : round_up(bytes, ARENA_PAGE), rest = claimed - done;
+    if (!may_punch(s, rest, done)) return 0;
     p->stuck = true;
     __atomic_store_n(&s->header->populated, rest, __ATOMIC_RELEASE);
     if (madvise(s->map + s->header->heap_off + rest, done, MADV_REMOVE) < 0) return 0;

@@ -162,6 +162,8 @@ struct store {
     struct leases leases;
     struct cache cache;
     struct populate populate;
+    bool (*may_give_back)(void *arg, uint64_t off, uint64_t len); /* store_watch_memory() */
+    void *may_arg;
 };
 
 static inline void *arena_at(struct store *s, uint64_t off) { return s->map + off; }

@@ -15,6 +15,7 @@ import time
 BUILD = os.environ.get("DDICT_BUILD", os.getcwd())
 DDICTD = os.path.join(BUILD, "ddictd")
 TRANSPORT = os.environ.get("DDICT_TEST_TRANSPORT")  # of every dictionary of several nodes: as ddictd --transport
+RMA = os.environ.get("DDICT_TEST_RMA")  # with it: as ddictd --rma
 PROBE = os.path.join(BUILD, "tests", "local", "probe")
 
 
@@ -159,7 +160,7 @@ class Dictionary:
             argv = [*(via[i] if via else ()), DDICTD, "--name", self.name, "--managers", str(managers), "--mem", str(mem), "--drain-ms", str(drain_ms),
                     "--node", self.node_name(i), *args]
             if nodes > 1 and TRANSPORT:
-                argv += ["--transport", TRANSPORT]
+                argv += ["--transport", TRANSPORT, "--rma", RMA or "auto"]
             if nodes > 1:
                 argv += ["--wireup", "stdio", "--nodes", str(nodes), "--node-id", str(i)]
             full = dict(os.environ, **(env or {}), **((node_env or {}).get(i, {})))

@@ -3,26 +3,43 @@
 """Messages between managers by libfabric, on its tcp provider: the same tests as by TCP give the same results, what is in use is said, and what is not there is an error and not something else."""
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import tempfile
 
-from cluster import Dictionary, Failed, check, main
+from cluster import BUILD, Dictionary, Failed, check, main, wait_for
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 OFI = ("--transport", "ofi:tcp")
 
 
-def again(script, *tests):
-    """Tests of another file, with all dictionaries of several nodes on libfabric."""
-    p = subprocess.run([sys.executable, os.path.join(HERE, script), *tests], env=dict(os.environ, DDICT_TEST_TRANSPORT="ofi:tcp"), stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, text=True)
-    check(p.returncode == 0, p.stdout)
-    check(p.stdout.count("\nok ") == len(tests), p.stdout)
+RMA = (*OFI, "--rma", "yes")
+
+
+class Again:
+    """Tests of another file, with all dictionaries of several nodes on libfabric; begun now, looked at by finish(). They wait more than they work."""
+
+    def __init__(self, *argv, rma="no", tests=()):
+        self.tests = tests
+        self.out = tempfile.TemporaryFile("w+")
+        self.proc = subprocess.Popen([*argv, *tests], env=dict(os.environ, DDICT_TEST_TRANSPORT="ofi:tcp", DDICT_TEST_RMA=rma, DDICTD=os.path.join(BUILD, "ddictd")), stdout=self.out, stderr=subprocess.STDOUT)
+
+    def finish(self):
+        code = self.proc.wait(280)
+        self.out.seek(0)
+        said = self.out.read()
+        check(code == 0, said)
+        check(not self.tests or said.count("\nok ") == len(self.tests), said)
+
+
+def script(name, *tests, rma="no"):
+    return Again(sys.executable, os.path.join(HERE, name), tests=tests, rma=rma)
 
 
 def requests_are_answered_the_same():
-    again("basics.py", "three_nodes_with_five_managers_answer_every_request")
+    script("basics.py", "three_nodes_with_five_managers_answer_every_request", "idle_managers_use_no_cpu").finish()
 
 
 def values_of_all_sizes_are_whole():
@@ -35,17 +52,84 @@ def values_of_all_sizes_are_whole():
         d.end()
 
 
-def idle_managers_are_idle():
-    again("basics.py", "idle_managers_use_no_cpu")
-
-
 def clients_that_die_or_take_nothing_stop_nobody():
-    again("failures.py", "a_client_that_takes_no_answers_stops_nobody", "a_writer_killed_in_a_stream_leaks_nothing")
+    tests = ("a_client_that_takes_no_answers_stops_nobody", "a_writer_killed_in_a_stream_leaks_nothing")
+    for a in [script("failures.py", *tests), script("failures.py", tests[0], rma="yes")]:
+        a.finish()
 
 
 def the_death_of_a_manager_or_node_is_noticed_as_by_tcp():
-    again("failures.py", "a_manager_killed_ends_all_nodes_with_its_name", "ddictd_killed_takes_its_managers_along",
-          "nonsense_over_tcp_is_refused_and_counted")
+    for a in (script("failures.py", "a_manager_killed_ends_all_nodes_with_its_name"),
+              script("failures.py", "ddictd_killed_takes_its_managers_along", "nonsense_over_tcp_is_refused_and_counted")):
+        a.finish()
+
+
+def a_frozen_dictionary_keeps_what_was_read_by_either_way():
+    os.environ["CK_RUN_CASE"] = "first"
+    try:
+        for a in [Again(os.path.join(BUILD, "tests", "local", "client_freeze"), rma=rma) for rma in ("no", "yes")]:
+            a.finish()
+    finally:
+        del os.environ["CK_RUN_CASE"]
+
+
+# --- large values, read out of their owner's memory ---
+def rma_bytes(d):
+    return sum(m["rma_bytes"] for m in d.stats().values())
+
+
+def values_that_are_read_are_those_that_are_sent():
+    """Sizes about the least one, about borders of pieces, and any; by all ways, several at a time, from both nodes."""
+    rng = random.Random(5)
+    least, piece = 256 << 10, 256 << 10
+    sizes = [least - 1, least, least + 1, 3 * piece, 8 * piece + 1, (14 << 20) + 7, *(rng.randrange(least, 4 << 20) for n in range(4))]
+    with Dictionary(nodes=2, managers=2, mem="400M", args=RMA) as d:
+        for size in sizes:
+            d.run("fill", "v%d" % size, 2, size, node=size % 2)
+        d.run("stats")
+        jobs = [d.probe(way, "v%d" % size, 2, size, node=n, stderr=subprocess.STDOUT) for size in sizes for way in ("verify", "view") for n in (0, 1)]
+        for p in jobs:
+            out = p.communicate(timeout=100)[0]
+            check(p.returncode == 0, "probe: %d: %s" % (p.returncode, out))
+        check(rma_bytes(d) >= 2 * sum(sizes[1:]), "read out of memory: %d bytes of %d" % (rma_bytes(d), 2 * sum(sizes[1:])))
+        before = rma_bytes(d)
+        churns = [d.probe("churn", n, 1500, node=n % 2, stderr=subprocess.STDOUT) for n in range(4)]
+        for p in churns:
+            out = p.communicate(timeout=100)[0]
+            check(p.returncode == 0, "churn: %d: %s" % (p.returncode, out))
+        check(rma_bytes(d) > before, "nothing was read while values changed")
+        d.run("clear")
+        wait_for("pins to go", lambda: all(m["retired_bytes"] == 0 for m in d.stats().values()), 10)
+        d.end()
+
+
+def one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang():
+    size = 48 << 20
+    with Dictionary(nodes=2, managers=2, mem="400M", args=RMA) as d:
+        for n in range(4):
+            d.run("fill", "big%d" % n, 1, size)
+        for n in range(6):  # readers that take nothing, killed in the middle
+            p = d.probe("greedy", "big%d-0" % (n % 4), 20, node=n % 2)
+            check(p.stdout.readline().startswith("asked"), "greedy did not ask")
+            p.kill()
+            p.wait()
+            p.stdout.close()
+            p.stdin.close()
+        d.run("clear")
+        wait_for("pins to go", lambda: all(m["retired_bytes"] == 0 for m in d.stats().values()), 10)
+        for n in range(4):
+            d.run("fill", "big%d" % n, 1, size)
+            d.run("verify", "big%d" % n, 1, size, node=n % 2)
+        # Their owners, while values are read without an end; the rest of the dictionary ends with them.
+        readers = [d.probe("greedy", "big%d-0" % (n % 4), 20, node=n % 2, stderr=subprocess.STDOUT) for n in range(6)]
+        readers += [d.probe("verify", "big%d" % (n % 4), 1, size, node=n % 2, stderr=subprocess.STDOUT) for n in range(4)]
+        for p in readers[:6]:
+            p.stdout.readline()
+        os.kill(d.nodes[0].managers[0], signal.SIGKILL)
+        for node in d.nodes:
+            check(node.wait(10) != 0, "node %s ended well" % node.name)
+        for p in readers:
+            p.communicate(timeout=15)
 
 
 def start_line(folder, args):
@@ -68,7 +152,9 @@ def what_is_in_use_is_said_and_why():
     devices = [name for kind in ("infiniband", "cxi") if os.path.isdir("/sys/class/" + kind) for name in os.listdir("/sys/class/" + kind)]
     with tempfile.TemporaryDirectory() as folder:
         start, now = start_line(folder, OFI)
-        check(start["transport"].startswith("ofi:tcp") and now == {start["transport"]} and start["transport_why"] == "asked for", "%r %r" % (start, now))
+        check(start["transport"].startswith("ofi:tcp") and "rma" not in start["transport"] and now == {start["transport"]} and start["transport_why"] == "asked for", "%r %r" % (start, now))
+        start, now = start_line(folder, RMA)
+        check(start["transport"].startswith("ofi:tcp") and start["transport"].endswith(" rma") and now == {start["transport"]}, "%r %r" % (start, now))
         start, now = start_line(folder, ("--transport", "tcp"))
         check(start["transport"] == "tcp" and now == {"tcp"} and start["transport_why"] == "asked for", "%r %r" % (start, now))
         if not devices:
@@ -83,9 +169,10 @@ def what_is_not_there_is_an_error_before_ready():
             check(all(w in line for w in words), line)
             for node in d.nodes:
                 check(node.wait() == 1, "node %s ended well" % node.name)
-    with Dictionary(nodes=1, args=("--transport", "pigeon"), ready=False) as d:
-        check("--transport=pigeon" in d.nodes[0].line("error"), d.nodes[0].lines)
-        d.nodes[0].wait()
+    for args, words in ((("--transport", "pigeon"), "--transport=pigeon"), (("--rma", "maybe"), "--rma=maybe"), (("--rma", "yes"), "rma=yes wants transport=ofi")):
+        with Dictionary(nodes=1, args=args, ready=False) as d:
+            check(words in d.nodes[0].line("error"), d.nodes[0].lines)
+            d.nodes[0].wait()
 
 
 def nodes_that_differ_do_not_start():
@@ -113,5 +200,7 @@ def built_in():
 
 if not built_in():
     sys.exit(77)
-main([requests_are_answered_the_same, values_of_all_sizes_are_whole, idle_managers_are_idle, clients_that_die_or_take_nothing_stop_nobody,
-      the_death_of_a_manager_or_node_is_noticed_as_by_tcp, what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready, nodes_that_differ_do_not_start], 300)
+main([requests_are_answered_the_same, values_of_all_sizes_are_whole, clients_that_die_or_take_nothing_stop_nobody,
+      the_death_of_a_manager_or_node_is_noticed_as_by_tcp, a_frozen_dictionary_keeps_what_was_read_by_either_way, values_that_are_read_are_those_that_are_sent,
+      one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang, what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready,
+      nodes_that_differ_do_not_start], 300)

@@ -30,7 +30,7 @@ START_TEST(wrong_words_are_refused_one_by_one) {
         { "max_mem_share=0%", "want a share" },     { "max_mem_share=100.01%", "want a share" }, { "managers=0", "1 to 65535" },
         { "max_managers=65536", "1 to 65535" },     { "ddict=ddict", "absolute path" },          { "ddictd=../ddictd", "absolute path" },
         { "srun=srun", "absolute path" },           { "log_dir=logs", "absolute path, or none" }, { "mpi=pmix v4", "srun --mpi=list" },
-        { "mpi=--x;y", "srun --mpi=list" },         { "ports=50000", "two ports" }, { "transport=fast", "auto, tcp, ofi or ofi:PROVIDER" }, { "transport=ofi:", "auto, tcp" }, { "transport=ofi:a b", "auto, tcp" }, { "connections=0", "from 1 to 16" }, { "hugepages=yes", "no, advise, or the size" }, { "hugepages=3M", "2M or 1G" }, { "connections=17", "from 1 to 16" },             { "ports=2-1", "the lower one first" },
+        { "mpi=--x;y", "srun --mpi=list" },         { "ports=50000", "two ports" }, { "transport=fast", "auto, tcp, ofi or ofi:PROVIDER" }, { "rma=maybe", "yes, no or auto" }, { "transport=ofi:", "auto, tcp" }, { "transport=ofi:a b", "auto, tcp" }, { "connections=0", "from 1 to 16" }, { "hugepages=yes", "no, advise, or the size" }, { "hugepages=3M", "2M or 1G" }, { "connections=17", "from 1 to 16" },             { "ports=2-1", "the lower one first" },
         { "ports=0-9", "two ports" }, { "cache=some", "or none" },               { "ports=1-65536", "two ports" },            { "ports=1-2-3", "two ports" },
         { "start_timeout=0", "seconds from 1" },    { "start_timeout=1d", "seconds from 1" },    { "drain=-1", "seconds from 0" },
         { "drain=86401", "seconds from 0" },        { "Mem=4G", "unknown word" },          { "save_lead=86401", "seconds from 0" },  { "save_lead=2m", "seconds from 0" },
@@ -68,6 +68,7 @@ START_TEST(every_word_comes_to_its_place) {
     word(&s, "connections=5");
     word(&s, "hugepages=2M");
     word(&s, "transport=ofi:verbs;ofi_rxm");
+    word(&s, "rma=no");
     word(&s, "start_timeout=30");
     word(&s, "drain=0");
     word(&s, "save_lead=0");
@@ -86,6 +87,7 @@ START_TEST(every_word_comes_to_its_place) {
     ck_assert_uint_eq(s.connections, 5);
     ck_assert_str_eq(s.hugepages, "2M");
     ck_assert_str_eq(s.transport, "ofi:verbs;ofi_rxm");
+    ck_assert_str_eq(s.rma, "no");
     ck_assert_uint_eq(s.start_s, 30);
     ck_assert(s.has_drain && s.drain_ms == 0);
     ck_assert(s.has_save_lead && s.save_lead == 0);

@@ -267,7 +267,7 @@ START_TEST(the_hidden_step_says_everything) {
     ck_assert_str_eq(argv[n + 1], "/opt/bin/ddictd");
     ck_assert_str_eq(argv[n + 3], "1.2.0");
     ck_assert_str_eq(argv[n + 7], "1073741824");
-    ck_assert(!has(argv, "--stay") && !has(argv, "--log") && !has(argv, "--ports") && !has(argv, "--connections") && !has(argv, "--transport") && !has(argv, "--tasks"));
+    ck_assert(!has(argv, "--stay") && !has(argv, "--log") && !has(argv, "--ports") && !has(argv, "--connections") && !has(argv, "--transport") && !has(argv, "--rma") && !has(argv, "--tasks"));
     argv_free(argv);
     h.stay = 1;
     h.log = "/home/a b/x.jsonl";
@@ -276,11 +276,12 @@ START_TEST(the_hidden_step_says_everything) {
     h.script = "n1/17/4711";
     h.connections = 7;
     h.transport = "ofi:cxi";
+    h.rma = "no";
     h.port_low = 50000;
     h.port_high = 50999;
     h.tasks = 12;
     argv = hidden_argv(&h);
-    ck_assert(has(argv, "--stay") && has(argv, "/home/a b/x.jsonl") && has(argv, "--mem=4G") && has(argv, "50000-50999") && has(argv, "--connections") && has(argv, "7") && has(argv, "--transport") && has(argv, "ofi:cxi") && has(argv, "n1/17/4711") && has(argv, "--tasks") && has(argv, "12") && !has(argv, "--summary"));
+    ck_assert(has(argv, "--stay") && has(argv, "/home/a b/x.jsonl") && has(argv, "--mem=4G") && has(argv, "50000-50999") && has(argv, "--connections") && has(argv, "7") && has(argv, "--transport") && has(argv, "ofi:cxi") && has(argv, "--rma") && has(argv, "n1/17/4711") && has(argv, "--tasks") && has(argv, "12") && !has(argv, "--summary"));
     argv_free(argv);
     for (i = 0; i < 2; i++) {
         h.mpi = i == 0 ? "auto" : "none";

@@ -74,17 +74,23 @@ START_TEST(the_shortest_card_is_good) {
 END_TEST
 
 START_TEST(one_transport_is_agreed_on_by_all_or_none) {
-    static const struct { const char *asked, *of[3], *all; int e; } table[] = {
-        {"auto", {"", "", ""}, "", 0},
-        {"ofi", {"cxi", "", "cxi"}, "", DDICT_EPROTO},
-        {"ofi", {"", "cxi", "cxi"}, "", DDICT_EPROTO},
-        {"ofi", {"cxi", "cxi", "cxi"}, "cxi", 0},
-        {"ofi", {"cxi", "cxi", "verbs;ofi_rxm"}, "", DDICT_EPROTO},
-        {"tcp", {"", "", ""}, "", 0},
+    static const struct { const char *asked, *of[3], *all; int e; const char *rma; bool reads; } table[] = {
+        {"auto", {"", "", ""}, "", 0, "no", false},
+        {"auto", {"", "", ""}, "", 0, "auto", false},
+        {"ofi", {"tcp;ofi_rxm", "tcp;ofi_rxm", "tcp;ofi_rxm"}, "tcp;ofi_rxm", 0, "auto", false},
+        {"ofi", {"tcp;ofi_rxm", "tcp;ofi_rxm", "tcp;ofi_rxm"}, "tcp;ofi_rxm", 0, "yes", true},
+        {"ofi", {"verbs;ofi_rxm", "verbs;ofi_rxm", "verbs;ofi_rxm"}, "verbs;ofi_rxm", 0, "auto", true},
+        {"ofi", {"cxi", "cxi", "cxi"}, "cxi", 0, "no", false},
+        {"ofi", {"cxi", "", "cxi"}, "", DDICT_EPROTO, "auto", false},
+        {"ofi", {"", "cxi", "cxi"}, "", DDICT_EPROTO, "auto", false},
+        {"ofi", {"cxi", "cxi", "cxi"}, "cxi", 0, "auto", true},
+        {"ofi", {"cxi", "cxi", "verbs;ofi_rxm"}, "", DDICT_EPROTO, "auto", false},
+        {"tcp", {"", "", ""}, "", 0, "auto", false},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         memset(&b.transport, 0, sizeof b.transport);
         b.opt.transport = table[i].asked;
+        b.opt.rma = table[i].rma;
         for (uint32_t node = 0; node < 3; node++) {
             size_t len;
             a.node_id = node;
@@ -96,6 +102,7 @@ START_TEST(one_transport_is_agreed_on_by_all_or_none) {
         }
         ck_assert_int_eq(transport_agree(&b), table[i].e);
         if (table[i].e == 0) ck_assert_str_eq(b.transport.all, table[i].all);
+        ck_assert_int_eq(b.transport.rma, table[i].reads);
         if (table[i].of[0][0] || table[i].of[1][0]) ck_assert_str_ne(table[i].e ? dd_errmsg() : b.transport.why, "");
     }
     strcpy(a.transport.own, "");
