@@ -69,7 +69,7 @@ bool lend_begin(struct asker *a, struct msg *r, const struct store_ref *ref) {
     const struct arena_header *h = m->header;
     uint64_t len = ref->item->val_len, off = (uint64_t)(ref->value - (const uint8_t *)h), heap = h->heap_top * ARENA_PAGE;
     uint64_t populated = __atomic_load_n(&h->populated, __ATOMIC_RELAXED); /* a moment old is good enough: more is registered later */
-    if (a->kind != ASKER_PEER || len < DD_RMA_MIN || !link_reads(inbound_link(a))) return false;
+    if (a->kind != ASKER_PEER || len < DD_RMA_MIN || off >= h->heap_off + h->heap_len || !link_reads(inbound_link(a))) return false; /* nor what is in the spill */
     int n = fabric_places(m->fabric, off, len, h->heap_off + (heap > populated ? heap : populated), place, PLACES_MAX);
     struct lend *l = n > 0 ? calloc(1, sizeof *l) : NULL;
     if (l) l->timer.fire = lend_late;
