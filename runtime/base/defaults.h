@@ -58,6 +58,7 @@
 #define DD_RMA_MIN (256ull << 10)            /* bytes: a remote value from here on is read out of its owner's memory, where the network can; below, asking where it is and saying that it was read costs more than sending it */
 #define DD_RMA_PIECE (256u << 10)            /* bytes of one such read: an order more than what is under way on the fastest links, so eight keep them busy */
 #define DD_RMA_AHEAD 8u                      /* reads of one value under way */
+#define DD_RMA_CLOSE_MS 2000u                /* for reads that are under way when a manager ends: a peer that lives answers in milliseconds */
 #define DD_RMA_GRANULE (64ull << 20)         /* bytes of the arena that are registered with the network at once: some milliseconds, and 16,384 for a TiB */
 #define DD_PEER_INFLIGHT (4u << 20)          /* bytes queued to one peer before requests of clients wait */
 
