@@ -13,4 +13,5 @@ EXTRA_DIST += tests/slurm/47-torch.t tests/slurm/48-gpu.t tests/slurm/torch_rank
 EXTRA_DIST += tests/slurm/56-torch-data.t tests/slurm/torch_data.py
 EXTRA_DIST += tests/slurm/59-results.t tests/slurm/results_ranks.py
 EXTRA_DIST += tests/slurm/35-load.t
+EXTRA_DIST += tests/slurm/27-spill.t
 EXTRA_DIST += tests/slurm/41-freeze.t tests/slurm/freeze.py
