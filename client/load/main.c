@@ -28,7 +28,7 @@ static const char usage[] =
     "usage: ddict load SOURCE... [--prefix=P] [--set=NAME] [--as=KIND] [--on-error=stop|skip] [--replace] [--json] [--name NAME]\n"
     "  Put what is in the sources into the dictionary, as a set that has a name: `ddict ls --sets`. All nodes read at once. The same command goes on with a load that stopped.\n"
     "  SOURCE              a tar (also compressed, also of tars), a zip, a folder, IDX files (MNIST; with the labels' file beside the images'), .npy or .npz, lines of a\n"
-    "                      text file, FASTA\n"
+    "                      text file, FASTA, s3://BUCKET/PATH\n"
     "      --prefix=P      put P before each key\n"
     "      --set=NAME      name of the set (default: the prefix, else the first source's name without folder and ending)\n"
     "      --as=KIND       what the sources are: %s\n"

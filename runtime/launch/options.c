@@ -34,13 +34,14 @@ static const struct option words[] = {
 
 #define MORE_USAGE \
     "  --mpi=TYPE     how managers find each other: auto (default), none: through srun; pmix, pmix_v4, ...: through Slurm's PMIx\n" \
-    "  --transport=WHICH  what carries messages between nodes: auto (default), tcp, ofi or ofi:PROVIDER: libfabric\n" \
+    "  --transport=WHICH  what carries messages between nodes: auto (default), tcp, ofi or ofi:PROVIDER: libfabric (DDICT_TRANSPORT)\n" \
     "  --restore=PATH[,PATH...]    put what was saved there into it before anybody uses it; -PATH: where it is there (DDICT_RESTORE)\n" \
-    "  --spill=DIR[:SIZE]  what memory has no room for goes to files in DIR, a folder on a disk of each node, gone at the end; %j job, %s step, %u user\n" \
+    "  --spill=DIR[:SIZE]  what memory has no room for goes to files in DIR, a folder on a disk of each node, gone at the end; %j job, %s step, %u user; none (DDICT_SPILL)\n" \
     "  --load=SOURCE[,SOURCE...]   put these into it before anybody uses it: ddict load, ddict(1) (DDICT_LOAD sets it, too)\n" \
     "  --save=[PREFIX:]DIR         write it to DIR at its end and before the time limit: for --restore, or what begins with PREFIX as files (DDICT_SAVE)\n" \
     "  --log=FILE     the record of what happened; %j job, %s step, %u user; none: no record (default in a job: ddict-%j.jsonl)\n" \
     "  --results=DIR  what Python's ddict.results submits is written below DIR while the job runs; %j job, %s step, %u user\n" \
+    "  --site=WORD    a word of ddict.conf(5) for this dictionary: rma=, hugepages=, cache=, connections=, save_lead= ...\n" \
     "  --start-timeout=SECONDS, --drain-ms=MS, --srun=PATH, --ddictd=PATH, --chdir=DIR: see ddict(1)\n"
 
 const char *options_usage(const char *verb) {
