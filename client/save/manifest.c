@@ -145,7 +145,16 @@ static bool has_part(const json_t *manifest, const char *name)
     return false;
 }
 
-/* Parts that nobody will read any more: of the manifest before, of our earlier passes, and what jobs that were killed left a day ago. */
+/* TAG-W-N.part: only a pass of --save names a file so. */
+static bool part_ours(const char *name)
+{
+    int at = 0;
+    unsigned w;
+    unsigned long long n;
+    return strspn(name, "0123456789abcdef") == 8 && name[8] == '-' && sscanf(name + 9, "%u-%llu.part%n", &w, &n, &at) == 2 && at > 0 && name[9 + at] == 0;
+}
+
+/* Parts that nobody will read any more: of the manifest before, of our earlier passes, and what jobs that were killed left a day ago. Other files are the user's. */
 static void parts_remove(const struct save_job *j, const json_t *before, const json_t *now)
 {
     char path[PATH_CAP];
@@ -155,7 +164,8 @@ static void parts_remove(const struct save_job *j, const json_t *before, const j
         size_t n = strlen(e->d_name);
         if (n <= 5 || strcmp(e->d_name + n - 5, ".part") != 0 || has_part(now, e->d_name) || snprintf(path, sizeof path, "%s/%s", j->folder, e->d_name) >= (int)sizeof path)
             continue;
-        if (has_part(before, e->d_name) || strncmp(e->d_name, j->tag, strlen(j->tag)) == 0 || (stat(path, &st) == 0 && st.st_mtime < time(NULL) - 86400))
+        bool ours = part_ours(e->d_name);
+        if (has_part(before, e->d_name) || (ours && strncmp(e->d_name, j->tag, 8) == 0) || (ours && stat(path, &st) == 0 && st.st_mtime < time(NULL) - 86400))
             unlink(path);
     }
     if (d != NULL)

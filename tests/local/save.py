@@ -279,9 +279,13 @@ def it_is_saved_at_its_end():
         check(len(first) == 4 and "manifest.json" in first, "%r" % first)
         with Dictionary(managers=4, mem="256M", args=("--save", path)) as d:
             check("restored %d items" % len(was) in ddict(d, "restore", path)[1], "restore")
+            for name in ("model.part", "12345678-a.part", "0a1b2c3d-0-7.part"):  # of a day long ago; the last is of a job that was killed
+                open(os.path.join(path, name), "w").close()
+                os.utime(os.path.join(path, name), (1, 1))
             check(content(d) == was and ddict(d, "get", "big", text=False)[0] == big, "not what was saved")
             ddict(d, "put", "more", "1")
             d.end()
+        check({"model.part", "12345678-a.part"} == {f for f in os.listdir(path) if os.stat(os.path.join(path, f)).st_mtime == 1}, "%r" % os.listdir(path))
         check(manifest(path)["items"] == len(was) + 1 and not set(first) & set(os.listdir(path)) - {"manifest.json"}, "the first save is not replaced: %r" % os.listdir(path))
 
 
