@@ -81,6 +81,18 @@ static json_t *json_read(const char *path)
     return o;
 }
 
+int manifest_foreign(const char *folder)
+{
+    char path[PATH_CAP];
+    snprintf(path, sizeof path, "%s/manifest.json", folder);
+    if (access(path, F_OK) < 0 && errno == ENOENT)
+        return 0;
+    json_t *o = json_read(path);
+    bool good = json_is_integer(json_object_get(o, "version")) && json_is_string(json_object_get(o, "id")) && json_is_array(json_object_get(o, "parts"));
+    json_decref(o);
+    return good ? 0 : dd_error(-EEXIST, "manifest.json in it is not of a saved dictionary; saving needs a folder of its own");
+}
+
 /* What is said of the dictionary and the parts of this process. */
 static json_t *describe(const struct save_job *j)
 {

@@ -267,6 +267,8 @@ int stage_run(struct save_job *j, bool files, const char *name)
     int rc = probe(j->folder);
     if (rc < 0)
         printf("error %s\n", strerror(-rc));
+    else if (!files && (rc = manifest_foreign(j->folder)) < 0) /* it would be replaced */
+        printf("error %s\n", dd_errmsg());
     else
         puts("ready");
     while (rc == 0 && getline(&line, &cap, stdin) > 0) {

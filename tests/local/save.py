@@ -337,11 +337,18 @@ def a_folder_that_cannot_be_written_is_an_error_at_the_start():
     with Folder() as folder:
         plain = os.path.join(folder, "file")
         open(plain, "w").close()
-        for path, why in ((plain, "Not a directory"), ("/proc/no/where", "No such file or directory")):
+        other = os.path.join(folder, "other")
+        os.mkdir(other)
+        with open(os.path.join(other, "manifest.json"), "w") as f:
+            f.write('{"version": 3, "icons": []}')
+        for path, why in ((plain, "Not a directory"), ("/proc/no/where", "No such file or directory"), (other, "a folder of its own")):
             with Dictionary(nodes=2, managers=2, args=("--save", path + "/x" if path == plain else path), ready=False) as d:
                 check([n.wait(20) for n in d.nodes] == [1, 1], "exit codes")
                 errors = [t for n in d.nodes for t in n.lines if t.startswith("ddict1 error cannot save to ")]
                 check(errors and why in errors[0] and d.tag in errors[0] and not d.nodes[0].has("ready"), "%r" % [n.lines for n in d.nodes])
+        check(manifest(other)["version"] == 3, "replaced")
+        with Dictionary(managers=1, args=("--save", other, "--save-prefix", "")) as d:  # files do not mind
+            d.end()
 
 
 def what_was_not_saved_is_said():
