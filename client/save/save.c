@@ -162,10 +162,13 @@ static int part_close(struct save_job *j, struct writer *w)
 static int part_open(struct save_job *j, struct writer *w)
 {
     char path[4096 + sizeof w->name + 2];
-    uint64_t number = __atomic_fetch_add(&j->number, 1, __ATOMIC_RELAXED); /* a number for one thread */
-    snprintf(w->name, sizeof w->name, "%s%s%u-%llu.part", j->tag, *j->tag != 0 ? "-" : "", j->worker, (unsigned long long)number);
-    snprintf(path, sizeof path, "%s%s%s", j->folder, j->one_file ? "" : "/", j->one_file ? "" : w->name);
-    int rc = dump_create(&w->out, path, j->id, j->worker, (uint32_t)number);
+    int rc;
+    do {
+        uint64_t number = __atomic_fetch_add(&j->number, 1, __ATOMIC_RELAXED); /* a number for one thread */
+        snprintf(w->name, sizeof w->name, "%s%s%u-%llu.part", j->tag, *j->tag != 0 ? "-" : "", j->worker, (unsigned long long)number);
+        snprintf(path, sizeof path, "%s%s%s", j->folder, j->one_file ? "" : "/", j->one_file ? "" : w->name);
+        rc = dump_create(&w->out, path, j->id, j->worker, (uint32_t)number);
+    } while (rc == -EEXIST && *j->tag != 0); /* of one that saved here before us and was killed */
     w->open = rc == 0;
     return rc;
 }

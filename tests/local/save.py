@@ -380,13 +380,19 @@ def what_was_not_saved_is_said():
 
 def who_saves_is_killed_and_another_one_does():
     with Folder() as folder:
-        with Dictionary(managers=2, args=("--save", folder)) as d:
-            ddict(d, "put", "k", "v")
+        with Dictionary(managers=2, args=("--save", folder, "--save-end", str(int(time.time()) + 4), "--save-lead", "60")) as d:
+            d.run("fill", "k", 50, 100)
+            wait_for("an early pass", lambda: (manifest(folder) or {}).get("items") == 50, 60)
+            first = manifest(folder)
+            ddict(d, "put", "late", "1")
             saver = saver_of(d)
             os.kill(saver, signal.SIGKILL)
             wait_for("it to end", lambda: saver not in children(d.nodes[0].proc.pid))
             d.end(30)
-        check(manifest(folder)["items"] == 1, "not saved")
+            check(not said(d, "warn"), "%r" % said(d, "warn"))
+        last = manifest(folder)
+        check(last["items"] == 51 and not {p["file"] for p in first["parts"]} & {p["file"] for p in last["parts"]}, "%r, %r" % (first, last))
+        check(sorted(os.listdir(folder)) == sorted(["manifest.json"] + [p["file"] for p in last["parts"]]), "%r" % os.listdir(folder))
 
 
 main([it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
