@@ -61,6 +61,7 @@ static int probe(const char *folder)
 
 static int ticking;    /* atomic */
 static uint64_t wanted; /* atomic: items of this pass */
+static bool whole;      /* the pass before was, and this process made it */
 
 static void at_say(const struct save_job *j)
 {
@@ -113,7 +114,7 @@ static int manager_dump(struct save_job *j, unsigned i)
     if (rc < 0)
         return rc;
     s.sum ^= s.items;
-    if (m->parts != NULL && m->state == s.sum) {
+    if (m->parts != NULL && m->state == s.sum && m->items == s.items) {
         __atomic_fetch_add(&j->items, m->items, __ATOMIC_RELAXED); /* figures alone */
         __atomic_fetch_add(&j->bytes, m->bytes, __ATOMIC_RELAXED);
         __atomic_fetch_add(&j->same, m->items, __ATOMIC_RELAXED);
@@ -126,7 +127,13 @@ static int manager_dump(struct save_job *j, unsigned i)
         return rc;
     }
     json_decref(m->parts);
-    *m = (struct manager){.parts = parts, .state = s.sum, .items = s.items, .bytes = s.bytes};
+    *m = (struct manager){.parts = parts, .state = s.sum};
+    json_t *part;
+    size_t at;
+    json_array_foreach(parts, at, part) { /* not those of the scan: something may have come or gone since */
+        m->items += (uint64_t)json_integer_value(json_object_get(part, "items"));
+        m->bytes += (uint64_t)json_integer_value(json_object_get(part, "bytes"));
+    }
     return 0;
 }
 
@@ -214,10 +221,12 @@ static void pass(struct save_job *j, bool files, const char *name)
     uint64_t began = clock_ns();
     j->items = j->bytes = j->same = j->claimed = j->left_out = 0;
     j->stopped = 0;
+    whole = false;
     *j->why = *j->first_left_out = 0;
     j->seen = files ? seen_of : NULL;
     int rc = attach(j, name);
     rc = rc < 0 ? rc : pass_run(j, files);
+    whole = rc >= 0;
     at_say(j);
     if (rc < 0)
         printf("failed %s\n", dd_errmsg());
@@ -229,7 +238,7 @@ static void pass(struct save_job *j, bool files, const char *name)
 
 static void publish(struct save_job *j)
 {
-    int rc = manifest_write(j, NULL);
+    int rc = whole ? manifest_write(j, NULL) : dd_error(-ESRCH, "who saves was killed after its pass, and started anew");
     if (rc < 0)
         printf("failed %s\n", dd_errmsg());
     else

@@ -221,13 +221,17 @@ void saving_answered(struct supervisor *s, const struct save_word *w) {
         g.got[0].what = SAVE_DONE;
         answers_look(s);
         return;
-    case PUBLISHING:
-        if (!w->ok) {
-            g.got[0].ok = 0;
-            memcpy(g.got[0].text, w->text, sizeof w->text);
-        }
-        pass_over(s, w->ok);
+    case PUBLISHING: {
+        uint64_t items = 0;
+        for (uint32_t i = 0; i < s->nodes; i++) items += g.got[i].items;
+        bool ok = w->ok && w->items == items;
+        if (!ok) g.got[0].ok = 0;
+        if (!w->ok) memcpy(g.got[0].text, w->text, sizeof w->text);
+        else if (!ok)
+            snprintf(g.got[0].text, sizeof g.got[0].text, "manifest.json has %llu items, and the nodes wrote %llu", (unsigned long long)w->items, (unsigned long long)items);
+        pass_over(s, ok);
         return;
+    }
     case IDLE: return;
     }
 }
