@@ -166,6 +166,24 @@ static bool part_ours(const char *name)
     return strspn(name, "0123456789abcdef") == 8 && name[8] == '-' && sscanf(name + 9, "%u-%llu.part%n", &w, &n, &at) == 2 && at > 0 && name[9 + at] == 0;
 }
 
+bool manifest_parts_there(const struct save_job *j, const json_t *parts)
+{
+    char path[PATH_CAP];
+    struct stat st;
+    const json_t *part;
+    size_t i;
+    json_array_foreach(parts, i, part) {
+        snprintf(path, sizeof path, "%s/%s", j->folder, json_string_value(json_object_get(part, "file")));
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* not stat: NFS looks anew when a file is opened */
+        bool there = fd >= 0 && fstat(fd, &st) == 0 && st.st_size == (off_t)json_integer_value(json_object_get(part, "size"));
+        if (fd >= 0)
+            close(fd);
+        if (!there)
+            return false;
+    }
+    return true;
+}
+
 /* Parts that nobody will read any more: of the manifest before, of our earlier passes, and what jobs that were killed left a day ago. Other files are the user's. */
 static void parts_remove(const struct save_job *j, const json_t *before, const json_t *now)
 {
@@ -188,6 +206,8 @@ static void parts_remove(const struct save_job *j, const json_t *before, const j
 static int manifest_replace(const struct save_job *j, const json_t *o)
 {
     char aside[PATH_CAP], path[PATH_CAP];
+    if (!manifest_parts_there(j, json_object_get(o, "parts")))
+        return dd_error(-ENOENT, "parts in %s are gone: another job saves there, too, or somebody removed them; a folder of its own: --ddict-save=NAME.%%j", j->folder);
     snprintf(path, sizeof path, "%s/manifest.json", j->folder);
     snprintf(aside, sizeof aside, "%s/.ddict-%s-manifest.json", j->folder, j->tag);
     unlink(aside);

@@ -114,7 +114,7 @@ static int manager_dump(struct save_job *j, unsigned i)
     if (rc < 0)
         return rc;
     s.sum ^= s.items;
-    if (m->parts != NULL && m->state == s.sum && m->items == s.items) {
+    if (m->parts != NULL && m->state == s.sum && m->items == s.items && manifest_parts_there(j, m->parts)) {
         __atomic_fetch_add(&j->items, m->items, __ATOMIC_RELAXED); /* figures alone */
         __atomic_fetch_add(&j->bytes, m->bytes, __ATOMIC_RELAXED);
         __atomic_fetch_add(&j->same, m->items, __ATOMIC_RELAXED);

@@ -378,6 +378,20 @@ def what_was_not_saved_is_said():
         check([(e["complete"], e["final"]) for e in saves(log)] == [(False, True)] and manifest(saved) is None, "%r" % saves(log))
 
 
+def parts_that_another_job_removed_are_written_again():
+    with Folder() as folder:
+        with Dictionary(managers=2, args=("--save", folder, "--save-end", str(int(time.time()) + 4), "--save-lead", "60")) as d:
+            d.run("fill", "k", 50, 100)
+            wait_for("an early pass", lambda: (manifest(folder) or {}).get("items") == 50, 60)
+            for p in manifest(folder)["parts"]:
+                os.unlink(os.path.join(folder, p["file"]))
+            d.end(30)
+            check(not said(d, "warn"), "%r" % said(d, "warn"))
+        last = manifest(folder)
+        check(last["items"] == 50 and {p["file"]: p["size"] for p in last["parts"]} == {f: os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder) if f != "manifest.json"},
+              "%r: %r" % (last, os.listdir(folder)))
+
+
 def who_saves_is_killed_and_another_one_does():
     with Folder() as folder:
         with Dictionary(managers=2, args=("--save", folder, "--save-end", str(int(time.time()) + 4), "--save-lead", "60")) as d:
@@ -397,4 +411,4 @@ def who_saves_is_killed_and_another_one_does():
 
 main([it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
       files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, wrong_usage, it_is_saved_at_its_end, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
-      a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, who_saves_is_killed_and_another_one_does])
+      a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, parts_that_another_job_removed_are_written_again, who_saves_is_killed_and_another_one_does])
