@@ -28,6 +28,7 @@ struct saver {
     int in;                /* our end of its stdin; -1 */
     struct io_handler out; /* fd -1: it has ended */
     bool ready, busy;      /* busy: at a command */
+    bool killed;           /* its end is awaited, and what it says is not heard; the next command is for another one */
     const char *next;      /* a command for when it is ready; NULL: none */
     struct timer look;
     uint64_t items, bytes; /* at the last look */
@@ -90,6 +91,7 @@ static void line_take(char *line) {
     struct save_word *w = &v.at;
     int at = 0;
     uint64_t bytes;
+    if (v.killed) return;
     if (strcmp(line, "ready") == 0) ready_take();
     else if (strncmp(line, "error ", 6) == 0) error_take(line + 6);
     else if (sscanf(line, "at %" SCNu64 " %" SCNu64 " %" SCNu64, &w->items, &w->bytes, &w->of) == 3) return;
@@ -206,7 +208,12 @@ void saver_command(struct supervisor *s, const char *command) {
     v.busy = true;
     v.items = v.bytes = v.still = 0;
     timer_after(&s->timers, &v.look, LOOK_MS * 1000000ull);
-    int e = v.pid > 0 && v.in >= 0 ? 0 : spawn(s);
+    if (v.pid > 0 && (v.killed || v.in < 0)) {
+        v.killed = true;
+        v.next = command;
+        return;
+    }
+    int e = v.pid > 0 ? 0 : spawn(s);
     if (e < 0) answer(false, strerror(-e));
     else if (v.ready) command_send(command);
     else v.next = command;
@@ -217,7 +224,9 @@ void saver_stop(void) {
 }
 
 void saver_kill(void) {
-    if (v.pid > 0) kill(v.pid, SIGKILL);
+    if (v.pid <= 0) return;
+    v.killed = true;
+    kill(v.pid, SIGKILL);
 }
 
 void saver_reaped(struct supervisor *s) {
@@ -225,6 +234,13 @@ void saver_reaped(struct supervisor *s) {
     if (v.pid <= 0 || waitpid(v.pid, &status, WNOHANG) != v.pid) return;
     v.pid = 0;
     for (int i = 0; i < 64 && v.out.fd >= 0; i++) out_ready(&v.out, 0); /* its last words */
+    bool wanted = v.killed && v.busy && v.next;
+    v.killed = false;
+    if (wanted) {
+        int e = spawn(s);
+        if (e < 0) answer(false, strerror(-e));
+        return;
+    }
     char text[100];
     if (WIFSIGNALED(status)) snprintf(text, sizeof text, "`ddict save` was killed by signal %d", WTERMSIG(status));
     else snprintf(text, sizeof text, "`ddict save` ended with exit code %d", WEXITSTATUS(status));
