@@ -214,6 +214,8 @@ static int manifest_replace(const struct save_job *j, const json_t *o)
     int rc = json_write(o, aside);
     if (rc < 0)
         return rc;
+    if ((rc = folder_sync(j->folder)) < 0) /* the names of the parts are on disk before that of what names them */
+        return rc;
     json_t *before = json_load_file(path, 0, NULL);
     rc = rename(aside, path) < 0 ? io_error("name", path) : folder_sync(j->folder);
     if (rc == 0)
