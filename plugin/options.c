@@ -357,7 +357,7 @@ void options_pass_on(spank_t sp) {
     if (scope_is(given.value[ASK_SCOPE], "step"))
         return;
     if (request_write(request, sizeof request, &given) < 0)
-        fail("%s, %s: too long", names[ASK_LOG], names[ASK_RESULTS]);
+        fail("the options of --ddict-* are too long together");
     if (setenv(JOB_VARIABLE, request, 1) < 0 || spank_job_control_setenv(sp, SCOPE_CONTROL, "job", 1) != ESPANK_SUCCESS)
         fail("the request for a dictionary cannot be passed on to the job");
 }

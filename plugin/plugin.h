@@ -81,9 +81,11 @@ int site_collect(struct site *site, int ac, char **av, char *why, size_t cap);
 struct up_args {
     const char *argv[64];
     int n;
-    char text[8192]; /* of those that are made here */
+    char text[32768]; /* of those that are made here */
     size_t used;
+    int full; /* one had no room */
 };
+/* Where there is no room it is left to up_spawn to refuse. */
 void up_arg(struct up_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* What every start has: the options asked for, the folder of relative paths, and the administrator's words. */
 void up_args_begin(struct up_args *a, const struct site *site, const char *name, unsigned job, const char *folder);
@@ -91,7 +93,7 @@ void up_args_asked(struct up_args *a, const struct ask_options *ask);
 void up_args_site(struct up_args *a, int ac, char **av);
 /*
  * Start it; own_stderr: what it prints there comes through us, so that it holds no descriptor of ours; keep: a descriptor that it does get, -1 none.
- * 0 or a negative code.
+ * 0 or a negative code (-E2BIG: the arguments had no room); up_wait says why.
  */
 int up_spawn(const struct up_args *a, char *const *envp, int own_stderr, int keep);
 /* Wait until it is ready: NULL, else the sentence that says why not, and nothing of it is left. say: lines for the user, meanwhile. */

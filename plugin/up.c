@@ -49,8 +49,10 @@ void up_arg(struct up_args *a, const char *fmt, ...) {
     va_start(ap, fmt);
     n = vsnprintf(a->text + a->used, room, fmt, ap);
     va_end(ap);
-    if (n < 0 || (size_t)n >= room || a->n >= (int)(sizeof a->argv / sizeof *a->argv) - 1)
-        return; /* judged before: options are short, and the administrator's words few */
+    if (n < 0 || (size_t)n >= room || a->n >= (int)(sizeof a->argv / sizeof *a->argv) - 1) {
+        a->full = 1;
+        return;
+    }
     a->argv[a->n++] = a->text + a->used;
     a->used += (size_t)n + 1;
 }
@@ -232,6 +234,10 @@ static void up_reap(int kill_it) {
 int up_spawn(const struct up_args *a, char *const *envp, int own_stderr, int keep) {
     int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc;
 
+    if (a->full) {
+        snprintf(up.why, sizeof up.why, "the options of the dictionary are too long together");
+        return -E2BIG;
+    }
     if (access(a->argv[0], X_OK) < 0) {
         snprintf(up.why, sizeof up.why, "%s: %s (plugstack.conf: ddict=PATH)", a->argv[0], strerror(errno));
         return -ENOENT;

@@ -68,7 +68,7 @@ void fake_remove(void) {
 }
 
 const char *asked(void) {
-    static char text[8192];
+    static char text[65536];
     char path[128];
     size_t n = 0;
     FILE *f;

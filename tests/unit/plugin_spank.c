@@ -215,6 +215,41 @@ START_TEST(a_batch_script_begins_when_its_dictionary_is_ready) {
 }
 END_TEST
 
+/* "--x=" and n letters. */
+static const char *long_word(char *text, const char *head, char letter, int n) {
+    int len = sprintf(text, "%s", head);
+
+    memset(text + len, letter, (size_t)n);
+    text[len + n] = '\0';
+    return text;
+}
+
+START_TEST(long_options_arrive_whole_or_nothing_starts) {
+    static char env[40000], load[2048], restore[2048], save[2048], results[2048];
+    const char *line;
+
+    snprintf(env, sizeof env, "SLURMD_NODENAME=n1\nSLURM_DDICT_JOB=--mem=1G %s %s %s %s\n", long_word(results, "--results=", 'a', 1900), long_word(load, "--load=", 'b', 2000),
+             long_word(restore, "--restore=", 'c', 2000), long_word(save, "--save=", 'd', 2000));
+    ENDS(0, .command = "batch", .env = env);
+    ck_assert_int_eq(o.ran, 1);
+    line = asked();
+    has(line, results);
+    has(line, load);
+    has(line, restore);
+    has(line, save);
+    has(line, " --site=ddict=");
+    has(line, " --script=n1/");
+    ENDS(1, .command = "srun", .env = long_word(env, "DDICT_LOG_FILE=", 'e', 33000), .typed = { "--ddict-mem=1G" });
+    ck_assert_int_eq(o.ran, 0);
+    has(o.said, "the options of the dictionary are too long together");
+    ck_assert_int_eq(lines(o.said), 1);
+    ck_assert_str_eq(asked(), "");
+    ENDS(1, .command = "sbatch", .env = long_word(env, "DDICT_LOG_FILE=", 'e', 9000), .typed = { "--ddict-mem=1G" });
+    ck_assert_int_eq(o.begun, 0);
+    has(o.said, "the options of --ddict-* are too long together");
+}
+END_TEST
+
 /* How long the whole of it took, ms, with what stands for srun living for the seconds in fake. */
 static int64_t script_plays(const char *how) {
     uint64_t began = clock_ms();
@@ -521,6 +556,7 @@ static Suite *suite(void) {
     tcase_add_test(c, srun_whose_managers_do_not_start_fails_with_one_line);
     tcase_add_test(c, sbatch_and_salloc_judge_and_pass_the_request_on);
     tcase_add_test(c, a_batch_script_begins_when_its_dictionary_is_ready);
+    tcase_add_test(c, long_options_arrive_whole_or_nothing_starts);
     tcase_add_test(c, the_end_of_a_script_waits_for_srun_whose_managers_watch_it);
     tcase_add_test(c, sruns_of_a_job_use_its_dictionary);
     tcase_add_test(c, tasks_of_a_step_get_what_torch_reads);
