@@ -85,10 +85,14 @@ static void script_arg(spank_t sp, struct up_args *args) {
 
 void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
     char request[REQUEST_MAX], name[NAME_CAP], cwd[PATH_MAX], text[ASK_WHY], **env = NULL;
+    /* What asks for a dictionary: the request has it. What says how steps use one stays for the sruns of the script. */
+    static const char *const dropped[] = { JOB_VARIABLE, "DDICT_NODE", "DDICT_MANAGERS", "DDICT_MEM", "DDICT_LOG_FILE", "DDICT_RESULTS",
+                                           "DDICT_TRANSPORT", "DDICT_LOAD", "DDICT_RESTORE", "DDICT_SAVE", "DDICT_SPILL" };
     struct ask_options ask;
     struct up_args args;
     struct site site;
     const char *why;
+    size_t i;
 
     if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS)
         env = NULL;
@@ -98,14 +102,8 @@ void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
         give_up("the job's request for a dictionary (" JOB_VARIABLE ") cannot be read");
     if (site_collect(&site, ac, av, text, sizeof text) < 0)
         give_up(text);
-    spank_unsetenv(sp, JOB_VARIABLE);
-    spank_unsetenv(sp, "DDICT_NODE");
-    spank_unsetenv(sp, "DDICT_MANAGERS"); /* the request has them */
-    spank_unsetenv(sp, "DDICT_MEM");
-    spank_unsetenv(sp, "DDICT_LOAD");
-    spank_unsetenv(sp, "DDICT_RESTORE");
-    spank_unsetenv(sp, "DDICT_SAVE");
-    spank_unsetenv(sp, "DDICT_SPILL");
+    for (i = 0; i < sizeof dropped / sizeof *dropped; i++)
+        spank_unsetenv(sp, dropped[i]);
     if (env == NULL)
         give_up("Slurm does not give the job's environment");
     job_name(name, job);

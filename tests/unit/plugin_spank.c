@@ -181,8 +181,10 @@ START_TEST(sbatch_and_salloc_judge_and_pass_the_request_on) {
 END_TEST
 
 START_TEST(a_batch_script_begins_when_its_dictionary_is_ready) {
+    static const char *const gone[] = { "DDICT_MANAGERS", "DDICT_MEM", "DDICT_LOG_FILE", "DDICT_RESULTS", "DDICT_TRANSPORT", "DDICT_LOAD", "DDICT_RESTORE", "DDICT_SAVE", "DDICT_SPILL" };
     static char env[sizeof o.env];
     const char *line;
+    size_t i;
 
     PLAY(.command = "sbatch", .typed = { "--ddict-managers=4", "--ddict-mem=40%", "--ddict-log=my record %j" }, .export = "NONE",
          .env = "DDICT_MEM=2G\n");
@@ -198,8 +200,12 @@ START_TEST(a_batch_script_begins_when_its_dictionary_is_ready) {
     has(line, " --chdir=/");
     has(line, " --managers=4 --mem=40% --log=my record %j --site=ddict=");
     has_not(line, "--step");
-    ENDS(0, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=exists\nDDICT_MEM=1G\n");
-    program_has("DDICT_MEM", NULL);
+    ENDS(0, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=exists\nDDICT_MANAGERS=2\nDDICT_MEM=1G\nDDICT_LOG_FILE=x\nDDICT_RESULTS=x\nDDICT_TRANSPORT=tcp\n"
+                                       "DDICT_LOAD=x\nDDICT_RESTORE=x\nDDICT_SAVE=x\nDDICT_SPILL=/x\n");
+    for (i = 0; i < sizeof gone / sizeof *gone; i++)
+        program_has(gone[i], NULL);
+    ENDS(0, .command = "batch", .env = "DDICT_MEM=1G\nDDICT_RESULTS=x\n"); /* who did not ask keeps what he has */
+    program_has("DDICT_RESULTS", "x");
     ENDS(0, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=warn\n");
     ck_assert_str_eq(o.said, "ddict: no record: read only\n");
     ENDS(1, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=error\n");
