@@ -117,6 +117,10 @@ int intake_save(const char *name, const char *text, const char **dir, char *pref
         return -EINVAL;
     if (*text == '/' || strncmp(text, "./", 2) == 0 || strncmp(text, "../", 3) == 0)
         colon = NULL;
+    if (colon != NULL && strstr(text, "://") != NULL) {
+        snprintf(why, cap, "%s=%.60s: want a folder; an address is only for %s", name, text, strncmp(name, "--save", 6) == 0 ? "--load" : "--ddict-load");
+        return -EINVAL;
+    }
     *files = colon != NULL;
     *dir = colon != NULL ? colon + 1 : text;
     n = colon != NULL ? (size_t)(colon - text) : 0;

@@ -8,7 +8,7 @@
  *
  *     --save=[PREFIX:]DIR
  *         PREFIX:DIR  the values of str keys that begin with PREFIX (":DIR": of all) as files; DIR alone: a dump for --restore. What begins with "/", "./" or "../" is a DIR
- *                     alone; else the last colon is between the two
+ *                     alone; else the last colon is between the two, and "://" is refused: nothing is saved to an address
  *
  * Sources up to one with words are one set, and the words are its; those behind the last one with words are one set more. A word has neither comma nor semicolon.
  * A PATH behind a minus sign need not be there.

@@ -74,14 +74,14 @@ int record_path(char *path, size_t cap, const struct options *o, const char *fol
     return -EINVAL;
 }
 
-/* A folder, absolute. */
+/* A folder, absolute; "" for none given. */
 static int folder_path(char *path, size_t cap, const char *name, const char *pattern, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
     const char *dir = o->chdir != NULL ? o->chdir : folder;
     struct text t = { .at = path, .cap = cap };
     char wrong;
 
     path[0] = '\0';
-    if (pattern == NULL || *pattern == '\0' || strcmp(pattern, "none") == 0)
+    if (pattern == NULL || *pattern == '\0')
         return 0;
     if (*pattern != '/') {
         add(&t, dir, strlen(dir));
@@ -100,7 +100,9 @@ static int folder_path(char *path, size_t cap, const char *name, const char *pat
 }
 
 int results_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
-    return folder_path(path, cap, o->plugin ? "--ddict-results" : "--results", o->results, o, folder, user, why, why_cap);
+    const char *pattern = o->results != NULL && strcmp(o->results, "none") == 0 ? NULL : o->results;
+
+    return folder_path(path, cap, o->plugin ? "--ddict-results" : "--results", pattern, o, folder, user, why, why_cap);
 }
 
 int save_path(char *path, size_t cap, const char **prefix, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {

@@ -89,8 +89,9 @@ START_TEST(what_is_saved_where) {
         const char *text, *dir, *prefix;
         int files;
     } good[] = { { "out", "out", "", 0 },           { "/data/a:b", "/data/a:b", "", 0 }, { "./a:b", "./a:b", "", 0 },  { "../a:b", "../a:b", "", 0 },
-                 { "k/:out", "out", "k/", 1 },      { ":out", "out", "", 1 },            { "run:1/:/o", "/o", "run:1/", 1 }, { ".x:o", "o", ".x", 1 } };
-    static const char *const bad[] = { "", ":", "k/:", "k:/a:" };
+                 { "k/:out", "out", "k/", 1 },      { ":out", "out", "", 1 },            { "run:1/:/o", "/o", "run:1/", 1 }, { ".x:o", "o", ".x", 1 },
+                 { "k/:none", "none", "k/", 1 },    { "./a://b", "./a://b", "", 0 } };
+    static const char *const bad[] = { "", ":", "k/:", "k:/a:", "s3://b/x", "k/:s3://b/x", "file:///x" };
     const char *dir;
     char prefix[64], long_one[100];
     int files;
@@ -104,6 +105,8 @@ START_TEST(what_is_saved_where) {
     }
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_msg(intake_save("--save", bad[i], &dir, prefix, sizeof prefix, &files, why, sizeof why) == -EINVAL && strstr(why, "--save") != NULL, "'%s': %s", bad[i], why);
+    intake_save("--ddict-save", "s3://b/x", &dir, prefix, sizeof prefix, &files, why, sizeof why);
+    ck_assert_str_eq(why, "--ddict-save=s3://b/x: want a folder; an address is only for --ddict-load");
     memset(long_one, 'p', sizeof long_one);
     strcpy(long_one + 64, ":out");
     ck_assert_int_eq(intake_save("--save", long_one, &dir, prefix, sizeof prefix, &files, why, sizeof why), -EINVAL);

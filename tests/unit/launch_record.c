@@ -118,8 +118,27 @@ START_TEST(the_folder_of_a_spill_has_job_and_user_in_its_name_and_perhaps_a_size
 }
 END_TEST
 
+START_TEST(none_is_no_folder_only_when_it_stands_alone) {
+    const char *prefix;
+
+    begin(NULL);
+    o.save = o.results = "none";
+    ck_assert_int_eq(save_path(path, sizeof path, &prefix, &o, "/home/al", "al", why, sizeof why), 0);
+    ck_assert_str_eq(path, "");
+    ck_assert_int_eq(results_path(path, sizeof path, &o, "/home/al", "al", why, sizeof why), 0);
+    ck_assert_str_eq(path, "");
+    o.save = "out/:none";
+    ck_assert_int_eq(save_path(path, sizeof path, &prefix, &o, "/home/al", "al", why, sizeof why), 0);
+    ck_assert_str_eq(path, "/home/al/none");
+    ck_assert_str_eq(prefix, "out/");
+    o.results = "r%j";
+    ck_assert_int_eq(results_path(path, sizeof path, &o, "/home/al", "al", why, sizeof why), 0);
+    ck_assert_str_eq(path, "/home/al/r12");
+}
+END_TEST
+
 int main(void) {
     return TESTS_RUN("launch_record", 60, by_default_it_is_in_the_working_folder_of_a_job, names_expand_job_step_and_user,
                      the_site_says_where_unless_the_user_does, wrong_names_are_refused,
-                     the_folder_of_a_spill_has_job_and_user_in_its_name_and_perhaps_a_size);
+                     the_folder_of_a_spill_has_job_and_user_in_its_name_and_perhaps_a_size, none_is_no_folder_only_when_it_stands_alone);
 }
