@@ -100,7 +100,7 @@ static int option_take(struct options *o, int which, const char *value, const ch
         o->transport = value;
         return site_transport(o->plugin ? "--ddict-transport" : "--transport", value, why, cap);
     case OPT_SPILL: o->spill = value; return 0;
-    case OPT_SITE: return site_word(&o->site, value, "plugstack.conf", why, cap);
+    case OPT_SITE: return site_word(&o->site, value, o->plugin ? "plugstack.conf" : "--site", why, cap); /* --plugin comes first */
     case OPT_CHDIR:
         o->chdir = value;
         if (*value == '/')
