@@ -28,6 +28,7 @@
 #define DD_SPILL_LEAVE 20u                   /* 1/20 of what is free in its folder is left to others where no size is said */
 #define DD_SPILL_SPARE 32u                   /* 1/32 of the budget, where there is a spill, is no place for values: the index and the spill's page map grow into it */
 #define DD_SPILL_SPARE_MIN (128ull << 10)    /* bytes; what is moved away at a time needs a page or two of page map */
+#define DD_SPILL_MOVE (16ull << 20)          /* bytes moved from memory to the spill at a time: some milliseconds in which nobody is answered */
 #define DD_SPILL_LOOK_MS 100u                /* memory that was full is looked at so much later again, or when something was freed: not for each value that spills */
 
 /* --- leases --- */

@@ -16,14 +16,18 @@ _Static_assert(PLACES_MAX * sizeof(struct fabric_place) <= DD_MSG_INLINE, "they 
 
 struct lend {
     struct lend *next, **prev; /* of the asker */
+    struct lend *all_next, **all_prev; /* of the manager */
     struct asker *asker;
-    uint64_t id, off, len;
+    uint64_t id, off, from, len; /* off: the item's; from: the value's */
     struct timer timer;
 };
 
 static bool may_forget(void *arg, uint64_t off, uint64_t len) {
     struct manager *m = arg;
-    if (m->lends_n > 0) return false; /* they may be there */
+    if (len == 0) return m->lent == NULL;
+    uint64_t first = off / DD_RMA_GRANULE, last = (off + len - 1) / DD_RMA_GRANULE;
+    for (const struct lend *l = m->lent; l; l = l->all_next)
+        if (l->from / DD_RMA_GRANULE <= last && first <= (l->from + l->len - 1) / DD_RMA_GRANULE) return false;
     fabric_forget(m->fabric, off, len);
     return true;
 }
@@ -39,9 +43,10 @@ static void lend_free(struct lend *l) {
     struct manager *m = l->asker->m;
     *l->prev = l->next;
     if (l->next) l->next->prev = l->prev;
+    *l->all_prev = l->all_next;
+    if (l->all_next) l->all_next->all_prev = l->all_prev;
     timer_clear(&m->timers, &l->timer);
     store_unpin(m->store, l->off);
-    m->lends_n--;
     free(l);
 }
 
@@ -81,12 +86,16 @@ bool lend_begin(struct asker *a, struct msg *r, const struct store_ref *ref) {
     l->asker = a;
     l->id = r->id;
     l->off = ref->off;
+    l->from = off;
     l->len = len;
     l->next = a->lends;
     l->prev = &a->lends;
     if (l->next) l->next->prev = &l->next;
     a->lends = l;
-    m->lends_n++;
+    l->all_next = m->lent;
+    l->all_prev = &m->lent;
+    if (l->all_next) l->all_next->all_prev = &l->all_next;
+    m->lent = l;
     r->flags = MSGF_STREAM | MSGF_REMOTE;
     asker_send(a, r, place, (size_t)n * sizeof *place);
     return true;

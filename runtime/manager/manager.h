@@ -130,7 +130,7 @@ struct manager {
     bool shut;             /* writes are refused: not OPEN */
     uint64_t frozen;       /* the epoch while FROZEN, else 0 */
     unsigned puts_open;    /* values that are being streamed in */
-    unsigned lends_n;      /* values that others are reading */
+    struct lend *lent;     /* values that others are reading */
     struct cache_room *cache;
     struct prefetch *prefetch;
     struct io_handler event, sup, listener;

@@ -66,7 +66,7 @@ struct pull *pull_new(struct manager *m, struct forward *f, struct peer *peer, u
     memcpy(p->place, places, bytes);
     p->place_n = bytes / sizeof p->place[0];
     for (unsigned i = 0; i < p->place_n && p->place[i].len > 0 && p->place[i].len <= r->val_len - sum; i++) sum += p->place[i].len;
-    if (sum != r->val_len) {
+    if (sum != r->val_len || sum == 0) {
         free(p);
         return NULL;
     }

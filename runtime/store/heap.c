@@ -195,14 +195,18 @@ int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off)
     uint64_t bytes = aligned ? round_up(size, 64) : size;
     if (s->spill.fd < 0) return block_alloc(s, size, aligned, off);
     settled(s);
-    if (spill_tight(s)) {
+    bool tight = spill_tight(s, bytes);
+    if (tight) {
         if (block_take(s, &s->heap.zone[ZONE_MEMORY], bytes, IDLE, off) == 0) return 0;
     } else {
         int rc = block_alloc(s, size, aligned, off);
         if (rc != DDICT_EFULL) return rc;
-        spill_tighten(s);
+        spill_tighten(s, bytes);
     }
-    return block_alloc_spill(s, size, aligned, off);
+    int rc = block_alloc_spill(s, size, aligned, off);
+    if (rc != DDICT_EFULL || !tight) return rc;
+    s->spill.tight_until = 0; /* before anybody is refused memory is looked at in earnest */
+    return block_alloc_any(s, size, aligned, off); /* once: it is not tight then */
 }
 
 void block_free(struct store *s, uint64_t off) {

@@ -248,6 +248,9 @@ static bool may_punch(struct store *s, uint64_t heap_off, uint64_t len) {
     return !s->may_give_back || s->may_give_back(s->may_arg, s->header->heap_off + heap_off, len);
 }
 
+/* Can memory of free pages be given back at all now? */
+bool pages_may_punch(struct store *s) { return may_punch(s, 0, 0); }
+
 /* Give memory of free pages back. Marked first: after a crash a page is at worst taken for a hole that it is not. */
 static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct stretch keep) {
     struct heap *h = &s->heap;

@@ -23,6 +23,8 @@
 #include <base/size.h>
 #include <store/state.h>
 
+#define ZFS_MAGIC 0x2fc12fc1 /* statfs(2) of OpenZFS; writes go elsewhere, and fallocate() only looks at what is free */
+
 /* --- the file --- */
 /* Where the file system has no files without a name: a name that nobody can guess, gone before anything is in the file. */
 static int named_file(const char *dir) {
@@ -46,6 +48,8 @@ static int nameless_file(const char *dir) {
 
 static bool is_memory(const struct statfs *f) { return f->f_type == TMPFS_MAGIC || f->f_type == RAMFS_MAGIC || f->f_type == HUGETLBFS_MAGIC; }
 
+static uint64_t free_bytes(const struct statfs *f) { return (uint64_t)f->f_bavail * (uint64_t)(f->f_frsize > 0 ? f->f_frsize : f->f_bsize); }
+
 static int grow(int fd, uint64_t from, uint64_t to) {
     int rc;
     do rc = fallocate(fd, 0, (off_t)from, (off_t)(to - from));
@@ -67,7 +71,7 @@ static int file_try(int fd, const char *dir) {
 static int size_choose(const struct statfs *f, const char *dir, unsigned sharers, uint64_t *size) {
     char want[24], have[24];
     struct rlimit most;
-    uint64_t left = (uint64_t)f->f_bavail * (uint64_t)f->f_bsize;
+    uint64_t left = free_bytes(f);
     if (*size > left / sharers)
         return dd_error(DDICT_EFULL, "%s of spill are wanted and %s has %s free", size_format(want, sizeof want, *size * sharers), dir, size_format(have, sizeof have, left));
     if (!*size) *size = (left - left / DD_SPILL_LEAVE) / sharers;
@@ -89,6 +93,10 @@ int spill_create(const char *dir, uint64_t size, unsigned sharers) {
     if (fd < 0) return dd_error(fd, "no file can be made in %s: %s", dir, dd_strerror(fd));
     if (fstatfs(fd, &f) < 0) {
         rc = dd_error(-errno, "%s can not be used: %s", dir, dd_strerror(-errno));
+        goto fail;
+    }
+    if (f.f_type == ZFS_MAGIC) {
+        rc = dd_error(-EOPNOTSUPP, "%s can not be used: its file system, ZFS, promises no space", dir);
         goto fail;
     }
     if (f.f_type == BTRFS_SUPER_MAGIC) {
@@ -129,7 +137,7 @@ static const char *folder(struct store *s, char *buf, size_t cap) {
 static int no_space(struct store *s, int e, uint64_t need) {
     char dir[1024], want[24], have[24];
     struct statfs f;
-    uint64_t left = fstatfs(s->spill.fd, &f) == 0 ? (uint64_t)f.f_bavail * (uint64_t)f.f_bsize : 0;
+    uint64_t left = fstatfs(s->spill.fd, &f) == 0 ? free_bytes(&f) : 0;
     return dd_error(DDICT_EFULL, "manager %u is full: %s more are wanted of %s for its spill, %s are free there (%s)", s->header->manager_id,
                     size_format(want, sizeof want, need), folder(s, dir, sizeof dir), size_format(have, sizeof have, left), dd_strerror(e));
 }
@@ -156,12 +164,13 @@ int spill_prepare(struct store *s, uint64_t pages) {
 }
 
 /* --- memory was full --- */
-bool spill_tight(const struct store *s) {
+bool spill_tight(const struct store *s, uint64_t bytes) {
     uint64_t some = s->header->budget / 64 < DD_RECLAIM_BYTES ? s->header->budget / 64 : DD_RECLAIM_BYTES;
-    return s->spill.tight_until && s->spill.freed - s->spill.freed_then < some && clock_ns() < s->spill.tight_until;
+    return s->spill.tight_until && bytes >= s->spill.tight_bytes && s->spill.freed - s->spill.freed_then < some && clock_ns() < s->spill.tight_until;
 }
 
-void spill_tighten(struct store *s) {
+void spill_tighten(struct store *s, uint64_t bytes) {
+    s->spill.tight_bytes = bytes;
     s->spill.freed_then = s->spill.freed;
     s->spill.tight_until = clock_ns() + DD_SPILL_LOOK_MS * 1000000ull;
 }
@@ -198,7 +207,8 @@ static uint64_t stretch_move(struct store *s, uint64_t page, uint64_t *pages) {
 bool spill_move(struct store *s, uint64_t bytes) {
     struct spill *p = &s->spill;
     uint64_t moved = 0, top = s->header->heap_top, before = p->freed;
-    if (p->fd < 0 || p->moving || !s->settled) return false;
+    if (p->fd < 0 || p->moving || !s->settled || !pages_may_punch(s)) return false; /* what was freed could not be given to another use */
+    if (bytes > DD_SPILL_MOVE) bytes = DD_SPILL_MOVE;                                /* who needs more comes back */
     p->moving = true;
     for (uint64_t looked = 0, n; looked < top && moved < bytes; looked += n) {
         if (p->hand >= top) p->hand = 0;

@@ -79,6 +79,7 @@ struct spill {
     int fd;               /* borrowed; -1: none */
     uint64_t freed;       /* bytes of memory that became free, ever */
     uint64_t freed_then;  /* when memory was full */
+    uint64_t tight_bytes; /* memory had no room for so many */
     uint64_t tight_until; /* clock_ns(): until then only what is free already is looked at */
     uint32_t hand;        /* page of memory where the next values to be moved lie */
     bool moving;          /* memory for its page map may be taken to the last byte */
@@ -197,6 +198,7 @@ void pages_close(struct store *s);
 /* First page of n that are free, out of the books but not yet in the page map; 0 or DDICT_EFULL. idle: no new memory, and no sentence. */
 int pages_take(struct store *s, struct zone *z, uint64_t n, bool punch, uint32_t *first);
 int pages_take_idle(struct store *s, struct zone *z, uint64_t n, uint32_t *first);
+bool pages_may_punch(struct store *s);
 void pages_give(struct store *s, uint32_t first, uint64_t n); /* page map entries are FREE already */
 void pages_mark(struct store *s, uint32_t first, uint64_t n, enum page_kind head, unsigned cls);
 void pages_unmark(struct store *s, uint32_t first, uint64_t n);
@@ -226,8 +228,8 @@ void run_release(struct store *s, uint32_t r);
 void spill_open(struct store *s, int fd);
 int spill_prepare(struct store *s, uint64_t pages); /* the file has the first `pages`; DDICT_EFULL */
 int spill_full(struct store *s, uint64_t need);     /* the sentence; DDICT_EFULL */
-bool spill_tight(const struct store *s);            /* memory was full a moment ago, and little came free since */
-void spill_tighten(struct store *s);
+bool spill_tight(const struct store *s, uint64_t bytes); /* memory was full a moment ago, and little came free since */
+void spill_tighten(struct store *s, uint64_t bytes);
 /* Move values from memory to the spill until about `bytes` of memory are free for others. False when none were. */
 bool spill_move(struct store *s, uint64_t bytes);
 

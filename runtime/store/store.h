@@ -122,7 +122,7 @@ void store_freeze(struct store *s, uint64_t epoch, enum freeze_state state);
  */
 int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
 
-/* Asked before memory of free pages is given back, [off, off + len) of the arena: false: not this. One at most; NULL: none. */
+/* Asked before memory of free pages is given back, [off, off + len) of the arena: false: not this. len 0: could any be? One at most; NULL: none. */
 void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len), void *arg);
 
 /* Work to be done between requests: sweep after clear, scan when enough is retired. Returns true while more is waiting. */
