@@ -44,6 +44,7 @@ static const char restore_usage[] =
 struct line {
     bool restore, files, json, quiet, keep;
     bool stage; /* of ddictd, HANDSHAKE 7 */
+    bool loaded; /* of `ddict up`: say that all is there; no path */
     bool report, once; /* of `ddict up`: the summary, or the error, as an object alone; only if it was not restored yet */
     const char *prefix, *path, *worker; /* worker: we are one: the id of the save */
     const char *usage;
@@ -74,6 +75,8 @@ static int option_take(struct line *l, int c)
     case 'R': l->report = l->json = reports = true; return 0;
     case 'o': l->once = true; return 0;
     case 't': l->stage = true; return 0;
+    case 'a': job.after_load = true; return 0;
+    case 'l': l->loaded = true; return 0;
     default: return EXIT_USAGE;
     }
 }
@@ -99,14 +102,20 @@ static int failed(const char *sentence)
 
 static int ticking; /* atomic */
 
+static struct bytes once_key;
+static void once_beat(void);
+
 static void *ticker(void *arg)
 {
     const struct line *l = arg;
+    unsigned turns = 0;
     while (__atomic_load_n(&ticking, __ATOMIC_RELAXED)) { /* only a flag */
         if (l->worker != NULL)
             progress_tell(&job);
         else
             progress_put(0, __atomic_load_n(&job.items, __ATOMIC_RELAXED), __atomic_load_n(&job.bytes, __ATOMIC_RELAXED));
+        if (l->once && ++turns % 20 == 0)
+            once_beat();
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
     return NULL;
@@ -129,18 +138,30 @@ static unsigned number_of(const char *variable, unsigned otherwise)
     return text != NULL && count_parse(text, 0, 1u << 20, &n) == 0 ? (unsigned)n : otherwise;
 }
 
-/* --- --once: several starters of one dictionary may all want it. A key of each worker says who does it, and when it is done. --- */
+/*
+ * --- --once: several starters of one dictionary may all want it. A key of each worker says that one does it, counting the seconds, and when it is done. One that counts no
+ * more is dead, and another takes its place: to put the same once more does no harm. ---
+ */
 
 #define ONCE_BEGUN "begun"
 #define ONCE_DONE "done"
 #define ONCE_LOOK_MS 200
+#define ONCE_LOST_MS 30000
 
-static struct bytes once_key;
+static void once_beat(void)
+{
+    static unsigned n;
+    char state[32];
+    int len = snprintf(state, sizeof state, ONCE_BEGUN " %u", ++n);
+    ddict_put(job.d, once_key.data, once_key.len, state, (size_t)len, DDICT_EXISTING, -1); /* what fails the restoring says */
+}
 
 /* 0: it is ours to do; 1: it is done; negative with the sentence set. */
 static int once_begin(void)
 {
-    char name[PATH_MAX + 64], state[16];
+    char name[PATH_MAX + 64], state[32], before[32] = "";
+    size_t before_len = 0;
+    uint64_t since = clock_ms();
     snprintf(name, sizeof name, "ddict.restored/%u/%s", job.worker, job.folder);
     if (key_of_str(&once_key, name) < 0)
         return dd_error(-EINVAL, "%s: not UTF-8", job.folder);
@@ -156,6 +177,13 @@ static int once_begin(void)
         }
         if (rc < 0 && rc != DDICT_ENOKEY)
             return dd_error(rc, "%s", ddict_errmsg());
+        if (rc < 0 || len != before_len || memcmp(state, before, len) != 0) {
+            before_len = rc < 0 ? 0 : len;
+            memcpy(before, state, before_len);
+            since = clock_ms();
+        } else if (clock_ms() - since > ONCE_LOST_MS) {
+            ddict_del(job.d, once_key.data, once_key.len, -1);
+        }
         if (save_stopped(&job))
             return dd_error(-ECANCELED, "%s", strsignal(signal_seen));
         if (rc == 0)
@@ -408,11 +436,20 @@ static int front(struct line *l)
     return code != 0 ? code - 1 : summary(l, began);
 }
 
+static int say_loaded(void)
+{
+    int rc = ddict_attach(&job.d, cmd_name(), -1);
+    rc = rc < 0 ? rc : ddict_put(job.d, "s" SAVE_LOADED, sizeof SAVE_LOADED, "", 0, 0, -1);
+    ddict_detach(job.d);
+    return rc < 0 ? failed(ddict_errmsg()) : cmd_json_print(json_pack("{s:b}", "loaded", 1));
+}
+
 static int run(int argc, char **argv, struct line *l)
 {
     static const struct option longs[] = {CMD_LONGS, {"prefix", required_argument, NULL, 'p'}, {"files", no_argument, NULL, 'f'}, {"keep", no_argument, NULL, 'k'},
                                           {"json", no_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'}, {"worker", required_argument, NULL, 'w'},
-                                          {"report", no_argument, NULL, 'R'}, {"once", no_argument, NULL, 'o'}, {"stage", no_argument, NULL, 't'}, {0}};
+                                          {"report", no_argument, NULL, 'R'}, {"once", no_argument, NULL, 'o'}, {"stage", no_argument, NULL, 't'},
+                                          {"after-load", no_argument, NULL, 'a'}, {"loaded", no_argument, NULL, 'l'}, {0}};
     struct bytes prefix = {0};
     char path[PATH_MAX];
     for (int c; (c = cmd_option(argc, argv, "hqp:", longs, l->usage)) != -1;)
@@ -420,6 +457,8 @@ static int run(int argc, char **argv, struct line *l)
             return EXIT_USAGE;
     if ((l->files && l->restore) || (l->keep && !l->restore))
         return cmd_usage(l->usage, "ddict %s has no %s", verb(l), l->restore ? "--files" : "--keep");
+    if (l->loaded && optind == argc)
+        return cmd_flush(say_loaded());
     if (optind + 1 != argc || *argv[optind] == 0)
         return cmd_usage(l->usage, "%s", optind < argc ? "one path is wanted" : "a path is wanted");
     snprintf(path, sizeof path, "%s", argv[optind]);

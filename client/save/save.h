@@ -35,6 +35,7 @@ struct save_job {
     bool one_file;                 /* folder is a file */
     bool alone;                    /* no worker elsewhere: all managers are ours */
     bool keep;                     /* restore: leave keys that are there */
+    bool after_load;               /* --stage: not before SAVE_LOADED is there */
     char tag[9];                   /* --stage: begins the names of its parts, for others may be in the folder; else "" */
     struct save_seen *(*seen)(unsigned manager); /* --stage: what earlier passes have written; NULL: nothing is known */
     /* figures, atomic */
@@ -56,8 +57,13 @@ void save_fail(struct save_job *j);
 /* Run body in n threads; 0, or -1 when one failed: j->why. */
 int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j));
 /* Does the key begin with the prefix? */
+#define SAVE_LOADED "ddict.loaded" /* a str key: what --load and --restore bring is there */
+/* Words between the starters of one dictionary: of no use in another one. */
+static inline bool save_word(const void *key, size_t klen) {
+    return (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) || (klen == 13 && memcmp(key, "s" SAVE_LOADED, 13) == 0);
+}
 static inline bool save_wanted(const struct save_job *j, const void *key, size_t klen) {
-    return j->prefix_len == 0 || (klen >= j->prefix_len && memcmp(key, j->prefix, j->prefix_len) == 0);
+    return (j->prefix_len == 0 || (klen >= j->prefix_len && memcmp(key, j->prefix, j->prefix_len) == 0)) && !save_word(key, klen);
 }
 /* Is manager i ours to save? */
 static inline bool save_ours(const struct save_job *j, uint64_t i) { return j->alone || i % j->info.nodes == j->info.node_id; }

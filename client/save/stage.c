@@ -216,6 +216,15 @@ static int pass_run(struct save_job *j, bool files)
     return files ? 0 : worker_say(j);
 }
 
+/* Until what comes from disk is all there, the dictionary is less than what was saved before. */
+static int loaded(struct save_job *j)
+{
+    int rc = j->after_load ? ddict_contains(j->d, "s" SAVE_LOADED, sizeof SAVE_LOADED, NULL, -1) : 1;
+    if (rc < 0)
+        return dd_error(rc, "%s", ddict_errmsg());
+    return rc > 0 ? 0 : dd_error(-EAGAIN, "what --restore and --load bring was not complete, so what was saved before is left as it was");
+}
+
 static void pass(struct save_job *j, bool files, const char *name)
 {
     uint64_t began = clock_ns();
@@ -225,6 +234,7 @@ static void pass(struct save_job *j, bool files, const char *name)
     *j->why = *j->first_left_out = 0;
     j->seen = files ? seen_of : NULL;
     int rc = attach(j, name);
+    rc = rc < 0 ? rc : loaded(j);
     rc = rc < 0 ? rc : pass_run(j, files);
     whole = rc >= 0;
     at_say(j);

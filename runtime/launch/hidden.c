@@ -87,6 +87,8 @@ static void save_args(struct args *a, const struct hidden *h) {
         add(a, "--save-prefix");
         add(a, "%s", h->save_prefix);
     }
+    if (h->save_after_load)
+        add(a, "--save-after-load");
     if (h->save_end != 0) {
         add(a, "--save-end");
         add(a, "%" PRIu64, h->save_end);

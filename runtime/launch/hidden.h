@@ -20,6 +20,7 @@ struct hidden {
     const char *log, *summary, *asked, *script, *results, *spill; /* NULL or "": none */
     const char *save, *save_prefix; /* save "": nothing; prefix NULL: a dump */
     uint64_t spill_size;            /* bytes of the whole dictionary; 0: unsaid */
+    int save_after_load;            /* not before loading.h says that all was loaded */
     uint64_t save_end;              /* seconds since 1970; 0: never */
     uint32_t save_lead, kill_wait;  /* seconds; kill_wait 0: not known */
     uint32_t connections;           /* between two managers; 0: as ddictd will */

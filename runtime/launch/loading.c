@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -129,6 +130,17 @@ static int load_plan(struct loading *l, const struct loading_ask *ask, const cha
     return rc;
 }
 
+/* A folder without a manifest is one that --save has made and not completed. */
+static int is_missing(const char *file) {
+    char manifest[PATH_MAX + 16];
+    struct stat st;
+
+    if (stat(file, &st) < 0)
+        return errno == ENOENT;
+    snprintf(manifest, sizeof manifest, "%s/manifest.json", file);
+    return S_ISDIR(st.st_mode) && access(manifest, F_OK) < 0 && errno == ENOENT;
+}
+
 static int restore_plan(struct loading *l, const struct loading_ask *ask, const char *folder) {
     char path[PATH_MAX], file[PATH_MAX], *copy = strdup(ask->restore), *word, *save;
     const char *fixed[] = { path, "restore", "--report", "--name", ask->name, ask->shared ? "--once" : "--", ask->shared ? "--" : file, ask->shared ? file : NULL, NULL };
@@ -139,15 +151,24 @@ static int restore_plan(struct loading *l, const struct loading_ask *ask, const 
         word += may_miss;
         if (snprintf(file, sizeof file, "%s%s%s", *word == '/' ? "" : folder, *word == '/' ? "" : "/", word) >= (int)sizeof file)
             rc = dd_error(-ENAMETOOLONG, "--restore=%.60s: the path is too long", word);
-        else if (may_miss && access(file, F_OK) < 0 && errno == ENOENT)
+        else if (may_miss && is_missing(file))
             said_add(l, "%s is not there, and so not restored", word);
-        else if (l->lines_n == LOADING_LINES)
+        else if (l->lines_n == LOADING_LINES - INTAKE_SETS)
             rc = dd_error(-E2BIG, "--restore: at most %d paths", LOADING_LINES - INTAKE_SETS);
         else
             rc = line_begin(l, fixed, 0, &k) == NULL ? -ENOMEM : 0;
     }
     free(copy);
     return rc;
+}
+
+/* The last of all: whoever saves the dictionary may replace what was saved before. */
+static int mark_plan(struct loading *l, const struct loading_ask *ask) {
+    char path[PATH_MAX];
+    const char *fixed[] = { path, "restore", "--report", "--name", ask->name, "--loaded", NULL };
+    int rc = program_find("ddict", "ddict", path, sizeof path), k;
+
+    return rc < 0 ? rc : line_begin(l, fixed, 0, &k) == NULL ? -ENOMEM : 0;
 }
 
 /* The next of our commands. 0 or a negative code with the sentence set. */
@@ -185,6 +206,8 @@ int loading_start(struct loading *l, const struct loading_ask *ask) {
         rc = restore_plan(l, ask, folder);
     if (rc == 0 && ask->load != NULL)
         rc = load_plan(l, ask, folder);
+    if (rc == 0 && ask->saves)
+        rc = mark_plan(l, ask);
     if (rc == 0 && l->lines_n == 0)
         l->ended = 1;
     else if (rc == 0)
@@ -209,7 +232,7 @@ static void on_line(void *arg, char *line) {
     char size[24];
 
     size_format(size, sizeof size, (uint64_t)json_integer_value(json_object_get(o, "bytes")));
-    l->answered |= error != NULL || set != NULL || path != NULL;
+    l->answered |= error != NULL || set != NULL || path != NULL || json_is_true(json_object_get(o, "loaded"));
     if (error != NULL)
         snprintf(l->why, sizeof l->why, "%s", error);
     else if (set != NULL && json_is_true(json_object_get(o, "already")))

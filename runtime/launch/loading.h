@@ -29,7 +29,7 @@ struct loading {
     char why[DD_ERRMSG_MAX];  /* "" or why it failed, one sentence */
     char said[DD_ERRMSG_MAX]; /* for the user, when it went well; "" when there was nothing to do */
     struct lines lines;
-    char **line[LOADING_LINES]; /* command lines */
+    char **line[LOADING_LINES + 1]; /* command lines */
     int lines_n, at;          /* at: the next one */
     int answered;             /* the present one did */
     char **envp, entry[128];
@@ -39,6 +39,7 @@ struct loading_ask {
     const char *restore, *load; /* as the user gave them; NULL: nothing */
     const char *folder;         /* of relative paths; NULL: the working folder */
     int shared;                 /* others may start the same dictionary and ask for the same: a key of it will say what was restored */
+    int saves;                  /* it has --save, which waits for the end of this */
     const char *name, *node;    /* the dictionary; node: this node's name without Slurm, else "" */
 };
 

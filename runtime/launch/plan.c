@@ -188,6 +188,7 @@ static void save_times(struct hidden *h, const struct plan *p, const struct opti
     h->save_prefix = p->save_prefix;
     h->save_lead = o->site.has_save_lead ? o->site.save_lead : DD_SAVE_LEAD_S;
     h->save_end = p->end;
+    h->save_after_load = o->load != NULL || o->restore != NULL;
     if (p->save[0] == '\0' || p->srun[0] == '\0' || command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 ||
         command_read(argv, p->envp, DD_SCONTROL_MS, &text) < 0)
         return;

@@ -75,7 +75,7 @@ static void command_begin(struct run *r) {
 /* 1: what is to be loaded is there. */
 static int load_follow(struct run *r) {
     struct loading *l = &r->load;
-    struct loading_ask ask = { .restore = r->o->restore, .load = r->o->load, .folder = r->o->chdir, .name = r->plan.name, .node = r->plan.node };
+    struct loading_ask ask = { .restore = r->o->restore, .load = r->o->load, .folder = r->o->chdir, .saves = r->plan.save[0] != '\0', .name = r->plan.name, .node = r->plan.node };
 
     if ((ask.load == NULL && ask.restore == NULL) || r->done)
         return !r->done;

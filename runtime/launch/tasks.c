@@ -362,7 +362,7 @@ static void torch_environment_set(const struct tasks *t) {
 /* Each task calls for it: one loads, by readers on all nodes, and the others wait for that. */
 static int load_all(const struct tasks *t) {
     char said[DD_ERRMSG_MAX];
-    struct loading_ask ask = { .restore = t->asked->restore, .load = t->asked->load, .folder = t->asked->chdir, .shared = 1, .name = t->name, .node = t->node };
+    struct loading_ask ask = { .restore = t->asked->restore, .load = t->asked->load, .folder = t->asked->chdir, .shared = 1, .saves = t->asked->save != NULL && *t->asked->save != '\0' && strcmp(t->asked->save, "none") != 0, .name = t->name, .node = t->node };
     int rc = loading_do(&ask, said, sizeof said);
 
     if (rc < 0)

@@ -118,6 +118,7 @@ static int load_follow(struct up *u) {
         return 0; /* it ends; there is nothing to load into */
     u->ask.name = u->plan.name;
     u->ask.node = u->plan.node;
+    u->ask.saves = u->plan.save[0] != '\0';
     if (!l->begun && loading_start(l, &u->ask) < 0)
         snprintf(l->why, sizeof l->why, "%s", dd_errmsg());
     if (loading_over(l) && l->why[0] == '\0') {

@@ -20,7 +20,7 @@ static const struct option table[] = {
     {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
     {"asked", required_argument, NULL, 'a'},    {"script", required_argument, NULL, 'c'},
     {"connections", required_argument, NULL, 'C'}, {"results", required_argument, NULL, 'r'},
-    {"save", required_argument, NULL, 'v'}, {"save-prefix", required_argument, NULL, 'P'}, {"save-end", required_argument, NULL, 'e'},
+    {"save", required_argument, NULL, 'v'}, {"save-prefix", required_argument, NULL, 'P'}, {"save-after-load", no_argument, NULL, 'A'}, {"save-end", required_argument, NULL, 'e'},
     {"save-lead", required_argument, NULL, 'L'}, {"kill-wait", required_argument, NULL, 'K'},
     {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'}, {"rma", required_argument, NULL, 'R'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'}, {"hugepages", required_argument, NULL, 'H'},   {"spill", required_argument, NULL, 'x'},    {"spill-size", required_argument, NULL, 'X'}, {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0}};
@@ -123,6 +123,7 @@ static int take(struct options *o, int c, const char *arg) {
     case 'r': return path_take("results", &o->results, arg);
     case 'v': return path_take("save", &o->save, arg);
     case 'P': o->save_prefix = arg; return 0;
+    case 'A': o->save_after_load = true; return 0;
     case 'e': return number("save-end", arg, 0, INT64_MAX, &o->save_end);
     case 'L': return number("save-lead", arg, 0, 86400, &o->save_lead);
     case 'K':
@@ -183,7 +184,7 @@ int options_parse(struct options *o, int argc, char **argv) {
             puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
                  "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
                  "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--rma yes|no|auto] [--script NODE/PID/TICKS] [--cache BYTES] [--hugepages no|advise|SIZE] [--results DIR]\n"
-                 "              [--save DIR [--save-prefix P] [--save-end SECONDS] [--save-lead SECONDS] [--kill-wait SECONDS]] [--spill DIR [--spill-size BYTES]]\n"
+                 "              [--save DIR [--save-prefix P] [--save-after-load] [--save-end SECONDS] [--save-lead SECONDS] [--kill-wait SECONDS]] [--spill DIR [--spill-size BYTES]]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }

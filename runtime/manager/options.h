@@ -23,6 +23,7 @@ struct options {
     const char *results; /* as these; an absolute path */
     const char *save;       /* as that; NULL: nothing is saved */
     const char *save_prefix; /* NULL: all as a dump; else the values of str keys that begin so as files */
+    bool save_after_load;   /* not before the key "ddict.loaded" is there */
     uint64_t save_end;      /* seconds since 1970: the job's time is over then; 0: never */
     uint64_t save_lead;     /* seconds before that, and before what writing takes */
     int kill_wait_ms;       /* from SIGTERM to SIGKILL */

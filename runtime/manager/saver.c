@@ -124,7 +124,7 @@ static void out_ready(struct io_handler *h, uint32_t events) {
 static void child(struct supervisor *s, int in, int out, pid_t parent) __attribute__((noreturn));
 static void child(struct supervisor *s, int in, int out, pid_t parent) {
     char path[PATH_MAX];
-    const char *argv[12] = {"ddict", "save", "--stage", "--name", s->opt.name};
+    const char *argv[14] = {"ddict", "save", "--stage", "--name", s->opt.name};
     int n = 5;
     sigset_t none;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -141,6 +141,7 @@ static void child(struct supervisor *s, int in, int out, pid_t parent) {
         argv[n++] = "--files";
         if (*s->opt.save_prefix) argv[n++] = "--prefix", argv[n++] = s->opt.save_prefix;
     }
+    if (s->opt.save_after_load) argv[n++] = "--after-load";
     argv[n++] = "--";
     argv[n++] = s->opt.save;
     execv(path, (char *const *)(uintptr_t)argv);

@@ -409,6 +409,29 @@ def who_saves_is_killed_and_another_one_does():
         check(sorted(os.listdir(folder)) == sorted(["manifest.json"] + [p["file"] for p in last["parts"]]), "%r" % os.listdir(folder))
 
 
-main([it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
+def jobs_in_a_chain_go_on_from_one_folder():
+    """Each restores what the last one saved; one that could not leaves that as it was."""
+    with Folder() as folder:
+        state = folder + "/state"
+
+        def job(mem, *command, code=0):
+            env = {k: v for k, v in os.environ.items() if not k.startswith(("DDICT_", "SLURM_"))}
+            p = subprocess.run([DDICT, "run", "--managers=2", "--mem=" + mem, "--restore=-" + state, "--save=" + state, "--", *command], env=env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+            check(p.returncode == code, "exit code %d: %s" % (p.returncode, p.stderr))
+            return p.stdout + p.stderr
+        check("is not there" in job("64M", DDICT, "put", "a", "1"), "the first one")
+        job("64M", "sh", "-c", "%s ls && head -c 30000000 /dev/zero | %s put big -" % (DDICT, DDICT))
+        before = manifest(state)
+        check(before["items"] == 2, "%r" % before)
+        text = job("16M", DDICT, "put", "c", "3", code=1)
+        check("what was saved before is left as it was" in text, text)
+        check(manifest(state) == before, "written over by less")
+        listed = job("64M", DDICT, "ls")
+        check("'a'" in listed and "'big'" in listed and "'c'" not in listed, listed)
+        check(manifest(state)["items"] == 2, "with words of our own: %r" % manifest(state))
+
+
+main([jobs_in_a_chain_go_on_from_one_folder, it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
       files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, wrong_usage, it_is_saved_at_its_end, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
       a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, parts_that_another_job_removed_are_written_again, who_saves_is_killed_and_another_one_does])

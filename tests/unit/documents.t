@@ -16,7 +16,7 @@ page() {
 # longs PATTERNS... - the long options of getopt_long(); patterns are of the source folder
 longs() { (cd "$src" && grep -ohE '\{ ?"[a-z-]+", (required|no)_argument' $*) | sed 's/.*"\(.*\)".*/--\1/' | sort -u; }
 
-page ddict.1 $(longs client/cmd*.[ch] client/bench.c client/load/main.c runtime/launch/options.c | grep -vxE -- '--plugin|--script|--worker|--report|--once|--stage') $(sed -n 's/^    {"\([a-z]*\)", cmd_.*/\1/p' "$src/client/cmd_main.c")
+page ddict.1 $(longs client/cmd*.[ch] client/bench.c client/load/main.c runtime/launch/options.c | grep -vxE -- '--plugin|--script|--worker|--report|--once|--stage|--after-load|--loaded') $(sed -n 's/^    {"\([a-z]*\)", cmd_.*/\1/p' "$src/client/cmd_main.c")
 page ddictd.8 $(longs runtime/manager/options.c)
 page libddict.3 $(grep -ohE '^DDICT_API .*' "$src/client/ddict.h" | grep -oE 'ddict_[a-z_]+\(' | tr -d '(' | sort -u)
 page libddict-runtime.3 $(grep -ohE '^DDICT_RT_API .*' "$src/runtime/place/ddict_runtime.h" | grep -oE 'ddict_rt_[a-z_]+\(' | tr -d '(' | sort -u) DDICT_PMIX DDICT_TIMEOUT \
