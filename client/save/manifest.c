@@ -157,6 +157,25 @@ static bool has_part(const json_t *manifest, const char *name)
     return false;
 }
 
+void manifest_drop(const struct save_job *j, const json_t *parts)
+{
+    char path[PATH_CAP];
+    const json_t *part;
+    size_t i;
+    if (json_array_size(parts) == 0)
+        return;
+    snprintf(path, sizeof path, "%s/manifest.json", j->folder);
+    json_t *now = json_load_file(path, 0, NULL);
+    if (now == NULL && (access(path, F_OK) == 0 || errno != ENOENT))
+        return; /* it may name them */
+    json_array_foreach(parts, i, part) {
+        const char *name = json_string_value(json_object_get(part, "file"));
+        if (!has_part(now, name) && snprintf(path, sizeof path, "%s/%s", j->folder, name) < (int)sizeof path)
+            unlink(path);
+    }
+    json_decref(now);
+}
+
 /* TAG-W-N.part: only a pass of --save names a file so. */
 static bool part_ours(const char *name)
 {

@@ -87,6 +87,8 @@ int save_manager(struct save_job *j, unsigned manager, json_t *parts);
 int manifest_worker_write(const struct save_job *j);
 /* All workers' together into FOLDER/manifest.json; the workers' files are removed. With a tag it takes the place of an earlier one, whose parts are removed. */
 int manifest_write(struct save_job *j, const char *prefix);
+/* Nobody needs these parts any more: those that were not published are removed. The sentence stays as it was. */
+void manifest_drop(const struct save_job *j, const json_t *parts);
 /* Are all these files there, with their sizes? */
 bool manifest_parts_there(const struct save_job *j, const json_t *parts);
 /* A manifest.json that no saved dictionary has: -EEXIST with the sentence, which does not name the folder; 0: none, or of one. */

@@ -123,9 +123,11 @@ static int manager_dump(struct save_job *j, unsigned i)
     json_t *parts = json_array();
     rc = parts != NULL ? save_manager(j, i, parts) : dd_error(-ENOMEM, "out of memory");
     if (rc < 0) {
+        manifest_drop(j, parts);
         json_decref(parts);
         return rc;
     }
+    manifest_drop(j, m->parts); /* a pass that failed elsewhere left them */
     json_decref(m->parts);
     *m = (struct manager){.parts = parts, .state = s.sum};
     json_t *part;

@@ -392,6 +392,36 @@ def parts_that_another_job_removed_are_written_again():
               "%r: %r" % (last, os.listdir(folder)))
 
 
+def parts_that_were_not_published_do_not_pile_up():
+    with Folder() as folder, Dictionary(managers=1) as d:
+        p = subprocess.Popen([DDICT, "save", "--stage", "--name", d.name, "--", folder], env=d.env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def tell(command, answer):
+            p.stdin.write(command + "\n")
+            p.stdin.flush()
+            line = "at "
+            while line.startswith("at "):
+                line = p.stdout.readline()
+            check(line.startswith(answer), line)
+            return {f for f in os.listdir(folder) if f.endswith(".part")}
+
+        try:
+            check(p.stdout.readline() == "ready\n", "ready")
+            tell("publish", "failed ")
+            check(manifest(folder) is None, "nothing was published in the place of something")
+            seen = []
+            for i, commands in enumerate((["pass"], ["pass"], ["pass", "publish"], ["pass"], ["pass", "publish"])):
+                ddict(d, "put", "k%d" % i, "v")
+                for c in commands:
+                    seen.append(tell(c, {"pass": "done ", "publish": "published "}[c]))
+            check([len(s) for s in seen] == [1, 1, 1, 1, 2, 2, 1], "%r" % seen)
+            check(seen[3] < seen[4] and seen[3] < seen[5], "what was published went before its time: %r" % seen)
+        finally:
+            p.stdin.close()
+            p.stdout.close()
+            p.wait(30)
+
+
 def who_saves_is_killed_and_another_one_does():
     with Folder() as folder:
         with Dictionary(managers=2, args=("--save", folder, "--save-end", str(int(time.time()) + 4), "--save-lead", "60")) as d:
@@ -434,4 +464,4 @@ def jobs_in_a_chain_go_on_from_one_folder():
 
 main([jobs_in_a_chain_go_on_from_one_folder, it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
       files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, wrong_usage, it_is_saved_at_its_end, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
-      a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, parts_that_another_job_removed_are_written_again, who_saves_is_killed_and_another_one_does])
+      a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, parts_that_another_job_removed_are_written_again, parts_that_were_not_published_do_not_pile_up, who_saves_is_killed_and_another_one_does])
