@@ -27,6 +27,7 @@ struct dump_out {
     uint8_t *buffer;      /* what was not written yet */
     size_t used;
     uint64_t synced;      /* bytes whose writing to disk was begun */
+    uint64_t *moved;      /* grows by each byte written, atomic; NULL: nobody asks. Set after dump_create() */
 };
 /* The file must not be there. */
 int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID], uint32_t writer, uint32_t number);

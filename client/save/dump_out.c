@@ -21,7 +21,7 @@ static int write_failed(const struct dump_out *o) { return dd_error(-errno, "can
 static int write_all(struct dump_out *o, const uint8_t *bytes, uint64_t len)
 {
     while (len > 0) {
-        ssize_t n = write(o->fd, bytes, len < (1u << 30) ? len : 1u << 30);
+        ssize_t n = write(o->fd, bytes, len < SYNC_EVERY ? len : SYNC_EVERY);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -32,6 +32,8 @@ static int write_all(struct dump_out *o, const uint8_t *bytes, uint64_t len)
         bytes += n;
         len -= (uint64_t)n;
         o->total.size += (uint64_t)n;
+        if (o->moved != NULL)
+            __atomic_fetch_add(o->moved, (uint64_t)n, __ATOMIC_RELAXED); /* a figure */
     }
     if (o->total.size - o->synced >= SYNC_EVERY) {
         sync_file_range(o->fd, (off_t)o->synced, (off_t)(o->total.size - o->synced), SYNC_FILE_RANGE_WRITE); /* only a hint */

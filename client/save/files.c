@@ -105,7 +105,7 @@ static bool there_already(struct filer *f, const char *path, const uint8_t *body
     return same;
 }
 
-static int write_all(const struct save_job *j, int fd, const uint8_t *bytes, size_t len)
+static int write_all(struct save_job *j, int fd, const uint8_t *bytes, size_t len)
 {
     while (len > 0) {
         ssize_t n = save_stopped(j) ? (errno = ECANCELED, -1) : write(fd, bytes, len < WRITE ? len : WRITE);
@@ -115,6 +115,7 @@ static int write_all(const struct save_job *j, int fd, const uint8_t *bytes, siz
             return n < 0 ? -errno : -ENOSPC;
         bytes += n;
         len -= (size_t)n;
+        __atomic_fetch_add(&j->moved, (uint64_t)n, __ATOMIC_RELAXED); /* a figure */
     }
     return 0;
 }

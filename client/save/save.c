@@ -170,6 +170,8 @@ static int part_open(struct save_job *j, struct writer *w)
         rc = dump_create(&w->out, path, j->id, j->worker, (uint32_t)number);
     } while (rc == -EEXIST && *j->tag != 0); /* of one that saved here before us and was killed */
     w->open = rc == 0;
+    if (w->open)
+        w->out.moved = &j->moved;
     return rc;
 }
 

@@ -40,6 +40,7 @@ struct save_job {
     struct save_seen *(*seen)(unsigned manager); /* --stage: what earlier passes have written; NULL: nothing is known */
     /* figures, atomic */
     uint64_t items, bytes, same;   /* same: of items, those that were there as they are already (files, --keep) */
+    uint64_t moved;                /* grows with whatever is done, also inside of one value */
     uint64_t claimed;              /* managers or parts */
     uint64_t number;               /* of the next part */
     uint64_t left_out;             /* items that cannot be a file */

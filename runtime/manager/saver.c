@@ -32,6 +32,7 @@ struct saver {
     const char *next;      /* a command for when it is ready; NULL: none */
     struct timer look;
     uint64_t items, bytes; /* at the last look */
+    uint64_t moved, moved_then; /* now, and at the last look */
     unsigned still;        /* looks since they grew */
     struct save_word at;   /* of this pass */
     char line[1024];
@@ -94,7 +95,7 @@ static void line_take(char *line) {
     if (v.killed) return;
     if (strcmp(line, "ready") == 0) ready_take();
     else if (strncmp(line, "error ", 6) == 0) error_take(line + 6);
-    else if (sscanf(line, "at %" SCNu64 " %" SCNu64 " %" SCNu64, &w->items, &w->bytes, &w->of) == 3) return;
+    else if (sscanf(line, "at %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &w->items, &w->bytes, &w->of, &v.moved) == 4) return;
     else if (sscanf(line, "done %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %*f %n", &w->items, &w->bytes, &w->same, &w->left_out, &at) == 4)
         answer(true, at > 0 && w->left_out > 0 ? line + at : "");
     else if (strncmp(line, "failed ", 7) == 0) answer(false, line + 7);
@@ -183,9 +184,10 @@ static int spawn(struct supervisor *s) {
 
 static void look(struct timer *t) {
     if (!v.busy) return;
-    v.still = v.at.items == v.items && v.at.bytes == v.bytes ? v.still + 1 : 0;
+    v.still = v.at.items == v.items && v.at.bytes == v.bytes && v.moved == v.moved_then ? v.still + 1 : 0;
     v.items = v.at.items;
     v.bytes = v.at.bytes;
+    v.moved_then = v.moved;
     if (v.still * LOOK_MS >= DD_SAVE_STALL_MS) {
         char text[200];
         snprintf(text, sizeof text, "nothing could be written for %d s", DD_SAVE_STALL_MS / 1000);
