@@ -57,12 +57,12 @@ bool save_stopped(const struct save_job *j);
 void save_fail(struct save_job *j);
 /* Run body in n threads; 0, or -1 when one failed: j->why. */
 int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j));
-/* Does the key begin with the prefix? */
 #define SAVE_LOADED "ddict.loaded" /* a str key: what --load and --restore bring is there */
 /* Words between the starters of one dictionary: of no use in another one. */
 static inline bool save_word(const void *key, size_t klen) {
     return (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) || (klen == 13 && memcmp(key, "s" SAVE_LOADED, 13) == 0);
 }
+/* Does the key begin with the prefix, and is it no such word? */
 static inline bool save_wanted(const struct save_job *j, const void *key, size_t klen) {
     return (j->prefix_len == 0 || (klen >= j->prefix_len && memcmp(key, j->prefix, j->prefix_len) == 0)) && !save_word(key, klen);
 }
