@@ -438,10 +438,14 @@ static int front(struct line *l)
 
 static int say_loaded(void)
 {
-    int rc = ddict_attach(&job.d, cmd_name(), -1);
-    rc = rc < 0 ? rc : ddict_put(job.d, "s" SAVE_LOADED, sizeof SAVE_LOADED, "", 0, 0, -1);
-    ddict_detach(job.d);
-    return rc < 0 ? failed(ddict_errmsg()) : cmd_json_print(json_pack("{s:b}", "loaded", 1));
+    ddict_t *d = cmd_attach();
+    if (d == NULL)
+        return EXIT_FAILED;
+    int rc = ddict_put(d, "s" SAVE_LOADED, sizeof SAVE_LOADED, "", 0, 0, -1);
+    if (rc < 0)
+        failed(ddict_errmsg());
+    ddict_detach(d);
+    return rc < 0 ? EXIT_FAILED : cmd_json_print(json_pack("{s:b}", "loaded", 1));
 }
 
 static int run(int argc, char **argv, struct line *l)
