@@ -200,8 +200,9 @@ static int page_get(struct s3 *s, struct page *p, const char *prefix, const char
 
 int s3_list(struct s3 *s, const char *prefix, unsigned page, int (*each)(void *arg, const struct s3_object *o), void *arg)
 {
-    char token[TOKEN_MAX] = "";
+    char token[TOKEN_MAX] = "", earlier[TOKEN_MAX] = ""; /* earlier: after 1, 2, 4, 8, ... pages: a round of any length is noticed */
     struct page *p = calloc(1, sizeof *p);
+    uint64_t pages = 0;
     int rc;
     if (p == NULL)
         return dd_error(-ENOMEM, "out of memory");
@@ -211,7 +212,12 @@ int s3_list(struct s3 *s, const char *prefix, unsigned page, int (*each)(void *a
         rc = page_get(s, p, prefix, token, page);
         if (rc == 0)
             rc = page_parse(p, s->bucket);
+        if (rc == 0 && p->truncated && pages > 0 && (strcmp(p->token, token) == 0 || strcmp(p->token, earlier) == 0))
+            rc = dd_error(-EBADMSG, "s3://%s/%s: the list of objects does not end: the server gives the same continuation again", s->bucket, prefix);
         memcpy(token, p->token, sizeof token);
+        pages++;
+        if ((pages & (pages - 1)) == 0)
+            memcpy(earlier, token, sizeof earlier);
     } while (rc == 0 && p->truncated);
     free(p->data);
     free(p);

@@ -79,6 +79,16 @@ def what_cannot_pass_is_named():
             check(word in err, "%s, skipped: %s" % (folder, err))
 
 
+def a_list_that_goes_round_is_refused():
+    with Dictionary(managers=1, mem="32M") as d, Server({"p/%d" % i: b"x" for i in range(9)}, page=2) as s:
+        for tokens in (["p/3"], ["p/3", "p/1"], ["p/1", "p/5", "p/3"]):
+            s.tokens, s.count["list"] = tokens, 0
+            err = load(d, s, "s3://bucket/p/", code=1)[1]
+            check("s3://bucket/p/: the list of objects does not end" in err and s.count["list"] <= 3 * len(tokens), "%d lists: %s" % (s.count["list"], err))
+        s.tokens = []
+        check("9 items" in load(d, s, "s3://bucket/p/")[0], "a list that ends")
+
+
 def silence_ends():
     with Dictionary(managers=1, mem="32M") as d, Server({"never/x": b"x"}) as s:
         began = time.monotonic()
@@ -165,5 +175,5 @@ def what_is_there_is_not_asked_for_again():
             check(len(keys(d)) == 1501 and not {"q/" + a for a in asked} & before and "0777" in asked, "%d asked for again" % len({"q/" + a for a in asked} & before))
 
 
-main([a_folder_of_a_bucket, one_object_and_none, what_passes_is_tried_again, what_cannot_pass_is_named, silence_ends, while_it_lists_it_beats_and_can_be_ended, credentials_are_found_as_aws_does,
+main([a_folder_of_a_bucket, one_object_and_none, what_passes_is_tried_again, what_cannot_pass_is_named, a_list_that_goes_round_is_refused, silence_ends, while_it_lists_it_beats_and_can_be_ended, credentials_are_found_as_aws_does,
       what_is_complete_is_not_read_again, what_is_there_is_not_asked_for_again])

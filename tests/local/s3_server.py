@@ -35,6 +35,7 @@ class Server:
         self.objects, self.bucket, self.region, self.signed, self.page = objects, bucket, region, signed, page
         self.address = address
         self.listed = {}  # what the list says of an object that is another one since
+        self.tokens = []  # continuations of a list that never ends, in turn
         self.listing = threading.Event()  # cleared: lists are not answered
         self.listing.set()
         self.count, self.seen, self.lock, self.ending = {}, [], threading.Lock(), threading.Event()
@@ -136,11 +137,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def list(self, q):
         s = self.server_
         s.listing.wait(60)
-        if s.times("list") == 1 and "fault500-list" in s.objects:
+        lists = s.times("list")
+        if lists == 1 and "fault500-list" in s.objects:
             return self.answer(500, _error("InternalError"))
         names = sorted(k for k in s.objects if k.startswith(q.get("prefix", "")) and k > q.get("continuation-token", ""))
         most = min(int(q.get("max-keys", "1000")), s.page)
-        page, more = names[:most], len(names) > most
+        page, more = names[:most], len(names) > most or s.tokens != []
         out = ["<?xml version=\"1.0\" encoding=\"UTF-8\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>x</Name><IsTruncated>%s</IsTruncated>"
                % ("true" if more else "false")]
         for k in page:
@@ -148,7 +150,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             out.append("<Contents><Key>%s</Key><ETag>&quot;%s&quot;</ETag><Size>%d</Size><StorageClass>STANDARD</StorageClass></Contents>"
                        % (escape(urllib.parse.quote(k, safe="/", errors="surrogateescape")), hashlib.md5(body).hexdigest(), len(body)))
         if more:
-            out.append("<NextContinuationToken>%s</NextContinuationToken>" % escape(page[-1]))
+            out.append("<NextContinuationToken>%s</NextContinuationToken>" % escape(s.tokens[lists % len(s.tokens)] if s.tokens else page[-1]))
         self.answer(200, ("".join(out) + "</ListBucketResult>").encode(), Content_Type="application/xml")
 
     def object(self, key):
