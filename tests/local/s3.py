@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, Dictionary, check, main, wait_for
+from cluster import BUILD, Dictionary, Failed, check, main, wait_for
 from s3_server import KEY, SECRET, TOKEN, Server
 
 DDICT = os.path.join(BUILD, "ddict")
@@ -66,17 +66,60 @@ def what_passes_is_tried_again():
         check([r for p, r, _ in s.seen if "half-3/b" in p and r], "the rest was asked for, not all again")
 
 
+def each_pause_is_longer():
+    objects = {"fault500-3/%d" % i: b"x" for i in range(5)}
+    with Dictionary(managers=1, mem="32M") as d, Server(objects) as s:
+        for k in objects:
+            load(d, s, "s3://bucket/" + k)
+            times = s.when[k]
+            pauses = [b - a for a, b in zip(times, times[1:])]
+            check(len(pauses) == 3 and all(p > least for p, least in zip(pauses, (0.1, 0.2, 0.4))), "%r" % pauses)
+            if pauses[0] < pauses[2]:
+                return
+        raise Failed("a busy machine, or the pauses do not grow: %r" % pauses)
+
+
+def many_small_ones_are_on_their_way_at_once():
+    objects = {"p/%02d" % i: os.urandom(1000 + i) for i in range(64)}
+    with Dictionary(managers=1, mem="32M") as d, Server(objects) as s:
+        s.gather = 16
+        load(d, s, "--threads=1", "s3://bucket/p/", DDICT_S3_STALL="60")
+        check(16 <= s.most <= 32, "%d at once, of one thread" % s.most)
+        for k in ("p/00", "p/17", "p/63"):
+            check(ddict(d, "get", k[2:], text=False)[0] == objects[k], k)
+
+
+def a_bucket_may_be_a_part_of_the_host():
+    objects = {"p/%d" % i: b"%d" % i for i in range(5)}
+    objects["p/a b+é/bucket"] = b"odd"
+    with tempfile.TemporaryDirectory() as home, Dictionary(managers=1, mem="32M") as d, Server(objects, page=2) as s:
+        where = "localhost:%s" % s.url.rsplit(":", 1)[1]
+        for style, host, begins in (("virtual", "bucket." + where, ("/?", "/p/")), ("path", where, ("/bucket/?", "/bucket/p/"))):
+            with open(os.path.join(home, "config"), "w") as f:
+                f.write("[default]\ns3 =\n    addressing_style = %s\n" % style)
+            s.hosts.clear()
+            s.seen.clear()
+            load(d, s, "--prefix=%s/" % style, "s3://bucket/p/", AWS_CONFIG_FILE=f.name, AWS_ENDPOINT_URL="http://" + where)
+            check(s.hosts == {host} and len(s.seen) == 9 and all(p.startswith(begins) for p, _, _ in s.seen), "%s: %r %r" % (style, s.hosts, s.seen))
+        check(keys(d) == {s + k[1:] for s in ("virtual", "path") for k in objects}, "%r" % keys(d))
+        check(ddict(d, "get", "virtual/a b+é/bucket", text=False)[0] == b"odd", "its value")
+        with open(f.name, "w") as f:
+            f.write("[default]\ns3 =\n    addressing_style = sideways\n")
+        check("path, virtual or auto, not \"sideways\"" in load(d, s, "s3://bucket/p/", code=1, AWS_CONFIG_FILE=f.name)[1], "another style")
+
+
 def what_cannot_pass_is_named():
-    objects = {"p/%s/x" % k: b"x" * 100 for k in "ab"}
-    for folder, word in (("fault403", "403 AccessDenied: said AccessDenied & so on"), ("gone", "the object is gone"), ("other", "another object now"),
-                         ("half-99", "tried 2 times")):
-        bad = {"%s/object-%s" % (folder, folder): b"y" * 100, "%s/well" % folder: b"z"}
-        with Dictionary(managers=1, mem="32M") as d, Server({**objects, **bad}) as s:
-            s.objects.pop("%s/well" % folder)
-            err = load(d, s, "s3://bucket/%s/" % folder, code=1, AWS_MAX_ATTEMPTS="2")[1]
-            check(word in err and "object-" + folder in err, "%s: %s" % (folder, err))
-            err = load(d, s, "--on-error=skip", "s3://bucket/%s/" % folder, code=None, AWS_MAX_ATTEMPTS="2")[1]
-            check(word in err, "%s, skipped: %s" % (folder, err))
+    for fault, word, tries in (("fault403", "403 AccessDenied: said AccessDenied & so on", 1), ("gone", "the object is gone", 1), ("other", "another object now", 1),
+                               ("half-99", "(tried 2 times)", 2), ("fault500-99", "500 InternalError: said InternalError & so on (tried 2 times)", 2)):
+        bad = "%s/object" % fault
+        with Dictionary(managers=1, mem="32M") as d, Server({"t/" + bad: b"y" * 100, "t/well/a": b"z", "t/well/b": b"zz"}) as s:
+            err = load(d, s, "s3://bucket/t/", code=1, AWS_MAX_ATTEMPTS="2")[1]
+            check(word in err and bad in err and s.count["t/" + bad] == tries, "%s, %d times: %s" % (fault, s.count["t/" + bad], err))
+            out, err = load(d, s, "--json", "--on-error=skip", "s3://bucket/t/", AWS_MAX_ATTEMPTS="2")
+            said = json.loads(out)
+            check(said["items"] == 2 and said["skipped"] == 1 and len(said["errors"]) == 1, "%s: %r" % (fault, said))
+            check(word in said["errors"][0] and bad in said["errors"][0] and said["errors"][0] in err, "%s: %r %s" % (fault, said, err))
+            check(keys(d) == {"well/a", "well/b"} and s.count["t/" + bad] == 2 * tries, "%r, %d times" % (keys(d), s.count["t/" + bad]))
 
 
 def a_list_that_goes_round_is_refused():
@@ -175,5 +218,6 @@ def what_is_there_is_not_asked_for_again():
             check(len(keys(d)) == 1501 and not {"q/" + a for a in asked} & before and "0777" in asked, "%d asked for again" % len({"q/" + a for a in asked} & before))
 
 
-main([a_folder_of_a_bucket, one_object_and_none, what_passes_is_tried_again, what_cannot_pass_is_named, a_list_that_goes_round_is_refused, silence_ends, while_it_lists_it_beats_and_can_be_ended, credentials_are_found_as_aws_does,
+main([a_folder_of_a_bucket, one_object_and_none, what_passes_is_tried_again, each_pause_is_longer, many_small_ones_are_on_their_way_at_once, a_bucket_may_be_a_part_of_the_host,
+      what_cannot_pass_is_named, a_list_that_goes_round_is_refused, silence_ends, while_it_lists_it_beats_and_can_be_ended, credentials_are_found_as_aws_does,
       what_is_complete_is_not_read_again, what_is_there_is_not_asked_for_again])

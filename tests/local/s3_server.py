@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small S3 server for tests: ListObjectsV2 and GetObject of one bucket, with the signature of each request checked by a calculation of its own
-(AWS, "Signature Version 4 signing process"), and with faults. Faults are asked for by the names of objects:
+(AWS, "Signature Version 4 signing process"), and with faults. Faults are asked for by the names of the folders that objects are in:
 
     fault500-N/...    500 the first N times                 fault403/...   403 always
     half-N/...        half of the body, N times             never/...      no answer
@@ -17,6 +17,7 @@ import traceback
 import urllib.parse
 from xml.sax.saxutils import escape
 
+FAULTS = ("fault500", "fault403", "half", "never", "gone", "other", "full")
 KEY, SECRET, TOKEN = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "session/token=="
 
 
@@ -26,6 +27,11 @@ def _hmac(key, text):
 
 def _error(code):
     return ("<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>%s &amp; so on</Message></Error>" % (code, "said " + code)).encode()
+
+
+class _Http(http.server.ThreadingHTTPServer):
+    request_queue_size = 64  # many come at once
+    daemon_threads = True
 
 
 class Server:
@@ -38,7 +44,10 @@ class Server:
         self.tokens = []  # continuations of a list that never ends, in turn
         self.listing = threading.Event()  # cleared: lists are not answered
         self.listing.set()
-        self.count, self.seen, self.lock, self.ending = {}, [], threading.Lock(), threading.Event()
+        self.gather = 0  # no object is answered before so many are asked for at once, or 20 s are over
+        self.inside, self.most, self.arrival = 0, 0, threading.Condition()  # how many are, and the greatest number
+        self.when = {}  # object: times of the requests
+        self.count, self.seen, self.hosts, self.lock, self.ending = {}, [], set(), threading.Lock(), threading.Event()
 
     def __enter__(self):
         outer = self
@@ -46,9 +55,8 @@ class Server:
         class Handler(_Handler):
             server_ = outer
 
-        self.httpd = http.server.ThreadingHTTPServer((self.address, 0), Handler)
+        self.httpd = _Http((self.address, 0), Handler)
         self.httpd.handle_error = self.handle_error
-        self.httpd.daemon_threads = True
         self.url = "http://%s:%d" % self.httpd.server_address
         self.thread = threading.Thread(target=self.httpd.serve_forever, args=(0.05,))
         self.thread.start()
@@ -57,6 +65,7 @@ class Server:
     def __exit__(self, *a):
         self.ending.set()
         self.listing.set()
+        self.arrived(0)
         self.httpd.shutdown()
         self.thread.join()
         self.httpd.server_close()
@@ -67,6 +76,15 @@ class Server:
 
     def environment(self):
         return {"AWS_ENDPOINT_URL": self.url, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": self.region}
+
+    def arrived(self, n):
+        """n more requests for objects are being answered."""
+        with self.arrival:
+            self.inside += n
+            self.most = max(self.most, self.inside)
+            self.arrival.notify_all()
+            if n > 0 and not self.arrival.wait_for(lambda: self.most >= self.gather or self.ending.is_set(), 20):
+                self.gather = 0
 
     def times(self, what):
         with self.lock:
@@ -121,6 +139,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         wrong = self.signature_wrong()
         host = self.headers["Host"].split(".")[0]
         with s.lock:
+            s.hosts.add(self.headers["Host"])
             s.seen.append((self.path, self.headers.get("Range"), self.headers.get("x-amz-security-token")))
         if wrong == "AuthorizationHeaderMalformed":
             return self.answer(400, _error(wrong), x_amz_bucket_region=s.region)
@@ -132,7 +151,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 return self.answer(404, _error("NoSuchBucket"))
             path = "/" + (parts[1] if len(parts) > 1 else "")
         key = urllib.parse.unquote(path[1:], errors="surrogateescape")
-        return self.object(key) if key else self.list(dict(urllib.parse.parse_qsl(query, keep_blank_values=True)))
+        if not key:
+            return self.list(dict(urllib.parse.parse_qsl(query, keep_blank_values=True)))
+        with s.lock:
+            s.when.setdefault(key, []).append(time.monotonic())
+        s.arrived(1)
+        try:
+            self.object(key)
+        finally:
+            s.arrived(-1)
 
     def list(self, q):
         s = self.server_
@@ -155,7 +182,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def object(self, key):
         s = self.server_
-        kind, _, n = key.split("/")[0].partition("-")
+        kind, _, n = next((f for f in key.split("/")[:-1] if f.partition("-")[0] in FAULTS), "").partition("-")
         times = s.times(key)
         if kind == "never":
             s.ending.wait(60)
