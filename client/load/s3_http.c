@@ -382,6 +382,7 @@ struct transfer *transfer_done(struct s3 *s, int *rc)
                 t->busy = false;
                 return t;
             }
+            waits = true;
         }
         if (e == CURLM_OK)
             e = curl_multi_poll(s->multi, NULL, 0, waits ? WAIT_MS / 10 : WAIT_MS, NULL);
