@@ -15,11 +15,14 @@ t "sequences_are_generated" sub sh -c 'cd examples/dna && python3 generate.py --
 has "as_many_and_as_long_as_dragons" '^ *1048 +1088355$'
 t "doc2vec_trains_on_two_nodes" sub sh -c "cd examples/dna && $on_two python3 doc2vec.py --file-name seq0.001gb.txt --max-batches 25 --num-workers 2 --read-only"
 has "the_load_is_timed" '^DDict_Timer [0-9.]+$'
-is "four_managers_say_what_they_hold" "$(grep -c "^{'manager_id': [0-3], .*'num_keys': [0-9]" "$out")" 4
+is "four_managers_say_what_they_hold" "$(grep "^\[{'manager_id': 0, .*}\]$" "$out" | grep -o "'manager_id': [0-3], [^}]*'num_keys': [0-9]" | wc -l)" 4
 has "letters" '^ACGTU$'
 has "an_epoch_is_timed" '^Time taken for epoch:$'
 has "what_was_trained_is_said" '^100 of 1048 sequences read and trained, [0-9.]+ a second'
 has "times" '^(Real|User|System) time: [0-9.]+$'
+t "without_a_file_sequences_are_made" sub sh -c "cd examples/dna && ddict run --managers=1 --mem=32M -- python3 doc2vec.py --seq-len 50 --input-size 120 --batch-size 8 --num-workers 0"
+has "as_many_as_asked_for" '^120 of 120 sequences read and trained'
+is "and_as_long" "$(awk -F, 'length($1) == 50 && $2 == "design_id_" NR' examples/dna/sim_7.txt | wc -l)" 120
 t "a_table_is_made" sub sh -c "cd examples/dna && python3 table.py --sizes 0.001 --workers 0 --batches 4,8 --max-batches 5 -- $on_two"
 is "of_two_lines" "$(grep -cE '^\| 0.001 \| 0 \| (4|8) \|' "$out")" 2
 t "a_sequence_that_is_none_ends_it" sub sh -c "cd examples/dna && echo 'ATCGN,design_id_1' >bad.txt && ! $on_two python3 doc2vec.py --file-name bad.txt"

@@ -18,9 +18,11 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from ddict import runtime
+import generate
 import sequences
 
 SIZE, RATE = 24, 0.1  # of vectors; of learning
+SIMULATED = "sim_7.txt"
 
 
 class DM(nn.Module):
@@ -85,15 +87,24 @@ def flag(text):
     return text.lower() in ("true", "1", "yes")
 
 
+def count(text):
+    n = int(text)
+    if n < 1:
+        raise argparse.ArgumentTypeError("want 1 or more")
+    return n
+
+
 def arguments():
     p = argparse.ArgumentParser(description="DNA/RNA Doc2Vec over the job's dictionary")
-    p.add_argument("--file-name", metavar="FN", help="The name of the file to get the sequences from (default: None)", required=True)
+    p.add_argument("--file-name", metavar="FN", help="The name of the file to get the sequences from (default: None: %s is written here and taken)" % SIMULATED)
     p.add_argument("--num-epochs", type=int, default=1, metavar="NE", help="epochs to train (default: 1)")
     p.add_argument("--batch-size", type=int, default=4, metavar="BS", help="The batch size to use for dataloader (default: 4)")
     p.add_argument("--shuffle", type=flag, default=False, help="Should the sequences be shuffled before batching and serving (default: False)")
     p.add_argument("--pin-memory", type=flag, default=False, help="Should the outputs from dataloader be pinned before transfering to GPU (default: False)")
     p.add_argument("--num-workers", type=int, default=2, metavar="NW", help="The number of workers to use for dataloader (default: 2)")
     p.add_argument("--use-gpu", type=flag, default=False, help="Should GPU be used (default: False)")
+    p.add_argument("--seq-len", type=count, default=40, metavar="SL", help="String length for sequences, without --file-name (default: 40)")
+    p.add_argument("--input-size", type=count, default=1000, metavar="IS", help="Input size of the file in strings, without --file-name (default: 1000)")
     p.add_argument("--max-batches", type=int, metavar="N", help="so many batches of an epoch (default: all)")
     p.add_argument("--read-only", action="store_true", help="read an epoch without training, too")
     return p.parse_args()
@@ -106,11 +117,12 @@ def main():
     torch.manual_seed(1)
     print("Started")
     print(args)
+    if args.file_name is None:
+        generate.simulate(SIMULATED, args.input_size, args.seq_len)
     began = time.perf_counter()
-    d, keys = sequences.load(args.file_name)
+    d, keys = sequences.load(args.file_name or SIMULATED)
     print("DDict_Timer", time.perf_counter() - began)
-    for s in d.stats:
-        print(s)
+    print(d.stats)
     began = time.perf_counter()
     print("Building Vocabulary", flush=True)
     data = sequences.Sequences(d, keys)

@@ -48,6 +48,16 @@ def write(path, size, seed):
     print("%s: %d lines, %d bytes" % (path, number - 1, os.path.getsize(path)))
 
 
+def simulate(path, lines, letters, seed=7):
+    """A small file: so many lines of so many letters, the first half DNA."""
+    random = numpy.random.default_rng(seed)
+    part = path + ".part"
+    with open(part, "w") as out:
+        for n in range(1, lines + 1):
+            out.write("%s,design_id_%d\n" % ("".join(random.choice(list("ATCG" if n <= (lines + 1) // 2 else "AUCG"), letters)), n))
+    os.rename(part, path)
+
+
 def main():
     p = argparse.ArgumentParser(description="Write random DNA and RNA sequences.")
     p.add_argument("--size", type=float, help="Specify the size of a single file in GB")
