@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The insides of libddict, against a manager that the test plays itself.
 if HAVE_CHECK
-client_units = tests/unit/client_keytext tests/unit/client_lease tests/unit/client_port tests/unit/save_dump tests/unit/save_seen
+client_units = tests/unit/client_keytext tests/unit/client_lease tests/unit/client_port tests/unit/load_progress tests/unit/save_dump tests/unit/save_seen
 check_PROGRAMS += $(client_units)
 TESTS += $(client_units)
 tests_unit_client_keytext_SOURCES = tests/unit/client_keytext.c client/keytext.c client/keytext.h
@@ -11,6 +11,9 @@ tests_unit_client_lease_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAG
 tests_unit_client_lease_LDADD = libclient.la $(CHECK_LIBS)
 tests_unit_client_port_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_client_port_LDADD = libclient.la $(CHECK_LIBS)
+tests_unit_load_progress_SOURCES = tests/unit/load_progress.c client/load/progress.c runtime/base/size.c
+tests_unit_load_progress_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+tests_unit_load_progress_LDADD = $(CHECK_LIBS) -lutil
 tests_unit_save_seen_SOURCES = tests/unit/save_seen.c client/save/seen.h client/save/seen.c
 tests_unit_save_seen_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_save_seen_LDADD = $(XXHASH_LIBS) $(CHECK_LIBS)
