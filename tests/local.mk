@@ -15,3 +15,5 @@ tests_bench_store_bench_SOURCES = tests/bench/store_bench.c
 tests_bench_store_bench_LDADD = libstore.la
 # On a cluster of contrib/devcluster; tests/slurm runs a short form of jobs.
 EXTRA_DIST += tests/bench/jobs.py tests/bench/nodes.py
+# By hand, within ddict run.
+EXTRA_DIST += tests/bench/load_rate.py
