@@ -181,11 +181,13 @@ static int fits(void)
         spill += s[i].spill_total_bytes;
     }
     free(s);
-    if (lead.need <= left || the_load.o->replace)
+    if (the_load.o->replace) /* what is put over gives its room back: how much that is, nobody knows before */
+        left = total;
+    if (lead.need <= left)
         return 0;
-    return dd_error(DDICT_EFULL, "%s needs %s at the least, and the dictionary has %s free of its %s; more memory, such as --ddict-mem=%" PRIu64 "M, would do",
+    return dd_error(DDICT_EFULL, "%s needs %s at the least, and the dictionary has %s%s%s; more memory, such as --ddict-mem=%" PRIu64 "M, would do",
                     the_load.o->nsources == 1 ? the_load.origins[0].text : "what is to be loaded", size_format(need, sizeof need, lead.need),
-                    size_format(have, sizeof have, left), size_format(all, sizeof all, total),
+                    size_format(have, sizeof have, left), the_load.o->replace ? "" : " free of its ", the_load.o->replace ? " in all" : size_format(all, sizeof all, total),
                     (total - spill + (lead.need - left) + lead.need / 8) / (1u << 20) + 1);
 }
 

@@ -341,6 +341,13 @@ def sizes_are_judged_before_and_while_it_reads():
     with Dictionary(managers=4, mem="64M") as d:
         r = refuses(d, "needs 80.0 MiB", "big.tar")
         check("MiB free of its 64.0 MiB" in r.err and "--ddict-mem=" in r.err, r)
+        os.mkdir(path("big"))
+        for i in range(20):
+            with open(path("big/%02d" % i), "wb") as f:
+                f.truncate(4 << 20)
+        r = refuses(d, "big needs 80.0 MiB at the least, and the dictionary has ", "big")
+        check("MiB free of its 64.0 MiB" in r.err and "--ddict-mem=" in r.err, r)
+        refuses(d, "big needs 80.0 MiB at the least, and the dictionary has 64.0 MiB in all", "big", "--replace")
         check(not keys(d), "something was loaded: %r" % keys(d))
         refuses(d, "does not fit", "bomb.tgz", "--prefix=bomb/")
         for s in ("large.tar", "large.tgz"):
@@ -348,6 +355,13 @@ def sizes_are_judged_before_and_while_it_reads():
             j = loads(d, s, "--prefix=%s/" % s, "--on-error=skip", "--replace")
             check(j["items"] == 1 and j["skipped"] == 1 and "24" in j["errors"][0], j)
         refuses(d, "a manager can hold", "large.txt", "--prefix=l")
+        for s, byte in (("most.tar", b"1"), ("most2.tar", b"2")):
+            tar_of(s, [("m%03d" % i, byte * (72 << 10)) for i in range(500)])
+        check(ddict(d, "rm", "--all").code == 0, "rm")
+        loads(d, "most.tar", "--prefix=most/")
+        refuses(d, "needs 35.2 MiB", "most2.tar", "--prefix=more/")
+        check(loads(d, "most2.tar", "--prefix=most/", "--replace")["items"] == 500 and get(d, "most/m300") == b"2" * (72 << 10), "what is put over gives its room back")
+        check(ddict(d, "rm", "--all").code == 0, "rm")
         with open(path("large.fa"), "wb") as f:
             f.write(b">a\nAC\n>b\n" + b"ACGT" * (5 << 20) + b"\nAC\n>c\nGG\n")
         refuses(d, "large.fa: b: ", "large.fa", "--prefix=f/")

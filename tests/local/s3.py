@@ -132,6 +132,13 @@ def a_list_that_goes_round_is_refused():
         check("9 items" in load(d, s, "s3://bucket/p/")[0], "a list that ends")
 
 
+def what_does_not_fit_is_not_asked_for():
+    large = bytes(4 << 20)
+    with Dictionary(managers=2, mem="32M") as d, Server({"p/%d" % i: large for i in range(10)}) as s:
+        err = load(d, s, "s3://bucket/p/", code=1)[1]
+        check("s3://bucket/p/ needs 40.0 MiB at the least, and the dictionary has " in err and "MiB free of its 32.0 MiB" in err and not s.when, err)
+
+
 def silence_ends():
     with Dictionary(managers=1, mem="32M") as d, Server({"never/x": b"x"}) as s:
         began = time.monotonic()
@@ -219,5 +226,5 @@ def what_is_there_is_not_asked_for_again():
 
 
 main([a_folder_of_a_bucket, one_object_and_none, what_passes_is_tried_again, each_pause_is_longer, many_small_ones_are_on_their_way_at_once, a_bucket_may_be_a_part_of_the_host,
-      what_cannot_pass_is_named, a_list_that_goes_round_is_refused, silence_ends, while_it_lists_it_beats_and_can_be_ended, credentials_are_found_as_aws_does,
+      what_cannot_pass_is_named, a_list_that_goes_round_is_refused, what_does_not_fit_is_not_asked_for, silence_ends, while_it_lists_it_beats_and_can_be_ended, credentials_are_found_as_aws_does,
       what_is_complete_is_not_read_again, what_is_there_is_not_asked_for_again])

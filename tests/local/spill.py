@@ -9,6 +9,7 @@ import tempfile
 from cluster import BUILD, DDICTD, Dictionary, check, main, wait_for
 
 MIB = 1 << 20
+DDICT, LOADER = os.path.join(BUILD, "ddict"), os.path.join(BUILD, "ddict-load")
 
 
 class Disk:
@@ -58,6 +59,26 @@ def values_beyond_memory_are_read_from_every_node():
         check(held(disk) == [], "still open: %r" % held(disk))
 
 
+def a_load_counts_the_spill():
+    with Disk() as disk, tempfile.TemporaryDirectory() as folder:
+        if disk is None or not os.access(LOADER, os.X_OK):
+            return
+        for name, n in (("fits", 200), ("not", 900)):
+            os.mkdir(os.path.join(folder, name))
+            for i in range(n):
+                with open(os.path.join(folder, name, "%03d" % i), "wb") as f:
+                    f.write(b"%03d" % i * 33333)
+        with Dictionary(managers=2, mem="8M", args=["--spill", disk, "--spill-size", "64M"]) as d:
+            load = lambda *a: subprocess.run([DDICT, *a], env=d.env(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=90)
+            p = load("load", "not")
+            check(p.returncode == 1 and b"not needs 85.9 MiB at the least, and the dictionary has " in p.stderr and b"MiB free of its 72.0 MiB" in p.stderr, p)
+            p = load("load", "--prefix=f/", "fits")
+            check(p.returncode == 0, p)
+            check(all(load("get", "--raw", "f/%03d" % i).stdout == b"%03d" % i * 33333 for i in (0, 99, 199)), "values of a load")
+            check(sum(s["spill_used_bytes"] for s in d.stats().values()) > 10 * MIB, "%r" % d.stats())
+            d.end()
+
+
 def a_value_for_which_there_is_no_room_on_disk_either_is_refused():
     with Disk() as disk:
         if disk is None:
@@ -100,5 +121,5 @@ def a_folder_that_can_not_be_used_ends_the_start():
                 node.wait()
 
 
-main([values_beyond_memory_are_read_from_every_node, a_value_for_which_there_is_no_room_on_disk_either_is_refused, nothing_is_left_when_it_is_killed,
+main([values_beyond_memory_are_read_from_every_node, a_load_counts_the_spill, a_value_for_which_there_is_no_room_on_disk_either_is_refused, nothing_is_left_when_it_is_killed,
       a_folder_that_can_not_be_used_ends_the_start])
