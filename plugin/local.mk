@@ -26,6 +26,11 @@ TESTS += tests/unit/plugin_spank
 tests_unit_plugin_spank_SOURCES = tests/unit/plugin_spank.c tests/unit/plugin_fake.c tests/unit/plugin_fake.h tests/unit/plugin_host.c tests/unit/plugin_host.h tests/unit/launch_test.h $(ddict_la_SOURCES)
 tests_unit_plugin_spank_CPPFLAGS = $(tests_unit_plugin_options_CPPFLAGS)
 tests_unit_plugin_spank_LDADD = $(CHECK_LIBS)
+check_PROGRAMS += tests/unit/plugin_typed
+TESTS += tests/unit/plugin_typed
+tests_unit_plugin_typed_SOURCES = tests/unit/plugin_typed.c tests/unit/plugin_fake.c tests/unit/plugin_fake.h tests/unit/plugin_host.c tests/unit/plugin_host.h tests/unit/launch_test.h $(ddict_la_SOURCES)
+tests_unit_plugin_typed_CPPFLAGS = $(tests_unit_plugin_options_CPPFLAGS)
+tests_unit_plugin_typed_LDADD = $(CHECK_LIBS)
 endif
 endif
 sysconfexampledir = $(docdir)/examples/plugstack.conf.d
