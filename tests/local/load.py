@@ -393,6 +393,8 @@ def idx_and_arrays_are_checked():
         return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text + data
     write("a.npy", npy("'<i4'", "(3, 2)", struct.pack("<6i", *range(6))))
     write("f.npy", npy("'<i4'", "(3, 2)", struct.pack("<6i", 0, 2, 4, 1, 3, 5), "True"))
+    with gzip.open(path("a.npy.gz"), "wb") as f:
+        f.write(open(path("a.npy"), "rb").read())
     write("n.npy", npy("'>i2'", "(3,)", struct.pack(">3h", -1, 2, -3)))
     write("o.npy", npy("'|O'", "(3,)", bytes(24)))
     write("r.npy", npy("[('a', '<i4')]", "(3,)", bytes(12)))
@@ -424,7 +426,7 @@ def idx_and_arrays_are_checked():
             r = refuses(d, why, s, "--prefix=" + s)
             check(path(s) in r.err, r)
         refuses(d, "no IDX file", "bad.idx", "--as=idx", "--prefix=bad")
-        for s in ("a.npy", "f.npy"):
+        for s in ("a.npy", "f.npy", "a.npy.gz"):
             check(loads(d, s, "--prefix=" + s)["items"] == 3, s)
             check(get(d, s + "1") == row + struct.pack("<2i", 2, 3), "%s: %r" % (s, get(d, s + "1")))
         loads(d, "a.npy", "f.npy", "--prefix=af")
@@ -461,7 +463,11 @@ def lines_and_sequences_keep_what_they_are():
         loads(d, "a.fa", "--prefix=f/")
         check([get(d, "f/s%d" % i) for i in (1, 2, 3)] == [b"ACGTACG", b"GGTT", b""], "sequences")
         check(loads(d, "many.fasta", "--prefix=m/")["items"] == 60000, "many sequences")
+        with gzip.open(path("many.fna.gz"), "wb", 1) as f:
+            f.write(open(path("many.fasta"), "rb").read())
+        check(loads(d, "many.fna.gz", "--prefix=z/")["items"] == 60000 and head(d, "z")["kind"] == "fasta", "many sequences, compressed")
         for i in (0, 17000, 40001, 59999):
+            check(get(d, "z/id%d" % i) == get(d, "m/id%d" % i), "sequence %d, compressed" % i)
             check(get(d, "m/id%d" % i) == b"ACGT" * (50 + i % 9), "sequence %d" % i)
         for s, why in (("headless.fa", "without a header"), ("noid.fa", "without an identifier")):
             refuses(d, why, s, "--prefix=%s/" % s)
