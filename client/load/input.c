@@ -80,11 +80,14 @@ int input_open(struct input *in, const char *path, uint64_t begin, uint64_t end)
     struct stat st;
     memset(in, 0, sizeof *in);
     in->path = path;
-    in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (in->fd < 0)
+    in->fd = -1;
+    if (stat(path, &st) < 0)
         return dd_error(-errno, "%s: %s", path, strerror(errno));
-    if (fstat(in->fd, &st) < 0)
-        return dd_error(-errno, "%s: %s", path, strerror(errno));
+    if (S_ISREG(st.st_mode)) { /* to open another one has effects: who writes to a FIFO goes on, a tape is wound back */
+        in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (in->fd < 0 || fstat(in->fd, &st) < 0)
+            return dd_error(-errno, "%s: %s", path, strerror(errno));
+    }
     if (!S_ISREG(st.st_mode))
         return dd_error(-EINVAL, "%s: not a regular file", path);
     in->size = (uint64_t)st.st_size;

@@ -178,8 +178,12 @@ static int file_bytes(struct sink *s, int fd, const char *name, size_t len, uint
 static int file_read(struct sink *s, int folder, const char *name, size_t len, uint64_t planned)
 {
     struct stat st;
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;
-    if (rc == ENXIO || (rc == 0 && !S_ISREG(st.st_mode))) { /* a socket cannot be opened */
+    int fd = -1, rc = fstatat(folder, name, &st, 0) < 0 ? errno : 0;
+    if (rc == 0 && S_ISREG(st.st_mode)) { /* to open another one has effects: who writes to a FIFO goes on, a tape is wound back */
+        fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        rc = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;
+    }
+    if (rc == 0 && !S_ISREG(st.st_mode)) {
         sink_left_out(s, name, len, "no regular file");
         rc = 0;
     } else if (rc != 0) {
