@@ -300,8 +300,9 @@ class Plain(DictTest):
             self.assertEqual(len(ImageFolder(root, name="other", allow_empty=True, d=self.d)), 120)
             self.assertRaisesRegex(FileNotFoundError, "no folder", ImageFolder, f"{root}/dog", d=self.d)
         self.assertEqual(len(ImageFolder(root, d=self.d)), 120)  # gone from the disk, and still there
+        self.assertRaisesRegex(FileNotFoundError, "class dog", ImageFolder, "other", d=self.d)
         for name in (root, "texts", "other"):
-            ImageFolder(name, d=self.d).stop()
+            ImageFolder(name, allow_empty=True, d=self.d).stop()
         self.assertEqual([k for k in self.d if k[2:] != ("load", -2)], [])
 
     def needs_load(self):
@@ -323,6 +324,11 @@ class Plain(DictTest):
             data = ImageFolder(path, loader=lambda f: (f.name, f.read(7)), d=self.d)
             self.assertEqual(list(data), [((f"{path}/{n}", n.encode()), label) for n, label in (("a/1.png", 0), ("b/0.JPG", 1), ("b/2.jpg", 1))])
             self.assertEqual(data.classes, ["a", "b"])
+            for words in (dict(), dict(name="again")):  # the set that is there, and the tar read anew: no class may be empty
+                with self.assertRaisesRegex(FileNotFoundError, "no file in it is an image of the class b; allow_empty"):
+                    ImageFolder(path, is_valid_file=lambda p: "/a/" in p, d=self.d, **words)
+                some = ImageFolder(path, is_valid_file=lambda p: "/a/" in p, allow_empty=True, loader=len, d=self.d, **words)
+                self.assertEqual((some.classes, some.targets), (["a", "b"], [0, 0]))
             self.assertEqual(len(DDictDataset(self.d.open_set(path))), 4)
             self.assertRaises(FileNotFoundError, ImageFolder, f"{folder}/absent.tar", d=self.d)
             with open(path, "r+b") as f:
@@ -352,6 +358,7 @@ class Plain(DictTest):
         again = S3ImageFolder(s3_bucket="bucket", s3_prefix="set", loader=len, d=self.d)  # is there: the server is gone
         self.assertEqual((len(again), again.classes, again.class_to_idx), (60, ["ant", "bee"], {"ant": 0, "bee": 1}))
         self.assertEqual(len(ImageFolder("s3://bucket/set", d=self.d)), 60)
+        self.assertRaisesRegex(FileNotFoundError, "class ant", S3ImageFolder, "s3://bucket/set", is_valid_file=lambda p: "/bee/" in p, d=self.d)
         self.assertRaises(ValueError, S3ImageFolder, "/a/folder")
 
     def test_images_are_decoded(self):

@@ -105,7 +105,8 @@ class ImageFolder(DDictDataset):
     then reads, or the name of a set that `ddict load` or --ddict-load put there.
 
     loader gets the stored file as a binary file object, whose .name is its path. is_valid_file says of a path whether it is one (None: by its extension). name: of the
-    set, root where it is not given; the keys are the files' paths. Files that change later are not read again.
+    set, root where it is not given; the keys are the files' paths. Files that change later are not read again. A class without an image is a FileNotFoundError, wherever
+    the images come from, unless allow_empty.
     """
 
     _as_stored = False
@@ -130,6 +131,8 @@ class ImageFolder(DDictDataset):
             raise ValueError(f"the set {name!r} has no classes: its files are in no folders")
         if not self.found.get("images"):
             self._keep(wanted)
+        if not allow_empty:
+            self._see_that_none_is_empty()
         self.class_to_idx = {c: i for i, c in enumerate(self.classes)}
 
     def _keep(self, wanted: Wanted) -> None:
@@ -138,6 +141,12 @@ class ImageFolder(DDictDataset):
         if not all(good):
             self.keys = list(itertools.compress(self.keys, good))
             self.labels = array("q", itertools.compress(self.labels, good))
+
+    def _see_that_none_is_empty(self) -> None:
+        there = set(self.labels)
+        empty = [c for i, c in enumerate(self.classes or ()) if i not in there]
+        if empty:
+            raise FileNotFoundError(f"{self.name}: no file in it is an image of the class {', '.join(empty)}; allow_empty=True takes such classes, too")
 
     def _values(self, keys: List[Any]) -> Iterator[Any]:
         """One file after another is copied, decoded and forgotten: a batch of them at once is memory that the allocator gives back, and faults in again, for every batch."""
