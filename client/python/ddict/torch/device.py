@@ -44,20 +44,42 @@ def _filled(address: int, size: int) -> Iterator[Tuple[int, int]]:
         yield address + start * page, (len(pages) // len(run) * len(run) - start) * page
 
 
+def _new(address: int, size: int) -> Iterator[Tuple[int, int]]:
+    """What of it is not registered: CUDA refuses memory of which a part is."""
+    end = address + size
+    for start, length in sorted(_registered.items()):
+        if address < start + length and start < end:
+            if address < start:
+                yield address, start - address
+            address = start + length
+    if address < end:
+        yield address, end - address
+
+
+def _refused(code: Any) -> int:
+    """The error, or 0. CUDA keeps one as the thread's last, and torch raises that behind its next kernel, whatever it was: so here is one."""
+    code = int(code)
+    if code:
+        try:
+            torch.ones(1, device="cuda")
+        except RuntimeError:
+            pass
+    return code
+
+
 def register(d: Optional[DDict] = None) -> int:
     """register(d=None) -- let the GPU read the memory of this node's managers itself; the bytes registered, 0 without CUDA
 
-    Copies to the device then need no copy through pinned memory. What has pages by now is registered: call it when the data is there.
+    Copies to the device then need no copy through pinned memory. What has pages by now is registered: call it when the data is there, and
+    again for what came since. When CUDA refuses, a warning says so, and copies go on as before.
     """
     if not torch.cuda.is_available():
         return 0
     d = dictionary(d)
     len(d)  # it is attached, and its memory mapped
     torch.cuda.init()
-    for address, size in (part for arena in _arenas() for part in _filled(*arena)):
-        if address in _registered:
-            continue
-        failed = int(torch.cuda.cudart().cudaHostRegister(address, size, _READ_ONLY))
+    for address, size in [new for arena in _arenas() for part in _filled(*arena) for new in _new(*part)]:
+        failed = _refused(torch.cuda.cudart().cudaHostRegister(address, size, _READ_ONLY))
         if failed:
             warnings.warn(f"CUDA does not register the dictionary's memory (error {failed}): copies go through pinned memory")
             break
@@ -68,7 +90,7 @@ def register(d: Optional[DDict] = None) -> int:
 def unregister() -> None:
     """unregister() -- undo register(); before the last handle is detached"""
     while _registered:
-        torch.cuda.cudart().cudaHostUnregister(_registered.popitem()[0])
+        _refused(torch.cuda.cudart().cudaHostUnregister(_registered.popitem()[0]))
 
 
 def _to(value: Any, device: torch.device) -> Any:
