@@ -71,6 +71,7 @@ class Sets(DictTest):
             self.assertEqual((one.bytes, one.skipped, one.dtype, one.shape, one.info["items"]), (66, 0, None, None, 6))
             self.assertRaises(IndexError, one.__getitem__, 6)
             self.assertRaises(IndexError, one.keys.__getitem__, -7)
+            self.assertRaisesRegex(TypeError, "by their number, not by 'a'; their keys are in its .keys", one.__getitem__, "a")
         self.assertEqual(repr(s), "<ddict.Set 'tree': 6 items, 66 bytes, dir, 2 classes>")
 
     def test_images_with_labels(self):

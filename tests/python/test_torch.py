@@ -155,6 +155,9 @@ class Plain(DictTest):
         self.assertEqual(data[2:90][3:5][-1][1], 6)
         self.assertEqual(data.__getitems__([]), [])
         self.assertEqual(data[self.torch.tensor(5)][1], 5)
+        for i in ("a", 1.5, None, ("a",), self.torch.tensor(0.5)):
+            self.assertRaisesRegex(TypeError, "by their number, not by ", data.__getitem__, i)
+        self.assertRaisesRegex(TypeError, "not by 'a'", data.__getitems__, [1, "a"])
 
     def test_a_dictionary_that_is_there(self):
         from ddict.torch import DDictDataset

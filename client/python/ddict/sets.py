@@ -2,6 +2,7 @@
 """Data sets in a dictionary: put there by ddict.load() or `ddict load`, opened by their name from any process of the job."""
 
 import json as _json
+import operator as _operator
 import os as _os
 import shutil as _shutil
 import signal as _signal
@@ -92,6 +93,13 @@ class _NumberedKeys(_Sequence):
         return f"{self._prefix}{i}" if self._prefix else i
 
 
+def _number(i):
+    try:
+        return _operator.index(i)
+    except TypeError:
+        raise TypeError(f"the items of a set are asked for by their number, not by {i!r}; their keys are in its .keys") from None
+
+
 class Set(_Sequence):
     """Set(name, d) -- the set of this name in d; KeyError when there is none
 
@@ -144,12 +152,12 @@ class Set(_Sequence):
     def __getitem__(self, i):
         if isinstance(i, slice):
             return self.__getitems__(range(*i.indices(len(self))))
-        return self.d[self.keys[i]]
+        return self.d[self.keys[_number(i)]]
 
     def __getitems__(self, indices):
         """__getitems__(indices) -- the values of these items, fetched together"""
         keys = self.keys
-        return self.d.__getitems__([keys[i] for i in indices])
+        return self.d.__getitems__([keys[_number(i)] for i in indices])
 
     def __reduce__(self):
         return Set, (self.name, self.d)

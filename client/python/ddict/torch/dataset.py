@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DDictDataset: samples in the dictionary."""
 
+import operator
 import threading
 from array import array
 from collections.abc import Sequence
@@ -78,7 +79,11 @@ class DDictDataset(torch.utils.data.Dataset):
         return len(self.keys)
 
     def _index(self, i: Any) -> int:
-        n, i = len(self.keys), i.__index__()
+        n = len(self.keys)
+        try:
+            i = operator.index(i)
+        except TypeError:
+            raise TypeError(f"samples are asked for by their number, not by {i!r}") from None
         if not -n <= i < n:
             raise IndexError(f"sample {i} of {n}")
         return i + n if i < 0 else i
