@@ -11,7 +11,7 @@ import time
 import unittest
 
 import ddict
-from harness import DictTest, python
+from harness import DictTest, Dictionary, python
 
 
 def produce(name, node, who, n):
@@ -206,20 +206,52 @@ class Queues(DictTest):
         q.put(1)
         self.assertEqual(q.get(timeout=60), 1)
 
+    def test_it_ends_with_the_dictionary(self):
+        said = {}
+        self.addCleanup(os.environ.update, DDICT_NODE=self.dictionary.nodes[0].node)
+
+        def wait(what, call):
+            try:
+                said[what] = call()
+            except BaseException as e:
+                said[what] = e
+
+        with Dictionary(nodes=2) as it:
+            handles = [it.attach(node) for node in (0, 1)]
+            ddict.Queue("full", 1, handles[0]).put("first")
+            calls = {(what, node): getattr(ddict.Queue(name, 1, d), what) for node, d in enumerate(handles) for what, name in (("get", "empty"), ("put", "full"))}
+            threads = [threading.Thread(target=wait, args=(of, call if of[0] == "get" else lambda call=call: call("more"))) for of, call in calls.items()]
+            for t in threads:
+                t.start()
+            time.sleep(0.3)
+            self.assertEqual(said, {})
+        for t in threads:
+            t.join(60)
+        self.assertEqual({of: type(e) for of, e in said.items()}, dict.fromkeys(calls, ddict.GoneError), said)
+        self.assertEqual(len(said), 4)
+        for d in handles:
+            with self.assertRaises(ddict.GoneError):
+                ddict.Queue("full", 1, d).get(timeout=60)
+            d.detach()
+
     def test_it_is_pickled_and_closed(self):
         q = pickle.loads(pickle.dumps(self.queue("p", 5)))
         q.put("x")
         self.assertEqual((q.maxsize, self.queue("p").get()), (5, "x"))
         q.close()
-        with self.assertRaises(ValueError):
-            q.put(1)
-        with self.assertRaises(ValueError):
-            q.get()
         os.environ.update(self.dictionary.environment(0))
         own = ddict.Queue("own")
         own.put(1)
         self.assertEqual(own.get(), 1)
         own.close()
+        for closed in (q, own, ddict.Queue("never used")):
+            closed.close()
+            closed.maxsize = 1
+            for call in (lambda: closed.put(1), closed.get, closed.get_nowait, closed.qsize, closed.empty, closed.full, lambda: len(closed)):
+                with self.assertRaisesRegex(ValueError, f"Queue {closed.name!r} is closed"):
+                    call()
+            self.assertIsNone(closed._attached)  # none of them attached again
+            closed.close()
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ class Queue:
 
     @property
     def _d(self):
+        if self._closed:
+            raise ValueError(f"Queue {self.name!r} is closed")
         if self._given is not None:
             return self._given
         if self._attached is None:
@@ -30,15 +32,11 @@ class Queue:
 
     def put(self, obj, block=True, timeout=None):
         """put(obj, block=True, timeout=None) -- store obj behind the others; queue.Full where maxsize are there and none is taken in time"""
-        if self._closed:
-            raise ValueError(f"Queue {self.name!r} is closed")
         if not self._d._push(self._key, obj, self.maxsize, timeout if block else 0):
             raise _queue.Full
 
     def get(self, block=True, timeout=None):
         """get(block=True, timeout=None) -- take the first value; queue.Empty where none came in time"""
-        if self._closed:
-            raise ValueError(f"Queue {self.name!r} is closed")
         try:
             return self._d._take(self._key, timeout if block else 0)
         except KeyError:
@@ -65,7 +63,7 @@ class Queue:
         return 0 < self.maxsize <= self.qsize()
 
     def close(self):
-        """close() -- this process puts and gets no more; the values stay for the others"""
+        """close() -- this process asks no more: every call is a ValueError; the values stay for the others"""
         self._closed = True
         if self._attached is not None:
             self._attached.detach()
