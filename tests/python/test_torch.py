@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import warnings
 from array import array
 from pathlib import Path
 
@@ -175,10 +176,16 @@ class Plain(DictTest):
             DDictDataset("nowhere", d=self.d)
 
     def test_every_way_of_workers(self):
+        # pin_memory without a GPU: torch goes on without, and its newer versions warn. That shows that our batches and the word go together in a loader, and
+        # nothing of pinned memory; with a GPU the batches are seen to be pinned.
         from ddict.torch import DDictDataset, collate
-        data = DDictDataset(Numbers(), d=self.d, name="ways")
+        data, cuda = DDictDataset(Numbers(), d=self.d, name="ways"), self.torch.cuda.is_available()
+        quiet = warnings.catch_warnings()
+        quiet.__enter__()
+        self.addCleanup(quiet.__exit__, None, None, None)
+        warnings.filterwarnings("ignore", ".*pin_memory")
         for words in (dict(), dict(num_workers=2, multiprocessing_context="fork", persistent_workers=True, prefetch_factor=3),
-                      dict(num_workers=2, multiprocessing_context="spawn", persistent_workers=True, pin_memory=self.torch.cuda.is_available()),
+                      dict(num_workers=2, multiprocessing_context="spawn", persistent_workers=True, pin_memory=True),
                       dict(num_workers=1, multiprocessing_context="forkserver", prefetch_factor=1, drop_last=True)):
             for collate_fn in (collate, None, list):
                 if collate_fn is not collate and words.get("multiprocessing_context") in ("spawn", "forkserver"):
@@ -189,6 +196,8 @@ class Plain(DictTest):
                         seen = []
                         for batch in loader:
                             images, labels = zip(*batch) if collate_fn is list else batch
+                            if cuda and "pin_memory" in words:
+                                self.assertTrue(images.is_pinned() and labels.is_pinned())
                             for image, label in zip(images, map(int, labels)):
                                 self.assertTrue(self.torch.equal(image, Numbers()[label][0]))
                                 seen.append(label)
