@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source_dir.c - a folder with all below it. Symbolic links are followed, as torchvision's ImageFolder does, but not round in circles. */
+/*
+ * source_dir.c - a folder with all below it. Symbolic links are followed, as torchvision's ImageFolder does, but not round in circles: and as a few folders with two links each
+ * to the next one make 2^n paths, no folder is entered more than WAYS_MAX times by links below links. By one link alone any folder may be entered as often as links lead to it.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +18,25 @@
 #include "sources.h"
 
 #define DEPTH_MAX 256
+#define WAYS_MAX 100
 
 struct file {
     char *path; /* below the folder; ours */
     uint64_t size;
 };
 
+struct target { /* a folder to which a link below another link leads */
+    dev_t dev;
+    ino_t ino;
+    unsigned ways;
+};
+
 struct walk {
     struct plan *p;
     struct file *file;
     size_t n, cap;
-    struct { dev_t dev; ino_t ino; } above[DEPTH_MAX];
+    void *targets; /* struct target, a tree of search.h */
+    struct { dev_t dev; ino_t ino; unsigned links; } above[DEPTH_MAX]; /* links: that lead to it, from the top */
 };
 
 static bool is_folder(const char *text, bool folder, const unsigned char *head, size_t n) { return folder; }
@@ -44,12 +56,37 @@ static int file_add(struct walk *w, const char *path, uint64_t size)
     return w->file[w->n++].path != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
 }
 
+static int target_compare(const void *a, const void *b)
+{
+    const struct target *x = a, *y = b;
+    return x->dev != y->dev ? (x->dev < y->dev ? -1 : 1) : x->ino != y->ino ? (x->ino < y->ino ? -1 : 1) : 0;
+}
+
+/* A link below a link leads to this folder, once more: how often now. Negative: an error. */
+static int target_count(struct walk *w, const struct stat *st)
+{
+    struct target key = {.dev = st->st_dev, .ino = st->st_ino};
+    void *found = tfind(&key, &w->targets, target_compare);
+    struct target *t = found != NULL ? *(struct target **)found : calloc(1, sizeof *t);
+    if (found == NULL && t != NULL) {
+        *t = key;
+        if (tsearch(t, &w->targets, target_compare) == NULL) {
+            free(t);
+            t = NULL;
+        }
+    }
+    if (t == NULL)
+        return dd_error(-ENOMEM, "out of memory");
+    t->ways += t->ways <= WAYS_MAX + 1;
+    return (int)t->ways;
+}
+
 static int folder_walk(struct walk *w, int fd, const char *path, int depth);
 
 static int entry_take(struct walk *w, int folder, const char *name, const char *path, int depth)
 {
-    struct stat st;
-    if (fstatat(folder, name, &st, 0) < 0)
+    struct stat st, own;
+    if (fstatat(folder, name, &st, 0) < 0 || (S_ISDIR(st.st_mode) && fstatat(folder, name, &own, AT_SYMLINK_NOFOLLOW) < 0))
         return plan_failed(w->p, path, strlen(path), "%s", strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return file_add(w, path, S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0);
@@ -58,11 +95,20 @@ static int entry_take(struct walk *w, int folder, const char *name, const char *
             return plan_failed(w->p, path, strlen(path), "a link to a folder above it");
     if (depth + 1 >= DEPTH_MAX)
         return plan_failed(w->p, path, strlen(path), "more than %d folders deep", DEPTH_MAX);
+    unsigned links = w->above[depth].links + S_ISLNK(own.st_mode);
+    if (S_ISLNK(own.st_mode) && links > 1) {
+        int ways = target_count(w, &st);
+        if (ways < 0 || ways > WAYS_MAX + 1) /* said once */
+            return ways < 0 ? ways : 0;
+        if (ways > WAYS_MAX)
+            return plan_failed(w->p, path, strlen(path), "links below links lead to this folder in more than %d ways: here and from now on they are not followed", WAYS_MAX);
+    }
     int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return plan_failed(w->p, path, strlen(path), "%s", strerror(errno));
     w->above[depth + 1].dev = st.st_dev;
     w->above[depth + 1].ino = st.st_ino;
+    w->above[depth + 1].links = links;
     return folder_walk(w, fd, path, depth + 1);
 }
 
@@ -138,6 +184,7 @@ static int dir_plan(struct plan *p, const char *text)
     for (size_t i = 0; i < w->n; i++)
         free(w->file[i].path);
     free(w->file);
+    tdestroy(w->targets, free);
     free(w);
     return rc;
 }

@@ -495,6 +495,25 @@ def a_folder_with_traps_is_read_to_its_end():
         d.end()
 
 
+def links_that_multiply_are_bounded():
+    for i in range(40):  # 2^40 paths
+        os.makedirs(path("pairs/%d" % i))
+        for name in "ab":
+            os.symlink("../%d" % (i + 1), path("pairs/%d/%s" % (i, name)))
+    write("pairs/40/leaf", b"1")
+    for i in range(300):  # one folder of many classes is nothing bad
+        os.makedirs(path("shared/c%03d" % i))
+        os.symlink("../../common", path("shared/c%03d/common" % i))
+    write("common/x", b"2")
+    with Dictionary(mem="64M") as d:
+        r = refuses(d, "pairs/0: ", "pairs/0")
+        check("/a: links below links lead to this folder in more than 100 ways" in r.err or "/b: links below links" in r.err, r)
+        r = load(d, "pairs/0", "--on-error=skip", "--prefix=p/")
+        check(r.code == 0 and r.json["items"] == 100 and 30 < r.json["skipped"] <= 40, r)
+        check(loads(d, "shared", "--prefix=s/")["items"] == 300 and get(d, "s/c299/common/x") == b"2", "a folder of many")
+        d.end()
+
+
 def what_is_no_file_is_not_opened():
     write("nofiles/a", b"1")
     os.mkfifo(path("nofiles/fifo"))
@@ -626,7 +645,7 @@ if __name__ == "__main__":
     try:
         main([a_tree_loads_alike_from_folder_tar_and_zip, tars_of_tars_are_read_as_one, names_that_lead_out_are_refused_and_links_are_named,
               of_members_with_one_name_the_last_is_kept, names_of_any_bytes_are_kept, names_that_are_no_utf8_are_told, what_is_cut_or_damaged_is_named, sizes_are_judged_before_and_while_it_reads,
-              idx_and_arrays_are_checked, lines_and_sequences_keep_what_they_are, a_folder_with_traps_is_read_to_its_end, what_is_no_file_is_not_opened, a_hundred_thousand_members_are_one_set,
+              idx_and_arrays_are_checked, lines_and_sequences_keep_what_they_are, a_folder_with_traps_is_read_to_its_end, links_that_multiply_are_bounded, what_is_no_file_is_not_opened, a_hundred_thousand_members_are_one_set,
               a_load_that_was_killed_goes_on_where_it_was, of_several_at_once_one_loads, a_dictionary_that_ends_ends_the_load], 180)
     finally:
         shutil.rmtree(folder)
