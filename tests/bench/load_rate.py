@@ -15,8 +15,10 @@ for each class. Each round takes in turn, for each of them:
     on disk   the same, and syncfs: over when they are on the disk
     load      `ddict load` into the dictionary, which was emptied before
 
-The archive is in the page cache, with --cold it is not. A ratio is of one round: how many times as fast the load is. --tiny makes a tar of N members of 32 bytes,
-loads it once, and looks at the count and at values. Times are printed, not judged.
+The archive is in the page cache, with --cold it is not; the dictionary's pages are there. A ratio is of one round: how many times as fast the load is. The load
+reads with several threads, the others have one; processor time (medians; of the load with the managers', on one node; of the kernel's own threads, which write
+to the disk, none) says what each costs. --tiny makes a tar of N members of 32 bytes, loads it once, and looks at the count and at values. Times are printed, not
+judged.
 """
 
 import argparse
@@ -26,6 +28,7 @@ import io
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import statistics
@@ -109,7 +112,7 @@ def archives_make(folder, args):
     return paths, members, size
 
 
-# --- what is measured; seconds ---
+# --- what is measured ---
 
 def read(path, room=bytearray(PIECE)):
     with open(path, "rb", buffering=0) as f:
@@ -117,8 +120,9 @@ def read(path, room=bytearray(PIECE)):
             pass
 
 
-def inner_extract(folder):
-    for name in sorted(os.listdir(folder)):
+def extract(path, folder, of_tars):
+    program("tar", "-xf", path, "-C", folder)
+    for name in sorted(os.listdir(folder)) if of_tars else []:
         path = os.path.join(folder, name)
         os.mkdir(path[:-len(".tar")])
         program("tar", "-xf", path, "-C", path[:-len(".tar")])
@@ -140,6 +144,19 @@ def seconds(action, *args, **kw):
     return time.perf_counter() - start
 
 
+def cpu_seconds(d=None):
+    """Ours, our children's that ended, and the managers' of d."""
+    ours = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    ticks = 0
+    for s in d.stats if d is not None else []:
+        try:
+            with open(f"/proc/{s['pid']}/stat") as f:
+                ticks += sum(int(n) for n in f.read().rsplit(")", 1)[1].split()[11:13])
+        except OSError:
+            pass
+    return sum(u.ru_utime + u.ru_stime for u in ours) + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def forget(path):
     fd = os.open(path, os.O_RDONLY)
     os.fsync(fd)
@@ -152,13 +169,17 @@ def files_count(folder):
 
 
 def round_of(d, args, form, path, members, size, folder):
-    """{what: seconds}"""
-    took = {}
+    """{what: seconds}, the same of processor time"""
+    took, cpu = {}, {}
     ready = forget if args.cold else read
 
     def timed(what, action, *words, **kw):
-        ready(path)
+        if action is not sync:
+            ready(path)
+        of = d if what == "load" else None
+        cpu[what] = -cpu_seconds(of)
         took[what] = seconds(action, *words, **kw)
+        cpu[what] += cpu_seconds(of)
 
     timed("read", read, path)
     if form in (".tgz", ".tar.zst"):
@@ -166,10 +187,10 @@ def round_of(d, args, form, path, members, size, folder):
     into = os.path.join(folder, "out")
     os.mkdir(into)
     sync(into)
-    timed("tar -x", program, "tar", "-xf", path, "-C", into)
-    if form == "tar of tars":
-        took["tar -x"] += seconds(inner_extract, into)
-    took["on disk"] = took["tar -x"] + seconds(sync, into)
+    timed("tar -x", extract, path, into, form == "tar of tars")
+    timed("on disk", sync, into)
+    took["on disk"] += took["tar -x"]
+    cpu["on disk"] += cpu["tar -x"]
     if files_count(into) != members:
         sys.exit(f"tar -x made {files_count(into)} files of {members}")
     shutil.rmtree(into)
@@ -179,7 +200,7 @@ def round_of(d, args, form, path, members, size, folder):
     timed("load", lambda: said.update(load_file(args, path)[0]))
     if (said["items"], said["bytes"]) != (members, size):
         sys.exit(f"ddict load put {said['items']} items, {said['bytes']} bytes, of {members}, {size}")
-    return took
+    return took, cpu
 
 
 def spread(all_):
@@ -195,16 +216,18 @@ def rates(d, args, folder):
         for form, path in paths.items():
             rounds[form].append(round_of(d, args, form, path, members, size, folder))
     result = {"members": members, "bytes": size, "rounds": args.rounds, "cold": args.cold, "files_to": args.fs, "forms": {}}
-    say(args, f"| {'archive':12} | {'':8} | {'seconds':>7} | {'spread':>15} | {'MB/s':>6} | {'load is':>8} | {'spread':>15} |")
-    say(args, "| :-- | :-- | --: | --: | --: | --: | --: |")
+    say(args, f"| {'archive':12} | {'':8} | {'seconds':>7} | {'spread':>15} | {'MB/s':>6} | {'cpu s':>6} | {'load is':>8} | {'spread':>15} |")
+    say(args, "| :-- | :-- | --: | --: | --: | --: | --: | --: |")
     for form, all_ in rounds.items():
         rows = result["forms"][form] = {"archive_bytes": os.path.getsize(paths[form])}
-        for what in all_[0]:
-            t = spread([one[what] for one in all_])
-            x = spread([one[what] / one["load"] for one in all_])
-            rows[what] = {"seconds": t, "mb_per_s": size / 1e6 / t["median"], "load_is_times_as_fast": x}
+        for what in all_[0][0]:
+            t = spread([took[what] for took, _ in all_])
+            x = spread([took[what] / took["load"] for took, _ in all_])
+            cpu = statistics.median(cpu[what] for _, cpu in all_)
+            rows[what] = {"seconds": t, "mb_per_s": size / 1e6 / t["median"], "cpu_seconds": cpu, "load_is_times_as_fast": x}
             beside = ("", "") if what == "load" else (f"{x['median']:.2f} x", f"{x['min']:.2f} - {x['max']:.2f}")
-            say(args, f"| {form:12} | {what:8} | {t['median']:7.3f} | {t['min']:6.3f} - {t['max']:6.3f} | {size / 1e6 / t['median']:6.0f} | {beside[0]:>8} | {beside[1]:>15} |")
+            say(args, f"| {form:12} | {what:8} | {t['median']:7.3f} | {t['min']:6.3f} - {t['max']:6.3f} | {size / 1e6 / t['median']:6.0f} | {cpu:6.2f} | "
+                      f"{beside[0]:>8} | {beside[1]:>15} |")
     return result
 
 
@@ -326,7 +349,7 @@ def main():
         sys.exit("the dictionary is not empty, and this empties it: run it in one of its own")
     populated(d)
     with tempfile.TemporaryDirectory(dir=args.folder, prefix="load_rate-") as folder:
-        args.fs = subprocess.check_output(["stat", "-f", "-c", "%T", folder], text=True).strip()
+        args.fs = subprocess.check_output(["df", "--output=fstype", folder], text=True).split()[-1]
         head = {"command": sys.argv, "managers": len(d.stats), "cpus": os.cpu_count(), "load_before": os.getloadavg()}
         say(args, f"{head['managers']} managers, {head['cpus']} cores, load average {head['load_before'][0]:.1f} before")
         result = tiny(d, args, folder) if args.tiny else rates(d, args, folder)
