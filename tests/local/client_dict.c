@@ -202,3 +202,28 @@ bool value_is(const void *buf, size_t len, uint64_t seed)
     }
     return true;
 }
+
+static bool is_named(const char *test, int argc, char **argv)
+{
+    bool found = argc < 2;
+    for (int i = 1; i < argc; i++)
+        found |= strcmp(argv[i], test) == 0;
+    return found;
+}
+
+int tests_main(const char *name, int argc, char **argv, const TTest *const *tests, size_t n)
+{
+    Suite *s = suite_create(name);
+    TCase *t = tcase_create(name);
+    tcase_set_timeout(t, 120);
+    int wanted = argc < 2 ? (int)n : argc - 1;
+    for (size_t i = 0; i < n; i++)
+        if (is_named(tests[i]->name, argc, argv))
+            tcase_add_test(t, tests[i]);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    bool good = srunner_ntests_failed(r) == 0 && srunner_ntests_run(r) == wanted;
+    srunner_free(r);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

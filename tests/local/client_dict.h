@@ -41,6 +41,9 @@ size_t key_of(ddict_t *d, unsigned m, unsigned i, char *key, size_t cap);
 void value_fill(void *buf, size_t len, uint64_t seed);
 bool value_is(const void *buf, size_t len, uint64_t seed);
 
+/* As main, of one case: all tests, or those that the command line names. */
+int tests_main(const char *name, int argc, char **argv, const TTest *const *tests, size_t n);
+
 #define ok(call) do { long long rc_ = (long long)(call); \
     ck_assert_msg(rc_ >= 0, "%s: %lld %s", #call, rc_, ddict_errmsg()); } while (0)
 #define fails(code, call) do { long long rc_ = (long long)(call); \

@@ -75,26 +75,11 @@ static inline void submit_one(ddict_jobs_t *to, struct ddict_job *j, ssize_t und
     ck_assert_msg(n == under_way, "submit: %zd, status %d %s", n, j->status, ddict_errmsg());
 }
 
-/* As main: one case. */
-static inline int jobs_main(const char *name, const TTest *const *tests, size_t n)
-{
-    Suite *s = suite_create(name);
-    TCase *t = tcase_create(name);
-    tcase_set_timeout(t, 120);
-    for (size_t i = 0; i < n; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-#define JOBS_MAIN(name, ...)                                                     \
-    int main(void)                                                               \
-    {                                                                            \
-        const TTest *const tests[] = {__VA_ARGS__};                              \
-        return jobs_main(name, tests, sizeof tests / sizeof *tests);             \
+#define JOBS_MAIN(name, ...)                                                            \
+    int main(int argc, char **argv)                                                     \
+    {                                                                                   \
+        const TTest *const tests[] = {__VA_ARGS__};                                     \
+        return tests_main(name, argc, argv, tests, sizeof tests / sizeof *tests);       \
     }
 
 #endif

@@ -413,23 +413,15 @@ START_TEST(a_get_never_shares_an_answer_older_than_its_beginning)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
-    Suite *s = suite_create("client_many");
-    TCase *t = tcase_create("many");
-    tcase_set_timeout(t, 120);
-    tcase_add_test(t, many_small_and_many_large_arrive_whole);
-    tcase_add_test(t, each_pair_has_its_own_status_and_the_later_wins);
-    tcase_add_test(t, pairs_need_not_be_dealt_out_evenly);
-    tcase_add_test(t, many_that_run_out_of_time_have_a_status_each);
-    tcase_add_test(t, gets_of_one_key_that_were_not_sent_yet_share_an_answer);
-    tcase_add_test(t, a_get_never_shares_an_answer_older_than_its_beginning);
-    tcase_add_test(t, get_many_waits_for_keys_that_come);
-    tcase_add_test(t, a_walk_meets_each_key_once_also_while_the_index_grows);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    const TTest *const tests[] = {many_small_and_many_large_arrive_whole,
+                                  each_pair_has_its_own_status_and_the_later_wins,
+                                  pairs_need_not_be_dealt_out_evenly,
+                                  many_that_run_out_of_time_have_a_status_each,
+                                  gets_of_one_key_that_were_not_sent_yet_share_an_answer,
+                                  a_get_never_shares_an_answer_older_than_its_beginning,
+                                  get_many_waits_for_keys_that_come,
+                                  a_walk_meets_each_key_once_also_while_the_index_grows};
+    return tests_main("client_many", argc, argv, tests, sizeof tests / sizeof *tests);
 }

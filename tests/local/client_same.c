@@ -330,17 +330,9 @@ END_TEST
 START_TEST(all_ways_give_the_same_bytes_on_two_nodes) { all_ways(2, 2); }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
-    Suite *s = suite_create("client_same");
-    TCase *t = tcase_create("same");
-    tcase_set_timeout(t, 120);
-    tcase_add_test(t, all_ways_give_the_same_bytes_on_one_node);
-    tcase_add_test(t, all_ways_give_the_same_bytes_on_two_nodes);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    const TTest *const tests[] = {all_ways_give_the_same_bytes_on_one_node,
+                                  all_ways_give_the_same_bytes_on_two_nodes};
+    return tests_main("client_same", argc, argv, tests, sizeof tests / sizeof *tests);
 }
