@@ -22,7 +22,7 @@
 
 static const char usage[] =
     "usage: ddict bench --net [--seconds S] [--reps N] [--json] [--name NAME]\n"
-    "       ddict bench [--sizes LIST] [--clients LIST] [--ops LIST] [--place LIST] [--set-size SIZE] [--seconds S] [--reps N] [--untouched] [--json] [--plot FILE.svg] [--name NAME]\n"
+    "       ddict bench [--sizes LIST] [--clients LIST] [--ops LIST] [--place LIST] [--set-size SIZE] [--seconds S] [--reps N] [--untouched] [--frozen] [--json] [--plot FILE.svg] [--name NAME]\n"
     "  Measures the dictionary that this process is attached to, by processes on this node. To try one machine:\n"
     "      ddict run --managers=1 --mem=2G -- ddict bench\n"
     "      --sizes LIST     bytes of a value, 8 to what fits; A..B: from A to B, each four times the last (default 64,1K,64K,1M)\n"
@@ -34,6 +34,7 @@ static const char usage[] =
     "      --seconds S      of one repetition of one operation (default 0.3)\n"
     "      --reps N         repetitions, 1 to 32 (default 5); rates are medians, +- is half of what lies between the lowest and the highest\n"
     "      --untouched      do not look at the values that are read\n"
+    "      --frozen         freeze the dictionary while it is read: nobody can write meanwhile, and values of other nodes are kept on this one\n"
     "      --net            instead: latency and bandwidth to another node, through the managers and by a plain TCP connection on the same path\n"
     "      --plot FILE.svg  rates and latencies over the size of a value\n"
     "  Keys are read in random order after all were read or written once; of each value that is read, a word of each cache line is looked at and\n"
@@ -124,9 +125,10 @@ static int options_parse(struct setup *s, int argc, char **argv)
                                           {"ops", required_argument, NULL, 'o'}, {"place", required_argument, NULL, 'p'},
                                           {"set-size", required_argument, NULL, 'S'}, {"seconds", required_argument, NULL, 't'},
                                           {"reps", required_argument, NULL, 'r'}, {"untouched", no_argument, NULL, 'u'},
-                                          {"plot", required_argument, NULL, 'P'}, {"json", no_argument, NULL, 'j'}, {"net", no_argument, NULL, 'n'}, {0}};
+                                          {"frozen", no_argument, NULL, 'f'}, {"plot", required_argument, NULL, 'P'}, {"json", no_argument, NULL, 'j'}, {"net", no_argument, NULL, 'n'}, {0}};
     uint64_t n;
     bool other = false; /* an option of what --net does not do */
+    bool ops_said = false;
     list_take(s, "64,1K,64K,1M", size_take);
     list_take(s, "1", clients_take);
     memset(s->ops, 1, sizeof s->ops);
@@ -135,16 +137,17 @@ static int options_parse(struct setup *s, int argc, char **argv)
     s->setting.touch = true;
     for (int c, rc; (c = cmd_option(argc, argv, "h", longs, usage)) != -1;) {
         rc = 0;
-        other |= strchr("scopSuP", c) != NULL;
+        other |= strchr("scopSufP", c) != NULL;
         switch (c) {
         case 's': s->sizes = 0; s->range = false; rc = list_take(s, optarg, size_take); break;
         case 'c': s->client_counts = 0; rc = list_take(s, optarg, clients_take); break;
-        case 'o': memset(s->ops, 0, sizeof s->ops); rc = list_take(s, optarg, op_take); break;
+        case 'o': ops_said = true; memset(s->ops, 0, sizeof s->ops); rc = list_take(s, optarg, op_take); break;
         case 'p': s->places_said = true; memset(s->place, 0, sizeof s->place); rc = list_take(s, optarg, place_take); break;
         case 'S': s->set_said = true; rc = size_parse(optarg, &s->set) == 0 && s->set > 0 ? 0 : -EINVAL; break;
         case 't': rc = cmd_seconds(optarg); s->setting.seconds = rc / 1000.0; rc = rc > 0 ? 0 : -EINVAL; break;
         case 'r': rc = count_parse(optarg, 1, BENCH_REPS_MAX, &n); s->setting.reps = (unsigned)n; break;
         case 'u': s->setting.touch = false; break;
+        case 'f': s->setting.freeze = true; break;
         case 'P': s->plot = optarg; break;
         case 'j': s->json = true; break;
         case 'n': s->net = true; break;
@@ -155,6 +158,11 @@ static int options_parse(struct setup *s, int argc, char **argv)
     }
     if (s->net && other)
         return cmd_usage(usage, "--net goes with --seconds, --reps and --json only");
+    if (s->setting.freeze) {
+        if (ops_said && (s->ops[OP_PUT] || s->ops[OP_PUT_MANY] || s->ops[OP_MIXED]))
+            return cmd_usage(usage, "--frozen goes with get, view and get_many only");
+        s->ops[OP_PUT] = s->ops[OP_PUT_MANY] = s->ops[OP_MIXED] = false;
+    }
     qsort(s->size, s->sizes, sizeof *s->size, rising);
     return optind < argc ? cmd_usage(usage, "bench takes no \"%s\"", argv[optind]) : EXIT_OK;
 }
@@ -285,6 +293,7 @@ static int run_one(struct setup *s, struct bench_run *r, struct bench_progress *
     r->clients = clients;
     r->seconds = s->setting.seconds;
     r->touch = s->setting.touch;
+    r->freeze = s->setting.freeze;
     r->manager_pid = s->pid;
     r->manager_pids = s->pids;
     int rc = bench_processes(r, progress);
@@ -379,6 +388,8 @@ int cmd_bench(int argc, char **argv)
         rc = plot(&s, f);
     if (f != NULL)
         fclose(f);
+    if (r->froze)
+        ddict_unfreeze(d, -1); /* a client may have been killed before it did */
     munmap(r, sizeof *r);
     for (unsigned p = 0; p < PLACE_N; p++)
         free(s.owner[p]);

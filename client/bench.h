@@ -60,11 +60,13 @@ struct bench_run {
     unsigned clients, reps;
     double seconds;             /* of a slice */
     bool ops[OP_N], touch;
+    bool freeze;                /* the dictionary, between load and removal */
     const uint32_t *manager_pid; /* of this node */
     unsigned manager_pids;
     uint32_t arrived;           /* atomic: at the barriers, altogether */
     uint32_t stop;              /* atomic: interrupted */
     uint32_t failed;            /* atomic */
+    uint32_t froze;             /* atomic: client 0 froze it, or is about to */
     uint32_t steps;             /* atomic: slices, loads and removals that client 0 has done */
     char text[400];             /* of the one that set failed from 0 to 1 */
     struct bench_slice slice[OP_N][BENCH_REPS_MAX][BENCH_CLIENTS_MAX];
@@ -102,7 +104,7 @@ struct bench_setting { /* of all results */
     uint64_t cache;                             /* bytes of the last cache, 0: not known */
     double seconds;
     unsigned reps;
-    bool touch;
+    bool touch, freeze;
 };
 void bench_result_of(const struct bench_run *r, enum bench_op op, uint64_t cache, struct bench_result *out);
 void bench_print_head(const struct bench_setting *s);

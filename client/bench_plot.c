@@ -161,8 +161,9 @@ int bench_plot(FILE *f, const struct bench_setting *s, const struct bench_result
             least = e[i].clients;
     fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
                "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
-    fprintf(f, "<text x=\"%d\" y=\"16\" fill=\"#555\">ddict bench: %u manager%s on %u node%s; %u repetitions of %g s%s</text>\n", FIRST,
-            s->info->managers, s->info->managers == 1 ? "" : "s", s->info->nodes, s->info->nodes == 1 ? "" : "s", s->reps, s->seconds, s->touch ? "" : "; values not touched");
+    fprintf(f, "<text x=\"%d\" y=\"16\" fill=\"#555\">ddict bench: %u manager%s on %u node%s; %u repetitions of %g s%s%s</text>\n", FIRST,
+            s->info->managers, s->info->managers == 1 ? "" : "s", s->info->nodes, s->info->nodes == 1 ? "" : "s", s->reps, s->seconds, s->touch ? "" : "; values not touched",
+            s->freeze ? "; frozen" : "");
     if (n > 0) {
         panel_draw(f, e, n, FIRST, "keys a second, over bytes of a value", keys_rate, NULL, least);
         panel_draw(f, e, n, SECOND, "us of a call: p50 (line), p99 (small dots); of a batch for _many", median_us, high_us, least);

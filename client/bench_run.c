@@ -89,7 +89,7 @@ int bench_processes(struct bench_run *r, struct bench_progress *p)
     pid_t pid[BENCH_CLIENTS_MAX];
     unsigned n = 0;
     bool terminal = isatty(STDERR_FILENO), bad = false;
-    r->arrived = r->failed = r->steps = 0;
+    r->arrived = r->failed = r->steps = r->froze = 0;
     memset(r->slice, 0, sizeof r->slice);
     memset(r->latency, 0, sizeof r->latency);
     fflush(stdout);

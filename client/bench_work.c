@@ -26,6 +26,8 @@
 #define GET_BATCH 64u
 #define PUT_SHARE 10u         /* of mixed: every so many calls is a put */
 #define WARM_SECONDS 0.1
+#define UNFREEZE_TRIES 100u   /* another client may be about to freeze */
+#define UNFREEZE_WAIT_US 10000u
 
 struct worker {
     struct bench_run *run;
@@ -265,12 +267,44 @@ static int load(struct worker *w)
     return 0;
 }
 
+static int freeze(struct worker *w)
+{
+    __atomic_store_n(&w->run->froze, 1, __ATOMIC_RELEASE); /* pairs with the acquire in key_remove() */
+    int rc = ddict_freeze(w->d, -1);
+    return rc < 0 ? fail(w, "freezing", rc) : 0;
+}
+
+/* Each value once: those of other nodes are on this one from then on, as far as there is room. */
+static int fetch(struct worker *w)
+{
+    for (uint64_t i = 0; i < w->count && !stopping(w); i++) {
+        w->index[0] = w->first + i;
+        w->klen[0] = bench_key(&w->run->keys, w->d, w->key[0], w->index[0]);
+        int rc = call(w, OP_VIEW, 0);
+        if (rc < 0)
+            return fail(w, "fetching", rc);
+    }
+    return 0;
+}
+
+static int key_remove(struct worker *w, const char *key, size_t klen)
+{
+    int rc = ddict_del(w->d, key, klen, -1);
+    for (unsigned tries = 0; rc == DDICT_EFROZEN && __atomic_load_n(&w->run->froze, __ATOMIC_ACQUIRE) && tries < UNFREEZE_TRIES; tries++) {
+        if (tries > 0)
+            usleep(UNFREEZE_WAIT_US);
+        if ((rc = ddict_unfreeze(w->d, -1)) == 0)
+            rc = ddict_del(w->d, key, klen, -1);
+    }
+    return rc;
+}
+
 /* Also after a failure, whatever of the keys is there. */
 static int unload(struct worker *w)
 {
     char key[BENCH_KEY_MAX];
     for (uint64_t i = 0; i < w->count; i++) {
-        int rc = ddict_del(w->d, key, bench_key(&w->run->keys, w->d, key, w->first + i), -1);
+        int rc = key_remove(w, key, bench_key(&w->run->keys, w->d, key, w->first + i));
         if (rc < 0 && rc != DDICT_ENOKEY)
             return fail(w, "removing the keys", rc);
     }
@@ -299,6 +333,8 @@ static int work(struct worker *w)
     if (load(w) < 0 || meet(w) < 0)
         return -1;
     step(w);
+    if (r->freeze && ((w->me == 0 && freeze(w) < 0) || meet(w) < 0 || fetch(w) < 0))
+        return -1;
     for (unsigned rep = 0; rep < r->reps; rep++) {
         for (enum bench_op op = 0; op < OP_N; op++) {
             if (!r->ops[op])

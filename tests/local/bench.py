@@ -83,8 +83,22 @@ def remote_keys_are_those_of_the_other_node():
         d.end()
 
 
-def long_one(d, **kw):
-    p = subprocess.Popen([DDICT, "bench", "--sizes", "1K", "--clients", "2", "--seconds", "20", "--set-size", "4M"], env=d.env(), stdout=subprocess.PIPE,
+def frozen_values_of_the_other_node_are_read_on_this_one():
+    with Dictionary(nodes=2, managers=2, mem="64M") as d:
+        put_one(d)
+        r = json.loads(bench(d, "--sizes", "1K", "--clients", "2", "--place", "remote", "--frozen", "--json", *SHORT)[0])
+        check(r["frozen"] and {e["op"] for e in r["results"]} == {"get", "view", "get_many"}, "%r" % r)
+        reads, asked = sum(e["timed"] for e in r["results"]), d.stats()[1]["gets_remote"]
+        check(0 < asked < 3 * 2048 and reads > 0, "%d reads, %d of them of the other node" % (reads, asked))
+        check(keys(d) == ["'bench'"] and not any(s["frozen"] for s in d.stats().values()), "%r" % keys(d))
+        check("get, view and get_many only" in bench(d, "--frozen", "--ops", "get,put", code=2)[1], "put")
+        subprocess.run([DDICT, "freeze"], env=d.env(), check=True, timeout=60)
+        check("frozen" in bench(d, "--frozen", "--sizes", "64", *SHORT, code=1)[1] and all(s["frozen"] for s in d.stats().values()), "a freeze of others was ended")
+        d.end()
+
+
+def long_one(d, *args, **kw):
+    p = subprocess.Popen([DDICT, "bench", *args, "--sizes", "1K", "--clients", "2", "--seconds", "20", "--set-size", "4M"], env=d.env(), stdout=subprocess.PIPE,
                          text=True, start_new_session=True, **kw)
     wait_for("keys of the bench", lambda: len(keys(d)) > 2000, 30)
     return p
@@ -111,10 +125,12 @@ def terminated_it_removes_its_keys():
 
 def killed_its_clients_remove_their_keys():
     with Dictionary(managers=1, mem="64M") as d:
-        p = long_one(d)
+        p = long_one(d, "--frozen")
+        wait_for("the freeze", lambda: d.stats()[0]["frozen"], 30)
         p.kill()
         p.communicate(timeout=60)
         wait_for("keys to go", lambda: keys(d) == [], 30)
+        check(not d.stats()[0]["frozen"], "still frozen")
         wait_for("clients to end", lambda: d.stats()[0]["clients_now"] <= 1, 30)
         d.end()
 
@@ -187,6 +203,6 @@ def a_lost_dictionary_ends_it():
 if __name__ == "__main__":
     if not os.access(DDICT, os.X_OK):
         raise Failed("no " + DDICT)
-    main([json_says_what_was_measured, text_has_a_line_for_each, plot_is_a_picture, remote_keys_are_those_of_the_other_node, interrupted_it_removes_its_keys,
-          terminated_it_removes_its_keys, killed_its_clients_remove_their_keys, a_terminal_sees_progress, the_path_to_another_node_is_measured_beside_tcp,
+    main([json_says_what_was_measured, text_has_a_line_for_each, plot_is_a_picture, remote_keys_are_those_of_the_other_node,
+          frozen_values_of_the_other_node_are_read_on_this_one, interrupted_it_removes_its_keys, terminated_it_removes_its_keys, killed_its_clients_remove_their_keys, a_terminal_sees_progress, the_path_to_another_node_is_measured_beside_tcp,
           a_path_that_is_not_there_is_said, bad_input_is_said, a_lost_dictionary_ends_it])
