@@ -93,13 +93,14 @@ def slurm(row, args, missing):
     look = "n=$SLURM_PROCID; [ $n = 1 ] || { sleep 1; ddict stats --json; }"
     try:
         devcluster("up", "-n", "2", "--prefix", prefix, "--mem-per-node", str(NODE_MB))
+        log = devcluster("run", "--", "sh", "-c", "echo $HOME/start.jsonl").strip()
         for _ in range(args.reps):
             ns, _ = step("true")
             without.append(ns)
-            ns, _ = step("--ddict-mem=" + STEP_MEM, "--ddict-log=start.jsonl", "true")
+            ns, _ = step("--ddict-mem=" + STEP_MEM, "--ddict-log=" + log, "true")
             with_it.append(ns)
-        _, text = step("--ddict-mem=" + STEP_MEM, "--ddict-log=start.jsonl", "sh", "-c", look)
-        for line in devcluster("run", "--", "cat", "start.jsonl").splitlines():
+        _, text = step("--ddict-mem=" + STEP_MEM, "--ddict-log=" + log, "sh", "-c", look)
+        for line in devcluster("run", "--", "cat", log).splitlines():
             event = json.loads(line) if line.strip() else {}
             if event.get("event") == "start":
                 ready.append(event["ready_ms"] * 1e6)
