@@ -111,8 +111,10 @@ static int follow(struct running *r, int err) {
             else if (n == 0 || errno != EINTR)
                 err = -1;
         }
-        if (!reaped && waitpid(r->pid, &status, WNOHANG) == r->pid)
+        if (!reaped && waitpid(r->pid, &status, WNOHANG) == r->pid) {
             reaped = 1;
+            continue; /* it may have written more since we looked */
+        }
         if (r->sig == 0 && (r->sig = r->s->signal_came()) != 0) {
             kill(r->pid, SIGTERM);
             deadline_start(&limit, END_MS);
