@@ -54,11 +54,21 @@ def awake(f):
     return [p / max(1500, 10 * min(trip)) for p in put]
 
 
+def dragons(f):
+    return {side: f.ratios(side, "ddict, beside 4" if side.startswith("dragon 4") and "ddict, beside 4" in f.sides else "ddict")
+            for side in f.sides if side.startswith("dragon")}
+
+
 def best(f):
     """Dragon's best setting is the one beside which we look worst; each is compared with our turns of its own pass."""
-    found = [f.ratios(side, "ddict, beside 4" if side.startswith("dragon 4") and "ddict, beside 4" in f.sides else "ddict")
-             for side in f.sides if side.startswith("dragon")]
-    return min(found, key=median) if found else None
+    return min(dragons(f).values(), key=median, default=None)
+
+
+def best_name(f):
+    """Its number of managers, and whether it was frozen."""
+    found = dragons(f)
+    words = min(found, key=lambda side: median(found[side])).split()[1:] if found else []
+    return " (%s manager%s%s)" % (words[0], "" if words[0] == "1" else "s", ", frozen" if "frozen" in words else "") if words else ""
 
 
 def scaling(f):
@@ -109,6 +119,8 @@ ROWS = {
         ("of memcpy's speed", "least", 0.7, ratio("table"), "×"),
         ("of Redis' speed", None, None, ratio("redis"), "×"),
         ("GB a second", None, None, lambda f: [(16 << 20) / v for v in f.values("ddict")], "GB/s")]),
+    "place_16m": ("16 MiB, made where the manager reads it (ddict_reserve, ddict_commit)", "local", [
+        ("of the speed of making it elsewhere and putting it", None, None, ratio("made and put", "made in place"), "×")]),
     "view_256m": ("view of 256 MiB, untouched", "local", [
         ("of a view of 1 KiB", "most", 1.05, ratio("view of 256 MiB", "view of 1 KiB", "cpu"), "×")]),
     "remote_1k": ("remote get, 1 KiB, one at a time", "remote", [
@@ -119,11 +131,12 @@ ROWS = {
         ("a second, one client", "least", 150000, rate(), "/s"),
         ("of Redis' rate, 256 in one write", None, None, ratio("redis over TCP"), "×"),
         ("of a raw TCP stream's bandwidth", None, None, ratio("raw TCP"), "×")]),
-    "remote_1m": ("remote get, 1 MiB", "remote", [
+    "remote_1m": ("remote get, 1 MiB, each node on cores of its own", "remote", [
         ("of a raw TCP stream's bandwidth", "least", 0.85, ratio("raw TCP stream"), "×"),
+        ("get_many of 8, of a raw TCP stream's bandwidth", None, None, ratio("raw TCP stream", "ddict, 8 at once"), "×"),
         ("of raw TCP, one at a time", None, None, ratio("raw TCP"), "×"),
         ("of Redis' speed over the same link", None, None, ratio("redis over TCP"), "×")]),
-    "remote_64m": ("remote get, 64 MiB", "remote", [
+    "remote_64m": ("remote get, 64 MiB, likewise", "remote", [
         ("of a raw TCP stream's bandwidth", "least", 0.85, ratio("raw TCP stream"), "×"),
         ("GB a second", None, None, lambda f: [(64 << 20) / v for v in f.values("ddict")], "GB/s"),
         ("of Redis' speed over the same link", None, None, ratio("redis over TCP"), "×")]),
@@ -193,4 +206,5 @@ def results(name, row):
             continue
         mid = median(values)
         reached = None if direction is None else mid >= bound if direction == "least" else mid <= bound
+        text += best_name(Figures(row)) if how is best else ""
         yield Result(text, direction, bound, unit, mid, min(values), max(values), how(Figures(fastest))[0], reached)

@@ -19,6 +19,7 @@ const struct row rows[] = {
     {"two", rows_two, "two processes that view together"},
     {"put_16m", rows_copy, "put of 16 MiB"},
     {"get_16m", rows_copy, "get of 16 MiB into a buffer"},
+    {"place_16m", rows_made, "16 MiB made in place, beside made and put"},
     {"view_256m", rows_big_view, "view of 256 MiB, untouched"},
     {"instructions", rows_instructions, "instructions of a view and its release; callgrind collects in measured_views()"},
     {"frozen", rows_frozen, "views of another node's values, kept while frozen, by a second reader"},

@@ -9,14 +9,17 @@ def ip(*args):
 
 
 class Pair:
-    """names[i] is reached at address[i]; prefix(i) goes before a command that is to run there."""
+    """names[i] is reached at address[i]; prefix(i) goes before a command that is to run there; apart: each has half of this machine's cores to itself."""
 
     def __init__(self):
         self.names = ["ddict-peers-%d-%d" % (os.getpid(), i) for i in (0, 1)]
         self.address = ["10.199.%d.%d" % (os.getpid() % 250, i + 1) for i in (0, 1)]
+        self.apart = False
 
     def prefix(self, i):
-        return ["ip", "netns", "exec", self.names[i]]
+        argv, cores = ["ip", "netns", "exec", self.names[i]], sorted(os.sched_getaffinity(0))
+        half = len(cores) // 2
+        return argv + ["taskset", "-c", ",".join(map(str, cores[half:] if i else cores[:half]))] if self.apart and half else argv
 
     def __enter__(self):
         try:

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a run: doc/performance.md."""
+"""The page of a run: doc/performance.md. What was found out by hand is in doc/performance-notes.md and goes behind the table."""
+import os
+
 import table
+
+NOTES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "doc", "performance-notes.md")
 
 TEXT = """# How fast it is
 
 Measured on one machine in one run, ours and the others' taken in turn; made by `tests/bench/peers`. To repeat it:
 
     ./configure && make
-    make -C tests/bench peers ARGS="--page performance.md"
+    make -C tests/bench peers ARGS="--venv V --page $PWD/doc/performance.md"
 
 as root, so that there can be two nodes (network namespaces joined by a veth pair), with redis-server, memcached and valgrind installed.
 The start by Slurm needs the build installed (`make install`, in a prefix outside of /tmp) and what `contrib/devcluster` needs.
-Dragon and Ray come from a virtual environment of their own: `python3 -m venv V && V/bin/pip install dragonhpc ray numpy`, then `--venv V`.
+Dragon and Ray come from a virtual environment of their own: `python3 -m venv V && V/bin/pip install dragonhpc ray numpy`; V as an absolute path.
 `--only ROW` measures one row, `--help` lists them. For your own cluster there is `ddict bench`.
 
 ## The machine
@@ -30,12 +34,14 @@ Dragon and Ray come from a virtual environment of their own: `python3 -m venv V 
 - Sets are of {keys} pairs of 1 KiB, in random order, after all were read once; every value that is read is touched in each cache line and checked, unless the row says otherwise.
 - The *hash table* lies in shared memory, has no lock, no lease and no manager, and is the ceiling; its put and get of 16 MiB are a memcpy. LMDB runs with its fastest settings,
   in memory. Redis and memcached answer over a UNIX socket, through a client of ours in C with one write for all requests of a batch.
+- Rows across two nodes use two network namespaces of the machine. Those of large values give each node half of its cores, ours and the others' alike.
 - Each turn took {seconds} s (values of 64 MiB: four times that), {reps} turns of each side ({often} of two rows whose ratio is near to 1).
 
 ## The table
 
 {table}
-{missing}"""
+{missing}
+{notes}"""
 
 
 def load_text(result):
@@ -51,5 +57,7 @@ def text(result):
     m = result["machine"]
     machine = "%s, %d cores, %d GiB, %s, Linux %s" % (m["cpu"], m["cores"], m["memory_gib"], ", ".join("%s %s" % c for c in m["caches"].items()), m["kernel"])
     missing = "".join("\nLeft out: %s.\n" % line for line in result["missing"])
+    with open(NOTES) as f:
+        notes = f.read()
     return TEXT.format(machine=machine, load=load_text(result), keys="{:,}".format(result["keys"]), seconds=result["seconds"], reps=result["reps"], often=3 * result["reps"],
-                       table=table.markdown(result), missing=missing)
+                       table=table.markdown(result), missing=missing, notes=notes)

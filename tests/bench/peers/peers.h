@@ -152,6 +152,7 @@ int rows_put(const struct row *, const struct where *, const struct plan *);
 int rows_put_many(const struct row *, const struct where *, const struct plan *);
 int rows_copy(const struct row *, const struct where *, const struct plan *);
 int rows_big_view(const struct row *, const struct where *, const struct plan *);
+int rows_made(const struct row *, const struct where *, const struct plan *);
 int rows_writer(const struct row *, const struct where *, const struct plan *);
 /* Two nodes: as many pairs of the other's as of our own, frozen; `first` has read all, `second` is attached and has read nothing yet. */
 struct frozen { void *first, *second; struct where far, own; };

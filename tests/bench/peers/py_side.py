@@ -222,7 +222,7 @@ class Epoch(Side):
         return self.torch.utils.data.DataLoader(self.data, batch_size=self.BATCH, shuffle=True)
 
     def whole(self):
-        """By lists of indices: what torch before 2.0 offers to data sets that can give a batch at once."""
+        """By lists of indices, for a data set that takes one."""
         data = self.torch.utils.data
         return data.BatchSampler(data.RandomSampler(self.data), self.BATCH, False)
 
@@ -252,9 +252,7 @@ class OurEpoch(Epoch):
 
     def batches(self):
         import ddict.torch
-        if int(self.torch.__version__.split(".")[0]) >= 2:  # knows __getitems__
-            return ddict.torch.DataLoader(self.data, batch_size=self.BATCH, shuffle=True)
-        return self.torch.utils.data.DataLoader(self.data, batch_size=None, sampler=self.whole(), collate_fn=ddict.torch.collate)
+        return ddict.torch.DataLoader(self.data, batch_size=self.BATCH, shuffle=True)  # which asks for a batch by __getitems__: torch 1.13 and later
 
     def end(self):
         if hasattr(self, "data"):

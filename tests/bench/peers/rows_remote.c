@@ -9,6 +9,7 @@
 #include "peers.h"
 
 #define STREAM_BYTES (64u << 20) /* of one request for a stream */
+#define AT_ONCE 8u               /* values of 1 MiB that are asked for together */
 
 /* The first n pairs of which another node has the key, or we have it. */
 static int numbers_find(uint64_t *number, uint64_t n, bool ours)
@@ -31,15 +32,16 @@ static int numbers_find(uint64_t *number, uint64_t n, bool ours)
     return rc;
 }
 
-static int stream_add(struct sides *s, const struct where *w)
+/* A store once more, reading several at once. */
+static int many_add(struct sides *s, const struct store *store, const struct where *w, unsigned batch, const char *name)
 {
     void *self;
-    if (w->tcp == NULL)
+    if (!store_is_there(store, w))
         return 0;
-    int rc = store_tcp.open(&self, w);
+    int rc = store->open(&self, w);
     if (rc == 0) {
-        rc = turn_store(&s->turn[s->n], &store_tcp, self, w, VIEW_MANY, w->len < STREAM_BYTES ? (unsigned)(STREAM_BYTES / w->len) : 2);
-        snprintf(s->turn[s->n].name, sizeof s->turn[0].name, "raw TCP stream");
+        rc = turn_store(&s->turn[s->n], store, self, w, VIEW_MANY, batch);
+        snprintf(s->turn[s->n].name, sizeof s->turn[0].name, "%s", name);
         s->n++;
     }
     return rc;
@@ -61,7 +63,9 @@ int rows_remote(const struct row *r, const struct where *w, const struct plan *p
     for (unsigned i = 0; rc == 0 && i < s->n; i++)
         s->turn[i].latencies = !many;
     if (rc == 0 && !small && !many)
-        rc = stream_add(s, &there);
+        rc = many_add(s, &store_tcp, &there, there.len < STREAM_BYTES ? (unsigned)(STREAM_BYTES / there.len) : 2, "raw TCP stream");
+    if (rc == 0 && there.len == 1u << 20)
+        rc = many_add(s, &store_ddict, &there, AT_ONCE, "ddict, 8 at once");
     if (rc == 0)
         rc = turns_run(r->name, s->turn, s->n, p);
     if (s != NULL)
