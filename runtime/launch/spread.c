@@ -24,6 +24,7 @@
 
 #define SLICE_MS 100
 #define END_MS 40000 /* from our SIGTERM to srun's end: above KillWait's default of 30 s */
+#define EXITED "Exited with exit code "
 #define KEPT 4       /* lines of srun's own, shown when nobody else says why it failed */
 
 extern char **environ;
@@ -33,6 +34,7 @@ struct running {
     pid_t pid;
     int told;            /* somebody but srun said something */
     int sig;             /* we were told to end */
+    int code;            /* of the first that failed by itself; srun's own is that of those it ended then, where theirs is higher */
     char kept[KEPT][256];
     int nkept;
 };
@@ -42,7 +44,12 @@ static void on_error_line(void *arg, char *line) {
     struct running *r = arg;
 
     if (strncmp(line, "srun: ", 6) == 0 || strncmp(line, "slurmstepd", 10) == 0) {
-        if (strstr(line, "Exited with exit code") == NULL && strstr(line, "Terminating StepId") == NULL && strstr(line, "Job step aborted") == NULL && r->nkept < KEPT)
+        const char *exited = strstr(line, EXITED);
+        int code = exited != NULL ? atoi(exited + strlen(EXITED)) : 0;
+
+        if (r->code == 0 && code > 0 && code < 128)
+            r->code = code;
+        if (exited == NULL && strstr(line, "Terminating StepId") == NULL && strstr(line, "Job step aborted") == NULL && r->nkept < KEPT)
             snprintf(r->kept[r->nkept++], sizeof r->kept[0], "%s", line);
         return;
     }
@@ -129,6 +136,8 @@ static int follow(struct running *r, int err) {
         return 128 + r->sig;
     for (i = 0; status != 0 && !r->told && i < r->nkept; i++)
         r->s->on_line(r->kept[i]);
+    if (r->code != 0 && WIFEXITED(status) && WEXITSTATUS(status) > 128)
+        return r->code;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

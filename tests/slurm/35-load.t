@@ -76,13 +76,14 @@ with gzip.open("long.tgz", "wb", 1) as f:
         f.write(info.tobuf() * 1000)
 END
 chmod a+r long.tgz
+loads='srun=$!; for i in $(seq 150); do pgrep -f "ddict-load .*--chdir $PWD -- long.tgz" >/dev/null && break; sleep 0.2; done; sleep 1'
 began=$SECONDS
-sub bash -c 'srun -N3 --ddict-mem=600M --ddict-load=long.tgz echo STARTED & sleep 4; kill -INT $!; wait $!' >"$out" 2>&1 </dev/null
+sub bash -c 'srun -N3 --ddict-mem=600M --ddict-load=long.tgz echo STARTED & '"$loads"'; kill -INT $srun; wait $srun' >"$out" 2>&1 </dev/null
 has_not "^C while it loads: no task starts" 'STARTED'
 has "and srun says so" 'interrupted before all data was in the dictionary'
 [ $((SECONDS - began)) -lt 60 ] && ok "and ends" || not_ok "it ends only after $((SECONDS - began)) s"
 clean_after "nothing remains after ^C"
-sub bash -c 'srun -N3 --ddict-mem=600M --job-name=ending --ddict-load=long.tgz echo STARTED & sleep 4; scancel --name=ending; wait $!' >"$out" 2>&1 </dev/null
+sub bash -c 'srun -N3 --ddict-mem=600M --job-name=ending --ddict-load=long.tgz echo STARTED & '"$loads"'; scancel --name=ending; wait $srun' >"$out" 2>&1 </dev/null
 has "a job that ends while it loads says so" 'ddict: the job, or the dictionary, was ended before all data was in it'
 has_not "and starts no task" 'STARTED|without a word'
 t "a load that was stopped" sub srun -N3 --ddict-mem=600M sh -c '[ $SLURM_PROCID = 0 ] || exec ddict get --wait 60 done

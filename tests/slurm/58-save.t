@@ -49,8 +49,9 @@ t "from_the_shell_of_salloc" sub salloc -N3 -n1 --ddict-mem=96M sh -c 'srun -N1 
 has "the_value_is_back" 'hello'
 
 # Storage that the nodes do not share: said, and nothing is left of it.
-t "a_folder_of_one_node" sub sh -c "! srun -N3 -n3 $opts sh -c '$first ddict put k v; ddict save /dev/shm/saved3; rc=\$?; ls -A /dev/shm; exit \$rc'"
+t "a_folder_of_one_node" sub sh -c "! srun -N3 -n3 $opts sh -c '$first ddict put k v; ddict save /dev/shm/saved3; rc=\$?; echo code \$rc; ls -A /dev/shm; exit \$rc'"
 has "is_said_with_its_node" 'storage that all nodes share'
+has "with_its_code" '^code 1$'
 has_not "and_removed" '^saved3'
 
 # --ddict-save and --ddict-restore. srun returns when all is saved.
