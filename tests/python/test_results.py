@@ -101,8 +101,40 @@ class Results(DictTest):
         data = self.d[PREFIX + "c/w"]
         import sys
         torch = sys.modules.get("torch")
-        state = torch.load(__import__("io").BytesIO(data)) if torch else pickle.loads(data)
+        state = torch.load(__import__("io").BytesIO(data), weights_only=False) if torch else pickle.loads(data)
         self.assertTrue((state["w"] == numpy.arange(100000.0)).all())
+
+    def test_a_checkpoint_waits_for_neither_the_dictionary_nor_the_disk(self):
+        numpy, go, d = __import__("numpy"), threading.Event(), self.d
+
+        class Slow:
+            def __setitem__(self, key, value):
+                if not go.wait(100):
+                    raise OSError("nobody let it go")
+                d[key] = value
+
+        w, key = numpy.arange(1000000.0), PREFIX + "slow/w"
+        writer = self.command("--to", self.to, "--follow")
+        try:
+            self.d[PREFIX + "slow/first"] = b"1"
+            wait_for(lambda: self.read("slow", "first") is not None)
+            writer.send_signal(signal.SIGSTOP)  # a disk that takes its time
+            with ResultsHandler("slow", Slow()) as r:
+                r.submit_checkpoint("w", {"w": w})  # returns, or this test does not end
+                w[:] = 0
+                self.assertNotIn(key, self.d)
+                go.set()
+                r.flush(100)
+            self.assertIn(key, self.d)
+            self.assertIsNone(self.read("slow", "w"))
+            writer.send_signal(signal.SIGCONT)
+            wait_for(lambda: self.read("slow", "w") is not None)
+        finally:
+            go.set()
+            writer.send_signal(signal.SIGCONT)
+            writer.terminate()
+            writer.communicate(timeout=60)
+        self.assertEqual(self.read("slow", "w"), self.d[key])
 
     def test_errors_come_with_the_next_call(self):
         r = ResultsHandler("e", self.d)
