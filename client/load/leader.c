@@ -379,6 +379,15 @@ static void texts_print(const char *head, const struct pack *texts, json_t *into
     }
 }
 
+/* How much each worker read of it. */
+static json_t *units_json(void)
+{
+    json_t *units = json_array();
+    for (unsigned w = 0; w < the_load.workers; w++)
+        json_array_append_new(units, json_integer((json_int_t)(w == 0 ? figure(&the_load.figures.units) : lead.peers[w].figures.units)));
+    return units;
+}
+
 static int summary_print(uint64_t items, uint64_t bytes, double seconds, const struct figures *f, bool already)
 {
     const struct set_result *r = &lead.result;
@@ -394,10 +403,10 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
     if (r->twice > 0)
         fprintf(stderr, "ddict load: %" PRIu64 " names came more than once; the last one of each is kept\n", r->twice);
     if (the_load.o->json) {
-        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:O}", "set", the_load.set, "kind", the_load.origins[0].kind->name, "items",
+        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:O}", "set", the_load.set, "kind", the_load.origins[0].kind->name, "items",
                               (json_int_t)items, "bytes", (json_int_t)bytes, "seconds", seconds, "mb_per_s_node", rate, "nodes", (json_int_t)the_load.info.nodes,
                               "workers", (json_int_t)the_load.workers, "there", (json_int_t)f->there, "skipped", (json_int_t)r->failed, "left_out",
-                              (json_int_t)r->left_out, "classes", (json_int_t)r->classes, "already", already, "errors", errors);
+                              (json_int_t)r->left_out, "classes", (json_int_t)r->classes, "already", already, "units", units_json(), "errors", errors);
         char *text = o != NULL ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
         bad = text == NULL || puts(text) == EOF;
         free(text);
