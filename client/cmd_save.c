@@ -127,7 +127,7 @@ static int fit_check(uint64_t bytes)
     uint64_t room = job.info.total_bytes + job.info.spill_bytes;
     if (bytes <= room)
         return 0;
-    return dd_error(DDICT_EFULL, "%s has values of %s, and the dictionary is of %s (--ddict-mem, --mem)", job.folder, size_format(a, sizeof a, bytes),
+    return dd_error(DDICT_EFULL, "%s has values of %s, and the dictionary is of %s; more of it (--ddict-mem, --mem), or a folder on a disk of each node for the rest (--ddict-spill, --spill), would do", job.folder, size_format(a, sizeof a, bytes),
                     size_format(b, sizeof b, room));
 }
 

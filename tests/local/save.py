@@ -133,7 +133,7 @@ def it_does_not_fit():
             ddict(d, "save", path)
         with Dictionary(managers=1, mem="8M") as d:
             err = ddict(d, "restore", path, code=1)[1]
-            check("19.1 MiB" in err and "8.0 MiB" in err, err)
+            check("19.1 MiB" in err and "8.0 MiB" in err and "--ddict-mem" in err and "--ddict-spill" in err, err)
             check(ddict(d, "ls")[0] == "", "something was put")
 
 
@@ -289,29 +289,48 @@ def it_is_saved_at_its_end():
         check(manifest(path)["items"] == len(was) + 1 and not set(first) & set(os.listdir(path)) - {"manifest.json"}, "the first save is not replaced: %r" % os.listdir(path))
 
 
+def files_in(folder):
+    return {os.path.relpath(os.path.join(r, f), folder) for r, _, fs in os.walk(folder) for f in fs}
+
+
+def saved_files(folder, log):
+    """How many files a pass that is over has made of keys."""
+    passes = os.path.exists(log) and saves(log)
+    return len(files_in(folder)) if passes and passes[-1]["complete"] and passes[-1]["items"] == len(files_in(folder)) else None
+
+
 def it_is_saved_before_the_time_limit():
     """An early pass is whole by itself; the next one writes what has changed; and after SIGTERM with a client that does not go the last one comes in time."""
-    with Folder() as folder:
-        path, log = os.path.join(folder, "saved"), os.path.join(folder, "log")
-        args = ("--save", path, "--log", log, "--save-end", str(int(time.time()) + 4), "--save-lead", "60", "--kill-wait", "15")
-        with Dictionary(nodes=2, managers=4, mem="64M", args=args) as d:
-            d.run("fill", "k", 500, 100)
-            was = content(d)
-            wait_for("an early pass", lambda: (manifest(path) or {}).get("items") == len(was), 60)
-            early = manifest(path)
-            ddict(d, "put", "late", "1")
-            client = d.probe("hold", "k", 0)
-            client.stdout.readline()
-            for node in d.nodes:
-                node.proc.terminate()
-            check([n.wait(30) for n in d.nodes] == [0, 0], "exit codes")
-            client.kill()
-            client.communicate()
-            check(not said(d, "warn"), "%r" % said(d, "warn"))
-        last = manifest(path)
-        check(last["items"] == early["items"] + 1, "%d then %d items" % (early["items"], last["items"]))
-        check(len({p["file"] for p in early["parts"]} & {p["file"] for p in last["parts"]}) == 3, "parts of managers without a change are not kept: %r, %r" % (early, last))
-        check([e["final"] for e in saves(log)][-1] and not saves(log)[0]["final"] and all(e["complete"] for e in saves(log)), "%r" % saves(log))
+    for prefix in ((), ("--save-prefix", "out/")):  # a dump, and files
+        with Folder() as folder:
+            path, log = os.path.join(folder, "saved"), os.path.join(folder, "log")
+            args = ("--save", path, "--log", log, "--save-end", str(int(time.time()) + 4), "--save-lead", "60", "--kill-wait", "9" if prefix else "15", *prefix)
+            with Dictionary(nodes=2, managers=4, mem="64M", args=args) as d:
+                d.run("fill", "k", 500, 100)
+                was = content(d)
+                for i in range(20 if prefix else 0):
+                    ddict(d, "put", "out/%d" % i, "x" * i)
+                wait_for("an early pass", lambda: saved_files(path, log) == 20 if prefix else (manifest(path) or {}).get("items") == len(was), 60)
+                early = manifest(path)
+                before = {f: os.stat(os.path.join(path, f)).st_ino for f in files_in(path)}
+                ddict(d, "put", "out/late", "1")
+                client = d.probe("hold", "k", 0)
+                client.stdout.readline()
+                for node in d.nodes:
+                    node.proc.terminate()
+                check([n.wait(30) for n in d.nodes] == [0, 0], "exit codes")
+                client.kill()
+                client.communicate()
+                check(not said(d, "warn"), "%r" % said(d, "warn"))
+            check([e["final"] for e in saves(log)][-1] and not saves(log)[0]["final"] and all(e["complete"] for e in saves(log)), "%r" % saves(log))
+            if prefix:
+                check(files_in(path) == set(before) | {"out/late"}, "%r" % files_in(path))
+                check({f: os.stat(os.path.join(path, f)).st_ino for f in before} == before, "files without a change were written again")
+                continue
+            last = manifest(path)
+            check(last["items"] == early["items"] + 1, "%d then %d items" % (early["items"], last["items"]))
+            kept = {p["file"] for p in early["parts"]} & {p["file"] for p in last["parts"]}
+            check(len(kept) == 3, "parts of managers without a change are not kept: %r, %r" % (early, last))
 
 
 def a_prefix_becomes_files_again_and_again():

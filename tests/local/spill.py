@@ -79,6 +79,36 @@ def a_load_counts_the_spill():
             d.end()
 
 
+def what_lies_in_the_spill_is_saved_and_comes_back_there():
+    with Disk() as disk, tempfile.TemporaryDirectory() as folder:
+        if disk is None:
+            return
+        spill = ["--spill", disk, "--spill-size", "64M"]
+        path = os.path.join(folder, "saved")
+
+        def run(d, *words, code=0):
+            p = subprocess.run([DDICT, *words], env=d.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=90)
+            check(p.returncode == code, "%r: %r" % (words, p))
+            return p.stderr
+
+        with Dictionary(nodes=2, managers=2, mem="8M", args=[*spill, "--save", os.path.join(folder, "end")]) as d:
+            d.run("fill", "k", 300, 100000)
+            check(sum(s["spill_items"] for s in d.stats().values()) > 150, "%r" % d.stats())
+            run(d, "save", path)
+            d.run("clear")
+            run(d, "restore", path)
+            check(sum(s["spill_items"] for s in d.stats().values()) > 150, "%r" % d.stats())
+            d.run("verify", "k", 300, 100000)
+            d.end()  # and saves
+        with Dictionary(managers=3, mem="12M", args=spill) as d:
+            run(d, "restore", os.path.join(folder, "end"))
+            d.run("verify", "k", 300, 100000)
+            d.end()
+        with Dictionary(managers=1, mem="8M") as d:
+            err = run(d, "restore", path, code=1)
+            check("28.6 MiB" in err and "is of 8.0 MiB" in err and "--ddict-spill" in err, err)
+
+
 def a_value_for_which_there_is_no_room_on_disk_either_is_refused():
     with Disk() as disk:
         if disk is None:
@@ -121,5 +151,6 @@ def a_folder_that_can_not_be_used_ends_the_start():
                 node.wait()
 
 
-main([values_beyond_memory_are_read_from_every_node, a_load_counts_the_spill, a_value_for_which_there_is_no_room_on_disk_either_is_refused, nothing_is_left_when_it_is_killed,
+main([values_beyond_memory_are_read_from_every_node, a_load_counts_the_spill, what_lies_in_the_spill_is_saved_and_comes_back_there,
+      a_value_for_which_there_is_no_room_on_disk_either_is_refused, nothing_is_left_when_it_is_killed,
       a_folder_that_can_not_be_used_ends_the_start])
