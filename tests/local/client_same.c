@@ -10,14 +10,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <base/defaults.h>
 #include "client_dict.h"
 
 #define KEYS 60u
 #define HELD 40u
 #define MANY 70u              /* more than are looked up together */
-#define LEN_MAX (700u << 10)  /* streamed, more than a ring */
-#define SECONDS 1.5
+#define LEN_MAX (5u << 20)    /* streamed, more than a ring, copied past the caches */
+#define LEN_RING (700u << 10) /* streamed, more than a ring */
 
+static double seconds = 1.5;
+static unsigned mib = 96; /* of a manager */
 static ddict_t *d;
 static uint32_t stop;
 
@@ -49,11 +52,13 @@ static unsigned char byte_of(unsigned k, uint64_t v, size_t i)
 }
 static size_t length_of(uint64_t v)
 {
+    if (v % 64 == 37)
+        return DD_COPY_PAST - 8 + v / 64 * 7919 % (LEN_MAX - DD_COPY_PAST); /* at their border, too */
     switch (v % 8) {
     case 0: return 8 + v / 8 % 64;
     case 1: return 200 + v / 8 % 120;
     case 2: return (130u << 10) + v / 8 % 1200; /* about where one message is not enough */
-    case 3: return v / 8 % 16 ? 4000 + v / 8 % 5000 : 8 + v / 8 * 7919 % (LEN_MAX - 8);
+    case 3: return v / 8 % 16 ? 4000 + v / 8 % 5000 : 8 + v / 8 * 7919 % (LEN_RING - 8);
     default: return 8 + v / 8 % 3000;
     }
 }
@@ -302,7 +307,7 @@ static void all_ways(int nodes, int managers)
     pthread_t w, r[2];
     uint64_t s = 99;
     unsigned char *buf = malloc(LEN_MAX + 8);
-    dict_start(&x, nodes, managers, (uint64_t)managers * 96 << 20);
+    dict_start(&x, nodes, managers, (uint64_t)managers * mib << 20);
     d = dict_attach(&x, 0);
     names_make();
     for (unsigned k = 0; k < KEYS; k++)
@@ -312,7 +317,7 @@ static void all_ways(int nodes, int managers)
     ck_assert_int_eq(pthread_create(&w, NULL, write_all, NULL), 0);
     for (uintptr_t i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_create(&r[i], NULL, read_all, (void *)(i + 1)), 0);
-    for (double end = now_s() + SECONDS; now_s() < end;)
+    for (double end = now_s() + seconds; now_s() < end;)
         usleep(20000);
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     ck_assert_int_eq(pthread_join(w, NULL), 0);
@@ -332,6 +337,10 @@ END_TEST
 
 int main(int argc, char **argv)
 {
+    if (getenv("SECONDS") != NULL)
+        seconds = atof(getenv("SECONDS"));
+    if (getenv("MIB") != NULL)
+        mib = (unsigned)atoi(getenv("MIB"));
     const TTest *const tests[] = {all_ways_give_the_same_bytes_on_one_node,
                                   all_ways_give_the_same_bytes_on_two_nodes};
     return tests_main("client_same", argc, argv, tests, sizeof tests / sizeof *tests);

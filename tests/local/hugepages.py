@@ -117,6 +117,22 @@ def ddict_run_takes_them_too():
     wait_for("the pool is whole", lambda: available() == before)
 
 
+def all_ways_to_put_and_read_give_the_same_bytes():
+    """Where the pool can be enlarged for it."""
+    before, had, mib = available(), number("nr_hugepages"), 64
+    try:
+        pool_set(had + mib)
+        if available() < mib:
+            print("# no pool of %d huge pages of 2 MiB here" % mib)
+            return
+        p = subprocess.run([os.path.join(BUILD, "tests/local/client_same")], env=dict(os.environ, MIB=str(mib), SECONDS="0.7", **env()), stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, universal_newlines=True, timeout=240)
+        check(p.returncode == 0 and "100%" in p.stdout, p.stdout)
+    finally:
+        pool_set(had)
+    wait_for("the pool is whole", lambda: available() == before)
+
+
 def alone():
     """One test at a time: they count the pool's pages."""
     try:
@@ -137,7 +153,7 @@ if __name__ == "__main__":
             print("no pool of %d huge pages of 2 MiB here: skipped" % ADD)
             sys.exit(77)
         main([values_lie_in_the_pool_and_it_gets_them_back, small_pages_are_said_too, a_death_leaves_no_page, too_few_pages_are_an_error_with_both_figures,
-              sizes_that_are_none_are_refused, ddict_run_takes_them_too])
+              sizes_that_are_none_are_refused, ddict_run_takes_them_too, all_ways_to_put_and_read_give_the_same_bytes])
     finally:
         if lock:
             pool_set(had)
