@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The insides of libddict, against a manager that the test plays itself.
 if HAVE_CHECK
-client_units = tests/unit/client_keytext tests/unit/client_lease tests/unit/client_port tests/unit/load_progress tests/unit/save_dump tests/unit/save_seen
+client_units = tests/unit/client_bench tests/unit/client_keytext tests/unit/client_lease tests/unit/client_port tests/unit/load_progress tests/unit/save_dump tests/unit/save_seen
 check_PROGRAMS += $(client_units)
 TESTS += $(client_units)
+tests_unit_client_bench_SOURCES = tests/unit/client_bench.c client/bench_keys.c client/bench.h
+tests_unit_client_bench_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+tests_unit_client_bench_LDADD = $(CHECK_LIBS)
 tests_unit_client_keytext_SOURCES = tests/unit/client_keytext.c client/keytext.c client/keytext.h
 tests_unit_client_keytext_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 tests_unit_client_keytext_LDADD = $(CHECK_LIBS)
