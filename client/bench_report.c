@@ -79,13 +79,16 @@ static const char *time_short(char *buf, size_t cap, double ns)
     return buf;
 }
 
+/* To some of the cpus. Not known: 0 are allowed. */
+static bool pinned(const struct bench_setting *s) { return s->cpus_allowed > 0 && s->cpus_allowed < s->cpus_online; }
+
 void bench_print_head(const struct bench_setting *s)
 {
     char size[24];
     printf("dictionary %s: %u manager%s on %u node%s, %s; from node %s\n", s->info->name, s->info->managers, s->info->managers == 1 ? "" : "s", s->info->nodes,
            s->info->nodes == 1 ? "" : "s", size_format(size, sizeof size, s->info->total_bytes), s->info->node);
     printf("clients may use cpus %s%s; %u repetitions of %g s each%s%s\n", s->cpus,
-           s->cpus_allowed < s->cpus_online ? " (pinned)" : "", s->reps, s->seconds, s->touch ? "" : "; values are not touched",
+           pinned(s) ? " (pinned)" : "", s->reps, s->seconds, s->touch ? "" : "; values are not touched",
            s->freeze ? "; frozen" : "");
     printf("%8s %7s  %-6s %-8s %11s %6s %8s %9s %9s %9s %9s %9s\n", "value", "clients", "place", "op", "keys/s", "+-", "GB/s", "p50", "p99", "max", "cpu/key", "manager");
 }
@@ -150,7 +153,7 @@ void bench_print_json(const struct bench_setting *s, const struct bench_result *
     string_print("node", s->info->node);
     printf(",\"node_id\":%u,", s->info->node_id);
     string_print("cpus", s->cpus);
-    printf(",\"cpus_allowed\":%u,\"cpus_online\":%u,\"cache_bytes\":%" PRIu64 "},\n", s->cpus_allowed, s->cpus_online, s->cache);
+    printf(",\"cpus_allowed\":%u,\"cpus_online\":%u,\"pinned\":%s,\"cache_bytes\":%" PRIu64 "},\n", s->cpus_allowed, s->cpus_online, pinned(s) ? "true" : "false", s->cache);
     printf("\"seconds\":%g,\"reps\":%u,\"touched\":%s,\"frozen\":%s,\"results\":[", s->seconds, s->reps, s->touch ? "true" : "false", s->freeze ? "true" : "false");
     for (size_t i = 0; i < n; i++) {
         printf("%s\n", i ? "," : "");

@@ -15,8 +15,8 @@ DDICT = os.path.join(BUILD, "ddict")
 SHORT = ["--seconds", "0.01", "--reps", "2", "--set-size", "2M"]
 
 
-def bench(d, *args, node=0, code=0):
-    p = subprocess.run([DDICT, "bench", *args], env=d.env(node), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+def bench(d, *args, node=0, code=0, **kw):
+    p = subprocess.run([DDICT, "bench", *args], env=d.env(node), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, **kw)
     check(p.returncode == code, "bench %s: exit code %d: %s" % (" ".join(args), p.returncode, p.stderr))
     return p.stdout, p.stderr
 
@@ -54,6 +54,20 @@ def text_has_a_line_for_each():
         check("not touched" in out and "may lie in the cache" in out and err == "", out + err)
         out, err = bench(d, "--sizes", "16M..256M", "--ops", "view", "--seconds", "0.01", "--reps", "1")
         check(out.count(" view ") == 1 and err.count("left out: no room") == 2, out + err)
+        d.end()
+
+
+def pinned_clients_are_said():
+    with Dictionary(managers=1, mem="64M") as d:
+        all_of_them = sorted(os.sched_getaffinity(0))
+        short = ["--sizes", "64", "--ops", "view", *SHORT]
+        for cpus in ([all_of_them[-1]], all_of_them):
+            mask = {"preexec_fn": lambda: os.sched_setaffinity(0, cpus)}
+            client = json.loads(bench(d, "--json", *short, **mask)[0])["client"]
+            pinned = len(cpus) < client["cpus_online"]
+            check(client["cpus_allowed"] == len(cpus) and client["pinned"] is pinned and (len(cpus) > 1 or client["cpus"] == "%d" % cpus[0]), "%r" % client)
+            out = bench(d, *short, **mask)[0]
+            check("may use cpus %s%s; " % (client["cpus"], " (pinned)" if pinned else "") in out, out)
         d.end()
 
 
@@ -203,6 +217,7 @@ def a_lost_dictionary_ends_it():
 if __name__ == "__main__":
     if not os.access(DDICT, os.X_OK):
         raise Failed("no " + DDICT)
-    main([json_says_what_was_measured, text_has_a_line_for_each, plot_is_a_picture, remote_keys_are_those_of_the_other_node,
-          frozen_values_of_the_other_node_are_read_on_this_one, interrupted_it_removes_its_keys, terminated_it_removes_its_keys, killed_its_clients_remove_their_keys, a_terminal_sees_progress, the_path_to_another_node_is_measured_beside_tcp,
+    main([json_says_what_was_measured, text_has_a_line_for_each, pinned_clients_are_said, plot_is_a_picture, remote_keys_are_those_of_the_other_node,
+          frozen_values_of_the_other_node_are_read_on_this_one, interrupted_it_removes_its_keys, terminated_it_removes_its_keys,
+          killed_its_clients_remove_their_keys, a_terminal_sees_progress, the_path_to_another_node_is_measured_beside_tcp,
           a_path_that_is_not_there_is_said, bad_input_is_said, a_lost_dictionary_ends_it])
