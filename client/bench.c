@@ -169,7 +169,7 @@ static int options_parse(struct setup *s, int argc, char **argv)
 
 /* --- where we are --- */
 
-/* The largest cache that a cpu of ours has. The C library's own figure is that of a whole package with some processors. */
+/* The largest cache of cpu0; all are taken for alike. The C library's own figure is that of a whole package with some processors. */
 static uint64_t cache_look(void)
 {
     uint64_t most = 0;
