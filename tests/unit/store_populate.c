@@ -7,17 +7,25 @@
 #include "store_test.h"
 
 #define POPULATE_WRITE 23
+#define HEAPS 8
 
 static int fail_with; /* errno of a populating madvise */
 static int fail_remove;
+static struct { void *at; size_t len; } huge[HEAPS]; /* where huge pages were asked for */
+static unsigned huges;
 int madvise(void *at, size_t len, int advice) {
+    if (advice == MADV_HUGEPAGE) {
+        ck_assert_uint_lt(huges, HEAPS);
+        huge[huges].at = at;
+        huge[huges++].len = len;
+    }
     int e = advice == POPULATE_WRITE ? fail_with : advice == MADV_REMOVE ? fail_remove : 0;
     if (!e) return (int)syscall(SYS_madvise, at, len, advice);
     errno = e;
     return -1;
 }
 
-static void before(void) { fail_with = fail_remove = 0; }
+static void before(void) { fail_with = fail_remove = 0; huges = 0; }
 static void after(void) { box_close(); }
 
 static uint64_t populate_all(void) {
@@ -111,6 +119,29 @@ START_TEST(what_lies_below_the_watermark_is_left_alone) {
 }
 END_TEST
 
+static void huge_is(uint64_t budget, uint64_t huge_page, unsigned times) {
+    struct store_options o = {.budget = budget, .manager_id = 3, .managers = 5, .huge_page = huge_page};
+    huges = 0;
+    box_open_at(arena_create(&o));
+    ck_assert_uint_eq(huges, times);
+    const void *base[] = {box.s->header, box.view.header}; /* the manager's, which populates, and a reader's */
+    for (unsigned i = 0; i < times; i++) {
+        ck_assert_ptr_eq(huge[i].at, (const uint8_t *)base[i] + box.s->header->heap_off);
+        ck_assert_uint_eq(huge[i].len, box.s->header->heap_len);
+        ck_assert_uint_eq((uintptr_t)huge[i].at % ARENA_HUGE_PAGE, 0);
+    }
+    box_close();
+}
+
+START_TEST(huge_pages_are_asked_for_where_they_are_wanted_and_pay) {
+    huge_is(DD_HUGE_ARENA, HUGE_ADVISE, 2);
+    huge_is(4 * DD_HUGE_ARENA, HUGE_ADVISE, 2);
+    huge_is(DD_HUGE_ARENA - ARENA_PAGE, HUGE_ADVISE, 0);
+    huge_is(16 * MIB, HUGE_ADVISE, 0);
+    huge_is(4 * DD_HUGE_ARENA, HUGE_NO, 0);
+}
+END_TEST
+
 static int stop; /* atomic */
 static void *populator(void *arg) {
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED) && store_populate(box.s) > 0) { }
@@ -147,4 +178,4 @@ END_TEST
 UNIT_MAIN_WITH("store_populate", before, after, all_but_a_sixteenth_is_populated_in_steps, kernels_without_populate_are_touched_page_by_page,
                without_memory_it_stops_and_puts_go_on, a_populated_arena_can_be_used_to_the_full,
                the_index_takes_populated_memory_when_the_budget_asks_for_it, memory_that_cannot_be_given_back_is_not_spent_twice,
-               what_lies_below_the_watermark_is_left_alone, a_second_thread_populates_beside_the_writer)
+               what_lies_below_the_watermark_is_left_alone, huge_pages_are_asked_for_where_they_are_wanted_and_pay, a_second_thread_populates_beside_the_writer)
