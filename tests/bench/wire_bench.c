@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <base/clock.h>
+#include <base/spin.h>
 #include <base/stats.h>
 #include <wire/conn.h>
 #include <wire/lane.h>
@@ -108,7 +109,7 @@ static void lane_manager(int fd)
         else if (!__atomic_load_n(&sh->spin, __ATOMIC_RELAXED))
             manager_sleep();
         else
-            __builtin_ia32_pause();
+            spin_relax();
     }
 }
 
@@ -153,7 +154,7 @@ static void lane_ping(const char *name, uint32_t payload, bool spin)
     for (uint64_t id = 0; t < end; id++) {
         submit(id, MSG_PUT, 0, payload);
         if (spin)
-            while (!collect()) __builtin_ia32_pause();
+            while (!collect()) spin_relax();
         else
             collect_sleeping();
         uint64_t now = clock_ns();
@@ -181,12 +182,12 @@ static void lane_stream(uint32_t piece)
     char name[80];
     uint64_t start = clock_ns(), end = start + (uint64_t)(seconds * 1e9), bytes = 0, n = 0;
     while (clock_ns() < end) {
-        while (!submit(1, MSG_DATA, 0, piece)) __builtin_ia32_pause();
+        while (!submit(1, MSG_DATA, 0, piece)) spin_relax();
         bytes += piece;
         n++;
     }
-    while (!submit(1, MSG_DATA, MSGF_LAST, piece)) __builtin_ia32_pause();
-    while (!collect()) __builtin_ia32_pause();
+    while (!submit(1, MSG_DATA, MSGF_LAST, piece)) spin_relax();
+    while (!collect()) spin_relax();
     snprintf(name, sizeof name, "lane, stream in pieces of %u bytes", piece);
     print_rate(name, n, bytes, clock_ns() - start);
 }

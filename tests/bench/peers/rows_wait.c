@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <base/clock.h>
+#include <base/spin.h>
 
 #include "peers.h"
 
@@ -31,7 +32,7 @@ static void other(struct pad *p, int cpu)
         uint32_t now;
         while ((now = __atomic_load_n(&p->ask, __ATOMIC_ACQUIRE)) == n) { /* pairs with the release in trip_once() */
             if (__atomic_load_n(&p->spin, __ATOMIC_RELAXED))
-                __builtin_ia32_pause();
+                spin_relax();
             else
                 futex_wait(&p->ask, n);
         }
@@ -51,7 +52,7 @@ static void trip_once(struct trip *t)
         futex_wake(&p->ask);
     while (__atomic_load_n(&p->answer, __ATOMIC_ACQUIRE) != n) { /* pairs with the release in other() */
         if (t->spin)
-            __builtin_ia32_pause();
+            spin_relax();
         else
             futex_wait(&p->answer, n - 1);
     }
