@@ -99,7 +99,10 @@ def main():
     p.add_argument("--lr", type=float, default=0.02)
     p.add_argument("--max-batches", type=int, help="of an epoch and rank (default: all)")
     p.add_argument("--read-only", action="store_true", help="read and decode without training")
+    p.add_argument("--save", metavar="FILE", help="the network's state_dict, at the end (for ../transfer)")
     args = p.parse_args()
+    if args.save and args.read_only:
+        p.error("--read-only trains nothing that --save could save")
 
     torch.manual_seed(1)
     cuda = torch.cuda.is_available()
@@ -131,6 +134,9 @@ def main():
         if first:
             print("Epoch %d: loss %.4f, accuracy %.1f%%, %d images in %.2f s, %.1f a second, %.1f %% of it waiting for data"
                   % (epoch, loss / ranks, 100 * right / max(seen, 1), seen, took, seen / took, 100 * waited / ranks / took), flush=True)
+    if args.save and first:
+        torch.save(model.module.state_dict(), args.save + ".part")
+        os.replace(args.save + ".part", args.save)
     dist.barrier()
     dist.destroy_process_group()
 

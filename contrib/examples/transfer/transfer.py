@@ -23,12 +23,16 @@ from train import Decode  # noqa: E402
 
 
 def network(classes, weights):
-    """All layers but the last stay as they are in the file of weights (of the same network, with any number of classes)."""
+    """The parameters of all layers but the last stay as they are in the file of weights (of the same network, with any number of classes)."""
     net = resnet18(classes)
     if weights is not None:
-        before = torch.load(weights, map_location="cpu")
-        last = len(net) - 1
-        net.load_state_dict({k: v for k, v in before.items() if not k.startswith("%d." % last)}, strict=False)
+        last = "%d." % (len(net) - 1)
+        before = {k: v for k, v in torch.load(weights, map_location="cpu").items() if not k.startswith(last)}
+        absent = [k for k in net.load_state_dict(before, strict=False).missing_keys if not k.startswith(last)]
+        if absent:
+            sys.exit("%s: no weights of this network: it has no %s" % (weights, absent[0]))
+        if dist.get_rank() == 0:
+            print("%d tensors of %s, and a last layer of %d classes to train" % (len(before), weights, classes), flush=True)
     for p in net[:-1].parameters():
         p.requires_grad = False
     return net
