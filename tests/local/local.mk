@@ -8,4 +8,4 @@ LOCAL_TESTS = tests/local/basics.py tests/local/lifecycle.py tests/local/failure
   tests/local/load.py tests/local/s3.py tests/local/save.py tests/local/spill.py tests/local/connections.py tests/local/hugepages.py tests/local/transport.py
 dist_check_SCRIPTS += $(LOCAL_TESTS)
 TESTS += $(LOCAL_TESTS)
-EXTRA_DIST += tests/local/cluster.py tests/local/s3_server.py
+EXTRA_DIST += tests/local/cluster.py tests/local/s3_server.py tests/local/s3_moto.py

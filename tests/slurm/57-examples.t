@@ -32,7 +32,7 @@ has "and_is_shown" 'other letters than'
 if sub python3 -c 'import PIL' 2>/dev/null; then
     t "images_are_made" sub sh -c 'cd examples/imagenet && python3 make_images.py --classes 3 --images 12 --width 80 --height 60 train.tar &&
         mkdir folder && tar -xf train.tar -C folder && cd folder && for t in *.tar; do mkdir "${t%.tar}" && tar -xf "$t" -C "${t%.tar}" && rm "$t" || exit 1; done'
-    t "resnet_trains_from_the_tar" sub sh -c "cd examples/imagenet && $on_two sh -c 'python3 train.py train.tar --image-size 32 --batch-size 4 --workers 1 --epochs 2 &&
+    t "resnet_trains_from_the_tar" sub sh -c "cd examples/imagenet && $on_two sh -c 'python3 train.py train.tar --image-size 32 --batch-size 4 --workers 1 --epochs 2 --save net.pt &&
         { [ \$SLURM_PROCID != 0 ] || { ddict ls --sets; ddict ls --prefix \$PWD/train.tar/n00000001 --limit 2
         ddict get \$PWD/train.tar/n00000001/n00000001_7.JPEG -o one.jpg; }; }'"
     has "on_two_nodes" '^2 ranks on 2 nodes, 36 images of 3 classes from the dictionary'
@@ -43,17 +43,28 @@ if sub python3 -c 'import PIL' 2>/dev/null; then
     has "as_many_are_read" '^Epoch 0: read (32|36) images in'
     t "both_are_compared" sub sh -c "cd examples/imagenet && $on_two python3 compare.py train.tar folder --rounds 1 --batch-size 4 --workers 0 --decode 2 --image-size 32"
     is "by_an_epoch_of_each" "$(grep -cE '^\| (dictionary|dictionary, frozen|files, (not )?in the page cache|memory) \| 36 \| [0-9.]+ \|' "$out")" 5
-    # --- transfer: images from S3, results in a folder while it runs ---
+    # --- transfer: images from S3, the network from above, results in a folder while it runs ---
+    cat >examples/transfer/both.sh <<'END'
+srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-log=none --ddict-gpu-bind=rotate --ddict-results="$PWD/results" \
+    python3 transfer.py s3://bucket/train --weights ../imagenet/net.pt --image-size 32 --batch-size 4 --workers 1 --epochs 2 &&
+srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-log=none sh -c 'ddict load --json --prefix=i/ s3://bucket/train && ddict get "i/n00000001/a b+é&%=.txt" &&
+    ddict get i/n00000002/n00000002_7.JPEG | cmp - ../imagenet/folder/n00000002/n00000002_7.JPEG && echo "$SLURM_PROCID: same"'
+END
     # shellcheck disable=SC2016
-    t "it_trains_from_a_bucket" sub sh -c 'cd examples/transfer && python3 "$0" ../imagenet/folder train/ -- \
-        srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-log=none --ddict-gpu-bind=rotate --ddict-results="$PWD/results" \
-        python3 transfer.py s3://bucket/train --image-size 32 --batch-size 4 --workers 1 --epochs 2' "$tests/s3_folder.py"
+    t "it_trains_from_a_bucket" sub env DDICT_TEST_MOTO="${DDICT_TEST_MOTO-}" sh -c 'cd examples/transfer && echo a name >"../imagenet/folder/n00000001/a b+é&%=.txt" &&
+        python3 "$0" ../imagenet/folder train/ -- sh both.sh' "$tests/s3_folder.py"
+    sed -n 's/^S3 by /note S3 by /p' "$out"
+    has "with_the_weights_of_another_run" '^120 tensors of ../imagenet/net.pt, and a last layer of 3 classes to train'
     has "all_images_come" '^36 images of 3 classes from s3://bucket/train'
     has "by_two_ranks" '^2 ranks are done'
+    is "ddict_load_takes_all_of_the_folder_on_two_nodes" "$(grep -c '"kind":"s3","items":37,' "$out") $(grep -c '^[01]: same' "$out") $(grep -cx 'a name' "$out")" "2 2 2"
     is "metrics_of_both_ranks_are_in_files" "$(wc -l examples/transfer/results/transfer/worker/[01].json | awk '$2 != "total" { print $1 }' | xargs)" "10 10"
     t "and_checkpoints" sub python3 -c "import torch
-for e in 0, 1: print(len(torch.load('examples/transfer/results/transfer/checkpoints/epoch-%d.pt' % e)))"
-    is "of_both_epochs_whole" "$(sort -u "$out")" 122
+net = torch.load('examples/imagenet/net.pt')
+for e in 0, 1:
+    it = torch.load('examples/transfer/results/transfer/checkpoints/epoch-%d.pt' % e)
+    print(len(it), *(k for k in net if not torch.equal(net[k], it[k]) and '.running_' not in k and 'num_batches' not in k))"
+    is "of_both_epochs_whole_and_trained_in_the_last_layer_alone" "$(sort -u "$out")" "122 14.weight 14.bias"
     is "and_nothing_else" "$(find examples/transfer/results -type f | sed 's,.*/transfer/,,' | sort | xargs)" "checkpoints/epoch-0.pt checkpoints/epoch-1.pt worker/0.json worker/1.json"
     t "metrics_are_drawn" sub sh -c 'ddict results plot examples/transfer/results/transfer/worker | grep -c "<polyline\|<path"'
 else
