@@ -52,6 +52,7 @@
 #define DD_SPIN_LOST_NS 200000u              /* a turn of a spin that takes so long: somebody else had the core. Less than a time slice, more than an interrupt */
 #define DD_SPIN_REST 32u                     /* no spinning for so many times what was lost: where all cores are wanted it then costs 1/32 of the time at most */
 #define DD_SPIN_REST_MAX_NS 1000000000u      /* at most: the load may have gone */
+#define DD_SPIN_LOOK_NS 200000000u           /* cores that were given or taken away are noticed so late; a look is a system call of a quarter microsecond */
 #define DD_CLIENT_SPIN_US 20                 /* client: spins so long for a completion when it has more than one core */
 #define DD_PART_WAIT_US 1000                 /* a connection waits so long for room in the lane of a client that takes too slowly, before its bytes are kept in memory: a copy and a half fewer */
 #define DD_CONNECTIONS 3u                    /* TCP connections from a manager to another: one for what is small, which never waits behind what is large, and two: one waits for its losses while the other moves */

@@ -4,6 +4,9 @@
  * nobody else wants them: whoever spins beside others that compute is set back by the scheduler, on newer kernels by a whole time slice each time it
  * yields, and what it waits for then finds it away for milliseconds. So each turn is timed. One that took longer than a turn can take means that the
  * core was given to somebody else; spinning then stops for DD_SPIN_REST times as long.
+ *
+ * Cores are counted by affinity (taskset, a cgroup's cpuset), which may change at any time. A quota (cpu.max, cfs_quota_us) is not looked at: who has
+ * used it up is away for milliseconds, and that is a turn that took too long.
  */
 #ifndef DDICT_BASE_SPIN_H
 #define DDICT_BASE_SPIN_H
@@ -11,7 +14,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-int spin_cores(void); /* that this process may use, when it was last looked at */
+/*
+ * That this thread may use. The first looks again when a turn took too long, and where one core is all there was: a look at the clock then, which nobody notices who goes to
+ * sleep. The second, for who has just read the clock, whenever DD_SPIN_LOOK_NS have passed. Else both cost a few instructions.
+ */
+int spin_cores(void);
+int spin_cores_at(uint64_t now_ns);
 
 extern uint64_t spin_rest_end; /* of the process; of spin.c */
 /* Relaxed: a hint that one thread gives to the others. */

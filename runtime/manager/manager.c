@@ -28,6 +28,7 @@
 
 /* One idle turn: the core is ours for a moment, then for whoever needs it more (on few cores the asker itself). */
 static inline void spin_turn(struct manager *m, uint64_t idle_ns) {
+    m->spun++;
     if (idle_ns < DD_SPIN_ALONE_NS) spin_relax();
     else m->now = spin_yield(m->now);
 }
@@ -129,6 +130,7 @@ static void reap(struct manager *m) {
 
 /* True when a descriptor woke it. */
 static bool sleep_until_work(struct manager *m) {
+    __atomic_store_n(&m->header->spun, m->spun, __ATOMIC_RELAXED);
     __atomic_store_n(&m->header->sleeping, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the client's between its tail and its look at `sleeping` */
     bool heard = io_wait(m->epoll_fd, lanes_ready(m) ? 0 : timers_wait_ms(&m->timers)) > 0;
@@ -160,7 +162,7 @@ static void serve(struct manager *m) {
         reap(m);
         if (worked) last_work = m->now;
         if (worked) continue;
-        if (m->spins && m->now - last_work < DD_SPIN_US * 1000ull && spin_pays(m->now)) spin_turn(m, m->now - last_work);
+        if (m->now - last_work < DD_SPIN_US * 1000ull && spin_pays(m->now) && spin_cores_at(m->now) > 1) spin_turn(m, m->now - last_work);
         else if (sleep_until_work(m)) last_work = last_heard = m->now;
     }
 }
@@ -175,8 +177,6 @@ static int manager_open(struct manager *m) {
     if (s->peers && s->provider[0] && (e = fabric_open(&m->fabric, m->epoll_fd, s->provider, s->node)) < 0) return e;
     m->links = (struct link_setup){.epoll_fd = m->epoll_fd, .me = &s->identity, .fabric = m->fabric};
     manager_bind_arena(m);
-    m->spins = spin_cores() > 1;
-    m->header->spins = m->spins;
     m->tick.fire = tick_fire;
     m->settle.fire = settle_fire;
     m->event = (struct io_handler){.fd = s->event_fd, .ready = event_ready};

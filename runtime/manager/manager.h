@@ -104,7 +104,7 @@ struct manager {
     int numa_node;         /* bound to it; -1: not */
     bool bound_strictly;   /* the arena's memory, too; the populating thread's once that runs */
     int epoll_fd;
-    bool spins;
+    uint32_t spun;         /* idle turns */
     bool stopping;         /* set atomically: the thread that populates looks at it */
     bool ending;           /* ddictd asked for the last figures: other managers may end before us */
     bool reap;             /* somebody is gone: free him at the end of the turn */

@@ -13,7 +13,7 @@
 
 static uint64_t fake_ns; /* 0: the real clock */
 static uint64_t yield_takes;
-static int fake_cores = 2;
+static int fake_cores = 2, looks;
 
 int clock_gettime(clockid_t id, struct timespec *t) {
     if (!fake_ns) return (int)syscall(SYS_clock_gettime, id, t);
@@ -26,6 +26,7 @@ int sched_yield(void) {
     return 0;
 }
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
+    looks++;
     CPU_ZERO_S(size, set);
     for (int i = 0; i < fake_cores; i++) CPU_SET_S((size_t)i, size, set);
     return 0;
@@ -88,6 +89,27 @@ START_TEST(cores_that_were_taken_away_are_noticed) {
 }
 END_TEST
 
+START_TEST(cores_are_looked_at_now_and_then) {
+    looks = 0;
+    ck_assert_int_eq(spin_cores_at(fake_ns), 2);
+    for (int i = 0; i < 1000; i++) ck_assert_int_eq(spin_cores_at(fake_ns + DD_SPIN_LOOK_NS / 1000 * (uint64_t)i), 2);
+    ck_assert_int_eq(looks, 1);
+    fake_cores = 1;
+    fake_ns += DD_SPIN_LOOK_NS - 1;
+    ck_assert_int_eq(spin_cores_at(fake_ns), 2);
+    ck_assert_int_eq(spin_cores_at(++fake_ns), 1);
+    ck_assert_int_eq(looks, 2);
+    fake_cores = 3;
+    ck_assert_int_eq(spin_cores(), 1); /* given back: noticed without a turn, as there is none */
+    fake_ns += DD_SPIN_LOOK_NS;
+    ck_assert_int_eq(spin_cores(), 3);
+    fake_cores = 1;
+    fake_ns += 10 * (uint64_t)DD_SPIN_LOOK_NS;
+    ck_assert_int_eq(spin_cores(), 3); /* who spins, and has not looked at the clock, learns it by a turn */
+    ck_assert_int_eq(looks, 3);
+}
+END_TEST
+
 UNIT_MAIN_WITH("base_spin", before, after, short_turns_go_on, a_lost_core_stops_the_spinning_for_a_multiple_of_what_was_lost,
                a_short_loss_does_not_end_a_long_rest, what_several_threads_find_out_counts_once,
-               cores_that_were_taken_away_are_noticed)
+               cores_that_were_taken_away_are_noticed, cores_are_looked_at_now_and_then)
