@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * out.h - the bytes that wait to be written to one socket: copies, gathered in blocks, and bodies that are sent from where they lie.
+ * out.h - the bytes that wait to be written to one socket: copies, gathered in blocks, and bodies that are sent from where they lie, by one sendmsg(). Messages
+ * are copied, so that nothing has to be pinned for them; a value larger than DD_MSG_INLINE that is read goes in pieces, and each piece is a body in the arena.
  * One thread. done() of a body is called when its last byte is written or the queue is cleared; it may add to the queue.
  */
 #ifndef DDICT_WIRE_OUT_H

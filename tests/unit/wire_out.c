@@ -12,6 +12,8 @@
 
 /* --- a socket that takes as little as the test wants --- */
 static size_t take_max = SIZE_MAX;
+static struct iovec asked[8]; /* of the last call */
+static size_t askeds;
 static int fail_with, eintrs;
 static uint8_t *taken;
 static size_t taken_len;
@@ -28,7 +30,10 @@ ssize_t sendmsg(int fd, const struct msghdr *h, int flags)
         return -1;
     }
     size_t n = 0;
+    askeds = 0;
     for (size_t i = 0; i < h->msg_iovlen; i++) {
+        if (i < sizeof asked / sizeof *asked)
+            asked[askeds++] = h->msg_iov[i];
         size_t k = h->msg_iov[i].iov_len;
         if (k > take_max - n)
             k = take_max - n;
@@ -120,6 +125,39 @@ START_TEST(errors_keep_what_was_not_written)
 }
 END_TEST
 
+START_TEST(bodies_are_sent_from_where_they_lie)
+{
+    static uint8_t body[2][200000];
+    struct out o = {0};
+    taken = malloc(500000);
+    taken_len = 0;
+    take_max = SIZE_MAX;
+    dones = 0;
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(out_reserve(&o, 4), 0);
+        out_copy(&o, "head", 4);
+        out_body(&o, body[i], sizeof body[i], done, NULL);
+    }
+    ck_assert_int_eq(dones, 0); /* they may not change yet */
+    take_max = 70000;
+    ck_assert_int_eq(out_write(&o, -1), 1);
+    ck_assert_uint_eq(askeds, 4);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_uint_eq(asked[2 * i].iov_len, 4);
+        ck_assert_ptr_eq(asked[2 * i + 1].iov_base, body[i]);
+        ck_assert_uint_eq(asked[2 * i + 1].iov_len, sizeof body[i]);
+    }
+    ck_assert_int_eq(dones, 0);
+    take_max = SIZE_MAX;
+    ck_assert_int_eq(out_write(&o, -1), 0);
+    ck_assert_ptr_eq(asked[0].iov_base, body[0] + 70000 - 4); /* the rest of it */
+    ck_assert_ptr_eq(asked[2].iov_base, body[1]);
+    ck_assert_int_eq(dones, 2);
+    out_clear(&o);
+    free(taken);
+}
+END_TEST
+
 START_TEST(done_may_add_and_bodies_may_be_empty)
 {
     struct out o = {0};
@@ -161,6 +199,7 @@ int main(void)
     TCase *c = wire_case(s, "out", 30);
     tcase_add_test(c, bytes_come_out_in_order_whatever_the_socket_takes);
     tcase_add_test(c, errors_keep_what_was_not_written);
+    tcase_add_test(c, bodies_are_sent_from_where_they_lie);
     tcase_add_test(c, done_may_add_and_bodies_may_be_empty);
     tcase_add_test(c, clearing_calls_every_done_once);
     return wire_main(s);
