@@ -407,6 +407,7 @@ struct ddict_manager_stats {
     uint64_t page_bytes;           /* of the pages that its memory is made of: 4096, or those of a pool of huge ones */
     uint64_t huge_bytes;           /* of its memory, what lies in huge pages: of a pool, or where the kernel was asked for them and gave them */
     uint64_t rma_bytes;            /* of values that it read out of other managers' memory itself */
+    uint64_t rma_refused;          /* values that it sent by messages because the network could not be given their memory to read (see its log) */
     char transport[72];            /* what carries its messages to managers of other nodes: "tcp", "ofi:" and libfabric's provider, "" on one node; " rma" behind it: see rma_bytes */
     struct ddict_latency latency[DDICT_OP_N];
 };

@@ -143,6 +143,9 @@ static void remarks(const struct figures *f, int n, FILE *out, int indent)
         fprintf(out, "; %s of values were read out of other managers' memory", size_format(read, sizeof read, total.rma_bytes));
     if (total.transport[0])
         fputc('\n', out);
+    if (total.rma_refused > 0)
+        fprintf(out, "%*s%" PRIu64 " value%s sent by messages although rma is in use: their memory could not be given to the network; the managers' log says why\n", indent, "",
+                total.rma_refused, total.rma_refused == 1 ? " was" : "s were");
     if (total.page_bytes > 4096 || total.huge_bytes > 0) {
         char size[24], taken[24];
         fprintf(out, "%*s%s %s: %s\n", indent, "", total.page_bytes > 4096 ? "from the nodes' pools of huge pages of" : "in huge pages of",

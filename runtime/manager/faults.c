@@ -48,6 +48,8 @@ void faults_init(uint32_t manager) {
     faults.die_after_puts = number("DDICT_TEST_DIE_AFTER_PUTS");
     faults.ready_ms = number("DDICT_TEST_READY_MS");
     faults.piece_ms = number("DDICT_TEST_PIECE_MS");
+    faults.lend_ms = number("DDICT_TEST_LEND_MS");
+    faults.rma_refused = number("DDICT_TEST_RMA_REFUSED");
     faults.cut = number("DDICT_TEST_CUT");
     faults.drop_type = typed("DDICT_TEST_DROP", &faults.drop);
     faults.delay_type = typed("DDICT_TEST_DELAY", &faults.delay_ms);
@@ -68,6 +70,8 @@ bool faults_request(unsigned type) {
 }
 
 bool faults_cut(void) { return faults.cut > 0 && --faults.cut == 0; }
+
+bool faults_rma(void) { return faults.rma_refused > 0 && faults.rma_refused-- > 0; }
 
 void faults_put(void) {
     if (faults.die_after_puts && ++faults.puts == faults.die_after_puts) kill(getpid(), SIGKILL);

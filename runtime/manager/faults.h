@@ -10,6 +10,8 @@
  *     DDICT_TEST_ROOT=DIR         the NUMA nodes of this machine are read below DIR/sys
  *     DDICT_TEST_TOPOLOGY=FILE    the GPUs of this node are those of a machine saved by lstopo
  *     DDICT_TEST_PIECE_MS=MS      sleep so long before each piece of a streamed put is taken
+ *     DDICT_TEST_LEND_MS=MS       a value that another manager reads itself (RMA) is taken back after so long a silence, not after DD_STREAM_MS
+ *     DDICT_TEST_RMA_REFUSED=N    the first N values of which that is asked cannot be given to the network
  *     DDICT_TEST_CUT=N            the N-th message that comes by one of several connections of a peer, but the first, ends that
  */
 #ifndef DDICT_MANAGER_FAULTS_H
@@ -23,7 +25,7 @@ struct faults {
     bool on;
     uint64_t die_after_puts, puts;
     unsigned drop_type, delay_type;
-    uint64_t drop, delay_ms, ready_ms, piece_ms, cut;
+    uint64_t drop, delay_ms, ready_ms, piece_ms, cut, lend_ms, rma_refused;
 };
 extern struct faults faults;
 
@@ -35,6 +37,8 @@ void faults_sleep(uint64_t ms);
 bool faults_request(unsigned type);
 /* Called with each message of such a connection; true: end it. */
 bool faults_cut(void);
+/* Called with each value that another manager could read itself; true: its memory cannot be registered. */
+bool faults_rma(void);
 /* Called when a put is done and not yet answered. */
 void faults_put(void);
 

@@ -31,6 +31,7 @@ static void figures_count(const struct counters *c, const struct lease_counters 
     out->cache_hits = c->cache_hits + reads->cached;
     out->evictions = c->evictions;
     out->rma_bytes = c->rma_bytes;
+    out->rma_refused = c->rma_refused;
     out->clients_peak = c->clients_peak;
     for (int op = 0; op < DDICT_OP_N; op++) histogram_summary(&c->latency[op], &out->latency[op]);
 }

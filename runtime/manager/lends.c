@@ -8,6 +8,7 @@
 
 #include <base/error.h>
 #include <base/log.h>
+#include <manager/faults.h>
 #include <manager/manager.h>
 
 #define PLACES_MAX 4096u /* of one value: 64 MiB each and a little more where the arena was registered while it grew */
@@ -58,11 +59,14 @@ static void lend_end(struct lend *l, int status) {
     asker_send(a, &r, NULL, 0);
 }
 
+static int lend_extend(struct lend *l) { return timer_after(&l->asker->m->timers, &l->timer, (faults.lend_ms ? faults.lend_ms : DD_STREAM_MS) * 1000000ull); }
+
 static void lend_late(struct timer *t) { lend_end((struct lend *)(void *)((char *)t - offsetof(struct lend, timer)), -ETIMEDOUT); }
 
-/* Says once a minute why values go by messages that could be read. */
+/* Counts values that go by messages and could be read, and says once a minute why. */
 static void refused(struct manager *m, int code) {
     static uint64_t said;
+    m->count->rma_refused++;
     if (said && m->now - said < REFUSED_LOG_NS) return;
     said = m->now;
     log_warn("values are sent that could be read by their askers: %s", *dd_errmsg() ? dd_errmsg() : dd_strerror(code));
@@ -75,15 +79,17 @@ bool lend_begin(struct asker *a, struct msg *r, const struct store_ref *ref) {
     uint64_t len = ref->item->val_len, off = (uint64_t)(ref->value - (const uint8_t *)h), heap = h->heap_top * ARENA_PAGE;
     uint64_t populated = __atomic_load_n(&h->populated, __ATOMIC_RELAXED); /* a moment old is good enough: more is registered later */
     if (a->kind != ASKER_PEER || len < DD_RMA_MIN || off >= h->heap_off + h->heap_len || !link_reads(inbound_link(a))) return false; /* nor what is in the spill */
-    int n = fabric_places(m->fabric, off, len, h->heap_off + (heap > populated ? heap : populated), place, PLACES_MAX);
+    int n = faults_rma() ? dd_error(-ENOMEM, "DDICT_TEST_RMA_REFUSED") : fabric_places(m->fabric, off, len, h->heap_off + (heap > populated ? heap : populated), place, PLACES_MAX);
     struct lend *l = n > 0 ? calloc(1, sizeof *l) : NULL;
-    if (l) l->timer.fire = lend_late;
-    if (!l || timer_after(&m->timers, &l->timer, DD_STREAM_MS * 1000000ull) < 0) {
+    if (l) {
+        l->timer.fire = lend_late;
+        l->asker = a;
+    }
+    if (!l || lend_extend(l) < 0) {
         refused(m, n < 0 ? n : -ENOMEM);
         free(l);
         return false;
     }
-    l->asker = a;
     l->id = r->id;
     l->off = ref->off;
     l->from = off;
@@ -111,7 +117,7 @@ bool lend_more(struct asker *a, uint64_t id, uint64_t read) {
     struct lend *l = lend_find(a, id);
     if (!l) return false;
     if (read >= l->len) lend_end(l, 0);
-    else timer_after(&a->m->timers, &l->timer, DD_STREAM_MS * 1000000ull);
+    else lend_extend(l);
     return true;
 }
 

@@ -40,7 +40,7 @@ struct peer_address { /* of one manager of the dictionary; written by the wire-u
 };
 
 struct counters {
-    uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors, cache_hits, evictions, rma_bytes;
+    uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors, cache_hits, evictions, rma_bytes, rma_refused;
     uint64_t clients_peak;
     struct histogram latency[DDICT_OP_N];
 };

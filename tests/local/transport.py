@@ -150,6 +150,19 @@ def one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang():
             p.communicate(timeout=15)
 
 
+def what_cannot_be_read_is_sent_and_said():
+    with Dictionary(nodes=2, managers=2, mem="128M", args=RMA, env={"DDICT_TEST_RMA_REFUSED": "2"}) as d:
+        d.run("fill", "k", 20, 300 << 10)
+        for node in range(2):
+            d.run("verify", "k", 20, 300 << 10, node=node)
+        refused = [m["rma_refused"] for m in d.stats().values()]
+        check(refused == [2, 2] and rma_bytes(d) == 16 * (300 << 10), "refused %r, %d bytes were read" % (refused, rma_bytes(d)))
+        said = subprocess.run([os.path.join(BUILD, "ddict"), "stats"], env=d.env(), stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+        check("4 values were sent by messages although rma is in use" in said, said)
+        report = d.end()
+        check(report["total"]["rma_refused"] == 4 and all("values are sent that could be read by their askers" in node.stderr() for node in d.nodes), "report %r" % report["total"])
+
+
 def start_line(folder, args):
     """The record's `start` of a dictionary of two nodes, and the transports in its figures."""
     log = os.path.join(folder, "record")
@@ -221,5 +234,6 @@ if not built_in():
 main([requests_are_answered_the_same, values_of_all_sizes_are_whole, clients_that_die_or_take_nothing_stop_nobody,
       the_death_of_a_manager_or_node_is_noticed_as_by_tcp, clients_see_the_same, all_ways_give_the_same_bytes,
       a_frozen_dictionary_keeps_what_was_read_by_either_way, values_that_are_read_are_those_that_are_sent,
-      one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang, what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready,
+      one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang,
+      what_cannot_be_read_is_sent_and_said, what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready,
       nodes_that_differ_do_not_start], 300)

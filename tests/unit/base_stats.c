@@ -54,7 +54,7 @@ static struct ddict_manager_stats sample(uint64_t k) {
                                     .puts = 6 * k, .gets_local = 7 * k, .gets_remote = 8 * k, .misses = 9 * k, .deletes = 10 * k, .bytes_in = 11 * k,
                                     .bytes_out = 12 * k, .cache_hits = 13 * k, .evictions = 14 * k, .full_errors = 15 * k, .clients_now = 16 * k,
                                     .clients_peak = 17 * k, .restarts = 18 * k, .retired_bytes = 19 * k, .leased_bytes = 20 * k,
-                                    .largest_holder_pid = (uint32_t)(21 * k), .largest_holder_bytes = 22 * k, .rma_bytes = 29 * k, .refused_connections = 23 * k,
+                                    .largest_holder_pid = (uint32_t)(21 * k), .largest_holder_bytes = 22 * k, .rma_bytes = 29 * k, .rma_refused = 30 * k, .refused_connections = 23 * k,
                                     .uptime_us = 24 * k, .populated_bytes = 25 * k, .populate_us = 26 * k, .page_bytes = 27, .huge_bytes = 28 * k};
     s.free_blocks[12] = 2 * k;
     s.free_blocks[47] = 1;
@@ -79,6 +79,7 @@ START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
     ck_assert_uint_eq(t.misses, 45);
     ck_assert_uint_eq(t.refused_connections, 115);
     ck_assert_uint_eq(t.rma_bytes, 145);
+    ck_assert_uint_eq(t.rma_refused, 150);
     ck_assert_uint_eq(t.largest_holder_pid, 63);
     ck_assert_uint_eq(t.largest_holder_bytes, 66);
     ck_assert_uint_eq(t.uptime_us, 72);
@@ -96,8 +97,8 @@ START_TEST(the_json_text_has_every_figure) {
     static const char *const names[] = {"manager_id", "node_id", "pid", "state", "total_bytes", "total_used_bytes", "pool_free_space", "num_keys", "puts",
                                         "gets_local", "gets_remote", "misses", "deletes", "bytes_in", "bytes_out", "cache_hits", "evictions", "full_errors",
                                         "clients_now", "clients_peak", "restarts", "retired_bytes", "leased_bytes", "largest_holder_pid",
-                                        "largest_holder_bytes", "refused_connections", "rma_bytes", "uptime_us", "populated_bytes", "populate_us", "page_bytes", "huge_bytes"};
-    static const json_int_t values[] = {3, 1, 77, 0, 1000, 250, 750, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 29, 24, 25, 26, 27, 28};
+                                        "largest_holder_bytes", "refused_connections", "rma_bytes", "rma_refused", "uptime_us", "populated_bytes", "populate_us", "page_bytes", "huge_bytes"};
+    static const json_int_t values[] = {3, 1, 77, 0, 1000, 250, 750, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 29, 30, 24, 25, 26, 27, 28};
     char *text = stats_json(&s);
     ck_assert_ptr_nonnull(text);
     json_t *j = json_loads(text, 0, NULL);

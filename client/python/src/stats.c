@@ -18,7 +18,7 @@ static const struct field fields[] = {
     F(gets_remote, 'u'), F(misses, 'u'), F(deletes, 'u'), F(bytes_in, 'u'), F(bytes_out, 'u'), F(cache_hits, 'u'), F(evictions, 'u'),
     F(full_errors, 'u'), F(frozen, 'u'), F(cached_items, 'u'), F(cached_bytes, 'u'),
     F(spill_total_bytes, 'u'), F(spill_used_bytes, 'u'), F(spill_items, 'u'), F(spilled_bytes, 'u'), F(clients_now, 'u'), F(clients_peak, 'u'), F(restarts, 'u'), F(retired_bytes, 'u'), F(leased_bytes, 'u'),
-    F(largest_holder_pid, 'w'), F(largest_holder_bytes, 'u'), F(populated_bytes, 'u'), F(populate_us, 'u'), F(page_bytes, 'u'), F(huge_bytes, 'u'), F(refused_connections, 'u'), F(rma_bytes, 'u'), F(uptime_us, 'u'),
+    F(largest_holder_pid, 'w'), F(largest_holder_bytes, 'u'), F(populated_bytes, 'u'), F(populate_us, 'u'), F(page_bytes, 'u'), F(huge_bytes, 'u'), F(refused_connections, 'u'), F(rma_bytes, 'u'), F(rma_refused, 'u'), F(uptime_us, 'u'),
 };
 
 /* Takes the reference to value, which may be NULL. */
