@@ -421,7 +421,7 @@ static void down(void) {
     must(attach_recv(r.sock, &m, NULL, 0, 5000) == 0 && m.type == ATTACH_DOWN_OK, "no DOWN_OK");
 }
 
-/* greedy KEY N: ask N times for a value, take nothing, stay until stdin ends */
+/* greedy KEY N: ask N times for a value, take nothing, stay until stdin ends; a line there: take all, print how each ended */
 static void greedy(const char *key, unsigned long n) {
     size_t len = strlen(key);
     unsigned lane = raw_lane_for(&r, key, len);
@@ -430,7 +430,15 @@ static void greedy(const char *key, unsigned long n) {
         raw_send(&r, lane, &m, key, NULL, 0);
     }
     say("asked");
-    while (getchar() != EOF) {}
+    for (int c; (c = getchar()) != EOF;)
+        for (struct msg m; c == '\n' && n > 0;) {
+            must(raw_next(&r, lane, &m, NULL, 20000), "no answer");
+            raw_consumed(&r, lane, &m);
+            if (m.status == 0 && !(m.flags & MSGF_LAST) && (m.type == MSG_DATA || m.flags & MSGF_STREAM)) continue;
+            printf("%d\n", m.status);
+            fflush(stdout);
+            n--;
+        }
 }
 
 /* wait KEY MS: a get that waits; prints the status */

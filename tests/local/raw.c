@@ -136,7 +136,8 @@ bool raw_next(struct raw *r, unsigned i, struct msg *m, uint8_t **data, int ms) 
     }
 }
 
-static void consumed(struct raw_manager *l, const struct msg *m) {
+void raw_consumed(struct raw *r, unsigned i, const struct msg *m) {
+    struct raw_manager *l = &r->local[i];
     ring_consume(&l->lane.cq, m);
     if (lane_space_wanted(&l->lane)) ring_event(l);
 }
@@ -165,7 +166,6 @@ static void take_placed(struct raw *r, struct raw_answer *a, bool keep) {
 }
 
 void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value, size_t value_len, struct raw_answer *a, bool keep, int ms) {
-    struct raw_manager *l = &r->local[i];
     uint64_t got = 0;
     m->id = r->next_id++;
     memset(a, 0, sizeof *a);
@@ -177,7 +177,7 @@ void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const vo
         uint32_t len = in.len - MSG_HEADER;
         if (in.id != m->id) { /* of a request that was given up */
             free(data);
-            consumed(l, &in);
+            raw_consumed(r, i, &in);
             continue;
         }
         if (in.type == MSG_REPLY) {
@@ -195,7 +195,7 @@ void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const vo
                 data = NULL;
             }
             free(data);
-            consumed(l, &in);
+            raw_consumed(r, i, &in);
             if (in.status < 0 || !(in.flags & MSGF_STREAM)) return;
             continue;
         }
@@ -210,7 +210,7 @@ void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const vo
         got += len;
         free(data);
         bool last = in.flags & MSGF_LAST;
-        consumed(l, &in);
+        raw_consumed(r, i, &in);
         if (last) {
             must(in.status < 0 || got == a->len, "LAST at %llu of %zu", (unsigned long long)got, a->len);
             return;
@@ -247,7 +247,7 @@ static int put_stream(struct raw *r, unsigned i, struct msg *m, const void *key,
         must(raw_next(r, i, &in, &data, 30000), "streamed put: no answer; board %u", r->board->state);
         if (in.status < 0) snprintf(raw_text, sizeof raw_text, "%.*s", (int)(in.len - MSG_HEADER), (char *)data);
         free(data);
-        consumed(l, &in);
+        raw_consumed(r, i, &in);
     } while (in.id != m->id);
     must(in.type == MSG_REPLY, "answer %s to a put", msg_name(in.type));
     return in.status;

@@ -41,8 +41,9 @@ void raw_attach(struct raw *r);
 unsigned raw_lane_for(struct raw *r, const void *key, size_t len); /* of the owner, or of the stand-in */
 /* Queue one message on lane i; waits for room, taking answers of others away (they must be none) only when asked. */
 void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value, size_t value_len);
-/* The next message on the CQ of lane i, at most ms; false: none. The payload is copied into *data (malloc'ed) unless NULL. */
+/* The next message on the CQ of lane i, at most ms; false: none. The payload is copied into *data (malloc'ed) unless NULL. It stays there until raw_consumed(). */
 bool raw_next(struct raw *r, unsigned i, struct msg *m, uint8_t **data, int ms);
+void raw_consumed(struct raw *r, unsigned i, const struct msg *m);
 /* One request and its whole answer. keep: a PLACED value stays leased. */
 void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value, size_t value_len, struct raw_answer *a, bool keep, int ms);
 

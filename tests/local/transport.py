@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Messages between managers by libfabric, on its tcp provider: the same tests as by TCP give the same results, what is in use is said, and what is not there is an error and not something else."""
+import errno
 import json
 import os
 import random
@@ -150,6 +151,25 @@ def one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang():
             p.communicate(timeout=15)
 
 
+def one_that_reads_no_further_gives_back_what_it_was_lent():
+    """A value whose reader is silent for long; here not 30 s. It is told, and those after it are read."""
+    with Dictionary(nodes=2, managers=2, mem="256M", args=RMA, env={"DDICT_TEST_LEND_MS": "300"}) as d:
+        d.run("fill", "big", 1, 20 << 20)
+        reader = 1 if d.stats()[0]["num_keys"] else 0  # manager n is on node n
+        slow = [d.probe("greedy", "big-0", 1, node=reader) for n in range(3)]
+        for p in slow:
+            check(p.stdout.readline().startswith("asked"), "greedy did not ask")
+        wait_for("all to be lent", lambda: rma_bytes(d) > 0 and d.stats()[1 - reader]["gets_remote"] == 3, 10)
+        d.run("clear")
+        wait_for("pins to go", lambda: all(m["retired_bytes"] == 0 for m in d.stats().values()), 10)
+        ends = [p.communicate("\n", timeout=30)[0].strip() for p in slow]
+        check(ends == [str(-errno.ETIMEDOUT)] * 3, "ends: %r" % ends)
+        d.run("fill", "k", 1, 300 << 10)
+        for node in range(2):
+            d.run("verify", "k", 1, 300 << 10, node=node)
+        d.end()
+
+
 def what_cannot_be_read_is_sent_and_said():
     with Dictionary(nodes=2, managers=2, mem="128M", args=RMA, env={"DDICT_TEST_RMA_REFUSED": "2"}) as d:
         d.run("fill", "k", 20, 300 << 10)
@@ -235,5 +255,5 @@ main([requests_are_answered_the_same, values_of_all_sizes_are_whole, clients_tha
       the_death_of_a_manager_or_node_is_noticed_as_by_tcp, clients_see_the_same, all_ways_give_the_same_bytes,
       a_frozen_dictionary_keeps_what_was_read_by_either_way, values_that_are_read_are_those_that_are_sent,
       one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang,
-      what_cannot_be_read_is_sent_and_said, what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready,
+      one_that_reads_no_further_gives_back_what_it_was_lent, what_cannot_be_read_is_sent_and_said, what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready,
       nodes_that_differ_do_not_start], 300)
