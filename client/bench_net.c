@@ -191,7 +191,7 @@ static void carrier_text(const struct net *n, char *text, size_t cap)
     if (strcmp(n->probe.carrier, "tcp") == 0)
         snprintf(text, cap, "tcp, %u connection%s", n->probe.connections, n->probe.connections == 1 ? "" : "s");
     else
-        snprintf(text, cap, "libfabric's %s", n->probe.carrier);
+        snprintf(text, cap, "%s", n->probe.carrier);
 }
 
 static void head_print(const struct net *n)

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -114,7 +115,7 @@ static int server_open(struct manager *m, const struct link *l, struct probe *p,
     randombytes_buf(s->token, sizeof s->token);
     memcpy(p->token, s->token, sizeof p->token);
     p->connections = m->setup->connections;
-    strncpy(p->carrier, link_carrier(l), sizeof p->carrier - 1);
+    snprintf(p->carrier, sizeof p->carrier, "%s%s", m->fabric ? "ofi:" : "", link_carrier(l));
     return 0;
 }
 

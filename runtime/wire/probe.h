@@ -27,7 +27,7 @@ struct probe { /* payload of the reply to PROBE */
     uint16_t port;        /* in the order of this machine */
     uint16_t room;
     uint32_t connections; /* from a manager to this one, at most */
-    char carrier[32];     /* of the messages between the managers: "tcp", or a fabric's provider */
+    char carrier[32];     /* of the messages between the managers: "tcp", or "ofi:" and libfabric's provider */
 };
 _Static_assert(sizeof(struct probe) == 88, "a payload has no holes");
 

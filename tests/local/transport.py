@@ -183,6 +183,10 @@ def what_cannot_be_read_is_sent_and_said():
         check(report["total"]["rma_refused"] == 4 and all("values are sent that could be read by their askers" in node.stderr() for node in d.nodes), "report %r" % report["total"])
 
 
+def the_path_to_another_node_is_measured_beside_tcp():
+    script("bench.py", "the_path_to_another_node_is_measured_beside_tcp").finish()
+
+
 def start_line(folder, args):
     """The record's `start` of a dictionary of two nodes, and the transports in its figures."""
     log = os.path.join(folder, "record")
@@ -255,5 +259,6 @@ main([requests_are_answered_the_same, values_of_all_sizes_are_whole, clients_tha
       the_death_of_a_manager_or_node_is_noticed_as_by_tcp, clients_see_the_same, all_ways_give_the_same_bytes,
       a_frozen_dictionary_keeps_what_was_read_by_either_way, values_that_are_read_are_those_that_are_sent,
       one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang,
-      one_that_reads_no_further_gives_back_what_it_was_lent, what_cannot_be_read_is_sent_and_said, what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready,
+      one_that_reads_no_further_gives_back_what_it_was_lent, what_cannot_be_read_is_sent_and_said, the_path_to_another_node_is_measured_beside_tcp,
+      what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready,
       nodes_that_differ_do_not_start], 300)
