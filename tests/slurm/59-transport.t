@@ -19,11 +19,18 @@ t "the_record_of_it" sh -c "cat '$home'/transport.*"
 has "says_so_too" '"event":"start".*"transport":"ofi:tcp[^"]*","transport_why":"asked for"'
 rm -f "$home"/transport.*
 
-site_conf transport=ofi:tcp
-t "the_site_may_say_it" sub srun -N2 -n2 --ddict-mem=64M --ddict-log="$home/transport.%j" ddict put k v
+site_conf transport=ofi:tcp rma=yes
+# shellcheck disable=SC2016
+t "the_site_may_say_it" sub srun -N2 -n2 --ddict-managers=2 --ddict-mem=64M --ddict-log="$home/transport.%j" sh -c \
+    'for i in 0 1 2 3; do head -c 700000 /dev/zero | tr "\0" "$SLURM_PROCID" | ddict put from$SLURM_PROCID.$i -; done
+     for n in 0 1; do for i in 0 1 2 3; do ddict get --wait=20 from$n.$i | cksum; done; done
+     [ $SLURM_PROCID != 0 ] || ddict stats'
+is "large_values_are_read_the_same" "$(grep -c ' 700000$' "$out") $(grep ' 700000$' "$out" | sort -u | wc -l)" "16 2"
+has "out_of_the_other_managers_memory" 'messages by ofi:tcp.* rma.*; [1-9].* of values were read out of other managers. memory'
 t "its_record" sh -c "cat '$home'/transport.*"
-has "is_of_libfabric" '"transport":"ofi:tcp'
+has "is_of_libfabric" '"event":"start".*"transport":"ofi:tcp[^"]* rma"'
 rm -f "$home"/transport.*
+site_conf transport=ofi:tcp
 t "the_user_wins" sub srun -N2 -n2 --ddict-mem=64M --ddict-transport=tcp --ddict-log="$home/transport.%j" ddict put k v
 t "his_record" sh -c "cat '$home'/transport.*"
 has "is_of_tcp" '"transport":"tcp"'
