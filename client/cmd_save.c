@@ -83,16 +83,16 @@ static int option_take(struct line *l, int c)
 
 static const char *verb(const struct line *l) { return l->restore ? "restore" : "save"; }
 
-static void report_error(const char *sentence)
+static void report_error(const char *sentence, int code)
 {
-    cmd_json_print(json_pack("{s:s}", "error", sentence));
+    cmd_json_print(json_pack("{s:s,s:i}", "error", sentence, "code", code));
 }
 
 static int failed(const char *sentence)
 {
     progress_clear();
     if (reports)
-        report_error(sentence);
+        report_error(sentence, signal_seen != 0 ? -ECANCELED : -EIO);
     else
         fprintf(stderr, "ddict: %s\n", sentence);
     return EXIT_FAILED;
@@ -329,7 +329,7 @@ static int spread(const struct line *l)
     if (rc > 128 && signal_seen != 0 && !reports)
         fprintf(stderr, "ddict: ended by a signal (%s)\n", strsignal(rc - 128));
     if (rc > 0 && reports)
-        report_error(*told != 0 ? told : rc > 128 ? "ended by a signal" : "a node failed without a word");
+        report_error(*told != 0 ? told : rc > 128 ? "ended by a signal" : "a node failed without a word", rc > 128 ? -ECANCELED : -EIO);
     if (rc == 0 && workers_done != job.workers)
         return failed("not all nodes said that they are done") + 1;
     return rc == 0 ? 0 : rc + 1;

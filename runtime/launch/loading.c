@@ -234,6 +234,8 @@ static void on_line(void *arg, char *line) {
     size_format(size, sizeof size, (uint64_t)json_integer_value(json_object_get(o, "bytes")));
     l->answered |= error != NULL || set != NULL || path != NULL || json_is_true(json_object_get(o, "loaded"));
     if (error != NULL)
+        l->signalled = json_integer_value(json_object_get(o, "code")) == -ECANCELED;
+    if (error != NULL)
         snprintf(l->why, sizeof l->why, "%s", error);
     else if (set != NULL && json_is_true(json_object_get(o, "already")))
         said_add(l, "%.200s is loaded: %lld items", set, items);

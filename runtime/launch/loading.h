@@ -25,6 +25,7 @@ struct loading {
     int out;                  /* its summary */
     int begun, ended;
     int stopped;              /* we told it to end */
+    int signalled;            /* somebody else told it, or its part on another node */
     struct deadline limit;    /* then */
     char why[DD_ERRMSG_MAX];  /* "" or why it failed, one sentence */
     char said[DD_ERRMSG_MAX]; /* for the user, when it went well; "" when there was nothing to do */

@@ -128,7 +128,8 @@ static int load_follow(struct up *u) {
         return 1;
     }
     if (l->why[0] != '\0' && (!l->begun || loading_over(l))) {
-        snprintf(u->s.why, sizeof u->s.why, "%s", l->why);
+        /* A job that is cancelled ends the loading on its nodes before we hear of the managers' end. */
+        snprintf(u->s.why, sizeof u->s.why, "%s", l->signalled ? plan_ended(&u->plan) : l->why);
         starter_stop(&u->s, NULL);
     } else if (u->lines && clock_ms() >= u->loading_at) { /* who waits for us shall not lose patience */
         say("loading", "");
