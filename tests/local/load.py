@@ -7,117 +7,14 @@ import json
 import os
 import random
 import shutil
-import signal
 import socket
-import stat
 import struct
 import subprocess
-import sys
 import tarfile
-import tempfile
-import time
 import zipfile
 
-from cluster import BUILD, Dictionary, Failed, check, main, wait_for
-
-COMMAND = os.path.join(BUILD, "ddict")
-LIMIT = 120
-folder = None
-
-
-class Result:
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err
-        try:
-            self.json = json.loads(out)
-        except ValueError:
-            self.json = {}
-
-    def __repr__(self):
-        return "exit code %d\n%s%s" % (self.code, self.out[-2000:], self.err[-2000:])
-
-
-def ddict(d, *words, node=0, seconds=LIMIT):
-    p = subprocess.run([COMMAND, *words], env=d.env(node), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds)
-    return Result(p.returncode, p.stdout.decode(errors="surrogateescape"), p.stderr.decode(errors="surrogateescape"))
-
-
-def load(d, *words, **kw):
-    return ddict(d, "load", "--json", *words, **kw)
-
-
-def loads(d, *words, **kw):
-    """It must succeed; the summary."""
-    r = load(d, *words, **kw)
-    check(r.code == 0, "ddict load %s: %r" % (" ".join(words), r))
-    return r.json
-
-
-def refuses(d, what, *words, **kw):
-    """It must fail, and say so."""
-    r = load(d, *words, **kw)
-    check(r.code == 1 and what in r.err, "ddict load %s: no %r in %r" % (" ".join(words), what, r))
-    check(what in r.json.get("error", ""), "--json has no error: %r" % r)
-    return r
-
-
-def get(d, key, *words):
-    p = subprocess.run([COMMAND, "get", "--raw", *words, key], env=d.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
-    return p.stdout if p.returncode == 0 else None
-
-
-def stored(d, *key):
-    """A part of a set, which is there."""
-    p = subprocess.run([COMMAND, "get", "--raw", "--literal", repr(key)], env=d.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
-    check(p.returncode == 0, "%r: %d %s" % (key, p.returncode, p.stderr.decode()))
-    return p.stdout
-
-
-def keys(d):
-    """The items' keys; none of a load may be left."""
-    r = ddict(d, "ls")
-    check(r.code == 0, r)
-    lines = r.out.splitlines()
-    check(not [k for k in lines if "ddict.load" in k], "a load left its keys: %r" % [k for k in lines if "ddict.load" in k][:5])
-    return {k for k in lines if not k.startswith("('ddict.set'")}
-
-
-def head(d, name):
-    return json.loads(stored(d, "ddict.set", name))
-
-
-def numbers(d, name, what, code="q"):
-    data = stored(d, "ddict.set", name, what, 0)
-    return list(struct.unpack("<%d%s" % (len(data) // 8, code), data))
-
-
-def path(name):
-    return os.path.join(folder, name)
-
-
-def write(name, data):
-    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
-    with open(path(name), "wb") as f:
-        f.write(data)
-
-
-def member(tar, name, data=b"", kind=tarfile.REGTYPE, link=""):
-    info = tarfile.TarInfo(name)
-    info.type, info.size, info.linkname = kind, len(data), link
-    tar.addfile(info, io.BytesIO(data))
-
-
-def tar_of(name, members, mode="w", form=tarfile.GNU_FORMAT):
-    with tarfile.open(path(name), mode, format=form, errors="surrogateescape") as tar:
-        for m in members:
-            member(tar, *m)
-
-
-def value(name):
-    """What file `name` of the tree has: its length and every byte depend on the name."""
-    r = random.Random(name)
-    return r.randbytes(r.choice([0, 1, 100, 5000, 70000]))
-
+from cluster import Dictionary, check, wait_for
+from load_folder import ddict, folder, get, head, keys, keys_all, load, loads, member, numbers, path, refuses, stored, tar_of, value, write, run
 
 TREE = ["%s/%s%d.jpg" % (c, f, i) for c in ("b", "a-c", "a", "ä") for f, n in (("", 30), ("deep/", 3)) for i in range(n)]
 
@@ -219,10 +116,6 @@ def names_that_lead_out_are_refused_and_links_are_named():
         j = loads(d, "evil.zip", "--prefix=z/", "--on-error=skip")
         check(j["items"] == 1 and j["skipped"] == 1, j)
         d.end()
-
-
-def keys_all(d):
-    return ddict(d, "ls").out.splitlines()
 
 
 def of_members_with_one_name_the_last_is_kept():
@@ -551,101 +444,8 @@ def a_hundred_thousand_members_are_one_set():
         d.end()
 
 
-def begun(d, source):
-    """A load that was stopped (SIGSTOP) when some of its units (of a compressed source, the only one: of its items) were complete and others not: let go for some ms at a
-    time until it is. None: it was too fast."""
-    p = subprocess.Popen([COMMAND, "load", source, "--threads=1", "--quiet"], env=d.env(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    while p.poll() is None:
-        time.sleep(0.005)
-        p.send_signal(signal.SIGSTOP)
-        found = keys_all(d)
-        done, units, items = len([k for k in found if "'done'" in k]), len([k for k in found if "'unit'" in k]), len([k for k in found if k.startswith("'m")])
-        if 0 < done < units or (units == 1 and done == 0 and 20 < items < 380):
-            return p
-        p.send_signal(signal.SIGCONT)
-    p.communicate()
-    return None
-
-
-def a_load_that_was_killed_goes_on_where_it_was():
-    os.mkdir(path("go"))
-    with tarfile.open(path("go.tar"), "w") as tar, tarfile.open(path("go.tgz"), "w:gz", compresslevel=1) as gz:
-        for i in range(400):
-            member(tar, "m%03d" % i, bytes([i % 256]) * (256 << 10))
-            member(gz, "m%03d" % i, bytes([i % 256]) * (256 << 10))
-            write("go/m%03d" % i, bytes([i % 256]) * (256 << 10))
-    for source, how in (("go.tar", signal.SIGTERM), ("go", signal.SIGKILL), ("go.tgz", signal.SIGTERM)):
-        for attempt in range(30):
-            with Dictionary(managers=2, mem="256M") as d:
-                p = begun(d, source)
-                if p is None:
-                    continue
-                p.send_signal(how)
-                p.send_signal(signal.SIGCONT)
-                err = p.communicate(timeout=LIMIT)[1].decode()
-                check(p.returncode == (-how if how == signal.SIGKILL else 1) and (how == signal.SIGKILL or "ended by a signal" in err), (source, p.returncode, err))
-                check(not stored_or_none(d), "a set before all is there")
-                began = time.monotonic()
-                j = loads(d, source)
-                check(j["items"] == 400 and 0 < j["there"] < 400, (source, j))
-                check(how == signal.SIGKILL or time.monotonic() - began < 14, "it waited for one that said it ended")
-                for i in (0, 123, 399):
-                    check(get(d, "m%03d" % i) == bytes([i % 256]) * (256 << 10), "member %d" % i)
-                check(len(keys(d)) == 400, "keys")
-                d.end()
-                break
-        else:
-            raise Failed("no load of %s could be stopped in its middle" % source)
-
-
-def stored_or_none(d):
-    return get(d, "('ddict.set', 'go')", "--literal")
-
-
-def of_several_at_once_one_loads():
-    tar_of("once.tar", [("c%d/%d" % (i % 3, i), os.urandom(30000)) for i in range(600)])
-    with Dictionary(nodes=2, managers=2, mem="128M") as d:
-        ps = [subprocess.Popen([COMMAND, "load", "--json", "once.tar"], env=d.env(i % 2), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for i in range(4)]
-        out = [json.loads(p.communicate(timeout=LIMIT)[0]) for p in ps]
-        check([p.returncode for p in ps] == [0] * 4, out)
-        check(sum(not j["already"] for j in out) == 1 and all(j["items"] == 600 for j in out), out)
-        check(len(keys(d)) == 600, "keys")
-        for s in ("p", "q"):
-            tar_of(s + ".tar", [(s + "%04d" % i, s.encode() * 5000) for i in range(4000)])
-        ps = [subprocess.Popen([COMMAND, "load", "--json", s + ".tar", "--set=one"], env=d.env(i), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-              for i, s in enumerate("pq")]
-        out = [json.loads(p.communicate(timeout=LIMIT)[0]) for p in ps]
-        check(sorted(p.returncode for p in ps) == [0, 1] and sum("error" in o and '"one"' in o["error"] for o in out) == 1, "two loads of one set: %r" % out)
-        won = "q" if ps[0].returncode else "p"
-        check(head(d, "one")["sources"] == [path(won + ".tar")] and stored(d, "ddict.set", "one", "keys", 0)[5:6] == won.encode(), head(d, "one"))
-        keys(d)
-        loads(d, ("p" if won == "q" else "q") + ".tar", "--set=two")
-        d.end()
-
-
-def a_dictionary_that_ends_ends_the_load():
-    with open(path("end.fasta"), "wb") as f:
-        for i in range(40000):
-            f.write(b">%d\n%s\n" % (i, b"ACGT" * 1000))
-    with Dictionary(managers=2, mem="512M") as d:
-        p = subprocess.Popen([COMMAND, "load", "end.fasta", "--threads=1"], env=d.env(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        wait_for("items", lambda: p.poll() is not None or d.stats()[0]["num_keys"] > 100, 30)
-        d.nodes[0].proc.kill()
-        err = p.communicate(timeout=60)[1].decode()
-        check(p.returncode in (0, 1) and (p.returncode == 0 or err.startswith("ddict load: ")), (p.returncode, err))
-
-
 if __name__ == "__main__":
-    if not os.access(os.path.join(BUILD, "ddict-load"), os.X_OK):
-        print("no ddict-load in", BUILD)
-        sys.exit(77)
-    folder = tempfile.mkdtemp(prefix="ddict-load-test.")
-    os.chmod(folder, stat.S_IRWXU)
-    os.environ.pop("SLURM_JOB_ID", None)
-    try:
-        main([a_tree_loads_alike_from_folder_tar_and_zip, tars_of_tars_are_read_as_one, names_that_lead_out_are_refused_and_links_are_named,
-              of_members_with_one_name_the_last_is_kept, names_of_any_bytes_are_kept, names_that_are_no_utf8_are_told, what_is_cut_or_damaged_is_named, sizes_are_judged_before_and_while_it_reads,
-              idx_and_arrays_are_checked, lines_and_sequences_keep_what_they_are, a_folder_with_traps_is_read_to_its_end, links_that_multiply_are_bounded, what_is_no_file_is_not_opened, a_hundred_thousand_members_are_one_set,
-              a_load_that_was_killed_goes_on_where_it_was, of_several_at_once_one_loads, a_dictionary_that_ends_ends_the_load], 180)
-    finally:
-        shutil.rmtree(folder)
+    run([a_tree_loads_alike_from_folder_tar_and_zip, tars_of_tars_are_read_as_one, names_that_lead_out_are_refused_and_links_are_named,
+         of_members_with_one_name_the_last_is_kept, names_of_any_bytes_are_kept, names_that_are_no_utf8_are_told, what_is_cut_or_damaged_is_named,
+         sizes_are_judged_before_and_while_it_reads, idx_and_arrays_are_checked, lines_and_sequences_keep_what_they_are, a_folder_with_traps_is_read_to_its_end,
+         links_that_multiply_are_bounded, what_is_no_file_is_not_opened, a_hundred_thousand_members_are_one_set])
