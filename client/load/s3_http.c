@@ -16,11 +16,12 @@
 #include <base/defaults.h>
 #include <base/error.h>
 #include "s3_inside.h"
+#include "s3_sign.h"
 #include "source.h"
 
 #define WAIT_MS 200                  /* between looks at load_stopped() */
 #define TOLD_MAX 4096u               /* of the body of an error */
-#define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" /* of no bytes: the body of a GET */
+#define S3_HEADER_MAX (sizeof ((struct s3_config *)NULL)->token + 64)
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
 static void curl_begin(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
@@ -176,10 +177,31 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
     return load_stopped();
 }
 
+static bool header_add(struct transfer *t, const char *name, const char *value)
+{
+    char line[S3_HEADER_MAX];
+    snprintf(line, sizeof line, "%s: %s", name, value);
+    struct curl_slist *more = curl_slist_append(t->headers, line);
+    explicit_bzero(line, sizeof line);
+    t->headers = more != NULL ? more : t->headers;
+    return more != NULL;
+}
+
+static int headers_sign(struct transfer *t, const struct s3_config *c)
+{
+    struct s3_signature sign;
+    int rc = s3_sign(&sign, c, t->url, time(NULL));
+    if (rc < 0)
+        return rc;
+    bool all = header_add(t, "Host", sign.host) && header_add(t, "x-amz-date", sign.date) && header_add(t, "x-amz-content-sha256", S3_EMPTY_SHA256) &&
+               header_add(t, "Authorization", sign.authorization) && (*c->token == 0 || header_add(t, "x-amz-security-token", c->token));
+    return all ? 0 : dd_error(-ENOMEM, "out of memory");
+}
+
 static int attempt_begin(struct s3 *s, struct transfer *t)
 {
     const struct s3_config *c = &s->config;
-    char sign[128], range[48];
+    char range[48];
     CURL *e = t->easy;
     curl_easy_reset(e);
     t->told_n = t->skipped = 0;
@@ -210,24 +232,11 @@ static int attempt_begin(struct s3 *s, struct transfer *t)
         snprintf(range, sizeof range, "%llu-", (unsigned long long)t->got);
         curl_easy_setopt(e, CURLOPT_RANGE, range);
     }
-    if (*t->etag != 0) {
-        char line[200];
-        snprintf(line, sizeof line, "If-Match: %s", t->etag);
-        t->headers = curl_slist_append(t->headers, line);
-    }
-    if (*c->access != 0) {
-        snprintf(sign, sizeof sign, "aws:amz:%s:s3", c->region);
-        curl_easy_setopt(e, CURLOPT_AWS_SIGV4, sign);
-        curl_easy_setopt(e, CURLOPT_USERNAME, c->access);
-        curl_easy_setopt(e, CURLOPT_PASSWORD, c->secret);
-        t->headers = curl_slist_append(t->headers, "x-amz-content-sha256: " EMPTY_SHA256);
-        if (*c->token != 0) {
-            char line[sizeof c->token + 32];
-            snprintf(line, sizeof line, "x-amz-security-token: %s", c->token);
-            t->headers = curl_slist_append(t->headers, line);
-            explicit_bzero(line, sizeof line);
-        }
-    }
+    if (*t->etag != 0 && !header_add(t, "If-Match", t->etag))
+        return dd_error(-ENOMEM, "out of memory");
+    int rc = *c->access != 0 ? headers_sign(t, c) : 0;
+    if (rc < 0)
+        return rc;
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers);
     t->attempts++;
     CURLMcode m = curl_multi_add_handle(s->multi, e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s3_http.h - requests to S3 by libcurl, which signs them (AWS Signature Version 4). What may pass (no connection, a connection that breaks or stands still, 408, 429, 5xx)
+ * s3_http.h - requests to S3 by libcurl, signed (s3_sign.h). What may pass (no connection, a connection that breaks or stands still, 408, 429, 5xx)
  * is tried again, later each time, and a value goes on where it broke off; what cannot pass is told with S3's own words. No wait is without a limit:
  * DD_S3_CONNECT_MS, DD_S3_STALL_MS without a byte ($DDICT_S3_STALL seconds), so many attempts.
  *

@@ -32,7 +32,7 @@ def keys(d):
 
 def a_folder_of_a_bucket():
     objects = {"train/%s/%04d.bin" % (c, i): os.urandom(i * 37) for c in ("dog", "cat") for i in range(60)}
-    objects.update({"train/": b"", "train/cat/": b"", "trainer/x": b"not below it", "train/dog/a b+é&%?=.txt": b"odd", "train/cat/large": os.urandom(9 << 20)})
+    objects.update({"train/": b"", "train/cat/": b"", "trainer/x": b"not below it", "train/dog/a b+é&%?=.txt": b"odd", "train/dog/a=b:c*d'(e)!@$,;.txt": b"signed as it is", "train/cat/large": os.urandom(9 << 20)})
     with Dictionary(managers=2, mem="128M") as d, Server(objects, page=50) as s:
         said = json.loads(load(d, s, "--json", "--prefix=i/", "s3://bucket/train")[0])
         want = {"i/" + k[6:]: v for k, v in objects.items() if k.startswith("train/") and not k.endswith("/")}
@@ -200,6 +200,20 @@ def credentials_are_found_as_aws_does():
         check("section without ]" in ddict(d, "load", "s3://bucket/b", env={"HOME": home}, code=1)[1], "damaged file")
 
 
+def the_secret_is_never_sent():
+    """Not even by a libcurl that was built without AWS signatures, which refuses to sign and would send the secret as a password."""
+    with tempfile.TemporaryDirectory() as tmp, Dictionary(managers=1, mem="32M") as d, Server({"a": b"1"}) as s:
+        with open(os.path.join(tmp, "old.c"), "w") as f:
+            f.write("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdarg.h>\n"
+                    "int curl_easy_setopt(void *h, int option, ...) {\n    va_list l;\n    va_start(l, option);\n    void *arg = va_arg(l, void *);\n    va_end(l);\n"
+                    "    int (*real)(void *, int, ...) = (int (*)(void *, int, ...))dlsym(RTLD_NEXT, \"curl_easy_setopt\");\n"
+                    "    return option == 10305 /* CURLOPT_AWS_SIGV4 */ ? 48 /* CURLE_UNKNOWN_OPTION */ : real(h, option, arg);\n}\n")
+        library = os.path.join(tmp, "old.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, f.name, "-ldl"], check=True)
+        load(d, s, "s3://bucket/a", LD_PRELOAD=library)
+        check(keys(d) == {"a"} and s.sent and all(a.startswith("AWS4-HMAC-SHA256 ") for a in s.sent), "%r" % s.sent)
+
+
 def what_is_complete_is_not_read_again():
     objects = {"p/%04d" % i: bytes([i % 256]) * 5000 for i in range(1500)}
     with Dictionary(managers=1, mem="64M") as d:
@@ -226,5 +240,5 @@ def what_is_there_is_not_asked_for_again():
 
 
 main([a_folder_of_a_bucket, one_object_and_none, what_passes_is_tried_again, each_pause_is_longer, many_small_ones_are_on_their_way_at_once, a_bucket_may_be_a_part_of_the_host,
-      what_cannot_pass_is_named, a_list_that_goes_round_is_refused, what_does_not_fit_is_not_asked_for, silence_ends, while_it_lists_it_beats_and_can_be_ended, credentials_are_found_as_aws_does,
+      what_cannot_pass_is_named, a_list_that_goes_round_is_refused, what_does_not_fit_is_not_asked_for, silence_ends, while_it_lists_it_beats_and_can_be_ended, credentials_are_found_as_aws_does, the_secret_is_never_sent,
       what_is_complete_is_not_read_again, what_is_there_is_not_asked_for_again])

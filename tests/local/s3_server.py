@@ -47,6 +47,7 @@ class Server:
         self.gather = 0  # no object is answered before so many are asked for at once, or 20 s are over
         self.inside, self.most, self.arrival = 0, 0, threading.Condition()  # how many are, and the greatest number
         self.when = {}  # object: times of the requests
+        self.sent = []  # Authorization of each request
         self.count, self.seen, self.hosts, self.lock, self.ending = {}, [], set(), threading.Lock(), threading.Event()
 
     def __enter__(self):
@@ -140,6 +141,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         host = self.headers["Host"].split(".")[0]
         with s.lock:
             s.hosts.add(self.headers["Host"])
+            s.sent.append(self.headers.get("Authorization", ""))
             s.seen.append((self.path, self.headers.get("Range"), self.headers.get("x-amz-security-token")))
         if wrong == "AuthorizationHeaderMalformed":
             return self.answer(400, _error(wrong), x_amz_bucket_region=s.region)

@@ -2,6 +2,9 @@
 # The insides of libddict, against a manager that the test plays itself.
 if HAVE_CHECK
 client_units = tests/unit/client_bench tests/unit/client_keytext tests/unit/client_lease tests/unit/client_port tests/unit/load_progress tests/unit/save_dump tests/unit/save_seen
+if BUILD_LOAD
+client_units += tests/unit/load_sign
+endif
 check_PROGRAMS += $(client_units)
 TESTS += $(client_units)
 tests_unit_client_bench_SOURCES = tests/unit/client_bench.c client/bench_keys.c client/bench.h
@@ -17,6 +20,9 @@ tests_unit_client_port_LDADD = libclient.la $(CHECK_LIBS)
 tests_unit_load_progress_SOURCES = tests/unit/load_progress.c client/load/progress.c runtime/base/size.c
 tests_unit_load_progress_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 tests_unit_load_progress_LDADD = $(CHECK_LIBS) -lutil
+tests_unit_load_sign_SOURCES = tests/unit/load_sign.c client/load/s3_sign.c client/load/s3_sign.h client/load/s3_config.h
+tests_unit_load_sign_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_load_sign_LDADD = libbase.la $(SODIUM_LIBS) $(CHECK_LIBS)
 tests_unit_save_seen_SOURCES = tests/unit/save_seen.c client/save/seen.h client/save/seen.c
 tests_unit_save_seen_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_save_seen_LDADD = $(XXHASH_LIBS) $(CHECK_LIBS)
