@@ -11,6 +11,7 @@
 
 #include <base/error.h>
 #include "gunzip.h"
+#include "input.h"
 #include "load.h"
 #include "names.h"
 #include "source_archive.h"
@@ -90,7 +91,7 @@ int part_open(struct file_part *f, struct archive **out, const char *path, enum 
             return dd_error(-ENOMEM, "out of memory");
     }
     if (form == FORM_TAR) {
-        archive_read_support_filter_all(a);
+        input_filters(a);
         archive_read_support_format_tar(a);
         archive_read_support_format_empty(a);
     } else {

@@ -20,6 +20,14 @@ bool input_compressed(const uint8_t *h, size_t n)
            (n >= 6 && memcmp(h, "\xfd" "7zXZ", 6) == 0);
 }
 
+void input_filters(struct archive *a)
+{
+    archive_read_support_filter_gzip(a);
+    archive_read_support_filter_bzip2(a);
+    archive_read_support_filter_xz(a);
+    archive_read_support_filter_zstd(a);
+}
+
 static ssize_t file_read(struct input *in, void *buf, size_t n)
 {
     ssize_t got;
@@ -61,7 +69,7 @@ static int decompress_begin(struct input *in, bool gzip)
         return dd_error(-ENOMEM, "out of memory");
     if (gzip)
         return 0;
-    archive_read_support_filter_all(in->a);
+    input_filters(in->a);
     archive_read_support_format_raw(in->a);
     archive_read_support_format_empty(in->a);
     int rc = archive_read_open(in->a, in, NULL, on_read, NULL);

@@ -23,6 +23,8 @@ struct input {
     bool over;          /* compressed: all was given */
 };
 
+/* Have libarchive undo these four compressions and no others: some of its filters start programs that they find on PATH. */
+void input_filters(struct archive *a);
 /* Is a file compressed that begins so? */
 bool input_compressed(const uint8_t *head, size_t n);
 /* From byte begin to end (UINT64_MAX: its end); of a compressed file only all of it. 0 or a negative code with the sentence set; input_close() always. */

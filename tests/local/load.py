@@ -14,7 +14,7 @@ import tarfile
 import zipfile
 
 from cluster import Dictionary, check, wait_for
-from load_folder import ddict, folder, get, head, keys, keys_all, load, loads, member, numbers, path, refuses, stored, tar_of, value, write, run
+from load_folder import COMMAND, ddict, folder, get, head, keys, keys_all, load, loads, member, numbers, path, refuses, stored, tar_of, value, write, run
 
 TREE = ["%s/%s%d.jpg" % (c, f, i) for c in ("b", "a-c", "a", "ä") for f, n in (("", 30), ("deep/", 3)) for i in range(n)]
 
@@ -431,6 +431,22 @@ def what_is_no_file_is_not_opened():
         writer.wait()
 
 
+def no_program_is_started_for_what_an_archive_says_it_is():
+    """libarchive would start grzip and lzop, found on PATH, for files that begin as theirs."""
+    heads = {"grzip": b"GRZipII\x00\x02\x04:)", "lzop": b"\x89LZO\x00\r\n\x1a\n", "lrzip": b"LRZI\x00\x06"}
+    for name, head in heads.items():
+        write("bin/" + name, b"#!/bin/sh\ntouch '%s'\ncat >/dev/null\n" % path("started-" + name).encode())
+        os.chmod(path("bin/" + name), 0o755)
+        write(name + ".tar", head + b"\0" * 4096)
+    with Dictionary(mem="32M") as d:
+        for name in heads:
+            p = subprocess.run([COMMAND, "load", path(name + ".tar")], env={**d.env(), "PATH": path("bin") + ":" + os.environ["PATH"]}, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+            check(p.returncode == 1 and name + ".tar" in p.stderr, "%d %s" % (p.returncode, p.stderr))
+            check(not os.path.exists(path("started-" + name)), "%s was started" % name)
+        d.end()
+
+
 def a_hundred_thousand_members_are_one_set():
     with tarfile.open(path("many.tar"), "w") as tar:
         for i in range(100000):
@@ -448,4 +464,4 @@ if __name__ == "__main__":
     run([a_tree_loads_alike_from_folder_tar_and_zip, tars_of_tars_are_read_as_one, names_that_lead_out_are_refused_and_links_are_named,
          of_members_with_one_name_the_last_is_kept, names_of_any_bytes_are_kept, names_that_are_no_utf8_are_told, what_is_cut_or_damaged_is_named,
          sizes_are_judged_before_and_while_it_reads, idx_and_arrays_are_checked, lines_and_sequences_keep_what_they_are, a_folder_with_traps_is_read_to_its_end,
-         links_that_multiply_are_bounded, what_is_no_file_is_not_opened, a_hundred_thousand_members_are_one_set])
+         links_that_multiply_are_bounded, what_is_no_file_is_not_opened, no_program_is_started_for_what_an_archive_says_it_is, a_hundred_thousand_members_are_one_set])
