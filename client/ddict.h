@@ -36,6 +36,7 @@
  *
  * DEATH. A process that dies leaves no lock, and its leases are dropped. When a manager or its node is lost every call gives
  * DDICT_ELOST, and when the dictionary has ended DDICT_EGONE, within the deadline; views that are held stay readable until released.
+ * A manager that stands still for 10 s (stopped, or waiting for a disk) is lost, too.
  *
  * ORDER. Operations on one key are linearizable: a put that returned is seen by every get that begins later, on every node.
  * Iteration is weakly consistent: a key that is present throughout appears exactly once. Freezing changes nothing of this.

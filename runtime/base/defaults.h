@@ -99,6 +99,10 @@
 #define DD_CONNECT_MS 5000                   /* connecting to a peer, all its addresses together */
 #define DD_PEER_BEAT_MS 1000                 /* heartbeat between the nodes' ddictd */
 #define DD_PEER_LOST_MS 10000                /* silence of a node after which it is lost */
+#define DD_MANAGER_LOOK_MS 1000              /* ddictd looks whether its managers turn */
+#define DD_MANAGER_SAY_MS 3000               /* a manager that has not turned for so long is named in the log */
+#define DD_MANAGER_LOST_MS DD_PEER_LOST_MS   /* ... and for so long is lost: stopped, or in D state. As a node that is silent */
+#define DD_MANAGER_BUSY_MS 60000             /* ... where it wants to run: a machine that is starved or swaps is no reason, a loop without end is */
 #define DD_STREAM_MS 30000                   /* a streamed value without progress for so long is given up */
 #define DD_SUSPEND_GAP_MS 2000               /* a gap between own ticks that counts as suspend and extends deadlines */
 #define DD_RECORD_MS 3000                    /* from SIGTERM or a loss to the job_end record: below the least KillWait that sites use (5 s) */

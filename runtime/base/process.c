@@ -8,25 +8,39 @@
 
 #include "base/process.h"
 
+#define FIELD_STATE 3
 #define FIELD_PARENT 4
 #define FIELD_BEGAN 22
 
-static uint64_t field(pid_t pid, int number) {
-    char path[64], text[1024], *at;
+/* Where field `number` begins in text[cap], which receives all; NULL: it is gone. */
+static const char *field_find(pid_t pid, int number, char *text, size_t cap) {
+    char path[64], *at;
     ssize_t n;
     int fd, i;
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
-    n = read(fd, text, sizeof text - 1);
+        return NULL;
+    n = read(fd, text, cap - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
     at = strrchr(text, ')'); /* ends the second one, which may have anything in it */
     for (i = 2; at != NULL && i < number; i++)
         at = strchr(at + 1, ' ');
-    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+    return at != NULL ? at + 1 : NULL;
+}
+
+static uint64_t field(pid_t pid, int number) {
+    char text[1024];
+    const char *at = field_find(pid, number, text, sizeof text);
+    return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+char process_state(pid_t pid) {
+    char text[1024];
+    const char *at = field_find(pid, FIELD_STATE, text, sizeof text);
+    return at != NULL ? *at : 0;
 }
 
 pid_t process_parent(pid_t pid) {

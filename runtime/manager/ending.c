@@ -94,6 +94,7 @@ void supervisor_ready(struct supervisor *s) {
     if (s->node_id == 0) /* before the answer by which another start says `exists` */
         say("ready id=%s managers=%u nodes=%u mem=%llu%s", hex_format(id, s->identity.dict_id), s->managers, s->nodes, (unsigned long long)(s->budget * s->managers),
             s->script.fd >= 0 ? " script=watched" : "");
+    watch_start(s);
     clients_serve_parked(s);
     if (s->node_id != 0) return;
     record_start(s);

@@ -15,6 +15,8 @@
 
 #define TURN_RECORDS 64u        /* of one lane before the next lane has its turn */
 #define TURN_BYTES (1u << 20)
+#define ALL_BYTES (4u << 20)    /* of all lanes, both ways, before connections are looked at: a millisecond or two */
+#define ALL_RECORDS 1024u
 #define QUEUE_MAX 256u          /* answers kept for a full CQ before the lane is not read from */
 #define PART_LEAST 8192u        /* bytes of a part of a piece: where the ring has less room it is full */
 #define LARGE_RECORD 32768u     /* bytes: who waits for the room of one is told at once */
@@ -49,6 +51,7 @@ struct lane_client {
     struct placed *placed;      /* a ring of cap entries, oldest at first */
     size_t placed_first, placed_n, placed_cap;
 };
+struct lanes_share { size_t bytes, records; }; /* what is left of a turn */
 struct hold {                   /* the leases of a forked child, see LAYOUT 6 */
     struct hold *next;
     uint64_t id;
@@ -237,10 +240,16 @@ const uint8_t *lane_place(struct asker *a, uint64_t off, uint64_t len) {
     return area ? area + off : NULL;
 }
 
-static bool lane_serve(struct lane_client *c) {
+static void share_take(struct lanes_share *left, size_t bytes, size_t records) {
+    left->bytes -= bytes < left->bytes ? bytes : left->bytes;
+    left->records -= records < left->records ? records : left->records;
+}
+
+static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
     unsigned n = 0;
+    size_t bytes = 0;
     c->served_from = c->lane.sq.pos;
-    for (size_t bytes = 0; n < TURN_RECORDS && bytes < TURN_BYTES && c->queue_n < QUEUE_MAX && !c->stalled && !c->a.gone;) {
+    while (n < TURN_RECORDS && bytes < TURN_BYTES && c->queue_n < QUEUE_MAX && !c->stalled && !c->a.gone) {
         const uint8_t *payload = NULL;
         struct msg m;
         int e = ring_peek(&c->lane.sq, &m, &payload);
@@ -260,21 +269,35 @@ static bool lane_serve(struct lane_client *c) {
         bytes += m.flags & MSGF_AREA ? m.val_len : m.len;
         n++;
     }
+    share_take(left, bytes, n);
     return n > 0;
 }
 
-bool lanes_turn(struct manager *m) {
+static bool lane_turn(struct lane_client *c, struct lanes_share *left) {
     bool worked = false;
-    for (struct lane_client *c = m->clients; c; c = c->next) {
-        if (c->a.gone) continue;
-        if (c->part_waits) worked |= parts_look(c);
-        if (c->queue || c->a.gives) worked |= lane_flush(c);
-        if (ring_ready(&c->lane.sq)) worked |= lane_serve(c);
-        if (c->placed_n) lane_settle(c);
-        if (c->wake) lane_ring_client(&c->lane);
-        else if (c->served) lane_ring_for_room(&c->lane, c->served_from);
-        c->wake = c->served = false;
-    }
+    uint64_t out = c->lane.cq.pos;
+    if (c->part_waits) worked |= parts_look(c);
+    if (c->queue || c->a.gives) worked |= lane_flush(c);
+    if (ring_ready(&c->lane.sq)) worked |= lane_serve(c, left);
+    if (c->placed_n) lane_settle(c);
+    if (c->wake) lane_ring_client(&c->lane);
+    else if (c->served) lane_ring_for_room(&c->lane, c->served_from);
+    c->wake = c->served = false;
+    share_take(left, c->lane.cq.pos - out, 0);
+    return worked;
+}
+
+bool lanes_turn(struct manager *m) {
+    struct lane_client *first = m->lanes_at ? m->lanes_at : m->clients, *c = first;
+    struct lanes_share left = {ALL_BYTES, ALL_RECORDS};
+    bool worked = false;
+    m->lanes_at = NULL;
+    if (!first) return false;
+    do {
+        if (!c->a.gone) worked |= lane_turn(c, &left);
+        c = c->next ? c->next : m->clients;
+    } while (c != first && left.bytes > 0 && left.records > 0);
+    if (c != first) m->lanes_at = c; /* the others' turn comes first next time */
     return worked;
 }
 
@@ -381,6 +404,7 @@ void client_del(struct manager *m, uint64_t id) {
         if ((*at)->id != id) continue;
         struct lane_client *c = *at;
         *at = c->next;
+        if (m->lanes_at == c) m->lanes_at = c->next;
         client_free(c);
         return;
     }

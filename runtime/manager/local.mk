@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 bin_PROGRAMS += ddictd
 ddictd_SOURCES = runtime/manager/main.c runtime/manager/supervisor.h runtime/manager/options.c runtime/manager/options.h \
-  runtime/manager/wireup.c runtime/manager/card.c runtime/manager/elect.c runtime/manager/shards.c runtime/manager/supmsg.c runtime/manager/supmsg.h \
+  runtime/manager/wireup.c runtime/manager/card.c runtime/manager/elect.c runtime/manager/shards.c runtime/manager/watch.c runtime/manager/supmsg.c runtime/manager/supmsg.h \
   runtime/manager/clients.c runtime/manager/doors.c runtime/manager/meet.c runtime/manager/holds.c runtime/manager/board.c runtime/manager/control.c runtime/manager/ending.c \
   runtime/manager/report.c runtime/manager/record.c runtime/manager/scribe.c runtime/manager/steps.c runtime/manager/inputs.c runtime/manager/say.c \
   runtime/manager/manager.c runtime/manager/manager.h runtime/manager/asker.c runtime/manager/requests.c runtime/manager/puts.c runtime/manager/probe.c \

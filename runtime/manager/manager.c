@@ -78,6 +78,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
         break;
     case SUP_HOLD_DEL: hold_del(m, s->id); break;
     case SUP_FREEZE: case SUP_FREEZE_SAID: freeze_take(m, s); break;
+    case SUP_PING: break; /* the turn that it is part of is the answer */
     case SUP_STATS:
         m->ending = true;
         r.type = SUP_STATS_REPLY;
@@ -142,10 +143,11 @@ static bool sleep_until_work(struct manager *m) {
 static void serve(struct manager *m) {
     uint64_t last_work = 0, last_poll = 0, last_heard = 0;
     m->now = clock_ns();
-    while (!m->stopping) {
+    for (uint64_t turns = 1; !m->stopping; turns++) {
+        __atomic_store_n(&m->setup->page->turns, turns, __ATOMIC_RELAXED);
         bool worked = lanes_turn(m);
         /* Who asked us lately over a connection asks again: idle turns look at each. */
-        if (m->peers_busy || (!worked && m->now - last_heard < DD_SPIN_US * 1000ull) || m->now - last_poll > POLL_NS) {
+        if (m->peers_busy || m->lanes_at || (!worked && m->now - last_heard < DD_SPIN_US * 1000ull) || m->now - last_poll > POLL_NS) {
             bool heard = io_wait(m->epoll_fd, 0) > 0;
             last_poll = m->now;
             if (heard) last_heard = m->now;

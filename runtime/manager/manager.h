@@ -52,6 +52,7 @@ struct manager_page {
     struct counters count;
     struct lease_counters departed; /* reads of clients that have gone */
     uint64_t started;
+    uint64_t turns;                 /* of its loop: ddictd sees that it goes on (watch.c) */
 };
 
 struct manager_setup { /* filled by ddictd before the fork; the descriptors are the manager's then */
@@ -113,7 +114,7 @@ struct manager {
     struct counters *count; /* in setup->page */
     struct note_pace full, refused;
     uint64_t refused_all;  /* conn_refused() when it was looked at last */
-    struct lane_client *clients;
+    struct lane_client *clients, *lanes_at; /* lanes_at: the last turn got so far; NULL: round all */
     unsigned clients_now;
     struct hold *holds;
     struct fabric *fabric;    /* NULL: TCP */
@@ -241,7 +242,7 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[3]); 
 void client_del(struct manager *m, uint64_t id);
 int hold_add(struct manager *m, uint64_t id, uint32_t pid, int fd);
 void hold_del(struct manager *m, uint64_t id);
-bool lanes_turn(struct manager *m);    /* serve all lanes once; true when there was work */
+bool lanes_turn(struct manager *m);    /* serve the lanes in turn, a bounded share of work; true when there was work */
 bool lanes_ready(struct manager *m);   /* after `sleeping` was announced: is there work after all? */
 void lanes_unstall(struct manager *m); /* a connection has room again */
 void lanes_reap(struct manager *m);    /* drop those that broke a rule, and tell ddictd */

@@ -6,7 +6,7 @@
  *     main.c        parse, become ready, serve, end
  *     wireup.c      who are we, the cards of all nodes (card.c); transport.c: what carries the managers' messages
  *     elect.c       --stay: is the name ours, or is there another dictionary of it
- *     shards.c      the managers: fork, messages, death
+ *     shards.c      the managers: fork, messages, death; watch.c: whether they still answer
  *     clients.c     attach; holds.c: pages of forked children; doors.c: socket files for containers
  *     board.c       the page that clients look at
  *     meet.c        where the ranks of a step meet; tasks.c: --tasks: it ends with the last of them
@@ -47,6 +47,9 @@ struct shard {                  /* one manager of this node */
     struct io_handler sock;     /* our end of the pair; fd -1: closed */
     struct shard_out *out, **out_end; /* messages that did not fit */
     struct ddict_manager_stats stats; /* the last answer to SUP_STATS */
+    /* watch.c */
+    uint64_t turns, turned_ns;  /* of its loop when we looked last; when they moved, by our timers */
+    bool pinged, silent;        /* since then; silent: that was said */
 };
 
 enum end_reason { REASON_DRAINED, REASON_DOWN, REASON_SIGNAL }; /* why it was drained; travels with DRAIN */
@@ -98,6 +101,7 @@ struct supervisor {
     uint64_t began, ready_at;
     int exit_code;
     struct timer start_timer;
+    struct timer watch;
 
     struct board *board;
     int board_ro_fd;
@@ -190,6 +194,9 @@ void shards_ready(struct supervisor *s);   /* when all of this node is ready: te
 void shards_rescue(struct supervisor *s);  /* figures of managers that did not give them, from the memory that outlives them */
 void shards_reaped(struct supervisor *s);  /* SIGCHLD */
 void shards_stop(struct supervisor *s);    /* stop, wait, kill what does not stop */
+
+/* --- watch.c --- */
+void watch_start(struct supervisor *s);      /* all managers are ready: from now on they have to answer */
 
 /* --- clients.c --- */
 int clients_listen(struct supervisor *s);
