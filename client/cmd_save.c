@@ -32,17 +32,18 @@ static const char save_usage[] =
     "      --json       the summary as an object\n"
     "  -q, --quiet      no progress, no summary\n";
 static const char restore_usage[] =
-    "usage: ddict restore [--prefix P] [--keep] [--json] [-q] [--name NAME] PATH\n"
+    "usage: ddict restore [--prefix P] [--keep] [--no-pickles] [--json] [-q] [--name NAME] PATH\n"
     "  Put what `ddict save PATH` wrote into the dictionary, all its nodes at once; it may have another number of nodes and managers. Checksums are checked.\n"
     "      --prefix P   only str keys that begin with P\n"
     "      --keep       leave keys that are there as they are (default: put over them)\n"
+    "      --no-pickles leave pickles out: whoever reads one runs the code that is in it. For what comes from people whom you do not trust\n"
     "      --json       the summary as an object\n"
     "  -q, --quiet      no progress, no summary\n";
 
 #define DONE "ddict-done " /* begins a worker's last line for its front */
 
 struct line {
-    bool restore, files, json, quiet, keep;
+    bool restore, files, json, quiet, keep, no_pickles;
     bool stage; /* of ddictd, HANDSHAKE 7 */
     bool loaded; /* of `ddict up`: say that all is there; no path */
     bool report, once; /* of `ddict up`: the summary, or the error, as an object alone; only if it was not restored yet */
@@ -69,6 +70,7 @@ static int option_take(struct line *l, int c)
     case 'p': l->prefix = optarg; return 0;
     case 'f': l->files = true; return 0;
     case 'k': l->keep = true; return 0;
+    case 'P': l->no_pickles = true; return 0;
     case 'j': l->json = true; return 0;
     case 'q': l->quiet = true; return 0;
     case 'w': l->worker = optarg; return 0;
@@ -310,6 +312,8 @@ static int spread(const struct line *l)
         argv[k++] = "--files";
     if (l->keep)
         argv[k++] = "--keep";
+    if (l->no_pickles)
+        argv[k++] = "--no-pickles";
     if (l->once)
         argv[k++] = "--once";
     if (l->quiet)
@@ -339,7 +343,7 @@ static int summary(const struct line *l, uint64_t began)
 {
     double s = (double)(clock_ns() - began) / 1e9;
     char a[24], b[24];
-    int rc = job.left_out > 0 ? EXIT_FAILED : EXIT_OK;
+    int rc = job.left_out > 0 && !l->restore ? EXIT_FAILED : EXIT_OK; /* --no-pickles asked for it */
     if (l->json) {
         int said = cmd_json_print(json_pack("{s:b,s:s,s:I,s:I,s:I,s:I,s:f,s:I}", "already", job.already > 0 && job.already == job.workers, "path", l->path, "items", (json_int_t)job.items, "bytes", (json_int_t)job.bytes, "there_already",
                                         (json_int_t)job.same, "left_out", (json_int_t)job.left_out, "seconds", s, "nodes", (json_int_t)job.workers));
@@ -371,7 +375,7 @@ static int aside_make(const struct line *l, char *aside, size_t cap)
     int n = snprintf(aside, cap, "%s.part-", job.folder);
     for (unsigned i = 0; i < 4; i++)
         n += snprintf(aside + n, cap - (size_t)n, "%02x", job.id[i]);
-    if (!job.one_file && mkdir(aside, 0777) < 0) {
+    if (!job.one_file && mkdir(aside, 0700) < 0) {
         int rc = dd_error(-errno, "cannot make %s: %s", aside, strerror(errno));
         *aside = 0;
         return rc;
@@ -451,6 +455,7 @@ static int say_loaded(void)
 static int run(int argc, char **argv, struct line *l)
 {
     static const struct option longs[] = {CMD_LONGS, {"prefix", required_argument, NULL, 'p'}, {"files", no_argument, NULL, 'f'}, {"keep", no_argument, NULL, 'k'},
+                                          {"no-pickles", no_argument, NULL, 'P'},
                                           {"json", no_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'}, {"worker", required_argument, NULL, 'w'},
                                           {"report", no_argument, NULL, 'R'}, {"once", no_argument, NULL, 'o'}, {"stage", no_argument, NULL, 't'},
                                           {"after-load", no_argument, NULL, 'a'}, {"loaded", no_argument, NULL, 'l'}, {0}};
@@ -459,8 +464,8 @@ static int run(int argc, char **argv, struct line *l)
     for (int c; (c = cmd_option(argc, argv, "hqp:", longs, l->usage)) != -1;)
         if (option_take(l, c) != 0)
             return EXIT_USAGE;
-    if ((l->files && l->restore) || (l->keep && !l->restore))
-        return cmd_usage(l->usage, "ddict %s has no %s", verb(l), l->restore ? "--files" : "--keep");
+    if ((l->files && l->restore) || ((l->keep || l->no_pickles) && !l->restore))
+        return cmd_usage(l->usage, "ddict %s has no %s", verb(l), l->restore ? "--files" : l->keep ? "--keep" : "--no-pickles");
     if (l->loaded && optind == argc)
         return cmd_flush(say_loaded());
     if (optind + 1 != argc || *argv[optind] == 0)
@@ -479,6 +484,7 @@ static int run(int argc, char **argv, struct line *l)
     }
     job.folder = l->path;
     job.keep = l->keep;
+    job.no_pickles = l->no_pickles;
     if (l->prefix != NULL && key_of_str(&prefix, l->prefix) < 0)
         return cmd_usage(l->usage, "--prefix=%s: not UTF-8", l->prefix);
     job.prefix = prefix.data;

@@ -19,7 +19,7 @@ libddict_la_LIBADD = libclient.la
 # The command. Its verbs use libddict as any program does; libbase for sizes and JSON.
 bin_PROGRAMS += ddict
 ddict_SOURCES = client/cmd_main.c client/cmd.h client/cmd_stats.c client/cmd_load.c client/sets.c client/sets.h client/cmd_ls.c client/cmd_value.c client/keytext.c client/keytext.h client/npy.c client/npy.h \
-  client/figures.c client/figures.h client/table.c client/table.h client/cmd_report.c client/cmd_socket.c client/cmd_results.c client/results_file.c client/results_file.h client/results_plot.c client/cmd_watch.c client/record.c client/record.h \
+  client/figures.c client/figures.h client/table.c client/table.h client/cmd_report.c client/cmd_socket.c client/cmd_results.c client/results_file.c client/results_file.h client/folder_below.c client/folder_below.h client/results_plot.c client/cmd_watch.c client/record.c client/record.h \
   client/record_find.c client/record_find.h client/report_print.c client/report_print.h \
   client/cmd_save.c client/save/save.h client/save/save.c client/save/seen.c client/save/seen.h client/save/stage.c client/save/stage.h client/save/files.c client/save/restore.c client/save/manifest.c client/save/progress.c \
   client/save/dump.h client/save/dump_format.h client/save/dump_in.c client/save/dump_out.c client/bench.c client/bench.h client/bench_run.c client/bench_work.c client/bench_keys.c client/bench_report.c client/bench_plot.c client/bench_net.c client/probe.c

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "folder_below.h"
 #include "results_file.h"
 
 #define ASIDE ".ddict-"       /* begins the name of a file that is being written */
@@ -27,28 +28,6 @@ bool results_path_ok(const char *path, size_t len)
         at += n + 1;
     }
     return true;
-}
-
-/* The folder of path, made where it is not there; *name is the last component. A descriptor or a negated errno. */
-static int folder_open(int folder, const char *path, const char **name)
-{
-    char part[NAME_MAX + 1];
-    int fd = fcntl(folder, F_DUPFD_CLOEXEC, 3);
-    for (const char *slash; fd >= 0 && (slash = strchr(path, '/')) != NULL; path = slash + 1) {
-        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-        if (mkdirat(fd, part, 0777) != 0 && errno != EEXIST) {
-            int e = errno;
-            close(fd);
-            return -e;
-        }
-        int next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), e = errno;
-        close(fd);
-        if (next < 0)
-            return -e;
-        fd = next;
-    }
-    *name = path;
-    return fd < 0 ? -errno : fd;
 }
 
 static bool holds(int fd, const struct iovec *pieces, size_t n)
@@ -113,7 +92,7 @@ int results_file_write(int folder, const char *path, const struct iovec *pieces,
 {
     const char *name = path;
     char aside[NAME_MAX + 1];
-    int dir = folder_open(folder, path, &name);
+    int dir = folder_below_open(folder, path, &name);
     if (dir < 0)
         return dir;
     snprintf(aside, sizeof aside, ASIDE "%s", name);

@@ -82,7 +82,7 @@ int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID],
         return dd_error(-ENOMEM, "no memory for writing %s", path);
     }
     XXH3_64bits_reset(o->hash);
-    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* a private dictionary stays private */
     if (o->fd < 0) {
         int rc = write_failed(o);
         dump_abandon(o);

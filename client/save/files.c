@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <base/error.h>
+#include "../folder_below.h"
 #include "../keytext.h"
 #include "../npy.h"
 #include "save.h"
@@ -25,19 +26,11 @@ enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* client/python/FORMAT 
 struct filer {
     struct bytes name, head, other;
     uint8_t *compare; /* COMPARE bytes */
-    char made[PATH_CAP]; /* the folder that was made last */
+    int folder;          /* j->folder */
+    int below;           /* the folder of it that was opened last, or -1 */
+    char opened[PATH_CAP]; /* its path, as far as its last slash */
     struct save_seen *seen; /* of the manager; NULL: nothing is known */
 };
-
-/* It cannot be a file: told, and counted. */
-static int left_out(struct save_job *j, const char *name, const char *why)
-{
-    pthread_mutex_lock(&j->lock);
-    if (j->left_out++ == 0)
-        snprintf(j->first_left_out, sizeof j->first_left_out, "%.300s: %s", name, why);
-    pthread_mutex_unlock(&j->lock);
-    return 0;
-}
 
 /* The path below the folder. Empty parts and "." are left out; NULL: fine, else why not. */
 static const char *path_of(char *path, size_t cap, const char *folder, const char *name)
@@ -56,28 +49,22 @@ static const char *path_of(char *path, size_t cap, const char *folder, const cha
     return n > begin ? NULL : "a name of nothing but slashes";
 }
 
-/* The folders above path, below the first `from` bytes of it. */
-static int folders_make(struct filer *f, char *path, size_t from)
+/* Have the folder of path (below j->folder) in f->below; *name: the file's name in it. 0 or a negated errno. */
+static int below_open(struct filer *f, const char *path, const char **name)
 {
-    char *slash = strrchr(path, '/');
-    *slash = 0;
-    if (strcmp(path, f->made) != 0) {
-        for (char *p = path + from + 1; (p = strchr(p, '/')) != NULL; p++) {
-            *p = 0;
-            if (mkdir(path, 0777) < 0 && errno != EEXIST) {
-                *p = '/';
-                *slash = '/';
-                return -errno;
-            }
-            *p = '/';
-        }
-        if (strlen(path) > from && mkdir(path, 0777) < 0 && errno != EEXIST) {
-            *slash = '/';
-            return -errno;
-        }
-        snprintf(f->made, sizeof f->made, "%s", path);
-    }
-    *slash = '/';
+    const char *slash = strrchr(path, '/');
+    size_t len = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    *name = path + len;
+    if (f->below >= 0 && strlen(f->opened) == len && memcmp(f->opened, path, len) == 0)
+        return 0;
+    int fd = folder_below_open(f->folder, path, name);
+    if (fd < 0)
+        return fd;
+    if (f->below >= 0)
+        close(f->below);
+    f->below = fd;
+    memcpy(f->opened, path, len);
+    f->opened[len] = 0;
     return 0;
 }
 
@@ -94,10 +81,10 @@ static bool same_bytes(int fd, off_t at, const uint8_t *bytes, size_t len, uint8
     return true;
 }
 
-static bool there_already(struct filer *f, const char *path, const uint8_t *body, size_t len)
+static bool there_already(struct filer *f, const char *name, const uint8_t *body, size_t len)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = openat(f->below, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool same = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->head.len + len &&
                 same_bytes(fd, 0, f->head.data, f->head.len, f->compare) && same_bytes(fd, (off_t)f->head.len, body, len, f->compare);
     if (fd >= 0)
@@ -120,23 +107,22 @@ static int write_all(struct save_job *j, int fd, const uint8_t *bytes, size_t le
     return 0;
 }
 
-static int file_write(struct save_job *j, struct filer *f, const char *path, const uint8_t *body, size_t len)
+static int file_write(struct save_job *j, struct filer *f, const char *name, const uint8_t *body, size_t len)
 {
-    char aside[PATH_CAP + 64];
-    const char *slash = strrchr(path, '/');
-    snprintf(aside, sizeof aside, "%.*s/.ddict-save-%u-%ld-%lx", (int)(slash - path), path, j->worker, (long)getpid(), (unsigned long)pthread_self());
-    unlink(aside);
-    int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    char aside[80];
+    snprintf(aside, sizeof aside, ".ddict-save-%u-%ld-%lx", j->worker, (long)getpid(), (unsigned long)pthread_self());
+    unlinkat(f->below, aside, 0);
+    int fd = openat(f->below, aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     int rc = fd < 0 ? -errno : write_all(j, fd, f->head.data, f->head.len);
     rc = rc < 0 ? rc : write_all(j, fd, body, len);
     if (rc == 0 && fsync(fd) < 0)
         rc = -errno;
     if (fd >= 0 && close(fd) < 0 && rc == 0)
         rc = -errno;
-    if (rc == 0 && rename(aside, path) < 0)
+    if (rc == 0 && renameat(f->below, aside, f->below, name) < 0)
         rc = -errno;
     if (rc < 0)
-        unlink(aside);
+        unlinkat(f->below, aside, 0);
     return rc;
 }
 
@@ -187,22 +173,23 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
             return dd_error(-ENOMEM, "out of memory");
         len = 0;
     } else if (item->view.tag == TAG_BUFFERS) {
-        return left_out(j, name, "a pickle with buffers out of band is no file of its own; save without --files keeps it");
+        return save_left_out(j, name, "a pickle with buffers out of band is no file of its own; save without --files keeps it");
     }
     if ((why = path_of(path, sizeof path, j->folder, name)) != NULL)
-        return left_out(j, name, why);
-    if ((rc = named_so(j, f, key, item->klen, path + strlen(j->folder) + 1)) != 0)
-        return rc < 0 ? rc : left_out(j, name, "the str key of this name has the file");
-    if (there_already(f, path, body, len)) {
+        return save_left_out(j, name, why);
+    const char *below = path + strlen(j->folder) + 1, *file;
+    if ((rc = named_so(j, f, key, item->klen, below)) != 0)
+        return rc < 0 ? rc : save_left_out(j, name, "the str key of this name has the file");
+    rc = below_open(f, below, &file);
+    bool same = rc == 0 && there_already(f, file, body, len);
+    if (rc == 0 && !same)
+        rc = file_write(j, f, file, body, len);
+    if (rc == -ELOOP || rc == -EISDIR || rc == -ENOTDIR || rc == -ENOTEMPTY || rc == -EEXIST)
+        return save_left_out(j, name, "another key needs a folder, or a file, of this name, or a symbolic link has it");
+    if (rc < 0)
+        return dd_error(rc, "cannot write %s: %s", path, strerror(-rc));
+    if (same)
         __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED); /* figures alone */
-    } else {
-        rc = folders_make(f, path, strlen(j->folder));
-        rc = rc < 0 ? rc : file_write(j, f, path, body, len);
-        if (rc == -EISDIR || rc == -ENOTDIR || rc == -ENOTEMPTY || rc == -EEXIST)
-            return left_out(j, name, "another key needs a folder, or a file, of this name");
-        if (rc < 0)
-            return dd_error(rc, "cannot write %s: %s", path, strerror(-rc));
-    }
     if (f->seen != NULL)
         save_seen_note(f->seen, key, item->klen, item->view.version);
     __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED);
@@ -212,8 +199,8 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
 
 static void items_write(struct save_job *j)
 {
-    struct filer f = {.compare = malloc(COMPARE)};
-    int rc = f.compare != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
+    struct filer f = {.compare = malloc(COMPARE), .folder = open(j->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .below = -1};
+    int rc = f.compare == NULL ? dd_error(-ENOMEM, "out of memory") : f.folder < 0 ? dd_error(-errno, "cannot open %s: %s", j->folder, strerror(errno)) : 0;
     for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED), i < j->info.managers);) /* a number for one thread */
         if (save_ours(j, i)) {
             f.seen = j->seen != NULL ? j->seen((unsigned)i) : NULL;
@@ -225,6 +212,10 @@ static void items_write(struct save_job *j)
     bytes_free(&f.head);
     bytes_free(&f.other);
     free(f.compare);
+    if (f.folder >= 0)
+        close(f.folder);
+    if (f.below >= 0)
+        close(f.below);
 }
 
 int save_files(struct save_job *j) { return save_threads(j, j->alone ? j->info.managers : j->info.local_managers, items_write); }

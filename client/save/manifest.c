@@ -53,10 +53,13 @@ static int json_write(const json_t *o, const char *path)
     if (text == NULL)
         return dd_error(-ENOMEM, "out of memory");
     int rc = 0;
-    FILE *f = fopen(path, "wxe");
-    if (f == NULL)
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (f == NULL) {
         rc = io_error("write", path);
-    else {
+        if (fd >= 0)
+            close(fd);
+    } else {
         bool bad = fputs(text, f) < 0 || fputc('\n', f) < 0 || fflush(f) != 0 || fsync(fileno(f)) < 0;
         if (bad)
             rc = io_error("write", path);

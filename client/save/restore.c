@@ -6,7 +6,21 @@
 #include <string.h>
 
 #include <base/error.h>
+#include "../keytext.h"
 #include "save.h"
+
+enum { TAG_PICKLE = 2, TAG_BUFFERS = 3 }; /* client/python/FORMAT */
+
+static int pickle_left_out(struct save_job *j, const struct dump_item *it)
+{
+    struct bytes name = {0};
+    int rc = key_show(&name, it->key, it->klen, NULL);
+    rc = rc < 0 ? rc : bytes_add(&name, "", 1);
+    if (rc == 0)
+        save_left_out(j, (const char *)name.data, "a pickle");
+    bytes_free(&name);
+    return rc < 0 ? dd_error(-ENOMEM, "out of memory") : 0;
+}
 
 static int items_put(struct save_job *j, const struct dump_item *items, int n)
 {
@@ -17,6 +31,12 @@ static int items_put(struct save_job *j, const struct dump_item *items, int n)
         const struct dump_item *it = &items[i];
         if (!save_wanted(j, it->key, it->klen))
             continue;
+        if (j->no_pickles && (it->tag == TAG_PICKLE || it->tag == TAG_BUFFERS)) {
+            int rc = pickle_left_out(j, it);
+            if (rc < 0)
+                return rc;
+            continue;
+        }
         pairs[k++] = (struct ddict_pair){.key = it->key, .klen = it->klen, .val = it->val, .vlen = it->vlen, .flags = DDICT_TAG(it->tag) | (j->keep ? DDICT_NEW : 0)};
         bytes += it->vlen;
     }

@@ -22,6 +22,15 @@ void save_fail(struct save_job *j)
     __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED);
 }
 
+int save_left_out(struct save_job *j, const char *name, const char *why)
+{
+    pthread_mutex_lock(&j->lock);
+    if (j->left_out++ == 0)
+        snprintf(j->first_left_out, sizeof j->first_left_out, "%.300s: %s", name, why);
+    pthread_mutex_unlock(&j->lock);
+    return 0;
+}
+
 struct runner { struct save_job *j; void (*body)(struct save_job *j); };
 
 static void *thread_run(void *arg)

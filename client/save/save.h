@@ -35,6 +35,7 @@ struct save_job {
     bool one_file;                 /* folder is a file */
     bool alone;                    /* no worker elsewhere: all managers are ours */
     bool keep;                     /* restore: leave keys that are there */
+    bool no_pickles;               /* restore: leave pickles out */
     bool after_load;               /* --stage: not before SAVE_LOADED is there */
     char tag[9];                   /* --stage: begins the names of its parts, for others may be in the folder; else "" */
     struct save_seen *(*seen)(unsigned manager); /* --stage: what earlier passes have written; NULL: nothing is known */
@@ -43,7 +44,7 @@ struct save_job {
     uint64_t moved;                /* grows with whatever is done, also inside of one value */
     uint64_t claimed;              /* managers or parts */
     uint64_t number;               /* of the next part */
-    uint64_t left_out;             /* items that cannot be a file */
+    uint64_t left_out;             /* items that cannot be a file; restore: pickles */
     uint64_t already;              /* workers whose share another one has restored (--once) */
     int stopped;                   /* a thread failed, or a signal came */
     json_t *parts;                 /* under lock: written, or to be read */
@@ -55,6 +56,8 @@ struct save_job {
 bool save_stopped(const struct save_job *j);
 /* The failure of this thread (dd_errmsg()) is the job's, if it is the first. */
 void save_fail(struct save_job *j);
+/* An item is left out: counted, and the first one is kept with why. Returns 0. */
+int save_left_out(struct save_job *j, const char *name, const char *why);
 /* Run body in n threads; 0, or -1 when one failed: j->why. */
 int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j));
 #define SAVE_LOADED "ddict.loaded" /* a str key: what --load and --restore bring is there */

@@ -230,6 +230,35 @@ def names_that_are_no_files_are_told():
         check(sorted(os.listdir(folder)) == ["in"] and sorted(os.listdir(os.path.join(folder, "in"))) == ["out"], "it escaped")
 
 
+def no_link_leads_out_of_the_folder():
+    with Folder() as folder, Dictionary(managers=1, mem="32M") as d:
+        path, elsewhere = os.path.join(folder, "out"), os.path.join(folder, "elsewhere")
+        os.mkdir(path)
+        os.mkdir(elsewhere)
+        os.symlink(elsewhere, os.path.join(path, "link"))
+        os.symlink(os.path.join(elsewhere, "file"), os.path.join(path, "plain"))
+        for k in ("link/y", "link/deeper/z", "plain", "good/y"):
+            ddict(d, "put", k, "v")
+        said = json.loads(ddict(d, "save", "--files", "--json", path, code=1)[0])
+        check(os.listdir(elsewhere) == [] and said["left_out"] == 2 and said["items"] == 2, "%r, elsewhere: %r" % (said, os.listdir(elsewhere)))
+        check(not os.path.islink(os.path.join(path, "plain")) and open(os.path.join(path, "good/y")).read() == "v", "files")
+        check("symbolic link" in ddict(d, "save", "--files", path, code=1)[1], "not said")
+
+
+def a_saved_dictionary_is_its_owners_alone():
+    before = os.umask(0o022)
+    try:
+        with Folder() as folder, Dictionary(nodes=1, managers=2, mem="32M") as d:
+            ddict(d, "put", "a", "secret")
+            ddict(d, "save", os.path.join(folder, "saved"))
+            ddict(d, "save", os.path.join(folder, "one.ddict"))
+            paths = [folder + "/saved", folder + "/one.ddict", *(os.path.join(folder, "saved", n) for n in os.listdir(folder + "/saved"))]
+            modes = {p: os.stat(p).st_mode & 0o077 for p in paths}
+            check(len(paths) >= 4 and not any(modes.values()), "%r" % modes)
+    finally:
+        os.umask(before)
+
+
 def wrong_usage():
     with Dictionary(managers=1, mem="16M") as d:
         for args in (["save"], ["save", "a", "b"], ["save", "--keep", "a"], ["restore", "--files", "a"], ["save", ""]):
@@ -482,5 +511,5 @@ def jobs_in_a_chain_go_on_from_one_folder():
 
 
 main([jobs_in_a_chain_go_on_from_one_folder, it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
-      files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, wrong_usage, it_is_saved_at_its_end, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
+      files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, no_link_leads_out_of_the_folder, a_saved_dictionary_is_its_owners_alone, wrong_usage, it_is_saved_at_its_end, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
       a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, parts_that_another_job_removed_are_written_again, parts_that_were_not_published_do_not_pile_up, who_saves_is_killed_and_another_one_does])

@@ -30,6 +30,16 @@ def idx_write(path, shape, data):
         f.write(bytes([0, 0, 8, len(shape)]) + struct.pack(">%dI" % len(shape), *shape) + data)
 
 
+class Evil:
+    """Whoever unpickles it makes a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
 class Sets(DictTest):
     managers, nodes = 2, 2
 
@@ -190,6 +200,22 @@ class Sets(DictTest):
         self.assertEqual((self.d["m/2"], len(self.d)), ("two", 2))
         self.assertEqual(ddict.restore(self.path("all"), d=self.d)["items"], 5)
         self.assertEqual({k: self.d[k] for k in self.d}, values)
+
+    def test_pickles_are_left_out_of_what_others_saved(self):
+        evil = self.path("evil ran")
+        self.d["evil"] = Evil(evil)
+        self.d["large"] = [Evil(evil), pickle.PickleBuffer(bytearray(300000))]
+        self.d["plain"] = "text"
+        self.d["bytes"] = b"x" * 100
+        self.assertEqual(ddict.save(self.path("theirs"), d=self.d)["items"], 4)
+        self.d.clear()
+        said = ddict.restore(self.path("theirs"), pickles=False, d=self.d)
+        self.assertEqual((said["items"], said["left_out"]), (2, 2))
+        self.assertEqual(sorted(self.d), ["bytes", "plain"])
+        self.assertEqual(ddict.restore(self.path("theirs"), d=self.d)["items"], 4)
+        self.assertFalse(os.path.exists(evil))
+        self.d["evil"]
+        self.assertTrue(os.path.exists(evil))
 
     def test_what_cannot_be_saved_or_restored_is_said(self):
         self.d["x"] = 1

@@ -284,9 +284,10 @@ def save(path, prefix=None, *, files=False, d=None, progress=None):
     return _saved("save", path, prefix, d, progress, *["--files"] * bool(files))
 
 
-def restore(path, prefix=None, *, keep=False, d=None, progress=None):
-    """restore(path, prefix=None, *, keep=False, d=None, progress=None) -- put what save() wrote into the dictionary; a dict of items, bytes, seconds, nodes
+def restore(path, prefix=None, *, keep=False, pickles=True, d=None, progress=None):
+    """restore(path, prefix=None, *, keep=False, pickles=True, d=None, progress=None) -- put what save() wrote into the dictionary; a dict of items, bytes, seconds, nodes
 
-    Keys that are there are put over, or left with keep=True. It is `ddict restore` of the shell. Raises ddict.SaveError.
+    Keys that are there are put over, or left with keep=True. pickles=False leaves pickles out (whoever reads one runs the code that is in it) and counts
+    them in "left_out": for what comes from people whom you do not trust. It is `ddict restore` of the shell. Raises ddict.SaveError.
     """
-    return _saved("restore", path, prefix, d, progress, *["--keep"] * bool(keep))
+    return _saved("restore", path, prefix, d, progress, *["--keep"] * bool(keep), *["--no-pickles"] * (not pickles))
