@@ -106,50 +106,75 @@ static void far_collect(struct get_call *c, uint32_t i)
 
 /* --- from this node --- */
 
-/* Those of this node among the wants from..from + n, whose buckets are on their way; returns how many were not found so. */
-static uint32_t here_take(struct get_call *c, uint32_t from, uint32_t n)
-{
+/* Look-ups that go together, with the slots that they have in hand. */
+struct few {
+    struct lease_thread *t;
     struct find_one one[AHEAD];
-    uint32_t index[AHEAD], slot[AHEAD], k = 0, left = 0, found = 0;
-    struct lease_thread *t = lease_thread(c->s);
-    for (uint32_t i = from; i < from + n; i++) {
-        struct ddict_want *w = &c->want[i];
-        struct node_manager *m = c->here[i];
-        if (m == NULL)
-            continue;
-        if (unlikely(t == NULL) || unlikely(lease_take(t, &slot[k]) < 0)) {
-            w->status = local_view(c->s, m, c->hash[i], w->key, w->klen, &w->view); /* knows what to say */
-            left += w->status < 0;
-            continue;
-        }
-        struct find_one *o = &one[k];
-        o->a = &m->arena;
-        o->h = c->hash[i];
-        o->key = w->key;
-        o->key_len = w->klen;
-        o->slot = lease_slot(t->page, slot[k]);
-        index[k++] = i;
-    }
-    reader_find_many(one, k);
+    uint32_t index[AHEAD], slot[AHEAD], n;
+};
+
+/* Find the few, and none is left; returns how many were not found so. */
+static __attribute__((noinline)) uint32_t here_find(struct get_call *c, struct few *f)
+{
+    uint32_t k = f->n, found = 0, left = 0;
+    f->n = 0;
+    reader_find_many(f->one, k);
     fork_gate(); /* after all leases: they are copied, or we go on after it */
     for (uint32_t j = 0; j < k; j++) {
-        struct ddict_want *w = &c->want[index[j]];
-        struct node_manager *m = c->here[index[j]];
-        if (likely(one[j].found)) {
-            local_count(t, m, one[j].f.val_len);
-            view_set(&w->view, c->s, &one[j].f);
-            w->view.slot_ = slot[j];
-            w->status = 0;
-            found++;
+        struct ddict_want *w = &c->want[f->index[j]];
+        if (unlikely(!f->one[j].found)) {
+            lease_return(f->t, f->slot[j]);
             continue;
         }
-        lease_return(t, slot[j]);
-        w->status = local_view(c->s, m, c->hash[index[j]], w->key, w->klen, &w->view);
+        local_count(f->t, c->here[f->index[j]], f->one[j].f.val_len);
+        view_set(&w->view, c->s, &f->one[j].f);
+        w->view.slot_ = f->slot[j];
+        w->status = 0;
+        found++;
+    }
+    for (uint32_t j = 0; found + left < k && j < k; j++) { /* no slot is in hand any more: L1 */
+        uint32_t i = f->index[j];
+        struct ddict_want *w = &c->want[i];
+        if (f->one[j].found)
+            continue;
+        w->status = local_view(c->s, c->here[i], c->hash[i], w->key, w->klen, &w->view);
         left += w->status < 0;
         found += w->status == 0;
     }
     c->found += found;
     return left;
+}
+
+/* Those of this node among the wants from..from + n, whose buckets are on their way; returns how many were not found so. */
+static uint32_t here_take(struct get_call *c, uint32_t from, uint32_t n)
+{
+    struct few f;
+    uint32_t left = 0;
+    struct lease_thread *t = f.t = lease_thread(c->s);
+    f.n = 0;
+    for (uint32_t i = from; i < from + n; i++) {
+        struct ddict_want *w = &c->want[i];
+        struct node_manager *m = c->here[i];
+        if (m == NULL)
+            continue;
+        if (unlikely(t == NULL) || unlikely(*t->top == LEASE_NONE)) {
+            left += here_find(c, &f); /* more slots are looked for only while none is in hand: L1 */
+            if (t == NULL || (*t->top == LEASE_NONE && lease_refill(t) < 0)) {
+                w->status = local_view(c->s, m, c->hash[i], w->key, w->klen, &w->view); /* knows what to say */
+                c->found += w->status == 0;
+                left += w->status < 0;
+                continue;
+            }
+        }
+        struct find_one *o = &f.one[f.n];
+        o->a = &m->arena;
+        o->h = c->hash[i];
+        o->key = w->key;
+        o->key_len = w->klen;
+        o->slot = lease_slot(t->page, f.slot[f.n] = *t->top--);
+        f.index[f.n++] = i;
+    }
+    return left + here_find(c, &f);
 }
 
 /* Those that are not here: 0 when it was asked for. */

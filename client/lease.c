@@ -210,6 +210,8 @@ struct lease_thread *lease_thread_find(struct session *s)
 void lease_release_far(struct session *s, uint32_t n)
 {
     unsigned c = LEASE_CHUNK_OF(n);
+    if (lease_is_free(lease_slot(s->lease_page, n)))
+        return; /* L1 */
     if (s->refs != NULL) { /* inherited by fork: several processes share the slot */
         if (__atomic_sub_fetch(&s->refs[n], 1, __ATOMIC_ACQ_REL) == 0)
             reader_release(lease_slot(s->lease_page, n));

@@ -3,8 +3,10 @@
  * lease.h - lease slots of threads. A thread owns chunks of slots of the lease page and takes slots only from them, so taking one needs
  * no lock. Numbers: slot k of chunk c is number 2048 c + k, so it is word n of the page.
  *
- *  L1  A slot is free when its word is 0 and no thread has it in hand. Its owner has all its free slots on `stack`, but those that other
- *      threads released since it last looked (session.freed counts them by chunk).
+ *  L1  A slot is free when its word is 0 and no thread has it in hand. Its owner has all its free slots on `stack`, each once, but those that other
+ *      threads released since it last looked (session.freed counts them by chunk). Who has slots of word 0 in hand neither fills the stack again
+ *      (lease_refill) nor calls what may do that (lease_take, local_view); a release of a slot whose word is 0 already does nothing. So the stack
+ *      never holds more than the chunks have slots.
  *  L2  A slot in hand whose lease will be stored later (PLACED replies) holds LEASE_MARK, so it does not look free.
  *  L3  The owner pushes the number first and stores 0 then; another thread stores 0 first and counts then. After its last
  *      store a release touches nothing of the session but `freed`, whose memory is never freed (handle.h).
@@ -63,7 +65,7 @@ static inline int lease_take(struct lease_thread *t, uint32_t *n) {
     *n = *t->top--;
     return 0;
 }
-/* Give it back; its word is 0. */
+/* Give back what lease_take() gave; its word is 0. */
 static inline void lease_return(struct lease_thread *t, uint32_t n) {
     t->top[1] = n;
     t->top++;
@@ -79,11 +81,22 @@ static inline bool owner_is(struct session *s, uint64_t chunk, const struct leas
 #endif
 }
 
+static inline bool lease_is_free(const uint64_t *slot) {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+    bool is;
+    __asm__ volatile("cmpq $0, %1" : "=@cce"(is) : "m"(*slot));
+    return is;
+#else
+    return __atomic_load_n(slot, __ATOMIC_RELAXED) == 0;
+#endif
+}
+
 /* End the lease in slot n, when this thread took it. */
 static inline bool lease_release_own(struct session *s, uint64_t n) {
     struct lease_thread *t = lease_mine;
     /* Relaxed: only this thread makes itself the owner or ceases to be it. */
     if (unlikely(!owner_is(s, LEASE_CHUNK_OF(n), t))) return false;
+    if (unlikely(lease_is_free((uint64_t *)(void *)t->page + n))) return true; /* L1 */
     lease_return(t, (uint32_t)n); /* L3 */
     reader_release((uint64_t *)(void *)t->page + n);
     __asm__ volatile("" ::: "memory"); /* L4: the membarrier is the other half; sessions_reap() is for the caller to see to */

@@ -47,6 +47,46 @@ class Views(DictTest):
         self.churn()
         self.assertEqual(bytes(view), value)
 
+    def test_many_views_stay_while_other_threads_release(self):
+        """More than a thread's leases come at a time, some of them released elsewhere, amid get_many() of many keys."""
+        keys = [f"many-{i:06}" for i in range(700)]
+
+        def value(i, n):
+            return (b"%08d" % (i * 1000 + n)) * 300
+
+        self.d.put_many((key, value(i, 0)) for i, key in enumerate(keys))
+        wrong, held = [], []
+
+        def check(data, expected=None):
+            if data != (expected or data[:8] * 300):
+                wrong.append(f"{data[:8]!r} in place of {expected[:8]!r}" if expected else f"torn: {sorted({data[i:i + 8] for i in range(0, 2400, 8)})[:3]}")
+
+        def release(pairs):
+            for view, data in pairs:
+                check(bytes(view), data)
+                view.release()
+
+        def overwrite():
+            for n in range(1, 200):
+                self.d.put_many((key, value(i, n)) for i, key in enumerate(keys))
+
+        writer = threading.Thread(target=overwrite)
+        writer.start()
+        for n in range(100):
+            for data in self.d.get_many(keys):
+                check(data)
+            for key in keys[n * 7 % 500 :][:150]:
+                view = self.d.view(key)
+                held.append((view, bytes(view)))
+                check(held[-1][1])
+            old, held = held[:-900], held[-900:]
+            thread = threading.Thread(target=release, args=(old,))
+            thread.start()
+            thread.join()
+        writer.join()
+        release(held)
+        self.assertEqual(wrong, [])
+
     def test_whatever_was_made_from_it_keeps_it(self):
         np = module_or_skip("numpy")
         self.d["a"] = np.arange(200_000)
