@@ -193,6 +193,13 @@ runtime.leave(); print(runtime.size, len(os.listdir("/proc/self/fd")) < 10)
 """)
         self.assertEqual(said, "1 True\n")
 
+    def test_names_do_not_hang_on_annotations(self):
+        """Python 3.14 has a module's __annotations__ no more among its names."""
+        said = self.run_code("runtime.__dict__.pop('__annotations__', None); print(runtime.rank, runtime.size, 'rank' in dir(runtime), hasattr(runtime, 'nothing'))")
+        self.assertEqual(said, "0 1 True False\n")
+        said = self.run_code("import typing; print(sorted(set(typing.get_type_hints(runtime)) - {'_info'} ^ set(runtime._NAMES)))")
+        self.assertEqual(said, "[]\n")
+
     def test_import_does_nothing(self):
         self.assertEqual(self.run_code("print('libpmix' in open('/proc/self/maps').read(), 'rank' in dir(runtime))"), "False True\n")
 

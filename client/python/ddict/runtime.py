@@ -40,6 +40,7 @@ group: str
 map: bool
 trouble: str
 
+_NAMES = ("rank", "size", "local_rank", "local_size", "node_id", "nodes", "node", "how", "peers", "group", "map", "trouble")
 _lock = threading.Lock()
 _info: Dict[str, Any] = {}
 
@@ -68,14 +69,14 @@ def leave() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __annotations__ or name.startswith("_"):
+    if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     init()
     return _info[name]
 
 
 def __dir__() -> List[str]:
-    return sorted([*__all__, *(name for name in __annotations__ if not name.startswith("_"))])
+    return sorted([*__all__, *_NAMES])
 
 
 def exchange(data: Any, timeout: Optional[float] = None) -> List[bytes]:
