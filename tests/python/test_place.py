@@ -120,6 +120,25 @@ class Places(DictTest):
         queue.close()
         queue.join_thread()
 
+    def test_one_that_is_entered_and_forgotten_goes(self):
+        def reserve(i):
+            place = self.d.reserve(("forgotten", i), 1 << 20) if i % 2 else self.d.reserve(("forgotten", i), shape=(1 << 18,), dtype=float)
+            return place.__enter__()
+
+        module_or_skip("numpy")
+        used = sum(s["used_bytes"] for s in self.d.stats) if "used_bytes" in self.d.stats[0] else None
+        before = len(gc.get_objects())
+        for i in range(300):  # more than there is room for at once
+            reserve(i)
+            if i % 20 == 19:
+                gc.collect()
+        gc.collect()
+        self.assertLess(len(gc.get_objects()) - before, 100)
+        self.assertFalse([o for o in gc.get_objects() if type(o).__name__ == "Place"])
+        if used is not None:
+            self.assertLess(sum(s["used_bytes"] for s in self.d.stats) - used, 8 << 20)
+        self.assertEqual(len(self.d), 0)
+
     def test_nothing_is_left(self):
         fds = len(os.listdir("/proc/self/fd"))
         d = self.dictionary.attach()

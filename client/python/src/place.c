@@ -32,17 +32,38 @@ static void place_settle(struct place *w)
     Py_DECREF(h);
 }
 
-static void place_dealloc(PyObject *self)
+static int place_traverse(PyObject *self, visitproc visit, void *arg)
 {
     struct place *w = (struct place *)self;
-    PyTypeObject *type = Py_TYPE(self);
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(w->h);
+    Py_VISIT(w->key);
+    Py_VISIT(w->memory);
+    Py_VISIT(w->made);
+    return 0;
+}
+
+/* Not the handle: place_settle() still needs it. It knows nothing of its places. */
+static int place_clear(PyObject *self)
+{
+    struct place *w = (struct place *)self;
 
     w->over = true;
+    Py_CLEAR(w->made);
+    Py_CLEAR(w->memory); /* which has a buffer of ours: that was the cycle */
     place_settle(w);
-    Py_XDECREF(w->key);
-    Py_XDECREF(w->memory);
-    Py_XDECREF(w->made);
-    PyObject_Free(self);
+    return 0;
+}
+
+static void place_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    place_clear(self);
+    Py_XDECREF(((struct place *)self)->key);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -168,6 +189,8 @@ static PyMethodDef methods[] = {
 static PyType_Slot slots[] = {
     {Py_tp_doc, "A value that is built in place: what DDict.reserve() returns. It exports a writable buffer; with gives that as a memoryview, or the array."},
     {Py_tp_dealloc, place_dealloc},
+    {Py_tp_traverse, place_traverse},
+    {Py_tp_clear, place_clear},
     {Py_tp_methods, methods},
     {Py_sq_length, place_length},
     {Py_bf_getbuffer, place_getbuffer},
@@ -175,7 +198,7 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec spec = {"ddict.Place", sizeof(struct place), 0, Py_TPFLAGS_DEFAULT, slots};
+static PyType_Spec spec = {"ddict.Place", sizeof(struct place), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 static PyTypeObject *place_type;
 
 /* _reserve(key, nbytes, tag, head, made): head: bytes that stand before what is exported; made: see struct place, or None */
@@ -192,7 +215,7 @@ PyObject *place_new(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OnIy#O:_reserve", &obj, &nbytes, &tag, &head, &head_len, &made) || key_encode(&k, obj) < 0)
         return NULL;
-    w = nbytes >= 0 ? PyObject_New(struct place, place_type) : NULL;
+    w = nbytes >= 0 ? PyObject_GC_New(struct place, place_type) : NULL;
     if (nbytes < 0)
         PyErr_SetString(PyExc_ValueError, "a value has 0 bytes or more");
     if (!w || handle_begin(h) < 0) {
@@ -218,6 +241,7 @@ PyObject *place_new(PyObject *self, PyObject *args)
     w->made = made == Py_None ? NULL : Py_NewRef(made);
     if (head_len)
         memcpy(w->p.data, head, (size_t)head_len);
+    PyObject_GC_Track(w);
     return (PyObject *)w;
 }
 
