@@ -106,6 +106,36 @@ class Events(DictTest):
         for c in children:
             self.assertEqual(c.wait(60), 0)
 
+    def test_another_thread_closes_it(self):
+        for wait in ("for", "next_event", "between"):
+            events, ended, in_loop = self.d.subscribe("closed/"), [], threading.Event()
+
+            def read():
+                if wait == "next_event":
+                    try:
+                        events.next_event()
+                    except ValueError as e:
+                        ended.append(str(e))
+                    return
+                for event in events:
+                    in_loop.set()
+                    time.sleep(0.5)
+                ended.append("ended")
+
+            thread = threading.Thread(target=read)
+            thread.start()
+            if wait == "between":  # closed while the loop is busy with an event
+                self.d["closed/a"] = 1
+                self.assertTrue(in_loop.wait(20))
+            else:
+                time.sleep(0.3)
+            events.close()
+            thread.join(20)
+            self.assertFalse(thread.is_alive())
+            self.assertEqual(ended, ["the subscription is closed"] if wait == "next_event" else ["ended"])
+            with self.assertRaises(ValueError):
+                events.next_event(0)
+
     def test_a_forked_child_goes_on_by_itself(self):
         with self.d.subscribe("f/", timeout=60) as events:
             self.d["f/1"] = 1

@@ -35,16 +35,24 @@ class Event:
         return f"<{self.kind} {self.key!r}>" if self.kind != "missed" else f"<missed {self.missed}>"
 
 
+class _Closed(ValueError):
+    pass
+
+
 class Subscription:
-    """An iterator over events; it ends when the dictionary ends. next_event(timeout) waits so many seconds and gives None when nothing came. with: closes it."""
+    """An iterator over events; it ends when the dictionary ends, or when it is closed, by whichever thread. next_event(timeout) waits so many seconds and gives None
+    when nothing came. with: closes it."""
 
     def __init__(self, d, prefix, flags, timeout):
         self._d, self._timeout = d, timeout
         self._sub = d._subscribe(prefix, flags)
 
     def next_event(self, timeout=None):
-        """next_event(timeout=None) -- the next event, None when none came within timeout seconds (None: waits for ever)"""
+        """next_event(timeout=None) -- the next event, None when none came within timeout seconds (None: waits for ever, but for close() in another thread).
+        ValueError when it is closed"""
         t = self._sub.next(timeout)
+        if t is False:
+            raise _Closed("the subscription is closed")
         return None if t is None else Event(self._d, *t)
 
     def __iter__(self):
@@ -53,14 +61,14 @@ class Subscription:
     def __next__(self):
         try:
             event = self.next_event(self._timeout)
-        except GoneError:
+        except (GoneError, _Closed):
             raise StopIteration from None
         if event is None:
             raise TimeoutError(f"nothing happened for {self._timeout} s")
         return event
 
     def close(self):
-        """close() -- end it"""
+        """close() -- end it. A thread that waits for an event of it is told within 0.2 s: its loop ends, its next_event() raises ValueError"""
         self._sub.close()
 
     def __enter__(self):

@@ -12,6 +12,7 @@ struct sub {
     struct handle *h; /* owned; NULL when closed */
     ddict_sub_t *sub;
     bool busy;        /* a thread waits in it */
+    bool closing;     /* which is to end it */
 };
 
 static PyTypeObject *sub_type;
@@ -47,7 +48,7 @@ PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n)
     Py_INCREF(h);
     s->h = h;
     s->sub = sub;
-    s->busy = false;
+    s->busy = s->closing = false;
     return (PyObject *)s;
 }
 
@@ -71,11 +72,10 @@ static PyObject *sub_close(PyObject *self, PyObject *unused)
 {
     struct sub *s = (struct sub *)self;
 
-    if (s->busy) {
-        PyErr_SetString(PyExc_RuntimeError, "another thread waits for an event of this subscription");
-        return NULL;
-    }
-    sub_end(s);
+    if (s->busy) /* the thread that waits in it ends it when it looks next */
+        s->closing = true;
+    else
+        sub_end(s);
     Py_RETURN_NONE;
 }
 
@@ -125,8 +125,10 @@ static PyObject *sub_next(PyObject *self, PyObject *seconds)
     if (timeout_parse(seconds, &ms) < 0)
         return NULL;
     until = ms < 0 ? 1e18 : now_s() + ms / 1000.0;
-    if (!s->h || s->busy) {
-        PyErr_SetString(PyExc_ValueError, s->h ? "another thread waits for an event of this subscription" : "the subscription is closed");
+    if (!s->h)
+        Py_RETURN_FALSE;
+    if (s->busy) {
+        PyErr_SetString(PyExc_ValueError, "another thread waits for an event of this subscription");
         return NULL;
     }
     s->busy = true;
@@ -136,23 +138,35 @@ static PyObject *sub_next(PyObject *self, PyObject *seconds)
         Py_BEGIN_ALLOW_THREADS
         rc = ddict_next_event(s->sub, &e, ms);
         Py_END_ALLOW_THREADS
-        if (rc != 0 || ms == 0)
+        if (rc != 0 || ms == 0 || s->closing)
             break;
         if (PyErr_CheckSignals() < 0) {
             s->busy = false;
+            if (s->closing)
+                sub_end(s);
             return NULL;
         }
     }
     if (rc == 1)
         event = event_tuple(&e);
+    if (rc < 0)
+        error_raise(rc, NULL);
     s->busy = false;
+    if (s->closing) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        sub_end(s);
+        PyErr_Restore(type, value, trace);
+        if (rc == 0)
+            Py_RETURN_FALSE;
+    }
     if (rc == 0)
         Py_RETURN_NONE;
-    return rc < 0 ? error_raise(rc, NULL) : event;
+    return rc < 0 ? NULL : event;
 }
 
 static PyMethodDef sub_methods[] = {
-    {"next", sub_next, METH_O, "next($self, seconds, /)\n--\n\n(kind, key, value, version, size, known or missed), None when nothing came."},
+    {"next", sub_next, METH_O, "next($self, seconds, /)\n--\n\n(kind, key, value, version, size, known or missed), None when nothing came, False when it is closed."},
     {"close", sub_close, METH_NOARGS, NULL},
     {NULL},
 };
