@@ -6,13 +6,14 @@ import concurrent.futures
 import gc
 import multiprocessing
 import os
+import subprocess
 import threading
 import time
 import unittest
 import weakref
 
 import ddict
-from harness import Dictionary
+from harness import Dictionary, python
 
 
 class Futures(unittest.TestCase):
@@ -228,6 +229,28 @@ class Futures(unittest.TestCase):
         self.assertIs(got[0], f.exception(0))
         with self.assertRaises(ValueError):
             d.get_async("x")
+
+    def test_the_end_of_the_program_finishes_puts(self):
+        code = "import ddict, sys\nd = ddict.attach()\nfor i in range(4): d.put_async(('end', i), b'x' * 20_000_000)\nd = None"
+        done = python(code, environment=self.dictionary.environment(), stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.communicate(timeout=120)[1], done.returncode), ("", 0))
+        self.assertEqual([len(self.d.get(("end", i), b"")) for i in range(4)], [20_000_000] * 4)
+        self.d.clear()
+        code = "import ddict, sys, multiprocessing\nd = ddict.attach()\ndef child(): d.put_async('child', b'x' * 20_000_000)\n" \
+               "p = multiprocessing.get_context('fork').Process(target=child); p.start(); p.join()"
+        done = python(code, environment=self.dictionary.environment(), stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.communicate(timeout=120)[1], done.returncode), ("", 0))
+        self.assertEqual(len(self.d.get("child", b"")), 20_000_000)
+        self.d.clear()
+
+    def test_a_put_that_failed_and_nobody_asked_is_told(self):
+        code = "import ddict\nd = ddict.attach()\nd.put_async('big', b'x' * (200 << 20))\n%s"
+        for more, said in (("", "ddict: put_async('big', ...) failed, and nobody asked: "), ("f = d.put_async('e', b'x' * (200 << 20)); f.done()\nwhile not f.done(): pass\ndel f", "put_async('e', ...) failed"),
+                           ("f = d.put_async('g', b'x' * (200 << 20))\nprint(repr(f.exception()))", "put_async('big', ...) failed")):
+            done = python(code % more, environment=self.dictionary.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            out, err = done.communicate(timeout=120)
+            self.assertIn(said, err)
+            self.assertNotIn("put_async('g'", err)
 
     def test_nothing_is_left(self):
         fds = len(os.listdir("/proc/self/fd"))

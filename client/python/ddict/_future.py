@@ -7,16 +7,20 @@ thread is started, that sleeps in poll() until nothing is under way any more.
 """
 
 import asyncio
+import atexit
 import concurrent.futures
 import os
+import sys
 import threading
 import time
+import warnings
 from concurrent.futures import InvalidStateError
 
 from . import _ddict
 
 _SLICE = 0.2  # seconds asleep in poll() at most: Ctrl-C is looked for, and another future that was given to this one's thread
 _make = threading.Lock()
+_puts = set()  # futures of puts under way: the end of the program waits for them
 _base = concurrent.futures.Future
 
 
@@ -36,8 +40,12 @@ class Future(_base):
     """What get_async(), put_async() and their like return: a concurrent.futures.Future that can also be awaited.
 
     result() and await give the value or raise what the call would have raised. Awaiting works in any event loop that has add_reader(), any number of
-    loops and threads at once; cancelling the task cancels the request. A put that is cancelled may or may not have taken effect.
+    loops and threads at once; cancelling the task cancels the request. A put that is cancelled may or may not have taken effect; one that nobody asks
+    for is finished by the end of the program, and a warning says when it failed.
     """
+
+    _put = None     # of a put: (key,)
+    _asked = False  # somebody was told how it ended, or will be
 
     def __init__(self, driver, d, count, many=False):
         super().__init__()
@@ -63,6 +71,7 @@ class Future(_base):
             self._left -= 1
             if self._left:
                 return
+        _puts.discard(self)
         failed, value, self._failed, self._value, self._d = self._failed, self._value, None, None, None
         try:
             if failed:
@@ -86,6 +95,7 @@ class Future(_base):
                 return False
             if self._state == "CANCELLED":
                 self.set_running_or_notify_cancel()  # now for who waits in concurrent.futures.wait()
+        _puts.discard(self)
         for ticket in self._tickets:
             self._driver.cancel(ticket)
         self._tickets = []
@@ -93,22 +103,30 @@ class Future(_base):
         return True
 
     def result(self, timeout=None):
+        self._asked = True
         self._driver.run(self, timeout)
         return super().result(0)
 
     def exception(self, timeout=None):
+        self._asked = True
         self._driver.run(self, timeout)
         return super().exception(0)
 
     def add_done_callback(self, fn):
+        self._asked = True
         super().add_done_callback(fn)
         if not super().done():
             self._driver.serve()
 
     def __await__(self):
+        self._asked = True
         if not self.done():
             yield from self._wait().__await__()
         return super().result(0)
+
+    def __del__(self):
+        if self._put is not None and not self._asked and self._state == "FINISHED" and self._exception is not None:
+            warnings.warn(f"put_async({self._put[0]!r}, ...) failed, and nobody asked: {type(self._exception).__name__}: {self._exception}", RuntimeWarning, stacklevel=2)
 
     async def _wait(self):
         loop = asyncio.get_running_loop()
@@ -282,13 +300,50 @@ def begin(d, keys, many, wait, view):
 def begin_put(d, key, value):
     driver = driver_of(d)
     future = Future(driver, d, 1)
-    _began(future, 0, driver.jobs.put(future, key, value))
+    future._put = (key,)
+    _child_ends()
+    _puts.add(future)
+    try:
+        _began(future, 0, driver.jobs.put(future, key, value))
+    except BaseException:
+        _puts.discard(future)
+        raise
     return future
+
+
+@atexit.register
+def _finish_puts():
+    """What was put and not waited for is stored all the same; each has the time that a call of its handle may take."""
+    while _puts:
+        future = _puts.pop()
+        if future._driver.pid != os.getpid():
+            continue
+        try:
+            future._driver.run(future, None)
+            failed = None if future._asked or future.cancelled() else future.exception()
+        except BaseException as e:
+            failed = e
+        if failed is not None:
+            future._asked = True
+            print(f"ddict: put_async({future._put[0]!r}, ...) failed, and nobody asked: {type(failed).__name__}: {failed}", file=sys.stderr)
+
+
+_ends = None  # the process that multiprocessing ends by _finish_puts()
+
+
+def _child_ends():
+    """What multiprocessing forked ends without atexit."""
+    global _ends
+    process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
+    if process is not None and util is not None and _ends != os.getpid() and process.parent_process() is not None:
+        _ends = os.getpid()
+        util.Finalize(None, _finish_puts, exitpriority=0)
 
 
 def _forked():
     global _make
     _make = threading.Lock()
+    _puts.clear()
 
 
 os.register_at_fork(after_in_child=_forked)
