@@ -39,7 +39,8 @@ static const char *name_choose(const char *name, char own[DICT_NAME_MAX], int *r
         return NULL;
     }
     if (strlen(name) >= DICT_NAME_MAX || strchr(name, '/') != NULL) {
-        *rc = dd_error(-EINVAL, "\"%.80s\" is not the name of a dictionary", name);
+        *rc = dd_error(-EINVAL, "\"%.80s\" is not the name of a dictionary: %s; names have letters, digits, '.', '_' and '-', %d at most", name,
+                       strchr(name, '/') ? "it has a '/'" : "it is too long", DICT_NAME_MAX - 1);
         return NULL;
     }
     return name;

@@ -52,6 +52,9 @@ class Errors(DictTest):
         for timeout in (-1, float("nan"), -0.001):
             self.assertRaises(ValueError, ddict.attach, "a", timeout)
         self.assertRaises(ValueError, ddict.attach, "a\0b")
+        for name, said in (("a/b c", "has a '/'; names have letters, digits"), ("x" * 64, "too long; names have .* 63 at most")):
+            with self.assertRaisesRegex(ddict.Error, said):
+                ddict.attach(name)
         self.assertRaises(RuntimeError, self.d.__init__, self.d.name)
 
     def test_missing_key(self):
