@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which objects are keys, and that each has bytes of its own."""
 
+import datetime
 import enum
 import unittest
+import uuid
+from pathlib import Path
 
 import ddict
 from harness import DictTest, module_or_skip
@@ -10,6 +13,10 @@ from harness import DictTest, module_or_skip
 KEYS = ["", "a", "1", 1, b"1", b"", 0, -1, 10**17, -10**18, 2**63 - 1, -2**63, 2**63, -10**40, (), ("a",), (1,), ("1",), (b"1",), ((),),
         ("a", 1, b"x", (2, ("\u00e9", -3))), "\u00e9", "e\u0301", "\U0001f600", "\udcff", "nul\0nul", b"\0\xff", "x" * 300, b"y" * 60000,
         ("x" * 500,), (("a", "b"), "c"), ("a", ("b", "c")), ("a", "b", "c"), ("ab", "c"), ("a", "bc")]
+
+
+class Plain(enum.Enum):
+    A = "a"
 
 
 class Keys(DictTest):
@@ -46,7 +53,7 @@ class Keys(DictTest):
 
     def test_other_types_are_refused(self):
         for key in (1.0, None, [1], {1}, bytearray(b"a"), ("a", 1.0), (None,), object(), memoryview(b"a"), (ddict.RawKey(b"a"),)):
-            for use in (self.d.__getitem__, self.d.__contains__, self.d.__delitem__, self.d.get, self.d.pop, self.d.view, self.d.put_new):
+            for use in (self.d.__getitem__, self.d.__delitem__, self.d.pop, self.d.view, self.d.put_new):
                 with self.assertRaises(TypeError):
                     use(key)
             with self.assertRaises(TypeError):
@@ -54,6 +61,31 @@ class Keys(DictTest):
             with self.assertRaises(TypeError):
                 self.d.get_many([key])
         self.assertEqual(len(self.d), 0)
+
+    def test_what_can_be_no_key_is_not_there(self):
+        for key in (1.5, None, ("a", 1.0), object(), Path("a"), Plain.A, uuid.uuid4(), frozenset(), datetime.date(2026, 1, 1)):
+            self.assertIs(key in self.d, False)
+            self.assertIsNone(self.d.get(key))
+            self.assertEqual(self.d.get(key, 5), 5)
+            self.assertEqual(self.d.pop(key, 6), 6)
+            with self.assertRaises(TypeError):
+                self.d.get(key, wait=1)
+        for key in ([1], {}, bytearray(b"a"), ({},)):  # of which a dict says so, too
+            for use in (self.d.__contains__, self.d.get, lambda k: self.d.pop(k, None)):
+                with self.assertRaises(TypeError):
+                    use(key)
+
+    def test_the_error_says_which_part_and_what_to_do(self):
+        for key, said in ((Path("a"), "not PosixPath; str() of it is one"), (Plain.A, "not Plain; its .value may be one"), (uuid.uuid4(), "not UUID; str() of it is one"),
+                          (("a", 1.5), r"not float, which is key\[1\] of the key \('a', 1.5\); int\(\) or str\(\) of it is one"), (None, "not NoneType$"),
+                          (("a", (1, None)), r"not NoneType, which is key\[1\]\[1\] of the key \('a', \(1, None\)\)$"), ([1], r"not list; tuple\(\) of it may be one"),
+                          ({}, "not dict$")):
+            with self.assertRaisesRegex(TypeError, said.replace("str()", r"str\(\)")):
+                self.d[key] = 1
+        for keys in ("abc", b"abc"):
+            for use in (self.d.get_many, self.d.__getitems__):
+                with self.assertRaisesRegex(TypeError, "several keys are a list of them"):
+                    use(keys)
 
     def test_key_of_64_KiB_is_the_longest(self):
         key = b"k" * (65536 - 1)

@@ -4,6 +4,9 @@
 import collections.abc
 import gc
 import os
+import subprocess
+import sys
+import threading
 import time
 import unittest
 import weakref
@@ -76,7 +79,170 @@ else:
             self.skipTest("no module test.mapping_tests; on Debian: apt install libpython3.11-testsuite")
 
 
+class Picky:
+    """Unpickles only where that is allowed."""
+    refuse = None
+    made = 0
+
+    def __init__(self, n=0):
+        self.n = n
+
+    def __setstate__(self, state):
+        if Picky.refuse is not None:
+            raise Picky.refuse
+        Picky.made += 1
+        self.__dict__.update(state)
+
+
+class Unpicklable(DictTest):
+    """A value that this process cannot unpickle stays for those that can."""
+    nodes = 2
+    managers = 4
+
+    def tearDown(self):
+        Picky.refuse = None
+
+    def refusing(self, error):
+        Picky.refuse = error
+        return self.assertRaises(ddict.Error if isinstance(error, KeyError) else type(error))
+
+    def test_pop_leaves_it(self):
+        for error in (AttributeError("no class"), ModuleNotFoundError("no module"), KeyError("x"), KeyboardInterrupt()):
+            for i in range(8):  # on either node, small and large
+                value = [Picky(i), b"x" * (i * 100_000)]
+                self.d["k", i] = value
+                Picky.refuse = None
+                version = self.d.view(("k", i)).version
+                with self.refusing(error) as caught:
+                    self.d.pop(("k", i), None)
+                if not isinstance(error, KeyboardInterrupt):
+                    self.assertIn(repr(("k", i)), str(caught.exception))
+                self.assertEqual(self.d.view(("k", i)).version, version)  # as it was, not put back
+                Picky.refuse, Picky.made = None, 0
+                self.assertEqual(self.d.pop(("k", i))[0].n, i)
+                self.assertEqual(Picky.made, 1)
+                self.assertNotIn(("k", i), self.d)
+        self.assertEqual(len(self.d), 0)
+
+    def test_popitem_leaves_it(self):
+        self.d["k"] = Picky(7)
+        for error in (AttributeError("no class"), KeyError("x")):
+            with self.refusing(error):
+                self.d.popitem()
+        Picky.refuse = None
+        key, value = self.d.popitem()
+        self.assertEqual((key, value.n), ("k", 7))
+
+    def test_one_that_came_in_its_place_is_put_back(self):
+        d, other = self.d, self.dictionary.attach()
+        self.addCleanup(other.detach)
+
+        class Replacing(Picky):
+            def __setstate__(self, state):
+                if state["n"] == 0:
+                    other["k"] = Replacing(1)  # between the look and the removal
+                else:
+                    super().__setstate__(state)
+
+        globals()["Replacing"] = Replacing
+        Replacing.__qualname__ = "Replacing"
+        d["k"] = Replacing(0)
+        with self.refusing(AttributeError("no class")):
+            d.pop("k")
+        Picky.refuse = None
+        self.assertEqual(d.pop("k").n, 1)
+
+    def test_exactly_one_pops(self):
+        n, got = 400, []
+        for i in range(n):
+            self.d[i] = Picky(i)
+
+        def take():
+            for i in range(n):
+                value = self.d.pop(i, None)
+                if value is not None:
+                    got.append(value.n)
+
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(sorted(got), list(range(n)))
+
+    def test_the_error_names_the_key(self):
+        self.d["the key"] = Picky()
+        for use in (lambda: self.d["the key"], lambda: self.d.get("the key"), lambda: self.d.get_many(["the key"]), lambda: list(self.d.items()), lambda: list(self.d.values()),
+                    lambda: self.d.setdefault("the key", 1), lambda: self.d.get_async("the key").result()):
+            for error in (AttributeError("no class"), ModuleNotFoundError("no module"), KeyError("x")):
+                with self.refusing(error) as caught:
+                    use()
+                self.assertIn("'the key'", str(caught.exception))
+        out = subprocess.run([sys.executable, "-c", "import ddict, sys\nclass DC: pass\nddict.attach()['of main'] = DC()"], env={**os.environ, **self.dictionary.environment()})
+        self.assertEqual(out.returncode, 0)
+        with self.assertRaisesRegex(AttributeError, "DC.*'of main'"):
+            self.d["of main"]
+
+    def test_put_many_names_the_key(self):
+        for bad, error in ((lambda: 0, Exception), (threading.Lock(), TypeError)):
+            self.d.clear()
+            with self.assertRaises(error) as caught:
+                self.d.put_many([(i, i) for i in range(3000)] + [("the key", bad), ("after", 1)])
+            self.assertIn("'the key'", str(caught.exception))
+            self.assertEqual((caught.exception.failed, caught.exception.stored), (["the key"], 3000))
+            self.assertEqual(len(self.d), 3000)
+        with self.assertRaises(TypeError) as caught:
+            self.d.update({"a": 1, 1.5: 2})
+        self.assertEqual((caught.exception.failed, caught.exception.stored), ([1.5], 1))
+
+
+class Shared(DictTest):
+    nodes = 2
+    managers = 4
+
+    def test_an_iterator_of_several_threads(self):
+        """In a process of its own: it crashed."""
+        n = 30000
+        self.d.put_many((i, i) for i in range(n))
+        self.d.put_many(((("long" * 300), i), i) for i in range(100))
+        code = """
+import ddict, threading, sys
+sys.setswitchinterval(1e-5)
+d = ddict.attach()
+for round in range(5):
+    it, got, errors = iter(d), [], []
+    def take():
+        mine = []
+        try:
+            for key in it:
+                mine.append(key)
+        except Exception as e:
+            errors.append(e)
+        got.extend(mine)
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    assert not errors, errors
+    assert len(got) == len(set(got)) == len(d), (len(got), len(set(got)), len(d))
+"""
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **self.dictionary.environment()}, stderr=subprocess.PIPE, text=True, timeout=300)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
 class Added(DictTest):
+    def test_copies_and_unions_are_dicts(self):
+        self.d.update(a=1, b=[2])
+        self.assertEqual(self.d.copy(), {"a": 1, "b": [2]})
+        self.assertIs(type(self.d.copy()), dict)
+        self.assertEqual(self.d | {"b": 3, "c": 4}, {"a": 1, "b": 3, "c": 4})
+        self.assertEqual({"b": 3, "c": 4} | self.d, {"a": 1, "b": [2], "c": 4})
+        with self.assertRaises(TypeError):
+            self.d | [("a", 1)]
+        for view in (self.d.keys(), self.d.values(), self.d.items()):
+            self.assertEqual(view.mapping["a"], 1)
+            with self.assertRaises(TypeError):
+                view.mapping["a"] = 2
+
     def test_is_a_mutable_mapping(self):
         self.assertIsInstance(self.d, collections.abc.MutableMapping)
         self.assertIsInstance(self.d.keys(), collections.abc.KeysView)

@@ -35,6 +35,19 @@ def consume(name, node, out, who):
     d[out, who] = got
 
 
+class Picky:
+    """Unpickles only where that is allowed."""
+    refuse = None
+
+    def __init__(self, n):
+        self.n = n
+
+    def __setstate__(self, state):
+        if Picky.refuse is not None:
+            raise Picky.refuse
+        self.__dict__.update(state)
+
+
 class Queues(DictTest):
     nodes = 2
     managers = 4
@@ -127,6 +140,24 @@ class Queues(DictTest):
             self.assertEqual(q.get(), b"a" * 1000000)
             self.assertEqual(q.get(timeout=60), b"b" * 1000000)
             putter.join(60)
+
+    def test_what_does_not_unpickle_stays_for_others(self):
+        for name in self.names():
+            q = self.queue(name, 3)
+            for error in (AttributeError("no class"), KeyError("x"), KeyboardInterrupt()):
+                for n in range(3):
+                    q.put([Picky(n), b"x" * (n * 200_000)])
+                Picky.refuse = error
+                for wait in (False, True):
+                    for n in range(3):
+                        with self.assertRaises(ddict.Error if isinstance(error, KeyError) else type(error)) as caught:
+                            q.get(wait, 10)
+                        self.assertEqual(q.qsize(), 3)
+                if not isinstance(error, KeyboardInterrupt):
+                    self.assertIn("ddict.Queue", str(caught.exception))
+                Picky.refuse = None
+                self.assertEqual([q.get()[0].n for _ in range(3)], [0, 1, 2])
+            self.assertTrue(q.empty())
 
     def test_what_is_deleted_makes_room_and_leaves_nothing(self):
         used = sum(s["total_used_bytes"] - s["retired_bytes"] for s in self.d.stats)

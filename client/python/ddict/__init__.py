@@ -14,6 +14,7 @@ Values are any objects that pickle; bytes, bytearray, memoryview, str, int and f
 
 from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, ValuesView
 from itertools import islice
+from types import MappingProxyType
 
 from . import _ddict, _future, _place
 from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
@@ -53,18 +54,37 @@ def _pairs(d):
             view = views.pop()
             if view is not None:
                 with view:
-                    value = view.copy()
+                    try:
+                        value = view.copy()
+                    except Exception as e:
+                        named = _ddict._named(e, key)
+                        if named is e:
+                            raise
+                        raise named from e
                 yield key, value
 
 
-class _Items(ItemsView):
+class _Mapping:
+    __slots__ = ()
+
+    @property
+    def mapping(self):
+        """The dictionary it is a view of, to be read"""
+        return MappingProxyType(self._mapping)
+
+
+class _Keys(KeysView, _Mapping):
+    __slots__ = ()
+
+
+class _Items(ItemsView, _Mapping):
     __slots__ = ()
 
     def __iter__(self):
         return _pairs(self._mapping)
 
 
-class _Values(ValuesView):
+class _Values(ValuesView, _Mapping):
     __slots__ = ()
 
     def __iter__(self):
@@ -92,7 +112,7 @@ class DDict(_ddict.Handle, MutableMapping):
 
         A str or bytes prefix is one of keys of that type, a tuple one of tuples that begin with these parts. The managers pick them out.
         """
-        return KeysView(self) if prefix is None else self._keys(prefix)
+        return _Keys(self) if prefix is None else self._keys(prefix)
 
     def subscribe(self, prefix=None, *, dels=False, values=True, there=False, timeout=None):
         """subscribe(prefix=None, *, dels=False, values=True, there=False, timeout=None) -- an iterator over what happens to keys with the prefix
@@ -116,7 +136,7 @@ class DDict(_ddict.Handle, MutableMapping):
         return _Items(self)
 
     def popitem(self):
-        """popitem() -- remove some key and return (key, last value); KeyError when empty"""
+        """popitem() -- remove some key and return (key, last value); KeyError when empty. A value that does not unpickle here stays, as with pop()"""
         while True:
             for key in self:
                 try:
@@ -132,7 +152,7 @@ class DDict(_ddict.Handle, MutableMapping):
         torch's DataLoader calls it for a whole batch where a dataset has it: for a DDict itself (sampler=keys), or in a dataset of your own as
         self.d.__getitems__([("sample", i) for i in indices]).
         """
-        keys = list(keys)
+        keys = keys if isinstance(keys, (str, bytes)) else list(keys)  # which get_many() refuses
         values = self.get_many(keys, _ABSENT)
         for key, value in zip(keys, values):
             if value is _ABSENT:
@@ -140,7 +160,7 @@ class DDict(_ddict.Handle, MutableMapping):
         return values
 
     def get_async(self, key, *, wait=None):
-        """get_async(key, *, wait=None) -- a Future of d[key]; of a list of keys: of the list of their values
+        """get_async(key, *, wait=None) -- a Future of d[key]; of a list of keys: of the list of their values. A tuple is one key
 
         It waits for nothing: future.result(), or await future in any event loop, gives the value or raises as d[key] does. What is on this node is
         there at once. wait: seconds to wait for the key; ddict.TimeoutError when it did not come. Many may be under way.
@@ -156,7 +176,8 @@ class DDict(_ddict.Handle, MutableMapping):
     def put_async(self, key, value):
         """put_async(key, value) -- a Future of d[key] = value, whose result is None
 
-        value must not be changed until then, and somebody has to wait for it: large values are sent while someone does.
+        value must not be changed until then. Large values are sent while somebody waits for a future of this handle, at last the end of the program, which finishes all
+        puts; a warning tells of those that failed without being asked for.
         """
         return _future.begin_put(self, key, value)
 
@@ -191,7 +212,7 @@ class DDict(_ddict.Handle, MutableMapping):
     def put_many(self, pairs):
         """put_many(pairs) -- store all pairs of a mapping or an iterable; their number
 
-        They travel together, which is several times faster than one by one. When one is refused, those gathered with it are
+        They travel together, which is several times faster than one by one. When one is refused, or does not pickle, those gathered with it are
         stored all the same, the rest is not tried, and the exception's .failed lists the keys refused, .stored the number
         of pairs stored.
         """
@@ -211,6 +232,20 @@ class DDict(_ddict.Handle, MutableMapping):
     def __ior__(self, other):
         self.update(other)
         return self
+
+    def copy(self):
+        """copy() -- all that is there now, as an ordinary dict"""
+        return dict(self.items())
+
+    def __or__(self, other):
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return {**self.copy(), **dict(other.items())}
+
+    def __ror__(self, other):
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return {**dict(other.items()), **self.copy()}
 
     def sets(self):
         """sets() -- the names of the data sets in it, sorted: open_set(name), ddict.load()"""

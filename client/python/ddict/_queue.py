@@ -36,7 +36,10 @@ class Queue:
             raise _queue.Full
 
     def get(self, block=True, timeout=None):
-        """get(block=True, timeout=None) -- take the first value; queue.Empty where none came in time"""
+        """get(block=True, timeout=None) -- take the first value; queue.Empty where none came in time
+
+        A value that does not unpickle here is put back, behind the others, for who can unpickle it; where that fails, the exception's .value has its bytes.
+        """
         try:
             return self._d._take(self._key, timeout if block else 0)
         except KeyError:

@@ -67,6 +67,71 @@ PyObject *error_raise_text(int code, const char *text)
     return NULL;
 }
 
+/* Where the text of an exception is one str, key's name is added to it; else a note where Python has them. */
+static int text_add(PyObject *exc, PyObject *add)
+{
+    PyObject *args = PyObject_GetAttrString(exc, "args"), *text = NULL, *made = NULL, *note = NULL;
+    int rc = args ? 0 : -1;
+
+    if (args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) == 1 && PyUnicode_Check(PyTuple_GET_ITEM(args, 0))) {
+        text = PyUnicode_Concat(PyTuple_GET_ITEM(args, 0), add);
+        made = text ? PyTuple_Pack(1, text) : NULL;
+        rc = made ? PyObject_SetAttrString(exc, "args", made) : -1;
+        if (rc == 0 && PyObject_TypeCheck(exc, (PyTypeObject *)PyExc_ImportError))
+            rc = PyObject_SetAttrString(exc, "msg", text);
+    } else if (args && PyObject_HasAttrString(exc, "add_note")) {
+        note = PyObject_CallMethod(exc, "add_note", "O", add);
+        rc = note ? 0 : -1;
+    }
+    Py_XDECREF(note);
+    Py_XDECREF(made);
+    Py_XDECREF(text);
+    Py_XDECREF(args);
+    return rc;
+}
+
+PyObject *error_named(PyObject *exc, PyObject *key)
+{
+    PyObject *add, *other;
+
+    if (!PyExceptionInstance_Check(exc) || !PyObject_TypeCheck(exc, (PyTypeObject *)PyExc_Exception) || PyErr_GivenExceptionMatches(exc, PyExc_MemoryError))
+        return Py_NewRef(exc);
+    if (!PyErr_GivenExceptionMatches(exc, PyExc_KeyError) && !PyErr_GivenExceptionMatches(exc, PyExc_StopIteration)) {
+        add = PyUnicode_FromFormat(" (in the value of key %R)", key);
+        if (!add || text_add(exc, add) < 0)
+            PyErr_Clear();
+        Py_XDECREF(add);
+        return Py_NewRef(exc);
+    }
+    add = PyUnicode_FromFormat("the value of key %R raises %R", key, exc);
+    other = add ? PyObject_CallFunctionObjArgs(error_base, add, NULL) : NULL;
+    Py_XDECREF(add);
+    if (!other) {
+        PyErr_Clear();
+        return Py_NewRef(exc);
+    }
+    PyException_SetCause(other, Py_NewRef(exc));
+    return other;
+}
+
+void error_name_key(PyObject *key)
+{
+    PyObject *type, *value, *trace, *named;
+
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (!value)
+        return;
+    if (trace)
+        PyException_SetTraceback(value, trace);
+    named = error_named(value, key);
+    PyErr_SetObject((PyObject *)Py_TYPE(named), named);
+    Py_DECREF(named);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
 PyObject *error_raise(int code, PyObject *key)
 {
     const char *text;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * iter.c - the iterator over the keys. It takes them from libddict a batch at a time, so that the GIL is given back once a
- * batch and not once a key. An open iterator keeps the handle attached.
+ * batch and not once a key. An open iterator keeps the handle attached. Threads may share one: while one takes a batch the others wait for it.
  */
 #include "pyddict.h"
 
@@ -19,7 +19,11 @@ struct iter {
     size_t at, len, cap;
     size_t batch;
     int rc;             /* what ended the last batch: 1 more, 0 the end, or a code */
+    PyThread_type_lock turn; /* held by the thread that takes a batch, without the GIL */
+    bool filling;       /* one does */
 };
+
+#define KEY_SMALL 512   /* bytes; longer keys are copied to the heap before they are made to objects */
 
 static PyTypeObject *iter_type;
 
@@ -43,6 +47,12 @@ static PyObject *iter_make(PyObject *handle, const struct key *prefix)
     i->at = i->len = i->cap = 0;
     i->batch = FIRST_BATCH;
     i->rc = 1;
+    i->filling = false;
+    i->turn = PyThread_allocate_lock();
+    if (!i->turn) {
+        Py_DECREF(i);
+        return PyErr_NoMemory();
+    }
     Py_BEGIN_ALLOW_THREADS
     rc = ddict_iter_open_prefix(h->d, -1, prefix ? prefix->data : NULL, prefix ? prefix->len : 0, &i->it, h->timeout_ms);
     Py_END_ALLOW_THREADS
@@ -86,6 +96,8 @@ static void iter_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     iter_close(i);
+    if (i->turn)
+        PyThread_free_lock(i->turn);
     PyMem_RawFree(i->buf);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -115,22 +127,54 @@ static void iter_fill(struct iter *i)
     size_t klen;
 
     i->at = i->len = 0;
+    i->filling = true;
     Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(i->turn, WAIT_LOCK);
     for (size_t n = 0; n < i->batch && (i->rc = ddict_iter_next(i->it, &key, &klen)) == 1; n++)
         if ((i->rc = iter_push(i, key, klen)) < 0)
             break;
         else
             i->rc = 1;
+    PyThread_release_lock(i->turn);
     Py_END_ALLOW_THREADS
+    i->filling = false;
     i->batch = BATCH;
+}
+
+/* Until no other thread takes a batch. */
+static void iter_wait(struct iter *i)
+{
+    while (i->filling) {
+        Py_BEGIN_ALLOW_THREADS
+        PyThread_acquire_lock(i->turn, WAIT_LOCK);
+        PyThread_release_lock(i->turn);
+        Py_END_ALLOW_THREADS
+    }
+}
+
+/* The next key of the batch. Making it can run others' code, which may have this iterator, too: not in the place of the batch. */
+static PyObject *iter_take(struct iter *i)
+{
+    char small[KEY_SMALL], *p = small;
+    PyObject *key;
+    size_t klen;
+
+    memcpy(&klen, i->buf + i->at, sizeof klen);
+    if (klen > sizeof small && !(p = PyMem_RawMalloc(klen)))
+        return PyErr_NoMemory();
+    memcpy(p, i->buf + i->at + sizeof klen, klen);
+    i->at += sizeof klen + klen;
+    key = key_decode(p, klen);
+    if (p != small)
+        PyMem_RawFree(p);
+    return key;
 }
 
 static PyObject *iter_next(PyObject *self)
 {
     struct iter *i = (struct iter *)self;
-    PyObject *key;
-    size_t klen;
 
+    iter_wait(i);
     if (!i->h)
         return NULL;
     if (i->at == i->len && i->rc == 1) {
@@ -143,10 +187,7 @@ static PyObject *iter_next(PyObject *self)
         iter_close(i);
         return rc < 0 ? error_raise(rc, NULL) : NULL;
     }
-    memcpy(&klen, i->buf + i->at, sizeof klen);
-    key = key_decode(i->buf + i->at + sizeof klen, klen);
-    i->at += sizeof klen + klen;
-    return key;
+    return iter_take(i);
 }
 
 static PyType_Slot iter_slots[] = {

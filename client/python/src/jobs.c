@@ -68,6 +68,8 @@ static PyObject *job_result(struct ddict_job *j, PyObject *key, bool view)
         } else {
             value = load_copy(j->view.data, j->view.len, j->view.tag);
             ddict_release(&j->view);
+            if (!value)
+                error_name_key(key);
         }
         if (!value) { /* it does not unpickle */
             good = false;

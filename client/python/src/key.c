@@ -100,31 +100,73 @@ static int append_str(struct key *k, PyObject *s)
     return rc;
 }
 
-static int append_key(struct key *k, PyObject *obj, bool top);
+/* Where in a key that is a tuple its part stands. */
+struct part {
+    const struct part *up; /* NULL: tuple is the key */
+    PyObject *tuple;
+    Py_ssize_t i;
+};
 
-static int append_tuple(struct key *k, PyObject *t)
+static int append_key(struct key *k, PyObject *obj, const struct part *at);
+
+static int append_tuple(struct key *k, PyObject *t, const struct part *up)
 {
     unsigned char *p = key_append(k, 1);
+    struct part at = {up, t, 0};
     int rc = 0;
 
     if (!p || Py_EnterRecursiveCall(" in a key"))
         return -1;
     *p = 't';
     for (Py_ssize_t i = 0; rc == 0 && i < PyTuple_GET_SIZE(t); i++) {
-        size_t at = k->len, n;
-        if (!key_append(k, 4) || append_key(k, PyTuple_GET_ITEM(t, i), false) < 0) {
+        size_t from = k->len, n;
+        at.i = i;
+        if (!key_append(k, 4) || append_key(k, PyTuple_GET_ITEM(t, i), &at) < 0) {
             rc = -1;
             break;
         }
-        n = k->len - at - 4;
+        n = k->len - from - 4;
         for (int b = 0; b < 4; b++)
-            k->data[at + (size_t)b] = (unsigned char)(n >> 8 * b);
+            k->data[from + (size_t)b] = (unsigned char)(n >> 8 * b);
     }
     Py_LeaveRecursiveCall();
     return rc;
 }
 
-static int append_key(struct key *k, PyObject *obj, bool top)
+/* What of an object that is no key could be one. */
+static const char *key_advice(PyObject *obj)
+{
+    if (obj == Py_None)
+        return "";
+    if (PyList_Check(obj))
+        return "; tuple() of it may be one";
+    if (PyObject_HasAttrString((PyObject *)Py_TYPE(obj), "__members__")) /* an Enum */
+        return "; its .value may be one";
+    if (!Py_TYPE(obj)->tp_hash || Py_TYPE(obj)->tp_hash == PyObject_HashNotImplemented)
+        return "";
+    return PyFloat_Check(obj) ? "; int() or str() of it is one" : "; str() of it is one";
+}
+
+static void not_a_key(PyObject *obj, const struct part *at)
+{
+    const char *advice = key_advice(obj), *type = Py_TYPE(obj)->tp_name;
+    PyObject *where = NULL, *key = NULL;
+
+    for (; at; at = at->up) { /* from the inside: [1][0] */
+        PyObject *more = where ? PyUnicode_FromFormat("[%zd]%U", at->i, where) : PyUnicode_FromFormat("[%zd]", at->i);
+        Py_XDECREF(where);
+        if (!(where = more))
+            return;
+        key = at->tuple;
+    }
+    if (where)
+        PyErr_Format(PyExc_TypeError, "a key is a str, bytes, int or a tuple of these, not %.200s, which is key%U of the key %R%s", type, where, key, advice);
+    else
+        PyErr_Format(PyExc_TypeError, "a key is a str, bytes, int or a tuple of these, not %.200s%s", type, advice);
+    Py_XDECREF(where);
+}
+
+static int append_key(struct key *k, PyObject *obj, const struct part *at)
 {
     if (PyLong_Check(obj))
         return append_int(k, obj);
@@ -133,7 +175,7 @@ static int append_key(struct key *k, PyObject *obj, bool top)
     if (PyBytes_Check(obj)) {
         if (!PyObject_TypeCheck(obj, (PyTypeObject *)raw_key_type))
             return append_typed(k, 'b', PyBytes_AS_STRING(obj), (size_t)PyBytes_GET_SIZE(obj));
-        if (top) {
+        if (!at) {
             size_t n = (size_t)PyBytes_GET_SIZE(obj);
             unsigned char *p = key_append(k, n);
             if (p)
@@ -141,14 +183,14 @@ static int append_key(struct key *k, PyObject *obj, bool top)
             return p ? 0 : -1;
         }
     } else if (PyTuple_Check(obj)) {
-        return append_tuple(k, obj);
+        return append_tuple(k, obj, at);
     } else if (PyIndex_Check(obj)) { /* numpy.int64 and the like: equal to an int, so the same key */
         PyObject *num = PyNumber_Index(obj);
         int rc = num ? append_int(k, num) : -1;
         Py_XDECREF(num);
         return rc;
     }
-    PyErr_Format(PyExc_TypeError, "a key is a str, bytes, int or a tuple of these, not %.200s", Py_TYPE(obj)->tp_name);
+    not_a_key(obj, at);
     return -1;
 }
 
@@ -157,10 +199,28 @@ int key_encode(struct key *k, PyObject *obj)
     k->data = k->inl;
     k->cap = sizeof k->inl;
     k->len = 0;
-    if (append_key(k, obj, true) == 0)
+    if (append_key(k, obj, NULL) == 0)
         return 0;
     key_clear(k);
     return -1;
+}
+
+bool key_is_never_there(PyObject *obj)
+{
+    PyObject *type, *value, *trace;
+
+    if (!PyErr_ExceptionMatches(PyExc_TypeError))
+        return false;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyObject_Hash(obj) == -1) {
+        PyErr_Clear();
+        PyErr_Restore(type, value, trace);
+        return false;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return true;
 }
 
 int prefix_encode(struct key *k, PyObject *obj)

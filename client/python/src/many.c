@@ -89,6 +89,8 @@ static PyObject *want_alone(struct handle *h, PyObject *key, PyObject *missing)
         if (rc == 0) {
             obj = load_copy(f.v.data, f.v.len, f.v.tag);
             found_clear(&f);
+            if (!obj)
+                error_name_key(key);
         } else {
             obj = rc == DDICT_ENOKEY ? Py_NewRef(missing) : error_raise(rc, key);
         }
@@ -111,6 +113,8 @@ PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObj
         return view_new(&w->view);
     obj = load_copy(w->view.data, w->view.len, w->view.tag);
     ddict_release(&w->view);
+    if (!obj)
+        error_name_key(key);
     return obj;
 }
 
@@ -140,10 +144,19 @@ static int chunk_get(struct handle *h, PyObject *list, PyObject *const *objs, Py
     return -1;
 }
 
+/* A str is an iterable of str, too, and never meant so. */
+static PyObject *keys_tuple(PyObject *keys)
+{
+    if (!PyUnicode_Check(keys) && !PyBytes_Check(keys))
+        return PySequence_Tuple(keys);
+    PyErr_Format(PyExc_TypeError, "several keys are a list of them, not one %.200s: [%R]", Py_TYPE(keys)->tp_name, keys);
+    return NULL;
+}
+
 static PyObject *get_all(PyObject *self, PyObject *keys, PyObject *missing, bool view)
 {
     struct handle *h = (struct handle *)self;
-    PyObject *t = PySequence_Tuple(keys), *list = t ? PyList_New(0) : NULL;
+    PyObject *t = keys_tuple(keys), *list = t ? PyList_New(0) : NULL;
     Py_ssize_t n = t ? PyTuple_GET_SIZE(t) : 0, step = view ? MANY_MAX : MANY_FIRST, at = 0;
     struct ddict_want *w = PyMem_Malloc(MANY_MAX * sizeof *w);
 
@@ -272,8 +285,10 @@ static int batch_add(struct batch *b, PyObject *pair)
     size_t klen;
     int rc;
 
-    if (value_encode(v, PyTuple_GET_ITEM(pair, 1)) < 0)
+    if (value_encode(v, PyTuple_GET_ITEM(pair, 1)) < 0) {
+        error_name_key(key);
         return -1;
+    }
     if (v->n > 1 && v->len > JOIN_MAX) {
         rc = batch_put_alone(b, v, key, pair);
         value_clear(v);
@@ -302,30 +317,40 @@ static PyObject *pair_check(PyObject *item, Py_ssize_t at)
     return t;
 }
 
-/* After an exception what came before it is stored all the same, as dict.update() does. */
-static void batch_flush_kept(struct batch *b)
+/* .failed and .stored of an exception: what was refused, and how many pairs are stored. */
+static void batch_tell(struct batch *b, PyObject *exc)
 {
-    PyObject *type, *value, *tb;
+    PyObject *n = PyLong_FromSsize_t(b->stored);
+
+    if (!n || PyObject_SetAttrString(exc, "failed", b->failed) < 0 || PyObject_SetAttrString(exc, "stored", n) < 0)
+        PyErr_Clear();
+    Py_XDECREF(n);
+}
+
+/* After an exception what came before it is stored all the same, as dict.update() does. pair: the one that raised it, or NULL. */
+static void batch_flush_kept(struct batch *b, PyObject *pair)
+{
+    PyObject *type, *value, *tb, *key = pair ? PyTuple_GET_ITEM(pair, 0) : NULL;
 
     PyErr_Fetch(&type, &value, &tb);
-    if (batch_flush(b) < 0)
+    PyErr_NormalizeException(&type, &value, &tb);
+    if (batch_flush(b) < 0 || (key && PyList_Append(b->failed, key) < 0))
         PyErr_Clear();
+    if (value)
+        batch_tell(b, value);
     PyErr_Restore(type, value, tb);
 }
 
 static PyObject *batch_result(struct batch *b)
 {
-    PyObject *type, *value, *tb, *n;
+    PyObject *type, *value, *tb;
 
     if (!b->code)
         return PyLong_FromSsize_t(b->stored);
     error_raise_text(b->code, b->text);
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
-    n = PyLong_FromSsize_t(b->stored);
-    if (!n || PyObject_SetAttrString(value, "failed", b->failed) < 0 || PyObject_SetAttrString(value, "stored", n) < 0)
-        PyErr_Clear();
-    Py_XDECREF(n);
+    batch_tell(b, value);
     PyErr_Restore(type, value, tb);
     return NULL;
 }
@@ -333,7 +358,7 @@ static PyObject *batch_result(struct batch *b)
 /* _put_pairs(iterable): the number of pairs stored. Stops after the batch in which one was refused. */
 PyObject *many_put(PyObject *self, PyObject *pairs)
 {
-    PyObject *it = PyObject_GetIter(pairs), *item, *result = NULL;
+    PyObject *it = PyObject_GetIter(pairs), *item, *bad = NULL, *result = NULL;
     struct batch *b = it ? PyMem_Calloc(1, sizeof *b) : NULL;
     Py_ssize_t at = 0;
     int rc = 0;
@@ -348,15 +373,18 @@ PyObject *many_put(PyObject *self, PyObject *pairs)
         while (rc == 0 && !b->code && (item = PyIter_Next(it))) {
             PyObject *pair = pair_check(item, at++);
             rc = pair ? batch_add(b, pair) : -1;
+            if (rc < 0)
+                bad = Py_XNewRef(pair);
             Py_XDECREF(pair);
             Py_DECREF(item);
         }
         if (rc < 0 || PyErr_Occurred())
-            batch_flush_kept(b);
+            batch_flush_kept(b, bad);
         else if (batch_flush(b) == 0)
             result = batch_result(b);
         batch_empty(b);
     }
+    Py_XDECREF(bad);
     if (b) {
         Py_XDECREF(b->failed);
         PyMem_Free(b->keys.buf);

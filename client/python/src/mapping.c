@@ -23,10 +23,12 @@ static int find(struct handle *h, PyObject *key, struct found *f, bool copy, dou
     return rc;
 }
 
-static PyObject *found_load(struct found *f)
+static PyObject *found_load(struct found *f, PyObject *key)
 {
     PyObject *obj = load_copy(f->v.data, f->v.len, f->v.tag);
 
+    if (!obj)
+        error_name_key(key);
     found_clear(f);
     return obj;
 }
@@ -49,7 +51,7 @@ PyObject *mapping_subscript(PyObject *self, PyObject *key)
     int rc = find((struct handle *)self, key, &f, true, 0);
 
     if (rc == 0)
-        return found_load(&f);
+        return found_load(&f, key);
     return rc < 0 ? error_raise(rc, key) : NULL;
 }
 
@@ -78,7 +80,9 @@ PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
         return NULL;
     rc = find((struct handle *)self, a[0], &f, true, wait);
     if (rc == 0)
-        return found_load(&f);
+        return found_load(&f, a[0]);
+    if (rc == 1 && wait == 0 && key_is_never_there(a[0]))
+        rc = DDICT_ENOKEY;
     if (rc != DDICT_ENOKEY)
         return rc < 0 ? error_raise(rc, a[0]) : NULL;
     if (!a[1] && wait > 0)
@@ -173,7 +177,7 @@ int mapping_contains(PyObject *self, PyObject *key)
     int rc = -ETIMEDOUT;
 
     if (key_encode(&k, key) < 0)
-        return -1;
+        return key_is_never_there(key) ? 0 : -1;
     if (handle_begin(h) < 0) {
         key_clear(&k);
         return -1;
@@ -208,27 +212,76 @@ Py_ssize_t mapping_length(PyObject *self)
     return n < 0 ? -1 : (Py_ssize_t)n;
 }
 
+/*
+ * A value that was removed and does not unpickle here goes back where no other came in its place, and the exception, which is set, says how that went. Only a
+ * value that replaced the one that was looked at gets here.
+ */
+static void pop_undo(struct handle *h, const struct key *k, const struct found *f, PyObject *key)
+{
+    struct value v = {.one = {(void *)f->v.data, f->v.len}, .n = 1, .tag = f->v.tag, .len = f->v.len};
+    PyObject *type, *value, *trace, *bytes;
+    int rc;
+
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    v.iov = &v.one;
+    rc = handle_check(h) < 0 ? -EINVAL : value_put(h, k, &v, DDICT_NEW);
+    PyErr_Clear();
+    if (rc < 0 && rc != DDICT_EEXISTS) {
+        bytes = PyBytes_FromStringAndSize(f->v.data, (Py_ssize_t)f->v.len);
+        if (!bytes || PyObject_SetAttrString(value, "value", bytes) < 0)
+            PyErr_Clear();
+        Py_XDECREF(bytes);
+    }
+    PyErr_Restore(type, value, trace);
+}
+
+/*
+ * The value is unpickled first and removed then, so that one that does not unpickle here stays as it is for all others. What was removed is known by its version to
+ * be what was looked at.
+ */
 PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     struct handle *h = (struct handle *)self;
     struct found f = {.priv = NULL};
+    uint64_t version = 0;
+    PyObject *obj = NULL;
     struct key k;
     int rc;
 
-    if (args_count("pop", n, 1, 2) < 0 || key_encode(&k, args[0]) < 0)
+    if (args_count("pop", n, 1, 2) < 0)
         return NULL;
-    if (handle_begin(h) < 0) {
-        key_clear(&k);
-        return NULL;
+    if (key_encode(&k, args[0]) < 0)
+        return n == 2 && key_is_never_there(args[0]) ? Py_NewRef(args[1]) : NULL;
+    rc = handle_check(h) < 0 ? 1 : lookup(h, &k, &f, true);
+    if (rc == 0) {
+        version = f.priv ? 0 : f.v.version;
+        obj = found_load(&f, args[0]);
+        rc = obj && handle_begin(h) == 0 ? 0 : 1; /* unpickling may have run anything */
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_pop(h->d, k.data, k.len, &f.v, 0, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    if (rc == 0) {
+        f.priv = NULL;
+        Py_BEGIN_ALLOW_THREADS
+        rc = ddict_pop(h->d, k.data, k.len, &f.v, 0, h->timeout_ms);
+        Py_END_ALLOW_THREADS
+        handle_end(h);
+        if (rc == 0 && (version == 0 || f.v.version != version)) { /* another one by now */
+            Py_SETREF(obj, load_copy(f.v.data, f.v.len, f.v.tag));
+            if (!obj) {
+                error_name_key(args[0]);
+                pop_undo(h, &k, &f, args[0]);
+            }
+        }
+        if (rc == 0)
+            found_clear(&f);
+    }
     key_clear(&k);
     if (rc == 0)
-        return found_load(&f);
-    return rc == DDICT_ENOKEY && n == 2 ? Py_NewRef(args[1]) : error_raise(rc, args[0]);
+        return obj;
+    Py_XDECREF(obj);
+    if (rc == DDICT_ENOKEY && n == 2)
+        return Py_NewRef(args[1]);
+    return rc < 0 ? error_raise(rc, args[0]) : NULL;
 }
 
 PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n)
@@ -243,7 +296,7 @@ PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n
     for (;;) { /* again when it was stored by another after our look and removed after our put */
         rc = find(h, args[0], &f, true, 0);
         if (rc == 0)
-            return found_load(&f);
+            return found_load(&f, args[0]);
         if (rc == DDICT_ENOKEY)
             rc = put(h, args[0], value, DDICT_NEW);
         if (rc == 0)

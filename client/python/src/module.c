@@ -40,7 +40,14 @@ static PyObject *module_bytes_key(PyObject *module, PyObject *bytes)
     return key_decode(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
 }
 
+/* _named(exception, key): the exception to raise when the value of key raised that one */
+static PyObject *module_named(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    return args_count("_named", n, 2, 2) < 0 ? NULL : error_named(args[0], args[1]);
+}
+
 static PyMethodDef functions[] = {
+    {"_named", METHOD(module_named), METH_FASTCALL, NULL},
     {"down", METHOD(module_down), METH_VARARGS | METH_KEYWORDS,
      "down(name=None, timeout=None)\n--\n\nAsk the managers of a dictionary to drain and end; returns when they took the order."},
     {"key_bytes", module_key_bytes, METH_O, "key_bytes(key, /)\n--\n\nThe bytes under which key is stored, for other programs."},

@@ -29,6 +29,11 @@ static inline PyObject *Py_NewRef(PyObject *obj)
     Py_INCREF(obj);
     return obj;
 }
+static inline PyObject *Py_XNewRef(PyObject *obj)
+{
+    Py_XINCREF(obj);
+    return obj;
+}
 #endif
 
 #define LOCAL __attribute__((visibility("hidden")))
@@ -44,6 +49,11 @@ LOCAL PyObject *error_raise(int code, PyObject *key);
 /* The same with a sentence of our own. */
 LOCAL PyObject *error_raise_text(int code, const char *text);
 LOCAL extern PyObject *error_base; /* ddict.Error */
+/* An exception that was raised when the value of key was pickled or unpickled, with key in its text. KeyError and StopIteration, which mean something else to who asked
+ * for a key, become ddict.Error. A new reference. */
+LOCAL PyObject *error_named(PyObject *exc, PyObject *key);
+/* The same with the one that is set. */
+LOCAL void error_name_key(PyObject *key);
 
 /* --- args.c --- */
 
@@ -64,6 +74,8 @@ struct key {
 LOCAL int key_init(PyObject *module);
 /* On success k belongs to the caller until key_clear(). k must not be moved. */
 LOCAL int key_encode(struct key *k, PyObject *obj);
+/* After key_encode() failed: whether obj is one of those that a dict would look for in vain. Then the exception is gone. */
+LOCAL bool key_is_never_there(PyObject *obj);
 LOCAL void key_clear(struct key *k);
 /* The bytes that keys of a prefix begin with: a str, bytes or a tuple of first parts; None for all keys. */
 LOCAL int prefix_encode(struct key *k, PyObject *obj);

@@ -79,6 +79,39 @@ PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n)
     return rc < 0 ? error_raise(rc, args[0]) : NULL;
 }
 
+/*
+ * A value that does not unpickle here goes back, behind the others and whatever the queue's size, for who can unpickle it. The exception, which is set, says so, or
+ * has the bytes where that did not go well.
+ */
+static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *view)
+{
+    struct iovec iov = {(void *)view->data, view->len};
+    PyObject *type, *value, *trace, *bytes;
+    struct key k;
+    int rc = -EINVAL;
+
+    error_name_key(key);
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (key_encode(&k, key) == 0) {
+        if (handle_begin(h) == 0) {
+            Py_BEGIN_ALLOW_THREADS
+            rc = ddict_pushv(h->d, k.data, k.len, &iov, 1, DDICT_TAG(view->tag), 0, h->timeout_ms);
+            Py_END_ALLOW_THREADS
+            handle_end(h);
+        }
+        key_clear(&k);
+    }
+    PyErr_Clear();
+    if (rc < 0) {
+        bytes = PyBytes_FromStringAndSize(view->data, (Py_ssize_t)view->len);
+        if (!bytes || PyObject_SetAttrString(value, "value", bytes) < 0)
+            PyErr_Clear();
+        Py_XDECREF(bytes);
+    }
+    PyErr_Restore(type, value, trace);
+}
+
 PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     struct handle *h = (struct handle *)self;
@@ -111,6 +144,8 @@ PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n)
     if (rc)
         return rc < 0 ? error_raise(rc, args[0]) : NULL;
     obj = load_copy(view.data, view.len, view.tag);
+    if (!obj)
+        take_undo(h, args[0], &view);
     ddict_release(&view);
     return obj;
 }
