@@ -49,7 +49,7 @@ struct origin { /* a source */
 struct options {
     const char *name, *prefix, *set, *as;   /* NULL: not said; prefix: "" */
     const char *run;                        /* we are a worker of this try; NULL: the front */
-    bool skip, replace, json, quiet;
+    bool skip, replace, json, quiet, anon;
     bool report;                            /* errors only on stdout, as JSON */
     unsigned threads;                       /* 0: ours to choose */
     unsigned nsources;

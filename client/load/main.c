@@ -35,6 +35,7 @@ static const char usage[] =
     "      --on-error=HOW  stop at the first damaged or unreadable member (the default), or skip it and say so\n"
     "      --replace       put over keys and a set that are there\n"
     "      --json          the summary as an object\n"
+    "      --anon          requests to S3 are not signed, whatever credentials there are: a public bucket may refuse those of others\n"
     "      --threads=N     that read on a node (default: twice its cores, 4 to 16)\n"
     "      --here          this process alone reads, no srun is started on the dictionary's other nodes\n"
     "      --chdir=DIR     where relative paths begin\n"
@@ -91,6 +92,7 @@ static int option_take(struct line *l, int c)
     case 'R': o->json = o->report = true; return 0; /* for `ddict up` and the like: errors are in the object alone */
     case 'q': o->quiet = true; return 0;
     case 'H': l->here = true; return 0;
+    case 'A': o->anon = true; return 0;
     case 'C': l->chdir = optarg; return 0;
     case 'w': o->run = optarg; return 0;
     case 'e':
@@ -263,6 +265,8 @@ static int spread(const struct options *o)
         argv[n++] = "--threads", argv[n++] = threads;
     if (o->replace)
         argv[n++] = "--replace";
+    if (o->anon)
+        argv[n++] = "--anon";
     if (o->json)
         argv[n++] = o->report ? "--report" : "--json";
     if (o->quiet)
@@ -315,7 +319,7 @@ int main(int argc, char **argv)
     static const struct option longs[] = {
         {"help", no_argument, NULL, 'h'}, {"name", required_argument, NULL, 'N'}, {"prefix", required_argument, NULL, 'p'}, {"set", required_argument, NULL, 'S'},
         {"as", required_argument, NULL, 'a'}, {"on-error", required_argument, NULL, 'e'}, {"replace", no_argument, NULL, 'r'}, {"json", no_argument, NULL, 'j'},
-        {"quiet", no_argument, NULL, 'q'}, {"threads", required_argument, NULL, 't'}, {"here", no_argument, NULL, 'H'}, {"chdir", required_argument, NULL, 'C'},
+        {"quiet", no_argument, NULL, 'q'}, {"threads", required_argument, NULL, 't'}, {"here", no_argument, NULL, 'H'}, {"anon", no_argument, NULL, 'A'}, {"chdir", required_argument, NULL, 'C'},
         {"worker", required_argument, NULL, 'w'}, {"report", no_argument, NULL, 'R'}, {0}};
     struct line l = {.o.prefix = ""};
     int rc, c;

@@ -144,7 +144,7 @@ static int endpoint_check(char *url)
     return 0;
 }
 
-int s3_config_read(struct s3_config *c)
+int s3_config_read(struct s3_config *c, bool anonymous)
 {
     char credentials[1024], config[1024], section[160], tries[24] = "";
     const char *profile = variable("AWS_PROFILE"), *name = profile != NULL ? profile : "default";
@@ -192,6 +192,12 @@ int s3_config_read(struct s3_config *c)
     if (rc < 0) {
         s3_config_wipe(c);
         return rc;
+    }
+    if (anonymous) {
+        explicit_bzero(c->access, sizeof c->access);
+        explicit_bzero(c->secret, sizeof c->secret);
+        explicit_bzero(c->token, sizeof c->token);
+        snprintf(c->looked, sizeof c->looked, "none were looked for, as was asked");
     }
     if (*c->region == 0)
         strcpy(c->region, "us-east-1");

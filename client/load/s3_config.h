@@ -28,7 +28,7 @@ struct s3_config {
 };
 
 /* 0, or -EINVAL with the sentence set: a file that cannot be read, a value that is none. The struct holds secrets: wipe it (s3_config_wipe()). */
-int s3_config_read(struct s3_config *c);
+int s3_config_read(struct s3_config *c, bool anonymous); /* anonymous: without credentials, whatever there are */
 void s3_config_wipe(struct s3_config *c);
 /* Does the bucket's name belong into the path of the URL? */
 bool s3_config_by_path(const struct s3_config *c, const char *bucket);

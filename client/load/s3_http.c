@@ -15,6 +15,7 @@
 #include <base/clock.h>
 #include <base/defaults.h>
 #include <base/error.h>
+#include "load.h"
 #include "s3_inside.h"
 #include "s3_sign.h"
 #include "source.h"
@@ -418,7 +419,7 @@ int s3_open(struct s3 **out, const char *text, const char *region)
         return dd_error(-ENOMEM, "out of memory");
     memcpy(s->bucket, name, n);
     strcpy(s->prefix, prefix);
-    int rc = s3_config_read(&s->config);
+    int rc = s3_config_read(&s->config, the_load.o->anon);
     if (rc == 0 && region != NULL)
         snprintf(s->config.region, sizeof s->config.region, "%s", region);
     pthread_once(&curl_once, curl_begin);

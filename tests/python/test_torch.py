@@ -17,6 +17,7 @@ import unittest
 import warnings
 from array import array
 from pathlib import Path
+from unittest import mock
 
 import ddict
 from harness import DictTest, module_or_skip
@@ -370,8 +371,24 @@ class Plain(DictTest):
         again = S3ImageFolder(s3_bucket="bucket", s3_prefix="set", loader=len, d=self.d)  # is there: the server is gone
         self.assertEqual((len(again), again.classes, again.class_to_idx), (60, ["ant", "bee"], {"ant": 0, "bee": 1}))
         self.assertEqual(len(ImageFolder("s3://bucket/set", d=self.d)), 60)
+        again.loader = lambda f: len(f.read())
+        theirs = S3ImageFolder("bucket", "set", transform=lambda n: -n, loader=lambda f: len(f.read()), d=self.d)  # as dask-pytorch-ddp's is called
+        self.assertEqual(theirs[3], (-again[3][0], again[3][1]))
+        theirs = S3ImageFolder("bucket", "set", None, lambda label: label + 10, loader=lambda f: len(f.read()), d=self.d)
+        self.assertEqual(theirs[3], (again[3][0], again[3][1] + 10))
+        self.assertRaises(TypeError, S3ImageFolder, d=self.d)
         self.assertRaisesRegex(FileNotFoundError, "class ant", S3ImageFolder, "s3://bucket/set", is_valid_file=lambda p: "/bee/" in p, d=self.d)
         self.assertRaises(ValueError, S3ImageFolder, "/a/folder")
+
+    def test_a_public_bucket_is_read_without_credentials(self):
+        from ddict.torch import S3ImageFolder
+        self.needs_load()
+        sys.path.append(str(Path(__file__).resolve().parents[1] / "local"))
+        self.addCleanup(sys.path.pop)
+        from s3_server import Server
+        with Server({"open/a/1.png": b"1", "open/b/2.png": b"22"}, signed=False) as server, mock.patch.dict(os.environ, {**server.environment(), "HOME": "/nonexistent"}):
+            data = S3ImageFolder("bucket", "open", None, None, True, loader=lambda f: len(f.read()), d=self.d)
+            self.assertEqual((list(data), set(server.sent)), ([(1, 0), (2, 1)], {""}))
 
     def test_images_are_decoded(self):
         from ddict.torch import ImageFolder

@@ -20,7 +20,7 @@ has "letters" '^ACGTU$'
 has "an_epoch_is_timed" '^Time taken for epoch:$'
 has "what_was_trained_is_said" '^100 of 1048 sequences read and trained, [0-9.]+ a second'
 has "times" '^(Real|User|System) time: [0-9.]+$'
-t "without_a_file_sequences_are_made" sub sh -c "cd examples/dna && ddict run --managers=1 --mem=32M -- python3 doc2vec.py --seq-len 50 --input-size 120 --batch-size 8 --num-workers 0"
+t "without_a_file_sequences_are_made" sub sh -c "cd examples/dna && ddict run --managers=1 --mem=32M -- python3 doc2vec.py --seq-len 50 --input-size 120 --batch-size 8 --num-workers 0 --shuffle --pin-memory=False"
 has "as_many_as_asked_for" '^120 of 120 sequences read and trained'
 is "and_as_long" "$(awk -F, 'length($1) == 50 && $2 == "design_id_" NR' examples/dna/sim_7.txt | wc -l)" 120
 t "a_table_is_made" sub sh -c "cd examples/dna && python3 table.py --sizes 0.001 --workers 0 --batches 4,8 --max-batches 5 -- $on_two"

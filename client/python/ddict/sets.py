@@ -226,14 +226,14 @@ def _run(words, progress):
     return process.returncode, summary, (err or b"").decode(errors="replace").strip()
 
 
-def load(sources, prefix="", set=None, *, d=None, kind=None, on_error="stop", replace=False, threads=None, here=False, progress=None):
+def load(sources, prefix="", set=None, *, d=None, kind=None, on_error="stop", replace=False, threads=None, here=False, anon=False, progress=None):
     """load(sources, prefix="", set=None, *, d=None, kind=None, on_error="stop", replace=False, ...) -- put data into the dictionary; a ddict.Set
 
     sources: a path, or a list of them: a tar (plain or compressed, also of tars), a zip, a folder, IDX files (images and labels), .npy, .npz, lines of a text file, FASTA,
     or s3://bucket/path with the credentials of the AWS tools. Keys are prefix + the path of the member, or the number of the record. set: the set's name; None for the prefix, or the name of the first source.
     It is `ddict load` of the shell: all nodes read, each its share; a load that stopped is continued by the same call, and one that is complete is not done again
     (replace=True does). When several ranks call it alike, one does it and the others wait. kind: what the sources are, where that cannot be told from their names and
-    beginnings. on_error: "stop" at the first damaged member with ddict.LoadError, or "skip" it. here: read in this process's node alone. progress: show it on
+    beginnings. anon: requests to S3 are not signed, for public buckets. on_error: "stop" at the first damaged member with ddict.LoadError, or "skip" it. here: read in this process's node alone. progress: show it on
     stderr; None: where that is a terminal. The result's .summary has items, bytes, seconds, mb_per_s_node and what was skipped.
     """
     d = _attached(d)
@@ -245,7 +245,7 @@ def load(sources, prefix="", set=None, *, d=None, kind=None, on_error="stop", re
     words += ["--set", set] if set is not None else []
     words += ["--as", kind] if kind is not None else []
     words += ["--threads", str(threads)] if threads is not None else []
-    words += ["--replace"] * bool(replace) + ["--here"] * bool(here) + ["--quiet"] * (not progress)
+    words += ["--replace"] * bool(replace) + ["--here"] * bool(here) + ["--anon"] * bool(anon) + ["--quiet"] * (not progress)
     words += ["--", *map(_os.fspath, sources)]
     code, summary, err = _run(words, progress)
     if code != 0 or "set" not in summary:

@@ -112,8 +112,8 @@ class ImageFolder(DDictDataset):
     _as_stored = False
 
     def __init__(self, root: Any, transform: Optional[Callable] = None, target_transform: Optional[Callable] = None, loader: Callable = pil_loader,
-                 is_valid_file: Optional[Wanted] = None, allow_empty: bool = False, *, name: Optional[str] = None, d: Optional[DDict] = None,
-                 timeout: Optional[float] = None) -> None:
+                 is_valid_file: Optional[Wanted] = None, allow_empty: bool = False, *, anon: bool = False, name: Optional[str] = None,
+                 d: Optional[DDict] = None, timeout: Optional[float] = None) -> None:
         d, root = _fill.dictionary(d), os.fspath(root)
         wanted = is_image if is_valid_file is None else is_valid_file
         if name is None and "://" not in root and _sets.find(d, root) is None:
@@ -124,7 +124,7 @@ class ImageFolder(DDictDataset):
         elif _sets.find(d, name) is None:
             if "://" not in root and not os.path.exists(root):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), root)
-            load(root, prefix=os.path.join(name, ""), set=name, d=d)
+            load(root, prefix=os.path.join(name, ""), set=name, anon=anon, d=d)
         super().__init__(name, transform=transform, target_transform=target_transform, d=d)
         self.root, self.loader = root, loader
         if self.labels is None or self.classes is None:
@@ -174,15 +174,24 @@ class ImageFolder(DDictDataset):
 
 
 class S3ImageFolder(ImageFolder):
-    """S3ImageFolder(root=None, transform=None, target_transform=None, loader=pil_loader, is_valid_file=None, allow_empty=False, *, s3_bucket=None, s3_prefix="", ...)
+    """S3ImageFolder(bucket, prefix="", transform=None, target_transform=None, anon=False, *, ...) or S3ImageFolder("s3://bucket/prefix", ...)
 
-    An ImageFolder in a bucket: root is "s3://bucket/prefix", or s3_bucket and s3_prefix say it. ddict.load() reads the objects into the dictionary, once and on all nodes, with
-    the credentials, region and endpoint that the AWS tools would use.
+    An ImageFolder in a bucket, called as dask-pytorch-ddp's class of this name, by s3_bucket= and s3_prefix=, or with a URL and ImageFolder's arguments. ddict.load()
+    reads the objects into the dictionary, once and on all nodes, with the credentials, region and endpoint that the AWS tools would use; anon=True: with none.
     """
 
-    def __init__(self, root: Optional[str] = None, *args: Any, s3_bucket: Optional[str] = None, s3_prefix: str = "", **kwds: Any) -> None:
-        if root is None and s3_bucket is not None:
-            root = f"s3://{s3_bucket}/{s3_prefix}"
-        if root is None or not root.startswith("s3://"):
-            raise ValueError(f"{root!r} is no s3://bucket/prefix")
-        super().__init__(root, *args, **kwds)
+    def __init__(self, *args: Any, s3_bucket: Optional[str] = None, s3_prefix: str = "", **kwds: Any) -> None:
+        given = list(args)
+        if s3_bucket is not None:
+            bucket, prefix = s3_bucket, s3_prefix
+        else:
+            bucket = given.pop(0) if given else kwds.pop("root", None)
+            if not isinstance(bucket, str) or not bucket:
+                raise TypeError("S3ImageFolder wants a bucket and a prefix, or s3://bucket/prefix")
+            prefix = given.pop(0) if given and isinstance(given[0], str) else s3_prefix
+        url = bucket.startswith("s3://")
+        if not url and "/" in bucket:
+            raise ValueError(f"{bucket!r} is neither a bucket nor s3://bucket/prefix")
+        if not url and len(given) > 2:  # transform, target_transform, anon
+            kwds["anon"] = given.pop(2)
+        super().__init__(bucket if url else f"s3://{bucket}/{prefix}", *given, **kwds)
