@@ -112,9 +112,9 @@ void port_pay(struct port *p)
 
 void port_wake(struct port *p)
 {
-    /* Fence pairs with the manager's between its store of `sleeping` and its last look at the lanes. */
+    /* Fence pairs with the manager's between its store of `sleeping` and its last look at the lanes, and with that of lane_leave(). */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (unlikely(__atomic_load_n(&p->arena->header->sleeping, __ATOMIC_RELAXED) == 1))
+    if (unlikely(lane_is_left(&p->lane) || __atomic_load_n(&p->arena->header->sleeping, __ATOMIC_RELAXED) == 1))
         eventfd_write(p->event_fd, 1);
 }
 

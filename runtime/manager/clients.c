@@ -39,7 +39,7 @@ struct sup_client {
     uint64_t id;
     pid_t pid;
     char step[STEP_NAME_MAX];
-    int lease_fd, bell_fd, *lane_fd; /* the last: [shards] */
+    int lease_fd, bell_fd, *lane_fd, *ring_fd; /* the last two: [shards]; a ring until both its ends have it */
     unsigned waits;               /* answers of managers */
     int status;                   /* the first bad one */
     unsigned sent;                /* of WELCOME and the MANAGER messages */
@@ -74,7 +74,7 @@ static void client_drop(struct sup_client *c) {
     }
     if (c->lease_fd >= 0) close(c->lease_fd);
     if (c->bell_fd >= 0) close(c->bell_fd);
-    for (unsigned i = 0; c->lane_fd && i < s->shards_n; i++)
+    for (unsigned i = 0; c->lane_fd && i < 2 * s->shards_n; i++)
         if (c->lane_fd[i] >= 0) close(c->lane_fd[i]);
     free(c->lane_fd);
     door_close(c->door);
@@ -132,11 +132,14 @@ static int client_make(struct sup_client *c) {
     if (c->lease_fd < 0) return c->lease_fd;
     c->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->bell_fd < 0) return -errno;
-    c->lane_fd = malloc(s->shards_n * sizeof *c->lane_fd);
+    c->lane_fd = malloc(2 * s->shards_n * sizeof *c->lane_fd);
     if (!c->lane_fd) return -ENOMEM;
-    for (unsigned i = 0; i < s->shards_n; i++) c->lane_fd[i] = -1;
-    for (unsigned i = 0; i < s->shards_n; i++)
+    c->ring_fd = c->lane_fd + s->shards_n;
+    for (unsigned i = 0; i < 2 * s->shards_n; i++) c->lane_fd[i] = -1;
+    for (unsigned i = 0; i < s->shards_n; i++) {
         if ((c->lane_fd[i] = lane_create()) < 0) return c->lane_fd[i];
+        if ((c->ring_fd[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) return -errno;
+    }
     return 0;
 }
 
@@ -209,8 +212,8 @@ static void client_welcome(struct sup_client *c) {
     c->waits = s->shards_n;
     struct sup_msg m = {.type = SUP_CLIENT_ADD, .id = c->id, .pid = (uint32_t)c->pid};
     for (unsigned i = 0; i < s->shards_n; i++) {
-        int fds[3] = {c->lease_fd, c->lane_fd[i], c->bell_fd};
-        shard_send(&s->shards[i], &m, fds, 3);
+        int fds[4] = {c->lease_fd, c->lane_fd[i], c->bell_fd, c->ring_fd[i]};
+        shard_send(&s->shards[i], &m, fds, 4);
     }
 }
 
@@ -228,8 +231,12 @@ static int manager_send(struct sup_client *c, unsigned i) {
     attach_msg_init(&m, ATTACH_MANAGER);
     m.manager = h->id;
     m.pid = (uint32_t)h->pid;
-    int fds[4] = {h->arena_ro_fd, c->lane_fd[i], h->event_fd, h->spill_ro_fd};
-    return attach_send(c->sock.fd, &m, fds, h->spill_ro_fd < 0 ? 3 : 4);
+    int fds[4] = {h->arena_ro_fd, c->lane_fd[i], c->ring_fd[i], h->spill_ro_fd};
+    int e = attach_send(c->sock.fd, &m, fds, h->spill_ro_fd < 0 ? 3 : 4);
+    if (e < 0) return e;
+    close(c->ring_fd[i]);
+    c->ring_fd[i] = -1;
+    return 0;
 }
 
 /* Send what the socket takes; the rest when it is writable again. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lanes.c - the clients of this node. Each turn looks at every lane, serves a bounded share of each, and never waits for one: an answer that
+ * lanes.c - the clients of this node. Each turn looks at every lane that is watched, serves a bounded share of each, and never waits for one: an answer that
  * does not fit into a full CQ is kept here, and a client that lets too many pile up is not read from until it takes them.
+ *
+ * A lane that was looked at in vain for a while is left (PROTOCOL 3, W1 to W5): it costs nothing then, and its client rings when it asks next.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +23,8 @@
 #define PART_LEAST 8192u        /* bytes of a part of a piece: where the ring has less room it is full */
 #define LARGE_RECORD 32768u     /* bytes: who waits for the room of one is told at once */
 #define SETTLE_MS 1000u         /* a completion that is not consumed: look again after so long */
+#define LOOKS_MAX 256u          /* in vain, one after the other, then a lane is left: about what its client's ringing costs the two of them */
+#define WATCHED_ALWAYS 8u       /* but not where no more are watched: looking at so many costs nothing to speak of */
 
 struct queued {                 /* an answer that did not fit */
     struct queued *next;
@@ -33,6 +37,10 @@ struct placed { uint64_t pos, off; }; /* pinned until the CQ head is at pos */
 struct lane_client {
     struct asker a;             /* first */
     struct lane_client *next;
+    struct lane_client *w_next, **w_prev; /* of those that are watched; w_prev NULL: it is left */
+    struct lane_client *u_next, **u_prev; /* of those with completions that were not consumed; u_prev NULL: it has none */
+    struct io_handler ring;     /* its client rings: it has asked something, or made room */
+    unsigned vain;              /* looks at it since there was work */
     uint64_t id;
     uint32_t pid;
     struct lane lane;
@@ -60,6 +68,37 @@ struct hold {                   /* the leases of a forked child, see LAYOUT 6 */
 
 static struct lane_client *lane_of(struct asker *a) { return (struct lane_client *)(void *)a; }
 
+/* --- which lanes are looked at --- */
+static void watch(struct lane_client *c) {
+    struct manager *m = c->a.m;
+    c->vain = 0;
+    if (c->w_prev || c->a.gone) return;
+    lane_watch(&c->lane);
+    c->w_prev = &m->watched;
+    c->w_next = m->watched;
+    if (c->w_next) c->w_next->w_prev = &c->w_next;
+    m->watched = c;
+    m->watched_n++;
+}
+
+static void unwatch(struct lane_client *c) {
+    if (!c->w_prev) return;
+    if (c->a.m->lanes_at == c) c->a.m->lanes_at = c->w_next;
+    *c->w_prev = c->w_next;
+    if (c->w_next) c->w_next->w_prev = c->w_prev;
+    c->w_prev = NULL;
+    c->a.m->watched_n--;
+}
+
+/* Nothing to do for it, but to see whether it asks something. */
+static bool lane_quiet(const struct lane_client *c) {
+    return !c->queue && !c->a.gives && !c->part_waits && !c->stalled && !c->wake && !c->served;
+}
+
+static void lane_rung(struct io_handler *h, uint32_t events) {
+    watch((struct lane_client *)(void *)((char *)h - offsetof(struct lane_client, ring)));
+}
+
 /* --- answers --- */
 static bool placed_add(struct lane_client *c, uint64_t off) {
     if (c->placed_n == c->placed_cap) {
@@ -73,7 +112,19 @@ static bool placed_add(struct lane_client *c, uint64_t off) {
         c->placed_cap = cap;
     }
     c->placed[(c->placed_first + c->placed_n++) % c->placed_cap] = (struct placed){c->lane.cq.pos, off};
+    if (c->u_prev) return true;
+    c->u_prev = &c->a.m->unsettled;
+    c->u_next = c->a.m->unsettled;
+    if (c->u_next) c->u_next->u_prev = &c->u_next;
+    c->a.m->unsettled = c;
     return true;
+}
+
+static void lane_settled(struct lane_client *c) {
+    if (!c->u_prev) return;
+    *c->u_prev = c->u_next;
+    if (c->u_next) c->u_next->u_prev = c->u_prev;
+    c->u_prev = NULL;
 }
 
 /* Give up the pins of completions that the client has consumed. */
@@ -90,11 +141,14 @@ static void lane_settle(struct lane_client *c) {
         c->placed_first = (c->placed_first + 1) % c->placed_cap;
         c->placed_n--;
     }
+    if (c->placed_n == 0) lane_settled(c);
 }
 
 void lanes_settle(struct manager *m) {
-    for (struct lane_client *c = m->clients; c; c = c->next)
+    for (struct lane_client *c = m->unsettled, *next; c; c = next) {
+        next = c->u_next;
         if (!c->a.gone) lane_settle(c);
+    }
 }
 
 static void *lane_room(struct lane_client *c, uint32_t len) {
@@ -128,6 +182,7 @@ static bool lane_write(struct lane_client *c, const struct msg *r, const void *p
 }
 
 static void lane_queue(struct lane_client *c, const struct msg *r, const void *payload, size_t len, uint64_t off) {
+    watch(c);
     if (c->a.gone || (!c->queue && lane_write(c, r, payload, len, off))) return;
     struct queued *q = c->a.gone ? NULL : malloc(sizeof *q + sizeof *r + len);
     if (!q) {
@@ -174,6 +229,7 @@ bool lane_idle_out(struct asker *a) { return lane_of(a)->queue == NULL; }
 void *lane_piece(struct asker *a, uint32_t len) { return lane_room(lane_of(a), len); }
 void lane_piece_done(struct asker *a, const struct msg *r) {
     ring_commit(&lane_of(a)->lane.cq);
+    watch(lane_of(a));
     lane_of(a)->wake |= worth_waking(lane_of(a), r);
 }
 
@@ -208,6 +264,7 @@ void *lane_part(struct asker *a, uint32_t *room) {
     c->part_room = *room;
     if (!c->part && !bad && !c->part_late && (c->part_waits || timer_after(&a->m->timers, &c->part_timer, DD_PART_WAIT_US * 1000ull) == 0)) {
         c->part_waits = true;
+        watch(c);
         *room = 0;
     }
     return c->part;
@@ -282,32 +339,31 @@ static bool lane_turn(struct lane_client *c, struct lanes_share *left) {
     if (c->placed_n) lane_settle(c);
     if (c->wake) lane_ring_client(&c->lane);
     else if (c->served) lane_ring_for_room(&c->lane, c->served_from);
+    if (c->wake || c->served) c->vain = 0;
     c->wake = c->served = false;
     share_take(left, c->lane.cq.pos - out, 0);
     return worked;
 }
 
 bool lanes_turn(struct manager *m) {
-    struct lane_client *first = m->lanes_at ? m->lanes_at : m->clients, *c = first;
     struct lanes_share left = {ALL_BYTES, ALL_RECORDS};
+    struct lane_client *c = m->lanes_at ? m->lanes_at : m->watched, *next;
     bool worked = false;
-    m->lanes_at = NULL;
-    if (!first) return false;
-    do {
-        if (!c->a.gone) worked |= lane_turn(c, &left);
-        c = c->next ? c->next : m->clients;
-    } while (c != first && left.bytes > 0 && left.records > 0);
-    if (c != first) m->lanes_at = c; /* the others' turn comes first next time */
+    unsigned n = m->watched_n;
+    for (; n > 0 && left.bytes > 0 && left.records > 0; n--, c = next ? next : m->watched) {
+        next = c->w_next;
+        bool vain = ++c->vain > LOOKS_MAX && m->watched_n > WATCHED_ALWAYS && lane_quiet(c);
+        if (c->a.gone || (vain && lane_leave(&c->lane))) unwatch(c);
+        else worked |= lane_turn(c, &left);
+    }
+    m->lanes_at = n > 0 ? c : NULL; /* the others' turn comes first next time */
     return worked;
 }
 
 bool lanes_ready(struct manager *m) {
     bool found = false;
-    for (struct lane_client *c = m->clients; c; c = c->next) {
-        if (c->a.gone) {
-            found |= !c->told;
-            continue;
-        }
+    for (struct lane_client *c = m->watched; c; c = c->w_next) {
+        if (c->a.gone) continue;
         if (c->queue || c->a.gives) {
             lane_want_space(&c->lane);
             found |= lane_flush(c);
@@ -321,13 +377,13 @@ bool lanes_ready(struct manager *m) {
             found |= parts_look(c);
         }
         if (!c->stalled && c->queue_n < QUEUE_MAX) found |= ring_ready(&c->lane.sq);
-        if (c->placed_n && !m->settle.pos) timer_after(&m->timers, &m->settle, SETTLE_MS * 1000000ull);
     }
-    return found;
+    if (m->unsettled && !m->settle.pos) timer_after(&m->timers, &m->settle, SETTLE_MS * 1000000ull);
+    return found || m->reap;
 }
 
 void lanes_unstall(struct manager *m) {
-    for (struct lane_client *c = m->clients; c; c = c->next) c->stalled = false;
+    for (struct lane_client *c = m->watched; c; c = c->w_next) c->stalled = false; /* lane_quiet(): who is stalled is watched */
 }
 
 /* --- who is there --- */
@@ -344,7 +400,7 @@ void lanes_reads(struct manager *m, struct lease_counters *sum) {
     for (struct hold *h = m->holds; h; h = h->next) reads_add(m, h->leases, sum);
 }
 
-int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[3]) {
+int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     struct lane_client *c = calloc(1, sizeof *c);
     int e = -ENOMEM;
     if (!c) return e;
@@ -359,11 +415,17 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[3]) {
     if (e < 0) goto no_lane;
     e = store_leases_add(m->store, id, c->leases, pid);
     if (e < 0) goto no_store;
+    c->ring = (struct io_handler){.fd = fds[3], .ready = lane_rung};
+    e = io_add(m->epoll_fd, &c->ring, EPOLLIN | EPOLLET); /* each ring is an event, and nothing has to be read */
+    if (e < 0) goto no_ring;
     c->lane.bell_fd = fds[2];
     c->next = m->clients;
     m->clients = c;
+    if (!lane_leave(&c->lane)) watch(c);
     if (++m->clients_now > m->count->clients_peak) m->count->clients_peak = m->clients_now;
     return 0;
+no_ring:
+    store_leases_remove(m->store, id);
 no_store:
     lane_unmap(&c->lane);
 no_lane:
@@ -377,6 +439,10 @@ static void client_free(struct lane_client *c) {
     struct manager *m = c->a.m;
     asker_end(&c->a);
     if (c->part_waits) parts_go_on(c);
+    unwatch(c);
+    lane_settled(c);
+    io_remove(m->epoll_fd, &c->ring);
+    close(c->ring.fd);
     while (c->queue) {
         struct queued *q = c->queue;
         struct msg r;
@@ -404,7 +470,6 @@ void client_del(struct manager *m, uint64_t id) {
         if ((*at)->id != id) continue;
         struct lane_client *c = *at;
         *at = c->next;
-        if (m->lanes_at == c) m->lanes_at = c->next;
         client_free(c);
         return;
     }

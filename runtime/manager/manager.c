@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -66,8 +65,8 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
     switch (s->type) {
     case SUP_CLIENT_ADD:
         r.type = SUP_CLIENT_ADDED;
-        r.status = nfds == 3 ? client_add(m, s->id, s->pid, fds) : DDICT_EPROTO;
-        if (r.status == 0) fds[2] = -1; /* the client's now */
+        r.status = nfds == 4 ? client_add(m, s->id, s->pid, fds) : DDICT_EPROTO;
+        if (r.status == 0) fds[2] = fds[3] = -1; /* the client's now */
         manager_tell(m, &r);
         break;
     case SUP_CLIENT_DEL: client_del(m, s->id); break;
@@ -104,11 +103,6 @@ static void sup_ready(struct io_handler *h, uint32_t events) {
             if (fds[n] >= 0) close(fds[n]);
         if (m->stopping) return;
     }
-}
-
-static void event_ready(struct io_handler *h, uint32_t events) {
-    uint64_t n;
-    while (read(h->fd, &n, sizeof n) < 0 && errno == EINTR) {}
 }
 
 /* --- populate, behind the service --- */
@@ -181,12 +175,11 @@ static int manager_open(struct manager *m) {
     manager_bind_arena(m);
     m->tick.fire = tick_fire;
     m->settle.fire = settle_fire;
-    m->event = (struct io_handler){.fd = s->event_fd, .ready = event_ready};
     m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};
     if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = feeds_init(m)) < 0 || (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0 ||
         (e = lends_init(m)) < 0 || (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0)
         return e;
-    if ((e = io_add(m->epoll_fd, &m->event, EPOLLIN)) < 0 || (e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0) return e;
+    if ((e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0) return e;
     return inbound_listen(m);
 }
 

@@ -59,7 +59,7 @@ struct manager_setup { /* filled by ddictd before the fork; the descriptors are 
     uint32_t id, managers, node_id, nodes;
     unsigned local_index;
     char node[NODE_NAME_MAX];
-    int arena_fd, spill_fd /* -1: none */, event_fd, listen_fd /* -1: one node */, sup_fd;
+    int arena_fd, spill_fd /* -1: none */, listen_fd /* -1: one node */, sup_fd;
     struct conn_identity identity;
     const struct peer_address *peers; /* [managers]; NULL on one node */
     uint16_t port_low, port_high;     /* 0: any */
@@ -114,7 +114,10 @@ struct manager {
     struct counters *count; /* in setup->page */
     struct note_pace full, refused;
     uint64_t refused_all;  /* conn_refused() when it was looked at last */
-    struct lane_client *clients, *lanes_at; /* lanes_at: the last turn got so far; NULL: round all */
+    struct lane_client *clients;
+    struct lane_client *watched, *lanes_at; /* those that turns look at; the last one got so far; NULL: round all */
+    struct lane_client *unsettled; /* those with completions that were not consumed */
+    unsigned watched_n;
     unsigned clients_now;
     struct hold *holds;
     struct fabric *fabric;    /* NULL: TCP */
@@ -134,7 +137,7 @@ struct manager {
     struct lend *lent;     /* values that others are reading */
     struct cache_room *cache;
     struct prefetch *prefetch;
-    struct io_handler event, sup, listener;
+    struct io_handler sup, listener;
     struct timer tick;     /* handshakes of connections */
     struct timer settle;   /* completions that were not consumed when we went to sleep */
     char *hostname;
@@ -238,11 +241,11 @@ void feeds_del(struct manager *m, const void *key, uint32_t key_len);
 void feeds_clear(struct manager *m);
 
 /* --- lanes.c: clients --- */
-int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[3]); /* of SUP_CLIENT_ADD; 0: it keeps the last, the bell */
+int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]); /* of SUP_CLIENT_ADD; 0: it keeps the last two, bell and ring */
 void client_del(struct manager *m, uint64_t id);
 int hold_add(struct manager *m, uint64_t id, uint32_t pid, int fd);
 void hold_del(struct manager *m, uint64_t id);
-bool lanes_turn(struct manager *m);    /* serve the lanes in turn, a bounded share of work; true when there was work */
+bool lanes_turn(struct manager *m);    /* serve the lanes that are watched in turn, a bounded share of work; true when there was work */
 bool lanes_ready(struct manager *m);   /* after `sleeping` was announced: is there work after all? */
 void lanes_unstall(struct manager *m); /* a connection has room again */
 void lanes_reap(struct manager *m);    /* drop those that broke a rule, and tell ddictd */

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -203,7 +202,7 @@ int shards_listen(struct supervisor *s) {
         struct shard *h = &s->shards[i];
         h->s = s;
         h->id = s->node_id + i * s->nodes;
-        h->arena_fd = h->arena_ro_fd = h->spill_fd = h->spill_ro_fd = h->event_fd = h->listen_fd = h->sock.fd = -1;
+        h->arena_fd = h->arena_ro_fd = h->spill_fd = h->spill_ro_fd = h->listen_fd = h->sock.fd = -1;
         h->out_end = &h->out;
     }
     for (unsigned i = 0; i < s->shards_n && s->nodes > 1; i++) {
@@ -231,7 +230,7 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     static struct manager_setup setup;
     char name[16];
     sigset_t none;
-    int keep[] = {h->arena_fd, h->spill_fd, h->event_fd, h->listen_fd, sock};
+    int keep[] = {h->arena_fd, h->spill_fd, h->listen_fd, sock};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); /* it died before we asked to be told */
     snprintf(name, sizeof name, "ddictd:%u", h->id);
@@ -252,7 +251,6 @@ static void manager_main(struct supervisor *s, struct shard *h, int sock, pid_t 
     snprintf(setup.node, sizeof setup.node, "%s", s->node);
     setup.arena_fd = h->arena_fd;
     setup.spill_fd = h->spill_fd;
-    setup.event_fd = h->event_fd;
     setup.listen_fd = h->listen_fd;
     setup.sup_fd = sock;
     setup.identity = s->identity;
@@ -281,8 +279,6 @@ static int shard_start(struct supervisor *s, struct shard *h) {
     if (h->arena_fd < 0) return h->arena_fd;
     h->arena_ro_fd = arena_reopen_readonly(h->arena_fd);
     if (h->arena_ro_fd < 0) return h->arena_ro_fd;
-    h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->event_fd < 0) return dd_error(-errno, "no event descriptor: %s", strerror(errno));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) return dd_error(-errno, "no socket pair: %s", strerror(errno));
     h->sock = (struct io_handler){.fd = pair[0], .ready = shard_ready};
     e = io_add(s->epoll_fd, &h->sock, EPOLLIN);
@@ -383,7 +379,6 @@ void shards_stop(struct supervisor *s) {
         if (h->arena_ro_fd >= 0) close(h->arena_ro_fd);
         if (h->spill_fd >= 0) close(h->spill_fd);
         if (h->spill_ro_fd >= 0) close(h->spill_ro_fd);
-        if (h->event_fd >= 0) close(h->event_fd);
         if (h->listen_fd >= 0) close(h->listen_fd);
         if (h->page) munmap(h->page, sizeof *h->page);
     }

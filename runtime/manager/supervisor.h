@@ -42,7 +42,7 @@ struct shard {                  /* one manager of this node */
     pid_t pid;                  /* 0: not started, or ended and waited for */
     bool ready, gone, has_stats;
     struct manager_page *page;  /* shared with it; outlives it */
-    int arena_fd, arena_ro_fd, spill_fd, spill_ro_fd, event_fd, listen_fd; /* spill: -1 without --spill */
+    int arena_fd, arena_ro_fd, spill_fd, spill_ro_fd, listen_fd; /* spill: -1 without --spill */
     uint16_t port;
     struct io_handler sock;     /* our end of the pair; fd -1: closed */
     struct shard_out *out, **out_end; /* messages that did not fit */

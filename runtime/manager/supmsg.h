@@ -11,7 +11,7 @@
 
 enum sup_type {
     /* ddictd -> manager */
-    SUP_CLIENT_ADD = 1, /* id, pid; descriptors lease page, lane, bell (an eventfd). Answer CLIENT_ADDED */
+    SUP_CLIENT_ADD = 1, /* id, pid; descriptors lease page, lane, bell and ring (eventfds: to wake it, to wake the manager). Answer CLIENT_ADDED */
     SUP_CLIENT_DEL,     /* id */
     SUP_HOLD_ADD,       /* id, pid; descriptor hold page. Answer HOLD_ADDED */
     SUP_HOLD_DEL,       /* id */

@@ -47,7 +47,7 @@ struct arena_header {
 
     uint64_t root __attribute__((aligned(64)));      /* generation << 32 | depth */
     uint64_t freeze;                                  /* FREEZE_MAKE(epoch, enum freeze_state); LAYOUT 9 */
-    uint32_t sleeping __attribute__((aligned(64)));  /* 1: the manager is in epoll_wait and wants its eventfd written; PROTOCOL 3 */
+    uint32_t sleeping __attribute__((aligned(64)));  /* 1: the manager is in epoll_wait and wants an eventfd written; PROTOCOL 3 */
     uint32_t spun;                                    /* turns that the manager has spun after work, when it went to sleep last; for tests */
     uint32_t barriers;                                /* 1: each scan begins with a membarrier, readers may go without a fence (I5) */
     uint32_t page_shift;                              /* of the pages that the memory is made of: ARENA_PAGES_PLAIN, _ADVISED, or of a pool's, such as 21 */

@@ -28,6 +28,7 @@ struct lane_page { /* first page of the memfd */
     uint64_t cq_tail;                                     /* manager writes */
     uint32_t want_space;                                  /* the manager sets it: ring my eventfd when cq_head moves; the client clears it then */
     uint32_t bell __attribute__((aligned(64)));           /* manager adds, client waits on it (futex) */
+    uint32_t unwatched __attribute__((aligned(64)));      /* the manager sets it: ring my eventfd when sq_tail moves; the client clears it then. Seldom written, so it costs a client nothing */
 };
 #define LANE_RINGS_SIZE (4096u + 2u * DD_LANE_RING)          /* of the file, from its start */
 #define LANE_FILE_SIZE ((uint64_t)LANE_RINGS_SIZE + DD_LANE_AREA) /* sparse: the area behind the rings has the memory that the client has written */
@@ -175,6 +176,25 @@ uint32_t lane_sleep_announce(struct lane *l);
 /* The same for who polls the eventfd: announce; look at the rings again; if nothing: poll. Also ended by the next ring, and by nothing else. */
 void lane_poll_announce(struct lane *l);
 void lane_sleep(struct lane *l, uint32_t bell, int slice_ms);
+
+/*
+ * Manager: not to look at SQ in each turn any more: leave; false: there is something after all, it goes on looking. The client rings the eventfd of the lane when it has stored
+ * tail after that, and the manager looks again. PROTOCOL 3, W1 to W5.
+ */
+static inline bool lane_leave(struct lane *l) {
+    __atomic_store_n(&l->page->unwatched, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the client's between its tail and lane_is_left() */
+    if (!ring_ready(&l->sq))
+        return true;
+    __atomic_store_n(&l->page->unwatched, 0, __ATOMIC_RELAXED);
+    return false;
+}
+static inline void lane_watch(struct lane *l) { __atomic_store_n(&l->page->unwatched, 0, __ATOMIC_RELAXED); }
+/* Client, after ring_commit(&l->sq) and a seq_cst fence: true: write the eventfd of the lane. */
+static inline bool lane_is_left(struct lane *l) {
+    return __builtin_expect(__atomic_load_n(&l->page->unwatched, __ATOMIC_RELAXED) != 0, 0)
+           && __atomic_exchange_n(&l->page->unwatched, 0, __ATOMIC_RELAXED) != 0;
+}
 
 /* Manager, when ring_reserve(&l->cq) found no room: announce, then try once more, then sleep; the client rings the eventfd. */
 static inline void lane_want_space(struct lane *l) {

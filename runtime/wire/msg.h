@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <base/defaults.h>
 
-#define PROTOCOL_VERSION 5u
+#define PROTOCOL_VERSION 6u
 #define MSG_HEADER 64u                         /* sizeof(struct msg) */
 #define MSG_LEN_MAX (MSG_HEADER + DD_MSG_INLINE) /* of any message on any carrier */
 #define MSG_KEY_MAX 65536u

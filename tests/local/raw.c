@@ -91,8 +91,8 @@ static void ring_event(struct raw_manager *l) {
 }
 
 static void sent(struct raw_manager *l) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the manager's after it set `sleeping` */
-    if (__atomic_load_n(&l->arena.header->sleeping, __ATOMIC_RELAXED)) ring_event(l);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the manager's after it set `sleeping` or left the lane */
+    if (lane_is_left(&l->lane) || __atomic_load_n(&l->arena.header->sleeping, __ATOMIC_RELAXED)) ring_event(l);
 }
 
 void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value, size_t value_len) {

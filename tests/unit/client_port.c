@@ -331,20 +331,21 @@ START_TEST(what_is_given_up_is_told_and_its_answer_is_dropped)
 }
 END_TEST
 
-START_TEST(a_sleeping_manager_is_woken_and_a_busy_one_is_not)
+START_TEST(a_manager_that_sleeps_or_left_the_lane_is_rung_and_a_busy_one_is_not)
 {
     begin();
     struct asker a;
     struct msg m;
     uint64_t n;
-    for (int sleeping = 0; sleeping < 2; sleeping++) {
-        header->sleeping = (uint32_t)sleeping;
+    for (int how = 0; how < 3; how++) {
+        header->sleeping = how == 1;
+        other.page->unwatched = how == 2;
         asker_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 30000);
         await(&m, NULL);
         struct msg r = reply_to(&m, 0);
         answer(&r, NULL);
         ck_assert_int_eq(asker_end(&a), 0);
-        ck_assert_int_eq(read(event_fd, &n, 8), sleeping ? 8 : -1);
+        ck_assert_int_eq(read(event_fd, &n, 8), how > 0 ? 8 : -1);
     }
     end();
 }
@@ -469,7 +470,7 @@ int main(void)
     tcase_add_test(t, a_refusal_while_the_ring_is_full_is_answered_when_there_is_room);
     tcase_add_test(t, a_streamed_answer_fills_the_buffer_or_memory);
     tcase_add_test(t, what_is_given_up_is_told_and_its_answer_is_dropped);
-    tcase_add_test(t, a_sleeping_manager_is_woken_and_a_busy_one_is_not);
+    tcase_add_test(t, a_manager_that_sleeps_or_left_the_lane_is_rung_and_a_busy_one_is_not);
     tcase_add_test(t, lies_about_a_value_end_in_an_error);
     tcase_add_test(t, a_damaged_ring_ends_all_calls);
     tcase_add_test(t, random_answers_never_hurt);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -169,6 +170,117 @@ START_TEST(no_wake_up_is_lost_between_two_processes)
 }
 END_TEST
 
+START_TEST(a_lane_that_is_left_is_rung_once)
+{
+    ck_assert(!lane_is_left(&cl));
+    ck_assert(lane_leave(&mg));
+    ck_assert(put(&cl.sq, 0, 0));
+    ck_assert(lane_is_left(&cl));
+    ck_assert(!lane_is_left(&cl));
+    ck_assert(!lane_leave(&mg)); /* there is a record */
+    ck_assert(!lane_is_left(&cl));
+    ck_assert(take(&mg.sq, 0));
+    ck_assert(lane_leave(&mg));
+    lane_watch(&mg);
+    ck_assert(!lane_is_left(&cl));
+}
+END_TEST
+
+/* The manager's side of W1 to W5 as lanes.c has it: looks in vain for a while, leaves, and does not look again before epoll says so; it sleeps at times with the lane watched, too. */
+static void leaving_manager(struct shared *sh, int efd)
+{
+    uint64_t seed = 9;
+    bool watched = true;
+    int ep = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+    if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, efd, &ev) != 0)
+        _exit(4);
+    for (uint64_t i = 0, vain = 0; i < __atomic_load_n(&sh->rounds, __ATOMIC_ACQUIRE);) {
+        struct msg m;
+        const uint8_t *p;
+        int e = watched ? ring_peek(&mg.sq, &m, &p) : 0;
+        if (e < 0)
+            _exit(2);
+        if (e > 0) {
+            bool bad = false;
+            struct msg *r = ring_reserve(&mg.cq, MSG_HEADER, &bad);
+            if (r == NULL)
+                _exit(5);
+            *r = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = m.id};
+            ring_consume(&mg.sq, &m);
+            ring_commit(&mg.cq);
+            lane_ring_client(&mg);
+            vain = 0;
+            i++;
+            continue;
+        }
+        delay(&seed);
+        if (watched && ++vain > seed % 3 && lane_leave(&mg)) {
+            watched = false;
+            __atomic_fetch_add(&sh->sleeps[0], 1, __ATOMIC_RELAXED);
+        }
+        int wait = 0;
+        if (seed % 4 == 0) { /* sleep */
+            __atomic_store_n(&sh->sleeping, 1, __ATOMIC_RELAXED);
+            __atomic_thread_fence(__ATOMIC_SEQ_CST);
+            wait = watched && ring_ready(&mg.sq) ? 0 : SLICE_MS;
+        }
+        int n = epoll_wait(ep, &ev, 1, wait);
+        __atomic_store_n(&sh->sleeping, 0, __ATOMIC_RELAXED);
+        if (n == 0 && wait == SLICE_MS)
+            _exit(3);
+        if (n > 0 && !watched) {
+            lane_watch(&mg);
+            watched = true;
+            vain = 0;
+        }
+    }
+    _exit(0);
+}
+
+START_TEST(no_record_is_left_in_a_lane_that_is_not_looked_at)
+{
+    struct shared *sh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), status;
+    uint64_t seed = 10, one = 1, i = 0, rings = 0;
+    sh->rounds = UINT64_MAX;
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0)
+        leaving_manager(sh, efd);
+    for (bool last = false; !last; i++) {
+        bool tried = __atomic_load_n(&sh->sleeps[0], __ATOMIC_RELAXED) > SLEEPS && rings > SLEEPS;
+        last = i + 1 >= ROUNDS / 2 && (tried || i >= 50 * ROUNDS);
+        if (last)
+            __atomic_store_n(&sh->rounds, i + 1, __ATOMIC_RELEASE);
+        if (!put(&cl.sq, i, 0))
+            ck_abort_msg("no room");
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        bool left = lane_is_left(&cl);
+        rings += left;
+        if (left || __atomic_load_n(&sh->sleeping, __ATOMIC_RELAXED))
+            if (write(efd, &one, sizeof one) != sizeof one)
+                ck_abort_msg("eventfd: %d", errno);
+        while (!take(&cl.cq, i)) {
+            uint32_t bell = lane_sleep_announce(&cl);
+            if (ring_ready(&cl.cq))
+                continue;
+            uint64_t t = clock_ms();
+            lane_sleep(&cl, bell, SLICE_MS);
+            if (clock_ms() - t >= SLICE_MS)
+                ck_abort_msg("a ring was lost in round %lu", (unsigned long)i);
+        }
+        delay(&seed);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_gt(sh->sleeps[0], SLEEPS);
+    ck_assert_uint_gt(rings, SLEEPS);
+    close(efd);
+    munmap(sh, 4096);
+}
+END_TEST
+
 /* A manager that takes and answers nothing rings for room alone; a client that sends records of all sizes waits for nothing else: until it slept often enough. */
 #define ROOM_ROUNDS 30000u
 static uint64_t room_sent = UINT64_MAX; /* how many records there were; not known before the last */
@@ -273,6 +385,7 @@ START_TEST(either_the_manager_sees_the_sleeper_or_the_client_sees_the_record)
 {
     pthread_t t;
     uint64_t lost = 0;
+    gate[0] = gate[1] = 0;
     ck_assert_int_eq(pthread_create(&t, NULL, litmus_manager, NULL), 0);
     stay_on(1);
     uint64_t end_ms = clock_ms() + LITMUS_MS;
@@ -293,6 +406,58 @@ START_TEST(either_the_manager_sees_the_sleeper_or_the_client_sees_the_record)
     }
     pthread_join(t, NULL);
     ck_assert_uint_eq(lost, 0);
+}
+END_TEST
+
+/* The same for who leaves a lane: either it sees the record or the client sees that it must ring. */
+static bool left;
+static void *litmus_leaver(void *arg)
+{
+    stay_on(0);
+    for (uint64_t i = 0; i < __atomic_load_n(&litmus_rounds, __ATOMIC_RELAXED); i++) {
+        meet(0, 2 * i + 1);
+        for (volatile unsigned n = (unsigned)(i * 7 % 160); n > 0; n--)
+            ;
+        bool gone = lane_leave(&mg);
+        __atomic_store_n(&left, gone, __ATOMIC_RELAXED);
+        meet(0, 2 * i + 2);
+        if (!take(&mg.sq, i))
+            return (void *)1;
+        lane_watch(&mg);
+    }
+    return NULL;
+}
+START_TEST(either_the_manager_sees_the_record_or_the_client_sees_that_it_left)
+{
+    pthread_t t;
+    void *result;
+    uint64_t lost = 0, rang = 0;
+    gate[0] = gate[1] = 0;
+    ck_assert_int_eq(pthread_create(&t, NULL, litmus_leaver, NULL), 0);
+    stay_on(1);
+    uint64_t end_ms = clock_ms() + LITMUS_MS;
+    for (uint64_t i = 0; i < litmus_rounds; i++) {
+        if (i % 1024 == 0 && clock_ms() > end_ms)
+            __atomic_store_n(&litmus_rounds, i + 1, __ATOMIC_RELAXED);
+        bool bad = false;
+        struct msg *m = ring_reserve(&cl.sq, MSG_HEADER, &bad);
+        while (m == NULL)
+            m = ring_reserve(&cl.sq, MSG_HEADER, &bad);
+        *m = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = i};
+        meet(1, 2 * i + 1);
+        for (volatile unsigned n = (unsigned)(i % 31); n > 0; n--)
+            ;
+        ring_commit(&cl.sq);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        bool rings = lane_is_left(&cl);
+        meet(1, 2 * i + 2);
+        rang += rings;
+        lost += !rings && __atomic_load_n(&left, __ATOMIC_RELAXED);
+    }
+    pthread_join(t, &result);
+    ck_assert_ptr_null(result);
+    ck_assert_uint_eq(lost, 0);
+    ck_assert_uint_gt(rang, 0);
 }
 END_TEST
 
@@ -344,6 +509,9 @@ int main(void)
     tcase_add_test(c, who_waits_for_room_is_woken_when_there_is_some);
     tcase_add_test(c, no_wake_up_is_lost_between_two_processes);
     tcase_add_test(c, either_the_manager_sees_the_sleeper_or_the_client_sees_the_record);
+    tcase_add_test(c, a_lane_that_is_left_is_rung_once);
+    tcase_add_test(c, no_record_is_left_in_a_lane_that_is_not_looked_at);
+    tcase_add_test(c, either_the_manager_sees_the_record_or_the_client_sees_that_it_left);
     tcase_add_test(c, threads_that_share_a_lane_are_all_woken);
     suite_add_tcase(s, c);
     return wire_main(s);
