@@ -79,7 +79,7 @@ static char **environment(char **env) {
 static void script_arg(spank_t sp, struct up_args *args) {
     char node[128];
 
-    if (script_fd() >= 0 && spank_getenv(sp, "SLURMD_NODENAME", node, sizeof node) == ESPANK_SUCCESS)
+    if (script_asked() && spank_getenv(sp, "SLURMD_NODENAME", node, sizeof node) == ESPANK_SUCCESS)
         up_arg(args, "--script=%s/%d/%" PRIu64, node, (int)getpid(), process_began(getpid()));
 }
 
@@ -112,14 +112,14 @@ void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
     up_args_site(&args, ac, av);
     env = environment(env);
     script_arg(sp, &args);
-    up_spawn(&args, env, 1, script_fd());
+    up_spawn(&args, env, 1);
     free(env);
     why = up_wait(&site, say);
     if (why != NULL)
         give_up(why);
     up_leave();
-    if (up_watches())
-        script_watched(ask.value[ASK_SAVE] != NULL);
+    if (up_watches() != NULL)
+        script_watched(up_watches(), ask.value[ASK_SAVE] != NULL);
     if (spank_setenv(sp, "DDICT_NAME", name, 1) != ESPANK_SUCCESS)
         give_up("Slurm does not take the name of the dictionary");
 }

@@ -57,7 +57,7 @@ static void start(enum scope scope, const char *name, uint32_t job, uint32_t ste
     up_arg(&args, "--srun=%.*s", len > 0 ? (int)len : 4, len > 0 ? path : "srun");
     up_args_asked(&args, options_of(scope));
     up_args_site(&args, ac, av);
-    up_spawn(&args, environ, 0, -1);
+    up_spawn(&args, environ, 0);
     why = up_wait(&site, say);
     if (why != NULL) {
         give_up(name, why);

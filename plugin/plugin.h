@@ -8,8 +8,8 @@
  *                           dictionary: script_prepare, and script_end when it has ended
  *     the task (the user)   remote_task; of a batch script: batch_task
  *
- * As root no file, fork, socket, or allocation of a size that a user chose, and no wait but that of script_end, for the hang-up of a pipe that the plugin made,
- * at most DD_SCRIPT_END_MS (DD_SCRIPT_SAVE_MS with --ddict-save). note_log reads at most 400 bytes, once and without waiting, from another one: nothing else of slurmd's writes what a user's process says into slurmd's log, and the task itself cannot be given that
+ * As root no file but those of /proc, no fork, socket, or allocation of a size that a user chose, and no wait but that of script_end: for a process of the user's that
+ * the plugin has looked at, at most DD_SCRIPT_END_MS; only where Slurm kills that process with the batch step DD_SCRIPT_SAVE_MS, with --ddict-save. note_log reads at most 400 bytes, once and without waiting, from another one: nothing else of slurmd's writes what a user's process says into slurmd's log, and the task itself cannot be given that
  * log, which is root's. libc and spank.h only; libslurm is the host process's. Nothing is drained by us: no callback of slurmstepd, slurmd, prolog or epilog
  * can fail. In srun, salloc and sbatch, errors end the process (exit 1), in the task they end the task, because a plugin that is listed
  * as optional cannot fail otherwise.
@@ -21,6 +21,7 @@
 #define DDICT_PLUGIN_H
 
 #include <stdint.h>
+#include <sys/types.h>
 #include <slurm/spank.h>
 
 #include "launch/site.h"
@@ -92,14 +93,14 @@ void up_args_begin(struct up_args *a, const struct site *site, const char *name,
 void up_args_asked(struct up_args *a, const struct ask_options *ask);
 void up_args_site(struct up_args *a, int ac, char **av);
 /*
- * Start it; own_stderr: what it prints there comes through us, so that it holds no descriptor of ours; keep: a descriptor that it does get, -1 none.
+ * Start it; own_stderr: what it prints there comes through us, so that it holds no descriptor of ours.
  * 0 or a negative code (-E2BIG: the arguments had no room); up_wait says why.
  */
-int up_spawn(const struct up_args *a, char *const *envp, int own_stderr, int keep);
+int up_spawn(const struct up_args *a, char *const *envp, int own_stderr);
 /* Wait until it is ready: NULL, else the sentence that says why not, and nothing of it is left. say: lines for the user, meanwhile. */
 const char *up_wait(const struct site *site, void (*say)(const char *line));
-/* The managers watch the batch script. */
-int up_watches(void);
+/* Where the managers watch the batch script: their srun, "PID/TICKS"; else NULL. */
+const char *up_watches(void);
 /* srun ends: end it, if there is one; its last sentence and what went wrong go to say and complain. */
 void up_end(void (*say)(const char *line), void (*complain)(const char *line));
 /* The dictionary is ready and the job's: wait for the end of `ddict up`, which leaves it alone. */
@@ -138,11 +139,25 @@ void note_prepare(spank_t sp);
 void note_hand_over(spank_t sp);
 void note_log(void);
 
-/* The end of a batch script, whose managers watch it: script.c. script_fd: in the task, the end of the pipe for their srun; -1 none. */
+/* The end of a batch script, whose managers watch it: script.c. script_asked: in the task, whether somebody will want to know of their srun. */
 void script_prepare(spank_t sp);
-int script_fd(void);
-void script_watched(int saves);
+int script_asked(void);
+void script_watched(const char *srun, int saves);
 void script_end(void);
+
+/* A process as a user names it: its pid, and when it began (process_began). */
+struct named {
+    pid_t pid;
+    uint64_t began;
+};
+/* What script_watched says, "PID/TICKS w" or "... s". 0 or -EINVAL. */
+int script_word(const char *text, struct named *who, int *saves);
+/* In slurmstepd: it lives, began then, and is the user's alone. */
+int belongs_to_user(const struct named *who, uid_t uid);
+/* In slurmstepd of the job's batch step: Slurm kills that process when it kills the step. */
+int belongs_to_step(const struct named *who, uint32_t job);
+/* Whether it is in that step, by what /proc/PID/cgroup says of slurmstepd and of it. */
+int belongs_by_cgroup(const char *mine, const char *its, uint32_t job);
 
 /* "uid.job.step" or "uid.job.job". */
 void step_name(char name[NAME_CAP], unsigned job, unsigned step);

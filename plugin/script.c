@@ -4,27 +4,39 @@
  * them the managers' srun, which would have heard of the managers' end had it lived a moment longer (leave.c). So their ddictd here watches the script, they end with it, and
  * slurmstepd waits for srun:
  *
- *     user_init   slurmstepd, the user's rights   a pipe, not blocking, closed on exec; `ddict up` inherits its end, and hands it to srun alone
- *     task_init   the task, the user              a byte goes in when the managers have said that they watch
- *     task_exit   slurmstepd, root                where that byte is in it: until the pipe hangs up, srun having ended, at most DD_SCRIPT_END_MS;
- *                                               with --ddict-save, where the byte says so, DD_SCRIPT_SAVE_MS: all the time that the job has left
+ *     user_init   slurmstepd, the user's rights   a pipe, not blocking, closed on exec
+ *     task_init   the task, the user              where the managers have said that they watch: which process srun is goes in, as a number
+ *     task_exit   slurmstepd, root                one read, without waiting; then, until that process has ended, at most DD_SCRIPT_END_MS, with
+ *                                               --ddict-save DD_SCRIPT_SAVE_MS: all the time that the job has left
  *
- * A user can make this wait last as long as that and no longer, and the job's time limit ends it: srun is killed then. The descriptors are known by their inode, as note.c's.
+ * What is read is the user's word. Root waits for a process of the user's alone that began when it is said to, and longer than DD_SCRIPT_END_MS only for one that Slurm kills with
+ * this step, whatever its user does (belongs.c). It looks again each LOOK_MS. So scancel, the time limit and the end of an allocation end the wait, too: srun is
+ * killed then. Nothing that can be handed to another process is waited for. The descriptors are known by their inode, as note.c's.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/defaults.h"
 #include "plugin.h"
 
+#define LOOK_MS 1000
+#define WORD_MAX 64
+
 static struct {
-    int in, out; /* in: slurmstepd waits */
+    int in, out; /* in: slurmstepd reads */
     dev_t dev;
     ino_t ino;
+    uint32_t job;
+    uid_t uid;
 } script = { .in = -1, .out = -1 };
 
 static int is_ours(int fd) {
@@ -43,7 +55,8 @@ void script_prepare(spank_t sp) {
     if (spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step != STEP_BATCH)
         return;
     rc = spank_getenv(sp, JOB_VARIABLE, text, sizeof text);
-    if ((rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE) || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+    if ((rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE) || spank_get_item(sp, S_JOB_ID, &script.job) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_UID, &script.uid) != ESPANK_SUCCESS || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
         return;
     if (fstat(fds[0], &st) < 0) {
         close(fds[0]);
@@ -56,31 +69,61 @@ void script_prepare(spank_t sp) {
     script.ino = st.st_ino;
 }
 
-int script_fd(void) {
-    return is_ours(script.out) ? script.out : -1;
+int script_asked(void) {
+    return is_ours(script.out);
 }
 
-void script_watched(int saves) {
-    if (is_ours(script.out))
-        while (write(script.out, saves ? "s" : "w", 1) < 0 && errno == EINTR)
+void script_watched(const char *srun, int saves) {
+    char word[WORD_MAX];
+    int n = snprintf(word, sizeof word, "%s %c", srun, saves ? 's' : 'w');
+
+    if (n < (int)sizeof word && is_ours(script.out))
+        while (write(script.out, word, (size_t)n) < 0 && errno == EINTR)
             continue;
 }
 
-void script_end(void) {
-    struct pollfd p = { .fd = script.in };
+int script_word(const char *text, struct named *who, int *saves) {
+    char pid[10], began[20], which, more;
+
+    if (sscanf(text, "%9[0-9]/%19[0-9] %c%c", pid, began, &which, &more) != 3 || (which != 's' && which != 'w') ||
+        strlen(pid) + 1 + strlen(began) + 2 != strlen(text))
+        return -EINVAL;
+    who->pid = (pid_t)strtol(pid, NULL, 10);
+    who->began = strtoull(began, NULL, 10);
+    *saves = which == 's';
+    return who->pid > 0 && who->began > 0 ? 0 : -EINVAL;
+}
+
+static void srun_await(const struct named *srun, int saves) {
+    struct pollfd p = { .fd = (int)syscall(SYS_pidfd_open, srun->pid, 0), .events = POLLIN };
     struct deadline limit;
-    char watched;
-    int left;
+    int left, sure;
+
+    if (p.fd < 0) /* it has ended, or never was */
+        return;
+    /* It is looked at behind the descriptor: what has that number now is what the descriptor is of, or has ended. */
+    sure = belongs_to_step(srun, script.job);
+    deadline_start(&limit, saves && sure ? DD_SCRIPT_SAVE_MS : DD_SCRIPT_END_MS);
+    while (belongs_to_user(srun, script.uid) && (!sure || belongs_to_step(srun, script.job)) && (left = deadline_left(&limit, LOOK_MS)) > 0 &&
+           poll(&p, 1, left) <= 0)
+        continue;
+    close(p.fd);
+}
+
+void script_end(void) {
+    char word[WORD_MAX + 1];
+    struct named srun;
+    int saves;
+    ssize_t n;
 
     if (!is_ours(script.in))
         return;
+    n = read(script.in, word, WORD_MAX);
+    word[n > 0 ? n : 0] = '\0';
     if (is_ours(script.out))
         close(script.out);
-    if (read(script.in, &watched, 1) == 1) {
-        deadline_start(&limit, watched == 's' ? DD_SCRIPT_SAVE_MS : DD_SCRIPT_END_MS);
-        while ((left = deadline_left(&limit, DD_SCRIPT_END_MS)) > 0 && (p.revents & POLLHUP) == 0)
-            poll(&p, 1, left);
-    }
     close(script.in);
     script.in = script.out = -1;
+    if (script_word(word, &srun, &saves) == 0)
+        srun_await(&srun, saves);
 }

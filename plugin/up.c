@@ -33,6 +33,7 @@ static struct up {
     pid_t pid;        /* 0: none */
     int in, out, err; /* our ends; -1: none */
     int ready, ended, watches;
+    char srun[40];    /* of the managers: "PID/TICKS" */
     int loading;      /* it has just said that it loads: more time for it */
     int loads;        /* it once said so */
     int saving;       /* ... that it saves, at the end */
@@ -113,7 +114,7 @@ static void on_line(void *arg, char *line) {
 
     switch (line_parse(line, &rest)) {
     case LINE_READY:
-        up.watches = line_value(rest, "script", word, sizeof word) >= 0 && strcmp(word, "watched") == 0;
+        up.watches = line_value(rest, "script", word, sizeof word) >= 0 && strcmp(word, "watched") == 0 && line_value(rest, "srun", up.srun, sizeof up.srun) > 0;
         up.ready = 1;
         break;
     case LINE_EXISTS: up.ready = 1; break;
@@ -231,7 +232,7 @@ static void up_reap(int kill_it) {
     lines_free(&up.lines);
 }
 
-int up_spawn(const struct up_args *a, char *const *envp, int own_stderr, int keep) {
+int up_spawn(const struct up_args *a, char *const *envp, int own_stderr) {
     int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc;
 
     if (a->full) {
@@ -245,7 +246,7 @@ int up_spawn(const struct up_args *a, char *const *envp, int own_stderr, int kee
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || (own_stderr && pipe2(err, O_CLOEXEC) < 0))
         rc = -errno;
     else
-        rc = command_spawn((char *const *)(uintptr_t)a->argv, envp, in[0], out[1], own_stderr ? err[1] : STDERR_FILENO, keep);
+        rc = command_spawn((char *const *)(uintptr_t)a->argv, envp, in[0], out[1], own_stderr ? err[1] : STDERR_FILENO);
     end_close(&in[0]);
     end_close(&out[1]);
     end_close(&err[1]);
@@ -290,8 +291,8 @@ const char *up_wait(const struct site *site, void (*say)(const char *line)) {
     return rc < 0 ? "no answer from `ddict up`" : "`ddict up` ended without a word";
 }
 
-int up_watches(void) {
-    return up.watches;
+const char *up_watches(void) {
+    return up.watches ? up.srun : NULL;
 }
 
 void up_leave(void) {

@@ -93,7 +93,7 @@
 #define DD_STOP_MS 3000                      /* ddictd waits for a manager to end before it kills it */
 #define DD_LEAVE_MS 2000                     /* the hidden srun lets go of our pipes when we leave it alone; else it is killed */
 #define DD_SCRIPT_END_MS 1500                /* slurmstepd waits so long for the managers of a batch script that has ended, and their srun */
-#define DD_SCRIPT_SAVE_MS 3600000            /* ... and so long where it saves the dictionary to disk; the time limit of the job ends it, too */
+#define DD_SCRIPT_SAVE_MS 3600000            /* ... and so long where it saves the dictionary to disk, and Slurm kills that srun with the step: at scancel, at the time limit */
 #define DD_FREEZE_MS 5000                    /* freeze: a value that is being streamed in may be completed */
 #define DD_HANDSHAKE_MS 5000                 /* an unauthenticated TCP connection lives so long */
 #define DD_CONNECT_MS 5000                   /* connecting to a peer, all its addresses together */

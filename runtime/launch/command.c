@@ -91,9 +91,9 @@ int command_beside(const char *beside, const char *name, char *path, size_t cap)
     return access(path, X_OK) == 0 ? 0 : -ENOENT;
 }
 
-/* 0..2 become in, out, err, and COMMAND_KEPT keep, where there is one; nothing else stays open. Only async-signal-safe calls. */
-static void descriptors_set(int in, int out, int err, int keep) {
-    int fds[COMMAND_KEPT + 1] = { in, out, err, keep }, n = keep >= 0 ? COMMAND_KEPT + 1 : COMMAND_KEPT, i;
+/* 0..2 become in, out, err; nothing else stays open. Only async-signal-safe calls. */
+static void descriptors_set(int in, int out, int err) {
+    int fds[] = { in, out, err }, n = 3, i;
 
     for (i = 0; i < n; i++) { /* out of the way of 0..n first */
         if (fds[i] < 0)
@@ -108,8 +108,8 @@ static void descriptors_set(int in, int out, int err, int keep) {
             close(i);
 }
 
-static void child_run(char *const *argv, char *const *envp, int in, int out, int err, int keep) __attribute__((noreturn));
-static void child_run(char *const *argv, char *const *envp, int in, int out, int err, int keep) {
+static void child_run(char *const *argv, char *const *envp, int in, int out, int err) __attribute__((noreturn));
+static void child_run(char *const *argv, char *const *envp, int in, int out, int err) {
     static const char head[] = "cannot run ";
     sigset_t none;
     int sig;
@@ -119,7 +119,7 @@ static void child_run(char *const *argv, char *const *envp, int in, int out, int
         signal(sig, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    descriptors_set(in, out, err, keep);
+    descriptors_set(in, out, err);
     if (chdir("/") == 0)
         execve(argv[0], argv, envp);
     sig = errno;
@@ -129,11 +129,11 @@ static void child_run(char *const *argv, char *const *envp, int in, int out, int
     _exit(127);
 }
 
-int command_spawn(char *const *argv, char *const *envp, int in, int out, int err, int keep) {
+int command_spawn(char *const *argv, char *const *envp, int in, int out, int err) {
     pid_t pid = fork();
 
     if (pid == 0)
-        child_run(argv, envp, in, out, err, keep);
+        child_run(argv, envp, in, out, err);
     return pid < 0 ? dd_error(-errno, "cannot start %s: %s", argv[0], strerror(errno)) : (int)pid;
 }
 
@@ -214,7 +214,7 @@ int command_read(char *const *argv, char *const *envp, int timeout_ms, char **te
         }
         return rc;
     }
-    pid = command_spawn(argv, envp, -1, out[1], err[1], -1);
+    pid = command_spawn(argv, envp, -1, out[1], err[1]);
     close(out[1]);
     close(err[1]);
     deadline_start(&limit, timeout_ms);

@@ -19,10 +19,9 @@ int command_find(const char *name, char *path, size_t cap);
 /* A program that lies beside another one: the path of `beside` with its last part replaced. 0 or -ENOENT. */
 int command_beside(const char *beside, const char *name, char *path, size_t cap);
 
-/* Start argv[0] with the three descriptors (-1: /dev/null) in a session of its own, default signals, every other descriptor closed but keep, which is COMMAND_KEPT there (-1: none),
+/* Start argv[0] with the three descriptors (-1: /dev/null) in a session of its own, default signals, every other descriptor closed,
  * in /. The pid or a negative code. A program that cannot be run says so on err and exits 127. */
-#define COMMAND_KEPT 3
-int command_spawn(char *const *argv, char *const *envp, int in, int out, int err, int keep);
+int command_spawn(char *const *argv, char *const *envp, int in, int out, int err);
 
 /* Run to the end and return its stdout (malloc'ed, 0-terminated, at most 8 MiB); 0, or a negative code with the sentence set. */
 int command_read(char *const *argv, char *const *envp, int timeout_ms, char **text);

@@ -177,7 +177,7 @@ static int command_next(struct loading *l) {
 
     if (pipe2(out, O_CLOEXEC) < 0)
         return dd_error(-errno, "cannot make pipes: %s", strerror(errno));
-    rc = command_spawn(l->line[l->at++], l->envp, -1, out[1], 2, -1);
+    rc = command_spawn(l->line[l->at++], l->envp, -1, out[1], 2);
     close(out[1]);
     if (rc <= 0) {
         close(out[0]);

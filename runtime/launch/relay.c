@@ -130,7 +130,7 @@ static int relay_run(char *const *argv, char *const *envp, int in, const char *o
         return rc;
     }
     signal(SIGCHLD, SIG_DFL);
-    rc = command_spawn(argv, envp, in, out[1], err[1], -1);
+    rc = command_spawn(argv, envp, in, out[1], err[1]);
     close(out[1]);
     close(err[1]);
     if (rc > 0) {

@@ -183,7 +183,7 @@ int cmd_run(int argc, char **argv) {
         fprintf(stderr, "ddict run: %s\n", r.plan.note);
     if (rc == 0)
         rc = starter_spawn(&r.s, r.plan.argv, r.plan.envp, r.plan.srun[0] != '\0' ? r.plan.srun : NULL, r.plan.nodes, o.drain_ms,
-                           o.start_s, -1);
+                           o.start_s);
     if (rc < 0) {
         fprintf(stderr, "ddict run: %s\n", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         r.code = 1;

@@ -151,7 +151,7 @@ static int start(const struct spread *s, const char *srun, const char *job, cons
         rc = argv == NULL ? -ENOMEM : pipe2(err, O_CLOEXEC) < 0 ? dd_error(-errno, "cannot make pipes: %s", strerror(errno)) : 0;
     signal(SIGCHLD, SIG_DFL);
     if (rc == 0)
-        rc = command_spawn(argv, envp, in, 1, err[1], -1);
+        rc = command_spawn(argv, envp, in, 1, err[1]);
     if (in >= 0)
         close(in);
     if (err[1] >= 0)

@@ -47,7 +47,7 @@ static void enter(struct starter *s, enum starter_state state, int64_t limit_ms)
 }
 
 int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms,
-                  int start_s, int keep) {
+                  int start_s) {
     int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc;
     const char *log = getenv("DDICT_LOG");
 
@@ -64,7 +64,7 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
         rc = dd_error(-errno, "cannot make pipes: %s", strerror(errno));
     else
-        rc = command_spawn(argv, envp, in[0], out[1], err[1], keep);
+        rc = command_spawn(argv, envp, in[0], out[1], err[1]);
     fd_close(&in[0]);
     fd_close(&out[1]);
     fd_close(&err[1]);

@@ -59,8 +59,8 @@ struct starter {
     const char *srun;         /* borrowed; NULL: no step */
 };
 
-/* argv, envp: borrowed, to stay as long as s; keep: as command_spawn's. 0, or a negative code with the sentence set. */
-int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms, int start_s, int keep);
+/* argv, envp: borrowed, to stay as long as s. 0, or a negative code with the sentence set. */
+int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms, int start_s);
 /* Fill STARTER_FDS entries; returns the timeout for poll: -1 where nothing is due. */
 int starter_poll(struct starter *s, struct pollfd *p);
 void starter_turn(struct starter *s);

@@ -148,7 +148,7 @@ static int managers_make(struct tasks *t) {
     if (rc == 0 && plan.note[0] != '\0')
         fprintf(stderr, "ddict run: %s\n", plan.note);
     if (rc == 0)
-        rc = starter_spawn(&s, plan.argv, plan.envp, plan.srun[0] != '\0' ? plan.srun : NULL, plan.nodes, t->o.drain_ms, t->o.start_s, -1);
+        rc = starter_spawn(&s, plan.argv, plan.envp, plan.srun[0] != '\0' ? plan.srun : NULL, plan.nodes, t->o.drain_ms, t->o.start_s);
     if (rc == 0) {
         s.news = on_news;
         s.ready_ms += DD_ELECT_MS;

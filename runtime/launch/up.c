@@ -4,16 +4,17 @@
  * ready: then it needs nothing where it was started. HANDSHAKE 3.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/defaults.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "launch/command.h"
 #include "launch/launch.h"
 #include "launch/loading.h"
@@ -33,6 +34,7 @@ struct up {
     int in;               /* -1: not listened to, or ended */
     int said_ready, said_error;
     int leaves;           /* when it is ready */
+    int script;           /* of a batch script */
     int lines;            /* news are the handshake's lines, else for people */
 };
 
@@ -140,10 +142,12 @@ static int load_follow(struct up *u) {
 
 static void news_say(struct up *u) {
     struct starter *s = &u->s;
-    char text[512];
+    char text[512], srun[48] = "";
 
     if (s->ready && !u->said_ready && load_follow(u)) {
-        snprintf(text, sizeof text, "name=%s%s%s %s", u->plan.name, u->plan.node[0] != '\0' ? " node=" : "", u->plan.node, s->about);
+        if (u->script && s->pid > 0) /* what slurmstepd waits for at the end of the script */
+            snprintf(srun, sizeof srun, " srun=%d/%" PRIu64, (int)s->pid, process_began(s->pid));
+        snprintf(text, sizeof text, "name=%s%s%s%s %s", u->plan.name, u->plan.node[0] != '\0' ? " node=" : "", u->plan.node, srun, s->about);
         if (u->lines)
             say(s->exists ? "exists" : "ready", text);
         else
@@ -184,16 +188,9 @@ static void serve(struct up *u, int signals) {
     }
 }
 
-/* What slurmstepd waits for at the end of the script: srun alone holds it. -1: nothing. */
-static int script_kept(const struct options *o) {
-    struct stat st;
-
-    return o->script != NULL && fstat(COMMAND_KEPT, &st) == 0 && S_ISFIFO(st.st_mode) ? COMMAND_KEPT : -1;
-}
-
 /* The exit code. */
 static int up_run(const struct options *o) {
-    struct up u = { .in = o->foreground ? 0 : -1, .leaves = !o->foreground, .lines = o->foreground || o->plugin, .asked = { .max = 4096 }, .ask = { .restore = o->restore, .load = o->load, .folder = o->chdir, .shared = !o->foreground && o->script == NULL } };
+    struct up u = { .in = o->foreground ? 0 : -1, .leaves = !o->foreground, .script = o->script != NULL, .lines = o->foreground || o->plugin, .asked = { .max = 4096 }, .ask = { .restore = o->restore, .load = o->load, .folder = o->chdir, .shared = !o->foreground && o->script == NULL } };
     int signals = signals_open(), rc;
 
     rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&u.plan, o);
@@ -201,7 +198,7 @@ static int up_run(const struct options *o) {
         fprintf(stderr, "ddict: %s\n", u.plan.note);
     if (rc == 0)
         rc = starter_spawn(&u.s, u.plan.argv, u.plan.envp, u.plan.srun[0] != '\0' ? u.plan.srun : NULL, u.plan.nodes, o->drain_ms,
-                           o->start_s, script_kept(o));
+                           o->start_s);
     if (rc < 0) {
         u.s.state = STARTER_OVER;
         snprintf(u.s.why, sizeof u.s.why, "%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());

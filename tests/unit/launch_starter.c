@@ -46,7 +46,7 @@ pid_t fork(void) {
 static void begin(const char *script, unsigned nodes, int start_s) {
     char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)(uintptr_t)script, NULL };
 
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, nodes, 500, start_s, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, nodes, 500, start_s), 0);
 }
 
 /* Turn until `state` or later; the test's time limit is the deadline. */
@@ -115,7 +115,7 @@ END_TEST
 START_TEST(a_program_that_is_not_there_is_named) {
     char *argv[] = { (char *)"/nowhere/ddictd", NULL };
 
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S), 0);
     ends("/nowhere/ddictd: no such file");
 }
 END_TEST
@@ -135,7 +135,7 @@ START_TEST(a_task_that_is_gone_before_ready_ends_the_waiting) {
                      (char *)"echo ddict1 start node=0 step=1.2; echo 'srun: error: execve(): /x: no' >&2;"
                              "echo 'srun: error: n2: task 1: Exited with exit code 2' >&2; exec sleep 60", NULL };
 
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/nowhere/srun", 2, 500, START_S, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/nowhere/srun", 2, 500, START_S), 0);
     ends("did not start: execve(): /x: no (n2: task 1: Exited with exit code 2)");
     ck_assert_uint_lt(clock_ms() - t, 30000);
 }
@@ -212,7 +212,7 @@ START_TEST(what_is_left_when_ready_loses_srun_and_its_child_and_goes_on) {
     /* The child stands for what ends srun's step when srun is killed. */
     snprintf(script, sizeof script, "p=$$; (while kill -0 $p 2>/dev/null; do sleep 0.02; done; echo hurt >>%s) & echo $! >%s; " UP "exec sleep 60", path, path);
     argv[2] = script;
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S), 0);
     turn_until(STARTER_READY);
     starter_leave(&s);
     ck_assert(starter_over(&s) && s.pid == 0);
@@ -241,7 +241,7 @@ START_TEST(what_lets_go_of_our_pipes_stays_alone) {
     char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"trap 'exec >/dev/null 2>&1' URG; " LIVES UP "while :; do sleep 0.05; done", NULL };
     int pid, child;
 
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S), 0);
     turn_until(STARTER_READY);
     pid = s.pid;
     starter_leave(&s);
@@ -262,7 +262,7 @@ START_TEST(what_does_not_let_go_is_killed) {
     char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"trap 'exec 2>/dev/null' URG; " UP "while :; do sleep 0.05; done", NULL };
     int pid;
 
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S, -1), 0);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S), 0);
     turn_until(STARTER_READY);
     pid = s.pid;
     starter_leave(&s);
@@ -355,12 +355,12 @@ START_TEST(a_start_without_pipes_or_processes_leaks_nothing) {
 
     for (int i = 1; i <= 3; i++) {
         pipe_fails = i;
-        ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S, -1), -EMFILE);
+        ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S), -EMFILE);
         ck_assert(starter_over(&s));
         starter_free(&s);
     }
     fork_fails = 1;
-    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S, -1), -EAGAIN);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S), -EAGAIN);
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "/bin/true"));
     starter_free(&s);
     pipe_fails = 1;

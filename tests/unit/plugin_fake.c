@@ -31,9 +31,10 @@ static const char script[] =
     "silent) exit 1 ;;\n"
     "killed) kill -9 $$ ;;\n"
     "exists) echo 'ddict1 exists id=00 managers=2 nodes=1 mem=1' ;;\n"
-    "watched*) [ -p /proc/$$/fd/3 ] || exit 9\n" /* what stands for srun holds the pipe, and nothing else of ours */
-    "    [ ${FAKE#watched} = 0 ] || { sleep ${FAKE#watched} </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"; }\n"
-    "    echo 'ddict1 ready name=x id=00 script=watched' ;;\n"
+    "watched*) [ ! -e /proc/$$/fd/3 ] || exit 9\n" /* nothing of ours goes on to what stands for srun */
+    "    sleep ${FAKE#watched} </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"\n"
+    "    echo \"ddict1 ready name=x srun=$!/$(cut -d' ' -f22 /proc/$!/stat) id=00 script=watched\" ;;\n"
+    "named*) echo \"ddict1 ready name=x srun=${FAKE#named} id=00 script=watched\" ;;\n"
     "unwatched) sleep 60 </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"; echo 'ddict1 ready name=x id=00' ;;\n"
     "warn) echo 'a prolog prints'; echo 'ddict1 warn no record: read only'; echo 'ddict1 ready name=x' ;;\n"
     "late) sleep 0.3; echo 'ddict1 ready name=x' ;;\n"

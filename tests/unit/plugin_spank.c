@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 #include "base/defaults.h"
+#include "base/process.h"
+#include "plugin/plugin.h"
 #include "plugin_fake.h"
 #include "plugin_host.h"
 
@@ -279,9 +281,11 @@ static int64_t script_plays(const char *how) {
 }
 
 START_TEST(the_end_of_a_script_waits_for_srun_whose_managers_watch_it) {
-    char want[64];
+    static const char *const others[] = { "1/1", "x", "1", "999999999/5", "99999999999999999999/1" };
+    char want[64], how[64];
     int64_t took;
     const char *line;
+    size_t i;
 
     took = script_plays("watched0.6");
     ck_assert_int_ge(took, 600);
@@ -293,11 +297,64 @@ START_TEST(the_end_of_a_script_waits_for_srun_whose_managers_watch_it) {
     ck_assert_int_ge(took, DD_SCRIPT_END_MS);
     ck_assert_int_lt(took, 30000);
     ck_assert_int_lt(script_plays("unwatched"), 30000);
-    /* Nobody holds the pipe; and one that is not watched is not waited for: quicker than the wait, in one of some tries. */
+    /* One that is not watched is not waited for, nor what is no process, or another one: quicker than the wait, in one of some tries. */
     for (took = 100000; took >= DD_SCRIPT_END_MS;)
         took = script_plays("watched0");
     for (took = 100000; took >= DD_SCRIPT_END_MS;)
         took = script_plays("unwatched");
+    for (i = 0; i < sizeof others / sizeof *others; i++)
+        for (took = 100000; took >= DD_SCRIPT_END_MS;) {
+            snprintf(how, sizeof how, "named%s", others[i]);
+            took = script_plays(how);
+        }
+}
+END_TEST
+
+START_TEST(who_is_named_at_the_end_of_a_script_is_looked_at) {
+    static const char v1[] = "12:pids:/\n6:freezer:/slurm_n1/uid_7/job_17\n4:memory:/slurm_n1/uid_7/job_17/step_batch\n0::/\n", v2[] = "0::/system.slice/slurmstepd.scope/job_17/step_batch/slurm\n";
+    static const struct { const char *mine, *its; int belongs; } rows[] = {
+        { v1, "6:freezer:/slurm_n1/uid_7/job_17/step_batch\n0::/\n", 1 },
+        { v1, "4:memory:/slurm_n1/uid_7/job_17/step_batch\n6:freezer:/slurm_n1/uid_7/job_17/step_batch/task_0\n", 1 },
+        { v1, "6:freezer:/slurm_n1/uid_7/job_17/step_batch", 1 },
+        { v1, "6:freezer:/slurm_n1/uid_7/job_17\n", 0 },
+        { v1, "6:freezer:/slurm_n1/uid_7/job_17/step_0\n", 0 },
+        { v1, "6:freezer:/slurm_n1/uid_7/job_17/step_batch2\n", 0 },
+        { v1, "6:freezer:/slurm_n1/uid_7/job_18/step_batch\n", 0 },
+        { v1, "6:freezer:/slurm_n1/uid_7/job_171/step_batch\n", 0 },
+        { v1, "6:freezer:/own/slurm_n1/uid_7/job_17/step_batch\n", 0 },
+        { v1, "6:freezer:/\n4:memory:/slurm_n1/uid_7/job_17/step_batch\n0::/slurm_n1/uid_7/job_17/step_batch/user\n", 0 },
+        { v1, "6:cpu,freezer:/slurm_n1/uid_7/job_17/step_batch\n", 0 },
+        { v1, "", 0 },
+        { "6:freezer:/\n0::/\n", "6:freezer:/job_17/step_batch\n0::/job_17/step_batch/user\n", 0 },
+        { "6:freezer:/slurm/uid_7/job_170/x\n", "6:freezer:/slurm/uid_7/job_17/step_batch\n", 0 },
+        { "6:freezer:/\n4:memory:/job_17\n", "6:freezer:/step_batch\n4:memory:/job_17/step_batch\n", 0 },
+        { v2, "0::/system.slice/slurmstepd.scope/job_17/step_batch/user/task_0\n", 1 },
+        { v2, "0::/system.slice/slurmstepd.scope/job_17/step_batch/slurm\n", 0 },
+        { v2, "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0\n", 0 },
+        { v2, "0::/system.slice/slurmstepd.scope/job_18/step_batch/user/task_0\n", 0 },
+        { v2, "0::/user.slice/user-7.slice/user@7.service/job_17/step_batch/user/task_0\n", 0 },
+        { v2, "0::/user.slice/system.slice/slurmstepd.scope/job_17/step_batch/user\n", 0 },
+    };
+    static const char *const wrong[] = { "", "s", "w", "1 s", "1/1", "1/1 x", "1/1 s ", "1/1  s", " 1/1 s", "1/1s", "-1/1 s", "0/1 s", "1/0 s", "+1/1 s", "1/-1 w", "1234567890/1 s",
+                                         "1/12345678901234567890 s", "1/1 ss", "1/1 s\n", "0x1/1 s", "1 /1 s" };
+    struct named who;
+    int saves;
+    size_t i;
+
+    for (i = 0; i < sizeof rows / sizeof *rows; i++)
+        ck_assert_msg(belongs_by_cgroup(rows[i].mine, rows[i].its, 17) == rows[i].belongs, "row %zu", i);
+    for (i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        ck_assert_msg(script_word(wrong[i], &who, &saves) < 0, "'%s'", wrong[i]);
+    ck_assert_int_eq(script_word("4711/123456789012 s", &who, &saves), 0);
+    ck_assert(who.pid == 4711 && who.began == 123456789012 && saves == 1);
+    ck_assert_int_eq(script_word("1/1 w", &who, &saves), 0);
+    ck_assert_int_eq(saves, 0);
+    who = (struct named){ .pid = getpid(), .began = process_began(getpid()) };
+    ck_assert_int_eq(belongs_to_user(&who, geteuid()), 1);
+    ck_assert_int_eq(belongs_to_user(&who, geteuid() + 1), 0);
+    ck_assert_int_eq(belongs_to_step(&who, 17), 0);
+    who.began++;
+    ck_assert_int_eq(belongs_to_user(&who, geteuid()), 0);
 }
 END_TEST
 
@@ -564,6 +621,7 @@ static Suite *suite(void) {
     tcase_add_test(c, a_batch_script_begins_when_its_dictionary_is_ready);
     tcase_add_test(c, long_options_arrive_whole_or_nothing_starts);
     tcase_add_test(c, the_end_of_a_script_waits_for_srun_whose_managers_watch_it);
+    tcase_add_test(c, who_is_named_at_the_end_of_a_script_is_looked_at);
     tcase_add_test(c, sruns_of_a_job_use_its_dictionary);
     tcase_add_test(c, tasks_of_a_step_get_what_torch_reads);
     tcase_add_test(c, tasks_of_a_step_get_their_gpus_in_order);
