@@ -122,4 +122,5 @@ void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
         script_watched(up_watches(), ask.value[ASK_SAVE] != NULL);
     if (spank_setenv(sp, "DDICT_NAME", name, 1) != ESPANK_SUCCESS)
         give_up("Slurm does not take the name of the dictionary");
+    task_first();
 }

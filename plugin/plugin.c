@@ -46,6 +46,12 @@ int slurm_spank_user_init(spank_t sp, int ac, char **av) {
     return 0;
 }
 
+int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av) {
+    if (spank_context() == S_CTX_REMOTE)
+        task_prepare();
+    return 0;
+}
+
 int slurm_spank_task_init(spank_t sp, int ac, char **av) {
     if (spank_context() == S_CTX_REMOTE) {
         note_hand_over(sp);

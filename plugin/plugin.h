@@ -6,6 +6,7 @@
  *     salloc, sbatch        options (all); the request goes into the job's environment
  *     slurmstepd (root)     options_register; of the managers' step alone: note_prepare, and note_log when its task has ended; of a batch script that asked for a
  *                           dictionary: script_prepare, and script_end when it has ended
+ *     the task (root)       task_prepare
  *     the task (the user)   remote_task; of a batch script: batch_task
  *
  * As root no file but those of /proc, no fork, socket, or allocation of a size that a user chose, and no wait but that of script_end: for a process of the user's that
@@ -131,6 +132,12 @@ const char *task_variable(spank_t sp, const char *name, char *buf, int cap);
 /* Code that reads getenv() sees the task's environment between the two, not slurmstepd's. 0 or -1: Slurm does not give it. */
 int task_environ_enter(spank_t sp, char ***before);
 void task_environ_leave(char **before);
+/*
+ * The kernel ends this task before the managers when the job has no memory left (base/oom.h). task_prepare: in the task, as root; the file belongs to root until the program runs.
+ * task_first: as the user, so that the user may take it back.
+ */
+void task_prepare(void);
+void task_first(void);
 /* For the user, by the first task of a node alone. */
 void task_say(spank_t sp, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

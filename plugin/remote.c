@@ -99,4 +99,5 @@ void remote_task(spank_t sp, int ac, char **av) {
     if (step <= STEP_MAX)
         tasks_prepare(sp, name, job, step);
     spank_unsetenv(sp, TASKS_VARIABLE);
+    task_first();
 }

@@ -5,9 +5,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/oom.h"
 #include "plugin.h"
 
 extern char **environ;
+
+static int oom_fd = -1;
+
+void task_prepare(void) {
+    if (oom_fd < 0)
+        oom_fd = oom_open();
+}
+
+void task_first(void) { (void)oom_first_by(&oom_fd); } /* what refuses it (a kernel without it) is no reason not to run */
 
 const char *task_variable(spank_t sp, const char *name, char *buf, int cap) {
     spank_err_t rc = spank_getenv(sp, name, buf, cap);

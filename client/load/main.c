@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <base/error.h>
+#include <base/oom.h>
 #include <base/size.h>
 #include <launch/spread.h>
 #include "load.h"
@@ -323,6 +324,7 @@ int main(int argc, char **argv)
         {"worker", required_argument, NULL, 'w'}, {"report", no_argument, NULL, 'R'}, {0}};
     struct line l = {.o.prefix = ""};
     int rc, c;
+    oom_first();
     argv[0] = (char *)(uintptr_t)"ddict load";
     setenv("TZ", "UTC0", 1); /* libarchive turns the time of each member of a zip into ours, and without TZ libc looks at /etc/localtime each time; nobody wants it */
     if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) /* names of members: libarchive turns them into the locale's */

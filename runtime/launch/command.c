@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/defaults.h"
 #include "base/error.h"
+#include "base/oom.h"
 #include "launch/command.h"
 
 /* Also linked into the plugin, where the parent has threads: between fork and exec nothing that could take a lock. */
@@ -115,6 +116,7 @@ static void child_run(char *const *argv, char *const *envp, int in, int out, int
     int sig;
 
     setsid(); /* the terminal's ^C is not for it */
+    oom_not_first(); /* a task that starts a dictionary has said that of itself */
     for (sig = 1; sig < 32; sig++)
         signal(sig, SIG_DFL);
     sigemptyset(&none);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/defaults.h"
 #include "base/error.h"
+#include "base/oom.h"
 #include "launch/ranks.h"
 #include "place/torch_env.h"
 
@@ -82,6 +83,7 @@ void command_exec(char **cmd) {
     sigset_t none;
     int code;
 
+    oom_first();
     signal(SIGPIPE, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

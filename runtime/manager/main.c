@@ -11,6 +11,7 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
+#include <base/oom.h>
 #include <manager/supervisor.h>
 
 static struct supervisor s;
@@ -116,6 +117,7 @@ static void fini(void) {
 
 int main(int argc, char **argv) {
     log_init("ddictd");
+    oom_not_first(); /* a task that starts us may have said that of itself */
     s.began = clock_ns();
     s.lost_manager = s.lost_node = UINT32_MAX;
     s.attach.fd = s.input.fd = s.script.fd = s.control_fd = s.board_ro_fd = -1;

@@ -294,6 +294,7 @@ static int shard_start(struct supervisor *s, struct shard *h) {
 
 int shards_start(struct supervisor *s) {
     places_find(s);
+    s->memory_kills = memlimit_kills();
     for (unsigned i = 0; i < s->shards_n; i++) {
         int e = shard_start(s, &s->shards[i]);
         if (e < 0) return e;
@@ -335,7 +336,9 @@ static void shard_died(struct shard *h, int status) {
     shard_rescue(h);
     if (!s->lost) s->lost_manager = h->id;
     if (!s->lost) s->lost_node = s->node_id;
-    if (WIFSIGNALED(status)) supervisor_lost(s, "manager %u on node %s died (signal %d)", h->id, s->node, WTERMSIG(status));
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills)
+        supervisor_lost(s, "manager %u on node %s was killed because %s", h->id, s->node, getenv("SLURM_JOB_ID") ? "the job ran out of memory (--mem)" : "memory ran out");
+    else if (WIFSIGNALED(status)) supervisor_lost(s, "manager %u on node %s died (signal %d)", h->id, s->node, WTERMSIG(status));
     else supervisor_lost(s, "manager %u on node %s died (exit code %d)", h->id, s->node, WEXITSTATUS(status));
     ending_look(s);
 }

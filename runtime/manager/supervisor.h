@@ -109,6 +109,7 @@ struct supervisor {
     struct shard *shards;       /* by local index */
     unsigned shards_n;
     struct numa_map places;     /* of the managers */
+    uint64_t memory_kills;      /* memlimit_kills() before there were managers */
     int gpus_fd;                /* map of this node's GPUs, once somebody asked; 0: not yet, or a negative code */
     struct peer_address *peers; /* [managers]; NULL on one node */
     char (*node_names)[NODE_NAME_MAX]; /* [nodes] */

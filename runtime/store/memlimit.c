@@ -186,3 +186,16 @@ uint64_t memlimit_total(void) {
     pthread_once(&once, memlimit_find);
     return cgroup_limit(&cgroups[1], cgroup_limit(&cgroups[0], machine));
 }
+
+uint64_t memlimit_kills(void) {
+    char dir[2 * PATH_BYTES], text[4096];
+    uint64_t kills = 0;
+    pthread_once(&once, memlimit_find);
+    for (int i = 0; i < 2; i++) {
+        const struct memory_cgroup *c = &cgroups[i];
+        if (!c->found) continue;
+        snprintf(dir, sizeof dir, "%s%s", c->mount, c->path);
+        if (slurp(dir, c->v2 ? "memory.events" : "memory.oom_control", text, sizeof text)) kills += field(text, "oom_kill");
+    }
+    return kills;
+}

@@ -143,6 +143,8 @@ void store_stats(struct store *s, struct ddict_manager_stats *out);
 uint64_t memlimit_room(const char **limit);
 /* Bytes of the machine's memory, or of the smallest limit where that is less, used or not. */
 uint64_t memlimit_total(void);
+/* How many processes of our own cgroup the kernel has ended for lack of memory since it was made; 0 where it does not say. */
+uint64_t memlimit_kills(void);
 void memlimit_find(void); /* look again which cgroup we are in; otherwise done once a process */
 
 #endif

@@ -4,6 +4,8 @@
 work [SECONDS]  put and get without end (or so long); the first error ends it with exit code 3 and one line that says when it came
 full            put until the dictionary is full; the error must say so: exit code 4
 eat             take memory until the kernel ends it
+eat_first       rank 1 takes back that it goes first, and takes memory
+eat_beside HOW  rank 1 does so, HOW the dictionary is (full or empty); the other one puts and gets as before, and says so
 """
 import os
 import sys
@@ -67,5 +69,53 @@ def eat():
     time.sleep(4)
 
 
+def eat_first():
+    d = ddict.attach()
+    d["k", rank] = b"v"
+    time.sleep(3)
+    if rank == 1:
+        with open("/proc/self/oom_score_adj", "w") as f:
+            f.write("0")
+        kept = []
+        while True:
+            kept.append(os.urandom(1 << 20) * 4)
+    try:
+        while True:
+            d["k"] = d["k", 0]
+            time.sleep(0.01)
+    except ddict.Error as e:
+        sys.exit(f"rank 0: {e}")
+
+
+def eat_beside(how):
+    d = ddict.attach()
+    d["k", rank] = b"v"
+    say(f"begun {job}")
+    filled = 0
+    try:
+        while how == "full" and rank == 1 and filled < 2000:
+            d["fill", filled] = bytes(1 << 20)
+            filled += 1
+    except ddict.FullError:
+        pass
+    time.sleep(3)  # what was not used yet is populated meanwhile
+    if rank == 1:
+        d["filled"] = filled
+        kept = []
+        while True:
+            kept.append(os.urandom(1 << 20) * 4)
+    d.get("filled", wait=40)
+    end = time.monotonic() + 12
+    n = 0
+    while time.monotonic() < end:
+        for i in range(64):
+            d["k", rank, i] = n
+            if d["k", rank, i] != n:
+                sys.exit("rank 0: another value")
+        n += 1
+        time.sleep(0.01)
+    say("rank 0: no error")
+
+
 if __name__ == "__main__":
-    {"work": work, "full": full, "eat": eat}[sys.argv[1]](*sys.argv[2:])
+    {"work": work, "full": full, "eat": eat, "eat_beside": eat_beside, "eat_first": eat_first}[sys.argv[1]](*sys.argv[2:])
