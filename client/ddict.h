@@ -163,9 +163,13 @@ DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
  * exactly one caller gets, and makes the next the first. All other calls see the first alone, and ddict_del() and ddict_clear() remove all. The values of one key are on
  * one manager and come out as it took them in: those of one thread in its order. Those that wait with DDICT_WAIT are served first come, first served.
  * (A pop that is repeated until something comes should have DDICT_SURE, too.)
- * most: the most values that the key may have with this one, 0 for any number. Where it has as many: -EAGAIN, at once or, with DDICT_WAIT, when there was no room within
- * timeout_ms. Other errors as ddict_put(). A value that a process had popped when it died is gone with it.
+ * A queue may be made for at most so many values, which is its own then, for all processes: the first `most` that is not 0 says so, of ddict_queue_open() or ddict_push(), until
+ * ddict_del() of a key that has a value, or ddict_clear(). Another one that is not 0 is -EINVAL; 0 asks for nothing. Where a queue has as many, a push is -EAGAIN, at once or, with
+ * DDICT_WAIT, when there was no room within timeout_ms. Other errors as ddict_put(). A value that a process had popped when it died is gone with it.
+ * Values of a queue are in the managers' memory, and count there, as any others; each needs that of a key.
  */
+/* *own (may be NULL) receives how many values the queue may have, 0: any number. The key need not have a value. */
+DDICT_API int ddict_queue_open(ddict_t *d, const void *key, size_t klen, uint64_t most, uint64_t *own, int timeout_ms);
 DDICT_API int ddict_push(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen, unsigned flags, uint64_t most, int timeout_ms);
 DDICT_API int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n, unsigned flags, uint64_t most, int timeout_ms);
 /* How many values the key has: 0 when it is absent, 1 for one that was put; or a negative code. */

@@ -32,7 +32,7 @@ int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *io
         if (request_was_late(&r))
             rc = -EAGAIN;
     }
-    return rc == -EAGAIN ? dd_error(rc, "the key has %llu values, as many as it may", (unsigned long long)most) : rc;
+    return rc == -EAGAIN ? dd_error(rc, "the key has as many values as it may") : rc;
 }
 
 int ddict_push(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen, unsigned flags, uint64_t most, int timeout_ms)
@@ -41,14 +41,31 @@ int ddict_push(ddict_t *d, const void *key, size_t klen, const void *val, size_t
     return ddict_pushv(d, key, klen, &v, 1, flags, most, timeout_ms);
 }
 
-int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int timeout_ms)
+static int queue_ask(ddict_t *d, const void *key, size_t klen, uint64_t most, struct request *r, int timeout_ms)
 {
     struct target t;
     int rc = target_init(&t, d, key, klen);
     if (rc < 0)
         return rc;
-    struct outgoing out = {.head = {.type = MSG_HEAD, .key_len = (uint32_t)klen, .manager = t.owner}, .key = key};
-    struct request r = {.sink = SINK_NONE};
-    rc = ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
-    return rc == DDICT_ENOKEY ? 0 : rc < 0 ? rc : (int64_t)r.reply.aux;
+    if (most > VALUES_MAX)
+        return dd_error(-EINVAL, "a queue of at most %llu values", (unsigned long long)most);
+    struct outgoing out = {.head = {.type = MSG_HEAD, .flags = MSGF_APPEND, .key_len = (uint32_t)klen, .version = most, .manager = t.owner}, .key = key};
+    *r = (struct request){.sink = SINK_NONE};
+    return ask(t.s, session_ask(t.s, t.owner, t.h), &out, r, timeout_ms);
+}
+
+int ddict_queue_open(ddict_t *d, const void *key, size_t klen, uint64_t most, uint64_t *own, int timeout_ms)
+{
+    struct request r;
+    int rc = queue_ask(d, key, klen, most, &r, timeout_ms);
+    if (rc == 0 && own)
+        *own = r.reply.version;
+    return rc;
+}
+
+int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int timeout_ms)
+{
+    struct request r;
+    int rc = queue_ask(d, key, klen, 0, &r, timeout_ms);
+    return rc < 0 ? rc : (int64_t)r.reply.aux;
 }

@@ -17,6 +17,7 @@
 #define DD_SEGMENT_SIZE 16384u               /* bytes of an index segment: a split moves about 700 words, some 50 us */
 #define DD_BUCKET_REACH 8u                   /* buckets a key may stand away from its home, home included: a segment is then 3/4 full when it splits */
 #define DD_READ_RETRIES 64u                  /* a reader asks through its lane after so many retries (not wait-free) */
+#define DD_QUEUE_SWEEP 256u                   /* values of a deleted queue that are freed at a time, some 100 us */
 #define DD_RECLAIM_BYTES (1ull << 20)        /* retired bytes that start a lease scan */
 #define DD_POPULATE_STEP (4ull << 20)        /* bytes populated at a time behind the service; memory limits are looked at once a step */
 #define DD_POPULATE_SPARE 16u                /* 1/16 of the budget is not populated ahead: the index grows into it */

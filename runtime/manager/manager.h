@@ -166,6 +166,7 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
 int request_look(struct asker *a, const struct msg *req, const void *key);
 /* A put that is complete: publish, wake who waits for it, answer. */
 void request_commit(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began);
+void request_failed(struct asker *a, const struct msg *m, int code); /* answer so, with the sentence that belongs to it */
 /* The sentence for a failed reservation; static. */
 const char *request_full_text(struct manager *m, int code, uint64_t val_len);
 static inline struct store_request request_who(const struct asker *a, const struct msg *m) {
@@ -222,9 +223,9 @@ int queues_init(struct manager *m);
 void queues_free(struct manager *m);
 /* A put with APPEND that is complete: takes over ref, as request_commit() does. */
 void queue_append(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began);
-/* The first value of key is gone: publish the next. True when there was one. */
-bool queue_next(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
-void queue_drop(struct manager *m, const void *key, uint32_t key_len, uint64_t hash); /* the key was deleted: so are those behind the first */
+/* A value of key was taken, or all: there may be room for those that wait. */
+void queue_next(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
+void queue_open(struct asker *a, const struct msg *req, const void *key, uint64_t hash); /* HEAD with APPEND */
 void queues_clear(struct manager *m);
 uint64_t queue_more(struct manager *m, const struct item *it); /* values behind this one, the first of its key */
 bool queue_cancel(struct asker *a, uint64_t id, int status);

@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queues.c - keys with more than one value: PUT with APPEND. The first value is the key's as any other's; those behind it are blocks that
- * were reserved and not published, kept here in their order. Whoever pops or deletes the first publishes the next. A value beyond the limit
- * that its sender named waits here, too, without an answer, until there is room, its time is over or its sender is gone.
- *
- * While a key is absent nothing of it is here, unless the index could not grow when the next was to be published: then the next look tries again.
+ * queues.c - keys with more than one value: PUT with APPEND. The values lie in the store (LAYOUT 12), which knows their order and how many there may be. Here are those that are
+ * beyond that number: each waits in a block of its own, without an answer, until there is room, its time is over or its sender is gone. First come, first served.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <base/clock.h>
 #include <base/error.h>
-#include <base/log.h>
 #include <manager/manager.h>
 
 #define QUEUE_CHAINS 256u
 #define WAIT_US_MAX (1ull << 50) /* as in waiters.c */
+#define ADMIT_MAX 256u           /* values that are let in at a time */
 
 struct entry {
-    struct entry *next;
+    struct entry *next, **prev;      /* of the queue */
+    struct entry *a_next, **a_prev;  /* of the asker */
     struct queue *queue;
-    struct asker *asker;             /* NULL: it is answered */
-    struct entry *a_next, **a_prev;  /* of the asker, until it is answered */
+    struct asker *asker;
     struct timer timer;
     struct msg req;
     struct store_ref ref;
     uint64_t began;
 };
-struct queue {
+struct queue { /* that somebody waits for */
     struct queue *next;
     struct manager *m;
     struct entry *first, **end;
-    uint64_t hash, answered;         /* entries that are answered */
+    struct timer more;               /* others can be let in */
+    uint64_t hash;
 };
 struct queues {
     uint64_t n;
@@ -53,12 +52,15 @@ static struct queue *queue_find(struct manager *m, const void *key, uint32_t key
     return q;
 }
 
+static void admit_more(struct timer *t);
+
 static struct queue *queue_new(struct manager *m, uint64_t hash) {
     struct queue *q = calloc(1, sizeof *q);
     if (!q) return NULL;
     q->m = m;
     q->hash = hash;
     q->end = &q->first;
+    q->more.fire = admit_more;
     q->next = m->queues->chain[hash % QUEUE_CHAINS];
     m->queues->chain[hash % QUEUE_CHAINS] = q;
     m->queues->n++;
@@ -71,25 +73,18 @@ static void queue_free_when_empty(struct queue *q) {
     while (*at != q) at = &(*at)->next;
     *at = q->next;
     q->m->queues->n--;
+    timer_clear(&q->m->timers, &q->more);
     free(q);
 }
 
-/* Its asker has, or needs, no answer any more. */
-static void entry_answered(struct entry *e) {
-    timer_clear(&e->queue->m->timers, &e->timer);
+static void entry_free(struct entry *e) { /* the block is somebody else's, and so is the queue, which may be empty now */
+    struct queue *q = e->queue;
+    timer_clear(&q->m->timers, &e->timer);
     *e->a_prev = e->a_next;
     if (e->a_next) e->a_next->a_prev = e->a_prev;
-    e->asker = NULL;
-}
-
-static void entry_free(struct entry *e) { /* the block is somebody else's */
-    struct queue *q = e->queue;
-    struct entry **at = &q->first;
-    if (e->asker) entry_answered(e);
-    else q->answered--;
-    while (*at != e) at = &(*at)->next;
-    *at = e->next;
-    if (!*at) q->end = at;
+    *e->prev = e->next;
+    if (e->next) e->next->prev = e->prev;
+    else q->end = e->prev;
     free(e);
 }
 
@@ -103,7 +98,9 @@ static void entry_refuse(struct entry *e, int status) {
 
 static void entry_late(struct timer *t) { entry_refuse((struct entry *)(void *)((char *)t - offsetof(struct entry, timer)), -ETIMEDOUT); }
 
-static void entry_accept(struct manager *m, struct asker *a, const struct msg *req, uint64_t began, uint64_t version) {
+/* --- what is stored --- */
+static void stored(struct asker *a, const struct msg *req, uint64_t began, uint64_t version) {
+    struct manager *m = a->m;
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
     r.version = version;
@@ -114,102 +111,96 @@ static void entry_accept(struct manager *m, struct asker *a, const struct msg *r
     count_latency(m, DDICT_OP_PUT, began, m->now);
 }
 
-/* The key is absent: its next value. False when there is none, or no room in the index. */
-static bool queue_publish(struct queue *q) {
+/* Let the queue have at most `most` values, if that is said. A negative code, with a sentence: it has another most. */
+static int limit(struct manager *m, const void *key, uint32_t key_len, uint64_t most, struct store_queue *q) {
+    if (most == 0 || most == q->most) return 0;
+    if (q->most) return dd_error(-EINVAL, "the queue was made for at most %llu values, not for %llu", (unsigned long long)q->most, (unsigned long long)most);
+    int e = store_queue_limit(m->store, key, key_len, most);
+    if (e == 0) q->most = most;
+    return e;
+}
+
+/* Has the queue room for what is reserved in ref? 1: behind others, *first: as its first value; 0: no; a negative code. */
+static int room(struct manager *m, const struct msg *req, const struct store_ref *ref, bool *first) {
+    const struct item *it = ref->item;
+    struct store_queue q;
+    struct store_ref there;
+    store_queue_look(m->store, it->key, it->key_len, it->hash, &q);
+    int e = limit(m, it->key, it->key_len, req->version, &q);
+    if (e < 0) return e;
+    *first = store_find(m->store, it->key, it->key_len, &there) == DDICT_ENOKEY;
+    return q.most == 0 || (*first ? 0 : 1) + q.more < q.most;
+}
+
+/* Let in who has waited, as long as there is room. */
+static void admit(struct queue *q) {
     struct manager *m = q->m;
-    struct entry *e = q->first;
-    while (e && e->asker && q->answered) e = e->next;
-    if (!e) return false;
-    uint64_t version;
-    struct store_request who = {.client = e->asker ? e->asker->who : 0, .request = e->req.id};
-    int rc = store_commit(m->store, &e->ref, STORE_NEW, who, &version);
-    if (rc < 0) {
-        log_warn("a queue has values that can not be published now: %s", dd_strerror(rc));
-        return false;
-    }
-    if (e->asker) entry_accept(m, e->asker, &e->req, e->began, version);
-    feeds_put(m, e->ref.item, version);
-    entry_free(e);
-    return true;
-}
-
-/* There may be room for those that wait. */
-static void queue_admit(struct queue *q) {
-    for (struct entry *e = q->first; e; e = e->next) {
-        if (!e->asker) continue;
-        if (1 + q->answered >= e->req.version) break; /* first come, first served */
-        struct asker *a = e->asker;
-        entry_answered(e);
-        q->answered++;
-        entry_accept(q->m, a, &e->req, e->began, 0);
-    }
-}
-
-static bool queue_go_on(struct queue *q) {
-    bool found = queue_publish(q);
-    queue_admit(q);
-    queue_free_when_empty(q);
-    return found;
-}
-
-bool queue_next(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
-    struct queue *q = queue_find(m, key, key_len, hash);
-    return q && queue_go_on(q);
-}
-
-static void queue_empty(struct queue *q) {
-    for (struct entry *e = q->first, *next; e; e = next) {
-        next = e->next;
-        if (e->asker) continue;
-        store_abort(q->m->store, &e->ref);
+    unsigned n = 0;
+    for (; q->first && n < ADMIT_MAX; n++) {
+        struct entry *e = q->first;
+        uint64_t version = 0;
+        bool first;
+        int rc = room(m, &e->req, &e->ref, &first);
+        if (rc == 0) break;
+        struct store_request who = request_who(e->asker, &e->req);
+        if (rc > 0) rc = first ? store_commit(m->store, &e->ref, STORE_NEW, who, &version) : store_queue_push(m->store, &e->ref, who);
+        if (rc < 0) {
+            asker_reply(e->asker, &e->req, rc, request_full_text(m, rc, e->req.val_len));
+            store_abort(m->store, &e->ref);
+        } else {
+            stored(e->asker, &e->req, e->began, version);
+            if (first) feeds_put(m, e->ref.item, version);
+        }
         entry_free(e);
     }
-    if (q->first) queue_go_on(q);
-    else queue_free_when_empty(q);
+    if (q->first && n == ADMIT_MAX && timer_after(&m->timers, &q->more, 0) == 0) return; /* without memory for that: when the next is taken */
+    queue_free_when_empty(q);
 }
 
-void queue_drop(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
+/* Not for a request: the key may have been away for a while, and others wait for it. */
+static void admit_more(struct timer *t) {
+    struct queue *q = (struct queue *)(void *)((char *)t - offsetof(struct queue, more));
+    struct manager *m = q->m;
+    uint32_t key_len = queue_item(q)->key_len;
+    uint64_t hash = q->hash;
+    memcpy(m->key, queue_item(q)->key, key_len);
+    admit(q);
+    waiters_wake(m, m->key, key_len, hash);
+}
+
+void queue_next(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
     struct queue *q = queue_find(m, key, key_len, hash);
-    if (q) queue_empty(q);
+    if (q) admit(q);
 }
 
 void queues_clear(struct manager *m) {
     for (unsigned i = 0; i < QUEUE_CHAINS && m->queues->n; i++)
         for (struct queue *q = m->queues->chain[i], *next; q; q = next) {
             next = q->next;
-            queue_empty(q);
+            timer_after(&m->timers, &q->more, 0);
         }
 }
 
-uint64_t queue_more(struct manager *m, const struct item *it) {
-    struct queue *q = queue_find(m, it->key, it->key_len, it->hash);
-    return q ? q->answered : 0;
-}
-
-static int entry_add(struct asker *a, const struct msg *req, const struct store_ref *ref, uint64_t began, bool waits, struct queue *q) {
+static int entry_add(struct asker *a, const struct msg *req, const struct store_ref *ref, uint64_t began, struct queue *q) {
     struct manager *m = a->m;
     struct entry *e = calloc(1, sizeof *e);
+    uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
     bool fresh = !q;
     if (e && !q) q = queue_new(m, ref->item->hash);
     if (e) e->timer.fire = entry_late;
-    uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
-    if (!e || !q || (waits && timer_after(&m->timers, &e->timer, us * 1000) < 0)) {
+    if (!e || !q || timer_after(&m->timers, &e->timer, us * 1000) < 0) {
         if (q && fresh) queue_free_when_empty(q);
         free(e);
         return -ENOMEM;
     }
     e->queue = q;
+    e->asker = a;
     e->req = *req;
     e->ref = *ref;
     e->began = began;
+    e->prev = q->end;
     *q->end = e;
     q->end = &e->next;
-    if (!waits) {
-        q->answered++;
-        entry_accept(m, a, req, began, 0);
-        return 0;
-    }
-    e->asker = a;
     e->a_next = a->appends;
     e->a_prev = &a->appends;
     if (e->a_next) e->a_next->a_prev = &e->a_next;
@@ -220,22 +211,51 @@ static int entry_add(struct asker *a, const struct msg *req, const struct store_
 void queue_append(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began) {
     struct manager *m = a->m;
     const struct item *it = ref->item;
-    struct store_ref there;
     struct queue *q = queue_find(m, it->key, it->key_len, it->hash);
-    bool present = store_find(m->store, it->key, it->key_len, &there) == 0;
-    if (!present && !q) {
-        struct msg first = *req;
-        first.flags &= (uint16_t)~(MSGF_APPEND | MSGF_WAIT);
-        request_commit(a, &first, ref, began);
+    bool first = false;
+    int e = room(m, req, ref, &first);
+    if (e > 0 && q) e = 0; /* behind those that wait */
+    if (e > 0 && first) {
+        struct msg put = *req;
+        put.flags &= (uint16_t)~(MSGF_APPEND | MSGF_WAIT);
+        request_commit(a, &put, ref, began);
         return;
     }
-    uint64_t n = (present ? 1 : 0) + (q ? q->answered : 0);
-    bool fits = req->version == 0 || n < req->version, waits = !fits && req->flags & MSGF_WAIT && req->aux > 0;
-    int e = fits || waits ? entry_add(a, req, ref, began, waits, q) : -EAGAIN;
+    if (e > 0 && (e = store_queue_push(m->store, ref, request_who(a, req))) == 0) {
+        stored(a, req, began, 0);
+        return;
+    }
+    if (e == 0) e = req->flags & MSGF_WAIT && req->aux > 0 ? entry_add(a, req, ref, began, q) : -EAGAIN;
+    if (e == 0) return;
+    request_failed(a, req, e);
+    store_abort(m->store, ref);
+}
+
+void queue_open(struct asker *a, const struct msg *req, const void *key, uint64_t hash) {
+    struct manager *m = a->m;
+    struct store_queue q;
+    struct store_ref there;
+    struct msg r;
+    store_queue_look(m->store, key, req->key_len, hash, &q);
+    if (m->shut && req->version && !q.most) {
+        freeze_refuse(a, req);
+        return;
+    }
+    int e = limit(m, key, req->key_len, req->version, &q);
     if (e < 0) {
-        asker_reply(a, req, e, NULL);
-        store_abort(m->store, ref);
-    } else if (!present) queue_next(m, it->key, it->key_len, it->hash);
+        request_failed(a, req, e);
+        return;
+    }
+    reply_init(&r, req->id, m->setup->id);
+    r.aux = q.more + (store_find(m->store, key, req->key_len, &there) == 0 ? 1 : 0);
+    r.version = q.most;
+    asker_send(a, &r, NULL, 0);
+}
+
+uint64_t queue_more(struct manager *m, const struct item *it) {
+    struct store_queue q;
+    store_queue_look(m->store, it->key, it->key_len, it->hash, &q);
+    return q.more;
 }
 
 bool queue_cancel(struct asker *a, uint64_t id, int status) {

@@ -38,7 +38,7 @@ const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
     return text;
 }
 
-static void reply_failed(struct asker *a, const struct msg *m, int code) {
+void request_failed(struct asker *a, const struct msg *m, int code) {
     bool plain = code == DDICT_ENOKEY || code == DDICT_EEXISTS;
     const char *text = plain ? NULL : request_full_text(a->m, code, m->val_len);
     if (code == DDICT_EFULL) a->m->count->full_errors++;
@@ -62,7 +62,7 @@ void request_commit(struct asker *a, const struct msg *req, struct store_ref *re
     enum store_mode mode = req->flags & MSGF_NEW ? STORE_NEW : req->flags & MSGF_EXISTING ? STORE_EXISTING : STORE_ANY;
     int e = store_commit(m->store, ref, mode, request_who(a, req), &version);
     if (e < 0) {
-        reply_failed(a, req, e);
+        request_failed(a, req, e);
         store_abort(m->store, ref);
         return;
     }
@@ -84,7 +84,7 @@ static void put_inline(struct asker *a, const struct msg *m, const uint8_t *key,
     uint64_t began = clock_ns();
     int e = store_reserve(a->m->store, key, m->key_len, m->val_len, m->tag, &ref);
     if (e < 0) {
-        reply_failed(a, m, e);
+        request_failed(a, m, e);
         return;
     }
     memcpy(ref.value, value, m->val_len);
@@ -141,15 +141,17 @@ int request_look(struct asker *a, const struct msg *req, const void *key) {
     struct manager *m = a->m;
     struct store_ref ref;
     uint64_t began = clock_ns();
+    struct store_ref next;
     bool pop = req->type == MSG_POP;
-    int e = pop ? store_remove(m->store, key, req->key_len, request_who(a, req), &ref) : store_find(m->store, key, req->key_len, &ref);
+    int e = pop ? store_pop(m->store, key, req->key_len, request_who(a, req), &ref, &next) : store_find(m->store, key, req->key_len, &ref);
     if (e == DDICT_ENOKEY) return e;
     if (pop && e == 0) {
         feeds_del(m, key, req->key_len);
+        if (next.item) feeds_put(m, next.item, next.item->version);
         queue_next(m, key, req->key_len, ref.item->hash);
     }
     if (e < 0) {
-        reply_failed(a, req, e);
+        request_failed(a, req, e);
         return 0;
     }
     if (req->type != MSG_HEAD) {
@@ -164,9 +166,11 @@ int request_look(struct asker *a, const struct msg *req, const void *key) {
 }
 
 static void get(struct asker *a, const struct msg *m, const uint8_t *key, uint64_t hash) {
-    int e = request_look(a, m, key);
-    if (e == DDICT_ENOKEY && queue_next(a->m, key, m->key_len, hash)) e = request_look(a, m, key);
-    if (e == 0) return;
+    if (m->type == MSG_HEAD && m->flags & MSGF_APPEND) {
+        queue_open(a, m, key, hash);
+        return;
+    }
+    if (request_look(a, m, key) == 0) return;
     if (m->flags & MSGF_WAIT && m->aux > 0) {
         if (waiter_add(a, m, key, hash) < 0) asker_reply(a, m, -ENOMEM, NULL);
         return;
@@ -180,12 +184,12 @@ static void del(struct asker *a, const struct msg *m, const uint8_t *key, uint64
     uint64_t began = clock_ns();
     int e = store_remove(a->m->store, key, m->key_len, request_who(a, m), NULL);
     if (e < 0) {
-        reply_failed(a, m, e);
+        request_failed(a, m, e);
         return;
     }
     a->m->count->deletes++;
     feeds_del(a->m, key, m->key_len);
-    queue_drop(a->m, key, m->key_len, hash);
+    queue_next(a->m, key, m->key_len, hash);
     asker_reply(a, m, 0, NULL);
     a->m->now = clock_ns();
     count_latency(a->m, DDICT_OP_DEL, began, a->m->now);
@@ -220,7 +224,7 @@ static void keys(struct asker *a, const struct msg *m, const uint8_t *prefix) {
     while (e >= 0 && cursor != 0 && l.len < KEYS_REPLY_BYTES && l.seen < KEYS_SEEN_BYTES);
     if (e < 0) {
         free(l.bytes);
-        reply_failed(a, m, e);
+        request_failed(a, m, e);
         return;
     }
     struct msg r;
@@ -257,7 +261,7 @@ static void len(struct asker *a, const struct msg *m) {
 static void clear(struct asker *a, const struct msg *m) {
     int e = store_clear(a->m->store, request_who(a, m));
     if (e < 0) {
-        reply_failed(a, m, e);
+        request_failed(a, m, e);
         return;
     }
     feeds_clear(a->m);

@@ -213,7 +213,7 @@ FIND_INLINE int find_slot(const struct arena_view *a, const uint64_t *from, uint
                           unsigned *tries) {
     for (;;) {
         uint64_t word = find_load(from);
-        if (!WORD_LIVE(word) || WORD_TAG(word) != HASH_TAG(h)) return PROBE_ABSENT;
+        if (!WORD_LIVE(word) || WORD_TAG(word) != HASH_TAG(h) || word & WORD_HIDDEN) return PROBE_ABSENT;
         if (!find_hold(a, from, word, slot, a->fenced)) {
             if (--*tries == 0) return PROBE_DISTURBED;
             continue;

@@ -103,7 +103,7 @@ static void release_empty(struct store *s) {
 
 bool heap_relieve(struct store *s, int step) {
     if (step == 0) {
-        while (index_sweep(s)) { }
+        while (index_sweep(s) || queue_sweep(s, DD_QUEUE_SWEEP)) { }
         store_reclaim(s);
         release_empty(s);
     }

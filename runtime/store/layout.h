@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I18). */
+/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I19). */
 #ifndef DDICT_STORE_LAYOUT_H
 #define DDICT_STORE_LAYOUT_H
 
@@ -7,7 +7,7 @@
 #include <base/defaults.h>
 
 #define ARENA_MAGIC 0x3152415443494444ull /* "DDICTAR1" in memory */
-#define LAYOUT_VERSION 6u
+#define LAYOUT_VERSION 7u
 
 #define ARENA_PAGE (1u << DD_PAGE_SHIFT)
 #define ARENA_HUGE_PAGE (2ull << 20)
@@ -27,7 +27,10 @@ struct intent { /* I16; one cache line pair */
     uint64_t version;
     uint32_t op;
     uint32_t state;   /* enum intent_state; stored last (release) */
-    uint8_t room[64];
+    /* POP with a next value (LAYOUT 12); hidden_place is 0 in all others */
+    uint64_t hidden_place, hidden_word;   /* the slot of that value, to be EMPTY, and what is in it */
+    uint64_t hidden_hash, hidden_version; /* what its item has when it did not happen */
+    uint8_t room[32];
 };
 
 struct arena_header {
@@ -65,6 +68,7 @@ struct arena_header {
     uint64_t spill_used;   /* bytes of blocks there */
     uint64_t spill_items;  /* how many blocks */
     uint64_t spilled_bytes; /* of blocks that were ever taken there */
+    uint64_t hidden;        /* hidden words in the index, at least so many; 0: there are none (LAYOUT 12) */
     struct intent intent __attribute__((aligned(128)));
 };
 _Static_assert(sizeof(struct arena_header) <= ARENA_PAGE, "the header is one page");
@@ -88,11 +92,14 @@ enum page_kind { PAGE_FREE = 0, PAGE_SLAB_HEAD = 1, PAGE_SLAB = 2, PAGE_LARGE_HE
 #define WORD_EMPTY 0ull
 #define WORD_MOVED 1ull
 #define WORD_OFFSET_BITS 44
-#define WORD_OFFSET(w) (((w) & ((1ull << WORD_OFFSET_BITS) - 1)) << DD_GRANULE_SHIFT)
+#define WORD_HIDDEN (1ull << 43) /* only the manager follows it (LAYOUT 12) */
+#define WORD_OFFSET_MASK ((1ull << 40) - 1)
+#define WORD_OFFSET(w) (((w) & WORD_OFFSET_MASK) << DD_GRANULE_SHIFT)
 #define WORD_TAG(w) ((w) >> WORD_OFFSET_BITS)
 #define WORD_LIVE(w) ((w) > WORD_MOVED)
 #define HASH_TAG(h) ((h) >> 16 & 0xfffff)
 #define WORD_MAKE(h, off) (HASH_TAG(h) << WORD_OFFSET_BITS | (off) >> DD_GRANULE_SHIFT)
+#define WORD_MOVE(w, off) (((w) & ~WORD_OFFSET_MASK) | (off) >> DD_GRANULE_SHIFT) /* the same word when its item lies at off */
 #define SEGMENT_BUCKETS 255u
 #define BUCKET_SLOTS 7u
 #define HASH_BUCKET(h) ((unsigned)((((h) & 0xffff) * SEGMENT_BUCKETS) >> 16))
@@ -134,6 +141,26 @@ struct item {
 };
 _Static_assert(sizeof(struct item) == 32, "layout version must change with the item");
 #define ITEM_CACHED (1ull << 63) /* in version: of another manager (I17) */
+#define ITEM_QUEUE (1ull << 62)  /* the record of a queue (LAYOUT 12) */
+#define ITEM_QUEUED (1ull << 61) /* a value behind the first of its key; the rest of version is its number */
+
+/* --- queues (LAYOUT 12) --- */
+struct queue_record { /* the value of a record's item */
+    uint64_t most;  /* values that the key may have; 0: any number */
+    uint64_t drop;  /* the values from drop to head are deleted and their blocks still to be freed */
+    uint64_t head, tail; /* numbers of the values behind the first: head .. tail - 1 */
+};
+/* Hashes of a key's record and of its value number n. Their tags are not the key's, in the upper 16 bits: readers of the key never follow their words. */
+#define QUEUE_RECORD_HASH(h) ((h) ^ 1ull << 25)
+static inline uint64_t queue_value_hash(uint64_t h, uint64_t n) {
+    const uint64_t low = (1ull << 24) - 1, mask = UINT64_MAX >> 1;
+    uint64_t x = (h & low) | (h >> 25 << 24); /* all but bit 24, and then a permutation of these: no two numbers have the same hash */
+    x = ((x + n) * 0x9e3779b97f4a7c15ull) & mask;
+    x ^= x >> 32;
+    x = x * 0xd6e8feb86659fd93ull & mask;
+    x ^= x >> 29;
+    return (x & low) | (~h & 1ull << 24) | x >> 24 << 25;
+}
 
 /* The fold that `check` must hold: each bit of the other fields counts, and it is not 0 for a block of zeros. */
 static inline uint16_t item_check(const struct item *i) {

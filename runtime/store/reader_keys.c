@@ -59,7 +59,7 @@ static int keys_add(struct keys *k, const struct item *item) {
 static int key_copy(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot, struct keys *k) {
     uint64_t tag = WORD_TAG(word);
     for (unsigned tries = 0; tries < DD_READ_RETRIES; tries++) {
-        if (!WORD_LIVE(word) || WORD_TAG(word) != tag) return 0;
+        if (!WORD_LIVE(word) || WORD_TAG(word) != tag || word & WORD_HIDDEN) return 0;
         uint64_t off = WORD_OFFSET(word);
         __atomic_store_n(slot, LEASE_WORD(a->local_index, off), __ATOMIC_RELAXED);
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* I5, as in reader_find() */

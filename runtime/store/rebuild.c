@@ -93,7 +93,7 @@ int heap_rebuild(struct store *s) {
                 int rc = block_mark(s, WORD_OFFSET(word));
                 if (rc < 0) return rc;
                 if (rc == 0) return damaged(s, WORD_OFFSET(word)); /* two words, one block */
-                keys += s->index.state[n] == SEGMENT_LIVE;
+                keys += s->index.state[n] == SEGMENT_LIVE && !(word & WORD_HIDDEN);
             }
     }
     h->num_keys = keys;

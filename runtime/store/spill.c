@@ -185,7 +185,7 @@ static bool block_move(struct store *s, uint64_t off) {
     if (!p.slot || WORD_OFFSET(p.word) != off) return false; /* nobody's yet, or nobody's any more */
     if (retire_reserve(s, 1) < 0 || block_alloc_spill(s, block_bytes(s, off), false, &to) < 0) return false;
     memcpy(arena_at(s, to), item, sizeof *item + item->key_len + item->pad + item->val_len); /* both begin alike in their 64 bytes */
-    word_store(p.slot, WORD_MAKE(item->hash, to));                                           /* I3 */
+    word_store(p.slot, WORD_MOVE(p.word, to));                                           /* I3 */
     STRESS_POINT(STRESS_W_SWUNG);
     retire(s, off);
     return true;

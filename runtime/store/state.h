@@ -162,6 +162,7 @@ struct store {
     struct index index;
     struct leases leases;
     struct cache cache;
+    struct queue_drop *drops; /* deleted queues whose values are still to be freed */
     struct populate populate;
     bool (*may_give_back)(void *arg, uint64_t off, uint64_t len); /* store_watch_memory() */
     void *may_arg;
@@ -267,8 +268,20 @@ static inline struct segment *segment_at(struct store *s, uint64_t number) {
 /* intent.c (I16) */
 void intent_begin(struct store *s, enum intent_op op, struct store_request who, uint64_t *place, uint64_t old_word, uint64_t new_word,
                   uint64_t version);
+/* A pop with a next value: of key's slot `first`, which word replaces, and the slot of that value; version: what its item has. */
+void intent_begin_next(struct store *s, struct store_request who, const struct place *first, uint64_t word, const struct place *hidden, uint64_t version);
 void intent_done(struct store *s);
 void intent_finish(struct store *s); /* after a crash */
+
+/* queue.c (LAYOUT 12) */
+/* The key at `first` has a value behind that: it is the first now. False: there is none, nothing was done. */
+bool queue_swing(struct store *s, const struct place *first, const void *key, uint32_t key_len, struct store_request who, struct store_ref *next);
+int queue_delete_begin(struct store *s, uint64_t hash, const void *key, uint32_t key_len); /* before the key's word is EMPTY; -ENOMEM */
+void queue_emptied(struct store *s, uint64_t hash, const void *key, uint32_t key_len, bool deleted); /* it is; with room for one to retire */
+bool queue_sweep(struct store *s, unsigned n); /* n values of deleted queues; true while there are more */
+void queues_cleared(struct store *s);
+int queues_recover(struct store *s);
+void queues_close(struct store *s);
 
 /* lease.c */
 int barriers_open(struct store *s); /* can this process do membarriers? Also a first one: what its predecessor replaced is replaced for all readers */

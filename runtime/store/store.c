@@ -32,7 +32,7 @@ int store_open(struct store **out, int fd, int spill_fd, unsigned local_index) {
     if (fresh) s->settled = true;
     else {
         intent_finish(s);
-        if ((rc = cache_forget(s)) < 0 || (rc = heap_rebuild(s)) < 0) goto fail;
+        if ((rc = cache_forget(s)) < 0 || (rc = queues_recover(s)) < 0 || (rc = heap_rebuild(s)) < 0) goto fail;
     }
     if ((rc = barriers_open(s)) < 0) goto fail;
     budget_publish(s);
@@ -46,6 +46,7 @@ fail:
 void store_close(struct store *s) {
     if (!s) return;
     cache_close(s);
+    queues_close(s);
     leases_close(s);
     index_close(s);
     pages_close(s);
@@ -166,6 +167,10 @@ int store_find(struct store *s, const void *key, uint32_t key_len, struct store_
 }
 
 int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref) {
+    return store_pop(s, key, key_len, who, ref, NULL);
+}
+
+int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref, struct store_ref *next) {
     struct arena_header *h = s->header;
     struct place p;
     int rc;
@@ -173,9 +178,16 @@ int store_remove(struct store *s, const void *key, uint32_t key_len, struct stor
     index_find(s, key_hash(key, key_len), key, key_len, &p);
     if (!p.slot) return DDICT_ENOKEY;
     uint64_t off = WORD_OFFSET(p.word);
-    if ((rc = retire_reserve(s, 1)) < 0) return rc;
+    if (next) next->item = NULL;
+    if ((rc = retire_reserve(s, 2)) < 0) return rc; /* and the record of a queue */
+    if (h->hidden && !ref && (rc = queue_delete_begin(s, p.hash, key, key_len)) < 0) return rc;
     if (ref && (rc = store_pin(s, off)) < 0) return rc;
     h->version++;
+    if (h->hidden && ref && queue_swing(s, &p, key, key_len, who, next)) {
+        retire(s, off);
+        ref_fill(s, off, ref);
+        return 0;
+    }
     intent_begin(s, ref ? INTENT_POP : INTENT_DEL, who, p.slot, p.word, WORD_EMPTY, h->version);
     word_store(p.slot, WORD_EMPTY);
     STRESS_POINT(STRESS_W_SWUNG);
@@ -183,6 +195,7 @@ int store_remove(struct store *s, const void *key, uint32_t key_len, struct stor
     p.segment->live--;
     __atomic_store_n(&h->num_keys, h->num_keys - 1, __ATOMIC_RELAXED);
     retire(s, off);
+    if (h->hidden) queue_emptied(s, p.hash, key, key_len, !ref);
     if (ref) ref_fill(s, off, ref);
     return 0;
 }
@@ -190,7 +203,9 @@ int store_remove(struct store *s, const void *key, uint32_t key_len, struct stor
 int store_clear(struct store *s, struct store_request who) {
     settled(s);
     s->header->version++;
-    return index_clear(s, who);
+    int rc = index_clear(s, who);
+    if (rc == 0) queues_cleared(s);
+    return rc;
 }
 
 int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg) {
@@ -198,7 +213,7 @@ int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const voi
     int n = 0, rc;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-            if (!WORD_LIVE(g->bucket[b].slot[i])) continue;
+            if (!WORD_LIVE(g->bucket[b].slot[i]) || g->bucket[b].slot[i] & WORD_HIDDEN) continue;
             const struct item *item = arena_at(s, WORD_OFFSET(g->bucket[b].slot[i]));
             if (item->version & ITEM_CACHED) continue;
             if ((rc = fn(arg, item->key, item->key_len)) != 0) return rc;
@@ -211,6 +226,7 @@ int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const voi
 bool store_work(struct store *s) {
     settled(s);
     bool more = index_sweep(s);
+    more |= queue_sweep(s, DD_QUEUE_SWEEP);
     if (scan_wanted(s)) store_reclaim(s);
     return more;
 }

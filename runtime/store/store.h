@@ -85,7 +85,23 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, s
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
 /* Remove. With ref: the removed item, pinned once for the caller (pop). DDICT_ENOKEY. */
 int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref);
+/* The same of a pop; next: the value that is the first of the key now, its item NULL where there is none. */
+int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref, struct store_ref *next);
 int store_clear(struct store *s, struct store_request who);
+
+/*
+ * Queues (LAYOUT 12): a key can have more values behind its first one, which is as any other key's. store_pop() makes the next the first, store_remove() without ref and
+ * store_clear() remove all.
+ */
+struct store_queue {
+    uint64_t most; /* values that the key may have in all, which is for the caller to see to; 0: any number */
+    uint64_t more; /* behind the first */
+};
+bool store_queue_look(struct store *s, const void *key, uint32_t key_len, uint64_t hash, struct store_queue *out); /* false: neither */
+/* Note `most`, also of a key without a value. It lasts until the key is removed with all its values. DDICT_EFULL. */
+int store_queue_limit(struct store *s, const void *key, uint32_t key_len, uint64_t most);
+/* Put ref behind the values of its key, which has one. DDICT_EFULL: the block is then still reserved. */
+int store_queue_push(struct store *s, struct store_ref *ref, struct store_request who);
 
 /* Counted pins of the manager itself: a pinned block is not reused (I6). Pins nest. */
 int store_pin(struct store *s, uint64_t off);

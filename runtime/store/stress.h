@@ -25,6 +25,7 @@ enum stress_place {
     STRESS_W_SCANNED,   /* scan done, before blocks are reused */
     STRESS_W_PAGES,     /* page map entries of a run half written */
     STRESS_W_EVICTING,  /* cached item chosen, before its word is EMPTY */
+    STRESS_W_HIDDEN,    /* queue: a hidden word stored or EMPTY, before its record says so; the next value's item half changed */
     STRESS_PLACES
 };
 

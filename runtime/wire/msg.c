@@ -22,7 +22,7 @@ static const struct msg_rule {
     [MSG_PUT] = {"PUT", KEY_VALUE, MSGF_NEW | MSGF_EXISTING | MSGF_STREAM | MSGF_HOP | MSGF_APPEND | MSGF_WAIT},
     [MSG_GET] = {"GET", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE},
     [MSG_POP] = {"POP", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE},
-    [MSG_HEAD] = {"HEAD", KEY, MSGF_WAIT | MSGF_HOP},
+    [MSG_HEAD] = {"HEAD", KEY, MSGF_WAIT | MSGF_HOP | MSGF_APPEND},
     [MSG_DEL] = {"DEL", KEY, MSGF_HOP},
     [MSG_CLEAR] = {"CLEAR", NONE, MSGF_HOP},
     [MSG_LEN] = {"LEN", NONE, MSGF_HOP},
@@ -63,6 +63,8 @@ int msg_check(const struct msg *m, uint32_t max_len)
     const struct msg_rule *rule = &rules[m->type];
     uint32_t payload = m->len - MSG_HEADER;
     if ((m->flags & ~rule->flags) != 0)
+        return DDICT_EPROTO;
+    if (m->type == MSG_HEAD && (m->flags & (MSGF_APPEND | MSGF_WAIT)) == (MSGF_APPEND | MSGF_WAIT))
         return DDICT_EPROTO;
     switch (rule->payload) {
     case KEY:

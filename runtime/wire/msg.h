@@ -28,7 +28,7 @@ enum msg_flag {
     MSGF_VIEW = 32,   /* GET, POP: a place in the arena is wanted */
     MSGF_PLACED = 64, /* REPLY: aux is an offset in the arena of `manager` */
     MSGF_HOP = 128,   /* forwarded by a manager */
-    MSGF_APPEND = 256, /* PUT: behind the values that the key has */
+    MSGF_APPEND = 256, /* PUT: behind the values that the key has; HEAD: of the key as a queue */
     MSGF_AREA = 512,  /* DATA, lanes only: no payload; its val_len bytes stand in the lane's area at `version` */
     MSGF_REMOTE = 1024 /* between managers: GET, POP: the asker can read the value from the owner's memory; REPLY: it shall, the payload says where */
 };

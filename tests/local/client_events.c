@@ -68,9 +68,26 @@ START_TEST(a_limit_is_kept_and_waited_for)
         ck_assert(now_s() - began > 0.19);
         ck_assert_int_eq(ddict_queued(d, key, k, -1), 2);
         fails(-ETIMEDOUT, ddict_push(d, key, k, "c", 1, DDICT_WAIT, 2, 0));
-        ok(ddict_push(d, key, k, "more", 4, 0, 0, -1)); /* who names no limit has none */
+        fails(-EAGAIN, ddict_push(d, key, k, "more", 4, 0, 0, -1)); /* who names no limit has the queue's */
+        uint64_t own;
+        ok(ddict_queue_open(d, key, k, 0, &own, -1));
+        ck_assert_uint_eq(own, 2);
+        ok(ddict_queue_open(d, key, k, 2, NULL, -1));
+        fails(-EINVAL, ddict_queue_open(d, key, k, 3, NULL, -1));
+        fails(-EINVAL, ddict_push(d, key, k, "c", 1, 0, 3, -1));
         ok(ddict_del(d, key, k, -1));
         ck_assert_int_eq(ddict_queued(d, key, k, -1), 0);
+        ok(ddict_queue_open(d, key, k, 0, &own, -1));
+        ck_assert_uint_eq(own, 0);
+        for (int i = 0; i < 5; i++) ok(ddict_push(d, key, k, "more", 4, 0, 0, -1));
+        ok(ddict_queue_open(d, key, k, 3, &own, -1)); /* it has more: they stay */
+        ck_assert_uint_eq(own, 3);
+        ck_assert_int_eq(ddict_queued(d, key, k, -1), 5);
+        fails(-EAGAIN, ddict_push(d, key, k, "more", 4, 0, 3, -1));
+        ok(ddict_clear(d, -1));
+        ck_assert_int_eq(ddict_queued(d, key, k, -1), 0);
+        ok(ddict_queue_open(d, key, k, 4, &own, -1));
+        ck_assert_uint_eq(own, 4);
     }
     ck_assert_int_eq(ddict_len(d, -1), 0);
     ddict_detach(d);

@@ -60,7 +60,7 @@ class Queues(DictTest):
         names = {}
         i = 0
         while len(names) < self.managers:
-            names.setdefault(self.d.owner(("ddict.Queue", i)), i)
+            names.setdefault(self.d.owner(("ddict.Queue", str(i))), str(i))
             i += 1
         return names.values()
 
@@ -209,7 +209,7 @@ class Queues(DictTest):
     def test_a_process_that_dies_while_it_waits_takes_and_leaves_nothing(self):
         for name in self.names():
             q = self.queue(name, 1)
-            code = "import ddict, sys; d = ddict.attach(); d['here'] = 1; ddict.Queue(int(sys.argv[1]), 1, d)"
+            code = "import ddict, sys; d = ddict.attach(); d['here'] = 1; ddict.Queue(sys.argv[1], 1, d)"
             waits = python(code + ".get()", str(name), environment=self.dictionary.environment(1))
             self.d.get("here", wait=60)
             time.sleep(0.1)
@@ -265,10 +265,93 @@ class Queues(DictTest):
                 ddict.Queue("full", 1, d).get(timeout=60)
             d.detach()
 
+    def test_maxsize_is_the_queues_own(self):
+        for name in self.names():
+            plain, q = self.queue(name), self.queue(name, 2)
+            other = ddict.Queue(name, 0, self.dictionary.attach(1))
+            self.addCleanup(other._given.detach)
+            self.assertEqual((plain.maxsize, q.maxsize, other.maxsize), (2, 2, 2))
+            plain.put(1)
+            other.put(2)
+            for who in plain, q, other:
+                self.assertTrue(who.full())
+                with self.assertRaises(queue.Full):
+                    who.put(3, timeout=0.05)
+                with self.assertRaises(queue.Full):
+                    who.put_nowait(3)
+            with self.assertRaisesRegex(ValueError, "the queue was made for at most 2 values, not for 5"):
+                self.queue(name, 5)
+            self.assertEqual(self.queue(name, 2).qsize(), 2)
+            getter = threading.Timer(0.2, plain.get)
+            getter.start()
+            other.put(3, timeout=60)  # which named none waits, too
+            getter.join(60)
+            self.assertEqual([q.get(), q.get()], [2, 3])
+            self.assertEqual(self.queue(name).maxsize, 2)  # empty, it stays so
+            q.put(1)
+            del self.d["ddict.Queue", name]
+            self.assertEqual(plain.maxsize, 0)
+            again = self.queue(name, 5)
+            self.assertEqual(plain.maxsize, 5)
+            with self.assertRaisesRegex(ValueError, "at most 5 values, not for 2"):
+                q.put(1)
+            again.put(1)
+            self.d.clear()
+            self.assertEqual((plain.maxsize, plain.qsize()), (0, 0))
+
+    def test_what_is_no_name_and_no_maxsize_is_refused(self):
+        for name in 5, 5.0, True:
+            with self.assertRaisesRegex(TypeError, "found by its name"):
+                ddict.Queue(name)
+        for maxsize in "5", None, 5.0:
+            with self.assertRaises(TypeError):
+                self.queue("q", maxsize)
+        self.assertEqual(self.queue("q", -1).maxsize, 0)
+        with self.assertRaises((ValueError, OverflowError)):
+            self.queue("q", 1 << 63)
+
+    def test_while_frozen_it_is_read_only(self):
+        q = self.queue("f", 3)
+        q.put(1)
+        self.d.freeze()
+        try:
+            self.assertEqual((q.qsize(), self.queue("f", 3).maxsize), (1, 3))
+            for call in (lambda: q.put(2), q.get, lambda: self.queue("g", 3)):
+                with self.assertRaises(ddict.FrozenError):
+                    call()
+        finally:
+            self.d.unfreeze()
+        self.assertEqual((q.get(), self.queue("g").maxsize), (1, 0))
+
+    def test_a_long_queue_is_as_fast_as_a_short_one_and_takes_no_other_memory(self):
+        """By the CPU time of its manager: a walk of what stands in it would be hundreds of times as much."""
+        name = next(iter(self.names()))
+        q = self.queue(name)
+        pid = self.d.stats[self.d.owner(("ddict.Queue", name))]["pid"]
+        own = lambda: sum(int(line.split()[1]) for line in open(f"/proc/{pid}/smaps_rollup") if line.startswith("Anonymous:"))
+        cpu = lambda: sum(map(int, open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[11:13]))
+
+        def take(n):
+            began = cpu()
+            for _ in range(n):
+                q.get()
+                q.put(0)
+            return cpu() - began
+
+        for i in range(100):
+            q.put(0)
+        used, memory, short = self.d.stats[self.d.owner(("ddict.Queue", name))]["total_used_bytes"], own(), take(2000)
+        for i in range(60000):
+            q.put(0)
+        self.assertGreater(self.d.stats[self.d.owner(("ddict.Queue", name))]["total_used_bytes"] - used, 60000 * 64)
+        self.assertLess(own() - memory, 3000)  # KiB; 170 bytes a value were 10,000
+        self.assertLess(take(2000), 5 * short + 50)  # ticks of 10 ms
+        del self.d["ddict.Queue", name]
+
     def test_it_is_pickled_and_closed(self):
         q = pickle.loads(pickle.dumps(self.queue("p", 5)))
         q.put("x")
-        self.assertEqual((q.maxsize, self.queue("p").get()), (5, "x"))
+        self.assertEqual((q.maxsize, self.queue("p").maxsize, self.queue("p").get()), (5, 5, "x"))
         q.close()
         os.environ.update(self.dictionary.environment(0))
         own = ddict.Queue("own")
@@ -277,8 +360,7 @@ class Queues(DictTest):
         own.close()
         for closed in (q, own, ddict.Queue("never used")):
             closed.close()
-            closed.maxsize = 1
-            for call in (lambda: closed.put(1), closed.get, closed.get_nowait, closed.qsize, closed.empty, closed.full, lambda: len(closed)):
+            for call in (lambda: closed.put(1), lambda: closed.maxsize, closed.get, closed.get_nowait, closed.qsize, closed.empty, closed.full, lambda: len(closed)):
                 with self.assertRaisesRegex(ValueError, f"Queue {closed.name!r} is closed"):
                     call()
             self.assertIsNone(closed._attached)  # none of them attached again

@@ -2,7 +2,7 @@
 /*
  * store_crash.c - a manager is killed with SIGKILL, at every named step in turn and at random moments, and another one opens its arena.
  * When a manager has died: every acknowledged change is there, the one under way is there exactly when the intent says so, no byte of a
- * value that a client holds has changed, no memory is lost, and of a frozen one's cache nothing is found.
+ * value that a client holds has changed, no memory is lost, queues have their values in order, and of a frozen one's cache nothing is found.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,6 +24,8 @@
 #define KEYS 3000u
 #define FOREIGN 60u /* cached keys of other owners, behind ours; their version is the epoch */
 #define HELD 40u
+#define QUEUES 3u    /* keys of several values; numbers of values are their versions */
+#define QUEUE_MAX 400u
 #define BUDGET (12ull << 20)
 #define SPILL_BUDGET (4ull << 20)
 #define SPILL_SIZE (64ll << 20)
@@ -34,7 +36,8 @@
 int stress_mutant;
 static struct shared {
     uint64_t version[KEYS]; /* acknowledged; 0: absent */
-    uint64_t key, next;     /* under way: the key (KEYS: clear) and the version it gets */
+    struct { uint64_t head, tail; } queue[QUEUES];
+    uint64_t key, next;     /* under way: the key (KEYS: clear; QUEUE(0) on: a queue) and the version it gets (of a queue: enum queue_op) */
     uint64_t request;       /* its number */
     uint64_t busy;
     uint64_t popped;        /* offset of a popped item that no completion was consumed of, 0 none */
@@ -98,9 +101,19 @@ static void begin(uint64_t key, uint64_t next) {
     shared->request++;
     __atomic_store_n(&shared->busy, 1, __ATOMIC_SEQ_CST);
 }
+#define QUEUE(q) (KEYS + FOREIGN + (q))
+enum queue_op { PUSH, POP, DEL };
+static void queue_done(uint64_t q, uint64_t op) {
+    if (op == PUSH) shared->queue[q].tail++;
+    else shared->queue[q].head = op == POP ? shared->queue[q].head + 1 : shared->queue[q].tail;
+}
 static void acknowledge(void) {
     if (shared->key < KEYS) shared->version[shared->key] = shared->next;
-    else memset(shared->version, 0, sizeof shared->version);
+    else if (shared->key >= QUEUE(0)) queue_done(shared->key - QUEUE(0), shared->next);
+    else {
+        memset(shared->version, 0, sizeof shared->version);
+        for (uint64_t q = 0; q < QUEUES; q++) queue_done(q, DEL);
+    }
     __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -137,6 +150,51 @@ static void take(struct store *s, uint64_t key) {
     acknowledge();
 }
 
+static void push(struct store *s, uint64_t q) {
+    char name[32];
+    struct store_ref ref, there;
+    uint64_t v = shared->queue[q].tail, n = words(QUEUE(q), v);
+    uint32_t len = name_of(name, QUEUE(q));
+    if (v - shared->queue[q].head > QUEUE_MAX || store_reserve(s, name, len, n * 8, 0, &ref) < 0) return;
+    for (uint64_t i = 0; i < n; i++) ((uint64_t *)ref.value)[i] = word(QUEUE(q), v, i);
+    begin(QUEUE(q), PUSH);
+    struct store_request who = {7, shared->request};
+    if ((store_find(s, name, len, &there) == 0 ? store_queue_push(s, &ref, who) : store_commit(s, &ref, STORE_NEW, who, NULL)) == 0) acknowledge();
+    else {
+        __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
+        store_abort(s, &ref);
+    }
+}
+
+static void pop(struct store *s, uint64_t q) {
+    char name[32];
+    struct store_ref ref;
+    uint64_t head = shared->queue[q].head;
+    begin(QUEUE(q), POP);
+    if (!shared->popped) {
+        shared->popped_key = QUEUE(q);
+        shared->popped_version = head;
+    }
+    int rc = store_pop(s, name, name_of(name, QUEUE(q)), (struct store_request){7, shared->request}, &ref, NULL);
+    if (rc != (head == shared->queue[q].tail ? DDICT_ENOKEY : 0)) fail("pop of a queue", q);
+    if (rc == 0) acknowledge();
+    else __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
+    if (rc < 0) return;
+    if (!right(ref.value, ref.item->val_len, QUEUE(q), head)) fail("not the first value of the queue", q);
+    store_unpin(s, ref.off);
+}
+
+static void queue_step(struct store *s, uint64_t r) {
+    uint64_t q = r % QUEUES;
+    char name[32];
+    if (r / 8 % 64 == 0) {
+        begin(QUEUE(q), DEL);
+        if (store_remove(s, name, name_of(name, QUEUE(q)), (struct store_request){7, shared->request}, NULL) == 0) acknowledge();
+        else __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
+    } else if (r / 8 % 8 < 5) push(s, q);
+    else pop(s, q);
+}
+
 static void cache(struct store *s, uint64_t key) {
     char name[32];
     struct store_ref ref;
@@ -170,6 +228,7 @@ static void manager(struct store *s) {
             if (store_clear(s, (struct store_request){7, shared->request}) < 0) fail("clear", 0);
             acknowledge();
         } else if (r % 4 == 0) take(s, key);
+        else if (r % 4 == 2) queue_step(s, r >> 16);
         else put(s, key);
         if (shared->popped && r % 61 == 0) {
             uint64_t off = shared->popped; /* consumed */
@@ -236,6 +295,20 @@ static void check_all(const struct arena_view *a, struct store *s) {
         struct found f;
         if (look(a, k, &page->slot[HELD], &f) != DDICT_ENOKEY) fail("still cached when another manager has opened the arena", k);
     }
+    for (uint64_t q = 0; q < QUEUES; q++) {
+        char name[32];
+        struct found f;
+        struct store_queue have;
+        uint64_t n = shared->queue[q].tail - shared->queue[q].head;
+        uint32_t len = name_of(name, QUEUE(q));
+        int rc = look(a, QUEUE(q), &page->slot[HELD], &f);
+        if (rc != (n ? 0 : DDICT_ENOKEY)) fail("a queue is empty, or not", q);
+        if (rc == 0 && !right(f.value, f.val_len, QUEUE(q), shared->queue[q].head)) fail("not the first value of a queue", q);
+        reader_release(&page->slot[HELD]);
+        store_queue_look(s, name, len, key_hash(name, len), &have);
+        if (have.more + (rc == 0) != n) fail("the number of a queue's values is wrong", q);
+        there += rc == 0;
+    }
     if (s->header->cached_items || s->header->cached_bytes) fail("counted as cached", s->header->cached_items);
     walked = 0;
     do
@@ -277,6 +350,10 @@ static void serve_a_while(const struct arena_view *a, struct store *s) {
             held[h].key = key;
             held[h].version = shared->version[key];
         }
+    }
+    for (uint64_t q = 0; q < QUEUES; q++) {
+        push(s, q);
+        for (uint64_t n = next_random() % 30; n > 0; n--) pop(s, q);
     }
     store_reclaim(s);
     check_held();

@@ -1,23 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queues between the processes of a job, in its dictionary."""
 
+import operator
 import queue as _queue
-
 
 
 class Queue:
     """Queue(name, maxsize=0, d=None)
 
     A queue of the job: every process that makes a Queue of this name puts into it and gets from it, on whatever node. It works as multiprocessing.Queue
-    does and raises queue.Empty and queue.Full, with these differences: there is no feeder thread, so that put() returns when the value is stored;
-    maxsize is that of whoever puts; qsize() and empty() are exact at their moment. Each value is given to exactly one get(). Values come out in the order
+    does and raises queue.Empty and queue.Full, with these differences: it has a name; there is no feeder thread, so that put() returns when the value is stored; qsize() and empty() are exact at their moment. Each value is given to exactly one get(). Values come out in the order
     in which they came in, those of one process in its order. It ends with the dictionary. d: the dictionary, None for the job's. Can be pickled.
+    maxsize is the queue's own: the first Queue that names one sets it for all processes; another one is a ValueError, and who names none (0) gets the queue's.
     """
 
     def __init__(self, name, maxsize=0, d=None):
-        self.name, self.maxsize = name, max(0, int(maxsize or 0))
+        if isinstance(name, float) or hasattr(type(name), "__index__"):
+            raise TypeError(f"a ddict.Queue is found by its name: ddict.Queue('some name', maxsize={name!r})")
+        self._set(name, max(0, operator.index(maxsize)), d)
+        if self._asked:
+            self._d._queue(self._key, self._asked)
+
+    def _set(self, name, asked, d):
+        self.name, self._asked = name, asked
         self._key = ("ddict.Queue", name)
         self._given, self._attached, self._closed = d, None, False
+
+    @property
+    def maxsize(self):
+        """how many values it may have, 0: any number"""
+        return self._d._queue(self._key, 0)
 
     @property
     def _d(self):
@@ -32,7 +44,7 @@ class Queue:
 
     def put(self, obj, block=True, timeout=None):
         """put(obj, block=True, timeout=None) -- store obj behind the others; queue.Full where maxsize are there and none is taken in time"""
-        if not self._d._push(self._key, obj, self.maxsize, timeout if block else 0):
+        if not self._d._push(self._key, obj, self._asked, timeout if block else 0):
             raise _queue.Full
 
     def get(self, block=True, timeout=None):
@@ -85,7 +97,14 @@ class Queue:
         return True
 
     def __reduce__(self):
-        return Queue, (self.name, self.maxsize, self._given)
+        return _again, (self.name, self._asked, self._given)
 
     def __repr__(self):
         return f"<ddict.Queue {self.name!r}>"
+
+
+def _again(name, asked, d):
+    """A Queue that was pickled: it asks for nothing before it is used."""
+    q = Queue.__new__(Queue)
+    q._set(name, asked, d)
+    return q

@@ -203,6 +203,7 @@ static PyMethodDef handle_methods[] = {
     {"_put_pairs", many_put, METH_O, NULL},
     {"_reserve", place_new, METH_VARARGS, NULL},
     {"_push", METHOD(queue_push), FAST, NULL}, /* key, value, most, seconds or None: whether there was room */
+    {"_queue", METHOD(queue_open), FAST, NULL}, /* key, most or 0: how many it may have */
     {"_take", METHOD(queue_take), FAST, NULL}, /* key, seconds or None: the value, KeyError */
     {"_queued", queue_size, METH_O, NULL},
     {"_gather", METHOD(many_gather), FAST, NULL},

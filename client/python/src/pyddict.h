@@ -221,6 +221,7 @@ LOCAL PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key,
 
 /* queue.c */
 LOCAL PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *queue_size(PyObject *self, PyObject *key);
 

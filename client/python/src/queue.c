@@ -36,6 +36,15 @@ static int slice_ms(double until)
     return left <= 0 ? 0 : left < SLICE_MS ? (int)left + 1 : SLICE_MS;
 }
 
+/* Another maxsize than the queue's own is the caller's mistake. */
+static PyObject *queue_error(int rc, PyObject *key)
+{
+    if (rc != -EINVAL)
+        return error_raise(rc, key);
+    PyErr_SetString(PyExc_ValueError, ddict_errmsg());
+    return NULL;
+}
+
 PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     struct handle *h = (struct handle *)self;
@@ -59,10 +68,10 @@ PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n)
         key_clear(&k);
         return NULL;
     }
-    for (;;) {
-        int ms = slice_ms(until);
+    for (bool waits = most != 0;; waits = true) { /* who asks for no limit meets one rarely */
+        int ms = waits ? slice_ms(until) : 0;
         Py_BEGIN_ALLOW_THREADS
-        rc = ddict_pushv(h->d, k.data, k.len, v.iov, v.n, DDICT_TAG(v.tag) | (ms && most ? DDICT_WAIT | DDICT_SURE : 0), most, ms && most ? ms : h->timeout_ms);
+        rc = ddict_pushv(h->d, k.data, k.len, v.iov, v.n, DDICT_TAG(v.tag) | (ms ? DDICT_WAIT | DDICT_SURE : 0), most, ms ? ms : h->timeout_ms);
         Py_END_ALLOW_THREADS
         if (rc != -EAGAIN || slice_ms(until) == 0)
             break;
@@ -76,7 +85,32 @@ PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n)
     key_clear(&k);
     if (rc == 0 || rc == -EAGAIN)
         return PyBool_FromLong(rc == 0);
-    return rc < 0 ? error_raise(rc, args[0]) : NULL;
+    return rc < 0 ? queue_error(rc, args[0]) : NULL;
+}
+
+PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    struct handle *h = (struct handle *)self;
+    unsigned long long most;
+    struct key k;
+    uint64_t own;
+    int rc;
+
+    if (args_count("_queue", n, 2, 2) < 0)
+        return NULL;
+    most = PyLong_AsUnsignedLongLong(args[1]);
+    if ((most == (unsigned long long)-1 && PyErr_Occurred()) || key_encode(&k, args[0]) < 0)
+        return NULL;
+    if (handle_begin(h) < 0) {
+        key_clear(&k);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    rc = ddict_queue_open(h->d, k.data, k.len, most, &own, h->timeout_ms);
+    Py_END_ALLOW_THREADS
+    handle_end(h);
+    key_clear(&k);
+    return rc < 0 ? queue_error(rc, args[0]) : PyLong_FromUnsignedLongLong(own);
 }
 
 /*
