@@ -17,7 +17,7 @@
  * value (-ETIMEDOUT, -ENOMEM, -EINVAL) or one of the DDICT_E* below. ddict_strerror() explains both kinds;
  * ddict_errmsg() gives the full sentence for the last failure of the calling thread (which manager, which node, how
  * full). A call that fails has stored and removed nothing, with one exception: after -ETIMEDOUT, DDICT_ELOST and DDICT_EGONE
- * a put, del, pop or clear may or may not have taken effect.
+ * a put, del, pop or clear may or may not have taken effect, or may still, until the manager that did not answer has read what was sent to it.
  *
  * TIMEOUTS. Every call that can wait takes timeout_ms: milliseconds, -1 = the default ($DDICT_TIMEOUT seconds, else 60 s), 0 = do
  * not wait: values of managers on this node are read in place, and what would have to be asked of a manager gives -ETIMEDOUT without
@@ -79,7 +79,8 @@ enum {
     DDICT_EKEYSIZE = -4012,  /* key of 0 bytes or more than DDICT_KEY_MAX */
     DDICT_EVALSIZE = -4013,  /* value larger than a whole manager: it can never be stored */
     DDICT_ESMALL = -4014,    /* the buffer is smaller than the value; *vlen says what is needed */
-    DDICT_EFROZEN = -4015    /* the dictionary is frozen: nothing is written until ddict_unfreeze() */
+    DDICT_EFROZEN = -4015,   /* the dictionary is frozen: nothing is written until ddict_unfreeze() */
+    DDICT_EBUSY = -4016      /* this process has as many requests waiting as may (4096 with DDICT_WAIT at managers of other nodes, through each manager of this one); nothing was done */
 };
 
 typedef struct ddict ddict_t; /* a handle; belongs to the caller until ddict_detach() */

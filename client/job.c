@@ -68,8 +68,11 @@ bool job_send(struct job *j, uint64_t *ticket)
 static bool pump(struct port *p)
 {
     for (unsigned w = 0; w < 2; w++) {
-        for (struct job *j; (j = p->unsent[w].first) != NULL;) {
+        for (struct job *j = p->unsent[w].first, *next; j != NULL; j = next) {
             bool begun = j->out.begun;
+            next = j->next;
+            if (unlikely(p->nheld > 0) && !j->r.done && port_held(p, j->out.head.manager))
+                continue; /* those for other managers go on */
             if (!begun && p->sent[w] >= window[w])
                 break;
             j->r.need = 0;
@@ -79,6 +82,8 @@ static bool pump(struct port *p)
                 j->counted = true;
                 p->sent[w]++;
             }
+            if (rc == 0 && j->r.need == NEED_GO)
+                continue;
             if (rc == 0)
                 return j->r.need == 0;
             list_remove(p, j);
@@ -101,7 +106,9 @@ static bool can_go_on(struct port *p)
         return true;
     for (unsigned w = 0; w < 2; w++) {
         struct job *j = p->unsent[w].first;
-        if (j != NULL && j->r.need != 0 && port_room(p, j->r.need))
+        while (j != NULL && p->nheld > 0 && port_held(p, j->out.head.manager))
+            j = j->next;
+        if (j != NULL && j->r.need != 0 && (j->r.need == NEED_GO || port_room(p, j->r.need)))
             return true;
     }
     return false;

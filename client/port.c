@@ -35,6 +35,11 @@ void port_close(struct port *p)
     if (p->lane.page == NULL)
         return;
     places_free(p);
+    free(p->owed);
+    free(p->held);
+    p->owed = NULL;
+    p->held = NULL;
+    p->nowed = p->nheld = 0;
     lane_unmap(&p->lane);
     pthread_mutex_destroy(&p->lock);
     close(p->event_fd);
@@ -71,10 +76,46 @@ void table_remove(struct port *p, struct request *r)
 
 void port_owe(struct port *p, uint16_t type, uint64_t id)
 {
-    if (p->nowed < PORT_OWED) {
-        p->owed[p->nowed].type = type;
-        p->owed[p->nowed++].id = id;
+    if (p->nowed == p->owed_room) {
+        unsigned room = p->owed_room > 0 ? 2 * p->owed_room : PORT_OWED;
+        struct owed *more = realloc(p->owed, room * sizeof *more);
+        if (more == NULL)
+            return; /* the manager ends it by its own deadline */
+        p->owed = more;
+        p->owed_room = room;
     }
+    p->owed[p->nowed].type = type;
+    p->owed[p->nowed++].id = id;
+}
+
+bool port_held(const struct port *p, uint32_t manager)
+{
+    unsigned i = 0;
+    while (i < p->nheld && p->held[i] != manager)
+        i++;
+    return i < p->nheld;
+}
+
+void port_hold(struct port *p, uint32_t manager, bool on)
+{
+    unsigned i = 0;
+    while (i < p->nheld && p->held[i] != manager)
+        i++;
+    if (!on && i < p->nheld) {
+        p->held[i] = p->held[--p->nheld];
+        port_go(p);
+    }
+    if (!on || i < p->nheld)
+        return;
+    if (p->nheld == p->held_room) {
+        unsigned room = p->held_room > 0 ? 2 * p->held_room : 8;
+        uint32_t *more = realloc(p->held, room * sizeof *more);
+        if (more == NULL)
+            return; /* the manager keeps or refuses what we send */
+        p->held = more;
+        p->held_room = room;
+    }
+    p->held[p->nheld++] = manager;
 }
 
 /* NULL: no room now, or *rc is a negative code. */
@@ -242,12 +283,21 @@ int port_push(struct port *p, struct outgoing *out, struct request *r)
             return p->broken;
         }
     }
+    r->to = out->head.manager;
+    if (unlikely(p->nheld > 0) && !r->done && port_held(p, r->to)) {
+        r->need = NEED_GO;
+        return 0;
+    }
     int rc = out->begun ? 1 : push_header(p, out, r);
     while (rc > 0 && out->head.type == MSG_PUT && out->sent < out->head.val_len) {
         if (port_ready(p) && port_drain(p) < 0) /* a refusal may have come */
             return p->broken;
         if (r->done)
             return push_abort(p, out, r);
+        if (unlikely(p->nheld > 0) && port_held(p, r->to)) {
+            r->need = NEED_GO;
+            return 0;
+        }
         if (out->pause != 0 && out->sent >= out->pause)
             return 0;
         rc = out->placed ? push_place(p, out, r) : push_piece(p, out, r);
@@ -265,7 +315,7 @@ void give_up(struct port *p, struct request *r)
     table_remove(p, r);
     if (r->sending)
         port_owe(p, MSG_ABORT, id);
-    else if (r->type == MSG_GET || r->type == MSG_POP || r->type == MSG_HEAD || r->type == MSG_KEYS || r->waits)
+    else
         port_owe(p, MSG_CANCEL, id);
     port_pay(p);
 }
@@ -280,6 +330,8 @@ void port_give_up(struct port *p, struct request *r)
 
 int port_send(struct port *p, struct outgoing *out, struct request *r, struct patience *w)
 {
+    if ((out->head.flags & MSGF_WAIT) == 0)
+        out->head.patience_ms = w->timeout_ms > 0 ? (uint32_t)w->timeout_ms : 0;
     for (;;) {
         port_lock(p);
         if (unlikely(p->bell_holder != NULL)) /* we look ourselves: see wait.c */

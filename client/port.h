@@ -26,7 +26,8 @@ struct job;
 struct place;
 
 #define PORT_BUCKETS 512u /* of the table of requests; a full ring of 1 KiB values has about as many */
-#define PORT_OWED 64u     /* notices waiting for room; what does not fit is left to the manager's stream deadline */
+#define PORT_OWED 64u     /* notices waiting for room, at first */
+#define NEED_GO UINT32_MAX
 
 enum sink {
     SINK_NONE,   /* the status and the header are all */
@@ -57,7 +58,8 @@ struct request {
     bool streaming;        /* reply: DATA is awaited */
     bool sending;          /* put: LAST was not sent yet */
     bool waits;            /* asked with WAIT */
-    uint32_t need;         /* bytes of room in SQ that it waits for; 0: it waits for the reply */
+    uint32_t need;         /* bytes of room in SQ that it waits for; NEED_GO: that its manager is not held any more; 0: it waits for the reply */
+    uint32_t to;           /* whose key it is, or whose answer */
     enum asleep asleep;
     uint32_t word;         /* futex: 1 when woken */
     struct request *chain; /* table bucket */
@@ -83,8 +85,10 @@ struct port {
     uint32_t watched;         /* atomic; threads that sleep on the port */
     struct request *bell_holder; /* sleeps on the lane's bell */
     struct request *sleepers; /* sleep on their own words; first in, last out */
-    struct { uint16_t type; uint64_t id; } owed[PORT_OWED];
-    unsigned nowed;
+    struct owed { uint16_t type; uint64_t id; } *owed;
+    unsigned nowed, owed_room;
+    uint32_t *held;           /* managers that nothing is to be sent for (PROTOCOL 2) */
+    unsigned nheld, held_room;
     struct port_jobs unsent[2]; /* jobs of sets (jobs.h); those that wait for their keys apart */
     uint32_t unsent_n, jobs;    /* written under lock, atomic; jobs that are not done */
     uint32_t sent[2];           /* of them, waiting for their answer */

@@ -186,7 +186,7 @@ static int call_wait(struct put_call *c)
     int slice = patience_slice(&c->w);
     if (slice < 0)
         return slice;
-    uint32_t need = most->now != NULL ? most->now->need : 0;
+    uint32_t need = most->now != NULL && most->now->need != NEED_GO ? most->now->need : 0;
     return port_nap(&most->m->port, &most->batch, need, busy > 1 ? 1 : slice);
 }
 

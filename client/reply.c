@@ -117,7 +117,9 @@ int port_drain(struct port *p)
     const uint8_t *payload = NULL;
     int n = 0, rc = p->broken;
     while (rc == 0 && n < DRAIN_MAX && (rc = ring_peek(&p->lane.cq, &m, &payload)) > 0) {
-        struct request *r = table_get(p, m.id);
+        struct request *r = m.type != MSG_HOLD ? table_get(p, m.id) : NULL;
+        if (unlikely(m.type == MSG_HOLD))
+            port_hold(p, m.manager, m.aux != 0);
         if (r != NULL && m.type == MSG_REPLY)
             take_reply(p, r, &m, payload);
         else if (r != NULL && m.type == MSG_DATA)

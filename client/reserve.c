@@ -2,8 +2,8 @@
 /*
  * reserve.c - values that are built in place: in the area of the lane to the manager that will be asked, which copies them from there into their blocks.
  *
- *  P1  A place that was committed is read by the manager until SQ head has passed its last record, also when nobody waits for the answer any more. Until then its
- *      part of the area is not used again.
+ *  P1  A place that was committed is read by the manager until SQ head has passed its last record, also when nobody waits for the answer any more; where that is an ABORT or
+ *      CANCEL, it is the last. Until then its part of the area is not used again.
  *  P2  Memory of the area below DD_AREA_KEPT stays, the rest is given back when its place is over.
  */
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include "port_inside.h"
 
 #define PAGE 4096u
+#define NOT_SENT UINT64_MAX /* its last record is a notice that waits for room */
 #define COPIED 16384u /* a value up to this goes through the ring: two records cost more than the copy */
 
 struct place {
@@ -44,7 +45,9 @@ static void places_settle(struct port *p)
     /* Acquire pairs with the release of head in ring_consume(): its reads of the area are over. */
     uint64_t head = __atomic_load_n(p->lane.sq.head, __ATOMIC_ACQUIRE);
     for (struct place **at = &p->places, *e; (e = *at) != NULL;) {
-        if (!e->over || (int64_t)(head - e->until) < 0) {
+        if (e->over && e->until == NOT_SENT && p->nowed == 0)
+            e->until = p->lane.sq.pos;
+        if (!e->over || e->until == NOT_SENT || (int64_t)(head - e->until) < 0) {
             at = &e->next;
             continue;
         }
@@ -139,7 +142,8 @@ static void place_close(struct place *e)
     struct port *p = &e->m->port;
     port_lock(p);
     e->over = true;
-    e->until = p->lane.sq.pos; /* whatever names it is in the ring before this */
+    port_pay(p);
+    e->until = p->nowed == 0 ? p->lane.sq.pos : NOT_SENT; /* whatever names it is in the ring before this */
     places_settle(p);
     port_unlock(p);
 }

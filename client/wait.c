@@ -174,19 +174,36 @@ bool port_room(struct port *p, uint32_t need)
     return ring_reserve(&p->lane.sq, need, &bad) != NULL || bad; /* bad: the sender shall find out */
 }
 
+static bool room_for(struct port *p, const struct request *r)
+{
+    return r->need == NEED_GO ? !port_held(p, r->to) : port_room(p, r->need);
+}
+
 /* Does r have what it waits for? */
 static bool satisfied(struct port *p, struct request *r)
 {
     if (r->need == 0)
         return r->done;
-    return (r->done && r->sending) || port_room(p, r->need);
+    return (r->done && r->sending) || room_for(p, r);
+}
+
+void port_go(struct port *p)
+{
+    for (struct request *r = p->sleepers, *next; r != NULL; r = next) {
+        next = r->next;
+        if (r->need == NEED_GO && room_for(p, r))
+            sleeper_wake(p, r);
+    }
+    struct request *b = p->bell_holder;
+    if (b != NULL && b->need == NEED_GO && room_for(p, b))
+        sleeper_wake(p, b);
 }
 
 static void wake_for_room(struct port *p)
 {
     for (struct request *r = p->sleepers, *next; r != NULL; r = next) {
         next = r->next;
-        if (r->need != 0 && port_room(p, r->need))
+        if (r->need != 0 && room_for(p, r))
             sleeper_wake(p, r);
     }
 }
@@ -199,7 +216,7 @@ static void leave(struct port *p)
         if (!port_ready(p) || port_drain(p) <= 0) { /* W1 */
             wake_for_room(p);
             struct request *b = p->bell_holder;
-            if (b != NULL && b->need != 0 && port_room(p, b->need))
+            if (b != NULL && b->need != 0 && room_for(p, b))
                 sleeper_wake(p, b);
             return;
         }
@@ -302,7 +319,7 @@ int port_wait(struct port *p, struct request *r, struct patience *w)
         if (n > 0)
             continue;
         port_unlock(p);
-        if (r->need != 0 && spin_for_change(p)) { /* perhaps not room enough yet: the manager is at it, so it will not take long */
+        if (r->need != 0 && r->need != NEED_GO && spin_for_change(p)) { /* perhaps not room enough yet: the manager is at it, so it will not take long */
             port_lock(p);
             continue;
         }

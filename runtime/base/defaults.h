@@ -63,6 +63,7 @@
 #define DD_RMA_AHEAD 8u                      /* reads of one value under way */
 #define DD_RMA_CLOSE_MS 2000u                /* for reads that are under way when a manager ends: a peer that lives answers in milliseconds */
 #define DD_RMA_GRANULE (64ull << 20)         /* bytes of the arena that are registered with the network at once: some milliseconds, and 16,384 for a TiB */
+#define DD_PARK_BYTES (4u << 20)             /* bytes that a lane may have aside for a manager that does not move: a few rings; its client stops when it is told */
 #define DD_PEER_INFLIGHT (4u << 20)          /* bytes queued to one peer before requests of clients wait */
 
 /* --- runtime library --- */
@@ -104,6 +105,8 @@
 #define DD_MANAGER_SAY_MS 3000               /* a manager that has not turned for so long is named in the log */
 #define DD_MANAGER_LOST_MS DD_PEER_LOST_MS   /* ... and for so long is lost: stopped, or in D state. As a node that is silent */
 #define DD_MANAGER_BUSY_MS 60000             /* ... where it wants to run: a machine that is starved or swaps is no reason, a loop without end is */
+#define DD_PEER_STUCK_MS 50                  /* a manager that is asked and does not move for so long: what is for it waits aside. Longer than a busy one is away from a core as a rule */
+#define DD_LATE_MS 1000                      /* a stand-in ends a request so long after its asker's time: the asker is the first to notice */
 #define DD_STREAM_MS 30000                   /* a streamed value without progress for so long is given up */
 #define DD_SUSPEND_GAP_MS 2000               /* a gap between own ticks that counts as suspend and extends deadlines */
 #define DD_RECORD_MS 3000                    /* from SIGTERM or a loss to the job_end record: below the least KillWait that sites use (5 s) */

@@ -46,6 +46,7 @@ const char *dd_strerror(int code) {
     case DDICT_EVALSIZE: return "the value is larger than a whole manager";
     case DDICT_ESMALL: return "the buffer is smaller than the value";
     case DDICT_EFROZEN: return "the dictionary is frozen: nothing can be written until it is unfrozen";
+    case DDICT_EBUSY: return "as many requests of this process wait as may";
     }
     if (code > 0) return "success (a count)";
     if (code == 0) return "success";

@@ -16,6 +16,7 @@ void asker_init(struct asker *a, struct manager *m, enum asker_kind kind, uint64
 
 void asker_end(struct asker *a) {
     a->gone = true; /* first: what is undone below answers to nobody */
+    parked_end(a);
     waiters_end(a);
     queue_asker_end(a);
     feeds_asker_end(a);

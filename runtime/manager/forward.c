@@ -19,7 +19,8 @@
 #include <manager/manager.h>
 
 #define FORWARDS_MAX 512u /* of one lane: the answers of so many may have to be kept for it */
-#define WAITS_MAX 4096u   /* of one lane that wait for their key, apart from those: they must not keep the put that they wait for */
+#define WAITS_MAX 4096u   /* of one lane that wait for their key, apart from those; more are refused: they must not keep the put that they wait for */
+#define EVENTS_MAX 65536u /* likewise for events: one of each subscription at each manager */
 #define WINDOW_FIRST (2 * DD_MSG_PIECE) /* of a stream that nobody takes yet: 512 of them may stand before a client that takes nothing */
 #define SAME_BUCKETS 256u
 #define ID_INDEX(id) ((uint32_t)(id))
@@ -33,6 +34,7 @@ struct forward {
     uint64_t id;                        /* ours, as the owner sees it */
     struct msg req;                     /* as the asker sent it */
     uint64_t began;
+    uint64_t age_ms;                    /* since it began, counted by forwards_late() */
     unsigned via;                       /* of the peer's connections; all of a request that comes in pieces goes over one */
     bool put_open;                      /* pieces of the put may still come */
     bool streams;                       /* the reply comes in pieces */
@@ -97,6 +99,8 @@ static struct forward *forward_find(struct manager *m, uint64_t id) {
 /* A request that waits for its key keeps nobody busy. */
 static bool counts_busy(const struct forward *f) { return !(f->req.flags & MSGF_WAIT); }
 
+static unsigned *wait_count(struct asker *a, const struct forward *f) { return f->req.type == MSG_EVENTS ? &a->forward_events_n : &a->forward_waits_n; }
+
 static void list_append(struct asker *a, struct forward *f) {
     f->a_next = NULL;
     f->a_prev = a->forwards_end;
@@ -115,7 +119,8 @@ static void asker_unlink(struct forward *f) {
     list_remove(a, f);
     if (f->passes) a->streams_n--;
     f->passes = false;
-    if (counts_busy(f) ? a->forwards_n-- == FORWARDS_MAX : a->forward_waits_n-- == WAITS_MAX) lanes_unstall(a->m);
+    if (!counts_busy(f)) --*wait_count(a, f);
+    else if (a->forwards_n-- >= FORWARDS_MAX) lanes_unstall(a->m);
     if (f->req.type == MSG_PUT) put_in_forget(a, f);
     f->asker = NULL;
 }
@@ -200,7 +205,7 @@ static struct forward *forward_new(struct asker *a, const struct msg *req, const
     if (counts_busy(f)) {
         a->forwards_n++;
         a->m->peers_busy++;
-    } else a->forward_waits_n++;
+    } else ++*wait_count(a, f);
     return f;
 }
 
@@ -210,6 +215,8 @@ static int forward_send(struct forward *f, struct peer *p, const uint8_t *payloa
     const struct msg *req = &f->req;
     if (!slot_take(m->forward_table, f)) return -ENOMEM;
     f->peer = p;
+    peer_asked(p);
+    if (req->patience_ms && !m->late.pos) timer_after(&m->timers, &m->late, DD_LATE_MS * 1000000ull);
     f->p_prev = peer_forwards(p);
     f->p_next = *f->p_prev;
     if (f->p_next) f->p_next->p_prev = &f->p_next;
@@ -228,11 +235,24 @@ static int forward_send(struct forward *f, struct peer *p, const uint8_t *payloa
     return e < 0 && e != -ENOMEM && e != DDICT_EPROTO ? DDICT_ELOST : e;
 }
 
-int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload, const uint8_t *key, uint64_t hash, uint32_t to) {
+/* Those at managers that do not move do not count: they may take any time, and there are no more of them (they are parked). */
+static bool too_many(const struct asker *a, uint32_t to) {
+    unsigned n = 0;
+    if (a->forwards_n < FORWARDS_MAX) return false;
+    if (peer_stuck(a->m, to)) return true;
+    for (const struct forward *f = a->forwards; f; f = f->a_next) n += counts_busy(f) && !peer_stuck(a->m, f->from);
+    return n >= FORWARDS_MAX;
+}
+
+int forward_again(struct asker *a, const struct msg *req, const uint8_t *payload, const uint8_t *key, uint64_t hash, uint32_t to) {
     struct manager *m = a->m;
     bool stream = req->type == MSG_PUT && req->flags & MSGF_STREAM, waits = req->flags & MSGF_WAIT, joins = req->type == MSG_GET && !waits;
     int e = -ENOMEM;
-    if (waits ? a->forward_waits_n >= WAITS_MAX : a->forwards_n >= FORWARDS_MAX) return TAKE_STALL;
+    if (waits && (req->type == MSG_EVENTS ? a->forward_events_n >= EVENTS_MAX : a->forward_waits_n >= WAITS_MAX)) {
+        asker_reply(a, req, DDICT_EBUSY, "as many requests of this process wait at managers of other nodes as may");
+        return TAKE_DONE;
+    }
+    if (!waits && too_many(a, to)) return TAKE_STALL;
     struct forward *leader = joins ? same_find(m, to, key, req->key_len, hash) : NULL, *f = NULL;
     struct peer *p = leader ? NULL : peer_get(m, to, &e);
     unsigned via = p ? via_choose(m, p, req, hash) : 0;
@@ -269,6 +289,15 @@ int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload
     return TAKE_DONE;
 }
 
+int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload, const uint8_t *key, uint64_t hash, uint32_t to) {
+    if (parked_before(a, to)) return parked_add(a, req, payload, to);
+    int e = forward_again(a, req, payload, key, hash, to);
+    if (e != TAKE_STALL) return e;
+    if (a->kind == ASKER_LANE && peer_stuck(a->m, to)) return parked_add(a, req, payload, to);
+    forward_stall(a->m);
+    return TAKE_STALL;
+}
+
 /* The answer of f is not theirs: ask for themselves. */
 static void followers_send(struct manager *m, struct forward *f) {
     while (f->followers) {
@@ -283,7 +312,16 @@ static void followers_send(struct manager *m, struct forward *f) {
     }
 }
 
-bool forward_stalled(struct forward *f) { return peer_full(f->peer, f->via); }
+bool forward_stalled(struct forward *f) {
+    bool full = peer_full(f->peer, f->via);
+    if (full) forward_stall(f->asker->m);
+    return full;
+}
+
+bool forward_parks(struct forward *f, uint32_t *to) {
+    *to = f->from;
+    return parked_before(f->asker, f->from) || (peer_full(f->peer, f->via) && peer_stuck(f->asker->m, f->from));
+}
 
 int forward_data(struct forward *f, const struct msg *m, const uint8_t *payload) {
     struct msg r = *m;
@@ -300,37 +338,58 @@ void forward_abort(struct forward *f, uint64_t id) {
     f->put_open = false;
 }
 
+/* Its asker is gone, or was answered: what comes is dropped. */
+static void forward_leave(struct forward *f, bool cancel) {
+    struct asker *a = f->asker;
+    if (f->leader) {
+        forward_free(a->m, f);
+        return;
+    }
+    if (f->put_open) tell_owner(f, MSG_ABORT, 0);
+    else if (cancel || f->streams || f->req.flags & MSGF_WAIT) tell_owner(f, MSG_CANCEL, f->id);
+    f->put_open = false;
+    asker_unlink(f);
+    if (f->pull) pull_stop(f->pull);
+    if (f->in_transit && !f->landing && !f->pull) {
+        transit_abort(a->m, &f->transit);
+        f->in_transit = false;
+    }
+    if (f->streams) same_remove(f);
+    if (f->streams) followers_send(a->m, f); /* what comes is not for them; an answer that did not come yet may be */
+}
+
+static void forward_give_up(struct forward *f, int status, const char *text) {
+    if (f->passes) {
+        struct msg r = {.type = MSG_DATA, .flags = MSGF_LAST, .id = f->req.id, .aux = f->got, .status = status, .manager = f->from};
+        asker_send(f->asker, &r, NULL, 0);
+    } else asker_reply(f->asker, &f->req, status, text);
+    forward_leave(f, true);
+}
+
 bool forward_cancel(struct asker *a, uint64_t id) {
     for (struct forward *f = a->forwards; f; f = f->a_next) {
         if (f->req.id != id) continue;
-        if (f->leader) {
-            asker_reply(a, &f->req, -ECANCELED, NULL);
-            forward_free(a->m, f);
-        } else tell_owner(f, MSG_CANCEL, f->id);
+        forward_give_up(f, -ECANCELED, NULL);
         return true;
     }
     return false;
 }
 
-void forwards_end(struct asker *a) {
-    while (a->forwards) {
-        struct forward *f = a->forwards;
-        if (f->leader) {
-            forward_free(a->m, f);
-            continue;
-        }
-        if (f->put_open) tell_owner(f, MSG_ABORT, 0);
-        else if (f->streams || f->req.flags & MSGF_WAIT) tell_owner(f, MSG_CANCEL, f->id);
-        f->put_open = false;
-        asker_unlink(f);
-        if (f->pull) pull_stop(f->pull);
-        if (f->in_transit && !f->landing && !f->pull) {
-            transit_abort(a->m, &f->transit);
-            f->in_transit = false;
-        }
-        if (f->streams) same_remove(f);
-        if (f->streams) followers_send(a->m, f); /* what comes is not for them; an answer that did not come yet may be */
+bool forwards_late(struct manager *m) {
+    struct forwards *t = m->forward_table;
+    bool more = false;
+    for (uint32_t i = 0; i < t->n; i++) {
+        struct forward *f = t->slot[i];
+        if (!f || !f->asker || !f->req.patience_ms || f->streams || f->put_open) continue; /* what is being streamed has deadlines of its own */
+        f->age_ms += DD_LATE_MS;
+        if (f->age_ms > (uint64_t)f->req.patience_ms + DD_LATE_MS) forward_give_up(f, -ETIMEDOUT, "the manager of this key has not answered in time");
+        else more = true;
     }
+    return more;
+}
+
+void forwards_end(struct asker *a) {
+    while (a->forwards) forward_leave(a->forwards, false);
 }
 
 void forwards_took(struct asker *a) {

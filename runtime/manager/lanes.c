@@ -383,6 +383,7 @@ bool lanes_ready(struct manager *m) {
 }
 
 void lanes_unstall(struct manager *m) {
+    m->unparks = true;
     for (struct lane_client *c = m->watched; c; c = c->w_next) c->stalled = false; /* lane_quiet(): who is stalled is watched */
 }
 

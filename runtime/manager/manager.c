@@ -40,6 +40,19 @@ static void tick_fire(struct timer *t) {
     if (more) manager_ticks(m);
 }
 
+static void unstall_fire(struct timer *t) { lanes_unstall((struct manager *)(void *)((char *)t - offsetof(struct manager, unstall))); }
+
+void forward_stall(struct manager *m) {
+    if (!m->unstall.pos) timer_after(&m->timers, &m->unstall, DD_PEER_STUCK_MS * 1000000ull);
+}
+
+static void late_fire(struct timer *t) {
+    struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, late));
+    bool more = forwards_late(m);
+    parked_late(m);
+    if (more || m->parkings) timer_after(&m->timers, t, DD_LATE_MS * 1000000ull);
+}
+
 void manager_ticks(struct manager *m) {
     if (!m->tick.pos) timer_after(&m->timers, &m->tick, TICK_MS * 1000000ull);
 }
@@ -156,6 +169,7 @@ static void serve(struct manager *m) {
             worked = true;
         }
         reap(m);
+        if (m->unparks && m->parkings) worked |= parked_turn(m);
         if (worked) last_work = m->now;
         if (worked) continue;
         if (m->now - last_work < DD_SPIN_US * 1000ull && spin_pays(m->now) && spin_cores_at(m->now) > 1) spin_turn(m, m->now - last_work);
@@ -175,6 +189,8 @@ static int manager_open(struct manager *m) {
     manager_bind_arena(m);
     m->tick.fire = tick_fire;
     m->settle.fire = settle_fire;
+    m->unstall.fire = unstall_fire;
+    m->late.fire = late_fire;
     m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};
     if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = feeds_init(m)) < 0 || (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0 ||
         (e = lends_init(m)) < 0 || (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0)

@@ -12,6 +12,7 @@
  *     waits for room in a queue     queues.c   struct entry
  *     waits for events              feeds.c    struct listener
  *     belongs to another manager    forward.c  struct forward, until the owner's answer is passed on
+ *     ... that does not move        parked.c   struct parked, until it does
  */
 #ifndef DDICT_MANAGER_MANAGER_H
 #define DDICT_MANAGER_MANAGER_H
@@ -95,7 +96,9 @@ struct asker {
     struct entry *appends; /* that wait for room */
     struct listener *listens;
     struct forward *forwards, **forwards_end; /* the first is the next to be given credit */
-    unsigned forwards_n, forward_waits_n, streams_n; /* of forwards: those that do not and that do wait for their key; those whose reply comes in pieces */
+    struct parking *parkings; /* of a lane: what is kept for managers that do not move */
+    bool unparks;          /* some of that is being sent on */
+    unsigned forwards_n, forward_waits_n, forward_events_n, streams_n; /* of forwards: those that do not and that do wait for their key, or for events; those whose reply comes in pieces */
 };
 
 struct manager {
@@ -130,6 +133,10 @@ struct manager {
     struct feeds *feeds;
     struct forwards *forward_table;
     struct transit *transit;
+    struct parking *parkings; /* of all lanes */
+    bool unparks;          /* there may be room for what is parked */
+    struct timer unstall;  /* lanes that stall, and what is parked, are looked at again */
+    struct timer late;     /* forwards whose askers' time is over */
     struct freeze *freeze;
     bool shut;             /* writes are refused: not OPEN */
     uint64_t frozen;       /* the epoch while FROZEN, else 0 */
@@ -182,6 +189,20 @@ int put_in_data(struct asker *a, const struct msg *m, const uint8_t *payload);
 void *put_in_place(struct asker *a, const struct msg *m); /* where this DATA shall be received; NULL: anywhere */
 int put_in_abort(struct asker *a, const struct msg *m);
 void puts_end(struct asker *a);
+
+bool put_in_cancel(struct asker *a, uint64_t id); /* one that goes on to another manager and is not all there yet */
+void put_in_dropped(struct asker *a, const struct msg *m, bool last); /* its header was parked and was answered; last: so was its last piece */
+bool put_in_parks(struct asker *a, const struct msg *m, uint32_t *to); /* of DATA: that goes on to manager `to`, or will */
+int put_in_park(struct asker *a, const struct msg *m, uint32_t to); /* its header was parked: its pieces are still to be known */
+
+/* --- parked.c: what lanes ask of managers that do not move (PROTOCOL 2) --- */
+bool parked_before(const struct asker *a, uint32_t to); /* something of a is: what comes for it too goes behind */
+int parked_add(struct asker *a, const struct msg *m, const uint8_t *payload, uint32_t to); /* TAKE_DONE or negative */
+bool parked_drop(struct asker *a, uint64_t id); /* the record of this request, and its pieces; true: also the last */
+bool parked_cancel(struct asker *a, uint64_t id, int status);
+void parked_end(struct asker *a);
+bool parked_turn(struct manager *m); /* send on what there is room for */
+void parked_late(struct manager *m); /* end those whose time is over */
 
 /* --- gives.c: values that go out in pieces --- */
 /* Stream len bytes at data as the reply r of a: its header, then the pieces. done is called once when nothing needs the bytes any more. window 0: no limit.
@@ -288,6 +309,8 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code); /* connecting 
 unsigned peer_via(struct peer *p); /* for a large value that is to go there */
 void peer_more(struct peer *p);    /* large values are under way: open those for them, if they are not */
 bool peer_full(struct peer *p, unsigned via);
+bool peer_stuck(struct manager *m, uint32_t id); /* it was asked, and does not move */
+void peer_asked(struct peer *p);                 /* about to be: from now on it has to */
 int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len);
 void peer_tell(struct peer *p, struct msg *r); /* over the first; an error is the connection's, whose end answers everything */
 int peer_read(struct peer *p, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg); /* see link_read() */
@@ -305,8 +328,13 @@ void forwards_free(struct manager *m);
 int forward_begin(struct asker *a, const struct msg *req, const uint8_t *payload, const uint8_t *key, uint64_t hash, uint32_t to);
 int forward_data(struct forward *f, const struct msg *m, const uint8_t *payload); /* a piece of a put */
 bool forward_stalled(struct forward *f); /* no room for a piece now */
+bool forward_parks(struct forward *f, uint32_t *to); /* its pieces are for manager `to`, which does not move */
+/* As forward_begin() for a record that was parked: TAKE_STALL leaves it there. */
+int forward_again(struct asker *a, const struct msg *req, const uint8_t *payload, const uint8_t *key, uint64_t hash, uint32_t to);
+void forward_stall(struct manager *m); /* who was told TAKE_STALL is looked at again soon */
 void forward_abort(struct forward *f, uint64_t id);
-bool forward_cancel(struct asker *a, uint64_t id);
+bool forward_cancel(struct asker *a, uint64_t id); /* answers it */
+bool forwards_late(struct manager *m); /* a second is over: end those whose time is; false: there are none */
 void forwards_end(struct asker *a); /* the asker is gone: what comes back is dropped */
 /* From the owner. */
 void *forward_place(struct manager *m, const struct msg *r);

@@ -29,6 +29,7 @@ struct peer {
     bool heard;               /* the other end knows the first: others may follow */
     int down;                 /* why it is lost: the first ended, or one that was up; all are freed at the end of the turn */
     struct forward *forwards; /* asked and not answered */
+    uint64_t moved_ns, written; /* when something was heard of it or written to it, or it was asked first; bytes that were written, as we saw them last */
     struct peer_link link[DD_CONNECTIONS_MAX];
 };
 
@@ -47,6 +48,7 @@ static void *peer_payload_to(struct link *l, void *arg, const struct msg *m) {
 static int peer_message(struct link *l, void *arg, const struct msg *m, void *payload) {
     struct peer *p = ((struct peer_link *)arg)->peer;
     p->heard = true;
+    p->moved_ns = p->m->now;
     if (m->type != MSG_REPLY && m->type != MSG_DATA) return DDICT_EPROTO;
     return forward_answer(p->m, p->id, m, payload);
 }
@@ -62,7 +64,9 @@ static void *peer_part_to(struct link *l, void *arg, const struct msg *m, uint32
 }
 
 static int peer_part(struct link *l, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n) {
-    return forward_part(((struct peer_link *)arg)->peer->m, m, got, at, n);
+    struct peer *p = ((struct peer_link *)arg)->peer;
+    p->moved_ns = p->m->now;
+    return forward_part(p->m, m, got, at, n);
 }
 
 static void peer_drained(struct link *l, void *arg) { lanes_unstall(((struct peer_link *)arg)->peer->m); }
@@ -105,6 +109,8 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
         if (*code < 0) return NULL;
         p->n = 1;
         p->heard = false;
+        p->moved_ns = m->now;
+        p->written = 0;
         manager_ticks(m);
     }
     *code = 0;
@@ -156,6 +162,23 @@ void peer_tell(struct peer *p, struct msg *r) {
 int peer_read(struct peer *p, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg) {
     if (p->down || p->n == 0 || !link_serves(p->link)) return DDICT_ELOST;
     return link_read(p->link->link, to, from, done, arg);
+}
+
+void peer_asked(struct peer *p) {
+    if (!p->forwards) p->moved_ns = p->m->now;
+}
+
+bool peer_stuck(struct manager *m, uint32_t id) {
+    struct peer *p = m->peers[id];
+    uint64_t written = 0;
+    if (!p || p->n == 0 || p->down) return false;
+    for (unsigned k = 0; k < p->n; k++)
+        if (link_serves(&p->link[k])) written += link_position(p->link[k].link) - link_queued(p->link[k].link);
+    if (written != p->written) {
+        p->written = written;
+        p->moved_ns = m->now;
+    }
+    return m->now > p->moved_ns + DD_PEER_STUCK_MS * 1000000ull;
 }
 
 uint64_t peer_position(struct peer *p) { return p->n > 0 && !p->down ? link_position(p->link[0].link) : 0; }

@@ -18,7 +18,8 @@ struct put_in {
     struct put_in *next;
     struct asker *asker;
     struct msg req;
-    enum { PUT_FILLS, PUT_PASSES, PUT_REFUSED } state;
+    enum { PUT_FILLS, PUT_PASSES, PUT_PARKED, PUT_REFUSED } state;
+    uint32_t to;              /* PUT_PARKED */
     struct store_ref ref;     /* PUT_FILLS, and while `held` */
     bool landing;             /* a connection is receiving a piece into the block */
     bool held;                /* refused while landing: the block is given back when the piece is in */
@@ -97,9 +98,24 @@ int put_in_begin(struct asker *a, const struct msg *m, const uint8_t *key) {
     return 0;
 }
 
-int put_in_pass(struct asker *a, const struct msg *m, struct forward *f) {
+int put_in_park(struct asker *a, const struct msg *m, uint32_t to) {
     struct put_in *p;
     int e = put_in_new(a, m, &p);
+    if (e < 0) return e;
+    p->state = PUT_PARKED;
+    p->to = to;
+    return 0;
+}
+
+bool put_in_parks(struct asker *a, const struct msg *m, uint32_t *to) {
+    struct put_in *p = a->kind == ASKER_LANE && !a->unparks ? put_in_find(a, m->id) : NULL;
+    if (p && p->state == PUT_PARKED) *to = p->to;
+    return p && (p->state == PUT_PARKED || (p->state == PUT_PASSES && forward_parks(p->forward, to)));
+}
+
+int put_in_pass(struct asker *a, const struct msg *m, struct forward *f) {
+    struct put_in *p = put_in_find(a, m->id);
+    int e = p && p->state == PUT_PARKED ? 0 : put_in_new(a, m, &p);
     if (e < 0) return e;
     p->state = f ? PUT_PASSES : PUT_REFUSED;
     p->forward = f;
@@ -159,10 +175,27 @@ int put_in_data(struct asker *a, const struct msg *m, const uint8_t *payload) {
 int put_in_abort(struct asker *a, const struct msg *m) {
     struct put_in *p = put_in_find(a, m->id);
     if (!p) return 0; /* it had its last piece before */
-    if (p->state == PUT_PASSES) forward_abort(p->forward, p->req.id);
+    if (a->parkings) parked_drop(a, m->id);
+    if (p->state == PUT_PARKED) asker_reply(a, &p->req, -ECANCELED, "put was given up by its sender");
+    else if (p->state == PUT_PASSES) forward_abort(p->forward, p->req.id);
     else if (p->state == PUT_FILLS) put_in_refuse(p, -ECANCELED, "put was given up by its sender");
     put_in_free(p);
     return 0;
+}
+
+bool put_in_cancel(struct asker *a, uint64_t id) {
+    struct put_in *p = a->parkings ? put_in_find(a, id) : NULL;
+    struct msg abort = {.id = id};
+    if (!p || (p->state != PUT_PASSES && p->state != PUT_PARKED)) return false;
+    put_in_abort(a, &abort);
+    return true;
+}
+
+void put_in_dropped(struct asker *a, const struct msg *m, bool last) {
+    struct put_in *p = put_in_find(a, m->id);
+    if (!p) return;
+    p->state = PUT_REFUSED;
+    if (last) put_in_free(p);
 }
 
 void puts_end(struct asker *a) {

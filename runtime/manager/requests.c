@@ -331,12 +331,15 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     case MSG_EVENTS: feed_ask(a, m, key); return TAKE_DONE;
     case MSG_STATS: stats(a, m); return TAKE_DONE;
     case MSG_PROBE: probe_take(a, m); return TAKE_DONE;
-    case MSG_DATA: return m->flags & MSGF_AREA ? data_of_area(a, m) : put_in_data(a, m, payload);
+    case MSG_DATA:
+        if (put_in_parks(a, m, &to)) return parked_add(a, m, payload, to);
+        return m->flags & MSGF_AREA ? data_of_area(a, m) : put_in_data(a, m, payload);
     case MSG_ABORT: return put_in_abort(a, m);
     case MSG_CREDIT:
         if (!lend_more(a, m->id, m->aux)) give_more(a, m->id, m->aux);
         return TAKE_DONE;
     case MSG_CANCEL:
+        if (a->parkings && (put_in_cancel(a, m->aux) || parked_cancel(a, m->aux, -ECANCELED))) return TAKE_DONE;
         if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) && !feed_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux) && !freeze_cancel(a, m->aux) &&
             !lend_cancel(a, m->aux, -ECANCELED))
             give_cancel(a, m->aux, -ECANCELED);

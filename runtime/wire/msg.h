@@ -14,7 +14,7 @@
 
 enum msg_type {
     MSG_PAD = 1, MSG_PUT, MSG_GET, MSG_POP, MSG_HEAD, MSG_DEL, MSG_CLEAR, MSG_LEN, MSG_KEYS, MSG_STATS, MSG_CANCEL,
-    MSG_DATA, MSG_ABORT, MSG_CREDIT, MSG_FREEZE, MSG_PREFETCH, MSG_REPLY, MSG_EVENTS, MSG_PROBE,
+    MSG_DATA, MSG_ABORT, MSG_CREDIT, MSG_FREEZE, MSG_PREFETCH, MSG_REPLY, MSG_EVENTS, MSG_PROBE, MSG_HOLD,
     MSG_CTL_READY, MSG_CTL_DRAIN, MSG_CTL_DRAINED, MSG_CTL_BEAT, MSG_CTL_LOST, MSG_CTL_STATS, MSG_CTL_END,
     MSG_CTL_STEP, MSG_CTL_NOTE, MSG_CTL_DONE, MSG_CTL_TASKS, MSG_CTL_MEET, MSG_CTL_FREEZE,
     MSG_LINK_OFFER, MSG_LINK_NUDGE, MSG_LINK_TOOK, MSG_CTL_SAVE,
@@ -45,7 +45,9 @@ struct msg {
     uint64_t version;
     uint32_t manager; /* whom it is for; REPLY: who answers */
     uint8_t tag;
-    uint8_t room[11];
+    uint8_t room[3];
+    uint32_t patience_ms; /* of a request without WAIT: so long may it take; 0: no limit */
+    uint32_t room2;
 };
 _Static_assert(sizeof(struct msg) == 64, "the protocol version must change with the header");
 
@@ -55,7 +57,7 @@ _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a me
 /*
  * Check a header that was copied from an untrusted place: known type, len within the limits of its type, lengths that agree, no flag
  * that the type does not know. PUT inline: payload = key + value; PUT with STREAM, GET, POP, HEAD, DEL: payload = key; KEYS, EVENTS: prefix; DATA: 1 .. DD_MSG_PIECE bytes (0 only with LAST; with AREA none, and val_len says so many);
- * CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, FREEZE: none; REPLY, CTL, PREFETCH: any (only the asker knows). max_len: of the carrier. 0 or DDICT_EPROTO.
+ * CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE: none; REPLY, CTL, PREFETCH: any (only the asker knows). max_len: of the carrier. 0 or DDICT_EPROTO.
  * What ring_peek() and a connection deliver has passed this check.
  */
 int msg_check(const struct msg *m, uint32_t max_len);

@@ -39,13 +39,13 @@ static void *write_on(void *arg)
     return NULL;
 }
 
-static uint64_t newest(ddict_t *d)
+static uint64_t newest(ddict_t *d, unsigned flags)
 {
     uint64_t most = 0;
     for (unsigned i = 0; i < WRITERS * EACH; i++) {
         char key[32];
         struct ddict_view v;
-        ok(ddict_view(d, key, key_of(d, 0, i, key, sizeof key), &v, 0, 20000));
+        ok(ddict_view(d, key, key_of(d, 0, i, key, sizeof key), &v, flags, 20000));
         most = v.version > most ? v.version : most;
         ddict_release(&v);
     }
@@ -72,13 +72,13 @@ START_TEST(many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting)
     over = false;
     for (unsigned i = 0; i < WRITERS; i++)
         ck_assert_int_eq(pthread_create(&t[i], NULL, write_on, (void *)(uintptr_t)i), 0);
-    usleep(500000);
+    newest(of[0], DDICT_WAIT); /* all write */
     for (unsigned round = 0; round < 20; round++) {
         char key[32];
         struct ddict_view v;
         kill(x.manager[0], SIGSTOP);
         usleep(50000); /* all rings are full */
-        uint64_t before = newest(of[0]);
+        uint64_t before = newest(of[0], 0);
         ck_assert_int_eq(pthread_create(&far, NULL, put_far, other), 0);
         usleep(50000);
         kill(x.manager[0], SIGCONT);
@@ -99,8 +99,230 @@ START_TEST(many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting)
 }
 END_TEST
 
+/* --- a manager that stands still --- */
+
+static ddict_t *here;
+static char big[32 * MIB];
+
+struct far_put { pthread_t thread; unsigned owner, i; size_t len; int timeout_ms; bool placed; long rc; };
+
+static void *far_put_run(void *arg)
+{
+    struct far_put *f = arg;
+    char key[32];
+    size_t n = key_of(here, f->owner, f->i, key, sizeof key);
+    if (!f->placed) {
+        f->rc = ddict_put(here, key, n, big, f->len, 0, f->timeout_ms);
+        return NULL;
+    }
+    struct ddict_place p;
+    f->rc = ddict_reserve(here, key, n, f->len, 0, &p);
+    if (f->rc == 0) {
+        memcpy(p.data, big, f->len);
+        f->rc = ddict_commit(&p, f->timeout_ms);
+    }
+    return NULL;
+}
+
+static void far_put(struct far_put *f, unsigned owner, unsigned i, size_t len, int timeout_ms, bool placed)
+{
+    *f = (struct far_put){.owner = owner, .i = i, .len = len, .timeout_ms = timeout_ms, .placed = placed};
+    ck_assert_int_eq(pthread_create(&f->thread, NULL, far_put_run, f), 0);
+}
+
+/* Calls for keys of managers that are well take no time to speak of. */
+static void others_are_well(const char *when)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        for (unsigned m = 0; m < 3; m += 2) {
+            char key[32], back[8];
+            size_t n = key_of(here, m, i, key, sizeof key), got;
+            double began = now_s();
+            int rc = ddict_put(here, key, n, &i, sizeof i, 0, 4000);
+            if (rc == 0)
+                rc = ddict_get(here, key, n, back, sizeof back, &got, NULL, 0, 4000);
+            ck_assert_msg(rc == 0 && got == sizeof i && memcmp(back, &i, sizeof i) == 0, "%s: key of manager %u: %d %s after %.1f s", when, m, rc, ddict_errmsg(), now_s() - began);
+        }
+        usleep(20000);
+    }
+}
+
+static void *many_far(void *arg)
+{
+    static char val[1000];
+    enum { N = 3000 };
+    struct ddict_pair *p = calloc(N, sizeof *p);
+    char (*key)[32] = calloc(N, sizeof *key);
+    unsigned k = 0;
+    for (unsigned i = 0; i < N; k++) {
+        int n = snprintf(key[i], sizeof key[i], "many%u", k);
+        if (ddict_owner(here, key[i], (size_t)n) == 1)
+            p[i] = (struct ddict_pair){.key = key[i], .klen = (size_t)n, .val = val, .vlen = sizeof val}, i++;
+    }
+    *(long *)arg = ddict_put_many(here, p, N, 20000);
+    free(p);
+    free(key);
+    return NULL;
+}
+
+static void three_nodes(void)
+{
+    dict_start(&x, 3, 3, 768 * MIB);
+    here = dict_attach(&x, 0);
+    for (unsigned m = 0; m < 3; m++) { /* connections are there */
+        char key[32];
+        ok(ddict_put(here, key, key_of(here, m, 0, key, sizeof key), "x", 1, 0, 10000));
+    }
+    value_fill(big, sizeof big, 9);
+}
+
+static void has(unsigned owner, unsigned i, size_t len)
+{
+    char key[32];
+    static char back[32 * MIB];
+    size_t got;
+    ok(ddict_get(here, key, key_of(here, owner, i, key, sizeof key), back, sizeof back, &got, NULL, 0, 20000));
+    ck_assert_uint_eq(got, len);
+    ck_assert(memcmp(back, big, len) == 0);
+}
+
+/* Whatever is under way to a manager that is stopped for some seconds: nobody else notices, and all of it arrives. */
+START_TEST(a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothing)
+{
+    struct far_put large[4], placed[2], small[8];
+    pthread_t many;
+    long stored = 0;
+    three_nodes();
+    kill(x.manager[1], SIGSTOP);
+    usleep(100000);
+    for (unsigned i = 0; i < 4; i++)
+        far_put(&large[i], 1, 100 + i, sizeof big, 30000, false);
+    others_are_well("streams");
+    for (unsigned i = 0; i < 2; i++)
+        far_put(&placed[i], 1, 110 + i, sizeof big, 30000, true);
+    others_are_well("places");
+    ck_assert_int_eq(pthread_create(&many, NULL, many_far, &stored), 0);
+    others_are_well("a put of many");
+    for (unsigned i = 0; i < 8; i++)
+        far_put(&small[i], 1, 120 + i, 100 + i, 30000, false);
+    others_are_well("small puts");
+    kill(x.manager[1], SIGCONT);
+    for (unsigned i = 0; i < 4; i++) {
+        pthread_join(large[i].thread, NULL);
+        ck_assert_int_eq(large[i].rc, 0);
+        has(1, 100 + i, sizeof big);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        pthread_join(placed[i].thread, NULL);
+        ck_assert_int_eq(placed[i].rc, 0);
+        has(1, 110 + i, sizeof big);
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        pthread_join(small[i].thread, NULL);
+        ck_assert_int_eq(small[i].rc, 0);
+        has(1, 120 + i, 100 + i);
+    }
+    pthread_join(many, NULL);
+    ck_assert_int_eq(stored, 3000);
+    ddict_detach(here);
+    dict_stop(&x);
+}
+END_TEST
+
+/* The calls run out of time while it is stopped: what they had under way is in nobody's way, then and later. */
+START_TEST(what_was_given_up_is_in_nobodys_way)
+{
+    struct far_put large[4], placed[2];
+    char key[32];
+    three_nodes();
+    for (unsigned round = 0; round < 2; round++) {
+        kill(x.manager[1], SIGSTOP);
+        usleep(100000);
+        for (unsigned i = 0; i < 4; i++)
+            far_put(&large[i], 1, 100 + i, sizeof big, 1000, false);
+        for (unsigned i = 0; i < 2; i++)
+            far_put(&placed[i], 1, 110 + i, sizeof big, 1000, true);
+        others_are_well("while they are under way");
+        for (unsigned i = 0; i < 4; i++) {
+            pthread_join(large[i].thread, NULL);
+            ck_assert_int_eq(large[i].rc, -ETIMEDOUT);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            pthread_join(placed[i].thread, NULL);
+            ck_assert_int_eq(placed[i].rc, -ETIMEDOUT);
+        }
+        for (unsigned i = 0; i < 700; i++) { /* more than may be under way */
+            size_t n = key_of(here, 1, 0, key, sizeof key);
+            int rc = i % 2 ? ddict_put(here, key, n, "x", 1, 0, 2) : ddict_del(here, key, n, 2);
+            ck_assert_int_eq(rc, -ETIMEDOUT);
+        }
+        others_are_well("after they were given up");
+        kill(x.manager[1], SIGCONT);
+        for (unsigned i = 0; i < 10; i++) {
+            far_put(&large[0], 1, 130, MIB + i, 20000, i % 2);
+            pthread_join(large[0].thread, NULL);
+            ck_assert_int_eq(large[0].rc, 0);
+            has(1, 130, MIB + i);
+        }
+        others_are_well("when it goes on");
+        for (unsigned i = 0; i < 6; i++) { /* a value whose end was never sent is not there */
+            size_t n = key_of(here, 1, i < 4 ? 100 + i : 106 + i, key, sizeof key);
+            ck_assert_int_eq(ddict_contains(here, key, n, NULL, 10000), 0);
+        }
+    }
+    ddict_detach(here);
+    dict_stop(&x);
+}
+END_TEST
+
+/* --- too many that wait --- */
+
+static unsigned refused, waited;
+
+static void *wait_for_many(void *arg)
+{
+    unsigned me = (unsigned)(uintptr_t)arg, i = 0;
+    enum { N = 1024 };
+    struct ddict_want *w = calloc(N, sizeof *w);
+    char (*key)[32] = calloc(N, sizeof *key);
+    for (unsigned k = 0; i < N; k++) {
+        int n = snprintf(key[i], sizeof key[i], "w%u.%u", me, k);
+        if (ddict_owner(here, key[i], (size_t)n) == 1)
+            w[i] = (struct ddict_want){.key = key[i], .klen = (size_t)n}, i++;
+    }
+    ddict_get_many(here, w, N, DDICT_WAIT, 3000);
+    for (i = 0; i < N; i++) {
+        ck_assert_msg(w[i].status == DDICT_EBUSY || w[i].status == -ETIMEDOUT, "%d", w[i].status);
+        __atomic_fetch_add(w[i].status == DDICT_EBUSY ? &refused : &waited, 1, __ATOMIC_RELAXED);
+    }
+    free(w);
+    free(key);
+    return NULL;
+}
+
+START_TEST(any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wait_for)
+{
+    pthread_t t[8];
+    three_nodes();
+    for (unsigned i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&t[i], NULL, wait_for_many, (void *)(uintptr_t)i), 0);
+    usleep(500000);
+    char key[32];
+    for (unsigned i = 0; i < 10; i++)
+        for (unsigned m = 0; m < 3; m++)
+            ok(ddict_put(here, key, key_of(here, m, i, key, sizeof key), "x", 1, 0, 1500));
+    for (unsigned i = 0; i < 8; i++)
+        pthread_join(t[i], NULL);
+    ck_assert_msg(refused >= 8 * 1024 - 4096 - 1024 && waited >= 2000, "%u refused, %u waited", refused, waited);
+    ddict_detach(here);
+    dict_stop(&x);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
-    const TTest *const tests[] = {many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting};
+    const TTest *const tests[] = {many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting,
+                                  a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothing, what_was_given_up_is_in_nobodys_way,
+                                  any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wait_for};
     return tests_main("client_hung", argc, argv, tests, sizeof tests / sizeof *tests);
 }

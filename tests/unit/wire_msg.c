@@ -21,6 +21,7 @@ START_TEST(well_formed_messages_of_every_type_pass)
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_DATA, .flags = MSGF_LAST, .status = -5}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_ABORT}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_CREDIT, .aux = UINT64_MAX}), 0);
+    ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_HOLD, .aux = 1, .manager = 7}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_FREEZE, .aux = 1}), 0);
     ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_FREEZE}), DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){.len = 100, .type = MSG_PREFETCH}), 0);

@@ -16,6 +16,7 @@ static struct {
     {DDICT_ELOST, "ddict.LostError", "A manager or its node was lost.", NULL, NULL},
     {DDICT_EGONE, "ddict.GoneError", "The dictionary has ended.", NULL, NULL},
     {DDICT_EFROZEN, "ddict.FrozenError", "The dictionary is frozen: nothing can be written until unfreeze().", NULL, NULL},
+    {DDICT_EBUSY, "ddict.BusyError", "As many requests of this process wait as may.", NULL, NULL},
     {DDICT_ENODICT, "ddict.NoDictError", "There is no dictionary of this name on this node, or $DDICT_NAME is not set.", NULL, NULL},
     {-ETIMEDOUT, "ddict.TimeoutError", "No answer within the timeout, or a key that was waited for did not come.", &PyExc_TimeoutError, NULL},
     {DDICT_EVERSION, "ddict.VersionError", "The managers speak another version of the protocol than this library.", NULL, NULL},
