@@ -36,6 +36,8 @@
  *
  * DEATH. A process that dies leaves no lock, and its leases are dropped. When a manager or its node is lost every call gives
  * DDICT_ELOST, and when the dictionary has ended DDICT_EGONE, within the deadline; views that are held stay readable until released.
+ * A process that writes into memory of this library can break a rule of the managers, who then take nothing from it any more: its calls give DDICT_ELOST, but for
+ * what they read in place, which stays right, as do the views that it holds. Descriptors of this library may not be closed by others.
  * A manager that stands still for 10 s (stopped, or waiting for a disk) is lost, too.
  *
  * ORDER. Operations on one key are linearizable: a put that returned is seen by every get that begins later, on every node.

@@ -2,7 +2,8 @@
 /*
  * clients.c - processes of this node that attach. A client is NEW until it says hello, PARKED until the dictionary is ready (or ASKING, when all it wants is to know where
  * its step meets), ADDING until all managers
- * know it, WELCOMED while its descriptors are sent, then ATTACHED until its socket or its process ends. What it had is dropped then, everywhere at once. A DOOR is no client:
+ * know it, WELCOMED while its descriptors are sent, then ATTACHED until its socket or its process ends. What it had is dropped then, everywhere at once. One that breaks
+ * a rule is BANNED: it is told by the end of what it reads, and nobody serves it, but it may go on reading in place, so its leases count until it ends. A DOOR is no client:
  * it lends us the socket file on which the processes of a container reach us, for as long as it lives (doors.c).
  */
 #include <errno.h>
@@ -26,7 +27,7 @@
 #define SO_PEERPIDFD 77
 #endif
 
-enum client_state { CLIENT_NEW, CLIENT_PARKED, CLIENT_ASKING, CLIENT_DOOR, CLIENT_WATCHING, CLIENT_TASK, CLIENT_ADDING, CLIENT_WELCOMED, CLIENT_ATTACHED };
+enum client_state { CLIENT_NEW, CLIENT_PARKED, CLIENT_ASKING, CLIENT_DOOR, CLIENT_WATCHING, CLIENT_TASK, CLIENT_ADDING, CLIENT_WELCOMED, CLIENT_ATTACHED, CLIENT_BANNED };
 struct sup_client {
     struct supervisor *s;
     struct sup_client *next;
@@ -69,7 +70,7 @@ static void client_drop(struct sup_client *c) {
     if (counted) {
         struct sup_msg m = {.type = SUP_CLIENT_DEL, .id = c->id};
         shards_send(s, &m);
-        if (!c->helper) s->attached--;
+        if (!c->helper && c->state != CLIENT_BANNED) s->attached--;
         log_debug("client %llu (pid %d) is gone", (unsigned long long)c->id, (int)c->pid);
     }
     if (c->lease_fd >= 0) close(c->lease_fd);
@@ -81,6 +82,22 @@ static void client_drop(struct sup_client *c) {
     free(c);
     if (counted) ending_look(s);
     if (task) tasks_left(s);
+}
+
+/* It broke a rule. Only an end of its socket or of its process says that it reads no more. */
+static void client_exclude(struct sup_client *c) {
+    struct supervisor *s = c->s;
+    if (c->state == CLIENT_BANNED) return;
+    if (c->state != CLIENT_ATTACHED) {
+        client_drop(c);
+        return;
+    }
+    struct sup_msg m = {.type = SUP_CLIENT_BAN, .id = c->id};
+    shards_send(s, &m);
+    shutdown(c->sock.fd, SHUT_WR); /* its calls end */
+    c->state = CLIENT_BANNED;
+    if (!c->helper) s->attached--;
+    ending_look(s);
 }
 
 /* The last word to a client: no, or where its step meets. */
@@ -280,7 +297,7 @@ void client_bad(struct supervisor *s, uint64_t id) {
     struct sup_client *c = client_find(s, id);
     if (!c) return;
     log_warn("client %llu (pid %d) broke the rules of its lane and is dropped", (unsigned long long)id, (int)c->pid);
-    client_drop(c);
+    client_exclude(c);
 }
 
 /* --- what it says --- */
@@ -389,7 +406,7 @@ static void client_said(struct sup_client *c, const struct attach_msg *m, int *f
         fds[0] = fds[1] = -1; /* its own now */
     } else {
         log_warn("client pid %d sent what makes no sense (type %u) and is dropped", (int)c->pid, m->type);
-        client_drop(c);
+        client_exclude(c);
     }
 }
 
@@ -399,7 +416,7 @@ void client_held(struct supervisor *s, uint64_t client, int status) {
     if (!c) return;
     attach_msg_init(&m, ATTACH_HELD);
     m.status = status;
-    if (attach_send(c->sock.fd, &m, NULL, 0) < 0) client_drop(c); /* it does not read its answers */
+    if (attach_send(c->sock.fd, &m, NULL, 0) < 0) client_exclude(c); /* it does not read its answers */
 }
 
 static void sock_ready(struct io_handler *h, uint32_t events) {
@@ -415,10 +432,11 @@ static void sock_ready(struct io_handler *h, uint32_t events) {
     if (n < 0) {
         /* Its process may run a program that has closed it. */
         if ((c->state == CLIENT_DOOR || c->state == CLIENT_TASK) && c->life.fd >= 0) sock_close(c);
-        else client_drop(c);
+        else if (n == -ECONNRESET) client_drop(c);
+        else client_exclude(c);
         return;
     }
-    client_said(c, &m, fds, n);
+    if (c->state != CLIENT_BANNED) client_said(c, &m, fds, n);
     for (int i = 0; i < n; i++)
         if (fds[i] >= 0) close(fds[i]);
 }

@@ -436,22 +436,32 @@ no_leases:
     return e;
 }
 
-static void client_free(struct lane_client *c) {
-    struct manager *m = c->a.m;
+/* Nothing of what it asked is left. */
+static void client_end(struct lane_client *c) {
     asker_end(&c->a);
     if (c->part_waits) parts_go_on(c);
     unwatch(c);
     lane_settled(c);
-    io_remove(m->epoll_fd, &c->ring);
-    close(c->ring.fd);
+    if (c->ring.fd >= 0) {
+        io_remove(c->a.m->epoll_fd, &c->ring);
+        close(c->ring.fd);
+        c->ring.fd = -1;
+    }
     while (c->queue) {
         struct queued *q = c->queue;
         struct msg r;
         memcpy(&r, q->bytes, sizeof r);
-        if (r.flags & MSGF_PLACED) store_unpin(m->store, q->off);
+        if (r.flags & MSGF_PLACED) store_unpin(c->a.m->store, q->off);
         c->queue = q->next;
         free(q);
     }
+    c->queue_end = &c->queue;
+    c->queue_n = 0;
+}
+
+static void client_free(struct lane_client *c) {
+    struct manager *m = c->a.m;
+    client_end(c);
     for (; c->placed_n > 0; c->placed_n--) {
         store_unpin(m->store, c->placed[c->placed_first].off);
         c->placed_first = (c->placed_first + 1) % c->placed_cap;
@@ -473,6 +483,15 @@ void client_del(struct manager *m, uint64_t id) {
         *at = c->next;
         client_free(c);
         return;
+    }
+}
+
+/* Its process lives on and reads in place: leases, and values that stand in its completion queue, stay what they are. */
+void client_ban(struct manager *m, uint64_t id) {
+    for (struct lane_client *c = m->clients; c; c = c->next) {
+        if (c->id != id) continue;
+        client_end(c);
+        c->told = true;
     }
 }
 

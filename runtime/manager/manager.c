@@ -83,6 +83,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
         manager_tell(m, &r);
         break;
     case SUP_CLIENT_DEL: client_del(m, s->id); break;
+    case SUP_CLIENT_BAN: client_ban(m, s->id); break;
     case SUP_HOLD_ADD:
         r.type = SUP_HOLD_ADDED;
         r.status = nfds == 1 ? hold_add(m, s->id, s->pid, fds[0]) : DDICT_EPROTO;

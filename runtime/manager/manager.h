@@ -265,6 +265,7 @@ void feeds_clear(struct manager *m);
 /* --- lanes.c: clients --- */
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]); /* of SUP_CLIENT_ADD; 0: it keeps the last two, bell and ring */
 void client_del(struct manager *m, uint64_t id);
+void client_ban(struct manager *m, uint64_t id); /* of SUP_CLIENT_BAN */
 int hold_add(struct manager *m, uint64_t id, uint32_t pid, int fd);
 void hold_del(struct manager *m, uint64_t id);
 bool lanes_turn(struct manager *m);    /* serve the lanes that are watched in turn, a bounded share of work; true when there was work */

@@ -13,6 +13,7 @@ enum sup_type {
     /* ddictd -> manager */
     SUP_CLIENT_ADD = 1, /* id, pid; descriptors lease page, lane, bell and ring (eventfds: to wake it, to wake the manager). Answer CLIENT_ADDED */
     SUP_CLIENT_DEL,     /* id */
+    SUP_CLIENT_BAN,     /* id: serve it no more; its leases and what was placed for it stay until CLIENT_DEL */
     SUP_HOLD_ADD,       /* id, pid; descriptor hold page. Answer HOLD_ADDED */
     SUP_HOLD_DEL,       /* id */
     SUP_STATS,          /* the end is near; answer STATS_REPLY */
@@ -23,7 +24,7 @@ enum sup_type {
     /* manager -> ddictd */
     SUP_READY,          /* status, text */
     SUP_CLIENT_ADDED,   /* id, status, text */
-    SUP_CLIENT_BAD,     /* id, text: it broke the rules of its lane; drop it everywhere */
+    SUP_CLIENT_BAD,     /* id, text: it broke the rules of its lane; ban it everywhere */
     SUP_HOLD_ADDED,     /* id, status */
     SUP_STATS_REPLY,    /* stats */
     SUP_FULL,           /* count, text, used_bytes, total_bytes: requests were refused for want of memory (notes.c) */

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client_dropped.c - a process that breaks a rule of its lane is dropped by ddictd, but lives on and has the arenas mapped.
+ * Invariants: views that it holds keep their bytes; what it reads in place afterwards is right or refused; its calls that need a manager end with DDICT_ELOST at once;
+ * others go on as if nothing were; when it has ended nothing of it is left. (It looks into libddict to find the lane.)
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client_dict.h"
+#include "handle.h"
+
+#define MIB (1u << 20)
+#define KEYS 300
+#define LEN 6000
+
+static struct dict x;
+static ddict_t *d;
+static struct ddict_view held[KEYS];
+static int to_child[2], to_parent[2];
+
+static size_t key_name(char *key, unsigned i) { return (size_t)sprintf(key, "dropped-%04u", i); }
+
+static void put_all(unsigned round)
+{
+    unsigned char b[LEN];
+    for (unsigned i = 0; i < KEYS; i++) {
+        char key[32];
+        size_t n = key_name(key, i);
+        uint64_t seed = round * KEYS + i;
+        value_fill(b + 8, LEN - 8, seed);
+        memcpy(b, &seed, 8);
+        ok(ddict_put(d, key, n, b, LEN, 0, 5000));
+    }
+}
+
+/* Of key i, and if round is not 0 of that round. */
+static bool whole(const struct ddict_view *v, unsigned i, unsigned round)
+{
+    uint64_t seed;
+    memcpy(&seed, v->data, 8);
+    return v->len == LEN && seed % KEYS == i && (round == 0 || seed / KEYS == round) && value_is((const char *)v->data + 8, LEN - 8, seed);
+}
+
+static void await(int fd)
+{
+    char c;
+    if (read(fd, &c, 1) != 1)
+        _exit(99);
+}
+
+static void record_send(struct port *p, uint16_t type)
+{
+    bool bad = false;
+    port_lock(p);
+    struct msg *m = (struct msg *)ring_reserve(&p->lane.sq, MSG_HEADER, &bad);
+    if (m == NULL)
+        _exit(98);
+    memset(m, 0, sizeof *m);
+    m->len = MSG_HEADER;
+    m->type = type;
+    m->id = 1ull << 40;
+    ring_commit(&p->lane.sq);
+    port_unlock(p);
+    port_wake(p);
+}
+
+static void record_break(struct port *p) { record_send(p, 9999); }
+static void piece_of_nothing(struct port *p) { record_send(p, MSG_DATA); }
+
+static void hello_again(struct port *p)
+{
+    struct attach_msg m;
+    (void)p;
+    attach_msg_init(&m, ATTACH_HELLO);
+    if (attach_send(d->session->sock, &m, NULL, 0) < 0)
+        _exit(97);
+}
+
+static void short_message(struct port *p)
+{
+    (void)p;
+    if (write(d->session->sock, "?", 1) != 1)
+        _exit(96);
+}
+
+#define EXPECT(is) do { if (!(is)) { fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #is, ddict_errmsg()); _exit(1); } } while (0)
+
+static void child(void (*breaks)(struct port *))
+{
+    char key[32];
+    d = dict_attach(&x, 0);
+    for (unsigned i = 0; i < KEYS; i++)
+        EXPECT(ddict_view(d, key, key_name(key, i), &held[i], 0, -1) == 0 && whole(&held[i], i, 1));
+    breaks(&d->session->local[0].port);
+    /* the first that asks a manager knows of it; none waits */
+    double until = now_s() + 20;
+    int rc = 0;
+    while ((rc = ddict_put(d, "gone", 4, "x", 1, 0, 5000)) == 0 && now_s() < until)
+        usleep(1000);
+    EXPECT(rc == DDICT_ELOST);
+    double began = now_s();
+    for (unsigned i = 0; i < 8; i++) { /* of either manager */
+        EXPECT(ddict_put(d, key, key_name(key, i), "x", 1, 0, 20000) == DDICT_ELOST);
+        EXPECT(ddict_del(d, key, key_name(key, i), 20000) == DDICT_ELOST);
+    }
+    EXPECT(now_s() - began < 10);
+    EXPECT(write(to_parent[1], "x", 1) == 1);
+    await(to_child[0]); /* all is overwritten many times meanwhile */
+    for (unsigned i = 0; i < KEYS; i++)
+        EXPECT(whole(&held[i], i, 1));
+    EXPECT(write(to_parent[1], "x", 1) == 1);
+    /* while it is overwritten further: what is read in place now */
+    struct ddict_view v[64];
+    until = now_s() + 1;
+    for (unsigned r = 0; now_s() < until; r++) {
+        unsigned n = 0;
+        for (unsigned i = 0; i < 64; i++, n += rc == 0)
+            EXPECT((rc = ddict_view(d, key, key_name(key, (r + i) % KEYS), &v[i], 0, 1000)) == 0 || rc == DDICT_ELOST || rc == DDICT_EGONE);
+        for (unsigned k = 0; k < 20; k++)
+            for (unsigned i = 0; i < 64 && n == 64; i++)
+                EXPECT(whole(&v[i], (r + i) % KEYS, 0));
+        for (unsigned i = 0; i < 64; i++)
+            ddict_release(&v[i]);
+        unsigned char b[LEN];
+        size_t len;
+        EXPECT((rc = ddict_get(d, key, key_name(key, r % KEYS), b, LEN, &len, NULL, 0, 1000)) == 0 || rc == DDICT_ELOST || rc == DDICT_EGONE);
+        v[0] = (struct ddict_view){.data = b, .len = len};
+        EXPECT(rc != 0 || whole(&v[0], r % KEYS, 0));
+    }
+    for (unsigned i = 0; i < KEYS; i++)
+        EXPECT(whole(&held[i], i, 1));
+    EXPECT(write(to_parent[1], "x", 1) == 1);
+    await(to_child[0]);
+    for (unsigned i = 0; i < KEYS; i++)
+        EXPECT(whole(&held[i], i, 1));
+    _exit(0);
+}
+
+static uint64_t retired(void)
+{
+    struct ddict_manager_stats *s;
+    uint64_t sum = 0;
+    ok(ddict_stats(d, &s, -1));
+    for (int m = 0; m < 2; m++)
+        sum += s[m].retired_bytes;
+    free(s);
+    return sum;
+}
+
+static void dropped(void (*breaks)(struct port *))
+{
+    char c;
+    dict_start(&x, 1, 2, 64 * MIB);
+    d = dict_attach(&x, 0);
+    ck_assert(pipe(to_child) == 0 && pipe(to_parent) == 0);
+    put_all(1);
+    pid_t p = fork();
+    if (p == 0)
+        child(breaks);
+    close(to_parent[1]);
+    ck_assert_msg(read(to_parent[0], &c, 1) == 1, "the child has ended");
+    unsigned round = 2;
+    for (; round < 30; round++)
+        put_all(round);
+    ck_assert(write(to_child[1], "x", 1) == 1 && read(to_parent[0], &c, 1) == 1);
+    int flags = fcntl(to_parent[0], F_GETFL);
+    fcntl(to_parent[0], F_SETFL, flags | O_NONBLOCK);
+    for (double until = now_s() + 60; read(to_parent[0], &c, 1) < 0; round++) {
+        ck_assert(now_s() < until);
+        put_all(round);
+    }
+    ck_assert(write(to_child[1], "x", 1) == 1);
+    int status;
+    ck_assert(waitpid(p, &status, 0) == p);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child: status %x", status);
+    double until = now_s() + 10;
+    do { /* what it held can be used again */
+        put_all(round++);
+    } while (retired() > 3 * MIB && now_s() < until);
+    ck_assert_msg(retired() <= 3 * MIB, "%llu bytes are still held", (unsigned long long)retired());
+    struct ddict_manager_stats *s;
+    ok(ddict_stats(d, &s, -1));
+    ck_assert_uint_eq(s[0].clients_now, 1);
+    free(s);
+    ddict_detach(d);
+    dict_stop(&x);
+}
+
+START_TEST(after_a_malformed_record) { dropped(record_break); }
+END_TEST
+START_TEST(after_a_piece_of_no_value) { dropped(piece_of_nothing); }
+END_TEST
+START_TEST(after_a_message_out_of_place) { dropped(hello_again); }
+END_TEST
+START_TEST(after_a_malformed_message) { dropped(short_message); }
+END_TEST
+
+int main(int argc, char **argv)
+{
+    const TTest *const tests[] = {after_a_malformed_record, after_a_piece_of_no_value, after_a_message_out_of_place, after_a_malformed_message};
+    return tests_main("client_dropped", argc, argv, tests, sizeof tests / sizeof tests[0]);
+}
