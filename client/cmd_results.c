@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #include <base/clock.h>
+#include <base/error.h>
 #include <base/size.h>
+#include <base/text.h>
 #include "cmd.h"
 #include "results_file.h"
 
@@ -141,8 +143,10 @@ static void result_take(struct writer *w, const char *key, size_t klen)
     if ((nul = memchr(path, 0, len)) != NULL)
         len = (size_t)(nul - path);
     if (!results_path_ok(path, len) || memchr(path, '/', len) == NULL) {
+        char shown[201];
+        snprintf(shown, sizeof shown, "%.*s", (int)(len < 200 ? len : 200), path);
         if (w->refused++ < 10)
-            fprintf(stderr, "ddict results: \"%.*s\" is no path of a result and is left out\n", (int)(len < 200 ? len : 200), path);
+            fprintf(stderr, "ddict results: \"%s\" is no path of a result and is left out\n", text_plain(shown));
         return;
     }
     struct file *f = file_get(w, path, len);
@@ -175,8 +179,9 @@ static void file_failed(struct writer *w, const struct file *f, int e)
 {
     w->failures++;
     w->retry_at = now_ms() + RETRY_MS;
+    dd_error(e, "%s/%s: %s", w->to, f->path, strerror(-e));
     if (w->said != e)
-        fprintf(stderr, "ddict results: %s/%s: %s\n", w->to, f->path, strerror(-e));
+        fprintf(stderr, "ddict results: %s\n", dd_errmsg());
     w->said = e;
 }
 

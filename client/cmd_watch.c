@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <base/size.h>
+#include <base/text.h>
 #include "cmd.h"
 #include "keytext.h"
 
@@ -34,12 +35,14 @@ static int line_print(const struct ddict_event *e, struct bytes *text, bool valu
         fwrite(text->data, 1, text->len, stdout);
         if (values && e->val != NULL && (e->tag == TAG_BYTES || e->tag == TAG_STR || e->tag == TAG_INT)) {
             putchar('\t');
-            for (size_t i = 0; i < e->vlen; i++) { /* a line stays one */
-                unsigned char c = ((const unsigned char *)e->val)[i];
-                if (c < ' ' || c == 0x7f)
-                    printf(c == '\n' ? "\\n" : "\\x%02x", c);
+            const uint8_t *v = e->val;
+            for (size_t i = 0, n; i < e->vlen; i += n) { /* a line stays one, and a terminal as it is */
+                n = v[i] < 0x80 ? v[i] >= ' ' && v[i] != 0x7f : utf8_length(v + i, e->vlen - i);
+                if (n > 0)
+                    fwrite(v + i, 1, n, stdout);
                 else
-                    putchar(c);
+                    printf(v[i] == '\n' ? "\\n" : "\\x%02x", v[i]);
+                n += n == 0;
             }
         }
         putchar('\n');

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <base/text.h>
 #include "keytext.h"
 
 #define DEPTH_MAX 32 /* of tuples in tuples */
@@ -37,22 +38,6 @@ void bytes_free(struct bytes *b)
 static int add_text(struct bytes *b, const char *text) { return bytes_add(b, text, strlen(text)); }
 
 /* --- to text --- */
-
-/* Bytes of the UTF-8 character at p that is fit to print, else 0. */
-static size_t utf8_length(const uint8_t *p, size_t len)
-{
-    size_t n = p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-    if (n == 0 || n > len)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    uint32_t c = n == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
-                 : n == 3 ? (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu)
-                          : (p[0] & 7u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 | (p[3] & 0x3fu);
-    bool whole = (n == 2 || (n == 3 && c >= 0x800 && (c < 0xd800 || c > 0xdfff)) || (n == 4 && c >= 0x10000 && c <= 0x10ffff));
-    return whole && c >= 0xa0 ? n : 0;
-}
 
 /* quote 0: none. wide: UTF-8 is shown as it is, and a byte that is none as the lone surrogate that Python has for it. */
 static int show_bytes(struct bytes *out, const uint8_t *p, size_t len, char quote, bool wide)

@@ -211,6 +211,7 @@ static int session_receive(struct session *s, const char *name, int timeout_ms)
         return rc;
     /* The child of a fork must not write our leases. */
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
+    madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTDUMP);
     s->local = calloc(s->nlocal, sizeof *s->local);
     s->here = calloc(s->managers, 2 * sizeof *s->here);
     s->quick = s->here + s->managers;

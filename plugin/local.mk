@@ -5,7 +5,7 @@ plugin_LTLIBRARIES = ddict.la
 PLUGIN_PLACE = runtime/place/torch_env.c runtime/place/meet_ask.c runtime/place/gpu_ask.c runtime/place/gpu_blob.c runtime/place/gpu_bind.c \
   runtime/place/gpu_env.c runtime/place/gpu_order.c runtime/place/gpu.c runtime/place/cpus.c runtime/wire/attach.c runtime/base/user.c
 ddict_la_SOURCES = plugin/plugin.c plugin/plugin.h plugin/options.c plugin/local.c plugin/remote.c plugin/batch.c \
-  plugin/leave.c plugin/note.c plugin/script.c plugin/belongs.c plugin/request.c plugin/up.c plugin/tasks.c plugin/torch.c plugin/gpu.c $(PLUGIN_PLACE) runtime/launch/site.c runtime/launch/intake.c runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c runtime/base/process.c runtime/base/oom.c
+  plugin/leave.c plugin/note.c plugin/script.c plugin/belongs.c plugin/request.c plugin/up.c plugin/tasks.c plugin/torch.c plugin/gpu.c $(PLUGIN_PLACE) runtime/launch/site.c runtime/launch/intake.c runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c runtime/base/process.c runtime/base/oom.c runtime/base/text.c
 ddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(XXHASH_CFLAGS)
 ddict_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \

@@ -169,7 +169,7 @@ int belongs_by_cgroup(const char *mine, const char *its, uint32_t job);
 /* "uid.job.step" or "uid.job.job". */
 void step_name(char name[NAME_CAP], unsigned job, unsigned step);
 void job_name(char name[NAME_CAP], unsigned job);
-/* Whether anybody listens under the name on this node: wire/PROTOCOL 4. Who it is, the client looks at. */
+/* Whether a process of this user listens under the name on this node: wire/PROTOCOL 4. */
 int dictionary_is_here(const char *name, const char *node);
 
 /* Words of `ddict up`, separated by blanks, %-escaped: request.c. cap counts the final 0. The length or -ENOSPC. */

@@ -17,6 +17,8 @@
 int dictionary_is_here(const char *name, const char *node) {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     size_t cap = sizeof a.sun_path - 1;
+    struct ucred other;
+    socklen_t len = sizeof other;
     int n = snprintf(a.sun_path + 1, cap, "ddict/%s/%s", name, node), fd, rc;
 
     if (n < 0 || (size_t)n >= cap)
@@ -25,6 +27,8 @@ int dictionary_is_here(const char *name, const char *node) {
     if (fd < 0)
         return 1;
     rc = connect(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0 ? errno : 0;
+    if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &len) == 0 && other.uid != geteuid())
+        rc = ECONNREFUSED; /* a stranger has bound the name */
     close(fd);
     return rc != ECONNREFUSED;
 }

@@ -373,7 +373,8 @@ static void texts_print(const char *head, const struct pack *texts, json_t *into
     while (u.left > 0 && !u.bad) {
         size_t n;
         const char *text = unpack_text(&u, &n);
-        fprintf(stderr, "ddict load: %s: %.*s\n", head, (int)n, text);
+        dd_error(0, "%s: %.*s", head, (int)n, text);
+        fprintf(stderr, "ddict load: %s\n", dd_errmsg());
         if (into != NULL)
             json_array_append_new(into, text_json(text, n));
     }
@@ -412,9 +413,11 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
         free(text);
         json_decref(o);
     } else if (already) {
-        printf("%s is loaded already: %" PRIu64 " items, %s\n", the_load.set, items, size_format(have, sizeof have, bytes));
+        dd_error(0, "%s", the_load.set); /* fit for a terminal */
+        printf("%s is loaded already: %" PRIu64 " items, %s\n", dd_errmsg(), items, size_format(have, sizeof have, bytes));
     } else {
-        printf("%s: %" PRIu64 " items, %s (%" PRIu64 " bytes) in %.2f s, %.1f MB/s on each of %u node%s", the_load.set, items, size_format(have, sizeof have, bytes), bytes,
+        dd_error(0, "%s", the_load.set);
+        printf("%s: %" PRIu64 " items, %s (%" PRIu64 " bytes) in %.2f s, %.1f MB/s on each of %u node%s", dd_errmsg(), items, size_format(have, sizeof have, bytes), bytes,
                seconds, rate, the_load.info.nodes, the_load.info.nodes == 1 ? "" : "s");
         if (r->classes > 0)
             printf(", %" PRIu64 " classes", r->classes);

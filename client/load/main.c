@@ -52,6 +52,8 @@ static int usage_fail(const char *fmt, const char *value)
 
 void load_complain(const char *sentence, int code)
 {
+    dd_error(code, "%s", sentence); /* another process may have written it: what is shown is plain */
+    sentence = dd_errmsg();
     if (the_load.o == NULL || !the_load.o->report)
         fprintf(stderr, "ddict load: %s\n", sentence);
     json_t *o = the_load.o != NULL && the_load.o->json ? json_pack("{s:o,s:i}", "error", text_json(sentence, strlen(sentence)), "code", code) : NULL;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <base/error.h>
+#include <base/text.h>
 #include "save.h"
 
 /* --- threads --- */
@@ -27,6 +28,7 @@ int save_left_out(struct save_job *j, const char *name, const char *why)
     pthread_mutex_lock(&j->lock);
     if (j->left_out++ == 0)
         snprintf(j->first_left_out, sizeof j->first_left_out, "%.300s: %s", name, why);
+    text_plain(j->first_left_out);
     pthread_mutex_unlock(&j->lock);
     return 0;
 }

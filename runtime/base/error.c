@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <base/error.h>
+#include <base/text.h>
 
 #define ERRNO_MAX 133 /* EHWPOISON, the last number Linux gives */
 
@@ -17,7 +18,7 @@ int dd_error(int code, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    memcpy(sentence, text, sizeof sentence);
+    memcpy(sentence, text_plain(text), sizeof sentence);
     return code;
 }
 

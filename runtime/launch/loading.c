@@ -15,6 +15,7 @@
 
 #include "base/defaults.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "launch/command.h"
 #include "launch/hidden.h"
 #include "launch/intake.h"
@@ -235,9 +236,10 @@ static void on_line(void *arg, char *line) {
     l->answered |= error != NULL || set != NULL || path != NULL || json_is_true(json_object_get(o, "loaded"));
     if (error != NULL)
         l->signalled = json_integer_value(json_object_get(o, "code")) == -ECANCELED;
-    if (error != NULL)
+    if (error != NULL) {
         snprintf(l->why, sizeof l->why, "%s", error);
-    else if (set != NULL && json_is_true(json_object_get(o, "already")))
+        text_plain(l->why);
+    } else if (set != NULL && json_is_true(json_object_get(o, "already")))
         said_add(l, "%.200s is loaded: %lld items", set, items);
     else if (set != NULL)
         said_add(l, "loaded %.200s: %lld items, %s in %.2f s, %.1f MB/s on each of %lld nodes", set, items, size, seconds,
@@ -246,6 +248,7 @@ static void on_line(void *arg, char *line) {
         said_add(l, "%.200s is restored", path);
     else if (path != NULL)
         said_add(l, "restored %.200s: %lld items, %s in %.2f s by %lld node%s", path, items, size, seconds, nodes, nodes == 1 ? "" : "s");
+    text_plain(l->said);
     json_decref(o);
 }
 

@@ -36,7 +36,7 @@ static void number_set(char mark[TORCH_MARK_MAX], const char *name, int n, int o
 
 /*
  * A port for init_process_group("env://"). It is bound but does not listen, so that rank 0, which binds it with SO_REUSEADDR as well, gets it and nobody
- * else is given it. The number, or 0.
+ * else is given it by chance. Who wants it, another user too, takes it with SO_REUSEADDR before rank 0 does. The number, or 0.
  */
 static int port_hold(int *fd) {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

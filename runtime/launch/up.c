@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "base/defaults.h"
 #include "base/error.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "launch/command.h"
 #include "launch/launch.h"
 #include "launch/loading.h"
@@ -38,13 +40,16 @@ struct up {
     int lines;            /* news are the handshake's lines, else for people */
 };
 
+/* One line, whatever is in rest: names of what was loaded are in it. */
 static void say(const char *word, const char *rest) {
-    bytes_write(1, "ddict1 ", 7);
-    bytes_write(1, word, strlen(word));
-    if (*rest != '\0')
-        bytes_write(1, " ", 1);
-    bytes_write(1, rest, strlen(rest));
-    bytes_write(1, "\n", 1);
+    char *line;
+    int n = asprintf(&line, "ddict1 %s%s%s", word, *rest != '\0' ? " " : "", rest);
+
+    if (n < 0)
+        return;
+    text_plain(line)[n++] = '\n';
+    bytes_write(1, line, (size_t)n);
+    free(line);
 }
 
 /* What is no failure: `warn`, `saving` and `summary`. */

@@ -456,8 +456,7 @@ static int life_open(int fd, pid_t pid) {
 static void client_accept(struct supervisor *s, int fd) {
     pid_t pid = 0;
     if (attach_peer_check(fd, &pid) < 0) {
-        log_warn("%s", dd_errmsg());
-        note_stranger(s, dd_errmsg());
+        if (note_stranger(s, dd_errmsg())) log_warn("%s", dd_errmsg()); /* as often as the record is told: their number is in it */
         close(fd);
         return;
     }
@@ -494,7 +493,12 @@ static void attach_ready(struct io_handler *h, uint32_t events) {
 
 int clients_listen(struct supervisor *s) {
     s->attach = (struct io_handler){.fd = attach_listen(s->opt.name), .ready = attach_ready};
-    if (s->attach.fd == -EADDRINUSE) return dd_error(-EADDRINUSE, "a dictionary %s is on node %s already", s->opt.name, s->node);
+    if (s->attach.fd == -EADDRINUSE) {
+        int fd = attach_connect(s->opt.name, 0);
+        if (fd == DDICT_ECRED) return fd; /* it has said whose it is */
+        if (fd >= 0) close(fd);
+        return dd_error(-EADDRINUSE, "a dictionary %s is on node %s already", s->opt.name, s->node);
+    }
     if (s->attach.fd < 0) return s->attach.fd;
     return io_add(s->epoll_fd, &s->attach, EPOLLIN);
 }

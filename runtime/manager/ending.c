@@ -21,6 +21,7 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
+#include <base/text.h>
 #include <manager/supervisor.h>
 
 #define ORPHAN_MS 2000u /* node > 0: after its own time to drain is over, so long until it ends without a word of node 0 */
@@ -150,6 +151,7 @@ void supervisor_lost(struct supervisor *s, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(s->text, sizeof s->text, fmt, ap);
     va_end(ap);
+    text_plain(s->text); /* it may be another node's */
     s->lost = true;
     /* At the end of a job nodes are killed in any order: that is no error of the dictionary. */
     if (s->stage < STAGE_DRAINING || s->reason != REASON_SIGNAL) s->exit_code = 1;

@@ -136,14 +136,15 @@ void note_raise(struct supervisor *s, const struct note *n) {
     else control_note(s, n);
 }
 
-void note_stranger(struct supervisor *s, const char *why) {
+bool note_stranger(struct supervisor *s, const char *why) {
     struct note n = {.kind = NOTE_REFUSED, .manager = UINT32_MAX};
     uint64_t now = clock_ns();
     s->strangers.count++;
-    if (s->strangers.said && now - s->strangers.said < DD_NOTE_MS * 1000000ull) return;
+    if (s->strangers.said && now - s->strangers.said < DD_NOTE_MS * 1000000ull) return false;
     n.count = s->strangers.count;
     s->strangers = (struct note_pace){.said = now};
     snprintf(n.node, sizeof n.node, "%s", s->node);
     snprintf(n.text, sizeof n.text, "%s", why);
     note_raise(s, &n);
+    return true;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <base/text.h>
 #include <manager/supervisor.h>
 
 #define SAY_MS 2000
@@ -35,7 +36,8 @@ void say_text(const char *head, const char *text) {
     size_t len = strlen(head) + strlen(text) + 16;
     char *line = malloc(len);
     if (!line) return;
-    int n = snprintf(line, len, "ddict1 %s%s%s\n", head, *text ? " " : "", text);
+    int n = snprintf(line, len, "ddict1 %s%s%s", head, *text ? " " : "", text);
+    text_plain(line)[n++] = '\n';
     put(line, (size_t)n); /* one buffer, so that lines of several nodes do not mix while they are short */
     free(line);
 }
@@ -46,7 +48,5 @@ void say(const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    for (char *c = text; *c; c++)
-        if (*c == '\n' || *c == '\r') *c = ' ';
     say_text(text, "");
 }

@@ -307,7 +307,7 @@ FILE *record_line(struct supervisor *s, const char *event, char **text, size_t *
 void record_done(struct supervisor *s, FILE *f, char **text, size_t *len);
 void json_text(FILE *f, const char *text); /* quoted */
 void note_raise(struct supervisor *s, const struct note *n);
-void note_stranger(struct supervisor *s, const char *why); /* ddictd itself refused a connection */
+bool note_stranger(struct supervisor *s, const char *why); /* ddictd itself refused a connection; true: the first for DD_NOTE_MS */
 
 /* --- scribe.c --- */
 enum scribe_file { SCRIBE_RECORD, SCRIBE_SUMMARY };

@@ -98,7 +98,7 @@ int conn_listen(const struct sockaddr_storage *addr, uint16_t *port);
 int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port);
 /*
  * Keep a port of low..high (0, 0: any) of all addresses for a program that will listen on it with SO_REUSEADDR, as torch's stores and nearly all servers
- * do: nobody is given it or takes it by number, unless with SO_REUSEADDR too. Closing the descriptor, also while that program listens, takes nothing from it.
+ * do: nobody is given it or takes it by number, unless with SO_REUSEADDR too: that guards against chance, not against another user who wants it. Closing the descriptor, also while that program listens, takes nothing from it.
  */
 int conn_hold(uint16_t low, uint16_t high, uint16_t *port);
 /*

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What others wrote (names in archives, keys, values) and other users of the machine: no line of ours is forged, no terminal is spoken to, no name is kept silently."""
+import io
+import os
+import re
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+from cluster import BUILD, Dictionary, Failed, check, main, wait_for
+
+COMMAND = os.path.join(BUILD, "ddict")
+STRANGER = 65534
+CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")  # tab and newline are nothing
+
+
+def as_stranger(code, *args, **kw):
+    """A process of another user, which needs root to begin with; None: not root."""
+    if os.geteuid() != 0:
+        print("# not root: there is no other user to be")
+        return None
+    return subprocess.Popen([sys.executable, "-c", "import os, socket, sys, time\nos.setgroups([]); os.setgid(%d); os.setuid(%d)\n%s" % (STRANGER, STRANGER, code), *map(str, args)],
+                            stdout=subprocess.PIPE, text=True, **kw)
+
+
+def tar_of(path, *names):
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as t:
+        for name in names:
+            m = tarfile.TarInfo(name)
+            m.size = 3
+            t.addfile(m, io.BytesIO(b"abc"))
+
+
+def no_line_is_forged_by_a_name():
+    with tempfile.TemporaryDirectory() as folder:
+        tar = os.path.join(folder, "evil.tar")
+        forged = "ddict1 ready name=x id=00 managers=1 nodes=1 mem=1"
+        tar_of(tar, "a\n%s\nddict1 warn all is well\r\nddict1 end\n/../../x" % forged)
+        p = subprocess.run([COMMAND, "up", "--plugin", "--local", "--name", "%d.evil.%d" % (os.getuid(), os.getpid()), "--mem", "32M", "--load=" + tar], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
+        lines = p.stdout.decode().splitlines()
+        check(p.returncode == 1, "exit code %d, %r" % (p.returncode, lines))
+        check(not any(x.startswith(("ddict1 ready", "ddict1 warn", "ddict1 exists")) for x in lines), "%r" % lines)
+        check(any(x.startswith("ddict1 error ") and "..?ddict1 ready" not in x and "ddict1 ready name=x" in x for x in lines), "%r" % lines)
+
+
+def no_terminal_is_spoken_to():
+    escape = "\x1b]0;owned\x07\x1b[2J\u009b31m"
+    with tempfile.TemporaryDirectory() as folder, Dictionary(mem="32M") as d:
+        said = b""
+
+        def run(*words):
+            p = subprocess.run([COMMAND, *words], env=d.env(), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
+            check(not CONTROL.search(p.stdout), "ddict %r says %r" % (words, p.stdout[:400]))
+            return p.stdout
+
+        tar_of(os.path.join(folder, "up.tar"), "a%s/../../x" % escape)
+        said += run("load", "up.tar")
+        tar_of(os.path.join(folder, "twice.tar"), "a" + escape, "b")
+        with open(os.path.join(folder, "twice.tar"), "r+b") as f:
+            f.truncate(1200)
+        said += run("load", "twice.tar", "--on-error=skip")
+        tar_of(os.path.join(folder, "x%s.tar" % escape.replace("/", "")), "c")
+        said += run("load", "x%s.tar" % escape.replace("/", ""))
+        said += run("load", "no%s.tar" % escape.replace("/", ""))
+        check(b"?]0;owned??[2J" in said, "it says nothing of them: %r" % said)
+        subprocess.run([COMMAND, "put", "--str", "k/..%s" % escape, "v"], env=d.env(), check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.mkdir(os.path.join(folder, "out"))
+        said = run("put", "k/..\x1b[2J/../x", "v") + run("save", "--files", "out") + run("ls")
+        w = subprocess.Popen([COMMAND, "watch", "w", "--values", "-n", "1", "--timeout", "60"], env=d.env(), stdout=subprocess.PIPE)
+        end = time.monotonic() + 60
+        while w.poll() is None and time.monotonic() < end:
+            run("put", "w", "v\u00e9%s" % escape)
+            time.sleep(0.05)
+        out = w.communicate()[0]
+        check("v\u00e9".encode() in out and not CONTROL.search(out), "%r" % out)
+        d.end()
+
+
+def who_keeps_the_name_of_a_dictionary_is_named():
+    for args in ((), ("--stay",)):
+        d = Dictionary.__new__(Dictionary)
+        tag = "%d.squat%d" % (os.getpid(), len(args))
+        name, node = "%d.local.%s" % (os.getuid(), tag), "n0-" + tag
+        p = as_stranger("s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.bind('\\0ddict/%s/%s' % (sys.argv[1], sys.argv[2])); s.listen(8)\nprint('here', flush=True); time.sleep(100)",
+                        name, node)
+        if p is None:
+            return
+        try:
+            check(p.stdout.readline() == "here\n", "the other user has not the name")
+            r = subprocess.run([os.path.join(BUILD, "ddictd"), "--name", name, "--managers", "1", "--mem", "16M", "--node", node, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               text=True, timeout=60)
+            check(r.returncode == 1 and "uid %d" % STRANGER in r.stdout and "a dictionary" not in r.stdout, r.stdout)
+        finally:
+            p.kill()
+            p.communicate()
+
+
+def a_stranger_does_not_fill_the_log():
+    with Dictionary() as d:
+        code = ("for i in range(2000):\n    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n    try:\n        s.connect('\\0ddict/%s/%s' % (sys.argv[1], sys.argv[2]))\n"
+                "    except BlockingIOError: pass\n    s.close()\nprint('done', flush=True)")
+        p = as_stranger(code, d.name, d.node_name(0))
+        if p is not None:
+            check(p.communicate(timeout=100)[0] == "done\n", "the other user cannot connect")
+            wait_for("its word", lambda: "uid %d" % STRANGER in d.nodes[0].stderr())
+            d.run("self")
+            lines = [x for x in d.nodes[0].stderr().splitlines() if "uid %d" % STRANGER in x]
+            check(1 <= len(lines) <= 10, "%d lines" % len(lines))
+        d.end()
+
+
+def mappings(pid, least):
+    """Of memfds and shared memory that may be written, of at least so many bytes: (bytes, flags)."""
+    found, size = [], 0
+    with open("/proc/%d/smaps" % pid) as f:
+        for line in f:
+            m = re.match(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ (\d+) *(.*)", line)
+            if m:
+                size = int(m[2], 16) - int(m[1], 16) if m[3] == "rw-s" and int(m[4]) else 0
+            elif line.startswith("VmFlags:") and size >= least:
+                found.append((size, line.split()[1:]))
+    return found
+
+
+def a_core_has_no_values():
+    for env, dumped in (({}, 0), ({"DDICT_CORE": "all"}, 1)):
+        with Dictionary(mem="64M", env=env) as d:
+            large = mappings(d.nodes[0].managers[0], 32 << 20)
+            check(large, "the manager has no arena")
+            check(any("dd" not in flags for _, flags in large) == bool(dumped), "%r" % large)
+            d.end()
+    with Dictionary(mem="64M") as d:
+        p = subprocess.Popen([COMMAND, "watch", "--timeout", "100"], env=d.env(), stdout=subprocess.DEVNULL)
+        wait_for("its lease page", lambda: mappings(p.pid, 4 << 20), 10)
+        wait_for("it to be left out", lambda: all("dd" in flags for _, flags in mappings(p.pid, 4 << 20)), 2)
+        p.kill()
+        p.communicate()
+        d.end()
+
+
+main([no_line_is_forged_by_a_name, no_terminal_is_spoken_to, who_keeps_the_name_of_a_dictionary_is_named, a_stranger_does_not_fill_the_log, a_core_has_no_values])
