@@ -212,8 +212,12 @@ static int attempt_begin(struct s3 *s, struct transfer *t)
     curl_slist_free_all(t->headers);
     t->headers = NULL;
     curl_easy_setopt(e, CURLOPT_URL, t->url);
-    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* a key may have "..": it is signed as it is */
+    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* a key may have "..": it was signed as it is */
+#if CURL_AT_LEAST_VERSION(7, 85, 0)
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(e, CURLOPT_USERAGENT, "slurm-ddict/" DDICT_VERSION_STRING);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)DD_S3_CONNECT_MS);

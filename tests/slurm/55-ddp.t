@@ -49,5 +49,19 @@ if why=$(containers_may ch-run --version) && image_make ddp/* && why=$(container
 else
     echo "skipped charliecloud: $why"
 fi
+
+# The image of contrib/containers, with its own slurm-ddict and torch: one that is being made is waited for.
+recipe=${DDICT_TEST_IMAGE-}
+for ((n = 0; n < 240; n++)); do
+    [ -n "$recipe" ] && [ ! -d "$recipe" ] && compgen -G "$recipe.part.*" >/dev/null || break
+    sleep 1
+done
+if [ -d "$recipe" ] && why=$(containers_may "${charlie[@]}" "$recipe" --); then
+    sub srun -N1 -n1 "${charlie[@]}" "$recipe" -- sh -c 'ddict --version; command -v ddict; python -c "import ddict; print(ddict.__file__)"' >"$out" 2>&1 </dev/null
+    is the_image_has_its_own_client "$(grep -c '^/usr/local/' "$out")" 2
+    trains the_image_of_the_recipe 3 3 "${three[@]}" "${charlie[@]}" -b "$PWD/ddp:/mnt/0" "$recipe" -- python /mnt/0/mnist_ddp.py --data /mnt/0 "${words[@]}"
+else
+    echo "skipped the image of the recipe: ${why-}${recipe:-DDICT_TEST_IMAGE names none}"
+fi
 clean_after nothing_is_left
 finish
