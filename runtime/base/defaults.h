@@ -32,6 +32,13 @@
 #define DD_SPILL_MOVE (16ull << 20)          /* bytes moved from memory to the spill at a time: some milliseconds in which nobody is answered */
 #define DD_SPILL_LOOK_MS 100u                /* memory that was full is looked at so much later again, or when something was freed: not for each value that spills */
 
+#define DD_COMPACT_NS 2000000u               /* of one turn, for bringing scattered memory together: with the copy of one item more, and what else a turn does, below 5 ms */
+#define DD_COMPACT_IDLE_NS 500000u           /* the same, of a turn in which nobody asked: who comes then waits so long at most */
+#define DD_COMPACT_LARGE (2ull << 20)        /* bytes: larger blocks are never moved in memory; the copy of one takes below a millisecond */
+#define DD_COMPACT_AGAIN_MS 100u             /* what could not be moved, for a view or a pin, is looked at again so much later, or when something was freed */
+#define DD_COMPACT_WAIT_MS 10000u            /* a put waits at most so long for room that is being made: 20 GiB can be moved in it */
+#define DD_COMPACT_IDLE_PART 16u             /* in idle turns: while less than 1/16 of the budget is in free pages, and more than that scattered */
+
 /* --- leases --- */
 #define DD_LEASE_CHUNK_SLOTS 512u            /* slots a thread takes at a time: one page */
 #define DD_LEASE_CHUNKS 2048u                /* chunks of one client: 2^20 views */

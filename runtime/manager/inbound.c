@@ -18,8 +18,11 @@
 _Static_assert(DD_PEER_INFLIGHT > DD_MSG_PIECE + MSG_HEADER, "a piece beyond a full queue is below ANSWERS_MAX");
 #define REFUSED_LOG_MS 60000u /* a stranger that knocks all the time is told of once a minute */
 
+struct later { struct msg m; uint8_t payload[]; };
+
 struct inbound {
     struct asker a;      /* first */
+    struct later *later; /* a request that waits for room */
     struct inbound *next;
     struct link *link;
     bool up, paused;
@@ -57,11 +60,43 @@ static bool is_request(const struct msg *m) {
     return (m->type >= MSG_PUT && m->type <= MSG_CANCEL) || m->type == MSG_DATA || m->type == MSG_ABORT || m->type == MSG_CREDIT || m->type == MSG_EVENTS || m->type == MSG_PROBE;
 }
 
+/* It stays here until there is room, and nothing else of this connection is taken. */
+static int later_keep(struct inbound *in, const struct msg *m, const void *payload) {
+    in->later = malloc(sizeof *in->later + m->len - MSG_HEADER);
+    if (!in->later) return -ENOMEM;
+    in->later->m = *m;
+    memcpy(in->later->payload, payload, m->len - MSG_HEADER);
+    in->a.m->laters++;
+    link_pause(in->link, true);
+    return 0;
+}
+
+static void later_free(struct inbound *in) {
+    if (!in->later) return;
+    free(in->later);
+    in->later = NULL;
+    in->a.m->laters--;
+}
+
+bool inbounds_later(struct manager *m) {
+    if (m->laters == 0) return false;
+    for (struct inbound *in = m->inbounds; in; in = in->next) {
+        if (!in->later || in->a.gone) continue;
+        int e = request_take(&in->a, &in->later->m, in->later->payload);
+        if (e == TAKE_LATER) continue;
+        later_free(in);
+        if (e < 0) in->a.gone = m->reap = true;
+        else if (!in->paused) link_pause(in->link, false);
+    }
+    return true;
+}
+
 static int inbound_message(struct link *l, void *arg, const struct msg *m, void *payload) {
     struct inbound *in = arg;
     if (in->a.gone || !is_request(m)) return DDICT_EPROTO;
     if (faults.on && in->first && faults_cut()) return -ECONNRESET;
     int e = request_take(&in->a, m, payload);
+    if (e == TAKE_LATER) return later_keep(in, m, payload);
     if (e < 0) return e;
     if (!in->paused && link_queued(l) > ANSWERS_MAX) {
         in->paused = true;
@@ -76,7 +111,7 @@ static void inbound_drained(struct link *l, void *arg) {
     if (in->first) gives_pump(&in->first->a);
     if (in->paused && link_queued(l) <= ANSWERS_MAX) {
         in->paused = false;
-        link_pause(l, false);
+        if (!in->later) link_pause(l, false);
     }
 }
 
@@ -162,6 +197,7 @@ bool inbounds_tick(struct manager *m) {
 
 static void inbound_free(struct inbound *in) {
     in->a.gone = true;
+    later_free(in);
     link_free(in->link); /* calls `done` of the pieces under way, then nothing touches the bytes */
     asker_end(&in->a);
     free(in);

@@ -316,6 +316,7 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
             c->stalled = true;
             break;
         }
+        if (e == TAKE_LATER) break;
         if (e < 0) {
             asker_drop(&c->a, e == -ENOMEM ? "no memory for its request" : "malformed record in its lane");
             break;

@@ -162,6 +162,7 @@ static void serve(struct manager *m) {
             worked |= heard;
         }
         worked |= store_work(m->store);
+        worked |= inbounds_later(m);
         if (m->shut) worked |= freeze_turn(m) | prefetch_turn(m);
         m->now = clock_ns();
         uint64_t now = timers_look(&m->timers, m->now);
@@ -173,6 +174,7 @@ static void serve(struct manager *m) {
         if (m->unparks && m->parkings) worked |= parked_turn(m);
         if (worked) last_work = m->now;
         if (worked) continue;
+        if (store_idle(m->store)) continue;
         if (m->now - last_work < DD_SPIN_US * 1000ull && spin_pays(m->now) && spin_cores_at(m->now) > 1) spin_turn(m, m->now - last_work);
         else if (sleep_until_work(m)) last_work = last_heard = m->now;
     }

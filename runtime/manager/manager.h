@@ -95,6 +95,7 @@ struct asker {
     struct waiter *waits;
     struct entry *appends; /* that wait for room */
     struct listener *listens;
+    uint64_t room_since;   /* its put waits for room that is being made, since when; 0: none */
     struct forward *forwards, **forwards_end; /* the first is the next to be given credit */
     struct parking *parkings; /* of a lane: what is kept for managers that do not move */
     bool unparks;          /* some of that is being sent on */
@@ -126,6 +127,7 @@ struct manager {
     struct fabric *fabric;    /* NULL: TCP */
     struct link_setup links;
     struct inbound *inbounds;
+    unsigned laters;       /* of them, that have a request that said TAKE_LATER */
     struct peer **peers;   /* [managers], made at the first need */
     unsigned peers_busy;   /* forwards under way: spin a little for them */
     struct waiters *waiters;
@@ -164,8 +166,8 @@ static inline void reply_init(struct msg *r, uint64_t id, uint32_t manager) {
 }
 
 /* --- requests.c --- */
-enum { TAKE_DONE = 0, TAKE_STALL = 1 };
-/* One message of an asker. TAKE_STALL (lanes only): not now, leave it where it is. Negative: it broke a rule. */
+enum { TAKE_DONE = 0, TAKE_STALL = 1, TAKE_LATER = 2 };
+/* One message of an asker. TAKE_LATER: room is being made for its value; again in the next turn, before anything else of this asker. TAKE_STALL (lanes only): not now, leave it where it is. Negative: it broke a rule. */
 int request_take(struct asker *a, const struct msg *m, const uint8_t *payload);
 /* Answer a GET, POP or HEAD whose item was found; pinned: the item has a pin that is ours to give up. */
 void request_give(struct asker *a, const struct msg *req, const struct store_ref *ref, bool pinned);
@@ -174,6 +176,8 @@ int request_look(struct asker *a, const struct msg *req, const void *key);
 /* A put that is complete: publish, wake who waits for it, answer. */
 void request_commit(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began);
 void request_failed(struct asker *a, const struct msg *m, int code); /* answer so, with the sentence that belongs to it */
+/* As store_reserve(), for the value of m; TAKE_LATER instead of -EINPROGRESS, for at most DD_COMPACT_WAIT_MS. */
+int request_reserve(struct asker *a, const struct msg *m, const uint8_t *key, struct store_ref *ref);
 /* The sentence for a failed reservation; static. */
 const char *request_full_text(struct manager *m, int code, uint64_t val_len);
 static inline struct store_request request_who(const struct asker *a, const struct msg *m) {
@@ -293,6 +297,7 @@ void inbound_send(struct asker *a, struct msg *r, const void *payload, size_t le
 bool inbound_full(struct asker *a);
 struct asker *inbound_bulk(struct asker *a); /* of its connections one for a large value: itself where there are no more */
 void inbound_piece(struct asker *a, struct msg *r, const void *data, uint32_t len, void (*done)(void *), void *arg);
+bool inbounds_later(struct manager *m); /* requests that said TAKE_LATER; true: there was one */
 void inbounds_reap(struct manager *m);
 void inbounds_end(struct manager *m);
 

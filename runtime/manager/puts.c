@@ -81,11 +81,16 @@ static int put_in_new(struct asker *a, const struct msg *m, struct put_in **out)
 
 int put_in_begin(struct asker *a, const struct msg *m, const uint8_t *key) {
     struct put_in *p;
-    int e = put_in_new(a, m, &p);
-    if (e < 0) return e;
+    struct store_ref ref;
+    int e = request_reserve(a, m, key, &ref), known;
+    if (e == TAKE_LATER) return e;
+    if ((known = put_in_new(a, m, &p)) < 0) {
+        if (e == 0) store_abort(a->m->store, &ref);
+        return known;
+    }
     p->state = PUT_REFUSED;
-    e = store_reserve(a->m->store, key, m->key_len, m->val_len, m->tag, &p->ref);
     if (e == 0) {
+        p->ref = ref;
         p->state = PUT_FILLS;
         a->m->puts_open++;
         if (timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0) put_in_refuse(p, -ENOMEM, "manager has no memory");

@@ -79,16 +79,29 @@ void request_commit(struct asker *a, const struct msg *req, struct store_ref *re
     count_latency(m, DDICT_OP_PUT, began, m->now);
 }
 
-static void put_inline(struct asker *a, const struct msg *m, const uint8_t *key, const uint8_t *value) {
+int request_reserve(struct asker *a, const struct msg *m, const uint8_t *key, struct store_ref *ref) {
+    int e = store_reserve(a->m->store, key, m->key_len, m->val_len, m->tag, ref);
+    if (e == -EINPROGRESS) {
+        if (!a->room_since) a->room_since = a->m->now;
+        if (a->m->now - a->room_since < DD_COMPACT_WAIT_MS * 1000000ull) return TAKE_LATER;
+        e = DDICT_EFULL;
+    }
+    a->room_since = 0;
+    return e;
+}
+
+static int put_inline(struct asker *a, const struct msg *m, const uint8_t *key, const uint8_t *value) {
     struct store_ref ref;
     uint64_t began = clock_ns();
-    int e = store_reserve(a->m->store, key, m->key_len, m->val_len, m->tag, &ref);
+    int e = request_reserve(a, m, key, &ref);
+    if (e == TAKE_LATER) return e;
     if (e < 0) {
         request_failed(a, m, e);
-        return;
+        return TAKE_DONE;
     }
     memcpy(ref.value, value, m->val_len);
     request_commit(a, m, &ref, began);
+    return TAKE_DONE;
 }
 
 /* --- get, pop, head --- */
@@ -321,8 +334,7 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
     switch (m->type) {
     case MSG_PUT:
         if (m->flags & MSGF_STREAM) return put_in_begin(a, m, key);
-        put_inline(a, m, key, payload + m->key_len);
-        return TAKE_DONE;
+        return put_inline(a, m, key, payload + m->key_len);
     case MSG_GET: case MSG_POP: case MSG_HEAD: get(a, m, key, hash); return TAKE_DONE;
     case MSG_DEL: del(a, m, key, hash); return TAKE_DONE;
     case MSG_CLEAR: clear(a, m); return TAKE_DONE;

@@ -59,6 +59,17 @@ void cache_touch(struct store *s, uint64_t off) {
     if (i) s->cache.entry[*i] |= CACHE_READ;
 }
 
+int cache_moved(struct store *s, uint64_t from, uint64_t to) {
+    struct cache *c = &s->cache;
+    uint32_t *at = table_add(&c->at, to), *was = table_find(&c->at, from);
+    if (!at) return dd_error(-ENOMEM, "no memory to note a cached value");
+    *at = *was;
+    c->entry[*was] = to | (c->entry[*was] & CACHE_READ);
+    table_remove(&c->at, from);
+    s->header->cached_bytes += block_bytes(s, to) - block_bytes(s, from);
+    return 0;
+}
+
 /* --- in and out --- */
 int store_cache_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref) {
     int rc = store_reserve_memory(s, key, key_len, val_len, tag, ref);

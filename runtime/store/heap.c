@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include <base/clock.h>
 #include <base/error.h>
 #include <store/state.h>
 
-#define RUN_PAGES_MIN 4u  /* smaller runs cost more in struct run than they save */
 #define RUN_PAGES_MAX 32u
 
 /* The fewest pages that leave at most 1/64 uncut, else those that leave the smallest part. */
@@ -57,6 +57,7 @@ uint32_t run_make(struct store *s, uint32_t first, unsigned cls) {
     run->blocks = run->free = h->class[cls].blocks;
     for (unsigned b = 0; b < run->blocks; b += 64) run->idle[b / 64] = run->blocks - b >= 64 ? ~0ull : (1ull << (run->blocks - b)) - 1;
     zone_of(h, first)->class_free[cls] += run->blocks;
+    if (!zone_of(h, first)->first) region_of(h, first)->run_pages += h->class[cls].pages;
     h->ref[first] = r;
     return r;
 }
@@ -72,7 +73,7 @@ void run_list(struct store *s, uint32_t r) {
     z->partial[run->class] = r;
 }
 
-static void run_unlist(struct heap *h, uint32_t r) {
+void run_unlist(struct heap *h, uint32_t r) {
     struct run *run = &h->run[r];
     if (run->next) h->run[run->next].prev = run->prev;
     if (run->prev) h->run[run->prev].next = run->next;
@@ -86,6 +87,7 @@ void run_release(struct store *s, uint32_t r) {
     uint32_t first = run->first, pages = h->class[run->class].pages;
     if (run->listed) run_unlist(h, r);
     zone_of(h, first)->class_free[run->class] -= run->blocks;
+    if (!zone_of(h, first)->first) region_of(h, first)->run_pages -= pages;
     run->next = h->runs_idle;
     h->runs_idle = r;
     pages_unmark(s, first, pages);
@@ -103,7 +105,8 @@ static void release_empty(struct store *s) {
 
 bool heap_relieve(struct store *s, int step) {
     if (step == 0) {
-        while (index_sweep(s) || queue_sweep(s, DD_QUEUE_SWEEP)) { }
+        uint64_t end = s->index.sweeps || s->drops ? clock_ns() + DD_COMPACT_NS : 0;
+        while ((index_sweep(s) || queue_sweep(s, DD_QUEUE_SWEEP)) && clock_ns() < end) { }
         store_reclaim(s);
         release_empty(s);
     }
@@ -117,13 +120,31 @@ static int take_pages(struct store *s, struct zone *z, uint64_t n, enum how how,
     return how == IDLE ? pages_take_idle(s, z, n, first) : pages_take(s, z, n, how == PUNCH, first);
 }
 
+static void run_begin(struct store *s, uint32_t first, unsigned c) {
+    pages_mark(s, first, s->heap.class[c].pages, PAGE_SLAB_HEAD, c);
+    run_list(s, run_make(s, first, c));
+}
+
 static int run_add(struct store *s, struct zone *z, unsigned c, enum how how) {
     uint32_t pages = s->heap.class[c].pages, first;
     int rc = take_pages(s, z, pages, how, &first);
-    if (rc < 0) return rc;
-    pages_mark(s, first, pages, PAGE_SLAB_HEAD, c);
-    run_list(s, run_make(s, first, c));
-    return 0;
+    if (rc == 0) run_begin(s, first, c);
+    return rc;
+}
+
+uint64_t heap_scattered(const struct store *s) {
+    uint64_t sum = 0;
+    for (unsigned c = 0; c < CLASSES; c++) sum += s->heap.zone[ZONE_MEMORY].class_free[c] * s->heap.class[c].size;
+    return sum;
+}
+
+void regions_large(struct heap *h, uint64_t first, uint64_t pages, bool add) {
+    uint64_t fixed = pages * ARENA_PAGE > DD_COMPACT_LARGE ? REGION_FIXED : 0;
+    for (uint64_t p = first, end = first + pages, next; p < end; p = next) {
+        next = ((p >> h->region_shift) + 1) << h->region_shift;
+        uint64_t bytes = fixed + ((next < end ? next : end) - p) * ARENA_PAGE;
+        region_of(h, p)->large += add ? bytes : -bytes;
+    }
 }
 
 static void taken(struct store *s, struct zone *z, uint64_t bytes) {
@@ -144,6 +165,7 @@ static uint64_t take_block(struct store *s, struct zone *z, unsigned c) {
     z->class_free[c]--;
     if (--run->free == 0) run_unlist(h, r);
     taken(s, z, h->class[c].size);
+    if (!z->first) region_of(h, run->first)->small += h->class[c].size;
     return page_off(s, run->first) + (uint64_t)b * h->class[c].size;
 }
 
@@ -154,27 +176,69 @@ static int small_take(struct store *s, struct zone *z, uint64_t size, enum how h
     return rc;
 }
 
+static uint64_t extent_begin(struct store *s, struct zone *z, uint32_t first, uint64_t n) {
+    pages_mark(s, first, n, PAGE_LARGE_HEAD, 0);
+    s->heap.ref[first] = NONE;
+    taken(s, z, n * ARENA_PAGE);
+    if (!z->first) regions_large(&s->heap, first, n, true);
+    return page_off(s, first);
+}
+
 static int large_take(struct store *s, struct zone *z, uint64_t size, enum how how, uint64_t *off) {
     uint64_t n = round_up(size, ARENA_PAGE) / ARENA_PAGE;
     uint32_t first;
     int rc = take_pages(s, z, n, how, &first);
-    if (rc < 0) return rc;
-    pages_mark(s, first, n, PAGE_LARGE_HEAD, 0);
-    s->heap.ref[first] = NONE;
-    taken(s, z, n * ARENA_PAGE);
-    *off = page_off(s, first);
-    return 0;
+    if (rc == 0) *off = extent_begin(s, z, first, n);
+    return rc;
 }
 
 static int block_take(struct store *s, struct zone *z, uint64_t size, enum how how, uint64_t *off) {
     return size <= CLASS_SIZE_MAX ? small_take(s, z, size, how, off) : large_take(s, z, size, how, off);
 }
 
+/* A block that is larger than its class, at most twice as large. Where values are aligned their blocks are, too (LAYOUT 4). */
+static int larger_take(struct store *s, struct zone *z, uint64_t size, uint64_t *off) {
+    const struct heap *h = &s->heap;
+    for (unsigned c = h->class_of[(size + ARENA_GRANULE - 1) / ARENA_GRANULE]; c < CLASSES && h->class[c].size <= 2 * size; c++) {
+        if (!z->partial[c] || (size % 64 == 0 && h->class[c].size % 64)) continue;
+        *off = take_block(s, z, c);
+        return 0;
+    }
+    return DDICT_EFULL;
+}
+
+int block_alloc_beside(struct store *s, uint64_t size, struct stretch not, uint32_t *spend, uint64_t *off) {
+    struct zone *z = &s->heap.zone[ZONE_MEMORY];
+    bool small = size <= CLASS_SIZE_MAX;
+    unsigned c = small ? s->heap.class_of[(size + ARENA_GRANULE - 1) / ARENA_GRANULE] : 0;
+    uint64_t n = small ? s->heap.class[c].pages : round_up(size, ARENA_PAGE) / ARENA_PAGE;
+    uint32_t first;
+    if (small && z->partial[c]) {
+        *off = take_block(s, z, c);
+        return 0;
+    }
+    if (*spend >= n && pages_take_beside(s, n, not, &first) == 0) {
+        if (*spend != UINT32_MAX) *spend -= (uint32_t)n;
+        if (small) run_begin(s, first, c);
+        *off = small ? take_block(s, z, c) : extent_begin(s, z, first, n);
+        return 0;
+    }
+    return small ? larger_take(s, z, size, off) : DDICT_EFULL;
+}
+
 int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
+    struct zone *z = &s->heap.zone[ZONE_MEMORY];
+    int rc;
     settled(s);
     if (aligned) size = round_up(size, 64);
-    for (int step = -1, rc; (rc = block_take(s, &s->heap.zone[ZONE_MEMORY], size, step > 0 ? PUNCH : MORE, off)) < 0;)
-        if (rc != DDICT_EFULL || !heap_relieve(s, ++step)) return rc;
+    for (int step = -1; (rc = block_take(s, z, size, step > 0 ? PUNCH : MORE, off)) < 0;) {
+        uint64_t n = size > CLASS_SIZE_MAX ? round_up(size, ARENA_PAGE) / ARENA_PAGE : s->heap.class[s->heap.class_of[(size + ARENA_GRANULE - 1) / ARENA_GRANULE]].pages;
+        if (rc != DDICT_EFULL) return rc;
+        if (step < 0 && compact_later(s, n)) return -EINPROGRESS;
+        if (heap_relieve(s, ++step) || (rc = compact_for(s, n)) == 0) continue;
+        if (rc != DDICT_EFULL || (size <= CLASS_SIZE_MAX && (rc = larger_take(s, z, size, off)) == 0)) return rc;
+        return block_take(s, z, size, PUNCH, off); /* for the sentence */
+    }
     return 0;
 }
 
@@ -200,7 +264,7 @@ int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off)
         if (block_take(s, &s->heap.zone[ZONE_MEMORY], bytes, IDLE, off) == 0) return 0;
     } else {
         int rc = block_alloc(s, size, aligned, off);
-        if (rc != DDICT_EFULL) return rc;
+        if (rc != DDICT_EFULL && rc != -EINPROGRESS) return rc; /* nobody waits for room in memory */
         spill_tighten(s, bytes);
     }
     int rc = block_alloc_spill(s, size, aligned, off);
@@ -217,6 +281,10 @@ void block_free(struct store *s, uint64_t off) {
     if (PAGEMAP_KIND(e) == PAGE_LARGE_HEAD) {
         uint64_t n = PAGEMAP_VALUE(e);
         *z->used -= n * ARENA_PAGE;
+        if (!z->first) {
+            h->freed += n * ARENA_PAGE;
+            regions_large(h, page, n, false);
+        }
         pages_unmark(s, (uint32_t)page, n);
         pages_give(s, (uint32_t)page, n);
         return;
@@ -229,9 +297,13 @@ void block_free(struct store *s, uint64_t off) {
     run->idle[b / 64] |= 1ull << b % 64;
     z->class_free[run->class]++;
     *z->used -= c->size;
-    if (run->free++ == 0) run_list(s, r);
+    if (!z->first) {
+        h->freed += c->size;
+        region_of(h, run->first)->small -= c->size;
+    }
+    if (run->free++ == 0 && !run->fenced) run_list(s, r);
     /* One empty run a class stays, so that a put and a delete in turn do not write the page map. */
-    if (run->free == run->blocks && (run->next || run->prev)) run_release(s, r);
+    if (run->free == run->blocks && (run->next || run->prev || run->fenced)) run_release(s, r);
 }
 
 uint64_t block_bytes(struct store *s, uint64_t off) {

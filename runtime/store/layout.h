@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I19). */
+/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I22). */
 #ifndef DDICT_STORE_LAYOUT_H
 #define DDICT_STORE_LAYOUT_H
 

@@ -3,7 +3,7 @@
 libreader_sources = runtime/store/reader.c runtime/store/reader_keys.c runtime/store/view.c runtime/store/reader.h runtime/store/find.h \
   runtime/store/layout.h runtime/store/stress.h
 libstore_sources = $(libreader_sources) runtime/store/arena.c runtime/store/store.c runtime/store/budget.c runtime/store/pages.c \
-  runtime/store/heap.c runtime/store/segment.c runtime/store/index.c runtime/store/intent.c runtime/store/lease.c \
+  runtime/store/heap.c runtime/store/compact.c runtime/store/segment.c runtime/store/index.c runtime/store/intent.c runtime/store/lease.c \
   runtime/store/rebuild.c runtime/store/queue.c runtime/store/spill.c runtime/store/cache.c runtime/store/populate.c runtime/store/memlimit.c runtime/store/table.c runtime/store/table.h \
   runtime/store/pool.c runtime/store/hugepool.c runtime/store/hugepool.h \
   runtime/store/state.h runtime/store/store.h

@@ -11,6 +11,7 @@
 #include <base/error.h>
 #include <store/state.h>
 
+#define BESIDE_LOOKS 256 /* spans that are tried for what is moved out of a window; most of a window's own are in few bins */
 #define BIN_LOOK 8 /* spans of the request's own bin that are tried before a larger bin */
 
 int pages_open(struct store *s) {
@@ -29,7 +30,11 @@ int pages_open(struct store *s) {
     size_t ref = round_up(h->pages * sizeof *h->ref, ARENA_PAGE);
     size_t span = round_up((h->pages / 2 + 2) * sizeof *h->span, ARENA_PAGE);
     size_t run = round_up((h->pages / 4 + 2) * sizeof *h->run, ARENA_PAGE); /* a run has 4 pages or more */
-    h->tables_len = ref + span + run;
+    uint32_t memory = h->zone[ZONE_MEMORY].end;
+    for (h->region_shift = (unsigned)__builtin_ctz(REGION_PAGES_MIN); memory >> h->region_shift >= REGIONS_MAX; h->region_shift++) { }
+    h->regions = (memory >> h->region_shift) + 1;
+    size_t region = round_up(h->regions * sizeof *h->region, ARENA_PAGE);
+    h->tables_len = ref + span + run + region;
     h->tables = mmap(NULL, h->tables_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (h->tables == MAP_FAILED) {
         h->tables = NULL;
@@ -38,6 +43,7 @@ int pages_open(struct store *s) {
     h->ref = h->tables;
     h->span = (void *)((uint8_t *)h->tables + ref);
     h->run = (void *)((uint8_t *)h->tables + ref + span);
+    h->region = (void *)((uint8_t *)h->tables + ref + span + run);
     return 0;
 }
 
@@ -62,6 +68,7 @@ static void span_insert(struct heap *h, uint32_t first, uint32_t pages, uint32_t
     if (z->bin[b]) h->span[z->bin[b]].prev = i;
     z->bin[b] = i;
     z->bin_map[b / 64] |= 1ull << b % 64;
+    if (!z->first) h->free_pages += pages;
     h->ref[first] = h->ref[first + pages - 1] = i;
 }
 
@@ -69,6 +76,7 @@ static struct span span_remove(struct heap *h, uint32_t i) {
     struct span gone = h->span[i];
     struct zone *z = zone_of(h, gone.first);
     unsigned b = bin_of(gone.pages);
+    if (!z->first) h->free_pages -= gone.pages;
     if (gone.next) h->span[gone.next].prev = gone.prev;
     if (gone.prev) h->span[gone.prev].next = gone.next;
     else if (!(z->bin[b] = gone.next)) z->bin_map[b / 64] &= ~(1ull << b % 64);
@@ -203,6 +211,37 @@ int pages_take_idle(struct store *s, struct zone *z, uint64_t n, uint32_t *first
     if (!i || (h->span[i].holes && holes_in(h, h->span[i].first, n))) return DDICT_EFULL;
     span_cut(h, i, (uint32_t)n, 0, first);
     return 0;
+}
+
+static bool meets(uint64_t from, uint64_t to, struct stretch s) { return from < s.to && s.from < to; }
+
+uint64_t pages_available(struct store *s) {
+    const struct heap *h = &s->heap;
+    uint64_t have = h->free_pages - h->holes, taken = budget_resident(s), budget = s->header->budget - budget_spare(s);
+    uint64_t top = s->header->heap_top * ARENA_PAGE;
+    if (huge_page(s->header)) return have + (s->header->heap_limit - top) / ARENA_PAGE;
+    uint64_t claimed = figure_get(&s->populate.claimed);
+    if (claimed > top) have += (claimed - top) / ARENA_PAGE;
+    if (budget > taken) have += (budget - taken) / ARENA_PAGE;
+    return have;
+}
+
+int pages_take_beside(struct store *s, uint64_t n, struct stretch not, uint32_t *first) {
+    struct heap *h = &s->heap;
+    struct zone *z = &h->zone[ZONE_MEMORY];
+    unsigned looks = 0;
+    for (unsigned b = bin_next(z, bin_of((uint32_t)n)); b < BINS; b = bin_next(z, b + 1))
+        for (uint32_t i = z->bin[b]; i && looks < BESIDE_LOOKS; i = h->span[i].next, looks++) {
+            const struct span *p = &h->span[i];
+            if (p->pages < n || meets(p->first, p->first + (uint64_t)p->pages, not)) continue;
+            uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
+            int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, FOR_VALUES, true, (struct stretch){p->first, p->first + n});
+            if (rc == 0) span_cut(h, i, (uint32_t)n, holes, first);
+            return rc;
+        }
+    uint64_t top = s->header->heap_top, below = 0;
+    if (top && PAGEMAP_KIND(h->pagemap[top - 1]) == PAGE_FREE) below = h->span[h->ref[top - 1]].pages;
+    return meets(top - below, top - below + n, not) ? DDICT_EFULL : take_top(s, (uint32_t)n, true, first);
 }
 
 /* The head last: entries without a head before them count as free. */

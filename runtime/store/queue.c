@@ -71,6 +71,8 @@ static bool record_unused(const struct queue_record *r) { return !r->most && r->
 static int record_make(struct store *s, uint64_t hash, const void *key, uint32_t key_len, uint64_t most) {
     struct store_ref ref;
     int rc = store_reserve(s, key, key_len, sizeof(struct queue_record), 0, &ref);
+    if (rc == -EINPROGRESS && compact_for_index(s, RUN_PAGES_MIN) == 0) rc = store_reserve(s, key, key_len, sizeof(struct queue_record), 0, &ref); /* who pushes does not wait */
+    if (rc == -EINPROGRESS) rc = dd_error(DDICT_EFULL, "manager %u is full: no room for the record of a queue", s->header->manager_id);
     if (rc < 0) return rc;
     *(struct queue_record *)(void *)ref.value = (struct queue_record){.most = most};
     if ((rc = hidden_add(s, &ref, QUEUE_RECORD_HASH(hash), ITEM_QUEUE, NULL)) < 0) store_abort(s, &ref);

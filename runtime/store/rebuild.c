@@ -31,6 +31,7 @@ static int block_mark(struct store *s, uint64_t off) {
         if (h->ref[page]) return 0;
         h->ref[page] = 1;
         marked(s, z, PAGEMAP_VALUE(e) * ARENA_PAGE);
+        if (!z->first) regions_large(h, page, PAGEMAP_VALUE(e), true);
         return 1;
     }
     if (PAGEMAP_KIND(e) == PAGE_SLAB) page -= PAGEMAP_VALUE(e);
@@ -42,6 +43,7 @@ static int block_mark(struct store *s, uint64_t off) {
     run->free--;
     z->class_free[run->class]--;
     marked(s, z, c->size);
+    if (!z->first) region_of(h, page)->small += c->size;
     return 1;
 }
 
@@ -137,6 +139,7 @@ static void settle_zone(struct store *s, struct zone *z, bool all) {
         }
         if (idle) {
             if (slab) {
+                if (!z->first) region_of(h, p)->run_pages -= (uint32_t)n;
                 run->next = h->runs_idle;
                 h->runs_idle = h->ref[p];
             }

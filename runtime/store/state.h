@@ -15,6 +15,8 @@
 
 #define NONE 0u /* no span, no run: numbers begin with 1 */
 
+struct stretch { uint64_t from, to; }; /* pages */
+
 /* A stretch of free pages below heap_top. ref[first] and ref[last] of the pages hold its number. */
 struct span {
     uint32_t first, pages;
@@ -24,6 +26,7 @@ struct span {
 
 /* A slab: pages cut into blocks of one class. ref[first] holds its number. */
 #define RUN_BLOCKS_MAX 512u
+#define RUN_PAGES_MIN 4u /* smaller runs cost more in struct run than they save */
 struct run {
     uint64_t idle[RUN_BLOCKS_MAX / 64]; /* bit set: the block is free */
     uint32_t first;
@@ -31,6 +34,7 @@ struct run {
     uint16_t blocks, free;
     uint8_t class;
     bool listed;
+    bool fenced; /* it is being emptied: no block of it is given to anybody */
 };
 
 #define CLASSES 118u
@@ -57,8 +61,22 @@ struct zone {
 };
 static inline uint64_t zone_top(const struct zone *z) { return z->first + *z->out; }
 
+/* What lies in a part of the memory, all parts of the same size: where to make room is chosen by it. A run counts where its first page is. */
+struct region {
+    uint64_t small;    /* bytes of blocks in runs */
+    uint64_t large;    /* bytes of extents; REGION_FIXED more for each that is never moved */
+    uint32_t run_pages;
+    uint32_t tried;    /* the round in which it was emptied, or was found not to let itself be */
+};
+#define REGIONS_MAX 65536u
+#define REGION_PAGES_MIN 64u
+#define REGION_FIXED (1ull << 48)
+
 struct heap {
     uint64_t *pagemap;
+    struct region *region; /* of the memory */
+    unsigned region_shift; /* pages of one, as a power of two */
+    uint32_t regions;
     uint32_t pages;          /* of both zones; the memory's are more than the budget, so that holes can move */
     uint32_t *ref;           /* by page, see span and run; 1 for a marked extent while rebuilding */
     struct span *span;
@@ -68,6 +86,8 @@ struct heap {
     uint32_t spans_made, spans_idle; /* idle ones are chained by next */
     uint32_t runs_made, runs_idle;
     uint64_t holes;          /* pages below heap_top whose memory was given back */
+    uint64_t free_pages;     /* of the memory, below heap_top, holes included */
+    uint64_t freed;          /* bytes of blocks of the memory that were ever freed */
     struct block_class class[CLASSES];
     uint8_t class_of[CLASS_SIZE_MAX / ARENA_GRANULE + 1];
     struct zone zone[ZONES];
@@ -84,6 +104,22 @@ struct spill {
     uint32_t hand;        /* page of memory where the next values to be moved lie */
     bool moving;          /* memory for its page map may be taken to the last byte */
     bool short_of_memory; /* its page map could not grow */
+};
+
+/* Moving items so that free memory comes together (LAYOUT 13). */
+struct compact {
+    struct stretch window; /* pages that are being emptied */
+    bool open;             /* there is such a window */
+    bool in_a_row;         /* all of it is wanted; else only what runs of it have free */
+    bool busy;             /* blocks that are taken are for items that move */
+    uint64_t at;           /* page of it that is next */
+    unsigned block;        /* and block of its run */
+    uint32_t spend;        /* pages that may be taken for new runs */
+    uint32_t round;
+    uint64_t round_end;    /* clock_ns(): then what was tried may be tried again */
+    uint64_t left_ns;      /* of this turn */
+    uint64_t vain_end, vain_freed, vain_pages; /* until then, or until something was freed, so many pages are not to be had */
+    uint64_t moved_bytes;
 };
 
 enum segment_state { SEGMENT_FREE, SEGMENT_LIVE, SEGMENT_SWEEP };
@@ -159,6 +195,7 @@ struct store {
     uint64_t granted; /* bytes that may be touched before the memory limits are looked at again */
     struct heap heap;
     struct spill spill;
+    struct compact compact;
     struct index index;
     struct leases leases;
     struct cache cache;
@@ -177,7 +214,6 @@ static inline uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) &
 uint64_t budget_fixed(struct store *s);   /* header, page map and directories as far as they are used, segments */
 uint64_t budget_resident(struct store *s);
 uint64_t budget_spill_map(const struct store *s, uint64_t pages); /* memory of the page map of so many pages of the spill */
-struct stretch { uint64_t from, to; }; /* pages */
 enum taker { FOR_VALUES, FOR_INDEX, FOR_MOVES }; /* where there is a spill, the first two leave something to those behind them (LAYOUT 11) */
 /* Make sure that fresh more bytes may be touched. punch: free pages may be given back for it, all but keep. DDICT_EFULL. */
 int budget_take(struct store *s, uint64_t fresh, enum taker who, bool punch, struct stretch keep);
@@ -199,6 +235,9 @@ void pages_close(struct store *s);
 /* First page of n that are free, out of the books but not yet in the page map; 0 or DDICT_EFULL. idle: no new memory, and no sentence. */
 int pages_take(struct store *s, struct zone *z, uint64_t n, bool punch, uint32_t *first);
 int pages_take_idle(struct store *s, struct zone *z, uint64_t n, uint32_t *first);
+/* As pages_take() in memory, but none of `not`. No sentence. */
+int pages_take_beside(struct store *s, uint64_t n, struct stretch not, uint32_t *first);
+uint64_t pages_available(struct store *s); /* of memory, in a row or not */
 bool pages_may_punch(struct store *s);
 void pages_give(struct store *s, uint32_t first, uint64_t n); /* page map entries are FREE already */
 void pages_mark(struct store *s, uint32_t first, uint64_t n, enum page_kind head, unsigned cls);
@@ -223,7 +262,21 @@ uint64_t block_of(struct store *s, uint64_t off); /* the block that holds any of
 bool heap_relieve(struct store *s, int step);
 uint32_t run_make(struct store *s, uint32_t first, unsigned cls); /* private part of a run, all blocks free, not listed */
 void run_list(struct store *s, uint32_t r);
+void run_unlist(struct heap *h, uint32_t r);
 void run_release(struct store *s, uint32_t r);
+uint64_t heap_scattered(const struct store *s); /* free bytes of memory between the blocks of runs */
+static inline struct region *region_of(struct heap *h, uint64_t page) { return &h->region[page >> h->region_shift]; }
+/* An extent of the memory comes (add) or goes. */
+void regions_large(struct heap *h, uint64_t first, uint64_t pages, bool add);
+int block_alloc_beside(struct store *s, uint64_t size, struct stretch not, uint32_t *spend, uint64_t *off); /* for an item that moves away from there */
+
+/* compact.c (LAYOUT 13) */
+/* n pages in a row are wanted and are not there. 0: something was done, try again; -EINPROGRESS: go on in the next turn; DDICT_EFULL: nothing can be done. */
+int compact_for(struct store *s, uint64_t n);
+int compact_for_index(struct store *s, uint64_t n); /* the same, never -EINPROGRESS */
+void compact_turn(struct store *s); /* a turn begins */
+bool compact_later(struct store *s, uint64_t n); /* this turn's time is over, and there is something to be done */
+bool compact_vain(const struct store *s, uint64_t n); /* n pages are not to be had by moving, as far as is known */
 
 /* spill.c (LAYOUT 11) */
 void spill_open(struct store *s, int fd);
@@ -273,7 +326,7 @@ void intent_begin_next(struct store *s, struct store_request who, const struct p
 void intent_done(struct store *s);
 void intent_finish(struct store *s); /* after a crash */
 
-/* queue.c (LAYOUT 12) */
+/* queue.c (LAYOUT 13) */
 /* The key at `first` has a value behind that: it is the first now. False: there is none, nothing was done. */
 bool queue_swing(struct store *s, const struct place *first, const void *key, uint32_t key_len, struct store_request who, struct store_ref *next);
 int queue_delete_begin(struct store *s, uint64_t hash, const void *key, uint32_t key_len); /* before the key's word is EMPTY; -ENOMEM */
@@ -292,12 +345,14 @@ void leases_close(struct store *s);
 void leases_hints(struct store *s, void (*fn)(struct store *s, uint64_t off)); /* those that are new */
 void retired_free(struct store *s, uint64_t off); /* block_free(), and out of the transit count */
 int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint32_t page));
+void leases_look(struct store *s); /* which blocks are leased: a hint, without a fence */
 bool pin_held(const struct store *s, uint64_t block);
 
 /* cache.c (LAYOUT 9) */
 void cache_open(struct store *s);
 void cache_close(struct store *s);
 int cache_forget(struct store *s); /* after a crash, before the heap is rebuilt */
+int cache_moved(struct store *s, uint64_t from, uint64_t to); /* the item is in another block now; -ENOMEM: nothing was done */
 void cache_touch(struct store *s, uint64_t off);
 
 /* rebuild.c (LAYOUT 7) */

@@ -14,6 +14,8 @@ int store_open(struct store **out, int fd, int spill_fd, unsigned local_index) {
     struct store *s = calloc(1, sizeof *s);
     if (!s) return dd_error(-ENOMEM, "no memory for a store");
     pthread_mutex_init(&s->populate.busy, NULL);
+    s->compact.left_ns = DD_COMPACT_NS;
+    s->compact.round = 1;
     s->local_index = local_index;
     s->fd = fd;
     void *map;
@@ -225,6 +227,7 @@ int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const voi
 
 bool store_work(struct store *s) {
     settled(s);
+    compact_turn(s);
     bool more = index_sweep(s);
     more |= queue_sweep(s, DD_QUEUE_SWEEP);
     if (scan_wanted(s)) store_reclaim(s);

@@ -67,7 +67,7 @@ struct store_ref {
 /*
  * Reserve a block for key and a value of val_len bytes and fill in header and key. The value is the caller's to
  * fill; then store_commit() or store_abort(). key may change under us (it lies in a lane): the copy in the block is what
- * counts, its hash is computed from the copy. DDICT_EFULL with the sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
+ * counts, its hash is computed from the copy. -EINPROGRESS: room is being made by moving others (LAYOUT 13): again after store_work(). DDICT_EFULL with the sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
  */
 int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref);
 int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref); /* never in the spill */
@@ -90,7 +90,7 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
 int store_clear(struct store *s, struct store_request who);
 
 /*
- * Queues (LAYOUT 12): a key can have more values behind its first one, which is as any other key's. store_pop() makes the next the first, store_remove() without ref and
+ * Queues (LAYOUT 13): a key can have more values behind its first one, which is as any other key's. store_pop() makes the next the first, store_remove() without ref and
  * store_clear() remove all.
  */
 struct store_queue {
@@ -142,7 +142,9 @@ int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const voi
 void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len), void *arg);
 
 /* Work to be done between requests: sweep after clear, scan when enough is retired. Returns true while more is waiting. */
-bool store_work(struct store *s);
+bool store_work(struct store *s); /* once a turn of the loop */
+/* Work for turns in which nobody asked: scattered memory is brought together. At most DD_COMPACT_IDLE_NS and a value more; true: there is more to do. */
+bool store_idle(struct store *s);
 /* Scan now and free what can be freed; returns bytes freed. */
 uint64_t store_reclaim(struct store *s);
 

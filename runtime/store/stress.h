@@ -26,6 +26,7 @@ enum stress_place {
     STRESS_W_PAGES,     /* page map entries of a run half written */
     STRESS_W_EVICTING,  /* cached item chosen, before its word is EMPTY */
     STRESS_W_HIDDEN,    /* queue: a hidden word stored or EMPTY, before its record says so; the next value's item half changed */
+    STRESS_W_CARRIED,   /* item copied to another block, before its word names that */
     STRESS_PLACES
 };
 
@@ -42,10 +43,11 @@ enum stress_mutant {
     MUTANT_FIRST_ONLY,    /* 9: several look-ups at once: only the first looks at its word again */
     MUTANT_FRESH_EVICT,   /* 10: a cached item is retired before its word is EMPTY */
     MUTANT_KEEP_READ,     /* 11: unfreezing passes over cached items that were read */
+    MUTANT_FRESH_MOVE,    /* 12: an item's old block is free before its word is replaced */
     MUTANTS_LIVE,         /* those before it show themselves while all live; the others, and 7, when a manager is killed */
-    MUTANT_BLIND_REPEAT = MUTANTS_LIVE, /* 12: a split that is repeated copies words again */
-    MUTANT_EARLY_DONE,    /* 13: the intent is done before the swing */
-    MUTANT_KEEP_CACHED,   /* 14: a manager that opens a frozen arena keeps what was cached */
+    MUTANT_BLIND_REPEAT = MUTANTS_LIVE, /* 13: a split that is repeated copies words again */
+    MUTANT_EARLY_DONE,    /* 14: the intent is done before the swing */
+    MUTANT_KEEP_CACHED,   /* 15: a manager that opens a frozen arena keeps what was cached */
     MUTANTS
 };
 

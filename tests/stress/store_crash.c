@@ -218,11 +218,24 @@ static void stay_frozen(struct store *s) {
     store_freeze(s, epoch, FREEZE_OPEN);
 }
 
+/* More is wanted than there is in free pages: values move. */
+static void squeeze(struct store *s) {
+    struct store_ref ref;
+    uint64_t want = pages_available(s) * ARENA_PAGE + heap_scattered(s) / 2;
+    int rc = -EINPROGRESS;
+    for (int turns = 0; rc == -EINPROGRESS && turns < 20; turns++) {
+        rc = store_reserve(s, "room", 4, want, 0, &ref);
+        store_work(s);
+    }
+    if (rc == 0) store_abort(s, &ref);
+}
+
 static void manager(struct store *s) {
     store_freeze(s, FREEZE_EPOCH(s->header->freeze), FREEZE_OPEN);
     for (uint64_t step = 1;; step++) {
         uint64_t r = next_random(), key = (r >> 16) % KEYS;
         if (r % 256 == 1) stay_frozen(s);
+        if (r % 64 == 3) squeeze(s);
         if (r % 4096 == 0) {
             begin(KEYS, 0);
             if (store_clear(s, (struct store_request){7, shared->request}) < 0) fail("clear", 0);
@@ -341,6 +354,7 @@ static void check_popped(const struct arena_view *a) {
 static void serve_a_while(const struct arena_view *a, struct store *s) {
     for (int i = 0; i < 60; i++) {
         uint64_t key = next_random() % KEYS;
+        if (i == 30) squeeze(s);
         unsigned h = (unsigned)(next_random() % HELD);
         put(s, key);
         if (i % 4) continue;

@@ -9,6 +9,7 @@
  *   3. A walk over the keys sees a key that is present throughout exactly once, also while the index grows.
  *   4. While the writer is frozen and caches and evicts values of other owners, who change them only while it is open: no reader that sees FROZEN finds a value that
  *      was replaced before it looked.
+ *   5. All of this while values move in memory, because room is wanted that is there, but scattered.
  *
  * The right build must pass for some seconds; then each mutant (stress.h) must be caught, or this test proves nothing.
  * Environment: DDICT_STRESS_SECONDS (of the right build), DDICT_MUTANT (only this one; 0: only the right build).
@@ -29,7 +30,7 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <store/find.h>
-#include <store/store.h>
+#include <store/state.h>
 
 #define READERS 3
 #define STABLE 400u           /* keys that are there from shortly after a clear until the next */
@@ -58,7 +59,7 @@ static struct shared {
     struct key_state key[KEYS];
     uint64_t owner[FOREIGN]; /* the version that its owner has; changed only while the writer is open */
     uint64_t cached, freezes, evicted;
-    uint64_t writes, splits, clears, reads, misses, walks, again, rechecks, spilled;
+    uint64_t writes, splits, clears, reads, misses, walks, again, rechecks, spilled, moved;
     char what[512];
 } *shared;
 
@@ -148,7 +149,8 @@ static bool write_value(struct store *s, uint64_t key) {
     char name[40];
     struct store_ref ref;
     uint64_t version = ++last_version, n = value_words(key, version);
-    int rc = store_reserve(s, name, key_name(name, key), n * 8, (uint8_t)key, &ref);
+    int rc;
+    while ((rc = store_reserve(s, name, key_name(name, key), n * 8, (uint8_t)key, &ref)) == -EINPROGRESS) store_work(s);
     if (rc == DDICT_EFULL) return false;
     if (rc < 0) fail("reserve: %s", dd_strerror(rc));
     uint64_t *w = (uint64_t *)ref.value;
@@ -208,7 +210,7 @@ static void cache_value(struct store *s, uint64_t key) {
         for (uint64_t i = 2; i < n; i++) w[i] = value_word(key, version, i);
         if ((rc = store_cache_add(s, &ref)) < 0) store_abort(s, &ref);
     }
-    if (rc && rc != DDICT_EFULL) fail("cache: %s", dd_strerror(rc));
+    if (rc && rc != DDICT_EFULL && rc != -EINPROGRESS) fail("cache: %s", dd_strerror(rc));
 }
 
 static void stay_frozen(struct store *s) {
@@ -234,6 +236,22 @@ static void stay_frozen(struct store *s) {
     __atomic_store_n(&shared->freezes, shared->freezes + 1, __ATOMIC_RELAXED);
 }
 
+/* More is wanted than there is in free pages: values move until it is there, or until all was tried. */
+static void squeeze(struct store *s) {
+    struct store_ref ref;
+    uint64_t want = pages_available(s) * ARENA_PAGE + heap_scattered(s) / (1 + next_random() % 8);
+    int rc = -EINPROGRESS;
+    for (int turns = 0; rc == -EINPROGRESS && turns < 40; turns++) {
+        rc = store_reserve(s, "room", 4, want > 2 * ARENA_PAGE ? want - 2 * ARENA_PAGE : 1, 0, &ref);
+        if (turns % 4 == 0) write_value(s, next_random() % KEYS);
+        store_work(s);
+    }
+    if (rc == 0) store_abort(s, &ref);
+    else if (rc != DDICT_EFULL && rc != DDICT_EVALSIZE && rc != -EINPROGRESS) fail("squeeze: %s", dd_strerror(rc));
+    __atomic_store_n(&shared->moved, s->compact.moved_bytes, __ATOMIC_RELAXED);
+}
+static bool squeezes(void) { return stress_mutant == MUTANT_NONE || stress_mutant == MUTANT_FRESH_MOVE; }
+
 /* Mutants of the plain paths are caught sooner by those alone. */
 static bool freezes(void) { return stress_mutant == MUTANT_NONE || stress_mutant == MUTANT_FRESH_EVICT || stress_mutant == MUTANT_KEEP_READ; }
 
@@ -249,6 +267,7 @@ static void writer(struct store *s) {
         }
         bool room = true;
         if (r % 1024 == 1023 && freezes()) stay_frozen(s);
+        if (r % 512 == 511 && squeezes()) squeeze(s);
         if (r % 8 < 3) room = write_value(s, (r >> 8) % KEYS);
         else if (r % 8 == 3) remove_value(s, STABLE + (r >> 8) % CHURN);
         else if (grown < GROW) room = write_value(s, KEYS + grown++);
@@ -452,7 +471,7 @@ static void *share(size_t n) {
 
 static bool all_tried(void) {
     bool more = spill_fd >= 0 || (shared->cached && shared->evicted); /* memory that is full of values may cache nothing */
-    return shared->walks && shared->clears && shared->reads && shared->misses && shared->freezes && more;
+    return shared->walks && shared->clears && shared->reads && shared->misses && shared->freezes && more && (spill_fd >= 0 || shared->moved);
 }
 
 /* True when nothing was found wrong in so many seconds; the right build goes on until all was tried, at most TRY_SECONDS more. */
@@ -520,7 +539,7 @@ static bool run(double seconds, double *took) {
 int main(void) {
     static const char *const name[MUTANTS_LIVE] = {"none", "no lease", "no re-check", "no scan", "slot after the re-check", "no MOVED",
                                               "miss without validation", "MOVED before the copy", "retired before the swing", "looked again at the first only",
-                                              "retired before the eviction", "kept when unfrozen"};
+                                              "retired before the eviction", "kept when unfrozen", "free before it has moved"};
     const char *only = getenv("DDICT_MUTANT"), *secs = getenv("DDICT_STRESS_SECONDS");
     double seconds = secs ? atof(secs) : 5, took;
     int bad = 0;
@@ -533,10 +552,10 @@ int main(void) {
         bool clean = run(m ? MUTANT_SECONDS : turn ? seconds * 0.6 : seconds, &took);
         if (m == MUTANT_NONE) {
             printf("%s: right build%s, %.1f s: %llu writes, %llu finds, %llu misses, %llu re-checks, %llu walks, %llu clears, %llu asked again, "
-                   "%llu freezes, %llu cached ones found, %llu evicted%s%s\n",
+                   "%llu freezes, %llu cached ones found, %llu evicted, %llu MiB moved%s%s\n",
                    clean ? "ok" : "FAILED", spill_fd < 0 ? "" : " with a spill", took, (unsigned long long)shared->writes, (unsigned long long)shared->reads, (unsigned long long)shared->misses,
                    (unsigned long long)shared->rechecks, (unsigned long long)shared->walks, (unsigned long long)shared->clears,
-                   (unsigned long long)shared->again, (unsigned long long)shared->freezes, (unsigned long long)shared->cached, (unsigned long long)shared->evicted, clean ? "" : ": ", shared->what);
+                   (unsigned long long)shared->again, (unsigned long long)shared->freezes, (unsigned long long)shared->cached, (unsigned long long)shared->evicted, (unsigned long long)(shared->moved >> 20), clean ? "" : ": ", shared->what);
             bad += !clean;
             if (clean && (!all_tried() || (spill_fd >= 0 && !shared->spilled))) {
                 printf("FAILED: something was never tried\n");

@@ -3,7 +3,7 @@ if HAVE_CHECK
 # --- runtime/base and runtime/store: libstore.la has both ---
 base_store_units = tests/unit/base_error tests/unit/base_clock tests/unit/base_spin tests/unit/base_copy tests/unit/base_size tests/unit/base_hash tests/unit/base_user tests/unit/base_log tests/unit/base_stats tests/unit/base_text \
   tests/unit/store_table tests/unit/store_arena tests/unit/store_heap tests/unit/store_store \
-  tests/unit/store_reader tests/unit/store_lease tests/unit/store_memlimit tests/unit/store_populate tests/unit/store_pool tests/unit/store_rebuild tests/unit/store_cache tests/unit/store_spill tests/unit/store_queue
+  tests/unit/store_reader tests/unit/store_lease tests/unit/store_memlimit tests/unit/store_populate tests/unit/store_pool tests/unit/store_rebuild tests/unit/store_cache tests/unit/store_spill tests/unit/store_queue tests/unit/store_compact
 check_PROGRAMS += $(base_store_units)
 TESTS += $(base_store_units)
 EXTRA_DIST += tests/unit/unit.h tests/unit/store_test.h
@@ -29,6 +29,7 @@ tests_unit_store_memlimit_LDADD = $(BASE_STORE_LIBS)
 tests_unit_store_populate_LDADD = $(BASE_STORE_LIBS)
 tests_unit_store_pool_LDADD = $(BASE_STORE_LIBS)
 tests_unit_store_rebuild_LDADD = $(BASE_STORE_LIBS)
+tests_unit_store_compact_LDADD = $(BASE_STORE_LIBS)
 tests_unit_store_cache_LDADD = $(BASE_STORE_LIBS)
 tests_unit_store_spill_LDADD = $(BASE_STORE_LIBS)
 tests_unit_store_queue_LDADD = $(BASE_STORE_LIBS)

@@ -3,6 +3,7 @@
 #ifndef DDICT_TESTS_STORE_TEST_H
 #define DDICT_TESTS_STORE_TEST_H
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -100,7 +101,8 @@ static inline int value_right(const uint8_t *v, uint64_t len, uint64_t seed) {
 
 static inline int put_bytes(const void *key, uint32_t key_len, uint64_t len, uint64_t seed, enum store_mode mode) {
     struct store_ref ref;
-    int rc = store_reserve(box.s, key, key_len, len, 9, &ref);
+    int rc;
+    while ((rc = store_reserve(box.s, key, key_len, len, 9, &ref)) == -EINPROGRESS) store_work(box.s); /* as a manager does, a turn later */
     if (rc < 0) return rc;
     value_fill(ref.value, len, seed);
     rc = store_commit(box.s, &ref, mode, nobody, NULL);
