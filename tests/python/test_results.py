@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ddict.results and `ddict results`: what ranks submit is in files soon, whole at any time, wherever writer or dictionary end; no path leads out of the folder."""
 
+import io
 import json
 import os
 import pickle
@@ -15,7 +16,7 @@ import xml.dom.minidom
 
 import ddict
 from ddict.results import PREFIX, ResultsHandler
-from harness import DictTest, Dictionary, python
+from harness import DictTest, Dictionary, module_or_skip, python
 
 COMMAND = os.environ["DDICT_TEST_COMMAND"]
 
@@ -103,6 +104,40 @@ class Results(DictTest):
         torch = sys.modules.get("torch")
         state = torch.load(__import__("io").BytesIO(data), weights_only=False) if torch else pickle.loads(data)
         self.assertTrue((state["w"] == numpy.arange(100000.0)).all())
+
+    def test_a_checkpoint_is_the_file_that_torch_makes(self):
+        torch = module_or_skip("torch")
+        tied = torch.nn.Sequential(torch.nn.Linear(400, 400), torch.nn.Linear(400, 400), torch.nn.BatchNorm1d(400))
+        tied[1].weight = tied[0].weight
+        quantized = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(40, 40)), dtype=torch.qint8)
+        big = torch.rand(100, 1000)
+        optimizer = torch.optim.Adam(tied.parameters())
+        tied(torch.rand(4, 400)).sum().backward()
+        optimizer.step()
+        objects = {"tied": tied.state_dict(), "quantized": quantized.state_dict(), "parts": [big[:3], big[50:], big.t()], "parameter": tied[0].weight, "adam": optimizer.state_dict(),
+                   "plain": {"epoch": 3, "loss": [0.5, float("inf")], "name": "x"}, "module": tied, "last": torch.rand(2, 3, 4, 4).to(memory_format=torch.channels_last),
+                   "sparse": torch.eye(4).to_sparse(), "half": torch.rand(9).bfloat16(), "gradient": torch.rand(3, requires_grad=True)}
+        kwds = {} if torch.__version__.startswith("1.") else {"weights_only": False}
+        results = ResultsHandler("ckpt", self.d)
+        for name, obj in objects.items():
+            results.submit_checkpoint(name, obj)
+        results.flush()
+        for name, obj in objects.items():
+            wanted, made = io.BytesIO(), self.d["ddict.results/ckpt/" + name]
+            torch.save(obj, wanted)
+            self.assertLess(abs(len(made) - len(wanted.getvalue())), 4096 + len(made) // 50, name)
+            a, b = torch.load(io.BytesIO(made), **kwds), torch.load(io.BytesIO(wanted.getvalue()), **kwds)
+            self.assertEqual(str(a), str(b), name)
+            if isinstance(obj, torch.Tensor):
+                self.assertEqual((a.stride(), a.requires_grad, type(a)), (obj.stride(), obj.requires_grad, type(obj)))
+        load = lambda name: torch.load(io.BytesIO(self.d["ddict.results/ckpt/" + name]), **kwds)
+        self.assertEqual(load("tied")._metadata, tied.state_dict()._metadata)
+        state = load("tied")
+        self.assertEqual(state["0.weight"].data_ptr(), state["1.weight"].data_ptr())
+        torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(40, 40)), dtype=torch.qint8).load_state_dict(load("quantized"))
+        with self.assertRaises(Exception):  # here, and not with the next call
+            results.submit_checkpoint("no", lambda: 0)
+        results.close()
 
     def test_a_checkpoint_waits_for_neither_the_dictionary_nor_the_disk(self):
         numpy, go, d = __import__("numpy"), threading.Event(), self.d

@@ -12,6 +12,7 @@ Files appear below the folder of --ddict-results=DIR, or of `ddict results --to 
 """
 
 import atexit
+import functools
 import io
 import json
 import os
@@ -46,30 +47,68 @@ def _check(path):
     return path
 
 
-def _snapshot(obj):
-    """A copy at the speed of memory: what is trained on goes on changing the original."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(obj, torch.Tensor):
-        return obj.detach().to("cpu", copy=True)
-    if type(obj).__module__ == "numpy" and hasattr(obj, "copy"):
-        return obj.copy()
-    if isinstance(obj, dict):
-        copy = type(obj)() if type(obj).__name__ == "OrderedDict" else {}
-        for key, value in obj.items():
-            copy[key] = _snapshot(value)
-        return copy
-    if type(obj) in (list, tuple):
-        return type(obj)(_snapshot(value) for value in obj)
-    return obj if isinstance(obj, (str, bytes, int, float, bool, type(None))) else pickle.loads(pickle.dumps(obj, 5))
+class _Snapshot:
+    """A copy of obj made now, at the speed of memory: what is trained on goes on changing the original. Its pickle with the storages of tensors beside it, each copied once to the
+    memory of the CPU, whoever shares it. So the file that is made of it later is what torch.save() makes of obj, but for the device."""
+
+    def __init__(self, obj):
+        torch = sys.modules.get("torch")
+        self.storages, out = [], io.BytesIO()
+        if torch is None:
+            pickle.Pickler(out, 5).dump(obj)
+        else:
+            _copier(torch)(out, self.storages).dump(obj)
+        self.data = out.getbuffer()
+        self.size = len(self.data) + sum(s.nbytes() for s in self.storages)
+
+    def serialise(self):
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return self.data
+        obj, out = _loader(torch)(io.BytesIO(self.data), self.storages).load(), io.BytesIO()
+        torch.save(obj, out)
+        return out.getbuffer()
 
 
-def _serialise(obj):
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return pickle.dumps(obj, 5)
-    out = io.BytesIO()
-    torch.save(obj, out)
-    return out.getbuffer()
+@functools.lru_cache(None)
+def _copier(torch):
+    class Copier(pickle.Pickler):
+        def __init__(self, out, storages):
+            super().__init__(out, 5)
+            self.storages, self.there = storages, {}
+
+        def persistent_id(self, obj):
+            if not torch.is_storage(obj):
+                return None
+            untyped = obj._untyped_storage if hasattr(obj, "_untyped_storage") else obj._storage if hasattr(obj, "_storage") else obj
+            if untyped.device.type == "meta":
+                return None
+            at = self.there.get(untyped._cdata)
+            if at is None:
+                at = self.there[untyped._cdata] = len(self.storages)
+                self.storages.append(untyped.clone() if untyped.device.type == "cpu" else untyped.cpu())
+            return at, obj.dtype if isinstance(obj, torch.storage.TypedStorage) else None
+
+    return Copier
+
+
+@functools.lru_cache(None)
+def _loader(torch):
+    class Loader(pickle.Unpickler):
+        def __init__(self, file, storages):
+            super().__init__(file)
+            self.storages = storages
+
+        def persistent_load(self, pid):
+            at, dtype = pid
+            if dtype is None:
+                return self.storages[at]
+            try:
+                return torch.storage.TypedStorage(wrap_storage=self.storages[at], dtype=dtype, _internal=True)
+            except TypeError:  # torch 1.13
+                return torch.storage.TypedStorage(wrap_storage=self.storages[at], dtype=dtype)
+
+    return Loader
 
 
 class _Part:
@@ -121,11 +160,12 @@ class ResultsHandler:
     def submit_checkpoint(self, path, obj):
         """submit_checkpoint(path, obj) -- a copy of obj, made now, becomes the file of this path: by torch.save() where torch is loaded, else as a pickle
 
-        Tensors and arrays are copied at the speed of memory; torch.save() and the disk come behind the training.
+        Tensors are copied at the speed of memory, what shares memory once; torch.save() and the disk come behind the training. The file is that of torch.save(obj), with the
+        tensors of a GPU as those of the CPU. What cannot be pickled is an error here.
         """
         path = _check(path)
-        size = _size(obj)
-        self._submit(_CHECKPOINT, path, _snapshot(obj), size)
+        copy = _Snapshot(obj)
+        self._submit(_CHECKPOINT, path, copy, copy.size)
 
     def _submit(self, kind, path, data, size):
         self._ready()
@@ -206,7 +246,7 @@ class ResultsHandler:
                     part.data.extend(data)
                     touched[f"{key}\0{self._part}.{part.number:06d}"] = part
                 else:
-                    self._d[key] = memoryview(data if kind == _REPLACE else _serialise(data))
+                    self._d[key] = memoryview(data if kind == _REPLACE else data.serialise())
             except BaseException as e:
                 self._error = self._error or e
             finally:
@@ -239,18 +279,6 @@ class ResultsHandler:
 def _work(handler):
     while handler._store(handler._queue.get()):
         pass
-
-
-def _size(obj):
-    if hasattr(obj, "nbytes"):
-        return int(obj.nbytes)
-    if hasattr(obj, "element_size") and hasattr(obj, "nelement"):
-        return obj.element_size() * obj.nelement()
-    if isinstance(obj, dict):
-        return sum(_size(v) for v in obj.values())
-    if isinstance(obj, (list, tuple)):
-        return sum(_size(v) for v in obj)
-    return sys.getsizeof(obj)
 
 
 def _number(obj):
