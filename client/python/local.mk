@@ -7,7 +7,7 @@ python_sources = client/python/src/args.c client/python/src/array.c client/pytho
   client/python/src/key.c client/python/src/load.c client/python/src/lookup.c client/python/src/many.c client/python/src/mapping.c \
   client/python/src/memory.c client/python/src/module.c client/python/src/pyddict.h client/python/src/queue.c client/python/src/stats.c client/python/src/sub.c \
   client/python/src/value.c client/python/src/view.c
-python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_batch.py client/python/ddict/torch/_fill.py \
+python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_batch.py client/python/ddict/torch/_fill.py client/python/ddict/torch/_print.py \
   client/python/ddict/torch/_sets.py client/python/ddict/torch/checkpoint.py client/python/ddict/torch/dataset.py \
   client/python/ddict/torch/device.py client/python/ddict/torch/images.py client/python/ddict/torch/iterable.py client/python/ddict/torch/loader.py client/python/ddict/torch/samplers.py
 python_sources += client/python/src/gather.c

@@ -226,7 +226,8 @@ class Plain(DictTest):
             said, codes = self.processes([Numbers(log=log.name)] * 4)
             self.assertEqual(codes, [0] * 4)
             self.assertEqual({s[1:] for s in said}, {(COUNT, COUNT * (COUNT - 1))})
-            self.assertEqual(os.path.getsize(log.name), COUNT)
+            looks = os.path.getsize(log.name) - COUNT  # each looks at four samples; who puts first does so twice
+            self.assertTrue(4 * 4 <= looks <= 2 * 4 * 4, looks)
         self.assertEqual([k for k in self.d if type(k) is tuple], [("ddict.set", "together")])
         self.assertEqual(len(self.d), COUNT + 1)
 
@@ -242,7 +243,7 @@ class Plain(DictTest):
         said, _ = self.processes([Numbers(bad=100)] * 3)
         self.assertEqual({s[1] for s in said}, {"sample 100 is bad"})
         self.assertRaises(KeyError, DDictDataset, "together", d=self.d)
-        self.assertEqual([k for k in self.d if type(k) is tuple and isinstance(self.d[k], str)], [])
+        self.assertEqual(list(self.d), [])
         self.assertEqual(len(DDictDataset(Numbers(), name="together", d=self.d)), COUNT)
         self.assertEqual(len(self.d), COUNT + 1)
 
@@ -250,7 +251,7 @@ class Plain(DictTest):
         from ddict.torch import DDictDataset
         data = DDictDataset((Numbers()[i] for i in range(100)), d=self.d, name="generator")
         self.assertEqual([label for _, label in data], list(range(100)))
-        again = DDictDataset(iter([]), d=self.d, name="generator")  # is there: not looked at
+        again = DDictDataset((Numbers()[i] for i in range(100)), d=self.d, name="generator")
         self.assertEqual(len(again), 100)
         self.assertEqual(len(DDictDataset([], d=self.d, name="empty")), 0)
         a, b = DDictDataset([1], d=self.d), DDictDataset([2], d=self.d)

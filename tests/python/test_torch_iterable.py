@@ -154,8 +154,12 @@ class Stream(DictTest):
                 loader = DataLoader(stream, batch_size=None, num_workers=workers)
                 loader.load_state_dict(json.loads(json.dumps(states[0])))
                 stream.set_epoch(7)
-                lists = self.labels(loader)
-                self.assertEqual(len(lists), len(loader))
+                left, lists, lengths = len(loader), [], set()
+                for one in loader:
+                    lists += self.labels([one])
+                    lengths.add(len(loader))
+                self.assertEqual((len(lists), lengths), (left, {left}))
+                self.assertEqual(len(loader), -(-(-(-COUNT // after)) // 5))  # of the next one, which is whole
                 for one in lists:
                     given.update(one)
                 self.assertEqual(loader.state_dict()["done"], COUNT)

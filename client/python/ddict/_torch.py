@@ -29,6 +29,25 @@ def rebuild(buffer, dtype, shape, requires_grad):
     return t.requires_grad_() if requires_grad else t
 
 
+def rebuild_last(buffer, dtype, shape, requires_grad):
+    """As rebuild(), of a tensor in torch's form channels_last (of four dimensions, or five), whose elements come so. Part of the stored form, too."""
+    t = rebuild(buffer, dtype, (shape[0], *shape[2:], shape[1]), False).movedim(-1, 1)
+    return t.requires_grad_() if requires_grad else t
+
+
+def again(tensor, requires_grad):
+    """The same memory as tensor, which stands before it in the same value: tied weights. Part of the stored form, too."""
+    t = tensor.detach()
+    return t.requires_grad_() if requires_grad else t
+
+
+def _last(t):
+    """Whether t is in the form channels_last, and not in the usual one as well"""
+    if t.dim() not in (4, 5) or t.is_contiguous():
+        return False
+    return t.is_contiguous(memory_format=torch.channels_last if t.dim() == 4 else torch.channels_last_3d)
+
+
 _DTYPES = {"<f2": torch.float16, "<f4": torch.float32, "<f8": torch.float64, "<bf2": torch.bfloat16, "|u1": torch.uint8, "|i1": torch.int8,
            "<i2": torch.int16, "<i4": torch.int32, "<i8": torch.int64, "|b1": torch.bool, "<c8": torch.complex64, "<c16": torch.complex128}
 _DTYPES.update((name, getattr(torch, t)) for name, t in (("<u2", "uint16"), ("<u4", "uint32"), ("<u8", "uint64")) if hasattr(torch, t))
@@ -39,7 +58,7 @@ def plain(t):
     """(tensor that owns the elements in C order, their address, bytes, type, shape) of a tensor that is no more than that, else None"""
     name = _NAMES.get(t.dtype)
     if (name is None or t.layout is not torch.strided or t.device.type != "cpu" or t.requires_grad or t.__dict__
-            or (_has_names is not None and _has_names(t)) or getattr(t, "is_nested", False)):
+            or (_has_names is not None and _has_names(t)) or getattr(t, "is_nested", False) or _last(t)):
         return None
     c = t.detach().resolve_conj().resolve_neg().contiguous()
     return c, c.data_ptr(), c.numel() * c.element_size(), name, tuple(c.shape)
@@ -62,14 +81,26 @@ def _reduce(tensor):
     if (tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta" or tensor.__dict__
             or (_has_names is not None and _has_names(tensor)) or getattr(tensor, "is_nested", False)):
         return NotImplemented
-    t = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    t = tensor.detach().resolve_conj().resolve_neg().cpu()
+    last = _last(t)
+    t = t.movedim(1, -1) if last else t.contiguous()
     buffer = pickle.PickleBuffer(_ddict.borrow(t, t.data_ptr(), t.numel() * t.element_size()))
-    return rebuild, (buffer, t.dtype, tuple(t.shape), tensor.requires_grad)
+    return rebuild_last if last else rebuild, (buffer, t.dtype, tuple(tensor.shape), tensor.requires_grad)
 
 
 class _Pickler(pickle.Pickler):
+    def __init__(self, *args, **kwds):
+        super().__init__(*args, **kwds)
+        self.seen = {}  # tensors that are in it, by what they are of which memory; they live until it is done
+
     def reducer_override(self, obj):
-        return _reduce(obj) if type(obj) is torch.Tensor else NotImplemented
+        if type(obj) is not torch.Tensor:
+            return NotImplemented
+        reduced = _reduce(obj)
+        if reduced is NotImplemented or obj.numel() == 0:
+            return reduced
+        same = self.seen.setdefault((obj.data_ptr(), obj.dtype, obj.device, obj.shape, obj.stride(), obj.is_conj(), obj.is_neg()), obj)
+        return reduced if same is obj else (again, (same, obj.requires_grad))
 
 
 def dumps(obj, buffer_callback):

@@ -2,11 +2,14 @@
 """Batches straight from the dictionary's memory.
 
 The arrays of all samples of a batch are copied once, into one block of memory for each field. The samples are views of it,
-and so is the collated batch: ddict.torch.collate() has nothing left to do. Inside DataLoader workers the block is shared memory, as torch wants it.
+and so is the collated batch: ddict.torch.collate() has nothing left to do but to see that the samples are those that were given out, unchanged: each of its fields
+the same object, and arrays with the shape and memory they had. What was written into an array is in the block. Where a DataLoader asks that gives them to collate() and to nobody else, samples
+are not even made. Inside DataLoader workers the block is shared memory, as torch wants it.
 """
 
 import io
 import pickle
+from operator import is_
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -77,6 +80,8 @@ def _layout_of(value: Any) -> Any:
         if value.numpy and not value.shape:
             raise _Unfit
         return value
+    if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" and not value.shape:
+        raise _Unfit  # rows of a column would be numbers
     if type(value) in _PLAIN or type(value) is bool:
         return type(value)
     if type(value) is torch.Tensor:
@@ -140,53 +145,95 @@ def _collated(values: List[Any], layout: Any) -> Any:
     return torch.stack([torch.as_tensor(v) for v in values])
 
 
+class Whole:
+    """A batch for collate() alone, whose samples were never made"""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+
+def _joined(kind: Optional[type], names: Tuple[Any, ...], fields: List[Tuple[Any, Any]]) -> Any:
+    """The samples collated"""
+    made = [column if layout is None else _collated(column, layout) for column, layout in fields]
+    if kind is not dict:  # default_collate() cuts such samples by zip()
+        made = [tuple(column) if type(column) is list else column for column in made]
+    return made[0] if kind is None else dict(zip(names, made)) if kind is dict else made
+
+
+_address, _stride = torch.Tensor.data_ptr, torch.Tensor.stride
+_shape, _dtype, _gradient = (getattr(torch.Tensor, name).__get__ for name in ("shape", "dtype", "requires_grad"))
+
+
+def _rows_intact(column: torch.Tensor, rows: Any) -> bool:
+    """Whether the arrays of a field are still the rows of their column: the same memory, shape and type"""
+    n, shape = len(rows), column.shape[1:]
+    if type(rows[0]) is torch.Tensor:
+        step = column.stride(0) * column.element_size()
+        return (list(map(_address, rows)) == [column.data_ptr() + i * step for i in range(n)] and list(map(_shape, rows)) == [shape] * n
+                and list(map(_stride, rows)) == [column.stride()[1:]] * n and list(map(_dtype, rows)) == [column.dtype] * n
+                and not any(map(_gradient, rows)) and list(map(type, rows)) == [torch.Tensor] * n)
+    if not shape:  # numbers, which do not change
+        return True
+    whole = column.numpy()
+    for a, b in zip(rows, whole):
+        if a.shape != b.shape or a.strides != b.strides or a.dtype != b.dtype or a.__array_interface__["data"] != b.__array_interface__["data"]:
+            return False
+    return True
+
+
 class Batch(list):
-    """The samples of a batch, which collate() knows as a whole already"""
+    """The samples of a batch, which collate() need not copy again while they are what they were"""
 
-    __slots__ = ("_parts", "_count")
+    __slots__ = ("_parts",)
 
-    def __init__(self, samples: Any, kind: Optional[type], names: Tuple[Any, ...], fields: List[Tuple[Any, Any]]) -> None:
+    def __init__(self, samples: Any, kind: Optional[type], names: Tuple[Any, ...], fields: List[Tuple[Any, Any]], rows: List[Any]) -> None:
         super().__init__(samples)
-        self._parts: Any = (kind, names, fields)  # a field: a tensor, None; or the values, their layout
-        self._count = len(self)
+        self._parts: Any = (kind, names, fields, rows)  # a field: a tensor, None; or the values, their layout. rows: what the samples have of it
+
+    def _intact(self, kind: Optional[type], names: Tuple[Any, ...], fields: List[Tuple[Any, Any]], rows: List[Any]) -> bool:
+        if len(self) != len(rows[0]):
+            return False
+        now: Any = [self]
+        if kind is dict:
+            if list(map(type, self)) != [dict] * len(self) or list(map(tuple, self)) != [names] * len(self):
+                return False
+            now = zip(*[s.values() for s in self])
+        elif kind is not None:
+            if list(map(type, self)) != [kind] * len(self) or list(map(len, self)) != [len(rows)] * len(self):
+                return False
+            now = zip(*self)
+        return all(all(map(is_, mine, row)) and (layout is not None or _rows_intact(column, row)) for mine, row, (column, layout) in zip(now, rows, fields))
 
     def whole(self) -> Any:
-        """The samples collated, or None when the list was changed"""
-        if self._parts is None or self._count != len(self):
+        """The samples collated, or None when one was changed. Only once: what was given away is no copy"""
+        parts, self._parts = self._parts, None
+        if parts is None or not self._intact(*parts):
             return None
-        kind, names, fields = self._parts
-        made = [column if layout is None else _collated(column, layout) for column, layout in fields]
-        if kind is not dict:  # default_collate() cuts such samples by zip()
-            made = [tuple(column) if type(column) is list else column for column in made]
-        return made[0] if kind is None else dict(zip(names, made)) if kind is dict else made
-
-    def __setitem__(self, at: Any, value: Any) -> None:
-        self._parts = None
-        super().__setitem__(at, value)
-
-    def sort(self, **kwds: Any) -> None:
-        self._parts = None
-        super().sort(**kwds)
-
-    def reverse(self) -> None:
-        self._parts = None
-        super().reverse()
+        return _joined(*parts[:3])
 
     def __reduce__(self) -> Any:
         return list, (list(self),)
 
 
-def _one_by_one(heads: List[bytes], columns: List[torch.Tensor]) -> List[Any]:
+def _one_by_one(heads: List[bytes], columns: List[torch.Tensor], keys: Any) -> List[Any]:
     n, samples = len(heads), []
     sizes = [c.numel() // n for c in columns]
     memory = [memoryview(_ddict.borrow(c, c.data_ptr(), c.numel())) for c in columns]
     for i, head in enumerate(heads):
         rows = [m[i * size:(i + 1) * size] for m, size in zip(memory, sizes)]
-        samples.append(pickle.loads(head[1:], buffers=rows))
+        try:
+            samples.append(pickle.loads(head[1:], buffers=rows))
+        except Exception as e:
+            named = _ddict._named(e, keys[i])
+            if named is e:
+                raise
+            raise named from e
     return samples
 
 
-def _make(heads: List[bytes], columns: List[torch.Tensor], labels: Optional[List[int]]) -> Optional[List[Any]]:
+def _make(heads: List[bytes], columns: List[torch.Tensor], keys: Any, labels: Optional[List[int]], whole: bool) -> Any:
     """None where the values are no pickles and of no form known here"""
     n = len(heads)
     forms = list(map(_form_of, heads))
@@ -195,7 +242,7 @@ def _make(heads: List[bytes], columns: List[torch.Tensor], labels: Optional[List
                            for f in forms) or (labels is not None and form.kind is not None):
         if any(head[0] == _ARRAY for head in heads):
             return None
-        samples = _one_by_one(heads, columns)
+        samples = _one_by_one(heads, columns, keys)
         return samples if labels is None else list(zip(samples, labels))
     fields: List[Tuple[Any, Any]] = []
     rows: List[Any] = []
@@ -203,27 +250,30 @@ def _make(heads: List[bytes], columns: List[torch.Tensor], labels: Optional[List
         if isinstance(layout, _Slot):
             column = columns[layout.column].view(layout.dtype).view(n, *layout.shape)
             fields.append((column, None))
-            rows.append(column.numpy() if layout.numpy else column.unbind(0))
+            rows.append(None if whole else list(column.numpy()) if layout.numpy else column.unbind(0))
         else:
             values = [f.values[k] for f in forms]  # type: ignore[union-attr]
             if type(layout) is tuple:  # small arrays: not those that are remembered
                 column = _collated(values, layout)
                 fields.append((column, None))
-                rows.append(column.unbind(0) if layout[0] == "tensor" else column.numpy())
+                rows.append(None if whole else column.unbind(0) if layout[0] == "tensor" else list(column.numpy()))
             else:
                 fields.append((values, layout))
                 rows.append(values)
     kind, names = form.kind, form.names
     if labels is not None:
         kind, fields, rows = tuple, [*fields, (labels, int)], [*rows, labels]
+    if whole:
+        return Whole(kind, names, fields)
     if kind is None:
-        return Batch(rows[0], kind, names, fields)
+        return Batch(rows[0], kind, names, fields, rows)
     made = zip(*rows)
-    return Batch(made if kind is tuple else map(list, made) if kind is list else (dict(zip(names, s)) for s in made), kind, names, fields)
+    return Batch(made if kind is tuple else map(list, made) if kind is list else (dict(zip(names, s)) for s in made), kind, names, fields, rows)
 
 
-def read(d: Any, keys: Any, labels: Optional[List[int]] = None) -> List[Any]:
-    """The samples under keys, fetched together; with labels each a pair (value, label). KeyError names a key that is absent"""
+def read(d: Any, keys: Any, labels: Optional[List[int]] = None, whole: bool = False) -> Any:
+    """The samples under keys, fetched together; with labels each a pair (value, label). KeyError names a key that is absent. whole: for collate() alone, a Whole where
+    that can be"""
     if 0 < len(keys) <= LIMIT:
         columns: List[torch.Tensor] = []
 
@@ -233,7 +283,7 @@ def read(d: Any, keys: Any, labels: Optional[List[int]] = None) -> List[Any]:
 
         got = d._gather(keys, alloc)
         if type(got) is tuple:
-            got = _make(got[0], columns, labels)
+            got = _make(got[0], columns, keys, labels, whole)
             if got is not None:
                 return got
     else:
@@ -244,8 +294,11 @@ def read(d: Any, keys: Any, labels: Optional[List[int]] = None) -> List[Any]:
 
 
 def collate(batch: List[Any]) -> Any:
-    """collate(batch) -- as torch's default_collate, for a DataLoader's collate_fn; a batch of a DDictDataset is not copied again"""
+    """collate(batch) -- as torch's default_collate, for a DataLoader's collate_fn; a batch of a DDictDataset whose samples are as they came is not copied again"""
     global _shared
+    if type(batch) is Whole:
+        _shared = True
+        return _joined(*batch.parts)
     if type(batch) is Batch:
         _shared = True
         whole = batch.whole()

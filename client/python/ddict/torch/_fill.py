@@ -3,9 +3,10 @@
 
 The work is cut into chunks. A chunk's mark in the dictionary is a text while a process is at it (who, and how far), then bytes: its result. Who finds no chunk left
 waits for the others, and takes over one whose mark has not changed for a while: its process may be dead, and putting the same once more does no
-harm. A process that fails takes its mark away, so the next one to come meets the same error. The set's own entry is written last.
+harm. A process that fails takes away what it has put, and then its mark, so the next one to come meets the same error. The set's own entry is written last.
 """
 
+import contextlib
 import itertools
 import os
 import random
@@ -13,16 +14,18 @@ import socket
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from .. import attach
-from ._sets import MARK, find
+from .. import Error, attach
+from ._sets import MARK, discard, find, remove
 
 CHUNKS = 1024       # at most in a set: each costs every process a question
 CHUNK_MIN = 64      # samples
 POLL_S = (0.01, 0.3)  # first and longest pause between two looks at what the others do
 BEAT_S = 1.0        # a mark is renewed so often
 TAKE_OVER_S = 120   # and belongs to nobody when it was not for so long
+LOCK, LOOK, ALONE = -3, -4, -2  # marks beside those of chunks: a set is being removed; what its data looks like; its keys are nobody else's, or a plan
 
 _counter = itertools.count()
+_calls = itertools.count()
 _handle: Any = None
 
 
@@ -57,6 +60,12 @@ def fresh_name() -> str:
     return f"{text}.{next(_counter)}"
 
 
+def call_name() -> Optional[str]:
+    """What only this call has, and the same one of all ranks of the group; None where they have no name in common"""
+    _, _, text = group()
+    return None if text is None else f"{text}.{next(_calls)}"
+
+
 class Fill:
     """One process's part in filling the set called name"""
 
@@ -64,6 +73,8 @@ class Fill:
         self.d, self.name, self.timeout = d, name, TAKE_OVER_S if timeout is None else timeout
         self.who = f"{socket.gethostname()} pid {os.getpid()}"
         self.beaten = 0.0
+        self.undo: Optional[Callable[[int], None]] = None  # take away what this process has put of a chunk
+        self.begun: Dict[int, int] = {}  # chunks of this process: how many of its samples it took
 
     def there(self) -> Optional[Dict[str, Any]]:
         return find(self.d, self.name)
@@ -81,24 +92,70 @@ class Fill:
         def beating() -> Any:
             for done, pair in enumerate(pairs):
                 self.beat(chunk, done)
+                self.begun[chunk] = done + 1
                 yield pair
 
         return self.d.put_many(beating())
 
     def _do(self, chunk: int, work: Callable[[int], bytes]) -> None:
         self.beaten = time.monotonic()
+        self.begun[chunk] = 0
         try:
             result = work(chunk)
         except BaseException:
-            self.d.pop(self.key(chunk), None)
+            with contextlib.suppress(Error):  # the first error is the one to tell
+                self._undo(chunk)
+                discard(self.d, self.key(chunk))
             raise
         self.d[self.key(chunk)] = result
+
+    def _undo(self, failed: int) -> None:
+        """Nobody can take the set for complete meanwhile: the mark of the chunk that failed is still there"""
+        if self.undo is None:
+            return
+        for chunk in self.begun:
+            if chunk != failed:
+                discard(self.d, self.key(chunk))
+            self.undo(chunk)
+        self.begun = {}
+
+    def clear(self, marks: Any) -> None:
+        for chunk in marks:
+            discard(self.d, self.key(chunk))
+
+    def replace(self, other: Callable[[Dict[str, Any]], Any]) -> None:
+        """Remove the set when other(its entry); by one process, and all that come wait until it is gone"""
+        pause, seen, since = POLL_S[0], None, time.monotonic()
+        while True:
+            found = self.there()
+            mark = self.d.get(self.key(LOCK))
+            if mark is None and (found is None or not other(found)):
+                return
+            if mark is None or time.monotonic() - since > self.timeout:
+                if mark is not None:
+                    discard(self.d, self.key(LOCK))
+                if self.d.put_new(self.key(LOCK), self.who):
+                    try:
+                        found = self.there()
+                        if found is not None and other(found):
+                            remove(self.d, self.name, lambda: self.beat(LOCK, 0))
+                    finally:
+                        discard(self.d, self.key(LOCK))
+                continue
+            if mark != seen:
+                seen, since = mark, time.monotonic()
+            time.sleep(pause)
+            pause = min(2 * pause, POLL_S[1])
+
+    def settle(self) -> None:
+        """Until nobody removes a set of this name"""
+        self.replace(lambda found: False)
 
     def _try(self, chunk: int, work: Callable[[int], bytes]) -> bool:
         if not self.d.put_new(self.key(chunk), self.who):
             return False
         if (MARK, self.name) in self.d:  # finished and cleaned up meanwhile
-            self.d.pop(self.key(chunk), None)
+            discard(self.d, self.key(chunk))
         else:
             self._do(chunk, work)
         return True
@@ -142,8 +199,7 @@ class Fill:
                 return b""
 
             self.once(-1, last)
-        for chunk in [*order, -1]:
-            self.d.pop(self.key(chunk), None)
+        self.clear([*order, -1])
 
 
 def chunk_size(count: int) -> int:

@@ -113,8 +113,16 @@ def write(d: Any, found: Dict[str, Any], *, keys: Optional[Sequence] = None, siz
     d[MARK, name] = json.dumps({"version": 1, "parts": -(-found["items"] // PART), **found})
 
 
-def remove(d: Any, name: str) -> bool:
-    """Remove the set and its items; False when there was none, or another process was faster"""
+def discard(d: Any, key: Any) -> None:
+    """Remove key where it is there; its value is not looked at"""
+    try:
+        del d[key]
+    except KeyError:
+        pass
+
+
+def remove(d: Any, name: str, beat: Any = None) -> bool:
+    """Remove the set and its items; False when there was none, or another process was faster. beat is called now and then"""
     text = d.pop((MARK, name), None)
     if text is None:
         return False
@@ -122,5 +130,7 @@ def remove(d: Any, name: str) -> bool:
     mine = [(MARK, name, what, p) for what in ("keys", "sizes", "labels") for p in range(found["parts"])]
     for keys in (keys_of(d, found), mine):
         for key in keys:
-            d.pop(key, None)
+            discard(d, key)
+            if beat is not None:
+                beat()
     return True

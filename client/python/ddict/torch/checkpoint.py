@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import torch
 
-from .. import DDict
+from .. import DDict, _ddict
 from ._fill import dictionary
 
 
@@ -81,7 +81,18 @@ def save(obj: Any, key: Any, d: Optional[DDict] = None, **kwds: Any) -> int:
 def load(key: Any, d: Optional[DDict] = None, *, wait: Optional[float] = None, **kwds: Any) -> Any:
     """load(key, d=None, *, wait=None, **kwds) -- torch.load() of what save() stored, read in place
 
-    wait: seconds to wait for key. Further arguments are torch.load()'s: map_location, weights_only.
+    wait: seconds to wait for key. Further arguments are torch.load()'s: map_location, weights_only. ValueError where the value is no file of torch.save().
     """
-    with dictionary(d).view(key, wait=wait) as view, _ViewFile(view) as raw:
-        return torch.load(raw, **kwds)  # type: ignore[arg-type]
+    with dictionary(d).view(key, wait=wait) as view:
+        if view.tag:
+            raise ValueError(f"the value of key {key!r} is no checkpoint of ddict.torch.save() but an object of its own: d[{key!r}] gives it")
+        with _ViewFile(view) as raw:
+            try:
+                return torch.load(raw, **kwds)  # type: ignore[arg-type]
+            except KeyError as e:  # what the old form of file, a pickle, is said to be by any bytes
+                raise ValueError(f"the value of key {key!r} is no checkpoint: torch.load() raises {e!r}") from e
+            except Exception as e:
+                named = _ddict._named(e, key)
+                if named is e:
+                    raise
+                raise named from e

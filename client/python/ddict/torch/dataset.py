@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """DDictDataset: samples in the dictionary."""
 
+import contextlib
+import functools
+import json
 import operator
+import sys
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch.utils.data
 
-from .. import DDict, RawKey, Set, key_bytes
-from . import _batch, _fill, _sets
+from .. import DDict, Error, RawKey, Set, key_bytes
+from . import _batch, _fill, _print, _sets
 
 AT_ONCE = 64  # samples that iteration fetches together
+_FETCH = torch.utils.data._utils.fetch._MapDatasetFetcher.fetch.__code__
 
 
 class DDictDataset(torch.utils.data.Dataset):
-    """DDictDataset(dataset, *, keys=None, transform=None, target_transform=None, name=None, d=None, timeout=None)
+    """DDictDataset(dataset, *, keys=None, transform=None, target_transform=None, name=None, d=None, timeout=None, overwrite=False)
 
     A map-style data set whose samples are in a dictionary. dataset is
 
@@ -24,17 +29,20 @@ class DDictDataset(torch.utils.data.Dataset):
     - a str: the name of a set, put there by `ddict load`, srun --ddict-load or another process; or a ddict.Set. Its samples are values, or pairs (value, label) where
       the set has labels;
     - any other iterable: its samples are put into the dictionary d (None: the job's) as a set called name. All processes that make the same one share the work, and
-      return when all samples are there; nothing is read again where the set is there already. One that can be indexed is put in parallel, another
-      iterable by whoever comes first. Without a name it is a set of this group of ranks alone.
+      return when all samples are there. One that can be indexed is put in parallel, another iterable by whoever comes first. Without a name it is a set of this group of
+      ranks alone. Where the set is there already, of the data only a few samples are read, to see that it is the same: its length, the names of its classes, the
+      form and content of four samples (of the first, where it cannot be indexed; of an iterator only its form). Other data is a ValueError, or replaces the set with
+      overwrite=True. So is a key of yours that a sample would be put over. Where putting fails, nothing is left.
 
-    transform is called with each value, target_transform with each label. timeout: seconds after which another process is taken for dead that loads and makes
-    no progress (None: 120).
+    transform is called with each value, target_transform with each label, of sets that have labels; of a set that was put from pairs transform gets the pair. timeout:
+    seconds after which another process is taken for dead that loads and makes no progress (None: 120). A subclass that has a __getitem__ of its own is asked by that one
+    for batches, too.
 
     A sample belongs to the caller; those of one batch share a block of memory.
     """
 
     def __init__(self, dataset: Any, *, keys: Optional[Any] = None, transform: Optional[Callable] = None, target_transform: Optional[Callable] = None,
-                 name: Optional[str] = None, d: Optional[DDict] = None, timeout: Optional[float] = None) -> None:
+                 name: Optional[str] = None, d: Optional[DDict] = None, timeout: Optional[float] = None, overwrite: bool = False) -> None:
         self.transform, self.target_transform = transform, target_transform
         self.name, self.classes = name, None
         self.labels: Any = None  # an array of one for each sample, or None
@@ -43,8 +51,8 @@ class DDictDataset(torch.utils.data.Dataset):
             if d is not None or name is not None:
                 raise TypeError("name and d are for data sets that are put into a dictionary")
             self.dict = dataset
-            self.keys: Any = keys if isinstance(keys, Sequence) or hasattr(keys, "__getitem__") else (
-                sorted(_plain_keys(dataset), key=key_bytes) if keys is None else list(keys))
+            self.keys: Any = sorted(_plain_keys(dataset), key=key_bytes) if keys is None else _in_order(keys)
+            self._see_who_takes_labels()
             return
         if keys is not None:
             raise TypeError("keys are for a DDict that has the samples already")
@@ -55,9 +63,9 @@ class DDictDataset(torch.utils.data.Dataset):
             self.name = dataset
         else:
             self.name = _fill.fresh_name() if name is None else name
-            if _sets.find(self.dict, self.name) is None:
-                _put(self.dict, self.name, dataset, timeout)
+            _put(self.dict, self.name, dataset, timeout, overwrite)
         self._open()
+        self._see_who_takes_labels()
 
     def _open(self) -> None:
         found = _sets.find(self.dict, self.name)  # type: ignore[arg-type]
@@ -68,6 +76,10 @@ class DDictDataset(torch.utils.data.Dataset):
         self.keys = _sets.keys_of(self.dict, found)
         self.classes = found.get("classes")
         self.labels = _sets.labels_of(self.dict, found) if found.get("parts") else None
+
+    def _see_who_takes_labels(self) -> None:
+        if self.target_transform is not None and self.labels is None:
+            raise TypeError("target_transform is for sets with labels, which `ddict load` and ImageFolder make: here transform gets each sample as it was put, a pair as a pair")
 
     def stop(self) -> None:
         """stop() -- remove the set and its samples from the dictionary; of several processes one does it. Not for data sets over a DDict"""
@@ -88,7 +100,8 @@ class DDictDataset(torch.utils.data.Dataset):
             raise IndexError(f"sample {i} of {n}")
         return i + n if i < 0 else i
 
-    def _samples(self, indices: List[int]) -> List[Any]:
+    def _samples(self, indices: List[int], whole: bool = False) -> Any:
+        """whole: collate() gets them next, and nobody else"""
         keys, labels = self.keys, self.labels
         if len(indices) > 4 and isinstance(keys, _sets.Numbered):  # as Numbered does it
             prefix = keys.prefix
@@ -97,7 +110,7 @@ class DDictDataset(torch.utils.data.Dataset):
             wanted = [keys[i] for i in indices]
         mine = None if labels is None else [labels[i] for i in indices]
         if self._as_stored and self.transform is None and self.target_transform is None:
-            return _batch.read(self.dict, wanted, mine)
+            return _batch.read(self.dict, wanted, mine, whole)
         values = self._values(wanted)
         return list(values) if mine is None else list(zip(values, map(self._label, mine)))
 
@@ -126,7 +139,9 @@ class DDictDataset(torch.utils.data.Dataset):
         """__getitems__(indices) -- the samples, by one request for all of them; a DataLoader calls it for each batch"""
         n = len(self.keys)
         indices = [i if type(i) is int and 0 <= i < n else self._index(i) for i in indices]
-        return self._samples(indices) if indices else []
+        if not indices or own_way(type(self)) == "__getitem__":
+            return [self[i] for i in indices]
+        return self._samples(indices, _asked_for_collate(self))  # type: ignore[no-any-return]
 
     def _part(self, indices: range) -> "DDictDataset":
         part = object.__new__(type(self))
@@ -149,6 +164,28 @@ class DDictDataset(torch.utils.data.Dataset):
         return f"<{type(self).__name__} of {len(self)} samples{f', {self.name!r}' if self.name else ''}>"
 
 
+@functools.lru_cache(None)
+def own_way(cls: type) -> str:
+    """Which of its own a subclass has: "__getitems__", or "__getitem__" alone, of which our __getitems__ does not know, or neither: "\""""
+    for c in cls.__mro__:
+        if c is DDictDataset:
+            break
+        for name in ("__getitems__", "__getitem__"):
+            if name in vars(c):
+                return name
+    return ""
+
+
+def _asked_for_collate(dataset: DDictDataset) -> bool:
+    """Whether it is torch's DataLoader that called __getitems__(), which gives what it gets to its collate_fn and does no more, and that is collate(): so that no code of others
+    sees the samples."""
+    frame = sys._getframe(2)
+    if frame.f_code is not _FETCH:
+        return False
+    fetcher = frame.f_locals["self"]
+    return fetcher.dataset is dataset and fetcher.collate_fn is _batch.collate and not own_way(type(dataset))
+
+
 def _plain_keys(d: DDict) -> Iterator[Any]:
     for key in d:
         if not (type(key) is tuple and key and type(key[0]) is str and key[0].startswith("ddict.")) and not isinstance(key, RawKey):
@@ -158,30 +195,114 @@ def _plain_keys(d: DDict) -> Iterator[Any]:
 _lock = threading.Lock()
 
 
-def _put(d: DDict, name: str, dataset: Any, timeout: Optional[float]) -> None:
+def _in_order(keys: Any) -> Any:
+    """keys as what has the first at [0]: a pandas.Series has there what is called 0."""
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"keys is a list of keys, not one {type(keys).__name__}")
+    if isinstance(keys, (set, frozenset)):
+        raise TypeError("keys have an order, which a set has not: sorted() of it has")
+    return keys if isinstance(keys, Sequence) else list(keys)
+
+
+def _to_be_put(dataset: Any) -> Any:
+    """dataset, when its samples can be told"""
+    kind = type(dataset).__name__
+    if hasattr(dataset, "iloc"):
+        if hasattr(dataset, "columns"):
+            raise TypeError(f"a {kind} has columns, not samples: give a list of samples, such as df.to_dict('records') or list(df.itertuples(index=False, name=None))")
+        return list(dataset)
+    if isinstance(dataset, Mapping):
+        raise TypeError(f"the samples of a {kind} are not known by numbers: put it with d.put_many() and give DDictDataset(d, keys=[...]), or give list({kind}.values())")
+    if not hasattr(dataset, "__iter__") and not _print.indexed(dataset):
+        raise TypeError(f"{kind} is no data set: it can neither be indexed, with a length, nor iterated over")
+    return dataset
+
+
+def refusal(name: str, what: str) -> ValueError:
+    return ValueError(f"the dictionary has a set {name!r} of other data: {what}. DDictDataset({name!r}) opens it; give this data another name=, or overwrite=True to replace it")
+
+
+def _put(d: DDict, name: str, dataset: Any, timeout: Optional[float], overwrite: bool) -> None:
     """Put the samples of an iterable as the set called name; returns when it is there, whoever put it."""
     fill, prefix = _fill.Fill(d, name, timeout), f"{name}/"
-    if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
-        count = len(dataset)
+    look = _print.Look(_to_be_put(dataset))
+    data = look.samples
+    mark = fill.key(_fill.LOOK)
+    by = _fill.call_name() if overwrite else None
+    if overwrite:  # but for what another rank has put by this very call
+        fill.replace(lambda found: found.get("by") != by if by is not None else look.difference(found))
+    else:
+        fill.settle()
+    while True:
+        found = fill.there()
+        if found is not None:
+            different = look.difference(found)
+            if different:
+                raise refusal(name, different)
+            return
+        text = d.get(mark)
+        if text is None:
+            look.again()
+            if d.put_new(mark, json.dumps(look.told)):
+                break
+        else:  # others put it now
+            other = json.loads(text)
+            different = look.difference({"items": other["items"] if "items" in other else look.told.get("items"), "print": other})
+            if not different:
+                break
+            if not overwrite:
+                raise ValueError(f"other processes put other data as the set {name!r}, or did so and died: {different}. Give this data another name=, "
+                                 "or overwrite=True when they are gone")
+            _forget(d, name, prefix)
+    if _print.indexed(data):
+        count = len(data)
         size = _fill.chunk_size(count)
-        many = getattr(dataset, "__getitems__", None)
+        many = getattr(data, "__getitems__", None)
 
         def pairs(chunk: int) -> Iterator[Any]:
             mine = range(chunk * size, min((chunk + 1) * size, count))
             for at in range(mine.start, mine.stop, AT_ONCE):
                 some = range(at, min(at + AT_ONCE, mine.stop))
-                yield from ((f"{prefix}{i}", s) for i, s in zip(some, many(list(some)) if many else map(dataset.__getitem__, some)))
+                yield from ((f"{prefix}{i}", s) for i, s in zip(some, many(list(some)) if many else map(data.__getitem__, some)))
 
         chunks = -(-count // size)
     else:
-        chunks = 1
+        chunks, size = 1, 0
 
         def pairs(chunk: int) -> Iterator[Any]:
-            return ((f"{prefix}{i}", sample) for i, sample in enumerate(dataset))
+            return ((f"{prefix}{i}", sample) for i, sample in enumerate(data))
+
+    def alone(_: int) -> bytes:
+        for key in d.keys(prefix):
+            if key[len(prefix):].isdecimal():
+                raise ValueError(f"the dictionary has a key {key!r}, which the set {name!r} would put over: give the set another name=")
+        return b""
+
+    def undo(chunk: int) -> None:
+        for i in range(chunk * size, chunk * size + fill.begun[chunk]) if chunk >= 0 else ():
+            _sets.discard(d, f"{prefix}{i}")
 
     def finish(results: List[bytes]) -> None:
         _sets.write(d, {"name": name, "sources": [type(dataset).__name__], "kind": "samples", "prefix": prefix, "items": sum(map(int, results)),
-                        "numbered": True})
+                        "numbered": True, "print": look.told, **({} if by is None else {"by": by})})
 
     with _lock:  # threads of one process: one after another
-        fill.run(chunks, lambda chunk: b"%d" % fill.put(chunk, pairs(chunk)), finish)
+        try:
+            if fill.once(_fill.ALONE, alone):
+                fill.undo = undo
+                fill.run(chunks, lambda chunk: b"%d" % fill.put(chunk, pairs(chunk)), finish)
+        except BaseException:
+            with contextlib.suppress(Error):
+                if all(m is None for m in d.get_many([fill.key(c) for c in range(-1, chunks)])):  # the last one that was at it
+                    fill.clear([_fill.ALONE, _fill.LOOK])
+            raise
+        fill.clear([_fill.ALONE, _fill.LOOK])
+
+
+def _forget(d: DDict, name: str, prefix: str) -> None:
+    """Remove what processes left that died while they put a set of this name."""
+    for key in list(d.keys((_sets.MARK, name, "load"))):
+        _sets.discard(d, key)
+    for key in list(d.keys(prefix)):
+        if key[len(prefix):].isdecimal():
+            _sets.discard(d, key)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from .. import DDict, load
 from . import _fill, _sets
-from .dataset import DDictDataset
+from .dataset import DDictDataset, refusal
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -97,15 +97,30 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
         d.pop(key, None)
 
 
+def _see_that_it_is_the_same(fill: _fill.Fill, root: str, overwrite: bool) -> None:
+    def other(found: Any) -> Optional[str]:
+        """Of which folder the set is, when it was put by us and of another one"""
+        source = str(found["sources"][0]) if found.get("images") and found.get("sources") else None
+        return source if source is not None and os.path.isdir(root) and os.path.abspath(source) != os.path.abspath(root) else None
+
+    found = fill.there()
+    if found is None or not other(found):
+        return
+    if not overwrite:
+        raise refusal(fill.name, f"it is that of {other(found)}")
+    fill.replace(other)
+
+
 class ImageFolder(DDictDataset):
-    """ImageFolder(root, transform=None, target_transform=None, loader=pil_loader, is_valid_file=None, allow_empty=False, *, name=None, d=None, timeout=None)
+    """ImageFolder(root, transform=None, target_transform=None, loader=pil_loader, is_valid_file=None, allow_empty=False, *, name=None, d=None, timeout=None, overwrite=False)
 
     torchvision's ImageFolder, with the same arguments, order, classes and labels: root/class/image. The files are read into the dictionary once, by all processes
     that make it at the same time, and then only from there; torchvision is not needed. root may also be a tar or zip with such a folder in it, which ddict.load()
     then reads, or the name of a set that `ddict load` or --ddict-load put there.
 
     loader gets the stored file as a binary file object, whose .name is its path. is_valid_file says of a path whether it is one (None: by its extension). name: of the
-    set, root where it is not given; the keys are the files' paths. Files that change later are not read again. A class without an image is a FileNotFoundError, wherever
+    set, root where it is not given; the keys are the files' paths. Files that change later are not read again; a set of this name that is of another folder is a
+    ValueError, or is replaced with overwrite=True. A class without an image is a FileNotFoundError, wherever
     the images come from, unless allow_empty.
     """
 
@@ -113,12 +128,13 @@ class ImageFolder(DDictDataset):
 
     def __init__(self, root: Any, transform: Optional[Callable] = None, target_transform: Optional[Callable] = None, loader: Callable = pil_loader,
                  is_valid_file: Optional[Wanted] = None, allow_empty: bool = False, *, anon: bool = False, name: Optional[str] = None,
-                 d: Optional[DDict] = None, timeout: Optional[float] = None) -> None:
+                 d: Optional[DDict] = None, timeout: Optional[float] = None, overwrite: bool = False) -> None:
         d, root = _fill.dictionary(d), os.fspath(root)
         wanted = is_image if is_valid_file is None else is_valid_file
         if name is None and "://" not in root and _sets.find(d, root) is None:
             root = os.path.abspath(root)
         name = root if name is None else name
+        _see_that_it_is_the_same(_fill.Fill(d, name, timeout), root, overwrite)
         if _sets.find(d, name) is None and os.path.isdir(root):
             _load(d, name, root, wanted, allow_empty, timeout)
         elif _sets.find(d, name) is None:

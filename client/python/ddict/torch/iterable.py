@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ._batch import collate
-from .dataset import AT_ONCE, DDictDataset
+from .dataset import AT_ONCE, DDictDataset, own_way
 from .samplers import DistributedSampler
 
 _EPOCH, _DONE, _SEED, _SHUFFLE = range(4)  # of _where
@@ -42,10 +42,18 @@ class DDictIterableDataset(IterableDataset):
         self._sampler = DistributedSampler(self.dataset, num_replicas, rank, shuffle, seed, drop_last)
         self._where = torch.tensor([0, 0, seed, shuffle], dtype=torch.int64).share_memory_()  # workers that persist see it change
         self._given = 0  # of this process's pass
+        self._over = self._loaded_over = False  # the pass gave all that it had; the state that was loaded says so
+
+    def _begin(self) -> None:
+        """A pass begins, in the process that asks for batches: after one that is over the next is whole."""
+        if self._over:
+            self._where[_DONE] = 0
+        self._over = self._loaded_over = False
 
     def _order(self) -> DistributedSampler:
         s, where = self._sampler, self._where.tolist()
         s.epoch, s._done, s.seed, s.shuffle = where[_EPOCH], where[_DONE], where[_SEED], bool(where[_SHUFFLE])
+        s._over = False
         return s
 
     @property
@@ -57,24 +65,36 @@ class DDictIterableDataset(IterableDataset):
         """set_epoch(epoch) -- of which the next pass is. One that load_state_dict() left in its middle goes on when it is named again"""
         if epoch != self.epoch:
             self._where[_EPOCH], self._where[_DONE] = epoch, 0
+            self._over = self._loaded_over = False
+        elif self._loaded_over:
+            self._over = self._loaded_over = False
 
     def __len__(self) -> int:
-        samples = len(self._order())
+        order = self._order()
+        samples = order._share(order.count) if self._over else len(order)
+        return self._count(samples)
+
+    def _count(self, samples: int) -> int:
         if self.batch_size is None:
             return samples
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        mine, worker = self._order()._mine(), get_worker_info()
+        worker = get_worker_info()
+        if worker is None:
+            self._begin()
+        mine = self._order()._mine()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         self._given = 0
         if self.batch_size is None:
             return self._pass(mine[number::workers].split(AT_ONCE))
-        return self._pass(mine.split(self.batch_size)[:len(self)][number::workers])
+        return self._pass(mine.split(self.batch_size)[:self._count(len(mine))][number::workers])
 
     def _read(self, indices: torch.Tensor) -> Any:
-        samples = self.dataset.__getitems__(indices.tolist())
-        return samples if self.batch_size is None else self.collate_fn(samples)
+        if self.batch_size is None:
+            return self.dataset.__getitems__(indices.tolist())
+        ours = self.collate_fn is collate and not own_way(type(self.dataset))
+        return self.collate_fn(self.dataset._samples(indices.tolist(), True) if ours else self.dataset.__getitems__(indices.tolist()))
 
     def _fetched(self, parts: Any) -> Iterator[Any]:
         """What _read() makes of each part, by a thread that is `ahead` of it"""
@@ -98,6 +118,7 @@ class DDictIterableDataset(IterableDataset):
             for one in given:
                 self._given += 1
                 yield one
+        self._over = True
 
     def state_dict(self, taken: Optional[int] = None) -> Dict[str, Any]:
         """state_dict(taken=None) -- where the pass stands after this rank, and each other one, has used so many batches of it (or samples, without batch_size); None: those that this
@@ -106,7 +127,8 @@ class DDictIterableDataset(IterableDataset):
         return self._order().state_dict(taken * (self.batch_size or 1))
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """load_state_dict(state) -- passes go on from there, until set_epoch() names another epoch"""
+        """load_state_dict(state) -- the next pass goes on from there; the one after it is whole. As DistributedSampler's"""
         self._sampler.load_state_dict(state)
         self._where.copy_(torch.tensor([state["epoch"], state["done"], state["seed"], state["shuffle"]], dtype=torch.int64))
         self._given = 0
+        self._over = self._loaded_over = len(self._order()) == 0 < len(self.dataset)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """DataLoader: torch's, with the batch made by collate() and a place to go on from."""
 
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, Optional
 
 import torch.utils.data
 
 from ._batch import collate
 from .iterable import DDictIterableDataset
+from .samplers import DistributedSampler
 
 _COLLATE_FN = 5  # its place among the arguments behind dataset
 
@@ -23,16 +24,36 @@ class DataLoader(torch.utils.data.DataLoader):
         if batched and len(args) <= _COLLATE_FN and kwds.get("collate_fn") is None:
             kwds["collate_fn"] = collate
         self._passed, self._epoch = 0, None
+        self._running: Optional[int] = None  # batches of the pass under way
+        self._turn: Any = None  # that pass
         super().__init__(dataset, *args, **kwds)
 
-    def _pass(self, batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            self._passed += 1
-            yield batch
+    def _pass(self, batches: Iterator[Any], length: Optional[int]) -> Iterator[Any]:
+        order = self._order()
+        turn = self._turn = object()
+        over, self._running = False, length
+        try:
+            for batch in batches:
+                self._passed += 1
+                yield batch
+            over = True
+        finally:
+            if self._turn is turn:
+                self._running = None
+                if isinstance(order, (DDictIterableDataset, DistributedSampler)):  # which do not know it by themselves: workers read, and ask, ahead
+                    order._over = over
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        self._passed, self._epoch = 0, getattr(self._order(), "epoch", None)
-        return self._pass(super().__iter__())
+        order = self._order()
+        if isinstance(order, DDictIterableDataset):
+            order._begin()
+        self._passed, self._epoch = 0, getattr(order, "epoch", None)
+        length = super().__len__() if hasattr(order, "load_state_dict") else None
+        return self._pass(super().__iter__(), length)
+
+    def __len__(self) -> int:
+        """The batches of the pass under way, else of the next one"""
+        return super().__len__() if self._running is None else self._running
 
     def _order(self) -> Any:
         return self.dataset if isinstance(self.dataset, DDictIterableDataset) else self.sampler
@@ -47,6 +68,7 @@ class DataLoader(torch.utils.data.DataLoader):
         return order.state_dict(passed * batch)
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """load_state_dict(state) -- the next pass goes on from there"""
+        """load_state_dict(state) -- the next pass goes on from there. Where the state is of the end of a pass the next one is whole, unless set_epoch() names that epoch
+        again: then nothing of it is left"""
         self._order().load_state_dict(state)
-        self._passed = 0
+        self._passed, self._running, self._turn = 0, None, None

@@ -53,13 +53,15 @@ class DistributedSampler(Sampler):
     def _reset(self) -> None:
         """The next pass is whole."""
         self._done = 0  # of the global order, when the pass begins
-        self._over = False
+        self._over = self._loaded_over = False
 
     def set_epoch(self, epoch: int) -> None:
-        """set_epoch(epoch) -- of which the next pass is. One that load_state_dict() left in its middle goes on when it is named again"""
+        """set_epoch(epoch) -- of which the next pass is. One that load_state_dict() left in its middle goes on when it is named again, and is empty when it was left at its end"""
         if epoch != self.epoch:
             self.epoch = epoch
             self._reset()
+        elif self._loaded_over:
+            self._over = self._loaded_over = False
 
     def order(self) -> torch.Tensor:
         """order() -- the epoch's global order, as a tensor of indices"""
@@ -83,11 +85,14 @@ class DistributedSampler(Sampler):
             rest = torch.cat([rest, order.repeat(-(-more // len(order)))[:more]])
         return rest[self.rank:total:self.num_replicas]
 
+    def _left(self) -> int:
+        """Samples of the global order that the next pass has; or the running one, until all of it was given."""
+        return self.count if self._over else self.count - self._done
+
     def __len__(self) -> int:
-        return self._share(self.count - self._done)
+        return self._share(self._left())
 
     def _give(self, mine: torch.Tensor) -> Iterator[int]:
-        self._given = 0
         for at in range(0, len(mine), CHUNK):
             for i in mine[at:at + CHUNK].tolist():
                 self._given += 1
@@ -97,6 +102,7 @@ class DistributedSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         if self._over:
             self._reset()
+        self._given, self._loaded_over = 0, False
         return self._give(self._mine())
 
     def state_dict(self, taken: Optional[int] = None) -> Dict[str, Any]:
@@ -106,10 +112,15 @@ class DistributedSampler(Sampler):
                 "done": min(self._done + taken * self.num_replicas, self.count)}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """load_state_dict(state) -- the next pass goes on from there"""
+        """load_state_dict(state) -- the next pass goes on from there. Where the state is of the end of a pass the next one is whole, unless set_epoch() names that epoch
+        again: then nothing of it is left"""
         self._check(state)
         self.seed, self.epoch, self.shuffle, self._done = state["seed"], state["epoch"], state["shuffle"], state["done"]
+        self._loaded()
+
+    def _loaded(self) -> None:
         self._given, self._over = 0, False
+        self._over = self._loaded_over = len(self) == 0 < self._share(self.count)
 
     def _check(self, state: Dict[str, Any]) -> None:
         if state.get("version") != VERSION or ("mask" in state) != isinstance(self, LocalSampler):
@@ -191,8 +202,8 @@ class LocalSampler(DistributedSampler):
             self.stats["local" if self._given <= near else "remote"] += 1
             yield i
 
-    def __len__(self) -> int:
-        return self._share(self.count - int(self._mask.sum()))
+    def _left(self) -> int:
+        return self.count if self._over else self.count - int(self._mask.sum())
 
     def state_dict(self, taken: Optional[int] = None) -> Dict[str, Any]:
         state = super().state_dict(taken)
@@ -211,4 +222,4 @@ class LocalSampler(DistributedSampler):
         self.seed, self.epoch, self.shuffle = state["seed"], state["epoch"], state["shuffle"]
         packed = torch.tensor(list(zlib.decompress(base64.b64decode(state["mask"]))), dtype=torch.uint8)
         self._mask = (packed[:, None] >> torch.arange(8, dtype=torch.uint8) & 1).flatten()[:self.count].bool()
-        self._given, self._over = 0, False
+        self._loaded()
