@@ -9,6 +9,7 @@
 
 #include "ask.h"
 #include "cached.h"
+#include "local.h"
 #include "view.h"
 #include <base/copy.h>
 #include <store/find.h>
@@ -187,9 +188,10 @@ void request_view(struct session *s, struct node_manager *m, struct request *r, 
         fork_gate();
         *rc = reader_item(&m->arena, r->reply.aux, &f);
         if (*rc == 0) {
-            view_set(v, s, &f);
-            v->slot_ = n;
-            v->version = r->reply.version; /* an item of the node cache has its own mark there */
+            if ((*rc = view_take(s, m, n, &f, v)) == 0)
+                v->version = r->reply.version; /* an item of the node cache has its own mark there */
+            else
+                request_drop(r);
             return;
         }
         dd_error(*rc, "manager %u placed a value where none can be", m->id);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local.c - reads in place: find, lease, use. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "local.h"
 #include <base/copy.h>
+#include <base/error.h>
 
 static int find_failed(struct lease_thread *t, struct node_manager *m, int rc)
 {
@@ -13,6 +16,48 @@ static int find_failed(struct lease_thread *t, struct node_manager *m, int rc)
     else if (rc == DDICT_EPROTO)
         dd_error(rc, "the arena of manager %u is damaged", m->id);
     return rc;
+}
+
+static int spill_failed(struct node_manager *m, int rc)
+{
+    char why[DD_ERRMSG_MAX];
+    snprintf(why, sizeof why, "%s", dd_errmsg());
+    return dd_error(rc, "manager %u: %s", m->id, why);
+}
+
+/* -EIO so far: another value may have come to be there since, in memory, or read again. */
+static int view_of_spill(struct node_manager *m, const struct found *f, struct ddict_view *v)
+{
+    if (f->val_len > DD_SPILL_COPY)
+        return away_check(&m->arena, f);
+    void *buf = malloc(f->val_len);
+    if (buf == NULL)
+        return dd_error(-ENOMEM, "no memory for a value of %llu bytes", (unsigned long long)f->val_len);
+    int rc = away_read(&m->arena, f, buf, 0, f->val_len);
+    if (rc < 0) {
+        free(buf);
+        return rc;
+    }
+    *v = (struct ddict_view){.data = buf, .len = f->val_len, .version = f->item->version, .tag = f->item->tag, .kind_ = 2};
+    return 0;
+}
+
+int view_take(struct session *s, struct node_manager *m, uint32_t n, const struct found *f, struct ddict_view *v)
+{
+    int rc = 0;
+    if (unlikely(f->away != NULL)) {
+        v->kind_ = 0;
+        rc = view_of_spill(m, f, v);
+        if (rc < 0)
+            spill_failed(m, rc);
+        if (rc < 0 || v->kind_ == 2) {
+            lease_release(s, n);
+            return rc;
+        }
+    }
+    view_set(v, s, f);
+    v->slot_ = n;
+    return 0;
 }
 
 int local_view(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, struct ddict_view *v)
@@ -32,9 +77,7 @@ int local_view(struct session *s, struct node_manager *m, uint64_t h, const void
     }
     fork_gate();
     local_count(t, m, f.val_len);
-    view_set(v, s, &f);
-    v->slot_ = n;
-    return 0;
+    return view_take(s, m, n, &f, v);
 }
 
 int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, void *buf, size_t cap,
@@ -48,7 +91,13 @@ int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void
     if (unlikely(rc < 0))
         return find_failed(t, m, rc);
     if (likely(f.val_len <= cap)) {
-        copy_value(buf, f.value, f.val_len, f.val_len);
+        if (unlikely(f.away != NULL)) {
+            rc = away_read(&m->arena, &f, buf, 0, f.val_len);
+            if (rc < 0)
+                spill_failed(m, rc);
+        } else {
+            copy_value(buf, f.value, f.val_len, f.val_len);
+        }
     } else {
         rc = DDICT_ESMALL;
     }

@@ -25,11 +25,18 @@
 #define DD_MEM_RESERVE (64ull << 20)         /* bytes kept free below a cgroup limit or MemAvailable when the watermark rises */
 
 #define DD_SPILL_MAX (8ull << 40)            /* bytes of a manager's spill: with the heap its page numbers fit in 32 bits */
-#define DD_SPILL_STEP (16ull << 20)          /* bytes that the spill's file grows by: a call takes milliseconds */
+#define DD_SPILL_STEP (16ull << 20)          /* bytes that the spill's file grows by: a call takes milliseconds, in a thread of its own */
 #define DD_SPILL_LEAVE 20u                   /* 1/20 of what is free in its folder is left to others where no size is said */
 #define DD_SPILL_SPARE 32u                   /* 1/32 of the budget, where there is a spill, is no place for values: the index and the spill's page map grow into it */
 #define DD_SPILL_SPARE_MIN (128ull << 10)    /* bytes; what is moved away at a time needs a page or two of page map */
-#define DD_SPILL_MOVE (16ull << 20)          /* bytes moved from memory to the spill at a time: some milliseconds in which nobody is answered */
+#define DD_SPILL_MOVE (16ull << 20)          /* bytes written to the spill before the disk is asked whether it has them: some ten milliseconds of a fast disk */
+#define DD_SPILL_CHOOSE 512u                 /* values looked at, or moved, in one turn of the manager: well below a millisecond */
+#define DD_SPILL_CHUNK (256ull << 10)        /* bytes of a value in the spill that have a checksum of their own: they fit into a core's own cache. Part of the layout */
+#define DD_SPILL_GAIN 2u                     /* a value is moved to the spill when what stays of it in memory is at most half of it */
+#define DD_SPILL_BACK (2ull << 20)           /* bytes of memory given back at a time, so that the index can have what values had: below a millisecond */
+#define DD_SPILL_COPY (64ull << 20)          /* bytes: a view of a value in the spill up to this is a copy, which no failing disk can touch; larger ones are mapped */
+#define DD_SPILL_AHEAD (8ull << 20)          /* bytes of one value read from, or written to, the spill ahead of whom they are for: what it has under way of memory beside the budget */
+#define DD_SPILL_WAIT_MS 20000u              /* a put that waits for room is refused when the spill's disk has done nothing for so long: less than a stream's patience */
 #define DD_SPILL_LOOK_MS 100u                /* memory that was full is looked at so much later again, or when something was freed: not for each value that spills */
 
 #define DD_COMPACT_NS 2000000u               /* of one turn, for bringing scattered memory together: with the copy of one item more, and what else a turn does, below 5 ms */

@@ -111,7 +111,7 @@ static size_t record_write(struct manager *m, uint8_t *to, size_t room, const st
     size_t len = sizeof r + h->key_len;
     if (len > room) return 0;
     if (h->kind == EVENT_PUT && h->val_len <= inline_max && h->val_len <= room - len && store_find(m->store, h->key, h->key_len, &ref) == 0 &&
-        ref.item->version == h->version && ref.item->val_len == h->val_len) {
+        ref.item->version == h->version && ref.value && ref.item->val_len == h->val_len) { /* not from the spill: who wants it reads it */
         r.got = (uint32_t)h->val_len;
         memcpy(to + len, ref.value, h->val_len);
     }
@@ -234,7 +234,7 @@ static void happens(struct manager *m, uint8_t kind, const void *key, uint32_t k
 }
 
 void feeds_put(struct manager *m, const struct item *it, uint64_t version) {
-    if (m->feeds->list) happens(m, EVENT_PUT, it->key, it->key_len, version, it->val_len, it->tag);
+    if (m->feeds->list) happens(m, EVENT_PUT, it->key, it->key_len, version, item_len(it), it->tag);
 }
 
 void feeds_del(struct manager *m, const void *key, uint32_t key_len) {

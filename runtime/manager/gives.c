@@ -22,6 +22,7 @@ struct give {
     void (*done)(struct manager *m, uint64_t arg, void *ptr);
     uint64_t arg;
     void *ptr;
+    struct store_reading *reading; /* of the spill: data comes as it goes; NULL: it is all there */
     struct timer timer;
 };
 
@@ -52,8 +53,8 @@ static void give_late(struct timer *t) {
     give_break((struct give *)(void *)((char *)t - offsetof(struct give, timer)), -ETIMEDOUT);
 }
 
-int give_begin(struct asker *a, struct msg *r, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
-               uint64_t arg, void *ptr) {
+static int begin(struct asker *a, struct msg *r, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
+                 uint64_t arg, void *ptr, struct store_reading *reading) {
     struct give *g = calloc(1, sizeof *g);
     if (!g) return -ENOMEM;
     g->timer.fire = give_late;
@@ -71,6 +72,7 @@ int give_begin(struct asker *a, struct msg *r, const void *data, uint64_t len, u
     g->done = done;
     g->arg = arg;
     g->ptr = ptr;
+    g->reading = reading;
     *a->gives_end = g;
     a->gives_end = &g->next;
     r->flags = MSGF_STREAM;
@@ -79,15 +81,32 @@ int give_begin(struct asker *a, struct msg *r, const void *data, uint64_t len, u
     return 0;
 }
 
+int give_begin(struct asker *a, struct msg *r, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
+               uint64_t arg, void *ptr) {
+    return begin(a, r, data, len, window, done, arg, ptr, NULL);
+}
+
+static void read_done(struct manager *m, uint64_t arg, void *ptr) { store_read_end(ptr); }
+
+int give_from_spill(struct asker *a, struct msg *r, const struct store_ref *ref, uint64_t window) {
+    struct store_reading *reading;
+    const uint8_t *data;
+    int e = store_read_begin(a->m->store, ref, &reading, &data);
+    if (e == 0 && (e = begin(a, r, data, r->val_len, window, read_done, 0, reading, reading)) < 0) store_read_end(reading);
+    return e;
+}
+
 static void piece_done(void *arg) {
     struct give *g = arg;
     g->under_way--;
+    if (g->reading && g->asker && !g->under_way) store_read_sent(g->reading, g->sent);
     give_free_when_quiet(g);
 }
 
 static uint32_t give_next_piece(const struct give *g) {
     uint64_t n = g->len - g->sent;
     if (n > DD_MSG_PIECE) n = DD_MSG_PIECE;
+    if (g->reading && g->sent + n > (uint64_t)store_read_ready(g->reading)) return 0;
     /* Whole pieces only, so a window of any size makes progress in few messages; the rest of a window waits for CREDIT. */
     return g->sent + n <= g->allowed ? (uint32_t)n : 0;
 }
@@ -109,6 +128,7 @@ static bool give_piece(struct give *g, uint32_t n) {
         inbound_piece(g->carrier, &r, g->data + g->sent, n, piece_done, g);
     }
     g->sent += n;
+    if (g->reading && !g->under_way) store_read_sent(g->reading, g->sent);
     timer_after(&g->m->timers, &g->timer, DD_STREAM_MS * 1000000ull); /* it moves on */
     return true;
 }
@@ -121,6 +141,11 @@ bool gives_pump(struct asker *a) {
     for (const struct give *g = a->gives; g; g = g->next) all++;
     for (unsigned pieces = 0, waiting = 0; a->gives && !a->gone && pieces < most && waiting < all;) {
         struct give *g = a->gives;
+        if (g->reading && store_read_ready(g->reading) < 0) {
+            give_break(g, -EIO);
+            all--;
+            continue;
+        }
         uint32_t n = give_next_piece(g);
         if (n > 0 && give_piece(g, n)) {
             worked = true;

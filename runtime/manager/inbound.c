@@ -26,6 +26,7 @@ struct inbound {
     struct inbound *next;
     struct link *link;
     bool up, paused;
+    bool room_waits;     /* until the spill has made progress; `later` is not tried before */
     int down;            /* why it ended; 0: it lives */
     struct inbound *first; /* of one more: the one that it stands beside; ends when that ends, and the other way round */
     struct inbound *more;  /* of a first one: those beside it, in turn; linked by more_next */
@@ -71,20 +72,28 @@ static int later_keep(struct inbound *in, const struct msg *m, const void *paylo
     return 0;
 }
 
+static void room_wait(struct inbound *in) {
+    in->room_waits = true;
+    if (in->later) in->a.m->laters--;
+}
+
 static void later_free(struct inbound *in) {
     if (!in->later) return;
     free(in->later);
     in->later = NULL;
-    in->a.m->laters--;
+    if (!in->room_waits) in->a.m->laters--;
 }
 
 bool inbounds_later(struct manager *m) {
     if (m->laters == 0) return false;
     for (struct inbound *in = m->inbounds; in; in = in->next) {
-        if (!in->later || in->a.gone) continue;
+        if (!in->later || in->room_waits || in->a.gone) continue;
         int e = request_take(&in->a, &in->later->m, in->later->payload);
-        if (e == TAKE_LATER) continue;
+        if (e == TAKE_STALL) room_wait(in);
+        if (e == TAKE_LATER || e == TAKE_STALL) continue;
         later_free(in);
+        if (e == TAKE_PAUSE) room_wait(in);
+        if (e == TAKE_PAUSE) continue;
         if (e < 0) in->a.gone = m->reap = true;
         else if (!in->paused) link_pause(in->link, false);
     }
@@ -96,8 +105,16 @@ static int inbound_message(struct link *l, void *arg, const struct msg *m, void 
     if (in->a.gone || !is_request(m)) return DDICT_EPROTO;
     if (faults.on && in->first && faults_cut()) return -ECONNRESET;
     int e = request_take(&in->a, m, payload);
-    if (e == TAKE_LATER) return later_keep(in, m, payload);
+    if (e == TAKE_LATER || e == TAKE_STALL) {
+        int kept = later_keep(in, m, payload);
+        if (kept == 0 && e == TAKE_STALL) room_wait(in);
+        return kept;
+    }
     if (e < 0) return e;
+    if (e == TAKE_PAUSE) {
+        room_wait(in);
+        link_pause(l, true);
+    }
     if (!in->paused && link_queued(l) > ANSWERS_MAX) {
         in->paused = true;
         link_pause(l, true);
@@ -111,7 +128,18 @@ static void inbound_drained(struct link *l, void *arg) {
     if (in->first) gives_pump(&in->first->a);
     if (in->paused && link_queued(l) <= ANSWERS_MAX) {
         in->paused = false;
-        if (!in->later) link_pause(l, false);
+        if (!in->later && !in->room_waits) link_pause(l, false);
+    }
+}
+
+void inbounds_look(struct manager *m) {
+    for (struct inbound *in = m->inbounds; in; in = in->next) {
+        if (in->a.gone || !in->up) continue;
+        gives_pump(&in->a); /* they may wait for what is read from the spill */
+        if (!in->room_waits || !puts_look(&in->a)) continue;
+        in->room_waits = false;
+        if (in->later) m->laters++; /* in the next turn */
+        else if (!in->paused) link_pause(in->link, false);
     }
 }
 

@@ -45,7 +45,8 @@ struct lane_client {
     uint32_t pid;
     struct lane lane;
     const struct lease_chunk *leases;
-    bool stalled, told;         /* waits for a connection; ddictd was told that it broke a rule */
+    bool stalled, told;         /* waits for a connection, or for room; ddictd was told that it broke a rule */
+    bool paused;                /* until puts_look() says so */
     bool wake;                  /* its CQ has moved: ring it at the end of the turn */
     bool served;                /* its SQ has, from served_from on: ring it if that can have been full */
     uint64_t served_from;
@@ -92,7 +93,7 @@ static void unwatch(struct lane_client *c) {
 
 /* Nothing to do for it, but to see whether it asks something. */
 static bool lane_quiet(const struct lane_client *c) {
-    return !c->queue && !c->a.gives && !c->part_waits && !c->stalled && !c->wake && !c->served;
+    return !c->queue && !c->a.gives && !c->part_waits && !c->stalled && !c->paused && !c->wake && !c->served;
 }
 
 static void lane_rung(struct io_handler *h, uint32_t events) {
@@ -306,7 +307,7 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
     unsigned n = 0;
     size_t bytes = 0;
     c->served_from = c->lane.sq.pos;
-    while (n < TURN_RECORDS && bytes < TURN_BYTES && c->queue_n < QUEUE_MAX && !c->stalled && !c->a.gone) {
+    while (n < TURN_RECORDS && bytes < TURN_BYTES && c->queue_n < QUEUE_MAX && !c->stalled && !c->paused && !c->a.gone) {
         const uint8_t *payload = NULL;
         struct msg m;
         int e = ring_peek(&c->lane.sq, &m, &payload);
@@ -317,6 +318,7 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
             break;
         }
         if (e == TAKE_LATER) break;
+        if (e == TAKE_PAUSE) c->paused = true;
         if (e < 0) {
             asker_drop(&c->a, e == -ENOMEM ? "no memory for its request" : "malformed record in its lane");
             break;
@@ -377,7 +379,7 @@ bool lanes_ready(struct manager *m) {
             lane_want_space(&c->lane);
             found |= parts_look(c);
         }
-        if (!c->stalled && c->queue_n < QUEUE_MAX) found |= ring_ready(&c->lane.sq);
+        if (!c->stalled && !c->paused && c->queue_n < QUEUE_MAX) found |= ring_ready(&c->lane.sq);
     }
     if (m->unsettled && !m->settle.pos) timer_after(&m->timers, &m->settle, SETTLE_MS * 1000000ull);
     return found || m->reap;
@@ -386,6 +388,11 @@ bool lanes_ready(struct manager *m) {
 void lanes_unstall(struct manager *m) {
     m->unparks = true;
     for (struct lane_client *c = m->watched; c; c = c->w_next) c->stalled = false; /* lane_quiet(): who is stalled is watched */
+}
+
+void lanes_look(struct manager *m) {
+    for (struct lane_client *c = m->watched; c; c = c->w_next)
+        if ((c->stalled || c->paused) && !c->a.gone && puts_look(&c->a)) c->stalled = c->paused = false;
 }
 
 /* --- who is there --- */

@@ -4,7 +4,7 @@ ddictd_SOURCES = runtime/manager/main.c runtime/manager/supervisor.h runtime/man
   runtime/manager/wireup.c runtime/manager/card.c runtime/manager/elect.c runtime/manager/shards.c runtime/manager/watch.c runtime/manager/supmsg.c runtime/manager/supmsg.h \
   runtime/manager/clients.c runtime/manager/doors.c runtime/manager/meet.c runtime/manager/holds.c runtime/manager/board.c runtime/manager/control.c runtime/manager/ending.c \
   runtime/manager/report.c runtime/manager/record.c runtime/manager/scribe.c runtime/manager/steps.c runtime/manager/inputs.c runtime/manager/say.c \
-  runtime/manager/manager.c runtime/manager/manager.h runtime/manager/asker.c runtime/manager/requests.c runtime/manager/puts.c runtime/manager/probe.c \
+  runtime/manager/manager.c runtime/manager/manager.h runtime/manager/asker.c runtime/manager/requests.c runtime/manager/puts.c runtime/manager/rooms.c runtime/manager/probe.c \
   runtime/manager/gives.c runtime/manager/lends.c runtime/manager/pulls.c runtime/manager/waiters.c runtime/manager/queues.c runtime/manager/feeds.c runtime/manager/lanes.c runtime/manager/inbound.c runtime/manager/peers.c \
   runtime/manager/forward.c runtime/manager/parked.c runtime/manager/transit.c runtime/manager/figures.c runtime/manager/notes.c runtime/manager/timers.c runtime/manager/timers.h \
   runtime/manager/results.c runtime/manager/saver.c runtime/manager/saving.c runtime/manager/saving.h runtime/manager/faults.c runtime/manager/faults.h runtime/manager/bind.c runtime/manager/tasks.c runtime/manager/transport.c

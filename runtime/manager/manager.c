@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -119,6 +120,12 @@ static void sup_ready(struct io_handler *h, uint32_t events) {
     }
 }
 
+/* Its threads have done something: store_work() sees to it in this turn. */
+static void spill_ready(struct io_handler *h, uint32_t events) {
+    uint64_t n;
+    while (read(h->fd, &n, sizeof n) < 0 && errno == EINTR) {}
+}
+
 /* --- populate, behind the service --- */
 static void *populate(void *arg) {
     struct manager *m = arg;
@@ -162,6 +169,7 @@ static void serve(struct manager *m) {
             worked |= heard;
         }
         worked |= store_work(m->store);
+        rooms_turn(m);
         worked |= inbounds_later(m);
         if (m->shut) worked |= freeze_turn(m) | prefetch_turn(m);
         m->now = clock_ns();
@@ -187,6 +195,9 @@ static int manager_open(struct manager *m) {
     int e = store_open(&m->store, s->arena_fd, s->spill_fd, s->local_index);
     if (e < 0) return e;
     m->header = store_header(m->store);
+    m->spill = (struct io_handler){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .ready = spill_ready};
+    if (m->spill.fd < 0) return dd_error(-errno, "no descriptor for the spill: %s", strerror(errno));
+    if ((e = io_add(m->epoll_fd, &m->spill, EPOLLIN)) < 0 || (e = store_spill_serve(m->store, m->spill.fd)) < 0) return e;
     if (s->peers && s->provider[0] && (e = fabric_open(&m->fabric, m->epoll_fd, s->provider, s->node)) < 0) return e;
     m->links = (struct link_setup){.epoll_fd = m->epoll_fd, .me = &s->identity, .fabric = m->fabric};
     manager_bind_arena(m);

@@ -148,6 +148,10 @@ struct manager {
     struct prefetch *prefetch;
     struct io_handler sup, listener;
     struct timer tick;     /* handshakes of connections */
+    struct io_handler spill; /* its threads wake us */
+    struct timer room;     /* somebody waits for room in memory, which the spill makes */
+    uint64_t progress;     /* of the store's spill, when it was looked at last */
+    bool room_waits;
     struct timer settle;   /* completions that were not consumed when we went to sleep */
     char *hostname;
     uint8_t key[MSG_KEY_MAX]; /* the key of the request at hand, copied from where it may change */
@@ -166,8 +170,11 @@ static inline void reply_init(struct msg *r, uint64_t id, uint32_t manager) {
 }
 
 /* --- requests.c --- */
-enum { TAKE_DONE = 0, TAKE_STALL = 1, TAKE_LATER = 2 };
-/* One message of an asker. TAKE_LATER: room is being made for its value; again in the next turn, before anything else of this asker. TAKE_STALL (lanes only): not now, leave it where it is. Negative: it broke a rule. */
+enum { TAKE_DONE = 0, TAKE_STALL = 1, TAKE_LATER = 2, TAKE_PAUSE = 3 };
+/*
+ * One message of an asker. TAKE_LATER: room is being made for its value; again in the next turn, before anything else of this asker. TAKE_STALL: not now, leave it where it is (of connections
+ * only what waits for the spill, see rooms.c). TAKE_PAUSE: it was taken; the next one only when puts_look() says so. Negative: it broke a rule.
+ */
 int request_take(struct asker *a, const struct msg *m, const uint8_t *payload);
 /* Answer a GET, POP or HEAD whose item was found; pinned: the item has a pin that is ours to give up. */
 void request_give(struct asker *a, const struct msg *req, const struct store_ref *ref, bool pinned);
@@ -192,6 +199,9 @@ void put_in_forget(struct asker *a, const struct forward *f); /* f ended: what s
 int put_in_data(struct asker *a, const struct msg *m, const uint8_t *payload);
 void *put_in_place(struct asker *a, const struct msg *m); /* where this DATA shall be received; NULL: anywhere */
 int put_in_abort(struct asker *a, const struct msg *m);
+/* A put that is complete but for the disk, which does not have it yet: takes over ref. TAKE_PAUSE, or it was answered: TAKE_DONE. */
+int put_in_hold(struct asker *a, const struct msg *m, struct store_ref *ref, uint64_t began);
+bool puts_look(struct asker *a); /* publish those that the disk has now; true: none waits for it any more, the asker may go on */
 void puts_end(struct asker *a);
 
 bool put_in_cancel(struct asker *a, uint64_t id); /* one that goes on to another manager and is not all there yet */
@@ -208,11 +218,16 @@ void parked_end(struct asker *a);
 bool parked_turn(struct manager *m); /* send on what there is room for */
 void parked_late(struct manager *m); /* end those whose time is over */
 
+/* --- rooms.c: who waits for the spill --- */
+int manager_waits_for_room(struct manager *m); /* TAKE_STALL: rooms_turn() will say when to try again */
+void rooms_turn(struct manager *m);            /* each turn: has the spill made progress? */
+
 /* --- gives.c: values that go out in pieces --- */
 /* Stream len bytes at data as the reply r of a: its header, then the pieces. done is called once when nothing needs the bytes any more. window 0: no limit.
  * 0 or -ENOMEM (nothing was sent, done was not called). */
 int give_begin(struct asker *a, struct msg *r, const void *data, uint64_t len, uint64_t window, void (*done)(struct manager *m, uint64_t arg, void *ptr),
                uint64_t arg, void *ptr);
+int give_from_spill(struct asker *a, struct msg *r, const struct store_ref *ref, uint64_t window); /* the same for a value that is there */
 bool gives_pump(struct asker *a);  /* send what there is room for; true when something was sent */
 void give_more(struct asker *a, uint64_t id, uint64_t upto);
 bool give_cancel(struct asker *a, uint64_t id, int status);
@@ -275,6 +290,7 @@ void hold_del(struct manager *m, uint64_t id);
 bool lanes_turn(struct manager *m);    /* serve the lanes that are watched in turn, a bounded share of work; true when there was work */
 bool lanes_ready(struct manager *m);   /* after `sleeping` was announced: is there work after all? */
 void lanes_unstall(struct manager *m); /* a connection has room again */
+void lanes_look(struct manager *m);    /* the spill made progress: those that waited for it go on */
 void lanes_reap(struct manager *m);    /* drop those that broke a rule, and tell ddictd */
 void lanes_end(struct manager *m);
 /* lane carrier, for asker.c and gives.c */
@@ -325,6 +341,7 @@ bool peer_unsent(struct peer *p, uint64_t position);
 void manager_ticks(struct manager *m); /* a connection is in its handshake: tick until none is */
 void peers_resume(struct manager *m); /* a lane has room again, or waited too long for it */
 bool peers_tick(struct manager *m);
+void inbounds_look(struct manager *m); /* as lanes_look() */
 bool inbounds_tick(struct manager *m);
 
 /* --- forward.c: requests of others' keys --- */
@@ -390,6 +407,7 @@ void prefetch_end(struct manager *m); /* the epoch is over: what was not asked f
 
 /* --- notes.c: for the record --- */
 void note_full(struct manager *m, const char *text);
+void note_trouble(struct manager *m, const char *text); /* once: to the log, and for the record as note_full() */
 void note_refused(struct manager *m, int code); /* a connection ended: was it one that failed the checks? */
 
 /* --- bind.c --- */

@@ -4,6 +4,7 @@
 
 #include <base/clock.h>
 #include <base/error.h>
+#include <base/log.h>
 #include <manager/manager.h>
 #include <manager/supmsg.h>
 
@@ -23,6 +24,13 @@ static void note_send(struct manager *m, enum sup_type type, struct note_pace *p
 
 void note_full(struct manager *m, const char *text) {
     m->full.count++;
+    note_send(m, SUP_FULL, &m->full, text);
+}
+
+void note_trouble(struct manager *m, const char *text) {
+    log_error("%s", text);
+    m->full.count++;
+    m->full.said = 0; /* now */
     note_send(m, SUP_FULL, &m->full, text);
 }
 

@@ -21,6 +21,7 @@ struct put_in {
     enum { PUT_FILLS, PUT_PASSES, PUT_PARKED, PUT_REFUSED } state;
     uint32_t to;              /* PUT_PARKED */
     struct store_ref ref;     /* PUT_FILLS, and while `held` */
+    bool complete;            /* PUT_FILLS: all of it is here, and the disk does not have it yet */
     bool landing;             /* a connection is receiving a piece into the block */
     bool held;                /* refused while landing: the block is given back when the piece is in */
     struct forward *forward;  /* PUT_PASSES */
@@ -83,7 +84,7 @@ int put_in_begin(struct asker *a, const struct msg *m, const uint8_t *key) {
     struct put_in *p;
     struct store_ref ref;
     int e = request_reserve(a, m, key, &ref), known;
-    if (e == TAKE_LATER) return e;
+    if (e > 0) return e;
     if ((known = put_in_new(a, m, &p)) < 0) {
         if (e == 0) store_abort(a->m->store, &ref);
         return known;
@@ -143,6 +144,25 @@ void *put_in_place(struct asker *a, const struct msg *m) {
     return p->ref.value + p->got;
 }
 
+static void put_in_first(struct put_in *p) {
+    struct put_in **at = &p->asker->puts;
+    while (*at != p) at = &(*at)->next;
+    *at = p->next;
+    p->next = p->asker->puts;
+    p->asker->puts = p;
+}
+
+/* Its last piece is in, and it is first in the list. */
+static void put_in_end(struct put_in *p) {
+    struct asker *a = p->asker;
+    struct msg req = p->req;
+    struct store_ref ref = p->ref;
+    uint64_t began = p->began;
+    bool fills = p->state == PUT_FILLS;
+    put_in_free(p);
+    if (fills) request_commit(a, &req, &ref, began);
+}
+
 int put_in_data(struct asker *a, const struct msg *m, const uint8_t *payload) {
     struct put_in *p = put_in_find(a, m->id);
     uint32_t len = m->len - MSG_HEADER;
@@ -164,17 +184,59 @@ int put_in_data(struct asker *a, const struct msg *m, const uint8_t *payload) {
     if (p->state == PUT_FILLS && payload != p->ref.value + p->got) copy_value(p->ref.value + p->got, payload, len, p->req.val_len);
     p->got += len;
     if (p->timer.pos) timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull); /* it moves on */
-    if (!last) return 0;
-    if (p->state == PUT_FILLS) {
-        struct msg req = p->req;
-        struct store_ref ref = p->ref;
-        uint64_t began = p->began;
-        put_in_free(p);
-        request_commit(a, &req, &ref, began);
-        return 0;
+    int e = p->state == PUT_FILLS ? store_fill(a->m->store, &p->ref, p->got) : 0;
+    if (e == -EAGAIN) {
+        p->complete = last;
+        manager_waits_for_room(a->m);
+        return TAKE_PAUSE;
     }
-    put_in_free(p);
+    if (e < 0) put_in_refuse(p, e, request_full_text(a->m, e, p->req.val_len));
+    if (last) put_in_end(p);
     return 0;
+}
+
+int put_in_hold(struct asker *a, const struct msg *m, struct store_ref *ref, uint64_t began) {
+    struct put_in *p;
+    int e = put_in_new(a, m, &p);
+    if (e == 0 && timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0) {
+        put_in_free(p);
+        e = -ENOMEM;
+    }
+    if (e < 0) {
+        store_abort(a->m->store, ref);
+        asker_reply(a, m, e, NULL);
+        return TAKE_DONE;
+    }
+    p->state = PUT_FILLS;
+    p->ref = *ref;
+    p->began = began;
+    p->got = m->val_len;
+    p->complete = true;
+    a->m->puts_open++;
+    manager_waits_for_room(a->m);
+    return TAKE_PAUSE;
+}
+
+bool puts_look(struct asker *a) {
+    bool waits = false;
+    for (struct put_in *p = a->puts, *next; p; p = next) {
+        next = p->next;
+        if (p->state != PUT_FILLS || !p->ref.fill) {
+            if (!p->complete) continue;
+            put_in_first(p);
+            put_in_free(p); /* it was refused meanwhile */
+            continue;
+        }
+        int e = store_fill(a->m->store, &p->ref, p->got);
+        waits |= e == -EAGAIN;
+        if (e == -EAGAIN) continue;
+        if (e < 0) put_in_refuse(p, e, request_full_text(a->m, e, p->req.val_len));
+        if (!p->complete) continue;
+        put_in_first(p);
+        put_in_end(p);
+    }
+    if (waits) manager_waits_for_room(a->m);
+    return !waits;
 }
 
 int put_in_abort(struct asker *a, const struct msg *m) {

@@ -87,19 +87,26 @@ int request_reserve(struct asker *a, const struct msg *m, const uint8_t *key, st
         e = DDICT_EFULL;
     }
     a->room_since = 0;
-    return e;
+    return e == -EAGAIN ? manager_waits_for_room(a->m) : e;
 }
 
 static int put_inline(struct asker *a, const struct msg *m, const uint8_t *key, const uint8_t *value) {
     struct store_ref ref;
     uint64_t began = clock_ns();
     int e = request_reserve(a, m, key, &ref);
-    if (e == TAKE_LATER) return e;
+    if (e > 0) return e;
     if (e < 0) {
         request_failed(a, m, e);
         return TAKE_DONE;
     }
     memcpy(ref.value, value, m->val_len);
+    int full = store_fill(a->m->store, &ref, m->val_len);
+    if (full == -EAGAIN) return put_in_hold(a, m, &ref, began);
+    if (full < 0) {
+        request_failed(a, m, full);
+        store_abort(a->m->store, &ref);
+        return TAKE_DONE;
+    }
     request_commit(a, m, &ref, began);
     return TAKE_DONE;
 }
@@ -114,7 +121,7 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
     const struct item *it = ref->item;
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
-    r.val_len = it->val_len;
+    r.val_len = item_len(it);
     r.tag = it->tag;
     r.version = it->version & ~ITEM_CACHED;
     if (req->type == MSG_HEAD) {
@@ -122,7 +129,7 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
         asker_send(a, &r, NULL, 0);
         return;
     }
-    m->count->bytes_out += it->val_len;
+    m->count->bytes_out += r.val_len;
     if (req->flags & MSGF_VIEW && a->kind == ASKER_LANE) {
         if (!pinned && store_pin(m->store, ref->off) < 0) {
             asker_reply(a, req, -ENOMEM, NULL);
@@ -132,6 +139,12 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
         r.aux = ref->off;
         r.len = MSG_HEADER;
         lane_send_placed(a, &r, ref->off);
+        return;
+    }
+    if (item_away(it)) {
+        int e = give_from_spill(a, &r, ref, req->val_len);
+        if (e < 0) request_failed(a, req, e);
+        if (pinned) store_unpin(m->store, ref->off); /* what reads it has its own */
         return;
     }
     if (it->val_len <= DD_MSG_INLINE) {

@@ -31,9 +31,14 @@ static bool item_move(struct store *s, uint64_t off) {
     if (!item->key_len || item->check != item_check(item) || pin_held(s, off) || table_find(&s->leases.held, off)) return false;
     index_find(s, item->hash, item->key, item->key_len, &p);
     if (!p.slot || WORD_OFFSET(p.word) != off) return false; /* nobody's yet, or nobody's any more */
-    uint64_t bytes = sizeof *item + item->key_len + item->pad + item->val_len, size = item->val_len >= DD_VALUE_ALIGN_MIN ? round_up(bytes, 64) : bytes;
+    const struct item_away *away = item_away(item);
+    uint64_t bytes = item_bytes(item), size = !away && item->val_len >= DD_VALUE_ALIGN_MIN ? round_up(bytes, 64) : bytes;
     if (retire_reserve(s, 1) < 0 || block_alloc_beside(s, size, c->window, &c->spend, &to) < 0) return false;
     if (item->version & ITEM_CACHED && cache_moved(s, off, to) < 0) {
+        block_free(s, to);
+        return false;
+    }
+    if (away && away_share(s, away->off) < 0) {
         block_free(s, to);
         return false;
     }

@@ -157,14 +157,18 @@ FIND_INLINE void item_describe(const struct item *item, uint64_t off, struct fou
     out->val_len = item->val_len;
     out->value = item_value(item);
     out->off = off;
+    out->away = NULL;
 }
+/* item_bad() said so: is it one whose value is in the spill? Then *out describes it. */
+bool item_elsewhere(const struct arena_view *a, uint64_t off, const struct item *item, struct found *out);
 
 /* Under a lease: is the item at off that of the key? */
 FIND_INLINE int find_item(const struct arena_view *a, uint64_t off, uint64_t h, const void *key, size_t key_len, struct found *out) {
     const struct item *item = find_at(a, off);
-    if (__builtin_expect(item_bad(a, off, item), 0)) return PROBE_BAD;
+    bool here = !__builtin_expect(item_bad(a, off, item), 0);
+    if (!here && !item_elsewhere(a, off, item, out)) return PROBE_BAD;
     if (__builtin_expect(item->hash != h || item->key_len != key_len || !key_equal(item->key, key, key_len), 0)) return PROBE_ABSENT;
-    item_describe(item, off, out);
+    if (here) item_describe(item, off, out);
     return PROBE_FOUND;
 }
 

@@ -242,35 +242,25 @@ int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
     return 0;
 }
 
+int block_alloc_moving(struct store *s, uint64_t size, uint64_t *off) { return block_take(s, &s->heap.zone[ZONE_MEMORY], size, MORE, off); }
+
 int block_alloc_spill(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
-    bool relieved = false;
-    if (aligned) size = round_up(size, 64);
-    for (int rc;;) {
-        s->spill.short_of_memory = false;
-        if ((rc = block_take(s, &s->heap.zone[ZONE_SPILL], size, MORE, off)) != DDICT_EFULL || s->spill.moving) return rc;
-        if (s->spill.short_of_memory && spill_move(s, budget_spare(s))) continue;
-        if (relieved) return rc;
-        relieved = true;
-        heap_relieve(s, 0);
-    }
+    return block_take(s, &s->heap.zone[ZONE_SPILL], aligned ? round_up(size, 64) : size, MORE, off);
 }
 
 int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
     uint64_t bytes = aligned ? round_up(size, 64) : size;
     if (s->spill.fd < 0) return block_alloc(s, size, aligned, off);
     settled(s);
-    bool tight = spill_tight(s, bytes);
-    if (tight) {
-        if (block_take(s, &s->heap.zone[ZONE_MEMORY], bytes, IDLE, off) == 0) return 0;
-    } else {
-        int rc = block_alloc(s, size, aligned, off);
-        if (rc != DDICT_EFULL && rc != -EINPROGRESS) return rc; /* nobody waits for room in memory */
-        spill_tighten(s, bytes);
+    for (;;) {
+        bool tight = spill_tight(s, bytes);
+        int rc = tight ? block_take(s, &s->heap.zone[ZONE_MEMORY], bytes, IDLE, off) : block_alloc(s, size, aligned, off), room;
+        if (rc != DDICT_EFULL && rc != -EINPROGRESS) return rc;
+        if (!tight) spill_tighten(s, bytes);
+        room = spill_make_room(s, bytes);
+        if (room == 0 || (room == DDICT_EFULL && tight)) s->spill.tight_until = 0; /* before anybody is refused memory is looked at in earnest */
+        else return room == DDICT_EFULL ? rc : room;
     }
-    int rc = block_alloc_spill(s, size, aligned, off);
-    if (rc != DDICT_EFULL || !tight) return rc;
-    s->spill.tight_until = 0; /* before anybody is refused memory is looked at in earnest */
-    return block_alloc_any(s, size, aligned, off); /* once: it is not tight then */
 }
 
 void block_free(struct store *s, uint64_t off) {

@@ -3,6 +3,7 @@
 #ifndef DDICT_STORE_LAYOUT_H
 #define DDICT_STORE_LAYOUT_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <base/defaults.h>
 
@@ -162,6 +163,18 @@ static inline uint64_t queue_value_hash(uint64_t h, uint64_t n) {
     return (x & low) | (~h & 1ull << 24) | x >> 24 << 25;
 }
 
+/*
+ * An item whose value is in the spill (LAYOUT 11): val_len has the bit ITEM_AWAY, so that who does not know of it finds no room for such a value; what stands where the value would is this.
+ */
+#define ITEM_AWAY (1ull << 63)
+struct item_away {
+    uint64_t off;   /* of the block with the value's bytes, from the start of the arena; the file begins at file_size */
+    uint64_t sum[]; /* XXH3 64 of each DD_SPILL_CHUNK bytes of the value; of the last one, of what is left */
+};
+static inline uint64_t item_len(const struct item *i) { return i->val_len & ~ITEM_AWAY; }
+static inline uint64_t away_sums(uint64_t val_len) { return (val_len + DD_SPILL_CHUNK - 1) / DD_SPILL_CHUNK; }
+static inline uint64_t away_bytes(uint64_t val_len) { return sizeof(struct item_away) + away_sums(val_len) * sizeof(uint64_t); }
+
 /* The fold that `check` must hold: each bit of the other fields counts, and it is not 0 for a block of zeros. */
 static inline uint16_t item_check(const struct item *i) {
     uint64_t tail; /* key_len, tag, pad, and check, which is shifted out */
@@ -180,6 +193,12 @@ static inline uint64_t item_value_at(uint64_t off, uint64_t key_len, uint64_t va
 /* The value of an item; key_len is its. */
 static inline const void *item_value_behind(const struct item *i, uint64_t key_len) { return (const uint8_t *)i + (sizeof *i + key_len) + i->pad; }
 static inline const void *item_value(const struct item *i) { return item_value_behind(i, i->key_len); }
+/* NULL: the value is behind the key. */
+static inline const struct item_away *item_away(const struct item *i) { return i->val_len & ITEM_AWAY ? item_value(i) : NULL; }
+/* Bytes of an item in its own block: header, key and what is behind it. */
+static inline uint64_t item_bytes(const struct item *i) {
+    return sizeof *i + i->key_len + i->pad + (i->val_len & ITEM_AWAY ? away_bytes(item_len(i)) : i->val_len);
+}
 
 /* --- leases --- */
 #define LEASE_CHUNK_SIZE 16384u

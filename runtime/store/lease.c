@@ -86,6 +86,7 @@ void retired_free(struct store *s, uint64_t off) {
         table_remove(&l->transit, off);
         l->transit_bytes -= block_bytes(s, off);
     }
+    if (s->spill.fd >= 0) away_free(s, off);
     block_free(s, off);
 }
 

@@ -137,7 +137,7 @@ static int take_top(struct store *s, uint32_t n, bool punch, uint32_t *first) {
     if (end > h->zone[ZONE_MEMORY].end)
         return dd_error(DDICT_EFULL, "manager %u is full: no %u free pages in a row", s->header->manager_id, n);
     uint64_t map = round_up(end * sizeof(uint64_t), ARENA_PAGE) - round_up(top * sizeof(uint64_t), ARENA_PAGE);
-    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE + fresh_above(s, end) + map, FOR_VALUES, punch,
+    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE + fresh_above(s, end) + map, s->spill.moving ? FOR_MOVES : FOR_VALUES, punch,
                          (struct stretch){top - below, end});
     if (rc < 0 || (rc = pool_heap(s, end)) < 0) return rc;
     if (i) span_remove(h, i);
@@ -161,7 +161,7 @@ bool pages_lower(struct store *s) {
     return true;
 }
 
-/* The same of the spill: the file must have the pages, and the page map costs memory. */
+/* The same of the spill: the page map costs memory. */
 static int take_spill_top(struct store *s, struct zone *z, uint32_t n, uint32_t *first) {
     struct heap *h = &s->heap;
     uint64_t top = zone_top(z), end = top + n;
@@ -171,10 +171,9 @@ static int take_spill_top(struct store *s, struct zone *z, uint32_t n, uint32_t 
         end -= h->span[i].pages;
     }
     if (end > z->end) return spill_full(s, n * (uint64_t)ARENA_PAGE);
-    int rc = spill_prepare(s, end - z->first);
-    if (rc < 0) return rc;
     uint64_t map = budget_spill_map(s, end - z->first) - budget_spill_map(s, *z->out);
-    if ((rc = budget_take(s, map, s->spill.moving ? FOR_MOVES : FOR_INDEX, true, (struct stretch){0, 0})) < 0) {
+    int rc = budget_take(s, map, s->spill.moving ? FOR_MOVES : FOR_INDEX, true, (struct stretch){0, 0});
+    if (rc < 0) {
         s->spill.short_of_memory = true;
         return rc;
     }
@@ -200,7 +199,7 @@ int pages_take(struct store *s, struct zone *z, uint64_t n, bool punch, uint32_t
     if (!i) return z->first ? take_spill_top(s, z, (uint32_t)n, first) : take_top(s, (uint32_t)n, punch, first);
     struct span *p = &h->span[i];
     uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
-    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, FOR_VALUES, punch, (struct stretch){p->first, p->first + n});
+    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, s->spill.moving ? FOR_MOVES : FOR_VALUES, punch, (struct stretch){p->first, p->first + n});
     if (rc == 0) span_cut(h, i, (uint32_t)n, holes, first);
     return rc;
 }

@@ -70,8 +70,10 @@ static bool record_unused(const struct queue_record *r) { return !r->most && r->
 /* Make sure that there is a record. */
 static int record_make(struct store *s, uint64_t hash, const void *key, uint32_t key_len, uint64_t most) {
     struct store_ref ref;
-    int rc = store_reserve(s, key, key_len, sizeof(struct queue_record), 0, &ref);
-    if (rc == -EINPROGRESS && compact_for_index(s, RUN_PAGES_MIN) == 0) rc = store_reserve(s, key, key_len, sizeof(struct queue_record), 0, &ref); /* who pushes does not wait */
+    s->spill.moving = s->spill.fd >= 0; /* it does not wait for room in memory that the spill makes */
+    int rc = store_reserve_memory(s, key, key_len, sizeof(struct queue_record), 0, &ref);
+    if (rc == -EINPROGRESS && compact_for_index(s, RUN_PAGES_MIN) == 0) rc = store_reserve_memory(s, key, key_len, sizeof(struct queue_record), 0, &ref); /* who pushes does not wait */
+    s->spill.moving = false;
     if (rc == -EINPROGRESS) rc = dd_error(DDICT_EFULL, "manager %u is full: no room for the record of a queue", s->header->manager_id);
     if (rc < 0) return rc;
     *(struct queue_record *)(void *)ref.value = (struct queue_record){.most = most};
@@ -134,7 +136,7 @@ bool queue_swing(struct store *s, const struct place *first, const void *key, ui
     STRESS_POINT(STRESS_W_HIDDEN);
     if (r->drop == r->head++) r->drop = r->head;
     intent_done(s);
-    if (next) *next = (struct store_ref){.off = off, .item = item, .value = (uint8_t *)(uintptr_t)item_value(item)};
+    if (next) *next = (struct store_ref){.off = off, .item = item, .value = item_away(item) ? NULL : (uint8_t *)(uintptr_t)item_value(item)};
     return true;
 }
 

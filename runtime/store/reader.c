@@ -4,7 +4,12 @@
  * the fence; what is not found is a miss only if root, directory word and move counter stood still meanwhile. Stale words of an old
  * directory, of a segment that was split or of one that was used again are harmless by these two.
  */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <base/error.h>
+#include <base/hash.h>
 #include <store/find.h>
 
 static int damaged(uint64_t off) {
@@ -133,7 +138,54 @@ void reader_prefetch(const struct arena_view *a, uint64_t h, int stage) {
 
 int reader_item(const struct arena_view *a, uint64_t off, struct found *out) {
     const struct arena_header *h = a->header;
-    if (off % ARENA_GRANULE || off < h->heap_off || off - h->heap_off >= h->heap_len + h->spill_len || item_bad(a, off, find_at(a, off))) return damaged(off);
+    if (off % ARENA_GRANULE || off < h->heap_off || off - h->heap_off >= h->heap_len) return damaged(off);
+    if (item_bad(a, off, find_at(a, off))) return item_elsewhere(a, off, find_at(a, off), out) ? 0 : damaged(off);
     item_describe(find_at(a, off), off, out);
     return 0;
+}
+
+/* --- in the spill --- */
+bool item_elsewhere(const struct arena_view *a, uint64_t off, const struct item *item, struct found *out) {
+    const struct arena_header *h = a->header;
+    if (off > h->file_size - sizeof *item || !(item->val_len & ITEM_AWAY) || item->check != item_check(item)) return false;
+    uint64_t len = item_len(item), room = h->file_size - off - sizeof *item;
+    if (len > h->spill_len || item->key_len > DDICT_KEY_MAX || item_bytes(item) - sizeof *item > room) return false;
+    const struct item_away *away = item_away(item);
+    if (away->off < h->file_size || away->off - h->file_size > h->spill_len - len) return false;
+    *out = (struct found){.item = item, .value = find_at(a, away->off), .val_len = len, .off = off, .away = away};
+    return true;
+}
+
+static int unread(const struct found *f, const char *what) {
+    return dd_error(-EIO, "a value of %llu bytes in the spill can not be read: %s", (unsigned long long)f->val_len, what);
+}
+
+static int chunk_read(const struct arena_view *a, const struct found *f, uint8_t *buf, uint64_t at, uint64_t len) {
+    for (uint64_t done = 0; done < len;) {
+        ssize_t n = pread(a->spill_fd, buf + done, len - done, (off_t)(f->away->off - a->header->file_size + at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return unread(f, n < 0 ? dd_strerror(-errno) : "its file is shorter than it was");
+        done += (uint64_t)n;
+    }
+    return XXH3_64bits(buf, len) == f->away->sum[at / DD_SPILL_CHUNK] ? 0 : unread(f, "its disk gave back other bytes than were written");
+}
+
+int away_read(const struct arena_view *a, const struct found *f, void *buf, uint64_t at, uint64_t len) {
+    int rc = 0;
+    for (uint64_t n, done = 0; rc == 0 && done < len; done += n) {
+        n = len - done < DD_SPILL_CHUNK ? len - done : DD_SPILL_CHUNK; /* while a chunk is near its sum is cheap */
+        rc = chunk_read(a, f, (uint8_t *)buf + done, at + done, n);
+    }
+    return rc;
+}
+
+int away_check(const struct arena_view *a, const struct found *f) {
+    uint8_t *buf = malloc(DD_SPILL_CHUNK);
+    int rc = buf ? 0 : dd_error(-ENOMEM, "no memory to read a value in the spill");
+    for (uint64_t n, at = 0; rc == 0 && at < f->val_len; at += n) {
+        n = f->val_len - at < DD_SPILL_CHUNK ? f->val_len - at : DD_SPILL_CHUNK;
+        rc = chunk_read(a, f, buf, at, n);
+    }
+    free(buf);
+    return rc;
 }

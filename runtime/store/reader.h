@@ -21,6 +21,7 @@ struct arena_view {
     uint64_t last_item;                /* map_len less an item's header */
     uint64_t last_short;               /* less the longest key too: what find_item_short() may look at */
     const uint64_t *dir;
+    int spill_fd;                      /* ours; -1: none */
     uint64_t row;                      /* of its counters in a chunk of the lease page: bytes from their begin */
 };
 
@@ -38,10 +39,19 @@ void reader_unfence(struct arena_view *a);
 
 struct found {
     const struct item *item;
-    const void *value;
+    const void *value;   /* in the spill: where it is mapped, which a disk that fails makes SIGBUS, and nobody has checked; see away_read() */
     uint64_t val_len;
-    uint64_t off;
+    uint64_t off;        /* of the item */
+    const struct item_away *away; /* NULL: in memory. reader_find() and reader_item() set it; what the steps of find.h find short of them is in memory */
 };
+
+/*
+ * Bytes [at, at + len) of a value that is in the spill, held by a lease, into buf: at is a multiple of DD_SPILL_CHUNK, and so is len but at the value's end. They are read from the file
+ * and compared with their sums: 0, or -EIO with a sentence: the disk failed, or gave other bytes than were written. Never a signal.
+ */
+int away_read(const struct arena_view *a, const struct found *f, void *buf, uint64_t at, uint64_t len);
+/* The whole value is read so, and nothing kept; 0, -EIO or -ENOMEM. */
+int away_check(const struct arena_view *a, const struct found *f);
 
 /*
  * Find key (hash h) and hold it with the lease slot *slot, which must be 0 and belongs to the calling thread. On 0 the

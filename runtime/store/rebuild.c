@@ -47,6 +47,17 @@ static int block_mark(struct store *s, uint64_t off) {
     return 1;
 }
 
+/* The same, and what its item has in the spill: an item that only leases name may share that block with the one that it was moved to, or be a free one's whose block there is another's by now. */
+static int item_mark(struct store *s, uint64_t off) {
+    int rc = block_mark(s, off);
+    struct item *item = arena_at(s, off);
+    if (rc <= 0 || s->spill.fd < 0 || !(item->val_len & ITEM_AWAY)) return rc;
+    uint64_t away = item->check == item_check(item) && item_bytes(item) <= block_bytes(s, off) ? item_away(item)->off : 0;
+    int there = away < s->header->file_size || block_of(s, away) != away ? -1 : block_mark(s, away);
+    if (there < 0 || (there == 0 && away_share(s, away) < 0)) item->val_len = 0; /* of nobody */
+    return 1;
+}
+
 /* Pages of the run or extent whose head is at p, or 0 when the entries do not make one (killed while it was marked). */
 static uint64_t stretch_at(struct store *s, uint64_t p, uint64_t top) {
     const uint64_t *map = s->heap.pagemap;
@@ -92,7 +103,7 @@ int heap_rebuild(struct store *s) {
             for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
                 uint64_t word = g->bucket[b].slot[i];
                 if (!WORD_LIVE(word)) continue;
-                int rc = block_mark(s, WORD_OFFSET(word));
+                int rc = item_mark(s, WORD_OFFSET(word));
                 if (rc < 0) return rc;
                 if (rc == 0) return damaged(s, WORD_OFFSET(word)); /* two words, one block */
                 keys += s->index.state[n] == SEGMENT_LIVE && !(word & WORD_HIDDEN);
@@ -107,13 +118,13 @@ int store_keep(struct store *s, uint64_t off) {
     if (!off || block_of(s, off) != off) return damaged(s, off);
     int rc = retire_reserve(s, 1);
     if (rc < 0 || (rc = store_pin(s, off)) < 0) return rc;
-    if (block_mark(s, off) == 1) retire(s, off);
+    if (item_mark(s, off) == 1) retire(s, off);
     return 0;
 }
 
 static int keep_leased(struct store *s, uint64_t block, uint32_t page) {
     if (retire_reserve(s, 1) < 0) return -ENOMEM;
-    if (block_mark(s, block) == 1) retire(s, block);
+    if (item_mark(s, block) == 1) retire(s, block);
     return 0;
 }
 

@@ -15,7 +15,7 @@ static int index_take(struct store *s, uint64_t at, uint64_t fresh, bool opening
     int rc;
     for (int step = -1; (rc = budget_take(s, fresh, FOR_INDEX, step > 0, (struct stretch){0, 0})) < 0 || (rc = pool_index(s, at, fresh)) < 0;)
         if (rc != DDICT_EFULL || opening ||
-            (!heap_relieve(s, ++step) && compact_for_index(s, round_up(fresh, ARENA_PAGE) / ARENA_PAGE) < 0 && !spill_move(s, fresh + budget_spare(s)))) break;
+            (!heap_relieve(s, ++step) && compact_for_index(s, round_up(fresh, ARENA_PAGE) / ARENA_PAGE) < 0 && spill_make_room(s, fresh + budget_spare(s)) < 0)) break;
     /* Nothing could be moved away for it: the last that there is. */
     if (rc == DDICT_EFULL && s->spill.fd >= 0) rc = budget_take(s, fresh, FOR_MOVES, !opening, (struct stretch){0, 0});
     return rc;

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <base/error.h>
 #include <store/layout.h>
 #include <store/store.h>
 #include <store/stress.h>
@@ -95,6 +96,20 @@ struct heap {
 static inline struct zone *zone_of(struct heap *h, uint64_t page) { return &h->zone[page >= h->zone[ZONE_MEMORY].end]; }
 
 /* The file behind the memory (LAYOUT 11). */
+struct spill_job { /* what a thread of the spill does in our place; without threads it is done at once */
+    struct spill_job *next;
+    void (*run)(struct spill_job *j); /* sets rc */
+    int rc;
+    bool busy, done; /* done: atomic, set by the thread as the last */
+};
+struct spill_worker {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t come;
+    struct spill_job *first, **end;
+    bool runs, stop;
+    int wake_fd;
+};
 struct spill {
     int fd;               /* borrowed; -1: none */
     uint64_t freed;       /* bytes of memory that became free, ever */
@@ -102,8 +117,21 @@ struct spill {
     uint64_t tight_bytes; /* memory had no room for so many */
     uint64_t tight_until; /* clock_ns(): until then only what is free already is looked at */
     uint32_t hand;        /* page of memory where the next values to be moved lie */
-    bool moving;          /* memory for its page map may be taken to the last byte */
+    bool moving;          /* memory may be taken to the last byte: to move values, and for the page map of where they go */
     bool short_of_memory; /* its page map could not grow */
+    struct spill_worker writer, reader;
+    struct batch *batch;  /* values on their way; NULL: none */
+    uint64_t want;        /* bytes of memory that are still to become free */
+    uint64_t since;       /* clock_ns() when the disk did something last, or was asked to after a pause */
+    uint64_t progress;    /* counts what somebody may wait for: room made, bytes written or read */
+    struct spill_fill *fills; /* values that are being put there */
+    struct store_reading *readings;
+    int failed;           /* it is used no more: this was why */
+    int no_space;         /* the last time it should grow it could not; 0: it could */
+    uint64_t no_space_need, bad_reads;
+    struct table shared;  /* blocks there that several items have: how many more than one */
+    uint64_t vain_until, vain_freed; /* clock_ns(): nothing could be moved; what freed was then */
+    char trouble[DD_ERRMSG_MAX]; /* sentence for who asks next; "" none */
 };
 
 /* Moving items so that free memory comes together (LAYOUT 13). */
@@ -251,6 +279,7 @@ void pages_histogram(struct store *s, uint64_t *out);
 void heap_classes(struct heap *h);
 int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off); /* in memory; DDICT_EFULL */
 int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off); /* in the spill, where there is one and memory is full */
+int block_alloc_moving(struct store *s, uint64_t size, uint64_t *off); /* in memory, without making room for it */
 int block_alloc_spill(struct store *s, uint64_t size, bool aligned, uint64_t *off);
 void block_free(struct store *s, uint64_t off);
 uint64_t block_bytes(struct store *s, uint64_t off);
@@ -280,12 +309,22 @@ bool compact_vain(const struct store *s, uint64_t n); /* n pages are not to be h
 
 /* spill.c (LAYOUT 11) */
 void spill_open(struct store *s, int fd);
-int spill_prepare(struct store *s, uint64_t pages); /* the file has the first `pages`; DDICT_EFULL */
+void spill_close(struct store *s); /* the threads end, what is under way is dropped */
 int spill_full(struct store *s, uint64_t need);     /* the sentence; DDICT_EFULL */
 bool spill_tight(const struct store *s, uint64_t bytes); /* memory was full a moment ago, and little came free since */
 void spill_tighten(struct store *s, uint64_t bytes);
-/* Move values from memory to the spill until about `bytes` of memory are free for others. False when none were. */
-bool spill_move(struct store *s, uint64_t bytes);
+/*
+ * Memory is full: move values to the spill until about `bytes` of it are free for others. With threads -EAGAIN: they are on their way; without, 0: some were moved.
+ * DDICT_EFULL with a sentence: there is none that could be, or the spill has no room for them, or its disk failed or is silent.
+ */
+int spill_make_room(struct store *s, uint64_t bytes);
+bool spill_turn(struct store *s); /* some of what is to be done; true while there is more of it */
+/* A block for a value straight in the spill, and its item: what ref describes. DDICT_EFULL. */
+int spill_reserve(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref);
+int spill_finish(struct store *s, struct store_ref *ref); /* before it is published: 0 when the disk has it, -EAGAIN, or why not */
+void spill_drop(struct store *s, struct store_ref *ref);
+int away_share(struct store *s, uint64_t off); /* one item more has the block at off there; -ENOMEM */
+void away_free(struct store *s, uint64_t off); /* what the item at off, which is about to be freed, has in the spill */
 
 /* index.c */
 struct place {

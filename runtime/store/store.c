@@ -47,6 +47,7 @@ fail:
 
 void store_close(struct store *s) {
     if (!s) return;
+    spill_close(s);
     cache_close(s);
     queues_close(s);
     leases_close(s);
@@ -62,7 +63,8 @@ struct arena_header *store_header(struct store *s) { return s->header; }
 static void ref_fill(struct store *s, uint64_t off, struct store_ref *ref) {
     ref->off = off;
     ref->item = arena_at(s, off);
-    ref->value = ref->item->key + ref->item->key_len + ref->item->pad;
+    ref->value = ref->item->val_len & ITEM_AWAY ? NULL : ref->item->key + ref->item->key_len + ref->item->pad;
+    ref->fill = NULL;
 }
 
 /* A block with a header that is complete but for key, hash and check. */
@@ -74,7 +76,12 @@ static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8
         return dd_error(DDICT_EVALSIZE, "a value of %llu bytes is larger than manager %u, which has %llu bytes", (unsigned long long)val_len,
                         s->header->manager_id, (unsigned long long)largest);
     if (scan_wanted(s)) store_reclaim(s);
-    int rc = spill ? block_alloc_any(s, head + val_len, aligned, &off) : block_alloc(s, head + val_len, aligned, &off);
+    bool most = head + val_len > budget / 2; /* half of memory is not emptied for one value */
+    int rc = spill && !most ? block_alloc_any(s, head + val_len, aligned, &off) : block_alloc(s, head + val_len, aligned, &off);
+    if ((rc == DDICT_EFULL || rc == -EINPROGRESS) && spill && s->spill.fd >= 0) {
+        int there = spill_reserve(s, key_len, val_len, tag, ref);
+        return there == DDICT_EFULL && rc == -EINPROGRESS ? rc : there;
+    }
     if (rc < 0) return rc;
     struct item *item = arena_at(s, off);
     *item = (struct item){.val_len = val_len, .key_len = key_len, .tag = tag, .pad = (uint8_t)(item_value_at(off, key_len, val_len) - sizeof *item - key_len)};
@@ -116,6 +123,10 @@ int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64
 }
 
 void store_abort(struct store *s, struct store_ref *ref) {
+    if (ref->fill) {
+        spill_drop(s, ref);
+        return;
+    }
     if (pin_held(s, ref->off)) store_retire(s, ref->off);
     else retired_free(s, ref->off); /* nobody was told of it */
 }
@@ -126,6 +137,7 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, s
     struct place p;
     int rc;
     settled(s);
+    if (ref->fill && (rc = spill_finish(s, ref)) < 0) return rc;
     index_find(s, item->hash, item->key, item->key_len, &p);
     if (p.slot && mode == STORE_NEW) return DDICT_EEXISTS;
     if (!p.slot && mode == STORE_EXISTING) return DDICT_ENOKEY;
@@ -228,7 +240,7 @@ int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const voi
 bool store_work(struct store *s) {
     settled(s);
     compact_turn(s);
-    bool more = index_sweep(s);
+    bool more = index_sweep(s) | spill_turn(s);
     more |= queue_sweep(s, DD_QUEUE_SWEEP);
     if (scan_wanted(s)) store_reclaim(s);
     return more;

@@ -61,7 +61,8 @@ int store_keep(struct store *s, uint64_t off);
 struct store_ref {
     uint64_t off;      /* of the item in the arena */
     struct item *item;
-    uint8_t *value;    /* item->val_len bytes */
+    uint8_t *value;    /* item_len(item) bytes; of an item found NULL when they are in the spill: store_read_begin() */
+    struct spill_fill *fill; /* store.h's own; not NULL: the value goes to the spill, see store_fill() */
 };
 
 /*
@@ -70,6 +71,10 @@ struct store_ref {
  * counts, its hash is computed from the copy. -EINPROGRESS: room is being made by moving others (LAYOUT 13): again after store_work(). DDICT_EFULL with the sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
  */
 int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref);
+/*
+ * Where there is a spill that is served by threads: -EAGAIN, without a sentence: memory is full, and room is being made. Try again when store_progress() has changed, and after DD_SPILL_LOOK_MS: when
+ * the disk does nothing for DD_SPILL_WAIT_MS it is DDICT_EFULL.
+ */
 int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref); /* never in the spill */
 void store_abort(struct store *s, struct store_ref *ref);
 
@@ -140,6 +145,34 @@ int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const voi
 
 /* Asked before memory of free pages is given back, [off, off + len) of the arena: false: not this. len 0: could any be? One at most; NULL: none. */
 void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len), void *arg);
+
+/* Where the value of an item that was found is mapped. For tests: of one in the spill nobody has checked it. */
+static inline const void *store_value(struct store *s, const struct item *item) {
+    const struct item_away *away = item_away(item);
+    return away ? (const uint8_t *)store_header(s) + away->off : item_value(item);
+}
+
+/*
+ * The spill (LAYOUT 11). Its file is read and written by two threads, which never touch anything else of the store; each writes to wake_fd (8 bytes, as to an eventfd) when it has
+ * done something. Without this call, as in tests, the store does it all itself. 0 or a negative code.
+ */
+int store_spill_serve(struct store *s, int wake_fd);
+uint64_t store_progress(const struct store *s); /* changes when room was made in memory, or something came from or went to the disk */
+const char *store_spill_trouble(struct store *s); /* a sentence, once, when the spill has failed; else NULL */
+/*
+ * A block with ref.fill: the first `got` bytes of ref.value are there. They are written while the others come. -EAGAIN: they come faster than the disk takes them, or with got == the length
+ * the disk does not have them all yet: ask again when store_progress() has changed. -EIO and others: it can not be. For other blocks 0.
+ */
+int store_fill(struct store *s, struct store_ref *ref, uint64_t got);
+/*
+ * Read a value that is in the spill. The block must be pinned until store_read_end(). Bytes [0, ready) of data are there and right; those before what store_read_sent() said are not any
+ * more. So at most DD_SPILL_AHEAD bytes of it are in memory. -ENOMEM.
+ */
+struct store_reading;
+int store_read_begin(struct store *s, const struct store_ref *ref, struct store_reading **out, const uint8_t **data);
+int64_t store_read_ready(const struct store_reading *r); /* or -EIO */
+void store_read_sent(struct store_reading *r, uint64_t sent);
+void store_read_end(struct store_reading *r);
 
 /* Work to be done between requests: sweep after clear, scan when enough is retired. Returns true while more is waiting. */
 bool store_work(struct store *s); /* once a turn of the loop */

@@ -24,6 +24,8 @@ enum stress_place {
     STRESS_W_SWEPT,     /* segment emptied after clear */
     STRESS_W_SCANNED,   /* scan done, before blocks are reused */
     STRESS_W_PAGES,     /* page map entries of a run half written */
+    STRESS_W_CHOSEN,    /* spill: a block there and its item are made, before the value is written */
+    STRESS_W_WRITTEN,   /* spill: values are on the disk, before the words name them there */
     STRESS_W_EVICTING,  /* cached item chosen, before its word is EMPTY */
     STRESS_W_HIDDEN,    /* queue: a hidden word stored or EMPTY, before its record says so; the next value's item half changed */
     STRESS_W_CARRIED,   /* item copied to another block, before its word names that */

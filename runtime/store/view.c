@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view.c - map an arena for reading, and the check of its header that both sides make. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,8 +102,14 @@ int arena_view_map(struct arena_view *a, int fd, int spill_fd, unsigned local_in
     int rc = arena_map(&map, &len, fd, spill_fd, PROT_READ);
     if (rc < 0) return rc;
     const struct arena_header *h = map;
+    int own = spill_fd < 0 ? -1 : fcntl(spill_fd, F_DUPFD_CLOEXEC, 3); /* values there are read with it */
+    if (spill_fd >= 0 && own < 0) {
+        rc = dd_error(-errno, "cannot keep the spill of an arena open: %s", dd_strerror(-errno));
+        munmap(map, (size_t)len);
+        return rc;
+    }
     const uint64_t longest = sizeof(struct item) + DDICT_KEY_MAX + DD_VALUE_ALIGN_MIN; /* before a value */
-    *a = (struct arena_view){.header = h, .map_len = (size_t)len, .local_index = local_index, .fenced = true, .lease = LEASE_WORD(local_index, 0),
+    *a = (struct arena_view){.header = h, .map_len = (size_t)len, .local_index = local_index, .spill_fd = own, .fenced = true, .lease = LEASE_WORD(local_index, 0),
                              .last_item = len - sizeof(struct item), .last_short = len > longest ? len - longest : 0,
                              .row = local_index * sizeof(struct lease_counters),
                              .dir = (const uint64_t *)((const uint8_t *)map + h->dir_off)};
@@ -117,5 +124,6 @@ void reader_unfence(struct arena_view *a) {
 
 void arena_view_unmap(struct arena_view *a) {
     if (a->header) munmap((void *)(uintptr_t)a->header, a->map_len);
+    if (a->header && a->spill_fd >= 0) close(a->spill_fd);
     memset(a, 0, sizeof *a);
 }

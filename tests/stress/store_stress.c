@@ -182,7 +182,7 @@ static void remove_value(struct store *s, uint64_t key) {
     if (rc || !pop) return;
     for (int i = 0; i < 8; i++) write_value(s, next_random() % KEYS);
     store_reclaim(s);
-    if (!value_check(key, (uint64_t *)ref.value, ref.item->val_len)) fail("a popped value changed");
+    if (!value_check(key, store_value(s, ref.item), item_len(ref.item))) fail("a popped value changed");
     store_unpin(s, ref.off);
 }
 

@@ -30,7 +30,7 @@ static void pop_is(const char *key, uint64_t len, uint64_t seed, bool last) {
         ck_abort_msg("the reader does not see value %llu", (unsigned long long)seed);
     reader_release(&box.page->slot[0]);
     int rc = store_pop(box.s, key, n, nobody, &ref, &next);
-    if (rc || ref.item->val_len != len || !value_right(ref.value, len, seed)) ck_abort_msg("code %d instead of value %llu", rc, (unsigned long long)seed);
+    if (rc || item_len(ref.item) != len || !value_right(store_value(box.s, ref.item), len, seed)) ck_abort_msg("code %d instead of value %llu", rc, (unsigned long long)seed);
     if (!next.item != last) ck_abort_msg("value %llu: next is %p", (unsigned long long)seed, (void *)next.item);
     store_unpin(box.s, ref.off);
 }
@@ -189,7 +189,7 @@ START_TEST(values_move_to_the_spill_and_are_found) {
     for (uint64_t i = 0; i < n; i++) ck_assert_int_eq(push("queue", 500 + i % 700, i), 0);
     ck_assert_uint_gt(stats().spilled_bytes, 0);
     box_reopen();
-    while (spill_move(box.s, MIB)) { } /* what is still in memory, the record too */
+    while (spill_make_room(box.s, MIB) == 0) { } /* what is still in memory, but not the record */
     for (uint64_t i = 0; i < n; i++) pop_is("queue", 500 + i % 700, i, i + 1 == n);
     while (store_work(box.s)) { }
     store_reclaim(box.s);
