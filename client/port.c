@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* port.c - the sending side of a port: requests and streamed values go into the ring. */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -46,7 +47,25 @@ void port_close(struct port *p)
     p->event_fd = -1;
 }
 
-void port_lock(struct port *p) { pthread_mutex_lock(&p->lock); }
+#define YIELD_NS 100000u /* a thread that was woken runs by then, or has no core */
+
+void port_lock(struct port *p)
+{
+    if (likely(pthread_mutex_trylock(&p->lock) == 0))
+        return;
+    __atomic_fetch_add(&p->wanted, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&p->lock);
+    __atomic_fetch_sub(&p->wanted, 1, __ATOMIC_RELAXED);
+}
+
+/* Without lock, which others wanted: let them have it first. A mutex is his who comes, not his who waits. */
+static void port_yield(struct port *p)
+{
+    uint32_t n = __atomic_load_n(&p->wanted, __ATOMIC_RELAXED);
+    for (uint64_t end = clock_ns() + YIELD_NS; n > 0 && __atomic_load_n(&p->wanted, __ATOMIC_RELAXED) >= n && clock_ns() < end;)
+        sched_yield();
+}
+
 void port_unlock(struct port *p) { pthread_mutex_unlock(&p->lock); }
 
 void table_put(struct port *p, struct request *r)
@@ -148,7 +167,8 @@ void port_pay(struct port *p)
         paid++;
     }
     p->nowed -= paid;
-    memmove(p->owed, p->owed + paid, p->nowed * sizeof p->owed[0]);
+    if (p->nowed > 0)
+        memmove(p->owed, p->owed + paid, p->nowed * sizeof p->owed[0]);
 }
 
 void port_wake(struct port *p)
@@ -301,8 +321,13 @@ int port_push(struct port *p, struct outgoing *out, struct request *r)
         if (out->pause != 0 && out->sent >= out->pause)
             return 0;
         rc = out->placed ? push_place(p, out, r) : push_piece(p, out, r);
-        if (rc > 0 && out->sent < out->head.val_len)
+        if (rc > 0 && out->sent < out->head.val_len) {
             port_wake(p); /* let the manager copy while we do */
+            if (unlikely(__atomic_load_n(&p->wanted, __ATOMIC_RELAXED) > 0)) {
+                r->need = 0;
+                return 0;
+            }
+        }
     }
     return rc;
 }
@@ -343,6 +368,10 @@ int port_send(struct port *p, struct outgoing *out, struct request *r, struct pa
         port_wake(p);
         if (likely(rc != 0))
             return rc < 0 ? rc : 0;
+        if (r->need == 0) {
+            port_yield(p);
+            continue;
+        }
         rc = port_wait(p, r, w);
         r->need = 0;
         if (rc < 0) /* with a refusal at hand the notice is all that did not go out */

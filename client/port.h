@@ -2,8 +2,8 @@
 /*
  * port.h - the client's end of a lane: many threads send requests, replies find their way back to who asked.
  *
- * One mutex guards both rings and the table of requests under way; it is held for copying at most one message at a time in and out,
- * never while waiting. A waiting thread first spins (more than one core), taking replies for everybody that it finds. Then one
+ * One mutex guards both rings and the table of requests under way; it is held for copying as many messages in and out as there is room for,
+ * but for one at a time where others want it, and never while waiting. A waiting thread first spins (more than one core), taking replies for everybody that it finds. Then one
  * waiting thread sleeps on the lane's bell; the others sleep each on a word of their own request, and are woken by whoever takes their
  * reply out of the ring. Who leaves while others sleep makes sure that one of them is at the bell.
  *
@@ -75,6 +75,7 @@ struct batch {
 struct port_jobs { struct job *first, **end; }; /* in their order */
 struct port {
     pthread_mutex_t lock;
+    uint32_t wanted;          /* atomic; threads that wait for lock */
     struct lane lane;
     int event_fd;             /* wakes the manager */
     const struct arena_view *arena; /* of the same manager */
@@ -141,7 +142,7 @@ void request_drop(struct request *r); /* free text, and buf of SINK_MEMORY */
 /* --- for batches, which fill several rings without waiting for one (many.c) --- */
 void port_lock(struct port *p);
 void port_unlock(struct port *p);
-/* Under lock: 1 all of it is in the ring, 0 no room now, or a negative code. A refused stream ends with 1 and r done. */
+/* Under lock: 1 all of it is in the ring, 0 no room now (or r->need is 0: another thread wants the lock), or a negative code. A refused stream ends with 1 and r done. */
 int port_push(struct port *p, struct outgoing *out, struct request *r);
 int port_drain(struct port *p); /* under lock: deliver what is there; number of records, or a negative code */
 void port_wake(struct port *p); /* without lock: the manager, if it sleeps */

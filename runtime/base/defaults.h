@@ -115,11 +115,13 @@
 #define DD_CONNECT_MS 5000                   /* connecting to a peer, all its addresses together */
 #define DD_PEER_BEAT_MS 1000                 /* heartbeat between the nodes' ddictd */
 #define DD_PEER_LOST_MS 10000                /* silence of a node after which it is lost */
+#define DD_PEER_QUIET_MS 3000                /* of it: then fresh connections look whether it lives, one a beat: TCP would try the old one again only after 6, 12, 25 s */
+#define DD_CONN_LOST_MS 25000                /* a connection is kept so long though the other kernel answers nothing: more than DD_PEER_LOST_MS, for whether a node is lost is its ddictd's to say */
 #define DD_MANAGER_LOOK_MS 1000              /* ddictd looks whether its managers turn */
 #define DD_MANAGER_SAY_MS 3000               /* a manager that has not turned for so long is named in the log */
 #define DD_MANAGER_LOST_MS DD_PEER_LOST_MS   /* ... and for so long is lost: stopped, or in D state. As a node that is silent */
 #define DD_MANAGER_BUSY_MS 60000             /* ... where it wants to run: a machine that is starved or swaps is no reason, a loop without end is */
-#define DD_PEER_STUCK_MS 50                  /* a manager that is asked and does not move for so long: what is for it waits aside. Longer than a busy one is away from a core as a rule */
+#define DD_PEER_STUCK_MS 100                 /* a manager that is asked and does not move for so long: what is for it waits aside. Longer than a busy one is away from a core as a rule */
 #define DD_LATE_MS 1000                      /* a stand-in ends a request so long after its asker's time: the asker is the first to notice */
 #define DD_STREAM_MS 30000                   /* a streamed value without progress for so long is given up */
 #define DD_SUSPEND_GAP_MS 2000               /* a gap between own ticks that counts as suspend and extends deadlines */

@@ -26,6 +26,9 @@ struct star {                /* a connection */
     struct conn *conn;
     uint32_t node;           /* at the other end; of a child known from `up` on */
     bool up, dead;           /* dead: freed by the beat */
+    bool looks;              /* at our parent, which is quiet: it only has to come up */
+    uint64_t began;
+    uint64_t quiet, quiet_at; /* the last silence that was longer than DD_PEER_QUIET_MS, and when it ended */
     uint64_t heard;          /* by the clock of our timers: what comes late because we were stopped is not late */
 };
 struct node_state {
@@ -37,6 +40,7 @@ struct node_state {
 struct control {
     struct supervisor *s;
     struct io_handler listener;
+    struct star *looking;    /* of stars; NULL: none */
     struct star *stars, *parent; /* parent: of these; NULL: we are the head, or look for one */
     struct node_state *nodes; /* [nodes] */
     struct timer beat, attempt;
@@ -205,11 +209,20 @@ static int take_from_parent(struct star *st, const struct msg *m, const char *pa
     }
 }
 
+static void hear(struct star *st) {
+    uint64_t now = timers_now(&st->s->timers);
+    if (now - st->heard > DD_PEER_QUIET_MS * 1000000ull) {
+        st->quiet = now - st->heard;
+        st->quiet_at = now;
+    }
+    st->heard = now;
+}
+
 static int star_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
     struct star *st = arg;
     size_t len = m->len - MSG_HEADER;
     if (st->dead) return 0;
-    st->heard = timers_now(&st->s->timers);
+    hear(st);
     if (st == st->s->control->parent) return take_from_parent(st, m, payload, len);
     return st->s->node_id == 0 ? take_at_head(st, m, payload, len) : take_from_child(st, m, payload, len);
 }
@@ -220,11 +233,22 @@ static void star_up(struct conn *conn, void *arg, uint32_t peer, enum conn_role 
     struct control *c = s->control;
     st->up = true;
     st->heard = timers_now(&s->timers);
+    if (st->looks) {
+        if (c->parent && c->parent->node == st->node) hear(c->parent);
+        st->dead = true;
+        c->looking = NULL;
+        return;
+    }
+    if (role == ROLE_CONTROL && peer > s->node_id && peer < s->nodes && c->nodes[peer].star) { /* it has not heard us for a while, and looks */
+        hear(c->nodes[peer].star);
+        st->dead = true;
+        return;
+    }
     if (st == c->parent) {
         timer_clear(&s->timers, &c->attempt);
         return;
     }
-    if (role != ROLE_CONTROL || peer <= s->node_id || peer >= s->nodes || c->nodes[peer].star) {
+    if (role != ROLE_CONTROL || peer <= s->node_id || peer >= s->nodes) {
         log_warn("a control connection of node %u makes no sense and is closed", peer);
         st->dead = true;
         return;
@@ -239,10 +263,16 @@ static void star_up(struct conn *conn, void *arg, uint32_t peer, enum conn_role 
 static void star_down(struct conn *conn, void *arg, int code) {
     struct star *st = arg;
     struct control *c = st->s->control;
-    const char *how = code == -ECONNRESET ? "its ddictd ended" : dd_strerror(code);
+    uint64_t now = timers_now(&st->s->timers), silent = now - st->heard;
+    char how[96];
     bool was_dead = st->dead;
     st->dead = true;
-    if (was_dead) return;
+    if (c->looking == st) c->looking = NULL;
+    if (was_dead || st->looks) return;
+    if (silent < DD_PEER_QUIET_MS * 1000000ull && st->quiet_at && now - st->quiet_at < DD_CONN_LOST_MS * 1000000ull) silent = st->quiet; /* it may have lost us meanwhile */
+    if (code != -ECONNRESET) snprintf(how, sizeof how, "%s", dd_strerror(code));
+    else if (silent < DD_PEER_QUIET_MS * 1000000ull) snprintf(how, sizeof how, "its ddictd ended");
+    else snprintf(how, sizeof how, "silent for %u s, then it closed the connection", (unsigned)(silent / 1000000000));
     if (st == c->parent) parent_lost(st->s, how);
     else if (st->up && c->nodes[st->node].star == st) child_lost(st->s, st->node, how);
     else if (code == DDICT_EAUTH || code == DDICT_EPROTO) note_stranger(st->s, dd_strerror(code));
@@ -264,6 +294,29 @@ static void stars_bury(struct control *c) {
     }
 }
 
+static struct star *star_new(struct supervisor *s);
+
+/* Our parent is quiet: does it answer a fresh connection? */
+static void parent_look(struct control *c, uint64_t now) {
+    struct supervisor *s = c->s;
+    if (c->looking && now - c->looking->began < DD_PEER_BEAT_MS * 1000000ull) return;
+    if (c->looking) c->looking->dead = true;
+    c->looking = NULL;
+    if (!c->parent || !c->parent->up || c->released || now - c->parent->heard < DD_PEER_QUIET_MS * 1000000ull) return;
+    struct star *st = star_new(s);
+    const struct node_address *at = &s->control_at[c->parent->node];
+    if (!st) return;
+    st->looks = true;
+    st->node = c->parent->node;
+    st->began = now;
+    if (conn_open(&st->conn, s->epoll_fd, &s->identity, ROLE_CONTROL, st->node, at->addr, at->naddr, &star_ops, st) < 0) {
+        free(st);
+        return;
+    }
+    st->next = c->stars;
+    c->stars = c->looking = st;
+}
+
 static void beat_fire(struct timer *t) {
     struct control *c = (struct control *)(void *)((char *)t - offsetof(struct control, beat));
     struct supervisor *s = c->s;
@@ -276,7 +329,7 @@ static void beat_fire(struct timer *t) {
         young |= !st->up;
         if (!st->up) continue;
         star_send(st, MSG_CTL_BEAT, UINT32_MAX, 0, NULL, 0);
-        if (now > st->heard + DD_PEER_LOST_MS * 1000000ull) {
+        if (now > st->heard + (DD_PEER_LOST_MS + DD_PEER_BEAT_MS + DD_PEER_BEAT_MS / 2) * 1000000ull) {
             char how[64];
             snprintf(how, sizeof how, "silent for %d s", DD_PEER_LOST_MS / 1000);
             st->dead = true;
@@ -284,6 +337,8 @@ static void beat_fire(struct timer *t) {
             else child_lost(s, st->node, how);
         }
     }
+    parent_look(c, now);
+    young |= c->looking != NULL;
     stars_bury(c);
     timer_after(&s->timers, t, (young ? YOUNG_MS : DD_PEER_BEAT_MS) * 1000000ull);
 }

@@ -36,6 +36,7 @@ struct forward {
     uint64_t began;
     uint64_t age_ms;                    /* since it began, counted by forwards_late() */
     unsigned via;                       /* of the peer's connections; all of a request that comes in pieces goes over one */
+    bool again;                         /* it was asked for once more already, after the connection was lost */
     bool put_open;                      /* pieces of the put may still come */
     bool streams;                       /* the reply comes in pieces */
     bool passes;                        /* they go on to the asker's lane; counted in its streams_n */
@@ -50,7 +51,7 @@ struct forward {
     struct forward *followers, *follows; /* those of a leader, linked by follows */
     struct forward *same_next, **same_prev; /* gets, or writes, whose keys have like hashes; same_prev NULL: not among them */
     uint64_t hash, position;            /* of a get: of its key; of its end in the connection */
-    uint8_t key[];                      /* of a get that others may follow or that follows */
+    uint8_t key[];                      /* of a get or head: others may follow it, it may follow, or be sent again */
 };
 struct forwards {
     struct forward **slot;
@@ -258,7 +259,7 @@ int forward_again(struct asker *a, const struct msg *req, const uint8_t *payload
     unsigned via = p ? via_choose(m, p, req, hash) : 0;
     if (p && peer_full(p, via)) return TAKE_STALL;
     if (p || leader) {
-        f = forward_new(a, req, req->type == MSG_GET ? key : NULL, hash, to);
+        f = forward_new(a, req, req->type == MSG_GET || req->type == MSG_HEAD ? key : NULL, hash, to);
         e = f ? 0 : -ENOMEM;
     }
     if (!f) {
@@ -614,9 +615,34 @@ int forward_answer(struct manager *m, uint32_t from, const struct msg *r, const 
     return r->type == MSG_REPLY ? answer_reply(m, f, r, payload) : answer_data(m, f, r, payload);
 }
 
-void forwards_lost(struct manager *m, struct peer *p, const char *text) {
+/* Nothing of it can have happened, or it changes nothing; and its key is still here. */
+static bool repeats(const struct forward *f) {
+    return f->asker && !f->again && !f->streams && !f->in_transit && (f->req.type == MSG_GET || f->req.type == MSG_HEAD);
+}
+
+/* Out of the peer's list, with no id, as before it was sent. */
+static void unsend(struct manager *m, struct forward *f) {
+    struct forwards *t = m->forward_table;
+    same_remove(f);
+    *f->p_prev = f->p_next;
+    if (f->p_next) f->p_next->p_prev = f->p_prev;
+    t->slot[ID_INDEX(f->id)] = NULL;
+    t->unused[t->unused_n++] = ID_INDEX(f->id);
+    f->id = 0;
+    f->via = 0;
+    f->again = true;
+}
+
+void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again) {
+    struct forward *repeat = NULL; /* linked by p_next */
     while (*peer_forwards(p)) {
         struct forward *f = *peer_forwards(p);
+        if (again && repeats(f)) {
+            unsend(m, f);
+            f->p_next = repeat;
+            repeat = f;
+            continue;
+        }
         struct asker *a = f->passes ? f->asker : NULL;
         while (f->followers) {
             asker_reply(f->followers->asker, &f->followers->req, DDICT_ELOST, text);
@@ -628,5 +654,19 @@ void forwards_lost(struct manager *m, struct peer *p, const char *text) {
         } else if (f->asker) asker_reply(f->asker, &f->req, DDICT_ELOST, text);
         forward_free(m, f);
         if (a && lane_idle_out(a)) forwards_took(a);
+    }
+    while (repeat) {
+        struct forward *f = repeat;
+        uint64_t us = (clock_ns() - f->began) / 1000;
+        int e;
+        repeat = f->p_next;
+        if (f->req.flags & MSGF_WAIT) f->req.aux -= us < f->req.aux ? us : f->req.aux;
+        struct peer *q = peer_get(m, f->from, &e);
+        if (q) e = forward_send(f, q, f->key);
+        if (e == 0) continue;
+        for (struct forward *g = f->followers; g; g = g->follows) asker_reply(g->asker, &g->req, DDICT_ELOST, text);
+        while (f->followers) forward_free(m, f->followers);
+        asker_reply(f->asker, &f->req, DDICT_ELOST, text);
+        forward_free(m, f);
     }
 }

@@ -90,12 +90,12 @@ void freeze_asks_end(struct asker *a) {
     }
 }
 
-static void ask_done(struct manager *m, uint64_t id) {
+static void ask_done(struct manager *m, uint64_t id, int status) {
     for (struct freeze_ask **at = &m->freeze->asks; *at; at = &(*at)->next) {
         struct freeze_ask *q = *at;
         if (q->id != id) continue;
         *at = q->next;
-        asker_reply(q->asker, &q->req, 0, NULL);
+        asker_reply(q->asker, &q->req, status, status < 0 ? "as many freezes wait as may" : NULL);
         free(q);
         return;
     }
@@ -119,7 +119,7 @@ static void late_fire(struct timer *t) {
 void freeze_take(struct manager *m, const struct sup_msg *s) {
     struct freeze *f = m->freeze;
     if (s->type == SUP_FREEZE_SAID) {
-        ask_done(m, s->id);
+        ask_done(m, s->id, s->status);
         return;
     }
     f->epoch = s->id;

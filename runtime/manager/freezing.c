@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * freezing.c - ddictd's part in freeze and unfreeze (PROTOCOL 9): it passes on what its managers ask and answer, and on node 0 takes all managers from one state to
- * the next. What breaks in the middle ends the dictionary, so there is nothing to take back.
+ * the next. What breaks in the middle ends the dictionary, so there is nothing to take back; so does a manager or a node that does not answer (watch.c, control.c), so no wait
+ * here needs a deadline of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct freeze_word {
     uint32_t manager; /* ASK, SAID: who asked */
     uint64_t id;      /* ASK, SAID: its number for it; GO, AT: the epoch */
     uint32_t state;   /* enum freeze_state; ASK: the one that is wanted */
-    uint32_t room;
+    uint32_t refused; /* SAID: nothing was done, for want of memory */
 };
 struct ask { struct ask *next; struct freeze_word w; };
 
@@ -72,7 +73,7 @@ static void go(struct supervisor *s, const struct freeze_word *w) {
 
 static void said(struct supervisor *s, const struct freeze_word *w) {
     struct shard *h = shard_of(s, w->manager);
-    struct sup_msg m = {.type = SUP_FREEZE_SAID, .id = w->id};
+    struct sup_msg m = {.type = SUP_FREEZE_SAID, .id = w->id, .status = w->refused ? -ENOMEM : 0};
     if (h) shard_send(h, &m, NULL, 0);
 }
 
@@ -99,6 +100,11 @@ static void node_at(struct supervisor *s, const struct freeze_word *w) {
     next(s);
 }
 
+static void said_to(struct supervisor *s, const struct freeze_word *w) {
+    if (shard_of(s, w->manager)) said(s, w);
+    else control_freeze(s, w->manager % s->nodes, w, sizeof *w);
+}
+
 static void next(struct supervisor *s) {
     struct freezing *f = s->freezing;
     while (f->asks && !f->moving) {
@@ -116,15 +122,20 @@ static void next(struct supervisor *s) {
         struct freeze_word w = a->w;
         free(a);
         w.what = FREEZE_SAID;
-        if (shard_of(s, w.manager)) said(s, &w);
-        else control_freeze(s, w.manager % s->nodes, &w, sizeof w);
+        said_to(s, &w);
     }
 }
 
 static void asked(struct supervisor *s, const struct freeze_word *w) {
     struct freezing *f = s->freezing;
     struct ask *a = f->asks_n < ASKS_MAX ? malloc(sizeof *a) : NULL;
-    if (!a) return; /* its asker's time will be over */
+    if (!a) {
+        struct freeze_word no = *w;
+        no.what = FREEZE_SAID;
+        no.refused = 1;
+        said_to(s, &no);
+        return;
+    }
     *a = (struct ask){.w = *w};
     *f->asks_end = a;
     f->asks_end = &a->next;

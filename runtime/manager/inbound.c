@@ -50,6 +50,10 @@ static void inbound_up(struct link *l, void *arg, uint32_t peer) {
     }
     if (peer >= in->a.m->setup->managers || (link_is_more(l) && !in->first)) in->a.gone = in->a.m->reap = true;
     else in->up = true;
+    if (!in->up || in->first) return;
+    /* It has lost the connections that it had before, and its clients were told: what is still in them must not come behind what they ask from now on. */
+    for (struct inbound *i = in->a.m->inbounds; i; i = i->next)
+        if (i != in && i->up && i->a.who == in->a.who && link_group(i->link) != link_group(in->link)) i->a.gone = in->a.m->reap = true;
 }
 
 static void *inbound_payload_to(struct link *l, void *arg, const struct msg *m) {

@@ -366,7 +366,8 @@ void *forward_part_to(struct manager *m, uint32_t from, const struct msg *r, uin
 int forward_part(struct manager *m, const struct msg *r, uint32_t got, const void *at, uint32_t n);
 int forward_answer(struct manager *m, uint32_t from, const struct msg *r, const uint8_t *payload);
 void forward_pulled(struct manager *m, struct forward *f, const struct msg *r, const uint8_t *payload); /* a piece that was read, or why no more comes */
-void forwards_lost(struct manager *m, struct peer *p, const char *text);
+/* again: what only reads is asked once more, over a new connection */
+void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again);
 struct forward **peer_forwards(struct peer *p);
 /* The asker has taken pieces of a reply that we pass on: ask the owner for more. */
 void forwards_took(struct asker *a);

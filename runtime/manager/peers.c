@@ -210,7 +210,10 @@ bool peers_tick(struct manager *m) {
 }
 
 static void links_free(struct peer *p) {
-    for (unsigned k = 0; k < p->n; k++) link_free(p->link[k].link);
+    for (unsigned k = 0; k < p->n; k++) {
+        link_free(p->link[k].link);
+        p->link[k].link = NULL;
+    }
     p->n = 0;
 }
 
@@ -226,7 +229,7 @@ void peers_reap(struct manager *m) {
         log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
         links_free(p);
         p->down = 0;
-        forwards_lost(m, p, text);
+        forwards_lost(m, p, text, !m->ending);
         lanes_unstall(m);
     }
 }
@@ -235,7 +238,7 @@ void peers_end(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
         if (!m->peers[i]) continue;
         links_free(m->peers[i]);
-        forwards_lost(m, m->peers[i], "the dictionary has ended");
+        forwards_lost(m, m->peers[i], "the dictionary has ended", false);
         free(m->peers[i]);
     }
     free(m->peers);

@@ -19,7 +19,7 @@ enum sup_type {
     SUP_STATS,          /* the end is near; answer STATS_REPLY */
     SUP_STOP,           /* end; no answer but the exit */
     SUP_FREEZE,         /* id: epoch, status: enum freeze_state. Answer FREEZE_AT with the same when that is done */
-    SUP_FREEZE_SAID,    /* id: of FREEZE_ASK; the dictionary is so */
+    SUP_FREEZE_SAID,    /* id: of FREEZE_ASK, status: 0 the dictionary is so, or negative */
     SUP_PING,           /* wake up and turn: watch.c sees that in manager_page */
     /* manager -> ddictd */
     SUP_READY,          /* status, text */

@@ -6,7 +6,7 @@
  *  2. At most FRAME_WINDOW frames are sent that the other end has not read. A paused end reads nothing, so it holds no more than that.
  *  3. A byte that was given to the provider stays where it is until the provider says that it is done with it: also after channel_free().
  *  4. While the other end has not said that it got all frames, we look every DD_WAIT_SLICE_MS; after NUDGE_MS it is asked over TCP. So an end whose wake-up was
- *     lost is woken, and one that can not be reached is noticed: it answers the nudges and gets nothing for DD_PEER_LOST_MS.
+ *     lost is woken, and one that can not be reached is noticed: it answers the nudges and gets nothing for DD_CONN_LOST_MS.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -362,7 +362,7 @@ void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms)
             *timeout_ms = DD_WAIT_SLICE_MS;
         if ((quiet && (window_full(c) || c->handed == c->out.bytes)) || now_ns < c->nudge_ns) /* a paused end may take its time */
             continue;
-        if (c->nudges >= NUDGES_LOST && now_ns - c->quiet_ns > DD_PEER_LOST_MS * 1000000ull) {
+        if (c->nudges >= NUDGES_LOST && now_ns - c->quiet_ns > DD_CONN_LOST_MS * 1000000ull) {
             channel_break(c, -ETIMEDOUT);
             continue;
         }

@@ -22,6 +22,8 @@
 #include <wire/auth.h>
 #include <wire/conn_inside.h>
 
+#define AGAIN_NS 500000000ull
+
 static atomic_ullong refused; /* relaxed: a counter for display */
 
 void conn_count_refused(void) { atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed); }
@@ -93,6 +95,12 @@ static void gap_extend(struct conn *c, uint64_t now)
     live_extend(&c->live, gap);
 }
 
+/* The network, not who is asked, refuses: it may come back. */
+static bool passes(int code)
+{
+    return code == -ENETUNREACH || code == -EHOSTUNREACH || code == -ENETDOWN || code == -EHOSTDOWN || code == -ETIMEDOUT;
+}
+
 /* Try the addresses that are left. 0: under way; negative: none is left. */
 static int next_address(struct conn *c, int code)
 {
@@ -116,6 +124,11 @@ static int next_address(struct conn *c, int code)
         int e = socket_take(c, fd, EPOLLOUT);
         if (e < 0) return e;
         c->deadline_ns = now + (c->give_up_ns - now) / left;
+        return 0;
+    }
+    if (!c->auth_code && passes(code) && now + AGAIN_NS < c->give_up_ns) { /* all once more, after a while: conn_tick() */
+        c->next_addr = 0;
+        c->deadline_ns = now + AGAIN_NS;
         return 0;
     }
     return c->auth_code ? c->auth_code : code;

@@ -51,7 +51,7 @@ struct conn_ops {
 };
 
 /*
- * Opener: starts a non-blocking connect to the addresses in turn (DD_CONNECT_MS + DD_HANDSHAKE_MS together, shared evenly), then HELLO. An address where somebody else answers (no
+ * Opener: starts a non-blocking connect to the addresses in turn (DD_CONNECT_MS + DD_HANDSHAKE_MS together, shared evenly; again from the first where the network refuses), then HELLO. An address where somebody else answers (no
  * proof of the cookie) is passed over like one that does not answer. Copies what it needs. Negative: no address could even be tried; nothing was made.
  */
 int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, enum conn_role role, uint32_t to,
@@ -87,7 +87,7 @@ int conn_fd(const struct conn *c);            /* for logs and tests; -1 when clo
 uint64_t conn_refused(void);                  /* connections of this process that failed the handshake or sent what is malformed */
 
 /* epoll: data.ptr of every connection points at its struct conn, whose first member is a struct io_handler (see loop.h). */
-/* Deadlines of handshake and connect, and a peer that acknowledges nothing for DD_PEER_LOST_MS; call at least every 100 ms (every second once all are up).
+/* Deadlines of handshake and connect, and a peer that acknowledges nothing for DD_CONN_LOST_MS; call at least every 100 ms (every second once all are up).
  * The callbacks may come from here. A ROLE_DATA or ROLE_MORE peer may leave its bytes unread as long as its kernel answers. */
 void conn_tick(struct conn *c, uint64_t now_ns);
 

@@ -17,7 +17,7 @@ struct live {            /* all zero at first */
 };
 
 void live_start(int fd, bool always_reads);
-/* Looks at most once a second, and only when something was sent. queued: there is more to send. False: the peer acknowledges nothing for DD_PEER_LOST_MS. */
+/* Looks at most once a second, and only when something was sent. queued: there is more to send. False: the peer acknowledges nothing for DD_CONN_LOST_MS. */
 bool live_check(struct live *l, int fd, uint64_t now_ns, bool queued);
 /* The process stood still for so long. */
 static inline void live_extend(struct live *l, uint64_t gap_ns) {

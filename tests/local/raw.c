@@ -224,6 +224,17 @@ void raw_free(struct raw_answer *a) {
     memset(a, 0, sizeof *a);
 }
 
+/* The manager's word to stop, for whichever manager: wait until it is taken back. True: something else has come. */
+static bool held(struct raw *r, unsigned i) {
+    struct msg in;
+    for (int ms = 0; raw_next(r, i, &in, NULL, ms);) {
+        if (in.type != MSG_HOLD) return true;
+        ms = in.aux ? 30000 : 0;
+        raw_consumed(r, i, &in);
+    }
+    return false;
+}
+
 static int put_stream(struct raw *r, unsigned i, struct msg *m, const void *key, const uint8_t *value, size_t len) {
     struct raw_manager *l = &r->local[i];
     struct msg in;
@@ -234,7 +245,7 @@ static int put_stream(struct raw *r, unsigned i, struct msg *m, const void *key,
         uint32_t n = len - at < DD_MSG_PIECE ? (uint32_t)(len - at) : DD_MSG_PIECE;
         struct msg d = {.type = MSG_DATA, .id = m->id, .aux = at};
         if (at + n == len) d.flags = MSGF_LAST;
-        if (ring_ready(&l->lane.cq)) { /* refused: stop, and say so */
+        if (ring_ready(&l->lane.cq) && held(r, i)) { /* refused: stop, and say so */
             struct msg ab = {.type = MSG_ABORT, .id = m->id};
             raw_send(r, i, &ab, NULL, NULL, 0);
             break;

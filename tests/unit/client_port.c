@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "handle.h"
+#include "port_inside.h"
 
 #define MIB (1u << 20)
 
@@ -199,6 +200,41 @@ START_TEST(a_large_value_goes_out_in_pieces)
     struct msg r = reply_to(&first, 0);
     answer(&r, NULL);
     ck_assert_int_eq(asker_end(&a), 0);
+    end();
+}
+END_TEST
+
+START_TEST(a_stream_lets_other_threads_between_its_pieces)
+{
+    begin();
+    static unsigned char val[MIB];
+    struct asker small;
+    struct request r = {.sink = SINK_NONE};
+    struct iovec iov = {val, sizeof val};
+    struct outgoing out = {.head = {.type = MSG_PUT, .key_len = 3, .val_len = sizeof val, .manager = 3}, .key = "key", .iov = &iov, .niov = 1};
+    struct msg m;
+    port_lock(&manager.port);
+    put_start(&small, "v", 1, 30000);
+    for (uint64_t end_at = clock_ns() + 30000000000u; __atomic_load_n(&manager.port.wanted, __ATOMIC_RELAXED) == 0 && clock_ns() < end_at;)
+        usleep(100);
+    ck_assert_int_eq(port_push(&manager.port, &out, &r), 0);
+    ck_assert_msg(r.need == 0 && out.sent == DD_MSG_PIECE, "%llu bytes went while another thread waited", (unsigned long long)out.sent);
+    port_unlock(&manager.port);
+    await(&m, NULL);
+    ck_assert(m.type == MSG_PUT && (m.flags & MSGF_STREAM));
+    await(&m, NULL);
+    ck_assert(m.type == MSG_DATA);
+    await(&m, NULL);
+    ck_assert(m.type == MSG_PUT && m.val_len == 1);
+    struct msg yes = reply_to(&m, 0);
+    answer(&yes, NULL);
+    ck_assert_int_eq(asker_end(&small), 0);
+    port_lock(&manager.port);
+    ck_assert_int_eq(port_push(&manager.port, &out, &r), 0); /* nobody waits: as much as there is room for */
+    ck_assert(r.need != 0 && out.sent >= 3 * DD_MSG_PIECE);
+    give_up(&manager.port, &r);
+    port_unlock(&manager.port);
+    request_drop(&r);
     end();
 }
 END_TEST
@@ -466,6 +502,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, answers_in_any_order_reach_their_askers);
     tcase_add_test(t, a_large_value_goes_out_in_pieces);
+    tcase_add_test(t, a_stream_lets_other_threads_between_its_pieces);
     tcase_add_test(t, a_refusal_in_the_middle_ends_the_stream_with_abort);
     tcase_add_test(t, a_refusal_while_the_ring_is_full_is_answered_when_there_is_room);
     tcase_add_test(t, a_streamed_answer_fills_the_buffer_or_memory);

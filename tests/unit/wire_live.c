@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_live.c - a peer that is switched off is noticed within DD_PEER_LOST_MS and little more, idle or not; one that reads nothing is not taken for
+ * wire_live.c - a peer that is switched off is noticed within DD_CONN_LOST_MS and little more, idle or not; one that reads nothing is not taken for
  * dead. In a network namespace of its own, whose loopback is switched off: needs root. Takes half a minute of waiting.
  */
 #include <arpa/inet.h>
@@ -100,7 +100,7 @@ START_TEST(a_switched_off_peer_is_noticed_and_a_slow_one_is_not_taken_for_it)
         send_one(side[UNREAD][0].c);
         io_wait(ep, 0);
     }
-    TURN_UNTIL(false, DD_PEER_LOST_MS + 2500);
+    TURN_UNTIL(false, DD_CONN_LOST_MS + 2500);
     for (int i = 0; i < PAIRS; i++)
         ck_assert_msg(side[i][0].c != NULL && side[i][1].c != NULL, "pair %d went down: %d %d", i, side[i][0].code, side[i][1].code);
     conn_pause(side[UNREAD][1].c, false);
@@ -111,12 +111,12 @@ START_TEST(a_switched_off_peer_is_noticed_and_a_slow_one_is_not_taken_for_it)
     ck_assert_int_eq(loopback_set(false), 0);
     send_one(side[BUSY][0].c);
     send_one(side[CONTROL][0].c);
-    TURN_UNTIL(all_down(), DD_PEER_LOST_MS + 8000);
+    TURN_UNTIL(all_down(), DD_CONN_LOST_MS + 8000);
     for (unsigned i = 0; i < 6; i++) {
         struct side *s = &side[looked_at[i][0]][looked_at[i][1]];
         ck_assert_msg(s->c == NULL, "pair %d end %d was not noticed", looked_at[i][0], looked_at[i][1]);
         ck_assert_int_eq(s->code, -ETIMEDOUT);
-        ck_assert_uint_gt(s->down_ms - cut, DD_PEER_LOST_MS / 2 - 1000);
+        ck_assert_uint_gt(s->down_ms - cut, DD_CONN_LOST_MS / 2 - 1000);
     }
     for (int i = 0; i < PAIRS * 2; i++)
         conn_free(side[i / 2][i % 2].c);
