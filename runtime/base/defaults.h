@@ -112,6 +112,7 @@
 #define DD_SCRIPT_SAVE_MS 3600000            /* ... and so long where it saves the dictionary to disk, and Slurm kills that srun with the step: at scancel, at the time limit */
 #define DD_FREEZE_MS 5000                    /* freeze: a value that is being streamed in may be completed */
 #define DD_HANDSHAKE_MS 5000                 /* an unauthenticated TCP connection lives so long */
+#define DD_STRANGERS 64u                     /* accepted connections that have not proved themselves: of a process, besides one for each that honest peers may open at once */
 #define DD_CONNECT_MS 5000                   /* connecting to a peer, all its addresses together */
 #define DD_PEER_BEAT_MS 1000                 /* heartbeat between the nodes' ddictd */
 #define DD_PEER_LOST_MS 10000                /* silence of a node after which it is lost */

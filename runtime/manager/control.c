@@ -436,6 +436,7 @@ int control_start(struct supervisor *s) {
     c->attempt.fire = attempt_fire;
     s->control = c;
     s->identity.self = s->node_id;
+    conn_strangers(2 * s->nodes + DD_STRANGERS);
     c->nodes = calloc(s->nodes, sizeof *c->nodes);
     if (!c->nodes) return -ENOMEM;
     c->listener = (struct io_handler){.fd = s->control_fd, .ready = control_accept};

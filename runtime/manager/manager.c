@@ -79,7 +79,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
     switch (s->type) {
     case SUP_CLIENT_ADD:
         r.type = SUP_CLIENT_ADDED;
-        r.status = nfds == 4 ? client_add(m, s->id, s->pid, fds) : DDICT_EPROTO;
+        r.status = nfds == 4 ? client_add(m, s->id, s->pid, fds) : -EMFILE;
         if (r.status == 0) fds[2] = fds[3] = -1; /* the client's now */
         manager_tell(m, &r);
         break;
@@ -87,7 +87,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
     case SUP_CLIENT_BAN: client_ban(m, s->id); break;
     case SUP_HOLD_ADD:
         r.type = SUP_HOLD_ADDED;
-        r.status = nfds == 1 ? hold_add(m, s->id, s->pid, fds[0]) : DDICT_EPROTO;
+        r.status = nfds == 1 ? hold_add(m, s->id, s->pid, fds[0]) : -EMFILE;
         manager_tell(m, &r);
         break;
     case SUP_HOLD_DEL: hold_del(m, s->id); break;
@@ -109,7 +109,9 @@ static void sup_ready(struct io_handler *h, uint32_t events) {
     for (;;) {
         int fds[4], n = sup_recv(h->fd, &s, fds, 4);
         if (n == -EAGAIN) return;
-        if (n < 0) {
+        if (n == -EMFILE) { /* what it is about cannot be had: said by the answer */
+            n = 0;
+        } else if (n < 0) {
             __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED); /* ddictd is gone */
             return;
         }
@@ -210,6 +212,7 @@ static int manager_open(struct manager *m) {
         (e = lends_init(m)) < 0 || (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0)
         return e;
     if ((e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0) return e;
+    conn_strangers(s->managers * s->connections + DD_STRANGERS);
     return inbound_listen(m);
 }
 

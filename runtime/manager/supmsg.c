@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* supmsg.c - send and receive the messages between ddictd and its managers. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -51,10 +52,10 @@ int sup_recv(int fd, struct sup_msg *m, int *fds, int max) {
         }
     }
     if (n == 0) return -ECONNRESET;
-    if ((size_t)n < SUP_SHORT || (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+    bool broken = (size_t)n < SUP_SHORT || h.msg_flags & MSG_TRUNC;
+    if (broken || h.msg_flags & MSG_CTRUNC) /* the kernel had no descriptor left for one of them */
         while (got > 0) close(fds[--got]);
-        return DDICT_EPROTO;
-    }
+    if (broken) return DDICT_EPROTO;
     m->text[sizeof m->text - 1] = 0;
-    return got;
+    return h.msg_flags & MSG_CTRUNC ? -EMFILE : got;
 }

@@ -46,7 +46,10 @@ struct sup_msg {
 
 /* 0, -EAGAIN (non-blocking and full), or a negative code. */
 int sup_send(int fd, const struct sup_msg *m, const int *fds, int nfds);
-/* Number of descriptors (at most max, the others are closed), -EAGAIN, -ECONNRESET at the end, or a negative code. */
+/*
+ * Number of descriptors (at most max, the others are closed), -EAGAIN, -ECONNRESET at the end, or a negative code. -EMFILE: the message is in *m, but its descriptors are lost:
+ * this process may have no more.
+ */
 int sup_recv(int fd, struct sup_msg *m, int *fds, int max);
 
 #endif

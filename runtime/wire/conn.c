@@ -60,6 +60,65 @@ static void socket_close(struct conn *c)
     c->interest = 0;
 }
 
+/* --- strangers --- */
+
+#define ORIGINS 256u
+
+static TAILQ_HEAD(, conn) strangers = TAILQ_HEAD_INITIALIZER(strangers); /* oldest first */
+static unsigned strangers_n, strangers_max = DD_STRANGERS, strangers_from[ORIGINS];
+
+void conn_strangers(unsigned n) { strangers_max = n; }
+
+static uint8_t origin(int fd)
+{
+    struct sockaddr_storage a = {0};
+    socklen_t len = sizeof a;
+    const uint8_t *at = (const uint8_t *)&((struct sockaddr_in6 *)&a)->sin6_addr;
+    size_t n = sizeof(struct in6_addr);
+    unsigned sum = 0;
+    if (getpeername(fd, (struct sockaddr *)&a, &len) != 0)
+        return 0;
+    if (a.ss_family == AF_INET) {
+        at = (const uint8_t *)&((struct sockaddr_in *)&a)->sin_addr;
+        n = sizeof(struct in_addr);
+    }
+    for (size_t i = 0; i < n; i++)
+        sum = sum * 31 + at[i];
+    return (uint8_t)(sum ^ sum >> 8);
+}
+
+static void stranger_leave(struct conn *c)
+{
+    if (!c->stranger)
+        return;
+    c->stranger = false;
+    TAILQ_REMOVE(&strangers, c, strangers);
+    strangers_n--;
+    strangers_from[c->from]--;
+}
+
+static void stranger_come(struct conn *c)
+{
+    if (strangers_n >= strangers_max && strangers_n > 0) {
+        unsigned most = 0;
+        struct conn *old;
+        for (unsigned i = 1; i < ORIGINS; i++)
+            if (strangers_from[i] > strangers_from[most])
+                most = i;
+        TAILQ_FOREACH(old, &strangers, strangers)
+            if (old->from == most)
+                break;
+        stranger_leave(old);
+        conn_end(old, -EUSERS);
+        socket_close(old); /* its descriptor is for the next one */
+    }
+    c->stranger = true;
+    c->from = origin(c->io.fd);
+    TAILQ_INSERT_TAIL(&strangers, c, strangers);
+    strangers_n++;
+    strangers_from[c->from]++;
+}
+
 /* Start with fd, which belongs to c from here on, also on failure. */
 static int socket_take(struct conn *c, int fd, uint32_t interest)
 {
@@ -158,6 +217,7 @@ static void come_up(struct conn *c)
         conn_fail(c, -ENOMEM);
         return;
     }
+    stranger_leave(c);
     live_start(c->io.fd, c->hs.role == ROLE_CONTROL);
     c->state = UP;
     free(c->addr);
@@ -313,6 +373,7 @@ static void end(struct conn *c)
                    || (!c->opener && c->state == AUTH);
     if (counted)
         conn_count_refused();
+    stranger_leave(c);
     socket_close(c);
     c->state = ENDED;
     io_undefer(&c->later);
@@ -324,6 +385,7 @@ static void end(struct conn *c)
 static void dispose(struct conn *c)
 {
     io_undefer(&c->later);
+    stranger_leave(c);
     socket_close(c);
     free(c->in);
     free(c->addr);
@@ -475,6 +537,7 @@ int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me,
         dispose(c);
         return e;
     }
+    stranger_come(c);
     *out = c;
     return 0;
 }

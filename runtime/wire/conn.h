@@ -58,6 +58,11 @@ int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, e
               const struct sockaddr_storage *addr, int naddr, const struct conn_ops *ops, void *arg);
 /* Acceptor: takes over fd (closed with the connection). */
 int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me, int fd, const struct conn_ops *ops, void *arg);
+/*
+ * At most n accepted connections of this process that have not proved themselves (default DD_STRANGERS). Beyond that the oldest is closed (-EUSERS), of those whose
+ * address has most of them: who opens many costs nobody else his place. n: as many as honest peers may open at once, and some more.
+ */
+void conn_strangers(unsigned n);
 /* NULL is allowed; allowed in every callback. Closes, calls the done() of what is queued and nothing else. What is not written is lost: a last word
  * wants conn_flush() and !conn_full() before, or better the peer's end first. */
 void conn_free(struct conn *c);
@@ -102,10 +107,11 @@ int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port);
  */
 int conn_hold(uint16_t low, uint16_t high, uint16_t *port);
 /*
- * Accept from a listener that epoll found ready: a non-blocking CLOEXEC descriptor, or -EAGAIN when there is none (left). Out of descriptors or memory
- * the connection waits in the backlog, where epoll finds it again: that is said once and costs a pause of 10 ms a time, not a spin.
+ * Accept from a listener that epoll found ready: a non-blocking CLOEXEC descriptor, or -EAGAIN when there is none (left). Out of descriptors the connection
+ * is accepted with one that is kept for this and closed, so that the caller's loop neither spins nor sleeps; that is said once a minute. conn_take_ready() keeps it.
  */
 int conn_take(int listen_fd);
+void conn_take_ready(void);
 /* Addresses of this node that peers may try, best first: that of the node's own name, then the other non-loopback ones; loopback last. Ports are 0. Returns their number. */
 int conn_addresses(const char *node, struct sockaddr_storage *out, int max);
 

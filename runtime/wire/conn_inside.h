@@ -3,6 +3,7 @@
 #ifndef DDICT_WIRE_CONN_INSIDE_H
 #define DDICT_WIRE_CONN_INSIDE_H
 
+#include <sys/queue.h>
 #include <wire/conn.h>
 #include <wire/handshake.h>
 #include <wire/live.h>
@@ -40,6 +41,9 @@ struct conn {
     uint64_t tick_ns;              /* the last look at the clock */
 
     struct handshake hs;
+    bool stranger;                 /* acceptor that is not UP: in the list of strangers, with a hash of where it comes from */
+    uint8_t from;
+    TAILQ_ENTRY(conn) strangers;
 
     struct out out;
     struct live live;

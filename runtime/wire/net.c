@@ -2,19 +2,22 @@
 /* net.c - where this node listens and which of its addresses a peer may try. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sodium.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
 #include <wire/conn.h>
+
+#define SAY_MS 60000u /* between lines of the log about one thing that strangers may do as often as they like */
 
 static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port, int reuse)
 {
@@ -33,6 +36,7 @@ static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port, in
         close(fd);
         return e;
     }
+    conn_take_ready();
     *port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port : ((struct sockaddr_in *)&got)->sin_port);
     return fd;
 }
@@ -180,19 +184,38 @@ int conn_addresses(const char *node, struct sockaddr_storage *out, int max)
     return n;
 }
 
+static int spare = -1; /* a descriptor to accept with where there is no other */
+
+void conn_take_ready(void)
+{
+    if (spare < 0)
+        spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Out of descriptors: the one that waits is told so by the end of its connection. */
+static void turn_away(int listen_fd)
+{
+    static uint64_t said;
+    uint64_t now = clock_ns();
+    if (said == 0 || now - said > SAY_MS * 1000000ull) {
+        log_warn("a connection was turned away: no descriptor is free (ulimit -n)");
+        said = now;
+    }
+    if (spare < 0)
+        return;
+    close(spare);
+    spare = -1;
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    conn_take_ready();
+}
+
 int conn_take(int listen_fd)
 {
-    static bool said;
+    conn_take_ready();
     int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-        said = false;
-        return fd;
-    }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        if (!said)
-            log_warn("a connection has to wait: %s", strerror(errno));
-        said = true;
-        poll(NULL, 0, 10);
-    }
-    return -EAGAIN; /* other errors are of a connection that is gone already */
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        turn_away(listen_fd);
+    return fd >= 0 ? fd : -EAGAIN; /* other errors are of a connection that is gone already */
 }

@@ -114,6 +114,79 @@ def a_stranger_does_not_fill_the_log():
         d.end()
 
 
+def ports_of(pid):
+    """That a process listens on, by TCP."""
+    inodes = set()
+    for fd in os.listdir("/proc/%d/fd" % pid):
+        try:
+            inodes.add(os.readlink("/proc/%d/fd/%s" % (pid, fd)))
+        except OSError:
+            pass
+    found = set()
+    for name in ("tcp", "tcp6"):
+        with open("/proc/%d/net/%s" % (pid, name)) as f:
+            for fields in map(str.split, list(f)[1:]):
+                if fields[3] == "0A" and "socket:[%s]" % fields[9] in inodes:
+                    found.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return found
+
+
+def who_opens_connections_without_end_is_in_nobodys_way():
+    """More than a manager, and ddictd, may have descriptors: they stay few, clients attach, and managers and nodes find each other."""
+    few = ["prlimit", "--nofile=220:220", "--"]
+    code = ("held = []\nfor i in range(600):\n    s = socket.socket()\n    s.settimeout(5)\n    try: s.connect(('127.0.0.1', int(sys.argv[1])))\n    except OSError: continue\n"
+            "    held.append(s)\nprint(len(held), flush=True)\nsys.stdin.read()")
+    with Dictionary(nodes=2, managers=2, via=[few, few]) as d:
+        node = d.nodes[1]
+        strangers = []
+        for pid in (*node.managers, node.proc.pid):
+            for port in ports_of(pid):
+                p = as_stranger(code, port, stdin=subprocess.PIPE)
+                if p is None:
+                    return
+                strangers.append(p)
+        check(len(strangers) >= 2, "who listens at all?")
+        try:
+            for p in strangers:
+                check(int(p.stdout.readline()) > 220, "the stranger did not get through")
+            for i in range(2):
+                for key in range(20):
+                    subprocess.run([COMMAND, "put", "k%d" % key, "v"], env=d.env(i), check=True, timeout=60)
+                    subprocess.run([COMMAND, "get", "k%d" % key], env=d.env(1 - i), check=True, timeout=60, stdout=subprocess.DEVNULL)
+            for pid in (*node.managers, node.proc.pid):
+                check(len(os.listdir("/proc/%d/fd" % pid)) < 200, "%d has %d descriptors" % (pid, len(os.listdir("/proc/%d/fd" % pid))))
+            lines = [x for x in node.stderr().splitlines() if "refused" in x or "turned away" in x]
+            check(len(lines) <= 10, "%d lines, such as %s" % (len(lines), lines[:1]))
+        finally:
+            for p in strangers:
+                p.communicate("")
+        d.end()
+
+
+def a_client_that_finds_no_descriptor_costs_nobody_else_anything():
+    """Clients until a manager has no descriptor for one more: he is refused, with the reason; the others go on, and he gets in when one has gone."""
+    with Dictionary(managers=2, via=[["prlimit", "--nofile=100:100", "--"]]) as d:
+        held = []
+        try:
+            refused = ""
+            while len(held) < 100 and not refused:
+                p = subprocess.Popen([COMMAND, "watch", "--timeout", "200"], env=d.env(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                held.append(p)
+                wait_for("it to attach, or not", lambda: p.poll() is not None or mappings(p.pid, 4 << 20), 10)
+                if p.poll() is not None:
+                    refused = held.pop().communicate()[1]
+            check(10 < len(held) < 100 and refused, "%d clients, %r" % (len(held), refused))
+            check("descriptor" in refused or "open files" in refused, refused)
+            check(d.nodes[0].proc.poll() is None and all(p.poll() is None for p in held), "not only he is gone")
+            held.pop().kill()
+            wait_for("room for one", lambda: subprocess.run([COMMAND, "put", "k", "v"], env=d.env(), stderr=subprocess.DEVNULL, timeout=60).returncode == 0)
+        finally:
+            for p in held:
+                p.kill()
+                p.communicate()
+        d.end()
+
+
 def mappings(pid, least):
     """Of memfds and shared memory that may be written, of at least so many bytes: (bytes, flags)."""
     found, size = [], 0
@@ -143,4 +216,5 @@ def a_core_has_no_values():
         d.end()
 
 
-main([no_line_is_forged_by_a_name, no_terminal_is_spoken_to, who_keeps_the_name_of_a_dictionary_is_named, a_stranger_does_not_fill_the_log, a_core_has_no_values])
+main([no_line_is_forged_by_a_name, no_terminal_is_spoken_to, who_keeps_the_name_of_a_dictionary_is_named, a_stranger_does_not_fill_the_log,
+      who_opens_connections_without_end_is_in_nobodys_way, a_client_that_finds_no_descriptor_costs_nobody_else_anything, a_core_has_no_values])

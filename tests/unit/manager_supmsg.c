@@ -2,6 +2,7 @@
 /* manager_supmsg.c - messages between ddictd and a manager: descriptors travel, surplus ones are closed, a short one is refused. */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,6 +34,30 @@ START_TEST(a_message_arrives_with_its_descriptors) {
         close(fds[i]);
         close(ends[i]);
     }
+}
+END_TEST
+
+/* A process that may have no more descriptors still learns what the message says: it can refuse, and goes on. */
+START_TEST(a_message_whose_descriptors_find_no_room_is_told_apart) {
+    int fds[4], ends[2], full[256], n = 0, fd;
+    struct rlimit was, few;
+    ck_assert_int_eq(pipe(ends), 0);
+    m = (struct sup_msg){.type = SUP_CLIENT_ADD, .id = 7, .pid = 8};
+    for (int room = 0; room < 2; room++) {
+        ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+        few = was;
+        few.rlim_cur = 128;
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+        while ((fd = dup(0)) >= 0) full[n++] = fd;
+        if (room) close(full[--n]); /* for one of the two */
+        ck_assert_int_eq(sup_send(pair[0], &m, ends, 2), 0);
+        ck_assert_int_eq(sup_recv(pair[1], &got, fds, 4), -EMFILE);
+        ck_assert(got.type == SUP_CLIENT_ADD && got.id == 7 && got.pid == 8);
+        while (n > 0) close(full[--n]);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+    }
+    close(ends[0]);
+    close(ends[1]);
 }
 END_TEST
 
@@ -75,5 +100,5 @@ START_TEST(empty_full_short_and_ended_are_told_apart) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_supmsg", before, after, a_message_arrives_with_its_descriptors, surplus_descriptors_are_closed, figures_travel_whole,
+UNIT_MAIN_WITH("manager_supmsg", before, after, a_message_arrives_with_its_descriptors, a_message_whose_descriptors_find_no_room_is_told_apart, surplus_descriptors_are_closed, figures_travel_whole,
                empty_full_short_and_ended_are_told_apart)

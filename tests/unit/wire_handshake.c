@@ -279,6 +279,43 @@ START_TEST(silence_in_the_handshake_ends_it_within_its_deadline)
 }
 END_TEST
 
+/* Of an address that opens more than there may be, the oldest goes; who came from elsewhere, and who has proved himself, stays. */
+START_TEST(strangers_cost_each_other_their_places_and_nobody_else)
+{
+    struct end a = {0}, b = {0}, friend = {0}, many[20];
+    struct sockaddr_in elsewhere = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 7)};
+    int fd[20], other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memset(many, 0, sizeof many);
+    conn_strangers(6);
+    pair_up(&a, &b);
+    ck_assert_int_eq(bind(other, (struct sockaddr *)&elsewhere, sizeof elsewhere), 0);
+    ck_assert_int_eq(connect(other, (struct sockaddr *)&address, sizeof(struct sockaddr_in)), 0);
+    ck_assert_int_eq(conn_accept(&friend.c, ep, &id_b, accept_one(), &ops, &friend), 0);
+    for (int i = 0; i < 20; i++) {
+        fd[i] = raw_attack(&many[i]);
+        io_wait(ep, 0);
+    }
+    for (int i = 0; i < 20; i++)
+        ck_assert_msg(many[i].down == (i < 15), "number %d: down %d", i, many[i].down);
+    ck_assert_int_eq(many[0].code, -EUSERS);
+    ck_assert_int_eq(a.down + b.down + friend.down, 0);
+    struct msg m = {.type = MSG_GET, .id = 1, .key_len = 1};
+    ck_assert_int_eq(conn_send(a.c, &m, "k", 1, NULL, 0, NULL, NULL), 0);
+    LOOP_UNTIL(b.messages == 1, &a, &b);
+    for (int i = 0; i < 20; i++) {
+        conn_free(many[i].c);
+        close(fd[i]);
+    }
+    struct end c = {0}, d = {0};
+    pair_up(&c, &d); /* the places are free again */
+    pair_end(&c, &d);
+    conn_free(friend.c);
+    close(other);
+    pair_end(&a, &b);
+    conn_strangers(DD_STRANGERS);
+}
+END_TEST
+
 START_TEST(a_suspended_process_gets_its_time_back)
 {
     for (int early = 0; early < 2; early++) { /* before the first tick, too */
@@ -360,6 +397,7 @@ int main(void)
     tcase_add_test(c, a_peer_that_dies_at_any_step_of_the_handshake_is_told);
     tcase_add_test(c, an_acceptor_that_dies_at_any_step_is_told_to_the_opener);
     tcase_add_test(c, silence_in_the_handshake_ends_it_within_its_deadline);
+    tcase_add_test(c, strangers_cost_each_other_their_places_and_nobody_else);
     tcase_add_test(c, a_suspended_process_gets_its_time_back);
     tcase_add_test(c, addresses_that_refuse_or_belong_to_others_are_passed_over);
     tcase_add_test(c, nobody_there_is_told_once);

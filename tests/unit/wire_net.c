@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -38,22 +39,33 @@ START_TEST(a_connection_is_taken_once_and_then_there_is_none)
 }
 END_TEST
 
-START_TEST(without_descriptors_a_connection_waits_and_is_taken_later)
+/* Neither a spin nor a pause of the loop: who comes where no descriptor is free is told so at once, and the next one is taken when there is. */
+START_TEST(without_descriptors_a_connection_is_turned_away)
 {
     uint16_t port = 0;
-    int listener = conn_listen(NULL, &port), peer = connect_to(port), fd;
-    struct rlimit was, none;
+    int listener = conn_listen(NULL, &port), peers[2] = {connect_to(port), connect_to(port)}, full[256], n = 0, fd;
+    struct rlimit was, few;
+    char c;
     ck_assert_int_ge(listener, 0);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
-    none = was;
-    none.rlim_cur = 0; /* also for the numbers below those that are open */
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    int without = conn_take(listener);
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
-    ck_assert_int_eq(without, -EAGAIN);
+    few = was;
+    few.rlim_cur = 128;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while ((fd = dup(0)) >= 0)
+        full[n++] = fd;
+    ck_assert_int_eq(errno, EMFILE);
+    ck_assert_int_eq(conn_take(listener), -EAGAIN);
+    struct pollfd p = {.fd = peers[0], .events = POLLIN};
+    ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
+    ck_assert_int_le(read(peers[0], &c, 1), 0);
+    close(full[--n]);
     ck_assert_int_ge(fd = conn_take(listener), 0);
     close(fd);
-    close(peer);
+    while (n > 0)
+        close(full[--n]);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+    close(peers[0]);
+    close(peers[1]);
     close(listener);
 }
 END_TEST
@@ -150,7 +162,7 @@ int main(void)
     Suite *s = suite_create("wire_net");
     TCase *c = wire_case(s, "net", 30);
     tcase_add_test(c, a_connection_is_taken_once_and_then_there_is_none);
-    tcase_add_test(c, without_descriptors_a_connection_waits_and_is_taken_later);
+    tcase_add_test(c, without_descriptors_a_connection_is_turned_away);
     tcase_add_test(c, a_port_that_is_held_is_for_its_listener_alone);
     tcase_add_test(c, ports_come_from_the_range_until_none_is_free);
     tcase_add_test(c, addresses_are_at_most_as_many_as_asked);
