@@ -377,6 +377,7 @@ DDICT_API unsigned ddict_owner(ddict_t *d, const void *key, size_t klen);
 
 /* Figures of one manager. Bytes and counts since its start unless said otherwise. */
 enum { DDICT_OP_PUT, DDICT_OP_GET, DDICT_OP_DEL, DDICT_OP_FETCH, DDICT_OP_N };
+#define DDICT_TURNS_N 24
 struct ddict_latency {
     uint64_t count, p50_ns, p99_ns, max_ns; /* of requests served by the manager; reads in place do not pass it */
 };
@@ -418,6 +419,12 @@ struct ddict_manager_stats {
     uint64_t rma_refused;          /* values that it sent by messages because the network could not be given their memory to read (see its log) */
     char transport[72];            /* what carries its messages to managers of other nodes: "tcp", "ofi:" and libfabric's provider, "" on one node; " rma" behind it: see rma_bytes */
     struct ddict_latency latency[DDICT_OP_N];
+    /*
+     * How long the manager's turns took: in one it serves what has come, and nobody else is served until it is over. By its CPU time, so that a machine on which it has to wait for
+     * a core counts for nothing (of turns below a millisecond the time that passed). Turns without work do not count.
+     */
+    uint64_t turns[DDICT_TURNS_N]; /* [i]: of 2^i .. 2^(i+1)-1 microseconds; [0] has those below, too, and the last those above */
+    uint64_t turn_max_us;
 };
 /* *out: malloc'ed array of one entry a manager in order of manager_id, freed with free(). Returns their number. */
 DDICT_API int ddict_stats(ddict_t *d, struct ddict_manager_stats **out, int timeout_ms);

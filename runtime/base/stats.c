@@ -48,12 +48,18 @@ void histogram_summary(const struct histogram *h, struct ddict_latency *out) {
     out->max_ns = h->max_ns;
 }
 
+void turns_add(uint64_t turns[DDICT_TURNS_N], uint64_t ns) {
+    unsigned i = 63u - (unsigned)__builtin_clzll(ns / 1000 | 1);
+    turns[i < DDICT_TURNS_N ? i : DDICT_TURNS_N - 1]++;
+}
+
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 void stats_merge(struct ddict_manager_stats *t, const struct ddict_manager_stats *s) {
 #define ADD(field) t->field += s->field
     ADD(total_bytes); ADD(total_used_bytes); ADD(pool_free_space); ADD(num_keys);
     for (int i = 0; i < 48; i++) ADD(free_blocks[i]);
+    for (int i = 0; i < DDICT_TURNS_N; i++) ADD(turns[i]);
     ADD(puts); ADD(gets_local); ADD(gets_remote); ADD(misses); ADD(deletes);
     ADD(bytes_in); ADD(bytes_out); ADD(cache_hits); ADD(evictions); ADD(full_errors);
     ADD(cached_items); ADD(cached_bytes);
@@ -68,6 +74,7 @@ void stats_merge(struct ddict_manager_stats *t, const struct ddict_manager_stats
         t->largest_holder_pid = s->largest_holder_pid;
     }
     t->uptime_us = larger(t->uptime_us, s->uptime_us);
+    t->turn_max_us = larger(t->turn_max_us, s->turn_max_us);
     t->frozen = larger(t->frozen, s->frozen);
     t->page_bytes = larger(t->page_bytes, s->page_bytes);
     for (int i = 0; i < DDICT_OP_N; i++) {
@@ -97,12 +104,23 @@ static json_t *latency(const struct ddict_latency *l) {
     X(num_keys) X(puts) X(gets_local) X(gets_remote) X(misses) X(deletes) X(bytes_in) X(bytes_out) X(cache_hits) X(evictions) X(full_errors) X(frozen) X(cached_items) X(cached_bytes) \
     X(spill_total_bytes) X(spill_used_bytes) X(spill_items) X(spilled_bytes) \
     X(clients_now) X(clients_peak) X(restarts) X(retired_bytes) X(leased_bytes) X(largest_holder_pid) X(largest_holder_bytes) \
-    X(populated_bytes) X(populate_us) X(page_bytes) X(huge_bytes) X(refused_connections) X(rma_bytes) X(rma_refused) X(uptime_us)
+    X(populated_bytes) X(populate_us) X(page_bytes) X(huge_bytes) X(refused_connections) X(rma_bytes) X(rma_refused) X(uptime_us) X(turn_max_us)
 static const char *const op_name[DDICT_OP_N] = {"put", "get", "del", "fetch"};
 
+/* Those that are not 0, by their power of two. */
+static int powers(json_t *to, const uint64_t *n, int len) {
+    int bad = 0;
+    for (int i = 0; i < len; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%llu", 1ull << i);
+        if (n[i]) bad |= json_object_set_new(to, name, count(n[i]));
+    }
+    return bad;
+}
+
 char *stats_json(const struct ddict_manager_stats *s) {
-    json_t *j = json_object(), *blocks = json_object(), *lat = json_object();
-    int bad = !j || !blocks || !lat;
+    json_t *j = json_object(), *blocks = json_object(), *lat = json_object(), *turns = json_object();
+    int bad = !j || !blocks || !lat || !turns;
 #define PUT(field) bad |= json_object_set_new(j, #field, count((uint64_t)s->field));
     NUMBERS_ID(PUT)
     bad |= json_object_set_new(j, "hostname", text(s->hostname, sizeof s->hostname));
@@ -112,18 +130,15 @@ char *stats_json(const struct ddict_manager_stats *s) {
     bad |= json_object_set_new(j, "numa_node", json_integer(s->numa_node));
     NUMBERS_POOL(PUT)
     bad |= json_object_set_new(j, "pool_utilization", json_real(s->pool_utilization));
-    for (int i = 0; i < 48; i++)
-        if (s->free_blocks[i]) {
-            char name[24];
-            snprintf(name, sizeof name, "%llu", 1ull << i);
-            bad |= json_object_set_new(blocks, name, count(s->free_blocks[i]));
-        }
+    bad |= powers(blocks, s->free_blocks, 48) | powers(turns, s->turns, DDICT_TURNS_N);
     bad |= json_object_set(j, "free_blocks", blocks);
     NUMBERS_WORK(PUT)
 #undef PUT
     for (int i = 0; i < DDICT_OP_N; i++) bad |= json_object_set_new(lat, op_name[i], latency(&s->latency[i]));
     bad |= json_object_set(j, "latency", lat);
+    bad |= json_object_set(j, "turns", turns);
     char *out = bad ? NULL : json_dumps(j, JSON_COMPACT);
+    json_decref(turns);
     json_decref(lat);
     json_decref(blocks);
     json_decref(j);
@@ -138,7 +153,7 @@ static void words(char *to, size_t cap, const json_t *o, const char *name) {
 }
 
 void stats_parse(const struct json_t *j, struct ddict_manager_stats *s) {
-    const json_t *blocks = json_object_get(j, "free_blocks"), *lat = json_object_get(j, "latency");
+    const json_t *blocks = json_object_get(j, "free_blocks"), *lat = json_object_get(j, "latency"), *turns = json_object_get(j, "turns");
     memset(s, 0, sizeof *s);
 #define TAKE(field) s->field = (__typeof__(s->field))number(j, #field);
     NUMBERS_ID(TAKE) NUMBERS_POOL(TAKE) NUMBERS_WORK(TAKE)
@@ -154,6 +169,7 @@ void stats_parse(const struct json_t *j, struct ddict_manager_stats *s) {
         char name[24];
         snprintf(name, sizeof name, "%llu", 1ull << i);
         s->free_blocks[i] = number(blocks, name);
+        if (i < DDICT_TURNS_N) s->turns[i] = number(turns, name);
     }
     for (int i = 0; i < DDICT_OP_N; i++) {
         const json_t *l = json_object_get(lat, op_name[i]);

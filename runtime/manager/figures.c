@@ -33,6 +33,8 @@ static void figures_count(const struct counters *c, const struct lease_counters 
     out->rma_bytes = c->rma_bytes;
     out->rma_refused = c->rma_refused;
     out->clients_peak = c->clients_peak;
+    memcpy(out->turns, c->turns, sizeof out->turns);
+    out->turn_max_us = c->turn_max_ns / 1000;
     for (int op = 0; op < DDICT_OP_N; op++) histogram_summary(&c->latency[op], &out->latency[op]);
 }
 

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <base/clock.h>
@@ -24,6 +25,8 @@
 #define TICK_MS 50u
 #define HEAP_KEPT (2 << 20) /* bytes of free memory not given back to the kernel: a burst of answers takes and frees so much many times a millisecond */
 #define HEAP_PIECE (1 << 20) /* bytes of one block that comes from that memory: more than any message, each of which would else be mapped and unmapped */
+#define TURN_LONG_NS 1000000u /* of longer turns the CPU time is looked at, */
+#define TURN_LOOK_NS 200000u  /* which is a system call: so often at most */
 #define POLL_NS 10000u /* between looks at the sockets while lanes keep us busy or we spin: a look costs half a microsecond */
 
 /* One idle turn: the core is ours for a moment, then for whoever needs it more (on few cores the asker itself). */
@@ -139,11 +142,36 @@ static void *populate(void *arg) {
 
 /* --- the loop --- */
 static void reap(struct manager *m) {
-    if (!m->reap) return;
     m->reap = false;
     lanes_reap(m);
     inbounds_reap(m);
     peers_reap(m);
+}
+
+/* --- how long turns take --- */
+static uint64_t cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void turn_begin(struct manager *m, uint64_t at) {
+    m->turn = at;
+    if (at - m->turn_cpu_at < TURN_LOOK_NS) return;
+    m->turn_cpu = cpu_ns();
+    m->turn_cpu_at = at;
+}
+
+/* The CPU time of a long turn has up to TURN_LOOK_NS of those before it. */
+static void turn_end(struct manager *m) {
+    struct counters *c = m->count;
+    uint64_t took = m->now > m->turn ? m->now - m->turn : 0;
+    if (took >= TURN_LONG_NS) {
+        uint64_t cpu = cpu_ns() - m->turn_cpu;
+        if (cpu < took) took = cpu;
+    }
+    turns_add(c->turns, took);
+    if (took > c->turn_max_ns) c->turn_max_ns = took;
 }
 
 /* True when a descriptor woke it. */
@@ -154,12 +182,16 @@ static bool sleep_until_work(struct manager *m) {
     bool heard = io_wait(m->epoll_fd, lanes_ready(m) ? 0 : timers_wait_ms(&m->timers)) > 0;
     __atomic_store_n(&m->header->sleeping, 0, __ATOMIC_RELAXED);
     m->now = clock_ns();
+    m->turn = io_woke(); /* asleep we took no CPU time */
+    if (heard) turn_end(m);
+    turn_begin(m, m->now);
     return heard;
 }
 
 static void serve(struct manager *m) {
     uint64_t last_work = 0, last_poll = 0, last_heard = 0;
     m->now = clock_ns();
+    turn_begin(m, m->now);
     for (uint64_t turns = 1; !m->stopping; turns++) {
         __atomic_store_n(&m->setup->page->turns, turns, __ATOMIC_RELAXED);
         bool worked = lanes_turn(m);
@@ -178,10 +210,19 @@ static void serve(struct manager *m) {
         uint64_t now = timers_look(&m->timers, m->now);
         if (timers_next(&m->timers) <= now) {
             timers_run(&m->timers, now);
+            m->now = clock_ns();
             worked = true;
         }
-        reap(m);
-        if (m->unparks && m->parkings) worked |= parked_turn(m);
+        if (m->reap) {
+            reap(m);
+            m->now = clock_ns();
+        }
+        if (m->unparks && m->parkings && parked_turn(m)) {
+            m->now = clock_ns();
+            worked = true;
+        }
+        if (worked) turn_end(m);
+        turn_begin(m, m->now);
         if (worked) last_work = m->now;
         if (worked) continue;
         if (store_idle(m->store)) continue;

@@ -44,6 +44,7 @@ struct counters {
     uint64_t puts, gets_local, gets_remote, misses, deletes, bytes_in, bytes_out, full_errors, cache_hits, evictions, rma_bytes, rma_refused;
     uint64_t clients_peak;
     struct histogram latency[DDICT_OP_N];
+    uint64_t turns[DDICT_TURNS_N], turn_max_ns;
 };
 /*
  * What outlives a manager: shared memory made by ddictd before the fork. The manager is its only writer, with plain stores; ddictd reads it when the manager has
@@ -114,6 +115,7 @@ struct manager {
     bool ending;           /* ddictd asked for the last figures: other managers may end before us */
     bool reap;             /* somebody is gone: free him at the end of the turn */
     uint64_t now;          /* of this turn of the loop */
+    uint64_t turn, turn_cpu, turn_cpu_at; /* when this turn began; our CPU time at some moment before, and that moment */
     struct timers timers;
     struct counters *count; /* in setup->page */
     struct note_pace full, refused;

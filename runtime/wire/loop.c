@@ -6,12 +6,14 @@
 #include <stddef.h>
 #include <sys/epoll.h>
 
+#include <base/clock.h>
 #include <wire/loop.h>
 
 #define BATCH 64 /* events of one round */
 
 static __thread struct epoll_event batch[BATCH]; /* of the round under way in this thread */
 static __thread int batch_len;
+static __thread uint64_t woke;
 static __thread struct io_deferred *first, *last;
 static __thread unsigned waiting;
 static __thread struct io_watcher *watchers;
@@ -121,6 +123,11 @@ static void run_deferred(void)
     }
 }
 
+uint64_t io_woke(void)
+{
+    return woke;
+}
+
 int io_wait(int epoll_fd, int timeout_ms)
 {
     run_deferred();
@@ -130,6 +137,8 @@ int io_wait(int epoll_fd, int timeout_ms)
     for (struct io_watcher *w = watchers; w != NULL; w = w->next)
         looked |= w->look(w, &timeout_ms);
     int n = epoll_wait(epoll_fd, batch, BATCH, first != NULL || looked ? 0 : timeout_ms);
+    if (timeout_ms != 0)
+        woke = clock_ns();
     if (n < 0)
         return errno == EINTR ? looked : -errno;
     batch_len = n;

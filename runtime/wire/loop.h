@@ -19,6 +19,9 @@ void io_remove(int epoll_fd, struct io_handler *h);
  * and a removed handler of the same batch is skipped. Returns the number of events or a negative code. */
 int io_wait(int epoll_fd, int timeout_ms);
 
+/* When the last io_wait() of this thread was over with waiting and began with handlers; of one that was to look only (timeout_ms 0) it is not told. */
+uint64_t io_woke(void);
+
 /*
  * Work that is put off to the next io_wait() of this thread, before it waits and once more after the handlers: connections gather their output so.
  * Embedded in its owner, all zero at first. Deferred twice is deferred once. A forked child has none.

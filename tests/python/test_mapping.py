@@ -400,6 +400,7 @@ class Added(DictTest):
             self.assertTrue(0 < s["total_used_bytes"] < s["total_bytes"])
             self.assertTrue(s["free_blocks"] and all(size & (size - 1) == 0 for size in s["free_blocks"]))
             self.assertEqual(set(s["latency"]), {"put", "get", "del", "fetch"})
+            self.assertTrue(s["turns"] and all(us & (us - 1) == 0 for us in s["turns"]) and s["turn_max_us"] >= max(s["turns"]) // 2)
             self.assertEqual(s["state"], 0)
         end = time.monotonic() + 20  # managers hear of other handles' ends from ddictd
         while any(s["clients_now"] != 1 for s in self.d.stats) and time.monotonic() < end:

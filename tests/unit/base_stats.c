@@ -58,6 +58,9 @@ static struct ddict_manager_stats sample(uint64_t k) {
                                     .uptime_us = 24 * k, .populated_bytes = 25 * k, .populate_us = 26 * k, .page_bytes = 27, .huge_bytes = 28 * k};
     s.free_blocks[12] = 2 * k;
     s.free_blocks[47] = 1;
+    s.turns[0] = 3 * k;
+    s.turns[DDICT_TURNS_N - 1] = 1;
+    s.turn_max_us = 31 * k;
     for (int i = 0; i < DDICT_OP_N; i++) s.latency[i] = (struct ddict_latency){100 * k, 10 * k, 20 * k, 30 * k};
     return s;
 }
@@ -75,6 +78,8 @@ START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
     ck_assert_uint_eq(t.num_keys, 25);
     ck_assert_uint_eq(t.free_blocks[12], 10);
     ck_assert_uint_eq(t.free_blocks[47], 2);
+    ck_assert_uint_eq(t.turns[0], 15);
+    ck_assert_uint_eq(t.turn_max_us, 93);
     ck_assert_uint_eq(t.puts, 30);
     ck_assert_uint_eq(t.misses, 45);
     ck_assert_uint_eq(t.refused_connections, 115);
@@ -92,13 +97,21 @@ START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
 }
 END_TEST
 
+START_TEST(turns_are_counted_by_powers_of_two) {
+    uint64_t turns[DDICT_TURNS_N] = {0};
+    const uint64_t us[] = {0, 1, 2, 3, 4, 1023, 1024, 8388607, 8388608, 1ull << 40};
+    for (size_t i = 0; i < sizeof us / sizeof *us; i++) turns_add(turns, us[i] * 1000 + 999);
+    ck_assert(turns[0] == 2 && turns[1] == 2 && turns[2] == 1 && turns[9] == 1 && turns[10] == 1 && turns[22] == 1 && turns[23] == 2);
+}
+END_TEST
+
 START_TEST(the_json_text_has_every_figure) {
     struct ddict_manager_stats s = sample(1);
     static const char *const names[] = {"manager_id", "node_id", "pid", "state", "total_bytes", "total_used_bytes", "pool_free_space", "num_keys", "puts",
                                         "gets_local", "gets_remote", "misses", "deletes", "bytes_in", "bytes_out", "cache_hits", "evictions", "full_errors",
                                         "clients_now", "clients_peak", "restarts", "retired_bytes", "leased_bytes", "largest_holder_pid",
-                                        "largest_holder_bytes", "refused_connections", "rma_bytes", "rma_refused", "uptime_us", "populated_bytes", "populate_us", "page_bytes", "huge_bytes"};
-    static const json_int_t values[] = {3, 1, 77, 0, 1000, 250, 750, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 29, 30, 24, 25, 26, 27, 28};
+                                        "largest_holder_bytes", "refused_connections", "rma_bytes", "rma_refused", "uptime_us", "populated_bytes", "populate_us", "page_bytes", "huge_bytes", "turn_max_us"};
+    static const json_int_t values[] = {3, 1, 77, 0, 1000, 250, 750, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 29, 30, 24, 25, 26, 27, 28, 31};
     char *text = stats_json(&s);
     ck_assert_ptr_nonnull(text);
     json_t *j = json_loads(text, 0, NULL);
@@ -112,6 +125,10 @@ START_TEST(the_json_text_has_every_figure) {
     ck_assert_uint_eq(json_object_size(blocks), 2);
     ck_assert_int_eq(json_integer_value(json_object_get(blocks, "4096")), 2);
     ck_assert_int_eq(json_integer_value(json_object_get(blocks, "140737488355328")), 1);
+    json_t *turns = json_object_get(j, "turns");
+    ck_assert_uint_eq(json_object_size(turns), 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(turns, "1")), 3);
+    ck_assert_int_eq(json_integer_value(json_object_get(turns, "8388608")), 1);
     json_t *lat = json_object_get(j, "latency");
     ck_assert_uint_eq(json_object_size(lat), DDICT_OP_N);
     ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(lat, "put"), "p99_ns")), 20);
@@ -163,5 +180,5 @@ END_TEST
 
 UNIT_MAIN("base_stats", an_empty_histogram_has_zero_percentiles, every_single_value_comes_back_within_an_eighth, percentiles_of_a_uniform_set_are_right,
           values_beyond_the_last_bucket_give_the_maximum, merge_sums_counts_and_keeps_names_and_takes_larger_maxima,
-          the_json_text_has_every_figure, the_json_text_is_read_back_as_it_was,
+          turns_are_counted_by_powers_of_two, the_json_text_has_every_figure, the_json_text_is_read_back_as_it_was,
           figures_that_are_missing_or_of_another_type_are_read_as_zero, names_that_are_not_text_do_not_spoil_the_json)

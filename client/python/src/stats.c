@@ -18,7 +18,7 @@ static const struct field fields[] = {
     F(gets_remote, 'u'), F(misses, 'u'), F(deletes, 'u'), F(bytes_in, 'u'), F(bytes_out, 'u'), F(cache_hits, 'u'), F(evictions, 'u'),
     F(full_errors, 'u'), F(frozen, 'u'), F(cached_items, 'u'), F(cached_bytes, 'u'),
     F(spill_total_bytes, 'u'), F(spill_used_bytes, 'u'), F(spill_items, 'u'), F(spilled_bytes, 'u'), F(clients_now, 'u'), F(clients_peak, 'u'), F(restarts, 'u'), F(retired_bytes, 'u'), F(leased_bytes, 'u'),
-    F(largest_holder_pid, 'w'), F(largest_holder_bytes, 'u'), F(populated_bytes, 'u'), F(populate_us, 'u'), F(page_bytes, 'u'), F(huge_bytes, 'u'), F(refused_connections, 'u'), F(rma_bytes, 'u'), F(rma_refused, 'u'), F(uptime_us, 'u'),
+    F(largest_holder_pid, 'w'), F(largest_holder_bytes, 'u'), F(populated_bytes, 'u'), F(populate_us, 'u'), F(page_bytes, 'u'), F(huge_bytes, 'u'), F(refused_connections, 'u'), F(rma_bytes, 'u'), F(rma_refused, 'u'), F(uptime_us, 'u'), F(turn_max_us, 'u'),
 };
 
 /* Takes the reference to value, which may be NULL. */
@@ -47,13 +47,14 @@ static PyObject *field_value(const struct ddict_manager_stats *s, const struct f
     return PyUnicode_DecodeFSDefault(p);
 }
 
-static PyObject *free_blocks(const struct ddict_manager_stats *s)
+/* Those that are not 0, by their power of two. */
+static PyObject *powers(const uint64_t *counts, int len)
 {
     PyObject *dict = PyDict_New();
 
-    for (int i = 0; dict && i < 48; i++) {
-        PyObject *size = PyLong_FromUnsignedLongLong(1ull << i), *n = PyLong_FromUnsignedLongLong(s->free_blocks[i]);
-        if (!size || !n || (s->free_blocks[i] && PyDict_SetItem(dict, size, n) < 0))
+    for (int i = 0; dict && i < len; i++) {
+        PyObject *size = PyLong_FromUnsignedLongLong(1ull << i), *n = PyLong_FromUnsignedLongLong(counts[i]);
+        if (!size || !n || (counts[i] && PyDict_SetItem(dict, size, n) < 0))
             Py_CLEAR(dict);
         Py_XDECREF(size);
         Py_XDECREF(n);
@@ -83,7 +84,7 @@ static PyObject *manager_stats(const struct ddict_manager_stats *s)
     for (size_t i = 0; dict && i < sizeof fields / sizeof fields[0]; i++)
         if (dict_put(dict, fields[i].name, field_value(s, &fields[i])) < 0)
             Py_CLEAR(dict);
-    if (dict && (dict_put(dict, "free_blocks", free_blocks(s)) < 0 || dict_put(dict, "latency", latency(s)) < 0))
+    if (dict && (dict_put(dict, "free_blocks", powers(s->free_blocks, 48)) < 0 || dict_put(dict, "turns", powers(s->turns, DDICT_TURNS_N)) < 0 || dict_put(dict, "latency", latency(s)) < 0))
         Py_CLEAR(dict);
     return dict;
 }
