@@ -17,6 +17,17 @@
 #define DD_SEGMENT_SIZE 16384u               /* bytes of an index segment: a split moves about 700 words, some 50 us */
 #define DD_BUCKET_REACH 8u                   /* buckets a key may stand away from its home, home included: a segment is then 3/4 full when it splits */
 #define DD_READ_RETRIES 64u                  /* a reader asks through its lane after so many retries (not wait-free) */
+#ifdef DDICT_STRESS                          /* scans in parts are common then */
+#define DD_SCAN_CHUNKS 1u
+#define DD_SCAN_LEASES 4u
+#define DD_SCAN_BLOCKS 8u
+#define DD_SCAN_SMALL 8u
+#else
+#define DD_SCAN_CHUNKS 128u                  /* chunks of leases that are looked at in one turn where there are more, */
+#define DD_SCAN_LEASES 512u                  /* and leases that are noted: each may be the first touch of a page */
+#define DD_SCAN_BLOCKS 2048u                 /* retired blocks that are looked up in one turn: each is a miss of the caches or two, together less than a millisecond */
+#define DD_SCAN_SMALL 8192u                  /* so many retired blocks are looked up in one go, if leases are few */
+#endif
 #define DD_QUEUE_SWEEP 256u                   /* values of a deleted queue that are freed at a time, some 100 us */
 #define DD_RECLAIM_BYTES (1ull << 20)        /* retired bytes that start a lease scan */
 #define DD_POPULATE_STEP (4ull << 20)        /* bytes populated at a time behind the service; memory limits are looked at once a step */

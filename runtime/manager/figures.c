@@ -66,7 +66,6 @@ void manager_figures(struct manager *m, struct ddict_manager_stats *out) {
     struct lease_counters reads;
     memset(out, 0, sizeof *out);
     lanes_settle(m);
-    store_reclaim(m->store); /* so that what nobody holds any more is not shown as used */
     store_stats(m->store, out);
     lanes_reads(m, &reads);
     out->manager_id = m->setup->id;

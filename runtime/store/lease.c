@@ -38,7 +38,9 @@ void store_leases_remove(struct store *s, uint64_t id) {
     for (size_t i = 0; i < l->pages; i++)
         if (l->page[i].id == id) {
             free(l->page[i].hinted);
-            l->page[i] = l->page[--l->pages];
+            memmove(&l->page[i], &l->page[i + 1], (--l->pages - i) * sizeof *l->page); /* in their order: a scan may be among them */
+            if (i < l->scan.page) l->scan.page--;
+            else if (i == l->scan.page) l->scan.chunk = 0;
             l->again = true;
             return;
         }
@@ -50,6 +52,7 @@ void leases_close(struct store *s) {
     free(l->page);
     free(l->retired);
     table_free(&l->held);
+    table_free(&l->scan.held);
     table_free(&l->pins);
     table_free(&l->transit);
 }
@@ -92,6 +95,15 @@ void retired_free(struct store *s, uint64_t off) {
 
 uint64_t store_transit_bytes(const struct store *s) { return s->leases.transit_bytes; }
 
+/* Put what was kept and what came since together: the scan is over, or given up. */
+static void scan_end(struct leases *l) {
+    struct scan *c = &l->scan;
+    memmove(l->retired + c->kept, l->retired + c->at, (l->retired_n - c->at) * sizeof *l->retired);
+    l->retired_n -= c->at - c->kept;
+    table_free(&c->held);
+    *c = (struct scan){0};
+}
+
 bool scan_wanted(const struct store *s) {
     const struct leases *l = &s->leases;
     /* Blocks that stay held make every scan longer: more must come together before the next one. */
@@ -111,6 +123,10 @@ void store_unpin(struct store *s, uint64_t off) {
     uint32_t *n = table_find(&s->leases.pins, off);
     if (!n || --*n) return;
     table_remove(&s->leases.pins, off);
+    if (s->leases.scan.on && !table_add(&s->leases.scan.held, off)) { /* its lease may have come behind the scan */
+        scan_end(&s->leases);
+        s->leases.again = true;
+    }
     if (s->leases.retired_n) s->leases.fresh_bytes += block_bytes(s, off); /* it may be a retired one */
 }
 
@@ -186,37 +202,137 @@ int barriers_open(struct store *s) {
     return 0;
 }
 
+/* F, whose partner G is find_fence(). */
+static int scan_fence(struct store *s) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return s->header->barriers ? barrier_everywhere() : 0; /* the other half of G for readers without a fence */
+}
+
+/* True when it is free; else its holder is noted. */
+static bool retired_try(struct store *s, const struct table *held, uint64_t off, uint64_t *leased_bytes) {
+    struct leases *l = &s->leases;
+    uint64_t bytes = block_bytes(s, off);
+    const uint32_t *holder = table_find(held, off);
+    if (holder) {
+        if (*holder && *holder <= l->pages) l->page[*holder - 1].held += bytes; /* for display: one may have gone */
+        *leased_bytes += bytes;
+    }
+    if (holder || pin_held(s, off)) return false;
+    retired_free(s, off);
+    l->retired_bytes -= bytes;
+    return true;
+}
+
+static uint64_t page_chunks(const struct lease_page *p) {
+    uint64_t n = __atomic_load_n(&((const struct lease_chunk *)p->map)->chunks, __ATOMIC_ACQUIRE);
+    return n > DD_LEASE_CHUNKS ? DD_LEASE_CHUNKS : n;
+}
+
+static uint64_t chunks_all(const struct leases *l) {
+    uint64_t n = 0;
+    for (size_t p = 0; p < l->pages; p++) n += page_chunks(&l->page[p]);
+    return n;
+}
+
 uint64_t store_reclaim(struct store *s) {
     struct leases *l = &s->leases;
     settled(s);
+    if (l->scan.on) scan_end(l);
     if (!l->retired_n) return 0;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* F; its partner G is find_fence() */
-    if (s->header->barriers && barrier_everywhere() < 0) return 0; /* the other half of G for readers without a fence */
+    if (scan_fence(s) < 0) return 0;
+    l->later = false;
     table_clear(&l->held);
     for (size_t p = 0; p < l->pages; p++) l->page[p].held = 0;
     if (!MUTANT(MUTANT_NO_SCAN) && leases_each(s, note_held) < 0) return 0;
     STRESS_POINT(STRESS_W_SCANNED);
 
-    uint64_t freed = 0;
+    uint64_t before = l->retired_bytes;
     size_t kept = 0;
     l->leased_bytes = 0;
-    for (size_t i = 0; i < l->retired_n; i++) {
-        uint64_t off = l->retired[i], bytes = block_bytes(s, off);
-        const uint32_t *holder = table_find(&l->held, off);
-        if (holder) {
-            l->page[*holder - 1].held += bytes;
-            l->leased_bytes += bytes;
-        }
-        if (holder || pin_held(s, off)) {
-            l->retired[kept++] = off;
-            continue;
-        }
-        retired_free(s, off);
-        freed += bytes;
-    }
+    for (size_t i = 0; i < l->retired_n; i++)
+        if (!retired_try(s, &l->held, l->retired[i], &l->leased_bytes)) l->retired[kept++] = l->retired[i];
     l->retired_n = l->kept = kept;
-    l->retired_bytes -= freed;
     l->fresh_bytes = 0;
     l->again = false;
-    return freed;
+    return before - l->retired_bytes;
+}
+
+/* --- a scan in parts: its fence comes first, and it frees what was retired before that (I6) --- */
+bool scan_small(const struct store *s) {
+    const struct leases *l = &s->leases;
+    return !l->scan.on && l->retired_n <= DD_SCAN_SMALL && l->held.used <= DD_SCAN_LEASES && chunks_all(l) <= DD_SCAN_CHUNKS;
+}
+
+#define SLOTS_MOST (1u << 20) /* chunks are untrusted: for more the table grows as leases are found */
+static bool scan_begin(struct store *s) {
+    struct leases *l = &s->leases;
+    uint64_t slots = chunks_all(l) * DD_LEASE_CHUNK_SLOTS;
+    if (slots > SLOTS_MOST) slots = SLOTS_MOST;
+    l->later = false;
+    if (scan_fence(s) < 0) return false;
+    if (l->held.cap >= 2 * slots && l->held.cap <= 16 * slots) { /* memory that is there already: the first touch of new pages is dearer than all of the rest */
+        l->scan.held = l->held;
+        l->held = (struct table){0};
+        memset(l->scan.held.key, 0, l->scan.held.cap * sizeof *l->scan.held.key);
+        l->scan.held.used = 0;
+    } else if (table_make(&l->scan.held, slots) < 0) return false;
+    for (size_t p = 0; p < l->pages; p++) l->page[p].held = 0;
+    l->scan.on = true;
+    l->scan.n = l->retired_n;
+    l->fresh_bytes = 0; /* what comes from here on is the next scan's */
+    l->again = false;
+    return true;
+}
+
+/* Lease pages that come meanwhile stand behind the others, and are looked at as they are. -1: without memory. */
+static int scan_look(struct store *s) {
+    struct leases *l = &s->leases;
+    struct scan *c = &l->scan;
+    size_t full = c->held.used + DD_SCAN_LEASES;
+    for (unsigned n = 0; n < DD_SCAN_CHUNKS && c->page < l->pages && c->held.used < full; n++) {
+        const struct lease_chunk *at = (const struct lease_chunk *)l->page[c->page].map + c->chunk;
+        if (c->chunk >= page_chunks(&l->page[c->page])) {
+            c->page++;
+            c->chunk = 0;
+            continue;
+        }
+        for (unsigned i = 0; i < DD_LEASE_CHUNK_SLOTS; i++) {
+            uint64_t word = __atomic_load_n(&at->slot[i], __ATOMIC_ACQUIRE), block; /* as in leases_each() */
+            if (!word || LEASE_ARENA(word) != s->local_index || !(block = block_of(s, LEASE_OFFSET(word)))) continue;
+            uint32_t *v = table_add(&c->held, block);
+            if (!v) return -1;
+            *v = (uint32_t)c->page + 1;
+        }
+        c->chunk++;
+    }
+    return 0;
+}
+
+bool store_reclaim_some(struct store *s) {
+    struct leases *l = &s->leases;
+    struct scan *c = &l->scan;
+    settled(s);
+    if (!l->retired_n) return false;
+    if (scan_small(s)) {
+        store_reclaim(s);
+        return false;
+    }
+    if (!c->on && !scan_begin(s)) return false;
+    if (c->page < l->pages) {
+        if (scan_look(s) == 0) return true;
+        scan_end(l);
+        l->again = true; /* from the start */
+        return false;
+    }
+    STRESS_POINT(STRESS_W_SCANNED);
+    for (unsigned n = 0; n < DD_SCAN_BLOCKS && c->at < c->n; n++, c->at++)
+        if (!retired_try(s, &c->held, l->retired[c->at], &c->leased_bytes)) l->retired[c->kept++] = l->retired[c->at];
+    if (c->at < c->n) return true;
+    l->leased_bytes = c->leased_bytes;
+    l->kept = c->kept;
+    table_free(&l->held);
+    l->held = c->held;
+    c->held = (struct table){0};
+    scan_end(l);
+    return false;
 }

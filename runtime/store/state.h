@@ -182,6 +182,14 @@ struct leases {
     size_t kept;           /* of retired after the last scan */
     uint64_t leased_bytes; /* of retired_bytes at the last scan */
     bool again;            /* a holder went away: scan soon */
+    bool later;            /* a large scan is wanted: store_work() begins it */
+    struct scan {          /* a large scan, some at a time: first all leases are noted, then what was retired before it is freed or kept */
+        bool on;
+        struct table held;
+        size_t page, chunk;     /* that are looked at next */
+        size_t n, at, kept;     /* of retired: those of before, [kept, at) of them are not there any more */
+        uint64_t leased_bytes;
+    } scan;
 };
 
 /* The clock of the node cache. An entry is the offset of an item, with CACHE_READ its bit; or CACHE_HOLE and the next hole. */
@@ -380,6 +388,7 @@ int barriers_open(struct store *s); /* can this process do membarriers? Also a f
 int retire_reserve(struct store *s, size_t n); /* room for n more; -ENOMEM */
 void retire(struct store *s, uint64_t off);    /* cannot fail after retire_reserve() */
 bool scan_wanted(const struct store *s);
+bool scan_small(const struct store *s); /* all of it takes a millisecond or two */
 void leases_close(struct store *s);
 void leases_hints(struct store *s, void (*fn)(struct store *s, uint64_t off)); /* those that are new */
 void retired_free(struct store *s, uint64_t off); /* block_free(), and out of the transit count */

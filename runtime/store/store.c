@@ -75,7 +75,10 @@ static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8
     if (val_len > largest || head + val_len + ARENA_PAGE + 3 * DD_SEGMENT_SIZE > largest)
         return dd_error(DDICT_EVALSIZE, "a value of %llu bytes is larger than manager %u, which has %llu bytes", (unsigned long long)val_len,
                         s->header->manager_id, (unsigned long long)largest);
-    if (scan_wanted(s)) store_reclaim(s);
+    if (!s->leases.later && scan_wanted(s)) {
+        if (scan_small(s)) store_reclaim(s);
+        else s->leases.later = true;
+    }
     bool most = head + val_len > budget / 2; /* half of memory is not emptied for one value */
     int rc = spill && !most ? block_alloc_any(s, head + val_len, aligned, &off) : block_alloc(s, head + val_len, aligned, &off);
     if ((rc == DDICT_EFULL || rc == -EINPROGRESS) && spill && s->spill.fd >= 0) {
@@ -242,7 +245,7 @@ bool store_work(struct store *s) {
     compact_turn(s);
     bool more = index_sweep(s) | spill_turn(s);
     more |= queue_sweep(s, DD_QUEUE_SWEEP);
-    if (scan_wanted(s)) store_reclaim(s);
+    if (s->leases.scan.on || scan_wanted(s)) more |= store_reclaim_some(s);
     return more;
 }
 
@@ -251,7 +254,7 @@ static unsigned log2_of(uint64_t n) { return 63u - (unsigned)__builtin_clzll(n);
 void store_stats(struct store *s, struct ddict_manager_stats *out) {
     struct arena_header *h = s->header;
     const struct leases *l = &s->leases;
-    store_reclaim(s); /* figures that do not depend on when the last scan was */
+    store_reclaim_some(s); /* figures that do not depend on when the last scan was, where that is not long */
     out->manager_id = h->manager_id;
     out->total_bytes = h->budget;
     out->total_used_bytes = h->used_bytes;

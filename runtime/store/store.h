@@ -178,8 +178,10 @@ void store_read_end(struct store_reading *r);
 bool store_work(struct store *s); /* once a turn of the loop */
 /* Work for turns in which nobody asked: scattered memory is brought together. At most DD_COMPACT_IDLE_NS and a value more; true: there is more to do. */
 bool store_idle(struct store *s);
-/* Scan now and free what can be freed; returns bytes freed. */
+/* Scan now and free what can be freed; returns bytes freed. Takes as long as there are leases and retired blocks. */
 uint64_t store_reclaim(struct store *s);
+/* The same where there are few; else the next part of a scan: DD_SCAN_CHUNKS, _LEASES and _BLOCKS bound it. True while there is more of it. */
+bool store_reclaim_some(struct store *s);
 
 /* Populate the next DD_POPULATE_STEP bytes ahead of use; returns bytes done, 0 when all is populated or the memory limit is near. May run in another thread. */
 int64_t store_populate(struct store *s);

@@ -39,6 +39,15 @@ static int grow(struct table *t) {
     return 0;
 }
 
+int table_make(struct table *t, size_t n) {
+    size_t cap = TABLE_MIN;
+    while (cap < 2 * n) cap *= 2;
+    *t = (struct table){.cap = cap, .key = calloc(cap, sizeof *t->key), .value = malloc(cap * sizeof *t->value)};
+    if (t->key && t->value) return 0;
+    table_free(t);
+    return -1;
+}
+
 uint32_t *table_add(struct table *t, uint64_t key) {
     uint32_t *v = table_find(t, key);
     if (v) return v;

@@ -276,7 +276,8 @@ static void writer(struct store *s) {
             clear_all(s);
             grown = 0;
         }
-        if (step % 16 == 0) store_reclaim(s);
+        if (step % 16 == 0) store_reclaim_some(s);
+        if (step % 1024 == 0) store_reclaim(s);
         if (step % 64 == 0) store_work(s);
         __atomic_store_n(&shared->splits, store_header(s)->segments, __ATOMIC_RELAXED);
     }

@@ -86,6 +86,7 @@ START_TEST(lease_words_full_of_rubbish_do_no_harm) {
     for (uint64_t k = 0; k < 100; k++) ck_assert(seen(k, 5000, 2900 + k));
     memset(box.page, 0, 60 * sizeof *box.page);
     box.page->chunks = DD_LEASE_CHUNKS;
+    store_reclaim(box.s);
     ck_assert_uint_eq(stats().retired_bytes, 0);
 }
 END_TEST
@@ -125,8 +126,11 @@ START_TEST(leases_in_later_chunks_are_seen_when_the_page_says_so) {
     ck_assert_int_eq(reader_find(&box.view, hash_of(key, 2), key, 2, &c->slot[511], &f), 0);
     box.page->chunks = 1001;
     del(1);
+    while (store_reclaim_some(box.s)) { } /* so many chunks are not looked at in one go */
     ck_assert_uint_gt(stats().leased_bytes, 0);
+    while (store_reclaim_some(box.s)) { } /* the figures have begun the next one */
     reader_release(&c->slot[511]);
+    while (store_reclaim_some(box.s)) { }
     ck_assert_uint_eq(stats().leased_bytes, 0);
 }
 END_TEST
@@ -185,8 +189,74 @@ START_TEST(many_held_values_do_not_make_every_put_slow) {
 }
 END_TEST
 
+/* Many leases and many retired blocks: no call looks at more than its share, and what is held stays, whoever holds it. */
+START_TEST(a_large_scan_is_made_in_parts) {
+    enum { N = 40000, CHUNKS = 40, LEASED = CHUNKS * DD_LEASE_CHUNK_SLOTS };
+    static uint64_t off[N];
+    struct leases *l = &box.s->leases;
+    struct lease_chunk *other = lease_page_make(), *late = lease_page_make();
+    ck_assert_int_eq(store_leases_add(box.s, 2, other, 4243), 0);
+    for (uint64_t k = 0; k < N; k++) {
+        char key[32];
+        struct store_ref ref;
+        if (put(k, 100, k) || store_find(box.s, key, key_name(key, k), &ref)) ck_abort_msg("put");
+        off[k] = ref.off;
+    }
+    uint64_t bytes = block_bytes(box.s, off[0]);
+    other->chunks = CHUNKS;
+    for (unsigned k = 0; k < LEASED; k++) other[k / DD_LEASE_CHUNK_SLOTS].slot[k % DD_LEASE_CHUNK_SLOTS] = LEASE_WORD(7, off[k]);
+    ck_assert_int_eq(store_pin(box.s, off[N - 1]), 0);
+    ck_assert_int_eq(store_pin(box.s, off[N - 2]), 0);
+    for (uint64_t k = 0; k < N; k++)
+        if (del(k)) ck_abort_msg("del");
+    ck_assert_uint_eq(l->retired_n, N);
+    ck_assert(!scan_small(box.s));
+    unsigned steps = 0, looks = 0;
+    for (bool more = true; more; steps++) {
+        uint64_t held = l->scan.held.used, blocks = l->retired_bytes / bytes;
+        more = store_work(box.s);
+        ck_assert_uint_le(blocks - l->retired_bytes / bytes, DD_SCAN_BLOCKS);
+        if (l->scan.on) ck_assert_uint_le(l->scan.held.used, held + DD_SCAN_LEASES + DD_LEASE_CHUNK_SLOTS + 2);
+        if (l->scan.on && l->scan.at == 0) looks++;
+        if (steps != 1) continue;
+        ck_assert(l->scan.on && l->scan.page == 1 && l->scan.chunk > 0);
+        other[0].slot[0] = LEASE_WORD(7, off[N - 1]); /* the lease comes where the scan was, then the pin goes */
+        store_unpin(box.s, off[N - 1]);
+        store_leases_remove(box.s, 1);
+        ck_assert_int_eq(store_leases_add(box.s, 3, late, 4244), 0);
+        late->slot[5] = LEASE_WORD(7, off[N - 3]); /* of a child: its parent has had it until now */
+    }
+    ck_assert_uint_ge(looks, 2);
+    ck_assert_uint_ge(steps, 5);
+    ck_assert_uint_eq(l->retired_n, LEASED + 3); /* and the pinned two, and the child's */
+    ck_assert_uint_eq(l->retired_bytes, l->retired_n * bytes);
+    for (unsigned i = 0; i < l->retired_n; i++)
+        if (block_of(box.s, l->retired[i]) != l->retired[i]) ck_abort_msg("retired and not there");
+    store_unpin(box.s, off[N - 2]);
+    while (store_reclaim_some(box.s)) { }
+    ck_assert_uint_eq(l->retired_n, LEASED + 1);
+    /* One that is given up in the middle, for a scan that is wanted at once. */
+    memset(other, 0, (LEASED / 2 / DD_LEASE_CHUNK_SLOTS) * sizeof *other);
+    other->chunks = CHUNKS;
+    while (!(l->scan.on && l->scan.at)) ck_assert(store_reclaim_some(box.s));
+    put(1, 100, 1);
+    del(1);
+    store_reclaim(box.s);
+    ck_assert_uint_eq(l->retired_n, LEASED / 2 + 1);
+    ck_assert_uint_eq(l->leased_bytes, l->retired_n * bytes);
+    store_leases_remove(box.s, 2);
+    store_leases_remove(box.s, 3);
+    while (store_reclaim_some(box.s)) { }
+    ck_assert_uint_eq(l->retired_n, 0);
+    ck_assert_uint_eq(l->retired_bytes, 0);
+    munmap(other, LEASE_FILE_SIZE);
+    munmap(late, LEASE_FILE_SIZE);
+}
+END_TEST
+
 UNIT_MAIN_WITH("store_lease", before, after, a_held_value_stays_through_any_number_of_overwrites, figures_name_the_largest_holder,
                a_client_that_dies_leaves_nothing, lease_words_full_of_rubbish_do_no_harm, a_lease_anywhere_inside_a_block_holds_it,
                leases_of_other_arenas_hold_nothing_here, leases_in_later_chunks_are_seen_when_the_page_says_so,
                pins_nest_and_unpinning_the_unpinned_is_harmless, aborting_a_pinned_block_waits_for_the_pin,
-               memory_that_was_retired_is_used_again_before_the_arena_is_full, many_held_values_do_not_make_every_put_slow)
+               memory_that_was_retired_is_used_again_before_the_arena_is_full, many_held_values_do_not_make_every_put_slow,
+               a_large_scan_is_made_in_parts)
