@@ -23,7 +23,7 @@
 . "$(dirname "$0")/lib.sh"
 dd="--ddict-managers=2 --ddict-mem=64M"
 slots=${slots-6}
-ends=$(mktemp -d /var/tmp/ddict-ends.XXXXXX) && chmod 1777 "$ends" || exit 1
+ends=$(mktemp -d "${TMPDIR:-/var/tmp}/ddict-ends.XXXXXX") && chmod 1777 "$ends" || exit 1
 trap 'rm -rf "$ends" "$out"' EXIT
 prefix=$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")
 names=() judged=0

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 command -v strace >/dev/null || { echo "needs strace"; exit 77; }
 limit=240 # strace slows all of it down
-trace=$(mktemp -d /var/tmp/ddict-trace.XXXXXX) || exit 1
+trace=$(mktemp -d "${TMPDIR:-/var/tmp}/ddict-trace.XXXXXX") || exit 1
 trap 'rm -rf "$trace" "$out"' EXIT
 
 slurmd=$("$devcluster" ps 1 | awk '$5 == "slurmd" { print $2; exit }')

@@ -8,7 +8,7 @@ tests=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 devcluster=${DEVCLUSTER-$tests/../../contrib/devcluster/devcluster}
 export DEVCLUSTER_ID=${DEVCLUSTER_ID-d}
 bad=0 site=''
-out=$(mktemp /var/tmp/ddict-test.XXXXXX) && chmod 644 "$out" || exit 1
+out=$(mktemp "${TMPDIR:-/var/tmp}/ddict-test.XXXXXX") && chmod 644 "$out" || exit 1
 trap 'rm -f "$out"' EXIT
 trap 'exit 130' INT TERM HUP
 

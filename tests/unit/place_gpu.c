@@ -124,7 +124,7 @@ END_TEST
 
 /* --- below a folder that looks like a machine --- */
 
-static char root[64];
+static char root[160];
 
 static void put(const char *path, const char *text) {
     char full[512];
@@ -148,7 +148,7 @@ static void put(const char *path, const char *text) {
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f) { return remove(path); }
 
 static void root_make(void) {
-    strcpy(root, "/tmp/ddict-gpu-test.XXXXXX");
+    snprintf(root, sizeof root, "%s/ddict-gpu-test.XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(root));
 }
 static void root_remove(void) { nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS); }

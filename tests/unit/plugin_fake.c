@@ -18,8 +18,8 @@
 
 #include "launch_test.h"
 
-char fake_word[96];
-static char folder[32], fake[64];
+char fake_word[192];
+static char folder[140], fake[160];
 
 /* What it was asked goes to the file `asked`; $FAKE says how it behaves. */
 static const char script[] =
@@ -48,7 +48,7 @@ static const char script[] =
 void fake_make(void) {
     FILE *f;
 
-    strcpy(folder, "/tmp/ddict-plugin.XXXXXX");
+    snprintf(folder, sizeof folder, "%s/ddict-plugin.XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(fake, sizeof fake, "%s/ddict", folder);
     snprintf(fake_word, sizeof fake_word, "ddict=%s", fake);
@@ -60,7 +60,7 @@ void fake_make(void) {
 }
 
 void fake_remove(void) {
-    char path[128];
+    char path[160];
 
     snprintf(path, sizeof path, "%s/asked", folder);
     unlink(path);
@@ -70,7 +70,7 @@ void fake_remove(void) {
 
 const char *asked(void) {
     static char text[65536];
-    char path[128];
+    char path[160];
     size_t n = 0;
     FILE *f;
 

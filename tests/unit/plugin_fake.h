@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-extern char fake_word[96]; /* "ddict=PATH", for the plugin's line in plugstack.conf */
+extern char fake_word[192]; /* "ddict=PATH", for the plugin's line in plugstack.conf */
 
 void fake_make(void);
 void fake_remove(void);

@@ -261,7 +261,7 @@ END_TEST
 /* How long the whole of it took, ms, with what stands for srun living for the seconds in fake. */
 static int64_t script_plays(const char *how) {
     uint64_t began = clock_ms();
-    char env[160], path[128];
+    char env[160], path[160];
     FILE *f;
     int pid;
 

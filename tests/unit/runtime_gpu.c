@@ -12,14 +12,14 @@
 #include "machine_xml.h"
 #include "unit.h"
 
-static char file[64];
+static char file[160];
 
 static void machine_put(void) {
     size_t len;
     char *text = machine_xml(&machines[1], &len);
     int fd;
 
-    strcpy(file, "/tmp/ddict-runtime-gpu.XXXXXX");
+    snprintf(file, sizeof file, "%s/ddict-runtime-gpu.XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     fd = mkstemp(file);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, text, len), (ssize_t)len);

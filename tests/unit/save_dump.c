@@ -13,11 +13,11 @@
 
 #include "unit.h"
 
-static char folder[] = "/tmp/ddict-dump.XXXXXX";
-static char path[128];
+static char folder[140], path[160];
 static const uint8_t id[DUMP_ID] = "0123456789abcde";
 
 static void setup(void) {
+    snprintf(folder, sizeof folder, "%s/ddict-dump.XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/0-0.part", folder);
 }
@@ -25,7 +25,6 @@ static void setup(void) {
 static void teardown(void) {
     unlink(path);
     rmdir(folder);
-    strcpy(folder + strlen(folder) - 6, "XXXXXX");
 }
 
 static size_t size_of(unsigned i) { return i % 97 == 0 ? 5000000u + i : i % 11 == 0 ? 0 : (i * 7919u) % 3000u; }
