@@ -69,7 +69,7 @@ static char *span_text(char *buf, size_t cap, double seconds)
 
 static const char *reason_text(const json_t *end)
 {
-    static const char *const text[][2] = {{"drained", "its step was over"}, {"down", "ended by ddict down"},
+    static const char *const text[][2] = {{"drained", "its step was over"}, {"alone", "ENDED EARLY"}, {"down", "ended by ddict down"},
                                           {"signal", "ended by a signal: end of the job, scancel or time limit"}, {"lost", "LOST"}};
     const char *reason = words(end, "reason");
     for (size_t i = 0; i < sizeof text / sizeof *text; i++)

@@ -89,6 +89,15 @@ static int job_look(const char *name) {
     return 1;
 }
 
+/* srun calls slurm_spank_exit at its end, where it does not say its exit code; this may be before or after it. */
+static void on_srun_exit(int code, void *arg) {
+    local_end();
+    if (code != 0 || !up_unsaved())
+        return;
+    fflush(NULL);
+    _exit(1);
+}
+
 void local_begin(spank_t sp, int ac, char **av) {
     enum scope scope = options_scope();
     const char *in_job = options_in_job();
@@ -109,6 +118,8 @@ void local_begin(spank_t sp, int ac, char **av) {
     options_launch();
     if (scope == SCOPE_STEP) {
         step_name(name, job, step);
+        if (options_of(scope)->value[ASK_SAVE] != NULL)
+            on_exit(on_srun_exit, NULL); /* the plugin stays mapped: -z nodelete */
         start(scope, name, job, step, ac, av);
     } else {
         job_name(name, job);

@@ -8,7 +8,7 @@ ddict_la_SOURCES = plugin/plugin.c plugin/plugin.h plugin/options.c plugin/local
   plugin/leave.c plugin/note.c plugin/script.c plugin/belongs.c plugin/request.c plugin/up.c plugin/tasks.c plugin/torch.c plugin/gpu.c $(PLUGIN_PLACE) runtime/launch/site.c runtime/launch/intake.c runtime/launch/ask.c runtime/launch/command.c runtime/launch/lines.c runtime/base/size.c runtime/base/clock.c runtime/base/error.c runtime/base/process.c runtime/base/oom.c runtime/base/text.c
 ddict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(XXHASH_CFLAGS)
 ddict_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
-ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,nodelete \
   -export-symbols-regex '^(plugin_(name|type|version)|slurm_spank_.*|spank_plugin_version)$$'
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/plugin_options

@@ -104,12 +104,14 @@ const char *up_wait(const struct site *site, void (*say)(const char *line));
 const char *up_watches(void);
 /* srun ends: end it, if there is one; its last sentence and what went wrong go to say and complain. */
 void up_end(void (*say)(const char *line), void (*complain)(const char *line));
+/* Whether --ddict-save could not keep all; known when it has ended. */
+int up_unsaved(void);
 /* The dictionary is ready and the job's: wait for the end of `ddict up`, which leaves it alone. */
 void up_leave(void);
 
 /* srun: start the managers, or find the job's, and wait until they are ready. When they cannot start srun ends, or its tasks do before their program begins. */
 void local_begin(spank_t sp, int ac, char **av);
-/* srun: end those of the step and tell the user when they ended badly. */
+/* srun: end those of the step and tell the user when they ended badly. Where not all was saved srun's exit code is 1 instead of 0. */
 void local_end(void);
 
 /* The managers' own srun: be ready to be left alone, see leave.c. */

@@ -27,6 +27,7 @@
 #define SLICE_MS 500
 #define SPARE_MS 30000 /* `ddict up` has the deadlines; ours are later and only for the case that it hangs itself */
 #define LAST_WORDS_MS 200
+#define UNSAVED "NOT ALL WAS SAVED" /* as starter.h has it */
 #define LINE_KEPT 4096 /* longer lines (the report) are not for us */
 
 static struct up {
@@ -36,6 +37,7 @@ static struct up {
     char srun[40];    /* of the managers: "PID/TICKS" */
     int loading;      /* it has just said that it loads: more time for it */
     int loads;        /* it once said so */
+    int unsaved;      /* not all that --ddict-save asked for came to disk */
     int saving;       /* ... that it saves, at the end */
     char why[DD_ERRMSG_MAX], summary[DD_ERRMSG_MAX];
     void (*say)(const char *line);
@@ -121,7 +123,10 @@ static void on_line(void *arg, char *line) {
     case LINE_END: up.ended = 1; break;
     case LINE_LOADING: up.loading = up.loads = 1; break;
     case LINE_SAVING: up.saving = 1; break;
-    case LINE_WARN: up.say(rest); break;
+    case LINE_WARN:
+        up.unsaved |= strncmp(rest, UNSAVED, sizeof UNSAVED - 1) == 0;
+        up.say(rest);
+        break;
     case LINE_SUMMARY: snprintf(up.summary, sizeof up.summary, "%s", rest); break;
     case LINE_ERROR:
         if (up.why[0] == '\0')
@@ -307,6 +312,8 @@ void up_leave(void) {
     }
     up_reap(rc < 0);
 }
+
+int up_unsaved(void) { return up.unsaved; }
 
 void up_end(void (*say)(const char *line), void (*complain)(const char *line)) {
     int rc;

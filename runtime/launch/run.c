@@ -162,7 +162,7 @@ static void serve(struct run *r, int signals) {
 }
 
 int cmd_run(int argc, char **argv) {
-    char why[ASK_WHY];
+    char why[ASK_WHY], text[DD_ERRMSG_MAX];
     struct options o;
     struct place place;
     struct run r = { .o = &o, .ranks.port = -1 };
@@ -198,6 +198,11 @@ int cmd_run(int argc, char **argv) {
             fprintf(stderr, "ddict run: %s; the command is not started\n", plan_ended(&r.plan));
         if (!r.begun && !r.done)
             r.code = 1;
+        if (starter_unsaved(&r.s, r.plan.save, text, sizeof text)) {
+            if (text[0] != '\0')
+                fprintf(stderr, "ddict run: %s\n", text);
+            r.code = r.code == 0 ? 1 : r.code;
+        }
         if (r.summary[0] != '\0' && (o.verbose || r.s.why[0] != '\0'))
             fprintf(stderr, "ddict run: %s\n", r.summary);
         starter_free(&r.s);

@@ -199,6 +199,8 @@ static void on_line(void *arg, char *line) {
         enter(s, STARTER_DRAINING, DD_LINGER_MS + 2 * DD_STOP_MS);
         break;
     case LINE_WARN:
+        s->unsaved |= strncmp(rest, STARTER_UNSAVED, sizeof STARTER_UNSAVED - 1) == 0;
+        /* fall through */
     case LINE_SUMMARY:
         if (s->news != NULL)
             s->news(s->news_arg, line_parse(line, NULL), rest);
@@ -353,6 +355,8 @@ void starter_turn(struct starter *s) {
 static void cancel_judge(struct starter *s) {
     char what[160];
 
+    if (strstr(s->why, "ran out of memory") != NULL) /* of which Slurm cancels the step */
+        return;
     if ((s->state == STARTER_READY || s->state == STARTER_DRAINING) && (!s->ended || s->why[0] != '\0') &&
         reason_cancelled(s->tail, s->tail_len, what, sizeof what))
         snprintf(s->why, sizeof s->why, "the managers ended early: %s", what);
@@ -385,6 +389,15 @@ void starter_reap(struct starter *s) {
     cancel_judge(s);
     exit_judge(s);
     s->state = STARTER_OVER;
+}
+
+int starter_unsaved(const struct starter *s, const char *save, char *text, size_t cap) {
+    *text = '\0';
+    if (*save == '\0' || !s->ready || s->exists || (s->ended && !s->unsaved))
+        return 0;
+    if (!s->unsaved)
+        snprintf(text, cap, STARTER_UNSAVED " to %s: %s", save, s->why[0] != '\0' ? s->why : "the managers ended early");
+    return 1;
 }
 
 void starter_free(struct starter *s) {

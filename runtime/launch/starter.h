@@ -34,6 +34,7 @@ struct starter {
     int ready;                /* it was ready once */
     int exists;               /* ready is another start's dictionary of this name; ours ends */
     int ended;                /* it said `end` */
+    int unsaved;              /* it said so */
     int gone;                 /* srun said before `ready` that a task is gone */
     char why[DD_ERRMSG_MAX];  /* "" or what went wrong, one sentence */
     char about[256];          /* what stood behind `ready` */
@@ -59,6 +60,9 @@ struct starter {
     const char *srun;         /* borrowed; NULL: no step */
 };
 
+#define STARTER_UNSAVED "NOT ALL WAS SAVED" /* begins the sentence of ddictd, and ours */
+/* When it is over, of a dictionary with --save to `save` ("": none): whether something that was to be saved was not. text: the sentence; "" where ddictd has said it. */
+int starter_unsaved(const struct starter *s, const char *save, char *text, size_t cap);
 /* argv, envp: borrowed, to stay as long as s. 0, or a negative code with the sentence set. */
 int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms, int start_s);
 /* Fill STARTER_FDS entries; returns the timeout for poll: -1 where nothing is due. */

@@ -196,7 +196,8 @@ static void serve(struct up *u, int signals) {
 /* The exit code. */
 static int up_run(const struct options *o) {
     struct up u = { .in = o->foreground ? 0 : -1, .leaves = !o->foreground, .script = o->script != NULL, .lines = o->foreground || o->plugin, .asked = { .max = 4096 }, .ask = { .restore = o->restore, .load = o->load, .folder = o->chdir, .shared = !o->foreground && o->script == NULL } };
-    int signals = signals_open(), rc;
+    int signals = signals_open(), unsaved = 0, rc;
+    char text[DD_ERRMSG_MAX];
 
     rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&u.plan, o);
     if (rc == 0 && u.plan.note[0] != '\0')
@@ -218,11 +219,14 @@ static int up_run(const struct options *o) {
             snprintf(u.s.why, sizeof u.s.why, "%s", plan_ended(&u.plan));
             news_say(&u);
         }
+        unsaved = o->foreground && starter_unsaved(&u.s, u.plan.save, text, sizeof text);
+        if (unsaved && text[0] != '\0')
+            on_news(&u, LINE_WARN, text);
         if (u.lines && o->foreground && u.s.report != NULL)
             say("report", u.s.report);
         if (u.lines && u.s.ended)
             say("end", "");
-        rc = u.s.why[0] != '\0' ? -1 : 0;
+        rc = u.s.why[0] != '\0' || unsaved ? -1 : 0;
         starter_free(&u.s);
         loading_free(&u.load);
     }

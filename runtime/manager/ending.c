@@ -140,7 +140,7 @@ static void ending_begin(struct supervisor *s) {
 
 void supervisor_end(struct supervisor *s) {
     if (s->stage >= STAGE_ENDING) return;
-    board_say(s, BOARD_GONE, "the dictionary has ended");
+    board_say(s, BOARD_GONE, s->reason == REASON_ALONE ? "the dictionary has ended: " ENDING_ALONE : "the dictionary has ended");
     control_end(s);
     ending_begin(s);
 }

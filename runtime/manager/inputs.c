@@ -93,7 +93,8 @@ static void input_ended(struct supervisor *s) {
         io_remove(s->epoll_fd, &s->input);
         s->input.fd = -1;
     }
-    if (!s->opt.stay) supervisor_drain(s, s->opt.drain_ms, REASON_DRAINED);
+    /* `ddict up` says `drain` before it goes: without it it was killed, or srun or slurmstepd. */
+    if (!s->opt.stay) supervisor_drain(s, s->opt.drain_ms, REASON_ALONE);
 }
 
 static void lines_take(struct supervisor *s) {

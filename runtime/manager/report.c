@@ -119,6 +119,7 @@ static int summary(const struct supervisor *s, char *text, size_t cap) {
     if (t.full_errors) MORE("; refused as full: %s", grouped(n, t.full_errors));
     if (lost) MORE("; the figures of %u manager%s are lost", lost, plural(lost));
     if (s->lost) MORE("; ended early: %s", s->text);
+    else if (s->reason == REASON_ALONE && s->stage >= STAGE_DRAINING) MORE("; ended early: %s", ENDING_ALONE);
     if (*saving_said(s)) MORE("; %s", saving_said(s));
     if (s->opt.log && !scribe_failed(s)) MORE("; record %s", record_name(s));
 #undef MORE
@@ -126,13 +127,13 @@ static int summary(const struct supervisor *s, char *text, size_t cap) {
 }
 
 void report_record(struct supervisor *s) {
-    static const char *const reasons[] = {[REASON_DRAINED] = "drained", [REASON_DOWN] = "down", [REASON_SIGNAL] = "signal"};
+    static const char *const reasons[] = {[REASON_DRAINED] = "drained", [REASON_DOWN] = "down", [REASON_SIGNAL] = "signal", [REASON_ALONE] = "alone"};
     char *text = NULL;
     size_t len = 0;
     FILE *f = s->opt.log ? record_line(s, "job_end", &text, &len) : NULL;
     if (f) {
-        fprintf(f, ",\"reason\":\"%s\",\"text\":", s->lost ? "lost" : (unsigned)s->reason <= REASON_SIGNAL ? reasons[s->reason] : "drained");
-        json_text(f, s->lost ? s->text : "");
+        fprintf(f, ",\"reason\":\"%s\",\"text\":", s->lost ? "lost" : (unsigned)s->reason <= REASON_ALONE ? reasons[s->reason] : "drained");
+        json_text(f, s->lost ? s->text : s->reason == REASON_ALONE ? ENDING_ALONE : "");
         fprintf(f, ",\"seconds\":%.3f,\"writer\":", (double)(clock_ns() - s->ready_at) / 1e9);
         json_text(f, s->node);
         fputc(',', f);

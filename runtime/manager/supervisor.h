@@ -52,7 +52,8 @@ struct shard {                  /* one manager of this node */
     bool pinged, silent;        /* since then; silent: that was said */
 };
 
-enum end_reason { REASON_DRAINED, REASON_DOWN, REASON_SIGNAL }; /* why it was drained; travels with DRAIN */
+enum end_reason { REASON_DRAINED, REASON_DOWN, REASON_SIGNAL, REASON_ALONE }; /* why it was drained; travels with DRAIN */
+#define ENDING_ALONE "who started it went without a word (srun, `ddict up` or slurmstepd was killed)"
 enum note_kind { NOTE_FULL = 1, NOTE_REFUSED };
 struct note {                   /* an event for the record; travels to node 0 */
     uint32_t kind, manager;     /* enum note_kind */

@@ -208,7 +208,11 @@ class Dictionary:
         return self.stats()[m]["pid"]
 
     def end(self, seconds=10.0):
-        """EOF on stdin of node 0; its report. All must end with 0."""
+        """The line `drain` to node 0; its report. All must end with 0."""
+        try:
+            self.nodes[0].write("drain\n")
+        except (OSError, ValueError):  # it ends already
+            pass
         self.nodes[0].close_stdin()
         for node in self.nodes:
             code = node.wait(seconds)

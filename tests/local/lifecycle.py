@@ -104,7 +104,7 @@ def draining_waits_for_clients_at_most_its_time():
         stay.wait(20)
         took = time.monotonic() - began
         check(2.9 < took < 15, "gone after %.2f s" % took)
-        check(stay.communicate()[0] == "board 4 the dictionary has ended\n", "board")
+        check(stay.communicate()[0].startswith("board 4 the dictionary has ended: who started it went without a word"), "board")
         for node in d.nodes:
             check(node.wait(5) == 0, "exit code")
         check(d.nodes[0].has("end"), "no end")

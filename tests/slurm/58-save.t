@@ -94,6 +94,18 @@ chmod 755 "$home/saved.own"
 t "a_node_whose_ddictd_is_killed" sub bash -c "srun -N3 -n3 $small --ddict-save=$home/saved.lost sh -c 'ddict put i/\$SLURM_PROCID 1; [ \$SLURM_PROCID != 1 ] || kill -9 \$($home/saved.own); sleep 3' || true"
 has "is_said" 'NOT ALL WAS SAVED to .*saved.lost: the dictionary was lost'
 
+# Nobody of it is left to say so: who started it does, and the exit code.
+t "an_only_node_whose_ddictd_is_killed" sub bash -c "srun -N1 -n1 $small --ddict-save=$home/saved.lost1 sh -c 'ddict put i 1; kill -9 \$($home/saved.own); sleep 1; exit 0'; echo code \$?"
+has "is_said_too" 'NOT ALL WAS SAVED to .*saved.lost1: '
+has "and_told_by_the_exit_code" '^code 1$'
+t "a_program_s_own_exit_code_stays" sub bash -c "srun -N1 -n1 $small --ddict-save=$home/saved.lost2 sh -c 'ddict put i 1; kill -9 \$($home/saved.own); sleep 1; exit 7'; echo code \$?"
+has "as_it_is" '^code 7$'
+t "and_a_good_end_is_one" sub bash -c "srun -N1 -n1 $small --ddict-save=$home/saved.good sh -c 'ddict put i 1'; echo code \$?"
+has "with_code_0" '^code 0$'
+t "ddict_run_says_it" sub bash -c "srun -N1 -n1 --mem=200M ddict run --mem=48M --save=$home/saved.lost3 -- sh -c 'ddict put i 1; kill -9 \$(pgrep -f \"^[^ ]*ddictd --name \$DDICT_NAME \"); sleep 1'; echo code \$?"
+has "too" 'NOT ALL WAS SAVED to .*saved.lost3: '
+has "with_its_code" '^code 1$'
+
 for _ in $(seq 100); do [ -e "$home/saved.cancel/manifest.json" ] && break; sleep 0.2; done
 # shellcheck disable=SC2086
 t "a_job_that_was_cancelled_is_there" sub srun -N1 -n1 $small --ddict-restore=saved.cancel ddict ls --prefix b/

@@ -15,7 +15,13 @@ lost "ddictd of another node killed -9" 'kill9 $(ours 2 ddictd)' "ddict: node ${
 lost "a manager of the first node killed -9" 'kill9 $(ours 1 manager)' "ddict: manager 0 on node ${nodes[0]} died \(signal 9\)$"
 lost "a manager of another node killed -9" 'kill9 $(ours 2 manager)' "ddict: manager 1 on node ${nodes[1]} died \(signal 9\)$"
 lost "the managers' srun killed -9" 'kill9 $(hidden_srun)' "ddict: the srun of the managers ended early: killed by signal 9$" record=no
-lost "ddict up killed -9" 'kill9 $(hidden_up)' "ddict: .ddict up. was killed; the dictionary is gone$"
+lost "ddict up killed -9" 'kill9 $(hidden_up)' "ddict: .ddict up. was killed; the dictionary is gone$" said='an error .*: the dictionary has ended: who started it went without a word'
+# Nobody removes the cgroups of a step whose slurmstepd is gone.
+orphans() {
+    (sleep 20; find /sys/fs/cgroup/*/slurm_"$DEVCLUSTER_ID"n* -depth -type d \( -path "*/job_$job" -o -path "*/job_$job/*" \) -exec rmdir {} \;
+        rmdir /sys/fs/cgroup/*/slurm_"$DEVCLUSTER_ID"n*/uid_*) >/dev/null 2>&1 &
+}
+lost "slurmstepd of the managers killed -9" 'kill9 $(ps -o ppid= -p "$(ours 1 ddictd)"); orphans' "ddict: the managers ended early: .*$" within=60 record=no said='an error .*: the dictionary has ended: who started it went without a word'
 lost "scancel of the managers' step" 't0=$(now_ms); sub scancel $job.1' "ddict: the managers ended early: Slurm.s step [0-9]+\.1 was cancelled$" record=no
 # In a job the script goes on; what happened is in its record and in the tasks' errors.
 lost_job() { # NAME ACT WORDS...
