@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <time.h>
 
+#define UNDO_MS 5000 /* so long a value that goes back waits for room: somebody has to take one */
 #define SLICE_MS 500 /* Ctrl-C is seen after so long; each slice is a request */
 
 static double now_s(void)
@@ -114,8 +115,8 @@ PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n)
 }
 
 /*
- * A value that does not unpickle here goes back, behind the others and whatever the queue's size, for who can unpickle it. The exception, which is set, says so, or
- * has the bytes where that did not go well.
+ * A value that does not unpickle here goes back, behind the others, for who can unpickle it. The exception, which is set, has the bytes where that did not go well: also
+ * where another's value took its room and none came.
  */
 static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *view)
 {
@@ -130,7 +131,7 @@ static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *
     if (key_encode(&k, key) == 0) {
         if (handle_begin(h) == 0) {
             Py_BEGIN_ALLOW_THREADS
-            rc = ddict_pushv(h->d, k.data, k.len, &iov, 1, DDICT_TAG(view->tag), 0, h->timeout_ms);
+            rc = ddict_pushv(h->d, k.data, k.len, &iov, 1, DDICT_TAG(view->tag) | DDICT_WAIT | DDICT_SURE, 0, UNDO_MS);
             Py_END_ALLOW_THREADS
             handle_end(h);
         }
