@@ -17,9 +17,9 @@ struct target {
     size_t klen;
 };
 
-static inline int target_init(struct target *t, ddict_t *d, const void *key, size_t klen)
+static inline int target_init(struct target *t, ddict_t *d, const void *key, size_t klen, int timeout_ms)
 {
-    int rc = session_enter(d, &t->s);
+    int rc = session_enter(d, &t->s, timeout_ms);
     if (unlikely(rc < 0) || unlikely((rc = key_check(klen)) < 0))
         return rc;
     t->h = key_hash(key, klen);

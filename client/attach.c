@@ -94,17 +94,32 @@ int ddict_detach(ddict_t *d)
     jobs_detach(d);
     if (d->session != NULL)
         session_close(d->session);
+    session_abandon(d->opening, false);
     pthread_mutex_destroy(&d->lock);
     free(d);
     return 0;
 }
 
-int handle_revive(ddict_t *d, struct session **out)
+/* Another thread may be at it, with more time than we have. */
+static bool lock_by(pthread_mutex_t *lock, struct deadline *d)
 {
-    pthread_mutex_lock(&d->lock);
+    while (pthread_mutex_trylock(lock) != 0) {
+        if (deadline_over(d))
+            return false;
+        usleep(200);
+    }
+    return true;
+}
+
+int handle_revive(ddict_t *d, struct session **out, int timeout_ms)
+{
+    struct deadline until;
+    deadline_start(&until, session_timeout(timeout_ms));
+    if (!lock_by(&d->lock, &until))
+        return dd_error(-ETIMEDOUT, "this process was forked, and its handle is not attached yet");
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     int rc = 0;
-    if (s == NULL && (rc = session_open(&s, d->name, -1)) == 0) {
+    if (s == NULL && (rc = session_open_by(&s, &d->opening, d->name, &until)) == 0) {
         __atomic_store_n(&d->session, s, __ATOMIC_RELEASE); /* pairs with the load in session_enter() */
         __atomic_store_n(&d->session_id, s->id, __ATOMIC_RELAXED); /* means nothing to a thread that did not enter by the other */
     }
@@ -117,7 +132,7 @@ int ddict_get_info(ddict_t *d, struct ddict_info *info)
 {
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     int rc = 0;
-    if (s == NULL && (rc = handle_revive(d, &s)) < 0)
+    if (s == NULL && (rc = handle_revive(d, &s, -1)) < 0)
         return rc;
     memset(info, 0, sizeof *info);
     info->name = d->name;
@@ -135,7 +150,7 @@ int ddict_get_info(ddict_t *d, struct ddict_info *info)
 unsigned ddict_owner(ddict_t *d, const void *key, size_t klen)
 {
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
-    if (s == NULL && handle_revive(d, &s) < 0)
+    if (s == NULL && handle_revive(d, &s, -1) < 0)
         return 0;
     return hash_owner(key_hash(key, klen), s->managers);
 }

@@ -31,7 +31,9 @@
  * threads may take effect in either order; calls of one thread take effect in its order.
  *
  * FORK. A child may use the handle: it attaches anew at its first call (requests of other threads of the parent do not
- * continue in the child). Views taken before the fork stay valid in both processes and are released in each. A view must be released in the
+ * continue in the child), which takes no longer than that call's timeout; a call with a timeout of 0 begins it, and a later one finds it done. Views taken before the
+ * fork stay valid in both processes and are released in each; for them fork() asks the managers, at most 0.2 s, and where they do not answer this process holds
+ * what the child inherited until they do. (Where it can not, for want of descriptors or memory, a line on stderr says that the child can not read them: it gets SIGSEGV.) A view must be released in the
  * process that took it or inherited it. vfork(), posix_spawn() and exec need nothing; after exec nothing is inherited.
  *
  * DEATH. A process that dies leaves no lock, and its leases are dropped. When a manager or its node is lost every call gives

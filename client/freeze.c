@@ -10,7 +10,7 @@
 static int freeze_ask(ddict_t *d, bool frozen, int timeout_ms)
 {
     struct session *s;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
     struct outgoing out = {.head = {.type = MSG_FREEZE, .aux = frozen, .manager = s->local[0].id}};
@@ -25,7 +25,7 @@ int ddict_unfreeze(ddict_t *d, int timeout_ms) { return freeze_ask(d, false, tim
 int ddict_is_frozen(ddict_t *d)
 {
     struct session *s;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, -1);
     return rc < 0 ? rc : session_cache(s, 0) != NULL;
 }
 
@@ -71,7 +71,7 @@ _Static_assert(sizeof(uint32_t) + MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key
 ssize_t ddict_prefetch(ddict_t *d, const struct iovec *keys, size_t n, int timeout_ms)
 {
     struct ahead a = {0};
-    int rc = session_enter(d, &a.s);
+    int rc = session_enter(d, &a.s, timeout_ms);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = key_check(keys[i].iov_len);
     if (rc < 0 || n == 0 || session_cache(a.s, 0) == NULL)

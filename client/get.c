@@ -107,7 +107,7 @@ static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size
 {
     struct target t;
     size_t len = 0;
-    int rc = target_init(&t, d, key, klen);
+    int rc = target_init(&t, d, key, klen, timeout_ms);
     if (unlikely(rc < 0))
         return rc;
     if (unlikely(flags & ~DDICT_WAIT))
@@ -252,7 +252,7 @@ static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, siz
 {
     struct target t;
     v->kind_ = 0;
-    int rc = target_init(&t, d, key, klen);
+    int rc = target_init(&t, d, key, klen, timeout_ms);
     if (unlikely(rc < 0))
         return rc;
     if (unlikely(flags & ~DDICT_WAIT))
@@ -347,7 +347,7 @@ int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, un
     struct target t;
     struct patience w;
     v->kind_ = 0;
-    int rc = target_init(&t, d, key, klen);
+    int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
     if (flags & ~(DDICT_WAIT | DDICT_SURE))
@@ -363,7 +363,7 @@ int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, un
 int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int timeout_ms)
 {
     struct target t;
-    int rc = target_init(&t, d, key, klen);
+    int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
     struct node_manager *m = session_local(t.s, t.owner);

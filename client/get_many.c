@@ -272,7 +272,7 @@ static void slab_get(struct get_call *c)
 ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags, int timeout_ms)
 {
     struct get_call c;
-    int rc = session_enter(d, &c.s);
+    int rc = session_enter(d, &c.s, timeout_ms);
     if (rc < 0)
         return rc;
     if (flags & ~DDICT_WAIT)

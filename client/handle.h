@@ -55,13 +55,16 @@ struct hold {
     uint16_t *refs;  /* for each slot: processes that hold it, shared */
     int pipe;        /* write end; its last close makes ddictd drop the page; -1 none */
     uint64_t count;  /* views in it */
-    bool unsafe;     /* ddictd did not take it in time */
+    bool late;       /* the managers do not know it yet: shadows */
+    bool unsafe;     /* nothing protects what the child inherits */
 };
 
 struct session {
     uint64_t id;              /* unique in this process, never used again; 0: closed */
     struct session *next;     /* registry, or pool */
     bool closing;             /* no handle has it any more; it waits for its views; under registry_lock */
+    bool lost;                /* in a child: there is no hold page for the views; it stays, so that releasing them does nothing */
+    unsigned stage;           /* of opening: 0, 1 greeted, 2 welcomed, 2 + managers known */
     int sock;                 /* to ddictd; -1 in a child that inherited the session */
     int bell;                 /* eventfd that managers write for who polls; -1 likewise */
     const struct board *board;
@@ -82,7 +85,8 @@ struct session {
     uint32_t freed[DD_LEASE_CHUNKS]; /* atomic; slots that other threads released since the owner last looked */
 
     struct hold hold;         /* prepared for the next child; only inside fork() */
-    unsigned held_due;        /* answers to HOLD that have not come yet; only inside fork() */
+    unsigned held_due;        /* answers to HOLD that have not come yet; under registry_lock, atomic */
+    bool held_bad;            /* one was no; its shadows stay */
     uint16_t *refs;           /* inherited session: see struct hold; NULL otherwise */
     int pipe;                 /* inherited session: kept open as long as views are held */
     uint64_t inherited;       /* atomic; inherited views not yet released */
@@ -93,6 +97,7 @@ struct ddict {
     uint64_t session_id;     /* its id, or 0; atomic; set after session and cleared before it. A thread that has this id in hand knows the session */
     pthread_mutex_t lock;    /* guards opening the session anew */
     char name[DICT_NAME_MAX];
+    struct session *opening; /* after fork: what the time of earlier calls was enough for; under lock */
     struct ddict_jobs *jobs; /* under registry_lock */
     struct ddict *next;      /* registry */
 };
@@ -104,13 +109,17 @@ extern struct ddict *handles;      /* under registry_lock */
 extern HIDDEN uint32_t closing_sessions;  /* atomic; how many sessions wait for their views */
 
 int session_open(struct session **out, const char *name, int timeout_ms);
+/* The same in as many calls as it takes: *part is NULL at first, and after each other end than -ETIMEDOUT. */
+int session_open_by(struct session **out, struct session **part, const char *name, struct deadline *d);
+int session_timeout(int timeout_ms);           /* what it means where there is no session */
+void session_abandon(struct session *part, bool busy); /* NULL is allowed. busy: another thread was at it when we were forked */
 void session_close(struct session *s);         /* now, or with the release of the last view */
 void session_forget(struct session *s);        /* in a forked child: close what is ours, tell nobody; registry_lock is ours */
 void sessions_reap(void);                      /* close the closing ones that hold no view any more */
 /* 0 while the dictionary serves, else DDICT_EGONE or DDICT_ELOST with the sentence set. Looks at the socket too. */
 int session_check(struct session *s);
 int session_state_error(struct session *s);    /* the same by the board alone; never 0 */
-int handle_revive(ddict_t *d, struct session **out); /* after fork */
+int handle_revive(ddict_t *d, struct session **out, int timeout_ms); /* after fork */
 const char *no_name_text(void);
 void barrier_everywhere(void);                 /* every thread of this process passes a fence; registry_lock is ours */
 
@@ -126,11 +135,11 @@ static inline bool board_serves(const struct board *b) {
 #endif
 }
 
-/* Begin of every call: the session, or a negative code. */
-static inline int session_enter(ddict_t *d, struct session **out) {
+/* Begin of every call: the session, or a negative code. After a fork that may take up to timeout_ms. */
+static inline int session_enter(ddict_t *d, struct session **out, int timeout_ms) {
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     if (unlikely(s == NULL)) {
-        int rc = handle_revive(d, &s);
+        int rc = handle_revive(d, &s, timeout_ms);
         if (rc < 0) return rc;
     }
     *out = s;
@@ -162,6 +171,8 @@ int request_error(struct session *s, struct node_manager *m, struct request *r, 
 extern uint32_t fork_generation; /* atomic; forks between the first process and this one */
 extern HIDDEN uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
 int fork_handlers_install(void);
+void holds_settle(struct session *s); /* answers to HOLD may have come; registry_lock is not ours */
+void fork_gate_wait(void);
 static inline bool fork_gate_shut(void) {
     bool shut = flag_any(&fork_under_way, UINT32_MAX);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -169,10 +180,7 @@ static inline bool fork_gate_shut(void) {
 }
 /* After a lease was stored and fenced: wait while a fork is under way, so that it either copies our lease or we return after it. */
 static inline void fork_gate(void) {
-    if (unlikely(fork_gate_shut())) {
-        pthread_mutex_lock(&registry_lock);
-        pthread_mutex_unlock(&registry_lock);
-    }
+    if (unlikely(fork_gate_shut())) fork_gate_wait();
 }
 
 #endif

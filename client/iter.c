@@ -29,7 +29,7 @@ int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t p
 {
     struct session *s;
     *out = NULL;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
     if (manager < -2 || (manager >= 0 && (unsigned)manager >= s->managers))
@@ -143,7 +143,7 @@ int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen)
             it->at += n;
             return 1;
         }
-        int rc = session_enter(it->d, &s);
+        int rc = session_enter(it->d, &s, it->timeout_ms);
         if (rc < 0)
             return rc;
         while (it->over || (it->manager < it->end && it->here_only && session_local(s, it->manager) == NULL)) {

@@ -406,7 +406,7 @@ int ddict_jobs_open(ddict_t *d, ddict_jobs_t **out)
 {
     struct session *s;
     *out = NULL;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, -1);
     if (rc < 0)
         return rc;
     struct ddict_jobs *q = calloc(1, sizeof *q);

@@ -7,6 +7,7 @@
 #include "lease.h"
 
 static uint32_t no_slots[1] = {LEASE_NONE};
+struct lease_thread lease_shadow;
 struct lease_thread lease_nobody = {.session_id = UINT64_MAX, .stack = no_slots, .top = no_slots};
 __thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))) = &lease_nobody;
 
@@ -210,7 +211,7 @@ struct lease_thread *lease_thread_find(struct session *s)
 void lease_release_far(struct session *s, uint32_t n)
 {
     unsigned c = LEASE_CHUNK_OF(n);
-    if (lease_is_free(lease_slot(s->lease_page, n)))
+    if (s->lost || lease_is_free(lease_slot(s->lease_page, n)))
         return; /* L1 */
     if (s->refs != NULL) { /* inherited by fork: several processes share the slot */
         if (__atomic_sub_fetch(&s->refs[n], 1, __ATOMIC_ACQ_REL) == 0)
@@ -235,7 +236,8 @@ bool lease_any(struct session *s)
         return __atomic_load_n(&s->inherited, __ATOMIC_ACQUIRE) != 0;
     for (unsigned c = 0; c < s->chunks; c++) {
         struct lease_chunk *chunk = chunk_at(s->lease_page, c);
-        for (unsigned k = 0; k < DD_LEASE_CHUNK_SLOTS; k++)
+        /* Shadows need not be waited for: ddictd has the hold page before it learns of the end. */
+        for (unsigned k = 0; k < DD_LEASE_CHUNK_SLOTS && __atomic_load_n(&s->owner[c], __ATOMIC_RELAXED) != &lease_shadow; k++)
             if (__atomic_load_n(&chunk->slot[k], __ATOMIC_ACQUIRE) != 0)
                 return true;
     }

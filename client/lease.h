@@ -42,6 +42,7 @@ struct lease_thread { /* one thread in one session */
 };
 
 extern HIDDEN __thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))); /* the one used last, first of its list that ends with lease_nobody */
+extern HIDDEN struct lease_thread lease_shadow; /* owner of the chunks with copies of leases for children whose hold pages are not known yet (fork.c) */
 extern HIDDEN struct lease_thread lease_nobody; /* of no session, owner of nothing */
 
 struct lease_thread *lease_thread_find(struct session *s); /* out of line; NULL without memory */

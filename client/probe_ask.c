@@ -8,7 +8,7 @@
 int ddict_probe(ddict_t *d, unsigned manager, struct probe *p, int timeout_ms)
 {
     struct session *s;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
     if (manager >= s->managers)

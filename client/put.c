@@ -42,7 +42,7 @@ int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov
 {
     struct target t;
     uint64_t vlen;
-    int rc = target_init(&t, d, key, klen);
+    int rc = target_init(&t, d, key, klen, timeout_ms);
     if (unlikely(rc < 0))
         return rc;
     if (unlikely(n < 0 || n > DDICT_PIECES_MAX))
@@ -57,7 +57,7 @@ int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov
 int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms)
 {
     struct target t;
-    int rc = target_init(&t, d, key, klen);
+    int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
     struct outgoing out = {.head = {.type = MSG_DEL, .key_len = (uint32_t)klen, .manager = t.owner}, .key = key};

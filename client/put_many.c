@@ -256,7 +256,7 @@ static int call_begin(struct put_call *c, uint32_t n, uint32_t **order, int16_t 
 ssize_t ddict_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeout_ms)
 {
     struct put_call c = {0};
-    int rc = session_enter(d, &c.s);
+    int rc = session_enter(d, &c.s, timeout_ms);
     if (rc < 0)
         return rc;
     if (n == 0)

@@ -10,7 +10,7 @@ int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *io
 {
     struct target t;
     uint64_t vlen;
-    int rc = target_init(&t, d, key, klen);
+    int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
     if (n < 0 || n > DDICT_PIECES_MAX || flags & ~(DDICT_WAIT | DDICT_SURE | DDICT_TAG(0xff)) || most > VALUES_MAX)
@@ -44,7 +44,7 @@ int ddict_push(ddict_t *d, const void *key, size_t klen, const void *val, size_t
 static int queue_ask(ddict_t *d, const void *key, size_t klen, uint64_t most, struct request *r, int timeout_ms)
 {
     struct target t;
-    int rc = target_init(&t, d, key, klen);
+    int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
     if (most > VALUES_MAX)

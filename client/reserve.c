@@ -96,7 +96,7 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
 {
     struct session *s;
     *out = (struct ddict_place){0};
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, -1);
     if (rc < 0 || (rc = key_check(klen)) < 0)
         return rc;
     uint64_t h = key_hash(key, klen);

@@ -32,7 +32,8 @@ static struct session *session_take(void)
     pthread_mutex_unlock(&registry_lock);
     if (s == NULL && (s = calloc(1, sizeof *s)) == NULL)
         return NULL;
-    s->closing = false;
+    s->closing = s->lost = s->held_bad = false;
+    s->stage = 0;
     s->sock = s->bell = s->pipe = s->hold.pipe = -1;
     s->board = NULL;
     s->local = NULL;
@@ -115,7 +116,7 @@ static void close_fds(int *fds, int n)
         close_fd(&fds[i]);
 }
 
-static int welcome_take(struct session *s, struct deadline *d, int timeout_ms)
+static int welcome_take(struct session *s, struct deadline *d)
 {
     struct attach_msg m;
     int fds[ATTACH_FDS];
@@ -123,7 +124,7 @@ static int welcome_take(struct session *s, struct deadline *d, int timeout_ms)
     if (n == -ECONNRESET)
         return dd_error(DDICT_EGONE, "the dictionary %s ended while we attached", s->name);
     if (n == -ETIMEDOUT)
-        return dd_error(n, "the dictionary %s was not ready within %.3g s", s->name, timeout_ms / 1000.0);
+        return dd_error(n, "the dictionary %s was not ready in time", s->name);
     if (n < 0)
         return n;
     int rc = attach_version_check(&m);
@@ -191,23 +192,25 @@ static struct node_manager *nobody(void)
     return &m;
 }
 
-static int session_receive(struct session *s, const char *name, int timeout_ms)
+static int greet(struct session *s, struct deadline *d)
 {
-    struct deadline d; /* of the whole attach */
-    deadline_start(&d, timeout_ms);
-    int rc = s->sock = attach_connect_by(name, &d);
+    int rc = s->sock >= 0 ? 0 : (s->sock = attach_connect_by(s->name, d));
     const char *file = getenv("DDICT_SOCKET");
     if (rc == DDICT_ENODICT && (file == NULL || *file == 0))
         return dd_error(DDICT_ENODICT, "no dictionary: nothing listens under the name %s on this node (did it end, or is this process in a network "
-                        "namespace of its own? then see `ddict socket`)", name);
+                        "namespace of its own? then see `ddict socket`)", s->name);
     if (rc < 0)
         return rc;
     struct attach_msg hello;
     attach_msg_init(&hello, ATTACH_HELLO);
-    snprintf(hello.text, sizeof hello.text, "%s", name);
-    if ((rc = attach_send(s->sock, &hello, NULL, 0)) < 0)
-        return rc;
-    if ((rc = welcome_take(s, &d, timeout_ms)) < 0)
+    snprintf(hello.text, sizeof hello.text, "%s", s->name);
+    return attach_send_by(s->sock, &hello, NULL, 0, d);
+}
+
+static int welcome(struct session *s, struct deadline *d)
+{
+    int rc = welcome_take(s, d);
+    if (rc < 0)
         return rc;
     /* The child of a fork must not write our leases. */
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
@@ -219,10 +222,16 @@ static int session_receive(struct session *s, const char *name, int timeout_ms)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
     for (unsigned i = 0; i < s->managers; i++)
         s->quick[i] = nobody();
-    for (unsigned i = 0; i < s->nlocal; i++)
-        if ((rc = manager_take(s, i, &d)) < 0)
-            return rc;
     return 0;
+}
+
+/* From where it stands. -ETIMEDOUT: it can go on from there. */
+static int session_receive(struct session *s, struct deadline *d)
+{
+    int rc = 0;
+    for (; rc == 0 && (s->stage < 2 || s->stage < 2 + s->nlocal); s->stage += rc == 0)
+        rc = s->stage == 0 ? greet(s, d) : s->stage == 1 ? welcome(s, d) : manager_take(s, s->stage - 2, d);
+    return rc;
 }
 
 static int default_timeout(void)
@@ -237,26 +246,67 @@ static int default_timeout(void)
     return (int)(seconds * 1000);
 }
 
-int session_open(struct session **out, const char *name, int timeout_ms)
+int session_timeout(int timeout_ms) { return timeout_ms < 0 ? default_timeout() : timeout_ms; }
+
+void session_abandon(struct session *part, bool busy)
 {
-    struct session *s = session_take();
+    if (part == NULL)
+        return;
+    if (busy) { /* what it has is not known; it stays */
+        close_fd(&part->sock);
+        return;
+    }
+    session_empty(part);
+    pthread_mutex_lock(&registry_lock);
+    pool_put(part);
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static int session_begin(struct session **part, const char *name)
+{
+    struct session *s = *part = session_take();
     if (s == NULL)
         return dd_error(-ENOMEM, "no memory for a session");
     s->timeout_ms = default_timeout();
     strcpy(s->name, name); /* attach_connect() checks the same text's length; the caller has checked it before */
-    int rc = session_receive(s, name, timeout_ms < 0 ? s->timeout_ms : timeout_ms);
-    pthread_mutex_lock(&registry_lock);
-    if (rc < 0) {
-        session_empty(s);
-        pool_put(s);
-    } else {
-        __atomic_store_n(&s->id, ++last_id, __ATOMIC_RELEASE);
-        s->next = sessions;
-        sessions = s;
-    }
-    pthread_mutex_unlock(&registry_lock);
+    return 0;
+}
+
+int session_open_by(struct session **out, struct session **part, const char *name, struct deadline *d)
+{
+    bool old = *part != NULL;
+    int rc = old ? 0 : session_begin(part, name);
     if (rc == 0)
-        *out = s;
+        rc = session_receive(*part, d);
+    if (old && rc < 0 && rc != -ETIMEDOUT) { /* ddictd does not wait for ever for one that has begun: again */
+        session_abandon(*part, false);
+        if ((rc = session_begin(part, name)) == 0)
+            rc = session_receive(*part, d);
+    }
+    if (rc < 0) {
+        if (rc != -ETIMEDOUT) {
+            session_abandon(*part, false);
+            *part = NULL;
+        }
+        return rc;
+    }
+    struct session *s = *out = *part;
+    *part = NULL;
+    pthread_mutex_lock(&registry_lock);
+    __atomic_store_n(&s->id, ++last_id, __ATOMIC_RELEASE);
+    s->next = sessions;
+    sessions = s;
+    pthread_mutex_unlock(&registry_lock);
+    return 0;
+}
+
+int session_open(struct session **out, const char *name, int timeout_ms)
+{
+    struct session *part = NULL;
+    struct deadline d; /* of the whole attach */
+    deadline_start(&d, session_timeout(timeout_ms));
+    int rc = session_open_by(out, &part, name, &d);
+    session_abandon(part, false);
     return rc;
 }
 
@@ -278,7 +328,7 @@ void sessions_reap(void)
     pthread_mutex_lock(&registry_lock);
     for (struct session *s = sessions, *next; s != NULL; s = next) {
         next = s->next;
-        if (s->closing && !lease_any(s)) {
+        if (s->closing && !s->lost && !lease_any(s)) {
             __atomic_fetch_sub(&closing_sessions, 1, __ATOMIC_RELAXED);
             session_remove(s);
         }
@@ -355,8 +405,11 @@ int session_check(struct session *s)
 {
     if (!board_serves(s->board))
         return session_state_error(s);
-    struct pollfd p = {.fd = s->sock, .events = POLLRDHUP};
+    bool due = __atomic_load_n(&s->held_due, __ATOMIC_RELAXED) > 0;
+    struct pollfd p = {.fd = s->sock, .events = (short)(POLLRDHUP | (due ? POLLIN : 0))};
     if (s->sock >= 0 && poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR)))
         return session_state_error(s);
+    if (due && p.revents & POLLIN)
+        holds_settle(s);
     return 0;
 }

@@ -202,7 +202,7 @@ int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms)
 {
     struct session *s;
     struct patience w, send;
-    int rc = session_enter(sub->d, &s);
+    int rc = session_enter(sub->d, &s, timeout_ms);
     if (rc == 0)
         rc = session_adopt(sub, s);
     if (rc < 0)
@@ -276,7 +276,7 @@ int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags,
     struct session *s;
     struct patience w;
     *out = NULL;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
     if (flags & ~FLAGS)
@@ -308,6 +308,6 @@ int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags,
 int ddict_ending(ddict_t *d)
 {
     struct session *s;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, -1);
     return rc < 0 ? rc : __atomic_load_n(&s->board->state, __ATOMIC_ACQUIRE) == BOARD_DRAINING;
 }

@@ -69,7 +69,7 @@ static int len_take(void *arg, unsigned manager, struct request *r)
 int64_t ddict_len(ddict_t *d, int timeout_ms)
 {
     struct session *s;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
     int64_t sum = 0;
@@ -85,7 +85,7 @@ int64_t ddict_len(ddict_t *d, int timeout_ms)
 int ddict_clear(ddict_t *d, int timeout_ms)
 {
     struct session *s;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, timeout_ms);
     return rc < 0 ? rc : ask_all(s, MSG_CLEAR, SINK_NONE, NULL, NULL, NULL, timeout_ms);
 }
 
@@ -106,7 +106,7 @@ int ddict_stats(ddict_t *d, struct ddict_manager_stats **out, int timeout_ms)
 {
     struct session *s;
     *out = NULL;
-    int rc = session_enter(d, &s);
+    int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
     struct ddict_manager_stats *all = calloc(s->managers, sizeof *all);

@@ -38,7 +38,7 @@ void store_leases_remove(struct store *s, uint64_t id) {
     for (size_t i = 0; i < l->pages; i++)
         if (l->page[i].id == id) {
             free(l->page[i].hinted);
-            memmove(&l->page[i], &l->page[i + 1], (--l->pages - i) * sizeof *l->page); /* in their order: a scan may be among them */
+            memmove(&l->page[i], &l->page[i + 1], (--l->pages - i) * sizeof *l->page); /* in their order (I23): a scan may be among them */
             if (i < l->scan.page) l->scan.page--;
             else if (i == l->scan.page) l->scan.chunk = 0;
             l->again = true;
@@ -138,9 +138,9 @@ int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint
     int rc = 0;
     for (size_t p = 0; p < l->pages && rc >= 0; p++) {
         const struct lease_chunk *c = l->page[p].map;
-        uint64_t chunks = __atomic_load_n(&c->chunks, __ATOMIC_ACQUIRE);
-        if (chunks > DD_LEASE_CHUNKS) chunks = DD_LEASE_CHUNKS;
-        for (; chunks-- > 0 && rc >= 0; c++)
+        const uint64_t *chunks = &c->chunks;
+        /* Read again for each: the order of a scan. */
+        for (uint64_t k = 0; k < DD_LEASE_CHUNKS && k < __atomic_load_n(chunks, __ATOMIC_ACQUIRE) && rc >= 0; k++, c++)
             for (unsigned i = 0; i < DD_LEASE_CHUNK_SLOTS && rc >= 0; i++) {
                 /* Pairs with reader_release(): what the reader read lies before the reuse. */
                 uint64_t word = __atomic_load_n(&c->slot[i], __ATOMIC_ACQUIRE);

@@ -250,6 +250,13 @@ int attach_connect_by(const char *name, struct deadline *d)
 
 int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds)
 {
+    struct deadline d;
+    deadline_start(&d, DD_HANDSHAKE_MS);
+    return attach_send_by(fd, m, fds, nfds, &d);
+}
+
+int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds, struct deadline *d)
+{
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(ATTACH_FDS * sizeof(int))];
@@ -268,8 +275,6 @@ int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds)
         c->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
         memcpy(CMSG_DATA(c), fds, (size_t)nfds * sizeof(int));
     }
-    struct deadline d;
-    deadline_start(&d, DD_HANDSHAKE_MS);
     for (;;) {
         ssize_t n = sendmsg(fd, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n == (ssize_t)sizeof *m)
@@ -285,7 +290,7 @@ int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds)
         int flags = fcntl(fd, F_GETFL);
         if (flags < 0 || (flags & O_NONBLOCK))
             return -EAGAIN;
-        int left = deadline_left(&d, DD_WAIT_SLICE_MS);
+        int left = deadline_left(d, DD_WAIT_SLICE_MS);
         if (left <= 0)
             return dd_error(-ETIMEDOUT, "the other side takes nothing");
         struct pollfd p = {.fd = fd, .events = e == EAGAIN ? POLLOUT : 0};

@@ -74,6 +74,7 @@ int attach_peer_check(int fd, pid_t *pid);
  * is delivered with its head alone (to status), for attach_version_check().
  */
 int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds);
+int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds, struct deadline *d);
 int attach_recv(int fd, struct attach_msg *m, int *fds, int max_fds, int timeout_ms);
 int attach_recv_by(int fd, struct attach_msg *m, int *fds, int max_fds, struct deadline *d);
 
