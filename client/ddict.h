@@ -148,6 +148,10 @@ DDICT_API int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, siz
 /*
  * The value in place. A value of another node is fetched into memory of this node's manager, or of this process when that
  * has no room. *v is valid until ddict_release(). flags: 0 or DDICT_WAIT.
+ *
+ * A value that lies on disk (--ddict-spill) is read from there and compared with its checksums by each call that reads it: -EIO says that the disk can not read it, or gave back other bytes
+ * than were written. Such a view of up to 64 MiB is private memory; a larger one is mapped, after all of it was compared: reading v->data later may be SIGBUS if the disk fails then, which
+ * ddict_get() never is.
  */
 DDICT_API int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms);
 DDICT_API void ddict_release(struct ddict_view *v);

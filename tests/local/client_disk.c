@@ -84,7 +84,10 @@ static void read_all(void) {
         unsigned long m = n - k < MANY ? n - k : MANY;
         memset(w, 0, sizeof w);
         for (unsigned long i = 0; i < m; i++) w[i] = (struct ddict_want){.key = key[i], .klen = key_of(key[i], k + i)};
-        if (ddict_get_many(d, w, m, 0, 30000) < 0) sum.other += m;
+        if (ddict_get_many(d, w, m, 0, 30000) < 0) {
+            sum.other += m;
+            continue;
+        }
         for (unsigned long i = 0; i < m; i++) {
             took(w[i].status, w[i].status == 0 && right(w[i].view.data, w[i].view.len, k + i));
             if (w[i].status == 0) ddict_release(&w[i].view);

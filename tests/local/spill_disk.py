@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The disk of the spill fails: a loop device whose backing store fills, and one that can not be read. Root and loop devices are needed; without them the tests say so and are skipped."""
+import ctypes
 import json
 import os
 import shutil
@@ -40,6 +41,20 @@ def why_not():
 
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 REASON = why_not()
+
+
+def page_out(pid, folder):
+    """As when memory is short: process_madvise(MADV_PAGEOUT) of what it has mapped of files there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    with open("/proc/%d/maps" % pid) as f:
+        ranges = [[int(x, 16) for x in line.split()[0].split("-")] for line in f if folder in line]
+    fd = os.pidfd_open(pid)
+    for start, end in ranges:
+        for at in range(start, end, 64 * MIB):
+            iov = (ctypes.c_uint64 * 2)(at, min(64 * MIB, end - at))
+            libc.syscall(440, fd, iov, ctypes.c_size_t(1), 21, 0)
+    os.close(fd)
 
 
 class LoopDisk:
@@ -82,9 +97,11 @@ class LoopDisk:
             if os.path.isdir(path):
                 os.rmdir(path)
 
-    def forget(self):
-        """What was read or written is read again from the device: pages of its files leave memory."""
+    def forget(self, pids):
+        """What was read or written is read again from the device: pages of its files leave memory, also those that these processes have mapped."""
         tool("sync", ok=False)
+        for pid in pids:
+            page_out(pid, self.path + "/")
         with open("/proc/sys/vm/drop_caches", "w") as f:
             f.write("3")
 
@@ -121,7 +138,7 @@ def a_disk_that_loses_writes_loses_no_acknowledged_value():
             put = client(d, "put", "k", 300, MIB)["put"]
             check(put["right"] >= 100 and put["other"] > 0, "%r" % put)  # the store has 150 MiB; those beyond were refused
             check("its spill in" in put["text"] and "its disk failed" in put["text"], put["text"])
-            disk.forget()
+            disk.forget([p for node in d.nodes for p in node.managers])
             for what, got in client(d, "read", "k", 300, MIB).items():
                 check(got["wrong"] == 0 and got["lost"] == 0 and got["io"] == 0, "%s: %r" % (what, got))
                 check(got["right"] == put["right"], "%s: %r of %r that were acknowledged" % (what, got, put))
@@ -140,7 +157,7 @@ def a_value_that_can_not_be_read_is_an_error_of_that_value():
             check(put["right"] == 150, "%r" % put)
             spilled = sum(s["spill_items"] for s in d.stats().values())
             check(spilled > 80, "%r" % d.stats())
-            disk.forget()
+            disk.forget([p for node in d.nodes for p in node.managers])
             disk.lose(120 * MIB)
             for node in (0, 1):  # each reads those of its own manager by itself, the other's through it
                 for what, got in client(d, "read", "k", 150, MIB, node=node).items():
@@ -157,13 +174,13 @@ def what_a_disk_gives_back_wrong_is_an_error_of_that_value():
         with Dictionary(mem="16M", args=["--spill", disk.path, "--spill-size", "200M"]) as d:
             put = client(d, "put", "k", 100, MIB)["put"]
             check(put["right"] == 100, "%r" % put)
-            disk.forget()
+            disk.forget([p for node in d.nodes for p in node.managers])
             with open(disk.device, "r+b") as f:  # the middle of it is zeros: what a lost page looks like
                 f.seek(60 * MIB)
                 for _ in range(40):
                     f.write(bytes(MIB))
                 os.fsync(f.fileno())
-            disk.forget()
+            disk.forget([p for node in d.nodes for p in node.managers])
             for what, got in client(d, "read", "k", 100, MIB).items():
                 check(got["wrong"] == 0 and got["other"] == 0 and got["lost"] == 0, "%s: %r" % (what, got))
                 check(got["io"] > 10 and got["right"] > 20, "%s: %r" % (what, got))
@@ -181,11 +198,11 @@ def a_large_value_keeps_nobody_waiting_when_it_moves():
             watch = subprocess.Popen([CLIENT, "small", "s", "15", "1"], env=d.env(), stdout=subprocess.PIPE, text=True)
             watch.stdout.readline()
             check(client(d, "put", "k", 12, 60 * MIB)["put"]["right"] == 12, "values that need its room")
-            wait_for("it to move", lambda: any(s["spill_used_bytes"] > 480 * MIB for s in d.stats().values()))
+            wait_for("it to move", lambda: any(s["spill_used_bytes"] >= 480 * MIB for s in d.stats().values()))
             out = watch.communicate(timeout=60)[0]
             print("# " + out.strip(), flush=True)
             stats = list(d.stats().values())[0]
-            check(stats["spilled_bytes"] > 480 * MIB, "%r" % stats)
+            check(stats["spilled_bytes"] >= 480 * MIB, "%r" % stats)
             check(json.loads(out)["worst_ms"] < 1500, out)  # moved at once it was seconds; noise is far below
             d.end()
     finally:

@@ -2,6 +2,9 @@
 /* store_spill.c - a file behind the memory: the same keys and values whichever of the two they lie in, also after a crash; and what is said when it has no room. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -19,6 +22,30 @@ int fallocate(int fd, int mode, off_t off, off_t len) {
     return (int)syscall(SYS_fallocate, fd, mode, off, len);
 }
 
+/* The disk, as slow and as broken as is wanted; and who has waited for it. */
+static pthread_t loop;
+static unsigned by_loop;     /* calls of the thread that has the store */
+static int gate;             /* atomic; 1: what was written does not reach the disk yet */
+static int sync_fails;
+static void disk_asked(void) { by_loop += pthread_equal(pthread_self(), loop) != 0; }
+int fdatasync(int fd) {
+    disk_asked();
+    while (__atomic_load_n(&gate, __ATOMIC_ACQUIRE)) poll(NULL, 0, 1);
+    if (sync_fails) {
+        errno = sync_fails;
+        return -1;
+    }
+    return (int)syscall(SYS_fdatasync, fd);
+}
+ssize_t pwrite(int fd, const void *from, size_t n, off_t at) {
+    if (fd == box.spill) disk_asked();
+    return (ssize_t)syscall(SYS_pwrite64, fd, from, n, at);
+}
+ssize_t pread(int fd, void *to, size_t n, off_t at) {
+    if (fd == box.spill) disk_asked();
+    return (ssize_t)syscall(SYS_pread64, fd, to, n, at);
+}
+
 /* For loops: libcheck writes to a file for each of its assertions. */
 #define MUST(e)                               \
     do {                                      \
@@ -28,9 +55,15 @@ int fallocate(int fd, int mode, off_t off, off_t len) {
 static void before(void) {
     space = INT64_MAX;
     no_space = ENOSPC;
+    gate = sync_fails = 0;
     box_open_spill(4 * MIB, 64 * MIB);
 }
-static void after(void) { box_close(); }
+static int wake; /* of the threads, when it is served by them */
+static void after(void) {
+    box_close();
+    if (wake) close(wake);
+    wake = 0;
+}
 
 static bool spilled(uint64_t k) {
     struct found f;
@@ -56,7 +89,6 @@ START_TEST(values_beyond_memory_are_in_the_spill) {
     ck_assert_uint_gt(s.spill_used_bytes, 9 * MIB);
     ck_assert_uint_ge(s.spilled_bytes, s.spill_used_bytes);
     ck_assert_uint_lt(there, n); /* memory first */
-    ck_assert(!spilled(n - 1));
     for (uint64_t k = 0; k < n; k++) MUST(del(k) == 0);
     s = stats();
     ck_assert_uint_eq(s.spill_used_bytes + s.spill_items, 0);
@@ -266,7 +298,163 @@ START_TEST(an_arena_and_a_file_that_do_not_belong_together_are_refused) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("store_spill", before, after, values_beyond_memory_are_in_the_spill, one_value_may_be_larger_than_memory, it_is_the_model_whatever_comes_and_goes,
+/* --- served by threads --- */
+static uint64_t known; /* the progress that was seen */
+static void serve(void) {
+    loop = pthread_self();
+    by_loop = 0;
+    known = 0;
+    wake = eventfd(0, EFD_CLOEXEC);
+    ck_assert_int_eq(store_spill_serve(box.s, wake), 0);
+}
+/* What the manager does between requests, until there is progress. */
+static void progress(void) {
+    uint64_t n;
+    for (struct pollfd p = {.fd = wake, .events = POLLIN}; store_progress(box.s) == known;) {
+        if (store_work(box.s) || store_progress(box.s) != known) continue;
+        if (poll(&p, 1, 20000) != 1) ck_abort_msg("no progress");
+        MUST(read(wake, &n, sizeof n) == sizeof n);
+    }
+    known = store_progress(box.s);
+}
+static int put_waiting(uint64_t k, uint64_t len, uint64_t seed) {
+    int rc;
+    while ((rc = put(k, len, seed)) == -EAGAIN) progress();
+    return rc;
+}
+
+START_TEST(nobody_waits_for_the_disk_but_who_needs_its_room) {
+    uint64_t n = 0;
+    int rc;
+    serve();
+    gate = 1;
+    while ((rc = put(n, 100000, n)) == 0) n++;
+    ck_assert_int_eq(rc, -EAGAIN);
+    for (int i = 0; i < 1000; i++) store_work(box.s);
+    ck_assert_int_eq(put(n, 100000, n), -EAGAIN);
+    for (uint64_t k = 0; k < n; k++) MUST(seen(k, 100000, k) == 1 && !spilled(k)); /* the disk does not have them */
+    ck_assert_int_eq(del(0), 0);
+    ck_assert_int_eq(put(1, 10, 77), 0); /* while it is being written */
+    ck_assert_int_eq(seen(1, 10, 77), 1);
+    __atomic_store_n(&gate, 0, __ATOMIC_RELEASE);
+    ck_assert_int_eq(put_waiting(n, 100000, n), 0);
+    for (uint64_t k = n + 1; k < 300; k++) MUST(put_waiting(k, 100000, k) == 0);
+    ck_assert_int_eq(seen(0, 100000, 0), 0);
+    ck_assert_int_eq(seen(1, 10, 77), 1);
+    for (uint64_t k = 2; k < 300; k++) MUST(seen(k, 100000, k) == 1);
+    ck_assert_uint_gt(stats().spill_items, 100);
+    ck_assert_uint_eq(by_loop, 0);
+}
+END_TEST
+
+START_TEST(no_turn_looks_at_more_than_some_values) {
+    for (uint64_t k = 0; k < 40000; k++) MUST(put(k, 8, k) == 0); /* of which none may move */
+    uint64_t hand = box.s->spill.hand, turns = 0;
+    serve();
+    box.s->spill.want = MIB;
+    while (store_work(box.s)) {
+        turns++;
+        /* a run has at most RUN_BLOCKS_MAX more */
+        ck_assert_uint_le(box.s->spill.hand - hand, (DD_SPILL_CHOOSE + RUN_BLOCKS_MAX) * 64 / ARENA_PAGE + 32);
+        hand = box.s->spill.hand;
+    }
+    ck_assert_uint_gt(turns, 40000 / (DD_SPILL_CHOOSE + RUN_BLOCKS_MAX) - 2);
+    ck_assert_uint_eq(by_loop, 0);
+}
+END_TEST
+
+START_TEST(a_value_for_the_spill_alone_is_there_when_the_disk_has_it) {
+    struct store_ref ref;
+    serve();
+    gate = 1;
+    ck_assert_int_eq(store_reserve(box.s, "key", 3, 20 * MIB, 9, &ref), 0);
+    ck_assert_ptr_nonnull(ref.fill);
+    value_fill(ref.value, 20 * MIB, 3);
+    int rc = 0;
+    for (uint64_t got = MIB; got < 20 * MIB && rc == 0; got += MIB) rc = store_fill(box.s, &ref, got);
+    ck_assert_int_eq(store_fill(box.s, &ref, 20 * MIB), -EAGAIN);
+    ck_assert_int_eq(store_find(box.s, "key", 3, &(struct store_ref){0}), DDICT_ENOKEY);
+    __atomic_store_n(&gate, 0, __ATOMIC_RELEASE);
+    while (store_fill(box.s, &ref, 20 * MIB) == -EAGAIN) progress();
+    ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, nobody, NULL), 0);
+    ck_assert_uint_eq(by_loop, 0);
+    ck_assert_int_eq(store_find(box.s, "key", 3, &ref), 0);
+    struct store_reading *r;
+    const uint8_t *data;
+    uint8_t *copy = malloc(20 * MIB);
+    ck_assert_int_eq(store_read_begin(box.s, &ref, &r, &data), 0);
+    for (uint64_t at = 0; at < 20 * MIB;) {
+        int64_t ready = store_read_ready(r);
+        ck_assert_int_ge(ready, 0);
+        ck_assert_uint_le((uint64_t)ready - at, DD_SPILL_AHEAD);
+        memcpy(copy + at, data + at, (uint64_t)ready - at);
+        if ((uint64_t)ready == at) progress();
+        store_read_sent(r, at = (uint64_t)ready);
+    }
+    ck_assert(value_right(copy, 20 * MIB, 3));
+    free(copy);
+    store_read_end(r);
+    ck_assert_uint_eq(by_loop, 0);
+}
+END_TEST
+
+static void writing_fails(bool threads) {
+    uint64_t n = 0;
+    int rc;
+    if (threads) serve();
+    sync_fails = EIO;
+    while ((rc = put_waiting(n, 100000, n)) == 0) n++;
+    ck_assert_int_eq(rc, DDICT_EFULL);
+    ck_assert_ptr_nonnull(strstr(dd_errmsg(), "its disk failed (Input/output error)"));
+    const char *text = store_spill_trouble(box.s);
+    ck_assert_ptr_nonnull(text);
+    ck_assert_ptr_nonnull(strstr(text, "values could not be written: Input/output error"));
+    ck_assert_ptr_null(store_spill_trouble(box.s));
+    sync_fails = 0; /* nor is it asked again */
+    ck_assert_int_eq(put_waiting(n, 100000, n), DDICT_EFULL);
+    for (uint64_t k = 0; k < n; k++) MUST(seen(k, 100000, k) == 1 && !spilled(k));
+    ck_assert_uint_eq(stats().spill_items, 0);
+    ck_assert_uint_gt(n, 30);
+    ck_assert_int_eq(del(0), 0);
+    ck_assert_int_eq(put_waiting(n, 90000, n), 0);
+}
+START_TEST(an_error_of_writing_loses_nothing) { writing_fails(false); }
+END_TEST
+START_TEST(an_error_of_writing_loses_nothing_with_threads) { writing_fails(true); }
+END_TEST
+
+START_TEST(bytes_that_were_not_written_are_an_error_of_their_value) {
+    static const uint8_t zeros[5000];
+    static uint8_t copy[100000];
+    struct found f;
+    struct store_ref ref;
+    struct store_reading *r;
+    const uint8_t *data;
+    for (uint64_t k = 0; k < 100; k++) MUST(put(k, 100000, k) == 0);
+    ck_assert_int_eq(look_slot(5, 0, &f), 0);
+    ck_assert_ptr_nonnull(f.away);
+    ck_assert_int_eq(away_read(&box.view, &f, copy, 0, 100000), 0);
+    ck_assert(value_right(copy, 100000, 5));
+    ck_assert_int_eq((int)pwrite(box.spill, zeros, sizeof zeros, (off_t)(f.away->off - box.s->header->file_size) + 50000), (int)sizeof zeros);
+    ck_assert_int_eq(away_read(&box.view, &f, copy, 0, 100000), -EIO);
+    ck_assert_ptr_nonnull(strstr(dd_errmsg(), "other bytes than were written"));
+    ck_assert_int_eq(away_check(&box.view, &f), -EIO);
+    ck_assert_int_eq(store_find(box.s, "k5", 2, &ref), 0);
+    ck_assert_ptr_null(ref.value);
+    ck_assert_int_eq(store_read_begin(box.s, &ref, &r, &data), 0);
+    while (store_work(box.s)) { }
+    ck_assert_int_eq((int)store_read_ready(r), -EIO);
+    store_read_end(r);
+    ck_assert_ptr_nonnull(strstr(store_spill_trouble(box.s), "can not be read"));
+    reader_release(&box.page->slot[0]);
+    ck_assert_int_eq(look_slot(6, 0, &f), 0);
+    ck_assert_int_eq(away_read(&box.view, &f, copy, 0, 100000), 0);
+    reader_release(&box.page->slot[0]);
+}
+END_TEST
+
+UNIT_MAIN_WITH("store_spill", before, after, nobody_waits_for_the_disk_but_who_needs_its_room, no_turn_looks_at_more_than_some_values, a_value_for_the_spill_alone_is_there_when_the_disk_has_it,
+               an_error_of_writing_loses_nothing, an_error_of_writing_loses_nothing_with_threads, bytes_that_were_not_written_are_an_error_of_their_value, values_beyond_memory_are_in_the_spill, one_value_may_be_larger_than_memory, it_is_the_model_whatever_comes_and_goes,
                what_is_read_there_stays_until_it_is_let_go_of, full_is_when_both_are_full_and_nothing_is_lost, values_make_room_for_the_index,
                values_of_other_managers_are_never_there, a_disk_without_space_is_said_and_nothing_is_lost, a_used_up_quota_is_said_and_nothing_is_lost,
                a_folder_that_can_not_be_used_is_named_with_why, an_arena_and_a_file_that_do_not_belong_together_are_refused)
