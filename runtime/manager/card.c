@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * card.c - what one node tells the others at wire-up: its name, addresses, ports; node 0 also the dictionary's id and cookie, or that there is another
+ * card.c - what one node tells the others at wire-up: its name, addresses, ports, public key; node 0 also the dictionary's id, or that there is another
  * dictionary of the name, which is to be used.
  */
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 #include <base/error.h>
 #include <manager/supervisor.h>
 
-#define CARD_MAGIC 0x3444524143444444ull
+#define CARD_MAGIC 0x3544524143444444ull
 
 /* Packed: a thousand cards are one line of the starter to a thousand nodes. */
 struct card {
@@ -22,10 +22,11 @@ struct card {
     uint8_t naddr, node_n, error_n; /* error_n 0: this node can serve */
     uint8_t has_head;               /* node 0's */
     uint8_t provider_n;             /* 0: messages by TCP */
+    uint8_t key[KEY_SIZE];          /* public */
     uint8_t tail[];                 /* head, addresses, ports of its managers by local index, name of the node, error, provider of libfabric */
 };
 struct card_head {
-    uint8_t dict_id[16], cookie[COOKIE_SIZE];
+    uint8_t dict_id[16];
     struct standing other;
 };
 #define CARD_FIXED offsetof(struct card, tail) /* not its size, which is rounded up */
@@ -93,11 +94,11 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
     c->error_n = (uint8_t)(error ? strnlen(error, ERROR_MAX) : 0);
     c->provider_n = (uint8_t)strlen(s->transport.own);
     c->has_head = s->node_id == 0;
+    memcpy(c->key, s->public_key, sizeof c->key);
     uint8_t *at = c->tail;
     if (c->has_head) {
         struct card_head h = {.other = s->other};
         memcpy(h.dict_id, s->identity.dict_id, sizeof h.dict_id);
-        memcpy(h.cookie, s->identity.cookie, sizeof h.cookie);
         memcpy(at, &h, sizeof h);
         at += sizeof h;
     }
@@ -141,10 +142,10 @@ void card_take(struct supervisor *s, const struct card *c) {
     struct sockaddr_storage addr[ADDRS_MAX];
     const uint8_t *at = c->tail + head_size(c);
     char *node = s->node_names[c->node_id];
+    if (s->keys) memcpy(s->keys[c->node_id], c->key, sizeof c->key);
     if (c->has_head) {
         struct card_head h = head_of(c);
         memcpy(s->identity.dict_id, h.dict_id, sizeof h.dict_id);
-        memcpy(s->identity.cookie, h.cookie, sizeof h.cookie);
         s->other = h.other;
     }
     for (unsigned a = 0; a < c->naddr; a++) at = address_unpack(&addr[a], at);

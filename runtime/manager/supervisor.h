@@ -89,6 +89,8 @@ struct supervisor {
     uint32_t node_id, nodes, managers;
     uint64_t budget;            /* of each manager */
     struct conn_identity identity;
+    uint8_t secret_key[KEY_SIZE], public_key[KEY_SIZE]; /* of this node; the secret one until the wire-up is done */
+    uint8_t (*keys)[KEY_SIZE];     /* [nodes]: public ones while cards come, then those that we have with each node; NULL: one node */
     struct transport transport;
     struct standing other;
     int epoll_fd;

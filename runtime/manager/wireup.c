@@ -14,6 +14,7 @@
 #include <base/log.h>
 #include <manager/supervisor.h>
 #include <place/place.h>
+#include <wire/auth.h>
 
 static struct place place;
 
@@ -33,8 +34,9 @@ int wireup_place(struct supervisor *s) {
     s->node_names = calloc(s->nodes, NODE_NAME_MAX);
     if (s->nodes > 1) s->peers = calloc(s->managers, sizeof *s->peers);
     if (s->nodes > 1) s->control_at = calloc(s->nodes, sizeof *s->control_at);
-    if (!s->node_names || (s->nodes > 1 && (!s->peers || !s->control_at))) return dd_error(-ENOMEM, "no memory for %u nodes", s->nodes);
-    randombytes_buf(s->identity.cookie, sizeof s->identity.cookie);
+    if (s->nodes > 1) s->keys = calloc(s->nodes, sizeof *s->keys);
+    if (!s->node_names || (s->nodes > 1 && (!s->peers || !s->control_at || !s->keys))) return dd_error(-ENOMEM, "no memory for %u nodes", s->nodes);
+    auth_pair(s->secret_key, s->public_key);
     if (s->opt.has_id) memcpy(s->identity.dict_id, s->opt.dict_id, sizeof s->identity.dict_id);
     else randombytes_buf(s->identity.dict_id, sizeof s->identity.dict_id);
     return 0;
@@ -91,6 +93,20 @@ static unsigned threads_now(void) {
     return n;
 }
 
+/* Of the other nodes' public keys, which the cards brought: what we have with each of them alone. */
+static int keys_make(struct supervisor *s) {
+    uint8_t key[KEY_SIZE];
+    for (uint32_t i = 0; s->keys && i < s->nodes; i++) {
+        if (auth_key(key, s->secret_key, s->public_key, s->keys[i], s->identity.dict_id) < 0) return dd_error(DDICT_EAUTH, "the card of node %u has no key", i);
+        memcpy(s->keys[i], key, sizeof key);
+    }
+    auth_forget(key, sizeof key);
+    auth_forget(s->secret_key, sizeof s->secret_key);
+    s->identity.keys = (const uint8_t (*)[KEY_SIZE])s->keys;
+    s->identity.nodes = s->nodes;
+    return 0;
+}
+
 static int cards_take(struct supervisor *s, void **cards, size_t *lens) {
     int e = 0;
     for (uint32_t i = 0; i < s->nodes; i++) {
@@ -104,7 +120,7 @@ static int cards_take(struct supervisor *s, void **cards, size_t *lens) {
         if (!card_error(cards[i], error, sizeof error)) continue;
         return strstr(error, name) ? dd_error(-ECANCELED, "%s", error) : dd_error(-ECANCELED, "node %s: %s", name, error);
     }
-    if ((e = transport_agree(s)) < 0) return e;
+    if ((e = keys_make(s)) < 0 || (e = transport_agree(s)) < 0) return e;
     for (uint32_t m = 0; s->peers && m < s->managers; m++)
         if (!s->peers[m].node[0]) return dd_error(DDICT_EPROTO, "node %u serves fewer managers than it should", m % s->nodes);
     return 0;

@@ -2,12 +2,14 @@
 /* auth.c - making and checking the handshake of a TCP connection with libsodium's crypto_auth. */
 #include <errno.h>
 #include <sodium.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <base/error.h>
 #include <wire/auth.h>
 
-_Static_assert(crypto_auth_BYTES == AUTH_MAC && crypto_auth_KEYBYTES == COOKIE_SIZE, "sizes of crypto_auth");
+_Static_assert(crypto_auth_BYTES == AUTH_MAC && crypto_auth_KEYBYTES == KEY_SIZE, "sizes of crypto_auth");
+_Static_assert(crypto_scalarmult_BYTES == KEY_SIZE && crypto_scalarmult_SCALARBYTES == KEY_SIZE && KEY_SIZE >= crypto_generichash_BYTES_MIN, "sizes of X25519");
 
 struct mac_input { /* no padding: chars and whole hellos only */
     uint8_t letter[8];
@@ -21,6 +23,37 @@ int auth_init(void)
     return sodium_init() < 0 ? dd_error(-EIO, "libsodium does not work here") : 0;
 }
 
+void auth_pair(uint8_t secret[KEY_SIZE], uint8_t public[KEY_SIZE])
+{
+    randombytes_buf(secret, KEY_SIZE);
+    crypto_scalarmult_base(public, secret);
+}
+
+int auth_key(uint8_t key[KEY_SIZE], const uint8_t secret[KEY_SIZE], const uint8_t public[KEY_SIZE], const uint8_t theirs[KEY_SIZE], const uint8_t dict_id[16])
+{
+    struct { uint8_t shared[KEY_SIZE], low[KEY_SIZE], high[KEY_SIZE], dict_id[16]; } in;
+    bool low = memcmp(public, theirs, KEY_SIZE) < 0;
+    if (crypto_scalarmult(in.shared, secret, theirs) != 0)
+        return DDICT_EAUTH;
+    memcpy(in.low, low ? public : theirs, KEY_SIZE);
+    memcpy(in.high, low ? theirs : public, KEY_SIZE);
+    memcpy(in.dict_id, dict_id, sizeof in.dict_id);
+    crypto_generichash(key, KEY_SIZE, (const uint8_t *)&in, sizeof in, NULL, 0);
+    sodium_memzero(&in, sizeof in);
+    return 0;
+}
+
+/* The key that we and the peer of a connection have; NULL: there is no such node. */
+static const uint8_t *key_of(const struct conn_identity *me, uint32_t role, uint32_t peer)
+{
+    if (me->nodes == 0 || (role == ROLE_CONTROL && peer >= me->nodes))
+        return NULL;
+    return me->keys[role == ROLE_CONTROL ? peer : peer % me->nodes];
+}
+
+/* The other end of the connection that hello opens. */
+static uint32_t peer_of(const struct auth_hello *h, const struct conn_identity *me) { return h->from == me->self ? h->to : h->from; }
+
 static struct mac_input mac_input(char letter, const struct auth_hello *h, const uint8_t *nonce_b)
 {
     struct mac_input in = {.letter = {(uint8_t)letter}};
@@ -32,14 +65,19 @@ static struct mac_input mac_input(char letter, const struct auth_hello *h, const
 static void mac_make(uint8_t *mac, char letter, const struct auth_hello *h, const uint8_t *nonce_b, const struct conn_identity *me)
 {
     struct mac_input in = mac_input(letter, h, nonce_b);
-    crypto_auth(mac, (const uint8_t *)&in, sizeof in, me->cookie);
+    const uint8_t *key = key_of(me, h->role, peer_of(h, me));
+    if (key == NULL) /* it was refused before */
+        randombytes_buf(mac, AUTH_MAC);
+    else
+        crypto_auth(mac, (const uint8_t *)&in, sizeof in, key);
 }
 
 static int mac_check(const uint8_t *mac, char letter, const struct auth_hello *h, const uint8_t *nonce_b,
                      const struct conn_identity *me)
 {
     struct mac_input in = mac_input(letter, h, nonce_b);
-    return crypto_auth_verify(mac, (const uint8_t *)&in, sizeof in, me->cookie) == 0 ? 0 : DDICT_EAUTH;
+    const uint8_t *key = key_of(me, h->role, peer_of(h, me));
+    return key != NULL && crypto_auth_verify(mac, (const uint8_t *)&in, sizeof in, key) == 0 ? 0 : DDICT_EAUTH;
 }
 
 void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role, uint32_t to)
@@ -56,7 +94,7 @@ int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me,
     if (h->protocol != PROTOCOL_VERSION)
         return DDICT_EVERSION;
     if (memcmp(h->dict_id, me->dict_id, sizeof h->dict_id) != 0 || h->to != me->self
-        || (h->role != ROLE_DATA && h->role != ROLE_CONTROL && h->role != ROLE_MORE) || (h->role == ROLE_MORE && h->group == 0))
+        || (h->role != ROLE_DATA && h->role != ROLE_CONTROL && h->role != ROLE_MORE) || (h->role == ROLE_MORE && h->group == 0) || key_of(me, h->role, h->from) == NULL)
         return DDICT_EAUTH;
     *reply = (struct auth_challenge){.magic = AUTH_MAGIC, .protocol = PROTOCOL_VERSION};
     randombytes_buf(reply->nonce, sizeof reply->nonce);

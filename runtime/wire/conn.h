@@ -12,13 +12,14 @@
 #include <sys/socket.h>
 #include <wire/msg.h>
 
-#define COOKIE_SIZE 32
+#define KEY_SIZE 32
 enum conn_role { ROLE_DATA = 1, ROLE_CONTROL = 2, ROLE_MORE = 3 /* one more beside a ROLE_DATA one, of its group */ };
 
 struct conn_identity {          /* what both ends prove */
     uint8_t dict_id[16];
-    uint8_t cookie[COOKIE_SIZE];
-    uint32_t self;              /* manager id (DATA, MORE) or node id (CONTROL) */
+    const uint8_t (*keys)[KEY_SIZE]; /* [nodes]: what this node and that one know, and nobody else; borrowed while there are connections */
+    uint32_t nodes;
+    uint32_t self;              /* manager id (DATA, MORE; manager m is of node m mod nodes) or node id (CONTROL) */
     uint64_t group;             /* opener's: tells which connections to one acceptor belong together */
 };
 
@@ -52,7 +53,7 @@ struct conn_ops {
 
 /*
  * Opener: starts a non-blocking connect to the addresses in turn (DD_CONNECT_MS + DD_HANDSHAKE_MS together, shared evenly; again from the first where the network refuses), then HELLO. An address where somebody else answers (no
- * proof of the cookie) is passed over like one that does not answer. Copies what it needs. Negative: no address could even be tried; nothing was made.
+ * proof of its key) is passed over like one that does not answer. Copies what it needs. Negative: no address could even be tried; nothing was made.
  */
 int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, enum conn_role role, uint32_t to,
               const struct sockaddr_storage *addr, int naddr, const struct conn_ops *ops, void *arg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handshake.h - both ends of a TCP connection prove that they know the cookie. PROTOCOL 6.
+ * handshake.h - both ends of a TCP connection prove that they know the key of their two nodes. PROTOCOL 6.
  * Reads exactly its own bytes: what follows stays in the socket until the peer has proved itself. Who waits and for how long is the owner's matter.
  */
 #ifndef DDICT_WIRE_HANDSHAKE_H

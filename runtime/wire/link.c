@@ -254,7 +254,6 @@ static int link_start(struct link **out, const struct link_setup *setup, enum co
     int e = setup->fabric != NULL ? channel_new(&l->channel, setup->fabric, &channel_ops, l) : 0;
     if (e == 0)
         e = conn_open(&l->conn, setup->epoll_fd, &me, role, to, addr, naddr, &tcp_ops, l);
-    auth_forget(me.cookie, sizeof me.cookie);
     if (e < 0) {
         channel_free(l->channel);
         free(l);

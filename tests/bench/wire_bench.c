@@ -320,7 +320,8 @@ static void tcp_stream(struct peer *p, int ep)
 
 static void bench_tcp(int cpus)
 {
-    struct conn_identity a = {.self = 1}, b = {.self = 2};
+    static const uint8_t keys[3][KEY_SIZE];
+    struct conn_identity a = {.keys = keys, .nodes = 3, .self = 1}, b = {.keys = keys, .nodes = 3, .self = 2};
     struct sockaddr_storage at = {.ss_family = AF_INET};
     uint16_t port;
     struct peer p = {0};

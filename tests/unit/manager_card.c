@@ -22,7 +22,10 @@ static void before(void) {
     shards[0].port = 1111;
     shards[1].port = 2222;
     a.control_port = 3333;
-    memset(a.identity.cookie, 0xab, sizeof a.identity.cookie);
+    memset(a.public_key, 0xab, sizeof a.public_key);
+    memset(a.identity.dict_id, 0xcd, sizeof a.identity.dict_id);
+    memset(a.secret_key, 0x5e, sizeof a.secret_key);
+    b.keys = calloc(3, sizeof *b.keys);
     b.peers = calloc(7, sizeof *b.peers);
     b.node_names = calloc(3, NODE_NAME_MAX);
     b.control_at = calloc(3, sizeof *b.control_at);
@@ -31,6 +34,7 @@ static void after(void) {
     free(b.peers);
     free(b.node_names);
     free(b.control_at);
+    free(b.keys);
 }
 
 static uint16_t port_of(const struct sockaddr_storage *s) {
@@ -54,7 +58,9 @@ START_TEST(managers_get_their_node_addresses_and_ports) {
         ck_assert_uint_eq(port_of(&b.peers[5].addr[i]), 2222);
     }
     ck_assert_str_eq(b.peers[3].node, "");
-    ck_assert_uint_eq(b.identity.cookie[0], 0); /* only node 0's counts */
+    ck_assert_uint_eq(b.identity.dict_id[0], 0); /* only node 0's counts */
+    ck_assert_mem_eq(b.keys[2], a.public_key, KEY_SIZE);
+    ck_assert_ptr_null(memmem(c, len, a.secret_key, 8));
     free(c);
 }
 END_TEST
@@ -120,12 +126,13 @@ START_TEST(every_node_tells_where_its_ddictd_listens) {
 }
 END_TEST
 
-START_TEST(the_cookie_and_another_dictionary_are_those_of_node_0) {
+START_TEST(the_id_and_another_dictionary_are_those_of_node_0) {
     size_t len;
     a.node_id = 0;
     struct card *c = card_make(&a, NULL, &len);
     card_take(&b, c);
-    ck_assert_mem_eq(b.identity.cookie, a.identity.cookie, COOKIE_SIZE);
+    ck_assert_mem_eq(b.identity.dict_id, a.identity.dict_id, sizeof a.identity.dict_id);
+    ck_assert_mem_eq(b.keys[0], a.public_key, KEY_SIZE);
     ck_assert_uint_eq(b.other.managers, 0);
     free(c);
     a.other = (struct standing){.managers = 5, .nodes = 3, .bytes = 1 << 30};
@@ -170,5 +177,5 @@ START_TEST(malformed_cards_are_refused) {
 END_TEST
 
 UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports, the_shortest_card_is_good, one_transport_is_agreed_on_by_all_or_none, every_node_tells_where_its_ddictd_listens,
-               the_cookie_and_another_dictionary_are_those_of_node_0,
+               the_id_and_another_dictionary_are_those_of_node_0,
                an_error_travels_without_ports, malformed_cards_are_refused)

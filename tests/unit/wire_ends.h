@@ -47,6 +47,8 @@ struct end {
 
 static int ep;
 static struct conn_identity id_a, id_b;
+#define NODES 4 /* ids of both ends are below: managers 1 and 2 are of nodes 1 and 2 */
+static uint8_t key_a[NODES][KEY_SIZE], key_b[NODES][KEY_SIZE]; /* the same, unless a test changes one */
 static uint16_t port;
 static int listener = -1;
 static struct sockaddr_storage address;
@@ -155,9 +157,13 @@ static inline void setup(void)
     ep = epoll_create1(EPOLL_CLOEXEC);
     memset(&id_a, 0, sizeof id_a);
     memset(id_a.dict_id, 7, sizeof id_a.dict_id);
-    memset(id_a.cookie, 9, sizeof id_a.cookie);
+    memset(key_a, 9, sizeof key_a);
+    memset(key_b, 9, sizeof key_b);
+    id_a.keys = (const uint8_t (*)[KEY_SIZE])key_a;
+    id_a.nodes = NODES;
     id_a.self = A_ID;
     id_b = id_a;
+    id_b.keys = (const uint8_t (*)[KEY_SIZE])key_b;
     id_b.self = B_ID;
     struct sockaddr_in *in = (struct sockaddr_in *)&address;
     memset(&address, 0, sizeof address);

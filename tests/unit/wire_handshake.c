@@ -46,13 +46,43 @@ static void expect_both_refused(struct end *a, struct end *b)
     ck_assert_uint_gt(conn_refused(), before);
 }
 
-START_TEST(a_wrong_cookie_is_refused_on_both_ends)
+START_TEST(a_wrong_key_is_refused_on_both_ends)
 {
     struct end a = {0}, b = {0};
-    id_a.cookie[31] ^= 1;
+    key_a[B_ID][31] ^= 1;
     expect_both_refused(&a, &b);
     ck_assert_int_eq(a.code, DDICT_EAUTH); /* the challenge proved nothing: the opener sends no answer */
     ck_assert_int_eq(b.code, -ECONNRESET);
+}
+END_TEST
+
+/* What two nodes have is of no use between others: a node that is taken over cannot pass for a third one. */
+START_TEST(a_key_of_other_nodes_is_refused)
+{
+    struct end a = {0}, b = {0};
+    for (unsigned i = 0; i < NODES; i++)
+        memset(key_a[i], (int)i, KEY_SIZE), memset(key_b[i], (int)i, KEY_SIZE);
+    memcpy(key_a[B_ID], key_a[3], KEY_SIZE); /* A passes for node 3 */
+    expect_both_refused(&a, &b);
+    ck_assert_int_eq(a.code, DDICT_EAUTH);
+}
+END_TEST
+
+START_TEST(two_nodes_make_one_key_and_a_listener_another)
+{
+    uint8_t secret[3][KEY_SIZE], public[3][KEY_SIZE], ab[KEY_SIZE], ba[KEY_SIZE], third[KEY_SIZE], id[16] = {1}, zero[KEY_SIZE] = {0};
+    ck_assert_int_eq(auth_init(), 0);
+    for (int i = 0; i < 3; i++)
+        auth_pair(secret[i], public[i]);
+    ck_assert_int_eq(auth_key(ab, secret[0], public[0], public[1], id), 0);
+    ck_assert_int_eq(auth_key(ba, secret[1], public[1], public[0], id), 0);
+    ck_assert_mem_eq(ab, ba, KEY_SIZE);
+    ck_assert_int_eq(auth_key(third, secret[2], public[2], public[1], id), 0);
+    ck_assert_mem_ne(ab, third, KEY_SIZE);
+    id[0] = 2; /* of another dictionary */
+    ck_assert_int_eq(auth_key(third, secret[0], public[0], public[1], id), 0);
+    ck_assert_mem_ne(ab, third, KEY_SIZE);
+    ck_assert_int_eq(auth_key(third, secret[0], public[0], zero, id), DDICT_EAUTH);
 }
 END_TEST
 
@@ -110,7 +140,7 @@ START_TEST(a_mac_of_zeros_or_of_the_wrong_letter_is_refused)
 }
 END_TEST
 
-/* Without the cookie: take A's own first message and play it back to A on the same connection and on one that A accepts. */
+/* Without the key: take A's own first message and play it back to A on the same connection and on one that A accepts. */
 START_TEST(an_opener_that_is_reflected_to_itself_learns_nothing)
 {
     struct end a = {0}, a2 = {0};
@@ -263,7 +293,7 @@ START_TEST(silence_in_the_handshake_ends_it_within_its_deadline)
     ck_assert_int_eq(b.down, 0);
     ck_assert_int_eq(conn_open(&a.c, ep, &id_a, ROLE_DATA, B_ID, &address, 1, &ops, &a), 0);
     int mute = accept_one();
-    for (int ms = 0; ms <= DD_HANDSHAKE_MS + DD_CONNECT_MS + 500; ms += 500) { /* ticks of a clock that runs ahead */
+    for (int ms = 0; ms <= DD_HANDSHAKE_MS + DD_CONNECT_MS + 1000; ms += 500) { /* ticks of a clock that runs ahead */
         io_wait(ep, 0);
         if (ms < DD_HANDSHAKE_MS - 100)
             ck_assert_int_eq(b.down + a.down, 0);
@@ -348,7 +378,9 @@ START_TEST(addresses_that_refuse_or_belong_to_others_are_passed_over)
     ((struct sockaddr_in *)&three[0])->sin_port = htons(closed);
     ((struct sockaddr_in *)&three[1])->sin_port = htons(strange);
     struct conn_identity wrong = id_b;
-    wrong.cookie[0] ^= 1;
+    uint8_t other_key[NODES][KEY_SIZE];
+    memset(other_key, 7, sizeof other_key);
+    wrong.keys = (const uint8_t (*)[KEY_SIZE])other_key;
     ck_assert_int_eq(conn_open(&a.c, ep, &id_a, ROLE_DATA, B_ID, three, 3, &ops, &a), 0);
     struct pollfd p = {.fd = s, .events = POLLIN};
     LOOP_UNTIL(poll(&p, 1, 0) == 1, &a, NULL);
@@ -385,7 +417,9 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, both_ends_come_up_and_know_each_other);
     tcase_add_test(c, what_is_queued_before_up_arrives);
-    tcase_add_test(c, a_wrong_cookie_is_refused_on_both_ends);
+    tcase_add_test(c, a_wrong_key_is_refused_on_both_ends);
+    tcase_add_test(c, a_key_of_other_nodes_is_refused);
+    tcase_add_test(c, two_nodes_make_one_key_and_a_listener_another);
     tcase_add_test(c, another_dictionary_is_refused);
     tcase_add_test(c, a_hello_for_somebody_else_is_refused);
     tcase_add_test(c, another_protocol_version_is_told_apart);

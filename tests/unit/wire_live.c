@@ -78,7 +78,8 @@ static void send_one(struct conn *c)
 
 START_TEST(a_switched_off_peer_is_noticed_and_a_slow_one_is_not_taken_for_it)
 {
-    struct conn_identity a = {.self = 1}, b = {.self = 2};
+    static const uint8_t keys[3][KEY_SIZE];
+    struct conn_identity a = {.keys = keys, .nodes = 3, .self = 1}, b = {.keys = keys, .nodes = 3, .self = 2};
     struct sockaddr_storage at = {.ss_family = AF_INET};
     uint16_t port;
     ((struct sockaddr_in *)&at)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
