@@ -7,4 +7,4 @@ endif
 TESTS += tests/unit/documents.t tests/unit/hardening.t
 EXTRA_DIST += tests/unit/documents.t tests/unit/hardening.t
 # Made by make -C tests/bench peers ARGS=--page
-EXTRA_DIST += doc/performance.md doc/performance-notes.md doc/loading.md
+EXTRA_DIST += doc/performance.md doc/performance-notes.md doc/loading.md doc/security.md
