@@ -7,7 +7,7 @@
 
 /* The stand-in of a key of another node, when it may have the value; else NULL. */
 static inline struct node_manager *session_cache(struct session *s, uint64_t h) {
-    struct node_manager *m = &s->local[hash_proxy(h, s->nlocal)];
+    struct node_manager *m = s->ask[hash_owner(h, s->managers)];
     /* Acquire pairs with store_freeze(). Who still sees FROZEN finds nothing in the index once it was unfrozen. */
     return FREEZE_STATE(__atomic_load_n(&m->arena.header->freeze, __ATOMIC_ACQUIRE)) == FREEZE_FROZEN ? m : NULL;
 }

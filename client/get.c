@@ -55,7 +55,7 @@ static int target_await(const struct target *t, struct patience *w)
 {
     struct outgoing out = target_ask(t, MSG_HEAD, 0);
     struct request r = {.sink = SINK_NONE};
-    int rc = ask_waiting(t->s, session_ask(t->s, t->owner, t->h), &out, &r, w, 0);
+    int rc = ask_waiting(t->s, session_ask(t->s, t->owner), &out, &r, w, 0);
     return rc < 0 ? rc : 0;
 }
 
@@ -68,7 +68,7 @@ static int no_time(const struct target *t)
 
 static int get_asked(const struct target *t, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags, struct patience *w)
 {
-    struct node_manager *m = session_ask(t->s, t->owner, t->h);
+    struct node_manager *m = session_ask(t->s, t->owner);
     struct outgoing out = target_ask(t, cap == 0 ? MSG_HEAD : MSG_GET, 0);
     struct request r = {.sink = cap == 0 ? SINK_NONE : SINK_BUFFER, .buf = buf, .cap = cap};
     int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w, flags) : ask_within(t->s, m, &out, &r, w);
@@ -219,7 +219,7 @@ int request_slot(struct session *s, struct request *r, uint32_t *n)
 
 static int view_asked(const struct target *t, enum msg_type type, struct ddict_view *v, unsigned flags, struct patience *w)
 {
-    struct node_manager *m = session_ask(t->s, t->owner, t->h);
+    struct node_manager *m = session_ask(t->s, t->owner);
     struct request r = {.sink = SINK_MEMORY};
     uint32_t n;
     uint16_t want = request_slot(t->s, &r, &n) == 0 ? MSGF_VIEW : 0;
@@ -371,7 +371,7 @@ int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int t
     if (rc == -EAGAIN) {
         struct outgoing out = target_ask(&t, MSG_HEAD, 0);
         struct request r = {.sink = SINK_NONE};
-        rc = ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
+        rc = ask(t.s, session_ask(t.s, t.owner), &out, &r, timeout_ms);
         if (rc >= 0 && vlen != NULL)
             *vlen = r.reply.val_len;
     }

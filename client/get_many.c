@@ -54,7 +54,7 @@ static int far_send(struct get_call *c, uint32_t i)
 {
     struct ddict_want *w = &c->want[i];
     unsigned owner = hash_owner(c->hash[i], c->s->managers);
-    struct node_manager *m = session_ask(c->s, owner, c->hash[i]);
+    struct node_manager *m = session_ask(c->s, owner);
     struct request *r = &c->r[i];
     memset(r, 0, sizeof *r);
     r->sink = SINK_MEMORY;
@@ -80,7 +80,7 @@ static void far_collect(struct get_call *c, uint32_t i)
 {
     struct ddict_want *w = &c->want[i];
     unsigned owner = hash_owner(c->hash[i], c->s->managers);
-    struct node_manager *m = session_ask(c->s, owner, c->hash[i]);
+    struct node_manager *m = session_ask(c->s, owner);
     bool waits = c->flags & DDICT_WAIT;
     int rc;
     for (;;) {

@@ -75,6 +75,7 @@ struct session {
     char name[DICT_NAME_MAX], node[NODE_NAME_MAX];
     struct node_manager *local; /* [nlocal], by local index */
     struct node_manager **here; /* [managers]: in local, or NULL: on another node */
+    struct node_manager **ask;  /* [managers]: as here; for one of another node its stand-in */
     struct node_manager **quick; /* [managers]: as here; a manager without keys for other nodes' and those whose leases want a fence */
 
     uint8_t *lease_page;      /* LEASE_FILE_SIZE, shared with ddictd and the managers; in a child the hold page */
@@ -148,16 +149,8 @@ static inline int session_enter(ddict_t *d, struct session **out, int timeout_ms
 
 /* The manager of this node that owns the hash, or NULL. */
 static inline struct node_manager *session_local(struct session *s, unsigned owner) { return s->here[owner]; }
-/* Whom we ask about a key: its owner if that is here, else the stand-in. */
-static inline struct node_manager *session_ask(struct session *s, unsigned owner, uint64_t h) {
-    struct node_manager *m = s->here[owner];
-    return m ? m : &s->local[hash_proxy(h, s->nlocal)];
-}
-/* Whom we ask about a whole manager. */
-static inline struct node_manager *session_ask_manager(struct session *s, unsigned manager) {
-    struct node_manager *m = s->here[manager];
-    return m ? m : &s->local[manager % s->nlocal];
-}
+/* Whom we ask about a manager, or a key of its: itself if it is here, else its stand-in. */
+static inline struct node_manager *session_ask(struct session *s, unsigned owner) { return s->ask[owner]; }
 
 static inline int key_check(size_t klen) {
     return likely(klen - 1 < DDICT_KEY_MAX) ? 0 : dd_error(DDICT_EKEYSIZE, "a key of %zu bytes: it must have 1 to %u", klen, DDICT_KEY_MAX);

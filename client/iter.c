@@ -92,7 +92,7 @@ static int fill_asked(struct ddict_iter *it, struct session *s)
 {
     struct outgoing out = {.head = {.type = MSG_KEYS, .manager = it->manager, .aux = it->cursor, .key_len = (uint32_t)it->prefix_len}, .key = it->prefix};
     struct request r = {.sink = SINK_MEMORY};
-    int rc = ask(s, session_ask_manager(s, it->manager), &out, &r, it->timeout_ms);
+    int rc = ask(s, session_ask(s, it->manager), &out, &r, it->timeout_ms);
     if (rc < 0)
         return rc;
     free(it->keys);

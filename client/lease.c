@@ -80,13 +80,26 @@ static unsigned chunk_collect(struct lease_thread *t, unsigned i)
     struct lease_chunk *chunk = chunk_at(t->page, c);
     /* Acquire: a release that counted is seen as 0 below. One that has not counted yet only makes us look again. */
     __atomic_exchange_n(&t->session->freed[c], 0, __ATOMIC_ACQUIRE);
-    for (unsigned k = DD_LEASE_CHUNK_SLOTS; k-- > 0;) {
+    for (unsigned k = DD_LEASE_CHUNK_SLOTS - (unsigned)chunk->idle; k-- > 0;) { /* idle is ours alone to write */
         if (&chunk->slot[k] == t->scratch || __atomic_load_n(&chunk->slot[k], __ATOMIC_ACQUIRE) != 0)
             continue;
         *++t->top = c * LEASE_STRIDE + k;
         found++;
     }
     return found;
+}
+
+/* Slots that were idle, onto the stack of the thread's i-th chunk; returns how many. */
+static unsigned chunk_open(struct lease_thread *t, unsigned i)
+{
+    unsigned c = t->chunk[i];
+    struct lease_chunk *chunk = chunk_at(t->page, c);
+    unsigned was = DD_LEASE_CHUNK_SLOTS - (unsigned)chunk->idle, is = 2 * was < DD_LEASE_CHUNK_SLOTS ? 2 * was : DD_LEASE_CHUNK_SLOTS;
+    /* Before any lease in them, as `chunks` in chunk_adopt(). */
+    __atomic_store_n(&chunk->idle, DD_LEASE_CHUNK_SLOTS - is, __ATOMIC_RELEASE);
+    for (unsigned k = is; k-- > was;)
+        *++t->top = c * LEASE_STRIDE + k;
+    return is - was;
 }
 
 static int room_grow(struct lease_thread *t)
@@ -123,6 +136,8 @@ static int chunk_adopt(struct lease_thread *t)
         t->chunk[t->chunks] = c;
         got = chunk_collect(t, t->chunks);
         if (got == 0)
+            got = chunk_open(t, t->chunks);
+        if (got == 0)
             continue; /* all held: nobody's still */
         owner_set(s, c, t);
         s->orphans--;
@@ -130,6 +145,7 @@ static int chunk_adopt(struct lease_thread *t)
     }
     if (got == 0 && s->chunks < DD_LEASE_CHUNKS) {
         unsigned c = s->chunks++;
+        __atomic_store_n(&chunk_at(s->lease_page, c)->idle, DD_LEASE_CHUNK_SLOTS - DD_LEASE_OPEN, __ATOMIC_RELAXED);
         /* Before any lease in it: a scan that begins after our fence in reader_find() reads this many chunks. */
         __atomic_store_n(&chunk_at(s->lease_page, 0)->chunks, s->chunks, __ATOMIC_RELEASE);
         owner_set(s, c, t);
@@ -145,6 +161,8 @@ int lease_refill(struct lease_thread *t)
     for (unsigned i = 0; i < t->chunks; i++)
         if (__atomic_load_n(&t->session->freed[t->chunk[i]], __ATOMIC_RELAXED) != 0)
             chunk_collect(t, i);
+    for (unsigned i = 0; i < t->chunks && *t->top == LEASE_NONE; i++)
+        chunk_open(t, i);
     if (*t->top != LEASE_NONE)
         return 0;
     int rc = chunk_adopt(t);

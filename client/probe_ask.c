@@ -15,7 +15,7 @@ int ddict_probe(ddict_t *d, unsigned manager, struct probe *p, int timeout_ms)
         return dd_error(-EINVAL, "there is no manager %u", manager);
     struct outgoing out = {.head = {.type = MSG_PROBE, .manager = manager}};
     struct request r = {.sink = SINK_BUFFER, .buf = (uint8_t *)p, .cap = sizeof *p};
-    rc = ask(s, session_ask_manager(s, manager), &out, &r, timeout_ms);
+    rc = ask(s, session_ask(s, manager), &out, &r, timeout_ms);
     if (rc >= 0 && r.got != sizeof *p)
         rc = dd_error(DDICT_EPROTO, "the answer of manager %u has %llu bytes, expected %zu", manager, (unsigned long long)r.got, sizeof *p);
     p->carrier[sizeof p->carrier - 1] = 0;

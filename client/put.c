@@ -51,7 +51,7 @@ int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov
     if (unlikely((rc = pieces_length(iov, n, &vlen)) < 0) || unlikely((rc = put_head(&out.head, t.owner, klen, vlen, flags)) < 0))
         return rc;
     struct request r = {.sink = SINK_NONE};
-    return ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
+    return ask(t.s, session_ask(t.s, t.owner), &out, &r, timeout_ms);
 }
 
 int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms)
@@ -62,5 +62,5 @@ int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms)
         return rc;
     struct outgoing out = {.head = {.type = MSG_DEL, .key_len = (uint32_t)klen, .manager = t.owner}, .key = key};
     struct request r = {.sink = SINK_NONE};
-    return ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
+    return ask(t.s, session_ask(t.s, t.owner), &out, &r, timeout_ms);
 }

@@ -48,7 +48,7 @@ static int pair_lane(struct put_call *c, uint32_t i)
         return -1;
     uint64_t h = key_hash(p->key, p->klen);
     c->owner[i] = hash_owner(h, c->s->managers);
-    return (int)(session_ask(c->s, c->owner[i], h) - c->s->local);
+    return (int)(session_ask(c->s, c->owner[i]) - c->s->local);
 }
 
 static int deal(struct put_call *c, uint32_t *order, int16_t *lane_of, uint32_t n)

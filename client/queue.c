@@ -22,13 +22,13 @@ int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *io
     out.head.version = most;
     struct request r = {.sink = SINK_NONE};
     if (!(flags & DDICT_WAIT)) {
-        rc = ask(t.s, session_ask(t.s, t.owner, t.h), &out, &r, timeout_ms);
+        rc = ask(t.s, session_ask(t.s, t.owner), &out, &r, timeout_ms);
     } else {
         struct patience w;
         if (timeout_ms == 0)
             return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow", t.owner);
         patience_init(&w, t.s, timeout_ms);
-        rc = ask_waiting(t.s, session_ask(t.s, t.owner, t.h), &out, &r, &w, flags);
+        rc = ask_waiting(t.s, session_ask(t.s, t.owner), &out, &r, &w, flags);
         if (request_was_late(&r))
             rc = -EAGAIN;
     }
@@ -51,7 +51,7 @@ static int queue_ask(ddict_t *d, const void *key, size_t klen, uint64_t most, st
         return dd_error(-EINVAL, "a queue of at most %llu values", (unsigned long long)most);
     struct outgoing out = {.head = {.type = MSG_HEAD, .flags = MSGF_APPEND, .key_len = (uint32_t)klen, .version = most, .manager = t.owner}, .key = key};
     *r = (struct request){.sink = SINK_NONE};
-    return ask(t.s, session_ask(t.s, t.owner, t.h), &out, r, timeout_ms);
+    return ask(t.s, session_ask(t.s, t.owner), &out, r, timeout_ms);
 }
 
 int ddict_queue_open(ddict_t *d, const void *key, size_t klen, uint64_t most, uint64_t *own, int timeout_ms)

@@ -78,7 +78,7 @@ static int place_open(struct ddict_place *out, struct place *e)
     struct port *p = &e->m->port;
     port_lock(p);
     bool fresh = p->lane.area == NULL;
-    uint8_t *area = lane_area(&p->lane, true);
+    uint8_t *area = lane_area(&p->lane);
     bool ok = area != NULL && place_find(p, e);
     port_unlock(p);
     if (area == NULL)
@@ -113,7 +113,7 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
         memcpy(e->key, key, klen);
         e->session = s;
         e->generation = __atomic_load_n(&fork_generation, __ATOMIC_RELAXED);
-        e->m = session_ask(s, owner, h);
+        e->m = session_ask(s, owner);
         e->size = vlen > 0 ? (vlen + PAGE - 1) & ~(uint64_t)(PAGE - 1) : PAGE;
         rc = place_open(out, e);
     }

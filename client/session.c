@@ -37,7 +37,7 @@ static struct session *session_take(void)
     s->sock = s->bell = s->pipe = s->hold.pipe = -1;
     s->board = NULL;
     s->local = NULL;
-    s->here = s->quick = NULL;
+    s->here = s->ask = s->quick = NULL;
     s->lease_page = NULL;
     s->refs = NULL;
     s->nlocal = s->chunks = s->orphans = s->held_due = 0;
@@ -70,7 +70,7 @@ static void session_empty(struct session *s)
     free(s->local);
     free(s->here);
     s->local = NULL;
-    s->here = s->quick = NULL;
+    s->here = s->ask = s->quick = NULL;
     if (s->board != NULL)
         munmap((void *)(uintptr_t)s->board, sizeof *s->board);
     s->board = NULL;
@@ -132,7 +132,7 @@ static int welcome_take(struct session *s, struct deadline *d)
         rc = dd_error(DDICT_EPROTO, "ddictd answered the greeting with message %u", m.type);
     if (rc == 0 && m.status < 0)
         rc = dd_error(m.status, "%s", m.text[0] ? m.text : dd_strerror(m.status));
-    if (rc == 0 && (n != 3 || m.managers == 0 || m.managers > DD_MANAGERS_MAX || m.local_managers == 0
+    if (rc == 0 && (n != 3 || m.managers == 0 || m.nodes == 0 || m.managers > DD_MANAGERS_MAX || m.local_managers == 0
                     || m.local_managers > DD_LOCAL_MANAGERS_MAX || m.local_managers > m.managers))
         rc = dd_error(DDICT_EPROTO, "ddictd's welcome makes no sense: %u managers, %u of them here, %d descriptors", m.managers,
                       m.local_managers, n);
@@ -176,7 +176,7 @@ static int manager_take(struct session *s, unsigned index, struct deadline *d)
         fds[2] = -1; /* the port's */
         l->port.lane.bell_fd = s->bell;
         reader_unfence(&l->arena);
-        s->here[m.manager] = l;
+        s->here[m.manager] = s->ask[m.manager] = l;
         if (!l->arena.fenced)
             s->quick[m.manager] = l;
     }
@@ -216,12 +216,15 @@ static int welcome(struct session *s, struct deadline *d)
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTDUMP);
     s->local = calloc(s->nlocal, sizeof *s->local);
-    s->here = calloc(s->managers, 2 * sizeof *s->here);
-    s->quick = s->here + s->managers;
+    s->here = calloc(s->managers, 3 * sizeof *s->here);
+    s->ask = s->here + s->managers;
+    s->quick = s->ask + s->managers;
     if (s->local == NULL || s->here == NULL)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
-    for (unsigned i = 0; i < s->managers; i++)
+    for (unsigned i = 0; i < s->managers; i++) {
         s->quick[i] = nobody();
+        s->ask[i] = &s->local[stand_in(i, s->nodes, s->nlocal)]; /* of our node: see manager_take() */
+    }
     return 0;
 }
 

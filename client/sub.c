@@ -64,7 +64,7 @@ static int session_adopt(struct ddict_sub *sub, struct session *s)
 static int source_ask(struct ddict_sub *sub, struct session *s, unsigned m, struct patience *w)
 {
     struct source *c = &sub->source[m];
-    struct node_manager *l = session_ask_manager(s, m);
+    struct node_manager *l = session_ask(s, m);
     struct outgoing out = {.head = {.type = MSG_EVENTS, .manager = m, .key_len = (uint32_t)sub->prefix_len, .version = c->known ? c->number : 0,
                                     .val_len = sub->flags & DDICT_SUB_VALUES ? DD_EVENT_INLINE : 0}, .key = sub->prefix};
     if (c->known) {
@@ -107,7 +107,7 @@ static int answer_read(struct ddict_sub *sub, struct session *s, struct request 
     c->asked = false;
     sub->unasked_n++;
     if (r->status < 0)
-        return request_error(s, session_ask_manager(s, m), r, r->status);
+        return request_error(s, session_ask(s, m), r, r->status);
     if (!c->known)
         sub->known_n++;
     else
@@ -226,7 +226,7 @@ static void sources_give_up(struct ddict_sub *sub, struct session *s)
     for (unsigned m = 0; m < sub->managers; m++) {
         struct source *c = &sub->source[m];
         if (c->asked)
-            port_give_up(&session_ask_manager(s, m)->port, &c->r);
+            port_give_up(&session_ask(s, m)->port, &c->r);
     }
 }
 

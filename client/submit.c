@@ -101,7 +101,7 @@ static int job_begin(struct ddict_jobs *q, struct session *s, struct ddict_job *
     j->q = q;
     j->pub = *o;
     j->pub.key = NULL;
-    j->m = session_ask(s, owner, h);
+    j->m = session_ask(s, owner);
     j->timeout_ms = ms;
     j->waits = !job_puts(o) && o->flags & DDICT_WAIT;
     memcpy(j->key, o->key, o->klen);

@@ -34,12 +34,12 @@ static int ask_all(struct session *s, enum msg_type type, enum sink sink, bool (
             break;
         }
         struct outgoing out = manager_ask(type, sent);
-        rc = port_send(&session_ask_manager(s, sent)->port, &out, &r[sent], &w);
+        rc = port_send(&session_ask(s, sent)->port, &out, &r[sent], &w);
         if (rc < 0)
             break;
     }
     for (unsigned i = 0; i < sent; i++) {
-        struct node_manager *m = session_ask_manager(s, i);
+        struct node_manager *m = session_ask(s, i);
         if (want != NULL && !want(s, i))
             continue;
         int e = 0;

@@ -30,6 +30,10 @@
 #endif
 #define DD_QUEUE_SWEEP 256u                   /* values of a deleted queue that are freed at a time, some 100 us */
 #define DD_RECLAIM_BYTES (1ull << 20)        /* retired bytes that start a lease scan */
+#define DD_RECLAIM_CHUNK (8u << 10)          /* so many more for each chunk of leases, and each 64 bytes of slots, that the last scan looked at: a look is a miss of the caches, */
+#define DD_RECLAIM_LINE 512u                 /* the next line comes ahead of it; writing as many bytes takes ten times as long */
+#define DD_RECLAIM_SPARE 16u                 /* 1/16 of the budget at most for that */
+#define DD_LEASE_OPEN 16u                    /* slots of a chunk that are looked at when it is new; doubled when its owner needs more */
 #define DD_POPULATE_STEP (4ull << 20)        /* bytes populated at a time behind the service; memory limits are looked at once a step */
 #define DD_POPULATE_SPARE 16u                /* 1/16 of the budget is not populated ahead: the index grows into it */
 #define DD_HUGE_ARENA (64ull << 20)          /* bytes; from here on the heap asks for 2 MiB pages, below they would eat the budget */
@@ -71,6 +75,7 @@
 #define DD_EVENT_INLINE 8192u                /* bytes; a value up to this travels with the news of its put, when that is wanted */
 #define DD_COPY_PAST (4ull << 20)            /* bytes: a value from here on is copied past the caches; it is larger than a core's own, and half of it may be gone when it is used */
 #define DD_LANE_AREA (64ull << 30)           /* bytes: the largest value that is built in place; address space and a sparse file, not memory */
+#define DD_LANE_WINDOW (256ull << 20)        /* bytes of it that a manager maps at a time, each half of it a place to begin: more than DD_AREA_KEPT, and 100,000 clients have room in 47 bits */
 #define DD_AREA_KEPT (64ull << 20)           /* bytes of it whose memory stays with the client for the next value: taking new memory costs more than writing it */
 #define DD_CACHE_SPARE 16u                   /* 1/16 of the budget stays free of cached values: for the index and for transit, which is as much again */
 #define DD_SPIN_US 50                        /* manager: spins so long after work when it has more than one core */

@@ -67,9 +67,8 @@ static inline uint64_t hash_owner_of(uint64_t h, uint64_t n) {
     return (uint64_t)(((unsigned __int128)h * n) >> 64);
 }
 static inline unsigned hash_owner(uint64_t h, unsigned n) { return (unsigned)hash_owner_of(h, n); }
-/* The manager of a node that stands for keys of other nodes: rank among the node's n local managers; other bits than hash_owner. */
-static inline unsigned hash_proxy(uint64_t h, unsigned n) {
-    return (unsigned)(((unsigned __int128)(h * 0xC2B2AE3D27D4EB4Full) * n) >> 64);
-}
+/* Of a node with `local` managers that which asks `owner`, a manager of another node, for all of the node: its rank. Manager m is the (m / nodes)-th of node m % nodes: where all
+ * nodes have as many, each stands in for one of each other node. */
+static inline unsigned stand_in(unsigned owner, unsigned nodes, unsigned local) { return (owner / nodes + owner % nodes) % local; }
 
 #endif

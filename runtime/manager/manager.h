@@ -299,7 +299,7 @@ void lanes_end(struct manager *m);
 void lane_send(struct asker *a, const struct msg *r, const void *payload, size_t len);
 void lane_send_placed(struct asker *a, const struct msg *r, uint64_t off); /* takes over one pin of off */
 bool lane_idle_out(struct asker *a);   /* nothing queued: pieces may be written */
-const uint8_t *lane_place(struct asker *a, uint64_t off, uint64_t len); /* in its area; NULL: none such */
+const uint8_t *lane_place(struct asker *a, uint64_t off, uint64_t len); /* in its area, until the next call; NULL: none such */
 void *lane_piece(struct asker *a, uint32_t len); /* room for a piece's record, or NULL; then */
 void lane_piece_done(struct asker *a, const struct msg *r);
 /* Room for the payload of a piece of up to *room bytes that comes from a connection: *room receives how many. NULL: none; with *room 0 it is worth to wait for peers_resume(). */

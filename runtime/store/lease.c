@@ -107,7 +107,7 @@ static void scan_end(struct leases *l) {
 bool scan_wanted(const struct store *s) {
     const struct leases *l = &s->leases;
     /* Blocks that stay held make every scan longer: more must come together before the next one. */
-    uint64_t enough = DD_RECLAIM_BYTES + 64 * (uint64_t)l->kept;
+    uint64_t spare = s->header->budget / DD_RECLAIM_SPARE, enough = DD_RECLAIM_BYTES + 64 * (uint64_t)l->kept + (l->looked < spare ? l->looked : spare);
     return l->retired_n && (l->again || l->fresh_bytes >= enough);
 }
 
@@ -132,23 +132,40 @@ void store_unpin(struct store *s, uint64_t off) {
 
 bool pin_held(const struct store *s, uint64_t block) { return table_find(&s->leases.pins, block) != NULL; }
 
+#define LINE 8u /* slots of a cache line */
+
+/* Any lease in these? Acquire pairs with reader_release(): what the reader read lies before the reuse. */
+static inline bool line_any(const uint64_t *slot) {
+    uint64_t any = 0;
+    for (unsigned i = 0; i < LINE; i++) any |= __atomic_load_n(&slot[i], __ATOMIC_ACQUIRE);
+    return any != 0;
+}
+
 /* Call fn for each block named by a lease on this arena; page: number of the lease page. Stops when fn is negative. */
 int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint32_t page)) {
     struct leases *l = &s->leases;
+    uint64_t looked = 0;
     int rc = 0;
     for (size_t p = 0; p < l->pages && rc >= 0; p++) {
         const struct lease_chunk *c = l->page[p].map;
         const uint64_t *chunks = &c->chunks;
         /* Read again for each: the order of a scan. */
-        for (uint64_t k = 0; k < DD_LEASE_CHUNKS && k < __atomic_load_n(chunks, __ATOMIC_ACQUIRE) && rc >= 0; k++, c++)
-            for (unsigned i = 0; i < DD_LEASE_CHUNK_SLOTS && rc >= 0; i++) {
-                /* Pairs with reader_release(): what the reader read lies before the reuse. */
-                uint64_t word = __atomic_load_n(&c->slot[i], __ATOMIC_ACQUIRE);
-                if (!word || LEASE_ARENA(word) != s->local_index) continue;
-                uint64_t block = block_of(s, LEASE_OFFSET(word)); /* I15 */
-                if (block) rc = fn(s, block, (uint32_t)p);
+        for (uint64_t k = 0; k < DD_LEASE_CHUNKS && k < __atomic_load_n(chunks, __ATOMIC_ACQUIRE) && rc >= 0; k++, c++) {
+            uint64_t idle = __atomic_load_n(&c->idle, __ATOMIC_ACQUIRE); /* before the slots; pairs with the release in chunk_open() of the client */
+            unsigned lines = (unsigned)(DD_LEASE_CHUNK_SLOTS - (idle < DD_LEASE_CHUNK_SLOTS ? idle : 0) + LINE - 1) / LINE;
+            looked += DD_RECLAIM_CHUNK + lines * DD_RECLAIM_LINE;
+            for (unsigned i = 0; i < lines * LINE && rc >= 0; i += LINE) {
+                if (!line_any(&c->slot[i])) continue;
+                for (unsigned n = i; n < i + LINE && rc >= 0; n++) {
+                    uint64_t word = __atomic_load_n(&c->slot[n], __ATOMIC_ACQUIRE);
+                    if (!word || LEASE_ARENA(word) != s->local_index) continue;
+                    uint64_t block = block_of(s, LEASE_OFFSET(word)); /* I15 */
+                    if (block) rc = fn(s, block, (uint32_t)p);
+                }
             }
+        }
     }
+    l->looked = looked;
     return rc;
 }
 

@@ -180,6 +180,7 @@ struct leases {
     uint64_t retired_bytes;
     uint64_t fresh_bytes;  /* retired, or let go of, since the last scan */
     size_t kept;           /* of retired after the last scan */
+    uint64_t looked;       /* what the last scan cost, in bytes that more may be retired before the next */
     uint64_t leased_bytes; /* of retired_bytes at the last scan */
     bool again;            /* a holder went away: scan soon */
     bool later;            /* a large scan is wanted: store_work() begins it */

@@ -93,11 +93,11 @@ int lane_map(struct lane *l, int fd, bool client)
     return 0;
 }
 
-uint8_t *lane_area(struct lane *l, bool client)
+uint8_t *lane_area(struct lane *l)
 {
     if (l->area != NULL)
         return l->area;
-    void *p = mmap(NULL, DD_LANE_AREA, client ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_NORESERVE, l->fd, LANE_RINGS_SIZE);
+    void *p = mmap(NULL, DD_LANE_AREA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, l->fd, LANE_RINGS_SIZE);
     if (p == MAP_FAILED) {
         dd_error(-errno, "cannot map the area of a lane, %llu bytes of address space: %s", (unsigned long long)DD_LANE_AREA, strerror(errno));
         return NULL;
@@ -107,8 +107,50 @@ uint8_t *lane_area(struct lane *l, bool client)
     return p;
 }
 
+#define WINDOW_STEP (DD_LANE_WINDOW / 2) /* they overlap, so a piece lies in one of them whole */
+_Static_assert(DD_MSG_PIECE <= WINDOW_STEP && DD_LANE_AREA % WINDOW_STEP == 0, "a piece lies in one window");
+
+static uint64_t window_len(uint64_t at) { return DD_LANE_AREA - at < DD_LANE_WINDOW ? DD_LANE_AREA - at : DD_LANE_WINDOW; }
+
+static void window_unmap(struct lane_window *w)
+{
+    if (w->map != NULL)
+        munmap((void *)(uintptr_t)w->map, window_len(w->at));
+    w->map = NULL;
+}
+
+const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code)
+{
+    struct lane_window *w = NULL, *oldest = &l->window[0];
+    *code = DDICT_EPROTO;
+    if (off > DD_LANE_AREA || len > DD_LANE_AREA - off || len > DD_MSG_PIECE)
+        return NULL;
+    for (unsigned i = 0; i < LANE_WINDOWS; i++) {
+        w = &l->window[i];
+        if (w->map != NULL && off >= w->at && off - w->at + len <= window_len(w->at)) {
+            w->used = ++l->windows_used;
+            return w->map + (off - w->at);
+        }
+        if (w->map == NULL || (oldest->map != NULL && w->used < oldest->used))
+            oldest = w;
+    }
+    w = oldest;
+    window_unmap(w);
+    w->at = off - off % WINDOW_STEP;
+    void *p = mmap(NULL, window_len(w->at), PROT_READ, MAP_SHARED | MAP_NORESERVE, l->fd, (off_t)(LANE_RINGS_SIZE + w->at));
+    *code = -ENOMEM;
+    if (p == MAP_FAILED)
+        return NULL;
+    madvise(p, window_len(w->at), MADV_DONTDUMP);
+    w->map = p;
+    w->used = ++l->windows_used;
+    return w->map + (off - w->at);
+}
+
 void lane_unmap(struct lane *l)
 {
+    for (unsigned i = 0; i < LANE_WINDOWS; i++)
+        window_unmap(&l->window[i]);
     if (l->page != NULL) {
         munmap(l->page, LANE_RINGS_SIZE);
         close(l->fd);

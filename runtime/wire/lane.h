@@ -32,6 +32,7 @@ struct lane_page { /* first page of the memfd */
 };
 #define LANE_RINGS_SIZE (4096u + 2u * DD_LANE_RING)          /* of the file, from its start */
 #define LANE_FILE_SIZE ((uint64_t)LANE_RINGS_SIZE + DD_LANE_AREA) /* sparse: the area behind the rings has the memory that the client has written */
+#define LANE_WINDOWS 4u
 #define LANE_SLEEPS 1u /* a thread sleeps, or is about to, on `bell` */
 #define LANE_POLLS 2u  /* somebody polls the client's eventfd, or will: write it */
 
@@ -48,7 +49,9 @@ struct lane {
     struct lane_page *page;
     struct ring sq, cq;
     int fd;           /* of the lane; its own */
-    uint8_t *area;    /* NULL until lane_area() */
+    uint8_t *area;    /* client: NULL until lane_area() */
+    struct lane_window { const uint8_t *map; uint64_t at, used; } window[LANE_WINDOWS]; /* manager: of the area; used: in the order of windows_used */
+    uint64_t windows_used;
     int bell_fd; /* the client's eventfd, of all its lanes; borrowed, set by whoever maps the lane; -1: none */
 };
 
@@ -57,8 +60,10 @@ int lane_create(void); /* a sealed, initialised memfd, or a negative code */
  * takes over). DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. The fd stays the caller's. */
 int lane_map(struct lane *l, int fd, bool client);
 void lane_unmap(struct lane *l);
-/* The area, DD_LANE_AREA bytes: mapped at the first call, to write for the client, to read for the manager. NULL: no address space. */
-uint8_t *lane_area(struct lane *l, bool client);
+/* Client: the area, DD_LANE_AREA bytes: mapped at the first call. NULL: no address space. */
+uint8_t *lane_area(struct lane *l);
+/* Manager: len bytes of it (at most DD_MSG_PIECE) from `off` on, until the next call. NULL: there are no such bytes; or no address space (*code: DDICT_EPROTO or -ENOMEM). */
+const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code);
 
 static inline uint32_t lane_round(uint32_t len) { return (len + 63u) & ~63u; }
 
