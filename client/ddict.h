@@ -338,8 +338,8 @@ DDICT_API void ddict_iter_close(ddict_iter_t *it);
 /*
  * Subscribe to what happens to keys that begin with the plen bytes of prefix (0: all keys), at all managers. Every put that begins after this returned is told of. A subscription is used by
  * one thread and closed before ddict_detach(); in a forked child, parent and child go on each for itself with what the parent had not read. Nobody waits for a subscriber: managers keep the last 4096 events
- * of a prefix, and who does not read them for longer is told by an event DDICT_EVENT_MISSED, and then has to list the keys again.
- * Order: events of one manager in its order. Errors: -EINVAL, DDICT_EKEYSIZE, -ENOMEM (too many prefixes: 64 a manager), DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT.
+ * of a prefix (64 MiB of all prefixes together), and who does not read them for longer is told by an event DDICT_EVENT_MISSED, and then has to list the keys again.
+ * Order: events of one manager in its order. Errors: -EINVAL, DDICT_EKEYSIZE, -ENOMEM (too many prefixes: of 256 MiB a manager, some 200 bytes each), DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT.
  */
 typedef struct ddict_sub ddict_sub_t;
 #define DDICT_SUB_DELS 1u   /* also of keys that are removed */
@@ -409,6 +409,13 @@ struct ddict_manager_stats {
     uint64_t spill_used_bytes, spill_items; /* of it in use, and how many values */
     uint64_t spilled_bytes;        /* ever put or moved there */
     uint64_t clients_now, clients_peak;
+    uint64_t lanes_watched;        /* of clients_now, those that it looks at in each turn; the others ring when they ask and cost nothing meanwhile */
+    uint64_t lane_bytes;           /* memory of its lanes to clients_now: rings, and what they have of values that are built in place. Beside total_bytes */
+    uint64_t connections;          /* to and from managers of other nodes */
+    uint64_t descriptors;          /* that its process has open */
+    uint64_t page_table_bytes;     /* of its process; each client has its own for what it reads. Beside total_bytes */
+    uint64_t prefixes;             /* that are subscribed to, or were within a minute */
+    uint64_t events_bytes;         /* memory of events that are kept for them. Beside total_bytes */
     uint64_t restarts;
     uint64_t retired_bytes;        /* replaced or deleted, not reusable yet */
     uint64_t leased_bytes;         /* of retired_bytes, held by views at the last scan */

@@ -132,6 +132,19 @@ static void spill_remark(const struct figures *f, int n, FILE *out, int indent)
             size_format(used, sizeof used, t.spill_used_bytes), size_format(of, sizeof of, t.spill_total_bytes), size_format(ever, sizeof ever, t.spilled_bytes));
 }
 
+/* What clients cost beside the dictionary's memory. */
+static void clients_remark(const struct figures *f, int n, FILE *out, int indent)
+{
+    struct ddict_manager_stats t;
+    char lanes[24], tables[24], events[24];
+    figures_total(f, n, &t);
+    fprintf(out, "%*sbeside its memory: lanes to clients %s (%" PRIu64 " looked at), page tables %s, %" PRIu64 " descriptors, %" PRIu64 " ends of connections", indent, "",
+            size_format(lanes, sizeof lanes, t.lane_bytes), t.lanes_watched, size_format(tables, sizeof tables, t.page_table_bytes), t.descriptors, t.connections);
+    if (t.prefixes > 0)
+        fprintf(out, ", %" PRIu64 " prefixes %s", t.prefixes, size_format(events, sizeof events, t.events_bytes));
+    fputc('\n', out);
+}
+
 static void remarks(const struct figures *f, int n, FILE *out, int indent)
 {
     struct ddict_manager_stats total;
@@ -202,6 +215,8 @@ int figures_print(const struct figures *f, int n, bool after, FILE *out, int ind
         remarks(f, n, out, indent);
         frozen_remark(f, n, out, indent);
         spill_remark(f, n, out, indent);
+        if (!after)
+            clients_remark(f, n, out, indent);
     }
     return rc;
 }

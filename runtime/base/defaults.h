@@ -30,10 +30,10 @@
 #endif
 #define DD_QUEUE_SWEEP 256u                   /* values of a deleted queue that are freed at a time, some 100 us */
 #define DD_RECLAIM_BYTES (1ull << 20)        /* retired bytes that start a lease scan */
-#define DD_RECLAIM_CHUNK (8u << 10)          /* so many more for each chunk of leases, and each 64 bytes of slots, that the last scan looked at: a look is a miss of the caches, */
-#define DD_RECLAIM_LINE 512u                 /* the next line comes ahead of it; writing as many bytes takes ten times as long */
+#define DD_RECLAIM_CHUNK (2u << 10)          /* so many more for each chunk of leases, and each 64 bytes of slots, that the last scan looked at: a look takes some 30 ns, a line more of it 3; writing as many */
+#define DD_RECLAIM_LINE 256u                 /* bytes takes five times as long, and more of them would not stay in a core's cache until they are used again */
 #define DD_RECLAIM_SPARE 16u                 /* 1/16 of the budget at most for that */
-#define DD_LEASE_OPEN 16u                    /* slots of a chunk that are looked at when it is new; doubled when its owner needs more */
+#define DD_LEASE_OPEN 8u                     /* slots of a chunk that are looked at when it is new; doubled when its owner needs more */
 #define DD_POPULATE_STEP (4ull << 20)        /* bytes populated at a time behind the service; memory limits are looked at once a step */
 #define DD_POPULATE_SPARE 16u                /* 1/16 of the budget is not populated ahead: the index grows into it */
 #define DD_HUGE_ARENA (64ull << 20)          /* bytes; from here on the heap asks for 2 MiB pages, below they would eat the budget */
@@ -73,6 +73,8 @@
 #define DD_TRANSIT_MAX (1ull << 30)          /* bytes of an arena for remote values that are viewed; at most 1/16 of it */
 #define DD_VIEW_INLINE 4096u                 /* a remote value up to this is sent inline also for a view: cheaper than a transit block */
 #define DD_EVENT_INLINE 8192u                /* bytes; a value up to this travels with the news of its put, when that is wanted */
+#define DD_FEEDS_EVENTS (64ull << 20)        /* bytes of events that a manager keeps for all prefixes together: the oldest go first, and who has not read them is told */
+#define DD_FEEDS_PREFIXES (256ull << 20)     /* bytes of prefixes that it knows, some 200 and the prefix each: a million */
 #define DD_COPY_PAST (4ull << 20)            /* bytes: a value from here on is copied past the caches; it is larger than a core's own, and half of it may be gone when it is used */
 #define DD_LANE_AREA (64ull << 30)           /* bytes: the largest value that is built in place; address space and a sparse file, not memory */
 #define DD_LANE_WINDOW (256ull << 20)        /* bytes of it that a manager maps at a time, each half of it a place to begin: more than DD_AREA_KEPT, and 100,000 clients have room in 47 bits */

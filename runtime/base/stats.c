@@ -64,7 +64,7 @@ void stats_merge(struct ddict_manager_stats *t, const struct ddict_manager_stats
     ADD(bytes_in); ADD(bytes_out); ADD(cache_hits); ADD(evictions); ADD(full_errors);
     ADD(cached_items); ADD(cached_bytes);
     ADD(spill_total_bytes); ADD(spill_used_bytes); ADD(spill_items); ADD(spilled_bytes);
-    ADD(clients_now); ADD(clients_peak); ADD(restarts); ADD(retired_bytes); ADD(leased_bytes); ADD(populated_bytes); ADD(populate_us); ADD(huge_bytes); ADD(refused_connections); ADD(rma_bytes); ADD(rma_refused);
+    ADD(clients_now); ADD(clients_peak); ADD(lanes_watched); ADD(lane_bytes); ADD(connections); ADD(descriptors); ADD(page_table_bytes); ADD(prefixes); ADD(events_bytes); ADD(restarts); ADD(retired_bytes); ADD(leased_bytes); ADD(populated_bytes); ADD(populate_us); ADD(huge_bytes); ADD(refused_connections); ADD(rma_bytes); ADD(rma_refused);
 #undef ADD
     t->pool_utilization = t->total_bytes ? 100.0 * (double)t->total_used_bytes / (double)t->total_bytes : 0;
     if (t->state == 0) t->state = s->state;
@@ -103,7 +103,7 @@ static json_t *latency(const struct ddict_latency *l) {
 #define NUMBERS_WORK(X) \
     X(num_keys) X(puts) X(gets_local) X(gets_remote) X(misses) X(deletes) X(bytes_in) X(bytes_out) X(cache_hits) X(evictions) X(full_errors) X(frozen) X(cached_items) X(cached_bytes) \
     X(spill_total_bytes) X(spill_used_bytes) X(spill_items) X(spilled_bytes) \
-    X(clients_now) X(clients_peak) X(restarts) X(retired_bytes) X(leased_bytes) X(largest_holder_pid) X(largest_holder_bytes) \
+    X(clients_now) X(clients_peak) X(lanes_watched) X(lane_bytes) X(connections) X(descriptors) X(page_table_bytes) X(prefixes) X(events_bytes) X(restarts) X(retired_bytes) X(leased_bytes) X(largest_holder_pid) X(largest_holder_bytes) \
     X(populated_bytes) X(populate_us) X(page_bytes) X(huge_bytes) X(refused_connections) X(rma_bytes) X(rma_refused) X(uptime_us) X(turn_max_us)
 static const char *const op_name[DDICT_OP_N] = {"put", "get", "del", "fetch"};
 

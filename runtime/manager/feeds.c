@@ -2,7 +2,8 @@
 /*
  * feeds.c - what happens to keys with a prefix, for those that asked (EVENTS). A feed is a prefix and the last things that happened to its keys, numbered; all who ask for one
  * prefix share it and say from which number on. Nothing is kept for a single subscriber but a request that waits, so one that is slow or gone costs nothing and loses nothing
- * without being told: where the feed begins later than its number, the difference is what it missed. Without feeds a put looks at one word.
+ * without being told: where the feed begins later than its number, the difference is what it missed. Without feeds a put looks at one word; with any number of them it looks
+ * up its key's beginning once for each length that prefixes have.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,17 +11,20 @@
 
 #include <base/clock.h>
 #include <base/error.h>
+#include <base/hash.h>
 #include <manager/manager.h>
 #include <wire/event.h>
 
 #define FEED_EVENTS 4096u         /* power of two; of one feed */
 #define FEED_BYTES (1u << 20)     /* of their keys */
-#define FEEDS_MAX 64u             /* each put compares its key with every prefix */
+#define RING_FIRST 4u             /* events that a feed has room for at first; power of two */
 #define FEED_KEEP_MS 60000u       /* a feed that nobody asks for */
 #define REPLY_BYTES 65536u        /* of one answer, unless one key is longer */
 #define WAIT_US_MAX (1ull << 50)  /* as in waiters.c */
 
 struct happened {
+    struct feed *feed;
+    struct happened *older, *newer; /* of all feeds */
     uint64_t version, val_len;
     uint32_t key_len;
     uint8_t kind, tag;
@@ -35,19 +39,28 @@ struct listener { /* an EVENTS that waits */
     struct msg req;
 };
 struct feed {
-    struct feed *next;
+    struct feed *next, **prev;
+    struct feed *chain;     /* of its bucket */
+    uint64_t hash;
     struct manager *m;
     struct listener *listeners;
     struct timer idle;
     uint64_t first, end;    /* numbers of what is kept: first .. end - 1 */
     size_t bytes;
-    struct happened *ring[FEED_EVENTS];
+    struct happened **ring; /* [cap], by number */
+    uint32_t cap;
     uint32_t prefix_len;
     uint8_t prefix[];
 };
+struct length { uint32_t len, n; }; /* n prefixes have it */
 struct feeds {
     struct feed *list;
-    unsigned n;
+    struct feed **bucket;   /* [buckets], power of two */
+    size_t n, buckets;
+    struct length *length;  /* [lengths], the shortest first */
+    size_t lengths, lengths_cap;
+    struct happened *oldest, *newest;
+    uint64_t bytes, prefix_bytes; /* of events; of feeds */
     uint64_t last;          /* no feed that ended had a number beyond it */
 };
 
@@ -56,21 +69,106 @@ int feeds_init(struct manager *m) {
     return m->feeds ? 0 : -ENOMEM;
 }
 
+/* --- the index --- */
+static uint64_t prefix_hash(const uint8_t *prefix, uint32_t len) { return key_hash(prefix, len) ^ len * HASH_1; }
+
+static struct feed *feed_find(const struct feeds *t, const uint8_t *prefix, uint32_t len) {
+    uint64_t hash = prefix_hash(prefix, len);
+    struct feed *f = t->buckets ? t->bucket[hash & (t->buckets - 1)] : NULL;
+    while (f && (f->hash != hash || f->prefix_len != len || memcmp(f->prefix, prefix, len) != 0)) f = f->chain;
+    return f;
+}
+
+static bool buckets_grow(struct feeds *t) {
+    if (t->n < t->buckets) return true;
+    size_t n = t->buckets ? 2 * t->buckets : 64;
+    struct feed **b = calloc(n, sizeof *b);
+    if (!b) return t->buckets > 0; /* chains grow longer */
+    for (struct feed *f = t->list; f; f = f->next) {
+        f->chain = b[f->hash & (n - 1)];
+        b[f->hash & (n - 1)] = f;
+    }
+    free(t->bucket);
+    t->bucket = b;
+    t->buckets = n;
+    return true;
+}
+
+static bool length_add(struct feeds *t, uint32_t len) {
+    size_t i = 0;
+    while (i < t->lengths && t->length[i].len < len) i++;
+    if (i < t->lengths && t->length[i].len == len) {
+        t->length[i].n++;
+        return true;
+    }
+    if (t->lengths == t->lengths_cap) {
+        size_t cap = t->lengths_cap ? 2 * t->lengths_cap : 8;
+        struct length *l = realloc(t->length, cap * sizeof *l);
+        if (!l) return false;
+        t->length = l;
+        t->lengths_cap = cap;
+    }
+    memmove(t->length + i + 1, t->length + i, (t->lengths - i) * sizeof *t->length);
+    t->length[i] = (struct length){len, 1};
+    t->lengths++;
+    return true;
+}
+
+static void length_remove(struct feeds *t, uint32_t len) {
+    size_t i = 0;
+    while (t->length[i].len != len) i++;
+    if (--t->length[i].n > 0) return;
+    t->lengths--;
+    memmove(t->length + i, t->length + i + 1, (t->lengths - i) * sizeof *t->length);
+}
+
+/* --- events that are kept --- */
+static size_t happened_bytes(const struct happened *h) { return sizeof *h + h->key_len; }
+
+static bool ring_resize(struct feed *f, uint32_t cap) {
+    struct happened **r = malloc(cap * sizeof *r);
+    if (!r) return false;
+    for (uint64_t n = f->first; n < f->end; n++) r[n & (cap - 1)] = f->ring[n & (f->cap - 1)];
+    free(f->ring);
+    f->m->feeds->prefix_bytes += ((uint64_t)cap - f->cap) * sizeof *r;
+    f->ring = r;
+    f->cap = cap;
+    return true;
+}
+
+static void feed_drop_first(struct feed *f) {
+    struct feeds *t = f->m->feeds;
+    struct happened *h = f->ring[f->first++ & (f->cap - 1)];
+    f->bytes -= h->key_len;
+    t->bytes -= happened_bytes(h);
+    *(h->older ? &h->older->newer : &t->oldest) = h->newer;
+    *(h->newer ? &h->newer->older : &t->newest) = h->older;
+    free(h);
+    if (f->cap > RING_FIRST && f->end - f->first < f->cap / 8) ring_resize(f, f->cap / 2); /* a burst was long ago */
+}
+
 static void feed_free(struct feed *f) {
     struct feeds *t = f->m->feeds;
-    struct feed **at = &t->list;
-    while (*at != f) at = &(*at)->next;
-    *at = f->next;
+    struct feed **at = &t->bucket[f->hash & (t->buckets - 1)];
+    while (*at != f) at = &(*at)->chain;
+    *at = f->chain;
+    *f->prev = f->next;
+    if (f->next) f->next->prev = f->prev;
     t->n--;
+    length_remove(t, f->prefix_len);
     if (f->end > t->last) t->last = f->end;
     timer_clear(&f->m->timers, &f->idle);
-    for (; f->first < f->end; f->first++) free(f->ring[f->first % FEED_EVENTS]);
+    while (f->first < f->end) feed_drop_first(f);
+    t->prefix_bytes -= sizeof *f + f->prefix_len + f->cap * sizeof *f->ring;
+    free(f->ring);
     free(f);
 }
 
 void feeds_free(struct manager *m) {
     if (!m->feeds) return;
     while (m->feeds->list) feed_free(m->feeds->list);
+    free(m->feeds->bucket);
+    free(m->feeds->length);
     free(m->feeds);
 }
 
@@ -78,18 +176,27 @@ static void feed_idle(struct timer *t) { feed_free((struct feed *)(void *)((char
 
 static struct feed *feed_get(struct manager *m, const uint8_t *prefix, uint32_t len) {
     struct feeds *t = m->feeds;
-    for (struct feed *f = t->list; f; f = f->next)
-        if (f->prefix_len == len && memcmp(f->prefix, prefix, len) == 0) return f;
-    struct feed *f = t->n < FEEDS_MAX ? calloc(1, sizeof *f + len) : NULL;
-    if (!f) return NULL;
+    struct feed *f = feed_find(t, prefix, len);
+    if (f) return f;
+    if (t->prefix_bytes + sizeof *f + len > DD_FEEDS_PREFIXES || !buckets_grow(t) || !(f = calloc(1, sizeof *f + len))) return NULL;
+    if (!length_add(t, len)) {
+        free(f);
+        return NULL;
+    }
     f->m = m;
     f->idle.fire = feed_idle;
     f->first = f->end = t->last + 2; /* whoever read an earlier feed to its end has a lower number: it missed what came between */
     f->prefix_len = len;
     memcpy(f->prefix, prefix, len);
+    f->hash = prefix_hash(prefix, len);
+    f->chain = t->bucket[f->hash & (t->buckets - 1)];
+    t->bucket[f->hash & (t->buckets - 1)] = f;
+    f->prev = &t->list;
     f->next = t->list;
+    if (f->next) f->next->prev = &f->next;
     t->list = f;
     t->n++;
+    t->prefix_bytes += sizeof *f + len;
     return f;
 }
 
@@ -134,7 +241,7 @@ static void feed_answer(struct asker *a, const struct msg *req, const struct fee
     }
     if (at > f->end) at = f->end; /* never given to anybody */
     for (size_t n; at < f->end && len < REPLY_BYTES; at++, len += n)
-        if ((n = record_write(m, buf + len, sizeof buf - len, f->ring[at % FEED_EVENTS], inline_max)) == 0) break;
+        if ((n = record_write(m, buf + len, sizeof buf - len, f->ring[at & (f->cap - 1)], inline_max)) == 0) break;
     r.aux = at;
     r.val_len = len;
     asker_send(a, &r, buf, len);
@@ -197,24 +304,24 @@ void feeds_asker_end(struct asker *a) {
 }
 
 /* --- what happens --- */
-static void feed_drop_first(struct feed *f) {
-    struct happened *h = f->ring[f->first++ % FEED_EVENTS];
-    if (h) f->bytes -= h->key_len;
-    free(h);
-}
-
 static void feed_add(struct feed *f, uint8_t kind, const void *key, uint32_t key_len, uint64_t version, uint64_t val_len, uint8_t tag) {
+    struct feeds *t = f->m->feeds;
     while (f->first < f->end && (f->end - f->first == FEED_EVENTS || f->bytes + key_len > FEED_BYTES)) feed_drop_first(f);
-    struct happened *h = malloc(sizeof *h + key_len);
+    bool room = f->end - f->first < f->cap || ring_resize(f, f->cap ? 2 * f->cap : RING_FIRST);
+    struct happened *h = room ? malloc(sizeof *h + key_len) : NULL;
     if (!h) { /* all who have not read so far are told that they missed something */
         while (f->first < f->end) feed_drop_first(f);
         f->first = ++f->end;
         return;
     }
-    *h = (struct happened){.version = version, .val_len = val_len, .key_len = key_len, .kind = kind, .tag = tag};
+    *h = (struct happened){.feed = f, .older = t->newest, .version = version, .val_len = val_len, .key_len = key_len, .kind = kind, .tag = tag};
     if (key_len) memcpy(h->key, key, key_len);
-    f->ring[f->end++ % FEED_EVENTS] = h;
+    *(t->newest ? &t->newest->newer : &t->oldest) = h;
+    t->newest = h;
+    f->ring[f->end++ & (f->cap - 1)] = h;
     f->bytes += key_len;
+    t->bytes += happened_bytes(h);
+    while (t->bytes > DD_FEEDS_EVENTS && t->oldest != h) feed_drop_first(t->oldest->feed); /* it is the first of its feed */
 }
 
 static void feed_wake(struct feed *f) {
@@ -225,11 +332,16 @@ static void feed_wake(struct feed *f) {
     }
 }
 
+static void tell(struct feed *f, uint8_t kind, const void *key, uint32_t key_len, uint64_t version, uint64_t val_len, uint8_t tag) {
+    feed_add(f, kind, key, key_len, version, val_len, tag);
+    feed_wake(f);
+}
+
 static void happens(struct manager *m, uint8_t kind, const void *key, uint32_t key_len, uint64_t version, uint64_t val_len, uint8_t tag) {
-    for (struct feed *f = m->feeds->list; f; f = f->next) {
-        if (key && (f->prefix_len > key_len || memcmp(f->prefix, key, f->prefix_len) != 0)) continue;
-        feed_add(f, kind, key, key_len, version, val_len, tag);
-        feed_wake(f);
+    const struct feeds *t = m->feeds;
+    for (size_t i = 0; i < t->lengths && t->length[i].len <= key_len; i++) {
+        struct feed *f = feed_find(t, key, t->length[i].len);
+        if (f) tell(f, kind, key, key_len, version, val_len, tag);
     }
 }
 
@@ -242,5 +354,10 @@ void feeds_del(struct manager *m, const void *key, uint32_t key_len) {
 }
 
 void feeds_clear(struct manager *m) {
-    if (m->feeds->list) happens(m, EVENT_CLEAR, NULL, 0, 0, 0, 0);
+    for (struct feed *f = m->feeds->list; f; f = f->next) tell(f, EVENT_CLEAR, NULL, 0, 0, 0, 0);
+}
+
+void feeds_figures(const struct manager *m, struct ddict_manager_stats *out) {
+    out->prefixes = m->feeds->n;
+    out->events_bytes = m->feeds->bytes + m->feeds->prefix_bytes;
 }

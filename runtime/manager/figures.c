@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* figures.c - the figures of this manager: the store's, our counters, and what readers counted in their lease pages. */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <base/clock.h>
@@ -61,6 +63,26 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
     out->uptime_us = page->started ? (clock_ns() - page->started) / 1000 : 0;
 }
 
+static uint64_t descriptors_open(void) {
+    struct stat st;
+    uint64_t n = 0;
+    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0) return (uint64_t)st.st_size; /* from Linux 6.2 on */
+    DIR *d = opendir("/proc/self/fd");
+    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+    if (d) closedir(d);
+    return n ? n - 1 : 0; /* that of the folder */
+}
+
+static uint64_t page_tables(void) {
+    char line[128];
+    unsigned long long kib = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmPTE: %llu kB", &kib) == 1) break;
+    if (f) fclose(f);
+    return kib << 10;
+}
+
 void manager_figures(struct manager *m, struct ddict_manager_stats *out) {
     const struct counters *c = m->count;
     struct lease_counters reads;
@@ -76,6 +98,12 @@ void manager_figures(struct manager *m, struct ddict_manager_stats *out) {
     snprintf(out->node, sizeof out->node, "%s", m->setup->node);
     figures_count(c, &reads, out);
     out->clients_now = m->clients_now;
+    out->lanes_watched = m->watched_n;
+    out->lane_bytes = lanes_bytes(m);
+    out->connections = peers_links(m) + inbounds_links(m);
+    out->descriptors = descriptors_open();
+    out->page_table_bytes = page_tables();
+    feeds_figures(m, out);
     out->refused_connections = conn_refused();
     if (m->setup->peers) snprintf(out->transport, sizeof out->transport, "%s%s%s", m->fabric ? "ofi:" : "tcp", m->fabric ? fabric_name(m->fabric) : "", m->setup->rma ? " rma" : "");
     out->uptime_us = (clock_ns() - m->setup->page->started) / 1000;

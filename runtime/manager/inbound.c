@@ -217,6 +217,12 @@ void inbound_piece(struct asker *a, struct msg *r, const void *data, uint32_t le
     done(arg);
 }
 
+uint64_t inbounds_links(const struct manager *m) {
+    uint64_t n = 0;
+    for (const struct inbound *in = m->inbounds; in; in = in->next) n += in->up;
+    return n;
+}
+
 bool inbounds_tick(struct manager *m) {
     bool more = false;
     for (struct inbound *in = m->inbounds; in; in = in->next) {

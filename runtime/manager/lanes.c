@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <base/log.h>
@@ -415,6 +416,14 @@ void lanes_reads(struct manager *m, struct lease_counters *sum) {
     *sum = m->setup->page->departed;
     for (struct lane_client *c = m->clients; c; c = c->next) reads_add(m, c->leases, sum);
     for (struct hold *h = m->holds; h; h = h->next) reads_add(m, h->leases, sum);
+}
+
+uint64_t lanes_bytes(const struct manager *m) {
+    uint64_t sum = 0;
+    struct stat st;
+    for (const struct lane_client *c = m->clients; c; c = c->next)
+        if (fstat(c->lane.fd, &st) == 0) sum += (uint64_t)st.st_blocks * 512;
+    return sum;
 }
 
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {

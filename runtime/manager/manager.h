@@ -279,6 +279,7 @@ void feeds_free(struct manager *m);
 void feed_ask(struct asker *a, const struct msg *m, const uint8_t *prefix);
 bool feed_cancel(struct asker *a, uint64_t id, int status);
 void feeds_asker_end(struct asker *a);
+void feeds_figures(const struct manager *m, struct ddict_manager_stats *out);
 void feeds_put(struct manager *m, const struct item *it, uint64_t version);
 void feeds_del(struct manager *m, const void *key, uint32_t key_len);
 void feeds_clear(struct manager *m);
@@ -306,6 +307,7 @@ void lane_piece_done(struct asker *a, const struct msg *r);
 void *lane_part(struct asker *a, uint32_t *room);
 void lane_part_done(struct asker *a, struct msg *r, const void *at, uint32_t n); /* n bytes of it came */
 void lanes_settle(struct manager *m);  /* give up the pins of completions that were consumed */
+uint64_t lanes_bytes(const struct manager *m);
 /* Sum of the read counters of all clients that ever were, for this arena. */
 void lanes_reads(struct manager *m, struct lease_counters *sum);
 
@@ -345,6 +347,8 @@ void peers_resume(struct manager *m); /* a lane has room again, or waited too lo
 bool peers_tick(struct manager *m);
 void inbounds_look(struct manager *m); /* as lanes_look() */
 bool inbounds_tick(struct manager *m);
+uint64_t peers_links(const struct manager *m);    /* connections that are open, both kinds */
+uint64_t inbounds_links(const struct manager *m);
 
 /* --- forward.c: requests of others' keys --- */
 int forwards_init(struct manager *m);

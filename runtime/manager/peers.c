@@ -195,6 +195,13 @@ void peers_resume(struct manager *m) {
     }
 }
 
+uint64_t peers_links(const struct manager *m) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++)
+        if (m->peers[i]) n += m->peers[i]->n;
+    return n;
+}
+
 bool peers_tick(struct manager *m) {
     bool more = false;
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {

@@ -212,9 +212,9 @@ struct lease_chunk {
     uint64_t slot[DD_LEASE_CHUNK_SLOTS];
     struct lease_counters counters[DD_LOCAL_MANAGERS_MAX]; /* by local arena index */
     uint64_t chunks; /* first chunk only: chunks in use; only grows; untrusted */
+    uint64_t idle;   /* so many slots at the end never had a lease, and the scan passes over them; a multiple of 8, only shrinks; untrusted */
     uint64_t hints;    /* how many hints were ever left here */
     uint64_t hint[LEASE_HINTS]; /* a ring of words as in slot: cached items that were read lately; untrusted */
-    uint64_t idle; /* so many slots at the end never had a lease, and the scan passes over them; a multiple of 8, only shrinks; untrusted */
     uint8_t room[2024];
 };
 _Static_assert(sizeof(struct lease_chunk) == LEASE_CHUNK_SIZE, "layout version must change with the chunk");

@@ -133,6 +133,7 @@ void store_unpin(struct store *s, uint64_t off) {
 bool pin_held(const struct store *s, uint64_t block) { return table_find(&s->leases.pins, block) != NULL; }
 
 #define LINE 8u /* slots of a cache line */
+#define AHEAD 8u /* pages whose lines are asked for ahead of the scan */
 
 /* Any lease in these? Acquire pairs with reader_release(): what the reader read lies before the reuse. */
 static inline bool line_any(const uint64_t *slot) {
@@ -148,6 +149,11 @@ int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint
     int rc = 0;
     for (size_t p = 0; p < l->pages && rc >= 0; p++) {
         const struct lease_chunk *c = l->page[p].map;
+        if (p + AHEAD < l->pages) {
+            const struct lease_chunk *next = l->page[p + AHEAD].map;
+            __builtin_prefetch(&next->chunks);
+            __builtin_prefetch(&next->slot[0]);
+        }
         const uint64_t *chunks = &c->chunks;
         /* Read again for each: the order of a scan. */
         for (uint64_t k = 0; k < DD_LEASE_CHUNKS && k < __atomic_load_n(chunks, __ATOMIC_ACQUIRE) && rc >= 0; k++, c++) {

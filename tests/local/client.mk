@@ -2,7 +2,7 @@
 # libddict against running ddictds on this host, one or several nodes. Each program starts and ends its own.
 if HAVE_CHECK
 CLIENT_TESTS = tests/local/client_events tests/local/client_api tests/local/client_many tests/local/client_same tests/local/client_threads tests/local/client_fork tests/local/client_death \
-	tests/local/client_bytes tests/local/client_jobs tests/local/client_jobs_end tests/local/client_place tests/local/client_spin tests/local/break_streams tests/local/break_times tests/local/client_hung
+	tests/local/client_bytes tests/local/client_jobs tests/local/client_jobs_end tests/local/client_place tests/local/client_crowd tests/local/client_spin tests/local/break_streams tests/local/break_times tests/local/client_hung
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
 client_test_sources = tests/local/client_dict.c tests/local/client_dict.h
@@ -66,6 +66,9 @@ TESTS += tests/local/client_dropped
 tests_local_client_dropped_SOURCES = tests/local/client_dropped.c $(client_test_sources)
 tests_local_client_dropped_CPPFLAGS = $(client_test_flags) $(XXHASH_CFLAGS) -I$(top_srcdir)/runtime
 tests_local_client_dropped_LDADD = libclient.la $(CHECK_LIBS)
+tests_local_client_crowd_SOURCES = tests/local/client_crowd.c $(client_test_sources)
+tests_local_client_crowd_CPPFLAGS = $(client_test_flags)
+tests_local_client_crowd_LDADD = $(client_test_libs)
 tests_local_break_streams_SOURCES = tests/local/break_streams.c $(client_test_sources)
 tests_local_break_streams_CPPFLAGS = $(client_test_flags)
 tests_local_break_streams_LDADD = $(client_test_libs)

@@ -218,26 +218,42 @@ START_TEST(every_event_comes_once)
 }
 END_TEST
 
-START_TEST(too_many_prefixes_are_refused_and_touch_no_other)
+/* Prefixes of many lengths, one within the other: each subscription gets the events of its own. */
+START_TEST(prefixes_within_prefixes_get_their_own)
 {
+    enum { N = 200 };
     struct dict x;
     dict_start(&x, 1, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
-    ddict_sub_t *sub[65];
+    ddict_sub_t *sub[N];
     struct ddict_event e;
-    for (unsigned i = 0; i < 64; i++) {
-        char prefix[8];
-        size_t n = (size_t)snprintf(prefix, sizeof prefix, "p%02u", i);
-        ok(ddict_subscribe(d, prefix, n, 0, &sub[i], -1));
+    char key[N];
+    memset(key, 'a', N);
+    for (unsigned i = 0; i < N; i++) /* of 0, 1, .. N-1 letters */
+        ok(ddict_subscribe(d, key, i, DDICT_SUB_DELS, &sub[i], -1));
+    ok(ddict_put(d, key, 5, "", 0, 0, -1));
+    ok(ddict_put(d, key, N, "", 0, 0, -1));
+    for (unsigned i = 0; i < N; i++) {
+        if (i <= 5) {
+            ck_assert_int_eq(ddict_next_event(sub[i], &e, 30000), 1);
+            ck_assert(e.klen == 5 || e.klen == N);
+        }
+        ck_assert_int_eq(ddict_next_event(sub[i], &e, 30000), 1);
+        ck_assert(e.klen == N || (i <= 5 && e.klen == 5));
+        ck_assert_int_eq(ddict_next_event(sub[i], &e, 0), 0);
     }
-    fails(-ENOMEM, ddict_subscribe(d, "p64", 3, 0, &sub[64], -1));
-    ck_assert(sub[64] == NULL);
-    ok(ddict_subscribe(d, "p63", 3, 0, &sub[64], -1)); /* one that is there */
-    ok(ddict_put(d, "p63", 3, "", 0, 0, -1));
-    ck_assert_int_eq(ddict_next_event(sub[63], &e, 30000), 1);
-    ck_assert_int_eq(ddict_next_event(sub[64], &e, 30000), 1);
-    for (unsigned i = 0; i < 65; i++)
+    for (unsigned i = 0; i < N; i += 2) {
         ddict_unsubscribe(sub[i]);
+        sub[i] = NULL;
+    }
+    ok(ddict_clear(d, -1));
+    for (unsigned i = 1; i < N; i += 2) {
+        for (int m = 0; m < 2; m++) { /* one of each manager */
+            ck_assert_int_eq(ddict_next_event(sub[i], &e, 30000), 1);
+            ck_assert_int_eq(e.kind, DDICT_EVENT_CLEAR);
+        }
+        ddict_unsubscribe(sub[i]);
+    }
     ddict_detach(d);
     dict_stop(&x);
 }
@@ -252,7 +268,7 @@ int main(void)
     tcase_add_test(c, a_limit_is_kept_and_waited_for);
     tcase_add_test(c, threads_share_a_queue_without_losing_or_doubling);
     tcase_add_test(c, every_event_comes_once);
-    tcase_add_test(c, too_many_prefixes_are_refused_and_touch_no_other);
+    tcase_add_test(c, prefixes_within_prefixes_get_their_own);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

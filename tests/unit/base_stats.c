@@ -53,7 +53,8 @@ static struct ddict_manager_stats sample(uint64_t k) {
                                     .total_used_bytes = 250 * k, .pool_free_space = 750 * k, .pool_utilization = 25, .num_keys = 5 * k,
                                     .puts = 6 * k, .gets_local = 7 * k, .gets_remote = 8 * k, .misses = 9 * k, .deletes = 10 * k, .bytes_in = 11 * k,
                                     .bytes_out = 12 * k, .cache_hits = 13 * k, .evictions = 14 * k, .full_errors = 15 * k, .clients_now = 16 * k,
-                                    .clients_peak = 17 * k, .restarts = 18 * k, .retired_bytes = 19 * k, .leased_bytes = 20 * k,
+                                    .clients_peak = 17 * k, .lanes_watched = 121 * k, .lane_bytes = 122 * k, .connections = 123 * k, .descriptors = 124 * k, .page_table_bytes = 125 * k,
+                                    .prefixes = 126 * k, .events_bytes = 127 * k, .restarts = 18 * k, .retired_bytes = 19 * k, .leased_bytes = 20 * k,
                                     .largest_holder_pid = (uint32_t)(21 * k), .largest_holder_bytes = 22 * k, .rma_bytes = 29 * k, .rma_refused = 30 * k, .refused_connections = 23 * k,
                                     .uptime_us = 24 * k, .populated_bytes = 25 * k, .populate_us = 26 * k, .page_bytes = 27, .huge_bytes = 28 * k};
     s.free_blocks[12] = 2 * k;
@@ -92,6 +93,7 @@ START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
     ck_assert_uint_eq(t.populate_us, 130);
     ck_assert_uint_eq(t.page_bytes, 27);
     ck_assert_uint_eq(t.huge_bytes, 140);
+    ck_assert_uint_eq(t.lanes_watched + t.lane_bytes + t.connections + t.descriptors + t.page_table_bytes + t.prefixes + t.events_bytes, 5 * 868);
     ck_assert_uint_eq(t.latency[DDICT_OP_GET].count, 500);
     ck_assert_uint_eq(t.latency[DDICT_OP_GET].max_ns, 90);
 }
@@ -109,9 +111,9 @@ START_TEST(the_json_text_has_every_figure) {
     struct ddict_manager_stats s = sample(1);
     static const char *const names[] = {"manager_id", "node_id", "pid", "state", "total_bytes", "total_used_bytes", "pool_free_space", "num_keys", "puts",
                                         "gets_local", "gets_remote", "misses", "deletes", "bytes_in", "bytes_out", "cache_hits", "evictions", "full_errors",
-                                        "clients_now", "clients_peak", "restarts", "retired_bytes", "leased_bytes", "largest_holder_pid",
+                                        "clients_now", "clients_peak", "lanes_watched", "lane_bytes", "connections", "descriptors", "page_table_bytes", "prefixes", "events_bytes", "restarts", "retired_bytes", "leased_bytes", "largest_holder_pid",
                                         "largest_holder_bytes", "refused_connections", "rma_bytes", "rma_refused", "uptime_us", "populated_bytes", "populate_us", "page_bytes", "huge_bytes", "turn_max_us"};
-    static const json_int_t values[] = {3, 1, 77, 0, 1000, 250, 750, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 29, 30, 24, 25, 26, 27, 28, 31};
+    static const json_int_t values[] = {3, 1, 77, 0, 1000, 250, 750, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 121, 122, 123, 124, 125, 126, 127, 18, 19, 20, 21, 22, 23, 29, 30, 24, 25, 26, 27, 28, 31};
     char *text = stats_json(&s);
     ck_assert_ptr_nonnull(text);
     json_t *j = json_loads(text, 0, NULL);

@@ -118,6 +118,37 @@ START_TEST(leases_of_other_arenas_hold_nothing_here) {
 }
 END_TEST
 
+/* What a scan costs, as it counts it; and a lease in slots that were idle a moment before is seen. */
+START_TEST(slots_that_never_had_a_lease_are_passed_over) {
+    struct found f;
+    store_leases_add(box.s, 2, box.page, 1); /* twice the same page is twice the work */
+    put(1, 100000, 1);
+    del(1);
+    store_reclaim(box.s);
+    uint64_t all = box.s->leases.looked;
+    ck_assert_uint_ge(all, 2 * DD_LEASE_CHUNK_SLOTS / 8 * DD_RECLAIM_LINE);
+    box.page->idle = DD_LEASE_CHUNK_SLOTS - 8;
+    put(1, 100000, 1);
+    ck_assert_int_eq(look_slot(1, 7, &f), 0);
+    put(2, 100000, 2);
+    box.page->idle = DD_LEASE_CHUNK_SLOTS - 16; /* first this, then the lease */
+    ck_assert_int_eq(look_slot(2, 15, &f), 0);
+    del(1);
+    del(2);
+    store_reclaim(box.s);
+    ck_assert_uint_eq(stats().leased_bytes, 2 * 25 * ARENA_PAGE);
+    ck_assert_uint_lt(box.s->leases.looked, all / 5);
+    box.page->slot[7] = box.page->slot[15] = 0;
+    box.page->idle = UINT64_MAX; /* rubbish: all are looked at */
+    box.page->slot[511] = LEASE_WORD(7, f.off);
+    store_reclaim(box.s);
+    ck_assert_uint_eq(stats().leased_bytes, 25 * ARENA_PAGE);
+    box.page->slot[511] = box.page->idle = 0;
+    store_leases_remove(box.s, 2);
+    ck_assert_uint_eq(stats().leased_bytes, 0);
+}
+END_TEST
+
 START_TEST(leases_in_later_chunks_are_seen_when_the_page_says_so) {
     struct found f;
     char key[] = "k1";
@@ -256,7 +287,7 @@ END_TEST
 
 UNIT_MAIN_WITH("store_lease", before, after, a_held_value_stays_through_any_number_of_overwrites, figures_name_the_largest_holder,
                a_client_that_dies_leaves_nothing, lease_words_full_of_rubbish_do_no_harm, a_lease_anywhere_inside_a_block_holds_it,
-               leases_of_other_arenas_hold_nothing_here, leases_in_later_chunks_are_seen_when_the_page_says_so,
+               leases_of_other_arenas_hold_nothing_here, leases_in_later_chunks_are_seen_when_the_page_says_so, slots_that_never_had_a_lease_are_passed_over,
                pins_nest_and_unpinning_the_unpinned_is_harmless, aborting_a_pinned_block_waits_for_the_pin,
                memory_that_was_retired_is_used_again_before_the_arena_is_full, many_held_values_do_not_make_every_put_slow,
                a_large_scan_is_made_in_parts)

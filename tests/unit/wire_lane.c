@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -42,6 +43,17 @@ int fcntl(int fd, int cmd, ...)
         return -1;
     }
     return (int)syscall(SYS_fcntl, fd, cmd, arg);
+}
+
+static int mappings_of_lane(void)
+{
+    char line[512];
+    int n = 0;
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, f) != NULL)
+        n += strstr(line, "ddict-lane") != NULL;
+    fclose(f);
+    return n;
 }
 
 START_TEST(a_new_lane_is_sealed_and_empty)
@@ -338,6 +350,36 @@ START_TEST(pads_that_are_not_those_of_a_producer_are_refused)
 }
 END_TEST
 
+/* Pieces at any place of the area, near and far, in turns: what the client wrote there is what is seen, with few mappings and no more. */
+START_TEST(the_area_is_seen_through_windows)
+{
+    static const uint64_t at[] = {0, 4096, DD_LANE_WINDOW / 2 - 100, DD_LANE_WINDOW - 100, DD_LANE_WINDOW + 4096, 7 * DD_LANE_WINDOW + 12345, DD_LANE_AREA / 2 - 1, DD_LANE_AREA - DD_MSG_PIECE};
+    enum { N = sizeof at / sizeof *at };
+    uint64_t seed = 21;
+    int code;
+    uint8_t *area = lane_area(&cl);
+    ck_assert_ptr_nonnull(area);
+    for (unsigned i = 0; i < N; i++)
+        memset(area + at[i], (int)i + 1, 1000);
+    int before = mappings_of_lane();
+    for (int turn = 0; turn < 2000; turn++) {
+        unsigned i = (unsigned)(test_random(&seed) % N);
+        uint64_t skip = test_random(&seed) % 1000;
+        const uint8_t *p = lane_window(&mg, at[i] + skip, 1000 - skip, &code);
+        ck_assert_ptr_nonnull(p);
+        ck_assert_int_eq(p[0], (int)i + 1);
+        ck_assert_int_eq(p[1000 - skip - 1], (int)i + 1);
+        ck_assert_int_le(mappings_of_lane(), before + (int)LANE_WINDOWS);
+    }
+    ck_assert_ptr_nonnull(lane_window(&mg, DD_LANE_AREA - DD_MSG_PIECE, DD_MSG_PIECE, &code));
+    static const struct { uint64_t off, len; } bad[] = {{DD_LANE_AREA - 10, 11}, {DD_LANE_AREA + 1, 0}, {UINT64_MAX, 2}, {0, DD_MSG_PIECE + 1}, {4, UINT64_MAX}};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_ptr_null(lane_window(&mg, bad[i].off, bad[i].len, &code));
+        ck_assert_int_eq(code, DDICT_EPROTO);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("wire_lane");
@@ -352,6 +394,7 @@ int main(void)
     tcase_add_test(c, a_full_ring_gives_no_room_and_then_exactly_what_was_freed);
     tcase_add_test(c, a_manager_that_takes_over_goes_on_where_the_other_was);
     tcase_add_test(c, failures_of_the_system_leave_nothing);
+    tcase_add_test(c, the_area_is_seen_through_windows);
     tcase_add_test(c, what_is_no_lane_is_refused);
     tcase_add_test(c, impossible_heads_are_noticed_by_the_producer);
     tcase_add_test(c, random_headers_and_positions_never_lead_outside_the_ring);

@@ -17,7 +17,8 @@ static const struct field fields[] = {
     F(total_used_bytes, 'u'), F(pool_free_space, 'u'), F(pool_utilization, 'd'), F(num_keys, 'u'), F(puts, 'u'), F(gets_local, 'u'),
     F(gets_remote, 'u'), F(misses, 'u'), F(deletes, 'u'), F(bytes_in, 'u'), F(bytes_out, 'u'), F(cache_hits, 'u'), F(evictions, 'u'),
     F(full_errors, 'u'), F(frozen, 'u'), F(cached_items, 'u'), F(cached_bytes, 'u'),
-    F(spill_total_bytes, 'u'), F(spill_used_bytes, 'u'), F(spill_items, 'u'), F(spilled_bytes, 'u'), F(clients_now, 'u'), F(clients_peak, 'u'), F(restarts, 'u'), F(retired_bytes, 'u'), F(leased_bytes, 'u'),
+    F(spill_total_bytes, 'u'), F(spill_used_bytes, 'u'), F(spill_items, 'u'), F(spilled_bytes, 'u'), F(clients_now, 'u'), F(clients_peak, 'u'), F(lanes_watched, 'u'), F(lane_bytes, 'u'), F(connections, 'u'), F(descriptors, 'u'),
+    F(page_table_bytes, 'u'), F(prefixes, 'u'), F(events_bytes, 'u'), F(restarts, 'u'), F(retired_bytes, 'u'), F(leased_bytes, 'u'),
     F(largest_holder_pid, 'w'), F(largest_holder_bytes, 'u'), F(populated_bytes, 'u'), F(populate_us, 'u'), F(page_bytes, 'u'), F(huge_bytes, 'u'), F(refused_connections, 'u'), F(rma_bytes, 'u'), F(rma_refused, 'u'), F(uptime_us, 'u'), F(turn_max_us, 'u'),
 };
 
