@@ -142,6 +142,12 @@ static inline bool line_any(const uint64_t *slot) {
     return any != 0;
 }
 
+/* Lines of a chunk that ever had a lease. Before the slots; pairs with the release in chunk_open() of the client. */
+static inline unsigned chunk_lines(const struct lease_chunk *c) {
+    uint64_t idle = __atomic_load_n(&c->idle, __ATOMIC_ACQUIRE);
+    return (unsigned)(DD_LEASE_CHUNK_SLOTS - (idle < DD_LEASE_CHUNK_SLOTS ? idle : 0) + LINE - 1) / LINE;
+}
+
 /* Call fn for each block named by a lease on this arena; page: number of the lease page. Stops when fn is negative. */
 int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint32_t page)) {
     struct leases *l = &s->leases;
@@ -157,8 +163,7 @@ int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint
         const uint64_t *chunks = &c->chunks;
         /* Read again for each: the order of a scan. */
         for (uint64_t k = 0; k < DD_LEASE_CHUNKS && k < __atomic_load_n(chunks, __ATOMIC_ACQUIRE) && rc >= 0; k++, c++) {
-            uint64_t idle = __atomic_load_n(&c->idle, __ATOMIC_ACQUIRE); /* before the slots; pairs with the release in chunk_open() of the client */
-            unsigned lines = (unsigned)(DD_LEASE_CHUNK_SLOTS - (idle < DD_LEASE_CHUNK_SLOTS ? idle : 0) + LINE - 1) / LINE;
+            unsigned lines = chunk_lines(c);
             looked += DD_RECLAIM_CHUNK + lines * DD_RECLAIM_LINE;
             for (unsigned i = 0; i < lines * LINE && rc >= 0; i += LINE) {
                 if (!line_any(&c->slot[i])) continue;
@@ -286,10 +291,19 @@ bool scan_small(const struct store *s) {
     return !l->scan.on && l->retired_n <= DD_SCAN_SMALL && l->held.used <= DD_SCAN_LEASES && chunks_all(l) <= DD_SCAN_CHUNKS;
 }
 
+static uint64_t slots_all(const struct leases *l) { /* that ever had a lease */
+    uint64_t n = 0;
+    for (size_t p = 0; p < l->pages; p++) {
+        const struct lease_chunk *c = l->page[p].map;
+        for (uint64_t k = page_chunks(&l->page[p]); k-- > 0; c++) n += chunk_lines(c) * LINE;
+    }
+    return n;
+}
+
 #define SLOTS_MOST (1u << 20) /* chunks are untrusted: for more the table grows as leases are found */
 static bool scan_begin(struct store *s) {
     struct leases *l = &s->leases;
-    uint64_t slots = chunks_all(l) * DD_LEASE_CHUNK_SLOTS;
+    uint64_t slots = slots_all(l);
     if (slots > SLOTS_MOST) slots = SLOTS_MOST;
     l->later = false;
     if (scan_fence(s) < 0) return false;
@@ -301,6 +315,7 @@ static bool scan_begin(struct store *s) {
     } else if (table_make(&l->scan.held, slots) < 0) return false;
     for (size_t p = 0; p < l->pages; p++) l->page[p].held = 0;
     l->scan.on = true;
+    l->looked = 0;
     l->scan.n = l->retired_n;
     l->fresh_bytes = 0; /* what comes from here on is the next scan's */
     l->again = false;
@@ -319,7 +334,13 @@ static int scan_look(struct store *s) {
             c->chunk = 0;
             continue;
         }
-        for (unsigned i = 0; i < DD_LEASE_CHUNK_SLOTS; i++) {
+        unsigned lines = chunk_lines(at);
+        l->looked += DD_RECLAIM_CHUNK + lines * DD_RECLAIM_LINE;
+        for (unsigned i = 0; i < lines * LINE; i++) {
+            if (i % LINE == 0 && !line_any(&at->slot[i])) {
+                i += LINE - 1;
+                continue;
+            }
             uint64_t word = __atomic_load_n(&at->slot[i], __ATOMIC_ACQUIRE), block; /* as in leases_each() */
             if (!word || LEASE_ARENA(word) != s->local_index || !(block = block_of(s, LEASE_OFFSET(word)))) continue;
             uint32_t *v = table_add(&c->held, block);
