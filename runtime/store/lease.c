@@ -307,7 +307,7 @@ static bool scan_begin(struct store *s) {
     if (slots > SLOTS_MOST) slots = SLOTS_MOST;
     l->later = false;
     if (scan_fence(s) < 0) return false;
-    if (l->held.cap >= 2 * slots && l->held.cap <= 16 * slots) { /* memory that is there already: the first touch of new pages is dearer than all of the rest */
+    if (l->held.cap > 0 && l->held.cap >= 2 * slots && l->held.cap <= 16 * slots) { /* memory that is there already: the first touch of new pages is dearer than all of the rest */
         l->scan.held = l->held;
         l->held = (struct table){0};
         memset(l->scan.held.key, 0, l->scan.held.cap * sizeof *l->scan.held.key);
