@@ -223,9 +223,14 @@ static void build_within(const char *limit)
     ddict_detach(d);
     dict_stop(&x);
 }
-START_TEST(any_number_of_clients_builds_values_in_place) { build_within("-v 274877906"); }
+#ifdef __SANITIZE_ADDRESS__ /* wants 15 TiB of addresses for itself */
+#define WITHIN(kib) ""
+#else
+#define WITHIN(kib) "-v " #kib
+#endif
+START_TEST(any_number_of_clients_builds_values_in_place) { build_within(WITHIN(274877906)); }
 END_TEST
-START_TEST(without_address_space_they_do_it_too) { build_within("-v 4194304"); } /* not even a window for each */
+START_TEST(without_address_space_they_do_it_too) { build_within(WITHIN(4194304)); } /* not even a window for each */
 END_TEST
 
 START_TEST(who_cannot_be_taken_is_refused_and_nobody_else_hears_of_it)

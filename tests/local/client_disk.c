@@ -42,7 +42,7 @@ static void took(int rc, int good) {
     else if (rc == -EIO) sum.io++;
     else if (rc == DDICT_ELOST || rc == DDICT_EGONE) sum.lost++;
     else sum.other++;
-    if (rc < 0) snprintf(sum.text, sizeof sum.text, "%s", ddict_errmsg());
+    if (rc < 0) snprintf(sum.text, sizeof sum.text, "%d: %s", rc, ddict_errmsg());
 }
 static void say(const char *what) {
     for (char *c = sum.text; *c; c++)

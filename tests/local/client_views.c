@@ -101,10 +101,11 @@ static unsigned by_get_many(struct ddict_view *v, unsigned n, unsigned from)
     return got;
 }
 
+static __thread ddict_jobs_t *q; /* of a thread that takes views by jobs */
+
 static unsigned by_jobs(struct ddict_view *v, unsigned n, unsigned from, int what, unsigned flags)
 {
     struct ddict_job job[BATCH], done[BATCH];
-    static __thread ddict_jobs_t *q;
     unsigned got = 0, over = 0;
     if (q == NULL)
         ok(ddict_jobs_open(d, &q));
@@ -201,6 +202,7 @@ static void *holder(void *arg)
             pthread_mutex_unlock(&ring_lock);
         }
     }
+    ddict_jobs_close(q);
     return NULL;
 }
 
