@@ -58,7 +58,8 @@
 #define DD_COMPACT_IDLE_NS 500000u           /* the same, of a turn in which nobody asked: who comes then waits so long at most */
 #define DD_COMPACT_LARGE (2ull << 20)        /* bytes: larger blocks are never moved in memory; the copy of one takes below a millisecond */
 #define DD_COMPACT_AGAIN_MS 100u             /* what could not be moved, for a view or a pin, is looked at again so much later, or when something was freed */
-#define DD_COMPACT_WAIT_MS 10000u            /* a put waits at most so long for room that is being made: 20 GiB can be moved in it */
+#define DD_COMPACT_WAIT_MS 3000u             /* a put waits at most so long for room that is being made: 6 GiB can be moved in it */
+#define DD_COMPACT_LATE_MS 10000u            /* when one has waited in vain for so long, the next ones do not for so long */
 #define DD_COMPACT_IDLE_PART 16u             /* in idle turns: while less than 1/16 of the budget is in free pages, and more than that scattered */
 
 /* --- leases --- */

@@ -84,6 +84,7 @@ int request_reserve(struct asker *a, const struct msg *m, const uint8_t *key, st
     if (e == -EINPROGRESS) {
         if (!a->room_since) a->room_since = a->m->now;
         if (a->m->now - a->room_since < DD_COMPACT_WAIT_MS * 1000000ull) return TAKE_LATER;
+        store_reserve_late(a->m->store);
         e = DDICT_EFULL;
     }
     a->room_since = 0;

@@ -276,7 +276,13 @@ int compact_for(struct store *s, uint64_t n) {
     struct compact *c = &s->compact;
     if (s->index.sweeps) return -EINPROGRESS;
     if (hopeless(s, n)) return DDICT_EFULL;
+    c->wanted = n;
     return c->left_ns ? compact_some(s, n, &c->left_ns) : -EINPROGRESS;
+}
+
+void store_reserve_late(struct store *s) {
+    vain(s, s->compact.wanted, clock_ns());
+    s->compact.vain_end += DD_COMPACT_LATE_MS * 1000000ull;
 }
 
 int compact_for_index(struct store *s, uint64_t n) {

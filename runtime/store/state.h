@@ -146,6 +146,7 @@ struct compact {
     uint32_t round;
     uint64_t round_end;    /* clock_ns(): then what was tried may be tried again */
     uint64_t left_ns;      /* of this turn */
+    uint64_t wanted;       /* pages that somebody waits for, or did last */
     uint64_t vain_end, vain_freed, vain_pages; /* until then, or until something was freed, so many pages are not to be had */
     uint64_t moved_bytes;
 };

@@ -71,6 +71,8 @@ struct store_ref {
  * counts, its hash is computed from the copy. -EINPROGRESS: room is being made by moving others (LAYOUT 13): again after store_work(). DDICT_EFULL with the sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
  */
 int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref);
+/* Who was told -EINPROGRESS does not wait any longer. Until as much was freed, or DD_COMPACT_LATE_MS are over, nobody else is told to wait for as much. */
+void store_reserve_late(struct store *s);
 /*
  * Where there is a spill that is served by threads: -EAGAIN, without a sentence: memory is full, and room is being made. Try again when store_progress() has changed, and after DD_SPILL_LOOK_MS: when
  * the disk does nothing for DD_SPILL_WAIT_MS it is DDICT_EFULL.

@@ -358,9 +358,32 @@ START_TEST(each_turn_is_short) {
 }
 END_TEST
 
+/* A full store whose room takes longer than anybody may wait keeps one waiting, not each: the others are refused at once, until there is more room. */
+START_TEST(one_waits_in_vain_and_the_next_are_refused_at_once) {
+    box_open(128 * MIB);
+    uint64_t n = fill(1, 40);
+    struct store_ref ref;
+    char key[32];
+    uint32_t len = key_name(key, key_of(2, 0));
+    thin(1, n, 2, true);
+    ck_assert_int_eq(store_reserve(box.s, key, len, MIB, 9, &ref), -EINPROGRESS);
+    store_reserve_late(box.s);
+    for (int i = 0; i < 3; i++) {
+        store_work(box.s);
+        ck_assert_int_eq(store_reserve(box.s, key, len, MIB, 9, &ref), DDICT_EFULL);
+    }
+    for (uint64_t i = 0; i < n; i += 2) del(key_of(1, i)); /* far more than is wanted: it is worth a try again */
+    store_reclaim(box.s);
+    int rc;
+    while ((rc = store_reserve(box.s, key, len, MIB, 9, &ref)) == -EINPROGRESS) store_work(box.s);
+    ck_assert_int_eq(rc, 0);
+    store_abort(box.s, &ref);
+}
+END_TEST
+
 UNIT_MAIN_WITH("store_compact", nothing, close_box, each_second_one_is_deleted, fifteen_of_sixteen_are_deleted, three_of_four_are_deleted_and_the_size_doubles,
                small_ones_make_room_for_the_next_class_and_for_large_ones, other_patterns_make_room_too, sizes_may_go_on_growing,
                extents_between_extents_make_room_for_larger_ones, random_sizes_are_never_refused_at_four_fifths, what_is_read_stays_and_the_rest_is_of_use,
                what_can_not_move_is_not_moved_and_full_is_said_soon, pinned_items_stay, another_manager_goes_on_where_values_have_moved,
                values_of_other_owners_move_with_their_place_in_the_clock, idle_turns_bring_together_what_is_scattered, with_a_spill_memory_is_of_use_again,
-               a_block_may_come_from_a_larger_class, each_turn_is_short)
+               a_block_may_come_from_a_larger_class, each_turn_is_short, one_waits_in_vain_and_the_next_are_refused_at_once)
