@@ -12,7 +12,7 @@ trap 'exit 130' INT TERM HUP
 export USER=${USER-root} CH_IMAGE_STORAGE=$work/store PATH=/usr/bin:$PATH # ch-image is of /usr/bin/python3
 . /etc/os-release
 mmdebstrap --quiet --mode=root --variant=apt --include=python3-torch,python3-numpy,python3-pip,python3-dev,python3-setuptools,python3-wheel,python-is-python3 \
-    --customize-hook='rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED' "$VERSION_CODENAME" "$work/base.tar" http://deb.debian.org/debian
+    --customize-hook='rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED' "$VERSION_CODENAME" "$work/base.tar"
 ch-image import "$work/base.tar" base
 rm "$work/base.tar"
 mkdir "$work/context"
