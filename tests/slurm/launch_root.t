@@ -29,11 +29,13 @@ awk '/^ *>/ { if (/\/ddict\.so\(/ && !done) { done = 1; f = $0; sub(/.*ddict\.so
                r = c; sub(/.* = /, "", r); sub(/ .*/, "", r); a = c; sub(/\) *= .*/, "", a); sub(/.*[ (]/, "", a); print f, n, r, a == "" ? "-" : a, call + 0 } next }
      { call = $0; done = 0 }' "$trace/all" >"$trace/ours"
 cut -d' ' -f1,2 "$trace/ours" | sort | uniq -c >"$out"
-task='^(remote_task|step_name|job_name|dictionary_is_here|variable|name_find|gpu_prepare|meet_ask_place|reach|attach_.*|receive_once|user_is_one)$' note='^(note_prepare|note_hand_over|note_log|is_ours)$'
-others() { awk -v t="$task" -v n="$note" "$1 { print \$1, \$2 }" "$trace/ours" | sort -u; }
+task='^(remote_task|step_name|job_name|dictionary_is_here|variable|name_find|gpu_prepare|meet_ask_place|reach|attach_.*|receive_once|user_is_one)$' oom='^(oom_open|oom_first_by|score_set)$' note='^(note_prepare|note_hand_over|note_log|is_ours)$'
+others() { awk -v t="$task" -v n="$note" -v o="$oom" "$1 { print \$1, \$2 }" "$trace/ours" | sort -u; }
 has "the_trace_sees_the_plugin_in_the_task" '(remote_task|step_name) geteuid'
 has "the_trace_sees_the_plugin_in_the_managers_step" 'note_log read'
-is "no_other_function_makes_a_system_call" "$(others '$1 !~ t && $1 !~ n')" ""
+is "no_other_function_makes_a_system_call" "$(others '$1 !~ t && $1 !~ n && $1 !~ o')" ""
+# /proc/self/oom_score_adj, opened before the user is known to be one, so by root; written by the user
+is "oom_score_adj_is_opened_and_written_and_nothing_else" "$(others '$1 ~ o && $2 !~ /^(openat|write|close)$/')" ""
 is "the_task_looks_for_its_dictionary_and_does_nothing_else" "$(others '$1 ~ t && $2 !~ /^(geteuid|socket|connect|close|[gs]etsockopt|fcntl|sendmsg|recvmsg|poll|access)$/ &&
     ($1 != "user_is_one" || $2 !~ /^(openat|read|fstat|newfstatat)$/)')" ""
 is "and_is_not_root" "$(awk '$2 == "geteuid" && $3 == 0' "$trace/ours")" ""

@@ -7,6 +7,7 @@ import json
 import operator
 import sys
 import threading
+import time
 from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Dict, Iterator, List, Optional
@@ -17,6 +18,7 @@ from .. import DDict, Error, RawKey, Set, key_bytes
 from . import _batch, _fill, _print, _sets
 
 AT_ONCE = 64  # samples that iteration fetches together
+UNDO_S = 3.0  # for others to take away what they had put, when they fail
 _FETCH = torch.utils.data._utils.fetch._MapDatasetFetcher.fetch.__code__
 
 
@@ -273,10 +275,14 @@ def _put(d: DDict, name: str, dataset: Any, timeout: Optional[float], overwrite:
             return ((f"{prefix}{i}", sample) for i, sample in enumerate(data))
 
     def alone(_: int) -> bytes:
-        for key in d.keys(prefix):
-            if key[len(prefix):].isdecimal():
+        until = time.monotonic() + UNDO_S  # others that failed may still be taking away what they had put
+        while True:
+            key = next((k for k in d.keys(prefix) if k[len(prefix):].isdecimal()), None)
+            if key is None:
+                return b""
+            if time.monotonic() > until:
                 raise ValueError(f"the dictionary has a key {key!r}, which the set {name!r} would put over: give the set another name=")
-        return b""
+            time.sleep(0.02)
 
     def undo(chunk: int) -> None:
         for i in range(chunk * size, chunk * size + fill.begun[chunk]) if chunk >= 0 else ():
