@@ -111,7 +111,6 @@
 #define DD_TIMEOUT_MS 60000                  /* default of every client call ($DDICT_TIMEOUT, seconds) */
 #define DD_WAIT_SLICE_MS 10                  /* longest sleep without looking whether the other side lives */
 #define DD_FORK_MS 200                       /* fork() with views held: for the managers to take them over for the child; they answer in microseconds, and fork waits */
-#define DD_ATTACH_MS 30000                   /* client waits for a dictionary that is still starting */
 #define DD_GPUS_MS 5000                      /* a rank asks ddictd for the GPUs of the node, which may read the topology of a large machine for it */
 #define DD_MEET_MS 15000                     /* a task asks where rank 0 of its step is, which Slurm starts at the same time on another node */
 #define DD_READY_MS 10000                    /* hidden step created -> ready */
