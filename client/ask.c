@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ask.c - one request to a manager and its answer. */
-#include <errno.h>
-
 #include "ask.h"
 
-int ask_within(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w)
-{
+#include <errno.h>
+
+int ask_within(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r,
+               struct patience *w) {
     int rc = port_send(&m->port, out, r, w);
     if (likely(rc == 0))
         rc = port_wait(&m->port, r, w);
@@ -16,31 +16,37 @@ int ask_within(struct session *s, struct node_manager *m, struct outgoing *out, 
     return likely(r->status >= 0) ? r->status : request_error(s, m, r, r->status);
 }
 
-int ask(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, int timeout_ms)
-{
+int ask(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r,
+        int timeout_ms) {
     struct patience w;
     if (unlikely(timeout_ms == 0))
-        return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow", m->id);
+        return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow",
+                        m->id);
     patience_init(&w, s, timeout_ms);
     return ask_within(s, m, out, r, &w);
 }
 
-bool request_was_late(const struct request *r)
-{
-    return r->reply.status == -ETIMEDOUT; /* not: its value did not come on, or nobody answered us */
+bool request_was_late(const struct request *r) {
+    return r->reply.status ==
+           -ETIMEDOUT; /* not: its value did not come on, or nobody answered us */
 }
 
-void request_again(struct request *r)
-{
-    *r = (struct request){.sink = r->sink, .buf = r->sink == SINK_BUFFER ? r->buf : NULL, .cap = r->cap, .slot = r->slot,
-                          .batch = r->batch, .index = r->index, .job = r->job};
+void request_again(struct request *r) {
+    *r = (struct request){.sink = r->sink,
+                          .buf = r->sink == SINK_BUFFER ? r->buf : NULL,
+                          .cap = r->cap,
+                          .slot = r->slot,
+                          .batch = r->batch,
+                          .index = r->index,
+                          .job = r->job};
 }
 
-int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r, struct patience *w, unsigned flags)
-{
+int ask_waiting(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r,
+                struct patience *w, unsigned flags) {
     const struct outgoing first = *out;
     int rc;
-    int grace = flags & DDICT_SURE && s->timeout_ms > ANSWER_GRACE_MS ? s->timeout_ms : ANSWER_GRACE_MS;
+    int grace =
+        flags & DDICT_SURE && s->timeout_ms > ANSWER_GRACE_MS ? s->timeout_ms : ANSWER_GRACE_MS;
     uint64_t left = patience_left_us(w);
     for (;;) {
         out->head.flags |= MSGF_WAIT;

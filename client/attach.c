@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attach.c - the handle: attach, detach, what it is attached to, and the order to end. */
+#include "jobs.h"
+#include "lease.h"
+#include <base/user.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <base/user.h>
-
-#include "lease.h"
-#include "jobs.h"
-
-const char *no_name_text(void)
-{
-    return "no dictionary: DDICT_NAME is not set; was the job started with srun --ddict-mem=... (and is the plugin installed on this node?) "
+const char *no_name_text(void) {
+    return "no dictionary: DDICT_NAME is not set; was the job started with srun --ddict-mem=... "
+           "(and is the plugin installed on this node?) "
            "or with ddict run?";
 }
 
 /* "<uid>.<job>.job" into name, or -1 outside of a Slurm job. */
-static int name_of_job(char name[DICT_NAME_MAX])
-{
+static int name_of_job(char name[DICT_NAME_MAX]) {
     const char *job = getenv("SLURM_JOB_ID");
     if (job == NULL || *job == 0 || strlen(job) != strspn(job, "0123456789"))
         return -1;
@@ -27,8 +25,7 @@ static int name_of_job(char name[DICT_NAME_MAX])
 }
 
 /* The name to use, or NULL with *rc set; own: room for the job's. */
-static const char *name_choose(const char *name, char own[DICT_NAME_MAX], int *rc)
-{
+static const char *name_choose(const char *name, char own[DICT_NAME_MAX], int *rc) {
     own[0] = 0;
     if (name == NULL)
         name = getenv("DDICT_NAME");
@@ -39,15 +36,17 @@ static const char *name_choose(const char *name, char own[DICT_NAME_MAX], int *r
         return NULL;
     }
     if (strlen(name) >= DICT_NAME_MAX || strchr(name, '/') != NULL) {
-        *rc = dd_error(-EINVAL, "\"%.80s\" is not the name of a dictionary: %s; names have letters, digits, '.', '_' and '-', %d at most", name,
-                       strchr(name, '/') ? "it has a '/'" : "it is too long", DICT_NAME_MAX - 1);
+        *rc = dd_error(-EINVAL,
+                       "\"%.80s\" is not the name of a dictionary: %s; names have letters, digits, "
+                       "'.', '_' and '-', %d at most",
+                       name, strchr(name, '/') ? "it has a '/'" : "it is too long",
+                       DICT_NAME_MAX - 1);
         return NULL;
     }
     return name;
 }
 
-int ddict_attach(ddict_t **out, const char *name, int timeout_ms)
-{
+int ddict_attach(ddict_t **out, const char *name, int timeout_ms) {
     char own[DICT_NAME_MAX];
     int rc = 0;
     if (out == NULL)
@@ -65,7 +64,11 @@ int ddict_attach(ddict_t **out, const char *name, int timeout_ms)
     pthread_mutex_init(&d->lock, NULL);
     rc = session_open(&d->session, name, timeout_ms);
     if (rc == DDICT_ENODICT && own[0] != 0)
-        dd_error(rc, "no dictionary: DDICT_NAME is not set and this node has no %s, the dictionary of the job; was the job submitted with --ddict-mem=... (and is the plugin installed on this node?)", own);
+        dd_error(rc,
+                 "no dictionary: DDICT_NAME is not set and this node has no %s, the dictionary of "
+                 "the job; was the job submitted with --ddict-mem=... (and is the plugin installed "
+                 "on this node?)",
+                 own);
     if (rc < 0) {
         pthread_mutex_destroy(&d->lock);
         free(d);
@@ -80,8 +83,7 @@ int ddict_attach(ddict_t **out, const char *name, int timeout_ms)
     return 0;
 }
 
-int ddict_detach(ddict_t *d)
-{
+int ddict_detach(ddict_t *d) {
     if (d == NULL)
         return 0;
     pthread_mutex_lock(&registry_lock);
@@ -101,8 +103,7 @@ int ddict_detach(ddict_t *d)
 }
 
 /* Another thread may be at it, with more time than we have. */
-static bool lock_by(pthread_mutex_t *lock, struct deadline *d)
-{
+static bool lock_by(pthread_mutex_t *lock, struct deadline *d) {
     while (pthread_mutex_trylock(lock) != 0) {
         if (deadline_over(d))
             return false;
@@ -111,8 +112,7 @@ static bool lock_by(pthread_mutex_t *lock, struct deadline *d)
     return true;
 }
 
-int handle_revive(ddict_t *d, struct session **out, int timeout_ms)
-{
+int handle_revive(ddict_t *d, struct session **out, int timeout_ms) {
     struct deadline until;
     deadline_start(&until, session_timeout(timeout_ms));
     if (!lock_by(&d->lock, &until))
@@ -120,16 +120,18 @@ int handle_revive(ddict_t *d, struct session **out, int timeout_ms)
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     int rc = 0;
     if (s == NULL && (rc = session_open_by(&s, &d->opening, d->name, &until)) == 0) {
-        __atomic_store_n(&d->session, s, __ATOMIC_RELEASE); /* pairs with the load in session_enter() */
-        __atomic_store_n(&d->session_id, s->id, __ATOMIC_RELAXED); /* means nothing to a thread that did not enter by the other */
+        __atomic_store_n(&d->session, s,
+                         __ATOMIC_RELEASE); /* pairs with the load in session_enter() */
+        __atomic_store_n(
+            &d->session_id, s->id,
+            __ATOMIC_RELAXED); /* means nothing to a thread that did not enter by the other */
     }
     pthread_mutex_unlock(&d->lock);
     *out = s;
     return rc;
 }
 
-int ddict_get_info(ddict_t *d, struct ddict_info *info)
-{
+int ddict_get_info(ddict_t *d, struct ddict_info *info) {
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     int rc = 0;
     if (s == NULL && (rc = handle_revive(d, &s, -1)) < 0)
@@ -147,16 +149,14 @@ int ddict_get_info(ddict_t *d, struct ddict_info *info)
     return 0;
 }
 
-unsigned ddict_owner(ddict_t *d, const void *key, size_t klen)
-{
+unsigned ddict_owner(ddict_t *d, const void *key, size_t klen) {
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     if (s == NULL && handle_revive(d, &s, -1) < 0)
         return 0;
     return hash_owner(key_hash(key, klen), s->managers);
 }
 
-int ddict_down(const char *name, int timeout_ms)
-{
+int ddict_down(const char *name, int timeout_ms) {
     char own[DICT_NAME_MAX];
     int rc = 0;
     name = name_choose(name, own, &rc);
@@ -176,8 +176,10 @@ int ddict_down(const char *name, int timeout_ms)
         if (rc == -ECONNRESET) /* it went down before its answer was sent */
             rc = 0;
         else if (rc >= 0)
-            rc = m.type == ATTACH_DOWN_OK ? (m.status < 0 ? dd_error(m.status, "%s", m.text) : 0)
-                                          : dd_error(DDICT_EPROTO, "ddictd answered the order to end with message %u", m.type);
+            rc = m.type == ATTACH_DOWN_OK
+                     ? (m.status < 0 ? dd_error(m.status, "%s", m.text) : 0)
+                     : dd_error(DDICT_EPROTO, "ddictd answered the order to end with message %u",
+                                m.type);
     }
     close(fd);
     return rc;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - `ddict bench`: options, and one run after the other. */
+#include "bench.h"
+
+#include "cmd.h"
+#include <base/size.h>
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,38 +14,50 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <base/size.h>
-#include "bench.h"
-#include "cmd.h"
-
 #define LIST_MAX 32u
-#define SET_MIN (256ull << 20)
-#define SET_REMOTE (64ull << 20) /* what crosses the network is not sped up by a cache: less to load and to remove */
-#define KEYS_MAX (1ull << 20)    /* unless a set size is asked for: they are removed one by one */
-#define KEYS_LEAST 4u            /* a client, of large values */
-#define ITEM_EXTRA 110u          /* bytes of a pair beside key and value: header, index, rounding of small blocks */
+#define SET_MIN  (256ull << 20)
+#define SET_REMOTE \
+    (64ull         \
+     << 20) /* what crosses the network is not sped up by a cache: less to load and to remove */
+#define KEYS_MAX   (1ull << 20) /* unless a set size is asked for: they are removed one by one */
+#define KEYS_LEAST 4u           /* a client, of large values */
+#define ITEM_EXTRA \
+    110u /* bytes of a pair beside key and value: header, index, rounding of small blocks */
 
 static const char usage[] =
     "usage: ddict bench --net [--seconds S] [--reps N] [--json] [--name NAME]\n"
-    "       ddict bench [--sizes LIST] [--clients LIST] [--ops LIST] [--place LIST] [--set-size SIZE] [--seconds S] [--reps N] [--untouched] [--frozen] [--json] [--plot FILE.svg] [--name NAME]\n"
-    "  Measures the dictionary that this process is attached to, by processes on this node. To try one machine:\n"
+    "       ddict bench [--sizes LIST] [--clients LIST] [--ops LIST] [--place LIST] [--set-size "
+    "SIZE] [--seconds S] [--reps N] [--untouched] [--frozen] [--json] [--plot FILE.svg] [--name "
+    "NAME]\n"
+    "  Measures the dictionary that this process is attached to, by processes on this node. To try "
+    "one machine:\n"
     "      ddict run --managers=1 --mem=2G -- ddict bench\n"
-    "      --sizes LIST     bytes of a value, 8 to what fits; A..B: from A to B, each four times the last (default 64,1K,64K,1M)\n"
+    "      --sizes LIST     bytes of a value, 8 to what fits; A..B: from A to B, each four times "
+    "the last (default 64,1K,64K,1M)\n"
     "      --clients LIST   processes at once (default 1)\n"
     "      --ops LIST       of put,put_many,get,view,get_many,mixed (default all)\n"
-    "      --place LIST     local: keys of this node's managers; remote: keys of other nodes (default both, where there are both)\n"
-    "      --set-size SIZE  bytes of all pairs (default: four times the last cache, at least 256 MiB, at most 2^20 keys; remote: 64 MiB;\n"
+    "      --place LIST     local: keys of this node's managers; remote: keys of other nodes "
+    "(default both, where there are both)\n"
+    "      --set-size SIZE  bytes of all pairs (default: four times the last cache, at least 256 "
+    "MiB, at most 2^20 keys; remote: 64 MiB;\n"
     "                       less where the managers have less room)\n"
     "      --seconds S      of one repetition of one operation (default 0.3)\n"
-    "      --reps N         repetitions, 1 to 32 (default 5); rates are medians, +- is half of what lies between the lowest and the highest\n"
+    "      --reps N         repetitions, 1 to 32 (default 5); rates are medians, +- is half of "
+    "what lies between the lowest and the highest\n"
     "      --untouched      do not look at the values that are read\n"
-    "      --frozen         freeze the dictionary while it is read: nobody can write meanwhile, and values of other nodes are kept on this one\n"
-    "      --net            instead: latency and bandwidth to another node, through the managers and by a plain TCP connection on the same path\n"
+    "      --frozen         freeze the dictionary while it is read: nobody can write meanwhile, "
+    "and values of other nodes are kept on this one\n"
+    "      --net            instead: latency and bandwidth to another node, through the managers "
+    "and by a plain TCP connection on the same path\n"
     "      --plot FILE.svg  rates and latencies over the size of a value\n"
-    "  Keys are read in random order after all were read or written once; of each value that is read, a word of each cache line is looked at and\n"
-    "  checked. get copies the value, view and get_many (64 keys) read it in place, put waits for each acknowledgement, put_many puts up to\n"
-    "  1,000 keys or 8 MiB at once, every tenth call of mixed is a put and the others are views. p50, p99 and max are of single calls (of a batch for _many). cpu/key\n"
-    "  is processor time of the client, manager that of all managers of this node. Only keys of its own are written, and they are removed, after ^C too.\n";
+    "  Keys are read in random order after all were read or written once; of each value that is "
+    "read, a word of each cache line is looked at and\n"
+    "  checked. get copies the value, view and get_many (64 keys) read it in place, put waits for "
+    "each acknowledgement, put_many puts up to\n"
+    "  1,000 keys or 8 MiB at once, every tenth call of mixed is a put and the others are views. "
+    "p50, p99 and max are of single calls (of a batch for _many). cpu/key\n"
+    "  is processor time of the client, manager that of all managers of this node. Only keys of "
+    "its own are written, and they are removed, after ^C too.\n";
 
 struct setup {
     uint64_t size[LIST_MAX], clients[LIST_MAX];
@@ -52,7 +69,7 @@ struct setup {
     struct ddict_info info;
     unsigned *owner[PLACE_N], owners[PLACE_N]; /* managers of each place */
     uint64_t free_bytes[PLACE_N];
-    uint32_t *pid;                             /* of managers of this node */
+    uint32_t *pid; /* of managers of this node */
     unsigned pids;
     struct bench_result *result;
     size_t results;
@@ -60,8 +77,7 @@ struct setup {
 
 /* --- options --- */
 
-static int size_add(struct setup *s, uint64_t n)
-{
+static int size_add(struct setup *s, uint64_t n) {
     n = (n + 7) / 8 * 8;
     if (n < 8 || n > 1ull << 40 || s->sizes == LIST_MAX)
         return -ERANGE;
@@ -69,8 +85,7 @@ static int size_add(struct setup *s, uint64_t n)
     return 0;
 }
 
-static int size_take(struct setup *s, char *text)
-{
+static int size_take(struct setup *s, char *text) {
     uint64_t from, to;
     char *dots = strstr(text, "..");
     if (dots == NULL)
@@ -85,13 +100,13 @@ static int size_take(struct setup *s, char *text)
     return rc < 0 ? rc : size_add(s, to);
 }
 
-static int clients_take(struct setup *s, char *text)
-{
-    return s->client_counts == LIST_MAX ? -ERANGE : count_parse(text, 1, BENCH_CLIENTS_MAX, &s->clients[s->client_counts++]);
+static int clients_take(struct setup *s, char *text) {
+    return s->client_counts == LIST_MAX
+               ? -ERANGE
+               : count_parse(text, 1, BENCH_CLIENTS_MAX, &s->clients[s->client_counts++]);
 }
 
-static int word_take(bool *set, const char *const *names, unsigned n, const char *text)
-{
+static int word_take(bool *set, const char *const *names, unsigned n, const char *text) {
     for (unsigned i = 0; i < n; i++)
         if (strcmp(text, names[i]) == 0) {
             set[i] = true;
@@ -100,32 +115,43 @@ static int word_take(bool *set, const char *const *names, unsigned n, const char
     return -EINVAL;
 }
 
-static int op_take(struct setup *s, char *text) { return word_take(s->ops, bench_op_name, OP_N, text); }
-static int place_take(struct setup *s, char *text) { return word_take(s->place, bench_place_name, PLACE_N, text); }
+static int op_take(struct setup *s, char *text) {
+    return word_take(s->ops, bench_op_name, OP_N, text);
+}
+static int place_take(struct setup *s, char *text) {
+    return word_take(s->place, bench_place_name, PLACE_N, text);
+}
 
-static int list_take(struct setup *s, const char *text, int (*take)(struct setup *, char *))
-{
+static int list_take(struct setup *s, const char *text, int (*take)(struct setup *, char *)) {
     char *copy = strdup(text), *save = NULL;
     int rc = copy == NULL ? -ENOMEM : *text == 0 ? -EINVAL : 0;
-    for (char *p = copy ? strtok_r(copy, ",", &save) : NULL; rc == 0 && p != NULL; p = strtok_r(NULL, ",", &save))
+    for (char *p = copy ? strtok_r(copy, ",", &save) : NULL; rc == 0 && p != NULL;
+         p = strtok_r(NULL, ",", &save))
         rc = take(s, p);
     free(copy);
     return rc;
 }
 
-static int rising(const void *a, const void *b)
-{
+static int rising(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
-static int options_parse(struct setup *s, int argc, char **argv)
-{
-    static const struct option longs[] = {CMD_LONGS, {"sizes", required_argument, NULL, 's'}, {"clients", required_argument, NULL, 'c'},
-                                          {"ops", required_argument, NULL, 'o'}, {"place", required_argument, NULL, 'p'},
-                                          {"set-size", required_argument, NULL, 'S'}, {"seconds", required_argument, NULL, 't'},
-                                          {"reps", required_argument, NULL, 'r'}, {"untouched", no_argument, NULL, 'u'},
-                                          {"frozen", no_argument, NULL, 'f'}, {"plot", required_argument, NULL, 'P'}, {"json", no_argument, NULL, 'j'}, {"net", no_argument, NULL, 'n'}, {0}};
+static int options_parse(struct setup *s, int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          {"sizes", required_argument, NULL, 's'},
+                                          {"clients", required_argument, NULL, 'c'},
+                                          {"ops", required_argument, NULL, 'o'},
+                                          {"place", required_argument, NULL, 'p'},
+                                          {"set-size", required_argument, NULL, 'S'},
+                                          {"seconds", required_argument, NULL, 't'},
+                                          {"reps", required_argument, NULL, 'r'},
+                                          {"untouched", no_argument, NULL, 'u'},
+                                          {"frozen", no_argument, NULL, 'f'},
+                                          {"plot", required_argument, NULL, 'P'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"net", no_argument, NULL, 'n'},
+                                          {0}};
     uint64_t n;
     bool other = false; /* an option of what --net does not do */
     bool ops_said = false;
@@ -139,19 +165,55 @@ static int options_parse(struct setup *s, int argc, char **argv)
         rc = 0;
         other |= strchr("scopSufP", c) != NULL;
         switch (c) {
-        case 's': s->sizes = 0; s->range = false; rc = list_take(s, optarg, size_take); break;
-        case 'c': s->client_counts = 0; rc = list_take(s, optarg, clients_take); break;
-        case 'o': ops_said = true; memset(s->ops, 0, sizeof s->ops); rc = list_take(s, optarg, op_take); break;
-        case 'p': s->places_said = true; memset(s->place, 0, sizeof s->place); rc = list_take(s, optarg, place_take); break;
-        case 'S': s->set_said = true; rc = size_parse(optarg, &s->set) == 0 && s->set > 0 ? 0 : -EINVAL; break;
-        case 't': rc = cmd_seconds(optarg); s->setting.seconds = rc / 1000.0; rc = rc > 0 ? 0 : -EINVAL; break;
-        case 'r': rc = count_parse(optarg, 1, BENCH_REPS_MAX, &n); s->setting.reps = (unsigned)n; break;
-        case 'u': s->setting.touch = false; break;
-        case 'f': s->setting.freeze = true; break;
-        case 'P': s->plot = optarg; break;
-        case 'j': s->json = true; break;
-        case 'n': s->net = true; break;
-        default: return EXIT_USAGE;
+        case 's':
+            s->sizes = 0;
+            s->range = false;
+            rc = list_take(s, optarg, size_take);
+            break;
+        case 'c':
+            s->client_counts = 0;
+            rc = list_take(s, optarg, clients_take);
+            break;
+        case 'o':
+            ops_said = true;
+            memset(s->ops, 0, sizeof s->ops);
+            rc = list_take(s, optarg, op_take);
+            break;
+        case 'p':
+            s->places_said = true;
+            memset(s->place, 0, sizeof s->place);
+            rc = list_take(s, optarg, place_take);
+            break;
+        case 'S':
+            s->set_said = true;
+            rc = size_parse(optarg, &s->set) == 0 && s->set > 0 ? 0 : -EINVAL;
+            break;
+        case 't':
+            rc = cmd_seconds(optarg);
+            s->setting.seconds = rc / 1000.0;
+            rc = rc > 0 ? 0 : -EINVAL;
+            break;
+        case 'r':
+            rc = count_parse(optarg, 1, BENCH_REPS_MAX, &n);
+            s->setting.reps = (unsigned)n;
+            break;
+        case 'u':
+            s->setting.touch = false;
+            break;
+        case 'f':
+            s->setting.freeze = true;
+            break;
+        case 'P':
+            s->plot = optarg;
+            break;
+        case 'j':
+            s->json = true;
+            break;
+        case 'n':
+            s->net = true;
+            break;
+        default:
+            return EXIT_USAGE;
         }
         if (rc < 0)
             return cmd_usage(usage, "\"%s\" is not understood", optarg);
@@ -170,8 +232,7 @@ static int options_parse(struct setup *s, int argc, char **argv)
 /* --- where we are --- */
 
 /* The largest cache of cpu0; all are taken for alike. The C library's own figure is that of a whole package with some processors. */
-static uint64_t cache_look(void)
-{
+static uint64_t cache_look(void) {
     uint64_t most = 0;
     for (unsigned i = 0; i < 8; i++) {
         char path[80], text[32];
@@ -187,8 +248,7 @@ static uint64_t cache_look(void)
     return most;
 }
 
-static void cpus_look(struct bench_setting *s)
-{
+static void cpus_look(struct bench_setting *s) {
     cpu_set_t set;
     size_t n = 0;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -204,13 +264,13 @@ static void cpus_look(struct bench_setting *s)
             continue;
         while (i + 1 < CPU_SETSIZE && CPU_ISSET(i + 1, &set))
             i++;
-        n += (size_t)snprintf(s->cpus + n, sizeof s->cpus - n, from == i ? "%s%d" : "%s%d-%d", n ? "," : "", from, i);
+        n += (size_t)snprintf(s->cpus + n, sizeof s->cpus - n, from == i ? "%s%d" : "%s%d-%d",
+                              n ? "," : "", from, i);
     }
 }
 
 /* Which managers are here and which elsewhere, and the room they have: keys are dealt out evenly, so the fullest counts. */
-static int managers_look(struct setup *s, ddict_t *d)
-{
+static int managers_look(struct setup *s, ddict_t *d) {
     struct ddict_manager_stats *st;
     uint64_t least[PLACE_N] = {UINT64_MAX, UINT64_MAX};
     int n = ddict_stats(d, &st, -1);
@@ -221,7 +281,8 @@ static int managers_look(struct setup *s, ddict_t *d)
         s->owner[p] = calloc((size_t)n, sizeof *s->owner[p]);
     bool memory = s->pid != NULL && s->owner[PLACE_LOCAL] != NULL && s->owner[PLACE_REMOTE] != NULL;
     for (int i = 0; i < n && memory; i++) {
-        enum bench_place p = st[i].manager_id % s->info.nodes == s->info.node_id ? PLACE_LOCAL : PLACE_REMOTE;
+        enum bench_place p =
+            st[i].manager_id % s->info.nodes == s->info.node_id ? PLACE_LOCAL : PLACE_REMOTE;
         s->owner[p][s->owners[p]++] = st[i].manager_id;
         if (p == PLACE_LOCAL)
             s->pid[s->pids++] = st[i].pid;
@@ -237,7 +298,9 @@ static int managers_look(struct setup *s, ddict_t *d)
         if (!s->places_said)
             s->place[p] = s->owners[p] > 0;
         if (s->place[p] && s->owners[p] == 0) {
-            fprintf(stderr, "ddict: bench: --place=%s: %s\n", bench_place_name[p], p == PLACE_LOCAL ? "no manager is on this node" : "all managers are on this node");
+            fprintf(stderr, "ddict: bench: --place=%s: %s\n", bench_place_name[p],
+                    p == PLACE_LOCAL ? "no manager is on this node"
+                                     : "all managers are on this node");
             return EXIT_FAILED;
         }
     }
@@ -247,9 +310,10 @@ static int managers_look(struct setup *s, ddict_t *d)
 /* --- runs --- */
 
 /* How many keys; 0: it does not fit, which was said. */
-static uint64_t keys_count(const struct setup *s, enum bench_place p, uint64_t value, unsigned clients)
-{
-    uint64_t each = value + value / 8 + BENCH_KEY_MAX + ITEM_EXTRA, room = s->free_bytes[p] * 6 / 10 / each, set = s->set;
+static uint64_t keys_count(const struct setup *s, enum bench_place p, uint64_t value,
+                           unsigned clients) {
+    uint64_t each = value + value / 8 + BENCH_KEY_MAX + ITEM_EXTRA,
+             room = s->free_bytes[p] * 6 / 10 / each, set = s->set;
     char a[24], b[24];
     if (!s->set_said) {
         set = s->setting.cache * 4 < SET_MIN ? SET_MIN : s->setting.cache * 4;
@@ -262,22 +326,26 @@ static uint64_t keys_count(const struct setup *s, enum bench_place p, uint64_t v
     if (!s->set_said && keys < KEYS_LEAST * clients)
         keys = KEYS_LEAST * clients;
     if (keys > room && s->set_said) {
-        fprintf(stderr, "ddict: bench: --set-size=%s does not fit with values of %s: there is room for %llu of them\n", size_format(a, sizeof a, s->set),
-                size_format(b, sizeof b, value), (unsigned long long)room);
+        fprintf(stderr,
+                "ddict: bench: --set-size=%s does not fit with values of %s: there is room for "
+                "%llu of them\n",
+                size_format(a, sizeof a, s->set), size_format(b, sizeof b, value),
+                (unsigned long long)room);
         return 0;
     }
     if (keys > room)
         keys = room;
     if (keys < clients) {
-        fprintf(stderr, "ddict: bench: %sno room for %u values of %s (%s)\n", s->range ? "left out: " : "", clients, size_format(a, sizeof a, value),
+        fprintf(stderr, "ddict: bench: %sno room for %u values of %s (%s)\n",
+                s->range ? "left out: " : "", clients, size_format(a, sizeof a, value),
                 bench_place_name[p]);
         return 0;
     }
     return keys;
 }
 
-static int run_one(struct setup *s, struct bench_run *r, struct bench_progress *progress, enum bench_place place, uint64_t value, unsigned clients)
-{
+static int run_one(struct setup *s, struct bench_run *r, struct bench_progress *progress,
+                   enum bench_place place, uint64_t value, unsigned clients) {
     r->count = keys_count(s, place, value, clients);
     r->reps = s->setting.reps;
     memcpy(r->ops, s->ops, sizeof r->ops);
@@ -309,9 +377,9 @@ static int run_one(struct setup *s, struct bench_run *r, struct bench_progress *
     return rc;
 }
 
-static int run_all(struct setup *s, struct bench_run *r)
-{
-    unsigned places = s->place[PLACE_LOCAL] + s->place[PLACE_REMOTE], runs = places * s->sizes * s->client_counts;
+static int run_all(struct setup *s, struct bench_run *r) {
+    unsigned places = s->place[PLACE_LOCAL] + s->place[PLACE_REMOTE],
+             runs = places * s->sizes * s->client_counts;
     r->reps = s->setting.reps;
     memcpy(r->ops, s->ops, sizeof r->ops);
     struct bench_progress progress = {.total = runs * bench_steps(r)};
@@ -334,8 +402,7 @@ static int run_all(struct setup *s, struct bench_run *r)
 }
 
 /* To the next node: its first manager. */
-static int run_net(struct setup *s, const struct bench_run *r, ddict_t *d)
-{
+static int run_net(struct setup *s, const struct bench_run *r, ddict_t *d) {
     struct ddict_manager_stats *st;
     unsigned node = (s->info.node_id + 1) % s->info.nodes;
     if (s->info.nodes < 2) {
@@ -350,16 +417,14 @@ static int run_net(struct setup *s, const struct bench_run *r, ddict_t *d)
     return rc;
 }
 
-static int plot(const struct setup *s, FILE *f)
-{
+static int plot(const struct setup *s, FILE *f) {
     int rc = bench_plot(f, &s->setting, s->result, s->results);
     if (rc < 0)
         fprintf(stderr, "ddict: bench: %s: %s\n", s->plot, strerror(errno));
     return rc < 0 ? EXIT_FAILED : EXIT_OK;
 }
 
-int cmd_bench(int argc, char **argv)
-{
+int cmd_bench(int argc, char **argv) {
     struct setup s = {0};
     FILE *f = NULL;
     int rc = options_parse(&s, argc, argv);
@@ -368,9 +433,11 @@ int cmd_bench(int argc, char **argv)
     ddict_t *d = cmd_attach();
     if (d == NULL)
         return EXIT_FAILED;
-    struct bench_run *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct bench_run *r =
+        mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (r == MAP_FAILED || (s.plot != NULL && (f = fopen(s.plot, "we")) == NULL)) {
-        fprintf(stderr, "ddict: bench: %s: %s\n", s.plot != NULL ? s.plot : "memory", strerror(errno));
+        fprintf(stderr, "ddict: bench: %s: %s\n", s.plot != NULL ? s.plot : "memory",
+                strerror(errno));
         ddict_detach(d);
         return EXIT_FAILED;
     }
@@ -378,7 +445,8 @@ int cmd_bench(int argc, char **argv)
     s.setting.info = &s.info;
     cpus_look(&s.setting);
     r->name = cmd_name();
-    snprintf(r->keys.prefix, sizeof r->keys.prefix, "bench%x.%x.", s.info.node_id, (unsigned)getpid());
+    snprintf(r->keys.prefix, sizeof r->keys.prefix, "bench%x.%x.", s.info.node_id,
+             (unsigned)getpid());
     rc = managers_look(&s, d);
     if (rc == EXIT_OK) {
         bench_catch(r);

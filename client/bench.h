@@ -16,16 +16,17 @@
 #ifndef DDICT_CLIENT_BENCH_H
 #define DDICT_CLIENT_BENCH_H
 
+#include <base/stats.h>
+#include <ddict.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <ddict.h>
-#include <base/stats.h>
 
-#define BENCH_KEY_MAX 48
+#define BENCH_KEY_MAX     48
 #define BENCH_CLIENTS_MAX 256
-#define BENCH_REPS_MAX 32
+#define BENCH_REPS_MAX    32
 
 enum bench_op { OP_PUT, OP_PUT_MANY, OP_GET, OP_VIEW, OP_GET_MANY, OP_MIXED, OP_N };
 extern const char *const bench_op_name[OP_N];
@@ -36,7 +37,8 @@ extern const char *const bench_place_name[PLACE_N];
 
 struct bench_keys {
     char prefix[24];
-    const unsigned *owner; /* the managers that shall own them, in turn: key i belongs to owner[i % owners] */
+    const unsigned
+        *owner; /* the managers that shall own them, in turn: key i belongs to owner[i % owners] */
     unsigned owners;
 };
 size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX], uint64_t index);
@@ -47,36 +49,43 @@ int bench_check(const void *val, size_t len, uint64_t index);
 
 /* --- one run: a size, a number of clients, a place --- */
 
-struct bench_slice { uint64_t ops, ns, cpu_ns; }; /* time within the calls, and the client's processor time in them */
+struct bench_slice {
+    uint64_t ops, ns, cpu_ns;
+}; /* time within the calls, and the client's processor time in them */
 
 /* Shared by the processes of a run. Pointers are those of the parent, and memory that was there before the fork. */
 struct bench_run {
-    const char *name;           /* of the dictionary, NULL: as ddict_attach() finds it */
+    const char *name; /* of the dictionary, NULL: as ddict_attach() finds it */
     struct bench_keys keys;
     enum bench_place place;
-    uint64_t count;             /* keys */
-    uint64_t memory;            /* that they take, estimated */
+    uint64_t count;  /* keys */
+    uint64_t memory; /* that they take, estimated */
     size_t value;
     unsigned clients, reps;
-    double seconds;             /* of a slice */
+    double seconds; /* of a slice */
     bool ops[OP_N], touch;
-    bool freeze;                /* the dictionary, between load and removal */
+    bool freeze;                 /* the dictionary, between load and removal */
     const uint32_t *manager_pid; /* of this node */
     unsigned manager_pids;
-    uint32_t arrived;           /* atomic: at the barriers, altogether */
-    uint32_t stop;              /* atomic: interrupted */
-    uint32_t failed;            /* atomic */
-    uint32_t froze;             /* atomic: client 0 froze it, or is about to */
-    uint32_t steps;             /* atomic: slices, loads and removals that client 0 has done */
-    char text[400];             /* of the one that set failed from 0 to 1 */
+    uint32_t arrived; /* atomic: at the barriers, altogether */
+    uint32_t stop;    /* atomic: interrupted */
+    uint32_t failed;  /* atomic */
+    uint32_t froze;   /* atomic: client 0 froze it, or is about to */
+    uint32_t steps;   /* atomic: slices, loads and removals that client 0 has done */
+    char text[400];   /* of the one that set failed from 0 to 1 */
     struct bench_slice slice[OP_N][BENCH_REPS_MAX][BENCH_CLIENTS_MAX];
-    uint64_t manager_ns[OP_N][BENCH_REPS_MAX]; /* processor time of the managers of this node meanwhile; UINT64_MAX: not known */
+    uint64_t manager_ns
+        [OP_N]
+        [BENCH_REPS_MAX]; /* processor time of the managers of this node meanwhile; UINT64_MAX: not known */
     struct histogram latency[OP_N][BENCH_CLIENTS_MAX];
 };
 int bench_work(struct bench_run *r, unsigned me); /* exit code of the process */
 unsigned bench_steps(const struct bench_run *r);
 
-struct bench_progress { unsigned total, done; bool shown; }; /* steps of all runs; those of the runs that ended */
+struct bench_progress {
+    unsigned total, done;
+    bool shown;
+}; /* steps of all runs; those of the runs that ended */
 /* Fork the clients and wait for them. EXIT_OK or EXIT_FAILED, which was said; with r->stop set the results mean nothing. */
 int bench_processes(struct bench_run *r, struct bench_progress *p);
 /* Signals that end a terminal's command stop the run instead. Returns the one that came, or 0. */
@@ -91,29 +100,32 @@ struct bench_result {
     size_t value;
     unsigned clients, reps;
     uint64_t keys, memory;
-    bool cached;                                /* the set fits the last cache of this node */
-    double rate, low, high;                     /* keys a second: median and extremes of the repetitions */
+    bool cached;            /* the set fits the last cache of this node */
+    double rate, low, high; /* keys a second: median and extremes of the repetitions */
     double all[BENCH_REPS_MAX];
-    double client_ns, manager_ns;               /* processor time of an operation; manager_ns < 0: not known */
+    double client_ns, manager_ns; /* processor time of an operation; manager_ns < 0: not known */
     struct ddict_latency latency;
 };
 struct bench_setting { /* of all results */
     const struct ddict_info *info;
-    char cpus[128];                             /* that this process may use, as a list */
+    char cpus[128]; /* that this process may use, as a list */
     unsigned cpus_allowed, cpus_online;
-    uint64_t cache;                             /* bytes of the last cache, 0: not known */
+    uint64_t cache; /* bytes of the last cache, 0: not known */
     double seconds;
     unsigned reps;
     bool touch, freeze;
 };
-void bench_result_of(const struct bench_run *r, enum bench_op op, uint64_t cache, struct bench_result *out);
+void bench_result_of(const struct bench_run *r, enum bench_op op, uint64_t cache,
+                     struct bench_result *out);
 void bench_print_head(const struct bench_setting *s);
 void bench_print(const struct bench_result *e);
 void bench_print_notes(const struct bench_result *e, size_t n);
 void bench_print_json(const struct bench_setting *s, const struct bench_result *e, size_t n);
 double bench_median(const double *v, unsigned n); /* n <= BENCH_REPS_MAX */
 /* The path to a manager of another node. EXIT_OK or EXIT_FAILED, which was said. */
-int bench_net(ddict_t *d, const struct bench_setting *s, const struct bench_run *r, unsigned manager, const char *node, bool json);
-int bench_plot(FILE *f, const struct bench_setting *s, const struct bench_result *e, size_t n); /* 0 or -EIO */
+int bench_net(ddict_t *d, const struct bench_setting *s, const struct bench_run *r,
+              unsigned manager, const char *node, bool json);
+int bench_plot(FILE *f, const struct bench_setting *s, const struct bench_result *e,
+               size_t n); /* 0 or -EIO */
 
 #endif

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_keys.c - keys and values of the benchmark. */
+#include "bench.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "bench.h"
-
-#define A 0x9E3779B97F4A7C15ull
-#define B 0xC2B2AE3D27D4EB4Full
+#define A    0x9E3779B97F4A7C15ull
+#define B    0xC2B2AE3D27D4EB4Full
 #define LINE 8u /* words */
 
 const char *const bench_op_name[OP_N] = {"put", "put_many", "get", "view", "get_many", "mixed"};
 const char *const bench_place_name[PLACE_N] = {"local", "remote"};
 
-static size_t hex(char *out, uint64_t n, unsigned digits)
-{
+static size_t hex(char *out, uint64_t n, unsigned digits) {
     static const char digit[] = "0123456789abcdef";
     for (unsigned i = digits; i-- > 0; n >>= 4)
         out[i] = digit[n & 15];
@@ -21,8 +20,7 @@ static size_t hex(char *out, uint64_t n, unsigned digits)
 }
 
 /* The number, and as much of a counter as it takes until the right manager owns the key. */
-size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX], uint64_t index)
-{
+size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX], uint64_t index) {
     size_t n = strlen(k->prefix);
     unsigned want = k->owner[index % k->owners];
     memcpy(key, k->prefix, n);
@@ -34,15 +32,13 @@ size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX]
     }
 }
 
-void bench_fill(void *val, size_t len, uint64_t index)
-{
+void bench_fill(void *val, size_t len, uint64_t index) {
     uint64_t *w = val, x = index * A;
     for (size_t j = 0; j < len / 8; j++, x += B)
         w[j] = x;
 }
 
-int bench_check(const void *val, size_t len, uint64_t index)
-{
+int bench_check(const void *val, size_t len, uint64_t index) {
     const uint64_t *w = val;
     uint64_t n = len / 8, lines = (n + LINE - 1) / LINE, sum = 0;
     for (uint64_t j = 0; j < n; j += LINE)

@@ -3,6 +3,12 @@
  * bench_net.c - `ddict bench --net`: the path to another node, through the managers and by a plain TCP connection, taken in turn. What is got through the managers is
  * a value of that node, into a buffer; small values show the latency, large ones the bandwidth.
  */
+#include "bench.h"
+#include "cmd.h"
+#include "probe.h"
+#include <base/clock.h>
+#include <base/size.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,15 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/size.h>
-#include "bench.h"
-#include "cmd.h"
-#include "probe.h"
-
-#define KEYS 4u              /* of small values, in turn */
-#define STREAM_BYTES (64u << 20) /* of a stream by plain TCP that is asked for at once; a 64th of that at first */
-#define LARGE (128u << 10)   /* from here on bandwidth counts */
+#define KEYS 4u /* of small values, in turn */
+#define STREAM_BYTES \
+    (64u << 20) /* of a stream by plain TCP that is asked for at once; a 64th of that at first */
+#define LARGE (128u << 10) /* from here on bandwidth counts */
 
 static const size_t sizes[] = {8, 1024, 1u << 20, 64u << 20};
 #define SIZES (sizeof sizes / sizeof *sizes)
@@ -27,7 +28,9 @@ enum side { DDICT, TCP, SIDES };
 struct net_row {
     size_t value;
     bool measured;
-    double ns[SIDES][BENCH_REPS_MAX]; /* of a small value the median latency; of a large one the time of each in a slice */
+    double ns
+        [SIDES]
+        [BENCH_REPS_MAX]; /* of a small value the median latency; of a large one the time of each in a slice */
     struct histogram latency[SIDES];
 };
 struct net {
@@ -45,18 +48,18 @@ struct net {
     struct net_row row[SIZES];
 };
 
-static int net_failed(const char *what, int e)
-{
+static int net_failed(const char *what, int e) {
     fprintf(stderr, "ddict: bench: %s: %s\n", what, strerror(-e));
     return EXIT_FAILED;
 }
 
-static bool stopped(const struct net *n) { return __atomic_load_n(&n->run->stop, __ATOMIC_RELAXED) != 0; }
+static bool stopped(const struct net *n) {
+    return __atomic_load_n(&n->run->stop, __ATOMIC_RELAXED) != 0;
+}
 
 /* --- one turn of one side --- */
 
-static int get_one(struct net *n, size_t len, unsigned i, uint64_t *ns)
-{
+static int get_one(struct net *n, size_t len, unsigned i, uint64_t *ns) {
     size_t got;
     uint64_t before = clock_ns();
     int rc = ddict_get(n->d, n->key[i], n->klen[i], n->buf, len, &got, NULL, 0, -1);
@@ -69,12 +72,14 @@ static int get_one(struct net *n, size_t len, unsigned i, uint64_t *ns)
     return EXIT_FAILED;
 }
 
-static int turn(struct net *n, struct net_row *r, enum side side, double seconds, unsigned keys, struct histogram *h, double *ns)
-{
+static int turn(struct net *n, struct net_row *r, enum side side, double seconds, unsigned keys,
+                struct histogram *h, double *ns) {
     uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9), spent = 0, done = 0, took;
     struct histogram own = {.count = 0};
     bool large = r->value >= LARGE;
-    uint64_t most = STREAM_BYTES / r->value < PROBE_COUNT_MAX ? STREAM_BYTES / r->value : PROBE_COUNT_MAX, count = large ? (most + 63) / 64 : 1;
+    uint64_t most = STREAM_BYTES / r->value < PROBE_COUNT_MAX ? STREAM_BYTES / r->value
+                                                              : PROBE_COUNT_MAX,
+             count = large ? (most + 63) / 64 : 1;
     while ((clock_ns() < end || done == 0) && !stopped(n)) {
         if (side == DDICT) {
             int rc = get_one(n, r->value, (unsigned)(done % keys), &took);
@@ -107,8 +112,7 @@ static int turn(struct net *n, struct net_row *r, enum side side, double seconds
 
 /* --- one size --- */
 
-static int put_all(struct net *n, size_t len, unsigned *keys)
-{
+static int put_all(struct net *n, size_t len, unsigned *keys) {
     char text[24];
     unsigned want = len < STREAM_BYTES ? KEYS : 1;
     for (*keys = 0; *keys < want; ++*keys) {
@@ -117,7 +121,8 @@ static int put_all(struct net *n, size_t len, unsigned *keys)
         bench_fill(n->buf, len, i);
         int rc = ddict_put(n->d, n->key[i], n->klen[i], n->buf, len, 0, -1);
         if (rc == DDICT_EFULL || rc == DDICT_EVALSIZE) {
-            fprintf(stderr, "ddict: bench: left out: no room for values of %s on node %s\n", size_format(text, sizeof text, len), n->node);
+            fprintf(stderr, "ddict: bench: left out: no room for values of %s on node %s\n",
+                    size_format(text, sizeof text, len), n->node);
             return EXIT_OK;
         }
         if (rc < 0)
@@ -126,8 +131,7 @@ static int put_all(struct net *n, size_t len, unsigned *keys)
     return EXIT_OK;
 }
 
-static int remove_all(struct net *n, unsigned keys)
-{
+static int remove_all(struct net *n, unsigned keys) {
     int rc = EXIT_OK;
     for (unsigned i = 0; i < keys; i++) {
         int e = ddict_del(n->d, n->key[i], n->klen[i], -1);
@@ -137,15 +141,15 @@ static int remove_all(struct net *n, unsigned keys)
     return rc;
 }
 
-static int row_run(struct net *n, struct net_row *r)
-{
+static int row_run(struct net *n, struct net_row *r) {
     unsigned keys = 0, want = r->value < STREAM_BYTES ? KEYS : 1, reps = n->setting->reps;
     double warm;
     int rc = put_all(n, r->value, &keys);
     for (unsigned s = 0; s < SIDES && rc == EXIT_OK && keys == want; s++)
         rc = turn(n, r, s, n->setting->seconds / 4, keys, NULL, &warm);
     for (unsigned i = 0; i < reps * SIDES && rc == EXIT_OK && keys == want; i++)
-        rc = turn(n, r, i % SIDES, n->setting->seconds, keys, &r->latency[i % SIDES], &r->ns[i % SIDES][i / SIDES]);
+        rc = turn(n, r, i % SIDES, n->setting->seconds, keys, &r->latency[i % SIDES],
+                  &r->ns[i % SIDES][i / SIDES]);
     r->measured = rc == EXIT_OK && keys == want && !stopped(n);
     int e = remove_all(n, keys);
     return rc != EXIT_OK ? rc : e;
@@ -153,14 +157,16 @@ static int row_run(struct net *n, struct net_row *r)
 
 /* --- results --- */
 
-struct net_figures { double value[SIDES], ratio, low, high; }; /* medians; of the ratios of each repetition median and extremes */
+struct net_figures {
+    double value[SIDES], ratio, low, high;
+}; /* medians; of the ratios of each repetition median and extremes */
 
-static void figures(const struct net *n, const struct net_row *r, struct net_figures *f)
-{
+static void figures(const struct net *n, const struct net_row *r, struct net_figures *f) {
     double ratio[BENCH_REPS_MAX] = {0};
     unsigned reps = n->setting->reps;
     for (unsigned i = 0; i < reps; i++)
-        ratio[i] = r->value < LARGE ? r->ns[DDICT][i] / r->ns[TCP][i] : r->ns[TCP][i] / r->ns[DDICT][i];
+        ratio[i] =
+            r->value < LARGE ? r->ns[DDICT][i] / r->ns[TCP][i] : r->ns[TCP][i] / r->ns[DDICT][i];
     f->ratio = bench_median(ratio, reps);
     f->low = f->high = ratio[0];
     for (unsigned i = 1; i < reps; i++) {
@@ -173,43 +179,48 @@ static void figures(const struct net *n, const struct net_row *r, struct net_fig
     }
 }
 
-static void row_print(const struct net *n, const struct net_row *r)
-{
+static void row_print(const struct net *n, const struct net_row *r) {
     struct net_figures f;
     char size[24];
     if (!r->measured)
         return;
     figures(n, r, &f);
     bool large = r->value >= LARGE;
-    printf("%8s  %-22s %8.*f %-4s %8.*f %-4s %6.2fx  (%.2f - %.2f)\n", size_format(size, sizeof size, r->value), large ? "bandwidth of a get" : "latency of a get, p50",
-           large ? 3 : 1, f.value[DDICT], large ? "GB/s" : "us", large ? 3 : 1, f.value[TCP], large ? "GB/s" : "us", f.ratio, f.low, f.high);
+    printf("%8s  %-22s %8.*f %-4s %8.*f %-4s %6.2fx  (%.2f - %.2f)\n",
+           size_format(size, sizeof size, r->value),
+           large ? "bandwidth of a get" : "latency of a get, p50", large ? 3 : 1, f.value[DDICT],
+           large ? "GB/s" : "us", large ? 3 : 1, f.value[TCP], large ? "GB/s" : "us", f.ratio,
+           f.low, f.high);
     fflush(stdout);
 }
 
-static void carrier_text(const struct net *n, char *text, size_t cap)
-{
+static void carrier_text(const struct net *n, char *text, size_t cap) {
     if (strcmp(n->probe.carrier, "tcp") == 0)
-        snprintf(text, cap, "tcp, %u connection%s", n->probe.connections, n->probe.connections == 1 ? "" : "s");
+        snprintf(text, cap, "tcp, %u connection%s", n->probe.connections,
+                 n->probe.connections == 1 ? "" : "s");
     else
         snprintf(text, cap, "%s", n->probe.carrier);
 }
 
-static void head_print(const struct net *n)
-{
+static void head_print(const struct net *n) {
     char address[64], carrier[64];
     carrier_text(n, carrier, sizeof carrier);
-    printf("from node %s to manager %u on node %s: through the managers (%s), and by one plain TCP connection to %s\n", n->setting->info->node, n->manager, n->node,
-           carrier, probe_address(&n->probe, address, sizeof address));
-    printf("clients may use cpus %s; %u repetitions of %g s each, in turn\n", n->setting->cpus, n->setting->reps, n->setting->seconds);
+    printf("from node %s to manager %u on node %s: through the managers (%s), and by one plain TCP "
+           "connection to %s\n",
+           n->setting->info->node, n->manager, n->node, carrier,
+           probe_address(&n->probe, address, sizeof address));
+    printf("clients may use cpus %s; %u repetitions of %g s each, in turn\n", n->setting->cpus,
+           n->setting->reps, n->setting->seconds);
     printf("%8s  %-22s %13s %13s  ratio\n", "value", "", "managers", "plain TCP");
 }
 
-static void json_print(const struct net *n)
-{
+static void json_print(const struct net *n) {
     char address[64];
     bool first = true;
-    printf("{\"from_node\":\"%s\",\"to_node\":\"%s\",\"manager\":%u,\"carrier\":\"%s\",\"connections\":%u,\"address\":\"%s\",\"seconds\":%g,\"reps\":%u,\"results\":[",
-           n->setting->info->node, n->node, n->manager, n->probe.carrier, n->probe.connections, probe_address(&n->probe, address, sizeof address), n->setting->seconds,
+    printf("{\"from_node\":\"%s\",\"to_node\":\"%s\",\"manager\":%u,\"carrier\":\"%s\","
+           "\"connections\":%u,\"address\":\"%s\",\"seconds\":%g,\"reps\":%u,\"results\":[",
+           n->setting->info->node, n->node, n->manager, n->probe.carrier, n->probe.connections,
+           probe_address(&n->probe, address, sizeof address), n->setting->seconds,
            n->setting->reps);
     for (unsigned i = 0; i < SIZES; i++) {
         const struct net_row *r = &n->row[i];
@@ -220,10 +231,13 @@ static void json_print(const struct net *n)
         figures(n, r, &f);
         for (unsigned s = 0; s < SIDES; s++)
             histogram_summary(&r->latency[s], &l[s]);
-        printf("%s\n{\"value_bytes\":%zu,\"what\":\"%s\",\"managers\":%.4f,\"tcp\":%.4f,\"ratio\":%.4f,\"ratio_lowest\":%.4f,\"ratio_highest\":%.4f,\"managers_p50_ns\":%" PRIu64
-               ",\"managers_p99_ns\":%" PRIu64 ",\"tcp_p50_ns\":%" PRIu64 ",\"tcp_p99_ns\":%" PRIu64 "}",
-               first ? "" : ",", r->value, r->value < LARGE ? "latency_us" : "bandwidth_gb_s", f.value[DDICT], f.value[TCP], f.ratio, f.low, f.high, l[DDICT].p50_ns, l[DDICT].p99_ns,
-               l[TCP].p50_ns, l[TCP].p99_ns);
+        printf("%s\n{\"value_bytes\":%zu,\"what\":\"%s\",\"managers\":%.4f,\"tcp\":%.4f,\"ratio\":%"
+               ".4f,\"ratio_lowest\":%.4f,\"ratio_highest\":%.4f,\"managers_p50_ns\":%" PRIu64
+               ",\"managers_p99_ns\":%" PRIu64 ",\"tcp_p50_ns\":%" PRIu64 ",\"tcp_p99_ns\":%" PRIu64
+               "}",
+               first ? "" : ",", r->value, r->value < LARGE ? "latency_us" : "bandwidth_gb_s",
+               f.value[DDICT], f.value[TCP], f.ratio, f.low, f.high, l[DDICT].p50_ns,
+               l[DDICT].p99_ns, l[TCP].p50_ns, l[TCP].p99_ns);
         first = false;
     }
     printf("]}\n");
@@ -231,8 +245,7 @@ static void json_print(const struct net *n)
 
 /* --- all --- */
 
-static int path_open(struct net *n)
-{
+static int path_open(struct net *n) {
     int rc = ddict_probe(n->d, n->manager, &n->probe, -1);
     if (rc < 0)
         return cmd_failed("the path to another node", rc);
@@ -240,10 +253,12 @@ static int path_open(struct net *n)
     return n->fd < 0 ? net_failed("plain TCP", n->fd) : EXIT_OK;
 }
 
-int bench_net(ddict_t *d, const struct bench_setting *setting, const struct bench_run *run, unsigned manager, const char *node, bool json)
-{
+int bench_net(ddict_t *d, const struct bench_setting *setting, const struct bench_run *run,
+              unsigned manager, const char *node, bool json) {
     struct net *n = calloc(1, sizeof *n);
-    int rc = n != NULL && (n->buf = aligned_alloc(64, sizes[SIZES - 1])) != NULL ? EXIT_OK : net_failed("memory", -ENOMEM);
+    int rc = n != NULL && (n->buf = aligned_alloc(64, sizes[SIZES - 1])) != NULL
+                 ? EXIT_OK
+                 : net_failed("memory", -ENOMEM);
     if (rc == EXIT_OK) {
         n->d = d;
         n->setting = setting;

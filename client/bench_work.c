@@ -4,6 +4,9 @@
  * calls (and the look at what they gave) are in the time. Some blocks have each call timed by itself, for the percentiles; they do not count
  * for the rate, because looking at the clock costs as much as a short read.
  */
+#include "bench.h"
+#include <base/clock.h>
+
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -14,30 +17,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include "bench.h"
-
-#define BLOCK_MAX 256u
-#define BLOCK_NS 1000000u     /* a block grows until it takes so long */
-#define BLOCK_SMALL 4u        /* calls; a smaller block is timed call by call and counts too */
-#define TIMED_EVERY 4u        /* blocks */
-#define BUFFER (8u << 20)     /* values made ahead, and of one put_many */
-#define PUT_BATCH 1000u
-#define GET_BATCH 64u
-#define PUT_SHARE 10u         /* of mixed: every so many calls is a put */
-#define WARM_SECONDS 0.1
-#define UNFREEZE_TRIES 100u   /* another client may be about to freeze */
+#define BLOCK_MAX        256u
+#define BLOCK_NS         1000000u /* a block grows until it takes so long */
+#define BLOCK_SMALL      4u       /* calls; a smaller block is timed call by call and counts too */
+#define TIMED_EVERY      4u       /* blocks */
+#define BUFFER           (8u << 20) /* values made ahead, and of one put_many */
+#define PUT_BATCH        1000u
+#define GET_BATCH        64u
+#define PUT_SHARE        10u /* of mixed: every so many calls is a put */
+#define WARM_SECONDS     0.1
+#define UNFREEZE_TRIES   100u /* another client may be about to freeze */
 #define UNFREEZE_WAIT_US 10000u
 
 struct worker {
     struct bench_run *run;
     unsigned me, barriers;
     ddict_t *d;
-    uint64_t random, first, count;    /* own keys: of these it is the only writer */
-    char *buf;                        /* [pairs] values */
+    uint64_t random, first, count; /* own keys: of these it is the only writer */
+    char *buf;                     /* [pairs] values */
     unsigned pairs, block[OP_N];
-    struct ddict_pair *pair;          /* [pairs] */
-    char (*key)[BENCH_KEY_MAX];       /* [BLOCK_MAX or more] */
+    struct ddict_pair *pair;    /* [pairs] */
+    char (*key)[BENCH_KEY_MAX]; /* [BLOCK_MAX or more] */
     size_t *klen;
     uint64_t *index;
     unsigned keys;
@@ -45,38 +45,37 @@ struct worker {
 
 static struct bench_run *stopped; /* for the handler */
 
-static void stop(int sig)
-{
+static void stop(int sig) {
     (void)sig;
     __atomic_store_n(&stopped->stop, 1, __ATOMIC_RELEASE);
 }
 
-static bool stopping(struct worker *w)
-{
-    return __atomic_load_n(&w->run->stop, __ATOMIC_ACQUIRE) || __atomic_load_n(&w->run->failed, __ATOMIC_ACQUIRE);
+static bool stopping(struct worker *w) {
+    return __atomic_load_n(&w->run->stop, __ATOMIC_ACQUIRE) ||
+           __atomic_load_n(&w->run->failed, __ATOMIC_ACQUIRE);
 }
 
-static uint64_t pick(struct worker *w, uint64_t n)
-{
+static uint64_t pick(struct worker *w, uint64_t n) {
     w->random ^= w->random << 13;
     w->random ^= w->random >> 7;
     w->random ^= w->random << 17;
     return (uint64_t)(((unsigned __int128)w->random * n) >> 64);
 }
 
-static int fail(struct worker *w, const char *what, int rc)
-{
+static int fail(struct worker *w, const char *what, int rc) {
     uint32_t none = 0;
-    if (__atomic_compare_exchange_n(&w->run->failed, &none, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        const char *text = rc == -EILSEQ ? "a value read is not what was put" : rc == -ENOMEM ? "no memory" : ddict_errmsg();
+    if (__atomic_compare_exchange_n(&w->run->failed, &none, 1, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
+        const char *text = rc == -EILSEQ   ? "a value read is not what was put"
+                           : rc == -ENOMEM ? "no memory"
+                                           : ddict_errmsg();
         snprintf(w->run->text, sizeof w->run->text, "%s: %s", what, text);
     }
     return -1;
 }
 
 /* Wait for the others; -1 when it is over. */
-static int meet(struct worker *w)
-{
+static int meet(struct worker *w) {
     uint32_t all = ++w->barriers * w->run->clients;
     __atomic_fetch_add(&w->run->arrived, 1, __ATOMIC_ACQ_REL);
     while (__atomic_load_n(&w->run->arrived, __ATOMIC_ACQUIRE) < all) {
@@ -87,16 +86,14 @@ static int meet(struct worker *w)
     return stopping(w) ? -1 : 0;
 }
 
-static uint64_t cpu_ns(void)
-{
+static uint64_t cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* Processor time of the managers of this node by the scheduler's account; UINT64_MAX where it cannot be read. */
-static uint64_t managers_cpu(const struct bench_run *r)
-{
+static uint64_t managers_cpu(const struct bench_run *r) {
     uint64_t sum = 0;
     for (unsigned i = 0; i < r->manager_pids; i++) {
         char path[300];
@@ -120,17 +117,17 @@ static uint64_t managers_cpu(const struct bench_run *r)
 
 /* --- a block of calls --- */
 
-static bool is_put(enum bench_op op, unsigned i) { return op == OP_PUT || op == OP_PUT_MANY || (op == OP_MIXED && i % PUT_SHARE == PUT_SHARE - 1); }
+static bool is_put(enum bench_op op, unsigned i) {
+    return op == OP_PUT || op == OP_PUT_MANY || (op == OP_MIXED && i % PUT_SHARE == PUT_SHARE - 1);
+}
 
-static unsigned get_batch(const struct bench_run *r)
-{
+static unsigned get_batch(const struct bench_run *r) {
     size_t n = BUFFER / r->value;
     return n == 0 ? 1 : n < GET_BATCH ? (unsigned)n : GET_BATCH;
 }
 
 /* Keys, and values of what is put, for n calls of op; for a _MANY op n is the batch. */
-static void block_prepare(struct worker *w, enum bench_op op, unsigned n)
-{
+static void block_prepare(struct worker *w, enum bench_op op, unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         bool puts = is_put(op, i);
         w->index[i] = puts ? w->first + pick(w, w->count) : pick(w, w->run->count);
@@ -140,10 +137,12 @@ static void block_prepare(struct worker *w, enum bench_op op, unsigned n)
     }
 }
 
-static int put_many(struct worker *w, unsigned n)
-{
+static int put_many(struct worker *w, unsigned n) {
     for (unsigned i = 0; i < n; i++)
-        w->pair[i] = (struct ddict_pair){.key = w->key[i], .klen = w->klen[i], .val = w->buf + i * w->run->value, .vlen = w->run->value};
+        w->pair[i] = (struct ddict_pair){.key = w->key[i],
+                                         .klen = w->klen[i],
+                                         .val = w->buf + i * w->run->value,
+                                         .vlen = w->run->value};
     ssize_t rc = ddict_put_many(w->d, w->pair, n, -1);
     for (unsigned i = 0; rc >= 0 && i < n; i++)
         if (w->pair[i].status < 0)
@@ -151,13 +150,11 @@ static int put_many(struct worker *w, unsigned n)
     return rc < 0 ? (int)rc : 0;
 }
 
-static int seen(struct worker *w, const void *val, size_t len, uint64_t index)
-{
+static int seen(struct worker *w, const void *val, size_t len, uint64_t index) {
     return len != w->run->value ? -EILSEQ : w->run->touch ? bench_check(val, len, index) : 0;
 }
 
-static int get_many(struct worker *w, unsigned n)
-{
+static int get_many(struct worker *w, unsigned n) {
     struct ddict_want want[GET_BATCH];
     for (unsigned i = 0; i < n; i++) {
         want[i].key = w->key[i];
@@ -177,13 +174,13 @@ static int get_many(struct worker *w, unsigned n)
     return rc;
 }
 
-static int call(struct worker *w, enum bench_op op, unsigned i)
-{
+static int call(struct worker *w, enum bench_op op, unsigned i) {
     size_t len;
     struct ddict_view v;
     int rc;
     if (is_put(op, i))
-        return ddict_put(w->d, w->key[i], w->klen[i], w->buf + i % w->pairs * w->run->value, w->run->value, 0, -1);
+        return ddict_put(w->d, w->key[i], w->klen[i], w->buf + i % w->pairs * w->run->value,
+                         w->run->value, 0, -1);
     if (op == OP_GET) {
         rc = ddict_get(w->d, w->key[i], w->klen[i], w->buf, w->run->value, &len, NULL, 0, -1);
         return rc < 0 ? rc : seen(w, w->buf, len, w->index[i]);
@@ -196,8 +193,7 @@ static int call(struct worker *w, enum bench_op op, unsigned i)
     return rc;
 }
 
-static int block_do(struct worker *w, enum bench_op op, unsigned n, struct histogram *h)
-{
+static int block_do(struct worker *w, enum bench_op op, unsigned n, struct histogram *h) {
     int rc = 0;
     uint64_t before = h != NULL ? clock_ns() : 0, now;
     if (op == OP_PUT_MANY || op == OP_GET_MANY) {
@@ -217,13 +213,12 @@ static int block_do(struct worker *w, enum bench_op op, unsigned n, struct histo
     return rc;
 }
 
-static unsigned block_most(const struct worker *w, enum bench_op op)
-{
+static unsigned block_most(const struct worker *w, enum bench_op op) {
     return op == OP_PUT && w->pairs < BLOCK_MAX ? w->pairs : BLOCK_MAX;
 }
 
-static int slice(struct worker *w, enum bench_op op, double seconds, struct bench_slice *out, struct histogram *h)
-{
+static int slice(struct worker *w, enum bench_op op, double seconds, struct bench_slice *out,
+                 struct histogram *h) {
     bool batch = op == OP_PUT_MANY || op == OP_GET_MANY;
     uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9);
     memset(out, 0, sizeof *out);
@@ -249,8 +244,7 @@ static int slice(struct worker *w, enum bench_op op, double seconds, struct benc
 
 /* --- a run --- */
 
-static int load(struct worker *w)
-{
+static int load(struct worker *w) {
     for (uint64_t i = 0; i < w->count; i += w->pairs) {
         unsigned n = w->count - i < w->pairs ? (unsigned)(w->count - i) : w->pairs;
         for (unsigned k = 0; k < n; k++) {
@@ -267,16 +261,15 @@ static int load(struct worker *w)
     return 0;
 }
 
-static int freeze(struct worker *w)
-{
-    __atomic_store_n(&w->run->froze, 1, __ATOMIC_RELEASE); /* pairs with the acquire in key_remove() */
+static int freeze(struct worker *w) {
+    __atomic_store_n(&w->run->froze, 1,
+                     __ATOMIC_RELEASE); /* pairs with the acquire in key_remove() */
     int rc = ddict_freeze(w->d, -1);
     return rc < 0 ? fail(w, "freezing", rc) : 0;
 }
 
 /* Each value once: those of other nodes are on this one from then on, as far as there is room. */
-static int fetch(struct worker *w)
-{
+static int fetch(struct worker *w) {
     for (uint64_t i = 0; i < w->count && !stopping(w); i++) {
         w->index[0] = w->first + i;
         w->klen[0] = bench_key(&w->run->keys, w->d, w->key[0], w->index[0]);
@@ -287,10 +280,12 @@ static int fetch(struct worker *w)
     return 0;
 }
 
-static int key_remove(struct worker *w, const char *key, size_t klen)
-{
+static int key_remove(struct worker *w, const char *key, size_t klen) {
     int rc = ddict_del(w->d, key, klen, -1);
-    for (unsigned tries = 0; rc == DDICT_EFROZEN && __atomic_load_n(&w->run->froze, __ATOMIC_ACQUIRE) && tries < UNFREEZE_TRIES; tries++) {
+    for (unsigned tries = 0;
+         rc == DDICT_EFROZEN && __atomic_load_n(&w->run->froze, __ATOMIC_ACQUIRE) &&
+         tries < UNFREEZE_TRIES;
+         tries++) {
         if (tries > 0)
             usleep(UNFREEZE_WAIT_US);
         if ((rc = ddict_unfreeze(w->d, -1)) == 0)
@@ -300,8 +295,7 @@ static int key_remove(struct worker *w, const char *key, size_t klen)
 }
 
 /* Also after a failure, whatever of the keys is there. */
-static int unload(struct worker *w)
-{
+static int unload(struct worker *w) {
     char key[BENCH_KEY_MAX];
     for (uint64_t i = 0; i < w->count; i++) {
         int rc = key_remove(w, key, bench_key(&w->run->keys, w->d, key, w->first + i));
@@ -311,14 +305,12 @@ static int unload(struct worker *w)
     return 0;
 }
 
-static void step(struct worker *w)
-{
+static void step(struct worker *w) {
     if (w->me == 0)
         __atomic_fetch_add(&w->run->steps, 1, __ATOMIC_RELAXED); /* for display */
 }
 
-unsigned bench_steps(const struct bench_run *r)
-{
+unsigned bench_steps(const struct bench_run *r) {
     unsigned n = 0;
     for (unsigned op = 0; op < OP_N; op++)
         n += r->ops[op];
@@ -326,8 +318,7 @@ unsigned bench_steps(const struct bench_run *r)
 }
 
 /* Each operation in turn, all of them again in the next repetition, so that a disturbance does not fall on one alone. */
-static int work(struct worker *w)
-{
+static int work(struct worker *w) {
     struct bench_run *r = w->run;
     struct bench_slice warm;
     if (load(w) < 0 || meet(w) < 0)
@@ -339,14 +330,21 @@ static int work(struct worker *w)
         for (enum bench_op op = 0; op < OP_N; op++) {
             if (!r->ops[op])
                 continue;
-            if (meet(w) < 0 || slice(w, op, WARM_SECONDS < r->seconds ? WARM_SECONDS : r->seconds, &warm, NULL) < 0 || meet(w) < 0)
+            if (meet(w) < 0 ||
+                slice(w, op, WARM_SECONDS < r->seconds ? WARM_SECONDS : r->seconds, &warm, NULL) <
+                    0 ||
+                meet(w) < 0)
                 return -1;
             uint64_t before = w->me == 0 ? managers_cpu(r) : 0;
-            if (meet(w) < 0 || slice(w, op, r->seconds, &r->slice[op][rep][w->me], &r->latency[op][w->me]) < 0 || meet(w) < 0)
+            if (meet(w) < 0 ||
+                slice(w, op, r->seconds, &r->slice[op][rep][w->me], &r->latency[op][w->me]) < 0 ||
+                meet(w) < 0)
                 return -1;
             if (w->me == 0) {
                 uint64_t after = managers_cpu(r);
-                r->manager_ns[op][rep] = before == UINT64_MAX || after == UINT64_MAX || after < before ? UINT64_MAX : after - before;
+                r->manager_ns[op][rep] =
+                    before == UINT64_MAX || after == UINT64_MAX || after < before ? UINT64_MAX
+                                                                                  : after - before;
             }
             step(w);
         }
@@ -354,8 +352,7 @@ static int work(struct worker *w)
     return 0;
 }
 
-static int worker_open(struct worker *w)
-{
+static int worker_open(struct worker *w) {
     struct bench_run *r = w->run;
     w->first = r->count * w->me / r->clients;
     w->count = r->count * (w->me + 1) / r->clients - w->first;
@@ -378,8 +375,7 @@ static int worker_open(struct worker *w)
     return rc < 0 ? fail(w, "opening", rc) : 0;
 }
 
-int bench_work(struct bench_run *r, unsigned me)
-{
+int bench_work(struct bench_run *r, unsigned me) {
     struct worker w = {.run = r, .me = me};
     stopped = r;
     signal(SIGINT, SIG_IGN); /* of the terminal: the parent says what is to be done */

@@ -6,10 +6,11 @@
 #ifndef DDICT_CLIENT_CMD_H
 #define DDICT_CLIENT_CMD_H
 
-#include <getopt.h>
-#include <stdbool.h>
-#include <jansson.h>
 #include <ddict.h>
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdbool.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_KEY = 3 };
 
@@ -33,20 +34,29 @@ int cmd_results(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 
 #define RESULTS_METRICS 32
-struct results_plot { const char *folder, *output, *x, *metric[RESULTS_METRICS]; unsigned metrics; }; /* x, output: NULL for the default */
+struct results_plot {
+    const char *folder, *output, *x, *metric[RESULTS_METRICS];
+    unsigned metrics;
+};                                              /* x, output: NULL for the default */
 int results_plot(const struct results_plot *p); /* results_plot.c; the exit code */
 
 /* The next option of getopt_long() with --help and --name taken out: prints usage and exits, or remembers the name. '?' has been complained of. */
-int cmd_option(int argc, char **argv, const char *letters, const struct option *longs, const char *usage);
-#define CMD_LONGS {"help", no_argument, NULL, 'h'}, {"name", required_argument, NULL, 'N'}
+int cmd_option(int argc, char **argv, const char *letters, const struct option *longs,
+               const char *usage);
+#define CMD_LONGS                            \
+    {"help", no_argument, NULL, 'h'}, {      \
+        "name", required_argument, NULL, 'N' \
+    }
 const char *cmd_name(void); /* of --name, or NULL */
-int cmd_usage(const char *usage, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* EXIT_USAGE */
+int cmd_usage(const char *usage, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3))); /* EXIT_USAGE */
 /*
  * Attach or say why not; NULL then. On a host without managers the same command runs on a node of the job and we exit with its code: attach
  * before stdin is read.
  */
 ddict_t *cmd_attach(void);
-void cmd_relay_stdin(const char *file); /* our stdin (NULL), or this file, is the other one's stdin */
+void cmd_relay_stdin(
+    const char *file); /* our stdin (NULL), or this file, is the other one's stdin */
 void cmd_relay_stdout(const char *file); /* the other one's stdout goes into this file */
 bool cmd_relayed(void);                  /* we are the other one: files are stdin and stdout */
 /* Run args (NULL: our own words) where the managers are; returns -1 when that is not to be done, else the exit code. */
@@ -62,12 +72,16 @@ int cmd_seconds(const char *text);
 
 /* Set by the options of cmd_key_option(). */
 enum key_form { KEY_STR, KEY_INT, KEY_LITERAL, KEY_RAW };
-#define CMD_KEY_LONGS {"int", no_argument, NULL, 'I'}, {"literal", no_argument, NULL, 'L'}, {"raw-key", no_argument, NULL, 'R'}
+#define CMD_KEY_LONGS                                                       \
+    {"int", no_argument, NULL, 'I'}, {"literal", no_argument, NULL, 'L'}, { \
+        "raw-key", no_argument, NULL, 'R'                                   \
+    }
 bool cmd_key_option(int c, enum key_form *form);
-#define CMD_KEY_USAGE                                                                                        \
-    "  KEY is Python's str key. Other kinds:\n"                                                              \
-    "      --int         an int: ddict get --int 17          d[17]\n"                                        \
-    "      --literal     as `ddict ls` prints it: \"('x', 3)\"  d[\"x\", 3]\n"                              \
-    "      --raw-key     the bytes as they are, as C programs use them; \\xNN and \\\\ are understood\n"
+#define CMD_KEY_USAGE                                                                        \
+    "  KEY is Python's str key. Other kinds:\n"                                              \
+    "      --int         an int: ddict get --int 17          d[17]\n"                        \
+    "      --literal     as `ddict ls` prints it: \"('x', 3)\"  d[\"x\", 3]\n"               \
+    "      --raw-key     the bytes as they are, as C programs use them; \\xNN and \\\\ are " \
+    "understood\n"
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_bind.c - print how the GPUs of a node are bound to its ranks: for the shell of a rank, or all ranks as a table or as JSON. */
-#include <errno.h>
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "cmd_bind.h"
 
+#include "cmd.h"
+#include "table.h"
 #include <base/error.h>
 #include <ddict_runtime.h>
 #include <place/gpu_bind.h>
 #include <place/gpu_blob.h>
 #include <place/topology.h>
-#include "cmd.h"
-#include "cmd_bind.h"
-#include "table.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define VALUE_MAX (GPU_MAX * GPU_NAME_MAX)
 
@@ -24,33 +25,30 @@ struct node {
     bool task; /* of a step: one rank asks for itself */
 };
 
-static int complain(void)
-{
+static int complain(void) {
     fprintf(stderr, "ddict: %s\n", dd_errmsg());
     return EXIT_FAILED;
 }
 
 /* As `srun --cpu-bind=cores --distribution=*:block` would have it where cores divide evenly: equal shares in a row. */
-static void cpus_share(struct hwloc_topology *t, struct node *n)
-{
+static void cpus_share(struct hwloc_topology *t, struct node *n) {
     int cores = topology_cores(t);
     for (int r = 0; r < n->ranks; r++) {
-        int first = (int)((long)r * cores / n->ranks), end = (int)((long)(r + 1) * cores / n->ranks);
+        int first = (int)((long)r * cores / n->ranks),
+            end = (int)((long)(r + 1) * cores / n->ranks);
         for (int c = first; c < (end > first ? end : first + 1); c++)
             topology_core(t, c, &n->cpus[r]);
     }
 }
 
-static int gpus_of_vendor(const struct gpu_map *m)
-{
+static int gpus_of_vendor(const struct gpu_map *m) {
     int n = 0;
     for (int g = 0; g < m->gpus; g++)
         n += (int)m->gpu[g].vendor == gpu_vendor_here(m);
     return n > 0 ? n : 1;
 }
 
-static void node_place(struct node *n, const struct bind_ask *ask)
-{
+static void node_place(struct node *n, const struct bind_ask *ask) {
     struct ddict_rt_info me;
     /* Without PMIx: the rank itself will be its client. */
     if (ask->topology == NULL && ask->ranks == 0 && ddict_rt_init(DDICT_RT_NO_PMIX) == 0) {
@@ -63,8 +61,7 @@ static void node_place(struct node *n, const struct bind_ask *ask)
 }
 
 /* What ddictd knows already, or what hwloc says. A table of ranks that are not there wants cores, too. */
-static int node_read(struct node *n, const struct bind_ask *ask)
-{
+static int node_read(struct node *n, const struct bind_ask *ask) {
     struct hwloc_topology *t = NULL;
     node_place(n, ask);
     int rc = n->task ? gpu_map_ask(&n->map) : -ENOENT;
@@ -83,7 +80,8 @@ static int node_read(struct node *n, const struct bind_ask *ask)
         rc = dd_error(-ENOMEM, "no memory for %d ranks", n->ranks);
     if (rc == 0 && !n->task) {
         cpus_share(t, n);
-    } else if (rc == 0 && cpus_tasks(n->cpus, n->ranks, getenv("SLURM_CPU_BIND_TYPE"), getenv("SLURM_CPU_BIND_LIST")) < 0) {
+    } else if (rc == 0 && cpus_tasks(n->cpus, n->ranks, getenv("SLURM_CPU_BIND_TYPE"),
+                                     getenv("SLURM_CPU_BIND_LIST")) < 0) {
         free(n->cpus);
         n->cpus = NULL;
     }
@@ -91,8 +89,7 @@ static int node_read(struct node *n, const struct bind_ask *ask)
     return rc;
 }
 
-static void rank_print(const struct gpu_plan *p, int rank, char *value)
-{
+static void rank_print(const struct gpu_plan *p, int rank, char *value) {
     if (gpu_plan_text(p, rank, value, VALUE_MAX) < 0)
         return;
     if (gpu_plan_wants_pci_order(p))
@@ -100,15 +97,14 @@ static void rank_print(const struct gpu_plan *p, int rank, char *value)
     printf("export %s=%s\n", p->mask.variable, value);
 }
 
-static const char *gpu_text(const struct node *n, const struct gpu_plan *p, int rank)
-{
+static const char *gpu_text(const struct node *n, const struct gpu_plan *p, int rank) {
     int gpu = p->mask.gpu[p->own[rank]];
     return gpu < 0 ? "?" : n->map.gpu[gpu].pci;
 }
 
-static int table_show(const struct node *n, const struct gpu_plan *p, char *value)
-{
-    static const struct column columns[] = {{"rank", 0}, {"cpus", 1}, {"GPU", 1}, {"NUMA", 0}, {"distance", 0}, {"device", 0}, {NULL, 1}};
+static int table_show(const struct node *n, const struct gpu_plan *p, char *value) {
+    static const struct column columns[] = {{"rank", 0},     {"cpus", 1},   {"GPU", 1}, {"NUMA", 0},
+                                            {"distance", 0}, {"device", 0}, {NULL, 1}};
     struct column own[7];
     struct table t;
     char cpus[40];
@@ -137,32 +133,36 @@ static int table_show(const struct node *n, const struct gpu_plan *p, char *valu
     return rc < 0 ? EXIT_FAILED : EXIT_OK;
 }
 
-static int json_show(const struct node *n, const struct gpu_plan *p, int made, char *value)
-{
+static int json_show(const struct node *n, const struct gpu_plan *p, int made, char *value) {
     json_t *ranks = json_array(), *o;
     for (int r = 0; made > 0 && r < p->ranks; r++) {
         int gpu = p->mask.gpu[p->own[r]];
         char cpus[1024];
         gpu_plan_text(p, r, value, VALUE_MAX);
-        json_array_append_new(ranks, json_pack("{s:i, s:s?, s:s?, s:i, s:f, s:i, s:s}", "rank", r, "cpus",
-                                               n->cpus != NULL ? cpus_text(cpus, sizeof cpus, &n->cpus[r]) : NULL, "gpu",
-                                               gpu < 0 ? NULL : n->map.gpu[gpu].pci, "numa", gpu < 0 ? -1 : n->map.gpu[gpu].numa, "distance",
-                                               p->distance[r] < 0 ? -1.0 : (double)p->distance[r] / GPU_DISTANCE_UNIT / 16, "device",
-                                               gpu_plan_device(p, r), "value", value));
+        json_array_append_new(
+            ranks,
+            json_pack("{s:i, s:s?, s:s?, s:i, s:f, s:i, s:s}", "rank", r, "cpus",
+                      n->cpus != NULL ? cpus_text(cpus, sizeof cpus, &n->cpus[r]) : NULL, "gpu",
+                      gpu < 0 ? NULL : n->map.gpu[gpu].pci, "numa",
+                      gpu < 0 ? -1 : n->map.gpu[gpu].numa, "distance",
+                      p->distance[r] < 0 ? -1.0 : (double)p->distance[r] / GPU_DISTANCE_UNIT / 16,
+                      "device", gpu_plan_device(p, r), "value", value));
     }
-    o = json_pack("{s:s, s:s?, s:s?, s:i, s:s?, s:o}", "bind", gpu_bind_name(p->how), "vendor", made > 0 ? gpu_vendor_name(p->mask.vendor) : NULL,
-                  "variable", made > 0 ? p->mask.variable : NULL, "shared", p->shared, "left_alone", made > 0 ? NULL : dd_errmsg(), "ranks", ranks);
+    o = json_pack("{s:s, s:s?, s:s?, s:i, s:s?, s:o}", "bind", gpu_bind_name(p->how), "vendor",
+                  made > 0 ? gpu_vendor_name(p->mask.vendor) : NULL, "variable",
+                  made > 0 ? p->mask.variable : NULL, "shared", p->shared, "left_alone",
+                  made > 0 ? NULL : dd_errmsg(), "ranks", ranks);
     return cmd_json_print(o);
 }
 
-int bind_print(const struct bind_ask *ask)
-{
+int bind_print(const struct bind_ask *ask) {
     struct gpu_plan *p = calloc(1, sizeof *p);
     char *value = calloc(1, VALUE_MAX);
     struct node n = {.ranks = 0};
     enum gpu_bind how;
     int rc = EXIT_OK, made;
-    if (p == NULL || value == NULL || gpu_bind_parse(ask->how, &how) < 0 || node_read(&n, ask) < 0) {
+    if (p == NULL || value == NULL || gpu_bind_parse(ask->how, &how) < 0 ||
+        node_read(&n, ask) < 0) {
         rc = complain();
     } else {
         made = gpu_plan_make(p, &n.map, how, n.ranks, n.cpus);
@@ -175,7 +175,8 @@ int bind_print(const struct bind_ask *ask)
         if (made <= 0 && !ask->json && n.local_rank == 0 && how != GPU_BIND_NONE)
             fprintf(stderr, "ddict: %s\n", dd_errmsg());
         if (made > 0 && p->shared > 1 && n.local_rank == 0)
-            fprintf(stderr, "ddict: %d ranks of this node share %d GPUs, up to %d on one\n", p->ranks, p->mask.entries, p->shared);
+            fprintf(stderr, "ddict: %d ranks of this node share %d GPUs, up to %d on one\n",
+                    p->ranks, p->mask.entries, p->shared);
     }
     gpu_map_free(&n.map);
     free(n.cpus);

@@ -8,7 +8,7 @@
 struct bind_ask {
     const char *how;      /* "closest", ... */
     const char *topology; /* a machine saved by lstopo, NULL: this one */
-    int ranks;            /* as if so many ranks shared the cores in a row; 0: those that there are */
+    int ranks; /* as if so many ranks shared the cores in a row; 0: those that there are */
     bool json;
 };
 /*

@@ -4,14 +4,14 @@
 
 static const char freeze_usage[] =
     "usage: ddict freeze [--name NAME] [--timeout SECONDS]\n"
-    "  Make the dictionary read-only for all its processes; values of other nodes that are read meanwhile stay on the node. `ddict unfreeze` ends it.\n";
-static const char unfreeze_usage[] =
-    "usage: ddict unfreeze [--name NAME] [--timeout SECONDS]\n"
-    "  Let the dictionary be written again.\n";
+    "  Make the dictionary read-only for all its processes; values of other nodes that are read "
+    "meanwhile stay on the node. `ddict unfreeze` ends it.\n";
+static const char unfreeze_usage[] = "usage: ddict unfreeze [--name NAME] [--timeout SECONDS]\n"
+                                     "  Let the dictionary be written again.\n";
 
-static int run(int argc, char **argv, const char *usage, int (*fn)(ddict_t *, int))
-{
-    static const struct option longs[] = {CMD_LONGS, {"timeout", required_argument, NULL, 't'}, {0}};
+static int run(int argc, char **argv, const char *usage, int (*fn)(ddict_t *, int)) {
+    static const struct option longs[] = {
+        CMD_LONGS, {"timeout", required_argument, NULL, 't'}, {0}};
     int timeout_ms = -1;
     for (int c; (c = cmd_option(argc, argv, "h", longs, usage)) != -1;) {
         if (c == '?')
@@ -30,5 +30,9 @@ static int run(int argc, char **argv, const char *usage, int (*fn)(ddict_t *, in
     return rc;
 }
 
-int cmd_freeze(int argc, char **argv) { return run(argc, argv, freeze_usage, ddict_freeze); }
-int cmd_unfreeze(int argc, char **argv) { return run(argc, argv, unfreeze_usage, ddict_unfreeze); }
+int cmd_freeze(int argc, char **argv) {
+    return run(argc, argv, freeze_usage, ddict_freeze);
+}
+int cmd_unfreeze(int argc, char **argv) {
+    return run(argc, argv, unfreeze_usage, ddict_unfreeze);
+}

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_load.c - `ddict load` is a program of its own, ddict-load: this process becomes it. Why: client/load/main.c. */
+#include "cmd.h"
+#include <launch/command.h>
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <launch/command.h>
-#include "cmd.h"
-
-int cmd_load(int argc, char **argv)
-{
+int cmd_load(int argc, char **argv) {
     char self[PATH_MAX], path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;
-    if (n <= 0 || (command_beside(self, "../ddict-load", path, sizeof path) != 0 && /* in a build folder ours is in .libs */
-                   command_beside(self, "ddict-load", path, sizeof path) != 0 && command_find(DDICT_BINDIR "/ddict-load", path, sizeof path) != 0)) {
-        fprintf(stderr, "ddict load: ddict-load is neither beside %s nor in %s; was it built without libarchive?\n", n > 0 ? self : "ddict", DDICT_BINDIR);
+    if (n <= 0 || (command_beside(self, "../ddict-load", path, sizeof path) !=
+                       0 && /* in a build folder ours is in .libs */
+                   command_beside(self, "ddict-load", path, sizeof path) != 0 &&
+                   command_find(DDICT_BINDIR "/ddict-load", path, sizeof path) != 0)) {
+        fprintf(stderr,
+                "ddict load: ddict-load is neither beside %s nor in %s; was it built without "
+                "libarchive?\n",
+                n > 0 ? self : "ddict", DDICT_BINDIR);
         return EXIT_FAILED;
     }
     argv[0] = path;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_ls.c - `ddict ls`. */
+#include "cmd.h"
+#include "keytext.h"
+#include "sets.h"
+#include <base/size.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -7,22 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/size.h>
-#include "cmd.h"
-#include "keytext.h"
-#include "sets.h"
-
 static const char usage[] =
-    "usage: ddict ls [-l] [--prefix P] [--limit N] [--json] [--name NAME] | --sets [--json] [--name NAME]\n"
-    "  The keys, in no order, as Python would write them: 'a', b'\\x00', 7, ('x', 3). Keys that have not Python's form (of C programs) are\n"
+    "usage: ddict ls [-l] [--prefix P] [--limit N] [--json] [--name NAME] | --sets [--json] "
+    "[--name NAME]\n"
+    "  The keys, in no order, as Python would write them: 'a', b'\\x00', 7, ('x', 3). Keys that "
+    "have not Python's form (of C programs) are\n"
     "  shown as their bytes, what is not printable as \\xNN.\n"
     "  -l               also the value's size and kind, and the manager that has it\n"
-    "      --prefix P   only str keys that begin with P; with --int, --literal or --raw-key: of that kind (a literal without its last quote\n"
+    "      --prefix P   only str keys that begin with P; with --int, --literal or --raw-key: of "
+    "that kind (a literal without its last quote\n"
     "                   or bracket is none: give the bytes with --raw-key)\n"
     "      --limit N    at most N keys\n"
     "      --sets       the data sets that `ddict load` made, instead of keys\n"
-    "      --json       an array of objects\n"
-    CMD_KEY_USAGE;
+    "      --json       an array of objects\n" CMD_KEY_USAGE;
 
 struct listing {
     ddict_t *d;
@@ -31,19 +33,19 @@ struct listing {
     uint64_t limit, count;
 };
 
-static const char *value_kind(unsigned tag)
-{
-    static const char *const kind[] = {"bytes", "bytearray", "pickle", "buffers", "str", "int", "float", "array"}; /* client/python/FORMAT */
+static const char *value_kind(unsigned tag) {
+    static const char *const kind[] = {"bytes", "bytearray", "pickle", "buffers", "str",
+                                       "int",   "float",     "array"}; /* client/python/FORMAT */
     return tag < sizeof kind / sizeof kind[0] ? kind[tag] : "other";
 }
 
-static int json_line(struct listing *l, const void *key, size_t klen, size_t vlen, unsigned tag)
-{
+static int json_line(struct listing *l, const void *key, size_t klen, size_t vlen, unsigned tag) {
     char hex[2 * 64 + 1] = "";
     for (size_t i = 0; i < klen && i < 64; i++)
         snprintf(hex + 2 * i, 3, "%02x", ((const uint8_t *)key)[i]);
-    json_t *o = json_pack("{s:s%,s:s,s:I,s:I}", "key", (const char *)l->text.data, l->text.len, "hex", hex, "key_bytes", (json_int_t)klen,
-                          "manager", (json_int_t)ddict_owner(l->d, key, klen));
+    json_t *o = json_pack("{s:s%,s:s,s:I,s:I}", "key", (const char *)l->text.data, l->text.len,
+                          "hex", hex, "key_bytes", (json_int_t)klen, "manager",
+                          (json_int_t)ddict_owner(l->d, key, klen));
     if (o == NULL)
         return -1;
     if (l->details) {
@@ -60,8 +62,7 @@ static int json_line(struct listing *l, const void *key, size_t klen, size_t vle
 }
 
 /* 1 shown, 0 not (gone meanwhile), or a negative code. */
-static int key_line(struct listing *l, const void *key, size_t klen)
-{
+static int key_line(struct listing *l, const void *key, size_t klen) {
     size_t vlen = 0;
     unsigned tag = 0;
     if (l->details) {
@@ -77,15 +78,15 @@ static int key_line(struct listing *l, const void *key, size_t klen)
         return json_line(l, key, klen, vlen, tag) < 0 ? -ENOMEM : 1;
     if (l->details) {
         char b[24];
-        printf("%10s  %-9s  %5u  ", size_format(b, sizeof b, vlen), value_kind(tag), ddict_owner(l->d, key, klen));
+        printf("%10s  %-9s  %5u  ", size_format(b, sizeof b, vlen), value_kind(tag),
+               ddict_owner(l->d, key, klen));
     }
     fwrite(l->text.data, 1, l->text.len, stdout);
     putchar('\n');
     return 1;
 }
 
-static int list(struct listing *l)
-{
+static int list(struct listing *l) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
@@ -109,10 +110,15 @@ static int list(struct listing *l)
     return rc < 0 ? rc : 0;
 }
 
-int cmd_ls(int argc, char **argv)
-{
-    static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"prefix", required_argument, NULL, 'p'}, {"limit", required_argument, NULL, 'n'},
-                                          {"json", no_argument, NULL, 'j'}, {"long", no_argument, NULL, 'l'}, {"sets", no_argument, NULL, 'S'}, {0}};
+int cmd_ls(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          CMD_KEY_LONGS,
+                                          {"prefix", required_argument, NULL, 'p'},
+                                          {"limit", required_argument, NULL, 'n'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"long", no_argument, NULL, 'l'},
+                                          {"sets", no_argument, NULL, 'S'},
+                                          {0}};
     struct listing l = {.limit = UINT64_MAX};
     enum key_form form = KEY_STR;
     const char *prefix = NULL;
@@ -135,8 +141,10 @@ int cmd_ls(int argc, char **argv)
     }
     if (optind < argc)
         return cmd_usage(usage, "ls takes no \"%s\"; did you mean --prefix?", argv[optind]);
-    if (prefix != NULL && (form == KEY_STR ? key_of_str(&l.prefix, prefix) : form == KEY_RAW ? key_of_raw(&l.prefix, prefix)
-                           : form == KEY_INT ? key_of_int(&l.prefix, prefix) : key_of_literal(&l.prefix, prefix)) < 0)
+    if (prefix != NULL && (form == KEY_STR   ? key_of_str(&l.prefix, prefix)
+                           : form == KEY_RAW ? key_of_raw(&l.prefix, prefix)
+                           : form == KEY_INT ? key_of_int(&l.prefix, prefix)
+                                             : key_of_literal(&l.prefix, prefix)) < 0)
         return cmd_usage(usage, "--prefix=%s: not of that form", prefix);
     l.d = cmd_attach();
     int rc = l.d == NULL ? EXIT_FAILED : EXIT_OK, e;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_main.c - the `ddict` command: finds the verb and calls it. */
+#include "cmd.h"
+#include <base/error.h>
+#include <base/user.h>
+#include <launch/launch.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -9,11 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <base/error.h>
-#include <base/user.h>
-#include <launch/launch.h>
-#include "cmd.h"
 
 static const struct verb {
     const char *name;
@@ -43,13 +43,13 @@ static const struct verb {
 };
 #define VERBS (sizeof verbs / sizeof verbs[0])
 
-static void usage(FILE *f)
-{
+static void usage(FILE *f) {
     fprintf(f, "usage: ddict VERB [OPTION...] [ARGUMENT...]\n\n");
     for (size_t i = 0; i < VERBS; i++)
         fprintf(f, "  %-8s %s\n", verbs[i].name, verbs[i].what);
     fprintf(f, "\n`ddict VERB --help` says more; `ddict --version` tells the version.\n"
-               "The dictionary is the one that $DDICT_NAME names, as in every task of a job that has one, or that --name NAME names;\n"
+               "The dictionary is the one that $DDICT_NAME names, as in every task of a job that "
+               "has one, or that --name NAME names;\n"
                "within a Slurm job without $DDICT_NAME it is the job's own.\n");
 }
 
@@ -57,10 +57,11 @@ static void usage(FILE *f)
 
 static const char *name_given;
 
-const char *cmd_name(void) { return name_given; }
+const char *cmd_name(void) {
+    return name_given;
+}
 
-int cmd_usage(const char *text, const char *fmt, ...)
-{
+int cmd_usage(const char *text, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     fputs("ddict: ", stderr);
@@ -70,8 +71,8 @@ int cmd_usage(const char *text, const char *fmt, ...)
     return EXIT_USAGE;
 }
 
-int cmd_option(int argc, char **argv, const char *letters, const struct option *longs, const char *text)
-{
+int cmd_option(int argc, char **argv, const char *letters, const struct option *longs,
+               const char *text) {
     static char full[32]; /* what getopt's complaints begin with */
     if (full[0] == 0) {
         snprintf(full, sizeof full, "ddict %s", argv[0]);
@@ -95,18 +96,20 @@ static char **words; /* ours, of main(): getopt moves argv's */
 static const char *relay_in, *relay_out;
 static bool relay_in_used;
 
-void cmd_relay_stdin(const char *file)
-{
+void cmd_relay_stdin(const char *file) {
     relay_in = file;
     relay_in_used = true;
 }
 
-void cmd_relay_stdout(const char *file) { relay_out = file; }
+void cmd_relay_stdout(const char *file) {
+    relay_out = file;
+}
 
-bool cmd_relayed(void) { return getenv(RELAYED) != NULL; }
+bool cmd_relayed(void) {
+    return getenv(RELAYED) != NULL;
+}
 
-int cmd_relay(const char *name, char *const *args)
-{
+int cmd_relay(const char *name, char *const *args) {
     char own[64];
     const char *job = getenv("SLURM_JOB_ID");
     if (name == NULL)
@@ -130,8 +133,7 @@ int cmd_relay(const char *name, char *const *args)
     return rc == -ENOENT ? -1 : rc < 0 ? EXIT_FAILED : rc;
 }
 
-ddict_t *cmd_attach(void)
-{
+ddict_t *cmd_attach(void) {
     ddict_t *d = NULL;
     int rc = ddict_attach(&d, name_given, -1), there;
     if (rc == DDICT_ENODICT && (there = cmd_relay(name_given, NULL)) >= 0)
@@ -141,8 +143,7 @@ ddict_t *cmd_attach(void)
     return d;
 }
 
-int cmd_failed(const char *what, int code)
-{
+int cmd_failed(const char *what, int code) {
     if (what != NULL)
         fprintf(stderr, "ddict: %s: %s\n", what, ddict_errmsg());
     else
@@ -150,8 +151,7 @@ int cmd_failed(const char *what, int code)
     return code == DDICT_ENOKEY || code == DDICT_EEXISTS ? EXIT_NO_KEY : EXIT_FAILED;
 }
 
-int cmd_json_print(json_t *o)
-{
+int cmd_json_print(json_t *o) {
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6));
 
     json_decref(o);
@@ -164,31 +164,27 @@ int cmd_json_print(json_t *o)
     return EXIT_OK;
 }
 
-int cmd_flush(int rc)
-{
+int cmd_flush(int rc) {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return rc;
     fprintf(stderr, "ddict: cannot write to stdout: %s\n", strerror(errno));
     return rc == EXIT_OK ? EXIT_FAILED : rc;
 }
 
-int cmd_seconds(const char *text)
-{
+int cmd_seconds(const char *text) {
     char *end;
     double s = strtod(text, &end);
     return end == text || *end != 0 || !(s >= 0) || s > 1e6 ? -1 : (int)lround(s * 1000);
 }
 
-bool cmd_key_option(int c, enum key_form *form)
-{
+bool cmd_key_option(int c, enum key_form *form) {
     if (c != 'I' && c != 'L' && c != 'R')
         return false;
     *form = c == 'I' ? KEY_INT : c == 'L' ? KEY_LITERAL : KEY_RAW;
     return true;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     setlocale(LC_CTYPE, "");
     const char *verb = argc > 1 ? argv[1] : NULL;
     if (verb == NULL) {

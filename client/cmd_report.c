@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_report.c - `ddict report`: what a job's dictionaries did, from the record that they left. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <base/error.h>
 #include "cmd.h"
 #include "record.h"
 #include "record_find.h"
 #include "report_print.h"
 #include "table.h"
+#include <base/error.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char usage[] =
     "usage: ddict report [--json] [--all] [FILE|JOBID]...\n"
-    "  The record of a job's dictionaries: when, how big, each manager's figures, what happened, which steps used them.\n"
+    "  The record of a job's dictionaries: when, how big, each manager's figures, what happened, "
+    "which steps used them.\n"
     "  FILE             a record; \"-\" is stdin\n"
-    "  JOBID            of job 12: ddict-12.jsonl in this folder, in the site's log_dir, or in the job's folder while Slurm knows it\n"
+    "  JOBID            of job 12: ddict-12.jsonl in this folder, in the site's log_dir, or in the "
+    "job's folder while Slurm knows it\n"
     "  neither          the newest ddict-*.jsonl of this folder\n"
     "      --all        all ddict-*.jsonl of this folder, the oldest first\n"
     "      --json       one object with everything\n";
 
-static void complain(const char *text)
-{
+static void complain(const char *text) {
     char *shown = strdup(text);
     if (shown != NULL)
         text_harmless(shown);
@@ -30,8 +31,7 @@ static void complain(const char *text)
 }
 
 /* Read one and say what is wrong with it. False: nothing of it can be shown. */
-static bool read_one(struct record *r, const char *path)
-{
+static bool read_one(struct record *r, const char *path) {
     char *text;
     if (record_read(r, path, &text) < 0) {
         complain(dd_errmsg());
@@ -44,8 +44,7 @@ static bool read_one(struct record *r, const char *path)
 }
 
 /* Read what the words name; the exit code so far. */
-static int read_named(struct record *r, int n, char **word)
-{
+static int read_named(struct record *r, int n, char **word) {
     int rc = EXIT_OK;
     for (int i = 0; i < n; i++) {
         struct paths p = {0};
@@ -66,8 +65,7 @@ static int read_named(struct record *r, int n, char **word)
 }
 
 /* All records of this folder, or the newest, which is said. */
-static int read_here(struct record *r, bool all, bool json)
-{
+static int read_here(struct record *r, bool all, bool json) {
     struct paths p;
     int rc = EXIT_OK;
     if (records_here(&p) < 0) {
@@ -79,7 +77,8 @@ static int read_here(struct record *r, bool all, bool json)
         snprintf(name, sizeof name, "%s", p.path[p.count - 1]);
         text_harmless(name);
         if (p.count > 1)
-            printf("%s, the newest of %zu records in this folder (--all shows them all)\n\n", name, p.count);
+            printf("%s, the newest of %zu records in this folder (--all shows them all)\n\n", name,
+                   p.count);
         else
             printf("%s\n\n", name);
     }
@@ -90,9 +89,11 @@ static int read_here(struct record *r, bool all, bool json)
     return rc;
 }
 
-int cmd_report(int argc, char **argv)
-{
-    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'}, {0}};
+int cmd_report(int argc, char **argv) {
+    static const struct option longs[] = {{"help", no_argument, NULL, 'h'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"all", no_argument, NULL, 'a'},
+                                          {0}};
     bool json = false, all = false;
     for (int c; (c = cmd_option(argc, argv, "hja", longs, usage)) != -1;) {
         if (c == '?')
@@ -107,7 +108,8 @@ int cmd_report(int argc, char **argv)
     struct record r;
     int rc = EXIT_FAILED, e = record_init(&r);
     if (e == 0)
-        rc = optind < argc ? read_named(&r, argc - optind, argv + optind) : read_here(&r, all, json);
+        rc =
+            optind < argc ? read_named(&r, argc - optind, argv + optind) : read_here(&r, all, json);
     if (e == 0 && json)
         e = report_json(&r, stdout);
     else if (e == 0)

@@ -5,6 +5,13 @@
  * A result is a str key "ddict.results/RUN/PATH" and its bytes; one that several processes append to is in parts, "ddict.results/RUN/PATH\0PART", whose bytes in the order of their
  * keys are the file. We keep nothing that could not be found again by listing the keys: a writer that comes after us goes on where we were.
  */
+#include "cmd.h"
+#include "results_file.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <base/text.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,31 +24,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/size.h>
-#include <base/text.h>
-#include "cmd.h"
-#include "results_file.h"
-
-#define PREFIX "sddict.results/"
-#define PIECES_MAX 4096        /* processes that append to one file */
-#define GATHER_MS 500          /* from news to the file: news of one file come in bursts */
-#define RETRY_MS 3000          /* a file that could not be written */
-#define QUIET_MS 500           /* at the end: no news for so long */
-#define TURN_MS 200            /* between looks at what may have ended */
+#define PREFIX     "sddict.results/"
+#define PIECES_MAX 4096 /* processes that append to one file */
+#define GATHER_MS  500  /* from news to the file: news of one file come in bursts */
+#define RETRY_MS   3000 /* a file that could not be written */
+#define QUIET_MS   500  /* at the end: no news for so long */
+#define TURN_MS    200  /* between looks at what may have ended */
 
 static const char usage[] =
     "usage: ddict results --to DIR [--run RUN] [--follow] [--name NAME]\n"
     "       ddict results plot DIR [-o FILE] [--metric NAME]... [--x NAME]\n"
-    "  Write the results that were submitted (Python: ddict.results) below DIR, as DIR/RUN/PATH; each file is a whole one at any time.\n"
+    "  Write the results that were submitted (Python: ddict.results) below DIR, as DIR/RUN/PATH; "
+    "each file is a whole one at any time.\n"
     "      --to DIR       where; it is made when it is not there\n"
     "      --run RUN      only results of this run\n"
-    "      --follow       go on until the dictionary ends; files are written within seconds of their results\n"
+    "      --follow       go on until the dictionary ends; files are written within seconds of "
+    "their results\n"
     "  plot: draw the numbers in the JSON lines of DIR's files, a line for each file, as SVG.\n"
     "  -o, --output FILE  instead of stdout\n"
     "      --metric NAME  only this one; all by default\n"
-    "      --x NAME       what they are drawn over (default: step, iteration, batch or epoch, whichever is there; else the number of the line)\n";
+    "      --x NAME       what they are drawn over (default: step, iteration, batch or epoch, "
+    "whichever is there; else the number of the line)\n";
 
 struct part {
     uint64_t version; /* that was written; 0: none */
@@ -66,24 +69,29 @@ struct writer {
     uint64_t retry_at;
     unsigned written, failures, refused;
     uint64_t bytes;
-    int said;          /* the errno that was complained of last */
-    int code;          /* of the dictionary, while writing */
+    int said; /* the errno that was complained of last */
+    int code; /* of the dictionary, while writing */
     bool oom;
-    bool remade;       /* the folder was gone, and what had been written with it */
-    bool last;         /* ddictd's own: stays until nobody else is there */
+    bool remade; /* the folder was gone, and what had been written with it */
+    bool last;   /* ddictd's own: stays until nobody else is there */
 };
 
 static volatile sig_atomic_t stopped;
-static void on_signal(int n) { stopped = n; }
+static void on_signal(int n) {
+    stopped = n;
+}
 
-static uint64_t now_ms(void) { return clock_ns() / 1000000; }
+static uint64_t now_ms(void) {
+    return clock_ns() / 1000000;
+}
 
 /* --- what there is --- */
 
-static int file_compare(const void *a, const void *b) { return strcmp(((const struct file *)a)->path, ((const struct file *)b)->path); }
+static int file_compare(const void *a, const void *b) {
+    return strcmp(((const struct file *)a)->path, ((const struct file *)b)->path);
+}
 
-static struct file *file_get(struct writer *w, const char *path, size_t len)
-{
+static struct file *file_get(struct writer *w, const char *path, size_t len) {
     struct file key = {.path = strndup(path, len)}, *f = NULL;
     if (key.path == NULL)
         return NULL;
@@ -103,14 +111,12 @@ static struct file *file_get(struct writer *w, const char *path, size_t len)
     return NULL;
 }
 
-static int part_compare(const struct part *p, const char *key, size_t klen)
-{
+static int part_compare(const struct part *p, const char *key, size_t klen) {
     int c = memcmp(p->key, key, p->klen < klen ? p->klen : klen);
     return c != 0 ? c : p->klen < klen ? -1 : p->klen > klen;
 }
 
-static struct part *part_get(struct file *f, const char *key, size_t klen)
-{
+static struct part *part_get(struct file *f, const char *key, size_t klen) {
     size_t i = 0;
     while (i < f->n && part_compare(f->part[i], key, klen) < 0)
         i++;
@@ -133,8 +139,7 @@ static struct part *part_get(struct file *f, const char *key, size_t klen)
 }
 
 /* Some result came, or was there. */
-static void result_take(struct writer *w, const char *key, size_t klen)
-{
+static void result_take(struct writer *w, const char *key, size_t klen) {
     size_t head = strlen(PREFIX);
     const char *path = key + head, *nul;
     if (klen <= head)
@@ -146,7 +151,8 @@ static void result_take(struct writer *w, const char *key, size_t klen)
         char shown[201];
         snprintf(shown, sizeof shown, "%.*s", (int)(len < 200 ? len : 200), path);
         if (w->refused++ < 10)
-            fprintf(stderr, "ddict results: \"%s\" is no path of a result and is left out\n", text_plain(shown));
+            fprintf(stderr, "ddict results: \"%s\" is no path of a result and is left out\n",
+                    text_plain(shown));
         return;
     }
     struct file *f = file_get(w, path, len);
@@ -159,8 +165,7 @@ static void result_take(struct writer *w, const char *key, size_t klen)
         w->dirty_at = now_ms();
 }
 
-static int all_take(struct writer *w)
-{
+static int all_take(struct writer *w) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
@@ -175,8 +180,7 @@ static int all_take(struct writer *w)
 
 /* --- files --- */
 
-static void file_failed(struct writer *w, const struct file *f, int e)
-{
+static void file_failed(struct writer *w, const struct file *f, int e) {
     w->failures++;
     w->retry_at = now_ms() + RETRY_MS;
     dd_error(e, "%s/%s: %s", w->to, f->path, strerror(-e));
@@ -188,8 +192,7 @@ static void file_failed(struct writer *w, const struct file *f, int e)
 static int folder_make(const char *to);
 
 /* Somebody removed the folder: we hold one that has no name. */
-static bool folder_again(struct writer *w)
-{
+static bool folder_again(struct writer *w) {
     int fd = folder_make(w->to);
     if (fd < 0)
         return false;
@@ -199,8 +202,7 @@ static bool folder_again(struct writer *w)
     return true;
 }
 
-static int file_flush(struct writer *w, struct file *f)
-{
+static int file_flush(struct writer *w, struct file *f) {
     struct ddict_view *v = calloc(f->n, sizeof *v);
     struct iovec *pieces = calloc(f->n, sizeof *pieces);
     size_t n = 0, bytes = 0;
@@ -244,8 +246,7 @@ static int file_flush(struct writer *w, struct file *f)
 static struct writer *the; /* for twalk() */
 static unsigned dirty_n;
 
-static void node_flush(const void *node, VISIT when, int depth)
-{
+static void node_flush(const void *node, VISIT when, int depth) {
     struct file *f = *(struct file *const *)node;
     (void)depth;
     if ((when != postorder && when != leaf) || !f->dirty)
@@ -255,8 +256,7 @@ static void node_flush(const void *node, VISIT when, int depth)
     dirty_n += f->dirty;
 }
 
-static void node_forget(const void *node, VISIT when, int depth)
-{
+static void node_forget(const void *node, VISIT when, int depth) {
     struct file *f = *(struct file *const *)node;
     (void)depth;
     if (when != postorder && when != leaf)
@@ -267,8 +267,7 @@ static void node_forget(const void *node, VISIT when, int depth)
 }
 
 /* A negative code of the dictionary, or 0. */
-static int flush(struct writer *w)
-{
+static int flush(struct writer *w) {
     the = w;
     dirty_n = 0;
     w->dirty_at = 0;
@@ -287,8 +286,7 @@ static int flush(struct writer *w)
     return w->code;
 }
 
-static void node_free(void *node)
-{
+static void node_free(void *node) {
     struct file *f = node;
     for (size_t i = 0; i < f->n; i++)
         free(f->part[i]);
@@ -300,8 +298,7 @@ static void node_free(void *node)
 /* --- while the job runs --- */
 
 /* No process but this one uses the dictionary. */
-static bool alone(struct writer *w)
-{
+static bool alone(struct writer *w) {
     struct ddict_info info;
     struct ddict_manager_stats *s;
     int n = ddict_get_info(w->d, &info) == 0 ? ddict_stats(w->d, &s, -1) : -1;
@@ -313,14 +310,13 @@ static bool alone(struct writer *w)
     return !others;
 }
 
-static bool due(const struct writer *w)
-{
+static bool due(const struct writer *w) {
     uint64_t now = now_ms();
-    return (w->dirty_at != 0 && now - w->dirty_at >= GATHER_MS) || (w->retry_at != 0 && now >= w->retry_at);
+    return (w->dirty_at != 0 && now - w->dirty_at >= GATHER_MS) ||
+           (w->retry_at != 0 && now >= w->retry_at);
 }
 
-static int follow(struct writer *w)
-{
+static int follow(struct writer *w) {
     bool ending = false;
     uint64_t last = 0;
     for (;;) {
@@ -351,8 +347,7 @@ static int follow(struct writer *w)
     }
 }
 
-static int folder_make(const char *to)
-{
+static int folder_make(const char *to) {
     char path[PATH_MAX];
     if ((size_t)snprintf(path, sizeof path, "%s", to) >= sizeof path)
         return -ENAMETOOLONG;
@@ -369,8 +364,7 @@ static int folder_make(const char *to)
     return fd < 0 ? -errno : fd;
 }
 
-static ddict_t *attach(const char *to, const char *run, bool follows)
-{
+static ddict_t *attach(const char *to, const char *run, bool follows) {
     const char *args[10] = {"results", "--to", to};
     int n = 3, there;
     ddict_t *d = NULL;
@@ -392,8 +386,7 @@ static ddict_t *attach(const char *to, const char *run, bool follows)
     return d;
 }
 
-static int write_results(struct writer *w, bool follows)
-{
+static int write_results(struct writer *w, bool follows) {
     int rc = 0;
     if (follows)
         rc = ddict_subscribe(w->d, w->prefix, w->prefix_len, 0, &w->sub, -1);
@@ -416,7 +409,8 @@ static int write_results(struct writer *w, bool follows)
         unsaved = dirty_n;
     }
     if (unsaved > 0)
-        fprintf(stderr, "ddict results: %u files could not be written in their last form\n", unsaved);
+        fprintf(stderr, "ddict results: %u files could not be written in their last form\n",
+                unsaved);
     if (w->oom)
         fprintf(stderr, "ddict results: no memory for all results\n");
     if (rc == DDICT_EGONE && follows)
@@ -426,11 +420,16 @@ static int write_results(struct writer *w, bool follows)
     return unsaved > 0 || w->oom || w->refused > 0 ? EXIT_FAILED : EXIT_OK;
 }
 
-int cmd_results(int argc, char **argv)
-{
-    static const struct option longs[] = {CMD_LONGS, {"to", required_argument, NULL, 't'}, {"run", required_argument, NULL, 'r'}, {"follow", no_argument, NULL, 'f'},
-                                          {"until-end", no_argument, NULL, 'u'}, {"output", required_argument, NULL, 'o'}, {"metric", required_argument, NULL, 'm'},
-                                          {"x", required_argument, NULL, 'x'}, {0}};
+int cmd_results(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          {"to", required_argument, NULL, 't'},
+                                          {"run", required_argument, NULL, 'r'},
+                                          {"follow", no_argument, NULL, 'f'},
+                                          {"until-end", no_argument, NULL, 'u'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"metric", required_argument, NULL, 'm'},
+                                          {"x", required_argument, NULL, 'x'},
+                                          {0}};
     struct writer w = {.folder = -1};
     struct results_plot plot = {0};
     const char *run = NULL;
@@ -439,7 +438,8 @@ int cmd_results(int argc, char **argv)
     for (int c; (c = cmd_option(argc, argv, "hfo:", longs, usage)) != -1;) {
         if (c == '?')
             return EXIT_USAGE;
-        if (c == 't' && (*optarg == 0 || (size_t)snprintf(to, sizeof to, "%s", optarg) >= sizeof to))
+        if (c == 't' &&
+            (*optarg == 0 || (size_t)snprintf(to, sizeof to, "%s", optarg) >= sizeof to))
             return cmd_usage(usage, "--to=%.60s: the name of a folder is wanted", optarg);
         else if (c == 'r')
             run = optarg;
@@ -457,12 +457,17 @@ int cmd_results(int argc, char **argv)
         return results_plot(&plot);
     }
     if (optind < argc || to[0] == 0)
-        return cmd_usage(usage, to[0] == 0 && optind == argc ? "results wants --to=DIR" : "results takes no \"%s\"", argv[optind]);
+        return cmd_usage(usage,
+                         to[0] == 0 && optind == argc ? "results wants --to=DIR"
+                                                      : "results takes no \"%s\"",
+                         argv[optind]);
     if (run != NULL && (!results_path_ok(run, strlen(run)) || strchr(run, '/') != NULL))
         return cmd_usage(usage, "--run=%s: a name without slashes is wanted", run);
-    w.prefix_len = (size_t)snprintf(w.prefix, sizeof w.prefix, "%s%s%s", PREFIX, run != NULL ? run : "", run != NULL ? "/" : "");
+    w.prefix_len = (size_t)snprintf(w.prefix, sizeof w.prefix, "%s%s%s", PREFIX,
+                                    run != NULL ? run : "", run != NULL ? "/" : "");
     char whole[PATH_MAX];
-    if (to[0] != '/' && getcwd(whole, sizeof whole) != NULL && strlen(whole) + strlen(to) + 1 < sizeof whole) {
+    if (to[0] != '/' && getcwd(whole, sizeof whole) != NULL &&
+        strlen(whole) + strlen(to) + 1 < sizeof whole) {
         strcat(strcat(whole, "/"), to);
         strcpy(to, whole);
     }
@@ -486,7 +491,8 @@ int cmd_results(int argc, char **argv)
         rc = write_results(&w, follows);
     if (w.folder >= 0 && !until_end && w.written > 0) {
         char size[24];
-        fprintf(stderr, "ddict results: %u files written, %s\n", w.written, size_format(size, sizeof size, w.bytes));
+        fprintf(stderr, "ddict results: %u files written, %s\n", w.written,
+                size_format(size, sizeof size, w.bytes));
     }
     if (w.folder >= 0)
         close(w.folder);

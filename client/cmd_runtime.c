@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_runtime.c - `ddict runtime`: who and where this process is, by which way that was found, and whether the ranks reach each other. */
+#include "cmd.h"
+#include "cmd_bind.h"
+#include <base/size.h>
+#include <ddict_runtime.h>
+#include <place/gpu_order.h>
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,33 +13,33 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/size.h>
-#include <ddict_runtime.h>
-#include <place/gpu_order.h>
-#include "cmd.h"
-#include "cmd_bind.h"
-
 static const char runtime_usage[] =
-    "usage: ddict runtime [--json] [--check] [--no-pmix] | --bind=HOW [--ranks=N] [--topology=FILE] [--json]\n"
-    "  Who and where this process is among those started with it, and by which way that was found. In a job: srun ddict runtime\n"
-    "      --check       also let all ranks exchange 1 KiB each and meet, and say how long that took\n"
+    "usage: ddict runtime [--json] [--check] [--no-pmix] | --bind=HOW [--ranks=N] "
+    "[--topology=FILE] [--json]\n"
+    "  Who and where this process is among those started with it, and by which way that was found. "
+    "In a job: srun ddict runtime\n"
+    "      --check       also let all ranks exchange 1 KiB each and meet, and say how long that "
+    "took\n"
     "      --no-pmix     leave PMIx to a program that this task runs afterwards\n"
-    "  Which GPUs the ranks of this node see. In a task of a step, lines for its shell: eval \"$(ddict runtime --bind=closest)\"; else a table.\n"
-    "      --bind=HOW    closest: one order for all ranks, device LOCAL_RANK is near the rank. rotate: the rank's GPU is device 0. none\n"
+    "  Which GPUs the ranks of this node see. In a task of a step, lines for its shell: eval "
+    "\"$(ddict runtime --bind=closest)\"; else a table.\n"
+    "      --bind=HOW    closest: one order for all ranks, device LOCAL_RANK is near the rank. "
+    "rotate: the rank's GPU is device 0. none\n"
     "      --ranks=N     as if N ranks had equal shares of the cores\n"
     "      --topology=F  of a machine saved by `lstopo F.xml`\n";
 
 #define CHECK_BYTES 1024u
-#define CHECK_MS 30000
+#define CHECK_MS    30000
 
-static double now_ms(void)
-{
+static double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static unsigned char check_byte(int rank, unsigned i) { return (unsigned char)(rank * 131 + (int)i * 7 + rank / 256); }
+static unsigned char check_byte(int rank, unsigned i) {
+    return (unsigned char)(rank * 131 + (int)i * 7 + rank / 256);
+}
 
 struct check {
     bool done;
@@ -41,13 +47,13 @@ struct check {
 };
 
 /* EXIT_OK, or EXIT_FAILED when the ranks do not reach each other or one received what no other gave. */
-static int check_peers(const struct ddict_rt_info *me, struct check *c)
-{
+static int check_peers(const struct ddict_rt_info *me, struct check *c) {
     unsigned char mine[CHECK_BYTES];
     struct ddict_rt_bytes *all;
     for (unsigned i = 0; i < CHECK_BYTES; i++)
         mine[i] = check_byte(me->rank, i);
-    if (ddict_rt_barrier(CHECK_MS) < 0) /* all have started: what follows is not their waiting for each other */
+    if (ddict_rt_barrier(CHECK_MS) <
+        0) /* all have started: what follows is not their waiting for each other */
         return EXIT_FAILED;
     double t0 = now_ms();
     if (ddict_rt_exchange(mine, CHECK_BYTES, &all, CHECK_MS) < 0)
@@ -55,8 +61,10 @@ static int check_peers(const struct ddict_rt_info *me, struct check *c)
     double t1 = now_ms();
     for (int r = 0; r < me->size; r++)
         for (unsigned i = 0; i < CHECK_BYTES; i++)
-            if (all[r].len != CHECK_BYTES || ((const unsigned char *)all[r].data)[i] != check_byte(r, i)) {
-                fprintf(stderr, "ddict: rank %d: what came from rank %d is not what it gave\n", me->rank, r);
+            if (all[r].len != CHECK_BYTES ||
+                ((const unsigned char *)all[r].data)[i] != check_byte(r, i)) {
+                fprintf(stderr, "ddict: rank %d: what came from rank %d is not what it gave\n",
+                        me->rank, r);
                 exit(EXIT_FAILED);
             }
     free(all);
@@ -68,8 +76,7 @@ static int check_peers(const struct ddict_rt_info *me, struct check *c)
 }
 
 /* The ranks of a node as an array, or null. */
-static json_t *ranks_json(int node)
-{
+static json_t *ranks_json(int node) {
     int n = ddict_rt_ranks_of(node, NULL, 0);
     int *ranks = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *ranks);
     if (ranks == NULL)
@@ -82,8 +89,7 @@ static json_t *ranks_json(int node)
     return a;
 }
 
-static json_t *nodes_json(const struct ddict_rt_info *me)
-{
+static json_t *nodes_json(const struct ddict_rt_info *me) {
     json_t *a = json_array();
     for (int i = 0; i < me->nodes; i++) {
         const char *name = ddict_rt_node_name(i);
@@ -92,19 +98,20 @@ static json_t *nodes_json(const struct ddict_rt_info *me)
     return a;
 }
 
-static int json_print(const struct ddict_rt_info *me, const struct check *c)
-{
-    json_t *o = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:s, s:b, s:o, s:s}", "rank", me->rank, "size", me->size, "local_rank",
-                          me->local_rank, "local_size", me->local_size, "node_id", me->node_id, "nodes", me->nodes, "node", me->node, "group",
-                          me->group, "how", me->how_name, "peers", me->peers_name, "map", me->map, "list", nodes_json(me), "trouble",
-                          ddict_rt_trouble());
+static int json_print(const struct ddict_rt_info *me, const struct check *c) {
+    json_t *o =
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:s, s:b, s:o, s:s}", "rank",
+                  me->rank, "size", me->size, "local_rank", me->local_rank, "local_size",
+                  me->local_size, "node_id", me->node_id, "nodes", me->nodes, "node", me->node,
+                  "group", me->group, "how", me->how_name, "peers", me->peers_name, "map", me->map,
+                  "list", nodes_json(me), "trouble", ddict_rt_trouble());
     if (o != NULL && c->done)
-        json_object_update_new(o, json_pack("{s:f, s:f}", "exchange_ms", c->exchange_ms, "barrier_ms", c->barrier_ms));
+        json_object_update_new(
+            o, json_pack("{s:f, s:f}", "exchange_ms", c->exchange_ms, "barrier_ms", c->barrier_ms));
     return cmd_json_print(o);
 }
 
-static void nodes_print(const struct ddict_rt_info *me)
-{
+static void nodes_print(const struct ddict_rt_info *me) {
     for (int i = 0; i < me->nodes; i++) {
         const char *name = ddict_rt_node_name(i);
         int n = ddict_rt_ranks_of(i, NULL, 0);
@@ -117,7 +124,8 @@ static void nodes_print(const struct ddict_rt_info *me)
         ddict_rt_ranks_of(i, ranks, n);
         for (int k = 0, first = 0; k < n; k++)
             if (k + 1 == n || ranks[k + 1] != ranks[k] + 1) {
-                printf(ranks[first] == ranks[k] ? "%s%d" : "%s%d-%d", first == 0 ? " rank " : ",", ranks[first], ranks[k]);
+                printf(ranks[first] == ranks[k] ? "%s%d" : "%s%d-%d", first == 0 ? " rank " : ",",
+                       ranks[first], ranks[k]);
                 first = k + 1;
             }
         printf("\n");
@@ -125,9 +133,9 @@ static void nodes_print(const struct ddict_rt_info *me)
     }
 }
 
-static void text_print(const struct ddict_rt_info *me, const struct check *c)
-{
-    printf("rank %d of %d, %d of %d on node %s", me->rank, me->size, me->local_rank, me->local_size, me->node);
+static void text_print(const struct ddict_rt_info *me, const struct check *c) {
+    printf("rank %d of %d, %d of %d on node %s", me->rank, me->size, me->local_rank, me->local_size,
+           me->node);
     if (me->nodes >= 0)
         printf(" (%d of %d)", me->node_id, me->nodes);
     printf("; found by %s; peers by %s", me->how_name, me->peers_name);
@@ -140,11 +148,15 @@ static void text_print(const struct ddict_rt_info *me, const struct check *c)
         nodes_print(me);
 }
 
-int cmd_runtime(int argc, char **argv)
-{
-    static const struct option longs[] = {
-        CMD_LONGS, {"json", no_argument, NULL, 'j'}, {"check", no_argument, NULL, 'c'}, {"no-pmix", no_argument, NULL, 'P'},
-        {"bind", required_argument, NULL, 'b'}, {"ranks", required_argument, NULL, 'r'}, {"topology", required_argument, NULL, 't'}, {0}};
+int cmd_runtime(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"check", no_argument, NULL, 'c'},
+                                          {"no-pmix", no_argument, NULL, 'P'},
+                                          {"bind", required_argument, NULL, 'b'},
+                                          {"ranks", required_argument, NULL, 'r'},
+                                          {"topology", required_argument, NULL, 't'},
+                                          {0}};
     struct bind_ask ask = {0};
     uint64_t ranks = 0;
     bool json = false, check = false;
@@ -161,7 +173,8 @@ int cmd_runtime(int argc, char **argv)
         if (c == 't')
             ask.topology = optarg;
         if (c == 'r' && count_parse(optarg, 1, GPU_RANKS_MAX, &ranks) < 0)
-            return cmd_usage(runtime_usage, "--ranks=%s: a number from 1 to %d", optarg, GPU_RANKS_MAX);
+            return cmd_usage(runtime_usage, "--ranks=%s: a number from 1 to %d", optarg,
+                             GPU_RANKS_MAX);
     }
     if (optind < argc)
         return cmd_usage(runtime_usage, "runtime takes no \"%s\"", argv[optind]);

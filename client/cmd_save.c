@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_save.c - `ddict save` and `ddict restore`: the front of client/save. */
+#include "cmd.h"
+#include "keytext.h"
+#include "save/save.h"
+#include "save/stage.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <launch/spread.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,30 +22,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/size.h>
-#include <launch/spread.h>
-#include "cmd.h"
-#include "keytext.h"
-#include "save/save.h"
-#include "save/stage.h"
-
 static const char save_usage[] =
     "usage: ddict save [--prefix P] [--files] [--json] [-q] [--name NAME] PATH\n"
-    "  Write the dictionary to disk, all its nodes at once, for `ddict restore`. PATH is a folder that is made, on storage that all nodes share; if it ends in .ddict, a\n"
-    "  file, written by one process. It is complete when it has its name. The dictionary may be in use: each value is saved as it is when it is come to.\n"
+    "  Write the dictionary to disk, all its nodes at once, for `ddict restore`. PATH is a folder "
+    "that is made, on storage that all nodes share; if it ends in .ddict, a\n"
+    "  file, written by one process. It is complete when it has its name. The dictionary may be in "
+    "use: each value is saved as it is when it is come to.\n"
     "      --prefix P   only str keys that begin with P\n"
-    "      --files      each value a file of its own in the folder PATH, named by its key: bytes, pickles and texts as they are, arrays as .npy files are.\n"
-    "                   Files that are there with the same bytes are left, so the same command goes on where it stopped\n"
+    "      --files      each value a file of its own in the folder PATH, named by its key: bytes, "
+    "pickles and texts as they are, arrays as .npy files are.\n"
+    "                   Files that are there with the same bytes are left, so the same command "
+    "goes on where it stopped\n"
     "      --json       the summary as an object\n"
     "  -q, --quiet      no progress, no summary\n";
 static const char restore_usage[] =
     "usage: ddict restore [--prefix P] [--keep] [--no-pickles] [--json] [-q] [--name NAME] PATH\n"
-    "  Put what `ddict save PATH` wrote into the dictionary, all its nodes at once; it may have another number of nodes and managers. Checksums are checked.\n"
+    "  Put what `ddict save PATH` wrote into the dictionary, all its nodes at once; it may have "
+    "another number of nodes and managers. Checksums are checked.\n"
     "      --prefix P   only str keys that begin with P\n"
     "      --keep       leave keys that are there as they are (default: put over them)\n"
-    "      --no-pickles leave pickles out: whoever reads one runs the code that is in it. For what comes from people whom you do not trust\n"
+    "      --no-pickles leave pickles out: whoever reads one runs the code that is in it. For what "
+    "comes from people whom you do not trust\n"
     "      --json       the summary as an object\n"
     "  -q, --quiet      no progress, no summary\n";
 
@@ -44,9 +50,10 @@ static const char restore_usage[] =
 
 struct line {
     bool restore, files, json, quiet, keep, no_pickles;
-    bool stage; /* of ddictd, HANDSHAKE 7 */
+    bool stage;  /* of ddictd, HANDSHAKE 7 */
     bool loaded; /* of `ddict up`: say that all is there; no path */
-    bool report, once; /* of `ddict up`: the summary, or the error, as an object alone; only if it was not restored yet */
+    bool report,
+        once; /* of `ddict up`: the summary, or the error, as an object alone; only if it was not restored yet */
     const char *prefix, *path, *worker; /* worker: we are one: the id of the save */
     const char *usage;
 };
@@ -56,42 +63,67 @@ static volatile sig_atomic_t signal_seen;
 static bool reports;    /* --report */
 static char told[1024]; /* with it: what a worker said last */
 
-static void on_signal(int sig)
-{
+static void on_signal(int sig) {
     signal_seen = sig;
     __atomic_store_n(&job.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
 }
 
-static int signal_came(void) { return signal_seen; }
+static int signal_came(void) {
+    return signal_seen;
+}
 
-static int option_take(struct line *l, int c)
-{
+static int option_take(struct line *l, int c) {
     switch (c) {
-    case 'p': l->prefix = optarg; return 0;
-    case 'f': l->files = true; return 0;
-    case 'k': l->keep = true; return 0;
-    case 'P': l->no_pickles = true; return 0;
-    case 'j': l->json = true; return 0;
-    case 'q': l->quiet = true; return 0;
-    case 'w': l->worker = optarg; return 0;
-    case 'R': l->report = l->json = reports = true; return 0;
-    case 'o': l->once = true; return 0;
-    case 't': l->stage = true; return 0;
-    case 'a': job.after_load = true; return 0;
-    case 'l': l->loaded = true; return 0;
-    default: return EXIT_USAGE;
+    case 'p':
+        l->prefix = optarg;
+        return 0;
+    case 'f':
+        l->files = true;
+        return 0;
+    case 'k':
+        l->keep = true;
+        return 0;
+    case 'P':
+        l->no_pickles = true;
+        return 0;
+    case 'j':
+        l->json = true;
+        return 0;
+    case 'q':
+        l->quiet = true;
+        return 0;
+    case 'w':
+        l->worker = optarg;
+        return 0;
+    case 'R':
+        l->report = l->json = reports = true;
+        return 0;
+    case 'o':
+        l->once = true;
+        return 0;
+    case 't':
+        l->stage = true;
+        return 0;
+    case 'a':
+        job.after_load = true;
+        return 0;
+    case 'l':
+        l->loaded = true;
+        return 0;
+    default:
+        return EXIT_USAGE;
     }
 }
 
-static const char *verb(const struct line *l) { return l->restore ? "restore" : "save"; }
+static const char *verb(const struct line *l) {
+    return l->restore ? "restore" : "save";
+}
 
-static void report_error(const char *sentence, int code)
-{
+static void report_error(const char *sentence, int code) {
     cmd_json_print(json_pack("{s:s,s:i}", "error", sentence, "code", code));
 }
 
-static int failed(const char *sentence)
-{
+static int failed(const char *sentence) {
     progress_clear();
     if (reports)
         report_error(sentence, signal_seen != 0 ? -ECANCELED : -EIO);
@@ -107,15 +139,15 @@ static int ticking; /* atomic */
 static struct bytes once_key;
 static void once_beat(void);
 
-static void *ticker(void *arg)
-{
+static void *ticker(void *arg) {
     const struct line *l = arg;
     unsigned turns = 0;
     while (__atomic_load_n(&ticking, __ATOMIC_RELAXED)) { /* only a flag */
         if (l->worker != NULL)
             progress_tell(&job);
         else
-            progress_put(0, __atomic_load_n(&job.items, __ATOMIC_RELAXED), __atomic_load_n(&job.bytes, __ATOMIC_RELAXED));
+            progress_put(0, __atomic_load_n(&job.items, __ATOMIC_RELAXED),
+                         __atomic_load_n(&job.bytes, __ATOMIC_RELAXED));
         if (l->once && ++turns % 20 == 0)
             once_beat();
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
@@ -123,18 +155,19 @@ static void *ticker(void *arg)
     return NULL;
 }
 
-static int fit_check(uint64_t bytes)
-{
+static int fit_check(uint64_t bytes) {
     char a[24], b[24];
     uint64_t room = job.info.total_bytes + job.info.spill_bytes;
     if (bytes <= room)
         return 0;
-    return dd_error(DDICT_EFULL, "%s has values of %s, and the dictionary is of %s; more of it (--ddict-mem, --mem), or a folder on a disk of each node for the rest (--ddict-spill, --spill), would do", job.folder, size_format(a, sizeof a, bytes),
-                    size_format(b, sizeof b, room));
+    return dd_error(
+        DDICT_EFULL,
+        "%s has values of %s, and the dictionary is of %s; more of it (--ddict-mem, --mem), or a "
+        "folder on a disk of each node for the rest (--ddict-spill, --spill), would do",
+        job.folder, size_format(a, sizeof a, bytes), size_format(b, sizeof b, room));
 }
 
-static unsigned number_of(const char *variable, unsigned otherwise)
-{
+static unsigned number_of(const char *variable, unsigned otherwise) {
     uint64_t n;
     const char *text = getenv(variable);
     return text != NULL && count_parse(text, 0, 1u << 20, &n) == 0 ? (unsigned)n : otherwise;
@@ -145,22 +178,21 @@ static unsigned number_of(const char *variable, unsigned otherwise)
  * more is dead, and another takes its place: to put the same once more does no harm. ---
  */
 
-#define ONCE_BEGUN "begun"
-#define ONCE_DONE "done"
+#define ONCE_BEGUN   "begun"
+#define ONCE_DONE    "done"
 #define ONCE_LOOK_MS 200
 #define ONCE_LOST_MS 30000
 
-static void once_beat(void)
-{
+static void once_beat(void) {
     static unsigned n;
     char state[32];
     int len = snprintf(state, sizeof state, ONCE_BEGUN " %u", ++n);
-    ddict_put(job.d, once_key.data, once_key.len, state, (size_t)len, DDICT_EXISTING, -1); /* what fails the restoring says */
+    ddict_put(job.d, once_key.data, once_key.len, state, (size_t)len, DDICT_EXISTING,
+              -1); /* what fails the restoring says */
 }
 
 /* 0: it is ours to do; 1: it is done; negative with the sentence set. */
-static int once_begin(void)
-{
+static int once_begin(void) {
     char name[PATH_MAX + 64], state[32], before[32] = "";
     size_t before_len = 0;
     uint64_t since = clock_ms();
@@ -168,7 +200,8 @@ static int once_begin(void)
     if (key_of_str(&once_key, name) < 0)
         return dd_error(-EINVAL, "%s: not UTF-8", job.folder);
     for (;;) {
-        int rc = ddict_put(job.d, once_key.data, once_key.len, ONCE_BEGUN, strlen(ONCE_BEGUN), DDICT_NEW, -1);
+        int rc = ddict_put(job.d, once_key.data, once_key.len, ONCE_BEGUN, strlen(ONCE_BEGUN),
+                           DDICT_NEW, -1);
         if (rc != DDICT_EEXISTS)
             return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : 0;
         size_t len = 0;
@@ -194,8 +227,7 @@ static int once_begin(void)
 }
 
 /* rc: how it went. */
-static int once_end(int rc)
-{
+static int once_end(int rc) {
     if (rc < 0) {
         ddict_del(job.d, once_key.data, once_key.len, -1); /* another one may try */
         return rc;
@@ -204,8 +236,7 @@ static int once_end(int rc)
 }
 
 /* 0, or negative with the sentence set. */
-static int work(struct line *l)
-{
+static int work(struct line *l) {
     uint64_t items, bytes = 0;
     pthread_t tick;
     struct stat st;
@@ -218,7 +249,9 @@ static int work(struct line *l)
         if (job.worker >= job.workers)
             return dd_error(-EINVAL, "Slurm says this is task %u of %u", job.worker, job.workers);
         if (stat(job.folder, &st) < 0)
-            return dd_error(-errno, "%s: %s, on node %s; the folder has to be on storage that all nodes share", job.folder, strerror(errno), job.info.node);
+            return dd_error(
+                -errno, "%s: %s, on node %s; the folder has to be on storage that all nodes share",
+                job.folder, strerror(errno), job.info.node);
     }
     if (l->restore)
         rc = (rc = manifest_read(&job, &items, &bytes)) < 0 ? rc : fit_check(bytes);
@@ -238,22 +271,23 @@ static int work(struct line *l)
     if (l->once && (rc = once_end(rc)) < 0 && *job.why == 0)
         return dd_error(rc, "%s", ddict_errmsg());
     if (rc < 0)
-        return dd_error(-ECANCELED, "%s", signal_seen != 0 && *job.why == 0 ? strsignal(signal_seen) : job.why);
+        return dd_error(-ECANCELED, "%s",
+                        signal_seen != 0 && *job.why == 0 ? strsignal(signal_seen) : job.why);
     return 0;
 }
 
 /* What it did, for the front. */
-static int worker_report(const struct line *l)
-{
+static int worker_report(const struct line *l) {
     int rc = l->restore || l->files ? 0 : manifest_worker_write(&job);
     if (rc == 0)
-        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %llu %s\n", job.worker, job.workers, (unsigned long long)job.items, (unsigned long long)job.bytes,
-                (unsigned long long)job.same, (unsigned long long)job.left_out, (unsigned long long)job.already, job.first_left_out);
+        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %llu %s\n", job.worker, job.workers,
+                (unsigned long long)job.items, (unsigned long long)job.bytes,
+                (unsigned long long)job.same, (unsigned long long)job.left_out,
+                (unsigned long long)job.already, job.first_left_out);
     return rc;
 }
 
-static int worker_run(struct line *l)
-{
+static int worker_run(struct line *l) {
     const char *id = l->worker;
     for (unsigned i = 0; i < DUMP_ID; i++) {
         unsigned byte;
@@ -270,12 +304,12 @@ static int worker_run(struct line *l)
 
 static unsigned workers_done;
 
-static void on_line(char *text)
-{
+static void on_line(char *text) {
     unsigned worker, workers;
     unsigned long long items, bytes, same, left_out, already;
     int at = 0;
-    if (sscanf(text, DONE "%u %u %llu %llu %llu %llu %llu %n", &worker, &workers, &items, &bytes, &same, &left_out, &already, &at) < 7) {
+    if (sscanf(text, DONE "%u %u %llu %llu %llu %llu %llu %n", &worker, &workers, &items, &bytes,
+               &same, &left_out, &already, &at) < 7) {
         if (reports && strncmp(text, "ddict: ", 7) == 0)
             snprintf(told, sizeof told, "%s", text + 7);
         else
@@ -294,8 +328,7 @@ static void on_line(char *text)
 }
 
 /* Workers on all nodes. 0; -ENOENT: it is not to be done so; else the exit code + 1, all said. */
-static int spread(const struct line *l)
-{
+static int spread(const struct line *l) {
     char self[PATH_MAX], id[2 * DUMP_ID + 1];
     const char *name = cmd_name() != NULL ? cmd_name() : getenv("DDICT_NAME");
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -323,7 +356,8 @@ static int spread(const struct line *l)
     argv[k++] = "--";
     argv[k++] = job.folder;
     progress_begin(0, !l->quiet, verb(l));
-    struct spread s = {.name = name, .program = argv, .on_line = on_line, .signal_came = signal_came};
+    struct spread s = {
+        .name = name, .program = argv, .on_line = on_line, .signal_came = signal_came};
     int rc = launch_spread(&s);
     progress_clear();
     if (rc == -ENOENT)
@@ -333,27 +367,38 @@ static int spread(const struct line *l)
     if (rc > 128 && signal_seen != 0 && !reports)
         fprintf(stderr, "ddict: ended by a signal (%s)\n", strsignal(rc - 128));
     if (rc > 0 && reports)
-        report_error(*told != 0 ? told : rc > 128 ? "ended by a signal" : "a node failed without a word", rc > 128 ? -ECANCELED : -EIO);
+        report_error(*told != 0 ? told
+                     : rc > 128 ? "ended by a signal"
+                                : "a node failed without a word",
+                     rc > 128 ? -ECANCELED : -EIO);
     if (rc == 0 && workers_done != job.workers)
         return failed("not all nodes said that they are done") + 1;
     return rc == 0 ? 0 : rc + 1;
 }
 
-static int summary(const struct line *l, uint64_t began)
-{
+static int summary(const struct line *l, uint64_t began) {
     double s = (double)(clock_ns() - began) / 1e9;
     char a[24], b[24];
-    int rc = job.left_out > 0 && !l->restore ? EXIT_FAILED : EXIT_OK; /* --no-pickles asked for it */
+    int rc =
+        job.left_out > 0 && !l->restore ? EXIT_FAILED : EXIT_OK; /* --no-pickles asked for it */
     if (l->json) {
-        int said = cmd_json_print(json_pack("{s:b,s:s,s:I,s:I,s:I,s:I,s:f,s:I}", "already", job.already > 0 && job.already == job.workers, "path", l->path, "items", (json_int_t)job.items, "bytes", (json_int_t)job.bytes, "there_already",
-                                        (json_int_t)job.same, "left_out", (json_int_t)job.left_out, "seconds", s, "nodes", (json_int_t)job.workers));
+        int said = cmd_json_print(
+            json_pack("{s:b,s:s,s:I,s:I,s:I,s:I,s:f,s:I}", "already",
+                      job.already > 0 && job.already == job.workers, "path", l->path, "items",
+                      (json_int_t)job.items, "bytes", (json_int_t)job.bytes, "there_already",
+                      (json_int_t)job.same, "left_out", (json_int_t)job.left_out, "seconds", s,
+                      "nodes", (json_int_t)job.workers));
         return said != EXIT_OK ? said : rc;
     }
     if (job.left_out > 0)
-        fprintf(stderr, "ddict: %llu items were left out, such as %s\n", (unsigned long long)job.left_out, job.first_left_out);
+        fprintf(stderr, "ddict: %llu items were left out, such as %s\n",
+                (unsigned long long)job.left_out, job.first_left_out);
     if (!l->quiet) {
-        fprintf(stderr, "ddict: %s %llu items, %s in %.2f s (%s/s, %u node%s)", l->restore ? "restored" : "saved", (unsigned long long)job.items,
-                size_format(a, sizeof a, job.bytes), s, size_format(b, sizeof b, (uint64_t)((double)job.bytes / (s > 0 ? s : 1))), job.workers, job.workers == 1 ? "" : "s");
+        fprintf(stderr, "ddict: %s %llu items, %s in %.2f s (%s/s, %u node%s)",
+                l->restore ? "restored" : "saved", (unsigned long long)job.items,
+                size_format(a, sizeof a, job.bytes), s,
+                size_format(b, sizeof b, (uint64_t)((double)job.bytes / (s > 0 ? s : 1))),
+                job.workers, job.workers == 1 ? "" : "s");
         if (job.same > 0)
             fprintf(stderr, "; %llu of them were there already", (unsigned long long)job.same);
         fputc('\n', stderr);
@@ -362,16 +407,18 @@ static int summary(const struct line *l, uint64_t began)
 }
 
 /* Where it is written until it is complete: "" when it is written in place. */
-static int aside_make(const struct line *l, char *aside, size_t cap)
-{
+static int aside_make(const struct line *l, char *aside, size_t cap) {
     struct stat st;
     *aside = 0;
     if (l->restore)
         return 0;
     if (l->files)
-        return mkdir(job.folder, 0777) < 0 && errno != EEXIST ? dd_error(-errno, "cannot make %s: %s", job.folder, strerror(errno)) : 0;
+        return mkdir(job.folder, 0777) < 0 && errno != EEXIST
+                   ? dd_error(-errno, "cannot make %s: %s", job.folder, strerror(errno))
+                   : 0;
     if (lstat(job.folder, &st) == 0)
-        return dd_error(-EEXIST, "%s is there already; a save is not written over another one", job.folder);
+        return dd_error(-EEXIST, "%s is there already; a save is not written over another one",
+                        job.folder);
     int n = snprintf(aside, cap, "%s.part-", job.folder);
     for (unsigned i = 0; i < 4; i++)
         n += snprintf(aside + n, cap - (size_t)n, "%02x", job.id[i]);
@@ -383,13 +430,17 @@ static int aside_make(const struct line *l, char *aside, size_t cap)
     return 0;
 }
 
-static int aside_name(const struct line *l, const char *aside)
-{
+static int aside_name(const struct line *l, const char *aside) {
     char parent[PATH_MAX];
     const char *slash = strrchr(l->path, '/');
-    snprintf(parent, sizeof parent, "%.*s", slash == NULL ? 1 : slash == l->path ? 1 : (int)(slash - l->path), slash == NULL ? "." : l->path);
+    snprintf(parent, sizeof parent, "%.*s",
+             slash == NULL      ? 1
+             : slash == l->path ? 1
+                                : (int)(slash - l->path),
+             slash == NULL ? "." : l->path);
     int rc = renameat2(AT_FDCWD, aside, AT_FDCWD, l->path, RENAME_NOREPLACE);
-    if (rc < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system that has no such thing: NFS */
+    if (rc < 0 &&
+        (errno == EINVAL || errno == ENOSYS)) /* a file system that has no such thing: NFS */
         rc = rename(aside, l->path);
     if (rc < 0)
         return dd_error(-errno, "cannot name it %s: %s", l->path, strerror(errno));
@@ -397,8 +448,7 @@ static int aside_name(const struct line *l, const char *aside)
 }
 
 /* Without workers elsewhere, or with them; 0 or the exit code + 1. */
-static int front_run(struct line *l, bool alone)
-{
+static int front_run(struct line *l, bool alone) {
     int rc = alone ? -ENOENT : spread(l);
     if (rc != -ENOENT)
         return rc;
@@ -408,8 +458,7 @@ static int front_run(struct line *l, bool alone)
     return work(l) < 0 ? failed(dd_errmsg()) + 1 : 0;
 }
 
-static int front(struct line *l)
-{
+static int front(struct line *l) {
     char aside[PATH_MAX + 16];
     uint64_t began = clock_ns();
     const char *dot = strrchr(l->path, '.');
@@ -429,7 +478,8 @@ static int front(struct line *l)
     if (*aside != 0)
         job.folder = aside;
     int code = front_run(l, !login && (job.info.nodes == 1 || job.one_file));
-    if (code == 0 && *aside != 0 && ((!job.one_file && manifest_write(&job, l->prefix) < 0) || aside_name(l, aside) < 0))
+    if (code == 0 && *aside != 0 &&
+        ((!job.one_file && manifest_write(&job, l->prefix) < 0) || aside_name(l, aside) < 0))
         code = failed(dd_errmsg()) + 1;
     if (code != 0 && *aside != 0) {
         if (job.one_file)
@@ -440,8 +490,7 @@ static int front(struct line *l)
     return code != 0 ? code - 1 : summary(l, began);
 }
 
-static int say_loaded(void)
-{
+static int say_loaded(void) {
     ddict_t *d = cmd_attach();
     if (d == NULL)
         return EXIT_FAILED;
@@ -452,20 +501,31 @@ static int say_loaded(void)
     return rc < 0 ? EXIT_FAILED : cmd_json_print(json_pack("{s:b}", "loaded", 1));
 }
 
-static int run(int argc, char **argv, struct line *l)
-{
-    static const struct option longs[] = {CMD_LONGS, {"prefix", required_argument, NULL, 'p'}, {"files", no_argument, NULL, 'f'}, {"keep", no_argument, NULL, 'k'},
+static int run(int argc, char **argv, struct line *l) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          {"prefix", required_argument, NULL, 'p'},
+                                          {"files", no_argument, NULL, 'f'},
+                                          {"keep", no_argument, NULL, 'k'},
                                           {"no-pickles", no_argument, NULL, 'P'},
-                                          {"json", no_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'}, {"worker", required_argument, NULL, 'w'},
-                                          {"report", no_argument, NULL, 'R'}, {"once", no_argument, NULL, 'o'}, {"stage", no_argument, NULL, 't'},
-                                          {"after-load", no_argument, NULL, 'a'}, {"loaded", no_argument, NULL, 'l'}, {0}};
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"worker", required_argument, NULL, 'w'},
+                                          {"report", no_argument, NULL, 'R'},
+                                          {"once", no_argument, NULL, 'o'},
+                                          {"stage", no_argument, NULL, 't'},
+                                          {"after-load", no_argument, NULL, 'a'},
+                                          {"loaded", no_argument, NULL, 'l'},
+                                          {0}};
     struct bytes prefix = {0};
     char path[PATH_MAX];
     for (int c; (c = cmd_option(argc, argv, "hqp:", longs, l->usage)) != -1;)
         if (option_take(l, c) != 0)
             return EXIT_USAGE;
     if ((l->files && l->restore) || ((l->keep || l->no_pickles) && !l->restore))
-        return cmd_usage(l->usage, "ddict %s has no %s", verb(l), l->restore ? "--files" : l->keep ? "--keep" : "--no-pickles");
+        return cmd_usage(l->usage, "ddict %s has no %s", verb(l),
+                         l->restore ? "--files"
+                         : l->keep  ? "--keep"
+                                    : "--no-pickles");
     if (l->loaded && optind == argc)
         return cmd_flush(say_loaded());
     if (optind + 1 != argc || *argv[optind] == 0)
@@ -474,7 +534,8 @@ static int run(int argc, char **argv, struct line *l)
     for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
         path[n - 1] = 0;
     char whole[PATH_MAX];
-    if (*path != '/' && getcwd(whole, sizeof whole) != NULL && strlen(whole) + strlen(path) + 2 <= sizeof whole) {
+    if (*path != '/' && getcwd(whole, sizeof whole) != NULL &&
+        strlen(whole) + strlen(path) + 2 <= sizeof whole) {
         size_t n = strlen(whole); /* workers begin in another folder */
         whole[n] = '/';
         memcpy(whole + n + 1, path, strlen(path) + 1);
@@ -512,14 +573,12 @@ static int run(int argc, char **argv, struct line *l)
     return cmd_flush(rc);
 }
 
-int cmd_save(int argc, char **argv)
-{
+int cmd_save(int argc, char **argv) {
     struct line l = {.usage = save_usage};
     return run(argc, argv, &l);
 }
 
-int cmd_restore(int argc, char **argv)
-{
+int cmd_restore(int argc, char **argv) {
     struct line l = {.usage = restore_usage, .restore = true};
     return run(argc, argv, &l);
 }

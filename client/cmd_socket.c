@@ -7,6 +7,12 @@
  *     ddictd ends, or is killed          it removes the file, or the watcher does: a process that sees both and ends with either
  *     both are killed, and the watcher   the next `ddict socket` of this user that makes a file in that folder
  */
+#include "cmd.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
+#include <wire/attach.h>
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,24 +28,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/defaults.h>
-#include <base/error.h>
-#include <wire/attach.h>
-#include "cmd.h"
-
 static const char socket_usage[] =
     "usage: ddict socket [--dir=FOLDER] [--name NAME] [--] COMMAND [ARGUMENT...]\n"
-    "  Run COMMAND with a socket file of the dictionary, for a container that has a network of its own. The file's path is in $DDICT_SOCKET and replaces\n"
-    "  {socket} in the arguments; where the container shows it under another path, set DDICT_SOCKET there. It goes when COMMAND ends.\n"
+    "  Run COMMAND with a socket file of the dictionary, for a container that has a network of its "
+    "own. The file's path is in $DDICT_SOCKET and replaces\n"
+    "  {socket} in the arguments; where the container shows it under another path, set "
+    "DDICT_SOCKET there. It goes when COMMAND ends.\n"
     "      --dir=FOLDER  where to make the file (default: $TMPDIR, else /tmp)\n"
-    "  srun --ddict-mem=4G ddict socket -- bwrap --unshare-net --ro-bind / / --tmpfs /tmp --bind {socket} {socket} python train.py\n";
+    "  srun --ddict-mem=4G ddict socket -- bwrap --unshare-net --ro-bind / / --tmpfs /tmp --bind "
+    "{socket} {socket} python train.py\n";
 
-#define FILE_HEAD "ddict-"
-#define FILE_TAIL ".sock"
-#define MARK "{socket}"
-#define STALE_S 60 /* a younger file may have a maker that does not listen yet */
-#define EXIT_NOT_RUN 126
+#define FILE_HEAD      "ddict-"
+#define FILE_TAIL      ".sock"
+#define MARK           "{socket}"
+#define STALE_S        60 /* a younger file may have a maker that does not listen yet */
+#define EXIT_NOT_RUN   126
 #define EXIT_NOT_FOUND 127
 
 struct lent {
@@ -47,20 +50,23 @@ struct lent {
     char name[32], path[4096];
 };
 
-static void file_remove(const struct lent *l) { unlinkat(l->folder, l->name, 0); }
+static void file_remove(const struct lent *l) {
+    unlinkat(l->folder, l->name, 0);
+}
 
 /* Files of this user's that nobody listens on any more. */
-static void stale_remove(const struct lent *l, const char *folder)
-{
+static void stale_remove(const struct lent *l, const char *folder) {
     DIR *dir = opendir(folder);
     struct dirent *e;
     while (dir != NULL && (e = readdir(dir)) != NULL) {
         struct stat st;
         char path[4096];
         size_t len = strlen(e->d_name);
-        if (strncmp(e->d_name, FILE_HEAD, sizeof FILE_HEAD - 1) != 0 || len < sizeof FILE_TAIL || strcmp(e->d_name + len - (sizeof FILE_TAIL - 1), FILE_TAIL) != 0
-            || fstatat(l->folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISSOCK(st.st_mode) || st.st_uid != geteuid()
-            || st.st_mtime + STALE_S > time(NULL) || (size_t)snprintf(path, sizeof path, "%s/%s", folder, e->d_name) >= sizeof path)
+        if (strncmp(e->d_name, FILE_HEAD, sizeof FILE_HEAD - 1) != 0 || len < sizeof FILE_TAIL ||
+            strcmp(e->d_name + len - (sizeof FILE_TAIL - 1), FILE_TAIL) != 0 ||
+            fstatat(l->folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISSOCK(st.st_mode) ||
+            st.st_uid != geteuid() || st.st_mtime + STALE_S > time(NULL) ||
+            (size_t)snprintf(path, sizeof path, "%s/%s", folder, e->d_name) >= sizeof path)
             continue;
         if (attach_file_is_dead(path))
             unlinkat(l->folder, e->d_name, 0);
@@ -69,8 +75,7 @@ static void stale_remove(const struct lent *l, const char *folder)
         closedir(dir);
 }
 
-static int file_make(struct lent *l, const char *folder)
-{
+static int file_make(struct lent *l, const char *folder) {
     int rc = -EEXIST;
     char whole[4096];
     if (*folder != '/' && realpath(folder, whole) != NULL)
@@ -83,7 +88,8 @@ static int file_make(struct lent *l, const char *folder)
         uint64_t random;
         if (getrandom(&random, sizeof random, 0) != sizeof random)
             random = clock_ns();
-        snprintf(l->name, sizeof l->name, FILE_HEAD "%010llx" FILE_TAIL, (unsigned long long)(random & 0xffffffffffull));
+        snprintf(l->name, sizeof l->name, FILE_HEAD "%010llx" FILE_TAIL,
+                 (unsigned long long)(random & 0xffffffffffull));
         if ((size_t)snprintf(l->path, sizeof l->path, "%s/%s", folder, l->name) >= sizeof l->path)
             return dd_error(-ENAMETOOLONG, "%s: too long", folder);
         rc = l->listening = attach_listen_file(l->path);
@@ -91,8 +97,7 @@ static int file_make(struct lent *l, const char *folder)
     return rc < 0 ? rc : 0;
 }
 
-static int file_lend(const struct lent *l, struct deadline *d)
-{
+static int file_lend(const struct lent *l, struct deadline *d) {
     struct attach_msg m;
     attach_msg_init(&m, ATTACH_LISTEN);
     snprintf(m.text, sizeof m.text, "%s", l->name);
@@ -101,7 +106,8 @@ static int file_lend(const struct lent *l, struct deadline *d)
     if (rc == 0)
         rc = attach_recv_by(l->conn, &m, NULL, 0, d);
     if (rc == -ECONNRESET)
-        return dd_error(DDICT_EPROTO, "ddictd of this node takes no socket file; is it older than this command?");
+        return dd_error(DDICT_EPROTO,
+                        "ddictd of this node takes no socket file; is it older than this command?");
     if (rc >= 0 && (rc = attach_version_check(&m)) == 0 && m.status < 0)
         rc = dd_error(m.status, "%s", m.text);
     return rc;
@@ -109,9 +115,9 @@ static int file_lend(const struct lent *l, struct deadline *d)
 
 /* Sees the end of the command (by its pidfd) and of ddictd (by the connection). No child of the command's, which may wait for all it has. */
 static void watcher_run(const struct lent *l, int pidfd) __attribute__((noreturn));
-static void watcher_run(const struct lent *l, int pidfd)
-{
-    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGPIPE};
+static void watcher_run(const struct lent *l, int pidfd) {
+    static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+                                  SIGUSR2, SIGALRM, SIGTSTP, SIGPIPE};
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     int keep[3] = {l->conn, pidfd, l->folder}, null = open("/dev/null", O_RDWR);
@@ -133,8 +139,7 @@ static void watcher_run(const struct lent *l, int pidfd)
     _exit(0);
 }
 
-static int watcher_start(const struct lent *l)
-{
+static int watcher_start(const struct lent *l) {
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (pidfd < 0)
         return dd_error(-errno, "pidfd_open: %s", strerror(errno));
@@ -148,13 +153,13 @@ static int watcher_start(const struct lent *l)
     int status = 0, e = errno;
     close(pidfd);
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
-        return dd_error(pid < 0 ? -e : -EAGAIN, "cannot start a process that watches the socket file");
+        return dd_error(pid < 0 ? -e : -EAGAIN,
+                        "cannot start a process that watches the socket file");
     return 0;
 }
 
 /* The argument with the path in place of every mark; malloc'ed. */
-static char *argument_fill(const char *arg, const char *path)
-{
+static char *argument_fill(const char *arg, const char *path) {
     size_t marks = 0;
     for (const char *p = arg; (p = strstr(p, MARK)) != NULL; p += sizeof MARK - 1)
         marks++;
@@ -167,8 +172,7 @@ static char *argument_fill(const char *arg, const char *path)
     return text;
 }
 
-static int socket_begin(struct lent *l, const char *folder)
-{
+static int socket_begin(struct lent *l, const char *folder) {
     struct deadline d;
     deadline_start(&d, DD_TIMEOUT_MS);
     const char *name = cmd_name() != NULL ? cmd_name() : getenv("DDICT_NAME");
@@ -179,14 +183,14 @@ static int socket_begin(struct lent *l, const char *folder)
         rc = file_make(l, folder);
     if (rc < 0)
         return rc;
-    if ((rc = file_lend(l, &d)) == 0 && (rc = watcher_start(l)) == 0 && setenv("DDICT_SOCKET", l->path, 1) == 0 && setenv("DDICT_NAME", name, 1) == 0)
+    if ((rc = file_lend(l, &d)) == 0 && (rc = watcher_start(l)) == 0 &&
+        setenv("DDICT_SOCKET", l->path, 1) == 0 && setenv("DDICT_NAME", name, 1) == 0)
         return 0;
     file_remove(l);
     return rc < 0 ? rc : dd_error(-ENOMEM, "no memory");
 }
 
-int cmd_socket(int argc, char **argv)
-{
+int cmd_socket(int argc, char **argv) {
     static const struct option longs[] = {CMD_LONGS, {"dir", required_argument, NULL, 'd'}, {0}};
     const char *folder = getenv("TMPDIR");
     struct lent l = {.folder = -1, .listening = -1, .conn = -1};

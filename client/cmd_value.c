@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_value.c - `ddict get`, `ddict put`, `ddict rm`. */
+#include "cmd.h"
+#include "keytext.h"
+#include "npy.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,28 +11,35 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd.h"
-#include "keytext.h"
-#include "npy.h"
-
 /* Tags of the Python binding, client/python/FORMAT. */
-enum { TAG_BYTES = 0, TAG_PICKLE = 2, TAG_BUFFERS = 3, TAG_STR = 4, TAG_INT = 5, TAG_FLOAT = 6, TAG_ARRAY = 7 };
+enum {
+    TAG_BYTES = 0,
+    TAG_PICKLE = 2,
+    TAG_BUFFERS = 3,
+    TAG_STR = 4,
+    TAG_INT = 5,
+    TAG_FLOAT = 6,
+    TAG_ARRAY = 7
+};
 
-static int key_read(struct bytes *key, enum key_form form, const char *text, const char *usage)
-{
-    int rc = form == KEY_STR ? key_of_str(key, text) : form == KEY_INT ? key_of_int(key, text)
-             : form == KEY_RAW ? key_of_raw(key, text) : key_of_literal(key, text);
+static int key_read(struct bytes *key, enum key_form form, const char *text, const char *usage) {
+    int rc = form == KEY_STR   ? key_of_str(key, text)
+             : form == KEY_INT ? key_of_int(key, text)
+             : form == KEY_RAW ? key_of_raw(key, text)
+                               : key_of_literal(key, text);
     if (rc == -ENOMEM) {
         fprintf(stderr, "ddict: no memory\n");
         return EXIT_FAILED;
     }
     if (rc < 0)
-        return cmd_usage(usage, "\"%s\" is no %s", text, form == KEY_INT ? "int" : form == KEY_RAW ? "key with \\xNN escapes" : "literal such as 'a', 7 or ('x', 3)");
+        return cmd_usage(usage, "\"%s\" is no %s", text,
+                         form == KEY_INT   ? "int"
+                         : form == KEY_RAW ? "key with \\xNN escapes"
+                                           : "literal such as 'a', 7 or ('x', 3)");
     return EXIT_OK;
 }
 
-static int write_all(int fd, const void *data, size_t len)
-{
+static int write_all(int fd, const void *data, size_t len) {
     const char *p = data;
     while (len > 0) {
         ssize_t n = write(fd, p, len < 1u << 30 ? len : 1u << 30);
@@ -46,16 +57,15 @@ static int write_all(int fd, const void *data, size_t len)
 
 static const char get_usage[] =
     "usage: ddict get KEY [-o FILE] [--wait SECONDS] [--raw] [--name NAME]\n"
-    "  Print the value. What Python stored as str, int, float or bytes is printed as text; an array as a file that numpy.load() reads (on a terminal:\n"
+    "  Print the value. What Python stored as str, int, float or bytes is printed as text; an "
+    "array as a file that numpy.load() reads (on a terminal:\n"
     "  its type and shape); other objects are pickles, printed as their bytes.\n"
     "  -o, --output FILE  write it to FILE\n"
     "      --wait SECONDS wait so long for the key to come\n"
-    "      --raw          the stored bytes, whatever they are\n"
-    CMD_KEY_USAGE
+    "      --raw          the stored bytes, whatever they are\n" CMD_KEY_USAGE
     "  Exit code 3: the key is not there.\n";
 
-static int value_write(const struct ddict_view *v, const char *file, bool raw)
-{
+static int value_write(const struct ddict_view *v, const char *file, bool raw) {
     char text[40];
     const void *data = v->data;
     size_t len = v->len;
@@ -101,10 +111,13 @@ static int value_write(const struct ddict_view *v, const char *file, bool raw)
     return EXIT_FAILED;
 }
 
-int cmd_get(int argc, char **argv)
-{
-    static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"output", required_argument, NULL, 'o'}, {"wait", required_argument, NULL, 'w'},
-                                          {"raw", no_argument, NULL, 'r'}, {0}};
+int cmd_get(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          CMD_KEY_LONGS,
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"wait", required_argument, NULL, 'w'},
+                                          {"raw", no_argument, NULL, 'r'},
+                                          {0}};
     enum key_form form = KEY_STR;
     const char *file = NULL;
     bool raw = false;
@@ -132,7 +145,8 @@ int cmd_get(int argc, char **argv)
         cmd_relay_stdout(file);
     ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
     if (d != NULL) {
-        int e = ddict_view(d, key.data, key.len, &v, wait_ms > 0 ? DDICT_WAIT : 0, wait_ms > 0 ? wait_ms : -1);
+        int e = ddict_view(d, key.data, key.len, &v, wait_ms > 0 ? DDICT_WAIT : 0,
+                           wait_ms > 0 ? wait_ms : -1);
         if (e == -ETIMEDOUT && wait_ms > 0)
             e = DDICT_ENOKEY; /* it did not come */
         rc = e < 0 ? cmd_failed(argv[optind], e) : value_write(&v, file, raw);
@@ -150,14 +164,13 @@ int cmd_get(int argc, char **argv)
 
 static const char put_usage[] =
     "usage: ddict put KEY VALUE|- [--file FILE] [--type TYPE] [--new|--existing] [--name NAME]\n"
-    "  Store VALUE, or what comes on stdin (-), or the content of FILE. A VALUE that begins with - goes behind --: ddict put -- t -5\n"
+    "  Store VALUE, or what comes on stdin (-), or the content of FILE. A VALUE that begins with - "
+    "goes behind --: ddict put -- t -5\n"
     "      --type TYPE    what Python reads back: bytes (the default), str, int, float\n"
     "      --new          only if the key is not there (exit code 3 if it is)\n"
-    "      --existing     only if the key is there (exit code 3 if not)\n"
-    CMD_KEY_USAGE;
+    "      --existing     only if the key is there (exit code 3 if not)\n" CMD_KEY_USAGE;
 
-static int file_read(struct bytes *out, const char *path)
-{
+static int file_read(struct bytes *out, const char *path) {
     bool in = path == NULL || strcmp(path, "-") == 0;
     int fd = in ? 0 : open(path, O_RDONLY | O_CLOEXEC), rc = 0;
     if (fd < 0) {
@@ -183,8 +196,7 @@ static int file_read(struct bytes *out, const char *path)
 }
 
 /* Turn the text into the stored form of tag. */
-static int value_convert(struct bytes *v, unsigned tag)
-{
+static int value_convert(struct bytes *v, unsigned tag) {
     char text[64];
     if (tag != TAG_INT && tag != TAG_FLOAT)
         return 0;
@@ -211,15 +223,20 @@ static int value_convert(struct bytes *v, unsigned tag)
     return bytes_add(v, &x, sizeof x);
 }
 
-static int value_check(struct bytes *v, unsigned tag)
-{
-    return value_convert(v, tag) == 0 ? EXIT_OK : cmd_usage(put_usage, "the value is no %s", tag == TAG_INT ? "int of 64 bits" : "float");
+static int value_check(struct bytes *v, unsigned tag) {
+    return value_convert(v, tag) == 0 ? EXIT_OK
+                                      : cmd_usage(put_usage, "the value is no %s",
+                                                  tag == TAG_INT ? "int of 64 bits" : "float");
 }
 
-int cmd_put(int argc, char **argv)
-{
-    static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"file", required_argument, NULL, 'f'}, {"type", required_argument, NULL, 't'},
-                                          {"new", no_argument, NULL, 'n'}, {"existing", no_argument, NULL, 'e'}, {0}};
+int cmd_put(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          CMD_KEY_LONGS,
+                                          {"file", required_argument, NULL, 'f'},
+                                          {"type", required_argument, NULL, 't'},
+                                          {"new", no_argument, NULL, 'n'},
+                                          {"existing", no_argument, NULL, 'e'},
+                                          {0}};
     enum key_form form = KEY_STR;
     const char *file = NULL;
     unsigned tag = TAG_BYTES, flags = 0;
@@ -242,7 +259,8 @@ int cmd_put(int argc, char **argv)
             return cmd_usage(put_usage, "--type=%s: bytes, str, int or float is wanted", optarg);
     }
     if (optind + (file != NULL ? 1 : 2) != argc)
-        return cmd_usage(put_usage, file != NULL ? "put --file wants one key" : "put wants a key and a value");
+        return cmd_usage(put_usage,
+                         file != NULL ? "put --file wants one key" : "put wants a key and a value");
     if (flags == (DDICT_NEW | DDICT_EXISTING))
         return cmd_usage(put_usage, "--new and --existing exclude each other");
     struct bytes key = {0}, val = {0};
@@ -259,7 +277,8 @@ int cmd_put(int argc, char **argv)
         rc = EXIT_FAILED;
     if (rc == EXIT_OK && in && (rc = file_read(&val, cmd_relayed() ? NULL : file)) == EXIT_OK)
         rc = value_check(&val, tag);
-    if (rc == EXIT_OK && (e = ddict_put(d, key.data, key.len, val.data, val.len, flags | DDICT_TAG(tag), -1)) < 0)
+    if (rc == EXIT_OK &&
+        (e = ddict_put(d, key.data, key.len, val.data, val.len, flags | DDICT_TAG(tag), -1)) < 0)
         rc = cmd_failed(argv[optind], e);
     bytes_free(&key);
     bytes_free(&val);
@@ -272,13 +291,15 @@ int cmd_put(int argc, char **argv)
 static const char rm_usage[] =
     "usage: ddict rm [-f] KEY... | --all [--name NAME]\n"
     "  -f, --force        a key that is not there is no error\n"
-    "      --all          remove all keys of the dictionary\n"
-    CMD_KEY_USAGE
+    "      --all          remove all keys of the dictionary\n" CMD_KEY_USAGE
     "  Exit code 3: a key was not there (the others were removed).\n";
 
-int cmd_rm(int argc, char **argv)
-{
-    static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"force", no_argument, NULL, 'f'}, {"all", no_argument, NULL, 'a'}, {0}};
+int cmd_rm(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          CMD_KEY_LONGS,
+                                          {"force", no_argument, NULL, 'f'},
+                                          {"all", no_argument, NULL, 'a'},
+                                          {0}};
     enum key_form form = KEY_STR;
     bool force = false, all = false;
     for (int c; (c = cmd_option(argc, argv, "hf", longs, rm_usage)) != -1;) {

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_watch.c - `ddict watch`: events of keys, a line each. */
+#include "cmd.h"
+#include "keytext.h"
+#include <base/size.h>
+#include <base/text.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/size.h>
-#include <base/text.h>
-#include "cmd.h"
-#include "keytext.h"
-
 static const char usage[] =
     "usage: ddict watch [PREFIX] [--values] [--there] [-n N] [--timeout SECONDS] [--name NAME]\n"
-    "  Print what happens to keys that begin with PREFIX (default: all), a line each, until the dictionary ends: put KEY, del KEY, clear (all keys of a\n"
+    "  Print what happens to keys that begin with PREFIX (default: all), a line each, until the "
+    "dictionary ends: put KEY, del KEY, clear (all keys of a\n"
     "  manager), missed N (they came too fast to be told: list the keys).\n"
     "      --values           also values of up to 8 KiB that are text or bytes\n"
     "      --there            first the keys that are there\n"
     "  -n, --count N          end after N lines\n"
-    "      --timeout SECONDS  end when nothing happened for so long; exit code 3\n"
-    CMD_KEY_USAGE;
+    "      --timeout SECONDS  end when nothing happened for so long; exit code 3\n" CMD_KEY_USAGE;
 
 enum { TAG_BYTES = 0, TAG_STR = 4, TAG_INT = 5 }; /* client/python/FORMAT */
 
-static int line_print(const struct ddict_event *e, struct bytes *text, bool values)
-{
+static int line_print(const struct ddict_event *e, struct bytes *text, bool values) {
     static const char *const kind[] = {"", "put", "del", "clear"};
     if (e->kind == DDICT_EVENT_MISSED) {
         printf("missed %llu\n", (unsigned long long)e->missed);
@@ -33,10 +32,12 @@ static int line_print(const struct ddict_event *e, struct bytes *text, bool valu
             return -1;
         printf("%s ", kind[e->kind]);
         fwrite(text->data, 1, text->len, stdout);
-        if (values && e->val != NULL && (e->tag == TAG_BYTES || e->tag == TAG_STR || e->tag == TAG_INT)) {
+        if (values && e->val != NULL &&
+            (e->tag == TAG_BYTES || e->tag == TAG_STR || e->tag == TAG_INT)) {
             putchar('\t');
             const uint8_t *v = e->val;
-            for (size_t i = 0, n; i < e->vlen; i += n) { /* a line stays one, and a terminal as it is */
+            for (size_t i = 0, n; i < e->vlen;
+                 i += n) { /* a line stays one, and a terminal as it is */
                 n = v[i] < 0x80 ? v[i] >= ' ' && v[i] != 0x7f : utf8_length(v + i, e->vlen - i);
                 if (n > 0)
                     fwrite(v + i, 1, n, stdout);
@@ -50,10 +51,14 @@ static int line_print(const struct ddict_event *e, struct bytes *text, bool valu
     return fflush(stdout);
 }
 
-int cmd_watch(int argc, char **argv)
-{
-    static const struct option longs[] = {CMD_LONGS, CMD_KEY_LONGS, {"values", no_argument, NULL, 'v'}, {"there", no_argument, NULL, 't'},
-                                          {"count", required_argument, NULL, 'n'}, {"timeout", required_argument, NULL, 'w'}, {0}};
+int cmd_watch(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          CMD_KEY_LONGS,
+                                          {"values", no_argument, NULL, 'v'},
+                                          {"there", no_argument, NULL, 't'},
+                                          {"count", required_argument, NULL, 'n'},
+                                          {"timeout", required_argument, NULL, 'w'},
+                                          {0}};
     enum key_form form = KEY_STR;
     struct bytes prefix = {0}, text = {0};
     uint64_t count = UINT64_MAX;
@@ -73,8 +78,10 @@ int cmd_watch(int argc, char **argv)
     if (optind + 1 < argc)
         return cmd_usage(usage, "watch takes one prefix");
     const char *word = optind < argc ? argv[optind] : NULL;
-    if (word != NULL && (form == KEY_STR ? key_of_str(&prefix, word) : form == KEY_RAW ? key_of_raw(&prefix, word)
-                         : form == KEY_INT ? key_of_int(&prefix, word) : key_of_literal(&prefix, word)) < 0)
+    if (word != NULL && (form == KEY_STR   ? key_of_str(&prefix, word)
+                         : form == KEY_RAW ? key_of_raw(&prefix, word)
+                         : form == KEY_INT ? key_of_int(&prefix, word)
+                                           : key_of_literal(&prefix, word)) < 0)
         return cmd_usage(usage, "\"%s\": not of that form", word);
     ddict_t *d = cmd_attach();
     ddict_sub_t *sub = NULL;
@@ -83,7 +90,8 @@ int cmd_watch(int argc, char **argv)
     while (sub != NULL && count > 0) {
         struct ddict_event event;
         e = ddict_next_event(sub, &event, wait_ms < 0 ? 1000 : wait_ms);
-        if (e < 0 || (e == 0 && wait_ms >= 0) || (e == 0 && ddict_ending(d) != 0) || (e == 1 && line_print(&event, &text, flags & DDICT_SUB_VALUES) != 0))
+        if (e < 0 || (e == 0 && wait_ms >= 0) || (e == 0 && ddict_ending(d) != 0) ||
+            (e == 1 && line_print(&event, &text, flags & DDICT_SUB_VALUES) != 0))
             break;
         count -= (uint64_t)e;
     }

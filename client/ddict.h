@@ -64,41 +64,44 @@ extern "C" {
 #endif
 
 #define DDICT_VERSION_STRING "0.1.0"
-#define DDICT_KEY_MAX 65536u /* bytes */
-#define DDICT_PIECES_MAX 1024 /* of a value that is gathered */
+#define DDICT_KEY_MAX        65536u /* bytes */
+#define DDICT_PIECES_MAX     1024   /* of a value that is gathered */
 
 /* Own error codes; causes in ddict_strerror(). */
 enum {
-    DDICT_ENOKEY = -4001,    /* the key is not in the dictionary */
-    DDICT_EEXISTS = -4002,   /* put with DDICT_NEW: the key is there already */
-    DDICT_EFULL = -4003,     /* the manager of this key has no room; nothing stored was touched */
-    DDICT_ENODICT = -4004,   /* no dictionary: no name, or nothing listens under it on this node */
-    DDICT_EGONE = -4005,     /* the dictionary has ended (job step over, `ddict down`) */
-    DDICT_ELOST = -4006,     /* a manager or its node was lost */
-    DDICT_EVERSION = -4007,  /* the managers speak another protocol version than this library */
-    DDICT_ECRED = -4008,     /* the name is held by a process of another user */
-    DDICT_EVIEWS = -4009,    /* too many views held by this process (limit 2^20); ddict_get still works */
-    DDICT_EPROTO = -4010,    /* malformed message */
-    DDICT_EAUTH = -4011,     /* a peer did not prove that it belongs to this job */
-    DDICT_EKEYSIZE = -4012,  /* key of 0 bytes or more than DDICT_KEY_MAX */
-    DDICT_EVALSIZE = -4013,  /* value larger than a whole manager: it can never be stored */
-    DDICT_ESMALL = -4014,    /* the buffer is smaller than the value; *vlen says what is needed */
-    DDICT_EFROZEN = -4015,   /* the dictionary is frozen: nothing is written until ddict_unfreeze() */
-    DDICT_EBUSY = -4016      /* this process has as many requests waiting as may (4096 with DDICT_WAIT at managers of other nodes, through each manager of this one); nothing was done */
+    DDICT_ENOKEY = -4001,   /* the key is not in the dictionary */
+    DDICT_EEXISTS = -4002,  /* put with DDICT_NEW: the key is there already */
+    DDICT_EFULL = -4003,    /* the manager of this key has no room; nothing stored was touched */
+    DDICT_ENODICT = -4004,  /* no dictionary: no name, or nothing listens under it on this node */
+    DDICT_EGONE = -4005,    /* the dictionary has ended (job step over, `ddict down`) */
+    DDICT_ELOST = -4006,    /* a manager or its node was lost */
+    DDICT_EVERSION = -4007, /* the managers speak another protocol version than this library */
+    DDICT_ECRED = -4008,    /* the name is held by a process of another user */
+    DDICT_EVIEWS =
+        -4009, /* too many views held by this process (limit 2^20); ddict_get still works */
+    DDICT_EPROTO = -4010,   /* malformed message */
+    DDICT_EAUTH = -4011,    /* a peer did not prove that it belongs to this job */
+    DDICT_EKEYSIZE = -4012, /* key of 0 bytes or more than DDICT_KEY_MAX */
+    DDICT_EVALSIZE = -4013, /* value larger than a whole manager: it can never be stored */
+    DDICT_ESMALL = -4014,   /* the buffer is smaller than the value; *vlen says what is needed */
+    DDICT_EFROZEN = -4015, /* the dictionary is frozen: nothing is written until ddict_unfreeze() */
+    DDICT_EBUSY =
+        -4016 /* this process has as many requests waiting as may (4096 with DDICT_WAIT at managers of other nodes, through each manager of this one); nothing was done */
 };
 
 typedef struct ddict ddict_t; /* a handle; belongs to the caller until ddict_detach() */
 
 /* Flags of put. Without NEW and EXISTING a put stores always. */
-#define DDICT_NEW 1u       /* only when the key is absent, else DDICT_EEXISTS */
-#define DDICT_EXISTING 2u  /* only when the key is present, else DDICT_ENOKEY */
+#define DDICT_NEW      1u /* only when the key is absent, else DDICT_EEXISTS */
+#define DDICT_EXISTING 2u /* only when the key is present, else DDICT_ENOKEY */
 /* Flags of get, view, pop. */
-#define DDICT_WAIT 4u      /* wait until the key exists (at most the timeout), else DDICT_ENOKEY at once */
+#define DDICT_WAIT \
+    4u /* wait until the key exists (at most the timeout), else DDICT_ENOKEY at once */
 /* With DDICT_WAIT, of pop and push: a manager that does not answer in time (its machine hangs) is waited for once more, as long as a call may take by default. A pop then
  * gives DDICT_ENOKEY when certainly nothing was popped, where without it -ETIMEDOUT leaves open whether a value was popped and is lost. */
 #define DDICT_SURE 8u
 /* An 8-bit tag that is stored with the value and returned with it; the Python binding marks pickled values with it. */
-#define DDICT_TAG(t) (((unsigned)(t) & 0xffu) << 16)
+#define DDICT_TAG(t)        (((unsigned)(t)&0xffu) << 16)
 #define DDICT_TAG_OF(flags) (((flags) >> 16) & 0xffu)
 
 /*
@@ -111,9 +114,9 @@ struct ddict_view {
     size_t len;       /* bytes */
     uint64_t version; /* grows with every change on the key's manager */
     unsigned tag;
-    unsigned kind_;   /* the library's: 0 none, 1 lease, 2 private memory */
-    void *owner_;     /* the library's */
-    uint64_t slot_;   /* the library's */
+    unsigned kind_; /* the library's: 0 none, 1 lease, 2 private memory */
+    void *owner_;   /* the library's */
+    uint64_t slot_; /* the library's */
 };
 
 /*
@@ -132,18 +135,18 @@ DDICT_API int ddict_detach(ddict_t *d);
  * Returns after the owner has acknowledged. Errors: DDICT_EFULL, DDICT_EEXISTS, DDICT_ENOKEY, DDICT_EKEYSIZE, DDICT_EVALSIZE,
  * DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT, -EINVAL (both modes).
  */
-DDICT_API int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen, unsigned flags,
-                        int timeout_ms);
+DDICT_API int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
+                        unsigned flags, int timeout_ms);
 /* As ddict_put(), the value gathered from n pieces (n <= DDICT_PIECES_MAX). */
-DDICT_API int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n, unsigned flags,
-                         int timeout_ms);
+DDICT_API int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n,
+                         unsigned flags, int timeout_ms);
 
 /*
  * Copy the value into buf of cap bytes. *vlen (may be NULL) receives the value's length, also with DDICT_ESMALL, where nothing is
  * copied; *tag (may be NULL) its tag. flags: 0 or DDICT_WAIT.
  */
-DDICT_API int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag,
-                        unsigned flags, int timeout_ms);
+DDICT_API int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap,
+                        size_t *vlen, unsigned *tag, unsigned flags, int timeout_ms);
 
 /*
  * The value in place. A value of another node is fetched into memory of this node's manager, or of this process when that
@@ -153,15 +156,18 @@ DDICT_API int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, siz
  * than were written. Such a view of up to 64 MiB is private memory; a larger one is mapped, after all of it was compared: reading v->data later may be SIGBUS if the disk fails then, which
  * ddict_get() never is.
  */
-DDICT_API int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms);
+DDICT_API int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v,
+                         unsigned flags, int timeout_ms);
 DDICT_API void ddict_release(struct ddict_view *v);
 
 /* Remove the key. DDICT_ENOKEY when it was absent. */
 DDICT_API int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms);
 /* Remove the key and give its last value as a view; exactly one of several callers gets it. */
-DDICT_API int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms);
+DDICT_API int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v,
+                        unsigned flags, int timeout_ms);
 /* 1 when present, 0 when absent, or a negative code. *vlen (may be NULL) receives the length of the value. */
-DDICT_API int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int timeout_ms);
+DDICT_API int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen,
+                             int timeout_ms);
 /* Number of keys of the whole dictionary (a sum over managers, each exact at its own moment), or a negative code. */
 DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
 /* Remove all keys, manager by manager. */
@@ -178,9 +184,12 @@ DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
  * Values of a queue are in the managers' memory, and count there, as any others; each needs that of a key.
  */
 /* *own (may be NULL) receives how many values the queue may have, 0: any number. The key need not have a value. */
-DDICT_API int ddict_queue_open(ddict_t *d, const void *key, size_t klen, uint64_t most, uint64_t *own, int timeout_ms);
-DDICT_API int ddict_push(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen, unsigned flags, uint64_t most, int timeout_ms);
-DDICT_API int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n, unsigned flags, uint64_t most, int timeout_ms);
+DDICT_API int ddict_queue_open(ddict_t *d, const void *key, size_t klen, uint64_t most,
+                               uint64_t *own, int timeout_ms);
+DDICT_API int ddict_push(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
+                         unsigned flags, uint64_t most, int timeout_ms);
+DDICT_API int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n,
+                          unsigned flags, uint64_t most, int timeout_ms);
 /* How many values the key has: 0 when it is absent, 1 for one that was put; or a negative code. */
 DDICT_API int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int timeout_ms);
 
@@ -206,7 +215,8 @@ struct ddict_want {
     int status;             /* out: 0, DDICT_ENOKEY, ... */
 };
 /* Returns the number of keys found. */
-DDICT_API ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags, int timeout_ms);
+DDICT_API ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags,
+                                 int timeout_ms);
 
 /*
  * A value built in place: data is memory that the manager reads itself, so the value is copied once, where ddict_put() copies it twice.
@@ -221,12 +231,13 @@ DDICT_API ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n,
  * there any more, ddict_commit() gives -ECANCELED and ddict_abort() does nothing. A process that dies leaves nothing.
  */
 struct ddict_place {
-    void *data;   /* len bytes, 64-byte aligned (whole pages where it is large) */
+    void *data; /* len bytes, 64-byte aligned (whole pages where it is large) */
     size_t len;
-    void *own_;   /* the library's */
+    void *own_; /* the library's */
 };
 /* flags as in ddict_put(). Errors: DDICT_EKEYSIZE, DDICT_EVALSIZE (more than a manager has, or 64 GiB), -EINVAL, -ENOMEM, and as every call. Asks nobody. */
-DDICT_API int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigned flags, struct ddict_place *p);
+DDICT_API int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigned flags,
+                            struct ddict_place *p);
 /* Store it. The place is over then, whatever comes; p->data is NULL. Errors as ddict_put(). Two threads may not use one place at once. */
 DDICT_API int ddict_commit(struct ddict_place *p, int timeout_ms);
 /*
@@ -256,24 +267,32 @@ DDICT_API void ddict_abort(struct ddict_place *p);
  * DETACH. ddict_detach() ends the handle's sets as ddict_cancel() for each of their jobs would. Their results can still be polled; the set is to be closed.
  */
 typedef struct ddict_jobs ddict_jobs_t;
-enum { DDICT_DO_VIEW = 1, DDICT_DO_GET, DDICT_DO_PUT, DDICT_DO_DEL, DDICT_DO_POP, DDICT_DO_PUTV }; /* as ddict_view(), ddict_get(), ... */
+enum {
+    DDICT_DO_VIEW = 1,
+    DDICT_DO_GET,
+    DDICT_DO_PUT,
+    DDICT_DO_DEL,
+    DDICT_DO_POP,
+    DDICT_DO_PUTV
+}; /* as ddict_view(), ddict_get(), ... */
 struct ddict_job {
     /* in; given back unchanged with the result, but key: NULL */
-    unsigned what;    /* DDICT_DO_* */
-    unsigned flags;   /* as in the call of that name */
-    const void *key;  /* the caller's again when ddict_submit() returns */
+    unsigned what;   /* DDICT_DO_* */
+    unsigned flags;  /* as in the call of that name */
+    const void *key; /* the caller's again when ddict_submit() returns */
     size_t klen;
-    void *buf;        /* PUT: the value, PUTV: struct iovec (not written, nor what they name), GET: the value's place; the library's until the result is there */
-    size_t len;       /* of buf: bytes; PUTV: pieces, at most 1024 */
-    int timeout_ms;   /* as everywhere. It is judged when the set is polled; -ETIMEDOUT may come 100 ms late, and each job ends when it is over */
-    void *user;       /* the caller's own */
+    void *
+        buf; /* PUT: the value, PUTV: struct iovec (not written, nor what they name), GET: the value's place; the library's until the result is there */
+    size_t len;     /* of buf: bytes; PUTV: pieces, at most 1024 */
+    int timeout_ms; /* as everywhere. It is judged when the set is polled; -ETIMEDOUT may come 100 ms late, and each job ends when it is over */
+    void *user;     /* the caller's own */
     /* out */
-    uint64_t ticket;  /* 0: over when ddict_submit() returned. Else unique in its set */
-    int status;       /* -EINPROGRESS, else 0 or the code of its end */
-    unsigned tag;     /* GET */
-    size_t vlen;      /* GET: length of the value, also with DDICT_ESMALL */
+    uint64_t ticket;        /* 0: over when ddict_submit() returned. Else unique in its set */
+    int status;             /* -EINPROGRESS, else 0 or the code of its end */
+    unsigned tag;           /* GET */
+    size_t vlen;            /* GET: length of the value, also with DDICT_ESMALL */
     struct ddict_view view; /* VIEW, POP with status 0: to be released */
-    char *text;       /* the sentence of a failure, malloc'ed, to be freed with free(); NULL: none */
+    char *text; /* the sentence of a failure, malloc'ed, to be freed with free(); NULL: none */
 };
 /* Errors: -ENOMEM, -EMFILE, and as every call. */
 DDICT_API int ddict_jobs_open(ddict_t *d, ddict_jobs_t **out);
@@ -331,7 +350,8 @@ DDICT_API ssize_t ddict_prefetch(ddict_t *d, const struct iovec *keys, size_t n,
 typedef struct ddict_iter ddict_iter_t;
 DDICT_API int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms);
 /* Only the keys that begin with the plen bytes of prefix, which the managers pick out. */
-DDICT_API int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen, ddict_iter_t **out, int timeout_ms);
+DDICT_API int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen,
+                                     ddict_iter_t **out, int timeout_ms);
 DDICT_API int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen);
 DDICT_API void ddict_iter_close(ddict_iter_t *it);
 
@@ -342,22 +362,25 @@ DDICT_API void ddict_iter_close(ddict_iter_t *it);
  * Order: events of one manager in its order. Errors: -EINVAL, DDICT_EKEYSIZE, -ENOMEM (too many prefixes: of 256 MiB a manager, some 200 bytes each), DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT.
  */
 typedef struct ddict_sub ddict_sub_t;
-#define DDICT_SUB_DELS 1u   /* also of keys that are removed */
-#define DDICT_SUB_VALUES 2u /* values of up to 8 KiB come along, if they are still those of the event */
-#define DDICT_SUB_THERE 4u  /* first of all the keys that are there, as puts of version 0; one that is put meanwhile may come twice */
+#define DDICT_SUB_DELS 1u /* also of keys that are removed */
+#define DDICT_SUB_VALUES \
+    2u /* values of up to 8 KiB come along, if they are still those of the event */
+#define DDICT_SUB_THERE \
+    4u /* first of all the keys that are there, as puts of version 0; one that is put meanwhile may come twice */
 enum { DDICT_EVENT_PUT = 1, DDICT_EVENT_DEL, DDICT_EVENT_CLEAR, DDICT_EVENT_MISSED };
 struct ddict_event {
     int kind;
-    unsigned manager;  /* CLEAR, MISSED: whose */
-    const void *key;   /* PUT, DEL; valid until the next call on the subscription, as val */
+    unsigned manager; /* CLEAR, MISSED: whose */
+    const void *key;  /* PUT, DEL; valid until the next call on the subscription, as val */
     size_t klen;
-    const void *val;   /* PUT: the value, or NULL: get it (it may be another one by then) */
-    size_t vlen;       /* PUT with version > 0 */
+    const void *val; /* PUT: the value, or NULL: get it (it may be another one by then) */
+    size_t vlen;     /* PUT with version > 0 */
     unsigned tag;
-    uint64_t version;  /* PUT */
-    uint64_t missed;   /* MISSED: so many events, or more when it read nothing for a minute */
+    uint64_t version; /* PUT */
+    uint64_t missed;  /* MISSED: so many events, or more when it read nothing for a minute */
 };
-DDICT_API int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags, ddict_sub_t **out, int timeout_ms);
+DDICT_API int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags,
+                              ddict_sub_t **out, int timeout_ms);
 /* 1 and *e, 0 when none came within timeout_ms (0: does not wait), or a negative code; after DDICT_EGONE and DDICT_ELOST nothing comes any more. */
 DDICT_API int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms);
 DDICT_API void ddict_unsubscribe(ddict_sub_t *sub); /* NULL is allowed */
@@ -367,15 +390,16 @@ DDICT_API int ddict_ending(ddict_t *d);
 
 /* What the handle is attached to. Strings belong to the handle. */
 struct ddict_info {
-    const char *name;       /* as in $DDICT_NAME */
-    const char *node;       /* this node */
-    unsigned managers;      /* of the whole dictionary */
+    const char *name;  /* as in $DDICT_NAME */
+    const char *node;  /* this node */
+    unsigned managers; /* of the whole dictionary */
     unsigned nodes;
-    unsigned node_id;       /* 0 .. nodes - 1 */
+    unsigned node_id; /* 0 .. nodes - 1 */
     unsigned local_managers;
-    uint64_t total_bytes;   /* of the whole dictionary */
-    unsigned char id[16];   /* unique for each dictionary ever started */
-    uint64_t spill_bytes;   /* space on disk for what memory has no room for, if all nodes have as much as this one; 0: none */
+    uint64_t total_bytes; /* of the whole dictionary */
+    unsigned char id[16]; /* unique for each dictionary ever started */
+    uint64_t
+        spill_bytes; /* space on disk for what memory has no room for, if all nodes have as much as this one; 0: none */
 };
 DDICT_API int ddict_get_info(ddict_t *d, struct ddict_info *info);
 /* The manager that owns key, 0 .. managers - 1; manager m runs on node m mod nodes. */
@@ -385,58 +409,71 @@ DDICT_API unsigned ddict_owner(ddict_t *d, const void *key, size_t klen);
 enum { DDICT_OP_PUT, DDICT_OP_GET, DDICT_OP_DEL, DDICT_OP_FETCH, DDICT_OP_N };
 #define DDICT_TURNS_N 24
 struct ddict_latency {
-    uint64_t count, p50_ns, p99_ns, max_ns; /* of requests served by the manager; reads in place do not pass it */
+    uint64_t count, p50_ns, p99_ns,
+        max_ns; /* of requests served by the manager; reads in place do not pass it */
 };
 struct ddict_manager_stats {
     uint32_t manager_id;
     uint32_t node_id;
     uint32_t pid;
-    int32_t state;             /* 0 serving, else a DDICT_E* code (DDICT_ELOST) */
+    int32_t state; /* 0 serving, else a DDICT_E* code (DDICT_ELOST) */
     char hostname[64];
     char node[64];
     uint64_t total_bytes;      /* size of the manager's memory */
     uint64_t total_used_bytes; /* of it in use: items, index, blocks not yet reclaimed */
     uint64_t pool_free_space;
-    double pool_utilization;   /* percent */
+    double pool_utilization; /* percent */
     uint64_t num_keys;
-    uint64_t free_blocks[48];  /* [i]: free blocks of 2^i .. 2^(i+1)-1 bytes */
+    uint64_t free_blocks[48]; /* [i]: free blocks of 2^i .. 2^(i+1)-1 bytes */
     uint64_t puts, gets_local, gets_remote, misses, deletes;
     uint64_t bytes_in, bytes_out;
-    uint64_t cache_hits, evictions, full_errors; /* cache_hits: reads of cached values of other nodes; they are in gets_local, too */
-    uint64_t frozen;               /* 1 between freeze and unfreeze */
+    uint64_t cache_hits, evictions,
+        full_errors; /* cache_hits: reads of cached values of other nodes; they are in gets_local, too */
+    uint64_t frozen;                     /* 1 between freeze and unfreeze */
     uint64_t cached_items, cached_bytes; /* now; in total_used_bytes, not in num_keys */
-    uint64_t spill_total_bytes;    /* size of the file on disk for what memory has no room for; 0: none */
+    uint64_t
+        spill_total_bytes; /* size of the file on disk for what memory has no room for; 0: none */
     uint64_t spill_used_bytes, spill_items; /* of it in use, and how many values */
-    uint64_t spilled_bytes;        /* ever put or moved there */
+    uint64_t spilled_bytes;                 /* ever put or moved there */
     uint64_t clients_now, clients_peak;
-    uint64_t lanes_watched;        /* of clients_now, those that it looks at in each turn; the others ring when they ask and cost nothing meanwhile */
-    uint64_t lane_bytes;           /* memory of its lanes to clients_now: rings, and what they have of values that are built in place. Beside total_bytes */
-    uint64_t connections;          /* to and from managers of other nodes */
-    uint64_t descriptors;          /* that its process has open */
-    uint64_t page_table_bytes;     /* of its process; each client has its own for what it reads. Beside total_bytes */
-    uint64_t prefixes;             /* that are subscribed to, or were within a minute */
-    uint64_t events_bytes;         /* memory of events that are kept for them. Beside total_bytes */
+    uint64_t
+        lanes_watched; /* of clients_now, those that it looks at in each turn; the others ring when they ask and cost nothing meanwhile */
+    uint64_t
+        lane_bytes; /* memory of its lanes to clients_now: rings, and what they have of values that are built in place. Beside total_bytes */
+    uint64_t connections; /* to and from managers of other nodes */
+    uint64_t descriptors; /* that its process has open */
+    uint64_t
+        page_table_bytes; /* of its process; each client has its own for what it reads. Beside total_bytes */
+    uint64_t prefixes;     /* that are subscribed to, or were within a minute */
+    uint64_t events_bytes; /* memory of events that are kept for them. Beside total_bytes */
     uint64_t restarts;
-    uint64_t retired_bytes;        /* replaced or deleted, not reusable yet */
-    uint64_t leased_bytes;         /* of retired_bytes, held by views at the last scan */
+    uint64_t retired_bytes; /* replaced or deleted, not reusable yet */
+    uint64_t leased_bytes;  /* of retired_bytes, held by views at the last scan */
     uint32_t largest_holder_pid;
-    int32_t numa_node;             /* the manager and its memory are bound to it; -1: not bound (nodes with one NUMA node need not) */
+    int32_t
+        numa_node; /* the manager and its memory are bound to it; -1: not bound (nodes with one NUMA node need not) */
     uint64_t largest_holder_bytes;
-    uint64_t populated_bytes;      /* taken ahead of use, behind the service, by this process of the manager */
-    uint64_t populate_us;          /* what that took */
-    uint64_t refused_connections;  /* failed authentication or malformed */
+    uint64_t
+        populated_bytes; /* taken ahead of use, behind the service, by this process of the manager */
+    uint64_t populate_us;         /* what that took */
+    uint64_t refused_connections; /* failed authentication or malformed */
     uint64_t uptime_us;
-    uint64_t page_bytes;           /* of the pages that its memory is made of: 4096, or those of a pool of huge ones */
-    uint64_t huge_bytes;           /* of its memory, what lies in huge pages: of a pool, or where the kernel was asked for them and gave them */
-    uint64_t rma_bytes;            /* of values that it read out of other managers' memory itself */
-    uint64_t rma_refused;          /* values that it sent by messages because the network could not be given their memory to read (see its log) */
-    char transport[72];            /* what carries its messages to managers of other nodes: "tcp", "ofi:" and libfabric's provider, "" on one node; " rma" behind it: see rma_bytes */
+    uint64_t
+        page_bytes; /* of the pages that its memory is made of: 4096, or those of a pool of huge ones */
+    uint64_t
+        huge_bytes; /* of its memory, what lies in huge pages: of a pool, or where the kernel was asked for them and gave them */
+    uint64_t rma_bytes; /* of values that it read out of other managers' memory itself */
+    uint64_t
+        rma_refused; /* values that it sent by messages because the network could not be given their memory to read (see its log) */
+    char transport
+        [72]; /* what carries its messages to managers of other nodes: "tcp", "ofi:" and libfabric's provider, "" on one node; " rma" behind it: see rma_bytes */
     struct ddict_latency latency[DDICT_OP_N];
     /*
      * How long the manager's turns took: in one it serves what has come, and nobody else is served until it is over. By its CPU time, so that a machine on which it has to wait for
      * a core counts for nothing (of turns below a millisecond the time that passed). Turns without work do not count.
      */
-    uint64_t turns[DDICT_TURNS_N]; /* [i]: of 2^i .. 2^(i+1)-1 microseconds; [0] has those below, too, and the last those above */
+    uint64_t turns
+        [DDICT_TURNS_N]; /* [i]: of 2^i .. 2^(i+1)-1 microseconds; [0] has those below, too, and the last those above */
     uint64_t turn_max_us;
 };
 /* *out: malloc'ed array of one entry a manager in order of manager_id, freed with free(). Returns their number. */
@@ -447,8 +484,9 @@ DDICT_API char *ddict_stats_json(const struct ddict_manager_stats *s);
 /* Ask the managers of dictionary name (NULL: as for ddict_attach()) to drain and end; returns when they took the order. */
 DDICT_API int ddict_down(const char *name, int timeout_ms);
 
-DDICT_API const char *ddict_strerror(int code);      /* static text */
-DDICT_API const char *ddict_errmsg(void);             /* last failure of this thread in any call; valid until its next failure */
+DDICT_API const char *ddict_strerror(int code); /* static text */
+DDICT_API const char *ddict_errmsg(
+    void); /* last failure of this thread in any call; valid until its next failure */
 DDICT_API const char *ddict_version(void);
 
 #ifdef __cplusplus

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* figures.c - the table of the managers' figures. */
+#include "figures.h"
+
+#include "table.h"
+#include <base/size.h>
+#include <base/stats.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/size.h>
-#include <base/stats.h>
-#include "figures.h"
-#include "table.h"
-
-char *count_short(char *buf, size_t cap, uint64_t n)
-{
+char *count_short(char *buf, size_t cap, uint64_t n) {
     static const char unit[] = " kMGTPE";
     unsigned u = 0;
     double v = (double)n;
@@ -26,8 +26,7 @@ char *count_short(char *buf, size_t cap, uint64_t n)
     return buf;
 }
 
-char *nanoseconds_short(char *buf, size_t cap, uint64_t ns)
-{
+char *nanoseconds_short(char *buf, size_t cap, uint64_t ns) {
     static const char *const unit[] = {"us", "ms", "s"};
     unsigned u = 0;
     double v = (double)ns / 1000;
@@ -39,8 +38,7 @@ char *nanoseconds_short(char *buf, size_t cap, uint64_t ns)
     return buf;
 }
 
-int figures_total(const struct figures *f, int n, struct ddict_manager_stats *total)
-{
+int figures_total(const struct figures *f, int n, struct ddict_manager_stats *total) {
     int lost = 0;
     memset(total, 0, sizeof *total);
     for (int i = 0; i < n; i++)
@@ -57,26 +55,27 @@ int figures_total(const struct figures *f, int n, struct ddict_manager_stats *to
     return lost;
 }
 
-static const struct column columns_now[] = {{"manager", 0}, {"node", 1}, {"numa", 0}, {"pid", 0}, {"used", 0}, {"of", 0}, {"", 0}, {"keys", 0}, {"puts", 0},
-                                            {"local", 0}, {"remote", 0}, {"misses", 0}, {"in", 0}, {"out", 0}, {"clients", 0}};
-static const struct column columns_after[] = {{"manager", 0}, {"node", 1}, {"numa", 0}, {"used", 0}, {"of", 0}, {"", 0}, {"keys", 0}, {"puts", 0},
-                                              {"local", 0}, {"remote", 0}, {"misses", 0}, {"deletes", 0}, {"in", 0}, {"out", 0}, {"clients", 0},
-                                              {"put p50", 0}, {"p99", 0}, {"get p50", 0}, {"p99", 0}};
+static const struct column columns_now[] = {
+    {"manager", 0}, {"node", 1},   {"numa", 0}, {"pid", 0},  {"used", 0},
+    {"of", 0},      {"", 0},       {"keys", 0}, {"puts", 0}, {"local", 0},
+    {"remote", 0},  {"misses", 0}, {"in", 0},   {"out", 0},  {"clients", 0}};
+static const struct column columns_after[] = {
+    {"manager", 0}, {"node", 1},    {"numa", 0},    {"used", 0},  {"of", 0},
+    {"", 0},        {"keys", 0},    {"puts", 0},    {"local", 0}, {"remote", 0},
+    {"misses", 0},  {"deletes", 0}, {"in", 0},      {"out", 0},   {"clients", 0},
+    {"put p50", 0}, {"p99", 0},     {"get p50", 0}, {"p99", 0}};
 
-static void count_cell(struct table *t, uint64_t n)
-{
+static void count_cell(struct table *t, uint64_t n) {
     char b[24];
     table_cell(t, "%s", count_short(b, sizeof b, n));
 }
 
-static void size_cell(struct table *t, uint64_t n)
-{
+static void size_cell(struct table *t, uint64_t n) {
     char b[24];
     table_cell(t, "%s", size_format(b, sizeof b, n));
 }
 
-static void latency_cells(struct table *t, const struct ddict_latency *l)
-{
+static void latency_cells(struct table *t, const struct ddict_latency *l) {
     char b[24];
     if (l->count == 0) {
         table_cell(t, "-");
@@ -88,8 +87,7 @@ static void latency_cells(struct table *t, const struct ddict_latency *l)
 }
 
 /* All but the first three columns and pid. */
-static void row(struct table *t, const struct ddict_manager_stats *s, bool after)
-{
+static void row(struct table *t, const struct ddict_manager_stats *s, bool after) {
     size_cell(t, s->total_used_bytes);
     size_cell(t, s->total_bytes);
     table_cell(t, "%.1f%%", s->pool_utilization);
@@ -109,60 +107,74 @@ static void row(struct table *t, const struct ddict_manager_stats *s, bool after
     }
 }
 
-static void frozen_remark(const struct figures *f, int n, FILE *out, int indent)
-{
+static void frozen_remark(const struct figures *f, int n, FILE *out, int indent) {
     struct ddict_manager_stats t;
     char items[24], bytes[24], hits[24], gone[24];
     figures_total(f, n, &t);
     if (!t.frozen && t.cache_hits == 0 && t.evictions == 0)
         return;
-    fprintf(out, "%*s%s: %s values of other nodes are kept (%s); such were read %s times, %s had to go\n", indent, "", t.frozen ? "frozen" : "not frozen any more",
-            count_short(items, sizeof items, t.cached_items), size_format(bytes, sizeof bytes, t.cached_bytes), count_short(hits, sizeof hits, t.cache_hits),
-            count_short(gone, sizeof gone, t.evictions));
+    fprintf(
+        out,
+        "%*s%s: %s values of other nodes are kept (%s); such were read %s times, %s had to go\n",
+        indent, "", t.frozen ? "frozen" : "not frozen any more",
+        count_short(items, sizeof items, t.cached_items),
+        size_format(bytes, sizeof bytes, t.cached_bytes),
+        count_short(hits, sizeof hits, t.cache_hits), count_short(gone, sizeof gone, t.evictions));
 }
 
-static void spill_remark(const struct figures *f, int n, FILE *out, int indent)
-{
+static void spill_remark(const struct figures *f, int n, FILE *out, int indent) {
     struct ddict_manager_stats t;
     char used[24], of[24], ever[24];
     figures_total(f, n, &t);
     if (t.spill_total_bytes == 0)
         return;
-    fprintf(out, "%*sspill: %" PRIu64 " value%s, %s of %s on disk; %s were put or moved there\n", indent, "", t.spill_items, t.spill_items == 1 ? "" : "s",
-            size_format(used, sizeof used, t.spill_used_bytes), size_format(of, sizeof of, t.spill_total_bytes), size_format(ever, sizeof ever, t.spilled_bytes));
+    fprintf(out, "%*sspill: %" PRIu64 " value%s, %s of %s on disk; %s were put or moved there\n",
+            indent, "", t.spill_items, t.spill_items == 1 ? "" : "s",
+            size_format(used, sizeof used, t.spill_used_bytes),
+            size_format(of, sizeof of, t.spill_total_bytes),
+            size_format(ever, sizeof ever, t.spilled_bytes));
 }
 
 /* What clients cost beside the dictionary's memory. */
-static void clients_remark(const struct figures *f, int n, FILE *out, int indent)
-{
+static void clients_remark(const struct figures *f, int n, FILE *out, int indent) {
     struct ddict_manager_stats t;
     char lanes[24], tables[24], events[24];
     figures_total(f, n, &t);
-    fprintf(out, "%*sbeside its memory: lanes to clients %s (%" PRIu64 " looked at), page tables %s, %" PRIu64 " descriptors, %" PRIu64 " ends of connections", indent, "",
-            size_format(lanes, sizeof lanes, t.lane_bytes), t.lanes_watched, size_format(tables, sizeof tables, t.page_table_bytes), t.descriptors, t.connections);
+    fprintf(out,
+            "%*sbeside its memory: lanes to clients %s (%" PRIu64
+            " looked at), page tables %s, %" PRIu64 " descriptors, %" PRIu64 " ends of connections",
+            indent, "", size_format(lanes, sizeof lanes, t.lane_bytes), t.lanes_watched,
+            size_format(tables, sizeof tables, t.page_table_bytes), t.descriptors, t.connections);
     if (t.prefixes > 0)
-        fprintf(out, ", %" PRIu64 " prefixes %s", t.prefixes, size_format(events, sizeof events, t.events_bytes));
+        fprintf(out, ", %" PRIu64 " prefixes %s", t.prefixes,
+                size_format(events, sizeof events, t.events_bytes));
     fputc('\n', out);
 }
 
-static void remarks(const struct figures *f, int n, FILE *out, int indent)
-{
+static void remarks(const struct figures *f, int n, FILE *out, int indent) {
     struct ddict_manager_stats total;
     char read[24];
     figures_total(f, n, &total);
     if (total.transport[0])
-        fprintf(out, "%*sbetween nodes: messages by %s%s", indent, "", total.transport, strcmp(total.transport, "tcp") == 0 ? "" : ", all else by tcp");
+        fprintf(out, "%*sbetween nodes: messages by %s%s", indent, "", total.transport,
+                strcmp(total.transport, "tcp") == 0 ? "" : ", all else by tcp");
     if (total.rma_bytes > 0)
-        fprintf(out, "; %s of values were read out of other managers' memory", size_format(read, sizeof read, total.rma_bytes));
+        fprintf(out, "; %s of values were read out of other managers' memory",
+                size_format(read, sizeof read, total.rma_bytes));
     if (total.transport[0])
         fputc('\n', out);
     if (total.rma_refused > 0)
-        fprintf(out, "%*s%" PRIu64 " value%s sent by messages although rma is in use: their memory could not be given to the network; the managers' log says why\n", indent, "",
-                total.rma_refused, total.rma_refused == 1 ? " was" : "s were");
+        fprintf(out,
+                "%*s%" PRIu64 " value%s sent by messages although rma is in use: their memory "
+                              "could not be given to the network; the managers' log says why\n",
+                indent, "", total.rma_refused, total.rma_refused == 1 ? " was" : "s were");
     if (total.page_bytes > 4096 || total.huge_bytes > 0) {
         char size[24], taken[24];
-        fprintf(out, "%*s%s %s: %s\n", indent, "", total.page_bytes > 4096 ? "from the nodes' pools of huge pages of" : "in huge pages of",
-                size_format(size, sizeof size, total.page_bytes > 4096 ? total.page_bytes : 2ull << 20), size_format(taken, sizeof taken, total.huge_bytes));
+        fprintf(
+            out, "%*s%s %s: %s\n", indent, "",
+            total.page_bytes > 4096 ? "from the nodes' pools of huge pages of" : "in huge pages of",
+            size_format(size, sizeof size, total.page_bytes > 4096 ? total.page_bytes : 2ull << 20),
+            size_format(taken, sizeof taken, total.huge_bytes));
     }
     for (int i = 0; i < n; i++) {
         const struct ddict_manager_stats *s = &f[i].s;
@@ -170,16 +182,16 @@ static void remarks(const struct figures *f, int n, FILE *out, int indent)
         if (f[i].lost)
             continue;
         if (s->leased_bytes > 0)
-            fprintf(out, "%*smanager %u: views hold %s of replaced values, %s of them process %u\n", indent, "", s->manager_id,
-                    size_format(a, sizeof a, s->leased_bytes), size_format(b, sizeof b, s->largest_holder_bytes), s->largest_holder_pid);
+            fprintf(out, "%*smanager %u: views hold %s of replaced values, %s of them process %u\n",
+                    indent, "", s->manager_id, size_format(a, sizeof a, s->leased_bytes),
+                    size_format(b, sizeof b, s->largest_holder_bytes), s->largest_holder_pid);
         if (s->full_errors > 0)
-            fprintf(out, "%*smanager %u refused %" PRIu64 " put%s because it was full\n", indent, "", s->manager_id, s->full_errors,
-                    s->full_errors == 1 ? "" : "s");
+            fprintf(out, "%*smanager %u refused %" PRIu64 " put%s because it was full\n", indent,
+                    "", s->manager_id, s->full_errors, s->full_errors == 1 ? "" : "s");
     }
 }
 
-int figures_print(const struct figures *f, int n, bool after, FILE *out, int indent, int columns)
-{
+int figures_print(const struct figures *f, int n, bool after, FILE *out, int indent, int columns) {
     struct ddict_manager_stats total;
     struct table t;
     if (after)

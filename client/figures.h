@@ -3,10 +3,11 @@
 #ifndef DDICT_CLIENT_FIGURES_H
 #define DDICT_CLIENT_FIGURES_H
 
+#include <ddict.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <ddict.h>
 
 struct figures {
     struct ddict_manager_stats s; /* of a lost one only manager_id and node mean something */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "folder_below.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -7,10 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "folder_below.h"
-
-int folder_below_open(int folder, const char *path, const char **name)
-{
+int folder_below_open(int folder, const char *path, const char **name) {
     char part[NAME_MAX + 1];
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (const char *slash; fd >= 0 && (slash = strchr(path, '/')) != NULL; path = slash + 1) {

@@ -13,7 +13,10 @@
  *
  * Views that other threads take meanwhile: fork_gate() in handle.h. Scratch slots and marks (lease.h) are not views.
  */
+#include "lease.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
@@ -23,29 +26,23 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#include <fcntl.h>
-
-#include "lease.h"
 
 #define REFS_SIZE (LEASE_NUMBERS * sizeof(uint16_t))
 
 uint32_t fork_under_way;
 uint32_t fork_generation;
 
-static struct lease_chunk *chunk_at(uint8_t *page, unsigned c)
-{
+static struct lease_chunk *chunk_at(uint8_t *page, unsigned c) {
     return (struct lease_chunk *)(void *)(page + (uint64_t)c * LEASE_CHUNK_SIZE);
 }
 
 /* A thread's scratch slot is not in any view. */
-bool lease_is_scratch(struct session *s, uint32_t n)
-{
+bool lease_is_scratch(struct session *s, uint32_t n) {
     struct lease_thread *t = __atomic_load_n(&s->owner[LEASE_CHUNK_OF(n)], __ATOMIC_RELAXED);
     return t != NULL && t->scratch == lease_slot(s->lease_page, n);
 }
 
-static void hold_drop(struct hold *h)
-{
+static void hold_drop(struct hold *h) {
     if (h->page != NULL)
         munmap(h->page, LEASE_FILE_SIZE);
     if (h->refs != NULL)
@@ -56,15 +53,16 @@ static void hold_drop(struct hold *h)
     h->pipe = -1;
 }
 
-static int hold_make(struct hold *h)
-{
+static int hold_make(struct hold *h) {
     int fd = memfd_create("ddict-hold", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
     void *page = MAP_FAILED, *refs = MAP_FAILED;
-    if (ftruncate(fd, LEASE_FILE_SIZE) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+    if (ftruncate(fd, LEASE_FILE_SIZE) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
         page = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        refs = mmap(NULL, REFS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        refs = mmap(NULL, REFS_SIZE, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
     if (page == MAP_FAILED || refs == MAP_FAILED) {
         int e = errno;
@@ -81,14 +79,15 @@ static int hold_make(struct hold *h)
 }
 
 /* The view that slot n holds, as far as one can see; 0: none. */
-static uint64_t slot_view(struct session *s, unsigned c, unsigned k)
-{
-    uint64_t word = __atomic_load_n(&s->owner[c], __ATOMIC_RELAXED) == &lease_shadow ? 0 : __atomic_load_n(&chunk_at(s->lease_page, c)->slot[k], __ATOMIC_ACQUIRE);
-    return word == LEASE_MARK || (word != 0 && lease_is_scratch(s, c * LEASE_STRIDE + k)) ? 0 : word;
+static uint64_t slot_view(struct session *s, unsigned c, unsigned k) {
+    uint64_t word = __atomic_load_n(&s->owner[c], __ATOMIC_RELAXED) == &lease_shadow
+                        ? 0
+                        : __atomic_load_n(&chunk_at(s->lease_page, c)->slot[k], __ATOMIC_ACQUIRE);
+    return word == LEASE_MARK || (word != 0 && lease_is_scratch(s, c * LEASE_STRIDE + k)) ? 0
+                                                                                          : word;
 }
 
-static bool views_any(struct session *s)
-{
+static bool views_any(struct session *s) {
     for (unsigned c = 0; c < s->chunks; c++)
         for (unsigned k = 0; k < DD_LEASE_CHUNK_SLOTS; k++)
             if (slot_view(s, c, k) != 0)
@@ -97,8 +96,7 @@ static bool views_any(struct session *s)
 }
 
 /* The hold page has what the lease page has. */
-static void hold_fill(struct session *s)
-{
+static void hold_fill(struct session *s) {
     struct hold *h = &s->hold;
     h->count = 0;
     for (unsigned c = 0; c < s->chunks; c++) {
@@ -116,8 +114,7 @@ static void hold_fill(struct session *s)
 }
 
 /* Give ddictd a hold page with the views of this moment. */
-static int hold_give(struct session *s, struct deadline *d)
-{
+static int hold_give(struct session *s, struct deadline *d) {
     int ends[2], fd = hold_make(&s->hold);
     if (fd < 0)
         return fd;
@@ -138,8 +135,7 @@ static int hold_give(struct session *s, struct deadline *d)
 }
 
 /* Until all managers have it, and those of earlier forks. */
-static int hold_await(struct session *s, struct deadline *d)
-{
+static int hold_await(struct session *s, struct deadline *d) {
     struct attach_msg m;
     int rc = 0;
     while (rc >= 0 && s->held_due > 0) {
@@ -147,21 +143,24 @@ static int hold_await(struct session *s, struct deadline *d)
         if (rc < 0)
             break;
         __atomic_store_n(&s->held_due, s->held_due - 1, __ATOMIC_RELAXED);
-        rc = m.type == ATTACH_HELD && m.status == DDICT_EPROTO ? 0 : m.status; /* that: its child has ended before */
+        rc = m.type == ATTACH_HELD && m.status == DDICT_EPROTO
+                 ? 0
+                 : m.status; /* that: its child has ended before */
         s->held_bad |= rc < 0;
     }
     return rc < 0 ? rc : 0;
 }
 
 /* With the dictionary its managers are gone, and nobody is left to use the memory again. */
-static bool hold_failed(struct session *s, int rc) { return rc < 0 && board_serves(s->board); }
+static bool hold_failed(struct session *s, int rc) {
+    return rc < 0 && board_serves(s->board);
+}
 
 /*
  * The managers have not answered, but they will (or have no memory for it). Until then our own lease page protects what the child inherits: by copies of its leases, in chunks that are no
  * thread's, so that ours can be released as ever.
  */
-static bool shadows_make(struct session *s)
-{
+static bool shadows_make(struct session *s) {
     uint64_t *slot = NULL, word;
     unsigned used = DD_LEASE_CHUNK_SLOTS, chunks;
     bool room = true;
@@ -185,8 +184,7 @@ static bool shadows_make(struct session *s)
     return room;
 }
 
-void holds_settle(struct session *s)
-{
+void holds_settle(struct session *s) {
     struct deadline d;
     if (pthread_mutex_trylock(&registry_lock) != 0)
         return;
@@ -208,8 +206,7 @@ void holds_settle(struct session *s)
 }
 
 /* For those that hold views and have no hold page yet. */
-static void holds_give(struct deadline *d)
-{
+static void holds_give(struct deadline *d) {
     for (struct session *s = sessions; s != NULL; s = s->next)
         if (s->refs == NULL && s->hold.page == NULL && views_any(s))
             s->hold.unsafe = hold_failed(s, hold_give(s, d));
@@ -219,8 +216,7 @@ static void holds_give(struct deadline *d)
 }
 
 /* False: other threads have taken the first views meanwhile. What they took beside others is added: the managers know the page already (LAYOUT, order of a scan). */
-static bool holds_fill(void)
-{
+static bool holds_fill(void) {
     bool all = true;
     for (struct session *s = sessions; s != NULL; s = s->next) {
         if (s->refs != NULL)
@@ -233,21 +229,18 @@ static bool holds_fill(void)
     return all;
 }
 
-void fork_gate_wait(void)
-{
+void fork_gate_wait(void) {
     struct timespec slice = {.tv_nsec = DD_WAIT_SLICE_MS * 1000000L};
     while (__atomic_load_n(&fork_under_way, __ATOMIC_ACQUIRE) != 0)
         syscall(SYS_futex, &fork_under_way, FUTEX_WAIT_PRIVATE, 1, &slice, NULL, 0);
 }
 
-static void gate_open(void)
-{
+static void gate_open(void) {
     __atomic_store_n(&fork_under_way, 0, __ATOMIC_RELEASE);
     syscall(SYS_futex, &fork_under_way, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static void gate_shut(void)
-{
+static void gate_shut(void) {
     /* Pairs with a reader's lease before its fork_gate(): there need not be a fence between. */
     __atomic_store_n(&fork_under_way, 1, __ATOMIC_SEQ_CST);
     if (sessions != NULL)
@@ -255,20 +248,20 @@ static void gate_shut(void)
 }
 
 /* An inherited session is shared with one more process. */
-static void hold_share(struct session *s)
-{
+static void hold_share(struct session *s) {
     for (unsigned c = 0; c < s->chunks; c++) {
         for (unsigned k = 0; k < DD_LEASE_CHUNK_SLOTS; k++) {
             uint32_t n = c * LEASE_STRIDE + k;
             uint16_t refs = __atomic_load_n(&s->refs[n], __ATOMIC_ACQUIRE);
-            while (refs > 0 && !__atomic_compare_exchange_n(&s->refs[n], &refs, (uint16_t)(refs + 1), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            while (refs > 0 &&
+                   !__atomic_compare_exchange_n(&s->refs[n], &refs, (uint16_t)(refs + 1), false,
+                                                __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             }
         }
     }
 }
 
-static void fork_before(void)
-{
+static void fork_before(void) {
     struct deadline d;
     deadline_start(&d, DD_FORK_MS);
     pthread_mutex_lock(&registry_lock);
@@ -280,7 +273,8 @@ static void fork_before(void)
         gate_shut();
         if (!holds_fill())
             for (struct session *s = sessions; s != NULL; s = s->next)
-                s->hold.unsafe |= s->refs == NULL && s->hold.page == NULL && views_any(s) && board_serves(s->board);
+                s->hold.unsafe |= s->refs == NULL && s->hold.page == NULL && views_any(s) &&
+                                  board_serves(s->board);
     }
     for (struct session *s = sessions; s != NULL; s = s->next) {
         if (s->refs != NULL)
@@ -291,26 +285,24 @@ static void fork_before(void)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static void fork_parent(void)
-{
+static void fork_parent(void) {
     for (struct session *s = sessions; s != NULL; s = s->next)
         hold_drop(&s->hold);
     gate_open();
     pthread_mutex_unlock(&registry_lock);
 }
 
-static void child_no_views(struct session *s)
-{
+static void child_no_views(struct session *s) {
     /* Rather a fault at the address than bytes that may have been replaced. */
     for (unsigned i = 0; i < s->nlocal; i++)
         mprotect((void *)(uintptr_t)s->local[i].arena.header, s->local[i].arena.map_len, PROT_NONE);
-    static const char text[] = "ddict: fork: the views could not be given to the managers; the child cannot read those it inherited\n";
+    static const char text[] = "ddict: fork: the views could not be given to the managers; the "
+                               "child cannot read those it inherited\n";
     if (write(2, text, sizeof text - 1) < 0)
         return;
 }
 
-static void fork_child(void)
-{
+static void fork_child(void) {
     pthread_mutex_init(&registry_lock, NULL);
     lease_threads_forget();
     for (struct session *s = sessions; s != NULL; s = s->next) {
@@ -335,11 +327,14 @@ static void fork_child(void)
 }
 
 static int installed;
-static void install(void) { installed = pthread_atfork(fork_before, fork_parent, fork_child); }
+static void install(void) {
+    installed = pthread_atfork(fork_before, fork_parent, fork_child);
+}
 
-int fork_handlers_install(void)
-{
+int fork_handlers_install(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install);
-    return installed == 0 ? 0 : dd_error(-installed, "cannot install fork handlers: %s", strerror(installed));
+    return installed == 0
+               ? 0
+               : dd_error(-installed, "cannot install fork handlers: %s", strerror(installed));
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* freeze.c - the dictionary read-only, and what is fetched ahead meanwhile. */
+#include "ask.h"
+#include "cached.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-#include "cached.h"
-
-static int freeze_ask(ddict_t *d, bool frozen, int timeout_ms)
-{
+static int freeze_ask(ddict_t *d, bool frozen, int timeout_ms) {
     struct session *s;
     int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
@@ -19,11 +18,14 @@ static int freeze_ask(ddict_t *d, bool frozen, int timeout_ms)
     return rc < 0 ? rc : 0;
 }
 
-int ddict_freeze(ddict_t *d, int timeout_ms) { return freeze_ask(d, true, timeout_ms); }
-int ddict_unfreeze(ddict_t *d, int timeout_ms) { return freeze_ask(d, false, timeout_ms); }
+int ddict_freeze(ddict_t *d, int timeout_ms) {
+    return freeze_ask(d, true, timeout_ms);
+}
+int ddict_unfreeze(ddict_t *d, int timeout_ms) {
+    return freeze_ask(d, false, timeout_ms);
+}
 
-int ddict_is_frozen(ddict_t *d)
-{
+int ddict_is_frozen(ddict_t *d) {
     struct session *s;
     int rc = session_enter(d, &s, -1);
     return rc < 0 ? rc : session_cache(s, 0) != NULL;
@@ -39,10 +41,10 @@ struct ahead {
     ssize_t taken;
 };
 
-static int ahead_flush(struct ahead *a, struct node_manager *m)
-{
+static int ahead_flush(struct ahead *a, struct node_manager *m) {
     struct iovec v = {.iov_base = a->bytes, .iov_len = a->len};
-    struct outgoing out = {.head = {.type = MSG_PREFETCH, .manager = m->id, .val_len = a->len}, .iov = &v, .niov = 1};
+    struct outgoing out = {
+        .head = {.type = MSG_PREFETCH, .manager = m->id, .val_len = a->len}, .iov = &v, .niov = 1};
     struct request r = {.sink = SINK_NONE};
     if (a->len == 0)
         return 0;
@@ -54,8 +56,7 @@ static int ahead_flush(struct ahead *a, struct node_manager *m)
     return 0;
 }
 
-static int ahead_add(struct ahead *a, struct node_manager *m, const struct iovec *key)
-{
+static int ahead_add(struct ahead *a, struct node_manager *m, const struct iovec *key) {
     uint32_t len = (uint32_t)key->iov_len;
     int rc = DD_MSG_INLINE - a->len < sizeof len + len ? ahead_flush(a, m) : 0;
     if (rc < 0)
@@ -66,10 +67,10 @@ static int ahead_add(struct ahead *a, struct node_manager *m, const struct iovec
     return 0;
 }
 
-_Static_assert(sizeof(uint32_t) + MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key fits into one message");
+_Static_assert(sizeof(uint32_t) + MSG_KEY_MAX <= DD_MSG_INLINE,
+               "the longest key fits into one message");
 
-ssize_t ddict_prefetch(ddict_t *d, const struct iovec *keys, size_t n, int timeout_ms)
-{
+ssize_t ddict_prefetch(ddict_t *d, const struct iovec *keys, size_t n, int timeout_ms) {
     struct ahead a = {0};
     int rc = session_enter(d, &a.s, timeout_ms);
     for (size_t i = 0; rc == 0 && i < n; i++)

@@ -3,10 +3,6 @@
  * get.c - calls that read one key: get, view, contains; and pop, whose answer is a view. What is on this node is nearly always found by the shortest way,
  * which is all inline; the plain way behind it knows everything.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "ask.h"
 #include "cached.h"
 #include "local.h"
@@ -14,12 +10,16 @@
 #include <base/copy.h>
 #include <store/find.h>
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 /*
  * The shortest way is compiled for keys of 9 to 16 bytes on managers whose leases want no fence, a few instructions for each step and no call (and once more for
  * those that stand in the next bucket); and for all others.
  */
-#define COMMON_KEY(klen) ((klen) - 9 < 8)
-#define FLAT __attribute__((flatten))
+#define COMMON_KEY(klen) ((klen)-9 < 8)
+#define FLAT             __attribute__((flatten))
 
 /* What the shortest way of a read needs. */
 struct shortcut {
@@ -32,46 +32,49 @@ struct shortcut {
  * False: the plain way is to be taken, which finds out why. A thread that has leases in the handle's session knows all that is needed of it. quick: managers
  * of other nodes, and those whose leases want a fence, are as empty ones.
  */
-static inline bool shortcut_find(struct shortcut *c, ddict_t *d, const void *key, size_t klen, unsigned flags, bool quick)
-{
+static inline bool shortcut_find(struct shortcut *c, ddict_t *d, const void *key, size_t klen,
+                                 unsigned flags, bool quick) {
     struct lease_thread *t = c->t = lease_mine;
-    if (unlikely((flags & ~DDICT_WAIT) != 0) || unlikely(t->session_id != __atomic_load_n(&d->session_id, __ATOMIC_RELAXED)) || unlikely(!board_serves(t->board)))
+    if (unlikely((flags & ~DDICT_WAIT) != 0) ||
+        unlikely(t->session_id != __atomic_load_n(&d->session_id, __ATOMIC_RELAXED)) ||
+        unlikely(!board_serves(t->board)))
         return false;
     c->h = key_hash(key, klen);
     c->m = (quick ? t->quick : t->session->here)[hash_owner_of(c->h, t->managers)];
     return quick || likely(c->m != NULL);
 }
 
-static struct outgoing target_ask(const struct target *t, enum msg_type type, uint16_t flags)
-{
-    struct outgoing out = {.head = {.type = type, .flags = flags, .key_len = (uint32_t)t->klen, .manager = t->owner}, .key = t->key};
+static struct outgoing target_ask(const struct target *t, enum msg_type type, uint16_t flags) {
+    struct outgoing out = {
+        .head = {.type = type, .flags = flags, .key_len = (uint32_t)t->klen, .manager = t->owner},
+        .key = t->key};
     return out;
 }
 
 /*
  * A local key that is absent: wait until its manager has it. 0: look again, for it may be gone again.
  */
-static int target_await(const struct target *t, struct patience *w)
-{
+static int target_await(const struct target *t, struct patience *w) {
     struct outgoing out = target_ask(t, MSG_HEAD, 0);
     struct request r = {.sink = SINK_NONE};
     int rc = ask_waiting(t->s, session_ask(t->s, t->owner), &out, &r, w, 0);
     return rc < 0 ? rc : 0;
 }
 
-static int no_time(const struct target *t)
-{
-    return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow", t->owner);
+static int no_time(const struct target *t) {
+    return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow",
+                    t->owner);
 }
 
 /* --- into a buffer --- */
 
-static int get_asked(const struct target *t, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags, struct patience *w)
-{
+static int get_asked(const struct target *t, void *buf, size_t cap, size_t *vlen, unsigned *tag,
+                     unsigned flags, struct patience *w) {
     struct node_manager *m = session_ask(t->s, t->owner);
     struct outgoing out = target_ask(t, cap == 0 ? MSG_HEAD : MSG_GET, 0);
     struct request r = {.sink = cap == 0 ? SINK_NONE : SINK_BUFFER, .buf = buf, .cap = cap};
-    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w, flags) : ask_within(t->s, m, &out, &r, w);
+    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w, flags)
+                                : ask_within(t->s, m, &out, &r, w);
     if (rc < 0 && rc != DDICT_ESMALL)
         return rc;
     if (vlen != NULL)
@@ -80,12 +83,13 @@ static int get_asked(const struct target *t, void *buf, size_t cap, size_t *vlen
         *tag = r.reply.tag;
     if (rc >= 0 && r.reply.val_len > cap)
         rc = DDICT_ESMALL;
-    return rc == DDICT_ESMALL ? dd_error(rc, "the value has %llu bytes, the buffer %zu", (unsigned long long)r.reply.val_len, cap) : 0;
+    return rc == DDICT_ESMALL ? dd_error(rc, "the value has %llu bytes, the buffer %zu",
+                                         (unsigned long long)r.reply.val_len, cap)
+                              : 0;
 }
 
-static int get_slow(const struct target *t, struct node_manager *m, int rc, void *buf, size_t cap, size_t *vlen, unsigned *tag,
-                    unsigned flags, int timeout_ms)
-{
+static int get_slow(const struct target *t, struct node_manager *m, int rc, void *buf, size_t cap,
+                    size_t *vlen, unsigned *tag, unsigned flags, int timeout_ms) {
     struct patience w;
     if (timeout_ms == 0)
         return no_time(t);
@@ -102,9 +106,9 @@ static int get_slow(const struct target *t, struct node_manager *m, int rc, void
     return get_asked(t, buf, cap, vlen, tag, flags, &w);
 }
 
-static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag,
-                                               unsigned flags, int timeout_ms)
-{
+static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size_t klen, void *buf,
+                                               size_t cap, size_t *vlen, unsigned *tag,
+                                               unsigned flags, int timeout_ms) {
     struct target t;
     size_t len = 0;
     int rc = target_init(&t, d, key, klen, timeout_ms);
@@ -122,7 +126,8 @@ static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size
             return 0;
         if (rc == DDICT_ENOKEY && !(flags & DDICT_WAIT && timeout_ms != 0))
             return dd_error_plain(rc);
-    } else if ((rc = cached_copy(t.s, t.h, key, klen, buf, cap, &len, tag)) == 0 || rc == DDICT_ESMALL) {
+    } else if ((rc = cached_copy(t.s, t.h, key, klen, buf, cap, &len, tag)) == 0 ||
+               rc == DDICT_ESMALL) {
         if (vlen != NULL)
             *vlen = len;
     }
@@ -137,13 +142,13 @@ static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size
     return rc;
 }
 
-static inline bool get_short(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags, bool quick,
-                             bool next)
-{
+static inline bool get_short(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap,
+                             size_t *vlen, unsigned *tag, unsigned flags, bool quick, bool next) {
     struct shortcut c;
     struct found f;
     if (!shortcut_find(&c, d, key, klen, flags, quick) || unlikely(c.t->scratch == NULL) ||
-        !find_short(&c.m->arena, c.h, key, klen, c.t->scratch, &f, !quick && c.m->arena.fenced, next))
+        !find_short(&c.m->arena, c.h, key, klen, c.t->scratch, &f, !quick && c.m->arena.fenced,
+                    next))
         return false;
     bool fits = f.val_len <= cap;
     if (likely(fits)) {
@@ -158,38 +163,46 @@ static inline bool get_short(ddict_t *d, const void *key, size_t klen, void *buf
     return fits;
 }
 
-static FLAT __attribute__((noinline)) int get_any(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag,
-                                                  unsigned flags, int timeout_ms)
-{
-    if (likely(klen - 1 < DDICT_KEY_MAX) && likely(get_short(d, key, klen, buf, cap, vlen, tag, flags, false, false)))
+static FLAT __attribute__((noinline)) int get_any(ddict_t *d, const void *key, size_t klen,
+                                                  void *buf, size_t cap, size_t *vlen,
+                                                  unsigned *tag, unsigned flags, int timeout_ms) {
+    if (likely(klen - 1 < DDICT_KEY_MAX) &&
+        likely(get_short(d, key, klen, buf, cap, vlen, tag, flags, false, false)))
         return 0;
     return get_plain(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
 }
 
-static FLAT __attribute__((noinline)) int get_next(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, int timeout_ms)
-{
-    return get_short(d, key, klen, buf, cap, vlen, tag, 0, true, true) ? 0 : get_plain(d, key, klen, buf, cap, vlen, tag, 0, timeout_ms);
+static FLAT __attribute__((noinline)) int get_next(ddict_t *d, const void *key, size_t klen,
+                                                   void *buf, size_t cap, size_t *vlen,
+                                                   unsigned *tag, int timeout_ms) {
+    return get_short(d, key, klen, buf, cap, vlen, tag, 0, true, true)
+               ? 0
+               : get_plain(d, key, klen, buf, cap, vlen, tag, 0, timeout_ms);
 }
 
-FLAT int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen, unsigned *tag, unsigned flags, int timeout_ms)
-{
+FLAT int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen,
+                   unsigned *tag, unsigned flags, int timeout_ms) {
     if (unlikely(!COMMON_KEY(klen)) || unlikely(flags != 0))
         return get_any(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
-    return likely(get_short(d, key, klen, buf, cap, vlen, tag, 0, true, false)) ? 0 : get_next(d, key, klen, buf, cap, vlen, tag, timeout_ms);
+    return likely(get_short(d, key, klen, buf, cap, vlen, tag, 0, true, false))
+               ? 0
+               : get_next(d, key, klen, buf, cap, vlen, tag, timeout_ms);
 }
 
 /* --- in place --- */
 
-void request_view(struct session *s, struct node_manager *m, struct request *r, uint32_t n, struct ddict_view *v, int *rc)
-{
+void request_view(struct session *s, struct node_manager *m, struct request *r, uint32_t n,
+                  struct ddict_view *v, int *rc) {
     if (*rc >= 0 && r->placed) {
         struct found f;
-        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* reader_adopt() may have been another thread's; see fork_gate() */
+        __atomic_thread_fence(
+            __ATOMIC_SEQ_CST); /* reader_adopt() may have been another thread's; see fork_gate() */
         fork_gate();
         *rc = reader_item(&m->arena, r->reply.aux, &f);
         if (*rc == 0) {
             if ((*rc = view_take(s, m, n, &f, v)) == 0)
-                v->version = r->reply.version; /* an item of the node cache has its own mark there */
+                v->version =
+                    r->reply.version; /* an item of the node cache has its own mark there */
             else
                 request_drop(r);
             return;
@@ -202,11 +215,14 @@ void request_view(struct session *s, struct node_manager *m, struct request *r, 
         request_drop(r);
         return;
     }
-    *v = (struct ddict_view){.data = r->buf, .len = r->got, .version = r->reply.version, .tag = r->reply.tag, .kind_ = 2};
+    *v = (struct ddict_view){.data = r->buf,
+                             .len = r->got,
+                             .version = r->reply.version,
+                             .tag = r->reply.tag,
+                             .kind_ = 2};
 }
 
-int request_slot(struct session *s, struct request *r, uint32_t *n)
-{
+int request_slot(struct session *s, struct request *r, uint32_t *n) {
     struct lease_thread *t = lease_thread(s);
     *n = LEASE_NONE;
     r->slot = NULL;
@@ -217,21 +233,22 @@ int request_slot(struct session *s, struct request *r, uint32_t *n)
     return 0;
 }
 
-static int view_asked(const struct target *t, enum msg_type type, struct ddict_view *v, unsigned flags, struct patience *w)
-{
+static int view_asked(const struct target *t, enum msg_type type, struct ddict_view *v,
+                      unsigned flags, struct patience *w) {
     struct node_manager *m = session_ask(t->s, t->owner);
     struct request r = {.sink = SINK_MEMORY};
     uint32_t n;
     uint16_t want = request_slot(t->s, &r, &n) == 0 ? MSGF_VIEW : 0;
     struct outgoing out = target_ask(t, type, want);
-    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w, flags) : ask_within(t->s, m, &out, &r, w);
+    int rc = flags & DDICT_WAIT ? ask_waiting(t->s, m, &out, &r, w, flags)
+                                : ask_within(t->s, m, &out, &r, w);
     bool late = request_was_late(&r);
     request_view(t->s, m, &r, n, v, &rc);
     return rc < 0 && late && flags & DDICT_SURE ? DDICT_ENOKEY : rc < 0 ? rc : 0;
 }
 
-static int view_slow(const struct target *t, struct node_manager *m, int rc, struct ddict_view *v, unsigned flags, struct patience *w)
-{
+static int view_slow(const struct target *t, struct node_manager *m, int rc, struct ddict_view *v,
+                     unsigned flags, struct patience *w) {
     while (m != NULL && rc == DDICT_ENOKEY) {
         if ((rc = target_await(t, w)) < 0)
             return rc;
@@ -242,14 +259,16 @@ static int view_slow(const struct target *t, struct node_manager *m, int rc, str
     return rc == -EAGAIN ? view_asked(t, MSG_GET, v, flags, w) : rc;
 }
 
-int view_within(struct session *s, uint64_t h, const void *key, size_t klen, int rc, struct ddict_view *v, unsigned flags, struct patience *w)
-{
-    struct target t = {.s = s, .h = h, .owner = hash_owner(h, s->managers), .key = key, .klen = klen};
+int view_within(struct session *s, uint64_t h, const void *key, size_t klen, int rc,
+                struct ddict_view *v, unsigned flags, struct patience *w) {
+    struct target t = {
+        .s = s, .h = h, .owner = hash_owner(h, s->managers), .key = key, .klen = klen};
     return view_slow(&t, session_local(s, t.owner), rc, v, flags, w);
 }
 
-static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
-{
+static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, size_t klen,
+                                                struct ddict_view *v, unsigned flags,
+                                                int timeout_ms) {
     struct target t;
     v->kind_ = 0;
     int rc = target_init(&t, d, key, klen, timeout_ms);
@@ -277,8 +296,8 @@ static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, siz
     return view_slow(&t, m, rc, v, flags, &w);
 }
 
-static inline bool view_short(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, bool quick, bool next)
-{
+static inline bool view_short(ddict_t *d, const void *key, size_t klen, struct ddict_view *v,
+                              unsigned flags, bool quick, bool next) {
     struct shortcut c;
     struct found f;
     if (!shortcut_find(&c, d, key, klen, flags, quick) || unlikely(*c.t->top == LEASE_NONE))
@@ -298,28 +317,33 @@ static inline bool view_short(ddict_t *d, const void *key, size_t klen, struct d
     return true;
 }
 
-static FLAT __attribute__((noinline)) int view_any(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
-{
-    return likely(klen - 1 < DDICT_KEY_MAX) && view_short(d, key, klen, v, flags, false, false) ? 0 : view_plain(d, key, klen, v, flags, timeout_ms);
+static FLAT __attribute__((noinline)) int view_any(ddict_t *d, const void *key, size_t klen,
+                                                   struct ddict_view *v, unsigned flags,
+                                                   int timeout_ms) {
+    return likely(klen - 1 < DDICT_KEY_MAX) && view_short(d, key, klen, v, flags, false, false)
+               ? 0
+               : view_plain(d, key, klen, v, flags, timeout_ms);
 }
 
-static FLAT __attribute__((noinline)) int view_next(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, int timeout_ms)
-{
-    return view_short(d, key, klen, v, 0, true, true) ? 0 : view_plain(d, key, klen, v, 0, timeout_ms);
+static FLAT __attribute__((noinline)) int view_next(ddict_t *d, const void *key, size_t klen,
+                                                    struct ddict_view *v, int timeout_ms) {
+    return view_short(d, key, klen, v, 0, true, true) ? 0
+                                                      : view_plain(d, key, klen, v, 0, timeout_ms);
 }
 
-FLAT int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
-{
+FLAT int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags,
+                    int timeout_ms) {
     /* What only the other ways need waits in memory: registers are what the short one has too few of. */
     ddict_t *volatile d_kept = d;
     volatile int timeout_kept = timeout_ms;
     if (unlikely(!COMMON_KEY(klen)) || unlikely(flags != 0))
         return view_any(d_kept, key, klen, v, flags, timeout_kept);
-    return likely(view_short(d, key, klen, v, 0, true, false)) ? 0 : view_next(d_kept, key, klen, v, timeout_kept);
+    return likely(view_short(d, key, klen, v, 0, true, false))
+               ? 0
+               : view_next(d_kept, key, klen, v, timeout_kept);
 }
 
-static __attribute__((noinline)) void release_other(struct ddict_view *v)
-{
+static __attribute__((noinline)) void release_other(struct ddict_view *v) {
     if (v->kind_ == 1)
         lease_release(v->owner_, (uint32_t)v->slot_);
     else if (v->kind_ == 2)
@@ -328,8 +352,7 @@ static __attribute__((noinline)) void release_other(struct ddict_view *v)
     v->data = NULL;
 }
 
-void ddict_release(struct ddict_view *v)
-{
+void ddict_release(struct ddict_view *v) {
     if (unlikely(v == NULL))
         return;
     if (unlikely(v->kind_ != 1) || unlikely(!lease_release_own(v->owner_, v->slot_))) {
@@ -342,8 +365,8 @@ void ddict_release(struct ddict_view *v)
         sessions_reap();
 }
 
-int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags, int timeout_ms)
-{
+int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags,
+              int timeout_ms) {
     struct target t;
     struct patience w;
     v->kind_ = 0;
@@ -360,14 +383,14 @@ int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, un
 
 /* --- is it there --- */
 
-int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int timeout_ms)
-{
+int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int timeout_ms) {
     struct target t;
     int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
     struct node_manager *m = session_local(t.s, t.owner);
-    rc = m != NULL ? local_head(t.s, m, t.h, key, klen, vlen) : cached_head(t.s, t.h, key, klen, vlen);
+    rc = m != NULL ? local_head(t.s, m, t.h, key, klen, vlen)
+                   : cached_head(t.s, t.h, key, klen, vlen);
     if (rc == -EAGAIN) {
         struct outgoing out = target_ask(&t, MSG_HEAD, 0);
         struct request r = {.sink = SINK_NONE};

@@ -3,17 +3,18 @@
  * get_many.c - many views at once, a few at a time: those of other nodes are asked for; while they travel, those of this node are read in place,
  * step by step for all of the few, so that misses of the cache overlap and one fence does for all their leases.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "ask.h"
 #include "cached.h"
 #include "view.h"
 #include <store/find.h>
 
-#define SLAB 1024u  /* wants at a time */
-#define AHEAD 32u   /* keys looked up together: about as many misses as a core has under way, times the lines of a key */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLAB 1024u /* wants at a time */
+#define AHEAD \
+    32u /* keys looked up together: about as many misses as a core has under way, times the lines of a key */
 
 struct get_call {
     struct session *s;
@@ -22,25 +23,27 @@ struct get_call {
     uint64_t hash[SLAB];
     struct node_manager *here[SLAB]; /* NULL: on another node */
     size_t found;
-    struct request *r;       /* [SLAB], allocated with the first far key */
+    struct request *r; /* [SLAB], allocated with the first far key */
     uint32_t *slot;
     unsigned flags;
     int timeout_ms;
     struct patience w;
 };
 
-static int no_time_to_ask(void)
-{
-    return dd_error(-ETIMEDOUT, "a manager must be asked for this value, which a timeout of 0 does not allow");
+static int no_time_to_ask(void) {
+    return dd_error(-ETIMEDOUT,
+                    "a manager must be asked for this value, which a timeout of 0 does not allow");
 }
 
 /* --- from other nodes --- */
 
 /* The request for want i, r as request_slot() left it. */
-static int far_ask(struct get_call *c, struct node_manager *m, uint32_t i)
-{
+static int far_ask(struct get_call *c, struct node_manager *m, uint32_t i) {
     struct ddict_want *w = &c->want[i];
-    struct outgoing out = {.head = {.type = MSG_GET, .key_len = (uint32_t)w->klen, .manager = hash_owner(c->hash[i], c->s->managers)}, .key = w->key};
+    struct outgoing out = {.head = {.type = MSG_GET,
+                                    .key_len = (uint32_t)w->klen,
+                                    .manager = hash_owner(c->hash[i], c->s->managers)},
+                           .key = w->key};
     if (c->r[i].slot != NULL)
         out.head.flags = MSGF_VIEW;
     if (c->flags & DDICT_WAIT) {
@@ -50,8 +53,7 @@ static int far_ask(struct get_call *c, struct node_manager *m, uint32_t i)
     return port_send(&m->port, &out, &c->r[i], &c->w);
 }
 
-static int far_send(struct get_call *c, uint32_t i)
-{
+static int far_send(struct get_call *c, uint32_t i) {
     struct ddict_want *w = &c->want[i];
     unsigned owner = hash_owner(c->hash[i], c->s->managers);
     struct node_manager *m = session_ask(c->s, owner);
@@ -67,17 +69,17 @@ static int far_send(struct get_call *c, uint32_t i)
     return rc;
 }
 
-static int far_prepare(struct get_call *c)
-{
+static int far_prepare(struct get_call *c) {
     if (c->r != NULL)
         return 0;
     c->r = malloc(SLAB * sizeof *c->r);
     c->slot = malloc(SLAB * sizeof *c->slot);
-    return c->r != NULL && c->slot != NULL ? 0 : dd_error(-ENOMEM, "no memory for the requests of a get of many");
+    return c->r != NULL && c->slot != NULL
+               ? 0
+               : dd_error(-ENOMEM, "no memory for the requests of a get of many");
 }
 
-static void far_collect(struct get_call *c, uint32_t i)
-{
+static void far_collect(struct get_call *c, uint32_t i) {
     struct ddict_want *w = &c->want[i];
     unsigned owner = hash_owner(c->hash[i], c->s->managers);
     struct node_manager *m = session_ask(c->s, owner);
@@ -114,8 +116,7 @@ struct few {
 };
 
 /* Find the few, and none is left; returns how many were not found so. */
-static __attribute__((noinline)) uint32_t here_find(struct get_call *c, struct few *f)
-{
+static __attribute__((noinline)) uint32_t here_find(struct get_call *c, struct few *f) {
     uint32_t k = f->n, found = 0, left = 0;
     f->n = 0;
     reader_find_many(f->one, k);
@@ -146,8 +147,7 @@ static __attribute__((noinline)) uint32_t here_find(struct get_call *c, struct f
 }
 
 /* Those of this node among the wants from..from + n, whose buckets are on their way; returns how many were not found so. */
-static uint32_t here_take(struct get_call *c, uint32_t from, uint32_t n)
-{
+static uint32_t here_take(struct get_call *c, uint32_t from, uint32_t n) {
     struct few f;
     uint32_t left = 0;
     struct lease_thread *t = f.t = lease_thread(c->s);
@@ -160,7 +160,8 @@ static uint32_t here_take(struct get_call *c, uint32_t from, uint32_t n)
         if (unlikely(t == NULL) || unlikely(*t->top == LEASE_NONE)) {
             left += here_find(c, &f); /* more slots are looked for only while none is in hand: L1 */
             if (t == NULL || (*t->top == LEASE_NONE && lease_refill(t) < 0)) {
-                w->status = local_view(c->s, m, c->hash[i], w->key, w->klen, &w->view); /* knows what to say */
+                w->status = local_view(c->s, m, c->hash[i], w->key, w->klen,
+                                       &w->view); /* knows what to say */
                 c->found += w->status == 0;
                 left += w->status < 0;
                 continue;
@@ -178,8 +179,7 @@ static uint32_t here_take(struct get_call *c, uint32_t from, uint32_t n)
 }
 
 /* Those that are not here: 0 when it was asked for. */
-static __attribute__((noinline)) int far_begin(struct get_call *c, uint32_t i, int *rc)
-{
+static __attribute__((noinline)) int far_begin(struct get_call *c, uint32_t i, int *rc) {
     if (*rc == 0 && c->timeout_ms == 0)
         *rc = no_time_to_ask();
     if (*rc == 0)
@@ -192,8 +192,7 @@ static __attribute__((noinline)) int far_begin(struct get_call *c, uint32_t i, i
 }
 
 /* What could not be decided in place: lane, or waiting for the key. All within the time of one call. */
-static void here_slow(struct get_call *c)
-{
+static void here_slow(struct get_call *c) {
     for (uint32_t i = 0; i < c->n; i++) {
         struct ddict_want *w = &c->want[i];
         bool waits = c->flags & DDICT_WAIT && c->timeout_ms != 0;
@@ -203,9 +202,11 @@ static void here_slow(struct get_call *c)
             w->status = no_time_to_ask();
             continue;
         }
-        w->status = view_within(c->s, c->hash[i], w->key, w->klen, w->status, &w->view, c->flags, &c->w);
+        w->status =
+            view_within(c->s, c->hash[i], w->key, w->klen, w->status, &w->view, c->flags, &c->w);
         if (w->status == DDICT_ENOKEY && waits)
-            w->status = dd_error(-ETIMEDOUT, "the key did not appear within %.3g s", c->w.timeout_ms / 1000.0);
+            w->status = dd_error(-ETIMEDOUT, "the key did not appear within %.3g s",
+                                 c->w.timeout_ms / 1000.0);
         else if (w->status == 0 && !waits)
             patience_renew(&c->w);
         c->found += w->status == 0;
@@ -214,13 +215,17 @@ static void here_slow(struct get_call *c)
 
 /* --- the call --- */
 
-static __attribute__((noinline)) uint64_t any_hash(const struct ddict_want *w) { return key_hash(w->key, w->klen); }
+static __attribute__((noinline)) uint64_t any_hash(const struct ddict_want *w) {
+    return key_hash(w->key, w->klen);
+}
 /* Inline for the common lengths. */
-static inline uint64_t want_hash(const struct ddict_want *w) { return likely(w->klen - 9 < 8) ? key_hash(w->key, w->klen) : any_hash(w); }
+static inline uint64_t want_hash(const struct ddict_want *w) {
+    return likely(w->klen - 9 < 8) ? key_hash(w->key, w->klen) : any_hash(w);
+}
 
 /* Where the wants from..from + n are; those of other nodes are asked for. Returns how many were. */
-static __attribute__((flatten)) uint32_t wants_begin(struct get_call *c, uint32_t from, uint32_t n, int *rc)
-{
+static __attribute__((flatten)) uint32_t wants_begin(struct get_call *c, uint32_t from, uint32_t n,
+                                                     int *rc) {
     uint32_t far = 0;
     for (uint32_t i = from; i < from + n; i++) {
         struct ddict_want *w = &c->want[i];
@@ -239,7 +244,8 @@ static __attribute__((flatten)) uint32_t wants_begin(struct get_call *c, uint32_
             __builtin_prefetch(find_bucket(&m->arena, find_segment(&m->arena, h), h));
             continue;
         }
-        if (session_cache(c->s, h) != NULL && cached_view(c->s, h, w->key, w->klen, &w->view) == 0) {
+        if (session_cache(c->s, h) != NULL &&
+            cached_view(c->s, h, w->key, w->klen, &w->view) == 0) {
             w->status = 0;
             c->found++;
             continue;
@@ -249,8 +255,7 @@ static __attribute__((flatten)) uint32_t wants_begin(struct get_call *c, uint32_
     return far;
 }
 
-static void slab_get(struct get_call *c)
-{
+static void slab_get(struct get_call *c) {
     uint32_t far = 0, left = 0;
     int rc = 0;
     for (uint32_t at = 0; at < c->n; at += AHEAD) {
@@ -269,8 +274,8 @@ static void slab_get(struct get_call *c)
         here_slow(c);
 }
 
-ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags, int timeout_ms)
-{
+ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags,
+                       int timeout_ms) {
     struct get_call c;
     int rc = session_enter(d, &c.s, timeout_ms);
     if (rc < 0)

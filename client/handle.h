@@ -15,20 +15,22 @@
 #ifndef DDICT_CLIENT_HANDLE_H
 #define DDICT_CLIENT_HANDLE_H
 
-#include <pthread.h>
-#include <stdbool.h>
-#include <ddict.h>
+#include "port.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
+#include <ddict.h>
 #include <store/reader.h>
 #include <wire/attach.h>
 #include <wire/board.h>
-#include "port.h"
 
-#define likely(x) __builtin_expect(!!(x), 1)
+#include <pthread.h>
+#include <stdbool.h>
+
+#define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-#define HIDDEN __attribute__((visibility("hidden"))) /* reached without the table of the dynamic linker */
+#define HIDDEN \
+    __attribute__((visibility("hidden"))) /* reached without the table of the dynamic linker */
 
 /* Any of these bits in a word that others change, relaxed, in one instruction together with the jump where that can be. */
 static inline bool flag_any(const uint32_t *flag, uint32_t bits) {
@@ -51,24 +53,25 @@ struct node_manager { /* a manager of this node */
 
 /* What the parent prepares for a child that is about to be forked (fork.c). */
 struct hold {
-    uint8_t *page;   /* hold page in the format of a lease page, shared */
-    uint16_t *refs;  /* for each slot: processes that hold it, shared */
-    int pipe;        /* write end; its last close makes ddictd drop the page; -1 none */
-    uint64_t count;  /* views in it */
-    bool late;       /* the managers do not know it yet: shadows */
-    bool unsafe;     /* nothing protects what the child inherits */
+    uint8_t *page;  /* hold page in the format of a lease page, shared */
+    uint16_t *refs; /* for each slot: processes that hold it, shared */
+    int pipe;       /* write end; its last close makes ddictd drop the page; -1 none */
+    uint64_t count; /* views in it */
+    bool late;      /* the managers do not know it yet: shadows */
+    bool unsafe;    /* nothing protects what the child inherits */
 };
 
 struct session {
-    uint64_t id;              /* unique in this process, never used again; 0: closed */
-    struct session *next;     /* registry, or pool */
-    bool closing;             /* no handle has it any more; it waits for its views; under registry_lock */
-    bool lost;                /* in a child: there is no hold page for the views; it stays, so that releasing them does nothing */
-    unsigned stage;           /* of opening: 0, 1 greeted, 2 welcomed, 2 + managers known */
-    int sock;                 /* to ddictd; -1 in a child that inherited the session */
-    int bell;                 /* eventfd that managers write for who polls; -1 likewise */
+    uint64_t id;          /* unique in this process, never used again; 0: closed */
+    struct session *next; /* registry, or pool */
+    bool closing; /* no handle has it any more; it waits for its views; under registry_lock */
+    bool
+        lost; /* in a child: there is no hold page for the views; it stays, so that releasing them does nothing */
+    unsigned stage; /* of opening: 0, 1 greeted, 2 welcomed, 2 + managers known */
+    int sock;       /* to ddictd; -1 in a child that inherited the session */
+    int bell;       /* eventfd that managers write for who polls; -1 likewise */
     const struct board *board;
-    int timeout_ms;           /* what -1 means */
+    int timeout_ms; /* what -1 means */
     unsigned managers, nodes, node_id, nlocal;
     uint64_t total_bytes, spill_bytes;
     unsigned char dict_id[16];
@@ -76,60 +79,76 @@ struct session {
     struct node_manager *local; /* [nlocal], by local index */
     struct node_manager **here; /* [managers]: in local, or NULL: on another node */
     struct node_manager **ask;  /* [managers]: as here; for one of another node its stand-in */
-    struct node_manager **quick; /* [managers]: as here; a manager without keys for other nodes' and those whose leases want a fence */
+    struct node_manager **
+        quick; /* [managers]: as here; a manager without keys for other nodes' and those whose leases want a fence */
 
-    uint8_t *lease_page;      /* LEASE_FILE_SIZE, shared with ddictd and the managers; in a child the hold page */
-    pthread_mutex_t lease_lock; /* guards chunks and orphans */
-    unsigned chunks;          /* in use */
-    unsigned orphans;         /* of them without an owner */
+    uint8_t *
+        lease_page; /* LEASE_FILE_SIZE, shared with ddictd and the managers; in a child the hold page */
+    pthread_mutex_t lease_lock;                  /* guards chunks and orphans */
+    unsigned chunks;                             /* in use */
+    unsigned orphans;                            /* of them without an owner */
     struct lease_thread *owner[DD_LEASE_CHUNKS]; /* atomic; the thread that takes slots from it */
-    uint32_t freed[DD_LEASE_CHUNKS]; /* atomic; slots that other threads released since the owner last looked */
+    uint32_t freed
+        [DD_LEASE_CHUNKS]; /* atomic; slots that other threads released since the owner last looked */
 
-    struct hold hold;         /* prepared for the next child; only inside fork() */
-    unsigned held_due;        /* answers to HOLD that have not come yet; under registry_lock, atomic */
-    bool held_bad;            /* one was no; its shadows stay */
-    uint16_t *refs;           /* inherited session: see struct hold; NULL otherwise */
-    int pipe;                 /* inherited session: kept open as long as views are held */
-    uint64_t inherited;       /* atomic; inherited views not yet released */
+    struct hold hold;   /* prepared for the next child; only inside fork() */
+    unsigned held_due;  /* answers to HOLD that have not come yet; under registry_lock, atomic */
+    bool held_bad;      /* one was no; its shadows stay */
+    uint16_t *refs;     /* inherited session: see struct hold; NULL otherwise */
+    int pipe;           /* inherited session: kept open as long as views are held */
+    uint64_t inherited; /* atomic; inherited views not yet released */
 };
 
 struct ddict {
     struct session *session; /* atomic; NULL after fork until the first call */
-    uint64_t session_id;     /* its id, or 0; atomic; set after session and cleared before it. A thread that has this id in hand knows the session */
-    pthread_mutex_t lock;    /* guards opening the session anew */
+    uint64_t
+        session_id; /* its id, or 0; atomic; set after session and cleared before it. A thread that has this id in hand knows the session */
+    pthread_mutex_t lock; /* guards opening the session anew */
     char name[DICT_NAME_MAX];
-    struct session *opening; /* after fork: what the time of earlier calls was enough for; under lock */
+    struct session
+        *opening; /* after fork: what the time of earlier calls was enough for; under lock */
     struct ddict_jobs *jobs; /* under registry_lock */
     struct ddict *next;      /* registry */
 };
 
 /* --- session.c --- */
 extern pthread_mutex_t registry_lock;
-extern struct session *sessions;   /* live and closing; under registry_lock */
-extern struct ddict *handles;      /* under registry_lock */
-extern HIDDEN uint32_t closing_sessions;  /* atomic; how many sessions wait for their views */
+extern struct session *sessions;         /* live and closing; under registry_lock */
+extern struct ddict *handles;            /* under registry_lock */
+extern HIDDEN uint32_t closing_sessions; /* atomic; how many sessions wait for their views */
 
 int session_open(struct session **out, const char *name, int timeout_ms);
 /* The same in as many calls as it takes: *part is NULL at first, and after each other end than -ETIMEDOUT. */
-int session_open_by(struct session **out, struct session **part, const char *name, struct deadline *d);
-int session_timeout(int timeout_ms);           /* what it means where there is no session */
-void session_abandon(struct session *part, bool busy); /* NULL is allowed. busy: another thread was at it when we were forked */
-void session_close(struct session *s);         /* now, or with the release of the last view */
-void session_forget(struct session *s);        /* in a forked child: close what is ours, tell nobody; registry_lock is ours */
-void sessions_reap(void);                      /* close the closing ones that hold no view any more */
+int session_open_by(struct session **out, struct session **part, const char *name,
+                    struct deadline *d);
+int session_timeout(int timeout_ms); /* what it means where there is no session */
+void session_abandon(
+    struct session *part,
+    bool busy); /* NULL is allowed. busy: another thread was at it when we were forked */
+void session_close(struct session *s); /* now, or with the release of the last view */
+void session_forget(
+    struct session
+        *s); /* in a forked child: close what is ours, tell nobody; registry_lock is ours */
+void sessions_reap(void); /* close the closing ones that hold no view any more */
 /* 0 while the dictionary serves, else DDICT_EGONE or DDICT_ELOST with the sentence set. Looks at the socket too. */
 int session_check(struct session *s);
-int session_state_error(struct session *s);    /* the same by the board alone; never 0 */
+int session_state_error(struct session *s); /* the same by the board alone; never 0 */
 int handle_revive(ddict_t *d, struct session **out, int timeout_ms); /* after fork */
 const char *no_name_text(void);
-void barrier_everywhere(void);                 /* every thread of this process passes a fence; registry_lock is ours */
+void barrier_everywhere(
+    void); /* every thread of this process passes a fence; registry_lock is ours */
 
 /* The dictionary serves, as far as the board says. */
 static inline bool board_serves(const struct board *b) {
-    _Static_assert(offsetof(struct board, keeper) == offsetof(struct board, state) + 4 && offsetof(struct board, state) % 8 == 0, "read together");
+    _Static_assert(offsetof(struct board, keeper) == offsetof(struct board, state) + 4 &&
+                       offsetof(struct board, state) % 8 == 0,
+                   "read together");
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
     bool ended; /* both in one look: BOARD_ENDED in state, or in keeper what board_dead() tests */
-    __asm__ volatile("testq %2, %1" : "=@ccnz"(ended) : "m"(*(const uint64_t *)(const void *)&b->state), "r"((uint64_t)FUTEX_OWNER_DIED << 32 | BOARD_ENDED));
+    __asm__ volatile("testq %2, %1"
+                     : "=@ccnz"(ended)
+                     : "m"(*(const uint64_t *)(const void *)&b->state),
+                       "r"((uint64_t)FUTEX_OWNER_DIED << 32 | BOARD_ENDED));
     return likely(!ended);
 #else
     return (__atomic_load_n(&b->state, __ATOMIC_RELAXED) & BOARD_ENDED) == 0 && !board_dead(b);
@@ -141,19 +160,27 @@ static inline int session_enter(ddict_t *d, struct session **out, int timeout_ms
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     if (unlikely(s == NULL)) {
         int rc = handle_revive(d, &s, timeout_ms);
-        if (rc < 0) return rc;
+        if (rc < 0)
+            return rc;
     }
     *out = s;
     return likely(board_serves(s->board)) ? 0 : session_state_error(s);
 }
 
 /* The manager of this node that owns the hash, or NULL. */
-static inline struct node_manager *session_local(struct session *s, unsigned owner) { return s->here[owner]; }
+static inline struct node_manager *session_local(struct session *s, unsigned owner) {
+    return s->here[owner];
+}
 /* Whom we ask about a manager, or a key of its: itself if it is here, else its stand-in. */
-static inline struct node_manager *session_ask(struct session *s, unsigned owner) { return s->ask[owner]; }
+static inline struct node_manager *session_ask(struct session *s, unsigned owner) {
+    return s->ask[owner];
+}
 
 static inline int key_check(size_t klen) {
-    return likely(klen - 1 < DDICT_KEY_MAX) ? 0 : dd_error(DDICT_EKEYSIZE, "a key of %zu bytes: it must have 1 to %u", klen, DDICT_KEY_MAX);
+    return likely(klen - 1 < DDICT_KEY_MAX)
+               ? 0
+               : dd_error(DDICT_EKEYSIZE, "a key of %zu bytes: it must have 1 to %u", klen,
+                          DDICT_KEY_MAX);
 }
 
 /* --- errmsg.c --- */
@@ -161,7 +188,7 @@ static inline int key_check(size_t klen) {
 int request_error(struct session *s, struct node_manager *m, struct request *r, int code);
 
 /* --- fork.c --- */
-extern uint32_t fork_generation; /* atomic; forks between the first process and this one */
+extern uint32_t fork_generation;       /* atomic; forks between the first process and this one */
 extern HIDDEN uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
 int fork_handlers_install(void);
 void holds_settle(struct session *s); /* answers to HOLD may have come; registry_lock is not ours */
@@ -173,7 +200,8 @@ static inline bool fork_gate_shut(void) {
 }
 /* After a lease was stored and fenced: wait while a fork is under way, so that it either copies our lease or we return after it. */
 static inline void fork_gate(void) {
-    if (unlikely(fork_gate_shut())) fork_gate_wait();
+    if (unlikely(fork_gate_shut()))
+        fork_gate_wait();
 }
 
 #endif

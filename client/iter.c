@@ -3,12 +3,12 @@
  * iter.c - walk over the keys, a segment of one manager at a time: in place for the managers of this node, by KEYS
  * messages for the others. A cursor is a hash prefix, so a key that is present throughout is met exactly once however the index grows.
  */
+#include "ask.h"
+#include "lease.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "ask.h"
-#include "lease.h"
 
 struct ddict_iter {
     ddict_t *d;
@@ -16,17 +16,19 @@ struct ddict_iter {
     unsigned manager, end; /* the current one; the first that is not visited */
     bool here_only;
     size_t prefix_len;
-    bool over;             /* the current one is done */
+    bool over; /* the current one is done */
     uint64_t cursor;
-    uint8_t *keys;         /* records of u32 length and key */
+    uint8_t *keys; /* records of u32 length and key */
     size_t len, cap, at;
     uint8_t prefix[];
 };
 
-int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms) { return ddict_iter_open_prefix(d, manager, NULL, 0, out, timeout_ms); }
+int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms) {
+    return ddict_iter_open_prefix(d, manager, NULL, 0, out, timeout_ms);
+}
 
-int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen, ddict_iter_t **out, int timeout_ms)
-{
+int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen,
+                           ddict_iter_t **out, int timeout_ms) {
     struct session *s;
     *out = NULL;
     int rc = session_enter(d, &s, timeout_ms);
@@ -35,7 +37,8 @@ int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t p
     if (manager < -2 || (manager >= 0 && (unsigned)manager >= s->managers))
         return dd_error(-EINVAL, "there is no manager %d (0 to %u)", manager, s->managers - 1);
     if (plen > DDICT_KEY_MAX)
-        return dd_error(DDICT_EKEYSIZE, "a prefix of %zu bytes: it may have %u", plen, DDICT_KEY_MAX);
+        return dd_error(DDICT_EKEYSIZE, "a prefix of %zu bytes: it may have %u", plen,
+                        DDICT_KEY_MAX);
     struct ddict_iter *it = calloc(1, sizeof *it + plen);
     if (it == NULL)
         return dd_error(-ENOMEM, "no memory for an iterator");
@@ -51,16 +54,14 @@ int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t p
     return 0;
 }
 
-void ddict_iter_close(ddict_iter_t *it)
-{
+void ddict_iter_close(ddict_iter_t *it) {
     if (it == NULL)
         return;
     free(it->keys);
     free(it);
 }
 
-static int room_grow(struct ddict_iter *it, size_t need)
-{
+static int room_grow(struct ddict_iter *it, size_t need) {
     if (it->cap - it->len >= need)
         return 0;
     size_t cap = it->cap ? it->cap : 16384;
@@ -74,10 +75,10 @@ static int room_grow(struct ddict_iter *it, size_t need)
     return 0;
 }
 
-static int key_take(void *arg, const void *key, uint32_t key_len)
-{
+static int key_take(void *arg, const void *key, uint32_t key_len) {
     struct ddict_iter *it = arg;
-    if (it->prefix_len > 0 && (key_len < it->prefix_len || memcmp(key, it->prefix, it->prefix_len) != 0))
+    if (it->prefix_len > 0 &&
+        (key_len < it->prefix_len || memcmp(key, it->prefix, it->prefix_len) != 0))
         return 0;
     int rc = room_grow(it, sizeof key_len + key_len);
     if (rc < 0)
@@ -88,9 +89,12 @@ static int key_take(void *arg, const void *key, uint32_t key_len)
     return 0;
 }
 
-static int fill_asked(struct ddict_iter *it, struct session *s)
-{
-    struct outgoing out = {.head = {.type = MSG_KEYS, .manager = it->manager, .aux = it->cursor, .key_len = (uint32_t)it->prefix_len}, .key = it->prefix};
+static int fill_asked(struct ddict_iter *it, struct session *s) {
+    struct outgoing out = {.head = {.type = MSG_KEYS,
+                                    .manager = it->manager,
+                                    .aux = it->cursor,
+                                    .key_len = (uint32_t)it->prefix_len},
+                           .key = it->prefix};
     struct request r = {.sink = SINK_MEMORY};
     int rc = ask(s, session_ask(s, it->manager), &out, &r, it->timeout_ms);
     if (rc < 0)
@@ -103,8 +107,7 @@ static int fill_asked(struct ddict_iter *it, struct session *s)
     return 0;
 }
 
-static int fill_here(struct ddict_iter *it, struct session *s, struct node_manager *m)
-{
+static int fill_here(struct ddict_iter *it, struct session *s, struct node_manager *m) {
     struct lease_thread *t = lease_thread(s);
     if (t == NULL || t->scratch == NULL)
         return fill_asked(it, s);
@@ -117,8 +120,7 @@ static int fill_here(struct ddict_iter *it, struct session *s, struct node_manag
 }
 
 /* The next segment. */
-static int fill(struct ddict_iter *it, struct session *s)
-{
+static int fill(struct ddict_iter *it, struct session *s) {
     it->len = it->at = 0;
     struct node_manager *m = session_local(s, it->manager);
     int rc = m != NULL ? fill_here(it, s, m) : fill_asked(it, s);
@@ -126,8 +128,7 @@ static int fill(struct ddict_iter *it, struct session *s)
     return rc;
 }
 
-int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen)
-{
+int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen) {
     struct session *s;
     for (;;) {
         uint32_t n;
@@ -146,7 +147,8 @@ int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen)
         int rc = session_enter(it->d, &s, it->timeout_ms);
         if (rc < 0)
             return rc;
-        while (it->over || (it->manager < it->end && it->here_only && session_local(s, it->manager) == NULL)) {
+        while (it->over ||
+               (it->manager < it->end && it->here_only && session_local(s, it->manager) == NULL)) {
             it->over = false;
             it->manager++;
         }

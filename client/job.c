@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job.c - jobs of sets on their ports: sent when there is room, given back when they are answered or ended. jobs.h has the rules. */
+#include "ask.h"
+#include "jobs.h"
+#include "port_inside.h"
+#include "view.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "ask.h"
-#include "port_inside.h"
-#include "jobs.h"
-#include "view.h"
-
 /* Sent at a time on one port, apart for those that wait for their keys: half of what a manager takes of one lane (forward.c), the rest is for other calls. */
 static const uint32_t window[2] = {256, 2048};
 #define PUSH_BYTES (2u << 20) /* of one value in a turn: who polls has other things to do */
-#define ROUNDS 8              /* of taking and sending in a turn */
+#define ROUNDS     8          /* of taking and sending in a turn */
 
-static void list_remove(struct port *p, struct job *j)
-{
+static void list_remove(struct port *p, struct job *j) {
     struct port_jobs *l = &p->unsent[j->waits];
     *j->prev = j->next;
     if (j->next != NULL)
@@ -24,26 +23,24 @@ static void list_remove(struct port *p, struct job *j)
     else
         l->end = j->prev;
     j->queued = false;
-    __atomic_store_n(&p->unsent_n, p->unsent_n - 1, __ATOMIC_RELAXED); /* only under lock; others look */
+    __atomic_store_n(&p->unsent_n, p->unsent_n - 1,
+                     __ATOMIC_RELAXED); /* only under lock; others look */
 }
 
-static void deliver(struct port *p, struct job *j)
-{
+static void deliver(struct port *p, struct job *j) {
     if (j->counted)
         p->sent[j->waits]--;
     __atomic_store_n(&p->jobs, p->jobs - 1, __ATOMIC_RELAXED);
     jobs_done(j->q, j);
 }
 
-void job_complete(struct port *p, struct request *r)
-{
+void job_complete(struct port *p, struct request *r) {
     struct job *j = (struct job *)r;
     if (!j->queued)
         deliver(p, j);
 }
 
-bool job_send(struct job *j, uint64_t *ticket)
-{
+bool job_send(struct job *j, uint64_t *ticket) {
     struct port *p = &j->m->port;
     port_lock(p);
     if (j->pub.ticket == 0 && !jobs_add(j->q, j)) {
@@ -65,8 +62,7 @@ bool job_send(struct job *j, uint64_t *ticket)
 }
 
 /* Send on what there is room for. True: it stopped before. */
-static bool pump(struct port *p)
-{
+static bool pump(struct port *p) {
     for (unsigned w = 0; w < 2; w++) {
         for (struct job *j = p->unsent[w].first, *next; j != NULL; j = next) {
             bool begun = j->out.begun;
@@ -100,8 +96,7 @@ static bool pump(struct port *p)
     return false;
 }
 
-static bool can_go_on(struct port *p)
-{
+static bool can_go_on(struct port *p) {
     if (port_ready(p))
         return true;
     for (unsigned w = 0; w < 2; w++) {
@@ -114,8 +109,7 @@ static bool can_go_on(struct port *p)
     return false;
 }
 
-bool port_turn(struct port *p)
-{
+bool port_turn(struct port *p) {
     bool more = false;
     port_lock(p);
     for (unsigned i = 0; i < ROUNDS; i++) {
@@ -140,12 +134,12 @@ bool port_turn(struct port *p)
     return more;
 }
 
-void ports_turn(struct session *s, bool all)
-{
+void ports_turn(struct session *s, bool all) {
     bool more = false;
     for (unsigned i = 0; i < s->nlocal; i++) {
         struct port *p = &s->local[i].port;
-        if (__atomic_load_n(&p->jobs, __ATOMIC_RELAXED) > 0 && (all || port_ready(p) || __atomic_load_n(&p->unsent_n, __ATOMIC_RELAXED) > 0))
+        if (__atomic_load_n(&p->jobs, __ATOMIC_RELAXED) > 0 &&
+            (all || port_ready(p) || __atomic_load_n(&p->unsent_n, __ATOMIC_RELAXED) > 0))
             more |= port_turn(p);
     }
     if (more)
@@ -154,15 +148,13 @@ void ports_turn(struct session *s, bool all)
 
 /* --- ends --- */
 
-static struct job *job_find(struct ddict_jobs *q, uint64_t ticket)
-{
+static struct job *job_find(struct ddict_jobs *q, uint64_t ticket) {
     uint32_t i = (uint32_t)ticket;
     struct job *j = i < q->cap ? q->job[i] : NULL;
     return j != NULL && j->pub.ticket == ticket && !j->done ? j : NULL;
 }
 
-bool job_end(struct ddict_jobs *q, uint64_t ticket, int code, const char *text)
-{
+bool job_end(struct ddict_jobs *q, uint64_t ticket, int code, const char *text) {
     pthread_mutex_lock(&q->lock);
     struct job *j = job_find(q, ticket);
     struct port *p = j != NULL ? &j->m->port : NULL;
@@ -191,8 +183,7 @@ bool job_end(struct ddict_jobs *q, uint64_t ticket, int code, const char *text)
     return mine;
 }
 
-static int get_finish(struct job *j, int rc)
-{
+static int get_finish(struct job *j, int rc) {
     struct ddict_job *o = &j->pub;
     if (rc < 0 && rc != DDICT_ESMALL)
         return rc;
@@ -203,8 +194,7 @@ static int get_finish(struct job *j, int rc)
     return dd_error(DDICT_ESMALL, "the value has %zu bytes, the buffer %zu", o->vlen, o->len);
 }
 
-void job_finish(struct session *s, struct job *j)
-{
+void job_finish(struct session *s, struct job *j) {
     struct ddict_job *o = &j->pub;
     int rc = j->r.status < 0 ? request_error(s, j->m, &j->r, j->r.status) : 0;
     if (o->what == DDICT_DO_VIEW || o->what == DDICT_DO_POP)

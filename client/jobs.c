@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jobs.c - the set of jobs that a program holds: who is inside, what is over, what time it is. jobs.h has the rules. */
+#include "jobs.h"
+
+#include "ask.h"
+#include "lease.h"
+#include "port_inside.h"
+#include <base/spin.h>
+
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -9,35 +16,27 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <base/spin.h>
-
-#include "ask.h"
-#include "lease.h"
-#include "port_inside.h"
-#include "jobs.h"
-
-#define TICK_NS (10ull * DD_WAIT_SLICE_MS * 1000000u) /* while jobs are under way the board is looked at so often */
+#define TICK_NS                 \
+    (10ull * DD_WAIT_SLICE_MS * \
+     1000000u)  /* while jobs are under way the board is looked at so often */
 #define ENDS 32 /* jobs ended at a time */
 
 enum { ON_EVENT, ON_BELL_FD, ON_TIMER, ON_SOCKET };
 
 /* --- under jobs.lock --- */
 
-static void event_clear(struct ddict_jobs *q)
-{
+static void event_clear(struct ddict_jobs *q) {
     eventfd_t n;
     if (q->signalled && eventfd_read(q->event_fd, &n) == 0)
         q->signalled = false;
 }
 
-static void event_set(struct ddict_jobs *q)
-{
+static void event_set(struct ddict_jobs *q) {
     if (!q->signalled && eventfd_write(q->event_fd, 1) == 0)
         q->signalled = true;
 }
 
-static uint64_t jobs_now(struct ddict_jobs *q)
-{
+static uint64_t jobs_now(struct ddict_jobs *q) {
     uint64_t now = clock_ns(), gap = now - q->looked_ns;
     if (q->under_way > 0 && gap > DD_SUSPEND_GAP_MS * 1000000ull)
         q->shift_ns += gap; /* stopped, or nobody polled: answers may be there */
@@ -45,8 +44,7 @@ static uint64_t jobs_now(struct ddict_jobs *q)
     return now - q->shift_ns;
 }
 
-static bool table_grow(struct ddict_jobs *q)
-{
+static bool table_grow(struct ddict_jobs *q) {
     uint32_t cap = q->cap ? 2 * q->cap : 64;
     struct job **job = realloc(q->job, cap * sizeof *job);
     if (job != NULL)
@@ -64,8 +62,7 @@ static bool table_grow(struct ddict_jobs *q)
     return true;
 }
 
-bool jobs_add(struct ddict_jobs *q, struct job *j)
-{
+bool jobs_add(struct ddict_jobs *q, struct job *j) {
     pthread_mutex_lock(&q->lock);
     bool ok = q->unused_n > 0 || table_grow(q);
     if (ok) {
@@ -84,8 +81,7 @@ bool jobs_add(struct ddict_jobs *q, struct job *j)
     return ok;
 }
 
-void jobs_done(struct ddict_jobs *q, struct job *j)
-{
+void jobs_done(struct ddict_jobs *q, struct job *j) {
     pthread_mutex_lock(&q->lock);
     j->done = true;
     j->next = NULL;
@@ -99,8 +95,7 @@ void jobs_done(struct ddict_jobs *q, struct job *j)
 
 /* --- who is inside --- */
 
-int jobs_enter(struct ddict_jobs *q, struct session **s)
-{
+int jobs_enter(struct ddict_jobs *q, struct session **s) {
     if (q->generation != __atomic_load_n(&fork_generation, __ATOMIC_RELAXED))
         return dd_error(-ECANCELED, "this set is of the parent process");
     pthread_mutex_lock(&q->lock);
@@ -113,8 +108,7 @@ int jobs_enter(struct ddict_jobs *q, struct session **s)
     return 0;
 }
 
-void jobs_leave(struct ddict_jobs *q)
-{
+void jobs_leave(struct ddict_jobs *q) {
     pthread_mutex_lock(&q->lock);
     if (--q->awake == 0 && q->done != NULL)
         event_set(q);
@@ -125,8 +119,7 @@ void jobs_leave(struct ddict_jobs *q)
 
 /* --- the end of jobs that are not answered --- */
 
-void jobs_arm(struct ddict_jobs *q)
-{
+void jobs_arm(struct ddict_jobs *q) {
     pthread_mutex_lock(&q->lock);
     uint64_t now = clock_ns(), at = now + TICK_NS;
     if (q->under_way > 0) {
@@ -134,7 +127,8 @@ void jobs_arm(struct ddict_jobs *q)
         if (ends < at)
             at = ends > now ? ends : now + 1;
         if (q->armed_ns == 0 || at < q->armed_ns) {
-            struct itimerspec t = {.it_value = {.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)}};
+            struct itimerspec t = {.it_value = {.tv_sec = (time_t)(at / 1000000000u),
+                                                .tv_nsec = (long)(at % 1000000000u)}};
             if (timerfd_settime(q->timer_fd, TFD_TIMER_ABSTIME, &t, NULL) == 0)
                 q->armed_ns = at;
         }
@@ -143,8 +137,8 @@ void jobs_arm(struct ddict_jobs *q)
 }
 
 /* Tickets of jobs that are to be ended, from number *from on: all of them, or those of the time `now` and of broken lanes. */
-static unsigned ends_find(struct ddict_jobs *q, bool all, uint64_t now, uint32_t *from, uint64_t *ticket)
-{
+static unsigned ends_find(struct ddict_jobs *q, bool all, uint64_t now, uint32_t *from,
+                          uint64_t *ticket) {
     unsigned n = 0;
     if (*from == 0)
         q->earliest_ns = UINT64_MAX;
@@ -162,8 +156,7 @@ static unsigned ends_find(struct ddict_jobs *q, bool all, uint64_t now, uint32_t
     return n;
 }
 
-static void jobs_stop(struct ddict_jobs *q, bool all, int code, const char *text)
-{
+static void jobs_stop(struct ddict_jobs *q, bool all, int code, const char *text) {
     uint64_t ticket[ENDS];
     uint32_t from = 0;
     unsigned n;
@@ -176,8 +169,7 @@ static void jobs_stop(struct ddict_jobs *q, bool all, int code, const char *text
     } while (n == ENDS);
 }
 
-static void jobs_check(struct ddict_jobs *q, struct session *s, bool tick)
-{
+static void jobs_check(struct ddict_jobs *q, struct session *s, bool tick) {
     int rc = tick ? session_check(s) : 0;
     if (rc < 0)
         jobs_stop(q, true, rc, dd_errmsg());
@@ -190,8 +182,7 @@ static void jobs_check(struct ddict_jobs *q, struct session *s, bool tick)
 
 /* --- polling --- */
 
-static void turn(struct ddict_jobs *q, struct session *s)
-{
+static void turn(struct ddict_jobs *q, struct session *s) {
     struct epoll_event e[4];
     bool bell = false, tick = false;
     eventfd_t value;
@@ -217,9 +208,9 @@ static void turn(struct ddict_jobs *q, struct session *s)
 }
 
 /* Asked for a key, and told that its time is over, which it is not: we were stopped meanwhile. Ask again. */
-static bool job_again(struct ddict_jobs *q, struct session *s, struct job *j, uint64_t now)
-{
-    if (!j->waits || j->r.status != -ETIMEDOUT || !request_was_late(&j->r) || s == NULL || now >= j->at_ns)
+static bool job_again(struct ddict_jobs *q, struct session *s, struct job *j, uint64_t now) {
+    if (!j->waits || j->r.status != -ETIMEDOUT || !request_was_late(&j->r) || s == NULL ||
+        now >= j->at_ns)
         return false;
     request_drop(&j->r);
     request_again(&j->r);
@@ -237,8 +228,7 @@ static bool job_again(struct ddict_jobs *q, struct session *s, struct job *j, ui
     return true;
 }
 
-static void job_forget(struct ddict_jobs *q, struct job *j)
-{
+static void job_forget(struct ddict_jobs *q, struct job *j) {
     pthread_mutex_lock(&q->lock);
     uint32_t i = (uint32_t)j->pub.ticket;
     q->job[i] = NULL;
@@ -249,8 +239,7 @@ static void job_forget(struct ddict_jobs *q, struct job *j)
 }
 
 /* Up to n of those that are over, a chain, and the set's time. */
-static struct job *done_take(struct ddict_jobs *q, size_t n, uint64_t *now)
-{
+static struct job *done_take(struct ddict_jobs *q, size_t n, uint64_t *now) {
     pthread_mutex_lock(&q->lock);
     struct job *first = q->done, **at = &first;
     for (; n > 0 && *at != NULL; n--)
@@ -268,8 +257,7 @@ static struct job *done_take(struct ddict_jobs *q, size_t n, uint64_t *now)
     return first;
 }
 
-static size_t take(struct ddict_jobs *q, struct session *s, struct ddict_job *done, size_t n)
-{
+static size_t take(struct ddict_jobs *q, struct session *s, struct ddict_job *done, size_t n) {
     size_t got = 0;
     uint64_t now;
     bool placed = false, again = false;
@@ -288,19 +276,20 @@ static size_t take(struct ddict_jobs *q, struct session *s, struct ddict_job *do
     if (again)
         ports_turn(s, false);
     if (placed) {
-        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the leases may be another thread's work; see fork_gate() */
+        __atomic_thread_fence(
+            __ATOMIC_SEQ_CST); /* the leases may be another thread's work; see fork_gate() */
         fork_gate();
     }
     return got;
 }
 
 /* Something to look at, soon? */
-static bool jobs_spin(struct ddict_jobs *q, struct session *s)
-{
+static bool jobs_spin(struct ddict_jobs *q, struct session *s) {
     uint64_t end = 0;
     for (unsigned i = 1; spin_cores() > 1; i++) {
         for (unsigned k = 0; k < s->nlocal; k++)
-            if (__atomic_load_n(&s->local[k].port.jobs, __ATOMIC_RELAXED) > 0 && port_ready(&s->local[k].port))
+            if (__atomic_load_n(&s->local[k].port.jobs, __ATOMIC_RELAXED) > 0 &&
+                port_ready(&s->local[k].port))
                 return true;
         if (__atomic_load_n(&q->done, __ATOMIC_RELAXED) != NULL || !wait_turn(i, &end))
             break;
@@ -309,8 +298,7 @@ static bool jobs_spin(struct ddict_jobs *q, struct session *s)
 }
 
 /* Asleep until there is something to do, at most ms. */
-static void jobs_sleep(struct ddict_jobs *q, int ms)
-{
+static void jobs_sleep(struct ddict_jobs *q, int ms) {
     struct pollfd p = {.fd = q->epoll_fd, .events = POLLIN};
     pthread_mutex_lock(&q->lock);
     bool sleeps = q->done == NULL && !q->shut;
@@ -324,16 +312,14 @@ static void jobs_sleep(struct ddict_jobs *q, int ms)
     pthread_mutex_unlock(&q->lock);
 }
 
-static bool jobs_idle(struct ddict_jobs *q)
-{
+static bool jobs_idle(struct ddict_jobs *q) {
     pthread_mutex_lock(&q->lock);
     bool idle = (q->under_way == 0 && q->done == NULL) || q->shut;
     pthread_mutex_unlock(&q->lock);
     return idle;
 }
 
-ssize_t ddict_poll(ddict_jobs_t *q, struct ddict_job *done, size_t n, int timeout_ms)
-{
+ssize_t ddict_poll(ddict_jobs_t *q, struct ddict_job *done, size_t n, int timeout_ms) {
     struct session *s;
     struct deadline d;
     size_t got = 0;
@@ -362,8 +348,7 @@ ssize_t ddict_poll(ddict_jobs_t *q, struct ddict_job *done, size_t n, int timeou
     return (ssize_t)got;
 }
 
-int ddict_cancel(ddict_jobs_t *q, uint64_t ticket)
-{
+int ddict_cancel(ddict_jobs_t *q, uint64_t ticket) {
     struct session *s;
     int rc = jobs_enter(q, &s);
     if (rc < 0)
@@ -373,10 +358,11 @@ int ddict_cancel(ddict_jobs_t *q, uint64_t ticket)
     return rc < 0 ? dd_error(rc, "no job under way has this ticket") : 0;
 }
 
-int ddict_jobs_fd(ddict_jobs_t *q) { return q->epoll_fd; }
+int ddict_jobs_fd(ddict_jobs_t *q) {
+    return q->epoll_fd;
+}
 
-size_t ddict_jobs_len(ddict_jobs_t *q)
-{
+size_t ddict_jobs_len(ddict_jobs_t *q) {
     pthread_mutex_lock(&q->lock);
     size_t n = q->len;
     pthread_mutex_unlock(&q->lock);
@@ -385,14 +371,12 @@ size_t ddict_jobs_len(ddict_jobs_t *q)
 
 /* --- life --- */
 
-static int watch(struct ddict_jobs *q, int fd, uint32_t events, uint32_t what)
-{
+static int watch(struct ddict_jobs *q, int fd, uint32_t events, uint32_t what) {
     struct epoll_event e = {.events = events, .data.u32 = what};
     return epoll_ctl(q->epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0 ? 0 : -errno;
 }
 
-static void jobs_free(struct ddict_jobs *q)
-{
+static void jobs_free(struct ddict_jobs *q) {
     int fds[] = {q->epoll_fd, q->event_fd, q->timer_fd};
     for (unsigned i = 0; i < 3; i++)
         if (fds[i] >= 0)
@@ -402,8 +386,7 @@ static void jobs_free(struct ddict_jobs *q)
     free(q);
 }
 
-int ddict_jobs_open(ddict_t *d, ddict_jobs_t **out)
-{
+int ddict_jobs_open(ddict_t *d, ddict_jobs_t **out) {
     struct session *s;
     *out = NULL;
     int rc = session_enter(d, &s, -1);
@@ -416,8 +399,10 @@ int ddict_jobs_open(ddict_t *d, ddict_jobs_t **out)
     q->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     q->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     rc = q->epoll_fd < 0 || q->event_fd < 0 || q->timer_fd < 0 ? -errno : 0;
-    if (rc == 0 && ((rc = watch(q, q->event_fd, EPOLLIN, ON_EVENT)) < 0 || (rc = watch(q, s->bell, EPOLLIN, ON_BELL_FD)) < 0
-                    || (rc = watch(q, q->timer_fd, EPOLLIN, ON_TIMER)) < 0 || (rc = watch(q, s->sock, EPOLLRDHUP, ON_SOCKET)) < 0)) {
+    if (rc == 0 && ((rc = watch(q, q->event_fd, EPOLLIN, ON_EVENT)) < 0 ||
+                    (rc = watch(q, s->bell, EPOLLIN, ON_BELL_FD)) < 0 ||
+                    (rc = watch(q, q->timer_fd, EPOLLIN, ON_TIMER)) < 0 ||
+                    (rc = watch(q, s->sock, EPOLLRDHUP, ON_SOCKET)) < 0)) {
     }
     if (rc < 0) {
         jobs_free(q);
@@ -439,16 +424,14 @@ int ddict_jobs_open(ddict_t *d, ddict_jobs_t **out)
     return 0;
 }
 
-static void done_finish(struct ddict_jobs *q, struct session *s)
-{
+static void done_finish(struct ddict_jobs *q, struct session *s) {
     for (struct job *j = q->done; j != NULL; j = j->next)
         if (!j->finished)
             job_finish(s, j);
 }
 
 /* Out of its session: what is under way ends. */
-static void jobs_shut(struct ddict_jobs *q)
-{
+static void jobs_shut(struct ddict_jobs *q) {
     pthread_mutex_lock(&q->lock);
     struct session *s = q->session;
     q->shut = true;
@@ -460,7 +443,8 @@ static void jobs_shut(struct ddict_jobs *q)
         return;
     jobs_stop(q, true, -ECANCELED, "the handle was detached");
     done_finish(q, s);
-    epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->bell, NULL); /* other processes have it, too: it does not leave by itself */
+    epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->bell,
+              NULL); /* other processes have it, too: it does not leave by itself */
     epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->sock, NULL);
     epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, q->timer_fd, NULL);
     pthread_mutex_lock(&q->lock);
@@ -472,8 +456,7 @@ static void jobs_shut(struct ddict_jobs *q)
     pthread_mutex_unlock(&q->lock);
 }
 
-void jobs_detach(ddict_t *d)
-{
+void jobs_detach(ddict_t *d) {
     for (;;) {
         pthread_mutex_lock(&registry_lock);
         struct ddict_jobs *q = d->jobs;
@@ -488,8 +471,7 @@ void jobs_detach(ddict_t *d)
     }
 }
 
-void ddict_jobs_close(ddict_jobs_t *q)
-{
+void ddict_jobs_close(ddict_jobs_t *q) {
     if (q == NULL)
         return;
     if (q->generation != fork_generation) { /* its memory is as the fork found it */

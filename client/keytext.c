@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keytext.c - keys to text and back. */
+#include "keytext.h"
+
+#include <base/text.h>
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/text.h>
-#include "keytext.h"
-
 #define DEPTH_MAX 32 /* of tuples in tuples */
 
-int bytes_add(struct bytes *b, const void *data, size_t len)
-{
+int bytes_add(struct bytes *b, const void *data, size_t len) {
     if (b->cap - b->len < len) {
         size_t cap = b->cap ? b->cap : 64;
         while (cap - b->len < len)
@@ -29,19 +29,19 @@ int bytes_add(struct bytes *b, const void *data, size_t len)
     return 0;
 }
 
-void bytes_free(struct bytes *b)
-{
+void bytes_free(struct bytes *b) {
     free(b->data);
     memset(b, 0, sizeof *b);
 }
 
-static int add_text(struct bytes *b, const char *text) { return bytes_add(b, text, strlen(text)); }
+static int add_text(struct bytes *b, const char *text) {
+    return bytes_add(b, text, strlen(text));
+}
 
 /* --- to text --- */
 
 /* quote 0: none. wide: UTF-8 is shown as it is, and a byte that is none as the lone surrogate that Python has for it. */
-static int show_bytes(struct bytes *out, const uint8_t *p, size_t len, char quote, bool wide)
-{
+static int show_bytes(struct bytes *out, const uint8_t *p, size_t len, char quote, bool wide) {
     for (size_t i = 0; i < len;) {
         char e[16];
         size_t n = p[i] < 0x80 || !wide ? 0 : utf8_length(p + i, len - i);
@@ -68,18 +68,17 @@ static int show_bytes(struct bytes *out, const uint8_t *p, size_t len, char quot
     return 0;
 }
 
-static int show_quoted(struct bytes *out, const uint8_t *p, size_t len, bool wide)
-{
+static int show_quoted(struct bytes *out, const uint8_t *p, size_t len, bool wide) {
     char quote[2] = {'\'', 0};
     if (memchr(p, '\'', len) != NULL && memchr(p, '"', len) == NULL)
         quote[0] = '"';
-    if ((!wide && add_text(out, "b") < 0) || add_text(out, quote) < 0 || show_bytes(out, p, len, quote[0], wide) < 0)
+    if ((!wide && add_text(out, "b") < 0) || add_text(out, quote) < 0 ||
+        show_bytes(out, p, len, quote[0], wide) < 0)
         return -ENOMEM;
     return add_text(out, quote);
 }
 
-static bool is_decimal(const uint8_t *p, size_t len)
-{
+static bool is_decimal(const uint8_t *p, size_t len) {
     size_t at = len > 0 && p[0] == '-';
     if (at == len || (p[at] == '0' && (at > 0 || len > 1)))
         return false;
@@ -91,14 +90,14 @@ static bool is_decimal(const uint8_t *p, size_t len)
 
 static int show_python(struct bytes *out, const uint8_t *p, size_t len, unsigned depth);
 
-static int show_tuple(struct bytes *out, const uint8_t *p, size_t len, unsigned depth)
-{
+static int show_tuple(struct bytes *out, const uint8_t *p, size_t len, unsigned depth) {
     unsigned parts = 0;
     int rc = add_text(out, "(");
     for (size_t at = 0; rc == 0 && at < len; parts++) {
         if (len - at < 4)
             return -EINVAL;
-        size_t n = p[at] | (size_t)p[at + 1] << 8 | (size_t)p[at + 2] << 16 | (size_t)p[at + 3] << 24;
+        size_t n =
+            p[at] | (size_t)p[at + 1] << 8 | (size_t)p[at + 2] << 16 | (size_t)p[at + 3] << 24;
         if (n > len - at - 4)
             return -EINVAL;
         if (parts > 0)
@@ -111,21 +110,24 @@ static int show_tuple(struct bytes *out, const uint8_t *p, size_t len, unsigned 
 }
 
 /* -EINVAL: not Python's form. */
-static int show_python(struct bytes *out, const uint8_t *p, size_t len, unsigned depth)
-{
+static int show_python(struct bytes *out, const uint8_t *p, size_t len, unsigned depth) {
     if (len == 0 || depth > DEPTH_MAX)
         return -EINVAL;
     switch (p[0]) {
-    case 's': return show_quoted(out, p + 1, len - 1, true);
-    case 'b': return show_quoted(out, p + 1, len - 1, false);
-    case 'i': return is_decimal(p + 1, len - 1) ? bytes_add(out, p + 1, len - 1) : -EINVAL;
-    case 't': return show_tuple(out, p + 1, len - 1, depth);
-    default: return -EINVAL;
+    case 's':
+        return show_quoted(out, p + 1, len - 1, true);
+    case 'b':
+        return show_quoted(out, p + 1, len - 1, false);
+    case 'i':
+        return is_decimal(p + 1, len - 1) ? bytes_add(out, p + 1, len - 1) : -EINVAL;
+    case 't':
+        return show_tuple(out, p + 1, len - 1, depth);
+    default:
+        return -EINVAL;
     }
 }
 
-int key_show(struct bytes *out, const void *key, size_t len, bool *python)
-{
+int key_show(struct bytes *out, const void *key, size_t len, bool *python) {
     out->len = 0;
     int rc = show_python(out, key, len, 0);
     if (python != NULL)
@@ -143,28 +145,27 @@ int key_show(struct bytes *out, const void *key, size_t len, bool *python)
 
 /* --- from text --- */
 
-int key_of_str(struct bytes *out, const char *text)
-{
+int key_of_str(struct bytes *out, const char *text) {
     out->len = 0;
     return bytes_add(out, "s", 1) == 0 ? add_text(out, text) : -ENOMEM;
 }
 
-int key_of_int(struct bytes *out, const char *text)
-{
+int key_of_int(struct bytes *out, const char *text) {
     out->len = 0;
     if (!is_decimal((const uint8_t *)text, strlen(text)))
         return -EINVAL;
     return bytes_add(out, "i", 1) == 0 ? add_text(out, text) : -ENOMEM;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* n hex digits at *at. */
-static int hex_take(const char **at, int n, uint32_t *value)
-{
+static int hex_take(const char **at, int n, uint32_t *value) {
     *value = 0;
     for (; n > 0; n--) {
         int d = hex_digit(**at);
@@ -176,8 +177,7 @@ static int hex_take(const char **at, int n, uint32_t *value)
     return 0;
 }
 
-static int add_character(struct bytes *out, uint32_t c)
-{
+static int add_character(struct bytes *out, uint32_t c) {
     uint8_t u[4];
     if (c >= 0xdc80 && c <= 0xdcff) { /* the byte that this lone surrogate stands for */
         u[0] = (uint8_t)(c & 0xff);
@@ -208,8 +208,7 @@ static int add_character(struct bytes *out, uint32_t c)
 }
 
 /* Behind a backslash. wide: the text is a str. */
-static int escape_take(struct bytes *out, const char **at, bool wide)
-{
+static int escape_take(struct bytes *out, const char **at, bool wide) {
     static const char from[] = "\\'\"ntr0", to[] = "\\'\"\n\t\r";
     char c = **at;
     uint32_t v;
@@ -228,14 +227,12 @@ static int escape_take(struct bytes *out, const char **at, bool wide)
     return -EINVAL;
 }
 
-static void space_skip(const char **at)
-{
+static void space_skip(const char **at) {
     while (isspace((unsigned char)**at))
         (*at)++;
 }
 
-static int quoted_take(struct bytes *out, const char **at, bool wide)
-{
+static int quoted_take(struct bytes *out, const char **at, bool wide) {
     char quote = *(*at)++;
     while (**at != quote) {
         int rc;
@@ -258,8 +255,7 @@ static int quoted_take(struct bytes *out, const char **at, bool wide)
 
 static int literal_take(struct bytes *out, const char **at, unsigned depth);
 
-static int tuple_take(struct bytes *out, const char **at, unsigned depth)
-{
+static int tuple_take(struct bytes *out, const char **at, unsigned depth) {
     bool comma = false;
     unsigned parts = 0;
     (*at)++;
@@ -288,8 +284,7 @@ static int tuple_take(struct bytes *out, const char **at, unsigned depth)
     return parts == 1 && !comma ? -EINVAL : 0; /* (1) is no tuple */
 }
 
-static int literal_take(struct bytes *out, const char **at, unsigned depth)
-{
+static int literal_take(struct bytes *out, const char **at, unsigned depth) {
     if (depth > DEPTH_MAX)
         return -EINVAL;
     space_skip(at);
@@ -309,8 +304,7 @@ static int literal_take(struct bytes *out, const char **at, unsigned depth)
     return bytes_add(out, "i", 1) == 0 ? bytes_add(out, p, n) : -ENOMEM;
 }
 
-int key_of_literal(struct bytes *out, const char *text)
-{
+int key_of_literal(struct bytes *out, const char *text) {
     out->len = 0;
     int rc = literal_take(out, &text, 0);
     if (rc < 0)
@@ -319,8 +313,7 @@ int key_of_literal(struct bytes *out, const char *text)
     return *text == 0 ? 0 : -EINVAL;
 }
 
-int key_of_raw(struct bytes *out, const char *text)
-{
+int key_of_raw(struct bytes *out, const char *text) {
     out->len = 0;
     while (*text != 0) {
         int rc;

@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct bytes { uint8_t *data; size_t len, cap; }; /* free with bytes_free() */
+struct bytes {
+    uint8_t *data;
+    size_t len, cap;
+};                                                            /* free with bytes_free() */
 int bytes_add(struct bytes *b, const void *data, size_t len); /* 0 or -ENOMEM */
 void bytes_free(struct bytes *b);
 

@@ -19,49 +19,56 @@
 
 #include "handle.h"
 
-#define LEASE_MARK LEASE_WORD(0xffffu, 0) /* no arena has this index: the managers' scans pass over it */
-#define LEASE_NONE UINT32_MAX
-#define LEASE_STRIDE (LEASE_CHUNK_SIZE / (uint32_t)sizeof(uint64_t))
-#define LEASE_NUMBERS ((size_t)DD_LEASE_CHUNKS * LEASE_STRIDE)
+#define LEASE_MARK \
+    LEASE_WORD(0xffffu, 0) /* no arena has this index: the managers' scans pass over it */
+#define LEASE_NONE        UINT32_MAX
+#define LEASE_STRIDE      (LEASE_CHUNK_SIZE / (uint32_t)sizeof(uint64_t))
+#define LEASE_NUMBERS     ((size_t)DD_LEASE_CHUNKS * LEASE_STRIDE)
 #define LEASE_CHUNK_OF(n) ((n) / LEASE_STRIDE)
 
 struct lease_thread { /* one thread in one session */
     uint64_t session_id;
     struct session *session;
-    uint8_t *page;         /* session->lease_page; these four as in the session */
+    uint8_t *page; /* session->lease_page; these four as in the session */
     const struct board *board;
     struct node_manager **quick;
     uint64_t managers;
-    uint32_t *stack;       /* free slots, from stack[1] on: room for all slots of the chunks; stack[0] is LEASE_NONE */
-    uint32_t *top;         /* the last one, or stack */
-    uint64_t *scratch;     /* NULL: this thread has no chunk */
+    uint32_t *
+        stack; /* free slots, from stack[1] on: room for all slots of the chunks; stack[0] is LEASE_NONE */
+    uint32_t *top;     /* the last one, or stack */
+    uint64_t *scratch; /* NULL: this thread has no chunk */
     struct lease_counters *row;
-    uint32_t *chunk;       /* numbers */
+    uint32_t *chunk; /* numbers */
     unsigned chunks, room;
     struct lease_thread *next; /* same thread, other sessions */
 };
 
-extern HIDDEN __thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))); /* the one used last, first of its list that ends with lease_nobody */
-extern HIDDEN struct lease_thread lease_shadow; /* owner of the chunks with copies of leases for children whose hold pages are not known yet (fork.c) */
+extern HIDDEN __thread struct lease_thread *lease_mine __attribute__((tls_model(
+    "initial-exec"))); /* the one used last, first of its list that ends with lease_nobody */
+extern HIDDEN struct lease_thread
+    lease_shadow; /* owner of the chunks with copies of leases for children whose hold pages are not known yet (fork.c) */
 extern HIDDEN struct lease_thread lease_nobody; /* of no session, owner of nothing */
 
 struct lease_thread *lease_thread_find(struct session *s); /* out of line; NULL without memory */
 int lease_refill(struct lease_thread *t);                  /* 0, DDICT_EVIEWS, -ENOMEM */
 void lease_release_far(struct session *s, uint32_t n);     /* by a thread that is not the owner */
-void lease_threads_forget(void);                           /* in a forked child: this thread's list belongs to the parent */
-bool lease_any(struct session *s);                         /* any slot held? */
-bool lease_is_scratch(struct session *s, uint32_t n);      /* fork handler only */
+void lease_threads_forget(void);   /* in a forked child: this thread's list belongs to the parent */
+bool lease_any(struct session *s); /* any slot held? */
+bool lease_is_scratch(struct session *s, uint32_t n); /* fork handler only */
 
 static inline struct lease_thread *lease_thread(struct session *s) {
     struct lease_thread *t = lease_mine;
     return likely(t->session_id == s->id) ? t : lease_thread_find(s);
 }
-static inline uint64_t *lease_slot(uint8_t *page, uint32_t n) { return (uint64_t *)(void *)page + n; }
+static inline uint64_t *lease_slot(uint8_t *page, uint32_t n) {
+    return (uint64_t *)(void *)page + n;
+}
 /* Take a slot in hand. */
 static inline int lease_take(struct lease_thread *t, uint32_t *n) {
     if (unlikely(*t->top == LEASE_NONE)) {
         int rc = lease_refill(t);
-        if (rc < 0) return rc;
+        if (rc < 0)
+            return rc;
     }
     *n = *t->top--;
     return 0;
@@ -96,18 +103,24 @@ static inline bool lease_is_free(const uint64_t *slot) {
 static inline bool lease_release_own(struct session *s, uint64_t n) {
     struct lease_thread *t = lease_mine;
     /* Relaxed: only this thread makes itself the owner or ceases to be it. */
-    if (unlikely(!owner_is(s, LEASE_CHUNK_OF(n), t))) return false;
-    if (unlikely(lease_is_free((uint64_t *)(void *)t->page + n))) return true; /* L1 */
+    if (unlikely(!owner_is(s, LEASE_CHUNK_OF(n), t)))
+        return false;
+    if (unlikely(lease_is_free((uint64_t *)(void *)t->page + n)))
+        return true;              /* L1 */
     lease_return(t, (uint32_t)n); /* L3 */
     reader_release((uint64_t *)(void *)t->page + n);
-    __asm__ volatile("" ::: "memory"); /* L4: the membarrier is the other half; sessions_reap() is for the caller to see to */
+    __asm__ volatile(
+        "" ::
+            : "memory"); /* L4: the membarrier is the other half; sessions_reap() is for the caller to see to */
     return true;
 }
 /* End the lease in slot n, whichever thread took it. */
 static inline void lease_release(struct session *s, uint32_t n) {
-    if (!lease_release_own(s, n)) lease_release_far(s, n);
+    if (!lease_release_own(s, n))
+        lease_release_far(s, n);
     __asm__ volatile("" ::: "memory");
-    if (unlikely(flag_any(&closing_sessions, UINT32_MAX))) sessions_reap();
+    if (unlikely(flag_any(&closing_sessions, UINT32_MAX)))
+        sessions_reap();
 }
 
 static inline void counter_add(uint64_t *c, uint64_t n) {

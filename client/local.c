@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local.c - reads in place: find, lease, use. */
+#include "local.h"
+
+#include <base/copy.h>
+#include <base/error.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "local.h"
-#include <base/copy.h>
-#include <base/error.h>
-
-static int find_failed(struct lease_thread *t, struct node_manager *m, int rc)
-{
+static int find_failed(struct lease_thread *t, struct node_manager *m, int rc) {
     if (rc == DDICT_ENOKEY)
         counter_add(&t->row[m->arena.local_index].misses, 1);
     else if (rc == DDICT_EPROTO)
@@ -18,32 +18,35 @@ static int find_failed(struct lease_thread *t, struct node_manager *m, int rc)
     return rc;
 }
 
-static int spill_failed(struct node_manager *m, int rc)
-{
+static int spill_failed(struct node_manager *m, int rc) {
     char why[DD_ERRMSG_MAX];
     snprintf(why, sizeof why, "%s", dd_errmsg());
     return dd_error(rc, "manager %u: %s", m->id, why);
 }
 
 /* -EIO so far: another value may have come to be there since, in memory, or read again. */
-static int view_of_spill(struct node_manager *m, const struct found *f, struct ddict_view *v)
-{
+static int view_of_spill(struct node_manager *m, const struct found *f, struct ddict_view *v) {
     if (f->val_len > DD_SPILL_COPY)
         return away_check(&m->arena, f);
     void *buf = malloc(f->val_len);
     if (buf == NULL)
-        return dd_error(-ENOMEM, "no memory for a value of %llu bytes", (unsigned long long)f->val_len);
+        return dd_error(-ENOMEM, "no memory for a value of %llu bytes",
+                        (unsigned long long)f->val_len);
     int rc = away_read(&m->arena, f, buf, 0, f->val_len);
     if (rc < 0) {
         free(buf);
         return rc;
     }
-    *v = (struct ddict_view){.data = buf, .len = f->val_len, .version = f->item->version, .tag = f->item->tag, .kind_ = 2};
+    *v = (struct ddict_view){.data = buf,
+                             .len = f->val_len,
+                             .version = f->item->version,
+                             .tag = f->item->tag,
+                             .kind_ = 2};
     return 0;
 }
 
-int view_take(struct session *s, struct node_manager *m, uint32_t n, const struct found *f, struct ddict_view *v)
-{
+int view_take(struct session *s, struct node_manager *m, uint32_t n, const struct found *f,
+              struct ddict_view *v) {
     int rc = 0;
     if (unlikely(f->away != NULL)) {
         v->kind_ = 0;
@@ -60,8 +63,8 @@ int view_take(struct session *s, struct node_manager *m, uint32_t n, const struc
     return 0;
 }
 
-int local_view(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, struct ddict_view *v)
-{
+int local_view(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
+               struct ddict_view *v) {
     struct lease_thread *t = lease_thread(s);
     struct found f;
     uint32_t n;
@@ -80,9 +83,8 @@ int local_view(struct session *s, struct node_manager *m, uint64_t h, const void
     return view_take(s, m, n, &f, v);
 }
 
-int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, void *buf, size_t cap,
-               size_t *vlen, unsigned *tag)
-{
+int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
+               void *buf, size_t cap, size_t *vlen, unsigned *tag) {
     struct lease_thread *t = lease_thread(s);
     struct found f;
     if (unlikely(t == NULL || t->scratch == NULL))
@@ -111,8 +113,8 @@ int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void
     return rc;
 }
 
-int local_head(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, size_t *vlen)
-{
+int local_head(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
+               size_t *vlen) {
     struct lease_thread *t = lease_thread(s);
     struct found f;
     if (unlikely(t == NULL || t->scratch == NULL))

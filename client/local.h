@@ -25,15 +25,18 @@ static inline void local_count(struct lease_thread *t, struct node_manager *m, u
  * As view_set() for an item held by slot n whose value may be in the spill: up to DD_SPILL_COPY bytes of it become memory of the view's own, and slot n is given back; more is looked through, and
  * read where the file is mapped. 0, -EIO, -ENOMEM, also then without slot n.
  */
-int view_take(struct session *s, struct node_manager *m, uint32_t n, const struct found *f, struct ddict_view *v);
+int view_take(struct session *s, struct node_manager *m, uint32_t n, const struct found *f,
+              struct ddict_view *v);
 
 /*
  * All of these: 0, DDICT_ENOKEY (a true miss; counted, no sentence set), -EAGAIN (ask the manager through its lane), DDICT_EPROTO, and local_view() also
  * DDICT_EVIEWS. local_copy: DDICT_ESMALL. Where the value is in the spill also -EIO, with a sentence.
  */
-int local_view(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, struct ddict_view *v);
-int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, void *buf, size_t cap,
-               size_t *vlen, unsigned *tag);
-int local_head(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen, size_t *vlen);
+int local_view(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
+               struct ddict_view *v);
+int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
+               void *buf, size_t cap, size_t *vlen, unsigned *tag);
+int local_head(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
+               size_t *vlen);
 
 #endif

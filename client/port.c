@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* port.c - the sending side of a port: requests and streamed values go into the ring. */
+#include "handle.h"
+#include "port_inside.h"
+#include <base/copy.h>
+
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -8,12 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <base/copy.h>
-#include "handle.h"
-#include "port_inside.h"
-
-int port_open(struct port *p, struct node_manager *m, int lane_fd, int event_fd)
-{
+int port_open(struct port *p, struct node_manager *m, int lane_fd, int event_fd) {
     memset(p, 0, sizeof *p);
     int rc = lane_map(&p->lane, lane_fd, true);
     if (rc < 0)
@@ -31,8 +30,7 @@ int port_open(struct port *p, struct node_manager *m, int lane_fd, int event_fd)
     return 0;
 }
 
-void port_close(struct port *p)
-{
+void port_close(struct port *p) {
     if (p->lane.page == NULL)
         return;
     places_free(p);
@@ -49,8 +47,7 @@ void port_close(struct port *p)
 
 #define YIELD_NS 100000u /* a thread that was woken runs by then, or has no core */
 
-void port_lock(struct port *p)
-{
+void port_lock(struct port *p) {
     if (likely(pthread_mutex_trylock(&p->lock) == 0))
         return;
     __atomic_fetch_add(&p->wanted, 1, __ATOMIC_RELAXED);
@@ -59,32 +56,31 @@ void port_lock(struct port *p)
 }
 
 /* Without lock, which others wanted: let them have it first. A mutex is his who comes, not his who waits. */
-static void port_yield(struct port *p)
-{
+static void port_yield(struct port *p) {
     uint32_t n = __atomic_load_n(&p->wanted, __ATOMIC_RELAXED);
-    for (uint64_t end = clock_ns() + YIELD_NS; n > 0 && __atomic_load_n(&p->wanted, __ATOMIC_RELAXED) >= n && clock_ns() < end;)
+    for (uint64_t end = clock_ns() + YIELD_NS;
+         n > 0 && __atomic_load_n(&p->wanted, __ATOMIC_RELAXED) >= n && clock_ns() < end;)
         sched_yield();
 }
 
-void port_unlock(struct port *p) { pthread_mutex_unlock(&p->lock); }
+void port_unlock(struct port *p) {
+    pthread_mutex_unlock(&p->lock);
+}
 
-void table_put(struct port *p, struct request *r)
-{
+void table_put(struct port *p, struct request *r) {
     struct request **b = &p->bucket[r->id & (PORT_BUCKETS - 1)];
     r->chain = *b;
     *b = r;
 }
 
-struct request *table_get(struct port *p, uint64_t id)
-{
+struct request *table_get(struct port *p, uint64_t id) {
     struct request *r = p->bucket[id & (PORT_BUCKETS - 1)];
     while (r != NULL && r->id != id)
         r = r->chain;
     return r;
 }
 
-void table_remove(struct port *p, struct request *r)
-{
+void table_remove(struct port *p, struct request *r) {
     struct request **at = &p->bucket[r->id & (PORT_BUCKETS - 1)];
     while (*at != NULL && *at != r)
         at = &(*at)->chain;
@@ -93,8 +89,7 @@ void table_remove(struct port *p, struct request *r)
     r->id = 0;
 }
 
-void port_owe(struct port *p, uint16_t type, uint64_t id)
-{
+void port_owe(struct port *p, uint16_t type, uint64_t id) {
     if (p->nowed == p->owed_room) {
         unsigned room = p->owed_room > 0 ? 2 * p->owed_room : PORT_OWED;
         struct owed *more = realloc(p->owed, room * sizeof *more);
@@ -107,16 +102,14 @@ void port_owe(struct port *p, uint16_t type, uint64_t id)
     p->owed[p->nowed++].id = id;
 }
 
-bool port_held(const struct port *p, uint32_t manager)
-{
+bool port_held(const struct port *p, uint32_t manager) {
     unsigned i = 0;
     while (i < p->nheld && p->held[i] != manager)
         i++;
     return i < p->nheld;
 }
 
-void port_hold(struct port *p, uint32_t manager, bool on)
-{
+void port_hold(struct port *p, uint32_t manager, bool on) {
     unsigned i = 0;
     while (i < p->nheld && p->held[i] != manager)
         i++;
@@ -138,17 +131,16 @@ void port_hold(struct port *p, uint32_t manager, bool on)
 }
 
 /* NULL: no room now, or *rc is a negative code. */
-static struct msg *reserve(struct port *p, uint32_t len, int *rc)
-{
+static struct msg *reserve(struct port *p, uint32_t len, int *rc) {
     bool bad = false;
     struct msg *m = (struct msg *)ring_reserve(&p->lane.sq, len, &bad);
     if (bad)
-        *rc = p->broken = dd_error(DDICT_EPROTO, "the lane to manager %u is damaged", p->manager->id);
+        *rc = p->broken =
+            dd_error(DDICT_EPROTO, "the lane to manager %u is damaged", p->manager->id);
     return m;
 }
 
-void port_pay(struct port *p)
-{
+void port_pay(struct port *p) {
     int rc = 0;
     unsigned paid = 0;
     while (paid < p->nowed) {
@@ -171,11 +163,11 @@ void port_pay(struct port *p)
         memmove(p->owed, p->owed + paid, p->nowed * sizeof p->owed[0]);
 }
 
-void port_wake(struct port *p)
-{
+void port_wake(struct port *p) {
     /* Fence pairs with the manager's between its store of `sleeping` and its last look at the lanes, and with that of lane_leave(). */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (unlikely(lane_is_left(&p->lane) || __atomic_load_n(&p->arena->header->sleeping, __ATOMIC_RELAXED) == 1))
+    if (unlikely(lane_is_left(&p->lane) ||
+                 __atomic_load_n(&p->arena->header->sleeping, __ATOMIC_RELAXED) == 1))
         eventfd_write(p->event_fd, 1);
 }
 
@@ -183,8 +175,7 @@ void port_wake(struct port *p)
  * The next n bytes of the value. A large one past the caches: the manager reads it on another core, and lines that one core has just written and has in its cache
  * come to another at a rate that depends on where the two are; from memory they come as fast as the processor can ask ahead.
  */
-static void gather(struct outgoing *out, uint8_t *to, size_t n)
-{
+static void gather(struct outgoing *out, uint8_t *to, size_t n) {
     while (n > 0) {
         const struct iovec *v = &out->iov[out->at];
         size_t k = v->iov_len - out->at_off;
@@ -202,9 +193,9 @@ static void gather(struct outgoing *out, uint8_t *to, size_t n)
     }
 }
 
-static int push_header(struct port *p, struct outgoing *out, struct request *r)
-{
-    uint64_t val = out->head.type == MSG_PUT || out->head.type == MSG_PREFETCH ? out->head.val_len : 0;
+static int push_header(struct port *p, struct outgoing *out, struct request *r) {
+    uint64_t val =
+        out->head.type == MSG_PUT || out->head.type == MSG_PREFETCH ? out->head.val_len : 0;
     bool whole = !out->placed && val <= DD_MSG_INLINE - out->head.key_len;
     uint32_t len = MSG_HEADER + out->head.key_len + (whole ? (uint32_t)val : 0);
     int rc = 0;
@@ -236,8 +227,7 @@ static int push_header(struct port *p, struct outgoing *out, struct request *r)
 }
 
 /* The value stands in the area: the piece only names its place. */
-static int push_place(struct port *p, struct outgoing *out, struct request *r)
-{
+static int push_place(struct port *p, struct outgoing *out, struct request *r) {
     uint64_t left = out->head.val_len - out->sent;
     uint32_t n = left < DD_MSG_PIECE ? (uint32_t)left : DD_MSG_PIECE;
     int rc = 0;
@@ -246,8 +236,14 @@ static int push_place(struct port *p, struct outgoing *out, struct request *r)
         r->need = MSG_HEADER;
         return rc;
     }
-    *m = (struct msg){.len = MSG_HEADER, .type = MSG_DATA, .flags = MSGF_AREA, .id = out->head.id, .aux = out->sent, .manager = out->head.manager,
-                      .val_len = n, .version = out->place + out->sent};
+    *m = (struct msg){.len = MSG_HEADER,
+                      .type = MSG_DATA,
+                      .flags = MSGF_AREA,
+                      .id = out->head.id,
+                      .aux = out->sent,
+                      .manager = out->head.manager,
+                      .val_len = n,
+                      .version = out->place + out->sent};
     if (n == left)
         m->flags |= MSGF_LAST;
     ring_commit(&p->lane.sq);
@@ -257,8 +253,7 @@ static int push_place(struct port *p, struct outgoing *out, struct request *r)
     return 1;
 }
 
-static int push_piece(struct port *p, struct outgoing *out, struct request *r)
-{
+static int push_piece(struct port *p, struct outgoing *out, struct request *r) {
     uint64_t left = out->head.val_len - out->sent;
     uint32_t n = left < DD_MSG_PIECE ? (uint32_t)left : DD_MSG_PIECE;
     int rc = 0;
@@ -267,7 +262,11 @@ static int push_piece(struct port *p, struct outgoing *out, struct request *r)
         r->need = MSG_HEADER + n;
         return rc;
     }
-    struct msg head = {.len = MSG_HEADER + n, .type = MSG_DATA, .id = out->head.id, .aux = out->sent, .manager = out->head.manager};
+    struct msg head = {.len = MSG_HEADER + n,
+                       .type = MSG_DATA,
+                       .id = out->head.id,
+                       .aux = out->sent,
+                       .manager = out->head.manager};
     if (n == left)
         head.flags = MSGF_LAST;
     gather(out, (uint8_t *)m + MSG_HEADER, n);
@@ -280,8 +279,7 @@ static int push_piece(struct port *p, struct outgoing *out, struct request *r)
 }
 
 /* Refused in the middle: the id is free again only after ABORT. */
-static int push_abort(struct port *p, struct outgoing *out, struct request *r)
-{
+static int push_abort(struct port *p, struct outgoing *out, struct request *r) {
     if (r->sending)
         port_owe(p, MSG_ABORT, out->head.id);
     r->sending = false;
@@ -292,8 +290,7 @@ static int push_abort(struct port *p, struct outgoing *out, struct request *r)
     return 0;
 }
 
-int port_push(struct port *p, struct outgoing *out, struct request *r)
-{
+int port_push(struct port *p, struct outgoing *out, struct request *r) {
     if (p->broken)
         return dd_error(p->broken, "the lane to manager %u is damaged", p->manager->id);
     if (unlikely(p->nowed > 0)) {
@@ -332,8 +329,7 @@ int port_push(struct port *p, struct outgoing *out, struct request *r)
     return rc;
 }
 
-void give_up(struct port *p, struct request *r)
-{
+void give_up(struct port *p, struct request *r) {
     if (r->id == 0)
         return;
     uint64_t id = r->id;
@@ -345,16 +341,14 @@ void give_up(struct port *p, struct request *r)
     port_pay(p);
 }
 
-void port_give_up(struct port *p, struct request *r)
-{
+void port_give_up(struct port *p, struct request *r) {
     port_lock(p);
     give_up(p, r);
     port_unlock(p);
     port_wake(p);
 }
 
-int port_send(struct port *p, struct outgoing *out, struct request *r, struct patience *w)
-{
+int port_send(struct port *p, struct outgoing *out, struct request *r, struct patience *w) {
     if ((out->head.flags & MSGF_WAIT) == 0)
         out->head.patience_ms = w->timeout_ms > 0 ? (uint32_t)w->timeout_ms : 0;
     for (;;) {
@@ -379,16 +373,14 @@ int port_send(struct port *p, struct outgoing *out, struct request *r, struct pa
     }
 }
 
-int port_call(struct port *p, struct outgoing *out, struct request *r, struct patience *w)
-{
+int port_call(struct port *p, struct outgoing *out, struct request *r, struct patience *w) {
     int rc = port_send(p, out, r, w);
     if (likely(rc == 0))
         rc = port_wait(p, r, w);
     return likely(rc == 0) ? r->status : rc;
 }
 
-void request_drop(struct request *r)
-{
+void request_drop(struct request *r) {
     free(r->text);
     r->text = NULL;
     if (r->sink == SINK_MEMORY) {

@@ -12,12 +12,13 @@
 #ifndef DDICT_CLIENT_PORT_H
 #define DDICT_CLIENT_PORT_H
 
-#include <pthread.h>
-#include <stdbool.h>
-#include <sys/uio.h>
 #include <base/clock.h>
 #include <store/reader.h>
 #include <wire/lane.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/uio.h>
 
 struct session;
 struct node_manager;
@@ -25,9 +26,10 @@ struct batch;
 struct job;
 struct place;
 
-#define PORT_BUCKETS 512u /* of the table of requests; a full ring of 1 KiB values has about as many */
-#define PORT_OWED 64u     /* notices waiting for room, at first */
-#define NEED_GO UINT32_MAX
+#define PORT_BUCKETS \
+    512u              /* of the table of requests; a full ring of 1 KiB values has about as many */
+#define PORT_OWED 64u /* notices waiting for room, at first */
+#define NEED_GO   UINT32_MAX
 
 enum sink {
     SINK_NONE,   /* the status and the header are all */
@@ -41,28 +43,30 @@ struct request {
     enum sink sink;
     uint8_t *buf;
     uint64_t cap;
-    uint64_t *slot;        /* lease slot reserved for a PLACED reply; NULL: none */
-    struct batch *batch;   /* NULL, or who collects */
-    uint32_t index;        /* the batch's own */
-    bool job;              /* it is the beginning of a struct job (jobs.h), which collects itself */
+    uint64_t *slot;      /* lease slot reserved for a PLACED reply; NULL: none */
+    struct batch *batch; /* NULL, or who collects */
+    uint32_t index;      /* the batch's own */
+    bool job;            /* it is the beginning of a struct job (jobs.h), which collects itself */
     /* result; valid once done */
-    uint32_t done;         /* atomic; release pairs with the asker's acquire: all of the result is written before */
+    uint32_t
+        done; /* atomic; release pairs with the asker's acquire: all of the result is written before */
     int status;
-    bool placed;           /* *slot holds the lease on reply.aux */
+    bool placed; /* *slot holds the lease on reply.aux */
     struct msg reply;
-    char *text;            /* sentence of a refusal, malloc'ed, or NULL */
-    uint64_t got;          /* bytes in buf */
+    char *text;   /* sentence of a refusal, malloc'ed, or NULL */
+    uint64_t got; /* bytes in buf */
     /* under port.lock */
-    uint64_t id;           /* 0: not in the table */
-    uint16_t type;         /* what was asked: decides what is owed when it is given up */
-    bool streaming;        /* reply: DATA is awaited */
-    bool sending;          /* put: LAST was not sent yet */
-    bool waits;            /* asked with WAIT */
-    uint32_t need;         /* bytes of room in SQ that it waits for; NEED_GO: that its manager is not held any more; 0: it waits for the reply */
-    uint32_t to;           /* whose key it is, or whose answer */
+    uint64_t id;    /* 0: not in the table */
+    uint16_t type;  /* what was asked: decides what is owed when it is given up */
+    bool streaming; /* reply: DATA is awaited */
+    bool sending;   /* put: LAST was not sent yet */
+    bool waits;     /* asked with WAIT */
+    uint32_t
+        need; /* bytes of room in SQ that it waits for; NEED_GO: that its manager is not held any more; 0: it waits for the reply */
+    uint32_t to; /* whose key it is, or whose answer */
     enum asleep asleep;
-    uint32_t word;         /* futex: 1 when woken */
-    struct request *chain; /* table bucket */
+    uint32_t word;               /* futex: 1 when woken */
+    struct request *chain;       /* table bucket */
     struct request *next, *prev; /* sleepers; or the batch's list of the done */
 };
 
@@ -72,23 +76,28 @@ struct batch {
     struct request *napper; /* under port.lock; the collector while it sleeps in port_nap() */
 };
 
-struct port_jobs { struct job *first, **end; }; /* in their order */
+struct port_jobs {
+    struct job *first, **end;
+}; /* in their order */
 struct port {
     pthread_mutex_t lock;
-    uint32_t wanted;          /* atomic; threads that wait for lock */
+    uint32_t wanted; /* atomic; threads that wait for lock */
     struct lane lane;
-    int event_fd;             /* wakes the manager */
+    int event_fd;                   /* wakes the manager */
     const struct arena_view *arena; /* of the same manager */
     struct node_manager *manager;
-    int broken;               /* 0, or DDICT_EPROTO: the lane can not be trusted any more */
-    uint64_t taken;           /* atomic copy of lane.cq.pos for those that spin without the lock */
+    int broken;     /* 0, or DDICT_EPROTO: the lane can not be trusted any more */
+    uint64_t taken; /* atomic copy of lane.cq.pos for those that spin without the lock */
     uint64_t next_id;
-    uint32_t watched;         /* atomic; threads that sleep on the port */
+    uint32_t watched;            /* atomic; threads that sleep on the port */
     struct request *bell_holder; /* sleeps on the lane's bell */
-    struct request *sleepers; /* sleep on their own words; first in, last out */
-    struct owed { uint16_t type; uint64_t id; } *owed;
+    struct request *sleepers;    /* sleep on their own words; first in, last out */
+    struct owed {
+        uint16_t type;
+        uint64_t id;
+    } * owed;
     unsigned nowed, owed_room;
-    uint32_t *held;           /* managers that nothing is to be sent for (PROTOCOL 2) */
+    uint32_t *held; /* managers that nothing is to be sent for (PROTOCOL 2) */
     unsigned nheld, held_room;
     struct port_jobs unsent[2]; /* jobs of sets (jobs.h); those that wait for their keys apart */
     uint32_t unsent_n, jobs;    /* written under lock, atomic; jobs that are not done */
@@ -115,19 +124,21 @@ void patience_renew(struct patience *w); /* something has come: the timeout begi
 
 /* A message on its way into the ring, possibly a streamed put. */
 struct outgoing {
-    struct msg head;  /* type, flags, key_len, val_len, aux, manager, tag; id and len are set when it goes out */
+    struct msg
+        head; /* type, flags, key_len, val_len, aux, manager, tag; id and len are set when it goes out */
     const void *key;
     const struct iovec *iov;
-    int niov, at;     /* the next piece */
+    int niov, at; /* the next piece */
     size_t at_off;
     uint64_t sent;
-    bool begun;       /* the header is in the ring */
-    bool placed;      /* the value stands in the lane's area, from `place` on */
+    bool begun;  /* the header is in the ring */
+    bool placed; /* the value stands in the lane's area, from `place` on */
     uint64_t place;
-    uint64_t pause;   /* port_push() stops when so many bytes are sent, with r->need 0; 0: never */
+    uint64_t pause; /* port_push() stops when so many bytes are sent, with r->need 0; 0: never */
 };
 
-int port_open(struct port *p, struct node_manager *m, int lane_fd, int event_fd); /* event_fd is taken over */
+int port_open(struct port *p, struct node_manager *m, int lane_fd,
+              int event_fd); /* event_fd is taken over */
 void port_close(struct port *p);
 
 /* Send all of out; r is in the table then. Waits for room. On a refusal in the middle of a stream: 0, r is done. */
@@ -137,19 +148,21 @@ int port_wait(struct port *p, struct request *r, struct patience *w);
 /* Both; returns r->status, or the negative code of a failure to send or wait. */
 int port_call(struct port *p, struct outgoing *out, struct request *r, struct patience *w);
 void port_give_up(struct port *p, struct request *r); /* no-op when it is done */
-void request_drop(struct request *r); /* free text, and buf of SINK_MEMORY */
+void request_drop(struct request *r);                 /* free text, and buf of SINK_MEMORY */
 
 /* --- for batches, which fill several rings without waiting for one (many.c) --- */
 void port_lock(struct port *p);
 void port_unlock(struct port *p);
 /* Under lock: 1 all of it is in the ring, 0 no room now (or r->need is 0: another thread wants the lock), or a negative code. A refused stream ends with 1 and r done. */
 int port_push(struct port *p, struct outgoing *out, struct request *r);
-int port_drain(struct port *p); /* under lock: deliver what is there; number of records, or a negative code */
+int port_drain(
+    struct port *p); /* under lock: deliver what is there; number of records, or a negative code */
 void port_wake(struct port *p); /* without lock: the manager, if it sleeps */
 /* Is something to be drained? Without lock. */
 static inline bool port_ready(const struct port *p) {
     /* Acquire pairs with the manager's release of tail; `taken` is stored under lock after each drain, a stale one only costs a look. */
-    return __atomic_load_n(&p->lane.page->cq_tail, __ATOMIC_ACQUIRE) != __atomic_load_n(&p->taken, __ATOMIC_RELAXED);
+    return __atomic_load_n(&p->lane.page->cq_tail, __ATOMIC_ACQUIRE) !=
+           __atomic_load_n(&p->taken, __ATOMIC_RELAXED);
 }
 /* Take what is there; if the batch has no result then and SQ no room for need bytes (0: does not matter), sleep at most slice_ms. */
 int port_nap(struct port *p, struct batch *b, uint32_t need, int slice_ms);

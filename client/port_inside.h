@@ -25,9 +25,12 @@ bool port_held(const struct port *p, uint32_t manager);
 void port_hold(struct port *p, uint32_t manager, bool on); /* the manager of the lane says so */
 
 /* wait.c */
-void port_go(struct port *p); /* wake those that waited for it */
+void port_go(struct port *p);                  /* wake those that waited for it */
 bool port_room(struct port *p, uint32_t need); /* in SQ, for a record of so many bytes */
-bool wait_turn(unsigned i, uint64_t *end);     /* one turn of a spin; false when it has lasted long enough. *end is 0 at first */
+bool wait_turn(
+    unsigned i,
+    uint64_t
+        *end); /* one turn of a spin; false when it has lasted long enough. *end is 0 at first */
 /* The result of r is complete; wake whoever waits for it. r may be gone when this returns. */
 void request_complete(struct port *p, struct request *r, int status);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.c - the asker's end of a plain TCP connection to a manager (wire/probe.h). */
+#include "probe.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -9,17 +11,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "probe.h"
-
-const char *probe_address(const struct probe *p, char *text, size_t cap)
-{
+const char *probe_address(const struct probe *p, char *text, size_t cap) {
     bool v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)p->address);
-    return inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? p->address + 12 : p->address, text, (socklen_t)cap);
+    return inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? p->address + 12 : p->address, text,
+                     (socklen_t)cap);
 }
 
-int probe_connect(const struct probe *p)
-{
-    union { struct sockaddr any; struct sockaddr_in v4; struct sockaddr_in6 v6; } a;
+int probe_connect(const struct probe *p) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a;
     bool v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)p->address);
     struct timeval t = {.tv_sec = PROBE_WAIT_MS / 1000};
     memset(&a, 0, sizeof a);
@@ -35,15 +38,15 @@ int probe_connect(const struct probe *p)
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t); /* of connect, too */
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (connect(fd, &a.any, v4 ? sizeof a.v4 : sizeof a.v6) == 0 && send(fd, p->token, sizeof p->token, MSG_NOSIGNAL) == (ssize_t)sizeof p->token)
+    if (connect(fd, &a.any, v4 ? sizeof a.v4 : sizeof a.v6) == 0 &&
+        send(fd, p->token, sizeof p->token, MSG_NOSIGNAL) == (ssize_t)sizeof p->token)
         return fd;
     int e = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
     close(fd);
     return e;
 }
 
-int probe_receive(int fd, void *buf, uint64_t len, uint64_t count)
-{
+int probe_receive(int fd, void *buf, uint64_t len, uint64_t count) {
     struct probe_request r = {.len = len, .count = count};
     if (send(fd, &r, sizeof r, MSG_NOSIGNAL) != (ssize_t)sizeof r)
         return -errno;

@@ -3,9 +3,10 @@
 #ifndef DDICT_CLIENT_PROBE_H
 #define DDICT_CLIENT_PROBE_H
 
-#include <stddef.h>
 #include <ddict.h>
 #include <wire/probe.h>
+
+#include <stddef.h>
 
 /* Ask manager for one: 0, -EINVAL (it is of this node), -EBUSY (it serves another already), or as any request. In libddict, for its command. */
 DDICT_API int ddict_probe(ddict_t *d, unsigned manager, struct probe *p, int timeout_ms);

@@ -3,33 +3,34 @@
  * put_many.c - many puts under way at once. The pairs are dealt out to the lanes of their managers; each ring is filled as far as it
  * goes without waiting for another. Pairs of one lane keep their order, so of two puts of one key the later one wins.
  */
+#include "ask.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-
-#define SLAB 65536u   /* pairs dealt out at a time: bounds the memory of a call */
+#define SLAB   65536u /* pairs dealt out at a time: bounds the memory of a call */
 #define WINDOW 1024u  /* requests under way on one lane: more than a full ring of 1 KiB values */
-#define TURN 64u      /* pairs sent under the lock before another thread may have it, and before the manager is woken */
+#define TURN \
+    64u /* pairs sent under the lock before another thread may have it, and before the manager is woken */
 
 struct put_lane {
     struct node_manager *m;
     struct batch batch;
     struct request *pool, *idle; /* pool_n requests, at most WINDOW; those not under way */
     uint32_t pool_n;
-    uint32_t *order;             /* pairs of this lane in order */
+    uint32_t *order; /* pairs of this lane in order */
     uint32_t count, next, under_way;
-    struct request *now;         /* the pair that is going out, perhaps in pieces; NULL */
+    struct request *now; /* the pair that is going out, perhaps in pieces; NULL */
     struct outgoing out;
     struct iovec iov;
 };
 
 struct put_call {
     struct session *s;
-    struct ddict_pair *pairs;    /* of the slab */
+    struct ddict_pair *pairs; /* of the slab */
     unsigned *owner;
-    struct put_lane *lane;       /* [nlocal] */
+    struct put_lane *lane; /* [nlocal] */
     size_t sent, stored;
     struct patience w;
 };
@@ -37,8 +38,7 @@ struct put_call {
 /* --- dealing out --- */
 
 /* Which lane, or -1 with the pair's status set. */
-static int pair_lane(struct put_call *c, uint32_t i)
-{
+static int pair_lane(struct put_call *c, uint32_t i) {
     struct ddict_pair *p = &c->pairs[i];
     struct msg head;
     p->status = key_check(p->klen);
@@ -51,8 +51,7 @@ static int pair_lane(struct put_call *c, uint32_t i)
     return (int)(session_ask(c->s, c->owner[i]) - c->s->local);
 }
 
-static int deal(struct put_call *c, uint32_t *order, int16_t *lane_of, uint32_t n)
-{
+static int deal(struct put_call *c, uint32_t *order, int16_t *lane_of, uint32_t n) {
     uint32_t at = 0;
     for (unsigned l = 0; l < c->s->nlocal; l++)
         c->lane[l].count = c->lane[l].next = 0;
@@ -73,8 +72,7 @@ static int deal(struct put_call *c, uint32_t *order, int16_t *lane_of, uint32_t 
 }
 
 /* Before a slab, when nothing is under way. */
-static int lane_ready(struct put_lane *l, struct node_manager *m)
-{
+static int lane_ready(struct put_lane *l, struct node_manager *m) {
     uint32_t want = l->count < WINDOW ? l->count : WINDOW;
     l->m = m;
     if (l->pool_n >= want)
@@ -93,8 +91,7 @@ static int lane_ready(struct put_lane *l, struct node_manager *m)
 /* --- sending and collecting, under the port's lock --- */
 
 /* 1 the current pair is out, 0 no room, or a negative code. */
-static int lane_push(struct put_call *c, struct put_lane *l)
-{
+static int lane_push(struct put_call *c, struct put_lane *l) {
     if (l->now == NULL) {
         uint32_t i = l->order[l->next];
         struct ddict_pair *p = &c->pairs[i];
@@ -119,8 +116,7 @@ static int lane_push(struct put_call *c, struct put_lane *l)
 }
 
 /* Take over the answers that have come; returns how many. */
-static unsigned lane_collect(struct put_call *c, struct put_lane *l)
-{
+static unsigned lane_collect(struct put_call *c, struct put_lane *l) {
     unsigned n = 0;
     struct request *keep = NULL;
     for (struct request *r = l->batch.done, *next; r != NULL; r = next) {
@@ -143,8 +139,7 @@ static unsigned lane_collect(struct put_call *c, struct put_lane *l)
 }
 
 /* One turn on one lane: 1 something happened, 0 nothing, or a negative code. */
-static int lane_turn(struct put_call *c, struct put_lane *l)
-{
+static int lane_turn(struct put_call *c, struct put_lane *l) {
     struct port *p = &l->m->port;
     unsigned moved = 0;
     port_lock(p);
@@ -152,7 +147,8 @@ static int lane_turn(struct put_call *c, struct put_lane *l)
     if (rc >= 0) {
         moved += lane_collect(c, l);
         rc = 0;
-        for (unsigned k = 0; k < TURN && (l->now != NULL || (l->next < l->count && l->idle != NULL)); k++) {
+        for (unsigned k = 0;
+             k < TURN && (l->now != NULL || (l->next < l->count && l->idle != NULL)); k++) {
             uint64_t before = l->out.sent;
             bool fresh = l->now == NULL;
             rc = lane_push(c, l);
@@ -166,13 +162,14 @@ static int lane_turn(struct put_call *c, struct put_lane *l)
     return rc < 0 ? rc : moved > 0;
 }
 
-static bool lane_over(const struct put_lane *l) { return l->next == l->count && l->under_way == 0; }
+static bool lane_over(const struct put_lane *l) {
+    return l->next == l->count && l->under_way == 0;
+}
 
 /* --- the call --- */
 
 /* Nothing moved on any lane: wait for the one with the most under way. */
-static int call_wait(struct put_call *c)
-{
+static int call_wait(struct put_call *c) {
     struct put_lane *most = NULL;
     unsigned busy = 0;
     for (unsigned i = 0; i < c->s->nlocal; i++) {
@@ -191,8 +188,7 @@ static int call_wait(struct put_call *c)
 }
 
 /* What is still under way is given up, what was not sent is marked. */
-static void call_abandon(struct put_call *c, int code)
-{
+static void call_abandon(struct put_call *c, int code) {
     for (unsigned i = 0; i < c->s->nlocal; i++) {
         struct put_lane *l = &c->lane[i];
         if (l->m == NULL)
@@ -218,8 +214,7 @@ static void call_abandon(struct put_call *c, int code)
     }
 }
 
-static int slab_put(struct put_call *c)
-{
+static int slab_put(struct put_call *c) {
     for (;;) {
         bool over = true, moved = false;
         for (unsigned i = 0; i < c->s->nlocal; i++) {
@@ -244,17 +239,17 @@ static int slab_put(struct put_call *c)
     }
 }
 
-static int call_begin(struct put_call *c, uint32_t n, uint32_t **order, int16_t **lane_of)
-{
+static int call_begin(struct put_call *c, uint32_t n, uint32_t **order, int16_t **lane_of) {
     c->lane = calloc(c->s->nlocal, sizeof *c->lane);
     c->owner = malloc(n * sizeof *c->owner);
     *order = malloc(n * sizeof **order);
     *lane_of = malloc(n * sizeof **lane_of);
-    return c->lane != NULL && c->owner != NULL && *order != NULL && *lane_of != NULL ? 0 : dd_error(-ENOMEM, "no memory for a put of many");
+    return c->lane != NULL && c->owner != NULL && *order != NULL && *lane_of != NULL
+               ? 0
+               : dd_error(-ENOMEM, "no memory for a put of many");
 }
 
-ssize_t ddict_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeout_ms)
-{
+ssize_t ddict_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeout_ms) {
     struct put_call c = {0};
     int rc = session_enter(d, &c.s, timeout_ms);
     if (rc < 0)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record.c - read files of records, line by line, and gather what belongs to one dictionary. */
+#include "record.h"
+
+#include <base/error.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,11 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include "record.h"
-
 #define LINE_MAX_BYTES ((size_t)512 << 20) /* of 65,535 managers the figures are some 100 MB */
-#define READ_BYTES ((size_t)64 << 10)
+#define READ_BYTES     ((size_t)64 << 10)
 
 /* What became of the lines of one file. */
 struct reading {
@@ -25,14 +26,12 @@ struct reading {
     bool no_memory;
 };
 
-int record_init(struct record *r)
-{
+int record_init(struct record *r) {
     *r = (struct record){.by_id = json_object(), .files = json_array()};
     return r->by_id == NULL || r->files == NULL ? -ENOMEM : 0;
 }
 
-void record_free(struct record *r)
-{
+void record_free(struct record *r) {
     for (size_t i = 0; i < r->count; i++) {
         json_decref(r->dict[i].start);
         json_decref(r->dict[i].end);
@@ -47,8 +46,7 @@ void record_free(struct record *r)
 }
 
 /* The dictionary of that id, a new one when there is none; NULL without memory. */
-static struct dictionary *dictionary_of(struct record *r, const char *id)
-{
+static struct dictionary *dictionary_of(struct record *r, const char *id) {
     json_t *at = json_object_get(r->by_id, id);
     if (at != NULL)
         return &r->dict[json_integer_value(at)];
@@ -61,7 +59,8 @@ static struct dictionary *dictionary_of(struct record *r, const char *id)
         r->room = room;
     }
     struct dictionary d = {.events = json_array(), .files = json_array()};
-    if (d.events == NULL || d.files == NULL || json_object_set_new(r->by_id, id, json_integer((json_int_t)r->count)) < 0) {
+    if (d.events == NULL || d.files == NULL ||
+        json_object_set_new(r->by_id, id, json_integer((json_int_t)r->count)) < 0) {
         json_decref(d.events);
         json_decref(d.files);
         return NULL;
@@ -71,8 +70,7 @@ static struct dictionary *dictionary_of(struct record *r, const char *id)
     return &r->dict[r->count++];
 }
 
-static bool file_add(struct dictionary *d, json_t *path)
-{
+static bool file_add(struct dictionary *d, json_t *path) {
     size_t n = json_array_size(d->files);
     if (n > 0 && json_equal(json_array_get(d->files, n - 1), path))
         return true;
@@ -80,9 +78,9 @@ static bool file_add(struct dictionary *d, json_t *path)
 }
 
 /* Take a line that was understood; it is ours from now on. 0, -EINVAL (why it is none of a record), -ENOMEM. */
-static int line_take(struct record *r, struct reading *rd, json_t *line)
-{
-    const char *event = json_string_value(json_object_get(line, "event")), *id = json_string_value(json_object_get(line, "dict"));
+static int line_take(struct record *r, struct reading *rd, json_t *line) {
+    const char *event = json_string_value(json_object_get(line, "event")),
+               *id = json_string_value(json_object_get(line, "dict"));
     if (event == NULL || id == NULL || *id == 0) {
         json_decref(line);
         return -EINVAL;
@@ -92,7 +90,9 @@ static int line_take(struct record *r, struct reading *rd, json_t *line)
         json_decref(line);
         return -ENOMEM;
     }
-    json_t **place = strcmp(event, "start") == 0 ? &d->start : strcmp(event, "job_end") == 0 ? &d->end : NULL;
+    json_t **place = strcmp(event, "start") == 0     ? &d->start
+                     : strcmp(event, "job_end") == 0 ? &d->end
+                                                     : NULL;
     if (place == NULL)
         return json_array_append_new(d->events, line) < 0 ? -ENOMEM : 0;
     json_decref(*place);
@@ -100,8 +100,7 @@ static int line_take(struct record *r, struct reading *rd, json_t *line)
     return 0;
 }
 
-static void line_skip(struct reading *rd, const char *why)
-{
+static void line_skip(struct reading *rd, const char *why) {
     if (rd->skipped++ > 0)
         return;
     rd->first_number = rd->lines;
@@ -109,8 +108,7 @@ static void line_skip(struct reading *rd, const char *why)
 }
 
 /* One line. A line that was cut short (a full disk) may have the next one right behind it: that one is looked for too. */
-static void line_read(struct record *r, struct reading *rd, const char *text, size_t len)
-{
+static void line_read(struct record *r, struct reading *rd, const char *text, size_t len) {
     static const char begin[] = "{\"event\"";
     json_error_t e;
     rd->lines++;
@@ -122,7 +120,8 @@ static void line_read(struct record *r, struct reading *rd, const char *text, si
     if (line == NULL) {
         line_skip(rd, e.text);
         const char *again = len > 1 ? memmem(text + 1, len - 1, begin, sizeof begin - 1) : NULL;
-        for (; again != NULL && line == NULL; again = memmem(again + 1, len - (size_t)(again + 1 - text), begin, sizeof begin - 1))
+        for (; again != NULL && line == NULL;
+             again = memmem(again + 1, len - (size_t)(again + 1 - text), begin, sizeof begin - 1))
             line = json_loadb(again, len - (size_t)(again - text), 0, NULL);
         if (line == NULL)
             return;
@@ -136,8 +135,7 @@ static void line_read(struct record *r, struct reading *rd, const char *text, si
         rd->no_memory = true;
 }
 
-static int lines_read(struct record *r, struct reading *rd, int fd)
-{
+static int lines_read(struct record *r, struct reading *rd, int fd) {
     char *buf = NULL;
     size_t len = 0, room = 0;
     bool skipping = false; /* in a line that is too long */
@@ -185,10 +183,10 @@ static int lines_read(struct record *r, struct reading *rd, int fd)
 }
 
 /* A descriptor, or a negative code with the sentence set. -EEXIST: read already. */
-static int file_open(struct record *r, const char *path)
-{
+static int file_open(struct record *r, const char *path) {
     struct stat st;
-    int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO)
+                                    : open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return dd_error(-errno, "%s: %s", path, strerror(errno));
     if (strcmp(path, "-") == 0)
@@ -198,7 +196,9 @@ static int file_open(struct record *r, const char *path)
         rc = dd_error(-errno, "%s: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode))
         rc = dd_error(-EINVAL, "%s: %s, not a file with records%s", path,
-                      S_ISDIR(st.st_mode) ? "a directory" : S_ISFIFO(st.st_mode) ? "a pipe" : "a device or socket",
+                      S_ISDIR(st.st_mode)    ? "a directory"
+                      : S_ISFIFO(st.st_mode) ? "a pipe"
+                                             : "a device or socket",
                       S_ISFIFO(st.st_mode) ? "; \"-\" reads stdin" : "");
     for (size_t i = 0; rc == 0 && i < r->seen_count; i++)
         if (r->seen[i].dev == st.st_dev && r->seen[i].ino == st.st_ino)
@@ -215,8 +215,7 @@ static int file_open(struct record *r, const char *path)
     return fd;
 }
 
-int record_read(struct record *r, const char *path, char **complaint)
-{
+int record_read(struct record *r, const char *path, char **complaint) {
     struct reading rd = {.path = path};
     *complaint = NULL;
     int fd = file_open(r, path);
@@ -227,8 +226,10 @@ int record_read(struct record *r, const char *path, char **complaint)
         rd.path_json = json_string("?"); /* not UTF-8 */
     int rc = rd.path_json == NULL ? -ENOMEM : lines_read(r, &rd, fd);
     close(fd);
-    if (rc == 0 && json_array_append_new(r->files, json_pack("{s:O,s:I,s:I}", "file", rd.path_json, "lines", (json_int_t)rd.lines, "skipped",
-                                                             (json_int_t)rd.skipped)) < 0)
+    if (rc == 0 &&
+        json_array_append_new(r->files, json_pack("{s:O,s:I,s:I}", "file", rd.path_json, "lines",
+                                                  (json_int_t)rd.lines, "skipped",
+                                                  (json_int_t)rd.skipped)) < 0)
         rc = -ENOMEM;
     json_decref(rd.path_json);
     if (rc < 0)
@@ -236,15 +237,16 @@ int record_read(struct record *r, const char *path, char **complaint)
     if (rd.taken == 0 && rd.lines == 0)
         return dd_error(-ENODATA, "%s: an empty file", path);
     if (rd.taken == 0)
-        return dd_error(-ENODATA, "%s: no record of a dictionary (line %zu: %s)", path, rd.first_number, rd.first_why);
-    if (rd.skipped > 0 && asprintf(complaint, "%s: %zu of %zu lines skipped, the first of them line %zu: %s", path, rd.skipped, rd.lines,
-                                   rd.first_number, rd.first_why) < 0)
+        return dd_error(-ENODATA, "%s: no record of a dictionary (line %zu: %s)", path,
+                        rd.first_number, rd.first_why);
+    if (rd.skipped > 0 &&
+        asprintf(complaint, "%s: %zu of %zu lines skipped, the first of them line %zu: %s", path,
+                 rd.skipped, rd.lines, rd.first_number, rd.first_why) < 0)
         *complaint = NULL;
     return 0;
 }
 
-const char *record_text(const struct dictionary *d, const char *member)
-{
+const char *record_text(const struct dictionary *d, const char *member) {
     const char *s = json_string_value(json_object_get(d->start, member));
     if (s == NULL)
         s = json_string_value(json_object_get(d->end, member));
@@ -253,8 +255,7 @@ const char *record_text(const struct dictionary *d, const char *member)
     return s != NULL ? s : "";
 }
 
-time_t record_time(const json_t *line, int *ms)
-{
+time_t record_time(const json_t *line, int *ms) {
     const char *s = json_string_value(json_object_get(line, "time"));
     struct tm tm = {0};
     int thousandths = 0;

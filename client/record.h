@@ -12,17 +12,20 @@
 #include <sys/types.h>
 
 struct dictionary {
-    const char *id;         /* borrowed from by_id */
-    json_t *start, *end;    /* owned; NULL: there is no such line */
-    json_t *events;         /* owned array: all other lines, as they came */
-    json_t *files;          /* owned array: paths that have lines of it */
+    const char *id;      /* borrowed from by_id */
+    json_t *start, *end; /* owned; NULL: there is no such line */
+    json_t *events;      /* owned array: all other lines, as they came */
+    json_t *files;       /* owned array: paths that have lines of it */
 };
 struct record {
     struct dictionary *dict; /* in the order of their first lines */
     size_t count, room;
-    json_t *by_id;           /* id -> index in dict */
-    json_t *files;           /* array of {file, lines, skipped} */
-    struct file_id { dev_t dev; ino_t ino; } *seen;
+    json_t *by_id; /* id -> index in dict */
+    json_t *files; /* array of {file, lines, skipped} */
+    struct file_id {
+        dev_t dev;
+        ino_t ino;
+    } * seen;
     size_t seen_count;
 };
 int record_init(struct record *r); /* 0 or -ENOMEM */

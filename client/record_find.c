@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record_find.c - the working folder, the site's log_dir, and what Slurm remembers of a job. */
+#include "record_find.h"
+
+#include <base/defaults.h>
+#include <base/error.h>
+#include <launch/command.h>
+#include <launch/site.h>
+
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -10,24 +17,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <base/defaults.h>
-#include <base/error.h>
-#include <launch/command.h>
-#include <launch/site.h>
-#include "record_find.h"
-
 extern char **environ;
 
-void paths_free(struct paths *p)
-{
+void paths_free(struct paths *p) {
     for (size_t i = 0; i < p->count; i++)
         free(p->path[i]);
     free(p->path);
     *p = (struct paths){0};
 }
 
-static int paths_add(struct paths *p, const char *path)
-{
+static int paths_add(struct paths *p, const char *path) {
     char **all = reallocarray(p->path, p->count + 1, sizeof *all);
     if (all == NULL)
         return -ENOMEM;
@@ -43,8 +42,7 @@ struct found {
     char *path; /* borrowed from paths */
 };
 
-static int found_order(const void *a, const void *b)
-{
+static int found_order(const void *a, const void *b) {
     const struct found *x = a, *y = b;
     if (x->at.tv_sec != y->at.tv_sec)
         return x->at.tv_sec < y->at.tv_sec ? -1 : 1;
@@ -53,8 +51,7 @@ static int found_order(const void *a, const void *b)
     return strverscmp(x->path, y->path);
 }
 
-static int by_age(struct paths *p)
-{
+static int by_age(struct paths *p) {
     struct found *f = calloc(p->count, sizeof *f);
     if (f == NULL)
         return -ENOMEM;
@@ -71,15 +68,14 @@ static int by_age(struct paths *p)
     return 0;
 }
 
-static bool is_record(const char *name)
-{
+static bool is_record(const char *name) {
     size_t n = strlen(name);
     struct stat st;
-    return strncmp(name, "ddict-", 6) == 0 && n > 12 && strcmp(name + n - 6, ".jsonl") == 0 && stat(name, &st) == 0 && S_ISREG(st.st_mode);
+    return strncmp(name, "ddict-", 6) == 0 && n > 12 && strcmp(name + n - 6, ".jsonl") == 0 &&
+           stat(name, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-int records_here(struct paths *p)
-{
+int records_here(struct paths *p) {
     DIR *d = opendir(".");
     struct dirent *e;
     int rc = 0;
@@ -99,15 +95,14 @@ int records_here(struct paths *p)
     return rc < 0 ? dd_error(rc, "no memory") : 0;
 }
 
-bool is_job(const char *text)
-{
-    size_t n = strspn(text, "0123456789"), m = text[n] == '_' ? strspn(text + n + 1, "0123456789") : 0;
+bool is_job(const char *text) {
+    size_t n = strspn(text, "0123456789"),
+           m = text[n] == '_' ? strspn(text + n + 1, "0123456789") : 0;
     return n > 0 && n + m < 32 && (text[n] == 0 || (m > 0 && text[n + 1 + m] == 0));
 }
 
 /* Of `scontrol show job`: the text after "NAME=", of JobId to the next blank, of WorkDir to the end of the line. */
-static bool field_of(const char *text, const char *name, const char *until, char *to, size_t cap)
-{
+static bool field_of(const char *text, const char *name, const char *until, char *to, size_t cap) {
     char key[32];
     snprintf(key, sizeof key, "%s=", name);
     for (const char *at = text; (at = strstr(at, key)) != NULL; at++) {
@@ -129,27 +124,32 @@ struct job {
 };
 
 /* What Slurm remembers; false: nothing, or there is no Slurm here. */
-static bool job_ask(const char *job, struct job *out)
-{
+static bool job_ask(const char *job, struct job *out) {
     char scontrol[PATH_MAX], *text = NULL;
     char *argv[] = {scontrol, "show", "job", (char *)job, NULL}, **envp = NULL;
     bool known = false;
-    if (command_find("scontrol", scontrol, sizeof scontrol) == 0 && (envp = command_environment(environ, 0)) != NULL &&
+    if (command_find("scontrol", scontrol, sizeof scontrol) == 0 &&
+        (envp = command_environment(environ, 0)) != NULL &&
         command_read(argv, envp, DD_SCONTROL_MS, &text) == 0)
-        known = field_of(text, "JobId", " \n", out->id, sizeof out->id) && field_of(text, "WorkDir", "\n", out->folder, sizeof out->folder);
+        known = field_of(text, "JobId", " \n", out->id, sizeof out->id) &&
+                field_of(text, "WorkDir", "\n", out->folder, sizeof out->folder);
     free(text);
     free(envp);
     return known;
 }
 
 /* log_dir with %u, %j, %s (of the whole job) and %% put in; false when it has another %, or does not fit. */
-static bool folder_of_site(const char *log_dir, const char *job, char *to, size_t cap)
-{
+static bool folder_of_site(const char *log_dir, const char *job, char *to, size_t cap) {
     const struct passwd *me = getpwuid(geteuid());
     size_t n = 0;
     for (const char *s = log_dir; *s != 0; s++) {
         char one[2] = {*s, 0};
-        const char *part = *s != '%' ? one : *++s == '%' ? "%" : *s == 'j' ? job : *s == 's' ? "job" : *s == 'u' && me != NULL ? me->pw_name : NULL;
+        const char *part = *s != '%'                 ? one
+                           : *++s == '%'             ? "%"
+                           : *s == 'j'               ? job
+                           : *s == 's'               ? "job"
+                           : *s == 'u' && me != NULL ? me->pw_name
+                                                     : NULL;
         if (part == NULL || n + strlen(part) >= cap)
             return false;
         n += (size_t)snprintf(to + n, cap - n, "%s", part);
@@ -158,8 +158,7 @@ static bool folder_of_site(const char *log_dir, const char *job, char *to, size_
 }
 
 /* The record in that folder ("": the working folder). True: added, or *rc is set. */
-static bool record_in(const char *folder, const char *job, struct paths *p, int *rc)
-{
+static bool record_in(const char *folder, const char *job, struct paths *p, int *rc) {
     char path[PATH_MAX + 64];
     struct stat st;
     snprintf(path, sizeof path, "%s%sddict-%s.jsonl", folder, *folder != 0 ? "/" : "", job);
@@ -169,8 +168,7 @@ static bool record_in(const char *folder, const char *job, struct paths *p, int 
     return true;
 }
 
-int record_of_job(const char *job, struct paths *p)
-{
+int record_of_job(const char *job, struct paths *p) {
     struct site site = {0};
     struct job known;
     char why[ASK_WHY], folder[PATH_MAX], places[PATH_MAX + 64] = "";
@@ -180,12 +178,16 @@ int record_of_job(const char *job, struct paths *p)
     if (strchr(job, '_') != NULL) {
         asked = true;
         if (!(slurm = job_ask(job, &known)))
-            return dd_error(-ENOENT, "%s: Slurm does not know this job (any more); its record has the job's own number, as in ddict-12.jsonl", job);
+            return dd_error(-ENOENT,
+                            "%s: Slurm does not know this job (any more); its record has the job's "
+                            "own number, as in ddict-12.jsonl",
+                            job);
         id = known.id;
     }
     if (record_in("", id, p, &rc))
         return rc;
-    if (site_read(&site, why, sizeof why) == 0 && site.log_dir[0] == '/' && folder_of_site(site.log_dir, id, folder, sizeof folder)) {
+    if (site_read(&site, why, sizeof why) == 0 && site.log_dir[0] == '/' &&
+        folder_of_site(site.log_dir, id, folder, sizeof folder)) {
         if (record_in(folder, id, p, &rc))
             return rc;
         snprintf(places, sizeof places, ", not in %s", folder);
@@ -195,5 +197,6 @@ int record_of_job(const char *job, struct paths *p)
     if (slurm && record_in(known.folder, id, p, &rc))
         return rc;
     return dd_error(-ENOENT, "no ddict-%s.jsonl: not in this folder%s%s%s", id, places,
-                    slurm ? ", not in the job's: " : "; Slurm does not know the job (any more)", slurm ? known.folder : "");
+                    slurm ? ", not in the job's: " : "; Slurm does not know the job (any more)",
+                    slurm ? known.folder : "");
 }

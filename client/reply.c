@@ -5,24 +5,24 @@
  *
  * A PLACED reply is pinned by the manager until CQ head passes it, so the lease is stored first (reader_adopt), then the record is consumed.
  */
+#include "handle.h"
+#include "port_inside.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "handle.h"
-#include "port_inside.h"
-
-#define DRAIN_MAX 256 /* records at a time under the lock */
+#define DRAIN_MAX    256 /* records at a time under the lock */
 #define MEMORY_ALIGN 64u
 
-static void value_expect(struct port *p, struct request *r, uint64_t len)
-{
+static void value_expect(struct port *p, struct request *r, uint64_t len) {
     int rc = 0;
     if (r->sink == SINK_BUFFER && len > r->cap) {
         rc = DDICT_ESMALL;
     } else if (r->sink == SINK_MEMORY) {
-        uint64_t room = (len + MEMORY_ALIGN) & ~(uint64_t)(MEMORY_ALIGN - 1); /* at least one byte */
+        uint64_t room =
+            (len + MEMORY_ALIGN) & ~(uint64_t)(MEMORY_ALIGN - 1); /* at least one byte */
         r->buf = room < len ? NULL : aligned_alloc(MEMORY_ALIGN, room);
         r->cap = len;
         if (r->buf == NULL)
@@ -38,8 +38,7 @@ static void value_expect(struct port *p, struct request *r, uint64_t len)
     request_complete(p, r, rc);
 }
 
-static void take_inline(struct port *p, struct request *r, const uint8_t *payload, uint64_t n)
-{
+static void take_inline(struct port *p, struct request *r, const uint8_t *payload, uint64_t n) {
     if (r->sink == SINK_BUFFER) {
         if (n != r->reply.val_len) {
             request_complete(p, r, DDICT_EPROTO);
@@ -65,8 +64,8 @@ static void take_inline(struct port *p, struct request *r, const uint8_t *payloa
     request_complete(p, r, r->reply.status);
 }
 
-static void take_reply(struct port *p, struct request *r, const struct msg *m, const uint8_t *payload)
-{
+static void take_reply(struct port *p, struct request *r, const struct msg *m,
+                       const uint8_t *payload) {
     uint32_t n = m->len - MSG_HEADER;
     if (r->streaming) {
         request_complete(p, r, DDICT_EPROTO);
@@ -94,8 +93,8 @@ static void take_reply(struct port *p, struct request *r, const struct msg *m, c
     }
 }
 
-static void take_piece(struct port *p, struct request *r, const struct msg *m, const uint8_t *payload)
-{
+static void take_piece(struct port *p, struct request *r, const struct msg *m,
+                       const uint8_t *payload) {
     uint64_t n = m->len - MSG_HEADER;
     if (m->status < 0) {
         request_complete(p, r, m->status);
@@ -111,8 +110,7 @@ static void take_piece(struct port *p, struct request *r, const struct msg *m, c
         request_complete(p, r, r->got == r->reply.val_len ? r->reply.status : DDICT_EPROTO);
 }
 
-int port_drain(struct port *p)
-{
+int port_drain(struct port *p) {
     struct msg m;
     const uint8_t *payload = NULL;
     int n = 0, rc = p->broken;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report_print.c - for each dictionary: what it was, its figures, what happened, whose step was whose. What is missing in a record is left out. */
+#include "report_print.h"
+
+#include "figures.h"
+#include "table.h"
+#include <base/size.h>
+#include <base/stats.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,26 +14,20 @@
 #include <string.h>
 #include <time.h>
 
-#include <base/size.h>
-#include <base/stats.h>
-#include "figures.h"
-#include "report_print.h"
-#include "table.h"
-
-#define INDENT 2
+#define INDENT     2
 #define LINE_WIDTH 120 /* of lines that are filled, where no terminal says */
 
-static json_int_t number(const json_t *o, const char *name) { return json_integer_value(json_object_get(o, name)); }
-static const char *words(const json_t *o, const char *name)
-{
+static json_int_t number(const json_t *o, const char *name) {
+    return json_integer_value(json_object_get(o, name));
+}
+static const char *words(const json_t *o, const char *name) {
     const char *s = json_string_value(json_object_get(o, name));
     return s != NULL ? s : "";
 }
 
 /* printf within a line of text that may hold what others wrote. */
 static void put(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put(FILE *out, const char *fmt, ...)
-{
+static void put(FILE *out, const char *fmt, ...) {
     char *s = NULL;
     va_list ap;
     va_start(ap, fmt);
@@ -38,23 +39,24 @@ static void put(FILE *out, const char *fmt, ...)
     va_end(ap);
 }
 
-static void line_begin(FILE *out) { fprintf(out, "\n%*s", INDENT, ""); }
+static void line_begin(FILE *out) {
+    fprintf(out, "\n%*s", INDENT, "");
+}
 
 /* In local time, as Slurm's commands say it; without the day when it is that of `day`. */
-static char *time_text(char *buf, size_t cap, time_t t, time_t day)
-{
+static char *time_text(char *buf, size_t cap, time_t t, time_t day) {
     struct tm tm, d;
     if (t < 0 || localtime_r(&t, &tm) == NULL)
         snprintf(buf, cap, "?");
-    else if (day >= 0 && localtime_r(&day, &d) != NULL && d.tm_yday == tm.tm_yday && d.tm_year == tm.tm_year)
+    else if (day >= 0 && localtime_r(&day, &d) != NULL && d.tm_yday == tm.tm_yday &&
+             d.tm_year == tm.tm_year)
         strftime(buf, cap, "%H:%M:%S", &tm);
     else
         strftime(buf, cap, "%Y-%m-%d %H:%M:%S", &tm);
     return buf;
 }
 
-static char *span_text(char *buf, size_t cap, double seconds)
-{
+static char *span_text(char *buf, size_t cap, double seconds) {
     uint64_t s = seconds > 0 && seconds < 1e15 ? (uint64_t)seconds : 0;
     if (seconds < 60)
         snprintf(buf, cap, "%.1f s", seconds > 0 ? seconds : 0);
@@ -67,10 +69,13 @@ static char *span_text(char *buf, size_t cap, double seconds)
     return buf;
 }
 
-static const char *reason_text(const json_t *end)
-{
-    static const char *const text[][2] = {{"drained", "its step was over"}, {"alone", "ENDED EARLY"}, {"down", "ended by ddict down"},
-                                          {"signal", "ended by a signal: end of the job, scancel or time limit"}, {"lost", "LOST"}};
+static const char *reason_text(const json_t *end) {
+    static const char *const text[][2] = {
+        {"drained", "its step was over"},
+        {"alone", "ENDED EARLY"},
+        {"down", "ended by ddict down"},
+        {"signal", "ended by a signal: end of the job, scancel or time limit"},
+        {"lost", "LOST"}};
     const char *reason = words(end, "reason");
     for (size_t i = 0; i < sizeof text / sizeof *text; i++)
         if (strcmp(reason, text[i][0]) == 0)
@@ -83,9 +88,10 @@ struct extent {
 };
 
 /* How large it was: from the start, else from the figures at the end (manager m is on node m mod nodes, all are of one size). */
-static struct extent extent_of(const struct dictionary *d, const struct figures *f, int n)
-{
-    struct extent x = {number(d->start, "managers"), (json_int_t)json_array_size(json_object_get(d->start, "nodes")), number(d->start, "total_bytes")};
+static struct extent extent_of(const struct dictionary *d, const struct figures *f, int n) {
+    struct extent x = {number(d->start, "managers"),
+                       (json_int_t)json_array_size(json_object_get(d->start, "nodes")),
+                       number(d->start, "total_bytes")};
     if (d->start != NULL)
         return x;
     x.managers = n;
@@ -99,10 +105,10 @@ static struct extent extent_of(const struct dictionary *d, const struct figures 
     return x;
 }
 
-static void head_print(const struct dictionary *d, const struct figures *f, int n, FILE *out)
-{
+static void head_print(const struct dictionary *d, const struct figures *f, int n, FILE *out) {
     char a[32], b[32];
-    const char *job = record_text(d, "job"), *scope = record_text(d, "scope"), *step = record_text(d, "step"), *name = record_text(d, "name");
+    const char *job = record_text(d, "job"), *scope = record_text(d, "scope"),
+               *step = record_text(d, "step"), *name = record_text(d, "name");
     struct extent x = extent_of(d, f, n);
     if (*job == 0)
         put(out, "dictionary %s", *name != 0 ? name : d->id);
@@ -131,11 +137,13 @@ static void head_print(const struct dictionary *d, const struct figures *f, int 
         put(out, " to %s", time_text(b, sizeof b, ended, began));
         if (json_is_number(seconds))
             put(out, ", %s", span_text(a, sizeof a, json_number_value(seconds)));
-        put(out, "; %s%s%s", reason_text(d->end), *words(d->end, "text") != 0 ? ": " : "", words(d->end, "text"));
+        put(out, "; %s%s%s", reason_text(d->end), *words(d->end, "text") != 0 ? ": " : "",
+            words(d->end, "text"));
     }
 
     if (d->start != NULL) {
-        const char *slurm = words(d->start, "slurm"), *asked = words(d->start, "asked"), *wireup = words(d->start, "wireup");
+        const char *slurm = words(d->start, "slurm"), *asked = words(d->start, "asked"),
+                   *wireup = words(d->start, "wireup");
         json_int_t restarts = number(d->start, "restarts");
         line_begin(out);
         put(out, "slurm-ddict %s", words(d->start, "version"));
@@ -146,7 +154,8 @@ static void head_print(const struct dictionary *d, const struct figures *f, int 
         if (json_object_get(d->start, "ready_ms") != NULL)
             put(out, ", ready in %" JSON_INTEGER_FORMAT " ms", number(d->start, "ready_ms"));
         if (restarts > 0)
-            put(out, ", requeued %" JSON_INTEGER_FORMAT " time%s", restarts, restarts == 1 ? "" : "s");
+            put(out, ", requeued %" JSON_INTEGER_FORMAT " time%s", restarts,
+                restarts == 1 ? "" : "s");
         if (*asked != 0) {
             line_begin(out);
             put(out, "asked for: %s", asked);
@@ -157,17 +166,18 @@ static void head_print(const struct dictionary *d, const struct figures *f, int 
     putc('\n', out);
 }
 
-static void events_print(const struct dictionary *d, FILE *out)
-{
+static void events_print(const struct dictionary *d, FILE *out) {
     json_t *e;
     size_t i;
     char at[32];
     json_array_foreach(d->events, i, e) {
         json_t *manager = json_object_get(e, "manager");
         json_int_t count = number(e, "count");
-        put(out, "%*s%s  ", INDENT, "", time_text(at, sizeof at, record_time(e, NULL), record_time(d->start, NULL)));
+        put(out, "%*s%s  ", INDENT, "",
+            time_text(at, sizeof at, record_time(e, NULL), record_time(d->start, NULL)));
         if (json_is_integer(manager))
-            put(out, "manager %" JSON_INTEGER_FORMAT "%s%s ", json_integer_value(manager), *words(e, "node") != 0 ? " on " : "", words(e, "node"));
+            put(out, "manager %" JSON_INTEGER_FORMAT "%s%s ", json_integer_value(manager),
+                *words(e, "node") != 0 ? " on " : "", words(e, "node"));
         else if (*words(e, "node") != 0)
             put(out, "node %s ", words(e, "node"));
         put(out, "%s%s%s", words(e, "event"), *words(e, "text") != 0 ? ": " : "", words(e, "text"));
@@ -178,13 +188,13 @@ static void events_print(const struct dictionary *d, FILE *out)
 }
 
 /* "steps: 12.0 (managers), 12.1 (8 processes), ..." in lines that fit. */
-static void steps_print(const struct dictionary *d, FILE *out, int columns)
-{
+static void steps_print(const struct dictionary *d, FILE *out, int columns) {
     static const char head[] = "steps:";
     const char *managers = words(d->start, "managers_step");
     const json_t *steps = json_object_get(d->end, "steps");
     size_t n = json_array_size(steps), begin = *managers != 0 ? 0 : 1;
-    int limit = columns > 0 ? columns : LINE_WIDTH, margin = INDENT + (int)sizeof head - 1, used = margin;
+    int limit = columns > 0 ? columns : LINE_WIDTH, margin = INDENT + (int)sizeof head - 1,
+        used = margin;
     if (n == 0 && begin == 1)
         return;
     fprintf(out, "%*s%s", INDENT, "", head);
@@ -192,11 +202,14 @@ static void steps_print(const struct dictionary *d, FILE *out, int columns)
         char part[128];
         const json_t *s = i > 0 ? json_array_get(steps, i - 1) : NULL;
         json_int_t processes = number(s, "processes");
-        const char *step = strcmp(words(s, "step"), "-") == 0 ? "outside of steps" : words(s, "step"), *comma = i < n ? "," : "";
+        const char *step =
+                       strcmp(words(s, "step"), "-") == 0 ? "outside of steps" : words(s, "step"),
+                   *comma = i < n ? "," : "";
         if (i == 0)
             snprintf(part, sizeof part, "%.40s (managers)%s", managers, comma);
         else
-            snprintf(part, sizeof part, "%.40s (%" JSON_INTEGER_FORMAT " process%s)%s", step, processes, processes == 1 ? "" : "es", comma);
+            snprintf(part, sizeof part, "%.40s (%" JSON_INTEGER_FORMAT " process%s)%s", step,
+                     processes, processes == 1 ? "" : "es", comma);
         int len = 1 + (int)strlen(part);
         if (i > begin && used + len > limit) {
             fprintf(out, "\n%*s", margin, "");
@@ -209,8 +222,7 @@ static void steps_print(const struct dictionary *d, FILE *out, int columns)
 }
 
 /* malloc'ed array of n; NULL without memory. */
-static struct figures *figures_of(const struct dictionary *d, int *n)
-{
+static struct figures *figures_of(const struct dictionary *d, int *n) {
     const json_t *all = json_object_get(d->end, "managers");
     struct figures *f = calloc(json_array_size(all) + 1, sizeof *f);
     *n = (int)json_array_size(all);
@@ -222,8 +234,7 @@ static struct figures *figures_of(const struct dictionary *d, int *n)
     return f;
 }
 
-static int dictionary_print(const struct dictionary *d, FILE *out, int columns)
-{
+static int dictionary_print(const struct dictionary *d, FILE *out, int columns) {
     int n, rc = 0;
     struct figures *f = figures_of(d, &n);
     if (f == NULL)
@@ -240,8 +251,7 @@ static int dictionary_print(const struct dictionary *d, FILE *out, int columns)
     return rc;
 }
 
-int report_print(const struct record *r, FILE *out, int columns)
-{
+int report_print(const struct record *r, FILE *out, int columns) {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < r->count; i++) {
         if (i > 0)
@@ -251,17 +261,21 @@ int report_print(const struct record *r, FILE *out, int columns)
     return rc;
 }
 
-static json_t *or_null(json_t *j) { return j != NULL ? json_incref(j) : json_null(); }
+static json_t *or_null(json_t *j) {
+    return j != NULL ? json_incref(j) : json_null();
+}
 
-int report_json(const struct record *r, FILE *out)
-{
-    json_t *list = json_array(), *all = json_pack("{s:O,s:O}", "files", r->files, "dictionaries", list);
+int report_json(const struct record *r, FILE *out) {
+    json_t *list = json_array(),
+           *all = json_pack("{s:O,s:O}", "files", r->files, "dictionaries", list);
     int bad = list == NULL || all == NULL;
     for (size_t i = 0; !bad && i < r->count; i++) {
         const struct dictionary *d = &r->dict[i];
-        json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:O,s:b,s:o,s:O,s:o}", "dict", d->id, "name", record_text(d, "name"), "job", record_text(d, "job"),
-                              "scope", record_text(d, "scope"), "step", record_text(d, "step"), "files", d->files, "ended", d->end != NULL, "start",
-                              or_null(d->start), "events", d->events, "end", or_null(d->end));
+        json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:O,s:b,s:o,s:O,s:o}", "dict", d->id, "name",
+                              record_text(d, "name"), "job", record_text(d, "job"), "scope",
+                              record_text(d, "scope"), "step", record_text(d, "step"), "files",
+                              d->files, "ended", d->end != NULL, "start", or_null(d->start),
+                              "events", d->events, "end", or_null(d->end));
         bad = json_array_append_new(list, o) < 0;
     }
     if (!bad)

@@ -3,8 +3,9 @@
 #ifndef DDICT_CLIENT_REPORT_PRINT_H
 #define DDICT_CLIENT_REPORT_PRINT_H
 
-#include <stdio.h>
 #include "record.h"
+
+#include <stdio.h>
 
 /* columns: of the terminal, 0 for any number. Both return 0 or -ENOMEM. */
 int report_print(const struct record *r, FILE *out, int columns);

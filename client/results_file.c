@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* results_file.c - write a file aside and rename it. What was left aside by a writer that was killed goes with the next write of that file. */
+#include "results_file.h"
+
+#include "folder_below.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,30 +12,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "folder_below.h"
-#include "results_file.h"
-
-#define ASIDE ".ddict-"       /* begins the name of a file that is being written */
+#define ASIDE        ".ddict-" /* begins the name of a file that is being written */
 #define NAME_LONGEST (NAME_MAX - 8)
 
-bool results_path_ok(const char *path, size_t len)
-{
+bool results_path_ok(const char *path, size_t len) {
     if (len == 0 || len >= PATH_MAX || memchr(path, 0, len) != NULL)
         return false;
     for (size_t at = 0; at <= len;) {
         const char *slash = memchr(path + at, '/', len - at);
         size_t n = slash != NULL ? (size_t)(slash - path) - at : len - at;
         const char *c = path + at;
-        if (n == 0 || n > NAME_LONGEST || (n == 1 && c[0] == '.') || (n == 2 && c[0] == '.' && c[1] == '.')
-            || (n >= strlen(ASIDE) && memcmp(c, ASIDE, strlen(ASIDE)) == 0))
+        if (n == 0 || n > NAME_LONGEST || (n == 1 && c[0] == '.') ||
+            (n == 2 && c[0] == '.' && c[1] == '.') ||
+            (n >= strlen(ASIDE) && memcmp(c, ASIDE, strlen(ASIDE)) == 0))
             return false;
         at += n + 1;
     }
     return true;
 }
 
-static bool holds(int fd, const struct iovec *pieces, size_t n)
-{
+static bool holds(int fd, const struct iovec *pieces, size_t n) {
     char buf[65536];
     struct stat st;
     size_t len = 0;
@@ -53,12 +53,12 @@ static bool holds(int fd, const struct iovec *pieces, size_t n)
     return true;
 }
 
-static int write_all(int fd, const struct iovec *pieces, size_t n)
-{
+static int write_all(int fd, const struct iovec *pieces, size_t n) {
     for (size_t i = 0; i < n; i++) {
         for (size_t at = 0; at < pieces[i].iov_len;) {
             size_t left = pieces[i].iov_len - at;
-            ssize_t k = write(fd, (const char *)pieces[i].iov_base + at, left < 1u << 30 ? left : 1u << 30);
+            ssize_t k =
+                write(fd, (const char *)pieces[i].iov_base + at, left < 1u << 30 ? left : 1u << 30);
             if (k < 0 && errno == EINTR)
                 continue;
             if (k <= 0)
@@ -69,9 +69,10 @@ static int write_all(int fd, const struct iovec *pieces, size_t n)
     return 0;
 }
 
-static int replace(int dir, const char *name, const char *aside, const struct iovec *pieces, size_t n)
-{
-    int fd = openat(dir, aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+static int replace(int dir, const char *name, const char *aside, const struct iovec *pieces,
+                   size_t n) {
+    int fd = openat(dir, aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                    0666);
     if (fd < 0)
         return -errno;
     int rc = write_all(fd, pieces, n);
@@ -88,8 +89,7 @@ static int replace(int dir, const char *name, const char *aside, const struct io
     return rc == 0 ? 1 : rc;
 }
 
-int results_file_write(int folder, const char *path, const struct iovec *pieces, size_t n)
-{
+int results_file_write(int folder, const char *path, const struct iovec *pieces, size_t n) {
     const char *name = path;
     char aside[NAME_MAX + 1];
     int dir = folder_below_open(folder, path, &name);

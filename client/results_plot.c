@@ -3,6 +3,8 @@
  * results_plot.c - the numbers of JSON objects, one after another in the files of a folder, as SVG: a panel for each name of a number, in it a line for
  * each file. Files that do not begin with an object are no metrics and are left out.
  */
+#include "cmd.h"
+
 #include <errno.h>
 #include <ftw.h>
 #include <math.h>
@@ -10,15 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd.h"
-
 #define SERIES_MAX 4096u
-#define WIDTH 560.0
-#define HEIGHT 300.0
-#define LEFT 70.0
-#define TOP 34.0
-#define BOTTOM 40.0
-#define LEGEND 230.0
+#define WIDTH      560.0
+#define HEIGHT     300.0
+#define LEFT       70.0
+#define TOP        34.0
+#define BOTTOM     40.0
+#define LEGEND     230.0
 
 struct series {
     char *file, *metric;
@@ -34,23 +34,21 @@ static const char *const over[] = {"step", "iteration", "batch", "epoch"};
 static const char *const never[] = {"rank", "time", "timestamp"};
 #define COUNT(a) (sizeof a / sizeof a[0])
 
-static bool one_of(const char *name, const char *const *names, size_t n)
-{
+static bool one_of(const char *name, const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
     return false;
 }
 
-static bool wanted(const char *name)
-{
+static bool wanted(const char *name) {
     if (plot->metrics > 0)
         return one_of(name, plot->metric, plot->metrics);
-    return !one_of(name, over, COUNT(over)) && !one_of(name, never, COUNT(never)) && (plot->x == NULL || strcmp(name, plot->x) != 0);
+    return !one_of(name, over, COUNT(over)) && !one_of(name, never, COUNT(never)) &&
+           (plot->x == NULL || strcmp(name, plot->x) != 0);
 }
 
-static struct series *series_get(const char *file, const char *metric)
-{
+static struct series *series_get(const char *file, const char *metric) {
     for (size_t i = series_n; i-- > 0;)
         if (strcmp(series[i].metric, metric) == 0 && strcmp(series[i].file, file) == 0)
             return &series[i];
@@ -63,8 +61,7 @@ static struct series *series_get(const char *file, const char *metric)
     return s->file != NULL && s->metric != NULL ? s : NULL;
 }
 
-static void point_add(const char *file, const char *metric, double x, double y)
-{
+static void point_add(const char *file, const char *metric, double x, double y) {
     struct series *s = series_get(file, metric);
     if (s == NULL) {
         failed = true;
@@ -87,28 +84,24 @@ static void point_add(const char *file, const char *metric, double x, double y)
     s->y[s->n++] = y;
 }
 
-static void object_take(const char *file, json_t *o, size_t line)
-{
+static void object_take(const char *file, json_t *o, size_t line) {
     const char *name;
     json_t *v, *x = plot->x != NULL ? json_object_get(o, plot->x) : NULL;
     for (size_t i = 0; plot->x == NULL && x == NULL && i < COUNT(over); i++)
         x = json_object_get(o, over[i]);
-    json_object_foreach(o, name, v)
-        if (json_is_number(v) && wanted(name))
-            point_add(file, name, json_is_number(x) ? json_number_value(x) : (double)line, json_number_value(v));
+    json_object_foreach(o, name, v) if (json_is_number(v) && wanted(name)) point_add(
+        file, name, json_is_number(x) ? json_number_value(x) : (double)line, json_number_value(v));
 }
 
 /* What comes behind blanks. */
-static int object_find(FILE *f)
-{
+static int object_find(FILE *f) {
     int c;
     while ((c = getc(f)) == ' ' || c == '\n' || c == '\r' || c == '\t') {
     }
     return ungetc(c, f);
 }
 
-static int file_take(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
+static int file_take(const char *path, const struct stat *st, int kind, struct FTW *at) {
     const char *name = path + strlen(plot->folder);
     (void)st;
     if (kind != FTW_F || path[at->base] == '.')
@@ -131,8 +124,7 @@ static int file_take(const char *path, const struct stat *st, int kind, struct F
     return 0;
 }
 
-static void text_write(FILE *f, const char *text)
-{
+static void text_write(FILE *f, const char *text) {
     for (; *text != 0; text++) {
         if (*text == '<' || *text == '&' || *text == '>')
             fprintf(f, "&#%d;", *text);
@@ -141,39 +133,37 @@ static void text_write(FILE *f, const char *text)
     }
 }
 
-static const char *color(size_t i)
-{
-    static const char *const colors[] = {"#2980b9", "#c0392b", "#27ae60", "#e67e22", "#8e44ad", "#16a085", "#7f8c8d", "#d4ac0d", "#34495e", "#e84393"};
+static const char *color(size_t i) {
+    static const char *const colors[] = {"#2980b9", "#c0392b", "#27ae60", "#e67e22", "#8e44ad",
+                                         "#16a085", "#7f8c8d", "#d4ac0d", "#34495e", "#e84393"};
     return colors[i % COUNT(colors)];
 }
 
 /* The number of its file, in the order of the legend. */
-static size_t file_number(const char *const *files, size_t n, const char *file)
-{
+static size_t file_number(const char *const *files, size_t n, const char *file) {
     size_t i = 0;
     while (i < n && strcmp(files[i], file) != 0)
         i++;
     return i;
 }
 
-static double tick_step(double span)
-{
+static double tick_step(double span) {
     double p = pow(10, floor(log10(span / 4))), m = span / 4 / p;
     return p * (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10);
 }
 
-struct range { double low, high; };
+struct range {
+    double low, high;
+};
 
-static void range_take(struct range *r, double v)
-{
+static void range_take(struct range *r, double v) {
     if (v < r->low)
         r->low = v;
     if (v > r->high)
         r->high = v;
 }
 
-static void range_widen(struct range *r)
-{
+static void range_widen(struct range *r) {
     if (r->high - r->low <= fabs(r->high) * 1e-12) {
         double by = r->high != 0 ? fabs(r->high) / 2 : 1;
         r->low -= by;
@@ -181,8 +171,8 @@ static void range_widen(struct range *r)
     }
 }
 
-static void panel_draw(FILE *f, const char *metric, double left, double top, const char *const *files, size_t files_n)
-{
+static void panel_draw(FILE *f, const char *metric, double left, double top,
+                       const char *const *files, size_t files_n) {
     struct range x = {HUGE_VAL, -HUGE_VAL}, y = x;
     double w = WIDTH - LEFT - 20, h = HEIGHT - TOP - BOTTOM;
     for (size_t i = 0; i < series_n; i++)
@@ -197,14 +187,23 @@ static void panel_draw(FILE *f, const char *metric, double left, double top, con
     fprintf(f, "<text x=\"%.0f\" y=\"%.0f\" font-size=\"15\">", left, top - 10);
     text_write(f, metric);
     fprintf(f, "</text>\n");
-    for (double step = tick_step(y.high - y.low), t = ceil(y.low / step) * step; t <= y.high + step * 1e-9; t += step) {
+    for (double step = tick_step(y.high - y.low), t = ceil(y.low / step) * step;
+         t <= y.high + step * 1e-9; t += step) {
         double at = top + h - (t - y.low) / (y.high - y.low) * h;
-        fprintf(f, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n", left, left + w, at,
-                at, left - 6, at + 4, fabs(t) < step * 1e-9 ? 0.0 : t);
+        fprintf(f,
+                "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text "
+                "x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n",
+                left, left + w, at, at, left - 6, at + 4, fabs(t) < step * 1e-9 ? 0.0 : t);
     }
-    for (double step = tick_step(x.high - x.low), t = ceil(x.low / step) * step; t <= x.high + step * 1e-9; t += step)
-        fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", left + (t - x.low) / (x.high - x.low) * w, top + h + 18, fabs(t) < step * 1e-9 ? 0.0 : t);
-    fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" stroke=\"#888\"/>\n", left, top, w, h);
+    for (double step = tick_step(x.high - x.low), t = ceil(x.low / step) * step;
+         t <= x.high + step * 1e-9; t += step)
+        fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n",
+                left + (t - x.low) / (x.high - x.low) * w, top + h + 18,
+                fabs(t) < step * 1e-9 ? 0.0 : t);
+    fprintf(f,
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" "
+            "stroke=\"#888\"/>\n",
+            left, top, w, h);
     for (size_t i = 0; i < series_n; i++) {
         const struct series *s = &series[i];
         if (strcmp(s->metric, metric) != 0)
@@ -212,19 +211,22 @@ static void panel_draw(FILE *f, const char *metric, double left, double top, con
         const char *c = color(file_number(files, files_n, s->file));
         fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", c);
         for (size_t k = 0; k < s->n; k++)
-            fprintf(f, "%.1f,%.1f ", left + (s->x[k] - x.low) / (x.high - x.low) * w, top + h - (s->y[k] - y.low) / (y.high - y.low) * h);
+            fprintf(f, "%.1f,%.1f ", left + (s->x[k] - x.low) / (x.high - x.low) * w,
+                    top + h - (s->y[k] - y.low) / (y.high - y.low) * h);
         fprintf(f, "\"/>\n");
         if (s->n == 1)
-            fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", left + (s->x[0] - x.low) / (x.high - x.low) * w,
+            fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n",
+                    left + (s->x[0] - x.low) / (x.high - x.low) * w,
                     top + h - (s->y[0] - y.low) / (y.high - y.low) * h, c);
     }
 }
 
-static int names_compare(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int names_compare(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* The different ones of the series' files or metrics, sorted. */
-static size_t names_of(const char **names, bool metrics)
-{
+static size_t names_of(const char **names, bool metrics) {
     size_t n = 0;
     for (size_t i = 0; i < series_n; i++) {
         const char *name = metrics ? series[i].metric : series[i].file;
@@ -235,26 +237,34 @@ static size_t names_of(const char **names, bool metrics)
     return n;
 }
 
-static int draw(FILE *f)
-{
-    const char **files = calloc(series_n, sizeof *files), **metrics = calloc(series_n, sizeof *metrics);
+static int draw(FILE *f) {
+    const char **files = calloc(series_n, sizeof *files),
+               **metrics = calloc(series_n, sizeof *metrics);
     if (files == NULL || metrics == NULL) {
         free(files);
         free(metrics);
         return -ENOMEM;
     }
     size_t files_n = names_of(files, false), metrics_n = names_of(metrics, true);
-    double rows = ceil((double)metrics_n / 2), columns = metrics_n > 1 ? 2 : 1, width = columns * WIDTH + LEGEND, height = rows * HEIGHT;
+    double rows = ceil((double)metrics_n / 2), columns = metrics_n > 1 ? 2 : 1,
+           width = columns * WIDTH + LEGEND, height = rows * HEIGHT;
     if (height < 20.0 * (double)(files_n + 1))
         height = 20.0 * (double)(files_n + 1);
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
-               "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", width, height, width, height);
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 "
+            "0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+            width, height, width, height);
     for (size_t i = 0; i < metrics_n; i++)
-        panel_draw(f, metrics[i], (double)(i % 2) * WIDTH, (double)(i / 2) * HEIGHT, files, files_n);
+        panel_draw(f, metrics[i], (double)(i % 2) * WIDTH, (double)(i / 2) * HEIGHT, files,
+                   files_n);
     for (size_t i = 0; i < files_n; i++) {
         double at = TOP + 20.0 * (double)i;
-        fprintf(f, "<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.0f\" y2=\"%.0f\" stroke=\"%s\" stroke-width=\"3\"/><text x=\"%.0f\" y=\"%.0f\">", columns * WIDTH + 4, columns * WIDTH + 24, at, at,
-                color(i), columns * WIDTH + 30, at + 4);
+        fprintf(f,
+                "<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.0f\" y2=\"%.0f\" stroke=\"%s\" "
+                "stroke-width=\"3\"/><text x=\"%.0f\" y=\"%.0f\">",
+                columns * WIDTH + 4, columns * WIDTH + 24, at, at, color(i), columns * WIDTH + 30,
+                at + 4);
         text_write(f, files[i]);
         fprintf(f, "</text>\n");
     }
@@ -264,23 +274,26 @@ static int draw(FILE *f)
     return fflush(f) == 0 && !ferror(f) ? 0 : errno != 0 ? -errno : -EIO;
 }
 
-int results_plot(const struct results_plot *p)
-{
+int results_plot(const struct results_plot *p) {
     int rc = EXIT_FAILED, e;
     plot = p;
     if (nftw(p->folder, file_take, 16, FTW_PHYS) != 0) {
         fprintf(stderr, "ddict results: %s: %s\n", p->folder, strerror(errno));
     } else if (failed) {
-        fprintf(stderr, "ddict results: no memory, or more than %u lines to draw: choose with --metric\n", SERIES_MAX);
+        fprintf(stderr,
+                "ddict results: no memory, or more than %u lines to draw: choose with --metric\n",
+                SERIES_MAX);
     } else if (series_n == 0) {
-        fprintf(stderr, "ddict results: %s: no JSON objects with numbers%s\n", p->folder, p->metrics > 0 ? " of these names" : "");
+        fprintf(stderr, "ddict results: %s: no JSON objects with numbers%s\n", p->folder,
+                p->metrics > 0 ? " of these names" : "");
     } else {
         FILE *f = p->output != NULL ? fopen(p->output, "we") : stdout;
         e = f == NULL ? -errno : draw(f);
         if (f != NULL && p->output != NULL && fclose(f) != 0 && e == 0)
             e = -errno;
         if (e < 0)
-            fprintf(stderr, "ddict results: %s: %s\n", p->output != NULL ? p->output : "stdout", strerror(-e));
+            fprintf(stderr, "ddict results: %s: %s\n", p->output != NULL ? p->output : "stdout",
+                    strerror(-e));
         rc = e < 0 ? EXIT_FAILED : EXIT_OK;
     }
     for (size_t i = 0; i < series_n; i++) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.c - one attach generation: made from what ddictd sends, closed when the last view is gone. handle.h has its life. */
+#include "lease.h"
+
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <poll.h>
@@ -11,20 +13,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lease.h"
-
 pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 struct session *sessions;
 struct ddict *handles;
 uint32_t closing_sessions;
 
-static struct session *pool;   /* closed ones; under registry_lock */
-static uint64_t last_id;       /* under registry_lock */
+static struct session *pool; /* closed ones; under registry_lock */
+static uint64_t last_id;     /* under registry_lock */
 
 /* --- memory --- */
 
-static struct session *session_take(void)
-{
+static struct session *session_take(void) {
     pthread_mutex_lock(&registry_lock);
     struct session *s = pool;
     if (s != NULL)
@@ -52,16 +51,14 @@ static struct session *session_take(void)
     return s;
 }
 
-static void close_fd(int *fd)
-{
+static void close_fd(int *fd) {
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
 }
 
 /* Give everything back to the system; the struct stays for the pool. */
-static void session_empty(struct session *s)
-{
+static void session_empty(struct session *s) {
     __atomic_store_n(&s->id, 0, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < s->nlocal && s->local != NULL; i++) {
         port_close(&s->local[i].port);
@@ -87,16 +84,14 @@ static void session_empty(struct session *s)
 }
 
 /* registry_lock is held; s is in no list any more. */
-static void pool_put(struct session *s)
-{
+static void pool_put(struct session *s) {
     s->next = pool;
     pool = s;
 }
 
 /* --- opening --- */
 
-static void *map_fd(int fd, size_t len, int prot, const char *what)
-{
+static void *map_fd(int fd, size_t len, int prot, const char *what) {
     struct stat st;
     if (fstat(fd, &st) != 0 || st.st_size < (off_t)len) {
         dd_error(DDICT_EPROTO, "ddictd sent something else for the %s", what);
@@ -110,14 +105,12 @@ static void *map_fd(int fd, size_t len, int prot, const char *what)
     return NULL;
 }
 
-static void close_fds(int *fds, int n)
-{
+static void close_fds(int *fds, int n) {
     for (int i = 0; i < n; i++)
         close_fd(&fds[i]);
 }
 
-static int welcome_take(struct session *s, struct deadline *d)
-{
+static int welcome_take(struct session *s, struct deadline *d) {
     struct attach_msg m;
     int fds[ATTACH_FDS];
     int n = attach_recv_by(s->sock, &m, fds, ATTACH_FDS, d);
@@ -132,10 +125,13 @@ static int welcome_take(struct session *s, struct deadline *d)
         rc = dd_error(DDICT_EPROTO, "ddictd answered the greeting with message %u", m.type);
     if (rc == 0 && m.status < 0)
         rc = dd_error(m.status, "%s", m.text[0] ? m.text : dd_strerror(m.status));
-    if (rc == 0 && (n != 3 || m.managers == 0 || m.nodes == 0 || m.managers > DD_MANAGERS_MAX || m.local_managers == 0
-                    || m.local_managers > DD_LOCAL_MANAGERS_MAX || m.local_managers > m.managers))
-        rc = dd_error(DDICT_EPROTO, "ddictd's welcome makes no sense: %u managers, %u of them here, %d descriptors", m.managers,
-                      m.local_managers, n);
+    if (rc == 0 && (n != 3 || m.managers == 0 || m.nodes == 0 || m.managers > DD_MANAGERS_MAX ||
+                    m.local_managers == 0 || m.local_managers > DD_LOCAL_MANAGERS_MAX ||
+                    m.local_managers > m.managers))
+        rc = dd_error(
+            DDICT_EPROTO,
+            "ddictd's welcome makes no sense: %u managers, %u of them here, %d descriptors",
+            m.managers, m.local_managers, n);
     if (rc == 0) {
         s->managers = m.managers;
         s->nodes = m.nodes;
@@ -156,18 +152,21 @@ static int welcome_take(struct session *s, struct deadline *d)
     return rc;
 }
 
-static int manager_take(struct session *s, unsigned index, struct deadline *d)
-{
+static int manager_take(struct session *s, unsigned index, struct deadline *d) {
     struct attach_msg m;
     int fds[ATTACH_FDS];
     int n = attach_recv_by(s->sock, &m, fds, ATTACH_FDS, d);
     if (n < 0)
-        return n == -ECONNRESET ? dd_error(DDICT_EGONE, "the dictionary %s ended while we attached", s->name) : n;
+        return n == -ECONNRESET
+                   ? dd_error(DDICT_EGONE, "the dictionary %s ended while we attached", s->name)
+                   : n;
     struct node_manager *l = &s->local[index];
     l->id = m.manager;
     int rc = 0;
-    if (m.type != ATTACH_MANAGER || (n != 3 && n != 4) || m.manager >= s->managers || s->here[m.manager] != NULL)
-        rc = dd_error(DDICT_EPROTO, "ddictd sent message %u with %d descriptors for manager %u", m.type, n, m.manager);
+    if (m.type != ATTACH_MANAGER || (n != 3 && n != 4) || m.manager >= s->managers ||
+        s->here[m.manager] != NULL)
+        rc = dd_error(DDICT_EPROTO, "ddictd sent message %u with %d descriptors for manager %u",
+                      m.type, n, m.manager);
     if (rc == 0)
         rc = arena_view_map(&l->arena, fds[0], n == 4 ? fds[3] : -1, index);
     if (rc == 0)
@@ -185,20 +184,25 @@ static int manager_take(struct session *s, unsigned index, struct deadline *d)
 }
 
 /* A manager without keys: an empty segment, which words of zero lead to. */
-static struct node_manager *nobody(void)
-{
-    static union { struct arena_header header; uint8_t room[ARENA_PAGE + DD_SEGMENT_SIZE]; } empty __attribute__((aligned(ARENA_PAGE)));
-    static struct node_manager m = {.arena = {.header = &empty.header, .dir = (const uint64_t *)(const void *)&empty}};
+static struct node_manager *nobody(void) {
+    static union {
+        struct arena_header header;
+        uint8_t room[ARENA_PAGE + DD_SEGMENT_SIZE];
+    } empty __attribute__((aligned(ARENA_PAGE)));
+    static struct node_manager m = {
+        .arena = {.header = &empty.header, .dir = (const uint64_t *)(const void *)&empty}};
     return &m;
 }
 
-static int greet(struct session *s, struct deadline *d)
-{
+static int greet(struct session *s, struct deadline *d) {
     int rc = s->sock >= 0 ? 0 : (s->sock = attach_connect_by(s->name, d));
     const char *file = getenv("DDICT_SOCKET");
     if (rc == DDICT_ENODICT && (file == NULL || *file == 0))
-        return dd_error(DDICT_ENODICT, "no dictionary: nothing listens under the name %s on this node (did it end, or is this process in a network "
-                        "namespace of its own? then see `ddict socket`)", s->name);
+        return dd_error(DDICT_ENODICT,
+                        "no dictionary: nothing listens under the name %s on this node (did it "
+                        "end, or is this process in a network "
+                        "namespace of its own? then see `ddict socket`)",
+                        s->name);
     if (rc < 0)
         return rc;
     struct attach_msg hello;
@@ -207,8 +211,7 @@ static int greet(struct session *s, struct deadline *d)
     return attach_send_by(s->sock, &hello, NULL, 0, d);
 }
 
-static int welcome(struct session *s, struct deadline *d)
-{
+static int welcome(struct session *s, struct deadline *d) {
     int rc = welcome_take(s, d);
     if (rc < 0)
         return rc;
@@ -223,22 +226,23 @@ static int welcome(struct session *s, struct deadline *d)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
     for (unsigned i = 0; i < s->managers; i++) {
         s->quick[i] = nobody();
-        s->ask[i] = &s->local[stand_in(i, s->nodes, s->nlocal)]; /* of our node: see manager_take() */
+        s->ask[i] =
+            &s->local[stand_in(i, s->nodes, s->nlocal)]; /* of our node: see manager_take() */
     }
     return 0;
 }
 
 /* From where it stands. -ETIMEDOUT: it can go on from there. */
-static int session_receive(struct session *s, struct deadline *d)
-{
+static int session_receive(struct session *s, struct deadline *d) {
     int rc = 0;
     for (; rc == 0 && (s->stage < 2 || s->stage < 2 + s->nlocal); s->stage += rc == 0)
-        rc = s->stage == 0 ? greet(s, d) : s->stage == 1 ? welcome(s, d) : manager_take(s, s->stage - 2, d);
+        rc = s->stage == 0   ? greet(s, d)
+             : s->stage == 1 ? welcome(s, d)
+                             : manager_take(s, s->stage - 2, d);
     return rc;
 }
 
-static int default_timeout(void)
-{
+static int default_timeout(void) {
     const char *text = getenv("DDICT_TIMEOUT");
     char *end;
     if (text == NULL || *text == 0)
@@ -249,10 +253,11 @@ static int default_timeout(void)
     return (int)(seconds * 1000);
 }
 
-int session_timeout(int timeout_ms) { return timeout_ms < 0 ? default_timeout() : timeout_ms; }
+int session_timeout(int timeout_ms) {
+    return timeout_ms < 0 ? default_timeout() : timeout_ms;
+}
 
-void session_abandon(struct session *part, bool busy)
-{
+void session_abandon(struct session *part, bool busy) {
     if (part == NULL)
         return;
     if (busy) { /* what it has is not known; it stays */
@@ -265,23 +270,25 @@ void session_abandon(struct session *part, bool busy)
     pthread_mutex_unlock(&registry_lock);
 }
 
-static int session_begin(struct session **part, const char *name)
-{
+static int session_begin(struct session **part, const char *name) {
     struct session *s = *part = session_take();
     if (s == NULL)
         return dd_error(-ENOMEM, "no memory for a session");
     s->timeout_ms = default_timeout();
-    strcpy(s->name, name); /* attach_connect() checks the same text's length; the caller has checked it before */
+    strcpy(
+        s->name,
+        name); /* attach_connect() checks the same text's length; the caller has checked it before */
     return 0;
 }
 
-int session_open_by(struct session **out, struct session **part, const char *name, struct deadline *d)
-{
+int session_open_by(struct session **out, struct session **part, const char *name,
+                    struct deadline *d) {
     bool old = *part != NULL;
     int rc = old ? 0 : session_begin(part, name);
     if (rc == 0)
         rc = session_receive(*part, d);
-    if (old && rc < 0 && rc != -ETIMEDOUT) { /* ddictd does not wait for ever for one that has begun: again */
+    if (old && rc < 0 &&
+        rc != -ETIMEDOUT) { /* ddictd does not wait for ever for one that has begun: again */
         session_abandon(*part, false);
         if ((rc = session_begin(part, name)) == 0)
             rc = session_receive(*part, d);
@@ -303,8 +310,7 @@ int session_open_by(struct session **out, struct session **part, const char *nam
     return 0;
 }
 
-int session_open(struct session **out, const char *name, int timeout_ms)
-{
+int session_open(struct session **out, const char *name, int timeout_ms) {
     struct session *part = NULL;
     struct deadline d; /* of the whole attach */
     deadline_start(&d, session_timeout(timeout_ms));
@@ -316,8 +322,7 @@ int session_open(struct session **out, const char *name, int timeout_ms)
 /* --- closing --- */
 
 /* registry_lock is held. */
-static void session_remove(struct session *s)
-{
+static void session_remove(struct session *s) {
     struct session **at = &sessions;
     while (*at != s)
         at = &(*at)->next;
@@ -326,8 +331,7 @@ static void session_remove(struct session *s)
     pool_put(s);
 }
 
-void sessions_reap(void)
-{
+void sessions_reap(void) {
     pthread_mutex_lock(&registry_lock);
     for (struct session *s = sessions, *next; s != NULL; s = next) {
         next = s->next;
@@ -339,8 +343,7 @@ void sessions_reap(void)
     pthread_mutex_unlock(&registry_lock);
 }
 
-void barrier_everywhere(void)
-{
+void barrier_everywhere(void) {
     static bool registered; /* under registry_lock */
     if (!registered)
         registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -348,8 +351,7 @@ void barrier_everywhere(void)
         usleep(1000); /* store buffers are empty long before */
 }
 
-void session_close(struct session *s)
-{
+void session_close(struct session *s) {
     pthread_mutex_lock(&registry_lock);
     s->closing = true;
     __atomic_fetch_add(&closing_sessions, 1, __ATOMIC_SEQ_CST);
@@ -359,8 +361,7 @@ void session_close(struct session *s)
     sessions_reap();
 }
 
-void session_forget(struct session *s)
-{
+void session_forget(struct session *s) {
     close_fd(&s->sock);
     close_fd(&s->bell);
     for (unsigned i = 0; i < s->nlocal; i++) {
@@ -378,7 +379,7 @@ void session_forget(struct session *s)
         __atomic_fetch_add(&closing_sessions, 1, __ATOMIC_RELAXED);
     }
     if (s->refs != NULL)
-        return; /* inherited before: its hold page is shared with us too */
+        return;                   /* inherited before: its hold page is shared with us too */
     s->lease_page = s->hold.page; /* the parent's own is MADV_DONTFORK: not mapped here */
     s->refs = s->hold.refs;
     s->pipe = s->hold.pipe;
@@ -389,8 +390,7 @@ void session_forget(struct session *s)
 
 /* --- is it alive --- */
 
-int session_state_error(struct session *s)
-{
+int session_state_error(struct session *s) {
     uint32_t state = __atomic_load_n(&s->board->state, __ATOMIC_ACQUIRE);
     char text[sizeof s->board->text];
     memcpy(text, s->board->text, sizeof text);
@@ -404,8 +404,7 @@ int session_state_error(struct session *s)
     return dd_error(DDICT_ELOST, "ddictd of this node closed its connection to this process");
 }
 
-int session_check(struct session *s)
-{
+int session_check(struct session *s) {
     if (!board_serves(s->board))
         return session_state_error(s);
     bool due = __atomic_load_n(&s->held_due, __ATOMIC_RELAXED) > 0;

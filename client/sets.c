@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sets.c - `ddict ls --sets`. */
+#include "sets.h"
+
+#include "cmd.h"
+#include <base/size.h>
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/size.h>
-#include "cmd.h"
-#include "sets.h"
-
-static const char head[] = "t\x0a\0\0\0sddict.set"; /* a tuple that begins with "ddict.set", client/python/FORMAT */
+static const char head[] =
+    "t\x0a\0\0\0sddict.set"; /* a tuple that begins with "ddict.set", client/python/FORMAT */
 #define HEAD (sizeof head - 1)
 
 /* Is it ("ddict.set", NAME)? */
-static bool is_set(const uint8_t *key, size_t len)
-{
+static bool is_set(const uint8_t *key, size_t len) {
     if (len < HEAD + 5 || memcmp(key, head, HEAD) != 0)
         return false;
     const uint8_t *n = key + HEAD;
-    return ((size_t)n[0] | (size_t)n[1] << 8 | (size_t)n[2] << 16 | (size_t)n[3] << 24) == len - HEAD - 4 && n[4] == 's';
+    return ((size_t)n[0] | (size_t)n[1] << 8 | (size_t)n[2] << 16 | (size_t)n[3] << 24) ==
+               len - HEAD - 4 &&
+           n[4] == 's';
 }
 
 /* The set's own description, without what may be long. NULL: it is gone. */
-static json_t *set_read(ddict_t *d, const void *key, size_t len, int *rc)
-{
+static json_t *set_read(ddict_t *d, const void *key, size_t len, int *rc) {
     struct ddict_view v;
     *rc = ddict_view(d, key, len, &v, 0, -1);
     if (*rc < 0)
@@ -41,27 +43,31 @@ static json_t *set_read(ddict_t *d, const void *key, size_t len, int *rc)
     return o;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(json_string_value(json_object_get(*(json_t *const *)a, "name")), json_string_value(json_object_get(*(json_t *const *)b, "name")));
+static int by_name(const void *a, const void *b) {
+    return strcmp(json_string_value(json_object_get(*(json_t *const *)a, "name")),
+                  json_string_value(json_object_get(*(json_t *const *)b, "name")));
 }
 
-static void line_print(const json_t *o)
-{
+static void line_print(const json_t *o) {
     char size[24], classes[24] = "-";
-    const json_t *n = json_object_get(o, "classes"), *bytes = json_object_get(o, "bytes"), *sources = json_object_get(o, "sources");
-    const char *source = json_string_value(json_array_get(sources, 0)), *kind = json_string_value(json_object_get(o, "kind"));
+    const json_t *n = json_object_get(o, "classes"), *bytes = json_object_get(o, "bytes"),
+                 *sources = json_object_get(o, "sources");
+    const char *source = json_string_value(json_array_get(sources, 0)),
+               *kind = json_string_value(json_object_get(o, "kind"));
     if (n != NULL)
         snprintf(classes, sizeof classes, "%" JSON_INTEGER_FORMAT, json_integer_value(n));
-    printf("%-20s %-6s %10" JSON_INTEGER_FORMAT " %10s %8s  %s", json_string_value(json_object_get(o, "name")), kind != NULL ? kind : "", json_integer_value(json_object_get(o, "items")),
-           bytes != NULL ? size_format(size, sizeof size, (uint64_t)json_integer_value(bytes)) : "-", classes, source != NULL ? source : "");
+    printf("%-20s %-6s %10" JSON_INTEGER_FORMAT " %10s %8s  %s",
+           json_string_value(json_object_get(o, "name")), kind != NULL ? kind : "",
+           json_integer_value(json_object_get(o, "items")),
+           bytes != NULL ? size_format(size, sizeof size, (uint64_t)json_integer_value(bytes))
+                         : "-",
+           classes, source != NULL ? source : "");
     if (json_array_size(sources) > 1)
         printf(" and %zu more", json_array_size(sources) - 1);
     putchar('\n');
 }
 
-static int sets_read(ddict_t *d, json_t *all)
-{
+static int sets_read(ddict_t *d, json_t *all) {
     ddict_iter_t *it;
     const void *key;
     size_t len;
@@ -84,8 +90,7 @@ static int sets_read(ddict_t *d, json_t *all)
     return rc < 0 ? rc : 0;
 }
 
-int sets_show(ddict_t *d, bool json)
-{
+int sets_show(ddict_t *d, bool json) {
     json_t *all = json_array();
     int rc = all == NULL ? -1 : sets_read(d, all);
     if (rc < 0) {

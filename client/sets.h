@@ -3,8 +3,9 @@
 #ifndef DDICT_CLIENT_SETS_H
 #define DDICT_CLIENT_SETS_H
 
-#include <stdbool.h>
 #include <ddict.h>
+
+#include <stdbool.h>
 
 /* A table of them, or an array of objects, on stdout. The exit code. */
 int sets_show(ddict_t *d, bool json);

@@ -3,15 +3,15 @@
  * sub.c - subscriptions: one EVENTS for each manager is always under way, and says from which number on (PROTOCOL 8). All that a subscription is
  * are these numbers, so a forked child goes on from them with requests of its own.
  */
+#include "ask.h"
+#include <wire/event.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <wire/event.h>
-#include "ask.h"
-
 #define ASK_US 60000000u /* a manager that has nothing to tell answers after so long */
-#define FLAGS (DDICT_SUB_DELS | DDICT_SUB_VALUES | DDICT_SUB_THERE)
+#define FLAGS  (DDICT_SUB_DELS | DDICT_SUB_VALUES | DDICT_SUB_THERE)
 
 struct source { /* a manager */
     struct request r;
@@ -22,22 +22,21 @@ struct ddict_sub {
     ddict_t *d;
     uint64_t session_id; /* that the requests belong to */
     unsigned flags, managers, nlocal;
-    struct source *source; /* [managers] */
-    struct batch *batch;   /* [nlocal] */
-    struct port **port;    /* [nlocal] */
+    struct source *source;  /* [managers] */
+    struct batch *batch;    /* [nlocal] */
+    struct port **port;     /* [nlocal] */
     struct batch **batches; /* [nlocal]; to each */
     unsigned known_n, unasked_n;
     ddict_iter_t *there;
-    uint8_t *events;       /* the answer that is being read */
+    uint8_t *events; /* the answer that is being read */
     size_t len, at;
-    unsigned from;         /* whose */
-    uint64_t missed;       /* to be said before it */
+    unsigned from;   /* whose */
+    uint64_t missed; /* to be said before it */
     size_t prefix_len;
     uint8_t prefix[];
 };
 
-static void sources_forget(struct ddict_sub *sub)
-{
+static void sources_forget(struct ddict_sub *sub) {
     for (unsigned m = 0; m < sub->managers; m++) {
         sub->source[m].asked = false;
         request_drop(&sub->source[m].r);
@@ -45,8 +44,7 @@ static void sources_forget(struct ddict_sub *sub)
     sub->unasked_n = sub->managers;
 }
 
-static int session_adopt(struct ddict_sub *sub, struct session *s)
-{
+static int session_adopt(struct ddict_sub *sub, struct session *s) {
     if (sub->session_id == s->id)
         return 0;
     if (s->managers != sub->managers || s->nlocal != sub->nlocal)
@@ -61,12 +59,15 @@ static int session_adopt(struct ddict_sub *sub, struct session *s)
     return 0;
 }
 
-static int source_ask(struct ddict_sub *sub, struct session *s, unsigned m, struct patience *w)
-{
+static int source_ask(struct ddict_sub *sub, struct session *s, unsigned m, struct patience *w) {
     struct source *c = &sub->source[m];
     struct node_manager *l = session_ask(s, m);
-    struct outgoing out = {.head = {.type = MSG_EVENTS, .manager = m, .key_len = (uint32_t)sub->prefix_len, .version = c->known ? c->number : 0,
-                                    .val_len = sub->flags & DDICT_SUB_VALUES ? DD_EVENT_INLINE : 0}, .key = sub->prefix};
+    struct outgoing out = {.head = {.type = MSG_EVENTS,
+                                    .manager = m,
+                                    .key_len = (uint32_t)sub->prefix_len,
+                                    .version = c->known ? c->number : 0,
+                                    .val_len = sub->flags & DDICT_SUB_VALUES ? DD_EVENT_INLINE : 0},
+                           .key = sub->prefix};
     if (c->known) {
         out.head.flags = MSGF_WAIT;
         out.head.aux = ASK_US;
@@ -84,8 +85,7 @@ static int source_ask(struct ddict_sub *sub, struct session *s, unsigned m, stru
 }
 
 /* An answer that has come; NULL: none. */
-static struct request *answer_take(struct ddict_sub *sub)
-{
+static struct request *answer_take(struct ddict_sub *sub) {
     struct request *r = NULL;
     for (unsigned i = 0; r == NULL && i < sub->nlocal; i++) {
         struct port *p = sub->port[i];
@@ -100,8 +100,7 @@ static struct request *answer_take(struct ddict_sub *sub)
     return r;
 }
 
-static int answer_read(struct ddict_sub *sub, struct session *s, struct request *r)
-{
+static int answer_read(struct ddict_sub *sub, struct session *s, struct request *r) {
     unsigned m = r->index;
     struct source *c = &sub->source[m];
     c->asked = false;
@@ -124,11 +123,11 @@ static int answer_read(struct ddict_sub *sub, struct session *s, struct request 
 }
 
 /* The next event of the answer at hand: 1, 0 at its end. */
-static int event_read(struct ddict_sub *sub, struct ddict_event *e)
-{
+static int event_read(struct ddict_sub *sub, struct ddict_event *e) {
     struct event_record v;
     if (sub->missed > 0) {
-        *e = (struct ddict_event){.kind = DDICT_EVENT_MISSED, .manager = sub->from, .missed = sub->missed};
+        *e = (struct ddict_event){
+            .kind = DDICT_EVENT_MISSED, .manager = sub->from, .missed = sub->missed};
         sub->missed = 0;
         return 1;
     }
@@ -142,9 +141,14 @@ static int event_read(struct ddict_sub *sub, struct ddict_event *e)
             break;
         const uint8_t *key = sub->events + sub->at + sizeof v;
         sub->at += sizeof v + v.key_len + got;
-        if (v.kind < EVENT_PUT || v.kind > EVENT_CLEAR || (v.kind != EVENT_PUT && !(sub->flags & DDICT_SUB_DELS)))
+        if (v.kind < EVENT_PUT || v.kind > EVENT_CLEAR ||
+            (v.kind != EVENT_PUT && !(sub->flags & DDICT_SUB_DELS)))
             continue;
-        *e = (struct ddict_event){.kind = v.kind, .manager = sub->from, .version = v.version, .vlen = v.val_len, .tag = v.tag};
+        *e = (struct ddict_event){.kind = v.kind,
+                                  .manager = sub->from,
+                                  .version = v.version,
+                                  .vlen = v.val_len,
+                                  .tag = v.tag};
         if (v.kind != EVENT_CLEAR) {
             e->key = key;
             e->klen = v.key_len;
@@ -153,13 +157,14 @@ static int event_read(struct ddict_sub *sub, struct ddict_event *e)
             e->val = key + v.key_len;
         return 1;
     }
-    int rc = sub->at == sub->len ? 0 : dd_error(DDICT_EPROTO, "the events of manager %u are malformed", sub->from);
+    int rc = sub->at == sub->len
+                 ? 0
+                 : dd_error(DDICT_EPROTO, "the events of manager %u are malformed", sub->from);
     sub->at = sub->len = 0;
     return rc;
 }
 
-static int there_read(struct ddict_sub *sub, struct ddict_event *e)
-{
+static int there_read(struct ddict_sub *sub, struct ddict_event *e) {
     *e = (struct ddict_event){.kind = DDICT_EVENT_PUT};
     int rc = ddict_iter_next(sub->there, &e->key, &e->klen);
     if (rc == 1) {
@@ -172,8 +177,7 @@ static int there_read(struct ddict_sub *sub, struct ddict_event *e)
 }
 
 /* Until an answer was read or the patience ends. first: of those that were never asked alone. */
-static int answer_await(struct ddict_sub *sub, struct session *s, struct patience *w)
-{
+static int answer_await(struct ddict_sub *sub, struct session *s, struct patience *w) {
     for (;;) {
         struct request *r = answer_take(sub);
         if (r != NULL)
@@ -186,8 +190,7 @@ static int answer_await(struct ddict_sub *sub, struct session *s, struct patienc
     }
 }
 
-static int sources_ask(struct ddict_sub *sub, struct session *s, struct patience *w)
-{
+static int sources_ask(struct ddict_sub *sub, struct session *s, struct patience *w) {
     for (unsigned m = 0; m < sub->managers && sub->unasked_n > 0; m++) {
         if (sub->source[m].asked)
             continue;
@@ -198,8 +201,7 @@ static int sources_ask(struct ddict_sub *sub, struct session *s, struct patience
     return 0;
 }
 
-int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms)
-{
+int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms) {
     struct session *s;
     struct patience w, send;
     int rc = session_enter(sub->d, &s, timeout_ms);
@@ -221,8 +223,7 @@ int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms)
     return rc == -ETIMEDOUT ? 0 : rc;
 }
 
-static void sources_give_up(struct ddict_sub *sub, struct session *s)
-{
+static void sources_give_up(struct ddict_sub *sub, struct session *s) {
     for (unsigned m = 0; m < sub->managers; m++) {
         struct source *c = &sub->source[m];
         if (c->asked)
@@ -230,8 +231,7 @@ static void sources_give_up(struct ddict_sub *sub, struct session *s)
     }
 }
 
-void ddict_unsubscribe(ddict_sub_t *sub)
-{
+void ddict_unsubscribe(ddict_sub_t *sub) {
     if (sub == NULL)
         return;
     struct session *s = __atomic_load_n(&sub->d->session, __ATOMIC_ACQUIRE);
@@ -248,8 +248,8 @@ void ddict_unsubscribe(ddict_sub_t *sub)
     free(sub);
 }
 
-static struct ddict_sub *sub_new(ddict_t *d, struct session *s, const void *prefix, size_t plen, unsigned flags)
-{
+static struct ddict_sub *sub_new(ddict_t *d, struct session *s, const void *prefix, size_t plen,
+                                 unsigned flags) {
     struct ddict_sub *sub = calloc(1, sizeof *sub + plen);
     if (sub == NULL)
         return NULL;
@@ -271,8 +271,8 @@ static struct ddict_sub *sub_new(ddict_t *d, struct session *s, const void *pref
     return NULL;
 }
 
-int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags, ddict_sub_t **out, int timeout_ms)
-{
+int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags, ddict_sub_t **out,
+                    int timeout_ms) {
     struct session *s;
     struct patience w;
     *out = NULL;
@@ -282,9 +282,11 @@ int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags,
     if (flags & ~FLAGS)
         return dd_error(-EINVAL, "subscribe with unknown flags 0x%x", flags);
     if (plen > DDICT_KEY_MAX)
-        return dd_error(DDICT_EKEYSIZE, "a prefix of %zu bytes: it may have %u", plen, DDICT_KEY_MAX);
+        return dd_error(DDICT_EKEYSIZE, "a prefix of %zu bytes: it may have %u", plen,
+                        DDICT_KEY_MAX);
     if (timeout_ms == 0)
-        return dd_error(-ETIMEDOUT, "the managers must be asked, which a timeout of 0 does not allow");
+        return dd_error(-ETIMEDOUT,
+                        "the managers must be asked, which a timeout of 0 does not allow");
     struct ddict_sub *sub = sub_new(d, s, prefix, plen, flags);
     if (sub == NULL)
         return dd_error(-ENOMEM, "no memory for a subscription to %u managers", s->managers);
@@ -305,8 +307,7 @@ int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags,
     return 0;
 }
 
-int ddict_ending(ddict_t *d)
-{
+int ddict_ending(ddict_t *d) {
     struct session *s;
     int rc = session_enter(d, &s, -1);
     return rc < 0 ? rc : __atomic_load_n(&s->board->state, __ATOMIC_ACQUIRE) == BOARD_DRAINING;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* submit.c - jobs begin: what is on this node is read at once, the rest becomes a request. */
+#include "ask.h"
+#include "jobs.h"
+#include "local.h"
+#include "view.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-#include "local.h"
-#include "jobs.h"
-#include "view.h"
+#define TURN_JOBS \
+    64u /* submitted before the first of them are sent: the manager works while we go on */
 
-#define TURN_JOBS 64u /* submitted before the first of them are sent: the manager works while we go on */
-
-static bool job_puts(const struct ddict_job *o) { return o->what == DDICT_DO_PUT || o->what == DDICT_DO_PUTV; }
+static bool job_puts(const struct ddict_job *o) {
+    return o->what == DDICT_DO_PUT || o->what == DDICT_DO_PUTV;
+}
 
 /* Of the value of a put; MSG_VALUE_MAX: too much. */
-static uint64_t length(const struct ddict_job *o)
-{
+static uint64_t length(const struct ddict_job *o) {
     uint64_t sum = o->what == DDICT_DO_PUT ? o->len : 0;
     const struct iovec *v = o->buf;
     for (size_t i = 0; o->what == DDICT_DO_PUTV && i < o->len; i++)
@@ -24,8 +26,7 @@ static uint64_t length(const struct ddict_job *o)
     return sum;
 }
 
-static int flags_check(const struct ddict_job *o)
-{
+static int flags_check(const struct ddict_job *o) {
     struct msg head;
     if (o->what < DDICT_DO_VIEW || o->what > DDICT_DO_PUTV)
         return dd_error(-EINVAL, "a job to do %u: there is no such thing", o->what);
@@ -39,8 +40,7 @@ static int flags_check(const struct ddict_job *o)
 }
 
 /* Without asking anybody: -EINPROGRESS when that can not be. */
-static int job_now(struct session *s, struct ddict_job *o, unsigned owner, uint64_t h)
-{
+static int job_now(struct session *s, struct ddict_job *o, unsigned owner, uint64_t h) {
     struct node_manager *m = session_local(s, owner);
     int rc = -EAGAIN;
     if (m != NULL && o->what == DDICT_DO_VIEW)
@@ -54,12 +54,12 @@ static int job_now(struct session *s, struct ddict_job *o, unsigned owner, uint6
     if (rc != -EAGAIN && rc != DDICT_ENOKEY)
         return rc;
     if (o->timeout_ms == 0)
-        return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow", owner);
+        return dd_error(-ETIMEDOUT, "manager %u must be asked, which a timeout of 0 does not allow",
+                        owner);
     return -EINPROGRESS;
 }
 
-static void job_ask(struct session *s, struct job *j, unsigned owner)
-{
+static void job_ask(struct session *s, struct job *j, unsigned owner) {
     struct ddict_job *o = &j->pub;
     struct msg *head = &j->out.head;
     j->r = (struct request){.sink = SINK_NONE, .job = true};
@@ -86,8 +86,7 @@ static void job_ask(struct session *s, struct job *j, unsigned owner)
     j->out.key = j->key;
 }
 
-static int job_begin(struct ddict_jobs *q, struct session *s, struct ddict_job *o)
-{
+static int job_begin(struct ddict_jobs *q, struct session *s, struct ddict_job *o) {
     uint64_t h = key_hash(o->key, o->klen);
     unsigned owner = hash_owner(h, s->managers);
     int rc = job_now(s, o, owner, h);
@@ -118,8 +117,7 @@ static int job_begin(struct ddict_jobs *q, struct session *s, struct ddict_job *
     return dd_error(-ENOMEM, "no memory for a job");
 }
 
-ssize_t ddict_submit(ddict_jobs_t *q, struct ddict_job *jobs, size_t n)
-{
+ssize_t ddict_submit(ddict_jobs_t *q, struct ddict_job *jobs, size_t n) {
     struct session *s;
     int rc = jobs_enter(q, &s);
     if (rc == 0 && s == NULL)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - columns of text, in blocks that fit the terminal. */
+#include "table.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,12 +9,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "table.h"
-
 #define GAP 2 /* blanks between columns */
 
-void text_harmless(char *text)
-{
+void text_harmless(char *text) {
     for (unsigned char *p = (unsigned char *)text; *p != 0; p++)
         if (*p < ' ' || *p == 0x7f)
             *p = '?';
@@ -20,8 +19,7 @@ void text_harmless(char *text)
             p[0] = p[1] = '?';
 }
 
-int terminal_columns(FILE *f)
-{
+int terminal_columns(FILE *f) {
     struct winsize w;
     const char *text = getenv("COLUMNS");
     int n;
@@ -32,13 +30,11 @@ int terminal_columns(FILE *f)
     return ioctl(fileno(f), TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
 }
 
-void table_init(struct table *t, const struct column *columns, unsigned width)
-{
+void table_init(struct table *t, const struct column *columns, unsigned width) {
     *t = (struct table){.columns = columns, .width = width, .filled = width};
 }
 
-void table_free(struct table *t)
-{
+void table_free(struct table *t) {
     for (size_t i = 0; i < t->rows * t->width; i++)
         free(t->cell[i]);
     free(t->cell);
@@ -47,12 +43,12 @@ void table_free(struct table *t)
 }
 
 /* The place of the next cell, NULL without memory. */
-static char **cell_next(struct table *t)
-{
+static char **cell_next(struct table *t) {
     if (t->filled == t->width) {
         if (t->rows == t->room) {
             size_t room = t->room > 0 ? t->room * 2 : 16;
-            char **cell = t->no_memory ? NULL : reallocarray(t->cell, room, t->width * sizeof *cell);
+            char **cell =
+                t->no_memory ? NULL : reallocarray(t->cell, room, t->width * sizeof *cell);
             if (cell == NULL) {
                 t->no_memory = 1;
                 return NULL;
@@ -67,8 +63,7 @@ static char **cell_next(struct table *t)
     return &t->cell[(t->rows - 1) * t->width + t->filled++];
 }
 
-void table_cell(struct table *t, const char *fmt, ...)
-{
+void table_cell(struct table *t, const char *fmt, ...) {
     char **cell = cell_next(t);
     va_list ap;
     if (cell == NULL)
@@ -83,14 +78,12 @@ void table_cell(struct table *t, const char *fmt, ...)
     va_end(ap);
 }
 
-void table_skip(struct table *t, unsigned cells)
-{
+void table_skip(struct table *t, unsigned cells) {
     while (cells-- > 0)
         cell_next(t);
 }
 
-static int column_width(const struct table *t, unsigned c)
-{
+static int column_width(const struct table *t, unsigned c) {
     size_t w = strlen(t->columns[c].head);
     for (size_t r = 0; r < t->rows; r++) {
         const char *s = t->cell[r * t->width + c];
@@ -101,8 +94,8 @@ static int column_width(const struct table *t, unsigned c)
 }
 
 /* Put one cell after `blanks` that are owed; the blanks that are owed then, so that no line ends with any. */
-static int cell_put(const struct table *t, FILE *f, int blanks, int width, unsigned c, char *const *row)
-{
+static int cell_put(const struct table *t, FILE *f, int blanks, int width, unsigned c,
+                    char *const *row) {
     const char *s = row == NULL ? t->columns[c].head : row[c] != NULL ? row[c] : "";
     int n = (int)strlen(s), before = t->columns[c].left ? 0 : width - n;
     if (n == 0)
@@ -112,8 +105,8 @@ static int cell_put(const struct table *t, FILE *f, int blanks, int width, unsig
 }
 
 /* One line of column 0 and the columns begin..end-1; row NULL: the heads. */
-static void line_put(const struct table *t, FILE *f, int indent, const int *width, unsigned begin, unsigned end, char *const *row)
-{
+static void line_put(const struct table *t, FILE *f, int indent, const int *width, unsigned begin,
+                     unsigned end, char *const *row) {
     int blanks = indent;
     if (begin > 0)
         blanks = cell_put(t, f, blanks, width[0], 0, row);
@@ -122,8 +115,7 @@ static void line_put(const struct table *t, FILE *f, int indent, const int *widt
     putc('\n', f);
 }
 
-int table_print(const struct table *t, FILE *f, int indent, int columns)
-{
+int table_print(const struct table *t, FILE *f, int indent, int columns) {
     int *width = t->no_memory ? NULL : calloc(t->width, sizeof *width);
     if (width == NULL)
         return -ENOMEM;
@@ -131,7 +123,8 @@ int table_print(const struct table *t, FILE *f, int indent, int columns)
         width[c] = column_width(t, c);
     for (unsigned begin = 0, end; begin < t->width; begin = end) {
         int used = indent + (begin > 0 ? width[0] + GAP : 0) + width[begin];
-        for (end = begin + 1; end < t->width && (columns == 0 || used + GAP + width[end] <= columns); end++)
+        for (end = begin + 1;
+             end < t->width && (columns == 0 || used + GAP + width[end] <= columns); end++)
             used += GAP + width[end];
         if (begin > 0)
             putc('\n', f);

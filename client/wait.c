@@ -6,6 +6,10 @@
  * ring for the one who sleeps there; when it leaves it announces the sleeper again and looks at the ring once more (W1). The sleeper waits for
  * `bell` to differ from a value read before the first announcement, so whatever ring happened meanwhile wakes it.
  */
+#include "handle.h"
+#include "port_inside.h"
+#include <base/spin.h>
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -14,49 +18,42 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/spin.h>
-
-#include "handle.h"
-#include "port_inside.h"
-
-#define CHECK_NS (DD_WAIT_SLICE_MS * 1000000ull)
+#define CHECK_NS     (DD_WAIT_SLICE_MS * 1000000ull)
 #define LONG_WAIT_NS (10 * CHECK_NS) /* from here on slices are ten times longer */
 
-static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *t)
-{
+static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *t) {
     return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, val, t, NULL, 0);
 }
 
 /* The kernel's struct futex_waitv; libc's headers may be older. */
-struct bell_wait { uint64_t val, word; uint32_t flags, room; };
+struct bell_wait {
+    uint64_t val, word;
+    uint32_t flags, room;
+};
 #define FUTEX_WAITV 449 /* on every architecture */
 #define FUTEX_32BIT 2u
 
-static void word_sleep(uint32_t *word, int slice_ms)
-{
+static void word_sleep(uint32_t *word, int slice_ms) {
     struct timespec t = {.tv_sec = slice_ms / 1000, .tv_nsec = slice_ms % 1000 * 1000000L};
     futex(word, FUTEX_WAIT, 0, &t);
 }
 
 /* --- patience --- */
 
-void patience_init(struct patience *w, struct session *s, int timeout_ms)
-{
+void patience_init(struct patience *w, struct session *s, int timeout_ms) {
     w->session = s;
     w->timeout_ms = timeout_ms < 0 ? s->timeout_ms : timeout_ms;
     w->started = false;
 }
 
-static void patience_start(struct patience *w)
-{
+static void patience_start(struct patience *w) {
     deadline_start(&w->deadline, w->timeout_ms);
     w->began_ns = w->deadline.last_ns;
     w->checked_ns = 0;
     w->started = true;
 }
 
-int patience_slice(struct patience *w)
-{
+int patience_slice(struct patience *w) {
     if (!w->started)
         patience_start(w);
     uint64_t now = clock_ns();
@@ -66,14 +63,14 @@ int patience_slice(struct patience *w)
         if (rc < 0)
             return rc;
     }
-    int left = deadline_left(&w->deadline, now - w->began_ns < LONG_WAIT_NS ? DD_WAIT_SLICE_MS : 10 * DD_WAIT_SLICE_MS);
+    int left = deadline_left(
+        &w->deadline, now - w->began_ns < LONG_WAIT_NS ? DD_WAIT_SLICE_MS : 10 * DD_WAIT_SLICE_MS);
     if (left > 0)
         return left;
     return dd_error(-ETIMEDOUT, "no answer within %.3g s", w->timeout_ms / 1000.0);
 }
 
-uint64_t patience_left_us(struct patience *w)
-{
+uint64_t patience_left_us(struct patience *w) {
     if (!w->started)
         patience_start(w);
     deadline_left(&w->deadline, 0);
@@ -81,26 +78,25 @@ uint64_t patience_left_us(struct patience *w)
     return w->deadline.at_ns > now ? (w->deadline.at_ns - now) / 1000 : 0;
 }
 
-void patience_extend(struct patience *w, int ms)
-{
+void patience_extend(struct patience *w, int ms) {
     if (!w->started)
         patience_start(w);
     w->deadline.at_ns += (uint64_t)((int64_t)ms * 1000000);
 }
 
-void patience_renew(struct patience *w) { w->started = false; }
+void patience_renew(struct patience *w) {
+    w->started = false;
+}
 
 /* --- sleepers, under lock --- */
 
-static void bell_take(struct port *p, struct request *r)
-{
+static void bell_take(struct port *p, struct request *r) {
     p->bell_holder = r;
     r->asleep = ON_BELL;
     __atomic_fetch_add(&p->watched, 1, __ATOMIC_RELEASE);
 }
 
-static void sleeper_add(struct port *p, struct request *r)
-{
+static void sleeper_add(struct port *p, struct request *r) {
     r->asleep = ON_WORD;
     __atomic_fetch_add(&p->watched, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&r->word, 0, __ATOMIC_RELAXED);
@@ -111,8 +107,7 @@ static void sleeper_add(struct port *p, struct request *r)
     p->sleepers = r;
 }
 
-static void sleeper_remove(struct port *p, struct request *r)
-{
+static void sleeper_remove(struct port *p, struct request *r) {
     if (r->asleep == ON_WORD) {
         if (r->prev != NULL)
             r->prev->next = r->next;
@@ -129,8 +124,7 @@ static void sleeper_remove(struct port *p, struct request *r)
     r->asleep = AWAKE;
 }
 
-static void sleeper_wake(struct port *p, struct request *r)
-{
+static void sleeper_wake(struct port *p, struct request *r) {
     if (r->asleep == ON_BELL) {
         lane_wake_client(&p->lane); /* moves the bell: it can not miss it */
     } else if (r->asleep == ON_WORD) {
@@ -140,8 +134,7 @@ static void sleeper_wake(struct port *p, struct request *r)
     }
 }
 
-void request_complete(struct port *p, struct request *r, int status)
-{
+void request_complete(struct port *p, struct request *r, int status) {
     if (r->id != 0)
         table_remove(p, r);
     r->streaming = false;
@@ -163,32 +156,28 @@ void request_complete(struct port *p, struct request *r, int status)
     __atomic_store_n(&r->done, 1, __ATOMIC_RELEASE);
 }
 
-static inline bool request_done(const struct request *r)
-{
+static inline bool request_done(const struct request *r) {
     return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE) != 0;
 }
 
-bool port_room(struct port *p, uint32_t need)
-{
+bool port_room(struct port *p, uint32_t need) {
     bool bad = false;
-    return ring_reserve(&p->lane.sq, need, &bad) != NULL || bad; /* bad: the sender shall find out */
+    return ring_reserve(&p->lane.sq, need, &bad) != NULL ||
+           bad; /* bad: the sender shall find out */
 }
 
-static bool room_for(struct port *p, const struct request *r)
-{
+static bool room_for(struct port *p, const struct request *r) {
     return r->need == NEED_GO ? !port_held(p, r->to) : port_room(p, r->need);
 }
 
 /* Does r have what it waits for? */
-static bool satisfied(struct port *p, struct request *r)
-{
+static bool satisfied(struct port *p, struct request *r) {
     if (r->need == 0)
         return r->done;
     return (r->done && r->sending) || room_for(p, r);
 }
 
-void port_go(struct port *p)
-{
+void port_go(struct port *p) {
     for (struct request *r = p->sleepers, *next; r != NULL; r = next) {
         next = r->next;
         if (r->need == NEED_GO && room_for(p, r))
@@ -199,8 +188,7 @@ void port_go(struct port *p)
         sleeper_wake(p, b);
 }
 
-static void wake_for_room(struct port *p)
-{
+static void wake_for_room(struct port *p) {
     for (struct request *r = p->sleepers, *next; r != NULL; r = next) {
         next = r->next;
         if (r->need != 0 && room_for(p, r))
@@ -209,8 +197,7 @@ static void wake_for_room(struct port *p)
 }
 
 /* The caller stops looking at the port: see to it that someone does while anyone sleeps. */
-static void leave(struct port *p)
-{
+static void leave(struct port *p) {
     while (p->bell_holder != NULL) {
         lane_sleep_announce(&p->lane);
         if (!port_ready(p) || port_drain(p) <= 0) { /* W1 */
@@ -225,8 +212,7 @@ static void leave(struct port *p)
         sleeper_wake(p, p->sleepers);
 }
 
-bool wait_turn(unsigned i, uint64_t *end)
-{
+bool wait_turn(unsigned i, uint64_t *end) {
     spin_relax();
     if ((i & 31) != 0)
         return true;
@@ -241,8 +227,7 @@ bool wait_turn(unsigned i, uint64_t *end)
 }
 
 /* Look for replies without sleeping, for everybody. True when r is done. */
-static bool spin(struct port *p, struct request *r)
-{
+static bool spin(struct port *p, struct request *r) {
     uint64_t end = 0;
     if (spin_cores() < 2)
         return false;
@@ -261,20 +246,20 @@ static bool spin(struct port *p, struct request *r)
 }
 
 /* Look whether the manager takes or gives anything, without sleeping. */
-static bool spin_for_change(struct port *p)
-{
+static bool spin_for_change(struct port *p) {
     bool spins = spin_cores() > 1;
     uint64_t end = 0, head = __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED);
     /* Relaxed: only a hint; who then takes the lock reads it again as it must be read. */
-    for (unsigned i = 1; spins && !port_ready(p) && __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED) == head; i++)
+    for (unsigned i = 1; spins && !port_ready(p) &&
+                         __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED) == head;
+         i++)
         if (!wait_turn(i, &end))
             return false;
     return spins;
 }
 
 /* Under lock; sleep once until something happens, at most slice_ms. Whoever is at the bell may have been turned off: announced again (W1). */
-static void sleep_once(struct port *p, struct request *r, int slice_ms)
-{
+static void sleep_once(struct port *p, struct request *r, int slice_ms) {
     uint32_t bell = lane_sleep_announce(&p->lane);
     if (port_ready(p) || satisfied(p, r))
         return;
@@ -292,8 +277,7 @@ static void sleep_once(struct port *p, struct request *r, int slice_ms)
     sleeper_remove(p, r);
 }
 
-int port_wait(struct port *p, struct request *r, struct patience *w)
-{
+int port_wait(struct port *p, struct request *r, struct patience *w) {
     int rc = 0;
     if (r->need == 0 && spin(p, r)) {
         /* Who came to sleep after our request was sent has announced itself; who was there before is counted here. */
@@ -319,7 +303,9 @@ int port_wait(struct port *p, struct request *r, struct patience *w)
         if (n > 0)
             continue;
         port_unlock(p);
-        if (r->need != 0 && r->need != NEED_GO && spin_for_change(p)) { /* perhaps not room enough yet: the manager is at it, so it will not take long */
+        if (r->need != 0 && r->need != NEED_GO &&
+            spin_for_change(
+                p)) { /* perhaps not room enough yet: the manager is at it, so it will not take long */
             port_lock(p);
             continue;
         }
@@ -339,8 +325,7 @@ int port_wait(struct port *p, struct request *r, struct patience *w)
     return rc;
 }
 
-int port_nap(struct port *p, struct batch *b, uint32_t need, int slice_ms)
-{
+int port_nap(struct port *p, struct batch *b, uint32_t need, int slice_ms) {
     struct request napper = {.need = need};
     spin_for_change(p);
     port_lock(p);
@@ -358,11 +343,14 @@ int port_nap(struct port *p, struct batch *b, uint32_t need, int slice_ms)
 
 /* --- several ports --- */
 
-struct nap { struct request napper; uint32_t bell; bool on_bell; };
+struct nap {
+    struct request napper;
+    uint32_t bell;
+    bool on_bell;
+};
 
 /* Under the port's lock: be found by who rings. False: there is something already. */
-static bool nap_begin(struct port *p, struct batch *b, struct nap *nap, int *rc)
-{
+static bool nap_begin(struct port *p, struct batch *b, struct nap *nap, int *rc) {
     memset(nap, 0, sizeof *nap);
     nap->napper.need = 0;
     *rc = port_drain(p);
@@ -380,21 +368,24 @@ static bool nap_begin(struct port *p, struct batch *b, struct nap *nap, int *rc)
     return true;
 }
 
-static void bells_sleep(struct port *const *p, struct nap *nap, unsigned n, int slice_ms)
-{
-    static unsigned turn; /* which one has its moment, where only one can be slept on; any value will do */
+static void bells_sleep(struct port *const *p, struct nap *nap, unsigned n, int slice_ms) {
+    static unsigned
+        turn; /* which one has its moment, where only one can be slept on; any value will do */
     struct bell_wait w[64];
     struct timespec until;
     for (unsigned i = 0; i < n; i++) {
         bool bell = nap[i].on_bell;
-        w[i] = (struct bell_wait){.val = bell ? nap[i].bell : 0, .word = (uintptr_t)(bell ? &p[i]->lane.page->bell : &nap[i].napper.word),
-                                  .flags = FUTEX_32BIT | (bell ? 0 : FUTEX_PRIVATE_FLAG)};
+        w[i] = (struct bell_wait){
+            .val = bell ? nap[i].bell : 0,
+            .word = (uintptr_t)(bell ? &p[i]->lane.page->bell : &nap[i].napper.word),
+            .flags = FUTEX_32BIT | (bell ? 0 : FUTEX_PRIVATE_FLAG)};
     }
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += slice_ms % 1000 * 1000000L;
     until.tv_sec += slice_ms / 1000 + until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
-    if (n > 1 && (syscall(FUTEX_WAITV, w, n, 0, &until, CLOCK_MONOTONIC) >= 0 || (errno != ENOSYS && errno != EPERM && errno != EINVAL)))
+    if (n > 1 && (syscall(FUTEX_WAITV, w, n, 0, &until, CLOCK_MONOTONIC) >= 0 ||
+                  (errno != ENOSYS && errno != EPERM && errno != EINVAL)))
         return;
     unsigned i = n > 1 ? __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % n : 0;
     if (n > 1 && slice_ms > DD_WAIT_SLICE_MS)
@@ -405,13 +396,13 @@ static void bells_sleep(struct port *const *p, struct nap *nap, unsigned n, int 
         word_sleep(&nap[i].napper.word, slice_ms);
 }
 
-int ports_nap(struct port *const *p, struct batch *const *b, unsigned n, int slice_ms)
-{
+int ports_nap(struct port *const *p, struct batch *const *b, unsigned n, int slice_ms) {
     struct nap nap[64];
     int rc = 0;
     unsigned at = 0;
     bool sleeps = true;
-    if (n > 64) { /* more managers than anybody has on one node: those beyond are looked at in turn */
+    if (n >
+        64) { /* more managers than anybody has on one node: those beyond are looked at in turn */
         n = 64;
         slice_ms = DD_WAIT_SLICE_MS;
     }

@@ -4,6 +4,9 @@
  * script inherits neither a child nor a descriptor of this: `ddict up` has ended; the srun that it
  * leaves has no descriptor of the task's, else the step could not end with the script.
  */
+#include "base/process.h"
+#include "plugin.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -12,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/process.h"
-#include "plugin.h"
 
 #define REQUEST_MAX 8192
 
@@ -49,7 +49,7 @@ static int request_get(spank_t sp, char *request, size_t cap, char *const *env) 
  * PATH. malloc'ed array of borrowed strings.
  */
 static char **environment(char **env) {
-    static const char *const needed[] = { "PATH", "SLURM_CONF" };
+    static const char *const needed[] = {"PATH", "SLURM_CONF"};
     static char made[sizeof needed / sizeof *needed][4096];
     size_t n = 0, i, e;
     char **copy;
@@ -69,7 +69,8 @@ static char **environment(char **env) {
         for (e = 0; env[e] != NULL; e++)
             if (strncmp(env[e], needed[i], len) == 0 && env[e][len] == '=')
                 break;
-        if (env[e] == NULL && value != NULL && snprintf(made[i], sizeof made[i], "%s=%s", needed[i], value) < (int)sizeof made[i])
+        if (env[e] == NULL && value != NULL &&
+            snprintf(made[i], sizeof made[i], "%s=%s", needed[i], value) < (int)sizeof made[i])
             copy[n++] = made[i];
     }
     return copy;
@@ -86,8 +87,10 @@ static void script_arg(spank_t sp, struct up_args *args) {
 void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
     char request[REQUEST_MAX], name[NAME_CAP], cwd[PATH_MAX], text[ASK_WHY], **env = NULL;
     /* What asks for a dictionary: the request has it. What says how steps use one stays for the sruns of the script. */
-    static const char *const dropped[] = { JOB_VARIABLE, "DDICT_NODE", "DDICT_MANAGERS", "DDICT_MEM", "DDICT_LOG_FILE", "DDICT_RESULTS",
-                                           "DDICT_TRANSPORT", "DDICT_LOAD", "DDICT_RESTORE", "DDICT_SAVE", "DDICT_SPILL" };
+    static const char *const dropped[] = {JOB_VARIABLE,      "DDICT_NODE",     "DDICT_MANAGERS",
+                                          "DDICT_MEM",       "DDICT_LOG_FILE", "DDICT_RESULTS",
+                                          "DDICT_TRANSPORT", "DDICT_LOAD",     "DDICT_RESTORE",
+                                          "DDICT_SAVE",      "DDICT_SPILL"};
     struct ask_options ask;
     struct up_args args;
     struct site site;

@@ -3,15 +3,15 @@
  * belongs.c - in slurmstepd, as root: whose a process is that a user has named. The kernel's word counts alone, /proc/PID/status and /proc/PID/cgroup: of cgroups
  * that Slurm made beside our own, which no user can leave, or make. Reads nothing else and starts nothing.
  */
+#include "base/process.h"
+#include "plugin.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/process.h"
-#include "plugin.h"
 
 #define CGROUPS_MAX 8192 /* bytes of /proc/PID/cgroup; what is longer is not believed */
 
@@ -35,7 +35,8 @@ int belongs_to_user(const struct named *who, uid_t uid) {
     unsigned long real, effective, saved;
 
     snprintf(path, sizeof path, "/proc/%d/status", (int)who->pid);
-    if (file_read(path, text, sizeof text) < 0 || (at = strstr(text, "\nUid:")) == NULL || sscanf(at, "\nUid: %lu %lu %lu", &real, &effective, &saved) != 3)
+    if (file_read(path, text, sizeof text) < 0 || (at = strstr(text, "\nUid:")) == NULL ||
+        sscanf(at, "\nUid: %lu %lu %lu", &real, &effective, &saved) != 3)
         return 0;
     return real == uid && effective == uid && saved == uid && process_began(who->pid) == who->began;
 }
@@ -46,10 +47,12 @@ static const char *cgroup_find(const char *text, int v2, size_t *len) {
     const char *line;
 
     for (line = text; *line != '\0'; line += *line == '\n') {
-        const char *path = v2 ? (strncmp(line, "0::/", 4) == 0 ? line + 3 : NULL) : strchr(line, ':');
+        const char *path =
+            v2 ? (strncmp(line, "0::/", 4) == 0 ? line + 3 : NULL) : strchr(line, ':');
 
         if (!v2 && path != NULL)
-            path = strncmp(path + 1, freezer, sizeof freezer - 1) == 0 ? path + sizeof freezer - 1 : NULL;
+            path = strncmp(path + 1, freezer, sizeof freezer - 1) == 0 ? path + sizeof freezer - 1
+                                                                       : NULL;
         *len = strcspn(line, "\n");
         if (path != NULL && path < line + *len) {
             *len -= (size_t)(path - line);
@@ -71,7 +74,8 @@ static int cgroups_agree(const char *mine, const char *its, uint32_t job, int v2
     if (mine == NULL || its == NULL)
         return 0;
     snprintf(folder, sizeof folder, "/job_%" PRIu32, job);
-    for (at = strstr(mine, folder); at != NULL && at < mine + mine_len; at = strstr(at + 1, folder)) {
+    for (at = strstr(mine, folder); at != NULL && at < mine + mine_len;
+         at = strstr(at + 1, folder)) {
         end = at + strlen(folder);
         if (end <= mine + mine_len && (end == mine + mine_len || *end == '/'))
             break;
@@ -101,5 +105,6 @@ int belongs_to_step(const struct named *who, uint32_t job) {
     if (dl_iterate_phdr(on_library, NULL) == 0)
         return 0;
     snprintf(path, sizeof path, "/proc/%d/cgroup", (int)who->pid);
-    return file_read("/proc/self/cgroup", mine, sizeof mine) == 0 && file_read(path, its, sizeof its) == 0 && belongs_by_cgroup(mine, its, job);
+    return file_read("/proc/self/cgroup", mine, sizeof mine) == 0 &&
+           file_read(path, its, sizeof its) == 0 && belongs_by_cgroup(mine, its, job);
 }

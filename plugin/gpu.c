@@ -3,16 +3,16 @@
  * gpu.c - in a task, as the user: its GPUs in the order of --ddict-gpu-bind. ddictd has read the topology of the node; what this task can open, its environment and the cpus
  * of all tasks of the node are looked at here, so all tasks come to the same order without a word to each other.
  */
+#include "base/error.h"
+#include "place/gpu_bind.h"
+#include "place/gpu_blob.h"
+#include "plugin.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/error.h"
-#include "place/gpu_bind.h"
-#include "place/gpu_blob.h"
-#include "plugin.h"
 
 struct binding {
     struct gpu_map map;
@@ -23,8 +23,10 @@ struct binding {
 
 /* Is there anything that could be ordered? A node without GPUs is not to cost its ddictd the reading of the topology. */
 static int gpus_likely(void) {
-    static const char *const variables[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "SLURM_STEP_GPUS" };
-    static const char *const drivers[] = { "/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD128" };
+    static const char *const variables[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                                            "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+                                            "SLURM_STEP_GPUS"};
+    static const char *const drivers[] = {"/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD128"};
     size_t i;
 
     for (i = 0; i < sizeof variables / sizeof *variables; i++)
@@ -43,7 +45,8 @@ static int binding_make(struct binding *b, enum gpu_bind how, int by_user, int r
     if (rc < 0)
         return dd_error(rc, "the GPUs of this node are not known: %s", dd_strerror(rc));
     gpu_map_probe(&b->map, "");
-    known = cpus_tasks(b->cpus, tasks, getenv("SLURM_CPU_BIND_TYPE"), getenv("SLURM_CPU_BIND_LIST")) == 0;
+    known = cpus_tasks(b->cpus, tasks, getenv("SLURM_CPU_BIND_TYPE"),
+                       getenv("SLURM_CPU_BIND_LIST")) == 0;
     rc = gpu_plan_make(&b->plan, &b->map, how, tasks, known ? b->cpus : NULL);
     if (rc > 0 && b->plan.mask.set && !by_user && !gpu_granted())
         rc = dd_error(0, "%s is not Slurm's; it is left as it is", b->plan.mask.variable);
@@ -57,11 +60,14 @@ static void binding_set(spank_t sp, const struct binding *b) {
     char mark[sizeof b->value + 64];
 
     snprintf(mark, sizeof mark, "%s=%s", p->mask.variable, b->value);
-    if ((gpu_plan_wants_pci_order(p) && spank_setenv(sp, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) != ESPANK_SUCCESS) ||
-        spank_setenv(sp, GPU_MARK, mark, 1) != ESPANK_SUCCESS || spank_setenv(sp, p->mask.variable, b->value, 1) != ESPANK_SUCCESS)
+    if ((gpu_plan_wants_pci_order(p) &&
+         spank_setenv(sp, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) != ESPANK_SUCCESS) ||
+        spank_setenv(sp, GPU_MARK, mark, 1) != ESPANK_SUCCESS ||
+        spank_setenv(sp, p->mask.variable, b->value, 1) != ESPANK_SUCCESS)
         task_say(sp, "the GPUs are left as they are: Slurm does not take %s", p->mask.variable);
     else if (p->shared > 1)
-        task_say(sp, "%d tasks of this node share %d GPU%s, up to %d on one", p->ranks, p->mask.entries, p->mask.entries > 1 ? "s" : "", p->shared);
+        task_say(sp, "%d tasks of this node share %d GPU%s, up to %d on one", p->ranks,
+                 p->mask.entries, p->mask.entries > 1 ? "s" : "", p->shared);
 }
 
 void gpu_prepare(spank_t sp, const char *text, int by_user) {
@@ -71,16 +77,20 @@ void gpu_prepare(spank_t sp, const char *text, int by_user) {
     char **before;
     int rank, rc;
 
-    if (gpu_bind_parse(text, &how) < 0 || how == GPU_BIND_NONE || spank_get_item(sp, S_TASK_ID, &rank) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || tasks < 1 || rank < 0 || (uint32_t)rank >= tasks)
+    if (gpu_bind_parse(text, &how) < 0 || how == GPU_BIND_NONE ||
+        spank_get_item(sp, S_TASK_ID, &rank) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || tasks < 1 ||
+        rank < 0 || (uint32_t)rank >= tasks)
         return;
     if (tasks > GPU_RANKS_MAX) {
         if (by_user)
-            task_say(sp, "cannot bind GPUs for %u tasks on a node: at most %d", tasks, GPU_RANKS_MAX);
+            task_say(sp, "cannot bind GPUs for %u tasks on a node: at most %d", tasks,
+                     GPU_RANKS_MAX);
         return;
     }
     b = calloc(1, sizeof *b);
-    if (b == NULL || (b->cpus = calloc(tasks, sizeof *b->cpus)) == NULL || task_environ_enter(sp, &before) < 0) {
+    if (b == NULL || (b->cpus = calloc(tasks, sizeof *b->cpus)) == NULL ||
+        task_environ_enter(sp, &before) < 0) {
         if (b != NULL)
             free(b->cpus);
         free(b);

@@ -5,6 +5,9 @@
  * `ddict up` says LEAVE_SIGNAL when it leaves; from then on srun writes to /dev/null, and of the signals that would end its step it takes none: the kernel throws away what is
  * ignored and not blocked by the main thread, though another thread, srun's, waits for it. (With a handler in its place the second of two at once would go to that one.)
  */
+#include "launch/hidden.h"
+#include "plugin.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
@@ -13,15 +16,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "launch/hidden.h"
-#include "plugin.h"
-
-static const int shielded[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE };
+static const int shielded[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE};
 
 /* Only async-signal-safe calls. The caller sees that we have done it by the end of our output. */
 static void on_leave(int sig, siginfo_t *info, void *context) {
-    struct sigaction none = { .sa_handler = SIG_IGN };
-    struct sigaction unreaped = { .sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT };
+    struct sigaction none = {.sa_handler = SIG_IGN};
+    struct sigaction unreaped = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
     ucontext_t *back = context;
     sigset_t set;
     size_t i;
@@ -43,7 +43,8 @@ static void on_leave(int sig, siginfo_t *info, void *context) {
         sigdelset(&back->uc_sigmask, shielded[i]); /* what holds when we have returned */
     }
     sigprocmask(SIG_UNBLOCK, &set, NULL); /* until then */
-    sigaction(SIGCHLD, &unreaped, NULL); /* its child, which `ddict up` has killed, must not stay as a zombie */
+    sigaction(SIGCHLD, &unreaped,
+              NULL); /* its child, which `ddict up` has killed, must not stay as a zombie */
     while (waitpid(-1, NULL, WNOHANG) > 0)
         continue;
     dup2(fd, STDOUT_FILENO);
@@ -52,7 +53,7 @@ static void on_leave(int sig, siginfo_t *info, void *context) {
 }
 
 void leave_prepare(void) {
-    struct sigaction ours = { .sa_sigaction = on_leave, .sa_flags = SA_SIGINFO | SA_RESTART };
+    struct sigaction ours = {.sa_sigaction = on_leave, .sa_flags = SA_SIGINFO | SA_RESTART};
 
     sigaction(LEAVE_SIGNAL, &ours, NULL);
 }

@@ -2,14 +2,14 @@
 /*
  * local.c - in srun, when its step is there and its tasks are not: a dictionary of its own, which ends with srun, or the job's, which stays.
  */
+#include "plugin.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "plugin.h"
 
 extern char **environ;
 
@@ -40,7 +40,8 @@ static const char *folder_of(enum scope scope, char cwd[PATH_MAX]) {
     return scope == SCOPE_JOB && submit != NULL && *submit == '/' ? submit : getcwd(cwd, PATH_MAX);
 }
 
-static void start(enum scope scope, const char *name, uint32_t job, uint32_t step, int ac, char **av) {
+static void start(enum scope scope, const char *name, uint32_t job, uint32_t step, int ac,
+                  char **av) {
     char path[PATH_MAX], cwd[PATH_MAX], text[ASK_WHY];
     const char *why;
     struct up_args args;
@@ -78,14 +79,17 @@ static int job_look(const char *name) {
     if (node == NULL)
         return 0;
     if (dictionary_is_here(name, node)) {
-        if ((options_of(SCOPE_JOB)->value[ASK_LOAD] != NULL || options_of(SCOPE_JOB)->value[ASK_RESTORE] != NULL) && (mine == NULL || strcmp(mine, name) != 0))
+        if ((options_of(SCOPE_JOB)->value[ASK_LOAD] != NULL ||
+             options_of(SCOPE_JOB)->value[ASK_RESTORE] != NULL) &&
+            (mine == NULL || strcmp(mine, name) != 0))
             return 0; /* another srun may still be loading: `ddict up` waits for that */
         name_set(name);
         return 1;
     }
     if (mine == NULL || strcmp(mine, name) != 0)
         return 0;
-    give_up(name, "the job's dictionary is gone; --ddict-scope=step would give this step one of its own");
+    give_up(name,
+            "the job's dictionary is gone; --ddict-scope=step would give this step one of its own");
     return 1;
 }
 
@@ -106,7 +110,8 @@ void local_begin(spank_t sp, int ac, char **av) {
 
     if (scope == SCOPE_NONE)
         return;
-    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
         fail("Slurm does not say which step this is");
     snprintf(id, sizeof id, "%" PRIu32, job);
     if (scope == SCOPE_JOB && (in_job == NULL || strcmp(in_job, id) != 0)) {

@@ -9,6 +9,8 @@
  * Any step can look like a hidden one: what its user wins is a line in the log, marked as ours, with job and step before it as in every line. The
  * descriptors are known by their inode, because where slurmstepd runs callbacks in a short-lived process of their own the numbers mean something else later.
  */
+#include "plugin.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,20 +18,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "plugin.h"
-
 #define NOTE_MAX 400 /* bytes; a summary is about 150 */
 
 static struct {
     int in, out; /* in: slurmstepd reads */
     dev_t dev;
     ino_t ino;
-} note = { .in = -1, .out = -1 };
+} note = {.in = -1, .out = -1};
 
 static int is_ours(int fd) {
     struct stat st;
 
-    return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && st.st_dev == note.dev && st.st_ino == note.ino;
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && st.st_dev == note.dev &&
+           st.st_ino == note.ino;
 }
 
 /* The starter of the managers sets it for its srun. */
@@ -87,8 +88,9 @@ void note_hand_over(spank_t sp) {
     if (spank_get_item(sp, S_JOB_NODEID, &node) != ESPANK_SUCCESS || node != 0 ||
         spank_get_item(sp, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS)
         return;
-    snprintf(line, sizeof line, "dictionary %.64s starts: %.16s managers, %.24s bytes", argument(argc, argv, "--name"),
-             argument(argc, argv, "--managers"), argument(argc, argv, "--mem"));
+    snprintf(line, sizeof line, "dictionary %.64s starts: %.16s managers, %.24s bytes",
+             argument(argc, argv, "--name"), argument(argc, argv, "--managers"),
+             argument(argc, argv, "--mem"));
     printable(line);
     slurm_info("ddict: %s", line);
 }

@@ -3,78 +3,105 @@
  * options.c - the options of srun, salloc and sbatch. The environment forms are made into the options themselves before these programs read them, so
  * that they travel with the step like typed ones; the command line comes later and wins.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/defaults.h"
 #include "base/size.h"
 #include "launch/intake.h"
 #include "place/torch_env.h"
 #include "plugin.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #define OPTION_VARIABLE "SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_"
-#define SCOPE_CONTROL "DDICT_SCOPE"
-#define SCOPE_VARIABLE "SLURM_SPANK_" SCOPE_CONTROL
-#define REQUEST_MAX 8192
+#define SCOPE_CONTROL   "DDICT_SCOPE"
+#define SCOPE_VARIABLE  "SLURM_SPANK_" SCOPE_CONTROL
+#define REQUEST_MAX     8192
 
 static int on_option(int val, const char *optarg, int remote);
 
 static struct spank_option options[ASKS] = {
-    [ASK_MANAGERS] = { (char *)"ddict-managers", (char *)"N",
-                       (char *)"give the step, or the job, a dictionary with N managers (default: one for each node)", 1, ASK_MANAGERS,
-                       on_option },
-    [ASK_MEM] = { (char *)"ddict-mem", (char *)"SIZE",
-                  (char *)"memory of the whole dictionary, such as 512M, 16G or 40%; out of the job's memory", 1, ASK_MEM, on_option },
-    [ASK_LOG] = { (char *)"ddict-log", (char *)"FILE",
-                  (char *)"the record of the dictionary; %j is the job, %s the step; none for no record", 1, ASK_LOG, on_option },
-    [ASK_SCOPE] = { (char *)"ddict-scope", (char *)"job|step",
-                    (char *)"with salloc and sbatch: one dictionary for the job, or one for each srun that asks (default: job); with srun "
-                            "in such a job: step gives it one of its own", 1, ASK_SCOPE, on_option },
-    [ASK_GPU] = { (char *)"ddict-gpu-bind", (char *)"closest|rotate|none",
-                  (char *)"GPUs of the tasks of a node: closest puts them in an order in which device LOCAL_RANK is near the task, rotate makes "
-                          "the near one device 0 (default: closest)", 1, ASK_GPU, on_option },
-    [ASK_TORCH] = { (char *)"ddict-torch-env", (char *)"yes|no",
-                    (char *)"set MASTER_ADDR, MASTER_PORT, RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE and GROUP_RANK where they are not set "
-                            "(default: yes)", 1, ASK_TORCH, on_option },
-    [ASK_RESULTS] = { (char *)"ddict-results", (char *)"DIR",
-                      (char *)"write what tasks submit with ddict.results below DIR while the job runs; %j is the job, %s the step", 1, ASK_RESULTS,
-                      on_option },
-    [ASK_TRANSPORT] = { (char *)"ddict-transport", (char *)"auto|tcp|ofi[:PROVIDER]",
-                        (char *)"what carries the dictionary's messages between nodes: TCP or libfabric (default: auto)", 1, ASK_TRANSPORT, on_option },
-    [ASK_SPILL] = { (char *)"ddict-spill", (char *)"DIR[:SIZE]",
-                    (char *)"values beyond the memory go to files in DIR, a folder on a disk of each node; gone with the dictionary", 1, ASK_SPILL, on_option },
-    [ASK_LOAD] = { (char *)"ddict-load", (char *)"SOURCE[,SOURCE...]",
-                   (char *)"put tar, zip, folders, IDX, .npy, text, FASTA or s3:// into the dictionary before the first task starts", 1, ASK_LOAD, on_option },
-    [ASK_RESTORE] = { (char *)"ddict-restore", (char *)"PATH[,PATH...]",
-                      (char *)"put what `ddict save` or --ddict-save wrote into the dictionary before the first task starts; -PATH: where it is there", 1,
-                      ASK_RESTORE, on_option },
-    [ASK_SAVE] = { (char *)"ddict-save", (char *)"[PREFIX:]DIR",
-                   (char *)"write the dictionary to DIR at its end, and before the time limit: for --ddict-restore, or with PREFIX what begins so as files; "
-                           "%j is the job, %s the step", 1, ASK_SAVE, on_option },
+    [ASK_MANAGERS] = {(char *)"ddict-managers", (char *)"N",
+                      (char *)"give the step, or the job, a dictionary with N managers (default: "
+                              "one for each node)",
+                      1, ASK_MANAGERS, on_option},
+    [ASK_MEM] =
+        {(char *)"ddict-mem", (char *)"SIZE",
+         (char
+              *)"memory of the whole dictionary, such as 512M, 16G or 40%; out of the job's memory",
+         1, ASK_MEM, on_option},
+    [ASK_LOG] =
+        {(char *)"ddict-log", (char *)"FILE",
+         (char *)"the record of the dictionary; %j is the job, %s the step; none for no record", 1,
+         ASK_LOG, on_option},
+    [ASK_SCOPE] = {(char *)"ddict-scope", (char *)"job|step",
+                   (char *)"with salloc and sbatch: one dictionary for the job, or one for each "
+                           "srun that asks (default: job); with srun "
+                           "in such a job: step gives it one of its own",
+                   1, ASK_SCOPE, on_option},
+    [ASK_GPU] = {(char *)"ddict-gpu-bind", (char *)"closest|rotate|none",
+                 (char *)"GPUs of the tasks of a node: closest puts them in an order in which "
+                         "device LOCAL_RANK is near the task, rotate makes "
+                         "the near one device 0 (default: closest)",
+                 1, ASK_GPU, on_option},
+    [ASK_TORCH] = {(char *)"ddict-torch-env", (char *)"yes|no",
+                   (char *)"set MASTER_ADDR, MASTER_PORT, RANK, LOCAL_RANK, WORLD_SIZE, "
+                           "LOCAL_WORLD_SIZE and GROUP_RANK where they are not set "
+                           "(default: yes)",
+                   1, ASK_TORCH, on_option},
+    [ASK_RESULTS] = {(char *)"ddict-results", (char *)"DIR",
+                     (char *)"write what tasks submit with ddict.results below DIR while the job "
+                             "runs; %j is the job, %s the step",
+                     1, ASK_RESULTS, on_option},
+    [ASK_TRANSPORT] = {(char *)"ddict-transport", (char *)"auto|tcp|ofi[:PROVIDER]",
+                       (char *)"what carries the dictionary's messages between nodes: TCP or "
+                               "libfabric (default: auto)",
+                       1, ASK_TRANSPORT, on_option},
+    [ASK_SPILL] = {(char *)"ddict-spill", (char *)"DIR[:SIZE]",
+                   (char *)"values beyond the memory go to files in DIR, a folder on a disk of "
+                           "each node; gone with the dictionary",
+                   1, ASK_SPILL, on_option},
+    [ASK_LOAD] = {(char *)"ddict-load", (char *)"SOURCE[,SOURCE...]",
+                  (char *)"put tar, zip, folders, IDX, .npy, text, FASTA or s3:// into the "
+                          "dictionary before the first task starts",
+                  1, ASK_LOAD, on_option},
+    [ASK_RESTORE] = {(char *)"ddict-restore", (char *)"PATH[,PATH...]",
+                     (char *)"put what `ddict save` or --ddict-save wrote into the dictionary "
+                             "before the first task starts; -PATH: where it is there",
+                     1, ASK_RESTORE, on_option},
+    [ASK_SAVE] = {(char *)"ddict-save", (char *)"[PREFIX:]DIR",
+                  (char *)"write the dictionary to DIR at its end, and before the time limit: for "
+                          "--ddict-restore, or with PREFIX what begins so as files; "
+                          "%j is the job, %s the step",
+                  1, ASK_SAVE, on_option},
 };
 static const char *const variables[ASKS] = {
-    [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM", [ASK_LOG] = "DDICT_LOG_FILE", [ASK_SCOPE] = "DDICT_SCOPE",
-    [ASK_GPU] = "DDICT_GPU_BIND", [ASK_TORCH] = "DDICT_TORCH_ENV", [ASK_RESULTS] = "DDICT_RESULTS", [ASK_TRANSPORT] = "DDICT_TRANSPORT",
-    [ASK_LOAD] = "DDICT_LOAD", [ASK_RESTORE] = "DDICT_RESTORE", [ASK_SAVE] = "DDICT_SAVE", [ASK_SPILL] = "DDICT_SPILL"
-};
-static const char *const option_variables[ASKS] = { [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
-                                                    [ASK_LOG] = OPTION_VARIABLE "log", [ASK_SCOPE] = OPTION_VARIABLE "scope",
-                                                    [ASK_GPU] = OPTION_VARIABLE "gpu_bind", [ASK_TORCH] = OPTION_VARIABLE "torch_env",
-                                                    [ASK_RESULTS] = OPTION_VARIABLE "results", [ASK_TRANSPORT] = OPTION_VARIABLE "transport",
-                                                    [ASK_LOAD] = OPTION_VARIABLE "load", [ASK_RESTORE] = OPTION_VARIABLE "restore",
-                                                    [ASK_SAVE] = OPTION_VARIABLE "save", [ASK_SPILL] = OPTION_VARIABLE "spill" };
-static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results",
-                                          "--ddict-transport", "--ddict-load", "--ddict-restore", "--ddict-save", "--ddict-spill" };
+    [ASK_MANAGERS] = "DDICT_MANAGERS", [ASK_MEM] = "DDICT_MEM",
+    [ASK_LOG] = "DDICT_LOG_FILE",      [ASK_SCOPE] = "DDICT_SCOPE",
+    [ASK_GPU] = "DDICT_GPU_BIND",      [ASK_TORCH] = "DDICT_TORCH_ENV",
+    [ASK_RESULTS] = "DDICT_RESULTS",   [ASK_TRANSPORT] = "DDICT_TRANSPORT",
+    [ASK_LOAD] = "DDICT_LOAD",         [ASK_RESTORE] = "DDICT_RESTORE",
+    [ASK_SAVE] = "DDICT_SAVE",         [ASK_SPILL] = "DDICT_SPILL"};
+static const char *const option_variables[ASKS] = {
+    [ASK_MANAGERS] = OPTION_VARIABLE "managers", [ASK_MEM] = OPTION_VARIABLE "mem",
+    [ASK_LOG] = OPTION_VARIABLE "log",           [ASK_SCOPE] = OPTION_VARIABLE "scope",
+    [ASK_GPU] = OPTION_VARIABLE "gpu_bind",      [ASK_TORCH] = OPTION_VARIABLE "torch_env",
+    [ASK_RESULTS] = OPTION_VARIABLE "results",   [ASK_TRANSPORT] = OPTION_VARIABLE "transport",
+    [ASK_LOAD] = OPTION_VARIABLE "load",         [ASK_RESTORE] = OPTION_VARIABLE "restore",
+    [ASK_SAVE] = OPTION_VARIABLE "save",         [ASK_SPILL] = OPTION_VARIABLE "spill"};
+static const char *const names[ASKS] = {
+    "--ddict-managers", "--ddict-mem",       "--ddict-log",     "--ddict-scope",
+    "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results", "--ddict-transport",
+    "--ddict-load",     "--ddict-restore",   "--ddict-save",    "--ddict-spill"};
 
 static struct ask_options given, inherited; /* inherited: from salloc or sbatch, as srun sees it */
-static int inert;         /* the hidden srun: nothing of ours may start */
-static int of_job;        /* srun: the job asked for a dictionary of all its steps */
-static int in_job;        /* srun was started in a job, or for one */
-static char job_id[16];   /* the job that we were started in */
-static char tasks[32];    /* srun: what its tasks are told */
-static int judged;        /* calls of options_judge: one for each component of a het job or step */
+static int inert;                           /* the hidden srun: nothing of ours may start */
+static int of_job;      /* srun: the job asked for a dictionary of all its steps */
+static int in_job;      /* srun was started in a job, or for one */
+static char job_id[16]; /* the job that we were started in */
+static char tasks[32];  /* srun: what its tasks are told */
+static int judged;      /* calls of options_judge: one for each component of a het job or step */
 
 /* Slurm can call us twice with the same value, and first with the environment's. In slurmstepd the value is not looked at. */
 static int on_option(int val, const char *optarg, int remote) {
@@ -90,7 +117,8 @@ static int on_option(int val, const char *optarg, int remote) {
 
 /* SLURM_JOB_ID is set by srun itself later, so it is looked at first of all; --jobid is nowhere to be asked for. */
 static void job_look(void) {
-    const char *id = getenv("SLURM_JOB_ID") != NULL ? getenv("SLURM_JOB_ID") : getenv("SLURM_JOBID");
+    const char *id =
+        getenv("SLURM_JOB_ID") != NULL ? getenv("SLURM_JOB_ID") : getenv("SLURM_JOBID");
     FILE *f = fopen("/proc/self/cmdline", "re");
     char *word = NULL;
     size_t room = 0;
@@ -142,7 +170,8 @@ void options_register(spank_t sp, int client) {
 
     for (i = 0; i < ASKS; i++)
         spank_option_register(sp, &options[i]);
-    inert = client && starter != NULL && strtol(starter, NULL, 10) == getppid(); /* the user's own variable means nothing */
+    inert = client && starter != NULL &&
+            strtol(starter, NULL, 10) == getppid(); /* the user's own variable means nothing */
     if (client && !inert) {
         job_look();
         variables_adopt(spank_context() == S_CTX_ALLOCATOR);
@@ -206,18 +235,26 @@ static void tasks_judge(const struct site *site) {
     char why[ASK_WHY];
 
     if ((gpu != NULL && site_choice(name_of(ASK_GPU), gpu, SITE_GPU_BIND, why, sizeof why) < 0) ||
-        (torch != NULL && site_choice(name_of(ASK_TORCH), torch, SITE_TORCH_ENV, why, sizeof why) < 0))
+        (torch != NULL &&
+         site_choice(name_of(ASK_TORCH), torch, SITE_TORCH_ENV, why, sizeof why) < 0))
         fail("%s", why);
-    snprintf(tasks, sizeof tasks, "%s %s %s", gpu != NULL ? gpu : site->gpu_bind[0] != '\0' ? site->gpu_bind : "closest",
-             gpu != NULL ? "user" : site->gpu_bind[0] != '\0' ? "site" : "default",
-             torch != NULL ? torch : site->torch_env[0] != '\0' ? site->torch_env : "yes");
+    snprintf(tasks, sizeof tasks, "%s %s %s",
+             gpu != NULL                 ? gpu
+             : site->gpu_bind[0] != '\0' ? site->gpu_bind
+                                         : "closest",
+             gpu != NULL                 ? "user"
+             : site->gpu_bind[0] != '\0' ? "site"
+                                         : "default",
+             torch != NULL                ? torch
+             : site->torch_env[0] != '\0' ? site->torch_env
+                                          : "yes");
 }
 
 /* What can be judged before nodes and memory of the job are known. */
 static void numbers_judge(int ac, char **av) {
     char why[ASK_WHY];
     struct site site;
-    struct amount mem = { .bytes = DD_MEM_DEFAULT };
+    struct amount mem = {.bytes = DD_MEM_DEFAULT};
     uint32_t managers = 0;
     size_t dir_len;
     uint64_t spill;
@@ -225,9 +262,11 @@ static void numbers_judge(int ac, char **av) {
     if (site_collect(&site, ac, av, why, sizeof why) < 0)
         fail("%s", why);
     tasks_judge(&site);
-    if (given.value[ASK_TRANSPORT] != NULL && site_transport(name_of(ASK_TRANSPORT), given.value[ASK_TRANSPORT], why, sizeof why) < 0)
+    if (given.value[ASK_TRANSPORT] != NULL &&
+        site_transport(name_of(ASK_TRANSPORT), given.value[ASK_TRANSPORT], why, sizeof why) < 0)
         fail("%s", why);
-    if (given.value[ASK_SPILL] != NULL && ask_spill(name_of(ASK_SPILL), given.value[ASK_SPILL], &dir_len, &spill, why, sizeof why) < 0)
+    if (given.value[ASK_SPILL] != NULL && ask_spill(name_of(ASK_SPILL), given.value[ASK_SPILL],
+                                                    &dir_len, &spill, why, sizeof why) < 0)
         fail("%s", why);
     managers = site.managers;
     if (site.mem.bytes > 0 || site.mem.share > 0)
@@ -235,22 +274,28 @@ static void numbers_judge(int ac, char **av) {
     else if (site.max_mem > 0 && mem.bytes > site.max_mem)
         mem.bytes = site.max_mem;
     if (given.value[ASK_MANAGERS] != NULL &&
-        ask_managers(name_of(ASK_MANAGERS), given.value[ASK_MANAGERS], &managers, why, sizeof why) < 0)
+        ask_managers(name_of(ASK_MANAGERS), given.value[ASK_MANAGERS], &managers, why, sizeof why) <
+            0)
         fail("%s", why);
-    if (given.value[ASK_MEM] != NULL && ask_amount(name_of(ASK_MEM), given.value[ASK_MEM], &mem, why, sizeof why) < 0)
+    if (given.value[ASK_MEM] != NULL &&
+        ask_amount(name_of(ASK_MEM), given.value[ASK_MEM], &mem, why, sizeof why) < 0)
         fail("%s", why);
-    if (site_judge(&site, name_of(ASK_MANAGERS), managers, name_of(ASK_MEM), mem.bytes, why, sizeof why) < 0)
+    if (site_judge(&site, name_of(ASK_MANAGERS), managers, name_of(ASK_MEM), mem.bytes, why,
+                   sizeof why) < 0)
         fail("%s", why);
     /* The largest number of nodes is not known yet: one manager a node at most, so that only what can never fit is refused here. */
     if (managers > 0 && mem.share == 0 && mem.bytes / managers < DD_MANAGER_MEM_MIN &&
-        ask_fits(name_of(ASK_MEM), mem.bytes, name_of(ASK_MANAGERS), managers, managers, why, sizeof why) < 0)
+        ask_fits(name_of(ASK_MEM), mem.bytes, name_of(ASK_MANAGERS), managers, managers, why,
+                 sizeof why) < 0)
         fail("%s", why);
 }
 
 /* A variable without use is no error: it may be set for other commands. */
 static void lonely_judge(int i) {
-    if (given.value[i] != NULL && name_of(i) == names[i] && !scope_is(inherited.value[i], given.value[i]))
-        fail("%s=%.60s: also ask for a dictionary, with --ddict-managers or --ddict-mem", names[i], given.value[i]);
+    if (given.value[i] != NULL && name_of(i) == names[i] &&
+        !scope_is(inherited.value[i], given.value[i]))
+        fail("%s=%.60s: also ask for a dictionary, with --ddict-managers or --ddict-mem", names[i],
+             given.value[i]);
 }
 
 static void scope_judge(int allocator) {
@@ -260,7 +305,8 @@ static void scope_judge(int allocator) {
         return;
     if (strcmp(scope, "job") != 0 && strcmp(scope, "step") != 0)
         fail("%s=%.60s: want job or step", name_of(ASK_SCOPE), scope);
-    if (!allocator && strcmp(scope, "job") == 0 && !of_job && name_of(ASK_SCOPE) == names[ASK_SCOPE])
+    if (!allocator && strcmp(scope, "job") == 0 && !of_job &&
+        name_of(ASK_SCOPE) == names[ASK_SCOPE])
         fail("--ddict-scope=job: say it to salloc or sbatch; srun gives a dictionary to its step");
 }
 
@@ -269,7 +315,8 @@ static void others_warn(void) {
 
     for (i = ASK_MANAGERS; i <= ASK_MEM; i++)
         if (differs(i)) {
-            slurm_spank_log("ddict: %s=%.60s: this step uses the job's dictionary; --ddict-scope=step would give it one of its own",
+            slurm_spank_log("ddict: %s=%.60s: this step uses the job's dictionary; "
+                            "--ddict-scope=step would give it one of its own",
                             name_of(i), given.value[i]);
             return;
         }
@@ -301,13 +348,16 @@ static int job_asked(spank_t sp) {
 }
 
 static void intake_judge(void) {
-    const char *load = given.value[ASK_LOAD], *restore = given.value[ASK_RESTORE], *save = given.value[ASK_SAVE], *dir;
+    const char *load = given.value[ASK_LOAD], *restore = given.value[ASK_RESTORE],
+               *save = given.value[ASK_SAVE], *dir;
     char why[ASK_WHY], prefix[INTAKE_MAX];
     int files;
 
     if ((load != NULL && intake_judge_load(name_of(ASK_LOAD), load, why, sizeof why) < 0) ||
-        (restore != NULL && intake_judge_restore(name_of(ASK_RESTORE), restore, why, sizeof why) < 0) ||
-        (save != NULL && intake_save(name_of(ASK_SAVE), save, &dir, prefix, sizeof prefix, &files, why, sizeof why) < 0))
+        (restore != NULL &&
+         intake_judge_restore(name_of(ASK_RESTORE), restore, why, sizeof why) < 0) ||
+        (save != NULL && intake_save(name_of(ASK_SAVE), save, &dir, prefix, sizeof prefix, &files,
+                                     why, sizeof why) < 0))
         fail("%s", why);
 }
 
@@ -358,7 +408,8 @@ void options_pass_on(spank_t sp) {
         return;
     if (request_write(request, sizeof request, &given) < 0)
         fail("the options of --ddict-* are too long together");
-    if (setenv(JOB_VARIABLE, request, 1) < 0 || spank_job_control_setenv(sp, SCOPE_CONTROL, "job", 1) != ESPANK_SUCCESS)
+    if (setenv(JOB_VARIABLE, request, 1) < 0 ||
+        spank_job_control_setenv(sp, SCOPE_CONTROL, "job", 1) != ESPANK_SUCCESS)
         fail("the request for a dictionary cannot be passed on to the job");
 }
 
@@ -372,7 +423,11 @@ void options_forget(spank_t sp) {
 const char *options_value(spank_t sp, int option) {
     char *value = NULL;
 
-    return spank_option_getopt(sp, &options[option], &value) == ESPANK_SUCCESS ? value != NULL ? value : "" : NULL;
+    return spank_option_getopt(sp, &options[option], &value) == ESPANK_SUCCESS
+               ? value != NULL ? value : ""
+               : NULL;
 }
 
-int options_of_step(spank_t sp) { return options_value(sp, ASK_MANAGERS) != NULL || options_value(sp, ASK_MEM) != NULL; }
+int options_of_step(spank_t sp) {
+    return options_value(sp, ASK_MANAGERS) != NULL || options_value(sp, ASK_MEM) != NULL;
+}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.c - ddict.so for Slurm: what is called in which process. */
+#include "plugin.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -7,27 +9,33 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "plugin.h"
-
 SPANK_PLUGIN(ddict, 1)
 
 int slurm_spank_init(spank_t sp, int ac, char **av) {
     switch (spank_context()) {
     case S_CTX_LOCAL:
-    case S_CTX_ALLOCATOR: options_register(sp, 1); return 0;
-    case S_CTX_REMOTE: options_register(sp, 0); return 0;
-    default: return 0;
+    case S_CTX_ALLOCATOR:
+        options_register(sp, 1);
+        return 0;
+    case S_CTX_REMOTE:
+        options_register(sp, 0);
+        return 0;
+    default:
+        return 0;
     }
 }
 
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
     switch (spank_context()) {
-    case S_CTX_LOCAL: options_judge(sp, ac, av); return 0;
+    case S_CTX_LOCAL:
+        options_judge(sp, ac, av);
+        return 0;
     case S_CTX_ALLOCATOR:
         options_judge(sp, ac, av);
         options_pass_on(sp);
         return 0;
-    default: return 0;
+    default:
+        return 0;
     }
 }
 

@@ -21,13 +21,27 @@
 #ifndef DDICT_PLUGIN_H
 #define DDICT_PLUGIN_H
 
-#include <stdint.h>
-#include <sys/types.h>
-#include <slurm/spank.h>
-
 #include "launch/site.h"
 
-enum { ASK_MANAGERS, ASK_MEM, ASK_LOG, ASK_SCOPE, ASK_GPU, ASK_TORCH, ASK_RESULTS, ASK_TRANSPORT, ASK_LOAD, ASK_RESTORE, ASK_SAVE, ASK_SPILL, ASKS };
+#include <slurm/spank.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+    ASK_MANAGERS,
+    ASK_MEM,
+    ASK_LOG,
+    ASK_SCOPE,
+    ASK_GPU,
+    ASK_TORCH,
+    ASK_RESULTS,
+    ASK_TRANSPORT,
+    ASK_LOAD,
+    ASK_RESTORE,
+    ASK_SAVE,
+    ASK_SPILL,
+    ASKS
+};
 
 /* Of what is asked for: texts as they were typed, NULL: not said. */
 struct ask_options {
@@ -36,12 +50,12 @@ struct ask_options {
 
 enum scope { SCOPE_NONE, SCOPE_STEP, SCOPE_JOB };
 
-#define NAME_CAP 64
-#define STEP_MAX 0xfffffff0u   /* above: batch script, interactive, extern */
+#define NAME_CAP   64
+#define STEP_MAX   0xfffffff0u /* above: batch script, interactive, extern */
 #define STEP_BATCH 0xfffffffbu
 /* Tells the tasks of a step which dictionary is theirs. The name begins with SLURM_ so that --export=NONE keeps it. */
 #define STEP_VARIABLE "SLURM_DDICT_STEP"
-#define STEP_NONE "none"
+#define STEP_NONE     "none"
 /* What srun has decided for its tasks: "closest default yes": --ddict-gpu-bind, who said so (user, site, default), --ddict-torch-env. */
 #define TASKS_VARIABLE "SLURM_DDICT_TASKS"
 /* The request of a job, for its batch script. */
@@ -90,7 +104,8 @@ struct up_args {
 /* Where there is no room it is left to up_spawn to refuse. */
 void up_arg(struct up_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* What every start has: the options asked for, the folder of relative paths, and the administrator's words. */
-void up_args_begin(struct up_args *a, const struct site *site, const char *name, unsigned job, const char *folder);
+void up_args_begin(struct up_args *a, const struct site *site, const char *name, unsigned job,
+                   const char *folder);
 void up_args_asked(struct up_args *a, const struct ask_options *ask);
 void up_args_site(struct up_args *a, int ac, char **av);
 /*

@@ -3,6 +3,8 @@
  * remote.c - in the task, as the user, before its program: the dictionary's name, also where srun's --export left it out. A task
  * whose node has no dictionary ends here, so no program runs without what it was promised.
  */
+#include "plugin.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,10 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "plugin.h"
-
 int dictionary_is_here(const char *name, const char *node) {
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
     size_t cap = sizeof a.sun_path - 1;
     struct ucred other;
     socklen_t len = sizeof other;
@@ -26,15 +26,20 @@ int dictionary_is_here(const char *name, const char *node) {
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return 1;
-    rc = connect(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0 ? errno : 0;
-    if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &len) == 0 && other.uid != geteuid())
+    rc = connect(fd, (struct sockaddr *)&a,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0
+             ? errno
+             : 0;
+    if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &len) == 0 &&
+        other.uid != geteuid())
         rc = ECONNREFUSED; /* a stranger has bound the name */
     close(fd);
     return rc != ECONNREFUSED;
 }
 
 /* Into name: what srun says, if it can be; without a word (--export=NIL) the step's own comes before the job's. 0 or -1: no dictionary. */
-static int name_find(spank_t sp, uint32_t job, uint32_t step, const char *node, char name[NAME_CAP]) {
+static int name_find(spank_t sp, uint32_t job, uint32_t step, const char *node,
+                     char name[NAME_CAP]) {
     char said[NAME_CAP], of_job[NAME_CAP];
 
     task_variable(sp, STEP_VARIABLE, said, sizeof said);
@@ -66,7 +71,8 @@ void remote_task(spank_t sp, int ac, char **av) {
     char name[NAME_CAP], of_job[NAME_CAP], node[128], refused[NAME_CAP];
     uint32_t job, step;
 
-    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS) {
+    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS) {
         if (options_of_step(sp) || *task_variable(sp, STEP_VARIABLE, name, sizeof name) != '\0' ||
             *task_variable(sp, JOB_VARIABLE, node, sizeof node) != '\0')
             task_end(sp, "Slurm does not say which step this is; no", "dictionary");

@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c - what a job asks for as one line of text, which travels from sbatch to the batch script in a variable: HANDSHAKE 5. */
+#include "plugin.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "plugin.h"
-
-static const char *const words[ASKS] = { [ASK_MANAGERS] = "--managers=", [ASK_MEM] = "--mem=", [ASK_LOG] = "--log=", [ASK_RESULTS] = "--results=", [ASK_TRANSPORT] = "--transport=", [ASK_LOAD] = "--load=",
-                                          [ASK_RESTORE] = "--restore=", [ASK_SAVE] = "--save=", [ASK_SPILL] = "--spill=" };
+static const char *const words[ASKS] = {[ASK_MANAGERS] = "--managers=",
+                                        [ASK_MEM] = "--mem=",
+                                        [ASK_LOG] = "--log=",
+                                        [ASK_RESULTS] = "--results=",
+                                        [ASK_TRANSPORT] = "--transport=",
+                                        [ASK_LOAD] = "--load=",
+                                        [ASK_RESTORE] = "--restore=",
+                                        [ASK_SAVE] = "--save=",
+                                        [ASK_SPILL] = "--spill="};
 
 int request_write(char *text, size_t cap, const struct ask_options *ask) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,+=@~";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,+=@~";
     size_t n = 0;
     int i;
 
@@ -21,7 +29,8 @@ int request_write(char *text, size_t cap, const struct ask_options *ask) {
             continue;
         n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? " " : "", words[i]);
         for (; *c != '\0' && n < cap; c++)
-            n += (size_t)snprintf(text + n, cap - n, strchr(plain, *c) != NULL ? "%c" : "%%%02X", (unsigned char)*c);
+            n += (size_t)snprintf(text + n, cap - n, strchr(plain, *c) != NULL ? "%c" : "%%%02X",
+                                  (unsigned char)*c);
         if (n >= cap)
             return -ENOSPC;
     }

@@ -13,6 +13,10 @@
  * this step, whatever its user does (belongs.c). It looks again each LOOK_MS. So scancel, the time limit and the end of an allocation end the wait, too: srun is
  * killed then. Nothing that can be handed to another process is waited for. The descriptors are known by their inode, as note.c's.
  */
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "plugin.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,11 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "plugin.h"
-
-#define LOOK_MS 1000
+#define LOOK_MS  1000
 #define WORD_MAX 64
 
 static struct {
@@ -37,12 +37,13 @@ static struct {
     ino_t ino;
     uint32_t job;
     uid_t uid;
-} script = { .in = -1, .out = -1 };
+} script = {.in = -1, .out = -1};
 
 static int is_ours(int fd) {
     struct stat st;
 
-    return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && st.st_dev == script.dev && st.st_ino == script.ino;
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && st.st_dev == script.dev &&
+           st.st_ino == script.ino;
 }
 
 void script_prepare(spank_t sp) {
@@ -55,8 +56,10 @@ void script_prepare(spank_t sp) {
     if (spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step != STEP_BATCH)
         return;
     rc = spank_getenv(sp, JOB_VARIABLE, text, sizeof text);
-    if ((rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE) || spank_get_item(sp, S_JOB_ID, &script.job) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_UID, &script.uid) != ESPANK_SUCCESS || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+    if ((rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE) ||
+        spank_get_item(sp, S_JOB_ID, &script.job) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_UID, &script.uid) != ESPANK_SUCCESS ||
+        pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
         return;
     if (fstat(fds[0], &st) < 0) {
         close(fds[0]);
@@ -85,8 +88,8 @@ void script_watched(const char *srun, int saves) {
 int script_word(const char *text, struct named *who, int *saves) {
     char pid[10], began[20], which, more;
 
-    if (sscanf(text, "%9[0-9]/%19[0-9] %c%c", pid, began, &which, &more) != 3 || (which != 's' && which != 'w') ||
-        strlen(pid) + 1 + strlen(began) + 2 != strlen(text))
+    if (sscanf(text, "%9[0-9]/%19[0-9] %c%c", pid, began, &which, &more) != 3 ||
+        (which != 's' && which != 'w') || strlen(pid) + 1 + strlen(began) + 2 != strlen(text))
         return -EINVAL;
     who->pid = (pid_t)strtol(pid, NULL, 10);
     who->began = strtoull(began, NULL, 10);
@@ -95,7 +98,7 @@ int script_word(const char *text, struct named *who, int *saves) {
 }
 
 static void srun_await(const struct named *srun, int saves) {
-    struct pollfd p = { .fd = (int)syscall(SYS_pidfd_open, srun->pid, 0), .events = POLLIN };
+    struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, srun->pid, 0), .events = POLLIN};
     struct deadline limit;
     int left, sure;
 
@@ -104,8 +107,8 @@ static void srun_await(const struct named *srun, int saves) {
     /* It is looked at behind the descriptor: what has that number now is what the descriptor is of, or has ended. */
     sure = belongs_to_step(srun, script.job);
     deadline_start(&limit, saves && sure ? DD_SCRIPT_SAVE_MS : DD_SCRIPT_END_MS);
-    while (belongs_to_user(srun, script.uid) && (!sure || belongs_to_step(srun, script.job)) && (left = deadline_left(&limit, LOOK_MS)) > 0 &&
-           poll(&p, 1, left) <= 0)
+    while (belongs_to_user(srun, script.uid) && (!sure || belongs_to_step(srun, script.job)) &&
+           (left = deadline_left(&limit, LOOK_MS)) > 0 && poll(&p, 1, left) <= 0)
         continue;
     close(p.fd);
 }

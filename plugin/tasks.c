@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tasks.c - in a task that has a dictionary, before its program: what srun decided for the tasks, and what gpu.c and torch.c share. */
+#include "base/oom.h"
+#include "plugin.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/oom.h"
-#include "plugin.h"
 
 extern char **environ;
 
@@ -17,7 +17,9 @@ void task_prepare(void) {
         oom_fd = oom_open();
 }
 
-void task_first(void) { (void)oom_first_by(&oom_fd); } /* what refuses it (a kernel without it) is no reason not to run */
+void task_first(void) {
+    (void)oom_first_by(&oom_fd);
+} /* what refuses it (a kernel without it) is no reason not to run */
 
 const char *task_variable(spank_t sp, const char *name, char *buf, int cap) {
     spank_err_t rc = spank_getenv(sp, name, buf, cap);
@@ -37,7 +39,9 @@ int task_environ_enter(spank_t sp, char ***before) {
     return 0;
 }
 
-void task_environ_leave(char **before) { environ = before; }
+void task_environ_leave(char **before) {
+    environ = before;
+}
 
 void task_say(spank_t sp, const char *fmt, ...) {
     char text[768];

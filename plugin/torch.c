@@ -3,14 +3,14 @@
  * torch.c - in a task, as the user: what init_process_group("env://") reads. Each variable that the user set stays. Both of MASTER_ADDR and MASTER_PORT are of rank 0, so where
  * he set one of them the other fits to it.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "place/meet_ask.h"
 #include "place/torch_env.h"
 #include "plugin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 struct torch {
     spank_t sp;
@@ -22,7 +22,8 @@ static int is_users(const struct torch *t, int i) {
     char value[256];
     spank_err_t rc = spank_getenv(t->sp, torch_names[i], value, sizeof value);
 
-    return (rc == ESPANK_SUCCESS || rc == ESPANK_NOSPACE) && torch_is_users(t->before, torch_names[i], value);
+    return (rc == ESPANK_SUCCESS || rc == ESPANK_NOSPACE) &&
+           torch_is_users(t->before, torch_names[i], value);
 }
 
 static void set(struct torch *t, int i, const char *value) {
@@ -74,7 +75,7 @@ static void meet(struct torch *t, const char *name, uint32_t job, uint32_t step,
 }
 
 void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint32_t step) {
-    struct torch t = { .sp = sp };
+    struct torch t = {.sp = sp};
     uint32_t rank, world, local_world, node;
     int local;
 
@@ -82,9 +83,11 @@ void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint3
     forget(&t);
     if (!wanted)
         return;
-    if (spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS || spank_get_item(sp, S_TASK_ID, &local) != ESPANK_SUCCESS ||
+    if (spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_TASK_ID, &local) != ESPANK_SUCCESS ||
         spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &world) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &local_world) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_NODEID, &node) != ESPANK_SUCCESS) {
+        spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &local_world) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_NODEID, &node) != ESPANK_SUCCESS) {
         task_say(sp, "the variables of torch are not set: Slurm does not say which task this is");
         return;
     }

@@ -4,6 +4,13 @@
  * stays: while srun lives the write end of its stdin is open; it closes at our end, and also when srun is killed. For a job it ends when
  * the managers are ready, and leaves them alone. HANDSHAKE 3.
  */
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "base/error.h"
+#include "launch/command.h"
+#include "launch/lines.h"
+#include "plugin.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,32 +24,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "launch/command.h"
-#include "launch/lines.h"
-#include "plugin.h"
-
 #define SLICE_MS 500
-#define SPARE_MS 30000 /* `ddict up` has the deadlines; ours are later and only for the case that it hangs itself */
+#define SPARE_MS \
+    30000 /* `ddict up` has the deadlines; ours are later and only for the case that it hangs itself */
 #define LAST_WORDS_MS 200
-#define UNSAVED "NOT ALL WAS SAVED" /* as starter.h has it */
-#define LINE_KEPT 4096 /* longer lines (the report) are not for us */
+#define UNSAVED       "NOT ALL WAS SAVED" /* as starter.h has it */
+#define LINE_KEPT     4096                /* longer lines (the report) are not for us */
 
 static struct up {
     pid_t pid;        /* 0: none */
     int in, out, err; /* our ends; -1: none */
     int ready, ended, watches;
-    char srun[40];    /* of the managers: "PID/TICKS" */
-    int loading;      /* it has just said that it loads: more time for it */
-    int loads;        /* it once said so */
-    int unsaved;      /* not all that --ddict-save asked for came to disk */
-    int saving;       /* ... that it saves, at the end */
+    char srun[40]; /* of the managers: "PID/TICKS" */
+    int loading;   /* it has just said that it loads: more time for it */
+    int loads;     /* it once said so */
+    int unsaved;   /* not all that --ddict-save asked for came to disk */
+    int saving;    /* ... that it saves, at the end */
     char why[DD_ERRMSG_MAX], summary[DD_ERRMSG_MAX];
     void (*say)(const char *line);
     struct lines lines;
-} up = { .in = -1, .out = -1, .err = -1, .lines = { .max = LINE_KEPT } };
+} up = {.in = -1, .out = -1, .err = -1, .lines = {.max = LINE_KEPT}};
 
 void up_arg(struct up_args *a, const char *fmt, ...) {
     size_t room = sizeof a->text - a->used;
@@ -60,7 +61,8 @@ void up_arg(struct up_args *a, const char *fmt, ...) {
     a->used += (size_t)n + 1;
 }
 
-void up_args_begin(struct up_args *a, const struct site *site, const char *name, unsigned job, const char *folder) {
+void up_args_begin(struct up_args *a, const struct site *site, const char *name, unsigned job,
+                   const char *folder) {
     memset(a, 0, sizeof *a);
     up_arg(a, "%s", site->ddict);
     up_arg(a, "up");
@@ -72,15 +74,18 @@ void up_args_begin(struct up_args *a, const struct site *site, const char *name,
 }
 
 void up_args_asked(struct up_args *a, const struct ask_options *ask) {
-    static const char *const names[ASKS] = { "--ddict-managers", "--ddict-mem", "--ddict-log", "--ddict-scope", "--ddict-gpu-bind", "--ddict-torch-env",
-                                              "--ddict-results", "--ddict-transport", "--ddict-load", "--ddict-restore", "--ddict-save", "--ddict-spill" };
+    static const char *const names[ASKS] = {
+        "--ddict-managers", "--ddict-mem",       "--ddict-log",     "--ddict-scope",
+        "--ddict-gpu-bind", "--ddict-torch-env", "--ddict-results", "--ddict-transport",
+        "--ddict-load",     "--ddict-restore",   "--ddict-save",    "--ddict-spill"};
     char text[4096] = ""; /* for the record */
     size_t n = 0;
     int i;
 
     for (i = 0; i < ASKS; i++)
         if (ask->value[i] != NULL && n < sizeof text)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n > 0 ? " " : "", names[i], ask->value[i]);
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n > 0 ? " " : "", names[i],
+                                  ask->value[i]);
     if (n > 0)
         up_arg(a, "--asked=%s", text);
     if (ask->value[ASK_MANAGERS] != NULL)
@@ -116,23 +121,36 @@ static void on_line(void *arg, char *line) {
 
     switch (line_parse(line, &rest)) {
     case LINE_READY:
-        up.watches = line_value(rest, "script", word, sizeof word) >= 0 && strcmp(word, "watched") == 0 && line_value(rest, "srun", up.srun, sizeof up.srun) > 0;
+        up.watches = line_value(rest, "script", word, sizeof word) >= 0 &&
+                     strcmp(word, "watched") == 0 &&
+                     line_value(rest, "srun", up.srun, sizeof up.srun) > 0;
         up.ready = 1;
         break;
-    case LINE_EXISTS: up.ready = 1; break;
-    case LINE_END: up.ended = 1; break;
-    case LINE_LOADING: up.loading = up.loads = 1; break;
-    case LINE_SAVING: up.saving = 1; break;
+    case LINE_EXISTS:
+        up.ready = 1;
+        break;
+    case LINE_END:
+        up.ended = 1;
+        break;
+    case LINE_LOADING:
+        up.loading = up.loads = 1;
+        break;
+    case LINE_SAVING:
+        up.saving = 1;
+        break;
     case LINE_WARN:
         up.unsaved |= strncmp(rest, UNSAVED, sizeof UNSAVED - 1) == 0;
         up.say(rest);
         break;
-    case LINE_SUMMARY: snprintf(up.summary, sizeof up.summary, "%s", rest); break;
+    case LINE_SUMMARY:
+        snprintf(up.summary, sizeof up.summary, "%s", rest);
+        break;
     case LINE_ERROR:
         if (up.why[0] == '\0')
             snprintf(up.why, sizeof up.why, "%s", rest);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -147,8 +165,8 @@ static void on_signal(int sig) {
  * them unblocked, so a single ^C ends the waiting.
  */
 static void signals_take(int take, sigset_t *mask_before, struct sigaction before[4]) {
-    static const int signals[4] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-    struct sigaction ours = { .sa_handler = on_signal };
+    static const int signals[4] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction ours = {.sa_handler = on_signal};
     sigset_t set;
     int i;
 
@@ -187,7 +205,7 @@ static int up_follow(int until_end, int timeout_ms) {
 
     deadline_start(&limit, timeout_ms);
     while (until_end || (!up.ready && up.why[0] == '\0')) {
-        struct pollfd p[2] = { { .fd = up.out, .events = POLLIN }, { .fd = up.err, .events = POLLIN } };
+        struct pollfd p[2] = {{.fd = up.out, .events = POLLIN}, {.fd = up.err, .events = POLLIN}};
         char buf[4096];
         ssize_t n;
 
@@ -238,20 +256,23 @@ static void up_reap(int kill_it) {
 }
 
 int up_spawn(const struct up_args *a, char *const *envp, int own_stderr) {
-    int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc;
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, rc;
 
     if (a->full) {
         snprintf(up.why, sizeof up.why, "the options of the dictionary are too long together");
         return -E2BIG;
     }
     if (access(a->argv[0], X_OK) < 0) {
-        snprintf(up.why, sizeof up.why, "%s: %s (plugstack.conf: ddict=PATH)", a->argv[0], strerror(errno));
+        snprintf(up.why, sizeof up.why, "%s: %s (plugstack.conf: ddict=PATH)", a->argv[0],
+                 strerror(errno));
         return -ENOENT;
     }
-    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || (own_stderr && pipe2(err, O_CLOEXEC) < 0))
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
+        (own_stderr && pipe2(err, O_CLOEXEC) < 0))
         rc = -errno;
     else
-        rc = command_spawn((char *const *)(uintptr_t)a->argv, envp, in[0], out[1], own_stderr ? err[1] : STDERR_FILENO);
+        rc = command_spawn((char *const *)(uintptr_t)a->argv, envp, in[0], out[1],
+                           own_stderr ? err[1] : STDERR_FILENO);
     end_close(&in[0]);
     end_close(&out[1]);
     end_close(&err[1]);
@@ -289,7 +310,8 @@ const char *up_wait(const struct site *site, void (*say)(const char *line)) {
         up_follow(1, 4 * DD_STOP_MS);
     up_reap(rc < 0);
     if (interrupted)
-        return up.loads ? "interrupted before all data was in the dictionary (^C, scancel, or the time limit, against which loading counts)"
+        return up.loads ? "interrupted before all data was in the dictionary (^C, scancel, or the "
+                          "time limit, against which loading counts)"
                         : "interrupted before the managers were ready";
     if (up.why[0] != '\0')
         return up.why;
@@ -304,7 +326,7 @@ void up_leave(void) {
     int rc = up_follow(1, 2 * DD_STOP_MS);
 
     for (;;) { /* what it printed before it let go */
-        struct pollfd p = { .fd = up.err, .events = POLLIN };
+        struct pollfd p = {.fd = up.err, .events = POLLIN};
 
         if (up.err < 0 || poll(&p, 1, LAST_WORDS_MS) <= 0)
             break;
@@ -313,7 +335,9 @@ void up_leave(void) {
     up_reap(rc < 0);
 }
 
-int up_unsaved(void) { return up.unsaved; }
+int up_unsaved(void) {
+    return up.unsaved;
+}
 
 void up_end(void (*say)(const char *line), void (*complain)(const char *line)) {
     int rc;
@@ -327,7 +351,8 @@ void up_end(void (*say)(const char *line), void (*complain)(const char *line)) {
     if (up.why[0] != '\0')
         complain(up.why);
     else if (!up.ended)
-        complain(rc < 0 ? "the managers did not end in time" : "`ddict up` was killed; the dictionary is gone");
+        complain(rc < 0 ? "the managers did not end in time"
+                        : "`ddict up` was killed; the dictionary is gone");
     if (up.summary[0] != '\0')
         say(up.summary);
 }

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* archive.c - a file, or a part of it, as libarchive reads it; and the plan of a zip, which npz is too. */
+#include "gunzip.h"
+#include "input.h"
+#include "load.h"
+#include "names.h"
+#include "source_archive.h"
+#include "sources.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,18 +17,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include <base/error.h>
-#include "gunzip.h"
-#include "input.h"
-#include "load.h"
-#include "names.h"
-#include "source_archive.h"
-#include "sources.h"
+#define BUF_BYTES \
+    (1u << 20) /* larger reads than libarchive's own: a shared file system likes them */
 
-#define BUF_BYTES (1u << 20) /* larger reads than libarchive's own: a shared file system likes them */
-
-static ssize_t on_pull(void *arg, const uint8_t **bytes)
-{
+static ssize_t on_pull(void *arg, const uint8_t **bytes) {
     struct file_part *f = arg;
     size_t want = f->end - f->at < BUF_BYTES ? f->end - f->at : BUF_BYTES;
     ssize_t n;
@@ -36,37 +36,38 @@ static ssize_t on_pull(void *arg, const uint8_t **bytes)
     return n;
 }
 
-static la_ssize_t on_read(struct archive *a, void *arg, const void **block)
-{
+static la_ssize_t on_read(struct archive *a, void *arg, const void **block) {
     struct file_part *f = arg;
     const uint8_t *bytes = f->plain;
     ssize_t n = f->gz != NULL ? gunzip_read(f->gz, f->plain, BUF_BYTES) : on_pull(f, &bytes);
     if (n < 0)
-        archive_set_error(a, f->gz != NULL ? EILSEQ : errno, "%s", f->gz != NULL ? gunzip_why(f->gz) : strerror(errno));
+        archive_set_error(a, f->gz != NULL ? EILSEQ : errno, "%s",
+                          f->gz != NULL ? gunzip_why(f->gz) : strerror(errno));
     *block = bytes;
     return n;
 }
 
-static la_int64_t on_skip(struct archive *a, void *arg, la_int64_t n)
-{
+static la_int64_t on_skip(struct archive *a, void *arg, la_int64_t n) {
     struct file_part *f = arg;
     uint64_t left = f->end - f->at, skip = n < 0 ? 0 : (uint64_t)n < left ? (uint64_t)n : left;
     f->at += skip;
     return (la_int64_t)skip;
 }
 
-static la_int64_t on_seek(struct archive *a, void *arg, la_int64_t to, int whence)
-{
+static la_int64_t on_seek(struct archive *a, void *arg, la_int64_t to, int whence) {
     struct file_part *f = arg;
-    int64_t base = whence == SEEK_SET ? (int64_t)f->begin : whence == SEEK_CUR ? (int64_t)f->at : (int64_t)f->end, at = base + to;
+    int64_t base = whence == SEEK_SET   ? (int64_t)f->begin
+                   : whence == SEEK_CUR ? (int64_t)f->at
+                                        : (int64_t)f->end,
+            at = base + to;
     if (at < (int64_t)f->begin)
         return ARCHIVE_FATAL;
     f->at = (uint64_t)at < f->end ? (uint64_t)at : f->end;
     return (la_int64_t)(f->at - f->begin);
 }
 
-int part_open(struct file_part *f, struct archive **out, const char *path, enum archive_form form, uint64_t begin, uint64_t end)
-{
+int part_open(struct file_part *f, struct archive **out, const char *path, enum archive_form form,
+              uint64_t begin, uint64_t end) {
     struct stat st;
     memset(f, 0, sizeof *f);
     *out = NULL;
@@ -84,7 +85,8 @@ int part_open(struct file_part *f, struct archive **out, const char *path, enum 
     if (f->buf == NULL || a == NULL)
         return dd_error(-ENOMEM, "out of memory");
     uint8_t head[2];
-    if (form == FORM_TAR && begin == 0 && pread(f->fd, head, sizeof head, 0) == sizeof head && gunzip_is(head, sizeof head)) {
+    if (form == FORM_TAR && begin == 0 && pread(f->fd, head, sizeof head, 0) == sizeof head &&
+        gunzip_is(head, sizeof head)) {
         f->plain = malloc(BUF_BYTES);
         f->gz = gunzip_new(on_pull, f);
         if (f->plain == NULL || f->gz == NULL)
@@ -108,16 +110,14 @@ int part_open(struct file_part *f, struct archive **out, const char *path, enum 
     return 0;
 }
 
-int part_finish(struct file_part *f)
-{
+int part_finish(struct file_part *f) {
     ssize_t n = 0;
     while (f->gz != NULL && (n = gunzip_read(f->gz, f->plain, BUF_BYTES)) > 0)
         continue;
     return n < 0 ? -1 : 0;
 }
 
-void part_close(struct file_part *f, struct archive *a)
-{
+void part_close(struct file_part *f, struct archive *a) {
     if (a != NULL)
         archive_read_free(a);
     gunzip_free(f->gz);
@@ -127,8 +127,7 @@ void part_close(struct file_part *f, struct archive *a)
         close(f->fd);
 }
 
-const char *member_name(struct archive_entry *e, size_t *len)
-{
+const char *member_name(struct archive_entry *e, size_t *len) {
     const char *name = archive_entry_pathname(e);
     if (name == NULL)
         name = archive_entry_pathname_utf8(e);
@@ -138,7 +137,8 @@ const char *member_name(struct archive_entry *e, size_t *len)
 
 /* --- zip --- */
 
-#define UNITS_MOST 32u /* for each unit the table of contents is read from its beginning; with large members there may be more */
+#define UNITS_MOST \
+    32u /* for each unit the table of contents is read from its beginning; with large members there may be more */
 
 struct member {
     uint64_t hash;
@@ -150,8 +150,7 @@ struct members {
     uint64_t n, cap;
 };
 
-static int member_add(struct members *all, uint64_t hash, int64_t size)
-{
+static int member_add(struct members *all, uint64_t hash, int64_t size) {
     if (all->n == all->cap) {
         uint64_t cap = 2 * all->cap + 1024;
         struct member *more = realloc(all->m, cap * sizeof *more);
@@ -164,8 +163,8 @@ static int member_add(struct members *all, uint64_t hash, int64_t size)
     return 0;
 }
 
-static int unit_put(struct plan *p, const struct members *all, uint64_t first, uint64_t end, const bool *again)
-{
+static int unit_put(struct plan *p, const struct members *all, uint64_t first, uint64_t end,
+                    const bool *again) {
     struct unit_facts f = {0};
     struct pack work = {0};
     uint64_t twice = 0;
@@ -187,8 +186,7 @@ static int unit_put(struct plan *p, const struct members *all, uint64_t first, u
     return rc;
 }
 
-static int units_cut(struct plan *p, const struct members *all)
-{
+static int units_cut(struct plan *p, const struct members *all) {
     struct names *names = names_new();
     bool *again = calloc(all->n + 1, 1);
     int rc = names == NULL || again == NULL ? dd_error(-ENOMEM, "out of memory") : 0;
@@ -201,7 +199,9 @@ static int units_cut(struct plan *p, const struct members *all)
     for (uint64_t i = 0; i < all->n && rc >= 0;) {
         uint64_t first = i;
         int64_t bytes = 0;
-        for (; i < all->n && i - first < most && (i == first || all->m[i].size <= LOAD_UNIT_BYTES - bytes); i++)
+        for (; i < all->n && i - first < most &&
+               (i == first || all->m[i].size <= LOAD_UNIT_BYTES - bytes);
+             i++)
             bytes = bytes_add(bytes, all->m[i].size > 0 ? all->m[i].size : 0);
         rc = unit_put(p, all, first, i, again);
     }
@@ -210,8 +210,7 @@ static int units_cut(struct plan *p, const struct members *all)
     return rc < 0 ? rc : 0;
 }
 
-int zip_plan(struct plan *p, const char *text)
-{
+int zip_plan(struct plan *p, const char *text) {
     struct file_part f;
     struct archive *a;
     struct archive_entry *e;
@@ -225,12 +224,18 @@ int zip_plan(struct plan *p, const char *text)
         clean.len = 0;
         if (name == NULL || name_clean(&clean, name, len) < 0)
             clean.len = 0; /* its reader says so */
-        rc = member_add(&all, XXH3_64bits(clean.data, clean.len), !record || clean.len == 0 ? -1 : archive_entry_size_is_set(e) && archive_entry_size(e) > 0 ? archive_entry_size(e) : 0);
+        rc = member_add(&all, XXH3_64bits(clean.data, clean.len),
+                        !record || clean.len == 0 ? -1
+                        : archive_entry_size_is_set(e) && archive_entry_size(e) > 0
+                            ? archive_entry_size(e)
+                            : 0);
         if (load_stopped())
             rc = -ECANCELED;
     }
     if (rc == 0 && h != ARCHIVE_EOF)
-        rc = plan_failed(p, NULL, 0, "%s", archive_error_string(a) != NULL ? archive_error_string(a) : "cannot be read");
+        rc = plan_failed(p, NULL, 0, "%s",
+                         archive_error_string(a) != NULL ? archive_error_string(a)
+                                                         : "cannot be read");
     if (rc == 0)
         rc = units_cut(p, &all);
     pack_free(&clean);
@@ -244,8 +249,7 @@ struct zip_work {
     const uint8_t *again;       /* u64 each */
 };
 
-static int work_read(struct zip_work *w, const void *work, size_t len)
-{
+static int work_read(struct zip_work *w, const void *work, size_t len) {
     struct unpack u = {.at = work, .left = len};
     w->first = unpack_u64(&u);
     w->end = unpack_u64(&u);
@@ -254,8 +258,7 @@ static int work_read(struct zip_work *w, const void *work, size_t len)
     return u.bad ? dd_error(-EBADMSG, "the unit cannot be read") : 0;
 }
 
-static bool is_again(const struct zip_work *w, uint64_t member)
-{
+static bool is_again(const struct zip_work *w, uint64_t member) {
     for (uint64_t i = 0; i < w->twice; i++) {
         uint64_t v;
         memcpy(&v, w->again + 8 * i, 8);
@@ -266,15 +269,16 @@ static bool is_again(const struct zip_work *w, uint64_t member)
 }
 
 /* From member w->first on, which moves on. 1: a member could not be read to its end, and with it this opening of the archive. */
-static int members_read(struct sink *s, const char *text, struct zip_work *w, zip_take *take)
-{
+static int members_read(struct sink *s, const char *text, struct zip_work *w, zip_take *take) {
     struct file_part f;
     struct archive *a;
     struct archive_entry *e;
     bool fatal = false;
     uint64_t i = 0;
     int rc = part_open(&f, &a, text, FORM_ZIP, 0, UINT64_MAX), h = ARCHIVE_OK;
-    for (; rc == 0 && i < w->end && !fatal && (h = archive_read_next_header(a, &e)) >= ARCHIVE_WARN && h != ARCHIVE_EOF; i++) {
+    for (; rc == 0 && i < w->end && !fatal &&
+           (h = archive_read_next_header(a, &e)) >= ARCHIVE_WARN && h != ARCHIVE_EOF;
+         i++) {
         if (load_stopped())
             rc = -ECANCELED;
         if (rc < 0 || i < w->first)
@@ -284,15 +288,16 @@ static int members_read(struct sink *s, const char *text, struct zip_work *w, zi
             rc = take(s, a, e, &fatal);
     }
     if (rc == 0 && !fatal && h < ARCHIVE_WARN)
-        rc = sink_failed(s, NULL, 0, "%s; what follows is missing", archive_error_string(a) != NULL ? archive_error_string(a) : "cannot be read");
+        rc = sink_failed(s, NULL, 0, "%s; what follows is missing",
+                         archive_error_string(a) != NULL ? archive_error_string(a)
+                                                         : "cannot be read");
     else if (rc == 0 && !fatal && i < w->end)
         rc = dd_error(-ENODATA, "%s: it changed while it was read", text);
     part_close(&f, a);
     return rc == 0 ? fatal : rc;
 }
 
-int zip_read_unit(struct sink *s, const char *text, const void *work, size_t len, zip_take *take)
-{
+int zip_read_unit(struct sink *s, const char *text, const void *work, size_t len, zip_take *take) {
     struct zip_work w;
     int rc = work_read(&w, work, len);
     if (rc == 0)

@@ -3,24 +3,24 @@
 #ifndef DDICT_LOAD_ARRAY_H
 #define DDICT_LOAD_ARRAY_H
 
+#include "source.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "source.h"
-
 #define ARRAY_DIMS 32u
 
 struct array {
-    char dtype[12];           /* as stored: "<f4", "|u1" */
-    size_t item;              /* bytes of an element */
-    bool swap;                /* the source's bytes are big endian */
-    bool fortran;             /* and its order is Fortran's */
+    char dtype[12]; /* as stored: "<f4", "|u1" */
+    size_t item;    /* bytes of an element */
+    bool swap;      /* the source's bytes are big endian */
+    bool fortran;   /* and its order is Fortran's */
     unsigned ndim;
     uint64_t shape[ARRAY_DIMS];
-    uint64_t records;         /* shape[0], or 1 */
-    uint64_t record_bytes;    /* of the source; one record */
-    uint64_t bytes;           /* of all */
+    uint64_t records;      /* shape[0], or 1 */
+    uint64_t record_bytes; /* of the source; one record */
+    uint64_t bytes;        /* of all */
 };
 
 /* Sums of the shape; false: they overflow or are beyond 2^62. */
@@ -42,6 +42,7 @@ typedef int array_header(struct input *in, struct array *a);
 /* plan() of such a file, whose header was read. */
 int array_units(struct plan *p, const struct input *in, const struct array *a);
 /* read() of one of these units. */
-int array_unit_read(struct sink *s, const char *text, const void *work, size_t len, array_header *header);
+int array_unit_read(struct sink *s, const char *text, const void *work, size_t len,
+                    array_header *header);
 
 #endif

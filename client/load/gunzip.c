@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gunzip.c - gzip by zlib. */
+#include "gunzip.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
-
-#include "gunzip.h"
 
 struct gunzip {
     ssize_t (*pull)(void *arg, const uint8_t **bytes);
@@ -15,10 +15,11 @@ struct gunzip {
     const char *why;
 };
 
-bool gunzip_is(const uint8_t *head, size_t n) { return n >= 2 && head[0] == 0x1f && head[1] == 0x8b; }
+bool gunzip_is(const uint8_t *head, size_t n) {
+    return n >= 2 && head[0] == 0x1f && head[1] == 0x8b;
+}
 
-struct gunzip *gunzip_new(ssize_t (*pull)(void *arg, const uint8_t **bytes), void *arg)
-{
+struct gunzip *gunzip_new(ssize_t (*pull)(void *arg, const uint8_t **bytes), void *arg) {
     struct gunzip *g = calloc(1, sizeof *g);
     if (g == NULL || inflateInit2(&g->z, 15 + 16) != Z_OK) {
         free(g);
@@ -30,15 +31,13 @@ struct gunzip *gunzip_new(ssize_t (*pull)(void *arg, const uint8_t **bytes), voi
     return g;
 }
 
-static ssize_t failed(struct gunzip *g, const char *why)
-{
+static ssize_t failed(struct gunzip *g, const char *why) {
     g->why = why;
     return -1;
 }
 
 /* More compressed bytes: 1, 0 at the end, -1. */
-static int fill(struct gunzip *g)
-{
+static int fill(struct gunzip *g) {
     const uint8_t *bytes;
     ssize_t n = g->z.avail_in > 0 ? 1 : g->pull(g->arg, &bytes);
     if (n < 0)
@@ -51,8 +50,7 @@ static int fill(struct gunzip *g)
 }
 
 /* Behind a member: another one, or the end, perhaps after zeros that fill a block. 1, 0 the end, -1. */
-static int member_begin(struct gunzip *g)
-{
+static int member_begin(struct gunzip *g) {
     int more;
     while ((more = fill(g)) == 1 && *g->z.next_in == 0) {
         g->z.next_in++;
@@ -67,8 +65,7 @@ static int member_begin(struct gunzip *g)
     return more;
 }
 
-ssize_t gunzip_read(struct gunzip *g, void *buf, size_t n)
-{
+ssize_t gunzip_read(struct gunzip *g, void *buf, size_t n) {
     int more;
     g->z.next_out = buf;
     g->z.avail_out = (uInt)(n < 1u << 30 ? n : 1u << 30);
@@ -87,15 +84,18 @@ ssize_t gunzip_read(struct gunzip *g, void *buf, size_t n)
         if (rc == Z_STREAM_END)
             g->within = false;
         else if (rc != Z_OK && rc != Z_BUF_ERROR)
-            return failed(g, rc == Z_MEM_ERROR ? "out of memory" : "damaged gzip data: a checksum or its form is wrong");
+            return failed(g, rc == Z_MEM_ERROR
+                                 ? "out of memory"
+                                 : "damaged gzip data: a checksum or its form is wrong");
     }
     return (ssize_t)(room - g->z.avail_out);
 }
 
-const char *gunzip_why(const struct gunzip *g) { return g->why != NULL ? g->why : "cannot be read"; }
+const char *gunzip_why(const struct gunzip *g) {
+    return g->why != NULL ? g->why : "cannot be read";
+}
 
-void gunzip_free(struct gunzip *g)
-{
+void gunzip_free(struct gunzip *g) {
     if (g == NULL)
         return;
     inflateEnd(&g->z);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* input.c - the bytes of a file. */
+#include "input.h"
+
+#include "gunzip.h"
+#include <base/error.h>
+
 #include <archive.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,28 +13,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include "gunzip.h"
-#include "input.h"
-
 #define BUF_BYTES (256u << 10)
 
-bool input_compressed(const uint8_t *h, size_t n)
-{
-    return (n >= 2 && h[0] == 0x1f && h[1] == 0x8b) || (n >= 4 && memcmp(h, "\x28\xb5\x2f\xfd", 4) == 0) || (n >= 3 && memcmp(h, "BZh", 3) == 0) ||
-           (n >= 6 && memcmp(h, "\xfd" "7zXZ", 6) == 0);
+bool input_compressed(const uint8_t *h, size_t n) {
+    return (n >= 2 && h[0] == 0x1f && h[1] == 0x8b) ||
+           (n >= 4 && memcmp(h, "\x28\xb5\x2f\xfd", 4) == 0) ||
+           (n >= 3 && memcmp(h, "BZh", 3) == 0) ||
+           (n >= 6 && memcmp(h,
+                             "\xfd"
+                             "7zXZ",
+                             6) == 0);
 }
 
-void input_filters(struct archive *a)
-{
+void input_filters(struct archive *a) {
     archive_read_support_filter_gzip(a);
     archive_read_support_filter_bzip2(a);
     archive_read_support_filter_xz(a);
     archive_read_support_filter_zstd(a);
 }
 
-static ssize_t file_read(struct input *in, void *buf, size_t n)
-{
+static ssize_t file_read(struct input *in, void *buf, size_t n) {
     ssize_t got;
     if (n > in->end - in->at)
         n = in->end - in->at;
@@ -40,8 +43,7 @@ static ssize_t file_read(struct input *in, void *buf, size_t n)
     return got;
 }
 
-static la_ssize_t on_read(struct archive *a, void *arg, const void **block)
-{
+static la_ssize_t on_read(struct archive *a, void *arg, const void **block) {
     struct input *in = arg;
     ssize_t got = file_read(in, in->buf, BUF_BYTES);
     *block = in->buf;
@@ -50,15 +52,13 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **block)
     return got;
 }
 
-static ssize_t on_pull(void *arg, const uint8_t **bytes)
-{
+static ssize_t on_pull(void *arg, const uint8_t **bytes) {
     struct input *in = arg;
     *bytes = in->buf;
     return file_read(in, in->buf, BUF_BYTES);
 }
 
-static int decompress_begin(struct input *in, bool gzip)
-{
+static int decompress_begin(struct input *in, bool gzip) {
     struct archive_entry *e;
     in->buf = malloc(BUF_BYTES);
     if (gzip)
@@ -82,8 +82,7 @@ static int decompress_begin(struct input *in, bool gzip)
     return 0;
 }
 
-int input_open(struct input *in, const char *path, uint64_t begin, uint64_t end)
-{
+int input_open(struct input *in, const char *path, uint64_t begin, uint64_t end) {
     uint8_t head[8];
     struct stat st;
     memset(in, 0, sizeof *in);
@@ -91,7 +90,8 @@ int input_open(struct input *in, const char *path, uint64_t begin, uint64_t end)
     in->fd = -1;
     if (stat(path, &st) < 0)
         return dd_error(-errno, "%s: %s", path, strerror(errno));
-    if (S_ISREG(st.st_mode)) { /* to open another one has effects: who writes to a FIFO goes on, a tape is wound back */
+    if (S_ISREG(
+            st.st_mode)) { /* to open another one has effects: who writes to a FIFO goes on, a tape is wound back */
         in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (in->fd < 0 || fstat(in->fd, &st) < 0)
             return dd_error(-errno, "%s: %s", path, strerror(errno));
@@ -113,20 +113,23 @@ int input_open(struct input *in, const char *path, uint64_t begin, uint64_t end)
     return decompress_begin(in, gunzip_is(head, (size_t)n));
 }
 
-ssize_t input_read(struct input *in, void *buf, size_t n)
-{
+ssize_t input_read(struct input *in, void *buf, size_t n) {
     if (in->over)
         return 0;
-    ssize_t got = in->gz != NULL ? gunzip_read(in->gz, buf, n) : in->a != NULL ? archive_read_data(in->a, buf, n) : file_read(in, buf, n);
+    ssize_t got = in->gz != NULL  ? gunzip_read(in->gz, buf, n)
+                  : in->a != NULL ? archive_read_data(in->a, buf, n)
+                                  : file_read(in, buf, n);
     if (got < 0)
-        return dd_error(-EBADMSG, "%s: %s", in->path, in->gz != NULL ? gunzip_why(in->gz) : in->a != NULL ? archive_error_string(in->a) : strerror(errno));
+        return dd_error(-EBADMSG, "%s: %s", in->path,
+                        in->gz != NULL  ? gunzip_why(in->gz)
+                        : in->a != NULL ? archive_error_string(in->a)
+                                        : strerror(errno));
     if (got == 0 && in->compressed)
         in->over = true;
     return got;
 }
 
-int input_read_all(struct input *in, void *buf, size_t n)
-{
+int input_read_all(struct input *in, void *buf, size_t n) {
     size_t have = 0;
     while (have < n) {
         ssize_t got = input_read(in, (uint8_t *)buf + have, n - have);
@@ -139,8 +142,7 @@ int input_read_all(struct input *in, void *buf, size_t n)
     return 0;
 }
 
-void input_close(struct input *in)
-{
+void input_close(struct input *in) {
     if (in->a != NULL)
         archive_read_free(in->a);
     gunzip_free(in->gz);

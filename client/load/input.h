@@ -12,15 +12,15 @@ struct archive;
 struct gunzip;
 
 struct input {
-    const char *path;   /* borrowed, for sentences */
+    const char *path; /* borrowed, for sentences */
     int fd;
     bool compressed;
-    struct gunzip *gz;  /* where it is gzip */
-    struct archive *a;  /* where it is compressed otherwise */
-    uint8_t *buf;       /* of what libarchive reads */
-    uint64_t at, end;   /* of the file: what is read next, and where to stop */
-    uint64_t size;      /* of the file */
-    bool over;          /* compressed: all was given */
+    struct gunzip *gz; /* where it is gzip */
+    struct archive *a; /* where it is compressed otherwise */
+    uint8_t *buf;      /* of what libarchive reads */
+    uint64_t at, end;  /* of the file: what is read next, and where to stop */
+    uint64_t size;     /* of the file */
+    bool over;         /* compressed: all was given */
 };
 
 /* Have libarchive undo these four compressions and no others: some of its filters start programs that they find on PATH. */
@@ -34,7 +34,9 @@ ssize_t input_read(struct input *in, void *buf, size_t n);
 /* All n bytes; -ENODATA with the sentence when the file is too short. */
 int input_read_all(struct input *in, void *buf, size_t n);
 /* Bytes of the file that were read so far, from begin on. */
-static inline uint64_t input_position(const struct input *in) { return in->at; }
+static inline uint64_t input_position(const struct input *in) {
+    return in->at;
+}
 void input_close(struct input *in);
 
 #endif

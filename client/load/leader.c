@@ -3,6 +3,11 @@
  * leader.c - one worker leads: it takes the load, plans, waits for all units, writes the set. What takes long runs in a thread; the main thread beats and takes signals
  * meanwhile.
  */
+#include "load.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/size.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -11,12 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/size.h>
-#include "load.h"
-
-#define TICK_MS 50
+#define TICK_MS     50
 #define PROGRESS_MS 400
 
 struct peer { /* another worker */
@@ -28,40 +28,41 @@ struct peer { /* another worker */
 static struct leader {
     char says[LOAD_ERROR_MAX]; /* the rest of its beat */
     uint64_t seq, beaten, shown, began;
-    int signal;        /* that ended it; 0: none */
+    int signal; /* that ended it; 0: none */
     uint64_t todo, need;
     struct peer *peers; /* [workers] */
     struct taken taken;
-    bool complete;      /* the set is there; atomic */
-    bool begun;         /* something was put that a later try goes on from */
+    bool complete; /* the set is there; atomic */
+    bool begun;    /* something was put that a later try goes on from */
     struct plan plan;
     struct set_result result;
 } lead;
 
-static int beat(void)
-{
+static int beat(void) {
     char text[LOAD_ERROR_MAX + 32];
     snprintf(text, sizeof text, "%" PRIu64 " %s", ++lead.seq, lead.says);
     lead.beaten = clock_ms();
     return state_put(the_load.run, NULL, -1, -1, text, strlen(text), DDICT_TAG(LOAD_TAG_STR));
 }
 
-static uint64_t figure(const uint64_t *f) { return __atomic_load_n(f, __ATOMIC_RELAXED); } /* figures alone */
+static uint64_t figure(const uint64_t *f) {
+    return __atomic_load_n(f, __ATOMIC_RELAXED);
+} /* figures alone */
 
-static struct figures figures_sum(void)
-{
+static struct figures figures_sum(void) {
     const struct figures *own = &the_load.figures;
-    struct figures f = {figure(&own->units), figure(&own->items), figure(&own->bytes), figure(&own->read), figure(&own->there), figure(&own->failed)};
+    struct figures f = {figure(&own->units), figure(&own->items), figure(&own->bytes),
+                        figure(&own->read),  figure(&own->there), figure(&own->failed)};
     for (unsigned w = 0; w < the_load.workers; w++) {
         const struct figures *p = &lead.peers[w].figures;
-        f.units += p->units, f.items += p->items, f.bytes += p->bytes, f.read += p->read, f.there += p->there, f.failed += p->failed;
+        f.units += p->units, f.items += p->items, f.bytes += p->bytes, f.read += p->read,
+            f.there += p->there, f.failed += p->failed;
     }
     return f;
 }
 
 /* Beat where it is time, and take a signal. 0, or negative: the load ends. */
-int leader_tick(int ms)
-{
+int leader_tick(int ms) {
     char text[64];
     int sig = signals_wait(ms);
     if (sig != 0) {
@@ -83,17 +84,16 @@ struct job {
     char why[LOAD_ERROR_MAX];
 };
 
-static void *job_thread(void *arg)
-{
+static void *job_thread(void *arg) {
     struct job *j = arg;
     j->rc = j->run();
     snprintf(j->why, sizeof j->why, "%s", dd_errmsg());
-    __atomic_store_n(&j->ended, 1, __ATOMIC_RELEASE); /* pairs with the acquire in job_run(): rc and why */
+    __atomic_store_n(&j->ended, 1,
+                     __ATOMIC_RELEASE); /* pairs with the acquire in job_run(): rc and why */
     return NULL;
 }
 
-static int job_run(int (*run)(void))
-{
+static int job_run(int (*run)(void)) {
     struct job *j = calloc(1, sizeof *j); /* leaked where its thread hangs: it may still write */
     pthread_t thread;
     struct deadline limit;
@@ -105,7 +105,8 @@ static int job_run(int (*run)(void))
         free(j);
         return dd_error(-EAGAIN, "cannot start a thread");
     }
-    while (!__atomic_load_n(&j->ended, __ATOMIC_ACQUIRE)) { /* pairs with the release in job_thread() */
+    while (!__atomic_load_n(&j->ended,
+                            __ATOMIC_ACQUIRE)) { /* pairs with the release in job_thread() */
         if (leader_tick(5) < 0 && !limited) {
             deadline_start(&limit, LOAD_STOP_MS);
             limited = true;
@@ -125,21 +126,20 @@ static int job_run(int (*run)(void))
 
 /* --- the sources --- */
 
-static int look_job(void)
-{
+static int look_job(void) {
     int rc = sources_look();
     return rc < 0 ? rc : take_id();
 }
 
 /* --- the plan --- */
 
-static int done_look(void)
-{
+static int done_look(void) {
     lead.todo = 0;
     for (uint64_t n = 0; n < lead.plan.units; n++) {
         uint8_t *value;
         size_t len;
-        int rc = the_load.continued ? state_get(the_load.id, "done", (int64_t)n, -1, &value, &len) : DDICT_ENOKEY;
+        int rc = the_load.continued ? state_get(the_load.id, "done", (int64_t)n, -1, &value, &len)
+                                    : DDICT_ENOKEY;
         if (rc == DDICT_ENOKEY) {
             lead.todo++;
             continue;
@@ -167,8 +167,7 @@ static int done_look(void)
     return 0;
 }
 
-static int fits(void)
-{
+static int fits(void) {
     struct ddict_manager_stats *s;
     uint64_t left = 0, total = 0, spill = 0;
     char need[24], have[24], all[24];
@@ -181,18 +180,22 @@ static int fits(void)
         spill += s[i].spill_total_bytes;
     }
     free(s);
-    if (the_load.o->replace) /* what is put over gives its room back: how much that is, nobody knows before */
+    if (the_load.o
+            ->replace) /* what is put over gives its room back: how much that is, nobody knows before */
         left = total;
     if (lead.need <= left)
         return 0;
-    return dd_error(DDICT_EFULL, "%s needs %s at the least, and the dictionary has %s%s%s; more memory, such as --ddict-mem=%" PRIu64 "M, would do",
-                    the_load.o->nsources == 1 ? the_load.origins[0].text : "what is to be loaded", size_format(need, sizeof need, lead.need),
-                    size_format(have, sizeof have, left), the_load.o->replace ? "" : " free of its ", the_load.o->replace ? " in all" : size_format(all, sizeof all, total),
+    return dd_error(DDICT_EFULL,
+                    "%s needs %s at the least, and the dictionary has %s%s%s; more memory, such as "
+                    "--ddict-mem=%" PRIu64 "M, would do",
+                    the_load.o->nsources == 1 ? the_load.origins[0].text : "what is to be loaded",
+                    size_format(need, sizeof need, lead.need), size_format(have, sizeof have, left),
+                    the_load.o->replace ? "" : " free of its ",
+                    the_load.o->replace ? " in all" : size_format(all, sizeof all, total),
                     (total - spill + (lead.need - left) + lead.need / 8) / (1u << 20) + 1);
 }
 
-static int plan_job(void)
-{
+static int plan_job(void) {
     int rc = DDICT_ENOKEY;
     if (the_load.continued)
         rc = plan_fetch(&lead.plan);
@@ -217,8 +220,7 @@ static int plan_job(void)
 
 /* --- while all read --- */
 
-static int peers_read(void)
-{
+static int peers_read(void) {
     char text[200];
     uint64_t now = clock_ms();
     for (unsigned w = 1; w < the_load.workers; w++) {
@@ -231,14 +233,14 @@ static int peers_read(void)
             return rc;
         strcpy(p->last, text);
         p->seen = now;
-        sscanf(text, "%*u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &f->units, &f->items, &f->bytes, &f->read, &f->there, &f->failed);
+        sscanf(text, "%*u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
+               &f->units, &f->items, &f->bytes, &f->read, &f->there, &f->failed);
     }
     return 0;
 }
 
 /* Those that came late, and find that all is done, have to see that before our words go. */
-static int peers_leave(void)
-{
+static int peers_leave(void) {
     struct deadline limit;
     bool all = false;
     if (the_load.workers < 2)
@@ -258,17 +260,16 @@ static int peers_leave(void)
 }
 
 /* Somebody still reads. */
-static bool anybody(void)
-{
+static bool anybody(void) {
     /* Acquire pairs with the release at the end of thread_run() (worker.c). */
     bool somebody = __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads;
     for (unsigned w = 1; w < the_load.workers && !somebody; w++)
-        somebody = lead.peers[w].seen + LOAD_LOST_MS > clock_ms() && strstr(lead.peers[w].last, " bye") == NULL;
+        somebody = lead.peers[w].seen + LOAD_LOST_MS > clock_ms() &&
+                   strstr(lead.peers[w].last, " bye") == NULL;
     return somebody;
 }
 
-static int all_read(void)
-{
+static int all_read(void) {
     char stop[LOAD_ERROR_MAX];
     struct figures f;
     uint64_t looked = 0, alone = 0;
@@ -294,11 +295,15 @@ static int all_read(void)
         else if (alone == 0)
             alone = now;
         else if (now > alone + LOAD_LOST_MS)
-            rc = dd_error(DDICT_ELOST, "%" PRIu64 " of %" PRIu64 " units were taken by workers that are gone; the same command goes on from here", lead.todo - f.units,
-                          lead.plan.units);
+            rc = dd_error(
+                DDICT_ELOST,
+                "%" PRIu64 " of %" PRIu64
+                " units were taken by workers that are gone; the same command goes on from here",
+                lead.todo - f.units, lead.plan.units);
         if (now >= lead.shown + PROGRESS_MS) {
             lead.shown = now;
-            progress_show(&(struct progress){.read = f.read, .total = lead.plan.read, .items = f.items, .bytes = f.bytes});
+            progress_show(&(struct progress){
+                .read = f.read, .total = lead.plan.read, .items = f.items, .bytes = f.bytes});
         }
     }
     if (rc < 0 && rc != -ECANCELED)
@@ -308,8 +313,7 @@ static int all_read(void)
     return rc < 0 ? rc : load_stopped() ? -ECANCELED : 0;
 }
 
-static int set_job(void)
-{
+static int set_job(void) {
     int rc = set_write(&lead.plan, &lead.result);
     if (rc == 0)
         __atomic_store_n(&lead.complete, true, __ATOMIC_RELAXED); /* only a flag */
@@ -317,17 +321,17 @@ static int set_job(void)
 }
 
 /* With the set the load is complete: who tells us to end then comes too late. */
-static int job_complete(int (*run)(void))
-{
+static int job_complete(int (*run)(void)) {
     int rc = job_run(run);
-    return rc == -ECANCELED && __atomic_load_n(&lead.complete, __ATOMIC_RELAXED) ? 0 : rc; /* only a flag */
+    return rc == -ECANCELED && __atomic_load_n(&lead.complete, __ATOMIC_RELAXED)
+               ? 0
+               : rc; /* only a flag */
 }
 
 /* --- afterwards --- */
 
 /* What the tries left in the dictionary; who waits sees by the set that the load is complete. */
-static int tidy_job(void)
-{
+static int tidy_job(void) {
     int rc = 0;
     for (int64_t try = lead.taken.try; try >= 0; try--) {
         char who[256], run[LOAD_RUN_CAP] = "";
@@ -362,13 +366,13 @@ static int tidy_job(void)
         rc = state_del(the_load.id, "plan", -1, -1);
     if (rc >= 0)
         rc = state_del(lead.taken.name, "set", -1, -1);
-    for (int64_t try = lead.taken.try; try >= 0 && rc >= 0; try--) /* the first one last: while it is there nobody else begins */
+    for (int64_t try = lead.taken.try; try >= 0 && rc >= 0;
+         try--) /* the first one last: while it is there nobody else begins */
         rc = state_del(the_load.id, "run", try, -1);
     return rc;
 }
 
-static void texts_print(const char *head, const struct pack *texts, json_t *into)
-{
+static void texts_print(const char *head, const struct pack *texts, json_t *into) {
     struct unpack u = {.at = texts->data, .left = texts->len};
     while (u.left > 0 && !u.bad) {
         size_t n;
@@ -381,16 +385,17 @@ static void texts_print(const char *head, const struct pack *texts, json_t *into
 }
 
 /* How much each worker read of it. */
-static json_t *units_json(void)
-{
+static json_t *units_json(void) {
     json_t *units = json_array();
     for (unsigned w = 0; w < the_load.workers; w++)
-        json_array_append_new(units, json_integer((json_int_t)(w == 0 ? figure(&the_load.figures.units) : lead.peers[w].figures.units)));
+        json_array_append_new(units,
+                              json_integer((json_int_t)(w == 0 ? figure(&the_load.figures.units)
+                                                               : lead.peers[w].figures.units)));
     return units;
 }
 
-static int summary_print(uint64_t items, uint64_t bytes, double seconds, const struct figures *f, bool already)
-{
+static int summary_print(uint64_t items, uint64_t bytes, double seconds, const struct figures *f,
+                         bool already) {
     const struct set_result *r = &lead.result;
     double rate = seconds > 0 ? (double)bytes / 1e6 / seconds / the_load.info.nodes : 0;
     char have[24];
@@ -399,26 +404,36 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
     progress_clear();
     texts_print("left out", &r->left, NULL);
     if (r->left_out > 0)
-        fprintf(stderr, "ddict load: %" PRIu64 " members that are no files were left out\n", r->left_out);
+        fprintf(stderr, "ddict load: %" PRIu64 " members that are no files were left out\n",
+                r->left_out);
     texts_print("skipped", &r->failures, errors);
     if (r->twice > 0)
-        fprintf(stderr, "ddict load: %" PRIu64 " names came more than once; the last one of each is kept\n", r->twice);
+        fprintf(stderr,
+                "ddict load: %" PRIu64 " names came more than once; the last one of each is kept\n",
+                r->twice);
     if (the_load.o->json) {
-        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:O}", "set", the_load.set, "kind", the_load.origins[0].kind->name, "items",
-                              (json_int_t)items, "bytes", (json_int_t)bytes, "seconds", seconds, "mb_per_s_node", rate, "nodes", (json_int_t)the_load.info.nodes,
-                              "workers", (json_int_t)the_load.workers, "there", (json_int_t)f->there, "skipped", (json_int_t)r->failed, "left_out",
-                              (json_int_t)r->left_out, "classes", (json_int_t)r->classes, "already", already, "units", units_json(), "errors", errors);
+        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:O}",
+                              "set", the_load.set, "kind", the_load.origins[0].kind->name, "items",
+                              (json_int_t)items, "bytes", (json_int_t)bytes, "seconds", seconds,
+                              "mb_per_s_node", rate, "nodes", (json_int_t)the_load.info.nodes,
+                              "workers", (json_int_t)the_load.workers, "there",
+                              (json_int_t)f->there, "skipped", (json_int_t)r->failed, "left_out",
+                              (json_int_t)r->left_out, "classes", (json_int_t)r->classes, "already",
+                              already, "units", units_json(), "errors", errors);
         char *text = o != NULL ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
         bad = text == NULL || puts(text) == EOF;
         free(text);
         json_decref(o);
     } else if (already) {
         dd_error(0, "%s", the_load.set); /* fit for a terminal */
-        printf("%s is loaded already: %" PRIu64 " items, %s\n", dd_errmsg(), items, size_format(have, sizeof have, bytes));
+        printf("%s is loaded already: %" PRIu64 " items, %s\n", dd_errmsg(), items,
+               size_format(have, sizeof have, bytes));
     } else {
         dd_error(0, "%s", the_load.set);
-        printf("%s: %" PRIu64 " items, %s (%" PRIu64 " bytes) in %.2f s, %.1f MB/s on each of %u node%s", dd_errmsg(), items, size_format(have, sizeof have, bytes), bytes,
-               seconds, rate, the_load.info.nodes, the_load.info.nodes == 1 ? "" : "s");
+        printf("%s: %" PRIu64 " items, %s (%" PRIu64
+               " bytes) in %.2f s, %.1f MB/s on each of %u node%s",
+               dd_errmsg(), items, size_format(have, sizeof have, bytes), bytes, seconds, rate,
+               the_load.info.nodes, the_load.info.nodes == 1 ? "" : "s");
         if (r->classes > 0)
             printf(", %" PRIu64 " classes", r->classes);
         if (f->there > 0)
@@ -431,13 +446,13 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
     return fflush(stdout) == 0 && !bad ? 0 : 1;
 }
 
-static int load_all(void)
-{
+static int load_all(void) {
     uint64_t items = 0, bytes = 0;
     struct figures f;
     int rc = beat();
     if (rc == 0)
-        rc = job_run(look_job); /* sources may be many, on a slow file system, and a bucket has a long list */
+        rc = job_run(
+            look_job); /* sources may be many, on a slow file system, and a bucket has a long list */
     if (rc == 0)
         rc = take_load(&lead.taken, &items, &bytes);
     lead.begun = the_load.continued;
@@ -450,8 +465,8 @@ static int load_all(void)
     if (rc < 0)
         return rc;
     the_load.units = lead.plan.units;
-    snprintf(lead.says, sizeof lead.says, "go %s %" PRIu64 " %s%s", the_load.id, the_load.units, the_load.origins[0].kind->name,
-             the_load.continued ? " continued" : "");
+    snprintf(lead.says, sizeof lead.says, "go %s %" PRIu64 " %s%s", the_load.id, the_load.units,
+             the_load.origins[0].kind->name, the_load.continued ? " continued" : "");
     rc = beat();
     if (rc == 0)
         rc = all_read();
@@ -466,8 +481,7 @@ static int load_all(void)
     return rc;
 }
 
-int leader_run(void)
-{
+int leader_run(void) {
     char why[LOAD_ERROR_MAX];
     lead.began = clock_ns();
     strcpy(lead.says, "wait");
@@ -483,7 +497,8 @@ int leader_run(void)
         else
             snprintf(why, sizeof why, "%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         progress_clear();
-        if (rc == -ECANCELED) /* somebody told us why: a reader, here or on another node, or a signal */
+        if (rc ==
+            -ECANCELED) /* somebody told us why: a reader, here or on another node, or a signal */
             rc = lead.signal != 0 ? -EINTR : -EIO;
         load_complain(why, rc);
         snprintf(lead.says, sizeof lead.says, "failed %.900s", why);

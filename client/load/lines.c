@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lines.c - a file of text, line by line; a line may be as long as a value can be. */
+#include "lines.h"
+
+#include "input.h"
+#include "load.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <base/error.h>
-#include "input.h"
-#include "lines.h"
-#include "load.h"
 
 #define PIECE (1u << 20)
 
@@ -20,8 +21,8 @@ struct reader {
 };
 
 /* The lines that are whole now; n bytes have come behind the `have` before. */
-static int pieces_give(struct reader *r, size_t n, int (*take)(void *arg, const uint8_t *line, size_t len), void *arg)
-{
+static int pieces_give(struct reader *r, size_t n,
+                       int (*take)(void *arg, const uint8_t *line, size_t len), void *arg) {
     const uint8_t *b = r->buf, *nl;
     size_t left = r->have + n, seen = r->have;
     int rc = 0;
@@ -37,18 +38,18 @@ static int pieces_give(struct reader *r, size_t n, int (*take)(void *arg, const 
     return rc;
 }
 
-static int room_make(struct reader *r)
-{
+static int room_make(struct reader *r) {
     uint8_t *more = r->cap > the_load.manager_bytes ? NULL : realloc(r->buf, 2 * r->cap);
     if (more == NULL)
-        return dd_error(DDICT_EVALSIZE, "%s: line %llu is longer than a manager can hold", r->in.path, (unsigned long long)r->lines + 1);
+        return dd_error(DDICT_EVALSIZE, "%s: line %llu is longer than a manager can hold",
+                        r->in.path, (unsigned long long)r->lines + 1);
     r->buf = more;
     r->cap *= 2;
     return 0;
 }
 
-int lines_each(struct sink *s, const char *text, uint64_t begin, uint64_t end, uint64_t before, int (*take)(void *arg, const uint8_t *line, size_t len), void *arg)
-{
+int lines_each(struct sink *s, const char *text, uint64_t begin, uint64_t end, uint64_t before,
+               int (*take)(void *arg, const uint8_t *line, size_t len), void *arg) {
     struct reader r = {.s = s, .buf = malloc(PIECE), .cap = PIECE, .lines = before};
     uint64_t told = begin;
     ssize_t got = 0;
@@ -68,8 +69,10 @@ int lines_each(struct sink *s, const char *text, uint64_t begin, uint64_t end, u
     }
     if (rc == 0 && got < 0) {
         const char *why = dd_errmsg();
-        why += strncmp(why, text, strlen(text)) == 0 ? strlen(text) + 2 : 0; /* sink_failed() names it */
-        rc = sink_failed(s, NULL, 0, "%s; what follows line %llu of it is missing", why, (unsigned long long)r.lines);
+        why += strncmp(why, text, strlen(text)) == 0 ? strlen(text) + 2
+                                                     : 0; /* sink_failed() names it */
+        rc = sink_failed(s, NULL, 0, "%s; what follows line %llu of it is missing", why,
+                         (unsigned long long)r.lines);
         rc = rc == 0 ? 1 : rc;
     } else if (rc == 0 && r.have > 0) {
         rc = take(arg, r.buf, r.have);

@@ -23,23 +23,23 @@
 #ifndef DDICT_LOAD_LOAD_H
 #define DDICT_LOAD_LOAD_H
 
+#include "pack.h"
+#include "source.h"
+#include <ddict.h>
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <ddict.h>
 
-#include "pack.h"
-#include "source.h"
-
-#define LOAD_ERROR_MAX 1024
-#define LOAD_BEAT_MS 500
-#define LOAD_LOST_MS 15000     /* a beat that stands still so long: its process is gone */
-#define LOAD_STOP_MS 5000      /* a thread that hangs in a read is not waited for longer */
-#define LOAD_KEY_CAP 160       /* bytes of a key of state.c */
-#define LOAD_RUN_CAP 17        /* 16 hex digits */
-#define LOAD_ID_CAP 33
+#define LOAD_ERROR_MAX   1024
+#define LOAD_BEAT_MS     500
+#define LOAD_LOST_MS     15000 /* a beat that stands still so long: its process is gone */
+#define LOAD_STOP_MS     5000  /* a thread that hangs in a read is not waited for longer */
+#define LOAD_KEY_CAP     160   /* bytes of a key of state.c */
+#define LOAD_RUN_CAP     17    /* 16 hex digits */
+#define LOAD_ID_CAP      33
 #define LOAD_THREADS_MAX 64u
-#define SET_PART 65536u        /* items of a part, SETS */
+#define SET_PART         65536u /* items of a part, SETS */
 
 struct origin { /* a source */
     const char *text;
@@ -47,13 +47,13 @@ struct origin { /* a source */
 };
 
 struct options {
-    const char *name, *prefix, *set, *as;   /* NULL: not said; prefix: "" */
-    const char *run;                        /* we are a worker of this try; NULL: the front */
+    const char *name, *prefix, *set, *as; /* NULL: not said; prefix: "" */
+    const char *run;                      /* we are a worker of this try; NULL: the front */
     bool skip, replace, json, quiet, anon;
-    bool report;                            /* errors only on stdout, as JSON */
-    unsigned threads;                       /* 0: ours to choose */
+    bool report;      /* errors only on stdout, as JSON */
+    unsigned threads; /* 0: ours to choose */
     unsigned nsources;
-    const char **sources;                   /* absolute paths, URLs; ours */
+    const char **sources; /* absolute paths, URLs; ours */
 };
 
 /* Counted by all threads of a process, atomic; the order does not matter. */
@@ -65,18 +65,18 @@ struct load {
     ddict_t *d;
     struct ddict_info info;
     const struct options *o;
-    struct origin *origins;                 /* [o->nsources] */
-    char set[256];                          /* its name */
+    struct origin *origins; /* [o->nsources] */
+    char set[256];          /* its name */
     char id[LOAD_ID_CAP], run[LOAD_RUN_CAP];
     unsigned worker, workers;
-    bool continued;                         /* what is there may be ours, of an earlier try */
+    bool continued; /* what is there may be ours, of an earlier try */
     uint64_t units;
-    uint64_t manager_bytes;                 /* no value is larger */
+    uint64_t manager_bytes; /* no value is larger */
     struct figures figures;
-    int stopped;                            /* atomic */
-    uint64_t claimed;                       /* atomic: units that were offered to threads of this process */
+    int stopped;      /* atomic */
+    uint64_t claimed; /* atomic: units that were offered to threads of this process */
     pthread_t threads[LOAD_THREADS_MAX];
-    unsigned nthreads, ended;               /* ended: atomic */
+    unsigned nthreads, ended; /* ended: atomic */
 };
 
 /* The load of this process: set once, before threads begin. */
@@ -87,7 +87,8 @@ extern struct load the_load;
 /* ("ddict.load", a, b, n...): b may be NULL, numbers are left out where negative. The length; key has LOAD_KEY_CAP bytes. */
 size_t state_key(void *key, const char *a, const char *b, int64_t n, int64_t i);
 /* Flags as ddict_put(). 0 or a negative code with the sentence set. */
-int state_put(const char *a, const char *b, int64_t n, int64_t i, const void *value, size_t len, unsigned flags);
+int state_put(const char *a, const char *b, int64_t n, int64_t i, const void *value, size_t len,
+              unsigned flags);
 /* A text, 0-terminated in cap bytes; 0, DDICT_ENOKEY, or another negative code. */
 int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap);
 /* A value, malloc'ed. */
@@ -109,19 +110,19 @@ void load_complain(const char *sentence, int code);
 struct plan {
     const struct source_kind *kind;
     uint64_t units, unit_cap;
-    struct pack *unit;               /* [units]: source, facts, work */
-    unsigned source;                 /* being planned */
+    struct pack *unit; /* [units]: source, facts, work */
+    unsigned source;   /* being planned */
     uint64_t number;
-    uint64_t read, need;             /* sums of what is known */
-    int64_t items, bytes;            /* -1: not known */
+    uint64_t read, need;  /* sums of what is known */
+    int64_t items, bytes; /* -1: not known */
     int64_t largest;
-    struct pack notes;               /* texts: failures */
+    struct pack notes; /* texts: failures */
     uint64_t failures;
     char dtype[12];
     uint64_t shape[32];
     unsigned ndim;
     bool array, mixed; /* array: of the above shape; mixed: of several */
-    int64_t *labels;                 /* numbered: of each record, or NULL; ours */
+    int64_t *labels;   /* numbered: of each record, or NULL; ours */
     uint64_t nlabels;
 };
 /* Cut all sources into units. 0 or a negative code with the sentence set. plan_free() always. */

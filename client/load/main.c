@@ -3,6 +3,13 @@
  * main.c - the program ddict-load, which `ddict load` becomes. It is a program of its own so that what reads other people's archives (libarchive) is neither in libddict nor in
  * a training process: it can crash, or be killed, alone. Python's ddict.load() runs it too.
  */
+#include "load.h"
+#include "sources.h"
+#include <base/error.h>
+#include <base/oom.h>
+#include <base/size.h>
+#include <launch/spread.h>
+
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -14,49 +21,51 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include <base/oom.h>
-#include <base/size.h>
-#include <launch/spread.h>
-#include "load.h"
-#include "sources.h"
-
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* as the other verbs, cmd.h */
 #define SET_NAME_MAX 200
-#define SOURCES_MAX (64u << 20) /* bytes of their names */
+#define SOURCES_MAX  (64u << 20) /* bytes of their names */
 
 static const char usage[] =
-    "usage: ddict load SOURCE... [--prefix=P] [--set=NAME] [--as=KIND] [--on-error=stop|skip] [--replace] [--json] [--name NAME]\n"
-    "  Put what is in the sources into the dictionary, as a set that has a name: `ddict ls --sets`. All nodes read at once. The same command goes on with a load that stopped.\n"
-    "  SOURCE              a tar (also compressed, also of tars), a zip, a folder, IDX files (MNIST; with the labels' file beside the images'), .npy or .npz, lines of a\n"
+    "usage: ddict load SOURCE... [--prefix=P] [--set=NAME] [--as=KIND] [--on-error=stop|skip] "
+    "[--replace] [--json] [--name NAME]\n"
+    "  Put what is in the sources into the dictionary, as a set that has a name: `ddict ls "
+    "--sets`. All nodes read at once. The same command goes on with a load that stopped.\n"
+    "  SOURCE              a tar (also compressed, also of tars), a zip, a folder, IDX files "
+    "(MNIST; with the labels' file beside the images'), .npy or .npz, lines of a\n"
     "                      text file, FASTA, s3://BUCKET/PATH\n"
     "      --prefix=P      put P before each key\n"
-    "      --set=NAME      name of the set (default: the prefix, else the first source's name without folder and ending)\n"
+    "      --set=NAME      name of the set (default: the prefix, else the first source's name "
+    "without folder and ending)\n"
     "      --as=KIND       what the sources are: %s\n"
-    "      --on-error=HOW  stop at the first damaged or unreadable member (the default), or skip it and say so\n"
+    "      --on-error=HOW  stop at the first damaged or unreadable member (the default), or skip "
+    "it and say so\n"
     "      --replace       put over keys and a set that are there\n"
     "      --json          the summary as an object\n"
-    "      --anon          requests to S3 are not signed, whatever credentials there are: a public bucket may refuse those of others\n"
+    "      --anon          requests to S3 are not signed, whatever credentials there are: a public "
+    "bucket may refuse those of others\n"
     "      --threads=N     that read on a node (default: twice its cores, 4 to 16)\n"
-    "      --here          this process alone reads, no srun is started on the dictionary's other nodes\n"
+    "      --here          this process alone reads, no srun is started on the dictionary's other "
+    "nodes\n"
     "      --chdir=DIR     where relative paths begin\n"
     "  -q, --quiet         no progress\n";
 
-static int usage_fail(const char *fmt, const char *value)
-{
+static int usage_fail(const char *fmt, const char *value) {
     fputs("ddict load: ", stderr);
     fprintf(stderr, fmt, value);
     fprintf(stderr, "\n%.*s\n", (int)strcspn(usage, "\n"), usage);
     return EXIT_USAGE;
 }
 
-void load_complain(const char *sentence, int code)
-{
-    dd_error(code, "%s", sentence); /* another process may have written it: what is shown is plain */
+void load_complain(const char *sentence, int code) {
+    dd_error(code, "%s",
+             sentence); /* another process may have written it: what is shown is plain */
     sentence = dd_errmsg();
     if (the_load.o == NULL || !the_load.o->report)
         fprintf(stderr, "ddict load: %s\n", sentence);
-    json_t *o = the_load.o != NULL && the_load.o->json ? json_pack("{s:o,s:i}", "error", text_json(sentence, strlen(sentence)), "code", code) : NULL;
+    json_t *o =
+        the_load.o != NULL && the_load.o->json
+            ? json_pack("{s:o,s:i}", "error", text_json(sentence, strlen(sentence)), "code", code)
+            : NULL;
     char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
     if (text != NULL)
         puts(text);
@@ -65,8 +74,7 @@ void load_complain(const char *sentence, int code)
     json_decref(o);
 }
 
-static int failed(int code)
-{
+static int failed(int code) {
     load_complain(dd_errmsg(), code);
     return EXIT_FAILED;
 }
@@ -80,27 +88,52 @@ struct line {
 };
 
 /* 0, or the exit code + 1. */
-static int option_take(struct line *l, int c)
-{
+static int option_take(struct line *l, int c) {
     struct options *o = &l->o;
     uint64_t n;
     char names[200];
     switch (c) {
-    case 'N': o->name = optarg; return 0;
-    case 'p': o->prefix = optarg; return 0;
-    case 'S': o->set = optarg; return 0;
-    case 'a': o->as = optarg; return 0;
-    case 'r': o->replace = true; return 0;
-    case 'j': o->json = true; return 0;
-    case 'R': o->json = o->report = true; return 0; /* for `ddict up` and the like: errors are in the object alone */
-    case 'q': o->quiet = true; return 0;
-    case 'H': l->here = true; return 0;
-    case 'A': o->anon = true; return 0;
-    case 'C': l->chdir = optarg; return 0;
-    case 'w': o->run = optarg; return 0;
+    case 'N':
+        o->name = optarg;
+        return 0;
+    case 'p':
+        o->prefix = optarg;
+        return 0;
+    case 'S':
+        o->set = optarg;
+        return 0;
+    case 'a':
+        o->as = optarg;
+        return 0;
+    case 'r':
+        o->replace = true;
+        return 0;
+    case 'j':
+        o->json = true;
+        return 0;
+    case 'R':
+        o->json = o->report = true;
+        return 0; /* for `ddict up` and the like: errors are in the object alone */
+    case 'q':
+        o->quiet = true;
+        return 0;
+    case 'H':
+        l->here = true;
+        return 0;
+    case 'A':
+        o->anon = true;
+        return 0;
+    case 'C':
+        l->chdir = optarg;
+        return 0;
+    case 'w':
+        o->run = optarg;
+        return 0;
     case 'e':
         o->skip = strcmp(optarg, "skip") == 0;
-        return o->skip || strcmp(optarg, "stop") == 0 ? 0 : usage_fail("--on-error=%s: want stop or skip", optarg) + 1;
+        return o->skip || strcmp(optarg, "stop") == 0
+                   ? 0
+                   : usage_fail("--on-error=%s: want stop or skip", optarg) + 1;
     case 't':
         if (count_parse(optarg, 1, LOAD_THREADS_MAX, &n) < 0)
             return usage_fail("--threads=%s: want 1 to 64", optarg) + 1;
@@ -116,23 +149,25 @@ static int option_take(struct line *l, int c)
     }
 }
 
-static char *absolute(const char *text, const char *folder)
-{
+static char *absolute(const char *text, const char *folder) {
     char *path = NULL;
     size_t n;
     if (strstr(text, "://") != NULL || *text == '/')
         path = strdup(text);
-    else if (asprintf(&path, "%s/%s", folder, strncmp(text, "./", 2) == 0 && text[2] != 0 ? text + 2 : text) < 0)
+    else if (asprintf(&path, "%s/%s", folder,
+                      strncmp(text, "./", 2) == 0 && text[2] != 0 ? text + 2 : text) < 0)
         path = NULL;
-    for (n = path != NULL ? strlen(path) : 0; n > 1 && path[n - 1] == '/' && strstr(path, "://") == NULL; n--)
+    for (n = path != NULL ? strlen(path) : 0;
+         n > 1 && path[n - 1] == '/' && strstr(path, "://") == NULL; n--)
         path[n - 1] = 0;
     return path;
 }
 
-static int sources_of_line(struct line *l, int argc, char **argv)
-{
+static int sources_of_line(struct line *l, int argc, char **argv) {
     char folder[PATH_MAX];
-    const char *base = l->chdir != NULL ? l->chdir : getcwd(folder, sizeof folder) != NULL ? folder : "/";
+    const char *base = l->chdir != NULL                        ? l->chdir
+                       : getcwd(folder, sizeof folder) != NULL ? folder
+                                                               : "/";
     l->o.sources = calloc((size_t)(argc - optind) + 1, sizeof *l->o.sources);
     for (int i = optind; l->o.sources != NULL && i < argc; i++) {
         if (*argv[i] == 0)
@@ -148,8 +183,7 @@ static int sources_of_line(struct line *l, int argc, char **argv)
 }
 
 /* A worker has them from its front by stdin, each with a 0 behind it: there may be more than fit in a command line. */
-static int sources_of_stdin(struct line *l)
-{
+static int sources_of_stdin(struct line *l) {
     struct pack p = {0};
     char buf[65536];
     ssize_t n;
@@ -174,8 +208,7 @@ static int sources_of_stdin(struct line *l)
 /* --- names and kinds --- */
 
 /* "/data/train.tar.gz" -> "train" */
-static void set_name(char *name, size_t cap, const char *source, bool folder)
-{
+static void set_name(char *name, size_t cap, const char *source, bool folder) {
     static const char *const pressed[] = {".gz", ".zst", ".bz2", ".xz"};
     const char *slash = strrchr(source, '/');
     snprintf(name, cap, "%s", slash != NULL && slash[1] != 0 ? slash + 1 : source);
@@ -191,27 +224,29 @@ static void set_name(char *name, size_t cap, const char *source, bool folder)
 }
 
 /* Its name, when kinds are known. */
-static int set_choose(void)
-{
+static int set_choose(void) {
     struct load *l = &the_load;
     if (l->o->set != NULL)
         snprintf(l->set, sizeof l->set, "%s", l->o->set);
     else if (*l->o->prefix != 0)
         snprintf(l->set, sizeof l->set, "%s", l->o->prefix);
     else
-        set_name(l->set, sizeof l->set, l->o->sources[0], strcmp(l->origins[0].kind->name, "dir") == 0);
+        set_name(l->set, sizeof l->set, l->o->sources[0],
+                 strcmp(l->origins[0].kind->name, "dir") == 0);
     size_t n = strlen(l->set);
     while (l->o->set == NULL && n > 1 && (l->set[n - 1] == '/' || l->set[n - 1] == '.'))
         l->set[--n] = 0;
     if (n == 0 || n > SET_NAME_MAX)
         return dd_error(-EINVAL, "--set=%s: want a name of 1 to %d bytes", l->set, SET_NAME_MAX);
     if (!text_is_utf8((const uint8_t *)l->set, n))
-        return dd_error(-EINVAL, "--set=%s: a name is UTF-8%s", l->set, l->o->set == NULL ? "; this one is of the prefix or the source, --set=NAME gives another" : "");
+        return dd_error(-EINVAL, "--set=%s: a name is UTF-8%s", l->set,
+                        l->o->set == NULL
+                            ? "; this one is of the prefix or the source, --set=NAME gives another"
+                            : "");
     return 0;
 }
 
-static int kinds_find(void)
-{
+static int kinds_find(void) {
     struct load *l = &the_load;
     for (unsigned i = 0; i < l->o->nsources; i++) {
         l->origins[i].text = l->o->sources[i];
@@ -219,20 +254,21 @@ static int kinds_find(void)
         if (l->origins[i].kind == NULL)
             return -EINVAL;
         if (l->origins[i].kind != l->origins[0].kind)
-            return dd_error(-EINVAL, "%s is of kind %s, and %s of kind %s: sources of one set are of one kind; load them one after the other", l->o->sources[0],
-                            l->origins[0].kind->name, l->o->sources[i], l->origins[i].kind->name);
+            return dd_error(-EINVAL,
+                            "%s is of kind %s, and %s of kind %s: sources of one set are of one "
+                            "kind; load them one after the other",
+                            l->o->sources[0], l->origins[0].kind->name, l->o->sources[i],
+                            l->origins[i].kind->name);
     }
     return 0;
 }
 
-int sources_look(void)
-{
+int sources_look(void) {
     int rc = kinds_find();
     return rc < 0 ? rc : set_choose();
 }
 
-static void run_name(char name[LOAD_RUN_CAP])
-{
+static void run_name(char name[LOAD_RUN_CAP]) {
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         random = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)name;
@@ -241,14 +277,18 @@ static void run_name(char name[LOAD_RUN_CAP])
 
 /* --- the front of workers on all nodes --- */
 
-static int signal_came(void) { return signals_wait(0); }
+static int signal_came(void) {
+    return signals_wait(0);
+}
 
 /* The exit code, or -ENOENT. */
-static int spread(const struct options *o)
-{
-    static const char *const variables[] = {"AWS_", "SSL_CERT_", "CURL_CA_", "http_proxy=", "https_proxy=", "HTTPS_PROXY=", "no_proxy=", "NO_PROXY=", "ALL_PROXY=", NULL};
+static int spread(const struct options *o) {
+    static const char *const variables[] = {
+        "AWS_",         "SSL_CERT_", "CURL_CA_",  "http_proxy=", "https_proxy=",
+        "HTTPS_PROXY=", "no_proxy=", "NO_PROXY=", "ALL_PROXY=",  NULL};
     char self[PATH_MAX], run[LOAD_RUN_CAP], threads[16];
-    const char *argv[24] = {self, "--worker", run, "--prefix", o->prefix, "--on-error", o->skip ? "skip" : "stop"};
+    const char *argv[24] = {
+        self, "--worker", run, "--prefix", o->prefix, "--on-error", o->skip ? "skip" : "stop"};
     struct pack input = {0};
     int n = 7;
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -276,27 +316,32 @@ static int spread(const struct options *o)
         argv[n++] = "--quiet";
     for (unsigned i = 0; i < o->nsources; i++)
         pack_bytes(&input, o->sources[i], strlen(o->sources[i]) + 1);
-    struct spread s = {.name = name, .program = argv, .input = input.data, .input_len = input.len, .variables = variables, .on_line = progress_line, .signal_came = signal_came};
+    struct spread s = {.name = name,
+                       .program = argv,
+                       .input = input.data,
+                       .input_len = input.len,
+                       .variables = variables,
+                       .on_line = progress_line,
+                       .signal_came = signal_came};
     int rc = input.bad ? dd_error(-ENOMEM, "out of memory") : launch_spread(&s);
     progress_clear();
     if (rc > 128 && !o->report)
-        fprintf(stderr, "ddict load: ended by a signal (%s); the same command goes on from here\n", strsignal(rc - 128));
+        fprintf(stderr, "ddict load: ended by a signal (%s); the same command goes on from here\n",
+                strsignal(rc - 128));
     pack_free(&input);
     return rc;
 }
 
 /* --- */
 
-static unsigned number_of(const char *variable, unsigned otherwise)
-{
+static unsigned number_of(const char *variable, unsigned otherwise) {
     const char *text = getenv(variable);
     uint64_t n;
     return text != NULL && count_parse(text, 0, 1u << 24, &n) == 0 ? (unsigned)n : otherwise;
 }
 
 /* Attached. The exit code. */
-static int load_run(const struct options *o)
-{
+static int load_run(const struct options *o) {
     struct load *l = &the_load;
     int rc = ddict_get_info(l->d, &l->info);
     l->workers = 1;
@@ -309,7 +354,8 @@ static int load_run(const struct options *o)
     }
     if (l->workers == 0 || l->worker >= l->workers)
         rc = dd_error(-EINVAL, "Slurm says this is task %u of %u", l->worker, l->workers);
-    uint64_t most = l->info.spill_bytes > l->info.total_bytes ? l->info.spill_bytes : l->info.total_bytes;
+    uint64_t most =
+        l->info.spill_bytes > l->info.total_bytes ? l->info.spill_bytes : l->info.total_bytes;
     l->manager_bytes = l->info.managers > 0 ? most / l->info.managers : 0;
     l->origins = calloc(o->nsources, sizeof *l->origins);
     if (rc < 0 || l->origins == NULL)
@@ -317,19 +363,25 @@ static int load_run(const struct options *o)
     return l->worker > 0 ? worker_run() : leader_run();
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     static const struct option longs[] = {
-        {"help", no_argument, NULL, 'h'}, {"name", required_argument, NULL, 'N'}, {"prefix", required_argument, NULL, 'p'}, {"set", required_argument, NULL, 'S'},
-        {"as", required_argument, NULL, 'a'}, {"on-error", required_argument, NULL, 'e'}, {"replace", no_argument, NULL, 'r'}, {"json", no_argument, NULL, 'j'},
-        {"quiet", no_argument, NULL, 'q'}, {"threads", required_argument, NULL, 't'}, {"here", no_argument, NULL, 'H'}, {"anon", no_argument, NULL, 'A'}, {"chdir", required_argument, NULL, 'C'},
-        {"worker", required_argument, NULL, 'w'}, {"report", no_argument, NULL, 'R'}, {0}};
+        {"help", no_argument, NULL, 'h'},         {"name", required_argument, NULL, 'N'},
+        {"prefix", required_argument, NULL, 'p'}, {"set", required_argument, NULL, 'S'},
+        {"as", required_argument, NULL, 'a'},     {"on-error", required_argument, NULL, 'e'},
+        {"replace", no_argument, NULL, 'r'},      {"json", no_argument, NULL, 'j'},
+        {"quiet", no_argument, NULL, 'q'},        {"threads", required_argument, NULL, 't'},
+        {"here", no_argument, NULL, 'H'},         {"anon", no_argument, NULL, 'A'},
+        {"chdir", required_argument, NULL, 'C'},  {"worker", required_argument, NULL, 'w'},
+        {"report", no_argument, NULL, 'R'},       {0}};
     struct line l = {.o.prefix = ""};
     int rc, c;
     oom_first();
-    argv[0] = (char *)(uintptr_t)"ddict load";
-    setenv("TZ", "UTC0", 1); /* libarchive turns the time of each member of a zip into ours, and without TZ libc looks at /etc/localtime each time; nobody wants it */
-    if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) /* names of members: libarchive turns them into the locale's */
+    argv[0] = (char *)(uintptr_t) "ddict load";
+    setenv(
+        "TZ", "UTC0",
+        1); /* libarchive turns the time of each member of a zip into ours, and without TZ libc looks at /etc/localtime each time; nobody wants it */
+    if (setlocale(LC_CTYPE, "C.UTF-8") ==
+        NULL) /* names of members: libarchive turns them into the locale's */
         setlocale(LC_CTYPE, "");
     while ((c = getopt_long(argc, argv, "hq", longs, NULL)) != -1)
         if ((rc = option_take(&l, c)) != 0)
@@ -341,7 +393,9 @@ int main(int argc, char **argv)
         return rc;
     rc = ddict_attach(&the_load.d, l.o.name, -1);
     bool other = rc == DDICT_ENODICT && getenv("SLURMD_NODENAME") == NULL; /* a login node */
-    if (l.o.run == NULL && !l.here && (other || (rc == 0 && ddict_get_info(the_load.d, &the_load.info) == 0 && the_load.info.nodes > 1))) {
+    if (l.o.run == NULL && !l.here &&
+        (other ||
+         (rc == 0 && ddict_get_info(the_load.d, &the_load.info) == 0 && the_load.info.nodes > 1))) {
         char why[LOAD_ERROR_MAX];
         snprintf(why, sizeof why, "%s", ddict_errmsg());
         int there = spread(&l.o);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* names.c - paths of members as keys, and which were seen: open addressing. */
+#include "names.h"
+
+#include <base/error.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/error.h>
-#include "names.h"
-
 struct names {
-    struct slot { uint64_t hash, value; } *slot; /* hash 0: empty */
-    size_t n, cap;                               /* cap: a power of two */
+    struct slot {
+        uint64_t hash, value;
+    } * slot;      /* hash 0: empty */
+    size_t n, cap; /* cap: a power of two */
 };
 
-int name_clean(struct pack *out, const char *name, size_t len)
-{
+int name_clean(struct pack *out, const char *name, size_t len) {
     size_t begin = out->len;
     while (len > 0) {
         const char *slash = memchr(name, '/', len);
@@ -32,8 +34,7 @@ int name_clean(struct pack *out, const char *name, size_t len)
     return out->len > begin ? 0 : -1;
 }
 
-struct names *names_new(void)
-{
+struct names *names_new(void) {
     struct names *n = calloc(1, sizeof *n);
     if (n != NULL && (n->slot = calloc(1024, sizeof *n->slot)) == NULL) {
         free(n);
@@ -44,16 +45,14 @@ struct names *names_new(void)
     return n;
 }
 
-static struct slot *slot_of(struct slot *slot, size_t cap, uint64_t hash)
-{
+static struct slot *slot_of(struct slot *slot, size_t cap, uint64_t hash) {
     size_t i = hash & (cap - 1);
     while (slot[i].hash != 0 && slot[i].hash != hash)
         i = (i + 1) & (cap - 1);
     return &slot[i];
 }
 
-int names_add(struct names *n, uint64_t hash, uint64_t value, uint64_t *old)
-{
+int names_add(struct names *n, uint64_t hash, uint64_t value, uint64_t *old) {
     hash |= (uint64_t)1 << 63;
     if (2 * n->n >= n->cap) {
         struct slot *more = calloc(4 * n->cap, sizeof *more);
@@ -76,8 +75,7 @@ int names_add(struct names *n, uint64_t hash, uint64_t value, uint64_t *old)
     return there;
 }
 
-void names_free(struct names *n)
-{
+void names_free(struct names *n) {
     if (n != NULL)
         free(n->slot);
     free(n);

@@ -15,8 +15,7 @@ struct pack {
     bool bad; /* no memory: it is not complete */
 };
 
-static inline void pack_bytes(struct pack *p, const void *bytes, size_t n)
-{
+static inline void pack_bytes(struct pack *p, const void *bytes, size_t n) {
     if (n > p->cap - p->len) {
         size_t cap = p->cap + p->cap / 2 + n + 64;
         uint8_t *more = p->bad || cap < n ? NULL : realloc(p->data, cap);
@@ -32,26 +31,22 @@ static inline void pack_bytes(struct pack *p, const void *bytes, size_t n)
     p->len += n;
 }
 
-static inline void pack_u64(struct pack *p, uint64_t v)
-{
+static inline void pack_u64(struct pack *p, uint64_t v) {
     v = htole64(v);
     pack_bytes(p, &v, sizeof v);
 }
 
-static inline void pack_u32(struct pack *p, uint32_t v)
-{
+static inline void pack_u32(struct pack *p, uint32_t v) {
     v = htole32(v);
     pack_bytes(p, &v, sizeof v);
 }
 
-static inline void pack_text(struct pack *p, const void *text, size_t n)
-{
+static inline void pack_text(struct pack *p, const void *text, size_t n) {
     pack_u32(p, (uint32_t)n);
     pack_bytes(p, text, n);
 }
 
-static inline void pack_free(struct pack *p)
-{
+static inline void pack_free(struct pack *p) {
     free(p->data);
     memset(p, 0, sizeof *p);
 }
@@ -62,8 +57,7 @@ struct unpack {
     bool bad;
 };
 
-static inline const uint8_t *unpack_bytes(struct unpack *u, size_t n)
-{
+static inline const uint8_t *unpack_bytes(struct unpack *u, size_t n) {
     const uint8_t *at = u->at;
     if (u->bad || n > u->left) {
         u->bad = true;
@@ -74,8 +68,7 @@ static inline const uint8_t *unpack_bytes(struct unpack *u, size_t n)
     return at;
 }
 
-static inline uint64_t unpack_u64(struct unpack *u)
-{
+static inline uint64_t unpack_u64(struct unpack *u) {
     uint64_t v = 0;
     const uint8_t *at = unpack_bytes(u, sizeof v);
     if (at != NULL)
@@ -83,8 +76,7 @@ static inline uint64_t unpack_u64(struct unpack *u)
     return le64toh(v);
 }
 
-static inline uint32_t unpack_u32(struct unpack *u)
-{
+static inline uint32_t unpack_u32(struct unpack *u) {
     uint32_t v = 0;
     const uint8_t *at = unpack_bytes(u, sizeof v);
     if (at != NULL)
@@ -93,8 +85,7 @@ static inline uint32_t unpack_u32(struct unpack *u)
 }
 
 /* *n bytes, not 0-terminated; "" of 0 bytes where it is wrong. */
-static inline const char *unpack_text(struct unpack *u, size_t *n)
-{
+static inline const char *unpack_text(struct unpack *u, size_t *n) {
     const uint8_t *at;
     *n = unpack_u32(u);
     at = unpack_bytes(u, *n);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - the units of a load: made once by the leader, kept in the dictionary until the load is complete, so that a continued load has the same. */
+#include "load.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/error.h>
-#include "load.h"
-
 #define PLAN_VERSION 1u
-#define ITEM_EXTRA 96u /* bytes of an item besides key and value, and what the set keeps of it: at the least */
+#define ITEM_EXTRA \
+    96u /* bytes of an item besides key and value, and what the set keeps of it: at the least */
 
-int plan_unit(struct plan *p, const struct unit_facts *f, const void *work, size_t len)
-{
+int plan_unit(struct plan *p, const struct unit_facts *f, const void *work, size_t len) {
     if (p->units == p->unit_cap) {
         uint64_t cap = 2 * p->unit_cap + 64;
         struct pack *more = realloc(p->unit, cap * sizeof *more);
@@ -35,39 +35,37 @@ int plan_unit(struct plan *p, const struct unit_facts *f, const void *work, size
     if (f->bytes > 0)
         p->need = (uint64_t)bytes_add((int64_t)p->need, f->bytes);
     if (f->items > 0)
-        p->need = (uint64_t)bytes_add((int64_t)p->need, bytes_times((uint64_t)f->items, ITEM_EXTRA));
+        p->need =
+            (uint64_t)bytes_add((int64_t)p->need, bytes_times((uint64_t)f->items, ITEM_EXTRA));
     if (f->largest > p->largest)
         p->largest = f->largest;
     return u->bad ? dd_error(-ENOMEM, "out of memory") : 0;
 }
 
-uint64_t plan_number(struct plan *p, uint64_t count)
-{
+uint64_t plan_number(struct plan *p, uint64_t count) {
     uint64_t first = p->number;
     p->number += count;
     return first;
 }
 
-void plan_array(struct plan *p, const char *dtype, const uint64_t *shape, unsigned ndim)
-{
+void plan_array(struct plan *p, const char *dtype, const uint64_t *shape, unsigned ndim) {
     if (p->number > 0) /* of an earlier source: what is said of a record is said of all */
-        p->mixed |= !p->array || strcmp(p->dtype, dtype) != 0 || p->ndim != ndim || memcmp(p->shape, shape, ndim * sizeof *shape) != 0;
+        p->mixed |= !p->array || strcmp(p->dtype, dtype) != 0 || p->ndim != ndim ||
+                    memcmp(p->shape, shape, ndim * sizeof *shape) != 0;
     p->array = !p->mixed;
     snprintf(p->dtype, sizeof p->dtype, "%s", dtype);
     p->ndim = ndim < 32 ? ndim : 32;
     memcpy(p->shape, shape, p->ndim * sizeof *shape);
 }
 
-int plan_labels(struct plan *p, int64_t *labels, uint64_t n)
-{
+int plan_labels(struct plan *p, int64_t *labels, uint64_t n) {
     free(p->labels);
     p->labels = labels;
     p->nlabels = n;
     return 0;
 }
 
-int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, ...)
-{
+int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, ...) {
     char text[LOAD_ERROR_MAX], sentence[LOAD_ERROR_MAX + 512];
     const char *source = the_load.origins[p->source].text;
     va_list ap;
@@ -75,7 +73,8 @@ int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, .
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (name != NULL)
-        snprintf(sentence, sizeof sentence, "%s: %.*s: %s", source, (int)(len < 400 ? len : 400), name, text);
+        snprintf(sentence, sizeof sentence, "%s: %.*s: %s", source, (int)(len < 400 ? len : 400),
+                 name, text);
     else
         snprintf(sentence, sizeof sentence, "%s: %s", source, text);
     if (!the_load.o->skip)
@@ -85,8 +84,7 @@ int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, .
     return 0;
 }
 
-int plan_make(struct plan *p)
-{
+int plan_make(struct plan *p) {
     memset(p, 0, sizeof *p);
     p->largest = -1;
     p->kind = the_load.origins[0].kind;
@@ -99,12 +97,12 @@ int plan_make(struct plan *p)
             return -ECANCELED;
     }
     if (p->labels != NULL && p->nlabels != p->number)
-        return dd_error(-EINVAL, "%llu labels for %llu records", (unsigned long long)p->nlabels, (unsigned long long)p->number);
+        return dd_error(-EINVAL, "%llu labels for %llu records", (unsigned long long)p->nlabels,
+                        (unsigned long long)p->number);
     return p->notes.bad ? dd_error(-ENOMEM, "out of memory") : 0;
 }
 
-int plan_store(const struct plan *p)
-{
+int plan_store(const struct plan *p) {
     struct pack head = {0};
     int rc = 0;
     for (uint64_t n = 0; n < p->units && rc >= 0; n++) {
@@ -136,8 +134,7 @@ int plan_store(const struct plan *p)
     return rc;
 }
 
-int plan_fetch(struct plan *p)
-{
+int plan_fetch(struct plan *p) {
     uint8_t *value;
     size_t len, n;
     const char *text;
@@ -163,15 +160,18 @@ int plan_fetch(struct plan *p)
     for (unsigned i = 0; i < p->ndim && i < 32; i++)
         p->shape[i] = unpack_u64(&u);
     p->nlabels = unpack_u64(&u);
-    if (p->nlabels != UINT64_MAX && p->nlabels <= u.left / 8 && (p->labels = malloc(p->nlabels * 8 + 1)) != NULL)
+    if (p->nlabels != UINT64_MAX && p->nlabels <= u.left / 8 &&
+        (p->labels = malloc(p->nlabels * 8 + 1)) != NULL)
         for (uint64_t i = 0; i < p->nlabels; i++)
             p->labels[i] = (int64_t)unpack_u64(&u);
     free(value);
-    return u.bad || !version || p->ndim > 32 ? dd_error(-EBADMSG, "the plan of the load in the dictionary is of another version; load it again with --replace") : 0;
+    return u.bad || !version || p->ndim > 32
+               ? dd_error(-EBADMSG, "the plan of the load in the dictionary is of another version; "
+                                    "load it again with --replace")
+               : 0;
 }
 
-void plan_free(struct plan *p)
-{
+void plan_free(struct plan *p) {
     for (uint64_t i = 0; p->unit != NULL && i < p->units; i++)
         pack_free(&p->unit[i]);
     free(p->unit);
@@ -180,13 +180,15 @@ void plan_free(struct plan *p)
     memset(p, 0, sizeof *p);
 }
 
-int unit_fetch(struct unit *unit, uint64_t n)
-{
+int unit_fetch(struct unit *unit, uint64_t n) {
     size_t len;
     memset(unit, 0, sizeof *unit);
     int rc = state_get(the_load.id, "unit", (int64_t)n, -1, &unit->value, &len);
     if (rc < 0)
-        return rc == DDICT_ENOKEY ? dd_error(rc, "unit %llu of the load is not in the dictionary any more", (unsigned long long)n) : rc;
+        return rc == DDICT_ENOKEY
+                   ? dd_error(rc, "unit %llu of the load is not in the dictionary any more",
+                              (unsigned long long)n)
+                   : rc;
     struct unpack u = {.at = unit->value, .left = len};
     unit->source = unpack_u32(&u);
     unit->facts.read = unpack_u64(&u);

@@ -3,36 +3,36 @@
  * progress.c - how far a load is, on stderr: a bar that is drawn again where that is a terminal, else a line every 30 s. A leader that an srun started writes
  * lines for its front (MARK), which draws.
  */
+#include "load.h"
+#include <base/clock.h>
+#include <base/size.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/size.h>
-#include "load.h"
-
-#define MARK "ddict1 progress "
-#define LOG_MS 30000
-#define BAR_MS 200
+#define MARK      "ddict1 progress "
+#define LOG_MS    30000
+#define BAR_MS    200
 #define BAR_WIDTH 24
 
 static uint64_t began, shown, rate_at, rate_read;
 static double rate; /* bytes of the source a second, of late */
 static bool drawn;
 
-void progress_start(void) { began = rate_at = shown = clock_ms(); }
+void progress_start(void) {
+    began = rate_at = shown = clock_ms();
+}
 
-void progress_clear(void)
-{
+void progress_clear(void) {
     if (drawn)
         fputs("\r\033[K", stderr);
     drawn = false;
 }
 
-static void left_format(char *out, size_t cap, double s)
-{
+static void left_format(char *out, size_t cap, double s) {
     if (s >= 3600)
         snprintf(out, cap, "%d h %02d min left", (int)(s / 3600), (int)(s / 60) % 60);
     else if (s >= 60)
@@ -42,8 +42,7 @@ static void left_format(char *out, size_t cap, double s)
 }
 
 /* "items, bytes, rate, time left" */
-static void text_format(char *out, size_t cap, const struct progress *p)
-{
+static void text_format(char *out, size_t cap, const struct progress *p) {
     char have[24], speed[24], left[40] = "";
     uint64_t now = clock_ms();
     if (now >= rate_at + 1000) {
@@ -54,16 +53,20 @@ static void text_format(char *out, size_t cap, const struct progress *p)
     }
     if (rate > 0 && p->total > p->read)
         left_format(left, sizeof left, (double)(p->total - p->read) / rate);
-    snprintf(out, cap, "%" PRIu64 " items, %s, %s/s%s%s", p->items, size_format(have, sizeof have, p->bytes),
-             size_format(speed, sizeof speed, (uint64_t)(now > began ? (double)p->bytes * 1000 / (double)(now - began) : 0)), *left != 0 ? ", " : "", left);
+    snprintf(
+        out, cap, "%" PRIu64 " items, %s, %s/s%s%s", p->items,
+        size_format(have, sizeof have, p->bytes),
+        size_format(speed, sizeof speed,
+                    (uint64_t)(now > began ? (double)p->bytes * 1000 / (double)(now - began) : 0)),
+        *left != 0 ? ", " : "", left);
 }
 
-static void bar_draw(const struct progress *p, const char *text)
-{
+static void bar_draw(const struct progress *p, const char *text) {
     struct winsize w;
     char bar[BAR_WIDTH + 1];
     double part = p->total > 0 ? (double)p->read / (double)p->total : 0;
-    int full = part > 1 ? BAR_WIDTH : (int)(part * BAR_WIDTH), columns = ioctl(2, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
+    int full = part > 1 ? BAR_WIDTH : (int)(part * BAR_WIDTH),
+        columns = ioctl(2, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)full);
     bar[BAR_WIDTH] = 0;
@@ -74,8 +77,7 @@ static void bar_draw(const struct progress *p, const char *text)
     drawn = true;
 }
 
-static void draw(const struct progress *p)
-{
+static void draw(const struct progress *p) {
     static int terminal = -1;
     char text[200];
     uint64_t now = clock_ms();
@@ -88,28 +90,30 @@ static void draw(const struct progress *p)
     if (terminal)
         bar_draw(p, text);
     else
-        fprintf(stderr, "ddict load: %d%%, %s\n", p->total > 0 ? (int)(100.0 * (double)p->read / (double)p->total) : 0, text);
+        fprintf(stderr, "ddict load: %d%%, %s\n",
+                p->total > 0 ? (int)(100.0 * (double)p->read / (double)p->total) : 0, text);
 }
 
-void progress_show(const struct progress *p)
-{
+void progress_show(const struct progress *p) {
     if (the_load.o->quiet)
         return;
     if (the_load.o->run == NULL) {
         draw(p);
         return;
     }
-    fprintf(stderr, MARK "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", p->read, p->total, p->items, p->bytes);
+    fprintf(stderr, MARK "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", p->read, p->total,
+            p->items, p->bytes);
     fflush(stderr);
 }
 
-void progress_line(char *line)
-{
+void progress_line(char *line) {
     struct progress p = {0};
     if (strncmp(line, MARK, sizeof MARK - 1) != 0) {
         progress_clear();
         fprintf(stderr, "%s\n", line);
-    } else if (sscanf(line + sizeof MARK - 1, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &p.read, &p.total, &p.items, &p.bytes) == 4 && !the_load.o->quiet) {
+    } else if (sscanf(line + sizeof MARK - 1, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
+                      &p.read, &p.total, &p.items, &p.bytes) == 4 &&
+               !the_load.o->quiet) {
         if (began == 0)
             progress_start();
         draw(&p);

@@ -23,12 +23,14 @@ struct s3_config {
     char endpoint[512]; /* "https://host[:port]", without a slash at its end; empty: Amazon's */
     char style[16];     /* path, virtual, auto */
     char ca[1024];      /* a file; empty: the system's */
-    char looked[2600];  /* where credentials were looked for: for the sentence when they are missing */
+    char looked
+        [2600]; /* where credentials were looked for: for the sentence when they are missing */
     unsigned attempts;
 };
 
 /* 0, or -EINVAL with the sentence set: a file that cannot be read, a value that is none. The struct holds secrets: wipe it (s3_config_wipe()). */
-int s3_config_read(struct s3_config *c, bool anonymous); /* anonymous: without credentials, whatever there are */
+int s3_config_read(struct s3_config *c,
+                   bool anonymous); /* anonymous: without credentials, whatever there are */
 void s3_config_wipe(struct s3_config *c);
 /* Does the bucket's name belong into the path of the URL? */
 bool s3_config_by_path(const struct s3_config *c, const char *bucket);

@@ -3,6 +3,14 @@
  * s3_http.c - one transfer is one attempt after another to get a URL. All of a thread run in one multi handle, so connections are used again. API: Amazon S3 API
  * Reference, GetObject and "Error responses".
  */
+#include "load.h"
+#include "s3_inside.h"
+#include "s3_sign.h"
+#include "source.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
+
 #include <curl/curl.h>
 #include <errno.h>
 #include <expat.h>
@@ -12,23 +20,16 @@
 #include <string.h>
 #include <strings.h>
 
-#include <base/clock.h>
-#include <base/defaults.h>
-#include <base/error.h>
-#include "load.h"
-#include "s3_inside.h"
-#include "s3_sign.h"
-#include "source.h"
-
-#define WAIT_MS 200                  /* between looks at load_stopped() */
-#define TOLD_MAX 4096u               /* of the body of an error */
-#define S3_HEADER_MAX (sizeof ((struct s3_config *)NULL)->token + 64)
+#define WAIT_MS       200   /* between looks at load_stopped() */
+#define TOLD_MAX      4096u /* of the body of an error */
+#define S3_HEADER_MAX (sizeof((struct s3_config *)NULL)->token + 64)
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-static void curl_begin(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
+static void curl_begin(void) {
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
 
-static long stall_seconds(void)
-{
+static long stall_seconds(void) {
     const char *text = getenv("DDICT_S3_STALL");
     long n = text != NULL ? strtol(text, NULL, 10) : 0;
     return n > 0 && n <= 3600 ? n : DD_S3_STALL_MS / 1000;
@@ -36,13 +37,13 @@ static long stall_seconds(void)
 
 /* --- URLs --- */
 
-static void encode(char *out, size_t cap, const char *text, bool path)
-{
+static void encode(char *out, size_t cap, const char *text, bool path) {
     static const char hex[] = "0123456789ABCDEF";
     size_t n = strlen(out);
     for (; *text != 0 && n + 4 < cap; text++) {
         unsigned char c = (unsigned char)*text;
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("-_.~", c) != NULL || (path && c == '/');
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     strchr("-_.~", c) != NULL || (path && c == '/');
         if (plain) {
             out[n++] = (char)c;
         } else {
@@ -54,17 +55,18 @@ static void encode(char *out, size_t cap, const char *text, bool path)
     out[n] = 0;
 }
 
-void s3_url(const struct s3 *s, char *url, size_t cap, const char *key)
-{
+void s3_url(const struct s3 *s, char *url, size_t cap, const char *key) {
     const struct s3_config *c = &s->config;
     const char *host = strstr(c->endpoint, "://");
     bool path = s3_config_by_path(c, s->bucket);
     if (*c->endpoint == 0)
-        snprintf(url, cap, "https://%s%ss3.%s.amazonaws.com/", path ? "" : s->bucket, path ? "" : ".", c->region);
+        snprintf(url, cap, "https://%s%ss3.%s.amazonaws.com/", path ? "" : s->bucket,
+                 path ? "" : ".", c->region);
     else if (path)
         snprintf(url, cap, "%s/", c->endpoint);
     else
-        snprintf(url, cap, "%.*s://%s.%s/", (int)(host - c->endpoint), c->endpoint, s->bucket, host + 3);
+        snprintf(url, cap, "%.*s://%s.%s/", (int)(host - c->endpoint), c->endpoint, s->bucket,
+                 host + 3);
     if (path) {
         encode(url, cap, s->bucket, false);
         snprintf(url + strlen(url), cap - strlen(url), "/");
@@ -72,8 +74,7 @@ void s3_url(const struct s3 *s, char *url, size_t cap, const char *key)
     encode(url, cap, key, true);
 }
 
-void s3_query(char *url, size_t cap, char before, const char *name, const char *value)
-{
+void s3_query(char *url, size_t cap, char before, const char *name, const char *value) {
     size_t n = strlen(url);
     snprintf(url + n, cap - n, "%c%s=", before, name);
     encode(url, cap, value, false);
@@ -86,22 +87,21 @@ struct told { /* being parsed */
     size_t cap;
 };
 
-static void told_open(void *arg, const XML_Char *name, const XML_Char **attributes)
-{
+static void told_open(void *arg, const XML_Char *name, const XML_Char **attributes) {
     struct told *t = arg;
     (void)attributes;
-    t->to = strcmp(name, "Code") == 0 && *t->code == 0 ? t->code : strcmp(name, "Message") == 0 && *t->message == 0 ? t->message : NULL;
+    t->to = strcmp(name, "Code") == 0 && *t->code == 0         ? t->code
+            : strcmp(name, "Message") == 0 && *t->message == 0 ? t->message
+                                                               : NULL;
     t->cap = t->to == t->code ? sizeof t->code : sizeof t->message;
 }
 
-static void told_close(void *arg, const XML_Char *name)
-{
+static void told_close(void *arg, const XML_Char *name) {
     (void)name;
     ((struct told *)arg)->to = NULL;
 }
 
-static void told_text(void *arg, const XML_Char *text, int len)
-{
+static void told_text(void *arg, const XML_Char *text, int len) {
     struct told *t = arg;
     size_t n = t->to != NULL ? strlen(t->to) : 0;
     for (int i = 0; t->to != NULL && i < len && n + 1 < t->cap; i++)
@@ -110,8 +110,7 @@ static void told_text(void *arg, const XML_Char *text, int len)
         t->to[n] = 0;
 }
 
-static void told_parse(struct told *t, const char *body, size_t len)
-{
+static void told_parse(struct told *t, const char *body, size_t len) {
     memset(t, 0, sizeof *t);
     XML_Parser p = XML_ParserCreate(NULL);
     if (p == NULL)
@@ -125,10 +124,11 @@ static void told_parse(struct told *t, const char *body, size_t len)
 
 /* --- a transfer --- */
 
-static bool http_good(long code) { return code == 200 || code == 206; }
+static bool http_good(long code) {
+    return code == 200 || code == 206;
+}
 
-static size_t on_header(char *text, size_t size, size_t n, void *arg)
-{
+static size_t on_header(char *text, size_t size, size_t n, void *arg) {
     struct transfer *t = arg;
     static const char name[] = "x-amz-bucket-region:";
     size_t len = size * n, at = sizeof name - 1, k = 0;
@@ -141,8 +141,7 @@ static size_t on_header(char *text, size_t size, size_t n, void *arg)
     return len;
 }
 
-static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
-{
+static size_t on_body(char *bytes, size_t size, size_t n, void *arg) {
     struct transfer *t = arg;
     size_t len = size * n, done = len;
     long code = 0;
@@ -172,14 +171,12 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
     return done;
 }
 
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
-{
+static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
     (void)arg, (void)a, (void)b, (void)c, (void)d;
     return load_stopped();
 }
 
-static bool header_add(struct transfer *t, const char *name, const char *value)
-{
+static bool header_add(struct transfer *t, const char *name, const char *value) {
     char line[S3_HEADER_MAX];
     snprintf(line, sizeof line, "%s: %s", name, value);
     struct curl_slist *more = curl_slist_append(t->headers, line);
@@ -188,19 +185,19 @@ static bool header_add(struct transfer *t, const char *name, const char *value)
     return more != NULL;
 }
 
-static int headers_sign(struct transfer *t, const struct s3_config *c)
-{
+static int headers_sign(struct transfer *t, const struct s3_config *c) {
     struct s3_signature sign;
     int rc = s3_sign(&sign, c, t->url, time(NULL));
     if (rc < 0)
         return rc;
-    bool all = header_add(t, "Host", sign.host) && header_add(t, "x-amz-date", sign.date) && header_add(t, "x-amz-content-sha256", S3_EMPTY_SHA256) &&
-               header_add(t, "Authorization", sign.authorization) && (*c->token == 0 || header_add(t, "x-amz-security-token", c->token));
+    bool all = header_add(t, "Host", sign.host) && header_add(t, "x-amz-date", sign.date) &&
+               header_add(t, "x-amz-content-sha256", S3_EMPTY_SHA256) &&
+               header_add(t, "Authorization", sign.authorization) &&
+               (*c->token == 0 || header_add(t, "x-amz-security-token", c->token));
     return all ? 0 : dd_error(-ENOMEM, "out of memory");
 }
 
-static int attempt_begin(struct s3 *s, struct transfer *t)
-{
+static int attempt_begin(struct s3 *s, struct transfer *t) {
     const struct s3_config *c = &s->config;
     char range[48];
     CURL *e = t->easy;
@@ -249,8 +246,7 @@ static int attempt_begin(struct s3 *s, struct transfer *t)
     return t->in_multi ? 0 : dd_error(-ENOMEM, "libcurl: %s", curl_multi_strerror(m));
 }
 
-static bool may_pass(CURLcode e, long http)
-{
+static bool may_pass(CURLcode e, long http) {
     switch (e) {
     case CURLE_OK:
         return http == 408 || http == 429 || http >= 500;
@@ -271,16 +267,15 @@ static bool may_pass(CURLcode e, long http)
 }
 
 /* 200 ms, then twice as much each time up to 20 s, less up to a half of it by chance: not all come again at once. */
-static uint64_t pause_ms(const struct transfer *t)
-{
+static uint64_t pause_ms(const struct transfer *t) {
     uint64_t ms = (uint64_t)DD_S3_PAUSE_MS << (t->attempts < 8 ? t->attempts - 1 : 7);
     if (ms > DD_S3_PAUSE_MAX_MS)
         ms = DD_S3_PAUSE_MAX_MS;
     return ms - (clock_ns() >> 8) % (ms / 2);
 }
 
-static void describe(const struct s3 *s, const struct transfer *t, CURLcode e, long http, char *why, size_t cap)
-{
+static void describe(const struct s3 *s, const struct transfer *t, CURLcode e, long http, char *why,
+                     size_t cap) {
     struct told told;
     char tries[48] = "";
     told_parse(&told, t->told != NULL ? t->told : "", t->told_n);
@@ -291,14 +286,15 @@ static void describe(const struct s3 *s, const struct transfer *t, CURLcode e, l
     else if (http == 412)
         snprintf(why, cap, "it is another object now than when the bucket was listed");
     else
-        snprintf(why, cap, "S3 answered %ld%s%s%s%s%s", http, *told.code != 0 ? " " : "", told.code, *told.message != 0 ? ": " : "", told.message, tries);
+        snprintf(why, cap, "S3 answered %ld%s%s%s%s%s", http, *told.code != 0 ? " " : "", told.code,
+                 *told.message != 0 ? ": " : "", told.message, tries);
     if (e == CURLE_OK && (http == 403 || http == 401) && *s->config.access == 0)
-        snprintf(why + strlen(why), cap - strlen(why), "; no credentials were found (%.200s)", s->config.looked);
+        snprintf(why + strlen(why), cap - strlen(why), "; no credentials were found (%.200s)",
+                 s->config.looked);
 }
 
 /* The attempt is over: true when the transfer is done, with status and why. */
-static bool attempt_end(struct s3 *s, struct transfer *t, CURLcode e)
-{
+static bool attempt_end(struct s3 *s, struct transfer *t, CURLcode e) {
     long http = 0;
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &http);
     curl_multi_remove_handle(s->multi, t->easy);
@@ -318,7 +314,8 @@ static bool attempt_end(struct s3 *s, struct transfer *t, CURLcode e)
         return true;
     if (t->larger || (e == CURLE_OK && http_good(http))) {
         t->status = -ESTALE;
-        snprintf(t->why, sizeof t->why, "%s than the %llu bytes that %s", t->larger ? "more" : "fewer", (unsigned long long)t->limit,
+        snprintf(t->why, sizeof t->why, "%s than the %llu bytes that %s",
+                 t->larger ? "more" : "fewer", (unsigned long long)t->limit,
                  t->exact ? "the list of the bucket said" : "a list may have");
         return true;
     }
@@ -326,13 +323,15 @@ static bool attempt_end(struct s3 *s, struct transfer *t, CURLcode e)
         t->again_ns = clock_ns() + pause_ms(t) * 1000000u;
         return false;
     }
-    t->status = http == 404 ? -ENOENT : http == 403 || http == 401 ? -EACCES : http == 412 ? -ESTALE : -EIO;
+    t->status = http == 404                  ? -ENOENT
+                : http == 403 || http == 401 ? -EACCES
+                : http == 412                ? -ESTALE
+                                             : -EIO;
     describe(s, t, e, http, t->why, sizeof t->why);
     return true;
 }
 
-int transfer_begin(struct s3 *s, struct transfer *t)
-{
+int transfer_begin(struct s3 *s, struct transfer *t) {
     if (t->easy == NULL && (t->easy = curl_easy_init()) == NULL)
         return dd_error(-ENOMEM, "out of memory");
     t->attempts = 0;
@@ -345,15 +344,13 @@ int transfer_begin(struct s3 *s, struct transfer *t)
     return rc;
 }
 
-void transfer_end(struct s3 *s, struct transfer *t)
-{
+void transfer_end(struct s3 *s, struct transfer *t) {
     if (t->in_multi)
         curl_multi_remove_handle(s->multi, t->easy);
     t->in_multi = t->busy = false;
 }
 
-void transfer_free(struct transfer *t)
-{
+void transfer_free(struct transfer *t) {
     if (t->easy != NULL)
         curl_easy_cleanup(t->easy);
     curl_slist_free_all(t->headers);
@@ -361,8 +358,7 @@ void transfer_free(struct transfer *t)
     memset(t, 0, sizeof *t);
 }
 
-struct transfer *transfer_done(struct s3 *s, int *rc)
-{
+struct transfer *transfer_done(struct s3 *s, int *rc) {
     *rc = 0;
     for (;;) {
         int running, left;
@@ -409,11 +405,11 @@ struct transfer *transfer_done(struct s3 *s, int *rc)
 
 /* --- a bucket --- */
 
-int s3_open(struct s3 **out, const char *text, const char *region)
-{
+int s3_open(struct s3 **out, const char *text, const char *region) {
     const char *name = strncmp(text, "s3://", 5) == 0 ? text + 5 : "";
     size_t n = strcspn(name, "/");
-    if (n == 0 || n >= sizeof (*out)->bucket || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n)
+    if (n == 0 || n >= sizeof(*out)->bucket ||
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n)
         return dd_error(-EINVAL, "%.200s: such a source is s3://BUCKET/PREFIX", text);
     const char *prefix = name[n] == '/' ? name + n + 1 : "";
     if (strlen(prefix) > S3_KEY_MAX)
@@ -437,8 +433,7 @@ int s3_open(struct s3 **out, const char *text, const char *region)
     return 0;
 }
 
-void s3_close(struct s3 *s)
-{
+void s3_close(struct s3 *s) {
     if (s == NULL)
         return;
     for (unsigned i = 0; i <= S3_FLIGHT; i++) {
@@ -453,13 +448,16 @@ void s3_close(struct s3 *s)
     free(s);
 }
 
-const char *s3_prefix(const struct s3 *s) { return s->prefix; }
-const char *s3_region(const struct s3 *s) { return s->config.region; }
+const char *s3_prefix(const struct s3 *s) {
+    return s->prefix;
+}
+const char *s3_region(const struct s3 *s) {
+    return s->config.region;
+}
 
 /* --- objects --- */
 
-static int take_here(struct transfer *t, const void *bytes, size_t len)
-{
+static int take_here(struct transfer *t, const void *bytes, size_t len) {
     struct s3_want *w = t->want;
     if (w->take != NULL)
         return w->take(w->arg, bytes, len);
@@ -467,8 +465,7 @@ static int take_here(struct transfer *t, const void *bytes, size_t len)
     return 0;
 }
 
-int s3_start(struct s3 *s, struct s3_want *w)
-{
+int s3_start(struct s3 *s, struct s3_want *w) {
     struct transfer *t = s->transfer + 1;
     while (t->busy && t < s->transfer + S3_FLIGHT)
         t++;
@@ -495,16 +492,14 @@ int s3_start(struct s3 *s, struct s3_want *w)
     return rc;
 }
 
-unsigned s3_under_way(const struct s3 *s)
-{
+unsigned s3_under_way(const struct s3 *s) {
     unsigned n = 0;
     for (unsigned i = 1; i <= S3_FLIGHT; i++)
         n += s->transfer[i].busy;
     return n;
 }
 
-struct s3_want *s3_done(struct s3 *s, int *rc)
-{
+struct s3_want *s3_done(struct s3 *s, int *rc) {
     struct transfer *t = transfer_done(s, rc);
     if (t == NULL)
         return NULL;

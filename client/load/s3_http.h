@@ -9,13 +9,14 @@
 #ifndef DDICT_LOAD_S3_HTTP_H
 #define DDICT_LOAD_S3_HTTP_H
 
+#include "s3_config.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "s3_config.h"
 
-#define S3_KEY_MAX 1024u   /* bytes; S3 allows no longer ones */
-#define S3_FLIGHT 32u      /* objects on their way at once, of one thread */
+#define S3_KEY_MAX 1024u /* bytes; S3 allows no longer ones */
+#define S3_FLIGHT  32u   /* objects on their way at once, of one thread */
 
 struct s3;
 /* text: s3://bucket[/prefix]. region: NULL: the configuration's. */
@@ -31,20 +32,21 @@ struct s3_object {
     uint64_t size;
 };
 /* Those whose key begins with prefix, in the order of their bytes, page after page of at most `page` (1 to 1000). each: non-zero ends the list and is returned. */
-int s3_list(struct s3 *s, const char *prefix, unsigned page, int (*each)(void *arg, const struct s3_object *o), void *arg);
+int s3_list(struct s3 *s, const char *prefix, unsigned page,
+            int (*each)(void *arg, const struct s3_object *o), void *arg);
 
 /* --- objects, many at once --- */
 struct s3_want {
     const char *key, *etag; /* the caller's until it is done */
     uint64_t size;
-    size_t index;           /* the caller's own */
+    size_t index; /* the caller's own */
     /* Its bytes as they come. 0, or anything else: not wanted any more, which is then `status`. NULL: into data */
     int (*take)(void *arg, const void *bytes, size_t len);
     void *arg;
     /* when done */
-    int status;             /* 0; -ENOENT gone, -ESTALE another object now, -EACCES refused, -EIO; what take() returned */
-    char why[480];          /* the sentence without the name of the object */
-    uint8_t *data;          /* size bytes, malloc'ed: the caller's then */
+    int status; /* 0; -ENOENT gone, -ESTALE another object now, -EACCES refused, -EIO; what take() returned */
+    char why[480]; /* the sentence without the name of the object */
+    uint8_t *data; /* size bytes, malloc'ed: the caller's then */
 };
 /* Begin. w is the library's until s3_done() returns it. */
 int s3_start(struct s3 *s, struct s3_want *w);

@@ -3,27 +3,28 @@
 #ifndef DDICT_LOAD_S3_INSIDE_H
 #define DDICT_LOAD_S3_INSIDE_H
 
-#include <curl/curl.h>
 #include "s3_http.h"
+
+#include <curl/curl.h>
 
 #define S3_URL_MAX (8192u) /* every byte of a key may take three */
 
 struct transfer { /* a URL that is being got */
     CURL *easy;
     struct curl_slist *headers;
-    bool busy, in_multi;      /* busy and not in the multi handle: waits for its next attempt */
+    bool busy, in_multi; /* busy and not in the multi handle: waits for its next attempt */
     unsigned attempts;
     uint64_t again_ns;
     char url[S3_URL_MAX], etag[160], error[CURL_ERROR_SIZE];
-    uint64_t limit, got;      /* bytes there may be, bytes taken */
-    bool exact;               /* there must be so many */
+    uint64_t limit, got;        /* bytes there may be, bytes taken */
+    bool exact;                 /* there must be so many */
     uint64_t begun_at, skipped; /* got when the attempt began; bytes that came a second time */
     bool larger;
     int (*take)(struct transfer *t, const void *bytes, size_t len);
-    int taken;                /* what it returned when it wanted no more */
-    char *told;               /* the body of an error */
+    int taken;  /* what it returned when it wanted no more */
+    char *told; /* the body of an error */
     size_t told_n;
-    char region[64];          /* of the bucket, as the answer says; "" it does not */
+    char region[64]; /* of the bucket, as the answer says; "" it does not */
     /* when done */
     long http;
     int status;

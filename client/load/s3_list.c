@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* s3_list.c - the objects of a bucket, page after page. API: Amazon S3 API Reference, ListObjectsV2. */
+#include "s3_inside.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <expat.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/error.h>
-#include "s3_inside.h"
-
-#define PAGE_BYTES (16u << 20) /* no page of 1000 keys of 1024 bytes, each byte of them as three, is larger */
+#define PAGE_BYTES \
+    (16u << 20) /* no page of 1000 keys of 1024 bytes, each byte of them as three, is larger */
 #define TOKEN_MAX 4096u
 
 enum element { NONE, KEY, SIZE, ETAG, TRUNCATED, TOKEN };
@@ -32,8 +33,7 @@ struct page {
     int rc;
 };
 
-static int page_take(struct transfer *t, const void *bytes, size_t len)
-{
+static int page_take(struct transfer *t, const void *bytes, size_t len) {
     struct page *p = t->arg;
     if (t->got == 0)
         p->len = 0;
@@ -50,11 +50,15 @@ static int page_take(struct transfer *t, const void *bytes, size_t len)
     return 0;
 }
 
-static int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+static int digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
 
 /* The key as encoding-type=url gives it: %XX, and + for a blank. False: none. */
-static bool key_decode(char *out, const char *text, size_t len)
-{
+static bool key_decode(char *out, const char *text, size_t len) {
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
         int c = text[i] == '+' ? ' ' : (unsigned char)text[i];
@@ -72,8 +76,7 @@ static bool key_decode(char *out, const char *text, size_t len)
     return n > 0;
 }
 
-static void on_open(void *arg, const XML_Char *name, const XML_Char **attributes)
-{
+static void on_open(void *arg, const XML_Char *name, const XML_Char **attributes) {
     struct page *p = arg;
     (void)attributes;
     if (p->depth == 0)
@@ -83,15 +86,19 @@ static void on_open(void *arg, const XML_Char *name, const XML_Char **attributes
         p->size = UINT64_MAX;
         *p->key = *p->etag = 0;
     }
-    p->in = p->contents && p->depth == 2 ? strcmp(name, "Key") == 0 ? KEY : strcmp(name, "Size") == 0 ? SIZE : strcmp(name, "ETag") == 0 ? ETAG : NONE
-            : p->depth == 1 ? strcmp(name, "IsTruncated") == 0 ? TRUNCATED : strcmp(name, "NextContinuationToken") == 0 ? TOKEN : NONE
-                            : NONE;
+    p->in = p->contents && p->depth == 2 ? strcmp(name, "Key") == 0    ? KEY
+                                           : strcmp(name, "Size") == 0 ? SIZE
+                                           : strcmp(name, "ETag") == 0 ? ETAG
+                                                                       : NONE
+            : p->depth == 1              ? strcmp(name, "IsTruncated") == 0             ? TRUNCATED
+                                           : strcmp(name, "NextContinuationToken") == 0 ? TOKEN
+                                                                                        : NONE
+                                         : NONE;
     p->text_n = 0;
     p->depth++;
 }
 
-static void on_text(void *arg, const XML_Char *text, int len)
-{
+static void on_text(void *arg, const XML_Char *text, int len) {
     struct page *p = arg;
     if (p->in == NONE)
         return;
@@ -103,8 +110,7 @@ static void on_text(void *arg, const XML_Char *text, int len)
     p->text_n += (size_t)len;
 }
 
-static void on_close(void *arg, const XML_Char *name)
-{
+static void on_close(void *arg, const XML_Char *name) {
     struct page *p = arg;
     char *end;
     p->depth--;
@@ -134,8 +140,7 @@ static void on_close(void *arg, const XML_Char *name)
         XML_StopParser(p->parser, XML_FALSE);
 }
 
-static int page_parse(struct page *p, const char *bucket)
-{
+static int page_parse(struct page *p, const char *bucket) {
     p->parser = XML_ParserCreate(NULL);
     if (p->parser == NULL)
         return dd_error(-ENOMEM, "out of memory");
@@ -154,13 +159,14 @@ static int page_parse(struct page *p, const char *bucket)
     if (!parsed || p->wrong || !p->list)
         return dd_error(-EBADMSG, "s3://%s: the answer is no list of objects", bucket);
     if (p->truncated && *p->token == 0)
-        return dd_error(-EBADMSG, "s3://%s: the list of objects breaks off: no continuation", bucket);
+        return dd_error(-EBADMSG, "s3://%s: the list of objects breaks off: no continuation",
+                        bucket);
     return 0;
 }
 
 /* One page into p. */
-static int page_get(struct s3 *s, struct page *p, const char *prefix, const char *token, unsigned page)
-{
+static int page_get(struct s3 *s, struct page *p, const char *prefix, const char *token,
+                    unsigned page) {
     struct transfer *t = &s->transfer[0];
     char most[16];
     int rc, regions = 0;
@@ -191,16 +197,21 @@ static int page_get(struct s3 *s, struct page *p, const char *prefix, const char
             return rc;
         if (t->status == 0)
             return 0;
-        if ((t->http != 301 && t->http != 307 && t->http != 400) || *t->region == 0 || strcmp(t->region, s->config.region) == 0)
+        if ((t->http != 301 && t->http != 307 && t->http != 400) || *t->region == 0 ||
+            strcmp(t->region, s->config.region) == 0)
             break;
         snprintf(s->config.region, sizeof s->config.region, "%s", t->region);
     } while (regions++ == 0);
-    return t->status == -ECANCELED ? -ECANCELED : dd_error(t->status, "s3://%s/%s: cannot list: %s", s->bucket, prefix, t->why);
+    return t->status == -ECANCELED
+               ? -ECANCELED
+               : dd_error(t->status, "s3://%s/%s: cannot list: %s", s->bucket, prefix, t->why);
 }
 
-int s3_list(struct s3 *s, const char *prefix, unsigned page, int (*each)(void *arg, const struct s3_object *o), void *arg)
-{
-    char token[TOKEN_MAX] = "", earlier[TOKEN_MAX] = ""; /* earlier: after 1, 2, 4, 8, ... pages: a round of any length is noticed */
+int s3_list(struct s3 *s, const char *prefix, unsigned page,
+            int (*each)(void *arg, const struct s3_object *o), void *arg) {
+    char token[TOKEN_MAX] = "",
+         earlier[TOKEN_MAX] =
+             ""; /* earlier: after 1, 2, 4, 8, ... pages: a round of any length is noticed */
     struct page *p = calloc(1, sizeof *p);
     uint64_t pages = 0;
     int rc;
@@ -212,8 +223,12 @@ int s3_list(struct s3 *s, const char *prefix, unsigned page, int (*each)(void *a
         rc = page_get(s, p, prefix, token, page);
         if (rc == 0)
             rc = page_parse(p, s->bucket);
-        if (rc == 0 && p->truncated && pages > 0 && (strcmp(p->token, token) == 0 || strcmp(p->token, earlier) == 0))
-            rc = dd_error(-EBADMSG, "s3://%s/%s: the list of objects does not end: the server gives the same continuation again", s->bucket, prefix);
+        if (rc == 0 && p->truncated && pages > 0 &&
+            (strcmp(p->token, token) == 0 || strcmp(p->token, earlier) == 0))
+            rc = dd_error(-EBADMSG,
+                          "s3://%s/%s: the list of objects does not end: the server gives the same "
+                          "continuation again",
+                          s->bucket, prefix);
         memcpy(token, p->token, sizeof token);
         pages++;
         if ((pages & (pages - 1)) == 0)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "s3_sign.h"
+
+#include <base/error.h>
+
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <base/error.h>
-#include "s3_sign.h"
 
 #define MAC_BYTES crypto_auth_hmacsha256_BYTES
 #define HEX_BYTES (2 * MAC_BYTES + 1)
@@ -15,8 +16,7 @@ struct parts { /* of a URL */
     size_t path_len, query_len;
 };
 
-static void mac(uint8_t out[MAC_BYTES], const void *key, size_t key_len, const char *text)
-{
+static void mac(uint8_t out[MAC_BYTES], const void *key, size_t key_len, const char *text) {
     crypto_auth_hmacsha256_state h;
     crypto_auth_hmacsha256_init(&h, key, key_len);
     crypto_auth_hmacsha256_update(&h, (const unsigned char *)text, strlen(text));
@@ -25,8 +25,7 @@ static void mac(uint8_t out[MAC_BYTES], const void *key, size_t key_len, const c
 }
 
 /* The key of a day, a region and a service, which signs no other. */
-static void key_derive(uint8_t key[MAC_BYTES], const struct s3_config *c, const char *day)
-{
+static void key_derive(uint8_t key[MAC_BYTES], const struct s3_config *c, const char *day) {
     char secret[sizeof c->secret + 4];
     int n = snprintf(secret, sizeof secret, "AWS4%s", c->secret);
     mac(key, secret, (size_t)n, day);
@@ -37,8 +36,7 @@ static void key_derive(uint8_t key[MAC_BYTES], const struct s3_config *c, const 
 }
 
 /* Host: has no port that the scheme implies (RFC 9110, 4.2.3); libcurl leaves it out, too. */
-static bool host_copy(struct s3_signature *s, const char *url, struct parts *p)
-{
+static bool host_copy(struct s3_signature *s, const char *url, struct parts *p) {
     const char *host = strstr(url, "://"), *end;
     bool tls = strncmp(url, "https://", 8) == 0;
     if (host == NULL)
@@ -60,12 +58,16 @@ static bool host_copy(struct s3_signature *s, const char *url, struct parts *p)
     return p->path_len > 0;
 }
 
-static void update(crypto_hash_sha256_state *h, const char *text, size_t n) { crypto_hash_sha256_update(h, (const unsigned char *)text, n); }
-static void update_text(crypto_hash_sha256_state *h, const char *text) { update(h, text, strlen(text)); }
+static void update(crypto_hash_sha256_state *h, const char *text, size_t n) {
+    crypto_hash_sha256_update(h, (const unsigned char *)text, n);
+}
+static void update_text(crypto_hash_sha256_state *h, const char *text) {
+    update(h, text, strlen(text));
+}
 
 /* The SHA-256 of the canonical request, in hex. */
-static void request_hash(char hex[HEX_BYTES], const struct s3_signature *s, const struct s3_config *c, const struct parts *p, const char *names)
-{
+static void request_hash(char hex[HEX_BYTES], const struct s3_signature *s,
+                         const struct s3_config *c, const struct parts *p, const char *names) {
     crypto_hash_sha256_state h;
     uint8_t sum[crypto_hash_sha256_BYTES];
     crypto_hash_sha256_init(&h);
@@ -88,17 +90,20 @@ static void request_hash(char hex[HEX_BYTES], const struct s3_signature *s, cons
     sodium_bin2hex(hex, HEX_BYTES, sum, sizeof sum);
 }
 
-int s3_sign(struct s3_signature *s, const struct s3_config *c, const char *url, time_t now)
-{
+int s3_sign(struct s3_signature *s, const struct s3_config *c, const char *url, time_t now) {
     struct parts p;
     struct tm utc;
     char day[12], scope[120], text[320], hex[HEX_BYTES];
     uint8_t key[MAC_BYTES], sum[MAC_BYTES];
-    const char *names = *c->token != 0 ? "host;x-amz-content-sha256;x-amz-date;x-amz-security-token" : "host;x-amz-content-sha256;x-amz-date";
+    const char *names = *c->token != 0 ? "host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
+                                       : "host;x-amz-content-sha256;x-amz-date";
     if (!host_copy(s, url, &p))
         return dd_error(-EINVAL, "%.200s: not the URL of an object in S3", url);
-    if (gmtime_r(&now, &utc) == NULL || strftime(s->date, sizeof s->date, "%Y%m%dT%H%M%SZ", &utc) == 0 || strftime(day, sizeof day, "%Y%m%d", &utc) == 0)
-        return dd_error(-EINVAL, "the clock of this machine is wrong: requests to S3 carry the date");
+    if (gmtime_r(&now, &utc) == NULL ||
+        strftime(s->date, sizeof s->date, "%Y%m%dT%H%M%SZ", &utc) == 0 ||
+        strftime(day, sizeof day, "%Y%m%d", &utc) == 0)
+        return dd_error(-EINVAL,
+                        "the clock of this machine is wrong: requests to S3 carry the date");
     request_hash(hex, s, c, &p, names);
     snprintf(scope, sizeof scope, "%s/%s/s3/aws4_request", day, c->region);
     snprintf(text, sizeof text, "AWS4-HMAC-SHA256\n%s\n%s\n%s", s->date, scope, hex);
@@ -106,6 +111,10 @@ int s3_sign(struct s3_signature *s, const struct s3_config *c, const char *url, 
     mac(sum, key, sizeof key, text);
     explicit_bzero(key, sizeof key);
     sodium_bin2hex(hex, sizeof hex, sum, sizeof sum);
-    int n = snprintf(s->authorization, sizeof s->authorization, "AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,Signature=%s", c->access, scope, names, hex);
-    return n < (int)sizeof s->authorization ? 0 : dd_error(-EINVAL, "the name of the access key is too long");
+    int n = snprintf(s->authorization, sizeof s->authorization,
+                     "AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,Signature=%s", c->access,
+                     scope, names, hex);
+    return n < (int)sizeof s->authorization
+               ? 0
+               : dd_error(-EINVAL, "the name of the access key is too long");
 }

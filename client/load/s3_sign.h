@@ -6,13 +6,15 @@
 #ifndef DDICT_LOAD_S3_SIGN_H
 #define DDICT_LOAD_S3_SIGN_H
 
-#include <stddef.h>
-#include <time.h>
 #include "s3_config.h"
 
-#define S3_EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" /* of no bytes: the body of a GET */
-#define S3_DATE_MAX 20u
-#define S3_HOST_MAX 320u
+#include <stddef.h>
+#include <time.h>
+
+#define S3_EMPTY_SHA256 \
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" /* of no bytes: the body of a GET */
+#define S3_DATE_MAX          20u
+#define S3_HOST_MAX          320u
 #define S3_AUTHORIZATION_MAX 640u
 
 struct s3_signature {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* set.c - what makes the items of a load a set: SETS, section 2. */
+#include "load.h"
+#include "names.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -9,14 +13,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include <base/error.h>
-#include "load.h"
-#include "names.h"
-
 struct record {
     const uint8_t *key; /* in one of the parts; with its letter */
     uint32_t len;
-    uint32_t folder;    /* bytes of the first folder of its path, 0: none */
+    uint32_t folder; /* bytes of the first folder of its path, 0: none */
     uint64_t number, size, order;
 };
 
@@ -28,12 +28,13 @@ struct gathered {
     struct pack links;
 };
 
-static int no_memory(void) { return dd_error(-ENOMEM, "out of memory"); }
+static int no_memory(void) {
+    return dd_error(-ENOMEM, "out of memory");
+}
 
 /* --- from the units' lists --- */
 
-static int record_add(struct gathered *g, const struct record *r)
-{
+static int record_add(struct gathered *g, const struct record *r) {
     if (g->n == g->cap) {
         uint64_t cap = 2 * g->cap + 1024;
         struct record *more = realloc(g->record, cap * sizeof *more);
@@ -48,8 +49,7 @@ static int record_add(struct gathered *g, const struct record *r)
     return 0;
 }
 
-static int part_keep(struct gathered *g, uint8_t *part)
-{
+static int part_keep(struct gathered *g, uint8_t *part) {
     if (g->parts == g->part_cap) {
         uint64_t cap = 2 * g->part_cap + 64;
         uint8_t **more = realloc(g->part, cap * sizeof *more);
@@ -64,8 +64,7 @@ static int part_keep(struct gathered *g, uint8_t *part)
     return 0;
 }
 
-static int part_read(struct gathered *g, uint8_t *part, size_t len, bool numbered)
-{
+static int part_read(struct gathered *g, uint8_t *part, size_t len, bool numbered) {
     struct unpack u = {.at = part, .left = len};
     int rc = part_keep(g, part);
     while (rc == 0 && u.left > 0 && !u.bad) {
@@ -84,20 +83,21 @@ static int part_read(struct gathered *g, uint8_t *part, size_t len, bool numbere
     return rc == 0 && u.bad ? dd_error(-EBADMSG, "the list of a unit cannot be read") : rc;
 }
 
-static void texts_take(struct pack *into, struct unpack *u)
-{
+static void texts_take(struct pack *into, struct unpack *u) {
     size_t n;
     const char *texts = unpack_text(u, &n);
     pack_bytes(into, texts, n);
 }
 
-static int unit_gather(struct gathered *g, uint64_t n, bool numbered, struct set_result *r)
-{
+static int unit_gather(struct gathered *g, uint64_t n, bool numbered, struct set_result *r) {
     uint8_t *value;
     size_t len;
     int rc = state_get(the_load.id, "done", (int64_t)n, -1, &value, &len);
     if (rc < 0)
-        return rc == DDICT_ENOKEY ? dd_error(rc, "what unit %" PRIu64 " loaded is not in the dictionary any more", n) : rc;
+        return rc == DDICT_ENOKEY
+                   ? dd_error(rc, "what unit %" PRIu64 " loaded is not in the dictionary any more",
+                              n)
+                   : rc;
     struct unpack u = {.at = value, .left = len};
     unpack_u32(&u);
     uint64_t parts = unpack_u64(&u);
@@ -121,15 +121,17 @@ static int unit_gather(struct gathered *g, uint64_t n, bool numbered, struct set
 
 /* --- hard links: a copy of the target's value; a member with bytes of its own has the better right to its name --- */
 
-static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, const char *fmt, ...)
-{
+    __attribute__((format(printf, 4, 5)));
+static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, const char *fmt,
+                       ...) {
     char why[LOAD_ERROR_MAX], text[LOAD_ERROR_MAX + 512];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    snprintf(text, sizeof text, "%.*s: %s", (int)(klen - 1 < 400 ? klen - 1 : 400), (const char *)key + 1, why);
+    snprintf(text, sizeof text, "%.*s: %s", (int)(klen - 1 < 400 ? klen - 1 : 400),
+             (const char *)key + 1, why);
     if (!the_load.o->skip)
         return dd_error(-EBADMSG, "%s", text);
     pack_text(&r->failures, text, strlen(text));
@@ -138,23 +140,27 @@ static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, co
 }
 
 /* 1: it is there now. 0: it was refused, or another member of its name stays. */
-static int link_put(const uint8_t *key, size_t klen, const struct ddict_view *v, bool again, struct set_result *r)
-{
+static int link_put(const uint8_t *key, size_t klen, const struct ddict_view *v, bool again,
+                    struct set_result *r) {
     size_t there;
-    int rc = ddict_put(the_load.d, key, klen, v->data, v->len, DDICT_TAG(v->tag) | (again || the_load.o->replace ? 0 : DDICT_NEW), -1);
+    int rc = ddict_put(the_load.d, key, klen, v->data, v->len,
+                       DDICT_TAG(v->tag) | (again || the_load.o->replace ? 0 : DDICT_NEW), -1);
     if (rc != DDICT_EEXISTS)
         return rc < 0 ? load_error(rc) : 1;
     rc = ddict_contains(the_load.d, key, klen, &there, -1);
     if (rc == 1 && the_load.continued && there == v->len)
         return 1;
-    return rc < 0 ? load_error(rc) : link_failed(r, key, klen, "the key is there already, of another item (--replace puts over it, --prefix gives other keys)");
+    return rc < 0 ? load_error(rc)
+                  : link_failed(r, key, klen,
+                                "the key is there already, of another item (--replace puts over "
+                                "it, --prefix gives other keys)");
 }
 
 /* names: the keys of the records, with LINKED for those that are links. */
 enum { MEMBER, LINKED };
 
-static int link_make(struct gathered *g, struct names *names, const uint8_t *key, size_t klen, const uint8_t *target, size_t tlen, struct set_result *r)
-{
+static int link_make(struct gathered *g, struct names *names, const uint8_t *key, size_t klen,
+                     const uint8_t *target, size_t tlen, struct set_result *r) {
     struct ddict_view v;
     uint64_t old, hash = XXH3_64bits(key, klen);
     int there = names_add(names, hash, LINKED, &old);
@@ -166,7 +172,8 @@ static int link_make(struct gathered *g, struct names *names, const uint8_t *key
     }
     int rc = ddict_view(the_load.d, target, tlen, &v, 0, -1);
     if (rc == DDICT_ENOKEY)
-        return link_failed(r, key, klen, "a link to %.*s, which is not in the source", (int)(tlen - 1 < 400 ? tlen - 1 : 400), (const char *)target + 1);
+        return link_failed(r, key, klen, "a link to %.*s, which is not in the source",
+                           (int)(tlen - 1 < 400 ? tlen - 1 : 400), (const char *)target + 1);
     if (rc < 0)
         return load_error(rc);
     rc = link_put(key, klen, &v, there == 1, r);
@@ -184,8 +191,7 @@ static int link_make(struct gathered *g, struct names *names, const uint8_t *key
     return rc == 0 ? record_add(g, &record) : rc;
 }
 
-static int links_make(struct gathered *g, struct set_result *r)
-{
+static int links_make(struct gathered *g, struct set_result *r) {
     struct unpack u = {.at = g->links.data, .left = g->links.len};
     struct names *names = u.left > 0 ? names_new() : NULL;
     int rc = u.left > 0 && names == NULL ? no_memory() : 0;
@@ -206,28 +212,24 @@ static int links_make(struct gathered *g, struct set_result *r)
 
 /* --- order --- */
 
-static const uint8_t *path_of(const struct record *r, size_t *len)
-{
+static const uint8_t *path_of(const struct record *r, size_t *len) {
     size_t skip = 1 + strlen(the_load.o->prefix);
     *len = r->len - skip;
     return r->key + skip;
 }
 
-static int bytes_compare(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
-{
+static int bytes_compare(const uint8_t *a, size_t an, const uint8_t *b, size_t bn) {
     int c = memcmp(a, b, an < bn ? an : bn);
     return c != 0 ? c : an < bn ? -1 : an > bn;
 }
 
-static size_t folder_len(const uint8_t *path, size_t len)
-{
+static size_t folder_len(const uint8_t *path, size_t len) {
     const uint8_t *slash = memrchr(path, '/', len);
     return slash != NULL ? (size_t)(slash - path) : 0;
 }
 
 /* As torchvision's ImageFolder walks: by first folder, then by folder, then by name. Of one name the order of the source. */
-static int path_compare(const void *a, const void *b)
-{
+static int path_compare(const void *a, const void *b) {
     const struct record *x = a, *y = b;
     size_t xn, yn;
     const uint8_t *xp = path_of(x, &xn), *yp = path_of(y, &yn);
@@ -241,30 +243,28 @@ static int path_compare(const void *a, const void *b)
     return c != 0 ? c : x->order < y->order ? -1 : x->order > y->order;
 }
 
-static int number_compare(const void *a, const void *b)
-{
+static int number_compare(const void *a, const void *b) {
     const struct record *x = a, *y = b;
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static bool same_name(const struct record *a, const struct record *b) { return a->len == b->len && memcmp(a->key, b->key, a->len) == 0; }
+static bool same_name(const struct record *a, const struct record *b) {
+    return a->len == b->len && memcmp(a->key, b->key, a->len) == 0;
+}
 
-static int key_order_compare(const void *a, const void *b)
-{
+static int key_order_compare(const void *a, const void *b) {
     const struct record *x = a, *y = b;
     int c = bytes_compare(x->key, x->len, y->key, y->len);
     return c != 0 ? c : x->order < y->order ? -1 : x->order > y->order;
 }
 
-static int order_compare(const void *a, const void *b)
-{
+static int order_compare(const void *a, const void *b) {
     const struct record *x = a, *y = b;
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
 /* Of several with one name the last one is kept, in its own place. */
-static void order(struct gathered *g, const struct source_kind *kind, struct set_result *r)
-{
+static void order(struct gathered *g, const struct source_kind *kind, struct set_result *r) {
     uint64_t n = 0;
     if (g->n == 0)
         return;
@@ -290,8 +290,7 @@ static void order(struct gathered *g, const struct source_kind *kind, struct set
 
 /* --- into the dictionary --- */
 
-static size_t set_key(uint8_t *key, const char *name, const char *what, int64_t part)
-{
+static size_t set_key(uint8_t *key, const char *name, const char *what, int64_t part) {
     char number[24];
     const char *text[4] = {"ddict.set", name, what, number};
     size_t at = 1;
@@ -307,17 +306,18 @@ static size_t set_key(uint8_t *key, const char *name, const char *what, int64_t 
     return at;
 }
 
-static int set_put(const char *name, const char *what, int64_t part, const struct pack *value, unsigned tag)
-{
+static int set_put(const char *name, const char *what, int64_t part, const struct pack *value,
+                   unsigned tag) {
     uint8_t key[512];
     if (value->bad)
         return no_memory();
-    int rc = ddict_put(the_load.d, key, set_key(key, name, what, part), value->data != NULL ? (const void *)value->data : "", value->len, DDICT_TAG(tag), -1);
+    int rc = ddict_put(the_load.d, key, set_key(key, name, what, part),
+                       value->data != NULL ? (const void *)value->data : "", value->len,
+                       DDICT_TAG(tag), -1);
     return rc < 0 ? load_error(rc) : 0;
 }
 
-static int part_put(const struct gathered *g, uint64_t part, bool numbered, const int64_t *labels)
-{
+static int part_put(const struct gathered *g, uint64_t part, bool numbered, const int64_t *labels) {
     struct pack keys = {0}, sizes = {0}, classes = {0};
     uint64_t end = (part + 1) * SET_PART < g->n ? (part + 1) * SET_PART : g->n;
     for (uint64_t i = part * SET_PART; i < end; i++) {
@@ -338,8 +338,7 @@ static int part_put(const struct gathered *g, uint64_t part, bool numbered, cons
     return rc;
 }
 
-json_t *text_json(const void *bytes, size_t len)
-{
+json_t *text_json(const void *bytes, size_t len) {
     const uint8_t *text = bytes;
     json_t *o = json_stringn(bytes, len);
     if (o != NULL)
@@ -362,8 +361,7 @@ json_t *text_json(const void *bytes, size_t len)
 }
 
 /* The records are sorted, so classes come one after the other. NULL labels: some item has no folder. 0 or -ENOMEM. */
-static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, uint64_t *nclasses)
-{
+static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, uint64_t *nclasses) {
     *labels = NULL;
     for (uint64_t i = 0; i < g->n; i++)
         if (g->record[i].folder == 0)
@@ -375,7 +373,8 @@ static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, u
         return no_memory();
     for (uint64_t i = 0; i < g->n; i++) {
         size_t len, before;
-        const uint8_t *path = path_of(&g->record[i], &len), *last = i > 0 ? path_of(&g->record[i - 1], &before) : NULL;
+        const uint8_t *path = path_of(&g->record[i], &len),
+                      *last = i > 0 ? path_of(&g->record[i - 1], &before) : NULL;
         if (i > 0 && bytes_compare(path, g->record[i].folder, last, g->record[i - 1].folder) != 0) {
             json_array_append_new(names, text_json(last, g->record[i - 1].folder));
             json_array_append_new(counts, json_integer((json_int_t)(i - begin)));
@@ -395,16 +394,20 @@ static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, u
     return 0;
 }
 
-static json_t *head_make(const struct plan *p, const struct gathered *g, const struct set_result *r)
-{
+static json_t *head_make(const struct plan *p, const struct gathered *g,
+                         const struct set_result *r) {
     const struct source_kind *kind = the_load.origins[0].kind;
     json_t *sources = json_array();
     for (unsigned i = 0; i < the_load.o->nsources; i++)
-        json_array_append_new(sources, text_json(the_load.origins[i].text, strlen(the_load.origins[i].text)));
+        json_array_append_new(
+            sources, text_json(the_load.origins[i].text, strlen(the_load.origins[i].text)));
     bool numbered = kind->numbered && (g->n == 0 || g->record[g->n - 1].number == g->n - 1);
-    json_t *o = json_pack("{s:i,s:s,s:o,s:s,s:o,s:I,s:I,s:I,s:b,s:I,s:s}", "version", 1, "name", the_load.set, "sources", sources, "kind", kind->name, "prefix",
-                          text_json(the_load.o->prefix, strlen(the_load.o->prefix)), "items", (json_int_t)r->items, "bytes", (json_int_t)r->bytes, "parts",
-                          (json_int_t)((g->n + SET_PART - 1) / SET_PART), "numbered", numbered, "skipped", (json_int_t)r->failed, "load", the_load.id);
+    json_t *o = json_pack("{s:i,s:s,s:o,s:s,s:o,s:I,s:I,s:I,s:b,s:I,s:s}", "version", 1, "name",
+                          the_load.set, "sources", sources, "kind", kind->name, "prefix",
+                          text_json(the_load.o->prefix, strlen(the_load.o->prefix)), "items",
+                          (json_int_t)r->items, "bytes", (json_int_t)r->bytes, "parts",
+                          (json_int_t)((g->n + SET_PART - 1) / SET_PART), "numbered", numbered,
+                          "skipped", (json_int_t)r->failed, "load", the_load.id);
     if (o != NULL && p->array) {
         json_t *shape = json_array();
         for (unsigned i = 0; i < p->ndim; i++)
@@ -416,11 +419,12 @@ static json_t *head_make(const struct plan *p, const struct gathered *g, const s
 }
 
 /* A numbered set from which some were skipped: its keys are written like others'. */
-static int numbers_to_keys(struct gathered *g)
-{
+static int numbers_to_keys(struct gathered *g) {
     for (uint64_t i = 0; i < g->n; i++) {
         char text[LOAD_ERROR_MAX];
-        int n = snprintf(text, sizeof text, "%c%.900s%" PRIu64, *the_load.o->prefix != 0 ? 's' : 'i', the_load.o->prefix, g->record[i].number);
+        int n =
+            snprintf(text, sizeof text, "%c%.900s%" PRIu64, *the_load.o->prefix != 0 ? 's' : 'i',
+                     the_load.o->prefix, g->record[i].number);
         uint8_t *copy = malloc((size_t)n);
         if (copy == NULL)
             return no_memory();
@@ -434,8 +438,7 @@ static int numbers_to_keys(struct gathered *g)
     return 0;
 }
 
-static int parts_put(const struct plan *p, struct gathered *g, struct set_result *r)
-{
+static int parts_put(const struct plan *p, struct gathered *g, struct set_result *r) {
     const struct source_kind *kind = p->kind;
     int64_t *classes = NULL;
     const int64_t *labels = NULL;
@@ -473,8 +476,7 @@ static int parts_put(const struct plan *p, struct gathered *g, struct set_result
     return rc;
 }
 
-int set_write(const struct plan *p, struct set_result *r)
-{
+int set_write(const struct plan *p, struct set_result *r) {
     struct gathered g = {0};
     int rc = 0;
     memset(r, 0, sizeof *r);
@@ -500,8 +502,7 @@ int set_write(const struct plan *p, struct set_result *r)
 
 /* --- a set that is there --- */
 
-static int head_read(const char *name, json_t **o)
-{
+static int head_read(const char *name, json_t **o) {
     uint8_t key[512];
     struct ddict_view v;
     int rc = ddict_view(the_load.d, key, set_key(key, name, NULL, 0), &v, 0, -1);
@@ -510,11 +511,11 @@ static int head_read(const char *name, json_t **o)
         return rc == DDICT_ENOKEY ? 0 : load_error(rc);
     *o = json_loadb(v.data, v.len, 0, NULL);
     ddict_release(&v);
-    return *o != NULL ? 1 : dd_error(-EBADMSG, "the set \"%s\" in the dictionary cannot be read", name);
+    return *o != NULL ? 1
+                      : dd_error(-EBADMSG, "the set \"%s\" in the dictionary cannot be read", name);
 }
 
-int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes)
-{
+int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes) {
     json_t *o;
     int rc = head_read(name, &o);
     if (rc == 1) {
@@ -527,8 +528,7 @@ int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes)
     return rc;
 }
 
-int set_remove(const char *name)
-{
+int set_remove(const char *name) {
     static const char *const what[] = {"keys", "sizes", "labels"};
     uint8_t key[512];
     json_t *o;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.c - what ends a load early is taken by the main thread between two looks at the others, so that the dictionary is told. */
+#include "load.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
 
-#include "load.h"
-
 static sigset_t ends;
 
-void signals_block(void)
-{
+void signals_block(void) {
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
@@ -20,8 +19,7 @@ void signals_block(void)
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
 }
 
-int signals_wait(int ms)
-{
+int signals_wait(int ms) {
     struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
     int sig = sigtimedwait(&ends, NULL, &t);
     return sig < 0 ? 0 : sig;

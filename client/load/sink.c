@@ -5,6 +5,11 @@
  * A record is put where its key is absent (DDICT_NEW), so that nothing is replaced unseen; of two members with one name in one unit the later one wins, as when
  * an archive is extracted. --replace puts over everything.
  */
+#include "load.h"
+#include "names.h"
+#include <base/error.h>
+#include <base/size.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,15 +18,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include <base/error.h>
-#include <base/size.h>
-#include "load.h"
-#include "names.h"
-
-#define BATCH_BYTES (4u << 20)  /* gathered before they are put */
-#define BATCH_ITEMS 1024u
-#define KEEP_BYTES (16u << 20)  /* a buffer that grew larger for one value is given back */
-#define PART_BYTES (1u << 20)   /* of the unit's list in one item */
+#define BATCH_BYTES  (4u << 20) /* gathered before they are put */
+#define BATCH_ITEMS  1024u
+#define KEEP_BYTES   (16u << 20) /* a buffer that grew larger for one value is given back */
+#define PART_BYTES   (1u << 20)  /* of the unit's list in one item */
 #define DONE_VERSION 1u
 
 struct entry {
@@ -40,16 +40,15 @@ struct sink {
     size_t used, cap;
     struct entry entries[BATCH_ITEMS];
     struct ddict_pair pairs[BATCH_ITEMS];
-    unsigned n;           /* complete ones; the open record is entries[n] */
+    unsigned n; /* complete ones; the open record is entries[n] */
     bool open;
-    struct pack part;     /* of the list */
+    struct pack part; /* of the list */
     uint64_t parts, items, bytes, failed, left_out;
     struct pack failures, left, links;
-    struct names *seen;   /* in this unit; NULL: none yet */
+    struct names *seen; /* in this unit; NULL: none yet */
 };
 
-struct sink *sink_new(void)
-{
+struct sink *sink_new(void) {
     struct sink *s = calloc(1, sizeof *s);
     if (s == NULL || (s->values = malloc(BATCH_BYTES)) == NULL) {
         free(s);
@@ -59,8 +58,7 @@ struct sink *sink_new(void)
     return s;
 }
 
-static void sink_clear(struct sink *s)
-{
+static void sink_clear(struct sink *s) {
     s->n = 0;
     s->used = s->keys.len = s->part.len = 0;
     s->open = false;
@@ -72,8 +70,7 @@ static void sink_clear(struct sink *s)
     s->seen = NULL;
 }
 
-void sink_free(struct sink *s)
-{
+void sink_free(struct sink *s) {
     if (s == NULL)
         return;
     sink_clear(s);
@@ -83,14 +80,17 @@ void sink_free(struct sink *s)
     free(s);
 }
 
-static void count(uint64_t *figure, uint64_t n) { __atomic_fetch_add(figure, n, __ATOMIC_RELAXED); } /* figures alone */
+static void count(uint64_t *figure, uint64_t n) {
+    __atomic_fetch_add(figure, n, __ATOMIC_RELAXED);
+} /* figures alone */
 
-static int no_memory(void) { return dd_error(-ENOMEM, "out of memory"); }
+static int no_memory(void) {
+    return dd_error(-ENOMEM, "out of memory");
+}
 
 /* --- errors --- */
 
-static int failure_note(struct sink *s, const char *sentence)
-{
+static int failure_note(struct sink *s, const char *sentence) {
     if (!the_load.o->skip) {
         load_fail(-EBADMSG, sentence);
         return dd_error(-ECANCELED, "%s", sentence);
@@ -101,22 +101,21 @@ static int failure_note(struct sink *s, const char *sentence)
     return s->failures.bad ? no_memory() : 0;
 }
 
-int sink_failed(struct sink *s, const char *name, size_t len, const char *fmt, ...)
-{
+int sink_failed(struct sink *s, const char *name, size_t len, const char *fmt, ...) {
     char text[LOAD_ERROR_MAX], sentence[LOAD_ERROR_MAX + 512];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (name != NULL)
-        snprintf(sentence, sizeof sentence, "%s: %.*s: %s", s->origin->text, (int)(len < 400 ? len : 400), name, text);
+        snprintf(sentence, sizeof sentence, "%s: %.*s: %s", s->origin->text,
+                 (int)(len < 400 ? len : 400), name, text);
     else
         snprintf(sentence, sizeof sentence, "%s: %s", s->origin->text, text);
     return failure_note(s, sentence);
 }
 
-void sink_left_out(struct sink *s, const char *name, size_t len, const char *what)
-{
+void sink_left_out(struct sink *s, const char *name, size_t len, const char *what) {
     if (s->left_out++ < 100) {
         char text[LOAD_ERROR_MAX];
         snprintf(text, sizeof text, "%.*s: %s", (int)(len < 400 ? len : 400), name, what);
@@ -124,24 +123,25 @@ void sink_left_out(struct sink *s, const char *name, size_t len, const char *wha
     }
 }
 
-void sink_advance(struct sink *s, uint64_t bytes) { count(&the_load.figures.read, bytes); }
+void sink_advance(struct sink *s, uint64_t bytes) {
+    count(&the_load.figures.read, bytes);
+}
 
 /* --- the list of the unit's records --- */
 
-static int part_put(struct sink *s)
-{
+static int part_put(struct sink *s) {
     if (s->part.bad)
         return no_memory();
     if (s->part.len == 0)
         return 0;
-    int rc = state_put(the_load.id, "part", (int64_t)s->unit, (int64_t)s->parts, s->part.data, s->part.len, 0);
+    int rc = state_put(the_load.id, "part", (int64_t)s->unit, (int64_t)s->parts, s->part.data,
+                       s->part.len, 0);
     s->parts++;
     s->part.len = 0;
     return rc;
 }
 
-static int record_note(struct sink *s, const struct entry *e)
-{
+static int record_note(struct sink *s, const struct entry *e) {
     if (s->origin->kind->numbered)
         pack_u64(&s->part, e->number);
     else
@@ -158,18 +158,17 @@ static int record_note(struct sink *s, const struct entry *e)
 
 /* --- batches --- */
 
-static const char *key_text(const struct sink *s, const struct entry *e, char *buf, size_t cap)
-{
+static const char *key_text(const struct sink *s, const struct entry *e, char *buf, size_t cap) {
     if (s->origin->kind->numbered)
         snprintf(buf, cap, "%" PRIu64, e->number);
     else
-        snprintf(buf, cap, "%.*s", (int)(e->klen - 1 < 400 ? e->klen - 1 : 400), (char *)s->keys.data + e->key + 1);
+        snprintf(buf, cap, "%.*s", (int)(e->klen - 1 < 400 ? e->klen - 1 : 400),
+                 (char *)s->keys.data + e->key + 1);
     return buf;
 }
 
 /* The pair was refused: 0 it is there all the same, 1 left out, or negative: end. */
-static int refused(struct sink *s, const struct entry *e, int status)
-{
+static int refused(struct sink *s, const struct entry *e, int status) {
     char key[420], have[24];
     size_t there;
     int rc;
@@ -177,35 +176,44 @@ static int refused(struct sink *s, const struct entry *e, int status)
         rc = ddict_contains(the_load.d, s->keys.data + e->key, e->klen, &there, -1);
         if (rc == 1 && the_load.continued && there == e->vlen)
             return 0;
-        rc = sink_failed(s, NULL, 0, "the key %s is there already, of another item or of another member with this name (--replace puts over it, --prefix gives other keys)",
+        rc = sink_failed(s, NULL, 0,
+                         "the key %s is there already, of another item or of another member with "
+                         "this name (--replace puts over it, --prefix gives other keys)",
                          key_text(s, e, key, sizeof key));
         return rc < 0 ? rc : 1;
     }
     if (status == DDICT_EVALSIZE || status == DDICT_EKEYSIZE) {
         key_text(s, e, key, sizeof key);
         if (status == DDICT_EKEYSIZE)
-            rc = sink_failed(s, key, strlen(key), "a key of %zu bytes; at most %u are possible", e->klen, DDICT_KEY_MAX);
+            rc = sink_failed(s, key, strlen(key), "a key of %zu bytes; at most %u are possible",
+                             e->klen, DDICT_KEY_MAX);
         else
-            rc = sink_failed(s, key, strlen(key), "%zu bytes are more than a manager can hold (%s); fewer managers or more memory would do", e->vlen,
-                             size_format(have, sizeof have, the_load.manager_bytes));
+            rc = sink_failed(s, key, strlen(key),
+                             "%zu bytes are more than a manager can hold (%s); fewer managers or "
+                             "more memory would do",
+                             e->vlen, size_format(have, sizeof have, the_load.manager_bytes));
         return rc < 0 ? rc : 1;
     }
     if (status == DDICT_EFULL)
-        return dd_error(status, "%s: does not fit: at %s %s: %s", s->origin->text, key_text(s, e, key, sizeof key),
-                        "the dictionary is full", ddict_errmsg());
-    return dd_error(status, "%s: cannot store %s: %s", s->origin->text, key_text(s, e, key, sizeof key), dd_strerror(status));
+        return dd_error(status, "%s: does not fit: at %s %s: %s", s->origin->text,
+                        key_text(s, e, key, sizeof key), "the dictionary is full", ddict_errmsg());
+    return dd_error(status, "%s: cannot store %s: %s", s->origin->text,
+                    key_text(s, e, key, sizeof key), dd_strerror(status));
 }
 
-static int batch_put(struct sink *s)
-{
+static int batch_put(struct sink *s) {
     unsigned n = 0;
     ssize_t stored = 0;
     int rc = 0;
     for (unsigned i = 0; i < s->n; i++) {
         const struct entry *e = &s->entries[i];
         if (!e->there)
-            s->pairs[n++] = (struct ddict_pair){.key = s->keys.data + e->key, .klen = e->klen, .val = s->values + e->value, .vlen = e->vlen,
-                                                .flags = DDICT_TAG(e->tag) | (e->again || the_load.o->replace ? 0 : DDICT_NEW)};
+            s->pairs[n++] = (struct ddict_pair){
+                .key = s->keys.data + e->key,
+                .klen = e->klen,
+                .val = s->values + e->value,
+                .vlen = e->vlen,
+                .flags = DDICT_TAG(e->tag) | (e->again || the_load.o->replace ? 0 : DDICT_NEW)};
     }
     if (n > 0)
         stored = ddict_put_many(the_load.d, s->pairs, n, -1);
@@ -223,8 +231,7 @@ static int batch_put(struct sink *s)
 }
 
 /* What is complete goes out; the open record moves to the front. */
-static int flush(struct sink *s)
-{
+static int flush(struct sink *s) {
     int rc = batch_put(s);
     if (s->open) {
         struct entry e = s->entries[s->n];
@@ -251,8 +258,7 @@ static int flush(struct sink *s)
 /* --- records --- */
 
 /* The key is in s->keys from e->key on. */
-static int begin(struct sink *s, struct entry *e, const char *name, size_t len, int64_t size)
-{
+static int begin(struct sink *s, struct entry *e, const char *name, size_t len, int64_t size) {
     int rc = 0;
     if (s->keys.bad)
         return no_memory();
@@ -260,8 +266,11 @@ static int begin(struct sink *s, struct entry *e, const char *name, size_t len, 
     if (size >= 0 && (uint64_t)size > the_load.manager_bytes) {
         char have[24];
         s->keys.len = e->key;
-        rc = sink_failed(s, name, len, "%" PRId64 " bytes are more than a manager can hold (%s); fewer managers or more memory would do", size,
-                         size_format(have, sizeof have, the_load.manager_bytes));
+        rc = sink_failed(
+            s, name, len,
+            "%" PRId64
+            " bytes are more than a manager can hold (%s); fewer managers or more memory would do",
+            size, size_format(have, sizeof have, the_load.manager_bytes));
         return rc;
     }
     if (!s->origin->kind->numbered) {
@@ -288,8 +297,7 @@ static int begin(struct sink *s, struct entry *e, const char *name, size_t len, 
     return 1;
 }
 
-static int entry_new(struct sink *s, struct entry **out)
-{
+static int entry_new(struct sink *s, struct entry **out) {
     int rc = 0;
     if (load_stopped())
         return -ECANCELED;
@@ -300,8 +308,7 @@ static int entry_new(struct sink *s, struct entry **out)
     return rc;
 }
 
-int sink_begin(struct sink *s, const char *name, size_t len, int64_t size)
-{
+int sink_begin(struct sink *s, const char *name, size_t len, int64_t size) {
     struct entry *e;
     int rc = entry_new(s, &e);
     if (rc < 0)
@@ -317,21 +324,21 @@ int sink_begin(struct sink *s, const char *name, size_t len, int64_t size)
     return begin(s, e, name, len, size);
 }
 
-bool sink_has(struct sink *s, const char *name, size_t len, int64_t size)
-{
+bool sink_has(struct sink *s, const char *name, size_t len, int64_t size) {
     struct pack key = {0};
     size_t there = 0;
     if (!the_load.continued || the_load.o->replace || size < 0)
         return false;
     pack_bytes(&key, "s", 1);
     pack_bytes(&key, the_load.o->prefix, strlen(the_load.o->prefix));
-    bool has = name_clean(&key, name, len) == 0 && !key.bad && ddict_contains(the_load.d, key.data, key.len, &there, -1) == 1 && there == (size_t)size;
+    bool has = name_clean(&key, name, len) == 0 && !key.bad &&
+               ddict_contains(the_load.d, key.data, key.len, &there, -1) == 1 &&
+               there == (size_t)size;
     pack_free(&key);
     return has;
 }
 
-int sink_begin_number(struct sink *s, uint64_t n, int64_t size)
-{
+int sink_begin_number(struct sink *s, uint64_t n, int64_t size) {
     struct entry *e;
     char text[24];
     int rc = entry_new(s, &e), len = snprintf(text, sizeof text, "%" PRIu64, n);
@@ -344,8 +351,7 @@ int sink_begin_number(struct sink *s, uint64_t n, int64_t size)
     return begin(s, e, text, (size_t)len, size);
 }
 
-void sink_cancel(struct sink *s)
-{
+void sink_cancel(struct sink *s) {
     if (!s->open)
         return;
     s->open = false;
@@ -354,17 +360,19 @@ void sink_cancel(struct sink *s)
 }
 
 /* Room for len more bytes of the open record. 0; 1 it was refused; negative. */
-static int room_make(struct sink *s, size_t len)
-{
+static int room_make(struct sink *s, size_t len) {
     struct entry *e = &s->entries[s->n];
     char name[420], have[24];
     if (len <= s->cap - s->used)
         return 0;
-    if (s->used - e->value > the_load.manager_bytes || len > the_load.manager_bytes - (s->used - e->value)) {
+    if (s->used - e->value > the_load.manager_bytes ||
+        len > the_load.manager_bytes - (s->used - e->value)) {
         key_text(s, e, name, sizeof name);
         sink_cancel(s);
-        int rc = sink_failed(s, name, strlen(name), "more than %s, and a manager cannot hold that; fewer managers or more memory would do",
-                             size_format(have, sizeof have, the_load.manager_bytes));
+        int rc = sink_failed(
+            s, name, strlen(name),
+            "more than %s, and a manager cannot hold that; fewer managers or more memory would do",
+            size_format(have, sizeof have, the_load.manager_bytes));
         return rc < 0 ? rc : 1;
     }
     int rc = s->n > 0 ? flush(s) : 0;
@@ -379,8 +387,7 @@ static int room_make(struct sink *s, size_t len)
     return 0;
 }
 
-void *sink_room(struct sink *s, size_t len, int *rc)
-{
+void *sink_room(struct sink *s, size_t len, int *rc) {
     *rc = room_make(s, len);
     if (*rc != 0)
         return NULL;
@@ -388,10 +395,11 @@ void *sink_room(struct sink *s, size_t len, int *rc)
     return s->values + s->used - len;
 }
 
-void sink_unroom(struct sink *s, size_t len) { s->used -= len; }
+void sink_unroom(struct sink *s, size_t len) {
+    s->used -= len;
+}
 
-int sink_add(struct sink *s, const void *bytes, size_t len)
-{
+int sink_add(struct sink *s, const void *bytes, size_t len) {
     int rc = room_make(s, len);
     if (rc != 0)
         return rc;
@@ -401,8 +409,7 @@ int sink_add(struct sink *s, const void *bytes, size_t len)
     return 0;
 }
 
-int sink_end(struct sink *s, unsigned tag)
-{
+int sink_end(struct sink *s, unsigned tag) {
     struct entry *e = &s->entries[s->n];
     e->tag = tag;
     e->vlen = s->used - e->value;
@@ -411,15 +418,16 @@ int sink_end(struct sink *s, unsigned tag)
     return s->n == BATCH_ITEMS || s->used >= BATCH_BYTES ? flush(s) : 0;
 }
 
-int sink_link(struct sink *s, const char *name, size_t len, const char *target, size_t target_len)
-{
+int sink_link(struct sink *s, const char *name, size_t len, const char *target, size_t target_len) {
     struct pack to = {0}, from = {0};
     int rc = 0;
     pack_bytes(&to, "s", 1);
     pack_bytes(&to, the_load.o->prefix, strlen(the_load.o->prefix));
     pack_bytes(&from, to.data, to.len);
     if (name_clean(&to, name, len) < 0 || name_clean(&from, target, target_len) < 0) {
-        rc = sink_failed(s, name, len, "a link to %.*s: such names (with \"..\", or empty) are not loaded", (int)(target_len < 400 ? target_len : 400), target);
+        rc = sink_failed(s, name, len,
+                         "a link to %.*s: such names (with \"..\", or empty) are not loaded",
+                         (int)(target_len < 400 ? target_len : 400), target);
     } else {
         pack_text(&s->links, to.data, to.len);
         pack_text(&s->links, from.data, from.len);
@@ -432,8 +440,7 @@ int sink_link(struct sink *s, const char *name, size_t len, const char *target, 
 
 /* --- a unit --- */
 
-static int done_put(struct sink *s)
-{
+static int done_put(struct sink *s) {
     struct pack head = {0};
     int rc = flush(s);
     if (rc == 0)
@@ -448,21 +455,20 @@ static int done_put(struct sink *s)
     pack_text(&head, s->left.data, s->left.len);
     pack_text(&head, s->links.data, s->links.len);
     if (rc == 0)
-        rc = head.bad || s->failures.bad || s->left.bad || s->links.bad ? no_memory()
-                                                                        : state_put(the_load.id, "done", (int64_t)s->unit, -1, head.data, head.len, 0);
+        rc = head.bad || s->failures.bad || s->left.bad || s->links.bad
+                 ? no_memory()
+                 : state_put(the_load.id, "done", (int64_t)s->unit, -1, head.data, head.len, 0);
     pack_free(&head);
     return rc;
 }
 
-static int rest_failed(struct sink *s, const char *why)
-{
+static int rest_failed(struct sink *s, const char *why) {
     char text[LOAD_ERROR_MAX + 64];
     snprintf(text, sizeof text, "%s; what follows in this part of it is missing", why);
     return failure_note(s, text);
 }
 
-int sink_unit(struct sink *s, uint64_t n)
-{
+int sink_unit(struct sink *s, uint64_t n) {
     struct unit u;
     int rc = unit_fetch(&u, n);
     if (rc < 0)
@@ -472,7 +478,8 @@ int sink_unit(struct sink *s, uint64_t n)
     s->origin = &the_load.origins[u.source];
     rc = s->origin->kind->read(s, s->origin->text, u.work, u.len);
     sink_cancel(s);
-    if (rc < 0 && rc != -ECANCELED && the_load.o->skip && rc != DDICT_EFULL && rc != DDICT_EGONE && rc != DDICT_ELOST && rc != -ETIMEDOUT && rc != -ENOMEM)
+    if (rc < 0 && rc != -ECANCELED && the_load.o->skip && rc != DDICT_EFULL && rc != DDICT_EGONE &&
+        rc != DDICT_ELOST && rc != -ETIMEDOUT && rc != -ENOMEM)
         rc = rest_failed(s, dd_errmsg());
     if (rc == 0)
         rc = done_put(s);

@@ -23,23 +23,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOAD_UNIT_BYTES (16u << 20) /* some hundred units for a few GB: the nodes end at about the same time */
-#define LOAD_UNIT_ITEMS 16384u      /* a unit that is read again after a kill costs little */
+#define LOAD_UNIT_BYTES \
+    (16u << 20) /* some hundred units for a few GB: the nodes end at about the same time */
+#define LOAD_UNIT_ITEMS 16384u /* a unit that is read again after a kill costs little */
 
 struct plan;
 struct sink;
 
 /* Sizes that a file names may be anything: their sum, INT64_MAX at the most. Neither is negative. */
-static inline int64_t bytes_add(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
-static inline int64_t bytes_times(uint64_t n, int64_t each) { return each > 0 && n > (uint64_t)(INT64_MAX / each) ? INT64_MAX : (int64_t)n * each; }
+static inline int64_t bytes_add(int64_t a, int64_t b) {
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+static inline int64_t bytes_times(uint64_t n, int64_t each) {
+    return each > 0 && n > (uint64_t)(INT64_MAX / each) ? INT64_MAX : (int64_t)n * each;
+}
 
 /* Of client/python/FORMAT. */
-enum { LOAD_TAG_BYTES = 0, LOAD_TAG_STR = 4, LOAD_TAG_INT = 5, LOAD_TAG_FLOAT = 6, LOAD_TAG_ARRAY = 7 };
+enum {
+    LOAD_TAG_BYTES = 0,
+    LOAD_TAG_STR = 4,
+    LOAD_TAG_INT = 5,
+    LOAD_TAG_FLOAT = 6,
+    LOAD_TAG_ARRAY = 7
+};
 
 struct source_kind {
-    const char *name;  /* of --as, and `kind` of the set (SETS) */
-    bool numbered;     /* records are known by their number: sink_begin_number(). Else by name: sink_begin() */
-    bool sorted;       /* the set is in order of the names (files, members, objects), else in order of the source */
+    const char *name; /* of --as, and `kind` of the set (SETS) */
+    bool
+        numbered; /* records are known by their number: sink_begin_number(). Else by name: sink_begin() */
+    bool
+        sorted; /* the set is in order of the names (files, members, objects), else in order of the source */
     /*
      * Is text of this kind? head: its first n bytes (0 where text is no file; a compressed one: decompressed). Kinds are asked in the order of sources.c. folder: it is a folder.
      */
@@ -59,7 +72,8 @@ bool load_stopped(void);
 /* --- plan.c: units, for plan() --- */
 
 struct unit_facts {
-    uint64_t read;   /* what its sink_advance() will sum up to: bytes of the file, objects, ...: for the progress bar */
+    uint64_t
+        read; /* what its sink_advance() will sum up to: bytes of the file, objects, ...: for the progress bar */
     int64_t items;   /* records; -1 not known before it is read */
     int64_t bytes;   /* of their values; -1 not known. Does it fit is asked with what is known */
     int64_t largest; /* of them; -1 not known */
@@ -72,7 +86,8 @@ void plan_array(struct plan *p, const char *dtype, const uint64_t *shape, unsign
 /*
  * A part of the source is wrong (a truncated archive), name NULL: the source itself. 0: go on with the rest (--on-error=skip: it was noted, and is shown), or negative: return this.
  */
-int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* --- sink.c: records, for read(). One record at a time: begin, add..., end. --- */
 
@@ -97,7 +112,8 @@ void sink_cancel(struct sink *s);
 /*
  * name (NULL: the source) is wrong: the sentence without the name. 0: go on with the next one (it was noted, and is shown), or negative: end reading, return this.
  */
-int sink_failed(struct sink *s, const char *name, size_t len, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int sink_failed(struct sink *s, const char *name, size_t len, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* A member that has no bytes of its own. A hard link becomes a copy of target's value when all is read; others are counted and named in the summary. */
 int sink_link(struct sink *s, const char *name, size_t len, const char *target, size_t target_len);
 void sink_left_out(struct sink *s, const char *name, size_t len, const char *what);

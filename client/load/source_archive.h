@@ -8,18 +8,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct file_part { /* what libarchive reads: bytes begin to end of a file */
+struct file_part {    /* what libarchive reads: bytes begin to end of a file */
     const char *path; /* borrowed */
     int fd;
     uint64_t begin, at, end, size; /* of the file */
-    uint64_t told;    /* at, when it was last told */
-    uint8_t *buf, *plain; /* plain: what was decompressed */
-    struct gunzip *gz;    /* a tar in gzip */
+    uint64_t told;                 /* at, when it was last told */
+    uint8_t *buf, *plain;          /* plain: what was decompressed */
+    struct gunzip *gz;             /* a tar in gzip */
 };
 
 enum archive_form { FORM_TAR, FORM_ZIP };
 /* 0 or a negative code with the sentence set; part_close() always. */
-int part_open(struct file_part *f, struct archive **a, const char *path, enum archive_form form, uint64_t begin, uint64_t end);
+int part_open(struct file_part *f, struct archive **a, const char *path, enum archive_form form,
+              uint64_t begin, uint64_t end);
 /* Behind the last member of a tar in gzip is its checksum: read on to it. 0, or -1: gunzip_why(). */
 int part_finish(struct file_part *f);
 void part_close(struct file_part *f, struct archive *a);

@@ -3,6 +3,10 @@
  * source_dir.c - a folder with all below it. Symbolic links are followed, as torchvision's ImageFolder does, but not round in circles: and as a few folders with two links each
  * to the next one make 2^n paths, no folder is entered more than WAYS_MAX times by links below links. By one link alone any folder may be entered as often as links lead to it.
  */
+#include "load.h"
+#include "sources.h"
+#include <base/error.h>
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,12 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include "load.h"
-#include "sources.h"
-
 #define DEPTH_MAX 256
-#define WAYS_MAX 100
+#define WAYS_MAX  100
 
 struct file {
     char *path; /* below the folder; ours */
@@ -36,13 +36,18 @@ struct walk {
     struct file *file;
     size_t n, cap;
     void *targets; /* struct target, a tree of search.h */
-    struct { dev_t dev; ino_t ino; unsigned links; } above[DEPTH_MAX]; /* links: that lead to it, from the top */
+    struct {
+        dev_t dev;
+        ino_t ino;
+        unsigned links;
+    } above[DEPTH_MAX]; /* links: that lead to it, from the top */
 };
 
-static bool is_folder(const char *text, bool folder, const unsigned char *head, size_t n) { return folder; }
+static bool is_folder(const char *text, bool folder, const unsigned char *head, size_t n) {
+    return folder;
+}
 
-static int file_add(struct walk *w, const char *path, uint64_t size)
-{
+static int file_add(struct walk *w, const char *path, uint64_t size) {
     if (w->n == w->cap) {
         size_t cap = 2 * w->cap + 1024;
         struct file *more = realloc(w->file, cap * sizeof *more);
@@ -56,15 +61,15 @@ static int file_add(struct walk *w, const char *path, uint64_t size)
     return w->file[w->n++].path != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
 }
 
-static int target_compare(const void *a, const void *b)
-{
+static int target_compare(const void *a, const void *b) {
     const struct target *x = a, *y = b;
-    return x->dev != y->dev ? (x->dev < y->dev ? -1 : 1) : x->ino != y->ino ? (x->ino < y->ino ? -1 : 1) : 0;
+    return x->dev != y->dev   ? (x->dev < y->dev ? -1 : 1)
+           : x->ino != y->ino ? (x->ino < y->ino ? -1 : 1)
+                              : 0;
 }
 
 /* A link below a link leads to this folder, once more: how often now. Negative: an error. */
-static int target_count(struct walk *w, const struct stat *st)
-{
+static int target_count(struct walk *w, const struct stat *st) {
     struct target key = {.dev = st->st_dev, .ino = st->st_ino};
     void *found = tfind(&key, &w->targets, target_compare);
     struct target *t = found != NULL ? *(struct target **)found : calloc(1, sizeof *t);
@@ -83,10 +88,10 @@ static int target_count(struct walk *w, const struct stat *st)
 
 static int folder_walk(struct walk *w, int fd, const char *path, int depth);
 
-static int entry_take(struct walk *w, int folder, const char *name, const char *path, int depth)
-{
+static int entry_take(struct walk *w, int folder, const char *name, const char *path, int depth) {
     struct stat st, own;
-    if (fstatat(folder, name, &st, 0) < 0 || (S_ISDIR(st.st_mode) && fstatat(folder, name, &own, AT_SYMLINK_NOFOLLOW) < 0))
+    if (fstatat(folder, name, &st, 0) < 0 ||
+        (S_ISDIR(st.st_mode) && fstatat(folder, name, &own, AT_SYMLINK_NOFOLLOW) < 0))
         return plan_failed(w->p, path, strlen(path), "%s", strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return file_add(w, path, S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0);
@@ -101,7 +106,10 @@ static int entry_take(struct walk *w, int folder, const char *name, const char *
         if (ways < 0 || ways > WAYS_MAX + 1) /* said once */
             return ways < 0 ? ways : 0;
         if (ways > WAYS_MAX)
-            return plan_failed(w->p, path, strlen(path), "links below links lead to this folder in more than %d ways: here and from now on they are not followed", WAYS_MAX);
+            return plan_failed(w->p, path, strlen(path),
+                               "links below links lead to this folder in more than %d ways: here "
+                               "and from now on they are not followed",
+                               WAYS_MAX);
     }
     int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -113,8 +121,7 @@ static int entry_take(struct walk *w, int folder, const char *name, const char *
 }
 
 /* Takes over fd. */
-static int folder_walk(struct walk *w, int fd, const char *path, int depth)
-{
+static int folder_walk(struct walk *w, int fd, const char *path, int depth) {
     DIR *d = fdopendir(fd);
     struct dirent *e;
     int rc = 0;
@@ -139,15 +146,18 @@ static int folder_walk(struct walk *w, int fd, const char *path, int depth)
     return rc;
 }
 
-static int file_compare(const void *a, const void *b) { return strcmp(((const struct file *)a)->path, ((const struct file *)b)->path); }
+static int file_compare(const void *a, const void *b) {
+    return strcmp(((const struct file *)a)->path, ((const struct file *)b)->path);
+}
 
-static int units_cut(struct walk *w)
-{
+static int units_cut(struct walk *w) {
     int rc = 0;
     for (size_t i = 0; i < w->n && rc == 0;) {
         struct unit_facts f = {.largest = 0};
         struct pack work = {0};
-        for (; i < w->n && f.items < LOAD_UNIT_ITEMS && (f.items == 0 || (int64_t)w->file[i].size <= LOAD_UNIT_BYTES - f.bytes); i++, f.items++) {
+        for (; i < w->n && f.items < LOAD_UNIT_ITEMS &&
+               (f.items == 0 || (int64_t)w->file[i].size <= LOAD_UNIT_BYTES - f.bytes);
+             i++, f.items++) {
             pack_text(&work, w->file[i].path, strlen(w->file[i].path));
             pack_u64(&work, w->file[i].size);
             f.bytes = bytes_add(f.bytes, (int64_t)w->file[i].size);
@@ -155,14 +165,14 @@ static int units_cut(struct walk *w)
                 f.largest = (int64_t)w->file[i].size;
         }
         f.read = (uint64_t)f.bytes;
-        rc = work.bad ? dd_error(-ENOMEM, "out of memory") : plan_unit(w->p, &f, work.data, work.len);
+        rc = work.bad ? dd_error(-ENOMEM, "out of memory")
+                      : plan_unit(w->p, &f, work.data, work.len);
         pack_free(&work);
     }
     return rc;
 }
 
-static int dir_plan(struct plan *p, const char *text)
-{
+static int dir_plan(struct plan *p, const char *text) {
     struct walk *w = calloc(1, sizeof *w);
     struct stat st;
     int fd = open(text, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
@@ -190,8 +200,7 @@ static int dir_plan(struct plan *p, const char *text)
 }
 
 /* 0, or negative: end. */
-static int file_bytes(struct sink *s, int fd, const char *name, size_t len, uint64_t size)
-{
+static int file_bytes(struct sink *s, int fd, const char *name, size_t len, uint64_t size) {
     uint64_t at = 0;
     char more;
     int rc = sink_begin(s, name, len, (int64_t)size);
@@ -210,7 +219,10 @@ static int file_bytes(struct sink *s, int fd, const char *name, size_t len, uint
         if (n <= 0 || load_stopped()) {
             rc = n < 0 ? errno : 0;
             sink_cancel(s);
-            return load_stopped() ? -ECANCELED : sink_failed(s, name, len, "%s", rc != 0 ? strerror(rc) : "it became shorter while it was read");
+            return load_stopped() ? -ECANCELED
+                                  : sink_failed(s, name, len, "%s",
+                                                rc != 0 ? strerror(rc)
+                                                        : "it became shorter while it was read");
         }
         at += (uint64_t)n;
         sink_advance(s, (uint64_t)n);
@@ -222,11 +234,12 @@ static int file_bytes(struct sink *s, int fd, const char *name, size_t len, uint
     return sink_end(s, LOAD_TAG_BYTES);
 }
 
-static int file_read(struct sink *s, int folder, const char *name, size_t len, uint64_t planned)
-{
+static int file_read(struct sink *s, int folder, const char *name, size_t len, uint64_t planned) {
     struct stat st;
     int fd = -1, rc = fstatat(folder, name, &st, 0) < 0 ? errno : 0;
-    if (rc == 0 && S_ISREG(st.st_mode)) { /* to open another one has effects: who writes to a FIFO goes on, a tape is wound back */
+    if (rc == 0 &&
+        S_ISREG(
+            st.st_mode)) { /* to open another one has effects: who writes to a FIFO goes on, a tape is wound back */
         fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         rc = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;
     }
@@ -244,8 +257,7 @@ static int file_read(struct sink *s, int folder, const char *name, size_t len, u
     return rc;
 }
 
-static int dir_read(struct sink *s, const char *text, const void *work, size_t len)
-{
+static int dir_read(struct sink *s, const char *text, const void *work, size_t len) {
     struct unpack u = {.at = work, .left = len};
     int folder = open(text, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
     if (folder < 0)
@@ -255,11 +267,14 @@ static int dir_read(struct sink *s, const char *text, const void *work, size_t l
         const char *path = unpack_text(&u, &n);
         uint64_t size = unpack_u64(&u);
         char *name = strndup(path, n);
-        rc = name == NULL ? dd_error(-ENOMEM, "out of memory") : u.bad ? dd_error(-EBADMSG, "%s: the unit cannot be read", text) : file_read(s, folder, name, n, size);
+        rc = name == NULL ? dd_error(-ENOMEM, "out of memory")
+             : u.bad      ? dd_error(-EBADMSG, "%s: the unit cannot be read", text)
+                          : file_read(s, folder, name, n, size);
         free(name);
     }
     close(folder);
     return rc;
 }
 
-const struct source_kind source_dir = {.name = "dir", .sorted = true, .match = is_folder, .plan = dir_plan, .read = dir_read};
+const struct source_kind source_dir = {
+    .name = "dir", .sorted = true, .match = is_folder, .plan = dir_plan, .read = dir_read};

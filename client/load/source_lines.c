@@ -3,28 +3,30 @@
  * source_lines.c - a text file: each line is a record. Where one has to know the number of a line before those before it are read (several files, or several nodes), the lines
  * are counted first.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <base/error.h>
 #include "input.h"
 #include "lines.h"
 #include "load.h"
 #include "sources.h"
+#include <base/error.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define PIECE (1u << 20)
-#define ALONE_BYTES (64u << 20) /* a smaller file is read at once by one thread: counting it would take as long */
+#define ALONE_BYTES \
+    (64u << 20) /* a smaller file is read at once by one thread: counting it would take as long */
 
-static bool is_text(const char *text, bool folder, const unsigned char *head, size_t n)
-{
-    return !folder && strstr(text, "://") == NULL && path_ends(text, ".txt .csv .tsv .jsonl .ndjson .text .list .lst .log");
+static bool is_text(const char *text, bool folder, const unsigned char *head, size_t n) {
+    return !folder && strstr(text, "://") == NULL &&
+           path_ends(text, ".txt .csv .tsv .jsonl .ndjson .text .list .lst .log");
 }
 
-static int unit_put(struct plan *p, uint64_t begin, uint64_t end, uint64_t first, int64_t items, uint64_t bytes)
-{
+static int unit_put(struct plan *p, uint64_t begin, uint64_t end, uint64_t first, int64_t items,
+                    uint64_t bytes) {
     struct pack work = {0};
-    struct unit_facts f = {.read = bytes, .items = items, .bytes = items < 0 ? -1 : (int64_t)bytes, .largest = -1};
+    struct unit_facts f = {
+        .read = bytes, .items = items, .bytes = items < 0 ? -1 : (int64_t)bytes, .largest = -1};
     pack_u64(&work, begin);
     pack_u64(&work, end);
     pack_u64(&work, first);
@@ -34,8 +36,7 @@ static int unit_put(struct plan *p, uint64_t begin, uint64_t end, uint64_t first
 }
 
 /* Units end behind a line's end. whole: one unit. */
-static int count(struct plan *p, struct input *in, bool whole)
-{
+static int count(struct plan *p, struct input *in, bool whole) {
     uint8_t *buf = malloc(PIECE);
     uint64_t begin = 0, at = 0, lines = 0;
     bool open = false; /* a line without its end */
@@ -64,15 +65,16 @@ static int count(struct plan *p, struct input *in, bool whole)
     if (rc == 0 && n < 0)
         rc = plan_failed(p, NULL, 0, "%s", dd_errmsg());
     if (rc == 0 && lines > 0)
-        rc = unit_put(p, begin, whole ? UINT64_MAX : at, plan_number(p, lines), (int64_t)lines, whole ? in->size : at - begin);
+        rc = unit_put(p, begin, whole ? UINT64_MAX : at, plan_number(p, lines), (int64_t)lines,
+                      whole ? in->size : at - begin);
     return rc;
 }
 
-static int lines_plan(struct plan *p, const char *text)
-{
+static int lines_plan(struct plan *p, const char *text) {
     struct input in;
     int rc = input_open(&in, text, 0, UINT64_MAX);
-    if (rc == 0 && the_load.o->nsources == 1 && (in.compressed || in.size <= ALONE_BYTES || the_load.workers == 1))
+    if (rc == 0 && the_load.o->nsources == 1 &&
+        (in.compressed || in.size <= ALONE_BYTES || the_load.workers == 1))
         rc = unit_put(p, 0, UINT64_MAX, 0, -1, in.size);
     else if (rc == 0)
         rc = count(p, &in, in.compressed);
@@ -85,8 +87,7 @@ struct numbering {
     uint64_t next;
 };
 
-static int line_take(void *arg, const uint8_t *line, size_t len)
-{
+static int line_take(void *arg, const uint8_t *line, size_t len) {
     struct numbering *n = arg;
     if (len > 0 && line[len - 1] == '\r')
         len--;
@@ -96,8 +97,7 @@ static int line_take(void *arg, const uint8_t *line, size_t len)
     return rc < 0 ? rc : 0;
 }
 
-static int lines_read(struct sink *s, const char *text, const void *work, size_t len)
-{
+static int lines_read(struct sink *s, const char *text, const void *work, size_t len) {
     struct unpack u = {.at = work, .left = len};
     uint64_t begin = unpack_u64(&u), end = unpack_u64(&u), first = unpack_u64(&u);
     struct numbering n = {s, first};
@@ -105,4 +105,5 @@ static int lines_read(struct sink *s, const char *text, const void *work, size_t
     return rc < 0 ? rc : 0;
 }
 
-const struct source_kind source_lines = {.name = "lines", .numbered = true, .match = is_text, .plan = lines_plan, .read = lines_read};
+const struct source_kind source_lines = {
+    .name = "lines", .numbered = true, .match = is_text, .plan = lines_plan, .read = lines_read};

@@ -3,6 +3,11 @@
  * source_s3.c - objects of a bucket. s3://bucket/a/b is what is below the folder a/b, else the one object of that name. A unit is a run of objects of the list; a thread has many small
  * ones on their way at once, and passes the bytes of a large one on as they come.
  */
+#include "pack.h"
+#include "s3_http.h"
+#include "sources.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -11,18 +16,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include <base/error.h>
-#include "pack.h"
-#include "s3_http.h"
-#include "sources.h"
-
-#define LARGE (8u << 20)         /* an object of more bytes goes through in pieces, alone */
+#define LARGE        (8u << 20)  /* an object of more bytes goes through in pieces, alone */
 #define FLIGHT_BYTES (32u << 20) /* of the others on their way, of one thread */
 #define UNIT_OBJECTS 1024u       /* a page */
-#define ETAG_MAX 128u
+#define ETAG_MAX     128u
 
-static bool s3_match(const char *text, bool folder, const unsigned char *head, size_t n)
-{
+static bool s3_match(const char *text, bool folder, const unsigned char *head, size_t n) {
     (void)folder, (void)head, (void)n;
     return strncmp(text, "s3://", 5) == 0;
 }
@@ -30,7 +29,7 @@ static bool s3_match(const char *text, bool folder, const unsigned char *head, s
 /* --- the list: stamp() reads it, and plan(), which comes next in the same process, need not read it again --- */
 
 struct listing {
-    char *text;      /* of the source */
+    char *text; /* of the source */
     struct pack objects;
     uint64_t n;
     char region[64];
@@ -39,8 +38,7 @@ struct listing {
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct listing *kept; /* under kept_lock */
 
-static void listing_free(struct listing *l)
-{
+static void listing_free(struct listing *l) {
     if (l == NULL)
         return;
     free(l->text);
@@ -49,8 +47,7 @@ static void listing_free(struct listing *l)
     free(l);
 }
 
-static int listing_add(void *arg, const struct s3_object *o)
-{
+static int listing_add(void *arg, const struct s3_object *o) {
     struct listing *l = arg;
     size_t len = strlen(o->key);
     if (o->key[len - 1] == '/' && o->size == 0)
@@ -65,18 +62,18 @@ static int listing_add(void *arg, const struct s3_object *o)
     return l->objects.bad ? dd_error(-ENOMEM, "out of memory") : 0;
 }
 
-static int listing_one(void *arg, const struct s3_object *o)
-{
+static int listing_one(void *arg, const struct s3_object *o) {
     const char *name = ((struct listing *)arg)->text;
     return strcmp(o->key, name) == 0 ? listing_add(arg, o) : 1;
 }
 
-static int listing_read(struct listing **out, const char *text)
-{
+static int listing_read(struct listing **out, const char *text) {
     struct s3 *s = NULL;
     char folder[S3_KEY_MAX + 2];
     struct listing *l = calloc(1, sizeof *l);
-    int rc = l != NULL && (l->hash = XXH3_createState()) != NULL ? s3_open(&s, text, NULL) : dd_error(-ENOMEM, "out of memory");
+    int rc = l != NULL && (l->hash = XXH3_createState()) != NULL
+                 ? s3_open(&s, text, NULL)
+                 : dd_error(-ENOMEM, "out of memory");
     if (rc == 0) {
         const char *prefix = s3_prefix(s);
         size_t n = strlen(prefix);
@@ -103,8 +100,7 @@ static int listing_read(struct listing **out, const char *text)
     return rc;
 }
 
-static int s3_stamp(const char *text, char *stamp, size_t cap)
-{
+static int s3_stamp(const char *text, char *stamp, size_t cap) {
     struct listing *l;
     int rc = listing_read(&l, text);
     if (rc < 0)
@@ -123,8 +119,7 @@ static int s3_stamp(const char *text, char *stamp, size_t cap)
 /*
  * Of a key, how many bytes stand before the record's name: those of the folder, or of the one object's folder.
  */
-static size_t name_at(const char *prefix, const char *key, size_t len)
-{
+static size_t name_at(const char *prefix, const char *key, size_t len) {
     size_t n = strlen(prefix), at = n;
     if (len != n || n == 0)
         return at;
@@ -133,8 +128,7 @@ static size_t name_at(const char *prefix, const char *key, size_t len)
     return at;
 }
 
-static int units_make(struct plan *p, const struct listing *l)
-{
+static int units_make(struct plan *p, const struct listing *l) {
     struct unpack u = {.at = l->objects.data, .left = l->objects.len};
     struct pack work = {0};
     struct unit_facts f = {0};
@@ -162,8 +156,7 @@ static int units_make(struct plan *p, const struct listing *l)
     return rc;
 }
 
-static int s3_plan(struct plan *p, const char *text)
-{
+static int s3_plan(struct plan *p, const char *text) {
     pthread_mutex_lock(&kept_lock);
     struct listing *l = kept != NULL && strcmp(kept->text, text) == 0 ? kept : NULL;
     if (l != NULL)
@@ -190,14 +183,13 @@ struct reader {
     struct s3 *s3;
     struct sink *sink;
     struct unpack u;
-    uint64_t bytes; /* of small ones on their way */
+    uint64_t bytes;        /* of small ones on their way */
     struct object *object; /* [S3_FLIGHT] */
     bool used[S3_FLIGHT];
 };
 
 /* 1 the next object of the unit; 0 there is none; negative. */
-static int object_next(struct reader *r, struct object *o)
-{
+static int object_next(struct reader *r, struct object *o) {
     size_t len, tag_len;
     if (r->u.left == 0)
         return 0;
@@ -216,8 +208,7 @@ static int object_next(struct reader *r, struct object *o)
 }
 
 /* What became of it: the record, or why there is none. */
-static int object_end(struct reader *r, struct object *o)
-{
+static int object_end(struct reader *r, struct object *o) {
     struct s3_want *w = &o->want;
     int rc = w->status;
     if (rc == -ENOENT)
@@ -237,11 +228,12 @@ static int object_end(struct reader *r, struct object *o)
     return rc < 0 ? rc : 0;
 }
 
-static int piece_take(void *arg, const void *bytes, size_t len) { return sink_add(arg, bytes, len); }
+static int piece_take(void *arg, const void *bytes, size_t len) {
+    return sink_add(arg, bytes, len);
+}
 
 /* Nothing else is on its way. */
-static int large_get(struct reader *r, struct object *o)
-{
+static int large_get(struct reader *r, struct object *o) {
     int rc = sink_begin(r->sink, o->name, o->name_len, (int64_t)o->want.size);
     if (rc <= 0) {
         sink_advance(r->sink, o->want.size);
@@ -265,8 +257,7 @@ static int large_get(struct reader *r, struct object *o)
 }
 
 /* Wait for one of the small ones. */
-static int small_take(struct reader *r)
-{
+static int small_take(struct reader *r) {
     int rc;
     struct s3_want *w = s3_done(r->s3, &rc);
     if (w == NULL)
@@ -276,8 +267,7 @@ static int small_take(struct reader *r)
     return object_end(r, &r->object[w->index]);
 }
 
-static int small_start(struct reader *r, const struct object *next)
-{
+static int small_start(struct reader *r, const struct object *next) {
     unsigned i = 0;
     while (r->used[i])
         i++;
@@ -295,8 +285,7 @@ static int small_start(struct reader *r, const struct object *next)
     return 0;
 }
 
-static int objects_get(struct reader *r)
-{
+static int objects_get(struct reader *r) {
     struct object next;
     int rc;
     while ((rc = object_next(r, &next)) == 1) {
@@ -311,7 +300,8 @@ static int objects_get(struct reader *r)
             }
             sink_cancel(r->sink); /* removed meanwhile */
         }
-        while (s3_under_way(r->s3) > 0 && (large || s3_under_way(r->s3) == S3_FLIGHT || r->bytes + next.want.size > FLIGHT_BYTES))
+        while (s3_under_way(r->s3) > 0 && (large || s3_under_way(r->s3) == S3_FLIGHT ||
+                                           r->bytes + next.want.size > FLIGHT_BYTES))
             if ((rc = small_take(r)) < 0)
                 return rc;
         rc = large ? large_get(r, &next) : small_start(r, &next);
@@ -323,8 +313,7 @@ static int objects_get(struct reader *r)
     return rc;
 }
 
-static int s3_read(struct sink *sink, const char *text, const void *work, size_t len)
-{
+static int s3_read(struct sink *sink, const char *text, const void *work, size_t len) {
     struct reader r = {.sink = sink, .u = {.at = work, .left = len}};
     char region[64];
     size_t n;
@@ -343,4 +332,9 @@ static int s3_read(struct sink *sink, const char *text, const void *work, size_t
     return rc;
 }
 
-const struct source_kind source_s3 = {.name = "s3", .sorted = true, .match = s3_match, .stamp = s3_stamp, .plan = s3_plan, .read = s3_read};
+const struct source_kind source_s3 = {.name = "s3",
+                                      .sorted = true,
+                                      .match = s3_match,
+                                      .stamp = s3_stamp,
+                                      .plan = s3_plan,
+                                      .read = s3_read};

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sources.c - which kind a source is. */
+#include "sources.h"
+
+#include "input.h"
+#include "load.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,36 +13,32 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include <base/error.h>
-#include "input.h"
-#include "load.h"
-#include "sources.h"
-
 #define HEAD_BYTES 1024u
 
 /* In the order in which they are asked: the particular before the general. */
-static const struct source_kind *const kinds[] = {&source_s3, &source_dir, &source_npz, &source_zip, &source_npy, &source_fasta, &source_tar, &source_idx, &source_lines};
+static const struct source_kind *const kinds[] = {&source_s3,  &source_dir, &source_npz,
+                                                  &source_zip, &source_npy, &source_fasta,
+                                                  &source_tar, &source_idx, &source_lines};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-void sources_names(char *text, size_t cap)
-{
+void sources_names(char *text, size_t cap) {
     size_t n = 0;
     for (size_t i = 0; i < KINDS && n < cap; i++)
         n += (size_t)snprintf(text + n, cap - n, "%s%s", i > 0 ? ", " : "", kinds[i]->name);
 }
 
-const struct source_kind *source_named(const char *name)
-{
+const struct source_kind *source_named(const char *name) {
     for (size_t i = 0; i < KINDS; i++)
         if (strcmp(kinds[i]->name, name) == 0)
             return kinds[i];
     return NULL;
 }
 
-static bool ends(const char *path, size_t len, const char *word, size_t n) { return len > n && strncasecmp(path + len - n, word, n) == 0; }
+static bool ends(const char *path, size_t len, const char *word, size_t n) {
+    return len > n && strncasecmp(path + len - n, word, n) == 0;
+}
 
-bool path_ends(const char *path, const char *words)
-{
+bool path_ends(const char *path, const char *words) {
     static const char *const pressed[] = {".gz", ".zst", ".bz2", ".xz"};
     size_t len = strlen(path);
     for (unsigned i = 0; i < 4; i++)
@@ -53,17 +55,21 @@ bool path_ends(const char *path, const char *words)
     return false;
 }
 
-bool text_is_utf8(const uint8_t *t, size_t len)
-{
+bool text_is_utf8(const uint8_t *t, size_t len) {
     for (size_t i = 0; i < len;) {
         uint8_t c = t[i];
-        size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+        size_t n = c < 0x80                ? 1
+                   : c >= 0xc2 && c < 0xe0 ? 2
+                   : c >= 0xe0 && c < 0xf0 ? 3
+                   : c >= 0xf0 && c < 0xf5 ? 4
+                                           : 0;
         if (n == 0 || n > len - i)
             return false;
         for (size_t k = 1; k < n; k++)
             if ((t[i + k] & 0xc0) != 0x80)
                 return false;
-        if ((c == 0xe0 && t[i + 1] < 0xa0) || (c == 0xed && t[i + 1] > 0x9f) || (c == 0xf0 && t[i + 1] < 0x90) || (c == 0xf4 && t[i + 1] > 0x8f))
+        if ((c == 0xe0 && t[i + 1] < 0xa0) || (c == 0xed && t[i + 1] > 0x9f) ||
+            (c == 0xf0 && t[i + 1] < 0x90) || (c == 0xf4 && t[i + 1] > 0x8f))
             return false;
         i += n;
     }
@@ -71,8 +77,7 @@ bool text_is_utf8(const uint8_t *t, size_t len)
 }
 
 /* The first bytes, decompressed. Their number, or negative. */
-static ssize_t head_read(const char *path, uint8_t *head)
-{
+static ssize_t head_read(const char *path, uint8_t *head) {
     struct input in;
     size_t n = 0;
     ssize_t got = 0;
@@ -80,11 +85,13 @@ static ssize_t head_read(const char *path, uint8_t *head)
     while (rc == 0 && n < HEAD_BYTES && (got = input_read(&in, head + n, HEAD_BYTES - n)) > 0)
         n += (size_t)got;
     input_close(&in);
-    return rc < 0 ? rc : got < 0 && n == 0 ? got : (ssize_t)n; /* a file that is cut later is its reader's to complain of */
+    return rc < 0 ? rc
+           : got < 0 && n == 0
+               ? got
+               : (ssize_t)n; /* a file that is cut later is its reader's to complain of */
 }
 
-const struct source_kind *source_find(const char *text, const char *as)
-{
+const struct source_kind *source_find(const char *text, const char *as) {
     uint8_t head[HEAD_BYTES];
     struct stat st;
     ssize_t n = 0;
@@ -100,7 +107,8 @@ const struct source_kind *source_find(const char *text, const char *as)
             return NULL;
     }
     for (size_t i = 0; i < KINDS; i++)
-        if (as != NULL ? strcmp(kinds[i]->name, as) == 0 : kinds[i]->match(text, folder, head, (size_t)n))
+        if (as != NULL ? strcmp(kinds[i]->name, as) == 0
+                       : kinds[i]->match(text, folder, head, (size_t)n))
             return kinds[i];
     sources_names(names, sizeof names);
     if (as != NULL)
@@ -110,13 +118,14 @@ const struct source_kind *source_find(const char *text, const char *as)
     return NULL;
 }
 
-int source_stamp(const struct source_kind *kind, const char *text, char *stamp, size_t cap)
-{
+int source_stamp(const struct source_kind *kind, const char *text, char *stamp, size_t cap) {
     struct stat st;
     if (kind->stamp != NULL)
         return kind->stamp(text, stamp, cap);
     if (stat(text, &st) < 0)
         return dd_error(-errno, "%s: %s", text, strerror(errno));
-    snprintf(stamp, cap, "%llu %lld.%09ld", (unsigned long long)(S_ISDIR(st.st_mode) ? 0 : st.st_size), (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+    snprintf(stamp, cap, "%llu %lld.%09ld",
+             (unsigned long long)(S_ISDIR(st.st_mode) ? 0 : st.st_size),
+             (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
     return 0;
 }

@@ -5,7 +5,8 @@
 
 #include "source.h"
 
-extern const struct source_kind source_tar, source_zip, source_dir, source_idx, source_npy, source_npz, source_lines, source_fasta, source_s3;
+extern const struct source_kind source_tar, source_zip, source_dir, source_idx, source_npy,
+    source_npz, source_lines, source_fasta, source_s3;
 
 /* Does the path end in one of the words (separated by blanks), or in one and .gz, .zst, .bz2 or .xz? In any case. */
 bool path_ends(const char *path, const char *words);

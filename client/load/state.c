@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.c - what the processes of a load tell each other: items of the dictionary, whose keys are tuples in Python's form (client/python/FORMAT). */
+#include "load.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/error.h>
-#include "load.h"
-
 struct load the_load;
 
-static size_t part_add(uint8_t *key, size_t at, char letter, const char *text)
-{
+static size_t part_add(uint8_t *key, size_t at, char letter, const char *text) {
     uint32_t len = htole32((uint32_t)strlen(text) + 1);
     memcpy(key + at, &len, sizeof len);
     key[at + sizeof len] = (uint8_t)letter;
@@ -20,8 +19,7 @@ static size_t part_add(uint8_t *key, size_t at, char letter, const char *text)
     return at + sizeof len + 1 + strlen(text);
 }
 
-static size_t number_add(uint8_t *key, size_t at, int64_t n)
-{
+static size_t number_add(uint8_t *key, size_t at, int64_t n) {
     char text[24];
     if (n < 0)
         return at;
@@ -29,8 +27,7 @@ static size_t number_add(uint8_t *key, size_t at, int64_t n)
     return part_add(key, at, 'i', text);
 }
 
-size_t state_key(void *key, const char *a, const char *b, int64_t n, int64_t i)
-{
+size_t state_key(void *key, const char *a, const char *b, int64_t n, int64_t i) {
     uint8_t *k = key;
     size_t at = 1;
     k[0] = 't';
@@ -42,17 +39,18 @@ size_t state_key(void *key, const char *a, const char *b, int64_t n, int64_t i)
     return number_add(k, at, i);
 }
 
-int load_error(int code) { return dd_error(code, "%s", ddict_errmsg()); }
+int load_error(int code) {
+    return dd_error(code, "%s", ddict_errmsg());
+}
 
-int state_put(const char *a, const char *b, int64_t n, int64_t i, const void *value, size_t len, unsigned flags)
-{
+int state_put(const char *a, const char *b, int64_t n, int64_t i, const void *value, size_t len,
+              unsigned flags) {
     uint8_t key[LOAD_KEY_CAP];
     int rc = ddict_put(the_load.d, key, state_key(key, a, b, n, i), value, len, flags, -1);
     return rc < 0 && rc != DDICT_EEXISTS ? load_error(rc) : rc;
 }
 
-int state_get(const char *a, const char *b, int64_t n, int64_t i, uint8_t **value, size_t *len)
-{
+int state_get(const char *a, const char *b, int64_t n, int64_t i, uint8_t **value, size_t *len) {
     uint8_t key[LOAD_KEY_CAP];
     struct ddict_view v;
     int rc = ddict_view(the_load.d, key, state_key(key, a, b, n, i), &v, 0, -1);
@@ -70,8 +68,7 @@ int state_get(const char *a, const char *b, int64_t n, int64_t i, uint8_t **valu
     return *value != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
 }
 
-int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap)
-{
+int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap) {
     uint8_t *value;
     size_t len;
     int rc = state_get(a, b, n, -1, &value, &len);
@@ -81,15 +78,13 @@ int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap)
     return rc;
 }
 
-int state_has(const char *a, const char *b, int64_t n)
-{
+int state_has(const char *a, const char *b, int64_t n) {
     uint8_t key[LOAD_KEY_CAP];
     int rc = ddict_contains(the_load.d, key, state_key(key, a, b, n, -1), NULL, -1);
     return rc < 0 ? load_error(rc) : rc;
 }
 
-int state_del(const char *a, const char *b, int64_t n, int64_t i)
-{
+int state_del(const char *a, const char *b, int64_t n, int64_t i) {
     uint8_t key[LOAD_KEY_CAP];
     int rc = ddict_del(the_load.d, key, state_key(key, a, b, n, i), -1);
     return rc == DDICT_ENOKEY ? 0 : rc < 0 ? load_error(rc) : 0;
@@ -101,10 +96,11 @@ static pthread_mutex_t why_lock = PTHREAD_MUTEX_INITIALIZER;
 static char why[LOAD_ERROR_MAX];
 static int why_code;
 
-bool load_stopped(void) { return __atomic_load_n(&the_load.stopped, __ATOMIC_RELAXED) != 0; } /* only a flag */
+bool load_stopped(void) {
+    return __atomic_load_n(&the_load.stopped, __ATOMIC_RELAXED) != 0;
+} /* only a flag */
 
-void load_fail(int code, const char *sentence)
-{
+void load_fail(int code, const char *sentence) {
     char text[LOAD_ERROR_MAX + 16];
     pthread_mutex_lock(&why_lock);
     bool first = why_code == 0;
@@ -116,11 +112,11 @@ void load_fail(int code, const char *sentence)
     pthread_mutex_unlock(&why_lock);
     __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED);
     if (first && the_load.d != NULL && the_load.run[0] != 0)
-        state_put(the_load.run, "stop", -1, -1, text, strlen(text), DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+        state_put(the_load.run, "stop", -1, -1, text, strlen(text),
+                  DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
 }
 
-int load_why(char *text, size_t cap)
-{
+int load_why(char *text, size_t cap) {
     pthread_mutex_lock(&why_lock);
     int code = why_code;
     snprintf(text, cap, "%s", why);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* take.c - which load this is, and whose: of several processes that load the same one does it, and of several loads of one name one makes the set. */
+#include "load.h"
+#include <base/clock.h>
+#include <base/error.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,12 +11,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include "load.h"
-
-int take_id(void)
-{
+int take_id(void) {
     XXH3_state_t *h = XXH3_createState();
     char stamp[256];
     int rc = h == NULL ? dd_error(-ENOMEM, "out of memory") : 0;
@@ -32,27 +31,29 @@ int take_id(void)
     }
     if (rc == 0) {
         XXH128_hash_t hash = XXH3_128bits_digest(h);
-        snprintf(the_load.id, sizeof the_load.id, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);
+        snprintf(the_load.id, sizeof the_load.id, "%016" PRIx64 "%016" PRIx64,
+                 (uint64_t)hash.high64, (uint64_t)hash.low64);
     }
     XXH3_freeState(h);
     return rc;
 }
 
 /* Is this load complete already, or its name taken? 1 complete, 0 go on, or negative. */
-static int set_judge(uint64_t *items, uint64_t *bytes)
-{
+static int set_judge(uint64_t *items, uint64_t *bytes) {
     char id[LOAD_ID_CAP];
     int rc = set_look(the_load.set, id, items, bytes);
     if (rc <= 0 || the_load.o->replace)
         return rc < 0 ? rc : 0;
     if (strcmp(id, the_load.id) == 0)
         return 1;
-    return dd_error(DDICT_EEXISTS, "there is a set \"%s\" already, of another load; --set=NAME gives this one another name, --replace replaces it", the_load.set);
+    return dd_error(DDICT_EEXISTS,
+                    "there is a set \"%s\" already, of another load; --set=NAME gives this one "
+                    "another name, --replace replaces it",
+                    the_load.set);
 }
 
 /* Whether another run is over: 1, 0 not yet, or negative. last: its last beat, since: when that came. */
-static int run_over(const char *run, char last[LOAD_ERROR_MAX], uint64_t *since)
-{
+static int run_over(const char *run, char last[LOAD_ERROR_MAX], uint64_t *since) {
     char text[LOAD_ERROR_MAX] = "", word[16] = "";
     int rc = state_text(run, NULL, -1, text, sizeof text);
     if (rc < 0 && rc != DDICT_ENOKEY)
@@ -68,8 +69,7 @@ static int run_over(const char *run, char last[LOAD_ERROR_MAX], uint64_t *since)
 }
 
 /* Whether try `try`, which another has, is over: 1, 0 not yet, or negative. */
-static int try_over(int64_t try, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said)
-{
+static int try_over(int64_t try, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said) {
     char who[256], run[LOAD_RUN_CAP] = "", node[128] = "";
     int rc = state_text(the_load.id, "run", try, who, sizeof who);
     if (rc == DDICT_ENOKEY)
@@ -87,15 +87,17 @@ static int try_over(int64_t try, char last[LOAD_ERROR_MAX], uint64_t *since, boo
 }
 
 /* The set's name is ours, not of another load that goes on. 0 or negative. */
-static int name_take(struct taken *t)
-{
-    char mine[256], who[256], id[LOAD_ID_CAP], run[LOAD_RUN_CAP], node[128], first[LOAD_ERROR_MAX] = "", last[LOAD_ERROR_MAX] = "";
+static int name_take(struct taken *t) {
+    char mine[256], who[256], id[LOAD_ID_CAP], run[LOAD_RUN_CAP], node[128],
+        first[LOAD_ERROR_MAX] = "", last[LOAD_ERROR_MAX] = "";
     uint64_t since = 0;
     XXH128_hash_t hash = XXH3_128bits(the_load.set, strlen(the_load.set));
-    snprintf(t->name, sizeof t->name, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);
+    snprintf(t->name, sizeof t->name, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64,
+             (uint64_t)hash.low64);
     snprintf(mine, sizeof mine, "%s %s %s", the_load.id, the_load.run, the_load.info.node);
     for (;;) {
-        int rc = state_put(t->name, "set", -1, -1, mine, strlen(mine), DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+        int rc = state_put(t->name, "set", -1, -1, mine, strlen(mine),
+                           DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
         if (rc != DDICT_EEXISTS)
             return rc;
         *id = *run = *node = 0;
@@ -107,28 +109,34 @@ static int name_take(struct taken *t)
         sscanf(who, "%32s %16s %127s", id, run, node);
         rc = strcmp(id, the_load.id) == 0 ? 1 : run_over(run, last, &since);
         if (rc != 0)
-            return rc < 0 ? rc : state_put(t->name, "set", -1, -1, mine, strlen(mine), DDICT_TAG(LOAD_TAG_STR));
+            return rc < 0 ? rc
+                          : state_put(t->name, "set", -1, -1, mine, strlen(mine),
+                                      DDICT_TAG(LOAD_TAG_STR));
         if (*first == 0)
             strcpy(first, last);
         else if (strcmp(first, last) != 0)
-            return dd_error(DDICT_EEXISTS, "another load, led on %s, makes a set \"%s\" now; --set=NAME gives this one another name", node, the_load.set);
+            return dd_error(DDICT_EEXISTS,
+                            "another load, led on %s, makes a set \"%s\" now; --set=NAME gives "
+                            "this one another name",
+                            node, the_load.set);
         if ((rc = leader_tick(100)) < 0)
             return rc;
     }
 }
 
 /* 0: the load is ours; 1: it is complete, by another; negative. */
-int take_load(struct taken *t, uint64_t *items, uint64_t *bytes)
-{
+int take_load(struct taken *t, uint64_t *items, uint64_t *bytes) {
     char mine[256], last[LOAD_ERROR_MAX] = "";
     uint64_t since = 0;
     bool said = false;
     int rc = 0;
-    snprintf(mine, sizeof mine, "%s %s %d %u", the_load.run, the_load.info.node, (int)getpid(), the_load.workers);
+    snprintf(mine, sizeof mine, "%s %s %d %u", the_load.run, the_load.info.node, (int)getpid(),
+             the_load.workers);
     for (t->try = 0; rc == 0;) {
         rc = set_judge(items, bytes);
         if (rc == 0)
-            rc = state_put(the_load.id, "run", t->try, -1, mine, strlen(mine), DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+            rc = state_put(the_load.id, "run", t->try, -1, mine, strlen(mine),
+                           DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
         else
             break;
         if (rc == 0) { /* another may have completed it between the two */
@@ -158,8 +166,7 @@ int take_load(struct taken *t, uint64_t *items, uint64_t *bytes)
     return rc;
 }
 
-void take_back(const struct taken *t)
-{
+void take_back(const struct taken *t) {
     state_del(the_load.run, "stop", -1, -1);
     if (t->mine) {
         state_del(t->name, "set", -1, -1);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.c - threads that claim units and read them, and the life of a worker that is not the leader. */
+#include "load.h"
+#include <base/clock.h>
+#include <base/error.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,19 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include "load.h"
-
 #define THREADS_LEAST 4u
-#define THREADS_MOST 16u
+#define THREADS_MOST  16u
 
 /* The next unit nobody reads: 1 and *n, 0 there is none, or negative. Each worker begins at another place. */
-static int unit_claim(uint64_t *n)
-{
+static int unit_claim(uint64_t *n) {
     struct load *l = &the_load;
     for (;;) {
-        uint64_t i = __atomic_fetch_add(&l->claimed, 1, __ATOMIC_RELAXED); /* a number for one thread; nothing else depends on it */
+        uint64_t i = __atomic_fetch_add(
+            &l->claimed, 1,
+            __ATOMIC_RELAXED); /* a number for one thread; nothing else depends on it */
         if (i >= l->units || load_stopped())
             return 0;
         *n = (i + l->units / l->workers * l->worker) % l->units;
@@ -28,7 +29,8 @@ static int unit_claim(uint64_t *n)
         if (rc == 1)
             continue;
         if (rc == 0)
-            rc = state_put(l->run, "claim", (int64_t)*n, -1, l->info.node, strlen(l->info.node), DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+            rc = state_put(l->run, "claim", (int64_t)*n, -1, l->info.node, strlen(l->info.node),
+                           DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
         if (rc == 0)
             return 1;
         if (rc != DDICT_EEXISTS)
@@ -36,8 +38,7 @@ static int unit_claim(uint64_t *n)
     }
 }
 
-static void *thread_run(void *unused)
-{
+static void *thread_run(void *unused) {
     struct sink *s = sink_new();
     uint64_t n;
     int rc = s == NULL ? dd_error(-ENOMEM, "out of memory") : 0;
@@ -49,16 +50,19 @@ static void *thread_run(void *unused)
     if (rc < 0 && rc != -ECANCELED)
         load_fail(rc, dd_errmsg());
     sink_free(s);
-    __atomic_fetch_add(&the_load.ended, 1, __ATOMIC_RELEASE); /* pairs with the acquire in worker_join(): its figures are complete */
+    __atomic_fetch_add(
+        &the_load.ended, 1,
+        __ATOMIC_RELEASE); /* pairs with the acquire in worker_join(): its figures are complete */
     return NULL;
 }
 
-void worker_start(void)
-{
+void worker_start(void) {
     struct load *l = &the_load;
     unsigned want = l->o->threads, cpus = (unsigned)get_nprocs();
     if (want == 0)
-        want = 2 * cpus < THREADS_LEAST ? THREADS_LEAST : 2 * cpus > THREADS_MOST ? THREADS_MOST : 2 * cpus;
+        want = 2 * cpus < THREADS_LEAST  ? THREADS_LEAST
+               : 2 * cpus > THREADS_MOST ? THREADS_MOST
+                                         : 2 * cpus;
     if (want > LOAD_THREADS_MAX)
         want = LOAD_THREADS_MAX;
     if (want > l->units)
@@ -70,12 +74,13 @@ void worker_start(void)
         load_fail(-EAGAIN, "cannot start a thread");
 }
 
-bool worker_join(void)
-{
+bool worker_join(void) {
     struct deadline limit;
     deadline_start(&limit, LOAD_STOP_MS);
     /* Acquire pairs with the release at the end of thread_run(). */
-    while (load_stopped() && __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads && deadline_left(&limit, 10) > 0)
+    while (load_stopped() &&
+           __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads &&
+           deadline_left(&limit, 10) > 0)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     if (load_stopped() && __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads)
         return false;
@@ -87,21 +92,25 @@ bool worker_join(void)
 
 /* --- not the leader --- */
 
-static uint64_t figure(const uint64_t *f) { return __atomic_load_n(f, __ATOMIC_RELAXED); } /* figures alone */
+static uint64_t figure(const uint64_t *f) {
+    return __atomic_load_n(f, __ATOMIC_RELAXED);
+} /* figures alone */
 
 /* bye: the last one. */
-static int beat(uint64_t seq, const char *bye)
-{
+static int beat(uint64_t seq, const char *bye) {
     const struct figures *f = &the_load.figures;
     char text[200];
-    snprintf(text, sizeof text, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "%s", seq, figure(&f->units), figure(&f->items),
-             figure(&f->bytes), figure(&f->read), figure(&f->there), figure(&f->failed), bye);
-    return state_put(the_load.run, "beat", the_load.worker, -1, text, strlen(text), DDICT_TAG(LOAD_TAG_STR));
+    snprintf(text, sizeof text,
+             "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+             "%s",
+             seq, figure(&f->units), figure(&f->items), figure(&f->bytes), figure(&f->read),
+             figure(&f->there), figure(&f->failed), bye);
+    return state_put(the_load.run, "beat", the_load.worker, -1, text, strlen(text),
+                     DDICT_TAG(LOAD_TAG_STR));
 }
 
 /* What the leader says: 'w' wait, 'g' go, 'e' it has ended, or negative. Its beat is looked at. */
-static int leader_ask(struct deadline *lost, char last[LOAD_ERROR_MAX])
-{
+static int leader_ask(struct deadline *lost, char last[LOAD_ERROR_MAX]) {
     char text[LOAD_ERROR_MAX], word[16] = "", kind[16];
     uint64_t units;
     int rc = state_text(the_load.run, NULL, -1, text, sizeof text);
@@ -114,17 +123,21 @@ static int leader_ask(struct deadline *lost, char last[LOAD_ERROR_MAX])
         snprintf(last, LOAD_ERROR_MAX, "%s", text);
     }
     if (deadline_over(lost))
-        return dd_error(-ETIMEDOUT, "the leader of the load has not been heard of for %d s", LOAD_LOST_MS / 1000);
+        return dd_error(-ETIMEDOUT, "the leader of the load has not been heard of for %d s",
+                        LOAD_LOST_MS / 1000);
     if (rc == DDICT_ENOKEY)
         return 'w';
     sscanf(text, "%*u %15s", word);
     if (strcmp(word, "go") == 0 && the_load.units > 0)
         return 'g';
-    if (strcmp(word, "go") == 0 && sscanf(text, "%*u go %32s %" SCNu64 " %15s", the_load.id, &units, kind) == 3) {
+    if (strcmp(word, "go") == 0 &&
+        sscanf(text, "%*u go %32s %" SCNu64 " %15s", the_load.id, &units, kind) == 3) {
         for (unsigned i = 0; i < the_load.o->nsources; i++)
             the_load.origins[i] = (struct origin){the_load.o->sources[i], source_named(kind)};
         if (the_load.origins[0].kind == NULL)
-            return dd_error(-EINVAL, "the leader of the load loads \"%s\", which this ddict-load does not know", kind);
+            return dd_error(
+                -EINVAL, "the leader of the load loads \"%s\", which this ddict-load does not know",
+                kind);
         the_load.units = units;
         the_load.continued = strstr(text, " continued") != NULL;
         return 'g';
@@ -132,8 +145,7 @@ static int leader_ask(struct deadline *lost, char last[LOAD_ERROR_MAX])
     return strcmp(word, "wait") == 0 ? 'w' : 'e';
 }
 
-int worker_run(void)
-{
+int worker_run(void) {
     struct deadline lost;
     char last[LOAD_ERROR_MAX] = "", stop[LOAD_ERROR_MAX];
     uint64_t seq = 0;
@@ -145,7 +157,8 @@ int worker_run(void)
             worker_start();
             going = true;
         }
-        if (going && (rc = beat(++seq, "")) == 0 && (rc = state_text(the_load.run, "stop", -1, stop, sizeof stop)) == 0)
+        if (going && (rc = beat(++seq, "")) == 0 &&
+            (rc = state_text(the_load.run, "stop", -1, stop, sizeof stop)) == 0)
             break; /* the leader says why */
         if (rc == DDICT_ENOKEY)
             rc = 0;
@@ -158,7 +171,8 @@ int worker_run(void)
         rc = said;
     if (rc < 0)
         fprintf(stderr, "ddict load: %s: %s\n", the_load.info.node, dd_errmsg());
-    if (rc < 0 || sig != 0 || said == 'e' || !going || __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads)
+    if (rc < 0 || sig != 0 || said == 'e' || !going ||
+        __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads)
         __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
     bool joined = worker_join();
     if (rc == 0)

@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #define DUMP_VERSION 1u
-#define DUMP_ID 16u
+#define DUMP_ID      16u
 
 struct dump_sum { /* of a part */
     uint64_t items, bytes, size, sum;
@@ -24,29 +24,32 @@ struct dump_out {
     char path[4096];
     struct dump_sum total;
     XXH3_state_t *hash;
-    uint8_t *buffer;      /* what was not written yet */
+    uint8_t *buffer; /* what was not written yet */
     size_t used;
-    uint64_t synced;      /* bytes whose writing to disk was begun */
-    uint64_t *moved;      /* grows by each byte written, atomic; NULL: nobody asks. Set after dump_create() */
+    uint64_t synced; /* bytes whose writing to disk was begun */
+    uint64_t
+        *moved; /* grows by each byte written, atomic; NULL: nobody asks. Set after dump_create() */
 };
 /* The file must not be there. */
-int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID], uint32_t writer, uint32_t number);
+int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID], uint32_t writer,
+                uint32_t number);
 /* val is not read after the call. */
-int dump_add(struct dump_out *o, const void *key, size_t klen, const void *val, uint64_t vlen, unsigned tag);
+int dump_add(struct dump_out *o, const void *key, size_t klen, const void *val, uint64_t vlen,
+             unsigned tag);
 /* Write the end, sync, close; *sum is what belongs into the manifest. */
 int dump_finish(struct dump_out *o, struct dump_sum *sum);
 void dump_abandon(struct dump_out *o); /* close and remove */
 
 /* --- reading --- */
 struct dump_in {
-    const char *path;     /* the caller's */
+    const char *path; /* the caller's */
     int fd;
     uint8_t *buffer;
     size_t begin, end, cap; /* what of the buffer was read and not given yet */
-    uint64_t size, at;    /* of the file; place of buffer[begin] in it */
+    uint64_t size, at;      /* of the file; place of buffer[begin] in it */
     struct dump_sum total;
     XXH3_state_t *hash;
-    bool done;            /* the end was seen */
+    bool done; /* the end was seen */
 };
 struct dump_item {
     const void *key, *val; /* valid until the next call */
@@ -55,7 +58,8 @@ struct dump_item {
     unsigned tag;
 };
 /* id and want (of the manifest) must be those of the file. */
-int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID], const struct dump_sum *want);
+int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID],
+              const struct dump_sum *want);
 /* The next items, at most max, all checked: their number; 0 the end, checked, too; negative: damaged, or cannot be read. */
 int dump_next(struct dump_in *in, struct dump_item *items, int max);
 void dump_close(struct dump_in *in);

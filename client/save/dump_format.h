@@ -5,10 +5,11 @@
 
 #include "dump.h"
 
-#define DUMP_MAGIC {'d', 'd', 'i', 'c', 't', 'd', 'm', 'p'}
-#define DUMP_ITEM 0x4d544944u
-#define DUMP_END 0x444e4544u
-#define DUMP_PAD(len) (-(uint64_t)(len) & 7)
+#define DUMP_MAGIC \
+    { 'd', 'd', 'i', 'c', 't', 'd', 'm', 'p' }
+#define DUMP_ITEM     0x4d544944u
+#define DUMP_END      0x444e4544u
+#define DUMP_PAD(len) (-(uint64_t)(len)&7)
 
 struct dump_header {
     uint8_t magic[8];
@@ -26,10 +27,11 @@ struct dump_end {
     uint32_t magic, zero;
     uint64_t items, bytes, sum;
 };
-_Static_assert(sizeof(struct dump_header) == 64 && sizeof(struct dump_head) == 40 && sizeof(struct dump_end) == 32, "as DUMP says");
+_Static_assert(sizeof(struct dump_header) == 64 && sizeof(struct dump_head) == 40 &&
+                   sizeof(struct dump_end) == 32,
+               "as DUMP says");
 
-static inline uint64_t dump_head_sum(const struct dump_head *h, const void *key, size_t klen)
-{
+static inline uint64_t dump_head_sum(const struct dump_head *h, const void *key, size_t klen) {
     return XXH3_64bits_withSeed(key, klen, XXH3_64bits(h, offsetof(struct dump_head, sum)));
 }
 

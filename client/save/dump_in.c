@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dump_in.c - reading a part: nothing of it is believed before it was checked. */
+#include "dump_format.h"
+#include <base/error.h>
+
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,21 +11,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include "dump_format.h"
-
 #define BUFFER (4u << 20)
 
-static int damaged(const struct dump_in *in, const char *what)
-{
-    return dd_error(-EBADMSG, "%s is damaged: %s, at byte %llu", in->path, what, (unsigned long long)in->at);
+static int damaged(const struct dump_in *in, const char *what) {
+    return dd_error(-EBADMSG, "%s is damaged: %s, at byte %llu", in->path, what,
+                    (unsigned long long)in->at);
 }
 
-static int no_memory(const struct dump_in *in) { return dd_error(-ENOMEM, "no memory for reading %s", in->path); }
+static int no_memory(const struct dump_in *in) {
+    return dd_error(-ENOMEM, "no memory for reading %s", in->path);
+}
 
 /* Have n bytes from in->at on in the buffer; the file has so many. */
-static int fill(struct dump_in *in, uint64_t n)
-{
+static int fill(struct dump_in *in, uint64_t n) {
     if (n <= in->end - in->begin)
         return 0;
     memmove(in->buffer, in->buffer + in->begin, in->end - in->begin);
@@ -36,7 +37,8 @@ static int fill(struct dump_in *in, uint64_t n)
         in->cap = n;
     }
     while (in->end < n) {
-        ssize_t k = read(in->fd, in->buffer + in->end, in->cap - in->end < (1u << 30) ? in->cap - in->end : 1u << 30);
+        ssize_t k = read(in->fd, in->buffer + in->end,
+                         in->cap - in->end < (1u << 30) ? in->cap - in->end : 1u << 30);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
@@ -48,28 +50,30 @@ static int fill(struct dump_in *in, uint64_t n)
     return 0;
 }
 
-static void pass(struct dump_in *in, uint64_t n)
-{
+static void pass(struct dump_in *in, uint64_t n) {
     in->begin += n;
     in->at += n;
 }
 
-int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID], const struct dump_sum *want)
-{
+int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID],
+              const struct dump_sum *want) {
     static const uint8_t magic[] = DUMP_MAGIC;
     struct dump_header h;
     struct stat st;
     memset(in, 0, sizeof *in);
     in->path = path;
     in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    int rc = in->fd < 0 || fstat(in->fd, &st) < 0 ? dd_error(-errno, "cannot read %s: %s", path, strerror(errno)) : 0;
+    int rc = in->fd < 0 || fstat(in->fd, &st) < 0
+                 ? dd_error(-errno, "cannot read %s: %s", path, strerror(errno))
+                 : 0;
     if (rc == 0) {
         in->size = (uint64_t)st.st_size;
         in->cap = BUFFER;
         in->buffer = malloc(in->cap);
         in->hash = XXH3_createState();
         if (in->size != want->size || in->size < sizeof h + sizeof(struct dump_end))
-            rc = dd_error(-EBADMSG, "%s is damaged: it has %llu bytes and should have %llu", path, (unsigned long long)in->size, (unsigned long long)want->size);
+            rc = dd_error(-EBADMSG, "%s is damaged: it has %llu bytes and should have %llu", path,
+                          (unsigned long long)in->size, (unsigned long long)want->size);
         else if (in->buffer == NULL || in->hash == NULL)
             rc = no_memory(in);
         else
@@ -81,7 +85,8 @@ int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID], c
         if (memcmp(h.magic, magic, sizeof magic) != 0)
             rc = damaged(in, "it is no part of a saved dictionary");
         else if (le32toh(h.version) != DUMP_VERSION)
-            rc = dd_error(-EBADMSG, "%s is of version %u, and this program reads version %u", path, le32toh(h.version), DUMP_VERSION);
+            rc = dd_error(-EBADMSG, "%s is of version %u, and this program reads version %u", path,
+                          le32toh(h.version), DUMP_VERSION);
         else if (memcmp(h.id, id, DUMP_ID) != 0)
             rc = damaged(in, "it is of another save than the manifest");
     }
@@ -94,8 +99,7 @@ int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID], c
     return 0;
 }
 
-static int end_check(struct dump_in *in)
-{
+static int end_check(struct dump_in *in) {
     struct dump_end e;
     if (in->at + sizeof e != in->size)
         return damaged(in, "its end is not at the end of the file");
@@ -103,16 +107,15 @@ static int end_check(struct dump_in *in)
     if (rc < 0)
         return rc;
     memcpy(&e, in->buffer + in->begin, sizeof e);
-    if (le64toh(e.items) != in->total.items || le64toh(e.bytes) != in->total.bytes || le64toh(e.sum) != XXH3_64bits_digest(in->hash) ||
-        le64toh(e.sum) != in->total.sum)
+    if (le64toh(e.items) != in->total.items || le64toh(e.bytes) != in->total.bytes ||
+        le64toh(e.sum) != XXH3_64bits_digest(in->hash) || le64toh(e.sum) != in->total.sum)
         return damaged(in, "items are missing, or in another order");
     in->done = true;
     return 0;
 }
 
 /* Bytes of the item at in->at, or 0: the end; negative: damaged. */
-static int64_t item_size(struct dump_in *in, struct dump_head *h)
-{
+static int64_t item_size(struct dump_in *in, struct dump_head *h) {
     uint64_t left = in->size - in->at;
     if (left < sizeof(struct dump_end))
         return damaged(in, "it breaks off");
@@ -126,16 +129,18 @@ static int64_t item_size(struct dump_in *in, struct dump_head *h)
     if (le32toh(h->magic) != DUMP_ITEM || left < sizeof *h)
         return damaged(in, "here should be an item");
     uint64_t klen = le32toh(h->klen), vlen = le64toh(h->vlen), room = left - sizeof *h;
-    if (klen == 0 || klen > DDICT_KEY_MAX || klen + DUMP_PAD(klen) > room || vlen > room - klen - DUMP_PAD(klen) ||
-        DUMP_PAD(vlen) > room - klen - DUMP_PAD(klen) - vlen)
+    if (klen == 0 || klen > DDICT_KEY_MAX || klen + DUMP_PAD(klen) > room ||
+        vlen > room - klen - DUMP_PAD(klen) || DUMP_PAD(vlen) > room - klen - DUMP_PAD(klen) - vlen)
         return damaged(in, "the lengths of an item are wrong");
     return (int64_t)(sizeof *h + klen + DUMP_PAD(klen) + vlen + DUMP_PAD(vlen));
 }
 
-static int item_check(struct dump_in *in, const struct dump_head *h, struct dump_item *item)
-{
+static int item_check(struct dump_in *in, const struct dump_head *h, struct dump_item *item) {
     const uint8_t *at = in->buffer + in->begin + sizeof *h;
-    *item = (struct dump_item){.key = at, .klen = le32toh(h->klen), .vlen = le64toh(h->vlen), .tag = le32toh(h->tag) & 0xff};
+    *item = (struct dump_item){.key = at,
+                               .klen = le32toh(h->klen),
+                               .vlen = le64toh(h->vlen),
+                               .tag = le32toh(h->tag) & 0xff};
     item->val = at + item->klen + DUMP_PAD(item->klen);
     if (dump_head_sum(h, item->key, item->klen) != le64toh(h->sum))
         return damaged(in, "the checksum of an item's key is another");
@@ -147,8 +152,7 @@ static int item_check(struct dump_in *in, const struct dump_head *h, struct dump
     return 0;
 }
 
-int dump_next(struct dump_in *in, struct dump_item *items, int max)
-{
+int dump_next(struct dump_in *in, struct dump_item *items, int max) {
     struct dump_head h;
     int n = 0, rc = 0;
     while (n < max && !in->done) {
@@ -174,8 +178,7 @@ int dump_next(struct dump_in *in, struct dump_item *items, int max)
     return rc < 0 ? rc : n;
 }
 
-void dump_close(struct dump_in *in)
-{
+void dump_close(struct dump_in *in) {
     if (in->fd >= 0)
         close(in->fd);
     free(in->buffer);

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dump_out.c - writing a part: small items through a buffer, large values straight from where they are. */
+#include "dump_format.h"
+#include <base/error.h>
+
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#include <stdio.h>
 
-#include <base/error.h>
-#include "dump_format.h"
+#define BUFFER   (4u << 20)
+#define STRAIGHT (1u << 20) /* a value of so many bytes is not copied into the buffer */
+#define SYNC_EVERY \
+    (64ull         \
+     << 20) /* so much is begun to be written before more comes: the end does not wait for all */
 
-#define BUFFER (4u << 20)
-#define STRAIGHT (1u << 20)        /* a value of so many bytes is not copied into the buffer */
-#define SYNC_EVERY (64ull << 20)   /* so much is begun to be written before more comes: the end does not wait for all */
+static int write_failed(const struct dump_out *o) {
+    return dd_error(-errno, "cannot write %s: %s", o->path, strerror(errno));
+}
 
-static int write_failed(const struct dump_out *o) { return dd_error(-errno, "cannot write %s: %s", o->path, strerror(errno)); }
-
-static int write_all(struct dump_out *o, const uint8_t *bytes, uint64_t len)
-{
+static int write_all(struct dump_out *o, const uint8_t *bytes, uint64_t len) {
     while (len > 0) {
         ssize_t n = write(o->fd, bytes, len < SYNC_EVERY ? len : SYNC_EVERY);
         if (n < 0 && errno == EINTR)
@@ -36,21 +39,20 @@ static int write_all(struct dump_out *o, const uint8_t *bytes, uint64_t len)
             __atomic_fetch_add(o->moved, (uint64_t)n, __ATOMIC_RELAXED); /* a figure */
     }
     if (o->total.size - o->synced >= SYNC_EVERY) {
-        sync_file_range(o->fd, (off_t)o->synced, (off_t)(o->total.size - o->synced), SYNC_FILE_RANGE_WRITE); /* only a hint */
+        sync_file_range(o->fd, (off_t)o->synced, (off_t)(o->total.size - o->synced),
+                        SYNC_FILE_RANGE_WRITE); /* only a hint */
         o->synced = o->total.size;
     }
     return 0;
 }
 
-static int flush(struct dump_out *o)
-{
+static int flush(struct dump_out *o) {
     int rc = write_all(o, o->buffer, o->used);
     o->used = 0;
     return rc;
 }
 
-static int put(struct dump_out *o, const void *bytes, uint64_t len)
-{
+static int put(struct dump_out *o, const void *bytes, uint64_t len) {
     int rc = len > BUFFER - o->used ? flush(o) : 0;
     if (rc < 0 || len == 0)
         return rc;
@@ -61,15 +63,17 @@ static int put(struct dump_out *o, const void *bytes, uint64_t len)
     return 0;
 }
 
-static int pad(struct dump_out *o, uint64_t len)
-{
+static int pad(struct dump_out *o, uint64_t len) {
     static const uint8_t zeros[8];
     return put(o, zeros, DUMP_PAD(len));
 }
 
-int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID], uint32_t writer, uint32_t number)
-{
-    struct dump_header h = {.magic = DUMP_MAGIC, .version = htole32(DUMP_VERSION), .writer = htole32(writer), .number = htole32(number)};
+int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID], uint32_t writer,
+                uint32_t number) {
+    struct dump_header h = {.magic = DUMP_MAGIC,
+                            .version = htole32(DUMP_VERSION),
+                            .writer = htole32(writer),
+                            .number = htole32(number)};
     memset(o, 0, sizeof *o);
     o->fd = -1;
     if ((size_t)snprintf(o->path, sizeof o->path, "%s", path) >= sizeof o->path)
@@ -82,7 +86,8 @@ int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID],
         return dd_error(-ENOMEM, "no memory for writing %s", path);
     }
     XXH3_64bits_reset(o->hash);
-    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* a private dictionary stays private */
+    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                 0600); /* a private dictionary stays private */
     if (o->fd < 0) {
         int rc = write_failed(o);
         dump_abandon(o);
@@ -91,9 +96,12 @@ int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID],
     return put(o, &h, sizeof h);
 }
 
-int dump_add(struct dump_out *o, const void *key, size_t klen, const void *val, uint64_t vlen, unsigned tag)
-{
-    struct dump_head h = {.magic = htole32(DUMP_ITEM), .klen = htole32((uint32_t)klen), .vlen = htole64(vlen), .tag = htole32(tag)};
+int dump_add(struct dump_out *o, const void *key, size_t klen, const void *val, uint64_t vlen,
+             unsigned tag) {
+    struct dump_head h = {.magic = htole32(DUMP_ITEM),
+                          .klen = htole32((uint32_t)klen),
+                          .vlen = htole64(vlen),
+                          .tag = htole32(tag)};
     h.value_sum = htole64(XXH3_64bits(val, vlen));
     h.sum = htole64(dump_head_sum(&h, key, klen));
     XXH3_64bits_update(o->hash, &h.sum, sizeof h.sum);
@@ -107,10 +115,12 @@ int dump_add(struct dump_out *o, const void *key, size_t klen, const void *val, 
     return rc;
 }
 
-int dump_finish(struct dump_out *o, struct dump_sum *sum)
-{
+int dump_finish(struct dump_out *o, struct dump_sum *sum) {
     o->total.sum = XXH3_64bits_digest(o->hash);
-    struct dump_end e = {.magic = htole32(DUMP_END), .items = htole64(o->total.items), .bytes = htole64(o->total.bytes), .sum = htole64(o->total.sum)};
+    struct dump_end e = {.magic = htole32(DUMP_END),
+                         .items = htole64(o->total.items),
+                         .bytes = htole64(o->total.bytes),
+                         .sum = htole64(o->total.sum)};
     int rc = put(o, &e, sizeof e);
     rc = rc < 0 ? rc : flush(o);
     if (rc == 0 && fsync(o->fd) < 0)
@@ -128,8 +138,7 @@ int dump_finish(struct dump_out *o, struct dump_sum *sum)
     return rc;
 }
 
-void dump_abandon(struct dump_out *o)
-{
+void dump_abandon(struct dump_out *o) {
     if (o->fd >= 0) {
         close(o->fd);
         unlink(o->path);

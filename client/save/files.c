@@ -3,6 +3,13 @@
  * files.c - a worker: each item a file of its own, named by its key. A file is written aside and renamed, so it is whole or not there; one that is there with the
  * same bytes is left, so a save that stopped is continued by the same command.
  */
+#include "../folder_below.h"
+#include "../keytext.h"
+#include "../npy.h"
+#include "save.h"
+#include "seen.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,30 +18,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include "../folder_below.h"
-#include "../keytext.h"
-#include "../npy.h"
-#include "save.h"
-#include "seen.h"
-
 #define PATH_CAP 4352
-#define COMPARE (1u << 20)
-#define WRITE (16u << 20) /* between two looks whether it is to end */
+#define COMPARE  (1u << 20)
+#define WRITE    (16u << 20)                            /* between two looks whether it is to end */
 enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* client/python/FORMAT */
 
 struct filer {
     struct bytes name, head, other;
-    uint8_t *compare; /* COMPARE bytes */
-    int folder;          /* j->folder */
-    int below;           /* the folder of it that was opened last, or -1 */
-    char opened[PATH_CAP]; /* its path, as far as its last slash */
+    uint8_t *compare;       /* COMPARE bytes */
+    int folder;             /* j->folder */
+    int below;              /* the folder of it that was opened last, or -1 */
+    char opened[PATH_CAP];  /* its path, as far as its last slash */
     struct save_seen *seen; /* of the manager; NULL: nothing is known */
 };
 
 /* The path below the folder. Empty parts and "." are left out; NULL: fine, else why not. */
-static const char *path_of(char *path, size_t cap, const char *folder, const char *name)
-{
+static const char *path_of(char *path, size_t cap, const char *folder, const char *name) {
     size_t n = (size_t)snprintf(path, cap, "%s", folder), begin = n;
     while (*name != 0) {
         size_t len = strcspn(name, "/");
@@ -50,8 +49,7 @@ static const char *path_of(char *path, size_t cap, const char *folder, const cha
 }
 
 /* Have the folder of path (below j->folder) in f->below; *name: the file's name in it. 0 or a negated errno. */
-static int below_open(struct filer *f, const char *path, const char **name)
-{
+static int below_open(struct filer *f, const char *path, const char **name) {
     const char *slash = strrchr(path, '/');
     size_t len = slash != NULL ? (size_t)(slash - path) + 1 : 0;
     *name = path + len;
@@ -68,8 +66,7 @@ static int below_open(struct filer *f, const char *path, const char **name)
     return 0;
 }
 
-static bool same_bytes(int fd, off_t at, const uint8_t *bytes, size_t len, uint8_t *buffer)
-{
+static bool same_bytes(int fd, off_t at, const uint8_t *bytes, size_t len, uint8_t *buffer) {
     while (len > 0) {
         ssize_t n = pread(fd, buffer, len < COMPARE ? len : COMPARE, at);
         if (n <= 0 || memcmp(buffer, bytes, (size_t)n) != 0)
@@ -81,21 +78,22 @@ static bool same_bytes(int fd, off_t at, const uint8_t *bytes, size_t len, uint8
     return true;
 }
 
-static bool there_already(struct filer *f, const char *name, const uint8_t *body, size_t len)
-{
+static bool there_already(struct filer *f, const char *name, const uint8_t *body, size_t len) {
     struct stat st;
     int fd = openat(f->below, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    bool same = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->head.len + len &&
-                same_bytes(fd, 0, f->head.data, f->head.len, f->compare) && same_bytes(fd, (off_t)f->head.len, body, len, f->compare);
+    bool same = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+                (uint64_t)st.st_size == f->head.len + len &&
+                same_bytes(fd, 0, f->head.data, f->head.len, f->compare) &&
+                same_bytes(fd, (off_t)f->head.len, body, len, f->compare);
     if (fd >= 0)
         close(fd);
     return same;
 }
 
-static int write_all(struct save_job *j, int fd, const uint8_t *bytes, size_t len)
-{
+static int write_all(struct save_job *j, int fd, const uint8_t *bytes, size_t len) {
     while (len > 0) {
-        ssize_t n = save_stopped(j) ? (errno = ECANCELED, -1) : write(fd, bytes, len < WRITE ? len : WRITE);
+        ssize_t n =
+            save_stopped(j) ? (errno = ECANCELED, -1) : write(fd, bytes, len < WRITE ? len : WRITE);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -107,10 +105,11 @@ static int write_all(struct save_job *j, int fd, const uint8_t *bytes, size_t le
     return 0;
 }
 
-static int file_write(struct save_job *j, struct filer *f, const char *name, const uint8_t *body, size_t len)
-{
+static int file_write(struct save_job *j, struct filer *f, const char *name, const uint8_t *body,
+                      size_t len) {
     char aside[80];
-    snprintf(aside, sizeof aside, ".ddict-save-%u-%ld-%lx", j->worker, (long)getpid(), (unsigned long)pthread_self());
+    snprintf(aside, sizeof aside, ".ddict-save-%u-%ld-%lx", j->worker, (long)getpid(),
+             (unsigned long)pthread_self());
     unlinkat(f->below, aside, 0);
     int fd = openat(f->below, aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     int rc = fd < 0 ? -errno : write_all(j, fd, f->head.data, f->head.len);
@@ -127,20 +126,21 @@ static int file_write(struct save_job *j, struct filer *f, const char *name, con
 }
 
 /* Is there a str key that is name exactly, and is it saved, too? Then the file is its own. 1, 0 or negative. */
-static int named_so(struct save_job *j, struct filer *f, const uint8_t *key, size_t klen, const char *name)
-{
+static int named_so(struct save_job *j, struct filer *f, const uint8_t *key, size_t klen,
+                    const char *name) {
     size_t len = strlen(name);
     if (klen == len + 1 && *key == 's' && memcmp(key + 1, name, len) == 0)
         return 0; /* it is this one */
     f->other.len = 0;
     if (bytes_add(&f->other, "s", 1) < 0 || bytes_add(&f->other, name, len) < 0)
         return dd_error(-ENOMEM, "out of memory");
-    int rc = save_wanted(j, f->other.data, f->other.len) ? ddict_contains(j->d, f->other.data, f->other.len, NULL, -1) : 0;
+    int rc = save_wanted(j, f->other.data, f->other.len)
+                 ? ddict_contains(j->d, f->other.data, f->other.len, NULL, -1)
+                 : 0;
     return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : rc;
 }
 
-static int item_write(struct save_job *j, void *arg, const struct save_item *item)
-{
+static int item_write(struct save_job *j, void *arg, const struct save_item *item) {
     struct filer *f = arg;
     char path[PATH_CAP];
     const uint8_t *body = item->view.data, *key = item->key;
@@ -154,7 +154,9 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
     }
     f->head.len = 0;
     f->name.len = 0;
-    int rc = key[0] == 's' && memchr(key, 0, item->klen) == NULL ? bytes_add(&f->name, key + 1, item->klen - 1) : key_show(&f->name, key, item->klen, NULL);
+    int rc = key[0] == 's' && memchr(key, 0, item->klen) == NULL
+                 ? bytes_add(&f->name, key + 1, item->klen - 1)
+                 : key_show(&f->name, key, item->klen, NULL);
     if (rc < 0 || bytes_add(&f->name, "", 1) < 0)
         return dd_error(-ENOMEM, "out of memory");
     const char *name = (const char *)f->name.data;
@@ -173,7 +175,9 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
             return dd_error(-ENOMEM, "out of memory");
         len = 0;
     } else if (item->view.tag == TAG_BUFFERS) {
-        return save_left_out(j, name, "a pickle with buffers out of band is no file of its own; save without --files keeps it");
+        return save_left_out(j, name,
+                             "a pickle with buffers out of band is no file of its own; save "
+                             "without --files keeps it");
     }
     if ((why = path_of(path, sizeof path, j->folder, name)) != NULL)
         return save_left_out(j, name, why);
@@ -185,7 +189,9 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
     if (rc == 0 && !same)
         rc = file_write(j, f, file, body, len);
     if (rc == -ELOOP || rc == -EISDIR || rc == -ENOTDIR || rc == -ENOTEMPTY || rc == -EEXIST)
-        return save_left_out(j, name, "another key needs a folder, or a file, of this name, or a symbolic link has it");
+        return save_left_out(
+            j, name,
+            "another key needs a folder, or a file, of this name, or a symbolic link has it");
     if (rc < 0)
         return dd_error(rc, "cannot write %s: %s", path, strerror(-rc));
     if (same)
@@ -197,11 +203,15 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
     return 0;
 }
 
-static void items_write(struct save_job *j)
-{
-    struct filer f = {.compare = malloc(COMPARE), .folder = open(j->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .below = -1};
-    int rc = f.compare == NULL ? dd_error(-ENOMEM, "out of memory") : f.folder < 0 ? dd_error(-errno, "cannot open %s: %s", j->folder, strerror(errno)) : 0;
-    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED), i < j->info.managers);) /* a number for one thread */
+static void items_write(struct save_job *j) {
+    struct filer f = {.compare = malloc(COMPARE),
+                      .folder = open(j->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                      .below = -1};
+    int rc = f.compare == NULL ? dd_error(-ENOMEM, "out of memory")
+             : f.folder < 0    ? dd_error(-errno, "cannot open %s: %s", j->folder, strerror(errno))
+                               : 0;
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
+                                i < j->info.managers);) /* a number for one thread */
         if (save_ours(j, i)) {
             f.seen = j->seen != NULL ? j->seen((unsigned)i) : NULL;
             rc = save_each(j, (unsigned)i, item_write, &f);
@@ -218,4 +228,6 @@ static void items_write(struct save_job *j)
         close(f.below);
 }
 
-int save_files(struct save_job *j) { return save_threads(j, j->alone ? j->info.managers : j->info.local_managers, items_write); }
+int save_files(struct save_job *j) {
+    return save_threads(j, j->alone ? j->info.managers : j->info.local_managers, items_write);
+}

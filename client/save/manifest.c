@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.c - what belongs to a saved dictionary: DUMP, section 1. */
+#include "dump_format.h"
+#include "save.h"
+#include <base/error.h>
+
 #include <dirent.h>
 #include <endian.h>
 #include <errno.h>
@@ -11,44 +15,41 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include "dump_format.h"
-#include "save.h"
-
 #define PATH_CAP 4352
 
-static int io_error(const char *what, const char *path) { return dd_error(-errno, "cannot %s %s: %s", what, path, strerror(errno)); }
+static int io_error(const char *what, const char *path) {
+    return dd_error(-errno, "cannot %s %s: %s", what, path, strerror(errno));
+}
 
-int folder_sync(const char *path)
-{
+int folder_sync(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return io_error("open", path);
-    int rc = fsync(fd) < 0 && errno != EINVAL && errno != ENOSYS ? io_error("sync", path) : 0; /* some file systems have none for folders */
+    int rc = fsync(fd) < 0 && errno != EINVAL && errno != ENOSYS
+                 ? io_error("sync", path)
+                 : 0; /* some file systems have none for folders */
     close(fd);
     return rc;
 }
 
-void folder_remove(const char *path)
-{
+void folder_remove(const char *path) {
     char file[PATH_CAP];
     DIR *d = opendir(path);
     for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
-        if (e->d_name[0] != '.' && snprintf(file, sizeof file, "%s/%s", path, e->d_name) < (int)sizeof file)
+        if (e->d_name[0] != '.' &&
+            snprintf(file, sizeof file, "%s/%s", path, e->d_name) < (int)sizeof file)
             unlink(file);
     if (d != NULL)
         closedir(d);
     rmdir(path);
 }
 
-static void hex_of(char *out, const uint8_t *bytes, size_t n)
-{
+static void hex_of(char *out, const uint8_t *bytes, size_t n) {
     for (size_t i = 0; i < n; i++)
         sprintf(out + 2 * i, "%02x", bytes[i]);
 }
 
-static int json_write(const json_t *o, const char *path)
-{
+static int json_write(const json_t *o, const char *path) {
     char *text = o != NULL ? json_dumps(o, JSON_INDENT(1)) : NULL;
     if (text == NULL)
         return dd_error(-ENOMEM, "out of memory");
@@ -60,7 +61,8 @@ static int json_write(const json_t *o, const char *path)
         if (fd >= 0)
             close(fd);
     } else {
-        bool bad = fputs(text, f) < 0 || fputc('\n', f) < 0 || fflush(f) != 0 || fsync(fileno(f)) < 0;
+        bool bad =
+            fputs(text, f) < 0 || fputc('\n', f) < 0 || fflush(f) != 0 || fsync(fileno(f)) < 0;
         if (bad)
             rc = io_error("write", path);
         if (fclose(f) != 0 && rc == 0)
@@ -70,8 +72,7 @@ static int json_write(const json_t *o, const char *path)
     return rc;
 }
 
-static json_t *json_read(const char *path)
-{
+static json_t *json_read(const char *path) {
     json_error_t e;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     json_t *o = fd >= 0 ? json_loadfd(fd, JSON_REJECT_DUPLICATES, &e) : NULL;
@@ -84,37 +85,38 @@ static json_t *json_read(const char *path)
     return o;
 }
 
-int manifest_foreign(const char *folder)
-{
+int manifest_foreign(const char *folder) {
     char path[PATH_CAP];
     snprintf(path, sizeof path, "%s/manifest.json", folder);
     if (access(path, F_OK) < 0 && errno == ENOENT)
         return 0;
     json_t *o = json_read(path);
-    bool good = json_is_integer(json_object_get(o, "version")) && json_is_string(json_object_get(o, "id")) && json_is_array(json_object_get(o, "parts"));
+    bool good = json_is_integer(json_object_get(o, "version")) &&
+                json_is_string(json_object_get(o, "id")) &&
+                json_is_array(json_object_get(o, "parts"));
     json_decref(o);
-    return good ? 0 : dd_error(-EEXIST, "manifest.json in it is not of a saved dictionary; saving needs a folder of its own");
+    return good ? 0
+                : dd_error(-EEXIST, "manifest.json in it is not of a saved dictionary; saving "
+                                    "needs a folder of its own");
 }
 
 /* What is said of the dictionary and the parts of this process. */
-static json_t *describe(const struct save_job *j)
-{
+static json_t *describe(const struct save_job *j) {
     char dictionary[33];
     hex_of(dictionary, j->info.id, sizeof j->info.id);
-    return json_pack("{s:s,s:s,s:I,s:I,s:O}", "dictionary", dictionary, "name", j->info.name, "managers", (json_int_t)j->info.managers, "nodes", (json_int_t)j->info.nodes, "parts",
-                     j->parts);
+    return json_pack("{s:s,s:s,s:I,s:I,s:O}", "dictionary", dictionary, "name", j->info.name,
+                     "managers", (json_int_t)j->info.managers, "nodes", (json_int_t)j->info.nodes,
+                     "parts", j->parts);
 }
 
-static void worker_path(const struct save_job *j, unsigned worker, char path[PATH_CAP])
-{
+static void worker_path(const struct save_job *j, unsigned worker, char path[PATH_CAP]) {
     if (*j->tag != 0)
         snprintf(path, PATH_CAP, "%s/.ddict-%s-%u.json", j->folder, j->tag, worker);
     else
         snprintf(path, PATH_CAP, "%s/worker-%u.json", j->folder, worker);
 }
 
-int manifest_worker_write(const struct save_job *j)
-{
+int manifest_worker_write(const struct save_job *j) {
     char path[PATH_CAP];
     json_t *o = describe(j);
     worker_path(j, j->worker, path);
@@ -126,14 +128,15 @@ int manifest_worker_write(const struct save_job *j)
 }
 
 /* All that the workers wrote, in one. NULL with the sentence set. */
-static json_t *workers_read(const struct save_job *j)
-{
+static json_t *workers_read(const struct save_job *j) {
     char path[PATH_CAP];
     json_t *all = NULL;
     for (unsigned w = 0; w < j->workers; w++) {
         worker_path(j, w, path);
         json_t *o = json_read(path);
-        bool bad = o != NULL && all != NULL && json_array_extend(json_object_get(all, "parts"), json_object_get(o, "parts")) < 0;
+        bool bad =
+            o != NULL && all != NULL &&
+            json_array_extend(json_object_get(all, "parts"), json_object_get(o, "parts")) < 0;
         if (o != NULL && all == NULL)
             all = json_incref(o);
         json_decref(o);
@@ -141,7 +144,10 @@ static json_t *workers_read(const struct save_job *j)
             if (bad)
                 dd_error(-ENOMEM, "out of memory");
             else if (access(path, F_OK) < 0)
-                dd_error(-ENOENT, "%s: what worker %u of %u wrote is not there; the folder has to be on storage that all nodes share", j->folder, w, j->workers);
+                dd_error(-ENOENT,
+                         "%s: what worker %u of %u wrote is not there; the folder has to be on "
+                         "storage that all nodes share",
+                         j->folder, w, j->workers);
             json_decref(all);
             return NULL;
         }
@@ -150,18 +156,17 @@ static json_t *workers_read(const struct save_job *j)
     return all;
 }
 
-static bool has_part(const json_t *manifest, const char *name)
-{
+static bool has_part(const json_t *manifest, const char *name) {
     const json_t *part;
     size_t i;
-    json_array_foreach(json_object_get(manifest, "parts"), i, part)
-        if (json_is_string(json_object_get(part, "file")) && strcmp(json_string_value(json_object_get(part, "file")), name) == 0)
-            return true;
+    json_array_foreach(json_object_get(manifest, "parts"), i,
+                       part) if (json_is_string(json_object_get(part, "file")) &&
+                                 strcmp(json_string_value(json_object_get(part, "file")), name) ==
+                                     0) return true;
     return false;
 }
 
-void manifest_drop(const struct save_job *j, const json_t *parts)
-{
+void manifest_drop(const struct save_job *j, const json_t *parts) {
     char path[PATH_CAP];
     const json_t *part;
     size_t i;
@@ -173,31 +178,34 @@ void manifest_drop(const struct save_job *j, const json_t *parts)
         return; /* it may name them */
     json_array_foreach(parts, i, part) {
         const char *name = json_string_value(json_object_get(part, "file"));
-        if (!has_part(now, name) && snprintf(path, sizeof path, "%s/%s", j->folder, name) < (int)sizeof path)
+        if (!has_part(now, name) &&
+            snprintf(path, sizeof path, "%s/%s", j->folder, name) < (int)sizeof path)
             unlink(path);
     }
     json_decref(now);
 }
 
 /* TAG-W-N.part: only a pass of --save names a file so. */
-static bool part_ours(const char *name)
-{
+static bool part_ours(const char *name) {
     int at = 0;
     unsigned w;
     unsigned long long n;
-    return strspn(name, "0123456789abcdef") == 8 && name[8] == '-' && sscanf(name + 9, "%u-%llu.part%n", &w, &n, &at) == 2 && at > 0 && name[9 + at] == 0;
+    return strspn(name, "0123456789abcdef") == 8 && name[8] == '-' &&
+           sscanf(name + 9, "%u-%llu.part%n", &w, &n, &at) == 2 && at > 0 && name[9 + at] == 0;
 }
 
-bool manifest_parts_there(const struct save_job *j, const json_t *parts)
-{
+bool manifest_parts_there(const struct save_job *j, const json_t *parts) {
     char path[PATH_CAP];
     struct stat st;
     const json_t *part;
     size_t i;
     json_array_foreach(parts, i, part) {
-        snprintf(path, sizeof path, "%s/%s", j->folder, json_string_value(json_object_get(part, "file")));
-        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* not stat: NFS looks anew when a file is opened */
-        bool there = fd >= 0 && fstat(fd, &st) == 0 && st.st_size == (off_t)json_integer_value(json_object_get(part, "size"));
+        snprintf(path, sizeof path, "%s/%s", j->folder,
+                 json_string_value(json_object_get(part, "file")));
+        int fd = open(path, O_RDONLY | O_CLOEXEC |
+                                O_NONBLOCK); /* not stat: NFS looks anew when a file is opened */
+        bool there = fd >= 0 && fstat(fd, &st) == 0 &&
+                     st.st_size == (off_t)json_integer_value(json_object_get(part, "size"));
         if (fd >= 0)
             close(fd);
         if (!there)
@@ -207,17 +215,18 @@ bool manifest_parts_there(const struct save_job *j, const json_t *parts)
 }
 
 /* Parts that nobody will read any more: of the manifest before, of our earlier passes, and what jobs that were killed left a day ago. Other files are the user's. */
-static void parts_remove(const struct save_job *j, const json_t *before, const json_t *now)
-{
+static void parts_remove(const struct save_job *j, const json_t *before, const json_t *now) {
     char path[PATH_CAP];
     struct stat st;
     DIR *d = opendir(j->folder);
     for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
         size_t n = strlen(e->d_name);
-        if (n <= 5 || strcmp(e->d_name + n - 5, ".part") != 0 || has_part(now, e->d_name) || snprintf(path, sizeof path, "%s/%s", j->folder, e->d_name) >= (int)sizeof path)
+        if (n <= 5 || strcmp(e->d_name + n - 5, ".part") != 0 || has_part(now, e->d_name) ||
+            snprintf(path, sizeof path, "%s/%s", j->folder, e->d_name) >= (int)sizeof path)
             continue;
         bool ours = part_ours(e->d_name);
-        if (has_part(before, e->d_name) || (ours && strncmp(e->d_name, j->tag, 8) == 0) || (ours && stat(path, &st) == 0 && st.st_mtime < time(NULL) - 86400))
+        if (has_part(before, e->d_name) || (ours && strncmp(e->d_name, j->tag, 8) == 0) ||
+            (ours && stat(path, &st) == 0 && st.st_mtime < time(NULL) - 86400))
             unlink(path);
     }
     if (d != NULL)
@@ -225,18 +234,21 @@ static void parts_remove(const struct save_job *j, const json_t *before, const j
 }
 
 /* In the place of an earlier one. */
-static int manifest_replace(const struct save_job *j, const json_t *o)
-{
+static int manifest_replace(const struct save_job *j, const json_t *o) {
     char aside[PATH_CAP], path[PATH_CAP];
     if (!manifest_parts_there(j, json_object_get(o, "parts")))
-        return dd_error(-ENOENT, "parts in %s are gone: another job saves there, too, or somebody removed them; a folder of its own: --ddict-save=NAME.%%j", j->folder);
+        return dd_error(-ENOENT,
+                        "parts in %s are gone: another job saves there, too, or somebody removed "
+                        "them; a folder of its own: --ddict-save=NAME.%%j",
+                        j->folder);
     snprintf(path, sizeof path, "%s/manifest.json", j->folder);
     snprintf(aside, sizeof aside, "%s/.ddict-%s-manifest.json", j->folder, j->tag);
     unlink(aside);
     int rc = json_write(o, aside);
     if (rc < 0)
         return rc;
-    if ((rc = folder_sync(j->folder)) < 0) /* the names of the parts are on disk before that of what names them */
+    if ((rc = folder_sync(j->folder)) <
+        0) /* the names of the parts are on disk before that of what names them */
         return rc;
     json_t *before = json_load_file(path, 0, NULL);
     rc = rename(aside, path) < 0 ? io_error("name", path) : folder_sync(j->folder);
@@ -246,8 +258,7 @@ static int manifest_replace(const struct save_job *j, const json_t *o)
     return rc;
 }
 
-int manifest_write(struct save_job *j, const char *prefix)
-{
+int manifest_write(struct save_job *j, const char *prefix) {
     char path[PATH_CAP], id[2 * DUMP_ID + 1];
     json_int_t items = 0, bytes = 0;
     json_t *part;
@@ -261,11 +272,16 @@ int manifest_write(struct save_job *j, const char *prefix)
         bytes += json_integer_value(json_object_get(part, "bytes"));
     }
     hex_of(id, j->id, DUMP_ID);
-    bool bad = json_object_set_new(o, "version", json_integer(DUMP_VERSION)) < 0 || json_object_set_new(o, "id", json_string(id)) < 0 ||
-               json_object_set_new(o, "saved", json_integer(time(NULL))) < 0 || json_object_set_new(o, "items", json_integer(items)) < 0 ||
-               json_object_set_new(o, "bytes", json_integer(bytes)) < 0 || (prefix != NULL && json_object_set_new(o, "prefix", json_string(prefix)) < 0);
+    bool bad = json_object_set_new(o, "version", json_integer(DUMP_VERSION)) < 0 ||
+               json_object_set_new(o, "id", json_string(id)) < 0 ||
+               json_object_set_new(o, "saved", json_integer(time(NULL))) < 0 ||
+               json_object_set_new(o, "items", json_integer(items)) < 0 ||
+               json_object_set_new(o, "bytes", json_integer(bytes)) < 0 ||
+               (prefix != NULL && json_object_set_new(o, "prefix", json_string(prefix)) < 0);
     snprintf(path, sizeof path, "%s/manifest.json", j->folder);
-    int rc = bad ? dd_error(-ENOMEM, "out of memory") : *j->tag != 0 ? manifest_replace(j, o) : json_write(o, path);
+    int rc = bad            ? dd_error(-ENOMEM, "out of memory")
+             : *j->tag != 0 ? manifest_replace(j, o)
+                            : json_write(o, path);
     json_decref(o);
     j->items = (uint64_t)items;
     j->bytes = (uint64_t)bytes;
@@ -275,8 +291,7 @@ int manifest_write(struct save_job *j, const char *prefix)
 /* --- reading --- */
 
 /* A file alone: its own begin and end say what a manifest would. */
-static int file_describe(struct save_job *j, const char *path)
-{
+static int file_describe(struct save_job *j, const char *path) {
     struct dump_header h;
     struct dump_end e;
     struct stat st;
@@ -284,8 +299,10 @@ static int file_describe(struct save_job *j, const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
     if (fd < 0 || fstat(fd, &st) < 0)
         rc = io_error("read", path);
-    else if (st.st_size < (off_t)(sizeof h + sizeof e) || pread(fd, &h, sizeof h, 0) != sizeof h || pread(fd, &e, sizeof e, st.st_size - (off_t)sizeof e) != sizeof e ||
-             memcmp(h.magic, (uint8_t[])DUMP_MAGIC, sizeof h.magic) != 0 || le32toh(e.magic) != DUMP_END)
+    else if (st.st_size < (off_t)(sizeof h + sizeof e) || pread(fd, &h, sizeof h, 0) != sizeof h ||
+             pread(fd, &e, sizeof e, st.st_size - (off_t)sizeof e) != sizeof e ||
+             memcmp(h.magic, (uint8_t[])DUMP_MAGIC, sizeof h.magic) != 0 ||
+             le32toh(e.magic) != DUMP_END)
         rc = dd_error(-EBADMSG, "%s is no saved dictionary, or it is not complete", path);
     if (fd >= 0)
         close(fd);
@@ -293,21 +310,24 @@ static int file_describe(struct save_job *j, const char *path)
         return rc;
     memcpy(j->id, h.id, DUMP_ID);
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)le64toh(e.sum));
-    j->parts = json_pack("[{s:s,s:I,s:I,s:I,s:s}]", "file", path, "items", (json_int_t)le64toh(e.items), "bytes", (json_int_t)le64toh(e.bytes), "size", (json_int_t)st.st_size,
-                         "sum", hex);
+    j->parts = json_pack("[{s:s,s:I,s:I,s:I,s:s}]", "file", path, "items",
+                         (json_int_t)le64toh(e.items), "bytes", (json_int_t)le64toh(e.bytes),
+                         "size", (json_int_t)st.st_size, "sum", hex);
     return j->parts != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
 }
 
-static bool part_good(const json_t *part)
-{
-    const char *file = json_string_value(json_object_get(part, "file")), *sum = json_string_value(json_object_get(part, "sum"));
-    return file != NULL && *file != 0 && *file != '.' && strchr(file, '/') == NULL && sum != NULL && strlen(sum) == 16 && json_is_integer(json_object_get(part, "items")) &&
-           json_is_integer(json_object_get(part, "bytes")) && json_is_integer(json_object_get(part, "size"));
+static bool part_good(const json_t *part) {
+    const char *file = json_string_value(json_object_get(part, "file")),
+               *sum = json_string_value(json_object_get(part, "sum"));
+    return file != NULL && *file != 0 && *file != '.' && strchr(file, '/') == NULL && sum != NULL &&
+           strlen(sum) == 16 && json_is_integer(json_object_get(part, "items")) &&
+           json_is_integer(json_object_get(part, "bytes")) &&
+           json_is_integer(json_object_get(part, "size"));
 }
 
-static int id_parse(uint8_t id[DUMP_ID], const char *text)
-{
-    if (text == NULL || strlen(text) != 2 * DUMP_ID || strspn(text, "0123456789abcdef") != 2 * DUMP_ID)
+static int id_parse(uint8_t id[DUMP_ID], const char *text) {
+    if (text == NULL || strlen(text) != 2 * DUMP_ID ||
+        strspn(text, "0123456789abcdef") != 2 * DUMP_ID)
         return -1;
     for (unsigned i = 0; i < DUMP_ID; i++) {
         unsigned byte;
@@ -317,8 +337,7 @@ static int id_parse(uint8_t id[DUMP_ID], const char *text)
     return 0;
 }
 
-static int folder_describe(struct save_job *j)
-{
+static int folder_describe(struct save_job *j) {
     char path[PATH_CAP];
     int rc = 0;
     json_t *part;
@@ -326,23 +345,26 @@ static int folder_describe(struct save_job *j)
     snprintf(path, sizeof path, "%s/manifest.json", j->folder);
     json_t *o = json_read(path);
     if (o == NULL)
-        return access(path, F_OK) < 0 ? dd_error(-ENOENT, "%s is no saved dictionary: it has no manifest.json", j->folder) : -EBADMSG;
+        return access(path, F_OK) < 0
+                   ? dd_error(-ENOENT, "%s is no saved dictionary: it has no manifest.json",
+                              j->folder)
+                   : -EBADMSG;
     json_t *version = json_object_get(o, "version"), *parts = json_object_get(o, "parts");
     if (json_is_integer(version) && json_integer_value(version) > (json_int_t)DUMP_VERSION)
-        rc = dd_error(-EBADMSG, "%s is of version %lld, and this program reads version %u", path, (long long)json_integer_value(version), DUMP_VERSION);
-    else if (!json_is_integer(version) || !json_is_array(parts) || id_parse(j->id, json_string_value(json_object_get(o, "id"))) < 0)
+        rc = dd_error(-EBADMSG, "%s is of version %lld, and this program reads version %u", path,
+                      (long long)json_integer_value(version), DUMP_VERSION);
+    else if (!json_is_integer(version) || !json_is_array(parts) ||
+             id_parse(j->id, json_string_value(json_object_get(o, "id"))) < 0)
         rc = dd_error(-EBADMSG, "%s is damaged: version, id and parts are wanted", path);
-    json_array_foreach(parts, i, part)
-        if (rc == 0 && !part_good(part))
-            rc = dd_error(-EBADMSG, "%s is damaged: part %zu", path, i);
+    json_array_foreach(parts, i, part) if (rc == 0 && !part_good(part)) rc =
+        dd_error(-EBADMSG, "%s is damaged: part %zu", path, i);
     if (rc == 0)
         j->parts = json_incref(parts);
     json_decref(o);
     return rc;
 }
 
-int manifest_read(struct save_job *j, uint64_t *items, uint64_t *bytes)
-{
+int manifest_read(struct save_job *j, uint64_t *items, uint64_t *bytes) {
     struct stat st;
     json_t *part;
     size_t i;

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* progress.c - how far a save or restore is: one line on a terminal, drawn again and again; in a log a line every 30 s. */
+#include "save.h"
+#include <base/clock.h>
+#include <base/size.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/size.h>
-#include "save.h"
-
 #define WORKERS_MAX 65536u
 #define TERMINAL_NS 200000000ull
-#define LOG_NS 30000000000ull
-#define MARK "ddict-progress " /* begins a worker's line for its front */
+#define LOG_NS      30000000000ull
+#define MARK        "ddict-progress " /* begins a worker's line for its front */
 
-static struct { uint64_t items, bytes; } *done;
+static struct { uint64_t items, bytes; } * done;
 static unsigned workers;
 static uint64_t total, began, said;
 static bool shown, terminal, drawn;
 static const char *verb;
 
-void progress_begin(uint64_t total_bytes, bool show, const char *what)
-{
+void progress_begin(uint64_t total_bytes, bool show, const char *what) {
     total = total_bytes;
     shown = show;
     verb = what;
@@ -30,15 +29,13 @@ void progress_begin(uint64_t total_bytes, bool show, const char *what)
     began = said = clock_ns();
 }
 
-void progress_clear(void)
-{
+void progress_clear(void) {
     if (drawn)
         fputs("\r\033[K", stderr);
     drawn = false;
 }
 
-static void draw(void)
-{
+static void draw(void) {
     uint64_t now = clock_ns(), items = 0, bytes = 0;
     char a[24], b[24], left[40] = "";
     if (!shown || now - said < (terminal ? TERMINAL_NS : LOG_NS))
@@ -51,13 +48,13 @@ static void draw(void)
     double s = (double)(now - began) / 1e9, rate = (double)bytes / s;
     if (total > bytes && rate > 0)
         snprintf(left, sizeof left, ", about %.0f s left", (double)(total - bytes) / rate);
-    fprintf(stderr, "%sddict %s: %" PRIu64 " items, %s, %s/s%s%s", terminal ? "\r\033[K" : "", verb, items, size_format(a, sizeof a, bytes),
-            size_format(b, sizeof b, (uint64_t)rate), left, terminal ? "" : "\n");
+    fprintf(stderr, "%sddict %s: %" PRIu64 " items, %s, %s/s%s%s", terminal ? "\r\033[K" : "", verb,
+            items, size_format(a, sizeof a, bytes), size_format(b, sizeof b, (uint64_t)rate), left,
+            terminal ? "" : "\n");
     drawn = terminal;
 }
 
-void progress_put(unsigned worker, uint64_t items, uint64_t bytes)
-{
+void progress_put(unsigned worker, uint64_t items, uint64_t bytes) {
     if (worker >= WORKERS_MAX)
         return;
     if (worker >= workers) {
@@ -73,8 +70,7 @@ void progress_put(unsigned worker, uint64_t items, uint64_t bytes)
     draw();
 }
 
-void progress_line(char *line)
-{
+void progress_line(char *line) {
     unsigned worker;
     uint64_t items, bytes;
     if (sscanf(line, MARK "%u %" SCNu64 " %" SCNu64, &worker, &items, &bytes) == 3) {
@@ -85,7 +81,8 @@ void progress_line(char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-void progress_tell(const struct save_job *j)
-{
-    fprintf(stderr, MARK "%u %" PRIu64 " %" PRIu64 "\n", j->worker, __atomic_load_n(&j->items, __ATOMIC_RELAXED), __atomic_load_n(&j->bytes, __ATOMIC_RELAXED));
+void progress_tell(const struct save_job *j) {
+    fprintf(stderr, MARK "%u %" PRIu64 " %" PRIu64 "\n", j->worker,
+            __atomic_load_n(&j->items, __ATOMIC_RELAXED),
+            __atomic_load_n(&j->bytes, __ATOMIC_RELAXED));
 }

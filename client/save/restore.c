@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* restore.c - a worker: its share of the parts into the dictionary. */
+#include "../keytext.h"
+#include "save.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/error.h>
-#include "../keytext.h"
-#include "save.h"
-
 enum { TAG_PICKLE = 2, TAG_BUFFERS = 3 }; /* client/python/FORMAT */
 
-static int pickle_left_out(struct save_job *j, const struct dump_item *it)
-{
+static int pickle_left_out(struct save_job *j, const struct dump_item *it) {
     struct bytes name = {0};
     int rc = key_show(&name, it->key, it->klen, NULL);
     rc = rc < 0 ? rc : bytes_add(&name, "", 1);
@@ -22,8 +21,7 @@ static int pickle_left_out(struct save_job *j, const struct dump_item *it)
     return rc < 0 ? dd_error(-ENOMEM, "out of memory") : 0;
 }
 
-static int items_put(struct save_job *j, const struct dump_item *items, int n)
-{
+static int items_put(struct save_job *j, const struct dump_item *items, int n) {
     struct ddict_pair pairs[SAVE_BATCH];
     size_t k = 0;
     uint64_t bytes = 0, same = 0;
@@ -37,7 +35,11 @@ static int items_put(struct save_job *j, const struct dump_item *items, int n)
                 return rc;
             continue;
         }
-        pairs[k++] = (struct ddict_pair){.key = it->key, .klen = it->klen, .val = it->val, .vlen = it->vlen, .flags = DDICT_TAG(it->tag) | (j->keep ? DDICT_NEW : 0)};
+        pairs[k++] = (struct ddict_pair){.key = it->key,
+                                         .klen = it->klen,
+                                         .val = it->val,
+                                         .vlen = it->vlen,
+                                         .flags = DDICT_TAG(it->tag) | (j->keep ? DDICT_NEW : 0)};
         bytes += it->vlen;
     }
     ssize_t put = k > 0 ? ddict_put_many(j->d, pairs, k, -1) : 0;
@@ -46,7 +48,8 @@ static int items_put(struct save_job *j, const struct dump_item *items, int n)
     for (size_t i = 0; i < k; i++) {
         same += pairs[i].status == DDICT_EEXISTS;
         if (pairs[i].status < 0 && pairs[i].status != DDICT_EEXISTS)
-            return dd_error(pairs[i].status, "cannot store a value of %zu bytes: %s", pairs[i].vlen, put < (ssize_t)k ? ddict_errmsg() : ddict_strerror(pairs[i].status));
+            return dd_error(pairs[i].status, "cannot store a value of %zu bytes: %s", pairs[i].vlen,
+                            put < (ssize_t)k ? ddict_errmsg() : ddict_strerror(pairs[i].status));
     }
     __atomic_fetch_add(&j->items, k, __ATOMIC_RELAXED); /* figures alone */
     __atomic_fetch_add(&j->bytes, bytes, __ATOMIC_RELAXED);
@@ -54,17 +57,18 @@ static int items_put(struct save_job *j, const struct dump_item *items, int n)
     return 0;
 }
 
-static int part_restore(struct save_job *j, const json_t *part)
-{
+static int part_restore(struct save_job *j, const json_t *part) {
     struct dump_in in;
     struct dump_item items[SAVE_BATCH];
     const char *file = json_string_value(json_object_get(part, "file"));
-    struct dump_sum want = {.items = (uint64_t)json_integer_value(json_object_get(part, "items")), .bytes = (uint64_t)json_integer_value(json_object_get(part, "bytes")),
+    struct dump_sum want = {.items = (uint64_t)json_integer_value(json_object_get(part, "items")),
+                            .bytes = (uint64_t)json_integer_value(json_object_get(part, "bytes")),
                             .size = (uint64_t)json_integer_value(json_object_get(part, "size"))};
     char path[4352];
     int rc;
     sscanf(json_string_value(json_object_get(part, "sum")), "%16lx", &want.sum);
-    snprintf(path, sizeof path, "%s%s%s", j->one_file ? "" : j->folder, j->one_file ? "" : "/", file);
+    snprintf(path, sizeof path, "%s%s%s", j->one_file ? "" : j->folder, j->one_file ? "" : "/",
+             file);
     if ((rc = dump_open(&in, path, j->id, &want)) < 0)
         return rc;
     while ((rc = dump_next(&in, items, SAVE_BATCH)) > 0 && !save_stopped(j))
@@ -74,14 +78,16 @@ static int part_restore(struct save_job *j, const json_t *part)
     return rc < 0 ? rc : save_stopped(j) ? -ECANCELED : 0;
 }
 
-static void parts_read(struct save_job *j)
-{
+static void parts_read(struct save_job *j) {
     int rc = 0;
-    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED), i < json_array_size(j->parts));) /* a number for one thread */
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
+                                i < json_array_size(j->parts));) /* a number for one thread */
         if (i % j->workers == j->worker)
             rc = part_restore(j, json_array_get(j->parts, i));
     if (rc < 0)
         save_fail(j);
 }
 
-int restore_parts(struct save_job *j) { return save_threads(j, SAVE_THREADS, parts_read); }
+int restore_parts(struct save_job *j) {
+    return save_threads(j, SAVE_THREADS, parts_read);
+}

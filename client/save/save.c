@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* save.c - a worker: the items of its node's managers into parts. Values are written straight from where they lie. */
+#include "save.h"
+
+#include <base/error.h>
+#include <base/text.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/error.h>
-#include <base/text.h>
-#include "save.h"
-
 /* --- threads --- */
 
-bool save_stopped(const struct save_job *j) { return __atomic_load_n(&j->stopped, __ATOMIC_RELAXED) != 0; /* only a flag */ }
+bool save_stopped(const struct save_job *j) {
+    return __atomic_load_n(&j->stopped, __ATOMIC_RELAXED) != 0; /* only a flag */
+}
 
-void save_fail(struct save_job *j)
-{
+void save_fail(struct save_job *j) {
     pthread_mutex_lock(&j->lock);
     if (*j->why == 0)
         snprintf(j->why, sizeof j->why, "%s", dd_errmsg());
@@ -23,8 +25,7 @@ void save_fail(struct save_job *j)
     __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED);
 }
 
-int save_left_out(struct save_job *j, const char *name, const char *why)
-{
+int save_left_out(struct save_job *j, const char *name, const char *why) {
     pthread_mutex_lock(&j->lock);
     if (j->left_out++ == 0)
         snprintf(j->first_left_out, sizeof j->first_left_out, "%.300s: %s", name, why);
@@ -33,17 +34,18 @@ int save_left_out(struct save_job *j, const char *name, const char *why)
     return 0;
 }
 
-struct runner { struct save_job *j; void (*body)(struct save_job *j); };
+struct runner {
+    struct save_job *j;
+    void (*body)(struct save_job *j);
+};
 
-static void *thread_run(void *arg)
-{
+static void *thread_run(void *arg) {
     const struct runner *r = arg;
     r->body(r->j);
     return NULL;
 }
 
-int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j))
-{
+int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j)) {
     pthread_t thread[SAVE_THREADS];
     struct runner r = {j, body};
     unsigned started = 0;
@@ -66,10 +68,11 @@ struct batch {
     unsigned n;
 };
 
-static int client_error(int code) { return dd_error(code, "%s", ddict_errmsg()); }
+static int client_error(int code) {
+    return dd_error(code, "%s", ddict_errmsg());
+}
 
-static int batch_add(struct batch *b, const void *key, size_t klen)
-{
+static int batch_add(struct batch *b, const void *key, size_t klen) {
     if (klen > b->cap - b->len) {
         size_t cap = 2 * b->cap + klen + 65536;
         uint8_t *more = realloc(b->keys, cap);
@@ -85,8 +88,9 @@ static int batch_add(struct batch *b, const void *key, size_t klen)
     return 0;
 }
 
-static int batch_give(struct save_job *j, struct batch *b, int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg)
-{
+static int batch_give(struct save_job *j, struct batch *b,
+                      int (*each)(struct save_job *j, void *arg, const struct save_item *item),
+                      void *arg) {
     int rc = 0;
     for (unsigned i = 0; i < b->n; i++)
         b->want[i].key = b->keys + b->at[i];
@@ -113,13 +117,14 @@ static int batch_give(struct save_job *j, struct batch *b, int (*each)(struct sa
     return rc;
 }
 
-int save_each(struct save_job *j, unsigned manager, int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg)
-{
+int save_each(struct save_job *j, unsigned manager,
+              int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
     struct batch *b = calloc(1, sizeof *b);
-    int rc = b != NULL ? ddict_iter_open(j->d, (int)manager, &it, -1) : dd_error(-ENOMEM, "out of memory");
+    int rc = b != NULL ? ddict_iter_open(j->d, (int)manager, &it, -1)
+                       : dd_error(-ENOMEM, "out of memory");
     if (rc < 0) {
         free(b);
         return b != NULL ? client_error(rc) : rc;
@@ -152,8 +157,7 @@ struct writer {
     json_t *parts; /* NULL: the job's */
 };
 
-static int part_close(struct save_job *j, struct writer *w)
-{
+static int part_close(struct save_job *j, struct writer *w) {
     struct dump_sum sum;
     char hex[17];
     if (!w->open)
@@ -164,20 +168,24 @@ static int part_close(struct save_job *j, struct writer *w)
         return rc;
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)sum.sum);
     pthread_mutex_lock(&j->lock);
-    rc = json_array_append_new(w->parts != NULL ? w->parts : j->parts, json_pack("{s:s,s:I,s:I,s:I,s:s}", "file", w->name, "items", (json_int_t)sum.items, "bytes", (json_int_t)sum.bytes, "size",
-                                                   (json_int_t)sum.size, "sum", hex));
+    rc = json_array_append_new(w->parts != NULL ? w->parts : j->parts,
+                               json_pack("{s:s,s:I,s:I,s:I,s:s}", "file", w->name, "items",
+                                         (json_int_t)sum.items, "bytes", (json_int_t)sum.bytes,
+                                         "size", (json_int_t)sum.size, "sum", hex));
     pthread_mutex_unlock(&j->lock);
     return rc < 0 ? dd_error(-ENOMEM, "out of memory") : 0;
 }
 
-static int part_open(struct save_job *j, struct writer *w)
-{
+static int part_open(struct save_job *j, struct writer *w) {
     char path[4096 + sizeof w->name + 2];
     int rc;
     do {
-        uint64_t number = __atomic_fetch_add(&j->number, 1, __ATOMIC_RELAXED); /* a number for one thread */
-        snprintf(w->name, sizeof w->name, "%s%s%u-%llu.part", j->tag, *j->tag != 0 ? "-" : "", j->worker, (unsigned long long)number);
-        snprintf(path, sizeof path, "%s%s%s", j->folder, j->one_file ? "" : "/", j->one_file ? "" : w->name);
+        uint64_t number =
+            __atomic_fetch_add(&j->number, 1, __ATOMIC_RELAXED); /* a number for one thread */
+        snprintf(w->name, sizeof w->name, "%s%s%u-%llu.part", j->tag, *j->tag != 0 ? "-" : "",
+                 j->worker, (unsigned long long)number);
+        snprintf(path, sizeof path, "%s%s%s", j->folder, j->one_file ? "" : "/",
+                 j->one_file ? "" : w->name);
         rc = dump_create(&w->out, path, j->id, j->worker, (uint32_t)number);
     } while (rc == -EEXIST && *j->tag != 0); /* of one that saved here before us and was killed */
     w->open = rc == 0;
@@ -186,11 +194,12 @@ static int part_open(struct save_job *j, struct writer *w)
     return rc;
 }
 
-static int part_add(struct save_job *j, void *arg, const struct save_item *item)
-{
+static int part_add(struct save_job *j, void *arg, const struct save_item *item) {
     struct writer *w = arg;
     int rc = w->open ? 0 : part_open(j, w);
-    rc = rc < 0 ? rc : dump_add(&w->out, item->key, item->klen, item->view.data, item->view.len, item->view.tag);
+    rc = rc < 0 ? rc
+                : dump_add(&w->out, item->key, item->klen, item->view.data, item->view.len,
+                           item->view.tag);
     if (rc == 0 && !j->one_file && w->out.total.size >= SAVE_PART)
         rc = part_close(j, w);
     __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED); /* figures alone */
@@ -198,8 +207,7 @@ static int part_add(struct save_job *j, void *arg, const struct save_item *item)
     return rc;
 }
 
-int save_manager(struct save_job *j, unsigned manager, json_t *parts)
-{
+int save_manager(struct save_job *j, unsigned manager, json_t *parts) {
     struct writer w = {.parts = parts};
     int rc = save_each(j, manager, part_add, &w);
     if (rc == 0)
@@ -210,11 +218,11 @@ int save_manager(struct save_job *j, unsigned manager, json_t *parts)
 }
 
 /* Managers one after another until there is none left. */
-static void parts_write(struct save_job *j)
-{
+static void parts_write(struct save_job *j) {
     struct writer w = {.open = false};
     int rc = j->one_file ? part_open(j, &w) : 0;
-    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED), i < j->info.managers);) /* a number for one thread */
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
+                                i < j->info.managers);) /* a number for one thread */
         if (save_ours(j, i))
             rc = save_each(j, (unsigned)i, part_add, &w);
     if (rc == 0)
@@ -225,4 +233,10 @@ static void parts_write(struct save_job *j)
         save_fail(j);
 }
 
-int save_parts(struct save_job *j) { return save_threads(j, j->one_file ? 1 : j->alone ? j->info.managers : j->info.local_managers, parts_write); }
+int save_parts(struct save_job *j) {
+    return save_threads(j,
+                        j->one_file ? 1
+                        : j->alone  ? j->info.managers
+                                    : j->info.local_managers,
+                        parts_write);
+}

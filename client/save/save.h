@@ -12,44 +12,49 @@
 #ifndef DDICT_SAVE_SAVE_H
 #define DDICT_SAVE_SAVE_H
 
+#include "dump.h"
+#include <ddict.h>
+
+#include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <jansson.h>
-#include <ddict.h>
-#include "dump.h"
 
-#define SAVE_THREADS 4u            /* of a worker: enough for a file system, and leaves cores to the training */
-#define SAVE_PART (2ull << 30)     /* bytes of a part, about: so that many nodes can read them back */
-#define SAVE_BATCH 256u            /* keys looked up together */
+#define SAVE_THREADS \
+    4u /* of a worker: enough for a file system, and leaves cores to the training */
+#define SAVE_PART  (2ull << 30) /* bytes of a part, about: so that many nodes can read them back */
+#define SAVE_BATCH 256u         /* keys looked up together */
 
 struct save_job {
     ddict_t *d;
     struct ddict_info info;
-    const char *folder;            /* where parts go, or the files; restore: the saved folder or file */
-    const uint8_t *prefix;         /* of keys, in their stored form; NULL: all */
+    const char *folder;    /* where parts go, or the files; restore: the saved folder or file */
+    const uint8_t *prefix; /* of keys, in their stored form; NULL: all */
     size_t prefix_len;
     uint8_t id[DUMP_ID];
     unsigned worker, workers;
-    bool one_file;                 /* folder is a file */
-    bool alone;                    /* no worker elsewhere: all managers are ours */
-    bool keep;                     /* restore: leave keys that are there */
-    bool no_pickles;               /* restore: leave pickles out */
-    bool after_load;               /* --stage: not before SAVE_LOADED is there */
-    char tag[9];                   /* --stage: begins the names of its parts, for others may be in the folder; else "" */
-    struct save_seen *(*seen)(unsigned manager); /* --stage: what earlier passes have written; NULL: nothing is known */
+    bool one_file;   /* folder is a file */
+    bool alone;      /* no worker elsewhere: all managers are ours */
+    bool keep;       /* restore: leave keys that are there */
+    bool no_pickles; /* restore: leave pickles out */
+    bool after_load; /* --stage: not before SAVE_LOADED is there */
+    char tag
+        [9]; /* --stage: begins the names of its parts, for others may be in the folder; else "" */
+    struct save_seen *(*seen)(
+        unsigned manager); /* --stage: what earlier passes have written; NULL: nothing is known */
     /* figures, atomic */
-    uint64_t items, bytes, same;   /* same: of items, those that were there as they are already (files, --keep) */
-    uint64_t moved;                /* grows with whatever is done, also inside of one value */
-    uint64_t claimed;              /* managers or parts */
-    uint64_t number;               /* of the next part */
-    uint64_t left_out;             /* items that cannot be a file; restore: pickles */
-    uint64_t already;              /* workers whose share another one has restored (--once) */
-    int stopped;                   /* a thread failed, or a signal came */
-    json_t *parts;                 /* under lock: written, or to be read */
-    char why[1024];                /* under lock: the first failure */
-    char first_left_out[512];      /* under lock */
+    uint64_t items, bytes,
+        same;       /* same: of items, those that were there as they are already (files, --keep) */
+    uint64_t moved; /* grows with whatever is done, also inside of one value */
+    uint64_t claimed;         /* managers or parts */
+    uint64_t number;          /* of the next part */
+    uint64_t left_out;        /* items that cannot be a file; restore: pickles */
+    uint64_t already;         /* workers whose share another one has restored (--once) */
+    int stopped;              /* a thread failed, or a signal came */
+    json_t *parts;            /* under lock: written, or to be read */
+    char why[1024];           /* under lock: the first failure */
+    char first_left_out[512]; /* under lock */
     pthread_mutex_t lock;
 };
 
@@ -63,21 +68,27 @@ int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j
 #define SAVE_LOADED "ddict.loaded" /* a str key: what --load and --restore bring is there */
 /* Words between the starters of one dictionary: of no use in another one. */
 static inline bool save_word(const void *key, size_t klen) {
-    return (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) || (klen == 13 && memcmp(key, "s" SAVE_LOADED, 13) == 0);
+    return (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
+           (klen == 13 && memcmp(key, "s" SAVE_LOADED, 13) == 0);
 }
 /* Does the key begin with the prefix, and is it no such word? */
 static inline bool save_wanted(const struct save_job *j, const void *key, size_t klen) {
-    return (j->prefix_len == 0 || (klen >= j->prefix_len && memcmp(key, j->prefix, j->prefix_len) == 0)) && !save_word(key, klen);
+    return (j->prefix_len == 0 ||
+            (klen >= j->prefix_len && memcmp(key, j->prefix, j->prefix_len) == 0)) &&
+           !save_word(key, klen);
 }
 /* Is manager i ours to save? */
-static inline bool save_ours(const struct save_job *j, uint64_t i) { return j->alone || i % j->info.nodes == j->info.node_id; }
+static inline bool save_ours(const struct save_job *j, uint64_t i) {
+    return j->alone || i % j->info.nodes == j->info.node_id;
+}
 /* Each item of a manager whose key begins with the prefix, in batches. each: negative ends. */
 struct save_item {
     const void *key;
     size_t klen;
     struct ddict_view view;
 };
-int save_each(struct save_job *j, unsigned manager, int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg);
+int save_each(struct save_job *j, unsigned manager,
+              int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg);
 
 /* Write, in this process. 0, or -1: j->why. */
 int save_parts(struct save_job *j);

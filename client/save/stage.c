@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage.c - passes over the managers of a node: what has not changed since the last one is not written again. */
+#include "stage.h"
+
+#include "seen.h"
+#include <base/clock.h>
+#include <base/error.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,32 +21,26 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include "seen.h"
-#include "stage.h"
-
 #define TICK_MS 200
-#define SAY_MS 1000
+#define SAY_MS  1000
 
 /* --- can it be written? --- */
 
-static int folders_make(const char *folder)
-{
+static int folders_make(const char *folder) {
     char path[4096];
     if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path)
         return -ENAMETOOLONG;
     for (char *c = path + 1; (c = strchr(c, '/')) != NULL; *c++ = '/') {
         *c = 0;
-        if (mkdir(path, 0777) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES && errno != EPERM) /* the last one says which */
+        if (mkdir(path, 0777) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES &&
+            errno != EPERM) /* the last one says which */
             return -errno;
     }
     return mkdir(path, 0777) < 0 && errno != EEXIST ? -errno : 0;
 }
 
 /* A file with a byte in it comes and goes. 0 or a negated errno. */
-static int probe(const char *folder)
-{
+static int probe(const char *folder) {
     char path[4200], node[64] = "";
     int rc = folders_make(folder);
     if (rc < 0)
@@ -59,19 +59,19 @@ static int probe(const char *folder)
 
 /* --- while a pass runs --- */
 
-static int ticking;    /* atomic */
+static int ticking;     /* atomic */
 static uint64_t wanted; /* atomic: items of this pass */
 static bool whole;      /* the pass before was, and this process made it */
 
-static void at_say(const struct save_job *j)
-{
-    printf("at %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", __atomic_load_n(&j->items, __ATOMIC_RELAXED), __atomic_load_n(&j->bytes, __ATOMIC_RELAXED),
-           __atomic_load_n(&wanted, __ATOMIC_RELAXED), __atomic_load_n(&j->moved, __ATOMIC_RELAXED)); /* figures alone */
+static void at_say(const struct save_job *j) {
+    printf("at %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+           __atomic_load_n(&j->items, __ATOMIC_RELAXED),
+           __atomic_load_n(&j->bytes, __ATOMIC_RELAXED), __atomic_load_n(&wanted, __ATOMIC_RELAXED),
+           __atomic_load_n(&j->moved, __ATOMIC_RELAXED)); /* figures alone */
 }
 
 /* ddictd says nothing during a pass but `stop`; the end of stdin is its end. */
-static void *ticker(void *arg)
-{
+static void *ticker(void *arg) {
     struct save_job *j = arg;
     for (unsigned n = 1; __atomic_load_n(&ticking, __ATOMIC_RELAXED); n++) { /* only a flag */
         struct pollfd p = {.fd = 0, .events = POLLIN};
@@ -88,33 +88,34 @@ static void *ticker(void *arg)
 /* --- a dump: parts of each manager, made anew when something in it changed --- */
 
 static struct manager {
-    json_t *parts;       /* NULL: not written yet */
-    uint64_t state;      /* of what was in it before these parts were made */
+    json_t *parts;  /* NULL: not written yet */
+    uint64_t state; /* of what was in it before these parts were made */
     uint64_t items, bytes;
     struct save_seen seen; /* files */
-} *managers;
+} * managers;
 
-struct scan { uint64_t sum, items, bytes; };
+struct scan {
+    uint64_t sum, items, bytes;
+};
 
-static int item_scan(struct save_job *j, void *arg, const struct save_item *item)
-{
+static int item_scan(struct save_job *j, void *arg, const struct save_item *item) {
     struct scan *s = arg;
-    __atomic_fetch_add(&j->moved, 1, __ATOMIC_RELAXED); /* a figure */
+    __atomic_fetch_add(&j->moved, 1, __ATOMIC_RELAXED);                        /* a figure */
     s->sum += XXH3_64bits_withSeed(item->key, item->klen, item->view.version); /* in any order */
     s->items++;
     s->bytes += item->view.len;
     return 0;
 }
 
-static int manager_dump(struct save_job *j, unsigned i)
-{
+static int manager_dump(struct save_job *j, unsigned i) {
     struct manager *m = &managers[i];
     struct scan s = {0};
     int rc = save_each(j, i, item_scan, &s);
     if (rc < 0)
         return rc;
     s.sum ^= s.items;
-    if (m->parts != NULL && m->state == s.sum && m->items == s.items && manifest_parts_there(j, m->parts)) {
+    if (m->parts != NULL && m->state == s.sum && m->items == s.items &&
+        manifest_parts_there(j, m->parts)) {
         __atomic_fetch_add(&j->items, m->items, __ATOMIC_RELAXED); /* figures alone */
         __atomic_fetch_add(&j->bytes, m->bytes, __ATOMIC_RELAXED);
         __atomic_fetch_add(&j->same, m->items, __ATOMIC_RELAXED);
@@ -132,17 +133,18 @@ static int manager_dump(struct save_job *j, unsigned i)
     *m = (struct manager){.parts = parts, .state = s.sum};
     json_t *part;
     size_t at;
-    json_array_foreach(parts, at, part) { /* not those of the scan: something may have come or gone since */
+    json_array_foreach(parts, at,
+                       part) { /* not those of the scan: something may have come or gone since */
         m->items += (uint64_t)json_integer_value(json_object_get(part, "items"));
         m->bytes += (uint64_t)json_integer_value(json_object_get(part, "bytes"));
     }
     return 0;
 }
 
-static void dumps_write(struct save_job *j)
-{
+static void dumps_write(struct save_job *j) {
     int rc = 0;
-    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED), i < j->info.managers);) /* a number for one thread */
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
+                                i < j->info.managers);) /* a number for one thread */
         if (save_ours(j, i))
             rc = manager_dump(j, (unsigned)i);
     if (rc < 0)
@@ -150,8 +152,7 @@ static void dumps_write(struct save_job *j)
 }
 
 /* What this node has of the dump, for the one that writes the manifest. */
-static int worker_say(struct save_job *j)
-{
+static int worker_say(struct save_job *j) {
     json_decref(j->parts);
     j->parts = json_array();
     for (unsigned i = 0; i < j->info.managers; i++)
@@ -162,8 +163,7 @@ static int worker_say(struct save_job *j)
 
 /* --- a pass --- */
 
-static void count(struct save_job *j)
-{
+static void count(struct save_job *j) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
@@ -178,8 +178,7 @@ static void count(struct save_job *j)
     __atomic_store_n(&wanted, n, __ATOMIC_RELAXED); /* a figure */
 }
 
-static int attach(struct save_job *j, const char *name)
-{
+static int attach(struct save_job *j, const char *name) {
     int rc = ddict_attach(&j->d, name, -1);
     rc = rc < 0 ? rc : ddict_get_info(j->d, &j->info);
     if (rc < 0)
@@ -194,16 +193,16 @@ static int attach(struct save_job *j, const char *name)
     return 0;
 }
 
-static void detach(struct save_job *j)
-{
+static void detach(struct save_job *j) {
     ddict_detach(j->d);
     j->d = NULL;
 }
 
-static struct save_seen *seen_of(unsigned manager) { return &managers[manager].seen; }
+static struct save_seen *seen_of(unsigned manager) {
+    return &managers[manager].seen;
+}
 
-static int pass_run(struct save_job *j, bool files)
-{
+static int pass_run(struct save_job *j, bool files) {
     pthread_t tick;
     count(j);
     ticking = 1;
@@ -219,16 +218,17 @@ static int pass_run(struct save_job *j, bool files)
 }
 
 /* Until what comes from disk is all there, the dictionary is less than what was saved before. */
-static int loaded(struct save_job *j)
-{
-    int rc = j->after_load ? ddict_contains(j->d, "s" SAVE_LOADED, sizeof SAVE_LOADED, NULL, -1) : 1;
+static int loaded(struct save_job *j) {
+    int rc =
+        j->after_load ? ddict_contains(j->d, "s" SAVE_LOADED, sizeof SAVE_LOADED, NULL, -1) : 1;
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
-    return rc > 0 ? 0 : dd_error(-EAGAIN, "what --restore and --load bring was not complete, so what was saved before is left as it was");
+    return rc > 0 ? 0
+                  : dd_error(-EAGAIN, "what --restore and --load bring was not complete, so what "
+                                      "was saved before is left as it was");
 }
 
-static void pass(struct save_job *j, bool files, const char *name)
-{
+static void pass(struct save_job *j, bool files, const char *name) {
     uint64_t began = clock_ns();
     j->items = j->bytes = j->same = j->claimed = j->left_out = 0;
     j->stopped = 0;
@@ -243,14 +243,14 @@ static void pass(struct save_job *j, bool files, const char *name)
     if (rc < 0)
         printf("failed %s\n", dd_errmsg());
     else
-        printf("done %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.3f %s\n", j->items, j->bytes, j->same, j->left_out, (double)(clock_ns() - began) / 1e9,
-               j->first_left_out);
+        printf("done %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.3f %s\n", j->items, j->bytes,
+               j->same, j->left_out, (double)(clock_ns() - began) / 1e9, j->first_left_out);
     detach(j);
 }
 
-static void publish(struct save_job *j)
-{
-    int rc = whole ? manifest_write(j, NULL) : dd_error(-ESRCH, "who saves was killed after its pass, and started anew");
+static void publish(struct save_job *j) {
+    int rc = whole ? manifest_write(j, NULL)
+                   : dd_error(-ESRCH, "who saves was killed after its pass, and started anew");
     if (rc < 0)
         printf("failed %s\n", dd_errmsg());
     else
@@ -258,8 +258,7 @@ static void publish(struct save_job *j)
 }
 
 /* Bytes in use on the node that has most. */
-static void size_say(struct save_job *j, const char *name)
-{
+static void size_say(struct save_job *j, const char *name) {
     struct ddict_manager_stats *s = NULL;
     uint64_t most = 0;
     int n = attach(j, name);
@@ -276,11 +275,12 @@ static void size_say(struct save_job *j, const char *name)
     detach(j);
 }
 
-int stage_run(struct save_job *j, bool files, const char *name)
-{
+int stage_run(struct save_job *j, bool files, const char *name) {
     char *line = NULL;
     size_t cap = 0;
-    static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGPIPE}; /* Slurm's are for ddictd, too, which tells us */
+    static const int ignored[] = {
+        SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
+        SIGUSR2, SIGALRM, SIGTSTP, SIGPIPE}; /* Slurm's are for ddictd, too, which tells us */
     for (unsigned i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

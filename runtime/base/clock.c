@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clock.c - monotonic time and deadlines that grow by the time the process was suspended. */
-#include <limits.h>
-#include <time.h>
-
 #include <base/clock.h>
 #include <base/defaults.h>
 
-#define NS_PER_MS 1000000ull
+#include <limits.h>
+#include <time.h>
+
+#define NS_PER_MS      1000000ull
 #define SUSPEND_GAP_NS (DD_SUSPEND_GAP_MS * NS_PER_MS)
 
 uint64_t clock_ns(void) {
@@ -25,17 +25,22 @@ void deadline_start(struct deadline *d, int64_t timeout_ms) {
 static uint64_t look(struct deadline *d) {
     uint64_t now = clock_ns(), gap = now - d->last_ns;
     d->last_ns = now;
-    if (d->at_ns == UINT64_MAX) return UINT64_MAX;
+    if (d->at_ns == UINT64_MAX)
+        return UINT64_MAX;
     /* A deadline that was over when we were stopped stays over. */
-    if (gap > SUSPEND_GAP_NS && d->at_ns > now - gap) d->at_ns += gap;
+    if (gap > SUSPEND_GAP_NS && d->at_ns > now - gap)
+        d->at_ns += gap;
     return d->at_ns > now ? d->at_ns - now : 0;
 }
 
 int deadline_left(struct deadline *d, int slice_ms) {
     uint64_t left = look(d), cap = DD_SUSPEND_GAP_MS / 2;
-    if (slice_ms >= 0 && (uint64_t)slice_ms < cap) cap = (uint64_t)slice_ms;
+    if (slice_ms >= 0 && (uint64_t)slice_ms < cap)
+        cap = (uint64_t)slice_ms;
     left = left > cap * NS_PER_MS ? cap : (left + NS_PER_MS - 1) / NS_PER_MS;
     return (int)left;
 }
 
-int deadline_over(struct deadline *d) { return look(d) == 0; }
+int deadline_over(struct deadline *d) {
+    return look(d) == 0;
+}

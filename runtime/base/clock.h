@@ -9,7 +9,9 @@
 #include <stdint.h>
 
 uint64_t clock_ns(void); /* CLOCK_MONOTONIC */
-static inline uint64_t clock_ms(void) { return clock_ns() / 1000000u; }
+static inline uint64_t clock_ms(void) {
+    return clock_ns() / 1000000u;
+}
 
 struct deadline {
     uint64_t at_ns;   /* UINT64_MAX: never (internal use only) */

@@ -6,10 +6,10 @@
 #include <emmintrin.h>
 
 #define LINE 64u
-#define AHEAD 1024u /* bytes: the processor's own prefetch ends with each page, and another core may have the lines */
+#define AHEAD \
+    1024u /* bytes: the processor's own prefetch ends with each page, and another core may have the lines */
 
-void copy_past(void *dst, const void *src, size_t n)
-{
+void copy_past(void *dst, const void *src, size_t n) {
     uint8_t *to = dst;
     const uint8_t *from = src;
     size_t head = -(uintptr_t)to & (LINE - 1);
@@ -22,8 +22,10 @@ void copy_past(void *dst, const void *src, size_t n)
     from += head;
     n -= head;
     for (; n >= LINE; n -= LINE, to += LINE, from += LINE) {
-        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from), b = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));
-        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + 32)), d = _mm_loadu_si128((const __m128i *)(const void *)(from + 48));
+        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from),
+                b = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));
+        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + 32)),
+                d = _mm_loadu_si128((const __m128i *)(const void *)(from + 48));
         _mm_stream_si128((__m128i *)(void *)to, a);
         _mm_stream_si128((__m128i *)(void *)(to + 16), b);
         _mm_stream_si128((__m128i *)(void *)(to + 32), c);
@@ -34,5 +36,7 @@ void copy_past(void *dst, const void *src, size_t n)
     memcpy(to, from, n);
 }
 #else
-void copy_past(void *dst, const void *src, size_t n) { memcpy(dst, src, n); }
+void copy_past(void *dst, const void *src, size_t n) {
+    memcpy(dst, src, n);
+}
 #endif

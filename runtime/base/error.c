@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* error.c - the text of every code, and the sentence of the calling thread. */
+#include <base/error.h>
+#include <base/text.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <base/error.h>
-#include <base/text.h>
 
 #define ERRNO_MAX 133 /* EHWPOISON, the last number Linux gives */
 
@@ -28,28 +28,48 @@ int dd_error_plain(int code) {
     return code;
 }
 
-const char *dd_errmsg(void) { return sentence[0] == 0 && plain != 0 ? dd_strerror(plain) : sentence; }
+const char *dd_errmsg(void) {
+    return sentence[0] == 0 && plain != 0 ? dd_strerror(plain) : sentence;
+}
 
 const char *dd_strerror(int code) {
     switch (code) {
-    case DDICT_ENOKEY: return "the key is not in the dictionary";
-    case DDICT_EEXISTS: return "the key is in the dictionary already";
-    case DDICT_EFULL: return "the manager of this key has no room";
-    case DDICT_ENODICT: return "no dictionary: DDICT_NAME is not set or nothing listens under it on this node";
-    case DDICT_EGONE: return "the dictionary has ended";
-    case DDICT_ELOST: return "a manager or its node was lost";
-    case DDICT_EVERSION: return "the managers speak another protocol version than this library";
-    case DDICT_ECRED: return "the dictionary's name is held by a process of another user";
-    case DDICT_EVIEWS: return "too many views are held by this process";
-    case DDICT_EPROTO: return "malformed message or damaged arena";
-    case DDICT_EAUTH: return "a peer did not prove that it belongs to this job";
-    case DDICT_EKEYSIZE: return "a key has 1 to 65536 bytes";
-    case DDICT_EVALSIZE: return "the value is larger than a whole manager";
-    case DDICT_ESMALL: return "the buffer is smaller than the value";
-    case DDICT_EFROZEN: return "the dictionary is frozen: nothing can be written until it is unfrozen";
-    case DDICT_EBUSY: return "as many requests of this process wait as may";
+    case DDICT_ENOKEY:
+        return "the key is not in the dictionary";
+    case DDICT_EEXISTS:
+        return "the key is in the dictionary already";
+    case DDICT_EFULL:
+        return "the manager of this key has no room";
+    case DDICT_ENODICT:
+        return "no dictionary: DDICT_NAME is not set or nothing listens under it on this node";
+    case DDICT_EGONE:
+        return "the dictionary has ended";
+    case DDICT_ELOST:
+        return "a manager or its node was lost";
+    case DDICT_EVERSION:
+        return "the managers speak another protocol version than this library";
+    case DDICT_ECRED:
+        return "the dictionary's name is held by a process of another user";
+    case DDICT_EVIEWS:
+        return "too many views are held by this process";
+    case DDICT_EPROTO:
+        return "malformed message or damaged arena";
+    case DDICT_EAUTH:
+        return "a peer did not prove that it belongs to this job";
+    case DDICT_EKEYSIZE:
+        return "a key has 1 to 65536 bytes";
+    case DDICT_EVALSIZE:
+        return "the value is larger than a whole manager";
+    case DDICT_ESMALL:
+        return "the buffer is smaller than the value";
+    case DDICT_EFROZEN:
+        return "the dictionary is frozen: nothing can be written until it is unfrozen";
+    case DDICT_EBUSY:
+        return "as many requests of this process wait as may";
     }
-    if (code > 0) return "success (a count)";
-    if (code == 0) return "success";
+    if (code > 0)
+        return "success (a count)";
+    if (code == 0)
+        return "success";
     return code >= -ERRNO_MAX ? strerror(-code) : "unknown error code";
 }

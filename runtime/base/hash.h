@@ -35,7 +35,11 @@ static inline void hash_multiply(uint64_t *low, uint64_t *high) { /* both are fa
 static inline void hash_turn(uint64_t *a, uint64_t *b) {
 #ifdef __x86_64__
     static const uint64_t digits[2] = {HASH_3, HASH_4};
-    __asm__("xorq %1, %0" : "+r"(*a) : "m"(digits[0]) : "cc"); /* from memory: one instruction, where gcc takes two to have a number of 64 bits at hand */
+    __asm__(
+        "xorq %1, %0"
+        : "+r"(*a)
+        : "m"(digits[0])
+        : "cc"); /* from memory: one instruction, where gcc takes two to have a number of 64 bits at hand */
     __asm__("xorq %1, %0" : "+r"(*b) : "m"(digits[1]) : "cc");
 #else
     *a ^= HASH_3;
@@ -53,8 +57,12 @@ static inline uint64_t hash_common(const void *key, size_t len) {
     hash_multiply(&a, &b);
     return a ^ b;
 }
-static __attribute__((noinline, unused)) uint64_t hash_other(const void *key, size_t len) { return XXH3_64bits(key, len); }
-static inline uint64_t key_hash(const void *key, size_t len) { return __builtin_expect(len - 9 < 8, 1) ? hash_common(key, len) : hash_other(key, len); }
+static __attribute__((noinline, unused)) uint64_t hash_other(const void *key, size_t len) {
+    return XXH3_64bits(key, len);
+}
+static inline uint64_t key_hash(const void *key, size_t len) {
+    return __builtin_expect(len - 9 < 8, 1) ? hash_common(key, len) : hash_other(key, len);
+}
 
 /* Owner of a hash among n managers. The multiplication mixes all bits into the top, so owner and index bits are independent enough. */
 static inline uint64_t hash_owner_of(uint64_t h, uint64_t n) {
@@ -66,9 +74,13 @@ static inline uint64_t hash_owner_of(uint64_t h, uint64_t n) {
 #endif
     return (uint64_t)(((unsigned __int128)h * n) >> 64);
 }
-static inline unsigned hash_owner(uint64_t h, unsigned n) { return (unsigned)hash_owner_of(h, n); }
+static inline unsigned hash_owner(uint64_t h, unsigned n) {
+    return (unsigned)hash_owner_of(h, n);
+}
 /* Of a node with `local` managers that which asks `owner`, a manager of another node, for all of the node: its rank. Manager m is the (m / nodes)-th of node m % nodes: where all
  * nodes have as many, each stands in for one of each other node. */
-static inline unsigned stand_in(unsigned owner, unsigned nodes, unsigned local) { return (owner / nodes + owner % nodes) % local; }
+static inline unsigned stand_in(unsigned owner, unsigned nodes, unsigned local) {
+    return (owner / nodes + owner % nodes) % local;
+}
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hostlist.c - expand Slurm's lists of node names. */
+#include "base/hostlist.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/hostlist.h"
 
 #define NAME_ROOM 256
 
@@ -34,7 +34,8 @@ static int part_expand(struct hostlist *list, const char *head, const char *text
     int rc = 0;
 
     if (open == NULL) {
-        if ((size_t)snprintf(name, sizeof name, "%s%.*s", head, (int)(end - text), text) >= sizeof name)
+        if ((size_t)snprintf(name, sizeof name, "%s%.*s", head, (int)(end - text), text) >=
+            sizeof name)
             return -EINVAL;
         return name_add(list, name);
     }
@@ -55,10 +56,12 @@ static int part_expand(struct hostlist *list, const char *head, const char *text
                 return -EINVAL;
             hi = strtoul(stop + 1, &stop, 10);
         }
-        if (stop > close || (*stop != ',' && *stop != ']') || width > 18 || hi < lo || hi - lo >= HOSTLIST_MAX)
+        if (stop > close || (*stop != ',' && *stop != ']') || width > 18 || hi < lo ||
+            hi - lo >= HOSTLIST_MAX)
             return -EINVAL;
         for (i = lo; i <= hi && rc == 0; i++) {
-            if ((size_t)snprintf(name, sizeof name, "%s%.*s%0*lu", head, (int)(open - text), text, width, i) >= sizeof name)
+            if ((size_t)snprintf(name, sizeof name, "%s%.*s%0*lu", head, (int)(open - text), text,
+                                 width, i) >= sizeof name)
                 return -EINVAL;
             rc = part_expand(list, name, close + 1, end);
         }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* oom.c - /proc/self/oom_score_adj. To raise it needs no right, nor does to lower it again to where it was. */
+#include "base/oom.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/oom.h"
-
 #define ADJ_FILE "/proc/self/oom_score_adj"
-#define ADJ_FIRST "1000" /* as if it had all of what may be used in addition to its own: more than any process without it */
+#define ADJ_FIRST \
+    "1000" /* as if it had all of what may be used in addition to its own: more than any process without it */
 
 static int score(void) {
     char text[16];
@@ -40,7 +41,9 @@ int oom_open(void) {
     return fd < 0 ? -errno : fd;
 }
 
-int oom_first_by(int *fd) { return score_set(fd, ADJ_FIRST, sizeof ADJ_FIRST - 1); }
+int oom_first_by(int *fd) {
+    return score_set(fd, ADJ_FIRST, sizeof ADJ_FIRST - 1);
+}
 
 int oom_first(void) {
     int fd = oom_open();

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* process.c - read a number of /proc/PID/stat; proc(5) counts its fields from 1. */
+#include "base/process.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/process.h"
-
-#define FIELD_STATE 3
+#define FIELD_STATE  3
 #define FIELD_PARENT 4
-#define FIELD_BEGAN 22
+#define FIELD_BEGAN  22
 
 /* Where field `number` begins in text[cap], which receives all; NULL: it is gone. */
 static const char *field_find(pid_t pid, int number, char *text, size_t cap) {

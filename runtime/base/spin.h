@@ -23,10 +23,11 @@ int spin_cores_at(uint64_t now_ns);
 
 extern uint64_t spin_rest_end; /* of the process; of spin.c */
 /* Relaxed: a hint that one thread gives to the others. */
-static inline bool spin_pays(uint64_t now_ns) { return now_ns >= __atomic_load_n(&spin_rest_end, __ATOMIC_RELAXED); }
+static inline bool spin_pays(uint64_t now_ns) {
+    return now_ns >= __atomic_load_n(&spin_rest_end, __ATOMIC_RELAXED);
+}
 
-static inline void spin_relax(void)
-{
+static inline void spin_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)

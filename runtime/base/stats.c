@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c - latency histograms, and the merge and print of a manager's figures. */
+#include <base/stats.h>
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/stats.h>
-
 #define SUB_SHIFT 3 /* 8 buckets a power of two */
-#define SUB (1u << SUB_SHIFT)
+#define SUB       (1u << SUB_SHIFT)
 
 static unsigned bucket_of(uint64_t ns) {
-    if (ns < SUB) return (unsigned)ns;
+    if (ns < SUB)
+        return (unsigned)ns;
     unsigned e = 63u - (unsigned)__builtin_clzll(ns);
     unsigned b = (e - SUB_SHIFT + 1) * SUB + (unsigned)(ns >> (e - SUB_SHIFT) & (SUB - 1));
     return b < HISTOGRAM_BUCKETS ? b : HISTOGRAM_BUCKETS - 1;
@@ -19,24 +20,29 @@ static unsigned bucket_of(uint64_t ns) {
 
 /* The largest value that falls into bucket b. */
 static uint64_t bucket_top(unsigned b) {
-    if (b < SUB) return b;
+    if (b < SUB)
+        return b;
     unsigned e = b / SUB + SUB_SHIFT - 1;
     return ((uint64_t)(SUB + b % SUB + 1) << (e - SUB_SHIFT)) - 1;
 }
 
 void histogram_add(struct histogram *h, uint64_t ns) {
     h->count++;
-    if (ns > h->max_ns) h->max_ns = ns;
+    if (ns > h->max_ns)
+        h->max_ns = ns;
     h->bucket[bucket_of(ns)]++;
 }
 
 uint64_t histogram_percentile(const struct histogram *h, double p) {
-    if (!h->count) return 0;
+    if (!h->count)
+        return 0;
     uint64_t want = (uint64_t)((double)h->count * p / 100), seen = 0;
-    if (want < 1) want = 1;
+    if (want < 1)
+        want = 1;
     for (unsigned b = 0; b < HISTOGRAM_BUCKETS - 1; b++) {
         seen += h->bucket[b];
-        if (seen >= want) return bucket_top(b) < h->max_ns ? bucket_top(b) : h->max_ns;
+        if (seen >= want)
+            return bucket_top(b) < h->max_ns ? bucket_top(b) : h->max_ns;
     }
     return h->max_ns;
 }
@@ -53,22 +59,61 @@ void turns_add(uint64_t turns[DDICT_TURNS_N], uint64_t ns) {
     turns[i < DDICT_TURNS_N ? i : DDICT_TURNS_N - 1]++;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
 
 void stats_merge(struct ddict_manager_stats *t, const struct ddict_manager_stats *s) {
 #define ADD(field) t->field += s->field
-    ADD(total_bytes); ADD(total_used_bytes); ADD(pool_free_space); ADD(num_keys);
-    for (int i = 0; i < 48; i++) ADD(free_blocks[i]);
-    for (int i = 0; i < DDICT_TURNS_N; i++) ADD(turns[i]);
-    ADD(puts); ADD(gets_local); ADD(gets_remote); ADD(misses); ADD(deletes);
-    ADD(bytes_in); ADD(bytes_out); ADD(cache_hits); ADD(evictions); ADD(full_errors);
-    ADD(cached_items); ADD(cached_bytes);
-    ADD(spill_total_bytes); ADD(spill_used_bytes); ADD(spill_items); ADD(spilled_bytes);
-    ADD(clients_now); ADD(clients_peak); ADD(lanes_watched); ADD(lane_bytes); ADD(connections); ADD(descriptors); ADD(page_table_bytes); ADD(prefixes); ADD(events_bytes); ADD(restarts); ADD(retired_bytes); ADD(leased_bytes); ADD(populated_bytes); ADD(populate_us); ADD(huge_bytes); ADD(refused_connections); ADD(rma_bytes); ADD(rma_refused);
+    ADD(total_bytes);
+    ADD(total_used_bytes);
+    ADD(pool_free_space);
+    ADD(num_keys);
+    for (int i = 0; i < 48; i++)
+        ADD(free_blocks[i]);
+    for (int i = 0; i < DDICT_TURNS_N; i++)
+        ADD(turns[i]);
+    ADD(puts);
+    ADD(gets_local);
+    ADD(gets_remote);
+    ADD(misses);
+    ADD(deletes);
+    ADD(bytes_in);
+    ADD(bytes_out);
+    ADD(cache_hits);
+    ADD(evictions);
+    ADD(full_errors);
+    ADD(cached_items);
+    ADD(cached_bytes);
+    ADD(spill_total_bytes);
+    ADD(spill_used_bytes);
+    ADD(spill_items);
+    ADD(spilled_bytes);
+    ADD(clients_now);
+    ADD(clients_peak);
+    ADD(lanes_watched);
+    ADD(lane_bytes);
+    ADD(connections);
+    ADD(descriptors);
+    ADD(page_table_bytes);
+    ADD(prefixes);
+    ADD(events_bytes);
+    ADD(restarts);
+    ADD(retired_bytes);
+    ADD(leased_bytes);
+    ADD(populated_bytes);
+    ADD(populate_us);
+    ADD(huge_bytes);
+    ADD(refused_connections);
+    ADD(rma_bytes);
+    ADD(rma_refused);
 #undef ADD
-    t->pool_utilization = t->total_bytes ? 100.0 * (double)t->total_used_bytes / (double)t->total_bytes : 0;
-    if (t->state == 0) t->state = s->state;
-    if (!t->transport[0]) memcpy(t->transport, s->transport, sizeof t->transport);
+    t->pool_utilization =
+        t->total_bytes ? 100.0 * (double)t->total_used_bytes / (double)t->total_bytes : 0;
+    if (t->state == 0)
+        t->state = s->state;
+    if (!t->transport[0])
+        memcpy(t->transport, s->transport, sizeof t->transport);
     if (s->largest_holder_bytes > t->largest_holder_bytes) {
         t->largest_holder_bytes = s->largest_holder_bytes;
         t->largest_holder_pid = s->largest_holder_pid;
@@ -90,21 +135,29 @@ static json_t *text(const char *s, size_t cap) {
     return j ? j : json_string("?"); /* not UTF-8 */
 }
 
-static json_t *count(uint64_t n) { return json_integer((json_int_t)n); }
+static json_t *count(uint64_t n) {
+    return json_integer((json_int_t)n);
+}
 
 static json_t *latency(const struct ddict_latency *l) {
-    return json_pack("{s:o, s:o, s:o, s:o}", "count", count(l->count), "p50_ns", count(l->p50_ns), "p99_ns",
-                     count(l->p99_ns), "max_ns", count(l->max_ns));
+    return json_pack("{s:o, s:o, s:o, s:o}", "count", count(l->count), "p50_ns", count(l->p50_ns),
+                     "p99_ns", count(l->p99_ns), "max_ns", count(l->max_ns));
 }
 
 /* The whole numbers among the figures, in the order of the text. */
-#define NUMBERS_ID(X) X(manager_id) X(node_id)
+#define NUMBERS_ID(X)   X(manager_id) X(node_id)
 #define NUMBERS_POOL(X) X(pid) X(total_bytes) X(total_used_bytes) X(pool_free_space)
-#define NUMBERS_WORK(X) \
-    X(num_keys) X(puts) X(gets_local) X(gets_remote) X(misses) X(deletes) X(bytes_in) X(bytes_out) X(cache_hits) X(evictions) X(full_errors) X(frozen) X(cached_items) X(cached_bytes) \
-    X(spill_total_bytes) X(spill_used_bytes) X(spill_items) X(spilled_bytes) \
-    X(clients_now) X(clients_peak) X(lanes_watched) X(lane_bytes) X(connections) X(descriptors) X(page_table_bytes) X(prefixes) X(events_bytes) X(restarts) X(retired_bytes) X(leased_bytes) X(largest_holder_pid) X(largest_holder_bytes) \
-    X(populated_bytes) X(populate_us) X(page_bytes) X(huge_bytes) X(refused_connections) X(rma_bytes) X(rma_refused) X(uptime_us) X(turn_max_us)
+#define NUMBERS_WORK(X)                                                                         \
+    X(num_keys)                                                                                 \
+    X(puts) X(gets_local) X(gets_remote) X(misses) X(deletes) X(bytes_in) X(bytes_out)          \
+        X(cache_hits) X(evictions) X(full_errors) X(frozen) X(cached_items) X(cached_bytes)     \
+            X(spill_total_bytes) X(spill_used_bytes) X(spill_items) X(spilled_bytes)            \
+                X(clients_now) X(clients_peak) X(lanes_watched) X(lane_bytes) X(connections)    \
+                    X(descriptors) X(page_table_bytes) X(prefixes) X(events_bytes) X(restarts)  \
+                        X(retired_bytes) X(leased_bytes) X(largest_holder_pid)                  \
+                            X(largest_holder_bytes) X(populated_bytes) X(populate_us)           \
+                                X(page_bytes) X(huge_bytes) X(refused_connections) X(rma_bytes) \
+                                    X(rma_refused) X(uptime_us) X(turn_max_us)
 static const char *const op_name[DDICT_OP_N] = {"put", "get", "del", "fetch"};
 
 /* Those that are not 0, by their power of two. */
@@ -113,13 +166,15 @@ static int powers(json_t *to, const uint64_t *n, int len) {
     for (int i = 0; i < len; i++) {
         char name[24];
         snprintf(name, sizeof name, "%llu", 1ull << i);
-        if (n[i]) bad |= json_object_set_new(to, name, count(n[i]));
+        if (n[i])
+            bad |= json_object_set_new(to, name, count(n[i]));
     }
     return bad;
 }
 
 char *stats_json(const struct ddict_manager_stats *s) {
-    json_t *j = json_object(), *blocks = json_object(), *lat = json_object(), *turns = json_object();
+    json_t *j = json_object(), *blocks = json_object(), *lat = json_object(),
+           *turns = json_object();
     int bad = !j || !blocks || !lat || !turns;
 #define PUT(field) bad |= json_object_set_new(j, #field, count((uint64_t)s->field));
     NUMBERS_ID(PUT)
@@ -134,7 +189,8 @@ char *stats_json(const struct ddict_manager_stats *s) {
     bad |= json_object_set(j, "free_blocks", blocks);
     NUMBERS_WORK(PUT)
 #undef PUT
-    for (int i = 0; i < DDICT_OP_N; i++) bad |= json_object_set_new(lat, op_name[i], latency(&s->latency[i]));
+    for (int i = 0; i < DDICT_OP_N; i++)
+        bad |= json_object_set_new(lat, op_name[i], latency(&s->latency[i]));
     bad |= json_object_set(j, "latency", lat);
     bad |= json_object_set(j, "turns", turns);
     char *out = bad ? NULL : json_dumps(j, JSON_COMPACT);
@@ -145,7 +201,9 @@ char *stats_json(const struct ddict_manager_stats *s) {
     return out;
 }
 
-static uint64_t number(const json_t *o, const char *name) { return (uint64_t)json_integer_value(json_object_get(o, name)); }
+static uint64_t number(const json_t *o, const char *name) {
+    return (uint64_t)json_integer_value(json_object_get(o, name));
+}
 
 static void words(char *to, size_t cap, const json_t *o, const char *name) {
     const char *s = json_string_value(json_object_get(o, name));
@@ -153,26 +211,31 @@ static void words(char *to, size_t cap, const json_t *o, const char *name) {
 }
 
 void stats_parse(const struct json_t *j, struct ddict_manager_stats *s) {
-    const json_t *blocks = json_object_get(j, "free_blocks"), *lat = json_object_get(j, "latency"), *turns = json_object_get(j, "turns");
+    const json_t *blocks = json_object_get(j, "free_blocks"), *lat = json_object_get(j, "latency"),
+                 *turns = json_object_get(j, "turns");
     memset(s, 0, sizeof *s);
 #define TAKE(field) s->field = (__typeof__(s->field))number(j, #field);
-    NUMBERS_ID(TAKE) NUMBERS_POOL(TAKE) NUMBERS_WORK(TAKE)
+    NUMBERS_ID(TAKE)
+    NUMBERS_POOL(TAKE) NUMBERS_WORK(TAKE)
 #undef TAKE
-    words(s->hostname, sizeof s->hostname, j, "hostname");
+        words(s->hostname, sizeof s->hostname, j, "hostname");
     words(s->node, sizeof s->node, j, "node");
     words(s->transport, sizeof s->transport, j, "transport");
     s->state = (int32_t)json_integer_value(json_object_get(j, "state"));
     const json_t *numa = json_object_get(j, "numa_node");
-    s->numa_node = json_is_integer(numa) ? (int32_t)json_integer_value(numa) : -1; /* a record of before it was there */
+    s->numa_node = json_is_integer(numa) ? (int32_t)json_integer_value(numa)
+                                         : -1; /* a record of before it was there */
     s->pool_utilization = json_number_value(json_object_get(j, "pool_utilization"));
     for (int i = 0; i < 48; i++) {
         char name[24];
         snprintf(name, sizeof name, "%llu", 1ull << i);
         s->free_blocks[i] = number(blocks, name);
-        if (i < DDICT_TURNS_N) s->turns[i] = number(turns, name);
+        if (i < DDICT_TURNS_N)
+            s->turns[i] = number(turns, name);
     }
     for (int i = 0; i < DDICT_OP_N; i++) {
         const json_t *l = json_object_get(lat, op_name[i]);
-        s->latency[i] = (struct ddict_latency){number(l, "count"), number(l, "p50_ns"), number(l, "p99_ns"), number(l, "max_ns")};
+        s->latency[i] = (struct ddict_latency){number(l, "count"), number(l, "p50_ns"),
+                                               number(l, "p99_ns"), number(l, "max_ns")};
     }
 }

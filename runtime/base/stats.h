@@ -3,8 +3,9 @@
 #ifndef DDICT_BASE_STATS_H
 #define DDICT_BASE_STATS_H
 
-#include <stdint.h>
 #include <ddict.h>
+
+#include <stdint.h>
 
 #define HISTOGRAM_BUCKETS 256
 /* Log-linear: 8 buckets a power of two, so a percentile is right within 1/8. One writer. */

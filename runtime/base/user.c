@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* user.c - users as a process in a user namespace sees them. */
+#include <base/user.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <base/user.h>
-
-#define OVERFLOW_FILE "/proc/sys/kernel/overflowuid"
+#define OVERFLOW_FILE  "/proc/sys/kernel/overflowuid"
 #define OVERFLOW_USUAL 65534
-#define ALL_IDS 4294967295ul /* the map of a namespace that has every user */
+#define ALL_IDS        4294967295ul /* the map of a namespace that has every user */
 
 unsigned long user_outside(const char *map, unsigned long id) {
     unsigned long in, out, count, found = id;

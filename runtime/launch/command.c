@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command.c - start other programs with a clean environment, and read what short ones say. */
+#include "launch/command.h"
+
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "base/error.h"
+#include "base/oom.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,20 +18,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/oom.h"
-#include "launch/command.h"
-
 /* Also linked into the plugin, where the parent has threads: between fork and exec nothing that could take a lock. */
-#define READ_MAX (8u << 20) /* bytes: `scontrol -d show job` of 65,536 nodes */
-#define SLICE_MS 100
-#define EXIT_SLICE_MS 2      /* from the end of its output to its exit it is a moment */
+#define READ_MAX      (8u << 20) /* bytes: `scontrol -d show job` of 65,536 nodes */
+#define SLICE_MS      100
+#define EXIT_SLICE_MS 2 /* from the end of its output to its exit it is a moment */
 
 static int variable_kept(const char *entry, int all) {
-    static const char *const keep[] = { "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "SLURM_JWT", "SLURM_RESTART_COUNT" };
-    static const char *const drop[] = { "DDICT_NAME", "DDICT_NODE", "DDICT_SOCKET", "DDICT_MANAGERS", "DDICT_MEM", "DDICT_LOAD", "DDICT_INTERNAL", "DDICT_NOTE_FD" };
+    static const char *const keep[] = {
+        "PATH",   "HOME", "USER",       "LOGNAME",   "LANG",
+        "LC_ALL", "TZ",   "SLURM_CONF", "SLURM_JWT", "SLURM_RESTART_COUNT"};
+    static const char *const drop[] = {"DDICT_NAME",     "DDICT_NODE",   "DDICT_SOCKET",
+                                       "DDICT_MANAGERS", "DDICT_MEM",    "DDICT_LOAD",
+                                       "DDICT_INTERNAL", "DDICT_NOTE_FD"};
     size_t n = strcspn(entry, "="), i;
 
     for (i = 0; i < sizeof keep / sizeof *keep; i++)
@@ -33,7 +38,8 @@ static int variable_kept(const char *entry, int all) {
     for (i = 0; i < sizeof drop / sizeof *drop; i++)
         if (strlen(drop[i]) == n && memcmp(entry, drop[i], n) == 0)
             return 0;
-    return all || strncmp(entry, "DDICT_", 6) == 0 || strncmp(entry, "FI_", 3) == 0; /* FI_: of libfabric */
+    return all || strncmp(entry, "DDICT_", 6) == 0 ||
+           strncmp(entry, "FI_", 3) == 0; /* FI_: of libfabric */
 }
 
 char **command_environment(char *const *from, int all) {
@@ -68,8 +74,10 @@ int command_find(const char *name, char *path, size_t cap) {
     const char *dir = getenv("PATH");
 
     if (strchr(name, '/') != NULL) {
-        char *whole = *name == '/' ? strdup(name) : realpath(name, NULL); /* what we start runs in / */
-        int fits = whole != NULL && (size_t)snprintf(path, cap, "%s", whole) < cap && access(path, X_OK) == 0;
+        char *whole =
+            *name == '/' ? strdup(name) : realpath(name, NULL); /* what we start runs in / */
+        int fits = whole != NULL && (size_t)snprintf(path, cap, "%s", whole) < cap &&
+                   access(path, X_OK) == 0;
 
         free(whole);
         return fits ? 0 : -ENOENT;
@@ -77,7 +85,8 @@ int command_find(const char *name, char *path, size_t cap) {
     for (; dir != NULL && *dir != '\0';) {
         size_t n = strcspn(dir, ":");
 
-        if (n > 0 && (size_t)snprintf(path, cap, "%.*s/%s", (int)n, dir, name) < cap && access(path, X_OK) == 0)
+        if (n > 0 && (size_t)snprintf(path, cap, "%.*s/%s", (int)n, dir, name) < cap &&
+            access(path, X_OK) == 0)
             return 0;
         dir += n + (dir[n] == ':');
     }
@@ -87,14 +96,15 @@ int command_find(const char *name, char *path, size_t cap) {
 int command_beside(const char *beside, const char *name, char *path, size_t cap) {
     const char *slash = strrchr(beside, '/');
 
-    if (slash == NULL || (size_t)snprintf(path, cap, "%.*s/%s", (int)(slash - beside), beside, name) >= cap)
+    if (slash == NULL ||
+        (size_t)snprintf(path, cap, "%.*s/%s", (int)(slash - beside), beside, name) >= cap)
         return -ENOENT;
     return access(path, X_OK) == 0 ? 0 : -ENOENT;
 }
 
 /* 0..2 become in, out, err; nothing else stays open. Only async-signal-safe calls. */
 static void descriptors_set(int in, int out, int err) {
-    int fds[] = { in, out, err }, n = 3, i;
+    int fds[] = {in, out, err}, n = 3, i;
 
     for (i = 0; i < n; i++) { /* out of the way of 0..n first */
         if (fds[i] < 0)
@@ -109,13 +119,14 @@ static void descriptors_set(int in, int out, int err) {
             close(i);
 }
 
-static void child_run(char *const *argv, char *const *envp, int in, int out, int err) __attribute__((noreturn));
+static void child_run(char *const *argv, char *const *envp, int in, int out, int err)
+    __attribute__((noreturn));
 static void child_run(char *const *argv, char *const *envp, int in, int out, int err) {
     static const char head[] = "cannot run ";
     sigset_t none;
     int sig;
 
-    setsid(); /* the terminal's ^C is not for it */
+    setsid();        /* the terminal's ^C is not for it */
     oom_not_first(); /* a task that starts a dictionary has said that of itself */
     for (sig = 1; sig < 32; sig++)
         signal(sig, SIG_DFL);
@@ -126,7 +137,8 @@ static void child_run(char *const *argv, char *const *envp, int in, int out, int
         execve(argv[0], argv, envp);
     sig = errno;
     if (write(2, head, sizeof head - 1) < 0 || write(2, argv[0], strlen(argv[0])) < 0 ||
-        write(2, sig == ENOENT ? ": no such file\n" : ": not possible here\n", sig == ENOENT ? 15 : 20) < 0)
+        write(2, sig == ENOENT ? ": no such file\n" : ": not possible here\n",
+              sig == ENOENT ? 15 : 20) < 0)
         _exit(126);
     _exit(127);
 }
@@ -140,8 +152,9 @@ int command_spawn(char *const *argv, char *const *envp, int in, int out, int err
 }
 
 /* Read both ends until they close; 0 or a negative code. */
-static int outputs_read(int out, int err, struct deadline *limit, char **text, size_t *len, char *tail, size_t cap) {
-    struct pollfd p[2] = { { .fd = out, .events = POLLIN }, { .fd = err, .events = POLLIN } };
+static int outputs_read(int out, int err, struct deadline *limit, char **text, size_t *len,
+                        char *tail, size_t cap) {
+    struct pollfd p[2] = {{.fd = out, .events = POLLIN}, {.fd = err, .events = POLLIN}};
     size_t room = 0, tail_len = 0;
     int left;
 
@@ -202,7 +215,7 @@ static int exit_await(pid_t pid, int *status, struct deadline *limit) {
 }
 
 int command_read(char *const *argv, char *const *envp, int timeout_ms, char **text) {
-    int out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc, status = 0, pid;
+    int out[2] = {-1, -1}, err[2] = {-1, -1}, rc, status = 0, pid;
     struct deadline limit;
     char tail[1024] = "";
     size_t len = 0;
@@ -236,7 +249,8 @@ int command_read(char *const *argv, char *const *envp, int timeout_ms, char **te
         else if (rc < 0)
             dd_error(rc, "%s: %s", argv[0], strerror(-rc));
         else if (status != 0)
-            rc = dd_error(-EIO, "%s", tail[0] != '\0' ? tail : "Slurm's command failed without a word");
+            rc = dd_error(-EIO, "%s",
+                          tail[0] != '\0' ? tail : "Slurm's command failed without a word");
         else if (*text == NULL && (*text = calloc(1, 1)) == NULL)
             rc = -ENOMEM;
     }

@@ -10,13 +10,13 @@
  *   --propagate=NONE                  the user's ulimits (file size, address space) are not the managers'
  *   no -c                             it would imply --exact: one CPU for all managers of a node
  */
+#include "launch/hidden.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "launch/hidden.h"
 
 #define ARGV_ROOM 96
 
@@ -156,7 +156,7 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
 }
 
 char **hidden_argv(const struct hidden *h) {
-    struct args a = { .argv = calloc(ARGV_ROOM, sizeof(char *)) };
+    struct args a = {.argv = calloc(ARGV_ROOM, sizeof(char *))};
     int i;
 
     if (a.argv == NULL)

@@ -10,13 +10,13 @@
 #define LEAVE_SIGNAL SIGURG
 
 struct hidden {
-    const char *ddictd;             /* absolute path, the same on all nodes */
-    const char *name, *node;        /* the dictionary; node: name of this node, NULL within Slurm */
+    const char *ddictd;      /* absolute path, the same on all nodes */
+    const char *name, *node; /* the dictionary; node: name of this node, NULL within Slurm */
     uint32_t managers, nodes;
-    uint64_t mem;                   /* bytes of the whole dictionary */
+    uint64_t mem; /* bytes of the whole dictionary */
     int drain_ms;
-    int stay;                       /* the dictionary of a job: EOF is nothing, one of several starts wins */
-    uint32_t tasks;                 /* it ends with so many tasks (HANDSHAKE 6); 0: with none */
+    int stay;       /* the dictionary of a job: EOF is nothing, one of several starts wins */
+    uint32_t tasks; /* it ends with so many tasks (HANDSHAKE 6); 0: with none */
     const char *log, *summary, *asked, *script, *results, *spill; /* NULL or "": none */
     const char *save, *save_prefix; /* save "": nothing; prefix NULL: a dump */
     uint64_t spill_size;            /* bytes of the whole dictionary; 0: unsaid */
@@ -29,13 +29,14 @@ struct hidden {
     const char *rma;                /* NULL: ddictd's default */
     const char *hugepages;          /* NULL or "": ddictd's default */
     int has_cache;
-    uint64_t cache;                 /* bytes of the whole dictionary for values of other nodes while frozen */
+    uint64_t cache; /* bytes of the whole dictionary for values of other nodes while frozen */
     /* The rest only for the hidden step; srun NULL: ddictd is started directly. */
     const char *srun, *job, *nodelist;
-    const char *mpi;                /* "none" or "auto": the addresses travel by stdin and stdout (HANDSHAKE 2) */
-    int external;                   /* srun knows --external-launcher (from 23.11) */
-    int together;                   /* program: when one ends badly all are ended */
-    const char *const *program;     /* run this instead of ddictd; the fields above srun mean nothing then */
+    const char *mpi; /* "none" or "auto": the addresses travel by stdin and stdout (HANDSHAKE 2) */
+    int external;    /* srun knows --external-launcher (from 23.11) */
+    int together;    /* program: when one ends badly all are ended */
+    const char *const
+        *program; /* run this instead of ddictd; the fields above srun mean nothing then */
 };
 
 /* malloc'ed array of malloc'ed strings, for execve; NULL without memory. */

@@ -1,32 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* intake.c - cut up what is to be put into a dictionary before its first user begins. */
+#include "launch/intake.h"
+
+#include "base/size.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/size.h"
-#include "launch/intake.h"
-
 #define WORDS "prefix=P, set=NAME, as=KIND, on-error=stop|skip, threads=N or replace"
 
 static int word_is_good(const char *word) {
-    static const char *const names[] = { "prefix=", "set=", "as=" };
+    static const char *const names[] = {"prefix=", "set=", "as="};
     uint64_t n;
     size_t i;
 
     for (i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(word, names[i], strlen(names[i])) == 0)
             return word[strlen(names[i])] != '\0';
-    return strcmp(word, "replace") == 0 || strcmp(word, "on-error=stop") == 0 || strcmp(word, "on-error=skip") == 0 ||
+    return strcmp(word, "replace") == 0 || strcmp(word, "on-error=stop") == 0 ||
+           strcmp(word, "on-error=skip") == 0 ||
            (strncmp(word, "threads=", 8) == 0 && count_parse(word + 8, 1, 64, &n) == 0);
 }
 
 /* "SOURCE;WORD;WORD": the words go, and are the set's. 0, or -EINVAL. */
-static int words_take(struct intake_set *set, char *source, const char *name, char *why, size_t cap) {
+static int words_take(struct intake_set *set, char *source, const char *name, char *why,
+                      size_t cap) {
     char *word = strchr(source, ';'), *save;
 
     *word++ = '\0';
-    if (*word == '\0' || word[strlen(word) - 1] == ';' || strstr(word, ";;") != NULL || *word == ';') {
+    if (*word == '\0' || word[strlen(word) - 1] == ';' || strstr(word, ";;") != NULL ||
+        *word == ';') {
         snprintf(why, cap, "%s: an empty word behind %.60s: want " WORDS, name, source);
         return -EINVAL;
     }
@@ -40,7 +44,8 @@ static int words_take(struct intake_set *set, char *source, const char *name, ch
     return 0;
 }
 
-int intake_sets(char *text, struct intake_set sets[INTAKE_SETS], const char *name, char *why, size_t cap) {
+int intake_sets(char *text, struct intake_set sets[INTAKE_SETS], const char *name, char *why,
+                size_t cap) {
     char *at = text, *comma;
     int n = 0, open = 0;
 
@@ -56,10 +61,11 @@ int intake_sets(char *text, struct intake_set sets[INTAKE_SETS], const char *nam
         }
         if (!open) {
             if (n == INTAKE_SETS) {
-                snprintf(why, cap, "%s: at most %d sets; `ddict load` in the job takes more", name, INTAKE_SETS);
+                snprintf(why, cap, "%s: at most %d sets; `ddict load` in the job takes more", name,
+                         INTAKE_SETS);
                 return -EINVAL;
             }
-            sets[n] = (struct intake_set){ .sources = at };
+            sets[n] = (struct intake_set){.sources = at};
             n++;
             open = 1;
         } else {
@@ -74,10 +80,12 @@ int intake_sets(char *text, struct intake_set sets[INTAKE_SETS], const char *nam
     }
 }
 
-static int length_judge(const char *name, const char *text, const char *verb, char *why, size_t cap) {
+static int length_judge(const char *name, const char *text, const char *verb, char *why,
+                        size_t cap) {
     if (*text != '\0' && strlen(text) <= INTAKE_MAX)
         return 0;
-    snprintf(why, cap, "%s=%.60s: want 1 to %d bytes; `ddict %s` in the job takes more", name, text, INTAKE_MAX, verb);
+    snprintf(why, cap, "%s=%.60s: want 1 to %d bytes; `ddict %s` in the job takes more", name, text,
+             INTAKE_MAX, verb);
     return -EINVAL;
 }
 
@@ -109,7 +117,8 @@ int intake_judge_restore(const char *name, const char *text, char *why, size_t c
     }
 }
 
-int intake_save(const char *name, const char *text, const char **dir, char *prefix, size_t prefix_cap, int *files, char *why, size_t cap) {
+int intake_save(const char *name, const char *text, const char **dir, char *prefix,
+                size_t prefix_cap, int *files, char *why, size_t cap) {
     const char *colon = strrchr(text, ':');
     size_t n;
 
@@ -118,7 +127,8 @@ int intake_save(const char *name, const char *text, const char **dir, char *pref
     if (*text == '/' || strncmp(text, "./", 2) == 0 || strncmp(text, "../", 3) == 0)
         colon = NULL;
     if (colon != NULL && strstr(text, "://") != NULL) {
-        snprintf(why, cap, "%s=%.60s: want a folder; an address is only for %s", name, text, strncmp(name, "--save", 6) == 0 ? "--load" : "--ddict-load");
+        snprintf(why, cap, "%s=%.60s: want a folder; an address is only for %s", name, text,
+                 strncmp(name, "--save", 6) == 0 ? "--load" : "--ddict-load");
         return -EINVAL;
     }
     *files = colon != NULL;
@@ -128,7 +138,8 @@ int intake_save(const char *name, const char *text, const char **dir, char *pref
     if (**dir == '\0')
         snprintf(why, cap, "%s=%.60s: want [PREFIX:]DIR, and DIR is empty", name, text);
     else if (n >= prefix_cap)
-        snprintf(why, cap, "%s=%.60s: want a prefix of at most %zu bytes", name, text, prefix_cap - 1);
+        snprintf(why, cap, "%s=%.60s: want a prefix of at most %zu bytes", name, text,
+                 prefix_cap - 1);
     else {
         memcpy(prefix, text, n);
         prefix[n] = '\0';

@@ -18,23 +18,26 @@
 
 #include <stddef.h>
 
-#define INTAKE_SETS 16
+#define INTAKE_SETS  16
 #define INTAKE_WORDS 8
-#define INTAKE_MAX 2000 /* bytes of one of these options: it passes through the request of a job and a command line */
+#define INTAKE_MAX \
+    2000 /* bytes of one of these options: it passes through the request of a job and a command line */
 
 struct intake_set {
-    char *sources;                  /* separated by commas */
-    char *words[INTAKE_WORDS];      /* "prefix=P", "replace" */
+    char *sources;             /* separated by commas */
+    char *words[INTAKE_WORDS]; /* "prefix=P", "replace" */
     int nwords;
 };
 
 /* text is cut up, sets point into it. The number of sets, or -EINVAL with what is wrong with name=text in why. */
-int intake_sets(char *text, struct intake_set sets[INTAKE_SETS], const char *name, char *why, size_t cap);
+int intake_sets(char *text, struct intake_set sets[INTAKE_SETS], const char *name, char *why,
+                size_t cap);
 /* Whether it can be read; text is left as it is. 0 or -EINVAL with why set. */
 int intake_judge_load(const char *name, const char *text, char *why, size_t cap);
 int intake_judge_restore(const char *name, const char *text, char *why, size_t cap);
 
 /* *dir points into text, *prefix is a copy, cap bytes; "" with *files 0 or 1. 0 or -EINVAL with why set. */
-int intake_save(const char *name, const char *text, const char **dir, char *prefix, size_t prefix_cap, int *files, char *why, size_t cap);
+int intake_save(const char *name, const char *text, const char **dir, char *prefix,
+                size_t prefix_cap, int *files, char *why, size_t cap);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lines.c - cut a stream into lines and know those of the handshake. */
+#include "launch/lines.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "launch/lines.h"
 
 static int line_grow(struct lines *l, size_t need) {
     size_t room = l->room ? l->room : 256;
@@ -22,7 +22,8 @@ static int line_grow(struct lines *l, size_t need) {
     return 0;
 }
 
-int lines_feed(struct lines *l, const char *bytes, size_t n, void (*fn)(void *arg, char *line), void *arg) {
+int lines_feed(struct lines *l, const char *bytes, size_t n, void (*fn)(void *arg, char *line),
+               void *arg) {
     int rc = 0;
 
     while (n > 0) {
@@ -64,10 +65,10 @@ enum line_kind line_parse(const char *line, const char **rest) {
     static const struct {
         const char *word;
         enum line_kind kind;
-    } words[] = { { "start", LINE_START }, { "ready", LINE_READY }, { "error", LINE_ERROR },
-                  { "report", LINE_REPORT }, { "end", LINE_END }, { "card", LINE_CARD },
-                  { "exists", LINE_EXISTS }, { "warn", LINE_WARN }, { "summary", LINE_SUMMARY }, { "loading", LINE_LOADING },
-                  { "saving", LINE_SAVING } };
+    } words[] = {{"start", LINE_START},     {"ready", LINE_READY},  {"error", LINE_ERROR},
+                 {"report", LINE_REPORT},   {"end", LINE_END},      {"card", LINE_CARD},
+                 {"exists", LINE_EXISTS},   {"warn", LINE_WARN},    {"summary", LINE_SUMMARY},
+                 {"loading", LINE_LOADING}, {"saving", LINE_SAVING}};
     size_t i, n;
 
     if (strncmp(line, "ddict1 ", 7) != 0)

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loading.c - `ddict restore` and ddict-load, one after another, as children of `ddict up` and `ddict run`. */
+#include "launch/loading.h"
+
+#include "base/defaults.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "launch/command.h"
+#include "launch/hidden.h"
+#include "launch/intake.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -13,16 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/defaults.h"
-#include "base/size.h"
-#include "base/text.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "launch/intake.h"
-#include "launch/loading.h"
-
-#define WORDS 24          /* of a command line, besides the sources */
-#define STOP_MS 45000     /* from SIGTERM: above what an srun may take to end its step */
+#define WORDS    24    /* of a command line, besides the sources */
+#define STOP_MS  45000 /* from SIGTERM: above what an srun may take to end its step */
 #define SLICE_MS 100
 
 extern char **environ;
@@ -35,17 +36,19 @@ static int program_find(const char *program, const char *beside, char *path, siz
     snprintf(installed, sizeof installed, "%s/%s", DDICT_BINDIR, program);
     if (n > 0) {
         self[n] = '\0';
-        if (command_beside(self, beside, path, cap) == 0 || command_beside(self, program, path, cap) == 0)
+        if (command_beside(self, beside, path, cap) == 0 ||
+            command_beside(self, program, path, cap) == 0)
             return 0;
     }
     if (command_find(installed, path, cap) == 0)
         return 0;
-    return dd_error(-ENOENT, "%s is neither beside %s nor in %s", program, n > 0 ? self : "ddict", DDICT_BINDIR);
+    return dd_error(-ENOENT, "%s is neither beside %s nor in %s", program, n > 0 ? self : "ddict",
+                    DDICT_BINDIR);
 }
 
 /* All but the variables that name a dictionary, with DDICT_NODE where node is not "". malloc'ed array of strings of environ and entry. */
 static char **environment(const char *node, char *entry, size_t cap) {
-    static const char *const drop[] = { "DDICT_NAME=", "DDICT_NODE=", "DDICT_SOCKET=" };
+    static const char *const drop[] = {"DDICT_NAME=", "DDICT_NODE=", "DDICT_SOCKET="};
     size_t n = 0, i, k = 0, d;
     char **env;
 
@@ -84,7 +87,8 @@ static void said_add(struct loading *l, const char *fmt, ...) {
     va_end(ap);
 }
 
-static int word_add(char **argv, int *n, const char *fmt, const char *text) __attribute__((format(printf, 3, 0)));
+static int word_add(char **argv, int *n, const char *fmt, const char *text)
+    __attribute__((format(printf, 3, 0)));
 static int word_add(char **argv, int *n, const char *fmt, const char *text) {
     if (asprintf(&argv[*n], fmt, text) < 0) {
         argv[*n] = NULL;
@@ -111,8 +115,10 @@ static char **line_begin(struct loading *l, const char *const *fixed, size_t ext
 static int load_plan(struct loading *l, const struct loading_ask *ask, const char *folder) {
     struct intake_set sets[INTAKE_SETS];
     char path[PATH_MAX], why[DD_ERRMSG_MAX], *copy = strdup(ask->load), *word, *save;
-    const char *fixed[] = { path, "--report", "--name", ask->name, "--chdir", folder, NULL };
-    int rc = copy == NULL ? -ENOMEM : program_find("ddict-load", "../ddict-load", path, sizeof path), n, i, k, w;
+    const char *fixed[] = {path, "--report", "--name", ask->name, "--chdir", folder, NULL};
+    int rc =
+            copy == NULL ? -ENOMEM : program_find("ddict-load", "../ddict-load", path, sizeof path),
+        n, i, k, w;
 
     n = rc == 0 ? intake_sets(copy, sets, "--load", why, sizeof why) : 0;
     if (n < 0)
@@ -124,7 +130,8 @@ static int load_plan(struct loading *l, const struct loading_ask *ask, const cha
         for (w = 0; rc == 0 && w < sets[i].nwords; w++)
             rc = word_add(argv, &k, "--%s", sets[i].words[w]);
         rc = rc == 0 ? word_add(argv, &k, "--", "") : rc;
-        for (word = strtok_r(sets[i].sources, ",", &save); rc == 0 && word != NULL; word = strtok_r(NULL, ",", &save))
+        for (word = strtok_r(sets[i].sources, ",", &save); rc == 0 && word != NULL;
+             word = strtok_r(NULL, ",", &save))
             rc = word_add(argv, &k, "%s", word);
     }
     free(copy);
@@ -144,13 +151,24 @@ static int is_missing(const char *file) {
 
 static int restore_plan(struct loading *l, const struct loading_ask *ask, const char *folder) {
     char path[PATH_MAX], file[PATH_MAX], *copy = strdup(ask->restore), *word, *save;
-    const char *fixed[] = { path, "restore", "--report", "--name", ask->name, ask->shared ? "--once" : "--", ask->shared ? "--" : file, ask->shared ? file : NULL, NULL };
-    int rc = copy == NULL ? -ENOMEM : program_find("ddict", "ddict", path, sizeof path), k, may_miss;
+    const char *fixed[] = {path,
+                           "restore",
+                           "--report",
+                           "--name",
+                           ask->name,
+                           ask->shared ? "--once" : "--",
+                           ask->shared ? "--" : file,
+                           ask->shared ? file : NULL,
+                           NULL};
+    int rc = copy == NULL ? -ENOMEM : program_find("ddict", "ddict", path, sizeof path), k,
+        may_miss;
 
-    for (word = rc == 0 ? strtok_r(copy, ",", &save) : NULL; rc == 0 && word != NULL; word = strtok_r(NULL, ",", &save)) {
+    for (word = rc == 0 ? strtok_r(copy, ",", &save) : NULL; rc == 0 && word != NULL;
+         word = strtok_r(NULL, ",", &save)) {
         may_miss = *word == '-';
         word += may_miss;
-        if (snprintf(file, sizeof file, "%s%s%s", *word == '/' ? "" : folder, *word == '/' ? "" : "/", word) >= (int)sizeof file)
+        if (snprintf(file, sizeof file, "%s%s%s", *word == '/' ? "" : folder,
+                     *word == '/' ? "" : "/", word) >= (int)sizeof file)
             rc = dd_error(-ENAMETOOLONG, "--restore=%.60s: the path is too long", word);
         else if (may_miss && is_missing(file))
             said_add(l, "%s is not there, and so not restored", word);
@@ -166,7 +184,7 @@ static int restore_plan(struct loading *l, const struct loading_ask *ask, const 
 /* The last of all: whoever saves the dictionary may replace what was saved before. */
 static int mark_plan(struct loading *l, const struct loading_ask *ask) {
     char path[PATH_MAX];
-    const char *fixed[] = { path, "restore", "--report", "--name", ask->name, "--loaded", NULL };
+    const char *fixed[] = {path, "restore", "--report", "--name", ask->name, "--loaded", NULL};
     int rc = program_find("ddict", "ddict", path, sizeof path), k;
 
     return rc < 0 ? rc : line_begin(l, fixed, 0, &k) == NULL ? -ENOMEM : 0;
@@ -174,7 +192,7 @@ static int mark_plan(struct loading *l, const struct loading_ask *ask) {
 
 /* The next of our commands. 0 or a negative code with the sentence set. */
 static int command_next(struct loading *l) {
-    int out[2] = { -1, -1 }, rc = 0;
+    int out[2] = {-1, -1}, rc = 0;
 
     if (pipe2(out, O_CLOEXEC) < 0)
         return dd_error(-errno, "cannot make pipes: %s", strerror(errno));
@@ -226,14 +244,17 @@ int loading_start(struct loading *l, const struct loading_ask *ask) {
 static void on_line(void *arg, char *line) {
     struct loading *l = arg;
     json_t *o = json_loads(line, 0, NULL);
-    const char *error = json_string_value(json_object_get(o, "error")), *set = json_string_value(json_object_get(o, "set")),
+    const char *error = json_string_value(json_object_get(o, "error")),
+               *set = json_string_value(json_object_get(o, "set")),
                *path = json_string_value(json_object_get(o, "path"));
-    long long items = json_integer_value(json_object_get(o, "items")), nodes = json_integer_value(json_object_get(o, "nodes"));
+    long long items = json_integer_value(json_object_get(o, "items")),
+              nodes = json_integer_value(json_object_get(o, "nodes"));
     double seconds = json_number_value(json_object_get(o, "seconds"));
     char size[24];
 
     size_format(size, sizeof size, (uint64_t)json_integer_value(json_object_get(o, "bytes")));
-    l->answered |= error != NULL || set != NULL || path != NULL || json_is_true(json_object_get(o, "loaded"));
+    l->answered |=
+        error != NULL || set != NULL || path != NULL || json_is_true(json_object_get(o, "loaded"));
     if (error != NULL)
         l->signalled = json_integer_value(json_object_get(o, "code")) == -ECANCELED;
     if (error != NULL) {
@@ -242,17 +263,21 @@ static void on_line(void *arg, char *line) {
     } else if (set != NULL && json_is_true(json_object_get(o, "already")))
         said_add(l, "%.200s is loaded: %lld items", set, items);
     else if (set != NULL)
-        said_add(l, "loaded %.200s: %lld items, %s in %.2f s, %.1f MB/s on each of %lld nodes", set, items, size, seconds,
-                 json_number_value(json_object_get(o, "mb_per_s_node")), nodes);
+        said_add(l, "loaded %.200s: %lld items, %s in %.2f s, %.1f MB/s on each of %lld nodes", set,
+                 items, size, seconds, json_number_value(json_object_get(o, "mb_per_s_node")),
+                 nodes);
     else if (path != NULL && json_is_true(json_object_get(o, "already")))
         said_add(l, "%.200s is restored", path);
     else if (path != NULL)
-        said_add(l, "restored %.200s: %lld items, %s in %.2f s by %lld node%s", path, items, size, seconds, nodes, nodes == 1 ? "" : "s");
+        said_add(l, "restored %.200s: %lld items, %s in %.2f s by %lld node%s", path, items, size,
+                 seconds, nodes, nodes == 1 ? "" : "s");
     text_plain(l->said);
     json_decref(o);
 }
 
-void loading_poll(const struct loading *l, struct pollfd *p) { *p = (struct pollfd){ .fd = l->begun && !l->ended ? l->out : -1, .events = POLLIN }; }
+void loading_poll(const struct loading *l, struct pollfd *p) {
+    *p = (struct pollfd){.fd = l->begun && !l->ended ? l->out : -1, .events = POLLIN};
+}
 
 static void out_read(struct loading *l) {
     char buf[16384];
@@ -305,9 +330,11 @@ void loading_reap(struct loading *l) {
     if (l->stopped)
         snprintf(l->why, sizeof l->why, "the loading was ended");
     else if (WIFSIGNALED(status))
-        snprintf(l->why, sizeof l->why, "%s was killed by signal %d", program_of(l), WTERMSIG(status));
+        snprintf(l->why, sizeof l->why, "%s was killed by signal %d", program_of(l),
+                 WTERMSIG(status));
     else
-        snprintf(l->why, sizeof l->why, "%s ended with exit code %d", program_of(l), WEXITSTATUS(status));
+        snprintf(l->why, sizeof l->why, "%s ended with exit code %d", program_of(l),
+                 WEXITSTATUS(status));
 }
 
 void loading_stop(struct loading *l) {

@@ -9,20 +9,20 @@
 #ifndef DDICT_LAUNCH_LOADING_H
 #define DDICT_LAUNCH_LOADING_H
 
-#include <poll.h>
-#include <stdint.h>
-#include <sys/types.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "launch/intake.h"
 #include "launch/lines.h"
 
+#include <poll.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 #define LOADING_LINES (2 * INTAKE_SETS)
 
 struct loading {
-    pid_t pid;                /* 0: not started, or reaped */
-    int out;                  /* its summary */
+    pid_t pid; /* 0: not started, or reaped */
+    int out;   /* its summary */
     int begun, ended;
     int stopped;              /* we told it to end */
     int signalled;            /* somebody else told it, or its part on another node */
@@ -31,17 +31,17 @@ struct loading {
     char said[DD_ERRMSG_MAX]; /* for the user, when it went well; "" when there was nothing to do */
     struct lines lines;
     char **line[LOADING_LINES + 1]; /* command lines */
-    int lines_n, at;          /* at: the next one */
-    int answered;             /* the present one did */
+    int lines_n, at;                /* at: the next one */
+    int answered;                   /* the present one did */
     char **envp, entry[128];
 };
 
 struct loading_ask {
     const char *restore, *load; /* as the user gave them; NULL: nothing */
     const char *folder;         /* of relative paths; NULL: the working folder */
-    int shared;                 /* others may start the same dictionary and ask for the same: a key of it will say what was restored */
-    int saves;                  /* it has --save, which waits for the end of this */
-    const char *name, *node;    /* the dictionary; node: this node's name without Slurm, else "" */
+    int shared; /* others may start the same dictionary and ask for the same: a key of it will say what was restored */
+    int saves;  /* it has --save, which waits for the end of this */
+    const char *name, *node; /* the dictionary; node: this node's name without Slurm, else "" */
 };
 
 /* The progress goes to our stderr. 0 or a negative code with the sentence set. */
@@ -50,7 +50,9 @@ void loading_poll(const struct loading *l, struct pollfd *p);
 void loading_turn(struct loading *l);
 void loading_reap(struct loading *l);
 void loading_stop(struct loading *l);
-static inline int loading_over(const struct loading *l) { return l->ended; }
+static inline int loading_over(const struct loading *l) {
+    return l->ended;
+}
 /* Kills what is left. */
 void loading_free(struct loading *l);
 /* The same from beginning to end, for who has no loop. 0, or negative with the sentence set. */

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - decide what is started where. */
+#include "launch/plan.h"
+
+#include "base/defaults.h"
+#include "base/error.h"
+#include "base/size.h"
+#include "launch/command.h"
+#include "launch/hidden.h"
+#include "launch/record.h"
+#include "launch/step.h"
+#include "store/store.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -11,16 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/size.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "launch/plan.h"
-#include "launch/record.h"
-#include "launch/step.h"
-#include "store/store.h"
-
 extern char **environ;
 
 static int ddictd_find(const char *given, char *path, size_t cap) {
@@ -28,17 +29,21 @@ static int ddictd_find(const char *given, char *path, size_t cap) {
     ssize_t n;
 
     if (given != NULL)
-        return command_find(given, path, cap) == 0 ? 0 : dd_error(-ENOENT, "--ddictd=%s: no such program", given);
+        return command_find(given, path, cap) == 0
+                   ? 0
+                   : dd_error(-ENOENT, "--ddictd=%s: no such program", given);
     n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n > 0) {
         self[n] = '\0';
         if (command_beside(self, "ddictd", path, cap) == 0 ||
-            command_beside(self, "../ddictd", path, cap) == 0) /* in a build folder ours is in .libs */
+            command_beside(self, "../ddictd", path, cap) ==
+                0) /* in a build folder ours is in .libs */
             return 0;
     }
     if (command_find(DDICT_BINDIR "/ddictd", path, cap) == 0)
         return 0;
-    return dd_error(-ENOENT, "ddictd not found, neither beside %s nor in %s", n > 0 ? self : "ddict", DDICT_BINDIR);
+    return dd_error(-ENOENT, "ddictd not found, neither beside %s nor in %s",
+                    n > 0 ? self : "ddict", DDICT_BINDIR);
 }
 
 static int name_make(struct plan *p, const struct options *o) {
@@ -50,12 +55,14 @@ static int name_make(struct plan *p, const struct options *o) {
         return 0;
     }
     if (p->srun[0] != '\0' && !run) {
-        snprintf(p->name, sizeof p->name, "%u.%s.%s", geteuid(), o->job, o->step != NULL ? o->step : "job");
+        snprintf(p->name, sizeof p->name, "%u.%s.%s", geteuid(), o->job,
+                 o->step != NULL ? o->step : "job");
         return 0;
     }
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return dd_error(-errno, "no random numbers: %s", strerror(errno));
-    snprintf(p->name, sizeof p->name, "%u.%s.r%016" PRIx64, geteuid(), p->srun[0] != '\0' ? o->job : "local", random);
+    snprintf(p->name, sizeof p->name, "%u.%s.r%016" PRIx64, geteuid(),
+             p->srun[0] != '\0' ? o->job : "local", random);
     return 0;
 }
 
@@ -66,15 +73,19 @@ static int numbers_judge(struct plan *p, const struct options *o, uint64_t whole
     p->managers = o->managers;
     p->mem = amount_bytes(&o->mem, whole);
     if (o->mem.share != 0 && whole == 0)
-        return dd_error(-EINVAL, "%s=%s: Slurm does not say how much memory this job has on its nodes; give a size, such as %s=16G", o->mem_name,
-                        amount_format(text, sizeof text, &o->mem), o->mem_name);
+        return dd_error(-EINVAL,
+                        "%s=%s: Slurm does not say how much memory this job has on its nodes; give "
+                        "a size, such as %s=16G",
+                        o->mem_name, amount_format(text, sizeof text, &o->mem), o->mem_name);
     if (p->managers == 0)
         p->managers = p->nodes;
     if (p->managers < p->nodes) {
-        snprintf(p->note, sizeof p->note, "%s=%u raised to %u: one for each node", o->managers_name, p->managers, p->nodes);
+        snprintf(p->note, sizeof p->note, "%s=%u raised to %u: one for each node", o->managers_name,
+                 p->managers, p->nodes);
         p->managers = p->nodes;
     }
-    if (site_judge(&o->site, o->managers_name, p->managers, o->mem_name, p->mem, why, sizeof why) < 0)
+    if (site_judge(&o->site, o->managers_name, p->managers, o->mem_name, p->mem, why, sizeof why) <
+        0)
         return dd_error(-EINVAL, "%s", why);
     if (ask_fits(o->mem_name, p->mem, o->managers_name, p->managers, p->nodes, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
@@ -88,8 +99,10 @@ static int rooms_judge(const struct plan *p, const struct options *o, const stru
     for (i = 0; i < p->nodes; i++) {
         uint64_t share = ask_share(p->mem, p->managers, p->nodes, i);
 
-        if (ask_room(o->mem_name, p->mem, share, step->nodes.names[i], step->mb[i], step->per_cpu, why, sizeof why) < 0 ||
-            site_judge_share(&o->site, o->mem_name, p->mem, share, step->nodes.names[i], step->mb[i] << 20, why, sizeof why) < 0)
+        if (ask_room(o->mem_name, p->mem, share, step->nodes.names[i], step->mb[i], step->per_cpu,
+                     why, sizeof why) < 0 ||
+            site_judge_share(&o->site, o->mem_name, p->mem, share, step->nodes.names[i],
+                             step->mb[i] << 20, why, sizeof why) < 0)
             return dd_error(-EINVAL, "%s", why);
     }
     return 0;
@@ -106,21 +119,27 @@ static void version_tell(char **envp, const char *text) {
     command_environment_add(envp, entry);
 }
 
-static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h, struct step *step) {
+static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
+                      struct step *step) {
     char scontrol[PATH_MAX], *text;
-    char *version[] = { p->srun, (char *)(uintptr_t)"--version", NULL };
+    char *version[] = {p->srun, (char *)(uintptr_t) "--version", NULL};
     int rc;
 
     if (command_find(o->srun != NULL ? o->srun : "srun", p->srun, sizeof p->srun) < 0)
-        return dd_error(-ENOENT, "srun not found, but this is Slurm job %s; --local starts the managers on this node alone", o->job);
-    if (command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 && command_find("scontrol", scontrol, sizeof scontrol) < 0)
+        return dd_error(-ENOENT,
+                        "srun not found, but this is Slurm job %s; --local starts the managers on "
+                        "this node alone",
+                        o->job);
+    if (command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 &&
+        command_find("scontrol", scontrol, sizeof scontrol) < 0)
         return dd_error(-ENOENT, "scontrol not found beside %s", p->srun);
     rc = step_look(step, scontrol, p->envp, o->job, o->step);
     if (rc < 0)
         return rc;
     p->nodes = (uint32_t)step->nodes.count;
     p->stay = o->tasks > 0 || (o->step == NULL && strcmp(o->verb, "ddict run") != 0);
-    if (p->stay && o->tasks == 0 && step->batch && step->stdout_path != NULL && step->stdout_path[0] == '/' && strchr(step->stdout_path, '%') == NULL &&
+    if (p->stay && o->tasks == 0 && step->batch && step->stdout_path != NULL &&
+        step->stdout_path[0] == '/' && strchr(step->stdout_path, '%') == NULL &&
         strcmp(step->stdout_path, "/dev/null") != 0)
         snprintf(p->summary, sizeof p->summary, "%s", step->stdout_path);
     if (o->mem.share != 0)
@@ -152,7 +171,8 @@ static int local_plan(struct plan *p, const struct options *o, struct hidden *h)
     p->stay = o->tasks > 0 || (strcmp(o->verb, "ddict run") != 0 && !o->foreground);
     rc = numbers_judge(p, o, have);
     if (rc == 0 && p->mem > have)
-        rc = dd_error(-EINVAL, "%s of %s: this machine has %s", o->mem_name, size_format(all, sizeof all, p->mem),
+        rc = dd_error(-EINVAL, "%s of %s: this machine has %s", o->mem_name,
+                      size_format(all, sizeof all, p->mem),
                       size_format(machine, sizeof machine, have));
     if (rc < 0)
         return rc;
@@ -171,25 +191,31 @@ static int record_find(struct plan *p, const struct options *o) {
     snprintf(number, sizeof number, "%u", geteuid());
     if (getcwd(folder, sizeof folder) == NULL)
         strcpy(folder, "/");
-    if (record_path(p->log, sizeof p->log, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
-        results_path(p->results, sizeof p->results, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
-        save_path(p->save, sizeof p->save, &p->save_prefix, o, folder, user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
-        spill_path(p->spill, sizeof p->spill, &p->spill_size, o, user != NULL ? user->pw_name : number, why, sizeof why) < 0)
+    if (record_path(p->log, sizeof p->log, o, folder, user != NULL ? user->pw_name : number, why,
+                    sizeof why) < 0 ||
+        results_path(p->results, sizeof p->results, o, folder,
+                     user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
+        save_path(p->save, sizeof p->save, &p->save_prefix, o, folder,
+                  user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
+        spill_path(p->spill, sizeof p->spill, &p->spill_size, o,
+                   user != NULL ? user->pw_name : number, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     return 0;
 }
 
 /* How long before its end the dictionary is saved, and after SIGTERM at the latest. */
-static void save_times(struct hidden *h, const struct plan *p, const struct options *o, const struct step *step) {
+static void save_times(struct hidden *h, const struct plan *p, const struct options *o,
+                       const struct step *step) {
     char scontrol[PATH_MAX], *text;
-    char *argv[] = { scontrol, (char *)(uintptr_t)"show", (char *)(uintptr_t)"config", NULL };
+    char *argv[] = {scontrol, (char *)(uintptr_t) "show", (char *)(uintptr_t) "config", NULL};
 
     h->save = p->save;
     h->save_prefix = p->save_prefix;
     h->save_lead = o->site.has_save_lead ? o->site.save_lead : DD_SAVE_LEAD_S;
     h->save_end = p->end;
     h->save_after_load = o->load != NULL || o->restore != NULL;
-    if (p->save[0] == '\0' || p->srun[0] == '\0' || command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 ||
+    if (p->save[0] == '\0' || p->srun[0] == '\0' ||
+        command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 ||
         command_read(argv, p->envp, DD_SCONTROL_MS, &text) < 0)
         return;
     h->kill_wait = (uint32_t)step_parse_kill_wait(text);
@@ -197,8 +223,8 @@ static void save_times(struct hidden *h, const struct plan *p, const struct opti
 }
 
 int plan_make(struct plan *p, const struct options *o) {
-    struct hidden h = { .drain_ms = o->drain_ms };
-    struct step step = { 0 };
+    struct hidden h = {.drain_ms = o->drain_ms};
+    struct step step = {0};
     char ddictd[PATH_MAX];
     int slurm = o->job != NULL && !o->local, rc;
 
@@ -247,20 +273,23 @@ int plan_make(struct plan *p, const struct options *o) {
 
 void plan_warn(const struct plan *p) {
     char scontrol[PATH_MAX], *text;
-    char *argv[] = { scontrol, (char *)(uintptr_t)"show", (char *)(uintptr_t)"config", NULL };
+    char *argv[] = {scontrol, (char *)(uintptr_t) "show", (char *)(uintptr_t) "config", NULL};
 
     if (p->srun[0] == '\0' || command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 ||
         command_read(argv, p->envp, 1000, &text) < 0)
         return;
     if (step_parse_overcounts(text))
-        fprintf(stderr, "ddict: this cluster counts shared memory in every task and kills by it (JobAcctGatherParams has OverMemoryKill "
-                        "without NoShared or UsePss): ask for more memory, or tell the administrator\n");
+        fprintf(stderr,
+                "ddict: this cluster counts shared memory in every task and kills by it "
+                "(JobAcctGatherParams has OverMemoryKill "
+                "without NoShared or UsePss): ask for more memory, or tell the administrator\n");
     free(text);
 }
 
 const char *plan_ended(const struct plan *p) {
     if (p->end != 0 && (uint64_t)time(NULL) + 1 >= p->end)
-        return "the job's time limit came before all data was in the dictionary; loading counts against it: ask for more by --time, or load less";
+        return "the job's time limit came before all data was in the dictionary; loading counts "
+               "against it: ask for more by --time, or load less";
     return "the job, or the dictionary, was ended before all data was in it";
 }
 

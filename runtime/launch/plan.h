@@ -8,21 +8,21 @@
 
 struct plan {
     char name[DICT_NAME_MAX];
-    char node[NODE_NAME_MAX];  /* without Slurm: name of this node; else "" */
+    char node[NODE_NAME_MAX]; /* without Slurm: name of this node; else "" */
     uint32_t nodes, managers;
     uint64_t mem;
-    int stay;                  /* it is the whole job's */
-    char log[4096];            /* path of the record, or "" */
-    char summary[4096];        /* file that gets the summary, or "" */
-    char results[4096];        /* folder of the results, or "" */
-    char save[4096];           /* folder of what is saved, or "" */
-    const char *save_prefix;   /* NULL: a dump */
-    uint64_t end;              /* seconds since 1970: the job's time is over; 0: no limit, or not known */
-    char spill[4096];          /* folder of the spill, or "" */
-    uint64_t spill_size;       /* 0: unsaid */
-    char note[ASK_WHY];        /* one line for the user, or "" */
-    char srun[4096];           /* "" when ddictd is started directly */
-    char **argv, **envp;       /* ours */
+    int stay;                /* it is the whole job's */
+    char log[4096];          /* path of the record, or "" */
+    char summary[4096];      /* file that gets the summary, or "" */
+    char results[4096];      /* folder of the results, or "" */
+    char save[4096];         /* folder of what is saved, or "" */
+    const char *save_prefix; /* NULL: a dump */
+    uint64_t end;        /* seconds since 1970: the job's time is over; 0: no limit, or not known */
+    char spill[4096];    /* folder of the spill, or "" */
+    uint64_t spill_size; /* 0: unsaid */
+    char note[ASK_WHY];  /* one line for the user, or "" */
+    char srun[4096];     /* "" when ddictd is started directly */
+    char **argv, **envp; /* ours */
 };
 
 /* 0, or a negative code with the sentence set. p is to be freed always. */

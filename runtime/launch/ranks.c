@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ranks.c - start, watch and end the processes of `ddict run`. */
+#include "launch/ranks.h"
+
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "base/error.h"
+#include "base/oom.h"
+#include "place/torch_env.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,13 +19,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/oom.h"
-#include "launch/ranks.h"
-#include "place/torch_env.h"
 
 /* over: also what the user set. What we set is marked. */
 static void text_set(char mark[TORCH_MARK_MAX], const char *name, const char *text, int over) {
@@ -39,12 +40,13 @@ static void number_set(char mark[TORCH_MARK_MAX], const char *name, int n, int o
  * else is given it by chance. Who wants it, another user too, takes it with SO_REUSEADDR before rank 0 does. The number, or 0.
  */
 static int port_hold(int *fd) {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof a;
     int one = 1;
 
     *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (*fd >= 0 && setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 && bind(*fd, (struct sockaddr *)&a, sizeof a) == 0 &&
+    if (*fd >= 0 && setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+        bind(*fd, (struct sockaddr *)&a, sizeof a) == 0 &&
         getsockname(*fd, (struct sockaddr *)&a, &len) == 0)
         return ntohs(a.sin_port);
     return 0;
@@ -99,7 +101,8 @@ static void stop_at(struct ranks *r, int signo) {
     deadline_start(&r->limit, DD_RANKS_STOP_MS);
 }
 
-int ranks_start(struct ranks *r, int n, int several, const char *id, char **cmd, void (*prepare)(void *arg), void *arg) {
+int ranks_start(struct ranks *r, int n, int several, const char *id, char **cmd,
+                void (*prepare)(void *arg), void *arg) {
     int rank, port = 0, rc;
 
     memset(r, 0, sizeof *r);
@@ -122,7 +125,8 @@ int ranks_start(struct ranks *r, int n, int several, const char *id, char **cmd,
             command_exec(cmd);
         }
         if (pid < 0) {
-            rc = dd_error(-errno, "cannot start process %d of %d: %s", rank + 1, n, strerror(errno));
+            rc =
+                dd_error(-errno, "cannot start process %d of %d: %s", rank + 1, n, strerror(errno));
             ranks_signal(r, SIGKILL);
             while (rank-- > 0)
                 waitpid(r->pid[rank], NULL, 0);
@@ -145,7 +149,8 @@ static void rank_ended(struct ranks *r, int rank, int status) {
         return;
     r->code = code;
     if (r->left > 0 && !r->stopping) {
-        fprintf(stderr, "ddict run: rank %d ended with %s %d; the others are ended\n", rank, WIFSIGNALED(status) ? "signal" : "exit code",
+        fprintf(stderr, "ddict run: rank %d ended with %s %d; the others are ended\n", rank,
+                WIFSIGNALED(status) ? "signal" : "exit code",
                 WIFSIGNALED(status) ? WTERMSIG(status) : code);
         stop_at(r, SIGTERM);
     }

@@ -6,17 +6,17 @@
 #ifndef DDICT_LAUNCH_RANKS_H
 #define DDICT_LAUNCH_RANKS_H
 
-#include <sys/types.h>
-
 #include "base/clock.h"
 
+#include <sys/types.h>
+
 struct ranks {
-    int n, left;      /* started; of them not ended yet */
-    int several;      /* -n was given: they have a rank each */
-    pid_t *pid;       /* ours, [n]; 0: reaped */
-    int code;         /* of the first that ended badly, else 0; a signal counts as 128 + number */
-    int port;         /* holds $MASTER_PORT for rank 0; -1 */
-    int stopping;     /* those left were asked to end */
+    int n, left;  /* started; of them not ended yet */
+    int several;  /* -n was given: they have a rank each */
+    pid_t *pid;   /* ours, [n]; 0: reaped */
+    int code;     /* of the first that ended badly, else 0; a signal counts as 128 + number */
+    int port;     /* holds $MASTER_PORT for rank 0; -1 */
+    int stopping; /* those left were asked to end */
     struct deadline limit; /* when stopping: the SIGKILL is due */
 };
 
@@ -24,7 +24,8 @@ struct ranks {
  * Start n processes of cmd. prepare: called in each before exec, to set its environment. With several: id, unique among runs, goes to $DDICT_RUN_ID. 0 or a negative code
  * with the sentence set, and then none runs.
  */
-int ranks_start(struct ranks *r, int n, int several, const char *id, char **cmd, void (*prepare)(void *arg), void *arg);
+int ranks_start(struct ranks *r, int n, int several, const char *id, char **cmd,
+                void (*prepare)(void *arg), void *arg);
 /* After SIGCHLD. 1: all have ended. */
 int ranks_reap(struct ranks *r);
 void ranks_signal(struct ranks *r, int signo);

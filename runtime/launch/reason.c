@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reason.c - the sentence in what srun and slurmstepd wrote. */
+#include "launch/reason.h"
+
+#include "base/error.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "launch/reason.h"
-
 static int line_is_noise(const char *line) {
-    static const char *const noise[] = { "Job step aborted", "CANCELLED AT", "Exited with exit code", "Terminated", "Killed",
-                                         "forcing job termination", "Timed out waiting for job step to complete", "launch failed" };
+    static const char *const noise[] = {"Job step aborted",
+                                        "CANCELLED AT",
+                                        "Exited with exit code",
+                                        "Terminated",
+                                        "Killed",
+                                        "forcing job termination",
+                                        "Timed out waiting for job step to complete",
+                                        "launch failed"};
     size_t i;
 
     for (i = 0; i < sizeof noise / sizeof *noise; i++)
         if (strstr(line, noise[i]) != NULL)
             return 1;
-    return *line == '\0' || strncmp(line, "ddict: ", 7) == 0; /* our own log: what ends a dictionary is said by `error` */
+    return *line == '\0' || strncmp(line, "ddict: ", 7) ==
+                                0; /* our own log: what ends a dictionary is said by `error` */
 }
 
 /* "slurmstepd-n1: error: text" -> "text" */
 static const char *prefix_skip(const char *line) {
-    static const char *const who[] = { "srun", "slurmstepd", "error", "fatal" };
+    static const char *const who[] = {"srun", "slurmstepd", "error", "fatal"};
     size_t i;
 
     for (i = 0; i < sizeof who / sizeof *who; i++)
@@ -40,10 +48,13 @@ static void cancel_read(const char *line, char *what, size_t cap) {
     const char *reason = strstr(line, " DUE TO ");
     size_t i;
 
-    if (sscanf(line, "*** STEP %63s ON %*s CANCELLED AT ", step) != 1 || strstr(line, " CANCELLED AT ") == NULL)
+    if (sscanf(line, "*** STEP %63s ON %*s CANCELLED AT ", step) != 1 ||
+        strstr(line, " CANCELLED AT ") == NULL)
         return;
     if (reason != NULL)
-        snprintf(due, sizeof due, " %.*s", (int)strcspn(reason + 1, ",*") - (reason[1 + strcspn(reason + 1, ",*")] == '*'), reason + 1);
+        snprintf(due, sizeof due, " %.*s",
+                 (int)strcspn(reason + 1, ",*") - (reason[1 + strcspn(reason + 1, ",*")] == '*'),
+                 reason + 1);
     for (i = 0; due[i] != '\0'; i++)
         due[i] = (char)tolower((unsigned char)due[i]);
     snprintf(what, cap, "Slurm's step %s was cancelled%s", step, due);
@@ -54,7 +65,8 @@ static int is_task_gone(const char *words) {
     size_t host = strcspn(words, " :");
 
     words += host;
-    return host > 0 && (strncmp(words, ": task ", 7) == 0 || strncmp(words, ": tasks ", 8) == 0) && strstr(words + 7, ": ") != NULL;
+    return host > 0 && (strncmp(words, ": task ", 7) == 0 || strncmp(words, ": tasks ", 8) == 0) &&
+           strstr(words + 7, ": ") != NULL;
 }
 
 void reason_read(const char *text, size_t len, char *why, size_t cap) {
@@ -91,7 +103,8 @@ int reason_cancelled(const char *text, size_t len, char *what, size_t cap) {
     char *copy = strndup(text, len), *line, *save;
 
     what[0] = '\0';
-    for (line = copy != NULL ? strtok_r(copy, "\r\n", &save) : NULL; line != NULL; line = strtok_r(NULL, "\r\n", &save))
+    for (line = copy != NULL ? strtok_r(copy, "\r\n", &save) : NULL; line != NULL;
+         line = strtok_r(NULL, "\r\n", &save))
         cancel_read(prefix_skip(line), what, cap);
     free(copy);
     return what[0] != '\0';
@@ -101,7 +114,8 @@ int reason_task_gone(const char *text, size_t len) {
     char *copy = strndup(text, len), *line, *save;
     int gone = 0;
 
-    for (line = copy != NULL ? strtok_r(copy, "\r\n", &save) : NULL; line != NULL; line = strtok_r(NULL, "\r\n", &save))
+    for (line = copy != NULL ? strtok_r(copy, "\r\n", &save) : NULL; line != NULL;
+         line = strtok_r(NULL, "\r\n", &save))
         gone |= is_task_gone(prefix_skip(line));
     free(copy);
     return gone;

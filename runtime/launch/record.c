@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record.c - find out which file gets the record, and which folders the results and the spill. */
+#include "launch/record.h"
+
+#include "launch/intake.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "launch/intake.h"
-#include "launch/record.h"
 
 #define DEFAULT_NAME "ddict-%j.jsonl"
 
@@ -30,20 +31,32 @@ static char expand(struct text *t, const char *pattern, const struct options *o,
             continue;
         }
         switch (*++pattern) {
-        case 'j': value = o->job != NULL && !o->local ? o->job : "0"; break;
-        case 's': value = o->step != NULL ? o->step : "job"; break;
-        case 'u': value = user; break;
-        case '%': value = "%"; break;
-        default: return *pattern != '\0' ? *pattern : '%';
+        case 'j':
+            value = o->job != NULL && !o->local ? o->job : "0";
+            break;
+        case 's':
+            value = o->step != NULL ? o->step : "job";
+            break;
+        case 'u':
+            value = user;
+            break;
+        case '%':
+            value = "%";
+            break;
+        default:
+            return *pattern != '\0' ? *pattern : '%';
         }
         add(t, value, strlen(value));
     }
     return '\0';
 }
 
-int record_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
-    const char *name = o->plugin ? "--ddict-log" : "--log", *dir = o->chdir != NULL ? o->chdir : folder, *pattern = o->log, *site = o->site.log_dir;
-    struct text t = { .at = path, .cap = cap };
+int record_path(char *path, size_t cap, const struct options *o, const char *folder,
+                const char *user, char *why, size_t why_cap) {
+    const char *name = o->plugin ? "--ddict-log" : "--log",
+               *dir = o->chdir != NULL ? o->chdir : folder, *pattern = o->log,
+               *site = o->site.log_dir;
+    struct text t = {.at = path, .cap = cap};
     int by_site = pattern == NULL && site[0] == '/';
     char wrong = '\0';
 
@@ -62,10 +75,12 @@ int record_path(char *path, size_t cap, const struct options *o, const char *fol
         wrong = expand(&t, pattern != NULL ? pattern : DEFAULT_NAME, o, user);
     add(&t, "", 1);
     if (wrong != '\0')
-        snprintf(why, why_cap, "%s=%.80s: %%%c is none of %%j (job), %%s (step), %%u (user) and %%%%", by_site ? "log_dir" : name,
-                 by_site ? site : pattern, wrong);
+        snprintf(why, why_cap,
+                 "%s=%.80s: %%%c is none of %%j (job), %%s (step), %%u (user) and %%%%",
+                 by_site ? "log_dir" : name, by_site ? site : pattern, wrong);
     else if (t.len > cap)
-        snprintf(why, why_cap, "%s=%.80s: the path is too long", by_site ? "log_dir" : name, pattern != NULL ? pattern : DEFAULT_NAME);
+        snprintf(why, why_cap, "%s=%.80s: the path is too long", by_site ? "log_dir" : name,
+                 pattern != NULL ? pattern : DEFAULT_NAME);
     else if (pattern != NULL && (*pattern == '\0' || pattern[strlen(pattern) - 1] == '/'))
         snprintf(why, why_cap, "%s=%.80s: want the name of a file, or none", name, pattern);
     else
@@ -75,9 +90,11 @@ int record_path(char *path, size_t cap, const struct options *o, const char *fol
 }
 
 /* A folder, absolute; "" for none given. */
-static int folder_path(char *path, size_t cap, const char *name, const char *pattern, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
+static int folder_path(char *path, size_t cap, const char *name, const char *pattern,
+                       const struct options *o, const char *folder, const char *user, char *why,
+                       size_t why_cap) {
     const char *dir = o->chdir != NULL ? o->chdir : folder;
-    struct text t = { .at = path, .cap = cap };
+    struct text t = {.at = path, .cap = cap};
     char wrong;
 
     path[0] = '\0';
@@ -90,7 +107,9 @@ static int folder_path(char *path, size_t cap, const char *name, const char *pat
     wrong = expand(&t, pattern, o, user);
     add(&t, "", 1);
     if (wrong != '\0')
-        snprintf(why, why_cap, "%s=%.80s: %%%c is none of %%j (job), %%s (step), %%u (user) and %%%%", name, pattern, wrong);
+        snprintf(why, why_cap,
+                 "%s=%.80s: %%%c is none of %%j (job), %%s (step), %%u (user) and %%%%", name,
+                 pattern, wrong);
     else if (t.len > cap)
         snprintf(why, why_cap, "%s=%.80s: the path is too long", name, pattern);
     else
@@ -99,13 +118,16 @@ static int folder_path(char *path, size_t cap, const char *name, const char *pat
     return -EINVAL;
 }
 
-int results_path(char *path, size_t cap, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
+int results_path(char *path, size_t cap, const struct options *o, const char *folder,
+                 const char *user, char *why, size_t why_cap) {
     const char *pattern = o->results != NULL && strcmp(o->results, "none") == 0 ? NULL : o->results;
 
-    return folder_path(path, cap, o->plugin ? "--ddict-results" : "--results", pattern, o, folder, user, why, why_cap);
+    return folder_path(path, cap, o->plugin ? "--ddict-results" : "--results", pattern, o, folder,
+                       user, why, why_cap);
 }
 
-int save_path(char *path, size_t cap, const char **prefix, const struct options *o, const char *folder, const char *user, char *why, size_t why_cap) {
+int save_path(char *path, size_t cap, const char **prefix, const struct options *o,
+              const char *folder, const char *user, char *why, size_t why_cap) {
     static char text[INTAKE_MAX];
     const char *name = o->plugin ? "--ddict-save" : "--save", *dir;
     int files;
@@ -121,9 +143,10 @@ int save_path(char *path, size_t cap, const char **prefix, const struct options 
     return folder_path(path, cap, name, dir, o, folder, user, why, why_cap);
 }
 
-int spill_path(char *path, size_t cap, uint64_t *size, const struct options *o, const char *user, char *why, size_t why_cap) {
+int spill_path(char *path, size_t cap, uint64_t *size, const struct options *o, const char *user,
+               char *why, size_t why_cap) {
     const char *name = o->plugin ? "--ddict-spill" : "--spill";
-    struct text t = { .at = path, .cap = cap };
+    struct text t = {.at = path, .cap = cap};
     char pattern[SPILL_TEXT], wrong;
     size_t len;
 
@@ -143,7 +166,9 @@ int spill_path(char *path, size_t cap, uint64_t *size, const struct options *o, 
         return 0;
     path[0] = '\0';
     if (wrong != '\0')
-        snprintf(why, why_cap, "%s=%.80s: %%%c is none of %%j (job), %%s (step), %%u (user) and %%%%", name, o->spill, wrong);
+        snprintf(why, why_cap,
+                 "%s=%.80s: %%%c is none of %%j (job), %%s (step), %%u (user) and %%%%", name,
+                 o->spill, wrong);
     else
         snprintf(why, why_cap, "%s=%.80s: the path is too long", name, o->spill);
     return -EINVAL;

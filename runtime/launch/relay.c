@@ -3,6 +3,19 @@
  * relay.c - a verb of the `ddict` command on a host that has no managers, such as a login node: the same verb runs on the first node of the
  * dictionary, by an srun. stdin, stdout, stderr and the exit code pass through; files are opened here.
  */
+#include "launch/relay.h"
+
+#include "base/defaults.h"
+#include "base/error.h"
+#include "base/user.h"
+#include "launch/command.h"
+#include "launch/hidden.h"
+#include "launch/launch.h"
+#include "launch/lines.h"
+#include "launch/serve.h"
+#include "launch/site.h"
+#include "launch/step.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,18 +27,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/user.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "launch/launch.h"
-#include "launch/lines.h"
-#include "launch/relay.h"
-#include "launch/serve.h"
-#include "launch/site.h"
-#include "launch/step.h"
 
 #define RELAY_ARGS 64
 
@@ -55,12 +56,15 @@ static int job_of(const char *name, char *job, size_t job_cap, char *step, size_
             snprintf(step, step_cap, "%.*s", (int)n, rest);
         return 0;
     }
-    return own != NULL && *own != '\0' && (size_t)snprintf(job, job_cap, "%s", own) < job_cap ? 0 : -ENOENT;
+    return own != NULL && *own != '\0' && (size_t)snprintf(job, job_cap, "%s", own) < job_cap
+               ? 0
+               : -ENOENT;
 }
 
 /* What srun adds about the exit code is no news. */
 static void on_error_line(void *arg, char *line) {
-    if (strncmp(line, "srun: ", 6) == 0 && (strstr(line, "Exited with exit code") != NULL || strstr(line, "Terminating StepId") != NULL))
+    if (strncmp(line, "srun: ", 6) == 0 && (strstr(line, "Exited with exit code") != NULL ||
+                                            strstr(line, "Terminating StepId") != NULL))
         return;
     fprintf(stderr, "%s\n", line);
 }
@@ -91,8 +95,8 @@ static void sink_write(struct sink *s, const char *bytes, size_t n) {
 
 /* Until both ends are closed; the verb itself has the deadlines. */
 static void outputs_pass(int out, int err, struct sink *sink) {
-    struct pollfd p[2] = { { .fd = out, .events = POLLIN }, { .fd = err, .events = POLLIN } };
-    struct lines lines = { .max = 65536 };
+    struct pollfd p[2] = {{.fd = out, .events = POLLIN}, {.fd = err, .events = POLLIN}};
+    struct lines lines = {.max = 65536};
     char buf[65536];
     ssize_t n;
 
@@ -118,9 +122,9 @@ static void outputs_pass(int out, int err, struct sink *sink) {
 }
 
 static int relay_run(char *const *argv, char *const *envp, int in, const char *out_file) {
-    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-    struct sink sink = { .file = out_file, .fd = -1 };
-    int out[2] = { -1, -1 }, err[2] = { -1, -1 }, status = 0, rc;
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sink sink = {.file = out_file, .fd = -1};
+    int out[2] = {-1, -1}, err[2] = {-1, -1}, status = 0, rc;
     size_t i;
 
     if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) {
@@ -154,10 +158,12 @@ static int relay_run(char *const *argv, char *const *envp, int in, const char *o
     return rc;
 }
 
-static int relay_to(const char *srun, const char *job, const char *node, const char *name, char *const *args, int in, const char *out_file) {
+static int relay_to(const char *srun, const char *job, const char *node, const char *name,
+                    char *const *args, int in, const char *out_file) {
     char self[PATH_MAX], **argv, **envp;
-    const char *program[RELAY_ARGS] = { self, args[0], "--name", name };
-    struct hidden h = { .srun = srun, .job = job, .nodelist = node, .nodes = 1, .mpi = "none", .program = program };
+    const char *program[RELAY_ARGS] = {self, args[0], "--name", name};
+    struct hidden h = {
+        .srun = srun, .job = job, .nodelist = node, .nodes = 1, .mpi = "none", .program = program};
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     int rc, i;
 
@@ -166,7 +172,9 @@ static int relay_to(const char *srun, const char *job, const char *node, const c
     self[n] = '\0';
     for (i = 1; args[i] != NULL; i++) {
         if (i + 4 >= RELAY_ARGS)
-            return dd_error(-E2BIG, "too many arguments for a host without managers; run it on a node of the job");
+            return dd_error(
+                -E2BIG,
+                "too many arguments for a host without managers; run it on a node of the job");
         program[i + 3] = args[i];
     }
     setenv(RELAYED, "1", 1);
@@ -178,9 +186,10 @@ static int relay_to(const char *srun, const char *job, const char *node, const c
     return rc;
 }
 
-int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t srun_cap, struct step *step, char ***envp) {
+int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t srun_cap,
+               struct step *step, char ***envp) {
     char step_id[16], scontrol[PATH_MAX], why[ASK_WHY], own[64];
-    struct site site = { 0 };
+    struct site site = {0};
     int rc;
 
     *envp = NULL;
@@ -190,10 +199,12 @@ int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t s
         snprintf(own, sizeof own, "%lu.%s.job", user_of_job(), getenv("SLURM_JOB_ID"));
         name = own;
     }
-    site_read(&site, why, sizeof why); /* wrong words hurt who starts a dictionary, not who looks into one */
+    site_read(&site, why,
+              sizeof why); /* wrong words hurt who starts a dictionary, not who looks into one */
     if (name == NULL || *name == '\0' || job_of(name, job, job_cap, step_id, sizeof step_id) < 0 ||
         command_find(site.srun[0] != '\0' ? site.srun : "srun", srun, srun_cap) < 0 ||
-        (command_beside(srun, "scontrol", scontrol, sizeof scontrol) < 0 && command_find("scontrol", scontrol, sizeof scontrol) < 0))
+        (command_beside(srun, "scontrol", scontrol, sizeof scontrol) < 0 &&
+         command_find("scontrol", scontrol, sizeof scontrol) < 0))
         return -ENOENT;
     *envp = command_environment(environ, 0);
     if (*envp == NULL)
@@ -208,7 +219,7 @@ int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t s
 
 int launch_relay(const char *name, char *const *args, int in, const char *out_file) {
     char job[32], srun[PATH_MAX];
-    struct step step = { 0 };
+    struct step step = {0};
     char **envp = NULL;
     int rc;
 

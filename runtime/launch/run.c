@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c - `ddict run`: a dictionary for the time of one command, or of several ranks of it. */
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
-
 #include "base/error.h"
 #include "launch/launch.h"
 #include "launch/loading.h"
@@ -17,6 +8,15 @@
 #include "launch/serve.h"
 #include "launch/starter.h"
 #include "launch/tasks.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #define LOADING_SLICE_MS 500
 
@@ -49,7 +49,7 @@ static void command_environment_set(void *arg) {
         setenv("DDICT_NODE", r->plan.node, 1);
     else
         unsetenv("DDICT_NODE");
-    unsetenv("DDICT_SOCKET"); /* of another one */
+    unsetenv("DDICT_SOCKET");   /* of another one */
     unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
     unsetenv("DDICT_MEM");
     unsetenv("DDICT_RESULTS");
@@ -75,7 +75,12 @@ static void command_begin(struct run *r) {
 /* 1: what is to be loaded is there. */
 static int load_follow(struct run *r) {
     struct loading *l = &r->load;
-    struct loading_ask ask = { .restore = r->o->restore, .load = r->o->load, .folder = r->o->chdir, .saves = r->plan.save[0] != '\0', .name = r->plan.name, .node = r->plan.node };
+    struct loading_ask ask = {.restore = r->o->restore,
+                              .load = r->o->load,
+                              .folder = r->o->chdir,
+                              .saves = r->plan.save[0] != '\0',
+                              .name = r->plan.name,
+                              .node = r->plan.node};
 
     if ((ask.load == NULL && ask.restore == NULL) || r->done)
         return !r->done;
@@ -115,7 +120,9 @@ static void signal_pass(struct run *r, const struct signalfd_siginfo *info) {
             r->code = 128 + (int)info->ssi_signo;
         }
         loading_stop(&r->load);
-        starter_stop(&r->s, r->begun ? NULL : r->load.begun ? "ended by a signal before all was loaded" : "ended by a signal before the managers were ready");
+        starter_stop(&r->s, r->begun        ? NULL
+                            : r->load.begun ? "ended by a signal before all was loaded"
+                                            : "ended by a signal before the managers were ready");
     }
 }
 
@@ -134,7 +141,7 @@ static void signals_read(struct run *r, int fd) {
 
 static void serve(struct run *r, int signals) {
     while (!starter_over(&r->s) || r->ranks.left > 0 || r->load.pid > 0) {
-        struct pollfd fds[2 + STARTER_FDS] = { { .fd = signals, .events = POLLIN } };
+        struct pollfd fds[2 + STARTER_FDS] = {{.fd = signals, .events = POLLIN}};
         int timeout = starter_poll(&r->s, fds + 1), due = ranks_turn(&r->ranks);
 
         if (starter_over(&r->s)) /* lost: only the command is left */
@@ -165,10 +172,11 @@ int cmd_run(int argc, char **argv) {
     char why[ASK_WHY], text[DD_ERRMSG_MAX];
     struct options o;
     struct place place;
-    struct run r = { .o = &o, .ranks.port = -1 };
+    struct run r = {.o = &o, .ranks.port = -1};
     int rc = command_line(&o, "ddict run", argc, argv, why, sizeof why), signals = -1;
 
-    if (rc == 3 && (place_init(&place, PLACE_AS_TASK) < 0 || place.rank == 0)) /* one for all tasks */
+    if (rc == 3 &&
+        (place_init(&place, PLACE_AS_TASK) < 0 || place.rank == 0)) /* one for all tasks */
         fprintf(stderr, "ddict run: %s\n", why);
     if (rc != 0)
         return rc - 1;
@@ -178,11 +186,13 @@ int cmd_run(int argc, char **argv) {
     if (rc != 0)
         return rc < 0 ? 2 : tasks_run(&o, &place);
     signals = signals_open();
-    rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&r.plan, &o);
+    rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals))
+                     : plan_make(&r.plan, &o);
     if (rc == 0 && r.plan.note[0] != '\0')
         fprintf(stderr, "ddict run: %s\n", r.plan.note);
     if (rc == 0)
-        rc = starter_spawn(&r.s, r.plan.argv, r.plan.envp, r.plan.srun[0] != '\0' ? r.plan.srun : NULL, r.plan.nodes, o.drain_ms,
+        rc = starter_spawn(&r.s, r.plan.argv, r.plan.envp,
+                           r.plan.srun[0] != '\0' ? r.plan.srun : NULL, r.plan.nodes, o.drain_ms,
                            o.start_s);
     if (rc < 0) {
         fprintf(stderr, "ddict run: %s\n", rc == -ENOMEM ? "out of memory" : dd_errmsg());

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* serve.c - the small parts that `ddict up` and `ddict run` share. */
+#include "launch/serve.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,8 +9,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-
-#include "launch/serve.h"
 
 int signals_open(void) {
     sigset_t set;
@@ -66,13 +66,16 @@ static const char *asked_join(char **argv, char **end) {
 static const char *asked_of_plugin(const struct options *o) {
     static char text[200];
 
-    snprintf(text, sizeof text, "%s%.64s%s%s%.64s", o->managers_text != NULL ? "--ddict-managers=" : "", o->managers_text != NULL ? o->managers_text : "",
-             o->managers_text != NULL && o->mem_text != NULL ? " " : "", o->mem_text != NULL ? "--ddict-mem=" : "",
-             o->mem_text != NULL ? o->mem_text : "");
+    snprintf(text, sizeof text, "%s%.64s%s%s%.64s",
+             o->managers_text != NULL ? "--ddict-managers=" : "",
+             o->managers_text != NULL ? o->managers_text : "",
+             o->managers_text != NULL && o->mem_text != NULL ? " " : "",
+             o->mem_text != NULL ? "--ddict-mem=" : "", o->mem_text != NULL ? o->mem_text : "");
     return text;
 }
 
-int command_line(struct options *o, const char *verb, int argc, char **argv, char *why, size_t cap) {
+int command_line(struct options *o, const char *verb, int argc, char **argv, char *why,
+                 size_t cap) {
     char site_why[ASK_WHY];
     int rc;
 

@@ -3,9 +3,9 @@
 #ifndef DDICT_LAUNCH_SERVE_H
 #define DDICT_LAUNCH_SERVE_H
 
-#include <stddef.h>
-
 #include "launch/options.h"
+
+#include <stddef.h>
 
 /* Block CHLD and the signals that end or are passed on, ignore PIPE; the descriptor (CLOEXEC, not blocking) or a negative errno. */
 int signals_open(void);

@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spread.c - one process on each node of a dictionary. */
+#include "launch/spread.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "launch/command.h"
+#include "launch/hidden.h"
+#include "launch/launch.h"
+#include "launch/lines.h"
+#include "launch/relay.h"
+#include "launch/serve.h"
+#include "launch/step.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,30 +23,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/error.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "launch/launch.h"
-#include "launch/lines.h"
-#include "launch/relay.h"
-#include "launch/serve.h"
-#include "launch/spread.h"
-#include "launch/step.h"
-
 #define SLICE_MS 100
-#define END_MS 40000 /* from our SIGTERM to srun's end: above KillWait's default of 30 s */
-#define EXITED "Exited with exit code "
-#define KEPT 4       /* lines of srun's own, shown when nobody else says why it failed */
+#define END_MS   40000 /* from our SIGTERM to srun's end: above KillWait's default of 30 s */
+#define EXITED   "Exited with exit code "
+#define KEPT     4 /* lines of srun's own, shown when nobody else says why it failed */
 
 extern char **environ;
 
 struct running {
     const struct spread *s;
     pid_t pid;
-    int told;            /* somebody but srun said something */
-    int sig;             /* we were told to end */
-    int code;            /* of the first that failed by itself; srun's own is that of those it ended then, where theirs is higher */
+    int told; /* somebody but srun said something */
+    int sig;  /* we were told to end */
+    int code; /* of the first that failed by itself; srun's own is that of those it ended then, where theirs is higher */
     char kept[KEPT][256];
     int nkept;
 };
@@ -49,7 +50,8 @@ static void on_error_line(void *arg, char *line) {
 
         if (r->code == 0 && code > 0 && code < 128)
             r->code = code;
-        if (exited == NULL && strstr(line, "Terminating StepId") == NULL && strstr(line, "Job step aborted") == NULL && r->nkept < KEPT)
+        if (exited == NULL && strstr(line, "Terminating StepId") == NULL &&
+            strstr(line, "Job step aborted") == NULL && r->nkept < KEPT)
             snprintf(r->kept[r->nkept++], sizeof r->kept[0], "%s", line);
         return;
     }
@@ -102,14 +104,14 @@ static char **environment_add(const struct spread *s, char **env) {
 
 /* Until srun ends. */
 static int follow(struct running *r, int err) {
-    struct lines lines = { .max = 65536 };
+    struct lines lines = {.max = 65536};
     struct deadline limit;
     int status = 0, reaped = 0, i;
     char buf[16384];
     ssize_t n;
 
     while (err >= 0 || !reaped) {
-        struct pollfd p = { .fd = err, .events = POLLIN };
+        struct pollfd p = {.fd = err, .events = POLLIN};
 
         if (poll(&p, 1, err >= 0 ? SLICE_MS : 10) > 0) {
             n = read(err, buf, sizeof buf);
@@ -141,14 +143,24 @@ static int follow(struct running *r, int err) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static int start(const struct spread *s, const char *srun, const char *job, const struct step *step, char *const *envp) {
-    struct hidden h = { .srun = srun, .job = job, .nodelist = step->nodelist, .nodes = (uint32_t)step->nodes.count, .mpi = "none", .program = s->program, .together = 1 };
-    struct running r = { .s = s };
-    int err[2] = { -1, -1 }, in = input_make(s), rc = in;
+static int start(const struct spread *s, const char *srun, const char *job, const struct step *step,
+                 char *const *envp) {
+    struct hidden h = {.srun = srun,
+                       .job = job,
+                       .nodelist = step->nodelist,
+                       .nodes = (uint32_t)step->nodes.count,
+                       .mpi = "none",
+                       .program = s->program,
+                       .together = 1};
+    struct running r = {.s = s};
+    int err[2] = {-1, -1}, in = input_make(s), rc = in;
     char **argv = hidden_argv(&h);
 
     if (rc >= 0)
-        rc = argv == NULL ? -ENOMEM : pipe2(err, O_CLOEXEC) < 0 ? dd_error(-errno, "cannot make pipes: %s", strerror(errno)) : 0;
+        rc = argv == NULL ? -ENOMEM
+             : pipe2(err, O_CLOEXEC) < 0
+                 ? dd_error(-errno, "cannot make pipes: %s", strerror(errno))
+                 : 0;
     signal(SIGCHLD, SIG_DFL);
     if (rc == 0)
         rc = command_spawn(argv, envp, in, 1, err[1]);
@@ -168,7 +180,7 @@ static int start(const struct spread *s, const char *srun, const char *job, cons
 
 int launch_spread(const struct spread *s) {
     char job[32], srun[4096];
-    struct step step = { 0 };
+    struct step step = {0};
     char **envp = NULL;
     int rc = relay_find(s->name, job, sizeof job, srun, sizeof srun, &step, &envp);
 

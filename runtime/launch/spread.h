@@ -6,13 +6,14 @@
 #include <stddef.h>
 
 struct spread {
-    const char *name;             /* of the dictionary; NULL: $DDICT_NAME, else the job's own */
-    const char *const *program;   /* argv, the first an absolute path; at most 24 words */
-    const void *input;            /* stdin of each */
+    const char *name;           /* of the dictionary; NULL: $DDICT_NAME, else the job's own */
+    const char *const *program; /* argv, the first an absolute path; at most 24 words */
+    const void *input;          /* stdin of each */
     size_t input_len;
-    const char *const *variables; /* beginnings of names of variables that they get besides those of command_environment(); NULL-terminated */
-    void (*on_line)(char *line);  /* a line of somebody's stderr */
-    int (*signal_came)(void);     /* 0, or a signal that ends all of them */
+    const char *const *
+        variables; /* beginnings of names of variables that they get besides those of command_environment(); NULL-terminated */
+    void (*on_line)(char *line); /* a line of somebody's stderr */
+    int (*signal_came)(void);    /* 0, or a signal that ends all of them */
 };
 
 /*

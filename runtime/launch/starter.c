@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* starter.c - start ddictd or the hidden step, follow its lines, end it in order. */
+#include "launch/starter.h"
+
+#include "base/defaults.h"
+#include "base/process.h"
+#include "launch/command.h"
+#include "launch/hidden.h"
+#include "launch/reason.h"
+#include "launch/serve.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -13,15 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/defaults.h"
-#include "base/process.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "launch/reason.h"
-#include "launch/serve.h"
-#include "launch/starter.h"
-
-#define SLICE_MS 500           /* < DD_SUSPEND_GAP_MS */
+#define SLICE_MS       500          /* < DD_SUSPEND_GAP_MS */
 #define LINE_MAX_BYTES (256u << 20) /* the report of DD_MANAGERS_MAX managers */
 
 static void why_set(struct starter *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -46,9 +47,9 @@ static void enter(struct starter *s, enum starter_state state, int64_t limit_ms)
     deadline_start(&s->limit, limit_ms);
 }
 
-int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms,
-                  int start_s) {
-    int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc;
+int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun,
+                  uint32_t nodes, int drain_ms, int start_s) {
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, rc;
     const char *log = getenv("DDICT_LOG");
 
     memset(s, 0, sizeof *s);
@@ -106,7 +107,8 @@ void starter_drain(struct starter *s) {
         return;
     }
     enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
-    while (s->in >= 0 && write(s->in, "drain\n", 6) < 0 && errno == EINTR) /* full or closed: the EOF has to do */
+    while (s->in >= 0 && write(s->in, "drain\n", 6) < 0 &&
+           errno == EINTR) /* full or closed: the EOF has to do */
         continue;
     fd_close(&s->in);
 }
@@ -123,7 +125,7 @@ static void cards_free(struct starter *s) {
 /* Within the limit of the present state: srun reads while it runs, but it may be stopped. 0 or a negative code. */
 static int input_write(struct starter *s, const char *bytes, size_t n) {
     while (n > 0) {
-        struct pollfd p = { .fd = s->in, .events = POLLOUT };
+        struct pollfd p = {.fd = s->in, .events = POLLOUT};
         ssize_t w = write(s->in, bytes, n);
         int left;
 
@@ -181,7 +183,8 @@ static void on_line(void *arg, char *line) {
     case LINE_START:
         if (s->state == STARTER_CREATING && ++s->started >= s->nodes)
             enter(s, STARTER_WAITING, s->ready_ms);
-        if (line_value(rest, "step", s->hidden_step, sizeof s->hidden_step) < 0 || strcmp(s->hidden_step, "-") == 0)
+        if (line_value(rest, "step", s->hidden_step, sizeof s->hidden_step) < 0 ||
+            strcmp(s->hidden_step, "-") == 0)
             s->hidden_step[0] = '\0';
         break;
     case LINE_READY:
@@ -252,8 +255,10 @@ static void tail_add(struct starter *s, const char *bytes, size_t n) {
     }
     memcpy(s->tail + s->tail_len, bytes, n);
     s->tail_len += n;
-    if (s->state < STARTER_READY && !s->gone && s->srun != NULL && reason_task_gone(s->tail, s->tail_len)) {
-        s->gone = 1; /* the others would wait for it in vain; but it may have said why, on the other pipe */
+    if (s->state < STARTER_READY && !s->gone && s->srun != NULL &&
+        reason_task_gone(s->tail, s->tail_len)) {
+        s->gone =
+            1; /* the others would wait for it in vain; but it may have said why, on the other pipe */
         deadline_start(&s->limit, DD_DRAIN_GRACE_MS);
     }
 }
@@ -279,9 +284,10 @@ static void outputs_read(struct starter *s) {
 /* srun was killed and its step may live on: tell slurmctld. */
 static void step_cancel(struct starter *s) {
     char path[4096], *text;
-    char *argv[] = { path, s->hidden_step, NULL };
+    char *argv[] = {path, s->hidden_step, NULL};
 
-    if (s->srun == NULL || s->hidden_step[0] == '\0' || command_beside(s->srun, "scancel", path, sizeof path) < 0)
+    if (s->srun == NULL || s->hidden_step[0] == '\0' ||
+        command_beside(s->srun, "scancel", path, sizeof path) < 0)
         return;
     if (command_read(argv, s->envp, DD_STOP_MS, &text) == 0)
         free(text);
@@ -304,8 +310,8 @@ static void late(struct starter *s) {
     switch (s->state) {
     case STARTER_CREATING:
         if (s->srun != NULL)
-            why_set(s, "Slurm did not start the managers' step within %d s (%u of %u nodes began)", s->start_s,
-                    s->started, s->nodes);
+            why_set(s, "Slurm did not start the managers' step within %d s (%u of %u nodes began)",
+                    s->start_s, s->started, s->nodes);
         else
             why_set(s, "ddictd did not begin within %d s", s->start_s);
         starter_stop(s, NULL);
@@ -335,8 +341,8 @@ static void late(struct starter *s) {
 }
 
 int starter_poll(struct starter *s, struct pollfd *p) {
-    p[0] = (struct pollfd){ .fd = s->out, .events = POLLIN };
-    p[1] = (struct pollfd){ .fd = s->err, .events = POLLIN };
+    p[0] = (struct pollfd){.fd = s->out, .events = POLLIN};
+    p[1] = (struct pollfd){.fd = s->err, .events = POLLIN};
     return s->state == STARTER_READY ? -1 : deadline_left(&s->limit, SLICE_MS);
 }
 
@@ -344,8 +350,8 @@ void starter_turn(struct starter *s) {
     outputs_read(s);
     if (s->state <= STARTER_WAITING && s->say_at != 0 && clock_ms() >= s->say_at) {
         s->say_at = 0;
-        fprintf(stderr, "ddict: still waiting for the managers (%u of %u node%s began)\n", s->started, s->nodes,
-                s->nodes == 1 ? "" : "s");
+        fprintf(stderr, "ddict: still waiting for the managers (%u of %u node%s began)\n",
+                s->started, s->nodes, s->nodes == 1 ? "" : "s");
     }
     if (s->state != STARTER_READY && s->state != STARTER_OVER && deadline_over(&s->limit))
         late(s);
@@ -357,7 +363,8 @@ static void cancel_judge(struct starter *s) {
 
     if (strstr(s->why, "ran out of memory") != NULL) /* of which Slurm cancels the step */
         return;
-    if ((s->state == STARTER_READY || s->state == STARTER_DRAINING) && (!s->ended || s->why[0] != '\0') &&
+    if ((s->state == STARTER_READY || s->state == STARTER_DRAINING) &&
+        (!s->ended || s->why[0] != '\0') &&
         reason_cancelled(s->tail, s->tail_len, what, sizeof what))
         snprintf(s->why, sizeof s->why, "the managers ended early: %s", what);
 }
@@ -370,10 +377,12 @@ static void exit_judge(struct starter *s) {
         return;
     reason_read(s->tail, s->tail_len, text, sizeof text);
     if (WIFSIGNALED(s->status))
-        why_set(s, "%s %s: killed by signal %d", s->srun != NULL ? "the srun of the managers" : "ddictd",
+        why_set(s, "%s %s: killed by signal %d",
+                s->srun != NULL ? "the srun of the managers" : "ddictd",
                 s->ready ? "ended early" : "did not start", WTERMSIG(s->status));
     else if (text[0] != '\0')
-        why_set(s, "%s: %s", s->ready ? "the managers ended early" : "the managers did not start", text);
+        why_set(s, "%s: %s", s->ready ? "the managers ended early" : "the managers did not start",
+                text);
     else
         why_set(s, "%s %s: exit code %d", s->srun != NULL ? "the srun of the managers" : "ddictd",
                 s->ready ? "ended early" : "did not start", WEXITSTATUS(s->status));
@@ -396,7 +405,8 @@ int starter_unsaved(const struct starter *s, const char *save, char *text, size_
     if (*save == '\0' || !s->ready || s->exists || (s->ended && !s->unsaved))
         return 0;
     if (!s->unsaved)
-        snprintf(text, cap, STARTER_UNSAVED " to %s: %s", save, s->why[0] != '\0' ? s->why : "the managers ended early");
+        snprintf(text, cap, STARTER_UNSAVED " to %s: %s", save,
+                 s->why[0] != '\0' ? s->why : "the managers ended early");
     return 1;
 }
 
@@ -415,7 +425,8 @@ static void children_kill(pid_t parent) {
     struct dirent *e;
 
     while (d != NULL && (e = readdir(d)) != NULL)
-        if (isdigit((unsigned char)e->d_name[0]) && process_parent((pid_t)atoi(e->d_name)) == parent)
+        if (isdigit((unsigned char)e->d_name[0]) &&
+            process_parent((pid_t)atoi(e->d_name)) == parent)
             kill((pid_t)atoi(e->d_name), SIGKILL);
     if (d != NULL)
         closedir(d);
@@ -457,7 +468,7 @@ static int srun_let_go(struct starter *s) {
         return 0;
     deadline_start(&limit, DD_LEAVE_MS);
     while ((s->out >= 0 || s->err >= 0) && (left = deadline_left(&limit, SLICE_MS)) > 0) {
-        struct pollfd p[2] = { { .fd = s->out, .events = POLLIN }, { .fd = s->err, .events = POLLIN } };
+        struct pollfd p[2] = {{.fd = s->out, .events = POLLIN}, {.fd = s->err, .events = POLLIN}};
 
         poll(p, 2, left);
         rest_read(s, &s->out);
@@ -470,7 +481,8 @@ void starter_leave(struct starter *s) {
     struct deadline limit;
 
     if (s->pid > 0 && s->srun != NULL) {
-        prctl(PR_SET_CHILD_SUBREAPER, 1); /* where it is killed its child becomes ours, to be reaped */
+        prctl(PR_SET_CHILD_SUBREAPER,
+              1); /* where it is killed its child becomes ours, to be reaped */
         children_kill(s->pid);
         if (!srun_let_go(s)) {
             kill(s->pid, SIGKILL);

@@ -17,54 +17,67 @@
 #ifndef DDICT_LAUNCH_STARTER_H
 #define DDICT_LAUNCH_STARTER_H
 
-#include <poll.h>
-#include <stdint.h>
-#include <sys/types.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "launch/lines.h"
 
-enum starter_state { STARTER_CREATING, STARTER_WAITING, STARTER_READY, STARTER_DRAINING, STARTER_STOPPING, STARTER_KILLING, STARTER_OVER };
-#define STARTER_FDS 2
+#include <poll.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum starter_state {
+    STARTER_CREATING,
+    STARTER_WAITING,
+    STARTER_READY,
+    STARTER_DRAINING,
+    STARTER_STOPPING,
+    STARTER_KILLING,
+    STARTER_OVER
+};
+#define STARTER_FDS  2
 #define STARTER_TAIL 8192 /* bytes kept of what it says on stderr */
 
 struct starter {
     enum starter_state state;
-    int ready;                /* it was ready once */
-    int exists;               /* ready is another start's dictionary of this name; ours ends */
-    int ended;                /* it said `end` */
-    int unsaved;              /* it said so */
-    int gone;                 /* srun said before `ready` that a task is gone */
-    char why[DD_ERRMSG_MAX];  /* "" or what went wrong, one sentence */
-    char about[256];          /* what stood behind `ready` */
-    char *report;             /* JSON, ours; NULL when there was none */
-    void (*news)(void *arg, enum line_kind kind, const char *text); /* NULL, or gets LINE_WARN and LINE_SUMMARY as they come; the owner sets it */
+    int ready;               /* it was ready once */
+    int exists;              /* ready is another start's dictionary of this name; ours ends */
+    int ended;               /* it said `end` */
+    int unsaved;             /* it said so */
+    int gone;                /* srun said before `ready` that a task is gone */
+    char why[DD_ERRMSG_MAX]; /* "" or what went wrong, one sentence */
+    char about[256];         /* what stood behind `ready` */
+    char *report;            /* JSON, ours; NULL when there was none */
+    void (*news)(
+        void *arg, enum line_kind kind,
+        const char
+            *text); /* NULL, or gets LINE_WARN and LINE_SUMMARY as they come; the owner sets it */
     void *news_arg;
 
-    pid_t pid;                /* 0: reaped */
-    int status;               /* of waitpid */
-    int in, out, err;         /* our ends of its pipes, -1 closed; err is a pipe: a memfd would count against ulimit -f */
-    int echo;                 /* its stderr is shown as it comes ($DDICT_LOG) */
+    pid_t pid;  /* 0: reaped */
+    int status; /* of waitpid */
+    int in, out,
+        err; /* our ends of its pipes, -1 closed; err is a pipe: a memfd would count against ulimit -f */
+    int echo; /* its stderr is shown as it comes ($DDICT_LOG) */
     uint32_t nodes, started;
-    char **cards;             /* ours, [nodes]: wire-up by stdio; NULL without */
+    char **cards; /* ours, [nodes]: wire-up by stdio; NULL without */
     uint32_t cards_n;
-    char hidden_step[64];     /* J.S of the hidden step; "" as long as it is not known */
+    char hidden_step[64];            /* J.S of the hidden step; "" as long as it is not known */
     int drain_ms, start_s, ready_ms; /* ready_ms: DD_READY_MS, or what the owner sets */
-    struct deadline limit;    /* of the present state */
-    uint64_t say_at;          /* clock_ms() of the progress line; 0: said */
+    struct deadline limit;           /* of the present state */
+    uint64_t say_at;                 /* clock_ms() of the progress line; 0: said */
     struct lines lines;
     char tail[STARTER_TAIL];
     size_t tail_len;
-    char *const *envp;        /* borrowed, for scancel */
-    const char *srun;         /* borrowed; NULL: no step */
+    char *const *envp; /* borrowed, for scancel */
+    const char *srun;  /* borrowed; NULL: no step */
 };
 
 #define STARTER_UNSAVED "NOT ALL WAS SAVED" /* begins the sentence of ddictd, and ours */
 /* When it is over, of a dictionary with --save to `save` ("": none): whether something that was to be saved was not. text: the sentence; "" where ddictd has said it. */
 int starter_unsaved(const struct starter *s, const char *save, char *text, size_t cap);
 /* argv, envp: borrowed, to stay as long as s. 0, or a negative code with the sentence set. */
-int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun, uint32_t nodes, int drain_ms, int start_s);
+int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun,
+                  uint32_t nodes, int drain_ms, int start_s);
 /* Fill STARTER_FDS entries; returns the timeout for poll: -1 where nothing is due. */
 int starter_poll(struct starter *s, struct pollfd *p);
 void starter_turn(struct starter *s);
@@ -78,8 +91,9 @@ void starter_stop(struct starter *s, const char *why);
  * it harmless, else it is killed (HANDSHAKE 3). Then nobody who tidies up or signals the submit host's processes can hurt the dictionary. ddictd itself is left alone. OVER after it.
  */
 void starter_leave(struct starter *s);
-static inline int starter_over(const struct starter *s) { return s->state == STARTER_OVER; }
+static inline int starter_over(const struct starter *s) {
+    return s->state == STARTER_OVER;
+}
 void starter_free(struct starter *s);
-
 
 #endif

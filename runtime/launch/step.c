@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* step.c - ask scontrol for the nodes and the memory of a job. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "launch/step.h"
 
 #include "base/defaults.h"
 #include "base/error.h"
 #include "launch/command.h"
-#include "launch/step.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* The value of a word `key=`, up to the next blank; a word begins after a blank. malloc'ed, or NULL. */
 static char *word_value(const char *text, const char *key) {
@@ -43,7 +44,7 @@ int step_parse_memory(struct step *s, const char *text) {
     free(word);
     /* Lines such as "     Nodes=n[1-2] CPU_IDs=0-1 Mem=4000 GRES=". */
     for (; text != NULL && *text != '\0'; text = strchr(text, '\n'), text += text != NULL) {
-        struct hostlist some = { 0 };
+        struct hostlist some = {0};
         size_t i;
         char *line = strndup(text, strcspn(text, "\n")), *nodes, *mem;
 
@@ -81,7 +82,8 @@ int step_parse_real_memory(struct step *s, const char *text) {
         name = word_value(record, "NodeName");
         mem = word_value(record, "RealMemory");
         at = name != NULL ? hostlist_find(&s->nodes, name) : -1;
-        if (at >= 0 && s->mb[at] == 0 && mem != NULL && strtoull(mem, NULL, 10) > 1) /* 1: nobody told Slurm */
+        if (at >= 0 && s->mb[at] == 0 && mem != NULL &&
+            strtoull(mem, NULL, 10) > 1) /* 1: nobody told Slurm */
             s->mb[at] = strtoull(mem, NULL, 10);
         free(name);
         free(mem);
@@ -123,7 +125,8 @@ uint64_t step_parse_kill_wait(const char *text) {
 
 /* Who shares its nodes, and where a batch script's output goes: to the end of the line, it may have blanks. */
 void step_parse_kind(struct step *s, const char *text) {
-    char *batch = word_value(text, "BatchFlag"), *shared = word_value(text, "OverSubscribe"), *limit = word_value(text, "TimeLimit"), *run = word_value(text, "RunTime");
+    char *batch = word_value(text, "BatchFlag"), *shared = word_value(text, "OverSubscribe"),
+         *limit = word_value(text, "TimeLimit"), *run = word_value(text, "RunTime");
     int64_t all = span_parse(limit), over = span_parse(run);
     const char *out = strstr(text, " StdOut=");
 
@@ -145,16 +148,20 @@ int step_parse_overcounts(const char *text) {
 
     if (at == NULL || (line = strndup(at, strcspn(at, "\n"))) == NULL)
         return 0;
-    over = strcasestr(line, "OverMemoryKill") != NULL && strcasestr(line, "NoShare") == NULL && strcasestr(line, "UsePss") == NULL;
+    over = strcasestr(line, "OverMemoryKill") != NULL && strcasestr(line, "NoShare") == NULL &&
+           strcasestr(line, "UsePss") == NULL;
     free(line);
     return over;
 }
 
-int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job, const char *step) {
+int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job,
+              const char *step) {
     char id[64], *text;
-    char *show_step[] = { (char *)(uintptr_t)scontrol, (char *)(uintptr_t)"show", (char *)(uintptr_t)"step", id, NULL };
-    char *show_job[] = { (char *)(uintptr_t)scontrol, (char *)(uintptr_t)"-d", (char *)(uintptr_t)"show",
-                         (char *)(uintptr_t)"job",    (char *)(uintptr_t)job,  NULL };
+    char *show_step[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "show",
+                         (char *)(uintptr_t) "step", id, NULL};
+    char *show_job[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "-d",
+                        (char *)(uintptr_t) "show",  (char *)(uintptr_t) "job",
+                        (char *)(uintptr_t)job,      NULL};
     int rc = 0;
 
     memset(s, 0, sizeof *s);
@@ -181,7 +188,9 @@ int step_look(struct step *s, const char *scontrol, char *const *envp, const cha
 }
 
 int step_look_real_memory(struct step *s, const char *scontrol, char *const *envp) {
-    char *argv[] = { (char *)(uintptr_t)scontrol, (char *)(uintptr_t)"show", (char *)(uintptr_t)"node", s->nodelist, NULL }, *text;
+    char *argv[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "show",
+                    (char *)(uintptr_t) "node", s->nodelist, NULL},
+         *text;
     int rc;
 
     if (!s->exclusive || step_memory(s) != 0)

@@ -3,29 +3,32 @@
 #ifndef DDICT_LAUNCH_STEP_H
 #define DDICT_LAUNCH_STEP_H
 
+#include "base/hostlist.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include "base/hostlist.h"
 
 struct step {
     char *nodelist;        /* ours; as Slurm writes it */
     struct hostlist nodes; /* the same, one by one: the order of node ids */
-    uint64_t *mb;          /* ours; the job's memory on each of nodes, MB; 0: not limited or not known */
-    int per_cpu;           /* the job said --mem-per-cpu */
-    int exclusive;         /* no other job runs on its nodes */
+    uint64_t *mb;  /* ours; the job's memory on each of nodes, MB; 0: not limited or not known */
+    int per_cpu;   /* the job said --mem-per-cpu */
+    int exclusive; /* no other job runs on its nodes */
     int batch;
-    uint64_t left;         /* seconds until its time is over; 0: no limit, or not known */
-    char *stdout_path;     /* ours; where a batch script's output goes, NULL: not known */
+    uint64_t left;     /* seconds until its time is over; 0: no limit, or not known */
+    char *stdout_path; /* ours; where a batch script's output goes, NULL: not known */
 };
 
 /* Pure parts, for what scontrol prints. 0 or a negative code with the sentence set. */
-int step_parse_nodes(struct step *s, const char *text);    /* "NodeList=" of `scontrol show step` or `show job` */
-int step_parse_memory(struct step *s, const char *text);   /* `scontrol -d show job`, after the nodes */
+int step_parse_nodes(struct step *s,
+                     const char *text); /* "NodeList=" of `scontrol show step` or `show job` */
+int step_parse_memory(struct step *s,
+                      const char *text); /* `scontrol -d show job`, after the nodes */
 
 /* KillWait of `scontrol show config`, seconds; 0: it does not say. */
 uint64_t step_parse_kill_wait(const char *text);
-void step_parse_kind(struct step *s, const char *text);    /* `show job`: exclusive, batch, left, stdout_path */
+void step_parse_kind(struct step *s,
+                     const char *text); /* `show job`: exclusive, batch, left, stdout_path */
 /* `scontrol show node`: RealMemory where the job's memory is not limited. */
 int step_parse_real_memory(struct step *s, const char *text);
 /* The job's memory on all nodes, bytes; 0 when that of one of them is not known. */
@@ -38,7 +41,8 @@ uint64_t step_memory(const struct step *s);
 int step_parse_overcounts(const char *text);
 
 /* step NULL: the whole job. scontrol: absolute path. 0 or a negative code with the sentence set; s is to be freed always. */
-int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job, const char *step);
+int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job,
+              const char *step);
 /* Where Slurm does not limit the job's memory and no other job shares its nodes, it is all that they have. 0 or a negative code, as above. */
 int step_look_real_memory(struct step *s, const char *scontrol, char *const *envp);
 void step_free(struct step *s);

@@ -1,5 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tasks.c - who of the tasks starts the managers, how the others come to know, and the command of each. */
+#include "launch/tasks.h"
+
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "base/error.h"
+#include "launch/command.h"
+#include "launch/loading.h"
+#include "launch/plan.h"
+#include "launch/ranks.h"
+#include "launch/serve.h"
+#include "launch/starter.h"
+#include "launch/tasks_end.h"
+#include "place/meet_ask.h"
+#include "place/torch_env.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,34 +28,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "launch/command.h"
-#include "launch/loading.h"
-#include "launch/plan.h"
-#include "launch/ranks.h"
-#include "launch/serve.h"
-#include "launch/starter.h"
-#include "launch/tasks.h"
-#include "launch/tasks_end.h"
-#include "place/meet_ask.h"
-#include "place/torch_env.h"
-
-#define LOOK_FIRST_MS 10   /* between two looks for the name; grows to */
-#define LOOK_LAST_MS 200
-#define FOLLOW_MS 2000     /* the right to start is free again: so long for the word that ends all of us, or for the managers, before it is taken */
-#define LINGER_MS 500      /* who failed keeps the right so long: the others see it taken, and do not all fail like it before they are ended */
-#define WORD_MS 10000      /* scancel */
+#define LOOK_FIRST_MS 10 /* between two looks for the name; grows to */
+#define LOOK_LAST_MS  200
+#define FOLLOW_MS \
+    2000 /* the right to start is free again: so long for the word that ends all of us, or for the managers, before it is taken */
+#define LINGER_MS \
+    500 /* who failed keeps the right so long: the others see it taken, and do not all fail like it before they are ended */
+#define WORD_MS 10000 /* scancel */
 
 struct tasks {
     const struct options *asked;
-    struct options o;             /* of the managers */
+    struct options o; /* of the managers */
     const struct place *p;
     char name[DICT_NAME_MAX], node[NODE_NAME_MAX], meeting[STEP_NAME_MAX];
-    int first;                    /* it may start the managers */
-    int right;                    /* listens on the name of that right; -1 */
-    uint64_t taken_at;            /* clock_ms() when another one was last seen to have it; 0: never */
+    int first;         /* it may start the managers */
+    int right;         /* listens on the name of that right; -1 */
+    uint64_t taken_at; /* clock_ms() when another one was last seen to have it; 0: never */
     struct deadline limit;
     int said;
 };
@@ -53,13 +56,21 @@ int tasks_find(struct place *p, const struct options *o) {
     if (o->local || (o->job != NULL && (job == NULL || strcmp(job, o->job) != 0)))
         return 0;
     if (place_init(p, PLACE_AS_TASK) == 0)
-        several = p->size > 1 && ((p->how == PLACE_SLURM && o->job != NULL && getenv("SLURM_STEP_ID") != NULL) || p->how == PLACE_MPIRUN);
+        several = p->size > 1 &&
+                  ((p->how == PLACE_SLURM && o->job != NULL && getenv("SLURM_STEP_ID") != NULL) ||
+                   p->how == PLACE_MPIRUN);
     if (!several)
         return 0;
     if (o->ranks > 0)
-        return dd_error(-EINVAL, "-n %d in one of %d tasks: let srun or mpirun start the ranks, or give each task a dictionary of its own by --local", o->ranks, p->size);
+        return dd_error(-EINVAL,
+                        "-n %d in one of %d tasks: let srun or mpirun start the ranks, or give "
+                        "each task a dictionary of its own by --local",
+                        o->ranks, p->size);
     if (p->how == PLACE_MPIRUN && o->job == NULL && p->local_size != p->size)
-        return dd_error(-ENOTSUP, "%d tasks on several nodes without Slurm: start them in a Slurm job, or give each task a dictionary of its own by --local", p->size);
+        return dd_error(-ENOTSUP,
+                        "%d tasks on several nodes without Slurm: start them in a Slurm job, or "
+                        "give each task a dictionary of its own by --local",
+                        p->size);
     return 1;
 }
 
@@ -87,7 +98,8 @@ static void tasks_init(struct tasks *t, const struct options *o, const struct pl
         snprintf(t->meeting, sizeof t->meeting, "%.16s.%.16s", job, t->o.step);
     } else {
         t->first = p->local_size == p->size || p->rank == 0;
-        snprintf(t->name, sizeof t->name, "%u.%.16s.m%016" PRIx64, geteuid(), job, text_hash(p->group));
+        snprintf(t->name, sizeof t->name, "%u.%.16s.m%016" PRIx64, geteuid(), job,
+                 text_hash(p->group));
         snprintf(t->meeting, sizeof t->meeting, "%.16s.m%016" PRIx64, job, text_hash(p->group));
     }
     if (o->name != NULL)
@@ -123,7 +135,7 @@ static void signals_read(struct starter *s, int fd) {
 /* Until they are ready, and then left alone. 0 or a negative code with the sentence set. */
 static int managers_follow(struct starter *s, int signals) {
     while (!starter_over(s)) {
-        struct pollfd fds[1 + STARTER_FDS] = { { .fd = signals, .events = POLLIN } };
+        struct pollfd fds[1 + STARTER_FDS] = {{.fd = signals, .events = POLLIN}};
         int timeout = starter_poll(s, fds + 1);
 
         if (poll(fds, 1 + STARTER_FDS, timeout) < 0 && errno != EINTR)
@@ -144,11 +156,13 @@ static int managers_make(struct tasks *t) {
 
     sigprocmask(SIG_BLOCK, NULL, &before);
     signals = signals_open();
-    rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&plan, &t->o);
+    rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals))
+                     : plan_make(&plan, &t->o);
     if (rc == 0 && plan.note[0] != '\0')
         fprintf(stderr, "ddict run: %s\n", plan.note);
     if (rc == 0)
-        rc = starter_spawn(&s, plan.argv, plan.envp, plan.srun[0] != '\0' ? plan.srun : NULL, plan.nodes, t->o.drain_ms, t->o.start_s);
+        rc = starter_spawn(&s, plan.argv, plan.envp, plan.srun[0] != '\0' ? plan.srun : NULL,
+                           plan.nodes, t->o.drain_ms, t->o.start_s);
     if (rc == 0) {
         s.news = on_news;
         s.ready_ms += DD_ELECT_MS;
@@ -186,9 +200,10 @@ static int managers_start(struct tasks *t) {
 /* The others of the step wait for what will not come. mpirun ends them by itself. */
 static void others_end(const struct tasks *t) {
     char path[4096], id[64], srun[4096], *text, **envp;
-    char *argv[] = { path, (char *)(uintptr_t)"--signal=TERM", id, NULL };
+    char *argv[] = {path, (char *)(uintptr_t) "--signal=TERM", id, NULL};
 
-    if (t->p->how != PLACE_SLURM || command_find(t->o.srun != NULL ? t->o.srun : "srun", srun, sizeof srun) < 0 ||
+    if (t->p->how != PLACE_SLURM ||
+        command_find(t->o.srun != NULL ? t->o.srun : "srun", srun, sizeof srun) < 0 ||
         command_beside(srun, "scancel", path, sizeof path) < 0)
         return;
     snprintf(id, sizeof id, "%s.%s", t->o.job, t->o.step);
@@ -224,11 +239,12 @@ static int right_take(struct tasks *t) {
 /* --- come --- */
 /* The dictionary that is there ends; then there is room for ours. It may last as long as others of us run their commands. */
 static void end_await(struct tasks *t, int fd) {
-    struct pollfd p = { .fd = fd, .events = 0 };
+    struct pollfd p = {.fd = fd, .events = 0};
 
     while (poll(&p, 1, DD_STEP_SAY_MS) <= 0)
         if (t->p->rank == 0 && !t->said++)
-            fprintf(stderr, "ddict run: waits for the end of an earlier `ddict run` of this step in its other tasks\n");
+            fprintf(stderr, "ddict run: waits for the end of an earlier `ddict run` of this step "
+                            "in its other tasks\n");
     deadline_start(&t->limit, (int64_t)t->o.start_s * 1000 + DD_READY_MS + DD_ELECT_MS);
     t->taken_at = 0;
 }
@@ -276,7 +292,9 @@ static void waiting_say(struct tasks *t, uint64_t since) {
     if (t->said || t->p->rank != t->p->size - 1 || clock_ms() - since < DD_TASKS_SAY_MS)
         return;
     t->said = 1;
-    fprintf(stderr, "ddict run: task %d still waits for the managers, which task 0 starts: every task has to call `ddict run` (or --local: each has its own)\n",
+    fprintf(stderr,
+            "ddict run: task %d still waits for the managers, which task 0 starts: every task has "
+            "to call `ddict run` (or --local: each has its own)\n",
             t->p->rank);
 }
 
@@ -298,8 +316,10 @@ static int come(struct tasks *t) {
             return rc;
         }
         if (deadline_over(&t->limit)) {
-            rc = dd_error(-ETIMEDOUT, "no dictionary %s came on node %s within %d s; task 0 starts it: what does it say?", t->name, t->p->node,
-                          t->o.start_s + (DD_READY_MS + DD_ELECT_MS) / 1000);
+            rc = dd_error(
+                -ETIMEDOUT,
+                "no dictionary %s came on node %s within %d s; task 0 starts it: what does it say?",
+                t->name, t->p->node, t->o.start_s + (DD_READY_MS + DD_ELECT_MS) / 1000);
             break;
         }
         waiting_say(t, since);
@@ -352,7 +372,8 @@ static void torch_environment_set(const struct tasks *t) {
             text_set(mark, "MASTER_ADDR", at.address);
             text_set(mark, "MASTER_PORT", at.port);
         } else if (p->rank == 0) {
-            fprintf(stderr, "ddict run: MASTER_ADDR and MASTER_PORT are not set: %s\n", dd_errmsg());
+            fprintf(stderr, "ddict run: MASTER_ADDR and MASTER_PORT are not set: %s\n",
+                    dd_errmsg());
         }
     }
     if (mark[0] != '\0')
@@ -362,7 +383,14 @@ static void torch_environment_set(const struct tasks *t) {
 /* Each task calls for it: one loads, by readers on all nodes, and the others wait for that. */
 static int load_all(const struct tasks *t) {
     char said[DD_ERRMSG_MAX];
-    struct loading_ask ask = { .restore = t->asked->restore, .load = t->asked->load, .folder = t->asked->chdir, .shared = 1, .saves = t->asked->save != NULL && *t->asked->save != '\0' && strcmp(t->asked->save, "none") != 0, .name = t->name, .node = t->node };
+    struct loading_ask ask = {.restore = t->asked->restore,
+                              .load = t->asked->load,
+                              .folder = t->asked->chdir,
+                              .shared = 1,
+                              .saves = t->asked->save != NULL && *t->asked->save != '\0' &&
+                                       strcmp(t->asked->save, "none") != 0,
+                              .name = t->name,
+                              .node = t->node};
     int rc = loading_do(&ask, said, sizeof said);
 
     if (rc < 0)

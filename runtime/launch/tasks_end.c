@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tasks_end.c - wait for a command, and then for the end of the dictionary that it shares with those of other tasks. */
+#include "launch/tasks_end.h"
+
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "base/error.h"
+#include "launch/serve.h"
+#include "wire/attach.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,23 +17,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "launch/serve.h"
-#include "launch/tasks_end.h"
-#include "wire/attach.h"
-
 #define SLICE_MS 10
 
 struct watch {
-    pid_t pid;        /* 0: it has ended */
+    pid_t pid; /* 0: it has ended */
     int code;
     int childless;
-    int stop;         /* a signal came when there was nobody to pass it on to */
-    int fd;           /* to ddictd, which tells the end; -1: there is none, or it has hung up */
+    int stop; /* a signal came when there was nobody to pass it on to */
+    int fd;   /* to ddictd, which tells the end; -1: there is none, or it has hung up */
     int lost;
-    char text[2048];  /* of ddictd, at the end */
+    char text[2048]; /* of ddictd, at the end */
 };
 
 static void watch_open(struct watch *w, const char *name) {
@@ -35,8 +36,9 @@ static void watch_open(struct watch *w, const char *name) {
     if (w->fd < 0)
         return;
     attach_msg_init(&m, ATTACH_WATCH);
-    if (attach_send(w->fd, &m, NULL, 0) < 0 || attach_recv(w->fd, &m, NULL, 0, DD_HANDSHAKE_MS) < 0 || attach_version_check(&m) < 0 || m.type != ATTACH_WATCH ||
-        m.status < 0) {
+    if (attach_send(w->fd, &m, NULL, 0) < 0 ||
+        attach_recv(w->fd, &m, NULL, 0, DD_HANDSHAKE_MS) < 0 || attach_version_check(&m) < 0 ||
+        m.type != ATTACH_WATCH || m.status < 0) {
         close(w->fd);
         w->fd = -1;
     }
@@ -94,7 +96,7 @@ static void signals_read(struct watch *w, int fd) {
 }
 
 int tasks_end_await(pid_t pid, int joined, const char *name, int verbose) {
-    struct watch w = { .pid = pid, .fd = -1 };
+    struct watch w = {.pid = pid, .fd = -1};
     struct deadline limit;
     int signals = signals_open();
 
@@ -105,7 +107,9 @@ int tasks_end_await(pid_t pid, int joined, const char *name, int verbose) {
     }
     kill(getpid(), SIGCHLD); /* it may have ended before we listened */
     while (w.pid > 0 || (w.code == 0 && !w.stop && (w.fd >= 0 || joined >= 0))) {
-        struct pollfd p[3] = { { .fd = signals, .events = POLLIN }, { .fd = joined, .events = POLLIN }, { .fd = w.fd, .events = POLLIN } };
+        struct pollfd p[3] = {{.fd = signals, .events = POLLIN},
+                              {.fd = joined, .events = POLLIN},
+                              {.fd = w.fd, .events = POLLIN}};
 
         if (poll(p, 3, -1) < 0)
             continue;

@@ -3,16 +3,6 @@
  * up.c - `ddict up`: start a dictionary, and stay with it until it ends (--foreground; the plugin for a step) or leave it alone when it is
  * ready: then it needs nothing where it was started. HANDSHAKE 3.
  */
-#include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
-
 #include "base/defaults.h"
 #include "base/error.h"
 #include "base/process.h"
@@ -24,6 +14,16 @@
 #include "launch/serve.h"
 #include "launch/starter.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
 #define LOADING_SLICE_MS 500
 
 struct up {
@@ -31,13 +31,13 @@ struct up {
     struct plan plan;
     struct loading load;
     struct loading_ask ask; /* load and restore NULL: nothing, or done */
-    uint64_t loading_at;  /* when its next line is due */
-    struct lines asked;   /* our stdin */
-    int in;               /* -1: not listened to, or ended */
+    uint64_t loading_at;    /* when its next line is due */
+    struct lines asked;     /* our stdin */
+    int in;                 /* -1: not listened to, or ended */
     int said_ready, said_error;
-    int leaves;           /* when it is ready */
-    int script;           /* of a batch script */
-    int lines;            /* news are the handshake's lines, else for people */
+    int leaves; /* when it is ready */
+    int script; /* of a batch script */
+    int lines;  /* news are the handshake's lines, else for people */
 };
 
 /* One line, whatever is in rest: names of what was loaded are in it. */
@@ -102,7 +102,8 @@ static void signals_read(struct up *u, int fd) {
             else
                 starter_drain(&u->s);
             break;
-        default: break;
+        default:
+            break;
         }
 }
 
@@ -138,7 +139,8 @@ static int load_follow(struct up *u) {
         /* A job that is cancelled ends the loading on its nodes before we hear of the managers' end. */
         snprintf(u->s.why, sizeof u->s.why, "%s", l->signalled ? plan_ended(&u->plan) : l->why);
         starter_stop(&u->s, NULL);
-    } else if (u->lines && clock_ms() >= u->loading_at) { /* who waits for us shall not lose patience */
+    } else if (u->lines &&
+               clock_ms() >= u->loading_at) { /* who waits for us shall not lose patience */
         say("loading", "");
         u->loading_at = clock_ms() + DD_STEP_SAY_MS;
     }
@@ -152,7 +154,8 @@ static void news_say(struct up *u) {
     if (s->ready && !u->said_ready && load_follow(u)) {
         if (u->script && s->pid > 0) /* what slurmstepd waits for at the end of the script */
             snprintf(srun, sizeof srun, " srun=%d/%" PRIu64, (int)s->pid, process_began(s->pid));
-        snprintf(text, sizeof text, "name=%s%s%s%s %s", u->plan.name, u->plan.node[0] != '\0' ? " node=" : "", u->plan.node, srun, s->about);
+        snprintf(text, sizeof text, "name=%s%s%s%s %s", u->plan.name,
+                 u->plan.node[0] != '\0' ? " node=" : "", u->plan.node, srun, s->about);
         if (u->lines)
             say(s->exists ? "exists" : "ready", text);
         else
@@ -173,7 +176,8 @@ static void news_say(struct up *u) {
 
 static void serve(struct up *u, int signals) {
     while (!starter_over(&u->s) || u->load.pid > 0) {
-        struct pollfd fds[3 + STARTER_FDS] = { { .fd = u->in, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+        struct pollfd fds[3 + STARTER_FDS] = {{.fd = u->in, .events = POLLIN},
+                                              {.fd = signals, .events = POLLIN}};
         int timeout = starter_poll(&u->s, fds + 2);
 
         loading_poll(&u->load, fds + 2 + STARTER_FDS);
@@ -195,15 +199,25 @@ static void serve(struct up *u, int signals) {
 
 /* The exit code. */
 static int up_run(const struct options *o) {
-    struct up u = { .in = o->foreground ? 0 : -1, .leaves = !o->foreground, .script = o->script != NULL, .lines = o->foreground || o->plugin, .asked = { .max = 4096 }, .ask = { .restore = o->restore, .load = o->load, .folder = o->chdir, .shared = !o->foreground && o->script == NULL } };
+    struct up u = {.in = o->foreground ? 0 : -1,
+                   .leaves = !o->foreground,
+                   .script = o->script != NULL,
+                   .lines = o->foreground || o->plugin,
+                   .asked = {.max = 4096},
+                   .ask = {.restore = o->restore,
+                           .load = o->load,
+                           .folder = o->chdir,
+                           .shared = !o->foreground && o->script == NULL}};
     int signals = signals_open(), unsaved = 0, rc;
     char text[DD_ERRMSG_MAX];
 
-    rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&u.plan, o);
+    rc =
+        signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&u.plan, o);
     if (rc == 0 && u.plan.note[0] != '\0')
         fprintf(stderr, "ddict: %s\n", u.plan.note);
     if (rc == 0)
-        rc = starter_spawn(&u.s, u.plan.argv, u.plan.envp, u.plan.srun[0] != '\0' ? u.plan.srun : NULL, u.plan.nodes, o->drain_ms,
+        rc = starter_spawn(&u.s, u.plan.argv, u.plan.envp,
+                           u.plan.srun[0] != '\0' ? u.plan.srun : NULL, u.plan.nodes, o->drain_ms,
                            o->start_s);
     if (rc < 0) {
         u.s.state = STARTER_OVER;

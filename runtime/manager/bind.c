@@ -4,12 +4,6 @@
  * populated, so that its pages come from there. Nothing here can make a manager fail: where the kernel or a container says no, it runs as on a node
  * that has one NUMA node only. ddictd also tells ranks where the GPUs of the node are, so that they need not read the topology again.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <base/error.h>
 #include <base/log.h>
 #include <manager/manager.h>
@@ -17,16 +11,24 @@
 #include <place/gpu_blob.h>
 #include <place/topology.h>
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 /* --- ddictd --- */
 void places_find(struct supervisor *s) {
-    if (numa_map_here(&s->places, NULL, faults_root()) < 0) log_info("managers are not bound to NUMA nodes: %s", dd_errmsg());
+    if (numa_map_here(&s->places, NULL, faults_root()) < 0)
+        log_info("managers are not bound to NUMA nodes: %s", dd_errmsg());
 }
 
 const struct numa_place *place_of(const struct supervisor *s, unsigned i, uint64_t *need) {
     const struct numa_place *p = numa_map_place(&s->places, (int)i);
     *need = 0;
     for (unsigned k = 0; p && k < s->shards_n; k++)
-        if (numa_map_place(&s->places, (int)k) == p) *need += s->budget;
+        if (numa_map_place(&s->places, (int)k) == p)
+            *need += s->budget;
     return p;
 }
 
@@ -34,10 +36,14 @@ const struct numa_place *place_of(const struct supervisor *s, unsigned i, uint64
 static int gpus_keep(const struct gpu_map *map) {
     void *blob;
     size_t len;
-    int e = gpu_map_pack(map, &blob, &len), fd = e < 0 ? e : memfd_create("ddict-gpus", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (e < 0) return e;
-    if (fd < 0) e = -errno;
-    else if (write(fd, blob, len) != (ssize_t)len || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0) {
+    int e = gpu_map_pack(map, &blob, &len),
+        fd = e < 0 ? e : memfd_create("ddict-gpus", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (e < 0)
+        return e;
+    if (fd < 0)
+        e = -errno;
+    else if (write(fd, blob, len) != (ssize_t)len ||
+             fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0) {
         e = -EIO;
         close(fd);
     }
@@ -49,7 +55,9 @@ static int gpus_keep(const struct gpu_map *map) {
 int gpus_fd(struct supervisor *s) {
     struct hwloc_topology *t;
     struct gpu_map map;
-    if (s->gpus_fd != 0) return s->gpus_fd < 0 ? dd_error(s->gpus_fd, "the GPUs of node %s are not known", s->node) : s->gpus_fd;
+    if (s->gpus_fd != 0)
+        return s->gpus_fd < 0 ? dd_error(s->gpus_fd, "the GPUs of node %s are not known", s->node)
+                              : s->gpus_fd;
     int e = faults_topology() ? topology_file(&t, faults_topology()) : topology_here(&t);
     if (e == 0) {
         e = gpu_map_make(&map, t);
@@ -67,23 +75,29 @@ int gpus_fd(struct supervisor *s) {
 void manager_bind(struct manager *m) {
     const struct numa_place *p = m->setup->place;
     m->numa_node = -1;
-    if (!p) return;
+    if (!p)
+        return;
     int e = numa_bind_process(p);
-    if (e == 0) m->numa_node = p->node;
-    else log_info("not bound to NUMA node %d: %s", p->node, dd_strerror(e));
+    if (e == 0)
+        m->numa_node = p->node;
+    else
+        log_info("not bound to NUMA node %d: %s", p->node, dd_strerror(e));
 }
 
 void manager_bind_arena(struct manager *m) {
     const struct manager_setup *s = m->setup;
-    if (m->numa_node < 0) return;
+    if (m->numa_node < 0)
+        return;
     int e = numa_bind_range(s->place, m->header, m->header->file_size, s->place_need, "");
-    if (e < 0) log_info("memory not bound to NUMA node %d: %s", s->place->node, dd_strerror(e));
+    if (e < 0)
+        log_info("memory not bound to NUMA node %d: %s", s->place->node, dd_strerror(e));
     m->bound_strictly = e > 0;
 }
 
 void manager_bind_look(struct manager *m) {
     const struct manager_setup *s = m->setup;
-    if (!m->bound_strictly || numa_available(s->place->node, "") > DD_MEM_RESERVE) return;
+    if (!m->bound_strictly || numa_available(s->place->node, "") > DD_MEM_RESERVE)
+        return;
     m->bound_strictly = false;
     numa_bind_range(s->place, m->header, m->header->file_size, UINT64_MAX, "");
     log_info("NUMA node %d is full: further memory may come from others", s->place->node);

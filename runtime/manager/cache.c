@@ -3,26 +3,32 @@
  * cache.c - how much of the arena values of other nodes may take while the dictionary is frozen. Nothing that is owned comes in this time, so all that is free may be
  * used, but for what the index and transit need. What finds no room is not cached: its readers get it as if nothing was frozen.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include <base/clock.h>
 #include <base/error.h>
 #include <manager/manager.h>
 
-#define REFUSED_NS 1000000u  /* an eviction that made no room: the next one not before */
-#define EVICT_PART 64u       /* of the cache are evicted together: what readers hold is looked up once for all of them */
-#define EVICT_LOOKS 4096u    /* items that the hand passes at a time: some 100 us */
-#define ITEM_EXTRA 192u      /* header, padding, its share of the index */
+#include <errno.h>
+#include <stdlib.h>
 
-struct cache_room { uint64_t limit, spare, refused_ns; };
+#define REFUSED_NS 1000000u /* an eviction that made no room: the next one not before */
+#define EVICT_PART \
+    64u /* of the cache are evicted together: what readers hold is looked up once for all of them */
+#define EVICT_LOOKS 4096u /* items that the hand passes at a time: some 100 us */
+#define ITEM_EXTRA  192u  /* header, padding, its share of the index */
+
+struct cache_room {
+    uint64_t limit, spare, refused_ns;
+};
 
 int cache_init(struct manager *m) {
-    uint64_t budget = m->header->budget, transit = budget / 16 < DD_TRANSIT_MAX ? budget / 16 : DD_TRANSIT_MAX;
+    uint64_t budget = m->header->budget,
+             transit = budget / 16 < DD_TRANSIT_MAX ? budget / 16 : DD_TRANSIT_MAX;
     m->cache = calloc(1, sizeof *m->cache);
-    if (!m->cache) return -ENOMEM;
+    if (!m->cache)
+        return -ENOMEM;
     m->cache->spare = budget / DD_CACHE_SPARE + transit;
-    m->cache->limit = m->setup->cache < budget - m->cache->spare ? m->setup->cache : budget - m->cache->spare;
+    m->cache->limit =
+        m->setup->cache < budget - m->cache->spare ? m->setup->cache : budget - m->cache->spare;
     return 0;
 }
 
@@ -40,34 +46,43 @@ static bool cache_full(struct manager *m, uint64_t need) {
 static bool cache_make_room(struct manager *m, uint64_t need) {
     struct cache_room *c = m->cache;
     uint64_t part = c->limit / EVICT_PART;
-    if (m->now - c->refused_ns < REFUSED_NS) return false;
+    if (m->now - c->refused_ns < REFUSED_NS)
+        return false;
     lanes_settle(m);
     store_cache_hints(m->store);
-    store_cache_evict(m->store, need > part ? need : part, EVICT_LOOKS + (unsigned)(need / 512), &m->count->evictions);
+    store_cache_evict(m->store, need > part ? need : part, EVICT_LOOKS + (unsigned)(need / 512),
+                      &m->count->evictions);
     store_reclaim(m->store);
-    if (!cache_full(m, need)) return true;
+    if (!cache_full(m, need))
+        return true;
     c->refused_ns = m->now;
     return false;
 }
 
-bool cache_reserve(struct manager *m, uint64_t epoch, const uint8_t *key, uint32_t key_len, const struct msg *r, struct store_ref *ref) {
-    if (!epoch || epoch != m->frozen || r->status != 0 || r->val_len > m->cache->limit) return false;
+bool cache_reserve(struct manager *m, uint64_t epoch, const uint8_t *key, uint32_t key_len,
+                   const struct msg *r, struct store_ref *ref) {
+    if (!epoch || epoch != m->frozen || r->status != 0 || r->val_len > m->cache->limit)
+        return false;
     uint64_t need = r->val_len + r->val_len / 16 + key_len + ITEM_EXTRA;
-    if (cache_full(m, need) && !cache_make_room(m, need)) return false;
-    if (store_cache_reserve(m->store, key, key_len, r->val_len, r->tag, r->version, ref) == 0) return true;
+    if (cache_full(m, need) && !cache_make_room(m, need))
+        return false;
+    if (store_cache_reserve(m->store, key, key_len, r->val_len, r->tag, r->version, ref) == 0)
+        return true;
     m->cache->refused_ns = m->now;
     return false;
 }
 
 void cache_publish(struct manager *m, uint64_t epoch, struct store_ref *ref) {
-    if (epoch != m->frozen || store_cache_add(m->store, ref) < 0) store_retire(m->store, ref->off);
+    if (epoch != m->frozen || store_cache_add(m->store, ref) < 0)
+        store_retire(m->store, ref->off);
 }
 
 bool cache_look(struct asker *a, const struct msg *req, const uint8_t *key) {
     struct manager *m = a->m;
     struct store_ref ref;
     uint64_t began = clock_ns();
-    if (!m->frozen || store_cache_find(m->store, key, req->key_len, &ref) < 0) return false;
+    if (!m->frozen || store_cache_find(m->store, key, req->key_len, &ref) < 0)
+        return false;
     m->count->cache_hits++;
     m->count->gets_local++;
     request_give(a, req, &ref, false);

@@ -3,14 +3,14 @@
  * card.c - what one node tells the others at wire-up: its name, addresses, ports, public key; node 0 also the dictionary's id, or that there is another
  * dictionary of the name, which is to be used.
  */
-#include <netinet/in.h>
-#include <stdio.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <base/error.h>
 #include <manager/supervisor.h>
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define CARD_MAGIC 0x3544524143444444ull
 
@@ -23,16 +23,17 @@ struct card {
     uint8_t has_head;               /* node 0's */
     uint8_t provider_n;             /* 0: messages by TCP */
     uint8_t key[KEY_SIZE];          /* public */
-    uint8_t tail[];                 /* head, addresses, ports of its managers by local index, name of the node, error, provider of libfabric */
+    uint8_t tail
+        []; /* head, addresses, ports of its managers by local index, name of the node, error, provider of libfabric */
 };
 struct card_head {
     uint8_t dict_id[16];
     struct standing other;
 };
 #define CARD_FIXED offsetof(struct card, tail) /* not its size, which is rounded up */
-#define ADDRESS_4 5u  /* bytes: the family, as 4 or 6, the address; for 6 the scope */
-#define ADDRESS_6 21u
-#define ERROR_MAX 255
+#define ADDRESS_4  5u /* bytes: the family, as 4 or 6, the address; for 6 the scope */
+#define ADDRESS_6  21u
+#define ERROR_MAX  255
 
 static uint8_t *address_pack(uint8_t *to, const struct sockaddr_storage *a) {
     if (a->ss_family == AF_INET6) {
@@ -63,17 +64,22 @@ static const uint8_t *address_unpack(struct sockaddr_storage *a, const uint8_t *
 }
 
 static void port_set(struct sockaddr_storage *a, uint16_t port) {
-    if (a->ss_family == AF_INET6) ((struct sockaddr_in6 *)(void *)a)->sin6_port = htons(port);
-    else ((struct sockaddr_in *)(void *)a)->sin_port = htons(port);
+    if (a->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)(void *)a)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)(void *)a)->sin_port = htons(port);
 }
 
-static size_t head_size(const struct card *c) { return c->has_head ? sizeof(struct card_head) : 0; }
+static size_t head_size(const struct card *c) {
+    return c->has_head ? sizeof(struct card_head) : 0;
+}
 
 /* Behind the addresses; NULL: they do not fit into len bytes of tail, or are none. */
 static const uint8_t *addresses_skip(const struct card *c, size_t len) {
     size_t at = head_size(c);
     for (unsigned i = 0; i < c->naddr; i++) {
-        if (at >= len || (c->tail[at] != 4 && c->tail[at] != 6)) return NULL;
+        if (at >= len || (c->tail[at] != 4 && c->tail[at] != 6))
+            return NULL;
         at += c->tail[at] == 6 ? ADDRESS_6 : ADDRESS_4;
     }
     return at <= len ? c->tail + at : NULL;
@@ -83,8 +89,11 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
     struct sockaddr_storage addr[ADDRS_MAX];
     unsigned ports = error ? 0 : s->shards_n;
     int n = s->nodes > 1 ? conn_addresses(s->node, addr, ADDRS_MAX) : 0;
-    struct card *c = calloc(1, CARD_FIXED + sizeof(struct card_head) + ADDRS_MAX * ADDRESS_6 + ports * sizeof(uint16_t) + NODE_NAME_MAX + ERROR_MAX + FABRIC_NAME_MAX);
-    if (!c) return NULL;
+    struct card *c =
+        calloc(1, CARD_FIXED + sizeof(struct card_head) + ADDRS_MAX * ADDRESS_6 +
+                      ports * sizeof(uint16_t) + NODE_NAME_MAX + ERROR_MAX + FABRIC_NAME_MAX);
+    if (!c)
+        return NULL;
     c->magic = CARD_MAGIC;
     c->node_id = s->node_id;
     c->managers = s->managers;
@@ -102,11 +111,14 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
         memcpy(at, &h, sizeof h);
         at += sizeof h;
     }
-    for (int i = 0; i < n && i < ADDRS_MAX; i++, c->naddr++) at = address_pack(at, &addr[i]);
-    for (unsigned i = 0; i < ports; i++, at += sizeof(uint16_t)) memcpy(at, &s->shards[i].port, sizeof(uint16_t));
+    for (int i = 0; i < n && i < ADDRS_MAX; i++, c->naddr++)
+        at = address_pack(at, &addr[i]);
+    for (unsigned i = 0; i < ports; i++, at += sizeof(uint16_t))
+        memcpy(at, &s->shards[i].port, sizeof(uint16_t));
     memcpy(at, s->node, c->node_n);
     at += c->node_n;
-    if (c->error_n) memcpy(at, error, c->error_n);
+    if (c->error_n)
+        memcpy(at, error, c->error_n);
     at += c->error_n;
     memcpy(at, s->transport.own, c->provider_n);
     *len = (size_t)(at + c->provider_n - (uint8_t *)c);
@@ -116,25 +128,34 @@ struct card *card_make(const struct supervisor *s, const char *error, size_t *le
 int card_check(const void *bytes, size_t len, uint32_t node_id) {
     const struct card *c = bytes;
     const uint8_t *ports = NULL;
-    if (len >= CARD_FIXED && c->magic == CARD_MAGIC && c->node_id == node_id && c->has_head == (node_id == 0) && c->naddr <= ADDRS_MAX &&
-        c->ports_n <= DD_LOCAL_MANAGERS_MAX && c->provider_n < FABRIC_NAME_MAX && c->node_n > 0 && c->node_n < NODE_NAME_MAX)
+    if (len >= CARD_FIXED && c->magic == CARD_MAGIC && c->node_id == node_id &&
+        c->has_head == (node_id == 0) && c->naddr <= ADDRS_MAX &&
+        c->ports_n <= DD_LOCAL_MANAGERS_MAX && c->provider_n < FABRIC_NAME_MAX && c->node_n > 0 &&
+        c->node_n < NODE_NAME_MAX)
         ports = addresses_skip(c, len - CARD_FIXED);
-    if (!ports || len != (size_t)(ports - (const uint8_t *)c) + c->ports_n * sizeof(uint16_t) + c->node_n + c->error_n + c->provider_n)
-        return dd_error(DDICT_EPROTO, "the card of node %u is malformed: do all nodes run the same version?", node_id);
+    if (!ports || len != (size_t)(ports - (const uint8_t *)c) + c->ports_n * sizeof(uint16_t) +
+                             c->node_n + c->error_n + c->provider_n)
+        return dd_error(DDICT_EPROTO,
+                        "the card of node %u is malformed: do all nodes run the same version?",
+                        node_id);
     return 0;
 }
 
 static struct card_head head_of(const struct card *c) {
     struct card_head h = {0};
-    if (c->has_head) memcpy(&h, c->tail, sizeof h);
+    if (c->has_head)
+        memcpy(&h, c->tail, sizeof h);
     return h;
 }
 
-int card_exists(const void *bytes, size_t len) { return card_check(bytes, len, 0) == 0 && head_of(bytes).other.managers > 0; }
+int card_exists(const void *bytes, size_t len) {
+    return card_check(bytes, len, 0) == 0 && head_of(bytes).other.managers > 0;
+}
 
 bool card_error(const struct card *c, char *text, size_t cap) {
     const uint8_t *ports = addresses_skip(c, SIZE_MAX);
-    snprintf(text, cap, "%.*s", (int)c->error_n, (const char *)ports + c->ports_n * sizeof(uint16_t) + c->node_n);
+    snprintf(text, cap, "%.*s", (int)c->error_n,
+             (const char *)ports + c->ports_n * sizeof(uint16_t) + c->node_n);
     return c->error_n > 0;
 }
 
@@ -142,13 +163,15 @@ void card_take(struct supervisor *s, const struct card *c) {
     struct sockaddr_storage addr[ADDRS_MAX];
     const uint8_t *at = c->tail + head_size(c);
     char *node = s->node_names[c->node_id];
-    if (s->keys) memcpy(s->keys[c->node_id], c->key, sizeof c->key);
+    if (s->keys)
+        memcpy(s->keys[c->node_id], c->key, sizeof c->key);
     if (c->has_head) {
         struct card_head h = head_of(c);
         memcpy(s->identity.dict_id, h.dict_id, sizeof h.dict_id);
         s->other = h.other;
     }
-    for (unsigned a = 0; a < c->naddr; a++) at = address_unpack(&addr[a], at);
+    for (unsigned a = 0; a < c->naddr; a++)
+        at = address_unpack(&addr[a], at);
     char provider[FABRIC_NAME_MAX];
     const char *words = (const char *)at + c->ports_n * sizeof(uint16_t);
     snprintf(provider, sizeof provider, "%.*s", (int)c->provider_n, words + c->node_n + c->error_n);
@@ -164,7 +187,8 @@ void card_take(struct supervisor *s, const struct card *c) {
     for (unsigned i = 0; i < c->ports_n; i++, at += sizeof(uint16_t)) {
         uint32_t m = c->node_id + i * s->nodes;
         uint16_t port;
-        if (m >= s->managers || !s->peers) break;
+        if (m >= s->managers || !s->peers)
+            break;
         memcpy(&port, at, sizeof port);
         memcpy(s->peers[m].node, node, NODE_NAME_MAX);
         for (s->peers[m].naddr = 0; s->peers[m].naddr < c->naddr; s->peers[m].naddr++) {

@@ -3,14 +3,14 @@
  * elect.c - one dictionary for a job, however many start it (HANDSHAKE 5). Who binds the name on node 0 goes on. A name that is taken is looked at as
  * a client would look: its dictionary gets ready (then this start ends), or hangs up, since it was killed or has ended (then the name is tried again).
  */
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
 #include <manager/supervisor.h>
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 #define AGAIN_US 20000 /* between two looks at a name that is being given up */
 
@@ -18,15 +18,20 @@
 static int other_look(struct supervisor *s, struct deadline *d) {
     struct attach_msg m;
     int fd = attach_connect(s->opt.name, deadline_left(d, DD_ELECT_MS));
-    if (fd < 0) return fd == DDICT_ECRED ? fd : 0; /* it has just gone, or its backlog is full */
+    if (fd < 0)
+        return fd == DDICT_ECRED ? fd : 0; /* it has just gone, or its backlog is full */
     attach_msg_init(&m, ATTACH_LOOK);
     snprintf(m.text, sizeof m.text, "%s", s->opt.name);
     int e = attach_send(fd, &m, NULL, 0);
-    if (e == 0) e = attach_recv(fd, &m, NULL, 0, deadline_left(d, DD_ELECT_MS));
+    if (e == 0)
+        e = attach_recv(fd, &m, NULL, 0, deadline_left(d, DD_ELECT_MS));
     close(fd);
-    if (e < 0) return 0;
-    if ((e = attach_version_check(&m)) < 0) return e;
-    if (m.type != ATTACH_WELCOME || m.status < 0) return 0; /* it is ending */
+    if (e < 0)
+        return 0;
+    if ((e = attach_version_check(&m)) < 0)
+        return e;
+    if (m.type != ATTACH_WELCOME || m.status < 0)
+        return 0; /* it is ending */
     memcpy(s->other.id, m.dict_id, sizeof s->other.id);
     s->other.managers = m.managers;
     s->other.nodes = m.nodes;
@@ -40,12 +45,18 @@ int elect_name(struct supervisor *s) {
     deadline_start(&d, DD_ELECT_MS);
     for (;;) {
         int e = clients_listen(s);
-        if (e != -EADDRINUSE) return e;
-        if (!said) log_info("the name %s is taken: waiting for that dictionary", s->opt.name);
+        if (e != -EADDRINUSE)
+            return e;
+        if (!said)
+            log_info("the name %s is taken: waiting for that dictionary", s->opt.name);
         said = true;
-        if ((e = other_look(s, &d)) != 0) return e;
+        if ((e = other_look(s, &d)) != 0)
+            return e;
         if (deadline_over(&d))
-            return dd_error(-ETIMEDOUT, "a dictionary %s is on node %s already, and got neither ready nor ended within %d s", s->opt.name, s->node, DD_ELECT_MS / 1000);
+            return dd_error(-ETIMEDOUT,
+                            "a dictionary %s is on node %s already, and got neither ready nor "
+                            "ended within %d s",
+                            s->opt.name, s->node, DD_ELECT_MS / 1000);
         usleep(AGAIN_US);
     }
 }
@@ -55,9 +66,12 @@ int elect_follow(struct supervisor *s) {
     deadline_start(&d, DD_NAME_FREE_MS);
     for (;;) {
         int e = clients_listen(s), fd;
-        if (e != -EADDRINUSE || deadline_over(&d)) return e;
-        if ((fd = attach_connect(s->opt.name, 0)) == DDICT_ECRED) return fd;
-        if (fd >= 0) close(fd);
+        if (e != -EADDRINUSE || deadline_over(&d))
+            return e;
+        if ((fd = attach_connect(s->opt.name, 0)) == DDICT_ECRED)
+            return fd;
+        if (fd >= 0)
+            close(fd);
         usleep(AGAIN_US);
     }
 }

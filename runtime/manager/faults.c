@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* faults.c - reads the tests' switches and carries them out. */
+#include <base/size.h>
+#include <manager/faults.h>
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,22 +10,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/size.h>
-#include <manager/faults.h>
-
 struct faults faults;
 
 static uint64_t number(const char *name) {
     uint64_t n = 0;
     const char *v = getenv(name);
-    if (!v || count_parse(v, 0, UINT32_MAX, &n) < 0) return 0;
+    if (!v || count_parse(v, 0, UINT32_MAX, &n) < 0)
+        return 0;
     faults.on = true;
     return n;
 }
 
 static unsigned typed(const char *name, uint64_t *n) {
     const char *v = getenv(name), *colon = v ? strchr(v, ':') : NULL;
-    if (!colon || count_parse(colon + 1, 0, UINT32_MAX, n) < 0) return 0;
+    if (!colon || count_parse(colon + 1, 0, UINT32_MAX, n) < 0)
+        return 0;
     for (unsigned t = 1; t < MSG_TYPE_N; t++) {
         const char *type = msg_name(t);
         if (strlen(type) == (size_t)(colon - v) && strncasecmp(v, type, (size_t)(colon - v)) == 0) {
@@ -38,13 +40,16 @@ const char *faults_root(void) {
     return v ? v : "";
 }
 
-const char *faults_topology(void) { return getenv("DDICT_TEST_TOPOLOGY"); }
+const char *faults_topology(void) {
+    return getenv("DDICT_TEST_TOPOLOGY");
+}
 
 void faults_init(uint32_t manager) {
     uint64_t only;
     const char *v = getenv("DDICT_TEST_MANAGER");
     memset(&faults, 0, sizeof faults);
-    if (v && (count_parse(v, 0, UINT32_MAX, &only) < 0 || only != manager)) return;
+    if (v && (count_parse(v, 0, UINT32_MAX, &only) < 0 || only != manager))
+        return;
     faults.die_after_puts = number("DDICT_TEST_DIE_AFTER_PUTS");
     faults.ready_ms = number("DDICT_TEST_READY_MS");
     faults.piece_ms = number("DDICT_TEST_PIECE_MS");
@@ -57,11 +62,13 @@ void faults_init(uint32_t manager) {
 
 void faults_sleep(uint64_t ms) {
     struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    while (ms && nanosleep(&t, &t) < 0) { /* interrupted: the rest */ }
+    while (ms && nanosleep(&t, &t) < 0) { /* interrupted: the rest */
+    }
 }
 
 bool faults_request(unsigned type) {
-    if (faults.delay_type == type) faults_sleep(faults.delay_ms);
+    if (faults.delay_type == type)
+        faults_sleep(faults.delay_ms);
     if (faults.drop_type == type && faults.drop > 0) {
         faults.drop--;
         return true;
@@ -69,10 +76,15 @@ bool faults_request(unsigned type) {
     return false;
 }
 
-bool faults_cut(void) { return faults.cut > 0 && --faults.cut == 0; }
+bool faults_cut(void) {
+    return faults.cut > 0 && --faults.cut == 0;
+}
 
-bool faults_rma(void) { return faults.rma_refused > 0 && faults.rma_refused-- > 0; }
+bool faults_rma(void) {
+    return faults.rma_refused > 0 && faults.rma_refused-- > 0;
+}
 
 void faults_put(void) {
-    if (faults.die_after_puts && ++faults.puts == faults.die_after_puts) kill(getpid(), SIGKILL);
+    if (faults.die_after_puts && ++faults.puts == faults.die_after_puts)
+        kill(getpid(), SIGKILL);
 }

@@ -17,9 +17,10 @@
 #ifndef DDICT_MANAGER_FAULTS_H
 #define DDICT_MANAGER_FAULTS_H
 
+#include <wire/msg.h>
+
 #include <stdbool.h>
 #include <stdint.h>
-#include <wire/msg.h>
 
 struct faults {
     bool on;
@@ -29,7 +30,7 @@ struct faults {
 };
 extern struct faults faults;
 
-const char *faults_root(void); /* "" without the switch; for ddictd, too */
+const char *faults_root(void);     /* "" without the switch; for ddictd, too */
 const char *faults_topology(void); /* NULL without the switch; for ddictd */
 void faults_init(uint32_t manager);
 void faults_sleep(uint64_t ms);

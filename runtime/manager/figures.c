@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* figures.c - the figures of this manager: the store's, our counters, and what readers counted in their lease pages. */
+#include <base/clock.h>
+#include <manager/manager.h>
+
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <manager/manager.h>
-
 void lease_reads(const struct lease_chunk *leases, unsigned index, struct lease_counters *sum) {
-    uint64_t chunks = __atomic_load_n(&leases->chunks, __ATOMIC_RELAXED); /* untrusted, for display */
-    if (chunks > DD_LEASE_CHUNKS) chunks = DD_LEASE_CHUNKS;
+    uint64_t chunks =
+        __atomic_load_n(&leases->chunks, __ATOMIC_RELAXED); /* untrusted, for display */
+    if (chunks > DD_LEASE_CHUNKS)
+        chunks = DD_LEASE_CHUNKS;
     for (uint64_t i = 0; i < chunks; i++) {
         const struct lease_counters *row = &leases[i].counters[index];
         sum->gets += __atomic_load_n(&row->gets, __ATOMIC_RELAXED);
@@ -21,7 +23,8 @@ void lease_reads(const struct lease_chunk *leases, unsigned index, struct lease_
     }
 }
 
-static void figures_count(const struct counters *c, const struct lease_counters *reads, struct ddict_manager_stats *out) {
+static void figures_count(const struct counters *c, const struct lease_counters *reads,
+                          struct ddict_manager_stats *out) {
     out->puts = c->puts;
     out->gets_local = c->gets_local + reads->gets;
     out->gets_remote = c->gets_remote;
@@ -37,25 +40,31 @@ static void figures_count(const struct counters *c, const struct lease_counters 
     out->clients_peak = c->clients_peak;
     memcpy(out->turns, c->turns, sizeof out->turns);
     out->turn_max_us = c->turn_max_ns / 1000;
-    for (int op = 0; op < DDICT_OP_N; op++) histogram_summary(&c->latency[op], &out->latency[op]);
+    for (int op = 0; op < DDICT_OP_N; op++)
+        histogram_summary(&c->latency[op], &out->latency[op]);
 }
 
-void figures_of_page(const struct manager_page *page, const struct arena_header *header, const struct lease_chunk *const *leases, unsigned n, unsigned index,
+void figures_of_page(const struct manager_page *page, const struct arena_header *header,
+                     const struct lease_chunk *const *leases, unsigned n, unsigned index,
                      struct ddict_manager_stats *out) {
     struct lease_counters reads = page->departed;
     memset(out, 0, sizeof *out);
-    for (unsigned i = 0; i < n; i++) lease_reads(leases[i], index, &reads);
+    for (unsigned i = 0; i < n; i++)
+        lease_reads(leases[i], index, &reads);
     figures_count(&page->count, &reads, out);
     out->manager_id = header->manager_id;
     out->total_bytes = header->budget;
-    out->total_used_bytes = header->used_bytes < header->budget ? header->used_bytes : header->budget;
+    out->total_used_bytes =
+        header->used_bytes < header->budget ? header->used_bytes : header->budget;
     out->pool_free_space = out->total_bytes - out->total_used_bytes;
-    out->pool_utilization = out->total_bytes ? 100.0 * (double)out->total_used_bytes / (double)out->total_bytes : 0;
+    out->pool_utilization =
+        out->total_bytes ? 100.0 * (double)out->total_used_bytes / (double)out->total_bytes : 0;
     out->num_keys = header->num_keys;
     out->frozen = FREEZE_STATE(header->freeze) == FREEZE_FROZEN;
     out->cached_items = header->cached_items;
     out->cached_bytes = header->cached_bytes;
-    out->page_bytes = header->page_shift > ARENA_PAGES_ADVISED ? 1ull << header->page_shift : ARENA_PAGE;
+    out->page_bytes =
+        header->page_shift > ARENA_PAGES_ADVISED ? 1ull << header->page_shift : ARENA_PAGE;
     out->spill_total_bytes = header->spill_len;
     out->spill_used_bytes = header->spill_used;
     out->spill_items = header->spill_items;
@@ -66,10 +75,13 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
 static uint64_t descriptors_open(void) {
     struct stat st;
     uint64_t n = 0;
-    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0) return (uint64_t)st.st_size; /* from Linux 6.2 on */
+    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
+        return (uint64_t)st.st_size; /* from Linux 6.2 on */
     DIR *d = opendir("/proc/self/fd");
-    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
-    if (d) closedir(d);
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
     return n ? n - 1 : 0; /* that of the folder */
 }
 
@@ -78,8 +90,10 @@ static uint64_t page_tables(void) {
     unsigned long long kib = 0;
     FILE *f = fopen("/proc/self/status", "re");
     while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmPTE: %llu kB", &kib) == 1) break;
-    if (f) fclose(f);
+        if (sscanf(line, "VmPTE: %llu kB", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
     return kib << 10;
 }
 
@@ -105,6 +119,8 @@ void manager_figures(struct manager *m, struct ddict_manager_stats *out) {
     out->page_table_bytes = page_tables();
     feeds_figures(m, out);
     out->refused_connections = conn_refused();
-    if (m->setup->peers) snprintf(out->transport, sizeof out->transport, "%s%s%s", m->fabric ? "ofi:" : "tcp", m->fabric ? fabric_name(m->fabric) : "", m->setup->rma ? " rma" : "");
+    if (m->setup->peers)
+        snprintf(out->transport, sizeof out->transport, "%s%s%s", m->fabric ? "ofi:" : "tcp",
+                 m->fabric ? fabric_name(m->fabric) : "", m->setup->rma ? " rma" : "");
     out->uptime_us = (clock_ns() - m->setup->page->started) / 1000;
 }

@@ -3,12 +3,12 @@
  * freeze.c - a manager's part in freeze and unfreeze (PROTOCOL 9). ddictd says which state comes next; we say when we are in it. CLOSED takes a while: values
  * that are being streamed in may be completed, and cached ones are taken out some at a time, between requests.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include <base/error.h>
 #include <manager/manager.h>
 #include <manager/supmsg.h>
+
+#include <errno.h>
+#include <stdlib.h>
 
 #define DROP_ITEMS 2048u /* taken out at a time: about half a millisecond */
 
@@ -22,8 +22,8 @@ struct freeze {
     struct manager *m;
     struct freeze_ask *asks;
     uint64_t next_id;
-    bool closing;       /* CLOSED was said, and we have not answered */
-    bool completing;    /* of it: streamed puts may end */
+    bool closing;    /* CLOSED was said, and we have not answered */
+    bool completing; /* of it: streamed puts may end */
     uint64_t epoch;
     struct timer late;
 };
@@ -31,7 +31,8 @@ struct freeze {
 int freeze_init(struct manager *m) {
     uint64_t was = m->header->freeze;
     m->freeze = calloc(1, sizeof *m->freeze);
-    if (!m->freeze) return -ENOMEM;
+    if (!m->freeze)
+        return -ENOMEM;
     m->freeze->m = m;
     /* Of a manager before us on this arena: it is what it was. */
     m->shut = FREEZE_STATE(was) != FREEZE_OPEN;
@@ -40,7 +41,8 @@ int freeze_init(struct manager *m) {
 }
 
 void freeze_free(struct manager *m) {
-    if (!m->freeze) return;
+    if (!m->freeze)
+        return;
     while (m->freeze->asks) {
         struct freeze_ask *q = m->freeze->asks;
         m->freeze->asks = q->next;
@@ -68,7 +70,8 @@ void freeze_ask(struct asker *a, const struct msg *req) {
 bool freeze_cancel(struct asker *a, uint64_t id) {
     for (struct freeze_ask **at = &a->m->freeze->asks; *at; at = &(*at)->next) {
         struct freeze_ask *q = *at;
-        if (q->asker != a || q->req.id != id) continue;
+        if (q->asker != a || q->req.id != id)
+            continue;
         *at = q->next;
         asker_reply(a, &q->req, -ECANCELED, NULL);
         free(q);
@@ -93,7 +96,8 @@ void freeze_asks_end(struct asker *a) {
 static void ask_done(struct manager *m, uint64_t id, int status) {
     for (struct freeze_ask **at = &m->freeze->asks; *at; at = &(*at)->next) {
         struct freeze_ask *q = *at;
-        if (q->id != id) continue;
+        if (q->id != id)
+            continue;
         *at = q->next;
         asker_reply(q->asker, &q->req, status, status < 0 ? "as many freezes wait as may" : NULL);
         free(q);
@@ -101,8 +105,12 @@ static void ask_done(struct manager *m, uint64_t id, int status) {
     }
 }
 
-void freeze_refuse(struct asker *a, const struct msg *req) { asker_reply(a, req, DDICT_EFROZEN, dd_strerror(DDICT_EFROZEN)); }
-bool freeze_refuses_end(const struct manager *m) { return m->shut && !m->freeze->completing; }
+void freeze_refuse(struct asker *a, const struct msg *req) {
+    asker_reply(a, req, DDICT_EFROZEN, dd_strerror(DDICT_EFROZEN));
+}
+bool freeze_refuses_end(const struct manager *m) {
+    return m->shut && !m->freeze->completing;
+}
 
 /* --- what ddictd says --- */
 static void state_tell(struct manager *m, enum freeze_state state) {
@@ -133,14 +141,17 @@ void freeze_take(struct manager *m, const struct sup_msg *s) {
     prefetch_end(m);
     f->closing = true;
     f->late.fire = late_fire;
-    f->completing = m->puts_open > 0 && timer_after(&m->timers, &f->late, DD_FREEZE_MS * 1000000ull) == 0;
+    f->completing =
+        m->puts_open > 0 && timer_after(&m->timers, &f->late, DD_FREEZE_MS * 1000000ull) == 0;
 }
 
 bool freeze_turn(struct manager *m) {
     struct freeze *f = m->freeze;
-    if (!f->closing || (f->completing && m->puts_open > 0)) return false;
+    if (!f->closing || (f->completing && m->puts_open > 0))
+        return false;
     f->completing = false;
     timer_clear(&m->timers, &f->late);
-    if (!store_cache_drop(m->store, DROP_ITEMS)) state_tell(m, FREEZE_CLOSED);
+    if (!store_cache_drop(m->store, DROP_ITEMS))
+        state_tell(m, FREEZE_CLOSED);
     return true;
 }

@@ -4,13 +4,13 @@
  * the next. What breaks in the middle ends the dictionary, so there is nothing to take back; so does a manager or a node that does not answer (watch.c, control.c), so no wait
  * here needs a deadline of its own.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <base/error.h>
 #include <base/log.h>
 #include <manager/supervisor.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define ASKS_MAX 65536u /* of all nodes at once: clients wait for theirs */
 
@@ -22,14 +22,18 @@ struct freeze_word {
     uint32_t state;   /* enum freeze_state; ASK: the one that is wanted */
     uint32_t refused; /* SAID: nothing was done, for want of memory */
 };
-struct ask { struct ask *next; struct freeze_word w; };
+struct ask {
+    struct ask *next;
+    struct freeze_word w;
+};
 
 struct freezing {
     /* of this node */
-    unsigned shards_left;        /* that have not answered GO */
+    unsigned shards_left; /* that have not answered GO */
     struct freeze_word go;
     /* node 0 */
-    enum freeze_state now, goal; /* OPEN or FROZEN; what all are, and what they are on their way to */
+    enum freeze_state now,
+        goal; /* OPEN or FROZEN; what all are, and what they are on their way to */
     bool moving;
     uint64_t epoch;
     uint32_t nodes_left;
@@ -41,13 +45,15 @@ static void next(struct supervisor *s);
 
 int freezing_init(struct supervisor *s) {
     s->freezing = calloc(1, sizeof *s->freezing);
-    if (!s->freezing) return -ENOMEM;
+    if (!s->freezing)
+        return -ENOMEM;
     s->freezing->asks_end = &s->freezing->asks;
     return 0;
 }
 
 void freezing_end(struct supervisor *s) {
-    if (!s->freezing) return;
+    if (!s->freezing)
+        return;
     while (s->freezing->asks) {
         struct ask *a = s->freezing->asks;
         s->freezing->asks = a->next;
@@ -60,7 +66,8 @@ void freezing_end(struct supervisor *s) {
 /* --- this node --- */
 static struct shard *shard_of(struct supervisor *s, uint32_t manager) {
     for (unsigned i = 0; i < s->shards_n; i++)
-        if (s->shards[i].id == manager) return &s->shards[i];
+        if (s->shards[i].id == manager)
+            return &s->shards[i];
     return NULL;
 }
 
@@ -74,7 +81,8 @@ static void go(struct supervisor *s, const struct freeze_word *w) {
 static void said(struct supervisor *s, const struct freeze_word *w) {
     struct shard *h = shard_of(s, w->manager);
     struct sup_msg m = {.type = SUP_FREEZE_SAID, .id = w->id, .status = w->refused ? -ENOMEM : 0};
-    if (h) shard_send(h, &m, NULL, 0);
+    if (h)
+        shard_send(h, &m, NULL, 0);
 }
 
 /* --- node 0 --- */
@@ -88,7 +96,8 @@ static void go_all(struct supervisor *s, enum freeze_state state) {
 
 static void node_at(struct supervisor *s, const struct freeze_word *w) {
     struct freezing *f = s->freezing;
-    if (!f->moving || w->id != f->epoch || --f->nodes_left > 0) return;
+    if (!f->moving || w->id != f->epoch || --f->nodes_left > 0)
+        return;
     if (w->state == FREEZE_CLOSED) {
         go_all(s, f->goal);
         return;
@@ -96,13 +105,16 @@ static void node_at(struct supervisor *s, const struct freeze_word *w) {
     f->moving = false;
     f->now = f->goal;
     record_freeze(s, f->now == FREEZE_FROZEN, f->epoch);
-    log_info("%s, epoch %llu", f->now == FREEZE_FROZEN ? "frozen" : "not frozen any more", (unsigned long long)f->epoch);
+    log_info("%s, epoch %llu", f->now == FREEZE_FROZEN ? "frozen" : "not frozen any more",
+             (unsigned long long)f->epoch);
     next(s);
 }
 
 static void said_to(struct supervisor *s, const struct freeze_word *w) {
-    if (shard_of(s, w->manager)) said(s, w);
-    else control_freeze(s, w->manager % s->nodes, w, sizeof *w);
+    if (shard_of(s, w->manager))
+        said(s, w);
+    else
+        control_freeze(s, w->manager % s->nodes, w, sizeof *w);
 }
 
 static void next(struct supervisor *s) {
@@ -112,12 +124,14 @@ static void next(struct supervisor *s) {
         if (a->w.state != f->now) {
             f->moving = true;
             f->goal = (enum freeze_state)a->w.state;
-            if (f->goal == FREEZE_FROZEN) f->epoch++;
+            if (f->goal == FREEZE_FROZEN)
+                f->epoch++;
             go_all(s, FREEZE_CLOSED);
             return;
         }
         f->asks = a->next;
-        if (!f->asks) f->asks_end = &f->asks;
+        if (!f->asks)
+            f->asks_end = &f->asks;
         f->asks_n--;
         struct freeze_word w = a->w;
         free(a);
@@ -145,18 +159,25 @@ static void asked(struct supervisor *s, const struct freeze_word *w) {
 
 /* --- what is heard --- */
 static void up(struct supervisor *s, const struct freeze_word *w) {
-    if (s->node_id != 0) control_freeze(s, CONTROL_PARENT, w, sizeof *w);
-    else if (w->what == FREEZE_ASK) asked(s, w);
-    else node_at(s, w);
+    if (s->node_id != 0)
+        control_freeze(s, CONTROL_PARENT, w, sizeof *w);
+    else if (w->what == FREEZE_ASK)
+        asked(s, w);
+    else
+        node_at(s, w);
 }
 
 void freezing_shard(struct shard *h, const struct sup_msg *m) {
     struct supervisor *s = h->s;
     struct freezing *f = s->freezing;
     if (m->type == SUP_FREEZE_ASK) {
-        struct freeze_word w = {.what = FREEZE_ASK, .manager = h->id, .id = m->id, .state = m->status ? FREEZE_FROZEN : FREEZE_OPEN};
+        struct freeze_word w = {.what = FREEZE_ASK,
+                                .manager = h->id,
+                                .id = m->id,
+                                .state = m->status ? FREEZE_FROZEN : FREEZE_OPEN};
         up(s, &w);
-    } else if (m->id == f->go.id && m->status == (int32_t)f->go.state && f->shards_left > 0 && --f->shards_left == 0) {
+    } else if (m->id == f->go.id && m->status == (int32_t)f->go.state && f->shards_left > 0 &&
+               --f->shards_left == 0) {
         struct freeze_word w = f->go;
         w.what = FREEZE_AT;
         up(s, &w);
@@ -165,13 +186,20 @@ void freezing_shard(struct shard *h, const struct sup_msg *m) {
 
 int freezing_heard(struct supervisor *s, bool from_parent, const void *payload, size_t len) {
     struct freeze_word w;
-    if (len != sizeof w) return DDICT_EPROTO;
+    if (len != sizeof w)
+        return DDICT_EPROTO;
     memcpy(&w, payload, sizeof w);
-    if (w.state > FREEZE_FROZEN || w.manager >= s->managers) return DDICT_EPROTO;
-    if (from_parent && w.what == FREEZE_GO) go(s, &w);
-    else if (from_parent && w.what == FREEZE_SAID) said(s, &w);
-    else if (!from_parent && w.what == FREEZE_ASK && w.state != FREEZE_CLOSED) asked(s, &w);
-    else if (!from_parent && w.what == FREEZE_AT) node_at(s, &w);
-    else return DDICT_EPROTO;
+    if (w.state > FREEZE_FROZEN || w.manager >= s->managers)
+        return DDICT_EPROTO;
+    if (from_parent && w.what == FREEZE_GO)
+        go(s, &w);
+    else if (from_parent && w.what == FREEZE_SAID)
+        said(s, &w);
+    else if (!from_parent && w.what == FREEZE_ASK && w.state != FREEZE_CLOSED)
+        asked(s, &w);
+    else if (!from_parent && w.what == FREEZE_AT)
+        node_at(s, &w);
+    else
+        return DDICT_EPROTO;
     return 0;
 }

@@ -5,6 +5,10 @@
  *
  * A lane that was looked at in vain for a while is left (PROTOCOL 3, W1 to W5): it costs nothing then, and its client rings when it asks next.
  */
+#include <base/log.h>
+#include <manager/manager.h>
+#include <manager/supmsg.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,89 +16,103 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <base/log.h>
-#include <manager/manager.h>
-#include <manager/supmsg.h>
+#define TURN_RECORDS 64u /* of one lane before the next lane has its turn */
+#define TURN_BYTES   (1u << 20)
+#define ALL_BYTES \
+    (4u << 20) /* of all lanes, both ways, before connections are looked at: a millisecond or two */
+#define ALL_RECORDS  1024u
+#define QUEUE_MAX    256u  /* answers kept for a full CQ before the lane is not read from */
+#define PART_LEAST   8192u /* bytes of a part of a piece: where the ring has less room it is full */
+#define LARGE_RECORD 32768u /* bytes: who waits for the room of one is told at once */
+#define SETTLE_MS    1000u  /* a completion that is not consumed: look again after so long */
+#define LOOKS_MAX \
+    256u /* in vain, one after the other, then a lane is left: about what its client's ringing costs the two of them */
+#define WATCHED_ALWAYS \
+    8u /* but not where no more are watched: looking at so many costs nothing to speak of */
 
-#define TURN_RECORDS 64u        /* of one lane before the next lane has its turn */
-#define TURN_BYTES (1u << 20)
-#define ALL_BYTES (4u << 20)    /* of all lanes, both ways, before connections are looked at: a millisecond or two */
-#define ALL_RECORDS 1024u
-#define QUEUE_MAX 256u          /* answers kept for a full CQ before the lane is not read from */
-#define PART_LEAST 8192u        /* bytes of a part of a piece: where the ring has less room it is full */
-#define LARGE_RECORD 32768u     /* bytes: who waits for the room of one is told at once */
-#define SETTLE_MS 1000u         /* a completion that is not consumed: look again after so long */
-#define LOOKS_MAX 256u          /* in vain, one after the other, then a lane is left: about what its client's ringing costs the two of them */
-#define WATCHED_ALWAYS 8u       /* but not where no more are watched: looking at so many costs nothing to speak of */
-
-struct queued {                 /* an answer that did not fit */
+struct queued { /* an answer that did not fit */
     struct queued *next;
-    uint64_t off;               /* PLACED: its pin */
+    uint64_t off; /* PLACED: its pin */
     uint32_t len;
     uint8_t bytes[];
 };
-struct placed { uint64_t pos, off; }; /* pinned until the CQ head is at pos */
+struct placed {
+    uint64_t pos, off;
+}; /* pinned until the CQ head is at pos */
 
 struct lane_client {
-    struct asker a;             /* first */
+    struct asker a; /* first */
     struct lane_client *next;
     struct lane_client *w_next, **w_prev; /* of those that are watched; w_prev NULL: it is left */
-    struct lane_client *u_next, **u_prev; /* of those with completions that were not consumed; u_prev NULL: it has none */
-    struct io_handler ring;     /* its client rings: it has asked something, or made room */
-    unsigned vain;              /* looks at it since there was work */
+    struct lane_client *u_next,
+        **u_prev; /* of those with completions that were not consumed; u_prev NULL: it has none */
+    struct io_handler ring; /* its client rings: it has asked something, or made room */
+    unsigned vain;          /* looks at it since there was work */
     uint64_t id;
     uint32_t pid;
     struct lane lane;
     const struct lease_chunk *leases;
-    bool stalled, told;         /* waits for a connection, or for room; ddictd was told that it broke a rule */
-    bool paused;                /* until puts_look() says so */
-    bool wake;                  /* its CQ has moved: ring it at the end of the turn */
-    bool served;                /* its SQ has, from served_from on: ring it if that can have been full */
+    bool stalled,
+        told;    /* waits for a connection, or for room; ddictd was told that it broke a rule */
+    bool paused; /* until puts_look() says so */
+    bool wake;   /* its CQ has moved: ring it at the end of the turn */
+    bool served; /* its SQ has, from served_from on: ring it if that can have been full */
     uint64_t served_from;
-    bool want;                  /* its CQ was full */
-    uint8_t *part;              /* payload of the record that is reserved for a part of a piece */
+    bool want;     /* its CQ was full */
+    uint8_t *part; /* payload of the record that is reserved for a part of a piece */
     uint32_t part_room;
-    bool part_waits, part_late; /* connections wait for room in CQ; they did in vain, so what they have is queued until the queue is empty again */
+    bool part_waits,
+        part_late; /* connections wait for room in CQ; they did in vain, so what they have is queued until the queue is empty again */
     struct timer part_timer;
     struct queued *queue, **queue_end;
     unsigned queue_n;
-    struct placed *placed;      /* a ring of cap entries, oldest at first */
+    struct placed *placed; /* a ring of cap entries, oldest at first */
     size_t placed_first, placed_n, placed_cap;
 };
-struct lanes_share { size_t bytes, records; }; /* what is left of a turn */
-struct hold {                   /* the leases of a forked child, see LAYOUT 6 */
+struct lanes_share {
+    size_t bytes, records;
+};            /* what is left of a turn */
+struct hold { /* the leases of a forked child, see LAYOUT 6 */
     struct hold *next;
     uint64_t id;
     const struct lease_chunk *leases;
 };
 
-static struct lane_client *lane_of(struct asker *a) { return (struct lane_client *)(void *)a; }
+static struct lane_client *lane_of(struct asker *a) {
+    return (struct lane_client *)(void *)a;
+}
 
 /* --- which lanes are looked at --- */
 static void watch(struct lane_client *c) {
     struct manager *m = c->a.m;
     c->vain = 0;
-    if (c->w_prev || c->a.gone) return;
+    if (c->w_prev || c->a.gone)
+        return;
     lane_watch(&c->lane);
     c->w_prev = &m->watched;
     c->w_next = m->watched;
-    if (c->w_next) c->w_next->w_prev = &c->w_next;
+    if (c->w_next)
+        c->w_next->w_prev = &c->w_next;
     m->watched = c;
     m->watched_n++;
 }
 
 static void unwatch(struct lane_client *c) {
-    if (!c->w_prev) return;
-    if (c->a.m->lanes_at == c) c->a.m->lanes_at = c->w_next;
+    if (!c->w_prev)
+        return;
+    if (c->a.m->lanes_at == c)
+        c->a.m->lanes_at = c->w_next;
     *c->w_prev = c->w_next;
-    if (c->w_next) c->w_next->w_prev = c->w_prev;
+    if (c->w_next)
+        c->w_next->w_prev = c->w_prev;
     c->w_prev = NULL;
     c->a.m->watched_n--;
 }
 
 /* Nothing to do for it, but to see whether it asks something. */
 static bool lane_quiet(const struct lane_client *c) {
-    return !c->queue && !c->a.gives && !c->part_waits && !c->stalled && !c->paused && !c->wake && !c->served;
+    return !c->queue && !c->a.gives && !c->part_waits && !c->stalled && !c->paused && !c->wake &&
+           !c->served;
 }
 
 static void lane_rung(struct io_handler *h, uint32_t events) {
@@ -106,32 +124,40 @@ static bool placed_add(struct lane_client *c, uint64_t off) {
     if (c->placed_n == c->placed_cap) {
         size_t cap = c->placed_cap ? 2 * c->placed_cap : 64;
         struct placed *p = malloc(cap * sizeof *p);
-        if (!p) return false;
-        for (size_t i = 0; i < c->placed_n; i++) p[i] = c->placed[(c->placed_first + i) % c->placed_cap];
+        if (!p)
+            return false;
+        for (size_t i = 0; i < c->placed_n; i++)
+            p[i] = c->placed[(c->placed_first + i) % c->placed_cap];
         free(c->placed);
         c->placed = p;
         c->placed_first = 0;
         c->placed_cap = cap;
     }
-    c->placed[(c->placed_first + c->placed_n++) % c->placed_cap] = (struct placed){c->lane.cq.pos, off};
-    if (c->u_prev) return true;
+    c->placed[(c->placed_first + c->placed_n++) % c->placed_cap] =
+        (struct placed){c->lane.cq.pos, off};
+    if (c->u_prev)
+        return true;
     c->u_prev = &c->a.m->unsettled;
     c->u_next = c->a.m->unsettled;
-    if (c->u_next) c->u_next->u_prev = &c->u_next;
+    if (c->u_next)
+        c->u_next->u_prev = &c->u_next;
     c->a.m->unsettled = c;
     return true;
 }
 
 static void lane_settled(struct lane_client *c) {
-    if (!c->u_prev) return;
+    if (!c->u_prev)
+        return;
     *c->u_prev = c->u_next;
-    if (c->u_next) c->u_next->u_prev = c->u_prev;
+    if (c->u_next)
+        c->u_next->u_prev = c->u_prev;
     c->u_prev = NULL;
 }
 
 /* Give up the pins of completions that the client has consumed. */
 static void lane_settle(struct lane_client *c) {
-    if (c->placed_n == 0) return;
+    if (c->placed_n == 0)
+        return;
     /* Acquire pairs with the release of head in ring_consume(): the client's lease was stored before. */
     uint64_t head = __atomic_load_n(c->lane.cq.head, __ATOMIC_ACQUIRE);
     if (c->lane.cq.pos - head > DD_LANE_RING) {
@@ -143,21 +169,25 @@ static void lane_settle(struct lane_client *c) {
         c->placed_first = (c->placed_first + 1) % c->placed_cap;
         c->placed_n--;
     }
-    if (c->placed_n == 0) lane_settled(c);
+    if (c->placed_n == 0)
+        lane_settled(c);
 }
 
 void lanes_settle(struct manager *m) {
     for (struct lane_client *c = m->unsettled, *next; c; c = next) {
         next = c->u_next;
-        if (!c->a.gone) lane_settle(c);
+        if (!c->a.gone)
+            lane_settle(c);
     }
 }
 
 static void *lane_room(struct lane_client *c, uint32_t len) {
     bool bad = false;
     void *at = ring_reserve(&c->lane.cq, len, &bad);
-    if (bad) asker_drop(&c->a, "impossible head of its completion ring");
-    if (!at) c->want = true;
+    if (bad)
+        asker_drop(&c->a, "impossible head of its completion ring");
+    if (!at)
+        c->want = true;
     return bad ? NULL : at;
 }
 
@@ -166,14 +196,18 @@ static void *lane_room(struct lane_client *c, uint32_t len) {
  * taking while we go on filling. (seen is an old head: we wake too early, never too late.)
  */
 static bool worth_waking(const struct lane_client *c, const struct msg *r) {
-    return r->type != MSG_DATA || r->flags & MSGF_LAST || c->lane.cq.pos - c->lane.cq.seen >= DD_LANE_RING / 2;
+    return r->type != MSG_DATA || r->flags & MSGF_LAST ||
+           c->lane.cq.pos - c->lane.cq.seen >= DD_LANE_RING / 2;
 }
 
-static bool lane_write(struct lane_client *c, const struct msg *r, const void *payload, size_t len, uint64_t off) {
+static bool lane_write(struct lane_client *c, const struct msg *r, const void *payload, size_t len,
+                       uint64_t off) {
     uint8_t *at = lane_room(c, r->len);
-    if (!at) return false;
+    if (!at)
+        return false;
     memcpy(at, r, sizeof *r);
-    if (len) memcpy(at + MSG_HEADER, payload, len);
+    if (len)
+        memcpy(at + MSG_HEADER, payload, len);
     ring_commit(&c->lane.cq);
     c->wake |= worth_waking(c, r);
     if (r->flags & MSGF_PLACED && !placed_add(c, off)) {
@@ -183,12 +217,15 @@ static bool lane_write(struct lane_client *c, const struct msg *r, const void *p
     return true;
 }
 
-static void lane_queue(struct lane_client *c, const struct msg *r, const void *payload, size_t len, uint64_t off) {
+static void lane_queue(struct lane_client *c, const struct msg *r, const void *payload, size_t len,
+                       uint64_t off) {
     watch(c);
-    if (c->a.gone || (!c->queue && lane_write(c, r, payload, len, off))) return;
+    if (c->a.gone || (!c->queue && lane_write(c, r, payload, len, off)))
+        return;
     struct queued *q = c->a.gone ? NULL : malloc(sizeof *q + sizeof *r + len);
     if (!q) {
-        if (r->flags & MSGF_PLACED) store_unpin(c->a.m->store, off);
+        if (r->flags & MSGF_PLACED)
+            store_unpin(c->a.m->store, off);
         asker_drop(&c->a, "no memory to keep its answers");
         return;
     }
@@ -196,17 +233,22 @@ static void lane_queue(struct lane_client *c, const struct msg *r, const void *p
     q->off = off;
     q->len = r->len;
     memcpy(q->bytes, r, sizeof *r);
-    if (len) memcpy(q->bytes + sizeof *r, payload, len);
+    if (len)
+        memcpy(q->bytes + sizeof *r, payload, len);
     *c->queue_end = q;
     c->queue_end = &q->next;
     c->queue_n++;
 }
 
-void lane_send(struct asker *a, const struct msg *r, const void *payload, size_t len) { lane_queue(lane_of(a), r, payload, len, 0); }
+void lane_send(struct asker *a, const struct msg *r, const void *payload, size_t len) {
+    lane_queue(lane_of(a), r, payload, len, 0);
+}
 
 void lane_send_placed(struct asker *a, const struct msg *r, uint64_t off) {
-    if (a->gone) store_unpin(a->m->store, off);
-    else lane_queue(lane_of(a), r, NULL, 0, off);
+    if (a->gone)
+        store_unpin(a->m->store, off);
+    else
+        lane_queue(lane_of(a), r, NULL, 0, off);
 }
 
 static bool queue_flush(struct lane_client *c) {
@@ -215,20 +257,28 @@ static bool queue_flush(struct lane_client *c) {
         struct queued *q = c->queue;
         struct msg r;
         memcpy(&r, q->bytes, sizeof r);
-        if (!lane_write(c, &r, q->bytes + sizeof r, r.len - MSG_HEADER, q->off)) break;
+        if (!lane_write(c, &r, q->bytes + sizeof r, r.len - MSG_HEADER, q->off))
+            break;
         c->queue = q->next;
-        if (!c->queue) c->queue_end = &c->queue;
+        if (!c->queue)
+            c->queue_end = &c->queue;
         c->queue_n--;
         free(q);
         worked = true;
     }
-    if (!c->queue) c->part_late = false;
-    if (worked && !c->queue && c->a.streams_n) forwards_took(&c->a);
+    if (!c->queue)
+        c->part_late = false;
+    if (worked && !c->queue && c->a.streams_n)
+        forwards_took(&c->a);
     return worked;
 }
 
-bool lane_idle_out(struct asker *a) { return lane_of(a)->queue == NULL; }
-void *lane_piece(struct asker *a, uint32_t len) { return lane_room(lane_of(a), len); }
+bool lane_idle_out(struct asker *a) {
+    return lane_of(a)->queue == NULL;
+}
+void *lane_piece(struct asker *a, uint32_t len) {
+    return lane_room(lane_of(a), len);
+}
 void lane_piece_done(struct asker *a, const struct msg *r) {
     ring_commit(&lane_of(a)->lane.cq);
     watch(lane_of(a));
@@ -242,7 +292,8 @@ static void parts_go_on(struct lane_client *c) {
 }
 
 static void part_late(struct timer *t) {
-    struct lane_client *c = (struct lane_client *)(void *)((char *)t - offsetof(struct lane_client, part_timer));
+    struct lane_client *c =
+        (struct lane_client *)(void *)((char *)t - offsetof(struct lane_client, part_timer));
     c->part_late = true;
     parts_go_on(c);
 }
@@ -250,7 +301,9 @@ static void part_late(struct timer *t) {
 /* Enough that it pays to go on? */
 static bool parts_look(struct lane_client *c) {
     /* Relaxed: a hint; who takes the room reads it again as it must be read. */
-    if (!c->part_waits || c->lane.cq.pos - __atomic_load_n(c->lane.cq.head, __ATOMIC_RELAXED) > DD_LANE_RING / 2) return false;
+    if (!c->part_waits ||
+        c->lane.cq.pos - __atomic_load_n(c->lane.cq.head, __ATOMIC_RELAXED) > DD_LANE_RING / 2)
+        return false;
     parts_go_on(c);
     return true;
 }
@@ -259,12 +312,16 @@ void *lane_part(struct asker *a, uint32_t *room) {
     struct lane_client *c = lane_of(a);
     bool bad = false;
     uint32_t least = *room < PART_LEAST ? *room : PART_LEAST;
-    if (c->queue || a->gone) return NULL;
+    if (c->queue || a->gone)
+        return NULL;
     uint8_t *at = ring_reserve_some(&c->lane.cq, least, room, &bad);
-    if (bad) asker_drop(a, "impossible head of its completion ring");
+    if (bad)
+        asker_drop(a, "impossible head of its completion ring");
     c->part = at && !bad ? at + MSG_HEADER : NULL;
     c->part_room = *room;
-    if (!c->part && !bad && !c->part_late && (c->part_waits || timer_after(&a->m->timers, &c->part_timer, DD_PART_WAIT_US * 1000ull) == 0)) {
+    if (!c->part && !bad && !c->part_late &&
+        (c->part_waits ||
+         timer_after(&a->m->timers, &c->part_timer, DD_PART_WAIT_US * 1000ull) == 0)) {
         c->part_waits = true;
         watch(c);
         *room = 0;
@@ -289,7 +346,8 @@ void lane_part_done(struct asker *a, struct msg *r, const void *at, uint32_t n) 
 static bool lane_flush(struct lane_client *c) {
     c->want = false;
     bool worked = queue_flush(c);
-    if (!c->queue && c->a.gives && !c->a.gone) worked |= gives_pump(&c->a);
+    if (!c->queue && c->a.gives && !c->a.gone)
+        worked |= gives_pump(&c->a);
     return worked;
 }
 
@@ -298,11 +356,14 @@ const uint8_t *lane_place(struct asker *a, uint64_t off, uint64_t len) {
     struct lane *l = &lane_of(a)->lane;
     int code;
     const uint8_t *at = lane_window(l, off, len, &code);
-    if (at || code == DDICT_EPROTO) return at;
+    if (at || code == DDICT_EPROTO)
+        return at;
     for (uint64_t got = 0; got < len;) { /* no address space: by a copy */
         ssize_t n = pread(l->fd, copy + got, len - got, (off_t)(LANE_RINGS_SIZE + off + got));
-        if (n <= 0 && errno != EINTR) return NULL;
-        if (n > 0) got += (uint64_t)n;
+        if (n <= 0 && errno != EINTR)
+            return NULL;
+        if (n > 0)
+            got += (uint64_t)n;
     }
     return copy;
 }
@@ -316,25 +377,33 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
     unsigned n = 0;
     size_t bytes = 0;
     c->served_from = c->lane.sq.pos;
-    while (n < TURN_RECORDS && bytes < TURN_BYTES && c->queue_n < QUEUE_MAX && !c->stalled && !c->paused && !c->a.gone) {
+    while (n < TURN_RECORDS && bytes < TURN_BYTES && c->queue_n < QUEUE_MAX && !c->stalled &&
+           !c->paused && !c->a.gone) {
         const uint8_t *payload = NULL;
         struct msg m;
         int e = ring_peek(&c->lane.sq, &m, &payload);
-        if (e == 0) break;
-        if (e > 0) e = request_take(&c->a, &m, payload);
+        if (e == 0)
+            break;
+        if (e > 0)
+            e = request_take(&c->a, &m, payload);
         if (e == TAKE_STALL) {
             c->stalled = true;
             break;
         }
-        if (e == TAKE_LATER) break;
-        if (e == TAKE_PAUSE) c->paused = true;
+        if (e == TAKE_LATER)
+            break;
+        if (e == TAKE_PAUSE)
+            c->paused = true;
         if (e < 0) {
-            asker_drop(&c->a, e == -ENOMEM ? "no memory for its request" : "malformed record in its lane");
+            asker_drop(&c->a,
+                       e == -ENOMEM ? "no memory for its request" : "malformed record in its lane");
             break;
         }
         ring_consume(&c->lane.sq, &m);
         c->served = true;
-        if (m.len >= LARGE_RECORD) lane_ring_for_room(&c->lane, c->served_from); /* it shall go on filling while we go on taking */
+        if (m.len >= LARGE_RECORD)
+            lane_ring_for_room(&c->lane,
+                               c->served_from); /* it shall go on filling while we go on taking */
         bytes += m.flags & MSGF_AREA ? m.val_len : m.len;
         n++;
     }
@@ -345,13 +414,20 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
 static bool lane_turn(struct lane_client *c, struct lanes_share *left) {
     bool worked = false;
     uint64_t out = c->lane.cq.pos;
-    if (c->part_waits) worked |= parts_look(c);
-    if (c->queue || c->a.gives) worked |= lane_flush(c);
-    if (ring_ready(&c->lane.sq)) worked |= lane_serve(c, left);
-    if (c->placed_n) lane_settle(c);
-    if (c->wake) lane_ring_client(&c->lane);
-    else if (c->served) lane_ring_for_room(&c->lane, c->served_from);
-    if (c->wake || c->served) c->vain = 0;
+    if (c->part_waits)
+        worked |= parts_look(c);
+    if (c->queue || c->a.gives)
+        worked |= lane_flush(c);
+    if (ring_ready(&c->lane.sq))
+        worked |= lane_serve(c, left);
+    if (c->placed_n)
+        lane_settle(c);
+    if (c->wake)
+        lane_ring_client(&c->lane);
+    else if (c->served)
+        lane_ring_for_room(&c->lane, c->served_from);
+    if (c->wake || c->served)
+        c->vain = 0;
     c->wake = c->served = false;
     share_take(left, c->lane.cq.pos - out, 0);
     return worked;
@@ -365,8 +441,10 @@ bool lanes_turn(struct manager *m) {
     for (; n > 0 && left.bytes > 0 && left.records > 0; n--, c = next ? next : m->watched) {
         next = c->w_next;
         bool vain = ++c->vain > LOOKS_MAX && m->watched_n > WATCHED_ALWAYS && lane_quiet(c);
-        if (c->a.gone || (vain && lane_leave(&c->lane))) unwatch(c);
-        else worked |= lane_turn(c, &left);
+        if (c->a.gone || (vain && lane_leave(&c->lane)))
+            unwatch(c);
+        else
+            worked |= lane_turn(c, &left);
     }
     m->lanes_at = n > 0 ? c : NULL; /* the others' turn comes first next time */
     return worked;
@@ -375,7 +453,8 @@ bool lanes_turn(struct manager *m) {
 bool lanes_ready(struct manager *m) {
     bool found = false;
     for (struct lane_client *c = m->watched; c; c = c->w_next) {
-        if (c->a.gone) continue;
+        if (c->a.gone)
+            continue;
         if (c->queue || c->a.gives) {
             lane_want_space(&c->lane);
             found |= lane_flush(c);
@@ -388,20 +467,24 @@ bool lanes_ready(struct manager *m) {
             lane_want_space(&c->lane);
             found |= parts_look(c);
         }
-        if (!c->stalled && !c->paused && c->queue_n < QUEUE_MAX) found |= ring_ready(&c->lane.sq);
+        if (!c->stalled && !c->paused && c->queue_n < QUEUE_MAX)
+            found |= ring_ready(&c->lane.sq);
     }
-    if (m->unsettled && !m->settle.pos) timer_after(&m->timers, &m->settle, SETTLE_MS * 1000000ull);
+    if (m->unsettled && !m->settle.pos)
+        timer_after(&m->timers, &m->settle, SETTLE_MS * 1000000ull);
     return found || m->reap;
 }
 
 void lanes_unstall(struct manager *m) {
     m->unparks = true;
-    for (struct lane_client *c = m->watched; c; c = c->w_next) c->stalled = false; /* lane_quiet(): who is stalled is watched */
+    for (struct lane_client *c = m->watched; c; c = c->w_next)
+        c->stalled = false; /* lane_quiet(): who is stalled is watched */
 }
 
 void lanes_look(struct manager *m) {
     for (struct lane_client *c = m->watched; c; c = c->w_next)
-        if ((c->stalled || c->paused) && !c->a.gone && puts_look(&c->a)) c->stalled = c->paused = false;
+        if ((c->stalled || c->paused) && !c->a.gone && puts_look(&c->a))
+            c->stalled = c->paused = false;
 }
 
 /* --- who is there --- */
@@ -410,45 +493,59 @@ static const struct lease_chunk *leases_map(int fd) {
     return map == MAP_FAILED ? NULL : map;
 }
 
-static void reads_add(struct manager *m, const struct lease_chunk *leases, struct lease_counters *sum) { lease_reads(leases, m->setup->local_index, sum); }
+static void reads_add(struct manager *m, const struct lease_chunk *leases,
+                      struct lease_counters *sum) {
+    lease_reads(leases, m->setup->local_index, sum);
+}
 
 void lanes_reads(struct manager *m, struct lease_counters *sum) {
     *sum = m->setup->page->departed;
-    for (struct lane_client *c = m->clients; c; c = c->next) reads_add(m, c->leases, sum);
-    for (struct hold *h = m->holds; h; h = h->next) reads_add(m, h->leases, sum);
+    for (struct lane_client *c = m->clients; c; c = c->next)
+        reads_add(m, c->leases, sum);
+    for (struct hold *h = m->holds; h; h = h->next)
+        reads_add(m, h->leases, sum);
 }
 
 uint64_t lanes_bytes(const struct manager *m) {
     uint64_t sum = 0;
     struct stat st;
     for (const struct lane_client *c = m->clients; c; c = c->next)
-        if (fstat(c->lane.fd, &st) == 0) sum += (uint64_t)st.st_blocks * 512;
+        if (fstat(c->lane.fd, &st) == 0)
+            sum += (uint64_t)st.st_blocks * 512;
     return sum;
 }
 
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     struct lane_client *c = calloc(1, sizeof *c);
     int e = -ENOMEM;
-    if (!c) return e;
+    if (!c)
+        return e;
     asker_init(&c->a, m, ASKER_LANE, id);
     c->part_timer.fire = part_late;
     c->id = id;
     c->pid = pid;
     c->queue_end = &c->queue;
     c->leases = leases_map(fds[0]);
-    if (!c->leases) goto no_leases;
+    if (!c->leases)
+        goto no_leases;
     e = lane_map(&c->lane, fds[1], false);
-    if (e < 0) goto no_lane;
+    if (e < 0)
+        goto no_lane;
     e = store_leases_add(m->store, id, c->leases, pid);
-    if (e < 0) goto no_store;
+    if (e < 0)
+        goto no_store;
     c->ring = (struct io_handler){.fd = fds[3], .ready = lane_rung};
-    e = io_add(m->epoll_fd, &c->ring, EPOLLIN | EPOLLET); /* each ring is an event, and nothing has to be read */
-    if (e < 0) goto no_ring;
+    e = io_add(m->epoll_fd, &c->ring,
+               EPOLLIN | EPOLLET); /* each ring is an event, and nothing has to be read */
+    if (e < 0)
+        goto no_ring;
     c->lane.bell_fd = fds[2];
     c->next = m->clients;
     m->clients = c;
-    if (!lane_leave(&c->lane)) watch(c);
-    if (++m->clients_now > m->count->clients_peak) m->count->clients_peak = m->clients_now;
+    if (!lane_leave(&c->lane))
+        watch(c);
+    if (++m->clients_now > m->count->clients_peak)
+        m->count->clients_peak = m->clients_now;
     return 0;
 no_ring:
     store_leases_remove(m->store, id);
@@ -464,7 +561,8 @@ no_leases:
 /* Nothing of what it asked is left. */
 static void client_end(struct lane_client *c) {
     asker_end(&c->a);
-    if (c->part_waits) parts_go_on(c);
+    if (c->part_waits)
+        parts_go_on(c);
     unwatch(c);
     lane_settled(c);
     if (c->ring.fd >= 0) {
@@ -476,7 +574,8 @@ static void client_end(struct lane_client *c) {
         struct queued *q = c->queue;
         struct msg r;
         memcpy(&r, q->bytes, sizeof r);
-        if (r.flags & MSGF_PLACED) store_unpin(c->a.m->store, q->off);
+        if (r.flags & MSGF_PLACED)
+            store_unpin(c->a.m->store, q->off);
         c->queue = q->next;
         free(q);
     }
@@ -503,7 +602,8 @@ static void client_free(struct lane_client *c) {
 
 void client_del(struct manager *m, uint64_t id) {
     for (struct lane_client **at = &m->clients; *at; at = &(*at)->next) {
-        if ((*at)->id != id) continue;
+        if ((*at)->id != id)
+            continue;
         struct lane_client *c = *at;
         *at = c->next;
         client_free(c);
@@ -514,7 +614,8 @@ void client_del(struct manager *m, uint64_t id) {
 /* Its process lives on and reads in place: leases, and values that stand in its completion queue, stay what they are. */
 void client_ban(struct manager *m, uint64_t id) {
     for (struct lane_client *c = m->clients; c; c = c->next) {
-        if (c->id != id) continue;
+        if (c->id != id)
+            continue;
         client_end(c);
         c->told = true;
     }
@@ -523,12 +624,15 @@ void client_ban(struct manager *m, uint64_t id) {
 int hold_add(struct manager *m, uint64_t id, uint32_t pid, int fd) {
     struct hold *h = calloc(1, sizeof *h);
     int e = -ENOMEM;
-    if (!h) return e;
+    if (!h)
+        return e;
     h->id = id;
     h->leases = leases_map(fd);
-    if (h->leases) e = store_leases_add(m->store, id, h->leases, pid);
+    if (h->leases)
+        e = store_leases_add(m->store, id, h->leases, pid);
     if (e < 0) {
-        if (h->leases) munmap((void *)(uintptr_t)h->leases, LEASE_FILE_SIZE);
+        if (h->leases)
+            munmap((void *)(uintptr_t)h->leases, LEASE_FILE_SIZE);
         free(h);
         return e;
     }
@@ -539,7 +643,8 @@ int hold_add(struct manager *m, uint64_t id, uint32_t pid, int fd) {
 
 void hold_del(struct manager *m, uint64_t id) {
     for (struct hold **at = &m->holds; *at; at = &(*at)->next) {
-        if ((*at)->id != id) continue;
+        if ((*at)->id != id)
+            continue;
         struct hold *h = *at;
         *at = h->next;
         reads_add(m, h->leases, &m->setup->page->departed);
@@ -552,14 +657,18 @@ void hold_del(struct manager *m, uint64_t id) {
 
 void lanes_reap(struct manager *m) {
     for (struct lane_client *c = m->clients; c; c = c->next) {
-        if (!c->a.gone || c->told) continue;
+        if (!c->a.gone || c->told)
+            continue;
         struct sup_msg s = {.type = SUP_CLIENT_BAD, .id = c->id, .status = DDICT_EPROTO};
         c->told = sup_send(m->setup->sup_fd, &s, NULL, 0) == 0;
-        if (!c->told) m->reap = true; /* its socket is full: again */
+        if (!c->told)
+            m->reap = true; /* its socket is full: again */
     }
 }
 
 void lanes_end(struct manager *m) {
-    while (m->clients) client_del(m, m->clients->id);
-    while (m->holds) hold_del(m, m->holds->id);
+    while (m->clients)
+        client_del(m, m->clients->id);
+    while (m->holds)
+        hold_del(m, m->holds->id);
 }

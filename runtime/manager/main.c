@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - ddictd: parse, become ready, serve, end. The picture of the parts is in supervisor.h. */
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <base/oom.h>
+#include <manager/supervisor.h>
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -8,35 +14,37 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/log.h>
-#include <base/oom.h>
-#include <manager/supervisor.h>
-
 static struct supervisor s;
 
 static void say_start(void) {
-    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID"), *node = getenv("SLURM_NODEID");
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID"),
+               *node = getenv("SLURM_NODEID");
     char name[64] = "-";
-    if (job && step) snprintf(name, sizeof name, "%s.%s", job, step);
-    if (s.opt.wireup == WIREUP_STDIO || !node) say("start node=%u step=%s", s.opt.node_id, name);
-    else say("start node=%s step=%s", node, name);
+    if (job && step)
+        snprintf(name, sizeof name, "%s.%s", job, step);
+    if (s.opt.wireup == WIREUP_STDIO || !node)
+        say("start node=%u step=%s", s.opt.node_id, name);
+    else
+        say("start node=%s step=%s", node, name);
 }
 
 static void too_late(struct timer *t) {
     if (!saver_ready(&s)) {
-        supervisor_lost(&s, "cannot save to %s on node %s: it did not answer within %d s", s.opt.save, s.node, DD_READY_MS / 1000);
+        supervisor_lost(&s, "cannot save to %s on node %s: it did not answer within %d s",
+                        s.opt.save, s.node, DD_READY_MS / 1000);
         return;
     }
-    supervisor_lost(&s, "node %s: the managers of the dictionary were not ready within %d s", s.node, DD_READY_MS / 1000);
+    supervisor_lost(&s, "node %s: the managers of the dictionary were not ready within %d s",
+                    s.node, DD_READY_MS / 1000);
 }
 
 /* What can fail on this node alone, before the others are waited for: the error travels with the card. */
 static int open_local(void) {
     int e = !s.opt.stay ? clients_listen(&s) : s.node_id == 0 ? elect_name(&s) : 0;
-    if (e != 0) return e;
-    if ((e = shards_listen(&s)) < 0 || (e = shards_fit(&s)) < 0) return e;
+    if (e != 0)
+        return e;
+    if ((e = shards_listen(&s)) < 0 || (e = shards_fit(&s)) < 0)
+        return e;
     return control_listen(&s);
 }
 
@@ -44,45 +52,64 @@ static int open_local(void) {
 static int become_ready(void) {
     int e, input;
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* a client costs three descriptors and one a manager */
+    if (getrlimit(RLIMIT_NOFILE, &files) ==
+        0) { /* a client costs three descriptors and one a manager */
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    if ((e = ending_init(&s)) < 0) return e;
+    if ((e = ending_init(&s)) < 0)
+        return e;
     s.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (s.epoll_fd < 0) return dd_error(-errno, "no epoll descriptor: %s", strerror(errno));
-    if (s.opt.node[0]) setenv("DDICT_NODE", s.opt.node, 1);
+    if (s.epoll_fd < 0)
+        return dd_error(-errno, "no epoll descriptor: %s", strerror(errno));
+    if (s.opt.node[0])
+        setenv("DDICT_NODE", s.opt.node, 1);
     attach_node_name(s.node, sizeof s.node);
     int found = transport_find(&s);
     char *missing = found < 0 ? strdup(dd_errmsg()) : NULL;
-    if ((e = wireup_place(&s)) < 0) return e;
+    if ((e = wireup_place(&s)) < 0)
+        return e;
     log_part("ddictd on %s", s.node);
-    int local = found < 0 ? dd_error(found, "%s", missing ? missing : dd_strerror(found)) : open_local();
+    int local =
+        found < 0 ? dd_error(found, "%s", missing ? missing : dd_strerror(found)) : open_local();
     free(missing);
     char *error = local < 0 ? strdup(*dd_errmsg() ? dd_errmsg() : dd_strerror(local)) : NULL;
     e = wireup_exchange(&s, error);
-    if (local < 0) e = dd_error(local, "%s", error ? error : dd_strerror(local));
+    if (local < 0)
+        e = dd_error(local, "%s", error ? error : dd_strerror(local));
     free(error);
-    if (e != 0) return e;
-    if (s.opt.stay && s.node_id > 0 && (e = elect_follow(&s)) < 0) return e;
-    if ((e = signals_block()) < 0) return e;
-    if (scribe_init(&s) < 0 || steps_init(&s) < 0 || tasks_init(&s) < 0) return dd_error(-ENOMEM, "no memory");
-    if ((e = freezing_init(&s)) < 0 || (e = report_init(&s)) < 0 || (e = board_open(&s)) < 0) return e;
+    if (e != 0)
+        return e;
+    if (s.opt.stay && s.node_id > 0 && (e = elect_follow(&s)) < 0)
+        return e;
+    if ((e = signals_block()) < 0)
+        return e;
+    if (scribe_init(&s) < 0 || steps_init(&s) < 0 || tasks_init(&s) < 0)
+        return dd_error(-ENOMEM, "no memory");
+    if ((e = freezing_init(&s)) < 0 || (e = report_init(&s)) < 0 || (e = board_open(&s)) < 0)
+        return e;
     s.start_timer.fire = too_late;
-    if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0) return e;
-    if ((e = control_start(&s)) < 0) return e;
-    if ((e = saver_start(&s)) < 0) return e;
-    if ((e = shards_start(&s)) < 0) return e;
-    if ((input = inputs_open(&s)) < 0) return input;
+    if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0)
+        return e;
+    if ((e = control_start(&s)) < 0)
+        return e;
+    if ((e = saver_start(&s)) < 0)
+        return e;
+    if ((e = shards_start(&s)) < 0)
+        return e;
+    if ((input = inputs_open(&s)) < 0)
+        return input;
     shards_reaped(&s); /* one that died before we looked for signals */
-    if (input == 1 && !s.opt.stay) supervisor_drain(&s, s.opt.drain_ms, REASON_DRAINED);
+    if (input == 1 && !s.opt.stay)
+        supervisor_drain(&s, s.opt.drain_ms, REASON_DRAINED);
     return 0;
 }
 
 static void say_exists(void) {
     char id[33];
     if (s.node_id == 0) {
-        say("exists id=%s managers=%u nodes=%u mem=%llu", hex_format(id, s.other.id), s.other.managers, s.other.nodes, (unsigned long long)s.other.bytes);
+        say("exists id=%s managers=%u nodes=%u mem=%llu", hex_format(id, s.other.id),
+            s.other.managers, s.other.nodes, (unsigned long long)s.other.bytes);
         say("end");
     }
 }
@@ -122,8 +149,10 @@ int main(int argc, char **argv) {
     s.lost_manager = s.lost_node = UINT32_MAX;
     s.attach.fd = s.input.fd = s.script.fd = s.control_fd = s.board_ro_fd = -1;
     int e = options_parse(&s.opt, argc, argv);
-    if (e == 1) return 0;
-    if (e == 0) e = signals_first();
+    if (e == 1)
+        return 0;
+    if (e == 0)
+        e = signals_first();
     if (e == 0) {
         say_start();
         e = become_ready();
@@ -132,12 +161,15 @@ int main(int argc, char **argv) {
         say_exists();
         s.stage = STAGE_OVER;
     } else if (e < 0) {
-        if (!s.lost) say("error %s", *dd_errmsg() ? dd_errmsg() : dd_strerror(e));
+        if (!s.lost)
+            say("error %s", *dd_errmsg() ? dd_errmsg() : dd_strerror(e));
         s.exit_code = 1;
         s.stage = STAGE_OVER;
-    } else serve();
+    } else
+        serve();
     /* A task that ends takes along Slurm's PMIx server of its node, which may still have to pass the cards on to others. */
-    if (s.cards_only) poll(NULL, 0, DD_LINGER_MS);
+    if (s.cards_only)
+        poll(NULL, 0, DD_LINGER_MS);
     fini();
     return s.exit_code;
 }

@@ -3,6 +3,13 @@
  * manager.c - one manager: opens its arena, says that it is ready, and serves until ddictd says stop. It spins a little after work where it has
  * more than one core; then it announces that it sleeps (PROTOCOL 3) and costs nothing until something comes.
  */
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <base/spin.h>
+#include <manager/manager.h>
+#include <manager/supmsg.h>
+
 #include <errno.h>
 #include <malloc.h>
 #include <poll.h>
@@ -15,25 +22,25 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/log.h>
-#include <base/spin.h>
-#include <manager/manager.h>
-#include <manager/supmsg.h>
-
 #define TICK_MS 50u
-#define HEAP_KEPT (2 << 20) /* bytes of free memory not given back to the kernel: a burst of answers takes and frees so much many times a millisecond */
-#define HEAP_PIECE (1 << 20) /* bytes of one block that comes from that memory: more than any message, each of which would else be mapped and unmapped */
+#define HEAP_KEPT \
+    (2            \
+     << 20) /* bytes of free memory not given back to the kernel: a burst of answers takes and frees so much many times a millisecond */
+#define HEAP_PIECE \
+    (1             \
+     << 20) /* bytes of one block that comes from that memory: more than any message, each of which would else be mapped and unmapped */
 #define TURN_LONG_NS 1000000u /* of longer turns the CPU time is looked at, */
 #define TURN_LOOK_NS 200000u  /* which is a system call: so often at most */
-#define POLL_NS 10000u /* between looks at the sockets while lanes keep us busy or we spin: a look costs half a microsecond */
+#define POLL_NS \
+    10000u /* between looks at the sockets while lanes keep us busy or we spin: a look costs half a microsecond */
 
 /* One idle turn: the core is ours for a moment, then for whoever needs it more (on few cores the asker itself). */
 static inline void spin_turn(struct manager *m, uint64_t idle_ns) {
     m->spun++;
-    if (idle_ns < DD_SPIN_ALONE_NS) spin_relax();
-    else m->now = spin_yield(m->now);
+    if (idle_ns < DD_SPIN_ALONE_NS)
+        spin_relax();
+    else
+        m->now = spin_yield(m->now);
 }
 
 /* --- timers of the whole manager --- */
@@ -41,24 +48,30 @@ static void tick_fire(struct timer *t) {
     struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, tick));
     bool more = inbounds_tick(m);
     more |= peers_tick(m);
-    if (more) manager_ticks(m);
+    if (more)
+        manager_ticks(m);
 }
 
-static void unstall_fire(struct timer *t) { lanes_unstall((struct manager *)(void *)((char *)t - offsetof(struct manager, unstall))); }
+static void unstall_fire(struct timer *t) {
+    lanes_unstall((struct manager *)(void *)((char *)t - offsetof(struct manager, unstall)));
+}
 
 void forward_stall(struct manager *m) {
-    if (!m->unstall.pos) timer_after(&m->timers, &m->unstall, DD_PEER_STUCK_MS * 1000000ull);
+    if (!m->unstall.pos)
+        timer_after(&m->timers, &m->unstall, DD_PEER_STUCK_MS * 1000000ull);
 }
 
 static void late_fire(struct timer *t) {
     struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, late));
     bool more = forwards_late(m);
     parked_late(m);
-    if (more || m->parkings) timer_after(&m->timers, t, DD_LATE_MS * 1000000ull);
+    if (more || m->parkings)
+        timer_after(&m->timers, t, DD_LATE_MS * 1000000ull);
 }
 
 void manager_ticks(struct manager *m) {
-    if (!m->tick.pos) timer_after(&m->timers, &m->tick, TICK_MS * 1000000ull);
+    if (!m->tick.pos)
+        timer_after(&m->timers, &m->tick, TICK_MS * 1000000ull);
 }
 
 static void settle_fire(struct timer *t) {
@@ -71,8 +84,10 @@ void manager_tell(struct manager *m, struct sup_msg *s) {
     struct deadline d;
     int e, left;
     deadline_start(&d, DD_HANDSHAKE_MS);
-    while ((e = sup_send(p.fd, s, NULL, 0)) == -EAGAIN && (left = deadline_left(&d, -1)) > 0) poll(&p, 1, left);
-    if (e < 0) __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
+    while ((e = sup_send(p.fd, s, NULL, 0)) == -EAGAIN && (left = deadline_left(&d, -1)) > 0)
+        poll(&p, 1, left);
+    if (e < 0)
+        __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
 }
 
 static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int nfds) {
@@ -83,26 +98,39 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
     case SUP_CLIENT_ADD:
         r.type = SUP_CLIENT_ADDED;
         r.status = nfds == 4 ? client_add(m, s->id, s->pid, fds) : -EMFILE;
-        if (r.status == 0) fds[2] = fds[3] = -1; /* the client's now */
+        if (r.status == 0)
+            fds[2] = fds[3] = -1; /* the client's now */
         manager_tell(m, &r);
         break;
-    case SUP_CLIENT_DEL: client_del(m, s->id); break;
-    case SUP_CLIENT_BAN: client_ban(m, s->id); break;
+    case SUP_CLIENT_DEL:
+        client_del(m, s->id);
+        break;
+    case SUP_CLIENT_BAN:
+        client_ban(m, s->id);
+        break;
     case SUP_HOLD_ADD:
         r.type = SUP_HOLD_ADDED;
         r.status = nfds == 1 ? hold_add(m, s->id, s->pid, fds[0]) : -EMFILE;
         manager_tell(m, &r);
         break;
-    case SUP_HOLD_DEL: hold_del(m, s->id); break;
-    case SUP_FREEZE: case SUP_FREEZE_SAID: freeze_take(m, s); break;
-    case SUP_PING: break; /* the turn that it is part of is the answer */
+    case SUP_HOLD_DEL:
+        hold_del(m, s->id);
+        break;
+    case SUP_FREEZE:
+    case SUP_FREEZE_SAID:
+        freeze_take(m, s);
+        break;
+    case SUP_PING:
+        break; /* the turn that it is part of is the answer */
     case SUP_STATS:
         m->ending = true;
         r.type = SUP_STATS_REPLY;
         manager_figures(m, &r.stats);
         manager_tell(m, &r);
         break;
-    default: __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED); break;
+    default:
+        __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
+        break;
     }
 }
 
@@ -111,7 +139,8 @@ static void sup_ready(struct io_handler *h, uint32_t events) {
     static struct sup_msg s;
     for (;;) {
         int fds[4], n = sup_recv(h->fd, &s, fds, 4);
-        if (n == -EAGAIN) return;
+        if (n == -EAGAIN)
+            return;
         if (n == -EMFILE) { /* what it is about cannot be had: said by the answer */
             n = 0;
         } else if (n < 0) {
@@ -120,22 +149,26 @@ static void sup_ready(struct io_handler *h, uint32_t events) {
         }
         sup_take(m, &s, fds, n);
         while (n-- > 0)
-            if (fds[n] >= 0) close(fds[n]);
-        if (m->stopping) return;
+            if (fds[n] >= 0)
+                close(fds[n]);
+        if (m->stopping)
+            return;
     }
 }
 
 /* Its threads have done something: store_work() sees to it in this turn. */
 static void spill_ready(struct io_handler *h, uint32_t events) {
     uint64_t n;
-    while (read(h->fd, &n, sizeof n) < 0 && errno == EINTR) {}
+    while (read(h->fd, &n, sizeof n) < 0 && errno == EINTR) {
+    }
 }
 
 /* --- populate, behind the service --- */
 static void *populate(void *arg) {
     struct manager *m = arg;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19); /* of this thread only, on Linux */
-    do manager_bind_look(m);
+    do
+        manager_bind_look(m);
     while (!__atomic_load_n(&m->stopping, __ATOMIC_RELAXED) && store_populate(m->store) > 0);
     return NULL;
 }
@@ -157,7 +190,8 @@ static uint64_t cpu_ns(void) {
 
 static void turn_begin(struct manager *m, uint64_t at) {
     m->turn = at;
-    if (at - m->turn_cpu_at < TURN_LOOK_NS) return;
+    if (at - m->turn_cpu_at < TURN_LOOK_NS)
+        return;
     m->turn_cpu = cpu_ns();
     m->turn_cpu_at = at;
 }
@@ -168,22 +202,26 @@ static void turn_end(struct manager *m) {
     uint64_t took = m->now > m->turn ? m->now - m->turn : 0;
     if (took >= TURN_LONG_NS) {
         uint64_t cpu = cpu_ns() - m->turn_cpu;
-        if (cpu < took) took = cpu;
+        if (cpu < took)
+            took = cpu;
     }
     turns_add(c->turns, took);
-    if (took > c->turn_max_ns) c->turn_max_ns = took;
+    if (took > c->turn_max_ns)
+        c->turn_max_ns = took;
 }
 
 /* True when a descriptor woke it. */
 static bool sleep_until_work(struct manager *m) {
     __atomic_store_n(&m->header->spun, m->spun, __ATOMIC_RELAXED);
     __atomic_store_n(&m->header->sleeping, 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the client's between its tail and its look at `sleeping` */
+    __atomic_thread_fence(
+        __ATOMIC_SEQ_CST); /* pairs with the client's between its tail and its look at `sleeping` */
     bool heard = io_wait(m->epoll_fd, lanes_ready(m) ? 0 : timers_wait_ms(&m->timers)) > 0;
     __atomic_store_n(&m->header->sleeping, 0, __ATOMIC_RELAXED);
     m->now = clock_ns();
     m->turn = io_woke(); /* asleep we took no CPU time */
-    if (heard) turn_end(m);
+    if (heard)
+        turn_end(m);
     turn_begin(m, m->now);
     return heard;
 }
@@ -196,16 +234,20 @@ static void serve(struct manager *m) {
         __atomic_store_n(&m->setup->page->turns, turns, __ATOMIC_RELAXED);
         bool worked = lanes_turn(m);
         /* Who asked us lately over a connection asks again: idle turns look at each. */
-        if (m->peers_busy || m->lanes_at || (!worked && m->now - last_heard < DD_SPIN_US * 1000ull) || m->now - last_poll > POLL_NS) {
+        if (m->peers_busy || m->lanes_at ||
+            (!worked && m->now - last_heard < DD_SPIN_US * 1000ull) ||
+            m->now - last_poll > POLL_NS) {
             bool heard = io_wait(m->epoll_fd, 0) > 0;
             last_poll = m->now;
-            if (heard) last_heard = m->now;
+            if (heard)
+                last_heard = m->now;
             worked |= heard;
         }
         worked |= store_work(m->store);
         rooms_turn(m);
         worked |= inbounds_later(m);
-        if (m->shut) worked |= freeze_turn(m) | prefetch_turn(m);
+        if (m->shut)
+            worked |= freeze_turn(m) | prefetch_turn(m);
         m->now = clock_ns();
         uint64_t now = timers_look(&m->timers, m->now);
         if (timers_next(&m->timers) <= now) {
@@ -221,38 +263,57 @@ static void serve(struct manager *m) {
             m->now = clock_ns();
             worked = true;
         }
-        if (worked) turn_end(m);
+        if (worked)
+            turn_end(m);
         turn_begin(m, m->now);
-        if (worked) last_work = m->now;
-        if (worked) continue;
-        if (store_idle(m->store)) continue;
-        if (m->now - last_work < DD_SPIN_US * 1000ull && spin_pays(m->now) && spin_cores_at(m->now) > 1) spin_turn(m, m->now - last_work);
-        else if (sleep_until_work(m)) last_work = last_heard = m->now;
+        if (worked)
+            last_work = m->now;
+        if (worked)
+            continue;
+        if (store_idle(m->store))
+            continue;
+        if (m->now - last_work < DD_SPIN_US * 1000ull && spin_pays(m->now) &&
+            spin_cores_at(m->now) > 1)
+            spin_turn(m, m->now - last_work);
+        else if (sleep_until_work(m))
+            last_work = last_heard = m->now;
     }
 }
 
 static int manager_open(struct manager *m) {
     const struct manager_setup *s = m->setup;
     m->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (m->epoll_fd < 0) return dd_error(-errno, "no epoll descriptor: %s", strerror(errno));
+    if (m->epoll_fd < 0)
+        return dd_error(-errno, "no epoll descriptor: %s", strerror(errno));
     int e = store_open(&m->store, s->arena_fd, s->spill_fd, s->local_index);
-    if (e < 0) return e;
+    if (e < 0)
+        return e;
     m->header = store_header(m->store);
-    m->spill = (struct io_handler){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .ready = spill_ready};
-    if (m->spill.fd < 0) return dd_error(-errno, "no descriptor for the spill: %s", strerror(errno));
-    if ((e = io_add(m->epoll_fd, &m->spill, EPOLLIN)) < 0 || (e = store_spill_serve(m->store, m->spill.fd)) < 0) return e;
-    if (s->peers && s->provider[0] && (e = fabric_open(&m->fabric, m->epoll_fd, s->provider, s->node)) < 0) return e;
-    m->links = (struct link_setup){.epoll_fd = m->epoll_fd, .me = &s->identity, .fabric = m->fabric};
+    m->spill =
+        (struct io_handler){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .ready = spill_ready};
+    if (m->spill.fd < 0)
+        return dd_error(-errno, "no descriptor for the spill: %s", strerror(errno));
+    if ((e = io_add(m->epoll_fd, &m->spill, EPOLLIN)) < 0 ||
+        (e = store_spill_serve(m->store, m->spill.fd)) < 0)
+        return e;
+    if (s->peers && s->provider[0] &&
+        (e = fabric_open(&m->fabric, m->epoll_fd, s->provider, s->node)) < 0)
+        return e;
+    m->links =
+        (struct link_setup){.epoll_fd = m->epoll_fd, .me = &s->identity, .fabric = m->fabric};
     manager_bind_arena(m);
     m->tick.fire = tick_fire;
     m->settle.fire = settle_fire;
     m->unstall.fire = unstall_fire;
     m->late.fire = late_fire;
     m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};
-    if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = feeds_init(m)) < 0 || (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0 ||
-        (e = lends_init(m)) < 0 || (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0)
+    if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = feeds_init(m)) < 0 ||
+        (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 || (e = peers_init(m)) < 0 ||
+        (e = lends_init(m)) < 0 || (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 ||
+        (e = freeze_init(m)) < 0)
         return e;
-    if ((e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0) return e;
+    if ((e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0)
+        return e;
     conn_strangers(s->managers * s->connections + DD_STRANGERS);
     return inbound_listen(m);
 }
@@ -289,13 +350,17 @@ int manager_run(const struct manager_setup *setup) {
     int e = manager_open(&m);
     s.type = SUP_READY;
     s.status = e;
-    if (e < 0) strncpy(s.text, *dd_errmsg() ? dd_errmsg() : dd_strerror(e), sizeof s.text - 1);
-    if (faults.on) faults_sleep(faults.ready_ms);
+    if (e < 0)
+        strncpy(s.text, *dd_errmsg() ? dd_errmsg() : dd_strerror(e), sizeof s.text - 1);
+    if (faults.on)
+        faults_sleep(faults.ready_ms);
     manager_tell(&m, &s);
-    if (e < 0) return 1;
+    if (e < 0)
+        return 1;
     bool populating = pthread_create(&thread, NULL, populate, &m) == 0;
     serve(&m);
-    if (populating) pthread_join(thread, NULL);
+    if (populating)
+        pthread_join(thread, NULL);
     manager_close(&m);
     return 0;
 }

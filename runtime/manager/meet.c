@@ -3,6 +3,10 @@
  * meet.c - where the ranks of a step meet (MASTER_ADDR, MASTER_PORT). Rank 0 listens there, so the ddictd of its node takes the port, and holds it until rank 0's
  * process ends; node 0 hears of it and tells those that ask. A step that nobody has asked for costs nothing; the oldest are forgotten.
  */
+#include <base/error.h>
+#include <base/log.h>
+#include <manager/supervisor.h>
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,20 +15,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include <base/log.h>
-#include <manager/supervisor.h>
-
 struct meeting {
     struct supervisor *s;
-    struct meeting *next;    /* the youngest is the first */
+    struct meeting *next; /* the youngest is the first */
     char step[STEP_NAME_MAX];
-    uint32_t node;           /* of rank 0 */
-    uint16_t port;           /* 0: not known yet */
-    int held;                /* keeps the port, -1: not here or not any more */
-    struct io_handler life;  /* rank 0's process; fd -1: none */
-    bool asked;              /* our parent was */
-    uint8_t *wants;          /* [nodes], node 0: who is to be told; NULL: nobody */
+    uint32_t node;          /* of rank 0 */
+    uint16_t port;          /* 0: not known yet */
+    int held;               /* keeps the port, -1: not here or not any more */
+    struct io_handler life; /* rank 0's process; fd -1: none */
+    bool asked;             /* our parent was */
+    uint8_t *wants;         /* [nodes], node 0: who is to be told; NULL: nobody */
 };
 
 static void port_release(struct meeting *m) {
@@ -32,7 +32,8 @@ static void port_release(struct meeting *m) {
         io_remove(m->s->epoll_fd, &m->life);
         close(m->life.fd);
     }
-    if (m->held >= 0) close(m->held);
+    if (m->held >= 0)
+        close(m->held);
     m->life.fd = m->held = -1;
 }
 
@@ -52,9 +53,11 @@ static void meetings_trim(struct supervisor *s) {
     unsigned n = 0;
     for (; *at; at = &(*at)->next, n++) {
         last = at;
-        if ((*at)->port && (*at)->held < 0) ended = at;
+        if ((*at)->port && (*at)->held < 0)
+            ended = at;
     }
-    if (n < DD_MEETINGS_MAX) return;
+    if (n < DD_MEETINGS_MAX)
+        return;
     at = ended ? ended : last;
     struct meeting *old = *at;
     *at = old->next;
@@ -64,11 +67,14 @@ static void meetings_trim(struct supervisor *s) {
 /* The one of the step, made where there is none; NULL without memory. */
 static struct meeting *meeting_of(struct supervisor *s, const char *step) {
     struct meeting *m = s->meetings;
-    while (m && strcmp(m->step, step) != 0) m = m->next;
-    if (m) return m;
+    while (m && strcmp(m->step, step) != 0)
+        m = m->next;
+    if (m)
+        return m;
     meetings_trim(s);
     m = calloc(1, sizeof *m);
-    if (!m) return NULL;
+    if (!m)
+        return NULL;
     m->s = s;
     m->held = m->life.fd = -1;
     snprintf(m->step, sizeof m->step, "%s", step);
@@ -77,15 +83,19 @@ static struct meeting *meeting_of(struct supervisor *s, const char *step) {
     return m;
 }
 
-static bool step_sound(const char *step) { return *step && !step[strspn(step, "0123456789.abcdefghijklmnopqrstuvwxyz+-")]; }
+static bool step_sound(const char *step) {
+    return *step && !step[strspn(step, "0123456789.abcdefghijklmnopqrstuvwxyz+-")];
+}
 
 static void where(const struct meeting *m, char *text, size_t cap) {
     const struct node_address *at = m->s->control_at ? &m->s->control_at[m->node] : NULL;
     char address[INET6_ADDRSTRLEN] = "127.0.0.1";
     if (at && at->naddr > 0) {
         const struct sockaddr_storage *a = &at->addr[0];
-        const void *bytes = a->ss_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr
-                                                     : (const void *)&((const struct sockaddr_in *)(const void *)a)->sin_addr;
+        const void *bytes =
+            a->ss_family == AF_INET6
+                ? (const void *)&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr
+                : (const void *)&((const struct sockaddr_in *)(const void *)a)->sin_addr;
         inet_ntop(a->ss_family, bytes, address, sizeof address);
     }
     snprintf(text, cap, "%s %u", address, m->port);
@@ -96,7 +106,8 @@ static void meeting_tell(struct meeting *m) {
     struct supervisor *s = m->s;
     char text[128];
     for (uint32_t i = 0; m->wants && i < s->nodes; i++)
-        if (m->wants[i]) control_meet(s, i, m->node, m->port, m->step);
+        if (m->wants[i])
+            control_meet(s, i, m->node, m->port, m->step);
     free(m->wants);
     m->wants = NULL;
     where(m, text, sizeof text);
@@ -120,35 +131,46 @@ static int meeting_open(struct meeting *m, int life) {
         }
     }
     log_debug("step %s meets at port %u", m->step, m->port);
-    if (s->node_id > 0) control_meet(s, UINT32_MAX, m->node, m->port, m->step);
+    if (s->node_id > 0)
+        control_meet(s, UINT32_MAX, m->node, m->port, m->step);
     meeting_tell(m);
     return 0;
 }
 
-int meet_ask(struct supervisor *s, const char *step, uint32_t rank, int life, char *text, size_t cap) {
-    if (!step_sound(step)) return dd_error(-EINVAL, "\"%.40s\" is no step", step);
+int meet_ask(struct supervisor *s, const char *step, uint32_t rank, int life, char *text,
+             size_t cap) {
+    if (!step_sound(step))
+        return dd_error(-EINVAL, "\"%.40s\" is no step", step);
     struct meeting *m = meeting_of(s, step);
-    if (!m) return dd_error(-ENOMEM, "no memory");
+    if (!m)
+        return dd_error(-ENOMEM, "no memory");
     if (!m->port && rank == 0) {
         int e = meeting_open(m, life);
-        if (e < 0) return e;
+        if (e < 0)
+            return e;
     }
     if (m->port) {
         where(m, text, cap);
         return 1;
     }
-    if (s->node_id > 0 && !m->asked) control_meet(s, UINT32_MAX, s->node_id, 0, step);
+    if (s->node_id > 0 && !m->asked)
+        control_meet(s, UINT32_MAX, s->node_id, 0, step);
     m->asked = true;
     return 0;
 }
 
-int meet_heard(struct supervisor *s, uint32_t from, uint32_t node, uint64_t port, const char *text, size_t len) {
+int meet_heard(struct supervisor *s, uint32_t from, uint32_t node, uint64_t port, const char *text,
+               size_t len) {
     char step[STEP_NAME_MAX] = "";
-    if (len >= sizeof step || node >= s->nodes || port > UINT16_MAX || (port == 0 && s->node_id > 0)) return DDICT_EPROTO;
+    if (len >= sizeof step || node >= s->nodes || port > UINT16_MAX ||
+        (port == 0 && s->node_id > 0))
+        return DDICT_EPROTO;
     memcpy(step, text, len);
-    if (!step_sound(step)) return DDICT_EPROTO;
+    if (!step_sound(step))
+        return DDICT_EPROTO;
     struct meeting *m = meeting_of(s, step);
-    if (!m) return 0; /* who asks has a deadline */
+    if (!m)
+        return 0; /* who asks has a deadline */
     if (port > 0 && !m->port) {
         m->port = (uint16_t)port;
         m->node = node;
@@ -156,8 +178,10 @@ int meet_heard(struct supervisor *s, uint32_t from, uint32_t node, uint64_t port
     } else if (port == 0 && m->port) {
         control_meet(s, from, m->node, m->port, step);
     } else if (port == 0) {
-        if (!m->wants) m->wants = calloc(s->nodes, 1);
-        if (m->wants) m->wants[from] = 1;
+        if (!m->wants)
+            m->wants = calloc(s->nodes, 1);
+        if (m->wants)
+            m->wants[from] = 1;
     }
     return 0;
 }

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* notes.c - what a manager tells ddictd for the record: the first time at once, then at most once in DD_NOTE_MS, with how many there were since. */
-#include <stdio.h>
-
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
 #include <manager/manager.h>
 #include <manager/supmsg.h>
 
-static void note_send(struct manager *m, enum sup_type type, struct note_pace *p, const char *text) {
+#include <stdio.h>
+
+static void note_send(struct manager *m, enum sup_type type, struct note_pace *p,
+                      const char *text) {
     static struct sup_msg s;
     uint64_t now = clock_ns();
-    if (p->count == 0 || (p->said && now - p->said < DD_NOTE_MS * 1000000ull)) return;
+    if (p->count == 0 || (p->said && now - p->said < DD_NOTE_MS * 1000000ull))
+        return;
     s.type = type;
     s.count = p->count;
     s.used_bytes = m->header->used_bytes;
     s.total_bytes = m->header->budget;
     snprintf(s.text, sizeof s.text, "%s", text);
-    if (sup_send(m->setup->sup_fd, &s, NULL, 0) < 0) return; /* its socket is full: with the next one */
+    if (sup_send(m->setup->sup_fd, &s, NULL, 0) < 0)
+        return; /* its socket is full: with the next one */
     p->said = now;
     p->count = 0;
 }

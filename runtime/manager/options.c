@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c - read the command line of ddictd. */
-#include <errno.h>
-#include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <base/defaults.h>
 #include <base/error.h>
 #include <base/size.h>
@@ -13,25 +7,56 @@
 #include <store/store.h>
 #include <wire/fabric.h>
 
-static const struct option table[] = {
-    {"name", required_argument, NULL, 'n'},     {"managers", required_argument, NULL, 'm'}, {"mem", required_argument, NULL, 'M'},
-    {"wireup", required_argument, NULL, 'w'},   {"nodes", required_argument, NULL, 'k'},    {"node-id", required_argument, NULL, 'i'},
-    {"node", required_argument, NULL, 'N'},     {"drain-ms", required_argument, NULL, 'd'}, {"stay", no_argument, NULL, 's'},
-    {"dict-id", required_argument, NULL, 'I'},  {"log", required_argument, NULL, 'l'},      {"summary", required_argument, NULL, 'S'},
-    {"asked", required_argument, NULL, 'a'},    {"script", required_argument, NULL, 'c'},
-    {"connections", required_argument, NULL, 'C'}, {"results", required_argument, NULL, 'r'},
-    {"save", required_argument, NULL, 'v'}, {"save-prefix", required_argument, NULL, 'P'}, {"save-after-load", no_argument, NULL, 'A'}, {"save-end", required_argument, NULL, 'e'},
-    {"save-lead", required_argument, NULL, 'L'}, {"kill-wait", required_argument, NULL, 'K'},
-    {"ports", required_argument, NULL, 'p'},    {"transport", required_argument, NULL, 'T'}, {"rma", required_argument, NULL, 'R'},    {"tasks", required_argument, NULL, 't'}, {"cache", required_argument, NULL, 'F'}, {"hugepages", required_argument, NULL, 'H'},   {"spill", required_argument, NULL, 'x'},    {"spill-size", required_argument, NULL, 'X'}, {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0}};
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option table[] = {{"name", required_argument, NULL, 'n'},
+                                      {"managers", required_argument, NULL, 'm'},
+                                      {"mem", required_argument, NULL, 'M'},
+                                      {"wireup", required_argument, NULL, 'w'},
+                                      {"nodes", required_argument, NULL, 'k'},
+                                      {"node-id", required_argument, NULL, 'i'},
+                                      {"node", required_argument, NULL, 'N'},
+                                      {"drain-ms", required_argument, NULL, 'd'},
+                                      {"stay", no_argument, NULL, 's'},
+                                      {"dict-id", required_argument, NULL, 'I'},
+                                      {"log", required_argument, NULL, 'l'},
+                                      {"summary", required_argument, NULL, 'S'},
+                                      {"asked", required_argument, NULL, 'a'},
+                                      {"script", required_argument, NULL, 'c'},
+                                      {"connections", required_argument, NULL, 'C'},
+                                      {"results", required_argument, NULL, 'r'},
+                                      {"save", required_argument, NULL, 'v'},
+                                      {"save-prefix", required_argument, NULL, 'P'},
+                                      {"save-after-load", no_argument, NULL, 'A'},
+                                      {"save-end", required_argument, NULL, 'e'},
+                                      {"save-lead", required_argument, NULL, 'L'},
+                                      {"kill-wait", required_argument, NULL, 'K'},
+                                      {"ports", required_argument, NULL, 'p'},
+                                      {"transport", required_argument, NULL, 'T'},
+                                      {"rma", required_argument, NULL, 'R'},
+                                      {"tasks", required_argument, NULL, 't'},
+                                      {"cache", required_argument, NULL, 'F'},
+                                      {"hugepages", required_argument, NULL, 'H'},
+                                      {"spill", required_argument, NULL, 'x'},
+                                      {"spill-size", required_argument, NULL, 'X'},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, 'V'},
+                                      {NULL, 0, NULL, 0}};
 
 static int number(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *n) {
-    if (count_parse(text, lo, hi, n) == 0) return 0;
-    return dd_error(-EINVAL, "--%s=%s: a number from %llu to %llu is wanted", option, text, (unsigned long long)lo, (unsigned long long)hi);
+    if (count_parse(text, lo, hi, n) == 0)
+        return 0;
+    return dd_error(-EINVAL, "--%s=%s: a number from %llu to %llu is wanted", option, text,
+                    (unsigned long long)lo, (unsigned long long)hi);
 }
 
 static int hex_parse(const char *text, uint8_t out[16]) {
-    if (strlen(text) != 32 || strspn(text, "0123456789abcdefABCDEF") != 32) return -EINVAL;
+    if (strlen(text) != 32 || strspn(text, "0123456789abcdefABCDEF") != 32)
+        return -EINVAL;
     for (int i = 0; i < 16; i++) {
         char two[3] = {text[2 * i], text[2 * i + 1], 0};
         out[i] = (uint8_t)strtoul(two, NULL, 16);
@@ -41,13 +66,15 @@ static int hex_parse(const char *text, uint8_t out[16]) {
 
 static int text_copy(const char *option, char *to, size_t cap, const char *text) {
     if (*text == 0 || strlen(text) >= cap || strpbrk(text, "/ \t\n"))
-        return dd_error(-EINVAL, "--%s=%s: 1 to %zu characters without slash and blank are wanted", option, text, cap - 1);
+        return dd_error(-EINVAL, "--%s=%s: 1 to %zu characters without slash and blank are wanted",
+                        option, text, cap - 1);
     strcpy(to, text);
     return 0;
 }
 
 static int path_take(const char *option, const char **to, const char *arg) {
-    if (*arg != '/') return dd_error(-EINVAL, "--%s=%s: an absolute path is wanted", option, arg);
+    if (*arg != '/')
+        return dd_error(-EINVAL, "--%s=%s: an absolute path is wanted", option, arg);
     *to = arg;
     return 0;
 }
@@ -55,7 +82,8 @@ static int path_take(const char *option, const char **to, const char *arg) {
 static int ports_take(struct options *o, const char *arg) {
     char low[8], high[8];
     uint64_t a, b;
-    if (sscanf(arg, "%7[0-9]-%7[0-9]", low, high) != 2 || strlen(arg) != strlen(low) + strlen(high) + 1 || count_parse(low, 1, 65535, &a) < 0 ||
+    if (sscanf(arg, "%7[0-9]-%7[0-9]", low, high) != 2 ||
+        strlen(arg) != strlen(low) + strlen(high) + 1 || count_parse(low, 1, 65535, &a) < 0 ||
         count_parse(high, 1, 65535, &b) < 0 || a > b)
         return dd_error(-EINVAL, "--ports=%s: two ports are wanted, such as 20000-20999", arg);
     o->port_low = (uint16_t)a;
@@ -67,8 +95,11 @@ static int script_take(struct options *o, const char *arg) {
     const char *slash = strchr(arg, '/');
     char pid[12], began[24];
     uint64_t p;
-    if (!slash || slash == arg || (size_t)(slash - arg) >= sizeof o->script_node || sscanf(slash + 1, "%11[0-9]/%23[0-9]", pid, began) != 2 ||
-        strlen(slash + 1) != strlen(pid) + strlen(began) + 1 || count_parse(pid, 1, INT32_MAX, &p) < 0 || count_parse(began, 0, INT64_MAX, &o->script_began) < 0)
+    if (!slash || slash == arg || (size_t)(slash - arg) >= sizeof o->script_node ||
+        sscanf(slash + 1, "%11[0-9]/%23[0-9]", pid, began) != 2 ||
+        strlen(slash + 1) != strlen(pid) + strlen(began) + 1 ||
+        count_parse(pid, 1, INT32_MAX, &p) < 0 ||
+        count_parse(began, 0, INT64_MAX, &o->script_began) < 0)
         return dd_error(-EINVAL, "--script=%s: NODE/PID/TICKS is wanted", arg);
     memcpy(o->script_node, arg, (size_t)(slash - arg));
     o->script_node[slash - arg] = 0;
@@ -77,7 +108,8 @@ static int script_take(struct options *o, const char *arg) {
 }
 
 static int transport_take(struct options *o, const char *arg) {
-    if (strcmp(arg, "auto") != 0 && strcmp(arg, "tcp") != 0 && strcmp(arg, "ofi") != 0 && (strncmp(arg, "ofi:", 4) != 0 || !arg[4] || strlen(arg) >= FABRIC_NAME_MAX))
+    if (strcmp(arg, "auto") != 0 && strcmp(arg, "tcp") != 0 && strcmp(arg, "ofi") != 0 &&
+        (strncmp(arg, "ofi:", 4) != 0 || !arg[4] || strlen(arg) >= FABRIC_NAME_MAX))
         return dd_error(-EINVAL, "--transport=%s: auto, tcp, ofi or ofi:PROVIDER is wanted", arg);
     o->transport = arg;
     return 0;
@@ -87,20 +119,27 @@ static int take(struct options *o, int c, const char *arg) {
     uint64_t n = 0;
     int e = 0;
     switch (c) {
-    case 'n': return text_copy("name", o->name, sizeof o->name, arg);
-    case 'N': return text_copy("node", o->node, sizeof o->node, arg);
+    case 'n':
+        return text_copy("name", o->name, sizeof o->name, arg);
+    case 'N':
+        return text_copy("node", o->node, sizeof o->node, arg);
     case 'm':
         e = number("managers", arg, 1, DD_MANAGERS_MAX, &n);
         o->managers = (uint32_t)n;
         return e;
     case 'M':
-        if (size_parse(arg, &o->mem) == 0 && o->mem > 0) return 0;
+        if (size_parse(arg, &o->mem) == 0 && o->mem > 0)
+            return 0;
         return dd_error(-EINVAL, "--mem=%s: bytes are wanted, or a number with K, M, G or T", arg);
     case 'w':
-        if (strcmp(arg, "none") == 0) o->wireup = WIREUP_NONE;
-        else if (strcmp(arg, "stdio") == 0) o->wireup = WIREUP_STDIO;
-        else if (strcmp(arg, "pmix") == 0) o->wireup = WIREUP_PMIX;
-        else return dd_error(-EINVAL, "--wireup=%s: pmix, stdio or none is wanted", arg);
+        if (strcmp(arg, "none") == 0)
+            o->wireup = WIREUP_NONE;
+        else if (strcmp(arg, "stdio") == 0)
+            o->wireup = WIREUP_STDIO;
+        else if (strcmp(arg, "pmix") == 0)
+            o->wireup = WIREUP_PMIX;
+        else
+            return dd_error(-EINVAL, "--wireup=%s: pmix, stdio or none is wanted", arg);
         return 0;
     case 'k':
         e = number("nodes", arg, 1, DD_MANAGERS_MAX, &n);
@@ -114,51 +153,80 @@ static int take(struct options *o, int c, const char *arg) {
         e = number("drain-ms", arg, 0, 86400000, &n);
         o->drain_ms = (int)n;
         return e;
-    case 's': o->stay = true; return 0;
+    case 's':
+        o->stay = true;
+        return 0;
     case 't':
         e = number("tasks", arg, 1, DD_TASKS_MAX, &n);
         o->tasks = (uint32_t)n;
         return e;
-    case 'l': return path_take("log", &o->log, arg);
-    case 'r': return path_take("results", &o->results, arg);
-    case 'v': return path_take("save", &o->save, arg);
-    case 'P': o->save_prefix = arg; return 0;
-    case 'A': o->save_after_load = true; return 0;
-    case 'e': return number("save-end", arg, 0, INT64_MAX, &o->save_end);
-    case 'L': return number("save-lead", arg, 0, 86400, &o->save_lead);
+    case 'l':
+        return path_take("log", &o->log, arg);
+    case 'r':
+        return path_take("results", &o->results, arg);
+    case 'v':
+        return path_take("save", &o->save, arg);
+    case 'P':
+        o->save_prefix = arg;
+        return 0;
+    case 'A':
+        o->save_after_load = true;
+        return 0;
+    case 'e':
+        return number("save-end", arg, 0, INT64_MAX, &o->save_end);
+    case 'L':
+        return number("save-lead", arg, 0, 86400, &o->save_lead);
     case 'K':
         e = number("kill-wait", arg, 0, 86400, &n);
         o->kill_wait_ms = (int)n * 1000;
         return e;
-    case 'S': return path_take("summary", &o->summary, arg);
-    case 'a': o->asked = arg; return 0;
-    case 'c': return script_take(o, arg);
-    case 'p': return ports_take(o, arg);
+    case 'S':
+        return path_take("summary", &o->summary, arg);
+    case 'a':
+        o->asked = arg;
+        return 0;
+    case 'c':
+        return script_take(o, arg);
+    case 'p':
+        return ports_take(o, arg);
     case 'C':
         e = number("connections", arg, 1, DD_CONNECTIONS_MAX, &n);
         o->connections = (unsigned)n;
         return e;
-    case 'T': return transport_take(o, arg);
+    case 'T':
+        return transport_take(o, arg);
     case 'R':
-        if (strcmp(arg, "yes") != 0 && strcmp(arg, "no") != 0 && strcmp(arg, "auto") != 0) return dd_error(-EINVAL, "--rma=%s: yes, no or auto is wanted", arg);
+        if (strcmp(arg, "yes") != 0 && strcmp(arg, "no") != 0 && strcmp(arg, "auto") != 0)
+            return dd_error(-EINVAL, "--rma=%s: yes, no or auto is wanted", arg);
         o->rma = arg;
         return 0;
     case 'F':
         o->has_cache = true;
-        if (size_parse(arg, &o->cache) == 0) return 0;
-        return dd_error(-EINVAL, "--cache=%s: bytes are wanted, or a number with K, M, G or T", arg);
+        if (size_parse(arg, &o->cache) == 0)
+            return 0;
+        return dd_error(-EINVAL, "--cache=%s: bytes are wanted, or a number with K, M, G or T",
+                        arg);
     case 'H':
-        if (hugepages_parse(arg, &o->huge_page) == 0) return 0;
-        return dd_error(-EINVAL, "--hugepages=%s: no, advise, or the size of a huge page such as 2M or 1G is wanted", arg);
-    case 'x': return path_take("spill", &o->spill, arg);
+        if (hugepages_parse(arg, &o->huge_page) == 0)
+            return 0;
+        return dd_error(
+            -EINVAL,
+            "--hugepages=%s: no, advise, or the size of a huge page such as 2M or 1G is wanted",
+            arg);
+    case 'x':
+        return path_take("spill", &o->spill, arg);
     case 'X':
-        if (size_parse(arg, &o->spill_size) == 0 && o->spill_size > 0) return 0;
-        return dd_error(-EINVAL, "--spill-size=%s: bytes are wanted, or a number with K, M, G or T", arg);
+        if (size_parse(arg, &o->spill_size) == 0 && o->spill_size > 0)
+            return 0;
+        return dd_error(-EINVAL, "--spill-size=%s: bytes are wanted, or a number with K, M, G or T",
+                        arg);
     case 'I':
-        if (hex_parse(arg, o->dict_id) < 0) return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
+        if (hex_parse(arg, o->dict_id) < 0)
+            return dd_error(-EINVAL, "--dict-id=%s: 32 hexadecimal digits are wanted", arg);
         o->has_id = true;
         return 0;
-    default: return dd_error(-EINVAL, "unknown option; see ddictd --help");
+    default:
+        return dd_error(-EINVAL, "unknown option; see ddictd --help");
     }
 }
 
@@ -177,14 +245,21 @@ int options_parse(struct options *o, int argc, char **argv) {
     o->huge_page = HUGE_ADVISE;
     const char *node = getenv("SLURM_NODEID"); /* under srun every task has the same command line */
     uint64_t id;
-    if (node && count_parse(node, 0, DD_MANAGERS_MAX - 1, &id) == 0) o->node_id = (uint32_t)id;
+    if (node && count_parse(node, 0, DD_MANAGERS_MAX - 1, &id) == 0)
+        o->node_id = (uint32_t)id;
     opterr = 0;
     while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
         if (c == 'h') {
-            puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] [--nodes K --node-id I]\n"
-                 "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id HEX32]\n"
-                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] [--ports LOW-HIGH] [--transport WHICH] [--rma yes|no|auto] [--script NODE/PID/TICKS] [--cache BYTES] [--hugepages no|advise|SIZE] [--results DIR]\n"
-                 "              [--save DIR [--save-prefix P] [--save-after-load] [--save-end SECONDS] [--save-lead SECONDS] [--kill-wait SECONDS]] [--spill DIR [--spill-size BYTES]]\n"
+            puts("usage: ddictd --name NAME --managers N --mem BYTES [--wireup pmix|stdio|none] "
+                 "[--nodes K --node-id I]\n"
+                 "              [--node NODENAME] [--drain-ms MS] [--stay] [--tasks N] [--dict-id "
+                 "HEX32]\n"
+                 "              [--log FILE] [--summary FILE] [--asked TEXT] [--connections N] "
+                 "[--ports LOW-HIGH] [--transport WHICH] [--rma yes|no|auto] [--script "
+                 "NODE/PID/TICKS] [--cache BYTES] [--hugepages no|advise|SIZE] [--results DIR]\n"
+                 "              [--save DIR [--save-prefix P] [--save-after-load] [--save-end "
+                 "SECONDS] [--save-lead SECONDS] [--kill-wait SECONDS]] [--spill DIR [--spill-size "
+                 "BYTES]]\n"
                  "The managers of one node of a dictionary. `ddict up` and `ddict run` start it.");
             return 1;
         }
@@ -192,17 +267,27 @@ int options_parse(struct options *o, int argc, char **argv) {
             puts("ddictd " DDICT_VERSION_STRING);
             return 1;
         }
-        if (c == 'i') id_given = true;
-        if ((e = take(o, c, optarg)) < 0) return e;
+        if (c == 'i')
+            id_given = true;
+        if ((e = take(o, c, optarg)) < 0)
+            return e;
     }
-    if (optind < argc) return dd_error(-EINVAL, "unexpected argument %s", argv[optind]);
-    const char *connections = getenv("DDICT_CONNECTIONS"); /* the user's word; the option is the site's */
-    if (connections && *connections && (e = take(o, 'C', connections)) < 0) return e;
+    if (optind < argc)
+        return dd_error(-EINVAL, "unexpected argument %s", argv[optind]);
+    const char *connections =
+        getenv("DDICT_CONNECTIONS"); /* the user's word; the option is the site's */
+    if (connections && *connections && (e = take(o, 'C', connections)) < 0)
+        return e;
     const char *huge = getenv("DDICT_HUGEPAGES");
-    if (huge && *huge && (e = take(o, 'H', huge)) < 0) return e;
-    if (!o->name[0]) return dd_error(-EINVAL, "--name is missing");
-    if (o->wireup != WIREUP_STDIO && !id_given) o->node_id = 0;
-    if (o->wireup != WIREUP_STDIO && (o->nodes > 1 || o->node_id > 0)) return dd_error(-EINVAL, "--nodes and --node-id go with --wireup=stdio");
-    if (o->node_id >= o->nodes) return dd_error(-EINVAL, "--node-id=%u: there are %u nodes", o->node_id, o->nodes);
+    if (huge && *huge && (e = take(o, 'H', huge)) < 0)
+        return e;
+    if (!o->name[0])
+        return dd_error(-EINVAL, "--name is missing");
+    if (o->wireup != WIREUP_STDIO && !id_given)
+        o->node_id = 0;
+    if (o->wireup != WIREUP_STDIO && (o->nodes > 1 || o->node_id > 0))
+        return dd_error(-EINVAL, "--nodes and --node-id go with --wireup=stdio");
+    if (o->node_id >= o->nodes)
+        return dd_error(-EINVAL, "--node-id=%u: there are %u nodes", o->node_id, o->nodes);
     return 0;
 }

@@ -3,22 +3,22 @@
  * parked.c - what lanes have for managers that do not move (PROTOCOL 2): taken out of the ring, so that what is for others goes on, and kept in order by lane and
  * manager. The client is told to HOLD what is for that manager: what comes after that was on its way.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <base/error.h>
 #include <base/hash.h>
 #include <manager/manager.h>
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 struct parked {
     struct parked *next;
-    uint64_t since;       /* by the clock of our timers */
+    uint64_t since; /* by the clock of our timers */
     struct msg m;
-    uint8_t bytes[];      /* its payload */
+    uint8_t bytes[]; /* its payload */
 };
-struct parking {          /* of one lane for one manager; there while something is parked */
-    struct parking *a_next; /* of the lane */
+struct parking {                  /* of one lane for one manager; there while something is parked */
+    struct parking *a_next;       /* of the lane */
     struct parking *next, **prev; /* of all */
     struct asker *asker;
     uint32_t to;
@@ -28,11 +28,14 @@ struct parking {          /* of one lane for one manager; there while something 
 
 static struct parking *parking_of(const struct asker *a, uint32_t to) {
     for (struct parking *p = a->parkings; p; p = p->a_next)
-        if (p->to == to) return p;
+        if (p->to == to)
+            return p;
     return NULL;
 }
 
-bool parked_before(const struct asker *a, uint32_t to) { return a->parkings && parking_of(a, to); }
+bool parked_before(const struct asker *a, uint32_t to) {
+    return a->parkings && parking_of(a, to);
+}
 
 static void hold(struct asker *a, uint32_t to, bool on) {
     struct msg r = {.type = MSG_HOLD, .manager = to, .aux = on};
@@ -42,7 +45,8 @@ static void hold(struct asker *a, uint32_t to, bool on) {
 static struct parking *parking_new(struct asker *a, uint32_t to) {
     struct manager *m = a->m;
     struct parking *p = calloc(1, sizeof *p);
-    if (!p) return NULL;
+    if (!p)
+        return NULL;
     p->asker = a;
     p->to = to;
     p->end = &p->first;
@@ -50,7 +54,8 @@ static struct parking *parking_new(struct asker *a, uint32_t to) {
     a->parkings = p;
     p->next = m->parkings;
     p->prev = &m->parkings;
-    if (p->next) p->next->prev = &p->next;
+    if (p->next)
+        p->next->prev = &p->next;
     m->parkings = p;
     hold(a, to, true);
     forward_stall(m);
@@ -59,24 +64,28 @@ static struct parking *parking_new(struct asker *a, uint32_t to) {
 
 static void parking_free(struct parking *p) {
     struct parking **at = &p->asker->parkings;
-    while (*at != p) at = &(*at)->a_next;
+    while (*at != p)
+        at = &(*at)->a_next;
     *at = p->a_next;
     *p->prev = p->next;
-    if (p->next) p->next->prev = p->prev;
+    if (p->next)
+        p->next->prev = p->prev;
     free(p);
 }
 
 static void first_drop(struct parking *p, struct parked **at) {
     struct parked *q = *at;
     *at = q->next;
-    if (!q->next) p->end = at;
+    if (!q->next)
+        p->end = at;
     p->bytes -= q->m.len;
     free(q);
 }
 
 /* Nothing is left: the client goes on. */
 static void parking_look(struct parking *p) {
-    if (p->first) return;
+    if (p->first)
+        return;
     hold(p->asker, p->to, false);
     parking_free(p);
 }
@@ -85,17 +94,20 @@ int parked_add(struct asker *a, const struct msg *m, const uint8_t *payload, uin
     bool stream = m->type == MSG_PUT && m->flags & MSGF_STREAM;
     struct parking *p = parking_of(a, to);
     if (p && m->type != MSG_DATA && p->bytes > DD_PARK_BYTES) {
-        asker_reply(a, m, DDICT_EBUSY, "the manager of this key does not answer, and much is waiting for it");
+        asker_reply(a, m, DDICT_EBUSY,
+                    "the manager of this key does not answer, and much is waiting for it");
         return stream ? put_in_pass(a, m, NULL) : TAKE_DONE;
     }
-    if (p && p->bytes > 4 * (size_t)DD_PARK_BYTES) return DDICT_EPROTO; /* pieces without end, after HOLD */
+    if (p && p->bytes > 4 * (size_t)DD_PARK_BYTES)
+        return DDICT_EPROTO; /* pieces without end, after HOLD */
     struct parked *q = malloc(sizeof *q + m->len - MSG_HEADER);
     if (!q || (!p && !(p = parking_new(a, to)))) {
         free(q);
         return -ENOMEM;
     }
     *q = (struct parked){.m = *m, .since = timers_now(&a->m->timers)};
-    if (m->len > MSG_HEADER) memcpy(q->bytes, payload, m->len - MSG_HEADER);
+    if (m->len > MSG_HEADER)
+        memcpy(q->bytes, payload, m->len - MSG_HEADER);
     *p->end = q;
     p->end = &q->next;
     p->bytes += m->len;
@@ -122,10 +134,12 @@ bool parked_drop(struct asker *a, uint64_t id) {
 bool parked_cancel(struct asker *a, uint64_t id, int status) {
     for (struct parking *p = a->parkings; p; p = p->a_next) {
         for (struct parked *q = p->first; q; q = q->next) {
-            if (q->m.id != id || q->m.type == MSG_DATA) continue;
+            if (q->m.id != id || q->m.type == MSG_DATA)
+                continue;
             struct msg req = q->m;
             bool last = parked_drop(a, id); /* p may be gone */
-            if (req.type == MSG_PUT && req.flags & MSGF_STREAM) put_in_dropped(a, &req, last);
+            if (req.type == MSG_PUT && req.flags & MSGF_STREAM)
+                put_in_dropped(a, &req, last);
             asker_reply(a, &req, status, dd_strerror(status));
             return true;
         }
@@ -136,15 +150,18 @@ bool parked_cancel(struct asker *a, uint64_t id, int status) {
 void parked_end(struct asker *a) {
     while (a->parkings) {
         struct parking *p = a->parkings;
-        while (p->first) first_drop(p, &p->first);
+        while (p->first)
+            first_drop(p, &p->first);
         parking_free(p);
     }
 }
 
 /* How long a request may be parked, nanoseconds; 0: no limit. */
 static uint64_t patience_of(const struct msg *m) {
-    if (m->type == MSG_DATA) return 0;
-    return m->flags & MSGF_WAIT ? (m->aux < UINT64_MAX / 2000 ? m->aux * 1000 : 0) : m->patience_ms * 1000000ull;
+    if (m->type == MSG_DATA)
+        return 0;
+    return m->flags & MSGF_WAIT ? (m->aux < UINT64_MAX / 2000 ? m->aux * 1000 : 0)
+                                : m->patience_ms * 1000000ull;
 }
 
 void parked_late(struct manager *m) {
@@ -156,11 +173,14 @@ void parked_late(struct manager *m) {
             uint64_t most = patience_of(&q->m), id = q->m.id;
             bool over = most && now - q->since > most + DD_LATE_MS * 1000000ull;
             q = q->next;
-            if (!over) continue;
-            while (q && q->m.id == id) q = q->next; /* its pieces go with it */
+            if (!over)
+                continue;
+            while (q && q->m.id == id)
+                q = q->next; /* its pieces go with it */
             bool last = !q;
             parked_cancel(a, id, -ETIMEDOUT);
-            if (last) break; /* and perhaps p with it */
+            if (last)
+                break; /* and perhaps p with it */
         }
     }
 }
@@ -168,10 +188,14 @@ void parked_late(struct manager *m) {
 /* TAKE_STALL: not yet. */
 static int resume(struct asker *a, const struct parked *q, uint32_t to) {
     struct msg m = q->m;
-    if (m.type == MSG_DATA) return request_take(a, &m, q->bytes);
-    uint64_t hash = m.key_len ? key_hash(q->bytes, m.key_len) : 0, gone = (timers_now(&a->m->timers) - q->since) / 1000;
-    if (m.flags & MSGF_WAIT) m.aux -= gone < m.aux ? gone : m.aux;
-    else if (m.patience_ms) m.patience_ms -= gone / 1000 < m.patience_ms ? (uint32_t)(gone / 1000) : m.patience_ms - 1;
+    if (m.type == MSG_DATA)
+        return request_take(a, &m, q->bytes);
+    uint64_t hash = m.key_len ? key_hash(q->bytes, m.key_len) : 0,
+             gone = (timers_now(&a->m->timers) - q->since) / 1000;
+    if (m.flags & MSGF_WAIT)
+        m.aux -= gone < m.aux ? gone : m.aux;
+    else if (m.patience_ms)
+        m.patience_ms -= gone / 1000 < m.patience_ms ? (uint32_t)(gone / 1000) : m.patience_ms - 1;
     return forward_again(a, &m, q->bytes, q->bytes, hash, to);
 }
 
@@ -185,14 +209,19 @@ bool parked_turn(struct manager *m) {
         a->unparks = true;
         while (p->first && !a->gone) {
             e = resume(a, p->first, p->to);
-            if (e == TAKE_STALL) break;
-            if (e < 0) asker_drop(a, e == -ENOMEM ? "no memory for its request" : "malformed record in its lane");
+            if (e == TAKE_STALL)
+                break;
+            if (e < 0)
+                asker_drop(a, e == -ENOMEM ? "no memory for its request"
+                                           : "malformed record in its lane");
             first_drop(p, &p->first);
             worked = true;
         }
         a->unparks = false;
-        if (!a->gone) parking_look(p);
+        if (!a->gone)
+            parking_look(p);
     }
-    if (m->parkings) forward_stall(m);
+    if (m->parkings)
+        forward_stall(m);
     return worked;
 }

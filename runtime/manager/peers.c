@@ -4,14 +4,14 @@
  * is under way. When one of them ends all do, and everything asked over them is answered DDICT_ELOST; the next request opens a new one (whether the node is lost is for ddictd
  * to say).
  */
+#include <base/error.h>
+#include <base/log.h>
+#include <manager/manager.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <base/error.h>
-#include <base/log.h>
-#include <manager/manager.h>
 
 struct peer_link { /* one of its connections */
     struct peer *peer;
@@ -24,22 +24,31 @@ struct peer_link { /* one of its connections */
 struct peer {
     struct manager *m;
     uint32_t id;
-    unsigned n;               /* connections, those included that did not come up; 0: none is open */
+    unsigned n; /* connections, those included that did not come up; 0: none is open */
     unsigned turn;
-    bool heard;               /* the other end knows the first: others may follow */
-    int down;                 /* why it is lost: the first ended, or one that was up; all are freed at the end of the turn */
+    bool heard; /* the other end knows the first: others may follow */
+    int down; /* why it is lost: the first ended, or one that was up; all are freed at the end of the turn */
     struct forward *forwards; /* asked and not answered */
-    uint64_t moved_ns, written; /* when something was heard of it or written to it, or it was asked first; bytes that were written, as we saw them last */
+    uint64_t moved_ns,
+        written; /* when something was heard of it or written to it, or it was asked first; bytes that were written, as we saw them last */
     struct peer_link link[DD_CONNECTIONS_MAX];
 };
 
-struct forward **peer_forwards(struct peer *p) { return &p->forwards; }
+struct forward **peer_forwards(struct peer *p) {
+    return &p->forwards;
+}
 
-static bool link_serves(const struct peer_link *l) { return l->link && !l->down; }
+static bool link_serves(const struct peer_link *l) {
+    return l->link && !l->down;
+}
 
-bool peer_full(struct peer *p, unsigned via) { return !p->down && link_serves(&p->link[via]) && link_full(p->link[via].link); }
+bool peer_full(struct peer *p, unsigned via) {
+    return !p->down && link_serves(&p->link[via]) && link_full(p->link[via].link);
+}
 
-static void peer_up(struct link *l, void *arg, uint32_t peer) { ((struct peer_link *)arg)->up = true; }
+static void peer_up(struct link *l, void *arg, uint32_t peer) {
+    ((struct peer_link *)arg)->up = true;
+}
 
 static void *peer_payload_to(struct link *l, void *arg, const struct msg *m) {
     return forward_place(((struct peer_link *)arg)->peer->m, m);
@@ -49,11 +58,13 @@ static int peer_message(struct link *l, void *arg, const struct msg *m, void *pa
     struct peer *p = ((struct peer_link *)arg)->peer;
     p->heard = true;
     p->moved_ns = p->m->now;
-    if (m->type != MSG_REPLY && m->type != MSG_DATA) return DDICT_EPROTO;
+    if (m->type != MSG_REPLY && m->type != MSG_DATA)
+        return DDICT_EPROTO;
     return forward_answer(p->m, p->id, m, payload);
 }
 
-static void *peer_part_to(struct link *l, void *arg, const struct msg *m, uint32_t got, uint32_t *room) {
+static void *peer_part_to(struct link *l, void *arg, const struct msg *m, uint32_t got,
+                          uint32_t *room) {
     struct peer_link *pl = arg;
     void *at = forward_part_to(pl->peer->m, pl->peer->id, m, got, room);
     if (!at && *room == 0) {
@@ -63,26 +74,32 @@ static void *peer_part_to(struct link *l, void *arg, const struct msg *m, uint32
     return at;
 }
 
-static int peer_part(struct link *l, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n) {
+static int peer_part(struct link *l, void *arg, const struct msg *m, uint32_t got, const void *at,
+                     uint32_t n) {
     struct peer *p = ((struct peer_link *)arg)->peer;
     p->moved_ns = p->m->now;
     return forward_part(p->m, m, got, at, n);
 }
 
-static void peer_drained(struct link *l, void *arg) { lanes_unstall(((struct peer_link *)arg)->peer->m); }
+static void peer_drained(struct link *l, void *arg) {
+    lanes_unstall(((struct peer_link *)arg)->peer->m);
+}
 
 static void peer_down(struct link *l, void *arg, int code) {
     struct peer_link *pl = arg;
     struct peer *p = pl->peer;
     pl->down = code ? code : -ECONNRESET;
-    if ((pl == p->link || pl->up) && !p->down) p->down = pl->down;
+    if ((pl == p->link || pl->up) && !p->down)
+        p->down = pl->down;
     p->m->reap = true;
 }
 
-static const struct link_ops peer_ops = {peer_up, peer_payload_to, peer_message, peer_drained, peer_down, peer_part_to, peer_part};
+static const struct link_ops peer_ops = {peer_up,   peer_payload_to, peer_message, peer_drained,
+                                         peer_down, peer_part_to,    peer_part};
 
 int peers_init(struct manager *m) {
-    if (!m->setup->peers) return 0;
+    if (!m->setup->peers)
+        return 0;
     m->peers = calloc(m->setup->managers, sizeof(struct peer *));
     return m->peers ? 0 : -ENOMEM;
 }
@@ -92,7 +109,8 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
     *code = -ENOMEM;
     if (!p) {
         p = calloc(1, sizeof *p);
-        if (!p) return NULL;
+        if (!p)
+            return NULL;
         p->m = m;
         p->id = id;
         m->peers[id] = p;
@@ -106,7 +124,8 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
         struct peer_link *first = p->link;
         *first = (struct peer_link){.peer = p};
         *code = link_open(&first->link, &m->links, id, at->addr, at->naddr, &peer_ops, first);
-        if (*code < 0) return NULL;
+        if (*code < 0)
+            return NULL;
         p->n = 1;
         p->heard = false;
         p->moved_ns = m->now;
@@ -119,7 +138,8 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
 
 /* One more that did not come up: we do without it. */
 static void link_reap(struct peer *p, struct peer_link *l) {
-    log_line(LOG_LVL_WARN, "one more connection to manager %u on %s can not be opened: %s", p->id, p->m->setup->peers[p->id].node, dd_strerror(l->down));
+    log_line(LOG_LVL_WARN, "one more connection to manager %u on %s can not be opened: %s", p->id,
+             p->m->setup->peers[p->id].node, dd_strerror(l->down));
     link_free(l->link);
     l->link = NULL;
 }
@@ -127,12 +147,16 @@ static void link_reap(struct peer *p, struct peer_link *l) {
 void peer_more(struct peer *p) {
     struct manager *m = p->m;
     const struct peer_address *at = &m->setup->peers[p->id];
-    if (p->n != 1 || !p->heard || p->down || m->setup->connections < 2 || !link_more_is_faster(p->link[0].link)) return;
+    if (p->n != 1 || !p->heard || p->down || m->setup->connections < 2 ||
+        !link_more_is_faster(p->link[0].link))
+        return;
     for (p->n = 1; p->n < m->setup->connections; p->n++) {
         struct peer_link *l = &p->link[p->n];
         *l = (struct peer_link){.peer = p};
-        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->id, at->addr, at->naddr, &peer_ops, l);
-        if (l->down < 0) link_reap(p, l);
+        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->id, at->addr, at->naddr,
+                                 &peer_ops, l);
+        if (l->down < 0)
+            link_reap(p, l);
     }
     manager_ticks(m);
 }
@@ -143,37 +167,46 @@ unsigned peer_via(struct peer *p) {
     for (unsigned i = 0; i + 1 < p->n; i++) {
         unsigned k = 1 + (p->turn + i) % (p->n - 1);
         const struct peer_link *l = &p->link[k];
-        if (link_serves(l) && l->up && (best == 0 || link_queued(l->link) < link_queued(p->link[best].link))) best = k;
+        if (link_serves(l) && l->up &&
+            (best == 0 || link_queued(l->link) < link_queued(p->link[best].link)))
+            best = k;
     }
     p->turn = best; /* of those that are equal the next one comes next */
     return best;
 }
 
 int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len) {
-    if (p->down || !link_serves(&p->link[via])) return DDICT_ELOST;
+    if (p->down || !link_serves(&p->link[via]))
+        return DDICT_ELOST;
     return link_send(p->link[via].link, r, payload, len, NULL, 0, NULL, NULL);
 }
 
 void peer_tell(struct peer *p, struct msg *r) {
     r->manager = p->id;
-    if (p->n > 0) peer_send(p, 0, r, NULL, 0);
+    if (p->n > 0)
+        peer_send(p, 0, r, NULL, 0);
 }
 
-int peer_read(struct peer *p, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg) {
-    if (p->down || p->n == 0 || !link_serves(p->link)) return DDICT_ELOST;
+int peer_read(struct peer *p, void *to, const struct fabric_place *from,
+              void (*done)(void *arg, int code), void *arg) {
+    if (p->down || p->n == 0 || !link_serves(p->link))
+        return DDICT_ELOST;
     return link_read(p->link->link, to, from, done, arg);
 }
 
 void peer_asked(struct peer *p) {
-    if (!p->forwards) p->moved_ns = p->m->now;
+    if (!p->forwards)
+        p->moved_ns = p->m->now;
 }
 
 bool peer_stuck(struct manager *m, uint32_t id) {
     struct peer *p = m->peers[id];
     uint64_t written = 0;
-    if (!p || p->n == 0 || p->down) return false;
+    if (!p || p->n == 0 || p->down)
+        return false;
     for (unsigned k = 0; k < p->n; k++)
-        if (link_serves(&p->link[k])) written += link_position(p->link[k].link) - link_queued(p->link[k].link);
+        if (link_serves(&p->link[k]))
+            written += link_position(p->link[k].link) - link_queued(p->link[k].link);
     if (written != p->written) {
         p->written = written;
         p->moved_ns = m->now;
@@ -181,16 +214,22 @@ bool peer_stuck(struct manager *m, uint32_t id) {
     return m->now > p->moved_ns + DD_PEER_STUCK_MS * 1000000ull;
 }
 
-uint64_t peer_position(struct peer *p) { return p->n > 0 && !p->down ? link_position(p->link[0].link) : 0; }
-bool peer_unsent(struct peer *p, uint64_t position) { return p->n > 0 && !p->down && link_unsent(p->link[0].link, position); }
+uint64_t peer_position(struct peer *p) {
+    return p->n > 0 && !p->down ? link_position(p->link[0].link) : 0;
+}
+bool peer_unsent(struct peer *p, uint64_t position) {
+    return p->n > 0 && !p->down && link_unsent(p->link[0].link, position);
+}
 
 void peers_resume(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
         struct peer *p = m->peers[i];
         for (unsigned k = 0; p && k < p->n; k++) {
-            if (!p->link[k].waits) continue;
+            if (!p->link[k].waits)
+                continue;
             p->link[k].waits = false;
-            if (link_serves(&p->link[k])) link_pause(p->link[k].link, false);
+            if (link_serves(&p->link[k]))
+                link_pause(p->link[k].link, false);
         }
     }
 }
@@ -198,7 +237,8 @@ void peers_resume(struct manager *m) {
 uint64_t peers_links(const struct manager *m) {
     uint64_t n = 0;
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++)
-        if (m->peers[i]) n += m->peers[i]->n;
+        if (m->peers[i])
+            n += m->peers[i]->n;
     return n;
 }
 
@@ -208,7 +248,8 @@ bool peers_tick(struct manager *m) {
         struct peer *p = m->peers[i];
         for (unsigned k = 0; p && k < p->n && !p->down; k++) {
             struct peer_link *l = &p->link[k];
-            if (!link_serves(l) || l->up) continue;
+            if (!link_serves(l) || l->up)
+                continue;
             link_tick(l->link, m->now);
             more |= !l->up && !l->down;
         }
@@ -229,10 +270,12 @@ void peers_reap(struct manager *m) {
         struct peer *p = m->peers[i];
         char text[256];
         for (unsigned k = 1; p && !p->down && k < p->n; k++)
-            if (p->link[k].down && p->link[k].link) link_reap(p, &p->link[k]);
-        if (!p || !p->down) continue;
-        snprintf(text, sizeof text, "manager %u on %s %s: %s", p->id, m->setup->peers[p->id].node, p->link[0].up ? "is lost" : "can not be reached",
-                 dd_strerror(p->down));
+            if (p->link[k].down && p->link[k].link)
+                link_reap(p, &p->link[k]);
+        if (!p || !p->down)
+            continue;
+        snprintf(text, sizeof text, "manager %u on %s %s: %s", p->id, m->setup->peers[p->id].node,
+                 p->link[0].up ? "is lost" : "can not be reached", dd_strerror(p->down));
         log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
         links_free(p);
         p->down = 0;
@@ -243,7 +286,8 @@ void peers_reap(struct manager *m) {
 
 void peers_end(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
-        if (!m->peers[i]) continue;
+        if (!m->peers[i])
+            continue;
         links_free(m->peers[i]);
         forwards_lost(m, m->peers[i], "the dictionary has ended", false);
         free(m->peers[i]);

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prefetch.c - keys that clients will want are fetched into the node cache ahead of them, some at a time: an asker that takes no answers asks for them. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <base/error.h>
 #include <base/hash.h>
 #include <manager/manager.h>
 
-#define PREFETCH_AHEAD 64u          /* under way */
-#define PREFETCH_QUEUE (16u << 20)  /* bytes of keys that wait */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFETCH_AHEAD 64u         /* under way */
+#define PREFETCH_QUEUE (16u << 20) /* bytes of keys that wait */
 
 struct prefetch {
     struct asker self;
-    uint8_t *bytes;         /* records u32 length, key; from `at` on they wait */
+    uint8_t *bytes; /* records u32 length, key; from `at` on they wait */
     size_t at, len, cap;
     uint64_t next_id;
 };
 
 int prefetch_init(struct manager *m) {
     m->prefetch = calloc(1, sizeof *m->prefetch);
-    if (!m->prefetch) return -ENOMEM;
+    if (!m->prefetch)
+        return -ENOMEM;
     asker_init(&m->prefetch->self, m, ASKER_SELF, 0);
     return 0;
 }
@@ -33,7 +34,8 @@ void prefetch_end(struct manager *m) {
 }
 
 void prefetch_free(struct manager *m) {
-    if (!m->prefetch) return;
+    if (!m->prefetch)
+        return;
     prefetch_end(m);
     asker_end(&m->prefetch->self);
     free(m->prefetch);
@@ -41,7 +43,8 @@ void prefetch_free(struct manager *m) {
 }
 
 static bool queue_add(struct prefetch *p, const uint8_t *record, size_t n) {
-    if (p->len - p->at + n > PREFETCH_QUEUE) return false;
+    if (p->len - p->at + n > PREFETCH_QUEUE)
+        return false;
     if (p->len + n > p->cap && p->at > 0) {
         memmove(p->bytes, p->bytes + p->at, p->len - p->at);
         p->len -= p->at;
@@ -50,7 +53,8 @@ static bool queue_add(struct prefetch *p, const uint8_t *record, size_t n) {
     if (p->len + n > p->cap) {
         size_t cap = 2 * (p->len + n);
         uint8_t *bytes = realloc(p->bytes, cap);
-        if (!bytes) return false;
+        if (!bytes)
+            return false;
         p->bytes = bytes;
         p->cap = cap;
     }
@@ -60,11 +64,13 @@ static bool queue_add(struct prefetch *p, const uint8_t *record, size_t n) {
 }
 
 /* Of another node, and not here yet? */
-static bool key_wanted(struct manager *m, const uint8_t *key, uint32_t len, uint64_t *hash, uint32_t *owner) {
+static bool key_wanted(struct manager *m, const uint8_t *key, uint32_t len, uint64_t *hash,
+                       uint32_t *owner) {
     struct store_ref ref;
     *hash = key_hash(key, len);
     *owner = hash_owner(*hash, m->setup->managers);
-    return m->frozen && *owner % m->setup->nodes != m->setup->node_id && store_cache_find(m->store, key, len, &ref) == DDICT_ENOKEY;
+    return m->frozen && *owner % m->setup->nodes != m->setup->node_id &&
+           store_cache_find(m->store, key, len, &ref) == DDICT_ENOKEY;
 }
 
 int prefetch_take(struct asker *a, const struct msg *req, const uint8_t *payload) {
@@ -77,16 +83,20 @@ int prefetch_take(struct asker *a, const struct msg *req, const uint8_t *payload
         asker_reply(a, req, -ENOMEM, NULL);
         return TAKE_DONE;
     }
-    if (n) memcpy(records, payload, n);
+    if (n)
+        memcpy(records, payload, n);
     for (size_t at = 0; at < n; at += sizeof len + len) {
         len = 0;
-        if (n - at > sizeof len) memcpy(&len, records + at, sizeof len);
+        if (n - at > sizeof len)
+            memcpy(&len, records + at, sizeof len);
         if (len == 0 || len > MSG_KEY_MAX || len > n - at - sizeof len) {
             free(records);
             return DDICT_EPROTO;
         }
-        if (!key_wanted(m, records + at + sizeof len, len, &hash, &owner)) continue;
-        if (!queue_add(m->prefetch, records + at, sizeof len + len)) break;
+        if (!key_wanted(m, records + at + sizeof len, len, &hash, &owner))
+            continue;
+        if (!queue_add(m->prefetch, records + at, sizeof len + len))
+            break;
         taken++;
     }
     free(records);
@@ -106,12 +116,19 @@ bool prefetch_turn(struct manager *m) {
         uint32_t owner, len;
         memcpy(&len, p->bytes + p->at, sizeof len);
         const uint8_t *key = p->bytes + p->at + sizeof len;
-        struct msg req = {.len = MSG_HEADER + len, .type = MSG_GET, .flags = MSGF_VIEW, .id = ++p->next_id, .key_len = len};
+        struct msg req = {.len = MSG_HEADER + len,
+                          .type = MSG_GET,
+                          .flags = MSGF_VIEW,
+                          .id = ++p->next_id,
+                          .key_len = len};
         /* What can not be asked for is somebody else's to find out. */
-        if (key_wanted(m, key, len, &hash, &owner) && forward_begin(&p->self, &req, key, key, hash, owner) == TAKE_STALL) break;
+        if (key_wanted(m, key, len, &hash, &owner) &&
+            forward_begin(&p->self, &req, key, key, hash, owner) == TAKE_STALL)
+            break;
         p->at += sizeof len + len;
         worked = true;
     }
-    if (p->at == p->len && p->cap) prefetch_end(m);
+    if (p->at == p->len && p->cap)
+        prefetch_end(m);
     return worked;
 }

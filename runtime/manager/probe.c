@@ -3,6 +3,10 @@
  * probe.c - the other end of a plain TCP connection, for who measures the path to this node (wire/probe.h). It is a thread with blocking calls: the loop of the manager
  * goes on, and what is measured is what TCP gives an ordinary program. The thread touches nothing of the manager, and ends with the connection or the process.
  */
+#include <base/clock.h>
+#include <manager/manager.h>
+#include <wire/probe.h>
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,10 +21,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <manager/manager.h>
-#include <wire/probe.h>
-
 #define BUFFER (4u << 20) /* sent again and again: a value of any size costs no more memory */
 
 struct server {
@@ -28,12 +28,14 @@ struct server {
     uint8_t token[sizeof((struct probe *)NULL)->token];
 };
 
-static uint32_t busy; /* atomic; set by the manager, cleared by the thread: acquire and release, so that a thread has ended when the next begins */
+static uint32_t
+    busy; /* atomic; set by the manager, cleared by the thread: acquire and release, so that a thread has ended when the next begins */
 
 static bool receive_all(int fd, void *p, size_t n) {
     for (size_t at = 0; at < n;) {
         ssize_t k = recv(fd, (char *)p + at, n - at, 0);
-        if (k == 0 || (k < 0 && errno != EINTR)) return false;
+        if (k == 0 || (k < 0 && errno != EINTR))
+            return false;
         at += k > 0 ? (size_t)k : 0;
     }
     return true;
@@ -42,7 +44,8 @@ static bool receive_all(int fd, void *p, size_t n) {
 static bool send_all(int fd, const uint8_t *buffer, uint64_t n) {
     while (n > 0) {
         ssize_t k = send(fd, buffer, n < BUFFER ? n : BUFFER, MSG_NOSIGNAL);
-        if (k <= 0 && errno != EINTR) return false;
+        if (k <= 0 && errno != EINTR)
+            return false;
         n -= k > 0 ? (uint64_t)k : 0;
     }
     return true;
@@ -56,12 +59,15 @@ static int accept_asker(const struct server *s) {
         struct pollfd p = {.fd = s->listen_fd, .events = POLLIN};
         uint8_t said[sizeof s->token];
         struct timeval t = {.tv_sec = PROBE_WAIT_MS / 1000};
-        int one = 1, fd = poll(&p, 1, left) == 1 ? accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC) : -1;
-        if (fd < 0) continue;
+        int one = 1,
+            fd = poll(&p, 1, left) == 1 ? accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC) : -1;
+        if (fd < 0)
+            continue;
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        if (receive_all(fd, said, sizeof said) && sodium_memcmp(said, s->token, sizeof said) == 0) return fd;
+        if (receive_all(fd, said, sizeof said) && sodium_memcmp(said, s->token, sizeof said) == 0)
+            return fd;
         close(fd);
     }
     return -1;
@@ -73,10 +79,14 @@ static void *serve(void *arg) {
     int fd = accept_asker(s);
     close(s->listen_fd);
     free(s);
-    if (buffer) memset(buffer, PROBE_BYTE, BUFFER);
-    for (struct probe_request r; fd >= 0 && buffer && receive_all(fd, &r, sizeof r) && r.len <= PROBE_LEN_MAX && r.count <= PROBE_COUNT_MAX;)
-        if (!send_all(fd, buffer, r.len * r.count)) break;
-    if (fd >= 0) close(fd);
+    if (buffer)
+        memset(buffer, PROBE_BYTE, BUFFER);
+    for (struct probe_request r; fd >= 0 && buffer && receive_all(fd, &r, sizeof r) &&
+                                 r.len <= PROBE_LEN_MAX && r.count <= PROBE_COUNT_MAX;)
+        if (!send_all(fd, buffer, r.len * r.count))
+            break;
+    if (fd >= 0)
+        close(fd);
     free(buffer);
     __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
     return NULL;
@@ -89,7 +99,8 @@ static int thread_start(struct server *s) {
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int e = pthread_create(&thread, NULL, serve, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (e == 0) pthread_detach(thread);
+    if (e == 0)
+        pthread_detach(thread);
     return -e;
 }
 
@@ -106,12 +117,18 @@ static void address_map(const struct sockaddr_storage *a, uint8_t out[16]) {
 static int server_open(struct manager *m, const struct link *l, struct probe *p, struct server *s) {
     struct sockaddr_storage here;
     int e = link_address(l, &here);
-    if (e < 0) return e;
+    if (e < 0)
+        return e;
     address_map(&here, p->address);
-    if (here.ss_family == AF_INET6) ((struct sockaddr_in6 *)&here)->sin6_port = 0;
-    else ((struct sockaddr_in *)&here)->sin_port = 0;
-    s->listen_fd = m->setup->port_low ? conn_listen_range(m->setup->port_low, m->setup->port_high, &p->port) : conn_listen(&here, &p->port);
-    if (s->listen_fd < 0) return s->listen_fd;
+    if (here.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&here)->sin6_port = 0;
+    else
+        ((struct sockaddr_in *)&here)->sin_port = 0;
+    s->listen_fd = m->setup->port_low
+                       ? conn_listen_range(m->setup->port_low, m->setup->port_high, &p->port)
+                       : conn_listen(&here, &p->port);
+    if (s->listen_fd < 0)
+        return s->listen_fd;
     randombytes_buf(s->token, sizeof s->token);
     memcpy(p->token, s->token, sizeof p->token);
     p->connections = m->setup->connections;
@@ -132,7 +149,8 @@ void probe_take(struct asker *a, const struct msg *m) {
     }
     struct server *s = calloc(1, sizeof *s);
     int e = s ? server_open(a->m, inbound_link(a), &p, s) : -ENOMEM;
-    if (e == 0 && (e = thread_start(s)) < 0) close(s->listen_fd);
+    if (e == 0 && (e = thread_start(s)) < 0)
+        close(s->listen_fd);
     if (e < 0) {
         free(s);
         __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);

@@ -5,39 +5,41 @@
  *
  * What the network writes to stays until it is done: a pull outlives its forward, with the block that it reads into, until its last read is over.
  */
+#include <base/error.h>
+#include <manager/manager.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/error.h>
-#include <manager/manager.h>
-
-#define TELL_NS (DD_STREAM_MS * 100000ull) /* of ten deadlines of the owner in which it hears that we go on */
+#define TELL_NS \
+    (DD_STREAM_MS * 100000ull) /* of ten deadlines of the owner in which it hears that we go on */
 
 struct piece {
     struct pull *p;
     uint32_t len;
-    bool busy;       /* being read */
-    uint8_t *buf;    /* ours; NULL: it goes to its place */
+    bool busy;    /* being read */
+    uint8_t *buf; /* ours; NULL: it goes to its place */
 };
 struct pull {
     struct manager *m;
-    struct forward *f;        /* NULL: it ended */
+    struct forward *f; /* NULL: it ended */
     struct peer *peer;
-    uint64_t id;              /* the owner's for it */
+    uint64_t id; /* the owner's for it */
     uint64_t len, asked, got, allowed;
     uint32_t piece_max;
-    uint8_t *to;              /* the block that it is read into, or NULL */
-    bool has_block;           /* it is ours to give up */
+    uint8_t *to;    /* the block that it is read into, or NULL */
+    bool has_block; /* it is ours to give up */
     struct store_ref block;
-    bool stopped, told_all, good; /* nobody wants it; the owner knows that we have it; and said that it is good */
-    int code;                 /* a read failed */
+    bool stopped, told_all,
+        good; /* nobody wants it; the owner knows that we have it; and said that it is good */
+    int code; /* a read failed */
     uint64_t told_ns;
     struct timer timer;       /* to say that a read failed: not from where it is told */
     unsigned first, n, reads; /* of piece, a ring; of them being read */
     struct piece piece[DD_RMA_AHEAD];
     unsigned place_n, place_i;
-    uint64_t place_at;        /* bytes of it that were asked for */
+    uint64_t place_at; /* bytes of it that were asked for */
     struct fabric_place place[];
 };
 
@@ -48,24 +50,31 @@ static void tell(const struct pull *p, unsigned type, uint64_t aux) {
 
 static void pull_free(struct pull *p) {
     timer_clear(&p->m->timers, &p->timer);
-    for (unsigned i = 0; i < p->n; i++) free(p->piece[(p->first + i) % DD_RMA_AHEAD].buf);
-    if (p->has_block) store_abort(p->m->store, &p->block);
+    for (unsigned i = 0; i < p->n; i++)
+        free(p->piece[(p->first + i) % DD_RMA_AHEAD].buf);
+    if (p->has_block)
+        store_abort(p->m->store, &p->block);
     free(p);
 }
 
 static void pull_failed(struct timer *t) {
     struct pull *p = (struct pull *)(void *)((char *)t - offsetof(struct pull, timer));
-    if (p->f) tell(p, MSG_CANCEL, p->id);
+    if (p->f)
+        tell(p, MSG_CANCEL, p->id);
 }
 
-struct pull *pull_new(struct manager *m, struct forward *f, struct peer *peer, uint64_t id, uint8_t *to, const struct msg *r, const uint8_t *places) {
+struct pull *pull_new(struct manager *m, struct forward *f, struct peer *peer, uint64_t id,
+                      uint8_t *to, const struct msg *r, const uint8_t *places) {
     uint32_t bytes = r->len - MSG_HEADER;
     struct pull *p = bytes && bytes % sizeof p->place[0] == 0 ? calloc(1, sizeof *p + bytes) : NULL;
     uint64_t sum = 0;
-    if (!p) return NULL;
+    if (!p)
+        return NULL;
     memcpy(p->place, places, bytes);
     p->place_n = bytes / sizeof p->place[0];
-    for (unsigned i = 0; i < p->place_n && p->place[i].len > 0 && p->place[i].len <= r->val_len - sum; i++) sum += p->place[i].len;
+    for (unsigned i = 0;
+         i < p->place_n && p->place[i].len > 0 && p->place[i].len <= r->val_len - sum; i++)
+        sum += p->place[i].len;
     if (sum != r->val_len || sum == 0) {
         free(p);
         return NULL;
@@ -79,7 +88,8 @@ struct pull *pull_new(struct manager *m, struct forward *f, struct peer *peer, u
     p->piece_max = to ? DD_RMA_PIECE : DD_MSG_PIECE; /* for a lane: one of its records */
     p->told_ns = m->now;
     p->timer.fire = pull_failed;
-    for (unsigned i = 0; i < DD_RMA_AHEAD; i++) p->piece[i].p = p;
+    for (unsigned i = 0; i < DD_RMA_AHEAD; i++)
+        p->piece[i].p = p;
     return p;
 }
 
@@ -93,24 +103,32 @@ static void piece_read(void *arg, int code) {
     p->reads--;
     if (code < 0 && p->code == 0) {
         p->code = code;
-        if (p->f) timer_after(&p->m->timers, &p->timer, 0);
+        if (p->f)
+            timer_after(&p->m->timers, &p->timer, 0);
     }
-    if (!p->f && p->reads == 0) pull_free(p);
-    else if (p->f && p->code == 0) pull_deliver(p);
+    if (!p->f && p->reads == 0)
+        pull_free(p);
+    else if (p->f && p->code == 0)
+        pull_deliver(p);
 }
 
 /* Ask for the next bytes. false: not now. */
 static bool piece_ask(struct pull *p) {
-    if (p->n == DD_RMA_AHEAD || p->asked == p->len || p->code || p->stopped) return false;
+    if (p->n == DD_RMA_AHEAD || p->asked == p->len || p->code || p->stopped)
+        return false;
     struct piece *piece = &p->piece[(p->first + p->n) % DD_RMA_AHEAD];
     const struct fabric_place *at = &p->place[p->place_i];
     uint64_t n = at->len - p->place_at;
-    if (n > p->piece_max) n = p->piece_max;
-    if (p->asked + n > p->allowed) return false; /* not a part of it: the forward counts whole pieces, as the owner does */
+    if (n > p->piece_max)
+        n = p->piece_max;
+    if (p->asked + n > p->allowed)
+        return false; /* not a part of it: the forward counts whole pieces, as the owner does */
     struct fabric_place from = {at->at + p->place_at, at->key, n};
     piece->len = (uint32_t)n;
     piece->buf = p->to ? NULL : malloc(n);
-    int e = p->to || piece->buf ? peer_read(p->peer, p->to ? p->to + p->asked : piece->buf, &from, piece_read, piece) : -ENOMEM;
+    int e = p->to || piece->buf ? peer_read(p->peer, p->to ? p->to + p->asked : piece->buf, &from,
+                                            piece_read, piece)
+                                : -ENOMEM;
     if (e < 0) {
         free(piece->buf);
         p->code = e;
@@ -130,24 +148,33 @@ static bool piece_ask(struct pull *p) {
 }
 
 void pull_more(struct pull *p, uint64_t upto) {
-    if (upto > p->allowed) p->allowed = upto;
-    while (piece_ask(p)) {}
+    if (upto > p->allowed)
+        p->allowed = upto;
+    while (piece_ask(p)) {
+    }
 }
 
 /* Pieces that are there. The last one may end the forward, and us. */
 static void pull_deliver(struct pull *p) {
     while (p->n > 0 && !p->stopped && !p->code) {
         struct piece *piece = &p->piece[p->first];
-        struct msg r = {.len = MSG_HEADER + piece->len, .type = MSG_DATA, .id = p->id, .aux = p->got, .val_len = p->len};
+        struct msg r = {.len = MSG_HEADER + piece->len,
+                        .type = MSG_DATA,
+                        .id = p->id,
+                        .aux = p->got,
+                        .val_len = p->len};
         bool last = p->got + piece->len == p->len;
         uint8_t *buf = piece->buf, *at = buf ? buf : p->to + p->got;
-        if (piece->busy) break;
+        if (piece->busy)
+            break;
         if (last && !p->good) {
-            if (!p->told_all) tell(p, MSG_CREDIT, p->len);
+            if (!p->told_all)
+                tell(p, MSG_CREDIT, p->len);
             p->told_all = true;
             break;
         }
-        if (last) r.flags = MSGF_LAST;
+        if (last)
+            r.flags = MSGF_LAST;
         piece->buf = NULL;
         p->got += piece->len;
         p->first = (p->first + 1) % DD_RMA_AHEAD;
@@ -155,7 +182,8 @@ static void pull_deliver(struct pull *p) {
         p->m->count->rma_bytes += piece->len;
         forward_pulled(p->m, p->f, &r, at);
         free(buf);
-        if (last) return;
+        if (last)
+            return;
     }
     if (!p->told_all && p->m->now - p->told_ns > TELL_NS) {
         tell(p, MSG_CREDIT, p->got);
@@ -165,10 +193,20 @@ static void pull_deliver(struct pull *p) {
 }
 
 int pull_heard(struct pull *p, const struct msg *r) {
-    if (!(r->flags & MSGF_LAST) || r->len != MSG_HEADER || (r->status >= 0 && (!p->told_all || r->aux != p->len))) return DDICT_EPROTO;
-    struct msg out = {.len = MSG_HEADER, .type = MSG_DATA, .flags = MSGF_LAST, .id = p->id, .aux = p->got, .val_len = p->len, .status = r->status};
-    if (p->code) out.status = DDICT_ELOST;
-    else if (p->stopped) out.status = -ECANCELED;
+    if (!(r->flags & MSGF_LAST) || r->len != MSG_HEADER ||
+        (r->status >= 0 && (!p->told_all || r->aux != p->len)))
+        return DDICT_EPROTO;
+    struct msg out = {.len = MSG_HEADER,
+                      .type = MSG_DATA,
+                      .flags = MSGF_LAST,
+                      .id = p->id,
+                      .aux = p->got,
+                      .val_len = p->len,
+                      .status = r->status};
+    if (p->code)
+        out.status = DDICT_ELOST;
+    else if (p->stopped)
+        out.status = -ECANCELED;
     if (out.status < 0) {
         forward_pulled(p->m, p->f, &out, NULL);
     } else {
@@ -178,7 +216,9 @@ int pull_heard(struct pull *p, const struct msg *r) {
     return 0;
 }
 
-void pull_stop(struct pull *p) { p->stopped = true; }
+void pull_stop(struct pull *p) {
+    p->stopped = true;
+}
 
 void pull_forget(struct pull *p, const struct store_ref *block) {
     p->f = NULL;
@@ -187,5 +227,6 @@ void pull_forget(struct pull *p, const struct store_ref *block) {
         p->has_block = true;
         p->block = *block;
     }
-    if (p->reads == 0) pull_free(p);
+    if (p->reads == 0)
+        pull_free(p);
 }

@@ -3,22 +3,22 @@
  * queues.c - keys with more than one value: PUT with APPEND. The values lie in the store (LAYOUT 12), which knows their order and how many there may be. Here are those that are
  * beyond that number: each waits in a block of its own, without an answer, until there is room, its time is over or its sender is gone. First come, first served.
  */
+#include <base/clock.h>
+#include <base/error.h>
+#include <manager/manager.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <manager/manager.h>
-
 #define QUEUE_CHAINS 256u
-#define WAIT_US_MAX (1ull << 50) /* as in waiters.c */
-#define ADMIT_MAX 256u           /* values that are let in at a time */
+#define WAIT_US_MAX  (1ull << 50) /* as in waiters.c */
+#define ADMIT_MAX    256u         /* values that are let in at a time */
 
 struct entry {
-    struct entry *next, **prev;      /* of the queue */
-    struct entry *a_next, **a_prev;  /* of the asker */
+    struct entry *next, **prev;     /* of the queue */
+    struct entry *a_next, **a_prev; /* of the asker */
     struct queue *queue;
     struct asker *asker;
     struct timer timer;
@@ -30,7 +30,7 @@ struct queue { /* that somebody waits for */
     struct queue *next;
     struct manager *m;
     struct entry *first, **end;
-    struct timer more;               /* others can be let in */
+    struct timer more; /* others can be let in */
     uint64_t hash;
 };
 struct queues {
@@ -43,12 +43,18 @@ int queues_init(struct manager *m) {
     return m->queues ? 0 : -ENOMEM;
 }
 
-static const struct item *queue_item(const struct queue *q) { return q->first->ref.item; }
+static const struct item *queue_item(const struct queue *q) {
+    return q->first->ref.item;
+}
 
-static struct queue *queue_find(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
-    if (m->queues->n == 0) return NULL;
+static struct queue *queue_find(struct manager *m, const void *key, uint32_t key_len,
+                                uint64_t hash) {
+    if (m->queues->n == 0)
+        return NULL;
     struct queue *q = m->queues->chain[hash % QUEUE_CHAINS];
-    while (q && (q->hash != hash || queue_item(q)->key_len != key_len || memcmp(queue_item(q)->key, key, key_len) != 0)) q = q->next;
+    while (q && (q->hash != hash || queue_item(q)->key_len != key_len ||
+                 memcmp(queue_item(q)->key, key, key_len) != 0))
+        q = q->next;
     return q;
 }
 
@@ -56,7 +62,8 @@ static void admit_more(struct timer *t);
 
 static struct queue *queue_new(struct manager *m, uint64_t hash) {
     struct queue *q = calloc(1, sizeof *q);
-    if (!q) return NULL;
+    if (!q)
+        return NULL;
     q->m = m;
     q->hash = hash;
     q->end = &q->first;
@@ -68,23 +75,30 @@ static struct queue *queue_new(struct manager *m, uint64_t hash) {
 }
 
 static void queue_free_when_empty(struct queue *q) {
-    if (q->first) return;
+    if (q->first)
+        return;
     struct queue **at = &q->m->queues->chain[q->hash % QUEUE_CHAINS];
-    while (*at != q) at = &(*at)->next;
+    while (*at != q)
+        at = &(*at)->next;
     *at = q->next;
     q->m->queues->n--;
     timer_clear(&q->m->timers, &q->more);
     free(q);
 }
 
-static void entry_free(struct entry *e) { /* the block is somebody else's, and so is the queue, which may be empty now */
+static void entry_free(
+    struct entry
+        *e) { /* the block is somebody else's, and so is the queue, which may be empty now */
     struct queue *q = e->queue;
     timer_clear(&q->m->timers, &e->timer);
     *e->a_prev = e->a_next;
-    if (e->a_next) e->a_next->a_prev = e->a_prev;
+    if (e->a_next)
+        e->a_next->a_prev = e->a_prev;
     *e->prev = e->next;
-    if (e->next) e->next->prev = e->prev;
-    else q->end = e->prev;
+    if (e->next)
+        e->next->prev = e->prev;
+    else
+        q->end = e->prev;
     free(e);
 }
 
@@ -96,7 +110,9 @@ static void entry_refuse(struct entry *e, int status) {
     queue_free_when_empty(q);
 }
 
-static void entry_late(struct timer *t) { entry_refuse((struct entry *)(void *)((char *)t - offsetof(struct entry, timer)), -ETIMEDOUT); }
+static void entry_late(struct timer *t) {
+    entry_refuse((struct entry *)(void *)((char *)t - offsetof(struct entry, timer)), -ETIMEDOUT);
+}
 
 /* --- what is stored --- */
 static void stored(struct asker *a, const struct msg *req, uint64_t began, uint64_t version) {
@@ -112,22 +128,29 @@ static void stored(struct asker *a, const struct msg *req, uint64_t began, uint6
 }
 
 /* Let the queue have at most `most` values, if that is said. A negative code, with a sentence: it has another most. */
-static int limit(struct manager *m, const void *key, uint32_t key_len, uint64_t most, struct store_queue *q) {
-    if (most == 0 || most == q->most) return 0;
-    if (q->most) return dd_error(-EINVAL, "the queue was made for at most %llu values, not for %llu", (unsigned long long)q->most, (unsigned long long)most);
+static int limit(struct manager *m, const void *key, uint32_t key_len, uint64_t most,
+                 struct store_queue *q) {
+    if (most == 0 || most == q->most)
+        return 0;
+    if (q->most)
+        return dd_error(-EINVAL, "the queue was made for at most %llu values, not for %llu",
+                        (unsigned long long)q->most, (unsigned long long)most);
     int e = store_queue_limit(m->store, key, key_len, most);
-    if (e == 0) q->most = most;
+    if (e == 0)
+        q->most = most;
     return e;
 }
 
 /* Has the queue room for what is reserved in ref? 1: behind others, *first: as its first value; 0: no; a negative code. */
-static int room(struct manager *m, const struct msg *req, const struct store_ref *ref, bool *first) {
+static int room(struct manager *m, const struct msg *req, const struct store_ref *ref,
+                bool *first) {
     const struct item *it = ref->item;
     struct store_queue q;
     struct store_ref there;
     store_queue_look(m->store, it->key, it->key_len, it->hash, &q);
     int e = limit(m, it->key, it->key_len, req->version, &q);
-    if (e < 0) return e;
+    if (e < 0)
+        return e;
     *first = store_find(m->store, it->key, it->key_len, &there) == DDICT_ENOKEY;
     return q.most == 0 || (*first ? 0 : 1) + q.more < q.most;
 }
@@ -141,19 +164,24 @@ static void admit(struct queue *q) {
         uint64_t version = 0;
         bool first;
         int rc = room(m, &e->req, &e->ref, &first);
-        if (rc == 0) break;
+        if (rc == 0)
+            break;
         struct store_request who = request_who(e->asker, &e->req);
-        if (rc > 0) rc = first ? store_commit(m->store, &e->ref, STORE_NEW, who, &version) : store_queue_push(m->store, &e->ref, who);
+        if (rc > 0)
+            rc = first ? store_commit(m->store, &e->ref, STORE_NEW, who, &version)
+                       : store_queue_push(m->store, &e->ref, who);
         if (rc < 0) {
             asker_reply(e->asker, &e->req, rc, request_full_text(m, rc, e->req.val_len));
             store_abort(m->store, &e->ref);
         } else {
             stored(e->asker, &e->req, e->began, version);
-            if (first) feeds_put(m, e->ref.item, version);
+            if (first)
+                feeds_put(m, e->ref.item, version);
         }
         entry_free(e);
     }
-    if (q->first && n == ADMIT_MAX && timer_after(&m->timers, &q->more, 0) == 0) return; /* without memory for that: when the next is taken */
+    if (q->first && n == ADMIT_MAX && timer_after(&m->timers, &q->more, 0) == 0)
+        return; /* without memory for that: when the next is taken */
     queue_free_when_empty(q);
 }
 
@@ -170,7 +198,8 @@ static void admit_more(struct timer *t) {
 
 void queue_next(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
     struct queue *q = queue_find(m, key, key_len, hash);
-    if (q) admit(q);
+    if (q)
+        admit(q);
 }
 
 void queues_clear(struct manager *m) {
@@ -181,15 +210,19 @@ void queues_clear(struct manager *m) {
         }
 }
 
-static int entry_add(struct asker *a, const struct msg *req, const struct store_ref *ref, uint64_t began, struct queue *q) {
+static int entry_add(struct asker *a, const struct msg *req, const struct store_ref *ref,
+                     uint64_t began, struct queue *q) {
     struct manager *m = a->m;
     struct entry *e = calloc(1, sizeof *e);
     uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
     bool fresh = !q;
-    if (e && !q) q = queue_new(m, ref->item->hash);
-    if (e) e->timer.fire = entry_late;
+    if (e && !q)
+        q = queue_new(m, ref->item->hash);
+    if (e)
+        e->timer.fire = entry_late;
     if (!e || !q || timer_after(&m->timers, &e->timer, us * 1000) < 0) {
-        if (q && fresh) queue_free_when_empty(q);
+        if (q && fresh)
+            queue_free_when_empty(q);
         free(e);
         return -ENOMEM;
     }
@@ -203,7 +236,8 @@ static int entry_add(struct asker *a, const struct msg *req, const struct store_
     q->end = &e->next;
     e->a_next = a->appends;
     e->a_prev = &a->appends;
-    if (e->a_next) e->a_next->a_prev = &e->a_next;
+    if (e->a_next)
+        e->a_next->a_prev = &e->a_next;
     a->appends = e;
     return 0;
 }
@@ -214,10 +248,11 @@ void queue_append(struct asker *a, const struct msg *req, struct store_ref *ref,
     struct queue *q = queue_find(m, it->key, it->key_len, it->hash);
     bool first = false;
     int e = room(m, req, ref, &first);
-    if (e > 0 && q) e = 0; /* behind those that wait */
+    if (e > 0 && q)
+        e = 0; /* behind those that wait */
     if (e > 0 && first) {
         struct msg put = *req;
-        put.flags &= (uint16_t)~(MSGF_APPEND | MSGF_WAIT);
+        put.flags &= (uint16_t) ~(MSGF_APPEND | MSGF_WAIT);
         request_commit(a, &put, ref, began);
         return;
     }
@@ -225,8 +260,10 @@ void queue_append(struct asker *a, const struct msg *req, struct store_ref *ref,
         stored(a, req, began, 0);
         return;
     }
-    if (e == 0) e = req->flags & MSGF_WAIT && req->aux > 0 ? entry_add(a, req, ref, began, q) : -EAGAIN;
-    if (e == 0) return;
+    if (e == 0)
+        e = req->flags & MSGF_WAIT && req->aux > 0 ? entry_add(a, req, ref, began, q) : -EAGAIN;
+    if (e == 0)
+        return;
     request_failed(a, req, e);
     store_abort(m->store, ref);
 }
@@ -260,7 +297,8 @@ uint64_t queue_more(struct manager *m, const struct item *it) {
 
 bool queue_cancel(struct asker *a, uint64_t id, int status) {
     for (struct entry *e = a->appends; e; e = e->a_next) {
-        if (e->req.id != id) continue;
+        if (e->req.id != id)
+            continue;
         entry_refuse(e, status);
         return true;
     }
@@ -268,15 +306,18 @@ bool queue_cancel(struct asker *a, uint64_t id, int status) {
 }
 
 void queue_asker_end(struct asker *a) {
-    while (a->appends) entry_refuse(a->appends, -ECANCELED);
+    while (a->appends)
+        entry_refuse(a->appends, -ECANCELED);
 }
 
 void queues_free(struct manager *m) {
-    if (!m->queues) return;
+    if (!m->queues)
+        return;
     for (unsigned i = 0; i < QUEUE_CHAINS; i++)
         while (m->queues->chain[i]) {
             struct queue *q = m->queues->chain[i];
-            while (q->first) entry_free(q->first);
+            while (q->first)
+                entry_free(q->first);
             queue_free_when_empty(q);
         }
     free(m->queues);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.c - the figures of all managers at the end: the line for who started us (node 0), job_end of the record, and a sentence for people (RECORD 4 and 5). */
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <base/stats.h>
+#include <manager/supervisor.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/size.h>
-#include <base/stats.h>
-#include <manager/supervisor.h>
 
 struct figures {
     bool have;
@@ -20,20 +20,25 @@ struct figures {
 
 int report_init(struct supervisor *s) {
     s->figures = calloc(s->managers, sizeof *s->figures);
-    return s->figures ? 0 : dd_error(-ENOMEM, "no memory for the figures of %u managers", s->managers);
+    return s->figures ? 0
+                      : dd_error(-ENOMEM, "no memory for the figures of %u managers", s->managers);
 }
 
 void report_take(struct supervisor *s, const struct ddict_manager_stats *st) {
-    if (st->manager_id >= s->managers) return;
+    if (st->manager_id >= s->managers)
+        return;
     struct figures *f = &s->figures[st->manager_id];
     f->stats = *st;
-    f->stats.hostname[sizeof st->hostname - 1] = f->stats.node[sizeof st->node - 1] = 0; /* they may come from another node */
+    f->stats.hostname[sizeof st->hostname - 1] = f->stats.node[sizeof st->node - 1] =
+        0; /* they may come from another node */
     f->have = true;
 }
 
-void report_each(const struct supervisor *s, void (*fn)(void *arg, const struct ddict_manager_stats *st), void *arg) {
+void report_each(const struct supervisor *s,
+                 void (*fn)(void *arg, const struct ddict_manager_stats *st), void *arg) {
     for (uint32_t m = 0; m < s->managers; m++)
-        if (s->figures[m].have) fn(arg, &s->figures[m].stats);
+        if (s->figures[m].have)
+            fn(arg, &s->figures[m].stats);
 }
 
 /* The sum; returns how many managers are missing in it. */
@@ -41,8 +46,10 @@ static uint32_t total_of(const struct supervisor *s, struct ddict_manager_stats 
     uint32_t lost = 0;
     memset(total, 0, sizeof *total);
     for (uint32_t m = 0; m < s->managers; m++) {
-        if (s->figures[m].have) stats_merge(total, &s->figures[m].stats);
-        else lost++;
+        if (s->figures[m].have)
+            stats_merge(total, &s->figures[m].stats);
+        else
+            lost++;
     }
     return lost;
 }
@@ -53,8 +60,10 @@ static void figures_put(const struct supervisor *s, FILE *f) {
     fputs("\"managers\":[", f);
     for (uint32_t m = 0; m < s->managers; m++) {
         char *one = s->figures[m].have ? stats_json(&s->figures[m].stats) : NULL;
-        if (m) fputc(',', f);
-        if (one) fputs(one, f);
+        if (m)
+            fputc(',', f);
+        if (one)
+            fputs(one, f);
         else {
             fprintf(f, "{\"manager_id\":%u,\"node\":", m);
             json_text(f, s->node_names[m % s->nodes]);
@@ -64,7 +73,8 @@ static void figures_put(const struct supervisor *s, FILE *f) {
     }
     uint32_t lost = total_of(s, &total);
     char *all = stats_json(&total);
-    if (all) all[strlen(all) - 1] = ',';
+    if (all)
+        all[strlen(all) - 1] = ',';
     fprintf(f, "],\"total\":%s\"lost_managers\":%u}", all ? all : "{", lost);
     free(all);
 }
@@ -73,11 +83,13 @@ void report_say(struct supervisor *s) {
     char *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
-    if (!f) return;
+    if (!f)
+        return;
     fputc('{', f);
     figures_put(s, f);
     fputc('}', f);
-    if (fclose(f) == 0) say_text("report", text);
+    if (fclose(f) == 0)
+        say_text("report", text);
     free(text);
 }
 
@@ -86,20 +98,24 @@ static const char *grouped(char buf[32], uint64_t n) {
     char plain[24];
     size_t len = (size_t)snprintf(plain, sizeof plain, "%llu", (unsigned long long)n), at = 0;
     for (size_t i = 0; i < len; i++) {
-        if (i && (len - i) % 3 == 0) buf[at++] = ',';
+        if (i && (len - i) % 3 == 0)
+            buf[at++] = ',';
         buf[at++] = plain[i];
     }
     buf[at] = 0;
     return buf;
 }
 
-static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
+static const char *plural(uint64_t n) {
+    return n == 1 ? "" : "s";
+}
 
 /* As the user would type it. */
 static const char *record_name(const struct supervisor *s) {
     char here[4096];
     size_t len = getcwd(here, sizeof here) ? strlen(here) : 0;
-    if (len > 1 && strncmp(s->opt.log, here, len) == 0 && s->opt.log[len] == '/') return s->opt.log + len + 1;
+    if (len > 1 && strncmp(s->opt.log, here, len) == 0 && s->opt.log[len] == '/')
+        return s->opt.log + len + 1;
     return s->opt.log;
 }
 
@@ -108,31 +124,48 @@ static int summary(const struct supervisor *s, char *text, size_t cap) {
     uint32_t lost = total_of(s, &t);
     char size[24], used[24], keys[32], puts_[32], gets[32], n[32];
     uint64_t all = t.gets_local + t.gets_remote;
-    int at = snprintf(text, cap, "%u manager%s on %u node%s, %s: %s key%s, %s (%.1f %%), %s put%s, %s get%s", s->managers, plural(s->managers), s->nodes,
-                      plural(s->nodes), size_format(size, sizeof size, s->budget * s->managers), grouped(keys, t.num_keys), plural(t.num_keys),
-                      size_format(used, sizeof used, t.total_used_bytes), t.pool_utilization, grouped(puts_, t.puts), plural(t.puts), grouped(gets, all), plural(all));
+    int at = snprintf(
+        text, cap, "%u manager%s on %u node%s, %s: %s key%s, %s (%.1f %%), %s put%s, %s get%s",
+        s->managers, plural(s->managers), s->nodes, plural(s->nodes),
+        size_format(size, sizeof size, s->budget * s->managers), grouped(keys, t.num_keys),
+        plural(t.num_keys), size_format(used, sizeof used, t.total_used_bytes), t.pool_utilization,
+        grouped(puts_, t.puts), plural(t.puts), grouped(gets, all), plural(all));
 #define MORE(...) at += at < (int)cap ? snprintf(text + at, cap - (size_t)at, __VA_ARGS__) : 0
-    if (all) MORE(" (%.0f %% on their own node)", 100.0 * (double)t.gets_local / (double)all);
+    if (all)
+        MORE(" (%.0f %% on their own node)", 100.0 * (double)t.gets_local / (double)all);
     if (t.spilled_bytes)
-        MORE("; %s value%s of %s in the spill, %s ever", grouped(n, t.spill_items), plural(t.spill_items), size_format(used, sizeof used, t.spill_used_bytes),
+        MORE("; %s value%s of %s in the spill, %s ever", grouped(n, t.spill_items),
+             plural(t.spill_items), size_format(used, sizeof used, t.spill_used_bytes),
              size_format(size, sizeof size, t.spilled_bytes));
-    if (t.full_errors) MORE("; refused as full: %s", grouped(n, t.full_errors));
-    if (lost) MORE("; the figures of %u manager%s are lost", lost, plural(lost));
-    if (s->lost) MORE("; ended early: %s", s->text);
-    else if (s->reason == REASON_ALONE && s->stage >= STAGE_DRAINING) MORE("; ended early: %s", ENDING_ALONE);
-    if (*saving_said(s)) MORE("; %s", saving_said(s));
-    if (s->opt.log && !scribe_failed(s)) MORE("; record %s", record_name(s));
+    if (t.full_errors)
+        MORE("; refused as full: %s", grouped(n, t.full_errors));
+    if (lost)
+        MORE("; the figures of %u manager%s are lost", lost, plural(lost));
+    if (s->lost)
+        MORE("; ended early: %s", s->text);
+    else if (s->reason == REASON_ALONE && s->stage >= STAGE_DRAINING)
+        MORE("; ended early: %s", ENDING_ALONE);
+    if (*saving_said(s))
+        MORE("; %s", saving_said(s));
+    if (s->opt.log && !scribe_failed(s))
+        MORE("; record %s", record_name(s));
 #undef MORE
     return at < (int)cap ? at : (int)cap - 1;
 }
 
 void report_record(struct supervisor *s) {
-    static const char *const reasons[] = {[REASON_DRAINED] = "drained", [REASON_DOWN] = "down", [REASON_SIGNAL] = "signal", [REASON_ALONE] = "alone"};
+    static const char *const reasons[] = {[REASON_DRAINED] = "drained",
+                                          [REASON_DOWN] = "down",
+                                          [REASON_SIGNAL] = "signal",
+                                          [REASON_ALONE] = "alone"};
     char *text = NULL;
     size_t len = 0;
     FILE *f = s->opt.log ? record_line(s, "job_end", &text, &len) : NULL;
     if (f) {
-        fprintf(f, ",\"reason\":\"%s\",\"text\":", s->lost ? "lost" : (unsigned)s->reason <= REASON_ALONE ? reasons[s->reason] : "drained");
+        fprintf(f, ",\"reason\":\"%s\",\"text\":",
+                s->lost                               ? "lost"
+                : (unsigned)s->reason <= REASON_ALONE ? reasons[s->reason]
+                                                      : "drained");
         json_text(f, s->lost ? s->text : s->reason == REASON_ALONE ? ENDING_ALONE : "");
         fprintf(f, ",\"seconds\":%.3f,\"writer\":", (double)(clock_ns() - s->ready_at) / 1e9);
         json_text(f, s->node);
@@ -143,7 +176,8 @@ void report_record(struct supervisor *s) {
         record_done(s, f, &text, &len);
     }
     char *line = s->opt.summary ? malloc(2048) : NULL;
-    if (!line) return;
+    if (!line)
+        return;
     int n = snprintf(line, 16, "ddict: ");
     n += summary(s, line + n, 2048 - 16);
     line[n++] = '\n';
@@ -156,16 +190,20 @@ static void administrator_tell(const struct supervisor *s, const char *text) {
     char line[400];
     uint64_t fd;
     struct stat st;
-    if (!number || count_parse(number, 3, INT32_MAX, &fd) < 0 || fstat((int)fd, &st) < 0 || !S_ISFIFO(st.st_mode)) return;
+    if (!number || count_parse(number, 3, INT32_MAX, &fd) < 0 || fstat((int)fd, &st) < 0 ||
+        !S_ISFIFO(st.st_mode))
+        return;
     int n = snprintf(line, sizeof line, "dictionary %s ends: %s", s->opt.name, text);
-    if (write((int)fd, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1) < 0) say("warn the line for the administrator cannot be written: %s", strerror(errno));
+    if (write((int)fd, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1) < 0)
+        say("warn the line for the administrator cannot be written: %s", strerror(errno));
 }
 
 void report_summary(struct supervisor *s) {
     char text[2000];
     summary(s, text, sizeof text);
     for (char *c = text; *c; c++)
-        if (*c == '\n' || *c == '\r') *c = ' ';
+        if (*c == '\n' || *c == '\r')
+            *c = ' ';
     administrator_tell(s, text);
     clients_end_tell(s, text);
     say_text("summary", text);

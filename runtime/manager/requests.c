@@ -3,18 +3,18 @@
  * requests.c - what is asked, for lanes and connections alike. A key is copied before it is looked at, since a lane may change under
  * us; the value of a put goes from the lane into its block in one copy.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/size.h>
 #include <manager/manager.h>
 
-#define KEYS_SEEN_BYTES (1u << 20) /* and keys of so many are looked at, some milliseconds */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEYS_SEEN_BYTES  (1u << 20) /* and keys of so many are looked at, some milliseconds */
 #define KEYS_REPLY_BYTES 32768u /* segments are gathered until a reply of KEYS has so many bytes */
 
 const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
@@ -25,15 +25,23 @@ const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
     if (code == DDICT_EFULL) {
         size_format(used, sizeof used, m->header->used_bytes);
         size_format(total, sizeof total, m->header->budget);
-        const char *limit = strstr(cause, "cannot grow"); /* the machine's memory is short, not our budget */
-        if (strstr(cause, " its spill")) limit = cause;   /* or the disk is full, too */
-        snprintf(text, sizeof text, "manager %u on %s is full: %s used of %s (value of %s does not fit)%s%s", m->setup->id, m->setup->node, used, total,
-                 value, limit ? "; " : "", limit ? cause : "");
+        const char *limit =
+            strstr(cause, "cannot grow"); /* the machine's memory is short, not our budget */
+        if (strstr(cause, " its spill"))
+            limit = cause; /* or the disk is full, too */
+        snprintf(text, sizeof text,
+                 "manager %u on %s is full: %s used of %s (value of %s does not fit)%s%s",
+                 m->setup->id, m->setup->node, used, total, value, limit ? "; " : "",
+                 limit ? cause : "");
     } else if (code == DDICT_EVALSIZE) {
-        size_format(total, sizeof total, m->header->spill_len > m->header->budget ? m->header->spill_len : m->header->budget);
-        snprintf(text, sizeof text, "value of %s can not be stored: manager %u on %s has %s in all", value, m->setup->id, m->setup->node, total);
+        size_format(total, sizeof total,
+                    m->header->spill_len > m->header->budget ? m->header->spill_len
+                                                             : m->header->budget);
+        snprintf(text, sizeof text, "value of %s can not be stored: manager %u on %s has %s in all",
+                 value, m->setup->id, m->setup->node, total);
     } else {
-        snprintf(text, sizeof text, "manager %u on %s: %s", m->setup->id, m->setup->node, *cause ? cause : dd_strerror(code));
+        snprintf(text, sizeof text, "manager %u on %s: %s", m->setup->id, m->setup->node,
+                 *cause ? cause : dd_strerror(code));
     }
     return text;
 }
@@ -41,8 +49,10 @@ const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
 void request_failed(struct asker *a, const struct msg *m, int code) {
     bool plain = code == DDICT_ENOKEY || code == DDICT_EEXISTS;
     const char *text = plain ? NULL : request_full_text(a->m, code, m->val_len);
-    if (code == DDICT_EFULL) a->m->count->full_errors++;
-    if (code == DDICT_EFULL) note_full(a->m, text);
+    if (code == DDICT_EFULL)
+        a->m->count->full_errors++;
+    if (code == DDICT_EFULL)
+        note_full(a->m, text);
     asker_reply(a, m, code, text);
 }
 
@@ -59,7 +69,9 @@ void request_commit(struct asker *a, const struct msg *req, struct store_ref *re
         return;
     }
     uint64_t version = 0, hash = ref->item->hash;
-    enum store_mode mode = req->flags & MSGF_NEW ? STORE_NEW : req->flags & MSGF_EXISTING ? STORE_EXISTING : STORE_ANY;
+    enum store_mode mode = req->flags & MSGF_NEW        ? STORE_NEW
+                           : req->flags & MSGF_EXISTING ? STORE_EXISTING
+                                                        : STORE_ANY;
     int e = store_commit(m->store, ref, mode, request_who(a, req), &version);
     if (e < 0) {
         request_failed(a, req, e);
@@ -68,22 +80,27 @@ void request_commit(struct asker *a, const struct msg *req, struct store_ref *re
     }
     m->count->puts++;
     m->count->bytes_in += req->val_len;
-    if (faults.on) faults_put();
+    if (faults.on)
+        faults_put();
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
     r.version = version;
     asker_send(a, &r, NULL, 0);
     feeds_put(m, ref->item, version);
-    if (m->waiters) waiters_wake(m, ref->item->key, ref->item->key_len, hash);
+    if (m->waiters)
+        waiters_wake(m, ref->item->key, ref->item->key_len, hash);
     m->now = clock_ns();
     count_latency(m, DDICT_OP_PUT, began, m->now);
 }
 
-int request_reserve(struct asker *a, const struct msg *m, const uint8_t *key, struct store_ref *ref) {
+int request_reserve(struct asker *a, const struct msg *m, const uint8_t *key,
+                    struct store_ref *ref) {
     int e = store_reserve(a->m->store, key, m->key_len, m->val_len, m->tag, ref);
     if (e == -EINPROGRESS) {
-        if (!a->room_since) a->room_since = a->m->now;
-        if (a->m->now - a->room_since < DD_COMPACT_WAIT_MS * 1000000ull) return TAKE_LATER;
+        if (!a->room_since)
+            a->room_since = a->m->now;
+        if (a->m->now - a->room_since < DD_COMPACT_WAIT_MS * 1000000ull)
+            return TAKE_LATER;
         store_reserve_late(a->m->store);
         e = DDICT_EFULL;
     }
@@ -91,18 +108,21 @@ int request_reserve(struct asker *a, const struct msg *m, const uint8_t *key, st
     return e == -EAGAIN ? manager_waits_for_room(a->m) : e;
 }
 
-static int put_inline(struct asker *a, const struct msg *m, const uint8_t *key, const uint8_t *value) {
+static int put_inline(struct asker *a, const struct msg *m, const uint8_t *key,
+                      const uint8_t *value) {
     struct store_ref ref;
     uint64_t began = clock_ns();
     int e = request_reserve(a, m, key, &ref);
-    if (e > 0) return e;
+    if (e > 0)
+        return e;
     if (e < 0) {
         request_failed(a, m, e);
         return TAKE_DONE;
     }
     memcpy(ref.value, value, m->val_len);
     int full = store_fill(a->m->store, &ref, m->val_len);
-    if (full == -EAGAIN) return put_in_hold(a, m, &ref, began);
+    if (full == -EAGAIN)
+        return put_in_hold(a, m, &ref, began);
     if (full < 0) {
         request_failed(a, m, full);
         store_abort(a->m->store, &ref);
@@ -117,7 +137,8 @@ static void unpin_done(struct manager *m, uint64_t off, void *ptr) {
     store_unpin(m->store, off);
 }
 
-void request_give(struct asker *a, const struct msg *req, const struct store_ref *ref, bool pinned) {
+void request_give(struct asker *a, const struct msg *req, const struct store_ref *ref,
+                  bool pinned) {
     struct manager *m = a->m;
     const struct item *it = ref->item;
     struct msg r;
@@ -144,20 +165,24 @@ void request_give(struct asker *a, const struct msg *req, const struct store_ref
     }
     if (item_away(it)) {
         int e = give_from_spill(a, &r, ref, req->val_len);
-        if (e < 0) request_failed(a, req, e);
-        if (pinned) store_unpin(m->store, ref->off); /* what reads it has its own */
+        if (e < 0)
+            request_failed(a, req, e);
+        if (pinned)
+            store_unpin(m->store, ref->off); /* what reads it has its own */
         return;
     }
     if (it->val_len <= DD_MSG_INLINE) {
         asker_send(a, &r, ref->value, it->val_len);
-        if (pinned) store_unpin(m->store, ref->off);
+        if (pinned)
+            store_unpin(m->store, ref->off);
         return;
     }
     if (!pinned && store_pin(m->store, ref->off) < 0) {
         asker_reply(a, req, -ENOMEM, NULL);
         return;
     }
-    if (req->flags & MSGF_REMOTE && lend_begin(a, &r, ref)) return;
+    if (req->flags & MSGF_REMOTE && lend_begin(a, &r, ref))
+        return;
     if (give_begin(a, &r, ref->value, it->val_len, req->val_len, unpin_done, ref->off, NULL) < 0) {
         store_unpin(m->store, ref->off);
         asker_reply(a, req, -ENOMEM, NULL);
@@ -170,11 +195,14 @@ int request_look(struct asker *a, const struct msg *req, const void *key) {
     uint64_t began = clock_ns();
     struct store_ref next;
     bool pop = req->type == MSG_POP;
-    int e = pop ? store_pop(m->store, key, req->key_len, request_who(a, req), &ref, &next) : store_find(m->store, key, req->key_len, &ref);
-    if (e == DDICT_ENOKEY) return e;
+    int e = pop ? store_pop(m->store, key, req->key_len, request_who(a, req), &ref, &next)
+                : store_find(m->store, key, req->key_len, &ref);
+    if (e == DDICT_ENOKEY)
+        return e;
     if (pop && e == 0) {
         feeds_del(m, key, req->key_len);
-        if (next.item) feeds_put(m, next.item, next.item->version);
+        if (next.item)
+            feeds_put(m, next.item, next.item->version);
         queue_next(m, key, req->key_len, ref.item->hash);
     }
     if (e < 0) {
@@ -182,10 +210,13 @@ int request_look(struct asker *a, const struct msg *req, const void *key) {
         return 0;
     }
     if (req->type != MSG_HEAD) {
-        if (a->kind == ASKER_LANE) m->count->gets_local++;
-        else m->count->gets_remote++;
+        if (a->kind == ASKER_LANE)
+            m->count->gets_local++;
+        else
+            m->count->gets_remote++;
     }
-    if (pop) m->count->deletes++;
+    if (pop)
+        m->count->deletes++;
     request_give(a, req, &ref, pop);
     m->now = clock_ns();
     count_latency(m, DDICT_OP_GET, began, m->now);
@@ -197,12 +228,15 @@ static void get(struct asker *a, const struct msg *m, const uint8_t *key, uint64
         queue_open(a, m, key, hash);
         return;
     }
-    if (request_look(a, m, key) == 0) return;
+    if (request_look(a, m, key) == 0)
+        return;
     if (m->flags & MSGF_WAIT && m->aux > 0) {
-        if (waiter_add(a, m, key, hash) < 0) asker_reply(a, m, -ENOMEM, NULL);
+        if (waiter_add(a, m, key, hash) < 0)
+            asker_reply(a, m, -ENOMEM, NULL);
         return;
     }
-    if (m->type != MSG_HEAD) a->m->count->misses++;
+    if (m->type != MSG_HEAD)
+        a->m->count->misses++;
     asker_reply(a, m, DDICT_ENOKEY, NULL);
 }
 
@@ -222,16 +256,23 @@ static void del(struct asker *a, const struct msg *m, const uint8_t *key, uint64
     count_latency(a->m, DDICT_OP_DEL, began, a->m->now);
 }
 
-struct key_list { uint8_t *bytes; size_t len, cap, seen; const uint8_t *prefix; uint32_t prefix_len; };
+struct key_list {
+    uint8_t *bytes;
+    size_t len, cap, seen;
+    const uint8_t *prefix;
+    uint32_t prefix_len;
+};
 
 static int key_list_add(void *arg, const void *key, uint32_t key_len) {
     struct key_list *l = arg;
     l->seen += key_len + sizeof key_len;
-    if (l->prefix_len > key_len || memcmp(l->prefix, key, l->prefix_len) != 0) return 0;
+    if (l->prefix_len > key_len || memcmp(l->prefix, key, l->prefix_len) != 0)
+        return 0;
     if (l->cap - l->len < key_len + sizeof key_len) {
         size_t cap = 2 * (l->len + key_len + KEYS_REPLY_BYTES);
         uint8_t *bytes = realloc(l->bytes, cap);
-        if (!bytes) return -ENOMEM;
+        if (!bytes)
+            return -ENOMEM;
         l->bytes = bytes;
         l->cap = cap;
     }
@@ -241,13 +282,16 @@ static int key_list_add(void *arg, const void *key, uint32_t key_len) {
     return 0;
 }
 
-static void free_done(struct manager *m, uint64_t arg, void *ptr) { free(ptr); }
+static void free_done(struct manager *m, uint64_t arg, void *ptr) {
+    free(ptr);
+}
 
 static void keys(struct asker *a, const struct msg *m, const uint8_t *prefix) {
     struct key_list l = {.prefix = prefix, .prefix_len = m->key_len};
     uint64_t cursor = m->aux;
     int e;
-    do e = store_keys(a->m->store, &cursor, key_list_add, &l);
+    do
+        e = store_keys(a->m->store, &cursor, key_list_add, &l);
     while (e >= 0 && cursor != 0 && l.len < KEYS_REPLY_BYTES && l.seen < KEYS_SEEN_BYTES);
     if (e < 0) {
         free(l.bytes);
@@ -299,19 +343,30 @@ static void clear(struct asker *a, const struct msg *m) {
 /* Whose is it? */
 static uint32_t owner(struct manager *mg, const struct msg *m, const uint8_t *key, uint64_t *hash) {
     switch (m->type) {
-    case MSG_PUT: case MSG_GET: case MSG_POP: case MSG_HEAD: case MSG_DEL:
+    case MSG_PUT:
+    case MSG_GET:
+    case MSG_POP:
+    case MSG_HEAD:
+    case MSG_DEL:
         *hash = key_hash(key, m->key_len);
         return hash_owner(*hash, mg->setup->managers);
-    case MSG_CLEAR: case MSG_LEN: case MSG_KEYS: case MSG_STATS: case MSG_EVENTS: case MSG_PROBE:
+    case MSG_CLEAR:
+    case MSG_LEN:
+    case MSG_KEYS:
+    case MSG_STATS:
+    case MSG_EVENTS:
+    case MSG_PROBE:
         return m->manager;
     default:
         return mg->setup->id;
     }
 }
 
-static int forwarded(struct asker *a, const struct msg *m, const uint8_t *payload, const uint8_t *key, uint64_t hash, uint32_t to) {
+static int forwarded(struct asker *a, const struct msg *m, const uint8_t *payload,
+                     const uint8_t *key, uint64_t hash, uint32_t to) {
     bool stream = m->type == MSG_PUT && m->flags & MSGF_STREAM;
-    if (a->kind == ASKER_LANE && a->m->setup->peers && to < a->m->setup->managers) return forward_begin(a, m, payload, key, hash, to);
+    if (a->kind == ASKER_LANE && a->m->setup->peers && to < a->m->setup->managers)
+        return forward_begin(a, m, payload, key, hash, to);
     asker_reply(a, m, DDICT_EPROTO, "this key belongs to another manager");
     return stream ? put_in_pass(a, m, NULL) : 0;
 }
@@ -320,7 +375,8 @@ static int forwarded(struct asker *a, const struct msg *m, const uint8_t *payloa
 static int data_of_area(struct asker *a, const struct msg *m) {
     struct msg piece = *m;
     const uint8_t *at = a->kind == ASKER_LANE ? lane_place(a, m->version, m->val_len) : NULL;
-    if (!at) return DDICT_EPROTO;
+    if (!at)
+        return DDICT_EPROTO;
     piece.flags &= (uint16_t)~MSGF_AREA;
     piece.len = MSG_HEADER + (uint32_t)m->val_len;
     piece.val_len = piece.version = 0;
@@ -336,42 +392,73 @@ int request_take(struct asker *a, const struct msg *m, const uint8_t *payload) {
         key = mg->key;
     }
     uint32_t to = owner(mg, m, key, &hash);
-    if (faults.on && m->type != MSG_DATA && faults_request(m->type)) return TAKE_DONE;
+    if (faults.on && m->type != MSG_DATA && faults_request(m->type))
+        return TAKE_DONE;
     if (to != mg->setup->id) {
-        if (mg->frozen && m->type == MSG_GET && cache_look(a, m, key)) return TAKE_DONE;
+        if (mg->frozen && m->type == MSG_GET && cache_look(a, m, key))
+            return TAKE_DONE;
         return forwarded(a, m, payload, key, hash, to);
     }
-    if (mg->shut && (m->type == MSG_PUT || m->type == MSG_POP || m->type == MSG_DEL || m->type == MSG_CLEAR)) {
+    if (mg->shut &&
+        (m->type == MSG_PUT || m->type == MSG_POP || m->type == MSG_DEL || m->type == MSG_CLEAR)) {
         freeze_refuse(a, m);
         return m->type == MSG_PUT && m->flags & MSGF_STREAM ? put_in_pass(a, m, NULL) : TAKE_DONE;
     }
     switch (m->type) {
     case MSG_PUT:
-        if (m->flags & MSGF_STREAM) return put_in_begin(a, m, key);
+        if (m->flags & MSGF_STREAM)
+            return put_in_begin(a, m, key);
         return put_inline(a, m, key, payload + m->key_len);
-    case MSG_GET: case MSG_POP: case MSG_HEAD: get(a, m, key, hash); return TAKE_DONE;
-    case MSG_DEL: del(a, m, key, hash); return TAKE_DONE;
-    case MSG_CLEAR: clear(a, m); return TAKE_DONE;
-    case MSG_LEN: len(a, m); return TAKE_DONE;
-    case MSG_KEYS: keys(a, m, key); return TAKE_DONE;
-    case MSG_EVENTS: feed_ask(a, m, key); return TAKE_DONE;
-    case MSG_STATS: stats(a, m); return TAKE_DONE;
-    case MSG_PROBE: probe_take(a, m); return TAKE_DONE;
+    case MSG_GET:
+    case MSG_POP:
+    case MSG_HEAD:
+        get(a, m, key, hash);
+        return TAKE_DONE;
+    case MSG_DEL:
+        del(a, m, key, hash);
+        return TAKE_DONE;
+    case MSG_CLEAR:
+        clear(a, m);
+        return TAKE_DONE;
+    case MSG_LEN:
+        len(a, m);
+        return TAKE_DONE;
+    case MSG_KEYS:
+        keys(a, m, key);
+        return TAKE_DONE;
+    case MSG_EVENTS:
+        feed_ask(a, m, key);
+        return TAKE_DONE;
+    case MSG_STATS:
+        stats(a, m);
+        return TAKE_DONE;
+    case MSG_PROBE:
+        probe_take(a, m);
+        return TAKE_DONE;
     case MSG_DATA:
-        if (put_in_parks(a, m, &to)) return parked_add(a, m, payload, to);
+        if (put_in_parks(a, m, &to))
+            return parked_add(a, m, payload, to);
         return m->flags & MSGF_AREA ? data_of_area(a, m) : put_in_data(a, m, payload);
-    case MSG_ABORT: return put_in_abort(a, m);
+    case MSG_ABORT:
+        return put_in_abort(a, m);
     case MSG_CREDIT:
-        if (!lend_more(a, m->id, m->aux)) give_more(a, m->id, m->aux);
+        if (!lend_more(a, m->id, m->aux))
+            give_more(a, m->id, m->aux);
         return TAKE_DONE;
     case MSG_CANCEL:
-        if (a->parkings && (put_in_cancel(a, m->aux) || parked_cancel(a, m->aux, -ECANCELED))) return TAKE_DONE;
-        if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) && !feed_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux) && !freeze_cancel(a, m->aux) &&
-            !lend_cancel(a, m->aux, -ECANCELED))
+        if (a->parkings && (put_in_cancel(a, m->aux) || parked_cancel(a, m->aux, -ECANCELED)))
+            return TAKE_DONE;
+        if (!waiter_cancel(a, m->aux, -ECANCELED) && !queue_cancel(a, m->aux, -ECANCELED) &&
+            !feed_cancel(a, m->aux, -ECANCELED) && !forward_cancel(a, m->aux) &&
+            !freeze_cancel(a, m->aux) && !lend_cancel(a, m->aux, -ECANCELED))
             give_cancel(a, m->aux, -ECANCELED);
         return TAKE_DONE;
-    case MSG_FREEZE: freeze_ask(a, m); return TAKE_DONE;
-    case MSG_PREFETCH: return prefetch_take(a, m, payload);
-    default: return DDICT_EPROTO;
+    case MSG_FREEZE:
+        freeze_ask(a, m);
+        return TAKE_DONE;
+    case MSG_PREFETCH:
+        return prefetch_take(a, m, payload);
+    default:
+        return DDICT_EPROTO;
     }
 }

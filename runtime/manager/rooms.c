@@ -3,13 +3,14 @@
  * rooms.c - who waits for the spill: puts for room in memory, or until the disk has a value, and values that are read from there. All are looked at again when it has made progress, and
  * after a while, so that they end when it makes none.
  */
-#include <stddef.h>
-
 #include <manager/manager.h>
+
+#include <stddef.h>
 
 static void look(struct manager *m) {
     const char *trouble = store_spill_trouble(m->store);
-    if (trouble) note_trouble(m, trouble);
+    if (trouble)
+        note_trouble(m, trouble);
     m->progress = store_progress(m->store);
     timer_clear(&m->timers, &m->room);
     m->room_waits = false;
@@ -17,15 +18,21 @@ static void look(struct manager *m) {
     inbounds_look(m);
 }
 
-static void room_fire(struct timer *t) { look((struct manager *)(void *)((char *)t - offsetof(struct manager, room))); }
+static void room_fire(struct timer *t) {
+    look((struct manager *)(void *)((char *)t - offsetof(struct manager, room)));
+}
 
 int manager_waits_for_room(struct manager *m) {
     m->room_waits = true;
     m->room.fire = room_fire;
-    if (!m->room.pos) timer_after(&m->timers, &m->room, DD_SPILL_LOOK_MS * 1000000ull); /* without memory for it: at the next progress */
+    if (!m->room.pos)
+        timer_after(&m->timers, &m->room,
+                    DD_SPILL_LOOK_MS *
+                        1000000ull); /* without memory for it: at the next progress */
     return TAKE_STALL;
 }
 
 void rooms_turn(struct manager *m) {
-    if (store_progress(m->store) != m->progress) look(m);
+    if (store_progress(m->store) != m->progress)
+        look(m);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* supmsg.c - send and receive the messages between ddictd and its managers. */
+#include <manager/supmsg.h>
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -7,14 +9,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <manager/supmsg.h>
-
-#define SUP_FDS 4
+#define SUP_FDS   4
 #define SUP_SHORT offsetof(struct sup_msg, stats)
 
 int sup_send(int fd, const struct sup_msg *m, const int *fds, int nfds) {
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)m, .iov_len = m->type == SUP_STATS_REPLY ? sizeof *m : SUP_SHORT};
-    union { char buf[CMSG_SPACE(sizeof(int) * SUP_FDS)]; struct cmsghdr align; } ctl;
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)m,
+                        .iov_len = m->type == SUP_STATS_REPLY ? sizeof *m : SUP_SHORT};
+    union {
+        char buf[CMSG_SPACE(sizeof(int) * SUP_FDS)];
+        struct cmsghdr align;
+    } ctl;
     struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
     if (nfds > 0) {
         memset(&ctl, 0, sizeof ctl);
@@ -27,35 +31,49 @@ int sup_send(int fd, const struct sup_msg *m, const int *fds, int nfds) {
         memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)nfds);
     }
     for (;;) {
-        if (sendmsg(fd, &h, MSG_NOSIGNAL) >= 0) return 0;
-        if (errno != EINTR) return -errno;
+        if (sendmsg(fd, &h, MSG_NOSIGNAL) >= 0)
+            return 0;
+        if (errno != EINTR)
+            return -errno;
     }
 }
 
 int sup_recv(int fd, struct sup_msg *m, int *fds, int max) {
     struct iovec iov = {.iov_base = m, .iov_len = sizeof *m};
-    union { char buf[CMSG_SPACE(sizeof(int) * SUP_FDS)]; struct cmsghdr align; } ctl;
-    struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof ctl.buf};
+    union {
+        char buf[CMSG_SPACE(sizeof(int) * SUP_FDS)];
+        struct cmsghdr align;
+    } ctl;
+    struct msghdr h = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof ctl.buf};
     ssize_t n;
     int got = 0;
-    do n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
+    do
+        n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
-    if (n < 0) return -errno;
+    if (n < 0)
+        return -errno;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
         int count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
         for (int i = 0; i < count; i++) {
             int one;
             memcpy(&one, CMSG_DATA(c) + sizeof(int) * (size_t)i, sizeof one);
-            if (got < max) fds[got++] = one;
-            else close(one);
+            if (got < max)
+                fds[got++] = one;
+            else
+                close(one);
         }
     }
-    if (n == 0) return -ECONNRESET;
+    if (n == 0)
+        return -ECONNRESET;
     bool broken = (size_t)n < SUP_SHORT || h.msg_flags & MSG_TRUNC;
     if (broken || h.msg_flags & MSG_CTRUNC) /* the kernel had no descriptor left for one of them */
-        while (got > 0) close(fds[--got]);
-    if (broken) return DDICT_EPROTO;
+        while (got > 0)
+            close(fds[--got]);
+    if (broken)
+        return DDICT_EPROTO;
     m->text[sizeof m->text - 1] = 0;
     return h.msg_flags & MSG_CTRUNC ? -EMFILE : got;
 }

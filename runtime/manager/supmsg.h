@@ -6,31 +6,33 @@
 #ifndef DDICT_MANAGER_SUPMSG_H
 #define DDICT_MANAGER_SUPMSG_H
 
-#include <stdint.h>
 #include <ddict.h>
+
+#include <stdint.h>
 
 enum sup_type {
     /* ddictd -> manager */
-    SUP_CLIENT_ADD = 1, /* id, pid; descriptors lease page, lane, bell and ring (eventfds: to wake it, to wake the manager). Answer CLIENT_ADDED */
-    SUP_CLIENT_DEL,     /* id */
-    SUP_CLIENT_BAN,     /* id: serve it no more; its leases and what was placed for it stay until CLIENT_DEL */
-    SUP_HOLD_ADD,       /* id, pid; descriptor hold page. Answer HOLD_ADDED */
-    SUP_HOLD_DEL,       /* id */
-    SUP_STATS,          /* the end is near; answer STATS_REPLY */
-    SUP_STOP,           /* end; no answer but the exit */
-    SUP_FREEZE,         /* id: epoch, status: enum freeze_state. Answer FREEZE_AT with the same when that is done */
-    SUP_FREEZE_SAID,    /* id: of FREEZE_ASK, status: 0 the dictionary is so, or negative */
-    SUP_PING,           /* wake up and turn: watch.c sees that in manager_page */
+    SUP_CLIENT_ADD =
+        1, /* id, pid; descriptors lease page, lane, bell and ring (eventfds: to wake it, to wake the manager). Answer CLIENT_ADDED */
+    SUP_CLIENT_DEL, /* id */
+    SUP_CLIENT_BAN, /* id: serve it no more; its leases and what was placed for it stay until CLIENT_DEL */
+    SUP_HOLD_ADD, /* id, pid; descriptor hold page. Answer HOLD_ADDED */
+    SUP_HOLD_DEL, /* id */
+    SUP_STATS,    /* the end is near; answer STATS_REPLY */
+    SUP_STOP,     /* end; no answer but the exit */
+    SUP_FREEZE, /* id: epoch, status: enum freeze_state. Answer FREEZE_AT with the same when that is done */
+    SUP_FREEZE_SAID, /* id: of FREEZE_ASK, status: 0 the dictionary is so, or negative */
+    SUP_PING,        /* wake up and turn: watch.c sees that in manager_page */
     /* manager -> ddictd */
-    SUP_READY,          /* status, text */
-    SUP_CLIENT_ADDED,   /* id, status, text */
-    SUP_CLIENT_BAD,     /* id, text: it broke the rules of its lane; ban it everywhere */
-    SUP_HOLD_ADDED,     /* id, status */
-    SUP_STATS_REPLY,    /* stats */
-    SUP_FULL,           /* count, text, used_bytes, total_bytes: requests were refused for want of memory (notes.c) */
-    SUP_REFUSED,        /* count, text: connections were refused */
-    SUP_FREEZE_ASK,     /* id, status: 1 freeze, 0 unfreeze. Answer FREEZE_SAID */
-    SUP_FREEZE_AT       /* id, status */
+    SUP_READY,        /* status, text */
+    SUP_CLIENT_ADDED, /* id, status, text */
+    SUP_CLIENT_BAD,   /* id, text: it broke the rules of its lane; ban it everywhere */
+    SUP_HOLD_ADDED,   /* id, status */
+    SUP_STATS_REPLY,  /* stats */
+    SUP_FULL, /* count, text, used_bytes, total_bytes: requests were refused for want of memory (notes.c) */
+    SUP_REFUSED,    /* count, text: connections were refused */
+    SUP_FREEZE_ASK, /* id, status: 1 freeze, 0 unfreeze. Answer FREEZE_SAID */
+    SUP_FREEZE_AT   /* id, status */
 };
 
 struct sup_msg {

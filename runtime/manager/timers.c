@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timers.c - a binary heap of deadlines; each timer knows its place in it. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include <base/clock.h>
 #include <manager/timers.h>
+
+#include <errno.h>
+#include <stdlib.h>
 
 static void place(struct timers *ts, size_t i, struct timer *t) {
     ts->heap[i] = t;
@@ -24,9 +24,12 @@ static void sift_down(struct timers *ts, size_t i) {
     struct timer *t = ts->heap[i];
     for (;;) {
         size_t c = 2 * i + 1;
-        if (c >= ts->n) break;
-        if (c + 1 < ts->n && ts->heap[c + 1]->at_ns < ts->heap[c]->at_ns) c++;
-        if (ts->heap[c]->at_ns >= t->at_ns) break;
+        if (c >= ts->n)
+            break;
+        if (c + 1 < ts->n && ts->heap[c + 1]->at_ns < ts->heap[c]->at_ns)
+            c++;
+        if (ts->heap[c]->at_ns >= t->at_ns)
+            break;
         place(ts, i, ts->heap[c]);
         i = c;
     }
@@ -34,17 +37,21 @@ static void sift_down(struct timers *ts, size_t i) {
 }
 
 void timer_clear(struct timers *ts, struct timer *t) {
-    if (t->pos == 0) return;
+    if (t->pos == 0)
+        return;
     size_t i = t->pos - 1;
     struct timer *last = ts->heap[--ts->n];
     t->pos = 0;
-    if (last == t) return;
+    if (last == t)
+        return;
     place(ts, i, last);
     sift_up(ts, i);
     sift_down(ts, last->pos - 1);
 }
 
-uint64_t timers_now(struct timers *ts) { return timers_look(ts, clock_ns()); }
+uint64_t timers_now(struct timers *ts) {
+    return timers_look(ts, clock_ns());
+}
 
 int timer_after(struct timers *ts, struct timer *t, uint64_t ns) {
     uint64_t now = timers_now(ts);
@@ -52,7 +59,8 @@ int timer_after(struct timers *ts, struct timer *t, uint64_t ns) {
     if (ts->n == ts->cap) {
         size_t cap = ts->cap ? 2 * ts->cap : 64;
         struct timer **heap = realloc(ts->heap, cap * sizeof *heap);
-        if (!heap) return -ENOMEM;
+        if (!heap)
+            return -ENOMEM;
         ts->heap = heap;
         ts->cap = cap;
     }
@@ -72,9 +80,11 @@ void timers_run(struct timers *ts, uint64_t now_ns) {
 }
 
 int timers_wait_ms(struct timers *ts) {
-    if (!ts->n) return -1;
+    if (!ts->n)
+        return -1;
     uint64_t now = timers_now(ts), at = ts->heap[0]->at_ns;
-    if (at <= now) return 0;
+    if (at <= now)
+        return 0;
     uint64_t ms = (at - now - 1) / 1000000 + 1;
     return ms > DD_SUSPEND_GAP_MS / 2 ? DD_SUSPEND_GAP_MS / 2 : (int)ms;
 }

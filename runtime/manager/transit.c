@@ -4,10 +4,10 @@
  * by the fetch, pinned until its completion is consumed, retired at once, and free when no lease holds it. Bounded, so that
  * views of remote values never fill the arena for puts.
  */
+#include <manager/manager.h>
+
 #include <errno.h>
 #include <stdlib.h>
-
-#include <manager/manager.h>
 
 #define REFUSED_NS 1000000u /* a scan of all leases finds nothing new so soon */
 
@@ -17,19 +17,25 @@ struct transit {
 
 int transit_init(struct manager *m) {
     m->transit = calloc(1, sizeof *m->transit);
-    if (!m->transit) return -ENOMEM;
+    if (!m->transit)
+        return -ENOMEM;
     uint64_t limit = m->header->budget / 16;
     m->transit->limit = limit < DD_TRANSIT_MAX ? limit : DD_TRANSIT_MAX;
     return 0;
 }
 
-void transit_free(struct manager *m) { free(m->transit); }
+void transit_free(struct manager *m) {
+    free(m->transit);
+}
 
-bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref) {
-    if (val_len > m->transit->limit) return false;
+bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t version,
+                     struct store_ref *ref) {
+    if (val_len > m->transit->limit)
+        return false;
     uint64_t used = store_transit_bytes(m->store);
     if (used + val_len > m->transit->limit) {
-        if (m->now - m->transit->refused_ns < REFUSED_NS) return false;
+        if (m->now - m->transit->refused_ns < REFUSED_NS)
+            return false;
         lanes_settle(m); /* pins whose completion was consumed meanwhile */
         store_reclaim(m->store);
         used = store_transit_bytes(m->store);
@@ -41,4 +47,6 @@ bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t 
     return store_reserve_transit(m->store, val_len, tag, version, ref) == 0;
 }
 
-void transit_abort(struct manager *m, struct store_ref *ref) { store_abort(m->store, ref); }
+void transit_abort(struct manager *m, struct store_ref *ref) {
+    store_abort(m->store, ref);
+}

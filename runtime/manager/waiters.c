@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* waiters.c - requests that wait until their key exists, found by the key's hash when a put is published. First come, first served. */
+#include <base/clock.h>
+#include <manager/manager.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <base/clock.h>
-#include <manager/manager.h>
-
-#define WAITER_CHAINS 1024u                /* a rank or two wait at a time; thousands are still short chains */
-#define WAIT_US_MAX (1ull << 50)           /* 35 years: what is longer is for ever, and sums do not wrap */
+#define WAITER_CHAINS 1024u /* a rank or two wait at a time; thousands are still short chains */
+#define WAIT_US_MAX   (1ull << 50) /* 35 years: what is longer is for ever, and sums do not wrap */
 
 struct waiter {
     struct asker *asker;
-    struct waiter *a_next, **a_prev;       /* of the asker */
-    struct waiter *next, **prev;           /* of the chain */
+    struct waiter *a_next, **a_prev; /* of the asker */
+    struct waiter *next, **prev;     /* of the chain */
     struct timer timer;
     struct msg req;
     uint64_t hash;
@@ -29,22 +29,27 @@ int waiters_init(struct manager *m) {
     return m->waiters ? 0 : -ENOMEM;
 }
 
-void waiters_free(struct manager *m) { free(m->waiters); }
+void waiters_free(struct manager *m) {
+    free(m->waiters);
+}
 
 static void waiter_free(struct waiter *w) {
     struct manager *m = w->asker->m;
     timer_clear(&m->timers, &w->timer);
     *w->a_prev = w->a_next;
-    if (w->a_next) w->a_next->a_prev = w->a_prev;
+    if (w->a_next)
+        w->a_next->a_prev = w->a_prev;
     *w->prev = w->next;
-    if (w->next) w->next->prev = w->prev;
+    if (w->next)
+        w->next->prev = w->prev;
     m->waiters->n--;
     free(w);
 }
 
 static void waiter_late(struct timer *t) {
     struct waiter *w = (struct waiter *)(void *)((char *)t - offsetof(struct waiter, timer));
-    if (w->req.type != MSG_HEAD) w->asker->m->count->misses++;
+    if (w->req.type != MSG_HEAD)
+        w->asker->m->count->misses++;
     asker_reply(w->asker, &w->req, -ETIMEDOUT, NULL);
     waiter_free(w);
 }
@@ -52,7 +57,8 @@ static void waiter_late(struct timer *t) {
 int waiter_add(struct asker *a, const struct msg *req, const void *key, uint64_t hash) {
     struct manager *m = a->m;
     struct waiter *w = calloc(1, sizeof *w + req->key_len);
-    if (!w) return -ENOMEM;
+    if (!w)
+        return -ENOMEM;
     w->asker = a;
     w->req = *req;
     w->hash = hash;
@@ -65,10 +71,12 @@ int waiter_add(struct asker *a, const struct msg *req, const void *key, uint64_t
     }
     w->a_next = a->waits;
     w->a_prev = &a->waits;
-    if (w->a_next) w->a_next->a_prev = &w->a_next;
+    if (w->a_next)
+        w->a_next->a_prev = &w->a_next;
     a->waits = w;
     struct waiter **at = &m->waiters->chain[hash % WAITER_CHAINS];
-    while (*at) at = &(*at)->next; /* to the end: first come, first served */
+    while (*at)
+        at = &(*at)->next; /* to the end: first come, first served */
     *at = w;
     w->prev = at;
     m->waiters->n++;
@@ -76,18 +84,23 @@ int waiter_add(struct asker *a, const struct msg *req, const void *key, uint64_t
 }
 
 void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
-    if (m->waiters->n == 0) return;
+    if (m->waiters->n == 0)
+        return;
     for (struct waiter *w = m->waiters->chain[hash % WAITER_CHAINS], *next; w; w = next) {
         next = w->next;
-        if (w->asker->gone || w->hash != hash || w->req.key_len != key_len || memcmp(w->key, key, key_len) != 0) continue;
-        if (request_look(w->asker, &w->req, w->key) == DDICT_ENOKEY) return; /* a pop before us took it */
+        if (w->asker->gone || w->hash != hash || w->req.key_len != key_len ||
+            memcmp(w->key, key, key_len) != 0)
+            continue;
+        if (request_look(w->asker, &w->req, w->key) == DDICT_ENOKEY)
+            return; /* a pop before us took it */
         waiter_free(w);
     }
 }
 
 bool waiter_cancel(struct asker *a, uint64_t id, int status) {
     for (struct waiter *w = a->waits; w; w = w->a_next) {
-        if (w->req.id != id) continue;
+        if (w->req.id != id)
+            continue;
         asker_reply(a, &w->req, status, NULL);
         waiter_free(w);
         return true;
@@ -96,5 +109,6 @@ bool waiter_cancel(struct asker *a, uint64_t id, int status) {
 }
 
 void waiters_end(struct asker *a) {
-    while (a->waits) waiter_free(a->waits);
+    while (a->waits)
+        waiter_free(a->waits);
 }

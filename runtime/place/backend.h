@@ -12,8 +12,8 @@
 int pmix_init(struct place *p);
 int pmix_joined(void); /* this process is */
 int pmix_maps(struct place *p);
-int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int (*enough)(const void *card, size_t len),
-                  int timeout_ms);
+int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
+                  int (*enough)(const void *card, size_t len), int timeout_ms);
 int pmix_fence(int timeout_ms);
 /* PMIx_Finalize by the process that initialised, once. Does nothing in a forked child. */
 void pmix_finalize(void);
@@ -35,13 +35,16 @@ int slurm_layout(const int *counts, int nodes, int plane, int *node_of, int size
 
 /* 0; -ENOENT: not started by it. */
 int torchrun_env_init(struct place *p);
-int run_env_init(struct place *p);    /* $DDICT_RUN_ID, $DDICT_RUN_RANK, $DDICT_RUN_SIZE: `ddict run -n`, all on this node */
+int run_env_init(
+    struct place
+        *p); /* $DDICT_RUN_ID, $DDICT_RUN_RANK, $DDICT_RUN_SIZE: `ddict run -n`, all on this node */
 int mpirun_env_init(struct place *p);
 
 /* The variable as a number from lo on; -ENOENT. */
 int env_count(const char *name, int lo, int *out);
 
-int same_user(void); /* 1: a PMIx server can accept us; 0: we are in a user namespace that makes us somebody else */
+int same_user(
+    void); /* 1: a PMIx server can accept us; 0: we are in a user namespace that makes us somebody else */
 
 /*
  * One process of a rank may be a PMIx client. The name is an abstract socket, so it goes with the process however it ends. 0; -EBUSY: another

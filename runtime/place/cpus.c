@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cpus.c - sets of cpus and their texts. */
+#include "place/cpus.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <sched.h>
@@ -7,13 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "place/cpus.h"
+void cpus_add(struct cpus *c, int cpu) {
+    c->word[cpu / 64] |= 1ull << cpu % 64;
+}
 
-void cpus_add(struct cpus *c, int cpu) { c->word[cpu / 64] |= 1ull << cpu % 64; }
+int cpus_has(const struct cpus *c, int cpu) {
+    return cpu >= 0 && cpu < CPUS_MAX && (c->word[cpu / 64] >> cpu % 64 & 1);
+}
 
-int cpus_has(const struct cpus *c, int cpu) { return cpu >= 0 && cpu < CPUS_MAX && (c->word[cpu / 64] >> cpu % 64 & 1); }
-
-int cpus_count(const struct cpus *c) { return cpus_shared(c, c); }
+int cpus_count(const struct cpus *c) {
+    return cpus_shared(c, c);
+}
 
 int cpus_shared(const struct cpus *a, const struct cpus *b) {
     int n = 0;

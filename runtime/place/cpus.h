@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CPUS_MAX 4096 /* cpus of a node; the largest kernels of distributions stop at 8192, the largest machines with GPUs at 2048 */
+#define CPUS_MAX \
+    4096 /* cpus of a node; the largest kernels of distributions stop at 8192, the largest machines with GPUs at 2048 */
 struct cpus {
     uint64_t word[CPUS_MAX / 64];
 };

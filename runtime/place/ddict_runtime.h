@@ -74,7 +74,14 @@ extern "C" {
 #endif
 
 /* Who said where we are. */
-enum { DDICT_RT_SINGLE, DDICT_RT_SLURM, DDICT_RT_PMIX, DDICT_RT_MPIRUN, DDICT_RT_TORCHRUN, DDICT_RT_RUN };
+enum {
+    DDICT_RT_SINGLE,
+    DDICT_RT_SLURM,
+    DDICT_RT_PMIX,
+    DDICT_RT_MPIRUN,
+    DDICT_RT_TORCHRUN,
+    DDICT_RT_RUN
+};
 /* How exchange and barrier reach the others. */
 enum {
     DDICT_RT_PEERS_SELF, /* there are no others */
@@ -84,14 +91,16 @@ enum {
 };
 
 struct ddict_rt_info {
-    int how;                /* DDICT_RT_* */
-    int peers;              /* DDICT_RT_PEERS_* */
+    int how;   /* DDICT_RT_* */
+    int peers; /* DDICT_RT_PEERS_* */
     int rank, size;
     int local_rank, local_size;
-    int node_id, nodes;     /* -1: not known */
-    int map;                /* 1: where every rank runs is known */
-    const char *node;       /* name of this node: Slurm's, else the host's without its domain. The library's, until the end of the process */
-    const char *group;      /* names those who were started together, the same in all of them: "slurm.17.0", "torchrun.abc.0". The library's, as node */
+    int node_id, nodes; /* -1: not known */
+    int map;            /* 1: where every rank runs is known */
+    const char *
+        node; /* name of this node: Slurm's, else the host's without its domain. The library's, until the end of the process */
+    const char *
+        group; /* names those who were started together, the same in all of them: "slurm.17.0", "torchrun.abc.0". The library's, as node */
     const char *how_name;   /* "PMIx", "Slurm's variables", ...: static */
     const char *peers_name; /* "PMIx", "the dictionary", "none", "alone": static */
 };
@@ -163,7 +172,8 @@ struct ddict_rt_bytes {
  * Errors: -ETIMEDOUT (not all came), -ENOTSUP (no way to reach the others; the sentence says what to add), -EPERM (a forked child),
  * -ECANCELED (an earlier one failed), -E2BIG, -ENOMEM, -EIO (PMIx), DDICT_E* (the dictionary). On failure *all is untouched.
  */
-DDICT_RT_API int ddict_rt_exchange(const void *data, size_t len, struct ddict_rt_bytes **all, int timeout_ms);
+DDICT_RT_API int ddict_rt_exchange(const void *data, size_t len, struct ddict_rt_bytes **all,
+                                   int timeout_ms);
 
 /* Collective: returns when all ranks have called it. Errors as above. */
 DDICT_RT_API int ddict_rt_barrier(int timeout_ms);
@@ -171,9 +181,9 @@ DDICT_RT_API int ddict_rt_barrier(int timeout_ms);
 /* --- GPUs --- */
 
 enum {
-    DDICT_RT_GPU_NONE,    /* leave them as they are */
+    DDICT_RT_GPU_NONE, /* leave them as they are */
     DDICT_RT_GPU_CLOSEST, /* one order for all ranks of the node, device LOCAL_RANK (modulo the devices) is the rank's */
-    DDICT_RT_GPU_ROTATE   /* the rank's own is device 0, the others follow */
+    DDICT_RT_GPU_ROTATE /* the rank's own is device 0, the others follow */
 };
 struct ddict_rt_gpu {
     const char *variable; /* that was set: "CUDA_VISIBLE_DEVICES", ...; NULL: none */
@@ -181,9 +191,9 @@ struct ddict_rt_gpu {
     int device;           /* which device is the rank's: for set_device(); -1: not bound */
     int devices;          /* visible ones */
     int pci_order;        /* 1: CUDA_DEVICE_ORDER=PCI_BUS_ID was set, too */
-    int shared;           /* ranks on the GPU that has most of them; 1 while there are no more ranks than GPUs */
-    int numa;             /* NUMA node that the rank's GPU is nearest to; -1: not known */
-    char pci[16];         /* of the rank's GPU, "0000:84:00.0"; "" when not known */
+    int shared; /* ranks on the GPU that has most of them; 1 while there are no more ranks than GPUs */
+    int numa;     /* NUMA node that the rank's GPU is nearest to; -1: not known */
+    char pci[16]; /* of the rank's GPU, "0000:84:00.0"; "" when not known */
 };
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* distance.c - distances in a topology. */
-#include <string.h>
-
 #include "place/distance.h"
+
+#include <string.h>
 
 /* Where the firmware gives no latencies: the same NUMA node, the same package, another one. 10 and 20 are what it gives for two plain sockets. */
 enum { LATENCY_LOCAL = 10, LATENCY_PACKAGE = 15, LATENCY_FAR = 20, LEVELS = 16 };
@@ -11,7 +11,9 @@ void distance_open(struct distance *d, hwloc_topology_t t) {
     unsigned n = 1;
 
     d->topology = t;
-    if (hwloc_distances_get_by_type(t, HWLOC_OBJ_NUMANODE, &n, &d->latencies, HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0) < 0 || n == 0)
+    if (hwloc_distances_get_by_type(t, HWLOC_OBJ_NUMANODE, &n, &d->latencies,
+                                    HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0) < 0 ||
+        n == 0)
         d->latencies = NULL;
 }
 
@@ -32,7 +34,8 @@ hwloc_obj_t distance_numa(hwloc_topology_t t, hwloc_const_cpuset_t set) {
     return best;
 }
 
-static int latency_of(hwloc_topology_t t, struct hwloc_distances_s *matrix, hwloc_obj_t pu, hwloc_obj_t at) {
+static int latency_of(hwloc_topology_t t, struct hwloc_distances_s *matrix, hwloc_obj_t pu,
+                      hwloc_obj_t at) {
     hwloc_obj_t from = distance_numa(t, pu->cpuset), to = distance_numa(t, at->cpuset);
     hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, pu);
 
@@ -48,7 +51,8 @@ static int latency_of(hwloc_topology_t t, struct hwloc_distances_s *matrix, hwlo
 
             if (n == NULL || v == 0 || v > 254 || hwloc_bitmap_iszero(n->cpuset))
                 continue;
-            if ((n == to || hwloc_bitmap_isincluded(n->cpuset, at->cpuset)) && (least < 0 || (int)v < least))
+            if ((n == to || hwloc_bitmap_isincluded(n->cpuset, at->cpuset)) &&
+                (least < 0 || (int)v < least))
                 least = (int)v;
         }
         if (least >= 0)
@@ -56,7 +60,8 @@ static int latency_of(hwloc_topology_t t, struct hwloc_distances_s *matrix, hwlo
     }
     if (hwloc_bitmap_isincluded(pu->cpuset, at->cpuset))
         return LATENCY_LOCAL;
-    return package != NULL && hwloc_bitmap_intersects(package->cpuset, at->cpuset) ? LATENCY_PACKAGE : LATENCY_FAR;
+    return package != NULL && hwloc_bitmap_intersects(package->cpuset, at->cpuset) ? LATENCY_PACKAGE
+                                                                                   : LATENCY_FAR;
 }
 
 static int levels_of(hwloc_topology_t t, hwloc_obj_t pu, hwloc_obj_t at) {
@@ -75,5 +80,6 @@ void distance_cpus(struct cpus *c, hwloc_const_bitmap_t set) {
 }
 
 int distance_between(const struct distance *d, hwloc_obj_t cpu, hwloc_obj_t at) {
-    return latency_of(d->topology, d->latencies, cpu, at) * LEVELS + levels_of(d->topology, cpu, at);
+    return latency_of(d->topology, d->latencies, cpu, at) * LEVELS +
+           levels_of(d->topology, cpu, at);
 }

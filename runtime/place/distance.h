@@ -3,9 +3,9 @@
 #ifndef DDICT_PLACE_DISTANCE_H
 #define DDICT_PLACE_DISTANCE_H
 
-#include <hwloc.h>
-
 #include "place/cpus.h"
+
+#include <hwloc.h>
 
 struct distance {
     hwloc_topology_t topology;

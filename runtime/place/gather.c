@@ -12,6 +12,11 @@
  *  2. Each piece has a number drawn for it, and `all` repeats it: what an earlier program of the same step left is not taken for ours.
  *  3. Of the pieces only lengths within the value are believed.
  */
+#include "place/gather.h"
+
+#include "base/defaults.h"
+#include "base/error.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +25,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/defaults.h"
-#include "base/error.h"
-#include "place/gather.h"
-
 struct part { /* of `all`, one a rank; then the bytes, each at a multiple of 8 */
     uint64_t drawn;
     uint64_t len;
 };
 
-static size_t round8(size_t n) { return (n + 7) & ~(size_t)7; }
+static size_t round8(size_t n) {
+    return (n + 7) & ~(size_t)7;
+}
 
 static size_t key_make(char *key, size_t cap, const struct gather *g, const char *what, int rank) {
     int n = snprintf(key + 1, cap - 1, "ddict.rt/%s/%u/%s/%d", g->group, g->generation, what, rank);
@@ -45,7 +48,9 @@ static int left_of(struct deadline *d) {
     if (deadline_over(d))
         return 0;
     now = clock_ns();
-    return d->at_ns <= now ? 0 : d->at_ns - now > 2000000000ull * 1000000u ? 2000000000 : (int)((d->at_ns - now) / 1000000u + 1);
+    return d->at_ns <= now                             ? 0
+           : d->at_ns - now > 2000000000ull * 1000000u ? 2000000000
+                                                       : (int)((d->at_ns - now) / 1000000u + 1);
 }
 
 static int dict_failed(int rc, const char *what) {
@@ -60,7 +65,8 @@ static int missing(int rc, const char *what, int rank) {
 }
 
 /* Wait for a key in slices, so that time in which we were suspended is told from time in which nobody came. */
-static int key_await(struct gather *g, const char *key, size_t klen, struct ddict_view *v, struct deadline *d) {
+static int key_await(struct gather *g, const char *key, size_t klen, struct ddict_view *v,
+                     struct deadline *d) {
     int rc;
 
     do {
@@ -82,8 +88,9 @@ int gather_open(struct gather *g, const char *group, int rank, int size, struct 
 
 /* --- everybody but rank 0 --- */
 
-static int piece_put(struct gather *g, uint64_t drawn, const void *data, size_t len, struct deadline *d) {
-    struct iovec iov[2] = { { &drawn, sizeof drawn }, { (void *)(uintptr_t)data, len } };
+static int piece_put(struct gather *g, uint64_t drawn, const void *data, size_t len,
+                     struct deadline *d) {
+    struct iovec iov[2] = {{&drawn, sizeof drawn}, {(void *)(uintptr_t)data, len}};
     char key[400];
     size_t klen = key_make(key, sizeof key, g, "piece", g->rank);
     int rc = ddict_putv(g->d, key, klen, iov, len > 0 ? 2 : 1, 0, left_of(d));
@@ -133,7 +140,7 @@ static int all_view(struct gather *g, uint64_t drawn, struct ddict_view *v, stru
     size_t klen = key_make(key, sizeof key, g, "all", 0);
 
     for (;;) {
-        struct timespec nap = { 0, 1000000 };
+        struct timespec nap = {0, 1000000};
         int rc = key_await(g, key, klen, v, d);
 
         if (rc < 0)
@@ -147,7 +154,8 @@ static int all_view(struct gather *g, uint64_t drawn, struct ddict_view *v, stru
     }
 }
 
-static int other_exchange(struct gather *g, uint64_t drawn, const void *data, size_t len, struct ddict_rt_bytes **all, struct deadline *d) {
+static int other_exchange(struct gather *g, uint64_t drawn, const void *data, size_t len,
+                          struct ddict_rt_bytes **all, struct deadline *d) {
     char key[400];
     struct ddict_view v;
     int rc = piece_put(g, drawn, data, len, d);
@@ -219,7 +227,8 @@ static void reads_take(struct gather *g, struct deadline *d) {
     (void)ddict_del(g->d, key, key_make(key, sizeof key, g, "all", 0), DD_TIMEOUT_MS);
 }
 
-static int first_exchange(struct gather *g, uint64_t drawn, const void *data, size_t len, struct ddict_rt_bytes **all, struct deadline *d) {
+static int first_exchange(struct gather *g, uint64_t drawn, const void *data, size_t len,
+                          struct ddict_rt_bytes **all, struct deadline *d) {
     struct ddict_view *views = calloc((size_t)g->size, sizeof *views);
     char key[400], *mine = malloc(sizeof drawn + len);
     void *value = NULL;
@@ -259,7 +268,8 @@ static int first_exchange(struct gather *g, uint64_t drawn, const void *data, si
     return rc;
 }
 
-int gather_exchange(struct gather *g, const void *data, size_t len, struct ddict_rt_bytes **all, struct deadline *d) {
+int gather_exchange(struct gather *g, const void *data, size_t len, struct ddict_rt_bytes **all,
+                    struct deadline *d) {
     struct ddict_rt_bytes *out = NULL;
     uint64_t drawn = 0;
     int rc;
@@ -270,7 +280,8 @@ int gather_exchange(struct gather *g, const void *data, size_t len, struct ddict
     g->generation++;
     if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn)
         drawn = clock_ns() ^ (uint64_t)getpid() << 40;
-    rc = g->rank == 0 ? first_exchange(g, drawn, data, len, &out, d) : other_exchange(g, drawn, data, len, &out, d);
+    rc = g->rank == 0 ? first_exchange(g, drawn, data, len, &out, d)
+                      : other_exchange(g, drawn, data, len, &out, d);
     if (rc == 0)
         *all = out;
     return rc;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu.c - the map of a node's GPUs: distances from it, and what /proc, /sys and /dev know besides. */
+#include "place/gpu.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "place/gpu.h"
 
 void gpu_map_free(struct gpu_map *m) {
     free(m->area);
@@ -50,7 +50,9 @@ int gpu_vendor_here(const struct gpu_map *m) {
 static FILE *open_below(const char *root, const char *folder, const char *pci, const char *file) {
     char path[512];
 
-    return snprintf(path, sizeof path, "%s%s/%s/%s", root, folder, pci, file) < (int)sizeof path ? fopen(path, "re") : NULL;
+    return snprintf(path, sizeof path, "%s%s/%s/%s", root, folder, pci, file) < (int)sizeof path
+               ? fopen(path, "re")
+               : NULL;
 }
 
 /* access() asks the device cgroup too (tried with version 1), and wakes no device as open() would. */
@@ -86,17 +88,21 @@ static void probe_render(struct gpu *g, const char *root) {
     struct dirent *e;
     DIR *d;
 
-    if (snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/drm", root, g->pci) >= (int)sizeof path || (d = opendir(path)) == NULL)
+    if (snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/drm", root, g->pci) >=
+            (int)sizeof path ||
+        (d = opendir(path)) == NULL)
         return;
     while ((e = readdir(d)) != NULL) {
         if (strncmp(e->d_name, "renderD", 7) == 0) {
             snprintf(node, sizeof node, "dri/%s", e->d_name);
             g->visible = node_visible(root, node);
         }
-        if (g->vendor == GPU_INTEL && strncmp(e->d_name, "card", 4) == 0 && strchr(e->d_name, '-') == NULL) {
+        if (g->vendor == GPU_INTEL && strncmp(e->d_name, "card", 4) == 0 &&
+            strchr(e->d_name, '-') == NULL) {
             int tiles = 0;
             do
-                snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/drm/%.32s/gt/gt%d", root, g->pci, e->d_name, tiles);
+                snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/drm/%.32s/gt/gt%d", root,
+                         g->pci, e->d_name, tiles);
             while (access(path, F_OK) == 0 && ++tiles < 16);
             if (tiles > 1)
                 g->tiles = tiles;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_ask.c - ask this node's ddictd for the map of its GPUs (PROTOCOL 4, GPUS). */
+#include "base/defaults.h"
+#include "base/error.h"
+#include "place/gpu_blob.h"
+#include "wire/attach.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/defaults.h"
-#include "base/error.h"
-#include "place/gpu_blob.h"
-#include "wire/attach.h"
 
 static int blob_take(struct gpu_map *m, int fd) {
     struct stat st;
@@ -42,7 +42,10 @@ int gpu_map_ask(struct gpu_map *m) {
         rc = attach_recv(fd, &msg, &blob, 1, DD_GPUS_MS);
     close(fd);
     if (rc >= 0)
-        rc = msg.type != ATTACH_GPUS || attach_version_check(&msg) < 0 ? -EPROTO : msg.status < 0 ? msg.status : rc == 1 ? blob_take(m, blob) : -EPROTO;
+        rc = msg.type != ATTACH_GPUS || attach_version_check(&msg) < 0 ? -EPROTO
+             : msg.status < 0                                          ? msg.status
+             : rc == 1                                                 ? blob_take(m, blob)
+                                                                       : -EPROTO;
     if (blob >= 0)
         close(blob);
     return rc;

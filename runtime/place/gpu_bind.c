@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_bind.c - a GPU for every rank of a node, and the variable that says so. */
+#include "place/gpu_bind.h"
+
+#include "base/error.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/error.h"
-#include "place/gpu_bind.h"
 
 static const char *const names[] = {"none", "closest", "rotate"};
 
@@ -18,9 +19,12 @@ int gpu_bind_parse(const char *text, enum gpu_bind *how) {
     return dd_error(-EINVAL, "\"%.40s\" is no way to bind GPUs: closest, rotate or none", text);
 }
 
-const char *gpu_bind_name(enum gpu_bind how) { return names[how]; }
+const char *gpu_bind_name(enum gpu_bind how) {
+    return names[how];
+}
 
-static int64_t *distances(const struct gpu_plan *p, const struct gpu_map *map, const struct cpus *cpus) {
+static int64_t *distances(const struct gpu_plan *p, const struct gpu_map *map,
+                          const struct cpus *cpus) {
     int n = p->mask.entries;
     int64_t *d = malloc(sizeof *d * (size_t)n * (size_t)p->ranks), most = 0;
 
@@ -36,7 +40,8 @@ static int64_t *distances(const struct gpu_plan *p, const struct gpu_map *map, c
     return d;
 }
 
-int gpu_plan_make(struct gpu_plan *p, const struct gpu_map *map, enum gpu_bind how, int ranks, const struct cpus *cpus) {
+int gpu_plan_make(struct gpu_plan *p, const struct gpu_map *map, enum gpu_bind how, int ranks,
+                  const struct cpus *cpus) {
     const char *slurm = gpu_bound_by_slurm();
     int count[GPU_MAX] = {0}, n, rc;
     int64_t *d;
@@ -47,22 +52,30 @@ int gpu_plan_make(struct gpu_plan *p, const struct gpu_map *map, enum gpu_bind h
     if (how == GPU_BIND_NONE)
         return dd_error(0, "GPUs are left as they are");
     if (slurm != NULL)
-        return dd_error(0, "%s has given each task GPUs of its own; they are left as they are", slurm);
+        return dd_error(0, "%s has given each task GPUs of its own; they are left as they are",
+                        slurm);
     if (ranks < 1 || ranks > GPU_RANKS_MAX)
-        return dd_error(-EINVAL, "cannot bind GPUs for %d ranks on a node: from 1 to %d", ranks, GPU_RANKS_MAX);
+        return dd_error(-EINVAL, "cannot bind GPUs for %d ranks on a node: from 1 to %d", ranks,
+                        GPU_RANKS_MAX);
     rc = gpu_mask_read(&p->mask, map);
     if (rc <= 0)
         return rc;
     if (gpu_mask_narrowed(&p->mask))
-        return dd_error(0, "%s has fewer GPUs than the step has on this node: each task may have its own; they are left as they are", p->mask.variable);
+        return dd_error(0,
+                        "%s has fewer GPUs than the step has on this node: each task may have its "
+                        "own; they are left as they are",
+                        p->mask.variable);
     n = p->mask.entries;
     if (how == GPU_BIND_CLOSEST && !gpu_mask_orders(&p->mask))
-        return dd_error(0, "%s GPUs stand in the order of the driver whatever %s says; it is left as it is (rotate gives each rank one)",
+        return dd_error(0,
+                        "%s GPUs stand in the order of the driver whatever %s says; it is left as "
+                        "it is (rotate gives each rank one)",
                         gpu_vendor_name(p->mask.vendor), p->mask.variable);
     d = distances(p, map, cpus);
     if (d == NULL)
         return dd_error(-ENOMEM, "no memory to bind GPUs");
-    rc = how == GPU_BIND_CLOSEST ? gpu_order_closest(ranks, n, d, p->order) : gpu_order_own(ranks, n, d, p->own);
+    rc = how == GPU_BIND_CLOSEST ? gpu_order_closest(ranks, n, d, p->order)
+                                 : gpu_order_own(ranks, n, d, p->own);
     for (int r = 0; rc == 0 && r < ranks; r++) {
         if (how == GPU_BIND_CLOSEST)
             p->own[r] = p->order[r % n];
@@ -80,9 +93,14 @@ int gpu_plan_text(const struct gpu_plan *p, int rank, char *buf, size_t cap) {
     if (p->how == GPU_BIND_CLOSEST)
         return gpu_mask_text(&p->mask, p->order, p->mask.entries, buf, cap);
     gpu_order_rotate(p->mask.entries, p->own[rank], order);
-    return gpu_mask_text(&p->mask, order, gpu_mask_orders(&p->mask) ? p->mask.entries : 1, buf, cap);
+    return gpu_mask_text(&p->mask, order, gpu_mask_orders(&p->mask) ? p->mask.entries : 1, buf,
+                         cap);
 }
 
-int gpu_plan_wants_pci_order(const struct gpu_plan *p) { return p->mask.vendor == GPU_NVIDIA; }
+int gpu_plan_wants_pci_order(const struct gpu_plan *p) {
+    return p->mask.vendor == GPU_NVIDIA;
+}
 
-int gpu_plan_device(const struct gpu_plan *p, int rank) { return p->how == GPU_BIND_CLOSEST ? rank % p->mask.entries : 0; }
+int gpu_plan_device(const struct gpu_plan *p, int rank) {
+    return p->how == GPU_BIND_CLOSEST ? rank % p->mask.entries : 0;
+}

@@ -24,10 +24,11 @@ struct gpu_plan {
     enum gpu_bind how;
     struct gpu_mask mask;
     int ranks;
-    int shared;                      /* most ranks on one GPU */
-    int own[GPU_RANKS_MAX];          /* the entry of the mask that is the rank's */
-    int64_t distance[GPU_RANKS_MAX]; /* from the rank to it, in 1/GPU_DISTANCE_UNIT; -1: not known which GPU it is */
-    int order[GPU_MAX];              /* closest: the entries in the order of all ranks */
+    int shared;             /* most ranks on one GPU */
+    int own[GPU_RANKS_MAX]; /* the entry of the mask that is the rank's */
+    int64_t distance
+        [GPU_RANKS_MAX]; /* from the rank to it, in 1/GPU_DISTANCE_UNIT; -1: not known which GPU it is */
+    int order[GPU_MAX]; /* closest: the entries in the order of all ranks */
 };
 
 /* "closest", "rotate", "none": 0, or -EINVAL with a sentence. */
@@ -38,7 +39,8 @@ const char *gpu_bind_name(enum gpu_bind how);
  * The plan for all ranks of a node: cpus[r] of each, NULL where they are not known (then all are taken to have what the job may use there).
  * 1; 0: nothing to set, the sentence says why; negative: nothing can be set, the sentence says why and that the variable stays as it is.
  */
-int gpu_plan_make(struct gpu_plan *p, const struct gpu_map *map, enum gpu_bind how, int ranks, const struct cpus *cpus);
+int gpu_plan_make(struct gpu_plan *p, const struct gpu_map *map, enum gpu_bind how, int ranks,
+                  const struct cpus *cpus);
 /* The value of p->mask.variable for this rank. Its length, or -E2BIG. */
 int gpu_plan_text(const struct gpu_plan *p, int rank, char *buf, size_t cap);
 /* CUDA counts its numbers by speed unless CUDA_DEVICE_ORDER=PCI_BUS_ID is set beside them. */

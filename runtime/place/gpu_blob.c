@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_blob.c - the map of GPUs as bytes. Both sides are on one machine: numbers as they stand in memory. */
+#include "place/gpu_blob.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "place/gpu_blob.h"
 
 struct blob_head {
     char magic[8];
@@ -14,7 +14,8 @@ struct blob_head {
 static const char magic[8] = "ddictGP1";
 
 int gpu_map_pack(const struct gpu_map *m, void **blob, size_t *len) {
-    struct blob_head h = {.map_size = sizeof *m, .area_size = sizeof *m->area, .areas = (uint32_t)m->areas};
+    struct blob_head h = {
+        .map_size = sizeof *m, .area_size = sizeof *m->area, .areas = (uint32_t)m->areas};
     size_t areas = (size_t)m->areas * sizeof *m->area;
     char *at = malloc(sizeof h + sizeof *m + areas);
 
@@ -50,7 +51,8 @@ int gpu_map_unpack(struct gpu_map *m, const void *blob, size_t len) {
     if (len < sizeof h + sizeof *m)
         return -EPROTO;
     memcpy(&h, blob, sizeof h);
-    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.map_size != sizeof *m || h.area_size != sizeof *m->area || h.areas > CPUS_MAX ||
+    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.map_size != sizeof *m ||
+        h.area_size != sizeof *m->area || h.areas > CPUS_MAX ||
         len != sizeof h + sizeof *m + h.areas * sizeof *m->area)
         return -EPROTO;
     areas = h.areas * sizeof *m->area;

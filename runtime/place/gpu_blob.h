@@ -6,9 +6,9 @@
 #ifndef DDICT_PLACE_GPU_BLOB_H
 #define DDICT_PLACE_GPU_BLOB_H
 
-#include <stddef.h>
-
 #include "place/gpu.h"
+
+#include <stddef.h>
 
 /* *blob is malloc'ed. 0 or -ENOMEM. */
 int gpu_map_pack(const struct gpu_map *m, void **blob, size_t *len);

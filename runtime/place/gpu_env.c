@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_env.c - read the variables that say which GPUs are visible, and write one in another order. */
+#include "place/gpu_env.h"
+
+#include "base/error.h"
+#include "base/size.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/size.h"
-#include "place/gpu_env.h"
-
-static int is_set(const char *name) { return getenv(name) != NULL; }
+static int is_set(const char *name) {
+    return getenv(name) != NULL;
+}
 
 /* HIP looks at HIP_VISIBLE_DEVICES, else at CUDA_VISIBLE_DEVICES, and counts in what ROCR_VISIBLE_DEVICES left: the last to be applied says the order. */
 static const char *variable_of(enum gpu_vendor v) {
@@ -20,9 +23,12 @@ static const char *variable_of(enum gpu_vendor v) {
         return "ZE_AFFINITY_MASK";
     if (is_set("HIP_VISIBLE_DEVICES"))
         return "HIP_VISIBLE_DEVICES";
-    if (is_set("ROCR_VISIBLE_DEVICES") && is_set("CUDA_VISIBLE_DEVICES") && strcmp(getenv("ROCR_VISIBLE_DEVICES"), getenv("CUDA_VISIBLE_DEVICES")) != 0)
+    if (is_set("ROCR_VISIBLE_DEVICES") && is_set("CUDA_VISIBLE_DEVICES") &&
+        strcmp(getenv("ROCR_VISIBLE_DEVICES"), getenv("CUDA_VISIBLE_DEVICES")) != 0)
         return "CUDA_VISIBLE_DEVICES";
-    return is_set("ROCR_VISIBLE_DEVICES") || !is_set("CUDA_VISIBLE_DEVICES") ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
+    return is_set("ROCR_VISIBLE_DEVICES") || !is_set("CUDA_VISIBLE_DEVICES")
+               ? "ROCR_VISIBLE_DEVICES"
+               : "CUDA_VISIBLE_DEVICES";
 }
 
 /* The devices as a runtime counts them: of the vendor, those that can be opened (all where that is not known); Intel's tiles one by one unless told
@@ -50,7 +56,8 @@ static int gpu_named(const struct gpu_map *map, enum gpu_vendor v, const char *n
         return -1;
     size_t len = strcspn(name, "/");
     for (int g = 0; g < map->gpus; g++) {
-        if (map->gpu[g].vendor != v || map->gpu[g].uuid[0] == '\0' || strncasecmp(map->gpu[g].uuid, name, len) != 0)
+        if (map->gpu[g].vendor != v || map->gpu[g].uuid[0] == '\0' ||
+            strncasecmp(map->gpu[g].uuid, name, len) != 0)
             continue;
         if (found >= 0)
             return -1;
@@ -65,7 +72,8 @@ static int is_name(const char *s) {
     if (strncmp(s, "GPU-", 4) != 0 && strncmp(s, "MIG-", 4) != 0)
         return 0;
     s += 4;
-    return *s != '\0' && s[strspn(s, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-/")] == '\0';
+    return *s != '\0' &&
+           s[strspn(s, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-/")] == '\0';
 }
 
 /* "3"; for Level Zero also "3.1", a tile of device 3. The index, or -1. */
@@ -92,14 +100,21 @@ static int mask_split(struct gpu_mask *m, const char *text) {
             n--;
         if (m->entries == GPU_MAX || n == 0 || n >= GPU_NAME_MAX)
             return dd_error(-EINVAL, "%s=%.100s: %s; it is left as it is", m->variable, text,
-                            m->entries == GPU_MAX ? "too many entries" : n == 0 ? "an entry is empty" : "an entry is too long");
+                            m->entries == GPU_MAX ? "too many entries"
+                            : n == 0              ? "an entry is empty"
+                                                  : "an entry is too long");
         memcpy(name, at + skip, n);
         name[n] = '\0';
         if (!is_name(name) && index_of(name, m->vendor) < 0)
-            return dd_error(-EINVAL, "%s=%.100s: \"%s\" is neither the number nor the name of a GPU; it is left as it is", m->variable, text, name);
+            return dd_error(-EINVAL,
+                            "%s=%.100s: \"%s\" is neither the number nor the name of a GPU; it is "
+                            "left as it is",
+                            m->variable, text, name);
         for (int i = 0; i < m->entries; i++)
             if (strcasecmp(m->name[i], name) == 0)
-                return dd_error(-EINVAL, "%s=%.100s: \"%s\" stands there twice; it is left as it is", m->variable, text, name);
+                return dd_error(-EINVAL,
+                                "%s=%.100s: \"%s\" stands there twice; it is left as it is",
+                                m->variable, text, name);
         m->entries++;
         at += len;
         if (*at == '\0')
@@ -129,7 +144,8 @@ static int nth(const struct cpus *set, int i) {
 enum numbering { LOCAL, GLOBAL, UNTOLD, WRONG };
 
 /* By comparing the indices with what Slurm granted, where nothing hides a device or nobody knows. */
-static enum numbering numbering_of(const struct gpu_mask *m, const struct cpus *granted, int count) {
+static enum numbering numbering_of(const struct gpu_mask *m, const struct cpus *granted,
+                                   int count) {
     int local = 1, global = 1, indices = 0, same = 1;
 
     for (int i = 0; i < count; i++)
@@ -179,15 +195,23 @@ static int below_rocr(const struct gpu_map *map, int index) {
 
 static int mask_resolve(struct gpu_mask *m, const struct gpu_map *map, const char *text) {
     int gpu[GPU_MAX], n = devices(map, m->vendor, 0, gpu), count, use_granted = 0;
-    int on_rocr = m->vendor == GPU_AMD && strcmp(m->variable, "ROCR_VISIBLE_DEVICES") != 0 && is_set("ROCR_VISIBLE_DEVICES");
+    int on_rocr = m->vendor == GPU_AMD && strcmp(m->variable, "ROCR_VISIBLE_DEVICES") != 0 &&
+                  is_set("ROCR_VISIBLE_DEVICES");
     struct cpus granted = {{0}};
 
-    if (!on_rocr && !hides_some(map, m->vendor) && !knows_all(map, m->vendor) && (count = granted_by_slurm(&granted)) > 0) {
+    if (!on_rocr && !hides_some(map, m->vendor) && !knows_all(map, m->vendor) &&
+        (count = granted_by_slurm(&granted)) > 0) {
         switch (numbering_of(m, &granted, count)) {
         case UNTOLD:
-            return dd_error(-EINVAL, "%s=%.100s may count all GPUs of the node or those of SLURM_STEP_GPUS only; it is left as it is", m->variable, text);
+            return dd_error(-EINVAL,
+                            "%s=%.100s may count all GPUs of the node or those of SLURM_STEP_GPUS "
+                            "only; it is left as it is",
+                            m->variable, text);
         case WRONG:
-            return dd_error(-EINVAL, "%s=%.100s does not fit to the GPUs that Slurm granted; it is left as it is", m->variable, text);
+            return dd_error(
+                -EINVAL,
+                "%s=%.100s does not fit to the GPUs that Slurm granted; it is left as it is",
+                m->variable, text);
         case LOCAL:
             use_granted = 1;
             break;
@@ -210,8 +234,10 @@ static int mask_resolve(struct gpu_mask *m, const struct gpu_map *map, const cha
             at = place >= 0 && place < n ? gpu[place] : -2;
         }
         if (at == -2)
-            return dd_error(-EINVAL, "%s=%.100s: there is no GPU %d, this process sees %d of %s's; it is left as it is", m->variable, text, index, n,
-                            gpu_vendor_name(m->vendor));
+            return dd_error(
+                -EINVAL,
+                "%s=%.100s: there is no GPU %d, this process sees %d of %s's; it is left as it is",
+                m->variable, text, index, n, gpu_vendor_name(m->vendor));
         m->gpu[i] = at;
     }
     return m->entries;
@@ -219,7 +245,8 @@ static int mask_resolve(struct gpu_mask *m, const struct gpu_map *map, const cha
 
 /* No variable: the entries are what the process sees anyway, or what Slurm granted where nothing hides the others. */
 static int mask_all(struct gpu_mask *m, const struct gpu_map *map) {
-    int gpu[GPU_MAX], n = devices(map, m->vendor, 0, gpu), all[GPU_MAX], total = devices(map, m->vendor, 1, all);
+    int gpu[GPU_MAX], n = devices(map, m->vendor, 0, gpu), all[GPU_MAX],
+                      total = devices(map, m->vendor, 1, all);
     struct cpus granted = {{0}};
     int count = n == total ? granted_by_slurm(&granted) : 0;
 
@@ -237,7 +264,8 @@ static int is_ours(const char *variable, const char *text) {
     const char *mark = getenv(GPU_MARK);
     size_t n = strlen(variable);
 
-    return mark != NULL && strncmp(mark, variable, n) == 0 && mark[n] == '=' && strcmp(mark + n + 1, text) == 0;
+    return mark != NULL && strncmp(mark, variable, n) == 0 && mark[n] == '=' &&
+           strcmp(mark + n + 1, text) == 0;
 }
 
 static int entry_before(const struct gpu_mask *m, int a, int b) {
@@ -264,7 +292,8 @@ int gpu_mask_read(struct gpu_mask *m, const struct gpu_map *map) {
 
     memset(m, 0, sizeof *m);
     if (vendor < 0)
-        return dd_error(0, map->gpus > 0 ? "this process can open none of the node's GPUs" : "there is no GPU on this node");
+        return dd_error(0, map->gpus > 0 ? "this process can open none of the node's GPUs"
+                                         : "there is no GPU on this node");
     m->vendor = (enum gpu_vendor)vendor;
     m->variable = variable_of(m->vendor);
     text = getenv(m->variable);
@@ -287,8 +316,12 @@ int gpu_mask_read(struct gpu_mask *m, const struct gpu_map *map) {
     for (int i = 0; i < m->entries; i++)
         named = named && is_name(m->name[i]);
     order = getenv("CUDA_DEVICE_ORDER");
-    if (m->vendor == GPU_NVIDIA && !named && order != NULL && *order != '\0' && strcmp(order, "PCI_BUS_ID") != 0)
-        return dd_error(-EINVAL, "CUDA_DEVICE_ORDER=%.40s: which GPU a number of %s means is not known; it is left as it is", order, m->variable);
+    if (m->vendor == GPU_NVIDIA && !named && order != NULL && *order != '\0' &&
+        strcmp(order, "PCI_BUS_ID") != 0)
+        return dd_error(-EINVAL,
+                        "CUDA_DEVICE_ORDER=%.40s: which GPU a number of %s means is not known; it "
+                        "is left as it is",
+                        order, m->variable);
     return rc;
 }
 
@@ -306,17 +339,23 @@ int gpu_mask_text(const struct gpu_mask *m, const int *order, int n, char *buf, 
     return (int)at;
 }
 
-int gpu_mask_orders(const struct gpu_mask *m) { return m->vendor != GPU_INTEL; }
+int gpu_mask_orders(const struct gpu_mask *m) {
+    return m->vendor != GPU_INTEL;
+}
 
 const char *gpu_bound_by_slurm(void) {
-    static const char *const binds[] = {"SLURM_GPU_BIND", "SLURMD_TRES_BIND", "SLURM_TRES_BIND"}; /* of the user, of slurmstepd in two forms */
+    static const char *const binds[] = {
+        "SLURM_GPU_BIND", "SLURMD_TRES_BIND",
+        "SLURM_TRES_BIND"}; /* of the user, of slurmstepd in two forms */
 
     for (size_t i = 0; i < sizeof binds / sizeof *binds; i++) {
         const char *bind = getenv(binds[i]);
 
         if (bind == NULL || *bind == '\0' || (i > 0 && (bind = strstr(bind, "gpu:")) == NULL))
             continue;
-        return strstr(bind, "none") != NULL ? NULL : strstr(bind, "per_task") != NULL ? "--gpus-per-task" : "--gpu-bind";
+        return strstr(bind, "none") != NULL       ? NULL
+               : strstr(bind, "per_task") != NULL ? "--gpus-per-task"
+                                                  : "--gpu-bind";
     }
     return is_set("SLURM_GPUS_PER_TASK") ? "--gpus-per-task" : NULL;
 }

@@ -15,17 +15,18 @@
 #ifndef DDICT_PLACE_GPU_ENV_H
 #define DDICT_PLACE_GPU_ENV_H
 
-#include <stddef.h>
-
 #include "place/gpu.h"
 
-#define GPU_MARK "DDICT_GPU_SET" /* "CUDA_VISIBLE_DEVICES=2,0,1,3": the order that a binding has given; read again, the entries count in the order of the GPUs, alike for all ranks */
+#include <stddef.h>
+
+#define GPU_MARK \
+    "DDICT_GPU_SET" /* "CUDA_VISIBLE_DEVICES=2,0,1,3": the order that a binding has given; read again, the entries count in the order of the GPUs, alike for all ranks */
 #define GPU_NAME_MAX 96 /* "MIG-GPU-<uuid>/gi/ci" has 53 */
 
 struct gpu_mask {
     enum gpu_vendor vendor;
     const char *variable; /* the one that says the order: static text */
-    int set;              /* it was there. Else the entries are those that the process sees anyway */
+    int set; /* it was there. Else the entries are those that the process sees anyway */
     int entries;
     char name[GPU_MAX][GPU_NAME_MAX]; /* as it stands in the variable */
     int gpu[GPU_MAX];                 /* of the map; -1: not known */

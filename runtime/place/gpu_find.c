@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_find.c - find the GPUs in a topology and measure how far every cpu is from each. */
+#include "base/error.h"
+#include "place/distance.h"
+#include "place/gpu.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/error.h"
-#include "place/distance.h"
-#include "place/gpu.h"
 
 enum { AMD_ES1000 = 0x515e }; /* a management controller's graphics, in servers of before 2012 */
 
@@ -49,9 +49,14 @@ static int gpus_find(hwloc_topology_t t, struct found *found) {
             return dd_error(-E2BIG, "this node has more than %d GPUs", GPU_MAX);
         struct found *f = &found[n++];
         memset(f, 0, sizeof *f);
-        f->gpu = (struct gpu){.vendor = (enum gpu_vendor)vendor, .visible = GPU_VISIBLE_UNKNOWN, .numa = -1, .tiles = 1};
-        snprintf(f->gpu.pci, sizeof f->gpu.pci, "%04x:%02x:%02x.%x", (unsigned)p->domain & 0xfffffffu, p->bus, p->dev & 0x1fu, p->func & 7u);
-        f->address = (uint64_t)p->domain << 32 | (uint64_t)p->bus << 16 | (uint64_t)p->dev << 8 | p->func;
+        f->gpu = (struct gpu){.vendor = (enum gpu_vendor)vendor,
+                              .visible = GPU_VISIBLE_UNKNOWN,
+                              .numa = -1,
+                              .tiles = 1};
+        snprintf(f->gpu.pci, sizeof f->gpu.pci, "%04x:%02x:%02x.%x",
+                 (unsigned)p->domain & 0xfffffffu, p->bus, p->dev & 0x1fu, p->func & 7u);
+        f->address =
+            (uint64_t)p->domain << 32 | (uint64_t)p->bus << 16 | (uint64_t)p->dev << 8 | p->func;
         f->at = hwloc_get_non_io_ancestor_obj(t, o);
     }
     qsort(found, (size_t)n, sizeof *found, by_address);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_module.c - ddict-topology.so: reads the topology of this machine and gives what GPU binding needs of it. */
+#include "place/gpu_module.h"
+
+#include "base/error.h"
+#include "place/topology.h"
+
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/error.h"
-#include "place/gpu_module.h"
-#include "place/topology.h"
-
-__attribute__((visibility("default"))) gpu_module_read gpu_module_read_; /* its type, so that both sides agree */
+__attribute__((visibility("default")))
+gpu_module_read gpu_module_read_; /* its type, so that both sides agree */
 
 int gpu_module_read_(struct gpu_map *m, size_t size, char *text, size_t cap) {
     struct hwloc_topology *t;

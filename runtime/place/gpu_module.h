@@ -6,9 +6,9 @@
 #ifndef DDICT_PLACE_GPU_MODULE_H
 #define DDICT_PLACE_GPU_MODULE_H
 
-#include <stddef.h>
-
 #include "place/gpu.h"
+
+#include <stddef.h>
 
 /* The one function of the module. size: sizeof *m of the caller, who may be of another version. 0 or a negative errno with a sentence in text. */
 typedef int gpu_module_read(struct gpu_map *m, size_t size, char *text, size_t cap);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_order.c - assign GPUs to ranks. */
+#include "place/gpu_order.h"
+
+#include "place/gpu.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "place/gpu.h"
-#include "place/gpu_order.h"
-
 /* Total distances differ by at least 1, squares of moved places together by less than 2^22 (512 ranks, 63 places). */
 #define DISTANCE_SCALE (1ll << 22)
-#define FORBIDDEN (1ll << 56) /* more than 512 distances of 2^24 scaled: an answer without it is always there */
+#define FORBIDDEN \
+    (1ll << 56) /* more than 512 distances of 2^24 scaled: an answer without it is always there */
 
 /*
  * The Hungarian method with potentials (shortest augmenting paths), rows x columns, rows <= columns: column[r] of each row with the least sum.
@@ -36,7 +38,8 @@ static void place_row(const struct hungarian *h, int row, int columns, const int
         for (int c = 1; c <= columns; c++) {
             if (h->done[c])
                 continue;
-            int64_t v = cost[(int64_t)(r - 1) * columns + c - 1] - h->row_price[r] - h->column_price[c];
+            int64_t v =
+                cost[(int64_t)(r - 1) * columns + c - 1] - h->row_price[r] - h->column_price[c];
             if (v < h->slack[c]) {
                 h->slack[c] = v;
                 h->from[c] = at;
@@ -72,7 +75,8 @@ static int assign(int rows, int columns, const int64_t *cost, int *column) {
                           .done = calloc(n, 1)};
     int rc = -ENOMEM;
 
-    if (h.row_price != NULL && h.column_price != NULL && h.slack != NULL && h.row_of != NULL && h.from != NULL && h.done != NULL) {
+    if (h.row_price != NULL && h.column_price != NULL && h.slack != NULL && h.row_of != NULL &&
+        h.from != NULL && h.done != NULL) {
         for (int r = 1; r <= rows; r++)
             place_row(&h, r, columns, cost);
         for (int c = 1; c <= columns; c++)
@@ -89,9 +93,13 @@ static int assign(int rows, int columns, const int64_t *cost, int *column) {
     return rc;
 }
 
-static int64_t moved(int from, int to) { return (int64_t)(from - to) * (from - to); }
+static int64_t moved(int from, int to) {
+    return (int64_t)(from - to) * (from - to);
+}
 
-static int refused(int ranks, int gpus) { return ranks < 1 || ranks > GPU_RANKS_MAX || gpus < 1 || gpus > GPU_MAX; }
+static int refused(int ranks, int gpus) {
+    return ranks < 1 || ranks > GPU_RANKS_MAX || gpus < 1 || gpus > GPU_MAX;
+}
 
 int gpu_order_closest(int ranks, int gpus, const int64_t *distance, int *order) {
     int rows = ranks < gpus ? ranks : gpus, rc, n = rows;
@@ -105,7 +113,8 @@ int gpu_order_closest(int ranks, int gpus, const int64_t *distance, int *order) 
         return -ENOMEM;
     for (int r = 0; r < ranks; r++)
         for (int g = 0; g < gpus; g++)
-            cost[r % gpus * gpus + g] += distance[r * gpus + g] * DISTANCE_SCALE + moved(r % gpus, g);
+            cost[r % gpus * gpus + g] +=
+                distance[r * gpus + g] * DISTANCE_SCALE + moved(r % gpus, g);
     rc = assign(rows, gpus, cost, order);
     free(cost);
     if (rc < 0)
@@ -142,7 +151,8 @@ int gpu_order_own(int ranks, int gpus, const int64_t *distance, int *own) {
             int g = s % gpus;
 
             if (r < ranks)
-                cost[(int64_t)r * seats + s] = distance[r * gpus + g] * DISTANCE_SCALE + moved(r % gpus, g);
+                cost[(int64_t)r * seats + s] =
+                    distance[r * gpus + g] * DISTANCE_SCALE + moved(r % gpus, g);
             else
                 cost[(int64_t)r * seats + s] = s / gpus < each ? FORBIDDEN : 0;
         }

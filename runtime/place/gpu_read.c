@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_read.c - the GPUs of this node: from ddictd, else from the module that reads the topology. */
+#include "base/error.h"
+#include "place/gpu_blob.h"
+#include "place/gpu_module.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -8,10 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "place/gpu_blob.h"
-#include "place/gpu_module.h"
-
 #define MODULE "ddict-topology.so"
 
 /* The folder of the library (or program) that this code is in. */
@@ -19,14 +19,16 @@ static size_t own_folder(char *buf, size_t cap) {
     Dl_info me;
     const char *end;
 
-    if (dladdr(MODULE, &me) == 0 || me.dli_fname == NULL || (end = strrchr(me.dli_fname, '/')) == NULL || (size_t)(end - me.dli_fname) >= cap)
+    if (dladdr(MODULE, &me) == 0 || me.dli_fname == NULL ||
+        (end = strrchr(me.dli_fname, '/')) == NULL || (size_t)(end - me.dli_fname) >= cap)
         return 0;
     memcpy(buf, me.dli_fname, (size_t)(end - me.dli_fname));
     return (size_t)(end - me.dli_fname);
 }
 
 static void *module_open(void) {
-    static const char *const below[] = {"/" MODULE, "/slurm-ddict/" MODULE}; /* where it was built; where it is installed */
+    static const char *const below[] = {
+        "/" MODULE, "/slurm-ddict/" MODULE}; /* where it was built; where it is installed */
     const char *name = getenv("DDICT_TOPOLOGY");
     char path[PATH_MAX];
     size_t len = own_folder(path, sizeof path - 64);
@@ -51,7 +53,8 @@ static int module_ask(struct gpu_map *m) {
         return dd_error(-ENOENT, "cannot look for GPUs: %s", dlerror());
     at = dlsym(module, GPU_MODULE_READ);
     memcpy(&read_map, &at, sizeof at);
-    rc = at == NULL ? dd_error(-ENOENT, "cannot look for GPUs: %s is of another version", MODULE) : read_map(m, sizeof *m, text, sizeof text);
+    rc = at == NULL ? dd_error(-ENOENT, "cannot look for GPUs: %s is of another version", MODULE)
+                    : read_map(m, sizeof *m, text, sizeof text);
     if (rc < 0 && text[0] != '\0')
         dd_error(rc, "cannot look for GPUs: %s", text);
     /* Not closed: hwloc's own plugins do not all like that, and it costs nothing. */

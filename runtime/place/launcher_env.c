@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launcher_env.c - where am I by the variables of what starts tasks inside a step or without one: torchrun, `ddict run -n`, mpirun. */
+#include "place/backend.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "place/backend.h"
 
 static const char *env_or(const char *name, const char *other) {
     const char *v = getenv(name);
@@ -13,21 +13,24 @@ static const char *env_or(const char *name, const char *other) {
 }
 
 static int sound(const struct place *p) {
-    return p->rank < p->size && p->local_rank < p->local_size && p->local_size <= p->size && p->local_rank <= p->rank && p->node_id < p->nodes &&
-           p->nodes <= p->size;
+    return p->rank < p->size && p->local_rank < p->local_size && p->local_size <= p->size &&
+           p->local_rank <= p->rank && p->node_id < p->nodes && p->nodes <= p->size;
 }
 
 int torchrun_env_init(struct place *p) {
     struct place q = *p;
 
-    if (getenv("TORCHELASTIC_RUN_ID") == NULL || env_count("RANK", 0, &q.rank) < 0 || env_count("WORLD_SIZE", 1, &q.size) < 0 ||
-        env_count("LOCAL_RANK", 0, &q.local_rank) < 0 || env_count("LOCAL_WORLD_SIZE", 1, &q.local_size) < 0 ||
-        env_count("GROUP_RANK", 0, &q.node_id) < 0 || env_count("GROUP_WORLD_SIZE", 1, &q.nodes) < 0 || !sound(&q))
+    if (getenv("TORCHELASTIC_RUN_ID") == NULL || env_count("RANK", 0, &q.rank) < 0 ||
+        env_count("WORLD_SIZE", 1, &q.size) < 0 || env_count("LOCAL_RANK", 0, &q.local_rank) < 0 ||
+        env_count("LOCAL_WORLD_SIZE", 1, &q.local_size) < 0 ||
+        env_count("GROUP_RANK", 0, &q.node_id) < 0 ||
+        env_count("GROUP_WORLD_SIZE", 1, &q.nodes) < 0 || !sound(&q))
         return -ENOENT;
     q.how = PLACE_TORCHRUN;
     /* The run's id is "none" unless the user gave one; the address of its store tells runs apart. */
-    snprintf(q.group, sizeof q.group, "torchrun.%s.%s.%s.%s", env_or("TORCHELASTIC_RUN_ID", "-"), env_or("MASTER_ADDR", "-"),
-             env_or("MASTER_PORT", "-"), env_or("TORCHELASTIC_RESTART_COUNT", "0"));
+    snprintf(q.group, sizeof q.group, "torchrun.%s.%s.%s.%s", env_or("TORCHELASTIC_RUN_ID", "-"),
+             env_or("MASTER_ADDR", "-"), env_or("MASTER_PORT", "-"),
+             env_or("TORCHELASTIC_RESTART_COUNT", "0"));
     *p = q;
     return 0;
 }
@@ -36,7 +39,8 @@ int run_env_init(struct place *p) {
     const char *id = getenv("DDICT_RUN_ID");
     struct place q = *p;
 
-    if (id == NULL || env_count("DDICT_RUN_RANK", 0, &q.rank) < 0 || env_count("DDICT_RUN_SIZE", 1, &q.size) < 0)
+    if (id == NULL || env_count("DDICT_RUN_RANK", 0, &q.rank) < 0 ||
+        env_count("DDICT_RUN_SIZE", 1, &q.size) < 0)
         return -ENOENT;
     q.local_rank = q.rank;
     q.local_size = q.size;
@@ -53,8 +57,10 @@ int run_env_init(struct place *p) {
 int mpirun_env_init(struct place *p) {
     struct place q = *p;
 
-    if (env_count("OMPI_COMM_WORLD_RANK", 0, &q.rank) < 0 || env_count("OMPI_COMM_WORLD_SIZE", 1, &q.size) < 0 ||
-        env_count("OMPI_COMM_WORLD_LOCAL_RANK", 0, &q.local_rank) < 0 || env_count("OMPI_COMM_WORLD_LOCAL_SIZE", 1, &q.local_size) < 0)
+    if (env_count("OMPI_COMM_WORLD_RANK", 0, &q.rank) < 0 ||
+        env_count("OMPI_COMM_WORLD_SIZE", 1, &q.size) < 0 ||
+        env_count("OMPI_COMM_WORLD_LOCAL_RANK", 0, &q.local_rank) < 0 ||
+        env_count("OMPI_COMM_WORLD_LOCAL_SIZE", 1, &q.local_size) < 0)
         return -ENOENT;
     q.node_id = q.local_size == q.size ? 0 : -1;
     if (q.node_id == 0)
@@ -64,7 +70,8 @@ int mpirun_env_init(struct place *p) {
     if (q.node_id == 0 && !sound(&q))
         return -ENOENT;
     q.how = PLACE_MPIRUN;
-    snprintf(q.group, sizeof q.group, "mpirun.%s", env_or("PMIX_NAMESPACE", env_or("OMPI_MCA_ess_base_jobid", "-")));
+    snprintf(q.group, sizeof q.group, "mpirun.%s",
+             env_or("PMIX_NAMESPACE", env_or("OMPI_MCA_ess_base_jobid", "-")));
     *p = q;
     return 0;
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* meet_ask.c - ask this node's ddictd where a step meets. libc only: the plugin has it too. */
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include "place/meet_ask.h"
 
 #include "base/defaults.h"
 #include "base/error.h"
 #include "base/size.h"
-#include "place/meet_ask.h"
 #include "wire/attach.h"
 
-#define SPARE_MS 5000 /* ddictd has the deadline, and says why; ours is for the case that it hangs itself */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SPARE_MS \
+    5000 /* ddictd has the deadline, and says why; ours is for the case that it hangs itself */
 
 static int answer_read(struct meeting_place *p, const struct attach_msg *m) {
     const char *blank = strchr(m->text, ' ');
@@ -49,5 +51,6 @@ int meet_ask_place(struct meeting_place *p, const char *name, const char *step, 
         return rc;
     if (m.status < 0)
         return dd_error(m.status, "%s", m.text);
-    return m.type == ATTACH_MEET ? answer_read(p, &m) : dd_error(DDICT_EPROTO, "ddictd answered what was not asked");
+    return m.type == ATTACH_MEET ? answer_read(p, &m)
+                                 : dd_error(DDICT_EPROTO, "ddictd answered what was not asked");
 }

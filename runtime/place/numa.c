@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* numa.c - bind a manager to its NUMA node. System calls only: a manager needs no hwloc. */
+#include "place/numa.h"
+
 #include <errno.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
@@ -8,9 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "place/numa.h"
-
-const struct numa_place *numa_map_place(const struct numa_map *m, int i) { return m->places > 1 ? &m->place[i % m->places] : NULL; }
+const struct numa_place *numa_map_place(const struct numa_map *m, int i) {
+    return m->places > 1 ? &m->place[i % m->places] : NULL;
+}
 
 struct nodes {
     unsigned long word[NUMA_NODES_MAX / (8 * sizeof(unsigned long))];
@@ -20,7 +22,8 @@ static int nodes_set(struct nodes *n, int node) {
     memset(n, 0, sizeof *n);
     if (node < 0 || node >= NUMA_NODES_MAX)
         return -EINVAL;
-    n->word[(size_t)node / (8 * sizeof(unsigned long))] = 1ul << (size_t)node % (8 * sizeof(unsigned long));
+    n->word[(size_t)node / (8 * sizeof(unsigned long))] =
+        1ul << (size_t)node % (8 * sizeof(unsigned long));
     return 0;
 }
 
@@ -52,28 +55,33 @@ uint64_t numa_available(int node, const char *root) {
     uint64_t sum = 0;
     FILE *f;
 
-    if (snprintf(path, sizeof path, "%s/sys/devices/system/node/node%d/meminfo", root, node) >= (int)sizeof path || (f = fopen(path, "re")) == NULL)
+    if (snprintf(path, sizeof path, "%s/sys/devices/system/node/node%d/meminfo", root, node) >=
+            (int)sizeof path ||
+        (f = fopen(path, "re")) == NULL)
         return 0;
     while (fgets(line, sizeof line, f) != NULL) {
         char what[32];
         unsigned long long kib;
 
         if (sscanf(line, "Node %*d %31[^:]: %llu kB", what, &kib) == 2 &&
-            (strcmp(what, "MemFree") == 0 || strcmp(what, "Active(file)") == 0 || strcmp(what, "Inactive(file)") == 0))
+            (strcmp(what, "MemFree") == 0 || strcmp(what, "Active(file)") == 0 ||
+             strcmp(what, "Inactive(file)") == 0))
             sum += (uint64_t)kib << 10;
     }
     fclose(f);
     return sum;
 }
 
-int numa_bind_range(const struct numa_place *p, void *addr, uint64_t len, uint64_t need, const char *root) {
+int numa_bind_range(const struct numa_place *p, void *addr, uint64_t len, uint64_t need,
+                    const char *root) {
     uint64_t there = numa_available(p->node, root);
     int only = need <= there - there / 8; /* an eighth stays for others */
     struct nodes nodes;
 
     if (nodes_set(&nodes, p->node) < 0)
         return -EINVAL;
-    if (syscall(SYS_mbind, addr, (unsigned long)len, only ? MPOL_BIND : MPOL_PREFERRED, &nodes, NUMA_NODES_MAX + 1, 0) < 0)
+    if (syscall(SYS_mbind, addr, (unsigned long)len, only ? MPOL_BIND : MPOL_PREFERRED, &nodes,
+                NUMA_NODES_MAX + 1, 0) < 0)
         return -errno;
     return only;
 }

@@ -7,12 +7,12 @@
 #ifndef DDICT_PLACE_NUMA_H
 #define DDICT_PLACE_NUMA_H
 
-#include <stdint.h>
-
 #include "place/cpus.h"
 
+#include <stdint.h>
+
 #define NUMA_PLACES_MAX 64
-#define NUMA_NODES_MAX 1024 /* numbers of NUMA nodes that the kernel may use */
+#define NUMA_NODES_MAX  1024 /* numbers of NUMA nodes that the kernel may use */
 
 struct hwloc_topology;
 struct numa_place {
@@ -30,7 +30,8 @@ struct numa_map {
  * not count: a job that got one core there has it for a rank. network: an interface; NULL, or one that hwloc does not know: the fabric's cards, else
  * all network cards. Nearest to it first, then in order of number.
  */
-void numa_map_make(struct numa_map *m, struct hwloc_topology *t, const struct cpus *cpus, const struct cpus *nodes, const char *network);
+void numa_map_make(struct numa_map *m, struct hwloc_topology *t, const struct cpus *cpus,
+                   const struct cpus *nodes, const char *network);
 /*
  * Of this machine, for the calling process. Reads the topology only where there is more than one NUMA node. 0 or a negative errno with the sentence; the
  * map is empty then. root: "" but in tests.
@@ -45,7 +46,8 @@ int numa_bind_process(const struct numa_place *p);
  * A mapping that has not been touched yet, for whoever touches it: `need` bytes in all will be put on this NUMA node. Where they fit into what is free or
  * cached there, they shall come from nowhere else (cached files give way); else from here while there is some. 1 or 0 by that, or a negative errno.
  */
-int numa_bind_range(const struct numa_place *p, void *addr, uint64_t len, uint64_t need, const char *root);
+int numa_bind_range(const struct numa_place *p, void *addr, uint64_t len, uint64_t need,
+                    const char *root);
 /* Bytes of a NUMA node that are free or hold cached files; 0 when not known. */
 uint64_t numa_available(int node, const char *root);
 

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* numa_find.c - the NUMA nodes that a job has on a node, nearest to the network first. */
+#include "base/error.h"
+#include "place/distance.h"
+#include "place/numa.h"
+#include "place/topology.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "place/distance.h"
-#include "place/numa.h"
-#include "place/topology.h"
-
 enum { CARDS_MAX = 64, NETWORK_CLASS = 0x02 };
 
-static int cards_of_kind(hwloc_topology_t t, hwloc_obj_osdev_type_t kind, const char *name, hwloc_obj_t *at) {
+static int cards_of_kind(hwloc_topology_t t, hwloc_obj_osdev_type_t kind, const char *name,
+                         hwloc_obj_t *at) {
     hwloc_obj_t o = NULL;
     int n = 0;
 
     while (n < CARDS_MAX && (o = hwloc_get_next_osdev(t, o)) != NULL) {
-        if (o->attr->osdev.type != kind || (name != NULL && (o->name == NULL || strcmp(o->name, name) != 0)))
+        if (o->attr->osdev.type != kind ||
+            (name != NULL && (o->name == NULL || strcmp(o->name, name) != 0)))
             continue;
         hwloc_obj_t pci = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PCI_DEVICE, o);
         if (pci != NULL) /* else a bridge or a tunnel made of software */
@@ -41,8 +43,10 @@ static int cards_find(hwloc_topology_t t, const char *network, hwloc_obj_t *at) 
     return n;
 }
 
-static int network_distance(const struct distance *between, hwloc_obj_t numa, const hwloc_obj_t *card, int cards) {
-    hwloc_obj_t cpu = hwloc_get_obj_inside_cpuset_by_type(between->topology, numa->cpuset, HWLOC_OBJ_PU, 0);
+static int network_distance(const struct distance *between, hwloc_obj_t numa,
+                            const hwloc_obj_t *card, int cards) {
+    hwloc_obj_t cpu =
+        hwloc_get_obj_inside_cpuset_by_type(between->topology, numa->cpuset, HWLOC_OBJ_PU, 0);
     int least = INT_MAX;
 
     for (int i = 0; i < cards && cpu != NULL; i++) {
@@ -59,7 +63,8 @@ static int nearer(const void *a, const void *b) {
     return x->network != y->network ? x->network - y->network : x->node - y->node;
 }
 
-void numa_map_make(struct numa_map *m, struct hwloc_topology *t, const struct cpus *cpus, const struct cpus *nodes, const char *network) {
+void numa_map_make(struct numa_map *m, struct hwloc_topology *t, const struct cpus *cpus,
+                   const struct cpus *nodes, const char *network) {
     struct cpus allowed_cpus, allowed_nodes, taken = {{0}};
     hwloc_obj_t card[CARDS_MAX], n = NULL;
     int cards = cards_find(t, network, card), most = 0, kept = 0;
@@ -69,16 +74,19 @@ void numa_map_make(struct numa_map *m, struct hwloc_topology *t, const struct cp
     distance_cpus(&allowed_cpus, hwloc_topology_get_allowed_cpuset(t));
     distance_cpus(&allowed_nodes, hwloc_topology_get_allowed_nodeset(t));
     distance_open(&between, t);
-    while (m->places < NUMA_PLACES_MAX && (n = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, n)) != NULL) {
+    while (m->places < NUMA_PLACES_MAX &&
+           (n = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, n)) != NULL) {
         struct numa_place *p = &m->place[m->places];
         struct cpus own;
 
         distance_cpus(&own, n->cpuset);
         for (int w = 0; w < CPUS_MAX / 64; w++)
-            p->cpus.word[w] = own.word[w] & allowed_cpus.word[w] & (cpus != NULL ? cpus->word[w] : ~0ull);
+            p->cpus.word[w] =
+                own.word[w] & allowed_cpus.word[w] & (cpus != NULL ? cpus->word[w] : ~0ull);
         p->node = (int)n->os_index;
         /* A node with the cpus of one before it is memory of another kind (a GPU's, high bandwidth): hwloc has the plain one first. */
-        if (n->attr->numanode.local_memory == 0 || cpus_count(&p->cpus) == 0 || cpus_shared(&p->cpus, &taken) > 0)
+        if (n->attr->numanode.local_memory == 0 || cpus_count(&p->cpus) == 0 ||
+            cpus_shared(&p->cpus, &taken) > 0)
             continue;
         if (!cpus_has(&allowed_nodes, p->node) || (nodes != NULL && !cpus_has(nodes, p->node)))
             continue;
@@ -102,7 +110,9 @@ static int nodes_online(const char *root) {
     struct cpus set;
     FILE *f;
 
-    if (snprintf(path, sizeof path, "%s/sys/devices/system/node/has_memory", root) >= (int)sizeof path || (f = fopen(path, "re")) == NULL)
+    if (snprintf(path, sizeof path, "%s/sys/devices/system/node/has_memory", root) >=
+            (int)sizeof path ||
+        (f = fopen(path, "re")) == NULL)
         return 1;
     if (fgets(text, sizeof text, f) == NULL)
         text[0] = '\0';

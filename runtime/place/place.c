@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place.c - ask the ways one after the other; the calls of place.h by who answered. */
+#include "base/error.h"
+#include "place/backend.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/error.h"
-#include "place/backend.h"
 
 static void node_name(char *buf, size_t cap) {
     const char *v = getenv("SLURMD_NODENAME");
@@ -37,13 +37,16 @@ static int pmix_try(struct place *p) {
     if (name == NULL)
         return -ENOENT;
     if (!pmix_joined() && !same_user()) {
-        snprintf(p->trouble, sizeof p->trouble, "PMIx: this process has another user or group here (%u, %u) than its server expects",
-                 (unsigned)geteuid(), (unsigned)getegid());
+        snprintf(
+            p->trouble, sizeof p->trouble,
+            "PMIx: this process has another user or group here (%u, %u) than its server expects",
+            (unsigned)geteuid(), (unsigned)getegid());
         return -ENOENT;
     }
     if (!pmix_joined() && rank_take(name, getenv("PMIX_RANK")) < 0) {
         p->doubled = 1;
-        snprintf(p->trouble, sizeof p->trouble, "PMIx: another process of rank %.20s of %.60s uses it", getenv("PMIX_RANK"), name);
+        snprintf(p->trouble, sizeof p->trouble,
+                 "PMIx: another process of rank %.20s of %.60s uses it", getenv("PMIX_RANK"), name);
         return -ENOENT;
     }
     rc = pmix_init(p);
@@ -53,7 +56,9 @@ static int pmix_try(struct place *p) {
     if (rc != -ENOENT)
         snprintf(p->trouble, sizeof p->trouble, "%s", dd_errmsg());
     else if (getenv("DDICT_PMIX") == NULL)
-        snprintf(p->trouble, sizeof p->trouble, "PMIx: PMIX_NAMESPACE is %.60s, but there is no library or no server answers", name);
+        snprintf(p->trouble, sizeof p->trouble,
+                 "PMIx: PMIX_NAMESPACE is %.60s, but there is no library or no server answers",
+                 name);
     return -ENOENT;
 }
 
@@ -108,21 +113,26 @@ static int plain_maps(struct place *p) {
 }
 
 int place_maps(struct place *p) {
-    int rc = p->how == PLACE_PMIX ? pmix_maps(p) : p->how == PLACE_SLURM ? slurm_env_maps(p) : plain_maps(p);
+    int rc = p->how == PLACE_PMIX    ? pmix_maps(p)
+             : p->how == PLACE_SLURM ? slurm_env_maps(p)
+                                     : plain_maps(p);
 
     return rc == -ENOMEM ? dd_error(rc, "no memory for the places of %d ranks", p->size) : rc;
 }
 
-int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms) {
+int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
+                   int timeout_ms) {
     return place_exchange_until(p, card, len, cards, lens, NULL, timeout_ms);
 }
 
-int place_exchange_until(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int (*enough)(const void *card, size_t len),
-                         int timeout_ms) {
+int place_exchange_until(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
+                         int (*enough)(const void *card, size_t len), int timeout_ms) {
     if (p->how == PLACE_PMIX)
         return pmix_exchange(p, card, len, cards, lens, enough, timeout_ms);
     if (p->size != 1)
-        return dd_error(-ENOTSUP, "%d tasks cannot exchange addresses: there is no PMIx here (srun --mpi=pmix)", p->size);
+        return dd_error(
+            -ENOTSUP, "%d tasks cannot exchange addresses: there is no PMIx here (srun --mpi=pmix)",
+            p->size);
     cards[0] = malloc(len + 1);
     if (cards[0] == NULL)
         return -ENOMEM;
@@ -134,7 +144,10 @@ int place_exchange_until(struct place *p, const void *card, size_t len, void **c
 int place_fence(struct place *p, int timeout_ms) {
     if (p->how == PLACE_PMIX)
         return pmix_fence(timeout_ms);
-    return p->size == 1 ? 0 : dd_error(-ENOTSUP, "%d tasks cannot meet: there is no PMIx here (srun --mpi=pmix)", p->size);
+    return p->size == 1
+               ? 0
+               : dd_error(-ENOTSUP, "%d tasks cannot meet: there is no PMIx here (srun --mpi=pmix)",
+                          p->size);
 }
 
 void place_drop(struct place *p) {

@@ -10,20 +10,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum place_how { PLACE_SINGLE, PLACE_SLURM, PLACE_PMIX, PLACE_MPIRUN, PLACE_TORCHRUN, PLACE_RUN }; /* as DDICT_RT_* */
+enum place_how {
+    PLACE_SINGLE,
+    PLACE_SLURM,
+    PLACE_PMIX,
+    PLACE_MPIRUN,
+    PLACE_TORCHRUN,
+    PLACE_RUN
+}; /* as DDICT_RT_* */
 struct place {
     enum place_how how;
-    int rank, size;             /* of those started together */
+    int rank, size; /* of those started together */
     int local_rank, local_size;
-    int node_id, nodes;         /* node_id -1: not known (PLACE_MPIRUN on several nodes) */
-    char node[64];              /* $SLURMD_NODENAME, else host name */
-    char group[256];            /* names those started together, the same in all of them */
-    int doubled;                /* another process of this rank has PMIx: this one is none of its own */
-    char trouble[256];          /* why PMIx, which seemed to be there, was passed over; "" */
+    int node_id, nodes; /* node_id -1: not known (PLACE_MPIRUN on several nodes) */
+    char node[64];      /* $SLURMD_NODENAME, else host name */
+    char group[256];    /* names those started together, the same in all of them */
+    int doubled;        /* another process of this rank has PMIx: this one is none of its own */
+    char trouble[256];  /* why PMIx, which seemed to be there, was passed over; "" */
     /* By place_maps(), ours: */
-    char **names;               /* of the nodes; NULL: not known */
-    int *node_of;               /* of each rank; NULL: not certain */
-    int *locals;                /* the local_size ranks of this node, rising; NULL: not certain */
+    char **names; /* of the nodes; NULL: not known */
+    int *node_of; /* of each rank; NULL: not certain */
+    int *locals;  /* the local_size ranks of this node, rising; NULL: not certain */
 };
 
 #define PLACE_WITH_PMIX 1u
@@ -41,14 +48,15 @@ int place_maps(struct place *p);
  * All ranks give a card and get all cards, in order of rank: cards[r] malloc'ed by us, lens[r]. A collecting fence. Only with PLACE_PMIX or
  * size 1; else -ENOTSUP. -ETIMEDOUT.
  */
-int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int timeout_ms);
+int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
+                   int timeout_ms);
 /*
  * The same, but when enough() says so of the card of rank 0 (not NULL) no other one is fetched, and those are NULL. Slurm's PMIx lets nobody wait in a
  * fence (PMIxFenceBarrier of its mpi.conf is off): a card is fetched from the node of its rank when it is asked for, and only as long as that rank's
  * process lives. So a rank whose card others need must not end before they have it.
  */
-int place_exchange_until(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int (*enough)(const void *card, size_t len),
-                         int timeout_ms);
+int place_exchange_until(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
+                         int (*enough)(const void *card, size_t len), int timeout_ms);
 int place_fence(struct place *p, int timeout_ms);
 /* Free names and maps. PMIx stays, and a later place_init() uses it. */
 void place_drop(struct place *p);

@@ -14,6 +14,12 @@
  *  4. A client that ends without PMIx_Finalize is killed by Slurm together with its step, hence atexit. A forked child
  *     must not finalize: it is known by its pid.
  */
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "base/error.h"
+#include "place/backend.h"
+#include "place/pmix_lib.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,18 +28,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "place/backend.h"
-#include "place/pmix_lib.h"
-
 #define WAIT_SLICE_MS 100 /* far below DD_SUSPEND_GAP_MS */
 
 static const struct pmix_calls *lib; /* NULL before pmix_init() */
 static pmix_proc_t self;
-static pid_t owner;    /* who called PMIx_Init; 0: nobody */
-static int has_left;   /* PMIx_Finalize was called, and PMIx_Init does not work a second time */
+static pid_t owner;        /* who called PMIx_Init; 0: nobody */
+static int has_left;       /* PMIx_Finalize was called, and PMIx_Init does not work a second time */
 static unsigned exchanges; /* so far: every one has a key of its own, all ranks count alike */
 
 struct wait {
@@ -128,11 +128,13 @@ static void on_get(pmix_status_t status, pmix_value_t *v, void *arg) {
 static int pmix_error(pmix_status_t status, const char *what) {
     if (status == PMIX_ERR_TIMEOUT)
         return dd_error(-ETIMEDOUT, "PMIx: %s: no answer of all tasks within the time", what);
-    return dd_error(status == PMIX_ERR_NOMEM ? -ENOMEM : -EIO, "PMIx: %s: %s", what, lib->error_string(status));
+    return dd_error(status == PMIX_ERR_NOMEM ? -ENOMEM : -EIO, "PMIx: %s: %s", what,
+                    lib->error_string(status));
 }
 
 /* A value of our own namespace, malloc'ed with a zero after it; the status. With `here`: only what needs no answer of the server. */
-static pmix_status_t value_get(const char *key, pmix_rank_t rank, int here, void **data, size_t *len, struct deadline *d) {
+static pmix_status_t value_get(const char *key, pmix_rank_t rank, int here, void **data,
+                               size_t *len, struct deadline *d) {
     struct wait *w = wait_new();
     pmix_info_t *info = here ? calloc(1, sizeof *info) : NULL;
     pmix_proc_t who = self;
@@ -243,7 +245,8 @@ static int node_ids(struct place *p) {
 
     p->nodes = 0;
     p->node_id = -1;
-    for (node = list != NULL ? strtok_r(list, ",", &save) : NULL; node != NULL; node = strtok_r(NULL, ",", &save)) {
+    for (node = list != NULL ? strtok_r(list, ",", &save) : NULL; node != NULL;
+         node = strtok_r(NULL, ",", &save)) {
         if (host != NULL && strcmp(node, host) == 0)
             p->node_id = p->nodes;
         p->nodes++;
@@ -253,7 +256,8 @@ static int node_ids(struct place *p) {
     if (p->node_id < 0 && (v = getenv("SLURM_NODEID")) != NULL)
         p->node_id = atoi(v);
     if (p->nodes < 1 || p->node_id < 0 || p->node_id >= p->nodes)
-        return dd_error(-EIO, "PMIx: rank %u is on none of the %d nodes of %s", self.rank, p->nodes, self.nspace);
+        return dd_error(-EIO, "PMIx: rank %u is on none of the %d nodes of %s", self.rank, p->nodes,
+                        self.nspace);
     return 0;
 }
 
@@ -263,8 +267,12 @@ static int rank_compare(const void *a, const void *b) {
 
 static char *const *sorting; /* the names that indexes are sorted by; under the caller's lock */
 
-static int name_compare(const void *a, const void *b) { return strcmp(sorting[*(const int *)a], sorting[*(const int *)b]); }
-static int name_find(const void *name, const void *at) { return strcmp(name, sorting[*(const int *)at]); }
+static int name_compare(const void *a, const void *b) {
+    return strcmp(sorting[*(const int *)a], sorting[*(const int *)b]);
+}
+static int name_find(const void *name, const void *at) {
+    return strcmp(name, sorting[*(const int *)at]);
+}
 
 /* The node of every rank by its host; -ENOENT when one is not known. */
 static int nodes_enter(struct place *p) {
@@ -277,7 +285,8 @@ static int nodes_enter(struct place *p) {
         qsort(order, (size_t)p->nodes, sizeof *order, name_compare);
     for (r = 0; rc == 0 && r < p->size; r++) {
         char *host = host_get((pmix_rank_t)r);
-        int *at = host == NULL ? NULL : bsearch(host, order, (size_t)p->nodes, sizeof *order, name_find);
+        int *at =
+            host == NULL ? NULL : bsearch(host, order, (size_t)p->nodes, sizeof *order, name_find);
 
         if (at == NULL)
             rc = -ENOENT;
@@ -302,7 +311,8 @@ int pmix_maps(struct place *p) {
     }
     local_peers(p->locals, p->local_size);
     qsort(p->locals, (size_t)p->local_size, sizeof *p->locals, rank_compare);
-    for (node = strtok_r(list, ",", &save); node != NULL && n < p->nodes; node = strtok_r(NULL, ",", &save))
+    for (node = strtok_r(list, ",", &save); node != NULL && n < p->nodes;
+         node = strtok_r(NULL, ",", &save))
         if ((p->names[n++] = strdup(node)) == NULL)
             break;
     free(list);
@@ -318,7 +328,8 @@ int pmix_maps(struct place *p) {
 
 /* Slurm's is named after its step, and is inherited by what is started from a task of it. */
 const char *pmix_namespace(void) {
-    const char *name = getenv("PMIX_NAMESPACE"), *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    const char *name = getenv("PMIX_NAMESPACE"), *job = getenv("SLURM_JOB_ID"),
+               *step = getenv("SLURM_STEP_ID");
     char own[64];
 
     if (name == NULL || *name == '\0' || getenv("PMIX_RANK") == NULL)
@@ -345,11 +356,15 @@ static int place_ask(struct place *p) {
     if (rc > 0)
         rc = local_place(p);
     if (rc == -ENOENT)
-        return dd_error(-EIO, "PMIx: rank %u of %s was another program before, and its server serves one", self.rank, self.nspace);
+        return dd_error(-EIO,
+                        "PMIx: rank %u of %s was another program before, and its server serves one",
+                        self.rank, self.nspace);
     return rc < 0 ? rc : node_ids(p);
 }
 
-int pmix_joined(void) { return owner != 0 && owner == getpid(); }
+int pmix_joined(void) {
+    return owner != 0 && owner == getpid();
+}
 
 static int join(void) {
     static int registered;
@@ -402,7 +417,9 @@ static int fence(int collect, struct deadline *d) {
     if (status == PMIX_SUCCESS) {
         status = wait_for(w, d);
         if (status == PMIX_ERR_TIMEOUT)
-            return pmix_error(status, "fence"); /* info and w stay with the library, which may still look at them */
+            return pmix_error(
+                status,
+                "fence"); /* info and w stay with the library, which may still look at them */
     } else if (status == PMIX_OPERATION_SUCCEEDED) {
         status = PMIX_SUCCESS;
     }
@@ -428,8 +445,8 @@ static int get_card(const char *key, int rank, void **card, size_t *len, struct 
     return pmix_error(status, what);
 }
 
-int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens, int (*enough)(const void *card, size_t len),
-                  int timeout_ms) {
+int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
+                  int (*enough)(const void *card, size_t len), int timeout_ms) {
     struct deadline d;
     pmix_status_t status;
     pmix_value_t v;

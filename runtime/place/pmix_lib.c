@@ -3,14 +3,15 @@
  * pmix_lib.c - open the PMIx library. By its bare name first: when MPI has loaded one, from wherever, that is the answer. Never closed: it has a
  * thread of its own.
  */
+#include "place/pmix_lib.h"
+
+#include "base/error.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/error.h"
-#include "place/pmix_lib.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pmix_calls opened;

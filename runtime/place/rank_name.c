@@ -3,6 +3,8 @@
  * rank_name.c - the name that the process of a rank which uses PMIx holds. A second client of one rank breaks the server's tables and
  * hangs the fence of all, and every process that a rank starts has the variables to become one.
  */
+#include "place/backend.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -10,21 +12,21 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "place/backend.h"
-
 static int name_fd = -1;
 
 int rank_take(const char *group, const char *rank) {
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
     int fd, n;
 
-    n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict-rt-%u-%s-%s", (unsigned)geteuid(), rank, group);
+    n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict-rt-%u-%s-%s", (unsigned)geteuid(),
+                 rank, group);
     if (n >= (int)sizeof a.sun_path - 1)
         n = (int)sizeof a.sun_path - 2;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return 0;
-    if (bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0) {
+    if (bind(fd, (struct sockaddr *)&a,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0) {
         int busy = errno == EADDRINUSE;
 
         close(fd);

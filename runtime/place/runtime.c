@@ -3,35 +3,39 @@
  * runtime.c - the public calls of ddict_runtime.h. Two locks: `lock` for what was found, for a moment only, so that a fork can take it along; `turn`
  * for a collective call, as long as that waits. A forked child gets both anew, for nobody else is in it.
  */
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "base/error.h"
+#include "place/backend.h"
+#include "place/gather.h"
+#include <ddict_runtime.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <ddict_runtime.h>
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "place/backend.h"
-#include "place/gather.h"
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    int users;            /* ddict_rt_init() without its finalize */
-    int forked;           /* we are a child of the process that asked */
-    int failed;           /* a collective call did, under `turn` */
-    int peers;            /* DDICT_RT_PEERS_* */
+    int users;  /* ddict_rt_init() without its finalize */
+    int forked; /* we are a child of the process that asked */
+    int failed; /* a collective call did, under `turn` */
+    int peers;  /* DDICT_RT_PEERS_* */
     struct place place;
-    struct gather gather; /* under `turn`; d is NULL before the first exchange */
+    struct gather gather;      /* under `turn`; d is NULL before the first exchange */
     char node[64], group[256]; /* to the end of the process */
 } rt;
 
 /* --- fork --- */
 
-static void fork_before(void) { pthread_mutex_lock(&lock); }
-static void fork_parent(void) { pthread_mutex_unlock(&lock); }
+static void fork_before(void) {
+    pthread_mutex_lock(&lock);
+}
+static void fork_parent(void) {
+    pthread_mutex_unlock(&lock);
+}
 static void fork_child(void) {
     pthread_mutex_init(&lock, NULL);
     pthread_mutex_init(&turn, NULL);
@@ -56,7 +60,8 @@ static int peers_of(const struct place *p) {
 
     if (p->size == 1)
         return DDICT_RT_PEERS_SELF;
-    if (p->how == PLACE_PMIX && (strncmp(p->group, "slurm.", 6) != 0 || dict == NULL || *dict == '\0'))
+    if (p->how == PLACE_PMIX &&
+        (strncmp(p->group, "slurm.", 6) != 0 || dict == NULL || *dict == '\0'))
         return DDICT_RT_PEERS_PMIX;
     return dict != NULL && *dict != '\0' && !p->doubled ? DDICT_RT_PEERS_DICT : DDICT_RT_PEERS_NONE;
 }
@@ -65,7 +70,8 @@ static int begin(unsigned flags) {
     struct place p;
     int rc = fork_follow();
 
-    rc = rc < 0 ? rc : place_init(&p, PLACE_AS_TASK | (flags & DDICT_RT_NO_PMIX ? 0 : PLACE_WITH_PMIX));
+    rc = rc < 0 ? rc
+                : place_init(&p, PLACE_AS_TASK | (flags & DDICT_RT_NO_PMIX ? 0 : PLACE_WITH_PMIX));
     if (rc < 0)
         return rc;
     rc = place_maps(&p);
@@ -89,7 +95,8 @@ int ddict_rt_init(unsigned flags) {
         return dd_error(-EINVAL, "ddict_rt_init: unknown flags %#x", flags);
     pthread_mutex_lock(&lock);
     if (rt.forked)
-        rc = dd_error(-EPERM, "this is a forked child of rank %d, and no rank of its own", rt.place.rank);
+        rc = dd_error(-EPERM, "this is a forked child of rank %d, and no rank of its own",
+                      rt.place.rank);
     else if (rt.users == 0)
         rc = begin(flags);
     if (rc == 0)
@@ -138,7 +145,9 @@ int ddict_rt_leave(void) {
 
 /* --- what was found --- */
 
-static int absent(void) { return dd_error(-EINVAL, "ddict_rt_init() was not called"); }
+static int absent(void) {
+    return dd_error(-EINVAL, "ddict_rt_init() was not called");
+}
 
 static const char *const how_names[] = {
     [DDICT_RT_SINGLE] = "one process alone",
@@ -148,7 +157,8 @@ static const char *const how_names[] = {
     [DDICT_RT_TORCHRUN] = "torchrun's variables",
     [DDICT_RT_RUN] = "ddict run",
 };
-_Static_assert((int)PLACE_PMIX == DDICT_RT_PMIX && (int)PLACE_RUN == DDICT_RT_RUN && (int)PLACE_MPIRUN == DDICT_RT_MPIRUN &&
+_Static_assert((int)PLACE_PMIX == DDICT_RT_PMIX && (int)PLACE_RUN == DDICT_RT_RUN &&
+                   (int)PLACE_MPIRUN == DDICT_RT_MPIRUN &&
                    (int)PLACE_TORCHRUN == DDICT_RT_TORCHRUN && (int)PLACE_SLURM == DDICT_RT_SLURM,
                "how is one number inside and outside");
 static const char *const peers_names[] = {
@@ -164,9 +174,19 @@ int ddict_rt_get_info(struct ddict_rt_info *info) {
 
     pthread_mutex_lock(&lock);
     if (rt.users > 0)
-        *info = (struct ddict_rt_info){ .how = (int)p->how, .peers = rt.peers, .rank = p->rank, .size = p->size, .local_rank = p->local_rank,
-            .local_size = p->local_size, .node_id = p->node_id, .nodes = p->nodes, .map = p->node_of != NULL, .node = rt.node,
-            .group = rt.group, .how_name = how_names[p->how], .peers_name = peers_names[rt.peers] };
+        *info = (struct ddict_rt_info){.how = (int)p->how,
+                                       .peers = rt.peers,
+                                       .rank = p->rank,
+                                       .size = p->size,
+                                       .local_rank = p->local_rank,
+                                       .local_size = p->local_size,
+                                       .node_id = p->node_id,
+                                       .nodes = p->nodes,
+                                       .map = p->node_of != NULL,
+                                       .node = rt.node,
+                                       .group = rt.group,
+                                       .how_name = how_names[p->how],
+                                       .peers_name = peers_names[rt.peers]};
     else
         rc = absent();
     pthread_mutex_unlock(&lock);
@@ -183,12 +203,24 @@ static int figure(size_t offset) {
     return n >= 0 ? n : dd_error(-ENODATA, "%s do not tell it", info.how_name);
 }
 
-int ddict_rt_rank(void) { return figure(offsetof(struct ddict_rt_info, rank)); }
-int ddict_rt_size(void) { return figure(offsetof(struct ddict_rt_info, size)); }
-int ddict_rt_local_rank(void) { return figure(offsetof(struct ddict_rt_info, local_rank)); }
-int ddict_rt_local_size(void) { return figure(offsetof(struct ddict_rt_info, local_size)); }
-int ddict_rt_node_id(void) { return figure(offsetof(struct ddict_rt_info, node_id)); }
-int ddict_rt_nodes(void) { return figure(offsetof(struct ddict_rt_info, nodes)); }
+int ddict_rt_rank(void) {
+    return figure(offsetof(struct ddict_rt_info, rank));
+}
+int ddict_rt_size(void) {
+    return figure(offsetof(struct ddict_rt_info, size));
+}
+int ddict_rt_local_rank(void) {
+    return figure(offsetof(struct ddict_rt_info, local_rank));
+}
+int ddict_rt_local_size(void) {
+    return figure(offsetof(struct ddict_rt_info, local_size));
+}
+int ddict_rt_node_id(void) {
+    return figure(offsetof(struct ddict_rt_info, node_id));
+}
+int ddict_rt_nodes(void) {
+    return figure(offsetof(struct ddict_rt_info, nodes));
+}
 
 /* The rest is called with `lock` held. */
 
@@ -245,7 +277,8 @@ static int ranks_of(int node, int *ranks, int cap) {
         return n;
     }
     if (p->node_of == NULL)
-        return dd_error(-ENODATA, "%s do not tell which ranks run on node %d", how_names[p->how], node);
+        return dd_error(-ENODATA, "%s do not tell which ranks run on node %d", how_names[p->how],
+                        node);
     for (r = 0; r < p->size; r++)
         if (p->node_of[r] == node) {
             if (n < cap)
@@ -303,7 +336,9 @@ const char *ddict_rt_trouble(void) {
     return text;
 }
 
-const char *ddict_rt_errmsg(void) { return dd_errmsg(); }
+const char *ddict_rt_errmsg(void) {
+    return dd_errmsg();
+}
 
 /* --- peers --- */
 
@@ -364,7 +399,8 @@ static int pmix_pieces(const void *data, size_t len, struct ddict_rt_bytes **all
     return rc;
 }
 
-static int dict_pieces(const void *data, size_t len, struct ddict_rt_bytes **all, int64_t timeout_ms) {
+static int dict_pieces(const void *data, size_t len, struct ddict_rt_bytes **all,
+                       int64_t timeout_ms) {
     struct deadline d;
     int rc = 0;
 
@@ -395,13 +431,17 @@ static int taking_part(void) {
     if (rt.users == 0)
         rc = absent();
     else if (rt.forked)
-        rc = dd_error(-EPERM, "this is a forked child of rank %d, and no rank of its own", rt.place.rank);
+        rc = dd_error(-EPERM, "this is a forked child of rank %d, and no rank of its own",
+                      rt.place.rank);
     else if (rt.failed)
-        rc = dd_error(-ECANCELED, "an exchange or barrier of this process failed before; the ranks do not agree any more");
+        rc = dd_error(-ECANCELED, "an exchange or barrier of this process failed before; the ranks "
+                                  "do not agree any more");
     else if (rt.peers == DDICT_RT_PEERS_NONE && rt.place.doubled)
         rc = dd_error(-ENOTSUP, "another process of rank %d takes part for it", rt.place.rank);
     else if (rt.peers == DDICT_RT_PEERS_NONE)
-        rc = dd_error(-ENOTSUP, "%d ranks cannot reach each other: there is no PMIx here (srun --mpi=pmix) and no dictionary (--ddict-managers)%s%s",
+        rc = dd_error(-ENOTSUP,
+                      "%d ranks cannot reach each other: there is no PMIx here (srun --mpi=pmix) "
+                      "and no dictionary (--ddict-managers)%s%s",
                       rt.place.size, rt.place.trouble[0] != '\0' ? "; " : "", rt.place.trouble);
     pthread_mutex_unlock(&lock);
     return rc;
@@ -414,13 +454,15 @@ int ddict_rt_exchange(const void *data, size_t len, struct ddict_rt_bytes **all,
     if (all == NULL || (data == NULL && len > 0))
         return dd_error(-EINVAL, "ddict_rt_exchange: no place for the answer, or no data");
     if (len > DD_RT_PIECE_MAX)
-        return dd_error(-E2BIG, "an exchange of %zu bytes a rank: at most %u", len, DD_RT_PIECE_MAX);
+        return dd_error(-E2BIG, "an exchange of %zu bytes a rank: at most %u", len,
+                        DD_RT_PIECE_MAX);
     pthread_mutex_lock(&turn);
     rc = taking_part();
     if (rc == 0) {
-        rc = rt.peers == DDICT_RT_PEERS_SELF   ? own_piece(data, len, all)
-             : rt.peers == DDICT_RT_PEERS_PMIX ? pmix_pieces(data, len, all, (int)(ms < 0x7fffffff ? ms : 0x7fffffff))
-                                               : dict_pieces(data, len, all, ms);
+        rc = rt.peers == DDICT_RT_PEERS_SELF ? own_piece(data, len, all)
+             : rt.peers == DDICT_RT_PEERS_PMIX
+                 ? pmix_pieces(data, len, all, (int)(ms < 0x7fffffff ? ms : 0x7fffffff))
+                 : dict_pieces(data, len, all, ms);
         rt.failed = rc < 0;
     }
     pthread_mutex_unlock(&turn);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runtime_gpu.c - ddict_rt_bind_gpu(): the calling rank's GPUs in the order that fits all ranks of its node. */
+#include "base/error.h"
+#include "place/gpu_bind.h"
+#include "place/gpu_module.h"
+#include <ddict_runtime.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <ddict_runtime.h>
-#include "base/error.h"
-#include "place/gpu_bind.h"
-#include "place/gpu_module.h"
 
 static char value[GPU_MAX * GPU_NAME_MAX]; /* of the last call */
 
@@ -53,7 +53,8 @@ static int cpus_find(const struct ddict_rt_info *me, struct cpus *of) {
     return n == me->local_size;
 }
 
-static void answer(const struct gpu_plan *p, const struct gpu_map *map, int rank, struct ddict_rt_gpu *gpu) {
+static void answer(const struct gpu_plan *p, const struct gpu_map *map, int rank,
+                   struct ddict_rt_gpu *gpu) {
     int g = p->mask.gpu[p->own[rank]];
 
     gpu->variable = p->mask.variable;
@@ -68,7 +69,8 @@ static void answer(const struct gpu_plan *p, const struct gpu_map *map, int rank
     }
 }
 
-static int bind_with(struct gpu_plan *p, struct cpus *cpus, const struct ddict_rt_info *me, enum gpu_bind how, struct ddict_rt_gpu *gpu) {
+static int bind_with(struct gpu_plan *p, struct cpus *cpus, const struct ddict_rt_info *me,
+                     enum gpu_bind how, struct ddict_rt_gpu *gpu) {
     struct gpu_map map;
     int known = how == GPU_BIND_NONE ? 0 : cpus_find(me, cpus), rc;
 
@@ -81,8 +83,9 @@ static int bind_with(struct gpu_plan *p, struct cpus *cpus, const struct ddict_r
     rc = gpu_plan_make(p, &map, how, me->local_size, known ? cpus : NULL);
     if (rc > 0 && gpu_plan_text(p, me->local_rank, value, sizeof value) < 0)
         rc = dd_error(-E2BIG, "%s would be too long", p->mask.variable);
-    if (rc > 0 && ((gpu_plan_wants_pci_order(p) && setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) < 0) || setenv(p->mask.variable, value, 1) < 0 ||
-                   mark_set(p->mask.variable) < 0))
+    if (rc > 0 &&
+        ((gpu_plan_wants_pci_order(p) && setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) < 0) ||
+         setenv(p->mask.variable, value, 1) < 0 || mark_set(p->mask.variable) < 0))
         rc = dd_error(-ENOMEM, "no memory for %s", p->mask.variable);
     if (rc > 0)
         answer(p, &map, me->local_rank, gpu);
@@ -106,7 +109,8 @@ int ddict_rt_bind_gpu(int how, struct ddict_rt_gpu *gpu) {
     if (p == NULL || cpus == NULL)
         rc = dd_error(-ENOMEM, "no memory to bind GPUs");
     else
-        rc = bind_with(p, cpus, &me, (enum gpu_bind)how, gpu != NULL ? &none : &(struct ddict_rt_gpu){0});
+        rc = bind_with(p, cpus, &me, (enum gpu_bind)how,
+                       gpu != NULL ? &none : &(struct ddict_rt_gpu){0});
     if (gpu != NULL && rc >= 0)
         *gpu = none;
     free(cpus);

@@ -3,14 +3,14 @@
  * slurm_env.c - where am I by the variables that Slurm gives every task of a step. A batch script that was submitted from within a step has that
  * step's variables with some of its own: they contradict each other, and then count as none.
  */
+#include "base/hostlist.h"
+#include "base/size.h"
+#include "place/backend.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/hostlist.h"
-#include "base/size.h"
-#include "place/backend.h"
 
 int env_count(const char *name, int lo, int *out) {
     const char *v = getenv(name);
@@ -146,8 +146,10 @@ int slurm_env_init(struct place *p) {
     struct place q = *p;
     int rc, job_nodes;
 
-    if (env_count("SLURM_PROCID", 0, &q.rank) < 0 || env_count("SLURM_STEP_NUM_TASKS", 1, &q.size) < 0 ||
-        env_count("SLURM_NODEID", 0, &q.node_id) < 0 || env_count("SLURM_STEP_NUM_NODES", 1, &q.nodes) < 0 ||
+    if (env_count("SLURM_PROCID", 0, &q.rank) < 0 ||
+        env_count("SLURM_STEP_NUM_TASKS", 1, &q.size) < 0 ||
+        env_count("SLURM_NODEID", 0, &q.node_id) < 0 ||
+        env_count("SLURM_STEP_NUM_NODES", 1, &q.nodes) < 0 ||
         env_count("SLURM_LOCALID", 0, &q.local_rank) < 0)
         return -ENOENT;
     if (q.rank >= q.size || q.node_id >= q.nodes || q.nodes > q.size)
@@ -159,7 +161,8 @@ int slurm_env_init(struct place *p) {
     if (!locals_agree(&q))
         return -ENOENT;
     q.how = PLACE_SLURM;
-    snprintf(q.group, sizeof q.group, "slurm.%s.%s", job != NULL ? job : "-", step != NULL ? step : "-");
+    snprintf(q.group, sizeof q.group, "slurm.%s.%s", job != NULL ? job : "-",
+             step != NULL ? step : "-");
     *p = q;
     return 0;
 }
@@ -187,7 +190,8 @@ static int planes_of(int *planes) {
         planes[n++] = 1 << 30;
     if (asked == NULL || *asked == '\0' || strncmp(asked, "cyclic", 6) == 0)
         planes[n++] = 1;
-    if (asked != NULL && strncmp(asked, "plane", 5) == 0 && env_count("SLURM_DIST_PLANESIZE", 1, planes) == 0)
+    if (asked != NULL && strncmp(asked, "plane", 5) == 0 &&
+        env_count("SLURM_DIST_PLANESIZE", 1, planes) == 0)
         n = 1;
     return n;
 }
@@ -200,7 +204,8 @@ static int layout_find(const struct place *p, int *node_of) {
     if (slurm_task_counts(getenv("SLURM_STEP_TASKS_PER_NODE"), counts, p->nodes) == 0) {
         n = planes_of(planes);
         for (i = 0; i < n && rc < 0; i++)
-            if (slurm_layout(counts, p->nodes, planes[i], node_of, p->size) == 0 && layout_fits(p, node_of))
+            if (slurm_layout(counts, p->nodes, planes[i], node_of, p->size) == 0 &&
+                layout_fits(p, node_of))
                 rc = 0;
     }
     free(counts);

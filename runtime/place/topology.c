@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* topology.c - hwloc's topology of this machine or of a saved one. */
+#include "place/topology.h"
+
+#include "base/error.h"
+#include "place/distance.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "place/distance.h"
-#include "place/topology.h"
-
 /*
  * hwloc asks drivers and X servers too, where plugins for that are installed: they start GPUs up, take seconds, or hang. What the kernel says of PCI is
  * enough, and read without a library (pci is the plugin that needs one). Switching off a plugin that is not there fails: no matter.
  */
 static void components_leave_out(hwloc_topology_t t) {
-    static const char *const asking[] = {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl", "pci"};
+    static const char *const asking[] = {"opencl",    "cuda", "nvml", "rsmi",
+                                         "levelzero", "gl",   "pci"};
 
     for (size_t i = 0; i < sizeof asking / sizeof *asking; i++)
         hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, asking[i]);
 }
 
-static int topology_load(struct hwloc_topology **out, const char *path, const char *text, size_t len) {
+static int topology_load(struct hwloc_topology **out, const char *path, const char *text,
+                         size_t len) {
     const char *what = path != NULL ? path : text != NULL ? "text" : "this machine";
     hwloc_topology_t t;
     int rc = 0;
@@ -46,7 +49,9 @@ static int topology_load(struct hwloc_topology **out, const char *path, const ch
     return 0;
 }
 
-int topology_here(struct hwloc_topology **t) { return topology_load(t, NULL, NULL, 0); }
+int topology_here(struct hwloc_topology **t) {
+    return topology_load(t, NULL, NULL, 0);
+}
 
 int topology_file(struct hwloc_topology **t, const char *path) {
     /* hwloc says no more than that it failed, and takes "-" for stdin. */

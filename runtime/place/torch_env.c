@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch_env.c - which of torch's variables are the user's. */
+#include "place/torch_env.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "place/torch_env.h"
-
-const char *const torch_names[TORCH_VARS] = {
-    [TORCH_ADDR] = "MASTER_ADDR", [TORCH_PORT] = "MASTER_PORT", [TORCH_RANK] = "RANK", [TORCH_LOCAL_RANK] = "LOCAL_RANK",
-    [TORCH_WORLD_SIZE] = "WORLD_SIZE", [TORCH_LOCAL_WORLD_SIZE] = "LOCAL_WORLD_SIZE", [TORCH_GROUP_RANK] = "GROUP_RANK"
-};
+const char *const torch_names[TORCH_VARS] = {[TORCH_ADDR] = "MASTER_ADDR",
+                                             [TORCH_PORT] = "MASTER_PORT",
+                                             [TORCH_RANK] = "RANK",
+                                             [TORCH_LOCAL_RANK] = "LOCAL_RANK",
+                                             [TORCH_WORLD_SIZE] = "WORLD_SIZE",
+                                             [TORCH_LOCAL_WORLD_SIZE] = "LOCAL_WORLD_SIZE",
+                                             [TORCH_GROUP_RANK] = "GROUP_RANK"};
 
 int torch_is_users(const char *mark, const char *name, const char *value) {
     size_t n = strlen(name), len;
@@ -18,7 +21,8 @@ int torch_is_users(const char *mark, const char *name, const char *value) {
         return 0;
     len = strlen(value);
     for (; mark != NULL && *mark != '\0'; mark += strcspn(mark, " "), mark += *mark == ' ')
-        if (strncmp(mark, name, n) == 0 && mark[n] == '=' && strcspn(mark + n + 1, " ") == len && strncmp(mark + n + 1, value, len) == 0)
+        if (strncmp(mark, name, n) == 0 && mark[n] == '=' && strcspn(mark + n + 1, " ") == len &&
+            strncmp(mark + n + 1, value, len) == 0)
             return 0;
     return 1;
 }

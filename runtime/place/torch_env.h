@@ -8,10 +8,19 @@
 
 #include <stddef.h>
 
-#define TORCH_MARK "DDICT_TORCH_SET" /* "RANK=0 WORLD_SIZE=4 ...", what we set */
+#define TORCH_MARK     "DDICT_TORCH_SET" /* "RANK=0 WORLD_SIZE=4 ...", what we set */
 #define TORCH_MARK_MAX 512
 
-enum { TORCH_ADDR, TORCH_PORT, TORCH_RANK, TORCH_LOCAL_RANK, TORCH_WORLD_SIZE, TORCH_LOCAL_WORLD_SIZE, TORCH_GROUP_RANK, TORCH_VARS };
+enum {
+    TORCH_ADDR,
+    TORCH_PORT,
+    TORCH_RANK,
+    TORCH_LOCAL_RANK,
+    TORCH_WORLD_SIZE,
+    TORCH_LOCAL_WORLD_SIZE,
+    TORCH_GROUP_RANK,
+    TORCH_VARS
+};
 extern const char *const torch_names[TORCH_VARS];
 
 /* Is it the user's? value: what it is, NULL for not set; mark: of the same environment, or NULL. */

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arena.c - make the sealed memfd of an arena with its header, open it again read-only, and check a header. */
+#include <base/error.h>
+#include <base/size.h>
+#include <store/hugepool.h>
+#include <store/state.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,31 +12,32 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include <base/size.h>
-#include <store/hugepool.h>
-#include <store/state.h>
-
 /* Smallest depth at which 2^depth segments are `segments` or more. */
 static uint32_t depth_for(uint64_t segments) {
     uint32_t d = 0;
-    while ((1ull << d) < segments) d++;
+    while ((1ull << d) < segments)
+        d++;
     return d;
 }
 
 /* Offset ranges only: memory is taken as pages are touched. A heap of a pool has no holes, so it needs no more than the budget. */
 static void arena_regions(struct arena_header *h, uint64_t budget, uint64_t spill) {
-    uint64_t pool = huge_page(h), heap = pool ? budget : round_up(budget + budget / 2, ARENA_PAGE), at = ARENA_PAGE;
+    uint64_t pool = huge_page(h), heap = pool ? budget : round_up(budget + budget / 2, ARENA_PAGE),
+             at = ARENA_PAGE;
     uint64_t seg = round_up(budget / 2, DD_SEGMENT_SIZE);
-    uint32_t depth = depth_for(seg / DD_SEGMENT_SIZE) + 4; /* room for hashes that are not spread evenly */
-    if (depth > DIR_DEPTH_MAX) depth = DIR_DEPTH_MAX;
+    uint32_t depth =
+        depth_for(seg / DD_SEGMENT_SIZE) + 4; /* room for hashes that are not spread evenly */
+    if (depth > DIR_DEPTH_MAX)
+        depth = DIR_DEPTH_MAX;
     h->pagemap_off = at;
     h->pagemap_len = round_up((heap + spill) / ARENA_PAGE * sizeof(uint64_t), ARENA_PAGE);
     h->dir_off = h->pagemap_off + h->pagemap_len;
     h->dir_len = round_up((2ull << depth) * sizeof(uint64_t), ARENA_PAGE);
     h->seg_off = round_up(h->dir_off + h->dir_len, DD_SEGMENT_SIZE);
     h->seg_len = seg;
-    h->heap_off = round_up(h->seg_off + h->seg_len, pool ? pool : budget >= DD_HUGE_ARENA ? ARENA_HUGE_PAGE : ARENA_PAGE);
+    h->heap_off = round_up(h->seg_off + h->seg_len, pool                      ? pool
+                                                    : budget >= DD_HUGE_ARENA ? ARENA_HUGE_PAGE
+                                                                              : ARENA_PAGE);
     h->heap_len = heap;
     h->file_size = h->heap_off + h->heap_len;
     h->spill_len = spill;
@@ -40,27 +46,41 @@ static void arena_regions(struct arena_header *h, uint64_t budget, uint64_t spil
 int arena_create(const struct store_options *o) {
     char size[24];
     if (o->budget < DD_MANAGER_MEM_MIN || o->budget > DD_MANAGER_MEM_MAX)
-        return dd_error(-EINVAL, "an arena of %s: a manager has 4 MiB to 4 TiB", size_format(size, sizeof size, o->budget));
-    struct arena_header h = {.layout_version = LAYOUT_VERSION, .header_size = sizeof h, .budget = o->budget & ~(uint64_t)(ARENA_PAGE - 1)};
+        return dd_error(-EINVAL, "an arena of %s: a manager has 4 MiB to 4 TiB",
+                        size_format(size, sizeof size, o->budget));
+    struct arena_header h = {.layout_version = LAYOUT_VERSION,
+                             .header_size = sizeof h,
+                             .budget = o->budget & ~(uint64_t)(ARENA_PAGE - 1)};
     h.manager_id = o->manager_id;
     h.managers = o->managers;
     memcpy(h.dict_id, o->dict_id, sizeof h.dict_id);
-    h.page_shift = o->huge_page > HUGE_ADVISE ? (uint32_t)__builtin_ctzll(o->huge_page) : o->huge_page == HUGE_ADVISE ? ARENA_PAGES_ADVISED : ARENA_PAGES_PLAIN;
-    if (huge_page(&h)) h.budget = hugepool_budget(huge_page(&h), o->budget);
-    if (o->spill > DD_SPILL_MAX) return dd_error(-EINVAL, "a spill of %s: a manager has at most 8 TiB", size_format(size, sizeof size, o->spill));
-    if (o->spill && huge_page(&h)) return dd_error(-EINVAL, "memory from a pool of huge pages has no spill");
+    h.page_shift = o->huge_page > HUGE_ADVISE    ? (uint32_t)__builtin_ctzll(o->huge_page)
+                   : o->huge_page == HUGE_ADVISE ? ARENA_PAGES_ADVISED
+                                                 : ARENA_PAGES_PLAIN;
+    if (huge_page(&h))
+        h.budget = hugepool_budget(huge_page(&h), o->budget);
+    if (o->spill > DD_SPILL_MAX)
+        return dd_error(-EINVAL, "a spill of %s: a manager has at most 8 TiB",
+                        size_format(size, sizeof size, o->spill));
+    if (o->spill && huge_page(&h))
+        return dd_error(-EINVAL, "memory from a pool of huge pages has no spill");
     arena_regions(&h, h.budget, o->spill & ~(uint64_t)(ARENA_PAGE - 1));
     h.magic = ARENA_MAGIC;
 
-    int rc, fd = huge_page(&h) ? hugepool_memfd(&h) : memfd_create("ddict-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 && huge_page(&h)) return fd;
-    if (fd < 0) return dd_error(-errno, "cannot make the memory of an arena: %s", dd_strerror(-errno));
+    int rc, fd = huge_page(&h) ? hugepool_memfd(&h)
+                               : memfd_create("ddict-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 && huge_page(&h))
+        return fd;
+    if (fd < 0)
+        return dd_error(-errno, "cannot make the memory of an arena: %s", dd_strerror(-errno));
     if (ftruncate(fd, (off_t)h.file_size) < 0) {
-        rc = dd_error(-errno, "cannot give an arena %llu bytes of address range: %s", (unsigned long long)h.file_size, dd_strerror(-errno));
+        rc = dd_error(-errno, "cannot give an arena %llu bytes of address range: %s",
+                      (unsigned long long)h.file_size, dd_strerror(-errno));
         goto fail;
     }
     if (huge_page(&h)) {
-        if ((rc = hugepool_reserve(fd, &h)) < 0) goto fail;
+        if ((rc = hugepool_reserve(fd, &h)) < 0)
+            goto fail;
     } else {
         ssize_t n = pwrite(fd, &h, sizeof h, 0);
         if (n != (ssize_t)sizeof h) {
@@ -82,5 +102,7 @@ int arena_reopen_readonly(int fd) {
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     int ro = open(path, O_RDONLY | O_CLOEXEC);
-    return ro >= 0 ? ro : dd_error(-errno, "cannot open an arena read-only: %s (is /proc mounted?)", dd_strerror(-errno));
+    return ro >= 0 ? ro
+                   : dd_error(-errno, "cannot open an arena read-only: %s (is /proc mounted?)",
+                              dd_strerror(-errno));
 }

@@ -14,22 +14,27 @@ static uint64_t index_bytes(const struct arena_header *h) {
 
 uint64_t budget_fixed(struct store *s) {
     const struct arena_header *h = s->header;
-    return ARENA_PAGE + round_up(h->heap_top * sizeof(uint64_t), ARENA_PAGE) + index_bytes(h) + budget_spill_map(s, h->spill_top);
+    return ARENA_PAGE + round_up(h->heap_top * sizeof(uint64_t), ARENA_PAGE) + index_bytes(h) +
+           budget_spill_map(s, h->spill_top);
 }
 
 uint64_t budget_spill_map(const struct store *s, uint64_t pages) {
     uint64_t first = s->heap.zone[ZONE_SPILL].first * sizeof(uint64_t);
-    return pages ? round_up(first + pages * sizeof(uint64_t), ARENA_PAGE) - (first & ~(uint64_t)(ARENA_PAGE - 1)) : 0;
+    return pages ? round_up(first + pages * sizeof(uint64_t), ARENA_PAGE) -
+                       (first & ~(uint64_t)(ARENA_PAGE - 1))
+                 : 0;
 }
 
 uint64_t budget_spare(const struct store *s) {
     uint64_t part = s->header->budget / DD_SPILL_SPARE;
-    if (s->spill.fd < 0) return 0;
+    if (s->spill.fd < 0)
+        return 0;
     return part > DD_SPILL_SPARE_MIN ? part : DD_SPILL_SPARE_MIN;
 }
 
 uint64_t budget_resident(struct store *s) {
-    if (huge_page(s->header)) return s->header->budget; /* reserved from the start */
+    if (huge_page(s->header))
+        return s->header->budget; /* reserved from the start */
     uint64_t top = s->header->heap_top * ARENA_PAGE, claimed = figure_get(&s->populate.claimed);
     return budget_fixed(s) + (top > claimed ? top : claimed) - s->heap.holes * ARENA_PAGE;
 }
@@ -41,20 +46,22 @@ void budget_publish(struct store *s) {
 
 static int full(struct store *s, uint64_t need) {
     char used[24], total[24];
-    return dd_error(DDICT_EFULL, "manager %u is full: %s of %s in use, %llu more bytes are needed", s->header->manager_id,
-                    size_format(used, sizeof used, s->header->used_bytes), size_format(total, sizeof total, s->header->budget),
-                    (unsigned long long)need);
+    return dd_error(DDICT_EFULL, "manager %u is full: %s of %s in use, %llu more bytes are needed",
+                    s->header->manager_id, size_format(used, sizeof used, s->header->used_bytes),
+                    size_format(total, sizeof total, s->header->budget), (unsigned long long)need);
 }
 
 /* The machine's limits, looked at once a step. */
 static int grant(struct store *s, uint64_t fresh) {
-    if (s->granted >= fresh) return 0;
+    if (s->granted >= fresh)
+        return 0;
     const char *limit;
     uint64_t room = memlimit_room(&limit);
     if (room < fresh) {
         char size[24];
-        return dd_error(DDICT_EFULL, "manager %u cannot grow beyond %s: %s is near", s->header->manager_id,
-                        size_format(size, sizeof size, budget_resident(s)), limit);
+        return dd_error(DDICT_EFULL, "manager %u cannot grow beyond %s: %s is near",
+                        s->header->manager_id, size_format(size, sizeof size, budget_resident(s)),
+                        limit);
     }
     uint64_t step = fresh > DD_POPULATE_STEP ? fresh : DD_POPULATE_STEP;
     s->granted = room < step ? room : step;
@@ -62,18 +69,23 @@ static int grant(struct store *s, uint64_t fresh) {
 }
 
 int budget_take(struct store *s, uint64_t fresh, enum taker who, bool punch, struct stretch keep) {
-    if (!fresh || huge_page(s->header)) return 0;
+    if (!fresh || huge_page(s->header))
+        return 0;
     uint64_t taken = budget_resident(s), budget = s->header->budget;
-    if (who != FOR_MOVES) budget -= who == FOR_VALUES ? budget_spare(s) : budget_spare(s) / 2;
+    if (who != FOR_MOVES)
+        budget -= who == FOR_VALUES ? budget_spare(s) : budget_spare(s) / 2;
     if (taken + fresh > budget) {
         uint64_t over = taken + fresh - budget;
-        if (!punch) return full(s, fresh);
+        if (!punch)
+            return full(s, fresh);
         uint64_t back = pages_punch(s, over, keep);
         s->granted += back;
-        if (back < over) return full(s, fresh);
+        if (back < over)
+            return full(s, fresh);
     }
     int rc = grant(s, fresh);
-    if (rc < 0) return rc;
+    if (rc < 0)
+        return rc;
     s->granted -= fresh;
     return 0;
 }

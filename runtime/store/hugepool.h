@@ -6,10 +6,12 @@
 #ifndef DDICT_STORE_HUGEPOOL_H
 #define DDICT_STORE_HUGEPOOL_H
 
-#include <stdint.h>
 #include <store/layout.h>
 
-#define HUGEPOOL_PAGES_MIN 4u /* of an arena: one for the beginning of the index, one that it grows into, and some for values */
+#include <stdint.h>
+
+#define HUGEPOOL_PAGES_MIN \
+    4u /* of an arena: one for the beginning of the index, one that it grows into, and some for values */
 
 struct hugepool {
     uint64_t pages;     /* of the pool, in use or not */

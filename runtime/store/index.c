@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* index.c - the writer's look-up, and clear. The only writer, so plain loads; stores that readers see go through word_store(). */
+#include <base/error.h>
+#include <store/state.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <base/error.h>
-#include <store/state.h>
 
 int index_open(struct store *s, bool fresh) {
     struct index *x = &s->index;
@@ -13,17 +13,24 @@ int index_open(struct store *s, bool fresh) {
     x->dir = arena_at(s, s->header->dir_off);
     x->segments_max = s->header->seg_len / DD_SEGMENT_SIZE;
     x->state = calloc(x->segments_max, 1);
-    if (!x->state) return dd_error(-ENOMEM, "no memory for the table of segments");
+    if (!x->state)
+        return dd_error(-ENOMEM, "no memory for the table of segments");
     int rc;
     if (!fresh) {
-        if ((rc = segments_recover(s)) < 0) return rc;
-        if (!x->idle) segment_hand_out(s, true); /* for a clear of a full arena; without it the clear sweeps first */
+        if ((rc = segments_recover(s)) < 0)
+            return rc;
+        if (!x->idle)
+            segment_hand_out(
+                s, true); /* for a clear of a full arena; without it the clear sweeps first */
         return 0;
     }
-    for (uint64_t n = 0; n < s->header->segments; n++) segment_drop(s, n); /* opened once, and killed */
+    for (uint64_t n = 0; n < s->header->segments; n++)
+        segment_drop(s, n); /* opened once, and killed */
     while (x->idle < 2)
-        if ((rc = segment_hand_out(s, true)) < 0) return rc;
-    if ((rc = segment_make(s, true, &off)) < 0) return rc;
+        if ((rc = segment_hand_out(s, true)) < 0)
+            return rc;
+    if ((rc = segment_make(s, true, &off)) < 0)
+        return rc;
     struct segment *g = arena_at(s, off);
     g->depth = 0;
     g->prefix = 0;
@@ -46,7 +53,8 @@ void index_prefetch(struct store *s, uint64_t hash) {
     __builtin_prefetch(k, 1);
 }
 
-void index_find(struct store *s, uint64_t hash, const void *key, uint32_t key_len, struct place *p) {
+void index_find(struct store *s, uint64_t hash, const void *key, uint32_t key_len,
+                struct place *p) {
     struct segment *g = index_segment(s, hash);
     unsigned home = HASH_BUCKET(hash);
     *p = (struct place){.hash = hash, .segment = g, .home = &g->bucket[home]};
@@ -55,19 +63,23 @@ void index_find(struct store *s, uint64_t hash, const void *key, uint32_t key_le
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
             uint64_t *slot = &g->bucket[b].slot[i], word = *slot;
             if (!WORD_LIVE(word)) {
-                if (p->vacant) continue;
+                if (p->vacant)
+                    continue;
                 p->vacant = slot;
                 p->distance = d;
                 continue;
             }
-            if (WORD_TAG(word) != HASH_TAG(hash)) continue;
+            if (WORD_TAG(word) != HASH_TAG(hash))
+                continue;
             const struct item *item = arena_at(s, WORD_OFFSET(word));
-            if (item->hash != hash || item->key_len != key_len || memcmp(item->key, key, key_len)) continue;
+            if (item->hash != hash || item->key_len != key_len || memcmp(item->key, key, key_len))
+                continue;
             p->slot = slot;
             p->word = word;
             return;
         }
-        if (d >= p->home->reach && p->vacant) return;
+        if (d >= p->home->reach && p->vacant)
+            return;
     }
 }
 
@@ -77,8 +89,10 @@ int index_clear(struct store *s, struct store_request who) {
     uint64_t off;
     int rc;
     /* The word of depth 0 must not be in use when the new segment is put there. */
-    if (ROOT_DEPTH(h->root) == 0 && (rc = dir_grow(s)) < 0) return rc;
-    if ((rc = segment_make(s, true, &off)) < 0) return rc;
+    if (ROOT_DEPTH(h->root) == 0 && (rc = dir_grow(s)) < 0)
+        return rc;
+    if ((rc = segment_make(s, true, &off)) < 0)
+        return rc;
     struct segment *g = arena_at(s, off);
     g->depth = 0;
     g->prefix = 0;
@@ -100,15 +114,19 @@ int index_clear(struct store *s, struct store_request who) {
 
 bool index_sweep(struct store *s) {
     struct index *x = &s->index;
-    if (!x->sweeps) return false;
-    while (x->state[x->sweep_hint] != SEGMENT_SWEEP) x->sweep_hint++;
+    if (!x->sweeps)
+        return false;
+    while (x->state[x->sweep_hint] != SEGMENT_SWEEP)
+        x->sweep_hint++;
     struct segment *g = segment_at(s, x->sweep_hint);
-    if (retire_reserve(s, g->live) < 0) return false;
+    if (retire_reserve(s, g->live) < 0)
+        return false;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
             uint64_t word = g->bucket[b].slot[i];
             word_store(&g->bucket[b].slot[i], WORD_EMPTY);
-            if (WORD_LIVE(word)) retire(s, WORD_OFFSET(word));
+            if (WORD_LIVE(word))
+                retire(s, WORD_OFFSET(word));
         }
     g->live = 0;
     STRESS_POINT(STRESS_W_SWEPT);

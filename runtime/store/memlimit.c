@@ -4,6 +4,9 @@
  * cgroup and its ancestors, v1 and v2, and what the node has left. File pages that the kernel can drop do not count as used; they
  * are asked for only when a limit is near, because memory.stat is dear on large nodes.
  */
+#include <base/size.h>
+#include <store/store.h>
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,11 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <base/size.h>
-#include <store/store.h>
-
 #define PATH_BYTES 1024
-#define NO_LIMIT (1ull << 62) /* v1 says "none" with a number near 2^63 */
+#define NO_LIMIT   (1ull << 62) /* v1 says "none" with a number near 2^63 */
 
 struct memory_cgroup {
     bool found, v2;
@@ -30,42 +30,54 @@ static __thread char limit_name[PATH_BYTES + 64];
 static bool has_word(const char *list, const char *word) {
     size_t n = strlen(word);
     for (const char *p = list; (p = strstr(p, word)); p += n)
-        if ((p == list || p[-1] == ',') && (p[n] == 0 || p[n] == ',' || p[n] == '\n')) return true;
+        if ((p == list || p[-1] == ',') && (p[n] == 0 || p[n] == ',' || p[n] == '\n'))
+            return true;
     return false;
 }
 
 /* "36 35 98:0 /root /mount opts ... - type source superopts" */
 static void mount_line(char *line) {
     char *sep = strstr(line, " - "), type[32], super[512], root[PATH_BYTES], mount[PATH_BYTES];
-    if (!sep || sscanf(sep + 3, "%31s %*s %511s", type, super) != 2) return;
-    if (sscanf(line, "%*s %*s %*s %1023s %1023s", root, mount) != 2) return;
+    if (!sep || sscanf(sep + 3, "%31s %*s %511s", type, super) != 2)
+        return;
+    if (sscanf(line, "%*s %*s %*s %1023s %1023s", root, mount) != 2)
+        return;
     bool v2 = strcmp(type, "cgroup2") == 0;
     struct memory_cgroup *c = &cgroups[v2];
-    if (c->found || (!v2 && (strcmp(type, "cgroup") || !has_word(super, "memory")))) return;
+    if (c->found || (!v2 && (strcmp(type, "cgroup") || !has_word(super, "memory"))))
+        return;
     c->found = true;
     c->v2 = v2;
     strcpy(c->mount, mount);
     size_t n = strcmp(root, "/") ? strlen(root) : 0;
-    if (strncmp(c->path, root, n) == 0 && (c->path[n] == '/' || !c->path[n])) memmove(c->path, c->path + n, strlen(c->path + n) + 1);
-    if (strcmp(c->path, "/") == 0 || strstr(c->path, "..")) c->path[0] = 0; /* outside of what we see: the root is all there is */
+    if (strncmp(c->path, root, n) == 0 && (c->path[n] == '/' || !c->path[n]))
+        memmove(c->path, c->path + n, strlen(c->path + n) + 1);
+    if (strcmp(c->path, "/") == 0 || strstr(c->path, ".."))
+        c->path[0] = 0; /* outside of what we see: the root is all there is */
 }
 
 static void cgroup_line(char *line) {
-    char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
-    if (!path) return;
+    char *controllers = strchr(line, ':'),
+         *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!path)
+        return;
     *controllers++ = *path++ = 0;
     path[strcspn(path, "\n")] = 0;
     bool v2 = strcmp(line, "0") == 0;
-    if (!v2 && !has_word(controllers, "memory")) return;
-    if (strlen(path) < PATH_BYTES) strcpy(cgroups[v2].path, path);
+    if (!v2 && !has_word(controllers, "memory"))
+        return;
+    if (strlen(path) < PATH_BYTES)
+        strcpy(cgroups[v2].path, path);
 }
 
 static void each_line(const char *file, void (*fn)(char *line)) {
     char *line = NULL;
     size_t cap = 0;
     FILE *f = fopen(file, "re");
-    if (!f) return;
-    while (getline(&line, &cap, f) > 0) fn(line);
+    if (!f)
+        return;
+    while (getline(&line, &cap, f) > 0)
+        fn(line);
     free(line);
     fclose(f);
 }
@@ -81,9 +93,11 @@ static bool slurp(const char *dir, const char *file, char *buf, size_t cap) {
     char path[2 * PATH_BYTES + 64];
     snprintf(path, sizeof path, "%s/%s", dir, file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
+    if (fd < 0)
+        return false;
     size_t at = 0;
-    for (ssize_t n; at < cap - 1 && (n = read(fd, buf + at, cap - 1 - at)) > 0;) at += (size_t)n;
+    for (ssize_t n; at < cap - 1 && (n = read(fd, buf + at, cap - 1 - at)) > 0;)
+        at += (size_t)n;
     close(fd);
     buf[at] = 0;
     return at > 0;
@@ -91,7 +105,8 @@ static bool slurp(const char *dir, const char *file, char *buf, size_t cap) {
 
 static uint64_t number(const char *dir, const char *file, uint64_t otherwise) {
     char buf[64];
-    if (!slurp(dir, file, buf, sizeof buf) || *buf < '0' || *buf > '9') return otherwise;
+    if (!slurp(dir, file, buf, sizeof buf) || *buf < '0' || *buf > '9')
+        return otherwise;
     return strtoull(buf, NULL, 10);
 }
 
@@ -99,16 +114,20 @@ static uint64_t number(const char *dir, const char *file, uint64_t otherwise) {
 static uint64_t field(const char *text, const char *name) {
     size_t n = strlen(name);
     for (const char *p = text; p; p = strchr(p, '\n')) {
-        if (*p == '\n') p++;
-        if (strncmp(p, name, n) == 0 && (p[n] == ' ' || p[n] == ':')) return strtoull(p + n + 1, NULL, 10);
+        if (*p == '\n')
+            p++;
+        if (strncmp(p, name, n) == 0 && (p[n] == ' ' || p[n] == ':'))
+            return strtoull(p + n + 1, NULL, 10);
     }
     return 0;
 }
 
 static uint64_t droppable(const char *dir, bool v2) {
     char buf[8192];
-    if (!slurp(dir, "memory.stat", buf, sizeof buf)) return 0;
-    return v2 ? field(buf, "inactive_file") + field(buf, "active_file") : field(buf, "total_inactive_file") + field(buf, "total_active_file");
+    if (!slurp(dir, "memory.stat", buf, sizeof buf))
+        return 0;
+    return v2 ? field(buf, "inactive_file") + field(buf, "active_file")
+              : field(buf, "total_inactive_file") + field(buf, "total_active_file");
 }
 
 /* What is left below limit when `reserve` of it stays free. */
@@ -120,24 +139,29 @@ static uint64_t left(uint64_t limit, uint64_t used) {
 static uint64_t level_limit(const struct memory_cgroup *c, const char *dir) {
     uint64_t limit = number(dir, c->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
     if (c->v2) {
-        uint64_t high = number(dir, "memory.high", NO_LIMIT); /* above it the kernel slows us to a crawl */
-        if (high < limit) limit = high;
+        uint64_t high =
+            number(dir, "memory.high", NO_LIMIT); /* above it the kernel slows us to a crawl */
+        if (high < limit)
+            limit = high;
     }
     return limit;
 }
 
 static uint64_t level_room(const struct memory_cgroup *c, const char *dir, uint64_t *limit) {
     *limit = level_limit(c, dir);
-    if (*limit >= NO_LIMIT) return UINT64_MAX;
+    if (*limit >= NO_LIMIT)
+        return UINT64_MAX;
     uint64_t used = number(dir, c->v2 ? "memory.current" : "memory.usage_in_bytes", 0);
-    if (left(*limit, used) >= 4 * (uint64_t)DD_MEM_RESERVE) return left(*limit, used);
+    if (left(*limit, used) >= 4 * (uint64_t)DD_MEM_RESERVE)
+        return left(*limit, used);
     uint64_t files = droppable(dir, c->v2);
     return left(*limit, used > files ? used - files : 0);
 }
 
 static void cgroup_room(const struct memory_cgroup *c, uint64_t *room) {
     char path[PATH_BYTES], dir[2 * PATH_BYTES], size[24];
-    if (!c->found) return;
+    if (!c->found)
+        return;
     strcpy(path, c->path);
     for (;;) {
         uint64_t limit;
@@ -145,10 +169,12 @@ static void cgroup_room(const struct memory_cgroup *c, uint64_t *room) {
         uint64_t here = level_room(c, dir, &limit);
         if (here < *room) {
             *room = here;
-            snprintf(limit_name, sizeof limit_name, "the memory limit of cgroup %s (%s)", *path ? path : "/", size_format(size, sizeof size, limit));
+            snprintf(limit_name, sizeof limit_name, "the memory limit of cgroup %s (%s)",
+                     *path ? path : "/", size_format(size, sizeof size, limit));
         }
         char *up = strrchr(path, '/');
-        if (!up) return;
+        if (!up)
+            return;
         *up = 0;
     }
 }
@@ -157,7 +183,8 @@ uint64_t memlimit_room(const char **limit) {
     char buf[4096];
     uint64_t room = UINT64_MAX;
     pthread_once(&once, memlimit_find);
-    if (limit) *limit = limit_name;
+    if (limit)
+        *limit = limit_name;
     strcpy(limit_name, "no limit");
     if (slurp("/proc", "meminfo", buf, sizeof buf) && field(buf, "MemAvailable")) {
         uint64_t total = field(buf, "MemTotal") << 10, free_now = field(buf, "MemAvailable") << 10;
@@ -171,12 +198,15 @@ uint64_t memlimit_room(const char **limit) {
 
 static uint64_t cgroup_limit(const struct memory_cgroup *c, uint64_t least) {
     char path[PATH_BYTES], dir[2 * PATH_BYTES], *up = path;
-    if (!c->found) return least;
+    if (!c->found)
+        return least;
     for (strcpy(path, c->path); up; *up = 0) {
         snprintf(dir, sizeof dir, "%s%s", c->mount, path);
         uint64_t limit = level_limit(c, dir);
-        if (limit < least) least = limit;
-        if (!(up = strrchr(path, '/'))) break;
+        if (limit < least)
+            least = limit;
+        if (!(up = strrchr(path, '/')))
+            break;
     }
     return least;
 }
@@ -193,9 +223,11 @@ uint64_t memlimit_kills(void) {
     pthread_once(&once, memlimit_find);
     for (int i = 0; i < 2; i++) {
         const struct memory_cgroup *c = &cgroups[i];
-        if (!c->found) continue;
+        if (!c->found)
+            continue;
         snprintf(dir, sizeof dir, "%s%s", c->mount, c->path);
-        if (slurp(dir, c->v2 ? "memory.events" : "memory.oom_control", text, sizeof text)) kills += field(text, "oom_kill");
+        if (slurp(dir, c->v2 ? "memory.events" : "memory.oom_control", text, sizeof text))
+            kills += field(text, "oom_kill");
     }
     return kills;
 }

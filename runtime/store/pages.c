@@ -4,20 +4,22 @@
  * when they are given; the rest of the range begins at heap_top. A free page may be a hole: its memory was given back to
  * make room elsewhere in the budget, for the index or for a stretch that the free pages were too scattered for.
  */
+#include <base/error.h>
+#include <store/state.h>
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include <base/error.h>
-#include <store/state.h>
-
-#define BESIDE_LOOKS 256 /* spans that are tried for what is moved out of a window; most of a window's own are in few bins */
+#define BESIDE_LOOKS \
+    256 /* spans that are tried for what is moved out of a window; most of a window's own are in few bins */
 #define BIN_LOOK 8 /* spans of the request's own bin that are tried before a larger bin */
 
 int pages_open(struct store *s) {
     struct heap *h = &s->heap;
     h->pagemap = arena_at(s, s->header->pagemap_off);
-    uint64_t *out[ZONES] = {&s->header->heap_top, &s->header->spill_top}, *used[ZONES] = {&s->header->used_bytes, &s->header->spill_used};
+    uint64_t *out[ZONES] = {&s->header->heap_top, &s->header->spill_top},
+             *used[ZONES] = {&s->header->used_bytes, &s->header->spill_used};
     const uint64_t len[ZONES] = {s->header->heap_len, s->header->spill_len};
     h->pages = 0;
     for (int i = 0; i < ZONES; i++) {
@@ -29,13 +31,17 @@ int pages_open(struct store *s) {
     }
     size_t ref = round_up(h->pages * sizeof *h->ref, ARENA_PAGE);
     size_t span = round_up((h->pages / 2 + 2) * sizeof *h->span, ARENA_PAGE);
-    size_t run = round_up((h->pages / 4 + 2) * sizeof *h->run, ARENA_PAGE); /* a run has 4 pages or more */
+    size_t run =
+        round_up((h->pages / 4 + 2) * sizeof *h->run, ARENA_PAGE); /* a run has 4 pages or more */
     uint32_t memory = h->zone[ZONE_MEMORY].end;
-    for (h->region_shift = (unsigned)__builtin_ctz(REGION_PAGES_MIN); memory >> h->region_shift >= REGIONS_MAX; h->region_shift++) { }
+    for (h->region_shift = (unsigned)__builtin_ctz(REGION_PAGES_MIN);
+         memory >> h->region_shift >= REGIONS_MAX; h->region_shift++) {
+    }
     h->regions = (memory >> h->region_shift) + 1;
     size_t region = round_up(h->regions * sizeof *h->region, ARENA_PAGE);
     h->tables_len = ref + span + run + region;
-    h->tables = mmap(NULL, h->tables_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    h->tables = mmap(NULL, h->tables_len, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (h->tables == MAP_FAILED) {
         h->tables = NULL;
         return dd_error(-errno, "no memory for the tables of an arena");
@@ -48,12 +54,14 @@ int pages_open(struct store *s) {
 }
 
 void pages_close(struct store *s) {
-    if (s->heap.tables) munmap(s->heap.tables, s->heap.tables_len);
+    if (s->heap.tables)
+        munmap(s->heap.tables, s->heap.tables_len);
     s->heap.tables = NULL;
 }
 
 static unsigned bin_of(uint32_t pages) {
-    if (pages < BINS_EXACT) return pages;
+    if (pages < BINS_EXACT)
+        return pages;
     unsigned e = 31u - (unsigned)__builtin_clz(pages);
     return BINS_EXACT + (e - 6) * 16 + (pages >> (e - 4) & 15);
 }
@@ -61,14 +69,18 @@ static unsigned bin_of(uint32_t pages) {
 static void span_insert(struct heap *h, uint32_t first, uint32_t pages, uint32_t holes) {
     struct zone *z = zone_of(h, first);
     uint32_t i = h->spans_idle;
-    if (i) h->spans_idle = h->span[i].next;
-    else i = ++h->spans_made;
+    if (i)
+        h->spans_idle = h->span[i].next;
+    else
+        i = ++h->spans_made;
     unsigned b = bin_of(pages);
     h->span[i] = (struct span){.first = first, .pages = pages, .holes = holes, .next = z->bin[b]};
-    if (z->bin[b]) h->span[z->bin[b]].prev = i;
+    if (z->bin[b])
+        h->span[z->bin[b]].prev = i;
     z->bin[b] = i;
     z->bin_map[b / 64] |= 1ull << b % 64;
-    if (!z->first) h->free_pages += pages;
+    if (!z->first)
+        h->free_pages += pages;
     h->ref[first] = h->ref[first + pages - 1] = i;
 }
 
@@ -76,10 +88,14 @@ static struct span span_remove(struct heap *h, uint32_t i) {
     struct span gone = h->span[i];
     struct zone *z = zone_of(h, gone.first);
     unsigned b = bin_of(gone.pages);
-    if (!z->first) h->free_pages -= gone.pages;
-    if (gone.next) h->span[gone.next].prev = gone.prev;
-    if (gone.prev) h->span[gone.prev].next = gone.next;
-    else if (!(z->bin[b] = gone.next)) z->bin_map[b / 64] &= ~(1ull << b % 64);
+    if (!z->first)
+        h->free_pages -= gone.pages;
+    if (gone.next)
+        h->span[gone.next].prev = gone.prev;
+    if (gone.prev)
+        h->span[gone.prev].next = gone.next;
+    else if (!(z->bin[b] = gone.next))
+        z->bin_map[b / 64] &= ~(1ull << b % 64);
     h->span[i].next = h->spans_idle;
     h->spans_idle = i;
     return gone;
@@ -87,11 +103,14 @@ static struct span span_remove(struct heap *h, uint32_t i) {
 
 /* The first bin from b on that holds a span; BINS: none. */
 static unsigned bin_next(const struct zone *z, unsigned b) {
-    if (b >= BINS) return BINS;
+    if (b >= BINS)
+        return BINS;
     uint64_t word = z->bin_map[b / 64] & ~0ull << b % 64;
     for (unsigned w = b / 64;;) {
-        if (word) return w * 64 + (unsigned)__builtin_ctzll(word);
-        if (++w == sizeof z->bin_map / sizeof *z->bin_map) return BINS;
+        if (word)
+            return w * 64 + (unsigned)__builtin_ctzll(word);
+        if (++w == sizeof z->bin_map / sizeof *z->bin_map)
+            return BINS;
         word = z->bin_map[w];
     }
 }
@@ -101,8 +120,10 @@ static uint32_t span_for(const struct heap *h, const struct zone *z, uint32_t n)
     if (n >= BINS_EXACT) {
         uint32_t best = NONE, i = z->bin[b];
         for (int look = 0; i && look < BIN_LOOK; i = h->span[i].next, look++)
-            if (h->span[i].pages >= n && (!best || h->span[i].pages < h->span[best].pages)) best = i;
-        if (best) return best;
+            if (h->span[i].pages >= n && (!best || h->span[i].pages < h->span[best].pages))
+                best = i;
+        if (best)
+            return best;
         b++;
     }
     b = bin_next(z, b);
@@ -111,7 +132,8 @@ static uint32_t span_for(const struct heap *h, const struct zone *z, uint32_t n)
 
 static uint32_t holes_in(const struct heap *h, uint32_t first, uint64_t n) {
     uint32_t holes = 0;
-    for (uint64_t p = first; p < first + n; p++) holes += h->pagemap[p] == PAGEMAP_HOLE;
+    for (uint64_t p = first; p < first + n; p++)
+        holes += h->pagemap[p] == PAGEMAP_HOLE;
     return holes;
 }
 
@@ -135,12 +157,17 @@ static int take_top(struct store *s, uint32_t n, bool punch, uint32_t *first) {
     }
     uint64_t end = top - below + n;
     if (end > h->zone[ZONE_MEMORY].end)
-        return dd_error(DDICT_EFULL, "manager %u is full: no %u free pages in a row", s->header->manager_id, n);
-    uint64_t map = round_up(end * sizeof(uint64_t), ARENA_PAGE) - round_up(top * sizeof(uint64_t), ARENA_PAGE);
-    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE + fresh_above(s, end) + map, s->spill.moving ? FOR_MOVES : FOR_VALUES, punch,
+        return dd_error(DDICT_EFULL, "manager %u is full: no %u free pages in a row",
+                        s->header->manager_id, n);
+    uint64_t map =
+        round_up(end * sizeof(uint64_t), ARENA_PAGE) - round_up(top * sizeof(uint64_t), ARENA_PAGE);
+    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE + fresh_above(s, end) + map,
+                         s->spill.moving ? FOR_MOVES : FOR_VALUES, punch,
                          (struct stretch){top - below, end});
-    if (rc < 0 || (rc = pool_heap(s, end)) < 0) return rc;
-    if (i) span_remove(h, i);
+    if (rc < 0 || (rc = pool_heap(s, end)) < 0)
+        return rc;
+    if (i)
+        span_remove(h, i);
     h->holes -= holes;
     s->header->used_bytes += map;
     __atomic_store_n(&s->header->heap_top, end, __ATOMIC_RELEASE);
@@ -152,10 +179,12 @@ static int take_top(struct store *s, uint32_t n, bool punch, uint32_t *first) {
 bool pages_lower(struct store *s) {
     struct heap *h = &s->heap;
     uint64_t top = s->header->heap_top;
-    if (!s->settled || !top || PAGEMAP_KIND(h->pagemap[top - 1]) != PAGE_FREE) return false;
+    if (!s->settled || !top || PAGEMAP_KIND(h->pagemap[top - 1]) != PAGE_FREE)
+        return false;
     struct span last = span_remove(h, h->ref[top - 1]);
     h->holes -= last.holes;
-    s->header->used_bytes -= round_up(top * sizeof(uint64_t), ARENA_PAGE) - round_up(last.first * sizeof(uint64_t), ARENA_PAGE);
+    s->header->used_bytes -= round_up(top * sizeof(uint64_t), ARENA_PAGE) -
+                             round_up(last.first * sizeof(uint64_t), ARENA_PAGE);
     __atomic_store_n(&s->header->heap_top, last.first, __ATOMIC_RELEASE);
     budget_publish(s);
     return true;
@@ -170,14 +199,17 @@ static int take_spill_top(struct store *s, struct zone *z, uint32_t n, uint32_t 
         i = h->ref[top - 1];
         end -= h->span[i].pages;
     }
-    if (end > z->end) return spill_full(s, n * (uint64_t)ARENA_PAGE);
+    if (end > z->end)
+        return spill_full(s, n * (uint64_t)ARENA_PAGE);
     uint64_t map = budget_spill_map(s, end - z->first) - budget_spill_map(s, *z->out);
-    int rc = budget_take(s, map, s->spill.moving ? FOR_MOVES : FOR_INDEX, true, (struct stretch){0, 0});
+    int rc =
+        budget_take(s, map, s->spill.moving ? FOR_MOVES : FOR_INDEX, true, (struct stretch){0, 0});
     if (rc < 0) {
         s->spill.short_of_memory = true;
         return rc;
     }
-    if (i) span_remove(h, i);
+    if (i)
+        span_remove(h, i);
     s->header->used_bytes += map;
     __atomic_store_n(&s->header->spill_top, end - z->first, __ATOMIC_RELEASE);
     budget_publish(s);
@@ -188,40 +220,54 @@ static int take_spill_top(struct store *s, struct zone *z, uint32_t n, uint32_t 
 static void span_cut(struct heap *h, uint32_t i, uint32_t n, uint32_t holes, uint32_t *first) {
     struct span was = span_remove(h, i);
     h->holes -= holes;
-    if (was.pages > n) span_insert(h, was.first + n, was.pages - n, was.holes - holes);
+    if (was.pages > n)
+        span_insert(h, was.first + n, was.pages - n, was.holes - holes);
     *first = was.first;
 }
 
 int pages_take(struct store *s, struct zone *z, uint64_t n, bool punch, uint32_t *first) {
     struct heap *h = &s->heap;
-    if (n > z->end - z->first) return dd_error(DDICT_EFULL, "manager %u has no %llu pages", s->header->manager_id, (unsigned long long)n);
+    if (n > z->end - z->first)
+        return dd_error(DDICT_EFULL, "manager %u has no %llu pages", s->header->manager_id,
+                        (unsigned long long)n);
     uint32_t i = span_for(h, z, (uint32_t)n);
-    if (!i) return z->first ? take_spill_top(s, z, (uint32_t)n, first) : take_top(s, (uint32_t)n, punch, first);
+    if (!i)
+        return z->first ? take_spill_top(s, z, (uint32_t)n, first)
+                        : take_top(s, (uint32_t)n, punch, first);
     struct span *p = &h->span[i];
     uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
-    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, s->spill.moving ? FOR_MOVES : FOR_VALUES, punch, (struct stretch){p->first, p->first + n});
-    if (rc == 0) span_cut(h, i, (uint32_t)n, holes, first);
+    int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, s->spill.moving ? FOR_MOVES : FOR_VALUES,
+                         punch, (struct stretch){p->first, p->first + n});
+    if (rc == 0)
+        span_cut(h, i, (uint32_t)n, holes, first);
     return rc;
 }
 
 int pages_take_idle(struct store *s, struct zone *z, uint64_t n, uint32_t *first) {
     struct heap *h = &s->heap;
     uint32_t i = n > z->end - z->first ? NONE : span_for(h, z, (uint32_t)n);
-    if (!i || (h->span[i].holes && holes_in(h, h->span[i].first, n))) return DDICT_EFULL;
+    if (!i || (h->span[i].holes && holes_in(h, h->span[i].first, n)))
+        return DDICT_EFULL;
     span_cut(h, i, (uint32_t)n, 0, first);
     return 0;
 }
 
-static bool meets(uint64_t from, uint64_t to, struct stretch s) { return from < s.to && s.from < to; }
+static bool meets(uint64_t from, uint64_t to, struct stretch s) {
+    return from < s.to && s.from < to;
+}
 
 uint64_t pages_available(struct store *s) {
     const struct heap *h = &s->heap;
-    uint64_t have = h->free_pages - h->holes, taken = budget_resident(s), budget = s->header->budget - budget_spare(s);
+    uint64_t have = h->free_pages - h->holes, taken = budget_resident(s),
+             budget = s->header->budget - budget_spare(s);
     uint64_t top = s->header->heap_top * ARENA_PAGE;
-    if (huge_page(s->header)) return have + (s->header->heap_limit - top) / ARENA_PAGE;
+    if (huge_page(s->header))
+        return have + (s->header->heap_limit - top) / ARENA_PAGE;
     uint64_t claimed = figure_get(&s->populate.claimed);
-    if (claimed > top) have += (claimed - top) / ARENA_PAGE;
-    if (budget > taken) have += (budget - taken) / ARENA_PAGE;
+    if (claimed > top)
+        have += (claimed - top) / ARENA_PAGE;
+    if (budget > taken)
+        have += (budget - taken) / ARENA_PAGE;
     return have;
 }
 
@@ -232,22 +278,28 @@ int pages_take_beside(struct store *s, uint64_t n, struct stretch not, uint32_t 
     for (unsigned b = bin_next(z, bin_of((uint32_t)n)); b < BINS; b = bin_next(z, b + 1))
         for (uint32_t i = z->bin[b]; i && looks < BESIDE_LOOKS; i = h->span[i].next, looks++) {
             const struct span *p = &h->span[i];
-            if (p->pages < n || meets(p->first, p->first + (uint64_t)p->pages, not)) continue;
+            if (p->pages < n || meets(p->first, p->first + (uint64_t)p->pages, not ))
+                continue;
             uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
-            int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, FOR_VALUES, true, (struct stretch){p->first, p->first + n});
-            if (rc == 0) span_cut(h, i, (uint32_t)n, holes, first);
+            int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, FOR_VALUES, true,
+                                 (struct stretch){p->first, p->first + n});
+            if (rc == 0)
+                span_cut(h, i, (uint32_t)n, holes, first);
             return rc;
         }
     uint64_t top = s->header->heap_top, below = 0;
-    if (top && PAGEMAP_KIND(h->pagemap[top - 1]) == PAGE_FREE) below = h->span[h->ref[top - 1]].pages;
-    return meets(top - below, top - below + n, not) ? DDICT_EFULL : take_top(s, (uint32_t)n, true, first);
+    if (top && PAGEMAP_KIND(h->pagemap[top - 1]) == PAGE_FREE)
+        below = h->span[h->ref[top - 1]].pages;
+    return meets(top - below, top - below + n, not ) ? DDICT_EFULL
+                                                     : take_top(s, (uint32_t)n, true, first);
 }
 
 /* The head last: entries without a head before them count as free. */
 void pages_mark(struct store *s, uint32_t first, uint64_t n, enum page_kind head, unsigned cls) {
     uint64_t *map = s->heap.pagemap + first;
     for (uint64_t i = 1; i < n; i++) {
-        if (i == n / 2) STRESS_POINT(STRESS_W_PAGES);
+        if (i == n / 2)
+            STRESS_POINT(STRESS_W_PAGES);
         word_store(&map[i], PAGEMAP_ENTRY(head + 1, cls, i));
     }
     word_store(map, PAGEMAP_ENTRY(head, cls, n));
@@ -255,14 +307,16 @@ void pages_mark(struct store *s, uint32_t first, uint64_t n, enum page_kind head
 
 void pages_unmark(struct store *s, uint32_t first, uint64_t n) {
     uint64_t *map = s->heap.pagemap + first;
-    for (uint64_t i = 0; i < n; i++) word_store(&map[i], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
+    for (uint64_t i = 0; i < n; i++)
+        word_store(&map[i], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
 }
 
 void pages_give(struct store *s, uint32_t first, uint64_t n) {
     struct heap *h = &s->heap;
     const struct zone *z = zone_of(h, first);
     uint32_t pages = (uint32_t)n, holes = 0;
-    if (!z->first) s->spill.freed += n * ARENA_PAGE;
+    if (!z->first)
+        s->spill.freed += n * ARENA_PAGE;
     if (first + n < zone_top(z) && PAGEMAP_KIND(h->pagemap[first + n]) == PAGE_FREE) {
         struct span up = span_remove(h, h->ref[first + n]);
         pages += up.pages;
@@ -277,7 +331,8 @@ void pages_give(struct store *s, uint32_t first, uint64_t n) {
     span_insert(h, first, pages, holes);
 }
 
-void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len), void *arg) {
+void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len),
+                        void *arg) {
     s->may_give_back = may;
     s->may_arg = arg;
 }
@@ -287,7 +342,9 @@ static bool may_punch(struct store *s, uint64_t heap_off, uint64_t len) {
 }
 
 /* Can memory of free pages be given back at all now? */
-bool pages_may_punch(struct store *s) { return may_punch(s, 0, 0); }
+bool pages_may_punch(struct store *s) {
+    return may_punch(s, 0, 0);
+}
 
 /* Give memory of free pages back. Marked first: after a crash a page is at worst taken for a hole that it is not. */
 static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct stretch keep) {
@@ -296,15 +353,24 @@ static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct s
     uint64_t done = 0, end = p->first + (uint64_t)p->pages;
     for (uint64_t a = p->first; a < end && done < bytes;) {
         uint64_t b = a, stop = a < keep.from && keep.from < end ? keep.from : end;
-        if (a >= keep.from && a < keep.to) { a = keep.to; continue; }
-        if (h->pagemap[a] == PAGEMAP_HOLE) { a++; continue; }
-        if (!may_punch(s, a * ARENA_PAGE, (stop - a) * ARENA_PAGE)) break;
+        if (a >= keep.from && a < keep.to) {
+            a = keep.to;
+            continue;
+        }
+        if (h->pagemap[a] == PAGEMAP_HOLE) {
+            a++;
+            continue;
+        }
+        if (!may_punch(s, a * ARENA_PAGE, (stop - a) * ARENA_PAGE))
+            break;
         while (b < stop && h->pagemap[b] != PAGEMAP_HOLE && done < bytes) {
             word_store(&h->pagemap[b++], PAGEMAP_HOLE);
             done += ARENA_PAGE;
         }
-        if (madvise(s->map + s->header->heap_off + a * ARENA_PAGE, (b - a) * ARENA_PAGE, MADV_REMOVE) < 0) {
-            for (uint64_t q = a; q < b; q++) word_store(&h->pagemap[q], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
+        if (madvise(s->map + s->header->heap_off + a * ARENA_PAGE, (b - a) * ARENA_PAGE,
+                    MADV_REMOVE) < 0) {
+            for (uint64_t q = a; q < b; q++)
+                word_store(&h->pagemap[q], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
             done -= (b - a) * ARENA_PAGE;
             break;
         }
@@ -318,24 +384,31 @@ static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct s
 /* Memory populated above heap_top that nothing uses yet. */
 static uint64_t punch_above(struct store *s, uint64_t bytes, uint64_t keep_to) {
     struct populate *p = &s->populate;
-    uint64_t top = (s->header->heap_top > keep_to ? s->header->heap_top : keep_to) * ARENA_PAGE, claimed = figure_get(&p->claimed);
-    if (claimed <= top) return 0;
-    uint64_t done = claimed - top < bytes ? claimed - top : round_up(bytes, ARENA_PAGE), rest = claimed - done;
-    if (!may_punch(s, rest, done)) return 0;
+    uint64_t top = (s->header->heap_top > keep_to ? s->header->heap_top : keep_to) * ARENA_PAGE,
+             claimed = figure_get(&p->claimed);
+    if (claimed <= top)
+        return 0;
+    uint64_t done = claimed - top < bytes ? claimed - top : round_up(bytes, ARENA_PAGE),
+             rest = claimed - done;
+    if (!may_punch(s, rest, done))
+        return 0;
     p->stuck = true;
     __atomic_store_n(&s->header->populated, rest, __ATOMIC_RELEASE);
-    if (madvise(s->map + s->header->heap_off + rest, done, MADV_REMOVE) < 0) return 0;
+    if (madvise(s->map + s->header->heap_off + rest, done, MADV_REMOVE) < 0)
+        return 0;
     figure_set(&p->claimed, rest);
     return done;
 }
 
 uint64_t pages_punch(struct store *s, uint64_t bytes, struct stretch keep) {
     struct heap *h = &s->heap;
-    pthread_mutex_lock(&s->populate.busy); /* a step under way ends first: at most some milliseconds */
+    pthread_mutex_lock(
+        &s->populate.busy); /* a step under way ends first: at most some milliseconds */
     uint64_t done = punch_above(s, bytes, keep.to);
     for (unsigned b = BINS; done < bytes && b-- > 0;)
         for (uint32_t i = h->zone[ZONE_MEMORY].bin[b]; i && done < bytes; i = h->span[i].next)
-            if (h->span[i].holes < h->span[i].pages) done += punch_span(s, i, bytes - done, keep);
+            if (h->span[i].holes < h->span[i].pages)
+                done += punch_span(s, i, bytes - done, keep);
     pthread_mutex_unlock(&s->populate.busy);
     return done;
 }
@@ -349,7 +422,8 @@ static void rebuild_zone(struct heap *h, const struct zone *z) {
         }
         uint64_t first = p;
         uint32_t holes = 0;
-        for (; p < top && PAGEMAP_KIND(h->pagemap[p]) == PAGE_FREE; p++) holes += h->pagemap[p] == PAGEMAP_HOLE;
+        for (; p < top && PAGEMAP_KIND(h->pagemap[p]) == PAGE_FREE; p++)
+            holes += h->pagemap[p] == PAGEMAP_HOLE;
         span_insert(h, (uint32_t)first, (uint32_t)(p - first), holes);
         h->holes += holes;
     }
@@ -357,7 +431,8 @@ static void rebuild_zone(struct heap *h, const struct zone *z) {
 
 void pages_rebuild_spans(struct store *s) {
     s->heap.holes = 0;
-    for (int i = 0; i < ZONES; i++) rebuild_zone(&s->heap, &s->heap.zone[i]);
+    for (int i = 0; i < ZONES; i++)
+        rebuild_zone(&s->heap, &s->heap.zone[i]);
 }
 
 void pages_histogram(struct store *s, uint64_t *out) {
@@ -369,12 +444,16 @@ void pages_histogram(struct store *s, uint64_t *out) {
     /* What was never handed out is one block, as far as the budget goes. */
     if (huge_page(s->header)) {
         uint64_t idle = s->header->heap_limit - s->header->heap_top * ARENA_PAGE;
-        if (idle >= ARENA_PAGE) out[63 - __builtin_clzll(idle)]++;
+        if (idle >= ARENA_PAGE)
+            out[63 - __builtin_clzll(idle)]++;
         return;
     }
     uint64_t taken = budget_resident(s), above = z->end - s->header->heap_top;
     uint64_t room = above * ARENA_PAGE - fresh_above(s, z->end); /* claimed already */
-    if (s->header->budget > taken) room += s->header->budget - taken;
-    if (room > above * ARENA_PAGE) room = above * ARENA_PAGE;
-    if (room >= ARENA_PAGE) out[63 - __builtin_clzll(room)]++;
+    if (s->header->budget > taken)
+        room += s->header->budget - taken;
+    if (room > above * ARENA_PAGE)
+        room = above * ARENA_PAGE;
+    if (room >= ARENA_PAGE)
+        out[63 - __builtin_clzll(room)]++;
 }

@@ -4,31 +4,37 @@
  * heap has all that the index has not, up to heap_limit, and gives up a page at its top for each that the index grows into. Nothing is touched that was
  * not taken by fallocate() before: a page that is not to be had is an error there, and would be SIGBUS here.
  */
-#include <errno.h>
-#include <fcntl.h>
-
 #include <base/error.h>
 #include <base/size.h>
 #include <store/state.h>
 
-static bool overlaps(uint64_t at, uint64_t page, uint64_t from, uint64_t len) { return len && from < at + page && at < from + len; }
+#include <errno.h>
+#include <fcntl.h>
+
+static bool overlaps(uint64_t at, uint64_t page, uint64_t from, uint64_t len) {
+    return len && from < at + page && at < from + len;
+}
 
 bool pool_owned(const struct arena_header *h, uint64_t at) {
     uint64_t page = huge_page(h), map = h->pagemap_off + h->budget / ARENA_PAGE * sizeof(uint64_t);
-    return overlaps(at, page, 0, map) || overlaps(at, page, h->dir_off, (2ull << ROOT_DEPTH(h->root)) * sizeof(uint64_t)) ||
+    return overlaps(at, page, 0, map) ||
+           overlaps(at, page, h->dir_off, (2ull << ROOT_DEPTH(h->root)) * sizeof(uint64_t)) ||
            overlaps(at, page, h->seg_off, h->segments * DD_SEGMENT_SIZE);
 }
 
 static int full(struct store *s) {
     char used[24], total[24];
-    return dd_error(DDICT_EFULL, "manager %u is full: %s of %s in use", s->header->manager_id, size_format(used, sizeof used, s->header->used_bytes),
+    return dd_error(DDICT_EFULL, "manager %u is full: %s of %s in use", s->header->manager_id,
+                    size_format(used, sizeof used, s->header->used_bytes),
                     size_format(total, sizeof total, s->header->budget));
 }
 
 static int lost(struct store *s, int rc) {
     char size[24];
-    return dd_error(DDICT_EFULL, "manager %u cannot grow: no huge page of %s is to be had any more (%s)", s->header->manager_id,
-                    size_format(size, sizeof size, huge_page(s->header)), dd_strerror(rc));
+    return dd_error(DDICT_EFULL,
+                    "manager %u cannot grow: no huge page of %s is to be had any more (%s)",
+                    s->header->manager_id, size_format(size, sizeof size, huge_page(s->header)),
+                    dd_strerror(rc));
 }
 
 int pool_heap(struct store *s, uint64_t end) {
@@ -36,11 +42,14 @@ int pool_heap(struct store *s, uint64_t end) {
     struct populate *p = &s->populate;
     uint64_t page = huge_page(h), to = round_up(end * ARENA_PAGE, page ? page : 1), from;
     int rc = 0;
-    if (!page || end * ARENA_PAGE <= figure_get(&h->populated)) return 0; /* not claimed, which is raised before a step */
-    if (to > h->heap_limit) return full(s);
+    if (!page || end * ARENA_PAGE <= figure_get(&h->populated))
+        return 0; /* not claimed, which is raised before a step */
+    if (to > h->heap_limit)
+        return full(s);
     pthread_mutex_lock(&p->busy);
     from = figure_get(&h->populated);
-    if (from < to && fallocate(s->fd, 0, (off_t)(h->heap_off + from), (off_t)(to - from)) < 0) rc = -errno;
+    if (from < to && fallocate(s->fd, 0, (off_t)(h->heap_off + from), (off_t)(to - from)) < 0)
+        rc = -errno;
     if (rc == 0 && from < to) {
         figure_set(&p->claimed, to);
         __atomic_store_n(&h->populated, to, __ATOMIC_RELEASE);
@@ -54,16 +63,20 @@ static int give_up(struct store *s) {
     struct arena_header *h = s->header;
     struct populate *p = &s->populate;
     uint64_t page = huge_page(h), limit = h->heap_limit - page;
-    if (h->heap_top * ARENA_PAGE > limit) pages_lower(s);
-    if (h->heap_limit < 2 * page || h->heap_top * ARENA_PAGE > limit) return full(s);
+    if (h->heap_top * ARENA_PAGE > limit)
+        pages_lower(s);
+    if (h->heap_limit < 2 * page || h->heap_top * ARENA_PAGE > limit)
+        return full(s);
     pthread_mutex_lock(&p->busy);
-    word_store(&h->heap_limit, limit); /* first: after a crash it is at worst one page less than we could have */
+    word_store(&h->heap_limit,
+               limit); /* first: after a crash it is at worst one page less than we could have */
     if (figure_get(&p->claimed) > limit) {
         figure_set(&p->claimed, limit);
         __atomic_store_n(&h->populated, limit, __ATOMIC_RELEASE);
     }
     if (fallocate(s->fd, 0, (off_t)(h->heap_off + limit), (off_t)page) == 0)
-        fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(h->heap_off + limit), (off_t)page);
+        fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(h->heap_off + limit),
+                  (off_t)page);
     pthread_mutex_unlock(&p->busy);
     return 0;
 }
@@ -71,11 +84,15 @@ static int give_up(struct store *s) {
 int pool_index(struct store *s, uint64_t at, uint64_t len) {
     uint64_t page = huge_page(s->header);
     int rc;
-    if (!page) return 0;
+    if (!page)
+        return 0;
     for (uint64_t i = at & ~(page - 1); i < at + len; i += page) {
-        if (pool_owned(s->header, i)) continue;
-        if ((rc = give_up(s)) < 0) return rc;
-        if (fallocate(s->fd, 0, (off_t)i, (off_t)page) < 0) return lost(s, -errno);
+        if (pool_owned(s->header, i))
+            continue;
+        if ((rc = give_up(s)) < 0)
+            return rc;
+        if (fallocate(s->fd, 0, (off_t)i, (off_t)page) < 0)
+            return lost(s, -errno);
     }
     return 0;
 }

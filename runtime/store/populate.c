@@ -3,13 +3,13 @@
  * populate.c - take memory ahead of use, a step at a time, from a second thread. It runs ahead of heap_top only: below it pages may have
  * been given back on purpose. `claimed` is raised before a step and the header's `populated` after it.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-
 #include <base/clock.h>
 #include <base/error.h>
 #include <store/state.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -19,12 +19,19 @@
  * The kernel's way, else a write that changes nothing: the writer may be filling these pages already, which is no race for
  * the machine.
  */
-__attribute__((no_sanitize("thread"))) static int touch(struct store *s, uint64_t from, uint64_t len) {
+__attribute__((no_sanitize("thread"))) static int touch(struct store *s, uint64_t from,
+                                                        uint64_t len) {
     uint8_t *at = s->map + s->header->heap_off + from;
-    if (huge_page(s->header)) return fallocate(s->fd, 0, (off_t)(s->header->heap_off + from), (off_t)len) == 0 ? 0 : -errno; /* would be SIGBUS otherwise */
-    if (madvise(at, len, MADV_POPULATE_WRITE) == 0) return 0;
-    if (errno != EINVAL) return -errno;
-    for (uint64_t i = 0; i < len; i += ARENA_PAGE) __atomic_fetch_or((uint64_t *)(at + i), 0, __ATOMIC_RELAXED);
+    if (huge_page(s->header))
+        return fallocate(s->fd, 0, (off_t)(s->header->heap_off + from), (off_t)len) == 0
+                   ? 0
+                   : -errno; /* would be SIGBUS otherwise */
+    if (madvise(at, len, MADV_POPULATE_WRITE) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return -errno;
+    for (uint64_t i = 0; i < len; i += ARENA_PAGE)
+        __atomic_fetch_or((uint64_t *)(at + i), 0, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -34,11 +41,16 @@ int64_t store_populate(struct store *s) {
     int64_t done = 0;
     pthread_mutex_lock(&p->busy);
     uint64_t pool = huge_page(s->header), step = pool > DD_POPULATE_STEP ? pool : DD_POPULATE_STEP;
-    uint64_t room = pool ? UINT64_MAX : memlimit_room(&limit), budget = s->header->budget, spare = figure_get(&p->index_bytes) + budget / DD_POPULATE_SPARE;
-    uint64_t end = pool ? s->header->heap_limit : budget > spare ? (budget - spare) & ~(uint64_t)(ARENA_PAGE - 1) : 0, was = figure_get(&p->claimed);
+    uint64_t room = pool ? UINT64_MAX : memlimit_room(&limit), budget = s->header->budget,
+             spare = figure_get(&p->index_bytes) + budget / DD_POPULATE_SPARE;
+    uint64_t end = pool             ? s->header->heap_limit
+                   : budget > spare ? (budget - spare) & ~(uint64_t)(ARENA_PAGE - 1)
+                                    : 0,
+             was = figure_get(&p->claimed);
     uint64_t top = figure_get(&p->heap_top), from = was > top ? was : top;
     uint64_t n = from < end ? end - from : 0;
-    if (n > step) n = step - (from & (step - 1)); /* steps end at huge page borders */
+    if (n > step)
+        n = step - (from & (step - 1)); /* steps end at huge page borders */
     if (n && !p->stuck && room >= n) {
         uint64_t began = clock_ns();
         figure_set(&p->claimed, from + n);

@@ -6,23 +6,25 @@
 #ifndef DDICT_STORE_READER_H
 #define DDICT_STORE_READER_H
 
+#include <store/layout.h>
+#include <store/stress.h>
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <store/layout.h>
-#include <store/stress.h>
 
 struct arena_view {
     const struct arena_header *header; /* start of the mapping */
     size_t map_len;
-    unsigned local_index;              /* of the arena on this node */
-    bool fenced;                       /* false: the manager's membarrier is the fence of a lease (I5); set by reader_unfence() */
-    uint64_t lease;                    /* LEASE_WORD(local_index, 0) */
-    uint64_t last_item;                /* map_len less an item's header */
-    uint64_t last_short;               /* less the longest key too: what find_item_short() may look at */
+    unsigned local_index; /* of the arena on this node */
+    bool
+        fenced; /* false: the manager's membarrier is the fence of a lease (I5); set by reader_unfence() */
+    uint64_t lease;      /* LEASE_WORD(local_index, 0) */
+    uint64_t last_item;  /* map_len less an item's header */
+    uint64_t last_short; /* less the longest key too: what find_item_short() may look at */
     const uint64_t *dir;
-    int spill_fd;                      /* ours; -1: none */
-    uint64_t row;                      /* of its counters in a chunk of the lease page: bytes from their begin */
+    int spill_fd; /* ours; -1: none */
+    uint64_t row; /* of its counters in a chunk of the lease page: bytes from their begin */
 };
 
 /* Check magic, version and the regions of a header against the sizes of the two files. DDICT_EVERSION, DDICT_EPROTO. */
@@ -39,17 +41,20 @@ void reader_unfence(struct arena_view *a);
 
 struct found {
     const struct item *item;
-    const void *value;   /* in the spill: where it is mapped, which a disk that fails makes SIGBUS, and nobody has checked; see away_read() */
+    const void *
+        value; /* in the spill: where it is mapped, which a disk that fails makes SIGBUS, and nobody has checked; see away_read() */
     uint64_t val_len;
-    uint64_t off;        /* of the item */
-    const struct item_away *away; /* NULL: in memory. reader_find() and reader_item() set it; what the steps of find.h find short of them is in memory */
+    uint64_t off; /* of the item */
+    const struct item_away *
+        away; /* NULL: in memory. reader_find() and reader_item() set it; what the steps of find.h find short of them is in memory */
 };
 
 /*
  * Bytes [at, at + len) of a value that is in the spill, held by a lease, into buf: at is a multiple of DD_SPILL_CHUNK, and so is len but at the value's end. They are read from the file
  * and compared with their sums: 0, or -EIO with a sentence: the disk failed, or gave other bytes than were written. Never a signal.
  */
-int away_read(const struct arena_view *a, const struct found *f, void *buf, uint64_t at, uint64_t len);
+int away_read(const struct arena_view *a, const struct found *f, void *buf, uint64_t at,
+              uint64_t len);
 /* The whole value is read so, and nothing kept; 0, -EIO or -ENOMEM. */
 int away_check(const struct arena_view *a, const struct found *f);
 
@@ -58,7 +63,8 @@ int away_check(const struct arena_view *a, const struct found *f);
  * slot holds the lease: the item stays readable until reader_release(). Otherwise the slot is 0 again.
  * DDICT_ENOKEY (a true miss, I8), -EAGAIN (64 retries: ask the manager), DDICT_EPROTO (the arena is damaged).
  */
-int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t key_len, uint64_t *slot, struct found *out);
+int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t key_len,
+                uint64_t *slot, struct found *out);
 
 /* One of several look-ups at once. */
 struct find_one {
@@ -66,9 +72,9 @@ struct find_one {
     uint64_t h;
     const void *key;
     size_t key_len;
-    uint64_t *slot;       /* as in reader_find() */
-    struct found f;       /* out, when found */
-    bool found;           /* out; false: not found by the short way, *slot is 0, reader_find() knows why */
+    uint64_t *slot; /* as in reader_find() */
+    struct found f; /* out, when found */
+    bool found; /* out; false: not found by the short way, *slot is 0, reader_find() knows why */
     const uint64_t *from; /* between the steps; NULL: no word fits */
     uint64_t word;
 };
@@ -81,7 +87,9 @@ void reader_find_many(struct find_one *w, unsigned n);
 /* Bring the cache lines of the index (stage 0) and of the item (stage 1) near, for batches. Never fails, never holds. */
 void reader_prefetch(const struct arena_view *a, uint64_t h, int stage);
 
-static inline void reader_release(uint64_t *slot) { __atomic_store_n(slot, 0, __ATOMIC_RELEASE); }
+static inline void reader_release(uint64_t *slot) {
+    __atomic_store_n(slot, 0, __ATOMIC_RELEASE);
+}
 
 /* Take a lease on an offset that a completion names: the manager keeps it pinned until the completion is consumed, so no re-check is needed. */
 static inline void reader_adopt(const struct arena_view *a, uint64_t off, uint64_t *slot) {

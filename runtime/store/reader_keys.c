@@ -4,11 +4,11 @@
  * split came between (I8); then each key is copied under a lease of its own, and again it all counts only if no split came between. A
  * word that was replaced meanwhile is followed if its tag is the same: it is the same key, or one that was not there throughout.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include <base/error.h>
 #include <store/reader.h>
+
+#include <stdlib.h>
+#include <string.h>
 
 struct keys { /* the copies: u32 length, bytes, again and again */
     uint8_t *buf;
@@ -22,8 +22,12 @@ struct look { /* what must stand still */
     uint64_t root, off, moves;
 };
 
-static const void *at(const struct arena_view *a, uint64_t off) { return (const uint8_t *)a->header + off; }
-static uint64_t load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static const void *at(const struct arena_view *a, uint64_t off) {
+    return (const uint8_t *)a->header + off;
+}
+static uint64_t load(const uint64_t *p) {
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
 
 static void look_begin(const struct arena_view *a, uint64_t cursor, struct look *l) {
     l->root = load(&a->header->root);
@@ -36,7 +40,8 @@ static void look_begin(const struct arena_view *a, uint64_t cursor, struct look 
 static int look_holds(const struct arena_view *a, const struct look *l) {
     STRESS_POINT(STRESS_R_MISSED);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return load(&a->header->root) == l->root && load(l->dir) == l->off && load(&l->segment->moves) == l->moves;
+    return load(&a->header->root) == l->root && load(l->dir) == l->off &&
+           load(&l->segment->moves) == l->moves;
 }
 
 static int keys_add(struct keys *k, const struct item *item) {
@@ -44,7 +49,8 @@ static int keys_add(struct keys *k, const struct item *item) {
     if (need > k->cap) {
         size_t cap = need * 2 > 65536 ? need * 2 : 65536;
         uint8_t *buf = realloc(k->buf, cap);
-        if (!buf) return dd_error(-ENOMEM, "no memory for the keys of a segment");
+        if (!buf)
+            return dd_error(-ENOMEM, "no memory for the keys of a segment");
         k->buf = buf;
         k->cap = cap;
     }
@@ -56,10 +62,12 @@ static int keys_add(struct keys *k, const struct item *item) {
 }
 
 /* The key behind one slot; 1 when it changes too fast. */
-static int key_copy(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot, struct keys *k) {
+static int key_copy(const struct arena_view *a, const uint64_t *from, uint64_t word, uint64_t *slot,
+                    struct keys *k) {
     uint64_t tag = WORD_TAG(word);
     for (unsigned tries = 0; tries < DD_READ_RETRIES; tries++) {
-        if (!WORD_LIVE(word) || WORD_TAG(word) != tag || word & WORD_HIDDEN) return 0;
+        if (!WORD_LIVE(word) || WORD_TAG(word) != tag || word & WORD_HIDDEN)
+            return 0;
         uint64_t off = WORD_OFFSET(word);
         __atomic_store_n(slot, LEASE_WORD(a->local_index, off), __ATOMIC_RELAXED);
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* I5, as in reader_find() */
@@ -68,7 +76,8 @@ static int key_copy(const struct arena_view *a, const uint64_t *from, uint64_t w
         if (now == word) {
             struct found f;
             int rc = reader_item(a, off, &f);
-            if (rc == 0 && !(f.item->version & ITEM_CACHED)) rc = keys_add(k, f.item);
+            if (rc == 0 && !(f.item->version & ITEM_CACHED))
+                rc = keys_add(k, f.item);
             reader_release(slot);
             return rc;
         }
@@ -79,21 +88,27 @@ static int key_copy(const struct arena_view *a, const uint64_t *from, uint64_t w
 }
 
 /* One try: 0, 1 disturbed, or a negative code. */
-static int gather(const struct arena_view *a, const struct look *l, uint64_t *slot, uint64_t (*words)[BUCKET_SLOTS], struct keys *k) {
+static int gather(const struct arena_view *a, const struct look *l, uint64_t *slot,
+                  uint64_t (*words)[BUCKET_SLOTS], struct keys *k) {
     const struct segment *g = l->segment;
-    if (l->moves & 1) return 1;
+    if (l->moves & 1)
+        return 1;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
-        for (unsigned i = 0; i < BUCKET_SLOTS; i++) words[b][i] = __atomic_load_n(&g->bucket[b].slot[i], __ATOMIC_RELAXED);
-    if (!look_holds(a, l)) return 1;
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+            words[b][i] = __atomic_load_n(&g->bucket[b].slot[i], __ATOMIC_RELAXED);
+    if (!look_holds(a, l))
+        return 1;
     k->len = 0;
     k->count = 0;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++) {
         if (b + 2 < SEGMENT_BUCKETS)
             for (unsigned i = 0; i < BUCKET_SLOTS; i++)
-                if (WORD_LIVE(words[b + 2][i])) __builtin_prefetch(at(a, WORD_OFFSET(words[b + 2][i])));
+                if (WORD_LIVE(words[b + 2][i]))
+                    __builtin_prefetch(at(a, WORD_OFFSET(words[b + 2][i])));
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
             int rc = key_copy(a, &g->bucket[b].slot[i], words[b][i], slot, k);
-            if (rc) return rc;
+            if (rc)
+                return rc;
         }
     }
     return look_holds(a, l) ? 0 : 1;
@@ -107,12 +122,15 @@ int reader_keys(const struct arena_view *a, uint64_t *cursor, uint64_t *slot,
     int rc = words ? 1 : dd_error(-ENOMEM, "no memory for the words of a segment");
     for (unsigned tries = 0; rc == 1 && tries < DD_READ_RETRIES; tries++) {
         struct look l;
-        for (unsigned pause = 0; pause < tries * 32; pause++) __asm__ volatile("" ::: "memory"); /* a split lasts some 50 us */
+        for (unsigned pause = 0; pause < tries * 32; pause++)
+            __asm__ volatile("" ::: "memory"); /* a split lasts some 50 us */
         look_begin(a, *cursor, &l);
-        if (l.off) next = segment_next(l.segment->prefix, l.segment->depth);
+        if (l.off)
+            next = segment_next(l.segment->prefix, l.segment->depth);
         rc = gather(a, &l, slot, words, &k);
     }
-    if (rc == 1) rc = -EAGAIN;
+    if (rc == 1)
+        rc = -EAGAIN;
     for (size_t p = 0; rc == 0 && p < k.len;) {
         uint32_t len;
         memcpy(&len, k.buf + p, sizeof len);

@@ -3,47 +3,57 @@
  * rebuild.c - the private side of the heap from what the arena holds (LAYOUT 7), in two steps: opening marks the blocks that words name;
  * settling, when leases and pins are known, keeps those that they name until they let go, and frees the rest. No item is read.
  */
-#include <errno.h>
-#include <string.h>
-
 #include <base/error.h>
 #include <store/state.h>
 
+#include <errno.h>
+#include <string.h>
+
 static int damaged(struct store *s, uint64_t off) {
-    return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: a word names %llx, which is no block", s->header->manager_id,
-                    (unsigned long long)off);
+    return dd_error(DDICT_EPROTO,
+                    "the arena of manager %u is damaged: a word names %llx, which is no block",
+                    s->header->manager_id, (unsigned long long)off);
 }
 
-static uint64_t page_of(struct store *s, uint64_t off) { return (off - s->header->heap_off) >> DD_PAGE_SHIFT; }
+static uint64_t page_of(struct store *s, uint64_t off) {
+    return (off - s->header->heap_off) >> DD_PAGE_SHIFT;
+}
 
 static void marked(struct store *s, struct zone *z, uint64_t bytes) {
     *z->used += bytes;
-    if (z->first) s->header->spill_items++;
+    if (z->first)
+        s->header->spill_items++;
 }
 
 /* Mark the block as used. 1: it was not before; 0: it was; DDICT_EPROTO: not the start of a block. */
 static int block_mark(struct store *s, uint64_t off) {
     struct heap *h = &s->heap;
-    if (!off || block_of(s, off) != off) return damaged(s, off);
+    if (!off || block_of(s, off) != off)
+        return damaged(s, off);
     uint64_t page = page_of(s, off), e = h->pagemap[page];
     struct zone *z = zone_of(h, page);
     if (PAGEMAP_KIND(e) == PAGE_LARGE_HEAD) {
-        if (h->ref[page]) return 0;
+        if (h->ref[page])
+            return 0;
         h->ref[page] = 1;
         marked(s, z, PAGEMAP_VALUE(e) * ARENA_PAGE);
-        if (!z->first) regions_large(h, page, PAGEMAP_VALUE(e), true);
+        if (!z->first)
+            regions_large(h, page, PAGEMAP_VALUE(e), true);
         return 1;
     }
-    if (PAGEMAP_KIND(e) == PAGE_SLAB) page -= PAGEMAP_VALUE(e);
+    if (PAGEMAP_KIND(e) == PAGE_SLAB)
+        page -= PAGEMAP_VALUE(e);
     struct run *run = &h->run[h->ref[page]];
     const struct block_class *c = &h->class[run->class];
     unsigned b = (unsigned)((off - s->header->heap_off - page * ARENA_PAGE) / c->size);
-    if (!(run->idle[b / 64] >> b % 64 & 1)) return 0;
+    if (!(run->idle[b / 64] >> b % 64 & 1))
+        return 0;
     run->idle[b / 64] &= ~(1ull << b % 64);
     run->free--;
     z->class_free[run->class]--;
     marked(s, z, c->size);
-    if (!z->first) region_of(h, page)->small += c->size;
+    if (!z->first)
+        region_of(h, page)->small += c->size;
     return 1;
 }
 
@@ -51,10 +61,14 @@ static int block_mark(struct store *s, uint64_t off) {
 static int item_mark(struct store *s, uint64_t off) {
     int rc = block_mark(s, off);
     struct item *item = arena_at(s, off);
-    if (rc <= 0 || s->spill.fd < 0 || !(item->val_len & ITEM_AWAY)) return rc;
-    uint64_t away = item->check == item_check(item) && item_bytes(item) <= block_bytes(s, off) ? item_away(item)->off : 0;
+    if (rc <= 0 || s->spill.fd < 0 || !(item->val_len & ITEM_AWAY))
+        return rc;
+    uint64_t away = item->check == item_check(item) && item_bytes(item) <= block_bytes(s, off)
+                        ? item_away(item)->off
+                        : 0;
     int there = away < s->header->file_size || block_of(s, away) != away ? -1 : block_mark(s, away);
-    if (there < 0 || (there == 0 && away_share(s, away) < 0)) item->val_len = 0; /* of nobody */
+    if (there < 0 || (there == 0 && away_share(s, away) < 0))
+        item->val_len = 0; /* of nobody */
     return 1;
 }
 
@@ -63,11 +77,15 @@ static uint64_t stretch_at(struct store *s, uint64_t p, uint64_t top) {
     const uint64_t *map = s->heap.pagemap;
     unsigned kind = PAGEMAP_KIND(map[p]), cls = PAGEMAP_CLASS(map[p]);
     uint64_t n = PAGEMAP_VALUE(map[p]);
-    if (kind != PAGE_SLAB_HEAD && kind != PAGE_LARGE_HEAD) return 0;
-    if (!n || n > top - p) return 0;
-    if (kind == PAGE_SLAB_HEAD && (cls >= CLASSES || n != s->heap.class[cls].pages)) return 0;
+    if (kind != PAGE_SLAB_HEAD && kind != PAGE_LARGE_HEAD)
+        return 0;
+    if (!n || n > top - p)
+        return 0;
+    if (kind == PAGE_SLAB_HEAD && (cls >= CLASSES || n != s->heap.class[cls].pages))
+        return 0;
     for (uint64_t i = 1; i < n; i++)
-        if (map[p + i] != PAGEMAP_ENTRY(kind + 1, cls, i)) return 0;
+        if (map[p + i] != PAGEMAP_ENTRY(kind + 1, cls, i))
+            return 0;
     return n;
 }
 
@@ -77,11 +95,13 @@ static void read_pagemap(struct store *s, const struct zone *z) {
     for (uint64_t p = z->first; p < top;) {
         uint64_t n = stretch_at(s, p, top);
         if (!n) {
-            if (h->pagemap[p] != PAGEMAP_HOLE) word_store(&h->pagemap[p], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
+            if (h->pagemap[p] != PAGEMAP_HOLE)
+                word_store(&h->pagemap[p], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
             h->holes += h->pagemap[p++] == PAGEMAP_HOLE;
             continue;
         }
-        if (PAGEMAP_KIND(h->pagemap[p]) == PAGE_SLAB_HEAD) run_make(s, (uint32_t)p, PAGEMAP_CLASS(h->pagemap[p]));
+        if (PAGEMAP_KIND(h->pagemap[p]) == PAGE_SLAB_HEAD)
+            run_make(s, (uint32_t)p, PAGEMAP_CLASS(h->pagemap[p]));
         p += n;
     }
 }
@@ -91,21 +111,27 @@ int heap_rebuild(struct store *s) {
     uint64_t keys = 0;
     for (int i = 0; i < ZONES; i++) {
         const struct zone *z = &s->heap.zone[i];
-        if (*z->out > z->end - z->first) return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: its watermark", h->manager_id);
+        if (*z->out > z->end - z->first)
+            return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: its watermark",
+                            h->manager_id);
         read_pagemap(s, z);
     }
     h->used_bytes = budget_fixed(s);
     h->spill_used = h->spill_items = 0;
     for (uint64_t n = 0; n < h->segments; n++) {
         struct segment *g = segment_at(s, n);
-        if (s->index.state[n] == SEGMENT_FREE) continue;
+        if (s->index.state[n] == SEGMENT_FREE)
+            continue;
         for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
             for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
                 uint64_t word = g->bucket[b].slot[i];
-                if (!WORD_LIVE(word)) continue;
+                if (!WORD_LIVE(word))
+                    continue;
                 int rc = item_mark(s, WORD_OFFSET(word));
-                if (rc < 0) return rc;
-                if (rc == 0) return damaged(s, WORD_OFFSET(word)); /* two words, one block */
+                if (rc < 0)
+                    return rc;
+                if (rc == 0)
+                    return damaged(s, WORD_OFFSET(word)); /* two words, one block */
                 keys += s->index.state[n] == SEGMENT_LIVE && !(word & WORD_HIDDEN);
             }
     }
@@ -114,17 +140,23 @@ int heap_rebuild(struct store *s) {
 }
 
 int store_keep(struct store *s, uint64_t off) {
-    if (s->settled) return -EINVAL;
-    if (!off || block_of(s, off) != off) return damaged(s, off);
+    if (s->settled)
+        return -EINVAL;
+    if (!off || block_of(s, off) != off)
+        return damaged(s, off);
     int rc = retire_reserve(s, 1);
-    if (rc < 0 || (rc = store_pin(s, off)) < 0) return rc;
-    if (item_mark(s, off) == 1) retire(s, off);
+    if (rc < 0 || (rc = store_pin(s, off)) < 0)
+        return rc;
+    if (item_mark(s, off) == 1)
+        retire(s, off);
     return 0;
 }
 
 static int keep_leased(struct store *s, uint64_t block, uint32_t page) {
-    if (retire_reserve(s, 1) < 0) return -ENOMEM;
-    if (item_mark(s, block) == 1) retire(s, block);
+    if (retire_reserve(s, 1) < 0)
+        return -ENOMEM;
+    if (item_mark(s, block) == 1)
+        retire(s, block);
     return 0;
 }
 
@@ -139,7 +171,8 @@ static void settle_zone(struct store *s, struct zone *z, bool all) {
         }
         bool slab = PAGEMAP_KIND(e) == PAGE_SLAB_HEAD, idle = false;
         struct run *run = slab ? &h->run[h->ref[p]] : NULL;
-        if (all) idle = slab ? run->free == run->blocks : !h->ref[p];
+        if (all)
+            idle = slab ? run->free == run->blocks : !h->ref[p];
         if (slab && (idle || !all)) {
             /* Taken out of the books: as pages, or for good. */
             z->class_free[run->class] -= run->free;
@@ -150,7 +183,8 @@ static void settle_zone(struct store *s, struct zone *z, bool all) {
         }
         if (idle) {
             if (slab) {
-                if (!z->first) region_of(h, p)->run_pages -= (uint32_t)n;
+                if (!z->first)
+                    region_of(h, p)->run_pages -= (uint32_t)n;
                 run->next = h->runs_idle;
                 h->runs_idle = h->ref[p];
             }
@@ -164,6 +198,7 @@ void heap_settle(struct store *s) {
     /* Without memory to note a lease nothing is freed: too much stays in use, nothing is reused too early. */
     bool all = leases_each(s, keep_leased) >= 0;
     s->settled = true;
-    for (int i = 0; i < ZONES; i++) settle_zone(s, &s->heap.zone[i], all);
+    for (int i = 0; i < ZONES; i++)
+        settle_zone(s, &s->heap.zone[i], all);
     pages_rebuild_spans(s);
 }

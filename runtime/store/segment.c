@@ -1,32 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* segment.c - segments of the index: made, split (I9, I13), found again after a crash; and the directory (I11). */
-#include <errno.h>
-#include <string.h>
-
 #include <base/error.h>
 #include <store/state.h>
 
+#include <errno.h>
+#include <string.h>
+
 static int index_full(struct store *s, const char *what) {
-    return dd_error(DDICT_EFULL, "manager %u is full: the index has no %s left", s->header->manager_id, what);
+    return dd_error(DDICT_EFULL, "manager %u is full: the index has no %s left",
+                    s->header->manager_id, what);
 }
 
 /* Memory for the index, `at` in the arena; opening: the heap is not settled yet, so nothing can be freed for it. */
 static int index_take(struct store *s, uint64_t at, uint64_t fresh, bool opening) {
     int rc;
-    for (int step = -1; (rc = budget_take(s, fresh, FOR_INDEX, step > 0, (struct stretch){0, 0})) < 0 || (rc = pool_index(s, at, fresh)) < 0;)
+    for (int step = -1;
+         (rc = budget_take(s, fresh, FOR_INDEX, step > 0, (struct stretch){0, 0})) < 0 ||
+         (rc = pool_index(s, at, fresh)) < 0;)
         if (rc != DDICT_EFULL || opening ||
-            (!heap_relieve(s, ++step) && compact_for_index(s, round_up(fresh, ARENA_PAGE) / ARENA_PAGE) < 0 && spill_make_room(s, fresh + budget_spare(s)) < 0)) break;
+            (!heap_relieve(s, ++step) &&
+             compact_for_index(s, round_up(fresh, ARENA_PAGE) / ARENA_PAGE) < 0 &&
+             spill_make_room(s, fresh + budget_spare(s)) < 0))
+            break;
     /* Nothing could be moved away for it: the last that there is. */
-    if (rc == DDICT_EFULL && s->spill.fd >= 0) rc = budget_take(s, fresh, FOR_MOVES, !opening, (struct stretch){0, 0});
+    if (rc == DDICT_EFULL && s->spill.fd >= 0)
+        rc = budget_take(s, fresh, FOR_MOVES, !opening, (struct stretch){0, 0});
     return rc;
 }
 
 /* Another segment of the region, idle. */
 int segment_hand_out(struct store *s, bool opening) {
     struct arena_header *h = s->header;
-    if (h->segments == s->index.segments_max) return index_full(s, "segments");
+    if (h->segments == s->index.segments_max)
+        return index_full(s, "segments");
     int rc = index_take(s, h->seg_off + h->segments * DD_SEGMENT_SIZE, DD_SEGMENT_SIZE, opening);
-    if (rc < 0) return rc;
+    if (rc < 0)
+        return rc;
     struct segment *g = segment_at(s, h->segments);
     memset(g, 0, sizeof *g); /* touched by us, not by the first reader */
     s->index.state[h->segments] = SEGMENT_FREE;
@@ -40,7 +49,8 @@ int segment_hand_out(struct store *s, bool opening) {
 void segment_drop(struct store *s, uint64_t number) {
     s->index.state[number] = SEGMENT_FREE;
     s->index.idle++;
-    if (number < s->index.idle_hint) s->index.idle_hint = number;
+    if (number < s->index.idle_hint)
+        s->index.idle_hint = number;
 }
 
 int segment_make(struct store *s, bool last, uint64_t *off) {
@@ -48,9 +58,11 @@ int segment_make(struct store *s, bool last, uint64_t *off) {
     uint64_t n, keep = last ? 0 : 1;
     while (x->idle <= keep) {
         int rc = segment_hand_out(s, false); /* may also have swept some free */
-        if (rc < 0 && x->idle <= keep) return rc;
+        if (rc < 0 && x->idle <= keep)
+            return rc;
     }
-    for (n = x->idle_hint; x->state[n] != SEGMENT_FREE; n++) { }
+    for (n = x->idle_hint; x->state[n] != SEGMENT_FREE; n++) {
+    }
     x->idle_hint = n + 1;
     x->idle--;
     x->state[n] = SEGMENT_LIVE;
@@ -59,7 +71,8 @@ int segment_make(struct store *s, bool last, uint64_t *off) {
     g->live = 0;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++) {
         word_store(&g->bucket[b].reach, 0);
-        for (unsigned i = 0; i < BUCKET_SLOTS; i++) word_store(&g->bucket[b].slot[i], WORD_EMPTY);
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+            word_store(&g->bucket[b].slot[i], WORD_EMPTY);
     }
     *off = s->header->seg_off + n * DD_SEGMENT_SIZE;
     return 0;
@@ -68,12 +81,16 @@ int segment_make(struct store *s, bool last, uint64_t *off) {
 int dir_grow(struct store *s) {
     struct arena_header *h = s->header;
     uint32_t depth = ROOT_DEPTH(h->root);
-    uint64_t had = (2ull << depth) * sizeof(uint64_t), need = 2 * had, fresh = round_up(need, ARENA_PAGE) - round_up(had, ARENA_PAGE);
-    if (need > h->dir_len) return index_full(s, "directory");
+    uint64_t had = (2ull << depth) * sizeof(uint64_t), need = 2 * had,
+             fresh = round_up(need, ARENA_PAGE) - round_up(had, ARENA_PAGE);
+    if (need > h->dir_len)
+        return index_full(s, "directory");
     int rc = index_take(s, h->dir_off + had, need - had, false);
-    if (rc < 0) return rc;
+    if (rc < 0)
+        return rc;
     uint64_t *from = s->index.dir + (1ull << depth), *to = s->index.dir + (2ull << depth);
-    for (uint64_t i = 0; i < 2ull << depth; i++) word_store(&to[i], from[i / 2]);
+    for (uint64_t i = 0; i < 2ull << depth; i++)
+        word_store(&to[i], from[i / 2]);
     STRESS_POINT(STRESS_W_GROWN);
     h->used_bytes += fresh;
     word_store(&h->root, ROOT_MAKE(ROOT_GENERATION(h->root), depth + 1));
@@ -85,13 +102,15 @@ int dir_grow(struct store *s) {
 static void dir_point(struct store *s, const struct segment *g, uint64_t off) {
     unsigned wide = ROOT_DEPTH(s->header->root) - g->depth;
     uint64_t *w = s->index.dir + (1ull << ROOT_DEPTH(s->header->root)) + (g->prefix << wide);
-    for (uint64_t i = 0; i < 1ull << wide; i++) word_store(&w[i], off);
+    for (uint64_t i = 0; i < 1ull << wide; i++)
+        word_store(&w[i], off);
 }
 
 static bool segment_has(const struct segment *g, unsigned home, uint64_t word) {
     for (unsigned d = 0; d < DD_BUCKET_REACH; d++)
         for (unsigned i = 0; i < BUCKET_SLOTS; i++)
-            if (g->bucket[(home + d) % SEGMENT_BUCKETS].slot[i] == word) return true;
+            if (g->bucket[(home + d) % SEGMENT_BUCKETS].slot[i] == word)
+                return true;
     return false;
 }
 
@@ -104,8 +123,10 @@ static void segment_take(struct segment *to, uint64_t word, unsigned home, unsig
     for (;; d++) {
         struct bucket *k = &to->bucket[(home + d) % SEGMENT_BUCKETS];
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-            if (k->slot[i] != WORD_EMPTY) continue;
-            if (to->bucket[home].reach < d) word_store(&to->bucket[home].reach, d); /* I13 */
+            if (k->slot[i] != WORD_EMPTY)
+                continue;
+            if (to->bucket[home].reach < d)
+                word_store(&to->bucket[home].reach, d); /* I13 */
             word_store(&k->slot[i], word);
             to->live++;
             return;
@@ -114,28 +135,35 @@ static void segment_take(struct segment *to, uint64_t word, unsigned home, unsig
 }
 
 static void prefetch_bucket(struct store *s, const struct segment *g, unsigned b) {
-    if (b >= SEGMENT_BUCKETS) return;
+    if (b >= SEGMENT_BUCKETS)
+        return;
     for (unsigned i = 0; i < BUCKET_SLOTS; i++)
-        if (WORD_LIVE(g->bucket[b].slot[i])) __builtin_prefetch(arena_at(s, WORD_OFFSET(g->bucket[b].slot[i])));
+        if (WORD_LIVE(g->bucket[b].slot[i]))
+            __builtin_prefetch(arena_at(s, WORD_OFFSET(g->bucket[b].slot[i])));
 }
 
 /* again: some words may have been copied before a crash (I16). */
 static void segment_move(struct store *s, struct segment *old, struct segment *to, bool again) {
-    for (unsigned b = 0; b < 4; b++) prefetch_bucket(s, old, b);
+    for (unsigned b = 0; b < 4; b++)
+        prefetch_bucket(s, old, b);
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++) {
         prefetch_bucket(s, old, b + 4);
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
             uint64_t *slot = &old->bucket[b].slot[i], word = *slot;
-            if (!WORD_LIVE(word)) continue;
+            if (!WORD_LIVE(word))
+                continue;
             const struct item *item = arena_at(s, WORD_OFFSET(word));
-            if (DIR_INDEX(item->hash, to->depth) != to->prefix) continue;
+            if (DIR_INDEX(item->hash, to->depth) != to->prefix)
+                continue;
             unsigned home = HASH_BUCKET(item->hash);
             if (MUTANT(MUTANT_EARLY_MOVED)) {
                 word_store(slot, WORD_MOVED);
                 STRESS_POINT(STRESS_W_COPIED);
             }
-            if (!again || MUTANT(MUTANT_BLIND_REPEAT) || !segment_has(to, home, word)) segment_take(to, word, home, b);
-            if (MUTANT(MUTANT_NO_MOVED)) continue;
+            if (!again || MUTANT(MUTANT_BLIND_REPEAT) || !segment_has(to, home, word))
+                segment_take(to, word, home, b);
+            if (MUTANT(MUTANT_NO_MOVED))
+                continue;
             STRESS_POINT(STRESS_W_COPIED);
             word_store(slot, WORD_MOVED);
             old->live--;
@@ -157,7 +185,8 @@ static void split_finish(struct store *s, struct segment *old, uint64_t to_off, 
 int segment_split(struct store *s, uint64_t hash) {
     uint64_t off;
     int rc = segment_make(s, false, &off);
-    if (rc < 0) return rc;
+    if (rc < 0)
+        return rc;
     struct segment *old = index_segment(s, hash);
     if (old->depth == ROOT_DEPTH(s->header->root) && (rc = dir_grow(s)) < 0) {
         segment_drop(s, segment_number(s, off));
@@ -176,28 +205,37 @@ int segment_split(struct store *s, uint64_t hash) {
 static void live_count(struct segment *g) {
     g->live = 0;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
-        for (unsigned i = 0; i < BUCKET_SLOTS; i++) g->live += WORD_LIVE(g->bucket[b].slot[i]);
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+            g->live += WORD_LIVE(g->bucket[b].slot[i]);
 }
 
 static int dir_damaged(struct store *s) {
-    return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: its directory", s->header->manager_id);
+    return dd_error(DDICT_EPROTO, "the arena of manager %u is damaged: its directory",
+                    s->header->manager_id);
 }
 
 int segments_recover(struct store *s) {
     struct arena_header *h = s->header;
     struct index *x = &s->index;
     uint32_t depth = ROOT_DEPTH(h->root);
-    if (depth > DIR_DEPTH_MAX || (2ull << depth) * sizeof(uint64_t) > h->dir_len || h->segments > x->segments_max) return dir_damaged(s);
-    for (uint64_t n = 0; n < h->segments; n++) live_count(segment_at(s, n));
+    if (depth > DIR_DEPTH_MAX || (2ull << depth) * sizeof(uint64_t) > h->dir_len ||
+        h->segments > x->segments_max)
+        return dir_damaged(s);
+    for (uint64_t n = 0; n < h->segments; n++)
+        live_count(segment_at(s, n));
     for (uint64_t i = 0; i < 1ull << depth; i++) {
         uint64_t off = x->dir[(1ull << depth) + i];
-        if (off < h->seg_off || off - h->seg_off >= h->segments * DD_SEGMENT_SIZE) return dir_damaged(s);
+        if (off < h->seg_off || off - h->seg_off >= h->segments * DD_SEGMENT_SIZE)
+            return dir_damaged(s);
         struct segment *g = arena_at(s, off);
         x->state[segment_number(s, off)] = SEGMENT_LIVE;
-        if (!(g->moves & 1)) continue;
-        if (g->sibling < h->seg_off || g->sibling - h->seg_off >= h->segments * DD_SEGMENT_SIZE) return dir_damaged(s);
+        if (!(g->moves & 1))
+            continue;
+        if (g->sibling < h->seg_off || g->sibling - h->seg_off >= h->segments * DD_SEGMENT_SIZE)
+            return dir_damaged(s);
         struct segment *to = arena_at(s, g->sibling);
-        if (!to->depth || to->depth > depth) return dir_damaged(s);
+        if (!to->depth || to->depth > depth)
+            return dir_damaged(s);
         x->state[segment_number(s, g->sibling)] = SEGMENT_LIVE;
         live_count(g);
         live_count(to);
@@ -206,7 +244,8 @@ int segments_recover(struct store *s) {
     x->idle = x->sweeps = 0;
     x->idle_hint = x->sweep_hint = h->segments;
     for (uint64_t n = h->segments; n-- > 0;) {
-        if (x->state[n] == SEGMENT_LIVE) continue;
+        if (x->state[n] == SEGMENT_LIVE)
+            continue;
         if (!segment_at(s, n)->live) {
             segment_drop(s, n);
             continue;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store.c - what a manager does with its arena; the order of the stores in a change is the contract of LAYOUT 5. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
 #include <base/error.h>
 #include <base/hash.h>
 #include <store/reader.h>
 #include <store/state.h>
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
 int store_open(struct store **out, int fd, int spill_fd, unsigned local_index) {
     struct store *s = calloc(1, sizeof *s);
-    if (!s) return dd_error(-ENOMEM, "no memory for a store");
+    if (!s)
+        return dd_error(-ENOMEM, "no memory for a store");
     pthread_mutex_init(&s->populate.busy, NULL);
     s->compact.left_ns = DD_COMPACT_NS;
     s->compact.round = 1;
@@ -20,7 +21,8 @@ int store_open(struct store **out, int fd, int spill_fd, unsigned local_index) {
     s->fd = fd;
     void *map;
     int rc = arena_map(&map, &s->map_len, fd, spill_fd, PROT_READ | PROT_WRITE);
-    if (rc < 0) goto fail;
+    if (rc < 0)
+        goto fail;
     struct arena_header *h = s->header = map;
     s->map = map;
     spill_open(s, spill_fd);
@@ -28,15 +30,22 @@ int store_open(struct store **out, int fd, int spill_fd, unsigned local_index) {
     heap_classes(&s->heap);
     bool fresh = ROOT_GENERATION(h->root) == 0;
     cache_open(s);
-    if ((rc = pages_open(s)) < 0) goto fail;
-    if (fresh) h->used_bytes = budget_fixed(s);
-    if ((rc = index_open(s, fresh)) < 0) goto fail;
-    if (fresh) s->settled = true;
+    if ((rc = pages_open(s)) < 0)
+        goto fail;
+    if (fresh)
+        h->used_bytes = budget_fixed(s);
+    if ((rc = index_open(s, fresh)) < 0)
+        goto fail;
+    if (fresh)
+        s->settled = true;
     else {
         intent_finish(s);
-        if ((rc = cache_forget(s)) < 0 || (rc = queues_recover(s)) < 0 || (rc = heap_rebuild(s)) < 0) goto fail;
+        if ((rc = cache_forget(s)) < 0 || (rc = queues_recover(s)) < 0 ||
+            (rc = heap_rebuild(s)) < 0)
+            goto fail;
     }
-    if ((rc = barriers_open(s)) < 0) goto fail;
+    if ((rc = barriers_open(s)) < 0)
+        goto fail;
     budget_publish(s);
     *out = s;
     return 0;
@@ -46,56 +55,77 @@ fail:
 }
 
 void store_close(struct store *s) {
-    if (!s) return;
+    if (!s)
+        return;
     spill_close(s);
     cache_close(s);
     queues_close(s);
     leases_close(s);
     index_close(s);
     pages_close(s);
-    if (s->map) munmap(s->map, s->map_len);
+    if (s->map)
+        munmap(s->map, s->map_len);
     pthread_mutex_destroy(&s->populate.busy);
     free(s);
 }
 
-struct arena_header *store_header(struct store *s) { return s->header; }
+struct arena_header *store_header(struct store *s) {
+    return s->header;
+}
 
 static void ref_fill(struct store *s, uint64_t off, struct store_ref *ref) {
     ref->off = off;
     ref->item = arena_at(s, off);
-    ref->value = ref->item->val_len & ITEM_AWAY ? NULL : ref->item->key + ref->item->key_len + ref->item->pad;
+    ref->value = ref->item->val_len & ITEM_AWAY
+                     ? NULL
+                     : ref->item->key + ref->item->key_len + ref->item->pad;
     ref->fill = NULL;
 }
 
 /* A block with a header that is complete but for key, hash and check. */
-static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag, bool spill, struct store_ref *ref) {
-    uint64_t off, budget = s->header->budget, largest = spill && s->header->spill_len > budget ? s->header->spill_len : budget;
+static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag, bool spill,
+                      struct store_ref *ref) {
+    uint64_t off, budget = s->header->budget,
+                  largest = spill && s->header->spill_len > budget ? s->header->spill_len : budget;
     bool aligned = val_len >= DD_VALUE_ALIGN_MIN;
     uint64_t head = round_up(sizeof(struct item) + key_len, aligned ? 64 : ARENA_GRANULE);
     if (val_len > largest || head + val_len + ARENA_PAGE + 3 * DD_SEGMENT_SIZE > largest)
-        return dd_error(DDICT_EVALSIZE, "a value of %llu bytes is larger than manager %u, which has %llu bytes", (unsigned long long)val_len,
-                        s->header->manager_id, (unsigned long long)largest);
+        return dd_error(
+            DDICT_EVALSIZE, "a value of %llu bytes is larger than manager %u, which has %llu bytes",
+            (unsigned long long)val_len, s->header->manager_id, (unsigned long long)largest);
     if (!s->leases.later && scan_wanted(s)) {
-        if (scan_small(s)) store_reclaim(s);
-        else s->leases.later = true;
+        if (scan_small(s))
+            store_reclaim(s);
+        else
+            s->leases.later = true;
     }
     bool most = head + val_len > budget / 2; /* half of memory is not emptied for one value */
-    int rc = spill && !most ? block_alloc_any(s, head + val_len, aligned, &off) : block_alloc(s, head + val_len, aligned, &off);
+    int rc = spill && !most ? block_alloc_any(s, head + val_len, aligned, &off)
+                            : block_alloc(s, head + val_len, aligned, &off);
     if ((rc == DDICT_EFULL || rc == -EINPROGRESS) && spill && s->spill.fd >= 0) {
         int there = spill_reserve(s, key_len, val_len, tag, ref);
         return there == DDICT_EFULL && rc == -EINPROGRESS ? rc : there;
     }
-    if (rc < 0) return rc;
+    if (rc < 0)
+        return rc;
     struct item *item = arena_at(s, off);
-    *item = (struct item){.val_len = val_len, .key_len = key_len, .tag = tag, .pad = (uint8_t)(item_value_at(off, key_len, val_len) - sizeof *item - key_len)};
+    *item = (struct item){
+        .val_len = val_len,
+        .key_len = key_len,
+        .tag = tag,
+        .pad = (uint8_t)(item_value_at(off, key_len, val_len) - sizeof *item - key_len)};
     ref_fill(s, off, ref);
     return 0;
 }
 
-static int reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, bool spill, struct store_ref *ref) {
-    if (key_len == 0 || key_len > DDICT_KEY_MAX) return dd_error(DDICT_EKEYSIZE, "a key of %u bytes: 1 to %u are allowed", key_len, DDICT_KEY_MAX);
+static int reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
+                   uint8_t tag, bool spill, struct store_ref *ref) {
+    if (key_len == 0 || key_len > DDICT_KEY_MAX)
+        return dd_error(DDICT_EKEYSIZE, "a key of %u bytes: 1 to %u are allowed", key_len,
+                        DDICT_KEY_MAX);
     int rc = item_alloc(s, key_len, val_len, tag, spill, ref);
-    if (rc < 0) return rc;
+    if (rc < 0)
+        return rc;
     memcpy(ref->item->key, key, key_len);
     ref->item->hash = key_hash(ref->item->key, key_len);
     ref->item->check = item_check(ref->item);
@@ -103,18 +133,22 @@ static int reserve(struct store *s, const void *key, uint32_t key_len, uint64_t 
     return 0;
 }
 
-int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref) {
+int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag,
+                  struct store_ref *ref) {
     return reserve(s, key, key_len, val_len, tag, true, ref);
 }
 
-int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref) {
+int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
+                         uint8_t tag, struct store_ref *ref) {
     return reserve(s, key, key_len, val_len, tag, false, ref);
 }
 
-int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref) {
+int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64_t version,
+                          struct store_ref *ref) {
     struct leases *l = &s->leases;
     int rc = item_alloc(s, 0, val_len, tag, false, ref);
-    if (rc < 0) return rc;
+    if (rc < 0)
+        return rc;
     if (!table_add(&l->transit, ref->off)) {
         block_free(s, ref->off);
         return dd_error(-ENOMEM, "no memory to note a block");
@@ -130,23 +164,31 @@ void store_abort(struct store *s, struct store_ref *ref) {
         spill_drop(s, ref);
         return;
     }
-    if (pin_held(s, ref->off)) store_retire(s, ref->off);
-    else retired_free(s, ref->off); /* nobody was told of it */
+    if (pin_held(s, ref->off))
+        store_retire(s, ref->off);
+    else
+        retired_free(s, ref->off); /* nobody was told of it */
 }
 
-int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, struct store_request who, uint64_t *version) {
+int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
+                 struct store_request who, uint64_t *version) {
     struct item *item = ref->item;
     struct arena_header *h = s->header;
     struct place p;
     int rc;
     settled(s);
-    if (ref->fill && (rc = spill_finish(s, ref)) < 0) return rc;
+    if (ref->fill && (rc = spill_finish(s, ref)) < 0)
+        return rc;
     index_find(s, item->hash, item->key, item->key_len, &p);
-    if (p.slot && mode == STORE_NEW) return DDICT_EEXISTS;
-    if (!p.slot && mode == STORE_EXISTING) return DDICT_ENOKEY;
-    if (p.slot && (rc = retire_reserve(s, 1)) < 0) return rc;
+    if (p.slot && mode == STORE_NEW)
+        return DDICT_EEXISTS;
+    if (!p.slot && mode == STORE_EXISTING)
+        return DDICT_ENOKEY;
+    if (p.slot && (rc = retire_reserve(s, 1)) < 0)
+        return rc;
     while (!p.slot && !p.vacant) {
-        if ((rc = segment_split(s, item->hash)) < 0) return rc;
+        if ((rc = segment_split(s, item->hash)) < 0)
+            return rc;
         index_find(s, item->hash, item->key, item->key_len, &p);
     }
     uint64_t word = WORD_MAKE(item->hash, ref->off);
@@ -162,43 +204,54 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, s
         word_store(p.slot, word); /* I3; pairs with the loads of the word in reader.c */
         STRESS_POINT(STRESS_W_SWUNG);
         intent_done(s);
-        if (!MUTANT(MUTANT_FRESH_RETIRE)) retire(s, WORD_OFFSET(p.word));
+        if (!MUTANT(MUTANT_FRESH_RETIRE))
+            retire(s, WORD_OFFSET(p.word));
     } else {
-        if (p.home->reach < p.distance) word_store(&p.home->reach, p.distance); /* I13 */
+        if (p.home->reach < p.distance)
+            word_store(&p.home->reach, p.distance); /* I13 */
         intent_begin(s, INTENT_PUT, who, p.vacant, *p.vacant, word, h->version);
         word_store(p.vacant, word);
         intent_done(s);
         p.segment->live++;
         __atomic_store_n(&h->num_keys, h->num_keys + 1, __ATOMIC_RELAXED); /* for display */
     }
-    if (version) *version = h->version;
+    if (version)
+        *version = h->version;
     return 0;
 }
 
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref) {
     struct place p;
     index_find(s, key_hash(key, key_len), key, key_len, &p);
-    if (!p.slot) return DDICT_ENOKEY;
+    if (!p.slot)
+        return DDICT_ENOKEY;
     ref_fill(s, WORD_OFFSET(p.word), ref);
     return 0;
 }
 
-int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref) {
+int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who,
+                 struct store_ref *ref) {
     return store_pop(s, key, key_len, who, ref, NULL);
 }
 
-int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref, struct store_ref *next) {
+int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_request who,
+              struct store_ref *ref, struct store_ref *next) {
     struct arena_header *h = s->header;
     struct place p;
     int rc;
     settled(s);
     index_find(s, key_hash(key, key_len), key, key_len, &p);
-    if (!p.slot) return DDICT_ENOKEY;
+    if (!p.slot)
+        return DDICT_ENOKEY;
     uint64_t off = WORD_OFFSET(p.word);
-    if (next) next->item = NULL;
-    if ((rc = retire_reserve(s, 2)) < 0) return rc; /* and the record of a queue */
-    if (h->hidden && !ref && (rc = queue_delete_begin(s, p.hash, key, key_len)) < 0) return rc;
-    if (ref && (rc = store_pin(s, off)) < 0) return rc;
+    if (next)
+        next->item = NULL;
+    if ((rc = retire_reserve(s, 2)) < 0)
+        return rc; /* and the record of a queue */
+    if (h->hidden && !ref && (rc = queue_delete_begin(s, p.hash, key, key_len)) < 0)
+        return rc;
+    if (ref && (rc = store_pin(s, off)) < 0)
+        return rc;
     h->version++;
     if (h->hidden && ref && queue_swing(s, &p, key, key_len, who, next)) {
         retire(s, off);
@@ -212,8 +265,10 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
     p.segment->live--;
     __atomic_store_n(&h->num_keys, h->num_keys - 1, __ATOMIC_RELAXED);
     retire(s, off);
-    if (h->hidden) queue_emptied(s, p.hash, key, key_len, !ref);
-    if (ref) ref_fill(s, off, ref);
+    if (h->hidden)
+        queue_emptied(s, p.hash, key, key_len, !ref);
+    if (ref)
+        ref_fill(s, off, ref);
     return 0;
 }
 
@@ -221,19 +276,24 @@ int store_clear(struct store *s, struct store_request who) {
     settled(s);
     s->header->version++;
     int rc = index_clear(s, who);
-    if (rc == 0) queues_cleared(s);
+    if (rc == 0)
+        queues_cleared(s);
     return rc;
 }
 
-int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg) {
+int store_keys(struct store *s, uint64_t *cursor,
+               int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg) {
     struct segment *g = index_segment(s, *cursor);
     int n = 0, rc;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-            if (!WORD_LIVE(g->bucket[b].slot[i]) || g->bucket[b].slot[i] & WORD_HIDDEN) continue;
+            if (!WORD_LIVE(g->bucket[b].slot[i]) || g->bucket[b].slot[i] & WORD_HIDDEN)
+                continue;
             const struct item *item = arena_at(s, WORD_OFFSET(g->bucket[b].slot[i]));
-            if (item->version & ITEM_CACHED) continue;
-            if ((rc = fn(arg, item->key, item->key_len)) != 0) return rc;
+            if (item->version & ITEM_CACHED)
+                continue;
+            if ((rc = fn(arg, item->key, item->key_len)) != 0)
+                return rc;
             n++;
         }
     *cursor = segment_next(g->prefix, g->depth);
@@ -245,16 +305,20 @@ bool store_work(struct store *s) {
     compact_turn(s);
     bool more = index_sweep(s) | spill_turn(s);
     more |= queue_sweep(s, DD_QUEUE_SWEEP);
-    if (s->leases.scan.on || scan_wanted(s)) more |= store_reclaim_some(s);
+    if (s->leases.scan.on || scan_wanted(s))
+        more |= store_reclaim_some(s);
     return more;
 }
 
-static unsigned log2_of(uint64_t n) { return 63u - (unsigned)__builtin_clzll(n); }
+static unsigned log2_of(uint64_t n) {
+    return 63u - (unsigned)__builtin_clzll(n);
+}
 
 void store_stats(struct store *s, struct ddict_manager_stats *out) {
     struct arena_header *h = s->header;
     const struct leases *l = &s->leases;
-    store_reclaim_some(s); /* figures that do not depend on when the last scan was, where that is not long */
+    store_reclaim_some(
+        s); /* figures that do not depend on when the last scan was, where that is not long */
     out->manager_id = h->manager_id;
     out->total_bytes = h->budget;
     out->total_used_bytes = h->used_bytes;
@@ -263,7 +327,8 @@ void store_stats(struct store *s, struct ddict_manager_stats *out) {
     out->num_keys = h->num_keys;
     memset(out->free_blocks, 0, sizeof out->free_blocks);
     pages_histogram(s, out->free_blocks);
-    for (unsigned c = 0; c < CLASSES; c++) out->free_blocks[log2_of(s->heap.class[c].size)] += s->heap.zone[ZONE_MEMORY].class_free[c];
+    for (unsigned c = 0; c < CLASSES; c++)
+        out->free_blocks[log2_of(s->heap.class[c].size)] += s->heap.zone[ZONE_MEMORY].class_free[c];
     out->frozen = FREEZE_STATE(h->freeze) == FREEZE_FROZEN;
     out->cached_items = h->cached_items;
     out->cached_bytes = h->cached_bytes;
@@ -276,7 +341,9 @@ void store_stats(struct store *s, struct ddict_manager_stats *out) {
     out->populated_bytes = figure_get(&s->populate.bytes);
     out->populate_us = figure_get(&s->populate.ns) / 1000;
     out->page_bytes = huge_page(h) ? huge_page(h) : ARENA_PAGE;
-    out->huge_bytes = huge_page(h) ? h->budget - h->heap_limit + figure_get(&h->populated) : h->page_shift == ARENA_PAGES_ADVISED ? huge_mapped(h, h->file_size) : 0;
+    out->huge_bytes = huge_page(h) ? h->budget - h->heap_limit + figure_get(&h->populated)
+                      : h->page_shift == ARENA_PAGES_ADVISED ? huge_mapped(h, h->file_size)
+                                                             : 0;
     out->largest_holder_pid = 0;
     out->largest_holder_bytes = 0;
     for (size_t i = 0; i < l->pages; i++)

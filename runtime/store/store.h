@@ -9,19 +9,21 @@
 #ifndef DDICT_STORE_STORE_H
 #define DDICT_STORE_STORE_H
 
-#include <stdbool.h>
 #include <ddict.h>
 #include <store/layout.h>
+
+#include <stdbool.h>
 
 struct store; /* private memory of the manager; rebuilt from the arena (LAYOUT 7) */
 
 struct store_options {
-    uint64_t budget;      /* bytes, >= DD_MANAGER_MEM_MIN */
+    uint64_t budget; /* bytes, >= DD_MANAGER_MEM_MIN */
     uint32_t manager_id, managers;
     uint8_t dict_id[16];
     unsigned local_index; /* of the arena on this node: what lease words name */
-    uint64_t huge_page;   /* bytes of a page of the pool that the memory is taken from (hugepool.h); HUGE_NO, HUGE_ADVISE: of none */
-    uint64_t spill;       /* size of the spill file; 0: there is none */
+    uint64_t
+        huge_page; /* bytes of a page of the pool that the memory is taken from (hugepool.h); HUGE_NO, HUGE_ADVISE: of none */
+    uint64_t spill; /* size of the spill file; 0: there is none */
 };
 enum { HUGE_NO = 0, HUGE_ADVISE = 1 };
 
@@ -59,10 +61,12 @@ int store_keep(struct store *s, uint64_t off);
 
 /* A block that is being filled, or was found. */
 struct store_ref {
-    uint64_t off;      /* of the item in the arena */
+    uint64_t off; /* of the item in the arena */
     struct item *item;
-    uint8_t *value;    /* item_len(item) bytes; of an item found NULL when they are in the spill: store_read_begin() */
-    struct spill_fill *fill; /* store.h's own; not NULL: the value goes to the spill, see store_fill() */
+    uint8_t *
+        value; /* item_len(item) bytes; of an item found NULL when they are in the spill: store_read_begin() */
+    struct spill_fill
+        *fill; /* store.h's own; not NULL: the value goes to the spill, see store_fill() */
 };
 
 /*
@@ -70,30 +74,37 @@ struct store_ref {
  * fill; then store_commit() or store_abort(). key may change under us (it lies in a lane): the copy in the block is what
  * counts, its hash is computed from the copy. -EINPROGRESS: room is being made by moving others (LAYOUT 13): again after store_work(). DDICT_EFULL with the sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
  */
-int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref);
+int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag,
+                  struct store_ref *ref);
 /* Who was told -EINPROGRESS does not wait any longer. Until as much was freed, or DD_COMPACT_LATE_MS are over, nobody else is told to wait for as much. */
 void store_reserve_late(struct store *s);
 /*
  * Where there is a spill that is served by threads: -EAGAIN, without a sentence: memory is full, and room is being made. Try again when store_progress() has changed, and after DD_SPILL_LOOK_MS: when
  * the disk does nothing for DD_SPILL_WAIT_MS it is DDICT_EFULL.
  */
-int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, struct store_ref *ref); /* never in the spill */
+int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
+                         uint8_t tag, struct store_ref *ref); /* never in the spill */
 void store_abort(struct store *s, struct store_ref *ref);
 
 enum store_mode { STORE_ANY = 0, STORE_NEW = 1, STORE_EXISTING = 2 };
-struct store_request { uint64_t client, request; }; /* who asks: goes into the intent (I16) */
+struct store_request {
+    uint64_t client, request;
+}; /* who asks: goes into the intent (I16) */
 /*
  * Publish. The replaced item is retired. DDICT_EEXISTS / DDICT_ENOKEY by mode, DDICT_EFULL when the index can not grow: the block is
  * then still reserved, the caller aborts it. *version (may be NULL) receives the version given.
  */
-int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, struct store_request who, uint64_t *version);
+int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
+                 struct store_request who, uint64_t *version);
 
 /* Look up; DDICT_ENOKEY. The ref is valid until the next call that changes the store unless it is pinned. */
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
 /* Remove. With ref: the removed item, pinned once for the caller (pop). DDICT_ENOKEY. */
-int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref);
+int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who,
+                 struct store_ref *ref);
 /* The same of a pop; next: the value that is the first of the key now, its item NULL where there is none. */
-int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_request who, struct store_ref *ref, struct store_ref *next);
+int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_request who,
+              struct store_ref *ref, struct store_ref *next);
 int store_clear(struct store *s, struct store_request who);
 
 /*
@@ -101,10 +112,12 @@ int store_clear(struct store *s, struct store_request who);
  * store_clear() remove all.
  */
 struct store_queue {
-    uint64_t most; /* values that the key may have in all, which is for the caller to see to; 0: any number */
+    uint64_t
+        most; /* values that the key may have in all, which is for the caller to see to; 0: any number */
     uint64_t more; /* behind the first */
 };
-bool store_queue_look(struct store *s, const void *key, uint32_t key_len, uint64_t hash, struct store_queue *out); /* false: neither */
+bool store_queue_look(struct store *s, const void *key, uint32_t key_len, uint64_t hash,
+                      struct store_queue *out); /* false: neither */
 /* Note `most`, also of a key without a value. It lasts until the key is removed with all its values. DDICT_EFULL. */
 int store_queue_limit(struct store *s, const void *key, uint32_t key_len, uint64_t most);
 /* Put ref behind the values of its key, which has one. DDICT_EFULL: the block is then still reserved. */
@@ -120,16 +133,19 @@ void store_retire(struct store *s, uint64_t off);
  * Transit: a block for a value of another manager, complete but for its value, never to be committed. Its end is store_abort(), or store_pin() and store_retire().
  * store_transit_bytes(): what all transit blocks take until they are free again.
  */
-int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref);
+int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64_t version,
+                          struct store_ref *ref);
 uint64_t store_transit_bytes(const struct store *s);
 
 /*
  * The node cache (LAYOUT 9): items of other managers, only while FROZEN. store_cache_reserve() as store_reserve(), with the version that the owner gave; then
  * store_cache_add() or store_abort(). Adding a key that is there is -EEXIST, an index that can not grow DDICT_EFULL: the block is then still reserved.
  */
-int store_cache_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag, uint64_t version, struct store_ref *ref);
+int store_cache_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
+                        uint8_t tag, uint64_t version, struct store_ref *ref);
 int store_cache_add(struct store *s, struct store_ref *ref);
-int store_cache_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref); /* also sets its bit; DDICT_ENOKEY */
+int store_cache_find(struct store *s, const void *key, uint32_t key_len,
+                     struct store_ref *ref); /* also sets its bit; DDICT_ENOKEY */
 /* Set the bits of what was read since the last call, and of what is leased. */
 void store_cache_hints(struct store *s);
 /* Move the hand by at most `looks` items until `bytes` are evicted; they are free after store_reclaim(). Returns bytes evicted, *evicted counts items. */
@@ -143,10 +159,12 @@ void store_freeze(struct store *s, uint64_t epoch, enum freeze_state state);
  * Keys of the segment that covers hash prefix *cursor (0 to begin); calls fn for each key. *cursor then is the next
  * prefix, 0 at the end. Returns the number of keys, or what fn returned when that was not 0; *cursor then stays. fn must not change the store.
  */
-int store_keys(struct store *s, uint64_t *cursor, int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
+int store_keys(struct store *s, uint64_t *cursor,
+               int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
 
 /* Asked before memory of free pages is given back, [off, off + len) of the arena: false: not this. len 0: could any be? One at most; NULL: none. */
-void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len), void *arg);
+void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len),
+                        void *arg);
 
 /* Where the value of an item that was found is mapped. For tests: of one in the spill nobody has checked it. */
 static inline const void *store_value(struct store *s, const struct item *item) {
@@ -159,8 +177,11 @@ static inline const void *store_value(struct store *s, const struct item *item) 
  * done something. Without this call, as in tests, the store does it all itself. 0 or a negative code.
  */
 int store_spill_serve(struct store *s, int wake_fd);
-uint64_t store_progress(const struct store *s); /* changes when room was made in memory, or something came from or went to the disk */
-const char *store_spill_trouble(struct store *s); /* a sentence, once, when the spill has failed; else NULL */
+uint64_t store_progress(
+    const struct store
+        *s); /* changes when room was made in memory, or something came from or went to the disk */
+const char *store_spill_trouble(
+    struct store *s); /* a sentence, once, when the spill has failed; else NULL */
 /*
  * A block with ref.fill: the first `got` bytes of ref.value are there. They are written while the others come. -EAGAIN: they come faster than the disk takes them, or with got == the length
  * the disk does not have them all yet: ask again when store_progress() has changed. -EIO and others: it can not be. For other blocks 0.
@@ -171,7 +192,8 @@ int store_fill(struct store *s, struct store_ref *ref, uint64_t got);
  * more. So at most DD_SPILL_AHEAD bytes of it are in memory. -ENOMEM.
  */
 struct store_reading;
-int store_read_begin(struct store *s, const struct store_ref *ref, struct store_reading **out, const uint8_t **data);
+int store_read_begin(struct store *s, const struct store_ref *ref, struct store_reading **out,
+                     const uint8_t **data);
 int64_t store_read_ready(const struct store_reading *r); /* or -EIO */
 void store_read_sent(struct store_reading *r, uint64_t sent);
 void store_read_end(struct store_reading *r);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - open addressing with linear probing; removal moves later keys back, so there are no tombstones. */
+#include <store/table.h>
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <store/table.h>
 
 #define TABLE_MIN 64u
 
@@ -12,10 +12,13 @@ static size_t home(const struct table *t, uint64_t key) {
 }
 
 uint32_t *table_find(const struct table *t, uint64_t key) {
-    if (!t->used) return NULL;
+    if (!t->used)
+        return NULL;
     for (size_t i = home(t, key);; i = (i + 1) & (t->cap - 1)) {
-        if (t->key[i] == key) return &t->value[i];
-        if (!t->key[i]) return NULL;
+        if (t->key[i] == key)
+            return &t->value[i];
+        if (!t->key[i])
+            return NULL;
     }
 }
 
@@ -28,9 +31,11 @@ static int grow(struct table *t) {
         return -1;
     }
     for (size_t i = 0; i < t->cap; i++) {
-        if (!t->key[i]) continue;
+        if (!t->key[i])
+            continue;
         size_t at = home(&n, t->key[i]);
-        while (n.key[at]) at = (at + 1) & (n.cap - 1);
+        while (n.key[at])
+            at = (at + 1) & (n.cap - 1);
         n.key[at] = t->key[i];
         n.value[at] = t->value[i];
     }
@@ -41,19 +46,25 @@ static int grow(struct table *t) {
 
 int table_make(struct table *t, size_t n) {
     size_t cap = TABLE_MIN;
-    while (cap < 2 * n) cap *= 2;
-    *t = (struct table){.cap = cap, .key = calloc(cap, sizeof *t->key), .value = malloc(cap * sizeof *t->value)};
-    if (t->key && t->value) return 0;
+    while (cap < 2 * n)
+        cap *= 2;
+    *t = (struct table){
+        .cap = cap, .key = calloc(cap, sizeof *t->key), .value = malloc(cap * sizeof *t->value)};
+    if (t->key && t->value)
+        return 0;
     table_free(t);
     return -1;
 }
 
 uint32_t *table_add(struct table *t, uint64_t key) {
     uint32_t *v = table_find(t, key);
-    if (v) return v;
-    if (t->used * 2 >= t->cap && grow(t) < 0) return NULL;
+    if (v)
+        return v;
+    if (t->used * 2 >= t->cap && grow(t) < 0)
+        return NULL;
     size_t i = home(t, key);
-    while (t->key[i]) i = (i + 1) & (t->cap - 1);
+    while (t->key[i])
+        i = (i + 1) & (t->cap - 1);
     t->key[i] = key;
     t->value[i] = 0;
     t->used++;
@@ -62,11 +73,13 @@ uint32_t *table_add(struct table *t, uint64_t key) {
 
 void table_remove(struct table *t, uint64_t key) {
     uint32_t *v = table_find(t, key);
-    if (!v) return;
+    if (!v)
+        return;
     size_t hole = (size_t)(v - t->value), mask = t->cap - 1;
     for (size_t i = (hole + 1) & mask; t->key[i]; i = (i + 1) & mask) {
         size_t h = home(t, t->key[i]);
-        if (((i - h) & mask) < ((i - hole) & mask)) continue; /* its home lies behind the hole */
+        if (((i - h) & mask) < ((i - hole) & mask))
+            continue; /* its home lies behind the hole */
         t->key[hole] = t->key[i];
         t->value[hole] = t->value[i];
         hole = i;
@@ -76,8 +89,10 @@ void table_remove(struct table *t, uint64_t key) {
 }
 
 void table_clear(struct table *t) {
-    if (t->cap > TABLE_MIN && t->used * 16 < t->cap) table_free(t);
-    else if (t->cap) memset(t->key, 0, t->cap * sizeof *t->key);
+    if (t->cap > TABLE_MIN && t->used * 16 < t->cap)
+        table_free(t);
+    else if (t->cap)
+        memset(t->key, 0, t->cap * sizeof *t->key);
     t->used = 0;
 }
 

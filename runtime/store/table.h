@@ -16,7 +16,8 @@ struct table { /* all 0 is an empty table */
 uint32_t *table_find(const struct table *t, uint64_t key);
 /* The same, added with value 0 when absent; NULL without memory. */
 uint32_t *table_add(struct table *t, uint64_t key);
-int table_make(struct table *t, size_t n); /* an empty one, with room for n keys; -1 without memory */
+int table_make(struct table *t,
+               size_t n); /* an empty one, with room for n keys; -1 without memory */
 void table_remove(struct table *t, uint64_t key);
 void table_clear(struct table *t); /* keeps room for about as many keys as it held */
 void table_free(struct table *t);

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attach.c - the abstract UNIX socket between clients and the ddictd of their node. */
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/hash.h>
+#include <base/user.h>
+#include <store/layout.h>
+#include <wire/attach.h>
+#include <wire/msg.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,21 +22,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/defaults.h>
-#include <base/error.h>
-#include <base/hash.h>
-#include <base/user.h>
-#include <store/layout.h>
-#include <wire/attach.h>
-#include <wire/msg.h>
-
 /* What never changes between versions, so that a mismatch can be told. */
-#define ATTACH_HEAD offsetof(struct attach_msg, managers)
+#define ATTACH_HEAD           offsetof(struct attach_msg, managers)
 #define TOO_MANY_IN_FLIGHT_MS 1 /* pause before descriptors are sent again */
 
-const char *attach_node_name(char *buf, size_t cap)
-{
+const char *attach_node_name(char *buf, size_t cap) {
     const char *name = getenv("DDICT_NODE");
     if (name == NULL || *name == 0)
         name = getenv("SLURMD_NODENAME");
@@ -43,11 +42,13 @@ const char *attach_node_name(char *buf, size_t cap)
 }
 
 /* Slurm's numbers of steps that have none of their own (slurm.h). */
-static const struct { unsigned long id; const char *name; } special_steps[] = {
+static const struct {
+    unsigned long id;
+    const char *name;
+} special_steps[] = {
     {0xfffffffbul, "batch"}, {0xfffffffaul, "interactive"}, {0xfffffffcul, "extern"}};
 
-const char *attach_step_name(char *buf, size_t cap)
-{
+const char *attach_step_name(char *buf, size_t cap) {
     const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
     snprintf(buf, cap, "-");
     if (job == NULL || *job == 0 || strspn(job, "0123456789") != strlen(job) || strlen(job) > 10)
@@ -64,8 +65,7 @@ const char *attach_step_name(char *buf, size_t cap)
     return buf;
 }
 
-void attach_msg_init(struct attach_msg *m, enum attach_type type)
-{
+void attach_msg_init(struct attach_msg *m, enum attach_type type) {
     memset(m, 0, sizeof *m);
     m->magic = ATTACH_MAGIC;
     m->type = type;
@@ -75,18 +75,20 @@ void attach_msg_init(struct attach_msg *m, enum attach_type type)
         attach_step_name(m->step, sizeof m->step);
 }
 
-int attach_version_check(const struct attach_msg *m)
-{
+int attach_version_check(const struct attach_msg *m) {
     if (m->protocol == PROTOCOL_VERSION && m->layout == LAYOUT_VERSION)
         return 0;
-    return dd_error(DDICT_EVERSION, "the managers are of another version: this program's libddict (slurm-ddict %s) speaks protocol %u and layout %u, ddictd of this node "
-                    "protocol %u and layout %u; install the cluster's slurm-ddict where the program runs (its environment or container image)",
-                    DDICT_VERSION_STRING, PROTOCOL_VERSION, (unsigned)LAYOUT_VERSION, m->protocol, m->layout);
+    return dd_error(DDICT_EVERSION,
+                    "the managers are of another version: this program's libddict (slurm-ddict %s) "
+                    "speaks protocol %u and layout %u, ddictd of this node "
+                    "protocol %u and layout %u; install the cluster's slurm-ddict where the "
+                    "program runs (its environment or container image)",
+                    DDICT_VERSION_STRING, PROTOCOL_VERSION, (unsigned)LAYOUT_VERSION, m->protocol,
+                    m->layout);
 }
 
 /* Length of the address, or a negative code. */
-static int address_of(struct sockaddr_un *a, const char *name)
-{
+static int address_of(struct sockaddr_un *a, const char *name) {
     char node[256];
     size_t len = strlen(name);
     if (len == 0 || len >= DICT_NAME_MAX || strchr(name, '/') != NULL)
@@ -97,12 +99,12 @@ static int address_of(struct sockaddr_un *a, const char *name)
     size_t cap = sizeof a->sun_path - 1;
     int n = snprintf(a->sun_path + 1, cap, "ddict/%s/%s", name, node);
     if (n < 0 || (size_t)n >= cap)
-        n = snprintf(a->sun_path + 1, cap, "ddict/%s/#%016" PRIx64, name, key_hash(node, strlen(node)));
+        n = snprintf(a->sun_path + 1, cap, "ddict/%s/#%016" PRIx64, name,
+                     key_hash(node, strlen(node)));
     return (int)offsetof(struct sockaddr_un, sun_path) + 1 + n;
 }
 
-int attach_listen(const char *name)
-{
+int attach_listen(const char *name) {
     struct sockaddr_un a;
     int len = address_of(&a, name);
     if (len < 0)
@@ -119,26 +121,30 @@ int attach_listen(const char *name)
     return dd_error(-e, "cannot listen on @%s: %s", a.sun_path + 1, strerror(e));
 }
 
-int attach_peer_check(int fd, pid_t *pid)
-{
+int attach_peer_check(int fd, pid_t *pid) {
     struct ucred u;
     socklen_t len = sizeof u;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) != 0)
         return dd_error(-errno, "cannot tell who is on the other side: %s", strerror(errno));
     if (len != sizeof u || u.uid != geteuid())
-        return dd_error(DDICT_ECRED, "the other side belongs to uid %u%s, this process to uid %u", u.uid,
-                        user_is_one(USER_UID_MAP, u.uid) ? "" : " (a user without a number in this user namespace)", geteuid());
+        return dd_error(
+            DDICT_ECRED, "the other side belongs to uid %u%s, this process to uid %u", u.uid,
+            user_is_one(USER_UID_MAP, u.uid) ? ""
+                                             : " (a user without a number in this user namespace)",
+            geteuid());
     if (!user_is_one(USER_UID_MAP, u.uid))
-        return dd_error(DDICT_ECRED, "uid %u stands for every user without a number in this user namespace, so the other side cannot be told from a stranger: "
-                        "start the container with a number for its user", u.uid);
+        return dd_error(DDICT_ECRED,
+                        "uid %u stands for every user without a number in this user namespace, so "
+                        "the other side cannot be told from a stranger: "
+                        "start the container with a number for its user",
+                        u.uid);
     if (pid != NULL)
         *pid = u.pid;
     return 0;
 }
 
 /* A blocking connect() to a UNIX socket waits only for room in the backlog; SO_SNDTIMEO bounds it. */
-static int connect_within(int fd, const struct sockaddr_un *a, socklen_t len, struct deadline *d)
-{
+static int connect_within(int fd, const struct sockaddr_un *a, socklen_t len, struct deadline *d) {
     for (;;) {
         if (connect(fd, (const struct sockaddr *)a, len) == 0)
             return 0;
@@ -148,30 +154,29 @@ static int connect_within(int fd, const struct sockaddr_un *a, socklen_t len, st
         if (left <= 0)
             return -ETIMEDOUT;
         struct timeval tv = {.tv_usec = left * 1000};
-        if (fcntl(fd, F_SETFL, 0) != 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv) != 0)
+        if (fcntl(fd, F_SETFL, 0) != 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv) != 0)
             return -errno;
     }
 }
 
-int attach_connect(const char *name, int timeout_ms)
-{
+int attach_connect(const char *name, int timeout_ms) {
     struct deadline d;
     deadline_start(&d, timeout_ms);
     return attach_connect_by(name, &d);
 }
 
-static int file_address(struct sockaddr_un *a, const char *path)
-{
+static int file_address(struct sockaddr_un *a, const char *path) {
     if (strlen(path) >= sizeof a->sun_path)
-        return dd_error(-ENAMETOOLONG, "%s: a socket's name may have %zu letters", path, sizeof a->sun_path - 1);
+        return dd_error(-ENAMETOOLONG, "%s: a socket's name may have %zu letters", path,
+                        sizeof a->sun_path - 1);
     memset(a, 0, sizeof *a);
     a->sun_family = AF_UNIX;
     strcpy(a->sun_path, path);
     return (int)sizeof *a;
 }
 
-int attach_listen_file(const char *path)
-{
+int attach_listen_file(const char *path) {
     struct sockaddr_un a;
     int len = file_address(&a, path);
     if (len < 0)
@@ -190,27 +195,27 @@ int attach_listen_file(const char *path)
     return dd_error(-e, "cannot make the socket %s: %s", path, strerror(e));
 }
 
-bool attach_file_is_dead(const char *path)
-{
+bool attach_file_is_dead(const char *path) {
     struct sockaddr_un a;
     int len = file_address(&a, path);
     int fd = len < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool dead = fd >= 0 && connect(fd, (struct sockaddr *)&a, (socklen_t)len) != 0 && errno == ECONNREFUSED;
+    bool dead =
+        fd >= 0 && connect(fd, (struct sockaddr *)&a, (socklen_t)len) != 0 && errno == ECONNREFUSED;
     if (fd >= 0)
         close(fd);
     return dead;
 }
 
 /* A connected, blocking descriptor whose peer is this user, or a negative code; -ECONNREFUSED or -ENOENT: nobody listens there. */
-static int reach(const struct sockaddr_un *a, int len, struct deadline *d)
-{
+static int reach(const struct sockaddr_un *a, int len, struct deadline *d) {
     /* Non-blocking at first, so that a timeout of 0 does not wait. */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return dd_error(-errno, "cannot make a socket: %s", strerror(errno));
     int e = connect_within(fd, a, (socklen_t)len, d);
     struct timeval forever = {0};
-    if (e == 0 && (fcntl(fd, F_SETFL, 0) != 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever) != 0))
+    if (e == 0 && (fcntl(fd, F_SETFL, 0) != 0 ||
+                   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever) != 0))
         e = -errno;
     bool abstract = a->sun_path[0] == 0;
     const char *where = a->sun_path + abstract;
@@ -222,13 +227,13 @@ static int reach(const struct sockaddr_un *a, int len, struct deadline *d)
     if (e == DDICT_ECRED) {
         char why[300];
         snprintf(why, sizeof why, "%s", dd_errmsg());
-        return dd_error(e, "%s %s%s is taken by another user: %s", abstract ? "the name" : "the socket", abstract ? "@" : "", where, why);
+        return dd_error(e, "%s %s%s is taken by another user: %s",
+                        abstract ? "the name" : "the socket", abstract ? "@" : "", where, why);
     }
     return e;
 }
 
-int attach_connect_by(const char *name, struct deadline *d)
-{
+int attach_connect_by(const char *name, struct deadline *d) {
     struct sockaddr_un a;
     int len = address_of(&a, name);
     if (len < 0)
@@ -238,25 +243,27 @@ int attach_connect_by(const char *name, struct deadline *d)
         return fd;
     const char *file = getenv("DDICT_SOCKET");
     if (file == NULL || *file == 0)
-        return dd_error(DDICT_ENODICT, "no dictionary %s on this node: nothing listens on @%s", name, a.sun_path + 1);
+        return dd_error(DDICT_ENODICT, "no dictionary %s on this node: nothing listens on @%s",
+                        name, a.sun_path + 1);
     if ((len = file_address(&a, file)) < 0)
         return len;
     fd = reach(&a, len, d);
     if (fd != -ECONNREFUSED && fd != -ENOENT)
         return fd;
-    return dd_error(DDICT_ENODICT, "no dictionary %s on this node: nothing listens on its name, nor on the socket %s of $DDICT_SOCKET (%s)", name, file,
-                    strerror(-fd));
+    return dd_error(DDICT_ENODICT,
+                    "no dictionary %s on this node: nothing listens on its name, nor on the socket "
+                    "%s of $DDICT_SOCKET (%s)",
+                    name, file, strerror(-fd));
 }
 
-int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds)
-{
+int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds) {
     struct deadline d;
     deadline_start(&d, DD_HANDSHAKE_MS);
     return attach_send_by(fd, m, fds, nfds, &d);
 }
 
-int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds, struct deadline *d)
-{
+int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds,
+                   struct deadline *d) {
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(ATTACH_FDS * sizeof(int))];
@@ -299,8 +306,7 @@ int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds,
 }
 
 /* Take the descriptors of a received message; those beyond max are closed. */
-static int take_fds(struct msghdr *h, int *fds, int max)
-{
+static int take_fds(struct msghdr *h, int *fds, int max) {
     int got = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c != NULL; c = CMSG_NXTHDR(h, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
@@ -318,8 +324,7 @@ static int take_fds(struct msghdr *h, int *fds, int max)
     return got;
 }
 
-static void close_all(int *fds, int n)
-{
+static void close_all(int *fds, int n) {
     for (int i = 0; i < n; i++) {
         close(fds[i]);
         fds[i] = -1;
@@ -327,8 +332,7 @@ static void close_all(int *fds, int n)
 }
 
 /* -EAGAIN when nothing is there. */
-static int receive_once(int fd, struct attach_msg *m, int *fds, int max_fds)
-{
+static int receive_once(int fd, struct attach_msg *m, int *fds, int max_fds) {
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(ATTACH_FDS * sizeof(int))];
@@ -336,7 +340,8 @@ static int receive_once(int fd, struct attach_msg *m, int *fds, int max_fds)
     struct attach_msg t;
     memset(&t, 0, sizeof t);
     struct iovec iov = {.iov_base = &t, .iov_len = sizeof t};
-    struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &ctl, .msg_controllen = sizeof ctl};
+    struct msghdr h = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &ctl, .msg_controllen = sizeof ctl};
     ssize_t n = recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0)
         return -errno;
@@ -349,7 +354,9 @@ static int receive_once(int fd, struct attach_msg *m, int *fds, int max_fds)
     bool foreign = n >= (ssize_t)ATTACH_HEAD && t.protocol != PROTOCOL_VERSION;
     if (n < (ssize_t)ATTACH_HEAD || t.magic != ATTACH_MAGIC || (!whole && !foreign)) {
         close_all(fds, got);
-        return (h.msg_flags & MSG_CTRUNC) && n == (ssize_t)sizeof t && t.magic == ATTACH_MAGIC ? -EMFILE : DDICT_EPROTO;
+        return (h.msg_flags & MSG_CTRUNC) && n == (ssize_t)sizeof t && t.magic == ATTACH_MAGIC
+                   ? -EMFILE
+                   : DDICT_EPROTO;
     }
     if (foreign) {
         close_all(fds, got);
@@ -363,15 +370,13 @@ static int receive_once(int fd, struct attach_msg *m, int *fds, int max_fds)
     return got;
 }
 
-int attach_recv(int fd, struct attach_msg *m, int *fds, int max_fds, int timeout_ms)
-{
+int attach_recv(int fd, struct attach_msg *m, int *fds, int max_fds, int timeout_ms) {
     struct deadline d;
     deadline_start(&d, timeout_ms);
     return attach_recv_by(fd, m, fds, max_fds, &d);
 }
 
-int attach_recv_by(int fd, struct attach_msg *m, int *fds, int max_fds, struct deadline *d)
-{
+int attach_recv_by(int fd, struct attach_msg *m, int *fds, int max_fds, struct deadline *d) {
     if (max_fds > ATTACH_FDS)
         max_fds = ATTACH_FDS;
     for (;;) {

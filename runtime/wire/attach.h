@@ -3,47 +3,71 @@
 #ifndef DDICT_WIRE_ATTACH_H
 #define DDICT_WIRE_ATTACH_H
 
+#include <base/clock.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <base/clock.h>
-
-#define ATTACH_MAGIC 0x484341545444ull
-#define DICT_NAME_MAX 64  /* "1000.4294967295.4294967295" and room */
+#define ATTACH_MAGIC  0x484341545444ull
+#define DICT_NAME_MAX 64 /* "1000.4294967295.4294967295" and room */
 #define NODE_NAME_MAX 64
-#define ATTACH_FDS 4
-#define STEP_NAME_MAX 40  /* "4294967295.interactive" and room */
+#define ATTACH_FDS    4
+#define STEP_NAME_MAX 40 /* "4294967295.interactive" and room */
 
-enum attach_type { ATTACH_HELLO = 1, ATTACH_WELCOME, ATTACH_MANAGER, ATTACH_HOLD, ATTACH_HELD, ATTACH_DOWN, ATTACH_DOWN_OK, ATTACH_LOOK, ATTACH_GPUS,
-                   ATTACH_MEET, ATTACH_LISTEN, ATTACH_TASK, ATTACH_WATCH };
+enum attach_type {
+    ATTACH_HELLO = 1,
+    ATTACH_WELCOME,
+    ATTACH_MANAGER,
+    ATTACH_HOLD,
+    ATTACH_HELD,
+    ATTACH_DOWN,
+    ATTACH_DOWN_OK,
+    ATTACH_LOOK,
+    ATTACH_GPUS,
+    ATTACH_MEET,
+    ATTACH_LISTEN,
+    ATTACH_TASK,
+    ATTACH_WATCH
+};
 
 struct attach_msg {
     uint64_t magic;
-    uint32_t type;      /* enum attach_type */
-    uint32_t protocol;  /* PROTOCOL_VERSION */
-    uint32_t layout;    /* LAYOUT_VERSION */
-    int32_t status;     /* WELCOME: 0 or a negative code with text */
+    uint32_t type;                                     /* enum attach_type */
+    uint32_t protocol;                                 /* PROTOCOL_VERSION */
+    uint32_t layout;                                   /* LAYOUT_VERSION */
+    int32_t status;                                    /* WELCOME: 0 or a negative code with text */
     uint32_t managers, nodes, node_id, local_managers; /* WELCOME */
-    uint32_t manager;   /* MANAGER: id in the whole dictionary; MEET: rank of who asks; TASK: its number, in the answer 1: its process is seen, so it may hang up */
-    uint32_t pid;       /* MANAGER: its pid as ddictd sees it */
-    uint64_t client;    /* WELCOME: client id */
+    uint32_t
+        manager; /* MANAGER: id in the whole dictionary; MEET: rank of who asks; TASK: its number, in the answer 1: its process is seen, so it may hang up */
+    uint32_t pid;         /* MANAGER: its pid as ddictd sees it */
+    uint64_t client;      /* WELCOME: client id */
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */
     uint64_t spill_bytes; /* WELCOME: of the whole dictionary, as large everywhere as it is here */
     uint8_t dict_id[16];
     char node[NODE_NAME_MAX];
-    char step[STEP_NAME_MAX]; /* HELLO, MEET: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
-    char text[256];     /* with a negative status: why; MEET: address, blank, port; HELLO, LOOK, DOWN: the dictionary that is meant; LISTEN: the file's name */
+    char step
+        [STEP_NAME_MAX]; /* HELLO, MEET: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
+    char text
+        [256]; /* with a negative status: why; MEET: address, blank, port; HELLO, LOOK, DOWN: the dictionary that is meant; LISTEN: the file's name */
 };
 
-enum board_state { BOARD_STARTING = 0, BOARD_READY, BOARD_DRAINING, BOARD_GONE = 4, BOARD_LOST = 5 };
-#define BOARD_ENDED 4u /* the bit of the states in which it no longer serves: readers look at it alone */
+enum board_state {
+    BOARD_STARTING = 0,
+    BOARD_READY,
+    BOARD_DRAINING,
+    BOARD_GONE = 4,
+    BOARD_LOST = 5
+};
+#define BOARD_ENDED \
+    4u /* the bit of the states in which it no longer serves: readers look at it alone */
 /* A page that ddictd writes and clients map read-only. Text is written before state (release; pairs with acquire). */
 struct board {
     uint64_t magic;
     uint32_t state;
-    uint32_t keeper; /* ddictd's thread id; the kernel adds FUTEX_OWNER_DIED when ddictd ends (board.h) */
+    uint32_t
+        keeper; /* ddictd's thread id; the kernel adds FUTEX_OWNER_DIED when ddictd ends (board.h) */
     char text[512];
 };
 
@@ -58,8 +82,12 @@ int attach_version_check(const struct attach_msg *m);
 /* Listen on / connect to the abstract name of dictionary `name` on this node (-EINVAL: empty, too long, a slash). Descriptor or -EADDRINUSE, DDICT_ENODICT, ... The
  * connecting side has checked SO_PEERCRED (DDICT_ECRED with the uid named). CLOEXEC; the listening one is non-blocking. */
 int attach_listen(const char *name);
-int attach_connect(const char *name, int timeout_ms); /* where nothing listens there: to the file of $DDICT_SOCKET, if that is set */
-int attach_connect_by(const char *name, struct deadline *d); /* a deadline that other steps share: it sees all suspensions */
+int attach_connect(
+    const char *name,
+    int timeout_ms); /* where nothing listens there: to the file of $DDICT_SOCKET, if that is set */
+int attach_connect_by(
+    const char *name,
+    struct deadline *d); /* a deadline that other steps share: it sees all suspensions */
 /* Listen on a new socket file, for this user alone (-EEXIST: something is there). Abstract names are of one network namespace, a file is where it is mounted. CLOEXEC. */
 int attach_listen_file(const char *path);
 bool attach_file_is_dead(const char *path); /* a socket file that is there and has no listener */
@@ -74,7 +102,8 @@ int attach_peer_check(int fd, pid_t *pid);
  * is delivered with its head alone (to status), for attach_version_check().
  */
 int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds);
-int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds, struct deadline *d);
+int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds,
+                   struct deadline *d);
 int attach_recv(int fd, struct attach_msg *m, int *fds, int max_fds, int timeout_ms);
 int attach_recv_by(int fd, struct attach_msg *m, int *fds, int max_fds, struct deadline *d);
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* auth.c - making and checking the handshake of a TCP connection with libsodium's crypto_auth. */
+#include <base/error.h>
+#include <wire/auth.h>
+
 #include <errno.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include <base/error.h>
-#include <wire/auth.h>
-
-_Static_assert(crypto_auth_BYTES == AUTH_MAC && crypto_auth_KEYBYTES == KEY_SIZE, "sizes of crypto_auth");
-_Static_assert(crypto_scalarmult_BYTES == KEY_SIZE && crypto_scalarmult_SCALARBYTES == KEY_SIZE && KEY_SIZE >= crypto_generichash_BYTES_MIN, "sizes of X25519");
+_Static_assert(crypto_auth_BYTES == AUTH_MAC && crypto_auth_KEYBYTES == KEY_SIZE,
+               "sizes of crypto_auth");
+_Static_assert(crypto_scalarmult_BYTES == KEY_SIZE && crypto_scalarmult_SCALARBYTES == KEY_SIZE &&
+                   KEY_SIZE >= crypto_generichash_BYTES_MIN,
+               "sizes of X25519");
 
 struct mac_input { /* no padding: chars and whole hellos only */
     uint8_t letter[8];
@@ -18,20 +21,20 @@ struct mac_input { /* no padding: chars and whole hellos only */
 };
 _Static_assert(sizeof(struct mac_input) == 8 + 80 + 32, "nothing uninitialised goes into a mac");
 
-int auth_init(void)
-{
+int auth_init(void) {
     return sodium_init() < 0 ? dd_error(-EIO, "libsodium does not work here") : 0;
 }
 
-void auth_pair(uint8_t secret[KEY_SIZE], uint8_t public[KEY_SIZE])
-{
+void auth_pair(uint8_t secret[KEY_SIZE], uint8_t public[KEY_SIZE]) {
     randombytes_buf(secret, KEY_SIZE);
     crypto_scalarmult_base(public, secret);
 }
 
-int auth_key(uint8_t key[KEY_SIZE], const uint8_t secret[KEY_SIZE], const uint8_t public[KEY_SIZE], const uint8_t theirs[KEY_SIZE], const uint8_t dict_id[16])
-{
-    struct { uint8_t shared[KEY_SIZE], low[KEY_SIZE], high[KEY_SIZE], dict_id[16]; } in;
+int auth_key(uint8_t key[KEY_SIZE], const uint8_t secret[KEY_SIZE], const uint8_t public[KEY_SIZE],
+             const uint8_t theirs[KEY_SIZE], const uint8_t dict_id[16]) {
+    struct {
+        uint8_t shared[KEY_SIZE], low[KEY_SIZE], high[KEY_SIZE], dict_id[16];
+    } in;
     bool low = memcmp(public, theirs, KEY_SIZE) < 0;
     if (crypto_scalarmult(in.shared, secret, theirs) != 0)
         return DDICT_EAUTH;
@@ -44,26 +47,26 @@ int auth_key(uint8_t key[KEY_SIZE], const uint8_t secret[KEY_SIZE], const uint8_
 }
 
 /* The key that we and the peer of a connection have; NULL: there is no such node. */
-static const uint8_t *key_of(const struct conn_identity *me, uint32_t role, uint32_t peer)
-{
+static const uint8_t *key_of(const struct conn_identity *me, uint32_t role, uint32_t peer) {
     if (me->nodes == 0 || (role == ROLE_CONTROL && peer >= me->nodes))
         return NULL;
     return me->keys[role == ROLE_CONTROL ? peer : peer % me->nodes];
 }
 
 /* The other end of the connection that hello opens. */
-static uint32_t peer_of(const struct auth_hello *h, const struct conn_identity *me) { return h->from == me->self ? h->to : h->from; }
+static uint32_t peer_of(const struct auth_hello *h, const struct conn_identity *me) {
+    return h->from == me->self ? h->to : h->from;
+}
 
-static struct mac_input mac_input(char letter, const struct auth_hello *h, const uint8_t *nonce_b)
-{
+static struct mac_input mac_input(char letter, const struct auth_hello *h, const uint8_t *nonce_b) {
     struct mac_input in = {.letter = {(uint8_t)letter}};
     memcpy(in.hello, h, sizeof in.hello);
     memcpy(in.nonce_b, nonce_b, sizeof in.nonce_b);
     return in;
 }
 
-static void mac_make(uint8_t *mac, char letter, const struct auth_hello *h, const uint8_t *nonce_b, const struct conn_identity *me)
-{
+static void mac_make(uint8_t *mac, char letter, const struct auth_hello *h, const uint8_t *nonce_b,
+                     const struct conn_identity *me) {
     struct mac_input in = mac_input(letter, h, nonce_b);
     const uint8_t *key = key_of(me, h->role, peer_of(h, me));
     if (key == NULL) /* it was refused before */
@@ -72,29 +75,36 @@ static void mac_make(uint8_t *mac, char letter, const struct auth_hello *h, cons
         crypto_auth(mac, (const uint8_t *)&in, sizeof in, key);
 }
 
-static int mac_check(const uint8_t *mac, char letter, const struct auth_hello *h, const uint8_t *nonce_b,
-                     const struct conn_identity *me)
-{
+static int mac_check(const uint8_t *mac, char letter, const struct auth_hello *h,
+                     const uint8_t *nonce_b, const struct conn_identity *me) {
     struct mac_input in = mac_input(letter, h, nonce_b);
     const uint8_t *key = key_of(me, h->role, peer_of(h, me));
-    return key != NULL && crypto_auth_verify(mac, (const uint8_t *)&in, sizeof in, key) == 0 ? 0 : DDICT_EAUTH;
+    return key != NULL && crypto_auth_verify(mac, (const uint8_t *)&in, sizeof in, key) == 0
+               ? 0
+               : DDICT_EAUTH;
 }
 
-void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role, uint32_t to)
-{
-    *h = (struct auth_hello){.magic = AUTH_MAGIC, .protocol = PROTOCOL_VERSION, .role = role, .from = me->self, .to = to, .group = me->group};
+void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role,
+                     uint32_t to) {
+    *h = (struct auth_hello){.magic = AUTH_MAGIC,
+                             .protocol = PROTOCOL_VERSION,
+                             .role = role,
+                             .from = me->self,
+                             .to = to,
+                             .group = me->group};
     memcpy(h->dict_id, me->dict_id, sizeof h->dict_id);
     randombytes_buf(h->nonce, sizeof h->nonce);
 }
 
-int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me, struct auth_challenge *reply)
-{
+int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me,
+                     struct auth_challenge *reply) {
     if (h->magic != AUTH_MAGIC)
         return DDICT_EAUTH;
     if (h->protocol != PROTOCOL_VERSION)
         return DDICT_EVERSION;
-    if (memcmp(h->dict_id, me->dict_id, sizeof h->dict_id) != 0 || h->to != me->self
-        || (h->role != ROLE_DATA && h->role != ROLE_CONTROL && h->role != ROLE_MORE) || (h->role == ROLE_MORE && h->group == 0) || key_of(me, h->role, h->from) == NULL)
+    if (memcmp(h->dict_id, me->dict_id, sizeof h->dict_id) != 0 || h->to != me->self ||
+        (h->role != ROLE_DATA && h->role != ROLE_CONTROL && h->role != ROLE_MORE) ||
+        (h->role == ROLE_MORE && h->group == 0) || key_of(me, h->role, h->from) == NULL)
         return DDICT_EAUTH;
     *reply = (struct auth_challenge){.magic = AUTH_MAGIC, .protocol = PROTOCOL_VERSION};
     randombytes_buf(reply->nonce, sizeof reply->nonce);
@@ -102,9 +112,8 @@ int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me,
     return 0;
 }
 
-int auth_challenge_check(const struct auth_challenge *c, const struct auth_hello *mine, const struct conn_identity *me,
-                         struct auth_answer *reply)
-{
+int auth_challenge_check(const struct auth_challenge *c, const struct auth_hello *mine,
+                         const struct conn_identity *me, struct auth_answer *reply) {
     if (c->magic != AUTH_MAGIC)
         return DDICT_EAUTH;
     if (c->protocol != PROTOCOL_VERSION)
@@ -115,18 +124,16 @@ int auth_challenge_check(const struct auth_challenge *c, const struct auth_hello
     return 0;
 }
 
-int auth_answer_check(const struct auth_answer *a, const struct auth_hello *h, const struct auth_challenge *mine,
-                      const struct conn_identity *me)
-{
+int auth_answer_check(const struct auth_answer *a, const struct auth_hello *h,
+                      const struct auth_challenge *mine, const struct conn_identity *me) {
     return mac_check(a->mac, 'A', h, mine->nonce, me);
 }
 
-void auth_secret(uint8_t secret[AUTH_MAC], char letter, const struct auth_hello *h, const struct auth_challenge *c, const struct conn_identity *me)
-{
+void auth_secret(uint8_t secret[AUTH_MAC], char letter, const struct auth_hello *h,
+                 const struct auth_challenge *c, const struct conn_identity *me) {
     mac_make(secret, letter, h, c->nonce, me);
 }
 
-void auth_forget(void *secret, size_t len)
-{
+void auth_forget(void *secret, size_t len) {
     sodium_memzero(secret, len);
 }

@@ -7,12 +7,13 @@
 #ifndef DDICT_WIRE_AUTH_H
 #define DDICT_WIRE_AUTH_H
 
-#include <stdint.h>
 #include <wire/conn.h>
+
+#include <stdint.h>
 
 #define AUTH_MAGIC 0x5059444948444444ull
 #define AUTH_NONCE 32
-#define AUTH_MAC 32
+#define AUTH_MAC   32
 
 struct auth_hello { /* opener, first */
     uint64_t magic;
@@ -31,7 +32,8 @@ struct auth_challenge { /* acceptor */
 struct auth_answer { /* opener, second */
     uint8_t mac[AUTH_MAC];
 };
-_Static_assert(sizeof(struct auth_hello) == 80 && sizeof(struct auth_challenge) == 80 && sizeof(struct auth_answer) == 32,
+_Static_assert(sizeof(struct auth_hello) == 80 && sizeof(struct auth_challenge) == 80 &&
+                   sizeof(struct auth_answer) == 32,
                "sizes are part of the protocol");
 
 int auth_init(void); /* once before the others, may be called again: 0, -EIO */
@@ -40,18 +42,22 @@ int auth_init(void); /* once before the others, may be called again: 0, -EIO */
  * make together, the same on both; who has heard all public ones cannot make it (X25519, then BLAKE2b with the dictionary's id). DDICT_EAUTH: `theirs` is no key.
  */
 void auth_pair(uint8_t secret[KEY_SIZE], uint8_t public[KEY_SIZE]);
-int auth_key(uint8_t key[KEY_SIZE], const uint8_t secret[KEY_SIZE], const uint8_t public[KEY_SIZE], const uint8_t theirs[KEY_SIZE], const uint8_t dict_id[16]);
-void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role, uint32_t to);
+int auth_key(uint8_t key[KEY_SIZE], const uint8_t secret[KEY_SIZE], const uint8_t public[KEY_SIZE],
+             const uint8_t theirs[KEY_SIZE], const uint8_t dict_id[16]);
+void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role,
+                     uint32_t to);
 /* Acceptor: 0 and the challenge, DDICT_EVERSION, or DDICT_EAUTH (another dictionary, not for us, unknown role). */
-int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me, struct auth_challenge *reply);
+int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me,
+                     struct auth_challenge *reply);
 /* Opener: 0 and the answer, DDICT_EVERSION, or DDICT_EAUTH. */
-int auth_challenge_check(const struct auth_challenge *c, const struct auth_hello *mine, const struct conn_identity *me,
-                         struct auth_answer *reply);
+int auth_challenge_check(const struct auth_challenge *c, const struct auth_hello *mine,
+                         const struct conn_identity *me, struct auth_answer *reply);
 /* Acceptor: 0 or DDICT_EAUTH. */
-int auth_answer_check(const struct auth_answer *a, const struct auth_hello *h, const struct auth_challenge *mine,
-                      const struct conn_identity *me);
+int auth_answer_check(const struct auth_answer *a, const struct auth_hello *h,
+                      const struct auth_challenge *mine, const struct conn_identity *me);
 /* A secret of both ends of an authenticated connection, fresh for each: letter tells several apart ('A' and 'B' are the handshake's). */
-void auth_secret(uint8_t secret[AUTH_MAC], char letter, const struct auth_hello *h, const struct auth_challenge *c, const struct conn_identity *me);
+void auth_secret(uint8_t secret[AUTH_MAC], char letter, const struct auth_hello *h,
+                 const struct auth_challenge *c, const struct conn_identity *me);
 void auth_forget(void *secret, size_t len);
 
 #endif

@@ -7,13 +7,14 @@
 #ifndef DDICT_WIRE_BOARD_H
 #define DDICT_WIRE_BOARD_H
 
+#include <wire/attach.h>
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <wire/attach.h>
 
 /*
  * ddictd, once, in its main thread (children that fork later have a list of their own): from now on the kernel marks the board when this thread ends.
@@ -21,7 +22,10 @@
  */
 static inline int board_keep(struct board *b) {
     static struct robust_list_head head;
-    static struct { struct robust_list list; uint32_t *word; } entry;
+    static struct {
+        struct robust_list list;
+        uint32_t *word;
+    } entry;
     /* The kernel finds the futex word at a fixed distance from the entry; both are addresses of this process. */
     head.list.next = &entry.list;
     entry.list.next = &head.list;
@@ -29,7 +33,8 @@ static inline int board_keep(struct board *b) {
     head.futex_offset = (long)((char *)entry.word - (char *)&entry.list);
     head.list_op_pending = NULL;
     __atomic_store_n(&b->keeper, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
-    if (syscall(SYS_set_robust_list, &head, sizeof head) != 0) return -errno;
+    if (syscall(SYS_set_robust_list, &head, sizeof head) != 0)
+        return -errno;
     return 0;
 }
 

@@ -8,19 +8,22 @@
  *  4. While the other end has not said that it got all frames, we look every DD_WAIT_SLICE_MS; after NUDGE_MS it is asked over TCP. So an end whose wake-up was
  *     lost is woken, and one that can not be reached is noticed: it answers the nudges and gets nothing for DD_CONN_LOST_MS.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <base/clock.h>
 #include <base/error.h>
 #include <wire/conn.h>
 #include <wire/fabric_inside.h>
 
-#define NUDGE_MS 20u        /* after which the other end is asked whether it looked */
-#define NUDGE_MAX_MS 1000u  /* then twice as long each time, up to this */
-#define NUDGES_LOST 5u      /* so many answers at least before it counts as not reached: we may have been stopped */
-#define TELL (FRAME_WINDOW / 4) /* frames read after which the other end is told, when nothing goes there anyway */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NUDGE_MS     20u   /* after which the other end is asked whether it looked */
+#define NUDGE_MAX_MS 1000u /* then twice as long each time, up to this */
+#define NUDGES_LOST \
+    5u /* so many answers at least before it counts as not reached: we may have been stopped */
+#define TELL        \
+    (FRAME_WINDOW / \
+     4) /* frames read after which the other end is told, when nothing goes there anyway */
 
 struct channel {
     struct fabric *f;
@@ -31,42 +34,51 @@ struct channel {
     uint8_t sends[CHANNEL_TOKEN], takes[CHANNEL_TOKEN];
     bool connected, paused, freed, buried, full_seen, told_broken;
     int code;
-    unsigned busy;                /* calls under way in this channel */
+    unsigned busy; /* calls under way in this channel */
     struct io_deferred later;
 
     struct out out;
-    size_t handed;                /* bytes of it that the provider has */
+    size_t handed; /* bytes of it that the provider has */
     struct frame frames[FRAME_WINDOW], tell;
     unsigned frames_head, frames_n; /* those that the provider has, in order */
     bool frame_done[FRAME_WINDOW];
-    uint64_t sent, known;         /* frames; of them the other end has surely got */
-    uint64_t peer_read;           /* of them it has read */
+    uint64_t sent, known; /* frames; of them the other end has surely got */
+    uint64_t peer_read;   /* of them it has read */
     struct channel *next_sending;
     bool in_sending;
-    uint64_t quiet_ns, nudge_ns;  /* since when nothing was heard of what was sent; the next nudge */
-    unsigned nudges, nudge_ms;    /* answered ones since then */
-    unsigned reads;               /* under way */
+    uint64_t quiet_ns, nudge_ns; /* since when nothing was heard of what was sent; the next nudge */
+    unsigned nudges, nudge_ms;   /* answered ones since then */
+    unsigned reads;              /* under way */
 
-    uint64_t came, read, told;    /* frames: got without a gap, read, told the other end as read */
+    uint64_t came, read, told; /* frames: got without a gap, read, told the other end as read */
     struct taken *held[FRAME_WINDOW]; /* not read, by seq */
     struct msg m;
-    uint32_t head_got;            /* bytes of m */
-    uint8_t *dst, *room;          /* of its payload; our own place for it */
+    uint32_t head_got;   /* bytes of m */
+    uint8_t *dst, *room; /* of its payload; our own place for it */
     uint32_t got;
 };
 
-uint32_t channel_id(const struct channel *c) { return c->id; }
-size_t channel_queued(const struct channel *c) { return c->out.bytes; }
-uint64_t channel_position(const struct channel *c) { return c->out.written + c->out.bytes; }
-bool channel_unsent(const struct channel *c, uint64_t position) { return c->out.written + c->handed < position; }
-uint64_t channel_taken(const struct channel *c) { return c->came; }
+uint32_t channel_id(const struct channel *c) {
+    return c->id;
+}
+size_t channel_queued(const struct channel *c) {
+    return c->out.bytes;
+}
+uint64_t channel_position(const struct channel *c) {
+    return c->out.written + c->out.bytes;
+}
+bool channel_unsent(const struct channel *c, uint64_t position) {
+    return c->out.written + c->handed < position;
+}
+uint64_t channel_taken(const struct channel *c) {
+    return c->came;
+}
 
 /* --- its life --- */
 
 static void later(struct io_deferred *d);
 
-int channel_new(struct channel **out, struct fabric *f, const struct channel_ops *ops, void *arg)
-{
+int channel_new(struct channel **out, struct fabric *f, const struct channel_ops *ops, void *arg) {
     uint32_t id = 0;
     while (id < f->channels_n && f->channels[id] != NULL)
         id++;
@@ -98,8 +110,8 @@ int channel_new(struct channel **out, struct fabric *f, const struct channel_ops
     return 0;
 }
 
-int channel_connect(struct channel *c, const uint8_t *address, size_t len, uint32_t id, const uint8_t sends[CHANNEL_TOKEN], const uint8_t takes[CHANNEL_TOKEN])
-{
+int channel_connect(struct channel *c, const uint8_t *address, size_t len, uint32_t id,
+                    const uint8_t sends[CHANNEL_TOKEN], const uint8_t takes[CHANNEL_TOKEN]) {
     int e = fabric_insert(c->f, address, len, &c->to);
     if (e < 0)
         return e;
@@ -112,8 +124,7 @@ int channel_connect(struct channel *c, const uint8_t *address, size_t len, uint3
     return 0;
 }
 
-static void sending_remove(struct channel *c)
-{
+static void sending_remove(struct channel *c) {
     if (!c->in_sending)
         return;
     struct channel **at = &c->f->sending;
@@ -123,15 +134,13 @@ static void sending_remove(struct channel *c)
     c->in_sending = false;
 }
 
-static void dispose(struct channel *c)
-{
+static void dispose(struct channel *c) {
     out_clear(&c->out); /* calls done() */
     free(c->room);
     free(c);
 }
 
-static void zombies_remove(struct channel *c)
-{
+static void zombies_remove(struct channel *c) {
     struct channel **at = &c->f->zombies;
     while (*at != c)
         at = &(*at)->next_sending;
@@ -139,8 +148,7 @@ static void zombies_remove(struct channel *c)
 }
 
 /* Freed, and nobody is in it any more: gone when the provider is done with its bytes. */
-static void bury(struct channel *c)
-{
+static void bury(struct channel *c) {
     bool done = c->frames_n == 0 && !c->tell.busy;
     if (done && c->buried)
         zombies_remove(c);
@@ -153,14 +161,12 @@ static void bury(struct channel *c)
     }
 }
 
-static void leave(struct channel *c)
-{
+static void leave(struct channel *c) {
     if (--c->busy == 0 && c->freed)
         bury(c);
 }
 
-void channel_free(struct channel *c)
-{
+void channel_free(struct channel *c) {
     if (c == NULL || c->freed)
         return;
     c->freed = true;
@@ -176,8 +182,7 @@ void channel_free(struct channel *c)
     leave(c);
 }
 
-void channels_end(struct fabric *f)
-{
+void channels_end(struct fabric *f) {
     while (f->zombies != NULL) {
         struct channel *c = f->zombies;
         f->zombies = c->next_sending;
@@ -185,8 +190,7 @@ void channels_end(struct fabric *f)
     }
 }
 
-void channel_break(struct channel *c, int code)
-{
+void channel_break(struct channel *c, int code) {
     if (c->code != 0 || c->freed)
         return;
     c->code = code;
@@ -195,16 +199,14 @@ void channel_break(struct channel *c, int code)
 
 /* --- out --- */
 
-static void quiet_from(struct channel *c, uint64_t now_ns)
-{
+static void quiet_from(struct channel *c, uint64_t now_ns) {
     c->quiet_ns = now_ns;
     c->nudge_ms = NUDGE_MS;
     c->nudge_ns = now_ns + NUDGE_MS * 1000000ull;
     c->nudges = 0;
 }
 
-static void sending_add(struct channel *c)
-{
+static void sending_add(struct channel *c) {
     if (c->in_sending)
         return;
     c->in_sending = true;
@@ -213,22 +215,24 @@ static void sending_add(struct channel *c)
     quiet_from(c, clock_ns());
 }
 
-static bool window_full(const struct channel *c) { return c->sent - c->peer_read >= FRAME_WINDOW; }
+static bool window_full(const struct channel *c) {
+    return c->sent - c->peer_read >= FRAME_WINDOW;
+}
 
-static void head_fill(struct channel *c, struct frame *frame, uint32_t bytes)
-{
-    frame->head = (struct frame_head){.channel = c->peer_id, .bytes = bytes, .seq = c->sent, .taken = c->read};
+static void head_fill(struct channel *c, struct frame *frame, uint32_t bytes) {
+    frame->head = (struct frame_head){
+        .channel = c->peer_id, .bytes = bytes, .seq = c->sent, .taken = c->read};
     memcpy(frame->head.token, c->sends, CHANNEL_TOKEN);
 }
 
 /* The next frame. 1: sent; 0: not now. */
-static int send_one(struct channel *c)
-{
+static int send_one(struct channel *c) {
     struct iovec iov[FRAME_PLACES];
     size_t bytes = FRAME_BYTES;
     if (c->frames_n == FRAME_WINDOW || window_full(c) || c->handed == c->out.bytes)
         return 0;
-    unsigned n = out_gather(&c->out, c->handed, iov + 1, c->f->places - 1, &bytes), slot = (c->frames_head + c->frames_n) % FRAME_WINDOW;
+    unsigned n = out_gather(&c->out, c->handed, iov + 1, c->f->places - 1, &bytes),
+             slot = (c->frames_head + c->frames_n) % FRAME_WINDOW;
     struct frame *frame = &c->frames[slot];
     head_fill(c, frame, (uint32_t)bytes);
     iov[0] = (struct iovec){&frame->head, sizeof frame->head};
@@ -250,8 +254,7 @@ static int send_one(struct channel *c)
 }
 
 /* Only what was read. When it can not be sent now, it is as soon as something else is. */
-static void send_told(struct channel *c)
-{
+static void send_told(struct channel *c) {
     if (c->tell.busy || c->read - c->told < TELL)
         return;
     head_fill(c, &c->tell, 0);
@@ -266,8 +269,7 @@ static void send_told(struct channel *c)
     c->told = c->read;
 }
 
-void channel_flush(struct channel *c)
-{
+void channel_flush(struct channel *c) {
     if (!c->connected || c->code != 0 || c->freed)
         return;
     while (send_one(c) > 0)
@@ -279,8 +281,7 @@ void channel_flush(struct channel *c)
 }
 
 /* Frames whose bytes are free again, in order: done() of bodies is called here. */
-static void frames_finish(struct channel *c)
-{
+static void frames_finish(struct channel *c) {
     while (c->frames_n > 0 && c->frame_done[c->frames_head]) {
         size_t bytes = c->frames[c->frames_head].head.bytes;
         c->frames_head = (c->frames_head + 1) % FRAME_WINDOW;
@@ -290,8 +291,7 @@ static void frames_finish(struct channel *c)
     }
 }
 
-void channel_sent(struct frame *frame, int code)
-{
+void channel_sent(struct frame *frame, int code) {
     struct channel *c = frame->c;
     if (frame == &c->tell)
         frame->busy = false;
@@ -306,8 +306,8 @@ void channel_sent(struct frame *frame, int code)
     leave(c);
 }
 
-int channel_send(struct channel *c, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len, void (*done)(void *arg), void *done_arg)
-{
+int channel_send(struct channel *c, struct msg *m, const void *head, size_t head_len,
+                 const void *body, size_t body_len, void (*done)(void *arg), void *done_arg) {
     if (c->code != 0)
         return c->code;
     if (head_len > DD_MSG_INLINE || body_len > DD_MSG_INLINE || (body_len > 0 && done == NULL))
@@ -331,16 +331,14 @@ int channel_send(struct channel *c, struct msg *m, const void *head, size_t head
 
 /* --- what the other end has got --- */
 
-static void hear(struct channel *c, uint64_t taken)
-{
+static void hear(struct channel *c, uint64_t taken) {
     if (taken <= c->known)
         return;
     c->known = taken;
     quiet_from(c, clock_ns());
 }
 
-void channel_heard(struct channel *c, uint64_t taken)
-{
+void channel_heard(struct channel *c, uint64_t taken) {
     if (taken > c->sent) {
         channel_break(c, DDICT_EPROTO);
         return;
@@ -349,18 +347,20 @@ void channel_heard(struct channel *c, uint64_t taken)
     hear(c, taken);
 }
 
-void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms)
-{
+void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms) {
     for (struct channel *c = f->sending, *next; c != NULL; c = next) {
         next = c->next_sending;
-        bool quiet = c->known == c->sent && c->reads == 0; /* nothing that the peer would have to notice */
-        if (quiet && c->handed == c->out.bytes && c->frames_n == 0) { /* with bytes left it waits to hear that frames were read */
+        bool quiet =
+            c->known == c->sent && c->reads == 0; /* nothing that the peer would have to notice */
+        if (quiet && c->handed == c->out.bytes &&
+            c->frames_n == 0) { /* with bytes left it waits to hear that frames were read */
             sending_remove(c);
             continue;
         }
         if (*timeout_ms < 0 || *timeout_ms > DD_WAIT_SLICE_MS)
             *timeout_ms = DD_WAIT_SLICE_MS;
-        if ((quiet && (window_full(c) || c->handed == c->out.bytes)) || now_ns < c->nudge_ns) /* a paused end may take its time */
+        if ((quiet && (window_full(c) || c->handed == c->out.bytes)) ||
+            now_ns < c->nudge_ns) /* a paused end may take its time */
             continue;
         if (c->nudges >= NUDGES_LOST && now_ns - c->quiet_ns > DD_CONN_LOST_MS * 1000000ull) {
             channel_break(c, -ETIMEDOUT);
@@ -374,8 +374,8 @@ void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms)
 
 /* --- reading the peer's memory --- */
 
-int channel_read(struct channel *c, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg)
-{
+int channel_read(struct channel *c, void *to, const struct fabric_place *from,
+                 void (*done)(void *arg, int code), void *arg) {
     if (!c->connected || c->freed || c->code != 0)
         return c->code != 0 ? c->code : -ECONNRESET;
     int e = reading_begin(c->f, c, c->to, to, from, done, arg);
@@ -387,18 +387,18 @@ int channel_read(struct channel *c, void *to, const struct fabric_place *from, v
     return 0;
 }
 
-void channel_has_read(struct channel *c)
-{
+void channel_has_read(struct channel *c) {
     c->reads--;
     quiet_from(c, clock_ns());
 }
 
 /* --- in --- */
 
-static bool may_read(const struct channel *c) { return c->code == 0 && !c->freed && !c->paused; }
+static bool may_read(const struct channel *c) {
+    return c->code == 0 && !c->freed && !c->paused;
+}
 
-static void message(struct channel *c, void *payload)
-{
+static void message(struct channel *c, void *payload) {
     c->head_got = 0;
     c->dst = NULL;
     int e = c->ops->message(c->arg, &c->m, payload);
@@ -406,8 +406,7 @@ static void message(struct channel *c, void *payload)
         channel_break(c, e);
 }
 
-static void header(struct channel *c)
-{
+static void header(struct channel *c) {
     if (msg_check(&c->m, MSG_LEN_MAX) != 0) {
         channel_break(c, DDICT_EPROTO);
         return;
@@ -421,8 +420,7 @@ static void header(struct channel *c)
 }
 
 /* One step through the bytes of t. */
-static void read_some(struct channel *c, struct taken *t)
-{
+static void read_some(struct channel *c, struct taken *t) {
     uint32_t there = t->len - t->at;
     if (c->head_got < MSG_HEADER) {
         uint32_t n = MSG_HEADER - c->head_got < there ? MSG_HEADER - c->head_got : there;
@@ -452,8 +450,7 @@ static void read_some(struct channel *c, struct taken *t)
         message(c, to);
 }
 
-static void deliver(struct channel *c)
-{
+static void deliver(struct channel *c) {
     while (c->read < c->came && may_read(c)) {
         struct taken **at = &c->held[c->read % FRAME_WINDOW], *t = *at;
         while (t->at < t->len && may_read(c))
@@ -468,13 +465,11 @@ static void deliver(struct channel *c)
         io_defer(&c->later);
 }
 
-bool channel_knows(const struct channel *c, const struct frame_head *head)
-{
+bool channel_knows(const struct channel *c, const struct frame_head *head) {
     return c->connected && token_same(head->token, c->takes);
 }
 
-void channel_frame(struct channel *c, const struct frame_head *head, struct taken *t)
-{
+void channel_frame(struct channel *c, const struct frame_head *head, struct taken *t) {
     struct taken **at = &c->held[head->seq % FRAME_WINDOW];
     bool bytes = head->bytes > 0, bad = head->bytes != t->len - t->at || head->taken > c->sent;
     bad |= bytes && (head->seq < c->came || head->seq >= c->read + FRAME_WINDOW || *at != NULL);
@@ -500,8 +495,7 @@ void channel_frame(struct channel *c, const struct frame_head *head, struct take
     leave(c);
 }
 
-void channel_pause(struct channel *c, bool paused)
-{
+void channel_pause(struct channel *c, bool paused) {
     if (c->paused == paused)
         return;
     c->paused = paused;
@@ -510,8 +504,7 @@ void channel_pause(struct channel *c, bool paused)
 }
 
 /* What was put off: send, tell the owner. */
-static void later(struct io_deferred *d)
-{
+static void later(struct io_deferred *d) {
     struct channel *c = (struct channel *)(void *)((char *)d - offsetof(struct channel, later));
     c->busy++;
     deliver(c);

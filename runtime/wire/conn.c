@@ -8,6 +8,11 @@
  * Failure is noted in `code` wherever it is seen; leave() acts on it when the outermost call into the connection ends:
  * the next address, or the end. So callbacks may do anything, conn_free() included.
  */
+#include <base/clock.h>
+#include <base/error.h>
+#include <wire/auth.h>
+#include <wire/conn_inside.h>
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -17,33 +22,45 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <wire/auth.h>
-#include <wire/conn_inside.h>
-
 #define AGAIN_NS 500000000ull
 
 static atomic_ullong refused; /* relaxed: a counter for display */
 
-void conn_count_refused(void) { atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed); }
-uint64_t conn_refused(void) { return atomic_load_explicit(&refused, memory_order_relaxed); }
-uint64_t conn_group(const struct conn *c) { return c->hs.hello.group; }
-int conn_fd(const struct conn *c) { return c->io.fd; }
-bool conn_full(const struct conn *c) { return c->out.bytes > DD_PEER_INFLIGHT; }
-size_t conn_queued(const struct conn *c) { return c->out.bytes; }
-uint64_t conn_position(const struct conn *c) { return c->out.written + c->out.bytes; }
-bool conn_unsent(const struct conn *c, uint64_t position) { return c->out.written < position; }
+void conn_count_refused(void) {
+    atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
+}
+uint64_t conn_refused(void) {
+    return atomic_load_explicit(&refused, memory_order_relaxed);
+}
+uint64_t conn_group(const struct conn *c) {
+    return c->hs.hello.group;
+}
+int conn_fd(const struct conn *c) {
+    return c->io.fd;
+}
+bool conn_full(const struct conn *c) {
+    return c->out.bytes > DD_PEER_INFLIGHT;
+}
+size_t conn_queued(const struct conn *c) {
+    return c->out.bytes;
+}
+uint64_t conn_position(const struct conn *c) {
+    return c->out.written + c->out.bytes;
+}
+bool conn_unsent(const struct conn *c, uint64_t position) {
+    return c->out.written < position;
+}
 
-static void interest_update(struct conn *c)
-{
-    if (c->io.fd < 0) return;
+static void interest_update(struct conn *c) {
+    if (c->io.fd < 0)
+        return;
     uint32_t want = EPOLLOUT;
     if (c->state == AUTH)
         want = EPOLLIN | (handshake_writes(&c->hs) ? EPOLLOUT : 0);
     else if (c->state == UP)
         want = (c->paused ? 0 : EPOLLIN) | (c->blocked ? EPOLLOUT : 0);
-    if (want == c->interest) return;
+    if (want == c->interest)
+        return;
     int e = io_change(c->epoll_fd, &c->io, want);
     if (e < 0)
         conn_fail(c, e);
@@ -51,9 +68,9 @@ static void interest_update(struct conn *c)
         c->interest = want;
 }
 
-static void socket_close(struct conn *c)
-{
-    if (c->io.fd < 0) return;
+static void socket_close(struct conn *c) {
+    if (c->io.fd < 0)
+        return;
     io_remove(c->epoll_fd, &c->io);
     close(c->io.fd);
     c->io.fd = -1;
@@ -67,10 +84,11 @@ static void socket_close(struct conn *c)
 static TAILQ_HEAD(, conn) strangers = TAILQ_HEAD_INITIALIZER(strangers); /* oldest first */
 static unsigned strangers_n, strangers_max = DD_STRANGERS, strangers_from[ORIGINS];
 
-void conn_strangers(unsigned n) { strangers_max = n; }
+void conn_strangers(unsigned n) {
+    strangers_max = n;
+}
 
-static uint8_t origin(int fd)
-{
+static uint8_t origin(int fd) {
     struct sockaddr_storage a = {0};
     socklen_t len = sizeof a;
     const uint8_t *at = (const uint8_t *)&((struct sockaddr_in6 *)&a)->sin6_addr;
@@ -87,8 +105,7 @@ static uint8_t origin(int fd)
     return (uint8_t)(sum ^ sum >> 8);
 }
 
-static void stranger_leave(struct conn *c)
-{
+static void stranger_leave(struct conn *c) {
     if (!c->stranger)
         return;
     c->stranger = false;
@@ -97,8 +114,7 @@ static void stranger_leave(struct conn *c)
     strangers_from[c->from]--;
 }
 
-static void stranger_come(struct conn *c)
-{
+static void stranger_come(struct conn *c) {
     if (strangers_n >= strangers_max && strangers_n > 0) {
         unsigned most = 0;
         struct conn *old;
@@ -106,8 +122,8 @@ static void stranger_come(struct conn *c)
             if (strangers_from[i] > strangers_from[most])
                 most = i;
         TAILQ_FOREACH(old, &strangers, strangers)
-            if (old->from == most)
-                break;
+        if (old->from == most)
+            break;
         stranger_leave(old);
         conn_end(old, -EUSERS);
         socket_close(old); /* its descriptor is for the next one */
@@ -120,8 +136,7 @@ static void stranger_come(struct conn *c)
 }
 
 /* Start with fd, which belongs to c from here on, also on failure. */
-static int socket_take(struct conn *c, int fd, uint32_t interest)
-{
+static int socket_take(struct conn *c, int fd, uint32_t interest) {
     int one = 1;
     c->io.fd = fd;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -137,32 +152,31 @@ static int socket_take(struct conn *c, int fd, uint32_t interest)
 
 /* --- connecting --- */
 
-static socklen_t address_len(const struct sockaddr_storage *a)
-{
+static socklen_t address_len(const struct sockaddr_storage *a) {
     return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
 /* Never closes the gap of a suspended process: its peers' bytes were not lost by that. */
-static void gap_extend(struct conn *c, uint64_t now)
-{
-    if (now <= c->tick_ns) return;
+static void gap_extend(struct conn *c, uint64_t now) {
+    if (now <= c->tick_ns)
+        return;
     uint64_t gap = now - c->tick_ns;
     c->tick_ns = now;
-    if (gap < DD_SUSPEND_GAP_MS * 1000000ull) return;
+    if (gap < DD_SUSPEND_GAP_MS * 1000000ull)
+        return;
     c->deadline_ns += gap;
     c->give_up_ns += gap;
     live_extend(&c->live, gap);
 }
 
 /* The network, not who is asked, refuses: it may come back. */
-static bool passes(int code)
-{
-    return code == -ENETUNREACH || code == -EHOSTUNREACH || code == -ENETDOWN || code == -EHOSTDOWN || code == -ETIMEDOUT;
+static bool passes(int code) {
+    return code == -ENETUNREACH || code == -EHOSTUNREACH || code == -ENETDOWN ||
+           code == -EHOSTDOWN || code == -ETIMEDOUT;
 }
 
 /* Try the addresses that are left. 0: under way; negative: none is left. */
-static int next_address(struct conn *c, int code)
-{
+static int next_address(struct conn *c, int code) {
     uint64_t now = clock_ns();
     gap_extend(c, now);
     if (now < c->tick_ns) /* the caller's clock may be ahead of ours, and is what deadlines go by */
@@ -177,17 +191,20 @@ static int next_address(struct conn *c, int code)
             code = -errno;
             continue;
         }
-        if (connect(fd, (const struct sockaddr *)a, address_len(a)) != 0 && errno != EINPROGRESS && errno != EINTR) {
+        if (connect(fd, (const struct sockaddr *)a, address_len(a)) != 0 && errno != EINPROGRESS &&
+            errno != EINTR) {
             code = -errno;
             close(fd);
             continue;
         }
         int e = socket_take(c, fd, EPOLLOUT);
-        if (e < 0) return e;
+        if (e < 0)
+            return e;
         c->deadline_ns = now + (c->give_up_ns - now) / left;
         return 0;
     }
-    if (!c->auth_code && passes(code) && now + AGAIN_NS < c->give_up_ns) { /* all once more, after a while: conn_tick() */
+    if (!c->auth_code && passes(code) &&
+        now + AGAIN_NS < c->give_up_ns) { /* all once more, after a while: conn_tick() */
         c->next_addr = 0;
         c->deadline_ns = now + AGAIN_NS;
         return 0;
@@ -195,8 +212,7 @@ static int next_address(struct conn *c, int code)
     return c->auth_code ? c->auth_code : code;
 }
 
-static void connect_finish(struct conn *c)
-{
+static void connect_finish(struct conn *c) {
     int e = 0;
     socklen_t len = sizeof e;
     if (getsockopt(c->io.fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
@@ -212,8 +228,7 @@ static void connect_finish(struct conn *c)
 /* --- handshake --- */
 
 /* Both ends know each other. */
-static void come_up(struct conn *c)
-{
+static void come_up(struct conn *c) {
     c->in = malloc(IN_BUFFER);
     if (c->in == NULL) {
         conn_fail(c, -ENOMEM);
@@ -229,8 +244,7 @@ static void come_up(struct conn *c)
         c->ops->up(c, c->arg, c->hs.peer, c->hs.role);
 }
 
-static void handshake(struct conn *c)
-{
+static void handshake(struct conn *c) {
     int e = handshake_run(&c->hs, c->io.fd);
     if (e < 0)
         conn_fail(c, e);
@@ -240,9 +254,9 @@ static void handshake(struct conn *c)
 
 /* --- messages --- */
 
-static void write_out(struct conn *c)
-{
-    if (c->out.count == 0) return;
+static void write_out(struct conn *c) {
+    if (c->out.count == 0)
+        return;
     int e = out_write(&c->out, c->io.fd);
     c->live.sent = true;
     c->blocked = e == 1;
@@ -250,8 +264,7 @@ static void write_out(struct conn *c)
         conn_fail(c, e);
 }
 
-static void flush(struct conn *c)
-{
+static void flush(struct conn *c) {
     write_out(c);
     if (c->full_seen && c->code == 0 && c->out.bytes < DD_PEER_INFLIGHT) {
         c->full_seen = false;
@@ -261,11 +274,11 @@ static void flush(struct conn *c)
 }
 
 /* Give the owner what is whole. False: it wants no more now, or the connection ends. */
-static bool deliver(struct conn *c)
-{
+static bool deliver(struct conn *c) {
     while (conn_may_read(c)) {
         if (!c->have_msg) {
-            if (c->in_end - c->in_pos < MSG_HEADER) return true;
+            if (c->in_end - c->in_pos < MSG_HEADER)
+                return true;
             memcpy(&c->m, c->in + c->in_pos, MSG_HEADER);
             if (msg_check(&c->m, MSG_LEN_MAX) != 0) {
                 conn_fail(c, DDICT_EPROTO);
@@ -277,11 +290,13 @@ static bool deliver(struct conn *c)
             c->dst = NULL;
             if (c->m.len > MSG_HEADER && c->ops->payload_to != NULL)
                 c->dst = c->ops->payload_to(c, c->arg, &c->m);
-            c->parts = c->m.len > MSG_HEADER && c->dst == NULL && c->ops->part_to != NULL && conn_may_read(c) && (conn_part_begin(c) || c->paused);
+            c->parts = c->m.len > MSG_HEADER && c->dst == NULL && c->ops->part_to != NULL &&
+                       conn_may_read(c) && (conn_part_begin(c) || c->paused);
             continue; /* it may have paused or freed */
         }
         if (c->parts) {
-            if (!conn_part_take(c)) return conn_may_read(c);
+            if (!conn_part_take(c))
+                return conn_may_read(c);
             continue;
         }
         uint32_t need = c->m.len - MSG_HEADER, there = c->in_end - c->in_pos;
@@ -291,10 +306,12 @@ static bool deliver(struct conn *c)
             memcpy(c->dst + c->got, c->in + c->in_pos, n);
             c->got += n;
             c->in_pos += n;
-            if (c->got < need) return true;
+            if (c->got < need)
+                return true;
             payload = c->dst;
         } else {
-            if (there < need) return true;
+            if (there < need)
+                return true;
             payload = c->in + c->in_pos;
             c->in_pos += need;
         }
@@ -308,16 +325,14 @@ static bool deliver(struct conn *c)
     return false;
 }
 
-static void deliver_all(struct conn *c)
-{
+static void deliver_all(struct conn *c) {
     if (deliver(c))
         conn_part_end(c);
     c->part = NULL;
 }
 
 /* Room behind in_end for the rest of the message that is coming, and more. */
-static void make_room(struct conn *c)
-{
+static void make_room(struct conn *c) {
     uint32_t n = c->in_end - c->in_pos;
     if (n == 0) {
         c->in_pos = c->in_end = 0;
@@ -328,8 +343,7 @@ static void make_room(struct conn *c)
     }
 }
 
-static void receive(struct conn *c)
-{
+static void receive(struct conn *c) {
     bool more = true;
     for (int i = 0; more && i < ROUNDS && deliver(c); i++) {
         struct iovec iov[2];
@@ -349,7 +363,8 @@ static void receive(struct conn *c)
         iov[n++] = (struct iovec){c->in + c->in_end, buffered};
         struct msghdr h = {.msg_iov = iov, .msg_iovlen = (size_t)n};
         ssize_t r = recvmsg(c->io.fd, &h, MSG_DONTWAIT);
-        if (r < 0 && errno == EINTR) continue;
+        if (r < 0 && errno == EINTR)
+            continue;
         if (r < 0 && errno == EAGAIN)
             break; /* all was delivered above */
         if (r <= 0) {
@@ -362,17 +377,18 @@ static void receive(struct conn *c)
         else
             c->got += (uint32_t)k;
         c->in_end += (uint32_t)((size_t)r - k);
-        more = (size_t)r == direct + buffered; /* else the socket is empty: spare the system call that would say so */
+        more = (size_t)r ==
+               direct +
+                   buffered; /* else the socket is empty: spare the system call that would say so */
     }
     deliver_all(c);
 }
 
 /* --- entering and leaving --- */
 
-static void end(struct conn *c)
-{
-    bool counted = c->code == DDICT_EAUTH || c->code == DDICT_EPROTO || c->code == DDICT_EVERSION
-                   || (!c->opener && c->state == AUTH);
+static void end(struct conn *c) {
+    bool counted = c->code == DDICT_EAUTH || c->code == DDICT_EPROTO || c->code == DDICT_EVERSION ||
+                   (!c->opener && c->state == AUTH);
     if (counted)
         conn_count_refused();
     stranger_leave(c);
@@ -384,8 +400,7 @@ static void end(struct conn *c)
         c->ops->down(c, c->arg, c->code);
 }
 
-static void dispose(struct conn *c)
-{
+static void dispose(struct conn *c) {
     io_undefer(&c->later);
     stranger_leave(c);
     socket_close(c);
@@ -394,8 +409,7 @@ static void dispose(struct conn *c)
     free(c);
 }
 
-static void leave(struct conn *c)
-{
+static void leave(struct conn *c) {
     if (c->busy == 1 && c->state != ENDED && !c->freed) {
         if (c->code == 0)
             interest_update(c);
@@ -411,8 +425,7 @@ static void leave(struct conn *c)
         dispose(c);
 }
 
-static void conn_ready(struct io_handler *io, uint32_t events)
-{
+static void conn_ready(struct io_handler *io, uint32_t events) {
     struct conn *c = (struct conn *)io;
     c->busy++;
     if (c->code == 0 && c->state == CONNECTING) {
@@ -432,8 +445,7 @@ static void conn_ready(struct io_handler *io, uint32_t events)
     leave(c);
 }
 
-static void conn_later(struct io_deferred *d)
-{
+static void conn_later(struct io_deferred *d) {
     struct conn *c = (struct conn *)((char *)d - offsetof(struct conn, later));
     c->busy++;
     if (c->state == UP && c->code == 0) {
@@ -444,13 +456,11 @@ static void conn_later(struct io_deferred *d)
     leave(c);
 }
 
-void conn_secret(const struct conn *c, char letter, uint8_t secret[32])
-{
+void conn_secret(const struct conn *c, char letter, uint8_t secret[32]) {
     auth_secret(secret, letter, &c->hs.hello, &c->hs.challenge, &c->me);
 }
 
-void conn_flush(struct conn *c)
-{
+void conn_flush(struct conn *c) {
     if (c->state != UP || c->blocked || c->busy != 0 || c->code != 0 || c->out.count == 0)
         return; /* else the loop does it */
     c->busy++;
@@ -461,16 +471,15 @@ void conn_flush(struct conn *c)
         dispose(c);
 }
 
-void conn_end(struct conn *c, int code)
-{
-    if (c->state == ENDED || c->freed) return;
+void conn_end(struct conn *c, int code) {
+    if (c->state == ENDED || c->freed)
+        return;
     conn_fail(c, code);
     if (c->busy == 0)
         io_defer(&c->later);
 }
 
-void conn_tick(struct conn *c, uint64_t now_ns)
-{
+void conn_tick(struct conn *c, uint64_t now_ns) {
     c->busy++;
     gap_extend(c, now_ns);
     if (c->state == UP) {
@@ -484,11 +493,13 @@ void conn_tick(struct conn *c, uint64_t now_ns)
 
 /* --- owner's calls --- */
 
-static struct conn *conn_new(int epoll_fd, const struct conn_identity *me, const struct conn_ops *ops, void *arg)
-{
-    if (auth_init() != 0) return NULL;
+static struct conn *conn_new(int epoll_fd, const struct conn_identity *me,
+                             const struct conn_ops *ops, void *arg) {
+    if (auth_init() != 0)
+        return NULL;
     struct conn *c = calloc(1, sizeof *c);
-    if (c == NULL) return NULL;
+    if (c == NULL)
+        return NULL;
     c->tick_ns = clock_ns();
     c->io = (struct io_handler){.fd = -1, .ready = conn_ready};
     c->later.run = conn_later;
@@ -499,11 +510,12 @@ static struct conn *conn_new(int epoll_fd, const struct conn_identity *me, const
     return c;
 }
 
-int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, enum conn_role role, uint32_t to,
-              const struct sockaddr_storage *addr, int naddr, const struct conn_ops *ops, void *arg)
-{
+int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, enum conn_role role,
+              uint32_t to, const struct sockaddr_storage *addr, int naddr,
+              const struct conn_ops *ops, void *arg) {
     struct conn *c = naddr > 0 ? conn_new(epoll_fd, me, ops, arg) : NULL;
-    if (c == NULL) return naddr > 0 ? -ENOMEM : -EINVAL;
+    if (c == NULL)
+        return naddr > 0 ? -ENOMEM : -EINVAL;
     c->opener = true;
     c->hs.role = role;
     c->hs.peer = to;
@@ -523,8 +535,8 @@ int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, e
     return 0;
 }
 
-int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me, int fd, const struct conn_ops *ops, void *arg)
-{
+int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me, int fd,
+                const struct conn_ops *ops, void *arg) {
     struct conn *c = conn_new(epoll_fd, me, ops, arg);
     if (c == NULL) {
         close(fd);
@@ -543,9 +555,9 @@ int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me,
     return 0;
 }
 
-void conn_free(struct conn *c)
-{
-    if (c == NULL || c->freed) return;
+void conn_free(struct conn *c) {
+    if (c == NULL || c->freed)
+        return;
     c->freed = true;
     c->busy++;
     if (c->code == 0)
@@ -557,17 +569,18 @@ void conn_free(struct conn *c)
         dispose(c);
 }
 
-int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len,
-              void (*done)(void *arg), void *done_arg)
-{
-    if (c->code != 0) return c->code;
+int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, const void *body,
+              size_t body_len, void (*done)(void *arg), void *done_arg) {
+    if (c->code != 0)
+        return c->code;
     if (head_len > DD_MSG_INLINE || body_len > DD_MSG_INLINE || (body_len > 0 && done == NULL))
         return DDICT_EPROTO;
     m->len = (uint32_t)(MSG_HEADER + head_len + body_len);
     int e = msg_check(m, MSG_LEN_MAX);
     if (e == 0)
         e = out_reserve(&c->out, MSG_HEADER + head_len);
-    if (e < 0) return e;
+    if (e < 0)
+        return e;
     out_copy(&c->out, m, MSG_HEADER);
     out_copy(&c->out, head, head_len);
     if (done != NULL)
@@ -579,9 +592,9 @@ int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, 
     return 0;
 }
 
-void conn_pause(struct conn *c, bool paused)
-{
-    if (c->paused == paused || c->state == ENDED) return;
+void conn_pause(struct conn *c, bool paused) {
+    if (c->paused == paused || c->state == ENDED)
+        return;
     c->paused = paused;
     if (c->busy == 0) /* else leave() does it */
         interest_update(c);

@@ -6,21 +6,28 @@
 #ifndef DDICT_WIRE_CONN_H
 #define DDICT_WIRE_CONN_H
 
+#include <wire/msg.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
-#include <wire/msg.h>
 
 #define KEY_SIZE 32
-enum conn_role { ROLE_DATA = 1, ROLE_CONTROL = 2, ROLE_MORE = 3 /* one more beside a ROLE_DATA one, of its group */ };
+enum conn_role {
+    ROLE_DATA = 1,
+    ROLE_CONTROL = 2,
+    ROLE_MORE = 3 /* one more beside a ROLE_DATA one, of its group */
+};
 
-struct conn_identity {          /* what both ends prove */
+struct conn_identity { /* what both ends prove */
     uint8_t dict_id[16];
-    const uint8_t (*keys)[KEY_SIZE]; /* [nodes]: what this node and that one know, and nobody else; borrowed while there are connections */
+    const uint8_t (*keys)
+        [KEY_SIZE]; /* [nodes]: what this node and that one know, and nobody else; borrowed while there are connections */
     uint32_t nodes;
-    uint32_t self;              /* manager id (DATA, MORE; manager m is of node m mod nodes) or node id (CONTROL) */
-    uint64_t group;             /* opener's: tells which connections to one acceptor belong together */
+    uint32_t
+        self; /* manager id (DATA, MORE; manager m is of node m mod nodes) or node id (CONTROL) */
+    uint64_t group; /* opener's: tells which connections to one acceptor belong together */
 };
 
 struct conn;
@@ -48,17 +55,20 @@ struct conn_ops {
      */
     void *(*part_to)(struct conn *c, void *arg, const struct msg *m, uint32_t got, uint32_t *room);
     /* n bytes of the payload, those from `got` on, are at `at`: where part_to said, or in the connection's buffer. No message() follows. Return as message(). */
-    int (*part)(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n);
+    int (*part)(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at,
+                uint32_t n);
 };
 
 /*
  * Opener: starts a non-blocking connect to the addresses in turn (DD_CONNECT_MS + DD_HANDSHAKE_MS together, shared evenly; again from the first where the network refuses), then HELLO. An address where somebody else answers (no
  * proof of its key) is passed over like one that does not answer. Copies what it needs. Negative: no address could even be tried; nothing was made.
  */
-int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, enum conn_role role, uint32_t to,
-              const struct sockaddr_storage *addr, int naddr, const struct conn_ops *ops, void *arg);
+int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, enum conn_role role,
+              uint32_t to, const struct sockaddr_storage *addr, int naddr,
+              const struct conn_ops *ops, void *arg);
 /* Acceptor: takes over fd (closed with the connection). */
-int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me, int fd, const struct conn_ops *ops, void *arg);
+int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me, int fd,
+                const struct conn_ops *ops, void *arg);
 /*
  * At most n accepted connections of this process that have not proved themselves (default DD_STRANGERS). Beyond that the oldest is closed (-EUSERS), of those whose
  * address has most of them: who opens many costs nobody else his place. n: as many as honest peers may open at once, and some more.
@@ -74,23 +84,27 @@ void conn_free(struct conn *c);
  * What is queued is written at the next io_wait(), so that one system call takes what one round of the loop produced; conn_flush() writes at once.
  * 0; -ENOMEM, DDICT_EPROTO (the message would not pass the peer's check), or the code the connection ends with: nothing was queued then, done is not called.
  */
-int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len,
-              void (*done)(void *arg), void *done_arg);
+int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, const void *body,
+              size_t body_len, void (*done)(void *arg), void *done_arg);
 void conn_flush(struct conn *c);
 /* End it with this code, as if the connection had broken: `down` comes from the loop, or at the end of the callback that this is called in. */
 void conn_end(struct conn *c, int code);
-bool conn_full(const struct conn *c); /* more than DD_PEER_INFLIGHT bytes queued */
+bool conn_full(const struct conn *c);     /* more than DD_PEER_INFLIGHT bytes queued */
 size_t conn_queued(const struct conn *c); /* bytes */
 /* Of what was queued up to a moment when conn_position() was `position`: has the last byte not been written yet? Then the peer can not have acted on the last message. */
 uint64_t conn_position(const struct conn *c);
 bool conn_unsent(const struct conn *c, uint64_t position);
-void conn_pause(struct conn *c, bool paused); /* stop reading: leave the bytes in the socket. The message whose payload is coming waits too */
+void conn_pause(
+    struct conn *c,
+    bool
+        paused); /* stop reading: leave the bytes in the socket. The message whose payload is coming waits too */
 /* A secret that only the two ends of this connection know, once it is up; letter tells several apart ('A' and 'B' are taken). */
 void conn_secret(const struct conn *c, char letter, uint8_t secret[32]);
-void conn_count_refused(void); /* one more for conn_refused() */
-uint64_t conn_group(const struct conn *c);    /* the opener's, from `up` on */
-int conn_fd(const struct conn *c);            /* for logs and tests; -1 when closed */
-uint64_t conn_refused(void);                  /* connections of this process that failed the handshake or sent what is malformed */
+void conn_count_refused(void);             /* one more for conn_refused() */
+uint64_t conn_group(const struct conn *c); /* the opener's, from `up` on */
+int conn_fd(const struct conn *c);         /* for logs and tests; -1 when closed */
+uint64_t conn_refused(
+    void); /* connections of this process that failed the handshake or sent what is malformed */
 
 /* epoll: data.ptr of every connection points at its struct conn, whose first member is a struct io_handler (see loop.h). */
 /* Deadlines of handshake and connect, and a peer that acknowledges nothing for DD_CONN_LOST_MS; call at least every 100 ms (every second once all are up).

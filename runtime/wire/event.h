@@ -12,10 +12,11 @@ struct event_record {
     uint64_t version; /* of a put */
     uint64_t val_len;
     uint32_t key_len;
-    uint32_t got;     /* bytes of the value that follow, EVENT_NO_VALUE: none */
+    uint32_t got; /* bytes of the value that follow, EVENT_NO_VALUE: none */
     uint8_t kind, tag;
     uint8_t room[6];
 };
-_Static_assert(sizeof(struct event_record) == 32, "the protocol version must change with the record");
+_Static_assert(sizeof(struct event_record) == 32,
+               "the protocol version must change with the record");
 
 #endif

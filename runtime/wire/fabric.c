@@ -5,28 +5,30 @@
  * Waiting: the completion queue has a descriptor (FI_WAIT_FD) in the owner's epoll set. It tells only what came after the queue was found empty and fi_trywait()
  * agreed to a wait, so both are done before every wait. A wake-up that is lost all the same is found by the other end (channels_look()).
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include <base/clock.h>
 #include <base/error.h>
 #include <wire/conn.h>
 #include <wire/fabric_inside.h>
 #include <wire/fabric_library.h>
 
-#define POSTED 32u        /* buffers for frames that come; the provider keeps what is more, or its sender waits */
-#define COMPLETIONS 1024u /* of the queue; at least those of POSTED and of the frames of a few dozen channels */
-#define BATCH 16
-#define ROUNDS 16         /* batches before other connections have their turn */
-#define AWAKE_MAX 16u     /* a provider that lets nobody wait is asked again after a millisecond */
-#define LOOK_NS 1000000u  /* between looks while the loop does not wait and frames are on their way */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define POSTED \
+    32u /* buffers for frames that come; the provider keeps what is more, or its sender waits */
+#define COMPLETIONS \
+    1024u /* of the queue; at least those of POSTED and of the frames of a few dozen channels */
+#define BATCH     16
+#define ROUNDS    16  /* batches before other connections have their turn */
+#define AWAKE_MAX 16u /* a provider that lets nobody wait is asked again after a millisecond */
+#define LOOK_NS \
+    1000000u /* between looks while the loop does not wait and frames are on their way */
 
 /* --- frames that come --- */
 
-static void post(struct fabric *f, struct taken *t)
-{
+static void post(struct fabric *f, struct taken *t) {
     ssize_t e = fi_recv(f->ep, t->data, sizeof t->data, NULL, FI_ADDR_UNSPEC, &t->op.context);
     if (e == 0) {
         f->posted++;
@@ -38,8 +40,7 @@ static void post(struct fabric *f, struct taken *t)
         f->code = -EIO;
 }
 
-void fabric_give_back(struct fabric *f, struct taken *t)
-{
+void fabric_give_back(struct fabric *f, struct taken *t) {
     if (f->posted < POSTED && f->code == 0) {
         post(f, t);
         return;
@@ -49,8 +50,7 @@ void fabric_give_back(struct fabric *f, struct taken *t)
 }
 
 /* Frames that a paused channel holds are made up for, so that it stops nobody else. */
-static int post_all(struct fabric *f)
-{
+static int post_all(struct fabric *f) {
     for (unsigned n = f->posted; n < POSTED && f->code == 0; n++) {
         struct taken *t = f->spare;
         if (t != NULL) {
@@ -68,8 +68,7 @@ static int post_all(struct fabric *f)
     return f->code;
 }
 
-static bool of_the_past(const struct fabric *f, const uint8_t *token)
-{
+static bool of_the_past(const struct fabric *f, const uint8_t *token) {
     unsigned n = f->past_next < PAST ? f->past_next : PAST;
     for (unsigned i = 0; i < n; i++)
         if (token_same(f->past[i], token))
@@ -77,8 +76,7 @@ static bool of_the_past(const struct fabric *f, const uint8_t *token)
     return false;
 }
 
-static void frame_came(struct fabric *f, struct taken *t)
-{
+static void frame_came(struct fabric *f, struct taken *t) {
     struct frame_head head;
     struct channel *c = NULL;
     if (t->len >= sizeof head) {
@@ -97,8 +95,7 @@ static void frame_came(struct fabric *f, struct taken *t)
 
 /* --- completions --- */
 
-static void failed(struct fabric *f)
-{
+static void failed(struct fabric *f) {
     struct fi_cq_err_entry e = {0};
     if (fi_cq_readerr(f->cq, &e, 0) <= 0 || e.op_context == NULL)
         return;
@@ -121,8 +118,7 @@ static void failed(struct fabric *f)
     f->spare = t;
 }
 
-static void completed(struct fabric *f, const struct fi_cq_msg_entry *e)
-{
+static void completed(struct fabric *f, const struct fi_cq_msg_entry *e) {
     struct op *op = e->op_context;
     if (op == NULL || op->kind == OP_OTHER)
         return;
@@ -140,15 +136,13 @@ static void completed(struct fabric *f, const struct fi_cq_msg_entry *e)
     frame_came(f, t);
 }
 
-static void break_all(struct fabric *f)
-{
+static void break_all(struct fabric *f) {
     for (uint32_t i = 0; i < f->channels_n; i++)
         if (f->channels[i] != NULL)
             channel_break(f->channels[i], f->code);
 }
 
-static bool work(struct fabric *f)
-{
+static bool work(struct fabric *f) {
     bool any = false, was_stuck = f->stuck;
     f->worked_ns = clock_ns();
     for (int round = 0; round < ROUNDS && f->code == 0; round++) {
@@ -177,10 +171,11 @@ static bool work(struct fabric *f)
     return any;
 }
 
-void fabric_work(struct fabric *f) { work(f); }
+void fabric_work(struct fabric *f) {
+    work(f);
+}
 
-static void fabric_ready(struct io_handler *h, uint32_t events)
-{
+static void fabric_ready(struct io_handler *h, uint32_t events) {
     struct fabric *f = (struct fabric *)h;
     struct fid *fid = &f->cq->fid;
     /* Only fi_trywait() takes back a signal whose cause is gone; else the descriptor stays ready, and a loop that is told so never comes to a wait. */
@@ -188,14 +183,12 @@ static void fabric_ready(struct io_handler *h, uint32_t events)
         fi_trywait(f->fabric, &fid, 1);
 }
 
-static void wait_at_most(int *timeout_ms, int ms)
-{
+static void wait_at_most(int *timeout_ms, int ms) {
     if (*timeout_ms < 0 || *timeout_ms > ms)
         *timeout_ms = ms;
 }
 
-static bool fabric_look(struct io_watcher *w, int *timeout_ms)
-{
+static bool fabric_look(struct io_watcher *w, int *timeout_ms) {
     struct fabric *f = (struct fabric *)(void *)((char *)w - offsetof(struct fabric, watcher));
     struct fid *fid = &f->cq->fid;
     if (f->deaf || f->code != 0) {
@@ -203,7 +196,8 @@ static bool fabric_look(struct io_watcher *w, int *timeout_ms)
         return false;
     }
     /* A loop that does not wait sees the descriptor anyway. */
-    if (*timeout_ms == 0 && !f->stuck && (f->sending == NULL || clock_ns() - f->worked_ns < LOOK_NS))
+    if (*timeout_ms == 0 && !f->stuck &&
+        (f->sending == NULL || clock_ns() - f->worked_ns < LOOK_NS))
         return false;
     bool any = work(f);
     if (*timeout_ms == 0 || any) {
@@ -225,28 +219,32 @@ static bool fabric_look(struct io_watcher *w, int *timeout_ms)
 
 /* --- for channels --- */
 
-int fabric_insert(struct fabric *f, const uint8_t *address, size_t len, fi_addr_t *to)
-{
+int fabric_insert(struct fabric *f, const uint8_t *address, size_t len, fi_addr_t *to) {
     uint8_t room[FABRIC_ADDRESS_MAX + 1] = {0}; /* a name among the addresses ends with a 0 */
-    if (len == 0 || len > FABRIC_ADDRESS_MAX || (f->info->src_addrlen > 0 && f->info->addr_format != FI_ADDR_STR && len < f->info->src_addrlen))
+    if (len == 0 || len > FABRIC_ADDRESS_MAX ||
+        (f->info->src_addrlen > 0 && f->info->addr_format != FI_ADDR_STR &&
+         len < f->info->src_addrlen))
         return DDICT_EPROTO;
     memcpy(room, address, len);
     return fi_av_insert(f->av, room, 1, to, 0, NULL) == 1 ? 0 : -EADDRNOTAVAIL;
 }
 
-int fabric_send(struct fabric *f, struct frame *frame, fi_addr_t to, const struct iovec *iov, unsigned n)
-{
+int fabric_send(struct fabric *f, struct frame *frame, fi_addr_t to, const struct iovec *iov,
+                unsigned n) {
     ssize_t e = fi_sendv(f->ep, iov, NULL, n, to, &frame->op.context);
     if (e == -FI_EAGAIN)
         f->stuck = true;
     return e == 0 ? 0 : e == -FI_EAGAIN ? -EAGAIN : -ECONNRESET;
 }
 
-const char *fabric_name(const struct fabric *f) { return f->name; }
-void fabric_deafen(struct fabric *f, bool deaf) { f->deaf = deaf; }
+const char *fabric_name(const struct fabric *f) {
+    return f->name;
+}
+void fabric_deafen(struct fabric *f, bool deaf) {
+    f->deaf = deaf;
+}
 
-size_t fabric_address(const struct fabric *f, uint8_t address[FABRIC_ADDRESS_MAX])
-{
+size_t fabric_address(const struct fabric *f, uint8_t address[FABRIC_ADDRESS_MAX]) {
     size_t len = FABRIC_ADDRESS_MAX;
     memset(address, 0, FABRIC_ADDRESS_MAX);
     return fi_getname(&f->ep->fid, address, &len) == 0 && len <= FABRIC_ADDRESS_MAX ? len : 0;
@@ -254,34 +252,44 @@ size_t fabric_address(const struct fabric *f, uint8_t address[FABRIC_ADDRESS_MAX
 
 /* --- opening --- */
 
-static int step(int e, const struct fabric *f, const char *what)
-{
-    return e == 0 ? 0 : dd_error(-EIO, "libfabric provider %s: %s: %s", f->name, what, fabric_strerror(e));
+static int step(int e, const struct fabric *f, const char *what) {
+    return e == 0
+               ? 0
+               : dd_error(-EIO, "libfabric provider %s: %s: %s", f->name, what, fabric_strerror(e));
 }
 
-static int endpoint_open(struct fabric *f)
-{
-    struct fi_cq_attr cq = {.size = COMPLETIONS, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+static int endpoint_open(struct fabric *f) {
+    struct fi_cq_attr cq = {
+        .size = COMPLETIONS, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
     struct fi_av_attr av = {.type = FI_AV_UNSPEC};
     int e;
     if (f->info->domain_attr->cq_cnt > 0 && f->info->rx_attr->size > COMPLETIONS)
         cq.size = f->info->rx_attr->size;
-    if ((e = step(fabric_start(f->info->fabric_attr, &f->fabric), f, "no fabric")) < 0) return e;
-    if ((e = step(fi_domain(f->fabric, f->info, &f->domain, NULL), f, "no domain")) < 0) return e;
-    if ((e = step(fi_av_open(f->domain, &av, &f->av, NULL), f, "no table of addresses")) < 0) return e;
-    if ((e = step(fi_cq_open(f->domain, &cq, &f->cq, NULL), f, "no completion queue that can be waited for by a descriptor")) < 0) return e;
-    if ((e = step(fi_endpoint(f->domain, f->info, &f->ep, NULL), f, "no endpoint")) < 0) return e;
-    if ((e = step(fi_ep_bind(f->ep, &f->av->fid, 0), f, "no addresses")) < 0) return e;
-    if ((e = step(fi_ep_bind(f->ep, &f->cq->fid, FI_TRANSMIT | FI_RECV), f, "no completions")) < 0) return e;
-    if ((e = step(fi_enable(f->ep), f, "the endpoint cannot be enabled")) < 0) return e;
+    if ((e = step(fabric_start(f->info->fabric_attr, &f->fabric), f, "no fabric")) < 0)
+        return e;
+    if ((e = step(fi_domain(f->fabric, f->info, &f->domain, NULL), f, "no domain")) < 0)
+        return e;
+    if ((e = step(fi_av_open(f->domain, &av, &f->av, NULL), f, "no table of addresses")) < 0)
+        return e;
+    if ((e = step(fi_cq_open(f->domain, &cq, &f->cq, NULL), f,
+                  "no completion queue that can be waited for by a descriptor")) < 0)
+        return e;
+    if ((e = step(fi_endpoint(f->domain, f->info, &f->ep, NULL), f, "no endpoint")) < 0)
+        return e;
+    if ((e = step(fi_ep_bind(f->ep, &f->av->fid, 0), f, "no addresses")) < 0)
+        return e;
+    if ((e = step(fi_ep_bind(f->ep, &f->cq->fid, FI_TRANSMIT | FI_RECV), f, "no completions")) < 0)
+        return e;
+    if ((e = step(fi_enable(f->ep), f, "the endpoint cannot be enabled")) < 0)
+        return e;
     return step(fi_control(&f->cq->fid, FI_GETWAIT, &f->io.fd), f, "no descriptor to wait for");
 }
 
-int fabric_open(struct fabric **out, int epoll_fd, const char *name, const char *node)
-{
+int fabric_open(struct fabric **out, int epoll_fd, const char *name, const char *node) {
     struct fabric *f = calloc(1, sizeof *f);
     uint8_t address[FABRIC_ADDRESS_MAX];
-    if (f == NULL) return -ENOMEM;
+    if (f == NULL)
+        return -ENOMEM;
     f->io = (struct io_handler){.fd = -1, .ready = fabric_ready};
     f->watcher.look = fabric_look;
     f->reads_end = &f->reads;
@@ -316,8 +324,7 @@ int fabric_open(struct fabric **out, int epoll_fd, const char *name, const char 
 }
 
 /* libfabric 1.17 does not survive that an endpoint of its tcp provider is closed which still reads. */
-static bool reads_settle(struct fabric *f)
-{
+static bool reads_settle(struct fabric *f) {
     uint64_t end_ns = clock_ns() + DD_RMA_CLOSE_MS * 1000000ull;
     while (f->reads != NULL && f->ep != NULL && f->code == 0 && clock_ns() < end_ns)
         if (!work(f))
@@ -325,23 +332,30 @@ static bool reads_settle(struct fabric *f)
     return f->reads == NULL;
 }
 
-void fabric_close(struct fabric *f)
-{
-    if (f == NULL) return;
+void fabric_close(struct fabric *f) {
+    if (f == NULL)
+        return;
     if (f->epoll_fd >= 0) {
         io_remove(f->epoll_fd, &f->io);
         io_unwatch(&f->watcher);
     }
-    bool whole = reads_settle(f); /* or libfabric keeps what it has until the process ends, and nobody lets it go on */
+    bool whole = reads_settle(
+        f); /* or libfabric keeps what it has until the process ends, and nobody lets it go on */
     share_end(f); /* some are bound to the endpoint */
-    if (whole && f->ep != NULL) fi_close(&f->ep->fid);
+    if (whole && f->ep != NULL)
+        fi_close(&f->ep->fid);
     channels_end(f);
     readings_end(f);
-    if (whole && f->cq != NULL) fi_close(&f->cq->fid);
-    if (whole && f->av != NULL) fi_close(&f->av->fid);
-    if (whole && f->domain != NULL) fi_close(&f->domain->fid);
-    if (whole && f->fabric != NULL) fi_close(&f->fabric->fid);
-    if (f->info != NULL) fabric_info_free(f->info);
+    if (whole && f->cq != NULL)
+        fi_close(&f->cq->fid);
+    if (whole && f->av != NULL)
+        fi_close(&f->av->fid);
+    if (whole && f->domain != NULL)
+        fi_close(&f->domain->fid);
+    if (whole && f->fabric != NULL)
+        fi_close(&f->fabric->fid);
+    if (f->info != NULL)
+        fabric_info_free(f->info);
     while (f->all != NULL) {
         struct taken *t = f->all;
         f->all = t->chain;

@@ -11,14 +11,15 @@
 #ifndef DDICT_WIRE_FABRIC_H
 #define DDICT_WIRE_FABRIC_H
 
+#include <wire/msg.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <wire/msg.h>
 
-#define FABRIC_NAME_MAX 64
+#define FABRIC_NAME_MAX    64
 #define FABRIC_ADDRESS_MAX 256 /* bytes of an endpoint's address; libfabric's own are up to 64 */
-#define CHANNEL_TOKEN 16
+#define CHANNEL_TOKEN      16
 
 /* Whether this node has a device of a network that libfabric is for (InfiniBand, RoCE, EFA, Omni-Path, Slingshot); a look at /sys. */
 bool fabric_devices(void);
@@ -47,9 +48,12 @@ void fabric_deafen(struct fabric *f, bool deaf);
  */
 int fabric_share(struct fabric *f, uint8_t *base, uint64_t from, uint64_t len);
 bool fabric_shares(const struct fabric *f);
-struct fabric_place { uint64_t at, key, len; }; /* for the peer; part of the protocol */
+struct fabric_place {
+    uint64_t at, key, len;
+}; /* for the peer; part of the protocol */
 /* Where a peer finds [off, off + len) of it. Memory below `top` is there already. Number of places, or negative: -E2BIG: more than n, -EIO with a sentence. */
-int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top, struct fabric_place *place, unsigned n);
+int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top,
+                  struct fabric_place *place, unsigned n);
 /* [off, off + len) is about to lose its memory: what is registered there is not any more. */
 void fabric_forget(struct fabric *f, uint64_t off, uint64_t len);
 /* Whether it reads by itself, without the peer's processor. */
@@ -61,8 +65,11 @@ struct channel_ops {
     void *(*payload_to)(void *arg, const struct msg *m); /* these three as in struct link_ops */
     int (*message)(void *arg, const struct msg *m, void *payload);
     void (*drained)(void *arg);
-    void (*nudge)(void *arg);          /* what was sent may not have been noticed: tell the peer by other means to look, and channel_heard() what it says */
-    void (*broken)(void *arg, int code); /* it carries nothing any more; comes once, from the loop */
+    void (*nudge)(
+        void *
+            arg); /* what was sent may not have been noticed: tell the peer by other means to look, and channel_heard() what it says */
+    void (*broken)(void *arg,
+                   int code); /* it carries nothing any more; comes once, from the loop */
 };
 /* In a fabric. What is sent before channel_connect() is kept. */
 int channel_new(struct channel **out, struct fabric *f, const struct channel_ops *ops, void *arg);
@@ -71,11 +78,13 @@ uint32_t channel_id(const struct channel *c); /* for the peer */
  * To the peer's endpoint and its channel there. `sends` stands in every frame that goes out, `takes` in every one that is accepted: both are secrets of the two ends. Frames
  * of others are dropped and counted (conn_refused()).
  */
-int channel_connect(struct channel *c, const uint8_t *address, size_t len, uint32_t id, const uint8_t sends[CHANNEL_TOKEN], const uint8_t takes[CHANNEL_TOKEN]);
+int channel_connect(struct channel *c, const uint8_t *address, size_t len, uint32_t id,
+                    const uint8_t sends[CHANNEL_TOKEN], const uint8_t takes[CHANNEL_TOKEN]);
 /* NULL is allowed; allowed in every callback. Bodies that the provider still reads are done() later. */
 void channel_free(struct channel *c);
 /* The rest as in link.h. */
-int channel_send(struct channel *c, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len, void (*done)(void *arg), void *done_arg);
+int channel_send(struct channel *c, struct msg *m, const void *head, size_t head_len,
+                 const void *body, size_t body_len, void (*done)(void *arg), void *done_arg);
 size_t channel_queued(const struct channel *c);
 uint64_t channel_position(const struct channel *c);
 bool channel_unsent(const struct channel *c, uint64_t position);
@@ -85,6 +94,7 @@ uint64_t channel_taken(const struct channel *c);
 void channel_heard(struct channel *c, uint64_t taken);
 
 /* As link_read(). */
-int channel_read(struct channel *c, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg);
+int channel_read(struct channel *c, void *to, const struct fabric_place *from,
+                 void (*done)(void *arg, int code), void *arg);
 
 #endif

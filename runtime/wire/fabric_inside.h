@@ -3,14 +3,14 @@
 #ifndef DDICT_WIRE_FABRIC_INSIDE_H
 #define DDICT_WIRE_FABRIC_INSIDE_H
 
+#include <wire/fabric.h>
+#include <wire/loop.h>
+#include <wire/out.h>
+
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
-
-#include <wire/fabric.h>
-#include <wire/loop.h>
-#include <wire/out.h>
 
 /*
  * A channel is a stream of bytes, messages one behind the other, cut into frames. `seq` counts the frames of a direction that carry bytes, `taken` says how many of the other
@@ -22,11 +22,12 @@ struct frame_head {
     uint8_t token[CHANNEL_TOKEN];
 };
 _Static_assert(sizeof(struct frame_head) == 40, "part of the protocol");
-#define FRAME_BYTES (64u << 10)
-#define FRAME_MAX (sizeof(struct frame_head) + FRAME_BYTES)
-#define FRAME_WINDOW 32u  /* about DD_PEER_INFLIGHT */
+#define FRAME_BYTES  (64u << 10)
+#define FRAME_MAX    (sizeof(struct frame_head) + FRAME_BYTES)
+#define FRAME_WINDOW 32u /* about DD_PEER_INFLIGHT */
 #define FRAME_PLACES 16u
-#define PAST 16u          /* channels that ended last: what still comes of them is dropped, and nobody is blamed */
+#define PAST \
+    16u /* channels that ended last: what still comes of them is dropped, and nobody is blamed */
 
 enum op_kind { OP_TAKE, OP_FRAME, OP_READ, OP_OTHER /* nobody waits for it */ };
 struct op { /* what libfabric gives back: first in what it belongs to */
@@ -36,7 +37,7 @@ struct op { /* what libfabric gives back: first in what it belongs to */
 struct taken { /* a buffer for a frame that comes */
     struct op op;
     struct taken *next, *chain; /* of a list; of all */
-    uint32_t len, at; /* bytes of the stream in it, and how many were read */
+    uint32_t len, at;           /* bytes of the stream in it, and how many were read */
     uint8_t data[FRAME_MAX] __attribute__((aligned(64)));
 };
 struct frame { /* one that goes */
@@ -83,30 +84,30 @@ struct fabric {
     struct fid_cq *cq;
     struct fid_ep *ep;
     char name[FABRIC_NAME_MAX];
-    unsigned places;           /* of one send */
-    bool deaf;                 /* see fabric_deafen() */
-    bool stuck;                /* a send waits for the provider */
-    unsigned awake;            /* looks in a row after which the provider did not let us wait */
-    int code;                  /* it is broken */
-    uint64_t worked_ns;        /* when it was looked at last */
+    unsigned places;    /* of one send */
+    bool deaf;          /* see fabric_deafen() */
+    bool stuck;         /* a send waits for the provider */
+    unsigned awake;     /* looks in a row after which the provider did not let us wait */
+    int code;           /* it is broken */
+    uint64_t worked_ns; /* when it was looked at last */
 
-    struct taken *all;         /* by chain; freed at the end */
-    struct taken *spare;       /* neither posted nor held by a channel */
+    struct taken *all;   /* by chain; freed at the end */
+    struct taken *spare; /* neither posted nor held by a channel */
     unsigned posted;
 
     struct channel **channels; /* by id; NULL: free */
     uint32_t channels_n;
-    struct channel *sending;   /* those with frames that the peer may not have noticed, by next_sending */
+    struct channel
+        *sending; /* those with frames that the peer may not have noticed, by next_sending */
     uint8_t past[PAST][CHANNEL_TOKEN];
     unsigned past_next;
-    struct channel *zombies;   /* freed, the provider still has frames of them */
+    struct channel *zombies;            /* freed, the provider still has frames of them */
     struct reading *reads, **reads_end; /* in order */
     struct share share;
 };
 
 /* Takes as long for any difference. */
-static inline bool token_same(const uint8_t *a, const uint8_t *b)
-{
+static inline bool token_same(const uint8_t *a, const uint8_t *b) {
     uint8_t differ = 0;
     for (unsigned i = 0; i < CHANNEL_TOKEN; i++)
         differ |= (uint8_t)(a[i] ^ b[i]);
@@ -117,18 +118,21 @@ static inline bool token_same(const uint8_t *a, const uint8_t *b)
 void fabric_give_back(struct fabric *f, struct taken *t); /* read: may take another frame */
 int fabric_insert(struct fabric *f, const uint8_t *address, size_t len, fi_addr_t *to);
 /* 0; -EAGAIN: later, channel_flush() is called again. */
-int fabric_send(struct fabric *f, struct frame *frame, fi_addr_t to, const struct iovec *iov, unsigned n);
+int fabric_send(struct fabric *f, struct frame *frame, fi_addr_t to, const struct iovec *iov,
+                unsigned n);
 
 /* fabric_memory.c */
-int reading_begin(struct fabric *f, struct channel *c, fi_addr_t peer, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg);
+int reading_begin(struct fabric *f, struct channel *c, fi_addr_t peer, void *to,
+                  const struct fabric_place *from, void (*done)(void *arg, int code), void *arg);
 void reading_done(struct fabric *f, struct reading *r, int code);
-void readings_go_on(struct fabric *f);             /* the provider has room again */
+void readings_go_on(struct fabric *f);                          /* the provider has room again */
 void readings_leave(struct fabric *f, const struct channel *c); /* c is freed */
-void share_end(struct fabric *f);                  /* before the endpoint is closed */
-void readings_end(struct fabric *f);               /* after it */
+void share_end(struct fabric *f);                               /* before the endpoint is closed */
+void readings_end(struct fabric *f);                            /* after it */
 
 /* channel.c */
-void channel_frame(struct channel *c, const struct frame_head *head, struct taken *t); /* t is the channel's then */
+void channel_frame(struct channel *c, const struct frame_head *head,
+                   struct taken *t); /* t is the channel's then */
 bool channel_knows(const struct channel *c, const struct frame_head *head);
 void channel_sent(struct frame *frame, int code);
 void channel_flush(struct channel *c);

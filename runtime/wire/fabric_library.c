@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_library.c - open libfabric, list what it offers, choose. Its headers call everything but these five through tables of functions. */
-#include <dirent.h>
-#include <dlfcn.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-
 #include <base/error.h>
 #include <wire/conn.h>
 #include <wire/fabric.h>
 #include <wire/fabric_library.h>
 
-#define ABI FI_VERSION(1, 9)
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ABI       FI_VERSION(1, 9)
 #define ADDRESSES 8
 
 static struct {
@@ -28,8 +27,7 @@ static struct {
     __typeof__(fi_strerror) *strerror;
 } lib;
 
-static int library_open(void)
-{
+static int library_open(void) {
     if (lib.handle != NULL)
         return 0;
     /* rxm looks after connections every 10 ms unless told otherwise, and says that there is something to do all that time. What the user has set stays. */
@@ -44,7 +42,8 @@ static int library_open(void)
     TAKE(fabric);
     TAKE(strerror);
 #undef TAKE
-    if (lib.getinfo == NULL || lib.freeinfo == NULL || lib.dupinfo == NULL || lib.fabric == NULL || lib.strerror == NULL) {
+    if (lib.getinfo == NULL || lib.freeinfo == NULL || lib.dupinfo == NULL || lib.fabric == NULL ||
+        lib.strerror == NULL) {
         dlclose(h);
         return dd_error(-ENOSYS, "libfabric.so.1 is not the library that is wanted");
     }
@@ -52,13 +51,18 @@ static int library_open(void)
     return 0;
 }
 
-void fabric_info_free(struct fi_info *info) { lib.freeinfo(info); }
-int fabric_start(struct fi_fabric_attr *attr, struct fid_fabric **fabric) { return lib.fabric(attr, fabric, NULL); }
-const char *fabric_strerror(int e) { return lib.strerror(e < 0 ? -e : e); }
+void fabric_info_free(struct fi_info *info) {
+    lib.freeinfo(info);
+}
+int fabric_start(struct fi_fabric_attr *attr, struct fid_fabric **fabric) {
+    return lib.fabric(attr, fabric, NULL);
+}
+const char *fabric_strerror(int e) {
+    return lib.strerror(e < 0 ? -e : e);
+}
 
 /* What we ask of an endpoint. name NULL: of any provider. */
-static int list(const char *name, struct fi_info **info)
-{
+static int list(const char *name, struct fi_info **info) {
     int e = library_open();
     if (e < 0)
         return e;
@@ -68,30 +72,33 @@ static int list(const char *name, struct fi_info **info)
     want->caps = FI_MSG | FI_RMA;
     want->mode = FI_CONTEXT | FI_CONTEXT2;
     want->ep_attr->type = FI_EP_RDM;
-    want->domain_attr->mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+    want->domain_attr->mr_mode =
+        FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
     want->domain_attr->threading = FI_THREAD_DOMAIN;
     want->domain_attr->resource_mgmt = FI_RM_ENABLED;
     if (name != NULL)
         want->fabric_attr->prov_name = strdup(name); /* freed with it */
     e = lib.getinfo(ABI, NULL, NULL, 0, want, info);
     lib.freeinfo(want);
-    return e == 0 ? 0 : dd_error(-ENOENT, "libfabric has no provider%s%s here: %s", name ? " " : "", name ? name : "", fabric_strerror(e));
+    return e == 0 ? 0
+                  : dd_error(-ENOENT, "libfabric has no provider%s%s here: %s", name ? " " : "",
+                             name ? name : "", fabric_strerror(e));
 }
 
-static bool same_address(const struct fi_info *i, const struct sockaddr_storage *a)
-{
+static bool same_address(const struct fi_info *i, const struct sockaddr_storage *a) {
     const struct sockaddr *s = i->src_addr;
     if (s == NULL || s->sa_family != a->ss_family)
         return false;
     if (i->addr_format == FI_SOCKADDR_IN)
-        return ((const struct sockaddr_in *)(const void *)s)->sin_addr.s_addr == ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr;
-    return i->addr_format == FI_SOCKADDR_IN6
-           && memcmp(&((const struct sockaddr_in6 *)(const void *)s)->sin6_addr, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16) == 0;
+        return ((const struct sockaddr_in *)(const void *)s)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr;
+    return i->addr_format == FI_SOCKADDR_IN6 &&
+           memcmp(&((const struct sockaddr_in6 *)(const void *)s)->sin6_addr,
+                  &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16) == 0;
 }
 
 /* The one with the best address goes first. */
-static struct fi_info *best_first(struct fi_info *all, const char *node)
-{
+static struct fi_info *best_first(struct fi_info *all, const char *node) {
     struct sockaddr_storage addr[ADDRESSES];
     int n = conn_addresses(node, addr, ADDRESSES);
     for (int a = 0; a < n; a++)
@@ -107,8 +114,7 @@ static struct fi_info *best_first(struct fi_info *all, const char *node)
     return all;
 }
 
-int fabric_info(const char *name, const char *node, struct fi_info **info)
-{
+int fabric_info(const char *name, const char *node, struct fi_info **info) {
     struct fi_info *all = NULL;
     int e = list(name, &all);
     if (e == 0)
@@ -117,14 +123,12 @@ int fabric_info(const char *name, const char *node, struct fi_info **info)
 }
 
 /* "tcp" is "tcp" and "tcp;ofi_rxm", which is tcp behind a layer that makes its endpoints. */
-static bool is_called(const char *name, const char *wanted)
-{
+static bool is_called(const char *name, const char *wanted) {
     size_t n = strlen(wanted);
     return strncmp(name, wanted, n) == 0 && (name[n] == 0 || name[n] == ';');
 }
 
-static bool seen_before(const struct fi_info *all, const struct fi_info *i)
-{
+static bool seen_before(const struct fi_info *all, const struct fi_info *i) {
     for (; all != i; all = all->next)
         if (strcmp(all->fabric_attr->prov_name, i->fabric_attr->prov_name) == 0)
             return true;
@@ -132,8 +136,8 @@ static bool seen_before(const struct fi_info *all, const struct fi_info *i)
 }
 
 /* The first of that name whose endpoints can be used. 0, -ENOENT: none has the name, or why the last one can not. */
-static int try_all(const struct fi_info *all, const char *wanted, const char *node, char name[FABRIC_NAME_MAX])
-{
+static int try_all(const struct fi_info *all, const char *wanted, const char *node,
+                   char name[FABRIC_NAME_MAX]) {
     int e = -ENOENT;
     for (const struct fi_info *i = all; i != NULL; i = i->next) {
         const char *called = i->fabric_attr->prov_name;
@@ -150,19 +154,22 @@ static int try_all(const struct fi_info *all, const char *wanted, const char *no
     return e;
 }
 
-static int none_such(const struct fi_info *all, const char *wanted)
-{
+static int none_such(const struct fi_info *all, const char *wanted) {
     char there[256] = "";
     for (const struct fi_info *i = all; i != NULL; i = i->next)
-        if (!seen_before(all, i) && strlen(there) + strlen(i->fabric_attr->prov_name) + 3 < sizeof there)
+        if (!seen_before(all, i) &&
+            strlen(there) + strlen(i->fabric_attr->prov_name) + 3 < sizeof there)
             sprintf(there + strlen(there), "%s%s", there[0] ? ", " : "", i->fabric_attr->prov_name);
-    return wanted[0] ? dd_error(-ENOENT, "libfabric has no provider %s here; there are: %s", wanted, there[0] ? there : "none")
-                     : dd_error(-ENOENT, "libfabric has no provider of an HPC network here; there are: %s", there[0] ? there : "none");
+    return wanted[0] ? dd_error(-ENOENT, "libfabric has no provider %s here; there are: %s", wanted,
+                                there[0] ? there : "none")
+                     : dd_error(-ENOENT,
+                                "libfabric has no provider of an HPC network here; there are: %s",
+                                there[0] ? there : "none");
 }
 
-int fabric_find(const char *wanted, const char *node, char name[FABRIC_NAME_MAX])
-{
-    static const char *const fast[] = {"cxi", "efa", "opx", "psm3", "psm2", "verbs"}; /* their own network's first */
+int fabric_find(const char *wanted, const char *node, char name[FABRIC_NAME_MAX]) {
+    static const char *const fast[] = {"cxi",  "efa",  "opx",
+                                       "psm3", "psm2", "verbs"}; /* their own network's first */
     struct fi_info *all = NULL;
     int e = list(NULL, &all);
     if (e < 0)
@@ -183,8 +190,7 @@ int fabric_find(const char *wanted, const char *node, char name[FABRIC_NAME_MAX]
     return e;
 }
 
-static bool has_entries(const char *folder)
-{
+static bool has_entries(const char *folder) {
     DIR *d = opendir(folder);
     bool any = false;
     for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
@@ -194,4 +200,6 @@ static bool has_entries(const char *folder)
     return any;
 }
 
-bool fabric_devices(void) { return has_entries("/sys/class/infiniband") || has_entries("/sys/class/cxi"); }
+bool fabric_devices(void) {
+    return has_entries("/sys/class/infiniband") || has_entries("/sys/class/cxi");
+}

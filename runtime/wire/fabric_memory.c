@@ -5,24 +5,26 @@
  *
  * A granule is registered up to where memory is there (`top`), the rest when that has grown: to register is to take memory.
  */
-#include <errno.h>
-#include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <rdma/fi_rma.h>
-
 #include <base/error.h>
 #include <wire/fabric_inside.h>
 #include <wire/fabric_library.h>
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
+#include <errno.h>
+#include <rdma/fi_rma.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+static uint64_t most(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
 
 /* --- what is shared --- */
 
-bool fabric_has_hardware(const char *name)
-{
+bool fabric_has_hardware(const char *name) {
     static const char *const list[] = {"cxi", "verbs", "efa", "opx", "psm2", "psm3"};
     for (unsigned i = 0; i < sizeof list / sizeof *list; i++)
         if (strncmp(name, list[i], strlen(list[i])) == 0)
@@ -30,11 +32,13 @@ bool fabric_has_hardware(const char *name)
     return false;
 }
 
-int fabric_share(struct fabric *f, uint8_t *base, uint64_t from, uint64_t len)
-{
+int fabric_share(struct fabric *f, uint8_t *base, uint64_t from, uint64_t len) {
     const struct fi_domain_attr *d = f->info->domain_attr;
-    if ((f->info->caps & FI_RMA) == 0 || d->mr_key_size > sizeof(uint64_t) || f->info->ep_attr->max_msg_size < DD_RMA_PIECE)
-        return dd_error(-EOPNOTSUPP, "libfabric provider %s can not read from another node's memory (rma=no)", f->name);
+    if ((f->info->caps & FI_RMA) == 0 || d->mr_key_size > sizeof(uint64_t) ||
+        f->info->ep_attr->max_msg_size < DD_RMA_PIECE)
+        return dd_error(-EOPNOTSUPP,
+                        "libfabric provider %s can not read from another node's memory (rma=no)",
+                        f->name);
     f->share.granule = calloc(len / DD_RMA_GRANULE + 1, sizeof *f->share.granule);
     if (f->share.granule == NULL)
         return -ENOMEM;
@@ -44,10 +48,11 @@ int fabric_share(struct fabric *f, uint8_t *base, uint64_t from, uint64_t len)
     return 0;
 }
 
-bool fabric_shares(const struct fabric *f) { return f->share.base != NULL; }
+bool fabric_shares(const struct fabric *f) {
+    return f->share.base != NULL;
+}
 
-static uint64_t key_new(const struct fabric *f)
-{
+static uint64_t key_new(const struct fabric *f) {
     uint64_t key = 0;
     if (f->info->domain_attr->mr_mode & FI_MR_PROV_KEY)
         return 0; /* the provider chooses */
@@ -55,9 +60,9 @@ static uint64_t key_new(const struct fabric *f)
     return key;
 }
 
-static int region_open(struct fabric *f, uint64_t from, uint64_t to, struct region *r)
-{
-    int e = fi_mr_reg(f->domain, f->share.base + from, to - from, FI_REMOTE_READ, 0, key_new(f), 0, &r->mr, NULL);
+static int region_open(struct fabric *f, uint64_t from, uint64_t to, struct region *r) {
+    int e = fi_mr_reg(f->domain, f->share.base + from, to - from, FI_REMOTE_READ, 0, key_new(f), 0,
+                      &r->mr, NULL);
     if (e == 0 && f->info->domain_attr->mr_mode & FI_MR_ENDPOINT) {
         e = fi_mr_bind(r->mr, &f->ep->fid, 0);
         if (e == 0)
@@ -67,16 +72,20 @@ static int region_open(struct fabric *f, uint64_t from, uint64_t to, struct regi
     }
     r->from = from;
     r->to = to;
-    return e == 0 ? 0 : dd_error(-EIO, "libfabric provider %s: %llu bytes can not be registered: %s", f->name, (unsigned long long)(to - from), fabric_strerror(e));
+    return e == 0 ? 0
+                  : dd_error(-EIO, "libfabric provider %s: %llu bytes can not be registered: %s",
+                             f->name, (unsigned long long)(to - from), fabric_strerror(e));
 }
 
-static struct region *region_last(const struct granule *g) { return g->n > 0 ? &g->region[g->n - 1] : NULL; }
+static struct region *region_last(const struct granule *g) {
+    return g->n > 0 ? &g->region[g->n - 1] : NULL;
+}
 
 /* Register up to `need` at least: a piece more. */
-static int granule_grow(struct fabric *f, uint64_t i, uint64_t need, uint64_t top)
-{
+static int granule_grow(struct fabric *f, uint64_t i, uint64_t need, uint64_t top) {
     struct granule *g = &f->share.granule[i];
-    uint64_t end = least((i + 1) * DD_RMA_GRANULE, f->share.len), from = most(i * DD_RMA_GRANULE, f->share.from);
+    uint64_t end = least((i + 1) * DD_RMA_GRANULE, f->share.len),
+             from = most(i * DD_RMA_GRANULE, f->share.from);
     if (g->n > 0)
         from = region_last(g)->to;
     uint64_t to = most(need, least(top, end));
@@ -91,16 +100,15 @@ static int granule_grow(struct fabric *f, uint64_t i, uint64_t need, uint64_t to
     return e;
 }
 
-static void granule_drop(struct granule *g)
-{
+static void granule_drop(struct granule *g) {
     while (g->n > 0)
         fi_close(&g->region[--g->n].mr->fid);
     free(g->region);
     g->region = NULL;
 }
 
-int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top, struct fabric_place *place, unsigned n)
-{
+int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top,
+                  struct fabric_place *place, unsigned n) {
     bool by_address = f->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
     unsigned found = 0;
     if (off < f->share.from || len > f->share.len || off > f->share.len - len)
@@ -117,7 +125,8 @@ int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top, st
                 continue;
             if (found == n)
                 return -E2BIG;
-            place[found].at = (by_address ? (uint64_t)(uintptr_t)(f->share.base + r->from) : 0) + (at - r->from);
+            place[found].at =
+                (by_address ? (uint64_t)(uintptr_t)(f->share.base + r->from) : 0) + (at - r->from);
             place[found].key = fi_mr_key(r->mr);
             place[found].len = least(need, r->to) - at;
             at += place[found++].len;
@@ -126,8 +135,7 @@ int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top, st
     return (int)found;
 }
 
-void fabric_forget(struct fabric *f, uint64_t off, uint64_t len)
-{
+void fabric_forget(struct fabric *f, uint64_t off, uint64_t len) {
     if (f->share.base == NULL || len == 0)
         return;
     uint64_t last = least(off + len, f->share.len) - 1;
@@ -135,8 +143,7 @@ void fabric_forget(struct fabric *f, uint64_t off, uint64_t len)
         granule_drop(&f->share.granule[i]);
 }
 
-void share_end(struct fabric *f)
-{
+void share_end(struct fabric *f) {
     for (uint64_t i = 0; f->share.granule != NULL && i <= f->share.len / DD_RMA_GRANULE; i++)
         granule_drop(&f->share.granule[i]);
     free(f->share.granule);
@@ -145,8 +152,7 @@ void share_end(struct fabric *f)
 
 /* --- reads --- */
 
-static void unlink_it(struct fabric *f, struct reading *r)
-{
+static void unlink_it(struct fabric *f, struct reading *r) {
     *r->prev = r->next;
     if (r->next != NULL)
         r->next->prev = r->prev;
@@ -155,21 +161,27 @@ static void unlink_it(struct fabric *f, struct reading *r)
 }
 
 /* 0: the provider has it, or will when it has room. */
-static int ask(struct fabric *f, struct reading *r)
-{
-    ssize_t e = fi_read(f->ep, r->to, r->from.len, NULL, r->peer, r->from.at, r->from.key, &r->op.context);
+static int ask(struct fabric *f, struct reading *r) {
+    ssize_t e =
+        fi_read(f->ep, r->to, r->from.len, NULL, r->peer, r->from.at, r->from.key, &r->op.context);
     if (e == -FI_EAGAIN)
         f->stuck = true;
     r->begun = e == 0;
     return e == 0 || e == -FI_EAGAIN ? 0 : -ECONNRESET;
 }
 
-int reading_begin(struct fabric *f, struct channel *c, fi_addr_t peer, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg)
-{
+int reading_begin(struct fabric *f, struct channel *c, fi_addr_t peer, void *to,
+                  const struct fabric_place *from, void (*done)(void *arg, int code), void *arg) {
     struct reading *r = calloc(1, sizeof *r);
     if (r == NULL)
         return -ENOMEM;
-    *r = (struct reading){.op.kind = OP_READ, .c = c, .to = to, .peer = peer, .from = *from, .done = done, .arg = arg};
+    *r = (struct reading){.op.kind = OP_READ,
+                          .c = c,
+                          .to = to,
+                          .peer = peer,
+                          .from = *from,
+                          .done = done,
+                          .arg = arg};
     if (ask(f, r) < 0) {
         free(r);
         return -ECONNRESET;
@@ -180,8 +192,7 @@ int reading_begin(struct fabric *f, struct channel *c, fi_addr_t peer, void *to,
     return 0;
 }
 
-void reading_done(struct fabric *f, struct reading *r, int code)
-{
+void reading_done(struct fabric *f, struct reading *r, int code) {
     unlink_it(f, r);
     if (r->c != NULL)
         channel_has_read(r->c);
@@ -189,9 +200,9 @@ void reading_done(struct fabric *f, struct reading *r, int code)
     free(r);
 }
 
-void readings_go_on(struct fabric *f)
-{
-    for (struct reading *r = f->reads; r != NULL;) { /* one that waits for one peer is no reason for the others to */
+void readings_go_on(struct fabric *f) {
+    for (struct reading *r = f->reads;
+         r != NULL;) { /* one that waits for one peer is no reason for the others to */
         if (r->begun || ask(f, r) == 0) {
             r = r->next;
             continue;
@@ -201,8 +212,7 @@ void readings_go_on(struct fabric *f)
     }
 }
 
-void readings_leave(struct fabric *f, const struct channel *c)
-{
+void readings_leave(struct fabric *f, const struct channel *c) {
     for (struct reading *r = f->reads; r != NULL;) {
         struct reading *next = r->next;
         if (r->c == c) {
@@ -216,8 +226,7 @@ void readings_leave(struct fabric *f, const struct channel *c)
     }
 }
 
-void readings_end(struct fabric *f)
-{
+void readings_end(struct fabric *f) {
     while (f->reads != NULL)
         reading_done(f, f->reads, -ECONNRESET);
 }

@@ -5,26 +5,23 @@
  *     opener    sends hello, waits for challenge, sends answer
  *     acceptor  waits for hello, sends challenge, waits for answer
  */
+#include <wire/handshake.h>
+
 #include <errno.h>
 #include <sys/socket.h>
 
-#include <wire/handshake.h>
-
-static void send_next(struct handshake *h, const void *data, uint32_t len)
-{
+static void send_next(struct handshake *h, const void *data, uint32_t len) {
     h->out = data;
     h->out_len = len;
 }
 
-static void expect(struct handshake *h, void *to, uint32_t len)
-{
+static void expect(struct handshake *h, void *to, uint32_t len) {
     h->in = to;
     h->need = len;
     h->got = 0;
 }
 
-void handshake_open(struct handshake *h, const struct conn_identity *me)
-{
+void handshake_open(struct handshake *h, const struct conn_identity *me) {
     h->me = me;
     h->opener = true;
     auth_hello_make(&h->hello, me, h->role, h->peer);
@@ -32,8 +29,7 @@ void handshake_open(struct handshake *h, const struct conn_identity *me)
     expect(h, &h->challenge, sizeof h->challenge);
 }
 
-void handshake_accept(struct handshake *h, const struct conn_identity *me)
-{
+void handshake_accept(struct handshake *h, const struct conn_identity *me) {
     h->me = me;
     h->opener = false;
     send_next(h, NULL, 0);
@@ -41,8 +37,7 @@ void handshake_accept(struct handshake *h, const struct conn_identity *me)
 }
 
 /* What was expected is whole. */
-static int step(struct handshake *h)
-{
+static int step(struct handshake *h) {
     int e;
     if (h->opener) {
         e = auth_challenge_check(&h->challenge, &h->hello, h->me, &h->answer);
@@ -67,8 +62,7 @@ static int step(struct handshake *h)
     return e;
 }
 
-static int write_some(struct handshake *h, int fd)
-{
+static int write_some(struct handshake *h, int fd) {
     while (h->out_len > 0) {
         ssize_t n = send(fd, h->out, h->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
@@ -81,8 +75,7 @@ static int write_some(struct handshake *h, int fd)
     return 0;
 }
 
-static int read_some(struct handshake *h, int fd)
-{
+static int read_some(struct handshake *h, int fd) {
     int e = 0;
     while (h->need > 0 && e == 0) {
         ssize_t n = recv(fd, h->in + h->got, h->need - h->got, MSG_DONTWAIT);
@@ -99,8 +92,7 @@ static int read_some(struct handshake *h, int fd)
     return e;
 }
 
-int handshake_run(struct handshake *h, int fd)
-{
+int handshake_run(struct handshake *h, int fd) {
     int e = write_some(h, fd);
     if (e == 0)
         e = read_some(h, fd);

@@ -11,21 +11,24 @@
 struct handshake {
     const struct conn_identity *me; /* borrowed until it is over */
     bool opener;
-    enum conn_role role;            /* opener's: set by the owner; acceptor's: of the peer, once it is over */
-    uint32_t peer;                  /* likewise: its manager or node id */
+    enum conn_role role; /* opener's: set by the owner; acceptor's: of the peer, once it is over */
+    uint32_t peer;       /* likewise: its manager or node id */
     struct auth_hello hello;
     struct auth_challenge challenge;
     struct auth_answer answer;
-    uint8_t *in;                    /* where the message that comes next goes */
+    uint8_t *in; /* where the message that comes next goes */
     uint32_t need, got;
     const uint8_t *out;
     uint32_t out_len;
 };
 
-void handshake_open(struct handshake *h, const struct conn_identity *me); /* role and peer are set */
+void handshake_open(struct handshake *h,
+                    const struct conn_identity *me); /* role and peer are set */
 void handshake_accept(struct handshake *h, const struct conn_identity *me);
 /* Go on, without waiting: 1 both ends know each other, 0 more has to come or go, or a negative code (DDICT_EAUTH, DDICT_EVERSION, DDICT_EPROTO, -ECONNRESET, ...). */
 int handshake_run(struct handshake *h, int fd);
-static inline bool handshake_writes(const struct handshake *h) { return h->out_len > 0; } /* the socket was full */
+static inline bool handshake_writes(const struct handshake *h) {
+    return h->out_len > 0;
+} /* the socket was full */
 
 #endif

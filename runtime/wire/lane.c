@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lane.c - making and mapping a lane, and what is off the hot path of its rings. */
+#include <base/error.h>
+#include <wire/lane.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,49 +16,46 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include <wire/lane.h>
-
 _Static_assert(sizeof(struct lane_page) <= 4096, "positions have one page");
 _Static_assert(sizeof(struct msg) == MSG_HEADER, "the header has a name");
 
 #define LANE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-int lane_create(void)
-{
+int lane_create(void) {
     int fd = memfd_create("ddict-lane", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return dd_error(-errno, "cannot make a lane: %s", strerror(errno));
-    struct lane_page head = {.magic = LANE_MAGIC, .version = PROTOCOL_VERSION, .ring = DD_LANE_RING};
+    struct lane_page head = {
+        .magic = LANE_MAGIC, .version = PROTOCOL_VERSION, .ring = DD_LANE_RING};
     ssize_t n = -1;
     if (ftruncate(fd, (off_t)LANE_FILE_SIZE) == 0)
         n = pwrite(fd, &head, sizeof head, 0);
     if (n != (ssize_t)sizeof head || fcntl(fd, F_ADD_SEALS, LANE_SEALS) != 0) {
         int e = n >= 0 && n != (ssize_t)sizeof head ? ENOSPC : errno;
         close(fd);
-        return dd_error(-e, "cannot make a lane of %llu bytes: %s", (unsigned long long)LANE_FILE_SIZE, strerror(e));
+        return dd_error(-e, "cannot make a lane of %llu bytes: %s",
+                        (unsigned long long)LANE_FILE_SIZE, strerror(e));
     }
     return fd;
 }
 
-static bool positions_sane(uint64_t head, uint64_t tail)
-{
+static bool positions_sane(uint64_t head, uint64_t tail) {
     return ((head | tail) & 63) == 0 && tail - head <= DD_LANE_RING;
 }
 
-static void ring_init(struct ring *r, uint8_t *data, uint64_t *head, uint64_t *tail, bool producer)
-{
+static void ring_init(struct ring *r, uint8_t *data, uint64_t *head, uint64_t *tail,
+                      bool producer) {
     r->data = data;
     r->head = head;
     r->tail = tail;
     /* Acquire pairs with the release in ring_consume() and ring_commit(); a consumer finds the rest by ring_refill(). */
-    r->pos = producer ? __atomic_load_n(tail, __ATOMIC_ACQUIRE) : __atomic_load_n(head, __ATOMIC_ACQUIRE);
+    r->pos = producer ? __atomic_load_n(tail, __ATOMIC_ACQUIRE)
+                      : __atomic_load_n(head, __ATOMIC_ACQUIRE);
     r->seen = producer ? __atomic_load_n(head, __ATOMIC_ACQUIRE) : r->pos;
     r->reserved = 0;
 }
 
-int lane_map(struct lane *l, int fd, bool client)
-{
+int lane_map(struct lane *l, int fd, bool client) {
     struct stat st;
     if (fstat(fd, &st) != 0)
         return dd_error(-errno, "cannot look at a lane: %s", strerror(errno));
@@ -67,19 +67,22 @@ int lane_map(struct lane *l, int fd, bool client)
     if (n != (ssize_t)sizeof head || head.magic != LANE_MAGIC)
         return dd_error(DDICT_EPROTO, "what came as a lane is none");
     if (head.version != PROTOCOL_VERSION)
-        return dd_error(DDICT_EVERSION, "a lane has version %u, expected %u", head.version, PROTOCOL_VERSION);
+        return dd_error(DDICT_EVERSION, "a lane has version %u, expected %u", head.version,
+                        PROTOCOL_VERSION);
     if (head.ring != DD_LANE_RING || st.st_size != (off_t)LANE_FILE_SIZE)
-        return dd_error(DDICT_EPROTO, "a lane has rings of %u bytes in %lld, expected %u in %llu", head.ring, (long long)st.st_size,
-                        DD_LANE_RING, (unsigned long long)LANE_FILE_SIZE);
+        return dd_error(DDICT_EPROTO, "a lane has rings of %u bytes in %lld, expected %u in %llu",
+                        head.ring, (long long)st.st_size, DD_LANE_RING,
+                        (unsigned long long)LANE_FILE_SIZE);
     void *p = mmap(NULL, LANE_RINGS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return dd_error(-errno, "cannot map a lane: %s", strerror(errno));
     struct lane t = {.page = p, .fd = -1, .bell_fd = -1};
     ring_init(&t.sq, (uint8_t *)p + 4096, &t.page->sq_head, &t.page->sq_tail, client);
-    ring_init(&t.cq, (uint8_t *)p + 4096 + DD_LANE_RING, &t.page->cq_head, &t.page->cq_tail, !client);
+    ring_init(&t.cq, (uint8_t *)p + 4096 + DD_LANE_RING, &t.page->cq_head, &t.page->cq_tail,
+              !client);
     const struct ring *produced = client ? &t.sq : &t.cq, *consumed = client ? &t.cq : &t.sq;
-    if (!positions_sane(produced->seen, produced->pos)
-        || !positions_sane(consumed->pos, __atomic_load_n(consumed->tail, __ATOMIC_RELAXED))) {
+    if (!positions_sane(produced->seen, produced->pos) ||
+        !positions_sane(consumed->pos, __atomic_load_n(consumed->tail, __ATOMIC_RELAXED))) {
         munmap(p, LANE_RINGS_SIZE);
         return dd_error(DDICT_EPROTO, "a lane has impossible positions");
     }
@@ -93,13 +96,14 @@ int lane_map(struct lane *l, int fd, bool client)
     return 0;
 }
 
-uint8_t *lane_area(struct lane *l)
-{
+uint8_t *lane_area(struct lane *l) {
     if (l->area != NULL)
         return l->area;
-    void *p = mmap(NULL, DD_LANE_AREA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, l->fd, LANE_RINGS_SIZE);
+    void *p = mmap(NULL, DD_LANE_AREA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, l->fd,
+                   LANE_RINGS_SIZE);
     if (p == MAP_FAILED) {
-        dd_error(-errno, "cannot map the area of a lane, %llu bytes of address space: %s", (unsigned long long)DD_LANE_AREA, strerror(errno));
+        dd_error(-errno, "cannot map the area of a lane, %llu bytes of address space: %s",
+                 (unsigned long long)DD_LANE_AREA, strerror(errno));
         return NULL;
     }
     madvise(p, DD_LANE_AREA, MADV_DONTDUMP);
@@ -108,19 +112,20 @@ uint8_t *lane_area(struct lane *l)
 }
 
 #define WINDOW_STEP (DD_LANE_WINDOW / 2) /* they overlap, so a piece lies in one of them whole */
-_Static_assert(DD_MSG_PIECE <= WINDOW_STEP && DD_LANE_AREA % WINDOW_STEP == 0, "a piece lies in one window");
+_Static_assert(DD_MSG_PIECE <= WINDOW_STEP && DD_LANE_AREA % WINDOW_STEP == 0,
+               "a piece lies in one window");
 
-static uint64_t window_len(uint64_t at) { return DD_LANE_AREA - at < DD_LANE_WINDOW ? DD_LANE_AREA - at : DD_LANE_WINDOW; }
+static uint64_t window_len(uint64_t at) {
+    return DD_LANE_AREA - at < DD_LANE_WINDOW ? DD_LANE_AREA - at : DD_LANE_WINDOW;
+}
 
-static void window_unmap(struct lane_window *w)
-{
+static void window_unmap(struct lane_window *w) {
     if (w->map != NULL)
         munmap((void *)(uintptr_t)w->map, window_len(w->at));
     w->map = NULL;
 }
 
-const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code)
-{
+const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code) {
     struct lane_window *w = NULL, *oldest = &l->window[0];
     *code = DDICT_EPROTO;
     if (off > DD_LANE_AREA || len > DD_LANE_AREA - off || len > DD_MSG_PIECE)
@@ -137,7 +142,8 @@ const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code
     w = oldest;
     window_unmap(w);
     w->at = off - off % WINDOW_STEP;
-    void *p = mmap(NULL, window_len(w->at), PROT_READ, MAP_SHARED | MAP_NORESERVE, l->fd, (off_t)(LANE_RINGS_SIZE + w->at));
+    void *p = mmap(NULL, window_len(w->at), PROT_READ, MAP_SHARED | MAP_NORESERVE, l->fd,
+                   (off_t)(LANE_RINGS_SIZE + w->at));
     *code = -ENOMEM;
     if (p == MAP_FAILED)
         return NULL;
@@ -147,8 +153,7 @@ const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code
     return w->map + (off - w->at);
 }
 
-void lane_unmap(struct lane *l)
-{
+void lane_unmap(struct lane *l) {
     for (unsigned i = 0; i < LANE_WINDOWS; i++)
         window_unmap(&l->window[i]);
     if (l->page != NULL) {
@@ -162,9 +167,9 @@ void lane_unmap(struct lane *l)
     l->bell_fd = -1;
 }
 
-void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *bad)
-{
-    uint64_t off = r->pos & (DD_LANE_RING - 1), to_end = DD_LANE_RING - off, need = lane_round(MSG_HEADER + least);
+void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *bad) {
+    uint64_t off = r->pos & (DD_LANE_RING - 1), to_end = DD_LANE_RING - off,
+             need = lane_round(MSG_HEADER + least);
     uint64_t want = lane_round(MSG_HEADER + *most), room = DD_LANE_RING - (r->pos - r->seen);
     if (room < to_end + want) { /* seen may be old; ring_reserve() looks again only when it must */
         /* Acquire as in ring_reserve(). */
@@ -186,8 +191,7 @@ void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *ba
     return ring_reserve(r, MSG_HEADER + *most, bad);
 }
 
-int ring_refill(struct ring *r)
-{
+int ring_refill(struct ring *r) {
     /* Acquire pairs with the release of tail in ring_commit(). */
     uint64_t tail = __atomic_load_n(r->tail, __ATOMIC_ACQUIRE);
     if (tail == r->pos)
@@ -198,8 +202,7 @@ int ring_refill(struct ring *r)
     return 1;
 }
 
-int ring_skip_pad(struct ring *r, uint32_t len)
-{
+int ring_skip_pad(struct ring *r, uint32_t len) {
     uint64_t off = r->pos & (DD_LANE_RING - 1);
     /* Shorter than the record it makes room for, so never at the start of the ring, and two cannot follow each other. */
     if (len != DD_LANE_RING - off || len > r->seen - r->pos || len >= LANE_RECORD_MAX)
@@ -209,13 +212,11 @@ int ring_skip_pad(struct ring *r, uint32_t len)
     return 1;
 }
 
-static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
-{
+static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout) {
     return syscall(SYS_futex, word, op, val, timeout, NULL, 0);
 }
 
-void lane_wake_client(struct lane *l)
-{
+void lane_wake_client(struct lane *l) {
     uint32_t who = __atomic_exchange_n(&l->page->client_sleeps, 0, __ATOMIC_RELAXED);
     if (who & LANE_SLEEPS) {
         /* Release: the flag is clear before bell moves; pairs with the acquire of bell in lane_sleep_announce(). */
@@ -226,23 +227,22 @@ void lane_wake_client(struct lane *l)
         eventfd_write(l->bell_fd, 1); /* full: it is readable already */
 }
 
-uint32_t lane_sleep_announce(struct lane *l)
-{
+uint32_t lane_sleep_announce(struct lane *l) {
     /* Acquire: bell is read before the flag is set. Whoever clears the flag after that moves bell away from this value. */
     uint32_t bell = __atomic_load_n(&l->page->bell, __ATOMIC_ACQUIRE);
-    __atomic_fetch_or(&l->page->client_sleeps, LANE_SLEEPS, __ATOMIC_RELAXED); /* beside who polls */
+    __atomic_fetch_or(&l->page->client_sleeps, LANE_SLEEPS,
+                      __ATOMIC_RELAXED);     /* beside who polls */
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_ring_client() */
     return bell;
 }
 
-void lane_poll_announce(struct lane *l)
-{
+void lane_poll_announce(struct lane *l) {
     __atomic_fetch_or(&l->page->client_sleeps, LANE_POLLS, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_ring_client() */
 }
 
-void lane_sleep(struct lane *l, uint32_t bell, int slice_ms)
-{
+void lane_sleep(struct lane *l, uint32_t bell, int slice_ms) {
     struct timespec t = {.tv_sec = slice_ms / 1000, .tv_nsec = slice_ms % 1000 * 1000000L};
-    futex(&l->page->bell, FUTEX_WAIT, bell, &t); /* any reason to return is good enough: the caller looks again */
+    futex(&l->page->bell, FUTEX_WAIT, bell,
+          &t); /* any reason to return is good enough: the caller looks again */
 }

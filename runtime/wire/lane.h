@@ -7,50 +7,62 @@
 #ifndef DDICT_WIRE_LANE_H
 #define DDICT_WIRE_LANE_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <ddict.h>
 #include <wire/msg.h>
 
-#define LANE_MAGIC 0x314e414c54434944ull
+#include <stdbool.h>
+#include <stddef.h>
+
+#define LANE_MAGIC      0x314e414c54434944ull
 #define LANE_RECORD_MAX MSG_LEN_MAX
 _Static_assert((DD_LANE_RING & (DD_LANE_RING - 1)) == 0, "positions are masked");
-#define LANE_ROOM_ALWAYS (DD_LANE_RING - 2 * lane_round(LANE_RECORD_MAX)) /* with no more bytes than these in it a ring has room for any record, and a PAD before it */
+#define LANE_ROOM_ALWAYS \
+    (DD_LANE_RING -      \
+     2 * lane_round(     \
+             LANE_RECORD_MAX)) /* with no more bytes than these in it a ring has room for any record, and a PAD before it */
 _Static_assert(2 * LANE_RECORD_MAX + 64 <= DD_LANE_RING, "a record and the PAD before it must fit");
 
 struct lane_page { /* first page of the memfd */
     uint64_t magic;
-    uint32_t version, ring;                               /* PROTOCOL_VERSION, bytes of each ring */
-    uint64_t sq_tail __attribute__((aligned(64)));        /* client writes */
-    uint64_t cq_head;                                     /* client writes */
-    uint32_t client_sleeps;                               /* LANE_SLEEPS, LANE_POLLS: the client sets them, who rings clears them */
-    uint64_t sq_head __attribute__((aligned(64)));        /* manager writes */
-    uint64_t cq_tail;                                     /* manager writes */
-    uint32_t want_space;                                  /* the manager sets it: ring my eventfd when cq_head moves; the client clears it then */
-    uint32_t bell __attribute__((aligned(64)));           /* manager adds, client waits on it (futex) */
-    uint32_t unwatched __attribute__((aligned(64)));      /* the manager sets it: ring my eventfd when sq_tail moves; the client clears it then. Seldom written, so it costs a client nothing */
+    uint32_t version, ring;                        /* PROTOCOL_VERSION, bytes of each ring */
+    uint64_t sq_tail __attribute__((aligned(64))); /* client writes */
+    uint64_t cq_head;                              /* client writes */
+    uint32_t
+        client_sleeps; /* LANE_SLEEPS, LANE_POLLS: the client sets them, who rings clears them */
+    uint64_t sq_head __attribute__((aligned(64))); /* manager writes */
+    uint64_t cq_tail;                              /* manager writes */
+    uint32_t
+        want_space; /* the manager sets it: ring my eventfd when cq_head moves; the client clears it then */
+    uint32_t bell __attribute__((aligned(64))); /* manager adds, client waits on it (futex) */
+    uint32_t unwatched __attribute__((aligned(
+        64))); /* the manager sets it: ring my eventfd when sq_tail moves; the client clears it then. Seldom written, so it costs a client nothing */
 };
-#define LANE_RINGS_SIZE (4096u + 2u * DD_LANE_RING)          /* of the file, from its start */
-#define LANE_FILE_SIZE ((uint64_t)LANE_RINGS_SIZE + DD_LANE_AREA) /* sparse: the area behind the rings has the memory that the client has written */
+#define LANE_RINGS_SIZE (4096u + 2u * DD_LANE_RING) /* of the file, from its start */
+#define LANE_FILE_SIZE           \
+    ((uint64_t)LANE_RINGS_SIZE + \
+     DD_LANE_AREA) /* sparse: the area behind the rings has the memory that the client has written */
 #define LANE_WINDOWS 4u
-#define LANE_SLEEPS 1u /* a thread sleeps, or is about to, on `bell` */
-#define LANE_POLLS 2u  /* somebody polls the client's eventfd, or will: write it */
+#define LANE_SLEEPS  1u /* a thread sleeps, or is about to, on `bell` */
+#define LANE_POLLS   2u /* somebody polls the client's eventfd, or will: write it */
 
 /* One end of one ring. */
 struct ring {
     uint8_t *data;
-    uint64_t *tail, *head;  /* in the lane */
-    uint64_t pos;           /* mine: tail when producing, head when consuming */
-    uint64_t seen;          /* the other side's position, last read and checked */
-    uint64_t reserved;      /* producer: bytes of the reservation, padding included */
+    uint64_t *tail, *head; /* in the lane */
+    uint64_t pos;          /* mine: tail when producing, head when consuming */
+    uint64_t seen;         /* the other side's position, last read and checked */
+    uint64_t reserved;     /* producer: bytes of the reservation, padding included */
 };
 
 struct lane {
     struct lane_page *page;
     struct ring sq, cq;
-    int fd;           /* of the lane; its own */
-    uint8_t *area;    /* client: NULL until lane_area() */
-    struct lane_window { const uint8_t *map; uint64_t at, used; } window[LANE_WINDOWS]; /* manager: of the area; used: in the order of windows_used */
+    int fd;        /* of the lane; its own */
+    uint8_t *area; /* client: NULL until lane_area() */
+    struct lane_window {
+        const uint8_t *map;
+        uint64_t at, used;
+    } window[LANE_WINDOWS]; /* manager: of the area; used: in the order of windows_used */
     uint64_t windows_used;
     int bell_fd; /* the client's eventfd, of all its lanes; borrowed, set by whoever maps the lane; -1: none */
 };
@@ -65,7 +77,9 @@ uint8_t *lane_area(struct lane *l);
 /* Manager: len bytes of it (at most DD_MSG_PIECE) from `off` on, until the next call. NULL: there are no such bytes; or no address space (*code: DDICT_EPROTO or -ENOMEM). */
 const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code);
 
-static inline uint32_t lane_round(uint32_t len) { return (len + 63u) & ~63u; }
+static inline uint32_t lane_round(uint32_t len) {
+    return (len + 63u) & ~63u;
+}
 
 /* Producer: contiguous room for a record of len bytes (64 .. LANE_RECORD_MAX), NULL when the ring has none now; an impossible position
  * of the other side: NULL and *bad is set. Write header and payload there, then ring_commit(). A reservation that is not committed is forgotten. */
@@ -100,7 +114,9 @@ static inline void *ring_reserve(struct ring *r, uint32_t len, bool *bad) {
  */
 void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *bad);
 /* The record at hand is to have len bytes instead of the `was` that were reserved. */
-static inline void ring_trim(struct ring *r, uint32_t was, uint32_t len) { r->reserved -= lane_round(was) - lane_round(len); }
+static inline void ring_trim(struct ring *r, uint32_t was, uint32_t len) {
+    r->reserved -= lane_round(was) - lane_round(len);
+}
 
 /* Publish the reservation. */
 static inline void ring_commit(struct ring *r) {
@@ -153,7 +169,9 @@ static inline void ring_consume(struct ring *r, const struct msg *m) {
 }
 
 /* Cheap look: is there anything to peek at? */
-static inline bool ring_ready(const struct ring *r) { return __atomic_load_n(r->tail, __ATOMIC_ACQUIRE) != r->pos; }
+static inline bool ring_ready(const struct ring *r) {
+    return __atomic_load_n(r->tail, __ATOMIC_ACQUIRE) != r->pos;
+}
 
 /* Manager: after commits and consumes, wake the client if it sleeps: no system call otherwise. Once after a batch is enough. */
 void lane_wake_client(struct lane *l);
@@ -168,8 +186,8 @@ static inline void lane_ring_client(struct lane *l) {
 static inline void lane_ring_for_room(struct lane *l, uint64_t from) {
     /* Fence as above. Who waits for room published its tail before, and saw no head beyond those that we have stored since `from`. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0)
-        && __atomic_load_n(l->sq.tail, __ATOMIC_RELAXED) - from > LANE_ROOM_ALWAYS)
+    if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0) &&
+        __atomic_load_n(l->sq.tail, __ATOMIC_RELAXED) - from > LANE_ROOM_ALWAYS)
         lane_wake_client(l);
 }
 
@@ -188,17 +206,20 @@ void lane_sleep(struct lane *l, uint32_t bell, int slice_ms);
  */
 static inline bool lane_leave(struct lane *l) {
     __atomic_store_n(&l->page->unwatched, 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the client's between its tail and lane_is_left() */
+    __atomic_thread_fence(
+        __ATOMIC_SEQ_CST); /* pairs with the client's between its tail and lane_is_left() */
     if (!ring_ready(&l->sq))
         return true;
     __atomic_store_n(&l->page->unwatched, 0, __ATOMIC_RELAXED);
     return false;
 }
-static inline void lane_watch(struct lane *l) { __atomic_store_n(&l->page->unwatched, 0, __ATOMIC_RELAXED); }
+static inline void lane_watch(struct lane *l) {
+    __atomic_store_n(&l->page->unwatched, 0, __ATOMIC_RELAXED);
+}
 /* Client, after ring_commit(&l->sq) and a seq_cst fence: true: write the eventfd of the lane. */
 static inline bool lane_is_left(struct lane *l) {
-    return __builtin_expect(__atomic_load_n(&l->page->unwatched, __ATOMIC_RELAXED) != 0, 0)
-           && __atomic_exchange_n(&l->page->unwatched, 0, __ATOMIC_RELAXED) != 0;
+    return __builtin_expect(__atomic_load_n(&l->page->unwatched, __ATOMIC_RELAXED) != 0, 0) &&
+           __atomic_exchange_n(&l->page->unwatched, 0, __ATOMIC_RELAXED) != 0;
 }
 
 /* Manager, when ring_reserve(&l->cq) found no room: announce, then try once more, then sleep; the client rings the eventfd. */
@@ -209,8 +230,8 @@ static inline void lane_want_space(struct lane *l) {
 /* Client, after ring_consume(&l->cq) (once after a batch is enough): true: write the manager's eventfd. */
 static inline bool lane_space_wanted(struct lane *l) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_want_space() */
-    return __builtin_expect(__atomic_load_n(&l->page->want_space, __ATOMIC_RELAXED) != 0, 0)
-           && __atomic_exchange_n(&l->page->want_space, 0, __ATOMIC_RELAXED) != 0;
+    return __builtin_expect(__atomic_load_n(&l->page->want_space, __ATOMIC_RELAXED) != 0, 0) &&
+           __atomic_exchange_n(&l->page->want_space, 0, __ATOMIC_RELAXED) != 0;
 }
 
 #endif

@@ -7,6 +7,12 @@
  *
  * TCP then carries only NUDGE and TOOK (channel.c), and its end tells at once that the other process or its node has gone.
  */
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <wire/auth.h>
+#include <wire/link.h>
+
 #include <errno.h>
 #include <sodium.h>
 #include <stddef.h>
@@ -14,14 +20,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/log.h>
-#include <wire/auth.h>
-#include <wire/link.h>
-
 struct offer { /* payload of MSG_LINK_OFFER */
-    uint32_t channel, address_len, reads; /* reads: the other end may read from what is shared here */
+    uint32_t channel, address_len,
+        reads; /* reads: the other end may read from what is shared here */
     uint32_t room;
     char provider[FABRIC_NAME_MAX];
     uint8_t address[FABRIC_ADDRESS_MAX];
@@ -29,46 +30,42 @@ struct offer { /* payload of MSG_LINK_OFFER */
 
 struct link {
     struct conn *conn;
-    bool more;                /* one more beside another */
-    struct channel *channel;  /* NULL: TCP carries the messages; or it is an acceptor's that is not up yet */
+    bool more; /* one more beside another */
+    struct channel
+        *channel; /* NULL: TCP carries the messages; or it is an acceptor's that is not up yet */
     const struct link_setup *setup;
     const struct link_ops *ops;
     void *arg;
-    unsigned busy;            /* calls of the owner under way */
+    unsigned busy; /* calls of the owner under way */
     bool freed, opener, offered, up, reads;
     uint32_t peer;
-    uint64_t deadline_ns;     /* of the other end's offer */
+    uint64_t deadline_ns; /* of the other end's offer */
 };
 
-static void leave(struct link *l)
-{
+static void leave(struct link *l) {
     if (--l->busy == 0 && l->freed)
         free(l);
 }
 
 /* --- what the owner is told --- */
 
-static void come_up(struct link *l, uint32_t peer)
-{
+static void come_up(struct link *l, uint32_t peer) {
     l->up = true;
     if (l->ops->up != NULL)
         l->ops->up(l, l->arg, peer);
 }
 
-static void *payload_to(void *arg, const struct msg *m)
-{
+static void *payload_to(void *arg, const struct msg *m) {
     struct link *l = arg;
     return l->ops->payload_to != NULL ? l->ops->payload_to(l, l->arg, m) : NULL;
 }
 
-static int message(void *arg, const struct msg *m, void *payload)
-{
+static int message(void *arg, const struct msg *m, void *payload) {
     struct link *l = arg;
     return l->ops->message(l, l->arg, m, payload);
 }
 
-static void drained(void *arg)
-{
+static void drained(void *arg) {
     struct link *l = arg;
     if (l->ops->drained != NULL)
         l->ops->drained(l, l->arg);
@@ -76,48 +73,50 @@ static void drained(void *arg)
 
 /* --- the channel --- */
 
-static void nudge(void *arg)
-{
+static void nudge(void *arg) {
     struct msg m = {.type = MSG_LINK_NUDGE};
-    conn_send(((struct link *)arg)->conn, &m, NULL, 0, NULL, 0, NULL, NULL); /* an error is the connection's */
+    conn_send(((struct link *)arg)->conn, &m, NULL, 0, NULL, 0, NULL,
+              NULL); /* an error is the connection's */
 }
 
-static void broken(void *arg, int code) { conn_end(((struct link *)arg)->conn, code); }
+static void broken(void *arg, int code) {
+    conn_end(((struct link *)arg)->conn, code);
+}
 
 static const struct channel_ops channel_ops = {payload_to, message, drained, nudge, broken};
 
-static int offer_send(struct link *l)
-{
+static int offer_send(struct link *l) {
     struct offer o = {.channel = channel_id(l->channel)};
     struct msg m = {.type = MSG_LINK_OFFER};
     strncpy(o.provider, fabric_name(l->setup->fabric), sizeof o.provider - 1);
     o.address_len = (uint32_t)fabric_address(l->setup->fabric, o.address);
     o.reads = fabric_shares(l->setup->fabric);
     l->offered = true;
-    return o.address_len > 0 ? conn_send(l->conn, &m, &o, sizeof o, NULL, 0, NULL, NULL) : -EADDRNOTAVAIL;
+    return o.address_len > 0 ? conn_send(l->conn, &m, &o, sizeof o, NULL, 0, NULL, NULL)
+                             : -EADDRNOTAVAIL;
 }
 
 /* The secrets in the frames are of this connection, so only its two ends can take part. */
-static int channel_join(struct link *l, const struct offer *o)
-{
+static int channel_join(struct link *l, const struct offer *o) {
     uint8_t a[AUTH_MAC], b[AUTH_MAC];
     conn_secret(l->conn, 'a', a);
     conn_secret(l->conn, 'b', b);
-    int e = channel_connect(l->channel, o->address, o->address_len, o->channel, l->opener ? a : b, l->opener ? b : a);
+    int e = channel_connect(l->channel, o->address, o->address_len, o->channel, l->opener ? a : b,
+                            l->opener ? b : a);
     auth_forget(a, sizeof a);
     auth_forget(b, sizeof b);
     return e;
 }
 
-static int offer_take(struct link *l, const struct msg *m, const void *payload)
-{
+static int offer_take(struct link *l, const struct msg *m, const void *payload) {
     struct offer o;
     if (l->setup->fabric == NULL || l->up || m->len - MSG_HEADER != sizeof o)
         return DDICT_EPROTO;
     memcpy(&o, payload, sizeof o);
     o.provider[sizeof o.provider - 1] = 0;
     if (strcmp(o.provider, fabric_name(l->setup->fabric)) != 0) {
-        log_warn("manager %u offers messages by %s, and we have %s", l->peer, o.provider, fabric_name(l->setup->fabric));
+        log_warn("manager %u offers messages by %s, and we have %s", l->peer, o.provider,
+                 fabric_name(l->setup->fabric));
         return DDICT_EPROTO;
     }
     int e = channel_join(l, &o);
@@ -129,8 +128,7 @@ static int offer_take(struct link *l, const struct msg *m, const void *payload)
     return e;
 }
 
-static int nudged(struct link *l)
-{
+static int nudged(struct link *l) {
     struct msg m = {.type = MSG_LINK_TOOK};
     l->busy++;
     fabric_work(l->setup->fabric);
@@ -145,8 +143,7 @@ static int nudged(struct link *l)
 
 /* --- the connection --- */
 
-static void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
-{
+static void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role) {
     struct link *l = arg;
     int e = 0;
     l->peer = peer;
@@ -168,37 +165,37 @@ static void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
         conn_end(c, e);
 }
 
-static void *on_payload_to(struct conn *c, void *arg, const struct msg *m)
-{
+static void *on_payload_to(struct conn *c, void *arg, const struct msg *m) {
     struct link *l = arg;
-    return l->setup->fabric == NULL && l->ops->payload_to != NULL ? l->ops->payload_to(l, l->arg, m) : NULL;
+    return l->setup->fabric == NULL && l->ops->payload_to != NULL ? l->ops->payload_to(l, l->arg, m)
+                                                                  : NULL;
 }
 
-static int on_message(struct conn *c, void *arg, const struct msg *m, void *payload)
-{
+static int on_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
     struct link *l = arg;
     if (l->setup->fabric == NULL)
         return m->type < MSG_LINK_OFFER ? l->ops->message(l, l->arg, m, payload) : DDICT_EPROTO;
     switch (m->type) {
-    case MSG_LINK_OFFER: return offer_take(l, m, payload);
-    case MSG_LINK_NUDGE: return l->up ? nudged(l) : DDICT_EPROTO;
+    case MSG_LINK_OFFER:
+        return offer_take(l, m, payload);
+    case MSG_LINK_NUDGE:
+        return l->up ? nudged(l) : DDICT_EPROTO;
     case MSG_LINK_TOOK:
         if (!l->up)
             return DDICT_EPROTO;
         channel_heard(l->channel, m->aux);
         return 0;
-    default: return DDICT_EPROTO;
+    default:
+        return DDICT_EPROTO;
     }
 }
 
-static void on_drained(struct conn *c, void *arg)
-{
+static void on_drained(struct conn *c, void *arg) {
     if (((struct link *)arg)->setup->fabric == NULL)
         drained(arg);
 }
 
-static void on_down(struct conn *c, void *arg, int code)
-{
+static void on_down(struct conn *c, void *arg, int code) {
     struct link *l = arg;
     channel_free(l->channel);
     l->channel = NULL;
@@ -206,24 +203,27 @@ static void on_down(struct conn *c, void *arg, int code)
         l->ops->down(l, l->arg, code);
 }
 
-static void *on_part_to(struct conn *c, void *arg, const struct msg *m, uint32_t got, uint32_t *room)
-{
+static void *on_part_to(struct conn *c, void *arg, const struct msg *m, uint32_t got,
+                        uint32_t *room) {
     struct link *l = arg;
-    return l->setup->fabric == NULL && l->ops->part_to != NULL ? l->ops->part_to(l, l->arg, m, got, room) : NULL;
+    return l->setup->fabric == NULL && l->ops->part_to != NULL
+               ? l->ops->part_to(l, l->arg, m, got, room)
+               : NULL;
 }
 
-static int on_part(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n)
-{
+static int on_part(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at,
+                   uint32_t n) {
     struct link *l = arg;
     return l->ops->part(l, l->arg, m, got, at, n);
 }
 
-static const struct conn_ops tcp_ops = {on_up, on_payload_to, on_message, on_drained, on_down, on_part_to, on_part};
+static const struct conn_ops tcp_ops = {on_up,   on_payload_to, on_message, on_drained,
+                                        on_down, on_part_to,    on_part};
 
 /* --- owner's calls --- */
 
-static struct link *link_new(const struct link_setup *setup, const struct link_ops *ops, void *arg)
-{
+static struct link *link_new(const struct link_setup *setup, const struct link_ops *ops,
+                             void *arg) {
     struct link *l = calloc(1, sizeof *l);
     if (l == NULL)
         return NULL;
@@ -234,17 +234,16 @@ static struct link *link_new(const struct link_setup *setup, const struct link_o
 }
 
 /* Random, so that the connections of a manager that was restarted are not taken for those of the one before. */
-static uint64_t group_new(void)
-{
+static uint64_t group_new(void) {
     uint64_t group = 0;
     while (group == 0)
         randombytes_buf(&group, sizeof group);
     return group;
 }
 
-static int link_start(struct link **out, const struct link_setup *setup, enum conn_role role, uint64_t group, uint32_t to, const struct sockaddr_storage *addr, int naddr,
-                      const struct link_ops *ops, void *arg)
-{
+static int link_start(struct link **out, const struct link_setup *setup, enum conn_role role,
+                      uint64_t group, uint32_t to, const struct sockaddr_storage *addr, int naddr,
+                      const struct link_ops *ops, void *arg) {
     struct conn_identity me = *setup->me;
     struct link *l = link_new(setup, ops, arg);
     if (l == NULL)
@@ -263,19 +262,20 @@ static int link_start(struct link **out, const struct link_setup *setup, enum co
     return e;
 }
 
-int link_open(struct link **out, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr, const struct link_ops *ops, void *arg)
-{
+int link_open(struct link **out, const struct link_setup *setup, uint32_t to,
+              const struct sockaddr_storage *addr, int naddr, const struct link_ops *ops,
+              void *arg) {
     return link_start(out, setup, ROLE_DATA, group_new(), to, addr, naddr, ops, arg);
 }
 
-int link_open_more(struct link **out, const struct link *first, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr,
-                   const struct link_ops *ops, void *arg)
-{
+int link_open_more(struct link **out, const struct link *first, const struct link_setup *setup,
+                   uint32_t to, const struct sockaddr_storage *addr, int naddr,
+                   const struct link_ops *ops, void *arg) {
     return link_start(out, setup, ROLE_MORE, conn_group(first->conn), to, addr, naddr, ops, arg);
 }
 
-int link_accept(struct link **out, const struct link_setup *setup, int fd, const struct link_ops *ops, void *arg)
-{
+int link_accept(struct link **out, const struct link_setup *setup, int fd,
+                const struct link_ops *ops, void *arg) {
     struct link *l = link_new(setup, ops, arg);
     if (l == NULL) {
         close(fd);
@@ -289,8 +289,7 @@ int link_accept(struct link **out, const struct link_setup *setup, int fd, const
     return e;
 }
 
-void link_free(struct link *l)
-{
+void link_free(struct link *l) {
     if (l == NULL || l->freed)
         return;
     l->freed = true;
@@ -301,8 +300,8 @@ void link_free(struct link *l)
     leave(l);
 }
 
-int link_send(struct link *l, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len, void (*done)(void *arg), void *done_arg)
-{
+int link_send(struct link *l, struct msg *m, const void *head, size_t head_len, const void *body,
+              size_t body_len, void (*done)(void *arg), void *done_arg) {
     if (l->channel != NULL)
         return channel_send(l->channel, m, head, head_len, body, body_len, done, done_arg);
     if (l->setup->fabric != NULL)
@@ -310,41 +309,57 @@ int link_send(struct link *l, struct msg *m, const void *head, size_t head_len, 
     return conn_send(l->conn, m, head, head_len, body, body_len, done, done_arg);
 }
 
-size_t link_queued(const struct link *l) { return l->channel != NULL ? channel_queued(l->channel) : conn_queued(l->conn); }
-bool link_full(const struct link *l) { return link_queued(l) > DD_PEER_INFLIGHT; }
-uint64_t link_position(const struct link *l) { return l->channel != NULL ? channel_position(l->channel) : conn_position(l->conn); }
-bool link_unsent(const struct link *l, uint64_t position) { return l->channel != NULL ? channel_unsent(l->channel, position) : conn_unsent(l->conn, position); }
+size_t link_queued(const struct link *l) {
+    return l->channel != NULL ? channel_queued(l->channel) : conn_queued(l->conn);
+}
+bool link_full(const struct link *l) {
+    return link_queued(l) > DD_PEER_INFLIGHT;
+}
+uint64_t link_position(const struct link *l) {
+    return l->channel != NULL ? channel_position(l->channel) : conn_position(l->conn);
+}
+bool link_unsent(const struct link *l, uint64_t position) {
+    return l->channel != NULL ? channel_unsent(l->channel, position)
+                              : conn_unsent(l->conn, position);
+}
 
-void link_pause(struct link *l, bool paused)
-{
+void link_pause(struct link *l, bool paused) {
     if (l->channel != NULL)
         channel_pause(l->channel, paused);
     else
         conn_pause(l->conn, paused);
 }
 
-void link_tick(struct link *l, uint64_t now_ns)
-{
+void link_tick(struct link *l, uint64_t now_ns) {
     if (l->deadline_ns != 0 && !l->up && now_ns > l->deadline_ns)
         conn_end(l->conn, -ETIMEDOUT);
     conn_tick(l->conn, now_ns);
 }
 
-bool link_is_more(const struct link *l) { return l->more; }
-uint64_t link_group(const struct link *l) { return conn_group(l->conn); }
-const char *link_carrier(const struct link *l) { return l->setup->fabric != NULL ? fabric_name(l->setup->fabric) : "tcp"; }
+bool link_is_more(const struct link *l) {
+    return l->more;
+}
+uint64_t link_group(const struct link *l) {
+    return conn_group(l->conn);
+}
+const char *link_carrier(const struct link *l) {
+    return l->setup->fabric != NULL ? fabric_name(l->setup->fabric) : "tcp";
+}
 
-int link_address(const struct link *l, struct sockaddr_storage *a)
-{
+int link_address(const struct link *l, struct sockaddr_storage *a) {
     socklen_t len = sizeof *a;
     return getsockname(conn_fd(l->conn), (struct sockaddr *)a, &len) == 0 ? 0 : -errno;
 }
 
-bool link_more_is_faster(const struct link *l) { return l->setup->fabric == NULL; } /* one TCP connection keeps one core of each end busy */
+bool link_more_is_faster(const struct link *l) {
+    return l->setup->fabric == NULL;
+} /* one TCP connection keeps one core of each end busy */
 
-bool link_reads(const struct link *l) { return l->up && l->reads && l->channel != NULL; }
+bool link_reads(const struct link *l) {
+    return l->up && l->reads && l->channel != NULL;
+}
 
-int link_read(struct link *l, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg)
-{
+int link_read(struct link *l, void *to, const struct fabric_place *from,
+              void (*done)(void *arg, int code), void *arg) {
     return link_reads(l) ? channel_read(l->channel, to, from, done, arg) : -ECONNRESET;
 }

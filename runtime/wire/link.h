@@ -23,7 +23,8 @@ struct link_ops {
     void (*down)(struct link *l, void *arg, int code);
     /* Optional: as in struct conn_ops. A transport that has no use for them gives whole messages. */
     void *(*part_to)(struct link *l, void *arg, const struct msg *m, uint32_t got, uint32_t *room);
-    int (*part)(struct link *l, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n);
+    int (*part)(struct link *l, void *arg, const struct msg *m, uint32_t got, const void *at,
+                uint32_t n);
 };
 
 struct link_setup { /* the same for all links of a process; borrowed while there are any */
@@ -33,26 +34,34 @@ struct link_setup { /* the same for all links of a process; borrowed while there
 };
 
 /* Opener and acceptor: as conn_open() with ROLE_DATA, and conn_accept(). */
-int link_open(struct link **out, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr, const struct link_ops *ops, void *arg);
+int link_open(struct link **out, const struct link_setup *setup, uint32_t to,
+              const struct sockaddr_storage *addr, int naddr, const struct link_ops *ops,
+              void *arg);
 /* Opener, from the first message of the acceptor over `first` on: one more link beside it, to the same. */
-int link_open_more(struct link **out, const struct link *first, const struct link_setup *setup, uint32_t to, const struct sockaddr_storage *addr, int naddr,
+int link_open_more(struct link **out, const struct link *first, const struct link_setup *setup,
+                   uint32_t to, const struct sockaddr_storage *addr, int naddr,
                    const struct link_ops *ops, void *arg);
-int link_accept(struct link **out, const struct link_setup *setup, int fd, const struct link_ops *ops, void *arg);
+int link_accept(struct link **out, const struct link_setup *setup, int fd,
+                const struct link_ops *ops, void *arg);
 void link_free(struct link *l); /* NULL is allowed; allowed in every callback */
 
 /* As conn_send(): header and head are copied; body is sent from where it lies and stays until done(), which may come after link_free(). */
-int link_send(struct link *l, struct msg *m, const void *head, size_t head_len, const void *body, size_t body_len, void (*done)(void *arg), void *done_arg);
+int link_send(struct link *l, struct msg *m, const void *head, size_t head_len, const void *body,
+              size_t body_len, void (*done)(void *arg), void *done_arg);
 bool link_full(const struct link *l);     /* more than DD_PEER_INFLIGHT bytes queued */
 size_t link_queued(const struct link *l); /* bytes */
 /* As conn_position() and conn_unsent(). */
 uint64_t link_position(const struct link *l);
 bool link_unsent(const struct link *l, uint64_t position);
 void link_pause(struct link *l, bool paused); /* no messages come until it is unpaused */
-void link_tick(struct link *l, uint64_t now_ns); /* deadlines; at least every 100 ms until it is up, every second then */
+void link_tick(
+    struct link *l,
+    uint64_t now_ns); /* deadlines; at least every 100 ms until it is up, every second then */
 /* Acceptor, from `up` on: it is one more beside another, of the same peer and group. */
 bool link_is_more(const struct link *l);
 uint64_t link_group(const struct link *l);
-const char *link_carrier(const struct link *l); /* what its messages go by: "tcp", or the fabric's provider */
+const char *link_carrier(
+    const struct link *l); /* what its messages go by: "tcp", or the fabric's provider */
 /* Our address of its TCP connection; 0, or a negative code. */
 int link_address(const struct link *l, struct sockaddr_storage *a);
 /* From `up` on: each end may read from what the other shares (fabric_share()). */
@@ -62,7 +71,8 @@ bool link_reads(const struct link *l);
  * network still has it, later, at the latest from fabric_close(); it may call all of this header but not for a link that is being freed. Several may be under way; they end in any order. Negative: nothing was
  * begun, done is not called.
  */
-int link_read(struct link *l, void *to, const struct fabric_place *from, void (*done)(void *arg, int code), void *arg);
+int link_read(struct link *l, void *to, const struct fabric_place *from,
+              void (*done)(void *arg, int code), void *arg);
 /* Whether several links to one peer carry large values faster than one. */
 bool link_more_is_faster(const struct link *l);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c - one round of an epoll loop, and the work that waits for its beginning and end. */
+#include <base/clock.h>
+#include <wire/loop.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/epoll.h>
-
-#include <base/clock.h>
-#include <wire/loop.h>
 
 #define BATCH 64 /* events of one round */
 
@@ -18,63 +18,53 @@ static __thread struct io_deferred *first, *last;
 static __thread unsigned waiting;
 static __thread struct io_watcher *watchers;
 
-static int control(int epoll_fd, int op, struct io_handler *h, uint32_t events)
-{
+static int control(int epoll_fd, int op, struct io_handler *h, uint32_t events) {
     struct epoll_event ev = {.events = events, .data.ptr = h};
     return epoll_ctl(epoll_fd, op, h->fd, &ev) == 0 ? 0 : -errno;
 }
 
-int io_add(int epoll_fd, struct io_handler *h, uint32_t events)
-{
+int io_add(int epoll_fd, struct io_handler *h, uint32_t events) {
     return control(epoll_fd, EPOLL_CTL_ADD, h, events);
 }
 
-int io_change(int epoll_fd, struct io_handler *h, uint32_t events)
-{
+int io_change(int epoll_fd, struct io_handler *h, uint32_t events) {
     return control(epoll_fd, EPOLL_CTL_MOD, h, events);
 }
 
-void io_remove(int epoll_fd, struct io_handler *h)
-{
+void io_remove(int epoll_fd, struct io_handler *h) {
     control(epoll_fd, EPOLL_CTL_DEL, h, 0);
     for (int i = 0; i < batch_len; i++)
         if (batch[i].data.ptr == h)
             batch[i].data.ptr = NULL;
 }
 
-static void forget_deferred(void)
-{
+static void forget_deferred(void) {
     first = last = NULL; /* they are the parent's */
     waiting = 0;
     batch_len = 0;
     watchers = NULL;
 }
 
-static void watch_fork(void)
-{
+static void watch_fork(void) {
     pthread_atfork(NULL, NULL, forget_deferred);
 }
 
-static bool deferred(const struct io_deferred *d)
-{
+static bool deferred(const struct io_deferred *d) {
     return d->next != NULL || d->prev != NULL || first == d;
 }
 
-static void watch_fork_once(void)
-{
+static void watch_fork_once(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_fork);
 }
 
-void io_watch(struct io_watcher *w)
-{
+void io_watch(struct io_watcher *w) {
     watch_fork_once();
     w->next = watchers;
     watchers = w;
 }
 
-void io_unwatch(struct io_watcher *w)
-{
+void io_unwatch(struct io_watcher *w) {
     for (struct io_watcher **at = &watchers; *at != NULL; at = &(*at)->next)
         if (*at == w) {
             *at = w->next;
@@ -82,8 +72,7 @@ void io_unwatch(struct io_watcher *w)
         }
 }
 
-void io_defer(struct io_deferred *d)
-{
+void io_defer(struct io_deferred *d) {
     watch_fork_once();
     if (deferred(d))
         return;
@@ -97,8 +86,7 @@ void io_defer(struct io_deferred *d)
     waiting++;
 }
 
-void io_undefer(struct io_deferred *d)
-{
+void io_undefer(struct io_deferred *d) {
     if (!deferred(d))
         return;
     if (d->prev != NULL)
@@ -114,8 +102,7 @@ void io_undefer(struct io_deferred *d)
 }
 
 /* Those there are now; what they put off anew waits for the next time. */
-static void run_deferred(void)
-{
+static void run_deferred(void) {
     for (unsigned n = waiting; n > 0 && first != NULL; n--) {
         struct io_deferred *d = first;
         io_undefer(d);
@@ -123,13 +110,11 @@ static void run_deferred(void)
     }
 }
 
-uint64_t io_woke(void)
-{
+uint64_t io_woke(void) {
     return woke;
 }
 
-int io_wait(int epoll_fd, int timeout_ms)
-{
+int io_wait(int epoll_fd, int timeout_ms) {
     run_deferred();
     int looked = 0;
     if (first != NULL)

@@ -4,11 +4,11 @@
 #include <wire/msg.h>
 
 enum payload_rule {
-    NO_SUCH,      /* not a type that travels */
-    NONE,         /* no payload */
-    KEY,          /* exactly the key */
-    PREFIX,       /* exactly the beginning of keys, or nothing */
-    KEY_VALUE,    /* the key and, unless STREAM, the value */
+    NO_SUCH,   /* not a type that travels */
+    NONE,      /* no payload */
+    KEY,       /* exactly the key */
+    PREFIX,    /* exactly the beginning of keys, or nothing */
+    KEY_VALUE, /* the key and, unless STREAM, the value */
     PIECE,
     ANY
 };
@@ -19,7 +19,8 @@ static const struct msg_rule {
     uint16_t flags;  /* those that may be set */
 } rules[MSG_TYPE_N] = {
     [MSG_PAD] = {"PAD", NO_SUCH, 0},
-    [MSG_PUT] = {"PUT", KEY_VALUE, MSGF_NEW | MSGF_EXISTING | MSGF_STREAM | MSGF_HOP | MSGF_APPEND | MSGF_WAIT},
+    [MSG_PUT] = {"PUT", KEY_VALUE,
+                 MSGF_NEW | MSGF_EXISTING | MSGF_STREAM | MSGF_HOP | MSGF_APPEND | MSGF_WAIT},
     [MSG_GET] = {"GET", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE},
     [MSG_POP] = {"POP", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE},
     [MSG_HEAD] = {"HEAD", KEY, MSGF_WAIT | MSGF_HOP | MSGF_APPEND},
@@ -57,8 +58,7 @@ static const struct msg_rule {
     [MSG_PREFETCH] = {"PREFETCH", ANY, 0},
 };
 
-int msg_check(const struct msg *m, uint32_t max_len)
-{
+int msg_check(const struct msg *m, uint32_t max_len) {
     if (m->type >= MSG_TYPE_N || m->len < MSG_HEADER || m->len > max_len)
         return DDICT_EPROTO;
     const struct msg_rule *rule = &rules[m->type];
@@ -69,20 +69,26 @@ int msg_check(const struct msg *m, uint32_t max_len)
         return DDICT_EPROTO;
     switch (rule->payload) {
     case KEY:
-        return m->key_len != 0 && m->key_len <= MSG_KEY_MAX && m->key_len == payload ? 0 : DDICT_EPROTO;
+        return m->key_len != 0 && m->key_len <= MSG_KEY_MAX && m->key_len == payload ? 0
+                                                                                     : DDICT_EPROTO;
     case PREFIX:
         return m->key_len <= MSG_KEY_MAX && m->key_len == payload ? 0 : DDICT_EPROTO;
     case KEY_VALUE:
-        if (m->key_len == 0 || m->key_len > MSG_KEY_MAX || m->key_len > payload || m->val_len >= MSG_VALUE_MAX
-            || (m->flags & (MSGF_NEW | MSGF_EXISTING)) == (MSGF_NEW | MSGF_EXISTING)
-            || ((m->flags & MSGF_APPEND) ? m->flags & (MSGF_NEW | MSGF_EXISTING) : m->flags & MSGF_WAIT))
+        if (m->key_len == 0 || m->key_len > MSG_KEY_MAX || m->key_len > payload ||
+            m->val_len >= MSG_VALUE_MAX ||
+            (m->flags & (MSGF_NEW | MSGF_EXISTING)) == (MSGF_NEW | MSGF_EXISTING) ||
+            ((m->flags & MSGF_APPEND) ? m->flags & (MSGF_NEW | MSGF_EXISTING)
+                                      : m->flags & MSGF_WAIT))
             return DDICT_EPROTO;
-        return payload - m->key_len == ((m->flags & MSGF_STREAM) ? 0 : m->val_len) ? 0 : DDICT_EPROTO;
+        return payload - m->key_len == ((m->flags & MSGF_STREAM) ? 0 : m->val_len) ? 0
+                                                                                   : DDICT_EPROTO;
     case PIECE:
         if (m->key_len != 0 || payload > DD_MSG_PIECE || m->aux >= MSG_VALUE_MAX)
             return DDICT_EPROTO;
         if (m->flags & MSGF_AREA)
-            return payload == 0 && m->val_len - 1 < DD_MSG_PIECE && m->version < MSG_VALUE_MAX ? 0 : DDICT_EPROTO;
+            return payload == 0 && m->val_len - 1 < DD_MSG_PIECE && m->version < MSG_VALUE_MAX
+                       ? 0
+                       : DDICT_EPROTO;
         return payload != 0 || (m->flags & MSGF_LAST) ? 0 : DDICT_EPROTO;
     case NONE:
         return m->key_len == 0 && payload == 0 ? 0 : DDICT_EPROTO;
@@ -93,7 +99,6 @@ int msg_check(const struct msg *m, uint32_t max_len)
     }
 }
 
-const char *msg_name(unsigned type)
-{
+const char *msg_name(unsigned type) {
     return type < MSG_TYPE_N && rules[type].name ? rules[type].name : "?";
 }

@@ -3,38 +3,75 @@
 #ifndef DDICT_WIRE_MSG_H
 #define DDICT_WIRE_MSG_H
 
-#include <stdint.h>
 #include <base/defaults.h>
 
+#include <stdint.h>
+
 #define PROTOCOL_VERSION 6u
-#define MSG_HEADER 64u                         /* sizeof(struct msg) */
-#define MSG_LEN_MAX (MSG_HEADER + DD_MSG_INLINE) /* of any message on any carrier */
-#define MSG_KEY_MAX 65536u
-#define MSG_VALUE_MAX (1ull << 62)             /* val_len and offsets stay below it, so sums do not wrap */
+#define MSG_HEADER       64u                          /* sizeof(struct msg) */
+#define MSG_LEN_MAX      (MSG_HEADER + DD_MSG_INLINE) /* of any message on any carrier */
+#define MSG_KEY_MAX      65536u
+#define MSG_VALUE_MAX    (1ull << 62) /* val_len and offsets stay below it, so sums do not wrap */
 
 enum msg_type {
-    MSG_PAD = 1, MSG_PUT, MSG_GET, MSG_POP, MSG_HEAD, MSG_DEL, MSG_CLEAR, MSG_LEN, MSG_KEYS, MSG_STATS, MSG_CANCEL,
-    MSG_DATA, MSG_ABORT, MSG_CREDIT, MSG_FREEZE, MSG_PREFETCH, MSG_REPLY, MSG_EVENTS, MSG_PROBE, MSG_HOLD,
-    MSG_CTL_READY, MSG_CTL_DRAIN, MSG_CTL_DRAINED, MSG_CTL_BEAT, MSG_CTL_LOST, MSG_CTL_STATS, MSG_CTL_END,
-    MSG_CTL_STEP, MSG_CTL_NOTE, MSG_CTL_DONE, MSG_CTL_TASKS, MSG_CTL_MEET, MSG_CTL_FREEZE,
-    MSG_LINK_OFFER, MSG_LINK_NUDGE, MSG_LINK_TOOK, MSG_CTL_SAVE,
+    MSG_PAD = 1,
+    MSG_PUT,
+    MSG_GET,
+    MSG_POP,
+    MSG_HEAD,
+    MSG_DEL,
+    MSG_CLEAR,
+    MSG_LEN,
+    MSG_KEYS,
+    MSG_STATS,
+    MSG_CANCEL,
+    MSG_DATA,
+    MSG_ABORT,
+    MSG_CREDIT,
+    MSG_FREEZE,
+    MSG_PREFETCH,
+    MSG_REPLY,
+    MSG_EVENTS,
+    MSG_PROBE,
+    MSG_HOLD,
+    MSG_CTL_READY,
+    MSG_CTL_DRAIN,
+    MSG_CTL_DRAINED,
+    MSG_CTL_BEAT,
+    MSG_CTL_LOST,
+    MSG_CTL_STATS,
+    MSG_CTL_END,
+    MSG_CTL_STEP,
+    MSG_CTL_NOTE,
+    MSG_CTL_DONE,
+    MSG_CTL_TASKS,
+    MSG_CTL_MEET,
+    MSG_CTL_FREEZE,
+    MSG_LINK_OFFER,
+    MSG_LINK_NUDGE,
+    MSG_LINK_TOOK,
+    MSG_CTL_SAVE,
     MSG_TYPE_N
 };
 
 enum msg_flag {
-    MSGF_NEW = 1, MSGF_EXISTING = 2, MSGF_WAIT = 4, /* values of DDICT_NEW, DDICT_EXISTING, DDICT_WAIT */
-    MSGF_STREAM = 8,  /* the value follows in DATA messages */
-    MSGF_LAST = 16,   /* DATA: the final piece */
-    MSGF_VIEW = 32,   /* GET, POP: a place in the arena is wanted */
-    MSGF_PLACED = 64, /* REPLY: aux is an offset in the arena of `manager` */
-    MSGF_HOP = 128,   /* forwarded by a manager */
+    MSGF_NEW = 1,
+    MSGF_EXISTING = 2,
+    MSGF_WAIT = 4,     /* values of DDICT_NEW, DDICT_EXISTING, DDICT_WAIT */
+    MSGF_STREAM = 8,   /* the value follows in DATA messages */
+    MSGF_LAST = 16,    /* DATA: the final piece */
+    MSGF_VIEW = 32,    /* GET, POP: a place in the arena is wanted */
+    MSGF_PLACED = 64,  /* REPLY: aux is an offset in the arena of `manager` */
+    MSGF_HOP = 128,    /* forwarded by a manager */
     MSGF_APPEND = 256, /* PUT: behind the values that the key has; HEAD: of the key as a queue */
-    MSGF_AREA = 512,  /* DATA, lanes only: no payload; its val_len bytes stand in the lane's area at `version` */
-    MSGF_REMOTE = 1024 /* between managers: GET, POP: the asker can read the value from the owner's memory; REPLY: it shall, the payload says where */
+    MSGF_AREA =
+        512, /* DATA, lanes only: no payload; its val_len bytes stand in the lane's area at `version` */
+    MSGF_REMOTE =
+        1024 /* between managers: GET, POP: the asker can read the value from the owner's memory; REPLY: it shall, the payload says where */
 };
 
 struct msg {
-    uint32_t len;     /* header and payload, bytes; the lane record is this rounded up to 64 */
+    uint32_t len; /* header and payload, bytes; the lane record is this rounded up to 64 */
     uint16_t type;
     uint16_t flags;
     uint64_t id;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net.c - where this node listens and which of its addresses a peer may try. */
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <wire/conn.h>
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,15 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/log.h>
-#include <wire/conn.h>
+#define SAY_MS \
+    60000u /* between lines of the log about one thing that strangers may do as often as they like */
 
-#define SAY_MS 60000u /* between lines of the log about one thing that strangers may do as often as they like */
-
-static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port, int reuse)
-{
+static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port, int reuse) {
     int off = 0, on = 1, fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
@@ -31,40 +31,43 @@ static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port, in
     struct sockaddr_storage got;
     socklen_t got_len = sizeof got;
     /* What is left of its connections asks for the option of the listener they came from. */
-    if (bind(fd, a, len) != 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
+    if (bind(fd, a, len) != 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
         int e = -errno;
         close(fd);
         return e;
     }
     conn_take_ready();
-    *port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port : ((struct sockaddr_in *)&got)->sin_port);
+    *port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port
+                                            : ((struct sockaddr_in *)&got)->sin_port);
     return fd;
 }
 
-static int listen_any(uint16_t *port, int reuse)
-{
-    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any, .sin6_port = htons(*port)};
-    struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY), .sin_port = htons(*port)};
+static int listen_any(uint16_t *port, int reuse) {
+    struct sockaddr_in6 any6 = {
+        .sin6_family = AF_INET6, .sin6_addr = in6addr_any, .sin6_port = htons(*port)};
+    struct sockaddr_in any4 = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY), .sin_port = htons(*port)};
     int fd = listen_at((struct sockaddr *)&any6, sizeof any6, port, reuse);
     if (fd < 0 && fd != -EADDRINUSE) /* IPv6 is switched off */
         fd = listen_at((struct sockaddr *)&any4, sizeof any4, port, reuse);
     return fd;
 }
 
-int conn_listen(const struct sockaddr_storage *addr, uint16_t *port)
-{
+int conn_listen(const struct sockaddr_storage *addr, uint16_t *port) {
     int fd;
     *port = 0;
     if (addr != NULL)
         fd = listen_at((const struct sockaddr *)addr,
-                       addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), port, 0);
+                       addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                   : sizeof(struct sockaddr_in),
+                       port, 0);
     else
         fd = listen_any(port, 0);
     return fd >= 0 ? fd : dd_error(fd, "cannot listen on TCP: %s", strerror(-fd));
 }
 
-int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port)
-{
+int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port) {
     unsigned n = high - low + 1u, from = randombytes_uniform(n);
     /* At last also those that what is left of closed connections keeps; a port that conn_hold() keeps for somebody is not told from them. */
     for (unsigned i = 0; i < 2 * n; i++) {
@@ -79,9 +82,12 @@ int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port)
 }
 
 /* Bound without SO_REUSEADDR, so that nobody else has it and a second of us is refused; with it from then on, so that its listener is not. */
-static int hold_at(int family, uint16_t *port)
-{
-    union { struct sockaddr any; struct sockaddr_in v4; struct sockaddr_in6 v6; } a;
+static int hold_at(int family, uint16_t *port) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a;
     socklen_t len = family == AF_INET6 ? sizeof a.v6 : sizeof a.v4;
     int off = 0, on = 1, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -91,7 +97,9 @@ static int hold_at(int family, uint16_t *port)
     *(family == AF_INET6 ? &a.v6.sin6_port : &a.v4.sin_port) = htons(*port);
     if (family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, &a.any, len) != 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || getsockname(fd, &a.any, &len) != 0) {
+    if (bind(fd, &a.any, len) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        getsockname(fd, &a.any, &len) != 0) {
         int e = -errno;
         close(fd);
         return e;
@@ -100,8 +108,7 @@ static int hold_at(int family, uint16_t *port)
     return fd;
 }
 
-int conn_hold(uint16_t low, uint16_t high, uint16_t *port)
-{
+int conn_hold(uint16_t low, uint16_t high, uint16_t *port) {
     unsigned n = high - low + 1u, from = low != 0 ? randombytes_uniform(n) : 0;
     int fd = -EADDRINUSE;
     for (unsigned i = 0; i < n && (fd == -EADDRINUSE || fd == -EACCES); i++) {
@@ -112,37 +119,37 @@ int conn_hold(uint16_t low, uint16_t high, uint16_t *port)
     }
     if (fd >= 0)
         return fd;
-    return low != 0 ? dd_error(fd, "no port of %u-%u is free", low, high) : dd_error(fd, "no TCP port is free: %s", strerror(-fd));
+    return low != 0 ? dd_error(fd, "no port of %u-%u is free", low, high)
+                    : dd_error(fd, "no TCP port is free: %s", strerror(-fd));
 }
 
-static bool loopback(const struct sockaddr *a)
-{
+static bool loopback(const struct sockaddr *a) {
     if (a->sa_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-static bool same(const struct sockaddr *a, const struct sockaddr *b)
-{
+static bool same(const struct sockaddr *a, const struct sockaddr *b) {
     if (a->sa_family != b->sa_family)
         return false;
     if (a->sa_family == AF_INET)
-        return ((const struct sockaddr_in *)a)->sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-    return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
+        return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+    return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+                  &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
 }
 
 /* An address that a peer could use: IPv4 or IPv6, the interface is up, and no scope would be needed. */
-static bool usable(const struct ifaddrs *i)
-{
+static bool usable(const struct ifaddrs *i) {
     if (i->ifa_addr == NULL || !(i->ifa_flags & IFF_UP))
         return false;
     if (i->ifa_addr->sa_family == AF_INET)
         return true;
-    return i->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr);
+    return i->ifa_addr->sa_family == AF_INET6 &&
+           !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr);
 }
 
-static int append(struct sockaddr_storage *out, int n, int max, const struct sockaddr *a)
-{
+static int append(struct sockaddr_storage *out, int n, int max, const struct sockaddr *a) {
     for (int i = 0; i < n; i++)
         if (same((struct sockaddr *)&out[i], a))
             return n;
@@ -161,8 +168,7 @@ static int append(struct sockaddr_storage *out, int n, int max, const struct soc
     return n + 1;
 }
 
-int conn_addresses(const char *node, struct sockaddr_storage *out, int max)
-{
+int conn_addresses(const char *node, struct sockaddr_storage *out, int max) {
     struct ifaddrs *all = NULL;
     struct addrinfo *named = NULL, hints = {.ai_socktype = SOCK_STREAM};
     int n = 0;
@@ -173,10 +179,14 @@ int conn_addresses(const char *node, struct sockaddr_storage *out, int max)
             for (struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
                 if (usable(i) && same(i->ifa_addr, r->ai_addr) && !loopback(r->ai_addr))
                     n = append(out, n, max, r->ai_addr);
-    static const struct { int family; bool loop; } order[] = {{AF_INET, false}, {AF_INET6, false}, {AF_INET, true}, {AF_INET6, true}};
+    static const struct {
+        int family;
+        bool loop;
+    } order[] = {{AF_INET, false}, {AF_INET6, false}, {AF_INET, true}, {AF_INET6, true}};
     for (unsigned o = 0; o < sizeof order / sizeof *order; o++)
         for (struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
-            if (usable(i) && i->ifa_addr->sa_family == order[o].family && loopback(i->ifa_addr) == order[o].loop)
+            if (usable(i) && i->ifa_addr->sa_family == order[o].family &&
+                loopback(i->ifa_addr) == order[o].loop)
                 n = append(out, n, max, i->ifa_addr);
     if (named != NULL)
         freeaddrinfo(named);
@@ -186,15 +196,13 @@ int conn_addresses(const char *node, struct sockaddr_storage *out, int max)
 
 static int spare = -1; /* a descriptor to accept with where there is no other */
 
-void conn_take_ready(void)
-{
+void conn_take_ready(void) {
     if (spare < 0)
         spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 /* Out of descriptors: the one that waits is told so by the end of its connection. */
-static void turn_away(int listen_fd)
-{
+static void turn_away(int listen_fd) {
     static uint64_t said;
     uint64_t now = clock_ns();
     if (said == 0 || now - said > SAY_MS * 1000000ull) {
@@ -211,8 +219,7 @@ static void turn_away(int listen_fd)
     conn_take_ready();
 }
 
-int conn_take(int listen_fd)
-{
+int conn_take(int listen_fd) {
     conn_take_ready();
     int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* out.c - output queue of one connection. */
+#include <wire/out.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <wire/out.h>
-
-#define GATHER 64        /* pieces of one sendmsg() */
-#define SPARES_KEPT 2    /* blocks kept for the next burst */
+#define GATHER      64 /* pieces of one sendmsg() */
+#define SPARES_KEPT 2  /* blocks kept for the next burst */
 
 struct out_block {
     struct out_block *next; /* of the spare ones */
@@ -18,13 +18,11 @@ struct out_block {
     uint8_t data[OUT_BLOCK];
 };
 
-static struct out_segment *segment(const struct out *o, unsigned i)
-{
+static struct out_segment *segment(const struct out *o, unsigned i) {
     return &o->ring[(o->head + i) & (o->cap - 1)];
 }
 
-static int ring_grow(struct out *o, unsigned want)
-{
+static int ring_grow(struct out *o, unsigned want) {
     unsigned cap = o->cap ? o->cap : 16;
     while (cap < want)
         cap *= 2;
@@ -40,8 +38,7 @@ static int ring_grow(struct out *o, unsigned want)
     return 0;
 }
 
-int out_reserve(struct out *o, size_t copy)
-{
+int out_reserve(struct out *o, size_t copy) {
     unsigned blocks = (unsigned)((copy + OUT_BLOCK - 1) / OUT_BLOCK);
     while (o->spares < blocks) {
         struct out_block *b = malloc(sizeof *b);
@@ -55,15 +52,13 @@ int out_reserve(struct out *o, size_t copy)
     return want > o->cap ? ring_grow(o, want) : 0;
 }
 
-static void push(struct out *o, struct out_segment s)
-{
+static void push(struct out *o, struct out_segment s) {
     *segment(o, o->count) = s;
     o->count++;
     o->bytes += s.len;
 }
 
-static void block_release(struct out *o, struct out_block *b)
-{
+static void block_release(struct out *o, struct out_block *b) {
     if (o->spares >= SPARES_KEPT) {
         free(b);
         return;
@@ -73,8 +68,7 @@ static void block_release(struct out *o, struct out_block *b)
     o->spares++;
 }
 
-static void block_take(struct out *o)
-{
+static void block_take(struct out *o) {
     struct out_block *b = o->spare;
     o->spare = b->next;
     o->spares--;
@@ -82,8 +76,7 @@ static void block_take(struct out *o)
     o->current = b;
 }
 
-void out_copy(struct out *o, const void *data, size_t len)
-{
+void out_copy(struct out *o, const void *data, size_t len) {
     while (len > 0) {
         if (o->current == NULL || o->current->fill == OUT_BLOCK)
             block_take(o); /* the full one is freed when it is written */
@@ -105,14 +98,12 @@ void out_copy(struct out *o, const void *data, size_t len)
     }
 }
 
-void out_body(struct out *o, const void *body, size_t len, void (*done)(void *arg), void *arg)
-{
+void out_body(struct out *o, const void *body, size_t len, void (*done)(void *arg), void *arg) {
     push(o, (struct out_segment){.base = body, .len = len, .done = done, .arg = arg});
 }
 
 /* Segments of no length at the head go too. */
-void out_take(struct out *o, size_t n)
-{
+void out_take(struct out *o, size_t n) {
     while (o->count > 0) {
         struct out_segment *s = segment(o, 0);
         size_t k = s->len < n ? s->len : n;
@@ -142,8 +133,7 @@ void out_take(struct out *o, size_t n)
     }
 }
 
-int out_write(struct out *o, int fd)
-{
+int out_write(struct out *o, int fd) {
     while (o->count > 0) {
         struct iovec iov[GATHER];
         unsigned n = o->count < GATHER ? o->count : GATHER;
@@ -167,8 +157,8 @@ int out_write(struct out *o, int fd)
     return 0;
 }
 
-unsigned out_gather(const struct out *o, size_t skip, struct iovec *iov, unsigned max, size_t *bytes)
-{
+unsigned out_gather(const struct out *o, size_t skip, struct iovec *iov, unsigned max,
+                    size_t *bytes) {
     unsigned n = 0;
     size_t room = *bytes;
     for (unsigned i = 0; i < o->count && n < max && room > 0; i++) {
@@ -186,8 +176,7 @@ unsigned out_gather(const struct out *o, size_t skip, struct iovec *iov, unsigne
     return n;
 }
 
-void out_clear(struct out *o)
-{
+void out_clear(struct out *o) {
     while (o->count > 0)
         out_take(o, segment(o, 0)->len);
     free(o->current);

@@ -11,7 +11,9 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define OUT_BLOCK (64u << 10) /* bytes of a block of copies: takes hundreds of small messages, and one malloc() size */
+#define OUT_BLOCK \
+    (64u          \
+     << 10) /* bytes of a block of copies: takes hundreds of small messages, and one malloc() size */
 
 struct out_block;
 struct out_segment {
@@ -28,8 +30,8 @@ struct out {                  /* all zero at first */
     struct out_block *current; /* takes the next copies */
     struct out_block *spare;   /* ready for use */
     unsigned spares;
-    size_t bytes;              /* all together */
-    uint64_t written;          /* bytes that the socket has taken so far */
+    size_t bytes;     /* all together */
+    uint64_t written; /* bytes that the socket has taken so far */
 };
 
 /* Make sure that copies of `copy` bytes together and one body can be added: 0 or -ENOMEM. The adds that follow cannot fail. */
@@ -40,8 +42,9 @@ void out_body(struct out *o, const void *body, size_t len, void (*done)(void *ar
 int out_write(struct out *o, int fd);
 /* For what is no socket. The bytes from the skip-th on: at most max places and *bytes bytes; *bytes receives how many. Returns the number of places. They stay where they
  * are until they are taken. */
-unsigned out_gather(const struct out *o, size_t skip, struct iovec *iov, unsigned max, size_t *bytes);
+unsigned out_gather(const struct out *o, size_t skip, struct iovec *iov, unsigned max,
+                    size_t *bytes);
 void out_take(struct out *o, size_t bytes); /* the first so many are written */
-void out_clear(struct out *o); /* calls every done(), frees everything */
+void out_clear(struct out *o);              /* calls every done(), frees everything */
 
 #endif

@@ -16,21 +16,24 @@
 
 #include <stdint.h>
 
-#define PROBE_WAIT_MS 5000
-#define PROBE_LEN_MAX (64u << 20)
+#define PROBE_WAIT_MS   5000
+#define PROBE_LEN_MAX   (64u << 20)
 #define PROBE_COUNT_MAX 4096u
-#define PROBE_BYTE 0xd1
+#define PROBE_BYTE      0xd1
 
 struct probe { /* payload of the reply to PROBE */
     uint8_t token[32];
-    uint8_t address[16];  /* IPv6, or IPv4 mapped into it */
-    uint16_t port;        /* in the order of this machine */
+    uint8_t address[16]; /* IPv6, or IPv4 mapped into it */
+    uint16_t port;       /* in the order of this machine */
     uint16_t room;
     uint32_t connections; /* from a manager to this one, at most */
-    char carrier[32];     /* of the messages between the managers: "tcp", or "ofi:" and libfabric's provider */
+    char carrier
+        [32]; /* of the messages between the managers: "tcp", or "ofi:" and libfabric's provider */
 };
 _Static_assert(sizeof(struct probe) == 88, "a payload has no holes");
 
-struct probe_request { uint64_t len, count; };
+struct probe_request {
+    uint64_t len, count;
+};
 
 #endif

@@ -3,6 +3,8 @@
  * break_streams.c - large values of another node while readers are slow, stopped, or many.
  * Invariants: a stream goes on when its reader goes on; of several readers none starves; a refused or abandoned stream leaves the handle as good as new.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -12,12 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
 #define MIB ((size_t)1 << 20)
 
-static void put_filled(ddict_t *d, const char *key, size_t klen, size_t len, uint64_t seed)
-{
+static void put_filled(ddict_t *d, const char *key, size_t klen, size_t len, uint64_t seed) {
     char *val = malloc(len);
     value_fill(val, len, seed);
     ok(ddict_put(d, key, klen, val, len, 0, -1));
@@ -25,8 +24,8 @@ static void put_filled(ddict_t *d, const char *key, size_t klen, size_t len, uin
 }
 
 /* In a process of its own: a view, which takes a transit block, then a get, whose pieces go through the lane. */
-static void view_then_get(struct dict *x, const char *small, size_t n, const char *large, size_t m, size_t len)
-{
+static void view_then_get(struct dict *x, const char *small, size_t n, const char *large, size_t m,
+                          size_t len) {
     ddict_t *d = NULL;
     struct ddict_view v;
     char *buf = malloc(len);
@@ -36,7 +35,8 @@ static void view_then_get(struct dict *x, const char *small, size_t n, const cha
     bool good = ddict_attach(&d, NULL, 5000) == 0 && ddict_view(d, small, n, &v, 0, 5000) == 0;
     if (good)
         ddict_release(&v);
-    good = good && ddict_get(d, large, m, buf, len, &got, NULL, 0, 12000) == 0 && got == len && value_is(buf, len, 2);
+    good = good && ddict_get(d, large, m, buf, len, &got, NULL, 0, 12000) == 0 && got == len &&
+           value_is(buf, len, 2);
     if (!good)
         fprintf(stderr, "the reader got %zu bytes: %s\n", got, ddict_errmsg());
     ddict_detach(d);
@@ -44,8 +44,7 @@ static void view_then_get(struct dict *x, const char *small, size_t n, const cha
     _exit(good ? 0 : 1);
 }
 
-START_TEST(a_stream_after_a_view_goes_on_when_its_reader_was_stopped)
-{
+START_TEST(a_stream_after_a_view_goes_on_when_its_reader_was_stopped) {
     struct dict x;
     char small[32], large[32];
     dict_start(&x, 2, 2, 512 * MIB);
@@ -66,16 +65,23 @@ START_TEST(a_stream_after_a_view_goes_on_when_its_reader_was_stopped)
     }
     if (over == 0)
         ck_assert_int_eq(waitpid(reader, &status, 0), reader);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the reader failed: status %x", status);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the reader failed: status %x",
+                  status);
     ddict_detach(d);
     dict_stop(&x);
 }
 END_TEST
 
-struct getter { ddict_t *d; const char *key; size_t klen, len; unsigned done; int failed; const int *stop; };
+struct getter {
+    ddict_t *d;
+    const char *key;
+    size_t klen, len;
+    unsigned done;
+    int failed;
+    const int *stop;
+};
 
-static void *get_again_and_again(void *arg)
-{
+static void *get_again_and_again(void *arg) {
     struct getter *g = arg;
     char *buf = malloc(g->len);
     while (!__atomic_load_n(g->stop, __ATOMIC_RELAXED)) {
@@ -88,8 +94,7 @@ static void *get_again_and_again(void *arg)
     return NULL;
 }
 
-START_TEST(of_many_who_stream_large_values_none_starves)
-{
+START_TEST(of_many_who_stream_large_values_none_starves) {
     enum { N = 8 };
     struct dict x;
     struct getter g[N];
@@ -104,7 +109,10 @@ START_TEST(of_many_who_stream_large_values_none_starves)
         g[i] = (struct getter){.d = d, .key = key, .klen = klen, .len = len, .stop = &stop};
         pthread_create(&t[i], NULL, get_again_and_again, &g[i]);
     }
-    unsigned total = 0, least = 0, most = 0; /* who starves is behind for ever; who had no core for a moment comes up again */
+    unsigned
+        total = 0,
+        least = 0,
+        most = 0; /* who starves is behind for ever; who had no core for a moment comes up again */
     for (double end = now_s() + 90; now_s() < end && (total < 20 * N || least * 4 < most);) {
         usleep(20000);
         total = most = 0;
@@ -121,16 +129,21 @@ START_TEST(of_many_who_stream_large_values_none_starves)
         pthread_join(t[i], NULL);
         ck_assert_int_eq(g[i].failed, 0);
     }
-    ck_assert_msg(least * 4 >= most, "of %d threads one read %u values and another %u", N, least, most);
+    ck_assert_msg(least * 4 >= most, "of %d threads one read %u values and another %u", N, least,
+                  most);
     ddict_detach(d);
     dict_stop(&x);
 }
 END_TEST
 
-struct stopper { struct dict *x; ddict_t *d; int64_t at; int over; };
+struct stopper {
+    struct dict *x;
+    ddict_t *d;
+    int64_t at;
+    int over;
+};
 
-static void *stop_when_so_many(void *arg)
-{
+static void *stop_when_so_many(void *arg) {
     struct stopper *s = arg;
     while (!__atomic_load_n(&s->over, __ATOMIC_RELAXED))
         if (ddict_len(s->d, 1000) >= s->at) {
@@ -140,19 +153,24 @@ static void *stop_when_so_many(void *arg)
     return NULL;
 }
 
-START_TEST(a_put_of_many_that_times_out_leaves_no_request_behind)
-{
+START_TEST(a_put_of_many_that_times_out_leaves_no_request_behind) {
     enum { SMALL = 65536, LARGE = 700, LEN = 60000 };
     struct dict x;
-    struct text { char s[16]; } *k = calloc(SMALL + LARGE, sizeof *k);
+    struct text {
+        char s[16];
+    } *k = calloc(SMALL + LARGE, sizeof *k);
     struct ddict_pair *p = calloc(SMALL + LARGE, sizeof *p);
     char *val = calloc(1, LEN);
     dict_start(&x, 1, 1, 256 * MIB);
     ddict_t *d = dict_attach(&x, 0), *d2 = dict_attach(&x, 0);
     for (size_t i = 0; i < SMALL + LARGE; i++)
-        p[i] = (struct ddict_pair){.key = k[i].s, .klen = (size_t)sprintf(k[i].s, "p%zu", i), .val = val, .vlen = i < SMALL ? 8 : LEN};
+        p[i] = (struct ddict_pair){.key = k[i].s,
+                                   .klen = (size_t)sprintf(k[i].s, "p%zu", i),
+                                   .val = val,
+                                   .vlen = i < SMALL ? 8 : LEN};
     ssize_t stored = 0;
-    for (int ms = 300; stored < SMALL && ms < 60000; ms *= 3) { /* a slow machine needs longer for the small ones */
+    for (int ms = 300; stored < SMALL && ms < 60000;
+         ms *= 3) { /* a slow machine needs longer for the small ones */
         struct stopper s = {&x, d2, SMALL + 20, 0};
         pthread_t t;
         ok(ddict_clear(d, 60000));
@@ -180,8 +198,7 @@ START_TEST(a_put_of_many_that_times_out_leaves_no_request_behind)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("break_streams");
     TCase *t = tcase_create("streams");
     tcase_set_timeout(t, 300);

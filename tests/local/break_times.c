@@ -3,6 +3,8 @@
  * break_times.c - deadlines: of many keys in one call, of waits that others disturb, and of a job that was suspended.
  * Invariants: a call ends by its timeout, however many keys it has; a suspended job has lost no time; who waits keeps nobody from putting.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,15 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
-#define MIB ((size_t)1 << 20)
+#define MIB  ((size_t)1 << 20)
 #define MANY 600 /* more than the requests that a manager keeps under way for a lane */
 
-struct names { char s[MANY][32]; struct ddict_want w[MANY]; };
+struct names {
+    char s[MANY][32];
+    struct ddict_want w[MANY];
+};
 
-static struct names *names_of(ddict_t *d, unsigned manager, unsigned n)
-{
+static struct names *names_of(ddict_t *d, unsigned manager, unsigned n) {
     struct names *k = calloc(1, sizeof *k);
     for (unsigned i = 0, at = 0; i < n; at++) {
         size_t len = (size_t)sprintf(k->s[i], "n%u", at);
@@ -31,8 +33,7 @@ static struct names *names_of(ddict_t *d, unsigned manager, unsigned n)
     return k;
 }
 
-START_TEST(a_get_of_many_ends_by_its_timeout_when_nobody_answers)
-{
+START_TEST(a_get_of_many_ends_by_its_timeout_when_nobody_answers) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -49,7 +50,8 @@ START_TEST(a_get_of_many_ends_by_its_timeout_when_nobody_answers)
     double waiting = now_s() - began;
     kill(x.manager[1], SIGCONT);
     ck_assert_msg(plain < 4, "a get of many with a timeout of 0.4 s took %.1f s", plain);
-    ck_assert_msg(waiting < 15, "a waiting get of many with a timeout of 2.5 s took %.1f s", waiting);
+    ck_assert_msg(waiting < 15, "a waiting get of many with a timeout of 2.5 s took %.1f s",
+                  waiting);
     ok(ddict_put(d, "after", 5, "x", 1, 0, 5000));
     ddict_detach(d);
     dict_stop(&x);
@@ -57,8 +59,7 @@ START_TEST(a_get_of_many_ends_by_its_timeout_when_nobody_answers)
 }
 END_TEST
 
-START_TEST(a_get_of_many_waits_once_for_keys_of_this_node)
-{
+START_TEST(a_get_of_many_waits_once_for_keys_of_this_node) {
     struct dict x;
     dict_start(&x, 1, 1, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -67,12 +68,14 @@ START_TEST(a_get_of_many_waits_once_for_keys_of_this_node)
     double took = 5;
     for (int tries = 0; tries < 3 && took >= 4.5; tries++) { /* others may have the cores */
         double began = now_s();
-        ck_assert_int_eq(ddict_get_many(d, k->w, 12, DDICT_WAIT, 2500), 1); /* longer than what counts as suspended */
+        ck_assert_int_eq(ddict_get_many(d, k->w, 12, DDICT_WAIT, 2500),
+                         1); /* longer than what counts as suspended */
         took = now_s() - began;
         if (took >= 4.5 && tries < 2)
             ddict_release(&k->w[11].view);
     }
-    ck_assert_msg(took > 2.4 && took < 4.5, "a waiting get of many with a timeout of 2.5 s took %.1f s", took);
+    ck_assert_msg(took > 2.4 && took < 4.5,
+                  "a waiting get of many with a timeout of 2.5 s took %.1f s", took);
     for (int i = 0; i < 12; i++)
         ck_assert_int_eq(k->w[i].status, i < 11 ? -ETIMEDOUT : 0);
     ddict_release(&k->w[11].view);
@@ -82,17 +85,19 @@ START_TEST(a_get_of_many_waits_once_for_keys_of_this_node)
 }
 END_TEST
 
-struct waiting { ddict_t *d; struct names *k; ssize_t found; };
+struct waiting {
+    ddict_t *d;
+    struct names *k;
+    ssize_t found;
+};
 
-static void *wait_for_all(void *arg)
-{
+static void *wait_for_all(void *arg) {
     struct waiting *w = arg;
     w->found = ddict_get_many(w->d, w->k->w, MANY, DDICT_WAIT, 15000);
     return NULL;
 }
 
-START_TEST(who_waits_for_many_keys_of_another_node_lets_others_of_the_process_put_them)
-{
+START_TEST(who_waits_for_many_keys_of_another_node_lets_others_of_the_process_put_them) {
     struct dict x;
     pthread_t t;
     dict_start(&x, 2, 2, 64 * MIB);
@@ -116,10 +121,12 @@ START_TEST(who_waits_for_many_keys_of_another_node_lets_others_of_the_process_pu
 }
 END_TEST
 
-struct puts { ddict_t *d; int stop, failed; };
+struct puts {
+    ddict_t *d;
+    int stop, failed;
+};
 
-static void *put_all_the_time(void *arg)
-{
+static void *put_all_the_time(void *arg) {
     struct puts *p = arg;
     while (!__atomic_load_n(&p->stop, __ATOMIC_RELAXED))
         if (ddict_put(p->d, "busy", 4, "x", 1, 0, 3000) < 0) {
@@ -130,8 +137,7 @@ static void *put_all_the_time(void *arg)
 }
 
 /* Waits for a key of manager m; busy: another thread puts meanwhile, so that the manager is not asleep when it is stopped. */
-static void wait_for_key(struct dict *x, unsigned m, bool busy)
-{
+static void wait_for_key(struct dict *x, unsigned m, bool busy) {
     ddict_t *d = NULL;
     struct ddict_view v;
     char key[32];
@@ -143,7 +149,8 @@ static void wait_for_key(struct dict *x, unsigned m, bool busy)
     struct puts p = {d, 0, 0};
     if (busy)
         pthread_create(&t, NULL, put_all_the_time, &p);
-    int rc = ddict_view(d, key, key_of(d, m, 0, key, sizeof key), &v, DDICT_WAIT, 4500); /* less than until it is stored, if the suspension counted */
+    int rc = ddict_view(d, key, key_of(d, m, 0, key, sizeof key), &v, DDICT_WAIT,
+                        4500); /* less than until it is stored, if the suspension counted */
     if (rc < 0)
         fprintf(stderr, "view of a key of manager %u, busy %d: %s\n", m, busy, ddict_errmsg());
     __atomic_store_n(&p.stop, 1, __ATOMIC_RELAXED);
@@ -155,7 +162,11 @@ static void wait_for_key(struct dict *x, unsigned m, bool busy)
 }
 
 /* A job of two nodes, and whom of it we suspend. */
-static const struct suspended { const char *what; unsigned manager; bool busy, client_only; } suspended[] = {
+static const struct suspended {
+    const char *what;
+    unsigned manager;
+    bool busy, client_only;
+} suspended[] = {
     {"its manager was busy", 0, true, false},
     {"its manager slept", 0, false, false},
     {"its key is another node's", 1, false, false},
@@ -164,8 +175,7 @@ static const struct suspended { const char *what; unsigned manager; bool busy, c
 };
 #define SUSPENDED (int)(sizeof suspended / sizeof *suspended)
 
-START_TEST(a_wait_survives_a_suspended_job)
-{
+START_TEST(a_wait_survives_a_suspended_job) {
     struct dict x[SUSPENDED];
     ddict_t *d[SUSPENDED];
     pid_t all[SUSPENDED][5];
@@ -177,7 +187,8 @@ START_TEST(a_wait_survives_a_suspended_job)
         pid_t child = fork();
         if (child == 0)
             wait_for_key(&x[i], suspended[i].manager, suspended[i].busy);
-        memcpy(all[i], (pid_t[]){child, x[i].manager[0], x[i].manager[1], x[i].pid[0], x[i].pid[1]}, sizeof all[i]);
+        memcpy(all[i], (pid_t[]){child, x[i].manager[0], x[i].manager[1], x[i].pid[0], x[i].pid[1]},
+               sizeof all[i]);
     }
     usleep(700000); /* they wait */
     for (int i = 0; i < SUSPENDED; i++)
@@ -190,20 +201,21 @@ START_TEST(a_wait_survives_a_suspended_job)
     usleep(500000);
     for (int i = 0; i < SUSPENDED; i++) {
         char key[32];
-        ok(ddict_put(d[i], key, key_of(d[i], suspended[i].manager, 0, key, sizeof key), "x", 1, 0, 5000));
+        ok(ddict_put(d[i], key, key_of(d[i], suspended[i].manager, 0, key, sizeof key), "x", 1, 0,
+                     5000));
     }
     for (int i = 0; i < SUSPENDED; i++) {
         int status = 0;
         ck_assert_int_eq(waitpid(all[i][0], &status, 0), all[i][0]);
-        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: the waiting process failed: status %x", suspended[i].what, status);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                      "%s: the waiting process failed: status %x", suspended[i].what, status);
         ddict_detach(d[i]);
         dict_stop(&x[i]);
     }
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("break_times");
     TCase *t = tcase_create("times");
     tcase_set_timeout(t, 180);

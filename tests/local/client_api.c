@@ -4,21 +4,22 @@
  * Invariants: what was put is what is read, by every way of reading; each error code comes for its cause and no other;
  * after a refusal nothing has changed; a process that detached holds no descriptor and no mapping.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
 #define MIB (1u << 20)
 
-static const size_t sizes[] = {0, 1, 15, 16, 255, 256, 4096, 4097, 131000, 131007, 131008, 131072, 1000000, 5u << 20};
+static const size_t sizes[] = {0,    1,      15,     16,     255,    256,     4096,
+                               4097, 131000, 131007, 131008, 131072, 1000000, 5u << 20};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
-static void read_all_ways(ddict_t *d, const char *key, size_t klen, size_t len, uint64_t seed, unsigned tag)
-{
+static void read_all_ways(ddict_t *d, const char *key, size_t klen, size_t len, uint64_t seed,
+                          unsigned tag) {
     static unsigned char buf[6u << 20];
     size_t got = 99;
     unsigned t = 0;
@@ -48,8 +49,7 @@ static void read_all_ways(ddict_t *d, const char *key, size_t klen, size_t len, 
     }
 }
 
-START_TEST(a_value_of_any_size_is_read_as_it_was_put)
-{
+START_TEST(a_value_of_any_size_is_read_as_it_was_put) {
     struct dict x;
     dict_start(&x, 2, 4, 400 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -86,8 +86,7 @@ START_TEST(a_value_of_any_size_is_read_as_it_was_put)
 }
 END_TEST
 
-START_TEST(keys_have_any_bytes_up_to_64_kib)
-{
+START_TEST(keys_have_any_bytes_up_to_64_kib) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -121,8 +120,7 @@ START_TEST(keys_have_any_bytes_up_to_64_kib)
 }
 END_TEST
 
-START_TEST(put_modes_and_misses_have_their_codes)
-{
+START_TEST(put_modes_and_misses_have_their_codes) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -158,8 +156,7 @@ START_TEST(put_modes_and_misses_have_their_codes)
 }
 END_TEST
 
-START_TEST(a_full_manager_refuses_and_touches_nothing)
-{
+START_TEST(a_full_manager_refuses_and_touches_nothing) {
     struct dict x;
     dict_start(&x, 2, 2, 32 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -178,7 +175,9 @@ START_TEST(a_full_manager_refuses_and_touches_nothing)
         fails(DDICT_EFULL, rc);
         char number[8];
         snprintf(number, sizeof number, "%u", m);
-        ck_assert_msg(strstr(ddict_errmsg(), x.node[m]) != NULL && strstr(ddict_errmsg(), number) != NULL, "%s", ddict_errmsg());
+        ck_assert_msg(strstr(ddict_errmsg(), x.node[m]) != NULL &&
+                          strstr(ddict_errmsg(), number) != NULL,
+                      "%s", ddict_errmsg());
         ck_assert(n > 30);
         for (unsigned i = 0; i < n; i++) {
             struct ddict_view v;
@@ -203,8 +202,7 @@ START_TEST(a_full_manager_refuses_and_touches_nothing)
 }
 END_TEST
 
-START_TEST(a_view_does_not_change_when_its_key_does)
-{
+START_TEST(a_view_does_not_change_when_its_key_does) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -237,8 +235,7 @@ START_TEST(a_view_does_not_change_when_its_key_does)
 }
 END_TEST
 
-static uint64_t clients_now(ddict_t *d)
-{
+static uint64_t clients_now(ddict_t *d) {
     struct ddict_manager_stats *s;
     ok(ddict_stats(d, &s, -1));
     uint64_t n = s[0].clients_now;
@@ -246,8 +243,7 @@ static uint64_t clients_now(ddict_t *d)
     return n;
 }
 
-START_TEST(views_outlive_their_handle_and_the_last_one_ends_it)
-{
+START_TEST(views_outlive_their_handle_and_the_last_one_ends_it) {
     struct dict x;
     dict_start(&x, 1, 2, 64 * MIB);
     ddict_t *watch = dict_attach(&x, 0), *d = dict_attach(&x, 0);
@@ -280,8 +276,7 @@ START_TEST(views_outlive_their_handle_and_the_last_one_ends_it)
 }
 END_TEST
 
-START_TEST(attach_and_detach_leave_nothing_in_the_process)
-{
+START_TEST(attach_and_detach_leave_nothing_in_the_process) {
     struct dict x;
     dict_start(&x, 1, 2, 64 * MIB);
     int fds = 0, maps = 0;
@@ -307,8 +302,7 @@ START_TEST(attach_and_detach_leave_nothing_in_the_process)
 }
 END_TEST
 
-START_TEST(pieces_are_gathered)
-{
+START_TEST(pieces_are_gathered) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -347,8 +341,7 @@ START_TEST(pieces_are_gathered)
 }
 END_TEST
 
-START_TEST(info_owner_and_texts_are_there)
-{
+START_TEST(info_owner_and_texts_are_there) {
     struct dict x;
     dict_start(&x, 2, 5, 100 * MIB);
     ddict_t *d = dict_attach(&x, 1);
@@ -371,7 +364,8 @@ START_TEST(info_owner_and_texts_are_there)
     ck_assert_int_eq(ddict_stats(d, &s, -1), 5);
     for (unsigned m = 0; m < 5; m++) {
         char *json = ddict_stats_json(&s[m]);
-        ck_assert(s[m].manager_id == m && s[m].node_id == m % 2 && json != NULL && strstr(json, "\"num_keys\":0") != NULL);
+        ck_assert(s[m].manager_id == m && s[m].node_id == m % 2 && json != NULL &&
+                  strstr(json, "\"num_keys\":0") != NULL);
         ck_assert_str_eq(s[m].node, x.node[m % 2]);
         free(json);
     }
@@ -381,8 +375,7 @@ START_TEST(info_owner_and_texts_are_there)
 }
 END_TEST
 
-START_TEST(a_timeout_of_zero_reads_in_place_and_sends_nothing)
-{
+START_TEST(a_timeout_of_zero_reads_in_place_and_sends_nothing) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -413,8 +406,7 @@ START_TEST(a_timeout_of_zero_reads_in_place_and_sends_nothing)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("client_api");
     TCase *t = tcase_create("calls");
     tcase_set_timeout(t, 120);

@@ -6,6 +6,8 @@
  *
  * $DDICT_TEST_CROWD: how many clients (300). By hand with 2000 and more (ulimit -n 65536); what a request costs is printed.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,23 +18,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
-#define MIB (1u << 20)
-#define EACH 25 /* clients of one process */
+#define MIB      (1u << 20)
+#define EACH     25 /* clients of one process */
 #define PREFIXES 65536u
 
 static struct dict x;
 static ddict_t *d;
 
-static int crowd_size(void)
-{
+static int crowd_size(void) {
     const char *n = getenv("DDICT_TEST_CROWD");
     return n != NULL ? atoi(n) : 300;
 }
 
-static void files_many(void)
-{
+static void files_many(void) {
     struct rlimit l;
     getrlimit(RLIMIT_NOFILE, &l);
     l.rlim_cur = l.rlim_max;
@@ -40,8 +38,7 @@ static void files_many(void)
 }
 
 /* Processor time of a process, ns. */
-static double cpu_ns(pid_t pid)
-{
+static double cpu_ns(pid_t pid) {
     char path[64];
     unsigned long long ns = 0;
     snprintf(path, sizeof path, "/proc/%d/schedstat", (int)pid);
@@ -56,8 +53,7 @@ static double cpu_ns(pid_t pid)
 static int go[2], done[2];
 static int crowd_n;
 
-static int sit(int first, int n, void (*act)(ddict_t *h, int i))
-{
+static int sit(int first, int n, void (*act)(ddict_t *h, int i)) {
     ddict_t *h[EACH];
     char c = 'y';
     for (int i = 0; i < n; i++) {
@@ -76,8 +72,7 @@ static int sit(int first, int n, void (*act)(ddict_t *h, int i))
     return 0;
 }
 
-static void crowd_come(int n, void (*act)(ddict_t *h, int i))
-{
+static void crowd_come(int n, void (*act)(ddict_t *h, int i)) {
     ck_assert(pipe(go) == 0 && pipe(done) == 0);
     crowd_n = 0;
     for (int first = 0; first < n; first += EACH, crowd_n++) {
@@ -98,8 +93,7 @@ static void crowd_come(int n, void (*act)(ddict_t *h, int i))
     close(done[0]);
 }
 
-static void crowd_go(void)
-{
+static void crowd_go(void) {
     int status, bad = 0;
     close(go[1]);
     close(go[0]);
@@ -115,7 +109,8 @@ static void attended(ddict_t *h, int i) /* it has put, read in place, and waited
     char key[32];
     struct ddict_view v;
     int n = snprintf(key, sizeof key, "crowd/%d", i);
-    if (ddict_put(h, key, (size_t)n, key, (size_t)n, 0, -1) < 0 || ddict_view(h, key, (size_t)n, &v, 0, -1) < 0) {
+    if (ddict_put(h, key, (size_t)n, key, (size_t)n, 0, -1) < 0 ||
+        ddict_view(h, key, (size_t)n, &v, 0, -1) < 0) {
         fprintf(stderr, "client %d: %s\n", i, ddict_errmsg());
         _exit(1);
     }
@@ -125,23 +120,24 @@ static void attended(ddict_t *h, int i) /* it has put, read in place, and waited
 /* --- a ddictd with less than others --- */
 static char script[64];
 
-static void ddictd_within(const char *limit)
-{
+static void ddictd_within(const char *limit) {
     const char *path = getenv("DDICTD");
     snprintf(script, sizeof script, "/tmp/ddict-crowd-%d", (int)getpid());
     FILE *f = fopen(script, "w");
     ck_assert_ptr_nonnull(f);
-    fprintf(f, "#!/bin/sh\nulimit %s || exit 1\nexec %s \"$@\"\n", limit, path != NULL ? path : "./ddictd");
+    fprintf(f, "#!/bin/sh\nulimit %s || exit 1\nexec %s \"$@\"\n", limit,
+            path != NULL ? path : "./ddictd");
     ck_assert_int_eq(fclose(f), 0);
     ck_assert_int_eq(chmod(script, 0700), 0);
     setenv("DDICTD", script, 1);
 }
 
 /* --- costs --- */
-struct cost { double cpu, took; };
+struct cost {
+    double cpu, took;
+};
 
-static struct cost puts_cost(size_t len, int n)
-{
+static struct cost puts_cost(size_t len, int n) {
     static uint8_t value[65536];
     char key[32];
     struct cost c;
@@ -152,13 +148,13 @@ static struct cost puts_cost(size_t len, int n)
             int m = snprintf(key, sizeof key, "key %d", i % 64);
             ok(ddict_put(d, key, (size_t)m, value, len, 0, -1));
         }
-        c = (struct cost){.cpu = (cpu_ns(x.manager[0]) - cpu) / k / 1000, .took = (now_s() - at) * 1e6 / k};
+        c = (struct cost){.cpu = (cpu_ns(x.manager[0]) - cpu) / k / 1000,
+                          .took = (now_s() - at) * 1e6 / k};
     }
     return c;
 }
 
-START_TEST(a_request_costs_as_much_however_many_are_attached)
-{
+START_TEST(a_request_costs_as_much_however_many_are_attached) {
     struct cost alone[2], among[2];
     int n = crowd_size();
     files_many();
@@ -170,7 +166,9 @@ START_TEST(a_request_costs_as_much_however_many_are_attached)
     among[0] = puts_cost(100, 20000);
     among[1] = puts_cost(65536, 4000);
     for (int i = 0; i < 2; i++)
-        printf("put of %5d bytes: manager's CPU %.1f us alone, %.1f us among %d; %.1f us, %.1f us altogether\n", i ? 65536 : 100, alone[i].cpu, among[i].cpu, n, alone[i].took, among[i].took);
+        printf("put of %5d bytes: manager's CPU %.1f us alone, %.1f us among %d; %.1f us, %.1f us "
+               "altogether\n",
+               i ? 65536 : 100, alone[i].cpu, among[i].cpu, n, alone[i].took, among[i].took);
     fflush(stdout);
 #ifndef TEST_OLD
     struct ddict_manager_stats *s = NULL;
@@ -202,8 +200,7 @@ static void builds(ddict_t *h, int i) /* a value of 100 kB in place */
 }
 
 /* The address space of the managers is limited. It was 64 GiB a client. */
-static void build_within(const char *limit)
-{
+static void build_within(const char *limit) {
     enum { N = EACH }; /* one process: all are attached before the first builds */
     files_many();
     ddictd_within(limit);
@@ -228,13 +225,16 @@ static void build_within(const char *limit)
 #else
 #define WITHIN(kib) "-v " #kib
 #endif
-START_TEST(any_number_of_clients_builds_values_in_place) { build_within(WITHIN(274877906)); }
+START_TEST(any_number_of_clients_builds_values_in_place) {
+    build_within(WITHIN(274877906));
+}
 END_TEST
-START_TEST(without_address_space_they_do_it_too) { build_within(WITHIN(4194304)); } /* not even a window for each */
+START_TEST(without_address_space_they_do_it_too) {
+    build_within(WITHIN(4194304));
+} /* not even a window for each */
 END_TEST
 
-START_TEST(who_cannot_be_taken_is_refused_and_nobody_else_hears_of_it)
-{
+START_TEST(who_cannot_be_taken_is_refused_and_nobody_else_hears_of_it) {
     ddict_t *h[64];
     int n = 0, rc = 0;
     ddictd_within("-n 120");
@@ -243,12 +243,14 @@ START_TEST(who_cannot_be_taken_is_refused_and_nobody_else_hears_of_it)
     d = dict_attach(&x, 0);
     for (; n < 64 && (rc = ddict_attach(&h[n], NULL, 10000)) == 0; n++)
         ok(ddict_put(h[n], "key", 3, "value", 5, 0, -1));
-    ck_assert_msg(rc == -EMFILE && strstr(ddict_errmsg(), "open files") != NULL, "%d clients, then %d: %s", n, rc, ddict_errmsg());
+    ck_assert_msg(rc == -EMFILE && strstr(ddict_errmsg(), "open files") != NULL,
+                  "%d clients, then %d: %s", n, rc, ddict_errmsg());
     ck_assert_int_ge(n, 8);
     for (int i = 0; i < n; i++)
         ok(ddict_put(h[i], "key", 3, "value", 5, 0, -1));
     ddict_detach(h[--n]);
-    for (double end = now_s() + 20; (rc = ddict_attach(&h[n], NULL, 10000)) == -EMFILE && now_s() < end;) /* ddictd sees the other's end a moment later */
+    for (double end = now_s() + 20; (rc = ddict_attach(&h[n], NULL, 10000)) == -EMFILE &&
+                                    now_s() < end;) /* ddictd sees the other's end a moment later */
         usleep(10000);
     ck_assert_msg(rc == 0, "%d: %s", rc, ddict_errmsg());
     for (; n >= 0; n--) {
@@ -260,8 +262,7 @@ START_TEST(who_cannot_be_taken_is_refused_and_nobody_else_hears_of_it)
 }
 END_TEST
 
-START_TEST(a_put_costs_as_much_however_many_prefixes_are_subscribed)
-{
+START_TEST(a_put_costs_as_much_however_many_prefixes_are_subscribed) {
     ddict_sub_t **sub = calloc(PREFIXES, sizeof *sub);
     struct ddict_event e;
     char prefix[32];
@@ -276,9 +277,11 @@ START_TEST(a_put_costs_as_much_however_many_prefixes_are_subscribed)
     }
     printf("%u subscriptions took %.1f s\n", PREFIXES - 1, now_s() - at);
     struct cost all = puts_cost(100, 10000);
-    printf("put of 100 bytes: manager's CPU %.1f us with one prefix, %.1f us with %u\n", one.cpu, all.cpu, PREFIXES);
+    printf("put of 100 bytes: manager's CPU %.1f us with one prefix, %.1f us with %u\n", one.cpu,
+           all.cpu, PREFIXES);
     fflush(stdout);
-    ck_assert_msg(all.cpu < 10 * one.cpu + 20, "%.1f us with one prefix, %.1f us with all", one.cpu, all.cpu); /* to compare a key with all of them takes more than 300 */
+    ck_assert_msg(all.cpu < 10 * one.cpu + 20, "%.1f us with one prefix, %.1f us with all", one.cpu,
+                  all.cpu); /* to compare a key with all of them takes more than 300 */
 #ifndef TEST_OLD
     struct ddict_manager_stats *s = NULL;
     ck_assert_int_eq(ddict_stats(d, &s, -1), 1);
@@ -300,8 +303,7 @@ START_TEST(a_put_costs_as_much_however_many_prefixes_are_subscribed)
 }
 END_TEST
 
-static int sockets_of(pid_t pid)
-{
+static int sockets_of(pid_t pid) {
     char path[64], to[64];
     int n = 0;
     for (int fd = 0; fd < 512; fd++) {
@@ -312,8 +314,7 @@ static int sockets_of(pid_t pid)
     return n;
 }
 
-START_TEST(a_manager_has_one_asker_on_each_node)
-{
+START_TEST(a_manager_has_one_asker_on_each_node) {
     enum { NODES = 2, LOCAL = 4, ALL = NODES * LOCAL };
     ddict_t *h[NODES];
     char key[32];
@@ -332,7 +333,8 @@ START_TEST(a_manager_has_one_asker_on_each_node)
         ends += sockets_of(x.manager[i]) - 2; /* that on which it listens, and ddictd's */
     printf("%d connections' ends of %d managers\n", ends, ALL);
     fflush(stdout);
-    ck_assert_int_eq(ends, 2 * NODES * (NODES - 1) * LOCAL); /* each has two ends; it were LOCAL times as many */
+    ck_assert_int_eq(ends, 2 * NODES * (NODES - 1) *
+                               LOCAL); /* each has two ends; it were LOCAL times as many */
 #ifndef TEST_OLD
     struct ddict_manager_stats *s = NULL;
     ck_assert_int_eq(ddict_stats(h[0], &s, -1), ALL);
@@ -346,9 +348,12 @@ START_TEST(a_manager_has_one_asker_on_each_node)
 }
 END_TEST
 
-int main(int argc, char **argv)
-{
-    const TTest *const tests[] = {a_request_costs_as_much_however_many_are_attached, any_number_of_clients_builds_values_in_place, without_address_space_they_do_it_too,
-                                  who_cannot_be_taken_is_refused_and_nobody_else_hears_of_it, a_put_costs_as_much_however_many_prefixes_are_subscribed, a_manager_has_one_asker_on_each_node};
+int main(int argc, char **argv) {
+    const TTest *const tests[] = {a_request_costs_as_much_however_many_are_attached,
+                                  any_number_of_clients_builds_values_in_place,
+                                  without_address_space_they_do_it_too,
+                                  who_cannot_be_taken_is_refused_and_nobody_else_hears_of_it,
+                                  a_put_costs_as_much_however_many_prefixes_are_subscribed,
+                                  a_manager_has_one_asker_on_each_node};
     return tests_main("client_crowd", argc, argv, tests, sizeof tests / sizeof *tests);
 }

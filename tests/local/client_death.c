@@ -4,18 +4,18 @@
  * Invariants: no call hangs; a call under way when a manager, a node or ddictd dies gives DDICT_ELOST (DDICT_EGONE when the dictionary
  * ended) within a second; a call that ran out of time has no effect on a later one; views that are held stay readable.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <stddef.h>
 #include <unistd.h>
-
-#include "client_dict.h"
 
 #define MIB (1u << 20)
 
@@ -24,8 +24,7 @@ static ddict_t *d;
 static char key_here[32], key_far[32]; /* owned by manager 0 (this node) and 1 (the other) */
 static size_t len_here, len_far;
 
-static void begin(int nodes)
-{
+static void begin(int nodes) {
     dict_start(&x, nodes, 2, 64 * MIB);
     d = dict_attach(&x, 0);
     len_here = key_of(d, 0, 0, key_here, 32);
@@ -34,22 +33,45 @@ static void begin(int nodes)
 
 /* --- one call of each kind that must ask a manager --- */
 
-enum kind { PUT_HERE, PUT_FAR, PUT_BIG, GET_FAR, VIEW_FAR, WAIT_HERE, WAIT_FAR, POP_WAIT, DEL_FAR, HEAD_FAR, LEN, CLEAR, STATS, KEYS, PUT_MANY, GET_MANY, KINDS };
-static const char *const kind_name[] = {"put here", "put far", "large put", "get far", "view far", "wait here", "wait far", "pop wait", "del far",
-                                        "contains far", "len", "clear", "stats", "keys", "put_many", "get_many"};
+enum kind {
+    PUT_HERE,
+    PUT_FAR,
+    PUT_BIG,
+    GET_FAR,
+    VIEW_FAR,
+    WAIT_HERE,
+    WAIT_FAR,
+    POP_WAIT,
+    DEL_FAR,
+    HEAD_FAR,
+    LEN,
+    CLEAR,
+    STATS,
+    KEYS,
+    PUT_MANY,
+    GET_MANY,
+    KINDS
+};
+static const char *const kind_name[] = {"put here", "put far",      "large put", "get far",
+                                        "view far", "wait here",    "wait far",  "pop wait",
+                                        "del far",  "contains far", "len",       "clear",
+                                        "stats",    "keys",         "put_many",  "get_many"};
 static char big[30 * MIB];
 
-static long long call_once(enum kind k, int timeout_ms)
-{
+static long long call_once(enum kind k, int timeout_ms) {
     struct ddict_view v;
     struct ddict_manager_stats *s;
     char buf[64];
     long long rc;
     switch (k) {
-    case PUT_HERE: return ddict_put(d, key_here, len_here, "v", 1, 0, timeout_ms);
-    case PUT_FAR: return ddict_put(d, key_far, len_far, "v", 1, 0, timeout_ms);
-    case PUT_BIG: return ddict_put(d, key_here, len_here, big, 10 * MIB, 0, timeout_ms);
-    case GET_FAR: return ddict_get(d, key_far, len_far, buf, sizeof buf, NULL, NULL, 0, timeout_ms);
+    case PUT_HERE:
+        return ddict_put(d, key_here, len_here, "v", 1, 0, timeout_ms);
+    case PUT_FAR:
+        return ddict_put(d, key_far, len_far, "v", 1, 0, timeout_ms);
+    case PUT_BIG:
+        return ddict_put(d, key_here, len_here, big, 10 * MIB, 0, timeout_ms);
+    case GET_FAR:
+        return ddict_get(d, key_far, len_far, buf, sizeof buf, NULL, NULL, 0, timeout_ms);
     case VIEW_FAR:
         if ((rc = ddict_view(d, key_far, len_far, &v, 0, timeout_ms)) == 0)
             ddict_release(&v);
@@ -65,10 +87,14 @@ static long long call_once(enum kind k, int timeout_ms)
         size_t n = key_of(d, 0, 6, none, 32);
         return ddict_pop(d, none, n, &v, DDICT_WAIT, timeout_ms);
     }
-    case DEL_FAR: return ddict_del(d, key_far, len_far, timeout_ms);
-    case HEAD_FAR: return ddict_contains(d, key_far, len_far, NULL, timeout_ms);
-    case LEN: return ddict_len(d, timeout_ms);
-    case CLEAR: return ddict_clear(d, timeout_ms);
+    case DEL_FAR:
+        return ddict_del(d, key_far, len_far, timeout_ms);
+    case HEAD_FAR:
+        return ddict_contains(d, key_far, len_far, NULL, timeout_ms);
+    case LEN:
+        return ddict_len(d, timeout_ms);
+    case CLEAR:
+        return ddict_clear(d, timeout_ms);
     case STATS:
         if ((rc = ddict_stats(d, &s, timeout_ms)) >= 0)
             free(s);
@@ -85,26 +111,28 @@ static long long call_once(enum kind k, int timeout_ms)
         return rc;
     }
     case PUT_MANY: {
-        struct ddict_pair p[2] = {{key_here, len_here, "v", 1, 0, 0}, {key_far, len_far, "v", 1, 0, 0}};
+        struct ddict_pair p[2] = {{key_here, len_here, "v", 1, 0, 0},
+                                  {key_far, len_far, "v", 1, 0, 0}};
         rc = ddict_put_many(d, p, 2, timeout_ms);
         return rc < 0 ? rc : p[0].status < 0 ? p[0].status : p[1].status;
     }
     case GET_MANY: {
-        struct ddict_want w[2] = {{.key = key_here, .klen = len_here}, {.key = key_far, .klen = len_far}};
+        struct ddict_want w[2] = {{.key = key_here, .klen = len_here},
+                                  {.key = key_far, .klen = len_far}};
         rc = ddict_get_many(d, w, 2, 0, timeout_ms);
         int st = w[1].status;
         ddict_release(&w[0].view);
         ddict_release(&w[1].view);
         return rc < 0 ? rc : st;
     }
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
 /* --- a manager that does not answer --- */
 
-static void all_stop(int sig)
-{
+static void all_stop(int sig) {
     for (int m = 0; m < 2; m++)
         kill(x.manager[m], sig);
     if (sig == SIGSTOP)
@@ -113,8 +141,7 @@ static void all_stop(int sig)
 
 #define TRIES 5 /* to be as quick as it has to be: others may have the cores meanwhile */
 
-START_TEST(each_call_ends_in_time_when_managers_hang)
-{
+START_TEST(each_call_ends_in_time_when_managers_hang) {
     begin(2);
     ok(ddict_put(d, key_here, len_here, "old", 3, 0, -1));
     ok(ddict_put(d, key_far, len_far, "old", 3, 0, -1));
@@ -149,8 +176,7 @@ START_TEST(each_call_ends_in_time_when_managers_hang)
 }
 END_TEST
 
-START_TEST(streams_that_are_given_up_leave_no_trace)
-{
+START_TEST(streams_that_are_given_up_leave_no_trace) {
     begin(2);
     for (unsigned round = 0; round < 6; round++) {
         const char *key = round % 2 ? key_far : key_here;
@@ -161,7 +187,8 @@ START_TEST(streams_that_are_given_up_leave_no_trace)
         static char other[10 * MIB], back[10 * MIB];
         memset(other, 7, sizeof other);
         size_t got = 0;
-        fails(-ETIMEDOUT, ddict_put(d, key, klen, other, sizeof other, 0, 100)); /* in the middle: can not be committed */
+        fails(-ETIMEDOUT, ddict_put(d, key, klen, other, sizeof other, 0,
+                                    100)); /* in the middle: can not be committed */
         if (round % 2)
             fails(-ETIMEDOUT, ddict_get(d, key, klen, back, sizeof back, &got, NULL, 0, 100));
         all_stop(SIGCONT);
@@ -178,7 +205,8 @@ START_TEST(streams_that_are_given_up_leave_no_trace)
         for (int i = 0; i < 500; i++)
             ok(ddict_put(d, key_here, len_here, big, 4096, 0, 5000));
         ok(ddict_stats(d, &s, 5000));
-        used = s[0].total_used_bytes > s[1].total_used_bytes ? s[0].total_used_bytes : s[1].total_used_bytes;
+        used = s[0].total_used_bytes > s[1].total_used_bytes ? s[0].total_used_bytes
+                                                             : s[1].total_used_bytes;
         free(s);
     }
     ck_assert_msg(used <= 6 * MIB, "%llu bytes are used after clear", (unsigned long long)used);
@@ -187,8 +215,7 @@ START_TEST(streams_that_are_given_up_leave_no_trace)
 }
 END_TEST
 
-START_TEST(a_get_that_waits_ends_at_its_time)
-{
+START_TEST(a_get_that_waits_ends_at_its_time) {
     begin(2);
     struct ddict_view v;
     char b[8];
@@ -221,11 +248,15 @@ END_TEST
 
 /* --- deaths --- */
 
-struct caller { enum kind kind; pthread_t thread; long long rc; double over; };
+struct caller {
+    enum kind kind;
+    pthread_t thread;
+    long long rc;
+    double over;
+};
 static int go_on, over_n; /* how many of them are over */
 
-static void *caller_run(void *arg)
-{
+static void *caller_run(void *arg) {
     struct caller *c = arg;
     while (__atomic_load_n(&go_on, __ATOMIC_RELAXED)) {
         c->rc = call_once(c->kind, 20000);
@@ -258,8 +289,7 @@ static void *reader_run(void *arg) /* in place only: no system call */
 }
 
 /* How long the last call took to end. */
-static double fail_after(void (*strike)(void), bool gone_allowed)
-{
+static double fail_after(void (*strike)(void), bool gone_allowed) {
     struct caller c[KINDS + 1];
     struct ddict_view v;
     char val[5000];
@@ -287,7 +317,8 @@ static double fail_after(void (*strike)(void), bool gone_allowed)
     for (int k = 0; k <= KINDS; k++) {
         const char *name = k == KINDS ? "view in place" : kind_name[k];
         pthread_join(c[k].thread, NULL);
-        ck_assert_msg(c[k].rc == DDICT_ELOST || (gone_allowed && c[k].rc == DDICT_EGONE), "%s: %lld", name, c[k].rc);
+        ck_assert_msg(c[k].rc == DDICT_ELOST || (gone_allowed && c[k].rc == DDICT_EGONE),
+                      "%s: %lld", name, c[k].rc);
         if (c[k].over - t > longest)
             longest = c[k].over - t;
     }
@@ -301,33 +332,52 @@ static double fail_after(void (*strike)(void), bool gone_allowed)
     return longest;
 }
 
-static void all_fail_after(void (*strike)(void), bool gone_allowed)
-{
+static void all_fail_after(void (*strike)(void), bool gone_allowed) {
     double took = 2;
     for (int tries = 0; tries < TRIES && took >= 1.0; tries++)
         took = fail_after(strike, gone_allowed);
-    ck_assert_msg(took < 1.0, "a call ended after %.2f s, and not earlier in %d tries", took, TRIES);
+    ck_assert_msg(took < 1.0, "a call ended after %.2f s, and not earlier in %d tries", took,
+                  TRIES);
 }
 
-static void kill_manager_here(void) { kill(x.manager[0], SIGKILL); }
-static void kill_manager_far(void) { kill(x.manager[1], SIGKILL); }
-static void kill_ddictd_here(void) { kill(x.pid[0], SIGKILL); }
-static void kill_ddictd_far(void) { kill(x.pid[1], SIGKILL); }
-static void end_it(void) { kill(x.pid[0], SIGTERM); }
+static void kill_manager_here(void) {
+    kill(x.manager[0], SIGKILL);
+}
+static void kill_manager_far(void) {
+    kill(x.manager[1], SIGKILL);
+}
+static void kill_ddictd_here(void) {
+    kill(x.pid[0], SIGKILL);
+}
+static void kill_ddictd_far(void) {
+    kill(x.pid[1], SIGKILL);
+}
+static void end_it(void) {
+    kill(x.pid[0], SIGTERM);
+}
 
-START_TEST(a_manager_of_this_node_dies) { all_fail_after(kill_manager_here, false); }
+START_TEST(a_manager_of_this_node_dies) {
+    all_fail_after(kill_manager_here, false);
+}
 END_TEST
-START_TEST(a_manager_of_another_node_dies) { all_fail_after(kill_manager_far, false); }
+START_TEST(a_manager_of_another_node_dies) {
+    all_fail_after(kill_manager_far, false);
+}
 END_TEST
-START_TEST(ddictd_of_this_node_dies) { all_fail_after(kill_ddictd_here, false); }
+START_TEST(ddictd_of_this_node_dies) {
+    all_fail_after(kill_ddictd_here, false);
+}
 END_TEST
-START_TEST(ddictd_of_another_node_dies) { all_fail_after(kill_ddictd_far, false); }
+START_TEST(ddictd_of_another_node_dies) {
+    all_fail_after(kill_ddictd_far, false);
+}
 END_TEST
-START_TEST(the_dictionary_is_ended) { all_fail_after(end_it, true); }
+START_TEST(the_dictionary_is_ended) {
+    all_fail_after(end_it, true);
+}
 END_TEST
 
-START_TEST(down_ends_it)
-{
+START_TEST(down_ends_it) {
     begin(2);
     ok(ddict_down(x.name, 5000));
     ck_assert_int_eq(call_once(PUT_FAR, 5000), 0); /* draining: those who are attached go on */
@@ -341,13 +391,14 @@ END_TEST
 
 /* --- nothing there, or something else --- */
 
-START_TEST(no_name_and_nobody_there_are_told_apart)
-{
+START_TEST(no_name_and_nobody_there_are_told_apart) {
     ddict_t *e;
     unsetenv("DDICT_NAME");
     double t = now_s();
     fails(DDICT_ENODICT, ddict_attach(&e, NULL, 5000));
-    ck_assert_msg(strstr(ddict_errmsg(), "DDICT_NAME is not set") != NULL && strstr(ddict_errmsg(), "--ddict-mem") != NULL, "%s", ddict_errmsg());
+    ck_assert_msg(strstr(ddict_errmsg(), "DDICT_NAME is not set") != NULL &&
+                      strstr(ddict_errmsg(), "--ddict-mem") != NULL,
+                  "%s", ddict_errmsg());
     fails(DDICT_ENODICT, ddict_attach(&e, "0.local.nobody", 5000));
     ck_assert_msg(strstr(ddict_errmsg(), "0.local.nobody") != NULL, "%s", ddict_errmsg());
     ck_assert(now_s() - t < 4); /* less than their timeouts */
@@ -364,18 +415,18 @@ START_TEST(no_name_and_nobody_there_are_told_apart)
 END_TEST
 
 /* A server of our own under the dictionary's name. */
-static int squat(const char *name)
-{
+static int squat(const char *name) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     setenv("DDICT_NODE", "squat", 1);
     int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict/%s/squat", name);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    ck_assert(bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0 && listen(fd, 5) == 0);
+    ck_assert(bind(fd, (struct sockaddr *)&a,
+                   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0 &&
+              listen(fd, 5) == 0);
     return fd;
 }
 
-static void *answer_run(void *arg)
-{
+static void *answer_run(void *arg) {
     int *what = arg, c = accept(what[0], NULL, NULL);
     unsigned char m[2048] = {0};
     ssize_t n = recv(c, m, sizeof m, 0);
@@ -399,8 +450,7 @@ static void *answer_run(void *arg)
     return NULL;
 }
 
-static void attach_to(int what, int code)
-{
+static void attach_to(int what, int code) {
     char name[64];
     ddict_t *e;
     snprintf(name, sizeof name, "%u.local.s%d", (unsigned)geteuid(), (int)getpid());
@@ -415,8 +465,7 @@ static void attach_to(int what, int code)
     close(arg[0]);
 }
 
-START_TEST(a_stranger_under_the_name_is_told)
-{
+START_TEST(a_stranger_under_the_name_is_told) {
     attach_to(1, DDICT_EVERSION);
     attach_to(2, DDICT_EPROTO);
     attach_to(3, -ETIMEDOUT);
@@ -425,8 +474,7 @@ START_TEST(a_stranger_under_the_name_is_told)
 }
 END_TEST
 
-START_TEST(another_users_name_is_refused)
-{
+START_TEST(another_users_name_is_refused) {
     if (geteuid() != 0)
         return;
     char name[64];
@@ -453,8 +501,7 @@ START_TEST(another_users_name_is_refused)
 }
 END_TEST
 
-START_TEST(a_million_views_and_not_one_more)
-{
+START_TEST(a_million_views_and_not_one_more) {
     begin(1);
     struct ddict_view *v = malloc((1u << 20) * sizeof *v), w;
     char b[8];
@@ -484,8 +531,7 @@ START_TEST(a_million_views_and_not_one_more)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("client_death");
     TCase *t = tcase_create("death");
     tcase_set_timeout(t, 300);

@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client_dict.c - start and stop a dictionary for a test. */
+#include "client_dict.h"
+
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <dirent.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
-double now_s(void)
-{
+double now_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-int open_fds(void)
-{
+int open_fds(void) {
     int n = 0;
     DIR *d = opendir("/proc/self/fd");
     while (readdir(d) != NULL)
@@ -32,8 +30,7 @@ int open_fds(void)
     return n;
 }
 
-int mappings(void)
-{
+int mappings(void) {
     int n = 0, c;
     FILE *f = fopen("/proc/self/maps", "r");
     while ((c = getc(f)) != EOF)
@@ -43,8 +40,7 @@ int mappings(void)
 }
 
 /* One line of ddictd's stdout, without its end. */
-static void line_read(int fd, char *line, size_t cap)
-{
+static void line_read(int fd, char *line, size_t cap) {
     size_t n = 0;
     double end = now_s() + 20;
     for (;;) {
@@ -61,19 +57,18 @@ static void line_read(int fd, char *line, size_t cap)
     line[n] = 0;
 }
 
-static void await(int fd, const char *start, char *line, size_t cap)
-{
+static void await(int fd, const char *start, char *line, size_t cap) {
     do {
         line_read(fd, line, cap);
         ck_assert_msg(strncmp(line, "ddict1 error", 12) != 0, "%s", line);
     } while (strncmp(line, start, strlen(start)) != 0);
 }
 
-static void daemon_start(struct dict *x, int i, int managers, uint64_t mem)
-{
+static void daemon_start(struct dict *x, int i, int managers, uint64_t mem) {
     int in[2], out[2];
     char n[16], k[16], id[16], m[32];
-    const char *path = getenv("DDICTD"), *transport = getenv("DDICT_TEST_TRANSPORT"), *rma = getenv("DDICT_TEST_RMA");
+    const char *path = getenv("DDICTD"), *transport = getenv("DDICT_TEST_TRANSPORT"),
+               *rma = getenv("DDICT_TEST_RMA");
     ck_assert(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
     snprintf(n, sizeof n, "%d", managers);
     snprintf(k, sizeof k, "%d", x->nodes);
@@ -88,10 +83,13 @@ static void daemon_start(struct dict *x, int i, int managers, uint64_t mem)
         setenv("DDICT_NODE", x->node[i], 1);
         setpgid(0, 0);
         if (x->nodes == 1)
-            execl(path ? path : "./ddictd", "ddictd", "--name", x->name, "--managers", n, "--mem", m, "--wireup", "none", "--drain-ms", "1000", (char *)NULL);
+            execl(path ? path : "./ddictd", "ddictd", "--name", x->name, "--managers", n, "--mem",
+                  m, "--wireup", "none", "--drain-ms", "1000", (char *)NULL);
         else
-            execl(path ? path : "./ddictd", "ddictd", "--name", x->name, "--managers", n, "--mem", m, "--wireup", "stdio", "--nodes", k, "--node-id",
-                  id, "--drain-ms", "1000", "--transport", transport != NULL ? transport : "auto", "--rma", rma != NULL ? rma : "auto", (char *)NULL);
+            execl(path ? path : "./ddictd", "ddictd", "--name", x->name, "--managers", n, "--mem",
+                  m, "--wireup", "stdio", "--nodes", k, "--node-id", id, "--drain-ms", "1000",
+                  "--transport", transport != NULL ? transport : "auto", "--rma",
+                  rma != NULL ? rma : "auto", (char *)NULL);
         _exit(127);
     }
     close(in[0]);
@@ -100,14 +98,14 @@ static void daemon_start(struct dict *x, int i, int managers, uint64_t mem)
     x->out[i] = out[0];
 }
 
-void dict_start(struct dict *x, int nodes, int managers, uint64_t mem)
-{
+void dict_start(struct dict *x, int nodes, int managers, uint64_t mem) {
     static char line[65536], cards[65536];
     static int count;
     memset(x, 0, sizeof *x);
     x->nodes = nodes;
     signal(SIGPIPE, SIG_IGN);
-    snprintf(x->name, sizeof x->name, "%u.local.t%d_%d", (unsigned)geteuid(), (int)getpid(), count++);
+    snprintf(x->name, sizeof x->name, "%u.local.t%d_%d", (unsigned)geteuid(), (int)getpid(),
+             count++);
     for (int i = 0; i < nodes; i++) {
         snprintf(x->node[i], sizeof x->node[i], "t%d-%d", (int)getpid(), i);
         daemon_start(x, i, managers, mem);
@@ -127,8 +125,7 @@ void dict_start(struct dict *x, int nodes, int managers, uint64_t mem)
     await(x->out[0], "ddict1 ready", line, sizeof line);
 }
 
-void dict_stop(struct dict *x)
-{
+void dict_stop(struct dict *x) {
     double end = now_s() + 15;
     for (int i = 0; i < x->nodes; i++)
         close(x->in[i]);
@@ -143,7 +140,8 @@ void dict_stop(struct dict *x)
             ck_abort_msg("ddictd of node %d did not end", i);
         }
         if (x->pid[i] > 0 && !x->broken)
-            ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "ddictd of node %d: status %x", i, status);
+            ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                          "ddictd of node %d: status %x", i, status);
         close(x->out[i]);
     }
     for (int i = 0; i < 16; i++) /* managers are not our children: they must be gone all the same */
@@ -153,8 +151,7 @@ void dict_stop(struct dict *x)
         }
 }
 
-ddict_t *dict_attach(struct dict *x, int node)
-{
+ddict_t *dict_attach(struct dict *x, int node) {
     ddict_t *d = NULL;
     setenv("DDICT_NAME", x->name, 1);
     setenv("DDICT_NODE", x->node[node], 1);
@@ -164,8 +161,7 @@ ddict_t *dict_attach(struct dict *x, int node)
     return d;
 }
 
-void dict_managers(struct dict *x, ddict_t *d)
-{
+void dict_managers(struct dict *x, ddict_t *d) {
     struct ddict_manager_stats *s;
     int n = ddict_stats(d, &s, 5000);
     ok(n);
@@ -174,8 +170,7 @@ void dict_managers(struct dict *x, ddict_t *d)
     free(s);
 }
 
-size_t key_of(ddict_t *d, unsigned m, unsigned i, char *key, size_t cap)
-{
+size_t key_of(ddict_t *d, unsigned m, unsigned i, char *key, size_t cap) {
     for (unsigned k = 0, found = 0;; k++) {
         int n = snprintf(key, cap, "k%u", k);
         if (ddict_owner(d, key, (size_t)n) == m && found++ == i)
@@ -183,18 +178,18 @@ size_t key_of(ddict_t *d, unsigned m, unsigned i, char *key, size_t cap)
     }
 }
 
-static uint64_t word_of(uint64_t seed, uint64_t i) { return (seed << 40 ^ i) * 0x9E3779B97F4A7C15ull; }
+static uint64_t word_of(uint64_t seed, uint64_t i) {
+    return (seed << 40 ^ i) * 0x9E3779B97F4A7C15ull;
+}
 
-void value_fill(void *buf, size_t len, uint64_t seed)
-{
+void value_fill(void *buf, size_t len, uint64_t seed) {
     for (size_t at = 0; at < len; at += 8) {
         uint64_t w = word_of(seed, at);
         memcpy((char *)buf + at, &w, len - at < 8 ? len - at : 8);
     }
 }
 
-bool value_is(const void *buf, size_t len, uint64_t seed)
-{
+bool value_is(const void *buf, size_t len, uint64_t seed) {
     for (size_t at = 0; at < len; at += 8) {
         uint64_t w = word_of(seed, at);
         if (memcmp((const char *)buf + at, &w, len - at < 8 ? len - at : 8) != 0)
@@ -203,16 +198,14 @@ bool value_is(const void *buf, size_t len, uint64_t seed)
     return true;
 }
 
-static bool is_named(const char *test, int argc, char **argv)
-{
+static bool is_named(const char *test, int argc, char **argv) {
     bool found = argc < 2;
     for (int i = 1; i < argc; i++)
         found |= strcmp(argv[i], test) == 0;
     return found;
 }
 
-int tests_main(const char *name, int argc, char **argv, const TTest *const *tests, size_t n)
-{
+int tests_main(const char *name, int argc, char **argv, const TTest *const *tests, size_t n) {
     Suite *s = suite_create(name);
     TCase *t = tcase_create(name);
     tcase_set_timeout(t, 120);

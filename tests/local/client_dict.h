@@ -6,12 +6,13 @@
 #ifndef CLIENT_DICT_H
 #define CLIENT_DICT_H
 
+#include <ddict.h>
+
 #include <check.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/wait.h>
-#include <ddict.h>
 
 #define DICT_NODES_MAX 4
 
@@ -19,10 +20,10 @@ struct dict {
     int nodes;
     char name[64];
     char node[DICT_NODES_MAX][64];
-    pid_t pid[DICT_NODES_MAX];  /* ddictd of each node; 0: reaped */
+    pid_t pid[DICT_NODES_MAX]; /* ddictd of each node; 0: reaped */
     int in[DICT_NODES_MAX], out[DICT_NODES_MAX];
-    pid_t manager[16];          /* pids, filled by dict_attach() */
-    bool broken;                /* a test has killed something: ends need not be clean */
+    pid_t manager[16]; /* pids, filled by dict_attach() */
+    bool broken;       /* a test has killed something: ends need not be clean */
 };
 
 void dict_start(struct dict *x, int nodes, int managers, uint64_t mem);
@@ -32,8 +33,8 @@ ddict_t *dict_attach(struct dict *x, int node);
 void dict_managers(struct dict *x, ddict_t *d); /* fill x->manager */
 
 double now_s(void);
-int open_fds(void);    /* of this process */
-int mappings(void);    /* lines of /proc/self/maps */
+int open_fds(void); /* of this process */
+int mappings(void); /* lines of /proc/self/maps */
 
 /* A key that manager m owns, the i-th such. Returns its length. */
 size_t key_of(ddict_t *d, unsigned m, unsigned i, char *key, size_t cap);
@@ -44,10 +45,17 @@ bool value_is(const void *buf, size_t len, uint64_t seed);
 /* As main, of one case: all tests, or those that the command line names. */
 int tests_main(const char *name, int argc, char **argv, const TTest *const *tests, size_t n);
 
-#define ok(call) do { long long rc_ = (long long)(call); \
-    ck_assert_msg(rc_ >= 0, "%s: %lld %s", #call, rc_, ddict_errmsg()); } while (0)
-#define fails(code, call) do { long long rc_ = (long long)(call); \
-    ck_assert_msg(rc_ == (code), "%s: %lld %s, expected %d", #call, rc_, rc_ < 0 ? ddict_errmsg() : "", (int)(code)); \
-    ck_assert_msg(ddict_errmsg()[0] != 0, "%s: no sentence", #call); } while (0)
+#define ok(call)                                                            \
+    do {                                                                    \
+        long long rc_ = (long long)(call);                                  \
+        ck_assert_msg(rc_ >= 0, "%s: %lld %s", #call, rc_, ddict_errmsg()); \
+    } while (0)
+#define fails(code, call)                                                    \
+    do {                                                                     \
+        long long rc_ = (long long)(call);                                   \
+        ck_assert_msg(rc_ == (code), "%s: %lld %s, expected %d", #call, rc_, \
+                      rc_ < 0 ? ddict_errmsg() : "", (int)(code));           \
+        ck_assert_msg(ddict_errmsg()[0] != 0, "%s: no sentence", #call);     \
+    } while (0)
 
 #endif

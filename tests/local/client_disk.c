@@ -3,6 +3,8 @@
  * client_disk.c - what spill_disk.py does as a client: client_disk put|read|turns PREFIX N BYTES. Says in one line of JSON what came of it; exits with 0 also where the dictionary refuses. A wrong
  * byte in what was returned with 0 is counted as such.
  */
+#include <ddict.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -11,43 +13,57 @@
 #include <string.h>
 #include <time.h>
 
-#include <ddict.h>
-
 #define MANY 16
 
 static ddict_t *d;
 static size_t bytes;
 static unsigned long n;
 static const char *prefix;
-static struct count { unsigned long right, wrong, io, lost, other; char text[400]; } sum;
+static struct count {
+    unsigned long right, wrong, io, lost, other;
+    char text[400];
+} sum;
 
 static uint64_t word(uint64_t k, uint64_t i) {
     uint64_t x = (k + 1) * 0x9E3779B97F4A7C15ull + i * 0x165667B19E3779F9ull;
     return x ^ x >> 29;
 }
 static void fill(uint64_t *v, uint64_t k) {
-    for (size_t i = 0; i < bytes / 8; i++) v[i] = word(k, i);
+    for (size_t i = 0; i < bytes / 8; i++)
+        v[i] = word(k, i);
 }
 static int right(const void *at, size_t len, uint64_t k) {
     const uint64_t *v = at;
-    if (len != bytes) return 0;
+    if (len != bytes)
+        return 0;
     for (size_t i = 0; i < bytes / 8; i++)
-        if (v[i] != word(k, i)) return 0;
+        if (v[i] != word(k, i))
+            return 0;
     return 1;
 }
-static size_t key_of(char *key, unsigned long k) { return (size_t)sprintf(key, "%s-%lu", prefix, k); }
+static size_t key_of(char *key, unsigned long k) {
+    return (size_t)sprintf(key, "%s-%lu", prefix, k);
+}
 
 static void took(int rc, int good) {
-    if (rc == 0) good ? sum.right++ : sum.wrong++;
-    else if (rc == -EIO) sum.io++;
-    else if (rc == DDICT_ELOST || rc == DDICT_EGONE) sum.lost++;
-    else sum.other++;
-    if (rc < 0) snprintf(sum.text, sizeof sum.text, "%d: %s", rc, ddict_errmsg());
+    if (rc == 0)
+        good ? sum.right++ : sum.wrong++;
+    else if (rc == -EIO)
+        sum.io++;
+    else if (rc == DDICT_ELOST || rc == DDICT_EGONE)
+        sum.lost++;
+    else
+        sum.other++;
+    if (rc < 0)
+        snprintf(sum.text, sizeof sum.text, "%d: %s", rc, ddict_errmsg());
 }
 static void say(const char *what) {
     for (char *c = sum.text; *c; c++)
-        if (*c == '"' || *c == '\\') *c = '\'';
-    printf("{\"what\": \"%s\", \"right\": %lu, \"wrong\": %lu, \"io\": %lu, \"lost\": %lu, \"other\": %lu, \"text\": \"%s\"}\n", what, sum.right, sum.wrong, sum.io, sum.lost, sum.other, sum.text);
+        if (*c == '"' || *c == '\\')
+            *c = '\'';
+    printf("{\"what\": \"%s\", \"right\": %lu, \"wrong\": %lu, \"io\": %lu, \"lost\": %lu, "
+           "\"other\": %lu, \"text\": \"%s\"}\n",
+           what, sum.right, sum.wrong, sum.io, sum.lost, sum.other, sum.text);
     fflush(stdout);
     memset(&sum, 0, sizeof sum);
 }
@@ -76,21 +92,24 @@ static void read_all(void) {
         struct ddict_view view;
         int rc = ddict_view(d, key[0], key_of(key[0], k), &view, 0, 30000);
         took(rc, rc == 0 && right(view.data, view.len, k));
-        if (rc == 0) ddict_release(&view);
+        if (rc == 0)
+            ddict_release(&view);
     }
     say("view");
     for (unsigned long k = 0; k < n; k += MANY) {
         struct ddict_want w[MANY];
         unsigned long m = n - k < MANY ? n - k : MANY;
         memset(w, 0, sizeof w);
-        for (unsigned long i = 0; i < m; i++) w[i] = (struct ddict_want){.key = key[i], .klen = key_of(key[i], k + i)};
+        for (unsigned long i = 0; i < m; i++)
+            w[i] = (struct ddict_want){.key = key[i], .klen = key_of(key[i], k + i)};
         if (ddict_get_many(d, w, m, 0, 30000) < 0) {
             sum.other += m;
             continue;
         }
         for (unsigned long i = 0; i < m; i++) {
             took(w[i].status, w[i].status == 0 && right(w[i].view.data, w[i].view.len, k + i));
-            if (w[i].status == 0) ddict_release(&w[i].view);
+            if (w[i].status == 0)
+                ddict_release(&w[i].view);
         }
     }
     say("get_many");
@@ -104,12 +123,15 @@ static void *small_puts(void *arg) {
     for (unsigned long k = 0; !__atomic_load_n(&done, __ATOMIC_RELAXED); k++) {
         struct timespec a, b;
         clock_gettime(CLOCK_MONOTONIC, &a);
-        if (ddict_put(d, "small", 5, "x", 1, 0, 30000) < 0) *out = 1e9;
+        if (ddict_put(d, "small", 5, "x", 1, 0, 30000) < 0)
+            *out = 1e9;
         clock_gettime(CLOCK_MONOTONIC, &b);
         double ms = (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6;
-        if (ms > worst) worst = ms;
+        if (ms > worst)
+            worst = ms;
     }
-    if (*out < worst) *out = worst;
+    if (*out < worst)
+        *out = worst;
     return NULL;
 }
 
@@ -127,7 +149,8 @@ static void watch_small(unsigned long seconds) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) return 2;
+    if (argc != 5)
+        return 2;
     prefix = argv[2];
     n = strtoul(argv[3], NULL, 10);
     bytes = strtoul(argv[4], NULL, 10);
@@ -135,10 +158,14 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", ddict_errmsg());
         return 1;
     }
-    if (!strcmp(argv[1], "put")) put_all();
-    else if (!strcmp(argv[1], "read")) read_all();
-    else if (!strcmp(argv[1], "small")) watch_small(n);
-    else return 2;
+    if (!strcmp(argv[1], "put"))
+        put_all();
+    else if (!strcmp(argv[1], "read"))
+        read_all();
+    else if (!strcmp(argv[1], "small"))
+        watch_small(n);
+    else
+        return 2;
     ddict_detach(d);
     return 0;
 }

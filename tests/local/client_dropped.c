@@ -4,6 +4,9 @@
  * Invariants: views that it holds keep their bytes; what it reads in place afterwards is right or refused; its calls that need a manager end with DDICT_ELOST at once;
  * others go on as if nothing were; when it has ended nothing of it is left. (It looks into libddict to find the lane.)
  */
+#include "client_dict.h"
+#include "handle.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,22 +14,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-#include "handle.h"
-
-#define MIB (1u << 20)
+#define MIB  (1u << 20)
 #define KEYS 300
-#define LEN 6000
+#define LEN  6000
 
 static struct dict x;
 static ddict_t *d;
 static struct ddict_view held[KEYS];
 static int to_child[2], to_parent[2];
 
-static size_t key_name(char *key, unsigned i) { return (size_t)sprintf(key, "dropped-%04u", i); }
+static size_t key_name(char *key, unsigned i) {
+    return (size_t)sprintf(key, "dropped-%04u", i);
+}
 
-static void put_all(unsigned round)
-{
+static void put_all(unsigned round) {
     unsigned char b[LEN];
     for (unsigned i = 0; i < KEYS; i++) {
         char key[32];
@@ -39,22 +40,20 @@ static void put_all(unsigned round)
 }
 
 /* Of key i, and if round is not 0 of that round. */
-static bool whole(const struct ddict_view *v, unsigned i, unsigned round)
-{
+static bool whole(const struct ddict_view *v, unsigned i, unsigned round) {
     uint64_t seed;
     memcpy(&seed, v->data, 8);
-    return v->len == LEN && seed % KEYS == i && (round == 0 || seed / KEYS == round) && value_is((const char *)v->data + 8, LEN - 8, seed);
+    return v->len == LEN && seed % KEYS == i && (round == 0 || seed / KEYS == round) &&
+           value_is((const char *)v->data + 8, LEN - 8, seed);
 }
 
-static void await(int fd)
-{
+static void await(int fd) {
     char c;
     if (read(fd, &c, 1) != 1)
         _exit(99);
 }
 
-static void record_send(struct port *p, uint16_t type)
-{
+static void record_send(struct port *p, uint16_t type) {
     bool bad = false;
     port_lock(p);
     struct msg *m = (struct msg *)ring_reserve(&p->lane.sq, MSG_HEADER, &bad);
@@ -69,11 +68,14 @@ static void record_send(struct port *p, uint16_t type)
     port_wake(p);
 }
 
-static void record_break(struct port *p) { record_send(p, 9999); }
-static void piece_of_nothing(struct port *p) { record_send(p, MSG_DATA); }
+static void record_break(struct port *p) {
+    record_send(p, 9999);
+}
+static void piece_of_nothing(struct port *p) {
+    record_send(p, MSG_DATA);
+}
 
-static void hello_again(struct port *p)
-{
+static void hello_again(struct port *p) {
     struct attach_msg m;
     (void)p;
     attach_msg_init(&m, ATTACH_HELLO);
@@ -81,17 +83,21 @@ static void hello_again(struct port *p)
         _exit(97);
 }
 
-static void short_message(struct port *p)
-{
+static void short_message(struct port *p) {
     (void)p;
     if (write(d->session->sock, "?", 1) != 1)
         _exit(96);
 }
 
-#define EXPECT(is) do { if (!(is)) { fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #is, ddict_errmsg()); _exit(1); } } while (0)
+#define EXPECT(is)                                                                        \
+    do {                                                                                  \
+        if (!(is)) {                                                                      \
+            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #is, ddict_errmsg()); \
+            _exit(1);                                                                     \
+        }                                                                                 \
+    } while (0)
 
-static void child(void (*breaks)(struct port *))
-{
+static void child(void (*breaks)(struct port *)) {
     char key[32];
     d = dict_attach(&x, 0);
     for (unsigned i = 0; i < KEYS; i++)
@@ -120,7 +126,8 @@ static void child(void (*breaks)(struct port *))
     for (unsigned r = 0; now_s() < until; r++) {
         unsigned n = 0;
         for (unsigned i = 0; i < 64; i++, n += rc == 0)
-            EXPECT((rc = ddict_view(d, key, key_name(key, (r + i) % KEYS), &v[i], 0, 1000)) == 0 || rc == DDICT_ELOST || rc == DDICT_EGONE);
+            EXPECT((rc = ddict_view(d, key, key_name(key, (r + i) % KEYS), &v[i], 0, 1000)) == 0 ||
+                   rc == DDICT_ELOST || rc == DDICT_EGONE);
         for (unsigned k = 0; k < 20; k++)
             for (unsigned i = 0; i < 64 && n == 64; i++)
                 EXPECT(whole(&v[i], (r + i) % KEYS, 0));
@@ -128,7 +135,9 @@ static void child(void (*breaks)(struct port *))
             ddict_release(&v[i]);
         unsigned char b[LEN];
         size_t len;
-        EXPECT((rc = ddict_get(d, key, key_name(key, r % KEYS), b, LEN, &len, NULL, 0, 1000)) == 0 || rc == DDICT_ELOST || rc == DDICT_EGONE);
+        EXPECT((rc = ddict_get(d, key, key_name(key, r % KEYS), b, LEN, &len, NULL, 0, 1000)) ==
+                   0 ||
+               rc == DDICT_ELOST || rc == DDICT_EGONE);
         v[0] = (struct ddict_view){.data = b, .len = len};
         EXPECT(rc != 0 || whole(&v[0], r % KEYS, 0));
     }
@@ -141,8 +150,7 @@ static void child(void (*breaks)(struct port *))
     _exit(0);
 }
 
-static uint64_t retired(void)
-{
+static uint64_t retired(void) {
     struct ddict_manager_stats *s;
     uint64_t sum = 0;
     ok(ddict_stats(d, &s, -1));
@@ -152,8 +160,7 @@ static uint64_t retired(void)
     return sum;
 }
 
-static void dropped(void (*breaks)(struct port *))
-{
+static void dropped(void (*breaks)(struct port *)) {
     char c;
     dict_start(&x, 1, 2, 64 * MIB);
     d = dict_attach(&x, 0);
@@ -191,17 +198,25 @@ static void dropped(void (*breaks)(struct port *))
     dict_stop(&x);
 }
 
-START_TEST(after_a_malformed_record) { dropped(record_break); }
+START_TEST(after_a_malformed_record) {
+    dropped(record_break);
+}
 END_TEST
-START_TEST(after_a_piece_of_no_value) { dropped(piece_of_nothing); }
+START_TEST(after_a_piece_of_no_value) {
+    dropped(piece_of_nothing);
+}
 END_TEST
-START_TEST(after_a_message_out_of_place) { dropped(hello_again); }
+START_TEST(after_a_message_out_of_place) {
+    dropped(hello_again);
+}
 END_TEST
-START_TEST(after_a_malformed_message) { dropped(short_message); }
+START_TEST(after_a_malformed_message) {
+    dropped(short_message);
+}
 END_TEST
 
-int main(int argc, char **argv)
-{
-    const TTest *const tests[] = {after_a_malformed_record, after_a_piece_of_no_value, after_a_message_out_of_place, after_a_malformed_message};
+int main(int argc, char **argv) {
+    const TTest *const tests[] = {after_a_malformed_record, after_a_piece_of_no_value,
+                                  after_a_message_out_of_place, after_a_malformed_message};
     return tests_main("client_dropped", argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

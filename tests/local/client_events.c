@@ -4,6 +4,8 @@
  * Invariants: each value that was pushed is popped once, in order; a limit is never passed; every event comes once or is counted as missed; a child goes on by itself; nothing
  * is left of who ended in the middle.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,12 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
 #define MIB (1u << 20)
 
-START_TEST(values_of_a_key_come_out_as_they_went_in)
-{
+START_TEST(values_of_a_key_come_out_as_they_went_in) {
     static const size_t sizes[] = {0, 1, 5000, 200000, 3u << 20};
     struct dict x;
     dict_start(&x, 2, 4, 400 * MIB);
@@ -52,8 +51,7 @@ START_TEST(values_of_a_key_come_out_as_they_went_in)
 }
 END_TEST
 
-START_TEST(a_limit_is_kept_and_waited_for)
-{
+START_TEST(a_limit_is_kept_and_waited_for) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -68,7 +66,8 @@ START_TEST(a_limit_is_kept_and_waited_for)
         ck_assert(now_s() - began > 0.19);
         ck_assert_int_eq(ddict_queued(d, key, k, -1), 2);
         fails(-ETIMEDOUT, ddict_push(d, key, k, "c", 1, DDICT_WAIT, 2, 0));
-        fails(-EAGAIN, ddict_push(d, key, k, "more", 4, 0, 0, -1)); /* who names no limit has the queue's */
+        fails(-EAGAIN,
+              ddict_push(d, key, k, "more", 4, 0, 0, -1)); /* who names no limit has the queue's */
         uint64_t own;
         ok(ddict_queue_open(d, key, k, 0, &own, -1));
         ck_assert_uint_eq(own, 2);
@@ -79,7 +78,8 @@ START_TEST(a_limit_is_kept_and_waited_for)
         ck_assert_int_eq(ddict_queued(d, key, k, -1), 0);
         ok(ddict_queue_open(d, key, k, 0, &own, -1));
         ck_assert_uint_eq(own, 0);
-        for (int i = 0; i < 5; i++) ok(ddict_push(d, key, k, "more", 4, 0, 0, -1));
+        for (int i = 0; i < 5; i++)
+            ok(ddict_push(d, key, k, "more", 4, 0, 0, -1));
         ok(ddict_queue_open(d, key, k, 3, &own, -1)); /* it has more: they stay */
         ck_assert_uint_eq(own, 3);
         ck_assert_int_eq(ddict_queued(d, key, k, -1), 5);
@@ -95,10 +95,15 @@ START_TEST(a_limit_is_kept_and_waited_for)
 }
 END_TEST
 
-struct worker { ddict_t *d; const char *key; size_t klen; unsigned first, n; uint64_t sum; };
+struct worker {
+    ddict_t *d;
+    const char *key;
+    size_t klen;
+    unsigned first, n;
+    uint64_t sum;
+};
 
-static void *pushes(void *arg)
-{
+static void *pushes(void *arg) {
     struct worker *w = arg;
     for (unsigned i = w->first; i < w->first + w->n; i++)
         if (ddict_push(w->d, w->key, w->klen, &i, sizeof i, DDICT_WAIT | DDICT_SURE, 3, 60000) != 0)
@@ -106,8 +111,7 @@ static void *pushes(void *arg)
     return NULL;
 }
 
-static void *pops(void *arg)
-{
+static void *pops(void *arg) {
     struct worker *w = arg;
     for (unsigned i = 0; i < w->n; i++) {
         struct ddict_view v;
@@ -121,8 +125,7 @@ static void *pops(void *arg)
     return NULL;
 }
 
-START_TEST(threads_share_a_queue_without_losing_or_doubling)
-{
+START_TEST(threads_share_a_queue_without_losing_or_doubling) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -150,8 +153,7 @@ START_TEST(threads_share_a_queue_without_losing_or_doubling)
 }
 END_TEST
 
-START_TEST(every_event_comes_once)
-{
+START_TEST(every_event_comes_once) {
     struct dict x;
     dict_start(&x, 2, 4, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -162,7 +164,8 @@ START_TEST(every_event_comes_once)
     ok(ddict_subscribe(d, "k-", 2, DDICT_SUB_VALUES | DDICT_SUB_THERE, &sub, -1));
     ok(ddict_subscribe(d, NULL, 0, DDICT_SUB_DELS, &all, -1));
     ck_assert_int_eq(ddict_next_event(sub, &e, -1), 1);
-    ck_assert(e.kind == DDICT_EVENT_PUT && e.klen == 7 && memcmp(e.key, "k-there", 7) == 0 && e.version == 0);
+    ck_assert(e.kind == DDICT_EVENT_PUT && e.klen == 7 && memcmp(e.key, "k-there", 7) == 0 &&
+              e.version == 0);
     ck_assert_int_eq(ddict_next_event(sub, &e, 0), 0);
     for (unsigned i = 0; i < 500; i++) {
         char key[32];
@@ -172,7 +175,8 @@ START_TEST(every_event_comes_once)
     for (unsigned n = 0; n < 500; n++) {
         unsigned i;
         ck_assert_int_eq(ddict_next_event(sub, &e, 30000), 1);
-        ck_assert(e.kind == DDICT_EVENT_PUT && e.val != NULL && e.vlen == sizeof i && e.tag == 9 && e.version > 0);
+        ck_assert(e.kind == DDICT_EVENT_PUT && e.val != NULL && e.vlen == sizeof i && e.tag == 9 &&
+                  e.version > 0);
         memcpy(&i, e.val, sizeof i);
         ck_assert(i < 500 && !seen[i]);
         seen[i] = 1;
@@ -189,7 +193,10 @@ START_TEST(every_event_comes_once)
     ddict_unsubscribe(all);
     pid_t child = fork();
     if (child == 0) {
-        int rc = ddict_next_event(sub, &e, 30000) == 1 && e.klen == 6 && memcmp(e.key, "k-fork", 6) == 0 ? 0 : 1;
+        int rc =
+            ddict_next_event(sub, &e, 30000) == 1 && e.klen == 6 && memcmp(e.key, "k-fork", 6) == 0
+                ? 0
+                : 1;
         ddict_unsubscribe(sub);
         ddict_detach(d);
         _exit(rc);
@@ -219,8 +226,7 @@ START_TEST(every_event_comes_once)
 END_TEST
 
 /* Prefixes of many lengths, one within the other: each subscription gets the events of its own. */
-START_TEST(prefixes_within_prefixes_get_their_own)
-{
+START_TEST(prefixes_within_prefixes_get_their_own) {
     enum { N = 200 };
     struct dict x;
     dict_start(&x, 1, 2, 64 * MIB);
@@ -259,8 +265,7 @@ START_TEST(prefixes_within_prefixes_get_their_own)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("client_events");
     TCase *c = tcase_create("events");
     tcase_set_timeout(c, 120);

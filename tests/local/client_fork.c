@@ -4,6 +4,8 @@
  * Invariants: a view that the child inherited keeps its bytes although the parent released it and the key was replaced many times; when the
  * child has released it, or is dead, or has exec'ed, the memory can be used again; a child and its parent do not disturb each other.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,11 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
-#define MIB (1u << 20)
+#define MIB   (1u << 20)
 #define VIEWS 60
-#define LEN 100000
+#define LEN   100000
 
 static struct dict x;
 static ddict_t *d;
@@ -26,21 +26,18 @@ static struct ddict_view v[VIEWS];
 static unsigned char val[LEN];
 static int to_child[2], to_parent[2];
 
-static void begin(int nodes)
-{
+static void begin(int nodes) {
     dict_start(&x, nodes, 2, 64 * MIB);
     d = dict_attach(&x, 0);
     ck_assert(pipe(to_child) == 0 && pipe(to_parent) == 0);
 }
 
-static void end(void)
-{
+static void end(void) {
     ddict_detach(d);
     dict_stop(&x);
 }
 
-static void views_take(void)
-{
+static void views_take(void) {
     for (unsigned i = 0; i < VIEWS; i++) {
         char k[16];
         size_t n = (size_t)sprintf(k, "v%u", i);
@@ -51,8 +48,7 @@ static void views_take(void)
 }
 
 /* Replace and delete until the memory of all retired items would have been used again. */
-static void churn(void)
-{
+static void churn(void) {
     for (unsigned r = 0; r < 3000; r++) {
         char k[16];
         size_t n = (size_t)sprintf(k, "v%u", r % VIEWS);
@@ -62,17 +58,17 @@ static void churn(void)
     ok(ddict_clear(d, -1));
 }
 
-static void tell(int fd) { ck_assert(write(fd, "x", 1) == 1); }
-static void await(int fd)
-{
+static void tell(int fd) {
+    ck_assert(write(fd, "x", 1) == 1);
+}
+static void await(int fd) {
     char c;
     if (read(fd, &c, 1) != 1)
         _exit(99);
 }
 
 /* What in both managers is retired and can not be used again because somebody holds it. */
-static uint64_t leased(void)
-{
+static uint64_t leased(void) {
     struct ddict_manager_stats *s;
     uint64_t sum = 0;
     ok(ddict_stats(d, &s, -1));
@@ -82,8 +78,7 @@ static uint64_t leased(void)
     return sum;
 }
 
-static void leased_falls_below(uint64_t limit)
-{
+static void leased_falls_below(uint64_t limit) {
     double until = now_s() + 5;
     uint64_t n;
     do { /* a scan runs when enough is retired: make some */
@@ -94,23 +89,20 @@ static void leased_falls_below(uint64_t limit)
     ck_assert_msg(n <= limit, "%llu bytes are still held", (unsigned long long)n);
 }
 
-static bool all_whole(void)
-{
+static bool all_whole(void) {
     for (unsigned i = 0; i < VIEWS; i++)
         if (!value_is(v[i].data, v[i].len, i))
             return false;
     return true;
 }
 
-static void expect_exit(pid_t p, int code)
-{
+static void expect_exit(pid_t p, int code) {
     int status;
     ck_assert(waitpid(p, &status, 0) == p);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == code, "child: status %x", status);
 }
 
-START_TEST(views_of_the_child_outlive_those_of_the_parent)
-{
+START_TEST(views_of_the_child_outlive_those_of_the_parent) {
     begin(1);
     views_take();
     pid_t p = fork();
@@ -147,8 +139,7 @@ START_TEST(views_of_the_child_outlive_those_of_the_parent)
 }
 END_TEST
 
-START_TEST(views_of_the_parent_outlive_those_of_the_child)
-{
+START_TEST(views_of_the_parent_outlive_those_of_the_child) {
     begin(1);
     views_take();
     pid_t p = fork();
@@ -167,8 +158,7 @@ START_TEST(views_of_the_parent_outlive_those_of_the_child)
 }
 END_TEST
 
-static void child_ends_how(void (*how)(void))
-{
+static void child_ends_how(void (*how)(void)) {
     begin(1);
     views_take();
     pid_t p = fork();
@@ -192,26 +182,38 @@ static void child_ends_how(void (*how)(void))
     ck_assert_msg(WIFSIGNALED(status) || WEXITSTATUS(status) == 0, "%x", status);
     end();
 }
-static void by_kill(void) { kill(getpid(), SIGKILL); }
-static void by_exit(void) { _exit(0); }
-static void by_exec(void) { execlp("sleep", "sleep", "20", (char *)NULL); }
+static void by_kill(void) {
+    kill(getpid(), SIGKILL);
+}
+static void by_exit(void) {
+    _exit(0);
+}
+static void by_exec(void) {
+    execlp("sleep", "sleep", "20", (char *)NULL);
+}
 
-START_TEST(a_child_that_is_killed_holds_nothing) { child_ends_how(by_kill); }
+START_TEST(a_child_that_is_killed_holds_nothing) {
+    child_ends_how(by_kill);
+}
 END_TEST
-START_TEST(a_child_that_ends_holds_nothing) { child_ends_how(by_exit); }
+START_TEST(a_child_that_ends_holds_nothing) {
+    child_ends_how(by_exit);
+}
 END_TEST
-START_TEST(a_child_that_execs_holds_nothing) { child_ends_how(by_exec); }
+START_TEST(a_child_that_execs_holds_nothing) {
+    child_ends_how(by_exec);
+}
 END_TEST
 
-static int child_uses_handle(unsigned me)
-{
+static int child_uses_handle(unsigned me) {
     for (unsigned i = 0; i < 300; i++) {
         char k[24];
         unsigned char b[2000], c[2000];
         size_t n = (size_t)sprintf(k, "c%u.%u", me, i), got;
         value_fill(b, sizeof b, me * 1000 + i);
-        if (ddict_put(d, k, n, b, sizeof b, 0, 5000) < 0 || ddict_get(d, k, n, c, sizeof c, &got, NULL, 0, 5000) < 0 || got != sizeof b
-            || memcmp(b, c, got) != 0)
+        if (ddict_put(d, k, n, b, sizeof b, 0, 5000) < 0 ||
+            ddict_get(d, k, n, c, sizeof c, &got, NULL, 0, 5000) < 0 || got != sizeof b ||
+            memcmp(b, c, got) != 0)
             return 1;
         struct ddict_view w;
         if (ddict_view(d, k, n, &w, 0, 5000) < 0 || !value_is(w.data, w.len, me * 1000 + i))
@@ -221,8 +223,7 @@ static int child_uses_handle(unsigned me)
     return 0;
 }
 
-START_TEST(a_child_uses_the_handle_of_its_parent)
-{
+START_TEST(a_child_uses_the_handle_of_its_parent) {
     begin(2);
     pid_t p[5];
     ok(ddict_put(d, "a", 1, "b", 1, 0, -1));
@@ -254,8 +255,7 @@ START_TEST(a_child_uses_the_handle_of_its_parent)
 }
 END_TEST
 
-START_TEST(a_grandchild_shares_what_its_parent_inherited)
-{
+START_TEST(a_grandchild_shares_what_its_parent_inherited) {
     begin(1);
     views_take();
     pid_t p = fork();
@@ -289,8 +289,7 @@ START_TEST(a_grandchild_shares_what_its_parent_inherited)
 }
 END_TEST
 
-START_TEST(remote_views_are_inherited_too)
-{
+START_TEST(remote_views_are_inherited_too) {
     begin(2);
     struct ddict_view far[20];
     for (unsigned i = 0; i < 20; i++) {
@@ -327,8 +326,7 @@ START_TEST(remote_views_are_inherited_too)
 END_TEST
 
 static int stop;
-static void *busy(void *arg)
-{
+static void *busy(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     for (unsigned i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++) {
         char k[16];
@@ -346,8 +344,7 @@ static void *busy(void *arg)
     return NULL;
 }
 
-START_TEST(forks_amid_busy_threads)
-{
+START_TEST(forks_amid_busy_threads) {
     begin(1);
     views_take();
     pthread_t t[3];
@@ -375,8 +372,7 @@ START_TEST(forks_amid_busy_threads)
 }
 END_TEST
 
-START_TEST(vfork_and_spawn_need_nothing)
-{
+START_TEST(vfork_and_spawn_need_nothing) {
     extern char **environ;
     begin(1);
     views_take();
@@ -394,8 +390,7 @@ START_TEST(vfork_and_spawn_need_nothing)
 }
 END_TEST
 
-static double fork_time(void)
-{
+static double fork_time(void) {
     double best = 1;
     for (int i = 0; i < 50; i++) {
         double t = now_s();
@@ -409,20 +404,19 @@ static double fork_time(void)
     return best;
 }
 
-START_TEST(a_fork_without_views_costs_little)
-{
+START_TEST(a_fork_without_views_costs_little) {
     double before = fork_time();
     begin(1);
     ok(ddict_put(d, "k", 1, "v", 1, 0, -1));
     double after = fork_time();
-    ck_assert_msg(after < 3 * before + 0.001, "%.2f ms a fork, %.2f without a dictionary", after * 1e3, before * 1e3);
+    ck_assert_msg(after < 3 * before + 0.001, "%.2f ms a fork, %.2f without a dictionary",
+                  after * 1e3, before * 1e3);
     ck_assert_int_eq(child_uses_handle(1), 0);
     end();
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("client_fork");
     TCase *t = tcase_create("fork");
     tcase_set_timeout(t, 120);

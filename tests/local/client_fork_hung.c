@@ -4,6 +4,8 @@
  * Invariants: fork() waits for managers a moment only, and meanwhile other threads read in place; the first call of a child keeps its timeout, and calls with short ones
  * get there, too; a view that a thread has returned from taking is inherited whole.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,21 +14,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
-#define MIB (1u << 20)
+#define MIB  (1u << 20)
 #define KEYS 200
-#define LEN 5000
+#define LEN  5000
 
 static struct dict x;
 static ddict_t *d;
 static struct ddict_view held[KEYS];
 static unsigned stop;
 
-static size_t key_name(char *key, unsigned i) { return (size_t)sprintf(key, "fork-%06u", i % KEYS); }
+static size_t key_name(char *key, unsigned i) {
+    return (size_t)sprintf(key, "fork-%06u", i % KEYS);
+}
 
-static void put_all(uint64_t round)
-{
+static void put_all(uint64_t round) {
     unsigned char b[LEN];
     char key[32];
     for (unsigned i = 0; i < KEYS; i++) {
@@ -37,44 +38,41 @@ static void put_all(uint64_t round)
     }
 }
 
-static uint64_t seed_of(const struct ddict_view *v)
-{
+static uint64_t seed_of(const struct ddict_view *v) {
     uint64_t seed;
     memcpy(&seed, v->data, 8);
     return seed;
 }
 
-static bool whole(const struct ddict_view *v, uint64_t seed) { return v->len == LEN && seed_of(v) == seed && value_is((const char *)v->data + 8, LEN - 8, seed); }
+static bool whole(const struct ddict_view *v, uint64_t seed) {
+    return v->len == LEN && seed_of(v) == seed &&
+           value_is((const char *)v->data + 8, LEN - 8, seed);
+}
 
-static void begin(void)
-{
+static void begin(void) {
     setenv("DDICT_TIMEOUT", "8", 1);
     dict_start(&x, 1, 2, 64 * MIB);
     d = dict_attach(&x, 0);
     put_all(1);
 }
 
-static void end(void)
-{
+static void end(void) {
     ddict_detach(d);
     dict_stop(&x);
 }
 
-static void managers_signal(int sig)
-{
+static void managers_signal(int sig) {
     for (int i = 0; i < 2; i++)
         ck_assert(kill(x.manager[i], sig) == 0);
 }
 
-static void take_all(void)
-{
+static void take_all(void) {
     char key[32];
     for (unsigned i = 0; i < KEYS; i++)
         ok(ddict_view(d, key, key_name(key, i), &held[i], 0, -1));
 }
 
-static int child_status(pid_t p)
-{
+static int child_status(pid_t p) {
     int status;
     ck_assert(waitpid(p, &status, 0) == p);
     return status;
@@ -84,8 +82,7 @@ static int child_status(pid_t p)
 
 static uint64_t views_taken;
 
-static void *views_run(void *arg)
-{
+static void *views_run(void *arg) {
     char key[32];
     struct ddict_view v;
     (void)arg;
@@ -98,8 +95,7 @@ static void *views_run(void *arg)
     return NULL;
 }
 
-START_TEST(other_threads_read_on_while_a_fork_waits)
-{
+START_TEST(other_threads_read_on_while_a_fork_waits) {
     begin();
     take_all();
     pthread_t t;
@@ -122,7 +118,8 @@ START_TEST(other_threads_read_on_while_a_fork_waits)
         double took = now_s() - began;
         uint64_t during = __atomic_load_n(&views_taken, __ATOMIC_RELAXED) - before;
         ck_assert_msg(took < 2.5, "fork took %.1f s", took);
-        ck_assert_msg(during > 100, "other threads took %llu views in the %.3f s of a fork", (unsigned long long)during, took);
+        ck_assert_msg(during > 100, "other threads took %llu views in the %.3f s of a fork",
+                      (unsigned long long)during, took);
         ck_assert_int_eq(child_status(p), 0);
     }
     int go[2];
@@ -178,11 +175,18 @@ START_TEST(other_threads_read_on_while_a_fork_waits)
 }
 END_TEST
 
-#define WITHIN(s, code, call) do { double began_ = now_s(); int rc_ = (int)(call); double took_ = now_s() - began_; \
-    if (rc_ != (code) || took_ > (s)) { fprintf(stderr, "%s: %d after %.3f s: %s\n", #call, rc_, took_, ddict_errmsg()); _exit(1); } } while (0)
+#define WITHIN(s, code, call)                                                                \
+    do {                                                                                     \
+        double began_ = now_s();                                                             \
+        int rc_ = (int)(call);                                                               \
+        double took_ = now_s() - began_;                                                     \
+        if (rc_ != (code) || took_ > (s)) {                                                  \
+            fprintf(stderr, "%s: %d after %.3f s: %s\n", #call, rc_, took_, ddict_errmsg()); \
+            _exit(1);                                                                        \
+        }                                                                                    \
+    } while (0)
 
-START_TEST(the_first_call_of_a_child_keeps_its_timeout)
-{
+START_TEST(the_first_call_of_a_child_keeps_its_timeout) {
     int go[2];
     begin();
     ck_assert(pipe(go) == 0);
@@ -203,7 +207,9 @@ START_TEST(the_first_call_of_a_child_keeps_its_timeout)
             _exit(2);
         /* calls that do not wait get there, too */
         int rc = 0;
-        for (double until = now_s() + 20; (rc = ddict_view(d, key, key_name(key, 1), &v, 0, 0)) == -ETIMEDOUT && now_s() < until;)
+        for (double until = now_s() + 20;
+             (rc = ddict_view(d, key, key_name(key, 1), &v, 0, 0)) == -ETIMEDOUT &&
+             now_s() < until;)
             usleep(1000);
         if (rc != 0 || !whole(&v, KEYS + 1)) {
             fprintf(stderr, "view: %d %s\n", rc, ddict_errmsg());
@@ -223,8 +229,7 @@ START_TEST(the_first_call_of_a_child_keeps_its_timeout)
 }
 END_TEST
 
-START_TEST(a_child_that_never_got_there_leaves_nothing)
-{
+START_TEST(a_child_that_never_got_there_leaves_nothing) {
     begin();
     managers_signal(SIGSTOP);
     int fds = open_fds();
@@ -263,11 +268,13 @@ END_TEST
 /* --- forks amid threads that take views, the first ones among them --- */
 
 #define MANY 4096
-static struct { struct ddict_view v; uint64_t seed; } list[MANY];
+static struct {
+    struct ddict_view v;
+    uint64_t seed;
+} list[MANY];
 static unsigned list_n; /* atomic: those below are taken */
 
-static void *list_run(void *arg)
-{
+static void *list_run(void *arg) {
     struct ddict_want w[8];
     char key[8][32];
     (void)arg;
@@ -289,16 +296,14 @@ static void *list_run(void *arg)
     return NULL;
 }
 
-static void *put_run(void *arg)
-{
+static void *put_run(void *arg) {
     (void)arg;
     for (uint64_t r = 2; !__atomic_load_n(&stop, __ATOMIC_RELAXED); r++)
         put_all(r);
     return NULL;
 }
 
-START_TEST(what_other_threads_took_is_inherited_whole)
-{
+START_TEST(what_other_threads_took_is_inherited_whole) {
     pthread_t t[2];
     begin();
     ck_assert(pthread_create(&t[0], NULL, put_run, NULL) == 0);
@@ -313,12 +318,15 @@ START_TEST(what_other_threads_took_is_inherited_whole)
         if (p == 0) {
             char c;
             close(go[1]);
-            if (read(go[0], &c, 1) != 0) /* the parent has let go of its views, and all is overwritten many times */
+            if (read(go[0], &c, 1) !=
+                0) /* the parent has let go of its views, and all is overwritten many times */
                 _exit(9);
             unsigned n = __atomic_load_n(&list_n, __ATOMIC_ACQUIRE);
             for (unsigned i = 0; i < n; i++)
                 if (!whole(&list[i].v, list[i].seed)) {
-                    fprintf(stderr, "round %u: view %u of %u is %llu, was %llu\n", round, i, n, (unsigned long long)seed_of(&list[i].v), (unsigned long long)list[i].seed);
+                    fprintf(stderr, "round %u: view %u of %u is %llu, was %llu\n", round, i, n,
+                            (unsigned long long)seed_of(&list[i].v),
+                            (unsigned long long)list[i].seed);
                     _exit(1);
                 }
             for (unsigned i = 0; i < n; i++)
@@ -346,9 +354,9 @@ START_TEST(what_other_threads_took_is_inherited_whole)
 }
 END_TEST
 
-int main(int argc, char **argv)
-{
-    const TTest *const tests[] = {other_threads_read_on_while_a_fork_waits, the_first_call_of_a_child_keeps_its_timeout, a_child_that_never_got_there_leaves_nothing,
-                                  what_other_threads_took_is_inherited_whole};
+int main(int argc, char **argv) {
+    const TTest *const tests[] = {
+        other_threads_read_on_while_a_fork_waits, the_first_call_of_a_child_keeps_its_timeout,
+        a_child_that_never_got_there_leaves_nothing, what_other_threads_took_is_inherited_whole};
     return tests_main("client_fork_hung", argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -4,6 +4,8 @@
  * Invariants: while frozen nothing can be written; what one process of a node has read of another node the next ones read in place; no read gives a value older
  * than a put that was acknowledged before it began, whatever freezes and unfreezes come between; nothing cached counts as a key.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,16 +14,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
-#define MIB (1ull << 20)
+#define MIB  (1ull << 20)
 #define KEYS 600u
 
-static size_t key_name(char *key, unsigned k) { return (size_t)sprintf(key, "key number %u", k); }
-static size_t length_of(unsigned k) { return k % 100 == 0 ? 2 * MIB + k * 8 : k % 30 == 0 ? 200000 + k * 8 : k % 7 == 0 ? k % 5 * 8 : 1000 + k % 13 * 400; }
+static size_t key_name(char *key, unsigned k) {
+    return (size_t)sprintf(key, "key number %u", k);
+}
+static size_t length_of(unsigned k) {
+    return k % 100 == 0  ? 2 * MIB + k * 8
+           : k % 30 == 0 ? 200000 + k * 8
+           : k % 7 == 0  ? k % 5 * 8
+                         : 1000 + k % 13 * 400;
+}
 
-static void put_all(ddict_t *d, unsigned n, uint64_t seed)
-{
+static void put_all(ddict_t *d, unsigned n, uint64_t seed) {
     char key[64];
     uint8_t *buf = malloc(4 * MIB);
     for (unsigned k = 0; k < n; k++) {
@@ -32,8 +38,7 @@ static void put_all(ddict_t *d, unsigned n, uint64_t seed)
 }
 
 /* By one of the four ways; the codes of it. */
-static int read_one(ddict_t *d, unsigned k, uint64_t seed, int way, int timeout_ms)
-{
+static int read_one(ddict_t *d, unsigned k, uint64_t seed, int way, int timeout_ms) {
     static uint8_t buf[4 * MIB];
     struct ddict_view v;
     char key[64];
@@ -64,9 +69,10 @@ static int read_one(ddict_t *d, unsigned k, uint64_t seed, int way, int timeout_
     return 0;
 }
 
-struct figures { uint64_t items, hits, evictions, keys, frozen; };
-static struct figures figures_of(ddict_t *d)
-{
+struct figures {
+    uint64_t items, hits, evictions, keys, frozen;
+};
+static struct figures figures_of(ddict_t *d) {
     struct ddict_manager_stats *s;
     struct figures f = {0};
     int n = ddict_stats(d, &s, -1);
@@ -82,8 +88,7 @@ static struct figures figures_of(ddict_t *d)
     return f;
 }
 
-static unsigned far_keys(ddict_t *d, unsigned node, unsigned nodes, unsigned n)
-{
+static unsigned far_keys(ddict_t *d, unsigned node, unsigned nodes, unsigned n) {
     char key[64];
     unsigned far = 0;
     for (unsigned k = 0; k < n; k++)
@@ -91,8 +96,7 @@ static unsigned far_keys(ddict_t *d, unsigned node, unsigned nodes, unsigned n)
     return far;
 }
 
-static unsigned keys_walked(ddict_t *d)
-{
+static unsigned keys_walked(ddict_t *d) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
@@ -104,8 +108,7 @@ static unsigned keys_walked(ddict_t *d)
     return n;
 }
 
-START_TEST(what_was_read_once_is_in_place_for_all_of_the_node)
-{
+START_TEST(what_was_read_once_is_in_place_for_all_of_the_node) {
     struct dict x;
     char key[64];
     dict_start(&x, 2, 4, 512 * MIB);
@@ -159,8 +162,7 @@ START_TEST(what_was_read_once_is_in_place_for_all_of_the_node)
 }
 END_TEST
 
-START_TEST(nothing_is_written_while_frozen)
-{
+START_TEST(nothing_is_written_while_frozen) {
     struct dict x;
     struct ddict_view v;
     static uint8_t large[3 * MIB];
@@ -175,7 +177,8 @@ START_TEST(nothing_is_written_while_frozen)
             size_t n = key_of(d[0], m, 0, key, sizeof key);
             struct ddict_pair p[3];
             for (int j = 0; j < 3; j++)
-                p[j] = (struct ddict_pair){.key = key, .klen = n, .val = large, .vlen = j == 1 ? sizeof large : 5};
+                p[j] = (struct ddict_pair){
+                    .key = key, .klen = n, .val = large, .vlen = j == 1 ? sizeof large : 5};
             fails(DDICT_EFROZEN, ddict_put(d[i], key, n, "new", 3, 0, -1));
             fails(DDICT_EFROZEN, ddict_put(d[i], key, n, large, sizeof large, 0, -1));
             fails(DDICT_EFROZEN, ddict_put(d[i], key, n, "new", 3, DDICT_EXISTING, -1));
@@ -193,15 +196,15 @@ START_TEST(nothing_is_written_while_frozen)
     ck_assert_int_eq(ddict_len(d[0], -1), 2);
     ok(ddict_unfreeze(d[0], -1));
     for (unsigned m = 0; m < 2; m++)
-        ok(ddict_put(d[1], key, key_of(d[0], m, 0, key, sizeof key), large, sizeof large, DDICT_EXISTING, -1));
+        ok(ddict_put(d[1], key, key_of(d[0], m, 0, key, sizeof key), large, sizeof large,
+                     DDICT_EXISTING, -1));
     ddict_detach(d[0]);
     ddict_detach(d[1]);
     dict_stop(&x);
 }
 END_TEST
 
-START_TEST(one_node_can_be_frozen_too)
-{
+START_TEST(one_node_can_be_frozen_too) {
     struct dict x;
     dict_start(&x, 1, 3, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -215,7 +218,7 @@ START_TEST(one_node_can_be_frozen_too)
         ok(ddict_put(d, "a", 1, "2", 1, 0, -1));
     }
     fails(-ETIMEDOUT, ddict_freeze(d, 0));
-    ck_assert_int_eq(ddict_prefetch(d, &(struct iovec){(char *)(uintptr_t)"a", 1}, 1, -1), 0);
+    ck_assert_int_eq(ddict_prefetch(d, &(struct iovec){(char *)(uintptr_t) "a", 1}, 1, -1), 0);
     ddict_detach(d);
     dict_stop(&x);
 }
@@ -223,12 +226,14 @@ END_TEST
 
 /* --- more than the cache holds --- */
 #define LARGE 64000u
-START_TEST(a_small_cache_evicts_and_gives_the_right_bytes_also_under_held_views)
-{
+START_TEST(a_small_cache_evicts_and_gives_the_right_bytes_also_under_held_views) {
     struct dict x;
     char key[64];
     static uint8_t buf[LARGE];
-    struct { struct ddict_view v; unsigned k; } held[20] = {0};
+    struct {
+        struct ddict_view v;
+        unsigned k;
+    } held[20] = {0};
     uint64_t rng = 77;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *a = dict_attach(&x, 0), *b = dict_attach(&x, 1);
@@ -246,7 +251,8 @@ START_TEST(a_small_cache_evicts_and_gives_the_right_bytes_also_under_held_views)
     ok(ddict_freeze(a, -1));
     struct figures f = {0};
     for (unsigned i = 0; i < 60000; i++) {
-        if (i >= 6000 && i % 500 == 0 && (f = figures_of(a)).evictions > 100 && f.items > 50 && f.hits > 500)
+        if (i >= 6000 && i % 500 == 0 && (f = figures_of(a)).evictions > 100 && f.items > 50 &&
+            f.hits > 500)
             break;
         rng = rng * 6364136223846793005ull + 1442695040888963407ull;
         unsigned k = (unsigned)(rng >> 40) % n;
@@ -287,8 +293,7 @@ START_TEST(a_small_cache_evicts_and_gives_the_right_bytes_also_under_held_views)
 }
 END_TEST
 
-START_TEST(prefetched_keys_come_by_themselves)
-{
+START_TEST(prefetched_keys_come_by_themselves) {
     struct dict x;
     static char name[KEYS][64];
     struct iovec key[KEYS];
@@ -300,7 +305,8 @@ START_TEST(prefetched_keys_come_by_themselves)
     unsigned far = far_keys(b, 1, 2, KEYS);
     ck_assert_int_eq(ddict_prefetch(b, key, KEYS, -1), 0); /* not frozen */
     ok(ddict_freeze(a, -1));
-    struct iovec absent = {(char *)(uintptr_t)"nobody's key", 12}, bad = {(char *)(uintptr_t)"", 0};
+    struct iovec absent = {(char *)(uintptr_t) "nobody's key", 12},
+                 bad = {(char *)(uintptr_t) "", 0};
     fails(DDICT_EKEYSIZE, ddict_prefetch(b, &bad, 1, -1));
     ck_assert_int_ge(ddict_prefetch(b, &absent, 1, -1), 0);
     ck_assert_int_eq(ddict_prefetch(b, key, KEYS, -1), far);
@@ -329,14 +335,17 @@ END_TEST
 static ddict_t *on[2];
 static uint64_t acked[HOT]; /* version of the last put that returned */
 static uint32_t stop;
-static uint64_t done[8];     /* by thread: what it has done */
+static uint64_t done[8]; /* by thread: what it has done */
 
-static size_t hot_len(unsigned k, uint64_t v) { return 8 * (1 + (k * 31 + v) % (k % 8 == 0 ? 40000 : 300)); }
+static size_t hot_len(unsigned k, uint64_t v) {
+    return 8 * (1 + (k * 31 + v) % (k % 8 == 0 ? 40000 : 300));
+}
 
-static uint64_t done_by(unsigned i) { return __atomic_load_n(&done[i], __ATOMIC_RELAXED); }
+static uint64_t done_by(unsigned i) {
+    return __atomic_load_n(&done[i], __ATOMIC_RELAXED);
+}
 
-static void *put_hot(void *arg)
-{
+static void *put_hot(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     uint64_t *buf = malloc(8 * 40001), version = 0;
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
@@ -358,18 +367,17 @@ static void *put_hot(void *arg)
     return NULL;
 }
 
-static void hot_check(const void *data, size_t len, unsigned k, uint64_t least)
-{
+static void hot_check(const void *data, size_t len, unsigned k, uint64_t least) {
     const uint64_t *w = data;
     uint64_t v = len >= 8 ? w[0] / 1000 : 0;
-    ck_assert_msg(v >= least, "key %u: version %llu is older than %llu", k, (unsigned long long)v, (unsigned long long)least);
+    ck_assert_msg(v >= least, "key %u: version %llu is older than %llu", k, (unsigned long long)v,
+                  (unsigned long long)least);
     ck_assert_uint_eq(len, hot_len(k, v));
     for (size_t i = 0; i < len / 8; i++)
         ck_assert_msg(w[i] == v * 1000 + k, "key %u, word %zu", k, i);
 }
 
-static void *get_hot(void *arg)
-{
+static void *get_hot(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     uint64_t rng = me * 77 + 5;
     uint8_t *buf = malloc(8 * 40001);
@@ -385,7 +393,8 @@ static void *get_hot(void *arg)
         if (least == 0)
             continue;
         switch (rng >> 58 & 3) {
-        case 0: case 3:
+        case 0:
+        case 3:
             ok(ddict_view(d, key, klen, &v, 0, -1));
             hot_check(v.data, v.len, k, least);
             ddict_release(&v);
@@ -405,8 +414,7 @@ static void *get_hot(void *arg)
     return NULL;
 }
 
-static void *freeze_hot(void *arg)
-{
+static void *freeze_hot(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     uint64_t rng = me * 31 + 7;
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
@@ -417,15 +425,15 @@ static void *freeze_hot(void *arg)
         /* On a busy machine a put takes longer than the pause: let each writer have its turn. */
         uint64_t was[2] = {done_by(0), done_by(1)};
         usleep((rng >> 50) % 4000);
-        for (double end = now_s() + 0.1; now_s() < end && (done_by(0) == was[0] || done_by(1) == was[1]);)
+        for (double end = now_s() + 0.1;
+             now_s() < end && (done_by(0) == was[0] || done_by(1) == was[1]);)
             usleep(500);
         __atomic_fetch_add(&done[me], 1, __ATOMIC_RELAXED);
     }
     return NULL;
 }
 
-static void hot(int freezers, double seconds, uint64_t mem)
-{
+static void hot(int freezers, double seconds, uint64_t mem) {
     struct dict x;
     pthread_t t[8];
     unsigned all = 0;
@@ -436,13 +444,15 @@ static void hot(int freezers, double seconds, uint64_t mem)
     memset(done, 0, sizeof done);
     stop = 0;
     for (uintptr_t i = 0; i < 2; i++)
-        ck_assert_int_eq(pthread_create(&t[all++], NULL, put_hot, (void *)i), 0); /* as number i: done[i] */
+        ck_assert_int_eq(pthread_create(&t[all++], NULL, put_hot, (void *)i),
+                         0); /* as number i: done[i] */
     for (uintptr_t i = 2; i < 4; i++)
         ck_assert_int_eq(pthread_create(&t[all++], NULL, get_hot, (void *)i), 0);
     for (int i = 0; i < freezers; i++, all++)
         ck_assert_int_eq(pthread_create(&t[all], NULL, freeze_hot, (void *)(uintptr_t)all), 0);
     double end = now_s() + seconds;
-    for (unsigned i = 0; i < all || now_s() < end; i += i < all) { /* all have done something, however busy the machine */
+    for (unsigned i = 0; i < all || now_s() < end;
+         i += i < all) { /* all have done something, however busy the machine */
         while (i < all && done_by(i) < 3) {
             ck_assert_msg(now_s() < end + 60, "thread %u does not come on", i);
             usleep(20000);
@@ -459,16 +469,21 @@ static void hot(int freezers, double seconds, uint64_t mem)
     dict_stop(&x);
 }
 
-START_TEST(no_read_is_older_than_an_acknowledged_put) { hot(1, 3, 128 * MIB); }
+START_TEST(no_read_is_older_than_an_acknowledged_put) {
+    hot(1, 3, 128 * MIB);
+}
 END_TEST
-START_TEST(freezes_and_unfreezes_of_several_at_once_are_done_in_turn) { hot(3, 2, 32 * MIB); }
+START_TEST(freezes_and_unfreezes_of_several_at_once_are_done_in_turn) {
+    hot(3, 2, 32 * MIB);
+}
 END_TEST
 
 /* --- ends in the middle --- */
-static void *freeze_one(void *d) { return (void *)(intptr_t)ddict_freeze(d, 20000); }
+static void *freeze_one(void *d) {
+    return (void *)(intptr_t)ddict_freeze(d, 20000);
+}
 
-START_TEST(a_manager_that_dies_in_the_middle_ends_it)
-{
+START_TEST(a_manager_that_dies_in_the_middle_ends_it) {
     for (int stopped = 0; stopped < 4; stopped++) {
         struct dict x;
         pthread_t t;
@@ -483,7 +498,8 @@ START_TEST(a_manager_that_dies_in_the_middle_ends_it)
         double began = now_s();
         kill(pid, SIGKILL);
         pthread_join(t, &rc);
-        ck_assert_msg((intptr_t)rc == DDICT_ELOST || (intptr_t)rc == DDICT_EGONE, "%d: %ld", stopped, (long)(intptr_t)rc);
+        ck_assert_msg((intptr_t)rc == DDICT_ELOST || (intptr_t)rc == DDICT_EGONE, "%d: %ld",
+                      stopped, (long)(intptr_t)rc);
         ck_assert_msg(now_s() - began < 15, "%g s", now_s() - began);
         ddict_detach(d);
         dict_stop(&x);
@@ -491,8 +507,7 @@ START_TEST(a_manager_that_dies_in_the_middle_ends_it)
 }
 END_TEST
 
-START_TEST(it_waits_for_a_manager_that_is_stopped_and_goes_on)
-{
+START_TEST(it_waits_for_a_manager_that_is_stopped_and_goes_on) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0), *e = dict_attach(&x, 1);
@@ -511,10 +526,10 @@ START_TEST(it_waits_for_a_manager_that_is_stopped_and_goes_on)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("client_freeze");
-    TCase *first = tcase_create("first"), *t = tcase_create("freeze"); /* first: those that are run by each transport, too */
+    TCase *first = tcase_create("first"),
+          *t = tcase_create("freeze"); /* first: those that are run by each transport, too */
     tcase_set_timeout(first, 120);
     tcase_set_timeout(t, 120);
     tcase_add_test(first, what_was_read_once_is_in_place_for_all_of_the_node);

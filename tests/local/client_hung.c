@@ -2,6 +2,8 @@
 /*
  * client_hung.c - one manager that stands still or has very much to do: who asks others notices nothing.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,22 +12,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
 #define MIB (1u << 20)
 
 /* --- fairness --- */
 
 #define WRITERS 48
-#define RECORD 100000u
-#define EACH 5
+#define RECORD  100000u
+#define EACH    5
 
 static struct dict x;
 static ddict_t *of[WRITERS];
 static bool over;
 
-static void *write_on(void *arg)
-{
+static void *write_on(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     static char val[RECORD];
     char key[EACH][32];
@@ -39,8 +38,7 @@ static void *write_on(void *arg)
     return NULL;
 }
 
-static uint64_t newest(ddict_t *d, unsigned flags)
-{
+static uint64_t newest(ddict_t *d, unsigned flags) {
     uint64_t most = 0;
     for (unsigned i = 0; i < WRITERS * EACH; i++) {
         char key[32];
@@ -52,16 +50,14 @@ static uint64_t newest(ddict_t *d, unsigned flags)
     return most;
 }
 
-static void *put_far(void *d)
-{
+static void *put_far(void *d) {
     char key[32];
     ok(ddict_put(d, key, key_of(d, 0, 5000, key, sizeof key), "x", 1, 0, 60000));
     return NULL;
 }
 
 /* The manager is stopped in the middle of its work for many writers; how many of their values does it take before one that has come over the network? */
-START_TEST(many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting)
-{
+START_TEST(many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting) {
     pthread_t t[WRITERS], far;
     uint64_t most = 0;
     dict_start(&x, 2, 2, 256 * MIB);
@@ -91,7 +87,8 @@ START_TEST(many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting)
     __atomic_store_n(&over, true, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < WRITERS; i++)
         pthread_join(t[i], NULL);
-    ck_assert_msg(most <= 100, "%llu values of %u bytes went before", (unsigned long long)most, RECORD);
+    ck_assert_msg(most <= 100, "%llu values of %u bytes went before", (unsigned long long)most,
+                  RECORD);
     for (unsigned i = 0; i < WRITERS; i++)
         ddict_detach(of[i]);
     ddict_detach(other);
@@ -104,10 +101,16 @@ END_TEST
 static ddict_t *here;
 static char big[32 * MIB];
 
-struct far_put { pthread_t thread; unsigned owner, i; size_t len; int timeout_ms; bool placed; long rc; };
+struct far_put {
+    pthread_t thread;
+    unsigned owner, i;
+    size_t len;
+    int timeout_ms;
+    bool placed;
+    long rc;
+};
 
-static void *far_put_run(void *arg)
-{
+static void *far_put_run(void *arg) {
     struct far_put *f = arg;
     char key[32];
     size_t n = key_of(here, f->owner, f->i, key, sizeof key);
@@ -124,15 +127,15 @@ static void *far_put_run(void *arg)
     return NULL;
 }
 
-static void far_put(struct far_put *f, unsigned owner, unsigned i, size_t len, int timeout_ms, bool placed)
-{
-    *f = (struct far_put){.owner = owner, .i = i, .len = len, .timeout_ms = timeout_ms, .placed = placed};
+static void far_put(struct far_put *f, unsigned owner, unsigned i, size_t len, int timeout_ms,
+                    bool placed) {
+    *f = (struct far_put){
+        .owner = owner, .i = i, .len = len, .timeout_ms = timeout_ms, .placed = placed};
     ck_assert_int_eq(pthread_create(&f->thread, NULL, far_put_run, f), 0);
 }
 
 /* Calls for keys of managers that are well take no time to speak of. */
-static void others_are_well(const char *when)
-{
+static void others_are_well(const char *when) {
     for (unsigned i = 0; i < 20; i++) {
         for (unsigned m = 0; m < 3; m += 2) {
             char key[32], back[8];
@@ -141,23 +144,27 @@ static void others_are_well(const char *when)
             int rc = ddict_put(here, key, n, &i, sizeof i, 0, 4000);
             if (rc == 0)
                 rc = ddict_get(here, key, n, back, sizeof back, &got, NULL, 0, 4000);
-            ck_assert_msg(rc == 0 && got == sizeof i && memcmp(back, &i, sizeof i) == 0, "%s: key of manager %u: %d %s after %.1f s", when, m, rc, ddict_errmsg(), now_s() - began);
+            ck_assert_msg(rc == 0 && got == sizeof i && memcmp(back, &i, sizeof i) == 0,
+                          "%s: key of manager %u: %d %s after %.1f s", when, m, rc, ddict_errmsg(),
+                          now_s() - began);
         }
         usleep(20000);
     }
 }
 
-static void *many_far(void *arg)
-{
+static void *many_far(void *arg) {
     static char val[1000];
     enum { N = 3000 };
     struct ddict_pair *p = calloc(N, sizeof *p);
-    char (*key)[32] = calloc(N, sizeof *key);
+    char(*key)[32] = calloc(N, sizeof *key);
     unsigned k = 0;
     for (unsigned i = 0; i < N; k++) {
         int n = snprintf(key[i], sizeof key[i], "many%u", k);
         if (ddict_owner(here, key[i], (size_t)n) == 1)
-            p[i] = (struct ddict_pair){.key = key[i], .klen = (size_t)n, .val = val, .vlen = sizeof val}, i++;
+            p[i] =
+                (struct ddict_pair){
+                    .key = key[i], .klen = (size_t)n, .val = val, .vlen = sizeof val},
+            i++;
     }
     *(long *)arg = ddict_put_many(here, p, N, 20000);
     free(p);
@@ -165,8 +172,7 @@ static void *many_far(void *arg)
     return NULL;
 }
 
-static void three_nodes(void)
-{
+static void three_nodes(void) {
     dict_start(&x, 3, 3, 768 * MIB);
     here = dict_attach(&x, 0);
     for (unsigned m = 0; m < 3; m++) { /* connections are there */
@@ -176,19 +182,18 @@ static void three_nodes(void)
     value_fill(big, sizeof big, 9);
 }
 
-static void has(unsigned owner, unsigned i, size_t len)
-{
+static void has(unsigned owner, unsigned i, size_t len) {
     char key[32];
     static char back[32 * MIB];
     size_t got;
-    ok(ddict_get(here, key, key_of(here, owner, i, key, sizeof key), back, sizeof back, &got, NULL, 0, 20000));
+    ok(ddict_get(here, key, key_of(here, owner, i, key, sizeof key), back, sizeof back, &got, NULL,
+                 0, 20000));
     ck_assert_uint_eq(got, len);
     ck_assert(memcmp(back, big, len) == 0);
 }
 
 /* Whatever is under way to a manager that is stopped for some seconds: nobody else notices, and all of it arrives. */
-START_TEST(a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothing)
-{
+START_TEST(a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothing) {
     struct far_put large[4], placed[2], small[8];
     pthread_t many;
     long stored = 0;
@@ -230,8 +235,7 @@ START_TEST(a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothin
 END_TEST
 
 /* The calls run out of time while it is stopped: what they had under way is in nobody's way, then and later. */
-START_TEST(what_was_given_up_is_in_nobodys_way)
-{
+START_TEST(what_was_given_up_is_in_nobodys_way) {
     struct far_put large[4], placed[2];
     char key[32];
     three_nodes();
@@ -279,12 +283,11 @@ END_TEST
 
 static unsigned refused, waited;
 
-static void *wait_for_many(void *arg)
-{
+static void *wait_for_many(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg, i = 0;
     enum { N = 1024 };
     struct ddict_want *w = calloc(N, sizeof *w);
-    char (*key)[32] = calloc(N, sizeof *key);
+    char(*key)[32] = calloc(N, sizeof *key);
     for (unsigned k = 0; i < N; k++) {
         int n = snprintf(key[i], sizeof key[i], "w%u.%u", me, k);
         if (ddict_owner(here, key[i], (size_t)n) == 1)
@@ -300,8 +303,7 @@ static void *wait_for_many(void *arg)
     return NULL;
 }
 
-START_TEST(any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wait_for)
-{
+START_TEST(any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wait_for) {
     pthread_t t[8];
     three_nodes();
     for (unsigned i = 0; i < 8; i++)
@@ -313,16 +315,18 @@ START_TEST(any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wai
             ok(ddict_put(here, key, key_of(here, m, i, key, sizeof key), "x", 1, 0, 1500));
     for (unsigned i = 0; i < 8; i++)
         pthread_join(t[i], NULL);
-    ck_assert_msg(refused >= 8 * 1024 - 4096 - 1024 && waited >= 2000, "%u refused, %u waited", refused, waited);
+    ck_assert_msg(refused >= 8 * 1024 - 4096 - 1024 && waited >= 2000, "%u refused, %u waited",
+                  refused, waited);
     ddict_detach(here);
     dict_stop(&x);
 }
 END_TEST
 
-int main(int argc, char **argv)
-{
-    const TTest *const tests[] = {many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting,
-                                  a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothing, what_was_given_up_is_in_nobodys_way,
-                                  any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wait_for};
+int main(int argc, char **argv) {
+    const TTest *const tests[] = {
+        many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting,
+        a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothing,
+        what_was_given_up_is_in_nobodys_way,
+        any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wait_for};
     return tests_main("client_hung", argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -4,6 +4,8 @@
  * Invariants: every job that is under way gives exactly one result, with the right bytes, whoever polls; who sleeps on the descriptor is woken for it and is left
  * alone when there is nothing to do.
  */
+#include "client_jobs.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,10 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_jobs.h"
-
-START_TEST(what_is_on_this_node_is_over_at_once)
-{
+START_TEST(what_is_on_this_node_is_over_at_once) {
     char buf[100], key[2][32];
     size_t klen[2];
     begin(1);
@@ -23,15 +22,18 @@ START_TEST(what_is_on_this_node_is_over_at_once)
         klen[m] = key_of(d, m, 0, key[m], 32);
         ok(ddict_put(d, key[m], klen[m], "value", 5, DDICT_TAG(9), -1));
     }
-    struct ddict_job j[6] = {
-        job_of(DDICT_DO_VIEW, key[0], klen[0], NULL, 0, 0), job_of(DDICT_DO_GET, key[1], klen[1], buf, sizeof buf, 1),
-        job_of(DDICT_DO_GET, key[1], klen[1], buf, 3, 2),   job_of(DDICT_DO_VIEW, "none", 4, NULL, 0, 3),
-        job_of(DDICT_DO_VIEW, "", 0, NULL, 0, 4),           job_of(77, "k", 1, NULL, 0, 5)};
+    struct ddict_job j[6] = {job_of(DDICT_DO_VIEW, key[0], klen[0], NULL, 0, 0),
+                             job_of(DDICT_DO_GET, key[1], klen[1], buf, sizeof buf, 1),
+                             job_of(DDICT_DO_GET, key[1], klen[1], buf, 3, 2),
+                             job_of(DDICT_DO_VIEW, "none", 4, NULL, 0, 3),
+                             job_of(DDICT_DO_VIEW, "", 0, NULL, 0, 4),
+                             job_of(77, "k", 1, NULL, 0, 5)};
     ck_assert_int_eq(ddict_submit(q, j, 6), 0);
     ck_assert_int_eq(j[0].status, 0);
     ck_assert(j[0].view.len == 5 && memcmp(j[0].view.data, "value", 5) == 0 && j[0].view.tag == 9);
     ddict_release(&j[0].view);
-    ck_assert(j[1].status == 0 && j[1].vlen == 5 && j[1].tag == 9 && memcmp(buf, "value", 5) == 0 && j[1].text == NULL);
+    ck_assert(j[1].status == 0 && j[1].vlen == 5 && j[1].tag == 9 && memcmp(buf, "value", 5) == 0 &&
+              j[1].text == NULL);
     ck_assert(j[2].status == DDICT_ESMALL && j[2].vlen == 5 && j[2].text != NULL);
     ck_assert(j[3].status == DDICT_ENOKEY && j[3].text == NULL);
     ck_assert(j[4].status == DDICT_EKEYSIZE && j[4].text != NULL);
@@ -57,18 +59,18 @@ START_TEST(what_is_on_this_node_is_over_at_once)
 END_TEST
 
 /* Every kind of job, many at once, on both nodes, driven by the descriptor. */
-START_TEST(each_of_many_jobs_ends_once_with_its_bytes)
-{
+START_TEST(each_of_many_jobs_ends_once_with_its_bytes) {
     enum { N = 3000 };
     begin(2);
     struct ddict_job *j = calloc(N, sizeof *j), *done = calloc(N, sizeof *done);
-    char (*key)[16] = calloc(N, sizeof *key);
+    char(*key)[16] = calloc(N, sizeof *key);
     unsigned char *val = calloc(N, 2000);
     unsigned *seen = calloc(N, sizeof *seen);
     for (unsigned i = 0; i < N; i++) {
         size_t len = 1 + i * 7919u % 1999;
         value_fill(val + i * 2000, len, i);
-        j[i] = job_of(DDICT_DO_PUT, key[i], (size_t)sprintf(key[i], "m%u", i), val + i * 2000, len, i);
+        j[i] =
+            job_of(DDICT_DO_PUT, key[i], (size_t)sprintf(key[i], "m%u", i), val + i * 2000, len, i);
         j[i].flags = DDICT_TAG(i & 0xff);
     }
     ck_assert_int_eq(ddict_submit(q, j, N), N);
@@ -88,7 +90,8 @@ START_TEST(each_of_many_jobs_ends_once_with_its_bytes)
     size_t way = 0;
     for (unsigned i = 0; i < N; i++)
         j[i] = i % 3 == 0   ? job_of(DDICT_DO_VIEW, key[i], strlen(key[i]), NULL, 0, i)
-               : i % 3 == 1 ? job_of(DDICT_DO_GET, key[i], strlen(key[i]), to + i * 2000, i % 2 ? 2000 : 0, i)
+               : i % 3 == 1 ? job_of(DDICT_DO_GET, key[i], strlen(key[i]), to + i * 2000,
+                                     i % 2 ? 2000 : 0, i)
                             : job_of(DDICT_DO_POP, key[i], strlen(key[i]), NULL, 0, i);
     ssize_t n = ddict_submit(q, j, N);
     ok(n);
@@ -105,10 +108,12 @@ START_TEST(each_of_many_jobs_ends_once_with_its_bytes)
         if (i % 3 == 1 && i % 2 == 0) {
             ck_assert(r->status == DDICT_ESMALL && r->vlen == len);
         } else if (i % 3 == 1) {
-            ck_assert(r->status == 0 && r->vlen == len && r->tag == (i & 0xff) && value_is(to + i * 2000, len, i));
+            ck_assert(r->status == 0 && r->vlen == len && r->tag == (i & 0xff) &&
+                      value_is(to + i * 2000, len, i));
         } else {
             ck_assert_msg(r->status == 0, "%d %s", r->status, r->text);
-            ck_assert(r->view.len == len && r->view.tag == (i & 0xff) && value_is(r->view.data, len, i));
+            ck_assert(r->view.len == len && r->view.tag == (i & 0xff) &&
+                      value_is(r->view.data, len, i));
             ddict_release(&r->view);
         }
         free(r->text);
@@ -127,8 +132,7 @@ START_TEST(each_of_many_jobs_ends_once_with_its_bytes)
 }
 END_TEST
 
-START_TEST(large_values_come_and_go_in_pieces)
-{
+START_TEST(large_values_come_and_go_in_pieces) {
     enum { LEN = 20 * MIB + 12345 };
     char key[2][32];
     struct ddict_job done[4];
@@ -142,7 +146,8 @@ START_TEST(large_values_come_and_go_in_pieces)
         loop_until(q, done, 1);
         ck_assert_msg(done[0].status == 0, "%s", done[0].text);
         memset(to, 0, LEN);
-        struct ddict_job g[2] = {job_of(DDICT_DO_GET, key[m], klen, to, LEN, 0), job_of(DDICT_DO_VIEW, key[m], klen, NULL, 0, 1)};
+        struct ddict_job g[2] = {job_of(DDICT_DO_GET, key[m], klen, to, LEN, 0),
+                                 job_of(DDICT_DO_VIEW, key[m], klen, NULL, 0, 1)};
         ssize_t n = ddict_submit(q, g, 2);
         ck_assert_int_eq(n, m == 0 ? 0 : 2);
         if (n == 2)
@@ -195,8 +200,7 @@ START_TEST(large_values_come_and_go_in_pieces)
 }
 END_TEST
 
-static void *put_later(void *arg)
-{
+static void *put_later(void *arg) {
     usleep(100000);
     for (unsigned i = 0; i < 200; i++) {
         char k[16];
@@ -205,8 +209,7 @@ static void *put_later(void *arg)
     return arg;
 }
 
-START_TEST(jobs_wait_for_their_keys)
-{
+START_TEST(jobs_wait_for_their_keys) {
     pthread_t t;
     struct ddict_job done[210];
     begin(2);
@@ -255,13 +258,13 @@ START_TEST(jobs_wait_for_their_keys)
 END_TEST
 
 /* More waits than a manager takes of one lane do not keep the put back that ends them. */
-START_TEST(thousands_may_wait)
-{
+START_TEST(thousands_may_wait) {
     enum { N = 9000 };
     begin(2);
     char key[32];
     size_t klen = key_of(d, 1, 0, key, 32);
-    struct ddict_job j = job_of(DDICT_DO_GET, key, klen, NULL, 0, 0), *done = calloc(N, sizeof *done);
+    struct ddict_job j = job_of(DDICT_DO_GET, key, klen, NULL, 0, 0),
+                     *done = calloc(N, sizeof *done);
     j.flags = DDICT_WAIT;
     for (unsigned i = 0; i < N; i++)
         submit_one(q, &j, 1);
@@ -281,8 +284,7 @@ END_TEST
 static uint32_t left_to_come;
 static ddict_jobs_t *of_thread[3];
 
-static void *poll_all(void *arg)
-{
+static void *poll_all(void *arg) {
     ddict_jobs_t *mine = arg;
     struct ddict_job done[5];
     while (__atomic_load_n(&left_to_come, __ATOMIC_ACQUIRE) > 0) {
@@ -313,8 +315,7 @@ static void *ask_all(void *arg) /* plain calls beside */
     return arg;
 }
 
-static void threads(bool one_set)
-{
+static void threads(bool one_set) {
     enum { N = 4000 };
     pthread_t t[4];
     unsigned char val[600];
@@ -335,7 +336,8 @@ static void threads(bool one_set)
     ck_assert_int_eq(pthread_create(&t[3], NULL, ask_all, NULL), 0);
     for (unsigned i = 0, over = 0; i < N; i++) {
         char k[16];
-        struct ddict_job j = job_of(i % 5 ? DDICT_DO_VIEW : DDICT_DO_PUT, k, (size_t)sprintf(k, "t%u", i % 20), val, 100 + 25 * 19, i % 20);
+        struct ddict_job j = job_of(i % 5 ? DDICT_DO_VIEW : DDICT_DO_PUT, k,
+                                    (size_t)sprintf(k, "t%u", i % 20), val, 100 + 25 * 19, i % 20);
         if (i % 5 == 0) {
             j.user = (void *)19;
             j.key = "t19";
@@ -358,10 +360,16 @@ static void threads(bool one_set)
     ck_assert_uint_eq(ddict_jobs_len(q), 0);
     end();
 }
-START_TEST(threads_share_a_set) { threads(true); }
+START_TEST(threads_share_a_set) {
+    threads(true);
+}
 END_TEST
-START_TEST(threads_have_sets_of_their_own) { threads(false); }
+START_TEST(threads_have_sets_of_their_own) {
+    threads(false);
+}
 END_TEST
 
-JOBS_MAIN("client_jobs", what_is_on_this_node_is_over_at_once, each_of_many_jobs_ends_once_with_its_bytes, large_values_come_and_go_in_pieces,
-          jobs_wait_for_their_keys, thousands_may_wait, threads_share_a_set, threads_have_sets_of_their_own)
+JOBS_MAIN("client_jobs", what_is_on_this_node_is_over_at_once,
+          each_of_many_jobs_ends_once_with_its_bytes, large_values_come_and_go_in_pieces,
+          jobs_wait_for_their_keys, thousands_may_wait, threads_share_a_set,
+          threads_have_sets_of_their_own)

@@ -3,10 +3,10 @@
 #ifndef CLIENT_JOBS_H
 #define CLIENT_JOBS_H
 
+#include "client_dict.h"
+
 #include <poll.h>
 #include <stdlib.h>
-
-#include "client_dict.h"
 
 #define MIB (1u << 20)
 
@@ -15,31 +15,27 @@ static ddict_t *d;
 static ddict_jobs_t *q;
 static int fds_before;
 
-static inline void begin(int nodes)
-{
+static inline void begin(int nodes) {
     dict_start(&x, nodes, 2, 256 * MIB);
     d = dict_attach(&x, 0);
     fds_before = open_fds();
     ok(ddict_jobs_open(d, &q));
 }
 
-static inline void end(void)
-{
+static inline void end(void) {
     ddict_jobs_close(q);
     ck_assert_int_eq(open_fds(), fds_before);
     ddict_detach(d);
     dict_stop(&x);
 }
 
-static inline bool readable(ddict_jobs_t *of, int ms)
-{
+static inline bool readable(ddict_jobs_t *of, int ms) {
     struct pollfd p = {.fd = ddict_jobs_fd(of), .events = POLLIN};
     return poll(&p, 1, ms) == 1;
 }
 
 /* Nothing is under way, and the descriptor does not say otherwise. A manager may ring once more for what we have taken already. */
-static inline bool quiet(ddict_jobs_t *of)
-{
+static inline bool quiet(ddict_jobs_t *of) {
     struct ddict_job none;
     for (int i = 0; i < 20; i++)
         if (ddict_poll(of, &none, 1, 0) == 0 && !readable(of, 50))
@@ -48,8 +44,7 @@ static inline bool quiet(ddict_jobs_t *of)
 }
 
 /* As an event loop does it: asleep on the descriptor, then all that there is. Returns n or fails. */
-static inline size_t loop_until(ddict_jobs_t *of, struct ddict_job *done, size_t n)
-{
+static inline size_t loop_until(ddict_jobs_t *of, struct ddict_job *done, size_t n) {
     size_t got = 0;
     double end_s = now_s() + 60;
     while (got < n) {
@@ -64,22 +59,26 @@ static inline size_t loop_until(ddict_jobs_t *of, struct ddict_job *done, size_t
     return got;
 }
 
-static inline struct ddict_job job_of(unsigned what, const char *key, size_t klen, void *buf, size_t len, uintptr_t user)
-{
-    return (struct ddict_job){.what = what, .key = key, .klen = klen, .buf = buf, .len = len, .timeout_ms = 30000, .user = (void *)user};
+static inline struct ddict_job job_of(unsigned what, const char *key, size_t klen, void *buf,
+                                      size_t len, uintptr_t user) {
+    return (struct ddict_job){.what = what,
+                              .key = key,
+                              .klen = klen,
+                              .buf = buf,
+                              .len = len,
+                              .timeout_ms = 30000,
+                              .user = (void *)user};
 }
 
-static inline void submit_one(ddict_jobs_t *to, struct ddict_job *j, ssize_t under_way)
-{
+static inline void submit_one(ddict_jobs_t *to, struct ddict_job *j, ssize_t under_way) {
     ssize_t n = ddict_submit(to, j, 1);
     ck_assert_msg(n == under_way, "submit: %zd, status %d %s", n, j->status, ddict_errmsg());
 }
 
-#define JOBS_MAIN(name, ...)                                                            \
-    int main(int argc, char **argv)                                                     \
-    {                                                                                   \
-        const TTest *const tests[] = {__VA_ARGS__};                                     \
-        return tests_main(name, argc, argv, tests, sizeof tests / sizeof *tests);       \
+#define JOBS_MAIN(name, ...)                                                      \
+    int main(int argc, char **argv) {                                             \
+        const TTest *const tests[] = {__VA_ARGS__};                               \
+        return tests_main(name, argc, argv, tests, sizeof tests / sizeof *tests); \
     }
 
 #endif

@@ -3,6 +3,8 @@
  * client_jobs_end.c - what is under way when something ends: the process forks, the handle or the set of jobs is closed, managers hang or die.
  * Invariants: jobs end in time whatever happens to managers, handle or process; nothing is left after close.
  */
+#include "client_jobs.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,10 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_jobs.h"
-
-START_TEST(a_child_has_no_part_in_the_jobs_of_its_parent)
-{
+START_TEST(a_child_has_no_part_in_the_jobs_of_its_parent) {
     begin(2);
     char key[32];
     size_t klen = key_of(d, 1, 0, key, 32);
@@ -22,13 +21,17 @@ START_TEST(a_child_has_no_part_in_the_jobs_of_its_parent)
     submit_one(q, &j, 1);
     pid_t pid = fork();
     if (pid == 0) {
-        int rc = ddict_poll(q, &done, 1, 0) == -ECANCELED && ddict_submit(q, &j, 1) == -ECANCELED && ddict_cancel(q, 1) == -ECANCELED ? 0 : 1;
+        int rc = ddict_poll(q, &done, 1, 0) == -ECANCELED && ddict_submit(q, &j, 1) == -ECANCELED &&
+                         ddict_cancel(q, 1) == -ECANCELED
+                     ? 0
+                     : 1;
         ddict_jobs_t *mine;
         if (rc == 0 && ddict_jobs_open(d, &mine) < 0)
             rc = 2;
         ddict_jobs_close(q);
-        struct ddict_job p = job_of(DDICT_DO_PUT, key, klen, (void *)(uintptr_t)"child", 5, 0);
-        if (rc == 0 && (ddict_submit(mine, &p, 1) != 1 || ddict_poll(mine, &done, 1, 10000) != 1 || done.status != 0))
+        struct ddict_job p = job_of(DDICT_DO_PUT, key, klen, (void *)(uintptr_t) "child", 5, 0);
+        if (rc == 0 && (ddict_submit(mine, &p, 1) != 1 || ddict_poll(mine, &done, 1, 10000) != 1 ||
+                        done.status != 0))
             rc = 3;
         if (rc == 0)
             ddict_jobs_close(mine);
@@ -44,15 +47,13 @@ START_TEST(a_child_has_no_part_in_the_jobs_of_its_parent)
 }
 END_TEST
 
-static void *poll_one(void *arg)
-{
+static void *poll_one(void *arg) {
     struct ddict_job *done = arg;
     ok(ddict_poll(q, done, 1, 30000));
     return arg;
 }
 
-START_TEST(detach_ends_what_is_under_way)
-{
+START_TEST(detach_ends_what_is_under_way) {
     begin(2);
     char key[32];
     size_t klen = key_of(d, 1, 0, key, 32);
@@ -60,7 +61,8 @@ START_TEST(detach_ends_what_is_under_way)
     struct ddict_job done[3], first;
     value_fill(val, sizeof val, 1);
     ok(ddict_put(d, key, klen, val, sizeof val, 0, -1));
-    struct ddict_job j = job_of(DDICT_DO_VIEW, key, klen, NULL, 0, 1), w = job_of(DDICT_DO_VIEW, "never", 5, NULL, 0, 2);
+    struct ddict_job j = job_of(DDICT_DO_VIEW, key, klen, NULL, 0, 1),
+                     w = job_of(DDICT_DO_VIEW, "never", 5, NULL, 0, 2);
     w.flags = DDICT_WAIT;
     submit_one(q, &w, 1);
     submit_one(q, &w, 1);
@@ -99,8 +101,7 @@ START_TEST(detach_ends_what_is_under_way)
 END_TEST
 
 /* Close with all stages of jobs in it. */
-START_TEST(close_drops_everything)
-{
+START_TEST(close_drops_everything) {
     begin(2);
     char key[32];
     size_t klen = key_of(d, 1, 0, key, 32);
@@ -109,7 +110,8 @@ START_TEST(close_drops_everything)
     for (int turn = 0; turn < 20; turn++) {
         ddict_jobs_t *mine;
         ok(ddict_jobs_open(d, &mine));
-        struct ddict_job j[3] = {job_of(DDICT_DO_VIEW, key, klen, NULL, 0, 0), job_of(DDICT_DO_VIEW, "never", 5, NULL, 0, 0),
+        struct ddict_job j[3] = {job_of(DDICT_DO_VIEW, key, klen, NULL, 0, 0),
+                                 job_of(DDICT_DO_VIEW, "never", 5, NULL, 0, 0),
                                  job_of(DDICT_DO_PUT, key, klen, val, turn % 2 ? 4 * MIB : 10, 0)};
         j[1].flags = DDICT_WAIT;
         ok(ddict_submit(mine, j, 3));
@@ -132,8 +134,7 @@ START_TEST(close_drops_everything)
 }
 END_TEST
 
-START_TEST(jobs_end_in_time_when_managers_hang)
-{
+START_TEST(jobs_end_in_time_when_managers_hang) {
     begin(2);
     static unsigned char val[MIB];
     struct ddict_job done[3];
@@ -141,7 +142,8 @@ START_TEST(jobs_end_in_time_when_managers_hang)
         kill(x.manager[m], SIGSTOP);
     usleep(20000);
     char key[32];
-    struct ddict_job j[3] = {job_of(DDICT_DO_PUT, "a", 1, val, MIB, 0), job_of(DDICT_DO_VIEW, key, key_of(d, 1, 0, key, 32), NULL, 0, 1),
+    struct ddict_job j[3] = {job_of(DDICT_DO_PUT, "a", 1, val, MIB, 0),
+                             job_of(DDICT_DO_VIEW, key, key_of(d, 1, 0, key, 32), NULL, 0, 1),
                              job_of(DDICT_DO_DEL, "b", 1, NULL, 0, 2)};
     for (int i = 0; i < 3; i++)
         j[i].timeout_ms = 200;
@@ -160,8 +162,7 @@ START_TEST(jobs_end_in_time_when_managers_hang)
 }
 END_TEST
 
-START_TEST(jobs_end_when_a_manager_dies)
-{
+START_TEST(jobs_end_when_a_manager_dies) {
     begin(2);
     struct ddict_job done[2], w = job_of(DDICT_DO_VIEW, "never", 5, NULL, 0, 2);
     w.flags = DDICT_WAIT;
@@ -177,7 +178,8 @@ START_TEST(jobs_end_when_a_manager_dies)
     loop_until(q, done, 2);
     ck_assert(now_s() - s < 10);
     for (int i = 0; i < 2; i++) {
-        ck_assert_msg(done[i].status == DDICT_ELOST || done[i].status == DDICT_EGONE, "%d", done[i].status);
+        ck_assert_msg(done[i].status == DDICT_ELOST || done[i].status == DDICT_EGONE, "%d",
+                      done[i].status);
         ck_assert(done[i].text != NULL);
         free(done[i].text);
     }
@@ -189,5 +191,6 @@ START_TEST(jobs_end_when_a_manager_dies)
 }
 END_TEST
 
-JOBS_MAIN("client_jobs_end", a_child_has_no_part_in_the_jobs_of_its_parent, detach_ends_what_is_under_way, close_drops_everything,
+JOBS_MAIN("client_jobs_end", a_child_has_no_part_in_the_jobs_of_its_parent,
+          detach_ends_what_is_under_way, close_drops_everything,
           jobs_end_in_time_when_managers_hang, jobs_end_when_a_manager_dies)

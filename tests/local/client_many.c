@@ -4,6 +4,8 @@
  * Invariants: each pair has its own status; of two puts of one key in one call the later wins, whatever their sizes; a key that is
  * present throughout a walk is met exactly once, also while the index grows and shrinks.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,33 +14,38 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
 #define MIB (1u << 20)
-#define N 70000 /* more than one slab of put_many and of get_many */
+#define N   70000 /* more than one slab of put_many and of get_many */
 
-struct text { char s[24]; };
+struct text {
+    char s[24];
+};
 
-static void many_of_a_size(ddict_t *d, size_t n, size_t len)
-{
+static void many_of_a_size(ddict_t *d, size_t n, size_t len) {
     struct ddict_pair *p = calloc(n, sizeof *p);
     struct ddict_want *w = calloc(n + 10, sizeof *w);
     struct text *k = calloc(n + 10, sizeof *k);
     unsigned char *val = malloc(n * len + 1);
     for (size_t i = 0; i < n; i++) {
         value_fill(val + i * len, len, i);
-        p[i] = (struct ddict_pair){.key = k[i].s, .klen = (size_t)sprintf(k[i].s, "m%zu.%zu", len, i), .val = val + i * len, .vlen = len, .flags = DDICT_TAG(i)};
+        p[i] = (struct ddict_pair){.key = k[i].s,
+                                   .klen = (size_t)sprintf(k[i].s, "m%zu.%zu", len, i),
+                                   .val = val + i * len,
+                                   .vlen = len,
+                                   .flags = DDICT_TAG(i)};
     }
     ck_assert_int_eq(ddict_put_many(d, p, n, -1), n);
     for (size_t i = 0; i < n; i++)
         ck_assert_int_eq(p[i].status, 0);
     for (size_t i = 0; i < n + 10; i++) /* ten that are not there */
-        w[i] = (struct ddict_want){.key = k[i].s, .klen = (size_t)sprintf(k[i].s, "m%zu.%zu", len, i)};
+        w[i] =
+            (struct ddict_want){.key = k[i].s, .klen = (size_t)sprintf(k[i].s, "m%zu.%zu", len, i)};
     ck_assert_int_eq(ddict_get_many(d, w, n + 10, 0, -1), n);
     for (size_t i = 0; i < n + 10; i++) {
         ck_assert_int_eq(w[i].status, i < n ? 0 : DDICT_ENOKEY);
         if (i < n)
-            ck_assert(w[i].view.len == len && value_is(w[i].view.data, len, i) && w[i].view.tag == (i & 255));
+            ck_assert(w[i].view.len == len && value_is(w[i].view.data, len, i) &&
+                      w[i].view.tag == (i & 255));
         ddict_release(&w[i].view);
     }
     free(p);
@@ -47,8 +54,7 @@ static void many_of_a_size(ddict_t *d, size_t n, size_t len)
     free(val);
 }
 
-START_TEST(many_small_and_many_large_arrive_whole)
-{
+START_TEST(many_small_and_many_large_arrive_whole) {
     struct dict x;
     dict_start(&x, 2, 4, 800 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -64,28 +70,36 @@ START_TEST(many_small_and_many_large_arrive_whole)
 }
 END_TEST
 
-START_TEST(each_pair_has_its_own_status_and_the_later_wins)
-{
+START_TEST(each_pair_has_its_own_status_and_the_later_wins) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
     static char big[4 * MIB];
     char kept[32], fresh[32], again[32];
     for (unsigned m = 0; m < 2; m++) {
-        size_t k0 = key_of(d, m, 0, kept, 32), k1 = key_of(d, m, 1, fresh, 32), k2 = key_of(d, m, 2, again, 32);
+        size_t k0 = key_of(d, m, 0, kept, 32), k1 = key_of(d, m, 1, fresh, 32),
+               k2 = key_of(d, m, 2, again, 32);
         memset(big, 1, sizeof big);
         ok(ddict_put(d, kept, k0, "old", 3, 0, -1));
         struct ddict_pair p[] = {
-            {kept, k0, "new", 3, DDICT_NEW, 7},        {fresh, k1, "a", 1, DDICT_EXISTING, 7}, {fresh, k1, "b", 1, DDICT_NEW, 7},
-            {again, k2, big, sizeof big, 0, 7},        {again, k2, "small", 5, 0, 7},          {kept, k0, "x", 1, 3, 7},
-            {kept, k0, big, 60 * MIB, DDICT_NEW, 7},   {again, k2, "last", 4, DDICT_EXISTING, 7}, {"", 0, "", 0, 0, 7},
+            {kept, k0, "new", 3, DDICT_NEW, 7},
+            {fresh, k1, "a", 1, DDICT_EXISTING, 7},
+            {fresh, k1, "b", 1, DDICT_NEW, 7},
+            {again, k2, big, sizeof big, 0, 7},
+            {again, k2, "small", 5, 0, 7},
+            {kept, k0, "x", 1, 3, 7},
+            {kept, k0, big, 60 * MIB, DDICT_NEW, 7},
+            {again, k2, "last", 4, DDICT_EXISTING, 7},
+            {"", 0, "", 0, 0, 7},
         };
         p[6].val = malloc(60 * MIB);
         memset((void *)(uintptr_t)p[6].val, 2, 60 * MIB);
-        static const int want[] = {DDICT_EEXISTS, DDICT_ENOKEY, 0, 0, 0, -EINVAL, DDICT_EVALSIZE, 0, DDICT_EKEYSIZE};
+        static const int want[] = {DDICT_EEXISTS, DDICT_ENOKEY, 0, 0, 0, -EINVAL, DDICT_EVALSIZE, 0,
+                                   DDICT_EKEYSIZE};
         ck_assert_int_eq(ddict_put_many(d, p, 9, -1), 4);
         for (int i = 0; i < 9; i++)
-            ck_assert_msg(p[i].status == want[i], "pair %d: %d, expected %d", i, p[i].status, want[i]);
+            ck_assert_msg(p[i].status == want[i], "pair %d: %d, expected %d", i, p[i].status,
+                          want[i]);
         char buf[8];
         size_t n;
         ok(ddict_get(d, again, k2, buf, 8, &n, NULL, 0, -1));
@@ -96,7 +110,8 @@ START_TEST(each_pair_has_its_own_status_and_the_later_wins)
         /* Large then small then large, of one key, many times: order is kept among streams and inline values. */
         struct ddict_pair q[60];
         for (int i = 0; i < 60; i++)
-            q[i] = (struct ddict_pair){again, k2, big, i % 3 == 1 ? 200000u + (unsigned)i : (unsigned)i, 0, 0};
+            q[i] = (struct ddict_pair){
+                again, k2, big, i % 3 == 1 ? 200000u + (unsigned)i : (unsigned)i, 0, 0};
         ck_assert_int_eq(ddict_put_many(d, q, 60, -1), 60);
         ck_assert_int_eq(ddict_contains(d, again, k2, &n, -1), 1);
         ck_assert_uint_eq(n, 59);
@@ -107,8 +122,7 @@ START_TEST(each_pair_has_its_own_status_and_the_later_wins)
 }
 END_TEST
 
-START_TEST(pairs_need_not_be_dealt_out_evenly)
-{
+START_TEST(pairs_need_not_be_dealt_out_evenly) {
     struct dict x;
     dict_start(&x, 1, 2, 128 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -132,8 +146,7 @@ START_TEST(pairs_need_not_be_dealt_out_evenly)
 }
 END_TEST
 
-START_TEST(many_that_run_out_of_time_have_a_status_each)
-{
+START_TEST(many_that_run_out_of_time_have_a_status_each) {
     struct dict x;
     dict_start(&x, 1, 2, 128 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -141,7 +154,10 @@ START_TEST(many_that_run_out_of_time_have_a_status_each)
     struct text *k = calloc(N, sizeof *k);
     static char val[1000];
     for (unsigned i = 0; i < N; i++)
-        p[i] = (struct ddict_pair){.key = k[i].s, .klen = (size_t)sprintf(k[i].s, "o%u", i), .val = val, .vlen = sizeof val};
+        p[i] = (struct ddict_pair){.key = k[i].s,
+                                   .klen = (size_t)sprintf(k[i].s, "o%u", i),
+                                   .val = val,
+                                   .vlen = sizeof val};
     for (int m = 0; m < 2; m++)
         kill(x.manager[m], SIGSTOP);
     double t = now_s();
@@ -152,7 +168,8 @@ START_TEST(many_that_run_out_of_time_have_a_status_each)
     ck_assert_msg(rc == 0 && t < 1.5, "%zd after %.2f s", rc, t);
     for (unsigned i = 0; i < N; i++)
         ck_assert_int_eq(p[i].status, -ETIMEDOUT);
-    ck_assert_int_eq(ddict_put_many(d, p, N, -1), N); /* late answers of the first call are nobody's */
+    ck_assert_int_eq(ddict_put_many(d, p, N, -1),
+                     N); /* late answers of the first call are nobody's */
     ck_assert_int_eq(ddict_len(d, -1), N);
     free(p);
     free(k);
@@ -161,8 +178,7 @@ START_TEST(many_that_run_out_of_time_have_a_status_each)
 }
 END_TEST
 
-START_TEST(get_many_waits_for_keys_that_come)
-{
+START_TEST(get_many_waits_for_keys_that_come) {
     struct dict x;
     dict_start(&x, 2, 2, 64 * MIB);
     ddict_t *d = dict_attach(&x, 0);
@@ -193,7 +209,8 @@ START_TEST(get_many_waits_for_keys_that_come)
     close(go[0]);
     close(go[1]);
     for (int i = 0; i < 20; i++) {
-        ck_assert(w[i].status == 0 && w[i].view.len == sizeof i && memcmp(w[i].view.data, &i, sizeof i) == 0);
+        ck_assert(w[i].status == 0 && w[i].view.len == sizeof i &&
+                  memcmp(w[i].view.data, &i, sizeof i) == 0);
         ddict_release(&w[i].view);
     }
     w[3].key = "never";
@@ -211,8 +228,7 @@ END_TEST
 
 /* --- walks --- */
 
-static unsigned walk(ddict_t *d, int manager, unsigned char *seen, unsigned n)
-{
+static unsigned walk(ddict_t *d, int manager, unsigned char *seen, unsigned n) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
@@ -237,8 +253,7 @@ static unsigned walk(ddict_t *d, int manager, unsigned char *seen, unsigned n)
     return count;
 }
 
-static void *churn(void *arg)
-{
+static void *churn(void *arg) {
     ddict_t *d = ((void **)arg)[0];
     int *stop = ((void **)arg)[1];
     for (unsigned round = 0; !__atomic_load_n(stop, __ATOMIC_RELAXED); round++) {
@@ -255,8 +270,7 @@ static void *churn(void *arg)
     return NULL;
 }
 
-START_TEST(a_walk_meets_each_key_once_also_while_the_index_grows)
-{
+START_TEST(a_walk_meets_each_key_once_also_while_the_index_grows) {
     enum { KEYS = 30000 };
     struct dict x;
     dict_start(&x, 2, 3, 256 * MIB);
@@ -305,8 +319,7 @@ END_TEST
 
 /* --- equal gets --- */
 
-static uint64_t gets_of(ddict_t *d, unsigned m)
-{
+static uint64_t gets_of(ddict_t *d, unsigned m) {
     struct ddict_manager_stats *s;
     ok(ddict_stats(d, &s, 5000));
     uint64_t n = s[m].gets_local + s[m].gets_remote;
@@ -314,8 +327,7 @@ static uint64_t gets_of(ddict_t *d, unsigned m)
     return n;
 }
 
-START_TEST(gets_of_one_key_that_were_not_sent_yet_share_an_answer)
-{
+START_TEST(gets_of_one_key_that_were_not_sent_yet_share_an_answer) {
     enum { SAME = 600 };
     static const size_t lens[] = {0, 100, 5000, 131008, 700000};
     struct dict x;
@@ -334,18 +346,23 @@ START_TEST(gets_of_one_key_that_were_not_sent_yet_share_an_answer)
         }
         uint64_t before = gets_of(d, 1);
         found += SAME - SAME / 50;
-        for (unsigned n = 0; n < SAME; n++) /* two keys in turns, and now and then one that is not there */
-            w[n] = n % 50 == 49 ? (struct ddict_want){.key = none, .klen = kn} : (struct ddict_want){.key = key[n % 2], .klen = k[n % 2]};
+        for (unsigned n = 0; n < SAME;
+             n++) /* two keys in turns, and now and then one that is not there */
+            w[n] = n % 50 == 49 ? (struct ddict_want){.key = none, .klen = kn}
+                                : (struct ddict_want){.key = key[n % 2], .klen = k[n % 2]};
         ck_assert_int_eq(ddict_get_many(d, w, SAME, 0, -1), SAME - SAME / 50);
         for (unsigned n = 0; n < SAME; n++) {
             ck_assert_int_eq(w[n].status, n % 50 == 49 ? DDICT_ENOKEY : 0);
             if (w[n].status == 0)
-                ck_assert(w[n].view.len == lens[i] && w[n].view.tag == n % 2 + 1 && value_is(w[n].view.data, lens[i], n % 2));
+                ck_assert(w[n].view.len == lens[i] && w[n].view.tag == n % 2 + 1 &&
+                          value_is(w[n].view.data, lens[i], n % 2));
             ddict_release(&w[n].view);
         }
         asked += gets_of(d, 1) - before;
     }
-    ck_assert_uint_lt(asked, found - found / 20); /* up to 64 are taken from the lane before the first of them is sent */
+    ck_assert_uint_lt(
+        asked,
+        found - found / 20); /* up to 64 are taken from the lane before the first of them is sent */
     free(val);
     free(w);
     ddict_detach(d);
@@ -354,12 +371,17 @@ START_TEST(gets_of_one_key_that_were_not_sent_yet_share_an_answer)
 END_TEST
 
 /* A writer on the owner's node, readers on the other: what was acknowledged before a get began is what it gets, or something newer. */
-static struct { ddict_t *d[2]; char key[32]; size_t k; uint64_t acknowledged, over; } fresh;
+static struct {
+    ddict_t *d[2];
+    char key[32];
+    size_t k;
+    uint64_t acknowledged, over;
+} fresh;
 
-static void *fresh_write(void *arg)
-{
+static void *fresh_write(void *arg) {
     static uint64_t val[MIB / 8];
-    for (uint64_t i = 1; i <= 600; i++) { /* the large one is still on its way when the small one is acknowledged */
+    for (uint64_t i = 1; i <= 600;
+         i++) { /* the large one is still on its way when the small one is acknowledged */
         val[0] = i;
         ok(ddict_put(fresh.d[1], fresh.key, fresh.k, val, i % 2 == 1 ? sizeof val : 64, 0, 20000));
         __atomic_store_n(&fresh.acknowledged, i, __ATOMIC_RELEASE);
@@ -370,8 +392,7 @@ static void *fresh_write(void *arg)
     return arg;
 }
 
-static void *fresh_read(void *arg)
-{
+static void *fresh_read(void *arg) {
     static __thread uint64_t buf[MIB / 8];
     while (!__atomic_load_n(&fresh.over, __ATOMIC_ACQUIRE)) {
         struct ddict_want w[8];
@@ -382,19 +403,21 @@ static void *fresh_read(void *arg)
         ck_assert_int_eq(ddict_get_many(fresh.d[0], w, 8, 0, 20000), 8);
         for (int i = 0; i < 8; i++) {
             if (*(const uint64_t *)w[i].view.data < least)
-                ck_abort_msg("%llu was read after %llu was acknowledged", (unsigned long long)*(const uint64_t *)w[i].view.data, (unsigned long long)least);
+                ck_abort_msg("%llu was read after %llu was acknowledged",
+                             (unsigned long long)*(const uint64_t *)w[i].view.data,
+                             (unsigned long long)least);
             ddict_release(&w[i].view);
         }
         least = __atomic_load_n(&fresh.acknowledged, __ATOMIC_ACQUIRE);
         ok(ddict_get(fresh.d[0], fresh.key, fresh.k, buf, sizeof buf, &n, NULL, 0, 20000));
         if (buf[0] < least)
-            ck_abort_msg("%llu was copied after %llu was acknowledged", (unsigned long long)buf[0], (unsigned long long)least);
+            ck_abort_msg("%llu was copied after %llu was acknowledged", (unsigned long long)buf[0],
+                         (unsigned long long)least);
     }
     return arg;
 }
 
-START_TEST(a_get_never_shares_an_answer_older_than_its_beginning)
-{
+START_TEST(a_get_never_shares_an_answer_older_than_its_beginning) {
     struct dict x;
     pthread_t t[4];
     dict_start(&x, 2, 2, 100 * MIB);
@@ -413,8 +436,7 @@ START_TEST(a_get_never_shares_an_answer_older_than_its_beginning)
 }
 END_TEST
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const TTest *const tests[] = {many_small_and_many_large_arrive_whole,
                                   each_pair_has_its_own_status_and_the_later_wins,
                                   pairs_need_not_be_dealt_out_evenly,

@@ -4,6 +4,8 @@
  * Invariants: what is stored is what stood there at commit, whole; nobody sees it before, nor after an abort; memory is given back, whatever happens to the place,
  * the handle, the manager or the process; a place is not used again while a manager may still read it.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,27 +14,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
 #define MIB (1u << 20)
 
 static struct dict x;
 static ddict_t *d;
 
-static void begin(int nodes)
-{
+static void begin(int nodes) {
     dict_start(&x, nodes, 2, 256 * MIB);
     d = dict_attach(&x, 0);
 }
 
-static void end(void)
-{
+static void end(void) {
     ddict_detach(d);
     dict_stop(&x);
 }
 
-static void check(const char *key, size_t klen, size_t len, uint64_t seed, unsigned tag)
-{
+static void check(const char *key, size_t klen, size_t len, uint64_t seed, unsigned tag) {
     struct ddict_view v;
     ok(ddict_view(d, key, klen, &v, 0, -1));
     ck_assert_uint_eq(v.len, len);
@@ -41,9 +38,9 @@ static void check(const char *key, size_t klen, size_t len, uint64_t seed, unsig
     ddict_release(&v);
 }
 
-START_TEST(what_is_built_is_stored)
-{
-    static const size_t len[] = {0, 1, 100, 4096, 16384, 16385, 131008, 131009, 500000, 5 * MIB + 77, 40 * MIB};
+START_TEST(what_is_built_is_stored) {
+    static const size_t len[] = {0,      1,      100,    4096,         16384,   16385,
+                                 131008, 131009, 500000, 5 * MIB + 77, 40 * MIB};
     begin(2);
     for (unsigned m = 0; m < 2; m++)
         for (unsigned i = 0; i < sizeof len / sizeof len[0]; i++) {
@@ -65,8 +62,7 @@ START_TEST(what_is_built_is_stored)
 }
 END_TEST
 
-START_TEST(modes_and_refusals)
-{
+START_TEST(modes_and_refusals) {
     struct ddict_place p;
     begin(1);
     ok(ddict_put(d, "k", 1, "old", 3, 0, -1));
@@ -105,15 +101,15 @@ START_TEST(modes_and_refusals)
 }
 END_TEST
 
-START_TEST(many_places_at_once)
-{
+START_TEST(many_places_at_once) {
     enum { N = 60 };
     struct ddict_place p[N];
     char key[N][32];
     begin(2);
     for (int turn = 0; turn < 4; turn++) {
         for (unsigned i = 0; i < N; i++) {
-            size_t klen = key_of(d, i % 2, i, key[i], 32), len = 100 + (i * 77777u + (unsigned)turn * 5555u) % (2 * MIB);
+            size_t klen = key_of(d, i % 2, i, key[i], 32),
+                   len = 100 + (i * 77777u + (unsigned)turn * 5555u) % (2 * MIB);
             ok(ddict_reserve(d, key[i], klen, len, 0, &p[i]));
             value_fill(p[i].data, len, i * 10 + (unsigned)turn);
         }
@@ -136,8 +132,7 @@ START_TEST(many_places_at_once)
 END_TEST
 
 /* Bytes of shared memory of this process: what it has written in areas. */
-static long shmem_kib(void)
-{
+static long shmem_kib(void) {
     char line[200];
     long kib = -1;
     FILE *f = fopen("/proc/self/status", "r");
@@ -148,8 +143,7 @@ static long shmem_kib(void)
     return kib;
 }
 
-START_TEST(memory_comes_back)
-{
+START_TEST(memory_comes_back) {
     struct ddict_place p;
     char key[32];
     begin(1);
@@ -170,8 +164,7 @@ START_TEST(memory_comes_back)
 END_TEST
 
 /* The manager may read a place after its commit has run out of time: it is not given to another. */
-START_TEST(a_place_is_not_used_again_while_it_is_read)
-{
+START_TEST(a_place_is_not_used_again_while_it_is_read) {
     char key[32], other[32];
     struct ddict_place p;
     begin(1);
@@ -196,8 +189,7 @@ START_TEST(a_place_is_not_used_again_while_it_is_read)
 }
 END_TEST
 
-START_TEST(fork_and_detach_end_places)
-{
+START_TEST(fork_and_detach_end_places) {
     struct ddict_place p, kept;
     begin(2);
     ok(ddict_reserve(d, "k", 1, MIB, 0, &p));
@@ -206,7 +198,8 @@ START_TEST(fork_and_detach_end_places)
     if (pid == 0) {
         kept = p;
         int rc = ddict_commit(&kept, -1) == -ECANCELED ? 0 : 1;
-        if (rc == 0 && (ddict_reserve(d, "child", 5, MIB, 0, &kept) < 0 || (value_fill(kept.data, MIB, 9), ddict_commit(&kept, -1) < 0)))
+        if (rc == 0 && (ddict_reserve(d, "child", 5, MIB, 0, &kept) < 0 ||
+                        (value_fill(kept.data, MIB, 9), ddict_commit(&kept, -1) < 0)))
             rc = 2;
         _exit(rc);
     }
@@ -226,8 +219,7 @@ START_TEST(fork_and_detach_end_places)
 }
 END_TEST
 
-static void *commit_later(void *arg)
-{
+static void *commit_later(void *arg) {
     struct ddict_place *p = arg;
     for (;;) {
         int rc = ddict_commit_keep(p, 5000);
@@ -236,8 +228,7 @@ static void *commit_later(void *arg)
     }
 }
 
-START_TEST(deaths_leave_nothing)
-{
+START_TEST(deaths_leave_nothing) {
     int fd[2];
     begin(2);
     /* A process dies with places, one of them on its way. */
@@ -248,7 +239,8 @@ START_TEST(deaths_leave_nothing)
             struct ddict_place p, q;
             char key[32];
             size_t klen = key_of(d, i % 2, 0, key, 32);
-            if (ddict_reserve(d, key, klen, 20 * MIB, 0, &p) < 0 || ddict_reserve(d, "k", 1, MIB, 0, &q) < 0)
+            if (ddict_reserve(d, key, klen, 20 * MIB, 0, &p) < 0 ||
+                ddict_reserve(d, "k", 1, MIB, 0, &q) < 0)
                 _exit(1);
             value_fill(p.data, p.len, 1);
             if (write(fd[1], "x", 1) != 1)
@@ -281,7 +273,8 @@ START_TEST(deaths_leave_nothing)
         usleep(10000);
         ok(ddict_put(d, "t", 1, "t", 1, 0, -1));
         ok(ddict_stats(d, &s, -1));
-        used = s[0].total_used_bytes > s[1].total_used_bytes ? s[0].total_used_bytes : s[1].total_used_bytes;
+        used = s[0].total_used_bytes > s[1].total_used_bytes ? s[0].total_used_bytes
+                                                             : s[1].total_used_bytes;
         free(s);
     } while (used > 8 * MIB);
     /* The manager dies under a commit. */
@@ -302,8 +295,7 @@ START_TEST(deaths_leave_nothing)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("client_place");
     TCase *t = tcase_create("places");
     tcase_set_timeout(t, 120);

@@ -4,19 +4,19 @@
  * many, by jobs, and built in place; for keys and values of random lengths, at random offsets, while another thread overwrites and deletes.
  * Invariant: each byte of what is read is the one that follows from key, version and length of one put of that key, also later while a view is held.
  */
+#include "client_dict.h"
+#include <base/defaults.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <base/defaults.h>
-#include "client_dict.h"
-
-#define KEYS 60u
-#define HELD 40u
-#define MANY 70u              /* more than are looked up together */
-#define LEN_MAX (5u << 20)    /* streamed, more than a ring, copied past the caches */
+#define KEYS     60u
+#define HELD     40u
+#define MANY     70u          /* more than are looked up together */
+#define LEN_MAX  (5u << 20)   /* streamed, more than a ring, copied past the caches */
 #define LEN_RING (700u << 10) /* streamed, more than a ring */
 
 static double seconds = 1.5;
@@ -24,17 +24,18 @@ static unsigned mib = 96; /* of a manager */
 static ddict_t *d;
 static uint32_t stop;
 
-static uint64_t rnd(uint64_t *s)
-{
+static uint64_t rnd(uint64_t *s) {
     *s ^= *s << 13;
     *s ^= *s >> 7;
     return *s ^= *s << 17;
 }
 
-struct name { unsigned char key[80]; size_t len; };
+struct name {
+    unsigned char key[80];
+    size_t len;
+};
 static struct name name[KEYS];
-static void names_make(void)
-{
+static void names_make(void) {
     uint64_t s = 12345;
     for (unsigned k = 0; k < KEYS; k++) {
         name[k].len = 1 + k % 40 + (k % 7 == 0 ? 30 : 0);
@@ -45,32 +46,34 @@ static void names_make(void)
 }
 
 /* Byte i of the value of version v (its first 8 bytes) of key k. */
-static unsigned char byte_of(unsigned k, uint64_t v, size_t i)
-{
+static unsigned char byte_of(unsigned k, uint64_t v, size_t i) {
     uint64_t x = (v * 0x9E3779B97F4A7C15ull + k) ^ (i >> 3) * 0xC2B2AE3D27D4EB4Full;
     return (unsigned char)((x ^ x >> 31) >> (i & 7) * 8);
 }
-static size_t length_of(uint64_t v)
-{
+static size_t length_of(uint64_t v) {
     if (v % 64 == 37)
-        return DD_COPY_PAST - 8 + v / 64 * 7919 % (LEN_MAX - DD_COPY_PAST); /* at their border, too */
+        return DD_COPY_PAST - 8 +
+               v / 64 * 7919 % (LEN_MAX - DD_COPY_PAST); /* at their border, too */
     switch (v % 8) {
-    case 0: return 8 + v / 8 % 64;
-    case 1: return 200 + v / 8 % 120;
-    case 2: return (130u << 10) + v / 8 % 1200; /* about where one message is not enough */
-    case 3: return v / 8 % 16 ? 4000 + v / 8 % 5000 : 8 + v / 8 * 7919 % (LEN_RING - 8);
-    default: return 8 + v / 8 % 3000;
+    case 0:
+        return 8 + v / 8 % 64;
+    case 1:
+        return 200 + v / 8 % 120;
+    case 2:
+        return (130u << 10) + v / 8 % 1200; /* about where one message is not enough */
+    case 3:
+        return v / 8 % 16 ? 4000 + v / 8 % 5000 : 8 + v / 8 * 7919 % (LEN_RING - 8);
+    default:
+        return 8 + v / 8 % 3000;
     }
 }
-static void value_make(unsigned char *buf, unsigned k, uint64_t v)
-{
+static void value_make(unsigned char *buf, unsigned k, uint64_t v) {
     for (size_t i = 8, n = length_of(v); i < n; i++)
         buf[i] = byte_of(k, v, i);
     memcpy(buf, &v, 8);
 }
 /* Whole when it is short, else some stretches at random offsets, the ends among them. 0: wrong. */
-static uint64_t value_check(const void *data, size_t len, unsigned k, uint64_t *s)
-{
+static uint64_t value_check(const void *data, size_t len, unsigned k, uint64_t *s) {
     const unsigned char *p = data;
     uint64_t v;
     if (len < 8)
@@ -79,7 +82,11 @@ static uint64_t value_check(const void *data, size_t len, unsigned k, uint64_t *
     if (v == 0 || length_of(v) != len)
         return 0;
     for (int turn = 0; turn < 5; turn++) {
-        size_t from = len <= 4096 ? 8 : turn == 0 ? 8 : turn == 1 ? len - 256 : 8 + rnd(s) % (len - 8), to = len <= 4096 ? len : from + 256;
+        size_t from = len <= 4096 ? 8
+                      : turn == 0 ? 8
+                      : turn == 1 ? len - 256
+                                  : 8 + rnd(s) % (len - 8),
+               to = len <= 4096 ? len : from + 256;
         for (size_t i = from; i < to && i < len; i++)
             if (p[i] != byte_of(k, v, i))
                 return 0;
@@ -89,8 +96,7 @@ static uint64_t value_check(const void *data, size_t len, unsigned k, uint64_t *
     return v;
 }
 
-static void put_one(unsigned k, uint64_t v, unsigned char *buf, uint64_t *s)
-{
+static void put_one(unsigned k, uint64_t v, unsigned char *buf, uint64_t *s) {
     size_t len = length_of(v);
     value_make(buf, k, v);
     if (rnd(s) % 4 == 1) {
@@ -112,8 +118,7 @@ static void put_one(unsigned k, uint64_t v, unsigned char *buf, uint64_t *s)
     }
 }
 
-static void put_some(uint64_t *version, uint64_t *s)
-{
+static void put_some(uint64_t *version, uint64_t *s) {
     struct ddict_pair p[8];
     unsigned char *buf[8];
     for (unsigned i = 0; i < 8; i++) {
@@ -121,7 +126,8 @@ static void put_some(uint64_t *version, uint64_t *s)
         uint64_t v = ++*version;
         buf[i] = malloc(LEN_MAX);
         value_make(buf[i], k, v);
-        p[i] = (struct ddict_pair){.key = name[k].key, .klen = name[k].len, .val = buf[i], .vlen = length_of(v)};
+        p[i] = (struct ddict_pair){
+            .key = name[k].key, .klen = name[k].len, .val = buf[i], .vlen = length_of(v)};
     }
     ck_assert_int_eq(ddict_put_many(d, p, 8, -1), 8);
     for (unsigned i = 0; i < 8; i++)
@@ -129,8 +135,7 @@ static void put_some(uint64_t *version, uint64_t *s)
 }
 
 /* The later of two puts of one key wins. */
-static void put_by_jobs(ddict_jobs_t *q, uint64_t *version, uint64_t *s)
-{
+static void put_by_jobs(ddict_jobs_t *q, uint64_t *version, uint64_t *s) {
     struct ddict_job j[8], done[8];
     uint64_t last[KEYS] = {0};
     for (unsigned i = 0; i < 8; i++) {
@@ -138,7 +143,13 @@ static void put_by_jobs(ddict_jobs_t *q, uint64_t *version, uint64_t *s)
         uint64_t v = last[k] = ++*version;
         unsigned char *buf = malloc(LEN_MAX);
         value_make(buf, k, v);
-        j[i] = (struct ddict_job){.what = DDICT_DO_PUT, .key = name[k].key, .klen = name[k].len, .buf = buf, .len = length_of(v), .timeout_ms = -1, .user = buf};
+        j[i] = (struct ddict_job){.what = DDICT_DO_PUT,
+                                  .key = name[k].key,
+                                  .klen = name[k].len,
+                                  .buf = buf,
+                                  .len = length_of(v),
+                                  .timeout_ms = -1,
+                                  .user = buf};
     }
     ck_assert_int_eq(ddict_submit(q, j, 8), 8);
     for (ssize_t n = 0, got; n < 8; n += got) {
@@ -158,8 +169,7 @@ static void put_by_jobs(ddict_jobs_t *q, uint64_t *version, uint64_t *s)
     }
 }
 
-static void *write_all(void *arg)
-{
+static void *write_all(void *arg) {
     uint64_t s = 777, version = KEYS;
     unsigned char *buf = malloc(LEN_MAX + 8);
     ddict_jobs_t *q;
@@ -180,10 +190,14 @@ static void *write_all(void *arg)
     return arg;
 }
 
-struct held { struct ddict_view v; unsigned k; uint64_t version; };
+struct held {
+    struct ddict_view v;
+    unsigned k;
+    uint64_t version;
+};
 
-static void hold_or_release(struct held *h, struct ddict_view *v, unsigned k, uint64_t version, uint64_t *s)
-{
+static void hold_or_release(struct held *h, struct ddict_view *v, unsigned k, uint64_t version,
+                            uint64_t *s) {
     struct held *at = &h[rnd(s) % HELD];
     if (at->version != 0) {
         ck_assert_uint_eq(value_check(at->v.data, at->v.len, at->k, s), at->version);
@@ -192,8 +206,7 @@ static void hold_or_release(struct held *h, struct ddict_view *v, unsigned k, ui
     *at = (struct held){*v, k, version};
 }
 
-static void read_many(struct held *h, uint64_t *s)
-{
+static void read_many(struct held *h, uint64_t *s) {
     struct ddict_want w[MANY];
     unsigned k[MANY], n = 1 + (unsigned)(rnd(s) % MANY);
     size_t found = 0;
@@ -215,15 +228,18 @@ static void read_many(struct held *h, uint64_t *s)
 }
 
 /* Some of them waited for, a moment. */
-static size_t read_by_jobs(ddict_jobs_t *q, struct held *h, uint64_t *s)
-{
+static size_t read_by_jobs(ddict_jobs_t *q, struct held *h, uint64_t *s) {
     struct ddict_job j[MANY], done[MANY];
     unsigned n = 1 + (unsigned)(rnd(s) % MANY);
     size_t found = 0, over = 0;
     for (uintptr_t i = 0; i < n; i++) {
         uintptr_t k = rnd(s) % KEYS;
-        j[i] = (struct ddict_job){.what = i % 3 ? DDICT_DO_VIEW : DDICT_DO_GET, .flags = i % 5 ? 0 : DDICT_WAIT, .timeout_ms = i % 5 ? -1 : 3, .key = name[k].key,
-                                  .klen = name[k].len, .user = (void *)k};
+        j[i] = (struct ddict_job){.what = i % 3 ? DDICT_DO_VIEW : DDICT_DO_GET,
+                                  .flags = i % 5 ? 0 : DDICT_WAIT,
+                                  .timeout_ms = i % 5 ? -1 : 3,
+                                  .key = name[k].key,
+                                  .klen = name[k].len,
+                                  .user = (void *)k};
         if (i % 3 == 0) {
             j[i].buf = malloc(LEN_MAX);
             j[i].len = LEN_MAX;
@@ -241,9 +257,12 @@ static size_t read_by_jobs(ddict_jobs_t *q, struct held *h, uint64_t *s)
     for (unsigned i = 0; i < n; i++) {
         struct ddict_job *o = &done[i];
         unsigned k = (unsigned)(uintptr_t)o->user;
-        ck_assert_msg(o->status == 0 || o->status == DDICT_ENOKEY || (o->status == -ETIMEDOUT && o->flags & DDICT_WAIT), "%d %s", o->status, o->text);
+        ck_assert_msg(o->status == 0 || o->status == DDICT_ENOKEY ||
+                          (o->status == -ETIMEDOUT && o->flags & DDICT_WAIT),
+                      "%d %s", o->status, o->text);
         if (o->status == 0) {
-            uint64_t v = o->what == DDICT_DO_VIEW ? value_check(o->view.data, o->view.len, k, s) : value_check(o->buf, o->vlen, k, s);
+            uint64_t v = o->what == DDICT_DO_VIEW ? value_check(o->view.data, o->view.len, k, s)
+                                                  : value_check(o->buf, o->vlen, k, s);
             ck_assert_uint_ne(v, 0);
             if (o->what == DDICT_DO_VIEW)
                 hold_or_release(h, &o->view, k, v, s);
@@ -255,8 +274,7 @@ static size_t read_by_jobs(ddict_jobs_t *q, struct held *h, uint64_t *s)
     return found;
 }
 
-static void *read_all(void *arg)
-{
+static void *read_all(void *arg) {
     uint64_t s = (uint64_t)(uintptr_t)arg * 0x9E3779B97F4A7C15ull, seen[5] = {0};
     struct held h[HELD] = {0};
     unsigned char *buf = malloc(LEN_MAX);
@@ -275,13 +293,17 @@ static void *read_all(void *arg)
             seen[way] += read_by_jobs(q, h, &s);
             continue;
         }
-        if (way == 1 && (rc = ddict_get(d, name[k].key, name[k].len, buf, rnd(&s) % 2 ? LEN_MAX : 2000, &len, NULL, 0, -1)) != DDICT_ESMALL && rc == 0)
+        if (way == 1 &&
+            (rc = ddict_get(d, name[k].key, name[k].len, buf, rnd(&s) % 2 ? LEN_MAX : 2000, &len,
+                            NULL, 0, -1)) != DDICT_ESMALL &&
+            rc == 0)
             ck_assert_uint_ne(value_check(buf, len, k, &s), 0);
         if (way == 1)
             ck_assert(rc == 0 || rc == DDICT_ENOKEY || rc == DDICT_ESMALL);
         if (way >= 2) {
             /* Waiting for a key asks the manager when it is absent. */
-            rc = ddict_view(d, name[k].key, name[k].len, &v, way == 3 ? DDICT_WAIT : 0, way == 3 ? 3 : -1);
+            rc = ddict_view(d, name[k].key, name[k].len, &v, way == 3 ? DDICT_WAIT : 0,
+                            way == 3 ? 3 : -1);
             ck_assert(rc == 0 || rc == DDICT_ENOKEY || rc == -ETIMEDOUT);
             if (rc == 0) {
                 uint64_t version = value_check(v.data, v.len, k, &s);
@@ -301,8 +323,7 @@ static void *read_all(void *arg)
     return seen[1] > 0 && seen[2] > 0 && seen[4] > 0 ? arg : NULL;
 }
 
-static void all_ways(int nodes, int managers)
-{
+static void all_ways(int nodes, int managers) {
     struct dict x;
     pthread_t w, r[2];
     uint64_t s = 99;
@@ -330,13 +351,16 @@ static void all_ways(int nodes, int managers)
     dict_stop(&x);
 }
 
-START_TEST(all_ways_give_the_same_bytes_on_one_node) { all_ways(1, 2); }
+START_TEST(all_ways_give_the_same_bytes_on_one_node) {
+    all_ways(1, 2);
+}
 END_TEST
-START_TEST(all_ways_give_the_same_bytes_on_two_nodes) { all_ways(2, 2); }
+START_TEST(all_ways_give_the_same_bytes_on_two_nodes) {
+    all_ways(2, 2);
+}
 END_TEST
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (getenv("SECONDS") != NULL)
         seconds = atof(getenv("SECONDS"));
     if (getenv("MIB") != NULL)

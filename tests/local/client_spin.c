@@ -3,18 +3,18 @@
  * client_spin.c - a manager spins after work as long as it has more than one core to run on, also when cores are taken away and given back while it runs.
  * What it spins is counted in its arena's header.
  */
+#include "client_dict.h"
+#include <base/defaults.h>
+#include <store/layout.h>
+
 #include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <base/defaults.h>
-#include <store/layout.h>
-#include "client_dict.h"
 
 #define MIB (1u << 20)
 
@@ -22,8 +22,7 @@ static struct dict x;
 static ddict_t *d;
 
 /* The header as the manager has it. */
-static const struct arena_header *header_of(pid_t manager)
-{
+static const struct arena_header *header_of(pid_t manager) {
     char folder[40], path[80], is[80];
     const struct arena_header *h = NULL;
     snprintf(folder, sizeof folder, "/proc/%d/fd", (int)manager);
@@ -46,8 +45,7 @@ static const struct arena_header *header_of(pid_t manager)
 }
 
 /* A put, and the manager has gone to sleep since: what it has spun is said. */
-static uint32_t put_spins(const struct arena_header *h)
-{
+static uint32_t put_spins(const struct arena_header *h) {
     ok(ddict_put(d, "k", 1, "v", 1, 0, 20000));
     usleep(500);
     for (double end = now_s() + 20; !__atomic_load_n(&h->sleeping, __ATOMIC_RELAXED);) {
@@ -58,8 +56,7 @@ static uint32_t put_spins(const struct arena_header *h)
 }
 
 /* Does it come to spin, or to spin no more, for longer than it rests from spinning where others took its core? */
-static bool soon(const struct arena_header *h, bool spins)
-{
+static bool soon(const struct arena_header *h, bool spins) {
     uint32_t last = put_spins(h);
     double since = now_s();
     for (double end = since + 60; now_s() < end;) {
@@ -73,8 +70,7 @@ static bool soon(const struct arena_header *h, bool spins)
     return false;
 }
 
-START_TEST(a_manager_spins_only_while_it_has_more_than_one_core)
-{
+START_TEST(a_manager_spins_only_while_it_has_more_than_one_core) {
     cpu_set_t all, one;
     ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
     dict_start(&x, 1, 1, 16 * MIB);
@@ -96,8 +92,7 @@ START_TEST(a_manager_spins_only_while_it_has_more_than_one_core)
 }
 END_TEST
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const TTest *const tests[] = {a_manager_spins_only_while_it_has_more_than_one_core};
     return tests_main("client_spin", argc, argv, tests, sizeof tests / sizeof *tests);
 }

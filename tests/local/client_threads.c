@@ -4,6 +4,8 @@
  * Invariants: each answer reaches who asked for it; a view is whole whichever thread reads or releases it; a thread that waits does
  * not hold up another; the slots of threads that ended are used again.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,9 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
-#define MIB (1u << 20)
+#define MIB     (1u << 20)
 #define THREADS 8
 
 static ddict_t *d;
@@ -21,10 +21,13 @@ static unsigned rounds = 1500;
 
 /* --- each its own keys, all kinds of calls --- */
 
-static void own_round(unsigned me, unsigned i, unsigned char *buf)
-{
+static void own_round(unsigned me, unsigned i, unsigned char *buf) {
     char key[32];
-    size_t k = (size_t)sprintf(key, "t%u.%u", me, i % 50), len = i % 40 == 0 ? 300000 + i : i % 10 == 0 ? 9000 : i % 700, n;
+    size_t k = (size_t)sprintf(key, "t%u.%u", me, i % 50),
+           len = i % 40 == 0   ? 300000 + i
+                 : i % 10 == 0 ? 9000
+                               : i % 700,
+           n;
     uint64_t seed = me * 100000 + i;
     struct ddict_view v;
     unsigned tag;
@@ -52,8 +55,7 @@ static void own_round(unsigned me, unsigned i, unsigned char *buf)
     }
 }
 
-static void *own_run(void *arg)
-{
+static void *own_run(void *arg) {
     unsigned char *buf = malloc(1u << 20);
     for (unsigned i = 0; i < rounds; i++)
         own_round((unsigned)(uintptr_t)arg, i, buf);
@@ -61,8 +63,7 @@ static void *own_run(void *arg)
     return NULL;
 }
 
-static void together(void *(*run)(void *), unsigned n)
-{
+static void together(void *(*run)(void *), unsigned n) {
     pthread_t t[64];
     for (unsigned i = 0; i < n; i++)
         ck_assert(pthread_create(&t[i], NULL, run, (void *)(uintptr_t)i) == 0);
@@ -70,8 +71,7 @@ static void together(void *(*run)(void *), unsigned n)
         pthread_join(t[i], NULL);
 }
 
-START_TEST(threads_with_keys_of_their_own_see_their_own)
-{
+START_TEST(threads_with_keys_of_their_own_see_their_own) {
     struct dict x;
     dict_start(&x, 2, 3, 300 * MIB);
     d = dict_attach(&x, 0);
@@ -83,8 +83,7 @@ END_TEST
 
 /* --- all the same keys --- */
 
-static void *shared_run(void *arg)
-{
+static void *shared_run(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     unsigned char *buf = malloc(8192);
     for (unsigned i = 0; i < rounds * 2; i++) {
@@ -101,7 +100,8 @@ static void *shared_run(void *arg)
             int rc = ddict_view(d, key, k, &v, DDICT_WAIT, 20000);
             ok(rc);
             memcpy(&seed, v.data, 8);
-            ck_assert(v.len == 508 + seed % 7000 && value_is((const char *)v.data + 8, v.len - 8, seed));
+            ck_assert(v.len == 508 + seed % 7000 &&
+                      value_is((const char *)v.data + 8, v.len - 8, seed));
             ddict_release(&v);
         }
     }
@@ -109,8 +109,7 @@ static void *shared_run(void *arg)
     return NULL;
 }
 
-START_TEST(a_value_that_others_replace_is_read_whole)
-{
+START_TEST(a_value_that_others_replace_is_read_whole) {
     struct dict x;
     dict_start(&x, 2, 2, 100 * MIB);
     d = dict_attach(&x, 0);
@@ -126,8 +125,7 @@ END_TEST
 static struct ddict_view passed[PASSED];
 static unsigned taken;
 
-static void *release_run(void *arg)
-{
+static void *release_run(void *arg) {
     (void)arg;
     for (unsigned i; (i = __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED)) < PASSED;) {
         ck_assert(value_is(passed[i].data, passed[i].len, i % 10));
@@ -136,8 +134,7 @@ static void *release_run(void *arg)
     return NULL;
 }
 
-static void *take_run(void *arg)
-{
+static void *take_run(void *arg) {
     unsigned from = (unsigned)(uintptr_t)arg * (PASSED / 2);
     for (unsigned i = from; i < from + PASSED / 2; i++) {
         char key[8];
@@ -146,8 +143,7 @@ static void *take_run(void *arg)
     return NULL;
 }
 
-START_TEST(a_view_is_released_by_any_thread_and_its_slot_is_used_again)
-{
+START_TEST(a_view_is_released_by_any_thread_and_its_slot_is_used_again) {
     struct dict x;
     dict_start(&x, 1, 2, 100 * MIB);
     d = dict_attach(&x, 0);
@@ -170,8 +166,7 @@ END_TEST
 
 /* --- waiting --- */
 
-static void *wait_run(void *arg)
-{
+static void *wait_run(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     char key[16];
     struct ddict_view v;
@@ -188,8 +183,7 @@ static void *wait_run(void *arg)
     return NULL;
 }
 
-START_TEST(threads_that_wait_do_not_hold_up_others)
-{
+START_TEST(threads_that_wait_do_not_hold_up_others) {
     struct dict x;
     dict_start(&x, 2, 2, 100 * MIB);
     d = dict_attach(&x, 0);
@@ -216,8 +210,7 @@ START_TEST(threads_that_wait_do_not_hold_up_others)
 END_TEST
 
 static unsigned won;
-static void *pop_run(void *arg)
-{
+static void *pop_run(void *arg) {
     (void)arg;
     struct ddict_view v;
     if (ddict_pop(d, "one", 3, &v, DDICT_WAIT, 1500) == 0) {
@@ -228,8 +221,7 @@ static void *pop_run(void *arg)
     return NULL;
 }
 
-START_TEST(one_of_many_that_pop_gets_the_item)
-{
+START_TEST(one_of_many_that_pop_gets_the_item) {
     struct dict x;
     dict_start(&x, 2, 2, 100 * MIB);
     d = dict_attach(&x, 0);
@@ -248,16 +240,18 @@ START_TEST(one_of_many_that_pop_gets_the_item)
 }
 END_TEST
 
-static void *many_run(void *arg)
-{
+static void *many_run(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     enum { M = 3000 };
     struct ddict_pair *p = calloc(M, sizeof *p);
     struct ddict_want *w = calloc(M, sizeof *w);
-    char (*k)[24] = calloc(M, 24);
+    char(*k)[24] = calloc(M, 24);
     for (unsigned r = 0; r < rounds / 150; r++) {
         for (unsigned i = 0; i < M; i++) {
-            p[i] = (struct ddict_pair){.key = k[i], .klen = (size_t)sprintf(k[i], "y%u.%u", me, i), .val = k[i], .vlen = 10};
+            p[i] = (struct ddict_pair){.key = k[i],
+                                       .klen = (size_t)sprintf(k[i], "y%u.%u", me, i),
+                                       .val = k[i],
+                                       .vlen = 10};
             w[i] = (struct ddict_want){.key = k[i], .klen = p[i].klen};
         }
         ck_assert_int_eq(ddict_put_many(d, p, M, 20000), M);
@@ -273,8 +267,7 @@ static void *many_run(void *arg)
     return NULL;
 }
 
-START_TEST(threads_with_many_at_once_get_their_own)
-{
+START_TEST(threads_with_many_at_once_get_their_own) {
     struct dict x;
     dict_start(&x, 2, 3, 200 * MIB);
     d = dict_attach(&x, 0);
@@ -285,8 +278,7 @@ START_TEST(threads_with_many_at_once_get_their_own)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("client_threads");
     TCase *t = tcase_create("threads");
     if (getenv("DDICT_TEST_ROUNDS") != NULL)

@@ -4,6 +4,8 @@
  * them and others replace every value as fast as they can; also run under the sanitizers.
  * Invariants: no byte of a held view changes; no two live views share a lease.
  */
+#include "client_dict.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,17 +14,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client_dict.h"
-
-#define MIB (1u << 20)
-#define KEYS 400
-#define LEN 9000     /* more than what comes inline from another node, so that it is placed */
-#define HELD 1300    /* about as many views are held */
-#define RING 2048
+#define MIB   (1u << 20)
+#define KEYS  400
+#define LEN   9000 /* more than what comes inline from another node, so that it is placed */
+#define HELD  1300 /* about as many views are held */
+#define RING  2048
 #define BATCH 48
 
-struct key { char s[32]; size_t n; };
-struct held { struct ddict_view v; uint64_t seed; };
+struct key {
+    char s[32];
+    size_t n;
+};
+struct held {
+    struct ddict_view v;
+    uint64_t seed;
+};
 
 static struct dict x;
 static ddict_t *d;
@@ -31,24 +37,24 @@ static double seconds = 2;
 static uint64_t seeds;
 
 /* Values say in their first word what the others are. */
-static void fill(unsigned char *b, size_t len)
-{
+static void fill(unsigned char *b, size_t len) {
     uint64_t seed = __atomic_add_fetch(&seeds, 1, __ATOMIC_RELAXED);
     value_fill(b + 8, len - 8, seed);
     memcpy(b, &seed, 8);
 }
 
-static uint64_t seed_of(const struct ddict_view *v)
-{
+static uint64_t seed_of(const struct ddict_view *v) {
     uint64_t seed;
     memcpy(&seed, v->data, 8);
     return seed;
 }
 
-static bool whole(const struct held *h) { return h->v.len == LEN && seed_of(&h->v) == h->seed && value_is((const char *)h->v.data + 8, LEN - 8, h->seed); }
+static bool whole(const struct held *h) {
+    return h->v.len == LEN && seed_of(&h->v) == h->seed &&
+           value_is((const char *)h->v.data + 8, LEN - 8, h->seed);
+}
 
-static void begin(int nodes, unsigned owner)
-{
+static void begin(int nodes, unsigned owner) {
     dict_start(&x, nodes, 2, 640 * MIB);
     d = dict_attach(&x, 0);
     unsigned char *b = malloc(LEN);
@@ -67,24 +73,21 @@ static void begin(int nodes, unsigned owner)
     free(b);
 }
 
-static void end(void)
-{
+static void end(void) {
     ddict_detach(d);
     dict_stop(&x);
 }
 
 /* --- ways to take views: up to n of them from key `from` on; returns how many --- */
 
-static unsigned by_view(struct ddict_view *v, unsigned n, unsigned from)
-{
+static unsigned by_view(struct ddict_view *v, unsigned n, unsigned from) {
     for (unsigned i = 0; i < n; i++)
         ok(ddict_view(d, keys[(from + i) % KEYS].s, keys[(from + i) % KEYS].n, &v[i], 0, 20000));
     return n;
 }
 
 /* Every fifth is not there: its slot goes back. */
-static unsigned by_get_many(struct ddict_view *v, unsigned n, unsigned from)
-{
+static unsigned by_get_many(struct ddict_view *v, unsigned n, unsigned from) {
     struct ddict_want w[BATCH];
     unsigned got = 0, there = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -103,15 +106,15 @@ static unsigned by_get_many(struct ddict_view *v, unsigned n, unsigned from)
 
 static __thread ddict_jobs_t *q; /* of a thread that takes views by jobs */
 
-static unsigned by_jobs(struct ddict_view *v, unsigned n, unsigned from, int what, unsigned flags)
-{
+static unsigned by_jobs(struct ddict_view *v, unsigned n, unsigned from, int what, unsigned flags) {
     struct ddict_job job[BATCH], done[BATCH];
     unsigned got = 0, over = 0;
     if (q == NULL)
         ok(ddict_jobs_open(d, &q));
     for (unsigned i = 0; i < n; i++) {
         const struct key *k = &keys[(from + i) % KEYS];
-        job[i] = (struct ddict_job){.what = (unsigned)what, .key = k->s, .klen = k->n, .flags = flags, .timeout_ms = 20000};
+        job[i] = (struct ddict_job){
+            .what = (unsigned)what, .key = k->s, .klen = k->n, .flags = flags, .timeout_ms = 20000};
     }
     ssize_t under_way = ddict_submit(q, job, n);
     ok(under_way);
@@ -132,23 +135,27 @@ static unsigned by_jobs(struct ddict_view *v, unsigned n, unsigned from, int wha
     return got;
 }
 
-static unsigned by_view_jobs(struct ddict_view *v, unsigned n, unsigned from) { return by_jobs(v, n, from, DDICT_DO_VIEW, 0); }
-static unsigned by_pop_jobs(struct ddict_view *v, unsigned n, unsigned from) { return by_jobs(v, n, from, DDICT_DO_POP, 0); }
+static unsigned by_view_jobs(struct ddict_view *v, unsigned n, unsigned from) {
+    return by_jobs(v, n, from, DDICT_DO_VIEW, 0);
+}
+static unsigned by_pop_jobs(struct ddict_view *v, unsigned n, unsigned from) {
+    return by_jobs(v, n, from, DDICT_DO_POP, 0);
+}
 
-static unsigned by_pop(struct ddict_view *v, unsigned n, unsigned from)
-{
+static unsigned by_pop(struct ddict_view *v, unsigned n, unsigned from) {
     unsigned got = 0;
     for (unsigned i = 0; i < n; i++) {
-        int rc = ddict_pop(d, keys[(from + i) % KEYS].s, keys[(from + i) % KEYS].n, &v[got], 0, 20000);
+        int rc =
+            ddict_pop(d, keys[(from + i) % KEYS].s, keys[(from + i) % KEYS].n, &v[got], 0, 20000);
         ck_assert_msg(rc == 0 || rc == DDICT_ENOKEY, "%d %s", rc, ddict_errmsg());
         got += rc == 0;
     }
     return got;
 }
 
-static unsigned by_all(struct ddict_view *v, unsigned n, unsigned from)
-{
-    static unsigned (*const ways[])(struct ddict_view *, unsigned, unsigned) = {by_view, by_get_many, by_get_many, by_view_jobs};
+static unsigned by_all(struct ddict_view *v, unsigned n, unsigned from) {
+    static unsigned (*const ways[])(struct ddict_view *, unsigned,
+                                    unsigned) = {by_view, by_get_many, by_get_many, by_view_jobs};
     return ways[from % 4](v, n, from);
 }
 
@@ -160,10 +167,11 @@ static uint64_t checked;
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned (*take)(struct ddict_view *, unsigned, unsigned);
 
-static bool stopped(void) { return __atomic_load_n(&stop, __ATOMIC_RELAXED) != 0; }
+static bool stopped(void) {
+    return __atomic_load_n(&stop, __ATOMIC_RELAXED) != 0;
+}
 
-static bool one_release(unsigned beyond)
-{
+static bool one_release(unsigned beyond) {
     struct held h;
     pthread_mutex_lock(&ring_lock);
     bool any = ring_n > beyond;
@@ -181,8 +189,7 @@ static bool one_release(unsigned beyond)
     return any;
 }
 
-static void *holder(void *arg)
-{
+static void *holder(void *arg) {
     struct ddict_view v[BATCH];
     unsigned rng = 77 + (unsigned)(uintptr_t)arg;
     while (!stopped()) {
@@ -206,8 +213,7 @@ static void *holder(void *arg)
     return NULL;
 }
 
-static void *releaser(void *arg)
-{
+static void *releaser(void *arg) {
     (void)arg;
     while (!stopped())
         if (!one_release(HELD - 200))
@@ -215,8 +221,7 @@ static void *releaser(void *arg)
     return NULL;
 }
 
-static void *writer(void *arg)
-{
+static void *writer(void *arg) {
     unsigned i = (unsigned)(uintptr_t)arg * 1000;
     unsigned char *b = malloc(LEN);
     while (!stopped()) {
@@ -228,8 +233,7 @@ static void *writer(void *arg)
     return NULL;
 }
 
-static void stress(unsigned (*way)(struct ddict_view *, unsigned, unsigned), bool slowly)
-{
+static void stress(unsigned (*way)(struct ddict_view *, unsigned, unsigned), bool slowly) {
     pthread_t t[6];
     void *(*const run[6])(void *) = {holder, releaser, writer, holder, releaser, writer};
     take = way;
@@ -253,64 +257,56 @@ static void stress(unsigned (*way)(struct ddict_view *, unsigned, unsigned), boo
     free(ring);
 }
 
-START_TEST(views_of_get_many_keep_their_bytes)
-{
+START_TEST(views_of_get_many_keep_their_bytes) {
     begin(1, 0);
     stress(by_get_many, false);
     end();
 }
 END_TEST
 
-START_TEST(views_keep_their_bytes)
-{
+START_TEST(views_keep_their_bytes) {
     begin(1, 0);
     stress(by_view, false);
     end();
 }
 END_TEST
 
-START_TEST(views_of_jobs_keep_their_bytes)
-{
+START_TEST(views_of_jobs_keep_their_bytes) {
     begin(1, 0);
     stress(by_view_jobs, false);
     end();
 }
 END_TEST
 
-START_TEST(popped_values_keep_their_bytes)
-{
+START_TEST(popped_values_keep_their_bytes) {
     begin(1, 0);
     stress(by_pop, true);
     end();
 }
 END_TEST
 
-START_TEST(values_popped_by_jobs_keep_their_bytes)
-{
+START_TEST(values_popped_by_jobs_keep_their_bytes) {
     begin(1, 0);
     stress(by_pop_jobs, true);
     end();
 }
 END_TEST
 
-START_TEST(views_taken_in_all_ways_keep_their_bytes)
-{
+START_TEST(views_taken_in_all_ways_keep_their_bytes) {
     begin(1, 0);
     stress(by_all, false);
     end();
 }
 END_TEST
 
-START_TEST(views_of_another_node_keep_their_bytes)
-{
+START_TEST(views_of_another_node_keep_their_bytes) {
     begin(2, 1);
     stress(by_all, true);
     end();
 }
 END_TEST
 
-START_TEST(popped_values_of_another_node_keep_their_bytes)
-{
+START_TEST(popped_values_of_another_node_keep_their_bytes) {
     begin(2, 1);
     stress(by_pop, true);
     end();
@@ -322,29 +318,25 @@ END_TEST
 static struct held some[1300];
 static unsigned some_n;
 
-static void some_take(unsigned (*way)(struct ddict_view *, unsigned, unsigned), unsigned n)
-{
+static void some_take(unsigned (*way)(struct ddict_view *, unsigned, unsigned), unsigned n) {
     struct ddict_view v[BATCH];
     n = way(v, n, some_n);
     for (unsigned i = 0; i < n; i++, some_n++)
         some[some_n] = (struct held){v[i], seed_of(&v[i])};
 }
 
-static void *release_one(void *arg)
-{
+static void *release_one(void *arg) {
     ddict_release(arg);
     return NULL;
 }
 
-static void release_elsewhere(struct ddict_view *v)
-{
+static void release_elsewhere(struct ddict_view *v) {
     pthread_t t;
     ck_assert(pthread_create(&t, NULL, release_one, v) == 0);
     pthread_join(t, NULL);
 }
 
-static void all_overwrite(unsigned rounds)
-{
+static void all_overwrite(unsigned rounds) {
     unsigned char *b = malloc(LEN);
     for (unsigned i = 0; i < rounds * KEYS; i++) {
         fill(b, LEN);
@@ -354,8 +346,7 @@ static void all_overwrite(unsigned rounds)
 }
 
 /* Those that are live have each a lease of its own, and its bytes. */
-static void some_check(void)
-{
+static void some_check(void) {
     unsigned doubles = 0, changed = 0;
     for (unsigned i = 0; i < some_n; i++) {
         if (some[i].v.kind_ == 0)
@@ -365,22 +356,22 @@ static void some_check(void)
             doubles += some[j].v.kind_ == 1 && some[j].v.slot_ == some[i].v.slot_;
     }
     ck_assert_msg(doubles == 0, "%u views share a lease with another", doubles);
-    ck_assert_msg(changed == 0, "%u of %u held views have other bytes than when they were taken", changed, some_n);
+    ck_assert_msg(changed == 0, "%u of %u held views have other bytes than when they were taken",
+                  changed, some_n);
 }
 
-static unsigned by_get_many_here(struct ddict_view *v, unsigned n, unsigned from)
-{
+static unsigned by_get_many_here(struct ddict_view *v, unsigned n, unsigned from) {
     struct ddict_want w[BATCH];
     for (unsigned i = 0; i < n; i++)
-        w[i] = (struct ddict_want){.key = keys[(from + i) % KEYS].s, .klen = keys[(from + i) % KEYS].n};
+        w[i] = (struct ddict_want){.key = keys[(from + i) % KEYS].s,
+                                   .klen = keys[(from + i) % KEYS].n};
     ck_assert_int_eq(ddict_get_many(d, w, n, 0, -1), n);
     for (unsigned i = 0; i < n; i++)
         v[i] = w[i].view;
     return n;
 }
 
-static void one_released_elsewhere(unsigned (*way)(struct ddict_view *, unsigned, unsigned))
-{
+static void one_released_elsewhere(unsigned (*way)(struct ddict_view *, unsigned, unsigned)) {
     begin(1, 0);
     while (some_n < 480)
         some_take(way, 32);
@@ -403,14 +394,17 @@ static void one_released_elsewhere(unsigned (*way)(struct ddict_view *, unsigned
     end();
 }
 
-START_TEST(a_chunk_that_runs_out_within_get_many) { one_released_elsewhere(by_get_many_here); }
+START_TEST(a_chunk_that_runs_out_within_get_many) {
+    one_released_elsewhere(by_get_many_here);
+}
 END_TEST
-START_TEST(a_chunk_that_runs_out_among_absent_keys) { one_released_elsewhere(by_get_many); }
+START_TEST(a_chunk_that_runs_out_among_absent_keys) {
+    one_released_elsewhere(by_get_many);
+}
 END_TEST
 
 /* A copy of the struct is one view: releasing it, too, is a mistake, which must not hit the memory of others. */
-START_TEST(a_view_that_is_released_twice_is_released_once)
-{
+START_TEST(a_view_that_is_released_twice_is_released_once) {
     begin(1, 0);
     struct ddict_view v;
     for (unsigned r = 0; r < 5000; r++) {
@@ -430,8 +424,7 @@ START_TEST(a_view_that_is_released_twice_is_released_once)
 }
 END_TEST
 
-START_TEST(views_of_the_node_cache_keep_their_bytes)
-{
+START_TEST(views_of_the_node_cache_keep_their_bytes) {
     begin(2, 1);
     ok(ddict_freeze(d, -1));
     struct ddict_view v[BATCH];
@@ -456,8 +449,7 @@ START_TEST(views_of_the_node_cache_keep_their_bytes)
 }
 END_TEST
 
-START_TEST(inherited_views_keep_their_bytes)
-{
+START_TEST(inherited_views_keep_their_bytes) {
     int go[2];
     begin(1, 0);
     ck_assert(pipe(go) == 0);
@@ -486,15 +478,23 @@ START_TEST(inherited_views_keep_their_bytes)
 }
 END_TEST
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (getenv("DDICT_TEST_SECONDS") != NULL)
         seconds = atof(getenv("DDICT_TEST_SECONDS"));
     const TTest *const tests[] = {
-        a_chunk_that_runs_out_within_get_many, a_chunk_that_runs_out_among_absent_keys, a_view_that_is_released_twice_is_released_once,
-        views_of_get_many_keep_their_bytes, views_keep_their_bytes, views_of_jobs_keep_their_bytes, popped_values_keep_their_bytes,
-        values_popped_by_jobs_keep_their_bytes, views_taken_in_all_ways_keep_their_bytes, views_of_another_node_keep_their_bytes,
-        popped_values_of_another_node_keep_their_bytes, views_of_the_node_cache_keep_their_bytes, inherited_views_keep_their_bytes,
+        a_chunk_that_runs_out_within_get_many,
+        a_chunk_that_runs_out_among_absent_keys,
+        a_view_that_is_released_twice_is_released_once,
+        views_of_get_many_keep_their_bytes,
+        views_keep_their_bytes,
+        views_of_jobs_keep_their_bytes,
+        popped_values_keep_their_bytes,
+        values_popped_by_jobs_keep_their_bytes,
+        views_taken_in_all_ways_keep_their_bytes,
+        views_of_another_node_keep_their_bytes,
+        popped_values_of_another_node_keep_their_bytes,
+        views_of_the_node_cache_keep_their_bytes,
+        inherited_views_keep_their_bytes,
     };
     return tests_main("client_views", argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

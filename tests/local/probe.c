@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.c - what the tests of several managers on one host do as a client: probe COMMAND ARGS. Exit 0, 1 with a line, 3 when refused. */
+#include "place/meet_ask.h"
+#include "raw.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/hash.h>
+#include <base/stats.h>
+#include <wire/probe.h>
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,14 +21,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/hash.h>
-#include <base/stats.h>
-#include <wire/probe.h>
-#include "place/meet_ask.h"
-#include "raw.h"
-
 #define KEY_ROOM (66u << 10)
 
 static struct raw r;
@@ -31,7 +31,9 @@ static void say(const char *word) {
     fflush(stdout);
 }
 
-static size_t key_make(char *key, const char *prefix, unsigned long n) { return (size_t)sprintf(key, "%s-%lu", prefix, n); }
+static size_t key_make(char *key, const char *prefix, unsigned long n) {
+    return (size_t)sprintf(key, "%s-%lu", prefix, n);
+}
 
 /* fill PREFIX N SIZE: put N keys */
 static void fill(const char *prefix, unsigned long n, size_t size) {
@@ -52,7 +54,8 @@ static void verify(const char *prefix, unsigned long n, size_t size, unsigned fl
         struct raw_answer a;
         int e = raw_get(&r, MSG_GET, key, len, flags, 0, &a, false);
         must(e == 0, "get %s: %d %s", key, e, raw_text);
-        must(a.len == size && a.m.val_len == size && a.m.tag == 7, "%s: %zu bytes, tag %u", key, a.len, a.m.tag);
+        must(a.len == size && a.m.val_len == size && a.m.tag == 7, "%s: %zu bytes, tag %u", key,
+             a.len, a.m.tag);
         must(pattern_check(a.data, size, key_hash(key, len)), "%s: wrong bytes", key);
         raw_free(&a);
     }
@@ -94,7 +97,8 @@ static int path_ask(struct probe *p, uint32_t manager) {
     ask_manager(MSG_PROBE, manager, 0, &a);
     int e = a.m.status;
     must(e < 0 || a.len == sizeof *p, "PROBE: %zu bytes", a.len);
-    if (e == 0) memcpy(p, a.data, sizeof *p);
+    if (e == 0)
+        memcpy(p, a.data, sizeof *p);
     raw_free(&a);
     return e;
 }
@@ -110,7 +114,8 @@ static bool path_ends(int fd, const void *said, size_t n) {
 /* path: a plain connection is for who has the token, for one at a time, within bounds, and not for this node */
 static void path(void) {
     struct probe p, q;
-    struct probe_request ask = {.len = 100000, .count = 3}, huge = {.len = PROBE_LEN_MAX + 1, .count = 1};
+    struct probe_request ask = {.len = 100000, .count = 3},
+                         huge = {.len = PROBE_LEN_MAX + 1, .count = 1};
     static uint8_t bytes[300000], wrong[sizeof p.token];
     uint32_t there = (r.node_id + 1) % r.nodes;
     must(path_ask(&p, r.node_id) == -EINVAL, "our own manager gave a connection");
@@ -118,16 +123,21 @@ static void path(void) {
     must(path_ask(&q, there) == -EBUSY, "a second one while the first waits");
     must(path_ends(path_connect(&p), wrong, sizeof wrong), "a wrong token was taken");
     int fd = path_connect(&p);
-    must(fd >= 0 && send(fd, p.token, sizeof p.token, MSG_NOSIGNAL) == sizeof p.token, "the token after a stranger's");
+    must(fd >= 0 && send(fd, p.token, sizeof p.token, MSG_NOSIGNAL) == sizeof p.token,
+         "the token after a stranger's");
     for (int i = 0; i < 3; i++) {
-        must(send(fd, &ask, sizeof ask, MSG_NOSIGNAL) == sizeof ask && recv(fd, bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes, "bytes");
-        for (size_t k = 0; k < sizeof bytes; k++) must(bytes[k] == PROBE_BYTE, "byte %zu", k);
+        must(send(fd, &ask, sizeof ask, MSG_NOSIGNAL) == sizeof ask &&
+                 recv(fd, bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes,
+             "bytes");
+        for (size_t k = 0; k < sizeof bytes; k++)
+            must(bytes[k] == PROBE_BYTE, "byte %zu", k);
     }
     must(path_connect(&p) < 0, "the port is still open");
     must(path_ask(&q, there) == -EBUSY, "a second one while the first goes on");
     must(path_ends(fd, &huge, sizeof huge), "more than the most was sent");
     int e = -EBUSY;
-    for (uint64_t end = clock_ms() + 10000; e == -EBUSY && clock_ms() < end; usleep(1000)) e = path_ask(&q, there);
+    for (uint64_t end = clock_ms() + 10000; e == -EBUSY && clock_ms() < end; usleep(1000))
+        e = path_ask(&q, there);
     must(e == 0 && memcmp(p.token, q.token, sizeof p.token) != 0, "the next one: %d", e);
 }
 
@@ -179,7 +189,8 @@ static void get_is(const char *key, int want, const void *bytes, size_t len) {
         struct raw_answer a;
         int e = raw_get(&r, MSG_GET, key, strlen(key), view ? MSGF_VIEW : 0, 0, &a, false);
         must(e == want, "get %s: %d, not %d", key, e, want);
-        must(e < 0 || (a.len == len && memcmp(a.data, bytes, len) == 0), "get %s: other bytes (%zu of %zu)", key, a.len, len);
+        must(e < 0 || (a.len == len && memcmp(a.data, bytes, len) == 0),
+             "get %s: other bytes (%zu of %zu)", key, a.len, len);
         raw_free(&a);
     }
 }
@@ -198,7 +209,9 @@ static void self_key(const char *key, size_t size) {
     get_is(key, 0, v, size);
     must(raw_put(&r, key, klen, w, size, MSGF_EXISTING) == 0, "EXISTING");
     get_is(key, 0, w, size);
-    must(raw_get(&r, MSG_HEAD, key, klen, 0, 0, &a, false) == 0 && a.m.val_len == size && a.len == 0 && a.m.tag == 7, "head");
+    must(raw_get(&r, MSG_HEAD, key, klen, 0, 0, &a, false) == 0 && a.m.val_len == size &&
+             a.len == 0 && a.m.tag == 7,
+         "head");
     raw_free(&a);
     must(raw_put(&r, key, klen, v, size, 0) == 0, "any");
     get_is(key, 0, v, size);
@@ -209,7 +222,8 @@ static void self_key(const char *key, size_t size) {
         get_is(key, DDICT_ENOKEY, NULL, 0);
         must(raw_get(&r, MSG_POP, key, klen, 0, 0, &a, false) == DDICT_ENOKEY, "pop of nothing");
         raw_free(&a);
-        if (!view) must(raw_put(&r, key, klen, v, size, 0) == 0, "put again");
+        if (!view)
+            must(raw_put(&r, key, klen, v, size, 0) == 0, "put again");
     }
     must(raw_put(&r, key, klen, v, size, 0) == 0 && raw_del(&r, key, klen) == 0, "del");
     get_is(key, DDICT_ENOKEY, NULL, 0);
@@ -218,16 +232,19 @@ static void self_key(const char *key, size_t size) {
         return;
     }
     uint64_t began = clock_ms();
-    must(raw_get(&r, MSG_GET, key, klen, MSGF_WAIT, 50000, &a, false) == -ETIMEDOUT, "wait for nothing");
+    must(raw_get(&r, MSG_GET, key, klen, MSGF_WAIT, 50000, &a, false) == -ETIMEDOUT,
+         "wait for nothing");
     raw_free(&a);
-    must(clock_ms() - began >= 49 && clock_ms() - began < 2000, "a wait of 50 ms took %llu", (unsigned long long)(clock_ms() - began));
+    must(clock_ms() - began >= 49 && clock_ms() - began < 2000, "a wait of 50 ms took %llu",
+         (unsigned long long)(clock_ms() - began));
     free(w);
 }
 
 static int answer_of(unsigned lane, uint64_t id, const char *what) {
     struct msg in;
     must(raw_next(&r, lane, &in, NULL, 5000), "%s: no answer", what);
-    must(in.type == MSG_REPLY && in.id == id, "%s: %s of id %llu, not %llu", what, msg_name(in.type), (unsigned long long)in.id, (unsigned long long)id);
+    must(in.type == MSG_REPLY && in.id == id, "%s: %s of id %llu, not %llu", what,
+         msg_name(in.type), (unsigned long long)in.id, (unsigned long long)id);
     ring_consume(&r.local[lane].lane.cq, &in);
     return in.status;
 }
@@ -239,30 +256,39 @@ static void self_wait(const char *key) {
     size_t klen = strlen(key);
     unsigned lane = raw_lane_for(&r, key, klen);
     uint64_t id[4];
-    if (!other.sock) raw_attach(&other);
+    if (!other.sock)
+        raw_attach(&other);
     for (int i = 0; i < 4; i++) {
-        struct msg m = {.type = (uint16_t)types[i], .flags = MSGF_WAIT, .key_len = (uint32_t)klen, .aux = 20000000, .id = id[i] = r.next_id++};
+        struct msg m = {.type = (uint16_t)types[i],
+                        .flags = MSGF_WAIT,
+                        .key_len = (uint32_t)klen,
+                        .aux = 20000000,
+                        .id = id[i] = r.next_id++};
         raw_send(&r, lane, &m, key, NULL, 0);
     }
     usleep(20000);
     must(!ring_ready(&r.local[lane].lane.cq), "answered before the put");
     must(raw_put(&other, key, klen, "abc", 3, 0) == 0, "put");
-    for (int i = 0; i < 3; i++) must(answer_of(lane, id[i], "waiting request") == 0, "waiter %d: bad status", i);
+    for (int i = 0; i < 3; i++)
+        must(answer_of(lane, id[i], "waiting request") == 0, "waiter %d: bad status", i);
     struct msg c = {.type = MSG_CANCEL, .aux = id[3]};
     raw_send(&r, lane, &c, NULL, NULL, 0);
     must(answer_of(lane, id[3], "cancelled get") == -ECANCELED, "cancel");
 }
 
 static void self(void) {
-    static const size_t sizes[] = {0, 1, 300, 4096, 70000, DD_MSG_INLINE - 8, DD_MSG_INLINE, 1000000};
+    static const size_t sizes[] = {0,      1, 300, 4096, 70000, DD_MSG_INLINE - 8, DD_MSG_INLINE,
+                                   1000000};
     char key[KEY_ROOM];
     for (uint32_t owner = 0; owner < r.managers; owner++) {
         unsigned found = 0;
         for (unsigned long n = 0; found < sizeof sizes / sizeof *sizes; n++) {
             size_t len = key_make(key, "self", n);
-            if (hash_owner(key_hash(key, len), r.managers) != owner) continue;
+            if (hash_owner(key_hash(key, len), r.managers) != owner)
+                continue;
             self_key(key, sizes[found++]);
-            if (found == 1) self_wait(key);
+            if (found == 1)
+                self_wait(key);
         }
     }
 }
@@ -277,7 +303,8 @@ static void hold(const char *prefix, unsigned long n) {
         must(e == 0, "get %s: %d %s", key, e, raw_text);
     }
     say("holding");
-    while (getchar() != EOF) {}
+    while (getchar() != EOF) {
+    }
 }
 
 /* stay: attached until stdin ends or the board says that it is over */
@@ -290,13 +317,18 @@ static void stay(void) {
             printf("board %u %s\n", state, r.board->text);
             return;
         }
-        if (poll(&p, 1, 5) > 0) return;
+        if (poll(&p, 1, 5) > 0)
+            return;
     }
 }
 
 /* half KEY SIZE: the first half of a streamed put, then wait to be killed */
 static void half(const char *key, size_t size) {
-    struct msg m = {.type = MSG_PUT, .flags = MSGF_STREAM, .key_len = (uint32_t)strlen(key), .val_len = size, .id = r.next_id++};
+    struct msg m = {.type = MSG_PUT,
+                    .flags = MSGF_STREAM,
+                    .key_len = (uint32_t)strlen(key),
+                    .val_len = size,
+                    .id = r.next_id++};
     unsigned lane = raw_lane_for(&r, key, strlen(key));
     raw_send(&r, lane, &m, key, NULL, 0);
     for (size_t at = 0; at + DD_MSG_PIECE < size / 2; at += DD_MSG_PIECE) {
@@ -304,7 +336,8 @@ static void half(const char *key, size_t size) {
         raw_send(&r, lane, &d, NULL, value + at, DD_MSG_PIECE);
     }
     say("half");
-    while (getchar() != EOF) {}
+    while (getchar() != EOF) {
+    }
 }
 
 /* forked PREFIX N SIZE: views of N keys, a fork that is announced with HOLD, the parent dies at once; the child says `child PID`, and when its
@@ -313,40 +346,49 @@ static void forked(const char *prefix, unsigned long n, size_t size, int seals) 
     const uint8_t *at[512];
     char key[KEY_ROOM];
     int page = memfd_create("hold", MFD_CLOEXEC | MFD_ALLOW_SEALING), ends[2];
-    must(page >= 0 && ftruncate(page, (off_t)LEASE_FILE_SIZE) == 0 && (!seals || fcntl(page, F_ADD_SEALS, F_SEAL_SHRINK) == 0), "hold page");
+    must(page >= 0 && ftruncate(page, (off_t)LEASE_FILE_SIZE) == 0 &&
+             (!seals || fcntl(page, F_ADD_SEALS, F_SEAL_SHRINK) == 0),
+         "hold page");
     must(pipe2(ends, O_CLOEXEC) == 0 && n <= 512, "pipe");
     for (unsigned long k = 0; k < n; k++) {
         size_t len = key_make(key, prefix, k);
         struct raw_answer a;
-        must(raw_get(&r, MSG_GET, key, len, MSGF_VIEW, 0, &a, true) == 0, "get %s: %s", key, raw_text);
+        must(raw_get(&r, MSG_GET, key, len, MSGF_VIEW, 0, &a, true) == 0, "get %s: %s", key,
+             raw_text);
         struct found f;
         unsigned i = LEASE_ARENA(*a.slot);
-        must(reader_item(&r.local[i].arena, LEASE_OFFSET(*a.slot), &f) == 0 && f.val_len == size, "%s: its item", key);
+        must(reader_item(&r.local[i].arena, LEASE_OFFSET(*a.slot), &f) == 0 && f.val_len == size,
+             "%s: its item", key);
         at[k] = f.value;
     }
     must(pwrite(page, r.leases->slot, sizeof r.leases->slot, 0) == sizeof r.leases->slot, "copy");
     uint64_t one = 1;
-    must(pwrite(page, &one, sizeof one, (off_t)offsetof(struct lease_chunk, chunks)) == sizeof one, "chunks");
+    must(pwrite(page, &one, sizeof one, (off_t)offsetof(struct lease_chunk, chunks)) == sizeof one,
+         "chunks");
     struct attach_msg m;
     attach_msg_init(&m, ATTACH_HOLD);
     int fds[2] = {page, ends[0]};
     must(attach_send(r.sock, &m, fds, 2) == 0, "HOLD");
-    must(attach_recv(r.sock, &m, NULL, 0, 5000) == 0 && m.type == ATTACH_HELD && m.status == 0, "no HELD");
+    must(attach_recv(r.sock, &m, NULL, 0, 5000) == 0 && m.type == ATTACH_HELD && m.status == 0,
+         "no HELD");
     close(ends[0]);
     close(page);
     pid_t child = fork();
     must(child >= 0, "fork");
-    if (child > 0) raise(SIGKILL);
+    if (child > 0)
+        raise(SIGKILL);
     close(r.sock);
     printf("child %d\n", (int)getpid());
     fflush(stdout);
-    if (getchar() == EOF) return;
+    if (getchar() == EOF)
+        return;
     for (unsigned long k = 0; k < n; k++) {
         size_t len = key_make(key, prefix, k);
         must(pattern_check(at[k], size, key_hash(key, len)), "%s changed under a view", key);
     }
     say("same");
-    while (getchar() != EOF) {}
+    while (getchar() != EOF) {
+    }
 }
 
 /* full KEY-PREFIX SIZE: put until a manager refuses; says its sentence and how many keys there are */
@@ -356,7 +398,8 @@ static void full(const char *prefix, size_t size) {
         size_t len = key_make(key, prefix, k);
         pattern_fill(value, size, key_hash(key, len));
         int e = raw_put(&r, key, len, value, size, 0);
-        if (e == 0) continue;
+        if (e == 0)
+            continue;
         must(e == DDICT_EFULL, "put %s: %d %s", key, e, raw_text);
         printf("%lu %s\n", k, raw_text);
         return;
@@ -382,8 +425,12 @@ static void churn(unsigned seed, uint64_t ms) {
             memcpy(value, &n, 8);
             memcpy(value + 8, &size, 8);
             pattern_fill(value + 16, size - 16, n);
-            e = raw_put(&r, key, klen, value, size, op == 4 ? MSGF_NEW : op == 5 ? MSGF_EXISTING : 0);
-            must(e == 0 || (op == 4 && e == DDICT_EEXISTS) || (op == 5 && e == DDICT_ENOKEY), "put: %d %s", e, raw_text);
+            e = raw_put(&r, key, klen, value, size,
+                        op == 4   ? MSGF_NEW
+                        : op == 5 ? MSGF_EXISTING
+                                  : 0);
+            must(e == 0 || (op == 4 && e == DDICT_EEXISTS) || (op == 5 && e == DDICT_ENOKEY),
+                 "put: %d %s", e, raw_text);
             continue;
         }
         if (op == 6) {
@@ -391,20 +438,27 @@ static void churn(unsigned seed, uint64_t ms) {
             must(e == 0 || e == DDICT_ENOKEY, "del: %d %s", e, raw_text);
             continue;
         }
-        if (op == 7) e = raw_get(&r, MSG_POP, key, klen, view, 0, &a, false);
-        else if (op == 8) e = raw_get(&r, MSG_HEAD, key, klen, 0, 0, &a, false);
-        else if (op == 9) e = raw_get(&r, MSG_GET, key, klen, view | MSGF_WAIT, 3000, &a, false);
-        else e = raw_get(&r, MSG_GET, key, klen, view, 0, &a, op > 13);
-        must(e == 0 || e == DDICT_ENOKEY || (op == 9 && e == -ETIMEDOUT), "get: %d %s", e, raw_text);
+        if (op == 7)
+            e = raw_get(&r, MSG_POP, key, klen, view, 0, &a, false);
+        else if (op == 8)
+            e = raw_get(&r, MSG_HEAD, key, klen, 0, 0, &a, false);
+        else if (op == 9)
+            e = raw_get(&r, MSG_GET, key, klen, view | MSGF_WAIT, 3000, &a, false);
+        else
+            e = raw_get(&r, MSG_GET, key, klen, view, 0, &a, op > 13);
+        must(e == 0 || e == DDICT_ENOKEY || (op == 9 && e == -ETIMEDOUT), "get: %d %s", e,
+             raw_text);
         if (e == 0 && op != 8) {
             uint64_t n, whole;
             must(a.len >= 16, "%zu bytes", a.len);
             memcpy(&n, a.data, 8);
             memcpy(&whole, a.data + 8, 8);
-            must(whole == a.len && pattern_check(a.data + 16, a.len - 16, n), "a torn value of %zu bytes", a.len);
+            must(whole == a.len && pattern_check(a.data + 16, a.len - 16, n),
+                 "a torn value of %zu bytes", a.len);
         }
         if (a.slot) {
-            if (held[h]) reader_release(held[h]);
+            if (held[h])
+                reader_release(held[h]);
             held[h] = a.slot;
             a.slot = NULL;
         }
@@ -434,7 +488,9 @@ static void greedy(const char *key, unsigned long n) {
         for (struct msg m; c == '\n' && n > 0;) {
             must(raw_next(&r, lane, &m, NULL, 20000), "no answer");
             raw_consumed(&r, lane, &m);
-            if (m.status == 0 && !(m.flags & MSGF_LAST) && (m.type == MSG_DATA || m.flags & MSGF_STREAM)) continue;
+            if (m.status == 0 && !(m.flags & MSGF_LAST) &&
+                (m.type == MSG_DATA || m.flags & MSGF_STREAM))
+                continue;
             printf("%d\n", m.status);
             fflush(stdout);
             n--;
@@ -455,15 +511,27 @@ static void hostile(unsigned seed) {
     for (unsigned i = 0; i < r.local_n; i++) {
         struct raw_manager *l = &r.local[i];
         struct ring *q = &l->lane.sq;
-        for (unsigned b = 0; b < DD_LANE_RING; b++) q->data[b] = (uint8_t)random();
+        for (unsigned b = 0; b < DD_LANE_RING; b++)
+            q->data[b] = (uint8_t)random();
         switch (seed % 6) {
-        case 0: *q->tail = 64 * (uint64_t)(random() % 100); break;     /* records of random bytes */
-        case 1: *q->tail = (uint64_t)random() << 20; break;            /* an impossible position */
-        case 2: *q->tail = q->pos - 64; break;                         /* backwards */
-        case 3:                                                        /* headers that are nearly right */
+        case 0:
+            *q->tail = 64 * (uint64_t)(random() % 100);
+            break; /* records of random bytes */
+        case 1:
+            *q->tail = (uint64_t)random() << 20;
+            break; /* an impossible position */
+        case 2:
+            *q->tail = q->pos - 64;
+            break; /* backwards */
+        case 3:    /* headers that are nearly right */
             for (unsigned k = 0; k < 100; k++) {
-                struct msg m = {.len = 64u + (uint32_t)random() % 512, .type = (uint16_t)(1 + random() % (MSG_TYPE_N + 1)), .flags = (uint16_t)(random() & 0xff),
-                                .id = (uint64_t)random() % 4, .key_len = (uint32_t)random() % 64, .val_len = (uint64_t)random() % 128, .aux = (uint64_t)random() % 256,
+                struct msg m = {.len = 64u + (uint32_t)random() % 512,
+                                .type = (uint16_t)(1 + random() % (MSG_TYPE_N + 1)),
+                                .flags = (uint16_t)(random() & 0xff),
+                                .id = (uint64_t)random() % 4,
+                                .key_len = (uint32_t)random() % 64,
+                                .val_len = (uint64_t)random() % 128,
+                                .aux = (uint64_t)random() % 256,
                                 .manager = (uint32_t)random() % (r.managers + 1)};
                 if (random() % 2) {
                     m.flags &= MSGF_STREAM | MSGF_LAST;
@@ -472,29 +540,36 @@ static void hostile(unsigned seed) {
                 memcpy(q->data + k * 1024, &m, sizeof m);
                 *q->tail = k * 1024 + lane_round(m.len);
                 uint64_t one = 1;
-                if (write(l->event_fd, &one, sizeof one) < 0) die("eventfd");
+                if (write(l->event_fd, &one, sizeof one) < 0)
+                    die("eventfd");
                 usleep(100);
             }
             break;
-        case 4:                                                        /* a completion head from nowhere, after real requests */
+        case 4: /* a completion head from nowhere, after real requests */
             for (unsigned k = 0; k < 50; k++) {
-                struct msg m = {.type = MSG_GET, .key_len = 3, .flags = MSGF_VIEW, .id = r.next_id++};
+                struct msg m = {
+                    .type = MSG_GET, .key_len = 3, .flags = MSGF_VIEW, .id = r.next_id++};
                 raw_send(&r, i, &m, "k-1", NULL, 0);
             }
             *l->lane.cq.head = (uint64_t)random() << 32 | 1;
             break;
-        case 5:                                                        /* random leases, and the whole page */
-            for (unsigned k = 0; k < LEASE_CHUNK_SIZE * 4 / 8; k++) ((uint64_t *)(void *)r.leases)[k] = (uint64_t)random() << 40 ^ (uint64_t)random() << 20 ^ (uint64_t)random();
+        case 5: /* random leases, and the whole page */
+            for (unsigned k = 0; k < LEASE_CHUNK_SIZE * 4 / 8; k++)
+                ((uint64_t *)(void *)r.leases)[k] =
+                    (uint64_t)random() << 40 ^ (uint64_t)random() << 20 ^ (uint64_t)random();
             break;
         }
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         uint64_t one = 1;
-        if (write(l->event_fd, &one, sizeof one) < 0) die("eventfd");
+        if (write(l->event_fd, &one, sizeof one) < 0)
+            die("eventfd");
     }
     if (seed % 7 == 6) {
         char junk[512];
-        for (unsigned b = 0; b < sizeof junk; b++) junk[b] = (char)random();
-        if (write(r.sock, junk, sizeof junk) < 0) die("socket");
+        for (unsigned b = 0; b < sizeof junk; b++)
+            junk[b] = (char)random();
+        if (write(r.sock, junk, sizeof junk) < 0)
+            die("socket");
     }
     usleep(20000);
     say("done");
@@ -504,10 +579,13 @@ static void hostile(unsigned seed) {
 static void meet(const char *step, unsigned rank) {
     struct meeting_place p;
     int e = meet_ask_place(&p, getenv("DDICT_NAME"), step, rank);
-    if (e < 0) printf("%d %s\n", e, dd_errmsg());
-    else printf("%s %s\n", p.address, p.port);
+    if (e < 0)
+        printf("%d %s\n", e, dd_errmsg());
+    else
+        printf("%s %s\n", p.address, p.port);
     fflush(stdout);
-    while (e == 0 && getchar() != EOF) continue;
+    while (e == 0 && getchar() != EOF)
+        continue;
 }
 
 int main(int argc, char **argv) {
@@ -519,26 +597,47 @@ int main(int argc, char **argv) {
     }
     value = malloc(512u << 20);
     raw_attach(&r);
-    if (strcmp(cmd, "stats") == 0) stats();
-    else if (strcmp(cmd, "keys") == 0) keys();
-    else if (strcmp(cmd, "path") == 0) path();
-    else if (strcmp(cmd, "len") == 0) printf("%llu\n", (unsigned long long)count());
-    else if (strcmp(cmd, "clear") == 0) clear();
-    else if (strcmp(cmd, "self") == 0) self();
-    else if (strcmp(cmd, "stay") == 0) stay();
-    else if (strcmp(cmd, "down") == 0) down();
-    else if (argc == 4 && strcmp(cmd, "churn") == 0) churn((unsigned)strtoul(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
-    else if (argc == 5 && strncmp(cmd, "forked", 6) == 0) forked(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), strcmp(cmd, "forked") == 0);
-    else if (argc == 4 && strcmp(cmd, "full") == 0) full(argv[2], strtoull(argv[3], NULL, 10));
-    else if (argc == 4 && strcmp(cmd, "greedy") == 0) greedy(argv[2], strtoul(argv[3], NULL, 10));
-    else if (argc == 4 && strcmp(cmd, "wait") == 0) wait_key(argv[2], strtoull(argv[3], NULL, 10));
-    else if (argc == 3 && strcmp(cmd, "hostile") == 0) hostile((unsigned)strtoul(argv[2], NULL, 10));
-    else if (argc == 5 && strcmp(cmd, "fill") == 0) fill(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
-    else if (argc == 5 && strcmp(cmd, "verify") == 0) verify(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), 0);
-    else if (argc == 5 && strcmp(cmd, "view") == 0) verify(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), MSGF_VIEW);
-    else if (argc == 4 && strcmp(cmd, "hold") == 0) hold(argv[2], strtoul(argv[3], NULL, 10));
-    else if (argc == 4 && strcmp(cmd, "half") == 0) half(argv[2], strtoull(argv[3], NULL, 10));
-    else die("probe: what is `%s`?", cmd);
+    if (strcmp(cmd, "stats") == 0)
+        stats();
+    else if (strcmp(cmd, "keys") == 0)
+        keys();
+    else if (strcmp(cmd, "path") == 0)
+        path();
+    else if (strcmp(cmd, "len") == 0)
+        printf("%llu\n", (unsigned long long)count());
+    else if (strcmp(cmd, "clear") == 0)
+        clear();
+    else if (strcmp(cmd, "self") == 0)
+        self();
+    else if (strcmp(cmd, "stay") == 0)
+        stay();
+    else if (strcmp(cmd, "down") == 0)
+        down();
+    else if (argc == 4 && strcmp(cmd, "churn") == 0)
+        churn((unsigned)strtoul(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+    else if (argc == 5 && strncmp(cmd, "forked", 6) == 0)
+        forked(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
+               strcmp(cmd, "forked") == 0);
+    else if (argc == 4 && strcmp(cmd, "full") == 0)
+        full(argv[2], strtoull(argv[3], NULL, 10));
+    else if (argc == 4 && strcmp(cmd, "greedy") == 0)
+        greedy(argv[2], strtoul(argv[3], NULL, 10));
+    else if (argc == 4 && strcmp(cmd, "wait") == 0)
+        wait_key(argv[2], strtoull(argv[3], NULL, 10));
+    else if (argc == 3 && strcmp(cmd, "hostile") == 0)
+        hostile((unsigned)strtoul(argv[2], NULL, 10));
+    else if (argc == 5 && strcmp(cmd, "fill") == 0)
+        fill(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
+    else if (argc == 5 && strcmp(cmd, "verify") == 0)
+        verify(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), 0);
+    else if (argc == 5 && strcmp(cmd, "view") == 0)
+        verify(argv[2], strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), MSGF_VIEW);
+    else if (argc == 4 && strcmp(cmd, "hold") == 0)
+        hold(argv[2], strtoul(argv[3], NULL, 10));
+    else if (argc == 4 && strcmp(cmd, "half") == 0)
+        half(argv[2], strtoull(argv[3], NULL, 10));
+    else
+        die("probe: what is `%s`?", cmd);
     fflush(stdout);
     _exit(0); /* what it holds is no leak: the test is about what ddictd keeps */
 }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* raw.c - the client of the tests that speaks the protocol by hand. */
+#include "raw.h"
+
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/hash.h>
+
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -8,11 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/hash.h>
-#include "raw.h"
 
 char raw_text[512];
 
@@ -70,32 +71,39 @@ void raw_attach(struct raw *r) {
         must((n == 3 || n == 4) && m.type == ATTACH_MANAGER, "manager %u: %d", i, n);
         l->id = m.manager;
         l->pid = (pid_t)m.pid;
-        must(arena_view_map(&l->arena, fds[0], n == 4 ? fds[3] : -1, i) == 0, "arena: %s", dd_errmsg());
+        must(arena_view_map(&l->arena, fds[0], n == 4 ? fds[3] : -1, i) == 0, "arena: %s",
+             dd_errmsg());
         must(lane_map(&l->lane, fds[1], true) == 0, "lane: %s", dd_errmsg());
         l->event_fd = fds[2];
         close(fds[0]);
         close(fds[1]);
-        if (n == 4) close(fds[3]);
+        if (n == 4)
+            close(fds[3]);
     }
 }
 
 unsigned raw_lane_for(struct raw *r, const void *key, size_t len) {
     uint64_t h = key_hash(key, len);
     unsigned owner = hash_owner(h, r->managers);
-    return owner % r->nodes == r->node_id ? owner / r->nodes : stand_in(owner, r->nodes, r->local_n);
+    return owner % r->nodes == r->node_id ? owner / r->nodes
+                                          : stand_in(owner, r->nodes, r->local_n);
 }
 
 static void ring_event(struct raw_manager *l) {
     uint64_t one = 1;
-    if (write(l->event_fd, &one, sizeof one) < 0 && errno != EAGAIN) die("eventfd");
+    if (write(l->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        die("eventfd");
 }
 
 static void sent(struct raw_manager *l) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the manager's after it set `sleeping` or left the lane */
-    if (lane_is_left(&l->lane) || __atomic_load_n(&l->arena.header->sleeping, __ATOMIC_RELAXED)) ring_event(l);
+    __atomic_thread_fence(
+        __ATOMIC_SEQ_CST); /* pairs with the manager's after it set `sleeping` or left the lane */
+    if (lane_is_left(&l->lane) || __atomic_load_n(&l->arena.header->sleeping, __ATOMIC_RELAXED))
+        ring_event(l);
 }
 
-void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value, size_t value_len) {
+void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value,
+              size_t value_len) {
     struct raw_manager *l = &r->local[i];
     bool bad = false;
     m->len = (uint32_t)(MSG_HEADER + m->key_len + value_len);
@@ -104,15 +112,18 @@ void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const v
         must(!bad, "bad head of SQ");
         if (at) {
             memcpy(at, m, sizeof *m);
-            if (m->key_len) memcpy(at + MSG_HEADER, key, m->key_len);
-            if (value_len) memcpy(at + MSG_HEADER + m->key_len, value, value_len);
+            if (m->key_len)
+                memcpy(at + MSG_HEADER, key, m->key_len);
+            if (value_len)
+                memcpy(at + MSG_HEADER + m->key_len, value, value_len);
             ring_commit(&l->lane.sq);
             sent(l);
             return;
         }
         must(clock_ms() < end, "no room in SQ for 20 s");
         uint32_t bell = lane_sleep_announce(&l->lane);
-        if (!ring_reserve(&l->lane.sq, m->len, &bad)) lane_sleep(&l->lane, bell, 10);
+        if (!ring_reserve(&l->lane.sq, m->len, &bad))
+            lane_sleep(&l->lane, bell, 10);
     }
 }
 
@@ -129,22 +140,27 @@ bool raw_next(struct raw *r, unsigned i, struct msg *m, uint8_t **data, int ms) 
             }
             return true; /* the caller consumes */
         }
-        if (clock_ms() >= end) return false;
-        if (__atomic_load_n(&r->board->state, __ATOMIC_ACQUIRE) >= BOARD_GONE) return false;
+        if (clock_ms() >= end)
+            return false;
+        if (__atomic_load_n(&r->board->state, __ATOMIC_ACQUIRE) >= BOARD_GONE)
+            return false;
         uint32_t bell = lane_sleep_announce(&l->lane);
-        if (!ring_ready(&l->lane.cq)) lane_sleep(&l->lane, bell, 10);
+        if (!ring_ready(&l->lane.cq))
+            lane_sleep(&l->lane, bell, 10);
     }
 }
 
 void raw_consumed(struct raw *r, unsigned i, const struct msg *m) {
     struct raw_manager *l = &r->local[i];
     ring_consume(&l->lane.cq, m);
-    if (lane_space_wanted(&l->lane)) ring_event(l);
+    if (lane_space_wanted(&l->lane))
+        ring_event(l);
 }
 
 static uint64_t *slot_free(struct raw *r) {
     for (unsigned i = 0; i < DD_LEASE_CHUNK_SLOTS; i++)
-        if (r->leases->slot[i] == 0) return &r->leases->slot[i];
+        if (r->leases->slot[i] == 0)
+            return &r->leases->slot[i];
     die("no free lease slot");
 }
 
@@ -152,20 +168,25 @@ static void take_placed(struct raw *r, struct raw_answer *a, bool keep) {
     struct raw_manager *l = NULL;
     struct found f;
     for (unsigned k = 0; k < r->local_n; k++)
-        if (r->local[k].id == a->m.manager) l = &r->local[k];
+        if (r->local[k].id == a->m.manager)
+            l = &r->local[k];
     must(l, "PLACED at manager %u, which is not here", a->m.manager);
     uint64_t *slot = slot_free(r);
     reader_adopt(&l->arena, a->m.aux, slot);
     must(reader_item(&l->arena, a->m.aux, &f) == 0, "PLACED: %s", dd_errmsg());
-    must(f.val_len == a->m.val_len, "PLACED: %llu bytes, REPLY says %llu", (unsigned long long)f.val_len, (unsigned long long)a->m.val_len);
+    must(f.val_len == a->m.val_len, "PLACED: %llu bytes, REPLY says %llu",
+         (unsigned long long)f.val_len, (unsigned long long)a->m.val_len);
     a->len = f.val_len;
     a->data = malloc(a->len + 1);
     memcpy(a->data, f.value, a->len);
-    if (keep) a->slot = slot;
-    else reader_release(slot);
+    if (keep)
+        a->slot = slot;
+    else
+        reader_release(slot);
 }
 
-void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value, size_t value_len, struct raw_answer *a, bool keep, int ms) {
+void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value,
+             size_t value_len, struct raw_answer *a, bool keep, int ms) {
     uint64_t got = 0;
     m->id = r->next_id++;
     memset(a, 0, sizeof *a);
@@ -173,7 +194,8 @@ void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const vo
     for (;;) {
         struct msg in;
         uint8_t *data;
-        must(raw_next(r, i, &in, &data, ms), "%s: no answer within %d ms; board %u %s", msg_name(m->type), ms, r->board->state, r->board->text);
+        must(raw_next(r, i, &in, &data, ms), "%s: no answer within %d ms; board %u %s",
+             msg_name(m->type), ms, r->board->state, r->board->text);
         uint32_t len = in.len - MSG_HEADER;
         if (in.id != m->id) { /* of a request that was given up */
             free(data);
@@ -196,11 +218,13 @@ void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const vo
             }
             free(data);
             raw_consumed(r, i, &in);
-            if (in.status < 0 || !(in.flags & MSGF_STREAM)) return;
+            if (in.status < 0 || !(in.flags & MSGF_STREAM))
+                return;
             continue;
         }
-        must(in.type == MSG_DATA && a->m.flags & MSGF_STREAM && in.aux == got, "answer of type %s at %llu of %llu", msg_name(in.type),
-             (unsigned long long)in.aux, (unsigned long long)got);
+        must(in.type == MSG_DATA && a->m.flags & MSGF_STREAM && in.aux == got,
+             "answer of type %s at %llu of %llu", msg_name(in.type), (unsigned long long)in.aux,
+             (unsigned long long)got);
         if (in.status < 0) {
             a->m.status = in.status;
             snprintf(raw_text, sizeof raw_text, "stream broken");
@@ -212,7 +236,8 @@ void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const vo
         bool last = in.flags & MSGF_LAST;
         raw_consumed(r, i, &in);
         if (last) {
-            must(in.status < 0 || got == a->len, "LAST at %llu of %zu", (unsigned long long)got, a->len);
+            must(in.status < 0 || got == a->len, "LAST at %llu of %zu", (unsigned long long)got,
+                 a->len);
             return;
         }
     }
@@ -220,7 +245,8 @@ void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const vo
 
 void raw_free(struct raw_answer *a) {
     free(a->data);
-    if (a->slot) reader_release(a->slot);
+    if (a->slot)
+        reader_release(a->slot);
     memset(a, 0, sizeof *a);
 }
 
@@ -228,14 +254,16 @@ void raw_free(struct raw_answer *a) {
 static bool held(struct raw *r, unsigned i) {
     struct msg in;
     for (int ms = 0; raw_next(r, i, &in, NULL, ms);) {
-        if (in.type != MSG_HOLD) return true;
+        if (in.type != MSG_HOLD)
+            return true;
         ms = in.aux ? 30000 : 0;
         raw_consumed(r, i, &in);
     }
     return false;
 }
 
-static int put_stream(struct raw *r, unsigned i, struct msg *m, const void *key, const uint8_t *value, size_t len) {
+static int put_stream(struct raw *r, unsigned i, struct msg *m, const void *key,
+                      const uint8_t *value, size_t len) {
     struct raw_manager *l = &r->local[i];
     struct msg in;
     m->flags |= MSGF_STREAM;
@@ -244,7 +272,8 @@ static int put_stream(struct raw *r, unsigned i, struct msg *m, const void *key,
     for (size_t at = 0; at < len;) {
         uint32_t n = len - at < DD_MSG_PIECE ? (uint32_t)(len - at) : DD_MSG_PIECE;
         struct msg d = {.type = MSG_DATA, .id = m->id, .aux = at};
-        if (at + n == len) d.flags = MSGF_LAST;
+        if (at + n == len)
+            d.flags = MSGF_LAST;
         if (ring_ready(&l->lane.cq) && held(r, i)) { /* refused: stop, and say so */
             struct msg ab = {.type = MSG_ABORT, .id = m->id};
             raw_send(r, i, &ab, NULL, NULL, 0);
@@ -255,8 +284,10 @@ static int put_stream(struct raw *r, unsigned i, struct msg *m, const void *key,
     }
     uint8_t *data;
     do {
-        must(raw_next(r, i, &in, &data, 30000), "streamed put: no answer; board %u", r->board->state);
-        if (in.status < 0) snprintf(raw_text, sizeof raw_text, "%.*s", (int)(in.len - MSG_HEADER), (char *)data);
+        must(raw_next(r, i, &in, &data, 30000), "streamed put: no answer; board %u",
+             r->board->state);
+        if (in.status < 0)
+            snprintf(raw_text, sizeof raw_text, "%.*s", (int)(in.len - MSG_HEADER), (char *)data);
         free(data);
         raw_consumed(r, i, &in);
     } while (in.id != m->id);
@@ -264,11 +295,17 @@ static int put_stream(struct raw *r, unsigned i, struct msg *m, const void *key,
     return in.status;
 }
 
-int raw_put(struct raw *r, const void *key, size_t key_len, const void *value, size_t len, unsigned flags) {
+int raw_put(struct raw *r, const void *key, size_t key_len, const void *value, size_t len,
+            unsigned flags) {
     unsigned i = raw_lane_for(r, key, key_len);
-    struct msg m = {.type = MSG_PUT, .flags = (uint16_t)flags, .key_len = (uint32_t)key_len, .val_len = len, .tag = 7};
+    struct msg m = {.type = MSG_PUT,
+                    .flags = (uint16_t)flags,
+                    .key_len = (uint32_t)key_len,
+                    .val_len = len,
+                    .tag = 7};
     struct raw_answer a;
-    if (key_len + len > DD_MSG_INLINE) return put_stream(r, i, &m, key, value, len);
+    if (key_len + len > DD_MSG_INLINE)
+        return put_stream(r, i, &m, key, value, len);
     raw_ask(r, i, &m, key, value, len, &a, false, patience());
     int status = a.m.status;
     must(status < 0 || a.m.version > 0, "a put without version");
@@ -276,8 +313,12 @@ int raw_put(struct raw *r, const void *key, size_t key_len, const void *value, s
     return status;
 }
 
-int raw_get(struct raw *r, unsigned type, const void *key, size_t key_len, unsigned flags, uint64_t wait_us, struct raw_answer *a, bool keep) {
-    struct msg m = {.type = (uint16_t)type, .flags = (uint16_t)flags, .key_len = (uint32_t)key_len, .aux = wait_us};
+int raw_get(struct raw *r, unsigned type, const void *key, size_t key_len, unsigned flags,
+            uint64_t wait_us, struct raw_answer *a, bool keep) {
+    struct msg m = {.type = (uint16_t)type,
+                    .flags = (uint16_t)flags,
+                    .key_len = (uint32_t)key_len,
+                    .aux = wait_us};
     raw_ask(r, raw_lane_for(r, key, key_len), &m, key, NULL, 0, a, keep, patience());
     return a->m.status;
 }
@@ -309,7 +350,8 @@ void pattern_fill(uint8_t *v, size_t len, uint64_t n) {
 bool pattern_check(const uint8_t *v, size_t len, uint64_t n) {
     for (size_t i = 0; i < len; i += 8) {
         uint64_t w = mix(n * 0x9e3779b97f4a7c15ull + i + 1);
-        if (memcmp(v + i, &w, len - i < 8 ? len - i : 8) != 0) return false;
+        if (memcmp(v + i, &w, len - i < 8 ? len - i : 8) != 0)
+            return false;
     }
     return true;
 }

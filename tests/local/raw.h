@@ -3,11 +3,12 @@
 #ifndef DDICT_TESTS_RAW_H
 #define DDICT_TESTS_RAW_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <store/reader.h>
 #include <wire/attach.h>
 #include <wire/lane.h>
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct raw_manager {
     uint32_t id;
@@ -29,27 +30,36 @@ struct raw {
 
 struct raw_answer {
     struct msg m;
-    uint8_t *data;   /* the value: inline, streamed, or copied from its place; malloc'ed */
+    uint8_t *data; /* the value: inline, streamed, or copied from its place; malloc'ed */
     size_t len;
-    uint64_t *slot;  /* PLACED and kept: its lease */
+    uint64_t *slot; /* PLACED and kept: its lease */
 };
 
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-#define must(ok, ...) do { if (!(ok)) die(__VA_ARGS__); } while (0)
+#define must(ok, ...)         \
+    do {                      \
+        if (!(ok))            \
+            die(__VA_ARGS__); \
+    } while (0)
 
 void raw_attach(struct raw *r);
-unsigned raw_lane_for(struct raw *r, const void *key, size_t len); /* of the owner, or of the stand-in */
+unsigned raw_lane_for(struct raw *r, const void *key,
+                      size_t len); /* of the owner, or of the stand-in */
 /* Queue one message on lane i; waits for room, taking answers of others away (they must be none) only when asked. */
-void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value, size_t value_len);
+void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value,
+              size_t value_len);
 /* The next message on the CQ of lane i, at most ms; false: none. The payload is copied into *data (malloc'ed) unless NULL. It stays there until raw_consumed(). */
 bool raw_next(struct raw *r, unsigned i, struct msg *m, uint8_t **data, int ms);
 void raw_consumed(struct raw *r, unsigned i, const struct msg *m);
 /* One request and its whole answer. keep: a PLACED value stays leased. */
-void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value, size_t value_len, struct raw_answer *a, bool keep, int ms);
+void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value,
+             size_t value_len, struct raw_answer *a, bool keep, int ms);
 
 /* --- by key --- */
-int raw_put(struct raw *r, const void *key, size_t key_len, const void *value, size_t len, unsigned flags); /* streams what is long */
-int raw_get(struct raw *r, unsigned type, const void *key, size_t key_len, unsigned flags, uint64_t wait_us, struct raw_answer *a, bool keep);
+int raw_put(struct raw *r, const void *key, size_t key_len, const void *value, size_t len,
+            unsigned flags); /* streams what is long */
+int raw_get(struct raw *r, unsigned type, const void *key, size_t key_len, unsigned flags,
+            uint64_t wait_us, struct raw_answer *a, bool keep);
 int raw_del(struct raw *r, const void *key, size_t key_len);
 void raw_free(struct raw_answer *a);
 extern char raw_text[512]; /* the sentence of the last negative answer */

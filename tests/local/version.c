@@ -3,14 +3,14 @@
  * version.c - a client whose libddict is of another version (TEST_VERSION, TEST_PROTOCOL, TEST_LAYOUT), as in an old image. Puts, gets and views; 0, or 1 and what
  * ddict_errmsg() says.
  */
+#include <ddict.h>
+#include <store/layout.h>
+#include <wire/msg.h>
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <ddict.h>
-#include <store/layout.h>
-#include <wire/msg.h>
 
 #undef DDICT_VERSION_STRING
 #define DDICT_VERSION_STRING TEST_VERSION
@@ -21,8 +21,7 @@ enum { OUR_PROTOCOL = PROTOCOL_VERSION, OUR_LAYOUT = LAYOUT_VERSION };
 #define LAYOUT_VERSION (OUR_LAYOUT + TEST_LAYOUT + 0u)
 #include <wire/attach.c>
 
-static int use(ddict_t *d)
-{
+static int use(ddict_t *d) {
     struct ddict_view v;
     int rc = ddict_put(d, "old", 3, "value", 5, 0, -1);
     if (rc < 0 || (rc = ddict_view(d, "old", 3, &v, 0, -1)) < 0)
@@ -37,8 +36,7 @@ static int use(ddict_t *d)
     return status == 0 ? rc : -1;
 }
 
-int main(void)
-{
+int main(void) {
     ddict_t *d;
     int rc = ddict_attach(&d, NULL, -1);
     if (rc == 0) {

@@ -13,7 +13,9 @@ int clock_gettime(clockid_t id, struct timespec *t) {
         real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     rc = real(id, t);
     if (rc == 0)
-        t->tv_sec += id == CLOCK_REALTIME ? 200 : id == CLOCK_MONOTONIC || id == CLOCK_BOOTTIME ? 86400 : 0;
+        t->tv_sec += id == CLOCK_REALTIME                            ? 200
+                     : id == CLOCK_MONOTONIC || id == CLOCK_BOOTTIME ? 86400
+                                                                     : 0;
     return rc;
 }
 

@@ -4,6 +4,12 @@
  * When a manager has died: every acknowledged change is there, the one under way is there exactly when the intent says so, no byte of a
  * value that a client holds has changed, no memory is lost, queues have their values in order, and of a frozen one's cache nothing is found.
  */
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/hash.h>
+#include <store/reader.h>
+#include <store/state.h>
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,38 +21,35 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <base/hash.h>
-#include <store/reader.h>
-#include <store/state.h>
-
-#define KEYS 3000u
-#define FOREIGN 60u /* cached keys of other owners, behind ours; their version is the epoch */
-#define HELD 40u
-#define QUEUES 3u    /* keys of several values; numbers of values are their versions */
-#define QUEUE_MAX 400u
-#define BUDGET (12ull << 20)
-#define SPILL_BUDGET (4ull << 20)
-#define SPILL_SIZE (64ll << 20)
-#define TRY_SECONDS 60    /* at most, until all was tried on a busy machine */
-#define MUTANT_SECONDS 60 /* a bound */
-#define PATIENCE_NS 60000000000ull /* a manager that is not dead by then hangs */
+#define KEYS           3000u
+#define FOREIGN        60u /* cached keys of other owners, behind ours; their version is the epoch */
+#define HELD           40u
+#define QUEUES         3u /* keys of several values; numbers of values are their versions */
+#define QUEUE_MAX      400u
+#define BUDGET         (12ull << 20)
+#define SPILL_BUDGET   (4ull << 20)
+#define SPILL_SIZE     (64ll << 20)
+#define TRY_SECONDS    60             /* at most, until all was tried on a busy machine */
+#define MUTANT_SECONDS 60             /* a bound */
+#define PATIENCE_NS    60000000000ull /* a manager that is not dead by then hangs */
 
 int stress_mutant;
 static struct shared {
     uint64_t version[KEYS]; /* acknowledged; 0: absent */
-    struct { uint64_t head, tail; } queue[QUEUES];
-    uint64_t key, next;     /* under way: the key (KEYS: clear; QUEUE(0) on: a queue) and the version it gets (of a queue: enum queue_op) */
-    uint64_t request;       /* its number */
+    struct {
+        uint64_t head, tail;
+    } queue[QUEUES];
+    uint64_t key,
+        next; /* under way: the key (KEYS: clear; QUEUE(0) on: a queue) and the version it gets (of a queue: enum queue_op) */
+    uint64_t request; /* its number */
     uint64_t busy;
-    uint64_t popped;        /* offset of a popped item that no completion was consumed of, 0 none */
+    uint64_t popped; /* offset of a popped item that no completion was consumed of, 0 none */
     uint64_t popped_key, popped_version;
-    uint64_t points;        /* passed by this manager */
-    uint64_t last;          /* version */
-    uint64_t cached_held;   /* views of cached values that outlived their manager */
+    uint64_t points;      /* passed by this manager */
+    uint64_t last;        /* version */
+    uint64_t cached_held; /* views of cached values that outlived their manager */
     uint64_t passed[STRESS_PLACES];
-} *shared;
+} * shared;
 static uint64_t die_at; /* number of the point; 0: at random, from outside */
 /* With a spill memory is so small that most values are there, and values are moved for the index. */
 static uint64_t budget = BUDGET;
@@ -54,9 +57,12 @@ static int spill_fd = -1;
 static void spill_on(void) {
     budget = SPILL_BUDGET;
     spill_fd = memfd_create("spill", MFD_CLOEXEC);
-    if (spill_fd < 0 || ftruncate(spill_fd, SPILL_SIZE) < 0) exit(99);
+    if (spill_fd < 0 || ftruncate(spill_fd, SPILL_SIZE) < 0)
+        exit(99);
 }
-static uint64_t spill_bytes(void) { return spill_fd < 0 ? 0 : SPILL_SIZE; }
+static uint64_t spill_bytes(void) {
+    return spill_fd < 0 ? 0 : SPILL_SIZE;
+}
 
 static uint64_t rng = 1;
 
@@ -68,17 +74,20 @@ static uint64_t next_random(void) {
 
 void stress_point(enum stress_place where) {
     shared->passed[where]++;
-    if (++shared->points == die_at) kill(getpid(), SIGKILL);
+    if (++shared->points == die_at)
+        kill(getpid(), SIGKILL);
 }
 
 static void fail(const char *what, uint64_t key) {
-    fprintf(stderr, "FAILED: %s (key %llu, point %llu): %s\n", what, (unsigned long long)key, (unsigned long long)shared->points, dd_errmsg());
+    fprintf(stderr, "FAILED: %s (key %llu, point %llu): %s\n", what, (unsigned long long)key,
+            (unsigned long long)shared->points, dd_errmsg());
     exit(1);
 }
 
 /* --- values --- */
 static uint64_t word(uint64_t key, uint64_t version, uint64_t i) {
-    uint64_t x = key * 0x9E3779B97F4A7C15ull + version * 0xC2B2AE3D27D4EB4Full + i * 0x165667B19E3779F9ull;
+    uint64_t x =
+        key * 0x9E3779B97F4A7C15ull + version * 0xC2B2AE3D27D4EB4Full + i * 0x165667B19E3779F9ull;
     return x ^ x >> 31;
 }
 static uint64_t words(uint64_t key, uint64_t version) {
@@ -87,12 +96,17 @@ static uint64_t words(uint64_t key, uint64_t version) {
 }
 static bool right(const void *value, uint64_t len, uint64_t key, uint64_t version) {
     const uint64_t *w = value;
-    if (len != words(key, version) * 8) return false;
+    if (len != words(key, version) * 8)
+        return false;
     for (uint64_t i = 0; i < len / 8; i++)
-        if (w[i] != word(key, version, i)) return false;
+        if (w[i] != word(key, version, i))
+            return false;
     return true;
 }
-static uint32_t name_of(char *buf, uint64_t key) { return (uint32_t)snprintf(buf, 32, "%s%llu", key % 2 ? "k" : "another name ", (unsigned long long)key); }
+static uint32_t name_of(char *buf, uint64_t key) {
+    return (uint32_t)snprintf(buf, 32, "%s%llu", key % 2 ? "k" : "another name ",
+                              (unsigned long long)key);
+}
 
 /* --- the manager that will die --- */
 static void begin(uint64_t key, uint64_t next) {
@@ -104,15 +118,20 @@ static void begin(uint64_t key, uint64_t next) {
 #define QUEUE(q) (KEYS + FOREIGN + (q))
 enum queue_op { PUSH, POP, DEL };
 static void queue_done(uint64_t q, uint64_t op) {
-    if (op == PUSH) shared->queue[q].tail++;
-    else shared->queue[q].head = op == POP ? shared->queue[q].head + 1 : shared->queue[q].tail;
+    if (op == PUSH)
+        shared->queue[q].tail++;
+    else
+        shared->queue[q].head = op == POP ? shared->queue[q].head + 1 : shared->queue[q].tail;
 }
 static void acknowledge(void) {
-    if (shared->key < KEYS) shared->version[shared->key] = shared->next;
-    else if (shared->key >= QUEUE(0)) queue_done(shared->key - QUEUE(0), shared->next);
+    if (shared->key < KEYS)
+        shared->version[shared->key] = shared->next;
+    else if (shared->key >= QUEUE(0))
+        queue_done(shared->key - QUEUE(0), shared->next);
     else {
         memset(shared->version, 0, sizeof shared->version);
-        for (uint64_t q = 0; q < QUEUES; q++) queue_done(q, DEL);
+        for (uint64_t q = 0; q < QUEUES; q++)
+            queue_done(q, DEL);
     }
     __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
 }
@@ -121,10 +140,13 @@ static void put(struct store *s, uint64_t key) {
     char name[32];
     struct store_ref ref;
     uint64_t v = ++shared->last, n = words(key, v);
-    if (store_reserve(s, name, name_of(name, key), n * 8, 0, &ref) < 0) return; /* full */
-    for (uint64_t i = 0; i < n; i++) ((uint64_t *)ref.value)[i] = word(key, v, i);
+    if (store_reserve(s, name, name_of(name, key), n * 8, 0, &ref) < 0)
+        return; /* full */
+    for (uint64_t i = 0; i < n; i++)
+        ((uint64_t *)ref.value)[i] = word(key, v, i);
     begin(key, v);
-    if (store_commit(s, &ref, STORE_ANY, (struct store_request){7, shared->request}, NULL) == 0) acknowledge();
+    if (store_commit(s, &ref, STORE_ANY, (struct store_request){7, shared->request}, NULL) == 0)
+        acknowledge();
     else {
         __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
         store_abort(s, &ref);
@@ -136,11 +158,13 @@ static void take(struct store *s, uint64_t key) {
     struct store_ref ref;
     uint32_t len = name_of(name, key);
     if (!shared->popped && next_random() % 4 == 0) {
-        if (store_find(s, name, len, &ref) < 0) return;
+        if (store_find(s, name, len, &ref) < 0)
+            return;
         begin(key, 0);
         shared->popped_key = key;
         shared->popped_version = shared->version[key];
-        if (store_remove(s, name, len, (struct store_request){7, shared->request}, &ref) < 0) fail("pop", key);
+        if (store_remove(s, name, len, (struct store_request){7, shared->request}, &ref) < 0)
+            fail("pop", key);
         shared->popped = ref.off;
         acknowledge();
         return;
@@ -155,11 +179,15 @@ static void push(struct store *s, uint64_t q) {
     struct store_ref ref, there;
     uint64_t v = shared->queue[q].tail, n = words(QUEUE(q), v);
     uint32_t len = name_of(name, QUEUE(q));
-    if (v - shared->queue[q].head > QUEUE_MAX || store_reserve(s, name, len, n * 8, 0, &ref) < 0) return;
-    for (uint64_t i = 0; i < n; i++) ((uint64_t *)ref.value)[i] = word(QUEUE(q), v, i);
+    if (v - shared->queue[q].head > QUEUE_MAX || store_reserve(s, name, len, n * 8, 0, &ref) < 0)
+        return;
+    for (uint64_t i = 0; i < n; i++)
+        ((uint64_t *)ref.value)[i] = word(QUEUE(q), v, i);
     begin(QUEUE(q), PUSH);
     struct store_request who = {7, shared->request};
-    if ((store_find(s, name, len, &there) == 0 ? store_queue_push(s, &ref, who) : store_commit(s, &ref, STORE_NEW, who, NULL)) == 0) acknowledge();
+    if ((store_find(s, name, len, &there) == 0 ? store_queue_push(s, &ref, who)
+                                               : store_commit(s, &ref, STORE_NEW, who, NULL)) == 0)
+        acknowledge();
     else {
         __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
         store_abort(s, &ref);
@@ -175,12 +203,18 @@ static void pop(struct store *s, uint64_t q) {
         shared->popped_key = QUEUE(q);
         shared->popped_version = head;
     }
-    int rc = store_pop(s, name, name_of(name, QUEUE(q)), (struct store_request){7, shared->request}, &ref, NULL);
-    if (rc != (head == shared->queue[q].tail ? DDICT_ENOKEY : 0)) fail("pop of a queue", q);
-    if (rc == 0) acknowledge();
-    else __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
-    if (rc < 0) return;
-    if (!right(store_value(s, ref.item), item_len(ref.item), QUEUE(q), head)) fail("not the first value of the queue", q);
+    int rc = store_pop(s, name, name_of(name, QUEUE(q)), (struct store_request){7, shared->request},
+                       &ref, NULL);
+    if (rc != (head == shared->queue[q].tail ? DDICT_ENOKEY : 0))
+        fail("pop of a queue", q);
+    if (rc == 0)
+        acknowledge();
+    else
+        __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
+    if (rc < 0)
+        return;
+    if (!right(store_value(s, ref.item), item_len(ref.item), QUEUE(q), head))
+        fail("not the first value of the queue", q);
     store_unpin(s, ref.off);
 }
 
@@ -189,19 +223,27 @@ static void queue_step(struct store *s, uint64_t r) {
     char name[32];
     if (r / 8 % 64 == 0) {
         begin(QUEUE(q), DEL);
-        if (store_remove(s, name, name_of(name, QUEUE(q)), (struct store_request){7, shared->request}, NULL) == 0) acknowledge();
-        else __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
-    } else if (r / 8 % 8 < 5) push(s, q);
-    else pop(s, q);
+        if (store_remove(s, name, name_of(name, QUEUE(q)),
+                         (struct store_request){7, shared->request}, NULL) == 0)
+            acknowledge();
+        else
+            __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
+    } else if (r / 8 % 8 < 5)
+        push(s, q);
+    else
+        pop(s, q);
 }
 
 static void cache(struct store *s, uint64_t key) {
     char name[32];
     struct store_ref ref;
     uint64_t v = FREEZE_EPOCH(s->header->freeze), n = words(key, v);
-    if (store_cache_reserve(s, name, name_of(name, key), n * 8, 0, v, &ref) < 0) return; /* full */
-    for (uint64_t i = 0; i < n; i++) ((uint64_t *)ref.value)[i] = word(key, v, i);
-    if (store_cache_add(s, &ref) < 0) store_abort(s, &ref);
+    if (store_cache_reserve(s, name, name_of(name, key), n * 8, 0, v, &ref) < 0)
+        return; /* full */
+    for (uint64_t i = 0; i < n; i++)
+        ((uint64_t *)ref.value)[i] = word(key, v, i);
+    if (store_cache_add(s, &ref) < 0)
+        store_abort(s, &ref);
 }
 
 static void stay_frozen(struct store *s) {
@@ -211,10 +253,12 @@ static void stay_frozen(struct store *s) {
     for (int i = 0; i < 60; i++) {
         uint64_t r = next_random();
         cache(s, KEYS + r % FOREIGN);
-        if (i > 20 && r >> 8 & 1) store_cache_evict(s, 1, 8, &evicted);
+        if (i > 20 && r >> 8 & 1)
+            store_cache_evict(s, 1, 8, &evicted);
     }
     store_freeze(s, epoch, FREEZE_CLOSED);
-    while (store_cache_drop(s, 7)) { }
+    while (store_cache_drop(s, 7)) {
+    }
     store_freeze(s, epoch, FREEZE_OPEN);
 }
 
@@ -227,34 +271,46 @@ static void squeeze(struct store *s) {
         rc = store_reserve(s, "room", 4, want, 0, &ref);
         store_work(s);
     }
-    if (rc == 0) store_abort(s, &ref);
+    if (rc == 0)
+        store_abort(s, &ref);
 }
 
 static void manager(struct store *s) {
     store_freeze(s, FREEZE_EPOCH(s->header->freeze), FREEZE_OPEN);
     for (uint64_t step = 1;; step++) {
         uint64_t r = next_random(), key = (r >> 16) % KEYS;
-        if (r % 256 == 1) stay_frozen(s);
-        if (r % 64 == 3) squeeze(s);
+        if (r % 256 == 1)
+            stay_frozen(s);
+        if (r % 64 == 3)
+            squeeze(s);
         if (r % 4096 == 0) {
             begin(KEYS, 0);
-            if (store_clear(s, (struct store_request){7, shared->request}) < 0) fail("clear", 0);
+            if (store_clear(s, (struct store_request){7, shared->request}) < 0)
+                fail("clear", 0);
             acknowledge();
-        } else if (r % 4 == 0) take(s, key);
-        else if (r % 4 == 2) queue_step(s, r >> 16);
-        else put(s, key);
+        } else if (r % 4 == 0)
+            take(s, key);
+        else if (r % 4 == 2)
+            queue_step(s, r >> 16);
+        else
+            put(s, key);
         if (shared->popped && r % 61 == 0) {
             uint64_t off = shared->popped; /* consumed */
             shared->popped = 0;
             store_unpin(s, off);
         }
-        if (step % 8 == 0) store_work(s);
-        if (step % 500 == 0) store_reclaim(s);
+        if (step % 8 == 0)
+            store_work(s);
+        if (step % 500 == 0)
+            store_reclaim(s);
     }
 }
 
 /* --- the client, which lives on --- */
-static struct { uint64_t key, version; struct found f; } held[HELD];
+static struct {
+    uint64_t key, version;
+    struct found f;
+} held[HELD];
 static struct lease_chunk *page;
 
 static int look(const struct arena_view *a, uint64_t key, uint64_t *slot, struct found *f) {
@@ -265,7 +321,9 @@ static int look(const struct arena_view *a, uint64_t key, uint64_t *slot, struct
 
 static void check_held(void) {
     for (unsigned i = 0; i < HELD; i++)
-        if (page->slot[i] && !right(held[i].f.value, held[i].f.val_len, held[i].key, held[i].version)) fail("a held view changed", held[i].key);
+        if (page->slot[i] &&
+            !right(held[i].f.value, held[i].f.val_len, held[i].key, held[i].version))
+            fail("a held view changed", held[i].key);
 }
 
 /* Views of what a frozen manager had cached when it died. */
@@ -273,10 +331,12 @@ static void hold_cached(const struct arena_view *a) {
     uint64_t freeze = a->header->freeze;
     for (unsigned i = 0; i < HELD && FREEZE_STATE(freeze) != FREEZE_OPEN; i++) {
         uint64_t key = KEYS + next_random() % FOREIGN;
-        if (page->slot[i] || look(a, key, &page->slot[i], &held[i].f) != 0) continue;
+        if (page->slot[i] || look(a, key, &page->slot[i], &held[i].f) != 0)
+            continue;
         held[i].key = key;
         held[i].version = FREEZE_EPOCH(freeze);
-        if (!right(held[i].f.value, held[i].f.val_len, key, held[i].version)) fail("not the cached value", key);
+        if (!right(held[i].f.value, held[i].f.val_len, key, held[i].version))
+            fail("not the cached value", key);
         shared->cached_held++;
     }
 }
@@ -292,21 +352,27 @@ static void check_all(const struct arena_view *a, struct store *s) {
     uint64_t there = 0, cursor = 0;
     const struct intent *in = &s->header->intent;
     if (shared->busy) { /* done, or not at all: as the intent says */
-        if (in->request == shared->request && in->state == INTENT_DONE) acknowledge();
-        else __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
+        if (in->request == shared->request && in->state == INTENT_DONE)
+            acknowledge();
+        else
+            __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
     }
     for (uint64_t k = 0; k < KEYS; k++) {
         struct found f;
         int rc = look(a, k, &page->slot[HELD], &f);
-        if (rc == -EAGAIN || (rc && rc != DDICT_ENOKEY)) fail("find", k);
-        if (rc == 0 && !right(f.value, f.val_len, k, shared->version[k])) fail("not the acknowledged value", k);
-        if (rc && shared->version[k]) fail("an acknowledged value is lost", k);
+        if (rc == -EAGAIN || (rc && rc != DDICT_ENOKEY))
+            fail("find", k);
+        if (rc == 0 && !right(f.value, f.val_len, k, shared->version[k]))
+            fail("not the acknowledged value", k);
+        if (rc && shared->version[k])
+            fail("an acknowledged value is lost", k);
         there += rc == 0;
         reader_release(&page->slot[HELD]);
     }
     for (uint64_t k = KEYS; k < KEYS + FOREIGN; k++) {
         struct found f;
-        if (look(a, k, &page->slot[HELD], &f) != DDICT_ENOKEY) fail("still cached when another manager has opened the arena", k);
+        if (look(a, k, &page->slot[HELD], &f) != DDICT_ENOKEY)
+            fail("still cached when another manager has opened the arena", k);
     }
     for (uint64_t q = 0; q < QUEUES; q++) {
         char name[32];
@@ -315,49 +381,63 @@ static void check_all(const struct arena_view *a, struct store *s) {
         uint64_t n = shared->queue[q].tail - shared->queue[q].head;
         uint32_t len = name_of(name, QUEUE(q));
         int rc = look(a, QUEUE(q), &page->slot[HELD], &f);
-        if (rc != (n ? 0 : DDICT_ENOKEY)) fail("a queue is empty, or not", q);
-        if (rc == 0 && !right(f.value, f.val_len, QUEUE(q), shared->queue[q].head)) fail("not the first value of a queue", q);
+        if (rc != (n ? 0 : DDICT_ENOKEY))
+            fail("a queue is empty, or not", q);
+        if (rc == 0 && !right(f.value, f.val_len, QUEUE(q), shared->queue[q].head))
+            fail("not the first value of a queue", q);
         reader_release(&page->slot[HELD]);
         store_queue_look(s, name, len, key_hash(name, len), &have);
-        if (have.more + (rc == 0) != n) fail("the number of a queue's values is wrong", q);
+        if (have.more + (rc == 0) != n)
+            fail("the number of a queue's values is wrong", q);
         there += rc == 0;
     }
-    if (s->header->cached_items || s->header->cached_bytes) fail("counted as cached", s->header->cached_items);
+    if (s->header->cached_items || s->header->cached_bytes)
+        fail("counted as cached", s->header->cached_items);
     walked = 0;
     do
-        if (reader_keys(a, &cursor, &page->slot[HELD], count, NULL) < 0) fail("walk", 0);
+        if (reader_keys(a, &cursor, &page->slot[HELD], count, NULL) < 0)
+            fail("walk", 0);
     while (cursor);
-    if (walked != there || s->header->num_keys != there) fail("the number of keys is wrong", walked);
+    if (walked != there || s->header->num_keys != there)
+        fail("the number of keys is wrong", walked);
     check_held();
 }
 
 static struct store *reopen(const struct arena_view *a, int fd) {
     struct store *s;
-    if (store_open(&s, fd, spill_fd, 0) < 0) fail("open", 0);
+    if (store_open(&s, fd, spill_fd, 0) < 0)
+        fail("open", 0);
     store_leases_add(s, 1, page, 1);
     /* A pop whose swing was made and that was not acknowledged: its completion would be sent now, from the intent. */
     const struct intent *in = &s->header->intent;
-    if (!shared->popped && shared->busy && in->request == shared->request && in->state == INTENT_DONE && in->op == INTENT_POP)
+    if (!shared->popped && shared->busy && in->request == shared->request &&
+        in->state == INTENT_DONE && in->op == INTENT_POP)
         shared->popped = WORD_OFFSET(in->old_word);
-    if (shared->popped && store_keep(s, shared->popped) < 0) fail("keep", shared->popped);
+    if (shared->popped && store_keep(s, shared->popped) < 0)
+        fail("keep", shared->popped);
     check_all(a, s);
     return s;
 }
 
 static void check_popped(const struct arena_view *a) {
     struct found f;
-    if (!shared->popped) return;
-    if (reader_item(a, shared->popped, &f) < 0 || !right(f.value, f.val_len, shared->popped_key, shared->popped_version)) fail("a popped value changed", shared->popped_key);
+    if (!shared->popped)
+        return;
+    if (reader_item(a, shared->popped, &f) < 0 ||
+        !right(f.value, f.val_len, shared->popped_key, shared->popped_version))
+        fail("a popped value changed", shared->popped_key);
 }
 
 /* As the next manager: change a few things, so that blocks are used again. */
 static void serve_a_while(const struct arena_view *a, struct store *s) {
     for (int i = 0; i < 60; i++) {
         uint64_t key = next_random() % KEYS;
-        if (i == 30) squeeze(s);
+        if (i == 30)
+            squeeze(s);
         unsigned h = (unsigned)(next_random() % HELD);
         put(s, key);
-        if (i % 4) continue;
+        if (i % 4)
+            continue;
         reader_release(&page->slot[h]);
         key = next_random() % KEYS;
         if (look(a, key, &page->slot[h], &held[h].f) == 0) {
@@ -367,14 +447,16 @@ static void serve_a_while(const struct arena_view *a, struct store *s) {
     }
     for (uint64_t q = 0; q < QUEUES; q++) {
         push(s, q);
-        for (uint64_t n = next_random() % 30; n > 0; n--) pop(s, q);
+        for (uint64_t n = next_random() % 30; n > 0; n--)
+            pop(s, q);
     }
     store_reclaim(s);
     check_held();
     check_popped(a);
     struct ddict_manager_stats st = {0};
     store_stats(s, &st);
-    if (st.total_used_bytes > budget || budget_resident(s) > budget) fail("more memory than the budget", 0);
+    if (st.total_used_bytes > budget || budget_resident(s) > budget)
+        fail("more memory than the budget", 0);
 }
 
 static void kill_one(int fd, uint64_t point) {
@@ -382,15 +464,19 @@ static void kill_one(int fd, uint64_t point) {
     fflush(NULL);
     shared->points = 0;
     pid_t parent = getpid(), pid = fork();
-    if (pid < 0) fail("fork", 0);
+    if (pid < 0)
+        fail("fork", 0);
     if (!pid) {
         struct store *s;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) _exit(1);
+        if (getppid() != parent)
+            _exit(1);
         die_at = point % 2 ? point : 0; /* or while it makes good what the last one left */
         rng ^= point * 0x9E3779B97F4A7C15ull;
-        if (store_open(&s, fd, spill_fd, 0) < 0 || store_leases_add(s, 1, page, 1) < 0) _exit(2);
-        if (shared->popped && store_keep(s, shared->popped) < 0) _exit(3);
+        if (store_open(&s, fd, spill_fd, 0) < 0 || store_leases_add(s, 1, page, 1) < 0)
+            _exit(2);
+        if (shared->popped && store_keep(s, shared->popped) < 0)
+            _exit(3);
         die_at = point;
         shared->points = 0;
         manager(s);
@@ -408,31 +494,38 @@ static void kill_one(int fd, uint64_t point) {
         }
         usleep(200);
     }
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) fail("the manager ended by itself", (uint64_t)status);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+        fail("the manager ended by itself", (uint64_t)status);
 }
 
 /* The steps of the spill only where there is one, all others only where values of others are cached as well. */
-static bool wanted(int p) { return (p == STRESS_W_CHOSEN || p == STRESS_W_WRITTEN) == (spill_fd >= 0); }
+static bool wanted(int p) {
+    return (p == STRESS_W_CHOSEN || p == STRESS_W_WRITTEN) == (spill_fd >= 0);
+}
 
 static bool all_tried(void) {
     for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++)
-        if (wanted(p) && !shared->passed[p]) return false;
+        if (wanted(p) && !shared->passed[p])
+            return false;
     return shared->cached_held > 0 || spill_fd >= 0;
 }
 
 /* Kill managers for so long, and the right build until all was tried; exits with 1 at the first thing that is wrong. */
 static void run(double seconds, bool quiet) {
-    uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9), last = end + TRY_SECONDS * 1000000000ull, kills = 0, point = 0;
+    uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9), last = end + TRY_SECONDS * 1000000000ull,
+             kills = 0, point = 0;
     struct store_options o = {.budget = budget, .managers = 1, .spill = spill_bytes()};
     struct arena_view a;
     int fd = arena_create(&o);
-    if (fd < 0) fail("create", 0);
+    if (fd < 0)
+        fail("create", 0);
     memset(shared, 0, sizeof *shared);
     page->chunks = 1;
     rng = clock_ns() | 1;
     uint64_t seed = rng;
     struct store *s;
-    if (store_open(&s, fd, spill_fd, 0) < 0 || arena_view_map(&a, fd, spill_fd, 0) < 0) fail("open", 0);
+    if (store_open(&s, fd, spill_fd, 0) < 0 || arena_view_map(&a, fd, spill_fd, 0) < 0)
+        fail("open", 0);
     store_close(s);
     while (clock_ns() < end || (!quiet && !all_tried() && clock_ns() < last)) {
         /* Every step in turn, then some at random: a fifth from outside, at any instruction. */
@@ -446,25 +539,40 @@ static void run(double seconds, bool quiet) {
     }
     /* Nothing is lost: when all is let go of and cleared, what is left is the index. */
     memset(page->slot, 0, sizeof page->slot);
-    if (store_open(&s, fd, spill_fd, 0) < 0) fail("open", 0);
-    if (store_clear(s, (struct store_request){7, 1}) < 0) fail("clear", 0);
-    while (store_work(s)) { }
+    if (store_open(&s, fd, spill_fd, 0) < 0)
+        fail("open", 0);
+    if (store_clear(s, (struct store_request){7, 1}) < 0)
+        fail("clear", 0);
+    while (store_work(s)) {
+    }
     heap_relieve(s, 0);
-    if (s->header->used_bytes != budget_fixed(s) || s->leases.retired_n) fail("memory is lost", s->header->used_bytes - budget_fixed(s));
-    if (s->header->spill_used || s->header->spill_items) fail("a part of the spill is lost", s->header->spill_used);
-    if (spill_fd >= 0 && !s->header->spilled_bytes) fail("nothing was spilled", 0);
-    if (spill_fd >= 0 && !all_tried()) fail("a step of the spill was never passed", 0);
+    if (s->header->used_bytes != budget_fixed(s) || s->leases.retired_n)
+        fail("memory is lost", s->header->used_bytes - budget_fixed(s));
+    if (s->header->spill_used || s->header->spill_items)
+        fail("a part of the spill is lost", s->header->spill_used);
+    if (spill_fd >= 0 && !s->header->spilled_bytes)
+        fail("nothing was spilled", 0);
+    if (spill_fd >= 0 && !all_tried())
+        fail("a step of the spill was never passed", 0);
     if (spill_fd >= 0)
-        printf("ok: %llu managers killed, %llu MiB spilled, %llu values chosen, %llu times written\n", (unsigned long long)kills, (unsigned long long)(s->header->spilled_bytes >> 20),
-               (unsigned long long)shared->passed[STRESS_W_CHOSEN], (unsigned long long)shared->passed[STRESS_W_WRITTEN]);
+        printf(
+            "ok: %llu managers killed, %llu MiB spilled, %llu values chosen, %llu times written\n",
+            (unsigned long long)kills, (unsigned long long)(s->header->spilled_bytes >> 20),
+            (unsigned long long)shared->passed[STRESS_W_CHOSEN],
+            (unsigned long long)shared->passed[STRESS_W_WRITTEN]);
     if (!quiet) {
-        printf("ok: %llu managers killed (seed %llu), %llu views of cached values kept; steps passed:", (unsigned long long)kills, (unsigned long long)seed,
-               (unsigned long long)shared->cached_held);
-        for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++) printf(" %llu", (unsigned long long)shared->passed[p]);
+        printf(
+            "ok: %llu managers killed (seed %llu), %llu views of cached values kept; steps passed:",
+            (unsigned long long)kills, (unsigned long long)seed,
+            (unsigned long long)shared->cached_held);
+        for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++)
+            printf(" %llu", (unsigned long long)shared->passed[p]);
         printf("\n");
         for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++)
-            if (wanted(p) && !shared->passed[p]) fail("a step was never passed", (uint64_t)p);
-        if (!shared->cached_held) fail("no manager died with cached values", 0);
+            if (wanted(p) && !shared->passed[p])
+                fail("a step was never passed", (uint64_t)p);
+        if (!shared->cached_held)
+            fail("no manager died with cached values", 0);
     }
     store_close(s);
     arena_view_unmap(&a);
@@ -486,12 +594,16 @@ static bool caught(int mutant) {
 }
 
 int main(void) {
-    static const int mutants[] = {MUTANT_EARLY_MOVED, MUTANT_BLIND_REPEAT, MUTANT_EARLY_DONE, MUTANT_KEEP_CACHED};
+    static const int mutants[] = {MUTANT_EARLY_MOVED, MUTANT_BLIND_REPEAT, MUTANT_EARLY_DONE,
+                                  MUTANT_KEEP_CACHED};
     const char *secs = getenv("DDICT_STRESS_SECONDS");
     int bad = 0;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, spill_fd, 0);
-    page = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, spill_fd, 0);
-    if (shared == MAP_FAILED || page == MAP_FAILED) fail("set up", 0);
+    shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, spill_fd, 0);
+    page = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, spill_fd, 0);
+    if (shared == MAP_FAILED || page == MAP_FAILED)
+        fail("set up", 0);
     run(secs ? atof(secs) : 5, false);
     fprintf(stderr, "the failures that follow are those of mutants\n");
     for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++) {

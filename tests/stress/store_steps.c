@@ -4,55 +4,72 @@
  * it can do, twice in every combination, and at each step of a writer a reader looks at everything. No chance is involved. The
  * right build must never err; each mutant must, here too.
  */
-#include <errno.h>
-
 #include "store_test.h"
+
+#include <errno.h>
 
 int stress_mutant;
 static void (*hook)(enum stress_place where);
 static bool inside; /* the hook's own calls pass the points freely */
 void stress_point(enum stress_place where) {
-    if (!hook || inside) return;
+    if (!hook || inside)
+        return;
     inside = true;
     hook(where);
     inside = false;
 }
 
-static void nothing(void) { }
+static void nothing(void) {
+}
 static void after(void) {
     hook = NULL;
     stress_mutant = MUTANT_NONE;
     box_close();
 }
 
-#define LEN 200u
+#define LEN  200u
 #define KEYS 24u
 static uint64_t version[KEYS]; /* of each key, 0: absent */
 static uint64_t last;
 
 static int put_next(uint64_t k) {
     int rc = put(k, LEN, ++last);
-    if (rc == 0) version[k] = last;
+    if (rc == 0)
+        version[k] = last;
     return rc;
 }
 static void del_key(uint64_t k) {
-    if (del(k) == 0) version[k] = 0;
+    if (del(k) == 0)
+        version[k] = 0;
 }
 
 /* --- the reader is stopped --- */
-enum act { ACT_NONE, ACT_OVERWRITE, ACT_DELETE, ACT_MOVE, ACT_CLEAR, ACT_CLEAR_AND_PUT, ACT_SPLIT, ACTS };
-static const char *const act_name[ACTS] = {"nothing", "overwrite", "delete", "delete and put", "clear", "clear and put", "split"};
+enum act {
+    ACT_NONE,
+    ACT_OVERWRITE,
+    ACT_DELETE,
+    ACT_MOVE,
+    ACT_CLEAR,
+    ACT_CLEAR_AND_PUT,
+    ACT_SPLIT,
+    ACTS
+};
+static const char *const act_name[ACTS] = {"nothing", "overwrite",     "delete", "delete and put",
+                                           "clear",   "clear and put", "split"};
 
 /* Free what can be freed. */
 static void release_all(void) {
-    while (store_work(box.s)) { }
+    while (store_work(box.s)) {
+    }
     store_reclaim(box.s);
 }
 /* And use every free block of the size of our values again, as another key's value. */
 static void reuse(void) {
     release_all();
-    for (uint64_t i = 0; i < 40; i++) put(1000 + i, LEN, 1 << 20);
-    for (uint64_t i = 0; i < 40; i++) del(1000 + i);
+    for (uint64_t i = 0; i < 40; i++)
+        put(1000 + i, LEN, 1 << 20);
+    for (uint64_t i = 0; i < 40; i++)
+        del(1000 + i);
 }
 
 static void act(enum act a, uint64_t k) {
@@ -60,8 +77,12 @@ static void act(enum act a, uint64_t k) {
     uint64_t h = hash_of(name, key_name(name, k));
     const struct segment *stood = index_segment(box.s, h);
     switch (a) {
-    case ACT_OVERWRITE: put_next(k); break;
-    case ACT_DELETE: del_key(k); break;
+    case ACT_OVERWRITE:
+        put_next(k);
+        break;
+    case ACT_DELETE:
+        del_key(k);
+        break;
     case ACT_MOVE:
         del_key(k);
         put_next(k);
@@ -70,31 +91,43 @@ static void act(enum act a, uint64_t k) {
     case ACT_CLEAR_AND_PUT:
         store_clear(box.s, nobody);
         memset(version, 0, sizeof version);
-        if (a == ACT_CLEAR_AND_PUT) put_next(k);
+        if (a == ACT_CLEAR_AND_PUT)
+            put_next(k);
         break;
     case ACT_SPLIT: /* the key's own segment, until the key has moved; four in a row stay with a chance of 1/16 */
         for (int i = 0; i < 4 && index_segment(box.s, h) == stood; i++)
-            if (segment_split(box.s, h) < 0) abort();
+            if (segment_split(box.s, h) < 0)
+                abort();
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
-static struct { enum stress_place at; enum act what; bool again, done; } todo[2]; /* again: blocks are used again at once */
+static struct {
+    enum stress_place at;
+    enum act what;
+    bool again, done;
+} todo[2]; /* again: blocks are used again at once */
 static uint64_t target;
 static uint64_t allowed[8]; /* versions that the key had while it was sought; 0: absent */
 static unsigned allowed_n;
-static void note_allowed(void) { allowed[allowed_n++] = version[target]; }
+static void note_allowed(void) {
+    allowed[allowed_n++] = version[target];
+}
 
 static void reader_hook(enum stress_place where) {
     for (int i = 0; i < 2; i++)
         if (!todo[i].done && where == todo[i].at && (i == 0 || todo[0].done)) {
             todo[i].done = true;
             /* Delete-and-put passes through absence. */
-            if (todo[i].what == ACT_MOVE || todo[i].what == ACT_CLEAR_AND_PUT) allowed[allowed_n++] = 0;
+            if (todo[i].what == ACT_MOVE || todo[i].what == ACT_CLEAR_AND_PUT)
+                allowed[allowed_n++] = 0;
             act(todo[i].what, target);
-            if (todo[i].again) reuse();
-            else release_all();
+            if (todo[i].again)
+                reuse();
+            else
+                release_all();
             note_allowed();
             return;
         }
@@ -110,21 +143,30 @@ static const char *one_look(uint64_t k, enum look_way by) {
     hook = reader_hook;
     int rc = look_by(by, k, (k + 1) % KEYS, 5, &f);
     hook = NULL;
-    if (rc == -EAGAIN) return "gave up";
-    if (rc && rc != DDICT_ENOKEY) return "damaged";
+    if (rc == -EAGAIN)
+        return "gave up";
+    if (rc && rc != DDICT_ENOKEY)
+        return "damaged";
     uint64_t got = 0;
-    if (rc == 0 && f.val_len != LEN) return "wrong length";
+    if (rc == 0 && f.val_len != LEN)
+        return "wrong length";
     for (unsigned i = 0; i < allowed_n; i++)
-        if (rc == 0 && allowed[i] && value_right(f.value, LEN, allowed[i])) got = allowed[i];
-    if (rc == 0 && !got) return "torn or stale";
+        if (rc == 0 && allowed[i] && value_right(f.value, LEN, allowed[i]))
+            got = allowed[i];
+    if (rc == 0 && !got)
+        return "torn or stale";
     bool may_miss = false;
-    for (unsigned i = 0; i < allowed_n; i++) may_miss |= allowed[i] == 0;
-    if (rc && !may_miss) return "missed";
-    if (rc && box.page->slot[5]) return "a lease stayed";
+    for (unsigned i = 0; i < allowed_n; i++)
+        may_miss |= allowed[i] == 0;
+    if (rc && !may_miss)
+        return "missed";
+    if (rc && box.page->slot[5])
+        return "a lease stayed";
     if (rc == 0) {
         del_key(k);
         reuse();
-        if (!value_right(f.value, LEN, got)) return "reused under a view";
+        if (!value_right(f.value, LEN, got))
+            return "reused under a view";
         reader_release(&box.page->slot[5]);
     }
     return NULL;
@@ -132,7 +174,9 @@ static const char *one_look(uint64_t k, enum look_way by) {
 
 static char failure[200];
 static bool all_looks(void) {
-    static const enum stress_place places[] = {STRESS_R_ROOT, STRESS_R_DIR, STRESS_R_PROBE, STRESS_R_FOUND, STRESS_R_LEASED, STRESS_R_FENCED, STRESS_R_CHECKED, STRESS_R_MISSED};
+    static const enum stress_place places[] = {STRESS_R_ROOT,    STRESS_R_DIR,    STRESS_R_PROBE,
+                                               STRESS_R_FOUND,   STRESS_R_LEASED, STRESS_R_FENCED,
+                                               STRESS_R_CHECKED, STRESS_R_MISSED};
     const unsigned n = sizeof places / sizeof *places;
     box_open(16 * MIB);
     memset(version, 0, sizeof version);
@@ -144,22 +188,30 @@ static bool all_looks(void) {
                     for (unsigned way = 0; way < 8 * LOOK_WAYS; way++) {
                         uint64_t k = (p * 3 + q + a * 7 + b) % KEYS;
                         bool there = way & 1;
-                        if (ROOT_DEPTH(box.s->header->root) > 4) act(ACT_CLEAR, 0);
+                        if (ROOT_DEPTH(box.s->header->root) > 4)
+                            act(ACT_CLEAR, 0);
                         release_all();
-                        if (there) put_next(k);
-                        else del_key(k);
+                        if (there)
+                            put_next(k);
+                        else
+                            del_key(k);
                         todo[0].at = places[p], todo[0].what = a, todo[0].again = way >> 1 & 1;
                         todo[1].at = places[q], todo[1].what = b, todo[1].again = way >> 2 & 1;
                         const char *wrong = one_look(k, way / 8);
-                        if (!wrong) continue;
-                        snprintf(failure, sizeof failure, "%s: way %u, %s at point %u, then %s at point %u, the key was %s", wrong, way / 8, act_name[a], places[p], act_name[b],
-                                 places[q], there ? "there" : "absent");
+                        if (!wrong)
+                            continue;
+                        snprintf(failure, sizeof failure,
+                                 "%s: way %u, %s at point %u, then %s at point %u, the key was %s",
+                                 wrong, way / 8, act_name[a], places[p], act_name[b], places[q],
+                                 there ? "there" : "absent");
                         return false;
                     }
     return true;
 }
 
-START_TEST(a_reader_stopped_anywhere_sees_what_was_there_at_some_moment) { ck_assert_msg(all_looks(), "%s", failure); }
+START_TEST(a_reader_stopped_anywhere_sees_what_was_there_at_some_moment) {
+    ck_assert_msg(all_looks(), "%s", failure);
+}
 END_TEST
 
 /* --- the writer is stopped --- */
@@ -176,34 +228,46 @@ static uint64_t kept_version;
 static int count_stable(void *arg, const void *key, uint32_t len) {
     char name[32];
     for (uint64_t k = 0; k < KEYS; k++)
-        if (key_name(name, k) == len && memcmp(name, key, len) == 0) counted[k]++;
+        if (key_name(name, k) == len && memcmp(name, key, len) == 0)
+            counted[k]++;
     return 0;
 }
 
 static void look_at_all(enum stress_place where) {
     uint64_t cursor = 0;
-    if (seen_wrong) return;
+    if (seen_wrong)
+        return;
     looks++;
     for (uint64_t k = 0; k < KEYS && !seen_wrong; k++) {
         struct found f;
         int rc = look_slot(k, 9, &f);
-        bool may_be_old = rc == 0 && version[k] && f.val_len == LEN && value_right(f.value, LEN, version[k]);
-        bool may_be_new = rc == 0 && k == busy && busy_next && f.val_len == LEN && value_right(f.value, LEN, busy_next);
-        bool may_miss = rc == DDICT_ENOKEY && (!version[k] || busy_all || (k == busy && !busy_next));
-        if (!may_be_old && !may_be_new && !may_miss) seen_wrong = rc == DDICT_ENOKEY ? "missed" : rc ? "an error" : "a wrong value";
+        bool may_be_old =
+            rc == 0 && version[k] && f.val_len == LEN && value_right(f.value, LEN, version[k]);
+        bool may_be_new = rc == 0 && k == busy && busy_next && f.val_len == LEN &&
+                          value_right(f.value, LEN, busy_next);
+        bool may_miss =
+            rc == DDICT_ENOKEY && (!version[k] || busy_all || (k == busy && !busy_next));
+        if (!may_be_old && !may_be_new && !may_miss)
+            seen_wrong = rc == DDICT_ENOKEY ? "missed" : rc ? "an error" : "a wrong value";
         reader_release(&box.page->slot[9]);
     }
-    if (where == STRESS_W_INTENT && busy < KEYS && !kept_version && look_slot(busy, 20, &kept) == 0) kept_version = version[busy];
-    if (where == STRESS_W_COPIED && looks % 97) return; /* once a word: not each time the long walk */
+    if (where == STRESS_W_INTENT && busy < KEYS && !kept_version && look_slot(busy, 20, &kept) == 0)
+        kept_version = version[busy];
+    if (where == STRESS_W_COPIED && looks % 97)
+        return; /* once a word: not each time the long walk */
     memset(counted, 0, sizeof counted);
     do {
         int rc = reader_keys(&box.view, &cursor, &box.page->slot[9], count_stable, NULL);
-        if (rc == -EAGAIN) return; /* a split is under way, and stands still */
-        if (rc < 0) seen_wrong = "a walk that failed";
+        if (rc == -EAGAIN)
+            return; /* a split is under way, and stands still */
+        if (rc < 0)
+            seen_wrong = "a walk that failed";
     } while (cursor && !seen_wrong);
     for (uint64_t k = 0; k < KEYS && !busy_all && !seen_wrong; k++)
         if (k != busy && counted[k] != !!version[k]) {
-            snprintf(wrong_text, sizeof wrong_text, "a walk at point %d saw key %d %d times instead of %d", (int)where, (int)k, counted[k], version[k] != 0);
+            snprintf(wrong_text, sizeof wrong_text,
+                     "a walk at point %d saw key %d %d times instead of %d", (int)where, (int)k,
+                     counted[k], version[k] != 0);
             seen_wrong = wrong_text;
         }
 }
@@ -219,12 +283,14 @@ static bool all_writes(void) {
     for (unsigned step = 0; step < 600 && !seen_wrong; step++) {
         uint64_t r = unit_random(&rng), k = (r >> 8) % KEYS;
         if (box.s->header->num_keys < 300) /* so that a split has something to move */
-            for (uint64_t i = 0; i < 600; i++) put(50000 + i, 8, 0);
+            for (uint64_t i = 0; i < 600; i++)
+                put(50000 + i, 8, 0);
         hook = look_at_all;
         busy = k;
         busy_next = last + 1;
         busy_all = false;
-        if (r % 8 < 4) put_next(k);
+        if (r % 8 < 4)
+            put_next(k);
         else if (r % 8 == 4) {
             busy_next = 0;
             del_key(k);
@@ -236,20 +302,25 @@ static bool all_writes(void) {
             if (ROOT_DEPTH(box.s->header->root) > 6) {
                 busy_all = true;
                 act(ACT_CLEAR, 0);
-            } else if (r >> 40 & 1) act(ACT_SPLIT, k);
-            else release_all();
+            } else if (r >> 40 & 1)
+                act(ACT_SPLIT, k);
+            else
+                release_all();
         }
         busy = KEYS;
         busy_all = false;
         hook = NULL;
         look_at_all(STRESS_PLACES);
-        if (step % 3) continue;
+        if (step % 3)
+            continue;
         reuse();
-        if (kept_version && !value_right(kept.value, LEN, kept_version)) seen_wrong = "a view changed";
+        if (kept_version && !value_right(kept.value, LEN, kept_version))
+            seen_wrong = "a view changed";
         reader_release(&box.page->slot[20]);
         kept_version = 0;
     }
-    if (seen_wrong) snprintf(failure, sizeof failure, "%s", seen_wrong);
+    if (seen_wrong)
+        snprintf(failure, sizeof failure, "%s", seen_wrong);
     return !seen_wrong;
 }
 
@@ -261,7 +332,8 @@ END_TEST
 
 /* --- the mutants --- */
 START_TEST(each_mutant_of_the_reader_is_caught) {
-    static const int mutants[] = {MUTANT_NO_LEASE, MUTANT_NO_RECHECK, MUTANT_LATE_SLOT, MUTANT_BLIND_MISS, MUTANT_FIRST_ONLY};
+    static const int mutants[] = {MUTANT_NO_LEASE, MUTANT_NO_RECHECK, MUTANT_LATE_SLOT,
+                                  MUTANT_BLIND_MISS, MUTANT_FIRST_ONLY};
     stress_mutant = mutants[_i];
     ck_assert_msg(!all_looks(), "mutant %d", stress_mutant);
     printf("mutant %d: %s\n", stress_mutant, failure);
@@ -269,7 +341,8 @@ START_TEST(each_mutant_of_the_reader_is_caught) {
 END_TEST
 
 START_TEST(each_mutant_of_the_writer_is_caught) {
-    static const int mutants[] = {MUTANT_NO_SCAN, MUTANT_NO_MOVED, MUTANT_EARLY_MOVED, MUTANT_FRESH_RETIRE};
+    static const int mutants[] = {MUTANT_NO_SCAN, MUTANT_NO_MOVED, MUTANT_EARLY_MOVED,
+                                  MUTANT_FRESH_RETIRE};
     stress_mutant = mutants[_i];
     bool right = all_writes();
     if (right) {
@@ -283,7 +356,8 @@ END_TEST
 
 static unsigned turns;
 static void turn_counter(enum stress_place where) {
-    if (where != STRESS_R_MISSED) return;
+    if (where != STRESS_R_MISSED)
+        return;
     turns++;
     index_segment(box.s, hash_of("k1", 2))->moves += 2;
 }
@@ -299,7 +373,8 @@ START_TEST(a_miss_is_not_reported_while_the_segment_does_not_stand_still) {
 END_TEST
 
 static void swing_word(enum stress_place where) {
-    if (where != STRESS_R_FENCED) return;
+    if (where != STRESS_R_FENCED)
+        return;
     turns++;
     put(1, LEN, turns + 100);
 }

@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base_clock.c - deadlines on a clock that the test sets. */
+#include "unit.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/defaults.h>
-
-#include "unit.h"
-
 static uint64_t fake_ns; /* 0: the real clock */
 int clock_gettime(clockid_t id, struct timespec *t) {
-    if (!fake_ns) return (int)syscall(SYS_clock_gettime, id, t);
+    if (!fake_ns)
+        return (int)syscall(SYS_clock_gettime, id, t);
     t->tv_sec = (time_t)(fake_ns / 1000000000u);
     t->tv_nsec = (long)(fake_ns % 1000000000u);
     return 0;
 }
-static void pass_ms(uint64_t ms) { fake_ns += ms * 1000000u; }
-static void before(void) { fake_ns = clock_ns(); } /* near the truth: libcheck measures with the same call */
-static void after(void) { fake_ns = 0; }
+static void pass_ms(uint64_t ms) {
+    fake_ns += ms * 1000000u;
+}
+static void before(void) {
+    fake_ns = clock_ns();
+} /* near the truth: libcheck measures with the same call */
+static void after(void) {
+    fake_ns = 0;
+}
 
 START_TEST(time_left_counts_down_to_zero_and_stays_there) {
     struct deadline d;
@@ -122,7 +128,10 @@ START_TEST(the_real_clock_advances) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("base_clock", before, after, time_left_counts_down_to_zero_and_stays_there, what_is_left_of_a_millisecond_counts_as_one,
-               no_time_is_over_at_once, a_negative_time_is_the_default, a_slice_is_never_longer_than_asked_nor_than_half_a_suspend_gap,
+UNIT_MAIN_WITH("base_clock", before, after, time_left_counts_down_to_zero_and_stays_there,
+               what_is_left_of_a_millisecond_counts_as_one, no_time_is_over_at_once,
+               a_negative_time_is_the_default,
+               a_slice_is_never_longer_than_asked_nor_than_half_a_suspend_gap,
                the_time_of_a_suspension_is_given_back, a_gap_below_the_limit_is_not_given_back,
-               a_deadline_that_was_over_before_the_suspension_stays_over, a_huge_time_does_not_overflow, the_real_clock_advances)
+               a_deadline_that_was_over_before_the_suspension_stays_over,
+               a_huge_time_does_not_overflow, the_real_clock_advances)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base_copy.c - copies past the caches: every byte, at every alignment, and none beside. */
+#include <base/copy.h>
+
 #include <check.h>
 #include <stdlib.h>
 
-#include <base/copy.h>
-
 #define ROOM 5000u
 
-static void copies(size_t to, size_t from, size_t n)
-{
+static void copies(size_t to, size_t from, size_t n) {
     static uint8_t dst[ROOM] __attribute__((aligned(64))), src[ROOM] __attribute__((aligned(64)));
     for (size_t i = 0; i < ROOM; i++) {
         dst[i] = 0xaa;
@@ -20,8 +19,7 @@ static void copies(size_t to, size_t from, size_t n)
             ck_abort_msg("byte %zu of a copy of %zu from %zu to %zu", i, n, from, to);
 }
 
-START_TEST(every_length_and_alignment)
-{
+START_TEST(every_length_and_alignment) {
     for (size_t n = 0; n < 700; n += n < 300 ? 1 : 37)
         copies(64 + n % 67, 64 + n % 41, n);
     for (size_t to = 0; to < 66; to++)
@@ -30,8 +28,7 @@ START_TEST(every_length_and_alignment)
 }
 END_TEST
 
-START_TEST(a_large_value)
-{
+START_TEST(a_large_value) {
     size_t n = 2 * DD_COPY_PAST + 77;
     uint8_t *a = malloc(n), *b = calloc(1, n);
     for (size_t i = 0; i < n; i++)
@@ -43,8 +40,7 @@ START_TEST(a_large_value)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("base_copy");
     TCase *t = tcase_create("copy");
     tcase_set_timeout(t, 30);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base_error.c - codes have texts, sentences belong to their thread. */
+#include "unit.h"
+#include <base/error.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
-#include <base/error.h>
-
-#include "unit.h"
-
 START_TEST(every_own_code_has_a_text_of_its_own) {
     for (int a = DDICT_ENOKEY; a >= DDICT_ESMALL; a--) {
         ck_assert_str_ne(dd_strerror(a), "unknown error code");
-        for (int b = a - 1; b >= DDICT_ESMALL; b--) ck_assert_str_ne(dd_strerror(a), dd_strerror(b));
+        for (int b = a - 1; b >= DDICT_ESMALL; b--)
+            ck_assert_str_ne(dd_strerror(a), dd_strerror(b));
     }
 }
 END_TEST
@@ -77,6 +77,7 @@ START_TEST(threads_do_not_share_the_sentence) {
 }
 END_TEST
 
-UNIT_MAIN("base_error", every_own_code_has_a_text_of_its_own, errno_values_have_the_texts_of_libc, numbers_that_are_no_code_are_named_so,
-          the_sentence_is_kept_and_the_code_returned, a_sentence_may_be_built_from_the_last_one, a_plain_failure_gives_the_text_of_its_code,
+UNIT_MAIN("base_error", every_own_code_has_a_text_of_its_own, errno_values_have_the_texts_of_libc,
+          numbers_that_are_no_code_are_named_so, the_sentence_is_kept_and_the_code_returned,
+          a_sentence_may_be_built_from_the_last_one, a_plain_failure_gives_the_text_of_its_code,
           a_long_sentence_is_cut, threads_do_not_share_the_sentence)

@@ -1,31 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base_hash.c - hashes of keys are spread over owners, directory, buckets and tags, and each bit of a key matters. */
+#include "unit.h"
+#include <base/hash.h>
+
 #include <stdio.h>
 #include <string.h>
-
-#include <base/hash.h>
-#include "unit.h"
 
 #define KEYS 100000u
 
 /* Kinds of keys that people use; returns the length. */
-static size_t key_make(unsigned kind, uint64_t i, char key[48])
-{
+static size_t key_make(unsigned kind, uint64_t i, char key[48]) {
     uint64_t word[2] = {kind == 3 ? 0 : i, kind == 3 ? i : kind == 4 ? i * 64 : 0};
     switch (kind) {
-    case 0: return (size_t)snprintf(key, 48, "key-%012lu", (unsigned long)i);
-    case 1: return (size_t)snprintf(key, 48, "sample%lu", (unsigned long)i + 100);
-    case 2: return (size_t)snprintf(key, 48, "%08lx-%05lu", (unsigned long)(i % 97), (unsigned long)i);
-    case 5: return (size_t)snprintf(key, 48, "i%lu", (unsigned long)i); /* some of them short */
-    case 6: return (size_t)snprintf(key, 48, "a/rather/long/name/of/a/file/%lu.npy", (unsigned long)i);
-    default: memcpy(key, word, sizeof word); return sizeof word;
+    case 0:
+        return (size_t)snprintf(key, 48, "key-%012lu", (unsigned long)i);
+    case 1:
+        return (size_t)snprintf(key, 48, "sample%lu", (unsigned long)i + 100);
+    case 2:
+        return (size_t)snprintf(key, 48, "%08lx-%05lu", (unsigned long)(i % 97), (unsigned long)i);
+    case 5:
+        return (size_t)snprintf(key, 48, "i%lu", (unsigned long)i); /* some of them short */
+    case 6:
+        return (size_t)snprintf(key, 48, "a/rather/long/name/of/a/file/%lu.npy", (unsigned long)i);
+    default:
+        memcpy(key, word, sizeof word);
+        return sizeof word;
     }
 }
 enum { KINDS = 7 };
 
 /* Chi squared of n places, as standard deviations from what chance gives. */
-static double spread(unsigned kind, unsigned n, unsigned (*place)(uint64_t h, unsigned n))
-{
+static double spread(unsigned kind, unsigned n, unsigned (*place)(uint64_t h, unsigned n)) {
     unsigned *count = calloc(n, sizeof *count);
     double even = (double)KEYS / n, sum = 0;
     char key[48];
@@ -38,14 +43,23 @@ static double spread(unsigned kind, unsigned n, unsigned (*place)(uint64_t h, un
     return sum * sum / (2.0 * (n - 1));
 }
 
-static unsigned top(uint64_t h, unsigned n) { return (unsigned)((h >> 32) * n >> 32); }
-static unsigned tag(uint64_t h, unsigned n) { return (unsigned)((h >> 16 & 0xfffff) * n >> 20); }
-static unsigned bucket(uint64_t h, unsigned n) { return (unsigned)((h & 0xffff) * n >> 16); }
+static unsigned top(uint64_t h, unsigned n) {
+    return (unsigned)((h >> 32) * n >> 32);
+}
+static unsigned tag(uint64_t h, unsigned n) {
+    return (unsigned)((h >> 16 & 0xfffff) * n >> 20);
+}
+static unsigned bucket(uint64_t h, unsigned n) {
+    return (unsigned)((h & 0xffff) * n >> 16);
+}
 
 START_TEST(hashes_of_like_keys_are_spread_evenly) {
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        double far[] = {spread(kind, 4096, top), spread(kind, 1024, tag), spread(kind, 255, bucket), spread(kind, 7, hash_owner), spread(kind, 100, hash_owner)};
-        for (unsigned k = 0; k < 5; k++) ck_assert_msg(far[k] < 36, "kind %u, part %u: %.1f squared deviations", kind, k, far[k]);
+        double far[] = {spread(kind, 4096, top), spread(kind, 1024, tag), spread(kind, 255, bucket),
+                        spread(kind, 7, hash_owner), spread(kind, 100, hash_owner)};
+        for (unsigned k = 0; k < 5; k++)
+            ck_assert_msg(far[k] < 36, "kind %u, part %u: %.1f squared deviations", kind, k,
+                          far[k]);
     }
 }
 END_TEST
@@ -63,9 +77,12 @@ START_TEST(each_bit_of_a_key_changes_half_of_the_bits) {
                 uint64_t h = key_hash(key, len);
                 key[bit / 8] ^= (uint8_t)(1u << bit % 8);
                 h ^= key_hash(key, len);
-                for (unsigned b = 0; b < 64; b++) flips[b] += h >> b & 1;
+                for (unsigned b = 0; b < 64; b++)
+                    flips[b] += h >> b & 1;
             }
-            for (unsigned b = 0; b < 64; b++) ck_assert_msg(flips[b] > TRIES * 4 / 10 && flips[b] < TRIES * 6 / 10, "length %u, bit %u to bit %u: %u", len, bit, b, flips[b]);
+            for (unsigned b = 0; b < 64; b++)
+                ck_assert_msg(flips[b] > TRIES * 4 / 10 && flips[b] < TRIES * 6 / 10,
+                              "length %u, bit %u to bit %u: %u", len, bit, b, flips[b]);
         }
 }
 END_TEST
@@ -76,7 +93,8 @@ START_TEST(the_length_counts) {
     memset(key, 'a', sizeof key);
     for (unsigned len = 1; len < 32; len++) {
         seen[len] = key_hash(key, len);
-        for (unsigned k = 1; k < len; k++) ck_assert_uint_ne(seen[k], seen[len]);
+        for (unsigned k = 1; k < len; k++)
+            ck_assert_uint_ne(seen[k], seen[len]);
     }
 }
 END_TEST
@@ -89,4 +107,5 @@ START_TEST(hashes_stay_what_they_are) {
 }
 END_TEST
 
-UNIT_MAIN("base_hash", hashes_of_like_keys_are_spread_evenly, each_bit_of_a_key_changes_half_of_the_bits, the_length_counts, hashes_stay_what_they_are)
+UNIT_MAIN("base_hash", hashes_of_like_keys_are_spread_evenly,
+          each_bit_of_a_key_changes_half_of_the_bits, the_length_counts, hashes_stay_what_they_are)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base_log.c - one line a message on stderr, read back through a pipe. */
+#include "unit.h"
+#include <base/log.h>
+
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <base/log.h>
-
-#include "unit.h"
 
 static int pipe_out, saved_stderr;
 static char got[8192];
@@ -21,7 +20,8 @@ static void before(void) {
     pipe_out = p[0];
 }
 static void restore(void) {
-    if (saved_stderr < 0) return;
+    if (saved_stderr < 0)
+        return;
     dup2(saved_stderr, 2);
     close(saved_stderr);
     saved_stderr = -1;
@@ -34,7 +34,8 @@ static void after(void) {
 static const char *lines(void) {
     restore();
     size_t at = 0;
-    for (ssize_t n; (n = read(pipe_out, got + at, sizeof got - 1 - at)) > 0;) at += (size_t)n;
+    for (ssize_t n; (n = read(pipe_out, got + at, sizeof got - 1 - at)) > 0;)
+        at += (size_t)n;
     got[at] = 0;
     return got;
 }
@@ -97,5 +98,6 @@ START_TEST(errno_is_left_alone) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("base_log", before, after, errors_and_warnings_are_said_by_default, the_environment_asks_for_more, the_part_can_be_changed,
-               a_message_is_always_one_line, errno_is_left_alone)
+UNIT_MAIN_WITH("base_log", before, after, errors_and_warnings_are_said_by_default,
+               the_environment_asks_for_more, the_part_can_be_changed, a_message_is_always_one_line,
+               errno_is_left_alone)

@@ -1,16 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base_text.c - what is shown is printable, and a line stays one. */
-#include <string.h>
-
+#include "unit.h"
 #include <base/error.h>
 #include <base/text.h>
 
-#include "unit.h"
+#include <string.h>
 
 START_TEST(what_is_not_printable_becomes_a_question_mark) {
     static const char *const rows[][2] = {
-        { "", "" }, { "a b~", "a b~" }, { "a\nb\r\tc", "a?b??c" }, { "\x1b[2J", "?[2J" }, { "x\x7f", "x?" }, { "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80" },
-        { "\xc2\x9b" "31m", "??31m" }, { "\xc2\xa0", "\xc2\xa0" }, { "\xe9t\xe9", "?t?" }, { "\xe2\x82", "??" }, { "\xc0\x8a", "??" }, { "\xed\xa0\x80", "???" }, { "\xf4\x90\x80\x80", "????" } };
+        {"", ""},
+        {"a b~", "a b~"},
+        {"a\nb\r\tc", "a?b??c"},
+        {"\x1b[2J", "?[2J"},
+        {"x\x7f", "x?"},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+        {"\xc2\x9b"
+         "31m",
+         "??31m"},
+        {"\xc2\xa0", "\xc2\xa0"},
+        {"\xe9t\xe9", "?t?"},
+        {"\xe2\x82", "??"},
+        {"\xc0\x8a", "??"},
+        {"\xed\xa0\x80", "???"},
+        {"\xf4\x90\x80\x80", "????"}};
     char text[32];
     size_t i;
 

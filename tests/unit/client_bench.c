@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client_bench.c - the benchmark looks at what it reads: each word that it samples counts, and a value of another key is not taken for the right one. */
+#include "../../client/bench.h"
+#include "unit.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../client/bench.h"
-#include "unit.h"
-
 #define LINE 64u
 
-unsigned ddict_owner(ddict_t *d, const void *key, size_t klen) { return klen ? ((const unsigned char *)key)[klen - 1] % 4u : 0; }
+unsigned ddict_owner(ddict_t *d, const void *key, size_t klen) {
+    return klen ? ((const unsigned char *)key)[klen - 1] % 4u : 0;
+}
 
-static const size_t lens[] = {8, 16, 56, 64, 72, 128, 1000, 4096, 65536, 100000, (1u << 20) + 8, 5u << 20};
+static const size_t lens[] = {
+    8, 16, 56, 64, 72, 128, 1000, 4096, 65536, 100000, (1u << 20) + 8, 5u << 20};
 #define LENS (sizeof lens / sizeof lens[0])
 
 static void flipped(unsigned char *val, size_t len, size_t at, unsigned bit) {
     val[at + bit / 8] ^= (unsigned char)(1u << bit % 8);
-    if (bench_check(val, len, 12345) != -EILSEQ) ck_abort_msg("%zu bytes: bit %u at %zu is not noticed", len, bit, at);
+    if (bench_check(val, len, 12345) != -EILSEQ)
+        ck_abort_msg("%zu bytes: bit %u at %zu is not noticed", len, bit, at);
     val[at + bit / 8] ^= (unsigned char)(1u << bit % 8);
 }
 
@@ -29,8 +33,10 @@ START_TEST(one_bit_of_any_word_that_is_looked_at_counts) {
         ck_assert_int_eq(bench_check(val, len, 12345), 0);
         /* Of long ones some lines: each look reads all. */
         size_t step = lines < 64 ? 1 : lines / 16 + 1;
-        for (size_t line = 0; line < lines; line += step) flipped(val, len, line * LINE, (unsigned)(line * 7 % 64));
-        for (unsigned bit = 0; bit < 64; bit++) flipped(val, len < 65536 ? len : 64, 0, bit);
+        for (size_t line = 0; line < lines; line += step)
+            flipped(val, len, line * LINE, (unsigned)(line * 7 % 64));
+        for (unsigned bit = 0; bit < 64; bit++)
+            flipped(val, len < 65536 ? len : 64, 0, bit);
         flipped(val, len, (lines - 1) * LINE, 63);
         ck_assert_int_eq(bench_check(val, len, 12345), 0);
         free(val);
@@ -58,7 +64,8 @@ START_TEST(a_value_that_is_cut_or_of_another_length_is_noticed) {
         unsigned char *val = calloc(1, lens[i]);
         ck_assert_ptr_nonnull(val);
         bench_fill(val, lens[i] / 2 / 8 * 8, 7);
-        if (lens[i] > LINE) ck_assert_int_eq(bench_check(val, lens[i], 7), -EILSEQ);
+        if (lens[i] > LINE)
+            ck_assert_int_eq(bench_check(val, lens[i], 7), -EILSEQ);
         free(val);
     }
 }
@@ -74,10 +81,12 @@ START_TEST(keys_belong_to_the_managers_in_turn_and_all_differ) {
         ck_assert_uint_le(len[i], BENCH_KEY_MAX);
         ck_assert_uint_eq(ddict_owner(NULL, seen[i], len[i]), owner[i % 3]);
         ck_assert_int_eq(memcmp(seen[i], "bench.7.", 8), 0);
-        for (unsigned j = 0; j < i; j++) ck_assert(len[i] != len[j] || memcmp(seen[i], seen[j], len[i]) != 0);
+        for (unsigned j = 0; j < i; j++)
+            ck_assert(len[i] != len[j] || memcmp(seen[i], seen[j], len[i]) != 0);
     }
 }
 END_TEST
 
-UNIT_MAIN("client_bench", one_bit_of_any_word_that_is_looked_at_counts, the_value_of_another_key_is_noticed, a_value_that_is_cut_or_of_another_length_is_noticed,
+UNIT_MAIN("client_bench", one_bit_of_any_word_that_is_looked_at_counts,
+          the_value_of_another_key_is_noticed, a_value_that_is_cut_or_of_another_length_is_noticed,
           keys_belong_to_the_managers_in_turn_and_all_differ)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client_lease.c - slots of threads (rules L1..L5 of client/lease.h) on a lease page of the test's own. */
+#include "lease.h"
+
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -7,15 +9,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "lease.h"
-
-static struct session *begin(void)
-{
+static struct session *begin(void) {
     static uint64_t id = 1000;
     struct session *s = calloc(1, sizeof *s);
     s->id = ++id;
     s->sock = s->pipe = -1;
-    s->lease_page = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    s->lease_page = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     pthread_mutex_init(&s->lease_lock, NULL);
     pthread_mutex_lock(&registry_lock);
     s->next = sessions;
@@ -24,8 +24,7 @@ static struct session *begin(void)
     return s;
 }
 
-static uint32_t take(struct session *s, uint64_t word)
-{
+static uint32_t take(struct session *s, uint64_t word) {
     uint32_t n;
     struct lease_thread *t = lease_thread(s);
     ck_assert_ptr_nonnull(t);
@@ -37,10 +36,11 @@ static uint32_t take(struct session *s, uint64_t word)
     return n;
 }
 
-static uint64_t chunks(struct session *s) { return ((struct lease_chunk *)(void *)s->lease_page)->chunks; }
+static uint64_t chunks(struct session *s) {
+    return ((struct lease_chunk *)(void *)s->lease_page)->chunks;
+}
 
-START_TEST(slots_in_use_are_all_different)
-{
+START_TEST(slots_in_use_are_all_different) {
     struct session *s = begin();
     enum { N = 5000 };
     uint32_t n[N];
@@ -62,29 +62,25 @@ static struct session *shared;
 static uint32_t *numbers;
 static unsigned count;
 
-static void *release_all(void *arg)
-{
+static void *release_all(void *arg) {
     for (unsigned i = 0; i < count; i++)
         lease_release(shared, numbers[i]);
     return arg;
 }
 
-static void *take_all(void *arg)
-{
+static void *take_all(void *arg) {
     for (unsigned i = 0; i < count; i++)
         numbers[i] = take(shared, i + 1);
     return arg;
 }
 
-static void in_thread(void *(*run)(void *))
-{
+static void in_thread(void *(*run)(void *)) {
     pthread_t t;
     ck_assert(pthread_create(&t, NULL, run, NULL) == 0);
     pthread_join(t, NULL);
 }
 
-START_TEST(slots_released_by_others_come_back_to_their_owner)
-{
+START_TEST(slots_released_by_others_come_back_to_their_owner) {
     shared = begin();
     count = 3000;
     numbers = calloc(count, sizeof *numbers);
@@ -98,8 +94,7 @@ START_TEST(slots_released_by_others_come_back_to_their_owner)
 }
 END_TEST
 
-START_TEST(chunks_of_threads_that_ended_are_used_again)
-{
+START_TEST(chunks_of_threads_that_ended_are_used_again) {
     shared = begin();
     count = 600;
     numbers = calloc(count, sizeof *numbers);
@@ -122,8 +117,7 @@ START_TEST(chunks_of_threads_that_ended_are_used_again)
 }
 END_TEST
 
-START_TEST(a_marked_slot_is_not_given_out_twice)
-{
+START_TEST(a_marked_slot_is_not_given_out_twice) {
     struct session *s = begin();
     enum { N = 3 * DD_LEASE_CHUNK_SLOTS - 1 }; /* with the scratch slot all of three chunks */
     uint32_t n[N];
@@ -140,8 +134,7 @@ START_TEST(a_marked_slot_is_not_given_out_twice)
 }
 END_TEST
 
-START_TEST(when_all_are_taken_it_says_so_and_goes_on_after_a_release)
-{
+START_TEST(when_all_are_taken_it_says_so_and_goes_on_after_a_release) {
     struct session *s = begin();
     uint32_t *n = calloc((size_t)DD_LEASE_CHUNKS * DD_LEASE_CHUNK_SLOTS, sizeof *n), more;
     struct lease_thread *t = lease_thread(s);
@@ -160,8 +153,7 @@ START_TEST(when_all_are_taken_it_says_so_and_goes_on_after_a_release)
 }
 END_TEST
 
-START_TEST(an_inherited_slot_is_cleared_by_the_last_of_its_processes)
-{
+START_TEST(an_inherited_slot_is_cleared_by_the_last_of_its_processes) {
     struct session *s = begin();
     s->refs = calloc((size_t)DD_LEASE_CHUNKS * DD_LEASE_CHUNK_SLOTS, sizeof *s->refs);
     s->chunks = 1;
@@ -177,8 +169,7 @@ START_TEST(an_inherited_slot_is_cleared_by_the_last_of_its_processes)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("client_lease");
     TCase *t = tcase_create("lease");
     tcase_set_timeout(t, 60);

@@ -4,6 +4,9 @@
  * Invariants: an answer reaches its request and no other; whatever stands in the completion queue, no byte is written outside the
  * asker's buffer, and the call ends; what is given up is told to the manager; after a refusal the lane goes on.
  */
+#include "handle.h"
+#include "port_inside.h"
+
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -14,16 +17,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "handle.h"
-#include "port_inside.h"
-
 #define MIB (1u << 20)
 
 /* Under a sanitizer: malloc gives NULL for too much, as without it. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+const char *__asan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
+const char *__tsan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
 
 static struct session session;
 static struct board board;
@@ -32,8 +36,7 @@ static struct arena_header *header;
 static struct lane other; /* the manager's end */
 static int event_fd;
 
-static void begin(void)
-{
+static void begin(void) {
     int fd = lane_create();
     ck_assert(fd >= 0);
     board.state = BOARD_READY;
@@ -48,8 +51,7 @@ static void begin(void)
     close(fd);
 }
 
-static void end(void)
-{
+static void end(void) {
     port_close(&manager.port);
     lane_unmap(&other);
     munmap(header, 4096);
@@ -72,8 +74,7 @@ static bool next(struct msg *m, uint8_t *payload) /* the next request, taken out
     return true;
 }
 
-static void await(struct msg *m, uint8_t *payload)
-{
+static void await(struct msg *m, uint8_t *payload) {
     uint64_t end_at = clock_ns() + 30000000000u;
     while (!next(m, payload)) {
         ck_assert_msg(clock_ns() < end_at, "no request came");
@@ -81,8 +82,7 @@ static void await(struct msg *m, uint8_t *payload)
     }
 }
 
-static void answer(const struct msg *m, const void *payload)
-{
+static void answer(const struct msg *m, const void *payload) {
     bool bad = false;
     uint8_t *at;
     uint64_t end_at = clock_ns() + 30000000000u;
@@ -97,9 +97,9 @@ static void answer(const struct msg *m, const void *payload)
     lane_ring_client(&other);
 }
 
-static struct msg reply_to(const struct msg *req, int status)
-{
-    return (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = req->id, .status = status, .manager = 3};
+static struct msg reply_to(const struct msg *req, int status) {
+    return (struct msg){
+        .len = MSG_HEADER, .type = MSG_REPLY, .id = req->id, .status = status, .manager = 3};
 }
 
 /* --- the asker's side, in a thread --- */
@@ -113,16 +113,15 @@ struct asker {
     int rc, timeout_ms;
 };
 
-static void *asker_run(void *arg)
-{
+static void *asker_run(void *arg) {
     struct asker *a = arg;
     patience_init(&a->w, &session, a->timeout_ms);
     a->rc = port_call(&manager.port, &a->out, &a->r, &a->w);
     return NULL;
 }
 
-static void asker_start(struct asker *a, enum msg_type type, enum sink sink, void *buf, size_t cap, int timeout_ms)
-{
+static void asker_start(struct asker *a, enum msg_type type, enum sink sink, void *buf, size_t cap,
+                        int timeout_ms) {
     memset(a, 0, sizeof *a);
     a->out.head = (struct msg){.type = type, .key_len = type == MSG_GET ? 3 : 0, .manager = 3};
     a->out.key = "key";
@@ -133,17 +132,19 @@ static void asker_start(struct asker *a, enum msg_type type, enum sink sink, voi
     pthread_create(&a->thread, NULL, asker_run, a);
 }
 
-static void put_start(struct asker *a, void *val, size_t len, int timeout_ms)
-{
+static void put_start(struct asker *a, void *val, size_t len, int timeout_ms) {
     memset(a, 0, sizeof *a);
     a->iov = (struct iovec){val, len};
-    a->out = (struct outgoing){.head = {.type = MSG_PUT, .key_len = 3, .val_len = len, .manager = 3}, .key = "key", .iov = &a->iov, .niov = 1};
+    a->out =
+        (struct outgoing){.head = {.type = MSG_PUT, .key_len = 3, .val_len = len, .manager = 3},
+                          .key = "key",
+                          .iov = &a->iov,
+                          .niov = 1};
     a->timeout_ms = timeout_ms;
     pthread_create(&a->thread, NULL, asker_run, a);
 }
 
-static int asker_end(struct asker *a)
-{
+static int asker_end(struct asker *a) {
     pthread_join(a->thread, NULL);
     request_drop(&a->r);
     return a->rc;
@@ -151,8 +152,7 @@ static int asker_end(struct asker *a)
 
 /* --- honest --- */
 
-START_TEST(answers_in_any_order_reach_their_askers)
-{
+START_TEST(answers_in_any_order_reach_their_askers) {
     begin();
     struct asker a[20];
     struct msg m[20];
@@ -178,8 +178,7 @@ START_TEST(answers_in_any_order_reach_their_askers)
 }
 END_TEST
 
-START_TEST(a_large_value_goes_out_in_pieces)
-{
+START_TEST(a_large_value_goes_out_in_pieces) {
     begin();
     static unsigned char val[3 * MIB + 5], got[3 * MIB + 5], payload[MSG_LEN_MAX];
     for (size_t i = 0; i < sizeof val; i++)
@@ -188,11 +187,13 @@ START_TEST(a_large_value_goes_out_in_pieces)
     struct msg m, first;
     put_start(&a, val, sizeof val, 30000);
     await(&first, payload);
-    ck_assert(first.type == MSG_PUT && (first.flags & MSGF_STREAM) && first.val_len == sizeof val && memcmp(payload, "key", 3) == 0);
+    ck_assert(first.type == MSG_PUT && (first.flags & MSGF_STREAM) && first.val_len == sizeof val &&
+              memcmp(payload, "key", 3) == 0);
     size_t at = 0;
     do {
         await(&m, payload);
-        ck_assert(m.type == MSG_DATA && m.id == first.id && m.aux == at && at + m.len - MSG_HEADER <= sizeof val);
+        ck_assert(m.type == MSG_DATA && m.id == first.id && m.aux == at &&
+                  at + m.len - MSG_HEADER <= sizeof val);
         memcpy(got + at, payload, m.len - MSG_HEADER);
         at += m.len - MSG_HEADER;
     } while (!(m.flags & MSGF_LAST));
@@ -204,21 +205,26 @@ START_TEST(a_large_value_goes_out_in_pieces)
 }
 END_TEST
 
-START_TEST(a_stream_lets_other_threads_between_its_pieces)
-{
+START_TEST(a_stream_lets_other_threads_between_its_pieces) {
     begin();
     static unsigned char val[MIB];
     struct asker small;
     struct request r = {.sink = SINK_NONE};
     struct iovec iov = {val, sizeof val};
-    struct outgoing out = {.head = {.type = MSG_PUT, .key_len = 3, .val_len = sizeof val, .manager = 3}, .key = "key", .iov = &iov, .niov = 1};
+    struct outgoing out = {
+        .head = {.type = MSG_PUT, .key_len = 3, .val_len = sizeof val, .manager = 3},
+        .key = "key",
+        .iov = &iov,
+        .niov = 1};
     struct msg m;
     port_lock(&manager.port);
     put_start(&small, "v", 1, 30000);
-    for (uint64_t end_at = clock_ns() + 30000000000u; __atomic_load_n(&manager.port.wanted, __ATOMIC_RELAXED) == 0 && clock_ns() < end_at;)
+    for (uint64_t end_at = clock_ns() + 30000000000u;
+         __atomic_load_n(&manager.port.wanted, __ATOMIC_RELAXED) == 0 && clock_ns() < end_at;)
         usleep(100);
     ck_assert_int_eq(port_push(&manager.port, &out, &r), 0);
-    ck_assert_msg(r.need == 0 && out.sent == DD_MSG_PIECE, "%llu bytes went while another thread waited", (unsigned long long)out.sent);
+    ck_assert_msg(r.need == 0 && out.sent == DD_MSG_PIECE,
+                  "%llu bytes went while another thread waited", (unsigned long long)out.sent);
     port_unlock(&manager.port);
     await(&m, NULL);
     ck_assert(m.type == MSG_PUT && (m.flags & MSGF_STREAM));
@@ -230,7 +236,8 @@ START_TEST(a_stream_lets_other_threads_between_its_pieces)
     answer(&yes, NULL);
     ck_assert_int_eq(asker_end(&small), 0);
     port_lock(&manager.port);
-    ck_assert_int_eq(port_push(&manager.port, &out, &r), 0); /* nobody waits: as much as there is room for */
+    ck_assert_int_eq(port_push(&manager.port, &out, &r),
+                     0); /* nobody waits: as much as there is room for */
     ck_assert(r.need != 0 && out.sent >= 3 * DD_MSG_PIECE);
     give_up(&manager.port, &r);
     port_unlock(&manager.port);
@@ -239,8 +246,7 @@ START_TEST(a_stream_lets_other_threads_between_its_pieces)
 }
 END_TEST
 
-START_TEST(a_refusal_in_the_middle_ends_the_stream_with_abort)
-{
+START_TEST(a_refusal_in_the_middle_ends_the_stream_with_abort) {
     begin();
     static unsigned char val[8 * MIB];
     struct asker a;
@@ -266,8 +272,7 @@ START_TEST(a_refusal_in_the_middle_ends_the_stream_with_abort)
 }
 END_TEST
 
-START_TEST(a_refusal_while_the_ring_is_full_is_answered_when_there_is_room)
-{
+START_TEST(a_refusal_while_the_ring_is_full_is_answered_when_there_is_room) {
     begin();
     static unsigned char val[8 * MIB];
     struct asker a;
@@ -291,8 +296,7 @@ START_TEST(a_refusal_while_the_ring_is_full_is_answered_when_there_is_room)
 }
 END_TEST
 
-START_TEST(a_streamed_answer_fills_the_buffer_or_memory)
-{
+START_TEST(a_streamed_answer_fills_the_buffer_or_memory) {
     begin();
     static unsigned char val[2 * MIB], buf[2 * MIB];
     for (size_t i = 0; i < sizeof val; i++)
@@ -300,7 +304,8 @@ START_TEST(a_streamed_answer_fills_the_buffer_or_memory)
     for (int memory = 0; memory < 2; memory++) {
         struct asker a;
         struct msg m;
-        asker_start(&a, MSG_GET, memory ? SINK_MEMORY : SINK_BUFFER, memory ? NULL : buf, memory ? 0 : sizeof buf, 30000);
+        asker_start(&a, MSG_GET, memory ? SINK_MEMORY : SINK_BUFFER, memory ? NULL : buf,
+                    memory ? 0 : sizeof buf, 30000);
         await(&m, NULL);
         struct msg r = reply_to(&m, 0), d = r;
         r.flags = MSGF_STREAM;
@@ -324,8 +329,7 @@ START_TEST(a_streamed_answer_fills_the_buffer_or_memory)
 }
 END_TEST
 
-START_TEST(what_is_given_up_is_told_and_its_answer_is_dropped)
-{
+START_TEST(what_is_given_up_is_told_and_its_answer_is_dropped) {
     begin();
     struct asker a;
     struct msg m, c;
@@ -367,8 +371,7 @@ START_TEST(what_is_given_up_is_told_and_its_answer_is_dropped)
 }
 END_TEST
 
-START_TEST(a_manager_that_sleeps_or_left_the_lane_is_rung_and_a_busy_one_is_not)
-{
+START_TEST(a_manager_that_sleeps_or_left_the_lane_is_rung_and_a_busy_one_is_not) {
     begin();
     struct asker a;
     struct msg m;
@@ -389,10 +392,19 @@ END_TEST
 
 /* --- dishonest --- */
 
-enum { WRONG_ORDER, TOO_MUCH, PIECE_FIRST, TWO_REPLIES, PLACED_UNASKED, HUGE_STREAM, SHORT_STREAM, LONG_INLINE, LIES };
+enum {
+    WRONG_ORDER,
+    TOO_MUCH,
+    PIECE_FIRST,
+    TWO_REPLIES,
+    PLACED_UNASKED,
+    HUGE_STREAM,
+    SHORT_STREAM,
+    LONG_INLINE,
+    LIES
+};
 
-START_TEST(lies_about_a_value_end_in_an_error)
-{
+START_TEST(lies_about_a_value_end_in_an_error) {
     static unsigned char junk[MSG_LEN_MAX];
     for (int lie = 0; lie < LIES; lie++) {
         begin();
@@ -409,14 +421,43 @@ START_TEST(lies_about_a_value_end_in_an_error)
         d.type = MSG_DATA;
         d.len = MSG_HEADER + 2048;
         switch (lie) {
-        case WRONG_ORDER: answer(&r, NULL); d.aux = 2048; answer(&d, junk); break;
-        case TOO_MUCH: answer(&r, NULL); d.len = MSG_HEADER + 8192; answer(&d, junk); break;
-        case PIECE_FIRST: answer(&d, junk); break;
-        case TWO_REPLIES: answer(&r, NULL); answer(&r, NULL); break;
-        case PLACED_UNASKED: r.flags = MSGF_PLACED; r.aux = 1u << 30; answer(&r, NULL); break;
-        case HUGE_STREAM: r.val_len = 1ull << 60; answer(&r, NULL); break;
-        case SHORT_STREAM: answer(&r, NULL); d.flags = MSGF_LAST; answer(&d, junk); break;
-        case LONG_INLINE: r.flags = 0; r.val_len = 16; r.len = MSG_HEADER + 8192; answer(&r, junk); break;
+        case WRONG_ORDER:
+            answer(&r, NULL);
+            d.aux = 2048;
+            answer(&d, junk);
+            break;
+        case TOO_MUCH:
+            answer(&r, NULL);
+            d.len = MSG_HEADER + 8192;
+            answer(&d, junk);
+            break;
+        case PIECE_FIRST:
+            answer(&d, junk);
+            break;
+        case TWO_REPLIES:
+            answer(&r, NULL);
+            answer(&r, NULL);
+            break;
+        case PLACED_UNASKED:
+            r.flags = MSGF_PLACED;
+            r.aux = 1u << 30;
+            answer(&r, NULL);
+            break;
+        case HUGE_STREAM:
+            r.val_len = 1ull << 60;
+            answer(&r, NULL);
+            break;
+        case SHORT_STREAM:
+            answer(&r, NULL);
+            d.flags = MSGF_LAST;
+            answer(&d, junk);
+            break;
+        case LONG_INLINE:
+            r.flags = 0;
+            r.val_len = 16;
+            r.len = MSG_HEADER + 8192;
+            answer(&r, junk);
+            break;
         }
         int rc = asker_end(&a);
         ck_assert_msg(rc == (lie == HUGE_STREAM ? -ENOMEM : DDICT_EPROTO), "lie %d: %d", lie, rc);
@@ -427,8 +468,7 @@ START_TEST(lies_about_a_value_end_in_an_error)
 }
 END_TEST
 
-START_TEST(a_damaged_ring_ends_all_calls)
-{
+START_TEST(a_damaged_ring_ends_all_calls) {
     for (int how = 0; how < 3; how++) {
         begin();
         struct asker a, b;
@@ -453,7 +493,9 @@ START_TEST(a_damaged_ring_ends_all_calls)
         }
         uint64_t t = clock_ns();
         int ra = asker_end(&a), rb = asker_end(&b);
-        ck_assert_msg((ra == DDICT_EPROTO || ra == 0) && (rb == DDICT_EPROTO || rb == 0) && (ra != 0 || rb != 0), "%d: %d %d", how, ra, rb);
+        ck_assert_msg((ra == DDICT_EPROTO || ra == 0) && (rb == DDICT_EPROTO || rb == 0) &&
+                          (ra != 0 || rb != 0),
+                      "%d: %d %d", how, ra, rb);
         ck_assert(clock_ns() - t < 1000000000u);
         asker_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 3000);
         ck_assert_int_eq(asker_end(&a), DDICT_EPROTO);
@@ -462,14 +504,14 @@ START_TEST(a_damaged_ring_ends_all_calls)
 }
 END_TEST
 
-START_TEST(random_answers_never_hurt)
-{
+START_TEST(random_answers_never_hurt) {
     begin();
     srandom(7);
     static unsigned char buf[10064], junk[MSG_LEN_MAX];
     memset(buf, 0x5a, sizeof buf);
     unsigned fine = 0;
-    for (int i = 0; i < 3000 || (fine <= 50 && i < 30000); i++) { /* a slow machine ends more of them by their timeout */
+    for (int i = 0; i < 3000 || (fine <= 50 && i < 30000);
+         i++) { /* a slow machine ends more of them by their timeout */
         struct asker a;
         struct msg m;
         asker_start(&a, MSG_GET, i % 2 ? SINK_BUFFER : SINK_MEMORY, i % 2 ? buf : NULL, 10000, 30);
@@ -477,9 +519,12 @@ START_TEST(random_answers_never_hurt)
         while (m.type != MSG_GET)
             await(&m, NULL);
         for (int k = random() % 4; k >= 0; k--) {
-            struct msg r = {.type = random() % 2 ? MSG_REPLY : MSG_DATA, .id = m.id - (uint64_t)(random() % 8 == 0), .manager = 3};
+            struct msg r = {.type = random() % 2 ? MSG_REPLY : MSG_DATA,
+                            .id = m.id - (uint64_t)(random() % 8 == 0),
+                            .manager = 3};
             r.len = MSG_HEADER + (random() % 2 ? (uint32_t)(random() % 12000) : 1);
-            r.flags = (uint16_t)(random() & (r.type == MSG_DATA ? MSGF_LAST : MSGF_STREAM | MSGF_PLACED));
+            r.flags =
+                (uint16_t)(random() & (r.type == MSG_DATA ? MSGF_LAST : MSGF_STREAM | MSGF_PLACED));
             r.val_len = random() % 2 ? r.len - MSG_HEADER : (uint64_t)(random() % 20000);
             r.aux = random() % 3 ? 0 : (uint64_t)random();
             r.status = random() % 5 ? 0 : -(int)(random() % 5000);
@@ -495,8 +540,7 @@ START_TEST(random_answers_never_hurt)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("client_port");
     TCase *t = tcase_create("port");
     tcase_set_timeout(t, 120);

@@ -3,15 +3,14 @@
 #ifndef DDICT_TESTS_GPU_TEST_H
 #define DDICT_TESTS_GPU_TEST_H
 
+#include "machine_xml.h"
+#include "place/gpu_bind.h"
+#include "place/topology.h"
+#include "unit.h"
+
 #include <glob.h>
 #include <limits.h>
 #include <string.h>
-
-#include "place/gpu_bind.h"
-#include "place/topology.h"
-
-#include "machine_xml.h"
-#include "unit.h"
 
 static inline void machine_map(const struct machine *of, struct gpu_map *m) {
     struct hwloc_topology *t;
@@ -32,14 +31,16 @@ static inline size_t saved_topologies(glob_t *g) {
     if (folder != NULL)
         snprintf(pattern, sizeof pattern, "%s/*.xml", folder);
     else
-        snprintf(pattern, sizeof pattern, "%s/../shared/data/topologies/*.xml", source != NULL ? source : ".");
+        snprintf(pattern, sizeof pattern, "%s/../shared/data/topologies/*.xml",
+                 source != NULL ? source : ".");
     if (glob(pattern, 0, NULL, g) != 0)
         g->gl_pathc = 0;
     return g->gl_pathc;
 }
 
 /* Least sum over all ways to give place j GPU g, no GPU twice: every permutation is tried (cut where it is no better already). */
-static inline void try_all(int places, int gpus, const int64_t *cost, int at, unsigned used, int64_t sum, int64_t *least) {
+static inline void try_all(int places, int gpus, const int64_t *cost, int at, unsigned used,
+                           int64_t sum, int64_t *least) {
     if (sum >= *least)
         return;
     if (at == places) {
@@ -104,7 +105,8 @@ static inline int64_t least_of_shares(int ranks, int gpus, const int64_t *distan
             next[s] = INT64_MAX;
         for (int s = 0; s < states; s++)
             for (int g = 0; g < gpus && now[s] != INT64_MAX; g++)
-                if (s / step[g] % (most + 1) < most && now[s] + distance[r * gpus + g] < next[s + step[g]])
+                if (s / step[g] % (most + 1) < most &&
+                    now[s] + distance[r * gpus + g] < next[s + step[g]])
                     next[s + step[g]] = now[s] + distance[r * gpus + g];
         int64_t *swap = now;
         now = next;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_ask.c - what users ask for. Invariant: a refusal names the option, the value and what is allowed, and changes nothing. */
+#include "base/defaults.h"
+#include "launch/ask.h"
+#include "launch_test.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/defaults.h"
-#include "launch/ask.h"
-
-#include "launch_test.h"
 
 static char why[ASK_WHY];
 
@@ -18,7 +17,9 @@ static void refused(int rc, const char *part) {
 }
 
 START_TEST(numbers_that_are_none_are_refused_by_name) {
-    static const char *const bad[] = { "", "0", "-1", "+4", "4x", " 4", "4 ", "0x4", "1e3", "65536", "99999999", "18446744073709551617" };
+    static const char *const bad[] = {"",    "0",     "-1",       "+4",
+                                      "4x",  " 4",    "4 ",       "0x4",
+                                      "1e3", "65536", "99999999", "18446744073709551617"};
     uint32_t n = 7;
     size_t i;
 
@@ -35,7 +36,8 @@ START_TEST(numbers_that_are_none_are_refused_by_name) {
 END_TEST
 
 START_TEST(sizes_that_are_none_are_refused_by_name) {
-    static const char *const bad[] = { "", "16Q", "-1", "0", "G", "1 G", "4095K", "1.5", "16GG", "99999999999999T", "0x10M" };
+    static const char *const bad[] = {
+        "", "16Q", "-1", "0", "G", "1 G", "4095K", "1.5", "16GG", "99999999999999T", "0x10M"};
     uint64_t mem = 7;
     size_t i;
 
@@ -65,7 +67,8 @@ START_TEST(too_little_for_a_manager_says_what_would_do) {
     ck_assert_int_eq(ask_fits("--mem", 16u << 20, "--managers", 4, 2, why, sizeof why), 0);
     refused(ask_fits("--mem", (16u << 20) - 1, "--managers", 4, 2, why, sizeof why), "--mem=16M");
     ck_assert_int_eq(ask_fits("--mem", 4096ull << 20, "--managers", 512, 2, why, sizeof why), 0);
-    refused(ask_fits("--mem", 4096ull << 20, "--managers", 513, 2, why, sizeof why), "at most 512 on 2 nodes");
+    refused(ask_fits("--mem", 4096ull << 20, "--managers", 513, 2, why, sizeof why),
+            "at most 512 on 2 nodes");
 }
 END_TEST
 
@@ -84,19 +87,25 @@ START_TEST(shares_follow_manager_m_on_node_m_mod_nodes) {
 END_TEST
 
 START_TEST(more_than_the_job_has_says_both_figures_and_the_option) {
-    ck_assert_int_eq(ask_room("--ddict-mem", 4ull << 30, 2ull << 30, "n1", 2048, 0, why, sizeof why), 0);
-    ck_assert_int_eq(ask_room("--ddict-mem", 1ull << 50, 1ull << 49, "n1", 0, 0, why, sizeof why), 0); /* no limit known */
-    refused(ask_room("--ddict-mem", 20ull << 30, 10ull << 30, "n1", 2048, 0, why, sizeof why), "--mem=12G");
+    ck_assert_int_eq(
+        ask_room("--ddict-mem", 4ull << 30, 2ull << 30, "n1", 2048, 0, why, sizeof why), 0);
+    ck_assert_int_eq(ask_room("--ddict-mem", 1ull << 50, 1ull << 49, "n1", 0, 0, why, sizeof why),
+                     0); /* no limit known */
+    refused(ask_room("--ddict-mem", 20ull << 30, 10ull << 30, "n1", 2048, 0, why, sizeof why),
+            "--mem=12G");
     ck_assert_ptr_nonnull(strstr(why, "10.0 GiB on node n1"));
     ck_assert_ptr_nonnull(strstr(why, "the job has 2.0 GiB"));
     ck_assert_ptr_null(strstr(why, "--mem-per-cpu"));
-    refused(ask_room("--ddict-mem", 20ull << 30, 10ull << 30, "n1", 2048, 1, why, sizeof why), "instead of --mem-per-cpu");
+    refused(ask_room("--ddict-mem", 20ull << 30, 10ull << 30, "n1", 2048, 1, why, sizeof why),
+            "instead of --mem-per-cpu");
 }
 END_TEST
 
 START_TEST(amounts_are_sizes_or_shares) {
-    static const char *const bad[] = { "%", "0%", "0.00%", "100.01%", "101%", "-4%", "4%%", "4 %", "4.%", "4.123%", ".5%", "1e1%", "40%G", "16Q", "" };
-    struct amount a = { .bytes = 7 };
+    static const char *const bad[] = {"%",   "0%",   "0.00%", "100.01%", "101%",
+                                      "-4%", "4%%",  "4 %",   "4.%",     "4.123%",
+                                      ".5%", "1e1%", "40%G",  "16Q",     ""};
+    struct amount a = {.bytes = 7};
     char text[16];
     size_t i;
 
@@ -109,7 +118,8 @@ START_TEST(amounts_are_sizes_or_shares) {
     ck_assert_int_eq(ask_amount("--mem", "40%", &a, why, sizeof why), 0);
     ck_assert(a.bytes == 0 && a.share == 4000);
     ck_assert_uint_eq(amount_bytes(&a, 1000), 400);
-    ck_assert_uint_eq(amount_bytes(&a, UINT64_MAX >> 1), (uint64_t)((unsigned __int128)(UINT64_MAX >> 1) * 4 / 10));
+    ck_assert_uint_eq(amount_bytes(&a, UINT64_MAX >> 1),
+                      (uint64_t)((unsigned __int128)(UINT64_MAX >> 1) * 4 / 10));
     ck_assert_str_eq(amount_format(text, sizeof text, &a), "40%");
     ck_assert_int_eq(ask_amount("--mem", "12.5%", &a, why, sizeof why), 0);
     ck_assert_str_eq(amount_format(text, sizeof text, &a), "12.5%");
@@ -124,9 +134,8 @@ END_TEST
 
 int main(void) {
     return TESTS_RUN("launch_ask", 60, numbers_that_are_none_are_refused_by_name,
-                     sizes_that_are_none_are_refused_by_name,
-                     a_long_value_is_cut_in_the_sentence,
+                     sizes_that_are_none_are_refused_by_name, a_long_value_is_cut_in_the_sentence,
                      too_little_for_a_manager_says_what_would_do,
-                     shares_follow_manager_m_on_node_m_mod_nodes,
-                     amounts_are_sizes_or_shares, more_than_the_job_has_says_both_figures_and_the_option);
+                     shares_follow_manager_m_on_node_m_mod_nodes, amounts_are_sizes_or_shares,
+                     more_than_the_job_has_says_both_figures_and_the_option);
 }

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_options.c - the command lines of `ddict up` and `ddict run`. Invariant: the command line wins over the environment, and a wrong word is named. */
-#include <string.h>
-
 #include "base/defaults.h"
 #include "launch/options.h"
-
 #include "launch_test.h"
+
+#include <string.h>
 
 static const char *managers, *mem, *transport;
 static char why[ASK_WHY];
 
 static const char *environment(const char *name) {
-    return strcmp(name, "DDICT_MANAGERS") == 0 ? managers : strcmp(name, "DDICT_MEM") == 0 ? mem : strcmp(name, "DDICT_TRANSPORT") == 0 ? transport : NULL;
+    return strcmp(name, "DDICT_MANAGERS") == 0    ? managers
+           : strcmp(name, "DDICT_MEM") == 0       ? mem
+           : strcmp(name, "DDICT_TRANSPORT") == 0 ? transport
+                                                  : NULL;
 }
 
 static int parse(struct options *o, const char *verb, const char *line) {
@@ -59,7 +61,8 @@ START_TEST(the_transport_is_the_users_the_variables_or_auto) {
     ck_assert_str_eq(o.transport, "ofi:cxi");
     transport = "pigeon";
     ck_assert_int_lt(parse(&o, "ddict up", ""), 0);
-    ck_assert_ptr_nonnull(strstr(why, "DDICT_TRANSPORT=pigeon: want auto, tcp, ofi or ofi:PROVIDER"));
+    ck_assert_ptr_nonnull(
+        strstr(why, "DDICT_TRANSPORT=pigeon: want auto, tcp, ofi or ofi:PROVIDER"));
     ck_assert_int_lt(parse(&o, "ddict up", "--transport=ofi:"), 0);
     transport = NULL;
 }
@@ -118,26 +121,39 @@ END_TEST
 
 START_TEST(the_site_says_what_the_user_does_not) {
     struct options o;
-    struct { const char *line; uint32_t managers; uint64_t bytes; uint32_t share; } const cases[] = {
-        { "--site managers=3 --site mem=4G", 3, 4ull << 30, 0 },
-        { "--site managers=3 --managers=2 --site mem=4G --mem=10%", 2, 0, 1000 },
-        { "--site mem=25% --site max_mem=64M", 0, 0, 2500 },
-        { "--site max_mem=64M", 0, 64u << 20, 0 }, /* our own default is too much there */
-        { "--site max_mem=64M --mem=1G", 0, 1u << 30, 0 }, /* judged when the nodes are known */
+    struct {
+        const char *line;
+        uint32_t managers;
+        uint64_t bytes;
+        uint32_t share;
+    } const cases[] = {
+        {"--site managers=3 --site mem=4G", 3, 4ull << 30, 0},
+        {"--site managers=3 --managers=2 --site mem=4G --mem=10%", 2, 0, 1000},
+        {"--site mem=25% --site max_mem=64M", 0, 0, 2500},
+        {"--site max_mem=64M", 0, 64u << 20, 0},         /* our own default is too much there */
+        {"--site max_mem=64M --mem=1G", 0, 1u << 30, 0}, /* judged when the nodes are known */
     };
     size_t i;
 
     managers = mem = NULL;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         ck_assert_msg(parse(&o, "ddict up", cases[i].line) == 0, "%s: %s", cases[i].line, why);
-        ck_assert_msg(o.managers == cases[i].managers && o.mem.bytes == cases[i].bytes && o.mem.share == cases[i].share, "%s", cases[i].line);
+        ck_assert_msg(o.managers == cases[i].managers && o.mem.bytes == cases[i].bytes &&
+                          o.mem.share == cases[i].share,
+                      "%s", cases[i].line);
     }
-    ck_assert_int_eq(parse(&o, "ddict up", "--site drain=2 --site mpi=none --site start_timeout=9 --site srun=/a --site ddictd=/b"), 0);
+    ck_assert_int_eq(parse(&o, "ddict up",
+                           "--site drain=2 --site mpi=none --site start_timeout=9 --site srun=/a "
+                           "--site ddictd=/b"),
+                     0);
     ck_assert(o.drain_ms == 2000 && o.start_s == 9);
     ck_assert_str_eq(o.mpi, "none");
     ck_assert_str_eq(o.srun, "/a");
     ck_assert_str_eq(o.ddictd, "/b");
-    ck_assert_int_eq(parse(&o, "ddict up", "--site drain=2 --drain-ms=3 --site mpi=none --mpi=pmix --srun=/c --site srun=/a"), 0);
+    ck_assert_int_eq(
+        parse(&o, "ddict up",
+              "--site drain=2 --drain-ms=3 --site mpi=none --mpi=pmix --srun=/c --site srun=/a"),
+        0);
     ck_assert_int_eq(o.drain_ms, 3);
     ck_assert_str_eq(o.mpi, "pmix");
     ck_assert_str_eq(o.srun, "/c");
@@ -174,24 +190,26 @@ END_TEST
 START_TEST(wrong_words_are_named) {
     static const struct {
         const char *verb, *line, *part;
-    } bad[] = { { "ddict up", "--foo", "--foo" },
-                { "ddict up", "--mem", "--mem" },
-                { "ddict up", "more", "more" },
-                { "ddict up", "--step=3", "--jobid" },
-                { "ddict up", "--jobid=12x", "--jobid=12x" },
-                { "ddict up", "--jobid=3 --step=-1", "--step=-1" },
-                { "ddict up", "--name=a/b", "--name=a/b" },
-                { "ddict up", "--name=", "--name=" },
-                { "ddict up", "--name=0123456789012345678901234567890123456789012345678901234567890123", "at most 63" },
-                { "ddict up", "--drain-ms=-1", "--drain-ms=-1" },
-                { "ddict up", "--start-timeout=0", "--start-timeout=0" },
-                { "ddict up", "--site=foo", "--site: unknown word 'foo'" },
-                { "ddict run", "--site=rma=perhaps x", "--site: rma=perhaps: want" },
-                { "ddict up", "--plugin --site=foo", "plugstack.conf: unknown word 'foo'" },
-                { "ddict up", "--chdir=here", "--chdir=here: want an absolute path" },
-                { "ddict up", "--mem=101%", "--mem=101%" },
-                { "ddict run", "--mem=8M", "no command" },
-                { "ddict run", "--managers=99999999 x", "--managers=99999999" } };
+    } bad[] = {{"ddict up", "--foo", "--foo"},
+               {"ddict up", "--mem", "--mem"},
+               {"ddict up", "more", "more"},
+               {"ddict up", "--step=3", "--jobid"},
+               {"ddict up", "--jobid=12x", "--jobid=12x"},
+               {"ddict up", "--jobid=3 --step=-1", "--step=-1"},
+               {"ddict up", "--name=a/b", "--name=a/b"},
+               {"ddict up", "--name=", "--name="},
+               {"ddict up",
+                "--name=0123456789012345678901234567890123456789012345678901234567890123",
+                "at most 63"},
+               {"ddict up", "--drain-ms=-1", "--drain-ms=-1"},
+               {"ddict up", "--start-timeout=0", "--start-timeout=0"},
+               {"ddict up", "--site=foo", "--site: unknown word 'foo'"},
+               {"ddict run", "--site=rma=perhaps x", "--site: rma=perhaps: want"},
+               {"ddict up", "--plugin --site=foo", "plugstack.conf: unknown word 'foo'"},
+               {"ddict up", "--chdir=here", "--chdir=here: want an absolute path"},
+               {"ddict up", "--mem=101%", "--mem=101%"},
+               {"ddict run", "--mem=8M", "no command"},
+               {"ddict run", "--managers=99999999 x", "--managers=99999999"}};
     struct options o;
     size_t i;
 
@@ -204,7 +222,10 @@ START_TEST(wrong_words_are_named) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_options", 60, defaults_are_one_manager_a_node_and_1_gib, the_transport_is_the_users_the_variables_or_auto, ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
-                     the_plugin_s_errors_name_the_options_of_srun, options_of_the_command_are_the_command_s, the_site_says_what_the_user_does_not,
+    return TESTS_RUN("launch_options", 60, defaults_are_one_manager_a_node_and_1_gib,
+                     the_transport_is_the_users_the_variables_or_auto,
+                     ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
+                     the_plugin_s_errors_name_the_options_of_srun,
+                     options_of_the_command_are_the_command_s, the_site_says_what_the_user_does_not,
                      the_plugin_stays_with_a_step_and_leaves_a_job, wrong_words_are_named);
 }

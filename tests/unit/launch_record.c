@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_record.c - which file gets the record. Invariants: the path is absolute or ""; a refusal names the option, and path is "" then. */
-#include <string.h>
-
 #include "launch/record.h"
-
 #include "launch_test.h"
+
+#include <string.h>
 
 static char why[ASK_WHY], path[200];
 static struct options o;
@@ -16,13 +15,15 @@ static void begin(const char *log) {
 }
 
 static void gives(const char *want) {
-    ck_assert_msg(record_path(path, sizeof path, &o, "/home/al%j", "al", why, sizeof why) == 0, "%s", why);
+    ck_assert_msg(record_path(path, sizeof path, &o, "/home/al%j", "al", why, sizeof why) == 0,
+                  "%s", why);
     ck_assert_str_eq(path, want);
 }
 
 static void refused(const char *part) {
     strcpy(path, "x");
-    ck_assert_int_eq(record_path(path, sizeof path, &o, "/home/al", "al", why, sizeof why), -EINVAL);
+    ck_assert_int_eq(record_path(path, sizeof path, &o, "/home/al", "al", why, sizeof why),
+                     -EINVAL);
     ck_assert_msg(strstr(why, part) != NULL, "'%s' is not in '%s'", part, why);
     ck_assert_str_eq(path, "");
 }
@@ -94,15 +95,23 @@ START_TEST(wrong_names_are_refused) {
 END_TEST
 
 START_TEST(the_folder_of_a_spill_has_job_and_user_in_its_name_and_perhaps_a_size) {
-    static const struct { const char *text, *path; uint64_t size; } good[] = {
-        { NULL, "", 0 }, { "none", "", 0 }, { "/scratch", "/scratch", 0 }, { "/scratch/%u/%j.%s:2T", "/scratch/al/12.job", 2ull << 40 }, { "/a%%:512M", "/a%", 512ull << 20 } };
-    static const char *const bad[] = { "", "scratch", "none:1G", "/scratch:", "/scratch:2X", "/a:b", "/scratch/%z", "/x\ny" };
+    static const struct {
+        const char *text, *path;
+        uint64_t size;
+    } good[] = {{NULL, "", 0},
+                {"none", "", 0},
+                {"/scratch", "/scratch", 0},
+                {"/scratch/%u/%j.%s:2T", "/scratch/al/12.job", 2ull << 40},
+                {"/a%%:512M", "/a%", 512ull << 20}};
+    static const char *const bad[] = {"",     "scratch",     "none:1G", "/scratch:", "/scratch:2X",
+                                      "/a:b", "/scratch/%z", "/x\ny"};
     uint64_t size;
 
     begin(NULL);
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         o.spill = good[i].text;
-        ck_assert_msg(spill_path(path, sizeof path, &size, &o, "al", why, sizeof why) == 0, "%s", why);
+        ck_assert_msg(spill_path(path, sizeof path, &size, &o, "al", why, sizeof why) == 0, "%s",
+                      why);
         ck_assert_str_eq(path, good[i].path);
         ck_assert_uint_eq(size, good[i].size);
     }
@@ -123,12 +132,14 @@ START_TEST(none_is_no_folder_only_when_it_stands_alone) {
 
     begin(NULL);
     o.save = o.results = "none";
-    ck_assert_int_eq(save_path(path, sizeof path, &prefix, &o, "/home/al", "al", why, sizeof why), 0);
+    ck_assert_int_eq(save_path(path, sizeof path, &prefix, &o, "/home/al", "al", why, sizeof why),
+                     0);
     ck_assert_str_eq(path, "");
     ck_assert_int_eq(results_path(path, sizeof path, &o, "/home/al", "al", why, sizeof why), 0);
     ck_assert_str_eq(path, "");
     o.save = "out/:none";
-    ck_assert_int_eq(save_path(path, sizeof path, &prefix, &o, "/home/al", "al", why, sizeof why), 0);
+    ck_assert_int_eq(save_path(path, sizeof path, &prefix, &o, "/home/al", "al", why, sizeof why),
+                     0);
     ck_assert_str_eq(path, "/home/al/none");
     ck_assert_str_eq(prefix, "out/");
     o.results = "r%j";
@@ -138,7 +149,9 @@ START_TEST(none_is_no_folder_only_when_it_stands_alone) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_record", 60, by_default_it_is_in_the_working_folder_of_a_job, names_expand_job_step_and_user,
-                     the_site_says_where_unless_the_user_does, wrong_names_are_refused,
-                     the_folder_of_a_spill_has_job_and_user_in_its_name_and_perhaps_a_size, none_is_no_folder_only_when_it_stands_alone);
+    return TESTS_RUN("launch_record", 60, by_default_it_is_in_the_working_folder_of_a_job,
+                     names_expand_job_step_and_user, the_site_says_where_unless_the_user_does,
+                     wrong_names_are_refused,
+                     the_folder_of_a_spill_has_job_and_user_in_its_name_and_perhaps_a_size,
+                     none_is_no_folder_only_when_it_stands_alone);
 }

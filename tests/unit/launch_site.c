@@ -3,37 +3,69 @@
  * launch_site.c - the administrator's words. Invariants: a refusal says where (file and line, or plugstack.conf), which word and what is wanted, in one
  * sentence, and changes nothing; a missing file says nothing.
  */
+#include "launch/site.h"
+#include "launch_test.h"
+
 #include <string.h>
 #include <unistd.h>
-
-#include "launch/site.h"
-
-#include "launch_test.h"
 
 static char why[ASK_WHY], path[] = "/tmp/launch_site.XXXXXX";
 
 static void refused(const char *word, const char *part) {
-    struct site s = { .managers = 7 }, before = s;
+    struct site s = {.managers = 7}, before = s;
 
     ck_assert_int_eq(site_word(&s, word, "plugstack.conf", why, sizeof why), -EINVAL);
-    ck_assert_msg(strncmp(why, "plugstack.conf: ", 16) == 0 && strstr(why, part) != NULL, "'%s' is not in '%s'", part, why);
+    ck_assert_msg(strncmp(why, "plugstack.conf: ", 16) == 0 && strstr(why, part) != NULL,
+                  "'%s' is not in '%s'", part, why);
     ck_assert_ptr_null(strchr(why, '\n'));
     ck_assert_int_eq(memcmp(&s, &before, sizeof s), 0);
 }
 
 START_TEST(wrong_words_are_refused_one_by_one) {
     static const char *const bad[][2] = {
-        { "nonsense", "unknown word 'nonsense'" },  { "memory=4G", "unknown word 'memory=4G'" }, { "mem", "mem needs a value" },
-        { "mem=", "mem needs a value" },            { "=", "unknown word" },                     { "mem=4Q", "mem=4Q: want a size" },
-        { "mem=0%", "mem=0%" },                     { "mem=101%", "at most 100%" },              { "mem=4%x", "want a share" },
-        { "max_mem=50%", "max_mem=50%: want a size" }, { "max_mem=1", "too small" },             { "max_mem_share=4G", "want a share" },
-        { "max_mem_share=0%", "want a share" },     { "max_mem_share=100.01%", "want a share" }, { "managers=0", "1 to 65535" },
-        { "max_managers=65536", "1 to 65535" },     { "ddict=ddict", "absolute path" },          { "ddictd=../ddictd", "absolute path" },
-        { "srun=srun", "absolute path" },           { "log_dir=logs", "absolute path, or none" }, { "mpi=pmix v4", "srun --mpi=list" },
-        { "mpi=--x;y", "srun --mpi=list" },         { "ports=50000", "two ports" }, { "transport=fast", "auto, tcp, ofi or ofi:PROVIDER" }, { "rma=maybe", "yes, no or auto" }, { "transport=ofi:", "auto, tcp" }, { "transport=ofi:a b", "auto, tcp" }, { "connections=0", "from 1 to 16" }, { "hugepages=yes", "no, advise, or the size" }, { "hugepages=3M", "2M or 1G" }, { "connections=17", "from 1 to 16" },             { "ports=2-1", "the lower one first" },
-        { "ports=0-9", "two ports" }, { "cache=some", "or none" },               { "ports=1-65536", "two ports" },            { "ports=1-2-3", "two ports" },
-        { "start_timeout=0", "seconds from 1" },    { "start_timeout=1d", "seconds from 1" },    { "drain=-1", "seconds from 0" },
-        { "drain=86401", "seconds from 0" },        { "Mem=4G", "unknown word" },          { "save_lead=86401", "seconds from 0" },  { "save_lead=2m", "seconds from 0" },
+        {"nonsense", "unknown word 'nonsense'"},
+        {"memory=4G", "unknown word 'memory=4G'"},
+        {"mem", "mem needs a value"},
+        {"mem=", "mem needs a value"},
+        {"=", "unknown word"},
+        {"mem=4Q", "mem=4Q: want a size"},
+        {"mem=0%", "mem=0%"},
+        {"mem=101%", "at most 100%"},
+        {"mem=4%x", "want a share"},
+        {"max_mem=50%", "max_mem=50%: want a size"},
+        {"max_mem=1", "too small"},
+        {"max_mem_share=4G", "want a share"},
+        {"max_mem_share=0%", "want a share"},
+        {"max_mem_share=100.01%", "want a share"},
+        {"managers=0", "1 to 65535"},
+        {"max_managers=65536", "1 to 65535"},
+        {"ddict=ddict", "absolute path"},
+        {"ddictd=../ddictd", "absolute path"},
+        {"srun=srun", "absolute path"},
+        {"log_dir=logs", "absolute path, or none"},
+        {"mpi=pmix v4", "srun --mpi=list"},
+        {"mpi=--x;y", "srun --mpi=list"},
+        {"ports=50000", "two ports"},
+        {"transport=fast", "auto, tcp, ofi or ofi:PROVIDER"},
+        {"rma=maybe", "yes, no or auto"},
+        {"transport=ofi:", "auto, tcp"},
+        {"transport=ofi:a b", "auto, tcp"},
+        {"connections=0", "from 1 to 16"},
+        {"hugepages=yes", "no, advise, or the size"},
+        {"hugepages=3M", "2M or 1G"},
+        {"connections=17", "from 1 to 16"},
+        {"ports=2-1", "the lower one first"},
+        {"ports=0-9", "two ports"},
+        {"cache=some", "or none"},
+        {"ports=1-65536", "two ports"},
+        {"ports=1-2-3", "two ports"},
+        {"start_timeout=0", "seconds from 1"},
+        {"start_timeout=1d", "seconds from 1"},
+        {"drain=-1", "seconds from 0"},
+        {"drain=86401", "seconds from 0"},
+        {"Mem=4G", "unknown word"},
+        {"save_lead=86401", "seconds from 0"},
+        {"save_lead=2m", "seconds from 0"},
     };
     char longer[SITE_TEXT + 16];
     size_t i;
@@ -52,7 +84,7 @@ static void word(struct site *s, const char *text) {
 }
 
 START_TEST(every_word_comes_to_its_place) {
-    struct site s = { 0 };
+    struct site s = {0};
 
     word(&s, "ddict=/opt/ddict");
     word(&s, "ddictd=/opt/ddictd");
@@ -117,16 +149,17 @@ static int file_read(struct site *s, const char *text) {
 }
 
 START_TEST(the_file_has_comments_blanks_and_blank_lines) {
-    struct site s = { 0 };
+    struct site s = {0};
 
-    ck_assert_int_eq(file_read(&s, "# of the site\n\n  mem=4G  # not much\r\n\t\nmanagers=2\nmanagers=5"), 0);
+    ck_assert_int_eq(
+        file_read(&s, "# of the site\n\n  mem=4G  # not much\r\n\t\nmanagers=2\nmanagers=5"), 0);
     ck_assert(s.mem.bytes == 4ull << 30 && s.managers == 5);
     ck_assert_int_eq(file_read(&s, ""), 0);
 }
 END_TEST
 
 START_TEST(a_wrong_line_is_named_with_its_file_and_number) {
-    struct site s = { 0 };
+    struct site s = {0};
     char want[64];
 
     ck_assert_int_eq(file_read(&s, "mem=4G\n\nfoo\nmanagers=2\n"), -EINVAL);
@@ -140,7 +173,7 @@ START_TEST(a_wrong_line_is_named_with_its_file_and_number) {
 END_TEST
 
 START_TEST(a_missing_file_is_fine_and_an_unreadable_one_is_not) {
-    struct site s = { 0 };
+    struct site s = {0};
 
     ck_assert_int_eq(site_read_file(&s, "/nonexistent/ddict.conf", why, sizeof why), 0);
     ck_assert_int_lt(site_read_file(&s, "/", why, sizeof why), 0);
@@ -149,27 +182,35 @@ START_TEST(a_missing_file_is_fine_and_an_unreadable_one_is_not) {
 END_TEST
 
 START_TEST(limits_name_both_figures) {
-    struct site s = { 0 };
+    struct site s = {0};
 
     ck_assert_int_eq(site_judge(&s, "--managers", 65535, "--mem", 1ull << 50, why, sizeof why), 0);
-    ck_assert_int_eq(site_judge_share(&s, "--mem", 1u << 30, 1u << 30, "n1", 1u << 30, why, sizeof why), 0);
+    ck_assert_int_eq(
+        site_judge_share(&s, "--mem", 1u << 30, 1u << 30, "n1", 1u << 30, why, sizeof why), 0);
     s.max_managers = 4;
     s.max_mem = 1u << 30;
     s.max_mem_share = 5000;
     ck_assert_int_eq(site_judge(&s, "--managers", 4, "--mem", 1u << 30, why, sizeof why), 0);
     ck_assert_int_eq(site_judge(&s, "--managers", 5, "--mem", 1u << 30, why, sizeof why), -EINVAL);
     ck_assert_str_eq(why, "--managers=5: at most 4 on this cluster");
-    ck_assert_int_eq(site_judge(&s, "--managers", 4, "--ddict-mem", 2u << 30, why, sizeof why), -EINVAL);
+    ck_assert_int_eq(site_judge(&s, "--managers", 4, "--ddict-mem", 2u << 30, why, sizeof why),
+                     -EINVAL);
     ck_assert_str_eq(why, "--ddict-mem of 2.0 GiB: at most 1.0 GiB on this cluster");
-    ck_assert_int_eq(site_judge_share(&s, "--mem", 2u << 30, 1u << 30, "n1", 2u << 30, why, sizeof why), 0);
-    ck_assert_int_eq(site_judge_share(&s, "--mem", 2u << 30, 1u << 30, "n1", 0, why, sizeof why), 0); /* not known */
-    ck_assert_int_eq(site_judge_share(&s, "--mem", 2u << 30, (1u << 30) + 1, "n1", 2u << 30, why, sizeof why), -EINVAL);
-    ck_assert_str_eq(why, "--mem of 2.0 GiB is 1.0 GiB on node n1, where the job has 2.0 GiB: on this cluster at most 50% of that, 1.0 GiB");
+    ck_assert_int_eq(
+        site_judge_share(&s, "--mem", 2u << 30, 1u << 30, "n1", 2u << 30, why, sizeof why), 0);
+    ck_assert_int_eq(site_judge_share(&s, "--mem", 2u << 30, 1u << 30, "n1", 0, why, sizeof why),
+                     0); /* not known */
+    ck_assert_int_eq(
+        site_judge_share(&s, "--mem", 2u << 30, (1u << 30) + 1, "n1", 2u << 30, why, sizeof why),
+        -EINVAL);
+    ck_assert_str_eq(why, "--mem of 2.0 GiB is 1.0 GiB on node n1, where the job has 2.0 GiB: on "
+                          "this cluster at most 50% of that, 1.0 GiB");
 }
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_site", 60, wrong_words_are_refused_one_by_one, every_word_comes_to_its_place,
-                     the_file_has_comments_blanks_and_blank_lines, a_wrong_line_is_named_with_its_file_and_number,
+    return TESTS_RUN("launch_site", 60, wrong_words_are_refused_one_by_one,
+                     every_word_comes_to_its_place, the_file_has_comments_blanks_and_blank_lines,
+                     a_wrong_line_is_named_with_its_file_and_number,
                      a_missing_file_is_fine_and_an_unreadable_one_is_not, limits_name_both_figures);
 }

@@ -3,18 +3,17 @@
  * launch_starter.c - the life of a started process, with shell scripts in place of srun and ddictd. Invariants: it is over within the
  * limits whatever the child does; the first cause is the one told; no process and no descriptor is left.
  */
+#include "base/clock.h"
+#include "launch/command.h"
+#include "launch/starter.h"
+#include "launch_test.h"
+
 #include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "base/clock.h"
-#include "launch/command.h"
-#include "launch/starter.h"
-
-#include "launch_test.h"
 
 extern char **environ;
 static struct starter s;
@@ -39,12 +38,12 @@ pid_t fork(void) {
         return -1;
     }
     if (real == NULL)
-        real = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");
+        real = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
     return real();
 }
 
 static void begin(const char *script, unsigned nodes, int start_s) {
-    char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)(uintptr_t)script, NULL };
+    char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)(uintptr_t)script, NULL};
 
     ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, nodes, 500, start_s), 0);
 }
@@ -65,7 +64,8 @@ static void ends(const char *why) {
     pid_t pid = s.pid;
 
     turn_until(STARTER_OVER);
-    ck_assert_msg(why == NULL ? s.why[0] == '\0' : strstr(s.why, why) != NULL, "why is '%s', not '%s'", s.why, why != NULL ? why : "");
+    ck_assert_msg(why == NULL ? s.why[0] == '\0' : strstr(s.why, why) != NULL,
+                  "why is '%s', not '%s'", s.why, why != NULL ? why : "");
     ck_assert(pid == 0 || (kill(pid, 0) < 0 && errno == ESRCH));
     starter_free(&s);
 }
@@ -86,7 +86,9 @@ START_TEST(a_whole_life_with_noise) {
 END_TEST
 
 START_TEST(ready_counts_only_when_all_nodes_began) {
-    begin("echo ddict1 start node=0 step=1.2; sleep 0.2; echo ddict1 start node=1 step=1.2; sleep 0.2; echo ddict1 ready x=1; cat; echo ddict1 end", 2, START_S);
+    begin("echo ddict1 start node=0 step=1.2; sleep 0.2; echo ddict1 start node=1 step=1.2; sleep "
+          "0.2; echo ddict1 ready x=1; cat; echo ddict1 end",
+          2, START_S);
     turn_until(STARTER_WAITING);
     ck_assert_uint_eq(s.started, 2);
     ck_assert_str_eq(s.hidden_step, "1.2");
@@ -97,13 +99,17 @@ START_TEST(ready_counts_only_when_all_nodes_began) {
 END_TEST
 
 START_TEST(an_error_before_ready_is_told) {
-    begin("echo ddict1 start node=0 step=-; echo ddict1 error no room on n1; echo ddict1 error second; exit 1", 1, START_S);
+    begin("echo ddict1 start node=0 step=-; echo ddict1 error no room on n1; echo ddict1 error "
+          "second; exit 1",
+          1, START_S);
     ends("no room on n1");
 }
 END_TEST
 
 START_TEST(an_exit_without_a_word_is_told_with_what_stderr_said) {
-    begin("echo 'srun: error: Unable to create step: Requested node configuration is not available' >&2; exit 1", 1, START_S);
+    begin("echo 'srun: error: Unable to create step: Requested node configuration is not "
+          "available' >&2; exit 1",
+          1, START_S);
     ends("did not start: Unable to create step: Requested node configuration");
     begin("exit 3", 1, START_S);
     ends("exit code 3");
@@ -113,7 +119,7 @@ START_TEST(an_exit_without_a_word_is_told_with_what_stderr_said) {
 END_TEST
 
 START_TEST(a_program_that_is_not_there_is_named) {
-    char *argv[] = { (char *)"/nowhere/ddictd", NULL };
+    char *argv[] = {(char *)"/nowhere/ddictd", NULL};
 
     ck_assert_int_eq(starter_spawn(&s, argv, environ, NULL, 1, 500, START_S), 0);
     ends("/nowhere/ddictd: no such file");
@@ -131,9 +137,11 @@ END_TEST
 
 START_TEST(a_task_that_is_gone_before_ready_ends_the_waiting) {
     uint64_t t = clock_ms();
-    char *argv[] = { (char *)"/bin/sh", (char *)"-c",
-                     (char *)"echo ddict1 start node=0 step=1.2; echo 'srun: error: execve(): /x: no' >&2;"
-                             "echo 'srun: error: n2: task 1: Exited with exit code 2' >&2; exec sleep 60", NULL };
+    char *argv[] = {
+        (char *)"/bin/sh", (char *)"-c",
+        (char *)"echo ddict1 start node=0 step=1.2; echo 'srun: error: execve(): /x: no' >&2;"
+                "echo 'srun: error: n2: task 1: Exited with exit code 2' >&2; exec sleep 60",
+        NULL};
 
     ck_assert_int_eq(starter_spawn(&s, argv, environ, "/nowhere/srun", 2, 500, START_S), 0);
     ends("did not start: execve(): /x: no (n2: task 1: Exited with exit code 2)");
@@ -142,27 +150,34 @@ START_TEST(a_task_that_is_gone_before_ready_ends_the_waiting) {
 END_TEST
 
 START_TEST(who_cancelled_the_step_is_the_cause) {
-    begin(UP "echo ddict1 error node n2 is lost; echo 'srun: error: *** STEP 1.2 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***' >&2; sleep 0.2", 1, START_S);
+    begin(UP "echo ddict1 error node n2 is lost; echo 'srun: error: *** STEP 1.2 ON n1 CANCELLED "
+             "AT 2026-01-01T00:00:00 ***' >&2; sleep 0.2",
+          1, START_S);
     turn_until(STARTER_READY);
     ends("ended early: Slurm's step 1.2 was cancelled");
 }
 END_TEST
 
 START_TEST(what_ignores_SIGTERM_is_killed) {
-    begin("trap '' TERM; echo ddict1 start node=0 step=-; echo ddict1 error broken; while :; do sleep 0.1; done", 1, START_S);
+    begin("trap '' TERM; echo ddict1 start node=0 step=-; echo ddict1 error broken; while :; do "
+          "sleep 0.1; done",
+          1, START_S);
     ends("broken");
 }
 END_TEST
 
 START_TEST(lost_is_told_and_comes_to_its_end) {
-    begin(UP "sleep 0.1; echo ddict1 error manager 3 was lost; echo 'ddict1 report {}'; echo ddict1 end; exit 1", 1, START_S);
+    begin(UP "sleep 0.1; echo ddict1 error manager 3 was lost; echo 'ddict1 report {}'; echo "
+             "ddict1 end; exit 1",
+          1, START_S);
     turn_until(STARTER_READY);
     ends("manager 3 was lost");
 }
 END_TEST
 
 START_TEST(an_end_without_asking_is_no_error) {
-    begin(UP "sleep 0.1; echo ddict1 end; exit 0", 1, START_S); /* `ddict down`, or the end of the job */
+    begin(UP "sleep 0.1; echo ddict1 end; exit 0", 1,
+          START_S); /* `ddict down`, or the end of the job */
     ends(NULL);
 }
 END_TEST
@@ -187,12 +202,14 @@ END_TEST
 static char news[200];
 
 static void on_news(void *arg, enum line_kind kind, const char *text) {
-    snprintf(news + strlen(news), sizeof news - strlen(news), "%s %s;", kind == LINE_WARN ? "warn" : "summary", text);
+    snprintf(news + strlen(news), sizeof news - strlen(news), "%s %s;",
+             kind == LINE_WARN ? "warn" : "summary", text);
 }
 
 START_TEST(warnings_and_the_summary_are_passed_on) {
     news[0] = '\0';
-    begin("echo ddict1 start node=0 step=-; echo ddict1 warn no log; echo ddict1 ready x=1; cat >/dev/null; echo ddict1 summary 2 keys; echo ddict1 end",
+    begin("echo ddict1 start node=0 step=-; echo ddict1 warn no log; echo ddict1 ready x=1; cat "
+          ">/dev/null; echo ddict1 summary 2 keys; echo ddict1 end",
           1, START_S);
     s.news = on_news;
     turn_until(STARTER_READY);
@@ -203,14 +220,18 @@ START_TEST(warnings_and_the_summary_are_passed_on) {
 END_TEST
 
 START_TEST(what_is_left_when_ready_loses_srun_and_its_child_and_goes_on) {
-    char path[] = "/tmp/launch_starter.XXXXXX", text[64] = "", *argv[] = { (char *)"/bin/sh", (char *)"-c", NULL, NULL };
+    char path[] = "/tmp/launch_starter.XXXXXX", text[64] = "",
+         *argv[] = {(char *)"/bin/sh", (char *)"-c", NULL, NULL};
     char script[400];
     int fd = mkstemp(path), pid = 0;
     struct deadline limit;
 
     ck_assert_int_ge(fd, 0);
     /* The child stands for what ends srun's step when srun is killed. */
-    snprintf(script, sizeof script, "p=$$; (while kill -0 $p 2>/dev/null; do sleep 0.02; done; echo hurt >>%s) & echo $! >%s; " UP "exec sleep 60", path, path);
+    snprintf(script, sizeof script,
+             "p=$$; (while kill -0 $p 2>/dev/null; do sleep 0.02; done; echo hurt >>%s) & echo $! "
+             ">%s; " UP "exec sleep 60",
+             path, path);
     argv[2] = script;
     ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S), 0);
     turn_until(STARTER_READY);
@@ -238,7 +259,9 @@ END_TEST
 #define LIVES "sleep 61 & echo $! >&2; "
 
 START_TEST(what_lets_go_of_our_pipes_stays_alone) {
-    char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"trap 'exec >/dev/null 2>&1' URG; " LIVES UP "while :; do sleep 0.05; done", NULL };
+    char *argv[] = {
+        (char *)"/bin/sh", (char *)"-c",
+        (char *)"trap 'exec >/dev/null 2>&1' URG; " LIVES UP "while :; do sleep 0.05; done", NULL};
     int pid, child;
 
     ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S), 0);
@@ -248,7 +271,9 @@ START_TEST(what_lets_go_of_our_pipes_stays_alone) {
     ck_assert(starter_over(&s) && s.pid == 0 && s.out < 0 && s.err < 0);
     s.tail[s.tail_len] = '\0';
     ck_assert_int_eq(sscanf(s.tail, "%d", &child), 1);
-    while (kill(child, 0) == 0) /* killed, and the shell reaps it with its next sleep; the test's time limit is the deadline */
+    while (
+        kill(child, 0) ==
+        0) /* killed, and the shell reaps it with its next sleep; the test's time limit is the deadline */
         poll(NULL, 0, 10);
     ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
@@ -259,7 +284,9 @@ START_TEST(what_lets_go_of_our_pipes_stays_alone) {
 END_TEST
 
 START_TEST(what_does_not_let_go_is_killed) {
-    char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"trap 'exec 2>/dev/null' URG; " UP "while :; do sleep 0.05; done", NULL };
+    char *argv[] = {(char *)"/bin/sh", (char *)"-c",
+                    (char *)"trap 'exec 2>/dev/null' URG; " UP "while :; do sleep 0.05; done",
+                    NULL};
     int pid;
 
     ck_assert_int_eq(starter_spawn(&s, argv, environ, "/bin/sh", 1, 500, START_S), 0);
@@ -281,7 +308,9 @@ START_TEST(death_after_ready_is_told) {
 END_TEST
 
 START_TEST(a_long_report_comes_whole) {
-    begin(UP "cat >/dev/null; printf 'ddict1 report '; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo ddict1 end", 1, START_S);
+    begin(UP "cat >/dev/null; printf 'ddict1 report '; head -c 3000000 /dev/zero | tr '\\0' x; "
+             "echo; echo ddict1 end",
+          1, START_S);
     turn_until(STARTER_READY);
     starter_drain(&s);
     turn_until(STARTER_OVER);
@@ -291,7 +320,8 @@ START_TEST(a_long_report_comes_whole) {
 END_TEST
 
 START_TEST(much_stderr_blocks_nobody_and_its_end_is_kept) {
-    begin(UP "cat >/dev/null; yes 123456789 | head -c 1000000 >&2; echo last words >&2; exit 1", 1, START_S);
+    begin(UP "cat >/dev/null; yes 123456789 | head -c 1000000 >&2; echo last words >&2; exit 1", 1,
+          START_S);
     turn_until(STARTER_READY);
     starter_drain(&s);
     turn_until(STARTER_OVER);
@@ -302,8 +332,11 @@ START_TEST(much_stderr_blocks_nobody_and_its_end_is_kept) {
 END_TEST
 
 START_TEST(cards_go_round_when_all_are_there) {
-    begin("echo ddict1 start node=0 step=-; echo ddict1 card 1 Yg==; echo ddict1 card 7 eA==; echo ddict1 card 1 eg==; echo ddict1 card x; "
-          "sleep 0.1; echo ddict1 start node=1 step=-; echo ddict1 card 0 YQ==; read l; echo ddict1 ready $l; cat; echo ddict1 end", 2, START_S);
+    begin("echo ddict1 start node=0 step=-; echo ddict1 card 1 Yg==; echo ddict1 card 7 eA==; echo "
+          "ddict1 card 1 eg==; echo ddict1 card x; "
+          "sleep 0.1; echo ddict1 start node=1 step=-; echo ddict1 card 0 YQ==; read l; echo "
+          "ddict1 ready $l; cat; echo ddict1 end",
+          2, START_S);
     turn_until(STARTER_READY);
     ck_assert_str_eq(s.about, "cards YQ== Yg==");
     starter_drain(&s);
@@ -314,14 +347,18 @@ END_TEST
 START_TEST(cards_that_nobody_takes_block_only_to_the_limit) {
     uint64_t t = clock_ms();
 
-    begin("echo ddict1 start node=0 step=-; for i in 0 1; do printf \"ddict1 card $i \"; head -c 60000 /dev/zero | tr '\\0' A; echo; done; exec sleep 60", 2, 1);
+    begin("echo ddict1 start node=0 step=-; for i in 0 1; do printf \"ddict1 card $i \"; head -c "
+          "60000 /dev/zero | tr '\\0' A; echo; done; exec sleep 60",
+          2, 1);
     ends("did not begin within 1 s");
     ck_assert_uint_lt(clock_ms() - t, 30000);
 }
 END_TEST
 
 START_TEST(the_child_has_three_descriptors_and_a_session_of_its_own) {
-    char *argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)"set -- /proc/$$/fd/*; echo $#; cut -d' ' -f6 /proc/$$/stat; echo $$; pwd", NULL };
+    char *argv[] = {
+        (char *)"/bin/sh", (char *)"-c",
+        (char *)"set -- /proc/$$/fd/*; echo $#; cut -d' ' -f6 /proc/$$/stat; echo $$; pwd", NULL};
     int extra = dup(0), n = 0, session = 0, pid = 1;
     char *text, dir[8];
 
@@ -336,9 +373,12 @@ START_TEST(the_child_has_three_descriptors_and_a_session_of_its_own) {
 END_TEST
 
 START_TEST(a_command_that_hangs_or_fails_is_told) {
-    char *hang[] = { (char *)"/bin/sleep", (char *)"60", NULL };
-    char *silent[] = { (char *)"/bin/sh", (char *)"-c", (char *)"echo all; exec sleep 60 >&- 2>&-", NULL };
-    char *fail[] = { (char *)"/bin/sh", (char *)"-c", (char *)"echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", NULL };
+    char *hang[] = {(char *)"/bin/sleep", (char *)"60", NULL};
+    char *silent[] = {(char *)"/bin/sh", (char *)"-c", (char *)"echo all; exec sleep 60 >&- 2>&-",
+                      NULL};
+    char *fail[] = {(char *)"/bin/sh", (char *)"-c",
+                    (char *)"echo slurm_load_jobs error: Invalid job id specified >&2; exit 1",
+                    NULL};
     char *text;
 
     ck_assert_int_eq(command_read(hang, environ, 300, &text), -ETIMEDOUT);
@@ -351,7 +391,7 @@ START_TEST(a_command_that_hangs_or_fails_is_told) {
 END_TEST
 
 START_TEST(a_start_without_pipes_or_processes_leaks_nothing) {
-    char *argv[] = { (char *)"/bin/true", NULL }, *text;
+    char *argv[] = {(char *)"/bin/true", NULL}, *text;
 
     for (int i = 1; i <= 3; i++) {
         pipe_fails = i;
@@ -374,15 +414,19 @@ END_TEST
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as the owner of a starter does */
-    return TESTS_RUN("launch_starter", 60, a_whole_life_with_noise, ready_counts_only_when_all_nodes_began, an_error_before_ready_is_told,
-                     an_exit_without_a_word_is_told_with_what_stderr_said, a_program_that_is_not_there_is_named,
-                     a_step_that_is_never_created_is_given_up, a_task_that_is_gone_before_ready_ends_the_waiting,
-                     who_cancelled_the_step_is_the_cause, what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
-                     an_end_without_asking_is_no_error, a_drain_is_said_before_the_end_of_input,
-                     another_start_s_dictionary_is_ready_and_ours_ends, warnings_and_the_summary_are_passed_on,
-                     what_is_left_when_ready_loses_srun_and_its_child_and_goes_on, what_lets_go_of_our_pipes_stays_alone,
-                     what_does_not_let_go_is_killed, death_after_ready_is_told, a_long_report_comes_whole,
-                     much_stderr_blocks_nobody_and_its_end_is_kept, cards_go_round_when_all_are_there,
-                     cards_that_nobody_takes_block_only_to_the_limit, the_child_has_three_descriptors_and_a_session_of_its_own,
-                     a_command_that_hangs_or_fails_is_told, a_start_without_pipes_or_processes_leaks_nothing);
+    return TESTS_RUN(
+        "launch_starter", 60, a_whole_life_with_noise, ready_counts_only_when_all_nodes_began,
+        an_error_before_ready_is_told, an_exit_without_a_word_is_told_with_what_stderr_said,
+        a_program_that_is_not_there_is_named, a_step_that_is_never_created_is_given_up,
+        a_task_that_is_gone_before_ready_ends_the_waiting, who_cancelled_the_step_is_the_cause,
+        what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
+        an_end_without_asking_is_no_error, a_drain_is_said_before_the_end_of_input,
+        another_start_s_dictionary_is_ready_and_ours_ends, warnings_and_the_summary_are_passed_on,
+        what_is_left_when_ready_loses_srun_and_its_child_and_goes_on,
+        what_lets_go_of_our_pipes_stays_alone, what_does_not_let_go_is_killed,
+        death_after_ready_is_told, a_long_report_comes_whole,
+        much_stderr_blocks_nobody_and_its_end_is_kept, cards_go_round_when_all_are_there,
+        cards_that_nobody_takes_block_only_to_the_limit,
+        the_child_has_three_descriptors_and_a_session_of_its_own,
+        a_command_that_hangs_or_fails_is_told, a_start_without_pipes_or_processes_leaks_nothing);
 }

@@ -22,7 +22,9 @@ static inline int fds_open(void) {
     closedir(d);
     return n;
 }
-static inline void state_note(void) { fds_before = fds_open(); }
+static inline void state_note(void) {
+    fds_before = fds_open();
+}
 static inline void state_check(void) {
     ck_assert_int_eq(fds_open(), fds_before);
     ck_assert_msg(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD, "a child is left");
@@ -46,7 +48,8 @@ static inline int tests_run(const char *name, double seconds, const TTest *const
     srunner_free(r);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
-#define TESTS_RUN(name, seconds, ...) \
-    (tests_run((name), (seconds), (const TTest *const[]){ __VA_ARGS__ }, sizeof((const TTest *const[]){ __VA_ARGS__ }) / sizeof(TTest *)))
+#define TESTS_RUN(name, seconds, ...)                                  \
+    (tests_run((name), (seconds), (const TTest *const[]){__VA_ARGS__}, \
+               sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *)))
 
 #endif

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_text.c - what others print: node lists, scontrol, handshake lines, the stderr of srun; and the command line that we build. */
+#include "base/error.h"
+#include "base/hostlist.h"
+#include "launch/command.h"
+#include "launch/hidden.h"
+#include "launch/lines.h"
+#include "launch/reason.h"
+#include "launch/starter.h"
+#include "launch/step.h"
+#include "launch_test.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "base/hostlist.h"
-#include "launch/lines.h"
-#include "launch/reason.h"
-#include "launch/starter.h"
-#include "launch/step.h"
-
-#include "launch_test.h"
-
 static void expands(const char *text, const char *names) {
-    struct hostlist l = { 0 };
+    struct hostlist l = {0};
     char got[4096] = "";
     size_t i;
 
@@ -42,12 +41,25 @@ START_TEST(node_lists_expand_in_order) {
 END_TEST
 
 START_TEST(node_lists_that_are_none_are_refused) {
-    static const char *const bad[] = { "n[1-", "n[", "n[1-2", "n[a-b]", "n[2-1]", "n[]", "n[1,]", "n[,1]", "n[1-99999999]", "n]1[", "n[1;2]", ",", "n[1-65000]m[1-65000]",
-                                       "n[-1]", "n[1--2]" };
+    static const char *const bad[] = {"n[1-",
+                                      "n[",
+                                      "n[1-2",
+                                      "n[a-b]",
+                                      "n[2-1]",
+                                      "n[]",
+                                      "n[1,]",
+                                      "n[,1]",
+                                      "n[1-99999999]",
+                                      "n]1[",
+                                      "n[1;2]",
+                                      ",",
+                                      "n[1-65000]m[1-65000]",
+                                      "n[-1]",
+                                      "n[1--2]"};
     size_t i;
 
     for (i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct hostlist l = { 0 };
+        struct hostlist l = {0};
 
         ck_assert_msg(hostlist_add(&l, bad[i]) < 0, "%s", bad[i]);
         hostlist_free(&l);
@@ -56,17 +68,21 @@ START_TEST(node_lists_that_are_none_are_refused) {
 END_TEST
 
 START_TEST(nodes_of_a_step_are_read) {
-    struct step s = { 0 };
+    struct step s = {0};
 
-    ck_assert_int_eq(step_parse_nodes(&s, "StepId=5.0 UserId=1000\n   State=RUNNING Partition=main NodeList=n[1-2]\n   Nodes=2 CPUs=3\n"), 0);
+    ck_assert_int_eq(step_parse_nodes(&s, "StepId=5.0 UserId=1000\n   State=RUNNING Partition=main "
+                                          "NodeList=n[1-2]\n   Nodes=2 CPUs=3\n"),
+                     0);
     ck_assert_str_eq(s.nodelist, "n[1-2]");
     ck_assert_uint_eq(s.nodes.count, 2);
     step_free(&s);
     /* ReqNodeList and ExcNodeList come first in `show job` */
-    ck_assert_int_eq(step_parse_nodes(&s, "JobId=4\n   ReqNodeList=n9 ExcNodeList=n8\n   NodeList=n7\n"), 0);
+    ck_assert_int_eq(
+        step_parse_nodes(&s, "JobId=4\n   ReqNodeList=n9 ExcNodeList=n8\n   NodeList=n7\n"), 0);
     ck_assert_str_eq(s.nodelist, "n7");
     step_free(&s);
-    ck_assert_int_lt(step_parse_nodes(&s, "JobId=4\n   ReqNodeList=(null)\n   NodeList=(null)\n"), 0);
+    ck_assert_int_lt(step_parse_nodes(&s, "JobId=4\n   ReqNodeList=(null)\n   NodeList=(null)\n"),
+                     0);
     step_free(&s);
     ck_assert_int_lt(step_parse_nodes(&s, ""), 0);
     step_free(&s);
@@ -74,11 +90,14 @@ START_TEST(nodes_of_a_step_are_read) {
 END_TEST
 
 START_TEST(memory_of_each_node_is_read) {
-    struct step s = { 0 };
+    struct step s = {0};
 
     ck_assert_int_eq(step_parse_nodes(&s, "NodeList=n[1-4]"), 0);
-    ck_assert_int_eq(step_parse_memory(&s, "   NumNodes=4 TRES=cpu=3,mem=8000M,node=2\n     Nodes=n[1,3] CPU_IDs=0-1 Mem=4000 GRES=\n"
-                                           "     Nodes=n2,m9 CPU_IDs=0 Mem=700 GRES=gpu:1(IDX:0)\n   MinCPUsNode=1 MinMemoryCPU=100M\n"), 0);
+    ck_assert_int_eq(step_parse_memory(&s, "   NumNodes=4 TRES=cpu=3,mem=8000M,node=2\n     "
+                                           "Nodes=n[1,3] CPU_IDs=0-1 Mem=4000 GRES=\n"
+                                           "     Nodes=n2,m9 CPU_IDs=0 Mem=700 GRES=gpu:1(IDX:0)\n "
+                                           "  MinCPUsNode=1 MinMemoryCPU=100M\n"),
+                     0);
     ck_assert_uint_eq(s.mb[0], 4000);
     ck_assert_uint_eq(s.mb[1], 700);
     ck_assert_uint_eq(s.mb[2], 4000);
@@ -91,9 +110,11 @@ START_TEST(memory_of_each_node_is_read) {
 END_TEST
 
 START_TEST(who_shares_the_nodes_and_where_output_goes_is_read) {
-    struct step s = { 0 };
+    struct step s = {0};
 
-    step_parse_kind(&s, "JobId=4 JobName=x\n   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0\n   OverSubscribe=NO Contiguous=0\n   StdErr=/e\n   StdOut=/home/al/my out.%j\n   Power=\n");
+    step_parse_kind(
+        &s, "JobId=4 JobName=x\n   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0\n   OverSubscribe=NO "
+            "Contiguous=0\n   StdErr=/e\n   StdOut=/home/al/my out.%j\n   Power=\n");
     ck_assert(s.batch && s.exclusive);
     ck_assert_str_eq(s.stdout_path, "/home/al/my out.%j");
     step_free(&s);
@@ -107,28 +128,37 @@ START_TEST(what_time_the_job_has_left_is_read) {
     static const struct {
         const char *text;
         uint64_t left;
-    } jobs[] = { { "JobId=4\n   RunTime=00:00:10 TimeLimit=00:01:00 TimeMin=N/A\n", 50 }, { "   RunTime=1-00:00:00 TimeLimit=2-00:00:30 X=1\n", 86430 },
-                 { "   RunTime=00:02:00 TimeLimit=00:01:00\n", 1 },                        { "   RunTime=00:00:10 TimeLimit=UNLIMITED\n", 0 },
-                 { "   RunTime=00:00:10 TimeLimit=Partition_Limit\n", 0 },                 { "   TimeLimit=00:01:00\n", 0 },
-                 { "   RunTime=00:00:10 TimeLimit=1:2\n", 0 },                             { "   RunTime=x-00:00:10 TimeLimit=00:01:00\n", 0 } };
+    } jobs[] = {{"JobId=4\n   RunTime=00:00:10 TimeLimit=00:01:00 TimeMin=N/A\n", 50},
+                {"   RunTime=1-00:00:00 TimeLimit=2-00:00:30 X=1\n", 86430},
+                {"   RunTime=00:02:00 TimeLimit=00:01:00\n", 1},
+                {"   RunTime=00:00:10 TimeLimit=UNLIMITED\n", 0},
+                {"   RunTime=00:00:10 TimeLimit=Partition_Limit\n", 0},
+                {"   TimeLimit=00:01:00\n", 0},
+                {"   RunTime=00:00:10 TimeLimit=1:2\n", 0},
+                {"   RunTime=x-00:00:10 TimeLimit=00:01:00\n", 0}};
     size_t i;
 
     for (i = 0; i < sizeof jobs / sizeof *jobs; i++) {
-        struct step s = { 0 };
+        struct step s = {0};
 
         step_parse_kind(&s, jobs[i].text);
         ck_assert_msg(s.left == jobs[i].left, "%s: %llu", jobs[i].text, (unsigned long long)s.left);
         step_free(&s);
     }
-    ck_assert_uint_eq(step_parse_kill_wait("Kerb = 1\nKillOnBadExit           = 0\nKillWait                = 45 sec\n"), 45);
+    ck_assert_uint_eq(
+        step_parse_kill_wait(
+            "Kerb = 1\nKillOnBadExit           = 0\nKillWait                = 45 sec\n"),
+        45);
     ck_assert_uint_eq(step_parse_kill_wait("KillOnBadExit = 0\n"), 0);
 }
 END_TEST
 
 START_TEST(memory_of_nodes_stands_in_where_the_job_s_is_not_limited) {
-    struct step s = { 0 };
-    static const char text[] = "NodeName=n1 Arch=x86_64\n   OS=Linux NodeHostName=n1\n   RealMemory=4000 AllocMem=0 FreeMem=10\n\n"
-                               "NodeName=n2 Arch=x86_64\n   RealMemory=1 AllocMem=0\n\nNodeName=other\n   RealMemory=9999\n";
+    struct step s = {0};
+    static const char text[] = "NodeName=n1 Arch=x86_64\n   OS=Linux NodeHostName=n1\n   "
+                               "RealMemory=4000 AllocMem=0 FreeMem=10\n\n"
+                               "NodeName=n2 Arch=x86_64\n   RealMemory=1 "
+                               "AllocMem=0\n\nNodeName=other\n   RealMemory=9999\n";
 
     ck_assert_int_eq(step_parse_nodes(&s, "NodeList=n[1-2]"), 0);
     ck_assert_uint_eq(step_memory(&s), 0);
@@ -147,8 +177,11 @@ END_TEST
 
 START_TEST(clusters_that_count_shared_memory_are_known) {
     ck_assert(!step_parse_overcounts(""));
-    ck_assert(!step_parse_overcounts("JobAcctGatherFrequency  = 30\nJobAcctGatherType = jobacct_gather/none\nJobAcctGatherParams = (null)\nX = OverMemoryKill\n"));
-    ck_assert(step_parse_overcounts("A = 1\nJobAcctGatherParams     = OverMemoryKill\nB = NoShared\n"));
+    ck_assert(!step_parse_overcounts(
+        "JobAcctGatherFrequency  = 30\nJobAcctGatherType = "
+        "jobacct_gather/none\nJobAcctGatherParams = (null)\nX = OverMemoryKill\n"));
+    ck_assert(
+        step_parse_overcounts("A = 1\nJobAcctGatherParams     = OverMemoryKill\nB = NoShared\n"));
     ck_assert(!step_parse_overcounts("JobAcctGatherParams     = OverMemoryKill,UsePss\n"));
     ck_assert(!step_parse_overcounts("JobAcctGatherParams     = NoShared,OverMemoryKill\n"));
 }
@@ -167,12 +200,15 @@ START_TEST(lines_are_whole_however_they_come) {
     size_t piece;
 
     for (piece = 1; piece < sizeof text; piece++) {
-        struct lines l = { .max = 100 };
+        struct lines l = {.max = 100};
         size_t at;
 
         count = 0;
         for (at = 0; at < sizeof text - 1; at += piece)
-            ck_assert_int_eq(lines_feed(&l, text + at, at + piece < sizeof text ? piece : sizeof text - 1 - at, keep, NULL), 0);
+            ck_assert_int_eq(lines_feed(&l, text + at,
+                                        at + piece < sizeof text ? piece : sizeof text - 1 - at,
+                                        keep, NULL),
+                             0);
         ck_assert_int_eq(count, 4);
         ck_assert_str_eq(seen[1], "ddict1 ready id=1");
         ck_assert_str_eq(seen[2], "");
@@ -183,7 +219,7 @@ START_TEST(lines_are_whole_however_they_come) {
 END_TEST
 
 START_TEST(a_line_that_is_too_long_is_dropped_whole) {
-    struct lines l = { .max = 10 };
+    struct lines l = {.max = 10};
 
     count = 0;
     lines_feed(&l, "0123456789\nshort\n0123456", 24, keep, NULL);
@@ -226,16 +262,25 @@ static void reason_is(const char *text, const char *want) {
 }
 
 START_TEST(the_reason_is_told_from_the_noise) {
-    reason_is("slurmstepd-n1: error: execve(): /x/ddictd: No such file or directory\nsrun: error: n1: task 0: Exited with exit code 2\n",
-              "execve(): /x/ddictd: No such file or directory (n1: task 0: Exited with exit code 2)");
-    reason_is("srun: Job step aborted: Waiting up to 7 seconds\nsrun: error: n1: task 0: Killed\n", "n1: task 0: Killed");
+    reason_is(
+        "slurmstepd-n1: error: execve(): /x/ddictd: No such file or directory\nsrun: error: n1: "
+        "task 0: Exited with exit code 2\n",
+        "execve(): /x/ddictd: No such file or directory (n1: task 0: Exited with exit code 2)");
+    reason_is("srun: Job step aborted: Waiting up to 7 seconds\nsrun: error: n1: task 0: Killed\n",
+              "n1: task 0: Killed");
     reason_is("srun: fatal: a\nsrun: fatal: a\nb\n\nc\nd\n", "a; b; c");
-    reason_is("slurmstepd-n1: error: *** STEP 84.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 ***\nsrun: error: n1: task 0: Killed\n",
+    reason_is("slurmstepd-n1: error: *** STEP 84.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 "
+              "***\nsrun: error: n1: task 0: Killed\n",
               "Slurm's step 84.1 was cancelled");
-    reason_is("srun: error: n1: task 0: Killed\nslurmstepd: error: *** STEP 84.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO NODE FAILURE, SEE ***\n",
+    reason_is("srun: error: n1: task 0: Killed\nslurmstepd: error: *** STEP 84.1 ON n1 CANCELLED "
+              "AT 2026-11-21T10:00:00 DUE TO NODE FAILURE, SEE ***\n",
               "Slurm's step 84.1 was cancelled due to node failure");
-    reason_is("slurmstepd: error: *** STEP 8.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***\n", "Slurm's step 8.1 was cancelled due to time limit");
-    reason_is("srun: error: execve(): x\nslurmstepd: error: *** STEP 8.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 ***\n", "execve(): x");
+    reason_is("slurmstepd: error: *** STEP 8.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME "
+              "LIMIT ***\n",
+              "Slurm's step 8.1 was cancelled due to time limit");
+    reason_is("srun: error: execve(): x\nslurmstepd: error: *** STEP 8.1 ON n1 CANCELLED AT "
+              "2026-11-21T10:00:00 ***\n",
+              "execve(): x");
     reason_is("", "");
 }
 END_TEST
@@ -248,11 +293,34 @@ static int has(char **argv, const char *word) {
 }
 
 START_TEST(the_hidden_step_says_everything) {
-    struct hidden h = { .ddictd = "/opt/bin/ddictd", .name = "1.2.0", .managers = 5, .nodes = 2, .mem = 1u << 30, .drain_ms = 5000,
-                        .srun = "/usr/bin/srun", .job = "2", .nodelist = "n[1-2]", .mpi = "pmix" };
-    static const char *const want[] = { "--jobid=2", "--nodelist=n[1-2]", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--overlap", "--mem=0",
-                                        "--gres=none", "--cpu-bind=none", "--export=ALL", "--unbuffered", "--wait=0", "--kill-on-bad-exit=0",
-                                        "--no-kill", "--propagate=NONE", "--mpi=pmix", "--job-name=ddict", "--input=all" };
+    struct hidden h = {.ddictd = "/opt/bin/ddictd",
+                       .name = "1.2.0",
+                       .managers = 5,
+                       .nodes = 2,
+                       .mem = 1u << 30,
+                       .drain_ms = 5000,
+                       .srun = "/usr/bin/srun",
+                       .job = "2",
+                       .nodelist = "n[1-2]",
+                       .mpi = "pmix"};
+    static const char *const want[] = {"--jobid=2",
+                                       "--nodelist=n[1-2]",
+                                       "--nodes=2",
+                                       "--ntasks=2",
+                                       "--ntasks-per-node=1",
+                                       "--overlap",
+                                       "--mem=0",
+                                       "--gres=none",
+                                       "--cpu-bind=none",
+                                       "--export=ALL",
+                                       "--unbuffered",
+                                       "--wait=0",
+                                       "--kill-on-bad-exit=0",
+                                       "--no-kill",
+                                       "--propagate=NONE",
+                                       "--mpi=pmix",
+                                       "--job-name=ddict",
+                                       "--input=all"};
     char **argv = hidden_argv(&h);
     size_t i;
     int n;
@@ -263,11 +331,14 @@ START_TEST(the_hidden_step_says_everything) {
         ck_assert_msg(has(argv, want[i]), "%s is missing", want[i]);
     ck_assert(!has(argv, "--external-launcher"));
     for (n = 0; strcmp(argv[n], "--") != 0; n++)
-        ck_assert_msg(strncmp(argv[n], "-c", 2) != 0 && strncmp(argv[n], "--cpus", 6) != 0, "%s implies --exact", argv[n]);
+        ck_assert_msg(strncmp(argv[n], "-c", 2) != 0 && strncmp(argv[n], "--cpus", 6) != 0,
+                      "%s implies --exact", argv[n]);
     ck_assert_str_eq(argv[n + 1], "/opt/bin/ddictd");
     ck_assert_str_eq(argv[n + 3], "1.2.0");
     ck_assert_str_eq(argv[n + 7], "1073741824");
-    ck_assert(!has(argv, "--stay") && !has(argv, "--log") && !has(argv, "--ports") && !has(argv, "--connections") && !has(argv, "--transport") && !has(argv, "--rma") && !has(argv, "--tasks"));
+    ck_assert(!has(argv, "--stay") && !has(argv, "--log") && !has(argv, "--ports") &&
+              !has(argv, "--connections") && !has(argv, "--transport") && !has(argv, "--rma") &&
+              !has(argv, "--tasks"));
     argv_free(argv);
     h.stay = 1;
     h.log = "/home/a b/x.jsonl";
@@ -281,7 +352,11 @@ START_TEST(the_hidden_step_says_everything) {
     h.port_high = 50999;
     h.tasks = 12;
     argv = hidden_argv(&h);
-    ck_assert(has(argv, "--stay") && has(argv, "/home/a b/x.jsonl") && has(argv, "--mem=4G") && has(argv, "50000-50999") && has(argv, "--connections") && has(argv, "7") && has(argv, "--transport") && has(argv, "ofi:cxi") && has(argv, "--rma") && has(argv, "n1/17/4711") && has(argv, "--tasks") && has(argv, "12") && !has(argv, "--summary"));
+    ck_assert(has(argv, "--stay") && has(argv, "/home/a b/x.jsonl") && has(argv, "--mem=4G") &&
+              has(argv, "50000-50999") && has(argv, "--connections") && has(argv, "7") &&
+              has(argv, "--transport") && has(argv, "ofi:cxi") && has(argv, "--rma") &&
+              has(argv, "n1/17/4711") && has(argv, "--tasks") && has(argv, "12") &&
+              !has(argv, "--summary"));
     argv_free(argv);
     for (i = 0; i < 2; i++) {
         h.mpi = i == 0 ? "auto" : "none";
@@ -313,9 +388,20 @@ START_TEST(releases_from_23_11_know_external_launcher) {
 END_TEST
 
 START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
-    char *const from[] = { (char *)"PATH=/bin", (char *)"SLURM_NTASKS=8", (char *)"SLURM_CONF=/c", (char *)"DDICT_LOG=debug", (char *)"DDICT_NAME=x",
-                           (char *)"DDICT_MANAGERS=4", (char *)"LD_PRELOAD=evil.so", (char *)"SBATCH_X=1", (char *)"SLURM_EXPORT_ENV=NONE",
-                           (char *)"PATHOLOGY=1", (char *)"SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G", (char *)"PMIX_RANK=0", (char *)"SLURM_RESTART_COUNT=2", NULL };
+    char *const from[] = {(char *)"PATH=/bin",
+                          (char *)"SLURM_NTASKS=8",
+                          (char *)"SLURM_CONF=/c",
+                          (char *)"DDICT_LOG=debug",
+                          (char *)"DDICT_NAME=x",
+                          (char *)"DDICT_MANAGERS=4",
+                          (char *)"LD_PRELOAD=evil.so",
+                          (char *)"SBATCH_X=1",
+                          (char *)"SLURM_EXPORT_ENV=NONE",
+                          (char *)"PATHOLOGY=1",
+                          (char *)"SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G",
+                          (char *)"PMIX_RANK=0",
+                          (char *)"SLURM_RESTART_COUNT=2",
+                          NULL};
     char **env = command_environment(from, 0), internal[32];
     int n = 0;
 
@@ -323,30 +409,28 @@ START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
         n++;
     ck_assert_int_eq(n, 6);
     snprintf(internal, sizeof internal, "DDICT_INTERNAL=%d", (int)getpid());
-    ck_assert(has(env, "PATH=/bin") && has(env, "SLURM_CONF=/c") && has(env, "DDICT_LOG=debug") && has(env, internal) &&
-              has(env, "SLURM_PMIX_DIRECT_CONN=false") && has(env, "SLURM_RESTART_COUNT=2"));
+    ck_assert(has(env, "PATH=/bin") && has(env, "SLURM_CONF=/c") && has(env, "DDICT_LOG=debug") &&
+              has(env, internal) && has(env, "SLURM_PMIX_DIRECT_CONN=false") &&
+              has(env, "SLURM_RESTART_COUNT=2"));
     command_environment_add(env, internal);
     ck_assert(env[n] == internal && env[n + 1] == NULL);
     free(env);
     env = command_environment(from, 1); /* ddictd as our own child */
-    ck_assert(has(env, "LD_PRELOAD=evil.so") && !has(env, "DDICT_NAME=x") && !has(env, "DDICT_MANAGERS=4") &&
-              !has(env, "SLURM_PMIX_DIRECT_CONN=false"));
+    ck_assert(has(env, "LD_PRELOAD=evil.so") && !has(env, "DDICT_NAME=x") &&
+              !has(env, "DDICT_MANAGERS=4") && !has(env, "SLURM_PMIX_DIRECT_CONN=false"));
     free(env);
 }
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_text", 60, node_lists_expand_in_order,
-                     node_lists_that_are_none_are_refused,
-                     nodes_of_a_step_are_read,
-                     memory_of_each_node_is_read, who_shares_the_nodes_and_where_output_goes_is_read,
-                     what_time_the_job_has_left_is_read,
-                     memory_of_nodes_stands_in_where_the_job_s_is_not_limited, clusters_that_count_shared_memory_are_known,
-                     lines_are_whole_however_they_come,
-                     a_line_that_is_too_long_is_dropped_whole,
-                     only_lines_of_the_handshake_count,
-                     the_reason_is_told_from_the_noise,
-                     the_hidden_step_says_everything,
-                     releases_from_23_11_know_external_launcher,
-                     only_what_is_needed_passes_into_the_hidden_step);
+    return TESTS_RUN(
+        "launch_text", 60, node_lists_expand_in_order, node_lists_that_are_none_are_refused,
+        nodes_of_a_step_are_read, memory_of_each_node_is_read,
+        who_shares_the_nodes_and_where_output_goes_is_read, what_time_the_job_has_left_is_read,
+        memory_of_nodes_stands_in_where_the_job_s_is_not_limited,
+        clusters_that_count_shared_memory_are_known, lines_are_whole_however_they_come,
+        a_line_that_is_too_long_is_dropped_whole, only_lines_of_the_handshake_count,
+        the_reason_is_told_from_the_noise, the_hidden_step_says_everything,
+        releases_from_23_11_know_external_launcher,
+        only_what_is_needed_passes_into_the_hidden_step);
 }

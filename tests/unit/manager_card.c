@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manager_card.c - the cards of the wire-up: what one node packs the other unpacks, and nothing malformed is taken. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <string.h>
-
+#include "unit.h"
 #include <base/error.h>
 #include <manager/supervisor.h>
 
-#include "unit.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
 
 static struct supervisor a, b; /* node 2 of 3, which packs; node 0, which takes */
 static struct shard shards[2];
@@ -38,7 +37,9 @@ static void after(void) {
 }
 
 static uint16_t port_of(const struct sockaddr_storage *s) {
-    return ntohs(s->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)(const void *)s)->sin6_port : ((const struct sockaddr_in *)(const void *)s)->sin_port);
+    return ntohs(s->ss_family == AF_INET6
+                     ? ((const struct sockaddr_in6 *)(const void *)s)->sin6_port
+                     : ((const struct sockaddr_in *)(const void *)s)->sin_port);
 }
 
 START_TEST(managers_get_their_node_addresses_and_ports) {
@@ -80,12 +81,22 @@ START_TEST(the_shortest_card_is_good) {
 END_TEST
 
 START_TEST(one_transport_is_agreed_on_by_all_or_none) {
-    static const struct { const char *asked, *of[3], *all; int e; const char *rma; bool reads; } table[] = {
+    static const struct {
+        const char *asked, *of[3], *all;
+        int e;
+        const char *rma;
+        bool reads;
+    } table[] = {
         {"auto", {"", "", ""}, "", 0, "no", false},
         {"auto", {"", "", ""}, "", 0, "auto", false},
         {"ofi", {"tcp;ofi_rxm", "tcp;ofi_rxm", "tcp;ofi_rxm"}, "tcp;ofi_rxm", 0, "auto", false},
         {"ofi", {"tcp;ofi_rxm", "tcp;ofi_rxm", "tcp;ofi_rxm"}, "tcp;ofi_rxm", 0, "yes", true},
-        {"ofi", {"verbs;ofi_rxm", "verbs;ofi_rxm", "verbs;ofi_rxm"}, "verbs;ofi_rxm", 0, "auto", true},
+        {"ofi",
+         {"verbs;ofi_rxm", "verbs;ofi_rxm", "verbs;ofi_rxm"},
+         "verbs;ofi_rxm",
+         0,
+         "auto",
+         true},
         {"ofi", {"cxi", "cxi", "cxi"}, "cxi", 0, "no", false},
         {"ofi", {"cxi", "", "cxi"}, "", DDICT_EPROTO, "auto", false},
         {"ofi", {"", "cxi", "cxi"}, "", DDICT_EPROTO, "auto", false},
@@ -107,9 +118,11 @@ START_TEST(one_transport_is_agreed_on_by_all_or_none) {
             free(c);
         }
         ck_assert_int_eq(transport_agree(&b), table[i].e);
-        if (table[i].e == 0) ck_assert_str_eq(b.transport.all, table[i].all);
+        if (table[i].e == 0)
+            ck_assert_str_eq(b.transport.all, table[i].all);
         ck_assert_int_eq(b.transport.rma, table[i].reads);
-        if (table[i].of[0][0] || table[i].of[1][0]) ck_assert_str_ne(table[i].e ? dd_errmsg() : b.transport.why, "");
+        if (table[i].of[0][0] || table[i].of[1][0])
+            ck_assert_str_ne(table[i].e ? dd_errmsg() : b.transport.why, "");
     }
     strcpy(a.transport.own, "");
 }
@@ -168,14 +181,18 @@ START_TEST(malformed_cards_are_refused) {
     for (int i = 0; i < 20000; i++) { /* whatever passes the check must be safe to take */
         uint8_t *copy = malloc(len);
         memcpy(copy, c, len);
-        for (int k = 0; k < 3; k++) copy[unit_random(&seed) % len] = (uint8_t)unit_random(&seed);
-        if (card_check(copy, len, 2) == 0) card_take(&b, (struct card *)(void *)copy);
+        for (int k = 0; k < 3; k++)
+            copy[unit_random(&seed) % len] = (uint8_t)unit_random(&seed);
+        if (card_check(copy, len, 2) == 0)
+            card_take(&b, (struct card *)(void *)copy);
         free(copy);
     }
     free(c);
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports, the_shortest_card_is_good, one_transport_is_agreed_on_by_all_or_none, every_node_tells_where_its_ddictd_listens,
-               the_id_and_another_dictionary_are_those_of_node_0,
-               an_error_travels_without_ports, malformed_cards_are_refused)
+UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports,
+               the_shortest_card_is_good, one_transport_is_agreed_on_by_all_or_none,
+               every_node_tells_where_its_ddictd_listens,
+               the_id_and_another_dictionary_are_those_of_node_0, an_error_travels_without_ports,
+               malformed_cards_are_refused)

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manager_supmsg.c - messages between ddictd and a manager: descriptors travel, surplus ones are closed, a short one is refused. */
+#include "unit.h"
+#include <manager/supmsg.h>
+
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <manager/supmsg.h>
-
-#include "unit.h"
-
 static int pair[2];
 static struct sup_msg m, got;
 
-static void before(void) { ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0); }
+static void before(void) {
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+}
 static void after(void) {
     close(pair[0]);
     close(pair[1]);
@@ -48,12 +49,15 @@ START_TEST(a_message_whose_descriptors_find_no_room_is_told_apart) {
         few = was;
         few.rlim_cur = 128;
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-        while ((fd = dup(0)) >= 0) full[n++] = fd;
-        if (room) close(full[--n]); /* for one of the two */
+        while ((fd = dup(0)) >= 0)
+            full[n++] = fd;
+        if (room)
+            close(full[--n]); /* for one of the two */
         ck_assert_int_eq(sup_send(pair[0], &m, ends, 2), 0);
         ck_assert_int_eq(sup_recv(pair[1], &got, fds, 4), -EMFILE);
         ck_assert(got.type == SUP_CLIENT_ADD && got.id == 7 && got.pid == 8);
-        while (n > 0) close(full[--n]);
+        while (n > 0)
+            close(full[--n]);
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
     }
     close(ends[0]);
@@ -89,9 +93,11 @@ START_TEST(empty_full_short_and_ended_are_told_apart) {
     ck_assert_int_eq(sup_recv(pair[1], &got, NULL, 0), -EAGAIN);
     int e;
     m = (struct sup_msg){.type = SUP_CLIENT_DEL};
-    while ((e = sup_send(pair[0], &m, NULL, 0)) == 0) {}
+    while ((e = sup_send(pair[0], &m, NULL, 0)) == 0) {
+    }
     ck_assert_int_eq(e, -EAGAIN);
-    while ((e = sup_recv(pair[1], &got, NULL, 0)) == 0) {}
+    while ((e = sup_recv(pair[1], &got, NULL, 0)) == 0) {
+    }
     ck_assert_int_eq(e, -EAGAIN);
     ck_assert_int_eq(send(pair[0], "abc", 3, 0), 3);
     ck_assert_int_eq(sup_recv(pair[1], &got, NULL, 0), DDICT_EPROTO);
@@ -100,5 +106,7 @@ START_TEST(empty_full_short_and_ended_are_told_apart) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_supmsg", before, after, a_message_arrives_with_its_descriptors, a_message_whose_descriptors_find_no_room_is_told_apart, surplus_descriptors_are_closed, figures_travel_whole,
+UNIT_MAIN_WITH("manager_supmsg", before, after, a_message_arrives_with_its_descriptors,
+               a_message_whose_descriptors_find_no_room_is_told_apart,
+               surplus_descriptors_are_closed, figures_travel_whole,
                empty_full_short_and_ended_are_told_apart)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manager_timers.c - the heap of deadlines against a plain list, on a clock that the test sets. */
+#include "unit.h"
+#include <manager/timers.h>
+
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <manager/timers.h>
-
-#include "unit.h"
-
-#define N 500
+#define N  500
 #define MS 1000000ull
 static struct timers ts;
 static struct timer t[N];
@@ -17,7 +16,8 @@ static uint64_t last_at;
 
 static uint64_t fake_ns; /* 0: the real clock */
 int clock_gettime(clockid_t id, struct timespec *at) {
-    if (!fake_ns) return (int)syscall(SYS_clock_gettime, id, at);
+    if (!fake_ns)
+        return (int)syscall(SYS_clock_gettime, id, at);
     at->tv_sec = (time_t)(fake_ns / 1000000000u);
     at->tv_nsec = (long)(fake_ns % 1000000000u);
     return 0;
@@ -33,10 +33,12 @@ static void fire(struct timer *x) {
 
 static void before(void) {
     struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now); /* near the truth: libcheck measures with the same call */
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC,
+            &now); /* near the truth: libcheck measures with the same call */
     fake_ns = (uint64_t)now.tv_sec * 1000000000u;
     timers_now(&ts);
-    for (int i = 0; i < N; i++) t[i] = (struct timer){.fire = fire};
+    for (int i = 0; i < N; i++)
+        t[i] = (struct timer){.fire = fire};
 }
 static void after(void) {
     timers_free(&ts);
@@ -45,17 +47,24 @@ static void after(void) {
 
 START_TEST(they_fire_in_order_and_once) {
     uint64_t seed = 1, start = timers_now(&ts);
-    for (int i = 0; i < N; i++) ck_assert_int_eq(timer_after(&ts, &t[i], unit_random(&seed) % 1000), 0);
-    for (int i = 0; i < N; i += 3) ck_assert_int_eq(timer_after(&ts, &t[i], unit_random(&seed) % 1000), 0); /* moved */
-    for (int i = 0; i < N; i += 5) timer_clear(&ts, &t[i]);
-    for (int i = 0; i < N; i += 10) timer_clear(&ts, &t[i]); /* again: nothing */
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(timer_after(&ts, &t[i], unit_random(&seed) % 1000), 0);
+    for (int i = 0; i < N; i += 3)
+        ck_assert_int_eq(timer_after(&ts, &t[i], unit_random(&seed) % 1000), 0); /* moved */
+    for (int i = 0; i < N; i += 5)
+        timer_clear(&ts, &t[i]);
+    for (int i = 0; i < N; i += 10)
+        timer_clear(&ts, &t[i]); /* again: nothing */
     for (uint64_t now = start; now < start + 1000; now += 7) {
         last_at = 0;
         timers_run(&ts, now);
-        for (int i = 0; i < N; i++) ck_assert(i % 5 == 0 ? fired[i] == 0 && t[i].pos == 0 : fired[i] == (t[i].at_ns <= now));
+        for (int i = 0; i < N; i++)
+            ck_assert(i % 5 == 0 ? fired[i] == 0 && t[i].pos == 0
+                                 : fired[i] == (t[i].at_ns <= now));
         uint64_t next = UINT64_MAX;
         for (int i = 0; i < N; i++)
-            if (t[i].pos && t[i].at_ns < next) next = t[i].at_ns;
+            if (t[i].pos && t[i].at_ns < next)
+                next = t[i].at_ns;
         ck_assert_uint_eq(timers_next(&ts), next);
     }
     last_at = 0;
@@ -109,7 +118,8 @@ static void sleep_once(void) {
 START_TEST(a_timer_without_suspension_is_as_late_as_it_was_asked_for) {
     uint64_t start = fake_ns;
     timer_after(&ts, &t[0], 34567 * MS);
-    while (order == 0) sleep_once();
+    while (order == 0)
+        sleep_once();
     ck_assert_uint_eq(fake_ns - start, 34567 * MS);
 }
 END_TEST
@@ -125,7 +135,8 @@ START_TEST(no_timer_is_late_because_we_were_stopped) {
             timers_run(&ts, timers_now(&ts));
             ck_assert_uint_eq(order, 0);
             uint64_t resumed = fake_ns;
-            while (order == 0) sleep_once();
+            while (order == 0)
+                sleep_once();
             ck_assert_uint_ge(fake_ns - resumed, (left - slept) * MS);
             ck_assert_uint_le(fake_ns - resumed, left * MS);
         }
@@ -157,6 +168,10 @@ START_TEST(a_time_kept_from_before_does_not_turn_the_clock_back) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_timers", before, after, they_fire_in_order_and_once, one_that_arms_itself_for_now_does_not_hold_up_the_turn,
-               a_wait_is_rounded_up_and_bounded, a_timer_without_suspension_is_as_late_as_it_was_asked_for, no_timer_is_late_because_we_were_stopped,
-               what_is_armed_after_a_suspension_is_not_late_by_it, a_time_kept_from_before_does_not_turn_the_clock_back)
+UNIT_MAIN_WITH("manager_timers", before, after, they_fire_in_order_and_once,
+               one_that_arms_itself_for_now_does_not_hold_up_the_turn,
+               a_wait_is_rounded_up_and_bounded,
+               a_timer_without_suspension_is_as_late_as_it_was_asked_for,
+               no_timer_is_late_because_we_were_stopped,
+               what_is_armed_after_a_suspension_is_not_late_by_it,
+               a_time_kept_from_before_does_not_turn_the_clock_back)

@@ -10,8 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static inline int loopback_set(bool up)
-{
+static inline int loopback_set(bool up) {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct ifreq r = {.ifr_name = "lo", .ifr_flags = up ? IFF_UP | IFF_RUNNING : 0};
     int e = ioctl(fd, SIOCSIFFLAGS, &r);
@@ -19,6 +18,8 @@ static inline int loopback_set(bool up)
     return e;
 }
 /* false: this process has no right to. */
-static inline bool net_alone(void) { return unshare(CLONE_NEWNET) == 0 && loopback_set(true) == 0; }
+static inline bool net_alone(void) {
+    return unshare(CLONE_NEWNET) == 0 && loopback_set(true) == 0;
+}
 
 #endif

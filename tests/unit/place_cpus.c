@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_cpus.c - sets of cpus: the texts of Linux and of Slurm. */
+#include "place/cpus.h"
+#include "unit.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "place/cpus.h"
-
-#include "unit.h"
-
 START_TEST(lists_are_read_and_written) {
     static const char *const good[] = {"0", "0-7", "0-7,16-23", "1,3,5", "4095", "63-64"};
-    static const char *const bad[] = {"", ",", "1,", "a", "1-", "-1", "3-1", "4096", "0-4096", "1 2", "99999999999999999999", "0x3"};
+    static const char *const bad[] = {
+        "",   ",", "1,", "a", "1-", "-1", "3-1", "4096", "0-4096", "1 2", "99999999999999999999",
+        "0x3"};
     struct cpus c;
     char text[64];
 
@@ -104,4 +105,5 @@ START_TEST(the_tasks_of_slurm_are_read) {
 }
 END_TEST
 
-UNIT_MAIN("place_cpus", lists_are_read_and_written, masks_are_read, a_text_that_does_not_fit_says_so, my_own_cpus_are_found, the_tasks_of_slurm_are_read)
+UNIT_MAIN("place_cpus", lists_are_read_and_written, masks_are_read,
+          a_text_that_does_not_fit_says_so, my_own_cpus_are_found, the_tasks_of_slurm_are_read)

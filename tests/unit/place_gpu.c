@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_gpu.c - GPUs are found in topologies, distances make sense, and what only the machine knows is read below a folder. */
+#include "base/error.h"
+#include "gpu_test.h"
+#include "place/gpu_blob.h"
+
 #include <errno.h>
 #include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/error.h"
-#include "place/gpu_blob.h"
-
-#include "gpu_test.h"
 
 static int64_t from_cpu(const struct gpu_map *m, int gpu, int cpu) {
     struct cpus one = {{0}};
@@ -49,11 +48,14 @@ END_TEST
 START_TEST(nearer_is_less) {
     struct gpu_map m;
 
-    machine_map(&machines[1], &m); /* NUMA node n has the cores 8n to 8n + 7; GPU 0 hangs on node 3, GPU 2 on node 1, GPU 4 on node 7 */
+    machine_map(
+        &machines[1],
+        &m); /* NUMA node n has the cores 8n to 8n + 7; GPU 0 hangs on node 3, GPU 2 on node 1, GPU 4 on node 7 */
     ck_assert_int_lt(from_cpu(&m, 0, 24), from_cpu(&m, 2, 24));
     ck_assert_int_lt(from_cpu(&m, 2, 24), from_cpu(&m, 4, 24));
     ck_assert_int_eq(from_cpu(&m, 0, 24), from_cpu(&m, 1, 24));
-    ck_assert_int_eq(from_cpu(&m, 0, 24), from_cpu(&m, 0, 24 + 64)); /* the second thread of the core */
+    ck_assert_int_eq(from_cpu(&m, 0, 24),
+                     from_cpu(&m, 0, 24 + 64)); /* the second thread of the core */
     struct cpus none = {{0}}, all = {{0}};
     for (int c = 0; c < 128; c++)
         cpus_add(&all, c);
@@ -86,7 +88,8 @@ START_TEST(a_real_machine_is_read) {
         ck_assert_int_eq(gpu_vendor_here(&m), GPU_NVIDIA);
         ck_assert_int_eq(m.gpu[0].numa, 0);
         ck_assert_int_eq(m.gpu[1].numa, 1);
-        ck_assert_int_lt(from_cpu(&m, 0, 16), from_cpu(&m, 1, 16)); /* second threads: 16 to 23 on the first package */
+        ck_assert_int_lt(from_cpu(&m, 0, 16),
+                         from_cpu(&m, 1, 16)); /* second threads: 16 to 23 on the first package */
         ck_assert_int_lt(from_cpu(&m, 1, 31), from_cpu(&m, 0, 31));
         gpu_map_free(&m);
         done++;
@@ -145,22 +148,31 @@ static void put(const char *path, const char *text) {
     fclose(f);
 }
 
-static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f) { return remove(path); }
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f) {
+    return remove(path);
+}
 
 static void root_make(void) {
-    snprintf(root, sizeof root, "%s/ddict-gpu-test.XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    snprintf(root, sizeof root, "%s/ddict-gpu-test.XXXXXX",
+             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(root));
 }
-static void root_remove(void) { nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS); }
+static void root_remove(void) {
+    nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
 
 START_TEST(nvidia_tells_names_and_nodes) {
     struct gpu_map m;
 
     machine_map(&machines[4], &m);
     put("proc/driver/nvidia/gpus/0000:05:00.0/information",
-        "Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ:   \t\t 170\nGPU UUID: \t GPU-11111111-2222-3333-4444-555555555555\nBus Location: \t 0000:05:00.0\nDevice Minor: \t 1\n");
-    put("proc/driver/nvidia/gpus/0000:06:00.0/information", "GPU UUID: \t GPU-?-?-?\nDevice Minor: \t 0\n");
-    put("proc/driver/nvidia/gpus/0000:07:00.0/information", "GPU UUID: \t GPU-aaaaaaaa-2222-3333-4444-555555555555\nDevice Minor: \t 2\n");
+        "Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ:   \t\t 170\nGPU UUID: \t "
+        "GPU-11111111-2222-3333-4444-555555555555\nBus Location: \t 0000:05:00.0\nDevice Minor: \t "
+        "1\n");
+    put("proc/driver/nvidia/gpus/0000:06:00.0/information",
+        "GPU UUID: \t GPU-?-?-?\nDevice Minor: \t 0\n");
+    put("proc/driver/nvidia/gpus/0000:07:00.0/information",
+        "GPU UUID: \t GPU-aaaaaaaa-2222-3333-4444-555555555555\nDevice Minor: \t 2\n");
     put("dev/nvidia1", "");
     put("dev/nvidia2", "");
     gpu_map_probe(&m, root);
@@ -224,7 +236,8 @@ START_TEST(a_map_travels_as_bytes) {
             copy[unit_random(&seed) % (i % 2 ? len : 200)] = (char)unit_random(&seed);
         if (gpu_map_unpack(&back, copy, len) == 0) {
             for (int g = 0; g < back.gpus; g++)
-                ck_assert(strlen(back.gpu[g].pci) < 16 && gpu_distance(&back, g, &back.allowed) != -1);
+                ck_assert(strlen(back.gpu[g].pci) < 16 &&
+                          gpu_distance(&back, g, &back.allowed) != -1);
             gpu_map_free(&back);
         }
         free(copy);
@@ -234,5 +247,8 @@ START_TEST(a_map_travels_as_bytes) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("place_gpu", root_make, root_remove, gpus_stand_in_the_order_of_their_addresses, graphics_of_management_controllers_are_no_gpus, nearer_is_less, a_map_travels_as_bytes, a_real_machine_is_read,
-               this_machine_is_read, what_is_no_topology_is_refused, nvidia_tells_names_and_nodes, amd_and_intel_tell_render_nodes_and_tiles)
+UNIT_MAIN_WITH("place_gpu", root_make, root_remove, gpus_stand_in_the_order_of_their_addresses,
+               graphics_of_management_controllers_are_no_gpus, nearer_is_less,
+               a_map_travels_as_bytes, a_real_machine_is_read, this_machine_is_read,
+               what_is_no_topology_is_refused, nvidia_tells_names_and_nodes,
+               amd_and_intel_tell_render_nodes_and_tiles)

@@ -4,18 +4,30 @@
  * a mask of Slurm's: the total distance is the least there is, all of what was granted stays visible, and a script of either idiom, which sees only
  * its variable, has no GPU twice while there are no more ranks than GPUs. Prints the table of what each rank gets.
  */
-#include <errno.h>
-
 #include "base/error.h"
-
 #include "gpu_test.h"
 
-enum bound { BLOCK, CYCLIC, UNBOUND, BOUNDS }; /* cores in a row, dealt out over NUMA nodes, not at all */
+#include <errno.h>
+
+enum bound {
+    BLOCK,
+    CYCLIC,
+    UNBOUND,
+    BOUNDS
+}; /* cores in a row, dealt out over NUMA nodes, not at all */
 static const char *const bound_names[] = {"block", "cyclic", "unbound"};
-enum grant { ALL, ALL_NAMED, SOME_LOCAL, SOME_GLOBAL, GRANTS }; /* nothing set; all set; every second GPU in either numbering */
+enum grant {
+    ALL,
+    ALL_NAMED,
+    SOME_LOCAL,
+    SOME_GLOBAL,
+    GRANTS
+}; /* nothing set; all set; every second GPU in either numbering */
 static const char *const grant_names[] = {"no mask", "UUIDs", "local", "global"};
 
-static int cores_of(const struct gpu_map *m) { return cpus_count(&m->allowed) / 2; }
+static int cores_of(const struct gpu_map *m) {
+    return cpus_count(&m->allowed) / 2;
+}
 
 /* As Slurm would: whole cores, all of them used where ranks allow it. Core c has cpus c and c + cores in all machines here. */
 static void bind_ranks(const struct gpu_map *m, enum bound how, int ranks, struct cpus *of) {
@@ -34,7 +46,8 @@ static void bind_ranks(const struct gpu_map *m, enum bound how, int ranks, struc
 
 /* The environment of a step, and what is granted: GPUs of the map, in rising order. */
 static int grant(const struct gpu_map *m, enum grant how, int *granted) {
-    const char *variable = gpu_vendor_here(m) == GPU_NVIDIA ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES";
+    const char *variable =
+        gpu_vendor_here(m) == GPU_NVIDIA ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES";
     char mask[2048] = "", step[256] = "";
     int n = 0, vendor = gpu_vendor_here(m), index = 0;
 
@@ -61,7 +74,8 @@ static int grant(const struct gpu_map *m, enum grant how, int *granted) {
 }
 
 /* What a runtime makes of the variable: which GPU is its device i. Written apart from the code that is tested. */
-static int runtime_sees(const struct gpu_map *m, enum grant how, const int *granted, const char *value, int *device) {
+static int runtime_sees(const struct gpu_map *m, enum grant how, const int *granted,
+                        const char *value, int *device) {
     char copy[2048], *save = NULL;
     int n = 0, vendor = gpu_vendor_here(m);
 
@@ -72,7 +86,8 @@ static int runtime_sees(const struct gpu_map *m, enum grant how, const int *gran
         for (int g = 0; g < m->gpus; g++) {
             if ((int)m->gpu[g].vendor != vendor)
                 continue;
-            if (how == ALL_NAMED ? strcmp(s, m->gpu[g].uuid) == 0 : how != SOME_LOCAL && atoi(s) == index)
+            if (how == ALL_NAMED ? strcmp(s, m->gpu[g].uuid) == 0
+                                 : how != SOME_LOCAL && atoi(s) == index)
                 found = g;
             index++;
         }
@@ -91,8 +106,8 @@ static const int *find(const int *in, int n, int what) {
     ck_abort_msg("GPU %d was not granted", what); /* never widened */
 }
 
-static int64_t play(const struct gpu_plan *p, const struct gpu_map *m, enum grant how, const int *granted, int n, int ranks, const int64_t *distance,
-                    int *of_rank) {
+static int64_t play(const struct gpu_plan *p, const struct gpu_map *m, enum grant how,
+                    const int *granted, int n, int ranks, const int64_t *distance, int *of_rank) {
     int used[GPU_MAX] = {0}, floor = ranks / n, most = (ranks + n - 1) / n;
     int64_t total = 0;
 
@@ -122,13 +137,14 @@ static int64_t play(const struct gpu_plan *p, const struct gpu_map *m, enum gran
 
 static int checked;
 
-static void table_row(const char *machine, const char *bound, const char *given, const char *how, int ranks, const int *gpu, int64_t total, int64_t least) {
+static void table_row(const char *machine, const char *bound, const char *given, const char *how,
+                      int ranks, const int *gpu, int64_t total, int64_t least) {
     char text[256] = "";
 
     for (int r = 0; r < ranks; r++)
         sprintf(text + strlen(text), "%s%d", r ? " " : "", gpu[r]);
-    printf("  %-32s %-8s %-8s %-8s %5d  %8.1f %8.1f  %s\n", machine, bound, given, how, ranks, (double)total / GPU_DISTANCE_UNIT / 16,
-           (double)least / GPU_DISTANCE_UNIT / 16, text);
+    printf("  %-32s %-8s %-8s %-8s %5d  %8.1f %8.1f  %s\n", machine, bound, given, how, ranks,
+           (double)total / GPU_DISTANCE_UNIT / 16, (double)least / GPU_DISTANCE_UNIT / 16, text);
 }
 
 static void machine_check(const char *name, struct gpu_map *m) {
@@ -136,7 +152,8 @@ static void machine_check(const char *name, struct gpu_map *m) {
     int granted[GPU_MAX], gpu[2 * GPU_MAX];
 
     for (int g = 0; g < m->gpus; g++)
-        snprintf(m->gpu[g].uuid, sizeof m->gpu[g].uuid, "GPU-%x000000-0000-0000-0000-000000000000", g % 16);
+        snprintf(m->gpu[g].uuid, sizeof m->gpu[g].uuid, "GPU-%x000000-0000-0000-0000-000000000000",
+                 g % 16);
     for (int given = 0; given < GRANTS; given++) {
         int n = grant(m, (enum grant)given, granted);
 
@@ -146,19 +163,26 @@ static void machine_check(const char *name, struct gpu_map *m) {
 
                 bind_ranks(m, (enum bound)bound, ranks, of);
                 for (int i = 0; i < ranks * n; i++)
-                    distance[i] = gpu_distance(m, granted[i % n], bound == UNBOUND ? &m->allowed : &of[i / n]);
+                    distance[i] = gpu_distance(m, granted[i % n],
+                                               bound == UNBOUND ? &m->allowed : &of[i / n]);
                 for (int how = GPU_BIND_CLOSEST; how <= GPU_BIND_ROTATE; how++) {
                     if (how == GPU_BIND_ROTATE && n > 8 && ranks > n)
                         break; /* too many ways to share them */
-                    int64_t least = how == GPU_BIND_CLOSEST ? least_of_orders(ranks, n, distance) : least_of_shares(ranks, n, distance), total;
+                    int64_t least = how == GPU_BIND_CLOSEST ? least_of_orders(ranks, n, distance)
+                                                            : least_of_shares(ranks, n, distance),
+                            total;
                     struct gpu_plan p;
 
-                    ck_assert_int_eq(gpu_plan_make(&p, m, (enum gpu_bind)how, ranks, bound == UNBOUND ? NULL : of), 1);
+                    ck_assert_int_eq(gpu_plan_make(&p, m, (enum gpu_bind)how, ranks,
+                                                   bound == UNBOUND ? NULL : of),
+                                     1);
                     total = play(&p, m, (enum grant)given, granted, n, ranks, distance, gpu);
-                    ck_assert_msg(total == least, "%s, %s, %s, %s, %d ranks: %lld instead of %lld", name, bound_names[bound], grant_names[given],
+                    ck_assert_msg(total == least, "%s, %s, %s, %s, %d ranks: %lld instead of %lld",
+                                  name, bound_names[bound], grant_names[given],
                                   gpu_bind_name(p.how), ranks, (long long)total, (long long)least);
                     if (bound == BLOCK)
-                        table_row(name, bound_names[bound], grant_names[given], gpu_bind_name(p.how), ranks, gpu, total, least);
+                        table_row(name, bound_names[bound], grant_names[given],
+                                  gpu_bind_name(p.how), ranks, gpu, total, least);
                     checked++;
                 }
                 free(distance);
@@ -167,7 +191,8 @@ static void machine_check(const char *name, struct gpu_map *m) {
 }
 
 static void table_head(void) {
-    printf("  %-32s %-8s %-8s %-8s %5s  %8s %8s  %s\n", "machine", "ranks", "mask", "bind", "ranks", "distance", "least", "GPU of rank 0, 1, ... in PCI order");
+    printf("  %-32s %-8s %-8s %-8s %5s  %8s %8s  %s\n", "machine", "ranks", "mask", "bind", "ranks",
+           "distance", "least", "GPU of rank 0, 1, ... in PCI order");
 }
 
 START_TEST(every_machine_has_the_least_distance) {
@@ -238,7 +263,8 @@ START_TEST(none_and_slurms_own_binding_change_nothing) {
 END_TEST
 
 START_TEST(level_zero_is_given_one_device_or_left_alone) {
-    static const struct machine intel = {"", 2, 1, 8, 21, 21, {INTEL(1, 0x18), INTEL(1, 0x2a), INTEL(0, 0x3c), INTEL(0, 0x4e)}};
+    static const struct machine intel = {
+        "", 2, 1, 8, 21, 21, {INTEL(1, 0x18), INTEL(1, 0x2a), INTEL(0, 0x3c), INTEL(0, 0x4e)}};
     struct gpu_map m;
     struct gpu_plan p;
     struct cpus of[2] = {{{0}}, {{0}}};
@@ -291,5 +317,7 @@ START_TEST(ways_are_parsed) {
 }
 END_TEST
 
-UNIT_MAIN("place_gpu_bind", every_machine_has_the_least_distance, saved_machines_have_the_least_distance, none_and_slurms_own_binding_change_nothing,
-          level_zero_is_given_one_device_or_left_alone, mig_names_and_unknown_ones_are_dealt_out_too, ways_are_parsed)
+UNIT_MAIN("place_gpu_bind", every_machine_has_the_least_distance,
+          saved_machines_have_the_least_distance, none_and_slurms_own_binding_change_nothing,
+          level_zero_is_given_one_device_or_left_alone,
+          mig_names_and_unknown_ones_are_dealt_out_too, ways_are_parsed)

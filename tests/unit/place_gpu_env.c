@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_gpu_env.c - the variables that say which GPUs are visible: read, understood, left alone where they cannot be. */
-#include <errno.h>
-
 #include "base/error.h"
-
 #include "gpu_test.h"
+
+#include <errno.h>
 
 static struct gpu_map map;
 
@@ -13,9 +12,12 @@ static void map_make(void) {
     clearenv();
     machine_map(&machines[0], &map);
     for (int g = 0; g < map.gpus; g++)
-        snprintf(map.gpu[g].uuid, sizeof map.gpu[g].uuid, "GPU-a%c000000-0000-0000-0000-000000000000", '0' + g);
+        snprintf(map.gpu[g].uuid, sizeof map.gpu[g].uuid,
+                 "GPU-a%c000000-0000-0000-0000-000000000000", '0' + g);
 }
-static void map_drop(void) { gpu_map_free(&map); }
+static void map_drop(void) {
+    gpu_map_free(&map);
+}
 
 static void vendor_is(enum gpu_vendor v) {
     for (int g = 0; g < map.gpus; g++)
@@ -44,7 +46,8 @@ static const char *reads(void) {
     }
     ck_assert_int_eq(n, m.entries);
     for (int i = 0; i < n; i++)
-        at += m.gpu[i] < 0 ? sprintf(at, "%s%s=?", i ? " " : "", m.name[i]) : sprintf(at, "%s%s=%d", i ? " " : "", m.name[i], m.gpu[i]);
+        at += m.gpu[i] < 0 ? sprintf(at, "%s%s=?", i ? " " : "", m.name[i])
+                           : sprintf(at, "%s%s=%d", i ? " " : "", m.name[i], m.gpu[i]);
     return text;
 }
 
@@ -70,11 +73,15 @@ START_TEST(an_order_of_ours_counts_in_the_order_of_the_GPUs) {
 END_TEST
 
 START_TEST(names_are_kept) {
-    ck_assert_str_eq(reads_with("GPU-a3000000-0000-0000-0000-000000000000,GPU-a1"), "GPU-a3000000-0000-0000-0000-000000000000=3 GPU-a1=1");
-    ck_assert_str_eq(reads_with("GPU-a"), "GPU-a=?"); /* of several: the runtime refuses it, we keep it */
+    ck_assert_str_eq(reads_with("GPU-a3000000-0000-0000-0000-000000000000,GPU-a1"),
+                     "GPU-a3000000-0000-0000-0000-000000000000=3 GPU-a1=1");
+    ck_assert_str_eq(reads_with("GPU-a"),
+                     "GPU-a=?"); /* of several: the runtime refuses it, we keep it */
     ck_assert_str_eq(reads_with("GPU-b7"), "GPU-b7=?");
-    ck_assert_str_eq(reads_with("MIG-GPU-a5000000-0000-0000-0000-000000000000/1/0,MIG-12345678-0000-0000-0000-000000000000"),
-                     "MIG-GPU-a5000000-0000-0000-0000-000000000000/1/0=5 MIG-12345678-0000-0000-0000-000000000000=?");
+    ck_assert_str_eq(reads_with("MIG-GPU-a5000000-0000-0000-0000-000000000000/1/"
+                                "0,MIG-12345678-0000-0000-0000-000000000000"),
+                     "MIG-GPU-a5000000-0000-0000-0000-000000000000/1/0=5 "
+                     "MIG-12345678-0000-0000-0000-000000000000=?");
 }
 END_TEST
 
@@ -90,8 +97,25 @@ START_TEST(none_is_none) {
 END_TEST
 
 START_TEST(what_no_runtime_takes_is_left_as_it_is) {
-    static const char *const bad[] = {"0,,1", "0,", ",", "0;1", "a", "0x1", "0,-1", "8", "0,99", "1,1", "GPU-a1,gpu-A1,0,GPU-a1", "all", "0-3", "GPU-", "MIG-", "GPU_1",
-                                      "99999999999999999999", "$(reboot)", "0 1"};
+    static const char *const bad[] = {"0,,1",
+                                      "0,",
+                                      ",",
+                                      "0;1",
+                                      "a",
+                                      "0x1",
+                                      "0,-1",
+                                      "8",
+                                      "0,99",
+                                      "1,1",
+                                      "GPU-a1,gpu-A1,0,GPU-a1",
+                                      "all",
+                                      "0-3",
+                                      "GPU-",
+                                      "MIG-",
+                                      "GPU_1",
+                                      "99999999999999999999",
+                                      "$(reboot)",
+                                      "0 1"};
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_msg(strcmp(reads_with(bad[i]), "left") == 0, "%s: %s", bad[i], reads());
@@ -124,10 +148,12 @@ START_TEST(what_can_be_opened_tells_local_numbers) {
     visible_are("4-7");
     ck_assert_str_eq(reads_with("0,1,2,3"), "0=4 1=5 2=6 3=7");
     ck_assert_str_eq(reads_with("1"), "1=5");
-    ck_assert_str_eq(reads_with("4"), "left"); /* a global number would be out of range for CUDA too */
+    ck_assert_str_eq(reads_with("4"),
+                     "left"); /* a global number would be out of range for CUDA too */
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "sees 4"));
     visible_are("0-7");
-    setenv("SLURM_STEP_GPUS", "4,5,6,7", 1); /* all can be opened: the numbers are those of the node */
+    setenv("SLURM_STEP_GPUS", "4,5,6,7",
+           1); /* all can be opened: the numbers are those of the node */
     ck_assert_str_eq(reads_with("0,1"), "0=0 1=1");
 }
 END_TEST
@@ -257,7 +283,10 @@ START_TEST(slurms_own_binding_is_seen) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("place_gpu_env", map_make, map_drop, indices_are_read, an_order_of_ours_counts_in_the_order_of_the_GPUs, names_are_kept, none_is_none, what_no_runtime_takes_is_left_as_it_is,
-               without_a_variable_all_are_seen, what_can_be_opened_tells_local_numbers, slurms_global_numbers_tell_local_ones,
-               another_device_order_is_left_alone, the_vendor_that_is_there_counts, hip_counts_in_what_rocr_left, tiles_of_intel_are_understood,
+UNIT_MAIN_WITH("place_gpu_env", map_make, map_drop, indices_are_read,
+               an_order_of_ours_counts_in_the_order_of_the_GPUs, names_are_kept, none_is_none,
+               what_no_runtime_takes_is_left_as_it_is, without_a_variable_all_are_seen,
+               what_can_be_opened_tells_local_numbers, slurms_global_numbers_tell_local_ones,
+               another_device_order_is_left_alone, the_vendor_that_is_there_counts,
+               hip_counts_in_what_rocr_left, tiles_of_intel_are_understood,
                text_is_written_and_bounded, slurms_own_binding_is_seen)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_gpu_order.c - the assignment against trying everything, on distances made up by chance. */
-#include <errno.h>
-
 #include "gpu_test.h"
+
+#include <errno.h>
 
 static int64_t total(int ranks, int gpus, const int64_t *distance, const int *gpu_of, int modulo) {
     int64_t sum = 0;
@@ -19,14 +19,17 @@ START_TEST(the_total_distance_is_the_least_there_is) {
     int order[7], own[16];
 
     for (int round = 0; round < 1500; round++) {
-        int gpus = 1 + (int)(unit_random(&seed) % 6), ranks = 1 + (int)(unit_random(&seed) % (2 * (uint64_t)gpus + 2));
+        int gpus = 1 + (int)(unit_random(&seed) % 6),
+            ranks = 1 + (int)(unit_random(&seed) % (2 * (uint64_t)gpus + 2));
 
         for (int i = 0; i < ranks * gpus; i++)
             distance[i] = (int64_t)(unit_random(&seed) % (uint64_t)range[round % 4]);
         ck_assert_int_eq(gpu_order_closest(ranks, gpus, distance, order), 0);
-        ck_assert_int_eq(total(ranks, gpus, distance, order, gpus), least_of_orders(ranks, gpus, distance));
+        ck_assert_int_eq(total(ranks, gpus, distance, order, gpus),
+                         least_of_orders(ranks, gpus, distance));
         ck_assert_int_eq(gpu_order_own(ranks, gpus, distance, own), 0);
-        ck_assert_int_eq(total(ranks, gpus, distance, own, ranks), least_of_shares(ranks, gpus, distance));
+        ck_assert_int_eq(total(ranks, gpus, distance, own, ranks),
+                         least_of_shares(ranks, gpus, distance));
         unsigned all = 0;
         int count[7] = {0};
         for (int g = 0; g < gpus; g++)
@@ -70,7 +73,8 @@ START_TEST(the_largest_node_is_done) {
         count[own[r]]++;
     for (int g = 0; g < GPU_MAX; g++)
         ck_assert_int_eq(count[g], GPU_RANKS_MAX / GPU_MAX);
-    ck_assert_int_le(total(GPU_RANKS_MAX, GPU_MAX, distance, own, GPU_RANKS_MAX), total(GPU_RANKS_MAX, GPU_MAX, distance, order, GPU_MAX));
+    ck_assert_int_le(total(GPU_RANKS_MAX, GPU_MAX, distance, own, GPU_RANKS_MAX),
+                     total(GPU_RANKS_MAX, GPU_MAX, distance, order, GPU_MAX));
     ck_assert_int_eq(gpu_order_own(GPU_RANKS_MAX - 1, GPU_MAX, distance, own), 0);
     free(distance);
 }
@@ -95,5 +99,6 @@ START_TEST(rotation_goes_around) {
 }
 END_TEST
 
-UNIT_MAIN("place_gpu_order", the_total_distance_is_the_least_there_is, where_nothing_is_known_the_order_stays, the_largest_node_is_done,
+UNIT_MAIN("place_gpu_order", the_total_distance_is_the_least_there_is,
+          where_nothing_is_known_the_order_stays, the_largest_node_is_done,
           sizes_out_of_range_are_refused, rotation_goes_around)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_numa.c - managers over NUMA nodes: which, in what order, and that binding changes what it says or nothing. */
+#include "gpu_test.h"
+#include "place/numa.h"
+
 #include <errno.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
@@ -8,11 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "place/numa.h"
-
-#include "gpu_test.h"
-
-static char *places(const struct machine *of, const char *cpus, const char *nodes, const char *network) {
+static char *places(const struct machine *of, const char *cpus, const char *nodes,
+                    const char *network) {
     static char text[256];
     struct hwloc_topology *t;
     struct cpus c, n;
@@ -36,21 +36,26 @@ static char *places(const struct machine *of, const char *cpus, const char *node
 
 START_TEST(nearest_to_the_network_comes_first) {
     ck_assert_str_eq(places(&machines[0], NULL, NULL, NULL), "1 0");
-    ck_assert_str_eq(places(&machines[1], NULL, NULL, NULL), "5 4 6 7 0 1 2 3"); /* the fabric's card before the other */
+    ck_assert_str_eq(places(&machines[1], NULL, NULL, NULL),
+                     "5 4 6 7 0 1 2 3"); /* the fabric's card before the other */
     ck_assert_str_eq(places(&machines[1], NULL, NULL, "eth0"), "7 4 5 6 0 1 2 3");
     ck_assert_str_eq(places(&machines[1], NULL, NULL, "br0"), "5 4 6 7 0 1 2 3");
     ck_assert_str_eq(places(&machines[2], NULL, NULL, NULL), "0 1 2 3 4 5 6 7"); /* no card */
-    ck_assert_str_eq(places(&machines[3], NULL, NULL, NULL), "0 1 2 3");         /* one package, no latencies */
+    ck_assert_str_eq(places(&machines[3], NULL, NULL, NULL),
+                     "0 1 2 3"); /* one package, no latencies */
     ck_assert_str_eq(places(&machines[4], NULL, NULL, NULL), "0");
     ck_assert_str_eq(places(&machines[5], NULL, NULL, "eth0"), "0 1");
 }
 END_TEST
 
 START_TEST(only_what_the_job_has_counts) {
-    ck_assert_str_eq(places(&machines[1], "0-31,64-95", NULL, NULL), "0 1 2 3");     /* half of the cores */
-    ck_assert_str_eq(places(&machines[1], "0-31,40,64-95", NULL, NULL), "0 1 2 3");  /* one core of node 5 is a rank's */
+    ck_assert_str_eq(places(&machines[1], "0-31,64-95", NULL, NULL),
+                     "0 1 2 3"); /* half of the cores */
+    ck_assert_str_eq(places(&machines[1], "0-31,40,64-95", NULL, NULL),
+                     "0 1 2 3"); /* one core of node 5 is a rank's */
     ck_assert_str_eq(places(&machines[1], "0-31,40-43,64-95", NULL, NULL), "5 0 1 2 3");
-    ck_assert_str_eq(places(&machines[1], NULL, "2,3,6", NULL), "6 2 3");            /* memory of three nodes */
+    ck_assert_str_eq(places(&machines[1], NULL, "2,3,6", NULL),
+                     "6 2 3"); /* memory of three nodes */
     ck_assert_str_eq(places(&machines[1], "0-15", "4", NULL), "");
     ck_assert_str_eq(places(&machines[0], "3", NULL, NULL), "0");
 }
@@ -83,11 +88,13 @@ START_TEST(saved_machines_have_places) {
         printf("%s:", files.gl_pathv[i]);
         for (int p = 0; p < m.places; p++) {
             char text[256];
-            printf(" node %d (cpus %s, network at %d)", m.place[p].node, cpus_text(text, sizeof text, &m.place[p].cpus), m.place[p].network);
+            printf(" node %d (cpus %s, network at %d)", m.place[p].node,
+                   cpus_text(text, sizeof text, &m.place[p].cpus), m.place[p].network);
         }
         printf("\n");
         if (strstr(files.gl_pathv[i], "2-socket-3-gpu.xml") != NULL)
-            ck_assert(m.places == 2 && m.place[0].node == 1); /* InfiniBand is on the second socket */
+            ck_assert(m.places == 2 &&
+                      m.place[0].node == 1); /* InfiniBand is on the second socket */
     }
     globfree(&files);
 }
@@ -120,7 +127,9 @@ static int binds(const struct numa_place *p) {
         return 1;
     cpus_mine(&now);
     policy(&mode, &nodes);
-    return memcmp(&now, &p->cpus, sizeof now) != 0 ? 2 : mode != MPOL_PREFERRED || nodes != 1ul << p->node ? 3 : 0;
+    return memcmp(&now, &p->cpus, sizeof now) != 0             ? 2
+           : mode != MPOL_PREFERRED || nodes != 1ul << p->node ? 3
+                                                               : 0;
 }
 
 static int changes_nothing(const struct numa_place *p) {
@@ -193,5 +202,6 @@ START_TEST(one_numa_node_is_left_alone) {
 }
 END_TEST
 
-UNIT_MAIN("place_numa", nearest_to_the_network_comes_first, only_what_the_job_has_counts, managers_go_round, saved_machines_have_places,
-          a_process_is_bound_or_left_as_it_was, a_mapping_is_bound_strictly_where_it_fits, one_numa_node_is_left_alone)
+UNIT_MAIN("place_numa", nearest_to_the_network_comes_first, only_what_the_job_has_counts,
+          managers_go_round, saved_machines_have_places, a_process_is_bound_or_left_as_it_was,
+          a_mapping_is_bound_strictly_where_it_fits, one_numa_node_is_left_alone)

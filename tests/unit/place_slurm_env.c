@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_slurm_env.c - where am I without PMIx: the variables of a step, or alone. */
+#include "base/error.h"
+#include "launch_test.h"
+#include "place/backend.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "place/backend.h"
-
-#include "launch_test.h"
-
 /* PMIx keeps four bytes of its own after a refusal. */
 const char *__lsan_default_suppressions(void) __attribute__((visibility("default")));
-const char *__lsan_default_suppressions(void) { return "leak:libpmix\n"; }
+const char *__lsan_default_suppressions(void) {
+    return "leak:libpmix\n";
+}
 
-static void step_set(const char *procid, const char *tasks, const char *node, const char *nodes, const char *local, const char *per_node) {
+static void step_set(const char *procid, const char *tasks, const char *node, const char *nodes,
+                     const char *local, const char *per_node) {
     clearenv();
     setenv("SLURM_PROCID", procid, 1);
     setenv("SLURM_STEP_NUM_TASKS", tasks, 1);
@@ -137,7 +139,7 @@ START_TEST(tasks_of_all_nodes_are_read) {
 END_TEST
 
 static void layout_is(int plane, int size, const char *wanted) {
-    int counts[3] = { 4, 4, 1 }, node_of[9], r;
+    int counts[3] = {4, 4, 1}, node_of[9], r;
     char text[10] = "";
 
     ck_assert_int_eq(slurm_layout(counts, 3, plane, node_of, size), 0);
@@ -148,7 +150,7 @@ static void layout_is(int plane, int size, const char *wanted) {
 
 /* As Slurm 22.05 laid out nine tasks on nodes that take four, four and one. */
 START_TEST(ranks_are_laid_out_as_slurm_does) {
-    int counts[2] = { 1, 1 }, node_of[3];
+    int counts[2] = {1, 1}, node_of[3];
 
     layout_is(1 << 30, 9, "000011112");
     layout_is(1, 9, "012010101");
@@ -289,9 +291,12 @@ START_TEST(one_process_holds_the_name_of_a_rank) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("place_slurm_env", 60, tasks_of_a_node_are_read, a_task_of_a_step_knows_its_place,
-                     several_tasks_without_pmix_cannot_exchange, the_batch_script_is_alone, senseless_variables_are_not_believed,
-                     without_a_pmix_server_slurm_s_variables_speak, tasks_of_all_nodes_are_read, ranks_are_laid_out_as_slurm_does,
-                     a_map_is_made_when_it_fits_this_node, what_does_not_fit_is_not_guessed, variables_of_another_step_contradict_ours,
-                     of_several_launchers_the_inner_one_counts, one_process_holds_the_name_of_a_rank);
+    return TESTS_RUN("place_slurm_env", 60, tasks_of_a_node_are_read,
+                     a_task_of_a_step_knows_its_place, several_tasks_without_pmix_cannot_exchange,
+                     the_batch_script_is_alone, senseless_variables_are_not_believed,
+                     without_a_pmix_server_slurm_s_variables_speak, tasks_of_all_nodes_are_read,
+                     ranks_are_laid_out_as_slurm_does, a_map_is_made_when_it_fits_this_node,
+                     what_does_not_fit_is_not_guessed, variables_of_another_step_contradict_ours,
+                     of_several_launchers_the_inner_one_counts,
+                     one_process_holds_the_name_of_a_rank);
 }

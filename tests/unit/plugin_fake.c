@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin_fake.c - `ddict` as a shell script, and a process that answers as ddictd. */
+#include "plugin_fake.h"
+
+#include "launch_test.h"
+#include "place/gpu_blob.h"
+#include "wire/attach.h"
+
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,12 +17,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "place/gpu_blob.h"
-#include "plugin_fake.h"
-#include "wire/attach.h"
-
-#include "launch_test.h"
 
 char fake_word[192];
 static char folder[140], fake[160];
@@ -33,10 +33,13 @@ static const char script[] =
     "exists) echo 'ddict1 exists id=00 managers=2 nodes=1 mem=1' ;;\n"
     "watched*) [ ! -e /proc/$$/fd/3 ] || exit 9\n" /* nothing of ours goes on to what stands for srun */
     "    sleep ${FAKE#watched} </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"\n"
-    "    echo \"ddict1 ready name=x srun=$!/$(cut -d' ' -f22 /proc/$!/stat) id=00 script=watched\" ;;\n"
+    "    echo \"ddict1 ready name=x srun=$!/$(cut -d' ' -f22 /proc/$!/stat) id=00 script=watched\" "
+    ";;\n"
     "named*) echo \"ddict1 ready name=x srun=${FAKE#named} id=00 script=watched\" ;;\n"
-    "unwatched) sleep 60 </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"; echo 'ddict1 ready name=x id=00' ;;\n"
-    "warn) echo 'a prolog prints'; echo 'ddict1 warn no record: read only'; echo 'ddict1 ready name=x' ;;\n"
+    "unwatched) sleep 60 </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"; echo 'ddict1 "
+    "ready name=x id=00' ;;\n"
+    "warn) echo 'a prolog prints'; echo 'ddict1 warn no record: read only'; echo 'ddict1 ready "
+    "name=x' ;;\n"
     "late) sleep 0.3; echo 'ddict1 ready name=x' ;;\n"
     "*) echo noise >&2; echo 'ddict1 ready name=x id=00 managers=2 nodes=1 mem=1' ;;\n"
     "esac\n"
@@ -48,7 +51,8 @@ static const char script[] =
 void fake_make(void) {
     FILE *f;
 
-    snprintf(folder, sizeof folder, "%s/ddict-plugin.XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    snprintf(folder, sizeof folder, "%s/ddict-plugin.XXXXXX",
+             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(fake, sizeof fake, "%s/ddict", folder);
     snprintf(fake_word, sizeof fake_word, "ddict=%s", fake);
@@ -87,13 +91,14 @@ const char *asked(void) {
 
 /* Four GPUs: 0 and 1 near cpus 4-7, 2 and 3 near cpus 0-3. */
 static int gpus_make(void) {
-    struct gpu_map m = { .gpus = 4, .areas = 2, .area = calloc(2, sizeof *m.area) };
+    struct gpu_map m = {.gpus = 4, .areas = 2, .area = calloc(2, sizeof *m.area)};
     int fd = memfd_create("gpus", MFD_CLOEXEC), g;
     size_t len;
     void *blob;
 
     for (g = 0; g < 4; g++) {
-        m.gpu[g] = (struct gpu){ .vendor = GPU_NVIDIA, .visible = GPU_VISIBLE_UNKNOWN, .numa = g < 2, .tiles = 1 };
+        m.gpu[g] = (struct gpu){
+            .vendor = GPU_NVIDIA, .visible = GPU_VISIBLE_UNKNOWN, .numa = g < 2, .tiles = 1};
         snprintf(m.gpu[g].pci, sizeof m.gpu[g].pci, "0000:0%d:00.0", g);
         m.area[0].distance[g] = g < 2 ? 320 : 160;
         m.area[1].distance[g] = g < 2 ? 160 : 320;
@@ -133,11 +138,14 @@ static void dictionary_serve(int listener) {
 static pid_t servers[64]; /* by descriptor */
 
 int dictionary_begin(uint32_t job, const char *last) {
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict/%u.%u.%s/n1", geteuid(), job, last);
+    int n =
+        snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict/%u.%u.%s/n1", geteuid(), job, last);
 
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)),
+                     0);
     ck_assert_int_eq(listen(fd, 64), 0);
     ck_assert_int_lt(fd, 64);
     servers[fd] = fork();

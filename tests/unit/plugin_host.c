@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin_host.c - the SPANK functions and the processes of plugin_host.h. */
+#include "plugin_host.h"
+
 #include <fcntl.h>
 #include <poll.h>
+#include <slurm/spank.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,21 +13,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <slurm/spank.h>
-
-#include "plugin_host.h"
-
 /* The processes played here end anywhere, as Slurm's do; what they hold then is no leak. */
 const char *__asan_default_options(void) __attribute__((visibility("default")));
-const char *__asan_default_options(void) { return "detect_leaks=0"; }
+const char *__asan_default_options(void) {
+    return "detect_leaks=0";
+}
 
 #define OPTIONS_MAX 16 /* more than the plugin has: none of them is ever without its room */
-#define STEM "_SLURM_SPANK_OPTION_ddict_"
-#define BATCH 0xfffffffbu
-#define SHELL 0xfffffffau
+#define STEM        "_SLURM_SPANK_OPTION_ddict_"
+#define BATCH       0xfffffffbu
+#define SHELL       0xfffffffau
 
 spank_f slurm_spank_user_init __attribute__((weak)), slurm_spank_task_exit __attribute__((weak)),
-    slurm_spank_task_init_privileged __attribute__((weak)), slurm_spank_task_post_fork __attribute__((weak));
+    slurm_spank_task_init_privileged __attribute__((weak)),
+    slurm_spank_task_post_fork __attribute__((weak));
 
 extern char **environ;
 
@@ -33,14 +35,14 @@ static struct shared {
     struct outcome out;
     char typed[OPTIONS_MAX][512]; /* "ddict-mem=1G": what srun sends along with the step */
     int typed_n;
-} *all;
+} * all;
 
 /* Of this process. */
 static const struct play *play;
 static spank_context_t context;
 static struct spank_option *options[OPTIONS_MAX];
-static int options_n, task, late;        /* late: slurmstepd is beyond init_post_opt */
-static char *job_env[512];               /* slurmstepd: of the job */
+static int options_n, task, late; /* late: slurmstepd is beyond init_post_opt */
+static char *job_env[512];        /* slurmstepd: of the job */
 
 static int fails(enum host_call call) {
     return ++all->out.calls[call] == play->fault_at && play->fault == call;
@@ -57,20 +59,24 @@ static void text_add(char *text, size_t cap, const char *head, const char *fmt, 
     if (n + 1 < cap)
         strcpy(text + n, "\n");
 }
-#define SAY(head, fmt)                                         \
-    do {                                                       \
-        char line[2048] = "";                                  \
-        va_list args;                                          \
-                                                               \
-        va_start(args, fmt);                                   \
-        text_add(line, sizeof line, head, fmt, args);          \
-        va_end(args);                                          \
-        if (write(2, line, strlen(line)) < 0)                  \
-            abort();                                           \
+#define SAY(head, fmt)                                \
+    do {                                              \
+        char line[2048] = "";                         \
+        va_list args;                                 \
+                                                      \
+        va_start(args, fmt);                          \
+        text_add(line, sizeof line, head, fmt, args); \
+        va_end(args);                                 \
+        if (write(2, line, strlen(line)) < 0)         \
+            abort();                                  \
     } while (0)
 
-void slurm_error(const char *fmt, ...) { SAY(context == S_CTX_REMOTE ? "slurmstepd: error: " : "srun: error: ", fmt); }
-void slurm_spank_log(const char *fmt, ...) { SAY("", fmt); }
+void slurm_error(const char *fmt, ...) {
+    SAY(context == S_CTX_REMOTE ? "slurmstepd: error: " : "srun: error: ", fmt);
+}
+void slurm_spank_log(const char *fmt, ...) {
+    SAY("", fmt);
+}
 void slurm_info(const char *fmt, ...) {
     va_list ap;
 
@@ -83,7 +89,9 @@ void slurm_info(const char *fmt, ...) {
     va_end(ap);
 }
 
-spank_context_t spank_context(void) { return context; }
+spank_context_t spank_context(void) {
+    return context;
+}
 
 spank_err_t spank_option_register(spank_t sp, struct spank_option *o) {
     if (fails(HOST_REGISTER) || options_n == OPTIONS_MAX)
@@ -102,7 +110,8 @@ spank_err_t spank_option_getopt(spank_t sp, struct spank_option *o, char **value
     for (i = all->typed_n - 1; i >= 0; i--) {
         char *equals = strchr(all->typed[i], '=');
 
-        if (strlen(o->name) == (size_t)(equals - all->typed[i]) && strncmp(all->typed[i], o->name, strlen(o->name)) == 0) {
+        if (strlen(o->name) == (size_t)(equals - all->typed[i]) &&
+            strncmp(all->typed[i], o->name, strlen(o->name)) == 0) {
             *value = equals + 1;
             return ESPANK_SUCCESS;
         }
@@ -118,19 +127,36 @@ spank_err_t spank_get_item(spank_t sp, spank_item_t item, ...) {
         return ESPANK_ERROR;
     va_start(ap, item);
     switch (item) {
-    case S_JOB_ID: *va_arg(ap, uint32_t *) = play->job; break;
-    case S_JOB_STEPID:
-        *va_arg(ap, uint32_t *) = strcmp(play->command, "batch") == 0 ? BATCH : strcmp(play->command, "shell") == 0 ? SHELL : play->step;
+    case S_JOB_ID:
+        *va_arg(ap, uint32_t *) = play->job;
         break;
-    case S_JOB_UID: *va_arg(ap, uid_t *) = geteuid(); break;
-    case S_JOB_NODEID: *va_arg(ap, uint32_t *) = 0; break;
-    case S_TASK_ID: *va_arg(ap, int *) = (int)play->local; break;
-    case S_TASK_GLOBAL_ID: *va_arg(ap, uint32_t *) = play->rank; break;
+    case S_JOB_STEPID:
+        *va_arg(ap, uint32_t *) = strcmp(play->command, "batch") == 0   ? BATCH
+                                  : strcmp(play->command, "shell") == 0 ? SHELL
+                                                                        : play->step;
+        break;
+    case S_JOB_UID:
+        *va_arg(ap, uid_t *) = geteuid();
+        break;
+    case S_JOB_NODEID:
+        *va_arg(ap, uint32_t *) = 0;
+        break;
+    case S_TASK_ID:
+        *va_arg(ap, int *) = (int)play->local;
+        break;
+    case S_TASK_GLOBAL_ID:
+        *va_arg(ap, uint32_t *) = play->rank;
+        break;
     case S_JOB_TOTAL_TASK_COUNT:
-    case S_JOB_LOCAL_TASK_COUNT: *va_arg(ap, uint32_t *) = play->tasks > 0 ? play->tasks : 1; break;
-    case S_TASK_EXIT_STATUS: *va_arg(ap, int *) = all->out.task_code << 8; break;
+    case S_JOB_LOCAL_TASK_COUNT:
+        *va_arg(ap, uint32_t *) = play->tasks > 0 ? play->tasks : 1;
+        break;
+    case S_TASK_EXIT_STATUS:
+        *va_arg(ap, int *) = all->out.task_code << 8;
+        break;
     case S_JOB_ARGV: {
-        static char *argv[] = { (char *)"ddictd", (char *)"--name", (char *)"a\033b", (char *)"--managers", (char *)"4", NULL };
+        static char *argv[] = {(char *)"ddictd",     (char *)"--name", (char *)"a\033b",
+                               (char *)"--managers", (char *)"4",      NULL};
 
         *va_arg(ap, int *) = 5;
         *va_arg(ap, char ***) = argv;
@@ -142,7 +168,9 @@ spank_err_t spank_get_item(spank_t sp, spank_item_t item, ...) {
         else
             rc = ESPANK_NOT_REMOTE;
         break;
-    default: rc = ESPANK_BAD_ARG; break;
+    default:
+        rc = ESPANK_BAD_ARG;
+        break;
     }
     va_end(ap);
     return rc;
@@ -169,7 +197,8 @@ spank_err_t spank_getenv(spank_t sp, const char *name, char *buf, int len) {
 
     if (fails(HOST_GETENV))
         return ESPANK_ERROR;
-    return context != S_CTX_REMOTE ? ESPANK_NOT_REMOTE : copy_out(*e == NULL ? NULL : *e + strlen(name) + 1, buf, len);
+    return context != S_CTX_REMOTE ? ESPANK_NOT_REMOTE
+                                   : copy_out(*e == NULL ? NULL : *e + strlen(name) + 1, buf, len);
 }
 
 spank_err_t spank_setenv(spank_t sp, const char *name, const char *value, int overwrite) {
@@ -208,7 +237,8 @@ spank_err_t spank_job_control_getenv(spank_t sp, const char *name, char *buf, in
     return context == S_CTX_REMOTE ? ESPANK_NOT_LOCAL : copy_out(getenv(control(name)), buf, len);
 }
 
-spank_err_t spank_job_control_setenv(spank_t sp, const char *name, const char *value, int overwrite) {
+spank_err_t spank_job_control_setenv(spank_t sp, const char *name, const char *value,
+                                     int overwrite) {
     if (fails(HOST_CONTROL_SETENV))
         return ESPANK_ERROR;
     if (context == S_CTX_REMOTE)
@@ -252,7 +282,8 @@ static const char *variable_of(const struct spank_option *o) {
 static void option_call(struct spank_option *o, const char *value) {
     if (o->cb(o->val, value, 0) != 0)
         exit(1);
-    snprintf(all->typed[all->typed_n++ % OPTIONS_MAX], sizeof all->typed[0], "%s=%s", o->name, value);
+    snprintf(all->typed[all->typed_n++ % OPTIONS_MAX], sizeof all->typed[0], "%s=%s", o->name,
+             value);
     if (context == S_CTX_ALLOCATOR)
         setenv(control(variable_of(o)), value, 1);
     if (strcmp(play->command, "salloc") == 0)
@@ -346,21 +377,24 @@ static void task_run(void) {
         _exit(1);
     all->out.ran++;
     note = *place_of("DDICT_NOTE_FD");
-    if (play->noted != NULL && note != NULL && write(atoi(strchr(note, '=') + 1), play->noted, strlen(play->noted)) < 0)
+    if (play->noted != NULL && note != NULL &&
+        write(atoi(strchr(note, '=') + 1), play->noted, strlen(play->noted)) < 0)
         _exit(1);
-    play = &(const struct play){ .command = "" };
+    play = &(const struct play){.command = ""};
     env_keep(job_env);
     _exit(0);
 }
 
 static void slurmstepd_run(void) {
-    char *copy = strdup(strcmp(play->command, "batch") == 0 && play->env != NULL ? play->env : all->out.env), *line, *save;
+    char *copy = strdup(strcmp(play->command, "batch") == 0 && play->env != NULL ? play->env
+                                                                                 : all->out.env),
+         *line, *save;
     int status, twice, i, t, n = 0;
     pid_t pid;
 
     for (line = strtok_r(copy, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
         job_env[n++] = line;
-    job_env[n++] = (char *)(uintptr_t)"SLURMD_NODENAME=n1";
+    job_env[n++] = (char *)(uintptr_t) "SLURMD_NODENAME=n1";
     env_begin("SLURMD=1\n");
     context = S_CTX_REMOTE;
     call(slurm_spank_init);
@@ -460,7 +494,8 @@ void host_play(const struct play *p, struct outcome *out) {
     if (terminal < 0 || all == MAP_FAILED || fcntl(terminal, F_SETFL, O_APPEND) < 0)
         abort();
     play = p;
-    if (strcmp(p->command, "srun") == 0 || strcmp(p->command, "shell") == 0 || strcmp(p->command, "ddictd") == 0)
+    if (strcmp(p->command, "srun") == 0 || strcmp(p->command, "shell") == 0 ||
+        strcmp(p->command, "ddictd") == 0)
         step_play(terminal);
     else
         other_play(terminal);

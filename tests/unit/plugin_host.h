@@ -17,33 +17,43 @@
 #include <stdint.h>
 
 enum host_call {
-    HOST_NONE, HOST_REGISTER, HOST_GETOPT, HOST_ITEM, HOST_GETENV, HOST_SETENV, HOST_UNSETENV, HOST_CONTROL_GETENV, HOST_CONTROL_SETENV,
-    HOST_CONTROL_UNSETENV, HOST_CALLS
+    HOST_NONE,
+    HOST_REGISTER,
+    HOST_GETOPT,
+    HOST_ITEM,
+    HOST_GETENV,
+    HOST_SETENV,
+    HOST_UNSETENV,
+    HOST_CONTROL_GETENV,
+    HOST_CONTROL_SETENV,
+    HOST_CONTROL_UNSETENV,
+    HOST_CALLS
 };
 
 struct play {
     const char *command;
-    const char *words[4];      /* of the plugin's line in plugstack.conf */
-    const char *typed[6];      /* "--ddict-mem=1G" */
-    const char *env;           /* "A=1\nB=2\n": of the shell, or of the job */
-    const char *export;        /* NULL: ALL; or NONE: of the environment only SLURM_* goes on */
+    const char *words[4]; /* of the plugin's line in plugstack.conf */
+    const char *typed[6]; /* "--ddict-mem=1G" */
+    const char *env;      /* "A=1\nB=2\n": of the shell, or of the job */
+    const char *export;   /* NULL: ALL; or NONE: of the environment only SLURM_* goes on */
     uint32_t job, step;
     uint32_t rank, local, tasks; /* of the task, of all (0: 1), which are on one node */
-    int components;            /* of a heterogeneous job; 0: 1 */
-    const char *noted;         /* the program writes this to the descriptor $DDICT_NOTE_FD */
-    enum host_call fault;      /* this call fails ... */
-    int fault_at;              /* ... the first time: 1 */
+    int components;              /* of a heterogeneous job; 0: 1 */
+    const char *noted;           /* the program writes this to the descriptor $DDICT_NOTE_FD */
+    enum host_call fault;        /* this call fails ... */
+    int fault_at;                /* ... the first time: 1 */
 };
 
 struct outcome {
-    int code;                  /* of the command; 128 + signal */
-    int begun;                 /* the job, or the step, came to be */
-    int ran;                   /* programs that began */
-    int task_code;             /* what ended the task before or after its program */
-    int calls[HOST_CALLS];     /* calls that were made */
-    char said[8192];           /* to the user */
-    char log[4096];            /* to slurmd's log */
-    char env[32768];           /* as in struct play: what the program, the job or the command of salloc sees */
+    int code;              /* of the command; 128 + signal */
+    int begun;             /* the job, or the step, came to be */
+    int ran;               /* programs that began */
+    int task_code;         /* what ended the task before or after its program */
+    int calls[HOST_CALLS]; /* calls that were made */
+    char said[8192];       /* to the user */
+    char log[4096];        /* to slurmd's log */
+    char
+        env[32768]; /* as in struct play: what the program, the job or the command of salloc sees */
 };
 
 /* out is filled anew. */

@@ -3,6 +3,10 @@
  * plugin_leave.c - the managers' srun when it is left alone: nobody's pipes are held, no signal that would end its step reaches the thread that ends
  * it, and no child stays as a zombie; a signal to that thread itself, by which srun ends it, still does. Only its parent can say so.
  */
+#include "launch/hidden.h"
+#include "launch_test.h"
+#include "plugin/plugin.h" /* before check.h, which has a fail of its own */
+
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -10,12 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/hidden.h"
-#include "plugin/plugin.h" /* before check.h, which has a fail of its own */
-
-#include "launch_test.h"
-
-static const int deadly[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE };
+static const int deadly[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE};
 #define DEADLY (sizeof deadly / sizeof *deadly)
 static pid_t srun;
 static int out, seen; /* what it prints, and what its thread says of signals */
@@ -121,7 +120,9 @@ START_TEST(what_is_left_alone_holds_no_pipe_and_takes_no_signal) {
     srun_begin();
     ck_assert_int_eq(kill(srun, LEAVE_SIGNAL), 0);
     ck_assert_int_eq(read(out, text, 1), 0); /* the end, not a byte */
-    for (i = 0; i < 4 * DEADLY; i++) { /* also many while none of its threads runs, as systemd sends HUP right behind TERM */
+    for (
+        i = 0; i < 4 * DEADLY;
+        i++) { /* also many while none of its threads runs, as systemd sends HUP right behind TERM */
         if (i % 4 < 2)
             ck_assert_int_eq(kill(srun, i % 4 == 0 ? SIGSTOP : SIGCONT), 0);
         ck_assert_int_eq(kill(srun, deadly[i % DEADLY]), 0);
@@ -148,7 +149,7 @@ START_TEST(a_stranger_cannot_say_it) {
     if (stranger == 0)
         _exit(kill(srun, LEAVE_SIGNAL) < 0);
     ck_assert(waitpid(stranger, &status, 0) == stranger && status == 0);
-    p = (struct pollfd){ .fd = out, .events = POLLIN };
+    p = (struct pollfd){.fd = out, .events = POLLIN};
     ck_assert_int_eq(poll(&p, 1, 200), 0);
     ck_assert_int_eq(kill(srun, SIGTERM), 0);
     p.fd = seen; /* of two that wait at once its thread would see the lower number first */
@@ -160,5 +161,6 @@ START_TEST(a_stranger_cannot_say_it) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("plugin_leave", 60, what_is_left_alone_holds_no_pipe_and_takes_no_signal, a_stranger_cannot_say_it);
+    return TESTS_RUN("plugin_leave", 60, what_is_left_alone_holds_no_pipe_and_takes_no_signal,
+                     a_stranger_cannot_say_it);
 }

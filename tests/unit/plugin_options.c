@@ -3,15 +3,14 @@
  * plugin_options.c - ddict.so with a SPANK of ours in place of Slurm's. Invariants: in slurmstepd options are registered and nothing of their
  * values is looked at; wrong options end srun with one line; nothing fails in slurmstepd, whatever the user asked for.
  */
+#include "launch_test.h"
+#include "plugin/plugin.h"
+
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include "plugin/plugin.h"
-
-#include "launch_test.h"
 
 /* --- the SPANK that the plugin sees --- */
 
@@ -22,7 +21,9 @@ static const char *step_option; /* what spank_option_getopt finds, NULL: nothing
 static uint32_t job_id = 12, step_id = 3;
 static char task_name[128], refused[64];
 
-spank_context_t spank_context(void) { return context; }
+spank_context_t spank_context(void) {
+    return context;
+}
 spank_err_t spank_option_register(spank_t sp, struct spank_option *o) {
     registered[registered_n++] = o;
     return ESPANK_SUCCESS;
@@ -60,11 +61,22 @@ spank_err_t spank_setenv(spank_t sp, const char *name, const char *value, int ov
     snprintf(task_name, sizeof task_name, "%s=%s/%d", name, value, overwrite);
     return ESPANK_SUCCESS;
 }
-spank_err_t spank_job_control_getenv(spank_t sp, const char *name, char *buf, int len) { return ESPANK_ENV_NOEXIST; }
-spank_err_t spank_job_control_setenv(spank_t sp, const char *name, const char *value, int overwrite) { return ESPANK_SUCCESS; }
-spank_err_t spank_unsetenv(spank_t sp, const char *name) { return ESPANK_SUCCESS; }
-void slurm_spank_log(const char *fmt, ...) { ck_abort(); }
-void slurm_info(const char *fmt, ...) { ck_abort(); }
+spank_err_t spank_job_control_getenv(spank_t sp, const char *name, char *buf, int len) {
+    return ESPANK_ENV_NOEXIST;
+}
+spank_err_t spank_job_control_setenv(spank_t sp, const char *name, const char *value,
+                                     int overwrite) {
+    return ESPANK_SUCCESS;
+}
+spank_err_t spank_unsetenv(spank_t sp, const char *name) {
+    return ESPANK_SUCCESS;
+}
+void slurm_spank_log(const char *fmt, ...) {
+    ck_abort();
+}
+void slurm_info(const char *fmt, ...) {
+    ck_abort();
+}
 void slurm_error(const char *fmt, ...) {
     va_list ap;
 
@@ -112,7 +124,8 @@ static void ends_with(void (*body)(void), int code, const char *part) {
     close(p[0]);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == code, "status %x: %s", status, text);
-    ck_assert_msg(*part == '\0' ? all == 0 : strstr(text, part) != NULL, "'%s' is not in '%s'", part, text);
+    ck_assert_msg(*part == '\0' ? all == 0 : strstr(text, part) != NULL, "'%s' is not in '%s'",
+                  part, text);
     ck_assert_msg(all == 0 || strchr(text, '\n') == text + all - 1, "more than one line: %s", text);
 }
 
@@ -131,7 +144,8 @@ static void srun_like(void) {
         slurm_spank_init_post_opt(NULL, words_n, (char **)(uintptr_t)words);
 }
 
-static void srun_ends(const char *m, const char *s, const char *word, int n, int code, const char *part) {
+static void srun_ends(const char *m, const char *s, const char *word, int n, int code,
+                      const char *part) {
     managers = m;
     mem = s;
     words[0] = word;
@@ -160,9 +174,11 @@ START_TEST(words_of_the_site_are_defaults_and_limits) {
     context = S_CTX_LOCAL;
     srun_ends("4", NULL, "mem=rubbish", 1, 1, "plugstack.conf: mem=rubbish");
     srun_ends(NULL, NULL, "mem=rubbish", 1, 0, ""); /* who asks for nothing is not hurt */
-    srun_ends("4", "2G", "max_mem=1G", 1, 1, "--ddict-mem of 2.0 GiB: at most 1.0 GiB on this cluster");
+    srun_ends("4", "2G", "max_mem=1G", 1, 1,
+              "--ddict-mem of 2.0 GiB: at most 1.0 GiB on this cluster");
     srun_ends("4", "1G", "max_mem=1G", 1, 0, "");
-    srun_ends("4", NULL, "max_mem=512M", 1, 0, ""); /* the default is 1G, or less where that is too much */
+    srun_ends("4", NULL, "max_mem=512M", 1, 0,
+              ""); /* the default is 1G, or less where that is too much */
     srun_ends("200", NULL, "max_mem=512M", 1, 1, "--ddict-mem=800M");
     srun_ends("4", "1G", "start_timeout=never", 1, 1, "plugstack.conf: start_timeout=never");
     srun_ends("4", "1G", "start_timeout=30", 1, 0, "");
@@ -209,14 +225,16 @@ START_TEST(variables_become_options_and_leave_the_environment) {
 END_TEST
 
 START_TEST(nothing_fails_or_is_read_in_slurmstepd) {
-    static char *const words_bad[] = { (char *)"mem=rubbish", (char *)"nonsense" };
+    static char *const words_bad[] = {(char *)"mem=rubbish", (char *)"nonsense"};
 
     context = S_CTX_REMOTE;
     setenv("DDICT_MEM", "rubbish", 1);
     ck_assert_int_eq(slurm_spank_init(NULL, 2, (char **)(uintptr_t)words_bad), 0);
     ck_assert_ptr_null(getenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem"));
-    ck_assert_int_eq(option("ddict-mem")->cb(option("ddict-mem")->val, (const char *)16, 1), 0); /* the value is not even read */
-    ck_assert_int_eq(option("ddict-managers")->cb(option("ddict-managers")->val, (const char *)16, 1), 0);
+    ck_assert_int_eq(option("ddict-mem")->cb(option("ddict-mem")->val, (const char *)16, 1),
+                     0); /* the value is not even read */
+    ck_assert_int_eq(
+        option("ddict-managers")->cb(option("ddict-managers")->val, (const char *)16, 1), 0);
     ck_assert_int_eq(slurm_spank_init_post_opt(NULL, 2, (char **)(uintptr_t)words_bad), 0);
     ck_assert_int_eq(slurm_spank_exit(NULL, 0, NULL), 0);
     ck_assert_int_eq(options_scope(), SCOPE_NONE);
@@ -227,14 +245,18 @@ START_TEST(nothing_fails_or_is_read_in_slurmstepd) {
 }
 END_TEST
 
-static void task(void) { slurm_spank_task_init(NULL, 0, NULL); }
+static void task(void) {
+    slurm_spank_task_init(NULL, 0, NULL);
+}
 
 static int dictionary_listen(const char *node) {
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict/%u.%u.%u/%s", geteuid(), job_id, step_id, node);
+    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict/%u.%u.%u/%s", geteuid(), job_id,
+                     step_id, node);
 
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, (socklen_t)(sizeof(sa_family_t) + 1 + (size_t)n)), 0);
+    ck_assert_int_eq(
+        bind(fd, (struct sockaddr *)&a, (socklen_t)(sizeof(sa_family_t) + 1 + (size_t)n)), 0);
     ck_assert_int_eq(listen(fd, 4), 0);
     return fd;
 }
@@ -268,14 +290,17 @@ START_TEST(a_task_without_its_dictionary_does_not_begin) {
     ends_with(task, 1, "node n1 has no dictionary");
     snprintf(refused, sizeof refused, "1"); /* the user's own variable means nothing */
     ends_with(task, 1, "node n1 has no dictionary");
-    snprintf(refused, sizeof refused, "%u.%u.%u", geteuid(), job_id, step_id); /* srun has said why */
+    snprintf(refused, sizeof refused, "%u.%u.%u", geteuid(), job_id,
+             step_id); /* srun has said why */
     ends_with(task, 1, "");
 }
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("plugin_options", 60, wrong_options_end_srun_with_one_line, words_of_the_site_are_defaults_and_limits,
-                     the_hidden_srun_finds_us_inert, variables_become_options_and_leave_the_environment,
-                     nothing_fails_or_is_read_in_slurmstepd, a_task_gets_the_name_only_when_its_step_asked,
+    return TESTS_RUN("plugin_options", 60, wrong_options_end_srun_with_one_line,
+                     words_of_the_site_are_defaults_and_limits, the_hidden_srun_finds_us_inert,
+                     variables_become_options_and_leave_the_environment,
+                     nothing_fails_or_is_read_in_slurmstepd,
+                     a_task_gets_the_name_only_when_its_step_asked,
                      a_task_without_its_dictionary_does_not_begin);
 }

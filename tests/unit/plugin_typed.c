@@ -3,15 +3,13 @@
  * plugin_typed.c - every option of the plugin, typed at srun and sbatch that plugin_host.c plays: it comes to `ddict up` as it was typed, a wrong value ends the
  * command with one line, and so does an option without a dictionary.
  */
-#include <string.h>
-#include <unistd.h>
-
+#include "launch_test.h"
 #include "plugin/plugin.h" /* before check.h, which has a fail of its own */
-
 #include "plugin_fake.h"
 #include "plugin_host.h"
 
-#include "launch_test.h"
+#include <string.h>
+#include <unistd.h>
 
 #define JOB (1000000u + (uint32_t)getpid())
 
@@ -26,56 +24,63 @@ static void plays(int code, struct play p) {
     p.job = JOB;
     p.step = 3;
     host_play(&p, &o);
-    ck_assert_msg(o.code == code, "%s %s: code %d, wanted %d; said: %s", p.command, p.typed[0] == NULL ? p.env : p.typed[1] != NULL ? p.typed[1] : p.typed[0], o.code, code, o.said);
+    ck_assert_msg(o.code == code, "%s %s: code %d, wanted %d; said: %s", p.command,
+                  p.typed[0] == NULL   ? p.env
+                  : p.typed[1] != NULL ? p.typed[1]
+                                       : p.typed[0],
+                  o.code, code, o.said);
 }
 
 /* No job and no step begins, and one line says why. */
 static void refused(const char *why) {
     ck_assert_int_eq(o.begun, 0);
     has(o.said, why);
-    ck_assert_msg(strchr(o.said, '\n') == o.said + strlen(o.said) - 1, "more than one line: %s", o.said);
+    ck_assert_msg(strchr(o.said, '\n') == o.said + strlen(o.said) - 1, "more than one line: %s",
+                  o.said);
 }
 
 /* typed, how `ddict up` is asked, a value that is refused, and how */
 static const struct option {
     const char *typed, *asked, *wrong, *why;
 } all[] = {
-    { "--ddict-managers=3", " --managers=3 ", "--ddict-managers=x", "--ddict-managers=x" },
-    { "--ddict-mem=2G", " --mem=2G ", "--ddict-mem=-1", "--ddict-mem=-1" },
-    { "--ddict-log=my log", " --log=my log ", NULL, NULL },
-    { "--ddict-scope=step", NULL, "--ddict-scope=all", "--ddict-scope=all: want job or step" },
-    { "--ddict-gpu-bind=rotate", NULL, "--ddict-gpu-bind=x", "--ddict-gpu-bind=x: want" },
-    { "--ddict-torch-env=no", NULL, "--ddict-torch-env=x", "--ddict-torch-env=x: want" },
-    { "--ddict-results=out", " --results=out ", NULL, NULL },
-    { "--ddict-transport=tcp", " --transport=tcp ", "--ddict-transport=x", "--ddict-transport=x: want" },
-    { "--ddict-load=a.tar,b.tar", " --load=a.tar,b.tar ", "--ddict-load=", "--ddict-load=: want" },
-    { "--ddict-restore=-saved", " --restore=-saved ", "--ddict-restore=", "--ddict-restore=: want" },
-    { "--ddict-save=out/:kept", " --save=out/:kept ", "--ddict-save=", "--ddict-save=: want" },
-    { "--ddict-spill=/scratch:4G", " --spill=/scratch:4G ", "--ddict-spill=scratch", "--ddict-spill=scratch: want" },
+    {"--ddict-managers=3", " --managers=3 ", "--ddict-managers=x", "--ddict-managers=x"},
+    {"--ddict-mem=2G", " --mem=2G ", "--ddict-mem=-1", "--ddict-mem=-1"},
+    {"--ddict-log=my log", " --log=my log ", NULL, NULL},
+    {"--ddict-scope=step", NULL, "--ddict-scope=all", "--ddict-scope=all: want job or step"},
+    {"--ddict-gpu-bind=rotate", NULL, "--ddict-gpu-bind=x", "--ddict-gpu-bind=x: want"},
+    {"--ddict-torch-env=no", NULL, "--ddict-torch-env=x", "--ddict-torch-env=x: want"},
+    {"--ddict-results=out", " --results=out ", NULL, NULL},
+    {"--ddict-transport=tcp", " --transport=tcp ", "--ddict-transport=x",
+     "--ddict-transport=x: want"},
+    {"--ddict-load=a.tar,b.tar", " --load=a.tar,b.tar ", "--ddict-load=", "--ddict-load=: want"},
+    {"--ddict-restore=-saved", " --restore=-saved ", "--ddict-restore=", "--ddict-restore=: want"},
+    {"--ddict-save=out/:kept", " --save=out/:kept ", "--ddict-save=", "--ddict-save=: want"},
+    {"--ddict-spill=/scratch:4G", " --spill=/scratch:4G ", "--ddict-spill=scratch",
+     "--ddict-spill=scratch: want"},
 };
 
 static void option_play(const struct option *p) {
     char env[256];
 
-    plays(0, (struct play){ .command = "srun", .typed = { "--ddict-mem=1G", p->typed } });
+    plays(0, (struct play){.command = "srun", .typed = {"--ddict-mem=1G", p->typed}});
     ck_assert_int_eq(o.ran, 1);
     has(asked(), p->asked != NULL ? p->asked : " --mem=1G ");
-    plays(0, (struct play){ .command = "sbatch", .typed = { "--ddict-mem=1G", p->typed } });
+    plays(0, (struct play){.command = "sbatch", .typed = {"--ddict-mem=1G", p->typed}});
     ck_assert_int_eq(o.begun, 1);
     if (p->asked == NULL)
         return;
     snprintf(env, sizeof env, "SLURM_DDICT_JOB=%s\n", host_value(o.env, "SLURM_DDICT_JOB"));
-    plays(0, (struct play){ .command = "batch", .env = env });
+    plays(0, (struct play){.command = "batch", .env = env});
     has(asked(), p->asked);
 }
 
 static void option_refuse(const char *command, const struct option *p) {
     if (p->wrong != NULL) {
-        plays(1, (struct play){ .command = command, .typed = { "--ddict-managers=2", p->wrong } });
+        plays(1, (struct play){.command = command, .typed = {"--ddict-managers=2", p->wrong}});
         refused(p->why);
     }
     if (strncmp(p->typed, "--ddict-m", 9) != 0) {
-        plays(1, (struct play){ .command = command, .typed = { p->typed } });
+        plays(1, (struct play){.command = command, .typed = {p->typed}});
         refused("also ask for a dictionary");
     }
 }
@@ -96,7 +101,7 @@ START_TEST(each_option_is_known_and_goes_on) {
 END_TEST
 
 START_TEST(an_option_of_nobody_is_refused) {
-    plays(1, (struct play){ .command = "srun", .typed = { "--ddict-loads=x", "--ddict-mem=1G" } });
+    plays(1, (struct play){.command = "srun", .typed = {"--ddict-loads=x", "--ddict-mem=1G"}});
     has(o.said, "unrecognized option '--ddict-loads=x'");
 }
 END_TEST

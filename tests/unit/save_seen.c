@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* save_seen.c - which versions an earlier pass has written: never more than were noted, also when the table grows. */
+#include "save/seen.h"
+#include "unit.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "save/seen.h"
-
-#include "unit.h"
 
 #define KEYS 5000u
 
@@ -13,7 +12,8 @@ START_TEST(only_the_version_that_was_noted_is_known) {
     struct save_seen s = {0};
     ck_assert(!save_seen_has(&s, "k", 1, 1));
     save_seen_note(&s, "k", 1, 1);
-    ck_assert(save_seen_has(&s, "k", 1, 1) && !save_seen_has(&s, "k", 1, 2) && !save_seen_has(&s, "l", 1, 1) && !save_seen_has(&s, "k", 1, 0));
+    ck_assert(save_seen_has(&s, "k", 1, 1) && !save_seen_has(&s, "k", 1, 2) &&
+              !save_seen_has(&s, "l", 1, 1) && !save_seen_has(&s, "k", 1, 0));
     save_seen_note(&s, "k", 1, 7);
     ck_assert(save_seen_has(&s, "k", 1, 7) && !save_seen_has(&s, "k", 1, 1));
     ck_assert_uint_eq(s.n, 1);

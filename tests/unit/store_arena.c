@@ -1,28 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_arena.c - an arena is made sealed or not at all, and is mapped only when its header fits. */
+#include "store_test.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
 
-#include "store_test.h"
-
 /* --- failing libc --- */
-static enum { FAIL_NONE, FAIL_MEMFD, FAIL_TRUNCATE, FAIL_PWRITE, SHORT_PWRITE, FAIL_SEAL, FAIL_OPEN, FAIL_MMAP, FAIL_SECOND_MMAP } fail;
+static enum {
+    FAIL_NONE,
+    FAIL_MEMFD,
+    FAIL_TRUNCATE,
+    FAIL_PWRITE,
+    SHORT_PWRITE,
+    FAIL_SEAL,
+    FAIL_OPEN,
+    FAIL_MMAP,
+    FAIL_SECOND_MMAP
+} fail;
 static int mmaps;
 
 int memfd_create(const char *name, unsigned flags) {
-    if (fail != FAIL_MEMFD) return (int)syscall(SYS_memfd_create, name, flags);
+    if (fail != FAIL_MEMFD)
+        return (int)syscall(SYS_memfd_create, name, flags);
     errno = EMFILE;
     return -1;
 }
 int ftruncate(int fd, off_t len) {
-    if (fail != FAIL_TRUNCATE) return (int)syscall(SYS_ftruncate, fd, len);
+    if (fail != FAIL_TRUNCATE)
+        return (int)syscall(SYS_ftruncate, fd, len);
     errno = EFBIG;
     return -1;
 }
 ssize_t pwrite(int fd, const void *buf, size_t n, off_t off) {
-    if (fail != FAIL_PWRITE) return syscall(SYS_pwrite64, fd, buf, fail == SHORT_PWRITE ? n / 2 : n, off);
+    if (fail != FAIL_PWRITE)
+        return syscall(SYS_pwrite64, fd, buf, fail == SHORT_PWRITE ? n / 2 : n, off);
     errno = ENOSPC;
     return -1;
 }
@@ -31,7 +44,8 @@ int fcntl(int fd, int cmd, ...) {
     va_start(ap, cmd);
     long arg = va_arg(ap, long);
     va_end(ap);
-    if (fail != FAIL_SEAL || cmd != F_ADD_SEALS) return (int)syscall(SYS_fcntl, fd, cmd, arg);
+    if (fail != FAIL_SEAL || cmd != F_ADD_SEALS)
+        return (int)syscall(SYS_fcntl, fd, cmd, arg);
     errno = EPERM;
     return -1;
 }
@@ -40,7 +54,8 @@ int open(const char *path, int flags, ...) {
     va_start(ap, flags);
     mode_t mode = va_arg(ap, mode_t);
     va_end(ap);
-    if (fail != FAIL_OPEN) return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    if (fail != FAIL_OPEN)
+        return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
     errno = ENOENT;
     return -1;
 }
@@ -53,7 +68,8 @@ void *mmap(void *at, size_t len, int prot, int flags, int fd, off_t off) {
     return (void *)syscall(SYS_mmap, at, len, prot, flags, fd, off);
 }
 
-static const struct store_options small = {.budget = DD_MANAGER_MEM_MIN, .manager_id = 3, .managers = 5, .dict_id = {1, 2, 3}};
+static const struct store_options small = {
+    .budget = DD_MANAGER_MEM_MIN, .manager_id = 3, .managers = 5, .dict_id = {1, 2, 3}};
 
 START_TEST(a_new_arena_is_sealed_against_every_change_of_size) {
     int fd = arena_create(&small);
@@ -77,7 +93,8 @@ START_TEST(a_new_arena_takes_one_page_of_memory) {
 END_TEST
 
 START_TEST(the_header_says_who_owns_it_and_regions_do_not_overlap) {
-    static const uint64_t budgets[] = {DD_MANAGER_MEM_MIN, 5000001, 64 * MIB, 3ull << 30, DD_MANAGER_MEM_MAX};
+    static const uint64_t budgets[] = {DD_MANAGER_MEM_MIN, 5000001, 64 * MIB, 3ull << 30,
+                                       DD_MANAGER_MEM_MAX};
     for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
         struct store_options o = small;
         struct arena_header h;
@@ -109,8 +126,13 @@ START_TEST(budgets_outside_the_bounds_are_refused) {
 END_TEST
 
 START_TEST(create_that_fails_leaks_nothing_and_names_the_cause) {
-    static const struct { int how, rc; } cases[] = {
-        {FAIL_MEMFD, -EMFILE}, {FAIL_TRUNCATE, -EFBIG}, {FAIL_PWRITE, -ENOSPC}, {SHORT_PWRITE, -EIO}, {FAIL_SEAL, -EPERM}};
+    static const struct {
+        int how, rc;
+    } cases[] = {{FAIL_MEMFD, -EMFILE},
+                 {FAIL_TRUNCATE, -EFBIG},
+                 {FAIL_PWRITE, -ENOSPC},
+                 {SHORT_PWRITE, -EIO},
+                 {FAIL_SEAL, -EPERM}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int fds = unit_fds();
         dd_error(0, "%s", "");
@@ -163,11 +185,11 @@ START_TEST(a_header_that_does_not_fit_is_refused_by_both_sides) {
     ck_assert_int_eq(pread(fd, &good, sizeof good, 0), sizeof good);
     close(fd);
     both_refuse(&good, good.file_size + 4096, DDICT_EPROTO);
-#define WITH(change, code)                      \
-    do {                                        \
-        h = good;                               \
-        change;                                 \
-        both_refuse(&h, good.file_size, code);  \
+#define WITH(change, code)                     \
+    do {                                       \
+        h = good;                              \
+        change;                                \
+        both_refuse(&h, good.file_size, code); \
     } while (0)
     WITH(h.magic++, DDICT_EPROTO);
     WITH(h.layout_version++, DDICT_EVERSION);
@@ -206,7 +228,8 @@ static uint64_t mappings(void) {
     char line[512];
     uint64_t n = 0;
     FILE *f = fopen("/proc/self/maps", "r");
-    while (fgets(line, sizeof line, f)) n += strstr(line, "ddict-arena") != NULL;
+    while (fgets(line, sizeof line, f))
+        n += strstr(line, "ddict-arena") != NULL;
     fclose(f);
     return n;
 }
@@ -276,8 +299,13 @@ START_TEST(a_reader_before_the_first_manager_is_told_to_come_again) {
 }
 END_TEST
 
-UNIT_MAIN("store_arena", a_new_arena_is_sealed_against_every_change_of_size, a_new_arena_takes_one_page_of_memory,
-          the_header_says_who_owns_it_and_regions_do_not_overlap, budgets_outside_the_bounds_are_refused,
-          create_that_fails_leaks_nothing_and_names_the_cause, clients_get_a_descriptor_that_cannot_write,
-          a_header_that_does_not_fit_is_refused_by_both_sides, what_is_no_arena_at_all_is_refused, mapping_that_fails_leaves_no_mapping,
-          unmap_leaves_no_mapping_and_may_be_repeated, a_process_that_locks_its_memory_does_not_fill_the_arena, a_reader_before_the_first_manager_is_told_to_come_again)
+UNIT_MAIN("store_arena", a_new_arena_is_sealed_against_every_change_of_size,
+          a_new_arena_takes_one_page_of_memory,
+          the_header_says_who_owns_it_and_regions_do_not_overlap,
+          budgets_outside_the_bounds_are_refused,
+          create_that_fails_leaks_nothing_and_names_the_cause,
+          clients_get_a_descriptor_that_cannot_write,
+          a_header_that_does_not_fit_is_refused_by_both_sides, what_is_no_arena_at_all_is_refused,
+          mapping_that_fails_leaves_no_mapping, unmap_leaves_no_mapping_and_may_be_repeated,
+          a_process_that_locks_its_memory_does_not_fill_the_arena,
+          a_reader_before_the_first_manager_is_told_to_come_again)

@@ -2,8 +2,12 @@
 /* store_lease.c - a block is not reused while a lease or a pin holds it (I6), and no lease word can do harm (I15). */
 #include "store_test.h"
 
-static void before(void) { box_open(16 * MIB); }
-static void after(void) { box_close(); }
+static void before(void) {
+    box_open(16 * MIB);
+}
+static void after(void) {
+    box_close();
+}
 
 START_TEST(a_held_value_stays_through_any_number_of_overwrites) {
     struct found f[3];
@@ -12,7 +16,8 @@ START_TEST(a_held_value_stays_through_any_number_of_overwrites) {
         ck_assert_int_eq(look_slot(k, (unsigned)k * 200, &f[k]), 0);
     }
     for (uint64_t i = 0; i < 2000; i++)
-        for (uint64_t k = 0; k < 3; k++) ck_assert_int_eq(put(k, 1000 + k * 50000, 1000 + i), 0);
+        for (uint64_t k = 0; k < 3; k++)
+            ck_assert_int_eq(put(k, 1000 + k * 50000, 1000 + i), 0);
     for (uint64_t k = 0; k < 3; k++) {
         ck_assert(value_right(f[k].value, 1000 + k * 50000, k));
         reader_release(&box.page->slot[k * 200]);
@@ -54,13 +59,15 @@ START_TEST(a_client_that_dies_leaves_nothing) {
     for (uint64_t round = 0; round < 200; round++) {
         struct lease_chunk *page = lease_page_make();
         struct found f;
-        if (round == 1) a = stats();
+        if (round == 1)
+            a = stats();
         ck_assert_int_eq(store_leases_add(box.s, 50 + round, page, 1), 0);
         for (uint64_t k = 1; k < 20; k++) {
             char key[32];
             uint32_t n = key_name(key, k);
             put(k, 20000, k);
-            ck_assert_int_eq(reader_find(&box.view, hash_of(key, n), key, n, &page->slot[k], &f), 0);
+            ck_assert_int_eq(reader_find(&box.view, hash_of(key, n), key, n, &page->slot[k], &f),
+                             0);
             del(k);
         }
         ck_assert_uint_gt(stats().leased_bytes, 0);
@@ -78,12 +85,18 @@ START_TEST(lease_words_full_of_rubbish_do_no_harm) {
     uint64_t rng = 3;
     box.page->chunks = UINT64_MAX; /* all 2048 are read */
     struct lease_chunk *c = box.page;
-    for (unsigned i = 0; i < 2000; i++) c[unit_random(&rng) % DD_LEASE_CHUNKS].slot[unit_random(&rng) % DD_LEASE_CHUNK_SLOTS] = unit_random(&rng);
+    for (unsigned i = 0; i < 2000; i++)
+        c[unit_random(&rng) % DD_LEASE_CHUNKS].slot[unit_random(&rng) % DD_LEASE_CHUNK_SLOTS] =
+            unit_random(&rng);
     /* And some that name this arena, any offset. */
     for (unsigned i = 0; i < 2000; i++)
-        c[i % 50].slot[i % 512] = LEASE_WORD(7, unit_random(&rng) % (box.view.header->file_size + 4096)) | (i % 7 == 0 ? 0xf00000000000ull : 0);
-    for (uint64_t i = 0; i < 3000; i++) ck_assert_int_eq(put(i % 100, 5000, i), 0);
-    for (uint64_t k = 0; k < 100; k++) ck_assert(seen(k, 5000, 2900 + k));
+        c[i % 50].slot[i % 512] =
+            LEASE_WORD(7, unit_random(&rng) % (box.view.header->file_size + 4096)) |
+            (i % 7 == 0 ? 0xf00000000000ull : 0);
+    for (uint64_t i = 0; i < 3000; i++)
+        ck_assert_int_eq(put(i % 100, 5000, i), 0);
+    for (uint64_t k = 0; k < 100; k++)
+        ck_assert(seen(k, 5000, 2900 + k));
     memset(box.page, 0, 60 * sizeof *box.page);
     box.page->chunks = DD_LEASE_CHUNKS;
     store_reclaim(box.s);
@@ -157,11 +170,14 @@ START_TEST(leases_in_later_chunks_are_seen_when_the_page_says_so) {
     ck_assert_int_eq(reader_find(&box.view, hash_of(key, 2), key, 2, &c->slot[511], &f), 0);
     box.page->chunks = 1001;
     del(1);
-    while (store_reclaim_some(box.s)) { } /* so many chunks are not looked at in one go */
+    while (store_reclaim_some(box.s)) {
+    } /* so many chunks are not looked at in one go */
     ck_assert_uint_gt(stats().leased_bytes, 0);
-    while (store_reclaim_some(box.s)) { } /* the figures have begun the next one */
+    while (store_reclaim_some(box.s)) {
+    } /* the figures have begun the next one */
     reader_release(&c->slot[511]);
-    while (store_reclaim_some(box.s)) { }
+    while (store_reclaim_some(box.s)) {
+    }
     ck_assert_uint_eq(stats().leased_bytes, 0);
 }
 END_TEST
@@ -197,7 +213,9 @@ START_TEST(aborting_a_pinned_block_waits_for_the_pin) {
 END_TEST
 
 START_TEST(memory_that_was_retired_is_used_again_before_the_arena_is_full) {
-    for (uint64_t i = 0; i < 40000; i++) ck_assert_int_eq(put(i % 10, 1000, i), 0); /* 40 MB through 16 MiB, nobody calls store_work */
+    for (uint64_t i = 0; i < 40000; i++)
+        ck_assert_int_eq(put(i % 10, 1000, i),
+                         0); /* 40 MB through 16 MiB, nobody calls store_work */
     ck_assert_uint_lt(box.s->header->heap_top * ARENA_PAGE, 4 * MIB);
 }
 END_TEST
@@ -209,13 +227,16 @@ START_TEST(many_held_values_do_not_make_every_put_slow) {
         put(k, 1000, k);
         char key[32];
         uint32_t n = key_name(key, k);
-        ck_assert_int_eq(reader_find(&box.view, hash_of(key, n), key, n, &box.page[k / 512].slot[k % 512], &f), 0);
+        ck_assert_int_eq(
+            reader_find(&box.view, hash_of(key, n), key, n, &box.page[k / 512].slot[k % 512], &f),
+            0);
         del(k);
     }
     store_reclaim(box.s);
     ck_assert_uint_eq(box.s->leases.kept, 4000);
     ck_assert(!scan_wanted(box.s));
-    for (uint64_t i = 0; i < 1100; i++) put(9999, 1000, i);
+    for (uint64_t i = 0; i < 1100; i++)
+        put(9999, 1000, i);
     ck_assert(!scan_wanted(box.s)); /* 1 MiB alone would be enough without them */
 }
 END_TEST
@@ -230,16 +251,19 @@ START_TEST(a_large_scan_is_made_in_parts) {
     for (uint64_t k = 0; k < N; k++) {
         char key[32];
         struct store_ref ref;
-        if (put(k, 100, k) || store_find(box.s, key, key_name(key, k), &ref)) ck_abort_msg("put");
+        if (put(k, 100, k) || store_find(box.s, key, key_name(key, k), &ref))
+            ck_abort_msg("put");
         off[k] = ref.off;
     }
     uint64_t bytes = block_bytes(box.s, off[0]);
     other->chunks = CHUNKS;
-    for (unsigned k = 0; k < LEASED; k++) other[k / DD_LEASE_CHUNK_SLOTS].slot[k % DD_LEASE_CHUNK_SLOTS] = LEASE_WORD(7, off[k]);
+    for (unsigned k = 0; k < LEASED; k++)
+        other[k / DD_LEASE_CHUNK_SLOTS].slot[k % DD_LEASE_CHUNK_SLOTS] = LEASE_WORD(7, off[k]);
     ck_assert_int_eq(store_pin(box.s, off[N - 1]), 0);
     ck_assert_int_eq(store_pin(box.s, off[N - 2]), 0);
     for (uint64_t k = 0; k < N; k++)
-        if (del(k)) ck_abort_msg("del");
+        if (del(k))
+            ck_abort_msg("del");
     ck_assert_uint_eq(l->retired_n, N);
     ck_assert(!scan_small(box.s));
     unsigned steps = 0, looks = 0;
@@ -247,11 +271,15 @@ START_TEST(a_large_scan_is_made_in_parts) {
         uint64_t held = l->scan.held.used, blocks = l->retired_bytes / bytes;
         more = store_work(box.s);
         ck_assert_uint_le(blocks - l->retired_bytes / bytes, DD_SCAN_BLOCKS);
-        if (l->scan.on) ck_assert_uint_le(l->scan.held.used, held + DD_SCAN_LEASES + DD_LEASE_CHUNK_SLOTS + 2);
-        if (l->scan.on && l->scan.at == 0) looks++;
-        if (steps != 1) continue;
+        if (l->scan.on)
+            ck_assert_uint_le(l->scan.held.used, held + DD_SCAN_LEASES + DD_LEASE_CHUNK_SLOTS + 2);
+        if (l->scan.on && l->scan.at == 0)
+            looks++;
+        if (steps != 1)
+            continue;
         ck_assert(l->scan.on && l->scan.page == 1 && l->scan.chunk > 0);
-        other[0].slot[0] = LEASE_WORD(7, off[N - 1]); /* the lease comes where the scan was, then the pin goes */
+        other[0].slot[0] =
+            LEASE_WORD(7, off[N - 1]); /* the lease comes where the scan was, then the pin goes */
         store_unpin(box.s, off[N - 1]);
         store_leases_remove(box.s, 1);
         ck_assert_int_eq(store_leases_add(box.s, 3, late, 4244), 0);
@@ -262,14 +290,17 @@ START_TEST(a_large_scan_is_made_in_parts) {
     ck_assert_uint_eq(l->retired_n, LEASED + 3); /* and the pinned two, and the child's */
     ck_assert_uint_eq(l->retired_bytes, l->retired_n * bytes);
     for (unsigned i = 0; i < l->retired_n; i++)
-        if (block_of(box.s, l->retired[i]) != l->retired[i]) ck_abort_msg("retired and not there");
+        if (block_of(box.s, l->retired[i]) != l->retired[i])
+            ck_abort_msg("retired and not there");
     store_unpin(box.s, off[N - 2]);
-    while (store_reclaim_some(box.s)) { }
+    while (store_reclaim_some(box.s)) {
+    }
     ck_assert_uint_eq(l->retired_n, LEASED + 1);
     /* One that is given up in the middle, for a scan that is wanted at once. */
     memset(other, 0, (LEASED / 2 / DD_LEASE_CHUNK_SLOTS) * sizeof *other);
     other->chunks = CHUNKS;
-    while (!(l->scan.on && l->scan.at)) ck_assert(store_reclaim_some(box.s));
+    while (!(l->scan.on && l->scan.at))
+        ck_assert(store_reclaim_some(box.s));
     put(1, 100, 1);
     del(1);
     store_reclaim(box.s);
@@ -277,7 +308,8 @@ START_TEST(a_large_scan_is_made_in_parts) {
     ck_assert_uint_eq(l->leased_bytes, l->retired_n * bytes);
     store_leases_remove(box.s, 2);
     store_leases_remove(box.s, 3);
-    while (store_reclaim_some(box.s)) { }
+    while (store_reclaim_some(box.s)) {
+    }
     ck_assert_uint_eq(l->retired_n, 0);
     ck_assert_uint_eq(l->retired_bytes, 0);
     munmap(other, LEASE_FILE_SIZE);
@@ -285,9 +317,13 @@ START_TEST(a_large_scan_is_made_in_parts) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("store_lease", before, after, a_held_value_stays_through_any_number_of_overwrites, figures_name_the_largest_holder,
-               a_client_that_dies_leaves_nothing, lease_words_full_of_rubbish_do_no_harm, a_lease_anywhere_inside_a_block_holds_it,
-               leases_of_other_arenas_hold_nothing_here, leases_in_later_chunks_are_seen_when_the_page_says_so, slots_that_never_had_a_lease_are_passed_over,
-               pins_nest_and_unpinning_the_unpinned_is_harmless, aborting_a_pinned_block_waits_for_the_pin,
-               memory_that_was_retired_is_used_again_before_the_arena_is_full, many_held_values_do_not_make_every_put_slow,
-               a_large_scan_is_made_in_parts)
+UNIT_MAIN_WITH("store_lease", before, after, a_held_value_stays_through_any_number_of_overwrites,
+               figures_name_the_largest_holder, a_client_that_dies_leaves_nothing,
+               lease_words_full_of_rubbish_do_no_harm, a_lease_anywhere_inside_a_block_holds_it,
+               leases_of_other_arenas_hold_nothing_here,
+               leases_in_later_chunks_are_seen_when_the_page_says_so,
+               slots_that_never_had_a_lease_are_passed_over,
+               pins_nest_and_unpinning_the_unpinned_is_harmless,
+               aborting_a_pinned_block_waits_for_the_pin,
+               memory_that_was_retired_is_used_again_before_the_arena_is_full,
+               many_held_values_do_not_make_every_put_slow, a_large_scan_is_made_in_parts)

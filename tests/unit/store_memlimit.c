@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_memlimit.c - the smallest limit is found in made-up cgroup trees of both versions, and the arena stops before it. */
+#include "store_test.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
 
-#include "store_test.h"
-
 #define GIB (1ull << 30)
 
 /* --- files as the test wants them: path and text; all other paths of /proc and /sys/fs/cgroup do not exist --- */
-static struct { const char *path; char text[600]; } file[24];
+static struct {
+    const char *path;
+    char text[600];
+} file[24];
 static int files;
 
 static int fake(const char *path) {
@@ -28,21 +31,26 @@ int open(const char *path, int flags, ...) {
     va_start(ap, flags);
     mode_t mode = va_arg(ap, mode_t);
     va_end(ap);
-    if (files && (strncmp(path, "/proc/meminfo", 13) == 0 || strncmp(path, "/cg", 3) == 0)) return fake(path);
+    if (files && (strncmp(path, "/proc/meminfo", 13) == 0 || strncmp(path, "/cg", 3) == 0))
+        return fake(path);
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 FILE *fopen(const char *path, const char *mode) {
-    int fd = files && (strcmp(path, "/proc/self/cgroup") == 0 || strcmp(path, "/proc/self/mountinfo") == 0)
+    int fd = files && (strcmp(path, "/proc/self/cgroup") == 0 ||
+                       strcmp(path, "/proc/self/mountinfo") == 0)
                  ? fake(path)
-                 : (int)syscall(SYS_openat, AT_FDCWD, path, *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC, 0600);
+                 : (int)syscall(SYS_openat, AT_FDCWD, path,
+                                *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC, 0600);
     return fd < 0 ? NULL : fdopen(fd, *mode == 'r' ? "r" : "w");
 }
 
 static void put_file(const char *path, const char *fmt, ...) {
     va_list ap;
     int i = 0;
-    while (i < files && strcmp(file[i].path, path)) i++;
-    if (i == files) files++;
+    while (i < files && strcmp(file[i].path, path))
+        i++;
+    if (i == files)
+        files++;
     file[i].path = path;
     va_start(ap, fmt);
     vsnprintf(file[i].text, sizeof file[i].text, fmt, ap);
@@ -50,8 +58,8 @@ static void put_file(const char *path, const char *fmt, ...) {
 }
 
 static void memory(uint64_t total, uint64_t available) {
-    put_file("/proc/meminfo", "MemTotal: %llu kB\nMemFree: 1 kB\nMemAvailable:   %llu kB\n", (unsigned long long)total >> 10,
-             (unsigned long long)available >> 10);
+    put_file("/proc/meminfo", "MemTotal: %llu kB\nMemFree: 1 kB\nMemAvailable:   %llu kB\n",
+             (unsigned long long)total >> 10, (unsigned long long)available >> 10);
 }
 static uint64_t room(void) {
     const char *limit;
@@ -75,7 +83,9 @@ static void after(void) {
 }
 
 #define V2_MOUNT "24 1 0:22 / /cg rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
-#define V1_MOUNT "30 1 0:30 / /cgcpu rw - cgroup cgroup rw,cpu,cpuacct\n31 1 0:31 / /cg1 rw - cgroup cgroup rw,memory\n"
+#define V1_MOUNT                                                                                 \
+    "30 1 0:30 / /cgcpu rw - cgroup cgroup rw,cpu,cpuacct\n31 1 0:31 / /cg1 rw - cgroup cgroup " \
+    "rw,memory\n"
 
 static void v2_tree(void) {
     put_file("/proc/self/cgroup", "0::/system.slice/job_7/step_1\n");
@@ -99,7 +109,8 @@ START_TEST(the_smallest_ancestor_counts_v2) {
     ck_assert_str_eq(limit_text(), "the memory limit of cgroup /system.slice/job_7 (4.0 GiB)");
     put_file("/cg/system.slice/job_7/step_1/memory.max", "%llu\n", 1 * GIB);
     ck_assert_uint_eq(room(), 924 * MIB - DD_MEM_RESERVE);
-    ck_assert_str_eq(limit_text(), "the memory limit of cgroup /system.slice/job_7/step_1 (1.0 GiB)");
+    ck_assert_str_eq(limit_text(),
+                     "the memory limit of cgroup /system.slice/job_7/step_1 (1.0 GiB)");
 }
 END_TEST
 
@@ -114,7 +125,10 @@ START_TEST(file_pages_that_can_be_dropped_are_room) {
     v2_tree();
     put_file("/cg/system.slice/job_7/memory.current", "%llu\n", 4 * GIB - 10 * MIB);
     ck_assert_uint_eq(room(), 0);
-    put_file("/cg/system.slice/job_7/memory.stat", "anon 5\nfile 999999999999\nkernel 3\ninactive_file %llu\nactive_file %llu\nworkingset 1\n", 300 * MIB, 200 * MIB);
+    put_file(
+        "/cg/system.slice/job_7/memory.stat",
+        "anon 5\nfile 999999999999\nkernel 3\ninactive_file %llu\nactive_file %llu\nworkingset 1\n",
+        300 * MIB, 200 * MIB);
     ck_assert_uint_eq(room(), 510 * MIB - DD_MEM_RESERVE);
 }
 END_TEST
@@ -128,7 +142,9 @@ START_TEST(the_smallest_ancestor_counts_v1) {
     ck_assert_uint_eq(room(), 1 * GIB - DD_MEM_RESERVE);
     ck_assert_str_eq(limit_text(), "the memory limit of cgroup /slurm/uid_0 (8.0 GiB)");
     put_file("/cg1/slurm/uid_0/memory.usage_in_bytes", "%llu\n", 8 * GIB);
-    put_file("/cg1/slurm/uid_0/memory.stat", "inactive_file 1\ntotal_inactive_file %llu\ntotal_active_file %llu\n", 100 * MIB, 50 * MIB);
+    put_file("/cg1/slurm/uid_0/memory.stat",
+             "inactive_file 1\ntotal_inactive_file %llu\ntotal_active_file %llu\n", 100 * MIB,
+             50 * MIB);
     ck_assert_uint_eq(room(), 150 * MIB - DD_MEM_RESERVE);
 }
 END_TEST
@@ -171,18 +187,23 @@ START_TEST(the_arena_stops_before_the_limit_and_names_it) {
     /* 20 MiB are left, and every byte that is taken from them counts. */
     put_file("/cg/system.slice/job_7/step_1/memory.max", "%llu\n", 512 * MIB);
     for (int rc = 0; rc == 0;) {
-        put_file("/cg/system.slice/job_7/step_1/memory.current", "%llu\n", 428 * MIB + (unsigned long long)box_memory());
+        put_file("/cg/system.slice/job_7/step_1/memory.current", "%llu\n",
+                 428 * MIB + (unsigned long long)box_memory());
         rc = put(n, 100000, n);
-        if (rc == 0) n++;
-        else ck_assert_int_eq(rc, DDICT_EFULL);
+        if (rc == 0)
+            n++;
+        else
+            ck_assert_int_eq(rc, DDICT_EFULL);
     }
-    ck_assert_ptr_nonnull(strstr(dd_errmsg(), "the memory limit of cgroup /system.slice/job_7/step_1 (512.0 MiB)"));
+    ck_assert_ptr_nonnull(
+        strstr(dd_errmsg(), "the memory limit of cgroup /system.slice/job_7/step_1 (512.0 MiB)"));
     ck_assert_uint_le(box_memory(), 21 * MIB);
     ck_assert_uint_ge(n, 130);
     /* What is there can be replaced. */
     ck_assert_int_eq(del(0), 0);
     ck_assert_int_eq(put(n, 100000, n), 0);
-    for (uint64_t k = 1; k <= n; k++) ck_assert(seen(k, 100000, k));
+    for (uint64_t k = 1; k <= n; k++)
+        ck_assert(seen(k, 100000, k));
     /* And when there is room again, it goes on. */
     put_file("/cg/system.slice/job_7/step_1/memory.max", "max\n");
     ck_assert_int_eq(put(n + 1, 100000, 1), 0);
@@ -194,7 +215,8 @@ START_TEST(populating_stops_before_the_limit) {
     box_open(64 * MIB);
     put_file("/cg/system.slice/job_7/step_1/memory.max", "%llu\n", 512 * MIB);
     for (int64_t n = 1; n > 0;) {
-        put_file("/cg/system.slice/job_7/step_1/memory.current", "%llu\n", 428 * MIB + (unsigned long long)box_memory());
+        put_file("/cg/system.slice/job_7/step_1/memory.current", "%llu\n",
+                 428 * MIB + (unsigned long long)box_memory());
         n = store_populate(box.s);
     }
     ck_assert_uint_le(box_memory(), 21 * MIB);
@@ -202,7 +224,9 @@ START_TEST(populating_stops_before_the_limit) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_limit, the_smallest_ancestor_counts_v2, memory_high_counts_as_a_limit,
-               file_pages_that_can_be_dropped_are_room, the_smallest_ancestor_counts_v1, a_container_sees_its_cgroup_as_the_root,
-               of_a_small_limit_an_eighth_is_kept, files_that_make_no_sense_are_no_limit, the_arena_stops_before_the_limit_and_names_it,
+UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_limit,
+               the_smallest_ancestor_counts_v2, memory_high_counts_as_a_limit,
+               file_pages_that_can_be_dropped_are_room, the_smallest_ancestor_counts_v1,
+               a_container_sees_its_cgroup_as_the_root, of_a_small_limit_an_eighth_is_kept,
+               files_that_make_no_sense_are_no_limit, the_arena_stops_before_the_limit_and_names_it,
                populating_stops_before_the_limit)

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_populate.c - memory ahead of use: in steps, beside the writer, never more than the budget. */
+#include "store_test.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 
-#include "store_test.h"
-
 #define POPULATE_WRITE 23
-#define HEAPS 8
+#define HEAPS          8
 
 static int fail_with; /* errno of a populating madvise */
 static int fail_remove;
-static struct { void *at; size_t len; } huge[HEAPS]; /* where huge pages were asked for */
+static struct {
+    void *at;
+    size_t len;
+} huge[HEAPS]; /* where huge pages were asked for */
 static unsigned huges;
 int madvise(void *at, size_t len, int advice) {
     if (advice == MADV_HUGEPAGE) {
@@ -20,13 +23,19 @@ int madvise(void *at, size_t len, int advice) {
         huge[huges++].len = len;
     }
     int e = advice == POPULATE_WRITE ? fail_with : advice == MADV_REMOVE ? fail_remove : 0;
-    if (!e) return (int)syscall(SYS_madvise, at, len, advice);
+    if (!e)
+        return (int)syscall(SYS_madvise, at, len, advice);
     errno = e;
     return -1;
 }
 
-static void before(void) { fail_with = fail_remove = 0; huges = 0; }
-static void after(void) { box_close(); }
+static void before(void) {
+    fail_with = fail_remove = 0;
+    huges = 0;
+}
+static void after(void) {
+    box_close();
+}
 
 static uint64_t populate_all(void) {
     uint64_t all = 0;
@@ -78,10 +87,12 @@ START_TEST(a_populated_arena_can_be_used_to_the_full) {
     box_open(32 * MIB);
     populate_all();
     uint64_t n = 0;
-    while (put(n, 2000, n) == 0) n++;
+    while (put(n, 2000, n) == 0)
+        n++;
     ck_assert_uint_gt(n * 2112, 30 * MIB);
     ck_assert_uint_le(box_memory(), 32 * MIB);
-    for (uint64_t k = 0; k < n; k++) ck_assert(seen(k, 2000, k));
+    for (uint64_t k = 0; k < n; k++)
+        ck_assert(seen(k, 2000, k));
 }
 END_TEST
 
@@ -89,7 +100,8 @@ START_TEST(the_index_takes_populated_memory_when_the_budget_asks_for_it) {
     box_open(32 * MIB);
     populate_all();
     uint64_t n = 0;
-    while (put(n, 0, n) == 0) n++;
+    while (put(n, 0, n) == 0)
+        n++;
     /* 48 bytes of heap and more than 16 of index a key: the index needs more than the sixteenth. */
     ck_assert_uint_gt(box.s->header->segments * DD_SEGMENT_SIZE, 4 * MIB);
     ck_assert_uint_le(box_memory(), 32 * MIB);
@@ -103,7 +115,8 @@ START_TEST(memory_that_cannot_be_given_back_is_not_spent_twice) {
     populate_all();
     fail_remove = EOPNOTSUPP;
     uint64_t n = 0;
-    while (put(n, 0, n) == 0) n++;
+    while (put(n, 0, n) == 0)
+        n++;
     ck_assert_uint_le(box_memory(), 32 * MIB);
     ck_assert_uint_eq(keys_count(), n);
 }
@@ -120,11 +133,13 @@ START_TEST(what_lies_below_the_watermark_is_left_alone) {
 END_TEST
 
 static void huge_is(uint64_t budget, uint64_t huge_page, unsigned times) {
-    struct store_options o = {.budget = budget, .manager_id = 3, .managers = 5, .huge_page = huge_page};
+    struct store_options o = {
+        .budget = budget, .manager_id = 3, .managers = 5, .huge_page = huge_page};
     huges = 0;
     box_open_at(arena_create(&o));
     ck_assert_uint_eq(huges, times);
-    const void *base[] = {box.s->header, box.view.header}; /* the manager's, which populates, and a reader's */
+    const void *base[] = {box.s->header,
+                          box.view.header}; /* the manager's, which populates, and a reader's */
     for (unsigned i = 0; i < times; i++) {
         ck_assert_ptr_eq(huge[i].at, (const uint8_t *)base[i] + box.s->header->heap_off);
         ck_assert_uint_eq(huge[i].len, box.s->header->heap_len);
@@ -144,7 +159,8 @@ END_TEST
 
 static int stop; /* atomic */
 static void *populator(void *arg) {
-    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED) && store_populate(box.s) > 0) { }
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED) && store_populate(box.s) > 0) {
+    }
     return NULL;
 }
 
@@ -152,7 +168,8 @@ START_TEST(a_second_thread_populates_beside_the_writer) {
     for (int round = 0; round < 3; round++) {
         pthread_t t;
         uint64_t rng = (uint64_t)round, n = 0;
-        if (box.s) box_close();
+        if (box.s)
+            box_close();
         box_open(64 * MIB);
         fail_with = round % 2 ? EINVAL : 0;
         __atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
@@ -160,22 +177,29 @@ START_TEST(a_second_thread_populates_beside_the_writer) {
         for (; n < 8000; n++) {
             uint64_t k = unit_random(&rng) % 3000;
             int rc = n % 8 == 7 ? del(k) : put(k, unit_random(&rng) % 40000, k);
-            if (rc && rc != DDICT_EFULL && rc != DDICT_ENOKEY) ck_abort_msg("code %d", rc);
+            if (rc && rc != DDICT_EFULL && rc != DDICT_ENOKEY)
+                ck_abort_msg("code %d", rc);
         }
         __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
         pthread_join(t, NULL);
         ck_assert_uint_le(box_memory(), 64 * MIB);
         for (uint64_t k = 0; k < 3000; k++) {
             struct found f;
-            if (look_slot(k, 0, &f)) continue;
-            if (!value_right(f.value, f.val_len, k)) ck_abort_msg("key %llu", (unsigned long long)k);
+            if (look_slot(k, 0, &f))
+                continue;
+            if (!value_right(f.value, f.val_len, k))
+                ck_abort_msg("key %llu", (unsigned long long)k);
             reader_release(&box.page->slot[0]);
         }
     }
 }
 END_TEST
 
-UNIT_MAIN_WITH("store_populate", before, after, all_but_a_sixteenth_is_populated_in_steps, kernels_without_populate_are_touched_page_by_page,
+UNIT_MAIN_WITH("store_populate", before, after, all_but_a_sixteenth_is_populated_in_steps,
+               kernels_without_populate_are_touched_page_by_page,
                without_memory_it_stops_and_puts_go_on, a_populated_arena_can_be_used_to_the_full,
-               the_index_takes_populated_memory_when_the_budget_asks_for_it, memory_that_cannot_be_given_back_is_not_spent_twice,
-               what_lies_below_the_watermark_is_left_alone, huge_pages_are_asked_for_where_they_are_wanted_and_pay, a_second_thread_populates_beside_the_writer)
+               the_index_takes_populated_memory_when_the_budget_asks_for_it,
+               memory_that_cannot_be_given_back_is_not_spent_twice,
+               what_lies_below_the_watermark_is_left_alone,
+               huge_pages_are_asked_for_where_they_are_wanted_and_pay,
+               a_second_thread_populates_beside_the_writer)

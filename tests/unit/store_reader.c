@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_reader.c - the read side in states that last only microseconds, made by hand: invariants I5, I8, I9, and damaged items. */
+#include "store_test.h"
+
 #include <errno.h>
 #include <pthread.h>
 
-#include "store_test.h"
-
-static void before(void) { box_open(64 * MIB); }
-static void after(void) { box_close(); }
+static void before(void) {
+    box_open(64 * MIB);
+}
+static void after(void) {
+    box_close();
+}
 
 static struct segment *segment_of(uint64_t k) {
     char key[32];
@@ -34,11 +38,15 @@ START_TEST(short_keys_are_compared_whole) {
             memcpy(b, a, n);
             b[i] ^= 1;
             /* Asked for with the hash of a, only the bytes decide. */
-            ck_assert_int_eq(reader_find(&box.view, ref.item->hash, b, n, &box.page->slot[0], &f), DDICT_ENOKEY);
+            ck_assert_int_eq(reader_find(&box.view, ref.item->hash, b, n, &box.page->slot[0], &f),
+                             DDICT_ENOKEY);
         }
         ck_assert_int_eq(reader_find(&box.view, ref.item->hash, a, n, &box.page->slot[0], &f), 0);
         reader_release(&box.page->slot[0]);
-        if (n > 1) ck_assert_int_eq(reader_find(&box.view, ref.item->hash, a, n - 1, &box.page->slot[0], &f), DDICT_ENOKEY);
+        if (n > 1)
+            ck_assert_int_eq(
+                reader_find(&box.view, ref.item->hash, a, n - 1, &box.page->slot[0], &f),
+                DDICT_ENOKEY);
     }
 }
 END_TEST
@@ -57,7 +65,8 @@ START_TEST(the_lease_names_the_item_and_this_arena) {
 END_TEST
 
 START_TEST(while_a_segment_splits_the_key_is_found_on_both_sides_of_the_move) {
-    for (uint64_t k = 0; k < 50; k++) put(k, 10, k);
+    for (uint64_t k = 0; k < 50; k++)
+        put(k, 10, k);
     struct segment *old = segment_of(0);
     uint64_t off;
     ck_assert_int_eq(segment_make(box.s, false, &off), 0);
@@ -73,11 +82,14 @@ START_TEST(while_a_segment_splits_the_key_is_found_on_both_sides_of_the_move) {
         uint64_t h = hash_of(key, n), *from = word_of(k);
         if (h >> 63) {
             uint64_t *into = to->bucket[HASH_BUCKET(h)].slot;
-            while (*into) into++; /* 50 keys do not fill a bucket */
+            while (*into)
+                into++; /* 50 keys do not fill a bucket */
             *into = *from;
-            if (k % 2) *from = WORD_MOVED;
+            if (k % 2)
+                *from = WORD_MOVED;
         }
-        for (uint64_t i = 0; i < 50; i++) ck_assert(seen(i, 10, i));
+        for (uint64_t i = 0; i < 50; i++)
+            ck_assert(seen(i, 10, i));
         ck_assert(!seen(100 + k, 0, 0));
     }
 }
@@ -94,7 +106,8 @@ START_TEST(a_key_of_the_lower_half_is_not_sought_in_the_sibling) {
     for (uint64_t k = 2;; k++) {
         n = key_name(key, k);
         h = hash_of(key, n);
-        if (h >> 63) continue;
+        if (h >> 63)
+            continue;
         put(k, 10, k);
         word = *word_of(k);
         *word_of(k) = WORD_EMPTY;
@@ -136,8 +149,11 @@ START_TEST(a_word_that_swings_for_ever_is_given_up_or_read_whole) {
     for (int i = 0; i < 300000; i++) {
         struct found f;
         int rc = look_slot(1, 0, &f);
-        if (rc != -EAGAIN && (rc || (!value_right(f.value, 100, 1) && !value_right(f.value, 100, 2)))) ck_abort_msg("code %d", rc);
-        if (rc == -EAGAIN && box.page->slot[0]) ck_abort_msg("the lease stayed");
+        if (rc != -EAGAIN &&
+            (rc || (!value_right(f.value, 100, 1) && !value_right(f.value, 100, 2))))
+            ck_abort_msg("code %d", rc);
+        if (rc == -EAGAIN && box.page->slot[0])
+            ck_abort_msg("the lease stayed");
         reader_release(&box.page->slot[0]);
     }
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
@@ -152,12 +168,18 @@ START_TEST(damaged_items_are_errors_and_leave_no_lease) {
         put(1, 100, 1);
         ck_assert_int_eq(store_find(box.s, "k1", 2, &ref), 0);
         struct item *i = ref.item, good = *i;
-        if (what == 0) i->check ^= 1;
-        if (what == 1) i->val_len++;
-        if (what == 2) i->key_len++;
-        if (what == 3) i->version++;
-        if (what == 4) i->val_len = UINT64_MAX - 100, i->check = item_check(i);
-        if (what == 5) memset(i, 0, sizeof *i);
+        if (what == 0)
+            i->check ^= 1;
+        if (what == 1)
+            i->val_len++;
+        if (what == 2)
+            i->key_len++;
+        if (what == 3)
+            i->version++;
+        if (what == 4)
+            i->val_len = UINT64_MAX - 100, i->check = item_check(i);
+        if (what == 5)
+            memset(i, 0, sizeof *i);
         ck_assert_int_eq(look_slot(1, 0, &f), DDICT_EPROTO);
         ck_assert_uint_eq(box.page->slot[0], 0);
         ck_assert_int_eq(reader_item(&box.view, ref.off, &f), DDICT_EPROTO);
@@ -177,22 +199,26 @@ START_TEST(offsets_of_completions_are_checked) {
     struct found f;
     const struct arena_header *h = box.view.header;
     uint64_t top = h->heap_off + h->heap_len;
-    const uint64_t bad[] = {0, 16, h->heap_off - 16, h->heap_off + 8, top, top - 16, UINT64_MAX, UINT64_MAX - 15, 1ull << 48};
+    const uint64_t bad[] = {0,        16,         h->heap_off - 16, h->heap_off + 8, top,
+                            top - 16, UINT64_MAX, UINT64_MAX - 15,  1ull << 48};
     put(1, 10, 1);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) ck_assert_int_eq(reader_item(&box.view, bad[i], &f), DDICT_EPROTO);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_int_eq(reader_item(&box.view, bad[i], &f), DDICT_EPROTO);
 }
 END_TEST
 
 START_TEST(prefetch_never_holds_and_never_fails) {
     char key[32];
-    for (uint64_t k = 0; k < 3000; k++) put(k, 10, k);
+    for (uint64_t k = 0; k < 3000; k++)
+        put(k, 10, k);
     for (uint64_t k = 0; k < 6000; k++) {
         uint32_t n = key_name(key, k);
         reader_prefetch(&box.view, hash_of(key, n), 0);
         reader_prefetch(&box.view, hash_of(key, n), 1);
     }
     for (unsigned i = 0; i < DD_LEASE_CHUNK_SLOTS; i++)
-        if (box.page->slot[i]) ck_abort_msg("slot %u", i);
+        if (box.page->slot[i])
+            ck_abort_msg("slot %u", i);
 }
 END_TEST
 
@@ -209,10 +235,12 @@ START_TEST(a_walk_is_given_up_when_a_split_does_not_end) {
 END_TEST
 
 START_TEST(walks_of_both_sides_take_each_others_cursors) {
-    for (uint64_t k = 0; k < 20000; k++) put(k, 1, k);
+    for (uint64_t k = 0; k < 20000; k++)
+        put(k, 1, k);
     uint64_t cursor = 0, n = 0, turns = 0;
     do {
-        int rc = turns++ % 2 ? store_keys(box.s, &cursor, count_key, &n) : reader_keys(&box.view, &cursor, &box.page->slot[0], count_key, &n);
+        int rc = turns++ % 2 ? store_keys(box.s, &cursor, count_key, &n)
+                             : reader_keys(&box.view, &cursor, &box.page->slot[0], count_key, &n);
         ck_assert_int_ge(rc, 0);
     } while (cursor);
     ck_assert_uint_eq(n, 20000);
@@ -220,8 +248,11 @@ START_TEST(walks_of_both_sides_take_each_others_cursors) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("store_reader", before, after, short_keys_are_compared_whole, the_lease_names_the_item_and_this_arena,
-               while_a_segment_splits_the_key_is_found_on_both_sides_of_the_move, a_key_of_the_lower_half_is_not_sought_in_the_sibling,
+UNIT_MAIN_WITH("store_reader", before, after, short_keys_are_compared_whole,
+               the_lease_names_the_item_and_this_arena,
+               while_a_segment_splits_the_key_is_found_on_both_sides_of_the_move,
+               a_key_of_the_lower_half_is_not_sought_in_the_sibling,
                a_word_that_swings_for_ever_is_given_up_or_read_whole,
-               damaged_items_are_errors_and_leave_no_lease, offsets_of_completions_are_checked, prefetch_never_holds_and_never_fails,
-               a_walk_is_given_up_when_a_split_does_not_end, walks_of_both_sides_take_each_others_cursors)
+               damaged_items_are_errors_and_leave_no_lease, offsets_of_completions_are_checked,
+               prefetch_never_holds_and_never_fails, a_walk_is_given_up_when_a_split_does_not_end,
+               walks_of_both_sides_take_each_others_cursors)

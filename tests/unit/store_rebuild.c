@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_rebuild.c - another manager opens the arena (LAYOUT 7): nothing that was acknowledged is lost, nothing that is held is reused. */
-#include <errno.h>
-
 #include "store_test.h"
 
-static void before(void) { box_open(64 * MIB); }
-static void after(void) { box_close(); }
+#include <errno.h>
+
+static void before(void) {
+    box_open(64 * MIB);
+}
+static void after(void) {
+    box_close();
+}
 
 START_TEST(all_keys_and_figures_are_the_same_afterwards) {
     uint64_t rng = 9;
     for (int i = 0; i < 60000; i++) {
         uint64_t k = unit_random(&rng) % 5000;
-        if (unit_random(&rng) % 4) put(k, k * 7 % 3000 + (k % 50 == 0) * 60000, k);
-        else del(k);
+        if (unit_random(&rng) % 4)
+            put(k, k * 7 % 3000 + (k % 50 == 0) * 60000, k);
+        else
+            del(k);
     }
     heap_relieve(box.s, 0); /* empty runs are no runs afterwards */
     struct ddict_manager_stats a = stats();
@@ -24,8 +30,10 @@ START_TEST(all_keys_and_figures_are_the_same_afterwards) {
     for (uint64_t k = 0; k < 5000; k++) {
         char key[32];
         struct store_ref ref;
-        if (store_find(box.s, key, key_name(key, k), &ref)) continue;
-        if (!seen(k, k * 7 % 3000 + (k % 50 == 0) * 60000, k)) ck_abort_msg("%llu", (unsigned long long)k);
+        if (store_find(box.s, key, key_name(key, k), &ref))
+            continue;
+        if (!seen(k, k * 7 % 3000 + (k % 50 == 0) * 60000, k))
+            ck_abort_msg("%llu", (unsigned long long)k);
     }
     put(1, 1, 1);
     ck_assert_uint_eq(box.s->header->version, version + 1);
@@ -40,7 +48,8 @@ START_TEST(work_goes_on_for_many_managers) {
             uint64_t k = unit_random(&rng) % 2000;
             if (unit_random(&rng) % 3) {
                 int rc = put(k, k * 31 % 30000, k + (uint64_t)round);
-                if (rc) ck_abort_msg("code %d", rc);
+                if (rc)
+                    ck_abort_msg("code %d", rc);
                 there[k] = (int8_t)(round + 1);
             } else {
                 del(k);
@@ -54,11 +63,13 @@ START_TEST(work_goes_on_for_many_managers) {
         }
         box_reopen();
         for (uint64_t k = 0; k < 2000; k++)
-            if (seen(k, k * 31 % 30000, k + (uint64_t)there[k] - 1) != !!there[k]) ck_abort_msg("key %llu", (unsigned long long)k);
+            if (seen(k, k * 31 % 30000, k + (uint64_t)there[k] - 1) != !!there[k])
+                ck_abort_msg("key %llu", (unsigned long long)k);
     }
     ck_assert_uint_le(box_memory(), 64 * MIB);
     ck_assert_int_eq(store_clear(box.s, nobody), 0);
-    while (store_work(box.s)) { }
+    while (store_work(box.s)) {
+    }
     ck_assert_uint_eq(stats().total_used_bytes, budget_fixed(box.s));
 }
 END_TEST
@@ -84,8 +95,10 @@ START_TEST(what_clients_hold_stays_until_they_let_go) {
     del(1);
     put(2, 500, 3);
     box_reopen();
-    for (uint64_t k = 10; k < 600; k++) put(k, 50000, k);
-    for (uint64_t k = 1000; k < 2000; k++) put(k, 500, k);
+    for (uint64_t k = 10; k < 600; k++)
+        put(k, 50000, k);
+    for (uint64_t k = 1000; k < 2000; k++)
+        put(k, 500, k);
     ck_assert(value_right(f.value, 50000, 1));
     ck_assert(value_right(g.value, 500, 2));
     ck_assert_uint_eq(stats().leased_bytes, 13 * ARENA_PAGE + 576);
@@ -106,15 +119,18 @@ START_TEST(blocks_that_completions_name_can_be_kept) {
     value_fill(transit.value, 400, 8);
     box_reopen();
     const uint8_t *value = (uint8_t *)arena_at(box.s, pop.off) + item_value_at(pop.off, 2, 50000);
-    const uint8_t *other = (uint8_t *)arena_at(box.s, transit.off) + item_value_at(transit.off, 0, 400);
+    const uint8_t *other =
+        (uint8_t *)arena_at(box.s, transit.off) + item_value_at(transit.off, 0, 400);
     ck_assert_int_eq(store_keep(box.s, pop.off), 0);
     ck_assert_int_eq(store_keep(box.s, transit.off), 0);
     ck_assert_int_eq(store_keep(box.s, live.off), 0);
     ck_assert_int_eq(store_keep(box.s, pop.off + 16), DDICT_EPROTO);
     ck_assert_int_eq(store_keep(box.s, 0), DDICT_EPROTO);
     ck_assert_int_eq(store_keep(box.s, UINT64_MAX), DDICT_EPROTO);
-    for (uint64_t k = 10; k < 500; k++) put(k, 50000, k);
-    for (uint64_t k = 1000; k < 3000; k++) put(k, 300, k);
+    for (uint64_t k = 10; k < 500; k++)
+        put(k, 50000, k);
+    for (uint64_t k = 1000; k < 3000; k++)
+        put(k, 300, k);
     ck_assert(value_right(value, 50000, 1));
     ck_assert(value_right(other, 400, 8));
     ck_assert_int_eq(store_keep(box.s, pop.off), -EINVAL);
@@ -163,7 +179,8 @@ START_TEST(half_written_page_map_entries_are_free_pages) {
     uint64_t top = box.s->header->heap_top, used = stats().total_used_bytes;
     uint64_t *map = box.s->heap.pagemap;
     /* Members whose head was never written, a head whose members were not, a head that says too much, a class that is none. */
-    for (uint64_t i = 1; i < 5; i++) map[top + i] = PAGEMAP_ENTRY(PAGE_LARGE, 0, i);
+    for (uint64_t i = 1; i < 5; i++)
+        map[top + i] = PAGEMAP_ENTRY(PAGE_LARGE, 0, i);
     map[top + 6] = PAGEMAP_ENTRY(PAGE_SLAB_HEAD, 3, 4);
     map[top + 10] = PAGEMAP_ENTRY(PAGE_LARGE_HEAD, 0, 1000);
     map[top + 11] = PAGEMAP_ENTRY(PAGE_SLAB_HEAD, 200, 4);
@@ -172,7 +189,8 @@ START_TEST(half_written_page_map_entries_are_free_pages) {
     box.s->header->heap_top = top + 20;
     box_reopen();
     ck_assert_uint_eq(stats().total_used_bytes, used);
-    for (uint64_t i = 0; i < 20; i++) ck_assert_uint_eq(PAGEMAP_KIND(box.s->heap.pagemap[top + i]), PAGE_FREE);
+    for (uint64_t i = 0; i < 20; i++)
+        ck_assert_uint_eq(PAGEMAP_KIND(box.s->heap.pagemap[top + i]), PAGE_FREE);
     ck_assert(seen(1, 100000, 1));
     ck_assert(seen(2, 100, 2));
     ck_assert_int_eq(put(3, 70000, 3), 0); /* into them */
@@ -182,8 +200,10 @@ END_TEST
 
 START_TEST(holes_are_still_holes) {
     uint64_t n = 0;
-    while (put(n, 60000, n) == 0) n++;
-    for (uint64_t k = 0; k < n; k += 2) del(k);
+    while (put(n, 60000, n) == 0)
+        n++;
+    for (uint64_t k = 0; k < n; k += 2)
+        del(k);
     ck_assert_int_eq(put(n, 20 * MIB, 1), 0);
     heap_relieve(box.s, 0);
     uint64_t holes = box.s->heap.holes, resident = budget_resident(box.s);
@@ -209,9 +229,11 @@ static void refused(const char *what) {
 START_TEST(a_damaged_arena_is_refused) {
     struct place p;
     struct arena_header *h = box.s->header;
-    for (uint64_t k = 0; k < 5000; k++) put(k, 100, k);
+    for (uint64_t k = 0; k < 5000; k++)
+        put(k, 100, k);
     index_find(box.s, hash_of("k1", 2), "k1", 2, &p);
-    uint64_t good = *p.slot, root = h->root, top = h->heap_top, *dir = &box.s->index.dir[1ull << ROOT_DEPTH(root)], word = *dir;
+    uint64_t good = *p.slot, root = h->root, top = h->heap_top,
+             *dir = &box.s->index.dir[1ull << ROOT_DEPTH(root)], word = *dir;
     *p.slot = good + 1; /* inside a block */
     refused("inside a block");
     *p.slot = (good & ~((1ull << WORD_OFFSET_BITS) - 1)) | 77; /* before the heap */
@@ -221,7 +243,8 @@ START_TEST(a_damaged_arena_is_refused) {
     *p.slot = good;
     uint64_t *vacant = NULL, held;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
-        if (!WORD_LIVE(p.segment->bucket[b].slot[0])) vacant = &p.segment->bucket[b].slot[0];
+        if (!WORD_LIVE(p.segment->bucket[b].slot[0]))
+            vacant = &p.segment->bucket[b].slot[0];
     ck_assert_ptr_nonnull(vacant);
     held = *vacant;
     *vacant = good;
@@ -259,7 +282,9 @@ START_TEST(an_arena_that_was_never_served_opens_like_a_new_one) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("store_rebuild", before, after, all_keys_and_figures_are_the_same_afterwards, work_goes_on_for_many_managers,
-               blocks_that_were_being_filled_are_free, what_clients_hold_stays_until_they_let_go, blocks_that_completions_name_can_be_kept,
-               an_intent_is_finished_by_what_its_word_says, half_written_page_map_entries_are_free_pages, holes_are_still_holes,
+UNIT_MAIN_WITH("store_rebuild", before, after, all_keys_and_figures_are_the_same_afterwards,
+               work_goes_on_for_many_managers, blocks_that_were_being_filled_are_free,
+               what_clients_hold_stays_until_they_let_go, blocks_that_completions_name_can_be_kept,
+               an_intent_is_finished_by_what_its_word_says,
+               half_written_page_map_entries_are_free_pages, holes_are_still_holes,
                a_damaged_arena_is_refused, an_arena_that_was_never_served_opens_like_a_new_one)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_spill.c - a file behind the memory: the same keys and values whichever of the two they lie in, also after a crash; and what is said when it has no room. */
+#include "store_test.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -7,8 +9,6 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-
-#include "store_test.h"
 
 /* The file system, as far as it can be made to have no more space. */
 static int64_t space = INT64_MAX; /* bytes that may still be asked for */
@@ -24,13 +24,16 @@ int fallocate(int fd, int mode, off_t off, off_t len) {
 
 /* The disk, as slow and as broken as is wanted; and who has waited for it. */
 static pthread_t loop;
-static unsigned by_loop;     /* calls of the thread that has the store */
-static int gate;             /* atomic; 1: what was written does not reach the disk yet */
+static unsigned by_loop; /* calls of the thread that has the store */
+static int gate;         /* atomic; 1: what was written does not reach the disk yet */
 static int sync_fails;
-static void disk_asked(void) { by_loop += pthread_equal(pthread_self(), loop) != 0; }
+static void disk_asked(void) {
+    by_loop += pthread_equal(pthread_self(), loop) != 0;
+}
 int fdatasync(int fd) {
     disk_asked();
-    while (__atomic_load_n(&gate, __ATOMIC_ACQUIRE)) poll(NULL, 0, 1);
+    while (__atomic_load_n(&gate, __ATOMIC_ACQUIRE))
+        poll(NULL, 0, 1);
     if (sync_fails) {
         errno = sync_fails;
         return -1;
@@ -38,18 +41,21 @@ int fdatasync(int fd) {
     return (int)syscall(SYS_fdatasync, fd);
 }
 ssize_t pwrite(int fd, const void *from, size_t n, off_t at) {
-    if (fd == box.spill) disk_asked();
+    if (fd == box.spill)
+        disk_asked();
     return (ssize_t)syscall(SYS_pwrite64, fd, from, n, at);
 }
 ssize_t pread(int fd, void *to, size_t n, off_t at) {
-    if (fd == box.spill) disk_asked();
+    if (fd == box.spill)
+        disk_asked();
     return (ssize_t)syscall(SYS_pread64, fd, to, n, at);
 }
 
 /* For loops: libcheck writes to a file for each of its assertions. */
-#define MUST(e)                               \
-    do {                                      \
-        if (!(e)) ck_abort_msg("%s: %s", #e, dd_errmsg()); \
+#define MUST(e)                                      \
+    do {                                             \
+        if (!(e))                                    \
+            ck_abort_msg("%s: %s", #e, dd_errmsg()); \
     } while (0)
 
 static void before(void) {
@@ -61,7 +67,8 @@ static void before(void) {
 static int wake; /* of the threads, when it is served by them */
 static void after(void) {
     box_close();
-    if (wake) close(wake);
+    if (wake)
+        close(wake);
     wake = 0;
 }
 
@@ -74,7 +81,8 @@ static bool spilled(uint64_t k) {
 
 START_TEST(values_beyond_memory_are_in_the_spill) {
     uint64_t n = 0, there = 0;
-    for (; n < 600; n++) MUST(put(n, n % 3 ? 100 * n : 20 * n, n) == 0); /* 15 MiB */
+    for (; n < 600; n++)
+        MUST(put(n, n % 3 ? 100 * n : 20 * n, n) == 0); /* 15 MiB */
     for (uint64_t k = 0; k < n; k++) {
         MUST(seen(k, k % 3 ? 100 * k : 20 * k, k) == 1);
         there += spilled(k);
@@ -89,7 +97,8 @@ START_TEST(values_beyond_memory_are_in_the_spill) {
     ck_assert_uint_gt(s.spill_used_bytes, 9 * MIB);
     ck_assert_uint_ge(s.spilled_bytes, s.spill_used_bytes);
     ck_assert_uint_lt(there, n); /* memory first */
-    for (uint64_t k = 0; k < n; k++) MUST(del(k) == 0);
+    for (uint64_t k = 0; k < n; k++)
+        MUST(del(k) == 0);
     s = stats();
     ck_assert_uint_eq(s.spill_used_bytes + s.spill_items, 0);
     ck_assert_uint_eq(s.total_used_bytes, budget_fixed(box.s));
@@ -110,7 +119,11 @@ END_TEST
 
 /* What holds is what the model holds, whatever came and went, also over crashes. */
 #define KEYS 1500u
-static struct { uint32_t len; uint64_t seed; bool there; } model[KEYS];
+static struct {
+    uint32_t len;
+    uint64_t seed;
+    bool there;
+} model[KEYS];
 static uint32_t some_length(uint64_t *rng) {
     uint64_t r = unit_random(rng);
     return (uint32_t)(r % 8 == 0 ? r >> 8 & 0x1ffff : r % 8 < 4 ? r >> 8 & 0x1fff : r >> 8 & 0xff);
@@ -140,7 +153,8 @@ START_TEST(it_is_the_model_whatever_comes_and_goes) {
             int rc = put(k, len, seed);
             MUST(rc == 0 || rc == DDICT_EFULL);
             refused += rc < 0;
-            if (rc < 0) continue;
+            if (rc < 0)
+                continue;
             model[k].there = true;
             model[k].len = len;
             model[k].seed = seed;
@@ -148,7 +162,8 @@ START_TEST(it_is_the_model_whatever_comes_and_goes) {
         model_compare();
         struct ddict_manager_stats was = stats();
         ck_assert_uint_gt(was.spill_items, 0);
-        if (round % 3 != 2) continue;
+        if (round % 3 != 2)
+            continue;
         box_reopen();
         struct ddict_manager_stats is = stats();
         ck_assert_uint_eq(is.spill_used_bytes, was.spill_used_bytes);
@@ -158,7 +173,8 @@ START_TEST(it_is_the_model_whatever_comes_and_goes) {
     }
     ck_assert_uint_eq(refused, 0);
     ck_assert_int_eq(store_clear(box.s, nobody), 0);
-    while (store_work(box.s)) { }
+    while (store_work(box.s)) {
+    }
     ck_assert_uint_eq(stats().spill_used_bytes, 0);
     ck_assert_uint_eq(keys_count(), 0);
 }
@@ -166,7 +182,8 @@ END_TEST
 
 START_TEST(what_is_read_there_stays_until_it_is_let_go_of) {
     struct found f;
-    for (uint64_t k = 0; k < 100; k++) MUST(put(k, 100000, k) == 0);
+    for (uint64_t k = 0; k < 100; k++)
+        MUST(put(k, 100000, k) == 0);
     ck_assert(spilled(5));
     ck_assert_int_eq(look_slot(5, 5, &f), 0);
     uint64_t used = stats().spill_used_bytes;
@@ -174,7 +191,8 @@ START_TEST(what_is_read_there_stays_until_it_is_let_go_of) {
     ck_assert_uint_eq(stats().spill_used_bytes, used);
     box_reopen();
     for (uint64_t k = 100; k < 800; k++)
-        if (put(k, 100000, k) < 0) break;
+        if (put(k, 100000, k) < 0)
+            break;
     ck_assert(value_right(f.value, 100000, 5));
     reader_release(&box.page->slot[5]);
     ck_assert_uint_eq(stats().leased_bytes, 0);
@@ -184,13 +202,18 @@ END_TEST
 START_TEST(full_is_when_both_are_full_and_nothing_is_lost) {
     uint64_t n = 0, more = 0;
     char dir[4096];
-    while (put(n, 50000, n) == 0) n++;
+    while (put(n, 50000, n) == 0)
+        n++;
     ck_assert_uint_gt(n, 1150);
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "of memory and"));
-    if (getcwd(dir, sizeof dir) && strstr(dd_errmsg(), "memfd") == NULL) ck_assert_ptr_nonnull(strstr(dd_errmsg(), dir));
-    for (uint64_t k = 0; k < n; k++) MUST(seen(k, 50000, k) == 1);
-    for (uint64_t k = 0; k < n; k += 2) MUST(del(k) == 0);
-    while (put(n + more, 50000, more) == 0) more++;
+    if (getcwd(dir, sizeof dir) && strstr(dd_errmsg(), "memfd") == NULL)
+        ck_assert_ptr_nonnull(strstr(dd_errmsg(), dir));
+    for (uint64_t k = 0; k < n; k++)
+        MUST(seen(k, 50000, k) == 1);
+    for (uint64_t k = 0; k < n; k += 2)
+        MUST(del(k) == 0);
+    while (put(n + more, 50000, more) == 0)
+        more++;
     ck_assert_uint_ge(more, n / 2 - 2);
 }
 END_TEST
@@ -198,28 +221,35 @@ END_TEST
 /* Large values have filled memory when small keys want index. */
 START_TEST(values_make_room_for_the_index) {
     struct found f;
-    for (uint64_t k = 0; k < 60; k++) MUST(put(k, 60000, k) == 0);
+    for (uint64_t k = 0; k < 60; k++)
+        MUST(put(k, 60000, k) == 0);
     ck_assert_int_eq(look_slot(3, 4, &f), 0);
     ck_assert_uint_lt(f.off, box.s->header->file_size);
-    for (uint64_t k = 1000; k < 37000; k++) MUST(put(k, 8, k) == 0); /* 0.8 MiB of index */
+    for (uint64_t k = 1000; k < 37000; k++)
+        MUST(put(k, 8, k) == 0); /* 0.8 MiB of index */
     ck_assert_uint_gt(box.s->header->segments * DD_SEGMENT_SIZE, MIB / 2);
     ck_assert(value_right(f.value, 60000, 3)); /* where it was: it is held */
     reader_release(&box.page->slot[4]);
-    for (uint64_t k = 0; k < 60; k++) MUST(seen(k, 60000, k) == 1);
-    for (uint64_t k = 1000; k < 37000; k++) MUST(seen(k, 8, k) == 1);
+    for (uint64_t k = 0; k < 60; k++)
+        MUST(seen(k, 60000, k) == 1);
+    for (uint64_t k = 1000; k < 37000; k++)
+        MUST(seen(k, 8, k) == 1);
     uint64_t moved = 0;
-    for (uint64_t k = 0; k < 30; k++) moved += spilled(k);
+    for (uint64_t k = 0; k < 30; k++)
+        moved += spilled(k);
     ck_assert_uint_gt(moved, 0);
     ck_assert_uint_le(budget_resident(box.s), 4 * MIB);
     box_reopen();
-    for (uint64_t k = 0; k < 60; k++) MUST(seen(k, 60000, k) == 1);
+    for (uint64_t k = 0; k < 60; k++)
+        MUST(seen(k, 60000, k) == 1);
     ck_assert_uint_eq(keys_count(), 36060);
 }
 END_TEST
 
 START_TEST(values_of_other_managers_are_never_there) {
     struct store_ref ref;
-    for (uint64_t k = 0; k < 100; k++) MUST(put(k, 100000, k) == 0);
+    for (uint64_t k = 0; k < 100; k++)
+        MUST(put(k, 100000, k) == 0);
     uint64_t used = stats().spill_used_bytes;
     ck_assert_int_eq(store_reserve_transit(box.s, 3 * MIB, 0, 1, &ref), DDICT_EFULL);
     store_freeze(box.s, 1, FREEZE_FROZEN);
@@ -232,29 +262,37 @@ static void refused_for_want_of_space(int e) {
     uint64_t n = 0;
     space = 20 * (int64_t)MIB;
     no_space = e;
-    while (put(n, 100000, n) == 0) n++;
+    while (put(n, 100000, n) == 0)
+        n++;
     ck_assert_uint_gt(n, 200);
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "for its spill"));
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), strerror(e)));
-    for (uint64_t k = 0; k < n; k++) MUST(seen(k, 100000, k) == 1);
+    for (uint64_t k = 0; k < n; k++)
+        MUST(seen(k, 100000, k) == 1);
     ck_assert_int_eq(del(0), 0);
     stats();
     ck_assert_int_eq(put(0, 100000, 0), 0);
     space = INT64_MAX; /* somebody else has removed something */
     ck_assert_int_eq(put(n, 100000, n), 0);
     box_reopen();
-    for (uint64_t k = 0; k <= n; k++) MUST(seen(k, 100000, k) == 1);
+    for (uint64_t k = 0; k <= n; k++)
+        MUST(seen(k, 100000, k) == 1);
 }
-START_TEST(a_disk_without_space_is_said_and_nothing_is_lost) { refused_for_want_of_space(ENOSPC); }
+START_TEST(a_disk_without_space_is_said_and_nothing_is_lost) {
+    refused_for_want_of_space(ENOSPC);
+}
 END_TEST
-START_TEST(a_used_up_quota_is_said_and_nothing_is_lost) { refused_for_want_of_space(EDQUOT); }
+START_TEST(a_used_up_quota_is_said_and_nothing_is_lost) {
+    refused_for_want_of_space(EDQUOT);
+}
 END_TEST
 
-#define REFUSED(dir, size, word)                                                      \
-    do {                                                                              \
-        int fd_ = spill_create(dir, size, 2);                                         \
-        ck_assert_int_lt(fd_, 0);                                                     \
-        if (!strstr(dd_errmsg(), word)) ck_abort_msg("%s: %s", dir, dd_errmsg());     \
+#define REFUSED(dir, size, word)                      \
+    do {                                              \
+        int fd_ = spill_create(dir, size, 2);         \
+        ck_assert_int_lt(fd_, 0);                     \
+        if (!strstr(dd_errmsg(), word))               \
+            ck_abort_msg("%s: %s", dir, dd_errmsg()); \
     } while (0)
 START_TEST(a_folder_that_can_not_be_used_is_named_with_why) {
     char text[100];
@@ -311,15 +349,18 @@ static void serve(void) {
 static void progress(void) {
     uint64_t n;
     for (struct pollfd p = {.fd = wake, .events = POLLIN}; store_progress(box.s) == known;) {
-        if (store_work(box.s) || store_progress(box.s) != known) continue;
-        if (poll(&p, 1, 20000) != 1) ck_abort_msg("no progress");
+        if (store_work(box.s) || store_progress(box.s) != known)
+            continue;
+        if (poll(&p, 1, 20000) != 1)
+            ck_abort_msg("no progress");
         MUST(read(wake, &n, sizeof n) == sizeof n);
     }
     known = store_progress(box.s);
 }
 static int put_waiting(uint64_t k, uint64_t len, uint64_t seed) {
     int rc;
-    while ((rc = put(k, len, seed)) == -EAGAIN) progress();
+    while ((rc = put(k, len, seed)) == -EAGAIN)
+        progress();
     return rc;
 }
 
@@ -328,34 +369,41 @@ START_TEST(nobody_waits_for_the_disk_but_who_needs_its_room) {
     int rc;
     serve();
     gate = 1;
-    while ((rc = put(n, 100000, n)) == 0) n++;
+    while ((rc = put(n, 100000, n)) == 0)
+        n++;
     ck_assert_int_eq(rc, -EAGAIN);
-    for (int i = 0; i < 1000; i++) store_work(box.s);
+    for (int i = 0; i < 1000; i++)
+        store_work(box.s);
     ck_assert_int_eq(put(n, 100000, n), -EAGAIN);
-    for (uint64_t k = 0; k < n; k++) MUST(seen(k, 100000, k) == 1 && !spilled(k)); /* the disk does not have them */
+    for (uint64_t k = 0; k < n; k++)
+        MUST(seen(k, 100000, k) == 1 && !spilled(k)); /* the disk does not have them */
     ck_assert_int_eq(del(0), 0);
     ck_assert_int_eq(put(1, 10, 77), 0); /* while it is being written */
     ck_assert_int_eq(seen(1, 10, 77), 1);
     __atomic_store_n(&gate, 0, __ATOMIC_RELEASE);
     ck_assert_int_eq(put_waiting(n, 100000, n), 0);
-    for (uint64_t k = n + 1; k < 300; k++) MUST(put_waiting(k, 100000, k) == 0);
+    for (uint64_t k = n + 1; k < 300; k++)
+        MUST(put_waiting(k, 100000, k) == 0);
     ck_assert_int_eq(seen(0, 100000, 0), 0);
     ck_assert_int_eq(seen(1, 10, 77), 1);
-    for (uint64_t k = 2; k < 300; k++) MUST(seen(k, 100000, k) == 1);
+    for (uint64_t k = 2; k < 300; k++)
+        MUST(seen(k, 100000, k) == 1);
     ck_assert_uint_gt(stats().spill_items, 100);
     ck_assert_uint_eq(by_loop, 0);
 }
 END_TEST
 
 START_TEST(no_turn_looks_at_more_than_some_values) {
-    for (uint64_t k = 0; k < 40000; k++) MUST(put(k, 8, k) == 0); /* of which none may move */
+    for (uint64_t k = 0; k < 40000; k++)
+        MUST(put(k, 8, k) == 0); /* of which none may move */
     uint64_t hand = box.s->spill.hand, turns = 0;
     serve();
     box.s->spill.want = MIB;
     while (store_work(box.s)) {
         turns++;
         /* a run has at most RUN_BLOCKS_MAX more */
-        ck_assert_uint_le(box.s->spill.hand - hand, (DD_SPILL_CHOOSE + RUN_BLOCKS_MAX) * 64 / ARENA_PAGE + 32);
+        ck_assert_uint_le(box.s->spill.hand - hand,
+                          (DD_SPILL_CHOOSE + RUN_BLOCKS_MAX) * 64 / ARENA_PAGE + 32);
         hand = box.s->spill.hand;
     }
     ck_assert_uint_gt(turns, 40000 / (DD_SPILL_CHOOSE + RUN_BLOCKS_MAX) - 2);
@@ -371,11 +419,13 @@ START_TEST(a_value_for_the_spill_alone_is_there_when_the_disk_has_it) {
     ck_assert_ptr_nonnull(ref.fill);
     value_fill(ref.value, 20 * MIB, 3);
     int rc = 0;
-    for (uint64_t got = MIB; got < 20 * MIB && rc == 0; got += MIB) rc = store_fill(box.s, &ref, got);
+    for (uint64_t got = MIB; got < 20 * MIB && rc == 0; got += MIB)
+        rc = store_fill(box.s, &ref, got);
     ck_assert_int_eq(store_fill(box.s, &ref, 20 * MIB), -EAGAIN);
     ck_assert_int_eq(store_find(box.s, "key", 3, &(struct store_ref){0}), DDICT_ENOKEY);
     __atomic_store_n(&gate, 0, __ATOMIC_RELEASE);
-    while (store_fill(box.s, &ref, 20 * MIB) == -EAGAIN) progress();
+    while (store_fill(box.s, &ref, 20 * MIB) == -EAGAIN)
+        progress();
     ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, nobody, NULL), 0);
     ck_assert_uint_eq(by_loop, 0);
     ck_assert_int_eq(store_find(box.s, "key", 3, &ref), 0);
@@ -388,7 +438,8 @@ START_TEST(a_value_for_the_spill_alone_is_there_when_the_disk_has_it) {
         ck_assert_int_ge(ready, 0);
         ck_assert_uint_le((uint64_t)ready - at, DD_SPILL_AHEAD);
         memcpy(copy + at, data + at, (uint64_t)ready - at);
-        if ((uint64_t)ready == at) progress();
+        if ((uint64_t)ready == at)
+            progress();
         store_read_sent(r, at = (uint64_t)ready);
     }
     ck_assert(value_right(copy, 20 * MIB, 3));
@@ -401,9 +452,11 @@ END_TEST
 static void writing_fails(bool threads) {
     uint64_t n = 0;
     int rc;
-    if (threads) serve();
+    if (threads)
+        serve();
     sync_fails = EIO;
-    while ((rc = put_waiting(n, 100000, n)) == 0) n++;
+    while ((rc = put_waiting(n, 100000, n)) == 0)
+        n++;
     ck_assert_int_eq(rc, DDICT_EFULL);
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "its disk failed (Input/output error)"));
     const char *text = store_spill_trouble(box.s);
@@ -412,15 +465,20 @@ static void writing_fails(bool threads) {
     ck_assert_ptr_null(store_spill_trouble(box.s));
     sync_fails = 0; /* nor is it asked again */
     ck_assert_int_eq(put_waiting(n, 100000, n), DDICT_EFULL);
-    for (uint64_t k = 0; k < n; k++) MUST(seen(k, 100000, k) == 1 && !spilled(k));
+    for (uint64_t k = 0; k < n; k++)
+        MUST(seen(k, 100000, k) == 1 && !spilled(k));
     ck_assert_uint_eq(stats().spill_items, 0);
     ck_assert_uint_gt(n, 30);
     ck_assert_int_eq(del(0), 0);
     ck_assert_int_eq(put_waiting(n, 90000, n), 0);
 }
-START_TEST(an_error_of_writing_loses_nothing) { writing_fails(false); }
+START_TEST(an_error_of_writing_loses_nothing) {
+    writing_fails(false);
+}
 END_TEST
-START_TEST(an_error_of_writing_loses_nothing_with_threads) { writing_fails(true); }
+START_TEST(an_error_of_writing_loses_nothing_with_threads) {
+    writing_fails(true);
+}
 END_TEST
 
 START_TEST(bytes_that_were_not_written_are_an_error_of_their_value) {
@@ -430,19 +488,23 @@ START_TEST(bytes_that_were_not_written_are_an_error_of_their_value) {
     struct store_ref ref;
     struct store_reading *r;
     const uint8_t *data;
-    for (uint64_t k = 0; k < 100; k++) MUST(put(k, 100000, k) == 0);
+    for (uint64_t k = 0; k < 100; k++)
+        MUST(put(k, 100000, k) == 0);
     ck_assert_int_eq(look_slot(5, 0, &f), 0);
     ck_assert_ptr_nonnull(f.away);
     ck_assert_int_eq(away_read(&box.view, &f, copy, 0, 100000), 0);
     ck_assert(value_right(copy, 100000, 5));
-    ck_assert_int_eq((int)pwrite(box.spill, zeros, sizeof zeros, (off_t)(f.away->off - box.s->header->file_size) + 50000), (int)sizeof zeros);
+    ck_assert_int_eq((int)pwrite(box.spill, zeros, sizeof zeros,
+                                 (off_t)(f.away->off - box.s->header->file_size) + 50000),
+                     (int)sizeof zeros);
     ck_assert_int_eq(away_read(&box.view, &f, copy, 0, 100000), -EIO);
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "other bytes than were written"));
     ck_assert_int_eq(away_check(&box.view, &f), -EIO);
     ck_assert_int_eq(store_find(box.s, "k5", 2, &ref), 0);
     ck_assert_ptr_null(ref.value);
     ck_assert_int_eq(store_read_begin(box.s, &ref, &r, &data), 0);
-    while (store_work(box.s)) { }
+    while (store_work(box.s)) {
+    }
     ck_assert_int_eq((int)store_read_ready(r), -EIO);
     store_read_end(r);
     ck_assert_ptr_nonnull(strstr(store_spill_trouble(box.s), "can not be read"));
@@ -453,8 +515,17 @@ START_TEST(bytes_that_were_not_written_are_an_error_of_their_value) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("store_spill", before, after, nobody_waits_for_the_disk_but_who_needs_its_room, no_turn_looks_at_more_than_some_values, a_value_for_the_spill_alone_is_there_when_the_disk_has_it,
-               an_error_of_writing_loses_nothing, an_error_of_writing_loses_nothing_with_threads, bytes_that_were_not_written_are_an_error_of_their_value, values_beyond_memory_are_in_the_spill, one_value_may_be_larger_than_memory, it_is_the_model_whatever_comes_and_goes,
-               what_is_read_there_stays_until_it_is_let_go_of, full_is_when_both_are_full_and_nothing_is_lost, values_make_room_for_the_index,
-               values_of_other_managers_are_never_there, a_disk_without_space_is_said_and_nothing_is_lost, a_used_up_quota_is_said_and_nothing_is_lost,
-               a_folder_that_can_not_be_used_is_named_with_why, an_arena_and_a_file_that_do_not_belong_together_are_refused)
+UNIT_MAIN_WITH("store_spill", before, after, nobody_waits_for_the_disk_but_who_needs_its_room,
+               no_turn_looks_at_more_than_some_values,
+               a_value_for_the_spill_alone_is_there_when_the_disk_has_it,
+               an_error_of_writing_loses_nothing, an_error_of_writing_loses_nothing_with_threads,
+               bytes_that_were_not_written_are_an_error_of_their_value,
+               values_beyond_memory_are_in_the_spill, one_value_may_be_larger_than_memory,
+               it_is_the_model_whatever_comes_and_goes,
+               what_is_read_there_stays_until_it_is_let_go_of,
+               full_is_when_both_are_full_and_nothing_is_lost, values_make_room_for_the_index,
+               values_of_other_managers_are_never_there,
+               a_disk_without_space_is_said_and_nothing_is_lost,
+               a_used_up_quota_is_said_and_nothing_is_lost,
+               a_folder_that_can_not_be_used_is_named_with_why,
+               an_arena_and_a_file_that_do_not_belong_together_are_refused)

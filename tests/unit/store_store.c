@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_store.c - what a manager does with its arena: modes, versions, refusals without side effects, pop, clear, keys, figures. */
-#include <errno.h>
-
 #include "store_test.h"
+
+#include <errno.h>
 
 /* --- failing libc: the n-th realloc or calloc from now on --- */
 static int fail_in;
 #ifndef __SANITIZE_ADDRESS__
 extern void *__libc_realloc(void *, size_t), *__libc_calloc(size_t, size_t), *__libc_malloc(size_t);
 static int failing(void) {
-    if (!fail_in || --fail_in) return 0;
+    if (!fail_in || --fail_in)
+        return 0;
     errno = ENOMEM;
     return 1;
 }
-void *realloc(void *p, size_t n) { return failing() ? NULL : __libc_realloc(p, n); }
-void *calloc(size_t n, size_t size) { return failing() ? NULL : __libc_calloc(n, size); }
-void *malloc(size_t n) { return failing() ? NULL : __libc_malloc(n); }
+void *realloc(void *p, size_t n) {
+    return failing() ? NULL : __libc_realloc(p, n);
+}
+void *calloc(size_t n, size_t size) {
+    return failing() ? NULL : __libc_calloc(n, size);
+}
+void *malloc(size_t n) {
+    return failing() ? NULL : __libc_malloc(n);
+}
 #endif
 
-static void before(void) { box_open(64 * MIB); }
+static void before(void) {
+    box_open(64 * MIB);
+}
 static void after(void) {
     fail_in = 0;
     box_close();
@@ -45,14 +54,17 @@ START_TEST(keys_and_values_of_all_lengths_come_back) {
         for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
             value_fill(key, n, n);
             ck_assert_int_eq(put_bytes(key, n, lens[i], n + i, STORE_ANY), 0);
-            ck_assert_int_eq(reader_find(&box.view, hash_of(key, n), key, n, &box.page->slot[3], &f), 0);
+            ck_assert_int_eq(
+                reader_find(&box.view, hash_of(key, n), key, n, &box.page->slot[3], &f), 0);
             ck_assert_uint_eq(f.val_len, lens[i]);
             ck_assert_uint_eq(f.item->key_len, n);
             ck_assert(value_right(f.value, lens[i], n + i));
             reader_release(&box.page->slot[3]);
             /* One bit of the key makes another key. */
             key[n / 3] ^= 4;
-            ck_assert_int_eq(reader_find(&box.view, hash_of(key, n), key, n, &box.page->slot[3], &f), DDICT_ENOKEY);
+            ck_assert_int_eq(
+                reader_find(&box.view, hash_of(key, n), key, n, &box.page->slot[3], &f),
+                DDICT_ENOKEY);
             ck_assert_uint_eq(box.page->slot[3], 0);
         }
     }
@@ -103,7 +115,8 @@ START_TEST(versions_grow_with_every_change) {
         ck_assert_uint_gt(v, last);
         ck_assert_uint_eq(ref.item->version, v);
         last = v;
-        if (i % 3 == 0) ck_assert_int_eq(store_remove(box.s, "k", 1, nobody, NULL), 0);
+        if (i % 3 == 0)
+            ck_assert_int_eq(store_remove(box.s, "k", 1, nobody, NULL), 0);
     }
     ck_assert_int_eq(store_clear(box.s, nobody), 0);
     ck_assert_uint_gt(store_header(box.s)->version, last);
@@ -139,16 +152,21 @@ END_TEST
 START_TEST(many_keys_survive_all_splits) {
     const uint64_t n = 300000;
     for (uint64_t k = 0; k < n; k++)
-        if (put(k, k % 40, k)) ck_abort_msg("%llu", (unsigned long long)k);
+        if (put(k, k % 40, k))
+            ck_abort_msg("%llu", (unsigned long long)k);
     ck_assert_uint_eq(store_header(box.s)->num_keys, n);
     for (uint64_t k = 0; k < n; k++)
-        if (!seen(k, k % 40, k)) ck_abort_msg("%llu", (unsigned long long)k);
-    for (uint64_t k = n; k < n + 1000; k++) ck_assert(!seen(k, 0, 0));
+        if (!seen(k, k % 40, k))
+            ck_abort_msg("%llu", (unsigned long long)k);
+    for (uint64_t k = n; k < n + 1000; k++)
+        ck_assert(!seen(k, 0, 0));
     ck_assert_uint_eq(keys_count(), n);
     for (uint64_t k = 0; k < n; k += 2)
-        if (del(k)) ck_abort_msg("%llu", (unsigned long long)k);
+        if (del(k))
+            ck_abort_msg("%llu", (unsigned long long)k);
     for (uint64_t k = 0; k < n; k++)
-        if (seen(k, k % 40, k) != (int)(k % 2)) ck_abort_msg("%llu", (unsigned long long)k);
+        if (seen(k, k % 40, k) != (int)(k % 2))
+            ck_abort_msg("%llu", (unsigned long long)k);
     ck_assert_uint_eq(keys_count(), n / 2);
 }
 END_TEST
@@ -167,7 +185,8 @@ START_TEST(a_popped_value_stays_until_it_is_unpinned) {
     ck_assert_int_eq(put(1, 100000, 5), 0);
     ck_assert_int_eq(store_remove(box.s, "k1", 2, nobody, &ref), 0);
     ck_assert(!seen(1, 100000, 5));
-    for (int i = 0; i < 200; i++) ck_assert_int_eq(put(2, 100000, (uint64_t)i), 0);
+    for (int i = 0; i < 200; i++)
+        ck_assert_int_eq(put(2, 100000, (uint64_t)i), 0);
     store_reclaim(box.s);
     ck_assert(value_right(ref.value, 100000, 5));
     struct ddict_manager_stats s = stats();
@@ -212,37 +231,48 @@ START_TEST(transit_blocks_are_counted_until_they_are_free) {
 END_TEST
 
 START_TEST(clear_removes_all_at_once_and_gives_the_memory_back_bit_by_bit) {
-    for (uint64_t k = 0; k < 50000; k++) put(k, 100, k);
+    for (uint64_t k = 0; k < 50000; k++)
+        put(k, 100, k);
     uint64_t used = store_header(box.s)->used_bytes, segments = store_header(box.s)->segments;
     ck_assert_int_eq(store_clear(box.s, nobody), 0);
     ck_assert_uint_eq(store_header(box.s)->num_keys, 0);
-    for (uint64_t k = 0; k < 50000; k += 7) ck_assert(!seen(k, 100, k));
+    for (uint64_t k = 0; k < 50000; k += 7)
+        ck_assert(!seen(k, 100, k));
     ck_assert_uint_eq(keys_count(), 0);
     /* New keys at once, while the old ones are swept. */
     ck_assert_int_eq(put(1, 200, 9), 0);
     int calls = 0;
-    while (store_work(box.s)) calls++;
+    while (store_work(box.s))
+        calls++;
     ck_assert_int_gt(calls, 10);
     ck_assert(seen(1, 200, 9));
     store_reclaim(box.s);
     ck_assert_uint_lt(store_header(box.s)->used_bytes, used / 3);
-    for (uint64_t k = 0; k < 50000; k++) put(k, 100, k);
+    for (uint64_t k = 0; k < 50000; k++)
+        put(k, 100, k);
     ck_assert_uint_eq(keys_count(), 50000);
-    ck_assert_uint_le(store_header(box.s)->segments, segments + 2); /* the old ones were used again */
+    ck_assert_uint_le(store_header(box.s)->segments,
+                      segments + 2); /* the old ones were used again */
 }
 END_TEST
 
 START_TEST(clear_again_and_again_costs_nothing) {
     uint64_t segments = 0;
     for (int round = 0; round < 200; round++) {
-        for (uint64_t k = 0; k < 500; k++) put(k, 10, (uint64_t)round);
+        for (uint64_t k = 0; k < 500; k++)
+            put(k, 10, (uint64_t)round);
         ck_assert_int_eq(store_clear(box.s, nobody), 0);
-        if (round % 3) ck_assert_int_eq(store_clear(box.s, nobody), 0);
-        if (round % 4 == 0) while (store_work(box.s)) { }
-        if (round == 100) segments = store_header(box.s)->segments;
+        if (round % 3)
+            ck_assert_int_eq(store_clear(box.s, nobody), 0);
+        if (round % 4 == 0)
+            while (store_work(box.s)) {
+            }
+        if (round == 100)
+            segments = store_header(box.s)->segments;
     }
     ck_assert_uint_eq(store_header(box.s)->segments, segments);
-    while (store_work(box.s)) { }
+    while (store_work(box.s)) {
+    }
     store_reclaim(box.s);
     struct ddict_manager_stats s = stats();
     ck_assert_uint_eq(s.num_keys, 0);
@@ -254,28 +284,35 @@ START_TEST(a_full_arena_can_be_cleared) {
     uint64_t n = 0;
     box_close();
     box_open(DD_MANAGER_MEM_MIN);
-    while (put(n, 300, n) == 0) n++;
+    while (put(n, 300, n) == 0)
+        n++;
     /* Fill the rest with the smallest, so that not even a segment's worth is left. */
-    for (uint64_t k = 0; put(1000000 + k, 0, k) == 0; k++) { }
+    for (uint64_t k = 0; put(1000000 + k, 0, k) == 0; k++) {
+    }
     ck_assert_int_eq(store_clear(box.s, nobody), 0);
     ck_assert_int_eq(store_clear(box.s, nobody), 0);
     ck_assert_uint_eq(keys_count(), 0);
-    for (uint64_t k = 0; k < n * 9 / 10; k++) ck_assert_int_eq(put(k, 300, k), 0);
+    for (uint64_t k = 0; k < n * 9 / 10; k++)
+        ck_assert_int_eq(put(k, 300, k), 0);
     ck_assert_uint_le(box_memory(), DD_MANAGER_MEM_MIN);
 }
 END_TEST
 
-static int stop_at_five(void *arg, const void *key, uint32_t key_len) { return ++*(int *)arg == 5 ? -ECANCELED : 0; }
+static int stop_at_five(void *arg, const void *key, uint32_t key_len) {
+    return ++*(int *)arg == 5 ? -ECANCELED : 0;
+}
 
 START_TEST(a_walk_over_keys_stops_when_it_is_told_to) {
-    for (uint64_t k = 0; k < 100; k++) put(k, 1, k);
+    for (uint64_t k = 0; k < 100; k++)
+        put(k, 1, k);
     uint64_t cursor = 0;
     int n = 0;
     ck_assert_int_eq(store_keys(box.s, &cursor, stop_at_five, &n), -ECANCELED);
     ck_assert_int_eq(n, 5);
     ck_assert_uint_eq(cursor, 0);
     n = 0;
-    ck_assert_int_eq(reader_keys(&box.view, &cursor, &box.page->slot[0], stop_at_five, &n), -ECANCELED);
+    ck_assert_int_eq(reader_keys(&box.view, &cursor, &box.page->slot[0], stop_at_five, &n),
+                     -ECANCELED);
     ck_assert_int_eq(n, 5);
     ck_assert_uint_eq(cursor, 0);
     ck_assert_uint_eq(box.page->slot[0], 0);
@@ -283,16 +320,19 @@ START_TEST(a_walk_over_keys_stops_when_it_is_told_to) {
 END_TEST
 
 START_TEST(figures_add_up) {
-    for (uint64_t k = 0; k < 1000; k++) put(k, 1024, k);
+    for (uint64_t k = 0; k < 1000; k++)
+        put(k, 1024, k);
     struct ddict_manager_stats s = stats();
     ck_assert_uint_eq(s.manager_id, 3);
     ck_assert_uint_eq(s.total_bytes, 64 * MIB);
     ck_assert_uint_eq(s.num_keys, 1000);
     ck_assert_uint_eq(s.pool_free_space + s.total_used_bytes, s.total_bytes);
-    ck_assert_double_eq_tol(s.pool_utilization, 100.0 * (double)s.total_used_bytes / (double)s.total_bytes, 1e-9);
+    ck_assert_double_eq_tol(s.pool_utilization,
+                            100.0 * (double)s.total_used_bytes / (double)s.total_bytes, 1e-9);
     ck_assert_uint_ge(s.total_used_bytes, 1000 * 1088);
     ck_assert_uint_lt(s.total_used_bytes, 1000 * 1200);
-    for (uint64_t k = 0; k < 1000; k++) del(k);
+    for (uint64_t k = 0; k < 1000; k++)
+        del(k);
     s = stats();
     ck_assert_uint_eq(s.retired_bytes, 0);
     ck_assert_uint_eq(s.total_used_bytes, budget_fixed(box.s));
@@ -321,16 +361,20 @@ START_TEST(without_private_memory_calls_fail_and_change_nothing) {
     ck_assert_int_eq(store_open(&s, box.fd, -1, 0), -ENOMEM);
     fail_in = 2;
     ck_assert_int_eq(store_open(&s, box.fd, -1, 0), -ENOMEM);
-    for (int i = 0; i < 15; i++) ck_assert_int_eq(store_leases_add(box.s, 100 + (uint64_t)i, box.page, 1), 0);
+    for (int i = 0; i < 15; i++)
+        ck_assert_int_eq(store_leases_add(box.s, 100 + (uint64_t)i, box.page, 1), 0);
     fail_in = 1;
     ck_assert_int_eq(store_leases_add(box.s, 99, box.page, 1), -ENOMEM);
-    for (int i = 0; i < 15; i++) store_leases_remove(box.s, 100 + (uint64_t)i);
+    for (int i = 0; i < 15; i++)
+        store_leases_remove(box.s, 100 + (uint64_t)i);
     uint64_t cursor = 0;
     int n = 0;
     fail_in = 1;
-    ck_assert_int_eq(reader_keys(&box.view, &cursor, &box.page->slot[0], stop_at_five, &n), -ENOMEM);
+    ck_assert_int_eq(reader_keys(&box.view, &cursor, &box.page->slot[0], stop_at_five, &n),
+                     -ENOMEM);
     fail_in = 2;
-    ck_assert_int_eq(reader_keys(&box.view, &cursor, &box.page->slot[0], stop_at_five, &n), -ENOMEM);
+    ck_assert_int_eq(reader_keys(&box.view, &cursor, &box.page->slot[0], stop_at_five, &n),
+                     -ENOMEM);
     ck_assert_int_eq(n, 0);
     ck_assert_uint_eq(keys_count(), 1);
     ck_assert_uint_eq(box.page->slot[0], 0);
@@ -340,10 +384,17 @@ END_TEST
 #define without_private_memory_calls_fail_and_change_nothing removing_what_is_absent_is_a_miss
 #endif
 
-UNIT_MAIN_WITH("store_store", before, after, what_was_put_is_found_by_manager_and_clients, keys_and_values_of_all_lengths_come_back,
-               keys_without_bytes_or_with_too_many_are_refused, a_value_larger_than_the_arena_is_refused_for_good_and_not_as_full,
-               modes_ask_for_absent_or_present_keys, versions_grow_with_every_change, abort_gives_everything_back,
-               a_key_that_changes_while_it_is_read_is_hashed_as_it_was_copied, many_keys_survive_all_splits, removing_what_is_absent_is_a_miss,
-               a_popped_value_stays_until_it_is_unpinned, transit_blocks_are_counted_until_they_are_free,
-               clear_removes_all_at_once_and_gives_the_memory_back_bit_by_bit, clear_again_and_again_costs_nothing, a_full_arena_can_be_cleared,
-               a_walk_over_keys_stops_when_it_is_told_to, figures_add_up, without_private_memory_calls_fail_and_change_nothing)
+UNIT_MAIN_WITH("store_store", before, after, what_was_put_is_found_by_manager_and_clients,
+               keys_and_values_of_all_lengths_come_back,
+               keys_without_bytes_or_with_too_many_are_refused,
+               a_value_larger_than_the_arena_is_refused_for_good_and_not_as_full,
+               modes_ask_for_absent_or_present_keys, versions_grow_with_every_change,
+               abort_gives_everything_back,
+               a_key_that_changes_while_it_is_read_is_hashed_as_it_was_copied,
+               many_keys_survive_all_splits, removing_what_is_absent_is_a_miss,
+               a_popped_value_stays_until_it_is_unpinned,
+               transit_blocks_are_counted_until_they_are_free,
+               clear_removes_all_at_once_and_gives_the_memory_back_bit_by_bit,
+               clear_again_and_again_costs_nothing, a_full_arena_can_be_cleared,
+               a_walk_over_keys_stops_when_it_is_told_to, figures_add_up,
+               without_private_memory_calls_fail_and_change_nothing)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_table.c - the private hash table against an array. */
-#include <string.h>
-
+#include "unit.h"
 #include <store/table.h>
 
-#include "unit.h"
+#include <string.h>
 
 #define KEYS 600u
 
@@ -29,7 +28,8 @@ START_TEST(it_agrees_with_an_array_through_random_changes) {
             model[k] = 0;
         }
         ck_assert_uint_eq(t.used, n);
-        if (step % 997) continue;
+        if (step % 997)
+            continue;
         for (uint32_t i = 0; i < KEYS; i++) {
             uint32_t *v = table_find(&t, (uint64_t)(i + 1) << (i % 3 * 20));
             ck_assert_uint_eq(v ? *v : 0, model[i]);
@@ -41,7 +41,8 @@ END_TEST
 
 START_TEST(clear_forgets_all_and_shrinks_what_was_hardly_used) {
     struct table t = {0};
-    for (uint64_t k = 1; k <= 10000; k++) *table_add(&t, k) = 1;
+    for (uint64_t k = 1; k <= 10000; k++)
+        *table_add(&t, k) = 1;
     size_t large = t.cap;
     table_clear(&t);
     ck_assert_uint_eq(t.cap, large);
@@ -56,4 +57,5 @@ START_TEST(clear_forgets_all_and_shrinks_what_was_hardly_used) {
 }
 END_TEST
 
-UNIT_MAIN("store_table", it_agrees_with_an_array_through_random_changes, clear_forgets_all_and_shrinks_what_was_hardly_used)
+UNIT_MAIN("store_table", it_agrees_with_an_array_through_random_changes,
+          clear_forgets_all_and_shrinks_what_was_hardly_used)

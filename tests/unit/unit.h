@@ -16,12 +16,17 @@ static inline int unit_fds(void) {
     int n = 0;
     DIR *d = opendir("/proc/self/fd");
     ck_assert_ptr_nonnull(d);
-    while (readdir(d)) n++;
+    while (readdir(d))
+        n++;
     closedir(d);
     return n;
 }
-static inline void unit_fds_count(void) { unit_fds_before = unit_fds(); }
-static inline void unit_fds_check(void) { ck_assert_int_eq(unit_fds(), unit_fds_before); }
+static inline void unit_fds_count(void) {
+    unit_fds_before = unit_fds();
+}
+static inline void unit_fds_check(void) {
+    ck_assert_int_eq(unit_fds(), unit_fds_before);
+}
 
 static inline uint64_t unit_random(uint64_t *s) {
     uint64_t z = (*s += 0x9E3779B97F4A7C15ull);
@@ -30,13 +35,16 @@ static inline uint64_t unit_random(uint64_t *s) {
     return z ^ z >> 31;
 }
 
-static inline int unit_run(const char *name, const TTest *const *tests, size_t n, void (*before)(void), void (*after)(void)) {
+static inline int unit_run(const char *name, const TTest *const *tests, size_t n,
+                           void (*before)(void), void (*after)(void)) {
     Suite *s = suite_create(name);
     TCase *c = tcase_create(name);
     tcase_set_timeout(c, UNIT_SECONDS);
     tcase_add_checked_fixture(c, unit_fds_count, unit_fds_check);
-    if (before) tcase_add_checked_fixture(c, before, after);
-    for (size_t i = 0; i < n; i++) tcase_add_test(c, tests[i]);
+    if (before)
+        tcase_add_checked_fixture(c, before, after);
+    for (size_t i = 0; i < n; i++)
+        tcase_add_test(c, tests[i]);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
@@ -45,10 +53,10 @@ static inline int unit_run(const char *name, const TTest *const *tests, size_t n
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-#define UNIT_MAIN_WITH(name, before, after, ...)                                                     \
-    int main(void) {                                                                                 \
-        const TTest *const tests[] = {__VA_ARGS__};                                                  \
-        return unit_run(name, tests, sizeof tests / sizeof *tests, before, after);                   \
+#define UNIT_MAIN_WITH(name, before, after, ...)                                   \
+    int main(void) {                                                               \
+        const TTest *const tests[] = {__VA_ARGS__};                                \
+        return unit_run(name, tests, sizeof tests / sizeof *tests, before, after); \
     }
 #define UNIT_MAIN(name, ...) UNIT_MAIN_WITH(name, NULL, NULL, __VA_ARGS__)
 

@@ -3,6 +3,12 @@
  * wire_attach.c - the socket between clients and ddictd. Invariants: descriptors arrive once, CLOEXEC, and none leaks on any failure; another
  * user's process is refused on both sides; another version is told apart from garbage; nothing waits beyond its time.
  */
+#include "wire_test.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <wire/attach.h>
+#include <wire/lane.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -18,17 +24,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <base/error.h>
-#include <wire/attach.h>
-#include <wire/lane.h>
-
-#include "wire_test.h"
-
 /* --- failing libc --- */
 static int eintr_sends, eintr_connects, too_many_refs;
-ssize_t sendmsg(int fd, const struct msghdr *h, int flags)
-{
+ssize_t sendmsg(int fd, const struct msghdr *h, int flags) {
     if (eintr_sends > 0) {
         eintr_sends--;
         errno = EINTR;
@@ -41,8 +39,7 @@ ssize_t sendmsg(int fd, const struct msghdr *h, int flags)
     }
     return syscall(SYS_sendmsg, fd, h, flags);
 }
-int connect(int fd, const struct sockaddr *a, socklen_t len)
-{
+int connect(int fd, const struct sockaddr *a, socklen_t len) {
     if (eintr_connects > 0) {
         eintr_connects--;
         errno = EINTR;
@@ -52,38 +49,33 @@ int connect(int fd, const struct sockaddr *a, socklen_t len)
 }
 
 static char name[DICT_NAME_MAX]; /* unique, as it is visible on the whole machine */
-static void setup(void)
-{
+static void setup(void) {
     fds_count();
     snprintf(name, sizeof name, "test.%d.%lx", getpid(), (long)clock_ns() & 0xffffff);
     setenv("DDICT_NODE", "n1", 1);
 }
 
-static int accept_from(int l)
-{
+static int accept_from(int l) {
     struct pollfd p = {.fd = l, .events = POLLIN};
     ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
     int fd = accept4(l, NULL, NULL, SOCK_CLOEXEC);
     ck_assert_int_ge(fd, 0);
     return fd;
 }
-static void pair(int *l, int *c, int *s)
-{
+static void pair(int *l, int *c, int *s) {
     *l = attach_listen(name);
     ck_assert_int_ge(*l, 0);
     *c = attach_connect(name, WAIT_MS);
     ck_assert_int_ge(*c, 0);
     *s = accept_from(*l);
 }
-static void close3(int a, int b, int c)
-{
+static void close3(int a, int b, int c) {
     close(a);
     close(b);
     close(c);
 }
 
-START_TEST(the_node_has_the_name_that_Slurm_gave_it)
-{
+START_TEST(the_node_has_the_name_that_Slurm_gave_it) {
     char b[NODE_NAME_MAX];
     ck_assert_str_eq(attach_node_name(b, sizeof b), "n1");
     unsetenv("DDICT_NODE");
@@ -96,8 +88,7 @@ START_TEST(the_node_has_the_name_that_Slurm_gave_it)
 }
 END_TEST
 
-START_TEST(a_client_attaches_and_maps_what_it_was_sent)
-{
+START_TEST(a_client_attaches_and_maps_what_it_was_sent) {
     int l, c, s, fds[ATTACH_FDS];
     struct attach_msg m, got;
     pid_t pid = 0;
@@ -133,8 +124,7 @@ START_TEST(a_client_attaches_and_maps_what_it_was_sent)
 }
 END_TEST
 
-START_TEST(surplus_descriptors_are_closed)
-{
+START_TEST(surplus_descriptors_are_closed) {
     int l, c, s, fds[ATTACH_FDS], out[ATTACH_FDS];
     struct attach_msg m, got;
     pair(&l, &c, &s);
@@ -153,8 +143,7 @@ START_TEST(surplus_descriptors_are_closed)
 }
 END_TEST
 
-START_TEST(descriptors_that_do_not_fit_are_told_and_leak_nothing)
-{
+START_TEST(descriptors_that_do_not_fit_are_told_and_leak_nothing) {
     int l, c, s, fds[ATTACH_FDS], out[3];
     struct attach_msg m, got;
     struct rlimit was, now;
@@ -177,8 +166,7 @@ START_TEST(descriptors_that_do_not_fit_are_told_and_leak_nothing)
 }
 END_TEST
 
-START_TEST(a_name_is_held_by_one_and_free_when_it_ends)
-{
+START_TEST(a_name_is_held_by_one_and_free_when_it_ends) {
     int l = attach_listen(name);
     ck_assert_int_ge(l, 0);
     ck_assert_int_eq(attach_listen(name), -EADDRINUSE);
@@ -194,8 +182,7 @@ START_TEST(a_name_is_held_by_one_and_free_when_it_ends)
 }
 END_TEST
 
-START_TEST(long_node_names_reach_each_other_and_stay_apart)
-{
+START_TEST(long_node_names_reach_each_other_and_stay_apart) {
     char node[NODE_NAME_MAX * 2], full[DICT_NAME_MAX];
     memset(node, 'n', sizeof node);
     node[sizeof node - 1] = 0;
@@ -214,8 +201,7 @@ START_TEST(long_node_names_reach_each_other_and_stay_apart)
 }
 END_TEST
 
-START_TEST(names_that_cannot_be_are_refused)
-{
+START_TEST(names_that_cannot_be_are_refused) {
     char longer[DICT_NAME_MAX + 1];
     memset(longer, 'x', sizeof longer);
     longer[DICT_NAME_MAX] = 0;
@@ -225,8 +211,7 @@ START_TEST(names_that_cannot_be_are_refused)
 }
 END_TEST
 
-START_TEST(another_protocol_version_is_delivered_and_told)
-{
+START_TEST(another_protocol_version_is_delivered_and_told) {
     int l, c, s, fds[ATTACH_FDS];
     struct attach_msg m, got;
     pair(&l, &c, &s);
@@ -234,7 +219,8 @@ START_TEST(another_protocol_version_is_delivered_and_told)
     m.protocol++;
     memset(m.text, 'x', sizeof m.text);
     int n = fds_open();
-    for (int half = 0; half < 2; half++) { /* also where its message is shorter or longer than ours */
+    for (int half = 0; half < 2;
+         half++) { /* also where its message is shorter or longer than ours */
         if (half)
             ck_assert_int_eq(send(c, &m, 60, 0), 60);
         else
@@ -254,8 +240,7 @@ START_TEST(another_protocol_version_is_delivered_and_told)
 }
 END_TEST
 
-START_TEST(garbage_is_refused_and_strings_are_ended)
-{
+START_TEST(garbage_is_refused_and_strings_are_ended) {
     int l, c, s, fds[ATTACH_FDS];
     struct attach_msg m, got;
     uint8_t junk[4096];
@@ -281,8 +266,7 @@ START_TEST(garbage_is_refused_and_strings_are_ended)
 }
 END_TEST
 
-START_TEST(silence_and_death_end_a_wait)
-{
+START_TEST(silence_and_death_end_a_wait) {
     int l, c, s, fds[ATTACH_FDS];
     struct attach_msg got;
     pair(&l, &c, &s);
@@ -300,8 +284,7 @@ START_TEST(silence_and_death_end_a_wait)
 }
 END_TEST
 
-START_TEST(a_peer_that_reads_nothing_does_not_hold_a_non_blocking_sender)
-{
+START_TEST(a_peer_that_reads_nothing_does_not_hold_a_non_blocking_sender) {
     int l, c, s, e = 0, n = 0;
     struct attach_msg m;
     pair(&l, &c, &s);
@@ -317,8 +300,7 @@ START_TEST(a_peer_that_reads_nothing_does_not_hold_a_non_blocking_sender)
 }
 END_TEST
 
-START_TEST(interrupted_and_crowded_calls_are_tried_again)
-{
+START_TEST(interrupted_and_crowded_calls_are_tried_again) {
     int l, c, s, fds[ATTACH_FDS];
     struct attach_msg m, got;
     eintr_connects = 2;
@@ -336,14 +318,14 @@ START_TEST(interrupted_and_crowded_calls_are_tried_again)
 }
 END_TEST
 
-START_TEST(a_full_backlog_is_waited_for_within_the_time)
-{
+START_TEST(a_full_backlog_is_waited_for_within_the_time) {
     char path[40];
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int n = snprintf(path, sizeof path, "ddict/%s/n1", name), c[4], full = 0;
     memcpy(a.sun_path + 1, path, (size_t)n);
     int l = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(l, (struct sockaddr *)&a, (socklen_t)(sizeof(sa_family_t) + 1 + (size_t)n)), 0);
+    ck_assert_int_eq(
+        bind(l, (struct sockaddr *)&a, (socklen_t)(sizeof(sa_family_t) + 1 + (size_t)n)), 0);
     ck_assert_int_eq(listen(l, 0), 0);
     for (int i = 0; i < 4; i++) {
         uint64_t t = clock_ms();
@@ -363,8 +345,7 @@ START_TEST(a_full_backlog_is_waited_for_within_the_time)
 END_TEST
 
 /* As another user: binds the name, or connects; the result as exit code. */
-static pid_t other_user(bool listens, int gate)
-{
+static pid_t other_user(bool listens, int gate) {
     pid_t pid = fork();
     if (pid != 0)
         return pid;
@@ -382,8 +363,7 @@ static pid_t other_user(bool listens, int gate)
     _exit(fd >= 0 ? 0 : 2);
 }
 
-START_TEST(a_process_of_another_user_is_refused_on_both_sides)
-{
+START_TEST(a_process_of_another_user_is_refused_on_both_sides) {
     if (geteuid() != 0)
         return; /* needs to become somebody else */
     int status, gate[2];
@@ -410,8 +390,7 @@ START_TEST(a_process_of_another_user_is_refused_on_both_sides)
 }
 END_TEST
 
-static bool text_write(const char *file, const char *text)
-{
+static bool text_write(const char *file, const char *text) {
     int fd = open(file, O_WRONLY | O_CLOEXEC);
     bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
     if (fd >= 0)
@@ -420,8 +399,7 @@ static bool text_write(const char *file, const char *text)
 }
 
 /* A child of the same user in a user namespace where it calls itself `inside` (-1: there is no map). Exits with 0 when it was let in, 1: refused, 2: there are no namespaces. */
-static int namespace_child(long inside)
-{
+static int namespace_child(long inside) {
     int status, l = attach_listen(name);
     char map[64];
     ck_assert_int_ge(l, 0);
@@ -449,8 +427,7 @@ static int namespace_child(long inside)
     return WEXITSTATUS(status);
 }
 
-START_TEST(a_user_is_known_in_a_namespace_and_nobody_is_not)
-{
+START_TEST(a_user_is_known_in_a_namespace_and_nobody_is_not) {
     int rc = namespace_child(0);
     if (rc == 2)
         return; /* not on this machine */
@@ -461,8 +438,7 @@ START_TEST(a_user_is_known_in_a_namespace_and_nobody_is_not)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("wire_attach");
     TCase *c = tcase_create("attach");
     tcase_set_timeout(c, 120);

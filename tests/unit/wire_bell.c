@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_bell.c - sleeping and waking on a lane. Invariant: a record is never left while its reader sleeps. */
+#include "wire_lanes.h"
+#include <base/clock.h>
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -10,12 +13,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include <base/clock.h>
-
-#include "wire_lanes.h"
-
-START_TEST(nobody_is_woken_when_nobody_sleeps)
-{
+START_TEST(nobody_is_woken_when_nobody_sleeps) {
     uint32_t bell = cl.page->bell;
     ck_assert(put(&mg.cq, 0, 0));
     lane_ring_client(&mg);
@@ -35,8 +33,7 @@ START_TEST(nobody_is_woken_when_nobody_sleeps)
 }
 END_TEST
 
-START_TEST(a_wish_for_space_rings_once)
-{
+START_TEST(a_wish_for_space_rings_once) {
     ck_assert(!lane_space_wanted(&cl));
     lane_want_space(&mg);
     ck_assert(lane_space_wanted(&cl));
@@ -44,8 +41,7 @@ START_TEST(a_wish_for_space_rings_once)
 }
 END_TEST
 
-START_TEST(nobody_is_woken_for_room_in_a_ring_that_had_some)
-{
+START_TEST(nobody_is_woken_for_room_in_a_ring_that_had_some) {
     uint64_t from = mg.sq.pos;
     uint32_t bell = lane_sleep_announce(&cl), n = 0;
     while (*mg.sq.tail - from <= LANE_ROOM_ALWAYS - 2048)
@@ -70,10 +66,9 @@ struct shared { /* stands for the arena header's word, and counts */
     uint64_t rounds; /* how many there are; not known before the last */
 };
 #define SLICE_MS 20000 /* a sleep as long as this is a lost wake-up */
-#define SLEEPS 100u    /* of each side, else nothing was tried: goes on until there were */
+#define SLEEPS   100u  /* of each side, else nothing was tried: goes on until there were */
 
-static void delay(uint64_t *seed)
-{
+static void delay(uint64_t *seed) {
     uint64_t r = test_random(seed);
     if (r % 4 == 0)
         for (volatile uint64_t n = r >> 32 & 2047; n > 0; n--)
@@ -83,8 +78,7 @@ static void delay(uint64_t *seed)
 }
 
 /* The manager's side of PROTOCOL 3: announce, look again, wait on the eventfd. */
-static void manager_wait(struct shared *sh, int efd)
-{
+static void manager_wait(struct shared *sh, int efd) {
     __atomic_store_n(&sh->sleeping, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!ring_ready(&mg.sq)) {
@@ -98,8 +92,7 @@ static void manager_wait(struct shared *sh, int efd)
     if (read(efd, &n, sizeof n) < 0 && errno != EAGAIN)
         _exit(4);
 }
-static void manager_process(struct shared *sh, int efd)
-{
+static void manager_process(struct shared *sh, int efd) {
     uint64_t seed = 5;
     for (uint64_t i = 0; i < __atomic_load_n(&sh->rounds, __ATOMIC_ACQUIRE);) {
         struct msg m;
@@ -127,8 +120,7 @@ static void manager_process(struct shared *sh, int efd)
 }
 
 #define ROUNDS 100000u
-START_TEST(no_wake_up_is_lost_between_two_processes)
-{
+START_TEST(no_wake_up_is_lost_between_two_processes) {
     struct shared *sh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), status;
     uint64_t seed = 6, one = 1, i = 0;
@@ -138,10 +130,13 @@ START_TEST(no_wake_up_is_lost_between_two_processes)
     if (pid == 0)
         manager_process(sh, efd);
     for (bool last = false; !last; i++) {
-        bool tried = __atomic_load_n(&sh->sleeps[0], __ATOMIC_RELAXED) > SLEEPS && sh->sleeps[1] > SLEEPS;
+        bool tried =
+            __atomic_load_n(&sh->sleeps[0], __ATOMIC_RELAXED) > SLEEPS && sh->sleeps[1] > SLEEPS;
         last = i + 1 >= ROUNDS && (tried || i >= 50 * ROUNDS);
         if (last)
-            __atomic_store_n(&sh->rounds, i + 1, __ATOMIC_RELEASE); /* pairs with the manager's look, before it has all records */
+            __atomic_store_n(
+                &sh->rounds, i + 1,
+                __ATOMIC_RELEASE); /* pairs with the manager's look, before it has all records */
         if (!put(&cl.sq, i, 0))
             ck_abort_msg("no room");
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -170,8 +165,7 @@ START_TEST(no_wake_up_is_lost_between_two_processes)
 }
 END_TEST
 
-START_TEST(a_lane_that_is_left_is_rung_once)
-{
+START_TEST(a_lane_that_is_left_is_rung_once) {
     ck_assert(!lane_is_left(&cl));
     ck_assert(lane_leave(&mg));
     ck_assert(put(&cl.sq, 0, 0));
@@ -187,8 +181,7 @@ START_TEST(a_lane_that_is_left_is_rung_once)
 END_TEST
 
 /* The manager's side of W1 to W5 as lanes.c has it: looks in vain for a while, leaves, and does not look again before epoll says so; it sleeps at times with the lane watched, too. */
-static void leaving_manager(struct shared *sh, int efd)
-{
+static void leaving_manager(struct shared *sh, int efd) {
     uint64_t seed = 9;
     bool watched = true;
     int ep = epoll_create1(EPOLL_CLOEXEC);
@@ -238,8 +231,7 @@ static void leaving_manager(struct shared *sh, int efd)
     _exit(0);
 }
 
-START_TEST(no_record_is_left_in_a_lane_that_is_not_looked_at)
-{
+START_TEST(no_record_is_left_in_a_lane_that_is_not_looked_at) {
     struct shared *sh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), status;
     uint64_t seed = 10, one = 1, i = 0, rings = 0;
@@ -284,8 +276,7 @@ END_TEST
 /* A manager that takes and answers nothing rings for room alone; a client that sends records of all sizes waits for nothing else: until it slept often enough. */
 #define ROOM_ROUNDS 30000u
 static uint64_t room_sent = UINT64_MAX; /* how many records there were; not known before the last */
-static void *room_maker(void *arg)
-{
+static void *room_maker(void *arg) {
     uint64_t seed = 7;
     for (uint64_t i = 0; i < __atomic_load_n(&room_sent, __ATOMIC_ACQUIRE);) {
         uint64_t from = mg.sq.pos, some = test_random(&seed) % 40;
@@ -304,8 +295,7 @@ static void *room_maker(void *arg)
     }
     return arg;
 }
-START_TEST(who_waits_for_room_is_woken_when_there_is_some)
-{
+START_TEST(who_waits_for_room_is_woken_when_there_is_some) {
     pthread_t t;
     uint64_t seed = 8, sleeps = 0, i = 0;
     void *result;
@@ -313,7 +303,8 @@ START_TEST(who_waits_for_room_is_woken_when_there_is_some)
     for (; i < ROOM_ROUNDS || (sleeps <= SLEEPS && i < 50 * ROOM_ROUNDS); i++) {
         bool bad = false;
         uint64_t r = test_random(&seed);
-        uint32_t len = MSG_HEADER + (uint32_t)(r % (r >> 40 & 1 ? 2000 : LANE_RECORD_MAX - MSG_HEADER));
+        uint32_t len =
+            MSG_HEADER + (uint32_t)(r % (r >> 40 & 1 ? 2000 : LANE_RECORD_MAX - MSG_HEADER));
         struct msg *m;
         while ((m = ring_reserve(&cl.sq, len, &bad)) == NULL && !bad) {
             uint32_t bell = lane_sleep_announce(&cl);
@@ -342,19 +333,17 @@ END_TEST
  * buffers), which the sleeping test above is too slow to meet.
  */
 static uint64_t gate[2] __attribute__((aligned(128)));
-static void meet(int me, uint64_t round)
-{
+static void meet(int me, uint64_t round) {
     __atomic_store_n(&gate[me], round, __ATOMIC_RELEASE);
     for (unsigned n = 1; __atomic_load_n(&gate[!me], __ATOMIC_ACQUIRE) < round; n++)
         if (n % 4096 == 0)
             sched_yield();
 }
 #define LITMUS_ROUNDS 600000u
-#define LITMUS_MS 60000 /* where others want both cores a meeting takes a time slice: then fewer */
+#define LITMUS_MS     60000 /* where others want both cores a meeting takes a time slice: then fewer */
 static uint64_t litmus_rounds = LITMUS_ROUNDS;
 /* On the nth CPU that this process may use, so that the two run at the same moment. */
-static void stay_on(int n)
-{
+static void stay_on(int n) {
     cpu_set_t may, one;
     ck_assert_int_eq(sched_getaffinity(0, sizeof may, &may), 0);
     for (int i = 0; i < CPU_SETSIZE; i++)
@@ -364,15 +353,16 @@ static void stay_on(int n)
             sched_setaffinity(0, sizeof one, &one);
         }
 }
-static void *litmus_manager(void *arg)
-{
+static void *litmus_manager(void *arg) {
     stay_on(0);
-    for (uint64_t i = 0; i < __atomic_load_n(&litmus_rounds, __ATOMIC_RELAXED); i++) { /* it came with the meeting before */
+    for (uint64_t i = 0; i < __atomic_load_n(&litmus_rounds, __ATOMIC_RELAXED);
+         i++) { /* it came with the meeting before */
         bool bad = false;
         struct msg *m = ring_reserve(&mg.cq, MSG_HEADER, &bad);
         *m = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = i};
         meet(0, 2 * i + 1);
-        (void)__atomic_load_n(&mg.page->client_sleeps, __ATOMIC_RELAXED); /* at hand, so that the look below is quick */
+        (void)__atomic_load_n(&mg.page->client_sleeps,
+                              __ATOMIC_RELAXED); /* at hand, so that the look below is quick */
         for (volatile unsigned n = (unsigned)(i * 7 % 160); n > 0; n--)
             ;
         ring_commit(&mg.cq);
@@ -381,8 +371,7 @@ static void *litmus_manager(void *arg)
     }
     return NULL;
 }
-START_TEST(either_the_manager_sees_the_sleeper_or_the_client_sees_the_record)
-{
+START_TEST(either_the_manager_sees_the_sleeper_or_the_client_sees_the_record) {
     pthread_t t;
     uint64_t lost = 0;
     gate[0] = gate[1] = 0;
@@ -411,8 +400,7 @@ END_TEST
 
 /* The same for who leaves a lane: either it sees the record or the client sees that it must ring. */
 static bool left;
-static void *litmus_leaver(void *arg)
-{
+static void *litmus_leaver(void *arg) {
     stay_on(0);
     for (uint64_t i = 0; i < __atomic_load_n(&litmus_rounds, __ATOMIC_RELAXED); i++) {
         meet(0, 2 * i + 1);
@@ -427,8 +415,7 @@ static void *litmus_leaver(void *arg)
     }
     return NULL;
 }
-START_TEST(either_the_manager_sees_the_record_or_the_client_sees_that_it_left)
-{
+START_TEST(either_the_manager_sees_the_record_or_the_client_sees_that_it_left) {
     pthread_t t;
     void *result;
     uint64_t lost = 0, rang = 0;
@@ -463,8 +450,7 @@ END_TEST
 
 /* Several threads of a client on one lane: each waits for its own turn. */
 static uint64_t turn; /* 0..: whose; the ring's content does not matter here */
-static void *sleeper(void *arg)
-{
+static void *sleeper(void *arg) {
     uint64_t me = *(uint64_t *)arg;
     for (uint64_t round = 0; round < 3000; round++) {
         while (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) != round * 3 + me) {
@@ -481,8 +467,7 @@ static void *sleeper(void *arg)
     }
     return NULL;
 }
-START_TEST(threads_that_share_a_lane_are_all_woken)
-{
+START_TEST(threads_that_share_a_lane_are_all_woken) {
     pthread_t t[3];
     uint64_t id[3] = {0, 1, 2};
     void *lost;
@@ -497,8 +482,7 @@ START_TEST(threads_that_share_a_lane_are_all_woken)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("wire_bell");
     TCase *c = tcase_create("sleep");
     tcase_set_timeout(c, 300);

@@ -7,8 +7,7 @@
 
 /* --- messages --- */
 
-START_TEST(thousands_of_small_messages_arrive_in_order_and_are_answered)
-{
+START_TEST(thousands_of_small_messages_arrive_in_order_and_are_answered) {
     struct end a = {.check_ids = true}, b = {.check_ids = true, .echo = true};
     pair_up(&a, &b);
     uint8_t key[300];
@@ -25,11 +24,12 @@ START_TEST(thousands_of_small_messages_arrive_in_order_and_are_answered)
 }
 END_TEST
 
-static uint8_t pattern(size_t i) { return (uint8_t)(i * 131 + (i >> 8) * 7 + (i >> 16)); }
+static uint8_t pattern(size_t i) {
+    return (uint8_t)(i * 131 + (i >> 8) * 7 + (i >> 16));
+}
 
 /* Every byte checked; small messages in between. */
-START_TEST(a_body_of_64_mib_in_pieces_arrives_whole)
-{
+START_TEST(a_body_of_64_mib_in_pieces_arrives_whole) {
     size_t size = (64u << 20) + 12345;
     uint8_t *value = malloc(size);
     struct end a = {0}, b = {.value = malloc(size), .value_cap = size};
@@ -43,7 +43,8 @@ START_TEST(a_body_of_64_mib_in_pieces_arrives_whole)
             continue;
         }
         size_t n = size - at < DD_MSG_PIECE ? size - at : DD_MSG_PIECE;
-        struct msg m = {.type = MSG_DATA, .id = 5, .aux = at, .flags = at + n == size ? MSGF_LAST : 0};
+        struct msg m = {
+            .type = MSG_DATA, .id = 5, .aux = at, .flags = at + n == size ? MSGF_LAST : 0};
         if ((at / DD_MSG_PIECE) % 7 == 0) {
             struct msg small = {.type = MSG_DEL, .id = 6, .key_len = 9};
             ck_assert_int_eq(conn_send(a.c, &small, "small key", 9, NULL, 0, NULL, NULL), 0);
@@ -61,8 +62,7 @@ START_TEST(a_body_of_64_mib_in_pieces_arrives_whole)
 END_TEST
 
 /* The owner has room for some of it, for none of it, or pauses, at random places; small messages in between. */
-START_TEST(a_value_that_is_taken_in_parts_arrives_whole)
-{
+START_TEST(a_value_that_is_taken_in_parts_arrives_whole) {
     size_t size = (16u << 20) + 777;
     uint8_t *value = malloc(size);
     struct end a = {0}, b = {.value = malloc(size), .value_cap = size, .parts = true, .random = 11};
@@ -83,9 +83,14 @@ START_TEST(a_value_that_is_taken_in_parts_arrives_whole)
             at = b.value_got = 0;
         }
         while (at < size && !conn_full(a.c)) {
-            size_t n = test_random(&seed) % 3 == 0 ? 1 + test_random(&seed) % 300 : 1 + test_random(&seed) % DD_MSG_PIECE;
+            size_t n = test_random(&seed) % 3 == 0 ? 1 + test_random(&seed) % 300
+                                                   : 1 + test_random(&seed) % DD_MSG_PIECE;
             n = n < size - at ? n : size - at;
-            struct msg m = {.type = MSG_DATA, .id = 5, .aux = at, .flags = at + n == size ? MSGF_LAST : 0}, other = {.type = MSG_LEN};
+            struct msg m = {.type = MSG_DATA,
+                            .id = 5,
+                            .aux = at,
+                            .flags = at + n == size ? MSGF_LAST : 0},
+                       other = {.type = MSG_LEN};
             ck_assert_int_eq(conn_send(a.c, &m, NULL, 0, value + at, n, on_done, &a), 0);
             at += n;
             if (test_random(&seed) % 4 == 0)
@@ -101,10 +106,13 @@ START_TEST(a_value_that_is_taken_in_parts_arrives_whole)
 }
 END_TEST
 
-START_TEST(an_owner_may_refuse_a_part)
-{
+START_TEST(an_owner_may_refuse_a_part) {
     uint8_t value[5000] = {1};
-    struct end a = {0}, b = {.value = malloc(sizeof value), .value_cap = sizeof value, .parts = true, .random = 8, .refuse = DDICT_EPROTO};
+    struct end a = {0}, b = {.value = malloc(sizeof value),
+                             .value_cap = sizeof value,
+                             .parts = true,
+                             .random = 8,
+                             .refuse = DDICT_EPROTO};
     pair_up(&a, &b);
     struct msg m = {.type = MSG_DATA, .id = 5};
     ck_assert_int_eq(conn_send(a.c, &m, NULL, 0, value, sizeof value, on_done, &a), 0);
@@ -115,14 +123,16 @@ START_TEST(an_owner_may_refuse_a_part)
 }
 END_TEST
 
-START_TEST(messages_cut_at_every_byte_are_put_together)
-{
+START_TEST(messages_cut_at_every_byte_are_put_together) {
     struct end b = {.copy = malloc(MSG_LEN_MAX), .copy_cap = MSG_LEN_MAX, .check_ids = true};
     int fd = raw_up(&b);
     uint8_t bytes[4 * (64 + 40)];
     size_t len = 0;
     for (uint64_t i = 0; i < 4; i++) {
-        struct msg m = {.len = 64 + 10 * (uint32_t)i + 1, .type = MSG_GET, .id = i, .key_len = 10 * (uint32_t)i + 1};
+        struct msg m = {.len = 64 + 10 * (uint32_t)i + 1,
+                        .type = MSG_GET,
+                        .id = i,
+                        .key_len = 10 * (uint32_t)i + 1};
         memcpy(bytes + len, &m, 64);
         memset(bytes + len + 64, 'a' + (int)i, m.key_len);
         len += m.len;
@@ -142,8 +152,7 @@ START_TEST(messages_cut_at_every_byte_are_put_together)
 }
 END_TEST
 
-START_TEST(a_slow_reader_holds_the_writer_back_and_loses_nothing)
-{
+START_TEST(a_slow_reader_holds_the_writer_back_and_loses_nothing) {
     struct end a = {0}, b = {.pause_after = 3};
     size_t size = 32u << 20;
     uint8_t *value = malloc(size);
@@ -163,7 +172,7 @@ START_TEST(a_slow_reader_holds_the_writer_back_and_loses_nothing)
         at += 65536;
     }
     ck_assert(conn_full(a.c));
-    ck_assert_uint_lt(at, size);         /* what is under way is bounded: queue, and the sockets' buffers */
+    ck_assert_uint_lt(at, size); /* what is under way is bounded: queue, and the sockets' buffers */
     ck_assert_int_eq(b.messages, 3);
     int drained = a.drained; /* the sockets' buffers took some */
     conn_pause(b.c, false);
@@ -177,8 +186,7 @@ START_TEST(a_slow_reader_holds_the_writer_back_and_loses_nothing)
 }
 END_TEST
 
-START_TEST(messages_in_the_buffer_come_after_a_pause_without_new_bytes)
-{
+START_TEST(messages_in_the_buffer_come_after_a_pause_without_new_bytes) {
     struct end b = {.pause_after = 2};
     int fd = raw_up(&b);
     struct msg m[5];
@@ -198,8 +206,7 @@ START_TEST(messages_in_the_buffer_come_after_a_pause_without_new_bytes)
 }
 END_TEST
 
-static void expect_malformed(struct msg m, const void *payload, size_t n)
-{
+static void expect_malformed(struct msg m, const void *payload, size_t n) {
     struct end b = {0};
     uint64_t before = conn_refused();
     int fd = raw_up(&b);
@@ -212,8 +219,7 @@ static void expect_malformed(struct msg m, const void *payload, size_t n)
     close(fd);
 }
 
-START_TEST(malformed_and_oversize_messages_close_the_connection)
-{
+START_TEST(malformed_and_oversize_messages_close_the_connection) {
     expect_malformed((struct msg){.len = 63, .type = MSG_LEN}, NULL, 0);
     expect_malformed((struct msg){.len = 0, .type = MSG_LEN}, NULL, 0);
     expect_malformed((struct msg){.len = 64, .type = MSG_TYPE_N}, NULL, 0);
@@ -224,12 +230,12 @@ START_TEST(malformed_and_oversize_messages_close_the_connection)
     expect_malformed((struct msg){.len = 65, .type = MSG_LEN}, "x", 1);
     expect_malformed((struct msg){.len = 66, .type = MSG_GET, .key_len = 3}, "xx", 2);
     expect_malformed((struct msg){.len = 66, .type = MSG_PUT, .key_len = 1, .val_len = 2}, "xx", 2);
-    expect_malformed((struct msg){.len = 66, .type = MSG_PUT, .key_len = UINT32_MAX, .val_len = 3}, "xx", 2);
+    expect_malformed((struct msg){.len = 66, .type = MSG_PUT, .key_len = UINT32_MAX, .val_len = 3},
+                     "xx", 2);
 }
 END_TEST
 
-START_TEST(an_owner_that_refuses_a_message_closes_the_connection)
-{
+START_TEST(an_owner_that_refuses_a_message_closes_the_connection) {
     struct end a = {0}, b = {.refuse = DDICT_EPROTO};
     pair_up(&a, &b);
     struct msg m = {.type = MSG_LEN};
@@ -240,15 +246,15 @@ START_TEST(an_owner_that_refuses_a_message_closes_the_connection)
 }
 END_TEST
 
-START_TEST(what_the_peer_would_refuse_is_not_sent)
-{
+START_TEST(what_the_peer_would_refuse_is_not_sent) {
     struct end a = {0}, b = {0};
     pair_up(&a, &b);
     struct msg bad = {.type = MSG_PUT, .key_len = 5, .val_len = 5};
     ck_assert_int_eq(conn_send(a.c, &bad, "key", 3, NULL, 0, NULL, NULL), DDICT_EPROTO);
     struct msg big = {.type = MSG_REPLY};
     uint8_t *huge = calloc(1, DD_MSG_INLINE + 1);
-    ck_assert_int_eq(conn_send(a.c, &big, huge, DD_MSG_INLINE + 1, NULL, 0, NULL, NULL), DDICT_EPROTO);
+    ck_assert_int_eq(conn_send(a.c, &big, huge, DD_MSG_INLINE + 1, NULL, 0, NULL, NULL),
+                     DDICT_EPROTO);
     ck_assert_int_eq(conn_send(a.c, &big, huge, DD_MSG_INLINE, NULL, 0, NULL, NULL), 0);
     LOOP_UNTIL(b.messages == 1, &a, &b);
     ck_assert_uint_eq(b.last.len, MSG_LEN_MAX);
@@ -258,8 +264,7 @@ START_TEST(what_the_peer_would_refuse_is_not_sent)
 }
 END_TEST
 
-START_TEST(a_connection_may_be_freed_in_any_callback)
-{
+START_TEST(a_connection_may_be_freed_in_any_callback) {
     struct end a = {0}, b = {.free_in_message = true};
     pair_up(&a, &b);
     for (uint64_t i = 0; i < 10; i++) {
@@ -275,8 +280,7 @@ START_TEST(a_connection_may_be_freed_in_any_callback)
 }
 END_TEST
 
-START_TEST(conn_free_calls_done_of_what_is_queued_and_nothing_else)
-{
+START_TEST(conn_free_calls_done_of_what_is_queued_and_nothing_else) {
     struct end a = {0}, b = {0};
     pair_up(&a, &b);
     struct msg m = {.type = MSG_PUT, .key_len = 1, .val_len = 3};
@@ -289,8 +293,7 @@ START_TEST(conn_free_calls_done_of_what_is_queued_and_nothing_else)
 }
 END_TEST
 
-START_TEST(a_flush_writes_without_the_loop)
-{
+START_TEST(a_flush_writes_without_the_loop) {
     struct end b = {0};
     struct end a = {0};
     pair_up(&a, &b);
@@ -306,8 +309,7 @@ END_TEST
 
 /* --- fuzz --- */
 
-START_TEST(random_bytes_before_and_after_the_handshake_do_no_harm)
-{
+START_TEST(random_bytes_before_and_after_the_handshake_do_no_harm) {
     uint64_t seed = 42;
     for (int round = 0; round < 200; round++) {
         struct end b = {0};
@@ -338,8 +340,7 @@ START_TEST(random_bytes_before_and_after_the_handshake_do_no_harm)
 }
 END_TEST
 
-START_TEST(addresses_of_this_node_end_with_loopback)
-{
+START_TEST(addresses_of_this_node_end_with_loopback) {
     struct sockaddr_storage a[32];
     char host[256];
     gethostname(host, sizeof host);
@@ -348,8 +349,9 @@ START_TEST(addresses_of_this_node_end_with_loopback)
     bool loop = false;
     for (int i = 0; i < n; i++) {
         ck_assert(a[i].ss_family == AF_INET || a[i].ss_family == AF_INET6);
-        bool this_loops = a[i].ss_family == AF_INET ? ntohl(((struct sockaddr_in *)&a[i])->sin_addr.s_addr) >> 24 == 127
-                                                    : IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&a[i])->sin6_addr);
+        bool this_loops = a[i].ss_family == AF_INET
+                              ? ntohl(((struct sockaddr_in *)&a[i])->sin_addr.s_addr) >> 24 == 127
+                              : IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&a[i])->sin6_addr);
         ck_assert(this_loops || !loop);
         loop = this_loops;
     }
@@ -357,8 +359,7 @@ START_TEST(addresses_of_this_node_end_with_loopback)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("wire_conn");
     TCase *c = tcase_create("messages");
     tcase_set_timeout(c, 120);

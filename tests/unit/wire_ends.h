@@ -5,6 +5,13 @@
 #ifndef DDICT_TESTS_WIRE_ENDS_H
 #define DDICT_TESTS_WIRE_ENDS_H
 
+#include "wire_test.h"
+#include <base/clock.h>
+#include <ddict.h>
+#include <wire/auth.h>
+#include <wire/conn.h>
+#include <wire/loop.h>
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,14 +21,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <ddict.h>
-#include <wire/auth.h>
-#include <wire/conn.h>
-#include <wire/loop.h>
-
-#include "wire_test.h"
-
 enum { A_ID = 1, B_ID = 2 };
 
 struct end {
@@ -30,31 +29,31 @@ struct end {
     uint32_t peer;
     enum conn_role role;
     struct msg last;
-    uint8_t *value;      /* DATA goes here, at aux */
+    uint8_t *value; /* DATA goes here, at aux */
     size_t value_cap, value_got;
-    bool parts;          /* DATA that has no place is taken as it comes, to value at aux */
+    bool parts; /* DATA that has no place is taken as it comes, to value at aux */
     uint64_t random;
     int part_count, part_direct, part_paused;
     uint8_t *part;
-    uint8_t *copy;       /* of the last payload that came in the connection's buffer */
+    uint8_t *copy; /* of the last payload that came in the connection's buffer */
     size_t copy_cap;
-    int refuse;          /* message() returns this */
-    int pause_after;     /* pause at this message */
+    int refuse;      /* message() returns this */
+    int pause_after; /* pause at this message */
     bool free_in_message, free_in_up, echo;
-    uint64_t next_id;    /* expected, when check_ids */
+    uint64_t next_id; /* expected, when check_ids */
     bool check_ids;
 };
 
 static int ep;
 static struct conn_identity id_a, id_b;
 #define NODES 4 /* ids of both ends are below: managers 1 and 2 are of nodes 1 and 2 */
-static uint8_t key_a[NODES][KEY_SIZE], key_b[NODES][KEY_SIZE]; /* the same, unless a test changes one */
+static uint8_t key_a[NODES][KEY_SIZE],
+    key_b[NODES][KEY_SIZE]; /* the same, unless a test changes one */
 static uint16_t port;
 static int listener = -1;
 static struct sockaddr_storage address;
 
-static inline void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
-{
+static inline void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role) {
     struct end *e = arg;
     e->up++;
     e->peer = peer;
@@ -64,8 +63,7 @@ static inline void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_rol
         e->c = NULL;
     }
 }
-static inline void *on_payload_to(struct conn *c, void *arg, const struct msg *m)
-{
+static inline void *on_payload_to(struct conn *c, void *arg, const struct msg *m) {
     struct end *e = arg;
     if (m->type != MSG_DATA || e->value == NULL || e->parts)
         return NULL;
@@ -73,8 +71,8 @@ static inline void *on_payload_to(struct conn *c, void *arg, const struct msg *m
     return e->value + m->aux;
 }
 /* Room of any size, none, or none for a while. */
-static inline void *on_part_to(struct conn *c, void *arg, const struct msg *m, uint32_t got, uint32_t *room)
-{
+static inline void *on_part_to(struct conn *c, void *arg, const struct msg *m, uint32_t got,
+                               uint32_t *room) {
     struct end *e = arg;
     if (m->type != MSG_DATA || !e->parts)
         return NULL;
@@ -91,8 +89,8 @@ static inline void *on_part_to(struct conn *c, void *arg, const struct msg *m, u
         *room = 1 + (uint32_t)(test_random(&e->random) % *room);
     return e->part = e->value + m->aux + got;
 }
-static inline int on_part(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at, uint32_t n)
-{
+static inline int on_part(struct conn *c, void *arg, const struct msg *m, uint32_t got,
+                          const void *at, uint32_t n) {
     struct end *e = arg;
     uint8_t *to = e->value + m->aux + got;
     ck_assert_uint_gt(n, 0);
@@ -106,10 +104,11 @@ static inline int on_part(struct conn *c, void *arg, const struct msg *m, uint32
     e->value_got += n;
     return e->refuse;
 }
-static inline void on_done(void *arg) { ((struct end *)arg)->dones++; }
+static inline void on_done(void *arg) {
+    ((struct end *)arg)->dones++;
+}
 
-static inline int on_message(struct conn *c, void *arg, const struct msg *m, void *payload)
-{
+static inline int on_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
     struct end *e = arg;
     size_t n = m->len - MSG_HEADER;
     ck_assert_int_eq(e->up, 1);
@@ -140,30 +139,31 @@ static inline int on_message(struct conn *c, void *arg, const struct msg *m, voi
     }
     return e->refuse;
 }
-static inline void on_drained(struct conn *c, void *arg) { ((struct end *)arg)->drained++; }
-static inline void on_down(struct conn *c, void *arg, int code)
-{
+static inline void on_drained(struct conn *c, void *arg) {
+    ((struct end *)arg)->drained++;
+}
+static inline void on_down(struct conn *c, void *arg, int code) {
     struct end *e = arg;
     e->down++;
     e->code = code;
     conn_free(c);
     e->c = NULL;
 }
-static const struct conn_ops ops = {on_up, on_payload_to, on_message, on_drained, on_down, on_part_to, on_part};
+static const struct conn_ops ops = {on_up,   on_payload_to, on_message, on_drained,
+                                    on_down, on_part_to,    on_part};
 
-static inline void setup(void)
-{
+static inline void setup(void) {
     fds_count();
     ep = epoll_create1(EPOLL_CLOEXEC);
     memset(&id_a, 0, sizeof id_a);
     memset(id_a.dict_id, 7, sizeof id_a.dict_id);
     memset(key_a, 9, sizeof key_a);
     memset(key_b, 9, sizeof key_b);
-    id_a.keys = (const uint8_t (*)[KEY_SIZE])key_a;
+    id_a.keys = (const uint8_t(*)[KEY_SIZE])key_a;
     id_a.nodes = NODES;
     id_a.self = A_ID;
     id_b = id_a;
-    id_b.keys = (const uint8_t (*)[KEY_SIZE])key_b;
+    id_b.keys = (const uint8_t(*)[KEY_SIZE])key_b;
     id_b.self = B_ID;
     struct sockaddr_in *in = (struct sockaddr_in *)&address;
     memset(&address, 0, sizeof address);
@@ -174,57 +174,51 @@ static inline void setup(void)
     in->sin_port = htons(port);
     ck_assert_int_eq(auth_init(), 0);
 }
-static inline void teardown(void)
-{
+static inline void teardown(void) {
     close(listener);
     close(ep);
     fds_check();
 }
 
-static inline void ticks(struct end *x, struct end *y)
-{
+static inline void ticks(struct end *x, struct end *y) {
     if (x != NULL && x->c != NULL)
         conn_tick(x->c, clock_ns());
     if (y != NULL && y->c != NULL)
         conn_tick(y->c, clock_ns());
 }
-#define LOOP_UNTIL(cond, x, y) do { \
-        uint64_t end_ms_ = clock_ms() + WAIT_MS; \
-        while (!(cond)) { \
+#define LOOP_UNTIL(cond, x, y)                                                           \
+    do {                                                                                 \
+        uint64_t end_ms_ = clock_ms() + WAIT_MS;                                         \
+        while (!(cond)) {                                                                \
             ck_assert_msg(clock_ms() < end_ms_, "not within %d ms: %s", WAIT_MS, #cond); \
-            ck_assert_int_ge(io_wait(ep, 5), 0); \
-            ticks(x, y); \
-        } \
+            ck_assert_int_ge(io_wait(ep, 5), 0);                                         \
+            ticks(x, y);                                                                 \
+        }                                                                                \
     } while (0)
 
-static inline int accept_one(void)
-{
+static inline int accept_one(void) {
     struct pollfd p = {.fd = listener, .events = POLLIN};
     ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     ck_assert_int_ge(fd, 0);
     return fd;
 }
-static inline void pair_start(struct end *a, struct end *b)
-{
+static inline void pair_start(struct end *a, struct end *b) {
     ck_assert_int_eq(conn_open(&a->c, ep, &id_a, ROLE_DATA, B_ID, &address, 1, &ops, a), 0);
     ck_assert_int_eq(conn_accept(&b->c, ep, &id_b, accept_one(), &ops, b), 0);
 }
-static inline void pair_up(struct end *a, struct end *b)
-{
+static inline void pair_up(struct end *a, struct end *b) {
     pair_start(a, b);
     LOOP_UNTIL(a->up && b->up, a, b);
 }
-static inline void pair_end(struct end *a, struct end *b)
-{
+static inline void pair_end(struct end *a, struct end *b) {
     conn_free(a->c);
     conn_free(b->c);
     a->c = b->c = NULL;
 }
 
 /* A peer made by hand: a blocking socket with a receive timeout. */
-static inline int raw_connect(void)
-{
+static inline int raw_connect(void) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct timeval t = {.tv_usec = 300000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
@@ -237,9 +231,10 @@ static inline int raw_attack(struct end *b) /* connected to an acceptor */
     ck_assert_int_eq(conn_accept(&b->c, ep, &id_b, accept_one(), &ops, b), 0);
     return fd;
 }
-static inline void raw_send(int fd, const void *p, size_t n) { ck_assert_int_eq(send(fd, p, n, MSG_NOSIGNAL), (ssize_t)n); }
-static inline bool raw_recv(int fd, struct end *e, void *p, size_t n)
-{
+static inline void raw_send(int fd, const void *p, size_t n) {
+    ck_assert_int_eq(send(fd, p, n, MSG_NOSIGNAL), (ssize_t)n);
+}
+static inline bool raw_recv(int fd, struct end *e, void *p, size_t n) {
     size_t got = 0;
     for (uint64_t end_ms = clock_ms() + WAIT_MS; got < n && clock_ms() < end_ms;) {
         io_wait(ep, 2);
@@ -251,8 +246,7 @@ static inline bool raw_recv(int fd, struct end *e, void *p, size_t n)
     return got == n;
 }
 /* By the book up to `up`. */
-static inline int raw_up(struct end *b)
-{
+static inline int raw_up(struct end *b) {
     struct auth_hello h;
     struct auth_challenge ch;
     struct auth_answer an;

@@ -5,8 +5,7 @@
  */
 #include "wire_ends.h"
 
-START_TEST(both_ends_come_up_and_know_each_other)
-{
+START_TEST(both_ends_come_up_and_know_each_other) {
     struct end a = {0}, b = {0};
     uint64_t before = conn_refused();
     pair_up(&a, &b);
@@ -18,8 +17,7 @@ START_TEST(both_ends_come_up_and_know_each_other)
 }
 END_TEST
 
-START_TEST(what_is_queued_before_up_arrives)
-{
+START_TEST(what_is_queued_before_up_arrives) {
     struct end a = {0}, b = {.check_ids = true};
     ck_assert_int_eq(conn_open(&a.c, ep, &id_a, ROLE_CONTROL, B_ID, &address, 1, &ops, &a), 0);
     for (uint64_t i = 0; i < 100; i++) {
@@ -33,8 +31,7 @@ START_TEST(what_is_queued_before_up_arrives)
 }
 END_TEST
 
-static void expect_both_refused(struct end *a, struct end *b)
-{
+static void expect_both_refused(struct end *a, struct end *b) {
     uint64_t before = conn_refused();
     pair_start(a, b);
     struct msg m = {.type = MSG_LEN};
@@ -46,19 +43,18 @@ static void expect_both_refused(struct end *a, struct end *b)
     ck_assert_uint_gt(conn_refused(), before);
 }
 
-START_TEST(a_wrong_key_is_refused_on_both_ends)
-{
+START_TEST(a_wrong_key_is_refused_on_both_ends) {
     struct end a = {0}, b = {0};
     key_a[B_ID][31] ^= 1;
     expect_both_refused(&a, &b);
-    ck_assert_int_eq(a.code, DDICT_EAUTH); /* the challenge proved nothing: the opener sends no answer */
+    ck_assert_int_eq(a.code,
+                     DDICT_EAUTH); /* the challenge proved nothing: the opener sends no answer */
     ck_assert_int_eq(b.code, -ECONNRESET);
 }
 END_TEST
 
 /* What two nodes have is of no use between others: a node that is taken over cannot pass for a third one. */
-START_TEST(a_key_of_other_nodes_is_refused)
-{
+START_TEST(a_key_of_other_nodes_is_refused) {
     struct end a = {0}, b = {0};
     for (unsigned i = 0; i < NODES; i++)
         memset(key_a[i], (int)i, KEY_SIZE), memset(key_b[i], (int)i, KEY_SIZE);
@@ -68,9 +64,9 @@ START_TEST(a_key_of_other_nodes_is_refused)
 }
 END_TEST
 
-START_TEST(two_nodes_make_one_key_and_a_listener_another)
-{
-    uint8_t secret[3][KEY_SIZE], public[3][KEY_SIZE], ab[KEY_SIZE], ba[KEY_SIZE], third[KEY_SIZE], id[16] = {1}, zero[KEY_SIZE] = {0};
+START_TEST(two_nodes_make_one_key_and_a_listener_another) {
+    uint8_t secret[3][KEY_SIZE], public[3][KEY_SIZE], ab[KEY_SIZE], ba[KEY_SIZE], third[KEY_SIZE],
+        id[16] = {1}, zero[KEY_SIZE] = {0};
     ck_assert_int_eq(auth_init(), 0);
     for (int i = 0; i < 3; i++)
         auth_pair(secret[i], public[i]);
@@ -86,8 +82,7 @@ START_TEST(two_nodes_make_one_key_and_a_listener_another)
 }
 END_TEST
 
-START_TEST(another_dictionary_is_refused)
-{
+START_TEST(another_dictionary_is_refused) {
     struct end a = {0}, b = {0};
     id_a.dict_id[0] ^= 1;
     expect_both_refused(&a, &b);
@@ -95,8 +90,7 @@ START_TEST(another_dictionary_is_refused)
 }
 END_TEST
 
-START_TEST(a_hello_for_somebody_else_is_refused)
-{
+START_TEST(a_hello_for_somebody_else_is_refused) {
     struct end a = {0}, b = {0};
     id_b.self = 77;
     expect_both_refused(&a, &b);
@@ -104,8 +98,7 @@ START_TEST(a_hello_for_somebody_else_is_refused)
 }
 END_TEST
 
-START_TEST(another_protocol_version_is_told_apart)
-{
+START_TEST(another_protocol_version_is_told_apart) {
     struct end b = {0};
     struct auth_hello h;
     int fd = raw_attack(&b);
@@ -118,8 +111,7 @@ START_TEST(another_protocol_version_is_told_apart)
 }
 END_TEST
 
-START_TEST(a_mac_of_zeros_or_of_the_wrong_letter_is_refused)
-{
+START_TEST(a_mac_of_zeros_or_of_the_wrong_letter_is_refused) {
     for (int kind = 0; kind < 2; kind++) {
         struct end b = {0};
         struct auth_hello h;
@@ -141,8 +133,7 @@ START_TEST(a_mac_of_zeros_or_of_the_wrong_letter_is_refused)
 END_TEST
 
 /* Without the key: take A's own first message and play it back to A on the same connection and on one that A accepts. */
-START_TEST(an_opener_that_is_reflected_to_itself_learns_nothing)
-{
+START_TEST(an_opener_that_is_reflected_to_itself_learns_nothing) {
     struct end a = {0}, a2 = {0};
     struct auth_hello h;
     struct auth_challenge ch;
@@ -171,8 +162,7 @@ START_TEST(an_opener_that_is_reflected_to_itself_learns_nothing)
 }
 END_TEST
 
-START_TEST(a_recorded_handshake_cannot_be_played_again)
-{
+START_TEST(a_recorded_handshake_cannot_be_played_again) {
     struct end b = {0}, b2 = {0};
     struct auth_hello h;
     struct auth_challenge ch;
@@ -198,8 +188,7 @@ START_TEST(a_recorded_handshake_cannot_be_played_again)
 END_TEST
 
 /* The mac covers every byte of the hello. */
-START_TEST(a_change_of_any_byte_on_the_way_is_noticed)
-{
+START_TEST(a_change_of_any_byte_on_the_way_is_noticed) {
     for (size_t i = 0; i < sizeof(struct auth_hello); i++) {
         struct auth_hello h, t;
         struct auth_challenge ch;
@@ -214,8 +203,7 @@ START_TEST(a_change_of_any_byte_on_the_way_is_noticed)
 }
 END_TEST
 
-START_TEST(bytes_that_follow_an_unproved_handshake_are_not_read)
-{
+START_TEST(bytes_that_follow_an_unproved_handshake_are_not_read) {
     struct end b = {0};
     struct auth_hello h;
     uint8_t junk[4096] = {0};
@@ -235,8 +223,7 @@ START_TEST(bytes_that_follow_an_unproved_handshake_are_not_read)
 END_TEST
 
 /* The acceptor's peer dies after so many bytes of what it sends. */
-START_TEST(a_peer_that_dies_at_any_step_of_the_handshake_is_told)
-{
+START_TEST(a_peer_that_dies_at_any_step_of_the_handshake_is_told) {
     static const size_t cut[] = {0, 1, 71, 72, 73, 103};
     for (unsigned i = 0; i < sizeof cut / sizeof *cut; i++) {
         struct end b = {0};
@@ -257,8 +244,7 @@ START_TEST(a_peer_that_dies_at_any_step_of_the_handshake_is_told)
 }
 END_TEST
 
-START_TEST(an_acceptor_that_dies_at_any_step_is_told_to_the_opener)
-{
+START_TEST(an_acceptor_that_dies_at_any_step_is_told_to_the_opener) {
     for (int step = 0; step < 3; step++) {
         struct end a = {0};
         struct auth_hello h;
@@ -284,8 +270,7 @@ START_TEST(an_acceptor_that_dies_at_any_step_is_told_to_the_opener)
 }
 END_TEST
 
-START_TEST(silence_in_the_handshake_ends_it_within_its_deadline)
-{
+START_TEST(silence_in_the_handshake_ends_it_within_its_deadline) {
     struct end a = {0}, b = {0};
     int fd = raw_attack(&b);
     uint64_t t = clock_ns();
@@ -293,7 +278,8 @@ START_TEST(silence_in_the_handshake_ends_it_within_its_deadline)
     ck_assert_int_eq(b.down, 0);
     ck_assert_int_eq(conn_open(&a.c, ep, &id_a, ROLE_DATA, B_ID, &address, 1, &ops, &a), 0);
     int mute = accept_one();
-    for (int ms = 0; ms <= DD_HANDSHAKE_MS + DD_CONNECT_MS + 1000; ms += 500) { /* ticks of a clock that runs ahead */
+    for (int ms = 0; ms <= DD_HANDSHAKE_MS + DD_CONNECT_MS + 1000;
+         ms += 500) { /* ticks of a clock that runs ahead */
         io_wait(ep, 0);
         if (ms < DD_HANDSHAKE_MS - 100)
             ck_assert_int_eq(b.down + a.down, 0);
@@ -310,10 +296,10 @@ START_TEST(silence_in_the_handshake_ends_it_within_its_deadline)
 END_TEST
 
 /* Of an address that opens more than there may be, the oldest goes; who came from elsewhere, and who has proved himself, stays. */
-START_TEST(strangers_cost_each_other_their_places_and_nobody_else)
-{
+START_TEST(strangers_cost_each_other_their_places_and_nobody_else) {
     struct end a = {0}, b = {0}, friend = {0}, many[20];
-    struct sockaddr_in elsewhere = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 7)};
+    struct sockaddr_in elsewhere = {.sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 7)};
     int fd[20], other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     memset(many, 0, sizeof many);
     conn_strangers(6);
@@ -346,8 +332,7 @@ START_TEST(strangers_cost_each_other_their_places_and_nobody_else)
 }
 END_TEST
 
-START_TEST(a_suspended_process_gets_its_time_back)
-{
+START_TEST(a_suspended_process_gets_its_time_back) {
     for (int early = 0; early < 2; early++) { /* before the first tick, too */
         struct end b = {0};
         int fd = raw_attack(&b);
@@ -364,8 +349,7 @@ START_TEST(a_suspended_process_gets_its_time_back)
 }
 END_TEST
 
-START_TEST(addresses_that_refuse_or_belong_to_others_are_passed_over)
-{
+START_TEST(addresses_that_refuse_or_belong_to_others_are_passed_over) {
     struct sockaddr_storage three[3];
     struct end a = {0}, other = {0}, b = {0};
     uint16_t closed, strange;
@@ -380,11 +364,12 @@ START_TEST(addresses_that_refuse_or_belong_to_others_are_passed_over)
     struct conn_identity wrong = id_b;
     uint8_t other_key[NODES][KEY_SIZE];
     memset(other_key, 7, sizeof other_key);
-    wrong.keys = (const uint8_t (*)[KEY_SIZE])other_key;
+    wrong.keys = (const uint8_t(*)[KEY_SIZE])other_key;
     ck_assert_int_eq(conn_open(&a.c, ep, &id_a, ROLE_DATA, B_ID, three, 3, &ops, &a), 0);
     struct pollfd p = {.fd = s, .events = POLLIN};
     LOOP_UNTIL(poll(&p, 1, 0) == 1, &a, NULL);
-    ck_assert_int_eq(conn_accept(&other.c, ep, &wrong, accept4(s, NULL, NULL, SOCK_CLOEXEC), &ops, &other), 0);
+    ck_assert_int_eq(
+        conn_accept(&other.c, ep, &wrong, accept4(s, NULL, NULL, SOCK_CLOEXEC), &ops, &other), 0);
     p.fd = listener;
     LOOP_UNTIL(poll(&p, 1, 0) == 1, &a, &other);
     ck_assert_int_eq(conn_accept(&b.c, ep, &id_b, accept_one(), &ops, &b), 0);
@@ -395,8 +380,7 @@ START_TEST(addresses_that_refuse_or_belong_to_others_are_passed_over)
 }
 END_TEST
 
-START_TEST(nobody_there_is_told_once)
-{
+START_TEST(nobody_there_is_told_once) {
     struct end a = {0};
     close(listener);
     int e = conn_open(&a.c, ep, &id_a, ROLE_DATA, B_ID, &address, 1, &ops, &a);
@@ -409,8 +393,7 @@ START_TEST(nobody_there_is_told_once)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("wire_handshake");
     TCase *c = tcase_create("handshake");
     tcase_set_timeout(c, 120);

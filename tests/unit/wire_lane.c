@@ -3,6 +3,8 @@
  * wire_lane.c - rings between a client and a manager. Invariants: records come whole, once, in order; a hostile other side makes an error, never
  * a read outside the ring.
  */
+#include "wire_lanes.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -11,29 +13,26 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "wire_lanes.h"
-
 /* --- failing libc --- */
 static bool fail_memfd, fail_truncate, short_pwrite, fail_seal;
-int memfd_create(const char *name, unsigned flags)
-{
+int memfd_create(const char *name, unsigned flags) {
     if (fail_memfd) {
         errno = EMFILE;
         return -1;
     }
     return (int)syscall(SYS_memfd_create, name, flags);
 }
-int ftruncate(int fd, off_t len)
-{
+int ftruncate(int fd, off_t len) {
     if (fail_truncate) {
         errno = ENOSPC;
         return -1;
     }
     return (int)syscall(SYS_ftruncate, fd, len);
 }
-ssize_t pwrite(int fd, const void *buf, size_t n, off_t off) { return syscall(SYS_pwrite64, fd, buf, short_pwrite ? n / 2 : n, off); }
-int fcntl(int fd, int cmd, ...)
-{
+ssize_t pwrite(int fd, const void *buf, size_t n, off_t off) {
+    return syscall(SYS_pwrite64, fd, buf, short_pwrite ? n / 2 : n, off);
+}
+int fcntl(int fd, int cmd, ...) {
     va_list ap;
     va_start(ap, cmd);
     long arg = va_arg(ap, long);
@@ -45,8 +44,7 @@ int fcntl(int fd, int cmd, ...)
     return (int)syscall(SYS_fcntl, fd, cmd, arg);
 }
 
-static int mappings_of_lane(void)
-{
+static int mappings_of_lane(void) {
     char line[512];
     int n = 0;
     FILE *f = fopen("/proc/self/maps", "r");
@@ -56,8 +54,7 @@ static int mappings_of_lane(void)
     return n;
 }
 
-START_TEST(a_new_lane_is_sealed_and_empty)
-{
+START_TEST(a_new_lane_is_sealed_and_empty) {
     struct msg m;
     const uint8_t *p;
     ck_assert_int_eq(ftruncate(lane_fd, 4096), -1);
@@ -70,8 +67,7 @@ START_TEST(a_new_lane_is_sealed_and_empty)
 }
 END_TEST
 
-START_TEST(a_record_stays_until_it_is_consumed)
-{
+START_TEST(a_record_stays_until_it_is_consumed) {
     struct msg m;
     const uint8_t *p;
     ck_assert(put(&cl.sq, 7, 100));
@@ -85,8 +81,7 @@ START_TEST(a_record_stays_until_it_is_consumed)
 }
 END_TEST
 
-START_TEST(a_reservation_that_is_not_committed_is_forgotten)
-{
+START_TEST(a_reservation_that_is_not_committed_is_forgotten) {
     bool bad = false;
     ck_assert_ptr_nonnull(ring_reserve(&cl.sq, 5000, &bad));
     ck_assert(!ring_ready(&mg.sq));
@@ -97,12 +92,12 @@ START_TEST(a_reservation_that_is_not_committed_is_forgotten)
 END_TEST
 
 /* All sizes, so that every distance to the end of the ring comes up. */
-START_TEST(records_of_all_sizes_wrap_with_pads)
-{
+START_TEST(records_of_all_sizes_wrap_with_pads) {
     uint64_t in = 0, out = 0, seed = 3;
     uint32_t max = LANE_RECORD_MAX - MSG_HEADER;
     while (out < 10000) {
-        uint32_t n = test_random(&seed) % 16 == 0 ? max - (uint32_t)(test_random(&seed) % 70) : (uint32_t)(test_random(&seed) % 700);
+        uint32_t n = test_random(&seed) % 16 == 0 ? max - (uint32_t)(test_random(&seed) % 70)
+                                                  : (uint32_t)(test_random(&seed) % 700);
         while (!put(&cl.sq, in, n))
             if (!take(&mg.sq, out++))
                 ck_abort_msg("no room in an empty ring");
@@ -117,12 +112,12 @@ START_TEST(records_of_all_sizes_wrap_with_pads)
 END_TEST
 
 /* Room for as much as there is, and records that turn out shorter. */
-START_TEST(records_of_what_there_is_room_for_come_whole)
-{
+START_TEST(records_of_what_there_is_room_for_come_whole) {
     uint64_t in = 0, out = 0, seed = 17, less = 0;
     bool bad = false;
     for (int turn = 0; turn < 4000; turn++) {
-        uint32_t want = 1 + (uint32_t)(test_random(&seed) % DD_MSG_PIECE), room = want, least = want < 8192 ? want : 8192;
+        uint32_t want = 1 + (uint32_t)(test_random(&seed) % DD_MSG_PIECE), room = want,
+                 least = want < 8192 ? want : 8192;
         uint8_t *at = ring_reserve_some(&mg.cq, least, &room, &bad);
         ck_assert(!bad);
         if (at == NULL) {
@@ -158,8 +153,7 @@ START_TEST(records_of_what_there_is_room_for_come_whole)
 }
 END_TEST
 
-START_TEST(a_full_ring_gives_no_room_and_then_exactly_what_was_freed)
-{
+START_TEST(a_full_ring_gives_no_room_and_then_exactly_what_was_freed) {
     uint64_t in = 0, out = 0;
     uint32_t quarter = DD_LANE_RING / 4 - MSG_HEADER;
     for (int round = 0; round < 10; round++) {
@@ -176,8 +170,7 @@ START_TEST(a_full_ring_gives_no_room_and_then_exactly_what_was_freed)
 }
 END_TEST
 
-START_TEST(a_manager_that_takes_over_goes_on_where_the_other_was)
-{
+START_TEST(a_manager_that_takes_over_goes_on_where_the_other_was) {
     for (uint64_t i = 0; i < 50; i++)
         ck_assert(put(&cl.sq, i, 5000));
     for (uint64_t i = 0; i < 30; i++)
@@ -196,8 +189,7 @@ START_TEST(a_manager_that_takes_over_goes_on_where_the_other_was)
 }
 END_TEST
 
-START_TEST(failures_of_the_system_leave_nothing)
-{
+START_TEST(failures_of_the_system_leave_nothing) {
     bool *const faults[] = {&fail_memfd, &fail_truncate, &short_pwrite, &fail_seal};
     static const int code[] = {-EMFILE, -ENOSPC, -ENOSPC, -EPERM};
     for (int i = 0; i < 4; i++) {
@@ -210,9 +202,10 @@ START_TEST(failures_of_the_system_leave_nothing)
 }
 END_TEST
 
-static int forged(uint64_t magic, uint32_t version, uint32_t ring, off_t size, uint64_t sq_tail, uint64_t cq_head, int seals)
-{
-    struct lane_page p = {.magic = magic, .version = version, .ring = ring, .sq_tail = sq_tail, .cq_head = cq_head};
+static int forged(uint64_t magic, uint32_t version, uint32_t ring, off_t size, uint64_t sq_tail,
+                  uint64_t cq_head, int seals) {
+    struct lane_page p = {
+        .magic = magic, .version = version, .ring = ring, .sq_tail = sq_tail, .cq_head = cq_head};
     struct lane l = {0};
     int fd = memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     ck_assert_int_eq(ftruncate(fd, size), 0);
@@ -228,8 +221,7 @@ static int forged(uint64_t magic, uint32_t version, uint32_t ring, off_t size, u
     return e;
 }
 
-START_TEST(what_is_no_lane_is_refused)
-{
+START_TEST(what_is_no_lane_is_refused) {
     const uint32_t v = PROTOCOL_VERSION, r = DD_LANE_RING;
     const off_t size = LANE_FILE_SIZE;
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, 0, 0, F_SEAL_SHRINK), 0);
@@ -238,7 +230,8 @@ START_TEST(what_is_no_lane_is_refused)
     ck_assert_int_eq(forged(LANE_MAGIC, v, r * 2, size, 0, 0, F_SEAL_SHRINK), DDICT_EPROTO);
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, size - 1, 0, 0, F_SEAL_SHRINK), DDICT_EPROTO);
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, 10, 0, 0, F_SEAL_SHRINK), DDICT_EPROTO);
-    ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, 0, 0, 0), DDICT_EPROTO); /* could shrink: SIGBUS */
+    ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, 0, 0, 0),
+                     DDICT_EPROTO); /* could shrink: SIGBUS */
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, r + 64, 0, F_SEAL_SHRINK), DDICT_EPROTO);
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, 8, 0, F_SEAL_SHRINK), DDICT_EPROTO);
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, 0, 64, F_SEAL_SHRINK), DDICT_EPROTO);
@@ -250,8 +243,7 @@ END_TEST
 
 /* --- a hostile other side --- */
 
-START_TEST(impossible_heads_are_noticed_by_the_producer)
-{
+START_TEST(impossible_heads_are_noticed_by_the_producer) {
     bool bad = false;
     for (uint64_t i = 0; put(&cl.sq, i, 60000); i++)
         ;
@@ -269,19 +261,20 @@ END_TEST
 
 /* A ring in malloc'ed memory: the address sanitizer sees any byte beyond it. */
 static uint64_t tail_word, head_word;
-static struct ring malloced(uint8_t *data, uint64_t pos)
-{
+static struct ring malloced(uint8_t *data, uint64_t pos) {
     tail_word = head_word = pos;
-    return (struct ring){.data = data, .tail = &tail_word, .head = &head_word, .pos = pos, .seen = pos};
+    return (struct ring){
+        .data = data, .tail = &tail_word, .head = &head_word, .pos = pos, .seen = pos};
 }
 
-START_TEST(random_headers_and_positions_never_lead_outside_the_ring)
-{
+START_TEST(random_headers_and_positions_never_lead_outside_the_ring) {
     uint8_t *data = malloc(DD_LANE_RING);
     uint64_t seed = 11, good = 0, refused = 0, sum = 0;
     memset(data, 0xa5, DD_LANE_RING);
     for (int i = 0; i < 50000; i++) {
-        struct ring r = malloced(data, (test_random(&seed) % 5 * DD_LANE_RING + test_random(&seed) % DD_LANE_RING) & ~63ull);
+        struct ring r = malloced(
+            data,
+            (test_random(&seed) % 5 * DD_LANE_RING + test_random(&seed) % DD_LANE_RING) & ~63ull);
         if (i % 3 == 0)
             r.pos |= DD_LANE_RING - 64 * (1 + test_random(&seed) % 3); /* near the end */
         r.seen = r.pos;
@@ -289,14 +282,19 @@ START_TEST(random_headers_and_positions_never_lead_outside_the_ring)
             uint64_t at = (r.pos + (uint64_t)k * 64) & (DD_LANE_RING - 1);
             struct msg m = {.type = (uint16_t)(test_random(&seed) % MSG_TYPE_N)};
             uint64_t how = test_random(&seed) % 4;
-            m.len = how == 0 ? (uint32_t)test_random(&seed) : how == 1 ? 64 : how == 2 ? (uint32_t)(DD_LANE_RING - at)
-                                                                                      : 64 + (uint32_t)(test_random(&seed) % 300);
+            m.len = how == 0   ? (uint32_t)test_random(&seed)
+                    : how == 1 ? 64
+                    : how == 2 ? (uint32_t)(DD_LANE_RING - at)
+                               : 64 + (uint32_t)(test_random(&seed) % 300);
             m.key_len = test_random(&seed) % 2 ? m.len - 64 : (uint32_t)(test_random(&seed) % 300);
             m.val_len = m.len - 64 - m.key_len;
             memcpy(data + at, &m, sizeof m);
         }
         uint64_t how = test_random(&seed) % 4;
-        tail_word = r.pos + (how == 0 ? test_random(&seed) : how == 1 ? 64 : how == 2 ? DD_LANE_RING : 64 * (test_random(&seed) % 9000));
+        tail_word = r.pos + (how == 0   ? test_random(&seed)
+                             : how == 1 ? 64
+                             : how == 2 ? DD_LANE_RING
+                                        : 64 * (test_random(&seed) % 9000));
         for (int k = 0; k < 8; k++) {
             struct msg m;
             const uint8_t *p;
@@ -322,16 +320,20 @@ START_TEST(random_headers_and_positions_never_lead_outside_the_ring)
 }
 END_TEST
 
-START_TEST(pads_that_are_not_those_of_a_producer_are_refused)
-{
+START_TEST(pads_that_are_not_those_of_a_producer_are_refused) {
     uint8_t *data = calloc(1, DD_LANE_RING);
     struct msg m, pad = {.type = MSG_PAD};
     const uint8_t *p;
-    const struct { uint64_t pos; uint32_t len; } evil[] = {
-        {0, DD_LANE_RING},                                  /* a whole ring of nothing, for ever */
-        {0, 64}, {DD_LANE_RING - 128, 64},                   /* not up to the end */
-        {DD_LANE_RING - 128, 192}, {DD_LANE_RING - 64, 0},
-        {DD_LANE_RING - LANE_RECORD_MAX, LANE_RECORD_MAX},   /* more than any record needs */
+    const struct {
+        uint64_t pos;
+        uint32_t len;
+    } evil[] = {
+        {0, DD_LANE_RING}, /* a whole ring of nothing, for ever */
+        {0, 64},
+        {DD_LANE_RING - 128, 64}, /* not up to the end */
+        {DD_LANE_RING - 128, 192},
+        {DD_LANE_RING - 64, 0},
+        {DD_LANE_RING - LANE_RECORD_MAX, LANE_RECORD_MAX}, /* more than any record needs */
     };
     for (unsigned i = 0; i < sizeof evil / sizeof *evil; i++) {
         struct ring r = malloced(data, evil[i].pos);
@@ -351,9 +353,15 @@ START_TEST(pads_that_are_not_those_of_a_producer_are_refused)
 END_TEST
 
 /* Pieces at any place of the area, near and far, in turns: what the client wrote there is what is seen, with few mappings and no more. */
-START_TEST(the_area_is_seen_through_windows)
-{
-    static const uint64_t at[] = {0, 4096, DD_LANE_WINDOW / 2 - 100, DD_LANE_WINDOW - 100, DD_LANE_WINDOW + 4096, 7 * DD_LANE_WINDOW + 12345, DD_LANE_AREA / 2 - 1, DD_LANE_AREA - DD_MSG_PIECE};
+START_TEST(the_area_is_seen_through_windows) {
+    static const uint64_t at[] = {0,
+                                  4096,
+                                  DD_LANE_WINDOW / 2 - 100,
+                                  DD_LANE_WINDOW - 100,
+                                  DD_LANE_WINDOW + 4096,
+                                  7 * DD_LANE_WINDOW + 12345,
+                                  DD_LANE_AREA / 2 - 1,
+                                  DD_LANE_AREA - DD_MSG_PIECE};
     enum { N = sizeof at / sizeof *at };
     uint64_t seed = 21;
     int code;
@@ -372,7 +380,13 @@ START_TEST(the_area_is_seen_through_windows)
         ck_assert_int_le(mappings_of_lane(), before + (int)LANE_WINDOWS);
     }
     ck_assert_ptr_nonnull(lane_window(&mg, DD_LANE_AREA - DD_MSG_PIECE, DD_MSG_PIECE, &code));
-    static const struct { uint64_t off, len; } bad[] = {{DD_LANE_AREA - 10, 11}, {DD_LANE_AREA + 1, 0}, {UINT64_MAX, 2}, {0, DD_MSG_PIECE + 1}, {4, UINT64_MAX}};
+    static const struct {
+        uint64_t off, len;
+    } bad[] = {{DD_LANE_AREA - 10, 11},
+               {DD_LANE_AREA + 1, 0},
+               {UINT64_MAX, 2},
+               {0, DD_MSG_PIECE + 1},
+               {4, UINT64_MAX}};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_ptr_null(lane_window(&mg, bad[i].off, bad[i].len, &code));
         ck_assert_int_eq(code, DDICT_EPROTO);
@@ -380,8 +394,7 @@ START_TEST(the_area_is_seen_through_windows)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("wire_lane");
     TCase *c = tcase_create("ring");
     tcase_set_timeout(c, 60);

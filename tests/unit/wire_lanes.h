@@ -3,33 +3,29 @@
 #ifndef DDICT_TESTS_WIRE_LANES_H
 #define DDICT_TESTS_WIRE_LANES_H
 
-#include <unistd.h>
-
+#include "wire_test.h"
 #include <wire/lane.h>
 
-#include "wire_test.h"
+#include <unistd.h>
 
 static struct lane cl, mg; /* both ends */
 static int lane_fd;
 
-static inline void setup(void)
-{
+static inline void setup(void) {
     fds_count();
     lane_fd = lane_create();
     ck_assert_int_ge(lane_fd, 0);
     ck_assert_int_eq(lane_map(&cl, lane_fd, true), 0);
     ck_assert_int_eq(lane_map(&mg, lane_fd, false), 0);
 }
-static inline void teardown(void)
-{
+static inline void teardown(void) {
     lane_unmap(&cl);
     lane_unmap(&mg);
     close(lane_fd);
     fds_check();
 }
 
-static inline bool put(struct ring *r, uint64_t id, uint32_t payload)
-{
+static inline bool put(struct ring *r, uint64_t id, uint32_t payload) {
     bool bad = false;
     struct msg *m = ring_reserve(r, MSG_HEADER + payload, &bad);
     if (bad)
@@ -43,8 +39,7 @@ static inline bool put(struct ring *r, uint64_t id, uint32_t payload)
     ring_commit(r);
     return true;
 }
-static inline bool take(struct ring *r, uint64_t id)
-{
+static inline bool take(struct ring *r, uint64_t id) {
     struct msg m;
     const uint8_t *p;
     int e = ring_peek(r, &m, &p); /* ck_assert() writes to a file each time: not in hot loops */

@@ -14,8 +14,7 @@
 
 /* --- messages --- */
 
-START_TEST(thousands_of_small_messages_arrive_in_order_and_are_answered)
-{
+START_TEST(thousands_of_small_messages_arrive_in_order_and_are_answered) {
     begin(_i);
     b.echo = true;
     join();
@@ -35,10 +34,11 @@ START_TEST(thousands_of_small_messages_arrive_in_order_and_are_answered)
 }
 END_TEST
 
-static uint8_t pattern(size_t i) { return (uint8_t)(i * 131 + (i >> 8) * 7 + (i >> 16)); }
+static uint8_t pattern(size_t i) {
+    return (uint8_t)(i * 131 + (i >> 8) * 7 + (i >> 16));
+}
 
-START_TEST(a_value_in_pieces_of_any_size_arrives_whole)
-{
+START_TEST(a_value_in_pieces_of_any_size_arrives_whole) {
     size_t size = (24u << 20) + 12345, at = 0;
     int pieces = 0;
     uint64_t seed = 7;
@@ -57,7 +57,8 @@ START_TEST(a_value_in_pieces_of_any_size_arrives_whole)
         size_t n = 1 + test_random(&seed) % (test_random(&seed) % 3 ? DD_MSG_PIECE : 700);
         if (n > size - at)
             n = size - at;
-        struct msg m = {.type = MSG_DATA, .aux = at, .val_len = size, .flags = at + n == size ? MSGF_LAST : 0};
+        struct msg m = {
+            .type = MSG_DATA, .aux = at, .val_len = size, .flags = at + n == size ? MSGF_LAST : 0};
         ck_assert_int_eq(link_send(a.l, &m, NULL, 0, value + at, n, l_done, &a), 0);
         at += n;
         pieces++;
@@ -76,8 +77,7 @@ START_TEST(a_value_in_pieces_of_any_size_arrives_whole)
 }
 END_TEST
 
-START_TEST(a_paused_end_holds_the_sender_back_and_loses_nothing)
-{
+START_TEST(a_paused_end_holds_the_sender_back_and_loses_nothing) {
     static uint8_t body[DD_MSG_PIECE];
     begin(_i);
     b.pause_after = 5;
@@ -102,8 +102,7 @@ END_TEST
 
 /* --- ends --- */
 
-START_TEST(the_end_of_one_process_is_told_at_once)
-{
+START_TEST(the_end_of_one_process_is_told_at_once) {
     begin(_i);
     join();
     uint64_t began = clock_ms();
@@ -116,8 +115,7 @@ START_TEST(the_end_of_one_process_is_told_at_once)
 }
 END_TEST
 
-START_TEST(a_link_may_be_freed_in_a_callback_and_bodies_are_done_all_the_same)
-{
+START_TEST(a_link_may_be_freed_in_a_callback_and_bodies_are_done_all_the_same) {
     static uint8_t body[DD_MSG_PIECE];
     begin(_i);
     b.free_in_message = true;
@@ -133,8 +131,7 @@ START_TEST(a_link_may_be_freed_in_a_callback_and_bodies_are_done_all_the_same)
 }
 END_TEST
 
-START_TEST(an_owner_that_refuses_a_message_ends_the_link)
-{
+START_TEST(an_owner_that_refuses_a_message_ends_the_link) {
     begin(_i);
     b.refuse = DDICT_EPROTO;
     join();
@@ -146,8 +143,7 @@ START_TEST(an_owner_that_refuses_a_message_ends_the_link)
 }
 END_TEST
 
-START_TEST(links_come_and_go)
-{
+START_TEST(links_come_and_go) {
     begin(_i);
     for (int i = 0; i < 20; i++) {
         a.up = b.up = a.down = b.down = b.messages = 0;
@@ -165,15 +161,14 @@ START_TEST(links_come_and_go)
 }
 END_TEST
 
-static long cpu_us(void)
-{
+static long cpu_us(void) {
     struct rusage r;
     getrusage(RUSAGE_THREAD, &r);
-    return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000000 + r.ru_utime.tv_usec + r.ru_stime.tv_usec;
+    return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000000 + r.ru_utime.tv_usec +
+           r.ru_stime.tv_usec;
 }
 
-START_TEST(an_idle_link_uses_no_cpu)
-{
+START_TEST(an_idle_link_uses_no_cpu) {
     begin(_i);
     b.echo = true;
     join();
@@ -182,7 +177,8 @@ START_TEST(an_idle_link_uses_no_cpu)
     UNTIL(a.messages == 1, 10000);
     int rounds = 0;
     long us = 0;
-    for (int i = 0; i < 20; i++) { /* what was sent last is nudged after; on a busy machine that takes its time */
+    for (int i = 0; i < 20;
+         i++) { /* what was sent last is nudged after; on a busy machine that takes its time */
         long before = cpu_us();
         rounds = 0;
         for (uint64_t end_ms = clock_ms() + 750; clock_ms() < end_ms; rounds++)
@@ -199,8 +195,7 @@ END_TEST
 #ifdef HAVE_OFI
 /* --- only by a fabric --- */
 
-START_TEST(a_lost_wake_up_delays_and_stops_nothing)
-{
+START_TEST(a_lost_wake_up_delays_and_stops_nothing) {
     begin(1);
     b.echo = true;
     join();
@@ -227,31 +222,32 @@ END_TEST
 
 /* --- ends made by hand --- */
 
-static void *x_payload_to(void *arg, const struct msg *m) { return NULL; }
-static int x_message(void *arg, const struct msg *m, void *payload)
-{
+static void *x_payload_to(void *arg, const struct msg *m) {
+    return NULL;
+}
+static int x_message(void *arg, const struct msg *m, void *payload) {
     ((struct lend *)arg)->messages++;
     return 0;
 }
-static void x_drained(void *arg) {}
-static void x_nudge(void *arg) {}
-static void x_broken(void *arg, int code)
-{
+static void x_drained(void *arg) {
+}
+static void x_nudge(void *arg) {
+}
+static void x_broken(void *arg, int code) {
     ((struct lend *)arg)->down++;
     ((struct lend *)arg)->code = code;
 }
 static const struct channel_ops x_ops = {x_payload_to, x_message, x_drained, x_nudge, x_broken};
 
-static int connect_to(struct channel *c, const struct lend *to, uint32_t id, const uint8_t *sends, const uint8_t *takes)
-{
+static int connect_to(struct channel *c, const struct lend *to, uint32_t id, const uint8_t *sends,
+                      const uint8_t *takes) {
     uint8_t at[FABRIC_ADDRESS_MAX];
     size_t len = fabric_address(to->setup.fabric, at);
     return channel_connect(c, at, len, id, sends, takes);
 }
 
 /* These bytes as one message to the endpoint of b. */
-static void raw_frame(struct fabric *f, const void *bytes, size_t len)
-{
+static void raw_frame(struct fabric *f, const void *bytes, size_t len) {
     static struct frame frame = {.op.kind = OP_OTHER};
     struct iovec iov = {(void *)(uintptr_t)bytes, len};
     uint8_t at[FABRIC_ADDRESS_MAX];
@@ -264,8 +260,7 @@ static void raw_frame(struct fabric *f, const void *bytes, size_t len)
     ck_assert_int_eq(e, 0);
 }
 
-START_TEST(what_a_stranger_sends_is_dropped_and_counted)
-{
+START_TEST(what_a_stranger_sends_is_dropped_and_counted) {
     static uint8_t junk[FRAME_MAX + 100000];
     struct fabric *stranger;
     uint64_t seed = 3, before;
@@ -273,7 +268,11 @@ START_TEST(what_a_stranger_sends_is_dropped_and_counted)
     b.echo = true;
     join();
     ck_assert_int_eq(fabric_open(&stranger, ep, fabric_name(b.setup.fabric), "localhost"), 0);
-    struct { struct frame_head head; struct msg m; } frame = {.head = {.channel = 0, .bytes = MSG_HEADER}, .m = {.len = MSG_HEADER, .type = MSG_LEN}};
+    struct {
+        struct frame_head head;
+        struct msg m;
+    } frame = {.head = {.channel = 0, .bytes = MSG_HEADER},
+               .m = {.len = MSG_HEADER, .type = MSG_LEN}};
     before = conn_refused();
     raw_frame(stranger, &frame, sizeof frame); /* well made but for the secret */
     UNTIL(conn_refused() > before, 5000);
@@ -296,8 +295,7 @@ START_TEST(what_a_stranger_sends_is_dropped_and_counted)
 }
 END_TEST
 
-START_TEST(an_end_without_the_secret_gets_nothing_through)
-{
+START_TEST(an_end_without_the_secret_gets_nothing_through) {
     uint8_t right[CHANNEL_TOKEN] = {1}, wrong[CHANNEL_TOKEN] = {1, 2};
     struct channel *x, *y;
     begin(1);
@@ -318,12 +316,15 @@ START_TEST(an_end_without_the_secret_gets_nothing_through)
 }
 END_TEST
 
-START_TEST(malformed_messages_in_a_channel_break_the_link)
-{
-    static const struct { uint32_t len; uint16_t type; } bad[] = {{63, MSG_LEN}, {MSG_LEN_MAX + 1, MSG_DATA}, {64, MSG_TYPE_N}, {UINT32_MAX, MSG_DATA}};
+START_TEST(malformed_messages_in_a_channel_break_the_link) {
+    static const struct {
+        uint32_t len;
+        uint16_t type;
+    } bad[] = {
+        {63, MSG_LEN}, {MSG_LEN_MAX + 1, MSG_DATA}, {64, MSG_TYPE_N}, {UINT32_MAX, MSG_DATA}};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint8_t right[CHANNEL_TOKEN] = {1};
-            struct channel *x, *y;
+        struct channel *x, *y;
         begin(1);
         ck_assert_int_eq(channel_new(&x, a.setup.fabric, &x_ops, &a), 0);
         ck_assert_int_eq(channel_new(&y, b.setup.fabric, &x_ops, &b), 0);
@@ -332,8 +333,11 @@ START_TEST(malformed_messages_in_a_channel_break_the_link)
         struct msg m = {.type = MSG_REPLY};
         ck_assert_int_eq(channel_send(x, &m, NULL, 0, NULL, 0, NULL, NULL), 0);
         UNTIL(b.messages == 1, 5000);
-        struct { struct frame_head head; struct msg m; } frame = {
-            .head = {.channel = channel_id(y), .bytes = MSG_HEADER, .seq = 1, .token = {1}}, .m = {.len = bad[i].len, .type = bad[i].type}};
+        struct {
+            struct frame_head head;
+            struct msg m;
+        } frame = {.head = {.channel = channel_id(y), .bytes = MSG_HEADER, .seq = 1, .token = {1}},
+                   .m = {.len = bad[i].len, .type = bad[i].type}};
         raw_frame(a.setup.fabric, &frame, sizeof frame);
         UNTIL(b.down == 1, 5000);
         ck_assert_int_eq(b.code, DDICT_EPROTO);
@@ -346,8 +350,7 @@ START_TEST(malformed_messages_in_a_channel_break_the_link)
 END_TEST
 #endif
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("wire_link");
     TCase *c = tcase_create("links");
     int carriers_n = 2;
@@ -357,11 +360,13 @@ int main(void)
     }
     tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_loop_test(c, thousands_of_small_messages_arrive_in_order_and_are_answered, 0, carriers_n);
+    tcase_add_loop_test(c, thousands_of_small_messages_arrive_in_order_and_are_answered, 0,
+                        carriers_n);
     tcase_add_loop_test(c, a_value_in_pieces_of_any_size_arrives_whole, 0, carriers_n);
     tcase_add_loop_test(c, a_paused_end_holds_the_sender_back_and_loses_nothing, 0, carriers_n);
     tcase_add_loop_test(c, the_end_of_one_process_is_told_at_once, 0, carriers_n);
-    tcase_add_loop_test(c, a_link_may_be_freed_in_a_callback_and_bodies_are_done_all_the_same, 0, carriers_n);
+    tcase_add_loop_test(c, a_link_may_be_freed_in_a_callback_and_bodies_are_done_all_the_same, 0,
+                        carriers_n);
     tcase_add_loop_test(c, an_owner_that_refuses_a_message_ends_the_link, 0, carriers_n);
     tcase_add_loop_test(c, links_come_and_go, 0, carriers_n);
     tcase_add_loop_test(c, an_idle_link_uses_no_cpu, 0, carriers_n);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_loop.c - one round of the loop: a handler that was removed is not called any more, deferred work runs once and before the wait. */
+#include "wire_test.h"
+#include <base/clock.h>
+#include <wire/loop.h>
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -7,19 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <base/clock.h>
-#include <wire/loop.h>
-
-#include "wire_test.h"
-
 struct counted {
     struct io_handler io;
     int calls;
     struct counted *victim; /* removed and freed at the first call */
 };
 static int ep;
-static void counted_ready(struct io_handler *h, uint32_t events)
-{
+static void counted_ready(struct io_handler *h, uint32_t events) {
     struct counted *c = (struct counted *)h;
     c->calls++;
     if (c->victim != NULL) {
@@ -29,32 +27,28 @@ static void counted_ready(struct io_handler *h, uint32_t events)
         c->victim = NULL;
     }
 }
-static struct counted *counted_new(void)
-{
+static struct counted *counted_new(void) {
     struct counted *c = calloc(1, sizeof *c);
-    c->io = (struct io_handler){.fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), .ready = counted_ready};
+    c->io =
+        (struct io_handler){.fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), .ready = counted_ready};
     ck_assert_int_eq(io_add(ep, &c->io, EPOLLIN), 0);
     return c;
 }
-static void counted_free(struct counted *c)
-{
+static void counted_free(struct counted *c) {
     io_remove(ep, &c->io);
     close(c->io.fd);
     free(c);
 }
-static void setup(void)
-{
+static void setup(void) {
     fds_count();
     ep = epoll_create1(EPOLL_CLOEXEC);
 }
-static void teardown(void)
-{
+static void teardown(void) {
     close(ep);
     fds_check();
 }
 
-START_TEST(ready_handlers_are_called_and_counted)
-{
+START_TEST(ready_handlers_are_called_and_counted) {
     struct counted *a = counted_new(), *b = counted_new();
     ck_assert_int_eq(io_wait(ep, 1000), 2);
     ck_assert_int_eq(a->calls + b->calls, 2);
@@ -69,8 +63,7 @@ START_TEST(ready_handlers_are_called_and_counted)
 END_TEST
 
 /* Whichever comes first in the batch frees the other. */
-START_TEST(a_handler_that_was_freed_in_the_same_round_is_not_called)
-{
+START_TEST(a_handler_that_was_freed_in_the_same_round_is_not_called) {
     for (int swap = 0; swap < 2; swap++) {
         struct counted *a = counted_new(), *b = counted_new(), *killer = swap ? b : a;
         killer->victim = swap ? a : b;
@@ -88,8 +81,7 @@ struct work {
     bool again;
     struct work *cancel;
 };
-static void work_run(struct io_deferred *d)
-{
+static void work_run(struct io_deferred *d) {
     struct work *w = (struct work *)d;
     w->runs++;
     if (w->again)
@@ -98,8 +90,7 @@ static void work_run(struct io_deferred *d)
         io_undefer(&w->cancel->d);
 }
 
-START_TEST(deferred_work_runs_once_before_the_wait)
-{
+START_TEST(deferred_work_runs_once_before_the_wait) {
     struct work w = {.d.run = work_run}, x = {.d.run = work_run}, y = {.d.run = work_run};
     io_defer(&w.d);
     io_defer(&w.d);
@@ -121,8 +112,7 @@ START_TEST(deferred_work_runs_once_before_the_wait)
 }
 END_TEST
 
-START_TEST(work_that_defers_itself_neither_blocks_nor_starves_the_loop)
-{
+START_TEST(work_that_defers_itself_neither_blocks_nor_starves_the_loop) {
     struct work w = {.d.run = work_run, .again = true};
     io_defer(&w.d);
     uint64_t t = clock_ms();
@@ -133,8 +123,7 @@ START_TEST(work_that_defers_itself_neither_blocks_nor_starves_the_loop)
 }
 END_TEST
 
-START_TEST(a_forked_child_does_not_run_the_work_of_its_parent)
-{
+START_TEST(a_forked_child_does_not_run_the_work_of_its_parent) {
     struct work w = {.d.run = work_run};
     int status;
     io_defer(&w.d);
@@ -151,8 +140,7 @@ START_TEST(a_forked_child_does_not_run_the_work_of_its_parent)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("wire_loop");
     TCase *c = tcase_create("loop");
     tcase_set_timeout(c, 120);

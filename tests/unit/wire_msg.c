@@ -1,55 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_msg.c - the check of message headers: what each type allows, and that nothing else passes. */
+#include "wire_test.h"
 #include <ddict.h>
-#include <string.h>
 #include <wire/msg.h>
 
-#include "wire_test.h"
+#include <string.h>
 
-static int check(struct msg m) { return msg_check(&m, MSG_LEN_MAX); }
+static int check(struct msg m) {
+    return msg_check(&m, MSG_LEN_MAX);
+}
 
-START_TEST(well_formed_messages_of_every_type_pass)
-{
-    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 4, .val_len = 6}), 0);
+START_TEST(well_formed_messages_of_every_type_pass) {
+    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 4, .val_len = 6}),
+                     0);
     ck_assert_int_eq(check((struct msg){.len = 68, .type = MSG_PUT, .key_len = 4}), 0);
-    ck_assert_int_eq(check((struct msg){.len = 68, .type = MSG_PUT, .key_len = 4, .val_len = 1ull << 40, .flags = MSGF_STREAM}), 0);
+    ck_assert_int_eq(
+        check((struct msg){
+            .len = 68, .type = MSG_PUT, .key_len = 4, .val_len = 1ull << 40, .flags = MSGF_STREAM}),
+        0);
     for (unsigned t = MSG_GET; t <= MSG_DEL; t++)
-        ck_assert_int_eq(check((struct msg){.len = 64 + MSG_KEY_MAX, .type = (uint16_t)t, .key_len = MSG_KEY_MAX}), 0);
+        ck_assert_int_eq(check((struct msg){
+                             .len = 64 + MSG_KEY_MAX, .type = (uint16_t)t, .key_len = MSG_KEY_MAX}),
+                         0);
     for (unsigned t = MSG_CLEAR; t <= MSG_CANCEL; t++)
         ck_assert_int_eq(check((struct msg){.len = 64, .type = (uint16_t)t, .aux = UINT64_MAX}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64 + DD_MSG_PIECE, .type = MSG_DATA}), 0);
-    ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_DATA, .flags = MSGF_LAST, .status = -5}), 0);
+    ck_assert_int_eq(
+        check((struct msg){.len = 64, .type = MSG_DATA, .flags = MSGF_LAST, .status = -5}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_ABORT}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_CREDIT, .aux = UINT64_MAX}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_HOLD, .aux = 1, .manager = 7}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_FREEZE, .aux = 1}), 0);
     ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_FREEZE}), DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){.len = 100, .type = MSG_PREFETCH}), 0);
-    ck_assert_int_eq(check((struct msg){.len = MSG_LEN_MAX, .type = MSG_REPLY, .val_len = 5, .flags = MSGF_STREAM}), 0);
+    ck_assert_int_eq(
+        check((struct msg){
+            .len = MSG_LEN_MAX, .type = MSG_REPLY, .val_len = 5, .flags = MSGF_STREAM}),
+        0);
     for (unsigned t = MSG_CTL_READY; t < MSG_TYPE_N; t++)
         ck_assert_int_eq(check((struct msg){.len = 164, .type = (uint16_t)t}), 0);
 }
 END_TEST
 
-START_TEST(lengths_that_do_not_agree_are_refused)
-{
-    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 4, .val_len = 7}), DDICT_EPROTO);
-    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 4, .val_len = 5}), DDICT_EPROTO);
-    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 4, .val_len = 6, .flags = MSGF_STREAM}), DDICT_EPROTO);
-    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 0, .val_len = 10}), DDICT_EPROTO);
-    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 11, .val_len = UINT64_MAX}), DDICT_EPROTO);
-    ck_assert_int_eq(check((struct msg){.len = 68, .type = MSG_PUT, .key_len = 4, .val_len = MSG_VALUE_MAX, .flags = MSGF_STREAM}), DDICT_EPROTO);
-    ck_assert_int_eq(check((struct msg){.len = 64 + MSG_KEY_MAX + 1, .type = MSG_GET, .key_len = MSG_KEY_MAX + 1}), DDICT_EPROTO);
+START_TEST(lengths_that_do_not_agree_are_refused) {
+    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 4, .val_len = 7}),
+                     DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 4, .val_len = 5}),
+                     DDICT_EPROTO);
+    ck_assert_int_eq(
+        check((struct msg){
+            .len = 74, .type = MSG_PUT, .key_len = 4, .val_len = 6, .flags = MSGF_STREAM}),
+        DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 0, .val_len = 10}),
+                     DDICT_EPROTO);
+    ck_assert_int_eq(
+        check((struct msg){.len = 74, .type = MSG_PUT, .key_len = 11, .val_len = UINT64_MAX}),
+        DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){.len = 68,
+                                        .type = MSG_PUT,
+                                        .key_len = 4,
+                                        .val_len = MSG_VALUE_MAX,
+                                        .flags = MSGF_STREAM}),
+                     DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){
+                         .len = 64 + MSG_KEY_MAX + 1, .type = MSG_GET, .key_len = MSG_KEY_MAX + 1}),
+                     DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_GET}), DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_DATA}), DDICT_EPROTO);
-    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_DATA, .aux = MSG_VALUE_MAX}), DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_DATA, .aux = MSG_VALUE_MAX}),
+                     DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_LEN}), DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_REPLY, .key_len = 1}), DDICT_EPROTO);
 }
 END_TEST
 
-START_TEST(what_is_too_short_or_long_or_unknown_is_refused)
-{
+START_TEST(what_is_too_short_or_long_or_unknown_is_refused) {
     struct msg m = {.len = 200, .type = MSG_REPLY};
     ck_assert_int_eq(msg_check(&m, 200), 0);
     ck_assert_int_eq(msg_check(&m, 199), DDICT_EPROTO);
@@ -62,36 +87,49 @@ START_TEST(what_is_too_short_or_long_or_unknown_is_refused)
 }
 END_TEST
 
-START_TEST(flags_that_a_type_does_not_know_are_refused)
-{
-    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_GET, .key_len = 1, .flags = MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE}), 0);
-    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_GET, .key_len = 1, .flags = MSGF_NEW}), DDICT_EPROTO);
-    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_PUT, .key_len = 1, .flags = MSGF_NEW | MSGF_EXISTING}), DDICT_EPROTO);
-    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_REPLY, .flags = 0x100}), DDICT_EPROTO);
+START_TEST(flags_that_a_type_does_not_know_are_refused) {
+    ck_assert_int_eq(check((struct msg){.len = 65,
+                                        .type = MSG_GET,
+                                        .key_len = 1,
+                                        .flags = MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE}),
+                     0);
+    ck_assert_int_eq(
+        check((struct msg){.len = 65, .type = MSG_GET, .key_len = 1, .flags = MSGF_NEW}),
+        DDICT_EPROTO);
+    ck_assert_int_eq(
+        check((struct msg){
+            .len = 65, .type = MSG_PUT, .key_len = 1, .flags = MSGF_NEW | MSGF_EXISTING}),
+        DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_REPLY, .flags = 0x100}),
+                     DDICT_EPROTO);
 }
 END_TEST
 
 /* Whatever passes satisfies what the readers of messages rely on. */
-START_TEST(random_headers_that_pass_are_within_bounds)
-{
+START_TEST(random_headers_that_pass_are_within_bounds) {
     uint64_t seed = 1, passed = 0;
     for (int i = 0; i < 2000000; i++) {
         uint64_t r = test_random(&seed);
-        struct msg m = {.len = 60 + (uint32_t)(r & 63), .type = (uint16_t)(r >> 8 & 31), .flags = (uint16_t)(r >> 16 & r >> 24 & 255),
-                        .key_len = (uint32_t)(r >> 32 & 63), .val_len = r >> 40 & 63, .aux = test_random(&seed)};
+        struct msg m = {.len = 60 + (uint32_t)(r & 63),
+                        .type = (uint16_t)(r >> 8 & 31),
+                        .flags = (uint16_t)(r >> 16 & r >> 24 & 255),
+                        .key_len = (uint32_t)(r >> 32 & 63),
+                        .val_len = r >> 40 & 63,
+                        .aux = test_random(&seed)};
         if (msg_check(&m, 120) != 0)
             continue;
         passed++;
-        if (m.len < 64 || m.len > 120 || m.type <= MSG_PAD || m.type >= MSG_TYPE_N || m.key_len > m.len - 64
-            || (m.type == MSG_PUT && !(m.flags & MSGF_STREAM) && 64 + m.key_len + m.val_len != m.len))
-            ck_abort_msg("type %u len %u key %u value %lu", m.type, m.len, m.key_len, (unsigned long)m.val_len);
+        if (m.len < 64 || m.len > 120 || m.type <= MSG_PAD || m.type >= MSG_TYPE_N ||
+            m.key_len > m.len - 64 ||
+            (m.type == MSG_PUT && !(m.flags & MSGF_STREAM) && 64 + m.key_len + m.val_len != m.len))
+            ck_abort_msg("type %u len %u key %u value %lu", m.type, m.len, m.key_len,
+                         (unsigned long)m.val_len);
     }
     ck_assert_uint_gt(passed, 1000);
 }
 END_TEST
 
-START_TEST(every_type_has_a_name)
-{
+START_TEST(every_type_has_a_name) {
     for (unsigned t = MSG_PAD; t < MSG_TYPE_N; t++)
         ck_assert_str_ne(msg_name(t), "?");
     ck_assert_str_eq(msg_name(MSG_PUT), "PUT");
@@ -100,8 +138,7 @@ START_TEST(every_type_has_a_name)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("wire_msg");
     TCase *c = wire_case(s, "check", 30);
     tcase_add_test(c, well_formed_messages_of_every_type_pass);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_net.c - listening and accepting. */
+#include "net_alone.h"
+#include "wire_test.h"
+#include <base/error.h>
+#include <wire/conn.h>
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -10,22 +15,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <base/error.h>
-#include <wire/conn.h>
-#include "net_alone.h"
-#include "wire_test.h"
-
-static int connect_to(uint16_t port)
-{
+static int connect_to(uint16_t port) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     return fd;
 }
 
-START_TEST(a_connection_is_taken_once_and_then_there_is_none)
-{
+START_TEST(a_connection_is_taken_once_and_then_there_is_none) {
     uint16_t port = 0;
     int listener = conn_listen(NULL, &port), fd;
     ck_assert_int_ge(listener, 0);
@@ -40,10 +39,10 @@ START_TEST(a_connection_is_taken_once_and_then_there_is_none)
 END_TEST
 
 /* Neither a spin nor a pause of the loop: who comes where no descriptor is free is told so at once, and the next one is taken when there is. */
-START_TEST(without_descriptors_a_connection_is_turned_away)
-{
+START_TEST(without_descriptors_a_connection_is_turned_away) {
     uint16_t port = 0;
-    int listener = conn_listen(NULL, &port), peers[2] = {connect_to(port), connect_to(port)}, full[256], n = 0, fd;
+    int listener = conn_listen(NULL, &port), peers[2] = {connect_to(port), connect_to(port)},
+        full[256], n = 0, fd;
     struct rlimit was, few;
     char c;
     ck_assert_int_ge(listener, 0);
@@ -71,8 +70,7 @@ START_TEST(without_descriptors_a_connection_is_turned_away)
 END_TEST
 
 /* A socket that listens at the port; reuse: as torch's stores do it. */
-static int listen_at_port(uint16_t port, int reuse)
-{
+static int listen_at_port(uint16_t port, int reuse) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse), 0);
@@ -83,15 +81,15 @@ static int listen_at_port(uint16_t port, int reuse)
     return e;
 }
 
-START_TEST(a_port_that_is_held_is_for_its_listener_alone)
-{
+START_TEST(a_port_that_is_held_is_for_its_listener_alone) {
     uint16_t port, other;
     int held = conn_hold(0, 0, &port), fd, listener;
     ck_assert_int_ge(held, 0);
     ck_assert_uint_ne(port, 0);
     ck_assert_int_eq(listen_at_port(port, 0), -EADDRINUSE);
     ck_assert_int_eq(conn_hold(port, port, &other), -EADDRINUSE);
-    if (port < 65535 && (fd = conn_hold((uint16_t)(port + 1), (uint16_t)(port + 1), &other)) >= 0) { /* a range that has a free one */
+    if (port < 65535 && (fd = conn_hold((uint16_t)(port + 1), (uint16_t)(port + 1), &other)) >=
+                            0) { /* a range that has a free one */
         close(fd);
         ck_assert_int_ge(fd = conn_listen_range(port, (uint16_t)(port + 1), &other), 0);
         ck_assert_uint_eq(other, port + 1);
@@ -108,8 +106,7 @@ START_TEST(a_port_that_is_held_is_for_its_listener_alone)
 }
 END_TEST
 
-START_TEST(ports_come_from_the_range_until_none_is_free)
-{
+START_TEST(ports_come_from_the_range_until_none_is_free) {
     uint16_t low = 0, port, taken[4];
     int fd[4], first;
     for (int tries = 0;; tries++) { /* four ports in a row that nobody has */
@@ -117,7 +114,9 @@ START_TEST(ports_come_from_the_range_until_none_is_free)
         close(conn_listen(NULL, &low));
         if (low > 65000)
             continue;
-        for (first = 0; first < 4 && (fd[first] = conn_listen_range(low, (uint16_t)(low + 3), &taken[first])) >= 0; first++)
+        for (first = 0; first < 4 && (fd[first] = conn_listen_range(low, (uint16_t)(low + 3),
+                                                                    &taken[first])) >= 0;
+             first++)
             ;
         if (first == 4)
             break;
@@ -146,8 +145,7 @@ START_TEST(ports_come_from_the_range_until_none_is_free)
 }
 END_TEST
 
-START_TEST(addresses_are_at_most_as_many_as_asked)
-{
+START_TEST(addresses_are_at_most_as_many_as_asked) {
     struct sockaddr_storage a[8];
     int n = conn_addresses("no-such-node.invalid", a, 8);
     ck_assert_int_ge(n, 1);
@@ -156,8 +154,7 @@ START_TEST(addresses_are_at_most_as_many_as_asked)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     (void)net_alone(); /* ports that were free a moment ago still are */
     Suite *s = suite_create("wire_net");
     TCase *c = wire_case(s, "net", 30);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_out.c - the output queue: bytes come out once and in order however the socket takes them; done() is called once for each body. */
+#include "wire_test.h"
+#include <wire/out.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <wire/out.h>
-
-#include "wire_test.h"
 
 /* --- a socket that takes as little as the test wants --- */
 static size_t take_max = SIZE_MAX;
@@ -17,8 +17,7 @@ static size_t askeds;
 static int fail_with, eintrs;
 static uint8_t *taken;
 static size_t taken_len;
-ssize_t sendmsg(int fd, const struct msghdr *h, int flags)
-{
+ssize_t sendmsg(int fd, const struct msghdr *h, int flags) {
     ck_assert(flags & MSG_NOSIGNAL);
     if (eintrs > 0) {
         eintrs--;
@@ -47,8 +46,7 @@ ssize_t sendmsg(int fd, const struct msghdr *h, int flags)
 
 static int dones;
 static struct out *more; /* done() adds to it */
-static void done(void *arg)
-{
+static void done(void *arg) {
     dones++;
     if (more != NULL) {
         struct out *o = more;
@@ -58,9 +56,9 @@ static void done(void *arg)
     }
 }
 
-START_TEST(bytes_come_out_in_order_whatever_the_socket_takes)
-{
-    static const size_t sizes[] = {1, 7, 100, 4096, OUT_BLOCK - 1, OUT_BLOCK, OUT_BLOCK + 1, SIZE_MAX};
+START_TEST(bytes_come_out_in_order_whatever_the_socket_takes) {
+    static const size_t sizes[] = {1,       7, 100, 4096, OUT_BLOCK - 1, OUT_BLOCK, OUT_BLOCK + 1,
+                                   SIZE_MAX};
     for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct out o = {0};
         uint64_t seed = 17;
@@ -73,7 +71,8 @@ START_TEST(bytes_come_out_in_order_whatever_the_socket_takes)
         for (size_t i = 0; i < total; i++)
             all[i] = (uint8_t)test_random(&seed);
         while (at < total || o.count > 0) {
-            size_t n = test_random(&seed) % 8 == 0 ? test_random(&seed) % 130000 : test_random(&seed) % 300;
+            size_t n = test_random(&seed) % 8 == 0 ? test_random(&seed) % 130000
+                                                   : test_random(&seed) % 300;
             if (n > total - at)
                 n = total - at;
             size_t head = n / 3;
@@ -101,8 +100,7 @@ START_TEST(bytes_come_out_in_order_whatever_the_socket_takes)
 }
 END_TEST
 
-START_TEST(errors_keep_what_was_not_written)
-{
+START_TEST(errors_keep_what_was_not_written) {
     struct out o = {0};
     taken = malloc(100);
     taken_len = 0;
@@ -125,8 +123,7 @@ START_TEST(errors_keep_what_was_not_written)
 }
 END_TEST
 
-START_TEST(bodies_are_sent_from_where_they_lie)
-{
+START_TEST(bodies_are_sent_from_where_they_lie) {
     static uint8_t body[2][200000];
     struct out o = {0};
     taken = malloc(500000);
@@ -158,8 +155,7 @@ START_TEST(bodies_are_sent_from_where_they_lie)
 }
 END_TEST
 
-START_TEST(done_may_add_and_bodies_may_be_empty)
-{
+START_TEST(done_may_add_and_bodies_may_be_empty) {
     struct out o = {0};
     taken = malloc(100);
     taken_len = 0;
@@ -177,8 +173,7 @@ START_TEST(done_may_add_and_bodies_may_be_empty)
 }
 END_TEST
 
-START_TEST(clearing_calls_every_done_once)
-{
+START_TEST(clearing_calls_every_done_once) {
     struct out o = {0};
     dones = 0;
     for (int i = 0; i < 1000; i++) {
@@ -193,8 +188,7 @@ START_TEST(clearing_calls_every_done_once)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
     Suite *s = suite_create("wire_out");
     TCase *c = wire_case(s, "out", 30);
     tcase_add_test(c, bytes_come_out_in_order_whatever_the_socket_takes);

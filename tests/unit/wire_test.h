@@ -12,8 +12,7 @@
 
 static int fds_before;
 
-static inline int fds_open(void)
-{
+static inline int fds_open(void) {
     int n = 0;
     DIR *d = opendir("/proc/self/fd");
     ck_assert_ptr_nonnull(d);
@@ -23,12 +22,13 @@ static inline int fds_open(void)
     return n;
 }
 void conn_take_ready(void); /* wire/conn.h: keeps one for good */
-static inline void fds_count(void)
-{
+static inline void fds_count(void) {
     conn_take_ready();
     fds_before = fds_open();
 }
-static inline void fds_check(void) { ck_assert_int_eq(fds_open(), fds_before); }
+static inline void fds_check(void) {
+    ck_assert_int_eq(fds_open(), fds_before);
+}
 
 static inline uint64_t test_random(uint64_t *s) /* splitmix64 */
 {
@@ -39,8 +39,7 @@ static inline uint64_t test_random(uint64_t *s) /* splitmix64 */
 }
 
 /* A case with a time limit in seconds; its tests are added by tcase_add_test(). Descriptors are counted before and after each. */
-static inline TCase *wire_case(Suite *s, const char *name, double seconds)
-{
+static inline TCase *wire_case(Suite *s, const char *name, double seconds) {
     TCase *c = tcase_create(name);
     tcase_set_timeout(c, seconds);
     tcase_add_checked_fixture(c, fds_count, fds_check);
@@ -48,8 +47,7 @@ static inline TCase *wire_case(Suite *s, const char *name, double seconds)
     return c;
 }
 
-static inline int wire_main(Suite *s)
-{
+static inline int wire_main(Suite *s) {
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     int failed = srunner_ntests_failed(r);

@@ -4,9 +4,10 @@
  * dictionary can be used without that library.
  */
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #include <ddict.h>
 #include <ddict_runtime.h>
+
+#include <Python.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -16,13 +17,14 @@ static const struct {
     int code;
     const char *name;
 } kinds[] = {
-    {DDICT_EFULL, "FullError"}, {DDICT_ELOST, "LostError"}, {DDICT_EGONE, "GoneError"}, {DDICT_ENODICT, "NoDictError"},
-    {-ETIMEDOUT, "TimeoutError"}, {DDICT_EVERSION, "VersionError"}, {DDICT_ECRED, "CredError"}, {DDICT_EPROTO, "ProtocolError"},
-    {DDICT_EAUTH, "AuthError"}, {DDICT_EVALSIZE, "ValueSizeError"},
+    {DDICT_EFULL, "FullError"},   {DDICT_ELOST, "LostError"},
+    {DDICT_EGONE, "GoneError"},   {DDICT_ENODICT, "NoDictError"},
+    {-ETIMEDOUT, "TimeoutError"}, {DDICT_EVERSION, "VersionError"},
+    {DDICT_ECRED, "CredError"},   {DDICT_EPROTO, "ProtocolError"},
+    {DDICT_EAUTH, "AuthError"},   {DDICT_EVALSIZE, "ValueSizeError"},
 };
 
-static PyObject *raise_code(int code)
-{
+static PyObject *raise_code(int code) {
     const char *name = "Error";
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (kinds[i].code == code)
@@ -43,8 +45,7 @@ static PyObject *raise_code(int code)
 }
 
 /* Seconds, or None for the default, as milliseconds. */
-static int timeout_of(PyObject *seconds, int *ms)
-{
+static int timeout_of(PyObject *seconds, int *ms) {
     *ms = -1;
     if (seconds == Py_None)
         return 0;
@@ -59,63 +60,52 @@ static int timeout_of(PyObject *seconds, int *ms)
     return 0;
 }
 
-static PyObject *none_or_raise(int rc)
-{
+static PyObject *none_or_raise(int rc) {
     if (rc < 0)
         return raise_code(rc);
     Py_RETURN_NONE;
 }
 
-static PyObject *rt_init(PyObject *self, PyObject *arg)
-{
+static PyObject *rt_init(PyObject *self, PyObject *arg) {
     unsigned long flags = PyLong_AsUnsignedLong(arg);
     int rc;
     if (flags == (unsigned long)-1 && PyErr_Occurred())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_rt_init((unsigned)flags);
-    Py_END_ALLOW_THREADS
-    return none_or_raise(rc);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_rt_init((unsigned)flags);
+    Py_END_ALLOW_THREADS return none_or_raise(rc);
 }
 
-static PyObject *rt_finalize(PyObject *self, PyObject *none)
-{
+static PyObject *rt_finalize(PyObject *self, PyObject *none) {
     int rc;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_rt_finalize();
-    Py_END_ALLOW_THREADS
-    return none_or_raise(rc);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_rt_finalize();
+    Py_END_ALLOW_THREADS return none_or_raise(rc);
 }
 
-static PyObject *rt_leave(PyObject *self, PyObject *none)
-{
+static PyObject *rt_leave(PyObject *self, PyObject *none) {
     int rc;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_rt_leave();
-    Py_END_ALLOW_THREADS
-    return none_or_raise(rc);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_rt_leave();
+    Py_END_ALLOW_THREADS return none_or_raise(rc);
 }
 
-static PyObject *number_or_none(int n)
-{
+static PyObject *number_or_none(int n) {
     if (n < 0)
         Py_RETURN_NONE;
     return PyLong_FromLong(n);
 }
 
-static PyObject *rt_info(PyObject *self, PyObject *none)
-{
+static PyObject *rt_info(PyObject *self, PyObject *none) {
     struct ddict_rt_info i;
     int rc = ddict_rt_get_info(&i);
     if (rc < 0)
         return raise_code(rc);
-    return Py_BuildValue("{s:i,s:i,s:i,s:i,s:N,s:N,s:N,s:s,s:s,s:s,s:s,s:s}", "rank", i.rank, "size", i.size, "local_rank", i.local_rank, "local_size",
-                         i.local_size, "node_id", number_or_none(i.node_id), "nodes", number_or_none(i.nodes), "map", PyBool_FromLong(i.map),
-                         "node", i.node, "group", i.group, "how", i.how_name, "peers", i.peers_name, "trouble", ddict_rt_trouble());
+    return Py_BuildValue("{s:i,s:i,s:i,s:i,s:N,s:N,s:N,s:s,s:s,s:s,s:s,s:s}", "rank", i.rank,
+                         "size", i.size, "local_rank", i.local_rank, "local_size", i.local_size,
+                         "node_id", number_or_none(i.node_id), "nodes", number_or_none(i.nodes),
+                         "map", PyBool_FromLong(i.map), "node", i.node, "group", i.group, "how",
+                         i.how_name, "peers", i.peers_name, "trouble", ddict_rt_trouble());
 }
 
-static PyObject *rt_exchange(PyObject *self, PyObject *args)
-{
+static PyObject *rt_exchange(PyObject *self, PyObject *args) {
     struct ddict_rt_bytes *all;
     PyObject *seconds, *list;
     Py_buffer data;
@@ -126,10 +116,8 @@ static PyObject *rt_exchange(PyObject *self, PyObject *args)
         PyBuffer_Release(&data);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_rt_exchange(data.buf, (size_t)data.len, &all, ms);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&data);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_rt_exchange(data.buf, (size_t)data.len, &all, ms);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&data);
     if (rc < 0)
         return raise_code(rc);
     list = PyList_New(size);
@@ -144,19 +132,15 @@ static PyObject *rt_exchange(PyObject *self, PyObject *args)
     return list;
 }
 
-static PyObject *rt_barrier(PyObject *self, PyObject *seconds)
-{
+static PyObject *rt_barrier(PyObject *self, PyObject *seconds) {
     int ms, rc;
     if (timeout_of(seconds, &ms) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_rt_barrier(ms);
-    Py_END_ALLOW_THREADS
-    return none_or_raise(rc);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_rt_barrier(ms);
+    Py_END_ALLOW_THREADS return none_or_raise(rc);
 }
 
-static int index_of(PyObject *arg, int *n)
-{
+static int index_of(PyObject *arg, int *n) {
     long v = PyLong_AsLong(arg);
     if (v == -1 && PyErr_Occurred())
         return -1;
@@ -164,8 +148,7 @@ static int index_of(PyObject *arg, int *n)
     return 0;
 }
 
-static PyObject *rt_node_of(PyObject *self, PyObject *arg)
-{
+static PyObject *rt_node_of(PyObject *self, PyObject *arg) {
     int n, rc;
     if (index_of(arg, &n) < 0)
         return NULL;
@@ -174,22 +157,21 @@ static PyObject *rt_node_of(PyObject *self, PyObject *arg)
 }
 
 /* A call that gives NULL says why by its sentence only. */
-static PyObject *name_or_raise(const char *name) { return name ? PyUnicode_DecodeFSDefault(name) : raise_code(-ENODATA); }
+static PyObject *name_or_raise(const char *name) {
+    return name ? PyUnicode_DecodeFSDefault(name) : raise_code(-ENODATA);
+}
 
-static PyObject *rt_node_name(PyObject *self, PyObject *arg)
-{
+static PyObject *rt_node_name(PyObject *self, PyObject *arg) {
     int n;
     return index_of(arg, &n) < 0 ? NULL : name_or_raise(ddict_rt_node_name(n));
 }
 
-static PyObject *rt_host_of(PyObject *self, PyObject *arg)
-{
+static PyObject *rt_host_of(PyObject *self, PyObject *arg) {
     int n;
     return index_of(arg, &n) < 0 ? NULL : name_or_raise(ddict_rt_host_of(n));
 }
 
-static PyObject *rt_ranks_of(PyObject *self, PyObject *arg)
-{
+static PyObject *rt_ranks_of(PyObject *self, PyObject *arg) {
     int node, n;
     if (index_of(arg, &node) < 0)
         return NULL;
@@ -207,8 +189,7 @@ static PyObject *rt_ranks_of(PyObject *self, PyObject *arg)
     return list;
 }
 
-static PyObject *rt_bind_gpu(PyObject *self, PyObject *arg)
-{
+static PyObject *rt_bind_gpu(PyObject *self, PyObject *arg) {
     struct ddict_rt_gpu g;
     const char *how = PyUnicode_Check(arg) ? PyUnicode_AsUTF8(arg) : "";
     int rc, way = -1;
@@ -219,17 +200,16 @@ static PyObject *rt_bind_gpu(PyObject *self, PyObject *arg)
         if (strcmp(how, ways[i]) == 0)
             way = i;
     if (way < 0)
-        return PyErr_Format(PyExc_ValueError, "%R is no way to bind GPUs: closest, rotate or none", arg);
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_rt_bind_gpu(way, &g);
-    Py_END_ALLOW_THREADS
-    if (rc < 0)
-        return raise_code(rc);
+        return PyErr_Format(PyExc_ValueError, "%R is no way to bind GPUs: closest, rotate or none",
+                            arg);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_rt_bind_gpu(way, &g);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_code(rc);
     if (rc == 0)
         return Py_BuildValue("(Os)", Py_None, ddict_rt_errmsg());
-    return Py_BuildValue("({s:s,s:s,s:i,s:i,s:i,s:N,s:N}N)", "variable", g.variable, "value", g.value, "device", g.device, "devices", g.devices,
-                         "shared", g.shared, "numa", number_or_none(g.numa), "pci", g.pci[0] ? PyUnicode_FromString(g.pci) : number_or_none(-1),
-                         PyBool_FromLong(g.pci_order));
+    return Py_BuildValue(
+        "({s:s,s:s,s:i,s:i,s:i,s:N,s:N}N)", "variable", g.variable, "value", g.value, "device",
+        g.device, "devices", g.devices, "shared", g.shared, "numa", number_or_none(g.numa), "pci",
+        g.pci[0] ? PyUnicode_FromString(g.pci) : number_or_none(-1), PyBool_FromLong(g.pci_order));
 }
 
 static PyMethodDef methods[] = {
@@ -247,11 +227,11 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "ddict._runtime", .m_size = -1, .m_methods = methods};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "ddict._runtime", .m_size = -1,
+                                    .m_methods = methods};
 
 PyMODINIT_FUNC PyInit__runtime(void);
-PyMODINIT_FUNC PyInit__runtime(void)
-{
+PyMODINIT_FUNC PyInit__runtime(void) {
     PyObject *m = PyModule_Create(&module);
     if (m && PyModule_AddIntConstant(m, "NO_PMIX", DDICT_RT_NO_PMIX) < 0)
         Py_CLEAR(m);

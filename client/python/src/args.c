@@ -5,13 +5,13 @@
 #include <limits.h>
 #include <math.h>
 
-int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *kw, const char *const *names, PyObject **out,
-               int positional, int count)
-{
+int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *kw,
+               const char *const *names, PyObject **out, int positional, int count) {
     Py_ssize_t nkw = kw ? PyTuple_GET_SIZE(kw) : 0;
 
     if (n > positional) {
-        PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional arguments (%zd given)", func, positional, n);
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional arguments (%zd given)",
+                     func, positional, n);
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++)
@@ -22,7 +22,8 @@ int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *
         while (at < count && PyUnicode_CompareWithASCIIString(name, names[at]) != 0)
             at++;
         if (at == count || out[at]) {
-            PyErr_Format(PyExc_TypeError, "%s() got %s argument %R", func, at == count ? "an unexpected" : "twice the", name);
+            PyErr_Format(PyExc_TypeError, "%s() got %s argument %R", func,
+                         at == count ? "an unexpected" : "twice the", name);
             return -1;
         }
         out[at] = args[n + i];
@@ -32,16 +33,14 @@ int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *
     return out[0] ? 0 : -1;
 }
 
-int args_count(const char *func, Py_ssize_t n, int min, int max)
-{
+int args_count(const char *func, Py_ssize_t n, int min, int max) {
     if (n >= min && n <= max)
         return 0;
     PyErr_Format(PyExc_TypeError, "%s() takes %d to %d arguments (%zd given)", func, min, max, n);
     return -1;
 }
 
-int timeout_parse(PyObject *seconds, int *ms)
-{
+int timeout_parse(PyObject *seconds, int *ms) {
     double s;
 
     *ms = -1;

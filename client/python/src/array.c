@@ -11,10 +11,11 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define ARRAY_MIN OOB_MIN   /* bytes of elements; a smaller value is not 64-byte aligned */
-#define DIMS_MAX 32
-#define HEAD_SIZE(dims) (((sizeof(struct array_head) + 8 * (size_t)(dims)) + OOB_ALIGN - 1) & ~(size_t)(OOB_ALIGN - 1))
-#define TYPES_MAX 32        /* element types remembered: finding one again costs less than asking numpy */
+#define ARRAY_MIN OOB_MIN /* bytes of elements; a smaller value is not 64-byte aligned */
+#define DIMS_MAX  32
+#define HEAD_SIZE(dims) \
+    (((sizeof(struct array_head) + 8 * (size_t)(dims)) + OOB_ALIGN - 1) & ~(size_t)(OOB_ALIGN - 1))
+#define TYPES_MAX 32 /* element types remembered: finding one again costs less than asking numpy */
 
 enum { KIND_NUMPY, KIND_TORCH };
 
@@ -24,7 +25,8 @@ struct array_head { /* little endian */
     uint64_t dim[];
 };
 _Static_assert(sizeof(struct array_head) == 16, "part of the stored form");
-_Static_assert(sizeof((struct value *)0)->head == HEAD_SIZE(6), "up to six dimensions need no memory");
+_Static_assert(sizeof((struct value *)0)->head == HEAD_SIZE(6),
+               "up to six dimensions need no memory");
 
 struct interface { /* what __array_struct__ points to: numpy's array interface, version 3 */
     int two, dims;
@@ -35,7 +37,7 @@ struct interface { /* what __array_struct__ points to: numpy's array interface, 
 };
 enum { INTERFACE_C = 1, INTERFACE_F = 2 };
 
-struct type { /* of an element */
+struct type {        /* of an element */
     PyObject *dtype; /* numpy's; told apart by its address: kept, so that it stays the same */
     char name[12];   /* its spelling; empty: has none */
     size_t size;
@@ -49,23 +51,20 @@ static struct {
 static PyObject *torch_plain, *torch_make, *torch_rebuild;
 static PyObject *str_dtype, *str_interface, *str_torch;
 
-int array_init(void)
-{
+int array_init(void) {
     str_dtype = PyUnicode_InternFromString("dtype");
     str_interface = PyUnicode_InternFromString("__array_struct__");
     str_torch = PyUnicode_InternFromString("torch");
     return str_dtype && str_interface && str_torch ? 0 : -1;
 }
 
-static PyObject *broken(const char *what)
-{
+static PyObject *broken(const char *what) {
     PyErr_Clear();
     PyErr_Format(error_base, "the stored value is no array: %s", what);
     return NULL;
 }
 
-static int numpy_load(void)
-{
+static int numpy_load(void) {
     PyObject *m;
 
     if (np.ndarray)
@@ -81,8 +80,7 @@ static int numpy_load(void)
     return np.empty && np.dtype && np.contiguous && np.ndarray ? 0 : -1;
 }
 
-static int torch_load(void)
-{
+static int torch_load(void) {
     PyObject *m;
 
     if (torch_rebuild)
@@ -103,8 +101,7 @@ static int torch_load(void)
  * Bytes of an element of the type spelled name, SIZE_MAX for what is no type of plain elements. It is strict because the text comes from the
  * dictionary: numpy would take "<f4,O" for a type with objects in it.
  */
-static size_t type_size(const char name[12])
-{
+static size_t type_size(const char name[12]) {
     size_t n = strnlen(name, 12), at = 2, size = 0;
 
     for (size_t i = n; i < 12; i++)
@@ -118,9 +115,11 @@ static size_t type_size(const char name[12])
         size = 10 * size + (size_t)(name[at++] - '0');
     if (at == 2)
         return SIZE_MAX;
-    if (at < n && (name[1] == 'm' || name[1] == 'M') && name[at] == '[' && name[n - 1] == ']') { /* <M8[25s] */
+    if (at < n && (name[1] == 'm' || name[1] == 'M') && name[at] == '[' &&
+        name[n - 1] == ']') { /* <M8[25s] */
         while (++at < n - 1)
-            if (!(name[at] >= '0' && name[at] <= '9') && !(name[at] >= 'a' && name[at] <= 'z') && !strchr("YMWD", name[at]))
+            if (!(name[at] >= '0' && name[at] <= '9') && !(name[at] >= 'a' && name[at] <= 'z') &&
+                !strchr("YMWD", name[at]))
                 return SIZE_MAX;
         at = n;
     }
@@ -128,8 +127,7 @@ static size_t type_size(const char name[12])
 }
 
 /* name stays empty where the type cannot be spelled, or means more than its spelling says (fields, metadata, types of other packages). */
-static void type_spell(PyObject *dtype, struct type *t)
-{
+static void type_spell(PyObject *dtype, struct type *t) {
     PyObject *name = PyObject_GetAttrString(dtype, "str"), *back = NULL, *metadata = NULL;
     const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
     char spelled[12] = "";
@@ -149,8 +147,7 @@ static void type_spell(PyObject *dtype, struct type *t)
 }
 
 /* False: its arrays are not put so. Takes the reference. */
-static bool type_of(PyObject *dtype, struct type *t)
-{
+static bool type_of(PyObject *dtype, struct type *t) {
     struct type *at;
 
     for (unsigned i = 0; i < TYPES_MAX && np.put[i].dtype; i++) {
@@ -170,8 +167,7 @@ static bool type_of(PyObject *dtype, struct type *t)
 }
 
 /* The dtype of a spelling. */
-static PyObject *type_find(const char name[12], size_t size)
-{
+static PyObject *type_find(const char name[12], size_t size) {
     PyObject *dtype, *itemsize, *old;
     struct type *at;
 
@@ -197,8 +193,8 @@ static PyObject *type_find(const char name[12], size_t size)
 /* --- put --- */
 
 /* dim of n dimensions, data of len bytes: the pieces. */
-static int pieces_lay(struct value *v, int kind, const char name[12], int n, const Py_intptr_t *dim, void *data, size_t len)
-{
+static int pieces_lay(struct value *v, int kind, const char name[12], int n, const Py_intptr_t *dim,
+                      void *data, size_t len) {
     struct array_head *h = (struct array_head *)v->head;
     size_t size = HEAD_SIZE(n);
 
@@ -222,13 +218,11 @@ static int pieces_lay(struct value *v, int kind, const char name[12], int n, con
     return 1;
 }
 
-static const struct interface *interface_of(PyObject *capsule)
-{
+static const struct interface *interface_of(PyObject *capsule) {
     return capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
 }
 
-static int numpy_encode(struct value *v, PyObject *obj)
-{
+static int numpy_encode(struct value *v, PyObject *obj) {
     PyObject *dtype = PyObject_GetAttr(obj, str_dtype), *capsule, *copy;
     const struct interface *a;
     struct type t;
@@ -247,7 +241,8 @@ static int numpy_encode(struct value *v, PyObject *obj)
         len *= (size_t)a->shape[i];
     if (len >= ARRAY_MIN && a->dims <= DIMS_MAX && (a->flags & INTERFACE_C))
         return pieces_lay(v, KIND_NUMPY, t.name, a->dims, a->shape, a->data, len);
-    if (len < ARRAY_MIN || a->dims > DIMS_MAX || (a->flags & INTERFACE_F)) { /* pickle keeps Fortran's order without a copy */
+    if (len < ARRAY_MIN || a->dims > DIMS_MAX ||
+        (a->flags & INTERFACE_F)) { /* pickle keeps Fortran's order without a copy */
         Py_CLEAR(v->hold);
         return 0;
     }
@@ -260,8 +255,7 @@ static int numpy_encode(struct value *v, PyObject *obj)
 }
 
 /* plain() gives None or (tensor, address, bytes, type, shape). */
-static int torch_encode(struct value *v, PyObject *obj)
-{
+static int torch_encode(struct value *v, PyObject *obj) {
     PyObject *p, *shape;
     Py_intptr_t dim[DIMS_MAX];
     Py_ssize_t len, n;
@@ -291,14 +285,15 @@ static int torch_encode(struct value *v, PyObject *obj)
     return pieces_lay(v, KIND_TORCH, name, (int)n, dim, (void *)(uintptr_t)at, (size_t)len);
 }
 
-int array_encode(struct value *v, PyObject *obj)
-{
+int array_encode(struct value *v, PyObject *obj) {
     const char *name = Py_TYPE(obj)->tp_name;
 
     if ((PyObject *)Py_TYPE(obj) == np.ndarray)
         return numpy_encode(v, obj);
     if (strcmp(name, "numpy.ndarray") == 0)
-        return numpy_load() < 0 ? -1 : (PyObject *)Py_TYPE(obj) == np.ndarray ? numpy_encode(v, obj) : 0;
+        return numpy_load() < 0                         ? -1
+               : (PyObject *)Py_TYPE(obj) == np.ndarray ? numpy_encode(v, obj)
+                                                        : 0;
     if (strcmp(name, "Tensor") == 0) { /* somebody's; torch's where torch is there */
         PyObject *m = PyDict_GetItemWithError(PyImport_GetModuleDict(), str_torch); /* borrowed */
         return m && m != Py_None ? torch_encode(v, obj) : PyErr_Occurred() ? -1 : 0;
@@ -308,16 +303,18 @@ int array_encode(struct value *v, PyObject *obj)
 
 /* --- get --- */
 
-static PyObject *numpy_get(PyObject *shape, const struct array_head *h, const char *data, size_t len, PyObject *view)
-{
-    PyObject *dtype = numpy_load() < 0 ? NULL : type_find(h->type, type_size(h->type)), *args[3] = {shape, dtype, NULL}, *obj = NULL, *capsule;
+static PyObject *numpy_get(PyObject *shape, const struct array_head *h, const char *data,
+                           size_t len, PyObject *view) {
+    PyObject *dtype = numpy_load() < 0 ? NULL : type_find(h->type, type_size(h->type)),
+             *args[3] = {shape, dtype, NULL}, *obj = NULL, *capsule;
     const struct interface *a;
 
     if (!dtype)
         return NULL;
     if (view) {
         args[2] = memory_new(view, true, (void *)data, len, true, false);
-        obj = args[2] ? PyObject_Vectorcall(np.ndarray, args, 3, NULL) : NULL; /* keeps the memory, which keeps the view */
+        obj = args[2] ? PyObject_Vectorcall(np.ndarray, args, 3, NULL)
+                      : NULL; /* keeps the memory, which keeps the view */
         Py_XDECREF(args[2]);
     } else if ((obj = PyObject_Vectorcall(np.empty, args, 2, NULL))) {
         capsule = PyObject_GetAttr(obj, str_interface);
@@ -332,8 +329,7 @@ static PyObject *numpy_get(PyObject *shape, const struct array_head *h, const ch
     return obj;
 }
 
-static PyObject *torch_copy(PyObject *shape, PyObject *type, const char *data, size_t len)
-{
+static PyObject *torch_copy(PyObject *shape, PyObject *type, const char *data, size_t len) {
     PyObject *made = PyObject_CallFunctionObjArgs(torch_make, type, shape, NULL), *obj;
     unsigned long long at;
 
@@ -348,15 +344,19 @@ static PyObject *torch_copy(PyObject *shape, PyObject *type, const char *data, s
     return obj;
 }
 
-static PyObject *torch_get(PyObject *shape, const struct array_head *h, const char *data, size_t len, PyObject *view, bool alias)
-{
-    PyObject *type = torch_load() < 0 ? NULL : PyUnicode_FromStringAndSize(h->type, (Py_ssize_t)strnlen(h->type, 12)), *memory, *obj;
+static PyObject *torch_get(PyObject *shape, const struct array_head *h, const char *data,
+                           size_t len, PyObject *view, bool alias) {
+    PyObject *type = torch_load() < 0
+                         ? NULL
+                         : PyUnicode_FromStringAndSize(h->type, (Py_ssize_t)strnlen(h->type, 12)),
+             *memory, *obj;
 
     if (!type)
         return NULL;
     if (view && alias && len) {
         memory = memory_new(view, true, (void *)data, len, true, true);
-        obj = memory ? PyObject_CallFunctionObjArgs(torch_rebuild, memory, type, shape, NULL) : NULL;
+        obj =
+            memory ? PyObject_CallFunctionObjArgs(torch_rebuild, memory, type, shape, NULL) : NULL;
         Py_XDECREF(memory);
         if (obj == Py_None) {
             Py_DECREF(obj);
@@ -369,14 +369,14 @@ static PyObject *torch_get(PyObject *shape, const struct array_head *h, const ch
     return obj;
 }
 
-PyObject *array_load(const char *data, size_t len, PyObject *view, bool alias_tensors)
-{
+PyObject *array_load(const char *data, size_t len, PyObject *view, bool alias_tensors) {
     const struct array_head *h = (const void *)data;
     size_t head, size, room, want;
     PyObject *shape, *obj;
     bool none = false;
 
-    if (len < sizeof *h || h->version != 1 || h->kind > KIND_TORCH || h->dims > DIMS_MAX || h->zero != 0)
+    if (len < sizeof *h || h->version != 1 || h->kind > KIND_TORCH || h->dims > DIMS_MAX ||
+        h->zero != 0)
         return broken("no head");
     head = HEAD_SIZE(h->dims);
     size = want = type_size(h->type);
@@ -402,7 +402,8 @@ PyObject *array_load(const char *data, size_t len, PyObject *view, bool alias_te
     }
     if (!shape)
         return NULL;
-    obj = h->kind == KIND_TORCH ? torch_get(shape, h, data + head, len - head, view, alias_tensors) : numpy_get(shape, h, data + head, len - head, view);
+    obj = h->kind == KIND_TORCH ? torch_get(shape, h, data + head, len - head, view, alias_tensors)
+                                : numpy_get(shape, h, data + head, len - head, view);
     Py_DECREF(shape);
     return obj;
 }

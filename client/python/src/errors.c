@@ -12,36 +12,48 @@ static struct {
     PyObject **also; /* a builtin exception that it is as well, or NULL */
     PyObject *type;
 } kinds[] = {
-    {DDICT_EFULL, "ddict.FullError", "The manager of this key has no room. Nothing that is stored was touched.", NULL, NULL},
+    {DDICT_EFULL, "ddict.FullError",
+     "The manager of this key has no room. Nothing that is stored was touched.", NULL, NULL},
     {DDICT_ELOST, "ddict.LostError", "A manager or its node was lost.", NULL, NULL},
     {DDICT_EGONE, "ddict.GoneError", "The dictionary has ended.", NULL, NULL},
-    {DDICT_EFROZEN, "ddict.FrozenError", "The dictionary is frozen: nothing can be written until unfreeze().", NULL, NULL},
+    {DDICT_EFROZEN, "ddict.FrozenError",
+     "The dictionary is frozen: nothing can be written until unfreeze().", NULL, NULL},
     {DDICT_EBUSY, "ddict.BusyError", "As many requests of this process wait as may.", NULL, NULL},
-    {DDICT_ENODICT, "ddict.NoDictError", "There is no dictionary of this name on this node, or $DDICT_NAME is not set.", NULL, NULL},
-    {-ETIMEDOUT, "ddict.TimeoutError", "No answer within the timeout, or a key that was waited for did not come.", &PyExc_TimeoutError, NULL},
-    {DDICT_EVERSION, "ddict.VersionError", "The managers speak another version of the protocol than this library.", NULL, NULL},
-    {DDICT_ECRED, "ddict.CredError", "The dictionary's name is held by a process of another user.", &PyExc_PermissionError, NULL},
+    {DDICT_ENODICT, "ddict.NoDictError",
+     "There is no dictionary of this name on this node, or $DDICT_NAME is not set.", NULL, NULL},
+    {-ETIMEDOUT, "ddict.TimeoutError",
+     "No answer within the timeout, or a key that was waited for did not come.",
+     &PyExc_TimeoutError, NULL},
+    {DDICT_EVERSION, "ddict.VersionError",
+     "The managers speak another version of the protocol than this library.", NULL, NULL},
+    {DDICT_ECRED, "ddict.CredError", "The dictionary's name is held by a process of another user.",
+     &PyExc_PermissionError, NULL},
     {DDICT_EVIEWS, "ddict.ViewsError", "Too many views are held by this process.", NULL, NULL},
     {DDICT_EPROTO, "ddict.ProtocolError", "A malformed message.", NULL, NULL},
-    {DDICT_EAUTH, "ddict.AuthError", "A peer did not prove that it belongs to this job.", NULL, NULL},
-    {DDICT_EKEYSIZE, "ddict.KeySizeError", "The key takes more than 65,536 bytes.", &PyExc_ValueError, NULL},
-    {DDICT_EVALSIZE, "ddict.ValueSizeError", "The value is larger than a whole manager: it can never be stored.", &PyExc_ValueError, NULL},
+    {DDICT_EAUTH, "ddict.AuthError", "A peer did not prove that it belongs to this job.", NULL,
+     NULL},
+    {DDICT_EKEYSIZE, "ddict.KeySizeError", "The key takes more than 65,536 bytes.",
+     &PyExc_ValueError, NULL},
+    {DDICT_EVALSIZE, "ddict.ValueSizeError",
+     "The value is larger than a whole manager: it can never be stored.", &PyExc_ValueError, NULL},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-int errors_init(PyObject *module)
-{
+int errors_init(PyObject *module) {
     PyObject *attrs = Py_BuildValue("{sO}", "code", Py_None);
 
     if (!attrs)
         return -1;
-    error_base = PyErr_NewExceptionWithDoc("ddict.Error", "Anything that went wrong in the dictionary. code is libddict's number for it.",
-                                           NULL, attrs);
+    error_base = PyErr_NewExceptionWithDoc(
+        "ddict.Error",
+        "Anything that went wrong in the dictionary. code is libddict's number for it.", NULL,
+        attrs);
     Py_DECREF(attrs);
     if (!error_base || PyModule_AddObjectRef(module, "Error", error_base) < 0)
         return -1;
     for (size_t i = 0; i < KINDS; i++) {
-        PyObject *bases = kinds[i].also ? PyTuple_Pack(2, error_base, *kinds[i].also) : PyTuple_Pack(1, error_base);
+        PyObject *bases = kinds[i].also ? PyTuple_Pack(2, error_base, *kinds[i].also)
+                                        : PyTuple_Pack(1, error_base);
         if (!bases)
             return -1;
         kinds[i].type = PyErr_NewExceptionWithDoc(kinds[i].name, kinds[i].doc, bases, NULL);
@@ -52,8 +64,7 @@ int errors_init(PyObject *module)
     return 0;
 }
 
-PyObject *error_raise_text(int code, const char *text)
-{
+PyObject *error_raise_text(int code, const char *text) {
     PyObject *type = error_base, *exc, *num;
 
     for (size_t i = 0; i < KINDS; i++)
@@ -69,12 +80,12 @@ PyObject *error_raise_text(int code, const char *text)
 }
 
 /* Where the text of an exception is one str, key's name is added to it; else a note where Python has them. */
-static int text_add(PyObject *exc, PyObject *add)
-{
+static int text_add(PyObject *exc, PyObject *add) {
     PyObject *args = PyObject_GetAttrString(exc, "args"), *text = NULL, *made = NULL, *note = NULL;
     int rc = args ? 0 : -1;
 
-    if (args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) == 1 && PyUnicode_Check(PyTuple_GET_ITEM(args, 0))) {
+    if (args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) == 1 &&
+        PyUnicode_Check(PyTuple_GET_ITEM(args, 0))) {
         text = PyUnicode_Concat(PyTuple_GET_ITEM(args, 0), add);
         made = text ? PyTuple_Pack(1, text) : NULL;
         rc = made ? PyObject_SetAttrString(exc, "args", made) : -1;
@@ -91,13 +102,15 @@ static int text_add(PyObject *exc, PyObject *add)
     return rc;
 }
 
-PyObject *error_named(PyObject *exc, PyObject *key)
-{
+PyObject *error_named(PyObject *exc, PyObject *key) {
     PyObject *add, *other;
 
-    if (!PyExceptionInstance_Check(exc) || !PyObject_TypeCheck(exc, (PyTypeObject *)PyExc_Exception) || PyErr_GivenExceptionMatches(exc, PyExc_MemoryError))
+    if (!PyExceptionInstance_Check(exc) ||
+        !PyObject_TypeCheck(exc, (PyTypeObject *)PyExc_Exception) ||
+        PyErr_GivenExceptionMatches(exc, PyExc_MemoryError))
         return Py_NewRef(exc);
-    if (!PyErr_GivenExceptionMatches(exc, PyExc_KeyError) && !PyErr_GivenExceptionMatches(exc, PyExc_StopIteration)) {
+    if (!PyErr_GivenExceptionMatches(exc, PyExc_KeyError) &&
+        !PyErr_GivenExceptionMatches(exc, PyExc_StopIteration)) {
         add = PyUnicode_FromFormat(" (in the value of key %R)", key);
         if (!add || text_add(exc, add) < 0)
             PyErr_Clear();
@@ -115,8 +128,7 @@ PyObject *error_named(PyObject *exc, PyObject *key)
     return other;
 }
 
-void error_name_key(PyObject *key)
-{
+void error_name_key(PyObject *key) {
     PyObject *type, *value, *trace, *named;
 
     PyErr_Fetch(&type, &value, &trace);
@@ -133,12 +145,12 @@ void error_name_key(PyObject *key)
     Py_XDECREF(trace);
 }
 
-PyObject *error_raise(int code, PyObject *key)
-{
+PyObject *error_raise(int code, PyObject *key) {
     const char *text;
 
     if (code == DDICT_ENOKEY && key) {
-        PyObject *args = PyTuple_Pack(1, key); /* a key that is a tuple would become several arguments */
+        PyObject *args =
+            PyTuple_Pack(1, key); /* a key that is a tuple would become several arguments */
         if (args)
             PyErr_SetObject(PyExc_KeyError, args);
         Py_XDECREF(args);

@@ -4,27 +4,27 @@
 
 #include <string.h>
 
-static PyObject *call(PyObject *self, int (*fn)(ddict_t *, int))
-{
+static PyObject *call(PyObject *self, int (*fn)(ddict_t *, int)) {
     struct handle *h = (struct handle *)self;
     int rc;
 
     if (handle_begin(h) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = fn(h->d, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS rc = fn(h->d, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     if (rc < 0)
         return error_raise(rc, NULL);
     Py_RETURN_NONE;
 }
 
-PyObject *freeze_freeze(PyObject *self, PyObject *unused) { return call(self, ddict_freeze); }
-PyObject *freeze_unfreeze(PyObject *self, PyObject *unused) { return call(self, ddict_unfreeze); }
+PyObject *freeze_freeze(PyObject *self, PyObject *unused) {
+    return call(self, ddict_freeze);
+}
+PyObject *freeze_unfreeze(PyObject *self, PyObject *unused) {
+    return call(self, ddict_unfreeze);
+}
 
-PyObject *freeze_is(PyObject *self, void *unused)
-{
+PyObject *freeze_is(PyObject *self, void *unused) {
     struct handle *h = (struct handle *)self;
     int rc = handle_check(h);
 
@@ -40,8 +40,7 @@ struct ahead { /* encoded keys, one behind the other */
     size_t len, cap;
 };
 
-static int ahead_add(struct ahead *a, PyObject *obj, Py_ssize_t i)
-{
+static int ahead_add(struct ahead *a, PyObject *obj, Py_ssize_t i) {
     struct key k;
     int rc = 0;
 
@@ -68,11 +67,11 @@ static int ahead_add(struct ahead *a, PyObject *obj, Py_ssize_t i)
     return rc;
 }
 
-PyObject *freeze_prefetch(PyObject *self, PyObject *keys)
-{
+PyObject *freeze_prefetch(PyObject *self, PyObject *keys) {
     struct handle *h = (struct handle *)self;
     struct ahead a = {NULL, NULL, 0, 0};
-    PyObject *seq = PySequence_List(keys), *result = NULL; /* encoding may run the user's code: a list of our own */
+    PyObject *seq = PySequence_List(keys),
+             *result = NULL; /* encoding may run the user's code: a list of our own */
     Py_ssize_t n = seq ? PyList_GET_SIZE(seq) : -1;
     ssize_t rc;
 
@@ -88,10 +87,8 @@ PyObject *freeze_prefetch(PyObject *self, PyObject *keys)
         a.key[i].iov_base = a.buf + at;
     if (handle_begin(h) < 0)
         goto out;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_prefetch(h->d, a.key, (size_t)n, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_prefetch(h->d, a.key, (size_t)n, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     result = rc < 0 ? error_raise((int)rc, NULL) : PyLong_FromSsize_t(rc);
 out:
     PyMem_Free(a.key);

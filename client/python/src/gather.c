@@ -10,19 +10,21 @@
 #include <endian.h>
 #include <string.h>
 
-#define GATHER_KEYS 4096u  /* keys of one batch; all their values are held at once */
+#define GATHER_KEYS  4096u /* keys of one batch; all their values are held at once */
 #define GATHER_PARTS 64u   /* arrays in a value; those with more are loaded one by one */
-#define ARRAY_DIMS 32u
+#define ARRAY_DIMS   32u
 
 struct cut {
     const char *head;
     size_t head_len;
     unsigned parts;
-    struct { const char *p; size_t len; } part[GATHER_PARTS];
+    struct {
+        const char *p;
+        size_t len;
+    } part[GATHER_PARTS];
 };
 
-static bool cut_array(const struct ddict_view *v, struct cut *c)
-{
+static bool cut_array(const struct ddict_view *v, struct cut *c) {
     const unsigned char *p = v->data;
     size_t at;
 
@@ -39,8 +41,7 @@ static bool cut_array(const struct ddict_view *v, struct cut *c)
     return true;
 }
 
-static bool cut_buffers(const struct ddict_view *v, struct cut *c)
-{
+static bool cut_buffers(const struct ddict_view *v, struct cut *c) {
     const struct oob_head *h = v->data;
     size_t table;
 
@@ -63,14 +64,12 @@ static bool cut_buffers(const struct ddict_view *v, struct cut *c)
 }
 
 /* false: not of parts, or not as its tag says; the way that loads one by one then says what is wrong. */
-static bool cut(const struct ddict_view *v, struct cut *c)
-{
+static bool cut(const struct ddict_view *v, struct cut *c) {
     return v->tag == TAG_ARRAY ? cut_array(v, c) : v->tag == TAG_BUFFERS && cut_buffers(v, c);
 }
 
 /* Whether all were found and make columns; *first is the cut of the first. */
-static bool wants_match(const struct ddict_want *w, Py_ssize_t n, struct cut *first)
-{
+static bool wants_match(const struct ddict_want *w, Py_ssize_t n, struct cut *first) {
     struct cut c;
 
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -88,14 +87,14 @@ static bool wants_match(const struct ddict_want *w, Py_ssize_t n, struct cut *fi
 }
 
 /* The tag as a byte, then the head; equal neighbours are one object. */
-static PyObject *heads_list(const struct ddict_want *w, Py_ssize_t n)
-{
+static PyObject *heads_list(const struct ddict_want *w, Py_ssize_t n) {
     PyObject *list = PyList_New(n), *last = NULL;
     struct cut c;
 
     for (Py_ssize_t i = 0; list && i < n; i++) {
         cut(&w[i].view, &c);
-        if (last && PyBytes_GET_SIZE(last) == (Py_ssize_t)c.head_len + 1 && PyBytes_AS_STRING(last)[0] == (char)w[i].view.tag &&
+        if (last && PyBytes_GET_SIZE(last) == (Py_ssize_t)c.head_len + 1 &&
+            PyBytes_AS_STRING(last)[0] == (char)w[i].view.tag &&
             memcmp(PyBytes_AS_STRING(last) + 1, c.head, c.head_len) == 0) {
             Py_INCREF(last);
         } else {
@@ -112,8 +111,7 @@ static PyObject *heads_list(const struct ddict_want *w, Py_ssize_t n)
     return list;
 }
 
-static void columns_fill(const struct ddict_want *w, Py_ssize_t n, const Py_buffer *to)
-{
+static void columns_fill(const struct ddict_want *w, Py_ssize_t n, const Py_buffer *to) {
     struct cut c;
 
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -124,8 +122,8 @@ static void columns_fill(const struct ddict_want *w, Py_ssize_t n, const Py_buff
 }
 
 /* What alloc(bytes) gave for each column, filled. */
-static PyObject *columns_make(const struct ddict_want *w, Py_ssize_t n, const struct cut *first, PyObject *alloc)
-{
+static PyObject *columns_make(const struct ddict_want *w, Py_ssize_t n, const struct cut *first,
+                              PyObject *alloc) {
     PyObject *list = PyList_New(0);
     Py_buffer to[GATHER_PARTS];
     unsigned held = 0;
@@ -138,7 +136,8 @@ static PyObject *columns_make(const struct ddict_want *w, Py_ssize_t n, const st
         if (rc == 0) {
             held++;
             if (to[held - 1].len < (Py_ssize_t)len) {
-                PyErr_Format(PyExc_ValueError, "%zd bytes for a column of %zu", to[held - 1].len, len);
+                PyErr_Format(PyExc_ValueError, "%zd bytes for a column of %zu", to[held - 1].len,
+                             len);
                 rc = -1;
             }
         }
@@ -150,8 +149,7 @@ static PyObject *columns_make(const struct ddict_want *w, Py_ssize_t n, const st
     if (list && total < COPY_NOGIL_MIN) {
         columns_fill(w, n, to);
     } else if (list) {
-        Py_BEGIN_ALLOW_THREADS
-        columns_fill(w, n, to);
+        Py_BEGIN_ALLOW_THREADS columns_fill(w, n, to);
         Py_END_ALLOW_THREADS
     }
     while (held > 0)
@@ -160,8 +158,8 @@ static PyObject *columns_make(const struct ddict_want *w, Py_ssize_t n, const st
 }
 
 /* The views of w are released by whoever takes them. */
-static PyObject *loaded_list(struct handle *h, struct ddict_want *w, PyObject *const *keys, Py_ssize_t n)
-{
+static PyObject *loaded_list(struct handle *h, struct ddict_want *w, PyObject *const *keys,
+                             Py_ssize_t n) {
     PyObject *list = PyList_New(n);
 
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -183,8 +181,7 @@ static PyObject *loaded_list(struct handle *h, struct ddict_want *w, PyObject *c
     return list;
 }
 
-PyObject *many_gather(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
-{
+PyObject *many_gather(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
     struct handle *h = (struct handle *)self;
     PyObject *keys, *result = NULL, *heads, *columns;
     struct ddict_want *w = NULL;

@@ -12,59 +12,54 @@
 #include <stdlib.h>
 #include <structmember.h>
 
-#define ATTACH_SLICE_MS 250   /* first look for Ctrl-C while attaching; doubled each time, so a slow attach succeeds too */
+#define ATTACH_SLICE_MS \
+    250 /* first look for Ctrl-C while attaching; doubled each time, so a slow attach succeeds too */
 #define ATTACH_DEFAULT_S 60.0 /* as libddict's own default */
 
 PyTypeObject *handle_type;
 
-int handle_check(struct handle *h)
-{
+int handle_check(struct handle *h) {
     if (h->d && !h->closing)
         return 0;
-    PyErr_SetString(PyExc_ValueError, h->name ? "the handle is detached" : "the handle is not attached");
+    PyErr_SetString(PyExc_ValueError,
+                    h->name ? "the handle is detached" : "the handle is not attached");
     return -1;
 }
 
-static void handle_end_of_life(struct handle *h)
-{
+static void handle_end_of_life(struct handle *h) {
     ddict_t *d = h->d;
 
     h->d = NULL;
     if (!d)
         return;
-    Py_BEGIN_ALLOW_THREADS
-    ddict_detach(d);
+    Py_BEGIN_ALLOW_THREADS ddict_detach(d);
     Py_END_ALLOW_THREADS
 }
 
-int handle_begin(struct handle *h)
-{
+int handle_begin(struct handle *h) {
     if (handle_check(h) < 0)
         return -1;
     h->busy++;
     return 0;
 }
 
-void handle_end(struct handle *h)
-{
+void handle_end(struct handle *h) {
     if (--h->busy == 0 && h->closing)
         handle_end_of_life(h);
 }
 
-static int attach_interruptible(ddict_t **d, const char *name, int timeout_ms)
-{
+static int attach_interruptible(ddict_t **d, const char *name, int timeout_ms) {
     const char *env = getenv("DDICT_TIMEOUT");
     double s = env ? atof(env) : 0;
-    int left = timeout_ms >= 0 ? timeout_ms : (int)(1000 * (s > 0 && s < 1e6 ? s : ATTACH_DEFAULT_S)), slice = ATTACH_SLICE_MS, rc;
+    int left =
+            timeout_ms >= 0 ? timeout_ms : (int)(1000 * (s > 0 && s < 1e6 ? s : ATTACH_DEFAULT_S)),
+        slice = ATTACH_SLICE_MS, rc;
 
     for (;; left -= slice, slice *= 2) {
         if (slice > left)
             slice = left;
-        Py_BEGIN_ALLOW_THREADS
-        rc = ddict_attach(d, name, slice);
-        Py_END_ALLOW_THREADS
-        if (rc != -ETIMEDOUT)
-            return rc;
+        Py_BEGIN_ALLOW_THREADS rc = ddict_attach(d, name, slice);
+        Py_END_ALLOW_THREADS if (rc != -ETIMEDOUT) return rc;
         if (PyErr_CheckSignals() < 0)
             return 1;
         if (slice == left)
@@ -72,8 +67,7 @@ static int attach_interruptible(ddict_t **d, const char *name, int timeout_ms)
     }
 }
 
-static int handle_tp_init(PyObject *self, PyObject *args, PyObject *kw)
-{
+static int handle_tp_init(PyObject *self, PyObject *args, PyObject *kw) {
     static char *names[] = {"name", "timeout", NULL};
     struct handle *h = (struct handle *)self;
     PyObject *timeout = Py_None;
@@ -82,7 +76,8 @@ static int handle_tp_init(PyObject *self, PyObject *args, PyObject *kw)
     ddict_t *d = NULL;
     int ms, rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|zO:DDict", names, &name, &timeout) || timeout_parse(timeout, &ms) < 0)
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|zO:DDict", names, &name, &timeout) ||
+        timeout_parse(timeout, &ms) < 0)
         return -1;
     if (h->name) {
         PyErr_SetString(PyExc_RuntimeError, "a handle is attached once");
@@ -106,8 +101,7 @@ static int handle_tp_init(PyObject *self, PyObject *args, PyObject *kw)
     return -1;
 }
 
-static PyObject *handle_detach(PyObject *self, PyObject *unused)
-{
+static PyObject *handle_detach(PyObject *self, PyObject *unused) {
     struct handle *h = (struct handle *)self;
 
     if (h->d && !h->closing) {
@@ -118,8 +112,7 @@ static PyObject *handle_detach(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static void handle_dealloc(PyObject *self)
-{
+static void handle_dealloc(PyObject *self) {
     struct handle *h = (struct handle *)self;
     PyTypeObject *type = Py_TYPE(self);
 
@@ -130,18 +123,15 @@ static void handle_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *handle_enter(PyObject *self, PyObject *unused)
-{
+static PyObject *handle_enter(PyObject *self, PyObject *unused) {
     return handle_check((struct handle *)self) < 0 ? NULL : Py_NewRef(self);
 }
 
-static PyObject *handle_exit(PyObject *self, PyObject *args)
-{
+static PyObject *handle_exit(PyObject *self, PyObject *args) {
     return handle_detach(self, NULL);
 }
 
-static PyObject *handle_reduce(PyObject *self, PyObject *unused)
-{
+static PyObject *handle_reduce(PyObject *self, PyObject *unused) {
     struct handle *h = (struct handle *)self;
 
     if (!h->name) {
@@ -151,8 +141,7 @@ static PyObject *handle_reduce(PyObject *self, PyObject *unused)
     return Py_BuildValue("O(OO)", (PyObject *)Py_TYPE(self), h->name, h->timeout);
 }
 
-static PyObject *handle_repr(PyObject *self)
-{
+static PyObject *handle_repr(PyObject *self) {
     struct handle *h = (struct handle *)self;
     const char *type = strrchr(Py_TYPE(self)->tp_name, '.');
     struct ddict_info info;
@@ -160,82 +149,103 @@ static PyObject *handle_repr(PyObject *self)
     type = type ? type + 1 : Py_TYPE(self)->tp_name;
     if (!h->d || h->closing || ddict_get_info(h->d, &info) < 0)
         return PyUnicode_FromFormat("<%s %R, detached>", type, h->name ? h->name : Py_None);
-    return PyUnicode_FromFormat("<%s %R, %u managers on %u nodes>", type, h->name, info.managers, info.nodes);
+    return PyUnicode_FromFormat("<%s %R, %u managers on %u nodes>", type, h->name, info.managers,
+                                info.nodes);
 }
 
-static PyObject *handle_attached(PyObject *self, void *unused)
-{
+static PyObject *handle_attached(PyObject *self, void *unused) {
     struct handle *h = (struct handle *)self;
 
     return PyBool_FromLong(h->d && !h->closing);
 }
 
-static PyObject *handle_member(PyObject *self, void *offset)
-{
+static PyObject *handle_member(PyObject *self, void *offset) {
     PyObject *obj = *(PyObject **)((char *)self + (size_t)offset);
 
     return Py_NewRef(obj ? obj : Py_None);
 }
 
-#define FAST METH_FASTCALL
+#define FAST   METH_FASTCALL
 #define FASTKW (METH_FASTCALL | METH_KEYWORDS)
 
 static PyMethodDef handle_methods[] = {
     {"get", METHOD(mapping_get), FASTKW,
-     "get($self, key, default=None, *, wait=None)\n--\n\nThe value of key, or default when it is absent.\n\n"
-     "wait: seconds to wait for the key. When it did not come: default, or ddict.TimeoutError when none was given."},
+     "get($self, key, default=None, *, wait=None)\n--\n\nThe value of key, or default when it is "
+     "absent.\n\n"
+     "wait: seconds to wait for the key. When it did not come: default, or ddict.TimeoutError when "
+     "none was given."},
     {"view", METHOD(mapping_view), FASTKW,
-     "view($self, key, *, wait=None)\n--\n\nThe value in place, as a ddict.View: read-only bytes that stay unchanged while it lives.\n\n"
-     "KeyError when the key is absent; with wait, ddict.TimeoutError when it did not come within so many seconds."},
+     "view($self, key, *, wait=None)\n--\n\nThe value in place, as a ddict.View: read-only bytes "
+     "that stay unchanged while it lives.\n\n"
+     "KeyError when the key is absent; with wait, ddict.TimeoutError when it did not come within "
+     "so many seconds."},
     {"pop", METHOD(mapping_pop), FAST,
-     "pop($self, key, default=..., /)\n--\n\nRemove key and return its last value; exactly one of several callers gets it.\n\n"
+     "pop($self, key, default=..., /)\n--\n\nRemove key and return its last value; exactly one of "
+     "several callers gets it.\n\n"
      "When it is absent: default, or KeyError when none was given."},
     {"setdefault", METHOD(mapping_setdefault), FAST,
-     "setdefault($self, key, default=None, /)\n--\n\nThe value of key; when it is absent, store default and return it."},
+     "setdefault($self, key, default=None, /)\n--\n\nThe value of key; when it is absent, store "
+     "default and return it."},
     {"put_new", METHOD(mapping_put_new), FAST,
-     "put_new($self, key, value, /)\n--\n\nStore only when key is absent: True when stored. Exactly one of several callers gets True."},
+     "put_new($self, key, value, /)\n--\n\nStore only when key is absent: True when stored. "
+     "Exactly one of several callers gets True."},
     {"put_existing", METHOD(mapping_put_existing), FAST,
      "put_existing($self, key, value, /)\n--\n\nStore only when key is present: True when stored."},
     {"get_many", METHOD(many_get), FASTKW,
-     "get_many($self, keys, default=None)\n--\n\nThe values of keys as a list in their order, default for those that are absent. All are "
+     "get_many($self, keys, default=None)\n--\n\nThe values of keys as a list in their order, "
+     "default for those that are absent. All are "
      "asked for before the first answer is waited for."},
     {"_view_many", many_view, METH_O, NULL},
     {"_put_pairs", many_put, METH_O, NULL},
     {"_reserve", place_new, METH_VARARGS, NULL},
-    {"_push", METHOD(queue_push), FAST, NULL}, /* key, value, most, seconds or None: whether there was room */
+    {"_push", METHOD(queue_push), FAST,
+     NULL}, /* key, value, most, seconds or None: whether there was room */
     {"_queue", METHOD(queue_open), FAST, NULL}, /* key, most or 0: how many it may have */
-    {"_take", METHOD(queue_take), FAST, NULL}, /* key, seconds or None: the value, KeyError */
+    {"_take", METHOD(queue_take), FAST, NULL},  /* key, seconds or None: the value, KeyError */
     {"_queued", queue_size, METH_O, NULL},
     {"_gather", METHOD(many_gather), FAST, NULL},
     {"_keys", iter_prefix, METH_O, NULL},
     {"_subscribe", METHOD(sub_new), FAST, NULL}, /* prefix, flags */
-    {"clear", mapping_clear, METH_NOARGS, "clear($self, /)\n--\n\nRemove all keys, manager by manager."},
+    {"clear", mapping_clear, METH_NOARGS,
+     "clear($self, /)\n--\n\nRemove all keys, manager by manager."},
     {"freeze", freeze_freeze, METH_NOARGS,
-     "freeze($self, /)\n--\n\nMake the whole dictionary read-only, for all its processes: writes raise ddict.FrozenError until unfreeze(). Values of other nodes that are read "
-     "meanwhile stay on this node, and every later reader here has them in place. Freezing twice is freezing once."},
-    {"unfreeze", freeze_unfreeze, METH_NOARGS, "unfreeze($self, /)\n--\n\nLet the dictionary be written again; when this returns it can be, on all nodes."},
+     "freeze($self, /)\n--\n\nMake the whole dictionary read-only, for all its processes: writes "
+     "raise ddict.FrozenError until unfreeze(). Values of other nodes that are read "
+     "meanwhile stay on this node, and every later reader here has them in place. Freezing twice "
+     "is freezing once."},
+    {"unfreeze", freeze_unfreeze, METH_NOARGS,
+     "unfreeze($self, /)\n--\n\nLet the dictionary be written again; when this returns it can be, "
+     "on all nodes."},
     {"prefetch", freeze_prefetch, METH_O,
-     "prefetch($self, keys, /)\n--\n\nHave those of keys that are on other nodes fetched to this one, and return at once: the number of values that will come. "
+     "prefetch($self, keys, /)\n--\n\nHave those of keys that are on other nodes fetched to this "
+     "one, and return at once: the number of values that will come. "
      "Only while the dictionary is frozen; else nothing happens and it is 0."},
     {"owner", mapping_owner, METH_O,
-     "owner($self, key, /)\n--\n\nThe number of the manager that holds key; manager m runs on node m mod nodes."},
+     "owner($self, key, /)\n--\n\nThe number of the manager that holds key; manager m runs on node "
+     "m mod nodes."},
     {"detach", handle_detach, METH_NOARGS,
-     "detach($self, /)\n--\n\nEnd this handle. The dictionary and the views taken from it stay. Calls of other threads that are under way are "
+     "detach($self, /)\n--\n\nEnd this handle. The dictionary and the views taken from it stay. "
+     "Calls of other threads that are under way are "
      "finished first."},
     {"close", handle_detach, METH_NOARGS, "close($self, /)\n--\n\nThe same as detach()."},
     {"__enter__", handle_enter, METH_NOARGS, NULL},
     {"__exit__", handle_exit, METH_VARARGS, NULL},
-    {"__reduce__", handle_reduce, METH_NOARGS, "Pickles name and timeout; whoever unpickles it attaches anew."},
+    {"__reduce__", handle_reduce, METH_NOARGS,
+     "Pickles name and timeout; whoever unpickles it attaches anew."},
     {NULL},
 };
 
 static PyGetSetDef handle_getset[] = {
-    {"name", handle_member, NULL, "the dictionary's name, as in $DDICT_NAME", (void *)offsetof(struct handle, name)},
-    {"timeout", handle_member, NULL, "seconds that a call may take, None for $DDICT_TIMEOUT or 60", (void *)offsetof(struct handle, timeout)},
+    {"name", handle_member, NULL, "the dictionary's name, as in $DDICT_NAME",
+     (void *)offsetof(struct handle, name)},
+    {"timeout", handle_member, NULL, "seconds that a call may take, None for $DDICT_TIMEOUT or 60",
+     (void *)offsetof(struct handle, timeout)},
     {"attached", handle_attached, NULL, "False after detach()", NULL},
-    {"is_frozen", freeze_is, NULL, "True between freeze() and unfreeze() of whichever process", NULL},
+    {"is_frozen", freeze_is, NULL, "True between freeze() and unfreeze() of whichever process",
+     NULL},
     {"info", info_get, NULL, "what the handle is attached to, as a dict", NULL},
-    {"stats", stats_get, NULL, "the figures of every manager, as a list of dicts in order of manager_id", NULL},
+    {"stats", stats_get, NULL,
+     "the figures of every manager, as a list of dicts in order of manager_id", NULL},
     {NULL},
 };
 
@@ -255,10 +265,10 @@ static PyType_Slot handle_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec handle_spec = {"ddict._ddict.Handle", sizeof(struct handle), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, handle_slots};
+static PyType_Spec handle_spec = {"ddict._ddict.Handle", sizeof(struct handle), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, handle_slots};
 
-int handle_init(PyObject *module)
-{
+int handle_init(PyObject *module) {
     handle_type = (PyTypeObject *)PyType_FromSpec(&handle_spec);
     return handle_type ? PyModule_AddObjectRef(module, "Handle", (PyObject *)handle_type) : -1;
 }

@@ -8,27 +8,26 @@
 #include <errno.h>
 #include <string.h>
 
-#define FIRST_BATCH 8    /* keys; popitem() and next(iter(d)) want one */
-#define BATCH 512        /* keys */
+#define FIRST_BATCH 8   /* keys; popitem() and next(iter(d)) want one */
+#define BATCH       512 /* keys */
 
 struct iter {
-    PyObject_HEAD
-    struct handle *h;   /* owned; NULL at the end */
+    PyObject_HEAD struct handle *h; /* owned; NULL at the end */
     ddict_iter_t *it;
-    char *buf;          /* {size_t length, bytes} of each key, not aligned */
+    char *buf; /* {size_t length, bytes} of each key, not aligned */
     size_t at, len, cap;
     size_t batch;
-    int rc;             /* what ended the last batch: 1 more, 0 the end, or a code */
+    int rc;                  /* what ended the last batch: 1 more, 0 the end, or a code */
     PyThread_type_lock turn; /* held by the thread that takes a batch, without the GIL */
-    bool filling;       /* one does */
+    bool filling;            /* one does */
 };
 
-#define KEY_SMALL 512   /* bytes; longer keys are copied to the heap before they are made to objects */
+#define KEY_SMALL \
+    512 /* bytes; longer keys are copied to the heap before they are made to objects */
 
 static PyTypeObject *iter_type;
 
-static PyObject *iter_make(PyObject *handle, const struct key *prefix)
-{
+static PyObject *iter_make(PyObject *handle, const struct key *prefix) {
     struct handle *h = (struct handle *)handle;
     struct iter *i;
     int rc;
@@ -53,20 +52,19 @@ static PyObject *iter_make(PyObject *handle, const struct key *prefix)
         Py_DECREF(i);
         return PyErr_NoMemory();
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_iter_open_prefix(h->d, -1, prefix ? prefix->data : NULL, prefix ? prefix->len : 0, &i->it, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    if (rc == 0)
-        return (PyObject *)i;
+    Py_BEGIN_ALLOW_THREADS rc = ddict_iter_open_prefix(
+        h->d, -1, prefix ? prefix->data : NULL, prefix ? prefix->len : 0, &i->it, h->timeout_ms);
+    Py_END_ALLOW_THREADS if (rc == 0) return (PyObject *)i;
     i->it = NULL;
     Py_DECREF(i);
     return error_raise(rc, NULL);
 }
 
-PyObject *iter_new(PyObject *handle) { return iter_make(handle, NULL); }
+PyObject *iter_new(PyObject *handle) {
+    return iter_make(handle, NULL);
+}
 
-PyObject *iter_prefix(PyObject *handle, PyObject *prefix)
-{
+PyObject *iter_prefix(PyObject *handle, PyObject *prefix) {
     PyObject *i;
     struct key k;
 
@@ -77,8 +75,7 @@ PyObject *iter_prefix(PyObject *handle, PyObject *prefix)
     return i;
 }
 
-static void iter_close(struct iter *i)
-{
+static void iter_close(struct iter *i) {
     struct handle *h = i->h;
 
     if (!h)
@@ -90,8 +87,7 @@ static void iter_close(struct iter *i)
     Py_DECREF(h);
 }
 
-static void iter_dealloc(PyObject *self)
-{
+static void iter_dealloc(PyObject *self) {
     struct iter *i = (struct iter *)self;
     PyTypeObject *type = Py_TYPE(self);
 
@@ -104,8 +100,7 @@ static void iter_dealloc(PyObject *self)
 }
 
 /* Without the GIL. */
-static int iter_push(struct iter *i, const void *key, size_t klen)
-{
+static int iter_push(struct iter *i, const void *key, size_t klen) {
     size_t need = i->len + sizeof klen + klen;
 
     if (need > i->cap) {
@@ -121,40 +116,34 @@ static int iter_push(struct iter *i, const void *key, size_t klen)
     return 0;
 }
 
-static void iter_fill(struct iter *i)
-{
+static void iter_fill(struct iter *i) {
     const void *key;
     size_t klen;
 
     i->at = i->len = 0;
     i->filling = true;
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(i->turn, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(i->turn, WAIT_LOCK);
     for (size_t n = 0; n < i->batch && (i->rc = ddict_iter_next(i->it, &key, &klen)) == 1; n++)
         if ((i->rc = iter_push(i, key, klen)) < 0)
             break;
         else
             i->rc = 1;
     PyThread_release_lock(i->turn);
-    Py_END_ALLOW_THREADS
-    i->filling = false;
+    Py_END_ALLOW_THREADS i->filling = false;
     i->batch = BATCH;
 }
 
 /* Until no other thread takes a batch. */
-static void iter_wait(struct iter *i)
-{
+static void iter_wait(struct iter *i) {
     while (i->filling) {
-        Py_BEGIN_ALLOW_THREADS
-        PyThread_acquire_lock(i->turn, WAIT_LOCK);
+        Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(i->turn, WAIT_LOCK);
         PyThread_release_lock(i->turn);
         Py_END_ALLOW_THREADS
     }
 }
 
 /* The next key of the batch. Making it can run others' code, which may have this iterator, too: not in the place of the batch. */
-static PyObject *iter_take(struct iter *i)
-{
+static PyObject *iter_take(struct iter *i) {
     char small[KEY_SMALL], *p = small;
     PyObject *key;
     size_t klen;
@@ -170,8 +159,7 @@ static PyObject *iter_take(struct iter *i)
     return key;
 }
 
-static PyObject *iter_next(PyObject *self)
-{
+static PyObject *iter_next(PyObject *self) {
     struct iter *i = (struct iter *)self;
 
     iter_wait(i);
@@ -198,10 +186,10 @@ static PyType_Slot iter_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec iter_spec = {"ddict._ddict.KeyIterator", sizeof(struct iter), 0, Py_TPFLAGS_DEFAULT, iter_slots};
+static PyType_Spec iter_spec = {"ddict._ddict.KeyIterator", sizeof(struct iter), 0,
+                                Py_TPFLAGS_DEFAULT, iter_slots};
 
-int iter_init(void)
-{
+int iter_init(void) {
     iter_type = (PyTypeObject *)PyType_FromSpec(&iter_spec);
     if (iter_type)
         iter_type->tp_new = NULL;

@@ -9,26 +9,25 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define POLL_MAX 64    /* results taken at a time */
+#define POLL_MAX 64 /* results taken at a time */
 
 struct pending { /* a job under way, in a list of its set */
     struct pending *next, **prev;
-    PyObject *token, *key, *obj; /* the caller's; for KeyError; of a put: what is stored, whose bytes v names */
+    PyObject *token, *key,
+        *obj; /* the caller's; for KeyError; of a put: what is stored, whose bytes v names */
     Py_ssize_t index;
     bool view;
     struct value v;
 };
 
 struct jobs {
-    PyObject_HEAD
-    ddict_jobs_t *q;       /* NULL: closed */
+    PyObject_HEAD ddict_jobs_t *q; /* NULL: closed */
     struct pending *pending;
     int timeout_ms;
-    unsigned busy;         /* threads in ddict_poll() */
+    unsigned busy; /* threads in ddict_poll() */
 };
 
-static void pending_free(struct pending *p)
-{
+static void pending_free(struct pending *p) {
     if (p->next)
         p->next->prev = p->prev;
     *p->prev = p->next;
@@ -41,8 +40,7 @@ static void pending_free(struct pending *p)
 }
 
 /* The exception for a failure, not raised. NULL with one raised: no memory. */
-static PyObject *exception_new(int code, PyObject *key, const char *text)
-{
+static PyObject *exception_new(int code, PyObject *key, const char *text) {
     PyObject *type, *value, *trace;
 
     if (code == DDICT_ENOKEY || !text)
@@ -57,8 +55,7 @@ static PyObject *exception_new(int code, PyObject *key, const char *text)
 }
 
 /* (ok, value or exception) of a job that is over. */
-static PyObject *job_result(struct ddict_job *j, PyObject *key, bool view)
-{
+static PyObject *job_result(struct ddict_job *j, PyObject *key, bool view) {
     PyObject *value = NULL, *type, *trace;
     bool good = j->status == 0;
 
@@ -86,16 +83,14 @@ static PyObject *job_result(struct ddict_job *j, PyObject *key, bool view)
     return value ? Py_BuildValue("(NN)", PyBool_FromLong(good), value) : NULL;
 }
 
-static int jobs_check(struct jobs *s)
-{
+static int jobs_check(struct jobs *s) {
     if (s->q)
         return 0;
     PyErr_SetString(PyExc_ValueError, "closed");
     return -1;
 }
 
-static PyObject *jobs_new(PyTypeObject *type, PyObject *args, PyObject *kw)
-{
+static PyObject *jobs_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     struct handle *h;
     struct jobs *s;
     int rc;
@@ -113,8 +108,7 @@ static PyObject *jobs_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     return error_raise(rc, NULL);
 }
 
-static int jobs_traverse(PyObject *self, visitproc visit, void *arg)
-{
+static int jobs_traverse(PyObject *self, visitproc visit, void *arg) {
     struct jobs *s = (struct jobs *)self;
 
     Py_VISIT(Py_TYPE(self));
@@ -126,8 +120,7 @@ static int jobs_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-static int jobs_clear(PyObject *self)
-{
+static int jobs_clear(PyObject *self) {
     struct jobs *s = (struct jobs *)self;
     ddict_jobs_t *q = s->q;
 
@@ -140,8 +133,7 @@ static int jobs_clear(PyObject *self)
     return 0;
 }
 
-static void jobs_dealloc(PyObject *self)
-{
+static void jobs_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
 
     PyObject_GC_UnTrack(self);
@@ -150,20 +142,20 @@ static void jobs_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *jobs_fileno(PyObject *self, PyObject *unused)
-{
-    return jobs_check((struct jobs *)self) < 0 ? NULL : PyLong_FromLong(ddict_jobs_fd(((struct jobs *)self)->q));
+static PyObject *jobs_fileno(PyObject *self, PyObject *unused) {
+    return jobs_check((struct jobs *)self) < 0
+               ? NULL
+               : PyLong_FromLong(ddict_jobs_fd(((struct jobs *)self)->q));
 }
 
-static Py_ssize_t jobs_length(PyObject *self)
-{
+static Py_ssize_t jobs_length(PyObject *self) {
     struct jobs *s = (struct jobs *)self;
 
     return s->q ? (Py_ssize_t)ddict_jobs_len(s->q) : 0;
 }
 
-static struct pending *pending_new(struct jobs *s, PyObject *token, PyObject *key, Py_ssize_t index)
-{
+static struct pending *pending_new(struct jobs *s, PyObject *token, PyObject *key,
+                                   Py_ssize_t index) {
     struct pending *p = PyMem_Calloc(1, sizeof *p);
 
     if (!p) {
@@ -182,17 +174,15 @@ static struct pending *pending_new(struct jobs *s, PyObject *token, PyObject *ke
 }
 
 /* Its ticket, or (ok, value) when it was over at once. */
-static PyObject *job_begin(struct jobs *s, struct ddict_job *j, struct pending *p)
-{
+static PyObject *job_begin(struct jobs *s, struct ddict_job *j, struct pending *p) {
     PyObject *out;
     ssize_t rc;
 
     j->user = p;
     Py_BEGIN_ALLOW_THREADS /* another thread may hold what it needs a moment, and wait for the GIL */
-    rc = ddict_submit(s->q, j, 1);
-    Py_END_ALLOW_THREADS
-    if (rc == 1)
-        return PyLong_FromUnsignedLongLong(j->ticket); /* p may be gone already */
+        rc = ddict_submit(s->q, j, 1);
+    Py_END_ALLOW_THREADS if (rc == 1) return PyLong_FromUnsignedLongLong(
+        j->ticket); /* p may be gone already */
     if (rc < 0) {
         error_raise((int)rc, NULL);
         out = NULL;
@@ -204,8 +194,7 @@ static PyObject *job_begin(struct jobs *s, struct ddict_job *j, struct pending *
 }
 
 /* get(token, index, key, wait, view) */
-static PyObject *jobs_get(PyObject *self, PyObject *args)
-{
+static PyObject *jobs_get(PyObject *self, PyObject *args) {
     struct jobs *s = (struct jobs *)self;
     PyObject *token, *obj, *wait, *out = NULL;
     struct pending *p;
@@ -213,10 +202,12 @@ static PyObject *jobs_get(PyObject *self, PyObject *args)
     struct key k;
     int view, ms;
 
-    if (!PyArg_ParseTuple(args, "OnOOp:get", &token, &index, &obj, &wait, &view) || timeout_parse(wait, &ms) < 0 || key_encode(&k, obj) < 0)
+    if (!PyArg_ParseTuple(args, "OnOOp:get", &token, &index, &obj, &wait, &view) ||
+        timeout_parse(wait, &ms) < 0 || key_encode(&k, obj) < 0)
         return NULL;
     if (jobs_check(s) == 0 && (p = pending_new(s, token, obj, index))) {
-        struct ddict_job j = {.what = DDICT_DO_VIEW, .key = k.data, .klen = k.len, .timeout_ms = s->timeout_ms};
+        struct ddict_job j = {
+            .what = DDICT_DO_VIEW, .key = k.data, .klen = k.len, .timeout_ms = s->timeout_ms};
         p->view = view;
         if (wait != Py_None && ms > 0) {
             j.flags = DDICT_WAIT;
@@ -229,8 +220,7 @@ static PyObject *jobs_get(PyObject *self, PyObject *args)
 }
 
 /* put(token, key, value) */
-static PyObject *jobs_put(PyObject *self, PyObject *args)
-{
+static PyObject *jobs_put(PyObject *self, PyObject *args) {
     struct jobs *s = (struct jobs *)self;
     PyObject *token, *obj, *value, *out = NULL;
     struct pending *p;
@@ -243,23 +233,29 @@ static PyObject *jobs_put(PyObject *self, PyObject *args)
             pending_free(p);
         } else {
             p->obj = Py_NewRef(value);
-            struct ddict_job j = {.what = DDICT_DO_PUTV, .flags = DDICT_TAG(p->v.tag), .key = k.data, .klen = k.len, .buf = p->v.iov,
-                                  .len = (size_t)p->v.n, .timeout_ms = s->timeout_ms};
-            out = jobs_check(s) < 0 ? (pending_free(p), NULL) : job_begin(s, &j, p); /* encoding may have run anything */
+            struct ddict_job j = {.what = DDICT_DO_PUTV,
+                                  .flags = DDICT_TAG(p->v.tag),
+                                  .key = k.data,
+                                  .klen = k.len,
+                                  .buf = p->v.iov,
+                                  .len = (size_t)p->v.n,
+                                  .timeout_ms = s->timeout_ms};
+            out = jobs_check(s) < 0 ? (pending_free(p), NULL)
+                                    : job_begin(s, &j, p); /* encoding may have run anything */
         }
     }
     key_clear(&k);
     return out;
 }
 
-static int result_append(PyObject *list, struct ddict_job *j)
-{
+static int result_append(PyObject *list, struct ddict_job *j) {
     struct pending *p = j->user;
     PyObject *r = job_result(j, p->key, p->view), *item = NULL;
     int rc = -1;
 
     if (r) {
-        item = Py_BuildValue("(OnOO)", p->token, p->index, PyTuple_GET_ITEM(r, 0), PyTuple_GET_ITEM(r, 1));
+        item = Py_BuildValue("(OnOO)", p->token, p->index, PyTuple_GET_ITEM(r, 0),
+                             PyTuple_GET_ITEM(r, 1));
         rc = item ? PyList_Append(list, item) : -1;
     }
     Py_XDECREF(item);
@@ -269,8 +265,7 @@ static int result_append(PyObject *list, struct ddict_job *j)
 }
 
 /* poll(seconds) */
-static PyObject *jobs_poll(PyObject *self, PyObject *seconds)
-{
+static PyObject *jobs_poll(PyObject *self, PyObject *seconds) {
     struct jobs *s = (struct jobs *)self;
     struct ddict_job done[POLL_MAX];
     PyObject *list;
@@ -283,8 +278,7 @@ static PyObject *jobs_poll(PyObject *self, PyObject *seconds)
     if (ms == 0) {
         n = ddict_poll(s->q, done, POLL_MAX, 0);
     } else {
-        Py_BEGIN_ALLOW_THREADS
-        n = ddict_poll(s->q, done, POLL_MAX, ms);
+        Py_BEGIN_ALLOW_THREADS n = ddict_poll(s->q, done, POLL_MAX, ms);
         Py_END_ALLOW_THREADS
     }
     s->busy--;
@@ -309,8 +303,7 @@ static PyObject *jobs_poll(PyObject *self, PyObject *seconds)
     return NULL;
 }
 
-static PyObject *jobs_cancel(PyObject *self, PyObject *ticket)
-{
+static PyObject *jobs_cancel(PyObject *self, PyObject *ticket) {
     struct jobs *s = (struct jobs *)self;
     unsigned long long t = PyLong_AsUnsignedLongLong(ticket);
     int rc;
@@ -320,38 +313,36 @@ static PyObject *jobs_cancel(PyObject *self, PyObject *ticket)
     if (jobs_check(s) < 0)
         return NULL;
     s->busy++;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_cancel(s->q, t);
-    Py_END_ALLOW_THREADS
-    s->busy--;
+    Py_BEGIN_ALLOW_THREADS rc = ddict_cancel(s->q, t);
+    Py_END_ALLOW_THREADS s->busy--;
     return PyBool_FromLong(rc == 0);
 }
 
 static PyMethodDef methods[] = {
-    {"fileno", jobs_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nReadable when poll() has something to do."},
-    {"get", jobs_get, METH_VARARGS, "get($self, token, index, key, wait, view, /)\n--\n\nA ticket, or (ok, value or exception) when it is over."},
+    {"fileno", jobs_fileno, METH_NOARGS,
+     "fileno($self, /)\n--\n\nReadable when poll() has something to do."},
+    {"get", jobs_get, METH_VARARGS,
+     "get($self, token, index, key, wait, view, /)\n--\n\nA ticket, or (ok, value or exception) "
+     "when it is over."},
     {"put", jobs_put, METH_VARARGS, "put($self, token, key, value, /)\n--\n\nAs get()."},
     {"poll", jobs_poll, METH_O,
-     "poll($self, seconds, /)\n--\n\n[(token, index, ok, value or exception), ...] of what is over; with an exception of a signal handler: (that list, it)."},
+     "poll($self, seconds, /)\n--\n\n[(token, index, ok, value or exception), ...] of what is "
+     "over; with an exception of a signal handler: (that list, it)."},
     {"cancel", jobs_cancel, METH_O, "cancel($self, ticket, /)\n--\n\nWhether it was under way."},
     {NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Requests under way."},
-    {Py_tp_new, jobs_new},
-    {Py_tp_dealloc, jobs_dealloc},
-    {Py_tp_traverse, jobs_traverse},
-    {Py_tp_clear, jobs_clear},
-    {Py_tp_methods, methods},
-    {Py_sq_length, jobs_length},
-    {0, NULL},
+    {Py_tp_doc, "Requests under way."}, {Py_tp_new, jobs_new},
+    {Py_tp_dealloc, jobs_dealloc},      {Py_tp_traverse, jobs_traverse},
+    {Py_tp_clear, jobs_clear},          {Py_tp_methods, methods},
+    {Py_sq_length, jobs_length},        {0, NULL},
 };
 
-static PyType_Spec spec = {"ddict._ddict.Jobs", sizeof(struct jobs), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+static PyType_Spec spec = {"ddict._ddict.Jobs", sizeof(struct jobs), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
-int jobs_init(PyObject *module)
-{
+int jobs_init(PyObject *module) {
     PyObject *type = PyType_FromSpec(&spec);
 
     return type ? PyModule_AddObjectRef(module, "Jobs", type) : -1;

@@ -6,17 +6,18 @@
 
 static PyObject *raw_key_type; /* ddict.RawKey */
 
-int key_init(PyObject *module)
-{
+int key_init(PyObject *module) {
     raw_key_type = PyObject_CallFunction(
-        (PyObject *)&PyType_Type, "s(O){s(),ss,ss}", "RawKey", (PyObject *)&PyBytes_Type, "__slots__", "__module__", "ddict", "__doc__",
-        "RawKey(bytes)\n--\n\nA key as its bytes in the dictionary, without the type letter that Python's keys begin with.\n\n"
-        "Iteration gives it for keys that other programs stored and that no Python key stands for.");
+        (PyObject *)&PyType_Type, "s(O){s(),ss,ss}", "RawKey", (PyObject *)&PyBytes_Type,
+        "__slots__", "__module__", "ddict", "__doc__",
+        "RawKey(bytes)\n--\n\nA key as its bytes in the dictionary, without the type letter that "
+        "Python's keys begin with.\n\n"
+        "Iteration gives it for keys that other programs stored and that no Python key stands "
+        "for.");
     return raw_key_type ? PyModule_AddObjectRef(module, "RawKey", raw_key_type) : -1;
 }
 
-static unsigned char *key_append(struct key *k, size_t n)
-{
+static unsigned char *key_append(struct key *k, size_t n) {
     unsigned char *p;
 
     if (n > DDICT_KEY_MAX || k->len + n > DDICT_KEY_MAX) {
@@ -40,8 +41,7 @@ static unsigned char *key_append(struct key *k, size_t n)
     return p;
 }
 
-static int append_typed(struct key *k, char type, const void *text, size_t n)
-{
+static int append_typed(struct key *k, char type, const void *text, size_t n) {
     unsigned char *p = key_append(k, n + 1);
 
     if (!p)
@@ -51,8 +51,7 @@ static int append_typed(struct key *k, char type, const void *text, size_t n)
     return 0;
 }
 
-size_t decimal_format(long long v, char *buf)
-{
+size_t decimal_format(long long v, char *buf) {
     char tmp[24], *p = tmp + sizeof tmp;
     unsigned long long u = v < 0 ? 0ull - (unsigned long long)v : (unsigned long long)v;
 
@@ -65,8 +64,7 @@ size_t decimal_format(long long v, char *buf)
     return (size_t)(tmp + sizeof tmp - p);
 }
 
-static int append_int(struct key *k, PyObject *num)
-{
+static int append_int(struct key *k, PyObject *num) {
     int overflow, rc = -1;
     long long v = PyLong_AsLongLongAndOverflow(num, &overflow);
     char buf[24];
@@ -85,8 +83,7 @@ static int append_int(struct key *k, PyObject *num)
     return rc;
 }
 
-static int append_str(struct key *k, PyObject *s)
-{
+static int append_str(struct key *k, PyObject *s) {
     PyObject *b;
     int rc;
 
@@ -109,8 +106,7 @@ struct part {
 
 static int append_key(struct key *k, PyObject *obj, const struct part *at);
 
-static int append_tuple(struct key *k, PyObject *t, const struct part *up)
-{
+static int append_tuple(struct key *k, PyObject *t, const struct part *up) {
     unsigned char *p = key_append(k, 1);
     struct part at = {up, t, 0};
     int rc = 0;
@@ -134,8 +130,7 @@ static int append_tuple(struct key *k, PyObject *t, const struct part *up)
 }
 
 /* What of an object that is no key could be one. */
-static const char *key_advice(PyObject *obj)
-{
+static const char *key_advice(PyObject *obj) {
     if (obj == Py_None)
         return "";
     if (PyList_Check(obj))
@@ -147,27 +142,30 @@ static const char *key_advice(PyObject *obj)
     return PyFloat_Check(obj) ? "; int() or str() of it is one" : "; str() of it is one";
 }
 
-static void not_a_key(PyObject *obj, const struct part *at)
-{
+static void not_a_key(PyObject *obj, const struct part *at) {
     const char *advice = key_advice(obj), *type = Py_TYPE(obj)->tp_name;
     PyObject *where = NULL, *key = NULL;
 
     for (; at; at = at->up) { /* from the inside: [1][0] */
-        PyObject *more = where ? PyUnicode_FromFormat("[%zd]%U", at->i, where) : PyUnicode_FromFormat("[%zd]", at->i);
+        PyObject *more = where ? PyUnicode_FromFormat("[%zd]%U", at->i, where)
+                               : PyUnicode_FromFormat("[%zd]", at->i);
         Py_XDECREF(where);
         if (!(where = more))
             return;
         key = at->tuple;
     }
     if (where)
-        PyErr_Format(PyExc_TypeError, "a key is a str, bytes, int or a tuple of these, not %.200s, which is key%U of the key %R%s", type, where, key, advice);
+        PyErr_Format(PyExc_TypeError,
+                     "a key is a str, bytes, int or a tuple of these, not %.200s, which is key%U "
+                     "of the key %R%s",
+                     type, where, key, advice);
     else
-        PyErr_Format(PyExc_TypeError, "a key is a str, bytes, int or a tuple of these, not %.200s%s", type, advice);
+        PyErr_Format(PyExc_TypeError,
+                     "a key is a str, bytes, int or a tuple of these, not %.200s%s", type, advice);
     Py_XDECREF(where);
 }
 
-static int append_key(struct key *k, PyObject *obj, const struct part *at)
-{
+static int append_key(struct key *k, PyObject *obj, const struct part *at) {
     if (PyLong_Check(obj))
         return append_int(k, obj);
     if (PyUnicode_Check(obj))
@@ -184,7 +182,8 @@ static int append_key(struct key *k, PyObject *obj, const struct part *at)
         }
     } else if (PyTuple_Check(obj)) {
         return append_tuple(k, obj, at);
-    } else if (PyIndex_Check(obj)) { /* numpy.int64 and the like: equal to an int, so the same key */
+    } else if (PyIndex_Check(
+                   obj)) { /* numpy.int64 and the like: equal to an int, so the same key */
         PyObject *num = PyNumber_Index(obj);
         int rc = num ? append_int(k, num) : -1;
         Py_XDECREF(num);
@@ -194,8 +193,7 @@ static int append_key(struct key *k, PyObject *obj, const struct part *at)
     return -1;
 }
 
-int key_encode(struct key *k, PyObject *obj)
-{
+int key_encode(struct key *k, PyObject *obj) {
     k->data = k->inl;
     k->cap = sizeof k->inl;
     k->len = 0;
@@ -205,8 +203,7 @@ int key_encode(struct key *k, PyObject *obj)
     return -1;
 }
 
-bool key_is_never_there(PyObject *obj)
-{
+bool key_is_never_there(PyObject *obj) {
     PyObject *type, *value, *trace;
 
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
@@ -223,10 +220,11 @@ bool key_is_never_there(PyObject *obj)
     return true;
 }
 
-int prefix_encode(struct key *k, PyObject *obj)
-{
+int prefix_encode(struct key *k, PyObject *obj) {
     if (obj != Py_None && !PyUnicode_Check(obj) && !PyBytes_Check(obj) && !PyTuple_Check(obj)) {
-        PyErr_Format(PyExc_TypeError, "a prefix is a str, bytes or a tuple of first parts, not %.200s", Py_TYPE(obj)->tp_name);
+        PyErr_Format(PyExc_TypeError,
+                     "a prefix is a str, bytes or a tuple of first parts, not %.200s",
+                     Py_TYPE(obj)->tp_name);
         return -1;
     }
     if (obj != Py_None)
@@ -237,15 +235,13 @@ int prefix_encode(struct key *k, PyObject *obj)
     return 0;
 }
 
-void key_clear(struct key *k)
-{
+void key_clear(struct key *k) {
     if (k->data != k->inl)
         PyMem_Free(k->data);
     k->data = k->inl;
 }
 
-PyObject *decimal_parse(const char *s, size_t len)
-{
+PyObject *decimal_parse(const char *s, size_t len) {
     bool neg = len && s[0] == '-';
     size_t digits = len - neg;
     long long v = 0;
@@ -261,7 +257,8 @@ PyObject *decimal_parse(const char *s, size_t len)
             v = 10 * v + (s[i] - '0');
         return PyLong_FromLongLong(neg ? -v : v);
     }
-    b = PyBytes_FromStringAndSize(s, (Py_ssize_t)len); /* ends with 0, as PyLong_FromString wants it */
+    b = PyBytes_FromStringAndSize(s,
+                                  (Py_ssize_t)len); /* ends with 0, as PyLong_FromString wants it */
     num = b ? PyLong_FromString(PyBytes_AS_STRING(b), NULL, 10) : NULL;
     Py_XDECREF(b);
     if (!num && PyErr_ExceptionMatches(PyExc_ValueError)) /* sys.get_int_max_str_digits() */
@@ -272,8 +269,7 @@ PyObject *decimal_parse(const char *s, size_t len)
 static PyObject *decode_key(const unsigned char *p, size_t len);
 
 /* All decode_* give NULL without an exception when the bytes are not what key_encode() makes. */
-static PyObject *decode_tuple(const unsigned char *p, size_t len)
-{
+static PyObject *decode_tuple(const unsigned char *p, size_t len) {
     Py_ssize_t parts = 0;
     size_t at = 0, n;
     PyObject *t;
@@ -308,8 +304,7 @@ static PyObject *decode_tuple(const unsigned char *p, size_t len)
     return t;
 }
 
-static PyObject *decode_key(const unsigned char *p, size_t len)
-{
+static PyObject *decode_key(const unsigned char *p, size_t len) {
     if (len == 0)
         return NULL;
     switch (p[0]) {
@@ -325,8 +320,7 @@ static PyObject *decode_key(const unsigned char *p, size_t len)
     return NULL;
 }
 
-PyObject *key_decode(const void *data, size_t len)
-{
+PyObject *key_decode(const void *data, size_t len) {
     PyObject *key = decode_key(data, len);
 
     if (!key && !PyErr_Occurred())

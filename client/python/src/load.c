@@ -12,8 +12,7 @@
 
 static PyObject *loads, *loads_kwnames; /* pickle.loads */
 
-int load_init(void)
-{
+int load_init(void) {
     PyObject *pickle = PyImport_ImportModule("pickle");
 
     if (!pickle)
@@ -24,19 +23,16 @@ int load_init(void)
     return loads && loads_kwnames ? 0 : -1;
 }
 
-void copy_bytes(void *dst, const void *src, size_t n)
-{
+void copy_bytes(void *dst, const void *src, size_t n) {
     if (n < COPY_NOGIL_MIN) {
         memcpy(dst, src, n);
         return;
     }
-    Py_BEGIN_ALLOW_THREADS
-    memcpy(dst, src, n);
+    Py_BEGIN_ALLOW_THREADS memcpy(dst, src, n);
     Py_END_ALLOW_THREADS
 }
 
-static PyObject *load_bytes(const void *data, size_t len)
-{
+static PyObject *load_bytes(const void *data, size_t len) {
     PyObject *b = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)len);
 
     if (b)
@@ -44,8 +40,7 @@ static PyObject *load_bytes(const void *data, size_t len)
     return b;
 }
 
-static PyObject *load_bytearray(const void *data, size_t len)
-{
+static PyObject *load_bytearray(const void *data, size_t len) {
     PyObject *b = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)len);
 
     if (b)
@@ -53,27 +48,26 @@ static PyObject *load_bytearray(const void *data, size_t len)
     return b;
 }
 
-static PyObject *broken(const char *what)
-{
+static PyObject *broken(const char *what) {
     PyErr_Format(error_base, "the stored value is not what its tag says: %s", what);
     return NULL;
 }
 
 /* unpickle reads the stream in place: what it keeps of it, it copies. */
-static PyObject *load_stream(const char *p, size_t len, PyObject *buffers)
-{
-    PyObject *mv = PyMemoryView_FromMemory((char *)p, (Py_ssize_t)len, PyBUF_READ), *args[2] = {mv, buffers}, *obj;
+static PyObject *load_stream(const char *p, size_t len, PyObject *buffers) {
+    PyObject *mv = PyMemoryView_FromMemory((char *)p, (Py_ssize_t)len, PyBUF_READ),
+             *args[2] = {mv, buffers}, *obj;
 
     if (!mv)
         return NULL;
-    obj = buffers ? PyObject_Vectorcall(loads, args, 1, loads_kwnames) : PyObject_Vectorcall(loads, args, 1, NULL);
+    obj = buffers ? PyObject_Vectorcall(loads, args, 1, loads_kwnames)
+                  : PyObject_Vectorcall(loads, args, 1, NULL);
     Py_DECREF(mv);
     return obj;
 }
 
 /* view: NULL for copies. */
-static PyObject *load_buffers(const char *data, size_t len, PyObject *view, bool alias_tensors)
-{
+static PyObject *load_buffers(const char *data, size_t len, PyObject *view, bool alias_tensors) {
     const struct oob_head *h = (const void *)data;
     size_t head, count, stream_len;
     PyObject *buffers, *obj;
@@ -95,7 +89,8 @@ static PyObject *load_buffers(const char *data, size_t len, PyObject *view, bool
             Py_DECREF(buffers);
             return broken("bad buffer");
         }
-        b = view ? memory_new(view, true, (void *)(data + off), n, true, alias_tensors) : load_bytearray(data + off, n);
+        b = view ? memory_new(view, true, (void *)(data + off), n, true, alias_tensors)
+                 : load_bytearray(data + off, n);
         if (!b) {
             Py_DECREF(buffers);
             return NULL;
@@ -107,8 +102,8 @@ static PyObject *load_buffers(const char *data, size_t len, PyObject *view, bool
     return obj;
 }
 
-static PyObject *load(const void *data, size_t len, unsigned tag, PyObject *view, bool alias_tensors)
-{
+static PyObject *load(const void *data, size_t len, unsigned tag, PyObject *view,
+                      bool alias_tensors) {
     PyObject *obj;
     uint64_t u;
     double x;
@@ -137,16 +132,15 @@ static PyObject *load(const void *data, size_t len, unsigned tag, PyObject *view
     case TAG_ARRAY:
         return array_load(data, len, view, alias_tensors);
     }
-    PyErr_Format(error_base, "a value with tag %u was not stored by Python; view() gives its bytes", tag);
+    PyErr_Format(error_base, "a value with tag %u was not stored by Python; view() gives its bytes",
+                 tag);
     return NULL;
 }
 
-PyObject *load_copy(const void *data, size_t len, unsigned tag)
-{
+PyObject *load_copy(const void *data, size_t len, unsigned tag) {
     return load(data, len, tag, NULL, false);
 }
 
-PyObject *load_alias(PyObject *view, const struct ddict_view *v, bool alias_tensors)
-{
+PyObject *load_alias(PyObject *view, const struct ddict_view *v, bool alias_tensors) {
     return load(v->data, v->len, v->tag, view, alias_tensors);
 }

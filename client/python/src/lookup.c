@@ -12,18 +12,18 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define WAIT_SLICE_MS 200    /* a waiting call looks for Ctrl-C so often */
-#define ANSWER_MS 2000       /* a manager answers within this, else the wait goes on and ends as a timeout */
-#define SUSPEND_GAP_MS 2000  /* more than this over a slice: the process was stopped, which does not count as waiting (ddict.h) */
+#define WAIT_SLICE_MS 200 /* a waiting call looks for Ctrl-C so often */
+#define ANSWER_MS \
+    2000 /* a manager answers within this, else the wait goes on and ends as a timeout */
+#define SUSPEND_GAP_MS \
+    2000 /* more than this over a slice: the process was stopped, which does not count as waiting (ddict.h) */
 
-bool key_is_local(const struct handle *h, const struct key *k)
-{
+bool key_is_local(const struct handle *h, const struct key *k) {
     return h->nodes == 1 || ddict_owner(h->d, k->data, k->len) % h->nodes == h->node_id;
 }
 
 /* This process holds as many views as it may: read into memory of our own. Runs without the GIL. */
-static int lookup_private(ddict_t *d, const struct key *k, struct found *f, int timeout_ms)
-{
+static int lookup_private(ddict_t *d, const struct key *k, struct found *f, int timeout_ms) {
     size_t cap = 4096, len = 0;
     int rc;
 
@@ -45,8 +45,7 @@ static int lookup_private(ddict_t *d, const struct key *k, struct found *f, int 
     }
 }
 
-int lookup(struct handle *h, const struct key *k, struct found *f, bool copy)
-{
+int lookup(struct handle *h, const struct key *k, struct found *f, bool copy) {
     int rc = -ETIMEDOUT;
 
     f->priv = NULL;
@@ -55,25 +54,21 @@ int lookup(struct handle *h, const struct key *k, struct found *f, bool copy)
     if (rc != -ETIMEDOUT && !(rc == DDICT_EVIEWS && copy))
         return rc;
     h->busy++;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_view(h->d, k->data, k->len, &f->v, 0, h->timeout_ms);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_view(h->d, k->data, k->len, &f->v, 0, h->timeout_ms);
     if (rc == DDICT_EVIEWS && copy)
         rc = lookup_private(h->d, k, f, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_END_ALLOW_THREADS handle_end(h);
     return rc;
 }
 
-void found_clear(struct found *f)
-{
+void found_clear(struct found *f) {
     if (f->priv)
         free(f->priv);
     else
         ddict_release(&f->v);
 }
 
-static double now_ms(void)
-{
+static double now_ms(void) {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -84,13 +79,12 @@ static double now_ms(void)
  * One slice; *gone is what it cost of the time to wait. The wait itself is cut into slices, the transfer of a value that is there
  * is not: else a large one that takes longer than a slice would never arrive.
  */
-static int wait_slice(struct handle *h, const struct key *k, struct found *f, int ms, double *gone, bool *silent)
-{
+static int wait_slice(struct handle *h, const struct key *k, struct found *f, int ms, double *gone,
+                      bool *silent) {
     double start = now_ms();
     int rc;
 
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_view(h->d, k->data, k->len, &f->v, DDICT_WAIT, ms);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_view(h->d, k->data, k->len, &f->v, DDICT_WAIT, ms);
     *gone = now_ms() - start;
     if (*gone > ms + SUSPEND_GAP_MS)
         *gone = ms;
@@ -104,12 +98,10 @@ static int wait_slice(struct handle *h, const struct key *k, struct found *f, in
         else if (rc == 0 || rc == -ETIMEDOUT)
             rc = DDICT_ENOKEY;
     }
-    Py_END_ALLOW_THREADS
-    return rc;
+    Py_END_ALLOW_THREADS return rc;
 }
 
-int lookup_wait(struct handle *h, const struct key *k, struct found *f, double seconds)
-{
+int lookup_wait(struct handle *h, const struct key *k, struct found *f, double seconds) {
     double left = 1000 * seconds;
     bool silent = false;
     int rc;

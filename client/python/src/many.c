@@ -4,11 +4,12 @@
 
 #include <string.h>
 
-#define MANY_MAX 1024             /* pairs or keys in one call of libddict */
-#define MANY_MIN 16
-#define MANY_FIRST 256            /* keys asked for before the size of their values is known */
-#define MANY_BYTES (32u << 20)    /* bytes of values in one call, about */
-#define JOIN_MAX (64u << 10)      /* bytes; a value in pieces up to this is joined to travel with the others */
+#define MANY_MAX   1024 /* pairs or keys in one call of libddict */
+#define MANY_MIN   16
+#define MANY_FIRST 256         /* keys asked for before the size of their values is known */
+#define MANY_BYTES (32u << 20) /* bytes of values in one call, about */
+#define JOIN_MAX \
+    (64u << 10) /* bytes; a value in pieces up to this is joined to travel with the others */
 
 struct keys { /* encoded keys, one behind the other */
     char *buf;
@@ -16,8 +17,7 @@ struct keys { /* encoded keys, one behind the other */
 };
 
 /* The length of the appended key, or 0 with an exception. */
-static size_t keys_append(struct keys *ks, PyObject *obj)
-{
+static size_t keys_append(struct keys *ks, PyObject *obj) {
     struct key k;
     size_t n;
 
@@ -47,8 +47,7 @@ static size_t keys_append(struct keys *ks, PyObject *obj)
 
 /* --- get --- */
 
-int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w)
-{
+int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w) {
     struct keys ks = {NULL, 0, 0};
     ssize_t rc = -1;
     const char *p;
@@ -61,10 +60,8 @@ int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddic
     p = ks.buf;
     for (Py_ssize_t i = 0; i < n; p += w[i++].klen)
         w[i].key = p;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_get_many(h->d, w, (size_t)n, 0, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_get_many(h->d, w, (size_t)n, 0, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     if (rc < 0)
         error_raise((int)rc, NULL);
     for (Py_ssize_t i = 0; i < n; i++)
@@ -75,8 +72,7 @@ out:
 }
 
 /* No view was to be had: the value alone, by a private copy. */
-static PyObject *want_alone(struct handle *h, PyObject *key, PyObject *missing)
-{
+static PyObject *want_alone(struct handle *h, PyObject *key, PyObject *missing) {
     PyObject *obj = NULL;
     struct found f;
     struct key k;
@@ -99,8 +95,8 @@ static PyObject *want_alone(struct handle *h, PyObject *key, PyObject *missing)
     return obj;
 }
 
-PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing, bool view)
-{
+PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing,
+                    bool view) {
     PyObject *obj;
 
     if (w->status == DDICT_EVIEWS && !view)
@@ -119,9 +115,8 @@ PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObj
 }
 
 /* Appends to list what the keys objs[0 .. n-1] give. *bytes: of all values. */
-static int chunk_get(struct handle *h, PyObject *list, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w, PyObject *missing,
-                     bool view, size_t *bytes)
-{
+static int chunk_get(struct handle *h, PyObject *list, PyObject *const *objs, Py_ssize_t n,
+                     struct ddict_want *w, PyObject *missing, bool view, size_t *bytes) {
     Py_ssize_t i;
 
     if (wants_ask(h, objs, n, w) < 0)
@@ -145,16 +140,15 @@ static int chunk_get(struct handle *h, PyObject *list, PyObject *const *objs, Py
 }
 
 /* A str is an iterable of str, too, and never meant so. */
-static PyObject *keys_tuple(PyObject *keys)
-{
+static PyObject *keys_tuple(PyObject *keys) {
     if (!PyUnicode_Check(keys) && !PyBytes_Check(keys))
         return PySequence_Tuple(keys);
-    PyErr_Format(PyExc_TypeError, "several keys are a list of them, not one %.200s: [%R]", Py_TYPE(keys)->tp_name, keys);
+    PyErr_Format(PyExc_TypeError, "several keys are a list of them, not one %.200s: [%R]",
+                 Py_TYPE(keys)->tp_name, keys);
     return NULL;
 }
 
-static PyObject *get_all(PyObject *self, PyObject *keys, PyObject *missing, bool view)
-{
+static PyObject *get_all(PyObject *self, PyObject *keys, PyObject *missing, bool view) {
     struct handle *h = (struct handle *)self;
     PyObject *t = keys_tuple(keys), *list = t ? PyList_New(0) : NULL;
     Py_ssize_t n = t ? PyTuple_GET_SIZE(t) : 0, step = view ? MANY_MAX : MANY_FIRST, at = 0;
@@ -167,7 +161,8 @@ static PyObject *get_all(PyObject *self, PyObject *keys, PyObject *missing, bool
     while (list && at < n) {
         Py_ssize_t m = n - at < step ? n - at : step;
         size_t bytes;
-        if (chunk_get(h, list, ((PyTupleObject *)t)->ob_item + at, m, w, missing, view, &bytes) < 0) {
+        if (chunk_get(h, list, ((PyTupleObject *)t)->ob_item + at, m, w, missing, view, &bytes) <
+            0) {
             Py_CLEAR(list);
             break;
         }
@@ -182,8 +177,7 @@ static PyObject *get_all(PyObject *self, PyObject *keys, PyObject *missing, bool
     return list;
 }
 
-PyObject *many_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
-{
+PyObject *many_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
     static const char *const names[] = {"keys", "default"};
     PyObject *a[2] = {NULL, NULL};
 
@@ -193,8 +187,7 @@ PyObject *many_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject
 }
 
 /* _view_many(keys): a list of Views, None for keys that are absent */
-PyObject *many_view(PyObject *self, PyObject *keys)
-{
+PyObject *many_view(PyObject *self, PyObject *keys) {
     return get_all(self, keys, Py_None, true);
 }
 
@@ -208,13 +201,12 @@ struct batch {
     PyObject *obj[MANY_MAX]; /* the (key, value) they came from, kept */
     size_t n, bytes;
     Py_ssize_t stored;
-    PyObject *failed;        /* list of keys */
-    int code;                /* of the first that failed */
-    char text[512];          /* its sentence */
+    PyObject *failed; /* list of keys */
+    int code;         /* of the first that failed */
+    char text[512];   /* its sentence */
 };
 
-static void batch_empty(struct batch *b)
-{
+static void batch_empty(struct batch *b) {
     for (size_t i = 0; i < b->n; i++) {
         value_clear(&b->value[i]);
         Py_DECREF(b->obj[i]);
@@ -222,8 +214,7 @@ static void batch_empty(struct batch *b)
     b->n = b->bytes = b->keys.len = 0;
 }
 
-static int batch_fail(struct batch *b, int code, const char *text, PyObject *pair)
-{
+static int batch_fail(struct batch *b, int code, const char *text, PyObject *pair) {
     PyObject *key = PySequence_GetItem(pair, 0);
     int rc = key ? PyList_Append(b->failed, key) : -1;
 
@@ -236,8 +227,7 @@ static int batch_fail(struct batch *b, int code, const char *text, PyObject *pai
 }
 
 /* Send what is gathered. 0, also when pairs were refused. */
-static int batch_flush(struct batch *b)
-{
+static int batch_flush(struct batch *b) {
     const char *p = b->keys.buf;
     int err = 0;
     ssize_t rc;
@@ -248,10 +238,8 @@ static int batch_flush(struct batch *b)
         return -1;
     for (size_t i = 0; i < b->n; p += b->pair[i++].klen)
         b->pair[i].key = p;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_put_many(b->h->d, b->pair, b->n, b->h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(b->h);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_put_many(b->h->d, b->pair, b->n, b->h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(b->h);
     for (size_t i = 0; err == 0 && i < b->n; i++) {
         int code = rc < 0 ? (int)rc : b->pair[i].status;
         if (code < 0)
@@ -264,8 +252,7 @@ static int batch_flush(struct batch *b)
 }
 
 /* v stands behind the gathered ones: batch_flush() leaves it alone. */
-static int batch_put_alone(struct batch *b, struct value *v, PyObject *key, PyObject *pair)
-{
+static int batch_put_alone(struct batch *b, struct value *v, PyObject *key, PyObject *pair) {
     struct key k;
     int rc;
 
@@ -278,8 +265,7 @@ static int batch_put_alone(struct batch *b, struct value *v, PyObject *key, PyOb
     return rc < 0 ? batch_fail(b, rc, ddict_errmsg(), pair) : -rc;
 }
 
-static int batch_add(struct batch *b, PyObject *pair)
-{
+static int batch_add(struct batch *b, PyObject *pair) {
     struct value *v = &b->value[b->n];
     PyObject *key = PyTuple_GET_ITEM(pair, 0);
     size_t klen;
@@ -298,38 +284,38 @@ static int batch_add(struct batch *b, PyObject *pair)
         value_clear(v);
         return -1;
     }
-    b->pair[b->n] = (struct ddict_pair){.klen = klen, .val = v->iov[0].iov_base, .vlen = v->len, .flags = DDICT_TAG(v->tag)};
+    b->pair[b->n] = (struct ddict_pair){
+        .klen = klen, .val = v->iov[0].iov_base, .vlen = v->len, .flags = DDICT_TAG(v->tag)};
     b->obj[b->n++] = Py_NewRef(pair);
     b->bytes += v->len + klen;
     return b->n == MANY_MAX || b->bytes >= MANY_BYTES ? batch_flush(b) : 0;
 }
 
-static PyObject *pair_check(PyObject *item, Py_ssize_t at)
-{
+static PyObject *pair_check(PyObject *item, Py_ssize_t at) {
     PyObject *t = PySequence_Tuple(item);
 
     if (!t && PyErr_ExceptionMatches(PyExc_TypeError))
         PyErr_Format(PyExc_TypeError, "element %zd is not a (key, value) pair", at);
     if (t && PyTuple_GET_SIZE(t) != 2) {
-        PyErr_Format(PyExc_ValueError, "element %zd has length %zd; a (key, value) pair has 2", at, PyTuple_GET_SIZE(t));
+        PyErr_Format(PyExc_ValueError, "element %zd has length %zd; a (key, value) pair has 2", at,
+                     PyTuple_GET_SIZE(t));
         Py_CLEAR(t);
     }
     return t;
 }
 
 /* .failed and .stored of an exception: what was refused, and how many pairs are stored. */
-static void batch_tell(struct batch *b, PyObject *exc)
-{
+static void batch_tell(struct batch *b, PyObject *exc) {
     PyObject *n = PyLong_FromSsize_t(b->stored);
 
-    if (!n || PyObject_SetAttrString(exc, "failed", b->failed) < 0 || PyObject_SetAttrString(exc, "stored", n) < 0)
+    if (!n || PyObject_SetAttrString(exc, "failed", b->failed) < 0 ||
+        PyObject_SetAttrString(exc, "stored", n) < 0)
         PyErr_Clear();
     Py_XDECREF(n);
 }
 
 /* After an exception what came before it is stored all the same, as dict.update() does. pair: the one that raised it, or NULL. */
-static void batch_flush_kept(struct batch *b, PyObject *pair)
-{
+static void batch_flush_kept(struct batch *b, PyObject *pair) {
     PyObject *type, *value, *tb, *key = pair ? PyTuple_GET_ITEM(pair, 0) : NULL;
 
     PyErr_Fetch(&type, &value, &tb);
@@ -341,8 +327,7 @@ static void batch_flush_kept(struct batch *b, PyObject *pair)
     PyErr_Restore(type, value, tb);
 }
 
-static PyObject *batch_result(struct batch *b)
-{
+static PyObject *batch_result(struct batch *b) {
     PyObject *type, *value, *tb;
 
     if (!b->code)
@@ -356,8 +341,7 @@ static PyObject *batch_result(struct batch *b)
 }
 
 /* _put_pairs(iterable): the number of pairs stored. Stops after the batch in which one was refused. */
-PyObject *many_put(PyObject *self, PyObject *pairs)
-{
+PyObject *many_put(PyObject *self, PyObject *pairs) {
     PyObject *it = PyObject_GetIter(pairs), *item, *bad = NULL, *result = NULL;
     struct batch *b = it ? PyMem_Calloc(1, sizeof *b) : NULL;
     Py_ssize_t at = 0;

@@ -9,8 +9,7 @@
 #include <errno.h>
 
 /* d[key], get, view: 0 and *out, or a code, with no exception except for 1. */
-static int find(struct handle *h, PyObject *key, struct found *f, bool copy, double wait)
-{
+static int find(struct handle *h, PyObject *key, struct found *f, bool copy, double wait) {
     struct key k;
     int rc;
 
@@ -23,8 +22,7 @@ static int find(struct handle *h, PyObject *key, struct found *f, bool copy, dou
     return rc;
 }
 
-static PyObject *found_load(struct found *f, PyObject *key)
-{
+static PyObject *found_load(struct found *f, PyObject *key) {
     PyObject *obj = load_copy(f->v.data, f->v.len, f->v.tag);
 
     if (!obj)
@@ -33,9 +31,9 @@ static PyObject *found_load(struct found *f, PyObject *key)
     return obj;
 }
 
-static PyObject *wait_over(PyObject *key, double seconds)
-{
-    PyObject *s = PyFloat_FromDouble(seconds), *text = s ? PyUnicode_FromFormat("key %R did not come within %S s", key, s) : NULL;
+static PyObject *wait_over(PyObject *key, double seconds) {
+    PyObject *s = PyFloat_FromDouble(seconds),
+             *text = s ? PyUnicode_FromFormat("key %R did not come within %S s", key, s) : NULL;
     const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
 
     if (utf8)
@@ -45,8 +43,7 @@ static PyObject *wait_over(PyObject *key, double seconds)
     return NULL;
 }
 
-PyObject *mapping_subscript(PyObject *self, PyObject *key)
-{
+PyObject *mapping_subscript(PyObject *self, PyObject *key) {
     struct found f;
     int rc = find((struct handle *)self, key, &f, true, 0);
 
@@ -55,8 +52,7 @@ PyObject *mapping_subscript(PyObject *self, PyObject *key)
     return rc < 0 ? error_raise(rc, key) : NULL;
 }
 
-static int wait_parse(PyObject *obj, double *seconds)
-{
+static int wait_parse(PyObject *obj, double *seconds) {
     int ms;
 
     *seconds = 0;
@@ -68,8 +64,7 @@ static int wait_parse(PyObject *obj, double *seconds)
     return 0;
 }
 
-PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
-{
+PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
     static const char *const names[] = {"key", "default", "wait"};
     PyObject *a[3] = {NULL, NULL, NULL};
     struct found f;
@@ -90,8 +85,7 @@ PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
     return Py_NewRef(a[1] ? a[1] : Py_None);
 }
 
-PyObject *mapping_view(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
-{
+PyObject *mapping_view(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
     static const char *const names[] = {"key", "wait"};
     PyObject *a[2] = {NULL, NULL};
     struct found f;
@@ -108,25 +102,20 @@ PyObject *mapping_view(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
     return rc < 0 ? error_raise(rc, a[0]) : NULL;
 }
 
-int value_put(struct handle *h, const struct key *k, const struct value *v, unsigned flags)
-{
+int value_put(struct handle *h, const struct key *k, const struct value *v, unsigned flags) {
     int rc;
 
     flags |= DDICT_TAG(v->tag);
     h->busy++;
-    Py_BEGIN_ALLOW_THREADS
-    if (v->n == 1)
-        rc = ddict_put(h->d, k->data, k->len, v->iov[0].iov_base, v->iov[0].iov_len, flags, h->timeout_ms);
-    else
-        rc = ddict_putv(h->d, k->data, k->len, v->iov, v->n, flags, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS if (v->n == 1) rc = ddict_put(h->d, k->data, k->len, v->iov[0].iov_base,
+                                                         v->iov[0].iov_len, flags, h->timeout_ms);
+    else rc = ddict_putv(h->d, k->data, k->len, v->iov, v->n, flags, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     return rc;
 }
 
 /* 0, or a code; 1 with an exception. */
-static int put(struct handle *h, PyObject *key, PyObject *value, unsigned flags)
-{
+static int put(struct handle *h, PyObject *key, PyObject *value, unsigned flags) {
     struct value v;
     struct key k;
     int rc = 1;
@@ -141,8 +130,7 @@ static int put(struct handle *h, PyObject *key, PyObject *value, unsigned flags)
     return rc;
 }
 
-static int del(struct handle *h, PyObject *key)
-{
+static int del(struct handle *h, PyObject *key) {
     struct key k;
     int rc;
 
@@ -152,16 +140,13 @@ static int del(struct handle *h, PyObject *key)
         key_clear(&k);
         return 1;
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_del(h->d, k.data, k.len, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_del(h->d, k.data, k.len, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     key_clear(&k);
     return rc;
 }
 
-int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value)
-{
+int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value) {
     struct handle *h = (struct handle *)self;
     int rc = value ? put(h, key, value, 0) : del(h, key);
 
@@ -170,8 +155,7 @@ int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value)
     return rc ? -1 : 0;
 }
 
-int mapping_contains(PyObject *self, PyObject *key)
-{
+int mapping_contains(PyObject *self, PyObject *key) {
     struct handle *h = (struct handle *)self;
     struct key k;
     int rc = -ETIMEDOUT;
@@ -185,8 +169,7 @@ int mapping_contains(PyObject *self, PyObject *key)
     if (key_is_local(h, &k))
         rc = ddict_contains(h->d, k.data, k.len, NULL, 0);
     if (rc == -ETIMEDOUT) {
-        Py_BEGIN_ALLOW_THREADS
-        rc = ddict_contains(h->d, k.data, k.len, NULL, h->timeout_ms);
+        Py_BEGIN_ALLOW_THREADS rc = ddict_contains(h->d, k.data, k.len, NULL, h->timeout_ms);
         Py_END_ALLOW_THREADS
     }
     handle_end(h);
@@ -196,17 +179,14 @@ int mapping_contains(PyObject *self, PyObject *key)
     return rc < 0 ? -1 : rc;
 }
 
-Py_ssize_t mapping_length(PyObject *self)
-{
+Py_ssize_t mapping_length(PyObject *self) {
     struct handle *h = (struct handle *)self;
     int64_t n;
 
     if (handle_begin(h) < 0)
         return -1;
-    Py_BEGIN_ALLOW_THREADS
-    n = ddict_len(h->d, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS n = ddict_len(h->d, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     if (n < 0)
         error_raise((int)n, NULL);
     return n < 0 ? -1 : (Py_ssize_t)n;
@@ -216,9 +196,9 @@ Py_ssize_t mapping_length(PyObject *self)
  * A value that was removed and does not unpickle here goes back where no other came in its place, and the exception, which is set, says how that went. Only a
  * value that replaced the one that was looked at gets here.
  */
-static void pop_undo(struct handle *h, const struct key *k, const struct found *f, PyObject *key)
-{
-    struct value v = {.one = {(void *)f->v.data, f->v.len}, .n = 1, .tag = f->v.tag, .len = f->v.len};
+static void pop_undo(struct handle *h, const struct key *k, const struct found *f, PyObject *key) {
+    struct value v = {
+        .one = {(void *)f->v.data, f->v.len}, .n = 1, .tag = f->v.tag, .len = f->v.len};
     PyObject *type, *value, *trace, *bytes;
     int rc;
 
@@ -240,8 +220,7 @@ static void pop_undo(struct handle *h, const struct key *k, const struct found *
  * The value is unpickled first and removed then, so that one that does not unpickle here stays as it is for all others. What was removed is known by its version to
  * be what was looked at.
  */
-PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
+PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct handle *h = (struct handle *)self;
     struct found f = {.priv = NULL};
     uint64_t version = 0;
@@ -261,10 +240,8 @@ PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
     if (rc == 0) {
         f.priv = NULL;
-        Py_BEGIN_ALLOW_THREADS
-        rc = ddict_pop(h->d, k.data, k.len, &f.v, 0, h->timeout_ms);
-        Py_END_ALLOW_THREADS
-        handle_end(h);
+        Py_BEGIN_ALLOW_THREADS rc = ddict_pop(h->d, k.data, k.len, &f.v, 0, h->timeout_ms);
+        Py_END_ALLOW_THREADS handle_end(h);
         if (rc == 0 && (version == 0 || f.v.version != version)) { /* another one by now */
             Py_SETREF(obj, load_copy(f.v.data, f.v.len, f.v.tag));
             if (!obj) {
@@ -284,8 +261,7 @@ PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n)
     return rc < 0 ? error_raise(rc, args[0]) : NULL;
 }
 
-PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
+PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct handle *h = (struct handle *)self;
     PyObject *value = n > 1 ? args[1] : Py_None;
     struct found f;
@@ -308,8 +284,8 @@ PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n
     }
 }
 
-static PyObject *put_if(const char *func, PyObject *self, PyObject *const *args, Py_ssize_t n, unsigned flag, int refusal)
-{
+static PyObject *put_if(const char *func, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                        unsigned flag, int refusal) {
     int rc;
 
     if (args_count(func, n, 2, 2) < 0)
@@ -320,34 +296,28 @@ static PyObject *put_if(const char *func, PyObject *self, PyObject *const *args,
     return rc < 0 ? error_raise(rc, args[0]) : NULL;
 }
 
-PyObject *mapping_put_new(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
+PyObject *mapping_put_new(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     return put_if("put_new", self, args, n, DDICT_NEW, DDICT_EEXISTS);
 }
 
-PyObject *mapping_put_existing(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
+PyObject *mapping_put_existing(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     return put_if("put_existing", self, args, n, DDICT_EXISTING, DDICT_ENOKEY);
 }
 
-PyObject *mapping_clear(PyObject *self, PyObject *unused)
-{
+PyObject *mapping_clear(PyObject *self, PyObject *unused) {
     struct handle *h = (struct handle *)self;
     int rc;
 
     if (handle_begin(h) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_clear(h->d, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_clear(h->d, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     if (rc < 0)
         return error_raise(rc, NULL);
     Py_RETURN_NONE;
 }
 
-PyObject *mapping_owner(PyObject *self, PyObject *key)
-{
+PyObject *mapping_owner(PyObject *self, PyObject *key) {
     struct handle *h = (struct handle *)self;
     struct key k;
     unsigned m;

@@ -6,19 +6,18 @@
 #include "pyddict.h"
 
 struct memory {
-    PyObject_HEAD
-    PyObject *owner;  /* kept */
-    Py_buffer held;   /* of owner, so that it knows it is in use; held.obj NULL when it exports nothing */
+    PyObject_HEAD PyObject *owner; /* kept */
+    Py_buffer
+        held; /* of owner, so that it knows it is in use; held.obj NULL when it exports nothing */
     void *p;
     Py_ssize_t len;
     char readonly;
-    char alias;       /* a tensor may be made over it although it is read-only */
+    char alias; /* a tensor may be made over it although it is read-only */
 };
 
 static PyTypeObject *memory_type;
 
-PyObject *memory_new(PyObject *owner, bool export, void *p, size_t len, bool readonly, bool alias)
-{
+PyObject *memory_new(PyObject *owner, bool export, void *p, size_t len, bool readonly, bool alias) {
     struct memory *m = PyObject_New(struct memory, memory_type);
 
     if (!m)
@@ -36,8 +35,7 @@ PyObject *memory_new(PyObject *owner, bool export, void *p, size_t len, bool rea
     return (PyObject *)m;
 }
 
-static void memory_dealloc(PyObject *self)
-{
+static void memory_dealloc(PyObject *self) {
     struct memory *m = (struct memory *)self;
     PyTypeObject *type = Py_TYPE(self);
 
@@ -48,25 +46,21 @@ static void memory_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static int memory_getbuffer(PyObject *self, Py_buffer *b, int flags)
-{
+static int memory_getbuffer(PyObject *self, Py_buffer *b, int flags) {
     struct memory *m = (struct memory *)self;
 
     return PyBuffer_FillInfo(b, self, m->p, m->len, m->readonly, flags);
 }
 
-static PyObject *memory_alias(PyObject *self, void *unused)
-{
+static PyObject *memory_alias(PyObject *self, void *unused) {
     return PyBool_FromLong(((struct memory *)self)->alias);
 }
 
-static PyObject *memory_address(PyObject *self, void *unused)
-{
+static PyObject *memory_address(PyObject *self, void *unused) {
     return PyLong_FromVoidPtr(((struct memory *)self)->p);
 }
 
-static Py_ssize_t memory_length(PyObject *self)
-{
+static Py_ssize_t memory_length(PyObject *self) {
     return ((struct memory *)self)->len;
 }
 
@@ -85,11 +79,11 @@ static PyType_Slot memory_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec memory_spec = {"ddict._ddict.Memory", sizeof(struct memory), 0, Py_TPFLAGS_DEFAULT, memory_slots};
+static PyType_Spec memory_spec = {"ddict._ddict.Memory", sizeof(struct memory), 0,
+                                  Py_TPFLAGS_DEFAULT, memory_slots};
 
 /* borrow(owner, address, nbytes): for ddict._torch, which knows that owner's elements stand there */
-static PyObject *memory_borrow(PyObject *module, PyObject *args)
-{
+static PyObject *memory_borrow(PyObject *module, PyObject *args) {
     PyObject *owner;
     unsigned long long address;
     Py_ssize_t len;
@@ -100,12 +94,13 @@ static PyObject *memory_borrow(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef memory_functions[] = {
-    {"borrow", memory_borrow, METH_VARARGS, "borrow(owner, address, nbytes, /)\n--\n\nA writable buffer over memory of owner, which it keeps."},
+    {"borrow", memory_borrow, METH_VARARGS,
+     "borrow(owner, address, nbytes, /)\n--\n\nA writable buffer over memory of owner, which it "
+     "keeps."},
     {NULL},
 };
 
-int memory_init(PyObject *module)
-{
+int memory_init(PyObject *module) {
     memory_type = (PyTypeObject *)PyType_FromSpec(&memory_spec);
     if (!memory_type)
         return -1;

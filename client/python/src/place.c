@@ -9,20 +9,18 @@
 #include <string.h>
 
 struct place {
-    PyObject_HEAD
-    struct handle *h;     /* busy with us until the memory is given back */
+    PyObject_HEAD struct handle *h; /* busy with us until the memory is given back */
     PyObject *key;
     struct ddict_place p;
-    Py_ssize_t start;     /* what is exported begins here: behind the head of an array */
+    Py_ssize_t start; /* what is exported begins here: behind the head of an array */
     Py_ssize_t exports;
-    bool over, working;   /* no new use; a commit is under way */
-    PyObject *memory;     /* of with: released at its end, where nobody else has it */
-    PyObject *made;       /* what with gives instead: made over the memory; or NULL */
+    bool over, working; /* no new use; a commit is under way */
+    PyObject *memory;   /* of with: released at its end, where nobody else has it */
+    PyObject *made;     /* what with gives instead: made over the memory; or NULL */
 };
 
 /* Give the memory back once nobody has it. */
-static void place_settle(struct place *w)
-{
+static void place_settle(struct place *w) {
     if (!w->over || w->exports || w->working || !w->h)
         return;
     struct handle *h = w->h;
@@ -32,8 +30,7 @@ static void place_settle(struct place *w)
     Py_DECREF(h);
 }
 
-static int place_traverse(PyObject *self, visitproc visit, void *arg)
-{
+static int place_traverse(PyObject *self, visitproc visit, void *arg) {
     struct place *w = (struct place *)self;
 
     Py_VISIT(Py_TYPE(self));
@@ -45,8 +42,7 @@ static int place_traverse(PyObject *self, visitproc visit, void *arg)
 }
 
 /* Not the handle: place_settle() still needs it. It knows nothing of its places. */
-static int place_clear(PyObject *self)
-{
+static int place_clear(PyObject *self) {
     struct place *w = (struct place *)self;
 
     w->over = true;
@@ -56,8 +52,7 @@ static int place_clear(PyObject *self)
     return 0;
 }
 
-static void place_dealloc(PyObject *self)
-{
+static void place_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
 
     PyObject_GC_UnTrack(self);
@@ -67,44 +62,39 @@ static void place_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static int place_live(struct place *w)
-{
+static int place_live(struct place *w) {
     if (!w->over)
         return 0;
     PyErr_SetString(PyExc_ValueError, "the place is stored or given up");
     return -1;
 }
 
-static int place_getbuffer(PyObject *self, Py_buffer *b, int flags)
-{
+static int place_getbuffer(PyObject *self, Py_buffer *b, int flags) {
     struct place *w = (struct place *)self;
 
-    if (place_live(w) < 0 || PyBuffer_FillInfo(b, self, (char *)w->p.data + w->start, (Py_ssize_t)w->p.len - w->start, 0, flags) < 0)
+    if (place_live(w) < 0 || PyBuffer_FillInfo(b, self, (char *)w->p.data + w->start,
+                                               (Py_ssize_t)w->p.len - w->start, 0, flags) < 0)
         return -1;
     w->exports++;
     return 0;
 }
 
-static void place_releasebuffer(PyObject *self, Py_buffer *b)
-{
+static void place_releasebuffer(PyObject *self, Py_buffer *b) {
     struct place *w = (struct place *)self;
 
     w->exports--;
     place_settle(w);
 }
 
-static PyObject *place_commit(PyObject *self, PyObject *unused)
-{
+static PyObject *place_commit(PyObject *self, PyObject *unused) {
     struct place *w = (struct place *)self;
     int rc;
 
     if (place_live(w) < 0)
         return NULL;
     w->over = w->working = true;
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_commit_keep(&w->p, w->h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    w->working = false;
+    Py_BEGIN_ALLOW_THREADS rc = ddict_commit_keep(&w->p, w->h->timeout_ms);
+    Py_END_ALLOW_THREADS w->working = false;
     if (rc < 0)
         error_raise(rc, w->key);
     place_settle(w);
@@ -113,8 +103,7 @@ static PyObject *place_commit(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *place_abort(PyObject *self, PyObject *unused)
-{
+static PyObject *place_abort(PyObject *self, PyObject *unused) {
     struct place *w = (struct place *)self;
 
     w->over = true;
@@ -122,8 +111,7 @@ static PyObject *place_abort(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *place_enter(PyObject *self, PyObject *unused)
-{
+static PyObject *place_enter(PyObject *self, PyObject *unused) {
     struct place *w = (struct place *)self;
 
     if (place_live(w) < 0)
@@ -140,8 +128,7 @@ static PyObject *place_enter(PyObject *self, PyObject *unused)
 }
 
 /* Who has made something over it keeps the memory; it is only ours then, no more the dictionary's. */
-static void memory_drop(struct place *w)
-{
+static void memory_drop(struct place *w) {
     PyObject *type, *value, *trace, *m = w->memory, *rc;
 
     w->memory = NULL;
@@ -156,8 +143,7 @@ static void memory_drop(struct place *w)
     PyErr_Restore(type, value, trace);
 }
 
-static PyObject *place_exit(PyObject *self, PyObject *args)
-{
+static PyObject *place_exit(PyObject *self, PyObject *args) {
     struct place *w = (struct place *)self;
     PyObject *type, *value, *trace, *out;
 
@@ -171,23 +157,25 @@ static PyObject *place_exit(PyObject *self, PyObject *args)
     return out;
 }
 
-static Py_ssize_t place_length(PyObject *self)
-{
+static Py_ssize_t place_length(PyObject *self) {
     struct place *w = (struct place *)self;
 
     return w->over ? 0 : (Py_ssize_t)w->p.len - w->start;
 }
 
 static PyMethodDef methods[] = {
-    {"commit", place_commit, METH_NOARGS, "commit($self, /)\n--\n\nStore what stands there, as d[key] = value would."},
-    {"abort", place_abort, METH_NOARGS, "abort($self, /)\n--\n\nGive it up. Nothing when it is over."},
+    {"commit", place_commit, METH_NOARGS,
+     "commit($self, /)\n--\n\nStore what stands there, as d[key] = value would."},
+    {"abort", place_abort, METH_NOARGS,
+     "abort($self, /)\n--\n\nGive it up. Nothing when it is over."},
     {"__enter__", place_enter, METH_NOARGS, "The memory to write."},
     {"__exit__", place_exit, METH_VARARGS, "commit(), or after an exception abort()."},
     {NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "A value that is built in place: what DDict.reserve() returns. It exports a writable buffer; with gives that as a memoryview, or the array."},
+    {Py_tp_doc, "A value that is built in place: what DDict.reserve() returns. It exports a "
+                "writable buffer; with gives that as a memoryview, or the array."},
     {Py_tp_dealloc, place_dealloc},
     {Py_tp_traverse, place_traverse},
     {Py_tp_clear, place_clear},
@@ -198,12 +186,12 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec spec = {"ddict.Place", sizeof(struct place), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+static PyType_Spec spec = {"ddict.Place", sizeof(struct place), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 static PyTypeObject *place_type;
 
 /* _reserve(key, nbytes, tag, head, made): head: bytes that stand before what is exported; made: see struct place, or None */
-PyObject *place_new(PyObject *self, PyObject *args)
-{
+PyObject *place_new(PyObject *self, PyObject *args) {
     struct handle *h = (struct handle *)self;
     PyObject *obj, *made;
     Py_ssize_t nbytes, head_len;
@@ -213,7 +201,8 @@ PyObject *place_new(PyObject *self, PyObject *args)
     unsigned tag;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "OnIy#O:_reserve", &obj, &nbytes, &tag, &head, &head_len, &made) || key_encode(&k, obj) < 0)
+    if (!PyArg_ParseTuple(args, "OnIy#O:_reserve", &obj, &nbytes, &tag, &head, &head_len, &made) ||
+        key_encode(&k, obj) < 0)
         return NULL;
     w = nbytes >= 0 ? PyObject_GC_New(struct place, place_type) : NULL;
     if (nbytes < 0)
@@ -245,8 +234,7 @@ PyObject *place_new(PyObject *self, PyObject *args)
     return (PyObject *)w;
 }
 
-int place_init(PyObject *module)
-{
+int place_init(PyObject *module) {
     place_type = (PyTypeObject *)PyType_FromSpec(&spec);
     if (!place_type)
         return -1;

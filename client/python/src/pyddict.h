@@ -10,27 +10,25 @@
 #define PYDDICT_H
 
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #include <ddict.h>
+
+#include <Python.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #if PY_VERSION_HEX < 0x030A0000 /* Python 3.9 */
-static inline int PyModule_AddObjectRef(PyObject *module, const char *name, PyObject *obj)
-{
+static inline int PyModule_AddObjectRef(PyObject *module, const char *name, PyObject *obj) {
     Py_XINCREF(obj);
     if (obj && PyModule_AddObject(module, name, obj) == 0)
         return 0;
     Py_XDECREF(obj);
     return -1;
 }
-static inline PyObject *Py_NewRef(PyObject *obj)
-{
+static inline PyObject *Py_NewRef(PyObject *obj) {
     Py_INCREF(obj);
     return obj;
 }
-static inline PyObject *Py_XNewRef(PyObject *obj)
-{
+static inline PyObject *Py_XNewRef(PyObject *obj) {
     Py_XINCREF(obj);
     return obj;
 }
@@ -58,8 +56,8 @@ LOCAL void error_name_key(PyObject *key);
 /* --- args.c --- */
 
 /* names[] of count arguments, the first needed, the first positional ones allowed without their name. out[] comes in as NULLs. */
-LOCAL int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *kw, const char *const *names, PyObject **out,
-                     int positional, int count);
+LOCAL int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *kw,
+                     const char *const *names, PyObject **out, int positional, int count);
 LOCAL int args_count(const char *func, Py_ssize_t n, int min, int max);
 /* Seconds (None: -1, the library's default) as milliseconds. */
 LOCAL int timeout_parse(PyObject *seconds, int *ms);
@@ -90,15 +88,19 @@ LOCAL PyObject *decimal_parse(const char *s, size_t len);
 
 enum { TAG_BYTES, TAG_BYTEARRAY, TAG_PICKLE, TAG_BUFFERS, TAG_STR, TAG_INT, TAG_FLOAT, TAG_ARRAY };
 
-#define OOB_MIN 256u      /* bytes; smaller buffers travel in the pickle stream: a value below this size is not 64-byte aligned */
-#define OOB_MAX 500u      /* buffers out of band in one value: two pieces each, and ddict_putv() takes 1024 */
+#define OOB_MIN \
+    256u /* bytes; smaller buffers travel in the pickle stream: a value below this size is not 64-byte aligned */
+#define OOB_MAX \
+    500u /* buffers out of band in one value: two pieces each, and ddict_putv() takes 1024 */
 #define OOB_ALIGN 64u
 
 struct oob_head { /* little endian; start of a TAG_BUFFERS value */
     uint32_t count;
     uint32_t version; /* 1 */
     uint64_t stream_len;
-    struct { uint64_t off, len; } buf[];
+    struct {
+        uint64_t off, len;
+    } buf[];
 };
 
 struct value {
@@ -108,11 +110,11 @@ struct value {
     size_t len;
     struct iovec one, two[2];
     _Alignas(8) unsigned char head[64]; /* of an array */
-    PyObject *hold;   /* owns what iov points to; may be NULL */
-    PyObject *oob;    /* list of PickleBuffers; may be NULL */
-    Py_buffer buf;    /* held while buf.obj is not NULL */
+    PyObject *hold;                     /* owns what iov points to; may be NULL */
+    PyObject *oob;                      /* list of PickleBuffers; may be NULL */
+    Py_buffer buf;                      /* held while buf.obj is not NULL */
     void *heap;
-    char text[32];    /* numbers */
+    char text[32]; /* numbers */
 };
 LOCAL int value_init(void);
 /* obj must stay referenced until value_clear(). v must not be moved. */
@@ -143,7 +145,8 @@ LOCAL PyObject *array_load(const char *data, size_t len, PyObject *view, bool al
 
 LOCAL int memory_init(PyObject *module);
 /* owner is kept; when it exports a buffer that must stay exported, export is true. */
-LOCAL PyObject *memory_new(PyObject *owner, bool export, void *p, size_t len, bool readonly, bool alias);
+LOCAL PyObject *memory_new(PyObject *owner, bool export, void *p, size_t len, bool readonly,
+                           bool alias);
 
 /* --- view.c --- */
 
@@ -156,13 +159,13 @@ LOCAL unsigned view_tag(PyObject *view);
 /* --- handle.c: the type that DDict derives from --- */
 
 struct handle {
-    PyObject_HEAD
-    ddict_t *d;        /* NULL before __init__ and after detach */
-    PyObject *name;    /* str */
-    PyObject *timeout; /* float or None */
+    PyObject_HEAD ddict_t *d; /* NULL before __init__ and after detach */
+    PyObject *name;           /* str */
+    PyObject *timeout;        /* float or None */
     int timeout_ms;
     unsigned nodes, node_id;
-    unsigned busy;     /* calls under way without the GIL, and open iterators; the last one detaches when closing */
+    unsigned
+        busy; /* calls under way without the GIL, and open iterators; the last one detaches when closing */
     bool closing;
 };
 LOCAL int handle_init(PyObject *module);
@@ -217,7 +220,8 @@ LOCAL PyObject *many_gather(PyObject *self, PyObject *const *args, Py_ssize_t n)
 /* Ask for n keys. Then every want whose status is 0 holds a view that is to be released. */
 LOCAL int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w);
 /* The value, or a View; missing for an absent key. The want's view is then released or the View's. */
-LOCAL PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing, bool view);
+LOCAL PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing,
+                          bool view);
 
 /* queue.c */
 LOCAL PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n);

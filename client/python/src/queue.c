@@ -8,11 +8,10 @@
 #include <errno.h>
 #include <time.h>
 
-#define UNDO_MS 5000 /* so long a value that goes back waits for room: somebody has to take one */
-#define SLICE_MS 500 /* Ctrl-C is seen after so long; each slice is a request */
+#define UNDO_MS  5000 /* so long a value that goes back waits for room: somebody has to take one */
+#define SLICE_MS 500  /* Ctrl-C is seen after so long; each slice is a request */
 
-static double now_s(void)
-{
+static double now_s(void) {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -20,8 +19,7 @@ static double now_s(void)
 }
 
 /* Seconds, None for ever; 0 does not wait. */
-static int wait_until(PyObject *seconds, double *until)
-{
+static int wait_until(PyObject *seconds, double *until) {
     int ms;
 
     if (timeout_parse(seconds, &ms) < 0)
@@ -30,24 +28,21 @@ static int wait_until(PyObject *seconds, double *until)
     return 0;
 }
 
-static int slice_ms(double until)
-{
+static int slice_ms(double until) {
     double left = 1000 * (until - now_s());
 
     return left <= 0 ? 0 : left < SLICE_MS ? (int)left + 1 : SLICE_MS;
 }
 
 /* Another maxsize than the queue's own is the caller's mistake. */
-static PyObject *queue_error(int rc, PyObject *key)
-{
+static PyObject *queue_error(int rc, PyObject *key) {
     if (rc != -EINVAL)
         return error_raise(rc, key);
     PyErr_SetString(PyExc_ValueError, ddict_errmsg());
     return NULL;
 }
 
-PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
+PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct handle *h = (struct handle *)self;
     unsigned long long most;
     struct value v;
@@ -71,11 +66,10 @@ PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
     for (bool waits = most != 0;; waits = true) { /* who asks for no limit meets one rarely */
         int ms = waits ? slice_ms(until) : 0;
-        Py_BEGIN_ALLOW_THREADS
-        rc = ddict_pushv(h->d, k.data, k.len, v.iov, v.n, DDICT_TAG(v.tag) | (ms ? DDICT_WAIT | DDICT_SURE : 0), most, ms ? ms : h->timeout_ms);
-        Py_END_ALLOW_THREADS
-        if (rc != -EAGAIN || slice_ms(until) == 0)
-            break;
+        Py_BEGIN_ALLOW_THREADS rc = ddict_pushv(
+            h->d, k.data, k.len, v.iov, v.n, DDICT_TAG(v.tag) | (ms ? DDICT_WAIT | DDICT_SURE : 0),
+            most, ms ? ms : h->timeout_ms);
+        Py_END_ALLOW_THREADS if (rc != -EAGAIN || slice_ms(until) == 0) break;
         if (PyErr_CheckSignals() < 0) {
             rc = 1;
             break;
@@ -89,8 +83,7 @@ PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n)
     return rc < 0 ? queue_error(rc, args[0]) : NULL;
 }
 
-PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
+PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct handle *h = (struct handle *)self;
     unsigned long long most;
     struct key k;
@@ -106,10 +99,8 @@ PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n)
         key_clear(&k);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_queue_open(h->d, k.data, k.len, most, &own, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_queue_open(h->d, k.data, k.len, most, &own, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     key_clear(&k);
     return rc < 0 ? queue_error(rc, args[0]) : PyLong_FromUnsignedLongLong(own);
 }
@@ -118,8 +109,7 @@ PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n)
  * A value that does not unpickle here goes back, behind the others, for who can unpickle it. The exception, which is set, has the bytes where that did not go well: also
  * where another's value took its room and none came.
  */
-static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *view)
-{
+static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *view) {
     struct iovec iov = {(void *)view->data, view->len};
     PyObject *type, *value, *trace, *bytes;
     struct key k;
@@ -130,10 +120,10 @@ static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *
     PyErr_NormalizeException(&type, &value, &trace);
     if (key_encode(&k, key) == 0) {
         if (handle_begin(h) == 0) {
-            Py_BEGIN_ALLOW_THREADS
-            rc = ddict_pushv(h->d, k.data, k.len, &iov, 1, DDICT_TAG(view->tag) | DDICT_WAIT | DDICT_SURE, 0, UNDO_MS);
-            Py_END_ALLOW_THREADS
-            handle_end(h);
+            Py_BEGIN_ALLOW_THREADS rc =
+                ddict_pushv(h->d, k.data, k.len, &iov, 1,
+                            DDICT_TAG(view->tag) | DDICT_WAIT | DDICT_SURE, 0, UNDO_MS);
+            Py_END_ALLOW_THREADS handle_end(h);
         }
         key_clear(&k);
     }
@@ -147,8 +137,7 @@ static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *
     PyErr_Restore(type, value, trace);
 }
 
-PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
+PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct handle *h = (struct handle *)self;
     struct ddict_view view;
     PyObject *obj;
@@ -156,7 +145,8 @@ PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n)
     double until;
     int rc;
 
-    if (args_count("_take", n, 2, 2) < 0 || wait_until(args[1], &until) < 0 || key_encode(&k, args[0]) < 0)
+    if (args_count("_take", n, 2, 2) < 0 || wait_until(args[1], &until) < 0 ||
+        key_encode(&k, args[0]) < 0)
         return NULL;
     if (handle_begin(h) < 0) {
         key_clear(&k);
@@ -164,11 +154,9 @@ PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
     for (;;) {
         int ms = slice_ms(until);
-        Py_BEGIN_ALLOW_THREADS
-        rc = ddict_pop(h->d, k.data, k.len, &view, ms ? DDICT_WAIT | DDICT_SURE : 0, ms ? ms : h->timeout_ms);
-        Py_END_ALLOW_THREADS
-        if (rc != DDICT_ENOKEY || slice_ms(until) == 0)
-            break;
+        Py_BEGIN_ALLOW_THREADS rc = ddict_pop(
+            h->d, k.data, k.len, &view, ms ? DDICT_WAIT | DDICT_SURE : 0, ms ? ms : h->timeout_ms);
+        Py_END_ALLOW_THREADS if (rc != DDICT_ENOKEY || slice_ms(until) == 0) break;
         if (PyErr_CheckSignals() < 0) {
             rc = 1;
             break;
@@ -185,8 +173,7 @@ PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n)
     return obj;
 }
 
-PyObject *queue_size(PyObject *self, PyObject *key)
-{
+PyObject *queue_size(PyObject *self, PyObject *key) {
     struct handle *h = (struct handle *)self;
     struct key k;
     int64_t n;
@@ -197,10 +184,8 @@ PyObject *queue_size(PyObject *self, PyObject *key)
         key_clear(&k);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    n = ddict_queued(h->d, k.data, k.len, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS n = ddict_queued(h->d, k.data, k.len, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     key_clear(&k);
     return n < 0 ? error_raise((int)n, key) : PyLong_FromLongLong(n);
 }

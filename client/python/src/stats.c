@@ -10,29 +10,74 @@ struct field {
     char kind; /* u: uint64_t, w: uint32_t, i: int32_t, d: double, s: char[] */
     size_t at;
 };
-#define F(name, kind) {#name, kind, offsetof(struct ddict_manager_stats, name)}
+#define F(name, kind) \
+    { #name, kind, offsetof(struct ddict_manager_stats, name) }
 
 static const struct field fields[] = {
-    F(manager_id, 'w'), F(node_id, 'w'), F(pid, 'w'), F(state, 'i'), F(hostname, 's'), F(node, 's'), F(numa_node, 'i'), F(transport, 's'), F(total_bytes, 'u'),
-    F(total_used_bytes, 'u'), F(pool_free_space, 'u'), F(pool_utilization, 'd'), F(num_keys, 'u'), F(puts, 'u'), F(gets_local, 'u'),
-    F(gets_remote, 'u'), F(misses, 'u'), F(deletes, 'u'), F(bytes_in, 'u'), F(bytes_out, 'u'), F(cache_hits, 'u'), F(evictions, 'u'),
-    F(full_errors, 'u'), F(frozen, 'u'), F(cached_items, 'u'), F(cached_bytes, 'u'),
-    F(spill_total_bytes, 'u'), F(spill_used_bytes, 'u'), F(spill_items, 'u'), F(spilled_bytes, 'u'), F(clients_now, 'u'), F(clients_peak, 'u'), F(lanes_watched, 'u'), F(lane_bytes, 'u'), F(connections, 'u'), F(descriptors, 'u'),
-    F(page_table_bytes, 'u'), F(prefixes, 'u'), F(events_bytes, 'u'), F(restarts, 'u'), F(retired_bytes, 'u'), F(leased_bytes, 'u'),
-    F(largest_holder_pid, 'w'), F(largest_holder_bytes, 'u'), F(populated_bytes, 'u'), F(populate_us, 'u'), F(page_bytes, 'u'), F(huge_bytes, 'u'), F(refused_connections, 'u'), F(rma_bytes, 'u'), F(rma_refused, 'u'), F(uptime_us, 'u'), F(turn_max_us, 'u'),
+    F(manager_id, 'w'),
+    F(node_id, 'w'),
+    F(pid, 'w'),
+    F(state, 'i'),
+    F(hostname, 's'),
+    F(node, 's'),
+    F(numa_node, 'i'),
+    F(transport, 's'),
+    F(total_bytes, 'u'),
+    F(total_used_bytes, 'u'),
+    F(pool_free_space, 'u'),
+    F(pool_utilization, 'd'),
+    F(num_keys, 'u'),
+    F(puts, 'u'),
+    F(gets_local, 'u'),
+    F(gets_remote, 'u'),
+    F(misses, 'u'),
+    F(deletes, 'u'),
+    F(bytes_in, 'u'),
+    F(bytes_out, 'u'),
+    F(cache_hits, 'u'),
+    F(evictions, 'u'),
+    F(full_errors, 'u'),
+    F(frozen, 'u'),
+    F(cached_items, 'u'),
+    F(cached_bytes, 'u'),
+    F(spill_total_bytes, 'u'),
+    F(spill_used_bytes, 'u'),
+    F(spill_items, 'u'),
+    F(spilled_bytes, 'u'),
+    F(clients_now, 'u'),
+    F(clients_peak, 'u'),
+    F(lanes_watched, 'u'),
+    F(lane_bytes, 'u'),
+    F(connections, 'u'),
+    F(descriptors, 'u'),
+    F(page_table_bytes, 'u'),
+    F(prefixes, 'u'),
+    F(events_bytes, 'u'),
+    F(restarts, 'u'),
+    F(retired_bytes, 'u'),
+    F(leased_bytes, 'u'),
+    F(largest_holder_pid, 'w'),
+    F(largest_holder_bytes, 'u'),
+    F(populated_bytes, 'u'),
+    F(populate_us, 'u'),
+    F(page_bytes, 'u'),
+    F(huge_bytes, 'u'),
+    F(refused_connections, 'u'),
+    F(rma_bytes, 'u'),
+    F(rma_refused, 'u'),
+    F(uptime_us, 'u'),
+    F(turn_max_us, 'u'),
 };
 
 /* Takes the reference to value, which may be NULL. */
-static int dict_put(PyObject *dict, const char *name, PyObject *value)
-{
+static int dict_put(PyObject *dict, const char *name, PyObject *value) {
     int rc = value ? PyDict_SetItemString(dict, name, value) : -1;
 
     Py_XDECREF(value);
     return rc;
 }
 
-static PyObject *field_value(const struct ddict_manager_stats *s, const struct field *f)
-{
+static PyObject *field_value(const struct ddict_manager_stats *s, const struct field *f) {
     const void *p = (const char *)s + f->at;
 
     switch (f->kind) {
@@ -49,12 +94,12 @@ static PyObject *field_value(const struct ddict_manager_stats *s, const struct f
 }
 
 /* Those that are not 0, by their power of two. */
-static PyObject *powers(const uint64_t *counts, int len)
-{
+static PyObject *powers(const uint64_t *counts, int len) {
     PyObject *dict = PyDict_New();
 
     for (int i = 0; dict && i < len; i++) {
-        PyObject *size = PyLong_FromUnsignedLongLong(1ull << i), *n = PyLong_FromUnsignedLongLong(counts[i]);
+        PyObject *size = PyLong_FromUnsignedLongLong(1ull << i),
+                 *n = PyLong_FromUnsignedLongLong(counts[i]);
         if (!size || !n || (counts[i] && PyDict_SetItem(dict, size, n) < 0))
             Py_CLEAR(dict);
         Py_XDECREF(size);
@@ -63,35 +108,39 @@ static PyObject *powers(const uint64_t *counts, int len)
     return dict;
 }
 
-static PyObject *latency(const struct ddict_manager_stats *s)
-{
-    static const char *const ops[DDICT_OP_N] = {[DDICT_OP_PUT] = "put", [DDICT_OP_GET] = "get", [DDICT_OP_DEL] = "del", [DDICT_OP_FETCH] = "fetch"};
+static PyObject *latency(const struct ddict_manager_stats *s) {
+    static const char *const ops[DDICT_OP_N] = {[DDICT_OP_PUT] = "put",
+                                                [DDICT_OP_GET] = "get",
+                                                [DDICT_OP_DEL] = "del",
+                                                [DDICT_OP_FETCH] = "fetch"};
     PyObject *dict = PyDict_New();
 
     for (int i = 0; dict && i < DDICT_OP_N; i++) {
         const struct ddict_latency *l = &s->latency[i];
         if (dict_put(dict, ops[i],
-                     Py_BuildValue("{sK,sK,sK,sK}", "count", (unsigned long long)l->count, "p50_ns", (unsigned long long)l->p50_ns, "p99_ns",
-                                   (unsigned long long)l->p99_ns, "max_ns", (unsigned long long)l->max_ns)) < 0)
+                     Py_BuildValue("{sK,sK,sK,sK}", "count", (unsigned long long)l->count, "p50_ns",
+                                   (unsigned long long)l->p50_ns, "p99_ns",
+                                   (unsigned long long)l->p99_ns, "max_ns",
+                                   (unsigned long long)l->max_ns)) < 0)
             Py_CLEAR(dict);
     }
     return dict;
 }
 
-static PyObject *manager_stats(const struct ddict_manager_stats *s)
-{
+static PyObject *manager_stats(const struct ddict_manager_stats *s) {
     PyObject *dict = PyDict_New();
 
     for (size_t i = 0; dict && i < sizeof fields / sizeof fields[0]; i++)
         if (dict_put(dict, fields[i].name, field_value(s, &fields[i])) < 0)
             Py_CLEAR(dict);
-    if (dict && (dict_put(dict, "free_blocks", powers(s->free_blocks, 48)) < 0 || dict_put(dict, "turns", powers(s->turns, DDICT_TURNS_N)) < 0 || dict_put(dict, "latency", latency(s)) < 0))
+    if (dict && (dict_put(dict, "free_blocks", powers(s->free_blocks, 48)) < 0 ||
+                 dict_put(dict, "turns", powers(s->turns, DDICT_TURNS_N)) < 0 ||
+                 dict_put(dict, "latency", latency(s)) < 0))
         Py_CLEAR(dict);
     return dict;
 }
 
-PyObject *stats_get(PyObject *self, void *unused)
-{
+PyObject *stats_get(PyObject *self, void *unused) {
     struct handle *h = (struct handle *)self;
     struct ddict_manager_stats *s = NULL;
     PyObject *list;
@@ -99,10 +148,8 @@ PyObject *stats_get(PyObject *self, void *unused)
 
     if (handle_begin(h) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    n = ddict_stats(h->d, &s, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS n = ddict_stats(h->d, &s, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
     if (n < 0)
         return error_raise(n, NULL);
     list = PyList_New(n);
@@ -117,8 +164,7 @@ PyObject *stats_get(PyObject *self, void *unused)
     return list;
 }
 
-PyObject *info_get(PyObject *self, void *unused)
-{
+PyObject *info_get(PyObject *self, void *unused) {
     struct handle *h = (struct handle *)self;
     struct ddict_info info;
     char id[33];
@@ -131,7 +177,9 @@ PyObject *info_get(PyObject *self, void *unused)
         return error_raise(rc, NULL);
     for (int i = 0; i < 16; i++)
         snprintf(id + 2 * i, 3, "%02x", info.id[i]);
-    return Py_BuildValue("{sssssIsIsIsIsKsKss}", "name", info.name, "node", info.node, "managers", info.managers, "nodes", info.nodes,
-                         "node_id", info.node_id, "local_managers", info.local_managers, "total_bytes",
-                         (unsigned long long)info.total_bytes, "spill_bytes", (unsigned long long)info.spill_bytes, "id", id);
+    return Py_BuildValue("{sssssIsIsIsIsKsKss}", "name", info.name, "node", info.node, "managers",
+                         info.managers, "nodes", info.nodes, "node_id", info.node_id,
+                         "local_managers", info.local_managers, "total_bytes",
+                         (unsigned long long)info.total_bytes, "spill_bytes",
+                         (unsigned long long)info.spill_bytes, "id", id);
 }

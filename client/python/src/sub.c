@@ -8,17 +8,15 @@
 #define SLICE_MS 200 /* Ctrl-C is looked for so often */
 
 struct sub {
-    PyObject_HEAD
-    struct handle *h; /* owned; NULL when closed */
+    PyObject_HEAD struct handle *h; /* owned; NULL when closed */
     ddict_sub_t *sub;
-    bool busy;        /* a thread waits in it */
-    bool closing;     /* which is to end it */
+    bool busy;    /* a thread waits in it */
+    bool closing; /* which is to end it */
 };
 
 static PyTypeObject *sub_type;
 
-PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
+PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct handle *h = (struct handle *)self;
     ddict_sub_t *sub = NULL;
     struct sub *s;
@@ -35,10 +33,9 @@ PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n)
         key_clear(&k);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = ddict_subscribe(h->d, k.data, k.len, (unsigned)flags, &sub, h->timeout_ms);
-    Py_END_ALLOW_THREADS
-    key_clear(&k);
+    Py_BEGIN_ALLOW_THREADS rc =
+        ddict_subscribe(h->d, k.data, k.len, (unsigned)flags, &sub, h->timeout_ms);
+    Py_END_ALLOW_THREADS key_clear(&k);
     s = rc == 0 ? PyObject_New(struct sub, sub_type) : NULL;
     if (!s) {
         ddict_unsubscribe(sub);
@@ -52,8 +49,7 @@ PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n)
     return (PyObject *)s;
 }
 
-static void sub_end(struct sub *s)
-{
+static void sub_end(struct sub *s) {
     struct handle *h = s->h;
     ddict_sub_t *sub = s->sub;
 
@@ -61,15 +57,12 @@ static void sub_end(struct sub *s)
         return;
     s->h = NULL;
     s->sub = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    ddict_unsubscribe(sub);
-    Py_END_ALLOW_THREADS
-    handle_end(h);
+    Py_BEGIN_ALLOW_THREADS ddict_unsubscribe(sub);
+    Py_END_ALLOW_THREADS handle_end(h);
     Py_DECREF(h);
 }
 
-static PyObject *sub_close(PyObject *self, PyObject *unused)
-{
+static PyObject *sub_close(PyObject *self, PyObject *unused) {
     struct sub *s = (struct sub *)self;
 
     if (s->busy) /* the thread that waits in it ends it when it looks next */
@@ -79,8 +72,7 @@ static PyObject *sub_close(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static void sub_dealloc(PyObject *self)
-{
+static void sub_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
 
     sub_end((struct sub *)self);
@@ -88,34 +80,35 @@ static void sub_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *event_tuple(const struct ddict_event *e)
-{
+static PyObject *event_tuple(const struct ddict_event *e) {
     PyObject *key, *value, *t;
 
     if (e->kind == DDICT_EVENT_MISSED)
-        return Py_BuildValue("(iOOKKK)", e->kind, Py_None, Py_None, 0ull, 0ull, (unsigned long long)e->missed);
+        return Py_BuildValue("(iOOKKK)", e->kind, Py_None, Py_None, 0ull, 0ull,
+                             (unsigned long long)e->missed);
     key = e->key ? key_decode(e->key, e->klen) : Py_NewRef(Py_None);
     value = key && e->val ? load_copy(e->val, e->vlen, e->tag) : Py_NewRef(Py_None);
     if (key && !value) { /* not Python's: as its bytes */
         PyErr_Clear();
         value = PyBytes_FromStringAndSize(e->val, (Py_ssize_t)e->vlen);
     }
-    t = key && value ? Py_BuildValue("(iOOKKK)", e->kind, key, value, (unsigned long long)e->version, (unsigned long long)e->vlen, e->val ? 1ull : 0ull) : NULL;
+    t = key && value
+            ? Py_BuildValue("(iOOKKK)", e->kind, key, value, (unsigned long long)e->version,
+                            (unsigned long long)e->vlen, e->val ? 1ull : 0ull)
+            : NULL;
     Py_XDECREF(key);
     Py_XDECREF(value);
     return t;
 }
 
-static double now_s(void)
-{
+static double now_s(void) {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static PyObject *sub_next(PyObject *self, PyObject *seconds)
-{
+static PyObject *sub_next(PyObject *self, PyObject *seconds) {
     struct sub *s = (struct sub *)self;
     struct ddict_event e;
     PyObject *event = NULL;
@@ -135,11 +128,8 @@ static PyObject *sub_next(PyObject *self, PyObject *seconds)
     for (;;) {
         double left = 1000 * (until - now_s());
         ms = left <= 0 ? 0 : left < SLICE_MS ? (int)left + 1 : SLICE_MS;
-        Py_BEGIN_ALLOW_THREADS
-        rc = ddict_next_event(s->sub, &e, ms);
-        Py_END_ALLOW_THREADS
-        if (rc != 0 || ms == 0 || s->closing)
-            break;
+        Py_BEGIN_ALLOW_THREADS rc = ddict_next_event(s->sub, &e, ms);
+        Py_END_ALLOW_THREADS if (rc != 0 || ms == 0 || s->closing) break;
         if (PyErr_CheckSignals() < 0) {
             s->busy = false;
             if (s->closing)
@@ -166,7 +156,9 @@ static PyObject *sub_next(PyObject *self, PyObject *seconds)
 }
 
 static PyMethodDef sub_methods[] = {
-    {"next", sub_next, METH_O, "next($self, seconds, /)\n--\n\n(kind, key, value, version, size, known or missed), None when nothing came, False when it is closed."},
+    {"next", sub_next, METH_O,
+     "next($self, seconds, /)\n--\n\n(kind, key, value, version, size, known or missed), None when "
+     "nothing came, False when it is closed."},
     {"close", sub_close, METH_NOARGS, NULL},
     {NULL},
 };
@@ -178,10 +170,10 @@ static PyType_Slot sub_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec sub_spec = {"ddict._ddict.Subscription", sizeof(struct sub), 0, Py_TPFLAGS_DEFAULT, sub_slots};
+static PyType_Spec sub_spec = {"ddict._ddict.Subscription", sizeof(struct sub), 0,
+                               Py_TPFLAGS_DEFAULT, sub_slots};
 
-int sub_init(void)
-{
+int sub_init(void) {
     sub_type = (PyTypeObject *)PyType_FromSpec(&sub_spec);
     if (sub_type)
         sub_type->tp_new = NULL;

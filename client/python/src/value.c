@@ -11,13 +11,12 @@
 #include <string.h>
 #include <sys/uio.h>
 
-static PyObject *dumps;         /* pickle.dumps */
-static PyObject *torch_dumps;   /* ddict._torch.dumps, NULL until torch was seen in this process */
+static PyObject *dumps;       /* pickle.dumps */
+static PyObject *torch_dumps; /* ddict._torch.dumps, NULL until torch was seen in this process */
 static PyObject *str_torch, *dumps_kwnames;
 static const unsigned char zeros[OOB_ALIGN];
 
-int value_init(void)
-{
+int value_init(void) {
     PyObject *pickle = PyImport_ImportModule("pickle");
 
     if (!pickle)
@@ -30,13 +29,13 @@ int value_init(void)
 }
 
 /* Pickler's buffer_callback; list is its self. True leaves the buffer in the stream. */
-static PyObject *oob_collect(PyObject *list, PyObject *pb)
-{
+static PyObject *oob_collect(PyObject *list, PyObject *pb) {
     const Py_buffer *b = PyPickleBuffer_GetBuffer(pb);
 
     if (!b)
         return NULL;
-    if (b->len < (Py_ssize_t)OOB_MIN || PyList_GET_SIZE(list) >= (Py_ssize_t)OOB_MAX || !PyBuffer_IsContiguous(b, 'A'))
+    if (b->len < (Py_ssize_t)OOB_MIN || PyList_GET_SIZE(list) >= (Py_ssize_t)OOB_MAX ||
+        !PyBuffer_IsContiguous(b, 'A'))
         Py_RETURN_TRUE;
     if (PyList_Append(list, pb) < 0)
         return NULL;
@@ -46,13 +45,13 @@ static PyObject *oob_collect(PyObject *list, PyObject *pb)
 static PyMethodDef oob_collect_def = {"collect", oob_collect, METH_O, NULL};
 
 /* The function that pickles: torch's tensors need help, but torch is not imported here for those who do not use it. */
-static PyObject *torch_dumps_get(void)
-{
+static PyObject *torch_dumps_get(void) {
     PyObject *mod;
 
     if (torch_dumps)
         return torch_dumps;
-    mod = PyDict_GetItemWithError(PyImport_GetModuleDict(), str_torch); /* borrowed; None bars the import of a module */
+    mod = PyDict_GetItemWithError(PyImport_GetModuleDict(),
+                                  str_torch); /* borrowed; None bars the import of a module */
     if (!mod || mod == Py_None)
         return NULL;
     mod = PyImport_ImportModule("ddict._torch");
@@ -81,8 +80,7 @@ static int stream_set(struct value *v, PyObject *stream) /* takes the reference 
 }
 
 /* head and table | stream | padding | buffer | padding | buffer ... */
-static int pieces_lay(struct value *v)
-{
+static int pieces_lay(struct value *v) {
     Py_ssize_t n = PyList_GET_SIZE(v->oob);
     size_t head = sizeof(struct oob_head) + (size_t)n * sizeof(((struct oob_head *)0)->buf[0]), at;
     struct oob_head *h;
@@ -120,8 +118,7 @@ static int pieces_lay(struct value *v)
     return 0;
 }
 
-static int encode_pickle(struct value *v, PyObject *obj)
-{
+static int encode_pickle(struct value *v, PyObject *obj) {
     PyObject *helper = torch_dumps_get(), *collect, *stream;
 
     if (!helper && PyErr_Occurred())
@@ -145,8 +142,7 @@ static int encode_pickle(struct value *v, PyObject *obj)
 }
 
 /* 1: stored as text. 0: not UTF-8 (a lone surrogate), let pickle do it. */
-static int encode_str(struct value *v, PyObject *s)
-{
+static int encode_str(struct value *v, PyObject *s) {
     v->tag = TAG_STR;
     if (PyUnicode_IS_COMPACT_ASCII(s)) {
         v->one = (struct iovec){PyUnicode_1BYTE_DATA(s), (size_t)PyUnicode_GET_LENGTH(s)};
@@ -163,8 +159,7 @@ static int encode_str(struct value *v, PyObject *s)
     return 1;
 }
 
-static int encode_buffer(struct value *v, PyObject *obj)
-{
+static int encode_buffer(struct value *v, PyObject *obj) {
     if (PyObject_GetBuffer(obj, &v->buf, PyBUF_FULL_RO) < 0)
         return -1;
     if (!PyBuffer_IsContiguous(&v->buf, 'C')) {
@@ -182,8 +177,7 @@ static int encode_buffer(struct value *v, PyObject *obj)
     return 0;
 }
 
-static int encode(struct value *v, PyObject *obj)
-{
+static int encode(struct value *v, PyObject *obj) {
     int array;
 
     if (PyBytes_CheckExact(obj)) {
@@ -226,8 +220,7 @@ static int encode(struct value *v, PyObject *obj)
     return array < 0 ? -1 : array ? 0 : encode_pickle(v, obj);
 }
 
-int value_encode(struct value *v, PyObject *obj)
-{
+int value_encode(struct value *v, PyObject *obj) {
     v->hold = v->oob = NULL;
     v->buf.obj = NULL;
     v->heap = NULL;
@@ -244,8 +237,7 @@ int value_encode(struct value *v, PyObject *obj)
     return 0;
 }
 
-int value_join(struct value *v)
-{
+int value_join(struct value *v) {
     char *p, *to;
 
     if (v->n == 1)
@@ -267,8 +259,7 @@ int value_join(struct value *v)
     return 0;
 }
 
-void value_clear(struct value *v)
-{
+void value_clear(struct value *v) {
     if (v->buf.obj)
         PyBuffer_Release(&v->buf);
     Py_CLEAR(v->oob);

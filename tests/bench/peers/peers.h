@@ -25,7 +25,7 @@ struct where;
 struct pair {
     char key[KEY_BYTES];
     uint64_t index;
-    void *val;   /* put: what is stored; get: where it goes */
+    void *val; /* put: what is stored; get: where it goes */
     size_t len;
 };
 void pair_key(char key[KEY_BYTES], uint64_t index);
@@ -34,14 +34,17 @@ void pair_fill(void *val, size_t len, uint64_t index); /* len: a multiple of 8 *
 /* Reads a word of each cache line; 0, or -EILSEQ when they are not those of pair_fill(). */
 int pair_check(const void *val, size_t len, uint64_t index);
 
-struct random { uint64_t x; };
+struct random {
+    uint64_t x;
+};
 uint64_t random_below(struct random *r, uint64_t n);
 
 /* --- stores --- */
 
 #define BATCH_MAX 1024u
 struct where {
-    const char *redis, *memcached, *lmdb, *tcp, *redis_tcp; /* socket paths, a folder, HOST:PORT; NULL: there is none */
+    const char *redis, *memcached, *lmdb, *tcp,
+        *redis_tcp; /* socket paths, a folder, HOST:PORT; NULL: there is none */
     uint64_t keys;
     size_t len;
     const uint64_t *number; /* of the pairs; NULL: 0 .. keys - 1 */
@@ -53,15 +56,17 @@ struct store {
     void (*close)(void *self);
     int (*put)(void *self, const struct pair *p);
     int (*put_many)(void *self, const struct pair *p, unsigned n);
-    int (*view)(void *self, const struct pair *p);                    /* in place where the store can, checked */
+    int (*view)(void *self, const struct pair *p); /* in place where the store can, checked */
     int (*view_many)(void *self, const struct pair *p, unsigned n);
-    int (*get)(void *self, const struct pair *p);                     /* a copy of the value into p->val, unchecked */
-    const char *(*error)(void);                                       /* of the last failure; may be NULL */
+    int (*get)(void *self, const struct pair *p); /* a copy of the value into p->val, unchecked */
+    const char *(*error)(void);                   /* of the last failure; may be NULL */
 };
-extern const struct store store_ddict, store_table, store_lmdb, store_redis, store_redis_tcp, store_memcached, store_tcp;
+extern const struct store store_ddict, store_table, store_lmdb, store_redis, store_redis_tcp,
+    store_memcached, store_tcp;
 /* Whether the place that the store needs was given. */
 bool store_is_there(const struct store *s, const struct where *w);
-int tcp_serve(const char *port_file, size_t len); /* the other end of store_tcp, until its stdin ends */
+int tcp_serve(const char *port_file,
+              size_t len); /* the other end of store_tcp, until its stdin ends */
 
 /* --- turns --- */
 
@@ -74,27 +79,36 @@ struct turn {
     void *self;
     const struct where *where;
     enum op op;
-    unsigned batch;          /* of the _MANY */
-    unsigned pause_us;       /* between operations, outside the time */
-    bool latencies;          /* each operation timed by itself */
-    unsigned clients;        /* rows of several processes */
+    unsigned batch;    /* of the _MANY */
+    unsigned pause_us; /* between operations, outside the time */
+    bool latencies;    /* each operation timed by itself */
+    unsigned clients;  /* rows of several processes */
     struct random random;
-    uint64_t cpu;            /* set by a go whose work other processes do: processor time of its last call; else 0 */
-    double given[3];         /* likewise p50, p99, max */
-    struct pair *pairs;      /* [batch] */
-    uint32_t *lat;           /* [LAT_MAX] */
+    uint64_t
+        cpu; /* set by a go whose work other processes do: processor time of its last call; else 0 */
+    double given[3];    /* likewise p50, p99, max */
+    struct pair *pairs; /* [batch] */
+    uint32_t *lat;      /* [LAT_MAX] */
     uint64_t lats;
-    struct { double ns, cpu, p50, p99, max; } *sample; /* cpu: of this thread */
+    struct {
+        double ns, cpu, p50, p99, max;
+    } * sample; /* cpu: of this thread */
 };
 #define LAT_MAX (1u << 20)
-struct plan { double seconds; unsigned reps; };
+struct plan {
+    double seconds;
+    unsigned reps;
+};
 /* A turn that does op on an open store. */
-int turn_store(struct turn *t, const struct store *s, void *self, const struct where *w, enum op op, unsigned batch);
+int turn_store(struct turn *t, const struct store *s, void *self, const struct where *w, enum op op,
+               unsigned batch);
 /* A turn whose go is the caller's. */
-int turn_other(struct turn *t, const char *name, int64_t (*go)(struct turn *, uint64_t, uint64_t *), const struct where *w);
+int turn_other(struct turn *t, const char *name, int64_t (*go)(struct turn *, uint64_t, uint64_t *),
+               const struct where *w);
 void turn_free(struct turn *t);
-void turn_lats(struct turn *t, double *p50, double *p99, double *max); /* of its last go, when it timed each operation */
-uint64_t cpu_ns(void); /* of this thread: what it costs, whoever else runs on the machine */
+void turn_lats(struct turn *t, double *p50, double *p99,
+               double *max); /* of its last go, when it timed each operation */
+uint64_t cpu_ns(void);       /* of this thread: what it costs, whoever else runs on the machine */
 /* All turns, plan.reps times, each time beginning with the next one; prints the object of the row. 0 or a negative code. */
 int turns_run(const char *row, struct turn *t, unsigned n, const struct plan *p);
 int turns_fail(const struct turn *t, int rc);
@@ -108,27 +122,37 @@ int store_warm(const struct store *s, void *self, const struct where *w);
 /* --- several stores --- */
 
 #define SIDES_MAX 8u
-struct sides { struct turn turn[SIDES_MAX]; unsigned n; };
+struct sides {
+    struct turn turn[SIDES_MAX];
+    unsigned n;
+};
 /* Open, fill and read each of these stores that is there. After a failure, which was said, too: sides_close(). */
-int sides_open(struct sides *s, const struct store *const *stores, unsigned count, const struct where *w, enum op op, unsigned batch);
+int sides_open(struct sides *s, const struct store *const *stores, unsigned count,
+               const struct where *w, enum op op, unsigned batch);
 void sides_close(struct sides *s);
 /* A whole row of it. */
-int sides_run(const char *row, const struct store *const *stores, unsigned count, const struct where *w, enum op op, unsigned batch, const struct plan *p,
+int sides_run(const char *row, const struct store *const *stores, unsigned count,
+              const struct where *w, enum op op, unsigned batch, const struct plan *p,
               bool latencies);
 
 /* --- processes --- */
 
 struct workers;
 /* n processes, each with the stores opened anew and warmed. */
-int workers_start(struct workers **out, unsigned n, const struct store *const *stores, unsigned count, const struct where *w);
+int workers_start(struct workers **out, unsigned n, const struct store *const *stores,
+                  unsigned count, const struct where *w);
 struct job {
     const struct store *store; /* NULL: nothing */
     enum op op;
     unsigned batch;
-    int cpu;                   /* -1: any */
+    int cpu; /* -1: any */
     bool latencies;
 };
-struct done { uint64_t ops, ns, cpu; double p50, p99, max; int rc; };
+struct done {
+    uint64_t ops, ns, cpu;
+    double p50, p99, max;
+    int rc;
+};
 /* Give worker i job[i], all at once, for so long; wait for all. */
 int workers_do(struct workers *w, const struct job *job, uint64_t ns, struct done *done);
 void workers_end(struct workers *w);
@@ -155,8 +179,12 @@ int rows_big_view(const struct row *, const struct where *, const struct plan *)
 int rows_made(const struct row *, const struct where *, const struct plan *);
 int rows_writer(const struct row *, const struct where *, const struct plan *);
 /* Two nodes: as many pairs of the other's as of our own, frozen; `first` has read all, `second` is attached and has read nothing yet. */
-struct frozen { void *first, *second; struct where far, own; };
-int frozen_begin(struct frozen *f, const struct where *w, uint64_t keys); /* after a failure, too: */
+struct frozen {
+    void *first, *second;
+    struct where far, own;
+};
+int frozen_begin(struct frozen *f, const struct where *w,
+                 uint64_t keys); /* after a failure, too: */
 void frozen_end(struct frozen *f);
 int rows_frozen(const struct row *, const struct where *, const struct plan *);
 int rows_remote(const struct row *, const struct where *, const struct plan *);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows_count.c - rows that count and take no time: instructions of a view (peers.py runs this in callgrind), bytes of memory of a pair. */
+#include "peers.h"
+#include <ddict.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ddict.h>
-
-#include "peers.h"
 
 #define VIEWS 20000u
-#define SET 1000u
+#define SET   1000u
 
 /* callgrind collects in here alone. */
-__attribute__((noinline, visibility("default"))) int measured_views(ddict_t *d, const char (*keys)[KEY_BYTES], unsigned n);
-int measured_views(ddict_t *d, const char (*keys)[KEY_BYTES], unsigned n)
-{
+__attribute__((noinline, visibility("default"))) int measured_views(ddict_t *d,
+                                                                    const char (*keys)[KEY_BYTES],
+                                                                    unsigned n);
+int measured_views(ddict_t *d, const char (*keys)[KEY_BYTES], unsigned n) {
     int rc = 0;
     for (unsigned i = 0; i < n && rc == 0; i++) {
         struct ddict_view v;
@@ -26,15 +27,16 @@ int measured_views(ddict_t *d, const char (*keys)[KEY_BYTES], unsigned n)
 }
 
 /* Row frozen_count: of values of the other node, read by a second reader while the dictionary is frozen. */
-int rows_instructions(const struct row *r, const struct where *w, const struct plan *p)
-{
+int rows_instructions(const struct row *r, const struct where *w, const struct plan *p) {
     bool frozen = strcmp(r->name, "frozen_count") == 0;
     struct frozen f = {.own = *w};
     struct turn t = {.store = &store_ddict, .name = "ddict"};
     char(*keys)[KEY_BYTES] = calloc(SET, KEY_BYTES);
     const struct where *of = frozen ? &f.far : &f.own;
     f.own.keys = SET;
-    int rc = keys == NULL ? -ENOMEM : frozen ? frozen_begin(&f, w, SET) : store_ddict.open(&f.second, &f.own);
+    int rc = keys == NULL ? -ENOMEM
+             : frozen     ? frozen_begin(&f, w, SET)
+                          : store_ddict.open(&f.second, &f.own);
     if (rc == 0 && !frozen)
         rc = store_load(&store_ddict, f.second, &f.own);
     for (unsigned i = 0; i < SET && rc == 0; i++)
@@ -50,8 +52,7 @@ int rows_instructions(const struct row *r, const struct where *w, const struct p
     return rc;
 }
 
-static double used(ddict_t *d)
-{
+static double used(ddict_t *d) {
     struct ddict_manager_stats *s;
     double sum = 0;
     int n = ddict_stats(d, &s, -1);
@@ -62,8 +63,7 @@ static double used(ddict_t *d)
     return sum;
 }
 
-int rows_memory(const struct row *r, const struct where *w, const struct plan *p)
-{
+int rows_memory(const struct row *r, const struct where *w, const struct plan *p) {
     struct turn t = {.store = &store_ddict, .name = "ddict"};
     void *d = NULL;
     int rc = store_ddict.open(&d, w);

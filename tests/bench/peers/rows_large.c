@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows_large.c - large values: what a view of 256 MiB costs, and one of 16 MiB that is made where it will be read from. */
+#include "peers.h"
+#include <base/clock.h>
+#include <ddict.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ddict.h>
-#include <base/clock.h>
-
-#include "peers.h"
 
 #define LARGE (256u << 20)
 #define SMALL 1024u
-#define MADE (16u << 20)
+#define MADE  (16u << 20)
 
-struct viewed { ddict_t *d; const char *key; size_t len; };
+struct viewed {
+    ddict_t *d;
+    const char *key;
+    size_t len;
+};
 
-static int64_t go_view(struct turn *t, uint64_t ns, uint64_t *spent)
-{
+static int64_t go_view(struct turn *t, uint64_t ns, uint64_t *spent) {
     struct viewed *x = t->self;
     uint64_t begun = clock_ns(), n = 0, now = begun;
     while (now - begun < ns) {
@@ -36,8 +39,7 @@ static int64_t go_view(struct turn *t, uint64_t ns, uint64_t *spent)
     return (int64_t)n;
 }
 
-int rows_big_view(const struct row *r, const struct where *w, const struct plan *p)
-{
+int rows_big_view(const struct row *r, const struct where *w, const struct plan *p) {
     struct turn t[2];
     void *d = NULL;
     char *val = calloc(1, LARGE);
@@ -66,16 +68,17 @@ int rows_big_view(const struct row *r, const struct where *w, const struct plan 
 
 /* --- made and put, or made in place --- */
 
-struct made { ddict_t *d; void *buf; };
+struct made {
+    ddict_t *d;
+    void *buf;
+};
 
-static int make_and_put(const struct made *x, const char *key, uint64_t index)
-{
+static int make_and_put(const struct made *x, const char *key, uint64_t index) {
     pair_fill(x->buf, MADE, index);
     return ddict_put(x->d, key, KEY_BYTES, x->buf, MADE, 0, -1);
 }
 
-static int make_in_place(const struct made *x, const char *key, uint64_t index)
-{
+static int make_in_place(const struct made *x, const char *key, uint64_t index) {
     struct ddict_place place;
     int rc = ddict_reserve(x->d, key, KEY_BYTES, MADE, 0, &place);
     if (rc < 0)
@@ -84,14 +87,14 @@ static int make_in_place(const struct made *x, const char *key, uint64_t index)
     return ddict_commit(&place, -1);
 }
 
-static int64_t go_make(struct turn *t, uint64_t ns, uint64_t *spent)
-{
+static int64_t go_make(struct turn *t, uint64_t ns, uint64_t *spent) {
     uint64_t begun = clock_ns(), n = 0;
     for (; clock_ns() - begun < ns; n++) {
         char key[KEY_BYTES];
         uint64_t index = n % t->where->keys;
         pair_key(key, index);
-        int rc = t->op == PUT ? make_and_put(t->self, key, index) : make_in_place(t->self, key, index);
+        int rc =
+            t->op == PUT ? make_and_put(t->self, key, index) : make_in_place(t->self, key, index);
         if (rc < 0)
             return rc;
     }
@@ -100,8 +103,7 @@ static int64_t go_make(struct turn *t, uint64_t ns, uint64_t *spent)
 }
 
 /* What was made in place is what is there. */
-static int made_check(const struct made *x)
-{
+static int made_check(const struct made *x) {
     struct ddict_view v;
     char key[KEY_BYTES];
     pair_key(key, 0);
@@ -113,8 +115,7 @@ static int made_check(const struct made *x)
     return rc;
 }
 
-int rows_made(const struct row *r, const struct where *w, const struct plan *p)
-{
+int rows_made(const struct row *r, const struct where *w, const struct plan *p) {
     struct where few = *w;
     struct turn t[2];
     struct made x = {.buf = aligned_alloc(64, MADE)};

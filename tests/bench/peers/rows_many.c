@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows_many.c - the rows of several processes: two that read together, and one that reads while another writes. */
+#include "peers.h"
+#include <ddict.h>
+
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ddict.h>
 
-#include "peers.h"
-
-struct crew { struct workers *workers; const struct store *store; bool latencies, writer; };
+struct crew {
+    struct workers *workers;
+    const struct store *store;
+    bool latencies, writer;
+};
 
 static const struct store *const both[] = {&store_ddict, &store_table};
 
-static int64_t go_crew(struct turn *t, uint64_t ns, uint64_t *spent)
-{
+static int64_t go_crew(struct turn *t, uint64_t ns, uint64_t *spent) {
     struct crew *c = t->self;
-    struct job job[2] = {{.store = c->store, .op = VIEW, .batch = 1, .cpu = c->latencies ? 0 : -1, .latencies = c->latencies}, {0}};
+    struct job job[2] = {{.store = c->store,
+                          .op = VIEW,
+                          .batch = 1,
+                          .cpu = c->latencies ? 0 : -1,
+                          .latencies = c->latencies},
+                         {0}};
     struct done done[2];
     if (c->writer)
         job[1] = (struct job){.store = c->store, .op = PUT, .batch = 1, .cpu = 1};
@@ -39,16 +47,15 @@ static int64_t go_crew(struct turn *t, uint64_t ns, uint64_t *spent)
     return (int64_t)ops;
 }
 
-static int crew_turn(struct turn *t, const char *name, struct crew *c, const struct where *w, unsigned clients)
-{
+static int crew_turn(struct turn *t, const char *name, struct crew *c, const struct where *w,
+                     unsigned clients) {
     int rc = turn_other(t, name, go_crew, w);
     t->self = c;
     t->clients = clients;
     return rc;
 }
 
-static int load_both(const struct where *w, void *self[2])
-{
+static int load_both(const struct where *w, void *self[2]) {
     int rc = 0;
     for (unsigned i = 0; i < 2 && rc == 0; i++) {
         rc = both[i]->open(&self[i], w);
@@ -58,8 +65,7 @@ static int load_both(const struct where *w, void *self[2])
     return rc;
 }
 
-int rows_two(const struct row *r, const struct where *w, const struct plan *p)
-{
+int rows_two(const struct row *r, const struct where *w, const struct plan *p) {
     struct crew crew[2] = {{.store = &store_ddict}, {.store = &store_table}};
     struct turn *t = calloc(4, sizeof *t);
     void *self[2] = {NULL, NULL};
@@ -83,8 +89,7 @@ int rows_two(const struct row *r, const struct where *w, const struct plan *p)
 }
 
 /* The managers go beside the writer, so that the reader has a core to itself. */
-static int managers_to(ddict_t *d, int cpu)
-{
+static int managers_to(ddict_t *d, int cpu) {
     struct ddict_manager_stats *s;
     int n = ddict_stats(d, &s, -1);
     cpu_set_t set;
@@ -97,9 +102,11 @@ static int managers_to(ddict_t *d, int cpu)
     return n < 0 ? n : 0;
 }
 
-int rows_writer(const struct row *r, const struct where *w, const struct plan *p)
-{
-    struct crew crew[4] = {{.store = &store_ddict}, {.store = &store_ddict, .writer = true}, {.store = &store_table}, {.store = &store_table, .writer = true}};
+int rows_writer(const struct row *r, const struct where *w, const struct plan *p) {
+    struct crew crew[4] = {{.store = &store_ddict},
+                           {.store = &store_ddict, .writer = true},
+                           {.store = &store_table},
+                           {.store = &store_table, .writer = true}};
     struct turn *t = calloc(4, sizeof *t);
     void *self[2] = {NULL, NULL};
     struct workers *workers = NULL;
@@ -108,7 +115,8 @@ int rows_writer(const struct row *r, const struct where *w, const struct plan *p
         rc = managers_to(self[0], 1);
     if (rc == 0)
         rc = workers_start(&workers, 2, both, 2, w);
-    static const char *const name[] = {"ddict, quiet", "ddict, written", "table, quiet", "table, written"};
+    static const char *const name[] = {"ddict, quiet", "ddict, written", "table, quiet",
+                                       "table, written"};
     for (unsigned i = 0; i < 4 && rc == 0; i++) {
         crew[i].workers = workers;
         crew[i].latencies = true;

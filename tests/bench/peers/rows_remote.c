@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows_remote.c - the rows across two nodes: only keys that the other node's manager owns; for the frozen row beside those of our own. */
+#include "peers.h"
+#include <ddict.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ddict.h>
-
-#include "peers.h"
 
 #define STREAM_BYTES (64u << 20) /* of one request for a stream */
-#define AT_ONCE 8u               /* values of 1 MiB that are asked for together */
+#define AT_ONCE      8u          /* values of 1 MiB that are asked for together */
 
 /* The first n pairs of which another node has the key, or we have it. */
-static int numbers_find(uint64_t *number, uint64_t n, bool ours)
-{
+static int numbers_find(uint64_t *number, uint64_t n, bool ours) {
     ddict_t *d;
     struct ddict_info info;
     int rc = ddict_attach(&d, NULL, -1);
@@ -33,8 +32,8 @@ static int numbers_find(uint64_t *number, uint64_t n, bool ours)
 }
 
 /* A store once more, reading several at once. */
-static int many_add(struct sides *s, const struct store *store, const struct where *w, unsigned batch, const char *name)
-{
+static int many_add(struct sides *s, const struct store *store, const struct where *w,
+                    unsigned batch, const char *name) {
     void *self;
     if (!store_is_there(store, w))
         return 0;
@@ -47,8 +46,7 @@ static int many_add(struct sides *s, const struct store *store, const struct whe
     return rc;
 }
 
-int rows_remote(const struct row *r, const struct where *w, const struct plan *p)
-{
+int rows_remote(const struct row *r, const struct where *w, const struct plan *p) {
     static const struct store *const stores[] = {&store_ddict, &store_tcp, &store_redis_tcp};
     bool small = strcmp(r->name, "remote_1k") == 0, many = strcmp(r->name, "remote_many") == 0;
     struct where there = *w;
@@ -63,7 +61,9 @@ int rows_remote(const struct row *r, const struct where *w, const struct plan *p
     for (unsigned i = 0; rc == 0 && i < s->n; i++)
         s->turn[i].latencies = !many;
     if (rc == 0 && !small && !many)
-        rc = many_add(s, &store_tcp, &there, there.len < STREAM_BYTES ? (unsigned)(STREAM_BYTES / there.len) : 2, "raw TCP stream");
+        rc = many_add(s, &store_tcp, &there,
+                      there.len < STREAM_BYTES ? (unsigned)(STREAM_BYTES / there.len) : 2,
+                      "raw TCP stream");
     if (rc == 0 && there.len == 1u << 20)
         rc = many_add(s, &store_ddict, &there, AT_ONCE, "ddict, 8 at once");
     if (rc == 0)
@@ -75,8 +75,7 @@ int rows_remote(const struct row *r, const struct where *w, const struct plan *p
     return rc;
 }
 
-int frozen_begin(struct frozen *f, const struct where *w, uint64_t keys)
-{
+int frozen_begin(struct frozen *f, const struct where *w, uint64_t keys) {
     *f = (struct frozen){.far = *w, .own = *w};
     uint64_t *far = calloc(keys, sizeof *far), *own = calloc(keys, sizeof *own);
     f->far.number = far;
@@ -85,15 +84,16 @@ int frozen_begin(struct frozen *f, const struct where *w, uint64_t keys)
     int rc = far == NULL || own == NULL ? -ENOMEM : 0;
     if (rc == 0 && (rc = numbers_find(far, keys, false)) == 0)
         rc = numbers_find(own, keys, true);
-    if (rc == 0 && (rc = store_ddict.open(&f->first, w)) == 0 && (rc = store_load(&store_ddict, f->first, &f->far)) == 0 &&
-        (rc = store_load(&store_ddict, f->first, &f->own)) == 0 && (rc = ddict_freeze(f->first, -1)) == 0 &&
+    if (rc == 0 && (rc = store_ddict.open(&f->first, w)) == 0 &&
+        (rc = store_load(&store_ddict, f->first, &f->far)) == 0 &&
+        (rc = store_load(&store_ddict, f->first, &f->own)) == 0 &&
+        (rc = ddict_freeze(f->first, -1)) == 0 &&
         (rc = store_warm(&store_ddict, f->first, &f->far)) == 0)
         rc = store_ddict.open(&f->second, w);
     return rc;
 }
 
-void frozen_end(struct frozen *f)
-{
+void frozen_end(struct frozen *f) {
     if (f->second != NULL)
         store_ddict.close(f->second);
     if (f->first != NULL) {
@@ -104,8 +104,7 @@ void frozen_end(struct frozen *f)
     free((void *)(uintptr_t)f->own.number);
 }
 
-int rows_frozen(const struct row *r, const struct where *w, const struct plan *p)
-{
+int rows_frozen(const struct row *r, const struct where *w, const struct plan *p) {
     struct frozen f;
     struct turn t[2] = {0};
     int rc = frozen_begin(&f, w, w->keys / 4);

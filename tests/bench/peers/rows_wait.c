@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows_wait.c - what a round trip to another process costs on this machine, spinning and through a futex, beside puts to a manager that is awake or asleep. */
+#include "peers.h"
+#include <base/clock.h>
+#include <base/spin.h>
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -10,47 +14,56 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <base/clock.h>
-#include <base/spin.h>
-
-#include "peers.h"
 
 #define SLEEP_US 2000u /* longer than a manager spins */
 
 /* Two words on lines of their own. The other process answers in there with the number that it found. */
-struct pad { uint32_t ask __attribute__((aligned(64))), answer __attribute__((aligned(64))), spin __attribute__((aligned(64))); };
-struct trip { struct pad *pad; pid_t pid; uint32_t n; bool spin; };
+struct pad {
+    uint32_t ask __attribute__((aligned(64))), answer __attribute__((aligned(64))),
+        spin __attribute__((aligned(64)));
+};
+struct trip {
+    struct pad *pad;
+    pid_t pid;
+    uint32_t n;
+    bool spin;
+};
 
-static void futex_wait(uint32_t *at, uint32_t is) { syscall(SYS_futex, at, FUTEX_WAIT, is, NULL, NULL, 0); }
-static void futex_wake(uint32_t *at) { syscall(SYS_futex, at, FUTEX_WAKE, 1, NULL, NULL, 0); }
+static void futex_wait(uint32_t *at, uint32_t is) {
+    syscall(SYS_futex, at, FUTEX_WAIT, is, NULL, NULL, 0);
+}
+static void futex_wake(uint32_t *at) {
+    syscall(SYS_futex, at, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
 
-static void other(struct pad *p, int cpu)
-{
+static void other(struct pad *p, int cpu) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     cpu_only(cpu);
     for (uint32_t n = 0;;) {
         uint32_t now;
-        while ((now = __atomic_load_n(&p->ask, __ATOMIC_ACQUIRE)) == n) { /* pairs with the release in trip_once() */
+        while ((now = __atomic_load_n(&p->ask, __ATOMIC_ACQUIRE)) ==
+               n) { /* pairs with the release in trip_once() */
             if (__atomic_load_n(&p->spin, __ATOMIC_RELAXED))
                 spin_relax();
             else
                 futex_wait(&p->ask, n);
         }
         n = now;
-        __atomic_store_n(&p->answer, n, __ATOMIC_RELEASE); /* pairs with the acquire in trip_once() */
+        __atomic_store_n(&p->answer, n,
+                         __ATOMIC_RELEASE); /* pairs with the acquire in trip_once() */
         if (!__atomic_load_n(&p->spin, __ATOMIC_RELAXED))
             futex_wake(&p->answer);
     }
 }
 
-static void trip_once(struct trip *t)
-{
+static void trip_once(struct trip *t) {
     struct pad *p = t->pad;
     uint32_t n = ++t->n;
     __atomic_store_n(&p->ask, n, __ATOMIC_RELEASE); /* pairs with the acquire in other() */
     if (!t->spin)
         futex_wake(&p->ask);
-    while (__atomic_load_n(&p->answer, __ATOMIC_ACQUIRE) != n) { /* pairs with the release in other() */
+    while (__atomic_load_n(&p->answer, __ATOMIC_ACQUIRE) !=
+           n) { /* pairs with the release in other() */
         if (t->spin)
             spin_relax();
         else
@@ -58,13 +71,13 @@ static void trip_once(struct trip *t)
     }
 }
 
-static int64_t go_trip(struct turn *t, uint64_t ns, uint64_t *spent)
-{
+static int64_t go_trip(struct turn *t, uint64_t ns, uint64_t *spent) {
     struct trip *x = t->self;
     uint64_t begun = clock_ns(), n = 0, sum = 0;
     __atomic_store_n(&x->pad->spin, x->spin, __ATOMIC_RELAXED); /* only how it waits */
     x->n++;
-    __atomic_store_n(&x->pad->ask, x->n, __ATOMIC_RELEASE); /* it looks at spin; pairs with the acquire in other() */
+    __atomic_store_n(&x->pad->ask, x->n,
+                     __ATOMIC_RELEASE); /* it looks at spin; pairs with the acquire in other() */
     futex_wake(&x->pad->ask);
     usleep(1000);
     if (!x->spin)
@@ -82,15 +95,15 @@ static int64_t go_trip(struct turn *t, uint64_t ns, uint64_t *spent)
         n++;
     }
     cpu_only(-1);
-    __atomic_store_n(&x->pad->spin, 0, __ATOMIC_RELAXED); /* it does not spin while others are measured */
+    __atomic_store_n(&x->pad->spin, 0,
+                     __ATOMIC_RELAXED); /* it does not spin while others are measured */
     x->n++;
     __atomic_store_n(&x->pad->ask, x->n, __ATOMIC_RELEASE); /* as above */
     *spent = sum;
     return (int64_t)n;
 }
 
-static int trip_open(struct trip *t, bool spin)
-{
+static int trip_open(struct trip *t, bool spin) {
     *t = (struct trip){.spin = spin};
     t->pad = mmap(NULL, sizeof *t->pad, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (t->pad == MAP_FAILED)
@@ -101,16 +114,14 @@ static int trip_open(struct trip *t, bool spin)
     return t->pid < 0 ? -errno : 0;
 }
 
-static void trip_close(struct trip *t)
-{
+static void trip_close(struct trip *t) {
     if (t->pid > 0) {
         kill(t->pid, SIGKILL);
         waitpid(t->pid, NULL, 0);
     }
 }
 
-int rows_wait(const struct row *r, const struct where *w, const struct plan *p)
-{
+int rows_wait(const struct row *r, const struct where *w, const struct plan *p) {
     bool asleep = strcmp(r->name, "put_asleep") == 0;
     struct turn *t = calloc(2, sizeof *t);
     struct trip trip = {0};

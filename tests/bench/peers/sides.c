@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sides.c - several stores opened, filled and read for one row. */
+#include "peers.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "peers.h"
-
 /* Open, fill and read each of these stores that is there. load: the store is filled by us. */
-int sides_open(struct sides *s, const struct store *const *stores, unsigned count, const struct where *w, enum op op, unsigned batch)
-{
+int sides_open(struct sides *s, const struct store *const *stores, unsigned count,
+               const struct where *w, enum op op, unsigned batch) {
     s->n = 0;
     for (unsigned i = 0; i < count; i++) {
         if (!store_is_there(stores[i], w))
@@ -32,8 +32,7 @@ int sides_open(struct sides *s, const struct store *const *stores, unsigned coun
     return 0;
 }
 
-void sides_close(struct sides *s)
-{
+void sides_close(struct sides *s) {
     for (unsigned i = 0; i < s->n; i++) {
         if (s->turn[i].store != NULL && s->turn[i].self != NULL)
             s->turn[i].store->close(s->turn[i].self);
@@ -41,9 +40,9 @@ void sides_close(struct sides *s)
     }
 }
 
-int sides_run(const char *row, const struct store *const *stores, unsigned count, const struct where *w, enum op op, unsigned batch, const struct plan *p,
-                   bool latencies)
-{
+int sides_run(const char *row, const struct store *const *stores, unsigned count,
+              const struct where *w, enum op op, unsigned batch, const struct plan *p,
+              bool latencies) {
     struct sides *s = calloc(1, sizeof *s);
     int rc = s == NULL ? -ENOMEM : sides_open(s, stores, count, w, op, batch);
     for (unsigned i = 0; rc == 0 && i < s->n; i++)

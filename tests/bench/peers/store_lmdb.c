@@ -3,27 +3,31 @@
  * store_lmdb.c - LMDB with its fastest settings (no sync, writable map, a file in memory). Each read sees what was last committed, as the
  * dictionary's do: the transaction is renewed for each view, get, and batch of views.
  */
+#include "peers.h"
+
 #include <errno.h>
 #include <lmdb.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "peers.h"
-
-struct lmdb { MDB_env *env; MDB_dbi dbi; MDB_txn *read; };
+struct lmdb {
+    MDB_env *env;
+    MDB_dbi dbi;
+    MDB_txn *read;
+};
 
 static int last;
 
-static int code(int rc)
-{
+static int code(int rc) {
     last = rc;
     return rc == 0 ? 0 : -EIO;
 }
 
-static const char *error(void) { return mdb_strerror(last); }
+static const char *error(void) {
+    return mdb_strerror(last);
+}
 
-static void close_it(void *self)
-{
+static void close_it(void *self) {
     struct lmdb *l = self;
     if (l->read != NULL)
         mdb_txn_abort(l->read);
@@ -31,8 +35,7 @@ static void close_it(void *self)
     free(l);
 }
 
-static int open_it(void **self, const struct where *w)
-{
+static int open_it(void **self, const struct where *w) {
     struct lmdb *l = calloc(1, sizeof *l);
     MDB_txn *t;
     if (l == NULL)
@@ -41,7 +44,8 @@ static int open_it(void **self, const struct where *w)
     if (rc == 0)
         rc = mdb_env_set_mapsize(l->env, 4 * w->keys * (w->len + 256) + (256u << 20));
     if (rc == 0)
-        rc = mdb_env_open(l->env, w->lmdb, MDB_NOSYNC | MDB_NOMETASYNC | MDB_WRITEMAP | MDB_NORDAHEAD, 0600);
+        rc = mdb_env_open(l->env, w->lmdb,
+                          MDB_NOSYNC | MDB_NOMETASYNC | MDB_WRITEMAP | MDB_NORDAHEAD, 0600);
     if (rc == 0 && (rc = mdb_txn_begin(l->env, NULL, 0, &t)) == 0) {
         rc = mdb_dbi_open(t, NULL, 0, &l->dbi);
         rc = rc == 0 ? mdb_txn_commit(t) : (mdb_txn_abort(t), rc);
@@ -56,8 +60,7 @@ static int open_it(void **self, const struct where *w)
     return 0;
 }
 
-static int put_many(void *self, const struct pair *p, unsigned n)
-{
+static int put_many(void *self, const struct pair *p, unsigned n) {
     struct lmdb *l = self;
     MDB_txn *t;
     int rc = mdb_txn_begin(l->env, NULL, 0, &t);
@@ -70,17 +73,17 @@ static int put_many(void *self, const struct pair *p, unsigned n)
     return code(rc == 0 ? mdb_txn_commit(t) : (mdb_txn_abort(t), rc));
 }
 
-static int put(void *self, const struct pair *p) { return put_many(self, p, 1); }
+static int put(void *self, const struct pair *p) {
+    return put_many(self, p, 1);
+}
 
-static int find(struct lmdb *l, const struct pair *p, MDB_val *v)
-{
+static int find(struct lmdb *l, const struct pair *p, MDB_val *v) {
     MDB_val k = {KEY_BYTES, (void *)(uintptr_t)p->key};
     int rc = code(mdb_get(l->read, l->dbi, &k, v));
     return rc < 0 ? rc : v->mv_size == p->len ? 0 : -EILSEQ;
 }
 
-static int view_many(void *self, const struct pair *p, unsigned n)
-{
+static int view_many(void *self, const struct pair *p, unsigned n) {
     struct lmdb *l = self;
     int rc = code(mdb_txn_renew(l->read));
     if (rc < 0)
@@ -95,10 +98,11 @@ static int view_many(void *self, const struct pair *p, unsigned n)
     return rc;
 }
 
-static int view(void *self, const struct pair *p) { return view_many(self, p, 1); }
+static int view(void *self, const struct pair *p) {
+    return view_many(self, p, 1);
+}
 
-static int get(void *self, const struct pair *p)
-{
+static int get(void *self, const struct pair *p) {
     struct lmdb *l = self;
     MDB_val v;
     int rc = code(mdb_txn_renew(l->read));
@@ -111,4 +115,5 @@ static int get(void *self, const struct pair *p)
     return rc;
 }
 
-const struct store store_lmdb = {"lmdb", open_it, close_it, put, put_many, view, view_many, get, error};
+const struct store store_lmdb = {"lmdb", open_it,   close_it, put,  put_many,
+                                 view,   view_many, get,      error};

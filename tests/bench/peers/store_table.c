@@ -3,23 +3,29 @@
  * store_table.c - the ceiling: a hash table in shared memory with no lock, no lease, no manager. Open addressing, half full; key and value lie
  * together. One process at a time writes; it is mapped by fork or by the same process, as our arena is: small pages unless the machine gives others.
  */
+#include "peers.h"
+#include <base/hash.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <base/hash.h>
 
-#include "peers.h"
-
-struct slot { uint64_t hash, at; }; /* at: row + 1, 0 is free */
-struct table { struct slot *slot; char *rows; uint64_t mask, used, room; size_t len, step, bytes; };
+struct slot {
+    uint64_t hash, at;
+}; /* at: row + 1, 0 is free */
+struct table {
+    struct slot *slot;
+    char *rows;
+    uint64_t mask, used, room;
+    size_t len, step, bytes;
+};
 
 /* Workers open it again after the fork: they find the one that was there. */
 static struct table *shared;
 
-static void close_it(void *self)
-{
+static void close_it(void *self) {
     struct table *t = self;
     if (shared == t)
         shared = NULL;
@@ -27,8 +33,7 @@ static void close_it(void *self)
     free(t);
 }
 
-static int open_it(void **self, const struct where *w)
-{
+static int open_it(void **self, const struct where *w) {
     struct table *t = malloc(sizeof *t);
     uint64_t cap = 64;
     if (t == NULL)
@@ -40,7 +45,10 @@ static int open_it(void **self, const struct where *w)
     }
     while (cap < w->keys * 2)
         cap *= 2;
-    *t = (struct table){.mask = cap - 1, .len = w->len, .step = (KEY_BYTES + w->len + 63) / 64 * 64, .room = w->keys};
+    *t = (struct table){.mask = cap - 1,
+                        .len = w->len,
+                        .step = (KEY_BYTES + w->len + 63) / 64 * 64,
+                        .room = w->keys};
     t->bytes = cap * sizeof *t->slot + t->step * w->keys;
     int fd = memfd_create("table", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)t->bytes) < 0)
@@ -56,8 +64,7 @@ static int open_it(void **self, const struct where *w)
     return 0;
 }
 
-static char *find(struct table *t, const char *key, uint64_t h)
-{
+static char *find(struct table *t, const char *key, uint64_t h) {
     for (uint64_t i = h & t->mask; t->slot[i].at != 0; i = (i + 1) & t->mask) {
         char *row = t->rows + (t->slot[i].at - 1) * t->step;
         if (t->slot[i].hash == h && memcmp(row, key, KEY_BYTES) == 0)
@@ -66,8 +73,7 @@ static char *find(struct table *t, const char *key, uint64_t h)
     return NULL;
 }
 
-static int put(void *self, const struct pair *p)
-{
+static int put(void *self, const struct pair *p) {
     struct table *t = self;
     uint64_t h = key_hash(p->key, KEY_BYTES);
     char *val = find(t, p->key, h);
@@ -86,23 +92,20 @@ static int put(void *self, const struct pair *p)
     return 0;
 }
 
-static int put_many(void *self, const struct pair *p, unsigned n)
-{
+static int put_many(void *self, const struct pair *p, unsigned n) {
     int rc = 0;
     for (unsigned i = 0; i < n && rc == 0; i++)
         rc = put(self, &p[i]);
     return rc;
 }
 
-static int view(void *self, const struct pair *p)
-{
+static int view(void *self, const struct pair *p) {
     const char *val = find(self, p->key, key_hash(p->key, KEY_BYTES));
     return val == NULL ? -ENOENT : pair_check(val, p->len, p->index);
 }
 
 /* With prefetching: all slots, then all rows, then the values line by line. */
-static int view_many(void *self, const struct pair *p, unsigned n)
-{
+static int view_many(void *self, const struct pair *p, unsigned n) {
     struct table *t = self;
     uint64_t h[BATCH_MAX];
     int rc = 0;
@@ -123,12 +126,12 @@ static int view_many(void *self, const struct pair *p, unsigned n)
     return rc;
 }
 
-static int get(void *self, const struct pair *p)
-{
+static int get(void *self, const struct pair *p) {
     const char *val = find(self, p->key, key_hash(p->key, KEY_BYTES));
     if (val != NULL)
         memcpy(p->val, val, p->len);
     return val == NULL ? -ENOENT : 0;
 }
 
-const struct store store_table = {"table", open_it, close_it, put, put_many, view, view_many, get, NULL};
+const struct store store_table = {"table", open_it,   close_it, put, put_many,
+                                  view,    view_many, get,      NULL};

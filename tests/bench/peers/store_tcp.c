@@ -3,6 +3,9 @@
  * store_tcp.c - the plain connection, the ceiling of what crosses it: a request of 32 bytes, the bytes as answer, one at a time, or many values
  * in a stream for one request, with ordinary blocking calls. The values are the same for all numbers, so they are touched and not checked. tcp_serve() is the other end.
  */
+#include "peers.h"
+#include "stream.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,15 +18,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "peers.h"
-#include "stream.h"
-
 #define REQUEST 32u
 
-struct tcp { struct stream s; char *buf; size_t len; };
+struct tcp {
+    struct stream s;
+    char *buf;
+    size_t len;
+};
 
-static int open_it(void **self, const struct where *w)
-{
+static int open_it(void **self, const struct where *w) {
     struct tcp *t = calloc(1, sizeof *t);
     int rc = t == NULL ? -ENOMEM : stream_open(&t->s, w->tcp);
     if (rc < 0) {
@@ -36,24 +39,21 @@ static int open_it(void **self, const struct where *w)
     return t->buf == NULL ? -ENOMEM : 0;
 }
 
-static void close_it(void *self)
-{
+static void close_it(void *self) {
     struct tcp *t = self;
     stream_close(&t->s);
     free(t->buf);
     free(t);
 }
 
-static int get(void *self, const struct pair *p)
-{
+static int get(void *self, const struct pair *p) {
     struct tcp *t = self;
     uint64_t request[REQUEST / 8] = {p->len, 1};
     int rc = sent_all(t->s.fd, request, sizeof request);
     return rc < 0 ? rc : received_all(t->s.fd, p->val != NULL ? p->val : t->buf, p->len);
 }
 
-static int view(void *self, const struct pair *p)
-{
+static int view(void *self, const struct pair *p) {
     struct tcp *t = self;
     struct pair q = *p;
     q.val = t->buf;
@@ -63,8 +63,7 @@ static int view(void *self, const struct pair *p)
     return rc;
 }
 
-static int view_many(void *self, const struct pair *p, unsigned n)
-{
+static int view_many(void *self, const struct pair *p, unsigned n) {
     struct tcp *t = self;
     uint64_t request[REQUEST / 8] = {p->len, n};
     int rc = sent_all(t->s.fd, request, sizeof request);
@@ -73,10 +72,10 @@ static int view_many(void *self, const struct pair *p, unsigned n)
     return rc;
 }
 
-const struct store store_tcp = {"raw TCP", open_it, close_it, NULL, NULL, view, view_many, get, NULL};
+const struct store store_tcp = {"raw TCP", open_it,   close_it, NULL, NULL,
+                                view,      view_many, get,      NULL};
 
-static void serve(int fd, const char *values, size_t len)
-{
+static void serve(int fd, const char *values, size_t len) {
     uint64_t request[REQUEST / 8];
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -87,14 +86,14 @@ static void serve(int fd, const char *values, size_t len)
     close(fd);
 }
 
-int tcp_serve(const char *port_file, size_t len)
-{
+int tcp_serve(const char *port_file, size_t len) {
     struct sockaddr_in a = {.sin_family = AF_INET};
     socklen_t n = sizeof a;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     char *values = malloc(len);
     FILE *f;
-    if (fd < 0 || values == NULL || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 8) < 0 || getsockname(fd, (struct sockaddr *)&a, &n) < 0 ||
+    if (fd < 0 || values == NULL || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 ||
+        listen(fd, 8) < 0 || getsockname(fd, (struct sockaddr *)&a, &n) < 0 ||
         (f = fopen(port_file, "w")) == NULL) {
         perror("tcp");
         return 1;

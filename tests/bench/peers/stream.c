@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c - a blocking connection with buffers. */
+#include "stream.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,12 +13,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "stream.h"
-
 #define BUFFER (1u << 20)
 
-static int open_path(const char *path)
-{
+static int open_path(const char *path) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof a.sun_path)
         return -ENAMETOOLONG;
@@ -29,8 +28,7 @@ static int open_path(const char *path)
     return rc;
 }
 
-static int open_port(const char *to)
-{
+static int open_port(const char *to) {
     char host[128];
     const char *colon = strrchr(to, ':');
     struct addrinfo *a, hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
@@ -50,10 +48,11 @@ static int open_port(const char *to)
     return rc;
 }
 
-int stream_open(struct stream *s, const char *to)
-{
+int stream_open(struct stream *s, const char *to) {
     *s = (struct stream){.cap = BUFFER, .in = malloc(BUFFER), .out = malloc(BUFFER)};
-    s->fd = s->in == NULL || s->out == NULL ? -ENOMEM : strchr(to, '/') == NULL && strchr(to, ':') != NULL ? open_port(to) : open_path(to);
+    s->fd = s->in == NULL || s->out == NULL                      ? -ENOMEM
+            : strchr(to, '/') == NULL && strchr(to, ':') != NULL ? open_port(to)
+                                                                 : open_path(to);
     if (s->fd >= 0)
         return 0;
     int rc = s->fd;
@@ -61,16 +60,14 @@ int stream_open(struct stream *s, const char *to)
     return rc;
 }
 
-void stream_close(struct stream *s)
-{
+void stream_close(struct stream *s) {
     if (s->fd >= 0)
         close(s->fd);
     free(s->in);
     free(s->out);
 }
 
-int sent_all(int fd, const void *p, size_t n)
-{
+int sent_all(int fd, const void *p, size_t n) {
     for (size_t at = 0; at < n;) {
         ssize_t k = send(fd, (const char *)p + at, n - at, MSG_NOSIGNAL);
         if (k < 0 && errno != EINTR)
@@ -80,8 +77,7 @@ int sent_all(int fd, const void *p, size_t n)
     return 0;
 }
 
-int received_all(int fd, void *p, size_t n)
-{
+int received_all(int fd, void *p, size_t n) {
     for (size_t at = 0; at < n;) {
         ssize_t k = recv(fd, (char *)p + at, n - at, 0);
         if (k == 0)
@@ -93,15 +89,13 @@ int received_all(int fd, void *p, size_t n)
     return 0;
 }
 
-int stream_flush(struct stream *s)
-{
+int stream_flush(struct stream *s) {
     size_t n = s->out_end;
     s->out_end = 0;
     return sent_all(s->fd, s->out, n);
 }
 
-int stream_write(struct stream *s, const void *p, size_t n)
-{
+int stream_write(struct stream *s, const void *p, size_t n) {
     if (s->out_end + n > BUFFER) {
         int rc = stream_flush(s);
         if (rc < 0 || n > BUFFER / 2)
@@ -113,8 +107,7 @@ int stream_write(struct stream *s, const void *p, size_t n)
 }
 
 /* More bytes behind those that are there. */
-static int fill(struct stream *s)
-{
+static int fill(struct stream *s) {
     if (s->in_at == s->in_end)
         s->in_at = s->in_end = 0;
     if (s->in_end == s->cap) {
@@ -132,8 +125,7 @@ static int fill(struct stream *s)
 }
 
 /* Room to receive n bytes at once. */
-static int grow(struct stream *s, size_t n)
-{
+static int grow(struct stream *s, size_t n) {
     char *more = realloc(s->in, n + BUFFER);
     if (more == NULL)
         return -ENOMEM;
@@ -142,10 +134,10 @@ static int grow(struct stream *s, size_t n)
     return 0;
 }
 
-int stream_line(struct stream *s, char **line, size_t *len)
-{
+int stream_line(struct stream *s, char **line, size_t *len) {
     for (size_t seen = 0;;) {
-        char *from = s->in + s->in_at, *end = memchr(from + seen, '\n', s->in_end - s->in_at - seen);
+        char *from = s->in + s->in_at,
+             *end = memchr(from + seen, '\n', s->in_end - s->in_at - seen);
         if (end != NULL && end > from) {
             end[-1] = 0;
             *line = from;
@@ -160,8 +152,7 @@ int stream_line(struct stream *s, char **line, size_t *len)
     }
 }
 
-int stream_read(struct stream *s, const void **p, void *into, size_t n)
-{
+int stream_read(struct stream *s, const void **p, void *into, size_t n) {
     if (into == NULL) {
         int rc = n > s->cap ? grow(s, n) : 0;
         while (rc == 0 && s->in_end - s->in_at < n)

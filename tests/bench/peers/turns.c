@@ -3,46 +3,52 @@
  * turns.c - the sides of a row, one after the other, again and again. Each repetition gives one figure a side; who begins changes from one to
  * the next, so that what else the machine does falls on all of them.
  */
+#include "peers.h"
+#include <base/clock.h>
+#include <base/error.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <base/clock.h>
-#include <base/error.h>
 
-#include "peers.h"
-
-#define PIECE 16u /* operations between two looks at the clock, where they are not timed one by one */
+#define PIECE \
+    16u /* operations between two looks at the clock, where they are not timed one by one */
 #define WARM_SHARE 8
 
-static struct { char name[40]; double value; } notes[32];
+static struct {
+    char name[40];
+    double value;
+} notes[32];
 static unsigned note_count;
 
-void row_note(const char *name, double value)
-{
+void row_note(const char *name, double value) {
     if (note_count == LENGTH(notes))
         return;
     snprintf(notes[note_count].name, sizeof notes[0].name, "%s", name);
     notes[note_count++].value = value;
 }
 
-int turns_fail(const struct turn *t, int rc)
-{
-    const char *text = rc == -EILSEQ ? "a value read is not what was put" : t->store != NULL && t->store->error != NULL ? t->store->error() : dd_strerror(rc);
+int turns_fail(const struct turn *t, int rc) {
+    const char *text = rc == -EILSEQ ? "a value read is not what was put"
+                       : t->store != NULL && t->store->error != NULL ? t->store->error()
+                                                                     : dd_strerror(rc);
     fprintf(stderr, "measure: %s: %s\n", t->name, text != NULL && *text ? text : dd_strerror(rc));
     return rc;
 }
 
-bool store_is_there(const struct store *s, const struct where *w)
-{
-    return s == &store_redis ? w->redis != NULL : s == &store_memcached ? w->memcached != NULL : s == &store_lmdb ? w->lmdb != NULL :
-           s == &store_tcp ? w->tcp != NULL : s == &store_redis_tcp ? w->redis_tcp != NULL : true;
+bool store_is_there(const struct store *s, const struct where *w) {
+    return s == &store_redis       ? w->redis != NULL
+           : s == &store_memcached ? w->memcached != NULL
+           : s == &store_lmdb      ? w->lmdb != NULL
+           : s == &store_tcp       ? w->tcp != NULL
+           : s == &store_redis_tcp ? w->redis_tcp != NULL
+                                   : true;
 }
 
-uint64_t cpu_ns(void)
-{
+uint64_t cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -50,19 +56,19 @@ uint64_t cpu_ns(void)
 
 /* --- what a store is asked --- */
 
-static void next_pair(struct turn *t, struct pair *p)
-{
+static void next_pair(struct turn *t, struct pair *p) {
     p->index = pair_number(t->where, random_below(&t->random, t->where->keys));
     pair_key(p->key, p->index);
 }
 
-static int once(struct turn *t)
-{
+static int once(struct turn *t) {
     if (t->op != VIEW_MANY) {
         next_pair(t, t->pairs);
         if (t->op == PUT) /* the first word makes the value this key's own; the rest is there */
             pair_fill(t->pairs->val, t->pairs->len <= 4096 ? t->pairs->len : 8, t->pairs->index);
-        return t->op == VIEW ? t->store->view(t->self, t->pairs) : t->op == GET ? t->store->get(t->self, t->pairs) : t->store->put(t->self, t->pairs);
+        return t->op == VIEW  ? t->store->view(t->self, t->pairs)
+               : t->op == GET ? t->store->get(t->self, t->pairs)
+                              : t->store->put(t->self, t->pairs);
     }
     for (unsigned i = 0; i < t->batch; i++)
         next_pair(t, &t->pairs[i]);
@@ -70,8 +76,7 @@ static int once(struct turn *t)
 }
 
 /* Values are made outside the time. */
-static int once_put_many(struct turn *t, uint64_t *spent)
-{
+static int once_put_many(struct turn *t, uint64_t *spent) {
     uint64_t from = random_below(&t->random, t->where->keys);
     for (unsigned i = 0; i < t->batch; i++) {
         t->pairs[i].index = pair_number(t->where, (from + i * 7919ull) % t->where->keys);
@@ -84,8 +89,7 @@ static int once_put_many(struct turn *t, uint64_t *spent)
     return rc;
 }
 
-static int64_t go_timed(struct turn *t, uint64_t ns, uint64_t *spent)
-{
+static int64_t go_timed(struct turn *t, uint64_t ns, uint64_t *spent) {
     uint64_t begun = clock_ns(), sum = 0, n = 0;
     t->lats = 0;
     while (clock_ns() - begun < ns || n == 0) {
@@ -95,7 +99,9 @@ static int64_t go_timed(struct turn *t, uint64_t ns, uint64_t *spent)
         if (t->op == PUT && t->pairs->len <= 4096)
             pair_fill(t->pairs->val, t->pairs->len, t->pairs->index);
         uint64_t before = clock_ns();
-        int rc = t->op == VIEW ? t->store->view(t->self, t->pairs) : t->op == GET ? t->store->get(t->self, t->pairs) : t->store->put(t->self, t->pairs);
+        int rc = t->op == VIEW  ? t->store->view(t->self, t->pairs)
+                 : t->op == GET ? t->store->get(t->self, t->pairs)
+                                : t->store->put(t->self, t->pairs);
         uint64_t took = clock_ns() - before;
         if (rc == 0 && t->op == GET && t->store != &store_tcp)
             rc = pair_check(t->pairs->val, t->pairs->len, t->pairs->index);
@@ -110,8 +116,7 @@ static int64_t go_timed(struct turn *t, uint64_t ns, uint64_t *spent)
     return (int64_t)n;
 }
 
-static int64_t go_store(struct turn *t, uint64_t ns, uint64_t *spent)
-{
+static int64_t go_store(struct turn *t, uint64_t ns, uint64_t *spent) {
     if (t->latencies)
         return go_timed(t, ns, spent);
     uint64_t begun = clock_ns(), now = begun, n = 0, putting = 0;
@@ -131,8 +136,8 @@ static int64_t go_store(struct turn *t, uint64_t ns, uint64_t *spent)
 
 /* --- making turns --- */
 
-int turn_other(struct turn *t, const char *name, int64_t (*go)(struct turn *, uint64_t, uint64_t *), const struct where *w)
-{
+int turn_other(struct turn *t, const char *name, int64_t (*go)(struct turn *, uint64_t, uint64_t *),
+               const struct where *w) {
     memset(t, 0, sizeof *t);
     snprintf(t->name, sizeof t->name, "%s", name);
     t->go = go;
@@ -143,8 +148,8 @@ int turn_other(struct turn *t, const char *name, int64_t (*go)(struct turn *, ui
     return t->lat == NULL ? -ENOMEM : 0;
 }
 
-int turn_store(struct turn *t, const struct store *s, void *self, const struct where *w, enum op op, unsigned batch)
-{
+int turn_store(struct turn *t, const struct store *s, void *self, const struct where *w, enum op op,
+               unsigned batch) {
     int rc = turn_other(t, s->name, go_store, w);
     t->store = s;
     t->self = self;
@@ -153,7 +158,8 @@ int turn_store(struct turn *t, const struct store *s, void *self, const struct w
     t->pairs = rc == 0 ? calloc(batch, sizeof *t->pairs) : NULL;
     for (unsigned i = 0; t->pairs != NULL && i < batch; i++) {
         t->pairs[i].len = w->len;
-        if (op != VIEW && op != VIEW_MANY && ((t->pairs[i].val = aligned_alloc(64, (w->len + 63) / 64 * 64)) == NULL))
+        if (op != VIEW && op != VIEW_MANY &&
+            ((t->pairs[i].val = aligned_alloc(64, (w->len + 63) / 64 * 64)) == NULL))
             return -ENOMEM;
         if (t->pairs[i].val != NULL)
             memset(t->pairs[i].val, 1, w->len);
@@ -161,8 +167,7 @@ int turn_store(struct turn *t, const struct store *s, void *self, const struct w
     return t->pairs == NULL ? -ENOMEM : 0;
 }
 
-void turn_free(struct turn *t)
-{
+void turn_free(struct turn *t) {
     for (unsigned i = 0; t->pairs != NULL && i < t->batch; i++)
         free(t->pairs[i].val);
     free(t->pairs);
@@ -170,8 +175,7 @@ void turn_free(struct turn *t)
     free(t->sample);
 }
 
-int store_warm(const struct store *s, void *self, const struct where *w)
-{
+int store_warm(const struct store *s, void *self, const struct where *w) {
     struct pair p = {.len = w->len};
     for (uint64_t i = 0; i < w->keys && s->view != NULL; i++) {
         p.index = pair_number(w, i);
@@ -183,8 +187,7 @@ int store_warm(const struct store *s, void *self, const struct where *w)
     return 0;
 }
 
-int store_load(const struct store *s, void *self, const struct where *w)
-{
+int store_load(const struct store *s, void *self, const struct where *w) {
     unsigned batch = w->len > 65536 ? 1 : 256;
     struct pair *p = calloc(batch, sizeof *p);
     char *val = aligned_alloc(64, batch * ((w->len + 63) / 64 * 64));
@@ -192,7 +195,8 @@ int store_load(const struct store *s, void *self, const struct where *w)
     for (uint64_t i = 0; i < w->keys && rc == 0 && s->put_many != NULL; i += batch) {
         unsigned n = w->keys - i < batch ? (unsigned)(w->keys - i) : batch;
         for (unsigned k = 0; k < n; k++) {
-            p[k] = (struct pair){.index = pair_number(w, i + k), .val = val + k * w->len, .len = w->len};
+            p[k] = (struct pair){
+                .index = pair_number(w, i + k), .val = val + k * w->len, .len = w->len};
             pair_key(p[k].key, p[k].index);
             pair_fill(p[k].val, w->len, p[k].index);
         }
@@ -205,14 +209,12 @@ int store_load(const struct store *s, void *self, const struct where *w)
 
 /* --- taking them --- */
 
-static int compare(const void *a, const void *b)
-{
+static int compare(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? -1 : x > y;
 }
 
-void turn_lats(struct turn *t, double *p50, double *p99, double *max)
-{
+void turn_lats(struct turn *t, double *p50, double *p99, double *max) {
     if (t->lats == 0)
         return;
     qsort(t->lat, t->lats, sizeof *t->lat, compare);
@@ -221,16 +223,14 @@ void turn_lats(struct turn *t, double *p50, double *p99, double *max)
     *max = t->lat[t->lats - 1];
 }
 
-static void print_list(const struct turn *t, unsigned reps, const char *name, size_t field)
-{
+static void print_list(const struct turn *t, unsigned reps, const char *name, size_t field) {
     printf(", \"%s\": [", name);
     for (unsigned i = 0; i < reps; i++)
         printf("%s%.2f", i ? ", " : "", *(const double *)((const char *)&t->sample[i] + field));
     printf("]");
 }
 
-static void print(const char *row, const struct turn *t, unsigned n, const struct plan *p)
-{
+static void print(const char *row, const struct turn *t, unsigned n, const struct plan *p) {
     printf("{\"row\": \"%s\", \"seconds\": %g, \"notes\": {", row, p->seconds);
     for (unsigned i = 0; i < note_count; i++)
         printf("%s\"%s\": %.6g", i ? ", " : "", notes[i].name, notes[i].value);
@@ -251,8 +251,7 @@ static void print(const char *row, const struct turn *t, unsigned n, const struc
     fflush(stdout);
 }
 
-int turns_run(const char *row, struct turn *t, unsigned n, const struct plan *p)
-{
+int turns_run(const char *row, struct turn *t, unsigned n, const struct plan *p) {
     uint64_t ns = (uint64_t)(p->seconds * 1e9), spent;
     for (unsigned i = 0; i < n; i++)
         if ((t[i].sample = calloc(p->reps, sizeof *t[i].sample)) == NULL)

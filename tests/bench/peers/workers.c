@@ -3,6 +3,9 @@
  * workers.c - processes that work at the same time. They are forked once, open the stores anew, read everything once, and then wait for
  * jobs; orders and results lie in shared memory. A worker ends with its parent.
  */
+#include "peers.h"
+#include <base/clock.h>
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,15 +15,12 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <base/clock.h>
-
-#include "peers.h"
 
 #define WORKERS_MAX 8u
-#define STORES_MAX 4u
+#define STORES_MAX  4u
 
 struct shared {
-    uint32_t go;                   /* atomic: number of the order; UINT32_MAX: end */
+    uint32_t go; /* atomic: number of the order; UINT32_MAX: end */
     uint64_t ns;
     struct job job[WORKERS_MAX];
     uint32_t finished[WORKERS_MAX]; /* atomic: order done */
@@ -33,8 +33,7 @@ struct workers {
     uint32_t order;
 };
 
-void cpu_only(int cpu)
-{
+void cpu_only(int cpu) {
     static cpu_set_t all;
     static bool known;
     cpu_set_t set;
@@ -46,10 +45,13 @@ void cpu_only(int cpu)
     sched_setaffinity(0, sizeof set, cpu >= 0 ? &set : &all);
 }
 
-struct opened { const struct store *store; void *self; };
+struct opened {
+    const struct store *store;
+    void *self;
+};
 
-static void work(struct shared *s, unsigned me, const struct opened *o, unsigned count, const struct where *w)
-{
+static void work(struct shared *s, unsigned me, const struct opened *o, unsigned count,
+                 const struct where *w) {
     const struct job *job = &s->job[me];
     struct done *d = &s->done[me];
     struct turn t;
@@ -80,8 +82,8 @@ static void work(struct shared *s, unsigned me, const struct opened *o, unsigned
     cpu_only(-1);
 }
 
-static void worker(struct shared *s, unsigned me, const struct store *const *stores, unsigned count, const struct where *w)
-{
+static void worker(struct shared *s, unsigned me, const struct store *const *stores, unsigned count,
+                   const struct where *w) {
     struct opened o[STORES_MAX];
     int rc = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -93,9 +95,11 @@ static void worker(struct shared *s, unsigned me, const struct store *const *sto
     }
     s->done[me].rc = rc;
     for (uint32_t order = 0;; order++) {
-        __atomic_store_n(&s->finished[me], order, __ATOMIC_RELEASE); /* pairs with the acquire in await() */
+        __atomic_store_n(&s->finished[me], order,
+                         __ATOMIC_RELEASE); /* pairs with the acquire in await() */
         uint32_t go;
-        while ((go = __atomic_load_n(&s->go, __ATOMIC_ACQUIRE)) == order) /* pairs with the release in workers_do() */
+        while ((go = __atomic_load_n(&s->go, __ATOMIC_ACQUIRE)) ==
+               order) /* pairs with the release in workers_do() */
             usleep(100);
         if (go == UINT32_MAX)
             _exit(0);
@@ -103,8 +107,7 @@ static void worker(struct shared *s, unsigned me, const struct store *const *sto
     }
 }
 
-static int await(struct workers *w, uint32_t order)
-{
+static int await(struct workers *w, uint32_t order) {
     for (unsigned i = 0; i < w->n; i++) {
         while (__atomic_load_n(&w->s->finished[i], __ATOMIC_ACQUIRE) != order) {
             usleep(200);
@@ -119,8 +122,8 @@ static int await(struct workers *w, uint32_t order)
     return 0;
 }
 
-int workers_start(struct workers **out, unsigned n, const struct store *const *stores, unsigned count, const struct where *where)
-{
+int workers_start(struct workers **out, unsigned n, const struct store *const *stores,
+                  unsigned count, const struct where *where) {
     struct workers *w = calloc(1, sizeof *w);
     if (w == NULL || n > WORKERS_MAX || count > STORES_MAX) {
         free(w);
@@ -147,18 +150,17 @@ int workers_start(struct workers **out, unsigned n, const struct store *const *s
     return rc;
 }
 
-int workers_do(struct workers *w, const struct job *job, uint64_t ns, struct done *done)
-{
+int workers_do(struct workers *w, const struct job *job, uint64_t ns, struct done *done) {
     memcpy(w->s->job, job, w->n * sizeof *job);
     w->s->ns = ns;
-    __atomic_store_n(&w->s->go, ++w->order, __ATOMIC_RELEASE); /* pairs with the acquire in worker() */
+    __atomic_store_n(&w->s->go, ++w->order,
+                     __ATOMIC_RELEASE); /* pairs with the acquire in worker() */
     int rc = await(w, w->order);
     memcpy(done, w->s->done, w->n * sizeof *done);
     return rc;
 }
 
-void workers_end(struct workers *w)
-{
+void workers_end(struct workers *w) {
     if (w == NULL)
         return;
     __atomic_store_n(&w->s->go, UINT32_MAX, __ATOMIC_RELEASE); /* as above */
