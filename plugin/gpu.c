@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu.c - in a task, as the user: its GPUs in the order of --ddict-gpu-bind. ddictd has read the topology of the node; what this task can open, its environment and the cpus
- * of all tasks of the node are looked at here, so all tasks come to the same order without a word to each other.
+ * gpu.c - in a task, as the user: its GPUs in the order of --ddict-gpu-bind. ddictd has read the
+ * topology of the node; what this task can open, its environment and the cpus of all tasks of the
+ * node are looked at here, so all tasks come to the same order without a word to each other.
  */
-#include "base/error.h"
-#include "place/gpu_bind.h"
-#include "place/gpu_blob.h"
-#include "plugin.h"
+#include "gpu.h"
+
+#include "task_env.h"
+#include <base/error.h>
+#include <place/gpu_bind.h>
+#include <place/gpu_blob.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +24,8 @@ struct binding {
     char value[GPU_MAX * GPU_NAME_MAX];
 };
 
-/* Is there anything that could be ordered? A node without GPUs is not to cost its ddictd the reading of the topology. */
+/* Is there anything that could be ordered? A node without GPUs is not to cost its ddictd the
+ * reading of the topology. */
 static int gpus_likely(void) {
     static const char *const variables[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                                             "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
@@ -30,7 +34,7 @@ static int gpus_likely(void) {
     size_t i;
 
     for (i = 0; i < sizeof variables / sizeof *variables; i++)
-        if (getenv(variables[i]) != NULL)
+        if (getenv(variables[i]))
             return 1;
     for (i = 0; i < sizeof drivers / sizeof *drivers; i++)
         if (access(drivers[i], F_OK) == 0)
@@ -38,7 +42,8 @@ static int gpus_likely(void) {
     return 0;
 }
 
-/* As gpu_plan_make(): 1, 0 or negative, the last two with a sentence. Reads the task's environment by getenv(). */
+/* As gpu_plan_make(): 1, 0 or negative, the last two with a sentence. Reads the task's environment
+ * by getenv(). */
 static int binding_make(struct binding *b, enum gpu_bind how, int by_user, int rank, int tasks) {
     int known, rc = gpu_map_ask(&b->map);
 
@@ -89,9 +94,8 @@ void gpu_prepare(spank_t sp, const char *text, int by_user) {
         return;
     }
     b = calloc(1, sizeof *b);
-    if (b == NULL || (b->cpus = calloc(tasks, sizeof *b->cpus)) == NULL ||
-        task_environ_enter(sp, &before) < 0) {
-        if (b != NULL)
+    if (!b || !(b->cpus = calloc(tasks, sizeof *b->cpus)) || task_environ_enter(sp, &before) < 0) {
+        if (b)
             free(b->cpus);
         free(b);
         return;

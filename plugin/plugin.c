@@ -2,6 +2,14 @@
 /* plugin.c - ddict.so for Slurm: what is called in which process. */
 #include "plugin.h"
 
+#include "batch_end.h"
+#include "options.h"
+#include "slurmd_log.h"
+#include "srun.h"
+#include "srun_detach.h"
+#include "task.h"
+#include "task_env.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -41,15 +49,15 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 
 int slurm_spank_local_user_init(spank_t sp, int ac, char **av) {
     if (options_inert())
-        leave_prepare();
-    local_begin(sp, ac, av);
+        srun_detach_prepare();
+    srun_step_begin(sp, ac, av);
     return 0;
 }
 
 int slurm_spank_user_init(spank_t sp, int ac, char **av) {
     if (spank_context() == S_CTX_REMOTE) {
-        note_prepare(sp);
-        script_prepare(sp);
+        slurmd_log_prepare(sp);
+        batch_end_prepare(sp);
     }
     return 0;
 }
@@ -62,23 +70,23 @@ int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av) {
 
 int slurm_spank_task_init(spank_t sp, int ac, char **av) {
     if (spank_context() == S_CTX_REMOTE) {
-        note_hand_over(sp);
-        remote_task(sp, ac, av);
+        slurmd_log_hand_over(sp);
+        task_begin(sp, ac, av);
     }
     return 0;
 }
 
 int slurm_spank_task_exit(spank_t sp, int ac, char **av) {
     if (spank_context() == S_CTX_REMOTE) {
-        note_log();
-        script_end();
+        slurmd_log_write();
+        batch_end_wait();
     }
     return 0;
 }
 
 int slurm_spank_exit(spank_t sp, int ac, char **av) {
     if (spank_context() == S_CTX_LOCAL)
-        local_end();
+        srun_step_end();
     return 0;
 }
 
@@ -90,7 +98,7 @@ void job_name(char name[NAME_CAP], unsigned job) {
     snprintf(name, NAME_CAP, "%u.%u.job", geteuid(), job);
 }
 
-void fail(const char *fmt, ...) {
+void plugin_fail(const char *fmt, ...) {
     char text[768];
     va_list ap;
 

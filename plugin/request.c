@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - what a job asks for as one line of text, which travels from sbatch to the batch script in a variable: HANDSHAKE 5. */
+/* request.c - what a job asks for as one line of text, which travels from sbatch to the batch
+ * script in a variable: ELECTION 5. */
+
+#include "request.h"
+
 #include "plugin.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char *const words[ASKS] = {[ASK_MANAGERS] = "--managers=",
-                                        [ASK_MEM] = "--mem=",
-                                        [ASK_LOG] = "--log=",
-                                        [ASK_RESULTS] = "--results=",
-                                        [ASK_TRANSPORT] = "--transport=",
-                                        [ASK_LOAD] = "--load=",
-                                        [ASK_RESTORE] = "--restore=",
-                                        [ASK_SAVE] = "--save=",
-                                        [ASK_SPILL] = "--spill="};
 
 int request_write(char *text, size_t cap, const struct ask_options *ask) {
     static const char plain[] =
@@ -22,14 +16,14 @@ int request_write(char *text, size_t cap, const struct ask_options *ask) {
     size_t n = 0;
     int i;
 
-    for (i = 0; i < ASKS; i++) {
+    for (i = 0; i < OPTS; i++) {
         const char *c = ask->value[i];
 
-        if (c == NULL || words[i] == NULL)
+        if (!c || (option_rows[i].of & OF_UP) == 0)
             continue;
-        n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? " " : "", words[i]);
+        n += (size_t)snprintf(text + n, cap - n, "%s%s=", n > 0 ? " " : "", option_rows[i].option);
         for (; *c != '\0' && n < cap; c++)
-            n += (size_t)snprintf(text + n, cap - n, strchr(plain, *c) != NULL ? "%c" : "%%%02X",
+            n += (size_t)snprintf(text + n, cap - n, strchr(plain, *c) ? "%c" : "%%%02X",
                                   (unsigned char)*c);
         if (n >= cap)
             return -ENOSPC;
@@ -37,20 +31,20 @@ int request_write(char *text, size_t cap, const struct ask_options *ask) {
     return (int)n;
 }
 
-static int digit(char c) {
+static int hex_digit(char c) {
     static const char digits[] = "0123456789ABCDEF";
     const char *at = c != '\0' ? strchr(digits, c) : NULL;
 
-    return at == NULL ? -1 : (int)(at - digits);
+    return !at ? -1 : (int)(at - digits);
 }
 
 /* In place; 0 or -EINVAL. */
-static int unescape(char *text) {
+static int request_unescape(char *text) {
     char *to = text;
 
     for (; *text != '\0'; text++) {
         if (*text == '%') {
-            int high = digit(text[1]), low = high < 0 ? -1 : digit(text[2]);
+            int high = hex_digit(text[1]), low = high < 0 ? -1 : hex_digit(text[2]);
 
             if (low < 0 || high * 16 + low == 0)
                 return -EINVAL;
@@ -65,17 +59,22 @@ static int unescape(char *text) {
 }
 
 int request_read(char *text, struct ask_options *ask) {
-    char *word, *save;
+    char *word, *value, *save;
     int i;
 
     memset(ask, 0, sizeof *ask);
-    for (word = strtok_r(text, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
-        for (i = 0; i < ASKS; i++)
-            if (words[i] != NULL && strncmp(word, words[i], strlen(words[i])) == 0)
-                break;
-        if (i == ASKS || unescape(word) < 0)
+    for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        value = strchr(word, '=');
+        if (!value || request_unescape(word) < 0)
             return -EINVAL;
-        ask->value[i] = word + strlen(words[i]);
+        *value++ = '\0';
+        for (i = 0; i < OPTS; i++)
+            if ((option_rows[i].of & OF_SRUN) != 0 && (option_rows[i].of & OF_UP) != 0 &&
+                strcmp(word, option_rows[i].option) == 0)
+                break;
+        if (i == OPTS)
+            return -EINVAL;
+        ask->value[i] = value;
     }
     return 0;
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torch.c - in a task, as the user: what init_process_group("env://") reads. Each variable that the user set stays. Both of MASTER_ADDR and MASTER_PORT are of rank 0, so where
- * he set one of them the other fits to it.
+ * torch.c - in a task, as the user: what init_process_group("env://") reads. Each variable that the
+ * user set stays. Both of MASTER_ADDR and MASTER_PORT are of rank 0, so where he set one of them
+ * the other fits to it.
  */
-#include "base/error.h"
-#include "place/meet_ask.h"
-#include "place/torch_env.h"
-#include "plugin.h"
+#include "torch.h"
+
+#include "task_env.h"
+#include <base/error.h>
+#include <place/meet_ask.h>
+#include <place/torch_env.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +29,7 @@ static int is_users(const struct torch *t, int i) {
            torch_is_users(t->before, torch_names[i], value);
 }
 
-static void set(struct torch *t, int i, const char *value) {
+static void variable_set(struct torch *t, int i, const char *value) {
     if (is_users(t, i))
         return;
     if (spank_setenv(t->sp, torch_names[i], value, 1) != ESPANK_SUCCESS)
@@ -39,10 +42,10 @@ static void set_number(struct torch *t, int i, uint32_t n) {
     char text[16];
 
     snprintf(text, sizeof text, "%" PRIu32, n);
-    set(t, i, text);
+    variable_set(t, i, text);
 }
 
-static void forget(struct torch *t) {
+static void variables_forget(struct torch *t) {
     int i;
 
     for (i = 0; t->before[0] != '\0' && i < TORCH_VARS; i++)
@@ -52,7 +55,8 @@ static void forget(struct torch *t) {
 }
 
 /* The program may never want it: without it goes on. */
-static void meet(struct torch *t, const char *name, uint32_t job, uint32_t step, uint32_t rank) {
+static void rendezvous_request(struct torch *t, const char *name, uint32_t job, uint32_t step,
+                               uint32_t rank) {
     struct meeting_place place;
     char id[32], **before;
     int rc;
@@ -70,8 +74,8 @@ static void meet(struct torch *t, const char *name, uint32_t job, uint32_t step,
         task_say(t->sp, "MASTER_ADDR and MASTER_PORT are not set: %s", dd_errmsg());
         return;
     }
-    set(t, TORCH_ADDR, place.address);
-    set(t, TORCH_PORT, place.port);
+    variable_set(t, TORCH_ADDR, place.address);
+    variable_set(t, TORCH_PORT, place.port);
 }
 
 void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint32_t step) {
@@ -80,7 +84,7 @@ void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint3
     int local;
 
     task_variable(sp, TORCH_MARK, t.before, sizeof t.before);
-    forget(&t);
+    variables_forget(&t);
     if (!wanted)
         return;
     if (spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS ||
@@ -96,7 +100,7 @@ void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint3
     set_number(&t, TORCH_WORLD_SIZE, world);
     set_number(&t, TORCH_LOCAL_WORLD_SIZE, local_world);
     set_number(&t, TORCH_GROUP_RANK, node);
-    meet(&t, name, job, step, rank);
+    rendezvous_request(&t, name, job, step, rank);
     if (t.mark[0] != '\0')
         spank_setenv(sp, TORCH_MARK, t.mark, 1);
     if (t.failed)

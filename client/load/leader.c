@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * leader.c - one worker leads: it takes the load, plans, waits for all units, writes the set. What takes long runs in a thread; the main thread beats and takes signals
- * meanwhile.
+ * leader.c - one worker leads: it takes the load, plans, waits for all units, writes the set. What
+ * takes long runs in a thread; the main thread beats and takes signals meanwhile.
  */
+#include "leader.h"
+
 #include "load.h"
+#include "ownership.h"
+#include "plan.h"
+#include "progress.h"
+#include "set.h"
+#include "signals.h"
+#include "state.h"
+#include "worker.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/size.h>
+#include <base/verb.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,25 +44,27 @@ static struct leader {
     struct taken taken;
     bool complete; /* the set is there; atomic */
     bool begun;    /* something was put that a later try goes on from */
-    struct plan plan;
+    struct load_plan plan;
     struct set_result result;
 } lead;
 
-static int beat(void) {
+static int leader_beat(void) {
     char text[LOAD_ERROR_MAX + 32];
     snprintf(text, sizeof text, "%" PRIu64 " %s", ++lead.seq, lead.says);
     lead.beaten = clock_ms();
     return state_put(the_load.run, NULL, -1, -1, text, strlen(text), DDICT_TAG(LOAD_TAG_STR));
 }
 
-static uint64_t figure(const uint64_t *f) {
+/* figures alone */
+static uint64_t figure_read(const uint64_t *f) {
     return __atomic_load_n(f, __ATOMIC_RELAXED);
-} /* figures alone */
+}
 
 static struct figures figures_sum(void) {
     const struct figures *own = &the_load.figures;
-    struct figures f = {figure(&own->units), figure(&own->items), figure(&own->bytes),
-                        figure(&own->read),  figure(&own->there), figure(&own->failed)};
+    struct figures f = {figure_read(&own->units), figure_read(&own->items),
+                        figure_read(&own->bytes), figure_read(&own->read),
+                        figure_read(&own->there), figure_read(&own->failed)};
     for (unsigned w = 0; w < the_load.workers; w++) {
         const struct figures *p = &lead.peers[w].figures;
         f.units += p->units, f.items += p->items, f.bytes += p->bytes, f.read += p->read,
@@ -70,7 +82,7 @@ int leader_tick(int ms) {
         snprintf(text, sizeof text, "ended by a signal (%s)", strsignal(sig));
         load_fail(-ECANCELED, text);
     }
-    int rc = clock_ms() >= lead.beaten + LOAD_BEAT_MS ? beat() : 0;
+    int rc = clock_ms() >= lead.beaten + LOAD_BEAT_MS ? leader_beat() : 0;
     if (rc < 0)
         load_fail(rc, dd_errmsg());
     return load_stopped() ? -ECANCELED : 0;
@@ -88,25 +100,26 @@ static void *job_thread(void *arg) {
     struct job *j = arg;
     j->rc = j->run();
     snprintf(j->why, sizeof j->why, "%s", dd_errmsg());
-    __atomic_store_n(&j->ended, 1,
-                     __ATOMIC_RELEASE); /* pairs with the acquire in job_run(): rc and why */
+    /* pairs with the acquire in job_run(): rc and why */
+    __atomic_store_n(&j->ended, 1, __ATOMIC_RELEASE);
     return NULL;
 }
 
 static int job_run(int (*run)(void)) {
-    struct job *j = calloc(1, sizeof *j); /* leaked where its thread hangs: it may still write */
+    /* leaked where its thread hangs: it may still write */
+    struct job *j = calloc(1, sizeof *j);
     pthread_t thread;
     struct deadline limit;
     bool limited = false;
-    if (j == NULL)
+    if (!j)
         return dd_error(-ENOMEM, "out of memory");
     j->run = run;
     if (pthread_create(&thread, NULL, job_thread, j) != 0) {
         free(j);
         return dd_error(-EAGAIN, "cannot start a thread");
     }
-    while (!__atomic_load_n(&j->ended,
-                            __ATOMIC_ACQUIRE)) { /* pairs with the release in job_thread() */
+    /* pairs with the release in job_thread() */
+    while (!__atomic_load_n(&j->ended, __ATOMIC_ACQUIRE)) {
         if (leader_tick(5) < 0 && !limited) {
             deadline_start(&limit, LOAD_STOP_MS);
             limited = true;
@@ -156,7 +169,8 @@ static int done_look(void) {
         rc = unit_fetch(&unit, n);
         if (rc < 0)
             return rc;
-        __atomic_fetch_add(&the_load.figures.items, items, __ATOMIC_RELAXED); /* figures alone */
+        /* figures alone */
+        __atomic_fetch_add(&the_load.figures.items, items, __ATOMIC_RELAXED);
         __atomic_fetch_add(&the_load.figures.bytes, bytes, __ATOMIC_RELAXED);
         __atomic_fetch_add(&the_load.figures.there, items, __ATOMIC_RELAXED);
         __atomic_fetch_add(&the_load.figures.read, unit.facts.read, __ATOMIC_RELAXED);
@@ -167,11 +181,11 @@ static int done_look(void) {
     return 0;
 }
 
-static int fits(void) {
+static int plan_fits(void) {
     struct ddict_manager_stats *s;
     uint64_t left = 0, total = 0, spill = 0;
     char need[24], have[24], all[24];
-    int n = ddict_stats(the_load.d, &s, -1);
+    int n = ddict_stats(the_load.d, &s, sizeof *s, -1);
     if (n < 0)
         return load_error(n);
     for (int i = 0; i < n; i++) {
@@ -180,8 +194,8 @@ static int fits(void) {
         spill += s[i].spill_total_bytes;
     }
     free(s);
-    if (the_load.o
-            ->replace) /* what is put over gives its room back: how much that is, nobody knows before */
+    /* what is put over gives its room back: how much that is, nobody knows before */
+    if (the_load.o->replace)
         left = total;
     if (lead.need <= left)
         return 0;
@@ -198,23 +212,23 @@ static int fits(void) {
 static int plan_job(void) {
     int rc = DDICT_ENOKEY;
     if (the_load.continued)
-        rc = plan_fetch(&lead.plan);
+        rc = load_plan_fetch(&lead.plan);
     bool fresh = rc == DDICT_ENOKEY;
     if (fresh)
-        rc = plan_make(&lead.plan);
+        rc = load_plan_make(&lead.plan);
     lead.need = lead.plan.need;
     if (rc == 0 && fresh)
-        rc = fits();
+        rc = plan_fits();
     if (rc == 0 && fresh) {
         lead.begun = true;
-        rc = plan_store(&lead.plan);
+        rc = load_plan_store(&lead.plan);
     }
     if (rc == 0)
         rc = done_look();
     if (rc == 0 && !fresh)
-        rc = fits();
+        rc = plan_fits();
     if (rc < 0 && fresh)
-        plan_free(&lead.plan);
+        load_plan_free(&lead.plan);
     return rc;
 }
 
@@ -246,7 +260,7 @@ static int peers_leave(void) {
     if (the_load.workers < 2)
         return state_del(the_load.run, NULL, -1, -1);
     strcpy(lead.says, "ok");
-    int rc = beat();
+    int rc = leader_beat();
     deadline_start(&limit, LOAD_LOST_MS);
     while (rc == 0 && !all && !deadline_over(&limit) && signals_wait(10) == 0) {
         rc = peers_read();
@@ -260,12 +274,12 @@ static int peers_leave(void) {
 }
 
 /* Somebody still reads. */
-static bool anybody(void) {
+static bool worker_is_left(void) {
     /* Acquire pairs with the release at the end of thread_run() (worker.c). */
     bool somebody = __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads;
     for (unsigned w = 1; w < the_load.workers && !somebody; w++)
-        somebody = lead.peers[w].seen + LOAD_LOST_MS > clock_ms() &&
-                   strstr(lead.peers[w].last, " bye") == NULL;
+        somebody =
+            lead.peers[w].seen + LOAD_LOST_MS > clock_ms() && !strstr(lead.peers[w].last, " bye");
     return somebody;
 }
 
@@ -290,7 +304,7 @@ static int all_read(void) {
                 rc = 0;
             }
         }
-        if (anybody())
+        if (worker_is_left())
             alone = 0;
         else if (alone == 0)
             alone = now;
@@ -308,7 +322,8 @@ static int all_read(void) {
     }
     if (rc < 0 && rc != -ECANCELED)
         load_fail(rc, dd_errmsg());
-    if (!worker_join()) /* a thread hangs in a file system: the end of the process is all that can be done */
+    /* a thread hangs in a file system: the end of the process is all that can be done */
+    if (!worker_join())
         the_load.nthreads = 0;
     return rc < 0 ? rc : load_stopped() ? -ECANCELED : 0;
 }
@@ -323,9 +338,8 @@ static int set_job(void) {
 /* With the set the load is complete: who tells us to end then comes too late. */
 static int job_complete(int (*run)(void)) {
     int rc = job_run(run);
-    return rc == -ECANCELED && __atomic_load_n(&lead.complete, __ATOMIC_RELAXED)
-               ? 0
-               : rc; /* only a flag */
+    /* only a flag */
+    return rc == -ECANCELED && __atomic_load_n(&lead.complete, __ATOMIC_RELAXED) ? 0 : rc;
 }
 
 /* --- afterwards --- */
@@ -366,8 +380,8 @@ static int tidy_job(void) {
         rc = state_del(the_load.id, "plan", -1, -1);
     if (rc >= 0)
         rc = state_del(lead.taken.name, "set", -1, -1);
-    for (int64_t try = lead.taken.try; try >= 0 && rc >= 0;
-         try--) /* the first one last: while it is there nobody else begins */
+    /* the first one last: while it is there nobody else begins */
+    for (int64_t try = lead.taken.try; try >= 0 && rc >= 0; try--)
         rc = state_del(the_load.id, "run", try, -1);
     return rc;
 }
@@ -378,8 +392,8 @@ static void texts_print(const char *head, const struct pack *texts, json_t *into
         size_t n;
         const char *text = unpack_text(&u, &n);
         dd_error(0, "%s: %.*s", head, (int)n, text);
-        fprintf(stderr, "ddict load: %s\n", dd_errmsg());
-        if (into != NULL)
+        verb_say("%s", dd_errmsg());
+        if (into)
             json_array_append_new(into, text_json(text, n));
     }
 }
@@ -388,9 +402,9 @@ static void texts_print(const char *head, const struct pack *texts, json_t *into
 static json_t *units_json(void) {
     json_t *units = json_array();
     for (unsigned w = 0; w < the_load.workers; w++)
-        json_array_append_new(units,
-                              json_integer((json_int_t)(w == 0 ? figure(&the_load.figures.units)
-                                                               : lead.peers[w].figures.units)));
+        json_array_append_new(
+            units, json_integer((json_int_t)(w == 0 ? figure_read(&the_load.figures.units)
+                                                    : lead.peers[w].figures.units)));
     return units;
 }
 
@@ -404,13 +418,10 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
     progress_clear();
     texts_print("left out", &r->left, NULL);
     if (r->left_out > 0)
-        fprintf(stderr, "ddict load: %" PRIu64 " members that are no files were left out\n",
-                r->left_out);
+        verb_say("%" PRIu64 " members that are no files were left out", r->left_out);
     texts_print("skipped", &r->failures, errors);
     if (r->twice > 0)
-        fprintf(stderr,
-                "ddict load: %" PRIu64 " names came more than once; the last one of each is kept\n",
-                r->twice);
+        verb_say("%" PRIu64 " names came more than once; the last one of each is kept", r->twice);
     if (the_load.o->json) {
         json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:O}",
                               "set", the_load.set, "kind", the_load.origins[0].kind->name, "items",
@@ -420,8 +431,8 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
                               (json_int_t)f->there, "skipped", (json_int_t)r->failed, "left_out",
                               (json_int_t)r->left_out, "classes", (json_int_t)r->classes, "already",
                               already, "units", units_json(), "errors", errors);
-        char *text = o != NULL ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-        bad = text == NULL || puts(text) == EOF;
+        char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+        bad = !text || puts(text) == EOF;
         free(text);
         json_decref(o);
     } else if (already) {
@@ -449,10 +460,10 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
 static int load_all(void) {
     uint64_t items = 0, bytes = 0;
     struct figures f;
-    int rc = beat();
+    int rc = leader_beat();
     if (rc == 0)
-        rc = job_run(
-            look_job); /* sources may be many, on a slow file system, and a bucket has a long list */
+        /* sources may be many, on a slow file system, and a bucket has a long list */
+        rc = job_run(look_job);
     if (rc == 0)
         rc = take_load(&lead.taken, &items, &bytes);
     lead.begun = the_load.continued;
@@ -467,7 +478,7 @@ static int load_all(void) {
     the_load.units = lead.plan.units;
     snprintf(lead.says, sizeof lead.says, "go %s %" PRIu64 " %s%s", the_load.id, the_load.units,
              the_load.origins[0].kind->name, the_load.continued ? " continued" : "");
-    rc = beat();
+    rc = leader_beat();
     if (rc == 0)
         rc = all_read();
     f = figures_sum();
@@ -486,7 +497,7 @@ int leader_run(void) {
     lead.began = clock_ns();
     strcpy(lead.says, "wait");
     lead.peers = calloc(the_load.workers, sizeof *lead.peers);
-    if (lead.peers == NULL)
+    if (!lead.peers)
         return 1;
     progress_start();
     int rc = load_all();
@@ -497,13 +508,13 @@ int leader_run(void) {
         else
             snprintf(why, sizeof why, "%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         progress_clear();
-        if (rc ==
-            -ECANCELED) /* somebody told us why: a reader, here or on another node, or a signal */
+        /* somebody told us why: a reader, here or on another node, or a signal */
+        if (rc == -ECANCELED)
             rc = lead.signal != 0 ? -EINTR : -EIO;
         load_complain(why, rc);
         snprintf(lead.says, sizeof lead.says, "failed %.900s", why);
         if (lead.begun)
-            beat();
+            leader_beat();
         else
             take_back(&lead.taken); /* nothing was read: nobody has to know that we tried */
         __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
@@ -512,7 +523,7 @@ int leader_run(void) {
         state_del(the_load.run, "stop", -1, -1); /* a signal that came too late */
         peers_leave();
     }
-    plan_free(&lead.plan);
+    load_plan_free(&lead.plan);
     pack_free(&lead.result.failures);
     pack_free(&lead.result.left);
     free(lead.peers);

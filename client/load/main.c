@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - the program ddict-load, which `ddict load` becomes. It is a program of its own so that what reads other people's archives (libarchive) is neither in libddict nor in
- * a training process: it can crash, or be killed, alone. Python's ddict.load() runs it too.
+ * main.c - the program ddict-load, which `ddict load` becomes. It is a program of its own so that
+ * what reads other people's archives (libarchive) is neither in libddict nor in a training process:
+ * it can crash, or be killed, alone. Python's ddict.load() runs it too.
  */
+#include "format/sources.h"
+#include "leader.h"
 #include "load.h"
-#include "sources.h"
+#include "progress.h"
+#include "set.h"
+#include "signals.h"
+#include "worker.h"
 #include <base/error.h>
 #include <base/oom.h>
 #include <base/size.h>
-#include <launch/spread.h>
+#include <base/verb.h>
+#include <launch/fan_out.h>
 
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
 #include <limits.h>
+#include <load/format/sources.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,55 +34,55 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* as the other verbs, cm
 #define SOURCES_MAX  (64u << 20) /* bytes of their names */
 
 static const char usage[] =
-    "usage: ddict load SOURCE... [--prefix=P] [--set=NAME] [--as=KIND] [--on-error=stop|skip] "
-    "[--replace] [--json] [--name NAME]\n"
-    "  Put what is in the sources into the dictionary, as a set that has a name: `ddict ls "
-    "--sets`. All nodes read at once. The same command goes on with a load that stopped.\n"
-    "  SOURCE              a tar (also compressed, also of tars), a zip, a folder, IDX files "
-    "(MNIST; with the labels' file beside the images'), .npy or .npz, lines of a\n"
-    "                      text file, FASTA, s3://BUCKET/PATH\n"
-    "      --prefix=P      put P before each key\n"
-    "      --set=NAME      name of the set (default: the prefix, else the first source's name "
-    "without folder and ending)\n"
-    "      --as=KIND       what the sources are: %s\n"
-    "      --on-error=HOW  stop at the first damaged or unreadable member (the default), or skip "
-    "it and say so\n"
-    "      --replace       put over keys and a set that are there\n"
-    "      --json          the summary as an object\n"
-    "      --anon          requests to S3 are not signed, whatever credentials there are: a public "
-    "bucket may refuse those of others\n"
-    "      --threads=N     that read on a node (default: twice its cores, 4 to 16)\n"
-    "      --here          this process alone reads, no srun is started on the dictionary's other "
-    "nodes\n"
-    "      --chdir=DIR     where relative paths begin\n"
-    "  -q, --quiet         no progress\n";
+    "usage: ddict load [OPTION...] SOURCE...\n"
+    "Put the items of the sources into the dictionary as one named set, all nodes at\n"
+    "once. The same command goes on with a load that stopped.\n"
+    "  SOURCE               a tar (also compressed, also of tars), a zip, a folder,\n"
+    "                       IDX files (MNIST, with their labels), .npy, .npz, a text\n"
+    "                       file, FASTA, or s3://BUCKET/PATH\n"
+    "      --prefix=P       put P in front of each key\n"
+    "      --set=NAME       name of the set (default: the prefix, else the first\n"
+    "                       source's name without folder and ending)\n"
+    "      --as=KIND        kind of the sources:\n"
+    "                       %s\n"
+    "      --on-error=HOW   stop (default) at a damaged or unreadable item; or skip\n"
+    "      --replace        replace keys, and a set, that are there already\n"
+    "      --anon           do not sign requests to S3\n"
+    "      --threads=N      readers on a node (default: twice its cores, 4 to 16)\n"
+    "      --here           read with this process alone, not on all nodes\n"
+    "      --chdir=DIR      folder of relative paths\n"
+    "      --json           print the summary as an object\n"
+    "  -q, --quiet          print no progress\n"
+    "      --name=NAME      use the dictionary NAME, not that of $DDICT_NAME\n"
+    "  -h, --help           print this\n";
 
 static int usage_fail(const char *fmt, const char *value) {
-    fputs("ddict load: ", stderr);
-    fprintf(stderr, fmt, value);
-    fprintf(stderr, "\n%.*s\n", (int)strcspn(usage, "\n"), usage);
+    char text[256];
+    snprintf(text, sizeof text, fmt, value);
+    verb_say("%s", text);
+    fprintf(stderr, "%.*s\n", (int)strcspn(usage, "\n"), usage);
     return EXIT_USAGE;
 }
 
 void load_complain(const char *sentence, int code) {
-    dd_error(code, "%s",
-             sentence); /* another process may have written it: what is shown is plain */
+    /* another process may have written it: what is shown is plain */
+    dd_error(code, "%s", sentence);
     sentence = dd_errmsg();
-    if (the_load.o == NULL || !the_load.o->report)
-        fprintf(stderr, "ddict load: %s\n", sentence);
+    if (!the_load.o || !the_load.o->report)
+        verb_say("%s", sentence);
     json_t *o =
-        the_load.o != NULL && the_load.o->json
+        the_load.o && the_load.o->json
             ? json_pack("{s:o,s:i}", "error", text_json(sentence, strlen(sentence)), "code", code)
             : NULL;
-    char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
-    if (text != NULL)
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    if (text)
         puts(text);
     fflush(stdout);
     free(text);
     json_decref(o);
 }
 
-static int failed(int code) {
+static int load_failed(int code) {
     load_complain(dd_errmsg(), code);
     return EXIT_FAILED;
 }
@@ -82,14 +90,14 @@ static int failed(int code) {
 /* --- the command line --- */
 
 struct line {
-    struct options o;
+    struct load_options o;
     const char *chdir;
     bool here;
 };
 
 /* 0, or the exit code + 1. */
 static int option_take(struct line *l, int c) {
-    struct options *o = &l->o;
+    struct load_options *o = &l->o;
     uint64_t n;
     char names[200];
     switch (c) {
@@ -111,9 +119,10 @@ static int option_take(struct line *l, int c) {
     case 'j':
         o->json = true;
         return 0;
+    /* for `ddict up` and the like: errors are in the object alone */
     case 'R':
         o->json = o->report = true;
-        return 0; /* for `ddict up` and the like: errors are in the object alone */
+        return 0;
     case 'q':
         o->quiet = true;
         return 0;
@@ -149,40 +158,38 @@ static int option_take(struct line *l, int c) {
     }
 }
 
-static char *absolute(const char *text, const char *folder) {
+static char *path_absolute(const char *text, const char *folder) {
     char *path = NULL;
     size_t n;
-    if (strstr(text, "://") != NULL || *text == '/')
+    if (strstr(text, "://") || *text == '/')
         path = strdup(text);
     else if (asprintf(&path, "%s/%s", folder,
                       strncmp(text, "./", 2) == 0 && text[2] != 0 ? text + 2 : text) < 0)
         path = NULL;
-    for (n = path != NULL ? strlen(path) : 0;
-         n > 1 && path[n - 1] == '/' && strstr(path, "://") == NULL; n--)
+    for (n = path ? strlen(path) : 0; n > 1 && path[n - 1] == '/' && !strstr(path, "://"); n--)
         path[n - 1] = 0;
     return path;
 }
 
 static int sources_of_line(struct line *l, int argc, char **argv) {
     char folder[PATH_MAX];
-    const char *base = l->chdir != NULL                        ? l->chdir
-                       : getcwd(folder, sizeof folder) != NULL ? folder
-                                                               : "/";
+    const char *base = l->chdir ? l->chdir : getcwd(folder, sizeof folder) ? folder : "/";
     l->o.sources = calloc((size_t)(argc - optind) + 1, sizeof *l->o.sources);
-    for (int i = optind; l->o.sources != NULL && i < argc; i++) {
+    for (int i = optind; l->o.sources && i < argc; i++) {
         if (*argv[i] == 0)
             return usage_fail("a source is %s", "empty");
-        if ((l->o.sources[l->o.nsources++] = absolute(argv[i], base)) == NULL)
+        if (!(l->o.sources[l->o.nsources++] = path_absolute(argv[i], base)))
             break;
     }
-    if (l->o.sources == NULL || l->o.nsources < (unsigned)(argc - optind)) {
-        fputs("ddict load: out of memory\n", stderr);
+    if (!l->o.sources || l->o.nsources < (unsigned)(argc - optind)) {
+        verb_say("out of memory");
         return EXIT_FAILED;
     }
     return l->o.nsources > 0 ? 0 : usage_fail("no %s", "source");
 }
 
-/* A worker has them from its front by stdin, each with a 0 behind it: there may be more than fit in a command line. */
+/* A worker has them from its front by stdin, each with a 0 behind it: there may be more than fit in
+ * a command line. */
 static int sources_of_stdin(struct line *l) {
     struct pack p = {0};
     char buf[65536];
@@ -195,8 +202,8 @@ static int sources_of_stdin(struct line *l) {
     for (size_t at = 0; !p.bad && at + 1 < p.len; at++)
         count += p.data[at] == 0;
     l->o.sources = calloc(count + 1, sizeof *l->o.sources);
-    if (n < 0 || p.bad || count == 0 || p.len > SOURCES_MAX || l->o.sources == NULL) {
-        fputs("ddict load: the sources did not come\n", stderr);
+    if (n < 0 || p.bad || count == 0 || p.len > SOURCES_MAX || !l->o.sources) {
+        verb_say("the sources did not come");
         return EXIT_FAILED;
     }
     for (const char *text = (const char *)p.data; i < count; text += strlen(text) + 1)
@@ -211,7 +218,7 @@ static int sources_of_stdin(struct line *l) {
 static void set_name(char *name, size_t cap, const char *source, bool folder) {
     static const char *const pressed[] = {".gz", ".zst", ".bz2", ".xz"};
     const char *slash = strrchr(source, '/');
-    snprintf(name, cap, "%s", slash != NULL && slash[1] != 0 ? slash + 1 : source);
+    snprintf(name, cap, "%s", slash && slash[1] != 0 ? slash + 1 : source);
     size_t n = strlen(name);
     for (unsigned i = 0; i < 4 && !folder; i++)
         if (n > strlen(pressed[i]) && strcmp(name + n - strlen(pressed[i]), pressed[i]) == 0) {
@@ -219,14 +226,14 @@ static void set_name(char *name, size_t cap, const char *source, bool folder) {
             break;
         }
     char *dot = strrchr(name, '.');
-    if (dot != NULL && dot != name && !folder)
+    if (dot && dot != name && !folder)
         *dot = 0;
 }
 
 /* Its name, when kinds are known. */
 static int set_choose(void) {
     struct load *l = &the_load;
-    if (l->o->set != NULL)
+    if (l->o->set)
         snprintf(l->set, sizeof l->set, "%s", l->o->set);
     else if (*l->o->prefix != 0)
         snprintf(l->set, sizeof l->set, "%s", l->o->prefix);
@@ -234,13 +241,13 @@ static int set_choose(void) {
         set_name(l->set, sizeof l->set, l->o->sources[0],
                  strcmp(l->origins[0].kind->name, "dir") == 0);
     size_t n = strlen(l->set);
-    while (l->o->set == NULL && n > 1 && (l->set[n - 1] == '/' || l->set[n - 1] == '.'))
+    while (!l->o->set && n > 1 && (l->set[n - 1] == '/' || l->set[n - 1] == '.'))
         l->set[--n] = 0;
     if (n == 0 || n > SET_NAME_MAX)
         return dd_error(-EINVAL, "--set=%s: want a name of 1 to %d bytes", l->set, SET_NAME_MAX);
     if (!text_is_utf8((const uint8_t *)l->set, n))
         return dd_error(-EINVAL, "--set=%s: a name is UTF-8%s", l->set,
-                        l->o->set == NULL
+                        !l->o->set
                             ? "; this one is of the prefix or the source, --set=NAME gives another"
                             : "");
     return 0;
@@ -251,7 +258,7 @@ static int kinds_find(void) {
     for (unsigned i = 0; i < l->o->nsources; i++) {
         l->origins[i].text = l->o->sources[i];
         l->origins[i].kind = source_find(l->o->sources[i], l->o->as);
-        if (l->origins[i].kind == NULL)
+        if (!l->origins[i].kind)
             return -EINVAL;
         if (l->origins[i].kind != l->origins[0].kind)
             return dd_error(-EINVAL,
@@ -282,7 +289,7 @@ static int signal_came(void) {
 }
 
 /* The exit code, or -ENOENT. */
-static int spread(const struct options *o) {
+static int workers_spread(const struct load_options *o) {
     static const char *const variables[] = {
         "AWS_",         "SSL_CERT_", "CURL_CA_",  "http_proxy=", "https_proxy=",
         "HTTPS_PROXY=", "no_proxy=", "NO_PROXY=", "ALL_PROXY=",  NULL};
@@ -297,12 +304,12 @@ static int spread(const struct options *o) {
     self[len] = 0;
     run_name(run);
     snprintf(threads, sizeof threads, "%u", o->threads);
-    const char *name = o->name != NULL ? o->name : getenv("DDICT_NAME");
-    if (name != NULL && *name != 0)
+    const char *name = o->name ? o->name : getenv("DDICT_NAME");
+    if (name && *name != 0)
         argv[n++] = "--name", argv[n++] = name;
-    if (o->set != NULL)
+    if (o->set)
         argv[n++] = "--set", argv[n++] = o->set;
-    if (o->as != NULL)
+    if (o->as)
         argv[n++] = "--as", argv[n++] = o->as;
     if (o->threads > 0)
         argv[n++] = "--threads", argv[n++] = threads;
@@ -326,8 +333,7 @@ static int spread(const struct options *o) {
     int rc = input.bad ? dd_error(-ENOMEM, "out of memory") : launch_spread(&s);
     progress_clear();
     if (rc > 128 && !o->report)
-        fprintf(stderr, "ddict load: ended by a signal (%s); the same command goes on from here\n",
-                strsignal(rc - 128));
+        verb_say("ended by a signal (%s); the same command goes on from here", strsignal(rc - 128));
     pack_free(&input);
     return rc;
 }
@@ -337,15 +343,15 @@ static int spread(const struct options *o) {
 static unsigned number_of(const char *variable, unsigned otherwise) {
     const char *text = getenv(variable);
     uint64_t n;
-    return text != NULL && count_parse(text, 0, 1u << 24, &n) == 0 ? (unsigned)n : otherwise;
+    return text && count_parse(text, 0, 1u << 24, &n) == 0 ? (unsigned)n : otherwise;
 }
 
 /* Attached. The exit code. */
-static int load_run(const struct options *o) {
+static int load_run(const struct load_options *o) {
     struct load *l = &the_load;
     int rc = ddict_get_info(l->d, &l->info);
     l->workers = 1;
-    if (rc == 0 && o->run != NULL) {
+    if (rc == 0 && o->run) {
         snprintf(l->run, sizeof l->run, "%s", o->run);
         l->worker = number_of("SLURM_PROCID", 0);
         l->workers = number_of("SLURM_STEP_NUM_TASKS", 1);
@@ -358,8 +364,8 @@ static int load_run(const struct options *o) {
         l->info.spill_bytes > l->info.total_bytes ? l->info.spill_bytes : l->info.total_bytes;
     l->manager_bytes = l->info.managers > 0 ? most / l->info.managers : 0;
     l->origins = calloc(o->nsources, sizeof *l->origins);
-    if (rc < 0 || l->origins == NULL)
-        return failed(rc < 0 ? rc : -ENOMEM);
+    if (rc < 0 || !l->origins)
+        return load_failed(rc < 0 ? rc : -ENOMEM);
     return l->worker > 0 ? worker_run() : leader_run();
 }
 
@@ -377,31 +383,32 @@ int main(int argc, char **argv) {
     int rc, c;
     oom_first();
     argv[0] = (char *)(uintptr_t) "ddict load";
-    setenv(
-        "TZ", "UTC0",
-        1); /* libarchive turns the time of each member of a zip into ours, and without TZ libc looks at /etc/localtime each time; nobody wants it */
-    if (setlocale(LC_CTYPE, "C.UTF-8") ==
-        NULL) /* names of members: libarchive turns them into the locale's */
+    verb_begin("load");
+    /* libarchive turns the time of each member of a zip into ours, and without TZ libc looks at
+     * /etc/localtime each time; nobody wants it */
+    setenv("TZ", "UTC0", 1);
+    /* names of members: libarchive turns them into the locale's */
+    if (!setlocale(LC_CTYPE, "C.UTF-8"))
         setlocale(LC_CTYPE, "");
     while ((c = getopt_long(argc, argv, "hq", longs, NULL)) != -1)
         if ((rc = option_take(&l, c)) != 0)
             return rc - 1;
     the_load.o = &l.o;
     signals_block();
-    rc = l.o.run != NULL ? sources_of_stdin(&l) : sources_of_line(&l, argc, argv);
+    rc = l.o.run ? sources_of_stdin(&l) : sources_of_line(&l, argc, argv);
     if (rc != 0)
         return rc;
     rc = ddict_attach(&the_load.d, l.o.name, -1);
-    bool other = rc == DDICT_ENODICT && getenv("SLURMD_NODENAME") == NULL; /* a login node */
-    if (l.o.run == NULL && !l.here &&
+    bool other = rc == DDICT_ENODICT && !getenv("SLURMD_NODENAME"); /* a login node */
+    if (!l.o.run && !l.here &&
         (other ||
          (rc == 0 && ddict_get_info(the_load.d, &the_load.info) == 0 && the_load.info.nodes > 1))) {
         char why[LOAD_ERROR_MAX];
         snprintf(why, sizeof why, "%s", ddict_errmsg());
-        int there = spread(&l.o);
+        int there = workers_spread(&l.o);
         if (there != -ENOENT) {
             ddict_detach(the_load.d);
-            return there < 0 ? failed(there) : there;
+            return there < 0 ? load_failed(there) : there;
         }
         if (other)
             dd_error(rc, "%s", why);
@@ -409,11 +416,11 @@ int main(int argc, char **argv) {
         dd_error(rc, "%s", ddict_errmsg());
     }
     if (rc < 0)
-        return failed(rc);
+        return load_failed(rc);
     rc = load_run(&l.o);
     if (the_load.nthreads == 0)
         ddict_detach(the_load.d); /* else one hangs in a read and may still come back */
-    for (unsigned i = 0; l.o.run == NULL && i < l.o.nsources; i++)
+    for (unsigned i = 0; !l.o.run && i < l.o.nsources; i++)
         free((void *)(uintptr_t)l.o.sources[i]);
     free(l.o.sources);
     free(the_load.origins);

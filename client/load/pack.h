@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h - bytes that travel through the dictionary: little endian numbers, and texts with their length. Reading is checked: a wrong length gives zeros and `bad`. */
+/* pack.h - bytes that travel through the dictionary: little endian numbers, and texts with their
+ * length. Reading is checked: a wrong length gives zeros and `bad`. */
 #ifndef DDICT_LOAD_PACK_H
 #define DDICT_LOAD_PACK_H
+
+#include <base/vec.h>
 
 #include <endian.h>
 #include <stdbool.h>
@@ -16,15 +19,10 @@ struct pack {
 };
 
 static inline void pack_bytes(struct pack *p, const void *bytes, size_t n) {
-    if (n > p->cap - p->len) {
-        size_t cap = p->cap + p->cap / 2 + n + 64;
-        uint8_t *more = p->bad || cap < n ? NULL : realloc(p->data, cap);
-        if (more == NULL) {
-            p->bad = true;
-            return;
-        }
-        p->data = more;
-        p->cap = cap;
+    if (n > p->cap - p->len &&
+        (p->bad || n > SIZE_MAX - p->len || VEC_ROOM(&p->data, &p->cap, p->len + n, 64) < 0)) {
+        p->bad = true;
+        return;
     }
     if (n > 0)
         memcpy(p->data + p->len, bytes, n);
@@ -71,7 +69,7 @@ static inline const uint8_t *unpack_bytes(struct unpack *u, size_t n) {
 static inline uint64_t unpack_u64(struct unpack *u) {
     uint64_t v = 0;
     const uint8_t *at = unpack_bytes(u, sizeof v);
-    if (at != NULL)
+    if (at)
         memcpy(&v, at, sizeof v);
     return le64toh(v);
 }
@@ -79,7 +77,7 @@ static inline uint64_t unpack_u64(struct unpack *u) {
 static inline uint32_t unpack_u32(struct unpack *u) {
     uint32_t v = 0;
     const uint8_t *at = unpack_bytes(u, sizeof v);
-    if (at != NULL)
+    if (at)
         memcpy(&v, at, sizeof v);
     return le32toh(v);
 }
@@ -89,9 +87,9 @@ static inline const char *unpack_text(struct unpack *u, size_t *n) {
     const uint8_t *at;
     *n = unpack_u32(u);
     at = unpack_bytes(u, *n);
-    if (at == NULL)
+    if (!at)
         *n = 0;
-    return at != NULL ? (const char *)at : "";
+    return at ? (const char *)at : "";
 }
 
 #endif

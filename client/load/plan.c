@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - the units of a load: made once by the leader, kept in the dictionary until the load is complete, so that a continued load has the same. */
+/* plan.c - the units of a load: made once by the leader, kept in the dictionary until the load is
+ * complete, so that a continued load has the same. */
+#include "plan.h"
+
 #include "load.h"
+#include "state.h"
 #include <base/error.h>
+#include <base/vec.h>
 
 #include <errno.h>
 #include <stdarg.h>
@@ -10,18 +15,12 @@
 #include <string.h>
 
 #define PLAN_VERSION 1u
-#define ITEM_EXTRA \
-    96u /* bytes of an item besides key and value, and what the set keeps of it: at the least */
+/* bytes of an item besides key and value, and what the set keeps of it: at the least */
+#define ITEM_EXTRA 96u
 
-int plan_unit(struct plan *p, const struct unit_facts *f, const void *work, size_t len) {
-    if (p->units == p->unit_cap) {
-        uint64_t cap = 2 * p->unit_cap + 64;
-        struct pack *more = realloc(p->unit, cap * sizeof *more);
-        if (more == NULL)
-            return dd_error(-ENOMEM, "out of memory");
-        p->unit = more;
-        p->unit_cap = cap;
-    }
+int plan_unit(struct load_plan *p, const struct unit_facts *f, const void *work, size_t len) {
+    if (VEC_ROOM(&p->unit, &p->unit_cap, p->units + 1, 64) < 0)
+        return dd_error(-ENOMEM, "out of memory");
     struct pack *u = &p->unit[p->units++];
     memset(u, 0, sizeof *u);
     pack_u32(u, p->source);
@@ -42,13 +41,13 @@ int plan_unit(struct plan *p, const struct unit_facts *f, const void *work, size
     return u->bad ? dd_error(-ENOMEM, "out of memory") : 0;
 }
 
-uint64_t plan_number(struct plan *p, uint64_t count) {
+uint64_t plan_number(struct load_plan *p, uint64_t count) {
     uint64_t first = p->number;
     p->number += count;
     return first;
 }
 
-void plan_array(struct plan *p, const char *dtype, const uint64_t *shape, unsigned ndim) {
+void plan_array(struct load_plan *p, const char *dtype, const uint64_t *shape, unsigned ndim) {
     if (p->number > 0) /* of an earlier source: what is said of a record is said of all */
         p->mixed |= !p->array || strcmp(p->dtype, dtype) != 0 || p->ndim != ndim ||
                     memcmp(p->shape, shape, ndim * sizeof *shape) != 0;
@@ -58,21 +57,21 @@ void plan_array(struct plan *p, const char *dtype, const uint64_t *shape, unsign
     memcpy(p->shape, shape, p->ndim * sizeof *shape);
 }
 
-int plan_labels(struct plan *p, int64_t *labels, uint64_t n) {
+int load_plan_labels(struct load_plan *p, int64_t *labels, uint64_t n) {
     free(p->labels);
     p->labels = labels;
     p->nlabels = n;
     return 0;
 }
 
-int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, ...) {
+int plan_failed(struct load_plan *p, const char *name, size_t len, const char *fmt, ...) {
     char text[LOAD_ERROR_MAX], sentence[LOAD_ERROR_MAX + 512];
     const char *source = the_load.origins[p->source].text;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (name != NULL)
+    if (name)
         snprintf(sentence, sizeof sentence, "%s: %.*s: %s", source, (int)(len < 400 ? len : 400),
                  name, text);
     else
@@ -84,7 +83,7 @@ int plan_failed(struct plan *p, const char *name, size_t len, const char *fmt, .
     return 0;
 }
 
-int plan_make(struct plan *p) {
+int load_plan_make(struct load_plan *p) {
     memset(p, 0, sizeof *p);
     p->largest = -1;
     p->kind = the_load.origins[0].kind;
@@ -96,13 +95,13 @@ int plan_make(struct plan *p) {
         if (load_stopped())
             return -ECANCELED;
     }
-    if (p->labels != NULL && p->nlabels != p->number)
+    if (p->labels && p->nlabels != p->number)
         return dd_error(-EINVAL, "%llu labels for %llu records", (unsigned long long)p->nlabels,
                         (unsigned long long)p->number);
     return p->notes.bad ? dd_error(-ENOMEM, "out of memory") : 0;
 }
 
-int plan_store(const struct plan *p) {
+int load_plan_store(const struct load_plan *p) {
     struct pack head = {0};
     int rc = 0;
     for (uint64_t n = 0; n < p->units && rc >= 0; n++) {
@@ -123,8 +122,8 @@ int plan_store(const struct plan *p) {
     pack_u32(&head, p->ndim);
     for (unsigned i = 0; i < p->ndim; i++)
         pack_u64(&head, p->shape[i]);
-    pack_u64(&head, p->labels != NULL ? p->nlabels : UINT64_MAX);
-    for (uint64_t i = 0; p->labels != NULL && i < p->nlabels; i++)
+    pack_u64(&head, p->labels ? p->nlabels : UINT64_MAX);
+    for (uint64_t i = 0; p->labels && i < p->nlabels; i++)
         pack_u64(&head, (uint64_t)p->labels[i]);
     if (head.bad)
         rc = dd_error(-ENOMEM, "out of memory");
@@ -134,7 +133,7 @@ int plan_store(const struct plan *p) {
     return rc;
 }
 
-int plan_fetch(struct plan *p) {
+int load_plan_fetch(struct load_plan *p) {
     uint8_t *value;
     size_t len, n;
     const char *text;
@@ -161,7 +160,7 @@ int plan_fetch(struct plan *p) {
         p->shape[i] = unpack_u64(&u);
     p->nlabels = unpack_u64(&u);
     if (p->nlabels != UINT64_MAX && p->nlabels <= u.left / 8 &&
-        (p->labels = malloc(p->nlabels * 8 + 1)) != NULL)
+        (p->labels = malloc(p->nlabels * 8 + 1)))
         for (uint64_t i = 0; i < p->nlabels; i++)
             p->labels[i] = (int64_t)unpack_u64(&u);
     free(value);
@@ -171,8 +170,8 @@ int plan_fetch(struct plan *p) {
                : 0;
 }
 
-void plan_free(struct plan *p) {
-    for (uint64_t i = 0; p->unit != NULL && i < p->units; i++)
+void load_plan_free(struct load_plan *p) {
+    for (uint64_t i = 0; p->unit && i < p->units; i++)
         pack_free(&p->unit[i]);
     free(p->unit);
     free(p->labels);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * progress.c - how far a load is, on stderr: a bar that is drawn again where that is a terminal, else a line every 30 s. A leader that an srun started writes
- * lines for its front (MARK), which draws.
+ * progress.c - how far a load is, on stderr: a bar that is drawn again where that is a terminal,
+ * else a line every 30 s. A leader that an srun started writes lines for its front (MARK), which
+ * draws.
  */
+#include "progress.h"
+
 #include "load.h"
 #include <base/clock.h>
 #include <base/size.h>
@@ -77,7 +80,7 @@ static void bar_draw(const struct progress *p, const char *text) {
     drawn = true;
 }
 
-static void draw(const struct progress *p) {
+static void progress_draw(const struct progress *p) {
     static int terminal = -1;
     char text[200];
     uint64_t now = clock_ms();
@@ -97,8 +100,8 @@ static void draw(const struct progress *p) {
 void progress_show(const struct progress *p) {
     if (the_load.o->quiet)
         return;
-    if (the_load.o->run == NULL) {
-        draw(p);
+    if (!the_load.o->run) {
+        progress_draw(p);
         return;
     }
     fprintf(stderr, MARK "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", p->read, p->total,
@@ -116,6 +119,6 @@ void progress_line(char *line) {
                !the_load.o->quiet) {
         if (began == 0)
             progress_start();
-        draw(&p);
+        progress_draw(&p);
     }
 }

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* set.c - what makes the items of a load a set: SETS, section 2. */
+#include "set.h"
+
 #include "load.h"
 #include "names.h"
+#include "plan.h"
+#include "state.h"
 #include <base/error.h>
+#include <base/vec.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,9 +27,11 @@ struct record {
 
 struct gathered {
     struct record *record;
-    uint64_t n, cap;
+    uint64_t n;
+    size_t cap;
     uint8_t **part; /* ours */
-    uint64_t parts, part_cap;
+    uint64_t parts;
+    size_t part_cap;
     struct pack links;
 };
 
@@ -35,14 +42,8 @@ static int no_memory(void) {
 /* --- from the units' lists --- */
 
 static int record_add(struct gathered *g, const struct record *r) {
-    if (g->n == g->cap) {
-        uint64_t cap = 2 * g->cap + 1024;
-        struct record *more = realloc(g->record, cap * sizeof *more);
-        if (more == NULL)
-            return no_memory();
-        g->record = more;
-        g->cap = cap;
-    }
+    if (VEC_ROOM(&g->record, &g->cap, g->n + 1, 1024) < 0)
+        return no_memory();
     g->record[g->n] = *r;
     g->record[g->n].order = g->n;
     g->n++;
@@ -50,15 +51,9 @@ static int record_add(struct gathered *g, const struct record *r) {
 }
 
 static int part_keep(struct gathered *g, uint8_t *part) {
-    if (g->parts == g->part_cap) {
-        uint64_t cap = 2 * g->part_cap + 64;
-        uint8_t **more = realloc(g->part, cap * sizeof *more);
-        if (more == NULL) {
-            free(part);
-            return no_memory();
-        }
-        g->part = more;
-        g->part_cap = cap;
+    if (VEC_ROOM(&g->part, &g->part_cap, g->parts + 1, 64) < 0) {
+        free(part);
+        return no_memory();
     }
     g->part[g->parts++] = part;
     return 0;
@@ -119,7 +114,8 @@ static int unit_gather(struct gathered *g, uint64_t n, bool numbered, struct set
     return rc;
 }
 
-/* --- hard links: a copy of the target's value; a member with bytes of its own has the better right to its name --- */
+/* --- hard links: a copy of the target's value; a member with bytes of its own has the better right
+ * to its name --- */
 
 static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -182,7 +178,7 @@ static int link_make(struct gathered *g, struct names *names, const uint8_t *key
     if (rc <= 0)
         return rc;
     uint8_t *copy = malloc(klen);
-    if (copy == NULL)
+    if (!copy)
         return no_memory();
     memcpy(copy, key, klen);
     record.key = copy;
@@ -194,8 +190,8 @@ static int link_make(struct gathered *g, struct names *names, const uint8_t *key
 static int links_make(struct gathered *g, struct set_result *r) {
     struct unpack u = {.at = g->links.data, .left = g->links.len};
     struct names *names = u.left > 0 ? names_new() : NULL;
-    int rc = u.left > 0 && names == NULL ? no_memory() : 0;
-    for (uint64_t i = 0; names != NULL && i < g->n && rc >= 0; i++)
+    int rc = u.left > 0 && !names ? no_memory() : 0;
+    for (uint64_t i = 0; names && i < g->n && rc >= 0; i++)
         rc = names_add(names, XXH3_64bits(g->record[i].key, g->record[i].len), MEMBER, NULL);
     rc = rc < 0 ? rc : 0;
     while (rc == 0 && u.left > 0 && !u.bad) {
@@ -225,10 +221,11 @@ static int bytes_compare(const uint8_t *a, size_t an, const uint8_t *b, size_t b
 
 static size_t folder_len(const uint8_t *path, size_t len) {
     const uint8_t *slash = memrchr(path, '/', len);
-    return slash != NULL ? (size_t)(slash - path) : 0;
+    return slash ? (size_t)(slash - path) : 0;
 }
 
-/* As torchvision's ImageFolder walks: by first folder, then by folder, then by name. Of one name the order of the source. */
+/* As torchvision's ImageFolder walks: by first folder, then by folder, then by name. Of one name
+ * the order of the source. */
 static int path_compare(const void *a, const void *b) {
     const struct record *x = a, *y = b;
     size_t xn, yn;
@@ -264,7 +261,8 @@ static int order_compare(const void *a, const void *b) {
 }
 
 /* Of several with one name the last one is kept, in its own place. */
-static void order(struct gathered *g, const struct source_kind *kind, struct set_result *r) {
+static void gathered_order(struct gathered *g, const struct source_kind *kind,
+                           struct set_result *r) {
     uint64_t n = 0;
     if (g->n == 0)
         return;
@@ -275,7 +273,7 @@ static void order(struct gathered *g, const struct source_kind *kind, struct set
     for (uint64_t i = 0; kind->sorted && i < g->n; i++) {
         size_t len;
         const uint8_t *path = path_of(&g->record[i], &len), *slash = memchr(path, '/', len);
-        g->record[i].folder = slash != NULL ? (uint32_t)(slash - path) : 0;
+        g->record[i].folder = slash ? (uint32_t)(slash - path) : 0;
     }
     qsort(g->record, g->n, sizeof *g->record, kind->sorted ? path_compare : key_order_compare);
     for (uint64_t i = 0; i < g->n; i++)
@@ -296,7 +294,7 @@ static size_t set_key(uint8_t *key, const char *name, const char *what, int64_t 
     size_t at = 1;
     snprintf(number, sizeof number, "%" PRId64, part);
     key[0] = 't';
-    for (int i = 0; i < (what == NULL ? 2 : 4); i++) {
+    for (int i = 0; i < (!what ? 2 : 4); i++) {
         uint32_t len = htole32((uint32_t)strlen(text[i]) + 1);
         memcpy(key + at, &len, sizeof len);
         key[at + sizeof len] = i == 3 ? 'i' : 's';
@@ -311,9 +309,9 @@ static int set_put(const char *name, const char *what, int64_t part, const struc
     uint8_t key[512];
     if (value->bad)
         return no_memory();
-    int rc = ddict_put(the_load.d, key, set_key(key, name, what, part),
-                       value->data != NULL ? (const void *)value->data : "", value->len,
-                       DDICT_TAG(tag), -1);
+    int rc =
+        ddict_put(the_load.d, key, set_key(key, name, what, part),
+                  value->data ? (const void *)value->data : "", value->len, DDICT_TAG(tag), -1);
     return rc < 0 ? load_error(rc) : 0;
 }
 
@@ -324,13 +322,13 @@ static int part_put(const struct gathered *g, uint64_t part, bool numbered, cons
         if (!numbered)
             pack_text(&keys, g->record[i].key, g->record[i].len);
         pack_u64(&sizes, g->record[i].size);
-        if (labels != NULL)
+        if (labels)
             pack_u64(&classes, (uint64_t)labels[i]);
     }
     int rc = numbered ? 0 : set_put(the_load.set, "keys", (int64_t)part, &keys, LOAD_TAG_BYTES);
     if (rc == 0)
         rc = set_put(the_load.set, "sizes", (int64_t)part, &sizes, LOAD_TAG_BYTES);
-    if (rc == 0 && labels != NULL)
+    if (rc == 0 && labels)
         rc = set_put(the_load.set, "labels", (int64_t)part, &classes, LOAD_TAG_BYTES);
     pack_free(&keys);
     pack_free(&sizes);
@@ -341,13 +339,13 @@ static int part_put(const struct gathered *g, uint64_t part, bool numbered, cons
 json_t *text_json(const void *bytes, size_t len) {
     const uint8_t *text = bytes;
     json_t *o = json_stringn(bytes, len);
-    if (o != NULL)
+    if (o)
         return o;
     struct pack p = {0};
     for (size_t i = 0; i < len; i++) {
         size_t n = text[i] < 0x80 ? 1 : text[i] >= 0xf0 ? 4 : text[i] >= 0xe0 ? 3 : 2;
         json_t *one = i + n <= len ? json_stringn((const char *)text + i, n) : NULL;
-        if (one != NULL) {
+        if (one) {
             pack_bytes(&p, text + i, n);
             i += n - 1;
         } else {
@@ -360,7 +358,8 @@ json_t *text_json(const void *bytes, size_t len) {
     return o;
 }
 
-/* The records are sorted, so classes come one after the other. NULL labels: some item has no folder. 0 or -ENOMEM. */
+/* The records are sorted, so classes come one after the other. NULL labels: some item has no
+ * folder. 0 or -ENOMEM. */
 static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, uint64_t *nclasses) {
     *labels = NULL;
     for (uint64_t i = 0; i < g->n; i++)
@@ -369,7 +368,7 @@ static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, u
     json_t *names = json_array(), *counts = json_array();
     uint64_t begin = 0;
     *labels = malloc((g->n + 1) * sizeof **labels);
-    if (*labels == NULL || names == NULL || counts == NULL)
+    if (!*labels || !names || !counts)
         return no_memory();
     for (uint64_t i = 0; i < g->n; i++) {
         size_t len, before;
@@ -394,7 +393,7 @@ static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, u
     return 0;
 }
 
-static json_t *head_make(const struct plan *p, const struct gathered *g,
+static json_t *head_make(const struct load_plan *p, const struct gathered *g,
                          const struct set_result *r) {
     const struct source_kind *kind = the_load.origins[0].kind;
     json_t *sources = json_array();
@@ -408,7 +407,7 @@ static json_t *head_make(const struct plan *p, const struct gathered *g,
                           (json_int_t)r->items, "bytes", (json_int_t)r->bytes, "parts",
                           (json_int_t)((g->n + SET_PART - 1) / SET_PART), "numbered", numbered,
                           "skipped", (json_int_t)r->failed, "load", the_load.id);
-    if (o != NULL && p->array) {
+    if (o && p->array) {
         json_t *shape = json_array();
         for (unsigned i = 0; i < p->ndim; i++)
             json_array_append_new(shape, json_integer((json_int_t)p->shape[i]));
@@ -426,7 +425,7 @@ static int numbers_to_keys(struct gathered *g) {
             snprintf(text, sizeof text, "%c%.900s%" PRIu64, *the_load.o->prefix != 0 ? 's' : 'i',
                      the_load.o->prefix, g->record[i].number);
         uint8_t *copy = malloc((size_t)n);
-        if (copy == NULL)
+        if (!copy)
             return no_memory();
         memcpy(copy, text, (size_t)n);
         g->record[i].key = copy;
@@ -438,7 +437,7 @@ static int numbers_to_keys(struct gathered *g) {
     return 0;
 }
 
-static int parts_put(const struct plan *p, struct gathered *g, struct set_result *r) {
+static int parts_put(const struct load_plan *p, struct gathered *g, struct set_result *r) {
     const struct source_kind *kind = p->kind;
     int64_t *classes = NULL;
     const int64_t *labels = NULL;
@@ -447,17 +446,17 @@ static int parts_put(const struct plan *p, struct gathered *g, struct set_result
         r->bytes += g->record[i].size;
     r->items = g->n;
     json_t *o = head_make(p, g, r);
-    int rc = o == NULL ? no_memory() : 0;
+    int rc = !o ? no_memory() : 0;
     if (rc == 0 && kind->sorted)
         rc = classes_make(g, o, &classes, &r->classes);
     labels = classes;
     bool numbered = rc == 0 && json_is_true(json_object_get(o, "numbered"));
-    if (rc == 0 && p->labels != NULL) { /* of the records that are there */
+    if (rc == 0 && p->labels) { /* of the records that are there */
         classes = malloc((g->n + 1) * sizeof *classes);
-        for (uint64_t i = 0; classes != NULL && i < g->n; i++)
+        for (uint64_t i = 0; classes && i < g->n; i++)
             classes[i] = g->record[i].number < p->nlabels ? p->labels[g->record[i].number] : -1;
         labels = classes;
-        rc = classes == NULL ? no_memory() : 0;
+        rc = !classes ? no_memory() : 0;
     }
     if (rc == 0 && kind->numbered && !numbered)
         rc = numbers_to_keys(g);
@@ -466,8 +465,8 @@ static int parts_put(const struct plan *p, struct gathered *g, struct set_result
     if (rc == 0) {
         json_object_set_new(o, "labels", json_boolean(labels != NULL));
         char *text = json_dumps(o, JSON_COMPACT);
-        pack_bytes(&head, text != NULL ? text : "", text != NULL ? strlen(text) : 0);
-        rc = text == NULL ? no_memory() : set_put(the_load.set, NULL, 0, &head, LOAD_TAG_STR);
+        pack_bytes(&head, text ? text : "", text ? strlen(text) : 0);
+        rc = !text ? no_memory() : set_put(the_load.set, NULL, 0, &head, LOAD_TAG_STR);
         free(text);
     }
     pack_free(&head);
@@ -476,7 +475,7 @@ static int parts_put(const struct plan *p, struct gathered *g, struct set_result
     return rc;
 }
 
-int set_write(const struct plan *p, struct set_result *r) {
+int set_write(const struct load_plan *p, struct set_result *r) {
     struct gathered g = {0};
     int rc = 0;
     memset(r, 0, sizeof *r);
@@ -487,7 +486,7 @@ int set_write(const struct plan *p, struct set_result *r) {
     if (rc == 0)
         rc = links_make(&g, r);
     if (rc == 0) {
-        order(&g, p->kind, r);
+        gathered_order(&g, p->kind, r);
         rc = set_remove(the_load.set);
     }
     if (rc >= 0)
@@ -511,8 +510,7 @@ static int head_read(const char *name, json_t **o) {
         return rc == DDICT_ENOKEY ? 0 : load_error(rc);
     *o = json_loadb(v.data, v.len, 0, NULL);
     ddict_release(&v);
-    return *o != NULL ? 1
-                      : dd_error(-EBADMSG, "the set \"%s\" in the dictionary cannot be read", name);
+    return *o ? 1 : dd_error(-EBADMSG, "the set \"%s\" in the dictionary cannot be read", name);
 }
 
 int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes) {
@@ -520,7 +518,7 @@ int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes) {
     int rc = head_read(name, &o);
     if (rc == 1) {
         const char *load = json_string_value(json_object_get(o, "load"));
-        snprintf(id, LOAD_ID_CAP, "%s", load != NULL ? load : "");
+        snprintf(id, LOAD_ID_CAP, "%s", load ? load : "");
         *items = (uint64_t)json_integer_value(json_object_get(o, "items"));
         *bytes = (uint64_t)json_integer_value(json_object_get(o, "bytes"));
     }

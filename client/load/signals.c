@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c - what ends a load early is taken by the main thread between two looks at the others, so that the dictionary is told. */
-#include "load.h"
+/* signals.c - what ends a load early is taken by the main thread between two looks at the others,
+ * so that the dictionary is told. */
+
+#include "signals.h"
 
 #include <errno.h>
 #include <pthread.h>

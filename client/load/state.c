@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.c - what the processes of a load tell each other: items of the dictionary, whose keys are tuples in Python's form (client/python/FORMAT). */
+/* state.c - what the processes of a load tell each other: items of the dictionary, whose keys are
+ * tuples in Python's form (doc/FORMAT.md). */
+#include "state.h"
+
 #include "load.h"
 #include <base/error.h>
 
@@ -33,7 +36,7 @@ size_t state_key(void *key, const char *a, const char *b, int64_t n, int64_t i) 
     k[0] = 't';
     at = part_add(k, at, 's', "ddict.load");
     at = part_add(k, at, 's', a);
-    if (b != NULL)
+    if (b)
         at = part_add(k, at, 's', b);
     at = number_add(k, at, n);
     return number_add(k, at, i);
@@ -59,13 +62,13 @@ int state_get(const char *a, const char *b, int64_t n, int64_t i, uint8_t **valu
     if (rc < 0)
         return rc == DDICT_ENOKEY ? rc : load_error(rc);
     *value = malloc(v.len + 1);
-    if (*value != NULL) {
+    if (*value) {
         memcpy(*value, v.data, v.len);
         (*value)[v.len] = 0;
         *len = v.len;
     }
     ddict_release(&v);
-    return *value != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
+    return *value ? 0 : dd_error(-ENOMEM, "out of memory");
 }
 
 int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap) {
@@ -96,9 +99,10 @@ static pthread_mutex_t why_lock = PTHREAD_MUTEX_INITIALIZER;
 static char why[LOAD_ERROR_MAX];
 static int why_code;
 
+/* only a flag */
 bool load_stopped(void) {
     return __atomic_load_n(&the_load.stopped, __ATOMIC_RELAXED) != 0;
-} /* only a flag */
+}
 
 void load_fail(int code, const char *sentence) {
     char text[LOAD_ERROR_MAX + 16];
@@ -111,7 +115,7 @@ void load_fail(int code, const char *sentence) {
     }
     pthread_mutex_unlock(&why_lock);
     __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED);
-    if (first && the_load.d != NULL && the_load.run[0] != 0)
+    if (first && the_load.d && the_load.run[0] != 0)
         state_put(the_load.run, "stop", -1, -1, text, strlen(text),
                   DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
 }

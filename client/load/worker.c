@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.c - threads that claim units and read them, and the life of a worker that is not the leader. */
+/* worker.c - threads that claim units and read them, and the life of a worker that is not the
+ * leader. */
+#include "worker.h"
+
+#include "batch_writer.h"
+#include "format/sources.h"
 #include "load.h"
+#include "signals.h"
+#include "state.h"
 #include <base/clock.h>
 #include <base/error.h>
+#include <base/verb.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,13 +23,13 @@
 #define THREADS_LEAST 4u
 #define THREADS_MOST  16u
 
-/* The next unit nobody reads: 1 and *n, 0 there is none, or negative. Each worker begins at another place. */
+/* The next unit nobody reads: 1 and *n, 0 there is none, or negative. Each worker begins at another
+ * place. */
 static int unit_claim(uint64_t *n) {
     struct load *l = &the_load;
     for (;;) {
-        uint64_t i = __atomic_fetch_add(
-            &l->claimed, 1,
-            __ATOMIC_RELAXED); /* a number for one thread; nothing else depends on it */
+        /* a number for one thread; nothing else depends on it */
+        uint64_t i = __atomic_fetch_add(&l->claimed, 1, __ATOMIC_RELAXED);
         if (i >= l->units || load_stopped())
             return 0;
         *n = (i + l->units / l->workers * l->worker) % l->units;
@@ -41,7 +49,7 @@ static int unit_claim(uint64_t *n) {
 static void *thread_run(void *unused) {
     struct sink *s = sink_new();
     uint64_t n;
-    int rc = s == NULL ? dd_error(-ENOMEM, "out of memory") : 0;
+    int rc = !s ? dd_error(-ENOMEM, "out of memory") : 0;
     while (rc == 0 && (rc = unit_claim(&n)) == 1) {
         rc = sink_unit(s, n);
         if (rc == 0)
@@ -50,9 +58,8 @@ static void *thread_run(void *unused) {
     if (rc < 0 && rc != -ECANCELED)
         load_fail(rc, dd_errmsg());
     sink_free(s);
-    __atomic_fetch_add(
-        &the_load.ended, 1,
-        __ATOMIC_RELEASE); /* pairs with the acquire in worker_join(): its figures are complete */
+    /* pairs with the acquire in worker_join(): its figures are complete */
+    __atomic_fetch_add(&the_load.ended, 1, __ATOMIC_RELEASE);
     return NULL;
 }
 
@@ -92,19 +99,20 @@ bool worker_join(void) {
 
 /* --- not the leader --- */
 
-static uint64_t figure(const uint64_t *f) {
+/* figures alone */
+static uint64_t figure_load(const uint64_t *f) {
     return __atomic_load_n(f, __ATOMIC_RELAXED);
-} /* figures alone */
+}
 
 /* bye: the last one. */
-static int beat(uint64_t seq, const char *bye) {
+static int worker_beat(uint64_t seq, const char *bye) {
     const struct figures *f = &the_load.figures;
     char text[200];
     snprintf(text, sizeof text,
              "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
              "%s",
-             seq, figure(&f->units), figure(&f->items), figure(&f->bytes), figure(&f->read),
-             figure(&f->there), figure(&f->failed), bye);
+             seq, figure_load(&f->units), figure_load(&f->items), figure_load(&f->bytes),
+             figure_load(&f->read), figure_load(&f->there), figure_load(&f->failed), bye);
     return state_put(the_load.run, "beat", the_load.worker, -1, text, strlen(text),
                      DDICT_TAG(LOAD_TAG_STR));
 }
@@ -134,7 +142,7 @@ static int leader_ask(struct deadline *lost, char last[LOAD_ERROR_MAX]) {
         sscanf(text, "%*u go %32s %" SCNu64 " %15s", the_load.id, &units, kind) == 3) {
         for (unsigned i = 0; i < the_load.o->nsources; i++)
             the_load.origins[i] = (struct origin){the_load.o->sources[i], source_named(kind)};
-        if (the_load.origins[0].kind == NULL)
+        if (!the_load.origins[0].kind)
             return dd_error(
                 -EINVAL, "the leader of the load loads \"%s\", which this ddict-load does not know",
                 kind);
@@ -157,7 +165,7 @@ int worker_run(void) {
             worker_start();
             going = true;
         }
-        if (going && (rc = beat(++seq, "")) == 0 &&
+        if (going && (rc = worker_beat(++seq, "")) == 0 &&
             (rc = state_text(the_load.run, "stop", -1, stop, sizeof stop)) == 0)
             break; /* the leader says why */
         if (rc == DDICT_ENOKEY)
@@ -170,13 +178,13 @@ int worker_run(void) {
     if (said < 0)
         rc = said;
     if (rc < 0)
-        fprintf(stderr, "ddict load: %s: %s\n", the_load.info.node, dd_errmsg());
+        verb_say("%s: %s", the_load.info.node, dd_errmsg());
     if (rc < 0 || sig != 0 || said == 'e' || !going ||
         __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads)
         __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
     bool joined = worker_join();
     if (rc == 0)
-        beat(++seq, " bye");
+        worker_beat(++seq, " bye");
     if (!joined)
         _exit(rc < 0 || sig != 0 ? 1 : 0);
     return rc < 0 || sig != 0;

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 # The binding for the Python that configure found. Others build it with pip, from the same sources: README.md.
-python_modules = client/python/ddict/__init__.py client/python/ddict/__init__.pyi client/python/ddict/_ddict.pyi \
-  client/python/ddict/_events.py client/python/ddict/_future.py client/python/ddict/_place.py client/python/ddict/_queue.py client/python/ddict/results.py client/python/ddict/_torch.py client/python/ddict/runtime.py client/python/ddict/sets.py \
-  client/python/ddict/_runtime.pyi client/python/ddict/py.typed
-python_sources = client/python/src/args.c client/python/src/array.c client/python/src/errors.c client/python/src/freeze.c client/python/src/handle.c client/python/src/iter.c client/python/src/jobs.c client/python/src/place.c \
-  client/python/src/key.c client/python/src/load.c client/python/src/lookup.c client/python/src/many.c client/python/src/mapping.c \
-  client/python/src/memory.c client/python/src/module.c client/python/src/pyddict.h client/python/src/queue.c client/python/src/stats.c client/python/src/sub.c \
-  client/python/src/value.c client/python/src/view.c
-python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_batch.py client/python/ddict/torch/_fill.py client/python/ddict/torch/_print.py \
-  client/python/ddict/torch/_sets.py client/python/ddict/torch/checkpoint.py client/python/ddict/torch/dataset.py \
-  client/python/ddict/torch/device.py client/python/ddict/torch/images.py client/python/ddict/torch/iterable.py client/python/ddict/torch/loader.py client/python/ddict/torch/samplers.py
+python_modules = client/python/ddict/__init__.py client/python/ddict/__init__.pyi \
+  client/python/ddict/_ddict.pyi client/python/ddict/_ends.py client/python/ddict/_events.py \
+  client/python/ddict/_future.py client/python/ddict/_place.py client/python/ddict/_queue.py \
+  client/python/ddict/results.py client/python/ddict/_torch.py client/python/ddict/runtime.py \
+  client/python/ddict/sets.py client/python/ddict/_runtime.pyi client/python/ddict/py.typed
+python_sources = client/python/src/args.c client/python/src/array.c client/python/src/errors.c \
+  client/python/src/freeze.c client/python/src/handle.c client/python/src/iter.c \
+  client/python/src/requests.c client/python/src/place.c client/python/src/key.c \
+  client/python/src/load.c client/python/src/lookup.c client/python/src/many.c \
+  client/python/src/mapping.c client/python/src/memory.c client/python/src/module.c \
+  client/python/src/pyddict.h client/python/src/queue.c client/python/src/stats.c \
+  client/python/src/sub.c client/python/src/value.c client/python/src/view.c
+python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_batch.py \
+  client/python/ddict/torch/_fill.py client/python/ddict/torch/_print.py \
+  client/python/ddict/torch/_sets.py client/python/ddict/torch/checkpoint.py \
+  client/python/ddict/torch/dataset.py client/python/ddict/torch/device.py \
+  client/python/ddict/torch/images.py client/python/ddict/torch/iterable.py \
+  client/python/ddict/torch/loader.py client/python/ddict/torch/samplers.py
 python_sources += client/python/src/gather.c
-EXTRA_DIST += $(python_modules) $(python_torch) client/python/FORMAT client/python/LICENSE client/python/MANIFEST.in client/python/README.md \
-  client/python/pyproject.toml client/python/setup.py
+EXTRA_DIST += $(python_modules) $(python_torch) client/python/LICENSE client/python/MANIFEST.in \
+  client/python/README.md client/python/pyproject.toml client/python/setup.py
 
 if BUILD_PYTHON
 pyddict_LTLIBRARIES = client/python/_ddict.la
@@ -20,12 +28,14 @@ pyddict_DATA = $(python_modules)
 pyddicttorchdir = $(pyddictdir)/torch
 pyddicttorch_DATA = $(python_torch)
 client_python__ddict_la_SOURCES = $(python_sources)
-client_python__ddict_la_CPPFLAGS = -I$(top_srcdir)/client $(PYTHON_CPPFLAGS)
-client_python__ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^PyInit_'
+client_python__ddict_la_CPPFLAGS = -I$(top_srcdir)/client -I$(top_srcdir)/runtime $(PYTHON_CPPFLAGS)
+client_python__ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+  -export-symbols-regex '^PyInit_'
 client_python__ddict_la_LIBADD = libddict.la
 pyddict_LTLIBRARIES += client/python/_runtime.la
 client_python__runtime_la_SOURCES = client/python/runtime/runtime.c
-client_python__runtime_la_CPPFLAGS = -I$(top_srcdir)/client -I$(top_srcdir)/runtime/place $(PYTHON_CPPFLAGS)
+client_python__runtime_la_CPPFLAGS = -I$(top_srcdir)/client -I$(top_srcdir)/runtime \
+  -I$(top_srcdir)/client/rt $(PYTHON_CPPFLAGS)
 client_python__runtime_la_LDFLAGS = $(client_python__ddict_la_LDFLAGS)
 client_python__runtime_la_LIBADD = libddict-runtime.la
 # libtool links it again when it is installed, against the installed libddict. (By a variable: automake would drop its own rule.)

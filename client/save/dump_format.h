@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dump_format.h - the structs of DUMP, section 2. */
+/* dump_format.h - the structs of SAVE, section 2. */
 #ifndef DDICT_SAVE_DUMP_FORMAT_H
 #define DDICT_SAVE_DUMP_FORMAT_H
 
 #include "dump.h"
+
+#include <stddef.h>
+#include <xxhash.h>
 
 #define DUMP_MAGIC \
     { 'd', 'd', 'i', 'c', 't', 'd', 'm', 'p' }
@@ -29,7 +32,7 @@ struct dump_end {
 };
 _Static_assert(sizeof(struct dump_header) == 64 && sizeof(struct dump_head) == 40 &&
                    sizeof(struct dump_end) == 32,
-               "as DUMP says");
+               "as SAVE says");
 
 static inline uint64_t dump_head_sum(const struct dump_head *h, const void *key, size_t klen) {
     return XXH3_64bits_withSeed(key, klen, XXH3_64bits(h, offsetof(struct dump_head, sum)));

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dump_in.c - reading a part: nothing of it is believed before it was checked. */
+#include "dump_in.h"
+
 #include "dump_format.h"
 #include <base/error.h>
+#include <base/io.h>
 
 #include <endian.h>
 #include <errno.h>
@@ -13,7 +16,7 @@
 
 #define BUFFER (4u << 20)
 
-static int damaged(const struct dump_in *in, const char *what) {
+static int dump_damaged(const struct dump_in *in, const char *what) {
     return dd_error(-EBADMSG, "%s is damaged: %s, at byte %llu", in->path, what,
                     (unsigned long long)in->at);
 }
@@ -23,7 +26,7 @@ static int no_memory(const struct dump_in *in) {
 }
 
 /* Have n bytes from in->at on in the buffer; the file has so many. */
-static int fill(struct dump_in *in, uint64_t n) {
+static int dump_fill(struct dump_in *in, uint64_t n) {
     if (n <= in->end - in->begin)
         return 0;
     memmove(in->buffer, in->buffer + in->begin, in->end - in->begin);
@@ -31,26 +34,19 @@ static int fill(struct dump_in *in, uint64_t n) {
     in->begin = 0;
     if (n > in->cap) {
         uint8_t *more = realloc(in->buffer, n);
-        if (more == NULL)
+        if (!more)
             return no_memory(in);
         in->buffer = more;
         in->cap = n;
     }
-    while (in->end < n) {
-        ssize_t k = read(in->fd, in->buffer + in->end,
-                         in->cap - in->end < (1u << 30) ? in->cap - in->end : 1u << 30);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return dd_error(-errno, "cannot read %s: %s", in->path, strerror(errno));
-        if (k == 0)
-            return damaged(in, "it became shorter while it was read");
-        in->end += (size_t)k;
-    }
-    return 0;
+    ssize_t k = read_all(in->fd, in->buffer + in->end, in->cap - in->end);
+    if (k < 0)
+        return dd_error((int)k, "cannot read %s: %s", in->path, strerror((int)-k));
+    in->end += (size_t)k;
+    return in->end < n ? dump_damaged(in, "it became shorter while it was read") : 0;
 }
 
-static void pass(struct dump_in *in, uint64_t n) {
+static void dump_pass(struct dump_in *in, uint64_t n) {
     in->begin += n;
     in->at += n;
 }
@@ -74,42 +70,42 @@ int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID],
         if (in->size != want->size || in->size < sizeof h + sizeof(struct dump_end))
             rc = dd_error(-EBADMSG, "%s is damaged: it has %llu bytes and should have %llu", path,
                           (unsigned long long)in->size, (unsigned long long)want->size);
-        else if (in->buffer == NULL || in->hash == NULL)
+        else if (!in->buffer || !in->hash)
             rc = no_memory(in);
         else
-            rc = fill(in, sizeof h);
+            rc = dump_fill(in, sizeof h);
     }
     if (rc == 0) {
         XXH3_64bits_reset(in->hash);
         memcpy(&h, in->buffer, sizeof h);
         if (memcmp(h.magic, magic, sizeof magic) != 0)
-            rc = damaged(in, "it is no part of a saved dictionary");
+            rc = dump_damaged(in, "it is no part of a saved dictionary");
         else if (le32toh(h.version) != DUMP_VERSION)
             rc = dd_error(-EBADMSG, "%s is of version %u, and this program reads version %u", path,
                           le32toh(h.version), DUMP_VERSION);
         else if (memcmp(h.id, id, DUMP_ID) != 0)
-            rc = damaged(in, "it is of another save than the manifest");
+            rc = dump_damaged(in, "it is of another save than the manifest");
     }
     if (rc < 0) {
         dump_close(in);
         return rc;
     }
     in->total = (struct dump_sum){.size = want->size, .sum = want->sum};
-    pass(in, sizeof h);
+    dump_pass(in, sizeof h);
     return 0;
 }
 
 static int end_check(struct dump_in *in) {
     struct dump_end e;
     if (in->at + sizeof e != in->size)
-        return damaged(in, "its end is not at the end of the file");
-    int rc = fill(in, sizeof e);
+        return dump_damaged(in, "its end is not at the end of the file");
+    int rc = dump_fill(in, sizeof e);
     if (rc < 0)
         return rc;
     memcpy(&e, in->buffer + in->begin, sizeof e);
     if (le64toh(e.items) != in->total.items || le64toh(e.bytes) != in->total.bytes ||
         le64toh(e.sum) != XXH3_64bits_digest(in->hash) || le64toh(e.sum) != in->total.sum)
-        return damaged(in, "items are missing, or in another order");
+        return dump_damaged(in, "items are missing, or in another order");
     in->done = true;
     return 0;
 }
@@ -118,8 +114,8 @@ static int end_check(struct dump_in *in) {
 static int64_t item_size(struct dump_in *in, struct dump_head *h) {
     uint64_t left = in->size - in->at;
     if (left < sizeof(struct dump_end))
-        return damaged(in, "it breaks off");
-    int rc = fill(in, left < sizeof *h ? left : sizeof *h);
+        return dump_damaged(in, "it breaks off");
+    int rc = dump_fill(in, left < sizeof *h ? left : sizeof *h);
     if (rc < 0)
         return rc;
     memset(h, 0, sizeof *h);
@@ -127,11 +123,11 @@ static int64_t item_size(struct dump_in *in, struct dump_head *h) {
     if (le32toh(h->magic) == DUMP_END)
         return 0;
     if (le32toh(h->magic) != DUMP_ITEM || left < sizeof *h)
-        return damaged(in, "here should be an item");
+        return dump_damaged(in, "here should be an item");
     uint64_t klen = le32toh(h->klen), vlen = le64toh(h->vlen), room = left - sizeof *h;
     if (klen == 0 || klen > DDICT_KEY_MAX || klen + DUMP_PAD(klen) > room ||
         vlen > room - klen - DUMP_PAD(klen) || DUMP_PAD(vlen) > room - klen - DUMP_PAD(klen) - vlen)
-        return damaged(in, "the lengths of an item are wrong");
+        return dump_damaged(in, "the lengths of an item are wrong");
     return (int64_t)(sizeof *h + klen + DUMP_PAD(klen) + vlen + DUMP_PAD(vlen));
 }
 
@@ -143,9 +139,9 @@ static int item_check(struct dump_in *in, const struct dump_head *h, struct dump
                                .tag = le32toh(h->tag) & 0xff};
     item->val = at + item->klen + DUMP_PAD(item->klen);
     if (dump_head_sum(h, item->key, item->klen) != le64toh(h->sum))
-        return damaged(in, "the checksum of an item's key is another");
+        return dump_damaged(in, "the checksum of an item's key is another");
     if (XXH3_64bits(item->val, item->vlen) != le64toh(h->value_sum))
-        return damaged(in, "the checksum of an item's value is another");
+        return dump_damaged(in, "the checksum of an item's value is another");
     XXH3_64bits_update(in->hash, &h->sum, sizeof h->sum);
     in->total.items++;
     in->total.bytes += item->vlen;
@@ -170,9 +166,9 @@ int dump_next(struct dump_in *in, struct dump_item *items, int max) {
         }
         if (n > 0 && (uint64_t)size > in->end - in->begin)
             break;
-        if ((rc = fill(in, (uint64_t)size)) < 0 || (rc = item_check(in, &h, &items[n])) < 0)
+        if ((rc = dump_fill(in, (uint64_t)size)) < 0 || (rc = item_check(in, &h, &items[n])) < 0)
             return rc;
-        pass(in, (uint64_t)size);
+        dump_pass(in, (uint64_t)size);
         n++;
     }
     return rc < 0 ? rc : n;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dump_out.c - writing a part: small items through a buffer, large values straight from where they are. */
+/* dump_out.c - writing a part: small items through a buffer, large values straight from where they
+ * are. */
+#include "dump_out.h"
+
 #include "dump_format.h"
 #include <base/error.h>
+#include <base/io.h>
 
 #include <endian.h>
 #include <errno.h>
@@ -14,58 +18,52 @@
 
 #define BUFFER   (4u << 20)
 #define STRAIGHT (1u << 20) /* a value of so many bytes is not copied into the buffer */
-#define SYNC_EVERY \
-    (64ull         \
-     << 20) /* so much is begun to be written before more comes: the end does not wait for all */
+/* so much is begun to be written before more comes: the end does not wait for all */
+#define SYNC_EVERY (64ull << 20)
 
-static int write_failed(const struct dump_out *o) {
-    return dd_error(-errno, "cannot write %s: %s", o->path, strerror(errno));
+static int write_failed(const struct dump_out *o, int rc) {
+    return dd_error(rc, "cannot write %s: %s", o->path, strerror(-rc));
 }
 
-static int write_all(struct dump_out *o, const uint8_t *bytes, uint64_t len) {
-    while (len > 0) {
-        ssize_t n = write(o->fd, bytes, len < SYNC_EVERY ? len : SYNC_EVERY);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            if (n == 0)
-                errno = ENOSPC;
-            return write_failed(o);
-        }
-        bytes += n;
-        len -= (uint64_t)n;
-        o->total.size += (uint64_t)n;
-        if (o->moved != NULL)
-            __atomic_fetch_add(o->moved, (uint64_t)n, __ATOMIC_RELAXED); /* a figure */
+static int bytes_write(struct dump_out *o, const uint8_t *bytes, uint64_t len) {
+    for (uint64_t n; len > 0; bytes += n, len -= n) {
+        n = len < SYNC_EVERY ? len : SYNC_EVERY;
+        int rc = write_all(o->fd, bytes, n);
+        if (rc < 0)
+            return write_failed(o, rc);
+        o->total.size += n;
+        if (o->moved)
+            __atomic_fetch_add(o->moved, n, __ATOMIC_RELAXED); /* a figure */
     }
     if (o->total.size - o->synced >= SYNC_EVERY) {
+        /* only a hint */
         sync_file_range(o->fd, (off_t)o->synced, (off_t)(o->total.size - o->synced),
-                        SYNC_FILE_RANGE_WRITE); /* only a hint */
+                        SYNC_FILE_RANGE_WRITE);
         o->synced = o->total.size;
     }
     return 0;
 }
 
-static int flush(struct dump_out *o) {
-    int rc = write_all(o, o->buffer, o->used);
+static int dump_flush(struct dump_out *o) {
+    int rc = bytes_write(o, o->buffer, o->used);
     o->used = 0;
     return rc;
 }
 
-static int put(struct dump_out *o, const void *bytes, uint64_t len) {
-    int rc = len > BUFFER - o->used ? flush(o) : 0;
+static int dump_put(struct dump_out *o, const void *bytes, uint64_t len) {
+    int rc = len > BUFFER - o->used ? dump_flush(o) : 0;
     if (rc < 0 || len == 0)
         return rc;
     if (len >= STRAIGHT)
-        return (rc = flush(o)) < 0 ? rc : write_all(o, bytes, len);
+        return (rc = dump_flush(o)) < 0 ? rc : bytes_write(o, bytes, len);
     memcpy(o->buffer + o->used, bytes, len);
     o->used += len;
     return 0;
 }
 
-static int pad(struct dump_out *o, uint64_t len) {
+static int dump_pad(struct dump_out *o, uint64_t len) {
     static const uint8_t zeros[8];
-    return put(o, zeros, DUMP_PAD(len));
+    return dump_put(o, zeros, DUMP_PAD(len));
 }
 
 int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID], uint32_t writer,
@@ -81,19 +79,19 @@ int dump_create(struct dump_out *o, const char *path, const uint8_t id[DUMP_ID],
     memcpy(h.id, id, sizeof h.id);
     o->buffer = malloc(BUFFER);
     o->hash = XXH3_createState();
-    if (o->buffer == NULL || o->hash == NULL) {
+    if (!o->buffer || !o->hash) {
         dump_abandon(o);
         return dd_error(-ENOMEM, "no memory for writing %s", path);
     }
     XXH3_64bits_reset(o->hash);
-    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                 0600); /* a private dictionary stays private */
+    /* a private dictionary stays private */
+    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (o->fd < 0) {
-        int rc = write_failed(o);
+        int rc = write_failed(o, -errno);
         dump_abandon(o);
         return rc;
     }
-    return put(o, &h, sizeof h);
+    return dump_put(o, &h, sizeof h);
 }
 
 int dump_add(struct dump_out *o, const void *key, size_t klen, const void *val, uint64_t vlen,
@@ -105,11 +103,11 @@ int dump_add(struct dump_out *o, const void *key, size_t klen, const void *val, 
     h.value_sum = htole64(XXH3_64bits(val, vlen));
     h.sum = htole64(dump_head_sum(&h, key, klen));
     XXH3_64bits_update(o->hash, &h.sum, sizeof h.sum);
-    int rc = put(o, &h, sizeof h);
-    rc = rc < 0 ? rc : put(o, key, klen);
-    rc = rc < 0 ? rc : pad(o, klen);
-    rc = rc < 0 ? rc : put(o, val, vlen);
-    rc = rc < 0 ? rc : pad(o, vlen);
+    int rc = dump_put(o, &h, sizeof h);
+    rc = rc < 0 ? rc : dump_put(o, key, klen);
+    rc = rc < 0 ? rc : dump_pad(o, klen);
+    rc = rc < 0 ? rc : dump_put(o, val, vlen);
+    rc = rc < 0 ? rc : dump_pad(o, vlen);
     o->total.items++;
     o->total.bytes += vlen;
     return rc;
@@ -121,14 +119,14 @@ int dump_finish(struct dump_out *o, struct dump_sum *sum) {
                          .items = htole64(o->total.items),
                          .bytes = htole64(o->total.bytes),
                          .sum = htole64(o->total.sum)};
-    int rc = put(o, &e, sizeof e);
-    rc = rc < 0 ? rc : flush(o);
+    int rc = dump_put(o, &e, sizeof e);
+    rc = rc < 0 ? rc : dump_flush(o);
     if (rc == 0 && fsync(o->fd) < 0)
-        rc = write_failed(o);
+        rc = write_failed(o, -errno);
     int fd = o->fd;
     o->fd = -1;
     if (rc == 0 && close(fd) < 0)
-        rc = write_failed(o);
+        rc = write_failed(o, -errno);
     else if (rc < 0)
         close(fd);
     *sum = o->total;

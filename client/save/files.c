@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.c - a worker: each item a file of its own, named by its key. A file is written aside and renamed, so it is whole or not there; one that is there with the
- * same bytes is left, so a save that stopped is continued by the same command.
+ * files.c - a worker: each item a file of its own, named by its key. A file is written aside and
+ * renamed, so it is whole or not there; one that is there with the same bytes is left, so a save
+ * that stopped is continued by the same command.
  */
-#include "../folder_below.h"
-#include "../keytext.h"
-#include "../npy.h"
+#include "files.h"
+
 #include "save.h"
 #include "seen.h"
 #include <base/error.h>
+#include <base/io.h>
 
+#include <common/folder_below.h>
+#include <common/key_text.h>
+#include <common/npy.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,8 +24,9 @@
 
 #define PATH_CAP 4352
 #define COMPARE  (1u << 20)
-#define WRITE    (16u << 20)                            /* between two looks whether it is to end */
-enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* client/python/FORMAT */
+/* between two looks whether it is to end */
+#define WRITE (16u << 20)
+enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* doc/FORMAT.md */
 
 struct filer {
     struct bytes name, head, other;
@@ -48,10 +53,11 @@ static const char *path_of(char *path, size_t cap, const char *folder, const cha
     return n > begin ? NULL : "a name of nothing but slashes";
 }
 
-/* Have the folder of path (below j->folder) in f->below; *name: the file's name in it. 0 or a negated errno. */
+/* Have the folder of path (below j->folder) in f->below; *name: the file's name in it. 0 or a
+ * negated errno. */
 static int below_open(struct filer *f, const char *path, const char **name) {
     const char *slash = strrchr(path, '/');
-    size_t len = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    size_t len = slash ? (size_t)(slash - path) + 1 : 0;
     *name = path + len;
     if (f->below >= 0 && strlen(f->opened) == len && memcmp(f->opened, path, len) == 0)
         return 0;
@@ -66,14 +72,11 @@ static int below_open(struct filer *f, const char *path, const char **name) {
     return 0;
 }
 
-static bool same_bytes(int fd, off_t at, const uint8_t *bytes, size_t len, uint8_t *buffer) {
-    while (len > 0) {
-        ssize_t n = pread(fd, buffer, len < COMPARE ? len : COMPARE, at);
-        if (n <= 0 || memcmp(buffer, bytes, (size_t)n) != 0)
+static bool same_bytes(int fd, uint64_t at, const uint8_t *bytes, size_t len, uint8_t *buffer) {
+    for (size_t n; len > 0; bytes += n, at += n, len -= n) {
+        n = len < COMPARE ? len : COMPARE;
+        if (read_all_at(fd, buffer, n, at) != (ssize_t)n || memcmp(buffer, bytes, n) != 0)
             return false;
-        bytes += n;
-        at += n;
-        len -= (size_t)n;
     }
     return true;
 }
@@ -84,25 +87,21 @@ static bool there_already(struct filer *f, const char *name, const uint8_t *body
     bool same = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
                 (uint64_t)st.st_size == f->head.len + len &&
                 same_bytes(fd, 0, f->head.data, f->head.len, f->compare) &&
-                same_bytes(fd, (off_t)f->head.len, body, len, f->compare);
+                same_bytes(fd, f->head.len, body, len, f->compare);
     if (fd >= 0)
         close(fd);
     return same;
 }
 
-static int write_all(struct save_job *j, int fd, const uint8_t *bytes, size_t len) {
-    while (len > 0) {
-        ssize_t n =
-            save_stopped(j) ? (errno = ECANCELED, -1) : write(fd, bytes, len < WRITE ? len : WRITE);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -ENOSPC;
-        bytes += n;
-        len -= (size_t)n;
-        __atomic_fetch_add(&j->moved, (uint64_t)n, __ATOMIC_RELAXED); /* a figure */
+static int bytes_write(struct save_job *j, int fd, const uint8_t *bytes, size_t len) {
+    int rc = 0;
+    for (size_t n; rc == 0 && len > 0; bytes += n, len -= n) {
+        n = len < WRITE ? len : WRITE;
+        rc = save_stopped(j) ? -ECANCELED : write_all(fd, bytes, n);
+        if (rc == 0)
+            __atomic_fetch_add(&j->moved, n, __ATOMIC_RELAXED); /* a figure */
     }
-    return 0;
+    return rc;
 }
 
 static int file_write(struct save_job *j, struct filer *f, const char *name, const uint8_t *body,
@@ -112,8 +111,8 @@ static int file_write(struct save_job *j, struct filer *f, const char *name, con
              (unsigned long)pthread_self());
     unlinkat(f->below, aside, 0);
     int fd = openat(f->below, aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    int rc = fd < 0 ? -errno : write_all(j, fd, f->head.data, f->head.len);
-    rc = rc < 0 ? rc : write_all(j, fd, body, len);
+    int rc = fd < 0 ? -errno : bytes_write(j, fd, f->head.data, f->head.len);
+    rc = rc < 0 ? rc : bytes_write(j, fd, body, len);
     if (rc == 0 && fsync(fd) < 0)
         rc = -errno;
     if (fd >= 0 && close(fd) < 0 && rc == 0)
@@ -125,7 +124,8 @@ static int file_write(struct save_job *j, struct filer *f, const char *name, con
     return rc;
 }
 
-/* Is there a str key that is name exactly, and is it saved, too? Then the file is its own. 1, 0 or negative. */
+/* Is there a str key that is name exactly, and is it saved, too? Then the file is its own. 1, 0 or
+ * negative. */
 static int named_so(struct save_job *j, struct filer *f, const uint8_t *key, size_t klen,
                     const char *name) {
     size_t len = strlen(name);
@@ -146,7 +146,7 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
     const uint8_t *body = item->view.data, *key = item->key;
     size_t len = item->view.len;
     const char *why;
-    if (f->seen != NULL && save_seen_has(f->seen, key, item->klen, item->view.version)) {
+    if (f->seen && save_seen_has(f->seen, key, item->klen, item->view.version)) {
         __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED); /* figures alone */
         __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&j->bytes, len, __ATOMIC_RELAXED);
@@ -154,7 +154,7 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
     }
     f->head.len = 0;
     f->name.len = 0;
-    int rc = key[0] == 's' && memchr(key, 0, item->klen) == NULL
+    int rc = key[0] == 's' && !memchr(key, 0, item->klen)
                  ? bytes_add(&f->name, key + 1, item->klen - 1)
                  : key_show(&f->name, key, item->klen, NULL);
     if (rc < 0 || bytes_add(&f->name, "", 1) < 0)
@@ -179,7 +179,7 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
                              "a pickle with buffers out of band is no file of its own; save "
                              "without --files keeps it");
     }
-    if ((why = path_of(path, sizeof path, j->folder, name)) != NULL)
+    if ((why = path_of(path, sizeof path, j->folder, name)))
         return save_left_out(j, name, why);
     const char *below = path + strlen(j->folder) + 1, *file;
     if ((rc = named_so(j, f, key, item->klen, below)) != 0)
@@ -196,7 +196,7 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
         return dd_error(rc, "cannot write %s: %s", path, strerror(-rc));
     if (same)
         __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED); /* figures alone */
-    if (f->seen != NULL)
+    if (f->seen)
         save_seen_note(f->seen, key, item->klen, item->view.version);
     __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&j->bytes, f->head.len + len, __ATOMIC_RELAXED);
@@ -207,13 +207,14 @@ static void items_write(struct save_job *j) {
     struct filer f = {.compare = malloc(COMPARE),
                       .folder = open(j->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                       .below = -1};
-    int rc = f.compare == NULL ? dd_error(-ENOMEM, "out of memory")
-             : f.folder < 0    ? dd_error(-errno, "cannot open %s: %s", j->folder, strerror(errno))
-                               : 0;
+    int rc = !f.compare     ? dd_error(-ENOMEM, "out of memory")
+             : f.folder < 0 ? dd_error(-errno, "cannot open %s: %s", j->folder, strerror(errno))
+                            : 0;
+    /* a number for one thread */
     for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
-                                i < j->info.managers);) /* a number for one thread */
+                                i < j->info.managers);)
         if (save_ours(j, i)) {
-            f.seen = j->seen != NULL ? j->seen((unsigned)i) : NULL;
+            f.seen = j->seen ? j->seen((unsigned)i) : NULL;
             rc = save_each(j, (unsigned)i, item_write, &f);
         }
     if (rc < 0)

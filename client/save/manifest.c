@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.c - what belongs to a saved dictionary: DUMP, section 1. */
+/* manifest.c - what belongs to a saved dictionary: SAVE, section 1. */
+#include "manifest.h"
+
 #include "dump_format.h"
 #include "save.h"
 #include <base/error.h>
@@ -25,9 +27,8 @@ int folder_sync(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return io_error("open", path);
-    int rc = fsync(fd) < 0 && errno != EINVAL && errno != ENOSYS
-                 ? io_error("sync", path)
-                 : 0; /* some file systems have none for folders */
+    /* some file systems have none for folders */
+    int rc = fsync(fd) < 0 && errno != EINVAL && errno != ENOSYS ? io_error("sync", path) : 0;
     close(fd);
     return rc;
 }
@@ -35,11 +36,11 @@ int folder_sync(const char *path) {
 void folder_remove(const char *path) {
     char file[PATH_CAP];
     DIR *d = opendir(path);
-    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
+    for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_name[0] != '.' &&
             snprintf(file, sizeof file, "%s/%s", path, e->d_name) < (int)sizeof file)
             unlink(file);
-    if (d != NULL)
+    if (d)
         closedir(d);
     rmdir(path);
 }
@@ -50,13 +51,13 @@ static void hex_of(char *out, const uint8_t *bytes, size_t n) {
 }
 
 static int json_write(const json_t *o, const char *path) {
-    char *text = o != NULL ? json_dumps(o, JSON_INDENT(1)) : NULL;
-    if (text == NULL)
+    char *text = o ? json_dumps(o, JSON_INDENT(1)) : NULL;
+    if (!text)
         return dd_error(-ENOMEM, "out of memory");
     int rc = 0;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (f == NULL) {
+    if (!f) {
         rc = io_error("write", path);
         if (fd >= 0)
             close(fd);
@@ -80,7 +81,7 @@ static json_t *json_read(const char *path) {
         io_error("read", path);
     else
         close(fd);
-    if (o == NULL && fd >= 0)
+    if (!o && fd >= 0)
         dd_error(-EBADMSG, "%s is damaged: line %d: %s", path, e.line, e.text);
     return o;
 }
@@ -101,7 +102,7 @@ int manifest_foreign(const char *folder) {
 }
 
 /* What is said of the dictionary and the parts of this process. */
-static json_t *describe(const struct save_job *j) {
+static json_t *manifest_describe(const struct save_job *j) {
     char dictionary[33];
     hex_of(dictionary, j->info.id, sizeof j->info.id);
     return json_pack("{s:s,s:s,s:I,s:I,s:O}", "dictionary", dictionary, "name", j->info.name,
@@ -118,7 +119,7 @@ static void worker_path(const struct save_job *j, unsigned worker, char path[PAT
 
 int manifest_worker_write(const struct save_job *j) {
     char path[PATH_CAP];
-    json_t *o = describe(j);
+    json_t *o = manifest_describe(j);
     worker_path(j, j->worker, path);
     if (*j->tag != 0)
         unlink(path); /* of a pass that was not published */
@@ -135,12 +136,12 @@ static json_t *workers_read(const struct save_job *j) {
         worker_path(j, w, path);
         json_t *o = json_read(path);
         bool bad =
-            o != NULL && all != NULL &&
+            o && all &&
             json_array_extend(json_object_get(all, "parts"), json_object_get(o, "parts")) < 0;
-        if (o != NULL && all == NULL)
+        if (o && !all)
             all = json_incref(o);
         json_decref(o);
-        if (o == NULL || bad) {
+        if (!o || bad) {
             if (bad)
                 dd_error(-ENOMEM, "out of memory");
             else if (access(path, F_OK) < 0)
@@ -174,7 +175,7 @@ void manifest_drop(const struct save_job *j, const json_t *parts) {
         return;
     snprintf(path, sizeof path, "%s/manifest.json", j->folder);
     json_t *now = json_load_file(path, 0, NULL);
-    if (now == NULL && (access(path, F_OK) == 0 || errno != ENOENT))
+    if (!now && (access(path, F_OK) == 0 || errno != ENOENT))
         return; /* it may name them */
     json_array_foreach(parts, i, part) {
         const char *name = json_string_value(json_object_get(part, "file"));
@@ -202,8 +203,8 @@ bool manifest_parts_there(const struct save_job *j, const json_t *parts) {
     json_array_foreach(parts, i, part) {
         snprintf(path, sizeof path, "%s/%s", j->folder,
                  json_string_value(json_object_get(part, "file")));
-        int fd = open(path, O_RDONLY | O_CLOEXEC |
-                                O_NONBLOCK); /* not stat: NFS looks anew when a file is opened */
+        /* not stat: NFS looks anew when a file is opened */
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         bool there = fd >= 0 && fstat(fd, &st) == 0 &&
                      st.st_size == (off_t)json_integer_value(json_object_get(part, "size"));
         if (fd >= 0)
@@ -214,12 +215,13 @@ bool manifest_parts_there(const struct save_job *j, const json_t *parts) {
     return true;
 }
 
-/* Parts that nobody will read any more: of the manifest before, of our earlier passes, and what jobs that were killed left a day ago. Other files are the user's. */
+/* Parts that nobody will read any more: of the manifest before, of our earlier passes, and what
+ * jobs that were killed left a day ago. Other files are the user's. */
 static void parts_remove(const struct save_job *j, const json_t *before, const json_t *now) {
     char path[PATH_CAP];
     struct stat st;
     DIR *d = opendir(j->folder);
-    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
+    for (struct dirent *e; d && (e = readdir(d));) {
         size_t n = strlen(e->d_name);
         if (n <= 5 || strcmp(e->d_name + n - 5, ".part") != 0 || has_part(now, e->d_name) ||
             snprintf(path, sizeof path, "%s/%s", j->folder, e->d_name) >= (int)sizeof path)
@@ -229,7 +231,7 @@ static void parts_remove(const struct save_job *j, const json_t *before, const j
             (ours && stat(path, &st) == 0 && st.st_mtime < time(NULL) - 86400))
             unlink(path);
     }
-    if (d != NULL)
+    if (d)
         closedir(d);
 }
 
@@ -247,8 +249,8 @@ static int manifest_replace(const struct save_job *j, const json_t *o) {
     int rc = json_write(o, aside);
     if (rc < 0)
         return rc;
-    if ((rc = folder_sync(j->folder)) <
-        0) /* the names of the parts are on disk before that of what names them */
+    /* the names of the parts are on disk before that of what names them */
+    if ((rc = folder_sync(j->folder)) < 0)
         return rc;
     json_t *before = json_load_file(path, 0, NULL);
     rc = rename(aside, path) < 0 ? io_error("name", path) : folder_sync(j->folder);
@@ -264,8 +266,8 @@ int manifest_write(struct save_job *j, const char *prefix) {
     json_t *part;
     size_t i;
     worker_path(j, 0, path);
-    json_t *o = j->workers > 1 || access(path, F_OK) == 0 ? workers_read(j) : describe(j);
-    if (o == NULL)
+    json_t *o = j->workers > 1 || access(path, F_OK) == 0 ? workers_read(j) : manifest_describe(j);
+    if (!o)
         return -EBADMSG;
     json_array_foreach(json_object_get(o, "parts"), i, part) {
         items += json_integer_value(json_object_get(part, "items"));
@@ -277,7 +279,7 @@ int manifest_write(struct save_job *j, const char *prefix) {
                json_object_set_new(o, "saved", json_integer(time(NULL))) < 0 ||
                json_object_set_new(o, "items", json_integer(items)) < 0 ||
                json_object_set_new(o, "bytes", json_integer(bytes)) < 0 ||
-               (prefix != NULL && json_object_set_new(o, "prefix", json_string(prefix)) < 0);
+               (prefix && json_object_set_new(o, "prefix", json_string(prefix)) < 0);
     snprintf(path, sizeof path, "%s/manifest.json", j->folder);
     int rc = bad            ? dd_error(-ENOMEM, "out of memory")
              : *j->tag != 0 ? manifest_replace(j, o)
@@ -313,21 +315,20 @@ static int file_describe(struct save_job *j, const char *path) {
     j->parts = json_pack("[{s:s,s:I,s:I,s:I,s:s}]", "file", path, "items",
                          (json_int_t)le64toh(e.items), "bytes", (json_int_t)le64toh(e.bytes),
                          "size", (json_int_t)st.st_size, "sum", hex);
-    return j->parts != NULL ? 0 : dd_error(-ENOMEM, "out of memory");
+    return j->parts ? 0 : dd_error(-ENOMEM, "out of memory");
 }
 
 static bool part_good(const json_t *part) {
     const char *file = json_string_value(json_object_get(part, "file")),
                *sum = json_string_value(json_object_get(part, "sum"));
-    return file != NULL && *file != 0 && *file != '.' && strchr(file, '/') == NULL && sum != NULL &&
-           strlen(sum) == 16 && json_is_integer(json_object_get(part, "items")) &&
+    return file && *file != 0 && *file != '.' && !strchr(file, '/') && sum && strlen(sum) == 16 &&
+           json_is_integer(json_object_get(part, "items")) &&
            json_is_integer(json_object_get(part, "bytes")) &&
            json_is_integer(json_object_get(part, "size"));
 }
 
 static int id_parse(uint8_t id[DUMP_ID], const char *text) {
-    if (text == NULL || strlen(text) != 2 * DUMP_ID ||
-        strspn(text, "0123456789abcdef") != 2 * DUMP_ID)
+    if (!text || strlen(text) != 2 * DUMP_ID || strspn(text, "0123456789abcdef") != 2 * DUMP_ID)
         return -1;
     for (unsigned i = 0; i < DUMP_ID; i++) {
         unsigned byte;
@@ -344,7 +345,7 @@ static int folder_describe(struct save_job *j) {
     size_t i;
     snprintf(path, sizeof path, "%s/manifest.json", j->folder);
     json_t *o = json_read(path);
-    if (o == NULL)
+    if (!o)
         return access(path, F_OK) < 0
                    ? dd_error(-ENOENT, "%s is no saved dictionary: it has no manifest.json",
                               j->folder)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.c - how far a save or restore is: one line on a terminal, drawn again and again; in a log a line every 30 s. */
+/* progress.c - how far a save or restore is: one line on a terminal, drawn again and again; in a
+ * log a line every 30 s. */
+#include "progress.h"
+
 #include "save.h"
 #include <base/clock.h>
 #include <base/size.h>
@@ -35,7 +38,7 @@ void progress_clear(void) {
     drawn = false;
 }
 
-static void draw(void) {
+static void progress_draw(void) {
     uint64_t now = clock_ns(), items = 0, bytes = 0;
     char a[24], b[24], left[40] = "";
     if (!shown || now - said < (terminal ? TERMINAL_NS : LOG_NS))
@@ -59,7 +62,7 @@ void progress_put(unsigned worker, uint64_t items, uint64_t bytes) {
         return;
     if (worker >= workers) {
         void *more = realloc(done, (worker + 1) * sizeof *done);
-        if (more == NULL)
+        if (!more)
             return;
         done = more;
         memset(done + workers, 0, (worker + 1 - workers) * sizeof *done);
@@ -67,7 +70,7 @@ void progress_put(unsigned worker, uint64_t items, uint64_t bytes) {
     }
     done[worker].items = items;
     done[worker].bytes = bytes;
-    draw();
+    progress_draw();
 }
 
 void progress_line(char *line) {

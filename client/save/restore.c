@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* restore.c - a worker: its share of the parts into the dictionary. */
-#include "../keytext.h"
+#include "restore.h"
+
+#include "dump_in.h"
 #include "save.h"
 #include <base/error.h>
 
+#include <common/key_text.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_PICKLE = 2, TAG_BUFFERS = 3 }; /* client/python/FORMAT */
+enum { TAG_PICKLE = 2, TAG_BUFFERS = 3 }; /* doc/FORMAT.md */
 
 static int pickle_left_out(struct save_job *j, const struct dump_item *it) {
     struct bytes name = {0};
@@ -80,8 +83,9 @@ static int part_restore(struct save_job *j, const json_t *part) {
 
 static void parts_read(struct save_job *j) {
     int rc = 0;
+    /* a number for one thread */
     for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
-                                i < json_array_size(j->parts));) /* a number for one thread */
+                                i < json_array_size(j->parts));)
         if (i % j->workers == j->worker)
             rc = part_restore(j, json_array_get(j->parts, i));
     if (rc < 0)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save.c - a worker: the items of its node's managers into parts. Values are written straight from where they lie. */
+/* save.c - a worker: the items of its node's managers into parts. Values are written straight from
+ * where they lie. */
 #include "save.h"
 
+#include "dump_out.h"
 #include <base/error.h>
 #include <base/text.h>
+#include <base/vec.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -73,14 +76,8 @@ static int client_error(int code) {
 }
 
 static int batch_add(struct batch *b, const void *key, size_t klen) {
-    if (klen > b->cap - b->len) {
-        size_t cap = 2 * b->cap + klen + 65536;
-        uint8_t *more = realloc(b->keys, cap);
-        if (more == NULL)
-            return dd_error(-ENOMEM, "out of memory");
-        b->keys = more;
-        b->cap = cap;
-    }
+    if (VEC_ROOM(&b->keys, &b->cap, b->len + klen, 65536) < 0)
+        return dd_error(-ENOMEM, "out of memory");
     memcpy(b->keys + b->len, key, klen);
     b->want[b->n] = (struct ddict_want){.klen = klen};
     b->at[b->n++] = b->len;
@@ -123,11 +120,10 @@ int save_each(struct save_job *j, unsigned manager,
     const void *key;
     size_t klen;
     struct batch *b = calloc(1, sizeof *b);
-    int rc = b != NULL ? ddict_iter_open(j->d, (int)manager, &it, -1)
-                       : dd_error(-ENOMEM, "out of memory");
+    int rc = b ? ddict_iter_open(j->d, (int)manager, &it, -1) : dd_error(-ENOMEM, "out of memory");
     if (rc < 0) {
         free(b);
-        return b != NULL ? client_error(rc) : rc;
+        return b ? client_error(rc) : rc;
     }
     while (rc == 0) {
         int more = ddict_iter_next(it, &key, &klen);
@@ -168,7 +164,7 @@ static int part_close(struct save_job *j, struct writer *w) {
         return rc;
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)sum.sum);
     pthread_mutex_lock(&j->lock);
-    rc = json_array_append_new(w->parts != NULL ? w->parts : j->parts,
+    rc = json_array_append_new(w->parts ? w->parts : j->parts,
                                json_pack("{s:s,s:I,s:I,s:I,s:s}", "file", w->name, "items",
                                          (json_int_t)sum.items, "bytes", (json_int_t)sum.bytes,
                                          "size", (json_int_t)sum.size, "sum", hex));
@@ -180,8 +176,8 @@ static int part_open(struct save_job *j, struct writer *w) {
     char path[4096 + sizeof w->name + 2];
     int rc;
     do {
-        uint64_t number =
-            __atomic_fetch_add(&j->number, 1, __ATOMIC_RELAXED); /* a number for one thread */
+        /* a number for one thread */
+        uint64_t number = __atomic_fetch_add(&j->number, 1, __ATOMIC_RELAXED);
         snprintf(w->name, sizeof w->name, "%s%s%u-%llu.part", j->tag, *j->tag != 0 ? "-" : "",
                  j->worker, (unsigned long long)number);
         snprintf(path, sizeof path, "%s%s%s", j->folder, j->one_file ? "" : "/",
@@ -221,8 +217,9 @@ int save_manager(struct save_job *j, unsigned manager, json_t *parts) {
 static void parts_write(struct save_job *j) {
     struct writer w = {.open = false};
     int rc = j->one_file ? part_open(j, &w) : 0;
+    /* a number for one thread */
     for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
-                                i < j->info.managers);) /* a number for one thread */
+                                i < j->info.managers);)
         if (save_ours(j, i))
             rc = save_each(j, (unsigned)i, part_add, &w);
     if (rc == 0)

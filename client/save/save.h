@@ -2,12 +2,17 @@
 /*
  * save.h - `ddict save` and `ddict restore`: what its files share.
  *
- *     front    cmd_save.c, cmd_restore.c   what the user started; makes and names the folder; where the dictionary has several nodes it starts a worker on each by an srun,
+ *     front    cmd/save.c                  what the user started; makes and names the folder; where
+ *                                          the dictionary has several nodes it starts a worker on
+ *                                          each by an srun,
  *                                          else it is the only worker itself
- *     stage    stage.c                     a worker for the lifetime of a dictionary, told by ddictd when (--ddict-save)
- *     worker   save.c, files.c, restore.c  threads, each with a manager of this node (save) or a part (restore) at a time
+ *     stage    stage.c                     a worker for the lifetime of a dictionary, told by
+ *                                          ddictd when (--ddict-save)
+ *     worker   save.c, files.c, restore.c  threads, each with a manager of this node (save) or a
+ *                                          part (restore) at a time
  *
- * A worker tells the front how far it is by lines on stderr (progress.c), and what it wrote by a file in the folder (manifest.c).
+ * A worker tells the front how far it is by lines on stderr (progress.c), and what it wrote by a
+ * file in the folder (manifest.c).
  */
 #ifndef DDICT_SAVE_SAVE_H
 #define DDICT_SAVE_SAVE_H
@@ -21,15 +26,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#define SAVE_THREADS \
-    4u /* of a worker: enough for a file system, and leaves cores to the training */
-#define SAVE_PART  (2ull << 30) /* bytes of a part, about: so that many nodes can read them back */
-#define SAVE_BATCH 256u         /* keys looked up together */
+/* of a worker: enough for a file system, and leaves cores to the training */
+#define SAVE_THREADS 4u
+/* bytes of a part, about: so that many nodes can read them back */
+#define SAVE_PART  (2ull << 30)
+#define SAVE_BATCH 256u /* keys looked up together */
 
 struct save_job {
     ddict_t *d;
     struct ddict_info info;
-    const char *folder;    /* where parts go, or the files; restore: the saved folder or file */
+    /* where parts go, or the files; restore: the saved folder or file */
+    const char *folder;
     const uint8_t *prefix; /* of keys, in their stored form; NULL: all */
     size_t prefix_len;
     uint8_t id[DUMP_ID];
@@ -39,14 +46,14 @@ struct save_job {
     bool keep;       /* restore: leave keys that are there */
     bool no_pickles; /* restore: leave pickles out */
     bool after_load; /* --stage: not before SAVE_LOADED is there */
-    char tag
-        [9]; /* --stage: begins the names of its parts, for others may be in the folder; else "" */
-    struct save_seen *(*seen)(
-        unsigned manager); /* --stage: what earlier passes have written; NULL: nothing is known */
+    /* --stage: begins the names of its parts, for others may be in the folder; else "" */
+    char tag[9];
+    /* --stage: what earlier passes have written; NULL: nothing is known */
+    struct save_seen *(*seen)(unsigned manager);
     /* figures, atomic */
-    uint64_t items, bytes,
-        same;       /* same: of items, those that were there as they are already (files, --keep) */
-    uint64_t moved; /* grows with whatever is done, also inside of one value */
+    /* same: of items, those that were there as they are already (files, --keep) */
+    uint64_t items, bytes, same;
+    uint64_t moved;           /* grows with whatever is done, also inside of one value */
     uint64_t claimed;         /* managers or parts */
     uint64_t number;          /* of the next part */
     uint64_t left_out;        /* items that cannot be a file; restore: pickles */
@@ -92,33 +99,7 @@ int save_each(struct save_job *j, unsigned manager,
 
 /* Write, in this process. 0, or -1: j->why. */
 int save_parts(struct save_job *j);
-int save_files(struct save_job *j);
-int restore_parts(struct save_job *j);
 /* The items of one manager, as entries of parts. Codes with the sentence set. */
 int save_manager(struct save_job *j, unsigned manager, json_t *parts);
-
-/* --- manifest.c --- */
-/* A worker's parts, for the front: FOLDER/worker-W.json. Codes with the sentence set. */
-int manifest_worker_write(const struct save_job *j);
-/* All workers' together into FOLDER/manifest.json; the workers' files are removed. With a tag it takes the place of an earlier one, whose parts are removed. */
-int manifest_write(struct save_job *j, const char *prefix);
-/* Nobody needs these parts any more: those that were not published are removed. The sentence stays as it was. */
-void manifest_drop(const struct save_job *j, const json_t *parts);
-/* Are all these files there, with their sizes? */
-bool manifest_parts_there(const struct save_job *j, const json_t *parts);
-/* A manifest.json that no saved dictionary has: -EEXIST with the sentence, which does not name the folder; 0: none, or of one. */
-int manifest_foreign(const char *folder);
-/* Of a saved folder or file into j->parts, id; *items and *bytes are what it says. */
-int manifest_read(struct save_job *j, uint64_t *items, uint64_t *bytes);
-int folder_sync(const char *path);
-void folder_remove(const char *path); /* one of ours: with the files in it */
-
-/* --- progress.c --- */
-void progress_begin(uint64_t total_bytes, bool shown, const char *verb);
-/* Of worker w, altogether. */
-void progress_put(unsigned worker, uint64_t items, uint64_t bytes);
-void progress_line(char *line); /* of a worker's stderr: progress, or something to be shown */
-void progress_tell(const struct save_job *j); /* a worker's line for its front */
-void progress_clear(void);
 
 #endif

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seen.h - which version of each key was written by an earlier pass. Of one manager; used by one thread at a time. 24 bytes a key, at most twice that. */
+/* seen.h - which version of each key was written by an earlier pass. Of one manager; used by one
+ * thread at a time. 24 bytes a key, at most 8/3 of that. All 0 is an empty one. */
 #ifndef DDICT_SAVE_SEEN_H
 #define DDICT_SAVE_SEEN_H
+
+#include <base/hashset.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct save_seen {
-    struct save_seen_slot *slot;
-    size_t n, cap; /* cap: a power of two, or 0 */
+    struct hashset keys;
 };
 
 bool save_seen_has(const struct save_seen *s, const void *key, size_t klen, uint64_t version);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage.c - passes over the managers of a node: what has not changed since the last one is not written again. */
+/* stage.c - passes over the managers of a node: what has not changed since the last one is not
+ * written again. */
 #include "stage.h"
 
+#include "files.h"
+#include "manifest.h"
 #include "seen.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -30,17 +33,18 @@ static int folders_make(const char *folder) {
     char path[4096];
     if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path)
         return -ENAMETOOLONG;
-    for (char *c = path + 1; (c = strchr(c, '/')) != NULL; *c++ = '/') {
+    for (char *c = path + 1; (c = strchr(c, '/')); *c++ = '/') {
         *c = 0;
+        /* the last one says which */
         if (mkdir(path, 0777) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES &&
-            errno != EPERM) /* the last one says which */
+            errno != EPERM)
             return -errno;
     }
     return mkdir(path, 0777) < 0 && errno != EEXIST ? -errno : 0;
 }
 
 /* A file with a byte in it comes and goes. 0 or a negated errno. */
-static int probe(const char *folder) {
+static int folder_probe(const char *folder) {
     char path[4200], node[64] = "";
     int rc = folders_make(folder);
     if (rc < 0)
@@ -64,14 +68,15 @@ static uint64_t wanted; /* atomic: items of this pass */
 static bool whole;      /* the pass before was, and this process made it */
 
 static void at_say(const struct save_job *j) {
-    printf("at %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-           __atomic_load_n(&j->items, __ATOMIC_RELAXED),
-           __atomic_load_n(&j->bytes, __ATOMIC_RELAXED), __atomic_load_n(&wanted, __ATOMIC_RELAXED),
-           __atomic_load_n(&j->moved, __ATOMIC_RELAXED)); /* figures alone */
+    printf(
+        "at %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+        __atomic_load_n(&j->items, __ATOMIC_RELAXED), __atomic_load_n(&j->bytes, __ATOMIC_RELAXED),
+        /* figures alone */
+        __atomic_load_n(&wanted, __ATOMIC_RELAXED), __atomic_load_n(&j->moved, __ATOMIC_RELAXED));
 }
 
 /* ddictd says nothing during a pass but `stop`; the end of stdin is its end. */
-static void *ticker(void *arg) {
+static void *ticker_run(void *arg) {
     struct save_job *j = arg;
     for (unsigned n = 1; __atomic_load_n(&ticking, __ATOMIC_RELAXED); n++) { /* only a flag */
         struct pollfd p = {.fd = 0, .events = POLLIN};
@@ -100,8 +105,9 @@ struct scan {
 
 static int item_scan(struct save_job *j, void *arg, const struct save_item *item) {
     struct scan *s = arg;
-    __atomic_fetch_add(&j->moved, 1, __ATOMIC_RELAXED);                        /* a figure */
-    s->sum += XXH3_64bits_withSeed(item->key, item->klen, item->view.version); /* in any order */
+    __atomic_fetch_add(&j->moved, 1, __ATOMIC_RELAXED); /* a figure */
+    /* in any order */
+    s->sum += XXH3_64bits_withSeed(item->key, item->klen, item->view.version);
     s->items++;
     s->bytes += item->view.len;
     return 0;
@@ -114,15 +120,14 @@ static int manager_dump(struct save_job *j, unsigned i) {
     if (rc < 0)
         return rc;
     s.sum ^= s.items;
-    if (m->parts != NULL && m->state == s.sum && m->items == s.items &&
-        manifest_parts_there(j, m->parts)) {
+    if (m->parts && m->state == s.sum && m->items == s.items && manifest_parts_there(j, m->parts)) {
         __atomic_fetch_add(&j->items, m->items, __ATOMIC_RELAXED); /* figures alone */
         __atomic_fetch_add(&j->bytes, m->bytes, __ATOMIC_RELAXED);
         __atomic_fetch_add(&j->same, m->items, __ATOMIC_RELAXED);
         return 0;
     }
     json_t *parts = json_array();
-    rc = parts != NULL ? save_manager(j, i, parts) : dd_error(-ENOMEM, "out of memory");
+    rc = parts ? save_manager(j, i, parts) : dd_error(-ENOMEM, "out of memory");
     if (rc < 0) {
         manifest_drop(j, parts);
         json_decref(parts);
@@ -133,8 +138,8 @@ static int manager_dump(struct save_job *j, unsigned i) {
     *m = (struct manager){.parts = parts, .state = s.sum};
     json_t *part;
     size_t at;
-    json_array_foreach(parts, at,
-                       part) { /* not those of the scan: something may have come or gone since */
+    /* not those of the scan: something may have come or gone since */
+    json_array_foreach(parts, at, part) {
         m->items += (uint64_t)json_integer_value(json_object_get(part, "items"));
         m->bytes += (uint64_t)json_integer_value(json_object_get(part, "bytes"));
     }
@@ -143,8 +148,9 @@ static int manager_dump(struct save_job *j, unsigned i) {
 
 static void dumps_write(struct save_job *j) {
     int rc = 0;
+    /* a number for one thread */
     for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
-                                i < j->info.managers);) /* a number for one thread */
+                                i < j->info.managers);)
         if (save_ours(j, i))
             rc = manager_dump(j, (unsigned)i);
     if (rc < 0)
@@ -156,14 +162,14 @@ static int worker_say(struct save_job *j) {
     json_decref(j->parts);
     j->parts = json_array();
     for (unsigned i = 0; i < j->info.managers; i++)
-        if (managers[i].parts != NULL && json_array_extend(j->parts, managers[i].parts) < 0)
+        if (managers[i].parts && json_array_extend(j->parts, managers[i].parts) < 0)
             return dd_error(-ENOMEM, "out of memory");
-    return j->parts != NULL ? manifest_worker_write(j) : dd_error(-ENOMEM, "out of memory");
+    return j->parts ? manifest_worker_write(j) : dd_error(-ENOMEM, "out of memory");
 }
 
 /* --- a pass --- */
 
-static void count(struct save_job *j) {
+static void stage_count(struct save_job *j) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
@@ -178,7 +184,7 @@ static void count(struct save_job *j) {
     __atomic_store_n(&wanted, n, __ATOMIC_RELAXED); /* a figure */
 }
 
-static int attach(struct save_job *j, const char *name) {
+static int stage_attach(struct save_job *j, const char *name) {
     int rc = ddict_attach(&j->d, name, -1);
     rc = rc < 0 ? rc : ddict_get_info(j->d, &j->info);
     if (rc < 0)
@@ -188,12 +194,12 @@ static int attach(struct save_job *j, const char *name) {
     memcpy(j->id, j->info.id, sizeof j->id);
     for (unsigned i = 0; i < 4; i++)
         snprintf(j->tag + 2 * i, 3, "%02x", j->id[i]);
-    if (managers == NULL && (managers = calloc(j->info.managers, sizeof *managers)) == NULL)
+    if (!managers && !(managers = calloc(j->info.managers, sizeof *managers)))
         return dd_error(-ENOMEM, "out of memory");
     return 0;
 }
 
-static void detach(struct save_job *j) {
+static void stage_detach(struct save_job *j) {
     ddict_detach(j->d);
     j->d = NULL;
 }
@@ -204,9 +210,9 @@ static struct save_seen *seen_of(unsigned manager) {
 
 static int pass_run(struct save_job *j, bool files) {
     pthread_t tick;
-    count(j);
+    stage_count(j);
     ticking = 1;
-    bool ticks = pthread_create(&tick, NULL, ticker, j) == 0;
+    bool ticks = pthread_create(&tick, NULL, ticker_run, j) == 0;
     int rc = files ? save_files(j) : save_threads(j, j->info.local_managers, dumps_write);
     if (ticks) {
         __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
@@ -218,7 +224,7 @@ static int pass_run(struct save_job *j, bool files) {
 }
 
 /* Until what comes from disk is all there, the dictionary is less than what was saved before. */
-static int loaded(struct save_job *j) {
+static int stage_is_loaded(struct save_job *j) {
     int rc =
         j->after_load ? ddict_contains(j->d, "s" SAVE_LOADED, sizeof SAVE_LOADED, NULL, -1) : 1;
     if (rc < 0)
@@ -228,15 +234,15 @@ static int loaded(struct save_job *j) {
                                       "was saved before is left as it was");
 }
 
-static void pass(struct save_job *j, bool files, const char *name) {
+static void stage_pass(struct save_job *j, bool files, const char *name) {
     uint64_t began = clock_ns();
     j->items = j->bytes = j->same = j->claimed = j->left_out = 0;
     j->stopped = 0;
     whole = false;
     *j->why = *j->first_left_out = 0;
     j->seen = files ? seen_of : NULL;
-    int rc = attach(j, name);
-    rc = rc < 0 ? rc : loaded(j);
+    int rc = stage_attach(j, name);
+    rc = rc < 0 ? rc : stage_is_loaded(j);
     rc = rc < 0 ? rc : pass_run(j, files);
     whole = rc >= 0;
     at_say(j);
@@ -245,10 +251,10 @@ static void pass(struct save_job *j, bool files, const char *name) {
     else
         printf("done %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.3f %s\n", j->items, j->bytes,
                j->same, j->left_out, (double)(clock_ns() - began) / 1e9, j->first_left_out);
-    detach(j);
+    stage_detach(j);
 }
 
-static void publish(struct save_job *j) {
+static void stage_publish(struct save_job *j) {
     int rc = whole ? manifest_write(j, NULL)
                    : dd_error(-ESRCH, "who saves was killed after its pass, and started anew");
     if (rc < 0)
@@ -261,10 +267,10 @@ static void publish(struct save_job *j) {
 static void size_say(struct save_job *j, const char *name) {
     struct ddict_manager_stats *s = NULL;
     uint64_t most = 0;
-    int n = attach(j, name);
-    n = n < 0 ? n : ddict_stats(j->d, &s, -1);
+    int n = stage_attach(j, name);
+    n = n < 0 ? n : ddict_stats(j->d, &s, sizeof *s, -1);
     uint64_t *node = n > 0 ? calloc(j->info.nodes, sizeof *node) : NULL;
-    for (int i = 0; node != NULL && i < n; i++) {
+    for (int i = 0; node && i < n; i++) {
         uint64_t *at = &node[s[i].node_id % j->info.nodes];
         *at += s[i].total_used_bytes;
         most = *at > most ? *at : most;
@@ -272,20 +278,20 @@ static void size_say(struct save_job *j, const char *name) {
     printf("size %" PRIu64 "\n", most);
     free(node);
     free(s);
-    detach(j);
+    stage_detach(j);
 }
 
 int stage_run(struct save_job *j, bool files, const char *name) {
     char *line = NULL;
     size_t cap = 0;
-    static const int ignored[] = {
-        SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
-        SIGUSR2, SIGALRM, SIGTSTP, SIGPIPE}; /* Slurm's are for ddictd, too, which tells us */
+    /* Slurm's are for ddictd, too, which tells us */
+    static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
+                                  SIGUSR2, SIGALRM, SIGTSTP, SIGPIPE};
     for (unsigned i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    int rc = probe(j->folder);
+    int rc = folder_probe(j->folder);
     if (rc < 0)
         printf("error %s\n", strerror(-rc));
     else if (!files && (rc = manifest_foreign(j->folder)) < 0) /* it would be replaced */
@@ -295,13 +301,13 @@ int stage_run(struct save_job *j, bool files, const char *name) {
     while (rc == 0 && getline(&line, &cap, stdin) > 0) {
         line[strcspn(line, "\n")] = 0;
         if (strcmp(line, "pass") == 0)
-            pass(j, files, name);
+            stage_pass(j, files, name);
         else if (strcmp(line, "publish") == 0)
-            publish(j);
+            stage_publish(j);
         else if (strcmp(line, "size") == 0)
             size_say(j, name);
     }
-    for (unsigned i = 0; managers != NULL && i < j->info.managers; i++) {
+    for (unsigned i = 0; managers && i < j->info.managers; i++) {
         json_decref(managers[i].parts);
         save_seen_free(&managers[i].seen);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c - monotonic time and deadlines that grow by the time the process was suspended. */
-#include <base/clock.h>
-#include <base/defaults.h>
+/* clock.c - monotonic time, and deadlines that do not count the time of a suspension. */
+#include "clock.h"
+
+#include "defaults.h"
 
 #include <limits.h>
 #include <time.h>
@@ -22,7 +23,7 @@ void deadline_start(struct deadline *d, int64_t timeout_ms) {
 }
 
 /* Nanoseconds left, after the time we were suspended is given back. */
-static uint64_t look(struct deadline *d) {
+static uint64_t deadline_update(struct deadline *d) {
     uint64_t now = clock_ns(), gap = now - d->last_ns;
     d->last_ns = now;
     if (d->at_ns == UINT64_MAX)
@@ -34,7 +35,7 @@ static uint64_t look(struct deadline *d) {
 }
 
 int deadline_left(struct deadline *d, int slice_ms) {
-    uint64_t left = look(d), cap = DD_SUSPEND_GAP_MS / 2;
+    uint64_t left = deadline_update(d), cap = DD_SUSPEND_GAP_MS / 2;
     if (slice_ms >= 0 && (uint64_t)slice_ms < cap)
         cap = (uint64_t)slice_ms;
     left = left > cap * NS_PER_MS ? cap : (left + NS_PER_MS - 1) / NS_PER_MS;
@@ -42,5 +43,5 @@ int deadline_left(struct deadline *d, int slice_ms) {
 }
 
 int deadline_over(struct deadline *d) {
-    return look(d) == 0;
+    return deadline_update(d) == 0;
 }

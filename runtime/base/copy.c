@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c - writing past the caches. */
-#include <base/copy.h>
+/* copy.c - writes that bypass the caches. */
+#include "copy.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
 
 #define LINE 64u
-#define AHEAD \
-    1024u /* bytes: the processor's own prefetch ends with each page, and another core may have the lines */
+/* bytes: the processor's own prefetch ends with each page, and another core may have the lines */
+#define AHEAD 1024u
 
 void copy_past(void *dst, const void *src, size_t n) {
     uint8_t *to = dst;
@@ -30,7 +30,8 @@ void copy_past(void *dst, const void *src, size_t n) {
         _mm_stream_si128((__m128i *)(void *)(to + 16), b);
         _mm_stream_si128((__m128i *)(void *)(to + 32), c);
         _mm_stream_si128((__m128i *)(void *)(to + 48), d);
-        _mm_prefetch((const char *)from + AHEAD, _MM_HINT_T0); /* beyond the end it does no harm */
+        /* beyond the end it does no harm */
+        _mm_prefetch((const char *)from + AHEAD, _MM_HINT_T0);
     }
     _mm_sfence(); /* before any store that says that they are there */
     memcpy(to, from, n);

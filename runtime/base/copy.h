@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy.h - copies of large values. What is larger than the caches is written past them: that saves reading each line of the destination
- * before it is written, a third of all traffic.
+ * copy.h - copies of large values. Values larger than the caches are written past them: then no
+ * line of the destination is read before it is written, which saves a third of all memory traffic.
  */
 #ifndef DDICT_BASE_COPY_H
 #define DDICT_BASE_COPY_H
 
-#include <base/defaults.h>
+#include "defaults.h"
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* memcpy() for part of a value that is larger than DD_COPY_PAST; complete, for other processes too, when it returns. */
+/* memcpy() for part of a value that is larger than DD_COPY_PAST; complete, for other processes too,
+ * when it returns. */
 void copy_past(void *dst, const void *src, size_t n);
 
 /* n bytes of a value of `all` bytes. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error.c - the text of every code, and the sentence of the calling thread. */
-#include <base/error.h>
-#include <base/text.h>
+/* error.c - the text of every code, and the error sentence of the calling thread. */
+#include "error.h"
+
+#include "text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,19 +12,38 @@
 
 static __thread char sentence[DD_ERRMSG_MAX];
 static __thread int plain; /* the failure when sentence is empty */
+static __thread int kind_of_it;
+
+static void sentence_set(int kind, const char *fmt, va_list ap) {
+    char text[DD_ERRMSG_MAX]; /* an argument may be dd_errmsg() itself */
+    vsnprintf(text, sizeof text, fmt, ap);
+    memcpy(sentence, text_plain(text), sizeof sentence);
+    kind_of_it = kind;
+}
 
 int dd_error(int code, const char *fmt, ...) {
-    char text[DD_ERRMSG_MAX]; /* an argument may be dd_errmsg() itself */
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    sentence_set(0, fmt, ap);
     va_end(ap);
-    memcpy(sentence, text_plain(text), sizeof sentence);
     return code;
+}
+
+int dd_error_kind(int code, int kind, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    sentence_set(kind, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int dd_errkind(void) {
+    return kind_of_it;
 }
 
 int dd_error_plain(int code) {
     sentence[0] = 0;
+    kind_of_it = 0;
     plain = code;
     return code;
 }

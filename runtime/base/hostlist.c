@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hostlist.c - expand Slurm's lists of node names. */
-#include "base/hostlist.h"
+#include "hostlist.h"
+
+#include "vec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,17 +16,10 @@ static int name_add(struct hostlist *list, const char *name) {
         return -EINVAL;
     if (list->count == HOSTLIST_MAX)
         return -E2BIG;
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 16;
-        char **names = realloc(list->names, room * sizeof *names);
-
-        if (names == NULL)
-            return -ENOMEM;
-        list->names = names;
-        list->room = room;
-    }
+    if (VEC_ROOM(&list->names, &list->room, list->count + 1, 16) < 0)
+        return -ENOMEM;
     list->names[list->count] = strdup(name);
-    return list->names[list->count++] == NULL ? -ENOMEM : 0;
+    return !list->names[list->count++] ? -ENOMEM : 0;
 }
 
 /* head is what is settled of the name, text the rest of it up to end; each bracket multiplies. */
@@ -33,14 +28,14 @@ static int part_expand(struct hostlist *list, const char *head, const char *text
     char name[NAME_ROOM];
     int rc = 0;
 
-    if (open == NULL) {
+    if (!open) {
         if ((size_t)snprintf(name, sizeof name, "%s%.*s", head, (int)(end - text), text) >=
             sizeof name)
             return -EINVAL;
         return name_add(list, name);
     }
     close = memchr(open, ']', (size_t)(end - open));
-    if (close == NULL)
+    if (!close)
         return -EINVAL;
     for (s = open + 1; rc == 0;) {
         char *stop;

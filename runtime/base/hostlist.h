@@ -12,7 +12,8 @@ struct hostlist {
     size_t count, room;
 };
 
-/* All names of text in its order, added to what list has (start with zeroes). 0, -EINVAL, -E2BIG, -ENOMEM; list is still to be freed. */
+/* All names of text in its order, added to what list has (start with zeroes). 0, -EINVAL, -E2BIG,
+ * -ENOMEM; list is still to be freed. */
 int hostlist_add(struct hostlist *list, const char *text);
 /* Index of name or -1. */
 long hostlist_find(const struct hostlist *list, const char *name);

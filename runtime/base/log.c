@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.c - one write(2) a line, so that lines of several processes do not mix. */
-#include <base/log.h>
+/* log.c - one write(2) for each line, so that lines of several processes do not mix. */
+#include "log.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 1024 /* a longer line is cut; less than PIPE_BUF, so a pipe keeps it whole */
+/* a longer line is cut; less than PIPE_BUF, so a pipe keeps it whole */
+#define LINE_MAX_BYTES 1024
 
 static char part[96] = "ddict";
 static enum log_level threshold = LOG_LVL_WARN;

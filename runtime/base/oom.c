@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oom.c - /proc/self/oom_score_adj. To raise it needs no right, nor does to lower it again to where it was. */
-#include "base/oom.h"
+/* oom.c - /proc/self/oom_score_adj. Raising it needs no privilege, nor does lowering it again to
+ * its former value. */
+#include "oom.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #define ADJ_FILE "/proc/self/oom_score_adj"
-#define ADJ_FIRST \
-    "1000" /* as if it had all of what may be used in addition to its own: more than any process without it */
+/* as if it had all of what may be used in addition to its own: more than any process without it */
+#define ADJ_FIRST "1000"
 
-static int score(void) {
+static int oom_score(void) {
     char text[16];
     int fd = open(ADJ_FILE, O_RDONLY | O_CLOEXEC), at, value = 0;
     ssize_t n;
@@ -52,7 +53,7 @@ int oom_first(void) {
 }
 
 void oom_not_first(void) {
-    int fd = score() > 0 ? oom_open() : -1;
+    int fd = oom_score() > 0 ? oom_open() : -1;
 
     (void)score_set(&fd, "0", 1); /* refused where root has set more */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process.c - read a number of /proc/PID/stat; proc(5) counts its fields from 1. */
-#include "base/process.h"
+/* process.c - read a field of /proc/PID/stat; proc(5) counts the fields from 1. */
+#include "process.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,27 +26,27 @@ static const char *field_find(pid_t pid, int number, char *text, size_t cap) {
     close(fd);
     text[n > 0 ? n : 0] = '\0';
     at = strrchr(text, ')'); /* ends the second one, which may have anything in it */
-    for (i = 2; at != NULL && i < number; i++)
+    for (i = 2; at && i < number; i++)
         at = strchr(at + 1, ' ');
-    return at != NULL ? at + 1 : NULL;
+    return at ? at + 1 : NULL;
 }
 
-static uint64_t field(pid_t pid, int number) {
+static uint64_t stat_field(pid_t pid, int number) {
     char text[1024];
     const char *at = field_find(pid, number, text, sizeof text);
-    return at != NULL ? strtoull(at, NULL, 10) : 0;
+    return at ? strtoull(at, NULL, 10) : 0;
 }
 
 char process_state(pid_t pid) {
     char text[1024];
     const char *at = field_find(pid, FIELD_STATE, text, sizeof text);
-    return at != NULL ? *at : 0;
+    return at ? *at : 0;
 }
 
 pid_t process_parent(pid_t pid) {
-    return (pid_t)field(pid, FIELD_PARENT);
+    return (pid_t)stat_field(pid, FIELD_PARENT);
 }
 
 uint64_t process_began(pid_t pid) {
-    return field(pid, FIELD_BEGAN);
+    return stat_field(pid, FIELD_BEGAN);
 }

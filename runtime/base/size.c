@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* size.c - sizes and counts as people write them. */
-#include <base/size.h>
+/* size.c - sizes and counts in the form in which people write them. */
+#include "size.h"
 
 #include <ctype.h>
 #include <errno.h>

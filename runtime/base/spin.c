@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spin.c - when spinning does not pay. */
-#include <base/clock.h>
-#include <base/defaults.h>
-#include <base/spin.h>
+#include "spin.h"
+
+#include "clock.h"
+#include "defaults.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -17,9 +18,8 @@ static int cores_look(uint64_t now_ns) {
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
                                                         : (int)sysconf(_SC_NPROCESSORS_ONLN);
     n = n > 0 ? n : 1;
-    __atomic_store_n(
-        &cores, n,
-        __ATOMIC_RELAXED); /* relaxed, as all here: numbers of which an old one does no harm */
+    /* relaxed, as all here: numbers of which an old one does no harm */
+    __atomic_store_n(&cores, n, __ATOMIC_RELAXED);
     __atomic_store_n(&looked, now_ns, __ATOMIC_RELAXED);
     return n;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c - latency histograms, and the merge and print of a manager's figures. */
-#include <base/stats.h>
+/* stats.c - latency histograms; merge and print of a manager's statistics. */
+#include "stats.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -59,11 +59,36 @@ void turns_add(uint64_t turns[DDICT_TURNS_N], uint64_t ns) {
     turns[i < DDICT_TURNS_N ? i : DDICT_TURNS_N - 1]++;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
+void stats_init(struct manager_stats *s) {
+    memset(s, 0, sizeof *s);
+    s->version = STATS_VERSION;
+    s->bytes = sizeof *s;
+    s->numa_node = -1;
+}
+
+int stats_read(struct manager_stats *s, const void *sent, size_t len) {
+    struct {
+        uint32_t version, bytes;
+    } head;
+    stats_init(s);
+    if (len < sizeof head)
+        return DDICT_EPROTO;
+    memcpy(&head, sent, sizeof head);
+    if (head.version == 0 || head.bytes != len)
+        return DDICT_EPROTO;
+    memcpy((char *)s + sizeof head, (const char *)sent + sizeof head,
+           (len < sizeof *s ? len : sizeof *s) - sizeof head);
+#define END(field) s->field[sizeof s->field - 1] = 0;
+    STATS_TEXTS(END)
+#undef END
+    return 0;
+}
+
+static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-void stats_merge(struct ddict_manager_stats *t, const struct ddict_manager_stats *s) {
+void stats_merge(struct manager_stats *t, const struct manager_stats *s) {
 #define ADD(field) t->field += s->field
     ADD(total_bytes);
     ADD(total_used_bytes);
@@ -93,14 +118,16 @@ void stats_merge(struct ddict_manager_stats *t, const struct ddict_manager_stats
     ADD(clients_peak);
     ADD(lanes_watched);
     ADD(lane_bytes);
+    ADD(lane_returned_bytes);
     ADD(connections);
     ADD(descriptors);
     ADD(page_table_bytes);
     ADD(prefixes);
     ADD(events_bytes);
-    ADD(restarts);
     ADD(retired_bytes);
     ADD(leased_bytes);
+    ADD(scattered_bytes);
+    ADD(moved_bytes);
     ADD(populated_bytes);
     ADD(populate_us);
     ADD(huge_bytes);
@@ -114,128 +141,129 @@ void stats_merge(struct ddict_manager_stats *t, const struct ddict_manager_stats
         t->state = s->state;
     if (!t->transport[0])
         memcpy(t->transport, s->transport, sizeof t->transport);
+    if (!t->wire[0])
+        memcpy(t->wire, s->wire, sizeof t->wire);
     if (s->largest_holder_bytes > t->largest_holder_bytes) {
         t->largest_holder_bytes = s->largest_holder_bytes;
         t->largest_holder_pid = s->largest_holder_pid;
     }
-    t->uptime_us = larger(t->uptime_us, s->uptime_us);
-    t->turn_max_us = larger(t->turn_max_us, s->turn_max_us);
-    t->frozen = larger(t->frozen, s->frozen);
-    t->page_bytes = larger(t->page_bytes, s->page_bytes);
-    for (int i = 0; i < DDICT_OP_N; i++) {
+    t->uptime_us = max_u64(t->uptime_us, s->uptime_us);
+    t->turn_max_us = max_u64(t->turn_max_us, s->turn_max_us);
+    t->frozen = max_u64(t->frozen, s->frozen);
+    t->page_bytes = max_u64(t->page_bytes, s->page_bytes);
+    for (int i = 0; i < DDICT_LATENCY_N; i++) {
         t->latency[i].count += s->latency[i].count;
-        t->latency[i].p50_ns = larger(t->latency[i].p50_ns, s->latency[i].p50_ns);
-        t->latency[i].p99_ns = larger(t->latency[i].p99_ns, s->latency[i].p99_ns);
-        t->latency[i].max_ns = larger(t->latency[i].max_ns, s->latency[i].max_ns);
+        t->latency[i].p50_ns = max_u64(t->latency[i].p50_ns, s->latency[i].p50_ns);
+        t->latency[i].p99_ns = max_u64(t->latency[i].p99_ns, s->latency[i].p99_ns);
+        t->latency[i].max_ns = max_u64(t->latency[i].max_ns, s->latency[i].max_ns);
     }
 }
 
-static json_t *text(const char *s, size_t cap) {
+static json_t *json_text(const char *s, size_t cap) {
     json_t *j = json_stringn(s, strnlen(s, cap));
     return j ? j : json_string("?"); /* not UTF-8 */
 }
 
-static json_t *count(uint64_t n) {
+static json_t *json_count(uint64_t n) {
     return json_integer((json_int_t)n);
 }
 
-static json_t *latency(const struct ddict_latency *l) {
-    return json_pack("{s:o, s:o, s:o, s:o}", "count", count(l->count), "p50_ns", count(l->p50_ns),
-                     "p99_ns", count(l->p99_ns), "max_ns", count(l->max_ns));
+static json_t *json_latency(const struct ddict_latency *l) {
+    return json_pack("{s:o, s:o, s:o, s:o}", "count", json_count(l->count), "p50_ns",
+                     json_count(l->p50_ns), "p99_ns", json_count(l->p99_ns), "max_ns",
+                     json_count(l->max_ns));
 }
 
-/* The whole numbers among the figures, in the order of the text. */
-#define NUMBERS_ID(X)   X(manager_id) X(node_id)
-#define NUMBERS_POOL(X) X(pid) X(total_bytes) X(total_used_bytes) X(pool_free_space)
-#define NUMBERS_WORK(X)                                                                         \
-    X(num_keys)                                                                                 \
-    X(puts) X(gets_local) X(gets_remote) X(misses) X(deletes) X(bytes_in) X(bytes_out)          \
-        X(cache_hits) X(evictions) X(full_errors) X(frozen) X(cached_items) X(cached_bytes)     \
-            X(spill_total_bytes) X(spill_used_bytes) X(spill_items) X(spilled_bytes)            \
-                X(clients_now) X(clients_peak) X(lanes_watched) X(lane_bytes) X(connections)    \
-                    X(descriptors) X(page_table_bytes) X(prefixes) X(events_bytes) X(restarts)  \
-                        X(retired_bytes) X(leased_bytes) X(largest_holder_pid)                  \
-                            X(largest_holder_bytes) X(populated_bytes) X(populate_us)           \
-                                X(page_bytes) X(huge_bytes) X(refused_connections) X(rma_bytes) \
-                                    X(rma_refused) X(uptime_us) X(turn_max_us)
-static const char *const op_name[DDICT_OP_N] = {"put", "get", "del", "fetch"};
+static const char *const op_name[DDICT_LATENCY_N] = {"put", "get", "del", "fetch"};
 
 /* Those that are not 0, by their power of two. */
-static int powers(json_t *to, const uint64_t *n, int len) {
+static int json_powers(json_t *to, const uint64_t *n, int len) {
     int bad = 0;
     for (int i = 0; i < len; i++) {
         char name[24];
         snprintf(name, sizeof name, "%llu", 1ull << i);
         if (n[i])
-            bad |= json_object_set_new(to, name, count(n[i]));
+            bad |= json_object_set_new(to, name, json_count(n[i]));
     }
     return bad;
 }
 
-char *stats_json(const struct ddict_manager_stats *s) {
+json_t *stats_object(const struct manager_stats *s) {
     json_t *j = json_object(), *blocks = json_object(), *lat = json_object(),
            *turns = json_object();
     int bad = !j || !blocks || !lat || !turns;
-#define PUT(field) bad |= json_object_set_new(j, #field, count((uint64_t)s->field));
-    NUMBERS_ID(PUT)
-    bad |= json_object_set_new(j, "hostname", text(s->hostname, sizeof s->hostname));
-    bad |= json_object_set_new(j, "node", text(s->node, sizeof s->node));
-    bad |= json_object_set_new(j, "transport", text(s->transport, sizeof s->transport));
-    bad |= json_object_set_new(j, "state", json_integer(s->state));
-    bad |= json_object_set_new(j, "numa_node", json_integer(s->numa_node));
-    NUMBERS_POOL(PUT)
-    bad |= json_object_set_new(j, "pool_utilization", json_real(s->pool_utilization));
-    bad |= powers(blocks, s->free_blocks, 48) | powers(turns, s->turns, DDICT_TURNS_N);
-    bad |= json_object_set(j, "free_blocks", blocks);
-    NUMBERS_WORK(PUT)
+#define PUT(field) bad |= json_object_set_new(j, #field, json_count(s->field));
+    STATS_WORDS(PUT)
 #undef PUT
-    for (int i = 0; i < DDICT_OP_N; i++)
-        bad |= json_object_set_new(lat, op_name[i], latency(&s->latency[i]));
+#define PUT(field) bad |= json_object_set_new(j, #field, json_text(s->field, sizeof s->field));
+    STATS_TEXTS(PUT)
+#undef PUT
+#define PUT(field) bad |= json_object_set_new(j, #field, json_integer(s->field));
+    STATS_SIGNED(PUT)
+#undef PUT
+#define PUT(field) bad |= json_object_set_new(j, #field, json_count(s->field));
+    STATS_COUNTS(PUT)
+#undef PUT
+    bad |= json_object_set_new(j, "pool_utilization", json_real(s->pool_utilization));
+    bad |= json_powers(blocks, s->free_blocks, 48) | json_powers(turns, s->turns, DDICT_TURNS_N);
+    bad |= json_object_set(j, "free_blocks", blocks);
+    for (int i = 0; i < DDICT_LATENCY_N; i++)
+        bad |= json_object_set_new(lat, op_name[i], json_latency(&s->latency[i]));
     bad |= json_object_set(j, "latency", lat);
     bad |= json_object_set(j, "turns", turns);
-    char *out = bad ? NULL : json_dumps(j, JSON_COMPACT);
     json_decref(turns);
     json_decref(lat);
     json_decref(blocks);
+    if (bad) {
+        json_decref(j);
+        return NULL;
+    }
+    return j;
+}
+
+char *stats_json(const struct manager_stats *s) {
+    json_t *j = stats_object(s);
+    char *out = j ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
     return out;
 }
 
-static uint64_t number(const json_t *o, const char *name) {
+static uint64_t number_read(const json_t *o, const char *name) {
     return (uint64_t)json_integer_value(json_object_get(o, name));
 }
 
-static void words(char *to, size_t cap, const json_t *o, const char *name) {
+static void words_read(char *to, size_t cap, const json_t *o, const char *name) {
     const char *s = json_string_value(json_object_get(o, name));
     snprintf(to, cap, "%s", s ? s : "");
 }
 
-void stats_parse(const struct json_t *j, struct ddict_manager_stats *s) {
+void stats_parse(const struct json_t *j, struct manager_stats *s) {
     const json_t *blocks = json_object_get(j, "free_blocks"), *lat = json_object_get(j, "latency"),
                  *turns = json_object_get(j, "turns");
-    memset(s, 0, sizeof *s);
-#define TAKE(field) s->field = (__typeof__(s->field))number(j, #field);
-    NUMBERS_ID(TAKE)
-    NUMBERS_POOL(TAKE) NUMBERS_WORK(TAKE)
+    stats_init(s);
+#define TAKE(field) s->field = (__typeof__(s->field))number_read(j, #field);
+    STATS_WORDS(TAKE)
+    STATS_COUNTS(TAKE)
 #undef TAKE
-        words(s->hostname, sizeof s->hostname, j, "hostname");
-    words(s->node, sizeof s->node, j, "node");
-    words(s->transport, sizeof s->transport, j, "transport");
+#define TAKE(field) words_read(s->field, sizeof s->field, j, #field);
+    STATS_TEXTS(TAKE)
+#undef TAKE
     s->state = (int32_t)json_integer_value(json_object_get(j, "state"));
     const json_t *numa = json_object_get(j, "numa_node");
-    s->numa_node = json_is_integer(numa) ? (int32_t)json_integer_value(numa)
-                                         : -1; /* a record of before it was there */
+    /* not in a record of before it was there */
+    if (json_is_integer(numa))
+        s->numa_node = (int32_t)json_integer_value(numa);
     s->pool_utilization = json_number_value(json_object_get(j, "pool_utilization"));
     for (int i = 0; i < 48; i++) {
         char name[24];
         snprintf(name, sizeof name, "%llu", 1ull << i);
-        s->free_blocks[i] = number(blocks, name);
+        s->free_blocks[i] = number_read(blocks, name);
         if (i < DDICT_TURNS_N)
-            s->turns[i] = number(turns, name);
+            s->turns[i] = number_read(turns, name);
     }
-    for (int i = 0; i < DDICT_OP_N; i++) {
+    for (int i = 0; i < DDICT_LATENCY_N; i++) {
         const json_t *l = json_object_get(lat, op_name[i]);
-        s->latency[i] = (struct ddict_latency){number(l, "count"), number(l, "p50_ns"),
-                                               number(l, "p99_ns"), number(l, "max_ns")};
+        s->latency[i] = (struct ddict_latency){number_read(l, "count"), number_read(l, "p50_ns"),
+                                               number_read(l, "p99_ns"), number_read(l, "max_ns")};
     }
 }

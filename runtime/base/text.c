@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* text.c - which bytes are printable. */
-#include <base/text.h>
+#include "text.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* user.c - users as a process in a user namespace sees them. */
-#include <base/user.h>
+#include "user.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +15,12 @@ unsigned long user_outside(const char *map, unsigned long id) {
     unsigned long in, out, count, found = id;
     FILE *f = fopen(map, "re");
 
-    while (f != NULL && fscanf(f, "%lu %lu %lu", &in, &out, &count) == 3)
+    while (f && fscanf(f, "%lu %lu %lu", &in, &out, &count) == 3)
         if (id >= in && id - in < count) {
             found = out + (id - in);
             break;
         }
-    if (f != NULL)
+    if (f)
         fclose(f);
     return found;
 }
@@ -29,7 +29,7 @@ static unsigned long overflow_uid(void) {
     unsigned long uid = OVERFLOW_USUAL;
     FILE *f = fopen(OVERFLOW_FILE, "re");
 
-    if (f != NULL) {
+    if (f) {
         if (fscanf(f, "%lu", &uid) != 1)
             uid = OVERFLOW_USUAL;
         fclose(f);
@@ -44,9 +44,9 @@ bool user_is_one(const char *map, uid_t uid) {
     if (uid != overflow_uid())
         return true;
     f = fopen(map, "re");
-    while (f != NULL && fscanf(f, "%lu %lu %lu", &in, &out, &count) == 3)
+    while (f && fscanf(f, "%lu %lu %lu", &in, &out, &count) == 3)
         all += count;
-    if (f != NULL)
+    if (f)
         fclose(f);
     return all >= ALL_IDS;
 }
@@ -54,7 +54,7 @@ bool user_is_one(const char *map, uid_t uid) {
 unsigned long user_of_job(void) {
     const char *uid = getenv("SLURM_JOB_UID");
 
-    if (uid != NULL && *uid != '\0' && strlen(uid) <= 10 && uid[strspn(uid, "0123456789")] == '\0')
+    if (uid && *uid != '\0' && strlen(uid) <= 10 && uid[strspn(uid, "0123456789")] == '\0')
         return strtoul(uid, NULL, 10);
     return user_outside(USER_UID_MAP, geteuid());
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command.c - start other programs with a clean environment, and read what short ones say. */
-#include "launch/command.h"
+#include "command.h"
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/oom.h"
+#include "option_table.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/oom.h>
+#include <base/vec.h>
+#include <wire/attach.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,18 +21,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Also linked into the plugin, where the parent has threads: between fork and exec nothing that could take a lock. */
+/* Also linked into the plugin, where the parent has threads: between fork and exec nothing that
+ * could take a lock. */
 #define READ_MAX      (8u << 20) /* bytes: `scontrol -d show job` of 65,536 nodes */
 #define SLICE_MS      100
 #define EXIT_SLICE_MS 2 /* from the end of its output to its exit it is a moment */
 
 static int variable_kept(const char *entry, int all) {
     static const char *const keep[] = {
-        "PATH",   "HOME", "USER",       "LOGNAME",   "LANG",
-        "LC_ALL", "TZ",   "SLURM_CONF", "SLURM_JWT", "SLURM_RESTART_COUNT"};
-    static const char *const drop[] = {"DDICT_NAME",     "DDICT_NODE",   "DDICT_SOCKET",
-                                       "DDICT_MANAGERS", "DDICT_MEM",    "DDICT_LOAD",
-                                       "DDICT_INTERNAL", "DDICT_NOTE_FD"};
+        "PATH",      "HOME", "USER",       "LOGNAME",   "LANG",
+        "LC_ALL",    "TZ",   "SLURM_CONF", "SLURM_JWT", "SLURM_RESTART_COUNT",
+        JOB_VARIABLE};
+    const char *const drop[] = {"DDICT_NAME",
+                                "DDICT_NODE",
+                                "DDICT_SOCKET",
+                                "DDICT_INTERNAL",
+                                "DDICT_NOTE_FD",
+                                option_rows[OPT_MANAGERS].variable,
+                                option_rows[OPT_MEM].variable,
+                                option_rows[OPT_LOAD].variable};
     size_t n = strcspn(entry, "="), i;
 
     for (i = 0; i < sizeof keep / sizeof *keep; i++)
@@ -38,8 +48,8 @@ static int variable_kept(const char *entry, int all) {
     for (i = 0; i < sizeof drop / sizeof *drop; i++)
         if (strlen(drop[i]) == n && memcmp(entry, drop[i], n) == 0)
             return 0;
-    return all || strncmp(entry, "DDICT_", 6) == 0 ||
-           strncmp(entry, "FI_", 3) == 0; /* FI_: of libfabric */
+    /* FI_: of libfabric */
+    return all || strncmp(entry, "DDICT_", 6) == 0 || strncmp(entry, "FI_", 3) == 0;
 }
 
 char **command_environment(char *const *from, int all) {
@@ -47,25 +57,26 @@ char **command_environment(char *const *from, int all) {
     size_t n = 0, i = 0;
     char **env;
 
-    while (from[n] != NULL)
+    while (from[n])
         n++;
     env = calloc(n + 4, sizeof *env); /* one is for who adds to it */
-    if (env == NULL)
+    if (!env)
         return NULL;
-    for (n = 0; from[n] != NULL; n++)
+    for (n = 0; from[n]; n++)
         if (variable_kept(from[n], all))
             env[i++] = from[n];
     snprintf(internal, sizeof internal, "DDICT_INTERNAL=%d", (int)getpid());
     env[i++] = internal;
-    /* A slurmstepd that connects to another one directly is turned away while that one acts as the user to start its task ("Unauthorized credential"), and
-     * the fence then never ends: of 16 nodes on a busy machine one start in ten. By way of slurmd nothing is turned away. */
+    /* A slurmstepd that connects to another one directly is turned away while that one acts as the
+     * user to start its task ("Unauthorized credential"), and the fence then never ends: of 16
+     * nodes on a busy machine one start in ten. By way of slurmd nothing is turned away. */
     if (!all)
         env[i++] = pmix;
     return env;
 }
 
 void command_environment_add(char **env, char *entry) {
-    while (*env != NULL)
+    while (*env)
         env++;
     *env = entry;
 }
@@ -73,16 +84,16 @@ void command_environment_add(char **env, char *entry) {
 int command_find(const char *name, char *path, size_t cap) {
     const char *dir = getenv("PATH");
 
-    if (strchr(name, '/') != NULL) {
-        char *whole =
-            *name == '/' ? strdup(name) : realpath(name, NULL); /* what we start runs in / */
-        int fits = whole != NULL && (size_t)snprintf(path, cap, "%s", whole) < cap &&
-                   access(path, X_OK) == 0;
+    if (strchr(name, '/')) {
+        /* what we start runs in / */
+        char *whole = *name == '/' ? strdup(name) : realpath(name, NULL);
+        int fits =
+            whole && (size_t)snprintf(path, cap, "%s", whole) < cap && access(path, X_OK) == 0;
 
         free(whole);
         return fits ? 0 : -ENOENT;
     }
-    for (; dir != NULL && *dir != '\0';) {
+    for (; dir && *dir != '\0';) {
         size_t n = strcspn(dir, ":");
 
         if (n > 0 && (size_t)snprintf(path, cap, "%.*s/%s", (int)n, dir, name) < cap &&
@@ -96,7 +107,7 @@ int command_find(const char *name, char *path, size_t cap) {
 int command_beside(const char *beside, const char *name, char *path, size_t cap) {
     const char *slash = strrchr(beside, '/');
 
-    if (slash == NULL ||
+    if (!slash ||
         (size_t)snprintf(path, cap, "%.*s/%s", (int)(slash - beside), beside, name) >= cap)
         return -ENOENT;
     return access(path, X_OK) == 0 ? 0 : -ENOENT;
@@ -171,13 +182,9 @@ static int outputs_read(int out, int err, struct deadline *limit, char **text, s
             n = read(out, buf, sizeof buf);
             if (n <= 0)
                 p[0].fd = -1;
-            if (n > 0 && *len + (size_t)n + 1 > room) {
-                char *more = *len > READ_MAX ? NULL : realloc(*text, room = 2 * room + 8192);
-
-                if (more == NULL)
-                    return -ENOMEM;
-                *text = more;
-            }
+            if (n > 0 && *len + (size_t)n + 1 > room &&
+                (*len > READ_MAX || VEC_ROOM(text, &room, *len + (size_t)n + 1, 8192) < 0))
+                return -ENOMEM;
             if (n > 0) {
                 memcpy(*text + *len, buf, (size_t)n);
                 *len += (size_t)n;
@@ -251,7 +258,7 @@ int command_read(char *const *argv, char *const *envp, int timeout_ms, char **te
         else if (status != 0)
             rc = dd_error(-EIO, "%s",
                           tail[0] != '\0' ? tail : "Slurm's command failed without a word");
-        else if (*text == NULL && (*text = calloc(1, 1)) == NULL)
+        else if (!*text && !(*text = calloc(1, 1)))
             rc = -ENOMEM;
     }
     if (rc < 0) {

@@ -6,24 +6,32 @@
 #include <stddef.h>
 
 /*
- * The environment for Slurm's commands and for ddictd: only what they need of `from`, because inherited input variables change what srun does in
- * a dozen ways. Kept: PATH, HOME, USER, LOGNAME, LANG, LC_ALL, TZ, SLURM_CONF, SLURM_JWT, SLURM_RESTART_COUNT, and DDICT_* but those that name a dictionary or ask for
- * one. DDICT_INTERNAL=<our pid> is added: it makes our plugin inert in a child of ours; and SLURM_PMIX_DIRECT_CONN=false, for Slurm's PMIx. all: keep everything
- * but those last, add no word for PMIx (no Slurm: ddictd is our own child). malloc'ed array of strings of `from` (borrowed) and ours; NULL without memory.
+ * The environment for Slurm's commands and for ddictd: only what they need of `from`, because
+ * inherited input variables change what srun does in a dozen ways. Kept: PATH, HOME, USER, LOGNAME,
+ * LANG, LC_ALL, TZ, SLURM_CONF, SLURM_JWT, SLURM_RESTART_COUNT, and DDICT_* but those that name a
+ * dictionary or ask for one. DDICT_INTERNAL=<our pid> is added: it makes our plugin inert in a
+ * child of ours; and SLURM_PMIX_DIRECT_CONN=false, for Slurm's PMIx. all: keep everything but those
+ * last, add no word for PMIx (no Slurm: ddictd is our own child). malloc'ed array of strings of
+ * `from` (borrowed) and ours; NULL without memory.
  */
 char **command_environment(char *const *from, int all);
-void command_environment_add(char **env, char *entry); /* there is room for one more; borrowed */
+/* there is room for one more; borrowed */
+void command_environment_add(char **env, char *entry);
 
-/* Absolute path of a program: text with a slash is one already, or from the working folder; else the first on PATH. 0 or -ENOENT. */
+/* Absolute path of a program: text with a slash is one already, or from the working folder; else
+ * the first on PATH. 0 or -ENOENT. */
 int command_find(const char *name, char *path, size_t cap);
-/* A program that lies beside another one: the path of `beside` with its last part replaced. 0 or -ENOENT. */
+/* A program that lies beside another one: the path of `beside` with its last part replaced. 0 or
+ * -ENOENT. */
 int command_beside(const char *beside, const char *name, char *path, size_t cap);
 
-/* Start argv[0] with the three descriptors (-1: /dev/null) in a session of its own, default signals, every other descriptor closed,
- * in /. The pid or a negative code. A program that cannot be run says so on err and exits 127. */
+/* Start argv[0] with the three descriptors (-1: /dev/null) in a session of its own, default
+ * signals, every other descriptor closed, in /. The pid or a negative code. A program that cannot
+ * be run says so on err and exits 127. */
 int command_spawn(char *const *argv, char *const *envp, int in, int out, int err);
 
-/* Run to the end and return its stdout (malloc'ed, 0-terminated, at most 8 MiB); 0, or a negative code with the sentence set. */
+/* Run to the end and return its stdout (malloc'ed, 0-terminated, at most 8 MiB); 0, or a negative
+ * code with the sentence set. */
 int command_read(char *const *argv, char *const *envp, int timeout_ms, char **text);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loading.c - `ddict restore` and ddict-load, one after another, as children of `ddict up` and `ddict run`. */
-#include "launch/loading.h"
+/* loading.c - `ddict restore` and ddict-load, one after another, as children of `ddict up` and
+ * `ddict run`. */
+#include "loading.h"
 
-#include "base/defaults.h"
-#include "base/size.h"
-#include "base/text.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "launch/intake.h"
+#include "command.h"
+#include "load_spec.h"
+#include "step_argv.h"
+#include <base/defaults.h>
+#include <base/size.h>
+#include <base/text.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,22 +47,23 @@ static int program_find(const char *program, const char *beside, char *path, siz
                     DDICT_BINDIR);
 }
 
-/* All but the variables that name a dictionary, with DDICT_NODE where node is not "". malloc'ed array of strings of environ and entry. */
-static char **environment(const char *node, char *entry, size_t cap) {
+/* All but the variables that name a dictionary, with DDICT_NODE where node is not "". malloc'ed
+ * array of strings of environ and entry. */
+static char **environment_make(const char *node, char *entry, size_t cap) {
     static const char *const drop[] = {"DDICT_NAME=", "DDICT_NODE=", "DDICT_SOCKET="};
     size_t n = 0, i, k = 0, d;
     char **env;
 
-    while (environ[n] != NULL)
+    while (environ[n])
         n++;
     env = calloc(n + 2, sizeof *env);
-    for (i = 0; env != NULL && i < n; i++) {
+    for (i = 0; env && i < n; i++) {
         for (d = 0; d < 3 && strncmp(environ[i], drop[d], strlen(drop[d])) != 0; d++)
             continue;
         if (d == 3)
             env[k++] = environ[i];
     }
-    if (env != NULL && *node != '\0') {
+    if (env && *node != '\0') {
         snprintf(entry, cap, "DDICT_NODE=%s", node);
         env[k] = entry;
     }
@@ -101,9 +103,9 @@ static int word_add(char **argv, int *n, const char *fmt, const char *text) {
 /* The next command line; NULL without memory. extra: words besides the fixed ones. */
 static char **line_begin(struct loading *l, const char *const *fixed, size_t extra, int *n) {
     char **argv = calloc(WORDS + extra, sizeof *argv);
-    int rc = argv == NULL ? -ENOMEM : 0;
+    int rc = !argv ? -ENOMEM : 0;
 
-    for (*n = 0; rc == 0 && fixed[*n] != NULL;)
+    for (*n = 0; rc == 0 && fixed[*n];)
         rc = word_add(argv, n, "%s", fixed[*n]);
     if (rc == 0)
         l->line[l->lines_n++] = argv;
@@ -116,9 +118,8 @@ static int load_plan(struct loading *l, const struct loading_ask *ask, const cha
     struct intake_set sets[INTAKE_SETS];
     char path[PATH_MAX], why[DD_ERRMSG_MAX], *copy = strdup(ask->load), *word, *save;
     const char *fixed[] = {path, "--report", "--name", ask->name, "--chdir", folder, NULL};
-    int rc =
-            copy == NULL ? -ENOMEM : program_find("ddict-load", "../ddict-load", path, sizeof path),
-        n, i, k, w;
+    int rc = !copy ? -ENOMEM : program_find("ddict-load", "../ddict-load", path, sizeof path), n, i,
+        k, w;
 
     n = rc == 0 ? intake_sets(copy, sets, "--load", why, sizeof why) : 0;
     if (n < 0)
@@ -126,11 +127,11 @@ static int load_plan(struct loading *l, const struct loading_ask *ask, const cha
     for (i = 0; rc == 0 && i < n; i++) {
         char **argv = line_begin(l, fixed, strlen(sets[i].sources) + INTAKE_WORDS, &k);
 
-        rc = argv == NULL ? -ENOMEM : 0;
+        rc = !argv ? -ENOMEM : 0;
         for (w = 0; rc == 0 && w < sets[i].nwords; w++)
             rc = word_add(argv, &k, "--%s", sets[i].words[w]);
         rc = rc == 0 ? word_add(argv, &k, "--", "") : rc;
-        for (word = strtok_r(sets[i].sources, ",", &save); rc == 0 && word != NULL;
+        for (word = strtok_r(sets[i].sources, ",", &save); rc == 0 && word;
              word = strtok_r(NULL, ",", &save))
             rc = word_add(argv, &k, "%s", word);
     }
@@ -160,10 +161,9 @@ static int restore_plan(struct loading *l, const struct loading_ask *ask, const 
                            ask->shared ? "--" : file,
                            ask->shared ? file : NULL,
                            NULL};
-    int rc = copy == NULL ? -ENOMEM : program_find("ddict", "ddict", path, sizeof path), k,
-        may_miss;
+    int rc = !copy ? -ENOMEM : program_find("ddict", "ddict", path, sizeof path), k, may_miss;
 
-    for (word = rc == 0 ? strtok_r(copy, ",", &save) : NULL; rc == 0 && word != NULL;
+    for (word = rc == 0 ? strtok_r(copy, ",", &save) : NULL; rc == 0 && word;
          word = strtok_r(NULL, ",", &save)) {
         may_miss = *word == '-';
         word += may_miss;
@@ -175,7 +175,7 @@ static int restore_plan(struct loading *l, const struct loading_ask *ask, const 
         else if (l->lines_n == LOADING_LINES - INTAKE_SETS)
             rc = dd_error(-E2BIG, "--restore: at most %d paths", LOADING_LINES - INTAKE_SETS);
         else
-            rc = line_begin(l, fixed, 0, &k) == NULL ? -ENOMEM : 0;
+            rc = !line_begin(l, fixed, 0, &k) ? -ENOMEM : 0;
     }
     free(copy);
     return rc;
@@ -187,7 +187,7 @@ static int mark_plan(struct loading *l, const struct loading_ask *ask) {
     const char *fixed[] = {path, "restore", "--report", "--name", ask->name, "--loaded", NULL};
     int rc = program_find("ddict", "ddict", path, sizeof path), k;
 
-    return rc < 0 ? rc : line_begin(l, fixed, 0, &k) == NULL ? -ENOMEM : 0;
+    return rc < 0 ? rc : !line_begin(l, fixed, 0, &k) ? -ENOMEM : 0;
 }
 
 /* The next of our commands. 0 or a negative code with the sentence set. */
@@ -217,13 +217,13 @@ int loading_start(struct loading *l, const struct loading_ask *ask) {
     memset(l, 0, sizeof *l);
     l->out = -1;
     l->lines.max = 8u << 20;
-    if (folder == NULL)
-        folder = getcwd(cwd, sizeof cwd) != NULL ? cwd : "/";
-    l->envp = environment(ask->node, l->entry, sizeof l->entry);
-    rc = l->envp == NULL ? -ENOMEM : 0;
-    if (rc == 0 && ask->restore != NULL)
+    if (!folder)
+        folder = getcwd(cwd, sizeof cwd) ? cwd : "/";
+    l->envp = environment_make(ask->node, l->entry, sizeof l->entry);
+    rc = !l->envp ? -ENOMEM : 0;
+    if (rc == 0 && ask->restore)
         rc = restore_plan(l, ask, folder);
-    if (rc == 0 && ask->load != NULL)
+    if (rc == 0 && ask->load)
         rc = load_plan(l, ask, folder);
     if (rc == 0 && ask->saves)
         rc = mark_plan(l, ask);
@@ -240,6 +240,12 @@ int loading_start(struct loading *l, const struct loading_ask *ask) {
     return rc;
 }
 
+/* `ddict restore` says -ECANCELED; ddict-load says -EINTR, for -ECANCELED of its own readers is no
+ * signal. */
+static int is_of_signal(json_int_t code) {
+    return code == -ECANCELED || code == -EINTR;
+}
+
 /* Its summary, or its error. */
 static void on_line(void *arg, char *line) {
     struct loading *l = arg;
@@ -253,22 +259,20 @@ static void on_line(void *arg, char *line) {
     char size[24];
 
     size_format(size, sizeof size, (uint64_t)json_integer_value(json_object_get(o, "bytes")));
-    l->answered |=
-        error != NULL || set != NULL || path != NULL || json_is_true(json_object_get(o, "loaded"));
-    if (error != NULL)
-        l->signalled = json_integer_value(json_object_get(o, "code")) == -ECANCELED;
-    if (error != NULL) {
+    l->answered |= error || set || path || json_is_true(json_object_get(o, "loaded"));
+    if (error) {
+        l->signalled = is_of_signal(json_integer_value(json_object_get(o, "code")));
         snprintf(l->why, sizeof l->why, "%s", error);
         text_plain(l->why);
-    } else if (set != NULL && json_is_true(json_object_get(o, "already")))
+    } else if (set && json_is_true(json_object_get(o, "already")))
         said_add(l, "%.200s is loaded: %lld items", set, items);
-    else if (set != NULL)
+    else if (set)
         said_add(l, "loaded %.200s: %lld items, %s in %.2f s, %.1f MB/s on each of %lld nodes", set,
                  items, size, seconds, json_number_value(json_object_get(o, "mb_per_s_node")),
                  nodes);
-    else if (path != NULL && json_is_true(json_object_get(o, "already")))
+    else if (path && json_is_true(json_object_get(o, "already")))
         said_add(l, "%.200s is restored", path);
-    else if (path != NULL)
+    else if (path)
         said_add(l, "restored %.200s: %lld items, %s in %.2f s by %lld node%s", path, items, size,
                  seconds, nodes, nodes == 1 ? "" : "s");
     text_plain(l->said);
@@ -302,7 +306,7 @@ void loading_turn(struct loading *l) {
 static const char *program_of(const struct loading *l) {
     const char *path = l->line[l->at - 1][0], *slash = strrchr(path, '/');
 
-    return slash != NULL ? slash + 1 : path;
+    return slash ? slash + 1 : path;
 }
 
 void loading_reap(struct loading *l) {

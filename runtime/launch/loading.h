@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loading.h - what is put into a dictionary before its first user begins (--restore and --load, in this order; intake.h): `ddict restore` and ddict-load as
- * children, one after another, seen from the poll loop of their owner.
+ * loading.h - what is put into a dictionary before its first user begins (--restore and --load, in
+ * this order; load_spec.h): `ddict restore` and ddict-load as children, one after another, seen
+ * from the poll loop of their owner.
  *
- *     loading_start()     then until loading_over(): poll its descriptor too, loading_turn(), and loading_reap() after each SIGCHLD
+ *     loading_start()     then until loading_over(): poll its descriptor too, loading_turn(), and
+ *                         loading_reap() after each SIGCHLD
  *     loading_stop()      it is told to end; it is over when it has
  */
 #ifndef DDICT_LAUNCH_LOADING_H
 #define DDICT_LAUNCH_LOADING_H
 
-#include "base/clock.h"
-#include "base/error.h"
-#include "launch/intake.h"
-#include "launch/lines.h"
+#include "load_spec.h"
+#include "startup_lines.h"
+#include <base/clock.h>
+#include <base/error.h>
 
 #include <poll.h>
 #include <stdint.h>
@@ -24,11 +26,12 @@ struct loading {
     pid_t pid; /* 0: not started, or reaped */
     int out;   /* its summary */
     int begun, ended;
-    int stopped;              /* we told it to end */
-    int signalled;            /* somebody else told it, or its part on another node */
-    struct deadline limit;    /* then */
-    char why[DD_ERRMSG_MAX];  /* "" or why it failed, one sentence */
-    char said[DD_ERRMSG_MAX]; /* for the user, when it went well; "" when there was nothing to do */
+    int stopped;             /* we told it to end */
+    int signalled;           /* somebody else told it, or its part on another node */
+    struct deadline limit;   /* then */
+    char why[DD_ERRMSG_MAX]; /* "" or why it failed, one sentence */
+    /* for the user, when it went well; "" when there was nothing to do */
+    char said[DD_ERRMSG_MAX];
     struct lines lines;
     char **line[LOADING_LINES + 1]; /* command lines */
     int lines_n, at;                /* at: the next one */
@@ -39,9 +42,12 @@ struct loading {
 struct loading_ask {
     const char *restore, *load; /* as the user gave them; NULL: nothing */
     const char *folder;         /* of relative paths; NULL: the working folder */
-    int shared; /* others may start the same dictionary and ask for the same: a key of it will say what was restored */
-    int saves;  /* it has --save, which waits for the end of this */
-    const char *name, *node; /* the dictionary; node: this node's name without Slurm, else "" */
+    /* others may start the same dictionary and ask for the same: a key of it will say what was
+     * restored */
+    int shared;
+    int saves; /* it has --save, which waits for the end of this */
+    /* the dictionary; node: this node's name without Slurm, else "" */
+    const char *name, *node;
 };
 
 /* The progress goes to our stderr. 0 or a negative code with the sentence set. */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - decide what is started where. */
-#include "launch/plan.h"
+#include "plan.h"
 
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/size.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "launch/record.h"
-#include "launch/step.h"
-#include "store/store.h"
+#include "command.h"
+#include "record_path.h"
+#include "site.h"
+#include "step.h"
+#include "step_argv.h"
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <base/verb.h>
+#include <store/store.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -28,7 +30,7 @@ static int ddictd_find(const char *given, char *path, size_t cap) {
     char self[PATH_MAX];
     ssize_t n;
 
-    if (given != NULL)
+    if (given)
         return command_find(given, path, cap) == 0
                    ? 0
                    : dd_error(-ENOENT, "--ddictd=%s: no such program", given);
@@ -36,8 +38,8 @@ static int ddictd_find(const char *given, char *path, size_t cap) {
     if (n > 0) {
         self[n] = '\0';
         if (command_beside(self, "ddictd", path, cap) == 0 ||
-            command_beside(self, "../ddictd", path, cap) ==
-                0) /* in a build folder ours is in .libs */
+            /* in a build folder ours is in .libs */
+            command_beside(self, "../ddictd", path, cap) == 0)
             return 0;
     }
     if (command_find(DDICT_BINDIR "/ddictd", path, cap) == 0)
@@ -47,62 +49,63 @@ static int ddictd_find(const char *given, char *path, size_t cap) {
 }
 
 static int name_make(struct plan *p, const struct options *o) {
-    int run = strcmp(o->verb, "ddict run") == 0;
+    const struct settings *s = &o->set;
     uint64_t random;
 
-    if (o->name != NULL) {
-        snprintf(p->name, sizeof p->name, "%s", o->name);
+    if (is_said(s, OPT_NAME)) {
+        snprintf(p->name, sizeof p->name, "%s", text_of(s, OPT_NAME));
         return 0;
     }
-    if (p->srun[0] != '\0' && !run) {
-        snprintf(p->name, sizeof p->name, "%u.%s.%s", geteuid(), o->job,
-                 o->step != NULL ? o->step : "job");
+    if (p->srun[0] != '\0' && !is_run(o)) {
+        snprintf(p->name, sizeof p->name, "%u.%s.%s", geteuid(), options_job(o),
+                 is_said(s, OPT_STEP) ? text_of(s, OPT_STEP) : "job");
         return 0;
     }
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return dd_error(-errno, "no random numbers: %s", strerror(errno));
     snprintf(p->name, sizeof p->name, "%u.%s.r%016" PRIx64, geteuid(),
-             p->srun[0] != '\0' ? o->job : "local", random);
+             p->srun[0] != '\0' ? options_job(o) : "local", random);
     return 0;
 }
 
 /* Managers and memory against the nodes; whole: the memory that a share is of, 0: not known. */
-static int numbers_judge(struct plan *p, const struct options *o, uint64_t whole) {
+static int numbers_judge(struct plan *p, const struct settings *s, uint64_t whole) {
+    const char *mem_name = settings_name(s, OPT_MEM),
+               *managers_name = settings_name(s, OPT_MANAGERS);
+    const struct amount *mem = &s->of[OPT_MEM].amount;
     char why[ASK_WHY], text[16];
 
-    p->managers = o->managers;
-    p->mem = amount_bytes(&o->mem, whole);
-    if (o->mem.share != 0 && whole == 0)
+    p->managers = (uint32_t)number_of(s, OPT_MANAGERS);
+    p->mem = amount_bytes(mem, whole);
+    if (mem->share != 0 && whole == 0)
         return dd_error(-EINVAL,
                         "%s=%s: Slurm does not say how much memory this job has on its nodes; give "
                         "a size, such as %s=16G",
-                        o->mem_name, amount_format(text, sizeof text, &o->mem), o->mem_name);
+                        mem_name, amount_format(text, sizeof text, mem), mem_name);
     if (p->managers == 0)
         p->managers = p->nodes;
     if (p->managers < p->nodes) {
-        snprintf(p->note, sizeof p->note, "%s=%u raised to %u: one for each node", o->managers_name,
+        snprintf(p->note, sizeof p->note, "%s=%u raised to %u: one for each node", managers_name,
                  p->managers, p->nodes);
         p->managers = p->nodes;
     }
-    if (site_judge(&o->site, o->managers_name, p->managers, o->mem_name, p->mem, why, sizeof why) <
-        0)
-        return dd_error(-EINVAL, "%s", why);
-    if (ask_fits(o->mem_name, p->mem, o->managers_name, p->managers, p->nodes, why, sizeof why) < 0)
+    if (site_judge(s, p->managers, p->mem, why, sizeof why) < 0 ||
+        ask_fits(mem_name, p->mem, managers_name, p->managers, p->nodes, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     return 0;
 }
 
-static int rooms_judge(const struct plan *p, const struct options *o, const struct step *step) {
+static int rooms_judge(const struct plan *p, const struct settings *s, const struct step *step) {
     char why[ASK_WHY];
     uint32_t i;
 
     for (i = 0; i < p->nodes; i++) {
         uint64_t share = ask_share(p->mem, p->managers, p->nodes, i);
 
-        if (ask_room(o->mem_name, p->mem, share, step->nodes.names[i], step->mb[i], step->per_cpu,
-                     why, sizeof why) < 0 ||
-            site_judge_share(&o->site, o->mem_name, p->mem, share, step->nodes.names[i],
-                             step->mb[i] << 20, why, sizeof why) < 0)
+        if (ask_room(settings_name(s, OPT_MEM), p->mem, share, step->nodes.names[i], step->mb[i],
+                     step->per_cpu, why, sizeof why) < 0 ||
+            site_judge_share(s, p->mem, share, step->nodes.names[i], step->mb[i] << 20, why,
+                             sizeof why) < 0)
             return dd_error(-EINVAL, "%s", why);
     }
     return 0;
@@ -113,7 +116,7 @@ static void version_tell(char **envp, const char *text) {
     static char entry[64];
     const char *at = strpbrk(text, "0123456789");
 
-    if (at == NULL)
+    if (!at)
         return;
     snprintf(entry, sizeof entry, "DDICT_SLURM_VERSION=%.*s", (int)strcspn(at, " \t\r\n"), at);
     command_environment_add(envp, entry);
@@ -121,33 +124,35 @@ static void version_tell(char **envp, const char *text) {
 
 static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
                       struct step *step) {
+    const struct settings *s = &o->set;
     char scontrol[PATH_MAX], *text;
     char *version[] = {p->srun, (char *)(uintptr_t) "--version", NULL};
     int rc;
 
-    if (command_find(o->srun != NULL ? o->srun : "srun", p->srun, sizeof p->srun) < 0)
+    if (command_find(is_said(s, OPT_SRUN) ? text_of(s, OPT_SRUN) : "srun", p->srun,
+                     sizeof p->srun) < 0)
         return dd_error(-ENOENT,
                         "srun not found, but this is Slurm job %s; --local starts the managers on "
                         "this node alone",
-                        o->job);
+                        options_job(o));
     if (command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 &&
         command_find("scontrol", scontrol, sizeof scontrol) < 0)
         return dd_error(-ENOENT, "scontrol not found beside %s", p->srun);
-    rc = step_look(step, scontrol, p->envp, o->job, o->step);
+    rc = step_look(step, scontrol, p->envp, options_job(o), text_of(s, OPT_STEP));
     if (rc < 0)
         return rc;
     p->nodes = (uint32_t)step->nodes.count;
-    p->stay = o->tasks > 0 || (o->step == NULL && strcmp(o->verb, "ddict run") != 0);
-    if (p->stay && o->tasks == 0 && step->batch && step->stdout_path != NULL &&
-        step->stdout_path[0] == '/' && strchr(step->stdout_path, '%') == NULL &&
+    p->stay = o->tasks > 0 || (!is_said(s, OPT_STEP) && !is_run(o));
+    if (p->stay && o->tasks == 0 && step->batch && step->stdout_path &&
+        step->stdout_path[0] == '/' && !strchr(step->stdout_path, '%') &&
         strcmp(step->stdout_path, "/dev/null") != 0)
         snprintf(p->summary, sizeof p->summary, "%s", step->stdout_path);
-    if (o->mem.share != 0)
+    if (s->of[OPT_MEM].amount.share != 0)
         rc = step_look_real_memory(step, scontrol, p->envp);
     if (rc == 0)
-        rc = numbers_judge(p, o, step_memory(step));
+        rc = numbers_judge(p, s, step_memory(step));
     if (rc == 0)
-        rc = rooms_judge(p, o, step);
+        rc = rooms_judge(p, s, step);
     if (rc < 0)
         return rc;
     if (command_read(version, p->envp, DD_SCONTROL_MS, &text) == 0) {
@@ -156,22 +161,23 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
         free(text);
     }
     h->srun = p->srun;
-    h->job = o->job;
+    h->job = options_job(o);
     h->nodelist = step->nodelist;
-    h->mpi = o->mpi;
+    h->nodes = p->nodes;
+    h->mpi = text_of(s, OPT_MPI);
     return 0;
 }
 
-static int local_plan(struct plan *p, const struct options *o, struct hidden *h) {
+static int local_plan(struct plan *p, const struct options *o) {
     uint64_t have = memlimit_total();
     char all[16], machine[16];
     int rc;
 
     p->nodes = 1;
-    p->stay = o->tasks > 0 || (strcmp(o->verb, "ddict run") != 0 && !o->foreground);
-    rc = numbers_judge(p, o, have);
+    p->stay = o->tasks > 0 || (!is_run(o) && !is_said(&o->set, OPT_FOREGROUND));
+    rc = numbers_judge(p, &o->set, have);
     if (rc == 0 && p->mem > have)
-        rc = dd_error(-EINVAL, "%s of %s: this machine has %s", o->mem_name,
+        rc = dd_error(-EINVAL, "%s of %s: this machine has %s", settings_name(&o->set, OPT_MEM),
                       size_format(all, sizeof all, p->mem),
                       size_format(machine, sizeof machine, have));
     if (rc < 0)
@@ -180,92 +186,115 @@ static int local_plan(struct plan *p, const struct options *o, struct hidden *h)
         snprintf(p->node, sizeof p->node, "localhost");
     p->node[sizeof p->node - 1] = '\0';
     p->node[strcspn(p->node, ".")] = '\0';
-    h->node = p->node;
     return 0;
 }
 
-static int record_find(struct plan *p, const struct options *o) {
+static int record_find(struct plan *p, const struct settings *s, uint64_t *spill_size,
+                       const char **save_prefix) {
     struct passwd *user = getpwuid(geteuid());
     char folder[PATH_MAX], number[16], why[ASK_WHY];
+    const char *who = user ? user->pw_name : number;
 
     snprintf(number, sizeof number, "%u", geteuid());
-    if (getcwd(folder, sizeof folder) == NULL)
+    if (!getcwd(folder, sizeof folder))
         strcpy(folder, "/");
-    if (record_path(p->log, sizeof p->log, o, folder, user != NULL ? user->pw_name : number, why,
-                    sizeof why) < 0 ||
-        results_path(p->results, sizeof p->results, o, folder,
-                     user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
-        save_path(p->save, sizeof p->save, &p->save_prefix, o, folder,
-                  user != NULL ? user->pw_name : number, why, sizeof why) < 0 ||
-        spill_path(p->spill, sizeof p->spill, &p->spill_size, o,
-                   user != NULL ? user->pw_name : number, why, sizeof why) < 0)
+    if (record_path(p->record, sizeof p->record, s, folder, who, why, sizeof why) < 0 ||
+        results_path(p->results, sizeof p->results, s, folder, who, why, sizeof why) < 0 ||
+        save_path(p->save, sizeof p->save, save_prefix, s, folder, who, why, sizeof why) < 0 ||
+        spill_path(p->spill, sizeof p->spill, spill_size, s, who, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     return 0;
 }
 
-/* How long before its end the dictionary is saved, and after SIGTERM at the latest. */
-static void save_times(struct hidden *h, const struct plan *p, const struct options *o,
-                       const struct step *step) {
+/* Of a job in Slurm: from SIGTERM to SIGKILL. 0: not known. */
+static uint64_t kill_wait(const struct plan *p) {
     char scontrol[PATH_MAX], *text;
     char *argv[] = {scontrol, (char *)(uintptr_t) "show", (char *)(uintptr_t) "config", NULL};
+    uint64_t seconds;
 
-    h->save = p->save;
-    h->save_prefix = p->save_prefix;
-    h->save_lead = o->site.has_save_lead ? o->site.save_lead : DD_SAVE_LEAD_S;
-    h->save_end = p->end;
-    h->save_after_load = o->load != NULL || o->restore != NULL;
-    if (p->save[0] == '\0' || p->srun[0] == '\0' ||
-        command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 ||
+    if (p->srun[0] == '\0' || command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 ||
         command_read(argv, p->envp, DD_SCONTROL_MS, &text) < 0)
-        return;
-    h->kill_wait = (uint32_t)step_parse_kill_wait(text);
+        return 0;
+    seconds = step_parse_kill_wait(text);
     free(text);
+    return seconds;
+}
+
+/* When the dictionary is saved. */
+static void save_times(struct settings *told, const struct plan *p) {
+    uint64_t wait = kill_wait(p);
+
+    if (is_said(told, OPT_LOAD) || is_said(told, OPT_RESTORE))
+        settings_put(told, OPT_SAVE_AFTER_LOAD, 1);
+    if (p->end != 0)
+        settings_put(told, OPT_SAVE_END, p->end);
+    if (wait != 0)
+        settings_put(told, OPT_KILL_WAIT, wait);
+}
+
+/* What ddictd is told is what was said to us, with these in place of what had to be worked out. */
+static int told_find(struct settings *told, struct plan *p, const struct options *o,
+                     const struct hidden *h) {
+    const char *save_prefix;
+    uint64_t spill_size;
+    int rc = record_find(p, told, &spill_size, &save_prefix);
+
+    if (rc < 0)
+        return rc;
+    settings_put_text(told, OPT_NAME, p->name);
+    settings_put(told, OPT_MANAGERS, p->managers);
+    settings_put(told, OPT_MEM, p->mem);
+    settings_put_text(told, OPT_RECORD, p->record);
+    settings_put_text(told, OPT_RESULTS, p->results);
+    settings_put_text(told, OPT_SAVE, p->save);
+    settings_put_text(told, OPT_SAVE_PREFIX, save_prefix);
+    if (save_prefix)
+        /* "": all */
+        told->of[OPT_SAVE_PREFIX] = (struct setting){.by = BY_STARTER, .text = save_prefix};
+    if (p->save[0] != '\0')
+        save_times(told, p);
+    settings_put_text(told, OPT_SPILL, p->spill);
+    if (spill_size != 0)
+        settings_put(told, OPT_SPILL_SIZE, spill_size);
+    settings_put_text(told, OPT_SUMMARY, p->summary);
+    if (is_said(told, OPT_CACHE))
+        settings_put(told, OPT_CACHE, amount_bytes(&told->of[OPT_CACHE].amount, p->mem));
+    if (p->stay)
+        settings_put(told, OPT_STAY, 1);
+    else
+        settings_put_text(told, OPT_SCRIPT, NULL);
+    if (o->tasks > 0)
+        settings_put(told, OPT_TASKS, o->tasks);
+    settings_put_text(told, OPT_NODE, p->node);
+    settings_put_text(told, OPT_WIREUP, hidden_wireup(h));
+    if (strcmp(hidden_wireup(h), "stdio") == 0)
+        settings_put(told, OPT_NODES, p->nodes);
+    return 0;
 }
 
 int plan_make(struct plan *p, const struct options *o) {
-    struct hidden h = {.drain_ms = o->drain_ms};
+    struct settings told = o->set;
+    struct hidden h = {.told = &told};
     struct step step = {0};
     char ddictd[PATH_MAX];
-    int slurm = o->job != NULL && !o->local, rc;
+    int slurm = options_job(o) != NULL, rc;
 
     memset(p, 0, sizeof *p);
     p->envp = command_environment(environ, !slurm);
-    if (p->envp == NULL)
+    if (!p->envp)
         return -ENOMEM;
-    rc = slurm ? slurm_plan(p, o, &h, &step) : local_plan(p, o, &h);
+    rc = slurm ? slurm_plan(p, o, &h, &step) : local_plan(p, o);
+    p->end = step.left > 0 ? (uint64_t)time(NULL) + step.left : 0;
     if (rc == 0)
         rc = name_make(p, o);
     if (rc == 0)
-        rc = record_find(p, o);
+        rc = told_find(&told, p, o, &h);
     if (rc == 0)
-        rc = ddictd_find(o->ddictd, ddictd, sizeof ddictd);
+        rc = ddictd_find(text_of(&o->set, OPT_DDICTD), ddictd, sizeof ddictd);
     if (rc == 0) {
         h.ddictd = ddictd;
-        h.name = p->name;
-        h.stay = p->stay;
-        h.tasks = o->tasks;
-        h.log = p->log;
-        h.summary = p->summary;
-        h.asked = o->asked;
-        h.results = p->results;
-        p->end = step.left > 0 ? (uint64_t)time(NULL) + step.left : 0;
-        save_times(&h, p, o, &step);
-        h.spill = p->spill;
-        h.spill_size = p->spill_size;
-        h.script = p->stay ? o->script : NULL;
-        h.connections = o->site.connections;
-        h.transport = o->transport;
-        h.rma = o->site.rma[0] != '\0' ? o->site.rma : NULL;
-        h.port_low = o->site.port_low;
-        h.port_high = o->site.port_high;
-        h.hugepages = o->site.hugepages;
-        h.has_cache = o->site.no_cache || o->site.cache.bytes || o->site.cache.share;
-        h.cache = amount_bytes(&o->site.cache, p->mem);
-        h.managers = p->managers;
-        h.nodes = p->nodes;
-        h.mem = p->mem;
         p->argv = hidden_argv(&h);
-        rc = p->argv == NULL ? -ENOMEM : 0;
+        rc = !p->argv ? -ENOMEM : 0;
     }
     step_free(&step);
     return rc;
@@ -279,10 +308,9 @@ void plan_warn(const struct plan *p) {
         command_read(argv, p->envp, 1000, &text) < 0)
         return;
     if (step_parse_overcounts(text))
-        fprintf(stderr,
-                "ddict: this cluster counts shared memory in every task and kills by it "
-                "(JobAcctGatherParams has OverMemoryKill "
-                "without NoShared or UsePss): ask for more memory, or tell the administrator\n");
+        verb_say("this cluster counts shared memory in every task and kills by it "
+                 "(JobAcctGatherParams has OverMemoryKill "
+                 "without NoShared or UsePss): ask for more memory, or tell the administrator");
     free(text);
 }
 

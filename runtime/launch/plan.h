@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h - from what is asked for to what is started: nodes and memory are looked up and judged, command line and environment built. */
+/* plan.h - from what is asked for to what is started: nodes and memory are looked up and judged,
+ * command line and environment built. */
 #ifndef DDICT_LAUNCH_PLAN_H
 #define DDICT_LAUNCH_PLAN_H
 
-#include "launch/options.h"
-#include "wire/attach.h"
+#include "options.h"
+#include <wire/attach.h>
 
 struct plan {
     char name[DICT_NAME_MAX];
     char node[NODE_NAME_MAX]; /* without Slurm: name of this node; else "" */
     uint32_t nodes, managers;
     uint64_t mem;
-    int stay;                /* it is the whole job's */
-    char log[4096];          /* path of the record, or "" */
-    char summary[4096];      /* file that gets the summary, or "" */
-    char results[4096];      /* folder of the results, or "" */
-    char save[4096];         /* folder of what is saved, or "" */
-    const char *save_prefix; /* NULL: a dump */
-    uint64_t end;        /* seconds since 1970: the job's time is over; 0: no limit, or not known */
+    int stay;           /* it is the whole job's */
+    char record[4096];  /* path of the record, or "" */
+    char summary[4096]; /* file that gets the summary, or "" */
+    char results[4096]; /* folder of the results, or "" */
+    char save[4096];    /* folder of what is saved, or "" */
+    /* seconds since 1970: the job's time is over; 0: no limit, or not known */
+    uint64_t end;
     char spill[4096];    /* folder of the spill, or "" */
-    uint64_t spill_size; /* 0: unsaid */
     char note[ASK_WHY];  /* one line for the user, or "" */
     char srun[4096];     /* "" when ddictd is started directly */
     char **argv, **envp; /* ours */
@@ -27,7 +27,8 @@ struct plan {
 
 /* 0, or a negative code with the sentence set. p is to be freed always. */
 int plan_make(struct plan *p, const struct options *o);
-/* What the user should know of this cluster: one line on stderr, or nothing. Waits at most a second; to be called while the managers start. */
+/* What the user should know of this cluster: one line on stderr, or nothing. Waits at most a
+ * second; to be called while the managers start. */
 void plan_warn(const struct plan *p);
 /* Why there is nothing to load into any more: it ended while it was being loaded. */
 const char *plan_ended(const struct plan *p);

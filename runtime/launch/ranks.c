@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ranks.c - start, watch and end the processes of `ddict run`. */
-#include "launch/ranks.h"
+#include "ranks.h"
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/oom.h"
-#include "place/torch_env.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/oom.h>
+#include <base/verb.h>
+#include <place/torch_env.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,7 +23,7 @@
 
 /* over: also what the user set. What we set is marked. */
 static void text_set(char mark[TORCH_MARK_MAX], const char *name, const char *text, int over) {
-    if (!over && getenv(name) != NULL)
+    if (!over && getenv(name))
         return;
     setenv(name, text, 1);
     torch_mark_add(mark, name, text);
@@ -36,8 +37,9 @@ static void number_set(char mark[TORCH_MARK_MAX], const char *name, int n, int o
 }
 
 /*
- * A port for init_process_group("env://"). It is bound but does not listen, so that rank 0, which binds it with SO_REUSEADDR as well, gets it and nobody
- * else is given it by chance. Who wants it, another user too, takes it with SO_REUSEADDR before rank 0 does. The number, or 0.
+ * A port for init_process_group("env://"). It is bound but does not listen, so that rank 0, which
+ * binds it with SO_REUSEADDR as well, gets it and nobody else is given it by chance. Who wants it,
+ * another user too, takes it with SO_REUSEADDR before rank 0 does. The number, or 0.
  */
 static int port_hold(int *fd) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -52,7 +54,8 @@ static int port_hold(int *fd) {
     return 0;
 }
 
-/* What ddict_runtime.h and torch look for. MASTER_* are the user's where he set them; the ranks are ours. */
+/* What ddict_runtime.h and torch look for. MASTER_* are the user's where he set them; the ranks are
+ * ours. */
 static void rank_environment(int rank, int n, const char *id, int port) {
     char mark[TORCH_MARK_MAX] = "", none[TORCH_MARK_MAX] = "";
 
@@ -91,7 +94,7 @@ void command_exec(char **cmd) {
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(cmd[0], cmd);
     code = errno == ENOENT ? 127 : 126;
-    fprintf(stderr, "ddict run: %s: %s\n", cmd[0], strerror(errno));
+    verb_say("%s: %s", cmd[0], strerror(errno));
     _exit(code);
 }
 
@@ -109,7 +112,7 @@ int ranks_start(struct ranks *r, int n, int several, const char *id, char **cmd,
     r->port = -1;
     r->several = several;
     r->pid = calloc((size_t)n, sizeof *r->pid);
-    if (r->pid == NULL)
+    if (!r->pid)
         return dd_error(-ENOMEM, "no memory for %d ranks", n);
     if (several)
         port = port_hold(&r->port);
@@ -149,9 +152,9 @@ static void rank_ended(struct ranks *r, int rank, int status) {
         return;
     r->code = code;
     if (r->left > 0 && !r->stopping) {
-        fprintf(stderr, "ddict run: rank %d ended with %s %d; the others are ended\n", rank,
-                WIFSIGNALED(status) ? "signal" : "exit code",
-                WIFSIGNALED(status) ? WTERMSIG(status) : code);
+        verb_say("rank %d ended with %s %d; the others are ended", rank,
+                 WIFSIGNALED(status) ? "signal" : "exit code",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : code);
         stop_at(r, SIGTERM);
     }
 }

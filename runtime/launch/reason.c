@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reason.c - the sentence in what srun and slurmstepd wrote. */
-#include "launch/reason.h"
+#include "reason.h"
 
-#include "base/error.h"
+#include <base/error.h>
 
 #include <ctype.h>
 #include <stdio.h>
@@ -21,10 +21,10 @@ static int line_is_noise(const char *line) {
     size_t i;
 
     for (i = 0; i < sizeof noise / sizeof *noise; i++)
-        if (strstr(line, noise[i]) != NULL)
+        if (strstr(line, noise[i]))
             return 1;
-    return *line == '\0' || strncmp(line, "ddict: ", 7) ==
-                                0; /* our own log: what ends a dictionary is said by `error` */
+    /* our own log: what ends a dictionary is said by `error` */
+    return *line == '\0' || strncmp(line, "ddict: ", 7) == 0;
 }
 
 /* "slurmstepd-n1: error: text" -> "text" */
@@ -42,16 +42,17 @@ static const char *prefix_skip(const char *line) {
     return line;
 }
 
-/* "*** STEP 7.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***": who cancels a step kills its tasks, the cause is here. */
+/* "*** STEP 7.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***": who cancels a step
+ * kills its tasks, the cause is here. */
 static void cancel_read(const char *line, char *what, size_t cap) {
     char step[64], due[64] = "";
     const char *reason = strstr(line, " DUE TO ");
     size_t i;
 
     if (sscanf(line, "*** STEP %63s ON %*s CANCELLED AT ", step) != 1 ||
-        strstr(line, " CANCELLED AT ") == NULL)
+        !strstr(line, " CANCELLED AT "))
         return;
-    if (reason != NULL)
+    if (reason)
         snprintf(due, sizeof due, " %.*s",
                  (int)strcspn(reason + 1, ",*") - (reason[1 + strcspn(reason + 1, ",*")] == '*'),
                  reason + 1);
@@ -66,7 +67,7 @@ static int is_task_gone(const char *words) {
 
     words += host;
     return host > 0 && (strncmp(words, ": task ", 7) == 0 || strncmp(words, ": tasks ", 8) == 0) &&
-           strstr(words + 7, ": ") != NULL;
+           strstr(words + 7, ": ");
 }
 
 void reason_read(const char *text, size_t len, char *why, size_t cap) {
@@ -76,16 +77,16 @@ void reason_read(const char *text, size_t len, char *why, size_t cap) {
     char task[160] = "";
 
     why[0] = '\0';
-    if (copy == NULL)
+    if (!copy)
         return;
-    for (line = strtok_r(copy, "\r\n", &save); line != NULL; line = strtok_r(NULL, "\r\n", &save)) {
+    for (line = strtok_r(copy, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save)) {
         const char *words = prefix_skip(line);
 
         snprintf(last, sizeof last, "%s", words);
         cancel_read(words, cancelled, sizeof cancelled);
         if (task[0] == '\0' && is_task_gone(words))
             snprintf(task, sizeof task, "%s", words);
-        if (line_is_noise(words) || strstr(why, words) != NULL || lines == 3)
+        if (line_is_noise(words) || strstr(why, words) || lines == 3)
             continue;
         used += (size_t)snprintf(why + used, cap - used, "%s%s", lines > 0 ? "; " : "", words);
         if (used >= cap)
@@ -103,7 +104,7 @@ int reason_cancelled(const char *text, size_t len, char *what, size_t cap) {
     char *copy = strndup(text, len), *line, *save;
 
     what[0] = '\0';
-    for (line = copy != NULL ? strtok_r(copy, "\r\n", &save) : NULL; line != NULL;
+    for (line = copy ? strtok_r(copy, "\r\n", &save) : NULL; line;
          line = strtok_r(NULL, "\r\n", &save))
         cancel_read(prefix_skip(line), what, cap);
     free(copy);
@@ -114,7 +115,7 @@ int reason_task_gone(const char *text, size_t len) {
     char *copy = strndup(text, len), *line, *save;
     int gone = 0;
 
-    for (line = copy != NULL ? strtok_r(copy, "\r\n", &save) : NULL; line != NULL;
+    for (line = copy ? strtok_r(copy, "\r\n", &save) : NULL; line;
          line = strtok_r(NULL, "\r\n", &save))
         gone |= is_task_gone(prefix_skip(line));
     free(copy);

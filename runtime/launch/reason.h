@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reason.h - what srun and slurmstepd wrote on stderr of the hidden step, as a sentence for the user. */
+/* reason.h - what srun and slurmstepd wrote on stderr of the hidden step, as a sentence for the
+ * user. */
 #ifndef DDICT_LAUNCH_REASON_H
 #define DDICT_LAUNCH_REASON_H
 
 #include <stddef.h>
 
-/* The cause in it: prefixes, and lines that only follow from others, are left out. "" where there is none. */
+/* The cause in it: prefixes, and lines that only follow from others, are left out. "" where there
+ * is none. */
 void reason_read(const char *text, size_t len, char *why, size_t cap);
-/* Whether somebody, or a limit, cancelled the step: "Slurm's step 7.1 was cancelled due to time limit". */
+/* Whether somebody, or a limit, cancelled the step: "Slurm's step 7.1 was cancelled due to time
+ * limit". */
 int reason_cancelled(const char *text, size_t len, char *what, size_t cap);
 /* Whether it says that a task ended. Only of one that ended badly does srun say so. */
 int reason_task_gone(const char *text, size_t len);

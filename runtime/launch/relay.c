@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay.c - a verb of the `ddict` command on a host that has no managers, such as a login node: the same verb runs on the first node of the
- * dictionary, by an srun. stdin, stdout, stderr and the exit code pass through; files are opened here.
+ * relay.c - a verb of the `ddict` command on a host that has no managers, such as a login node: the
+ * same verb runs on the first node of the dictionary, by an srun. stdin, stdout, stderr and the
+ * exit code pass through; files are opened here.
  */
-#include "launch/relay.h"
+#include "relay.h"
 
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/user.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "launch/launch.h"
-#include "launch/lines.h"
-#include "launch/serve.h"
-#include "launch/site.h"
-#include "launch/step.h"
+#include "command.h"
+#include "launch.h"
+#include "site.h"
+#include "startup_lines.h"
+#include "step.h"
+#include "step_argv.h"
+#include "up_run_common.h"
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/io.h>
+#include <base/user.h>
+#include <base/verb.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +47,7 @@ static void on_signal(int sig) {
 /* "uid.job.rest" -> job and, where it is a number, the step; else $SLURM_JOB_ID. 0 or -ENOENT. */
 static int job_of(const char *name, char *job, size_t job_cap, char *step, size_t step_cap) {
     const char *dot = strchr(name, '.'), *rest, *own = getenv("SLURM_JOB_ID");
-    size_t n = dot != NULL ? strspn(dot + 1, "0123456789") : 0;
+    size_t n = dot ? strspn(dot + 1, "0123456789") : 0;
 
     *step = '\0';
     if (n > 0 && n < job_cap && dot[1 + n] == '.' && strtoul(name, NULL, 10) == geteuid()) {
@@ -56,15 +59,13 @@ static int job_of(const char *name, char *job, size_t job_cap, char *step, size_
             snprintf(step, step_cap, "%.*s", (int)n, rest);
         return 0;
     }
-    return own != NULL && *own != '\0' && (size_t)snprintf(job, job_cap, "%s", own) < job_cap
-               ? 0
-               : -ENOENT;
+    return own && *own != '\0' && (size_t)snprintf(job, job_cap, "%s", own) < job_cap ? 0 : -ENOENT;
 }
 
 /* What srun adds about the exit code is no news. */
 static void on_error_line(void *arg, char *line) {
-    if (strncmp(line, "srun: ", 6) == 0 && (strstr(line, "Exited with exit code") != NULL ||
-                                            strstr(line, "Terminating StepId") != NULL))
+    if (strncmp(line, "srun: ", 6) == 0 &&
+        (strstr(line, "Exited with exit code") || strstr(line, "Terminating StepId")))
         return;
     fprintf(stderr, "%s\n", line);
 }
@@ -83,12 +84,12 @@ static void sink_write(struct sink *s, const char *bytes, size_t n) {
     if (s->failed)
         return;
     if (s->fd < 0)
-        s->fd = s->file != NULL ? open(s->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : 1;
-    rc = s->fd < 0 ? -errno : bytes_write(s->fd, bytes, n);
+        s->fd = s->file ? open(s->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : 1;
+    rc = s->fd < 0 ? -errno : write_all(s->fd, bytes, n);
     if (n > 0)
         s->last = bytes[n - 1];
     if (rc < 0) {
-        fprintf(stderr, "ddict: %s: %s\n", s->file != NULL ? s->file : "stdout", strerror(-rc));
+        verb_say("%s: %s", s->file ? s->file : "stdout", strerror(-rc));
         s->failed = 1;
     }
 }
@@ -146,8 +147,8 @@ static int relay_run(char *const *argv, char *const *envp, int in, const char *o
             continue;
         srun_pid = 0;
         rc = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-        if (rc == 0 && (out_file != NULL || (isatty(1) && sink.last != '\0' && sink.last != '\n')))
-            sink_write(&sink, "\n", out_file == NULL); /* an empty file is a file too */
+        if (rc == 0 && (out_file || (isatty(1) && sink.last != '\0' && sink.last != '\n')))
+            sink_write(&sink, "\n", !out_file); /* an empty file is a file too */
         if (sink.failed && rc == 0)
             rc = 1;
         if (sink.fd > 2)
@@ -170,7 +171,7 @@ static int relay_to(const char *srun, const char *job, const char *node, const c
     if (n < 0)
         return dd_error(-errno, "/proc/self/exe: %s", strerror(errno));
     self[n] = '\0';
-    for (i = 1; args[i] != NULL; i++) {
+    for (i = 1; args[i]; i++) {
         if (i + 4 >= RELAY_ARGS)
             return dd_error(
                 -E2BIG,
@@ -180,7 +181,7 @@ static int relay_to(const char *srun, const char *job, const char *node, const c
     setenv(RELAYED, "1", 1);
     envp = command_environment(environ, 0);
     argv = hidden_argv(&h);
-    rc = envp == NULL || argv == NULL ? -ENOMEM : relay_run(argv, envp, in, out_file);
+    rc = !envp || !argv ? -ENOMEM : relay_run(argv, envp, in, out_file);
     argv_free(argv);
     free(envp);
     return rc;
@@ -189,25 +190,26 @@ static int relay_to(const char *srun, const char *job, const char *node, const c
 int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t srun_cap,
                struct step *step, char ***envp) {
     char step_id[16], scontrol[PATH_MAX], why[ASK_WHY], own[64];
-    struct site site = {0};
+    struct settings site = {0};
     int rc;
 
     *envp = NULL;
-    if (name == NULL)
+    if (!name)
         name = getenv("DDICT_NAME");
-    if ((name == NULL || *name == '\0') && getenv("SLURM_JOB_ID") != NULL) {
+    if ((!name || *name == '\0') && getenv("SLURM_JOB_ID")) {
         snprintf(own, sizeof own, "%lu.%s.job", user_of_job(), getenv("SLURM_JOB_ID"));
         name = own;
     }
-    site_read(&site, why,
-              sizeof why); /* wrong words hurt who starts a dictionary, not who looks into one */
-    if (name == NULL || *name == '\0' || job_of(name, job, job_cap, step_id, sizeof step_id) < 0 ||
-        command_find(site.srun[0] != '\0' ? site.srun : "srun", srun, srun_cap) < 0 ||
+    /* wrong words hurt who starts a dictionary, not who looks into one */
+    site_read(&site, why, sizeof why);
+    if (!name || *name == '\0' || job_of(name, job, job_cap, step_id, sizeof step_id) < 0 ||
+        command_find(is_said(&site, OPT_SRUN) ? text_of(&site, OPT_SRUN) : "srun", srun, srun_cap) <
+            0 ||
         (command_beside(srun, "scontrol", scontrol, sizeof scontrol) < 0 &&
          command_find("scontrol", scontrol, sizeof scontrol) < 0))
         return -ENOENT;
     *envp = command_environment(environ, 0);
-    if (*envp == NULL)
+    if (!*envp)
         return -ENOMEM;
     rc = step_look(step, scontrol, *envp, job, step_id[0] != '\0' ? step_id : NULL);
     if (rc < 0) {
@@ -223,7 +225,7 @@ int launch_relay(const char *name, char *const *args, int in, const char *out_fi
     char **envp = NULL;
     int rc;
 
-    if (getenv(RELAYED) != NULL || getenv("SLURMD_NODENAME") != NULL)
+    if (getenv(RELAYED) || getenv("SLURMD_NODENAME"))
         return -ENOENT;
     rc = relay_find(name, job, sizeof job, srun, sizeof srun, &step, &envp);
     if (rc == 0)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c - `ddict run`: a dictionary for the time of one command, or of several ranks of it. */
-#include "base/error.h"
-#include "launch/launch.h"
-#include "launch/loading.h"
-#include "launch/plan.h"
-#include "launch/ranks.h"
-#include "launch/serve.h"
-#include "launch/starter.h"
-#include "launch/tasks.h"
+#include "launch.h"
+#include "loading.h"
+#include "plan.h"
+#include "ranks.h"
+#include "starter.h"
+#include "tasks.h"
+#include "up_run_common.h"
+#include <base/error.h>
+#include <base/verb.h>
 
 #include <errno.h>
 #include <poll.h>
@@ -38,7 +39,7 @@ static void on_news(void *arg, enum line_kind kind, const char *text) {
     if (kind == LINE_SUMMARY)
         snprintf(r->summary, sizeof r->summary, "%s", text);
     else if (kind != LINE_SAVING)
-        fprintf(stderr, "ddict run: %s\n", text);
+        verb_say("%s", text);
 }
 
 static void command_environment_set(void *arg) {
@@ -49,23 +50,19 @@ static void command_environment_set(void *arg) {
         setenv("DDICT_NODE", r->plan.node, 1);
     else
         unsetenv("DDICT_NODE");
-    unsetenv("DDICT_SOCKET");   /* of another one */
-    unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
-    unsetenv("DDICT_MEM");
-    unsetenv("DDICT_RESULTS");
-    unsetenv("DDICT_LOAD");
-    unsetenv("DDICT_RESTORE");
-    unsetenv("DDICT_SAVE");
+    unsetenv("DDICT_SOCKET"); /* of another one */
+    once_forget();            /* an srun in it would start another dictionary */
 }
 
 static void command_begin(struct run *r) {
-    int n = r->o->ranks > 0 ? r->o->ranks : 1;
+    int ranks = (int)number_of(&r->o->set, OPT_RANKS);
     char id[128];
 
     snprintf(id, sizeof id, "%s.%d", r->plan.name, (int)getpid());
     r->begun = 1;
-    if (ranks_start(&r->ranks, n, r->o->ranks > 0, id, r->o->cmd, command_environment_set, r) < 0) {
-        fprintf(stderr, "ddict run: %s\n", dd_errmsg());
+    if (ranks_start(&r->ranks, ranks > 0 ? ranks : 1, ranks > 0, id, r->o->cmd,
+                    command_environment_set, r) < 0) {
+        verb_say("%s", dd_errmsg());
         r->done = 1;
         r->code = 126;
         starter_drain(&r->s);
@@ -75,24 +72,24 @@ static void command_begin(struct run *r) {
 /* 1: what is to be loaded is there. */
 static int load_follow(struct run *r) {
     struct loading *l = &r->load;
-    struct loading_ask ask = {.restore = r->o->restore,
-                              .load = r->o->load,
-                              .folder = r->o->chdir,
+    struct loading_ask ask = {.restore = text_of(&r->o->set, OPT_RESTORE),
+                              .load = text_of(&r->o->set, OPT_LOAD),
+                              .folder = text_of(&r->o->set, OPT_CHDIR),
                               .saves = r->plan.save[0] != '\0',
                               .name = r->plan.name,
                               .node = r->plan.node};
 
-    if ((ask.load == NULL && ask.restore == NULL) || r->done)
+    if ((!ask.load && !ask.restore) || r->done)
         return !r->done;
     if (!l->begun && loading_start(l, &ask) < 0)
         snprintf(l->why, sizeof l->why, "%s", dd_errmsg());
     if (loading_over(l) && l->why[0] == '\0') {
         if (l->said[0] != '\0')
-            fprintf(stderr, "ddict run: %s\n", l->said);
+            verb_say("%s", l->said);
         return 1;
     }
     if (l->why[0] != '\0' && (!l->begun || loading_over(l))) {
-        fprintf(stderr, "ddict run: %s; the command is not started\n", l->why);
+        verb_say("%s; the command is not started", l->signalled ? plan_ended(&r->plan) : l->why);
         r->done = 1;
         r->code = 1;
         starter_drain(&r->s);
@@ -108,7 +105,8 @@ static void command_reap(struct run *r) {
     starter_drain(&r->s);
 }
 
-/* The terminal gives ^C and ^\ to the command itself; what somebody sent to us alone is passed on. */
+/* The terminal gives ^C and ^\ to the command itself; what somebody sent to us alone is passed on.
+ * */
 static void signal_pass(struct run *r, const struct signalfd_siginfo *info) {
     int terminal = info->ssi_code > 0 && (info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT);
 
@@ -139,7 +137,7 @@ static void signals_read(struct run *r, int fd) {
         }
 }
 
-static void serve(struct run *r, int signals) {
+static void run_serve(struct run *r, int signals) {
     while (!starter_over(&r->s) || r->ranks.left > 0 || r->load.pid > 0) {
         struct pollfd fds[2 + STARTER_FDS] = {{.fd = signals, .events = POLLIN}};
         int timeout = starter_poll(&r->s, fds + 1), due = ranks_turn(&r->ranks);
@@ -162,7 +160,7 @@ static void serve(struct run *r, int signals) {
         if (r->s.ready && !r->begun && r->s.state == STARTER_READY && load_follow(r))
             command_begin(r);
         if (r->s.why[0] != '\0' && r->s.ready && !r->said_lost) {
-            fprintf(stderr, "ddict run: %s\n", r->s.why);
+            verb_say("%s", r->s.why);
             r->said_lost = 1;
         }
     }
@@ -175,46 +173,47 @@ int cmd_run(int argc, char **argv) {
     struct run r = {.o = &o, .ranks.port = -1};
     int rc = command_line(&o, "ddict run", argc, argv, why, sizeof why), signals = -1;
 
-    if (rc == 3 &&
-        (place_init(&place, PLACE_AS_TASK) < 0 || place.rank == 0)) /* one for all tasks */
-        fprintf(stderr, "ddict run: %s\n", why);
+    /* one for all tasks */
+    if (rc == 3 && (place_init(&place, PLACE_AS_TASK) < 0 || place.rank == 0))
+        verb_say("%s", why);
     if (rc != 0)
         return rc - 1;
     rc = tasks_find(&place, &o);
     if (rc < 0 && place.rank == 0) /* one for all */
-        fprintf(stderr, "ddict run: %s\n", dd_errmsg());
+        verb_say("%s", dd_errmsg());
     if (rc != 0)
         return rc < 0 ? 2 : tasks_run(&o, &place);
     signals = signals_open();
     rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals))
                      : plan_make(&r.plan, &o);
     if (rc == 0 && r.plan.note[0] != '\0')
-        fprintf(stderr, "ddict run: %s\n", r.plan.note);
+        verb_say("%s", r.plan.note);
     if (rc == 0)
         rc = starter_spawn(&r.s, r.plan.argv, r.plan.envp,
-                           r.plan.srun[0] != '\0' ? r.plan.srun : NULL, r.plan.nodes, o.drain_ms,
-                           o.start_s);
+                           r.plan.srun[0] != '\0' ? r.plan.srun : NULL, r.plan.nodes,
+                           (int)number_of(&o.set, OPT_DRAIN_MS),
+                           (int)number_of(&o.set, OPT_START_TIMEOUT));
     if (rc < 0) {
-        fprintf(stderr, "ddict run: %s\n", rc == -ENOMEM ? "out of memory" : dd_errmsg());
+        verb_say("%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         r.code = 1;
     } else {
         r.s.news = on_news;
         r.s.news_arg = &r;
         plan_warn(&r.plan);
-        serve(&r, signals);
+        run_serve(&r, signals);
         if (r.s.why[0] != '\0' && !r.said_lost)
-            fprintf(stderr, "ddict run: %s\n", r.s.why);
+            verb_say("%s", r.s.why);
         if (!r.begun && !r.done && r.load.begun && r.s.why[0] == '\0')
-            fprintf(stderr, "ddict run: %s; the command is not started\n", plan_ended(&r.plan));
+            verb_say("%s; the command is not started", plan_ended(&r.plan));
         if (!r.begun && !r.done)
             r.code = 1;
         if (starter_unsaved(&r.s, r.plan.save, text, sizeof text)) {
             if (text[0] != '\0')
-                fprintf(stderr, "ddict run: %s\n", text);
+                verb_say("%s", text);
             r.code = r.code == 0 ? 1 : r.code;
         }
-        if (r.summary[0] != '\0' && (o.verbose || r.s.why[0] != '\0'))
-            fprintf(stderr, "ddict run: %s\n", r.summary);
+        if (r.summary[0] != '\0' && (is_said(&o.set, OPT_VERBOSE) || r.s.why[0] != '\0'))
+            verb_say("%s", r.summary);
         starter_free(&r.s);
         loading_free(&r.load);
         ranks_free(&r.ranks);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* starter.c - start ddictd or the hidden step, follow its lines, end it in order. */
-#include "launch/starter.h"
+#include "starter.h"
 
-#include "base/defaults.h"
-#include "base/process.h"
-#include "launch/command.h"
-#include "launch/hidden.h"
-#include "launch/reason.h"
-#include "launch/serve.h"
+#include "command.h"
+#include "reason.h"
+#include "step_argv.h"
+#include "up_run_common.h"
+#include <base/defaults.h>
+#include <base/io.h>
+#include <base/process.h>
+#include <base/verb.h>
 
 #include <ctype.h>
 #include <dirent.h>
@@ -22,8 +24,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SLICE_MS       500          /* < DD_SUSPEND_GAP_MS */
-#define LINE_MAX_BYTES (256u << 20) /* the report of DD_MANAGERS_MAX managers */
+#define OF_MEMORY      "cause=memory " /* of an `error` line */
+#define SLICE_MS       500             /* < DD_SUSPEND_GAP_MS */
+#define LINE_MAX_BYTES (256u << 20)    /* the report of DD_MANAGERS_MAX managers */
 
 static void why_set(struct starter *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void why_set(struct starter *s, const char *fmt, ...) {
@@ -42,7 +45,7 @@ static void fd_close(int *fd) {
     *fd = -1;
 }
 
-static void enter(struct starter *s, enum starter_state state, int64_t limit_ms) {
+static void starter_enter(struct starter *s, enum starter_state state, int64_t limit_ms) {
     s->state = state;
     deadline_start(&s->limit, limit_ms);
 }
@@ -61,7 +64,7 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
     s->envp = envp;
     s->srun = srun;
     s->lines.max = LINE_MAX_BYTES;
-    s->echo = log != NULL && (strcmp(log, "info") == 0 || strcmp(log, "debug") == 0);
+    s->echo = log && (strcmp(log, "info") == 0 || strcmp(log, "debug") == 0);
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
         rc = dd_error(-errno, "cannot make pipes: %s", strerror(errno));
     else
@@ -84,19 +87,19 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
     fcntl(s->out, F_SETFL, O_NONBLOCK);
     fcntl(s->err, F_SETFL, O_NONBLOCK);
     s->say_at = clock_ms() + DD_STEP_SAY_MS;
-    enter(s, STARTER_CREATING, (int64_t)start_s * 1000);
+    starter_enter(s, STARTER_CREATING, (int64_t)start_s * 1000);
     return 0;
 }
 
 void starter_stop(struct starter *s, const char *why) {
-    if (why != NULL)
+    if (why)
         why_set(s, "%s", why);
     if (s->state >= STARTER_STOPPING)
         return;
     fd_close(&s->in);
     if (s->pid > 0)
         kill(s->pid, SIGTERM);
-    enter(s, STARTER_STOPPING, DD_STOP_MS + DD_DRAIN_GRACE_MS);
+    starter_enter(s, STARTER_STOPPING, DD_STOP_MS + DD_DRAIN_GRACE_MS);
 }
 
 void starter_drain(struct starter *s) {
@@ -106,23 +109,24 @@ void starter_drain(struct starter *s) {
         starter_stop(s, "ended before it was ready");
         return;
     }
-    enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
-    while (s->in >= 0 && write(s->in, "drain\n", 6) < 0 &&
-           errno == EINTR) /* full or closed: the EOF has to do */
-        continue;
+    starter_enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
+    /* full or closed: the EOF has to do */
+    if (s->in >= 0)
+        write_all(s->in, "drain\n", 6);
     fd_close(&s->in);
 }
 
-static void cards_free(struct starter *s) {
+static void node_infos_free(struct starter *s) {
     uint32_t i;
 
-    for (i = 0; s->cards != NULL && i < s->nodes; i++)
-        free(s->cards[i]);
-    free(s->cards);
-    s->cards = NULL;
+    for (i = 0; s->node_infos && i < s->nodes; i++)
+        free(s->node_infos[i]);
+    free(s->node_infos);
+    s->node_infos = NULL;
 }
 
-/* Within the limit of the present state: srun reads while it runs, but it may be stopped. 0 or a negative code. */
+/* Within the limit of the present state: srun reads while it runs, but it may be stopped. 0 or a
+ * negative code. */
 static int input_write(struct starter *s, const char *bytes, size_t n) {
     while (n > 0) {
         struct pollfd p = {.fd = s->in, .events = POLLOUT};
@@ -146,33 +150,33 @@ static int input_write(struct starter *s, const char *bytes, size_t n) {
 }
 
 /* srun gives our line to every node. */
-static void cards_send(struct starter *s) {
+static void node_infos_send(struct starter *s) {
     uint32_t i;
     int rc = input_write(s, "cards", 5);
 
     for (i = 0; rc == 0 && i < s->nodes; i++) {
         rc = input_write(s, " ", 1);
         if (rc == 0)
-            rc = input_write(s, s->cards[i], strlen(s->cards[i]));
+            rc = input_write(s, s->node_infos[i], strlen(s->node_infos[i]));
     }
     if (rc == 0)
         input_write(s, "\n", 1);
-    cards_free(s);
+    node_infos_free(s);
 }
 
 /* "I <base64>": when all are there, every node gets all. */
-static void card_take(struct starter *s, const char *text) {
+static void node_info_take(struct starter *s, const char *text) {
     char *rest;
     unsigned long i = strtoul(text, &rest, 10);
 
-    if (s->cards == NULL && s->cards_n == 0)
-        s->cards = calloc(s->nodes, sizeof *s->cards);
-    if (s->cards == NULL || rest == text || *rest != ' ' || i >= s->nodes || s->cards[i] != NULL)
+    if (!s->node_infos && s->node_infos_n == 0)
+        s->node_infos = calloc(s->nodes, sizeof *s->node_infos);
+    if (!s->node_infos || rest == text || *rest != ' ' || i >= s->nodes || s->node_infos[i])
         return;
-    s->cards[i] = strdup(rest + 1);
-    if (s->cards[i] == NULL || ++s->cards_n < s->nodes || s->in < 0)
+    s->node_infos[i] = strdup(rest + 1);
+    if (!s->node_infos[i] || ++s->node_infos_n < s->nodes || s->in < 0)
         return;
-    cards_send(s);
+    node_infos_send(s);
 }
 
 static void on_line(void *arg, char *line) {
@@ -182,7 +186,7 @@ static void on_line(void *arg, char *line) {
     switch (line_parse(line, &rest)) {
     case LINE_START:
         if (s->state == STARTER_CREATING && ++s->started >= s->nodes)
-            enter(s, STARTER_WAITING, s->ready_ms);
+            starter_enter(s, STARTER_WAITING, s->ready_ms);
         if (line_value(rest, "step", s->hidden_step, sizeof s->hidden_step) < 0 ||
             strcmp(s->hidden_step, "-") == 0)
             s->hidden_step[0] = '\0';
@@ -199,16 +203,20 @@ static void on_line(void *arg, char *line) {
             break;
         snprintf(s->about, sizeof s->about, "%s", rest);
         s->ready = s->exists = 1;
-        enter(s, STARTER_DRAINING, DD_LINGER_MS + 2 * DD_STOP_MS);
+        starter_enter(s, STARTER_DRAINING, DD_LINGER_MS + 2 * DD_STOP_MS);
         break;
     case LINE_WARN:
         s->unsaved |= strncmp(rest, STARTER_UNSAVED, sizeof STARTER_UNSAVED - 1) == 0;
         /* fall through */
     case LINE_SUMMARY:
-        if (s->news != NULL)
+        if (s->news)
             s->news(s->news_arg, line_parse(line, NULL), rest);
         break;
     case LINE_ERROR:
+        if (strncmp(rest, OF_MEMORY, sizeof OF_MEMORY - 1) == 0) {
+            s->memory = 1;
+            rest += sizeof OF_MEMORY - 1;
+        }
         why_set(s, "%s", *rest != '\0' ? rest : "the managers failed without a word");
         if (s->state < STARTER_READY)
             starter_stop(s, NULL);
@@ -225,12 +233,12 @@ static void on_line(void *arg, char *line) {
             starter_drain(s);
         break;
     case LINE_CARD:
-        card_take(s, rest);
+        node_info_take(s, rest);
         break;
     case LINE_SAVING:
         if (s->state == STARTER_DRAINING)
-            enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
-        if (s->news != NULL)
+            starter_enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
+        if (s->news)
             s->news(s->news_arg, LINE_SAVING, "");
         break;
     case LINE_LOADING:
@@ -241,8 +249,7 @@ static void on_line(void *arg, char *line) {
 
 static void tail_add(struct starter *s, const char *bytes, size_t n) {
     if (s->echo)
-        while (write(2, bytes, n) < 0 && errno == EINTR)
-            continue;
+        write_all(2, bytes, n);
     if (n > sizeof s->tail) {
         bytes += n - sizeof s->tail;
         n = sizeof s->tail;
@@ -255,10 +262,9 @@ static void tail_add(struct starter *s, const char *bytes, size_t n) {
     }
     memcpy(s->tail + s->tail_len, bytes, n);
     s->tail_len += n;
-    if (s->state < STARTER_READY && !s->gone && s->srun != NULL &&
-        reason_task_gone(s->tail, s->tail_len)) {
-        s->gone =
-            1; /* the others would wait for it in vain; but it may have said why, on the other pipe */
+    if (s->state < STARTER_READY && !s->gone && s->srun && reason_task_gone(s->tail, s->tail_len)) {
+        /* the others would wait for it in vain; but it may have said why, on the other pipe */
+        s->gone = 1;
         deadline_start(&s->limit, DD_DRAIN_GRACE_MS);
     }
 }
@@ -286,7 +292,7 @@ static void step_cancel(struct starter *s) {
     char path[4096], *text;
     char *argv[] = {path, s->hidden_step, NULL};
 
-    if (s->srun == NULL || s->hidden_step[0] == '\0' ||
+    if (!s->srun || s->hidden_step[0] == '\0' ||
         command_beside(s->srun, "scancel", path, sizeof path) < 0)
         return;
     if (command_read(argv, s->envp, DD_STOP_MS, &text) == 0)
@@ -294,7 +300,7 @@ static void step_cancel(struct starter *s) {
 }
 
 /* A node's ddictd is gone, and it did not say why. */
-static void gone(struct starter *s) {
+static void starter_gone(struct starter *s) {
     char text[DD_ERRMSG_MAX];
 
     reason_read(s->tail, s->tail_len, text, sizeof text);
@@ -302,14 +308,14 @@ static void gone(struct starter *s) {
     starter_stop(s, NULL);
 }
 
-static void late(struct starter *s) {
+static void starter_late(struct starter *s) {
     if (s->gone && s->state < STARTER_READY) {
-        gone(s);
+        starter_gone(s);
         return;
     }
     switch (s->state) {
     case STARTER_CREATING:
-        if (s->srun != NULL)
+        if (s->srun)
             why_set(s, "Slurm did not start the managers' step within %d s (%u of %u nodes began)",
                     s->start_s, s->started, s->nodes);
         else
@@ -329,9 +335,10 @@ static void late(struct starter *s) {
         if (s->pid > 0)
             kill(s->pid, SIGKILL);
         step_cancel(s);
-        enter(s, STARTER_KILLING, DD_STOP_MS);
+        starter_enter(s, STARTER_KILLING, DD_STOP_MS);
         break;
-    case STARTER_KILLING: /* only a process in uninterruptible sleep gets here; nobody can wait for it */
+    /* only a process in uninterruptible sleep gets here; nobody can wait for it */
+    case STARTER_KILLING:
         s->state = STARTER_OVER;
         break;
     case STARTER_READY:
@@ -350,18 +357,19 @@ void starter_turn(struct starter *s) {
     outputs_read(s);
     if (s->state <= STARTER_WAITING && s->say_at != 0 && clock_ms() >= s->say_at) {
         s->say_at = 0;
-        fprintf(stderr, "ddict: still waiting for the managers (%u of %u node%s began)\n",
-                s->started, s->nodes, s->nodes == 1 ? "" : "s");
+        verb_say("still waiting for the managers (%u of %u node%s began)", s->started, s->nodes,
+                 s->nodes == 1 ? "" : "s");
     }
     if (s->state != STARTER_READY && s->state != STARTER_OVER && deadline_over(&s->limit))
-        late(s);
+        starter_late(s);
 }
 
-/* Somebody cancelled the step: that its nodes were lost then is no news. What we stopped ourselves does not count. */
+/* Somebody cancelled the step: that its nodes were lost then is no news. What we stopped ourselves
+ * does not count. */
 static void cancel_judge(struct starter *s) {
     char what[160];
 
-    if (strstr(s->why, "ran out of memory") != NULL) /* of which Slurm cancels the step */
+    if (s->memory) /* of which Slurm cancels the step */
         return;
     if ((s->state == STARTER_READY || s->state == STARTER_DRAINING) &&
         (!s->ended || s->why[0] != '\0') &&
@@ -377,14 +385,13 @@ static void exit_judge(struct starter *s) {
         return;
     reason_read(s->tail, s->tail_len, text, sizeof text);
     if (WIFSIGNALED(s->status))
-        why_set(s, "%s %s: killed by signal %d",
-                s->srun != NULL ? "the srun of the managers" : "ddictd",
+        why_set(s, "%s %s: killed by signal %d", s->srun ? "the srun of the managers" : "ddictd",
                 s->ready ? "ended early" : "did not start", WTERMSIG(s->status));
     else if (text[0] != '\0')
         why_set(s, "%s: %s", s->ready ? "the managers ended early" : "the managers did not start",
                 text);
     else
-        why_set(s, "%s %s: exit code %d", s->srun != NULL ? "the srun of the managers" : "ddictd",
+        why_set(s, "%s %s: exit code %d", s->srun ? "the srun of the managers" : "ddictd",
                 s->ready ? "ended early" : "did not start", WEXITSTATUS(s->status));
 }
 
@@ -417,23 +424,23 @@ void starter_free(struct starter *s) {
     lines_free(&s->lines);
     free(s->report);
     s->report = NULL;
-    cards_free(s);
+    node_infos_free(s);
 }
 
 static void children_kill(pid_t parent) {
     DIR *d = opendir("/proc");
     struct dirent *e;
 
-    while (d != NULL && (e = readdir(d)) != NULL)
+    while (d && (e = readdir(d)))
         if (isdigit((unsigned char)e->d_name[0]) &&
             process_parent((pid_t)atoi(e->d_name)) == parent)
             kill((pid_t)atoi(e->d_name), SIGKILL);
-    if (d != NULL)
+    if (d)
         closedir(d);
 }
 
 /* Whether a process has a handler for sig. */
-static int catches(pid_t pid, int sig) {
+static int signal_is_caught(pid_t pid, int sig) {
     char path[64], text[4096], *line;
     int fd;
     ssize_t n;
@@ -444,7 +451,7 @@ static int catches(pid_t pid, int sig) {
     fd_close(&fd);
     text[n > 0 ? n : 0] = '\0';
     line = strstr(text, "\nSigCgt:");
-    return line != NULL && (strtoull(line + 8, NULL, 16) >> (sig - 1) & 1) != 0;
+    return line && (strtoull(line + 8, NULL, 16) >> (sig - 1) & 1) != 0;
 }
 
 /* What comes now is for nobody. -1 closed. */
@@ -459,12 +466,13 @@ static void rest_read(struct starter *s, int *fd) {
             tail_add(s, buf, (size_t)n);
 }
 
-/* Our plugin in it has closed our pipes when the signals that it could get are harmless. 1: it lives on, and needs nobody. */
+/* Our plugin in it has closed our pipes when the signals that it could get are harmless. 1: it
+ * lives on, and needs nobody. */
 static int srun_let_go(struct starter *s) {
     struct deadline limit;
     int left;
 
-    if (!catches(s->pid, LEAVE_SIGNAL) || kill(s->pid, LEAVE_SIGNAL) < 0)
+    if (!signal_is_caught(s->pid, LEAVE_SIGNAL) || kill(s->pid, LEAVE_SIGNAL) < 0)
         return 0;
     deadline_start(&limit, DD_LEAVE_MS);
     while ((s->out >= 0 || s->err >= 0) && (left = deadline_left(&limit, SLICE_MS)) > 0) {
@@ -480,9 +488,9 @@ static int srun_let_go(struct starter *s) {
 void starter_leave(struct starter *s) {
     struct deadline limit;
 
-    if (s->pid > 0 && s->srun != NULL) {
-        prctl(PR_SET_CHILD_SUBREAPER,
-              1); /* where it is killed its child becomes ours, to be reaped */
+    if (s->pid > 0 && s->srun) {
+        /* where it is killed its child becomes ours, to be reaped */
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
         children_kill(s->pid);
         if (!srun_let_go(s)) {
             kill(s->pid, SIGKILL);

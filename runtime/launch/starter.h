@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * starter.h - the life of what was started (ddictd, or the hidden srun around it), seen from its starter. One thread; the owner
- * has the poll loop:
+ * starter.h - the life of what was started (ddictd, or the hidden srun around it), seen from its
+ * starter. One thread; the owner has the poll loop:
  *
  *     starter_spawn()
  *     while (!starter_over(s)) {
@@ -10,16 +10,18 @@
  *     }
  *     starter_free()
  *
- *     CREATING --all nodes said start--> WAITING --ready--> READY --drain--> DRAINING --end, exit--> OVER
+ *     CREATING --all nodes said start--> WAITING --ready--> READY --drain--> DRAINING --end,
+ *     exit--> OVER
  *        WAITING --exists--> DRAINING: nothing of ours is left running
- *        any of them: too late, `error`, or the child is gone: STOPPING (SIGTERM), then KILLING (SIGKILL, scancel), then OVER with why set
+ *        any of them: too late, `error`, or the child is gone: STOPPING (SIGTERM), then KILLING
+ *        (SIGKILL, scancel), then OVER with why set
  */
 #ifndef DDICT_LAUNCH_STARTER_H
 #define DDICT_LAUNCH_STARTER_H
 
-#include "base/clock.h"
-#include "base/error.h"
-#include "launch/lines.h"
+#include "startup_lines.h"
+#include <base/clock.h>
+#include <base/error.h>
 
 #include <poll.h>
 #include <stdint.h>
@@ -42,25 +44,24 @@ struct starter {
     int ready;               /* it was ready once */
     int exists;              /* ready is another start's dictionary of this name; ours ends */
     int ended;               /* it said `end` */
+    int memory;              /* its error was one of memory */
     int unsaved;             /* it said so */
     int gone;                /* srun said before `ready` that a task is gone */
     char why[DD_ERRMSG_MAX]; /* "" or what went wrong, one sentence */
     char about[256];         /* what stood behind `ready` */
     char *report;            /* JSON, ours; NULL when there was none */
-    void (*news)(
-        void *arg, enum line_kind kind,
-        const char
-            *text); /* NULL, or gets LINE_WARN and LINE_SUMMARY as they come; the owner sets it */
+    /* NULL, or gets LINE_WARN and LINE_SUMMARY as they come; the owner sets it */
+    void (*news)(void *arg, enum line_kind kind, const char *text);
     void *news_arg;
 
     pid_t pid;  /* 0: reaped */
     int status; /* of waitpid */
-    int in, out,
-        err; /* our ends of its pipes, -1 closed; err is a pipe: a memfd would count against ulimit -f */
+    /* our ends of its pipes, -1 closed; err is a pipe: a memfd would count against ulimit -f */
+    int in, out, err;
     int echo; /* its stderr is shown as it comes ($DDICT_LOG) */
     uint32_t nodes, started;
-    char **cards; /* ours, [nodes]: wire-up by stdio; NULL without */
-    uint32_t cards_n;
+    char **node_infos; /* ours, [nodes]: wire-up by stdio; NULL without */
+    uint32_t node_infos_n;
     char hidden_step[64];            /* J.S of the hidden step; "" as long as it is not known */
     int drain_ms, start_s, ready_ms; /* ready_ms: DD_READY_MS, or what the owner sets */
     struct deadline limit;           /* of the present state */
@@ -73,7 +74,8 @@ struct starter {
 };
 
 #define STARTER_UNSAVED "NOT ALL WAS SAVED" /* begins the sentence of ddictd, and ours */
-/* When it is over, of a dictionary with --save to `save` ("": none): whether something that was to be saved was not. text: the sentence; "" where ddictd has said it. */
+/* When it is over, of a dictionary with --save to `save` ("": none): whether something that was to
+ * be saved was not. text: the sentence; "" where ddictd has said it. */
 int starter_unsaved(const struct starter *s, const char *save, char *text, size_t cap);
 /* argv, envp: borrowed, to stay as long as s. 0, or a negative code with the sentence set. */
 int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const char *srun,
@@ -82,13 +84,16 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
 int starter_poll(struct starter *s, struct pollfd *p);
 void starter_turn(struct starter *s);
 void starter_reap(struct starter *s);
-/* Begin the end in order; again: no effect. The line `drain` is said before the EOF, which ddictd --stay does not hear. */
+/* Begin the end in order; again: no effect. The line `drain` is said before the EOF, which ddictd
+ * --stay does not hear. */
 void starter_drain(struct starter *s);
 /* Give up; why may be NULL. */
 void starter_stop(struct starter *s, const char *why);
 /*
- * What is READY goes on without us, who may end. The process by which srun would end its step when it dies (its child) is killed. srun stays where our plugin in it has made
- * it harmless, else it is killed (HANDSHAKE 3). Then nobody who tidies up or signals the submit host's processes can hurt the dictionary. ddictd itself is left alone. OVER after it.
+ * What is READY goes on without us, who may end. The process by which srun would end its step when
+ * it dies (its child) is killed. srun stays where our plugin in it has made it harmless, else it is
+ * killed (STARTUP 3). Then nobody who tidies up or signals the submit host's processes can hurt the
+ * dictionary. ddictd itself is left alone. OVER after it.
  */
 void starter_leave(struct starter *s);
 static inline int starter_over(const struct starter *s) {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* step.c - ask scontrol for the nodes and the memory of a job. */
-#include "launch/step.h"
+#include "step.h"
 
-#include "base/defaults.h"
-#include "base/error.h"
-#include "launch/command.h"
+#include "command.h"
+#include <base/defaults.h>
+#include <base/error.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The value of a word `key=`, up to the next blank; a word begins after a blank. malloc'ed, or NULL. */
+/* The value of a word `key=`, up to the next blank; a word begins after a blank. malloc'ed, or
+ * NULL. */
 static char *word_value(const char *text, const char *key) {
     size_t k = strlen(key);
     const char *at = text;
 
-    while ((at = strstr(at, key)) != NULL) {
-        if (at[k] == '=' && (at == text || strchr(" \n\t", at[-1]) != NULL))
+    while ((at = strstr(at, key))) {
+        if (at[k] == '=' && (at == text || strchr(" \n\t", at[-1])))
             return strndup(at + k + 1, strcspn(at + k + 1, " \n\t"));
         at += k;
     }
@@ -28,31 +29,31 @@ int step_parse_nodes(struct step *s, const char *text) {
     int rc;
 
     s->nodelist = word_value(text, "NodeList");
-    if (s->nodelist == NULL || s->nodelist[0] == '\0' || s->nodelist[0] == '(')
+    if (!s->nodelist || s->nodelist[0] == '\0' || s->nodelist[0] == '(')
         return dd_error(-ENOENT, "Slurm does not say which nodes the job has");
     rc = hostlist_add(&s->nodes, s->nodelist);
     if (rc < 0)
         return dd_error(rc, "cannot read Slurm's list of nodes: %.100s", s->nodelist);
     s->mb = calloc(s->nodes.count, sizeof *s->mb);
-    return s->mb == NULL ? -ENOMEM : 0;
+    return !s->mb ? -ENOMEM : 0;
 }
 
 int step_parse_memory(struct step *s, const char *text) {
     char *word = word_value(text, "MinMemoryCPU");
 
-    s->per_cpu = word != NULL && strcmp(word, "0") != 0;
+    s->per_cpu = word && strcmp(word, "0") != 0;
     free(word);
     /* Lines such as "     Nodes=n[1-2] CPU_IDs=0-1 Mem=4000 GRES=". */
-    for (; text != NULL && *text != '\0'; text = strchr(text, '\n'), text += text != NULL) {
+    for (; text && *text != '\0'; text = strchr(text, '\n'), text += text != NULL) {
         struct hostlist some = {0};
         size_t i;
         char *line = strndup(text, strcspn(text, "\n")), *nodes, *mem;
 
-        if (line == NULL)
+        if (!line)
             return -ENOMEM;
         nodes = word_value(line, "Nodes");
         mem = word_value(line, "Mem");
-        if (nodes != NULL && mem != NULL && hostlist_add(&some, nodes) == 0)
+        if (nodes && mem && hostlist_add(&some, nodes) == 0)
             for (i = 0; i < some.count; i++) {
                 long at = hostlist_find(&s->nodes, some.names[i]);
 
@@ -71,19 +72,19 @@ int step_parse_memory(struct step *s, const char *text) {
 int step_parse_real_memory(struct step *s, const char *text) {
     const char *next;
 
-    for (text = strstr(text, "NodeName="); text != NULL; text = next) {
+    for (text = strstr(text, "NodeName="); text; text = next) {
         char *record, *name, *mem;
         long at;
 
         next = strstr(text + 1, "NodeName=");
-        record = next != NULL ? strndup(text, (size_t)(next - text)) : strdup(text);
-        if (record == NULL)
+        record = next ? strndup(text, (size_t)(next - text)) : strdup(text);
+        if (!record)
             return -ENOMEM;
         name = word_value(record, "NodeName");
         mem = word_value(record, "RealMemory");
-        at = name != NULL ? hostlist_find(&s->nodes, name) : -1;
-        if (at >= 0 && s->mb[at] == 0 && mem != NULL &&
-            strtoull(mem, NULL, 10) > 1) /* 1: nobody told Slurm */
+        at = name ? hostlist_find(&s->nodes, name) : -1;
+        /* 1: nobody told Slurm */
+        if (at >= 0 && s->mb[at] == 0 && mem && strtoull(mem, NULL, 10) > 1)
             s->mb[at] = strtoull(mem, NULL, 10);
         free(name);
         free(mem);
@@ -107,11 +108,11 @@ uint64_t step_memory(const struct step *s) {
 /* "1-02:03:04" or "02:03:04" in seconds; -1: none of these, such as UNLIMITED. */
 static int64_t span_parse(const char *text) {
     unsigned long long d = 0, h, m, sec;
-    const char *dash = text != NULL ? strchr(text, '-') : NULL;
+    const char *dash = text ? strchr(text, '-') : NULL;
     char rest;
 
-    if (text == NULL || (dash != NULL && sscanf(text, "%6llu-", &d) != 1) ||
-        sscanf(dash != NULL ? dash + 1 : text, "%3llu:%2llu:%2llu%c", &h, &m, &sec, &rest) != 3)
+    if (!text || (dash && sscanf(text, "%6llu-", &d) != 1) ||
+        sscanf(dash ? dash + 1 : text, "%3llu:%2llu:%2llu%c", &h, &m, &sec, &rest) != 3)
         return -1;
     return (int64_t)(((d * 24 + h) * 60 + m) * 60 + sec);
 }
@@ -119,20 +120,21 @@ static int64_t span_parse(const char *text) {
 uint64_t step_parse_kill_wait(const char *text) {
     const char *at = strstr(text, "KillWait");
 
-    at = at != NULL ? strchr(at, '=') : NULL;
-    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+    at = at ? strchr(at, '=') : NULL;
+    return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/* Who shares its nodes, and where a batch script's output goes: to the end of the line, it may have blanks. */
+/* Who shares its nodes, and where a batch script's output goes: to the end of the line, it may have
+ * blanks. */
 void step_parse_kind(struct step *s, const char *text) {
     char *batch = word_value(text, "BatchFlag"), *shared = word_value(text, "OverSubscribe"),
          *limit = word_value(text, "TimeLimit"), *run = word_value(text, "RunTime");
     int64_t all = span_parse(limit), over = span_parse(run);
     const char *out = strstr(text, " StdOut=");
 
-    s->batch = batch != NULL && strcmp(batch, "0") != 0;
-    s->exclusive = shared != NULL && strcmp(shared, "NO") == 0;
-    if (out != NULL && s->stdout_path == NULL)
+    s->batch = batch && strcmp(batch, "0") != 0;
+    s->exclusive = shared && strcmp(shared, "NO") == 0;
+    if (out && !s->stdout_path)
         s->stdout_path = strndup(out + 8, strcspn(out + 8, "\n"));
     s->left = all > 0 && over >= 0 ? all > over ? (uint64_t)(all - over) : 1 : 0;
     free(batch);
@@ -146,10 +148,10 @@ int step_parse_overcounts(const char *text) {
     char *line;
     int over;
 
-    if (at == NULL || (line = strndup(at, strcspn(at, "\n"))) == NULL)
+    if (!at || !(line = strndup(at, strcspn(at, "\n"))))
         return 0;
-    over = strcasestr(line, "OverMemoryKill") != NULL && strcasestr(line, "NoShare") == NULL &&
-           strcasestr(line, "UsePss") == NULL;
+    over = strcasestr(line, "OverMemoryKill") && !strcasestr(line, "NoShare") &&
+           !strcasestr(line, "UsePss");
     free(line);
     return over;
 }
@@ -165,7 +167,7 @@ int step_look(struct step *s, const char *scontrol, char *const *envp, const cha
     int rc = 0;
 
     memset(s, 0, sizeof *s);
-    if (step != NULL) {
+    if (step) {
         snprintf(id, sizeof id, "%s.%s", job, step);
         rc = command_read(show_step, envp, DD_SCONTROL_MS, &text);
         if (rc == 0) {
@@ -177,7 +179,7 @@ int step_look(struct step *s, const char *scontrol, char *const *envp, const cha
         rc = command_read(show_job, envp, DD_SCONTROL_MS, &text);
     if (rc < 0)
         return rc;
-    if (step == NULL)
+    if (!step)
         rc = step_parse_nodes(s, text);
     if (rc == 0)
         rc = step_parse_memory(s, text);

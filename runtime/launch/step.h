@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.h - what Slurm knows about the job: the nodes of a step or of the whole job, and the job's memory on each. */
+/* step.h - what Slurm knows about the job: the nodes of a step or of the whole job, and the job's
+ * memory on each. */
 #ifndef DDICT_LAUNCH_STEP_H
 #define DDICT_LAUNCH_STEP_H
 
-#include "base/hostlist.h"
+#include <base/hostlist.h>
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +12,8 @@
 struct step {
     char *nodelist;        /* ours; as Slurm writes it */
     struct hostlist nodes; /* the same, one by one: the order of node ids */
-    uint64_t *mb;  /* ours; the job's memory on each of nodes, MB; 0: not limited or not known */
+    /* ours; the job's memory on each of nodes, MB; 0: not limited or not known */
+    uint64_t *mb;
     int per_cpu;   /* the job said --mem-per-cpu */
     int exclusive; /* no other job runs on its nodes */
     int batch;
@@ -20,30 +22,33 @@ struct step {
 };
 
 /* Pure parts, for what scontrol prints. 0 or a negative code with the sentence set. */
-int step_parse_nodes(struct step *s,
-                     const char *text); /* "NodeList=" of `scontrol show step` or `show job` */
-int step_parse_memory(struct step *s,
-                      const char *text); /* `scontrol -d show job`, after the nodes */
+/* "NodeList=" of `scontrol show step` or `show job` */
+int step_parse_nodes(struct step *s, const char *text);
+/* `scontrol -d show job`, after the nodes */
+int step_parse_memory(struct step *s, const char *text);
 
 /* KillWait of `scontrol show config`, seconds; 0: it does not say. */
 uint64_t step_parse_kill_wait(const char *text);
-void step_parse_kind(struct step *s,
-                     const char *text); /* `show job`: exclusive, batch, left, stdout_path */
+/* `show job`: exclusive, batch, left, stdout_path */
+void step_parse_kind(struct step *s, const char *text);
 /* `scontrol show node`: RealMemory where the job's memory is not limited. */
 int step_parse_real_memory(struct step *s, const char *text);
 /* The job's memory on all nodes, bytes; 0 when that of one of them is not known. */
 uint64_t step_memory(const struct step *s);
 
 /*
- * `scontrol show config`: whether Slurm kills jobs for memory of which it counts the shared part in every task (OverMemoryKill without NoShared or
- * UsePss). Then a job whose tasks all map the dictionary can be killed for memory that it does not use.
+ * `scontrol show config`: whether Slurm kills jobs for memory of which it counts the shared part in
+ * every task (OverMemoryKill without NoShared or UsePss). Then a job whose tasks all map the
+ * dictionary can be killed for memory that it does not use.
  */
 int step_parse_overcounts(const char *text);
 
-/* step NULL: the whole job. scontrol: absolute path. 0 or a negative code with the sentence set; s is to be freed always. */
+/* step NULL: the whole job. scontrol: absolute path. 0 or a negative code with the sentence set; s
+ * is to be freed always. */
 int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job,
               const char *step);
-/* Where Slurm does not limit the job's memory and no other job shares its nodes, it is all that they have. 0 or a negative code, as above. */
+/* Where Slurm does not limit the job's memory and no other job shares its nodes, it is all that
+ * they have. 0 or a negative code, as above. */
 int step_look_real_memory(struct step *s, const char *scontrol, char *const *envp);
 void step_free(struct step *s);
 

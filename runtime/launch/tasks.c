@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tasks.c - who of the tasks starts the managers, how the others come to know, and the command of each. */
-#include "launch/tasks.h"
+/* tasks.c - who of the tasks starts the managers, how the others come to know, and the command of
+ * each. */
+#include "tasks.h"
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "launch/command.h"
-#include "launch/loading.h"
-#include "launch/plan.h"
-#include "launch/ranks.h"
-#include "launch/serve.h"
-#include "launch/starter.h"
-#include "launch/tasks_end.h"
-#include "place/meet_ask.h"
-#include "place/torch_env.h"
+#include "command.h"
+#include "loading.h"
+#include "plan.h"
+#include "ranks.h"
+#include "starter.h"
+#include "tasks_end.h"
+#include "up_run_common.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/verb.h>
+#include <place/meet_ask.h>
+#include <place/torch_env.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,20 +32,23 @@
 
 #define LOOK_FIRST_MS 10 /* between two looks for the name; grows to */
 #define LOOK_LAST_MS  200
-#define FOLLOW_MS \
-    2000 /* the right to start is free again: so long for the word that ends all of us, or for the managers, before it is taken */
-#define LINGER_MS \
-    500 /* who failed keeps the right so long: the others see it taken, and do not all fail like it before they are ended */
-#define WORD_MS 10000 /* scancel */
+/* the right to start is free again: so long for the word that ends all of us, or for the managers,
+ * before it is taken */
+#define FOLLOW_MS 2000
+/* who failed keeps the right so long: the others see it taken, and do not all fail like it before
+ * they are ended */
+#define LINGER_MS 500
+#define WORD_MS   10000 /* scancel */
 
 struct tasks {
     const struct options *asked;
     struct options o; /* of the managers */
     const struct place *p;
     char name[DICT_NAME_MAX], node[NODE_NAME_MAX], meeting[STEP_NAME_MAX];
-    int first;         /* it may start the managers */
-    int right;         /* listens on the name of that right; -1 */
-    uint64_t taken_at; /* clock_ms() when another one was last seen to have it; 0: never */
+    int first; /* it may start the managers */
+    int right; /* listens on the name of that right; -1 */
+    /* clock_ms() when another one was last seen to have it; 0: never */
+    uint64_t taken_at;
     struct deadline limit;
     int said;
 };
@@ -53,20 +58,21 @@ int tasks_find(struct place *p, const struct options *o) {
     const char *job = getenv("SLURM_JOB_ID");
     int several = 0;
 
-    if (o->local || (o->job != NULL && (job == NULL || strcmp(job, o->job) != 0)))
+    if (is_said(&o->set, OPT_LOCAL) ||
+        (options_job(o) && (!job || strcmp(job, options_job(o)) != 0)))
         return 0;
     if (place_init(p, PLACE_AS_TASK) == 0)
-        several = p->size > 1 &&
-                  ((p->how == PLACE_SLURM && o->job != NULL && getenv("SLURM_STEP_ID") != NULL) ||
-                   p->how == PLACE_MPIRUN);
+        several =
+            p->size > 1 && ((p->how == PLACE_SLURM && options_job(o) && getenv("SLURM_STEP_ID")) ||
+                            p->how == PLACE_MPIRUN);
     if (!several)
         return 0;
-    if (o->ranks > 0)
+    if (is_said(&o->set, OPT_RANKS))
         return dd_error(-EINVAL,
                         "-n %d in one of %d tasks: let srun or mpirun start the ranks, or give "
                         "each task a dictionary of its own by --local",
-                        o->ranks, p->size);
-    if (p->how == PLACE_MPIRUN && o->job == NULL && p->local_size != p->size)
+                        (int)number_of(&o->set, OPT_RANKS), p->size);
+    if (p->how == PLACE_MPIRUN && !options_job(o) && p->local_size != p->size)
         return dd_error(-ENOTSUP,
                         "%d tasks on several nodes without Slurm: start them in a Slurm job, or "
                         "give each task a dictionary of its own by --local",
@@ -84,7 +90,7 @@ static uint64_t text_hash(const char *text) {
 }
 
 static void tasks_init(struct tasks *t, const struct options *o, const struct place *p) {
-    const char *job = o->job != NULL ? o->job : "local";
+    const char *job = options_job(o) ? options_job(o) : "local", *step = getenv("SLURM_STEP_ID");
 
     memset(t, 0, sizeof *t);
     t->asked = o;
@@ -92,22 +98,22 @@ static void tasks_init(struct tasks *t, const struct options *o, const struct pl
     t->p = p;
     t->right = -1;
     if (p->how == PLACE_SLURM) {
-        t->o.step = getenv("SLURM_STEP_ID");
+        settings_put_text(&t->o.set, OPT_STEP, step);
         t->first = p->node_id == 0;
-        snprintf(t->name, sizeof t->name, "%u.%.16s.%.16s.run", geteuid(), job, t->o.step);
-        snprintf(t->meeting, sizeof t->meeting, "%.16s.%.16s", job, t->o.step);
+        snprintf(t->name, sizeof t->name, "%u.%.16s.%.16s.run", geteuid(), job, step);
+        snprintf(t->meeting, sizeof t->meeting, "%.16s.%.16s", job, step);
     } else {
         t->first = p->local_size == p->size || p->rank == 0;
         snprintf(t->name, sizeof t->name, "%u.%.16s.m%016" PRIx64, geteuid(), job,
                  text_hash(p->group));
         snprintf(t->meeting, sizeof t->meeting, "%.16s.m%016" PRIx64, job, text_hash(p->group));
     }
-    if (o->name != NULL)
-        snprintf(t->name, sizeof t->name, "%s", o->name);
-    t->o.name = t->name;
+    if (is_said(&o->set, OPT_NAME))
+        snprintf(t->name, sizeof t->name, "%s", text_of(&o->set, OPT_NAME));
+    settings_put_text(&t->o.set, OPT_NAME, t->name);
     t->o.tasks = (uint32_t)p->size;
     unsetenv("DDICT_SOCKET"); /* of another dictionary */
-    if (o->job == NULL) {
+    if (!options_job(o)) {
         unsetenv("DDICT_NODE");
         attach_node_name(t->node, sizeof t->node);
         setenv("DDICT_NODE", t->node, 1);
@@ -119,7 +125,7 @@ static void tasks_init(struct tasks *t, const struct options *o, const struct pl
 /* --- start the managers --- */
 static void on_news(void *arg, enum line_kind kind, const char *text) {
     if (kind == LINE_WARN)
-        fprintf(stderr, "ddict run: %s\n", text);
+        verb_say("%s", text);
 }
 
 static void signals_read(struct starter *s, int fd) {
@@ -159,10 +165,11 @@ static int managers_make(struct tasks *t) {
     rc = signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals))
                      : plan_make(&plan, &t->o);
     if (rc == 0 && plan.note[0] != '\0')
-        fprintf(stderr, "ddict run: %s\n", plan.note);
+        verb_say("%s", plan.note);
     if (rc == 0)
         rc = starter_spawn(&s, plan.argv, plan.envp, plan.srun[0] != '\0' ? plan.srun : NULL,
-                           plan.nodes, t->o.drain_ms, t->o.start_s);
+                           plan.nodes, (int)number_of(&t->o.set, OPT_DRAIN_MS),
+                           (int)number_of(&t->o.set, OPT_START_TIMEOUT));
     if (rc == 0) {
         s.news = on_news;
         s.ready_ms += DD_ELECT_MS;
@@ -187,11 +194,11 @@ static int managers_start(struct tasks *t) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         rc = managers_make(t);
         if (rc < 0)
-            fprintf(stderr, "ddict run: %s\n", rc == -ENOMEM ? "out of memory" : dd_errmsg());
+            verb_say("%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         _exit(rc < 0);
     }
     if (pid < 0)
-        fprintf(stderr, "ddict run: cannot start a process: %s\n", strerror(errno));
+        verb_say("cannot start a process: %s", strerror(errno));
     while (pid > 0 && (rc = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         continue;
     return status == 0 ? 0 : -ECANCELED;
@@ -203,13 +210,14 @@ static void others_end(const struct tasks *t) {
     char *argv[] = {path, (char *)(uintptr_t) "--signal=TERM", id, NULL};
 
     if (t->p->how != PLACE_SLURM ||
-        command_find(t->o.srun != NULL ? t->o.srun : "srun", srun, sizeof srun) < 0 ||
+        command_find(is_said(&t->o.set, OPT_SRUN) ? text_of(&t->o.set, OPT_SRUN) : "srun", srun,
+                     sizeof srun) < 0 ||
         command_beside(srun, "scancel", path, sizeof path) < 0)
         return;
-    snprintf(id, sizeof id, "%s.%s", t->o.job, t->o.step);
+    snprintf(id, sizeof id, "%s.%s", options_job(&t->o), text_of(&t->o.set, OPT_STEP));
     envp = command_environment(environ, 0);
     signal(SIGTERM, SIG_IGN);
-    if (envp != NULL && command_read(argv, envp, WORD_MS, &text) == 0)
+    if (envp && command_read(argv, envp, WORD_MS, &text) == 0)
         free(text);
     free(envp);
 }
@@ -237,20 +245,21 @@ static int right_take(struct tasks *t) {
 }
 
 /* --- come --- */
-/* The dictionary that is there ends; then there is room for ours. It may last as long as others of us run their commands. */
+/* The dictionary that is there ends; then there is room for ours. It may last as long as others of
+ * us run their commands. */
 static void end_await(struct tasks *t, int fd) {
     struct pollfd p = {.fd = fd, .events = 0};
 
     while (poll(&p, 1, DD_STEP_SAY_MS) <= 0)
         if (t->p->rank == 0 && !t->said++)
-            fprintf(stderr, "ddict run: waits for the end of an earlier `ddict run` of this step "
-                            "in its other tasks\n");
-    deadline_start(&t->limit, (int64_t)t->o.start_s * 1000 + DD_READY_MS + DD_ELECT_MS);
+            verb_say("waits for the end of an earlier `ddict run` of this step in its other tasks");
+    deadline_start(&t->limit, (int64_t)number_of(&t->o.set, OPT_START_TIMEOUT) * 1000 +
+                                  DD_READY_MS + DD_ELECT_MS);
     t->taken_at = 0;
 }
 
 /* 0: this process is one of the dictionary's; 1: look again; negative with the sentence set. */
-static int join(struct tasks *t) {
+static int task_join(struct tasks *t) {
     int fd = attach_connect(t->name, 1000), rc;
     struct attach_msg m;
 
@@ -279,7 +288,8 @@ static int join(struct tasks *t) {
         end_await(t, fd);
         rc = 1;
     } else if (rc == 0) {
-        if (m.status == DDICT_ELOST) /* who started it is told, too, says it for all, and ends us */
+        /* who started it is told, too, says it for all, and ends us */
+        if (m.status == DDICT_ELOST)
             poll(NULL, 0, FOLLOW_MS);
         rc = dd_error(m.status, "%s", m.text);
     }
@@ -292,19 +302,19 @@ static void waiting_say(struct tasks *t, uint64_t since) {
     if (t->said || t->p->rank != t->p->size - 1 || clock_ms() - since < DD_TASKS_SAY_MS)
         return;
     t->said = 1;
-    fprintf(stderr,
-            "ddict run: task %d still waits for the managers, which task 0 starts: every task has "
-            "to call `ddict run` (or --local: each has its own)\n",
-            t->p->rank);
+    verb_say("task %d still waits for the managers, which task 0 starts: every task has to call "
+             "`ddict run` (or --local: each has its own)",
+             t->p->rank);
 }
 
-static int come(struct tasks *t) {
+static int task_come(struct tasks *t) {
     uint64_t since = clock_ms();
     int pause = LOOK_FIRST_MS, rc;
 
-    deadline_start(&t->limit, (int64_t)t->o.start_s * 1000 + DD_READY_MS + DD_ELECT_MS);
+    deadline_start(&t->limit, (int64_t)number_of(&t->o.set, OPT_START_TIMEOUT) * 1000 +
+                                  DD_READY_MS + DD_ELECT_MS);
     for (;;) {
-        rc = join(t);
+        rc = task_join(t);
         if (rc <= 0)
             break;
         if (right_take(t)) {
@@ -319,7 +329,8 @@ static int come(struct tasks *t) {
             rc = dd_error(
                 -ETIMEDOUT,
                 "no dictionary %s came on node %s within %d s; task 0 starts it: what does it say?",
-                t->name, t->p->node, t->o.start_s + (DD_READY_MS + DD_ELECT_MS) / 1000);
+                t->name, t->p->node,
+                (int)number_of(&t->o.set, OPT_START_TIMEOUT) + (DD_READY_MS + DD_ELECT_MS) / 1000);
             break;
         }
         waiting_say(t, since);
@@ -327,13 +338,13 @@ static int come(struct tasks *t) {
         pause = pause + pause / 4 < LOOK_LAST_MS ? pause + pause / 4 : LOOK_LAST_MS;
     }
     if (rc < 0)
-        fprintf(stderr, "ddict run: %s\n", dd_errmsg());
+        verb_say("%s", dd_errmsg());
     return rc;
 }
 
 /* --- the command --- */
 static void text_set(char mark[TORCH_MARK_MAX], const char *name, const char *text) {
-    if (getenv(name) != NULL)
+    if (getenv(name))
         return;
     setenv(name, text, 1);
     torch_mark_add(mark, name, text);
@@ -347,12 +358,13 @@ static void number_set(char mark[TORCH_MARK_MAX], const char *name, int n) {
 }
 
 static int torch_is_wanted(const struct options *o) {
-    const char *text = getenv("DDICT_TORCH_ENV");
+    const char *text = getenv(option_rows[OPT_TORCH_ENV].variable);
 
-    return strcmp(text != NULL && *text != '\0' ? text : o->site.torch_env, "no") != 0;
+    return strcmp(text && *text != '\0' ? text : text_of(&o->set, OPT_TORCH_ENV), "no") != 0;
 }
 
-/* What torch looks for; nothing of the user's is changed. Both of MASTER_* are of rank 0, so where he set one the other fits to it. */
+/* What torch looks for; nothing of the user's is changed. Both of MASTER_* are of rank 0, so where
+ * he set one the other fits to it. */
 static void torch_environment_set(const struct tasks *t) {
     const struct place *p = t->p;
     char mark[TORCH_MARK_MAX] = "";
@@ -367,13 +379,12 @@ static void torch_environment_set(const struct tasks *t) {
     number_set(mark, "LOCAL_WORLD_SIZE", p->local_size);
     if (p->node_id >= 0)
         number_set(mark, "GROUP_RANK", p->node_id);
-    if (getenv("MASTER_ADDR") == NULL || getenv("MASTER_PORT") == NULL) {
+    if (!getenv("MASTER_ADDR") || !getenv("MASTER_PORT")) {
         if (meet_ask_place(&at, t->name, t->meeting, (uint32_t)p->rank) == 0) {
             text_set(mark, "MASTER_ADDR", at.address);
             text_set(mark, "MASTER_PORT", at.port);
         } else if (p->rank == 0) {
-            fprintf(stderr, "ddict run: MASTER_ADDR and MASTER_PORT are not set: %s\n",
-                    dd_errmsg());
+            verb_say("MASTER_ADDR and MASTER_PORT are not set: %s", dd_errmsg());
         }
     }
     if (mark[0] != '\0')
@@ -383,36 +394,34 @@ static void torch_environment_set(const struct tasks *t) {
 /* Each task calls for it: one loads, by readers on all nodes, and the others wait for that. */
 static int load_all(const struct tasks *t) {
     char said[DD_ERRMSG_MAX];
-    struct loading_ask ask = {.restore = t->asked->restore,
-                              .load = t->asked->load,
-                              .folder = t->asked->chdir,
+    const struct settings *set = &t->asked->set;
+    const char *save = text_of(set, OPT_SAVE);
+    struct loading_ask ask = {.restore = text_of(set, OPT_RESTORE),
+                              .load = text_of(set, OPT_LOAD),
+                              .folder = text_of(set, OPT_CHDIR),
                               .shared = 1,
-                              .saves = t->asked->save != NULL && *t->asked->save != '\0' &&
-                                       strcmp(t->asked->save, "none") != 0,
+                              .saves = save && strcmp(save, "none") != 0,
                               .name = t->name,
                               .node = t->node};
     int rc = loading_do(&ask, said, sizeof said);
 
     if (rc < 0)
-        fprintf(stderr, "ddict run: %s; the command is not started\n", dd_errmsg());
+        verb_say("%s; the command is not started", dd_errmsg());
     else if (t->p->rank == 0 && said[0] != '\0')
-        fprintf(stderr, "ddict run: %s\n", said);
+        verb_say("%s", said);
     return rc == 0;
 }
 
-/* Returns only when there is no command to run. joined: is told when the dictionary is ours; -1: nobody is. */
+/* Returns only when there is no command to run. joined: is told when the dictionary is ours; -1:
+ * nobody is. */
 static int command_run(struct tasks *t, int joined) {
-    if (come(t) < 0)
+    if (task_come(t) < 0)
         return 1;
     if (joined >= 0 && write(joined, "j", 1) != 1)
         return 1;
     setenv("DDICT_NAME", t->name, 1);
-    unsetenv("DDICT_MANAGERS"); /* an srun in it would start another dictionary */
-    unsetenv("DDICT_MEM");
-    unsetenv("DDICT_LOAD");
-    unsetenv("DDICT_RESTORE");
-    unsetenv("DDICT_SAVE");
-    if ((t->asked->load != NULL || t->asked->restore != NULL) && !load_all(t))
+    once_forget(); /* an srun in it would start another dictionary */
+    if ((is_said(&t->asked->set, OPT_LOAD) || is_said(&t->asked->set, OPT_RESTORE)) && !load_all(t))
         return 1;
     torch_environment_set(t);
     if (t->right >= 0)
@@ -426,12 +435,13 @@ int tasks_run(const struct options *o, const struct place *p) {
     int ends[2];
 
     tasks_init(&t, o, p);
-    /* One sees the whole to its end: so the record is there when the step has ended, and the user is told. */
+    /* One sees the whole to its end: so the record is there when the step has ended, and the user
+     * is told. */
     if (p->how == PLACE_SLURM ? p->node_id != 0 || p->local_rank != 0 : p->rank != 0)
         return command_run(&t, -1);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* the managers' srun is to be ours */
     if (pipe2(ends, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
-        fprintf(stderr, "ddict run: cannot start a process: %s\n", strerror(errno));
+        verb_say("cannot start a process: %s", strerror(errno));
         return 1;
     }
     if (pid == 0) {
@@ -439,5 +449,5 @@ int tasks_run(const struct options *o, const struct place *p) {
         _exit(command_run(&t, ends[1]));
     }
     close(ends[1]);
-    return tasks_end_await(pid, ends[0], t.name, o->verbose);
+    return tasks_end_await(pid, ends[0], t.name, is_said(&o->set, OPT_VERBOSE));
 }

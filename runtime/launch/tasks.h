@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tasks.h - `ddict run` in every task of a step, or of mpirun: one dictionary for all of them (HANDSHAKE 6).
+ * tasks.h - `ddict run` in every task of a step, or of mpirun: one dictionary for all of them
+ * (ELECTION 6).
  *
  *     task 0  (first node)          task 1  (first node)         task 2  (second node)
  *     takes the right to start      sees it taken: waits         waits for the name on its node
  *     starts the managers, leaves
  *     comes, runs the command       comes, runs the command      comes, runs the command
  *
- * Who waits is woken by nobody: it looks for the name, first often. Nothing here uses PMIx, which is left to the command.
+ * Who waits is woken by nobody: it looks for the name, first often. Nothing here uses PMIx, which
+ * is left to the command.
  */
 #ifndef DDICT_LAUNCH_TASKS_H
 #define DDICT_LAUNCH_TASKS_H
 
-#include "launch/options.h"
-#include "place/place.h"
+#include "options.h"
+#include <place/place.h>
 
 /*
- * Is this one of several tasks that run the same line? 1: p says which; 0: it is alone, or asked for something of its own (--local, --name, another job).
- * Negative: it cannot be, with the sentence set.
+ * Is this one of several tasks that run the same line? 1: p says which; 0: it is alone, or asked
+ * for something of its own (--local, --name, another job). Negative: it cannot be, with the
+ * sentence set.
  */
 int tasks_find(struct place *p, const struct options *o);
-/* Does all. Where the command runs in place of this process, it does not return; else the exit code. */
+/* Does all. Where the command runs in place of this process, it does not return; else the exit
+ * code. */
 int tasks_run(const struct options *o, const struct place *p);
 
 #endif

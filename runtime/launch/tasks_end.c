@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tasks_end.c - wait for a command, and then for the end of the dictionary that it shares with those of other tasks. */
-#include "launch/tasks_end.h"
+/* tasks_end.c - wait for a command, and then for the end of the dictionary that it shares with
+ * those of other tasks. */
+#include "tasks_end.h"
 
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "launch/serve.h"
-#include "wire/attach.h"
+#include "up_run_common.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/verb.h>
+#include <wire/attach.h>
 
 #include <errno.h>
 #include <poll.h>
@@ -101,7 +103,7 @@ int tasks_end_await(pid_t pid, int joined, const char *name, int verbose) {
     int signals = signals_open();
 
     if (signals < 0) {
-        fprintf(stderr, "ddict run: signalfd: %s\n", strerror(-signals));
+        verb_say("signalfd: %s", strerror(-signals));
         kill(pid, SIGKILL);
         return 1;
     }
@@ -125,6 +127,6 @@ int tasks_end_await(pid_t pid, int joined, const char *name, int verbose) {
         signals_read(&w, signals);
     }
     if (w.text[0] != '\0' && (verbose || w.lost))
-        fprintf(stderr, "ddict run: %s\n", w.text);
+        verb_say("%s", w.text);
     return w.code;
 }

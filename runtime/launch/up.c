@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * up.c - `ddict up`: start a dictionary, and stay with it until it ends (--foreground; the plugin for a step) or leave it alone when it is
- * ready: then it needs nothing where it was started. HANDSHAKE 3.
+ * up.c - `ddict up`: start a dictionary, and stay with it until it ends (--foreground; the plugin
+ * for a step) or leave it alone when it is ready: then it needs nothing where it was started.
+ * STARTUP 3.
  */
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "launch/command.h"
-#include "launch/launch.h"
-#include "launch/loading.h"
-#include "launch/plan.h"
-#include "launch/serve.h"
-#include "launch/starter.h"
+#include "command.h"
+#include "launch.h"
+#include "loading.h"
+#include "plan.h"
+#include "starter.h"
+#include "up_run_common.h"
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/io.h>
+#include <base/process.h>
+#include <base/text.h>
+#include <base/verb.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -41,14 +44,14 @@ struct up {
 };
 
 /* One line, whatever is in rest: names of what was loaded are in it. */
-static void say(const char *word, const char *rest) {
+static void up_say(const char *word, const char *rest) {
     char *line;
     int n = asprintf(&line, "ddict1 %s%s%s", word, *rest != '\0' ? " " : "", rest);
 
     if (n < 0)
         return;
     text_plain(line)[n++] = '\n';
-    bytes_write(1, line, (size_t)n);
+    write_all(1, line, (size_t)n);
     free(line);
 }
 
@@ -57,9 +60,9 @@ static void on_news(void *arg, enum line_kind kind, const char *text) {
     struct up *u = arg;
 
     if (u->lines)
-        say(kind == LINE_WARN ? "warn" : kind == LINE_SAVING ? "saving" : "summary", text);
+        up_say(kind == LINE_WARN ? "warn" : kind == LINE_SAVING ? "saving" : "summary", text);
     else if (kind != LINE_SAVING)
-        fprintf(stderr, "ddict: %s\n", text);
+        verb_say("%s", text);
 }
 
 static void on_request(void *arg, char *line) {
@@ -113,14 +116,14 @@ static void variables_say(const struct up *u) {
     if (u->plan.node[0] != '\0')
         printf("export DDICT_NODE=%s;\n", u->plan.node);
     if (u->s.exists)
-        fprintf(stderr, "ddict up: %s is there already (%s)\n", u->plan.name, u->s.about);
+        verb_say("%s is there already (%s)", u->plan.name, u->s.about);
 }
 
 /* What is to be there before anybody is told that the dictionary is ready. 1: it is. */
 static int load_follow(struct up *u) {
     struct loading *l = &u->load;
 
-    if (u->ask.load == NULL && u->ask.restore == NULL)
+    if (!u->ask.load && !u->ask.restore)
         return 1;
     if (!u->s.exists && u->s.state != STARTER_READY)
         return 0; /* it ends; there is nothing to load into */
@@ -136,12 +139,13 @@ static int load_follow(struct up *u) {
         return 1;
     }
     if (l->why[0] != '\0' && (!l->begun || loading_over(l))) {
-        /* A job that is cancelled ends the loading on its nodes before we hear of the managers' end. */
+        /* A job that is cancelled ends the loading on its nodes before we hear of the managers'
+         * end. */
         snprintf(u->s.why, sizeof u->s.why, "%s", l->signalled ? plan_ended(&u->plan) : l->why);
         starter_stop(&u->s, NULL);
     } else if (u->lines &&
                clock_ms() >= u->loading_at) { /* who waits for us shall not lose patience */
-        say("loading", "");
+        up_say("loading", "");
         u->loading_at = clock_ms() + DD_STEP_SAY_MS;
     }
     return 0;
@@ -157,24 +161,25 @@ static void news_say(struct up *u) {
         snprintf(text, sizeof text, "name=%s%s%s%s %s", u->plan.name,
                  u->plan.node[0] != '\0' ? " node=" : "", u->plan.node, srun, s->about);
         if (u->lines)
-            say(s->exists ? "exists" : "ready", text);
+            up_say(s->exists ? "exists" : "ready", text);
         else
             variables_say(u);
         u->said_ready = 1;
         if (u->leaves)
             starter_leave(s);
     }
-    /* Said when nothing of it is left: only then the cause is known (a cancelled step first looks like a lost node). */
+    /* Said when nothing of it is left: only then the cause is known (a cancelled step first looks
+     * like a lost node). */
     if (s->why[0] != '\0' && !u->said_error && starter_over(s) && u->load.pid == 0) {
         if (u->lines)
-            say("error", s->why);
+            up_say("error", s->why);
         else
-            fprintf(stderr, "ddict up: %s\n", s->why);
+            verb_say("%s", s->why);
         u->said_error = 1;
     }
 }
 
-static void serve(struct up *u, int signals) {
+static void up_serve(struct up *u, int signals) {
     while (!starter_over(&u->s) || u->load.pid > 0) {
         struct pollfd fds[3 + STARTER_FDS] = {{.fd = u->in, .events = POLLIN},
                                               {.fd = signals, .events = POLLIN}};
@@ -199,26 +204,29 @@ static void serve(struct up *u, int signals) {
 
 /* The exit code. */
 static int up_run(const struct options *o) {
-    struct up u = {.in = o->foreground ? 0 : -1,
-                   .leaves = !o->foreground,
-                   .script = o->script != NULL,
-                   .lines = o->foreground || o->plugin,
-                   .asked = {.max = 4096},
-                   .ask = {.restore = o->restore,
-                           .load = o->load,
-                           .folder = o->chdir,
-                           .shared = !o->foreground && o->script == NULL}};
+    const struct settings *set = &o->set;
+    int stays = is_said(set, OPT_FOREGROUND), script = is_said(set, OPT_SCRIPT);
+    struct up u = {.in = stays ? 0 : -1,
+                   .leaves = !stays,
+                   .script = script,
+                   .lines = stays || is_said(set, OPT_PLUGIN),
+                   .asked = {.max = 4096}};
     int signals = signals_open(), unsaved = 0, rc;
     char text[DD_ERRMSG_MAX];
 
+    u.ask = (struct loading_ask){.restore = text_of(set, OPT_RESTORE),
+                                 .load = text_of(set, OPT_LOAD),
+                                 .folder = text_of(set, OPT_CHDIR),
+                                 .shared = !stays && !script};
     rc =
         signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&u.plan, o);
     if (rc == 0 && u.plan.note[0] != '\0')
-        fprintf(stderr, "ddict: %s\n", u.plan.note);
+        verb_say("%s", u.plan.note);
     if (rc == 0)
         rc = starter_spawn(&u.s, u.plan.argv, u.plan.envp,
-                           u.plan.srun[0] != '\0' ? u.plan.srun : NULL, u.plan.nodes, o->drain_ms,
-                           o->start_s);
+                           u.plan.srun[0] != '\0' ? u.plan.srun : NULL, u.plan.nodes,
+                           (int)number_of(set, OPT_DRAIN_MS),
+                           (int)number_of(set, OPT_START_TIMEOUT));
     if (rc < 0) {
         u.s.state = STARTER_OVER;
         snprintf(u.s.why, sizeof u.s.why, "%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());
@@ -228,18 +236,18 @@ static int up_run(const struct options *o) {
         u.s.news_arg = &u;
         u.s.ready_ms += u.plan.stay ? DD_ELECT_MS : 0;
         plan_warn(&u.plan);
-        serve(&u, signals);
+        up_serve(&u, signals);
         if (!u.said_ready && !u.said_error && u.s.why[0] == '\0' && u.load.begun) {
             snprintf(u.s.why, sizeof u.s.why, "%s", plan_ended(&u.plan));
             news_say(&u);
         }
-        unsaved = o->foreground && starter_unsaved(&u.s, u.plan.save, text, sizeof text);
+        unsaved = stays && starter_unsaved(&u.s, u.plan.save, text, sizeof text);
         if (unsaved && text[0] != '\0')
             on_news(&u, LINE_WARN, text);
-        if (u.lines && o->foreground && u.s.report != NULL)
-            say("report", u.s.report);
+        if (u.lines && stays && u.s.report)
+            up_say("report", u.s.report);
         if (u.lines && u.s.ended)
-            say("end", "");
+            up_say("end", "");
         rc = u.s.why[0] != '\0' || unsaved ? -1 : 0;
         starter_free(&u.s);
         loading_free(&u.load);
@@ -256,12 +264,14 @@ int cmd_up(int argc, char **argv) {
     struct options o;
     int rc = command_line(&o, "ddict up", argc, argv, why, sizeof why);
 
-    if (rc == 3 && (o.foreground || o.plugin)) {
-        say("error", why);
+    if (is_said(&o.set, OPT_PLUGIN))
+        verb_begin(NULL); /* the user asked srun, not `ddict up` */
+    if (rc == 3 && (is_said(&o.set, OPT_FOREGROUND) || is_said(&o.set, OPT_PLUGIN))) {
+        up_say("error", why);
         return 1;
     }
     if (rc == 3)
-        fprintf(stderr, "ddict up: %s\n", why);
+        verb_say("%s", why);
     if (rc != 0)
         return rc - 1;
     return up_run(&o);

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache.c - how much of the arena values of other nodes may take while the dictionary is frozen. Nothing that is owned comes in this time, so all that is free may be
- * used, but for what the index and transit need. What finds no room is not cached: its readers get it as if nothing was frozen.
+ * cache.c - how much of the arena values of other nodes may take while the dictionary is frozen.
+ * Nothing that is owned comes in this time, so all that is free may be used, but for what the index
+ * and transit need. What finds no room is not cached: its readers get it as if nothing was frozen.
  */
+#include "cache.h"
+
+#include "answers.h"
+#include "manager.h"
+#include "requester.h"
 #include <base/clock.h>
 #include <base/error.h>
-#include <manager/manager.h>
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define REFUSED_NS 1000000u /* an eviction that made no room: the next one not before */
-#define EVICT_PART \
-    64u /* of the cache are evicted together: what readers hold is looked up once for all of them */
-#define EVICT_LOOKS 4096u /* items that the hand passes at a time: some 100 us */
-#define ITEM_EXTRA  192u  /* header, padding, its share of the index */
+/* a part of an eviction that made no room yet: the next one not before */
+#define REFUSED_NS 1000000u
+/* of the cache are evicted together: what readers hold is looked up once for all of them */
+#define EVICT_PART 64u
+#define ITEM_EXTRA 192u /* header, padding, its share of the index */
 
 struct cache_room {
     uint64_t limit, spare, refused_ns;
@@ -48,12 +53,9 @@ static bool cache_make_room(struct manager *m, uint64_t need) {
     uint64_t part = c->limit / EVICT_PART;
     if (m->now - c->refused_ns < REFUSED_NS)
         return false;
-    lanes_settle(m);
-    store_cache_hints(m->store);
-    store_cache_evict(m->store, need > part ? need : part, EVICT_LOOKS + (unsigned)(need / 512),
-                      &m->count->evictions);
-    store_reclaim(m->store);
-    if (!cache_full(m, need))
+    m->up->settle(m);
+    if (store_cache_shrink(m->store, need > part ? need : part, &m->count->evictions) &&
+        !cache_full(m, need))
         return true;
     c->refused_ns = m->now;
     return false;
@@ -77,7 +79,7 @@ void cache_publish(struct manager *m, uint64_t epoch, struct store_ref *ref) {
         store_retire(m->store, ref->off);
 }
 
-bool cache_look(struct asker *a, const struct msg *req, const uint8_t *key) {
+bool cache_look(struct requester *a, const struct msg *req, const uint8_t *key) {
     struct manager *m = a->m;
     struct store_ref ref;
     uint64_t began = clock_ns();
@@ -85,8 +87,8 @@ bool cache_look(struct asker *a, const struct msg *req, const uint8_t *key) {
         return false;
     m->count->cache_hits++;
     m->count->gets_local++;
-    request_give(a, req, &ref, false);
+    request_give(a, req, &ref, false, NULL);
     m->now = clock_ns();
-    count_latency(m, DDICT_OP_GET, began, m->now);
+    count_latency(m, DDICT_LATENCY_GET, began, m->now);
     return true;
 }

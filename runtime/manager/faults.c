@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* faults.c - reads the tests' switches and carries them out. */
+#include "faults.h"
+
 #include <base/size.h>
-#include <manager/faults.h>
 
 #include <signal.h>
 #include <stdlib.h>
@@ -52,9 +53,12 @@ void faults_init(uint32_t manager) {
         return;
     faults.die_after_puts = number("DDICT_TEST_DIE_AFTER_PUTS");
     faults.ready_ms = number("DDICT_TEST_READY_MS");
+    faults.wake_ms = number("DDICT_TEST_WAKE_MS");
     faults.piece_ms = number("DDICT_TEST_PIECE_MS");
     faults.lend_ms = number("DDICT_TEST_LEND_MS");
     faults.rma_refused = number("DDICT_TEST_RMA_REFUSED");
+    faults.lane_idle_us = number("DDICT_TEST_LANE_IDLE_US");
+    faults.stream_out_refused = number("DDICT_TEST_GIVE_REFUSED");
     faults.cut = number("DDICT_TEST_CUT");
     faults.drop_type = typed("DDICT_TEST_DROP", &faults.drop);
     faults.delay_type = typed("DDICT_TEST_DELAY", &faults.delay_ms);
@@ -82,6 +86,10 @@ bool faults_cut(void) {
 
 bool faults_rma(void) {
     return faults.rma_refused > 0 && faults.rma_refused-- > 0;
+}
+
+bool faults_give(void) {
+    return faults.stream_out_refused > 0 && faults.stream_out_refused-- > 0;
 }
 
 void faults_put(void) {

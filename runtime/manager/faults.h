@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * faults.h - switches of the tests, off unless the environment of ddictd has them. They make the product fail on purpose.
+ * faults.h - switches of the tests, off unless the environment of ddictd has them. They make the
+ * product fail on purpose.
  *
  *     DDICT_TEST_MANAGER=M        the switches below concern manager M only (default: all)
  *     DDICT_TEST_DIE_AFTER_PUTS=N the manager kills itself (SIGKILL) before it answers its N-th put
@@ -9,10 +10,19 @@
  *     DDICT_TEST_READY_MS=MS      the manager sleeps so long before it says that it is ready
  *     DDICT_TEST_ROOT=DIR         the NUMA nodes of this machine are read below DIR/sys
  *     DDICT_TEST_TOPOLOGY=FILE    the GPUs of this node are those of a machine saved by lstopo
+ *     DDICT_TEST_WAKE_MS=MS       sleep so long before a request that waited for its key gets its
+ *                                 value: a put answers one, and each turn after that one more
  *     DDICT_TEST_PIECE_MS=MS      sleep so long before each piece of a streamed put is taken
- *     DDICT_TEST_LEND_MS=MS       a value that another manager reads itself (RMA) is taken back after so long a silence, not after DD_STREAM_MS
- *     DDICT_TEST_RMA_REFUSED=N    the first N values of which that is asked cannot be given to the network
- *     DDICT_TEST_CUT=N            the N-th message that comes by one of several connections of a peer, but the first, ends that
+ *     DDICT_TEST_LEND_MS=MS       a value that another manager reads itself (RMA) is taken back
+ *                                 after so long a silence, not after DD_STREAM_MS
+ *     DDICT_TEST_RMA_REFUSED=N    the first N values of which that is asked cannot be given to the
+ *                                 network
+ *     DDICT_TEST_LANE_IDLE_US=US  memory of a lane goes back when it was not used for so long, not
+ *                                 for DD_LANE_IDLE_MS
+ *     DDICT_TEST_GIVE_REFUSED=N   for the first N values that would go out in pieces there is no
+ *                                 memory to send them
+ *     DDICT_TEST_CUT=N            the N-th message that comes by one of several connections of a
+ *                                 peer, but the first, ends that
  */
 #ifndef DDICT_MANAGER_FAULTS_H
 #define DDICT_MANAGER_FAULTS_H
@@ -26,7 +36,8 @@ struct faults {
     bool on;
     uint64_t die_after_puts, puts;
     unsigned drop_type, delay_type;
-    uint64_t drop, delay_ms, ready_ms, piece_ms, cut, lend_ms, rma_refused;
+    uint64_t drop, delay_ms, ready_ms, wake_ms, piece_ms, cut, lend_ms, rma_refused,
+        stream_out_refused, lane_idle_us;
 };
 extern struct faults faults;
 
@@ -38,8 +49,11 @@ void faults_sleep(uint64_t ms);
 bool faults_request(unsigned type);
 /* Called with each message of such a connection; true: end it. */
 bool faults_cut(void);
-/* Called with each value that another manager could read itself; true: its memory cannot be registered. */
+/* Called with each value that another manager could read itself; true: its memory cannot be
+ * registered. */
 bool faults_rma(void);
+/* Called with each value that is to go out in pieces; true: there is no memory for that. */
+bool faults_give(void);
 /* Called when a put is done and not yet answered. */
 void faults_put(void);
 

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * freeze.c - a manager's part in freeze and unfreeze (PROTOCOL 9). ddictd says which state comes next; we say when we are in it. CLOSED takes a while: values
- * that are being streamed in may be completed, and cached ones are taken out some at a time, between requests.
+ * freeze.c - a manager's part in freeze and unfreeze (PROTOCOL 9). ddictd says which state comes
+ * next; we say when we are in it. CLOSED takes a while: values that are being streamed in may be
+ * completed, and cached ones are taken out some at a time, between requests.
  */
+#include "freeze.h"
+
+#include "manager.h"
+#include "prefetch.h"
+#include "requester.h"
+#include "supmsg.h"
 #include <base/error.h>
-#include <manager/manager.h>
-#include <manager/supmsg.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +19,7 @@
 
 struct freeze_ask {
     struct freeze_ask *next;
-    struct asker *asker;
+    struct requester *requester;
     struct msg req;
     uint64_t id;
 };
@@ -54,37 +59,37 @@ void freeze_free(struct manager *m) {
 }
 
 /* --- what clients ask --- */
-void freeze_ask(struct asker *a, const struct msg *req) {
+void freeze_ask(struct requester *a, const struct msg *req) {
     struct freeze *f = a->m->freeze;
     struct freeze_ask *q = malloc(sizeof *q);
     if (!q) {
-        asker_reply(a, req, -ENOMEM, NULL);
+        requester_reply(a, req, -ENOMEM, NULL);
         return;
     }
-    *q = (struct freeze_ask){.next = f->asks, .asker = a, .req = *req, .id = ++f->next_id};
+    *q = (struct freeze_ask){.next = f->asks, .requester = a, .req = *req, .id = ++f->next_id};
     f->asks = q;
     struct sup_msg s = {.type = SUP_FREEZE_ASK, .id = q->id, .status = req->aux != 0};
     manager_tell(a->m, &s);
 }
 
-bool freeze_cancel(struct asker *a, uint64_t id) {
+bool freeze_cancel(struct requester *a, uint64_t id) {
     for (struct freeze_ask **at = &a->m->freeze->asks; *at; at = &(*at)->next) {
         struct freeze_ask *q = *at;
-        if (q->asker != a || q->req.id != id)
+        if (q->requester != a || q->req.id != id)
             continue;
         *at = q->next;
-        asker_reply(a, &q->req, -ECANCELED, NULL);
+        requester_reply(a, &q->req, -ECANCELED, NULL);
         free(q);
         return true;
     }
     return false;
 }
 
-void freeze_asks_end(struct asker *a) {
+void freeze_asks_end(struct requester *a) {
     struct freeze *f = a->m->freeze;
     for (struct freeze_ask **at = f ? &f->asks : NULL; at && *at;) {
         struct freeze_ask *q = *at;
-        if (q->asker != a) {
+        if (q->requester != a) {
             at = &q->next;
             continue;
         }
@@ -99,14 +104,15 @@ static void ask_done(struct manager *m, uint64_t id, int status) {
         if (q->id != id)
             continue;
         *at = q->next;
-        asker_reply(q->asker, &q->req, status, status < 0 ? "as many freezes wait as may" : NULL);
+        requester_reply(q->requester, &q->req, status,
+                        status < 0 ? "as many freezes wait as may" : NULL);
         free(q);
         return;
     }
 }
 
-void freeze_refuse(struct asker *a, const struct msg *req) {
-    asker_reply(a, req, DDICT_EFROZEN, dd_strerror(DDICT_EFROZEN));
+void freeze_refuse(struct requester *a, const struct msg *req) {
+    requester_reply(a, req, DDICT_EFROZEN, dd_strerror(DDICT_EFROZEN));
 }
 bool freeze_refuses_end(const struct manager *m) {
     return m->shut && !m->freeze->completing;

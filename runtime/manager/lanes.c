@@ -1,34 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lanes.c - the clients of this node. Each turn looks at every lane that is watched, serves a bounded share of each, and never waits for one: an answer that
- * does not fit into a full CQ is kept here, and a client that lets too many pile up is not read from until it takes them.
+ * lanes.c - the clients of this node. Each turn looks at every lane that is watched, serves a
+ * bounded share of each, and never waits for one: an answer that does not fit into a full CQ is
+ * kept here, and a client that lets too many pile up is not read from until it takes them.
  *
- * A lane that was looked at in vain for a while is left (PROTOCOL 3, W1 to W5): it costs nothing then, and its client rings when it asks next.
+ * A lane that was looked at in vain for a while is left (PROTOCOL 3, W1 to W5): it costs nothing
+ * then, and its client rings when it asks next. One through which nothing went for longer gives its
+ * memory back (R1 to R4).
  */
+#include "lanes.h"
+
+#include "aside.h"
+#include "faults.h"
+#include "forward.h"
+#include "manager.h"
+#include "peer_client.h"
+#include "requester.h"
+#include "requester_end.h"
+#include "requests.h"
+#include "stats.h"
+#include "stream_in.h"
+#include "stream_out.h"
+#include "supmsg.h"
+#include <base/clock.h>
 #include <base/log.h>
-#include <manager/manager.h>
-#include <manager/supmsg.h>
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define TURN_RECORDS 64u /* of one lane before the next lane has its turn */
 #define TURN_BYTES   (1u << 20)
-#define ALL_BYTES \
-    (4u << 20) /* of all lanes, both ways, before connections are looked at: a millisecond or two */
-#define ALL_RECORDS  1024u
-#define QUEUE_MAX    256u  /* answers kept for a full CQ before the lane is not read from */
-#define PART_LEAST   8192u /* bytes of a part of a piece: where the ring has less room it is full */
+/* of all lanes, both ways, before connections are looked at: a millisecond or two */
+#define ALL_BYTES   (4u << 20)
+#define ALL_RECORDS 1024u
+/* answers kept for a full CQ before the lane is not read from */
+#define QUEUE_MAX   256u
+#define PUMP_PIECES 16u /* of its streams at a time: it is looked at again in the next turn */
+/* bytes of a part of a piece: where the ring has less room it is full */
+#define PART_LEAST   8192u
 #define LARGE_RECORD 32768u /* bytes: who waits for the room of one is told at once */
-#define SETTLE_MS    1000u  /* a completion that is not consumed: look again after so long */
-#define LOOKS_MAX \
-    256u /* in vain, one after the other, then a lane is left: about what its client's ringing costs the two of them */
-#define WATCHED_ALWAYS \
-    8u /* but not where no more are watched: looking at so many costs nothing to speak of */
+/* a completion that is not consumed: look again after so long */
+#define SETTLE_MS 1000u
+/* in vain, one after the other, then a lane is left: about what its client's ringing costs the two
+ * of them */
+#define LOOKS_MAX 256u
+/* clients whose memory and counters are looked up for one STATS, in turn: a system call, and at
+ * first a page fault and a page table each, a millisecond or two in all */
+#define FIGURE_LOOKS 512u
+/* but not where no more are watched: looking at so many costs nothing to speak of */
+#define WATCHED_ALWAYS 8u
 
 struct queued { /* an answer that did not fit */
     struct queued *next;
@@ -41,28 +64,39 @@ struct placed {
 }; /* pinned until the CQ head is at pos */
 
 struct lane_client {
-    struct asker a; /* first */
+    struct requester a; /* first */
     struct lane_client *next;
-    struct lane_client *w_next, **w_prev; /* of those that are watched; w_prev NULL: it is left */
-    struct lane_client *u_next,
-        **u_prev; /* of those with completions that were not consumed; u_prev NULL: it has none */
-    struct io_handler ring; /* its client rings: it has asked something, or made room */
-    unsigned vain;          /* looks at it since there was work */
+    /* of those that are watched; w_prev NULL: it is left */
+    struct lane_client *w_next, **w_prev;
+    /* of those with completions that were not consumed; u_prev NULL: it has none */
+    struct lane_client *u_next, **u_prev;
+    /* of those that were used since their memory was given back; g_prev NULL: it was not */
+    struct lane_client *g_next, **g_prev;
+    bool used; /* since it was looked at for that */
+    /* bytes of its area below this have no memory: given back at this look */
+    uint64_t shrunk_to;
+    struct io_handler ring;      /* its client rings: it has asked something, or made room */
+    uint64_t bytes;              /* of its lane, when they were looked up last */
+    struct lease_counters reads; /* the same */
+    unsigned vain;               /* looks at it since there was work */
     uint64_t id;
     uint32_t pid;
     struct lane lane;
     const struct lease_chunk *leases;
-    bool stalled,
-        told;    /* waits for a connection, or for room; ddictd was told that it broke a rule */
+    /* waits for a connection, or for room; ddictd was told that it broke a rule */
+    bool stalled, told;
     bool paused; /* until puts_look() says so */
     bool wake;   /* its CQ has moved: ring it at the end of the turn */
-    bool served; /* its SQ has, from served_from on: ring it if that can have been full */
+    /* its SQ has, from served_from on: ring it if that can have been full */
+    bool served;
     uint64_t served_from;
-    bool want;     /* its CQ was full */
-    uint8_t *part; /* payload of the record that is reserved for a part of a piece */
+    bool want; /* its CQ was full */
+    /* payload of the record that is reserved for a part of a piece */
+    uint8_t *part;
     uint32_t part_room;
-    bool part_waits,
-        part_late; /* connections wait for room in CQ; they did in vain, so what they have is queued until the queue is empty again */
+    /* connections wait for room in CQ; they did in vain, so what they have is queued until the
+     * queue is empty again */
+    bool part_waits, part_late;
     struct timer part_timer;
     struct queued *queue, **queue_end;
     unsigned queue_n;
@@ -78,8 +112,12 @@ struct hold { /* the leases of a forked child, see LAYOUT 6 */
     const struct lease_chunk *leases;
 };
 
-static struct lane_client *lane_of(struct asker *a) {
+static struct lane_client *lane_of(struct requester *a) {
     return (struct lane_client *)(void *)a;
+}
+
+static uint64_t lane_idle_ns(void) {
+    return faults.lane_idle_us ? faults.lane_idle_us * 1000 : DD_LANE_IDLE_MS * 1000000ull;
 }
 
 /* --- which lanes are looked at --- */
@@ -111,8 +149,35 @@ static void unwatch(struct lane_client *c) {
 
 /* Nothing to do for it, but to see whether it asks something. */
 static bool lane_quiet(const struct lane_client *c) {
-    return !c->queue && !c->a.gives && !c->part_waits && !c->stalled && !c->paused && !c->wake &&
-           !c->served;
+    return !c->queue && !c->a.streams_out && !c->part_waits && !c->stalled && !c->paused &&
+           !c->wake && !c->served;
+}
+
+/* Something has gone through it. */
+static void lane_used(struct lane_client *c) {
+    struct manager *m = c->a.m;
+    c->used = true;
+    if (c->g_prev)
+        return;
+    c->g_prev = &m->grown;
+    c->g_next = m->grown;
+    if (c->g_next)
+        c->g_next->g_prev = &c->g_next;
+    m->grown = c;
+    if (!m->shrink.pos)
+        timer_after(&m->timers, &m->shrink, lane_idle_ns());
+}
+
+static void lane_small(struct lane_client *c) {
+    if (!c->g_prev)
+        return;
+    if (c->a.m->shrink_at == c)
+        c->a.m->shrink_at = c->g_next;
+    *c->g_prev = c->g_next;
+    if (c->g_next)
+        c->g_next->g_prev = c->g_prev;
+    c->g_prev = NULL;
+    c->shrunk_to = 0;
 }
 
 static void lane_rung(struct io_handler *h, uint32_t events) {
@@ -158,10 +223,11 @@ static void lane_settled(struct lane_client *c) {
 static void lane_settle(struct lane_client *c) {
     if (c->placed_n == 0)
         return;
-    /* Acquire pairs with the release of head in ring_consume(): the client's lease was stored before. */
+    /* Acquire pairs with the release of head in ring_consume(): the client's lease was stored
+     * before. */
     uint64_t head = __atomic_load_n(c->lane.cq.head, __ATOMIC_ACQUIRE);
     if (c->lane.cq.pos - head > DD_LANE_RING) {
-        asker_drop(&c->a, "impossible head of its completion ring");
+        requester_drop(&c->a, "impossible head of its completion ring");
         return;
     }
     while (c->placed_n > 0 && (int64_t)(head - c->placed[c->placed_first].pos) >= 0) {
@@ -185,15 +251,16 @@ static void *lane_room(struct lane_client *c, uint32_t len) {
     bool bad = false;
     void *at = ring_reserve(&c->lane.cq, len, &bad);
     if (bad)
-        asker_drop(&c->a, "impossible head of its completion ring");
+        requester_drop(&c->a, "impossible head of its completion ring");
     if (!at)
         c->want = true;
     return bad ? NULL : at;
 }
 
 /*
- * A piece in the middle of a value is no reason to wake a sleeping client: it has to sleep again for the rest. Half a ring is: it shall go on
- * taking while we go on filling. (seen is an old head: we wake too early, never too late.)
+ * A piece in the middle of a value is no reason to wake a sleeping client: it has to sleep again
+ * for the rest. Half a ring is: it shall go on taking while we go on filling. (seen is an old head:
+ * we wake too early, never too late.)
  */
 static bool worth_waking(const struct lane_client *c, const struct msg *r) {
     return r->type != MSG_DATA || r->flags & MSGF_LAST ||
@@ -212,7 +279,7 @@ static bool lane_write(struct lane_client *c, const struct msg *r, const void *p
     c->wake |= worth_waking(c, r);
     if (r->flags & MSGF_PLACED && !placed_add(c, off)) {
         store_unpin(c->a.m->store, off);
-        asker_drop(&c->a, "no memory to keep its value");
+        requester_drop(&c->a, "no memory to keep its value");
     }
     return true;
 }
@@ -226,7 +293,7 @@ static void lane_queue(struct lane_client *c, const struct msg *r, const void *p
     if (!q) {
         if (r->flags & MSGF_PLACED)
             store_unpin(c->a.m->store, off);
-        asker_drop(&c->a, "no memory to keep its answers");
+        requester_drop(&c->a, "no memory to keep its answers");
         return;
     }
     q->next = NULL;
@@ -240,11 +307,11 @@ static void lane_queue(struct lane_client *c, const struct msg *r, const void *p
     c->queue_n++;
 }
 
-void lane_send(struct asker *a, const struct msg *r, const void *payload, size_t len) {
+static void lane_send(struct requester *a, struct msg *r, const void *payload, size_t len) {
     lane_queue(lane_of(a), r, payload, len, 0);
 }
 
-void lane_send_placed(struct asker *a, const struct msg *r, uint64_t off) {
+static void lane_send_placed(struct requester *a, const struct msg *r, uint64_t off) {
     if (a->gone)
         store_unpin(a->m->store, off);
     else
@@ -273,16 +340,33 @@ static bool queue_flush(struct lane_client *c) {
     return worked;
 }
 
-bool lane_idle_out(struct asker *a) {
-    return lane_of(a)->queue == NULL;
+static uint64_t lane_position(struct requester *a) {
+    return lane_of(a)->lane.sq.pos;
 }
-void *lane_piece(struct asker *a, uint32_t len) {
-    return lane_room(lane_of(a), len);
+/* pairs with ring_commit(): leases that ended before are seen to have */
+static uint64_t lane_filled(struct requester *a) {
+    return __atomic_load_n(lane_of(a)->lane.sq.tail, __ATOMIC_ACQUIRE);
 }
-void lane_piece_done(struct asker *a, const struct msg *r) {
-    ring_commit(&lane_of(a)->lane.cq);
-    watch(lane_of(a));
-    lane_of(a)->wake |= worth_waking(lane_of(a), r);
+static bool lane_idle(struct requester *a) {
+    return !lane_of(a)->queue;
+}
+static void piece_commit(struct lane_client *c, const struct msg *r) {
+    ring_commit(&c->lane.cq);
+    watch(c);
+    c->wake |= worth_waking(c, r);
+}
+
+static bool lane_piece(struct requester *a, struct msg *r, const void *data, uint32_t n,
+                       void (*done)(void *arg), void *arg) {
+    struct lane_client *c = lane_of(a);
+    uint8_t *at = lane_room(c, r->len);
+    if (!at)
+        return false;
+    memcpy(at, r, sizeof *r);
+    memcpy(at + MSG_HEADER, data, n);
+    piece_commit(c, r);
+    done(arg);
+    return true;
 }
 
 static void parts_go_on(struct lane_client *c) {
@@ -308,7 +392,7 @@ static bool parts_look(struct lane_client *c) {
     return true;
 }
 
-void *lane_part(struct asker *a, uint32_t *room) {
+static void *lane_part(struct requester *a, uint32_t *room) {
     struct lane_client *c = lane_of(a);
     bool bad = false;
     uint32_t least = *room < PART_LEAST ? *room : PART_LEAST;
@@ -316,7 +400,7 @@ void *lane_part(struct asker *a, uint32_t *room) {
         return NULL;
     uint8_t *at = ring_reserve_some(&c->lane.cq, least, room, &bad);
     if (bad)
-        asker_drop(a, "impossible head of its completion ring");
+        requester_drop(a, "impossible head of its completion ring");
     c->part = at && !bad ? at + MSG_HEADER : NULL;
     c->part_room = *room;
     if (!c->part && !bad && !c->part_late &&
@@ -329,7 +413,7 @@ void *lane_part(struct asker *a, uint32_t *room) {
     return c->part;
 }
 
-void lane_part_done(struct asker *a, struct msg *r, const void *at, uint32_t n) {
+static void lane_part_done(struct requester *a, struct msg *r, const void *at, uint32_t n) {
     struct lane_client *c = lane_of(a);
     r->len = MSG_HEADER + n;
     if (at != c->part) { /* it came where there was no room */
@@ -339,19 +423,19 @@ void lane_part_done(struct asker *a, struct msg *r, const void *at, uint32_t n) 
     memcpy(c->part - MSG_HEADER, r, sizeof *r);
     ring_trim(&c->lane.cq, MSG_HEADER + c->part_room, r->len);
     c->part = NULL;
-    lane_piece_done(a, r);
+    piece_commit(c, r);
 }
 
 /* --- requests --- */
 static bool lane_flush(struct lane_client *c) {
     c->want = false;
     bool worked = queue_flush(c);
-    if (!c->queue && c->a.gives && !c->a.gone)
-        worked |= gives_pump(&c->a);
+    if (!c->queue && c->a.streams_out && !c->a.gone)
+        worked |= streams_out_pump(&c->a);
     return worked;
 }
 
-const uint8_t *lane_place(struct asker *a, uint64_t off, uint64_t len) {
+static const uint8_t *lane_place(struct requester *a, uint64_t off, uint64_t len) {
     static uint8_t copy[DD_MSG_PIECE];
     struct lane *l = &lane_of(a)->lane;
     int code;
@@ -368,6 +452,18 @@ const uint8_t *lane_place(struct asker *a, uint64_t off, uint64_t len) {
     return copy;
 }
 
+static const struct carrier_ops lane_carrier = {.name = "client",
+                                                .pieces_max = PUMP_PIECES,
+                                                .send = lane_send,
+                                                .idle = lane_idle,
+                                                .piece = lane_piece,
+                                                .send_placed = lane_send_placed,
+                                                .position = lane_position,
+                                                .filled = lane_filled,
+                                                .place = lane_place,
+                                                .part = lane_part,
+                                                .part_done = lane_part_done};
+
 static void share_take(struct lanes_share *left, size_t bytes, size_t records) {
     left->bytes -= bytes < left->bytes ? bytes : left->bytes;
     left->records -= records < left->records ? records : left->records;
@@ -377,8 +473,8 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
     unsigned n = 0;
     size_t bytes = 0;
     c->served_from = c->lane.sq.pos;
-    while (n < TURN_RECORDS && bytes < TURN_BYTES && c->queue_n < QUEUE_MAX && !c->stalled &&
-           !c->paused && !c->a.gone) {
+    while (n < TURN_RECORDS && bytes < TURN_BYTES && !share_over(c->a.m) &&
+           c->queue_n < QUEUE_MAX && !c->stalled && !c->paused && !c->a.gone) {
         const uint8_t *payload = NULL;
         struct msg m;
         int e = ring_peek(&c->lane.sq, &m, &payload);
@@ -395,15 +491,17 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
         if (e == TAKE_PAUSE)
             c->paused = true;
         if (e < 0) {
-            asker_drop(&c->a,
-                       e == -ENOMEM ? "no memory for its request" : "malformed record in its lane");
+            requester_drop(&c->a, e == -ENOMEM ? "no memory for its request"
+                                               : "malformed record in its lane");
             break;
         }
         ring_consume(&c->lane.sq, &m);
         c->served = true;
+        /* it shall go on filling while we go on taking */
         if (m.len >= LARGE_RECORD)
-            lane_ring_for_room(&c->lane,
-                               c->served_from); /* it shall go on filling while we go on taking */
+            lane_ring_for_room(&c->lane, c->served_from);
+        if (m.len >= LARGE_RECORD || m.flags & MSGF_AREA)
+            c->a.m->now = clock_ns();
         bytes += m.flags & MSGF_AREA ? m.val_len : m.len;
         n++;
     }
@@ -416,7 +514,7 @@ static bool lane_turn(struct lane_client *c, struct lanes_share *left) {
     uint64_t out = c->lane.cq.pos;
     if (c->part_waits)
         worked |= parts_look(c);
-    if (c->queue || c->a.gives)
+    if (c->queue || c->a.streams_out)
         worked |= lane_flush(c);
     if (ring_ready(&c->lane.sq))
         worked |= lane_serve(c, left);
@@ -426,8 +524,10 @@ static bool lane_turn(struct lane_client *c, struct lanes_share *left) {
         lane_ring_client(&c->lane);
     else if (c->served)
         lane_ring_for_room(&c->lane, c->served_from);
-    if (c->wake || c->served)
+    if (c->wake || c->served) {
         c->vain = 0;
+        lane_used(c);
+    }
     c->wake = c->served = false;
     share_take(left, c->lane.cq.pos - out, 0);
     return worked;
@@ -438,16 +538,67 @@ bool lanes_turn(struct manager *m) {
     struct lane_client *c = m->lanes_at ? m->lanes_at : m->watched, *next;
     bool worked = false;
     unsigned n = m->watched_n;
-    for (; n > 0 && left.bytes > 0 && left.records > 0; n--, c = next ? next : m->watched) {
+    for (; n > 0 && left.bytes > 0 && left.records > 0 && !share_over(m);
+         n--, c = next ? next : m->watched) {
         next = c->w_next;
         bool vain = ++c->vain > LOOKS_MAX && m->watched_n > WATCHED_ALWAYS && lane_quiet(c);
         if (c->a.gone || (vain && lane_leave(&c->lane)))
             unwatch(c);
         else
             worked |= lane_turn(c, &left);
+        if (n % 32 == 0)
+            m->now = clock_ns();
     }
     m->lanes_at = n > 0 ? c : NULL; /* the others' turn comes first next time */
     return worked;
+}
+
+static uint64_t bytes_look(struct lane_client *c) {
+    uint64_t is = lane_memory(&c->lane);
+    c->a.m->lane_bytes += is - c->bytes;
+    return c->bytes = is;
+}
+
+/* The next part of its memory. False: it has more. */
+static bool lane_shrink(struct lane_client *c) {
+    struct manager *m = c->a.m;
+    bool barriers = m->header->barriers;
+    uint64_t had = bytes_look(c), has;
+    if (had <= DD_LANE_SMALL)
+        return true;
+    int e = c->shrunk_to == 0 ? lane_shrink_rings(&c->lane, barriers) : 0;
+    has = bytes_look(c);
+    if (e == 0 && has > DD_LANE_SMALL && c->shrunk_to < DD_AREA_KEPT) {
+        e = lane_shrink_area(&c->lane, barriers, c->shrunk_to, DD_LANE_STEP);
+        c->shrunk_to += DD_LANE_STEP;
+        has = bytes_look(c);
+    }
+    if (has < had)
+        m->lane_returned += had - has;
+    return e < 0 || has <= DD_LANE_SMALL || c->shrunk_to >= DD_AREA_KEPT;
+}
+
+void lanes_shrink(struct timer *t) {
+    struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, shrink));
+    struct lane_client *c = m->shrink_at ? m->shrink_at : m->grown, *next;
+    for (uint64_t end = clock_ns() + DD_LANE_SHRINK_NS; c && clock_ns() < end; c = next) {
+        next = c->g_next;
+        if (c->a.gone)
+            lane_small(c);
+        else if (c->used || c->a.streams_n || !lane_quiet(c)) {
+            c->used = false;
+            c->shrunk_to = 0;
+            bytes_look(c);
+        } else if (!lane_shrink(c))
+            next = c;
+        else if (c->bytes <= DD_LANE_SMALL)
+            lane_small(c);
+        else
+            c->shrunk_to = 0; /* its client was about to use it: another time */
+    }
+    m->shrink_at = c;
+    if (m->grown)
+        timer_after(&m->timers, t, c ? DD_LANE_PAUSE_MS * 1000000ull : lane_idle_ns());
 }
 
 bool lanes_ready(struct manager *m) {
@@ -455,11 +606,12 @@ bool lanes_ready(struct manager *m) {
     for (struct lane_client *c = m->watched; c; c = c->w_next) {
         if (c->a.gone)
             continue;
-        if (c->queue || c->a.gives) {
+        if (c->queue || c->a.streams_out) {
             lane_want_space(&c->lane);
             found |= lane_flush(c);
             if (c->wake) {
                 c->wake = false;
+                lane_used(c);
                 lane_ring_client(&c->lane);
             }
         }
@@ -477,8 +629,9 @@ bool lanes_ready(struct manager *m) {
 
 void lanes_unstall(struct manager *m) {
     m->unparks = true;
+    /* lane_quiet(): who is stalled is watched */
     for (struct lane_client *c = m->watched; c; c = c->w_next)
-        c->stalled = false; /* lane_quiet(): who is stalled is watched */
+        c->stalled = false;
 }
 
 void lanes_look(struct manager *m) {
@@ -493,26 +646,44 @@ static const struct lease_chunk *leases_map(int fd) {
     return map == MAP_FAILED ? NULL : map;
 }
 
-static void reads_add(struct manager *m, const struct lease_chunk *leases,
-                      struct lease_counters *sum) {
+static void reads_add(struct lease_counters *sum, const struct lease_counters *r) {
+    sum->gets += r->gets;
+    sum->misses += r->misses;
+    sum->bytes += r->bytes;
+    sum->cached += r->cached;
+}
+
+static void reads_take(struct lease_counters *sum, const struct lease_counters *r) {
+    sum->gets -= r->gets;
+    sum->misses -= r->misses;
+    sum->bytes -= r->bytes;
+    sum->cached -= r->cached;
+}
+
+static void reads_look(struct manager *m, const struct lease_chunk *leases,
+                       struct lease_counters *sum) {
     lease_reads(leases, m->setup->local_index, sum);
 }
 
-void lanes_reads(struct manager *m, struct lease_counters *sum) {
-    *sum = m->setup->page->departed;
-    for (struct lane_client *c = m->clients; c; c = c->next)
-        reads_add(m, c->leases, sum);
+/* At the end of all; before, of many clients only some a time. */
+void lanes_figures(struct manager *m, struct lease_counters *reads, uint64_t *bytes) {
+    struct lane_client *c = m->ending ? m->clients : m->figures_at;
+    unsigned most = m->ending ? m->clients_now : FIGURE_LOOKS;
+    for (unsigned n = m->clients_now < most ? m->clients_now : most; n > 0; n--, c = c->next) {
+        if (!c)
+            c = m->clients;
+        bytes_look(c);
+        reads_take(&m->lane_reads, &c->reads);
+        c->reads = (struct lease_counters){0};
+        reads_look(m, c->leases, &c->reads);
+        reads_add(&m->lane_reads, &c->reads);
+    }
+    m->figures_at = c;
+    *bytes = m->lane_bytes;
+    *reads = m->setup->page->departed;
+    reads_add(reads, &m->lane_reads);
     for (struct hold *h = m->holds; h; h = h->next)
-        reads_add(m, h->leases, sum);
-}
-
-uint64_t lanes_bytes(const struct manager *m) {
-    uint64_t sum = 0;
-    struct stat st;
-    for (const struct lane_client *c = m->clients; c; c = c->next)
-        if (fstat(c->lane.fd, &st) == 0)
-            sum += (uint64_t)st.st_blocks * 512;
-    return sum;
+        reads_look(m, h->leases, reads);
 }
 
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
@@ -520,7 +691,7 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     int e = -ENOMEM;
     if (!c)
         return e;
-    asker_init(&c->a, m, ASKER_LANE, id);
+    requester_init(&c->a, m, REQUESTER_LANE, &lane_carrier, id);
     c->part_timer.fire = part_late;
     c->id = id;
     c->pid = pid;
@@ -535,8 +706,8 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     if (e < 0)
         goto no_store;
     c->ring = (struct io_handler){.fd = fds[3], .ready = lane_rung};
-    e = io_add(m->epoll_fd, &c->ring,
-               EPOLLIN | EPOLLET); /* each ring is an event, and nothing has to be read */
+    /* each ring is an event, and nothing has to be read */
+    e = io_add(m->epoll_fd, &c->ring, EPOLLIN | EPOLLET);
     if (e < 0)
         goto no_ring;
     c->lane.bell_fd = fds[2];
@@ -544,6 +715,7 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     m->clients = c;
     if (!lane_leave(&c->lane))
         watch(c);
+    bytes_look(c);
     if (++m->clients_now > m->count->clients_peak)
         m->count->clients_peak = m->clients_now;
     return 0;
@@ -560,11 +732,12 @@ no_leases:
 
 /* Nothing of what it asked is left. */
 static void client_end(struct lane_client *c) {
-    asker_end(&c->a);
+    requester_end(&c->a);
     if (c->part_waits)
         parts_go_on(c);
     unwatch(c);
     lane_settled(c);
+    lane_small(c);
     if (c->ring.fd >= 0) {
         io_remove(c->a.m->epoll_fd, &c->ring);
         close(c->ring.fd);
@@ -591,12 +764,15 @@ static void client_free(struct lane_client *c) {
         c->placed_first = (c->placed_first + 1) % c->placed_cap;
     }
     free(c->placed);
-    reads_add(m, c->leases, &m->setup->page->departed);
+    reads_take(&m->lane_reads, &c->reads);
+    reads_look(m, c->leases, &m->setup->page->departed);
     store_leases_remove(m->store, c->id);
-    munmap((void *)(uintptr_t)c->leases, LEASE_FILE_SIZE);
     close(c->lane.bell_fd);
-    lane_unmap(&c->lane);
+    aside_free(m, &c->lane, c->leases);
     m->clients_now--;
+    m->lane_bytes -= c->bytes;
+    if (m->figures_at == c)
+        m->figures_at = c->next;
     free(c);
 }
 
@@ -611,7 +787,8 @@ void client_del(struct manager *m, uint64_t id) {
     }
 }
 
-/* Its process lives on and reads in place: leases, and values that stand in its completion queue, stay what they are. */
+/* Its process lives on and reads in place: leases, and values that stand in its completion queue,
+ * stay what they are. */
 void client_ban(struct manager *m, uint64_t id) {
     for (struct lane_client *c = m->clients; c; c = c->next) {
         if (c->id != id)
@@ -647,7 +824,7 @@ void hold_del(struct manager *m, uint64_t id) {
             continue;
         struct hold *h = *at;
         *at = h->next;
-        reads_add(m, h->leases, &m->setup->page->departed);
+        reads_look(m, h->leases, &m->setup->page->departed);
         store_leases_remove(m->store, id);
         munmap((void *)(uintptr_t)h->leases, LEASE_FILE_SIZE);
         free(h);

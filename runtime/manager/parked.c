@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parked.c - what lanes have for managers that do not move (PROTOCOL 2): taken out of the ring, so that what is for others goes on, and kept in order by lane and
- * manager. The client is told to HOLD what is for that manager: what comes after that was on its way.
+ * parked.c - what lanes have for managers that do not move (PROTOCOL 2): taken out of the ring, so
+ * that what is for others goes on, and kept in order by lane and manager. The client is told to
+ * HOLD what is for that manager: what comes after that was on its way.
  */
+#include "parked.h"
+
+#include "forward.h"
+#include "manager.h"
+#include "requester.h"
+#include "stream_in.h"
 #include <base/error.h>
 #include <base/hash.h>
-#include <manager/manager.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,37 +23,38 @@ struct parked {
     struct msg m;
     uint8_t bytes[]; /* its payload */
 };
-struct parking {                  /* of one lane for one manager; there while something is parked */
+/* of one lane for one manager; there while something is parked */
+struct parking {
     struct parking *a_next;       /* of the lane */
     struct parking *next, **prev; /* of all */
-    struct asker *asker;
+    struct requester *requester;
     uint32_t to;
     struct parked *first, **end;
     size_t bytes;
 };
 
-static struct parking *parking_of(const struct asker *a, uint32_t to) {
+static struct parking *parking_of(const struct requester *a, uint32_t to) {
     for (struct parking *p = a->parkings; p; p = p->a_next)
         if (p->to == to)
             return p;
     return NULL;
 }
 
-bool parked_before(const struct asker *a, uint32_t to) {
+bool parked_before(const struct requester *a, uint32_t to) {
     return a->parkings && parking_of(a, to);
 }
 
-static void hold(struct asker *a, uint32_t to, bool on) {
+static void hold(struct requester *a, uint32_t to, bool on) {
     struct msg r = {.type = MSG_HOLD, .manager = to, .aux = on};
-    asker_send(a, &r, NULL, 0);
+    requester_send(a, &r, NULL, 0);
 }
 
-static struct parking *parking_new(struct asker *a, uint32_t to) {
+static struct parking *parking_new(struct requester *a, uint32_t to) {
     struct manager *m = a->m;
     struct parking *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    p->asker = a;
+    p->requester = a;
     p->to = to;
     p->end = &p->first;
     p->a_next = a->parkings;
@@ -58,12 +65,12 @@ static struct parking *parking_new(struct asker *a, uint32_t to) {
         p->next->prev = &p->next;
     m->parkings = p;
     hold(a, to, true);
-    forward_stall(m);
+    manager_stalls(m);
     return p;
 }
 
 static void parking_free(struct parking *p) {
-    struct parking **at = &p->asker->parkings;
+    struct parking **at = &p->requester->parkings;
     while (*at != p)
         at = &(*at)->a_next;
     *at = p->a_next;
@@ -86,20 +93,21 @@ static void first_drop(struct parking *p, struct parked **at) {
 static void parking_look(struct parking *p) {
     if (p->first)
         return;
-    hold(p->asker, p->to, false);
+    hold(p->requester, p->to, false);
     parking_free(p);
 }
 
-int parked_add(struct asker *a, const struct msg *m, const uint8_t *payload, uint32_t to) {
+int parked_add(struct requester *a, const struct msg *m, const uint8_t *payload, uint32_t to) {
     bool stream = m->type == MSG_PUT && m->flags & MSGF_STREAM;
     struct parking *p = parking_of(a, to);
     if (p && m->type != MSG_DATA && p->bytes > DD_PARK_BYTES) {
-        asker_reply(a, m, DDICT_EBUSY,
-                    "the manager of this key does not answer, and much is waiting for it");
+        requester_reply(a, m, DDICT_EBUSY,
+                        "the manager of this key does not answer, and much is waiting for it");
         return stream ? put_in_pass(a, m, NULL) : TAKE_DONE;
     }
+    /* pieces without end, after HOLD */
     if (p && p->bytes > 4 * (size_t)DD_PARK_BYTES)
-        return DDICT_EPROTO; /* pieces without end, after HOLD */
+        return DDICT_EPROTO;
     struct parked *q = malloc(sizeof *q + m->len - MSG_HEADER);
     if (!q || (!p && !(p = parking_new(a, to)))) {
         free(q);
@@ -114,7 +122,7 @@ int parked_add(struct asker *a, const struct msg *m, const uint8_t *payload, uin
     return stream ? put_in_park(a, m, to) : TAKE_DONE;
 }
 
-bool parked_drop(struct asker *a, uint64_t id) {
+bool parked_drop(struct requester *a, uint64_t id) {
     bool last = false;
     for (struct parking *p = a->parkings, *next; p; p = next) {
         next = p->a_next;
@@ -131,7 +139,7 @@ bool parked_drop(struct asker *a, uint64_t id) {
     return last;
 }
 
-bool parked_cancel(struct asker *a, uint64_t id, int status) {
+bool parked_cancel(struct requester *a, uint64_t id, int status) {
     for (struct parking *p = a->parkings; p; p = p->a_next) {
         for (struct parked *q = p->first; q; q = q->next) {
             if (q->m.id != id || q->m.type == MSG_DATA)
@@ -140,14 +148,14 @@ bool parked_cancel(struct asker *a, uint64_t id, int status) {
             bool last = parked_drop(a, id); /* p may be gone */
             if (req.type == MSG_PUT && req.flags & MSGF_STREAM)
                 put_in_dropped(a, &req, last);
-            asker_reply(a, &req, status, dd_strerror(status));
+            requester_reply(a, &req, status, dd_strerror(status));
             return true;
         }
     }
     return false;
 }
 
-void parked_end(struct asker *a) {
+void parked_end(struct requester *a) {
     while (a->parkings) {
         struct parking *p = a->parkings;
         while (p->first)
@@ -168,7 +176,7 @@ void parked_late(struct manager *m) {
     uint64_t now = timers_now(&m->timers);
     for (struct parking *p = m->parkings, *next; p; p = next) {
         next = p->next;
-        struct asker *a = p->asker;
+        struct requester *a = p->requester;
         for (struct parked *q = p->first; q;) {
             uint64_t most = patience_of(&q->m), id = q->m.id;
             bool over = most && now - q->since > most + DD_LATE_MS * 1000000ull;
@@ -186,10 +194,10 @@ void parked_late(struct manager *m) {
 }
 
 /* TAKE_STALL: not yet. */
-static int resume(struct asker *a, const struct parked *q, uint32_t to) {
+static int resume(struct requester *a, const struct parked *q, uint32_t to) {
     struct msg m = q->m;
     if (m.type == MSG_DATA)
-        return request_take(a, &m, q->bytes);
+        return a->m->up->take(a, &m, q->bytes);
     uint64_t hash = m.key_len ? key_hash(q->bytes, m.key_len) : 0,
              gone = (timers_now(&a->m->timers) - q->since) / 1000;
     if (m.flags & MSGF_WAIT)
@@ -203,7 +211,7 @@ bool parked_turn(struct manager *m) {
     bool worked = false;
     m->unparks = false;
     for (struct parking *p = m->parkings, *next; p; p = next) {
-        struct asker *a = p->asker;
+        struct requester *a = p->requester;
         next = p->next;
         int e = 0;
         a->unparks = true;
@@ -212,8 +220,8 @@ bool parked_turn(struct manager *m) {
             if (e == TAKE_STALL)
                 break;
             if (e < 0)
-                asker_drop(a, e == -ENOMEM ? "no memory for its request"
-                                           : "malformed record in its lane");
+                requester_drop(a, e == -ENOMEM ? "no memory for its request"
+                                               : "malformed record in its lane");
             first_drop(p, &p->first);
             worked = true;
         }
@@ -222,6 +230,6 @@ bool parked_turn(struct manager *m) {
             parking_look(p);
     }
     if (m->parkings)
-        forward_stall(m);
+        manager_stalls(m);
     return worked;
 }

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prefetch.c - keys that clients will want are fetched into the node cache ahead of them, some at a time: an asker that takes no answers asks for them. */
+/* prefetch.c - keys that clients will want are fetched into the node cache ahead of them, some at a
+ * time: a requester that takes no answers asks for them. */
+#include "prefetch.h"
+
+#include "forward.h"
+#include "manager.h"
+#include "requester.h"
 #include <base/error.h>
 #include <base/hash.h>
-#include <manager/manager.h>
+#include <base/vec.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,17 +18,26 @@
 #define PREFETCH_QUEUE (16u << 20) /* bytes of keys that wait */
 
 struct prefetch {
-    struct asker self;
+    struct requester self;
     uint8_t *bytes; /* records u32 length, key; from `at` on they wait */
     size_t at, len, cap;
     uint64_t next_id;
 };
 
+/* It wants values in the cache, and no answers. */
+static void nothing_send(struct requester *a, struct msg *r, const void *payload, size_t len) {
+}
+static bool nothing_idle(struct requester *a) {
+    return true;
+}
+static const struct carrier_ops nothing_ops = {
+    .name = "prefetch", .send = nothing_send, .idle = nothing_idle};
+
 int prefetch_init(struct manager *m) {
     m->prefetch = calloc(1, sizeof *m->prefetch);
     if (!m->prefetch)
         return -ENOMEM;
-    asker_init(&m->prefetch->self, m, ASKER_SELF, 0);
+    requester_init(&m->prefetch->self, m, REQUESTER_SELF, &nothing_ops, 0);
     return 0;
 }
 
@@ -37,7 +52,8 @@ void prefetch_free(struct manager *m) {
     if (!m->prefetch)
         return;
     prefetch_end(m);
-    asker_end(&m->prefetch->self);
+    m->prefetch->self.gone = true;    /* what comes back answers to nobody */
+    forwards_end(&m->prefetch->self); /* it asks for nothing else */
     free(m->prefetch);
     m->prefetch = NULL;
 }
@@ -50,14 +66,8 @@ static bool queue_add(struct prefetch *p, const uint8_t *record, size_t n) {
         p->len -= p->at;
         p->at = 0;
     }
-    if (p->len + n > p->cap) {
-        size_t cap = 2 * (p->len + n);
-        uint8_t *bytes = realloc(p->bytes, cap);
-        if (!bytes)
-            return false;
-        p->bytes = bytes;
-        p->cap = cap;
-    }
+    if (VEC_ROOM(&p->bytes, &p->cap, p->len + n, 4096) < 0)
+        return false;
     memcpy(p->bytes + p->len, record, n);
     p->len += n;
     return true;
@@ -73,14 +83,14 @@ static bool key_wanted(struct manager *m, const uint8_t *key, uint32_t len, uint
            store_cache_find(m->store, key, len, &ref) == DDICT_ENOKEY;
 }
 
-int prefetch_take(struct asker *a, const struct msg *req, const uint8_t *payload) {
+int prefetch_take(struct requester *a, const struct msg *req, const uint8_t *payload) {
     struct manager *m = a->m;
     uint64_t hash, taken = 0;
     uint32_t owner, len;
     size_t n = req->len - MSG_HEADER;
     uint8_t *records = malloc(n + 1); /* the lane may change under us */
     if (!records) {
-        asker_reply(a, req, -ENOMEM, NULL);
+        requester_reply(a, req, -ENOMEM, NULL);
         return TAKE_DONE;
     }
     if (n)
@@ -103,7 +113,7 @@ int prefetch_take(struct asker *a, const struct msg *req, const uint8_t *payload
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
     r.aux = taken;
-    asker_send(a, &r, NULL, 0);
+    requester_send(a, &r, NULL, 0);
     prefetch_turn(m);
     return TAKE_DONE;
 }

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe.c - the other end of a plain TCP connection, for who measures the path to this node (wire/probe.h). It is a thread with blocking calls: the loop of the manager
- * goes on, and what is measured is what TCP gives an ordinary program. The thread touches nothing of the manager, and ends with the connection or the process.
+ * probe.c - the other end of a plain TCP connection, for who measures the path to this node
+ * (wire/probe.h). It is a thread with blocking calls: the loop of the manager goes on, and what is
+ * measured is what TCP gives an ordinary program. The thread touches nothing of the manager, and
+ * ends with the connection or the process.
  */
+#include "probe.h"
+
+#include "manager.h"
+#include "requester.h"
 #include <base/clock.h>
-#include <manager/manager.h>
 #include <wire/probe.h>
 
 #include <arpa/inet.h>
@@ -28,8 +33,9 @@ struct server {
     uint8_t token[sizeof((struct probe *)NULL)->token];
 };
 
-static uint32_t
-    busy; /* atomic; set by the manager, cleared by the thread: acquire and release, so that a thread has ended when the next begins */
+/* atomic; set by the manager, cleared by the thread: acquire and release, so that a thread has
+ * ended when the next begins */
+static uint32_t busy;
 
 static bool receive_all(int fd, void *p, size_t n) {
     for (size_t at = 0; at < n;) {
@@ -51,8 +57,9 @@ static bool send_all(int fd, const uint8_t *buffer, uint64_t n) {
     return true;
 }
 
-/* A connection whose other end knows the token, or -1 when the time is over. Strangers are closed. */
-static int accept_asker(const struct server *s) {
+/* A connection whose other end knows the token, or -1 when the time is over. Strangers are closed.
+ * */
+static int accept_requester(const struct server *s) {
     struct deadline d;
     deadline_start(&d, PROBE_WAIT_MS);
     for (int left; (left = deadline_left(&d, -1)) > 0;) {
@@ -76,7 +83,7 @@ static int accept_asker(const struct server *s) {
 static void *serve(void *arg) {
     struct server *s = arg;
     uint8_t *buffer = malloc(BUFFER);
-    int fd = accept_asker(s);
+    int fd = accept_requester(s);
     close(s->listen_fd);
     free(s);
     if (buffer)
@@ -136,28 +143,29 @@ static int server_open(struct manager *m, const struct link *l, struct probe *p,
     return 0;
 }
 
-void probe_take(struct asker *a, const struct msg *m) {
+void probe_take(struct requester *a, const struct msg *m) {
     struct probe p = {.port = 0};
     struct msg r;
-    if (a->kind != ASKER_PEER) {
-        asker_reply(a, m, -EINVAL, "this manager is on the asker's own node");
+    const struct link *link = requester_link(a);
+    if (!link) {
+        requester_reply(a, m, -EINVAL, "this manager is on the requester's own node");
         return;
     }
     if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE) != 0) {
-        asker_reply(a, m, -EBUSY, "somebody else measures the path to this manager");
+        requester_reply(a, m, -EBUSY, "somebody else measures the path to this manager");
         return;
     }
     struct server *s = calloc(1, sizeof *s);
-    int e = s ? server_open(a->m, inbound_link(a), &p, s) : -ENOMEM;
+    int e = s ? server_open(a->m, link, &p, s) : -ENOMEM;
     if (e == 0 && (e = thread_start(s)) < 0)
         close(s->listen_fd);
     if (e < 0) {
         free(s);
         __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
-        asker_reply(a, m, e, strerror(-e));
+        requester_reply(a, m, e, strerror(-e));
         return;
     }
     reply_init(&r, m->id, a->m->setup->id);
     r.val_len = sizeof p;
-    asker_send(a, &r, &p, sizeof p);
+    requester_send(a, &r, &p, sizeof p);
 }

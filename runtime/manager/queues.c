@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queues.c - keys with more than one value: PUT with APPEND. The values lie in the store (LAYOUT 12), which knows their order and how many there may be. Here are those that are
- * beyond that number: each waits in a block of its own, without an answer, until there is room, its time is over or its sender is gone. First come, first served.
+ * queues.c - keys with more than one value: PUT with APPEND. The values lie in the store (LAYOUT
+ * 12), which knows their order and how many there may be. Here are those that are beyond that
+ * number: each waits in a block of its own, without an answer, until there is room, its time is
+ * over or its sender is gone. First come, first served.
  */
+#include "queues.h"
+
+#include "answers.h"
+#include "freeze.h"
+#include "manager.h"
+#include "requester.h"
+#include "subscriptions.h"
+#include "waiters.h"
 #include <base/clock.h>
 #include <base/error.h>
-#include <manager/manager.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,9 +27,9 @@
 
 struct entry {
     struct entry *next, **prev;     /* of the queue */
-    struct entry *a_next, **a_prev; /* of the asker */
+    struct entry *a_next, **a_prev; /* of the requester */
     struct queue *queue;
-    struct asker *asker;
+    struct requester *requester;
     struct timer timer;
     struct msg req;
     struct store_ref ref;
@@ -86,9 +95,8 @@ static void queue_free_when_empty(struct queue *q) {
     free(q);
 }
 
-static void entry_free(
-    struct entry
-        *e) { /* the block is somebody else's, and so is the queue, which may be empty now */
+/* the block is somebody else's, and so is the queue, which may be empty now */
+static void entry_free(struct entry *e) {
     struct queue *q = e->queue;
     timer_clear(&q->m->timers, &e->timer);
     *e->a_prev = e->a_next;
@@ -104,7 +112,7 @@ static void entry_free(
 
 static void entry_refuse(struct entry *e, int status) {
     struct queue *q = e->queue;
-    asker_reply(e->asker, &e->req, status, NULL);
+    requester_reply(e->requester, &e->req, status, NULL);
     store_abort(q->m->store, &e->ref);
     entry_free(e);
     queue_free_when_empty(q);
@@ -115,19 +123,20 @@ static void entry_late(struct timer *t) {
 }
 
 /* --- what is stored --- */
-static void stored(struct asker *a, const struct msg *req, uint64_t began, uint64_t version) {
+static void stored(struct requester *a, const struct msg *req, uint64_t began, uint64_t version) {
     struct manager *m = a->m;
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
     r.version = version;
-    asker_send(a, &r, NULL, 0);
+    requester_send(a, &r, NULL, 0);
     m->count->puts++;
     m->count->bytes_in += req->val_len;
     m->now = clock_ns();
-    count_latency(m, DDICT_OP_PUT, began, m->now);
+    count_latency(m, DDICT_LATENCY_PUT, began, m->now);
 }
 
-/* Let the queue have at most `most` values, if that is said. A negative code, with a sentence: it has another most. */
+/* Let the queue have at most `most` values, if that is said. A negative code, with a sentence: it
+ * has another most. */
 static int limit(struct manager *m, const void *key, uint32_t key_len, uint64_t most,
                  struct store_queue *q) {
     if (most == 0 || most == q->most)
@@ -141,7 +150,8 @@ static int limit(struct manager *m, const void *key, uint32_t key_len, uint64_t 
     return e;
 }
 
-/* Has the queue room for what is reserved in ref? 1: behind others, *first: as its first value; 0: no; a negative code. */
+/* Has the queue room for what is reserved in ref? 1: behind others, *first: as its first value; 0:
+ * no; a negative code. */
 static int room(struct manager *m, const struct msg *req, const struct store_ref *ref,
                 bool *first) {
     const struct item *it = ref->item;
@@ -166,22 +176,22 @@ static void admit(struct queue *q) {
         int rc = room(m, &e->req, &e->ref, &first);
         if (rc == 0)
             break;
-        struct store_request who = request_who(e->asker, &e->req);
         if (rc > 0)
-            rc = first ? store_commit(m->store, &e->ref, STORE_NEW, who, &version)
-                       : store_queue_push(m->store, &e->ref, who);
+            rc = first ? store_commit(m->store, &e->ref, STORE_NEW, &version)
+                       : store_queue_push(m->store, &e->ref);
         if (rc < 0) {
-            asker_reply(e->asker, &e->req, rc, request_full_text(m, rc, e->req.val_len));
+            requester_reply(e->requester, &e->req, rc, request_full_text(m, rc, e->req.val_len));
             store_abort(m->store, &e->ref);
         } else {
-            stored(e->asker, &e->req, e->began, version);
+            stored(e->requester, &e->req, e->began, version);
             if (first)
-                feeds_put(m, e->ref.item, version);
+                subscriptions_put(m, e->ref.item, version);
         }
         entry_free(e);
     }
+    /* without memory for that: when the next is taken */
     if (q->first && n == ADMIT_MAX && timer_after(&m->timers, &q->more, 0) == 0)
-        return; /* without memory for that: when the next is taken */
+        return;
     queue_free_when_empty(q);
 }
 
@@ -210,7 +220,7 @@ void queues_clear(struct manager *m) {
         }
 }
 
-static int entry_add(struct asker *a, const struct msg *req, const struct store_ref *ref,
+static int entry_add(struct requester *a, const struct msg *req, const struct store_ref *ref,
                      uint64_t began, struct queue *q) {
     struct manager *m = a->m;
     struct entry *e = calloc(1, sizeof *e);
@@ -227,7 +237,7 @@ static int entry_add(struct asker *a, const struct msg *req, const struct store_
         return -ENOMEM;
     }
     e->queue = q;
-    e->asker = a;
+    e->requester = a;
     e->req = *req;
     e->ref = *ref;
     e->began = began;
@@ -242,7 +252,8 @@ static int entry_add(struct asker *a, const struct msg *req, const struct store_
     return 0;
 }
 
-void queue_append(struct asker *a, const struct msg *req, struct store_ref *ref, uint64_t began) {
+bool queue_append(struct requester *a, const struct msg *req, struct store_ref *ref,
+                  uint64_t began) {
     struct manager *m = a->m;
     const struct item *it = ref->item;
     struct queue *q = queue_find(m, it->key, it->key_len, it->hash);
@@ -250,25 +261,22 @@ void queue_append(struct asker *a, const struct msg *req, struct store_ref *ref,
     int e = room(m, req, ref, &first);
     if (e > 0 && q)
         e = 0; /* behind those that wait */
-    if (e > 0 && first) {
-        struct msg put = *req;
-        put.flags &= (uint16_t) ~(MSGF_APPEND | MSGF_WAIT);
-        request_commit(a, &put, ref, began);
-        return;
-    }
-    if (e > 0 && (e = store_queue_push(m->store, ref, request_who(a, req))) == 0) {
+    if (e > 0 && first)
+        return false;
+    if (e > 0 && (e = store_queue_push(m->store, ref)) == 0) {
         stored(a, req, began, 0);
-        return;
+        return true;
     }
     if (e == 0)
         e = req->flags & MSGF_WAIT && req->aux > 0 ? entry_add(a, req, ref, began, q) : -EAGAIN;
     if (e == 0)
-        return;
+        return true;
     request_failed(a, req, e);
     store_abort(m->store, ref);
+    return true;
 }
 
-void queue_open(struct asker *a, const struct msg *req, const void *key, uint64_t hash) {
+void queue_open(struct requester *a, const struct msg *req, const void *key, uint64_t hash) {
     struct manager *m = a->m;
     struct store_queue q;
     struct store_ref there;
@@ -286,16 +294,10 @@ void queue_open(struct asker *a, const struct msg *req, const void *key, uint64_
     reply_init(&r, req->id, m->setup->id);
     r.aux = q.more + (store_find(m->store, key, req->key_len, &there) == 0 ? 1 : 0);
     r.version = q.most;
-    asker_send(a, &r, NULL, 0);
+    requester_send(a, &r, NULL, 0);
 }
 
-uint64_t queue_more(struct manager *m, const struct item *it) {
-    struct store_queue q;
-    store_queue_look(m->store, it->key, it->key_len, it->hash, &q);
-    return q.more;
-}
-
-bool queue_cancel(struct asker *a, uint64_t id, int status) {
+bool queue_cancel(struct requester *a, uint64_t id, int status) {
     for (struct entry *e = a->appends; e; e = e->a_next) {
         if (e->req.id != id)
             continue;
@@ -305,7 +307,7 @@ bool queue_cancel(struct asker *a, uint64_t id, int status) {
     return false;
 }
 
-void queue_asker_end(struct asker *a) {
+void queue_requester_end(struct requester *a) {
     while (a->appends)
         entry_refuse(a->appends, -ECANCELED);
 }

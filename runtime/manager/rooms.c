@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rooms.c - who waits for the spill: puts for room in memory, or until the disk has a value, and values that are read from there. All are looked at again when it has made progress, and
- * after a while, so that they end when it makes none.
+ * rooms.c - who waits for the spill: puts for room in memory, or until the disk has a value, and
+ * values that are read from there. All are looked at again when it has made progress, and after a
+ * while, so that they end when it makes none.
  */
-#include <manager/manager.h>
+#include "rooms.h"
+
+#include "manager.h"
+#include "record_rate.h"
+#include "requester.h"
 
 #include <stddef.h>
 
@@ -14,8 +19,7 @@ static void look(struct manager *m) {
     m->progress = store_progress(m->store);
     timer_clear(&m->timers, &m->room);
     m->room_waits = false;
-    lanes_look(m);
-    inbounds_look(m);
+    m->up->look(m);
 }
 
 static void room_fire(struct timer *t) {
@@ -25,10 +29,9 @@ static void room_fire(struct timer *t) {
 int manager_waits_for_room(struct manager *m) {
     m->room_waits = true;
     m->room.fire = room_fire;
+    /* without memory for it: at the next progress */
     if (!m->room.pos)
-        timer_after(&m->timers, &m->room,
-                    DD_SPILL_LOOK_MS *
-                        1000000ull); /* without memory for it: at the next progress */
+        timer_after(&m->timers, &m->room, DD_SPILL_LOOK_MS * 1000000ull);
     return TAKE_STALL;
 }
 

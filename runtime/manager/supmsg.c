@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* supmsg.c - send and receive the messages between ddictd and its managers. */
-#include <manager/supmsg.h>
+#include "supmsg.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -69,7 +69,8 @@ int sup_recv(int fd, struct sup_msg *m, int *fds, int max) {
     if (n == 0)
         return -ECONNRESET;
     bool broken = (size_t)n < SUP_SHORT || h.msg_flags & MSG_TRUNC;
-    if (broken || h.msg_flags & MSG_CTRUNC) /* the kernel had no descriptor left for one of them */
+    /* the kernel had no descriptor left for one of them */
+    if (broken || h.msg_flags & MSG_CTRUNC)
         while (got > 0)
             close(fds[--got]);
     if (broken)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transit.c - room in our arena for values of other nodes that are viewed here. A transit block is a block that was never published: reserved, filled
- * by the fetch, pinned until its completion is consumed, retired at once, and free when no lease holds it. Bounded, so that
- * views of remote values never fill the arena for puts.
+ * transit.c - room in our arena for values of other nodes that are viewed here. A transit block is
+ * a block that was never published: reserved, filled by the fetch, pinned until its completion is
+ * consumed, retired at once, and free when no lease holds it. Bounded, so that views of remote
+ * values never fill the arena for puts.
  */
-#include <manager/manager.h>
+#include "transit.h"
+
+#include "manager.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,8 +39,8 @@ bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t 
     if (used + val_len > m->transit->limit) {
         if (m->now - m->transit->refused_ns < REFUSED_NS)
             return false;
-        lanes_settle(m); /* pins whose completion was consumed meanwhile */
-        store_reclaim(m->store);
+        m->up->settle(m); /* pins whose completion was consumed meanwhile */
+        store_reclaim_soon(m->store);
         used = store_transit_bytes(m->store);
         if (used + val_len > m->transit->limit) {
             m->transit->refused_ns = m->now;

@@ -1,71 +1,175 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waiters.c - requests that wait until their key exists, found by the key's hash when a put is published. First come, first served. */
+/*
+ * waiters.c - requests that wait until their key exists, found by the key's hash when a put is
+ * published. First come, first served.
+ *
+ * A put answers at once as many as there is time for in its turn. Where more wait for the key they
+ * are taken off the list then and there, a pin keeps the value for them, and each of the next turns
+ * answers some of them: they get this value, whatever is put or deleted meanwhile. The first POP
+ * that takes the value ends that: who waits behind it waits on.
+ */
+#include "waiters.h"
+
+#include "answers.h"
+#include "manager.h"
+#include "requester.h"
 #include <base/clock.h>
-#include <manager/manager.h>
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WAITER_CHAINS 1024u /* a rank or two wait at a time; thousands are still short chains */
-#define WAIT_US_MAX   (1ull << 50) /* 35 years: what is longer is for ever, and sums do not wrap */
+/* thousands of keys that are waited for are still short chains */
+#define WAITER_CHAINS 1024u
+/* 35 years: what is longer is for ever, and sums do not wrap */
+#define WAIT_US_MAX (1ull << 50)
 
 struct waiter {
-    struct asker *asker;
-    struct waiter *a_next, **a_prev; /* of the asker */
-    struct waiter *next, **prev;     /* of the chain */
+    struct requester *requester;
+    struct waiter *a_next, **a_prev; /* of the requester */
+    struct awaited *key;
+    struct waiter *next, **prev; /* of the key, in the order in which they came */
     struct timer timer;
     struct msg req;
+};
+/* a key that somebody waits for; or, once it was put, those who are still to be answered with what
+ * it had then */
+struct awaited {
+    struct awaited *next, **prev; /* of the chain, or of all that are woken */
+    struct waiter *first, **end;
+    size_t pops; /* of them */
+    bool woken;
+    struct store_ref value; /* of those who are woken, with a pin */
     uint64_t hash;
-    uint8_t key[];
+    uint32_t len;
+    uint8_t bytes[];
 };
 struct waiters {
-    uint64_t n;
-    struct waiter *chain[WAITER_CHAINS];
+    uint64_t keys;
+    struct awaited *woken, **woken_end;
+    struct awaited *chain[WAITER_CHAINS];
 };
 
 int waiters_init(struct manager *m) {
     m->waiters = calloc(1, sizeof *m->waiters);
-    return m->waiters ? 0 : -ENOMEM;
+    if (!m->waiters)
+        return -ENOMEM;
+    m->waiters->woken_end = &m->waiters->woken;
+    return 0;
 }
 
 void waiters_free(struct manager *m) {
     free(m->waiters);
 }
 
-static void waiter_free(struct waiter *w) {
-    struct manager *m = w->asker->m;
+/* --- keys --- */
+static struct awaited *awaited_find(struct manager *m, const void *key, uint32_t len,
+                                    uint64_t hash) {
+    struct awaited *k = m->waiters->chain[hash % WAITER_CHAINS];
+    while (k && (k->hash != hash || k->len != len || memcmp(k->bytes, key, len) != 0))
+        k = k->next;
+    return k;
+}
+
+static void awaited_link(struct manager *m, struct awaited *k) {
+    k->prev = &m->waiters->chain[k->hash % WAITER_CHAINS];
+    k->next = *k->prev;
+    if (k->next)
+        k->next->prev = &k->next;
+    *k->prev = k;
+    m->waiters->keys++;
+}
+
+static struct awaited *awaited_new(struct manager *m, const void *key, uint32_t len,
+                                   uint64_t hash) {
+    struct awaited *k = calloc(1, sizeof *k + len);
+    if (!k)
+        return NULL;
+    k->end = &k->first;
+    k->hash = hash;
+    k->len = len;
+    memcpy(k->bytes, key, len);
+    awaited_link(m, k);
+    return k;
+}
+
+static void awaited_unlink(struct manager *m, struct awaited *k) {
+    *k->prev = k->next;
+    if (k->next)
+        k->next->prev = k->prev;
+    else if (k->woken)
+        m->waiters->woken_end = k->prev;
+    if (!k->woken)
+        m->waiters->keys--;
+}
+
+static void awaited_free(struct manager *m, struct awaited *k) {
+    awaited_unlink(m, k);
+    if (k->woken)
+        store_unpin(m->store, k->value.off);
+    free(k);
+}
+
+/* --- who waits --- */
+static void waiter_enter(struct awaited *k, struct waiter *w) {
+    w->key = k;
+    w->next = NULL;
+    w->prev = k->end;
+    *k->end = w;
+    k->end = &w->next;
+    k->pops += w->req.type == MSG_POP;
+}
+
+static void waiter_leave(struct waiter *w) {
+    struct awaited *k = w->key;
+    *w->prev = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+    else
+        k->end = w->prev;
+    k->pops -= w->req.type == MSG_POP;
+}
+
+static void waiter_free(struct waiter *w) { /* and its key, if it was the last */
+    struct manager *m = w->requester->m;
+    struct awaited *k = w->key;
     timer_clear(&m->timers, &w->timer);
     *w->a_prev = w->a_next;
     if (w->a_next)
         w->a_next->a_prev = w->a_prev;
-    *w->prev = w->next;
-    if (w->next)
-        w->next->prev = w->prev;
-    m->waiters->n--;
+    waiter_leave(w);
     free(w);
+    if (!k->first)
+        awaited_free(m, k);
 }
 
 static void waiter_late(struct timer *t) {
     struct waiter *w = (struct waiter *)(void *)((char *)t - offsetof(struct waiter, timer));
+    /* the value came in time: it is answered in one of the next turns */
+    if (w->key->woken)
+        return;
     if (w->req.type != MSG_HEAD)
-        w->asker->m->count->misses++;
-    asker_reply(w->asker, &w->req, -ETIMEDOUT, NULL);
+        w->requester->m->count->misses++;
+    requester_reply(w->requester, &w->req, -ETIMEDOUT, NULL);
     waiter_free(w);
 }
 
-int waiter_add(struct asker *a, const struct msg *req, const void *key, uint64_t hash) {
+int waiter_add(struct requester *a, const struct msg *req, const void *key, uint64_t hash) {
     struct manager *m = a->m;
-    struct waiter *w = calloc(1, sizeof *w + req->key_len);
+    struct waiter *w = calloc(1, sizeof *w);
     if (!w)
         return -ENOMEM;
-    w->asker = a;
+    w->requester = a;
     w->req = *req;
-    w->hash = hash;
-    memcpy(w->key, key, req->key_len);
     w->timer.fire = waiter_late;
     uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
     if (timer_after(&m->timers, &w->timer, us * 1000) < 0) {
+        free(w);
+        return -ENOMEM;
+    }
+    struct awaited *k = awaited_find(m, key, req->key_len, hash);
+    if (!k && !(k = awaited_new(m, key, req->key_len, hash))) {
+        timer_clear(&m->timers, &w->timer);
         free(w);
         return -ENOMEM;
     }
@@ -74,41 +178,96 @@ int waiter_add(struct asker *a, const struct msg *req, const void *key, uint64_t
     if (w->a_next)
         w->a_next->a_prev = &w->a_next;
     a->waits = w;
-    struct waiter **at = &m->waiters->chain[hash % WAITER_CHAINS];
-    while (*at)
-        at = &(*at)->next; /* to the end: first come, first served */
-    *at = w;
-    w->prev = at;
-    m->waiters->n++;
+    waiter_enter(k, w);
     return 0;
 }
 
-void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
-    if (m->waiters->n == 0)
-        return;
-    for (struct waiter *w = m->waiters->chain[hash % WAITER_CHAINS], *next; w; w = next) {
-        next = w->next;
-        if (w->asker->gone || w->hash != hash || w->req.key_len != key_len ||
-            memcmp(w->key, key, key_len) != 0)
-            continue;
-        if (request_look(w->asker, &w->req, w->key) == DDICT_ENOKEY)
-            return; /* a pop before us took it */
-        waiter_free(w);
-    }
+/* --- the key was put --- */
+/* Answer the first of them. Returns those that are left to be answered, NULL: none. */
+static struct awaited *wake_first(struct manager *m, struct awaited *k) {
+    struct waiter *w = k->first;
+    if (faults.on)
+        faults_sleep(faults.wake_ms);
+    /* a pop before took it: the others wait on */
+    if (!w->requester->gone && m->up->again(w->requester, &w->req, k->bytes) == DDICT_ENOKEY)
+        return NULL;
+    bool last = !w->next;
+    waiter_free(w);
+    return last ? NULL : k;
 }
 
-bool waiter_cancel(struct asker *a, uint64_t id, int status) {
+static struct waiter *first_taker(const struct awaited *k, const struct store_ref *value) {
+    struct waiter *w = k->pops ? k->first : NULL;
+    while (w && (w->requester->gone || !request_takes(w->requester, &w->req, value)))
+        w = w->next;
+    return w;
+}
+
+/* There is no time for them in this turn: all before the first POP that takes the value are put
+ * off, or that one is answered. Returns as wake_first(). */
+static struct awaited *wake_later(struct manager *m, struct awaited *k) {
+    struct store_ref value;
+    if (store_find(m->store, k->bytes, k->len, &value) < 0)
+        return NULL;
+    struct waiter *taker = first_taker(k, &value);
+    /* without memory for the pin all at once */
+    if (k->first == taker || store_pin(m->store, value.off) < 0)
+        return wake_first(m, k);
+    awaited_unlink(m, k);
+    struct awaited *rest = taker ? awaited_new(m, k->bytes, k->len, k->hash) : NULL;
+    if (taker && !rest) {
+        awaited_link(m, k);
+        store_unpin(m->store, value.off);
+        return wake_first(m, k);
+    }
+    for (struct waiter *w = taker, *next; w; w = next) {
+        next = w->next;
+        waiter_leave(w);
+        waiter_enter(rest, w);
+    }
+    k->woken = true;
+    k->value = value;
+    k->next = NULL;
+    k->prev = m->waiters->woken_end;
+    *m->waiters->woken_end = k;
+    m->waiters->woken_end = &k->next;
+    return rest;
+}
+
+void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
+    struct awaited *k = m->waiters->keys ? awaited_find(m, key, key_len, hash) : NULL;
+    while (k)
+        k = share_spent(m) ? wake_later(m, k) : wake_first(m, k);
+}
+
+bool waiters_turn(struct manager *m) {
+    const struct awaited *k = m->waiters->woken;
+    if (!k)
+        return false;
+    share_for(m, DD_WAKE_NS);
+    do {
+        struct waiter *w = k->first;
+        if (faults.on)
+            faults_sleep(faults.wake_ms);
+        if (!w->requester->gone)
+            request_value(w->requester, &w->req, &k->value);
+        waiter_free(w);
+    } while ((k = m->waiters->woken) && !share_spent(m));
+    return true;
+}
+
+bool waiter_cancel(struct requester *a, uint64_t id, int status) {
     for (struct waiter *w = a->waits; w; w = w->a_next) {
         if (w->req.id != id)
             continue;
-        asker_reply(a, &w->req, status, NULL);
+        requester_reply(a, &w->req, status, NULL);
         waiter_free(w);
         return true;
     }
     return false;
 }
 
-void waiters_end(struct asker *a) {
+void waiters_end(struct requester *a) {
     while (a->waits)
         waiter_free(a->waits);
 }

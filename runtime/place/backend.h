@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.h - the ways to find out where we are; private to this folder. Those of the environment change *p only when they give 0. */
+/* backend.h - the ways to find out where this process is; private to this folder. The ways that use
+ * the environment change *p only when they return 0. */
 #ifndef DDICT_PLACE_BACKEND_H
 #define DDICT_PLACE_BACKEND_H
 
-#include "place/place.h"
+#include "place.h"
 
 /*
- * 0; -ENOENT: no PMIx server here, or no library, or PMIx was left before (use another way); else a negative code with the sentence set. A process that
- * is in PMIx already stays in it.
+ * 0; -ENOENT: no PMIx server here, or no library, or PMIx was left before (use another way); else a
+ * negative code with the sentence set. A process that is in PMIx already stays in it.
  */
 int pmix_init(struct place *p);
 int pmix_joined(void); /* this process is */
 int pmix_maps(struct place *p);
-int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
-                  int (*enough)(const void *card, size_t len), int timeout_ms);
+int pmix_exchange(struct place *p, const void *info, size_t len, void **infos, size_t *lens,
+                  int (*enough)(const void *info, size_t len), int timeout_ms);
 int pmix_fence(int timeout_ms);
 /* PMIx_Finalize by the process that initialised, once. Does nothing in a forked child. */
 void pmix_finalize(void);
 /* $PMIX_NAMESPACE, where it is of this step and not of one in which this one was started; NULL. */
 const char *pmix_namespace(void);
 
-/* 0; -ENOENT: not a task of a step. The batch script and salloc's shell are none, though they have some of the variables. */
+/* 0; -ENOENT: not a task of a step. The batch script and salloc's shell are none, though they have
+ * some of the variables. */
 int slurm_env_init(struct place *p);
 int slurm_env_maps(struct place *p);
 /* Tasks of node `node_id` by a text like "2(x3),1"; -EINVAL when it does not say. */
@@ -28,27 +30,27 @@ int slurm_tasks_on(const char *tasks_per_node, int node_id);
 /* All of them; -EINVAL unless the text says `nodes` of them. */
 int slurm_task_counts(const char *tasks_per_node, int *counts, int nodes);
 /*
- * The node of each of `size` ranks when `counts` of them run on the nodes: a node takes `plane` of them at its turn until it has its count. cyclic is 1,
- * block more than any count. -EINVAL when the counts do not sum up to size.
+ * The node of each of `size` ranks when `counts` of them run on the nodes: a node takes `plane` of
+ * them at its turn until it has its count. cyclic is 1, block more than any count. -EINVAL when the
+ * counts do not sum up to size.
  */
 int slurm_layout(const int *counts, int nodes, int plane, int *node_of, int size);
 
 /* 0; -ENOENT: not started by it. */
 int torchrun_env_init(struct place *p);
-int run_env_init(
-    struct place
-        *p); /* $DDICT_RUN_ID, $DDICT_RUN_RANK, $DDICT_RUN_SIZE: `ddict run -n`, all on this node */
+/* $DDICT_RUN_ID, $DDICT_RUN_RANK, $DDICT_RUN_SIZE: `ddict run -n`, all on this node */
+int run_env_init(struct place *p);
 int mpirun_env_init(struct place *p);
 
 /* The variable as a number from lo on; -ENOENT. */
 int env_count(const char *name, int lo, int *out);
 
-int same_user(
-    void); /* 1: a PMIx server can accept us; 0: we are in a user namespace that makes us somebody else */
+/* 1: a PMIx server can accept us; 0: we are in a user namespace that makes us somebody else */
+int same_user(void);
 
 /*
- * One process of a rank may be a PMIx client. The name is an abstract socket, so it goes with the process however it ends. 0; -EBUSY: another
- * one has it; any other trouble counts as 0.
+ * One process of a rank may be a PMIx client. The name is an abstract socket, so it goes with the
+ * process however it ends. 0; -EBUSY: another one has it; any other trouble counts as 0.
  */
 int rank_take(const char *group, const char *rank);
 void rank_leave(void); /* also in a forked child */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cpus.c - sets of cpus and their texts. */
-#include "place/cpus.h"
+#include "cpus.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ int cpus_shared(const struct cpus *a, const struct cpus *b) {
     return n;
 }
 
-static int number(const char **s, long *n) {
+static int number_scan(const char **s, long *n) {
     char *end;
 
     if (!isdigit((unsigned char)**s))
@@ -46,12 +46,12 @@ int cpus_list(struct cpus *c, const char *text) {
     for (;;) {
         long a, b;
 
-        if (number(&text, &a) < 0)
+        if (number_scan(&text, &a) < 0)
             return -EINVAL;
         b = a;
         if (*text == '-') {
             text++;
-            if (number(&text, &b) < 0 || b < a)
+            if (number_scan(&text, &b) < 0 || b < a)
                 return -EINVAL;
         }
         for (; a <= b; a++)
@@ -118,7 +118,7 @@ int cpus_mine(struct cpus *c) {
     size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
     int rc = 0;
 
-    if (set == NULL)
+    if (!set)
         return -ENOMEM;
     if (sched_getaffinity(0, size, set) < 0) {
         rc = -errno;
@@ -132,14 +132,15 @@ int cpus_mine(struct cpus *c) {
     return rc;
 }
 
-/* One entry of Slurm's list, "0x3", "7" or either with "*4" behind it (so many tasks in a row): how many tasks, or -EINVAL. */
+/* One entry of Slurm's list, "0x3", "7" or either with "*4" behind it (so many tasks in a row): how
+ * many tasks, or -EINVAL. */
 static int task_entry(struct cpus *c, const char *text, size_t len, int is_mask) {
     const char *star = memchr(text, '*', len);
-    size_t body = star != NULL ? (size_t)(star - text) : len;
+    size_t body = star ? (size_t)(star - text) : len;
     char word[24];
     long times = 1;
 
-    if (star != NULL) {
+    if (star) {
         size_t n = len - body - 1;
 
         if (n == 0 || n >= sizeof word)
@@ -147,7 +148,7 @@ static int task_entry(struct cpus *c, const char *text, size_t len, int is_mask)
         memcpy(word, star + 1, n);
         word[n] = '\0';
         const char *s = word;
-        if (number(&s, &times) < 0 || *s != '\0' || times < 1)
+        if (number_scan(&s, &times) < 0 || *s != '\0' || times < 1)
             return -EINVAL;
     }
     if (is_mask)
@@ -170,16 +171,16 @@ static int task_entry(struct cpus *c, const char *text, size_t len, int is_mask)
         return -EINVAL;
     memcpy(word, text, body);
     word[body] = '\0';
-    return strpbrk(word, "-,") != NULL || cpus_list(c, word) < 0 ? -EINVAL : (int)times;
+    return strpbrk(word, "-,") || cpus_list(c, word) < 0 ? -EINVAL : (int)times;
 }
 
 int cpus_tasks(struct cpus *of, int tasks, const char *type, const char *list) {
     int is_mask, done = 0, known;
 
-    if (type == NULL || list == NULL || *list == '\0')
+    if (!type || !list || *list == '\0')
         return -ENOENT;
     is_mask = strstr(type, "mask_cpu") != NULL;
-    if (!is_mask && strstr(type, "map_cpu") == NULL)
+    if (!is_mask && !strstr(type, "map_cpu"))
         return -ENOENT;
     for (const char *at = list; done < tasks;) {
         size_t len = strcspn(at, ",");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpus.h - a set of cpus by the kernel's numbers, and the texts that Linux and Slurm write for one. Plain data: it can be copied, sent and compared,
- * and needs no hwloc.
+ * cpus.h - a set of cpus by the kernel's numbers, and the texts that Linux and Slurm write for one.
+ * Plain data: it can be copied, sent and compared, and needs no hwloc.
  */
 #ifndef DDICT_PLACE_CPUS_H
 #define DDICT_PLACE_CPUS_H
@@ -9,8 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CPUS_MAX \
-    4096 /* cpus of a node; the largest kernels of distributions stop at 8192, the largest machines with GPUs at 2048 */
+/* cpus of a node; the largest kernels of distributions stop at 8192, the largest machines with GPUs
+ * at 2048 */
+#define CPUS_MAX 4096
 struct cpus {
     uint64_t word[CPUS_MAX / 64];
 };
@@ -30,9 +31,10 @@ char *cpus_text(char *buf, size_t cap, const struct cpus *c);
 int cpus_mine(struct cpus *c);
 
 /*
- * The cpus of every task of this node as Slurm bound them: type and list are $SLURM_CPU_BIND_TYPE and $SLURM_CPU_BIND_LIST, which every task gets in
- * full, so all tasks of a node read the same without talking. A shorter list starts again from its beginning, as Slurm does. 0; -ENOENT: Slurm bound
- * no task, or to NUMA nodes by number; -EINVAL: no list of Slurm's.
+ * The cpus of every task of this node as Slurm bound them: type and list are $SLURM_CPU_BIND_TYPE
+ * and $SLURM_CPU_BIND_LIST, which every task gets in full, so all tasks of a node read the same
+ * without talking. A shorter list starts again from its beginning, as Slurm does. 0; -ENOENT: Slurm
+ * bound no task, or to NUMA nodes by number; -EINVAL: no list of Slurm's.
  */
 int cpus_tasks(struct cpus *of, int tasks, const char *type, const char *list);
 

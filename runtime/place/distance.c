@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* distance.c - distances in a topology. */
-#include "place/distance.h"
+#include "distance.h"
 
 #include <string.h>
 
-/* Where the firmware gives no latencies: the same NUMA node, the same package, another one. 10 and 20 are what it gives for two plain sockets. */
+/* Where the firmware gives no latencies: the same NUMA node, the same package, another one. 10 and
+ * 20 are what it gives for two plain sockets. */
 enum { LATENCY_LOCAL = 10, LATENCY_PACKAGE = 15, LATENCY_FAR = 20, LEVELS = 16 };
 
 void distance_open(struct distance *d, hwloc_topology_t t) {
@@ -18,17 +19,17 @@ void distance_open(struct distance *d, hwloc_topology_t t) {
 }
 
 void distance_close(struct distance *d) {
-    if (d->latencies != NULL)
+    if (d->latencies)
         hwloc_distances_release(d->topology, d->latencies);
 }
 
 hwloc_obj_t distance_numa(hwloc_topology_t t, hwloc_const_cpuset_t set) {
     hwloc_obj_t best = NULL, n = NULL;
 
-    while ((n = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, n)) != NULL) {
+    while ((n = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, n))) {
         if (hwloc_bitmap_iszero(n->cpuset) || !hwloc_bitmap_isincluded(set, n->cpuset))
             continue;
-        if (best == NULL || hwloc_bitmap_weight(n->cpuset) < hwloc_bitmap_weight(best->cpuset))
+        if (!best || hwloc_bitmap_weight(n->cpuset) < hwloc_bitmap_weight(best->cpuset))
             best = n;
     }
     return best;
@@ -39,17 +40,18 @@ static int latency_of(hwloc_topology_t t, struct hwloc_distances_s *matrix, hwlo
     hwloc_obj_t from = distance_numa(t, pu->cpuset), to = distance_numa(t, at->cpuset);
     hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, pu);
 
-    if (hwloc_bitmap_isincluded(pu->cpuset, at->cpuset) && to != NULL)
+    if (hwloc_bitmap_isincluded(pu->cpuset, at->cpuset) && to)
         return LATENCY_LOCAL;
-    if (matrix != NULL && from != NULL) {
+    if (matrix && from) {
         int a = hwloc_distances_obj_index(matrix, from), least = -1;
 
-        /* A device that hangs on a package of several NUMA nodes is as far as the nearest of them. */
+        /* A device that hangs on a package of several NUMA nodes is as far as the nearest of them.
+         * */
         for (unsigned i = 0; a >= 0 && i < matrix->nbobjs; i++) {
             uint64_t v = matrix->values[(unsigned)a * matrix->nbobjs + i];
             hwloc_obj_t n = matrix->objs[i];
 
-            if (n == NULL || v == 0 || v > 254 || hwloc_bitmap_iszero(n->cpuset))
+            if (!n || v == 0 || v > 254 || hwloc_bitmap_iszero(n->cpuset))
                 continue;
             if ((n == to || hwloc_bitmap_isincluded(n->cpuset, at->cpuset)) &&
                 (least < 0 || (int)v < least))
@@ -60,13 +62,13 @@ static int latency_of(hwloc_topology_t t, struct hwloc_distances_s *matrix, hwlo
     }
     if (hwloc_bitmap_isincluded(pu->cpuset, at->cpuset))
         return LATENCY_LOCAL;
-    return package != NULL && hwloc_bitmap_intersects(package->cpuset, at->cpuset) ? LATENCY_PACKAGE
-                                                                                   : LATENCY_FAR;
+    return package && hwloc_bitmap_intersects(package->cpuset, at->cpuset) ? LATENCY_PACKAGE
+                                                                           : LATENCY_FAR;
 }
 
 static int levels_of(hwloc_topology_t t, hwloc_obj_t pu, hwloc_obj_t at) {
     hwloc_obj_t common = hwloc_get_common_ancestor_obj(t, pu, at);
-    int n = at->depth - (common != NULL ? common->depth : 0);
+    int n = at->depth - (common ? common->depth : 0);
 
     return n < 0 ? 0 : n < LEVELS ? n : LEVELS - 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu.c - the map of a node's GPUs: distances from it, and what /proc, /sys and /dev know besides. */
-#include "place/gpu.h"
+/* gpu.c - the map of a node's GPUs: distances, and what /proc, /sys and /dev say in addition. */
+#include "gpu.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -55,7 +55,8 @@ static FILE *open_below(const char *root, const char *folder, const char *pci, c
                : NULL;
 }
 
-/* access() asks the device cgroup too (tried with version 1), and wakes no device as open() would. */
+/* access() asks the device cgroup too (tried with version 1), and wakes no device as open() would.
+ * */
 static enum gpu_visible node_visible(const char *root, const char *node) {
     char path[512];
 
@@ -69,11 +70,11 @@ static void probe_nvidia(struct gpu *g, const char *root) {
     char line[256], node[32];
     int minor;
 
-    if (f == NULL)
+    if (!f)
         return;
-    while (fgets(line, sizeof line, f) != NULL) {
+    while (fgets(line, sizeof line, f)) {
         /* The driver has question marks for one that nobody has used yet. */
-        if (sscanf(line, "GPU UUID: %47s", g->uuid) == 1 && strchr(g->uuid, '?') != NULL)
+        if (sscanf(line, "GPU UUID: %47s", g->uuid) == 1 && strchr(g->uuid, '?'))
             g->uuid[0] = '\0';
         if (sscanf(line, "Device Minor: %d", &minor) == 1) {
             snprintf(node, sizeof node, "nvidia%d", minor);
@@ -90,15 +91,15 @@ static void probe_render(struct gpu *g, const char *root) {
 
     if (snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/drm", root, g->pci) >=
             (int)sizeof path ||
-        (d = opendir(path)) == NULL)
+        !(d = opendir(path)))
         return;
-    while ((e = readdir(d)) != NULL) {
+    while ((e = readdir(d))) {
         if (strncmp(e->d_name, "renderD", 7) == 0) {
             snprintf(node, sizeof node, "dri/%s", e->d_name);
             g->visible = node_visible(root, node);
         }
         if (g->vendor == GPU_INTEL && strncmp(e->d_name, "card", 4) == 0 &&
-            strchr(e->d_name, '-') == NULL) {
+            !strchr(e->d_name, '-')) {
             int tiles = 0;
             do
                 snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/drm/%.32s/gt/gt%d", root,
@@ -115,7 +116,7 @@ static void probe_amd_uuid(struct gpu *g, const char *root) {
     FILE *f = open_below(root, "/sys/bus/pci/devices", g->pci, "unique_id");
     char id[24];
 
-    if (f == NULL)
+    if (!f)
         return;
     if (fscanf(f, "%23s", id) == 1)
         snprintf(g->uuid, sizeof g->uuid, "GPU-%s", id);
@@ -136,7 +137,8 @@ void gpu_map_probe(struct gpu_map *m, const char *root) {
             probe_amd_uuid(g, root);
         known[g->vendor] |= g->visible != GPU_VISIBLE_UNKNOWN;
     }
-    /* Where the driver has some of a vendor's, one that it has not is not its own (passed on to a virtual machine). */
+    /* Where the driver has some of a vendor's, one that it has not is not its own (passed on to a
+     * virtual machine). */
     for (int i = 0; i < m->gpus; i++)
         if (known[m->gpu[i].vendor] && m->gpu[i].visible == GPU_VISIBLE_UNKNOWN)
             m->gpu[i].visible = GPU_HIDDEN;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_ask.c - ask this node's ddictd for the map of its GPUs (PROTOCOL 4, GPUS). */
-#include "base/defaults.h"
-#include "base/error.h"
-#include "place/gpu_blob.h"
-#include "wire/attach.h"
+#include "gpu_blob.h"
+#include <base/defaults.h>
+#include <base/error.h>
+#include <wire/attach.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ int gpu_map_ask(struct gpu_map *m) {
     struct attach_msg msg;
     int fd, rc, blob = -1;
 
-    if (name == NULL || *name == '\0')
+    if (!name || *name == '\0')
         return DDICT_ENODICT;
     fd = attach_connect(name, DD_GPUS_MS);
     if (fd < 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_bind.c - a GPU for every rank of a node, and the variable that says so. */
-#include "place/gpu_bind.h"
+/* gpu_bind.c - a GPU for every rank of a node, and the value of the variable. */
+#include "gpu_bind.h"
 
-#include "base/error.h"
+#include <base/error.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,19 +23,19 @@ const char *gpu_bind_name(enum gpu_bind how) {
     return names[how];
 }
 
-static int64_t *distances(const struct gpu_plan *p, const struct gpu_map *map,
-                          const struct cpus *cpus) {
+static int64_t *distances_make(const struct gpu_plan *p, const struct gpu_map *map,
+                               const struct cpus *cpus) {
     int n = p->mask.entries;
     int64_t *d = malloc(sizeof *d * (size_t)n * (size_t)p->ranks), most = 0;
 
-    for (int i = 0; d != NULL && i < n * p->ranks; i++) {
+    for (int i = 0; d && i < n * p->ranks; i++) {
         int gpu = p->mask.gpu[i % n];
 
-        d[i] = gpu < 0 ? -1 : gpu_distance(map, gpu, cpus != NULL ? &cpus[i / n] : &map->allowed);
+        d[i] = gpu < 0 ? -1 : gpu_distance(map, gpu, cpus ? &cpus[i / n] : &map->allowed);
         most = d[i] > most ? d[i] : most;
     }
     /* One that is not known is as far as the farthest: known ones near a rank come first. */
-    for (int i = 0; d != NULL && i < n * p->ranks; i++)
+    for (int i = 0; d && i < n * p->ranks; i++)
         d[i] = d[i] < 0 ? most : d[i];
     return d;
 }
@@ -51,7 +51,7 @@ int gpu_plan_make(struct gpu_plan *p, const struct gpu_map *map, enum gpu_bind h
     p->ranks = ranks;
     if (how == GPU_BIND_NONE)
         return dd_error(0, "GPUs are left as they are");
-    if (slurm != NULL)
+    if (slurm)
         return dd_error(0, "%s has given each task GPUs of its own; they are left as they are",
                         slurm);
     if (ranks < 1 || ranks > GPU_RANKS_MAX)
@@ -71,8 +71,8 @@ int gpu_plan_make(struct gpu_plan *p, const struct gpu_map *map, enum gpu_bind h
                         "%s GPUs stand in the order of the driver whatever %s says; it is left as "
                         "it is (rotate gives each rank one)",
                         gpu_vendor_name(p->mask.vendor), p->mask.variable);
-    d = distances(p, map, cpus);
-    if (d == NULL)
+    d = distances_make(p, map, cpus);
+    if (!d)
         return dd_error(-ENOMEM, "no memory to bind GPUs");
     rc = how == GPU_BIND_CLOSEST ? gpu_order_closest(ranks, n, d, p->order)
                                  : gpu_order_own(ranks, n, d, p->own);

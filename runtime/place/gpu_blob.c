@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_blob.c - the map of GPUs as bytes. Both sides are on one machine: numbers as they stand in memory. */
-#include "place/gpu_blob.h"
+/* gpu_blob.c - the map of GPUs as bytes. Both sides are on one machine, so numbers are in host byte
+ * order. */
+#include "gpu_blob.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ int gpu_map_pack(const struct gpu_map *m, void **blob, size_t *len) {
     size_t areas = (size_t)m->areas * sizeof *m->area;
     char *at = malloc(sizeof h + sizeof *m + areas);
 
-    if (at == NULL)
+    if (!at)
         return -ENOMEM;
     memcpy(h.magic, magic, sizeof magic);
     *blob = at;
@@ -59,7 +60,7 @@ int gpu_map_unpack(struct gpu_map *m, const void *blob, size_t len) {
     memcpy(m, (const char *)blob + sizeof h, sizeof *m);
     m->areas = (int)h.areas;
     m->area = malloc(areas + 1);
-    if (m->area == NULL)
+    if (!m->area)
         return -ENOMEM;
     memcpy(m->area, (const char *)blob + sizeof h + sizeof *m, areas);
     if (map_check(m) < 0) {

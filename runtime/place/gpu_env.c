@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_env.c - read the variables that say which GPUs are visible, and write one in another order. */
-#include "place/gpu_env.h"
+/* gpu_env.c - read the variables that say which GPUs are visible, and write one in a new order. */
+#include "gpu_env.h"
 
-#include "base/error.h"
-#include "base/size.h"
+#include <base/error.h>
+#include <base/size.h>
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,7 +15,8 @@ static int is_set(const char *name) {
     return getenv(name) != NULL;
 }
 
-/* HIP looks at HIP_VISIBLE_DEVICES, else at CUDA_VISIBLE_DEVICES, and counts in what ROCR_VISIBLE_DEVICES left: the last to be applied says the order. */
+/* HIP looks at HIP_VISIBLE_DEVICES, else at CUDA_VISIBLE_DEVICES, and counts in what
+ * ROCR_VISIBLE_DEVICES left: the last to be applied says the order. */
 static const char *variable_of(enum gpu_vendor v) {
     if (v == GPU_NVIDIA)
         return "CUDA_VISIBLE_DEVICES";
@@ -31,11 +32,11 @@ static const char *variable_of(enum gpu_vendor v) {
                : "CUDA_VISIBLE_DEVICES";
 }
 
-/* The devices as a runtime counts them: of the vendor, those that can be opened (all where that is not known); Intel's tiles one by one unless told
- * otherwise. Their number. */
-static int devices(const struct gpu_map *map, enum gpu_vendor v, int hidden_too, int *gpu) {
+/* The devices as a runtime counts them: of the vendor, those that can be opened (all where that is
+ * not known); Intel's tiles one by one unless told otherwise. Their number. */
+static int devices_visible(const struct gpu_map *map, enum gpu_vendor v, int hidden_too, int *gpu) {
     const char *hierarchy = getenv("ZE_FLAT_DEVICE_HIERARCHY");
-    int composite = hierarchy != NULL && strcmp(hierarchy, "COMPOSITE") == 0, n = 0;
+    int composite = hierarchy && strcmp(hierarchy, "COMPOSITE") == 0, n = 0;
 
     for (int g = 0; g < map->gpus; g++) {
         if (map->gpu[g].vendor != v || (!hidden_too && map->gpu[g].visible == GPU_HIDDEN))
@@ -128,13 +129,13 @@ static int mask_split(struct gpu_mask *m, const char *text) {
 static int granted_by_slurm(struct cpus *set) {
     const char *v = getenv("SLURM_STEP_GPUS");
 
-    if (v == NULL)
+    if (!v)
         v = getenv("SLURM_JOB_GPUS");
-    return v != NULL && cpus_list(set, v) == 0 ? cpus_count(set) : 0;
+    return v && cpus_list(set, v) == 0 ? cpus_count(set) : 0;
 }
 
 /* The i-th of the set, -1 when it has fewer. */
-static int nth(const struct cpus *set, int i) {
+static int cpu_at(const struct cpus *set, int i) {
     for (int n = 0; n < CPUS_MAX; n++)
         if (cpus_has(set, n) && i-- == 0)
             return n;
@@ -143,7 +144,8 @@ static int nth(const struct cpus *set, int i) {
 
 enum numbering { LOCAL, GLOBAL, UNTOLD, WRONG };
 
-/* By comparing the indices with what Slurm granted, where nothing hides a device or nobody knows. */
+/* By comparing the indices with what Slurm granted, where nothing hides a device or nobody knows.
+ * */
 static enum numbering numbering_of(const struct gpu_mask *m, const struct cpus *granted,
                                    int count) {
     int local = 1, global = 1, indices = 0, same = 1;
@@ -180,10 +182,11 @@ static int knows_all(const struct gpu_map *map, enum gpu_vendor v) {
     return 1;
 }
 
-/* On AMD: an index of a variable that counts in what another one left. The GPU, -1 not known, -2 out of range. */
+/* On AMD: an index of a variable that counts in what another one left. The GPU, -1 not known, -2
+ * out of range. */
 static int below_rocr(const struct gpu_map *map, int index) {
     struct gpu_mask rocr = {.vendor = GPU_AMD, .variable = "ROCR_VISIBLE_DEVICES"};
-    int gpu[GPU_MAX], n = devices(map, GPU_AMD, 0, gpu), i;
+    int gpu[GPU_MAX], n = devices_visible(map, GPU_AMD, 0, gpu), i;
 
     if (mask_split(&rocr, getenv("ROCR_VISIBLE_DEVICES")) < 0 || index >= rocr.entries)
         return -2;
@@ -194,7 +197,7 @@ static int below_rocr(const struct gpu_map *map, int index) {
 }
 
 static int mask_resolve(struct gpu_mask *m, const struct gpu_map *map, const char *text) {
-    int gpu[GPU_MAX], n = devices(map, m->vendor, 0, gpu), count, use_granted = 0;
+    int gpu[GPU_MAX], n = devices_visible(map, m->vendor, 0, gpu), count, use_granted = 0;
     int on_rocr = m->vendor == GPU_AMD && strcmp(m->variable, "ROCR_VISIBLE_DEVICES") != 0 &&
                   is_set("ROCR_VISIBLE_DEVICES");
     struct cpus granted = {{0}};
@@ -230,7 +233,7 @@ static int mask_resolve(struct gpu_mask *m, const struct gpu_map *map, const cha
         if (on_rocr) {
             at = below_rocr(map, index);
         } else {
-            int place = use_granted ? nth(&granted, index) : index;
+            int place = use_granted ? cpu_at(&granted, index) : index;
             at = place >= 0 && place < n ? gpu[place] : -2;
         }
         if (at == -2)
@@ -243,10 +246,11 @@ static int mask_resolve(struct gpu_mask *m, const struct gpu_map *map, const cha
     return m->entries;
 }
 
-/* No variable: the entries are what the process sees anyway, or what Slurm granted where nothing hides the others. */
+/* No variable: the entries are what the process sees anyway, or what Slurm granted where nothing
+ * hides the others. */
 static int mask_all(struct gpu_mask *m, const struct gpu_map *map) {
-    int gpu[GPU_MAX], n = devices(map, m->vendor, 0, gpu), all[GPU_MAX],
-                      total = devices(map, m->vendor, 1, all);
+    int gpu[GPU_MAX], n = devices_visible(map, m->vendor, 0, gpu), all[GPU_MAX],
+                      total = devices_visible(map, m->vendor, 1, all);
     struct cpus granted = {{0}};
     int count = n == total ? granted_by_slurm(&granted) : 0;
 
@@ -264,7 +268,7 @@ static int is_ours(const char *variable, const char *text) {
     const char *mark = getenv(GPU_MARK);
     size_t n = strlen(variable);
 
-    return mark != NULL && strncmp(mark, variable, n) == 0 && mark[n] == '=' &&
+    return mark && strncmp(mark, variable, n) == 0 && mark[n] == '=' &&
            strcmp(mark + n + 1, text) == 0;
 }
 
@@ -298,7 +302,7 @@ int gpu_mask_read(struct gpu_mask *m, const struct gpu_map *map) {
     m->variable = variable_of(m->vendor);
     text = getenv(m->variable);
     m->set = text != NULL;
-    if (text == NULL) {
+    if (!text) {
         rc = mask_all(m, map);
     } else {
         while (isspace((unsigned char)*text))
@@ -316,7 +320,7 @@ int gpu_mask_read(struct gpu_mask *m, const struct gpu_map *map) {
     for (int i = 0; i < m->entries; i++)
         named = named && is_name(m->name[i]);
     order = getenv("CUDA_DEVICE_ORDER");
-    if (m->vendor == GPU_NVIDIA && !named && order != NULL && *order != '\0' &&
+    if (m->vendor == GPU_NVIDIA && !named && order && *order != '\0' &&
         strcmp(order, "PCI_BUS_ID") != 0)
         return dd_error(-EINVAL,
                         "CUDA_DEVICE_ORDER=%.40s: which GPU a number of %s means is not known; it "
@@ -344,18 +348,17 @@ int gpu_mask_orders(const struct gpu_mask *m) {
 }
 
 const char *gpu_bound_by_slurm(void) {
-    static const char *const binds[] = {
-        "SLURM_GPU_BIND", "SLURMD_TRES_BIND",
-        "SLURM_TRES_BIND"}; /* of the user, of slurmstepd in two forms */
+    /* of the user, of slurmstepd in two forms */
+    static const char *const binds[] = {"SLURM_GPU_BIND", "SLURMD_TRES_BIND", "SLURM_TRES_BIND"};
 
     for (size_t i = 0; i < sizeof binds / sizeof *binds; i++) {
         const char *bind = getenv(binds[i]);
 
-        if (bind == NULL || *bind == '\0' || (i > 0 && (bind = strstr(bind, "gpu:")) == NULL))
+        if (!bind || *bind == '\0' || (i > 0 && !(bind = strstr(bind, "gpu:"))))
             continue;
-        return strstr(bind, "none") != NULL       ? NULL
-               : strstr(bind, "per_task") != NULL ? "--gpus-per-task"
-                                                  : "--gpu-bind";
+        return strstr(bind, "none")       ? NULL
+               : strstr(bind, "per_task") ? "--gpus-per-task"
+                                          : "--gpu-bind";
     }
     return is_set("SLURM_GPUS_PER_TASK") ? "--gpus-per-task" : NULL;
 }
@@ -364,7 +367,7 @@ int gpu_mask_narrowed(const struct gpu_mask *m) {
     const char *v = getenv("SLURM_GPUS_ON_NODE");
     uint64_t n;
 
-    return m->set && v != NULL && count_parse(v, 1, 1 << 20, &n) == 0 && (uint64_t)m->entries < n;
+    return m->set && v && count_parse(v, 1, 1 << 20, &n) == 0 && (uint64_t)m->entries < n;
 }
 
 int gpu_granted(void) {

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_find.c - find the GPUs in a topology and measure how far every cpu is from each. */
-#include "base/error.h"
-#include "place/distance.h"
-#include "place/gpu.h"
+/* gpu_find.c - find the GPUs in a topology and measure how far each cpu is from each GPU. */
+#include "distance.h"
+#include "gpu.h"
+#include <base/error.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { AMD_ES1000 = 0x515e }; /* a management controller's graphics, in servers of before 2012 */
+/* a management controller's graphics, in servers of before 2012 */
+enum { AMD_ES1000 = 0x515e };
 
 static int vendor_of(const struct hwloc_pcidev_attr_s *pci) {
     int base = pci->class_id >> 8;
 
-    /* 03 is display (0302 and 0380: without a screen), 12 accelerator: AMD's newer ones; Intel's of that class is no GPU. */
+    /* 03 is display (0302 and 0380: without a screen), 12 accelerator: AMD's newer ones; Intel's of
+     * that class is no GPU. */
     if (pci->vendor_id == 0x10de && base == 0x03)
         return GPU_NVIDIA;
     if (pci->vendor_id == 0x1002 && (base == 0x03 || base == 0x12))
@@ -39,7 +41,7 @@ static int gpus_find(hwloc_topology_t t, struct found *found) {
     hwloc_obj_t o = NULL;
     int n = 0;
 
-    while ((o = hwloc_get_next_pcidev(t, o)) != NULL) {
+    while ((o = hwloc_get_next_pcidev(t, o))) {
         const struct hwloc_pcidev_attr_s *p = &o->attr->pcidev;
         int vendor = vendor_of(p);
 
@@ -73,7 +75,7 @@ static int area_add(struct gpu_map *m, int cpu, const int *distance) {
             return 0;
         }
     area = realloc(m->area, sizeof *area * (size_t)(m->areas + 1));
-    if (area == NULL)
+    if (!area)
         return -ENOMEM;
     m->area = area;
     area += m->areas++;
@@ -97,11 +99,11 @@ int gpu_map_make(struct gpu_map *m, struct hwloc_topology *t) {
         hwloc_obj_t n = distance_numa(t, found[g].at->cpuset);
 
         m->gpu[g] = found[g].gpu;
-        m->gpu[g].numa = n != NULL ? (int)n->os_index : -1;
+        m->gpu[g].numa = n ? (int)n->os_index : -1;
     }
     distance_cpus(&m->allowed, hwloc_topology_get_allowed_cpuset(t));
     distance_open(&between, t);
-    while (rc == 0 && (pu = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_PU, pu)) != NULL) {
+    while (rc == 0 && (pu = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_PU, pu))) {
         int distance[GPU_MAX] = {0};
 
         if (pu->os_index >= CPUS_MAX)

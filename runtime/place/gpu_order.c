@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_order.c - assign GPUs to ranks. */
-#include "place/gpu_order.h"
+#include "gpu_order.h"
 
-#include "place/gpu.h"
+#include "gpu.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Total distances differ by at least 1, squares of moved places together by less than 2^22 (512 ranks, 63 places). */
+/* Total distances differ by at least 1, squares of moved places together by less than 2^22 (512
+ * ranks, 63 places). */
 #define DISTANCE_SCALE (1ll << 22)
-#define FORBIDDEN \
-    (1ll << 56) /* more than 512 distances of 2^24 scaled: an answer without it is always there */
+/* more than 512 distances of 2^24 scaled: an answer without it is always there */
+#define FORBIDDEN (1ll << 56)
 
 /*
- * The Hungarian method with potentials (shortest augmenting paths), rows x columns, rows <= columns: column[r] of each row with the least sum.
- * Arrays of the method count from 1; 0 is the row being placed.
+ * The Hungarian method with potentials (shortest augmenting paths), rows x columns, rows <=
+ * columns: column[r] of each row with the least sum. Arrays of the method count from 1; 0 is the
+ * row being placed.
  */
 struct hungarian {
     int64_t *row_price, *column_price, *slack;
@@ -65,7 +67,7 @@ static void place_row(const struct hungarian *h, int row, int columns, const int
     }
 }
 
-static int assign(int rows, int columns, const int64_t *cost, int *column) {
+static int costs_assign(int rows, int columns, const int64_t *cost, int *column) {
     size_t n = (size_t)columns + 1;
     struct hungarian h = {.row_price = calloc((size_t)rows + 1, sizeof *h.row_price),
                           .column_price = calloc(n, sizeof *h.column_price),
@@ -75,8 +77,7 @@ static int assign(int rows, int columns, const int64_t *cost, int *column) {
                           .done = calloc(n, 1)};
     int rc = -ENOMEM;
 
-    if (h.row_price != NULL && h.column_price != NULL && h.slack != NULL && h.row_of != NULL &&
-        h.from != NULL && h.done != NULL) {
+    if (h.row_price && h.column_price && h.slack && h.row_of && h.from && h.done) {
         for (int r = 1; r <= rows; r++)
             place_row(&h, r, columns, cost);
         for (int c = 1; c <= columns; c++)
@@ -93,11 +94,11 @@ static int assign(int rows, int columns, const int64_t *cost, int *column) {
     return rc;
 }
 
-static int64_t moved(int from, int to) {
+static int64_t move_cost(int from, int to) {
     return (int64_t)(from - to) * (from - to);
 }
 
-static int refused(int ranks, int gpus) {
+static int ranks_refused(int ranks, int gpus) {
     return ranks < 1 || ranks > GPU_RANKS_MAX || gpus < 1 || gpus > GPU_MAX;
 }
 
@@ -106,16 +107,16 @@ int gpu_order_closest(int ranks, int gpus, const int64_t *distance, int *order) 
     char used[GPU_MAX] = {0};
     int64_t *cost;
 
-    if (refused(ranks, gpus))
+    if (ranks_refused(ranks, gpus))
         return -EINVAL;
     cost = calloc((size_t)rows * (size_t)gpus, sizeof *cost);
-    if (cost == NULL)
+    if (!cost)
         return -ENOMEM;
     for (int r = 0; r < ranks; r++)
         for (int g = 0; g < gpus; g++)
             cost[r % gpus * gpus + g] +=
-                distance[r * gpus + g] * DISTANCE_SCALE + moved(r % gpus, g);
-    rc = assign(rows, gpus, cost, order);
+                distance[r * gpus + g] * DISTANCE_SCALE + move_cost(r % gpus, g);
+    rc = costs_assign(rows, gpus, cost, order);
     free(cost);
     if (rc < 0)
         return rc;
@@ -128,20 +129,20 @@ int gpu_order_closest(int ranks, int gpus, const int64_t *distance, int *order) 
 }
 
 /*
- * A column is a seat at a GPU: `each` that must be taken and, where ranks do not divide evenly, one that may be. Rows that are no ranks take the
- * spare seats, and only those.
+ * A column is a seat at a GPU: `each` that must be taken and, where ranks do not divide evenly, one
+ * that may be. Rows that are no ranks take the spare seats, and only those.
  */
 int gpu_order_own(int ranks, int gpus, const int64_t *distance, int *own) {
     int each = ranks / gpus, extra = ranks % gpus != 0, seats, rc;
     int64_t *cost;
     int *seat;
 
-    if (refused(ranks, gpus))
+    if (ranks_refused(ranks, gpus))
         return -EINVAL;
     seats = gpus * (each + extra);
     cost = malloc(sizeof *cost * (size_t)seats * (size_t)seats);
     seat = malloc(sizeof *seat * (size_t)seats);
-    if (cost == NULL || seat == NULL) {
+    if (!cost || !seat) {
         free(cost);
         free(seat);
         return -ENOMEM;
@@ -152,11 +153,11 @@ int gpu_order_own(int ranks, int gpus, const int64_t *distance, int *own) {
 
             if (r < ranks)
                 cost[(int64_t)r * seats + s] =
-                    distance[r * gpus + g] * DISTANCE_SCALE + moved(r % gpus, g);
+                    distance[r * gpus + g] * DISTANCE_SCALE + move_cost(r % gpus, g);
             else
                 cost[(int64_t)r * seats + s] = s / gpus < each ? FORBIDDEN : 0;
         }
-    rc = assign(seats, seats, cost, seat);
+    rc = costs_assign(seats, seats, cost, seat);
     for (int r = 0; rc == 0 && r < ranks; r++)
         own[r] = seat[r] % gpus;
     free(cost);

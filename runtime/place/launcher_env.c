@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launcher_env.c - where am I by the variables of what starts tasks inside a step or without one: torchrun, `ddict run -n`, mpirun. */
-#include "place/backend.h"
+/* launcher_env.c - rank and node by the variables of a launcher that starts tasks inside a step or
+ * without one: torchrun, `ddict run -n`, mpirun. */
+#include "backend.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,10 +10,10 @@
 static const char *env_or(const char *name, const char *other) {
     const char *v = getenv(name);
 
-    return v != NULL && *v != '\0' ? v : other;
+    return v && *v != '\0' ? v : other;
 }
 
-static int sound(const struct place *p) {
+static int place_is_sound(const struct place *p) {
     return p->rank < p->size && p->local_rank < p->local_size && p->local_size <= p->size &&
            p->local_rank <= p->rank && p->node_id < p->nodes && p->nodes <= p->size;
 }
@@ -20,14 +21,15 @@ static int sound(const struct place *p) {
 int torchrun_env_init(struct place *p) {
     struct place q = *p;
 
-    if (getenv("TORCHELASTIC_RUN_ID") == NULL || env_count("RANK", 0, &q.rank) < 0 ||
+    if (!getenv("TORCHELASTIC_RUN_ID") || env_count("RANK", 0, &q.rank) < 0 ||
         env_count("WORLD_SIZE", 1, &q.size) < 0 || env_count("LOCAL_RANK", 0, &q.local_rank) < 0 ||
         env_count("LOCAL_WORLD_SIZE", 1, &q.local_size) < 0 ||
         env_count("GROUP_RANK", 0, &q.node_id) < 0 ||
-        env_count("GROUP_WORLD_SIZE", 1, &q.nodes) < 0 || !sound(&q))
+        env_count("GROUP_WORLD_SIZE", 1, &q.nodes) < 0 || !place_is_sound(&q))
         return -ENOENT;
     q.how = PLACE_TORCHRUN;
-    /* The run's id is "none" unless the user gave one; the address of its store tells runs apart. */
+    /* The run's id is "none" unless the user gave one; the address of its store tells runs apart.
+     * */
     snprintf(q.group, sizeof q.group, "torchrun.%s.%s.%s.%s", env_or("TORCHELASTIC_RUN_ID", "-"),
              env_or("MASTER_ADDR", "-"), env_or("MASTER_PORT", "-"),
              env_or("TORCHELASTIC_RESTART_COUNT", "0"));
@@ -39,14 +41,14 @@ int run_env_init(struct place *p) {
     const char *id = getenv("DDICT_RUN_ID");
     struct place q = *p;
 
-    if (id == NULL || env_count("DDICT_RUN_RANK", 0, &q.rank) < 0 ||
+    if (!id || env_count("DDICT_RUN_RANK", 0, &q.rank) < 0 ||
         env_count("DDICT_RUN_SIZE", 1, &q.size) < 0)
         return -ENOENT;
     q.local_rank = q.rank;
     q.local_size = q.size;
     q.node_id = 0;
     q.nodes = 1;
-    if (!sound(&q))
+    if (!place_is_sound(&q))
         return -ENOENT;
     q.how = PLACE_RUN;
     snprintf(q.group, sizeof q.group, "run.%s", id);
@@ -67,7 +69,7 @@ int mpirun_env_init(struct place *p) {
         q.nodes = 1;
     else if (env_count("OMPI_MCA_orte_num_nodes", 1, &q.nodes) < 0)
         q.nodes = -1;
-    if (q.node_id == 0 && !sound(&q))
+    if (q.node_id == 0 && !place_is_sound(&q))
         return -ENOENT;
     q.how = PLACE_MPIRUN;
     snprintf(q.group, sizeof q.group, "mpirun.%s",

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* meet_ask.c - ask this node's ddictd where a step meets. libc only: the plugin has it too. */
-#include "place/meet_ask.h"
+/* meet_ask.c - ask this node's ddictd for the rendezvous of a step. libc only: the plugin uses this
+ * file too. */
+#include "meet_ask.h"
 
-#include "base/defaults.h"
-#include "base/error.h"
-#include "base/size.h"
-#include "wire/attach.h"
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <wire/attach.h>
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SPARE_MS \
-    5000 /* ddictd has the deadline, and says why; ours is for the case that it hangs itself */
+/* ddictd has the deadline, and says why; ours is for the case that it hangs itself */
+#define SPARE_MS 5000
 
 static int answer_read(struct meeting_place *p, const struct attach_msg *m) {
     const char *blank = strchr(m->text, ' ');
-    size_t len = blank != NULL ? (size_t)(blank - m->text) : 0;
+    size_t len = blank ? (size_t)(blank - m->text) : 0;
     uint64_t port;
 
     if (len == 0 || len >= sizeof p->address || count_parse(blank + 1, 1, UINT16_MAX, &port) < 0)
@@ -32,7 +33,7 @@ int meet_ask_place(struct meeting_place *p, const char *name, const char *step, 
     struct attach_msg m;
     int fd, rc;
 
-    deadline_start(&limit, DD_MEET_MS + SPARE_MS);
+    deadline_start(&limit, DD_RENDEZVOUS_MS + SPARE_MS);
     fd = attach_connect_by(name, &limit);
     if (fd < 0)
         return fd;

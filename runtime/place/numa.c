@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* numa.c - bind a manager to its NUMA node. System calls only: a manager needs no hwloc. */
-#include "place/numa.h"
+#include "numa.h"
 
 #include <errno.h>
 #include <linux/mempolicy.h>
@@ -33,13 +33,14 @@ int numa_bind_process(const struct numa_place *p) {
     struct nodes nodes;
     int rc = nodes_set(&nodes, p->node);
 
-    if (set == NULL)
+    if (!set)
         return -ENOMEM;
     CPU_ZERO_S(size, set);
     for (int i = 0; i < CPUS_MAX; i++)
         if (cpus_has(&p->cpus, i))
             CPU_SET_S(i, size, set);
-    /* Memory first: it fails for good reasons (a filter of system calls in a container), and can be taken back. */
+    /* Memory first: it fails for good reasons (a filter of system calls in a container), and can be
+     * taken back. */
     if (rc == 0 && syscall(SYS_set_mempolicy, MPOL_PREFERRED, &nodes, NUMA_NODES_MAX + 1) < 0)
         rc = -errno;
     if (rc == 0 && sched_setaffinity(0, size, set) < 0) {
@@ -57,9 +58,9 @@ uint64_t numa_available(int node, const char *root) {
 
     if (snprintf(path, sizeof path, "%s/sys/devices/system/node/node%d/meminfo", root, node) >=
             (int)sizeof path ||
-        (f = fopen(path, "re")) == NULL)
+        !(f = fopen(path, "re")))
         return 0;
-    while (fgets(line, sizeof line, f) != NULL) {
+    while (fgets(line, sizeof line, f)) {
         char what[32];
         unsigned long long kib;
 

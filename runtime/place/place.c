@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* place.c - ask the ways one after the other; the calls of place.h by who answered. */
-#include "base/error.h"
-#include "place/backend.h"
+/* place.c - try the ways one after the other; the calls of place.h for the way that answered. */
+#include "backend.h"
+#include <base/error.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 static void node_name(char *buf, size_t cap) {
     const char *v = getenv("SLURMD_NODENAME");
 
-    if (v != NULL && *v != '\0' && strlen(v) < cap) {
+    if (v && *v != '\0' && strlen(v) < cap) {
         strcpy(buf, v);
         return;
     }
@@ -34,7 +34,7 @@ static int pmix_try(struct place *p) {
     const char *name = pmix_namespace();
     int rc;
 
-    if (name == NULL)
+    if (!name)
         return -ENOENT;
     if (!pmix_joined() && !same_user()) {
         snprintf(
@@ -55,7 +55,7 @@ static int pmix_try(struct place *p) {
     rank_leave();
     if (rc != -ENOENT)
         snprintf(p->trouble, sizeof p->trouble, "%s", dd_errmsg());
-    else if (getenv("DDICT_PMIX") == NULL)
+    else if (!getenv("DDICT_PMIX"))
         snprintf(p->trouble, sizeof p->trouble,
                  "PMIx: PMIX_NAMESPACE is %.60s, but there is no library or no server answers",
                  name);
@@ -69,8 +69,9 @@ static int task_init(struct place *p, unsigned with) {
         rc = run_env_init(p);
     if (rc == -ENOENT && (with & PLACE_WITH_PMIX))
         rc = pmix_try(p);
-    /* Of mpirun in a step and a step with mpirun's variables around it, Slurm's PMIx tells the second. */
-    if (rc == -ENOENT && (pmix_namespace() == NULL || strncmp(pmix_namespace(), "slurm.", 6) != 0))
+    /* Of mpirun in a step and a step with mpirun's variables around it, Slurm's PMIx tells the
+     * second. */
+    if (rc == -ENOENT && (!pmix_namespace() || strncmp(pmix_namespace(), "slurm.", 6) != 0))
         rc = mpirun_env_init(p);
     return rc;
 }
@@ -98,13 +99,13 @@ static int plain_maps(struct place *p) {
     if (p->nodes == 1) {
         p->node_of = calloc((size_t)p->size, sizeof *p->node_of);
         p->names = calloc(1, sizeof *p->names);
-        if (p->node_of == NULL || p->names == NULL || (p->names[0] = strdup(p->node)) == NULL)
+        if (!p->node_of || !p->names || !(p->names[0] = strdup(p->node)))
             return -ENOMEM;
         first = 0;
     }
     if (p->nodes == 1 || p->how == PLACE_TORCHRUN) {
         p->locals = malloc((size_t)p->local_size * sizeof *p->locals);
-        if (p->locals == NULL)
+        if (!p->locals)
             return -ENOMEM;
         for (i = 0; i < p->local_size; i++)
             p->locals[i] = first + i;
@@ -120,23 +121,23 @@ int place_maps(struct place *p) {
     return rc == -ENOMEM ? dd_error(rc, "no memory for the places of %d ranks", p->size) : rc;
 }
 
-int place_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
+int place_exchange(struct place *p, const void *info, size_t len, void **infos, size_t *lens,
                    int timeout_ms) {
-    return place_exchange_until(p, card, len, cards, lens, NULL, timeout_ms);
+    return place_exchange_until(p, info, len, infos, lens, NULL, timeout_ms);
 }
 
-int place_exchange_until(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
-                         int (*enough)(const void *card, size_t len), int timeout_ms) {
+int place_exchange_until(struct place *p, const void *info, size_t len, void **infos, size_t *lens,
+                         int (*enough)(const void *info, size_t len), int timeout_ms) {
     if (p->how == PLACE_PMIX)
-        return pmix_exchange(p, card, len, cards, lens, enough, timeout_ms);
+        return pmix_exchange(p, info, len, infos, lens, enough, timeout_ms);
     if (p->size != 1)
         return dd_error(
             -ENOTSUP, "%d tasks cannot exchange addresses: there is no PMIx here (srun --mpi=pmix)",
             p->size);
-    cards[0] = malloc(len + 1);
-    if (cards[0] == NULL)
+    infos[0] = malloc(len + 1);
+    if (!infos[0])
         return -ENOMEM;
-    memcpy(cards[0], card, len);
+    memcpy(infos[0], info, len);
     lens[0] = len;
     return 0;
 }
@@ -153,7 +154,7 @@ int place_fence(struct place *p, int timeout_ms) {
 void place_drop(struct place *p) {
     int i;
 
-    for (i = 0; p->names != NULL && i < p->nodes; i++)
+    for (i = 0; p->names && i < p->nodes; i++)
         free(p->names[i]);
     free(p->names);
     free(p->node_of);

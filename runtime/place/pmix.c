@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pmix.c - rank, node and the exchange of cards through PMIx. Rules:
+ * pmix.c - rank, node and the exchange of rank infos through PMIx. Rules:
  *
- *  1. Only what every release of Slurm and Open MPI answers is asked, and of that only what the library has got when it was initialised
- *     (PMIX_OPTIONAL): job size, local peers, the list of nodes and the host of a rank. A remote rank's node id and the maps are not there;
- *     PMIx_Resolve_peers() asks the server, and Open MPI's never answers for another node; publish and lookup are not supported by Slurm.
- *  2. No call waits without a limit: the non-blocking forms are used with a wait of ours. An answer that comes after
- *     the wait was given up finds its struct wait still there; who comes second frees it.
- *  3. A server serves one program of a task. A later one is accepted, but knows little, and what it gets can be what the first one gave. It is told by its
- *     knowing no local peers, and does not use PMIx. One in a hundred does know them, where the server was slow to notice that the first one has gone:
- *     hence who has a dictionary meets there (runtime.c). No mark could be left with the server for it: a commit at that moment makes the server of
- *     PMIx 4.2 fail in its store and end the step. A key is used once, too: what overwrites it is not always seen.
- *  4. A client that ends without PMIx_Finalize is killed by Slurm together with its step, hence atexit. A forked child
- *     must not finalize: it is known by its pid.
+ *  1. We ask only what every release of Slurm and Open MPI answers, and of that only what the
+ *     library got when it was initialised (PMIX_OPTIONAL): job size, local peers, the list of nodes
+ *     and the host of a rank. A remote rank's node id and the maps are not among them.
+ *     PMIx_Resolve_peers() asks the server, and Open MPI's never answers for another node. Slurm
+ *     does not support publish and lookup.
+ *  2. No call waits without a limit: we use the non-blocking forms with a wait of our own. An
+ *     answer that comes after the wait was given up still finds its struct wait; whichever side
+ *     comes second frees it.
+ *  3. A server serves one program of a task. It accepts a later program, but that one gets little
+ *     information, and may get what the first program put. A later program recognises itself by
+ *     having no local peers, and does not use PMIx. One in a hundred does have them, because the
+ *     server was slow to notice the end of the first: hence programs that have a dictionary meet
+ *     there (runtime.c). No mark can be left with the server for it: a commit at that moment makes
+ *     the server of PMIx 4.2 fail in its store and end the step. Each key is used only once, too: a
+ *     value that overwrites another one is not always seen.
+ *  4. Slurm kills a client that ends without PMIx_Finalize, together with its step; hence atexit.
+ *     A forked child must not finalize: its pid tells it from its parent.
  */
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/error.h"
-#include "place/backend.h"
-#include "place/pmix_lib.h"
+#include "backend.h"
+#include "pmix_lib.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -32,8 +38,9 @@
 
 static const struct pmix_calls *lib; /* NULL before pmix_init() */
 static pmix_proc_t self;
-static pid_t owner;        /* who called PMIx_Init; 0: nobody */
-static int has_left;       /* PMIx_Finalize was called, and PMIx_Init does not work a second time */
+static pid_t owner; /* who called PMIx_Init; 0: nobody */
+/* PMIx_Finalize was called, and PMIx_Init does not work a second time */
+static int has_left;
 static unsigned exchanges; /* so far: every one has a key of its own, all ranks count alike */
 
 struct wait {
@@ -49,7 +56,7 @@ static struct wait *wait_new(void) {
     struct wait *w = calloc(1, sizeof *w);
     pthread_condattr_t attr;
 
-    if (w == NULL)
+    if (!w)
         return NULL;
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_init(&attr);
@@ -72,7 +79,7 @@ static void wait_finish(struct wait *w, pmix_status_t status, const void *data, 
     pthread_mutex_lock(&w->lock);
     w->done = 1;
     w->status = status;
-    if (data != NULL && (w->data = malloc(len + 1)) != NULL) {
+    if (data && (w->data = malloc(len + 1))) {
         memcpy(w->data, data, len);
         w->len = len;
     }
@@ -113,11 +120,11 @@ static void on_fence(pmix_status_t status, void *arg) {
 
 /* Bytes, a text without its end, or a number as uint32_t: who asks knows which. */
 static void on_get(pmix_status_t status, pmix_value_t *v, void *arg) {
-    if (status != PMIX_SUCCESS || v == NULL)
+    if (status != PMIX_SUCCESS || !v)
         wait_finish(arg, status == PMIX_SUCCESS ? PMIX_ERR_NOT_FOUND : status, NULL, 0);
     else if (v->type == PMIX_BYTE_OBJECT)
         wait_finish(arg, status, v->data.bo.bytes, v->data.bo.size);
-    else if (v->type == PMIX_STRING && v->data.string != NULL)
+    else if (v->type == PMIX_STRING && v->data.string)
         wait_finish(arg, status, v->data.string, strlen(v->data.string));
     else if (v->type == PMIX_UINT32)
         wait_finish(arg, status, &v->data.uint32, sizeof v->data.uint32);
@@ -132,7 +139,8 @@ static int pmix_error(pmix_status_t status, const char *what) {
                     lib->error_string(status));
 }
 
-/* A value of our own namespace, malloc'ed with a zero after it; the status. With `here`: only what needs no answer of the server. */
+/* A value of our own namespace, malloc'ed with a zero after it; the status. With `here`: only what
+ * needs no answer of the server. */
 static pmix_status_t value_get(const char *key, pmix_rank_t rank, int here, void **data,
                                size_t *len, struct deadline *d) {
     struct wait *w = wait_new();
@@ -141,20 +149,21 @@ static pmix_status_t value_get(const char *key, pmix_rank_t rank, int here, void
     pmix_status_t status = PMIX_ERR_NOMEM;
 
     who.rank = rank;
-    if (info != NULL) {
+    if (info) {
         strcpy(info->key, PMIX_OPTIONAL);
         info->value.type = PMIX_BOOL;
         info->value.data.flag = true;
     }
-    if (w != NULL && (!here || info != NULL)) {
+    if (w && (!here || info)) {
         status = lib->get_nb(&who, key, info, here ? 1 : 0, on_get, w);
         if (status == PMIX_SUCCESS) {
             status = wait_for(w, d);
             if (status == PMIX_ERR_TIMEOUT)
-                return status; /* info and w stay with the library, which may still look at them */
+                /* info and w stay with the library, which may still look at them */
+                return status;
         }
     }
-    if (status == PMIX_SUCCESS && w->data == NULL)
+    if (status == PMIX_SUCCESS && !w->data)
         status = PMIX_ERR_NOMEM;
     if (status == PMIX_SUCCESS) {
         ((char *)w->data)[w->len] = '\0';
@@ -163,7 +172,7 @@ static pmix_status_t value_get(const char *key, pmix_rank_t rank, int here, void
         w->data = NULL;
     }
     free(info);
-    if (w != NULL)
+    if (w)
         wait_free(w);
     return status;
 }
@@ -182,7 +191,7 @@ static int job_size(void) {
     void *data = known_value(PMIX_JOB_SIZE, PMIX_RANK_WILDCARD, &len);
     uint32_t n = 0;
 
-    if (data != NULL && len == sizeof n)
+    if (data && len == sizeof n)
         memcpy(&n, data, sizeof n);
     free(data);
     return n > 0 && n < (1u << 30) ? (int)n : -ENOENT;
@@ -194,7 +203,7 @@ static int local_peers(int *ranks, int cap) {
     char *text = known_value(PMIX_LOCAL_PEERS, PMIX_RANK_WILDCARD, &len), *s = text, *end;
     int n = 0;
 
-    for (; s != NULL; s = *end == ',' ? end + 1 : NULL) {
+    for (; s; s = *end == ',' ? end + 1 : NULL) {
         long r = strtol(s, &end, 10);
 
         if (end == s)
@@ -211,7 +220,7 @@ static int local_peers(int *ranks, int cap) {
 static int local_place(struct place *p) {
     int n = local_peers(NULL, 0), *ranks = malloc((size_t)(n + 1) * sizeof *ranks), i;
 
-    if (ranks == NULL)
+    if (!ranks)
         return -ENOMEM;
     p->local_rank = 0;
     p->local_size = local_peers(ranks, n);
@@ -233,27 +242,27 @@ static char *nodes_text(void) {
     size_t len;
     char *list = known_value(PMIX_NODE_LIST, PMIX_RANK_WILDCARD, &len);
 
-    if (list == NULL && lib->resolve_nodes(self.nspace, &list) != PMIX_SUCCESS)
+    if (!list && lib->resolve_nodes(self.nspace, &list) != PMIX_SUCCESS)
         list = NULL;
     return list;
 }
 
-/* Number of nodes, and ours among them. Slurm's variable is the second opinion where PMIx does not say. */
+/* Number of nodes, and ours among them. Slurm's variable is the second opinion where PMIx does not
+ * say. */
 static int node_ids(struct place *p) {
     char *list = nodes_text(), *host = host_get(self.rank), *save, *node;
     const char *v;
 
     p->nodes = 0;
     p->node_id = -1;
-    for (node = list != NULL ? strtok_r(list, ",", &save) : NULL; node != NULL;
-         node = strtok_r(NULL, ",", &save)) {
-        if (host != NULL && strcmp(node, host) == 0)
+    for (node = list ? strtok_r(list, ",", &save) : NULL; node; node = strtok_r(NULL, ",", &save)) {
+        if (host && strcmp(node, host) == 0)
             p->node_id = p->nodes;
         p->nodes++;
     }
     free(list);
     free(host);
-    if (p->node_id < 0 && (v = getenv("SLURM_NODEID")) != NULL)
+    if (p->node_id < 0 && (v = getenv("SLURM_NODEID")))
         p->node_id = atoi(v);
     if (p->nodes < 1 || p->node_id < 0 || p->node_id >= p->nodes)
         return dd_error(-EIO, "PMIx: rank %u is on none of the %d nodes of %s", self.rank, p->nodes,
@@ -276,7 +285,7 @@ static int name_find(const void *name, const void *at) {
 
 /* The node of every rank by its host; -ENOENT when one is not known. */
 static int nodes_enter(struct place *p) {
-    int *order = malloc((size_t)p->nodes * sizeof *order), r, i, rc = order == NULL ? -ENOMEM : 0;
+    int *order = malloc((size_t)p->nodes * sizeof *order), r, i, rc = !order ? -ENOMEM : 0;
 
     for (i = 0; rc == 0 && i < p->nodes; i++)
         order[i] = i;
@@ -285,10 +294,9 @@ static int nodes_enter(struct place *p) {
         qsort(order, (size_t)p->nodes, sizeof *order, name_compare);
     for (r = 0; rc == 0 && r < p->size; r++) {
         char *host = host_get((pmix_rank_t)r);
-        int *at =
-            host == NULL ? NULL : bsearch(host, order, (size_t)p->nodes, sizeof *order, name_find);
+        int *at = !host ? NULL : bsearch(host, order, (size_t)p->nodes, sizeof *order, name_find);
 
-        if (at == NULL)
+        if (!at)
             rc = -ENOENT;
         else
             p->node_of[r] = *at;
@@ -305,18 +313,17 @@ int pmix_maps(struct place *p) {
     p->locals = calloc((size_t)p->local_size, sizeof *p->locals);
     p->names = calloc((size_t)p->nodes, sizeof *p->names);
     p->node_of = malloc((size_t)p->size * sizeof *p->node_of);
-    if (p->locals == NULL || p->names == NULL || p->node_of == NULL || list == NULL) {
+    if (!p->locals || !p->names || !p->node_of || !list) {
         free(list);
         return -ENOMEM;
     }
     local_peers(p->locals, p->local_size);
     qsort(p->locals, (size_t)p->local_size, sizeof *p->locals, rank_compare);
-    for (node = strtok_r(list, ",", &save); node != NULL && n < p->nodes;
-         node = strtok_r(NULL, ",", &save))
-        if ((p->names[n++] = strdup(node)) == NULL)
+    for (node = strtok_r(list, ",", &save); node && n < p->nodes; node = strtok_r(NULL, ",", &save))
+        if (!(p->names[n++] = strdup(node)))
             break;
     free(list);
-    if (n < p->nodes || p->names[n - 1] == NULL)
+    if (n < p->nodes || !p->names[n - 1])
         return -ENOMEM;
     rc = nodes_enter(p);
     if (rc < 0) {
@@ -332,10 +339,10 @@ const char *pmix_namespace(void) {
                *step = getenv("SLURM_STEP_ID");
     char own[64];
 
-    if (name == NULL || *name == '\0' || getenv("PMIX_RANK") == NULL)
+    if (!name || *name == '\0' || !getenv("PMIX_RANK"))
         return NULL;
-    if (strncmp(name, "slurm.pmix.", 11) == 0 && job != NULL && getenv("SLURM_HET_SIZE") == NULL) {
-        snprintf(own, sizeof own, "slurm.pmix.%s.%s", job, step != NULL ? step : "-");
+    if (strncmp(name, "slurm.pmix.", 11) == 0 && job && !getenv("SLURM_HET_SIZE")) {
+        snprintf(own, sizeof own, "slurm.pmix.%s.%s", job, step ? step : "-");
         if (strcmp(name, own) != 0)
             return NULL;
     }
@@ -348,7 +355,8 @@ static int place_ask(struct place *p) {
     p->how = PLACE_PMIX;
     p->rank = (int)self.rank;
     p->size = rc;
-    /* Slurm's has the name that slurm_env.c gives it: ranks that found their place by the one and by the other are one group. */
+    /* Slurm's has the name that slurm_env.c gives it: ranks that found their place by the one and
+     * by the other are one group. */
     if (strncmp(self.nspace, "slurm.pmix.", 11) == 0)
         snprintf(p->group, sizeof p->group, "slurm.%s", self.nspace + 11);
     else
@@ -366,7 +374,7 @@ int pmix_joined(void) {
     return owner != 0 && owner == getpid();
 }
 
-static int join(void) {
+static int pmix_join_once(void) {
     static int registered;
     pmix_status_t status = lib->init(&self, NULL, 0);
 
@@ -383,10 +391,10 @@ static int join(void) {
 int pmix_init(struct place *p) {
     const char *name = pmix_namespace();
     struct place q = *p;
-    int rc = name == NULL || has_left ? -ENOENT : pmix_lib_open(&lib);
+    int rc = !name || has_left ? -ENOENT : pmix_lib_open(&lib);
 
     if (rc == 0 && !pmix_joined())
-        rc = join();
+        rc = pmix_join_once();
     if (rc < 0)
         return rc;
     /* Without a server newer libraries make one up for us alone. */
@@ -398,15 +406,15 @@ int pmix_init(struct place *p) {
     return rc;
 }
 
-static int fence(int collect, struct deadline *d) {
+static int fence_execute(int collect, struct deadline *d) {
     struct wait *w = wait_new();
     pmix_status_t status;
     pmix_info_t *info;
 
-    if (w == NULL)
+    if (!w)
         return -ENOMEM;
     info = calloc(1, sizeof *info);
-    if (info == NULL) {
+    if (!info) {
         wait_free(w);
         return -ENOMEM;
     }
@@ -417,9 +425,8 @@ static int fence(int collect, struct deadline *d) {
     if (status == PMIX_SUCCESS) {
         status = wait_for(w, d);
         if (status == PMIX_ERR_TIMEOUT)
-            return pmix_error(
-                status,
-                "fence"); /* info and w stay with the library, which may still look at them */
+            /* info and w stay with the library, which may still look at them */
+            return pmix_error(status, "fence");
     } else if (status == PMIX_OPERATION_SUCCEEDED) {
         status = PMIX_SUCCESS;
     }
@@ -432,21 +439,22 @@ int pmix_fence(int timeout_ms) {
     struct deadline d;
 
     deadline_start(&d, timeout_ms);
-    return fence(0, &d);
+    return fence_execute(0, &d);
 }
 
-static int get_card(const char *key, int rank, void **card, size_t *len, struct deadline *d) {
-    pmix_status_t status = value_get(key, (pmix_rank_t)rank, 0, card, len, d);
+static int value_get_of_rank(const char *key, int rank, void **info, size_t *len,
+                             struct deadline *d) {
+    pmix_status_t status = value_get(key, (pmix_rank_t)rank, 0, info, len, d);
     char what[64];
 
     if (status == PMIX_SUCCESS)
         return 0;
-    snprintf(what, sizeof what, "card of rank %d", rank);
+    snprintf(what, sizeof what, "information of rank %d", rank);
     return pmix_error(status, what);
 }
 
-int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, size_t *lens,
-                  int (*enough)(const void *card, size_t len), int timeout_ms) {
+int pmix_exchange(struct place *p, const void *info, size_t len, void **infos, size_t *lens,
+                  int (*enough)(const void *info, size_t len), int timeout_ms) {
     struct deadline d;
     pmix_status_t status;
     pmix_value_t v;
@@ -457,22 +465,22 @@ int pmix_exchange(struct place *p, const void *card, size_t len, void **cards, s
     snprintf(key, sizeof key, "ddict.card.%u", exchanges++);
     memset(&v, 0, sizeof v);
     v.type = PMIX_BYTE_OBJECT;
-    v.data.bo.bytes = (char *)(uintptr_t)card;
+    v.data.bo.bytes = (char *)(uintptr_t)info;
     v.data.bo.size = len;
     status = lib->put(PMIX_GLOBAL, key, &v);
     if (status == PMIX_SUCCESS)
         status = lib->commit();
     if (status != PMIX_SUCCESS)
-        return pmix_error(status, "cannot give our card");
-    rc = fence(1, &d);
+        return pmix_error(status, "cannot give our information");
+    rc = fence_execute(1, &d);
     for (r = 0; rc == 0 && r < p->size; r++) {
-        rc = get_card(key, r, &cards[r], &lens[r], &d);
+        rc = value_get_of_rank(key, r, &infos[r], &lens[r], &d);
         if (rc < 0)
             while (r-- > 0) {
-                free(cards[r]);
-                cards[r] = NULL;
+                free(infos[r]);
+                infos[r] = NULL;
             }
-        else if (r == 0 && enough != NULL && enough(cards[0], lens[0]))
+        else if (r == 0 && enough && enough(infos[0], lens[0]))
             break;
     }
     return rc;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pmix_lib.c - open the PMIx library. By its bare name first: when MPI has loaded one, from wherever, that is the answer. Never closed: it has a
- * thread of its own.
+ * pmix_lib.c - open the PMIx library. By its bare name first: if MPI has already loaded one, from
+ * any folder, that one is used. Never closed: the library has a thread of its own.
  */
-#include "place/pmix_lib.h"
+#include "pmix_lib.h"
 
-#include "base/error.h"
+#include <base/error.h>
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +20,7 @@ static int is_open;
 static int call_find(void *lib, const char *name, void *call) {
     void *at = dlsym(lib, name);
 
-    if (at == NULL)
+    if (!at)
         return dd_error(-EIO, "PMIx: the library has no %s: want version 3 or later", name);
     memcpy(call, &at, sizeof at);
     return 0;
@@ -44,17 +44,17 @@ static int lib_open(void) {
     void *lib;
     int rc;
 
-    if (name != NULL && strcmp(name, "no") == 0)
+    if (name && strcmp(name, "no") == 0)
         return -ENOENT;
-    if (name != NULL && *name != '\0') {
+    if (name && *name != '\0') {
         lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        if (lib == NULL)
+        if (!lib)
             return dd_error(-EIO, "DDICT_PMIX=%s: %s", name, dlerror());
     } else {
         lib = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
-        if (lib == NULL)
+        if (!lib)
             lib = dlopen(DDICT_PMIX_LIBDIR "/libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
-        if (lib == NULL)
+        if (!lib)
             return -ENOENT;
     }
     rc = calls_find(lib, &c);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pmix_lib.h - the calls of the PMIx library, which is opened at run time: a training process shall start where none is installed, and shall
- * use the very one that its MPI uses (PMIx counts its users a library, and one process is one client). Only what has been the same from
- * PMIx 3 to 5 (libpmix.so.2) is used.
+ * pmix_lib.h - the calls of the PMIx library, which is opened at run time. A training process must
+ * start where no PMIx is installed, and must use the same library as its MPI: each copy of PMIx
+ * counts its own users, and one process is one client. Only calls that are the same from PMIx 3 to
+ * 5 (libpmix.so.2) are used.
  */
 #ifndef DDICT_PLACE_PMIX_LIB_H
 #define DDICT_PLACE_PMIX_LIB_H
@@ -23,8 +24,8 @@ struct pmix_calls {
 };
 
 /*
- * The calls, for the rest of the process. 0; -ENOENT: there is no library, or $DDICT_PMIX is `no`; -EIO with the sentence: the one
- * that $DDICT_PMIX names cannot be used, or one lacks a call.
+ * The calls, for the rest of the process. 0; -ENOENT: there is no library, or $DDICT_PMIX is `no`;
+ * -EIO with the sentence: the one that $DDICT_PMIX names cannot be used, or one lacks a call.
  */
 int pmix_lib_open(const struct pmix_calls **calls);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_name.c - the name that the process of a rank which uses PMIx holds. A second client of one rank breaks the server's tables and
- * hangs the fence of all, and every process that a rank starts has the variables to become one.
+ * rank_name.c - the socket name that marks the one process of a rank that uses PMIx. A second
+ * client of the same rank breaks the server's tables and hangs the fence of all ranks, and every
+ * process that a rank starts has the variables to become such a client.
  */
-#include "place/backend.h"
+#include "backend.h"
 
 #include <errno.h>
 #include <stddef.h>

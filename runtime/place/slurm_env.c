@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slurm_env.c - where am I by the variables that Slurm gives every task of a step. A batch script that was submitted from within a step has that
- * step's variables with some of its own: they contradict each other, and then count as none.
+ * slurm_env.c - rank and node by the variables that Slurm gives every task of a step. A batch
+ * script that was submitted from within a step has variables of that step beside its own. They
+ * contradict each other, and are then ignored.
  */
-#include "base/hostlist.h"
-#include "base/size.h"
-#include "place/backend.h"
+#include "backend.h"
+#include <base/hostlist.h>
+#include <base/size.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,13 +17,14 @@ int env_count(const char *name, int lo, int *out) {
     const char *v = getenv(name);
     uint64_t n;
 
-    if (v == NULL || count_parse(v, (uint64_t)lo, 1u << 30, &n) < 0)
+    if (!v || count_parse(v, (uint64_t)lo, 1u << 30, &n) < 0)
         return -ENOENT;
     *out = (int)n;
     return 0;
 }
 
-/* One piece "2(x3)" or "1" of a text: tasks and times; where the next begins, or NULL when it is malformed. */
+/* One piece "2(x3)" or "1" of a text: tasks and times; where the next begins, or NULL when it is
+ * malformed. */
 static const char *piece_read(const char *text, int *tasks, int *times) {
     char *end;
     long n = strtol(text, &end, 10), x = 1;
@@ -45,9 +47,9 @@ static const char *piece_read(const char *text, int *tasks, int *times) {
 int slurm_tasks_on(const char *text, int node_id) {
     int node = 0, tasks, times;
 
-    while (text != NULL && *text != '\0') {
+    while (text && *text != '\0') {
         text = piece_read(text, &tasks, &times);
-        if (text == NULL)
+        if (!text)
             break;
         if (node_id - node < times)
             return tasks;
@@ -59,9 +61,9 @@ int slurm_tasks_on(const char *text, int node_id) {
 int slurm_task_counts(const char *text, int *counts, int nodes) {
     int node = 0, tasks, times;
 
-    while (text != NULL && *text != '\0') {
+    while (text && *text != '\0') {
         text = piece_read(text, &tasks, &times);
-        if (text == NULL || times > nodes - node)
+        if (!text || times > nodes - node)
             return -EINVAL;
         while (times-- > 0)
             counts[node++] = tasks;
@@ -73,7 +75,7 @@ int slurm_layout(const int *counts, int nodes, int plane, int *node_of, int size
     int rank = 0, node, placed = 1, k;
     int *left = malloc((size_t)nodes * sizeof *left);
 
-    if (left == NULL)
+    if (!left)
         return -ENOMEM;
     memcpy(left, counts, (size_t)nodes * sizeof *left);
     while (placed) {
@@ -97,7 +99,7 @@ static int locals_read(int *locals, int cap) {
     const char *s = getenv("SLURM_GTIDS");
     int n = 0;
 
-    if (s == NULL || *s == '\0')
+    if (!s || *s == '\0')
         return -ENOENT;
     for (;; s++) {
         char *end;
@@ -120,7 +122,7 @@ static int locals_read(int *locals, int cap) {
 static int locals_agree(const struct place *p) {
     int *locals = malloc((size_t)p->local_size * sizeof *locals), n, ok;
 
-    if (locals == NULL)
+    if (!locals)
         return 1;
     n = locals_read(locals, p->local_size);
     ok = n < 0 || (n == p->local_size && locals[p->local_rank] == p->rank);
@@ -133,8 +135,8 @@ static int names_read(const struct place *p, struct hostlist *list) {
     const char *text = getenv("SLURM_STEP_NODELIST"), *mine = getenv("SLURMD_NODENAME");
 
     memset(list, 0, sizeof *list);
-    if (text == NULL || hostlist_add(list, text) < 0 || list->count != (size_t)p->nodes ||
-        (mine != NULL && strcmp(list->names[p->node_id], mine) != 0)) {
+    if (!text || hostlist_add(list, text) < 0 || list->count != (size_t)p->nodes ||
+        (mine && strcmp(list->names[p->node_id], mine) != 0)) {
         hostlist_free(list);
         return -ENOENT;
     }
@@ -161,8 +163,7 @@ int slurm_env_init(struct place *p) {
     if (!locals_agree(&q))
         return -ENOENT;
     q.how = PLACE_SLURM;
-    snprintf(q.group, sizeof q.group, "slurm.%s.%s", job != NULL ? job : "-",
-             step != NULL ? step : "-");
+    snprintf(q.group, sizeof q.group, "slurm.%s.%s", job ? job : "-", step ? step : "-");
     *p = q;
     return 0;
 }
@@ -181,16 +182,17 @@ static int layout_fits(const struct place *p, const int *node_of) {
     return n == p->local_size;
 }
 
-/* The distributions to try: what was asked for, else Slurm's default and then the other one. Numbers as slurm_layout()'s plane; how many. */
+/* The distributions to try: what was asked for, else Slurm's default and then the other one.
+ * Numbers as slurm_layout()'s plane; how many. */
 static int planes_of(int *planes) {
     const char *asked = getenv("SLURM_DISTRIBUTION");
     int n = 0;
 
-    if (asked == NULL || *asked == '\0' || strncmp(asked, "block", 5) == 0)
+    if (!asked || *asked == '\0' || strncmp(asked, "block", 5) == 0)
         planes[n++] = 1 << 30;
-    if (asked == NULL || *asked == '\0' || strncmp(asked, "cyclic", 6) == 0)
+    if (!asked || *asked == '\0' || strncmp(asked, "cyclic", 6) == 0)
         planes[n++] = 1;
-    if (asked != NULL && strncmp(asked, "plane", 5) == 0 &&
+    if (asked && strncmp(asked, "plane", 5) == 0 &&
         env_count("SLURM_DIST_PLANESIZE", 1, planes) == 0)
         n = 1;
     return n;
@@ -199,7 +201,7 @@ static int planes_of(int *planes) {
 static int layout_find(const struct place *p, int *node_of) {
     int *counts = malloc((size_t)p->nodes * sizeof *counts), planes[2], n, i, rc = -ENOENT;
 
-    if (counts == NULL)
+    if (!counts)
         return -ENOMEM;
     if (slurm_task_counts(getenv("SLURM_STEP_TASKS_PER_NODE"), counts, p->nodes) == 0) {
         n = planes_of(planes);
@@ -217,7 +219,7 @@ int slurm_env_maps(struct place *p) {
 
     p->locals = malloc((size_t)p->local_size * sizeof *p->locals);
     p->node_of = malloc((size_t)p->size * sizeof *p->node_of);
-    if (p->locals == NULL || p->node_of == NULL)
+    if (!p->locals || !p->node_of)
         return -ENOMEM;
     if (locals_read(p->locals, p->local_size) != p->local_size) {
         free(p->locals);
@@ -225,7 +227,7 @@ int slurm_env_maps(struct place *p) {
     } else {
         qsort(p->locals, (size_t)p->local_size, sizeof *p->locals, rank_compare);
     }
-    if (p->locals == NULL || layout_find(p, p->node_of) < 0) {
+    if (!p->locals || layout_find(p, p->node_of) < 0) {
         free(p->node_of);
         p->node_of = NULL;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* topology.c - hwloc's topology of this machine or of a saved one. */
-#include "place/topology.h"
+#include "topology.h"
 
-#include "base/error.h"
-#include "place/distance.h"
+#include "distance.h"
+#include <base/error.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 /*
- * hwloc asks drivers and X servers too, where plugins for that are installed: they start GPUs up, take seconds, or hang. What the kernel says of PCI is
- * enough, and read without a library (pci is the plugin that needs one). Switching off a plugin that is not there fails: no matter.
+ * hwloc asks drivers and X servers too, where plugins for that are installed: they start GPUs up,
+ * take seconds, or hang. What the kernel says of PCI is enough, and read without a library (pci is
+ * the plugin that needs one). Switching off a plugin that is not there fails: no matter.
  */
 static void components_leave_out(hwloc_topology_t t) {
     static const char *const asking[] = {"opencl",    "cuda", "nvml", "rsmi",
@@ -25,7 +26,7 @@ static void components_leave_out(hwloc_topology_t t) {
 
 static int topology_load(struct hwloc_topology **out, const char *path, const char *text,
                          size_t len) {
-    const char *what = path != NULL ? path : text != NULL ? "text" : "this machine";
+    const char *what = path ? path : text ? "text" : "this machine";
     hwloc_topology_t t;
     int rc = 0;
 
@@ -36,14 +37,14 @@ static int topology_load(struct hwloc_topology **out, const char *path, const ch
     hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     hwloc_topology_set_icache_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_type_filter(t, HWLOC_OBJ_MISC, HWLOC_TYPE_FILTER_KEEP_NONE);
-    if (path != NULL)
+    if (path)
         rc = hwloc_topology_set_xml(t, path);
-    else if (text != NULL)
+    else if (text)
         rc = hwloc_topology_set_xmlbuffer(t, text, (int)len);
     if (rc < 0 || hwloc_topology_load(t) < 0) {
         hwloc_topology_destroy(t);
         return dd_error(-EINVAL, "cannot read the topology of %s: %s", what,
-                        path != NULL || text != NULL ? "it is no XML of hwloc" : "hwloc gave up");
+                        path || text ? "it is no XML of hwloc" : "hwloc gave up");
     }
     *out = t;
     return 0;
@@ -76,9 +77,9 @@ void topology_core(struct hwloc_topology *t, int i, struct cpus *c) {
     hwloc_obj_t core = hwloc_get_obj_by_type(t, HWLOC_OBJ_CORE, (unsigned)i);
     struct cpus own;
 
-    if (core == NULL)
+    if (!core)
         core = hwloc_get_obj_by_type(t, HWLOC_OBJ_PU, (unsigned)i);
-    if (core == NULL)
+    if (!core)
         return;
     distance_cpus(&own, core->cpuset);
     for (int w = 0; w < CPUS_MAX / 64; w++)
@@ -86,6 +87,6 @@ void topology_core(struct hwloc_topology *t, int i, struct cpus *c) {
 }
 
 void topology_free(struct hwloc_topology *t) {
-    if (t != NULL)
+    if (t)
         hwloc_topology_destroy(t);
 }

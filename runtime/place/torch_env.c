@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch_env.c - which of torch's variables are the user's. */
-#include "place/torch_env.h"
+/* torch_env.c - which of torch's variables the user has set. */
+#include "torch_env.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@ const char *const torch_names[TORCH_VARS] = {[TORCH_ADDR] = "MASTER_ADDR",
 int torch_is_users(const char *mark, const char *name, const char *value) {
     size_t n = strlen(name), len;
 
-    if (value == NULL)
+    if (!value)
         return 0;
     len = strlen(value);
-    for (; mark != NULL && *mark != '\0'; mark += strcspn(mark, " "), mark += *mark == ' ')
+    for (; mark && *mark != '\0'; mark += strcspn(mark, " "), mark += *mark == ' ')
         if (strncmp(mark, name, n) == 0 && mark[n] == '=' && strcspn(mark + n + 1, " ") == len &&
             strncmp(mark + n + 1, value, len) == 0)
             return 0;
@@ -38,7 +38,7 @@ void torch_env_forget(void) {
     const char *mark = getenv(TORCH_MARK);
     int i;
 
-    for (i = 0; mark != NULL && i < TORCH_VARS; i++)
+    for (i = 0; mark && i < TORCH_VARS; i++)
         if (!torch_is_users(mark, torch_names[i], getenv(torch_names[i])))
             unsetenv(torch_names[i]);
     unsetenv(TORCH_MARK);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torch_env.h - the variables that torch's init_process_group("env://") reads, and which of them are ours to change. What the user set stays as it is; what
- * we set for a task stands in its mark, so that a step, a job or an `ddict run` started from within it, which inherits both, knows them from the user's. libc only.
+ * torch_env.h - the variables that torch's init_process_group("env://") reads, and which of them we
+ * may change. Variables that the user set stay. The mark of a task lists those that we set, so that
+ * a step, a job or a `ddict run` that is started within the task, and inherits both, can tell them
+ * from the user's. libc only.
  */
 #ifndef DDICT_PLACE_TORCH_ENV_H
 #define DDICT_PLACE_TORCH_ENV_H

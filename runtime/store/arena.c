@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.c - make the sealed memfd of an arena with its header, open it again read-only, and check a header. */
+/* arena.c - make the sealed memfd of an arena with its header, open it again read-only, and check a
+ * header. */
+#include "hugepool.h"
+#include "state.h"
 #include <base/error.h>
 #include <base/size.h>
-#include <store/hugepool.h>
-#include <store/state.h>
+#include <base/versions.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +22,14 @@ static uint32_t depth_for(uint64_t segments) {
     return d;
 }
 
-/* Offset ranges only: memory is taken as pages are touched. A heap of a pool has no holes, so it needs no more than the budget. */
+/* Offset ranges only: memory is taken as pages are touched. A heap of a pool has no holes, so it
+ * needs no more than the budget. */
 static void arena_regions(struct arena_header *h, uint64_t budget, uint64_t spill) {
     uint64_t pool = huge_page(h), heap = pool ? budget : round_up(budget + budget / 2, ARENA_PAGE),
              at = ARENA_PAGE;
     uint64_t seg = round_up(budget / 2, DD_SEGMENT_SIZE);
-    uint32_t depth =
-        depth_for(seg / DD_SEGMENT_SIZE) + 4; /* room for hashes that are not spread evenly */
+    /* room for hashes that are not spread evenly */
+    uint32_t depth = depth_for(seg / DD_SEGMENT_SIZE) + 4;
     if (depth > DIR_DEPTH_MAX)
         depth = DIR_DEPTH_MAX;
     h->pagemap_off = at;

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * budget.c - how much memory the arena has taken. A page counts from its first touch, or from the moment it is about to be populated,
- * until its memory is given back. What is taken stays below the arena's budget and below the machine's limits.
+ * budget.c - how much memory the arena has taken. A page counts from its first touch, or from the
+ * moment it is about to be populated, until its memory is given back. What is taken stays below the
+ * arena's budget and below the machine's limits.
  */
+#include "budget.h"
+
+#include "pages.h"
 #include <base/error.h>
 #include <base/size.h>
-#include <store/state.h>
 
-static uint64_t index_bytes(const struct arena_header *h) {
+static uint64_t index_bytes(const struct store *s) {
+    const struct arena_header *h = s->header;
     uint64_t dir = (2ull << ROOT_DEPTH(h->root)) * sizeof(uint64_t);
-    return round_up(dir, ARENA_PAGE) + h->segments * DD_SEGMENT_SIZE;
+    return round_up(dir, ARENA_PAGE) + (h->segments - s->index.holes) * DD_SEGMENT_SIZE;
 }
 
 uint64_t budget_fixed(struct store *s) {
     const struct arena_header *h = s->header;
-    return ARENA_PAGE + round_up(h->heap_top * sizeof(uint64_t), ARENA_PAGE) + index_bytes(h) +
+    return ARENA_PAGE + round_up(h->heap_top * sizeof(uint64_t), ARENA_PAGE) + index_bytes(s) +
            budget_spill_map(s, h->spill_top);
 }
 
@@ -36,7 +40,10 @@ uint64_t budget_resident(struct store *s) {
     if (huge_page(s->header))
         return s->header->budget; /* reserved from the start */
     uint64_t top = s->header->heap_top * ARENA_PAGE, claimed = figure_get(&s->populate.claimed);
-    return budget_fixed(s) + (top > claimed ? top : claimed) - s->heap.holes * ARENA_PAGE;
+    uint64_t mapped = figure_get(&s->populate.mapped);
+    return budget_fixed(s) + (top > claimed ? top : claimed) +
+           (mapped > top ? (mapped - top) / ARENA_PAGE * sizeof(uint64_t) : 0) -
+           s->heap.holes * ARENA_PAGE;
 }
 
 void budget_publish(struct store *s) {
@@ -59,9 +66,9 @@ static int grant(struct store *s, uint64_t fresh) {
     uint64_t room = memlimit_room(&limit);
     if (room < fresh) {
         char size[24];
-        return dd_error(DDICT_EFULL, "manager %u cannot grow beyond %s: %s is near",
-                        s->header->manager_id, size_format(size, sizeof size, budget_resident(s)),
-                        limit);
+        return dd_error_kind(DDICT_EFULL, STORE_FULL_MACHINE,
+                             "manager %u cannot grow beyond %s: %s is near", s->header->manager_id,
+                             size_format(size, sizeof size, budget_resident(s)), limit);
     }
     uint64_t step = fresh > DD_POPULATE_STEP ? fresh : DD_POPULATE_STEP;
     s->granted = room < step ? room : step;

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache.c - items of other managers in the index of their stand-in, while the dictionary is frozen (LAYOUT 9). A new item takes the place in the ring of one that
- * was evicted, which lies behind the hand: so the hand comes to it last.
+ * cache.c - items of other managers in the index of their stand-in, while the dictionary is frozen
+ * (LAYOUT 9). A new item takes the place in the ring of one that was evicted, which lies behind the
+ * hand: so the hand comes to it last.
  */
+#include "cache.h"
+
+#include "heap.h"
+#include "index.h"
+#include "lease.h"
+#include "segment.h"
 #include <base/error.h>
-#include <store/state.h>
+#include <base/vec.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,24 +32,17 @@ void cache_close(struct store *s) {
 void store_freeze(struct store *s, uint64_t epoch, enum freeze_state state) {
     if (state == FREEZE_OPEN)
         cache_close(s);
-    word_store(
-        &s->header->freeze,
-        FREEZE_MAKE(epoch, state)); /* pairs with the acquire in session_cache() of the client */
+    /* pairs with the acquire in session_cache() of the client */
+    word_store(&s->header->freeze, FREEZE_MAKE(epoch, state));
 }
 
 /* --- the ring --- */
 static int ring_room(struct cache *c) {
     if (c->hole != CACHE_NO_HOLE || c->made < c->cap)
         return 0;
-    size_t cap = c->cap ? 2 * c->cap : 1024;
-    if (cap > UINT32_MAX)
+    if (c->cap > UINT32_MAX / 2)
         return -ENOMEM;
-    uint64_t *entry = realloc(c->entry, cap * sizeof *entry);
-    if (!entry)
-        return -ENOMEM;
-    c->entry = entry;
-    c->cap = cap;
-    return 0;
+    return VEC_ROOM(&c->entry, &c->cap, c->made + 1, 1024);
 }
 
 static int ring_add(struct cache *c, uint64_t off) {
@@ -97,7 +98,7 @@ int store_cache_reserve(struct store *s, const void *key, uint32_t key_len, uint
 int store_cache_add(struct store *s, struct store_ref *ref) {
     const struct item *item = ref->item;
     struct arena_header *h = s->header;
-    struct place p;
+    struct index_place p;
     int rc;
     index_find(s, item->hash, item->key, item->key_len, &p);
     if (p.slot)
@@ -122,7 +123,7 @@ int store_cache_add(struct store *s, struct store_ref *ref) {
 static bool item_drop(struct store *s, uint64_t off) {
     const struct item *item = arena_at(s, off);
     struct arena_header *h = s->header;
-    struct place p;
+    struct index_place p;
     if (retire_reserve(s, 1) < 0)
         return false;
     index_find(s, item->hash, item->key, item->key_len, &p);
@@ -156,9 +157,11 @@ static int touch_leased(struct store *s, uint64_t block, uint32_t page) {
 }
 
 void store_cache_hints(struct store *s) {
+    size_t page = 0, chunk = 0;
     if (!s->cache.at.used)
         return;
-    leases_hints(s, cache_touch);
+    while (leases_hints(s, cache_touch, &page, &chunk, UINT_MAX)) {
+    }
     leases_each(s, touch_leased);
 }
 
@@ -170,6 +173,11 @@ uint64_t store_cache_evict(struct store *s, uint64_t bytes, unsigned looks, uint
             c->hand = 0;
         uint64_t e = c->entry[c->hand];
         if (e & CACHE_HOLE) {
+            c->hand++;
+            continue;
+        }
+        /* it would stay where it is (I6) */
+        if (table_find(&s->leases.held, e & ~(uint64_t)CACHE_READ)) {
             c->hand++;
             continue;
         }
@@ -185,6 +193,36 @@ uint64_t store_cache_evict(struct store *s, uint64_t bytes, unsigned looks, uint
         c->hand++;
     }
     return got;
+}
+
+bool store_cache_shrink(struct store *s, uint64_t bytes, uint64_t *evicted) {
+    struct cache *c = &s->cache;
+    uint64_t got;
+    switch (c->stage) {
+    case CACHE_LOOK:
+        if (!scan_over(s, &c->scan, true))
+            return false;
+        c->want = bytes;
+        c->page = c->chunk = c->looks = 0;
+        c->stage = CACHE_HINTS; /* fall through */
+    case CACHE_HINTS:
+        if (leases_hints(s, cache_touch, &c->page, &c->chunk, DD_CACHE_HINTS))
+            return false;
+        c->stage = CACHE_EVICT; /* fall through */
+    case CACHE_EVICT:
+        got = store_cache_evict(s, c->want, DD_CACHE_LOOKS, evicted);
+        c->want -= got < c->want ? got : c->want;
+        c->looks += DD_CACHE_LOOKS;
+        /* twice round: the others are read */
+        if (c->want && c->looks < 2 * c->made)
+            return false;
+        c->stage = CACHE_SCAN; /* fall through */
+    case CACHE_SCAN:
+        if (!scan_over(s, &c->scan, false))
+            return false;
+        c->stage = CACHE_LOOK;
+    }
+    return true;
 }
 
 bool store_cache_drop(struct store *s, unsigned n) {
@@ -207,7 +245,7 @@ int cache_forget(struct store *s) {
         return 0;
     for (uint64_t n = 0; n < h->segments; n++) {
         struct segment *g = segment_at(s, n);
-        if (s->index.state[n] == SEGMENT_FREE)
+        if (s->index.state[n] == SEGMENT_FREE || s->index.state[n] == SEGMENT_HOLE)
             continue;
         for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
             for (unsigned i = 0; i < BUCKET_SLOTS; i++) {

@@ -1,24 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compact.c - items are moved in memory so that what is free comes together (LAYOUT 13), a little at a time. A window of the heap is chosen, its runs are
- * fenced off, what lives there moves elsewhere, and a scan makes the window free (I6). Readers take no notice but by a word that has changed under
- * their hands (I5).
+ * compact.c - items are moved in memory so that what is free comes together (LAYOUT 13), a little
+ * at a time. A window of the heap is chosen, its runs are fenced off, what lives there moves
+ * elsewhere, and a scan makes the window free (I6). Readers take no notice but by a word that has
+ * changed under their hands (I5).
  *
- * Two things can be missing. Pages: then windows whose runs have many free blocks are emptied into other runs. Or pages in a row, where none can be had at the top
- * of the heap: then the window that has least in it is emptied as a whole.
+ * Two things can be missing. Pages: then windows whose runs have many free blocks are emptied into
+ * other runs. Or pages in a row, where none can be had at the top of the heap: then the window that
+ * has least in it is emptied as a whole.
  */
+#include "compact.h"
+
+#include "cache.h"
+#include "heap.h"
+#include "index.h"
+#include "lease.h"
+#include "pages.h"
+#include "rebuild.h"
+#include "segment.h"
+#include "spill.h"
 #include <base/clock.h>
 #include <base/error.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <string.h>
 
 #define WORTH 16u /* to gain a byte no more than so many are moved */
-#define ROW_PAGES_MAX \
-    16384u /* 64 MiB in a row; larger values have the top of the heap, where the memory of other free pages goes */
-#define LOOK_ITEMS 16u /* items between looks at the clock, of 32 KiB at most */
-#define LOOK_RUNS  64u /* runs of a class that are looked at for free blocks */
+/* 64 MiB in a row; larger values have the top of the heap, where the memory of other free pages
+ * goes */
+#define ROW_PAGES_MAX 16384u
+#define LOOK_ITEMS    16u /* items between looks at the clock, of 32 KiB at most */
+#define LOOK_RUNS     64u /* runs of a class that are looked at for free blocks */
+#define DONE_PART     16u /* 1/16 of the heap at most waits for a scan, fenced */
+/* a scan looks a lease up in the time in which so many bytes are moved */
+#define LEASE_COST 1024u
 
 static struct zone *memory_of(struct store *s) {
     return &s->heap.zone[ZONE_MEMORY];
@@ -31,14 +46,15 @@ static uint64_t page_off(struct store *s, uint64_t page) {
 static bool item_move(struct store *s, uint64_t off) {
     struct compact *c = &s->compact;
     const struct item *item = arena_at(s, off);
-    struct place p;
+    struct index_place p;
     uint64_t to;
     if (!item->key_len || item->check != item_check(item) || pin_held(s, off) ||
         table_find(&s->leases.held, off))
         return false;
     index_find(s, item->hash, item->key, item->key_len, &p);
+    /* nobody's yet, or nobody's any more */
     if (!p.slot || WORD_OFFSET(p.word) != off)
-        return false; /* nobody's yet, or nobody's any more */
+        return false;
     const struct item_away *away = item_away(item);
     uint64_t bytes = item_bytes(item),
              size = !away && item->val_len >= DD_VALUE_ALIGN_MIN ? round_up(bytes, 64) : bytes;
@@ -61,6 +77,7 @@ static bool item_move(struct store *s, uint64_t off) {
     word_store(p.slot, WORD_MOVE(p.word, to)); /* I3 */
     STRESS_POINT(STRESS_W_SWUNG);
     c->moved_bytes += bytes;
+    c->moved_blocks += block_bytes(s, off);
     if (!MUTANT(MUTANT_FRESH_MOVE))
         retire(s, off);
     return true;
@@ -87,7 +104,8 @@ static void unfence(struct store *s, uint32_t r) {
         run_list(s, r);
 }
 
-/* The first page of what lies at page p, a run, an extent, or a free page; *pages receives its length. */
+/* The first page of what lies at page p, a run, an extent, or a free page; *pages receives its
+ * length. */
 static uint64_t head_at(const struct heap *h, uint64_t p, uint64_t *pages) {
     uint64_t e = h->pagemap[p];
     unsigned kind = PAGEMAP_KIND(e);
@@ -101,14 +119,15 @@ static bool is_run(const struct heap *h, uint64_t head) {
     return PAGEMAP_KIND(h->pagemap[head]) == PAGE_SLAB_HEAD;
 }
 
-static uint64_t window_end(struct store *s) {
+static uint64_t stretch_end(struct store *s, struct stretch w) {
     uint64_t top = zone_top(memory_of(s));
-    return s->compact.window.to < top ? s->compact.window.to : top;
+    return w.to < top ? w.to : top;
 }
 
-static void window_fence(struct store *s, void (*fn)(struct store *s, uint32_t r)) {
+static void stretch_fence(struct store *s, struct stretch w,
+                          void (*fn)(struct store *s, uint32_t r)) {
     struct heap *h = &s->heap;
-    for (uint64_t p = s->compact.window.from, end = window_end(s), head, n; p < end; p = head + n) {
+    for (uint64_t p = w.from, end = stretch_end(s, w), head, n; p < end; p = head + n) {
         head = head_at(h, p, &n);
         if (is_run(h, head))
             fn(s, h->ref[head]);
@@ -122,11 +141,35 @@ static void tried(struct store *s, uint64_t from, uint64_t to) {
         region_of(h, p)->tried = s->compact.round;
 }
 
-static void window_close(struct store *s) {
+/* What has moved away out of windows that are done is free, where nobody reads it, and others may
+ * have it. False: the scan for that goes on. */
+static bool windows_scan(struct store *s) {
     struct compact *c = &s->compact;
-    store_reclaim(s); /* what has moved away is free, where nobody reads it */
-    window_fence(s, unfence);
+    c->closing = true;
+    if (!scan_over(s, &c->scan, false))
+        return false;
+    c->closing = false;
+    while (c->done_n > 0)
+        stretch_fence(s, c->done[--c->done_n], unfence);
+    c->done_moved = c->moved_bytes;
+    if (c->done_pages > 0)
+        c->stuck_bytes = 0; /* things move again */
+    c->done_pages = 0;
+    return true;
+}
+
+/* One scan is for many windows where it costs more than one of them. But what is done stays fenced
+ * until then: no more than a part of the heap. */
+static void window_close(struct store *s, bool now) {
+    struct compact *c = &s->compact;
+    const struct leases *l = &s->leases;
+    uint64_t used = zone_top(memory_of(s)) >> s->heap.region_shift,
+             most = used / DONE_PART < COMPACT_DONE ? used / DONE_PART : COMPACT_DONE;
     c->open = false;
+    c->done[c->done_n++] = c->window;
+    if (now || c->done_n >= most ||
+        c->moved_bytes - c->done_moved >= l->looked + l->held.used * LEASE_COST)
+        windows_scan(s);
 }
 
 /* Is there room for all that lives in the run, elsewhere? */
@@ -148,6 +191,18 @@ static bool run_fits(struct store *s, const struct run *run) {
     return false;
 }
 
+/* Is something of it known to stay? Then it is of no use that the rest goes. */
+static bool run_held(struct store *s, uint64_t head, const struct run *run) {
+    uint64_t off = page_off(s, head), size = s->heap.class[run->class].size;
+    if (!s->leases.held.used && !s->leases.pins.used)
+        return false;
+    for (unsigned b = 0; b < run->blocks; b++)
+        if (!(run->idle[b / 64] >> b % 64 & 1) &&
+            (table_find(&s->leases.held, off + b * size) || pin_held(s, off + b * size)))
+            return true;
+    return false;
+}
+
 /* False: the time is over. *stuck: something does not let itself be moved. */
 static bool run_empty(struct store *s, uint64_t head, uint64_t end_ns, bool *stuck) {
     struct compact *c = &s->compact;
@@ -155,11 +210,15 @@ static bool run_empty(struct store *s, uint64_t head, uint64_t end_ns, bool *stu
     struct run *run = &h->run[h->ref[head]];
     uint64_t size = h->class[run->class].size;
     if (c->block == 0) {
-        if (!run->fenced)
-            fence(s, h->ref[head]); /* it was made when the window was there already */
+        /* there is room in these, perhaps */
+        if (c->done_n > 0 && !run_fits(s, run))
+            windows_scan(s);
+        /* it was made when the window was there already */
+        if (is_run(h, head) && !run->fenced)
+            fence(s, h->ref[head]);
         if (!is_run(h, head))
             return true;
-        if (!run_fits(s, run)) {
+        if (run_held(s, head, run) || !run_fits(s, run)) {
             *stuck = true;
             return true;
         }
@@ -172,16 +231,19 @@ static bool run_empty(struct store *s, uint64_t head, uint64_t end_ns, bool *stu
         *stuck |= !item_move(s, page_off(s, head) + c->block * size);
     }
     c->block = 0;
+    if (!*stuck)
+        c->done_pages += h->class[run->class].pages;
     return true;
 }
 
-/* Empty the window on until it is done (true) or the time is over. Then it is closed; *whole: all of it is free, but for what waits for its readers. */
-static bool window_empty(struct store *s, uint64_t end_ns, bool *whole) {
+/* Empty the window on until it is done (true) or the time is over. Done, it is closed; enough:
+ * pages that are wanted in all; *whole: all of it is free, but for what waits for its readers. */
+static bool window_empty(struct store *s, uint64_t enough, uint64_t end_ns, bool *whole) {
     struct compact *c = &s->compact;
     struct heap *h = &s->heap;
     uint64_t n;
     *whole = true;
-    for (; c->at < window_end(s); c->at += n) {
+    for (; c->at < stretch_end(s, c->window); c->at += n) {
         uint64_t head = head_at(h, c->at, &n);
         bool stuck = false, large = PAGEMAP_KIND(h->pagemap[head]) == PAGE_LARGE_HEAD;
         n -= c->at - head;
@@ -192,6 +254,9 @@ static bool window_empty(struct store *s, uint64_t end_ns, bool *whole) {
             if (clock_ns() > end_ns)
                 return false;
             stuck = !item_move(s, page_off(s, head));
+            if (stuck && c->done_n > 0 && windows_scan(s))
+                stuck = PAGEMAP_KIND(h->pagemap[head]) == PAGE_LARGE_HEAD &&
+                        !item_move(s, page_off(s, head));
         }
         if (!stuck)
             continue;
@@ -200,37 +265,68 @@ static bool window_empty(struct store *s, uint64_t end_ns, bool *whole) {
             continue;
         tried(s, head, c->at + n); /* other windows may do without it */
         c->block = 0;
-        window_close(s);
+        window_close(s, false);
         return true;
     }
     tried(s, c->window.from, c->window.to);
-    window_close(s);
+    window_close(s, c->in_a_row || pages_available(s) + c->done_pages >= enough);
     return true;
 }
 
 /* --- which window --- */
-static bool window_for_pages(struct store *s) {
+/* Is it worth it to empty the region's runs? */
+static bool loose(const struct store *s, const struct region *r, uint64_t *bytes) {
+    *bytes = (uint64_t)r->run_pages * ARENA_PAGE - r->small;
+    return r->tried != s->compact.round && *bytes >= RUN_PAGES_MIN * ARENA_PAGE &&
+           *bytes * WORTH >= r->small;
+}
+
+static bool better(const struct region *a, const struct region *b) {
+    uint64_t of_a = (uint64_t)a->run_pages * ARENA_PAGE - a->small,
+             of_b = (uint64_t)b->run_pages * ARENA_PAGE - b->small;
+    return (of_a >> 4) * (b->small + ARENA_PAGE) > (of_b >> 4) * (a->small + ARENA_PAGE);
+}
+
+/* All are looked at once for many windows. */
+static void look_for_pages(struct store *s) {
     struct heap *h = &s->heap;
+    struct compact *c = &s->compact;
     uint64_t used = (zone_top(memory_of(s)) + (1u << h->region_shift) - 1) >> h->region_shift,
-             best = h->regions, best_loose = 0, best_small = 0;
+             bytes;
+    c->best_n = 0;
     for (uint64_t i = 0; i < used; i++) {
         const struct region *r = &h->region[i];
-        uint64_t loose = (uint64_t)r->run_pages * ARENA_PAGE - r->small;
-        if (r->tried == s->compact.round || loose < RUN_PAGES_MIN * ARENA_PAGE ||
-            loose * WORTH < r->small)
+        unsigned at = 0;
+        if (!loose(s, r, &bytes) ||
+            (c->best_n == COMPACT_BEST && !better(r, &h->region[c->best[0]])))
             continue;
-        if (best < h->regions &&
-            (loose >> 4) * (best_small + ARENA_PAGE) <= (best_loose >> 4) * (r->small + ARENA_PAGE))
-            continue;
-        best = i;
-        best_loose = loose;
-        best_small = r->small;
+        if (c->best_n < COMPACT_BEST) { /* the best one last */
+            for (at = c->best_n++; at > 0 && !better(r, &h->region[c->best[at - 1]]); at--)
+                c->best[at] = c->best[at - 1];
+        } else
+            for (; at + 1 < COMPACT_BEST && better(r, &h->region[c->best[at + 1]]); at++)
+                c->best[at] = c->best[at + 1];
+        c->best[at] = (uint32_t)i;
     }
-    if (best == h->regions)
-        return false;
-    s->compact.window = (struct stretch){best << h->region_shift, (best + 1) << h->region_shift};
-    s->compact.spend = (uint32_t)(best_loose / ARENA_PAGE / 2);
-    return true;
+}
+
+static bool window_for_pages(struct store *s) {
+    struct heap *h = &s->heap;
+    struct compact *c = &s->compact;
+    uint64_t bytes;
+    for (bool looked = false;; looked = true) {
+        while (c->best_n > 0) {
+            uint64_t i = c->best[--c->best_n];
+            if (!loose(s, &h->region[i], &bytes))
+                continue; /* any more */
+            c->window = (struct stretch){i << h->region_shift, (i + 1) << h->region_shift};
+            c->spend = (uint32_t)(bytes / ARENA_PAGE / 2);
+            return true;
+        }
+        if (looked)
+            return false;
+        look_for_pages(s);
+    }
 }
 
 static bool window_in_a_row(struct store *s, uint64_t n) {
@@ -247,7 +343,8 @@ static bool window_in_a_row(struct store *s, uint64_t n) {
             sum -= h->region[i - wide].small + h->region[i - wide].large;
             good--;
         }
-        if (r->tried == s->compact.round || r->large >= REGION_FIXED) {
+        if (r->tried == s->compact.round || r->held == s->compact.round ||
+            r->large >= REGION_FIXED) {
             sum = good = 0;
             continue;
         }
@@ -273,7 +370,7 @@ static bool window_open(struct store *s, uint64_t n, bool in_a_row) {
     c->at = c->window.from;
     c->block = 0;
     c->open = true;
-    window_fence(s, fence);
+    stretch_fence(s, c->window, fence);
     return true;
 }
 
@@ -283,6 +380,12 @@ static uint64_t with_map(uint64_t n) {
     return n + 2 + n / (ARENA_PAGE / sizeof(uint64_t));
 }
 
+void compact_leased(struct store *s, uint64_t block) {
+    uint64_t page = (block - s->header->heap_off) >> DD_PAGE_SHIFT;
+    if (page < memory_of(s)->end)
+        region_of(&s->heap, page)->held = s->compact.round;
+}
+
 bool compact_vain(const struct store *s, uint64_t n) {
     const struct compact *c = &s->compact;
     return n >= c->vain_pages && s->heap.freed - c->vain_freed < n * ARENA_PAGE &&
@@ -290,34 +393,69 @@ bool compact_vain(const struct store *s, uint64_t n) {
 }
 
 static int vain(struct store *s, uint64_t n, uint64_t now) {
-    s->compact.vain_end = now + DD_COMPACT_AGAIN_MS * 1000000ull;
-    s->compact.vain_freed = s->heap.freed;
-    s->compact.vain_pages = n;
+    struct compact *c = &s->compact;
+    uint64_t again = DD_COMPACT_AGAIN_MS * 1000000ull,
+             rest = (now - c->round_began) * DD_COMPACT_REST,
+             late = DD_COMPACT_LATE_MS * 1000000ull;
+    c->vain_end = now + (rest < again ? again : rest < late ? rest : late);
+    c->vain_freed = s->heap.freed;
+    c->vain_pages = n;
+    c->stuck_bytes = heap_scattered(s);
+    c->stuck_end = now + late;
+    c->over = true;
     return DDICT_EFULL;
+}
+
+/* A round ends when no window is left, however long it takes. */
+static void round_begin(struct store *s, uint64_t now) {
+    struct compact *c = &s->compact;
+    c->round++;
+    c->round_began = now;
+    c->gained = c->over = false;
+    c->round_freed = s->heap.freed - c->moved_blocks;
+    c->looking = !scan_over(s, &c->look, true); /* for what is read (I20) */
+}
+
+/* Since the round began. */
+static int64_t others_freed(const struct store *s) {
+    return (int64_t)(s->heap.freed - s->compact.moved_blocks - s->compact.round_freed);
 }
 
 /* 0: it may be there now; -EINPROGRESS: the time is over; DDICT_EFULL: no window is left. */
 static int compact_some(struct store *s, uint64_t n, uint64_t *left_ns) {
     struct compact *c = &s->compact;
-    uint64_t began = clock_ns(), end = began + *left_ns, now = began;
+    uint64_t began = clock_ns(), end = began + *left_ns, now = began,
+             again = DD_COMPACT_AGAIN_MS * 1000000ull;
     int rc = -EINPROGRESS;
-    if (began > c->round_end) {
-        c->round++;
-        c->round_end = began + DD_COMPACT_AGAIN_MS * 1000000ull;
-        leases_look(s);
-    }
+    if (c->over || began > c->round_seen + again)
+        round_begin(s, began);
     do {
-        bool in_a_row = pages_available(s) >= with_map(n) || !pages_may_punch(s), whole = false;
-        if (!c->open && !window_open(s, n, in_a_row) && !(in_a_row && window_open(s, n, false))) {
-            rc = vain(s, n, now);
+        if (c->closing) {
+            if (windows_scan(s))
+                rc = 0;
             break;
         }
-        if (window_empty(s, end, &whole) &&
+        if (c->looking && (c->looking = !scan_over(s, &c->look, true)))
+            break;
+        bool in_a_row = pages_available(s) >= with_map(n) || !pages_may_punch(s), whole = false;
+        if (!c->open && !window_open(s, n, in_a_row) && !(in_a_row && window_open(s, n, false))) {
+            if (c->done_n > 0) {
+                if (windows_scan(s) && pages_available(s) >= with_map(n))
+                    rc = 0;
+            } else if (now > c->round_began + again &&
+                       (c->gained || others_freed(s) >= (int64_t)(n * ARENA_PAGE)))
+                round_begin(s, now);
+            else
+                rc = vain(s, n, now);
+            continue;
+        }
+        if (window_empty(s, with_map(n), end, &whole) && !c->closing &&
             (c->in_a_row ? whole : pages_available(s) >= with_map(n)))
             rc = 0;
     } while (rc == -EINPROGRESS && (now = clock_ns()) < end);
-    now = clock_ns() - began;
-    *left_ns -= now < *left_ns ? now : *left_ns;
+    now = clock_ns();
+    c->round_seen = now;
+    *left_ns -= now - began < *left_ns ? now - began : *left_ns;
     return rc;
 }
 
@@ -353,12 +491,22 @@ bool compact_later(struct store *s, uint64_t n) {
 }
 
 void compact_turn(struct store *s) {
-    if (s->compact.open && s->compact.left_ns == DD_COMPACT_NS)
-        window_close(s); /* who wanted it is gone */
-    s->compact.left_ns = DD_COMPACT_NS;
+    struct compact *c = &s->compact;
+    /* who wanted it is gone */
+    if ((c->open || c->done_n > 0) && c->left_ns == DD_COMPACT_NS && !c->idle) {
+        if (c->open)
+            window_close(s, true);
+        else
+            windows_scan(s);
+    }
+    c->left_ns = DD_COMPACT_NS;
+    c->idle = false;
 }
 
 bool store_idle(struct store *s) {
+    if (s->settled && s->index.idle > 1 && segments_give_back(s))
+        return true;
+    s->compact.idle = true;
     uint64_t part = s->header->budget / ARENA_PAGE / DD_COMPACT_IDLE_PART,
              left = DD_COMPACT_IDLE_NS;
     if (!s->settled || pages_available(s) >= part || heap_scattered(s) < part * ARENA_PAGE ||

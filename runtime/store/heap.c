@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * heap.c - blocks. Up to 32 KiB they come from runs of pages cut into one size: steps of 16 bytes up to 512, of 64 up to 2 KiB, then
- * 16 steps a doubling, and a run's uncut rest is at most 1/64 of it; larger blocks are extents of whole pages. So a block of 128 bytes and
- * more is at most 1/8 larger than what was asked, or than the next multiple of 64 where the value needs that alignment.
+ * heap.c - blocks. Up to 32 KiB they come from runs of pages cut into one size: steps of 16 bytes
+ * up to 512, of 64 up to 2 KiB, then 16 steps a doubling, and a run's uncut rest is at most 1/64 of
+ * it; larger blocks are extents of whole pages. So a block of 128 bytes and more is at most 1/8
+ * larger than what was asked, or than the next multiple of 64 where the value needs that alignment.
  */
+#include "heap.h"
+
+#include "compact.h"
+#include "index.h"
+#include "lease.h"
+#include "pages.h"
+#include "queue.h"
+#include "rebuild.h"
+#include "spill.h"
 #include <base/clock.h>
 #include <base/error.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <string.h>
@@ -102,6 +111,8 @@ void run_release(struct store *s, uint32_t r) {
     uint32_t first = run->first, pages = h->class[run->class].pages;
     if (run->listed)
         run_unlist(h, r);
+    if (zone_of(h, first)->empty[run->class] == r)
+        zone_of(h, first)->empty[run->class] = NONE;
     zone_of(h, first)->class_free[run->class] -= run->blocks;
     if (!zone_of(h, first)->first)
         region_of(h, first)->run_pages -= pages;
@@ -113,26 +124,42 @@ void run_release(struct store *s, uint32_t r) {
 
 static void release_empty(struct store *s) {
     struct heap *h = &s->heap;
-    for (unsigned i = 0; i < ZONES * CLASSES; i++)
-        for (uint32_t r = h->zone[i / CLASSES].partial[i % CLASSES], next; r; r = next) {
-            next = h->run[r].next;
-            if (h->run[r].free == h->run[r].blocks)
-                run_release(s, r);
-        }
+    for (unsigned i = 0; i < ZONES * CLASSES; i++) {
+        uint32_t r = h->zone[i / CLASSES].empty[i % CLASSES];
+        if (r && h->run[r].listed && h->run[r].free == h->run[r].blocks)
+            run_release(s, r);
+    }
 }
 
-bool heap_relieve(struct store *s, int step) {
+/* In the time of the turn that is left, if the request can wait; true: there is more. What it
+ * retires is for a scan that begins after it. */
+static bool sweep_some(struct store *s) {
+    if (!s->index.sweeps && !s->drops)
+        return false;
+    uint64_t began = clock_ns(), took = 0, own = DD_COMPACT_NS,
+             *left = s->leases.wait ? &s->compact.left_ns : &own;
+    while ((index_sweep(s) || queue_sweep(s, DD_QUEUE_SWEEP)) &&
+           (took = clock_ns() - began) < *left) {
+    }
+    *left -= took < *left ? took : *left;
+    if (s->leases.wait)
+        *s->leases.wait = 0;
+    return s->index.sweeps || s->drops;
+}
+
+int heap_relieve(struct store *s, int step) {
     if (step == 0) {
-        uint64_t end = s->index.sweeps || s->drops ? clock_ns() + DD_COMPACT_NS : 0;
-        while ((index_sweep(s) || queue_sweep(s, DD_QUEUE_SWEEP)) && clock_ns() < end) {
-        }
-        store_reclaim(s);
+        bool more = sweep_some(s);
+        int rc = more && s->leases.wait && !scan_small(s) ? -EINPROGRESS : scan_for_room(s);
         release_empty(s);
+        if (rc < 0)
+            return rc;
     }
     return step <= 1;
 }
 
-/* How hard a block is looked for: only where something is free already, or by taking more, or also by punching. */
+/* How hard a block is looked for: only where something is free already, or by taking more, or also
+ * by punching. */
 enum how { IDLE, MORE, PUNCH };
 
 static int take_pages(struct store *s, struct zone *z, uint64_t n, enum how how, uint32_t *first) {
@@ -225,7 +252,8 @@ static int block_take(struct store *s, struct zone *z, uint64_t size, enum how h
                                   : large_take(s, z, size, how, off);
 }
 
-/* A block that is larger than its class, at most twice as large. Where values are aligned their blocks are, too (LAYOUT 4). */
+/* A block that is larger than its class, at most twice as large. Where values are aligned their
+ * blocks are, too (LAYOUT 4). */
 static int larger_take(struct store *s, struct zone *z, uint64_t size, uint64_t *off) {
     const struct heap *h = &s->heap;
     for (unsigned c = h->class_of[(size + ARENA_GRANULE - 1) / ARENA_GRANULE];
@@ -266,22 +294,40 @@ int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
     settled(s);
     if (aligned)
         size = round_up(size, 64);
-    for (int step = -1; (rc = block_take(s, z, size, step > 0 ? PUNCH : MORE, off)) < 0;) {
+    /* the simple ways were gone when that began */
+    bool tried = false, going = s->spill.fd < 0 && (s->compact.open || s->compact.done_n > 0);
+    s->compact.punching = false;
+    for (int step = going ? 1 : -1;
+         (rc = block_take(s, z, size, step > 0 ? PUNCH : MORE, off)) < 0;) {
         uint64_t n =
             size > CLASS_SIZE_MAX
                 ? round_up(size, ARENA_PAGE) / ARENA_PAGE
                 : s->heap.class[s->heap.class_of[(size + ARENA_GRANULE - 1) / ARENA_GRANULE]].pages;
         if (rc != DDICT_EFULL)
             return rc;
-        if (step < 0 && compact_later(s, n))
+        if (s->compact.punching)
             return -EINPROGRESS;
-        if (heap_relieve(s, ++step) || (rc = compact_for(s, n)) == 0)
+        if ((step < 0 || going) && compact_later(s, n))
+            return -EINPROGRESS;
+        int more = going ? 0 : heap_relieve(s, ++step);
+        if (more < 0)
+            return more;
+        if (more)
             continue;
+        tried = true;
+        if ((rc = compact_for(s, n)) == 0)
+            continue;
+        if (going && rc == DDICT_EFULL) {
+            going = false;
+            step = -1;
+            continue;
+        }
         if (rc != DDICT_EFULL ||
             (size <= CLASS_SIZE_MAX && (rc = larger_take(s, z, size, off)) == 0))
             return rc;
         return block_take(s, z, size, PUNCH, off); /* for the sentence */
     }
+    s->compact.gained |= tried;
     return 0;
 }
 
@@ -308,8 +354,9 @@ int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off)
         if (!tight)
             spill_tighten(s, bytes);
         room = spill_make_room(s, bytes);
+        /* before anybody is refused memory is looked at in earnest */
         if (room == 0 || (room == DDICT_EFULL && tight))
-            s->spill.tight_until = 0; /* before anybody is refused memory is looked at in earnest */
+            s->spill.tight_until = 0;
         else
             return room == DDICT_EFULL ? rc : room;
     }
@@ -348,8 +395,12 @@ void block_free(struct store *s, uint64_t off) {
     if (run->free++ == 0 && !run->fenced)
         run_list(s, r);
     /* One empty run a class stays, so that a put and a delete in turn do not write the page map. */
-    if (run->free == run->blocks && (run->next || run->prev || run->fenced))
+    if (run->free != run->blocks)
+        return;
+    if (run->next || run->prev || run->fenced)
         run_release(s, r);
+    else
+        z->empty[run->class] = r;
 }
 
 uint64_t block_bytes(struct store *s, uint64_t off) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hugepool.c - look at a pool of huge pages, and make a memfd of its pages. */
+#include "hugepool.h"
+
+#include "pool.h"
+#include <base/clock.h>
 #include <base/error.h>
 #include <base/size.h>
-#include <store/hugepool.h>
-#include <store/state.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -112,7 +114,8 @@ int hugepool_memfd(const struct arena_header *h) {
                               size_format(size, sizeof size, huge_page(h)), dd_strerror(-errno));
 }
 
-/* The kernel keeps what is mapped for writing reserved for the file, also when it is mapped no more. */
+/* The kernel keeps what is mapped for writing reserved for the file, also when it is mapped no
+ * more. */
 static int reserve(int fd, uint64_t off, uint64_t len) {
     void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)off);
     if (at == MAP_FAILED)
@@ -129,7 +132,8 @@ int hugepool_reserve(int fd, struct arena_header *h) {
     for (uint64_t at = 0; at < h->heap_off; at += page)
         index += pool_owned(h, at);
     h->heap_limit = h->budget - index * page;
-    /* All at once, the heap first: it is nearly all, so what is not there is missed before anything is taken. */
+    /* All at once, the heap first: it is nearly all, so what is not there is missed before anything
+     * is taken. */
     int rc = reserve(fd, h->heap_off, h->heap_limit);
     for (uint64_t at = 0; rc == 0 && at < h->heap_off; at += page)
         if (pool_owned(h, at) && fallocate(fd, 0, (off_t)at, (off_t)page) < 0)
@@ -159,7 +163,7 @@ static bool may_be_huge(void) {
     return n > 0 && !strstr(text, "[never]") && !strstr(text, "[deny]");
 }
 
-uint64_t huge_mapped(const void *at, uint64_t len) {
+static uint64_t huge_count(const void *at, uint64_t len) {
     uint64_t from = (uintptr_t)at, begin = 0, end = 0, sum = 0;
     unsigned long long a, b, n;
     char line[512];
@@ -175,5 +179,18 @@ uint64_t huge_mapped(const void *at, uint64_t len) {
     }
     if (f)
         fclose(f);
+    return sum;
+}
+
+/* A walk over all that is mapped takes time, which nobody is served in. */
+uint64_t huge_mapped(const void *at, uint64_t len) {
+    static const void *of;
+    static uint64_t sum, end_ns;
+    uint64_t now = clock_ns();
+    if (of != at || now > end_ns) {
+        sum = huge_count(at, len);
+        of = at;
+        end_ns = clock_ns() + DD_HUGE_LOOK_MS * 1000000ull;
+    }
     return sum;
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c - the writer's look-up, and clear. The only writer, so plain loads; stores that readers see go through word_store(). */
+/* index.c - the writer's look-up, and clear. The only writer, so plain loads; stores that readers
+ * see go through word_store(). */
+#include "index.h"
+
+#include "lease.h"
+#include "segment.h"
 #include <base/error.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,13 +23,14 @@ int index_open(struct store *s, bool fresh) {
     if (!fresh) {
         if ((rc = segments_recover(s)) < 0)
             return rc;
+        /* for a clear of a full arena; without it the clear sweeps first */
         if (!x->idle)
-            segment_hand_out(
-                s, true); /* for a clear of a full arena; without it the clear sweeps first */
+            segment_hand_out(s, true);
         return 0;
     }
+    /* opened once, and killed */
     for (uint64_t n = 0; n < s->header->segments; n++)
-        segment_drop(s, n); /* opened once, and killed */
+        segment_drop(s, n);
     while (x->idle < 2)
         if ((rc = segment_hand_out(s, true)) < 0)
             return rc;
@@ -54,10 +59,10 @@ void index_prefetch(struct store *s, uint64_t hash) {
 }
 
 void index_find(struct store *s, uint64_t hash, const void *key, uint32_t key_len,
-                struct place *p) {
+                struct index_place *p) {
     struct segment *g = index_segment(s, hash);
     unsigned home = HASH_BUCKET(hash);
-    *p = (struct place){.hash = hash, .segment = g, .home = &g->bucket[home]};
+    *p = (struct index_place){.hash = hash, .segment = g, .home = &g->bucket[home]};
     for (unsigned d = 0; d < DD_BUCKET_REACH; d++) {
         unsigned b = home + d < SEGMENT_BUCKETS ? home + d : home + d - SEGMENT_BUCKETS;
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
@@ -83,7 +88,7 @@ void index_find(struct store *s, uint64_t hash, const void *key, uint32_t key_le
     }
 }
 
-int index_clear(struct store *s, struct store_request who) {
+int index_clear(struct store *s) {
     struct arena_header *h = s->header;
     struct index *x = &s->index;
     uint64_t off;
@@ -97,10 +102,8 @@ int index_clear(struct store *s, struct store_request who) {
     g->depth = 0;
     g->prefix = 0;
     word_store(&x->dir[1], off);
-    uint64_t root = ROOT_MAKE(ROOT_GENERATION(h->root) + 1, 0);
-    intent_begin(s, INTENT_CLEAR, who, &h->root, h->root, root, h->version);
-    word_store(&h->root, root);
-    intent_done(s);
+    STRESS_POINT(STRESS_W_READY);
+    word_store(&h->root, ROOT_MAKE(ROOT_GENERATION(h->root) + 1, 0));
     h->num_keys = 0;
     uint64_t made = segment_number(s, off);
     for (uint64_t n = 0; n < h->segments; n++)

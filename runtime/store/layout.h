@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1..I22). */
+/* layout.h - the bytes of an arena and of a lease page. The rules are in LAYOUT (invariants I1 to
+ * I23). */
 #ifndef DDICT_STORE_LAYOUT_H
 #define DDICT_STORE_LAYOUT_H
 
@@ -8,8 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ARENA_MAGIC    0x3152415443494444ull /* "DDICTAR1" in memory */
-#define LAYOUT_VERSION 7u
+#define ARENA_MAGIC 0x3152415443494444ull /* "DDICTAR1" in memory */
 
 #define ARENA_PAGE      (1u << DD_PAGE_SHIFT)
 #define ARENA_HUGE_PAGE (2ull << 20)
@@ -18,21 +18,12 @@
 /* --- header --- */
 #define ARENA_PAGES_PLAIN   0u /* the machine's small ones */
 #define ARENA_PAGES_ADVISED 1u /* the same, and the kernel is asked for huge ones */
-enum intent_state { INTENT_NONE = 0, INTENT_OPEN = 1, INTENT_DONE = 2 };
-enum intent_op { INTENT_PUT = 1, INTENT_DEL = 2, INTENT_POP = 3, INTENT_CLEAR = 4 };
-struct intent {       /* I16; one cache line pair */
-    uint64_t client;  /* client id, or 1 << 63 | peer manager */
-    uint64_t request; /* its request id */
-    uint64_t place;   /* offset of the slot word (of the root word for CLEAR) */
-    uint64_t old_word, new_word;
-    int64_t result;
-    uint64_t version;
-    uint32_t op;
-    uint32_t state; /* enum intent_state; stored last (release) */
-    /* POP with a next value (LAYOUT 12); hidden_place is 0 in all others */
-    uint64_t hidden_place, hidden_word; /* the slot of that value, to be EMPTY, and what is in it */
+struct intent {                /* I16: of a pop with a next value */
+    uint64_t place, new_word;  /* the slot of the key, and the word that it gets */
+    /* the slot of the next value, to be EMPTY, and what is in it */
+    uint64_t hidden_place, hidden_word;
     uint64_t hidden_hash, hidden_version; /* what its item has when it did not happen */
-    uint8_t room[32];
+    uint64_t open;                        /* 1: under way; stored last (release) */
 };
 
 struct arena_header {
@@ -48,40 +39,43 @@ struct arena_header {
     uint64_t dir_off, dir_len;
     uint64_t seg_off, seg_len;
     uint64_t heap_off, heap_len;
-    uint64_t
-        spill_len; /* the offsets from file_size on that are another file (LAYOUT 11); 0: none */
+    /* the offsets from file_size on that are another file (LAYOUT 11); 0: none */
+    uint64_t spill_len;
 
     uint64_t root __attribute__((aligned(64))); /* generation << 32 | depth */
-    uint64_t freeze; /* FREEZE_MAKE(epoch, enum freeze_state); LAYOUT 9 */
-    uint32_t sleeping __attribute__((aligned(
-        64))); /* 1: the manager is in epoll_wait and wants an eventfd written; PROTOCOL 3 */
-    uint32_t
-        spun; /* turns that the manager has spun after work, when it went to sleep last; for tests */
-    uint32_t
-        barriers; /* 1: each scan begins with a membarrier, readers may go without a fence (I5) */
-    uint32_t
-        page_shift; /* of the pages that the memory is made of: ARENA_PAGES_PLAIN, _ADVISED, or of a pool's, such as 21 */
-    uint64_t
-        heap_limit; /* pool only: heap bytes that are ours to take; the index has the others (LAYOUT 10) */
+    /* FREEZE_MAKE(epoch, enum freeze_state); LAYOUT 9 */
+    uint64_t freeze;
+    /* 1: the manager is in epoll_wait and wants an eventfd written; PROTOCOL 3 */
+    uint32_t sleeping __attribute__((aligned(64)));
+    /* turns that the manager has spun after work, when it went to sleep last; for tests */
+    uint32_t spun;
+    /* 1: each scan begins with a membarrier, readers may go without a fence (I5) */
+    uint32_t barriers;
+    /* of the pages that the memory is made of: ARENA_PAGES_PLAIN, _ADVISED, or of a pool's, such as
+     * 21 */
+    uint32_t page_shift;
+    /* pool only: heap bytes that are ours to take; the index has the others (LAYOUT 10) */
+    uint64_t heap_limit;
     uint64_t num_keys __attribute__((aligned(64)));
     uint64_t used_bytes;
-    uint64_t version;       /* last version given */
-    uint64_t populated;     /* heap bytes from heap_off that are populated */
-    uint64_t segments;      /* handed out so far */
-    uint64_t heap_top;      /* pages below it were handed out at least once: the watermark */
-    uint64_t cached_items;  /* in the index and not in num_keys: values of other managers (I17) */
+    uint64_t version;   /* last version given */
+    uint64_t populated; /* heap bytes from heap_off that are populated */
+    uint64_t segments;  /* handed out so far */
+    uint64_t heap_top;  /* pages below it were handed out at least once: the watermark */
+    /* in the index and not in num_keys: values of other managers (I17) */
+    uint64_t cached_items;
     uint64_t cached_bytes;  /* their blocks */
     uint64_t spill_top;     /* pages of the spill that were handed out at least once */
     uint64_t spill_ready;   /* bytes from its begin that the file system has given */
     uint64_t spill_used;    /* bytes of blocks there */
     uint64_t spill_items;   /* how many blocks */
     uint64_t spilled_bytes; /* of blocks that were ever taken there */
-    uint64_t
-        hidden; /* hidden words in the index, at least so many; 0: there are none (LAYOUT 12) */
-    struct intent intent __attribute__((aligned(128)));
+    /* hidden words in the index, at least so many; 0: there are none (LAYOUT 12) */
+    uint64_t hidden;
+    struct intent intent __attribute__((aligned(64)));
 };
 _Static_assert(sizeof(struct arena_header) <= ARENA_PAGE, "the header is one page");
-_Static_assert(sizeof(struct intent) == 128, "layout version must change with the intent");
+_Static_assert(sizeof(struct intent) == 56, "layout version must change with the intent");
 
 /* --- frozen (LAYOUT 9) --- */
 enum freeze_state {
@@ -106,7 +100,8 @@ enum page_kind {
 #define PAGEMAP_KIND(e)  ((unsigned)((e) >> 56))
 #define PAGEMAP_CLASS(e) ((unsigned)((e) >> 48 & 0xff))
 #define PAGEMAP_VALUE(e) ((e)&0xffffffffffffull)
-#define PAGEMAP_HOLE     PAGEMAP_ENTRY(PAGE_FREE, 0, 1) /* free, and its memory was given back */
+/* free, and its memory was given back */
+#define PAGEMAP_HOLE PAGEMAP_ENTRY(PAGE_FREE, 0, 1)
 
 /* --- index --- */
 #define WORD_EMPTY        0ull
@@ -119,16 +114,14 @@ enum page_kind {
 #define WORD_LIVE(w)      ((w) > WORD_MOVED)
 #define HASH_TAG(h)       ((h) >> 16 & 0xfffff)
 #define WORD_MAKE(h, off) (HASH_TAG(h) << WORD_OFFSET_BITS | (off) >> DD_GRANULE_SHIFT)
-#define WORD_MOVE(w, off)        \
-    (((w) & ~WORD_OFFSET_MASK) | \
-     (off) >> DD_GRANULE_SHIFT) /* the same word when its item lies at off */
+/* the same word when its item lies at off */
+#define WORD_MOVE(w, off)   (((w) & ~WORD_OFFSET_MASK) | (off) >> DD_GRANULE_SHIFT)
 #define SEGMENT_BUCKETS     255u
 #define BUCKET_SLOTS        7u
 #define HASH_BUCKET(h)      ((unsigned)((((h)&0xffff) * SEGMENT_BUCKETS) >> 16))
 #define DIR_INDEX(h, depth) (((h) >> 1) >> (63 - (depth))) /* right for depth 0 too */
-#define DIR_WORD(h, depth)      \
-    (((h) >> 1 | 1ull << 63) >> \
-     (63 - (depth)))                     /* number of the word in the region: 2^depth + index */
+/* number of the word in the region: 2^depth + index */
+#define DIR_WORD(h, depth)           (((h) >> 1 | 1ull << 63) >> (63 - (depth)))
 #define DIR_DEPTH_MAX                28u /* the directory uses the bits above the tag */
 #define ROOT_MAKE(generation, depth) ((uint64_t)(generation) << 32 | (depth))
 #define ROOT_GENERATION(root)        ((uint32_t)((root) >> 32))
@@ -168,23 +161,23 @@ struct item {
 _Static_assert(sizeof(struct item) == 32, "layout version must change with the item");
 #define ITEM_CACHED (1ull << 63) /* in version: of another manager (I17) */
 #define ITEM_QUEUE  (1ull << 62) /* the record of a queue (LAYOUT 12) */
-#define ITEM_QUEUED \
-    (1ull << 61) /* a value behind the first of its key; the rest of version is its number */
+/* a value behind the first of its key; the rest of version is its number */
+#define ITEM_QUEUED (1ull << 61)
 
 /* --- queues (LAYOUT 12) --- */
 struct queue_record { /* the value of a record's item */
     uint64_t most;    /* values that the key may have; 0: any number */
-    uint64_t drop; /* the values from drop to head are deleted and their blocks still to be freed */
+    /* the values from drop to head are deleted and their blocks still to be freed */
+    uint64_t drop;
     uint64_t head, tail; /* numbers of the values behind the first: head .. tail - 1 */
 };
-/* Hashes of a key's record and of its value number n. Their tags are not the key's, in the upper 16 bits: readers of the key never follow their words. */
+/* Hashes of a key's record and of its value number n. Their tags are not the key's, in the upper 16
+ * bits: readers of the key never follow their words. */
 #define QUEUE_RECORD_HASH(h) ((h) ^ 1ull << 25)
 static inline uint64_t queue_value_hash(uint64_t h, uint64_t n) {
     const uint64_t low = (1ull << 24) - 1, mask = UINT64_MAX >> 1;
-    uint64_t x =
-        (h & low) |
-        (h >>
-         25 << 24); /* all but bit 24, and then a permutation of these: no two numbers have the same hash */
+    /* all but bit 24, and then a permutation of these: no two numbers have the same hash */
+    uint64_t x = (h & low) | (h >> 25 << 24);
     x = ((x + n) * 0x9e3779b97f4a7c15ull) & mask;
     x ^= x >> 32;
     x = x * 0xd6e8feb86659fd93ull & mask;
@@ -193,14 +186,16 @@ static inline uint64_t queue_value_hash(uint64_t h, uint64_t n) {
 }
 
 /*
- * An item whose value is in the spill (LAYOUT 11): val_len has the bit ITEM_AWAY, so that who does not know of it finds no room for such a value; what stands where the value would is this.
+ * An item whose value is in the spill (LAYOUT 11): val_len has the bit ITEM_AWAY, so that who does
+ * not know of it finds no room for such a value; what stands where the value would is this.
  */
 #define ITEM_AWAY (1ull << 63)
 struct item_away {
-    uint64_t
-        off; /* of the block with the value's bytes, from the start of the arena; the file begins at file_size */
-    uint64_t sum
-        []; /* XXH3 64 of each DD_SPILL_CHUNK bytes of the value; of the last one, of what is left */
+    /* of the block with the value's bytes, from the start of the arena; the file begins at
+     * file_size */
+    uint64_t off;
+    /* XXH3 64 of each DD_SPILL_CHUNK bytes of the value; of the last one, of what is left */
+    uint64_t sum[];
 };
 static inline uint64_t item_len(const struct item *i) {
     return i->val_len & ~ITEM_AWAY;
@@ -212,7 +207,8 @@ static inline uint64_t away_bytes(uint64_t val_len) {
     return sizeof(struct item_away) + away_sums(val_len) * sizeof(uint64_t);
 }
 
-/* The fold that `check` must hold: each bit of the other fields counts, and it is not 0 for a block of zeros. */
+/* The fold that `check` must hold: each bit of the other fields counts, and it is not 0 for a block
+ * of zeros. */
 static inline uint16_t item_check(const struct item *i) {
     uint64_t tail; /* key_len, tag, pad, and check, which is shifted out */
     __builtin_memcpy(&tail, &i->key_len, sizeof tail);
@@ -246,25 +242,29 @@ static inline uint64_t item_bytes(const struct item *i) {
 }
 
 /* --- leases --- */
+#define LEASE_SLOT_WORDS       512u /* of the slots and what stands before them: a page */
 #define LEASE_CHUNK_SIZE       16384u
 #define LEASE_FILE_SIZE        ((uint64_t)LEASE_CHUNK_SIZE * DD_LEASE_CHUNKS)
 #define LEASE_WORD(arena, off) ((uint64_t)(arena) << 48 | (off))
 #define LEASE_ARENA(w)         ((unsigned)((w) >> 48))
 #define LEASE_OFFSET(w)        ((w) & (((1ull << WORD_OFFSET_BITS) - 1) << DD_GRANULE_SHIFT))
+/* cached: of gets, those of cached items */
 struct lease_counters {
     uint64_t gets, misses, bytes, cached;
-}; /* cached: of gets, those of cached items */
+};
 #define LEASE_HINTS 256u
 struct lease_chunk {
-    uint64_t slot[DD_LEASE_CHUNK_SLOTS];
+    uint32_t chunks; /* first chunk only: chunks in use; only grows; untrusted */
+    /* so many slots at the end never had a lease, and the scan passes over them; a multiple of 8,
+     * only shrinks; untrusted */
+    uint32_t idle;
+    uint64_t slot[DD_LEASE_CHUNK_SLOTS]; /* the first of them in the same cache line */
     struct lease_counters counters[DD_LOCAL_MANAGERS_MAX]; /* by local arena index */
-    uint64_t chunks; /* first chunk only: chunks in use; only grows; untrusted */
-    uint64_t
-        idle; /* so many slots at the end never had a lease, and the scan passes over them; a multiple of 8, only shrinks; untrusted */
-    uint64_t hints; /* how many hints were ever left here */
-    uint64_t hint
-        [LEASE_HINTS]; /* a ring of words as in slot: cached items that were read lately; untrusted */
-    uint8_t room[2024];
+    /* how many hints were ever left here */
+    uint64_t hints;
+    /* a ring of words as in slot: cached items that were read lately; untrusted */
+    uint64_t hint[LEASE_HINTS];
+    uint8_t room[2040];
 };
 _Static_assert(sizeof(struct lease_chunk) == LEASE_CHUNK_SIZE,
                "layout version must change with the chunk");

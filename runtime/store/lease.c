@@ -2,35 +2,107 @@
 /*
  * lease.c - blocks that nothing names any more wait here until no lease and no pin holds them (I6).
  *
- *   writer: replace the word   | F: seq_cst fence | load the slots, begun after F
- *   reader: store the lease    | G: seq_cst fence | load the word again
+ * writer: replace the word | F: seq_cst fence | load the slots, begun after F reader: store the
+ * lease | G: seq_cst fence | load the word again
  *
- * F and G are ordered one way or the other: F first, and the reader sees the changed word; G first, and the scan sees the lease.
+ * F and G are ordered one way or the other: F first, and the reader sees the changed word; G first,
+ * and the scan sees the lease.
  *
- * Reads are many and scans are few. Where the kernel has it, F is a membarrier, which makes every core that runs a registered reader pass a fence: G
- * is then wherever that finds the reader, and costs nothing otherwise.
+ * Reads are many and scans are few. Where the kernel has it, F is a membarrier, which makes every
+ * core that runs a registered reader pass a fence: G is then wherever that finds the reader, and
+ * costs nothing otherwise.
  */
+#include "lease.h"
+
+#include "compact.h"
+#include "heap.h"
+#include "rebuild.h"
+#include "spill.h"
+#include <base/clock.h>
 #include <base/error.h>
-#include <store/state.h>
+#include <base/log.h>
+#include <base/vec.h>
 
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/*
+ * The first pages of all lease pages once more, one after the other: a scan of many clients finds
+ * their page table entries eight in a cache line, and each client costs it one line more. Apart
+ * they are 32 MiB from each other, each with a page table of its own.
+ */
+#define FRONT_SIZE 4096u
+#define FRONT_NONE UINT32_MAX
+
+static uint8_t *front_place(const struct leases *l, uint32_t n) {
+    return l->fronts[n / FRONTS] + (uint64_t)(n % FRONTS) * FRONT_SIZE;
+}
+
+static bool fronts_more(struct leases *l) {
+    uint8_t **more = realloc(l->fronts, (l->fronts_n + 1) * sizeof *more);
+    if (!more)
+        return false;
+    l->fronts = more;
+    uint32_t *idle = realloc(l->front_idle, (l->fronts_n + 1) * FRONTS * sizeof *idle);
+    if (!idle)
+        return false;
+    l->front_idle = idle;
+    void *at = mmap(NULL, FRONTS * FRONT_SIZE, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return false;
+    for (uint32_t n = FRONTS; n-- > 0;)
+        l->front_idle[l->front_idle_n++] = (uint32_t)l->fronts_n * FRONTS + n;
+    l->fronts[l->fronts_n++] = at;
+    return true;
+}
+
+/* Where that cannot be had the page is looked at where it is. */
+static const struct lease_chunk *front_make(struct leases *l, const void *map, uint32_t *n) {
+    *n = FRONT_NONE;
+    if (l->front_idle_n == 0 && !fronts_more(l))
+        return map;
+    uint32_t i = l->front_idle[l->front_idle_n - 1];
+    /* of size 0: a second mapping of the same memory */
+    void *at = mremap((void *)(uintptr_t)map, 0, FRONT_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
+                      front_place(l, i));
+    if (at == MAP_FAILED)
+        return map;
+    l->front_idle_n--;
+    *n = i;
+    return at;
+}
+
+static void front_drop(struct leases *l, uint32_t n) {
+    if (n == FRONT_NONE)
+        return;
+    /* Without memory for that it stays what it is, until the next one comes there. */
+    mmap(front_place(l, n), FRONT_SIZE, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    l->front_idle[l->front_idle_n++] = n;
+}
+
+static int pages_more(struct leases *l) {
+    size_t pages = l->pages_cap, fronts = l->pages_cap;
+    if (VEC_ROOM(&l->page, &pages, l->pages + 1, 16) < 0 ||
+        VEC_ROOM(&l->front, &fronts, l->pages + 1, 16) < 0)
+        return -ENOMEM;
+    l->pages_cap = pages;
+    return 0;
+}
+
 int store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid) {
     struct leases *l = &s->leases;
-    if (l->pages == l->pages_cap) {
-        size_t cap = l->pages_cap ? l->pages_cap * 2 : 16;
-        struct lease_page *p = realloc(l->page, cap * sizeof *p);
-        if (!p)
-            return dd_error(-ENOMEM, "no memory for another lease page");
-        l->page = p;
-        l->pages_cap = cap;
-    }
-    l->page[l->pages++] = (struct lease_page){.id = id, .map = map, .pid = pid};
+    struct lease_page p = {.id = id, .map = map, .pid = pid};
+    if (l->pages == l->pages_cap && pages_more(l) < 0)
+        return dd_error(-ENOMEM, "no memory for another lease page");
+    l->front[l->pages] = front_make(l, map, &p.front);
+    l->page[l->pages++] = p;
     return 0;
 }
 
@@ -39,9 +111,11 @@ void store_leases_remove(struct store *s, uint64_t id) {
     for (size_t i = 0; i < l->pages; i++)
         if (l->page[i].id == id) {
             free(l->page[i].hinted);
-            memmove(&l->page[i], &l->page[i + 1],
-                    (--l->pages - i) *
-                        sizeof *l->page); /* in their order (I23): a scan may be among them */
+            front_drop(l, l->page[i].front);
+            l->pages--;
+            /* in their order (I23): a scan may be among them */
+            memmove(&l->page[i], &l->page[i + 1], (l->pages - i) * sizeof *l->page);
+            memmove(&l->front[i], &l->front[i + 1], (l->pages - i) * sizeof *l->front);
             if (i < l->scan.page)
                 l->scan.page--;
             else if (i == l->scan.page)
@@ -55,6 +129,11 @@ void leases_close(struct store *s) {
     struct leases *l = &s->leases;
     for (size_t i = 0; i < l->pages; i++)
         free(l->page[i].hinted);
+    for (size_t i = 0; i < l->fronts_n; i++)
+        munmap(l->fronts[i], FRONTS * FRONT_SIZE);
+    free(l->fronts);
+    free(l->front_idle);
+    free(l->front);
     free(l->page);
     free(l->retired);
     table_free(&l->held);
@@ -63,18 +142,17 @@ void leases_close(struct store *s) {
     table_free(&l->transit);
 }
 
+/* What is pinned, or in transit, may be retired when there is no memory to be had: there is room
+ * for all of it, always. */
+static size_t promised(const struct leases *l) {
+    return l->pins.used + l->transit.used;
+}
+
 int retire_reserve(struct store *s, size_t n) {
     struct leases *l = &s->leases;
-    if (l->retired_n + n <= l->retired_cap)
-        return 0;
-    size_t cap = l->retired_cap ? l->retired_cap : 1024;
-    while (cap < l->retired_n + n)
-        cap *= 2;
-    uint64_t *r = realloc(l->retired, cap * sizeof *r);
-    if (!r)
+    n += promised(l);
+    if (VEC_ROOM(&l->retired, &l->retired_cap, l->retired_n + n, 1024) < 0)
         return dd_error(-ENOMEM, "no memory to note a replaced value");
-    l->retired = r;
-    l->retired_cap = cap;
     return 0;
 }
 
@@ -88,9 +166,11 @@ void retire(struct store *s, uint64_t off) {
 
 void store_retire(struct store *s, uint64_t off) {
     settled(s);
-    /* Without memory to note it the block stays in use: it is lost, nothing is damaged. */
-    if (retire_reserve(s, 1) == 0)
+    /* A block that is neither pinned nor in transit was told to nobody. */
+    if (s->leases.retired_n < s->leases.retired_cap || retire_reserve(s, 1) == 0)
         retire(s, off);
+    else
+        retired_free(s, off);
 }
 
 void retired_free(struct store *s, uint64_t off) {
@@ -108,6 +188,10 @@ uint64_t store_transit_bytes(const struct store *s) {
     return s->leases.transit_bytes;
 }
 
+static bool scan_wiped(const struct scan *c) {
+    return c->wiped == SIZE_MAX;
+}
+
 /* Put what was kept and what came since together: the scan is over, or given up. */
 static void scan_end(struct leases *l) {
     struct scan *c = &l->scan;
@@ -123,11 +207,11 @@ bool scan_wanted(const struct store *s) {
     uint64_t spare = s->header->budget / DD_RECLAIM_SPARE,
              enough = DD_RECLAIM_BYTES + 64 * (uint64_t)l->kept +
                       (l->looked < spare ? l->looked : spare);
-    return l->retired_n && (l->again || l->fresh_bytes >= enough);
+    return (l->retired_n || l->look) && (l->again || (l->retired_n && l->fresh_bytes >= enough));
 }
 
 int store_pin(struct store *s, uint64_t off) {
-    uint32_t *n = table_add(&s->leases.pins, off);
+    uint32_t *n = retire_reserve(s, 2) == 0 ? table_add(&s->leases.pins, off) : NULL;
     if (!n)
         return dd_error(-ENOMEM, "no memory to pin a value");
     ++*n;
@@ -140,60 +224,76 @@ void store_unpin(struct store *s, uint64_t off) {
     if (!n || --*n)
         return;
     table_remove(&s->leases.pins, off);
-    if (s->leases.scan.on &&
-        !table_add(&s->leases.scan.held, off)) { /* its lease may have come behind the scan */
+    /* its lease may have come behind the scan, if that has begun to look */
+    if (s->leases.scan.on && scan_wiped(&s->leases.scan) && !table_add(&s->leases.scan.held, off)) {
         scan_end(&s->leases);
         s->leases.again = true;
     }
+    /* it may be a retired one */
     if (s->leases.retired_n)
-        s->leases.fresh_bytes += block_bytes(s, off); /* it may be a retired one */
+        s->leases.fresh_bytes += block_bytes(s, off);
 }
 
 bool pin_held(const struct store *s, uint64_t block) {
     return table_find(&s->leases.pins, block) != NULL;
 }
 
-#define LINE  8u /* slots of a cache line */
-#define AHEAD 8u /* pages whose lines are asked for ahead of the scan */
+#define SCAN_WIPE  32768u /* keys of its table that are set to 0 in a turn, */
+#define SCAN_CLOSE 65536u /* and retired blocks that are moved: some 20 us */
+#define LINE       8u     /* words of a cache line */
+/* words of the first line that are no slots */
+#define BEFORE (LEASE_SLOT_WORDS - DD_LEASE_CHUNK_SLOTS)
+#define AHEAD  16u /* pages whose lines are asked for ahead of the scan */
 
-/* Any lease in these? Acquire pairs with reader_release(): what the reader read lies before the reuse. */
-static inline bool line_any(const uint64_t *slot) {
+/* Any lease in the slots of line i, [*from, *to)? Acquire pairs with reader_release(): what the
+ * reader read lies before the reuse. */
+static inline bool line_any(const struct lease_chunk *c, unsigned i, unsigned *from, unsigned *to) {
     uint64_t any = 0;
-    for (unsigned i = 0; i < LINE; i++)
-        any |= __atomic_load_n(&slot[i], __ATOMIC_ACQUIRE);
+    *from = i ? i * LINE - BEFORE : 0;
+    *to = (i + 1) * LINE - BEFORE;
+    for (unsigned n = *from; n < *to; n++)
+        any |= __atomic_load_n(&c->slot[n], __ATOMIC_ACQUIRE);
     return any != 0;
 }
 
-/* Lines of a chunk that ever had a lease. Before the slots; pairs with the release in chunk_open() of the client. */
+/* Lines of a chunk that ever had a lease. Before the slots; pairs with the release in chunk_open()
+ * of the client. */
 static inline unsigned chunk_lines(const struct lease_chunk *c) {
-    uint64_t idle = __atomic_load_n(&c->idle, __ATOMIC_ACQUIRE);
-    return (unsigned)(DD_LEASE_CHUNK_SLOTS - (idle < DD_LEASE_CHUNK_SLOTS ? idle : 0) + LINE - 1) /
-           LINE;
+    uint32_t idle = __atomic_load_n(&c->idle, __ATOMIC_ACQUIRE);
+    return (LEASE_SLOT_WORDS - (idle < DD_LEASE_CHUNK_SLOTS ? idle : 0) + LINE - 1) / LINE;
 }
 
-/* Call fn for each block named by a lease on this arena; page: number of the lease page. Stops when fn is negative. */
+static inline uint32_t page_chunks(const struct leases *l, size_t p) {
+    uint32_t n = __atomic_load_n(&l->front[p]->chunks, __ATOMIC_ACQUIRE);
+    return n > DD_LEASE_CHUNKS ? DD_LEASE_CHUNKS : n;
+}
+
+static inline const struct lease_chunk *page_chunk(const struct leases *l, size_t p, size_t k) {
+    return k ? (const struct lease_chunk *)l->page[p].map + k : l->front[p];
+}
+
+static inline void page_ahead(const struct leases *l, size_t p) {
+    if (p + AHEAD < l->pages)
+        __builtin_prefetch(l->front[p + AHEAD]);
+}
+
+/* Call fn for each block named by a lease on this arena; page: number of the lease page. Stops when
+ * fn is negative. */
 int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint32_t page)) {
     struct leases *l = &s->leases;
     uint64_t looked = 0;
     int rc = 0;
     for (size_t p = 0; p < l->pages && rc >= 0; p++) {
-        const struct lease_chunk *c = l->page[p].map;
-        if (p + AHEAD < l->pages) {
-            const struct lease_chunk *next = l->page[p + AHEAD].map;
-            __builtin_prefetch(&next->chunks);
-            __builtin_prefetch(&next->slot[0]);
-        }
-        const uint64_t *chunks = &c->chunks;
+        page_ahead(l, p);
         /* Read again for each: the order of a scan. */
-        for (uint64_t k = 0;
-             k < DD_LEASE_CHUNKS && k < __atomic_load_n(chunks, __ATOMIC_ACQUIRE) && rc >= 0;
-             k++, c++) {
-            unsigned lines = chunk_lines(c);
+        for (uint32_t k = 0; k < page_chunks(l, p) && rc >= 0; k++) {
+            const struct lease_chunk *c = page_chunk(l, p, k);
+            unsigned lines = chunk_lines(c), from, to;
             looked += DD_RECLAIM_CHUNK + lines * DD_RECLAIM_LINE;
-            for (unsigned i = 0; i < lines * LINE && rc >= 0; i += LINE) {
-                if (!line_any(&c->slot[i]))
+            for (unsigned i = 0; i < lines && rc >= 0; i++) {
+                if (!line_any(c, i, &from, &to))
                     continue;
-                for (unsigned n = i; n < i + LINE && rc >= 0; n++) {
+                for (unsigned n = from; n < to && rc >= 0; n++) {
                     uint64_t word = __atomic_load_n(&c->slot[n], __ATOMIC_ACQUIRE);
                     if (!word || LEASE_ARENA(word) != s->local_index)
                         continue;
@@ -220,40 +320,48 @@ static uint64_t *page_hinted(struct lease_page *p, uint64_t chunks) {
     return p->hinted;
 }
 
-void leases_hints(struct store *s, void (*fn)(struct store *s, uint64_t off)) {
-    for (struct lease_page *p = s->leases.page; p < s->leases.page + s->leases.pages; p++) {
-        const struct lease_chunk *c = p->map;
-        uint64_t chunks = __atomic_load_n(&c->chunks, __ATOMIC_ACQUIRE);
-        if (chunks > DD_LEASE_CHUNKS)
-            chunks = DD_LEASE_CHUNKS;
-        uint64_t *hinted = page_hinted(p, chunks);
-        for (uint64_t i = 0; hinted && i < chunks; i++, c++) {
-            uint64_t n = __atomic_load_n(&c->hints, __ATOMIC_ACQUIRE),
-                     fresh = n - hinted[i]; /* pairs with cache_hint() of the client */
+bool leases_hints(struct store *s, void (*fn)(struct store *s, uint64_t off), size_t *page,
+                  size_t *chunk, unsigned n) {
+    struct leases *l = &s->leases;
+    for (; *page < l->pages && n > 0; ++*page, *chunk = 0) {
+        const struct lease_chunk *c = (const struct lease_chunk *)l->page[*page].map + *chunk;
+        uint32_t chunks = page_chunks(l, *page);
+        uint64_t *hinted = page_hinted(&l->page[*page], chunks);
+        for (; hinted && *chunk < chunks && n > 0; ++*chunk, c++, n--) {
+            /* pairs with cache_hint() of the client */
+            uint64_t at = __atomic_load_n(&c->hints, __ATOMIC_ACQUIRE), fresh = at - hinted[*chunk];
             if (fresh > LEASE_HINTS)
                 fresh = LEASE_HINTS;
-            hinted[i] = n;
+            hinted[*chunk] = at;
             while (fresh-- > 0) {
-                uint64_t word = __atomic_load_n(&c->hint[--n % LEASE_HINTS],
-                                                __ATOMIC_RELAXED); /* untrusted: only compared */
+                /* untrusted: only compared */
+                uint64_t word = __atomic_load_n(&c->hint[--at % LEASE_HINTS], __ATOMIC_RELAXED);
                 if (word && LEASE_ARENA(word) == s->local_index)
                     fn(s, LEASE_OFFSET(word));
             }
         }
+        if (hinted && *chunk < chunks)
+            return true;
     }
+    return *page < l->pages;
 }
 
 static int note_held(struct store *s, uint64_t block, uint32_t page) {
-    uint32_t *v = table_add(&s->leases.held, block);
+    struct leases *l = &s->leases;
+    if (l->few && l->held.used > DD_SCAN_LEASES)
+        return -E2BIG;
+    uint32_t *v = table_add(&l->held, block);
     if (!v)
         return -ENOMEM;
     *v = page + 1;
+    compact_leased(s, block);
     return 0;
 }
 
-void leases_look(struct store *s) {
+/* Which blocks are leased now: a hint, without a fence. */
+static int leases_look(struct store *s) {
     table_clear(&s->leases.held);
-    leases_each(s, note_held); /* without memory fewer: they are moved in vain */
+    return leases_each(s, note_held); /* without memory fewer: they are moved in vain */
 }
 
 static int barrier_everywhere(void) {
@@ -262,20 +370,31 @@ static int barrier_everywhere(void) {
 
 int barriers_open(struct store *s) {
     int rc = barrier_everywhere();
+    /* pairs with the acquire in reader_unfence() */
     if (rc == 0)
-        __atomic_store_n(&s->header->barriers, 1,
-                         __ATOMIC_RELEASE); /* pairs with the acquire in reader_unfence() */
+        __atomic_store_n(&s->header->barriers, 1, __ATOMIC_RELEASE);
     else if (s->header->barriers)
         return dd_error(rc, "no membarrier any more, on which readers of this arena rely: %s",
                         dd_strerror(rc));
     return 0;
 }
 
+/* Nothing is lost: the next scan does it. But while this goes on the memory only fills. */
+static uint64_t reclaim_failed(struct store *s, int rc) {
+    static uint64_t said;
+    uint64_t now = clock_ns();
+    if (!said || now - said > DD_NOTE_MS * 1000000ull)
+        log_warn("manager %u can not use memory of replaced values again now: %s",
+                 s->header->manager_id, dd_strerror(rc));
+    said = !said || now - said > DD_NOTE_MS * 1000000ull ? now : said;
+    return 0;
+}
+
 /* F, whose partner G is find_fence(). */
 static int scan_fence(struct store *s) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return s->header->barriers ? barrier_everywhere()
-                               : 0; /* the other half of G for readers without a fence */
+    /* the other half of G for readers without a fence */
+    return s->header->barriers ? barrier_everywhere() : 0;
 }
 
 /* True when it is free; else its holder is noted. */
@@ -285,8 +404,9 @@ static bool retired_try(struct store *s, const struct table *held, uint64_t off,
     uint64_t bytes = block_bytes(s, off);
     const uint32_t *holder = table_find(held, off);
     if (holder) {
+        /* for display: one may have gone */
         if (*holder && *holder <= l->pages)
-            l->page[*holder - 1].held += bytes; /* for display: one may have gone */
+            l->page[*holder - 1].held += bytes, l->holders = true;
         *leased_bytes += bytes;
     }
     if (holder || pin_held(s, off))
@@ -296,33 +416,67 @@ static bool retired_try(struct store *s, const struct table *held, uint64_t off,
     return true;
 }
 
-static uint64_t page_chunks(const struct lease_page *p) {
-    uint64_t n = __atomic_load_n(&((const struct lease_chunk *)p->map)->chunks, __ATOMIC_ACQUIRE);
-    return n > DD_LEASE_CHUNKS ? DD_LEASE_CHUNKS : n;
+/* False: there is more to be wiped. */
+static bool scan_wipe(struct scan *c) {
+    if (scan_wiped(c))
+        return true;
+    size_t n = c->held.cap - c->wiped < SCAN_WIPE ? c->held.cap - c->wiped : SCAN_WIPE;
+    memset(c->held.key + c->wiped, 0, n * sizeof *c->held.key);
+    memset(c->held.value + c->wiped, 0, n * sizeof *c->held.value);
+    /* it may grow from now on */
+    c->wiped = c->wiped + n < c->held.cap ? c->wiped + n : SIZE_MAX;
+    return false;
+}
+
+/* What came since takes the places of what is free: their order is of no meaning. False: there is
+ * more of it. */
+static bool scan_close(struct leases *l) {
+    struct scan *c = &l->scan;
+    size_t gap = c->at - c->kept, rest = l->retired_n - c->at, n = gap < rest ? gap : rest;
+    if (n > SCAN_CLOSE)
+        n = SCAN_CLOSE;
+    memcpy(l->retired + c->kept, l->retired + l->retired_n - n, n * sizeof *l->retired);
+    c->kept += n;
+    l->retired_n -= n;
+    return c->kept == c->at || l->retired_n == c->at;
 }
 
 static uint64_t chunks_all(const struct leases *l) {
     uint64_t n = 0;
     for (size_t p = 0; p < l->pages; p++)
-        n += page_chunks(&l->page[p]);
+        n += page_chunks(l, p);
     return n;
 }
 
-uint64_t store_reclaim(struct store *s) {
+static void holders_clear(struct leases *l) {
+    for (size_t p = 0; l->holders && p < l->pages; p++)
+        l->page[p].held = 0;
+    l->holders = false;
+}
+
+static int reclaim(struct store *s, uint64_t *freed) {
     struct leases *l = &s->leases;
+    uint64_t begun = l->begun, done = l->done;
+    *freed = 0;
     settled(s);
     if (l->scan.on)
         scan_end(l);
     if (!l->retired_n)
         return 0;
-    if (scan_fence(s) < 0)
-        return 0;
-    l->later = false;
+    l->done = ++l->begun;
+    int rc = scan_fence(s);
+    if (rc < 0)
+        return rc;
+    l->later = l->look = false;
     table_clear(&l->held);
-    for (size_t p = 0; p < l->pages; p++)
-        l->page[p].held = 0;
-    if (!MUTANT(MUTANT_NO_SCAN) && leases_each(s, note_held) < 0)
-        return 0;
+    holders_clear(l);
+    rc = MUTANT(MUTANT_NO_SCAN) ? 0 : leases_each(s, note_held);
+    if (rc == -E2BIG) {
+        l->begun = begun;
+        l->done = done;
+    }
+    if (rc < 0)
+        return rc;
     STRESS_POINT(STRESS_W_SCANNED);
 
     uint64_t before = l->retired_bytes;
@@ -334,48 +488,71 @@ uint64_t store_reclaim(struct store *s) {
     l->retired_n = l->kept = kept;
     l->fresh_bytes = 0;
     l->again = false;
-    return before - l->retired_bytes;
+    *freed = before - l->retired_bytes;
+    return 0;
+}
+
+uint64_t store_reclaim(struct store *s) {
+    uint64_t freed;
+    int rc = reclaim(s, &freed);
+    return rc < 0 ? reclaim_failed(s, rc) : freed;
 }
 
 /* --- a scan in parts: its fence comes first, and it frees what was retired before that (I6) --- */
 bool scan_small(const struct store *s) {
     const struct leases *l = &s->leases;
     return !l->scan.on && l->retired_n <= DD_SCAN_SMALL && l->held.used <= DD_SCAN_LEASES &&
-           chunks_all(l) <= DD_SCAN_CHUNKS;
+           l->pages <= DD_SCAN_CHUNKS && chunks_all(l) <= DD_SCAN_CHUNKS;
 }
 
-static uint64_t slots_all(const struct leases *l) { /* that ever had a lease */
-    uint64_t n = 0;
-    for (size_t p = 0; p < l->pages; p++) {
-        const struct lease_chunk *c = l->page[p].map;
-        for (uint64_t k = page_chunks(&l->page[p]); k-- > 0; c++)
-            n += chunk_lines(c) * LINE;
+/* So many leases there can be; of thousands of clients, in what one turn has time to look at. */
+static size_t leases_most(const struct leases *l) {
+    size_t lines = 0;
+    unsigned looks = 0;
+    for (size_t p = 0; p < l->pages && looks < DD_SCAN_LINES; p++) {
+        page_ahead(l, p);
+        for (uint32_t k = 0; k < page_chunks(l, p) && looks < DD_SCAN_LINES; k++, looks++)
+            lines += chunk_lines(page_chunk(l, p, k));
     }
-    return n;
+    return lines * LINE;
 }
 
-#define SLOTS_MOST \
-    (1u << 20) /* chunks are untrusted: for more the table grows as leases are found */
+/*
+ * A table for as many leases as there can be, to be wiped from *wiped on. The first touch of its
+ * pages is dearer than all the rest, so a new one is wiped, too, and it grows only for leases that
+ * come while the scan goes on.
+ */
+static int held_make(struct leases *l, struct table *t, size_t *wiped) {
+    size_t n = leases_most(l);
+    if (n < DD_SCAN_LEASES)
+        n = DD_SCAN_LEASES;
+    *wiped = SIZE_MAX;
+    if (l->held.old.cap || l->held.cap < 2 * n || l->held.cap > 16 * n) {
+        if (table_make(t, n) < 0)
+            return -1;
+        if (t->cap > SCAN_WIPE)
+            *wiped = 0;
+        return 0;
+    }
+    *t = l->held;
+    l->held = (struct table){0};
+    t->used = *wiped = 0;
+    return 0;
+}
+
 static bool scan_begin(struct store *s) {
     struct leases *l = &s->leases;
-    uint64_t slots = slots_all(l);
-    if (slots > SLOTS_MOST)
-        slots = SLOTS_MOST;
-    l->later = false;
-    if (scan_fence(s) < 0)
+    l->later = l->look = false;
+    l->begun++;
+    int rc = scan_fence(s);
+    if (rc < 0) {
+        l->done = l->begun; /* in vain: nobody waits for it */
+        reclaim_failed(s, rc);
         return false;
-    if (l->held.cap > 0 && l->held.cap >= 2 * slots &&
-        l->held.cap <=
-            16 *
-                slots) { /* memory that is there already: the first touch of new pages is dearer than all of the rest */
-        l->scan.held = l->held;
-        l->held = (struct table){0};
-        memset(l->scan.held.key, 0, l->scan.held.cap * sizeof *l->scan.held.key);
-        l->scan.held.used = 0;
-    } else if (table_make(&l->scan.held, slots) < 0)
+    }
+    if (held_make(l, &l->scan.held, &l->scan.wiped) < 0)
         return false;
-    for (size_t p = 0; p < l->pages; p++)
-        l->page[p].held = 0;
+    holders_clear(l);
     l->scan.on = true;
     l->looked = 0;
     l->scan.n = l->retired_n;
@@ -384,52 +561,124 @@ static bool scan_begin(struct store *s) {
     return true;
 }
 
-/* Lease pages that come meanwhile stand behind the others, and are looked at as they are. -1: without memory. */
+/* Lease pages that come meanwhile stand behind the others, and are looked at as they are. -1:
+ * without memory. */
 static int scan_look(struct store *s) {
     struct leases *l = &s->leases;
     struct scan *c = &l->scan;
     size_t full = c->held.used + DD_SCAN_LEASES;
-    for (unsigned n = 0; n < DD_SCAN_CHUNKS && c->page < l->pages && c->held.used < full; n++) {
-        const struct lease_chunk *at = (const struct lease_chunk *)l->page[c->page].map + c->chunk;
-        if (c->chunk >= page_chunks(&l->page[c->page])) {
+    for (unsigned n = 0; n < DD_SCAN_LINES && c->page < l->pages && c->held.used < full;) {
+        if (c->chunk >= page_chunks(l, c->page)) {
             c->page++;
             c->chunk = 0;
+            n++;
             continue;
         }
-        unsigned lines = chunk_lines(at);
+        if (c->chunk == 0)
+            page_ahead(l, c->page);
+        const struct lease_chunk *at = page_chunk(l, c->page, c->chunk);
+        unsigned lines = chunk_lines(at), from, to;
+        n += lines;
         l->looked += DD_RECLAIM_CHUNK + lines * DD_RECLAIM_LINE;
-        for (unsigned i = 0; i < lines * LINE; i++) {
-            if (i % LINE == 0 && !line_any(&at->slot[i])) {
-                i += LINE - 1;
+        for (unsigned i = 0; i < lines; i++) {
+            if (!line_any(at, i, &from, &to))
                 continue;
+            for (unsigned k = from; k < to; k++) {
+                /* as in leases_each() */
+                uint64_t word = __atomic_load_n(&at->slot[k], __ATOMIC_ACQUIRE), block;
+                if (!word || LEASE_ARENA(word) != s->local_index ||
+                    !(block = block_of(s, LEASE_OFFSET(word))))
+                    continue;
+                uint32_t *v = table_add(&c->held, block);
+                if (!v)
+                    return -1;
+                *v = (uint32_t)c->page + 1;
+                compact_leased(s, block);
             }
-            uint64_t word = __atomic_load_n(&at->slot[i], __ATOMIC_ACQUIRE),
-                     block; /* as in leases_each() */
-            if (!word || LEASE_ARENA(word) != s->local_index ||
-                !(block = block_of(s, LEASE_OFFSET(word))))
-                continue;
-            uint32_t *v = table_add(&c->held, block);
-            if (!v)
-                return -1;
-            *v = (uint32_t)c->page + 1;
         }
         c->chunk++;
     }
     return 0;
 }
 
+/* A scan in one go. False: it would be a large one, and nothing is done. */
+bool scan_at_once(struct store *s) {
+    struct leases *l = &s->leases;
+    uint64_t freed;
+    int rc;
+    if (!l->whole && !scan_small(s))
+        return false;
+    /* how many leases there are is known when they were looked at: that of the last scan is in
+     * `held` */
+    l->few = !l->whole;
+    if (l->retired_n)
+        rc = reclaim(s, &freed);
+    else if ((rc = leases_look(s)) != -E2BIG) {
+        l->look = l->again = false;
+        l->done = ++l->begun;
+    }
+    l->few = false;
+    if (rc < 0 && rc != -E2BIG && l->retired_n)
+        reclaim_failed(s, rc);
+    return rc != -E2BIG;
+}
+
+bool scan_over(struct store *s, uint64_t *number, bool look) {
+    struct leases *l = &s->leases;
+    if (l->whole) {
+        *number = 0;
+        return scan_at_once(s);
+    }
+    if (!*number) {
+        if (!look && !l->retired_n)
+            return true;
+        if (scan_at_once(s))
+            return true;
+        *number = l->begun + 1; /* not the one under way: that has passed some */
+    }
+    bool over = l->done >= *number || (!look && !l->retired_n && l->begun < *number);
+    if (over)
+        *number = 0;
+    else if (l->begun < *number) {
+        l->again = true;
+        l->look |= look;
+    }
+    return over;
+}
+
+int scan_for_room(struct store *s) {
+    struct leases *l = &s->leases;
+    uint64_t number;
+    if (!l->retired_n)
+        return 0;
+    if (l->wait && *l->wait && l->done >= *l->wait)
+        return 0;
+    number = l->wait ? *l->wait : 0;
+    if (scan_over(s, &number, false))
+        return 0;
+    if (!l->wait)
+        return 0;
+    *l->wait = number;
+    return -EINPROGRESS;
+}
+
+bool store_reclaim_soon(struct store *s) {
+    uint64_t number = 0;
+    return scan_over(s, &number, false);
+}
+
 bool store_reclaim_some(struct store *s) {
     struct leases *l = &s->leases;
     struct scan *c = &l->scan;
     settled(s);
-    if (!l->retired_n)
+    if (!c->on && !l->retired_n && !l->look)
         return false;
-    if (scan_small(s)) {
-        store_reclaim(s);
+    if (scan_at_once(s))
         return false;
-    }
     if (!c->on && !scan_begin(s))
         return false;
+    if (!scan_wipe(c))
+        return true;
     if (c->page < l->pages) {
         if (scan_look(s) == 0)
             return true;
@@ -443,8 +692,13 @@ bool store_reclaim_some(struct store *s) {
             l->retired[c->kept++] = l->retired[c->at];
     if (c->at < c->n)
         return true;
+    if (!c->closing)
+        l->kept = c->kept;
+    c->closing = true;
+    if (!scan_close(l))
+        return true;
     l->leased_bytes = c->leased_bytes;
-    l->kept = c->kept;
+    l->done = l->begun;
     table_free(&l->held);
     l->held = c->held;
     c->held = (struct table){0};

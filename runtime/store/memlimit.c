@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memlimit.c - how many bytes may still be taken before the kernel would kill somebody: the smallest limit minus usage of our memory
- * cgroup and its ancestors, v1 and v2, and what the node has left. File pages that the kernel can drop do not count as used; they
- * are asked for only when a limit is near, because memory.stat is dear on large nodes.
+ * memlimit.c - how many bytes may still be taken before the kernel would kill somebody: the
+ * smallest limit minus usage of our memory cgroup and its ancestors, v1 and v2, and what the node
+ * has left. File pages that the kernel can drop do not count as used; they are asked for only when
+ * a limit is near, because memory.stat is dear on large nodes.
  */
+#include "store.h"
+#include <base/io.h>
 #include <base/size.h>
-#include <store/store.h>
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -52,8 +54,9 @@ static void mount_line(char *line) {
     size_t n = strcmp(root, "/") ? strlen(root) : 0;
     if (strncmp(c->path, root, n) == 0 && (c->path[n] == '/' || !c->path[n]))
         memmove(c->path, c->path + n, strlen(c->path + n) + 1);
+    /* outside of what we see: the root is all there is */
     if (strcmp(c->path, "/") == 0 || strstr(c->path, ".."))
-        c->path[0] = 0; /* outside of what we see: the root is all there is */
+        c->path[0] = 0;
 }
 
 static void cgroup_line(char *line) {
@@ -95,12 +98,10 @@ static bool slurp(const char *dir, const char *file, char *buf, size_t cap) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    size_t at = 0;
-    for (ssize_t n; at < cap - 1 && (n = read(fd, buf + at, cap - 1 - at)) > 0;)
-        at += (size_t)n;
+    ssize_t n = read_all(fd, buf, cap - 1);
     close(fd);
-    buf[at] = 0;
-    return at > 0;
+    buf[n > 0 ? n : 0] = 0;
+    return n > 0;
 }
 
 static uint64_t number(const char *dir, const char *file, uint64_t otherwise) {
@@ -139,8 +140,8 @@ static uint64_t left(uint64_t limit, uint64_t used) {
 static uint64_t level_limit(const struct memory_cgroup *c, const char *dir) {
     uint64_t limit = number(dir, c->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
     if (c->v2) {
-        uint64_t high =
-            number(dir, "memory.high", NO_LIMIT); /* above it the kernel slows us to a crawl */
+        /* above it the kernel slows us to a crawl */
+        uint64_t high = number(dir, "memory.high", NO_LIMIT);
         if (high < limit)
             limit = high;
     }

@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pages.c - stretches of heap pages. Free ones lie in bins (exact up to 63 pages, then 16 a doubling) and join their neighbours
- * when they are given; the rest of the range begins at heap_top. A free page may be a hole: its memory was given back to
- * make room elsewhere in the budget, for the index or for a stretch that the free pages were too scattered for.
+ * pages.c - stretches of heap pages. Free ones lie in bins (exact up to 63 pages, then 16 a
+ * doubling) and join their neighbours when they are given; the rest of the range begins at
+ * heap_top. A free page may be a hole: its memory was given back to make room elsewhere in the
+ * budget, for the index or for a stretch that the free pages were too scattered for.
  */
+#include "pages.h"
+
+#include "budget.h"
+#include "pool.h"
+#include "rebuild.h"
+#include "spill.h"
+#include <base/clock.h>
 #include <base/error.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define BESIDE_LOOKS \
-    256 /* spans that are tried for what is moved out of a window; most of a window's own are in few bins */
-#define BIN_LOOK 8 /* spans of the request's own bin that are tried before a larger bin */
+/* spans that are tried for what is moved out of a window; most of a window's own are in few bins */
+#define BESIDE_LOOKS 256
+#define BIN_LOOK     8 /* spans of the request's own bin that are tried before a larger bin */
 
 int pages_open(struct store *s) {
     struct heap *h = &s->heap;
@@ -31,8 +38,8 @@ int pages_open(struct store *s) {
     }
     size_t ref = round_up(h->pages * sizeof *h->ref, ARENA_PAGE);
     size_t span = round_up((h->pages / 2 + 2) * sizeof *h->span, ARENA_PAGE);
-    size_t run =
-        round_up((h->pages / 4 + 2) * sizeof *h->run, ARENA_PAGE); /* a run has 4 pages or more */
+    /* a run has 4 pages or more */
+    size_t run = round_up((h->pages / 4 + 2) * sizeof *h->run, ARENA_PAGE);
     uint32_t memory = h->zone[ZONE_MEMORY].end;
     for (h->region_shift = (unsigned)__builtin_ctz(REGION_PAGES_MIN);
          memory >> h->region_shift >= REGIONS_MAX; h->region_shift++) {
@@ -66,6 +73,10 @@ static unsigned bin_of(uint32_t pages) {
     return BINS_EXACT + (e - 6) * 16 + (pages >> (e - 4) & 15);
 }
 
+static unsigned log2_of(uint64_t pages) {
+    return 63u - (unsigned)__builtin_clzll(pages * ARENA_PAGE);
+}
+
 static void span_insert(struct heap *h, uint32_t first, uint32_t pages, uint32_t holes) {
     struct zone *z = zone_of(h, first);
     uint32_t i = h->spans_idle;
@@ -79,8 +90,10 @@ static void span_insert(struct heap *h, uint32_t first, uint32_t pages, uint32_t
         h->span[z->bin[b]].prev = i;
     z->bin[b] = i;
     z->bin_map[b / 64] |= 1ull << b % 64;
-    if (!z->first)
+    if (!z->first) {
         h->free_pages += pages;
+        h->spans_by[log2_of(pages)]++;
+    }
     h->ref[first] = h->ref[first + pages - 1] = i;
 }
 
@@ -88,8 +101,10 @@ static struct span span_remove(struct heap *h, uint32_t i) {
     struct span gone = h->span[i];
     struct zone *z = zone_of(h, gone.first);
     unsigned b = bin_of(gone.pages);
-    if (!z->first)
+    if (!z->first) {
         h->free_pages -= gone.pages;
+        h->spans_by[log2_of(gone.pages)]--;
+    }
     if (gone.next)
         h->span[gone.next].prev = gone.prev;
     if (gone.prev)
@@ -271,6 +286,20 @@ uint64_t pages_available(struct store *s) {
     return have;
 }
 
+uint64_t pages_row(struct store *s) {
+    const struct heap *h = &s->heap;
+    const struct zone *z = &h->zone[ZONE_MEMORY];
+    uint64_t top = s->header->heap_top,
+             above = (huge_page(s->header) ? s->header->heap_limit / ARENA_PAGE : z->end) - top,
+             most = 0;
+    for (unsigned w = sizeof z->bin_map / sizeof *z->bin_map; w-- > 0 && !most;)
+        if (z->bin_map[w])
+            most = h->span[z->bin[w * 64 + 63u - (unsigned)__builtin_clzll(z->bin_map[w])]].pages;
+    if (top && PAGEMAP_KIND(h->pagemap[top - 1]) == PAGE_FREE)
+        above += h->span[h->ref[top - 1]].pages;
+    return most > above ? most : above;
+}
+
 int pages_take_beside(struct store *s, uint64_t n, struct stretch not, uint32_t *first) {
     struct heap *h = &s->heap;
     struct zone *z = &h->zone[ZONE_MEMORY];
@@ -346,17 +375,26 @@ bool pages_may_punch(struct store *s) {
     return may_punch(s, 0, 0);
 }
 
-/* Give memory of free pages back. Marked first: after a crash a page is at worst taken for a hole that it is not. */
-static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct stretch keep) {
+/* Give memory of free pages back. Marked first: after a crash a page is at worst taken for a hole
+ * that it is not. */
+static bool keeps(struct stretch keep, uint64_t *a, uint64_t *stop) {
+    if (*a < keep.from && keep.from < *stop)
+        *stop = keep.from;
+    if (*a < keep.from || *a >= keep.to)
+        return false;
+    *a = keep.to;
+    return true;
+}
+
+static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct stretch keep,
+                           struct stretch step) {
     struct heap *h = &s->heap;
     struct span *p = &h->span[i];
     uint64_t done = 0, end = p->first + (uint64_t)p->pages;
     for (uint64_t a = p->first; a < end && done < bytes;) {
-        uint64_t b = a, stop = a < keep.from && keep.from < end ? keep.from : end;
-        if (a >= keep.from && a < keep.to) {
-            a = keep.to;
+        uint64_t b = a, stop = end;
+        if (keeps(keep, &a, &stop) || keeps(step, &a, &stop))
             continue;
-        }
         if (h->pagemap[a] == PAGEMAP_HOLE) {
             a++;
             continue;
@@ -400,16 +438,63 @@ static uint64_t punch_above(struct store *s, uint64_t bytes, uint64_t keep_to) {
     return done;
 }
 
-uint64_t pages_punch(struct store *s, uint64_t bytes, struct stretch keep) {
+static uint64_t punch_below(struct store *s, uint64_t bytes, struct stretch keep,
+                            struct stretch step) {
     struct heap *h = &s->heap;
-    pthread_mutex_lock(
-        &s->populate.busy); /* a step under way ends first: at most some milliseconds */
-    uint64_t done = punch_above(s, bytes, keep.to);
+    uint64_t done = 0;
     for (unsigned b = BINS; done < bytes && b-- > 0;)
         for (uint32_t i = h->zone[ZONE_MEMORY].bin[b]; i && done < bytes; i = h->span[i].next)
             if (h->span[i].holes < h->span[i].pages)
-                done += punch_span(s, i, bytes - done, keep);
-    pthread_mutex_unlock(&s->populate.busy);
+                done += punch_span(s, i, bytes - done, keep, step);
+    return done;
+}
+
+/* What a thread that populates is at now. */
+static struct stretch populate_step(const struct populate *p) {
+    return (struct stretch){figure_get(&p->at) / ARENA_PAGE,
+                            round_up(figure_get(&p->to), ARENA_PAGE) / ARENA_PAGE};
+}
+
+/* In the time of the turn that is left, for a request that can wait. What was given back stays so
+ * until it comes again. */
+static uint64_t punch_some(struct store *s, uint64_t bytes, struct stretch keep) {
+    struct compact *c = &s->compact;
+    uint64_t began = clock_ns(), took = 0, done = 0, got = 1;
+    bool alone = pthread_mutex_trylock(&s->populate.busy) == 0;
+    for (; done < bytes && got && took < c->left_ns; took = clock_ns() - began) {
+        uint64_t some = bytes - done < DD_PUNCH_STEP ? bytes - done : DD_PUNCH_STEP;
+        got = alone ? punch_above(s, some, keep.to) : 0;
+        if (!got)
+            got = punch_below(s, some, keep,
+                              alone ? (struct stretch){0, 0} : populate_step(&s->populate));
+        done += got;
+    }
+    if (alone)
+        pthread_mutex_unlock(&s->populate.busy);
+    c->left_ns -= took < c->left_ns ? took : c->left_ns;
+    c->punching = got != 0 || !alone;
+    c->punched += done;
+    return done;
+}
+
+uint64_t pages_punch(struct store *s, uint64_t bytes, struct stretch keep) {
+    struct populate *p = &s->populate;
+    uint64_t done = 0;
+    if (s->leases.wait)
+        return punch_some(s, bytes, keep);
+    /* A step under way does not end where others have all the processors: without what it is at,
+     * then, if that will do. */
+    if (pthread_mutex_trylock(&p->busy) != 0) {
+        done = punch_below(s, bytes, keep, populate_step(p));
+        if (done >= bytes)
+            return done;
+        pthread_mutex_lock(&p->busy);
+    }
+    if (done < bytes)
+        done += punch_above(s, bytes - done, keep.to);
+    if (done < bytes)
+        done += punch_below(s, bytes - done, keep, (struct stretch){0, 0});
+    pthread_mutex_unlock(&p->busy);
     return done;
 }
 
@@ -438,9 +523,8 @@ void pages_rebuild_spans(struct store *s) {
 void pages_histogram(struct store *s, uint64_t *out) {
     const struct heap *h = &s->heap;
     const struct zone *z = &h->zone[ZONE_MEMORY];
-    for (unsigned b = bin_next(z, 0); b < BINS; b = bin_next(z, b + 1))
-        for (uint32_t i = z->bin[b]; i; i = h->span[i].next)
-            out[63 - __builtin_clzll((uint64_t)h->span[i].pages * ARENA_PAGE)]++;
+    for (unsigned i = 0; i < sizeof h->spans_by / sizeof *h->spans_by; i++)
+        out[i] += h->spans_by[i];
     /* What was never handed out is one block, as far as the budget goes. */
     if (huge_page(s->header)) {
         uint64_t idle = s->header->heap_limit - s->header->heap_top * ARENA_PAGE;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.c - an arena whose memory comes from a pool of huge pages (LAYOUT 10). All its pages are ours from the start, so what is divided here is not memory but who has it: the
- * heap has all that the index has not, up to heap_limit, and gives up a page at its top for each that the index grows into. Nothing is touched that was
- * not taken by fallocate() before: a page that is not to be had is an error there, and would be SIGBUS here.
+ * pool.c - an arena whose memory comes from a pool of huge pages (LAYOUT 10). All its pages are
+ * ours from the start, so what is divided here is not memory but who has it: the heap has all that
+ * the index has not, up to heap_limit, and gives up a page at its top for each that the index grows
+ * into. Nothing is touched that was not taken by fallocate() before: a page that is not to be had
+ * is an error there, and would be SIGBUS here.
  */
+#include "pool.h"
+
+#include "pages.h"
 #include <base/error.h>
 #include <base/size.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,10 +35,10 @@ static int full(struct store *s) {
 
 static int lost(struct store *s, int rc) {
     char size[24];
-    return dd_error(DDICT_EFULL,
-                    "manager %u cannot grow: no huge page of %s is to be had any more (%s)",
-                    s->header->manager_id, size_format(size, sizeof size, huge_page(s->header)),
-                    dd_strerror(rc));
+    return dd_error_kind(DDICT_EFULL, STORE_FULL_MACHINE,
+                         "manager %u cannot grow: no huge page of %s is to be had any more (%s)",
+                         s->header->manager_id,
+                         size_format(size, sizeof size, huge_page(s->header)), dd_strerror(rc));
 }
 
 int pool_heap(struct store *s, uint64_t end) {
@@ -42,8 +46,9 @@ int pool_heap(struct store *s, uint64_t end) {
     struct populate *p = &s->populate;
     uint64_t page = huge_page(h), to = round_up(end * ARENA_PAGE, page ? page : 1), from;
     int rc = 0;
+    /* not claimed, which is raised before a step */
     if (!page || end * ARENA_PAGE <= figure_get(&h->populated))
-        return 0; /* not claimed, which is raised before a step */
+        return 0;
     if (to > h->heap_limit)
         return full(s);
     pthread_mutex_lock(&p->busy);
@@ -58,7 +63,8 @@ int pool_heap(struct store *s, uint64_t end) {
     return rc < 0 ? lost(s, rc) : 0;
 }
 
-/* The heap's last page goes back to the pool. A reservation can't be given back alone: the page is taken for a moment. */
+/* The heap's last page goes back to the pool. A reservation can't be given back alone: the page is
+ * taken for a moment. */
 static int give_up(struct store *s) {
     struct arena_header *h = s->header;
     struct populate *p = &s->populate;
@@ -68,8 +74,8 @@ static int give_up(struct store *s) {
     if (h->heap_limit < 2 * page || h->heap_top * ARENA_PAGE > limit)
         return full(s);
     pthread_mutex_lock(&p->busy);
-    word_store(&h->heap_limit,
-               limit); /* first: after a crash it is at worst one page less than we could have */
+    /* first: after a crash it is at worst one page less than we could have */
+    word_store(&h->heap_limit, limit);
     if (figure_get(&p->claimed) > limit) {
         figure_set(&p->claimed, limit);
         __atomic_store_n(&h->populated, limit, __ATOMIC_RELEASE);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * populate.c - take memory ahead of use, a step at a time, from a second thread. It runs ahead of heap_top only: below it pages may have
- * been given back on purpose. `claimed` is raised before a step and the header's `populated` after it.
+ * populate.c - take memory ahead of use, a step at a time, from a second thread. It runs ahead of
+ * heap_top only: below it pages may have been given back on purpose. `claimed` is raised before a
+ * step and the header's `populated` after it. The page map of these pages comes with them, so that
+ * a value of a GiB does not touch 2 MiB of it in one turn.
  */
+#include "state.h"
 #include <base/clock.h>
 #include <base/error.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,16 +18,15 @@
 #endif
 
 /*
- * The kernel's way, else a write that changes nothing: the writer may be filling these pages already, which is no race for
- * the machine.
+ * The kernel's way, else a write that changes nothing: the writer may be filling these pages
+ * already, which is no race for the machine.
  */
-__attribute__((no_sanitize("thread"))) static int touch(struct store *s, uint64_t from,
+__attribute__((no_sanitize("thread"))) static int touch(struct store *s, uint64_t off,
                                                         uint64_t len) {
-    uint8_t *at = s->map + s->header->heap_off + from;
+    uint8_t *at = s->map + off;
+    /* would be SIGBUS otherwise */
     if (huge_page(s->header))
-        return fallocate(s->fd, 0, (off_t)(s->header->heap_off + from), (off_t)len) == 0
-                   ? 0
-                   : -errno; /* would be SIGBUS otherwise */
+        return fallocate(s->fd, 0, (off_t)off, (off_t)len) == 0 ? 0 : -errno;
     if (madvise(at, len, MADV_POPULATE_WRITE) == 0)
         return 0;
     if (errno != EINVAL)
@@ -33,6 +34,16 @@ __attribute__((no_sanitize("thread"))) static int touch(struct store *s, uint64_
     for (uint64_t i = 0; i < len; i += ARENA_PAGE)
         __atomic_fetch_or((uint64_t *)(at + i), 0, __ATOMIC_RELAXED);
     return 0;
+}
+
+static int touch_with_map(struct store *s, uint64_t from, uint64_t len) {
+    const struct arena_header *h = s->header;
+    int rc = touch(s, h->heap_off + from, len);
+    uint64_t first = from / ARENA_PAGE * sizeof(uint64_t) & ~(uint64_t)(ARENA_PAGE - 1),
+             end = round_up((from + len) / ARENA_PAGE * sizeof(uint64_t), ARENA_PAGE);
+    if (rc < 0 || huge_page(h))
+        return rc;
+    return touch(s, h->pagemap_off + first, end - first);
 }
 
 int64_t store_populate(struct store *s) {
@@ -53,8 +64,12 @@ int64_t store_populate(struct store *s) {
         n = step - (from & (step - 1)); /* steps end at huge page borders */
     if (n && !p->stuck && room >= n) {
         uint64_t began = clock_ns();
+        figure_set(&p->at, from);
+        figure_set(&p->to, from + n);
         figure_set(&p->claimed, from + n);
-        if (touch(s, from, n) == 0) {
+        if (from + n > figure_get(&p->mapped))
+            figure_set(&p->mapped, from + n);
+        if (touch_with_map(s, from, n) == 0) {
             __atomic_store_n(&s->header->populated, from + n, __ATOMIC_RELEASE);
             figure_set(&p->bytes, p->bytes + n);
             figure_set(&p->ns, p->ns + clock_ns() - began);
@@ -63,6 +78,7 @@ int64_t store_populate(struct store *s) {
             figure_set(&p->claimed, was);
             p->stuck = true;
         }
+        figure_set(&p->to, 0);
     }
     pthread_mutex_unlock(&p->busy);
     return done;

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue.c - values behind the first of their key, and the record that says which there are (LAYOUT 12). A record may be moved by whatever makes room, so it is looked up again
- * after each step that may do so.
+ * queue.c - values behind the first of their key, and the record that says which there are (LAYOUT
+ * 12). A record may be moved by whatever makes room, so it is looked up again after each step that
+ * may do so.
  */
+#include "queue.h"
+
+#include "compact.h"
+#include "index.h"
+#include "intent.h"
+#include "lease.h"
+#include "rebuild.h"
+#include "segment.h"
 #include <base/error.h>
 #include <base/hash.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,18 +32,17 @@ static struct queue_record *record_at(struct store *s, uint64_t off) {
 }
 
 static struct queue_record *record_find(struct store *s, uint64_t hash, const void *key,
-                                        uint32_t key_len, struct place *p) {
+                                        uint32_t key_len, struct index_place *p) {
     if (!s->header->hidden)
         return NULL;
     index_find(s, QUEUE_RECORD_HASH(hash), key, key_len, p);
     return p->slot ? record_at(s, WORD_OFFSET(p->word)) : NULL;
 }
 
-/* Under a hash of its own; who NULL: without an intent. DDICT_EFULL: nothing has changed, also not in the item. */
-static int hidden_add(struct store *s, struct store_ref *ref, uint64_t hash, uint64_t version,
-                      const struct store_request *who) {
+/* Under a hash of its own. DDICT_EFULL: nothing has changed, also not in the item. */
+static int hidden_add(struct store *s, struct store_ref *ref, uint64_t hash, uint64_t version) {
     struct item *item = ref->item;
-    struct place p;
+    struct index_place p;
     int rc;
     index_find(s, hash, item->key, item->key_len, &p);
     while (!p.vacant) {
@@ -50,24 +57,20 @@ static int hidden_add(struct store *s, struct store_ref *ref, uint64_t hash, uin
     if (p.home->reach < p.distance)
         word_store(&p.home->reach, p.distance); /* I13 */
     word_store(&s->header->hidden, s->header->hidden + 1);
-    if (who)
-        intent_begin(s, INTENT_PUT, *who, p.vacant, *p.vacant, word, s->header->version);
     word_store(p.vacant, word);
     p.segment->live++;
     STRESS_POINT(STRESS_W_HIDDEN);
-    if (who)
-        intent_done(s);
     return 0;
 }
 
-static void hidden_remove(struct store *s, const struct place *p) {
+static void hidden_remove(struct store *s, const struct index_place *p) {
     word_store(p->slot, WORD_EMPTY);
     p->segment->live--;
     word_store(&s->header->hidden, s->header->hidden - 1);
 }
 
 /* With room for one to retire. */
-static void record_remove(struct store *s, const struct place *p) {
+static void record_remove(struct store *s, const struct index_place *p) {
     hidden_remove(s, p);
     retire(s, WORD_OFFSET(p->word));
 }
@@ -80,12 +83,12 @@ static bool record_unused(const struct queue_record *r) {
 static int record_make(struct store *s, uint64_t hash, const void *key, uint32_t key_len,
                        uint64_t most) {
     struct store_ref ref;
-    s->spill.moving =
-        s->spill.fd >= 0; /* it does not wait for room in memory that the spill makes */
+    /* it does not wait for room in memory that the spill makes */
+    s->spill.moving = s->spill.fd >= 0;
     int rc = store_reserve_memory(s, key, key_len, sizeof(struct queue_record), 0, &ref);
+    /* who pushes does not wait */
     if (rc == -EINPROGRESS && compact_for_index(s, RUN_PAGES_MIN) == 0)
-        rc = store_reserve_memory(s, key, key_len, sizeof(struct queue_record), 0,
-                                  &ref); /* who pushes does not wait */
+        rc = store_reserve_memory(s, key, key_len, sizeof(struct queue_record), 0, &ref);
     s->spill.moving = false;
     if (rc == -EINPROGRESS)
         rc = dd_error(DDICT_EFULL, "manager %u is full: no room for the record of a queue",
@@ -93,14 +96,14 @@ static int record_make(struct store *s, uint64_t hash, const void *key, uint32_t
     if (rc < 0)
         return rc;
     *(struct queue_record *)(void *)ref.value = (struct queue_record){.most = most};
-    if ((rc = hidden_add(s, &ref, QUEUE_RECORD_HASH(hash), ITEM_QUEUE, NULL)) < 0)
+    if ((rc = hidden_add(s, &ref, QUEUE_RECORD_HASH(hash), ITEM_QUEUE)) < 0)
         store_abort(s, &ref);
     return rc;
 }
 
 bool store_queue_look(struct store *s, const void *key, uint32_t key_len, uint64_t hash,
                       struct store_queue *out) {
-    struct place p;
+    struct index_place p;
     const struct queue_record *r = record_find(s, hash, key, key_len, &p);
     *out = (struct store_queue){0};
     if (!r)
@@ -110,7 +113,7 @@ bool store_queue_look(struct store *s, const void *key, uint32_t key_len, uint64
 }
 
 int store_queue_limit(struct store *s, const void *key, uint32_t key_len, uint64_t most) {
-    struct place p;
+    struct index_place p;
     uint64_t hash = key_hash(key, key_len);
     settled(s);
     struct queue_record *r = record_find(s, hash, key, key_len, &p);
@@ -120,9 +123,9 @@ int store_queue_limit(struct store *s, const void *key, uint32_t key_len, uint64
     return 0;
 }
 
-int store_queue_push(struct store *s, struct store_ref *ref, struct store_request who) {
+int store_queue_push(struct store *s, struct store_ref *ref) {
     const struct item *item = ref->item;
-    struct place p;
+    struct index_place p;
     uint64_t hash = item->hash;
     int rc;
     settled(s);
@@ -133,24 +136,24 @@ int store_queue_push(struct store *s, struct store_ref *ref, struct store_reques
         r = record_find(s, hash, item->key, item->key_len, &p);
     uint64_t n = r->tail;
     s->header->version++;
-    if ((rc = hidden_add(s, ref, queue_value_hash(hash, n), ITEM_QUEUED | n, &who)) < 0)
+    if ((rc = hidden_add(s, ref, queue_value_hash(hash, n), ITEM_QUEUED | n)) < 0)
         return rc;
     r = record_find(s, hash, item->key, item->key_len, &p);
     r->tail = n + 1;
     return 0;
 }
 
-bool queue_swing(struct store *s, const struct place *first, const void *key, uint32_t key_len,
-                 struct store_request who, struct store_ref *next) {
+bool queue_swing(struct store *s, const struct index_place *first, const void *key,
+                 uint32_t key_len, struct store_ref *next) {
     struct arena_header *h = s->header;
-    struct place at, p;
+    struct index_place at, p;
     struct queue_record *r = record_find(s, first->hash, key, key_len, &at);
     if (!r || r->head == r->tail)
         return false;
     index_find(s, queue_value_hash(first->hash, r->head), key, key_len, &p);
     uint64_t off = WORD_OFFSET(p.word), word = WORD_MAKE(first->hash, off);
     struct item *item = arena_at(s, off);
-    intent_begin_next(s, who, first, word, &p, item->version);
+    intent_begin(s, first, word, &p, item->version);
     item->hash = first->hash;
     STRESS_POINT(STRESS_W_HIDDEN);
     item->version = h->version;
@@ -171,10 +174,11 @@ bool queue_swing(struct store *s, const struct place *first, const void *key, ui
 }
 
 int queue_delete_begin(struct store *s, uint64_t hash, const void *key, uint32_t key_len) {
-    struct place p;
+    struct index_place p;
     const struct queue_record *r = record_find(s, hash, key, key_len, &p);
+    /* nothing behind it, or it is in the list */
     if (!r || r->drop == r->tail || r->drop != r->head)
-        return 0; /* nothing behind it, or it is in the list */
+        return 0;
     struct queue_drop *d = malloc(sizeof *d + key_len);
     if (!d)
         return dd_error(-ENOMEM, "no memory to note a deleted queue");
@@ -188,7 +192,7 @@ int queue_delete_begin(struct store *s, uint64_t hash, const void *key, uint32_t
 
 void queue_emptied(struct store *s, uint64_t hash, const void *key, uint32_t key_len,
                    bool deleted) {
-    struct place p;
+    struct index_place p;
     struct queue_record *r = record_find(s, hash, key, key_len, &p);
     if (!r)
         return;
@@ -210,7 +214,7 @@ static void drop_end(struct store *s) {
 bool queue_sweep(struct store *s, unsigned n) {
     while (s->drops && n > 0) {
         struct queue_drop *d = s->drops;
-        struct place at, p;
+        struct index_place at, p;
         struct queue_record *r = record_find(s, d->hash, d->key, d->key_len, &at);
         if (!r) {
             drop_end(s);
@@ -220,8 +224,9 @@ bool queue_sweep(struct store *s, unsigned n) {
             return false;
         for (; r->drop != r->head && n > 0; n--) {
             index_find(s, queue_value_hash(d->hash, r->drop), d->key, d->key_len, &p);
+            /* else it was popped after a deletion before it */
             if (p.slot)
-                hidden_remove(s, &p); /* else it was popped after a deletion before it */
+                hidden_remove(s, &p);
             STRESS_POINT(STRESS_W_HIDDEN);
             r->drop++;
             if (p.slot)
@@ -248,21 +253,22 @@ void queues_close(struct store *s) {
         drop_end(s);
 }
 
-/* --- after a crash, before the heap is rebuilt: a block without a word is free --- */
+/* --- of an arena that was in use, before the heap is rebuilt: a block without a word is free ---
+ * */
 static bool value_place(struct store *s, uint64_t hash, const struct item *record, uint64_t n,
-                        struct place *p) {
+                        struct index_place *p) {
     index_find(s, queue_value_hash(hash, n), record->key, record->key_len, p);
     return p->slot != NULL;
 }
 
-static void word_remove(const struct place *p) {
+static void word_remove(const struct index_place *p) {
     word_store(p->slot, WORD_EMPTY);
     p->segment->live--;
 }
 
 static void record_recover(struct store *s, const struct item *item, struct queue_record *r) {
     uint64_t hash = QUEUE_RECORD_HASH(item->hash);
-    struct place p;
+    struct index_place p;
     if (r->head != r->tail && !value_place(s, hash, item, r->head, &p))
         r->head++; /* popped */
     if (value_place(s, hash, item, r->tail, &p))

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reader.c - find a key without a lock (I5, I8, I9). To summarise: a word may be followed only under a lease that was re-checked behind
- * the fence; what is not found is a miss only if root, directory word and move counter stood still meanwhile. Stale words of an old
- * directory, of a segment that was split or of one that was used again are harmless by these two.
+ * reader.c - find a key without a lock (I5, I8, I9). To summarise: a word may be followed only
+ * under a lease that was re-checked behind the fence; what is not found is a miss only if root,
+ * directory word and move counter stood still meanwhile. Stale words of an old directory, of a
+ * segment that was split or of one that was used again are harmless by these two.
  */
+#include "find.h"
 #include <base/error.h>
 #include <base/hash.h>
-#include <store/find.h>
+#include <base/io.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,7 +41,7 @@ FIND_INLINE int probe(const struct arena_view *a, const struct segment *g, uint6
     }
 }
 
-/* The whole protocol; hits are found by the short way before it nearly always. */
+/* The whole protocol; find_fast() finds nearly all hits before it. */
 static __attribute__((noinline)) int find_validated(const struct arena_view *a, uint64_t h,
                                                     const void *key, size_t key_len, uint64_t *slot,
                                                     struct found *out, unsigned tries) {
@@ -57,8 +59,8 @@ static __attribute__((noinline)) int find_validated(const struct arena_view *a, 
         int rc = probe(a, g, h, key, key_len, slot, out, &tries);
         if (rc <= 0)
             return rc;
-        __atomic_thread_fence(
-            __ATOMIC_ACQUIRE); /* who saw MOVED sees the copy and the odd counter stored before it */
+        /* who saw MOVED sees the copy and the odd counter stored before it */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (rc == PROBE_ABSENT && (moves & 1)) {
             const struct segment *t = find_at(a, find_load(&g->sibling));
             if (DIR_INDEX(h, t->depth) == t->prefix) {
@@ -68,8 +70,8 @@ static __attribute__((noinline)) int find_validated(const struct arena_view *a, 
             }
         }
         STRESS_POINT(STRESS_R_MISSED);
-        __atomic_thread_fence(
-            __ATOMIC_ACQUIRE); /* the probe's loads before those of the validation */
+        /* the probe's loads before those of the validation */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (rc == PROBE_ABSENT && ((find_load(&a->header->root) == root && find_load(dir) == off &&
                                     find_load(&g->moves) == moves) ||
                                    MUTANT(MUTANT_BLIND_MISS)))
@@ -81,8 +83,9 @@ static __attribute__((noinline)) int find_validated(const struct arena_view *a, 
 }
 
 /*
- * A hit needs no look at the move counter, which lies in another page than the bucket: what hold() re-checked is right wherever it was
- * found. So the counter costs only those who do not find their key at once.
+ * A hit needs no look at the move counter, which lies in another page than the bucket: what hold()
+ * re-checked is right wherever it was found. So the counter costs only those who do not find their
+ * key at once.
  */
 int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t key_len,
                 uint64_t *slot, struct found *out) {
@@ -97,7 +100,8 @@ int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t 
     return find_validated(a, h, key, key_len, slot, out, tries);
 }
 
-/* The first lines of a value; the one behind the item's first is on its way already. Who reads on in order has the rest brought by the processor. */
+/* The first lines of a value; the one behind the item's first is on its way already. Who reads on
+ * in order has the rest brought by the processor. */
 #define VALUE_NEAR 512u
 static inline void value_prefetch(const struct found *f) {
     uint64_t n = f->val_len < VALUE_NEAR ? f->val_len : VALUE_NEAR;
@@ -125,8 +129,8 @@ void reader_find_many(struct find_one *w, unsigned n) {
         find_lease(o->a, word, o->slot);
         fenced |= o->a->fenced;
     }
-    find_fence(
-        fenced); /* one for all: each lease is stored before it and each word looked at again behind it */
+    /* one for all: each lease is stored before it and each word looked at again behind it */
+    find_fence(fenced);
     for (unsigned i = 0; i < n; i++) {
         struct find_one *o = &w[i];
         if (__builtin_expect(!o->from, 0))
@@ -139,27 +143,6 @@ void reader_find_many(struct find_one *w, unsigned n) {
             reader_release(o->slot);
         else
             value_prefetch(&o->f);
-    }
-}
-
-void reader_prefetch(const struct arena_view *a, uint64_t h, int stage) {
-    uint64_t off = find_load(&a->dir[DIR_WORD(h, ROOT_DEPTH(find_load(&a->header->root)))]);
-    if (!off)
-        return;
-    const struct segment *g = find_at(a, off);
-    const struct bucket *k = &g->bucket[HASH_BUCKET(h)];
-    if (stage == 0) {
-        __builtin_prefetch(k);
-        __builtin_prefetch(&g->moves);
-        return;
-    }
-    for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-        uint64_t word = __atomic_load_n(&k->slot[i], __ATOMIC_RELAXED);
-        if (WORD_TAG(word) != HASH_TAG(h) || !WORD_LIVE(word))
-            continue;
-        const uint8_t *item = find_at(a, WORD_OFFSET(word));
-        __builtin_prefetch(item);
-        __builtin_prefetch(item + 64);
     }
 }
 
@@ -199,15 +182,9 @@ static int unread(const struct found *f, const char *what) {
 
 static int chunk_read(const struct arena_view *a, const struct found *f, uint8_t *buf, uint64_t at,
                       uint64_t len) {
-    for (uint64_t done = 0; done < len;) {
-        ssize_t n = pread(a->spill_fd, buf + done, len - done,
-                          (off_t)(f->away->off - a->header->file_size + at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return unread(f, n < 0 ? dd_strerror(-errno) : "its file is shorter than it was");
-        done += (uint64_t)n;
-    }
+    ssize_t n = read_all_at(a->spill_fd, buf, len, f->away->off - a->header->file_size + at);
+    if (n != (ssize_t)len)
+        return unread(f, n < 0 ? dd_strerror((int)n) : "its file is shorter than it was");
     return XXH3_64bits(buf, len) == f->away->sum[at / DD_SPILL_CHUNK]
                ? 0
                : unread(f, "its disk gave back other bytes than were written");
@@ -217,9 +194,8 @@ int away_read(const struct arena_view *a, const struct found *f, void *buf, uint
               uint64_t len) {
     int rc = 0;
     for (uint64_t n, done = 0; rc == 0 && done < len; done += n) {
-        n = len - done < DD_SPILL_CHUNK
-                ? len - done
-                : DD_SPILL_CHUNK; /* while a chunk is near its sum is cheap */
+        /* while a chunk is near its sum is cheap */
+        n = len - done < DD_SPILL_CHUNK ? len - done : DD_SPILL_CHUNK;
         rc = chunk_read(a, f, (uint8_t *)buf + done, at + done, n);
     }
     return rc;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reader.h - the read side of an arena, used by clients on a read-only mapping: no lock, no system call. Any number
- * of threads; each uses lease slots of its own. Rules: LAYOUT I5, I8, I9.
+ * reader.h - the read side of an arena, used by clients on a read-only mapping: no lock, no system
+ * call. Any number of threads; each uses lease slots of its own. Rules: LAYOUT I5, I8, I9.
  */
 #ifndef DDICT_STORE_READER_H
 #define DDICT_STORE_READER_H
 
-#include <store/layout.h>
-#include <store/stress.h>
+#include "layout.h"
+#include "stress.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -17,41 +17,50 @@ struct arena_view {
     const struct arena_header *header; /* start of the mapping */
     size_t map_len;
     unsigned local_index; /* of the arena on this node */
-    bool
-        fenced; /* false: the manager's membarrier is the fence of a lease (I5); set by reader_unfence() */
-    uint64_t lease;      /* LEASE_WORD(local_index, 0) */
-    uint64_t last_item;  /* map_len less an item's header */
-    uint64_t last_short; /* less the longest key too: what find_item_short() may look at */
+    /* false: the manager's membarrier is the fence of a lease (I5); set by reader_unfence() */
+    bool fenced;
+    uint64_t lease;     /* LEASE_WORD(local_index, 0) */
+    uint64_t last_item; /* map_len less an item's header */
+    /* less the longest key too: what find_item_short() may look at */
+    uint64_t last_short;
     const uint64_t *dir;
     int spill_fd; /* ours; -1: none */
-    uint64_t row; /* of its counters in a chunk of the lease page: bytes from their begin */
+    /* of its counters in a chunk of the lease page: bytes from their begin */
+    uint64_t row;
 };
 
-/* Check magic, version and the regions of a header against the sizes of the two files. DDICT_EVERSION, DDICT_EPROTO. */
+/* Check magic, version and the regions of a header against the sizes of the two files.
+ * DDICT_EVERSION, DDICT_EPROTO. */
 int arena_check(const struct arena_header *h, uint64_t file_size, uint64_t spill_size);
-/* Map an arena, shared, and its spill (-1: it has none) behind it, and check them; *len is what munmap() needs. A negative code with a sentence. */
+/* Map an arena, shared, and its spill (-1: it has none) behind it, and check them; *len is what
+ * munmap() needs. A negative code with a sentence. */
 int arena_map(void **map, uint64_t *len, int fd, int spill_fd, int prot);
 
 /* Map them read-only. DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. */
 int arena_view_map(struct arena_view *a, int fd, int spill_fd, unsigned local_index);
 void arena_view_unmap(struct arena_view *a);
 
-/* Leave the fences of this process to the manager, where that and the kernel can do it. Before the first look-up. */
+/* Leave the fences of this process to the manager, where that and the kernel can do it. Before the
+ * first look-up. */
 void reader_unfence(struct arena_view *a);
 
 struct found {
     const struct item *item;
-    const void *
-        value; /* in the spill: where it is mapped, which a disk that fails makes SIGBUS, and nobody has checked; see away_read() */
+    /* in the spill: where it is mapped, which a disk that fails makes SIGBUS, and nobody has
+     * checked; see away_read() */
+    const void *value;
     uint64_t val_len;
     uint64_t off; /* of the item */
-    const struct item_away *
-        away; /* NULL: in memory. reader_find() and reader_item() set it; what the steps of find.h find short of them is in memory */
+    /* NULL: in memory. reader_find() and reader_item() set it; what the steps of find.h find short
+     * of them is in memory */
+    const struct item_away *away;
 };
 
 /*
- * Bytes [at, at + len) of a value that is in the spill, held by a lease, into buf: at is a multiple of DD_SPILL_CHUNK, and so is len but at the value's end. They are read from the file
- * and compared with their sums: 0, or -EIO with a sentence: the disk failed, or gave other bytes than were written. Never a signal.
+ * Bytes [at, at + len) of a value that is in the spill, held by a lease, into buf: at is a multiple
+ * of DD_SPILL_CHUNK, and so is len but at the value's end. They are read from the file and compared
+ * with their sums: 0, or -EIO with a sentence: the disk failed, or gave other bytes than were
+ * written. Never a signal.
  */
 int away_read(const struct arena_view *a, const struct found *f, void *buf, uint64_t at,
               uint64_t len);
@@ -59,9 +68,10 @@ int away_read(const struct arena_view *a, const struct found *f, void *buf, uint
 int away_check(const struct arena_view *a, const struct found *f);
 
 /*
- * Find key (hash h) and hold it with the lease slot *slot, which must be 0 and belongs to the calling thread. On 0 the
- * slot holds the lease: the item stays readable until reader_release(). Otherwise the slot is 0 again.
- * DDICT_ENOKEY (a true miss, I8), -EAGAIN (64 retries: ask the manager), DDICT_EPROTO (the arena is damaged).
+ * Find key (hash h) and hold it with the lease slot *slot, which must be 0 and belongs to the
+ * calling thread. On 0 the slot holds the lease: the item stays readable until reader_release().
+ * Otherwise the slot is 0 again. DDICT_ENOKEY (a true miss, I8), -EAGAIN (64 retries: ask the
+ * manager), DDICT_EPROTO (the arena is damaged).
  */
 int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t key_len,
                 uint64_t *slot, struct found *out);
@@ -74,24 +84,23 @@ struct find_one {
     size_t key_len;
     uint64_t *slot; /* as in reader_find() */
     struct found f; /* out, when found */
-    bool found; /* out; false: not found by the short way, *slot is 0, reader_find() knows why */
+    /* out; false: not found at once, *slot is 0, reader_find() knows why */
+    bool found;
     const uint64_t *from; /* between the steps; NULL: no word fits */
     uint64_t word;
 };
 /*
- * Step by step for all of them, so that their misses of the cache overlap, and with one fence for all their leases. The buckets should be on their way:
- * reader_prefetch(), stage 0.
+ * Step by step for all of them, so that their misses of the cache overlap, and with one fence for
+ * all their leases. The buckets should be on their way: find_bucket() says where.
  */
 void reader_find_many(struct find_one *w, unsigned n);
-
-/* Bring the cache lines of the index (stage 0) and of the item (stage 1) near, for batches. Never fails, never holds. */
-void reader_prefetch(const struct arena_view *a, uint64_t h, int stage);
 
 static inline void reader_release(uint64_t *slot) {
     __atomic_store_n(slot, 0, __ATOMIC_RELEASE);
 }
 
-/* Take a lease on an offset that a completion names: the manager keeps it pinned until the completion is consumed, so no re-check is needed. */
+/* Take a lease on an offset that a completion names: the manager keeps it pinned until the
+ * completion is consumed, so no re-check is needed. */
 static inline void reader_adopt(const struct arena_view *a, uint64_t off, uint64_t *slot) {
     __atomic_store_n(slot, LEASE_WORD(a->local_index, off), __ATOMIC_SEQ_CST);
 }
@@ -99,10 +108,12 @@ static inline void reader_adopt(const struct arena_view *a, uint64_t off, uint64
 int reader_item(const struct arena_view *a, uint64_t off, struct found *out);
 
 /*
- * Keys of the segment that covers *cursor (0 to begin), as store_keys(): calls fn for each and sets *cursor to the next prefix, 0 at the end.
- * Returns the number of keys, or what fn returned when that was not 0; *cursor then stays. All keys are copied before fn sees the first, so fn
- * may take its time. slot as in reader_find(); it is 0 again afterwards. A key that is present throughout the walk is seen exactly once.
- * -EAGAIN after 64 disturbed tries: ask the manager for this cursor. -ENOMEM.
+ * Keys of the segment that covers *cursor (0 to begin), as store_keys(): calls fn for each and sets
+ * *cursor to the next prefix, 0 at the end. Returns the number of keys, or what fn returned when
+ * that was not 0; *cursor then stays. All keys are copied before fn sees the first, so fn may take
+ * its time. slot as in reader_find(); it is 0 again afterwards. A key that is present throughout
+ * the walk is seen exactly once. -EAGAIN after 64 disturbed tries: ask the manager for this cursor.
+ * -ENOMEM.
  */
 int reader_keys(const struct arena_view *a, uint64_t *cursor, uint64_t *slot,
                 int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reader_keys.c - the keys of one segment, exact for those that are present throughout. The words are copied first and count only if no
- * split came between (I8); then each key is copied under a lease of its own, and again it all counts only if no split came between. A
- * word that was replaced meanwhile is followed if its tag is the same: it is the same key, or one that was not there throughout.
+ * reader_keys.c - the keys of one segment, exact for those that are present throughout. The words
+ * are copied first and count only if no split came between (I8); then each key is copied under a
+ * lease of its own, and again it all counts only if no split came between. A word that was replaced
+ * meanwhile is followed if its tag is the same: it is the same key, or one that was not there
+ * throughout.
  */
+#include "reader.h"
 #include <base/error.h>
-#include <store/reader.h>
+#include <base/vec.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,14 +49,8 @@ static int look_holds(const struct arena_view *a, const struct look *l) {
 
 static int keys_add(struct keys *k, const struct item *item) {
     size_t need = k->len + sizeof(uint32_t) + item->key_len;
-    if (need > k->cap) {
-        size_t cap = need * 2 > 65536 ? need * 2 : 65536;
-        uint8_t *buf = realloc(k->buf, cap);
-        if (!buf)
-            return dd_error(-ENOMEM, "no memory for the keys of a segment");
-        k->buf = buf;
-        k->cap = cap;
-    }
+    if (VEC_ROOM(&k->buf, &k->cap, need, 65536) < 0)
+        return dd_error(-ENOMEM, "no memory for the keys of a segment");
     memcpy(k->buf + k->len, &item->key_len, sizeof(uint32_t));
     memcpy(k->buf + k->len + sizeof(uint32_t), item->key, item->key_len);
     k->len = need;
@@ -122,8 +119,9 @@ int reader_keys(const struct arena_view *a, uint64_t *cursor, uint64_t *slot,
     int rc = words ? 1 : dd_error(-ENOMEM, "no memory for the words of a segment");
     for (unsigned tries = 0; rc == 1 && tries < DD_READ_RETRIES; tries++) {
         struct look l;
+        /* a split lasts some 50 us */
         for (unsigned pause = 0; pause < tries * 32; pause++)
-            __asm__ volatile("" ::: "memory"); /* a split lasts some 50 us */
+            __atomic_signal_fence(__ATOMIC_SEQ_CST);
         look_begin(a, *cursor, &l);
         if (l.off)
             next = segment_next(l.segment->prefix, l.segment->depth);

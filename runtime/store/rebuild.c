@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rebuild.c - the private side of the heap from what the arena holds (LAYOUT 7), in two steps: opening marks the blocks that words name;
- * settling, when leases and pins are known, keeps those that they name until they let go, and frees the rest. No item is read.
+ * rebuild.c - the private side of the heap from what the arena holds (LAYOUT 7), in two steps:
+ * opening marks the blocks that words name; settling, when leases are known, keeps those that they
+ * name until they let go, and frees the rest. No item is read.
  */
+#include "rebuild.h"
+
+#include "budget.h"
+#include "heap.h"
+#include "lease.h"
+#include "pages.h"
+#include "segment.h"
+#include "spill.h"
 #include <base/error.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <string.h>
@@ -25,7 +33,8 @@ static void marked(struct store *s, struct zone *z, uint64_t bytes) {
         s->header->spill_items++;
 }
 
-/* Mark the block as used. 1: it was not before; 0: it was; DDICT_EPROTO: not the start of a block. */
+/* Mark the block as used. 1: it was not before; 0: it was; DDICT_EPROTO: not the start of a block.
+ * */
 static int block_mark(struct store *s, uint64_t off) {
     struct heap *h = &s->heap;
     if (!off || block_of(s, off) != off)
@@ -57,7 +66,8 @@ static int block_mark(struct store *s, uint64_t off) {
     return 1;
 }
 
-/* The same, and what its item has in the spill: an item that only leases name may share that block with the one that it was moved to, or be a free one's whose block there is another's by now. */
+/* The same, and what its item has in the spill: an item that only leases name may share that block
+ * with the one that it was moved to, or be a free one's whose block there is another's by now. */
 static int item_mark(struct store *s, uint64_t off) {
     int rc = block_mark(s, off);
     struct item *item = arena_at(s, off);
@@ -72,7 +82,8 @@ static int item_mark(struct store *s, uint64_t off) {
     return 1;
 }
 
-/* Pages of the run or extent whose head is at p, or 0 when the entries do not make one (killed while it was marked). */
+/* Pages of the run or extent whose head is at p, or 0 when the entries do not make one (killed
+ * while it was marked). */
 static uint64_t stretch_at(struct store *s, uint64_t p, uint64_t top) {
     const uint64_t *map = s->heap.pagemap;
     unsigned kind = PAGEMAP_KIND(map[p]), cls = PAGEMAP_CLASS(map[p]);
@@ -120,7 +131,7 @@ int heap_rebuild(struct store *s) {
     h->spill_used = h->spill_items = 0;
     for (uint64_t n = 0; n < h->segments; n++) {
         struct segment *g = segment_at(s, n);
-        if (s->index.state[n] == SEGMENT_FREE)
+        if (s->index.state[n] == SEGMENT_FREE || s->index.state[n] == SEGMENT_HOLE)
             continue;
         for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
             for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
@@ -136,19 +147,6 @@ int heap_rebuild(struct store *s) {
             }
     }
     h->num_keys = keys;
-    return 0;
-}
-
-int store_keep(struct store *s, uint64_t off) {
-    if (s->settled)
-        return -EINVAL;
-    if (!off || block_of(s, off) != off)
-        return damaged(s, off);
-    int rc = retire_reserve(s, 1);
-    if (rc < 0 || (rc = store_pin(s, off)) < 0)
-        return rc;
-    if (item_mark(s, off) == 1)
-        retire(s, off);
     return 0;
 }
 
@@ -195,7 +193,8 @@ static void settle_zone(struct store *s, struct zone *z, bool all) {
 }
 
 void heap_settle(struct store *s) {
-    /* Without memory to note a lease nothing is freed: too much stays in use, nothing is reused too early. */
+    /* Without memory to note a lease nothing is freed: too much stays in use, nothing is reused too
+     * early. */
     bool all = leases_each(s, keep_leased) >= 0;
     s->settled = true;
     for (int i = 0; i < ZONES; i++)

@@ -1,36 +1,107 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* segment.c - segments of the index: made, split (I9, I13), found again after a crash; and the directory (I11). */
+/* segment.c - segments of the index: made, split (I9, I13), found again after a crash; and the
+ * directory (I11). */
+#include "segment.h"
+
+#include "budget.h"
+#include "compact.h"
+#include "heap.h"
+#include "index.h"
+#include "pool.h"
+#include "spill.h"
 #include <base/error.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define GIVE_BACK 64u /* segments at a time, some 100 us */
 
 static int index_full(struct store *s, const char *what) {
     return dd_error(DDICT_EFULL, "manager %u is full: the index has no %s left",
                     s->header->manager_id, what);
 }
 
-/* Memory for the index, `at` in the arena; opening: the heap is not settled yet, so nothing can be freed for it. */
+/* Memory for the index, `at` in the arena; opening: the heap is not settled yet, so nothing can be
+ * freed for it. -EINPROGRESS only where the request can wait, as in block_alloc(). */
 static int index_take(struct store *s, uint64_t at, uint64_t fresh, bool opening) {
+    uint64_t n = round_up(fresh, ARENA_PAGE) / ARENA_PAGE;
+    bool waits = s->leases.wait;
     int rc;
+    s->compact.punching = false;
     for (int step = -1;
          (rc = budget_take(s, fresh, FOR_INDEX, step > 0, (struct stretch){0, 0})) < 0 ||
-         (rc = pool_index(s, at, fresh)) < 0;)
-        if (rc != DDICT_EFULL || opening ||
-            (!heap_relieve(s, ++step) &&
-             compact_for_index(s, round_up(fresh, ARENA_PAGE) / ARENA_PAGE) < 0 &&
-             spill_make_room(s, fresh + budget_spare(s)) < 0))
+         (rc = pool_index(s, at, fresh)) < 0;) {
+        if (rc != DDICT_EFULL || opening)
             break;
+        if (waits && s->compact.punching)
+            return -EINPROGRESS;
+        int more = heap_relieve(s, ++step);
+        if (more > 0)
+            continue;
+        if (more == 0)
+            more = waits ? compact_for(s, n) : compact_for_index(s, n);
+        if (more == -EINPROGRESS)
+            return more;
+        if (more < 0 && spill_make_room(s, fresh + budget_spare(s)) < 0)
+            break;
+    }
     /* Nothing could be moved away for it: the last that there is. */
     if (rc == DDICT_EFULL && s->spill.fd >= 0)
         rc = budget_take(s, fresh, FOR_MOVES, !opening, (struct stretch){0, 0});
     return rc;
 }
 
+/* The first whose memory was given back has memory again. */
+static int hole_fill(struct store *s, bool opening) {
+    struct index *x = &s->index;
+    uint64_t n = 0;
+    while (x->state[n] != SEGMENT_HOLE)
+        n++;
+    int rc = index_take(s, s->header->seg_off + n * DD_SEGMENT_SIZE, DD_SEGMENT_SIZE, opening);
+    if (rc < 0)
+        return rc;
+    memset(segment_at(s, n), 0, DD_SEGMENT_SIZE); /* touched by us */
+    x->holes--;
+    segment_drop(s, n);
+    s->header->used_bytes += DD_SEGMENT_SIZE;
+    budget_publish(s);
+    return 0;
+}
+
+bool segments_give_back(struct store *s) {
+    struct index *x = &s->index;
+    if (x->sweeps || x->idle <= 1 || huge_page(s->header))
+        return false;
+    unsigned most = GIVE_BACK;
+    for (uint64_t n = s->header->segments; n-- > 0 && x->idle > 1 && most > 0;) {
+        if (x->state[n] != SEGMENT_FREE)
+            continue;
+        if (madvise(segment_at(s, n), DD_SEGMENT_SIZE, MADV_REMOVE) < 0)
+            return false;
+        x->state[n] = SEGMENT_HOLE;
+        x->holes++;
+        x->idle--;
+        s->header->used_bytes -= DD_SEGMENT_SIZE;
+        most--;
+    }
+    budget_publish(s);
+    return x->idle > 1;
+}
+
+/* Without a look at it, which would take memory. What is a part of one counts as all of it. */
+bool segment_hole(struct store *s, uint64_t number) {
+    off_t from = (off_t)(s->header->seg_off + number * DD_SEGMENT_SIZE),
+          data = huge_page(s->header) ? from : lseek(s->fd, from, SEEK_DATA);
+    return data >= from + DD_SEGMENT_SIZE || (data < 0 && errno == ENXIO);
+}
+
 /* Another segment of the region, idle. */
 int segment_hand_out(struct store *s, bool opening) {
     struct arena_header *h = s->header;
+    if (s->index.holes)
+        return hole_fill(s, opening);
     if (h->segments == s->index.segments_max)
         return index_full(s, "segments");
     int rc = index_take(s, h->seg_off + h->segments * DD_SEGMENT_SIZE, DD_SEGMENT_SIZE, opening);
@@ -115,8 +186,9 @@ static bool segment_has(const struct segment *g, unsigned home, uint64_t word) {
 }
 
 /*
- * Put word into a bucket of `to` between its home and bucket b, where it stood in the old segment; at b itself when that lies behind the
- * wrap. There is always room: b of `to` holds nothing yet but words from b.
+ * Put word into a bucket of `to` between its home and bucket b, where it stood in the old segment;
+ * at b itself when that lies behind the wrap. There is always room: b of `to` holds nothing yet but
+ * words from b.
  */
 static void segment_take(struct segment *to, uint64_t word, unsigned home, unsigned b) {
     unsigned d = b >= home ? 0 : b + SEGMENT_BUCKETS - home;
@@ -222,7 +294,12 @@ int segments_recover(struct store *s) {
         h->segments > x->segments_max)
         return dir_damaged(s);
     for (uint64_t n = 0; n < h->segments; n++)
-        live_count(segment_at(s, n));
+        if (!segment_hole(s, n))
+            live_count(segment_at(s, n));
+        else {
+            x->state[n] = SEGMENT_HOLE;
+            x->holes++;
+        }
     for (uint64_t i = 0; i < 1ull << depth; i++) {
         uint64_t off = x->dir[(1ull << depth) + i];
         if (off < h->seg_off || off - h->seg_off >= h->segments * DD_SEGMENT_SIZE)
@@ -244,7 +321,7 @@ int segments_recover(struct store *s) {
     x->idle = x->sweeps = 0;
     x->idle_hint = x->sweep_hint = h->segments;
     for (uint64_t n = h->segments; n-- > 0;) {
-        if (x->state[n] == SEGMENT_LIVE)
+        if (x->state[n] == SEGMENT_LIVE || x->state[n] == SEGMENT_HOLE)
             continue;
         if (!segment_at(s, n)->live) {
             segment_drop(s, n);

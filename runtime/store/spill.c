@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spill.c - the file behind the memory (LAYOUT 11): made in a folder of the node, and values moved into it when others want the memory that they lie in. Two
- * threads read and write the file, so that a slow disk keeps only those waiting who wait for it.
+ * spill.c - the file behind the memory (LAYOUT 11): made in a folder of the node, and values moved
+ * into it when others want the memory that they lie in. Two threads read and write the file, so
+ * that a slow disk keeps only those waiting who wait for it.
  *
- *   a batch of values:   chosen, some a turn | written, and the disk asked whether it has them (thread) | words swung, some a turn
+ * a batch of values: chosen, some a turn | written, and the disk asked whether it has them (thread)
+ * | words swung, some a turn
  *
  * Until the last step the values are where they were, whatever becomes of the disk.
  */
+#include "spill.h"
+
+#include "budget.h"
+#include "heap.h"
+#include "index.h"
+#include "lease.h"
+#include "pages.h"
+#include "rebuild.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
+#include <base/io.h>
 #include <base/size.h>
-#include <store/state.h>
+#include <base/vec.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,11 +40,12 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#define ZFS_MAGIC \
-    0x2fc12fc1 /* statfs(2) of OpenZFS; writes go elsewhere, and fallocate() only looks at what is free */
+/* statfs(2) of OpenZFS; writes go elsewhere, and fallocate() only looks at what is free */
+#define ZFS_MAGIC 0x2fc12fc1
 
 /* --- the file --- */
-/* Where the file system has no files without a name: a name that nobody can guess, gone before anything is in the file. */
+/* Where the file system has no files without a name: a name that nobody can guess, gone before
+ * anything is in the file. */
 static int named_file(const char *dir) {
     char path[4200];
     uint64_t number[2];
@@ -195,8 +207,8 @@ static int no_space(struct store *s) {
     char dir[1024], want[24], have[24];
     struct statfs f;
     uint64_t left = fstatfs(s->spill.fd, &f) == 0 ? free_bytes(&f) : 0;
-    return dd_error(
-        DDICT_EFULL,
+    return dd_error_kind(
+        DDICT_EFULL, STORE_FULL_SPILL,
         "manager %u is full: %s more are wanted of %s for its spill, %s are free there (%s)",
         s->header->manager_id, size_format(want, sizeof want, s->spill.no_space_need),
         folder(s, dir, sizeof dir), size_format(have, sizeof have, left),
@@ -205,20 +217,22 @@ static int no_space(struct store *s) {
 
 static int silent(struct store *s) {
     char dir[1024];
-    return dd_error(DDICT_EFULL,
-                    "manager %u is full: the disk of its spill in %s has done nothing for %u s",
-                    s->header->manager_id, folder(s, dir, sizeof dir), DD_SPILL_WAIT_MS / 1000);
+    return dd_error_kind(
+        DDICT_EFULL, STORE_FULL_SPILL,
+        "manager %u is full: the disk of its spill in %s has done nothing for %u s",
+        s->header->manager_id, folder(s, dir, sizeof dir), DD_SPILL_WAIT_MS / 1000);
 }
 
 static int failed(struct store *s) {
     char dir[1024];
-    return dd_error(
-        DDICT_EFULL,
+    return dd_error_kind(
+        DDICT_EFULL, STORE_FULL_SPILL,
         "manager %u is full: its spill in %s takes no more values since its disk failed (%s)",
         s->header->manager_id, folder(s, dir, sizeof dir), dd_strerror(s->spill.failed));
 }
 
-/* Once, and for good: what is there stays readable as far as the disk can, and each byte of it is checked. */
+/* Once, and for good: what is there stays readable as far as the disk can, and each byte of it is
+ * checked. */
 static void fail(struct store *s, int rc, const char *what) {
     char dir[600], size[24];
     struct statfs f = {0};
@@ -248,14 +262,14 @@ const char *store_spill_trouble(struct store *s) {
 int spill_full(struct store *s, uint64_t need) {
     char dir[1024], text[4][24];
     const struct arena_header *h = s->header;
-    return dd_error(DDICT_EFULL,
-                    "manager %u is full: %s of %s of memory and %s of %s of its spill in %s are in "
-                    "use, %llu more bytes are needed",
-                    h->manager_id, size_format(text[0], sizeof *text, h->used_bytes),
-                    size_format(text[1], sizeof *text, h->budget),
-                    size_format(text[2], sizeof *text, h->spill_used),
-                    size_format(text[3], sizeof *text, h->spill_len), folder(s, dir, sizeof dir),
-                    (unsigned long long)need);
+    return dd_error_kind(DDICT_EFULL, STORE_FULL_SPILL,
+                         "manager %u is full: %s of %s of memory and %s of %s of its spill in %s "
+                         "are in use, %llu more bytes are needed",
+                         h->manager_id, size_format(text[0], sizeof *text, h->used_bytes),
+                         size_format(text[1], sizeof *text, h->budget),
+                         size_format(text[2], sizeof *text, h->spill_used),
+                         size_format(text[3], sizeof *text, h->spill_len),
+                         folder(s, dir, sizeof dir), (unsigned long long)need);
 }
 
 /* --- memory was full --- */
@@ -287,8 +301,8 @@ static void *work(void *arg) {
             w->end = &w->first;
         pthread_mutex_unlock(&w->lock);
         j->run(j);
-        __atomic_store_n(&j->done, true,
-                         __ATOMIC_RELEASE); /* pairs with job_done(): j is not ours any more */
+        /* pairs with job_done(): j is not ours any more */
+        __atomic_store_n(&j->done, true, __ATOMIC_RELEASE);
         if (write(w->wake_fd, &one, sizeof one) < 0) {
         } /* full: it is awake */
         pthread_mutex_lock(&w->lock);
@@ -384,20 +398,6 @@ static int prepare(struct store *s, uint64_t end) {
     return rc;
 }
 
-static int write_all(int fd, const uint8_t *from, uint64_t len, uint64_t at) {
-    while (len) {
-        ssize_t n = pwrite(fd, from, len, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        from += n;
-        at += (uint64_t)n;
-        len -= (uint64_t)n;
-    }
-    return 0;
-}
-
 /* Whole chunks of a value, or its end, with their sums. at: of the first of them in the value. */
 static int write_summed(struct store *s, struct item_away *away, const uint8_t *from, uint64_t at,
                         uint64_t len) {
@@ -405,7 +405,7 @@ static int write_summed(struct store *s, struct item_away *away, const uint8_t *
     for (uint64_t n; rc == 0 && len; at += n, from += n, len -= n) {
         n = len < DD_SPILL_CHUNK ? len : DD_SPILL_CHUNK;
         away->sum[at / DD_SPILL_CHUNK] = XXH3_64bits(from, n);
-        rc = write_all(s->spill.fd, from, n, away->off - s->header->file_size + at);
+        rc = write_all_at(s->spill.fd, from, n, away->off - s->header->file_size + at);
     }
     return rc;
 }
@@ -436,7 +436,8 @@ static bool worth_it(uint32_t key_len, uint64_t val_len) {
            sizeof(struct item) + key_len + val_len >= DD_SPILL_GAIN * head_bytes(key_len, val_len);
 }
 
-/* Both blocks of such an item, and all of it that is known: not its version, hash, key and check, nor the sums. */
+/* Both blocks of such an item, and all of it that is known: not its version, hash, key and check,
+ * nor the sums. */
 static int head_make(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag,
                      uint64_t *off) {
     struct spill *p = &s->spill;
@@ -485,6 +486,7 @@ struct batch {
     struct move *move;
     size_t n, cap, swung;
     uint64_t bytes, target, looked, gain;
+    uint64_t scan;   /* that frees what they left in memory */
     bool grew, full; /* the file could not grow; the spill has no room for more */
 };
 
@@ -500,14 +502,8 @@ static bool batch_begin(struct store *s) {
 }
 
 static bool batch_add(struct batch *b, uint64_t from, uint64_t to) {
-    if (b->n == b->cap) {
-        size_t cap = b->cap ? 2 * b->cap : 64;
-        struct move *m = realloc(b->move, cap * sizeof *m);
-        if (!m)
-            return false;
-        b->move = m;
-        b->cap = cap;
-    }
+    if (VEC_ROOM(&b->move, &b->cap, b->n + 1, 64) < 0)
+        return false;
     b->move[b->n++] = (struct move){from, to};
     return true;
 }
@@ -515,7 +511,7 @@ static bool batch_add(struct batch *b, uint64_t from, uint64_t to) {
 /* May the item at off move, and does it pay? */
 static bool movable(struct store *s, uint64_t off) {
     const struct item *item = arena_at(s, off);
-    struct place p;
+    struct index_place p;
     if (!item->key_len || item->check != item_check(item) || item->version & ITEM_CACHED ||
         item->version == ITEM_QUEUE || item->val_len & ITEM_AWAY ||
         !worth_it(item->key_len, item->val_len) || pin_held(s, off) ||
@@ -554,7 +550,8 @@ static bool block_choose(struct store *s, struct batch *b, uint64_t off) {
     return true;
 }
 
-/* What lies in the stretch of memory that begins at page; returns how many values were looked at, *pages is its length. */
+/* What lies in the stretch of memory that begins at page; returns how many values were looked at,
+ * *pages is its length. */
 static unsigned stretch_choose(struct store *s, struct batch *b, uint64_t page, uint64_t *pages) {
     struct heap *h = &s->heap;
     uint64_t e = h->pagemap[page], off = s->header->heap_off + page * ARENA_PAGE;
@@ -607,11 +604,11 @@ static void batch_run(struct spill_job *j) {
 /* true: it is there now. */
 static bool swing(struct store *s, const struct move *m) {
     const struct item *item = arena_at(s, m->from);
-    struct place p;
+    struct index_place p;
     store_unpin(s, m->from);
     index_find(s, item->hash, item->key, item->key_len, &p);
-    if (!p.slot || WORD_OFFSET(p.word) != m->from ||
-        retire_reserve(s, 1) < 0) { /* replaced or removed meanwhile */
+    /* replaced or removed meanwhile */
+    if (!p.slot || WORD_OFFSET(p.word) != m->from || retire_reserve(s, 1) < 0) {
         retired_free(s, m->to);
         return false;
     }
@@ -694,7 +691,8 @@ static void batch_written(struct store *s, struct batch *b) {
     batch_vain(s);
 }
 
-/* What items and page map took of the part that is not for values: it comes back from what the values leave. */
+/* What items and page map took of the part that is not for values: it comes back from what the
+ * values leave. */
 static void spare_again(struct store *s) {
     uint64_t taken = budget_resident(s) + budget_spare(s),
              over = taken > s->header->budget ? taken - s->header->budget : 0;
@@ -710,9 +708,12 @@ static bool batch_swing(struct store *s, struct batch *b) {
         swing(s, &b->move[b->swung++]);
     if (b->swung < b->n)
         return true;
+    if (!p->writer.runs)
+        store_reclaim(s); /* done in one go, as all of it */
+    else if (!scan_over(s, &b->scan, false))
+        return true;
     p->want -= b->gain < p->want ? b->gain : p->want;
     p->tight_until = 0; /* memory may be looked at again */
-    store_reclaim(s);
     spare_again(s);
     batch_end(s);
     return true;
@@ -915,16 +916,9 @@ static void reading_run(struct spill_job *j) {
     const uint64_t from = away->off - r->s->header->file_size, one = 1;
     for (uint64_t at = r->ready, n; at < r->upto && j->rc == 0; at += n) {
         n = r->len - at < DD_SPILL_CHUNK ? r->len - at : DD_SPILL_CHUNK;
-        for (uint64_t done = 0; done < n && j->rc == 0;) {
-            ssize_t k =
-                pread(r->s->spill.fd, r->bytes + at + done, n - done, (off_t)(from + at + done));
-            if (k < 0 && errno == EINTR)
-                continue;
-            if (k <= 0)
-                j->rc = k < 0 ? -errno : -EIO;
-            else
-                done += (uint64_t)k;
-        }
+        ssize_t k = read_all_at(r->s->spill.fd, r->bytes + at, n, from + at);
+        if (k != (ssize_t)n)
+            j->rc = k < 0 ? (int)k : -EIO;
         if (j->rc == 0 && XXH3_64bits(r->bytes + at, n) != away->sum[at / DD_SPILL_CHUNK])
             j->rc = -EBADMSG;
         if (j->rc < 0)
@@ -1005,11 +999,10 @@ int store_read_begin(struct store *s, const struct store_ref *ref, struct store_
     return 0;
 }
 
-int64_t store_read_ready(const struct store_reading *r) {
+int64_t store_read_ready(const struct store_reading *r, uint64_t wanted) {
     uint64_t ready = __atomic_load_n(&r->ready, __ATOMIC_ACQUIRE);
-    return ready <= r->sent && !r->job.busy && r->job.rc < 0
-               ? -EIO
-               : (int64_t)ready; /* what is right is sent first */
+    /* what is right is sent first */
+    return ready < wanted && !r->job.busy && r->job.rc < 0 ? -EIO : (int64_t)ready;
 }
 
 void store_read_sent(struct store_reading *r, uint64_t sent) {

@@ -1,9 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c - what a manager does with its arena; the order of the stores in a change is the contract of LAYOUT 5. */
+/* store.c - what a manager does with its arena; the order of the stores in a change is the contract
+ * of LAYOUT 5. */
+#include "budget.h"
+#include "cache.h"
+#include "compact.h"
+#include "heap.h"
+#include "hugepool.h"
+#include "index.h"
+#include "intent.h"
+#include "lease.h"
+#include "pages.h"
+#include "queue.h"
+#include "reader.h"
+#include "rebuild.h"
+#include "segment.h"
+#include "spill.h"
+#include "state.h"
+#include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
-#include <store/reader.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -93,12 +108,8 @@ static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8
         return dd_error(
             DDICT_EVALSIZE, "a value of %llu bytes is larger than manager %u, which has %llu bytes",
             (unsigned long long)val_len, s->header->manager_id, (unsigned long long)largest);
-    if (!s->leases.later && scan_wanted(s)) {
-        if (scan_small(s))
-            store_reclaim(s);
-        else
-            s->leases.later = true;
-    }
+    if (!s->leases.later && scan_wanted(s) && (!scan_small(s) || !scan_at_once(s)))
+        s->leases.later = true;
     bool most = head + val_len > budget / 2; /* half of memory is not emptied for one value */
     int rc = spill && !most ? block_alloc_any(s, head + val_len, aligned, &off)
                             : block_alloc(s, head + val_len, aligned, &off);
@@ -135,7 +146,54 @@ static int reserve(struct store *s, const void *key, uint32_t key_len, uint64_t 
 
 int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag,
                   struct store_ref *ref) {
-    return reserve(s, key, key_len, val_len, tag, true, ref);
+    s->leases.whole = true;
+    int rc = reserve(s, key, key_len, val_len, tag, true, ref);
+    s->leases.whole = false;
+    return rc;
+}
+
+/* p is where index_find() has found the item's key, or room for it. */
+static int place_make(struct store *s, const struct item *item, struct index_place *p) {
+    while (!p->slot && !p->vacant) {
+        int rc = segment_split(s, item->hash);
+        if (rc < 0)
+            return rc;
+        index_find(s, item->hash, item->key, item->key_len, p);
+    }
+    return 0;
+}
+
+/* May a split find no memory? A spill makes room for it by itself. */
+static bool index_tight(struct store *s) {
+    const struct arena_header *h = s->header;
+    uint64_t page = huge_page(h), dir = (2ull << ROOT_DEPTH(h->root)) * sizeof(uint64_t);
+    if (s->spill.fd >= 0)
+        return false;
+    return page ? h->heap_top * ARENA_PAGE + 2 * page > h->heap_limit
+                : budget_resident(s) + DD_SEGMENT_SIZE + dir > h->budget;
+}
+
+/* Split now, while the request can wait. -EINPROGRESS; what else fails store_commit() says. */
+static int index_ready(struct store *s, const struct item *item) {
+    struct index_place p;
+    if (!index_tight(s))
+        return 0;
+    index_find(s, item->hash, item->key, item->key_len, &p);
+    return place_make(s, item, &p) == -EINPROGRESS ? -EINPROGRESS : 0;
+}
+
+int store_reserve_again(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
+                        uint8_t tag, struct store_ref *ref, uint64_t *scan) {
+    s->leases.wait = scan;
+    int rc = reserve(s, key, key_len, val_len, tag, true, ref);
+    if (rc == 0 && (rc = index_ready(s, ref->item)) < 0)
+        store_abort(s, ref);
+    s->leases.wait = NULL;
+    return rc;
+}
+
+uint64_t store_room_made(const struct store *s) {
+    return s->compact.punched;
 }
 
 int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
@@ -149,7 +207,7 @@ int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64
     int rc = item_alloc(s, 0, val_len, tag, false, ref);
     if (rc < 0)
         return rc;
-    if (!table_add(&l->transit, ref->off)) {
+    if (retire_reserve(s, 2) < 0 || !table_add(&l->transit, ref->off)) {
         block_free(s, ref->off);
         return dd_error(-ENOMEM, "no memory to note a block");
     }
@@ -170,11 +228,10 @@ void store_abort(struct store *s, struct store_ref *ref) {
         retired_free(s, ref->off); /* nobody was told of it */
 }
 
-int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
-                 struct store_request who, uint64_t *version) {
+int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, uint64_t *version) {
     struct item *item = ref->item;
     struct arena_header *h = s->header;
-    struct place p;
+    struct index_place p;
     int rc;
     settled(s);
     if (ref->fill && (rc = spill_finish(s, ref)) < 0)
@@ -186,11 +243,8 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
         return DDICT_ENOKEY;
     if (p.slot && (rc = retire_reserve(s, 1)) < 0)
         return rc;
-    while (!p.slot && !p.vacant) {
-        if ((rc = segment_split(s, item->hash)) < 0)
-            return rc;
-        index_find(s, item->hash, item->key, item->key_len, &p);
-    }
+    if ((rc = place_make(s, item, &p)) < 0)
+        return rc;
     uint64_t word = WORD_MAKE(item->hash, ref->off);
     h->version++;
     item->version = h->version;
@@ -200,18 +254,16 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
             retire(s, WORD_OFFSET(p.word));
             store_reclaim(s);
         }
-        intent_begin(s, INTENT_PUT, who, p.slot, p.word, word, h->version);
+        STRESS_POINT(STRESS_W_READY);
         word_store(p.slot, word); /* I3; pairs with the loads of the word in reader.c */
         STRESS_POINT(STRESS_W_SWUNG);
-        intent_done(s);
         if (!MUTANT(MUTANT_FRESH_RETIRE))
             retire(s, WORD_OFFSET(p.word));
     } else {
         if (p.home->reach < p.distance)
             word_store(&p.home->reach, p.distance); /* I13 */
-        intent_begin(s, INTENT_PUT, who, p.vacant, *p.vacant, word, h->version);
+        STRESS_POINT(STRESS_W_READY);
         word_store(p.vacant, word);
-        intent_done(s);
         p.segment->live++;
         __atomic_store_n(&h->num_keys, h->num_keys + 1, __ATOMIC_RELAXED); /* for display */
     }
@@ -221,7 +273,7 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
 }
 
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref) {
-    struct place p;
+    struct index_place p;
     index_find(s, key_hash(key, key_len), key, key_len, &p);
     if (!p.slot)
         return DDICT_ENOKEY;
@@ -229,15 +281,14 @@ int store_find(struct store *s, const void *key, uint32_t key_len, struct store_
     return 0;
 }
 
-int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who,
-                 struct store_ref *ref) {
-    return store_pop(s, key, key_len, who, ref, NULL);
+int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref) {
+    return store_pop(s, key, key_len, ref, NULL);
 }
 
-int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_request who,
-              struct store_ref *ref, struct store_ref *next) {
+int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref,
+              struct store_ref *next) {
     struct arena_header *h = s->header;
-    struct place p;
+    struct index_place p;
     int rc;
     settled(s);
     index_find(s, key_hash(key, key_len), key, key_len, &p);
@@ -253,15 +304,14 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
     if (ref && (rc = store_pin(s, off)) < 0)
         return rc;
     h->version++;
-    if (h->hidden && ref && queue_swing(s, &p, key, key_len, who, next)) {
+    if (h->hidden && ref && queue_swing(s, &p, key, key_len, next)) {
         retire(s, off);
         ref_fill(s, off, ref);
         return 0;
     }
-    intent_begin(s, ref ? INTENT_POP : INTENT_DEL, who, p.slot, p.word, WORD_EMPTY, h->version);
+    STRESS_POINT(STRESS_W_READY);
     word_store(p.slot, WORD_EMPTY);
     STRESS_POINT(STRESS_W_SWUNG);
-    intent_done(s);
     p.segment->live--;
     __atomic_store_n(&h->num_keys, h->num_keys - 1, __ATOMIC_RELAXED);
     retire(s, off);
@@ -272,10 +322,12 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
     return 0;
 }
 
-int store_clear(struct store *s, struct store_request who) {
+int store_clear(struct store *s) {
     settled(s);
     s->header->version++;
-    int rc = index_clear(s, who);
+    s->leases.whole = true;
+    int rc = index_clear(s);
+    s->leases.whole = false;
     if (rc == 0)
         queues_cleared(s);
     return rc;
@@ -314,15 +366,39 @@ static unsigned log2_of(uint64_t n) {
     return 63u - (unsigned)__builtin_clzll(n);
 }
 
-void store_stats(struct store *s, struct ddict_manager_stats *out) {
+void store_room(struct store *s, struct store_room *out) {
+    const struct leases *l = &s->leases;
+    uint64_t scattered = heap_scattered(s);
+    *out = (struct store_room){.free_bytes = s->header->budget > s->header->used_bytes
+                                                 ? s->header->budget - s->header->used_bytes
+                                                 : 0,
+                               .held_bytes = l->leased_bytes};
+    uint64_t row = pages_row(s), available = pages_available(s);
+    out->row_bytes = (row < available ? row : available) * ARENA_PAGE;
+    if (clock_ns() < s->compact.stuck_end)
+        out->stuck_bytes = s->compact.stuck_bytes < scattered ? s->compact.stuck_bytes : scattered;
+    if (out->stuck_bytes > out->free_bytes)
+        out->stuck_bytes = out->free_bytes;
+    for (size_t i = 0, most = 0; i < l->pages; i++)
+        if (l->page[i].held > most) {
+            most = l->page[i].held;
+            out->holder_pid = l->page[i].pid;
+        }
+}
+
+void store_stats(struct store *s, struct manager_stats *out) {
     struct arena_header *h = s->header;
     const struct leases *l = &s->leases;
-    store_reclaim_some(
-        s); /* figures that do not depend on when the last scan was, where that is not long */
+    /* figures that do not depend on when the last scan was, where that is not long */
+    store_reclaim_some(s);
     out->manager_id = h->manager_id;
     out->total_bytes = h->budget;
     out->total_used_bytes = h->used_bytes;
-    out->pool_free_space = h->budget > h->used_bytes ? h->budget - h->used_bytes : 0;
+    struct store_room room;
+    store_room(s, &room);
+    out->pool_free_space = room.free_bytes - room.stuck_bytes;
+    out->scattered_bytes = heap_scattered(s);
+    out->moved_bytes = s->compact.moved_bytes;
     out->pool_utilization = 100.0 * (double)h->used_bytes / (double)h->budget;
     out->num_keys = h->num_keys;
     memset(out->free_blocks, 0, sizeof out->free_blocks);

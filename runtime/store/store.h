@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store.h - the writer's side of an arena: what one manager does with it. One thread calls all of this (I1); only
- * store_populate() may run in a second thread. The read side, for clients, is reader.h. Rules: LAYOUT.
+ * store.h - the writer's side of an arena: what one manager does with it. One thread calls all of
+ * this (I1); only store_populate() may run in a second thread. The read side, for clients, is
+ * reader.h. Rules: LAYOUT.
  *
  *     store_reserve -> fill ref.value -> store_commit        put, also streamed piece by piece
  *     store_find -> store_pin -> send -> store_unpin          get for a peer, from the arena itself
@@ -9,8 +10,9 @@
 #ifndef DDICT_STORE_STORE_H
 #define DDICT_STORE_STORE_H
 
-#include <ddict.h>
-#include <store/layout.h>
+#include "layout.h"
+#include <base/stats.h>
+#include <ddict_types.h>
 
 #include <stdbool.h>
 
@@ -21,206 +23,269 @@ struct store_options {
     uint32_t manager_id, managers;
     uint8_t dict_id[16];
     unsigned local_index; /* of the arena on this node: what lease words name */
-    uint64_t
-        huge_page; /* bytes of a page of the pool that the memory is taken from (hugepool.h); HUGE_NO, HUGE_ADVISE: of none */
+    /* bytes of a page of the pool that the memory is taken from (hugepool.h); HUGE_NO, HUGE_ADVISE:
+     * of none */
+    uint64_t huge_page;
     uint64_t spill; /* size of the spill file; 0: there is none */
 };
 enum { HUGE_NO = 0, HUGE_ADVISE = 1 };
 
 /*
- * Make the memfd (sealed, CLOEXEC) with an initialised header. Returns the descriptor or a negative code. Called by ddictd. With a pool the budget is rounded up
- * to whole pages, four at least, and all of them are reserved here, or DDICT_EFULL.
+ * Make the memfd (sealed, CLOEXEC) with an initialised header. Returns the descriptor or a negative
+ * code. Called by ddictd. With a pool the budget is rounded up to whole pages, four at least, and
+ * all of them are reserved here, or DDICT_EFULL.
  */
 int arena_create(const struct store_options *o);
 /* A read-only descriptor of the same memory for clients. Returns it or a negative code. */
 int arena_reopen_readonly(int fd);
 
 /*
- * A file of `size` bytes (whole pages; 0: what is free in dir less DD_SPILL_LEAVE of it, divided by `sharers`) without a name in the folder dir, for what memory has no room
- * for (LAYOUT 11). Returns the descriptor or a negative code with a sentence: no such folder, not writable, memory and no disk, a file system that cannot
- * promise space, more than is free. Called by ddictd. spill.c
+ * A file of `size` bytes (whole pages; 0: what is free in dir less DD_SPILL_LEAVE of it, divided by
+ * `sharers`) without a name in the folder dir, for what memory has no room for (LAYOUT 11). Returns
+ * the descriptor or a negative code with a sentence: no such folder, not writable, memory and no
+ * disk, a file system that cannot promise space, more than is free. Called by ddictd. spill.c
  */
 int spill_create(const char *dir, uint64_t size, unsigned sharers);
 uint64_t spill_size(int fd); /* 0: none */
 
-/* Map the arena for writing, and its spill (-1: none), and build the private state. Both descriptors stay the caller's and open. */
+/*
+ * Map the arena for writing, and its spill (-1: none), and build the private state. Both
+ * descriptors stay the caller's and open. An arena that was in use can be opened (LAYOUT 7):
+ * store_leases_add() then names all lease pages before the first call that changes something, which
+ * frees what nothing names.
+ */
 int store_open(struct store **out, int fd, int spill_fd, unsigned local_index);
 void store_close(struct store *s); /* NULL is allowed */
 struct arena_header *store_header(struct store *s);
 
-/* Lease pages that the scans read: clients' and hold pages. map: LEASE_FILE_SIZE bytes, stays the caller's until removed. */
+/* Lease pages that the scans read: clients' and hold pages. map: LEASE_FILE_SIZE bytes, stays the
+ * caller's until removed. */
 int store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid);
 void store_leases_remove(struct store *s, uint64_t id);
-
-/*
- * After a crash: an arena that was in use is opened, store_leases_add() names all lease pages, store_keep() the blocks that completions name
- * which nobody has consumed yet (LAYOUT 6: popped items, transit); only then the first call that changes something. That call frees what
- * nothing names. Each kept block is pinned once. -EINVAL when it comes too late, DDICT_EPROTO when off is no block.
- */
-int store_keep(struct store *s, uint64_t off);
 
 /* A block that is being filled, or was found. */
 struct store_ref {
     uint64_t off; /* of the item in the arena */
     struct item *item;
-    uint8_t *
-        value; /* item_len(item) bytes; of an item found NULL when they are in the spill: store_read_begin() */
-    struct spill_fill
-        *fill; /* store.h's own; not NULL: the value goes to the spill, see store_fill() */
+    /* item_len(item) bytes; of an item found NULL when they are in the spill: store_read_begin() */
+    uint8_t *value;
+    /* store.h's own; not NULL: the value goes to the spill, see store_fill() */
+    struct spill_fill *fill;
 };
 
 /*
- * Reserve a block for key and a value of val_len bytes and fill in header and key. The value is the caller's to
- * fill; then store_commit() or store_abort(). key may change under us (it lies in a lane): the copy in the block is what
- * counts, its hash is computed from the copy. -EINPROGRESS: room is being made by moving others (LAYOUT 13): again after store_work(). DDICT_EFULL with the sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
+ * Reserve a block for key and a value of val_len bytes and fill in header and key. The value is the
+ * caller's to fill; then store_commit() or store_abort(). key may change under us (it lies in a
+ * lane): the copy in the block is what counts, its hash is computed from the copy. -EINPROGRESS:
+ * room is being made by moving others (LAYOUT 13): again after store_work(). DDICT_EFULL with the
+ * sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
  */
 int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag,
                   struct store_ref *ref);
-/* Who was told -EINPROGRESS does not wait any longer. Until as much was freed, or DD_COMPACT_LATE_MS are over, nobody else is told to wait for as much. */
+/*
+ * The same for one of several that can wait. *scan: 0 when it comes for the first time, and the
+ * same word when it comes again: what was retired before the first call is free before DDICT_EFULL
+ * is said. Another's scan is no answer, for a lease may have ended since that passed it. Where
+ * memory is short a word of the index is made sure of, too: store_commit() cannot wait for one.
+ */
+int store_reserve_again(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
+                        uint8_t tag, struct store_ref *ref, uint64_t *scan);
+/* grows while memory is given back for a large value: who waits for that waits on */
+uint64_t store_room_made(const struct store *s);
+/* Who was told -EINPROGRESS does not wait any longer. Until as much was freed, or
+ * DD_COMPACT_LATE_MS are over, nobody else is told to wait for as much. */
 void store_reserve_late(struct store *s);
 /*
- * Where there is a spill that is served by threads: -EAGAIN, without a sentence: memory is full, and room is being made. Try again when store_progress() has changed, and after DD_SPILL_LOOK_MS: when
- * the disk does nothing for DD_SPILL_WAIT_MS it is DDICT_EFULL.
+ * Where there is a spill that is served by threads: -EAGAIN, without a sentence: memory is full,
+ * and room is being made. Try again when store_progress() has changed, and after DD_SPILL_LOOK_MS:
+ * when the disk does nothing for DD_SPILL_WAIT_MS it is DDICT_EFULL.
  */
+/* never in the spill */
 int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
-                         uint8_t tag, struct store_ref *ref); /* never in the spill */
+                         uint8_t tag, struct store_ref *ref);
 void store_abort(struct store *s, struct store_ref *ref);
 
 enum store_mode { STORE_ANY = 0, STORE_NEW = 1, STORE_EXISTING = 2 };
-struct store_request {
-    uint64_t client, request;
-}; /* who asks: goes into the intent (I16) */
 /*
- * Publish. The replaced item is retired. DDICT_EEXISTS / DDICT_ENOKEY by mode, DDICT_EFULL when the index can not grow: the block is
- * then still reserved, the caller aborts it. *version (may be NULL) receives the version given.
+ * Publish. The replaced item is retired. DDICT_EEXISTS / DDICT_ENOKEY by mode, DDICT_EFULL when the
+ * index can not grow: the block is then still reserved, the caller aborts it. *version (may be
+ * NULL) receives the version given.
  */
-int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
-                 struct store_request who, uint64_t *version);
+int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, uint64_t *version);
 
-/* Look up; DDICT_ENOKEY. The ref is valid until the next call that changes the store unless it is pinned. */
+/* Look up; DDICT_ENOKEY. The ref is valid until the next call that changes the store unless it is
+ * pinned. */
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
 /* Remove. With ref: the removed item, pinned once for the caller (pop). DDICT_ENOKEY. */
-int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_request who,
-                 struct store_ref *ref);
-/* The same of a pop; next: the value that is the first of the key now, its item NULL where there is none. */
-int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_request who,
-              struct store_ref *ref, struct store_ref *next);
-int store_clear(struct store *s, struct store_request who);
+int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
+/* The same of a pop; next: the value that is the first of the key now, its item NULL where there is
+ * none. */
+int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref,
+              struct store_ref *next);
+int store_clear(struct store *s);
 
 /*
- * Queues (LAYOUT 13): a key can have more values behind its first one, which is as any other key's. store_pop() makes the next the first, store_remove() without ref and
- * store_clear() remove all.
+ * Queues (LAYOUT 13): a key can have more values behind its first one, which is as any other key's.
+ * store_pop() makes the next the first, store_remove() without ref and store_clear() remove all.
  */
 struct store_queue {
-    uint64_t
-        most; /* values that the key may have in all, which is for the caller to see to; 0: any number */
+    /* values that the key may have in all, which is for the caller to see to; 0: any number */
+    uint64_t most;
     uint64_t more; /* behind the first */
 };
+/* false: neither */
 bool store_queue_look(struct store *s, const void *key, uint32_t key_len, uint64_t hash,
-                      struct store_queue *out); /* false: neither */
-/* Note `most`, also of a key without a value. It lasts until the key is removed with all its values. DDICT_EFULL. */
+                      struct store_queue *out);
+/* Note `most`, also of a key without a value. It lasts until the key is removed with all its
+ * values. DDICT_EFULL. */
 int store_queue_limit(struct store *s, const void *key, uint32_t key_len, uint64_t most);
-/* Put ref behind the values of its key, which has one. DDICT_EFULL: the block is then still reserved. */
-int store_queue_push(struct store *s, struct store_ref *ref, struct store_request who);
+/* Put ref behind the values of its key, which has one. DDICT_EFULL: the block is then still
+ * reserved. */
+int store_queue_push(struct store *s, struct store_ref *ref);
 
 /* Counted pins of the manager itself: a pinned block is not reused (I6). Pins nest. */
 int store_pin(struct store *s, uint64_t off);
 void store_unpin(struct store *s, uint64_t off);
-/* A block that was never published or is not any more (transit): free it as soon as no lease and no pin holds it. */
+/* A block that was never published or is not any more (transit): free it as soon as no lease and no
+ * pin holds it. */
 void store_retire(struct store *s, uint64_t off);
 
 /*
- * Transit: a block for a value of another manager, complete but for its value, never to be committed. Its end is store_abort(), or store_pin() and store_retire().
- * store_transit_bytes(): what all transit blocks take until they are free again.
+ * Transit: a block for a value of another manager, complete but for its value, never to be
+ * committed. Its end is store_abort(), or store_pin() and store_retire(). store_transit_bytes():
+ * what all transit blocks take until they are free again.
  */
 int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64_t version,
                           struct store_ref *ref);
 uint64_t store_transit_bytes(const struct store *s);
 
 /*
- * The node cache (LAYOUT 9): items of other managers, only while FROZEN. store_cache_reserve() as store_reserve(), with the version that the owner gave; then
- * store_cache_add() or store_abort(). Adding a key that is there is -EEXIST, an index that can not grow DDICT_EFULL: the block is then still reserved.
+ * The node cache (LAYOUT 9): items of other managers, only while FROZEN. store_cache_reserve() as
+ * store_reserve(), with the version that the owner gave; then store_cache_add() or store_abort().
+ * Adding a key that is there is -EEXIST, an index that can not grow DDICT_EFULL: the block is then
+ * still reserved.
  */
 int store_cache_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
                         uint8_t tag, uint64_t version, struct store_ref *ref);
 int store_cache_add(struct store *s, struct store_ref *ref);
-int store_cache_find(struct store *s, const void *key, uint32_t key_len,
-                     struct store_ref *ref); /* also sets its bit; DDICT_ENOKEY */
+/* also sets its bit; DDICT_ENOKEY */
+int store_cache_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
 /* Set the bits of what was read since the last call, and of what is leased. */
 void store_cache_hints(struct store *s);
-/* Move the hand by at most `looks` items until `bytes` are evicted; they are free after store_reclaim(). Returns bytes evicted, *evicted counts items. */
+/* Move the hand by at most `looks` items until `bytes` are evicted; they are free after
+ * store_reclaim(). Returns bytes evicted, *evicted counts items. */
 uint64_t store_cache_evict(struct store *s, uint64_t bytes, unsigned looks, uint64_t *evicted);
+/*
+ * All of this, a bounded part with each call: look what is read, evict `bytes`, scan. True when all
+ * of them are free, or there were not so many; else call again in a later turn, and never mind
+ * `bytes` until then.
+ */
+bool store_cache_shrink(struct store *s, uint64_t bytes, uint64_t *evicted);
 /* Take out at most n items. True while there are more. */
 bool store_cache_drop(struct store *s, unsigned n);
 /* Readers see it at once. OPEN only when nothing is cached. */
 void store_freeze(struct store *s, uint64_t epoch, enum freeze_state state);
 
 /*
- * Keys of the segment that covers hash prefix *cursor (0 to begin); calls fn for each key. *cursor then is the next
- * prefix, 0 at the end. Returns the number of keys, or what fn returned when that was not 0; *cursor then stays. fn must not change the store.
+ * Keys of the segment that covers hash prefix *cursor (0 to begin); calls fn for each key. *cursor
+ * then is the next prefix, 0 at the end. Returns the number of keys, or what fn returned when that
+ * was not 0; *cursor then stays. fn must not change the store.
  */
 int store_keys(struct store *s, uint64_t *cursor,
                int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
 
-/* Asked before memory of free pages is given back, [off, off + len) of the arena: false: not this. len 0: could any be? One at most; NULL: none. */
+/* Asked before memory of free pages is given back, [off, off + len) of the arena: false: not this.
+ * len 0: could any be? One at most; NULL: none. */
 void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len),
                         void *arg);
 
-/* Where the value of an item that was found is mapped. For tests: of one in the spill nobody has checked it. */
+/* Where the value of an item that was found is mapped. For tests: of one in the spill nobody has
+ * checked it. */
 static inline const void *store_value(struct store *s, const struct item *item) {
     const struct item_away *away = item_away(item);
     return away ? (const uint8_t *)store_header(s) + away->off : item_value(item);
 }
 
 /*
- * The spill (LAYOUT 11). Its file is read and written by two threads, which never touch anything else of the store; each writes to wake_fd (8 bytes, as to an eventfd) when it has
- * done something. Without this call, as in tests, the store does it all itself. 0 or a negative code.
+ * The spill (LAYOUT 11). Its file is read and written by two threads, which never touch anything
+ * else of the store; each writes to wake_fd (8 bytes, as to an eventfd) when it has done something.
+ * Without this call, as in tests, the store does it all itself. 0 or a negative code.
  */
 int store_spill_serve(struct store *s, int wake_fd);
-uint64_t store_progress(
-    const struct store
-        *s); /* changes when room was made in memory, or something came from or went to the disk */
-const char *store_spill_trouble(
-    struct store *s); /* a sentence, once, when the spill has failed; else NULL */
+/* changes when room was made in memory, or something came from or went to the disk */
+uint64_t store_progress(const struct store *s);
+/* a sentence, once, when the spill has failed; else NULL */
+const char *store_spill_trouble(struct store *s);
 /*
- * A block with ref.fill: the first `got` bytes of ref.value are there. They are written while the others come. -EAGAIN: they come faster than the disk takes them, or with got == the length
- * the disk does not have them all yet: ask again when store_progress() has changed. -EIO and others: it can not be. For other blocks 0.
+ * A block with ref.fill: the first `got` bytes of ref.value are there. They are written while the
+ * others come. -EAGAIN: they come faster than the disk takes them, or with got == the length the
+ * disk does not have them all yet: ask again when store_progress() has changed. -EIO and others: it
+ * can not be. For other blocks 0.
  */
 int store_fill(struct store *s, struct store_ref *ref, uint64_t got);
 /*
- * Read a value that is in the spill. The block must be pinned until store_read_end(). Bytes [0, ready) of data are there and right; those before what store_read_sent() said are not any
- * more. So at most DD_SPILL_AHEAD bytes of it are in memory. -ENOMEM.
+ * Read a value that is in the spill. The block must be pinned until store_read_end(). Bytes [0,
+ * ready) of data are there and right; those before what store_read_sent() said are not any more. So
+ * at most DD_SPILL_AHEAD bytes of it are in memory. -ENOMEM.
  */
 struct store_reading;
 int store_read_begin(struct store *s, const struct store_ref *ref, struct store_reading **out,
                      const uint8_t **data);
-int64_t store_read_ready(const struct store_reading *r); /* or -EIO */
+/* or -EIO: so many will never be ready */
+int64_t store_read_ready(const struct store_reading *r, uint64_t wanted);
 void store_read_sent(struct store_reading *r, uint64_t sent);
 void store_read_end(struct store_reading *r);
 
-/* Work to be done between requests: sweep after clear, scan when enough is retired. Returns true while more is waiting. */
+/* Work to be done between requests: sweep after clear, scan when enough is retired. Returns true
+ * while more is waiting. */
 bool store_work(struct store *s); /* once a turn of the loop */
-/* Work for turns in which nobody asked: scattered memory is brought together. At most DD_COMPACT_IDLE_NS and a value more; true: there is more to do. */
+/* Work for turns in which nobody asked: scattered memory is brought together. At most
+ * DD_COMPACT_IDLE_NS and a value more; true: there is more to do. */
 bool store_idle(struct store *s);
-/* Scan now and free what can be freed; returns bytes freed. Takes as long as there are leases and retired blocks. */
+/* Scan now and free what can be freed; returns bytes freed. Takes as long as there are leases and
+ * retired blocks. */
 uint64_t store_reclaim(struct store *s);
-/* The same where there are few; else the next part of a scan: DD_SCAN_CHUNKS, _LEASES and _BLOCKS bound it. True while there is more of it. */
+/* The same where there are few; else the next part of a scan: DD_SCAN_LINES, _LEASES and _BLOCKS
+ * bound it. True while there is more of it. */
 bool store_reclaim_some(struct store *s);
 
-/* Populate the next DD_POPULATE_STEP bytes ahead of use; returns bytes done, 0 when all is populated or the memory limit is near. May run in another thread. */
+/* Populate the next DD_POPULATE_STEP bytes ahead of use; returns bytes done, 0 when all is
+ * populated or the memory limit is near. May run in another thread. */
 int64_t store_populate(struct store *s);
 
-/* Fill the memory figures (total, used, free, utilisation, num_keys, free_blocks, retired, leased, largest holder). */
-void store_stats(struct store *s, struct ddict_manager_stats *out);
+/* What is free, and why a value finds no room in it. */
+/* dd_errkind() of DDICT_EFULL: what is short is not the manager's own budget, but memory of the
+ * machine, or the disk of its spill. */
+enum store_full { STORE_FULL_MACHINE = 1, STORE_FULL_SPILL };
+
+struct store_room {
+    uint64_t free_bytes;
+    /* of it, between values that could not be moved when that was tried last */
+    uint64_t stuck_bytes;
+    uint64_t row_bytes;  /* of the largest piece, about */
+    uint64_t held_bytes; /* in use by replaced and deleted values that views hold */
+    uint32_t holder_pid; /* who holds most of these */
+};
+void store_room(struct store *s, struct store_room *out);
+
+/* As store_reclaim_some(), for who wants it now: true when it was done; else it is made in the next
+ * turns. */
+bool store_reclaim_soon(struct store *s);
+
+/* Fill the memory figures (total, used, free, utilisation, num_keys, free_blocks, retired, leased,
+ * largest holder). */
+void store_stats(struct store *s, struct manager_stats *out);
 
 /*
- * Bytes that may still be taken before the smallest memory limit of our cgroup's ancestors (v1 and v2) or MemAvailable
- * would be passed, less DD_MEM_RESERVE; *limit names it ("cgroup /…/step_1: 2.0 GiB limit", static per thread). memlimit.c
+ * Bytes that may still be taken before the smallest memory limit of our cgroup's ancestors (v1 and
+ * v2) or MemAvailable would be passed, less DD_MEM_RESERVE; *limit names it ("cgroup /…/step_1: 2.0
+ * GiB limit", static per thread). memlimit.c
  */
 uint64_t memlimit_room(const char **limit);
 /* Bytes of the machine's memory, or of the smallest limit where that is less, used or not. */
 uint64_t memlimit_total(void);
-/* How many processes of our own cgroup the kernel has ended for lack of memory since it was made; 0 where it does not say. */
+/* How many processes of our own cgroup the kernel has ended for lack of memory since it was made; 0
+ * where it does not say. */
 uint64_t memlimit_kills(void);
 void memlimit_find(void); /* look again which cgroup we are in; otherwise done once a process */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view.c - map an arena for reading, and the check of its header that both sides make. */
+#include "reader.h"
 #include <base/error.h>
-#include <store/reader.h>
+#include <base/versions.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +43,8 @@ int arena_check(const struct arena_header *h, uint64_t file_size, uint64_t spill
     return 0;
 }
 
-/* In a process that locks its future memory the kernel would fill every hole of the file: unlock before it can be accessed. */
+/* In a process that locks its future memory the kernel would fill every hole of the file: unlock
+ * before it can be accessed. */
 static int map_at(uint8_t *at, uint64_t len, int fd, int prot) {
     if (mmap(at, len, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) == MAP_FAILED ||
         munlock(at, len) < 0 || mprotect(at, len, prot) < 0)
@@ -51,17 +53,18 @@ static int map_at(uint8_t *at, uint64_t len, int fd, int prot) {
 }
 
 /*
- * At an address that huge pages fit: heap_off is a multiple of their size in arenas that ask for them. Without a reservation: what is needed of a pool was reserved when
- * the arena was made, and a reader needs none.
+ * At an address that huge pages fit: heap_off is a multiple of their size in arenas that ask for
+ * them. Without a reservation: what is needed of a pool was reserved when the arena was made, and a
+ * reader needs none.
  */
 static int map_both(uint8_t **map, uint64_t len, int fd, uint64_t spill_len, int spill_fd,
                     int prot) {
     struct stat st;
     if (fstat(fd, &st) < 0)
         return -errno;
-    uint64_t page = st.st_blksize > (blksize_t)ARENA_HUGE_PAGE
-                        ? (uint64_t)st.st_blksize
-                        : ARENA_HUGE_PAGE; /* of a pool its own */
+    /* of a pool its own */
+    uint64_t page =
+        st.st_blksize > (blksize_t)ARENA_HUGE_PAGE ? (uint64_t)st.st_blksize : ARENA_HUGE_PAGE;
     uint64_t used = ((len + ARENA_PAGE - 1) & ~(uint64_t)(ARENA_PAGE - 1)) + spill_len,
              room = used + page;
     uint8_t *at = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -76,9 +79,9 @@ static int map_both(uint8_t **map, uint64_t len, int fd, uint64_t spill_len, int
         return rc;
     }
     const char *core = getenv("DDICT_CORE");
+    /* a core has what is known of the values, not they */
     if (!core || strcmp(core, "all"))
-        madvise(at + before, used,
-                MADV_DONTDUMP); /* a core has what is known of the values, not they */
+        madvise(at + before, used, MADV_DONTDUMP);
     if (before)
         munmap(at, before);
     if (room > before + used)
@@ -117,7 +120,8 @@ int arena_map(void **map, uint64_t *len, int fd, int spill_fd, int prot) {
         munmap(at, size + spill);
         return rc;
     }
-    /* Not the regions before the heap: in huge pages the little that is used of them would cost 2 MiB each. Nor the spill, whose pages come from a device. */
+    /* Not the regions before the heap: in huge pages the little that is used of them would cost 2
+     * MiB each. Nor the spill, whose pages come from a device. */
     if (h->page_shift == ARENA_PAGES_ADVISED && h->budget >= DD_HUGE_ARENA)
         madvise(at + h->heap_off, h->heap_len, MADV_HUGEPAGE);
     *map = at;
@@ -132,15 +136,15 @@ int arena_view_map(struct arena_view *a, int fd, int spill_fd, unsigned local_in
     if (rc < 0)
         return rc;
     const struct arena_header *h = map;
-    int own =
-        spill_fd < 0 ? -1 : fcntl(spill_fd, F_DUPFD_CLOEXEC, 3); /* values there are read with it */
+    /* values there are read with it */
+    int own = spill_fd < 0 ? -1 : fcntl(spill_fd, F_DUPFD_CLOEXEC, 3);
     if (spill_fd >= 0 && own < 0) {
         rc = dd_error(-errno, "cannot keep the spill of an arena open: %s", dd_strerror(-errno));
         munmap(map, (size_t)len);
         return rc;
     }
-    const uint64_t longest =
-        sizeof(struct item) + DDICT_KEY_MAX + DD_VALUE_ALIGN_MIN; /* before a value */
+    /* before a value */
+    const uint64_t longest = sizeof(struct item) + DDICT_KEY_MAX + DD_VALUE_ALIGN_MIN;
     *a = (struct arena_view){.header = h,
                              .map_len = (size_t)len,
                              .local_index = local_index,
@@ -155,7 +159,8 @@ int arena_view_map(struct arena_view *a, int fd, int spill_fd, unsigned local_in
 }
 
 void reader_unfence(struct arena_view *a) {
-    /* Acquire: who sees the manager's word relies on its scans. Registered first, and for good: the kernel then counts us among those it must reach. */
+    /* Acquire: who sees the manager's word relies on its scans. Registered first, and for good: the
+     * kernel then counts us among those it must reach. */
     if (__atomic_load_n(&a->header->barriers, __ATOMIC_ACQUIRE) &&
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0)
         a->fenced = false;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attach.c - the abstract UNIX socket between clients and the ddictd of their node. */
+#include "attach.h"
+
+#include "msg.h"
 #include <base/clock.h>
 #include <base/defaults.h>
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/user.h>
-#include <store/layout.h>
-#include <wire/attach.h>
-#include <wire/msg.h>
+#include <base/versions.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,9 +29,9 @@
 
 const char *attach_node_name(char *buf, size_t cap) {
     const char *name = getenv("DDICT_NODE");
-    if (name == NULL || *name == 0)
+    if (!name || *name == 0)
         name = getenv("SLURMD_NODENAME");
-    if (name != NULL && *name != 0) {
+    if (name && *name != 0) {
         snprintf(buf, cap, "%s", name);
         return buf;
     }
@@ -51,9 +52,9 @@ static const struct {
 const char *attach_step_name(char *buf, size_t cap) {
     const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
     snprintf(buf, cap, "-");
-    if (job == NULL || *job == 0 || strspn(job, "0123456789") != strlen(job) || strlen(job) > 10)
+    if (!job || *job == 0 || strspn(job, "0123456789") != strlen(job) || strlen(job) > 10)
         return buf;
-    if (step == NULL || *step == 0) /* the environment of a batch script has none (22.05) */
+    if (!step || *step == 0) /* the environment of a batch script has none (22.05) */
         step = "batch";
     else if (strspn(step, "0123456789") != strlen(step) || strlen(step) > 10)
         return buf;
@@ -91,7 +92,7 @@ int attach_version_check(const struct attach_msg *m) {
 static int address_of(struct sockaddr_un *a, const char *name) {
     char node[256];
     size_t len = strlen(name);
-    if (len == 0 || len >= DICT_NAME_MAX || strchr(name, '/') != NULL)
+    if (len == 0 || len >= DICT_NAME_MAX || strchr(name, '/'))
         return dd_error(-EINVAL, "\"%.80s\" cannot be the name of a dictionary", name);
     attach_node_name(node, sizeof node);
     memset(a, 0, sizeof *a);
@@ -138,12 +139,13 @@ int attach_peer_check(int fd, pid_t *pid) {
                         "the other side cannot be told from a stranger: "
                         "start the container with a number for its user",
                         u.uid);
-    if (pid != NULL)
+    if (pid)
         *pid = u.pid;
     return 0;
 }
 
-/* A blocking connect() to a UNIX socket waits only for room in the backlog; SO_SNDTIMEO bounds it. */
+/* A blocking connect() to a UNIX socket waits only for room in the backlog; SO_SNDTIMEO bounds it.
+ * */
 static int connect_within(int fd, const struct sockaddr_un *a, socklen_t len, struct deadline *d) {
     for (;;) {
         if (connect(fd, (const struct sockaddr *)a, len) == 0)
@@ -206,8 +208,9 @@ bool attach_file_is_dead(const char *path) {
     return dead;
 }
 
-/* A connected, blocking descriptor whose peer is this user, or a negative code; -ECONNREFUSED or -ENOENT: nobody listens there. */
-static int reach(const struct sockaddr_un *a, int len, struct deadline *d) {
+/* A connected, blocking descriptor whose peer is this user, or a negative code; -ECONNREFUSED or
+ * -ENOENT: nobody listens there. */
+static int socket_connect(const struct sockaddr_un *a, int len, struct deadline *d) {
     /* Non-blocking at first, so that a timeout of 0 does not wait. */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -238,16 +241,16 @@ int attach_connect_by(const char *name, struct deadline *d) {
     int len = address_of(&a, name);
     if (len < 0)
         return len;
-    int fd = reach(&a, len, d);
+    int fd = socket_connect(&a, len, d);
     if (fd != -ECONNREFUSED)
         return fd;
     const char *file = getenv("DDICT_SOCKET");
-    if (file == NULL || *file == 0)
+    if (!file || *file == 0)
         return dd_error(DDICT_ENODICT, "no dictionary %s on this node: nothing listens on @%s",
                         name, a.sun_path + 1);
     if ((len = file_address(&a, file)) < 0)
         return len;
-    fd = reach(&a, len, d);
+    fd = socket_connect(&a, len, d);
     if (fd != -ECONNREFUSED && fd != -ENOENT)
         return fd;
     return dd_error(DDICT_ENODICT,
@@ -291,7 +294,8 @@ int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds,
         int e = errno;
         if (e == EINTR)
             continue;
-        /* ETOOMANYREFS: more of this user's descriptors are in flight than RLIMIT_NOFILE; they arrive, so wait. */
+        /* ETOOMANYREFS: more of this user's descriptors are in flight than RLIMIT_NOFILE; they
+         * arrive, so wait. */
         if (e != EAGAIN && e != ETOOMANYREFS)
             return dd_error(e == EPIPE ? -ECONNRESET : -e, "cannot send: %s", strerror(e));
         int flags = fcntl(fd, F_GETFL);
@@ -308,7 +312,7 @@ int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds,
 /* Take the descriptors of a received message; those beyond max are closed. */
 static int take_fds(struct msghdr *h, int *fds, int max) {
     int got = 0;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c != NULL; c = CMSG_NXTHDR(h, c)) {
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attach.h - between a client and the ddictd of its node: UNIX SOCK_SEQPACKET, fixed messages, descriptors by SCM_RIGHTS. PROTOCOL 4. */
+/* attach.h - between a client and the ddictd of its node: UNIX SOCK_SEQPACKET, fixed messages,
+ * descriptors by SCM_RIGHTS. PROTOCOL 4. */
 #ifndef DDICT_WIRE_ATTACH_H
 #define DDICT_WIRE_ATTACH_H
 
@@ -15,6 +16,9 @@
 #define NODE_NAME_MAX 64
 #define ATTACH_FDS    4
 #define STEP_NAME_MAX 40 /* "4294967295.interactive" and room */
+/* The request of a job (doc/ELECTION.md): for its batch script, and where it stays, in the shell of
+ * salloc, it tells that the job's first srun starts its dictionary. */
+#define JOB_VARIABLE "SLURM_DDICT_JOB"
 
 enum attach_type {
     ATTACH_HELLO = 1,
@@ -34,71 +38,83 @@ enum attach_type {
 
 struct attach_msg {
     uint64_t magic;
-    uint32_t type;                                     /* enum attach_type */
-    uint32_t protocol;                                 /* PROTOCOL_VERSION */
-    uint32_t layout;                                   /* LAYOUT_VERSION */
-    int32_t status;                                    /* WELCOME: 0 or a negative code with text */
+    uint32_t type;     /* enum attach_type */
+    uint32_t protocol; /* PROTOCOL_VERSION */
+    uint32_t layout;   /* LAYOUT_VERSION */
+    /* WELCOME: 0 or a negative code with text */
+    int32_t status;
     uint32_t managers, nodes, node_id, local_managers; /* WELCOME */
-    uint32_t
-        manager; /* MANAGER: id in the whole dictionary; MEET: rank of who asks; TASK: its number, in the answer 1: its process is seen, so it may hang up */
+    /* MANAGER: id in the whole dictionary; MEET: rank of who asks; TASK: its number, in the answer
+     * 1: its process is seen, so it may hang up */
+    uint32_t manager;
     uint32_t pid;         /* MANAGER: its pid as ddictd sees it */
     uint64_t client;      /* WELCOME: client id */
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */
-    uint64_t spill_bytes; /* WELCOME: of the whole dictionary, as large everywhere as it is here */
+    /* WELCOME: of the whole dictionary, as large everywhere as it is here */
+    uint64_t spill_bytes;
     uint8_t dict_id[16];
     char node[NODE_NAME_MAX];
-    char step
-        [STEP_NAME_MAX]; /* HELLO, MEET: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
-    char text
-        [256]; /* with a negative status: why; MEET: address, blank, port; HELLO, LOOK, DOWN: the dictionary that is meant; LISTEN: the file's name */
+    /* HELLO, MEET: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
+    char step[STEP_NAME_MAX];
+    /* with a negative status: why; MEET: address, blank, port; HELLO, LOOK, DOWN: the dictionary
+     * that is meant; LISTEN: the file's name */
+    char text[256];
 };
 
-enum board_state {
-    BOARD_STARTING = 0,
-    BOARD_READY,
-    BOARD_DRAINING,
-    BOARD_GONE = 4,
-    BOARD_LOST = 5
+enum status_page_state {
+    STATUS_STARTING = 0,
+    STATUS_READY,
+    STATUS_DRAINING,
+    STATUS_GONE = 4,
+    STATUS_LOST = 5
 };
-#define BOARD_ENDED \
-    4u /* the bit of the states in which it no longer serves: readers look at it alone */
-/* A page that ddictd writes and clients map read-only. Text is written before state (release; pairs with acquire). */
-struct board {
+/* the bit of the states in which the dictionary no longer serves: readers look at it alone */
+#define STATUS_ENDED 4u
+/* A page that ddictd writes and clients map read-only. Text is written before state (release; pairs
+ * with acquire). */
+struct status_page {
     uint64_t magic;
     uint32_t state;
-    uint32_t
-        keeper; /* ddictd's thread id; the kernel adds FUTEX_OWNER_DIED when ddictd ends (board.h) */
+    /* ddictd's thread id; the kernel adds FUTEX_OWNER_DIED when ddictd ends (status_page.h) */
+    uint32_t keeper;
     char text[512];
 };
 
-/* This node's name: $DDICT_NODE (no Slurm, or several nodes on one host), else $SLURMD_NODENAME, else the host name up to the first dot. Returns buf. */
+/* This node's name: $DDICT_NODE (no Slurm, or several nodes on one host), else $SLURMD_NODENAME,
+ * else the host name up to the first dot. Returns buf. */
 const char *attach_node_name(char *buf, size_t cap);
-/* The step that this process belongs to, by $SLURM_JOB_ID and $SLURM_STEP_ID, as in attach_msg. Returns buf. */
+/* The step that this process belongs to, by $SLURM_JOB_ID and $SLURM_STEP_ID, as in attach_msg.
+ * Returns buf. */
 const char *attach_step_name(char *buf, size_t cap);
 /* All zero but magic, type and versions, and in a HELLO the step. */
 void attach_msg_init(struct attach_msg *m, enum attach_type type);
-/* 0, or DDICT_EVERSION with a sentence when m came from another version of protocol or layout. Its other fields mean nothing then. */
+/* 0, or DDICT_EVERSION with a sentence when m came from another version of protocol or layout. Its
+ * other fields mean nothing then. */
 int attach_version_check(const struct attach_msg *m);
-/* Listen on / connect to the abstract name of dictionary `name` on this node (-EINVAL: empty, too long, a slash). Descriptor or -EADDRINUSE, DDICT_ENODICT, ... The
- * connecting side has checked SO_PEERCRED (DDICT_ECRED with the uid named). CLOEXEC; the listening one is non-blocking. */
+/* Listen on / connect to the abstract name of dictionary `name` on this node (-EINVAL: empty, too
+ * long, a slash). Descriptor or -EADDRINUSE, DDICT_ENODICT, ... The connecting side has checked
+ * SO_PEERCRED (DDICT_ECRED with the uid named). CLOEXEC; the listening one is non-blocking. */
 int attach_listen(const char *name);
-int attach_connect(
-    const char *name,
-    int timeout_ms); /* where nothing listens there: to the file of $DDICT_SOCKET, if that is set */
-int attach_connect_by(
-    const char *name,
-    struct deadline *d); /* a deadline that other steps share: it sees all suspensions */
-/* Listen on a new socket file, for this user alone (-EEXIST: something is there). Abstract names are of one network namespace, a file is where it is mounted. CLOEXEC. */
+/* where nothing listens there: to the file of $DDICT_SOCKET, if that is set */
+int attach_connect(const char *name, int timeout_ms);
+/* a deadline that other steps share: it sees all suspensions */
+int attach_connect_by(const char *name, struct deadline *d);
+/* Listen on a new socket file, for this user alone (-EEXIST: something is there). Abstract names
+ * are of one network namespace, a file is where it is mounted. CLOEXEC. */
 int attach_listen_file(const char *path);
-bool attach_file_is_dead(const char *path); /* a socket file that is there and has no listener */
-/* 0 when the peer of fd has our euid, else DDICT_ECRED; *pid (may be NULL) receives its pid. Both as this process's namespaces show them: two processes of one user see
- * each other so whatever each calls itself, and a uid that stands for many users (user.h) is nobody's. */
+/* a socket file that is there and has no listener */
+bool attach_file_is_dead(const char *path);
+/* 0 when the peer of fd has our euid, else DDICT_ECRED; *pid (may be NULL) receives its pid. Both
+ * as this process's namespaces show them: two processes of one user see each other so whatever each
+ * calls itself, and a uid that stands for many users (user.h) is nobody's. */
 int attach_peer_check(int fd, pid_t *pid);
 
 /*
- * Send one message with up to ATTACH_FDS descriptors; receive one (descriptors are CLOEXEC; surplus ones are closed). send: 0; where the
- * socket's buffer is full it waits DD_HANDSHAKE_MS (-ETIMEDOUT) on a blocking fd and gives -EAGAIN on a non-blocking one. recv: number of descriptors; waits timeout_ms
- * (0: only looks); -ECONNRESET at the end of the stream, -ETIMEDOUT, DDICT_EPROTO. Strings of a received message are terminated. A message of another protocol version
+ * Send one message with up to ATTACH_FDS descriptors; receive one (descriptors are CLOEXEC; surplus
+ * ones are closed). send: 0; where the socket's buffer is full it waits DD_HANDSHAKE_MS
+ * (-ETIMEDOUT) on a blocking fd and gives -EAGAIN on a non-blocking one. recv: number of
+ * descriptors; waits timeout_ms (0: only looks); -ECONNRESET at the end of the stream, -ETIMEDOUT,
+ * DDICT_EPROTO. Strings of a received message are terminated. A message of another protocol version
  * is delivered with its head alone (to status), for attach_version_check().
  */
 int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* auth.c - making and checking the handshake of a TCP connection with libsodium's crypto_auth. */
+#include "auth.h"
+
 #include <base/error.h>
-#include <wire/auth.h>
+#include <base/versions.h>
 
 #include <errno.h>
 #include <sodium.h>
@@ -14,12 +16,14 @@ _Static_assert(crypto_scalarmult_BYTES == KEY_SIZE && crypto_scalarmult_SCALARBY
                    KEY_SIZE >= crypto_generichash_BYTES_MIN,
                "sizes of X25519");
 
-struct mac_input { /* no padding: chars and whole hellos only */
+struct mac_input { /* no padding */
     uint8_t letter[8];
     uint8_t hello[sizeof(struct auth_hello)];
     uint8_t nonce_b[AUTH_NONCE];
+    uint32_t wire_b, room;
 };
-_Static_assert(sizeof(struct mac_input) == 8 + 80 + 32, "nothing uninitialised goes into a mac");
+_Static_assert(sizeof(struct mac_input) == 8 + 88 + 32 + 8,
+               "nothing uninitialised goes into a mac");
 
 int auth_init(void) {
     return sodium_init() < 0 ? dd_error(-EIO, "libsodium does not work here") : 0;
@@ -58,30 +62,39 @@ static uint32_t peer_of(const struct auth_hello *h, const struct conn_identity *
     return h->from == me->self ? h->to : h->from;
 }
 
-static struct mac_input mac_input(char letter, const struct auth_hello *h, const uint8_t *nonce_b) {
-    struct mac_input in = {.letter = {(uint8_t)letter}};
+static struct mac_input mac_input(char letter, const struct auth_hello *h,
+                                  const struct auth_challenge *c) {
+    struct mac_input in = {.letter = {(uint8_t)letter}, .wire_b = c->wire};
     memcpy(in.hello, h, sizeof in.hello);
-    memcpy(in.nonce_b, nonce_b, sizeof in.nonce_b);
+    memcpy(in.nonce_b, c->nonce, sizeof in.nonce_b);
     return in;
 }
 
-static void mac_make(uint8_t *mac, char letter, const struct auth_hello *h, const uint8_t *nonce_b,
-                     const struct conn_identity *me) {
-    struct mac_input in = mac_input(letter, h, nonce_b);
+static void mac_make(uint8_t *mac, char letter, const struct auth_hello *h,
+                     const struct auth_challenge *c, const struct conn_identity *me) {
+    struct mac_input in = mac_input(letter, h, c);
     const uint8_t *key = key_of(me, h->role, peer_of(h, me));
-    if (key == NULL) /* it was refused before */
+    if (!key) /* it was refused before */
         randombytes_buf(mac, AUTH_MAC);
     else
         crypto_auth(mac, (const uint8_t *)&in, sizeof in, key);
 }
 
 static int mac_check(const uint8_t *mac, char letter, const struct auth_hello *h,
-                     const uint8_t *nonce_b, const struct conn_identity *me) {
-    struct mac_input in = mac_input(letter, h, nonce_b);
+                     const struct auth_challenge *c, const struct conn_identity *me) {
+    struct mac_input in = mac_input(letter, h, c);
     const uint8_t *key = key_of(me, h->role, peer_of(h, me));
-    return key != NULL && crypto_auth_verify(mac, (const uint8_t *)&in, sizeof in, key) == 0
-               ? 0
-               : DDICT_EAUTH;
+    return key && crypto_auth_verify(mac, (const uint8_t *)&in, sizeof in, key) == 0 ? 0
+                                                                                     : DDICT_EAUTH;
+}
+
+/* What an end wants and has. */
+static uint32_t wire_of(const struct conn_identity *me) {
+    return (uint32_t)me->wire | (seal_has_aes() ? AUTH_AES : 0);
+}
+
+static bool wire_known(uint32_t wire) {
+    return (wire & ~(AUTH_MODE | AUTH_AES)) == 0 && (wire & AUTH_MODE) <= SEAL_ENCRYPT;
 }
 
 void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum conn_role role,
@@ -91,7 +104,8 @@ void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum 
                              .role = role,
                              .from = me->self,
                              .to = to,
-                             .group = me->group};
+                             .group = me->group,
+                             .wire = wire_of(me)};
     memcpy(h->dict_id, me->dict_id, sizeof h->dict_id);
     randombytes_buf(h->nonce, sizeof h->nonce);
 }
@@ -104,11 +118,17 @@ int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me,
         return DDICT_EVERSION;
     if (memcmp(h->dict_id, me->dict_id, sizeof h->dict_id) != 0 || h->to != me->self ||
         (h->role != ROLE_DATA && h->role != ROLE_CONTROL && h->role != ROLE_MORE) ||
-        (h->role == ROLE_MORE && h->group == 0) || key_of(me, h->role, h->from) == NULL)
+        (h->role == ROLE_MORE && h->group == 0) || !wire_known(h->wire) ||
+        !key_of(me, h->role, h->from))
         return DDICT_EAUTH;
-    *reply = (struct auth_challenge){.magic = AUTH_MAGIC, .protocol = PROTOCOL_VERSION};
+    uint32_t ours = wire_of(me), mode = (h->wire & AUTH_MODE) > (ours & AUTH_MODE)
+                                            ? h->wire & AUTH_MODE
+                                            : ours & AUTH_MODE;
+    *reply = (struct auth_challenge){.magic = AUTH_MAGIC,
+                                     .protocol = PROTOCOL_VERSION,
+                                     .wire = mode | (h->wire & ours & AUTH_AES)};
     randombytes_buf(reply->nonce, sizeof reply->nonce);
-    mac_make(reply->mac, 'B', h, reply->nonce, me);
+    mac_make(reply->mac, 'B', h, reply, me);
     return 0;
 }
 
@@ -118,20 +138,21 @@ int auth_challenge_check(const struct auth_challenge *c, const struct auth_hello
         return DDICT_EAUTH;
     if (c->protocol != PROTOCOL_VERSION)
         return DDICT_EVERSION;
-    if (mac_check(c->mac, 'B', mine, c->nonce, me) != 0)
+    if (mac_check(c->mac, 'B', mine, c, me) != 0 || !wire_known(c->wire) ||
+        (c->wire & AUTH_MODE) < (mine->wire & AUTH_MODE) || (c->wire & ~mine->wire & AUTH_AES))
         return DDICT_EAUTH;
-    mac_make(reply->mac, 'A', mine, c->nonce, me);
+    mac_make(reply->mac, 'A', mine, c, me);
     return 0;
 }
 
 int auth_answer_check(const struct auth_answer *a, const struct auth_hello *h,
                       const struct auth_challenge *mine, const struct conn_identity *me) {
-    return mac_check(a->mac, 'A', h, mine->nonce, me);
+    return mac_check(a->mac, 'A', h, mine, me);
 }
 
 void auth_secret(uint8_t secret[AUTH_MAC], char letter, const struct auth_hello *h,
                  const struct auth_challenge *c, const struct conn_identity *me) {
-    mac_make(secret, letter, h, c->nonce, me);
+    mac_make(secret, letter, h, c, me);
 }
 
 void auth_forget(void *secret, size_t len) {

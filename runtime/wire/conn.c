@@ -5,13 +5,14 @@
  *     opener    CONNECTING -> AUTH (hello sent, waits for challenge) -> UP
  *     acceptor                AUTH (waits for hello, then answer)    -> UP
  *
- * Failure is noted in `code` wherever it is seen; leave() acts on it when the outermost call into the connection ends:
- * the next address, or the end. So callbacks may do anything, conn_free() included.
+ * Failure is noted in `code` wherever it is seen; conn_leave() acts on it when the outermost call
+ * into the connection ends: the next address, or the end. So callbacks may do anything,
+ * conn_free() included.
  */
+#include "auth.h"
+#include "conn_inside.h"
 #include <base/clock.h>
 #include <base/error.h>
-#include <wire/auth.h>
-#include <wire/conn_inside.h>
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -38,17 +39,25 @@ uint64_t conn_group(const struct conn *c) {
 int conn_fd(const struct conn *c) {
     return c->io.fd;
 }
-bool conn_full(const struct conn *c) {
-    return c->out.bytes > DD_PEER_INFLIGHT;
-}
 size_t conn_queued(const struct conn *c) {
-    return c->out.bytes;
+    return c->out.bytes + sealed_left(c);
+}
+bool conn_full(const struct conn *c) {
+    return conn_queued(c) > DD_PEER_INFLIGHT;
 }
 uint64_t conn_position(const struct conn *c) {
     return c->out.written + c->out.bytes;
 }
+/* a record is of use when it is whole */
 bool conn_unsent(const struct conn *c, uint64_t position) {
-    return c->out.written < position;
+    return c->out.written - sealed_left(c) < position;
+}
+enum seal_mode conn_wire(const struct conn *c) {
+    return (enum seal_mode)(c->hs.challenge.wire & AUTH_MODE);
+}
+
+static bool conn_is_pending(const struct conn *c) {
+    return c->out.count > 0 || sealed_left(c) > 0;
 }
 
 static void interest_update(struct conn *c) {
@@ -88,7 +97,7 @@ void conn_strangers(unsigned n) {
     strangers_max = n;
 }
 
-static uint8_t origin(int fd) {
+static uint8_t peer_origin(int fd) {
     struct sockaddr_storage a = {0};
     socklen_t len = sizeof a;
     const uint8_t *at = (const uint8_t *)&((struct sockaddr_in6 *)&a)->sin6_addr;
@@ -129,7 +138,7 @@ static void stranger_come(struct conn *c) {
         socket_close(old); /* its descriptor is for the next one */
     }
     c->stranger = true;
-    c->from = origin(c->io.fd);
+    c->from = peer_origin(c->io.fd);
     TAILQ_INSERT_TAIL(&strangers, c, strangers);
     strangers_n++;
     strangers_from[c->from]++;
@@ -170,7 +179,7 @@ static void gap_extend(struct conn *c, uint64_t now) {
 }
 
 /* The network, not who is asked, refuses: it may come back. */
-static bool passes(int code) {
+static bool error_is_transient(int code) {
     return code == -ENETUNREACH || code == -EHOSTUNREACH || code == -ENETDOWN ||
            code == -EHOSTDOWN || code == -ETIMEDOUT;
 }
@@ -179,7 +188,8 @@ static bool passes(int code) {
 static int next_address(struct conn *c, int code) {
     uint64_t now = clock_ns();
     gap_extend(c, now);
-    if (now < c->tick_ns) /* the caller's clock may be ahead of ours, and is what deadlines go by */
+    /* the caller's clock may be ahead of ours, and is what deadlines go by */
+    if (now < c->tick_ns)
         now = c->tick_ns;
     socket_close(c);
     c->state = CONNECTING;
@@ -203,8 +213,8 @@ static int next_address(struct conn *c, int code) {
         c->deadline_ns = now + (c->give_up_ns - now) / left;
         return 0;
     }
-    if (!c->auth_code && passes(code) &&
-        now + AGAIN_NS < c->give_up_ns) { /* all once more, after a while: conn_tick() */
+    /* all once more, after a while: conn_tick() */
+    if (!c->auth_code && error_is_transient(code) && now + AGAIN_NS < c->give_up_ns) {
         c->next_addr = 0;
         c->deadline_ns = now + AGAIN_NS;
         return 0;
@@ -230,8 +240,9 @@ static void connect_finish(struct conn *c) {
 /* Both ends know each other. */
 static void come_up(struct conn *c) {
     c->in = malloc(IN_BUFFER);
-    if (c->in == NULL) {
-        conn_fail(c, -ENOMEM);
+    int e = !c->in ? -ENOMEM : sealed_begin(c);
+    if (e < 0) {
+        conn_fail(c, e);
         return;
     }
     stranger_leave(c);
@@ -240,11 +251,11 @@ static void come_up(struct conn *c) {
     free(c->addr);
     c->addr = NULL;
     io_defer(&c->later); /* what was queued before */
-    if (c->ops->up != NULL)
+    if (c->ops->up)
         c->ops->up(c, c->arg, c->hs.peer, c->hs.role);
 }
 
-static void handshake(struct conn *c) {
+static void conn_handshake(struct conn *c) {
     int e = handshake_run(&c->hs, c->io.fd);
     if (e < 0)
         conn_fail(c, e);
@@ -255,26 +266,27 @@ static void handshake(struct conn *c) {
 /* --- messages --- */
 
 static void write_out(struct conn *c) {
-    if (c->out.count == 0)
+    if (!conn_is_pending(c))
         return;
-    int e = out_write(&c->out, c->io.fd);
+    int e = c->sealed ? sealed_write(c) : out_write(&c->out, c->io.fd);
     c->live.sent = true;
     c->blocked = e == 1;
     if (e < 0)
         conn_fail(c, e);
 }
 
-static void flush(struct conn *c) {
+static void conn_flush_out(struct conn *c) {
     write_out(c);
-    if (c->full_seen && c->code == 0 && c->out.bytes < DD_PEER_INFLIGHT) {
+    if (c->full_seen && c->code == 0 && conn_queued(c) < DD_PEER_INFLIGHT) {
         c->full_seen = false;
-        if (c->ops->drained != NULL)
+        if (c->ops->drained)
             c->ops->drained(c, c->arg);
     }
 }
 
-/* Give the owner what is whole. False: it wants no more now, or the connection ends. */
-static bool deliver(struct conn *c) {
+/* Give the owner what is whole in the buffer. False: it wants no more now, or the connection ends.
+ * */
+static bool deliver_in(struct conn *c) {
     while (conn_may_read(c)) {
         if (!c->have_msg) {
             if (c->in_end - c->in_pos < MSG_HEADER)
@@ -288,10 +300,10 @@ static bool deliver(struct conn *c) {
             c->have_msg = true;
             c->got = 0;
             c->dst = NULL;
-            if (c->m.len > MSG_HEADER && c->ops->payload_to != NULL)
+            if (c->m.len > MSG_HEADER && c->ops->payload_to)
                 c->dst = c->ops->payload_to(c, c->arg, &c->m);
-            c->parts = c->m.len > MSG_HEADER && c->dst == NULL && c->ops->part_to != NULL &&
-                       conn_may_read(c) && (conn_part_begin(c) || c->paused);
+            c->parts = c->m.len > MSG_HEADER && !c->dst && c->ops->part_to && conn_may_read(c) &&
+                       (conn_part_begin(c) || c->paused);
             continue; /* it may have paused or freed */
         }
         if (c->parts) {
@@ -301,7 +313,7 @@ static bool deliver(struct conn *c) {
         }
         uint32_t need = c->m.len - MSG_HEADER, there = c->in_end - c->in_pos;
         void *payload;
-        if (c->dst != NULL) {
+        if (c->dst) {
             uint32_t n = there < need - c->got ? there : need - c->got;
             memcpy(c->dst + c->got, c->in + c->in_pos, n);
             c->got += n;
@@ -315,7 +327,7 @@ static bool deliver(struct conn *c) {
             payload = c->in + c->in_pos;
             c->in_pos += need;
         }
-        c->bulk = c->dst != NULL && need >= BULK;
+        c->bulk = c->dst && need >= BULK;
         c->have_msg = false;
         c->dst = NULL;
         int e = c->ops->message(c, c->arg, &c->m, payload);
@@ -325,8 +337,19 @@ static bool deliver(struct conn *c) {
     return false;
 }
 
+static bool conn_deliver(struct conn *c) {
+    while (deliver_in(c)) {
+        int n = c->sealed ? sealed_next(c) : 0;
+        if (n < 0)
+            conn_fail(c, n);
+        if (n <= 0)
+            return n == 0;
+    }
+    return false;
+}
+
 static void deliver_all(struct conn *c) {
-    if (deliver(c))
+    if (conn_deliver(c))
         conn_part_end(c);
     c->part = NULL;
 }
@@ -343,17 +366,35 @@ static void make_room(struct conn *c) {
     }
 }
 
-static void receive(struct conn *c) {
+static void receive_sealed(struct conn *c) {
     bool more = true;
-    for (int i = 0; more && i < ROUNDS && deliver(c); i++) {
+    for (int i = 0; more && i < ROUNDS && conn_deliver(c); i++) {
+        size_t room;
+        int r = sealed_read(c, &room);
+        if (r == -EINTR)
+            continue;
+        if (r == -EAGAIN)
+            break;
+        if (r < 0) {
+            conn_fail(c, r);
+            break;
+        }
+        more = (size_t)r == room;
+    }
+    deliver_all(c);
+}
+
+static void conn_receive(struct conn *c) {
+    bool more = true;
+    for (int i = 0; more && i < ROUNDS && conn_deliver(c); i++) {
         struct iovec iov[2];
         int n = 0;
         size_t direct = 0;
         make_room(c);
-        if (c->dst != NULL) { /* `in` is empty then */
+        if (c->dst) { /* `in` is empty then */
             direct = c->m.len - MSG_HEADER - c->got;
             iov[n++] = (struct iovec){c->dst + c->got, direct};
-        } else if (c->part != NULL) { /* here, too */
+        } else if (c->part) { /* here, too */
             direct = c->room - c->fill;
             iov[n++] = (struct iovec){c->part + c->fill, direct};
         }
@@ -372,23 +413,22 @@ static void receive(struct conn *c) {
             break;
         }
         size_t k = (size_t)r < direct ? (size_t)r : direct;
-        if (c->part != NULL)
+        if (c->part)
             c->fill += (uint32_t)k;
         else
             c->got += (uint32_t)k;
         c->in_end += (uint32_t)((size_t)r - k);
-        more = (size_t)r ==
-               direct +
-                   buffered; /* else the socket is empty: spare the system call that would say so */
+        /* else the socket is empty: spare the system call that would say so */
+        more = (size_t)r == direct + buffered;
     }
     deliver_all(c);
 }
 
 /* --- entering and leaving --- */
 
-static void end(struct conn *c) {
+static void conn_finish(struct conn *c) {
     bool counted = c->code == DDICT_EAUTH || c->code == DDICT_EPROTO || c->code == DDICT_EVERSION ||
-                   (!c->opener && c->state == AUTH);
+                   c->code == -EBADMSG || (!c->opener && c->state == AUTH);
     if (counted)
         conn_count_refused();
     stranger_leave(c);
@@ -396,20 +436,21 @@ static void end(struct conn *c) {
     c->state = ENDED;
     io_undefer(&c->later);
     out_clear(&c->out);
-    if (!c->freed && c->ops->down != NULL)
+    if (!c->freed && c->ops->down)
         c->ops->down(c, c->arg, c->code);
 }
 
-static void dispose(struct conn *c) {
+static void conn_dispose(struct conn *c) {
     io_undefer(&c->later);
     stranger_leave(c);
     socket_close(c);
+    sealed_end(c);
     free(c->in);
     free(c->addr);
     free(c);
 }
 
-static void leave(struct conn *c) {
+static void conn_leave(struct conn *c) {
     if (c->busy == 1 && c->state != ENDED && !c->freed) {
         if (c->code == 0)
             interest_update(c);
@@ -419,10 +460,10 @@ static void leave(struct conn *c) {
             c->code = next_address(c, c->code);
         }
         if (c->code != 0)
-            end(c);
+            conn_finish(c);
     }
     if (--c->busy == 0 && c->freed)
-        dispose(c);
+        conn_dispose(c);
 }
 
 static void conn_ready(struct io_handler *io, uint32_t events) {
@@ -431,18 +472,18 @@ static void conn_ready(struct io_handler *io, uint32_t events) {
     if (c->code == 0 && c->state == CONNECTING) {
         connect_finish(c);
         if (c->code == 0)
-            handshake(c);
+            conn_handshake(c);
     } else if (c->code == 0 && c->state == AUTH) {
-        handshake(c);
+        conn_handshake(c);
     } else if (c->code == 0 && c->state == UP) {
         if (events & EPOLLOUT)
-            flush(c);
+            conn_flush_out(c);
         if (!c->paused && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-            receive(c);
+            c->sealed != NULL ? receive_sealed(c) : conn_receive(c);
         else if (c->paused && (events & (EPOLLHUP | EPOLLERR)))
             conn_fail(c, -ECONNRESET);
     }
-    leave(c);
+    conn_leave(c);
 }
 
 static void conn_later(struct io_deferred *d) {
@@ -451,9 +492,9 @@ static void conn_later(struct io_deferred *d) {
     if (c->state == UP && c->code == 0) {
         deliver_all(c);
         if (!c->blocked && !c->freed)
-            flush(c);
+            conn_flush_out(c);
     }
-    leave(c);
+    conn_leave(c);
 }
 
 void conn_secret(const struct conn *c, char letter, uint8_t secret[32]) {
@@ -461,14 +502,14 @@ void conn_secret(const struct conn *c, char letter, uint8_t secret[32]) {
 }
 
 void conn_flush(struct conn *c) {
-    if (c->state != UP || c->blocked || c->busy != 0 || c->code != 0 || c->out.count == 0)
+    if (c->state != UP || c->blocked || c->busy != 0 || c->code != 0 || !conn_is_pending(c))
         return; /* else the loop does it */
     c->busy++;
     write_out(c);
     if (!c->freed && (c->code != 0 || c->full_seen || c->blocked))
         io_defer(&c->later); /* what there is to tell comes from io_wait() */
     if (--c->busy == 0 && c->freed)
-        dispose(c);
+        conn_dispose(c);
 }
 
 void conn_end(struct conn *c, int code) {
@@ -483,12 +524,12 @@ void conn_tick(struct conn *c, uint64_t now_ns) {
     c->busy++;
     gap_extend(c, now_ns);
     if (c->state == UP) {
-        if (!live_check(&c->live, c->io.fd, now_ns, c->out.count > 0))
+        if (!live_check(&c->live, c->io.fd, now_ns, conn_is_pending(c)))
             conn_fail(c, -ETIMEDOUT);
     } else if (c->state != ENDED && now_ns > c->deadline_ns) {
         conn_fail(c, -ETIMEDOUT);
     }
-    leave(c);
+    conn_leave(c);
 }
 
 /* --- owner's calls --- */
@@ -498,7 +539,7 @@ static struct conn *conn_new(int epoll_fd, const struct conn_identity *me,
     if (auth_init() != 0)
         return NULL;
     struct conn *c = calloc(1, sizeof *c);
-    if (c == NULL)
+    if (!c)
         return NULL;
     c->tick_ns = clock_ns();
     c->io = (struct io_handler){.fd = -1, .ready = conn_ready};
@@ -514,21 +555,21 @@ int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, e
               uint32_t to, const struct sockaddr_storage *addr, int naddr,
               const struct conn_ops *ops, void *arg) {
     struct conn *c = naddr > 0 ? conn_new(epoll_fd, me, ops, arg) : NULL;
-    if (c == NULL)
+    if (!c)
         return naddr > 0 ? -ENOMEM : -EINVAL;
     c->opener = true;
     c->hs.role = role;
     c->hs.peer = to;
     c->addr = calloc((size_t)naddr, sizeof *addr);
     int e = -ENOMEM;
-    if (c->addr != NULL) {
+    if (c->addr) {
         memcpy(c->addr, addr, (size_t)naddr * sizeof *addr);
         c->naddr = naddr;
         c->give_up_ns = clock_ns() + (DD_CONNECT_MS + DD_HANDSHAKE_MS) * 1000000ull;
         e = next_address(c, -EHOSTUNREACH);
     }
     if (e < 0) {
-        dispose(c);
+        conn_dispose(c);
         return e;
     }
     *out = c;
@@ -538,7 +579,7 @@ int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, e
 int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me, int fd,
                 const struct conn_ops *ops, void *arg) {
     struct conn *c = conn_new(epoll_fd, me, ops, arg);
-    if (c == NULL) {
+    if (!c) {
         close(fd);
         return -ENOMEM;
     }
@@ -547,7 +588,7 @@ int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me,
     handshake_accept(&c->hs, &c->me);
     int e = socket_take(c, fd, EPOLLIN);
     if (e < 0) {
-        dispose(c);
+        conn_dispose(c);
         return e;
     }
     stranger_come(c);
@@ -556,7 +597,7 @@ int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me,
 }
 
 void conn_free(struct conn *c) {
-    if (c == NULL || c->freed)
+    if (!c || c->freed)
         return;
     c->freed = true;
     c->busy++;
@@ -566,25 +607,16 @@ void conn_free(struct conn *c) {
     c->state = ENDED;
     out_clear(&c->out);
     if (--c->busy == 0)
-        dispose(c);
+        conn_dispose(c);
 }
 
 int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, const void *body,
               size_t body_len, void (*done)(void *arg), void *done_arg) {
     if (c->code != 0)
         return c->code;
-    if (head_len > DD_MSG_INLINE || body_len > DD_MSG_INLINE || (body_len > 0 && done == NULL))
-        return DDICT_EPROTO;
-    m->len = (uint32_t)(MSG_HEADER + head_len + body_len);
-    int e = msg_check(m, MSG_LEN_MAX);
-    if (e == 0)
-        e = out_reserve(&c->out, MSG_HEADER + head_len);
+    int e = out_message(&c->out, m, head, head_len, body, body_len, done, done_arg);
     if (e < 0)
         return e;
-    out_copy(&c->out, m, MSG_HEADER);
-    out_copy(&c->out, head, head_len);
-    if (done != NULL)
-        out_body(&c->out, body, body_len, done, done_arg);
     if (conn_full(c))
         c->full_seen = true;
     if (c->state == UP && !c->blocked)
@@ -596,7 +628,7 @@ void conn_pause(struct conn *c, bool paused) {
     if (c->paused == paused || c->state == ENDED)
         return;
     c->paused = paused;
-    if (c->busy == 0) /* else leave() does it */
+    if (c->busy == 0) /* else conn_leave() does it */
         interest_update(c);
     if (!paused || c->code != 0)
         io_defer(&c->later); /* messages that are in the buffer already */

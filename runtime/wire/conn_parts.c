@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn_parts.c - a large payload that the owner of a connection takes as it comes, each part where he wants it. */
-#include <wire/conn_inside.h>
+/* conn_parts.c - a large payload that the owner of a connection takes as it comes, each part where
+ * he wants it. */
+#include "conn_inside.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ static void part_give(struct conn *c, const uint8_t *at, uint32_t n) {
 void conn_part_end(struct conn *c) {
     const uint8_t *at = c->part;
     c->part = NULL;
-    if (at != NULL && c->fill > 0)
+    if (at && c->fill > 0)
         part_give(c, at, c->fill);
 }
 
@@ -33,7 +34,7 @@ bool conn_part_begin(struct conn *c) {
 bool conn_part_take(struct conn *c) {
     uint32_t left = c->m.len - MSG_HEADER - c->got, there = c->in_end - c->in_pos;
     uint8_t *at = c->in + c->in_pos;
-    if (c->part == NULL && !conn_part_begin(c)) {
+    if (!c->part && !conn_part_begin(c)) {
         if (there < left || !conn_may_read(c))
             return false;
         c->in_pos += left;

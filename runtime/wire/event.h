@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.h - the records of an answer to EVENTS (PROTOCOL 8), not aligned: this, then key_len bytes of key, then `got` bytes of value. */
+/* event.h - the records of an answer to EVENTS (PROTOCOL 8), not aligned: this, then key_len bytes
+ * of key, then `got` bytes of value. */
 #ifndef DDICT_WIRE_EVENT_H
 #define DDICT_WIRE_EVENT_H
 

@@ -5,7 +5,7 @@
  *     opener    sends hello, waits for challenge, sends answer
  *     acceptor  waits for hello, sends challenge, waits for answer
  */
-#include <wire/handshake.h>
+#include "handshake.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@ static void send_next(struct handshake *h, const void *data, uint32_t len) {
     h->out_len = len;
 }
 
-static void expect(struct handshake *h, void *to, uint32_t len) {
+static void handshake_expect(struct handshake *h, void *to, uint32_t len) {
     h->in = to;
     h->need = len;
     h->got = 0;
@@ -26,18 +26,18 @@ void handshake_open(struct handshake *h, const struct conn_identity *me) {
     h->opener = true;
     auth_hello_make(&h->hello, me, h->role, h->peer);
     send_next(h, &h->hello, sizeof h->hello);
-    expect(h, &h->challenge, sizeof h->challenge);
+    handshake_expect(h, &h->challenge, sizeof h->challenge);
 }
 
 void handshake_accept(struct handshake *h, const struct conn_identity *me) {
     h->me = me;
     h->opener = false;
     send_next(h, NULL, 0);
-    expect(h, &h->hello, sizeof h->hello);
+    handshake_expect(h, &h->hello, sizeof h->hello);
 }
 
 /* What was expected is whole. */
-static int step(struct handshake *h) {
+static int handshake_take_step(struct handshake *h) {
     int e;
     if (h->opener) {
         e = auth_challenge_check(&h->challenge, &h->hello, h->me, &h->answer);
@@ -47,7 +47,7 @@ static int step(struct handshake *h) {
         e = auth_hello_check(&h->hello, h->me, &h->challenge);
         if (e == 0) {
             send_next(h, &h->challenge, sizeof h->challenge);
-            expect(h, &h->answer, sizeof h->answer);
+            handshake_expect(h, &h->answer, sizeof h->answer);
             return 0;
         }
     } else {
@@ -87,7 +87,7 @@ static int read_some(struct handshake *h, int fd) {
             return n < 0 ? -errno : -ECONNRESET;
         h->got += (uint32_t)n;
         if (h->got == h->need)
-            e = step(h);
+            e = handshake_take_step(h);
     }
     return e;
 }

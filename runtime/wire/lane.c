@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lane.c - making and mapping a lane, and what is off the hot path of its rings. */
+#include "lane.h"
+
 #include <base/error.h>
-#include <wire/lane.h>
+#include <base/versions.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -48,7 +51,8 @@ static void ring_init(struct ring *r, uint8_t *data, uint64_t *head, uint64_t *t
     r->data = data;
     r->head = head;
     r->tail = tail;
-    /* Acquire pairs with the release in ring_consume() and ring_commit(); a consumer finds the rest by ring_refill(). */
+    /* Acquire pairs with the release in ring_consume() and ring_commit(); a consumer finds the rest
+     * by ring_refill(). */
     r->pos = producer ? __atomic_load_n(tail, __ATOMIC_ACQUIRE)
                       : __atomic_load_n(head, __ATOMIC_ACQUIRE);
     r->seen = producer ? __atomic_load_n(head, __ATOMIC_ACQUIRE) : r->pos;
@@ -76,7 +80,7 @@ int lane_map(struct lane *l, int fd, bool client) {
     void *p = mmap(NULL, LANE_RINGS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return dd_error(-errno, "cannot map a lane: %s", strerror(errno));
-    struct lane t = {.page = p, .fd = -1, .bell_fd = -1};
+    struct lane t = {.page = p, .fd = -1, .bell_fd = -1, .fenced = true};
     ring_init(&t.sq, (uint8_t *)p + 4096, &t.page->sq_head, &t.page->sq_tail, client);
     ring_init(&t.cq, (uint8_t *)p + 4096 + DD_LANE_RING, &t.page->cq_head, &t.page->cq_tail,
               !client);
@@ -97,7 +101,7 @@ int lane_map(struct lane *l, int fd, bool client) {
 }
 
 uint8_t *lane_area(struct lane *l) {
-    if (l->area != NULL)
+    if (l->area)
         return l->area;
     void *p = mmap(NULL, DD_LANE_AREA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, l->fd,
                    LANE_RINGS_SIZE);
@@ -111,7 +115,10 @@ uint8_t *lane_area(struct lane *l) {
     return p;
 }
 
-#define WINDOW_STEP (DD_LANE_WINDOW / 2) /* they overlap, so a piece lies in one of them whole */
+/* they overlap, so a piece lies in one of them whole */
+#define WINDOW_STEP (DD_LANE_WINDOW / 2)
+_Static_assert(DD_AREA_KEPT <= DD_LANE_WINDOW + (LANE_WINDOWS - 1) * WINDOW_STEP,
+               "what is used again stays mapped");
 _Static_assert(DD_MSG_PIECE <= WINDOW_STEP && DD_LANE_AREA % WINDOW_STEP == 0,
                "a piece lies in one window");
 
@@ -120,7 +127,7 @@ static uint64_t window_len(uint64_t at) {
 }
 
 static void window_unmap(struct lane_window *w) {
-    if (w->map != NULL)
+    if (w->map)
         munmap((void *)(uintptr_t)w->map, window_len(w->at));
     w->map = NULL;
 }
@@ -132,11 +139,11 @@ const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code
         return NULL;
     for (unsigned i = 0; i < LANE_WINDOWS; i++) {
         w = &l->window[i];
-        if (w->map != NULL && off >= w->at && off - w->at + len <= window_len(w->at)) {
+        if (w->map && off >= w->at && off - w->at + len <= window_len(w->at)) {
             w->used = ++l->windows_used;
             return w->map + (off - w->at);
         }
-        if (w->map == NULL || (oldest->map != NULL && w->used < oldest->used))
+        if (!w->map || (oldest->map && w->used < oldest->used))
             oldest = w;
     }
     w = oldest;
@@ -153,14 +160,96 @@ const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code
     return w->map + (off - w->at);
 }
 
+/* Those that have some of it. */
+static void windows_unmap(struct lane *l, uint64_t at, uint64_t len) {
+    for (struct lane_window *w = l->window; w < l->window + LANE_WINDOWS; w++)
+        if (w->at < at + len && at < w->at + window_len(w->at))
+            window_unmap(w);
+}
+
+/* --- memory that a burst has left --- */
+static bool shrink_begin(struct lane *l, bool barriers) {
+    __atomic_store_n(&l->page->taking, 1, __ATOMIC_RELAXED);
+    /* pairs with those of lane_write_begin() and lane_area_begin() */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    /* the other half for clients without a fence */
+    if (!barriers || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
+        return true;
+    __atomic_store_n(&l->page->taking, 0, __ATOMIC_RELEASE);
+    return false;
+}
+
+static void shrink_end(struct lane *l) {
+    /* pairs with the acquire in lane_write_begin(): what it writes from here on stays */
+    __atomic_store_n(&l->page->taking, 0, __ATOMIC_RELEASE);
+    lane_ring_client(l); /* it may wait for room */
+}
+
+static int lane_punch_hole(struct lane *l, uint64_t at, uint64_t len) {
+    return fallocate(l->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)len) == 0
+               ? 0
+               : -errno;
+}
+
+/* All pages of a ring, which begins at `data`, but those that have some of what lies between the
+ * two positions. */
+static int punch_ring(struct lane *l, uint64_t data, uint64_t head, uint64_t tail) {
+    uint64_t from = (tail + 4095) & ~4095ull, to = (head + DD_LANE_RING) & ~4095ull;
+    int rc = 0;
+    while (from < to && rc == 0) {
+        uint64_t off = from & (DD_LANE_RING - 1),
+                 len = to - from < DD_LANE_RING - off ? to - from : DD_LANE_RING - off;
+        rc = lane_punch_hole(l, data + off, len);
+        from += len;
+    }
+    return rc;
+}
+
+int lane_shrink_rings(struct lane *l, bool barriers) {
+    /* Acquire pairs with the release of head in ring_consume(): its reads are over. CQ is ours to
+     * write, and the client reads only what is in it. */
+    uint64_t head = __atomic_load_n(l->cq.head, __ATOMIC_ACQUIRE);
+    int rc =
+        positions_sane(head, l->cq.pos) ? punch_ring(l, 4096 + DD_LANE_RING, head, l->cq.pos) : 0;
+    if (rc < 0 || !shrink_begin(l, barriers))
+        return rc < 0 ? rc : -EBUSY;
+    bool used = __atomic_load_n(&l->page->sq_used, __ATOMIC_ACQUIRE) != 0 || ring_ready(&l->sq);
+    rc = used ? -EBUSY : punch_ring(l, 4096, l->sq.pos, l->sq.pos);
+    shrink_end(l);
+    return rc;
+}
+
+int lane_shrink_area(struct lane *l, bool barriers, uint64_t at, uint64_t len) {
+    int rc = -EBUSY;
+    windows_unmap(l, at, len);
+    if (!shrink_begin(l, barriers))
+        return rc;
+    uint64_t area = __atomic_load_n(&l->page->area, __ATOMIC_ACQUIRE);
+    if (area == LANE_AREA_FREE ||
+        ((area & LANE_AREA_UNTIL) != 0 && (int64_t)(l->sq.pos - (area & ~63ull)) >= 0))
+        rc = lane_punch_hole(l, LANE_RINGS_SIZE + at, len);
+    shrink_end(l);
+    return rc;
+}
+
+uint64_t lane_area_begin(struct lane *l) {
+    __atomic_store_n(&l->page->area, LANE_AREA_USED, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of shrink_begin() */
+    return __atomic_load_n(&l->page->taking, __ATOMIC_ACQUIRE) != 0 ? DD_AREA_KEPT : 0;
+}
+
+uint64_t lane_memory(const struct lane *l) {
+    struct stat st;
+    return fstat(l->fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
 void lane_unmap(struct lane *l) {
-    for (unsigned i = 0; i < LANE_WINDOWS; i++)
-        window_unmap(&l->window[i]);
-    if (l->page != NULL) {
+    windows_unmap(l, 0, DD_LANE_AREA);
+    if (l->page) {
         munmap(l->page, LANE_RINGS_SIZE);
         close(l->fd);
     }
-    if (l->area != NULL)
+    if (l->area)
         munmap(l->area, DD_LANE_AREA);
     memset(l, 0, sizeof *l);
     l->fd = -1;
@@ -171,7 +260,8 @@ void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *ba
     uint64_t off = r->pos & (DD_LANE_RING - 1), to_end = DD_LANE_RING - off,
              need = lane_round(MSG_HEADER + least);
     uint64_t want = lane_round(MSG_HEADER + *most), room = DD_LANE_RING - (r->pos - r->seen);
-    if (room < to_end + want) { /* seen may be old; ring_reserve() looks again only when it must */
+    /* seen may be old; ring_reserve() looks again only when it must */
+    if (room < to_end + want) {
         /* Acquire as in ring_reserve(). */
         uint64_t head = __atomic_load_n(r->head, __ATOMIC_ACQUIRE);
         if (head - r->seen > r->pos - r->seen) {
@@ -204,7 +294,8 @@ int ring_refill(struct ring *r) {
 
 int ring_skip_pad(struct ring *r, uint32_t len) {
     uint64_t off = r->pos & (DD_LANE_RING - 1);
-    /* Shorter than the record it makes room for, so never at the start of the ring, and two cannot follow each other. */
+    /* Shorter than the record it makes room for, so never at the start of the ring, and two cannot
+     * follow each other. */
     if (len != DD_LANE_RING - off || len > r->seen - r->pos || len >= LANE_RECORD_MAX)
         return DDICT_EPROTO;
     r->pos += len;
@@ -212,26 +303,28 @@ int ring_skip_pad(struct ring *r, uint32_t len) {
     return 1;
 }
 
-static long futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout) {
+static long futex_call(uint32_t *word, int op, uint32_t val, const struct timespec *timeout) {
     return syscall(SYS_futex, word, op, val, timeout, NULL, 0);
 }
 
 void lane_wake_client(struct lane *l) {
     uint32_t who = __atomic_exchange_n(&l->page->client_sleeps, 0, __ATOMIC_RELAXED);
     if (who & LANE_SLEEPS) {
-        /* Release: the flag is clear before bell moves; pairs with the acquire of bell in lane_sleep_announce(). */
+        /* Release: the flag is clear before bell moves; pairs with the acquire of bell in
+         * lane_sleep_announce(). */
         __atomic_fetch_add(&l->page->bell, 1, __ATOMIC_RELEASE);
-        futex(&l->page->bell, FUTEX_WAKE, INT_MAX, NULL);
+        futex_call(&l->page->bell, FUTEX_WAKE, INT_MAX, NULL);
     }
     if (who & LANE_POLLS && l->bell_fd >= 0)
         eventfd_write(l->bell_fd, 1); /* full: it is readable already */
 }
 
 uint32_t lane_sleep_announce(struct lane *l) {
-    /* Acquire: bell is read before the flag is set. Whoever clears the flag after that moves bell away from this value. */
+    /* Acquire: bell is read before the flag is set. Whoever clears the flag after that moves bell
+     * away from this value. */
     uint32_t bell = __atomic_load_n(&l->page->bell, __ATOMIC_ACQUIRE);
-    __atomic_fetch_or(&l->page->client_sleeps, LANE_SLEEPS,
-                      __ATOMIC_RELAXED);     /* beside who polls */
+    /* beside who polls */
+    __atomic_fetch_or(&l->page->client_sleeps, LANE_SLEEPS, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_ring_client() */
     return bell;
 }
@@ -243,6 +336,6 @@ void lane_poll_announce(struct lane *l) {
 
 void lane_sleep(struct lane *l, uint32_t bell, int slice_ms) {
     struct timespec t = {.tv_sec = slice_ms / 1000, .tv_nsec = slice_ms % 1000 * 1000000L};
-    futex(&l->page->bell, FUTEX_WAIT, bell,
-          &t); /* any reason to return is good enough: the caller looks again */
+    /* any reason to return is good enough: the caller looks again */
+    futex_call(&l->page->bell, FUTEX_WAIT, bell, &t);
 }

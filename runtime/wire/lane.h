@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lane.h - two byte rings in a memfd between one client and one manager. PROTOCOL 3. Each side keeps its own positions in
- * private memory and trusts nothing that it reads from the lane. One thread at a time on each end of each ring (the
- * client locks around it).
+ * lane.h - two byte rings in a memfd between one client and one manager. PROTOCOL 3. Each side
+ * keeps its own positions in private memory and trusts nothing that it reads from the lane. One
+ * thread at a time on each end of each ring (the client locks around it).
  */
 #ifndef DDICT_WIRE_LANE_H
 #define DDICT_WIRE_LANE_H
 
-#include <ddict.h>
-#include <wire/msg.h>
+#include "msg.h"
+#include <ddict_types.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,34 +16,44 @@
 #define LANE_MAGIC      0x314e414c54434944ull
 #define LANE_RECORD_MAX MSG_LEN_MAX
 _Static_assert((DD_LANE_RING & (DD_LANE_RING - 1)) == 0, "positions are masked");
-#define LANE_ROOM_ALWAYS \
-    (DD_LANE_RING -      \
-     2 * lane_round(     \
-             LANE_RECORD_MAX)) /* with no more bytes than these in it a ring has room for any record, and a PAD before it */
+/* with no more bytes than these in it a ring has room for any record, and a PAD before it */
+#define LANE_ROOM_ALWAYS (DD_LANE_RING - 2 * lane_round(LANE_RECORD_MAX))
 _Static_assert(2 * LANE_RECORD_MAX + 64 <= DD_LANE_RING, "a record and the PAD before it must fit");
 
 struct lane_page { /* first page of the memfd */
     uint64_t magic;
-    uint32_t version, ring;                        /* PROTOCOL_VERSION, bytes of each ring */
+    /* PROTOCOL_VERSION, bytes of each ring */
+    uint32_t version, ring;
     uint64_t sq_tail __attribute__((aligned(64))); /* client writes */
     uint64_t cq_head;                              /* client writes */
-    uint32_t
-        client_sleeps; /* LANE_SLEEPS, LANE_POLLS: the client sets them, who rings clears them */
+    /* LANE_SLEEPS, LANE_POLLS: the client sets them, who rings clears them */
+    uint32_t client_sleeps;
     uint64_t sq_head __attribute__((aligned(64))); /* manager writes */
     uint64_t cq_tail;                              /* manager writes */
-    uint32_t
-        want_space; /* the manager sets it: ring my eventfd when cq_head moves; the client clears it then */
-    uint32_t bell __attribute__((aligned(64))); /* manager adds, client waits on it (futex) */
-    uint32_t unwatched __attribute__((aligned(
-        64))); /* the manager sets it: ring my eventfd when sq_tail moves; the client clears it then. Seldom written, so it costs a client nothing */
+    /* the manager sets it: ring my eventfd when cq_head moves; the client clears it then */
+    uint32_t want_space;
+    /* manager adds, client waits on it (futex) */
+    uint32_t bell __attribute__((aligned(64)));
+    /* the manager sets it: ring my eventfd when sq_tail moves; the client clears it then. Seldom
+     * written, so it costs a client nothing */
+    uint32_t unwatched __attribute__((aligned(64)));
+    /* manager writes: 1 while it takes memory of SQ or of the area away */
+    uint32_t taking;
+    /* client writes: LANE_AREA_*, what it has in the area (R4) */
+    uint64_t area __attribute__((aligned(64)));
+    /* client writes: 1 while it writes into SQ (R1 to R3). The manager seldom reads this line, so
+     * it costs a client nothing */
+    uint32_t sq_used;
 };
 #define LANE_RINGS_SIZE (4096u + 2u * DD_LANE_RING) /* of the file, from its start */
-#define LANE_FILE_SIZE           \
-    ((uint64_t)LANE_RINGS_SIZE + \
-     DD_LANE_AREA) /* sparse: the area behind the rings has the memory that the client has written */
-#define LANE_WINDOWS 4u
-#define LANE_SLEEPS  1u /* a thread sleeps, or is about to, on `bell` */
-#define LANE_POLLS   2u /* somebody polls the client's eventfd, or will: write it */
+/* sparse: the area behind the rings has the memory that the client has written */
+#define LANE_FILE_SIZE  ((uint64_t)LANE_RINGS_SIZE + DD_LANE_AREA)
+#define LANE_WINDOWS    16u
+#define LANE_AREA_FREE  0u /* nothing */
+#define LANE_AREA_USED  1u /* places */
+#define LANE_AREA_UNTIL 2u /* nothing, once SQ head is at the rest of it */
+#define LANE_SLEEPS     1u /* a thread sleeps, or is about to, on `bell` */
+#define LANE_POLLS      2u /* somebody polls the client's eventfd, or will: write it */
 
 /* One end of one ring. */
 struct ring {
@@ -57,38 +67,46 @@ struct ring {
 struct lane {
     struct lane_page *page;
     struct ring sq, cq;
-    int fd;        /* of the lane; its own */
+    int fd; /* of the lane; its own */
+    /* client: lane_write_begin() needs its fence; lane_map() sets it. False: the manager's
+     * membarrier is that (as LAYOUT I5) */
+    bool fenced;
     uint8_t *area; /* client: NULL until lane_area() */
+    /* manager: of the area; used: in the order of windows_used */
     struct lane_window {
         const uint8_t *map;
         uint64_t at, used;
-    } window[LANE_WINDOWS]; /* manager: of the area; used: in the order of windows_used */
+    } window[LANE_WINDOWS];
     uint64_t windows_used;
-    int bell_fd; /* the client's eventfd, of all its lanes; borrowed, set by whoever maps the lane; -1: none */
+    /* the client's eventfd, of all its lanes; borrowed, set by whoever maps the lane; -1: none */
+    int bell_fd;
 };
 
 int lane_create(void); /* a sealed, initialised memfd, or a negative code */
-/* client: true on the client's end. Checks seals, size, magic, version, positions (they go on where the file says: a restarted manager
- * takes over). DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. The fd stays the caller's. */
+/* client: true on the client's end. Checks seals, size, magic, version, positions (they go on where
+ * the file says). DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. The fd stays the caller's. */
 int lane_map(struct lane *l, int fd, bool client);
 void lane_unmap(struct lane *l);
 /* Client: the area, DD_LANE_AREA bytes: mapped at the first call. NULL: no address space. */
 uint8_t *lane_area(struct lane *l);
-/* Manager: len bytes of it (at most DD_MSG_PIECE) from `off` on, until the next call. NULL: there are no such bytes; or no address space (*code: DDICT_EPROTO or -ENOMEM). */
+/* Manager: len bytes of it (at most DD_MSG_PIECE) from `off` on, until the next call. NULL: there
+ * are no such bytes; or no address space (*code: DDICT_EPROTO or -ENOMEM). */
 const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code);
 
 static inline uint32_t lane_round(uint32_t len) {
     return (len + 63u) & ~63u;
 }
 
-/* Producer: contiguous room for a record of len bytes (64 .. LANE_RECORD_MAX), NULL when the ring has none now; an impossible position
- * of the other side: NULL and *bad is set. Write header and payload there, then ring_commit(). A reservation that is not committed is forgotten. */
+/* Producer: contiguous room for a record of len bytes (64 .. LANE_RECORD_MAX), NULL when the ring
+ * has none now; an impossible position of the other side: NULL and *bad is set. Write header and
+ * payload there, then ring_commit(). A reservation that is not committed is forgotten. */
 static inline void *ring_reserve(struct ring *r, uint32_t len, bool *bad) {
     uint64_t pos = r->pos, off = pos & (DD_LANE_RING - 1), need = lane_round(len), pad = 0;
     if (__builtin_expect(off + need > DD_LANE_RING, 0))
         pad = DD_LANE_RING - off;
     if (__builtin_expect(pos + pad + need - r->seen > DD_LANE_RING, 0)) {
-        /* Acquire pairs with the release of head in ring_consume(): its reads are over before we write there. */
+        /* Acquire pairs with the release of head in ring_consume(): its reads are over before we
+         * write there. */
         uint64_t head = __atomic_load_n(r->head, __ATOMIC_ACQUIRE);
         if (head - r->seen > pos - r->seen) {
             *bad = true;
@@ -109,8 +127,9 @@ static inline void *ring_reserve(struct ring *r, uint32_t len, bool *bad) {
 }
 
 /*
- * Producer: the same for a record of 64 bytes and a payload whose length is not known yet: at least `least`, at most *most bytes (at most DD_MSG_PIECE; least at most half a
- * ring). *most receives what there is room for. ring_trim() before ring_commit().
+ * Producer: the same for a record of 64 bytes and a payload whose length is not known yet: at least
+ * `least`, at most *most bytes (at most DD_MSG_PIECE; least at most half a ring). *most receives
+ * what there is room for. ring_trim() before ring_commit().
  */
 void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *bad);
 /* The record at hand is to have len bytes instead of the `was` that were reserved. */
@@ -122,17 +141,20 @@ static inline void ring_trim(struct ring *r, uint32_t was, uint32_t len) {
 static inline void ring_commit(struct ring *r) {
     r->pos += r->reserved;
     r->reserved = 0;
-    /* Release pairs with the acquire of tail in ring_peek() and ring_ready(): the record is whole when tail is seen. */
+    /* Release pairs with the acquire of tail in ring_peek() and ring_ready(): the record is whole
+     * when tail is seen. */
     __atomic_store_n(r->tail, r->pos, __ATOMIC_RELEASE);
 }
 
-/* Out of line parts of ring_peek(): look at tail again; skip a PAD at pos. 1 go on, 0 empty, or DDICT_EPROTO. */
+/* Out of line parts of ring_peek(): look at tail again; skip a PAD at pos. 1 go on, 0 empty, or
+ * DDICT_EPROTO. */
 int ring_refill(struct ring *r);
 int ring_skip_pad(struct ring *r, uint32_t len);
 
 /*
- * Consumer: 1 and the header copied into *m, *payload in the ring (m->len - 64 bytes, may change under us); 0 when empty;
- * DDICT_EPROTO. The same record is given until ring_consume(). PAD records are skipped inside.
+ * Consumer: 1 and the header copied into *m, *payload in the ring (m->len - 64 bytes, may change
+ * under us); 0 when empty; DDICT_EPROTO. The same record is given until ring_consume(). PAD records
+ * are skipped inside.
  */
 static inline int ring_peek(struct ring *r, struct msg *m, const uint8_t **payload) {
     for (;;) {
@@ -144,7 +166,7 @@ static inline int ring_peek(struct ring *r, struct msg *m, const uint8_t **paylo
         uint64_t off = r->pos & (DD_LANE_RING - 1);
         const uint8_t *at = r->data + off;
         __builtin_memcpy(m, at, sizeof *m);
-        __asm__ volatile("" ::: "memory"); /* from here on only the copy counts */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* from here on only the copy counts */
         if (__builtin_expect(m->type == MSG_PAD, 0)) {
             int e = ring_skip_pad(r, m->len);
             if (e < 0)
@@ -164,7 +186,8 @@ static inline int ring_peek(struct ring *r, struct msg *m, const uint8_t **paylo
 
 static inline void ring_consume(struct ring *r, const struct msg *m) {
     r->pos += lane_round(m->len);
-    /* Release pairs with the acquire of head in ring_reserve(): we have read the record before it is written over. */
+    /* Release pairs with the acquire of head in ring_reserve(): we have read the record before it
+     * is written over. */
     __atomic_store_n(r->head, r->pos, __ATOMIC_RELEASE);
 }
 
@@ -173,18 +196,22 @@ static inline bool ring_ready(const struct ring *r) {
     return __atomic_load_n(r->tail, __ATOMIC_ACQUIRE) != r->pos;
 }
 
-/* Manager: after commits and consumes, wake the client if it sleeps: no system call otherwise. Once after a batch is enough. */
+/* Manager: after commits and consumes, wake the client if it sleeps: no system call otherwise. Once
+ * after a batch is enough. */
 void lane_wake_client(struct lane *l);
 static inline void lane_ring_client(struct lane *l) {
-    /* Fence pairs with that of lane_sleep_announce(): either we see client_sleeps or the client sees our tail and head. */
+    /* Fence pairs with that of lane_sleep_announce(): either we see client_sleeps or the client
+     * sees our tail and head. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0))
         lane_wake_client(l);
 }
 
-/* The same after consumes of SQ alone, the first of them at `from`: only a ring that had no room for some record can have somebody wait for it. */
+/* The same after consumes of SQ alone, the first of them at `from`: only a ring that had no room
+ * for some record can have somebody wait for it. */
 static inline void lane_ring_for_room(struct lane *l, uint64_t from) {
-    /* Fence as above. Who waits for room published its tail before, and saw no head beyond those that we have stored since `from`. */
+    /* Fence as above. Who waits for room published its tail before, and saw no head beyond those
+     * that we have stored since `from`. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0) &&
         __atomic_load_n(l->sq.tail, __ATOMIC_RELAXED) - from > LANE_ROOM_ALWAYS)
@@ -192,22 +219,25 @@ static inline void lane_ring_for_room(struct lane *l, uint64_t from) {
 }
 
 /*
- * Client: wait until the manager did something, at most slice_ms:  bell = announce; look at the rings again; if nothing: sleep(bell).
- * Any number of threads may sleep on one lane; all are woken. The announcement holds until the manager's next ring; nothing ends it.
+ * Client: wait until the manager did something, at most slice_ms: bell = announce; look at the
+ * rings again; if nothing: sleep(bell). Any number of threads may sleep on one lane; all are woken.
+ * The announcement holds until the manager's next ring; nothing ends it.
  */
 uint32_t lane_sleep_announce(struct lane *l);
-/* The same for who polls the eventfd: announce; look at the rings again; if nothing: poll. Also ended by the next ring, and by nothing else. */
+/* The same for who polls the eventfd: announce; look at the rings again; if nothing: poll. Also
+ * ended by the next ring, and by nothing else. */
 void lane_poll_announce(struct lane *l);
 void lane_sleep(struct lane *l, uint32_t bell, int slice_ms);
 
 /*
- * Manager: not to look at SQ in each turn any more: leave; false: there is something after all, it goes on looking. The client rings the eventfd of the lane when it has stored
- * tail after that, and the manager looks again. PROTOCOL 3, W1 to W5.
+ * Manager: not to look at SQ in each turn any more: leave; false: there is something after all, it
+ * goes on looking. The client rings the eventfd of the lane when it has stored tail after that, and
+ * the manager looks again. PROTOCOL 3, W1 to W5.
  */
 static inline bool lane_leave(struct lane *l) {
     __atomic_store_n(&l->page->unwatched, 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(
-        __ATOMIC_SEQ_CST); /* pairs with the client's between its tail and lane_is_left() */
+    /* pairs with the client's between its tail and lane_is_left() */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!ring_ready(&l->sq))
         return true;
     __atomic_store_n(&l->page->unwatched, 0, __ATOMIC_RELAXED);
@@ -222,12 +252,53 @@ static inline bool lane_is_left(struct lane *l) {
            __atomic_exchange_n(&l->page->unwatched, 0, __ATOMIC_RELAXED) != 0;
 }
 
-/* Manager, when ring_reserve(&l->cq) found no room: announce, then try once more, then sleep; the client rings the eventfd. */
+/*
+ * What a burst took of memory goes back while nobody uses the lane: PROTOCOL 3, R1 to R4. Client:
+ * it writes into SQ (ring_reserve() does) only between these two. False: not now, as if there were
+ * no room; that lasts some ten microseconds, and the manager rings then.
+ */
+static inline bool lane_write_begin(struct lane *l) {
+    __atomic_store_n(&l->page->sq_used, 1, __ATOMIC_RELAXED);
+    if (__builtin_expect(l->fenced, 0))
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of shrink_begin() */
+    else
+        /* its membarrier makes it a fence when one is needed */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    /* pairs with the release in shrink_end() */
+    if (__builtin_expect(__atomic_load_n(&l->page->taking, __ATOMIC_ACQUIRE) == 0, 1))
+        return true;
+    __atomic_store_n(&l->page->sq_used, 0, __ATOMIC_RELEASE);
+    return false;
+}
+/* pairs with the acquire in lane_shrink_rings() */
+static inline void lane_write_end(struct lane *l) {
+    __atomic_store_n(&l->page->sq_used, 0, __ATOMIC_RELEASE);
+}
+/* Client: places in the area from now on, until lane_area_end() says LANE_AREA_FREE or
+ * LANE_AREA_UNTIL | position. Returns where the first may begin: what lies before is being taken
+ * away. */
+uint64_t lane_area_begin(struct lane *l);
+static inline void lane_area_end(struct lane *l, uint64_t area) {
+    __atomic_store_n(&l->page->area, area, __ATOMIC_RELEASE);
+}
+
+/*
+ * Manager: give back the memory of both rings, but for what is in them; of len bytes of the area
+ * (below DD_AREA_KEPT) from `at` on. barriers: of the arena's header. 0, or -EBUSY: the client uses
+ * it. No piece of CQ is reserved. Windows of the area are unmapped.
+ */
+int lane_shrink_rings(struct lane *l, bool barriers);
+int lane_shrink_area(struct lane *l, bool barriers, uint64_t at, uint64_t len);
+uint64_t lane_memory(const struct lane *l); /* bytes */
+
+/* Manager, when ring_reserve(&l->cq) found no room: announce, then try once more, then sleep; the
+ * client rings the eventfd. */
 static inline void lane_want_space(struct lane *l) {
     __atomic_store_n(&l->page->want_space, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_space_wanted() */
 }
-/* Client, after ring_consume(&l->cq) (once after a batch is enough): true: write the manager's eventfd. */
+/* Client, after ring_consume(&l->cq) (once after a batch is enough): true: write the manager's
+ * eventfd. */
 static inline bool lane_space_wanted(struct lane *l) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_want_space() */
     return __builtin_expect(__atomic_load_n(&l->page->want_space, __ATOMIC_RELAXED) != 0, 0) &&

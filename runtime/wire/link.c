@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * link.c - a link to a manager of another node: its TCP connection alone, or with a channel of a fabric for the messages.
+ * link.c - a link to a manager of another node: its TCP connection alone, or with a channel of a
+ * fabric for the messages.
  *
  *     opener    TCP up -> OFFER ->      waits for OFFER, connects the channel -> up
  *     acceptor  TCP up -> waits for OFFER, connects the channel -> OFFER -> up
  *
- * TCP then carries only NUDGE and TOOK (channel.c), and its end tells at once that the other process or its node has gone.
+ * TCP then carries only NUDGE and TOOK (channel.c), and its end tells at once that the other
+ * process or its node has gone.
  */
+#include "link.h"
+
+#include "auth.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
-#include <wire/auth.h>
-#include <wire/link.h>
 
 #include <errno.h>
 #include <sodium.h>
@@ -21,8 +24,8 @@
 #include <unistd.h>
 
 struct offer { /* payload of MSG_LINK_OFFER */
-    uint32_t channel, address_len,
-        reads; /* reads: the other end may read from what is shared here */
+    /* reads: the other end may read from what is shared here */
+    uint32_t channel, address_len, reads;
     uint32_t room;
     char provider[FABRIC_NAME_MAX];
     uint8_t address[FABRIC_ADDRESS_MAX];
@@ -31,8 +34,8 @@ struct offer { /* payload of MSG_LINK_OFFER */
 struct link {
     struct conn *conn;
     bool more; /* one more beside another */
-    struct channel
-        *channel; /* NULL: TCP carries the messages; or it is an acceptor's that is not up yet */
+    /* NULL: TCP carries the messages; or it is an acceptor's that is not up yet */
+    struct channel *channel;
     const struct link_setup *setup;
     const struct link_ops *ops;
     void *arg;
@@ -42,7 +45,7 @@ struct link {
     uint64_t deadline_ns; /* of the other end's offer */
 };
 
-static void leave(struct link *l) {
+static void link_leave(struct link *l) {
     if (--l->busy == 0 && l->freed)
         free(l);
 }
@@ -51,39 +54,40 @@ static void leave(struct link *l) {
 
 static void come_up(struct link *l, uint32_t peer) {
     l->up = true;
-    if (l->ops->up != NULL)
+    if (l->ops->up)
         l->ops->up(l, l->arg, peer);
 }
 
 static void *payload_to(void *arg, const struct msg *m) {
     struct link *l = arg;
-    return l->ops->payload_to != NULL ? l->ops->payload_to(l, l->arg, m) : NULL;
+    return l->ops->payload_to ? l->ops->payload_to(l, l->arg, m) : NULL;
 }
 
-static int message(void *arg, const struct msg *m, void *payload) {
+static int link_on_message(void *arg, const struct msg *m, void *payload) {
     struct link *l = arg;
     return l->ops->message(l, l->arg, m, payload);
 }
 
-static void drained(void *arg) {
+static void link_on_drained(void *arg) {
     struct link *l = arg;
-    if (l->ops->drained != NULL)
+    if (l->ops->drained)
         l->ops->drained(l, l->arg);
 }
 
 /* --- the channel --- */
 
-static void nudge(void *arg) {
+static void link_on_nudge(void *arg) {
     struct msg m = {.type = MSG_LINK_NUDGE};
-    conn_send(((struct link *)arg)->conn, &m, NULL, 0, NULL, 0, NULL,
-              NULL); /* an error is the connection's */
+    /* an error is the connection's */
+    conn_send(((struct link *)arg)->conn, &m, NULL, 0, NULL, 0, NULL, NULL);
 }
 
-static void broken(void *arg, int code) {
+static void link_on_broken(void *arg, int code) {
     conn_end(((struct link *)arg)->conn, code);
 }
 
-static const struct channel_ops channel_ops = {payload_to, message, drained, nudge, broken};
+static const struct channel_ops channel_ops = {payload_to, link_on_message, link_on_drained,
+                                               link_on_nudge, link_on_broken};
 
 static int offer_send(struct link *l) {
     struct offer o = {.channel = channel_id(l->channel)};
@@ -110,7 +114,7 @@ static int channel_join(struct link *l, const struct offer *o) {
 
 static int offer_take(struct link *l, const struct msg *m, const void *payload) {
     struct offer o;
-    if (l->setup->fabric == NULL || l->up || m->len - MSG_HEADER != sizeof o)
+    if (!l->setup->fabric || l->up || m->len - MSG_HEADER != sizeof o)
         return DDICT_EPROTO;
     memcpy(&o, payload, sizeof o);
     o.provider[sizeof o.provider - 1] = 0;
@@ -128,7 +132,7 @@ static int offer_take(struct link *l, const struct msg *m, const void *payload) 
     return e;
 }
 
-static int nudged(struct link *l) {
+static int link_read_nudge(struct link *l) {
     struct msg m = {.type = MSG_LINK_TOOK};
     l->busy++;
     fabric_work(l->setup->fabric);
@@ -137,7 +141,7 @@ static int nudged(struct link *l) {
         m.aux = channel_taken(l->channel);
         e = conn_send(l->conn, &m, NULL, 0, NULL, 0, NULL, NULL);
     }
-    leave(l);
+    link_leave(l);
     return e;
 }
 
@@ -148,11 +152,11 @@ static void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
     int e = 0;
     l->peer = peer;
     l->more = role == ROLE_MORE;
-    if (role != ROLE_DATA && (role != ROLE_MORE || l->setup->fabric != NULL)) {
+    if (role != ROLE_DATA && (role != ROLE_MORE || l->setup->fabric)) {
         conn_end(c, DDICT_EAUTH); /* such a one has its own port */
         return;
     }
-    if (l->setup->fabric == NULL) {
+    if (!l->setup->fabric) {
         come_up(l, peer);
         return;
     }
@@ -167,19 +171,18 @@ static void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
 
 static void *on_payload_to(struct conn *c, void *arg, const struct msg *m) {
     struct link *l = arg;
-    return l->setup->fabric == NULL && l->ops->payload_to != NULL ? l->ops->payload_to(l, l->arg, m)
-                                                                  : NULL;
+    return !l->setup->fabric && l->ops->payload_to ? l->ops->payload_to(l, l->arg, m) : NULL;
 }
 
 static int on_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
     struct link *l = arg;
-    if (l->setup->fabric == NULL)
+    if (!l->setup->fabric)
         return m->type < MSG_LINK_OFFER ? l->ops->message(l, l->arg, m, payload) : DDICT_EPROTO;
     switch (m->type) {
     case MSG_LINK_OFFER:
         return offer_take(l, m, payload);
     case MSG_LINK_NUDGE:
-        return l->up ? nudged(l) : DDICT_EPROTO;
+        return l->up ? link_read_nudge(l) : DDICT_EPROTO;
     case MSG_LINK_TOOK:
         if (!l->up)
             return DDICT_EPROTO;
@@ -191,24 +194,22 @@ static int on_message(struct conn *c, void *arg, const struct msg *m, void *payl
 }
 
 static void on_drained(struct conn *c, void *arg) {
-    if (((struct link *)arg)->setup->fabric == NULL)
-        drained(arg);
+    if (!((struct link *)arg)->setup->fabric)
+        link_on_drained(arg);
 }
 
 static void on_down(struct conn *c, void *arg, int code) {
     struct link *l = arg;
     channel_free(l->channel);
     l->channel = NULL;
-    if (l->ops->down != NULL)
+    if (l->ops->down)
         l->ops->down(l, l->arg, code);
 }
 
 static void *on_part_to(struct conn *c, void *arg, const struct msg *m, uint32_t got,
                         uint32_t *room) {
     struct link *l = arg;
-    return l->setup->fabric == NULL && l->ops->part_to != NULL
-               ? l->ops->part_to(l, l->arg, m, got, room)
-               : NULL;
+    return !l->setup->fabric && l->ops->part_to ? l->ops->part_to(l, l->arg, m, got, room) : NULL;
 }
 
 static int on_part(struct conn *c, void *arg, const struct msg *m, uint32_t got, const void *at,
@@ -225,7 +226,7 @@ static const struct conn_ops tcp_ops = {on_up,   on_payload_to, on_message, on_d
 static struct link *link_new(const struct link_setup *setup, const struct link_ops *ops,
                              void *arg) {
     struct link *l = calloc(1, sizeof *l);
-    if (l == NULL)
+    if (!l)
         return NULL;
     l->setup = setup;
     l->ops = ops;
@@ -233,7 +234,7 @@ static struct link *link_new(const struct link_setup *setup, const struct link_o
     return l;
 }
 
-/* Random, so that the connections of a manager that was restarted are not taken for those of the one before. */
+/* Random: connections are never taken for those of an earlier group between the same two. */
 static uint64_t group_new(void) {
     uint64_t group = 0;
     while (group == 0)
@@ -246,11 +247,11 @@ static int link_start(struct link **out, const struct link_setup *setup, enum co
                       const struct link_ops *ops, void *arg) {
     struct conn_identity me = *setup->me;
     struct link *l = link_new(setup, ops, arg);
-    if (l == NULL)
+    if (!l)
         return -ENOMEM;
     l->opener = true;
     me.group = group;
-    int e = setup->fabric != NULL ? channel_new(&l->channel, setup->fabric, &channel_ops, l) : 0;
+    int e = setup->fabric ? channel_new(&l->channel, setup->fabric, &channel_ops, l) : 0;
     if (e == 0)
         e = conn_open(&l->conn, setup->epoll_fd, &me, role, to, addr, naddr, &tcp_ops, l);
     if (e < 0) {
@@ -277,7 +278,7 @@ int link_open_more(struct link **out, const struct link *first, const struct lin
 int link_accept(struct link **out, const struct link_setup *setup, int fd,
                 const struct link_ops *ops, void *arg) {
     struct link *l = link_new(setup, ops, arg);
-    if (l == NULL) {
+    if (!l) {
         close(fd);
         return -ENOMEM;
     }
@@ -290,41 +291,40 @@ int link_accept(struct link **out, const struct link_setup *setup, int fd,
 }
 
 void link_free(struct link *l) {
-    if (l == NULL || l->freed)
+    if (!l || l->freed)
         return;
     l->freed = true;
     l->busy++;
     channel_free(l->channel);
     l->channel = NULL;
     conn_free(l->conn); /* no callback of it comes after this */
-    leave(l);
+    link_leave(l);
 }
 
 int link_send(struct link *l, struct msg *m, const void *head, size_t head_len, const void *body,
               size_t body_len, void (*done)(void *arg), void *done_arg) {
-    if (l->channel != NULL)
+    if (l->channel)
         return channel_send(l->channel, m, head, head_len, body, body_len, done, done_arg);
-    if (l->setup->fabric != NULL)
+    if (l->setup->fabric)
         return -ECONNRESET; /* it has ended */
     return conn_send(l->conn, m, head, head_len, body, body_len, done, done_arg);
 }
 
 size_t link_queued(const struct link *l) {
-    return l->channel != NULL ? channel_queued(l->channel) : conn_queued(l->conn);
+    return l->channel ? channel_queued(l->channel) : conn_queued(l->conn);
 }
 bool link_full(const struct link *l) {
     return link_queued(l) > DD_PEER_INFLIGHT;
 }
 uint64_t link_position(const struct link *l) {
-    return l->channel != NULL ? channel_position(l->channel) : conn_position(l->conn);
+    return l->channel ? channel_position(l->channel) : conn_position(l->conn);
 }
 bool link_unsent(const struct link *l, uint64_t position) {
-    return l->channel != NULL ? channel_unsent(l->channel, position)
-                              : conn_unsent(l->conn, position);
+    return l->channel ? channel_unsent(l->channel, position) : conn_unsent(l->conn, position);
 }
 
 void link_pause(struct link *l, bool paused) {
-    if (l->channel != NULL)
+    if (l->channel)
         channel_pause(l->channel, paused);
     else
         conn_pause(l->conn, paused);
@@ -343,7 +343,7 @@ uint64_t link_group(const struct link *l) {
     return conn_group(l->conn);
 }
 const char *link_carrier(const struct link *l) {
-    return l->setup->fabric != NULL ? fabric_name(l->setup->fabric) : "tcp";
+    return l->setup->fabric ? fabric_name(l->setup->fabric) : "tcp";
 }
 
 int link_address(const struct link *l, struct sockaddr_storage *a) {
@@ -351,12 +351,13 @@ int link_address(const struct link *l, struct sockaddr_storage *a) {
     return getsockname(conn_fd(l->conn), (struct sockaddr *)a, &len) == 0 ? 0 : -errno;
 }
 
+/* one TCP connection keeps one core of each end busy */
 bool link_more_is_faster(const struct link *l) {
-    return l->setup->fabric == NULL;
-} /* one TCP connection keeps one core of each end busy */
+    return !l->setup->fabric;
+}
 
 bool link_reads(const struct link *l) {
-    return l->up && l->reads && l->channel != NULL;
+    return l->up && l->reads && l->channel;
 }
 
 int link_read(struct link *l, void *to, const struct fabric_place *from,

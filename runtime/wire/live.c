@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* live.c - keepalive, and a look at what a TCP peer has acknowledged. */
+#include "live.h"
+
 #include <base/defaults.h>
-#include <wire/live.h>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,9 +23,9 @@ void live_start(int fd, bool always_reads) {
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    setsockopt(
-        fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &most,
-        sizeof most); /* Linux 6.15; where there is none what is under way comes up to as late again as it was held up */
+    /* Linux 6.15; where there is none what is under way comes up to as late again as it was held up
+     * */
+    setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &most, sizeof most);
     if (always_reads)
         setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user, sizeof user);
 }

@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 # libwireclient: what libddict needs (no libsodium). libwire: everything. Both want libbase at the final link.
 noinst_LTLIBRARIES += libwireclient.la libwire.la
-libwireclient_la_SOURCES = runtime/wire/msg.c runtime/wire/msg.h runtime/wire/lane.c runtime/wire/lane.h \
-  runtime/wire/attach.c runtime/wire/attach.h runtime/wire/board.h runtime/wire/probe.h
+libwireclient_la_SOURCES = runtime/wire/msg.c runtime/wire/msg.h runtime/wire/lane.c \
+  runtime/wire/lane.h runtime/wire/attach.c runtime/wire/attach.h runtime/wire/status_page.h \
+  runtime/wire/probe.h
 libwireclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
-libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric.h runtime/wire/conn.c runtime/wire/conn_parts.c runtime/wire/conn_inside.h runtime/wire/conn.h runtime/wire/auth.c runtime/wire/auth.h runtime/wire/event.h \
-  runtime/wire/handshake.c runtime/wire/handshake.h runtime/wire/out.c runtime/wire/out.h runtime/wire/live.c runtime/wire/live.h \
-  runtime/wire/net.c runtime/wire/loop.c runtime/wire/loop.h
+libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric/fabric.h \
+  runtime/wire/conn.c runtime/wire/conn_parts.c runtime/wire/conn_sealed.c runtime/wire/seal.c \
+  runtime/wire/seal.h runtime/wire/conn_inside.h runtime/wire/conn.h runtime/wire/auth.c \
+  runtime/wire/auth.h runtime/wire/event.h runtime/wire/handshake.c runtime/wire/handshake.h \
+  runtime/wire/out.c runtime/wire/out.h runtime/wire/live.c runtime/wire/live.h runtime/wire/net.c \
+  runtime/wire/loop.c runtime/wire/loop.h
 libwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(OFI_CFLAGS)
 libwire_la_LIBADD = libwireclient.la $(SODIUM_LIBS)
 if HAVE_OFI
-libwire_la_SOURCES += runtime/wire/fabric.c runtime/wire/fabric_library.c runtime/wire/fabric_library.h runtime/wire/fabric_inside.h runtime/wire/fabric_memory.c runtime/wire/channel.c
+libwire_la_SOURCES += runtime/wire/fabric/fabric.c runtime/wire/fabric/fabric_library.c \
+  runtime/wire/fabric/fabric_library.h runtime/wire/fabric/fabric_inside.h \
+  runtime/wire/fabric/fabric_memory.c runtime/wire/fabric/channel.c
 else
-libwire_la_SOURCES += runtime/wire/fabric_none.c
+libwire_la_SOURCES += runtime/wire/fabric/fabric_none.c
 endif
-EXTRA_DIST += runtime/wire/PROTOCOL
 
 if HAVE_CHECK
-WIRE_TESTS = tests/unit/wire_msg tests/unit/wire_lane tests/unit/wire_attach tests/unit/wire_out tests/unit/wire_net tests/unit/wire_loop \
-  tests/unit/wire_conn tests/unit/wire_handshake tests/unit/wire_bell tests/unit/wire_live tests/unit/wire_link \
-  tests/unit/wire_reads
+WIRE_TESTS = tests/unit/wire_msg tests/unit/wire_lane tests/unit/wire_attach tests/unit/wire_out \
+  tests/unit/wire_net tests/unit/wire_loop tests/unit/wire_conn tests/unit/wire_handshake \
+  tests/unit/wire_bell tests/unit/wire_live tests/unit/wire_link tests/unit/wire_reads \
+  tests/unit/wire_seal
 check_PROGRAMS += $(WIRE_TESTS)
 TESTS += $(WIRE_TESTS)
 WIRE_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
@@ -48,13 +54,19 @@ tests_unit_wire_live_LDADD = $(WIRE_TEST_LIBS)
 tests_unit_wire_conn_SOURCES = tests/unit/wire_conn.c tests/unit/wire_ends.h tests/unit/wire_test.h
 tests_unit_wire_conn_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_conn_LDADD = $(WIRE_TEST_LIBS)
-tests_unit_wire_handshake_SOURCES = tests/unit/wire_handshake.c tests/unit/wire_ends.h tests/unit/wire_test.h
+tests_unit_wire_handshake_SOURCES = tests/unit/wire_handshake.c tests/unit/wire_ends.h \
+  tests/unit/wire_test.h
 tests_unit_wire_handshake_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
 tests_unit_wire_handshake_LDADD = $(WIRE_TEST_LIBS)
-tests_unit_wire_link_SOURCES = tests/unit/wire_link.c tests/unit/link_ends.h tests/unit/wire_ends.h tests/unit/wire_test.h
+tests_unit_wire_seal_SOURCES = tests/unit/wire_seal.c tests/unit/wire_ends.h tests/unit/wire_test.h
+tests_unit_wire_seal_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_seal_LDADD = $(WIRE_TEST_LIBS)
+tests_unit_wire_link_SOURCES = tests/unit/wire_link.c tests/unit/link_ends.h \
+  tests/unit/wire_ends.h tests/unit/wire_test.h
 tests_unit_wire_link_CPPFLAGS = $(WIRE_TEST_CPPFLAGS) $(OFI_CPPFLAGS)
 tests_unit_wire_link_LDADD = $(WIRE_TEST_LIBS)
-tests_unit_wire_reads_SOURCES = tests/unit/wire_reads.c tests/unit/link_ends.h tests/unit/wire_ends.h tests/unit/wire_test.h
+tests_unit_wire_reads_SOURCES = tests/unit/wire_reads.c tests/unit/link_ends.h \
+  tests/unit/wire_ends.h tests/unit/wire_test.h
 tests_unit_wire_reads_CPPFLAGS = $(WIRE_TEST_CPPFLAGS) $(OFI_CPPFLAGS)
 tests_unit_wire_reads_LDADD = $(WIRE_TEST_LIBS)
 tests_unit_wire_bell_SOURCES = tests/unit/wire_bell.c tests/unit/wire_lanes.h tests/unit/wire_test.h

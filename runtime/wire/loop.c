@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c - one round of an epoll loop, and the work that waits for its beginning and end. */
+#include "loop.h"
+
 #include <base/clock.h>
-#include <wire/loop.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -18,21 +19,21 @@ static __thread struct io_deferred *first, *last;
 static __thread unsigned waiting;
 static __thread struct io_watcher *watchers;
 
-static int control(int epoll_fd, int op, struct io_handler *h, uint32_t events) {
+static int epoll_control(int epoll_fd, int op, struct io_handler *h, uint32_t events) {
     struct epoll_event ev = {.events = events, .data.ptr = h};
     return epoll_ctl(epoll_fd, op, h->fd, &ev) == 0 ? 0 : -errno;
 }
 
 int io_add(int epoll_fd, struct io_handler *h, uint32_t events) {
-    return control(epoll_fd, EPOLL_CTL_ADD, h, events);
+    return epoll_control(epoll_fd, EPOLL_CTL_ADD, h, events);
 }
 
 int io_change(int epoll_fd, struct io_handler *h, uint32_t events) {
-    return control(epoll_fd, EPOLL_CTL_MOD, h, events);
+    return epoll_control(epoll_fd, EPOLL_CTL_MOD, h, events);
 }
 
 void io_remove(int epoll_fd, struct io_handler *h) {
-    control(epoll_fd, EPOLL_CTL_DEL, h, 0);
+    epoll_control(epoll_fd, EPOLL_CTL_DEL, h, 0);
     for (int i = 0; i < batch_len; i++)
         if (batch[i].data.ptr == h)
             batch[i].data.ptr = NULL;
@@ -49,8 +50,8 @@ static void watch_fork(void) {
     pthread_atfork(NULL, NULL, forget_deferred);
 }
 
-static bool deferred(const struct io_deferred *d) {
-    return d->next != NULL || d->prev != NULL || first == d;
+static bool deferred_is_queued(const struct io_deferred *d) {
+    return d->next || d->prev || first == d;
 }
 
 static void watch_fork_once(void) {
@@ -65,7 +66,7 @@ void io_watch(struct io_watcher *w) {
 }
 
 void io_unwatch(struct io_watcher *w) {
-    for (struct io_watcher **at = &watchers; *at != NULL; at = &(*at)->next)
+    for (struct io_watcher **at = &watchers; *at; at = &(*at)->next)
         if (*at == w) {
             *at = w->next;
             return;
@@ -74,11 +75,11 @@ void io_unwatch(struct io_watcher *w) {
 
 void io_defer(struct io_deferred *d) {
     watch_fork_once();
-    if (deferred(d))
+    if (deferred_is_queued(d))
         return;
     d->prev = last;
     d->next = NULL;
-    if (last != NULL)
+    if (last)
         last->next = d;
     else
         first = d;
@@ -87,13 +88,13 @@ void io_defer(struct io_deferred *d) {
 }
 
 void io_undefer(struct io_deferred *d) {
-    if (!deferred(d))
+    if (!deferred_is_queued(d))
         return;
-    if (d->prev != NULL)
+    if (d->prev)
         d->prev->next = d->next;
     else
         first = d->next;
-    if (d->next != NULL)
+    if (d->next)
         d->next->prev = d->prev;
     else
         last = d->prev;
@@ -103,7 +104,7 @@ void io_undefer(struct io_deferred *d) {
 
 /* Those there are now; what they put off anew waits for the next time. */
 static void run_deferred(void) {
-    for (unsigned n = waiting; n > 0 && first != NULL; n--) {
+    for (unsigned n = waiting; n > 0 && first; n--) {
         struct io_deferred *d = first;
         io_undefer(d);
         d->run(d); /* may free d and others */
@@ -117,11 +118,11 @@ uint64_t io_woke(void) {
 int io_wait(int epoll_fd, int timeout_ms) {
     run_deferred();
     int looked = 0;
-    if (first != NULL)
+    if (first)
         timeout_ms = 0;
-    for (struct io_watcher *w = watchers; w != NULL; w = w->next)
+    for (struct io_watcher *w = watchers; w; w = w->next)
         looked |= w->look(w, &timeout_ms);
-    int n = epoll_wait(epoll_fd, batch, BATCH, first != NULL || looked ? 0 : timeout_ms);
+    int n = epoll_wait(epoll_fd, batch, BATCH, first || looked ? 0 : timeout_ms);
     if (timeout_ms != 0)
         woke = clock_ns();
     if (n < 0)
@@ -129,7 +130,7 @@ int io_wait(int epoll_fd, int timeout_ms) {
     batch_len = n;
     for (int i = 0; i < batch_len; i++) {
         struct io_handler *h = batch[i].data.ptr;
-        if (h != NULL)
+        if (h)
             h->ready(h, batch[i].events);
     }
     batch_len = 0;

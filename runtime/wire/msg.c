@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* msg.c - the rules of each message type in one table. */
-#include <ddict.h>
-#include <wire/msg.h>
+#include "msg.h"
+
+#include <ddict_types.h>
 
 enum payload_rule {
     NO_SUCH,   /* not a type that travels */

@@ -7,11 +7,11 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 6u
-#define MSG_HEADER       64u                          /* sizeof(struct msg) */
-#define MSG_LEN_MAX      (MSG_HEADER + DD_MSG_INLINE) /* of any message on any carrier */
-#define MSG_KEY_MAX      65536u
-#define MSG_VALUE_MAX    (1ull << 62) /* val_len and offsets stay below it, so sums do not wrap */
+#define MSG_HEADER  64u                          /* sizeof(struct msg) */
+#define MSG_LEN_MAX (MSG_HEADER + DD_MSG_INLINE) /* of any message on any carrier */
+#define MSG_KEY_MAX 65536u
+/* val_len and offsets stay below it, so sums do not wrap */
+#define MSG_VALUE_MAX (1ull << 62)
 
 enum msg_type {
     MSG_PAD = 1,
@@ -55,19 +55,22 @@ enum msg_type {
 };
 
 enum msg_flag {
+    /* values of DDICT_NEW, DDICT_EXISTING, DDICT_WAIT */
     MSGF_NEW = 1,
     MSGF_EXISTING = 2,
-    MSGF_WAIT = 4,     /* values of DDICT_NEW, DDICT_EXISTING, DDICT_WAIT */
-    MSGF_STREAM = 8,   /* the value follows in DATA messages */
-    MSGF_LAST = 16,    /* DATA: the final piece */
-    MSGF_VIEW = 32,    /* GET, POP: a place in the arena is wanted */
-    MSGF_PLACED = 64,  /* REPLY: aux is an offset in the arena of `manager` */
-    MSGF_HOP = 128,    /* forwarded by a manager */
-    MSGF_APPEND = 256, /* PUT: behind the values that the key has; HEAD: of the key as a queue */
-    MSGF_AREA =
-        512, /* DATA, lanes only: no payload; its val_len bytes stand in the lane's area at `version` */
-    MSGF_REMOTE =
-        1024 /* between managers: GET, POP: the asker can read the value from the owner's memory; REPLY: it shall, the payload says where */
+    MSGF_WAIT = 4,
+    MSGF_STREAM = 8,  /* the value follows in DATA messages */
+    MSGF_LAST = 16,   /* DATA: the final piece */
+    MSGF_VIEW = 32,   /* GET, POP: a place in the arena is wanted */
+    MSGF_PLACED = 64, /* REPLY: aux is an offset in the arena of `manager` */
+    MSGF_HOP = 128,   /* forwarded by a manager */
+    /* PUT: behind the values that the key has; HEAD: of the key as a queue */
+    MSGF_APPEND = 256,
+    /* DATA, lanes only: no payload; its val_len bytes stand in the lane's area at `version` */
+    MSGF_AREA = 512,
+    /* between managers: GET, POP: the requester can read the value from the owner's memory; REPLY:
+     * it shall, the payload says where */
+    MSGF_REMOTE = 1024
 };
 
 struct msg {
@@ -92,10 +95,13 @@ _Static_assert(DD_MSG_PIECE <= DD_MSG_INLINE, "a piece must fit into a message")
 _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a message");
 
 /*
- * Check a header that was copied from an untrusted place: known type, len within the limits of its type, lengths that agree, no flag
- * that the type does not know. PUT inline: payload = key + value; PUT with STREAM, GET, POP, HEAD, DEL: payload = key; KEYS, EVENTS: prefix; DATA: 1 .. DD_MSG_PIECE bytes (0 only with LAST; with AREA none, and val_len says so many);
- * CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE: none; REPLY, CTL, PREFETCH: any (only the asker knows). max_len: of the carrier. 0 or DDICT_EPROTO.
- * What ring_peek() and a connection deliver has passed this check.
+ * Check a header that was copied from an untrusted place: known type, len within the limits of its
+ * type, lengths that agree, no flag that the type does not know. PUT inline: payload = key + value;
+ * PUT with STREAM, GET, POP, HEAD, DEL: payload = key; KEYS, EVENTS: prefix; DATA: 1 ..
+ * DD_MSG_PIECE bytes (0 only with LAST; with AREA none, and val_len says so many); CLEAR, LEN,
+ * STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE: none; REPLY, CTL, PREFETCH: any (only the requester
+ * knows). max_len: of the carrier. 0 or DDICT_EPROTO. What ring_peek() and a connection deliver has
+ * passed this check.
  */
 int msg_check(const struct msg *m, uint32_t max_len);
 const char *msg_name(unsigned type); /* "PUT"; "?" when unknown */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net.c - where this node listens and which of its addresses a peer may try. */
+#include "conn.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
-#include <wire/conn.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SAY_MS \
-    60000u /* between lines of the log about one thing that strangers may do as often as they like */
+/* between lines of the log about one thing that strangers may do as often as they like */
+#define SAY_MS 60000u
 
 static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port, int reuse) {
     int off = 0, on = 1, fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -57,7 +57,7 @@ static int listen_any(uint16_t *port, int reuse) {
 int conn_listen(const struct sockaddr_storage *addr, uint16_t *port) {
     int fd;
     *port = 0;
-    if (addr != NULL)
+    if (addr)
         fd = listen_at((const struct sockaddr *)addr,
                        addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                    : sizeof(struct sockaddr_in),
@@ -69,7 +69,8 @@ int conn_listen(const struct sockaddr_storage *addr, uint16_t *port) {
 
 int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port) {
     unsigned n = high - low + 1u, from = randombytes_uniform(n);
-    /* At last also those that what is left of closed connections keeps; a port that conn_hold() keeps for somebody is not told from them. */
+    /* At last also those that what is left of closed connections keeps; a port that conn_hold()
+     * keeps for somebody is not told from them. */
     for (unsigned i = 0; i < 2 * n; i++) {
         *port = (uint16_t)(low + (from + i) % n);
         int fd = listen_any(port, i >= n);
@@ -81,7 +82,8 @@ int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port) {
     return dd_error(-EADDRINUSE, "no port of %u-%u is free to listen on", low, high);
 }
 
-/* Bound without SO_REUSEADDR, so that nobody else has it and a second of us is refused; with it from then on, so that its listener is not. */
+/* Bound without SO_REUSEADDR, so that nobody else has it and a second of us is refused; with it
+ * from then on, so that its listener is not. */
 static int hold_at(int family, uint16_t *port) {
     union {
         struct sockaddr any;
@@ -123,13 +125,13 @@ int conn_hold(uint16_t low, uint16_t high, uint16_t *port) {
                     : dd_error(fd, "no TCP port is free: %s", strerror(-fd));
 }
 
-static bool loopback(const struct sockaddr *a) {
+static bool address_is_loopback(const struct sockaddr *a) {
     if (a->sa_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-static bool same(const struct sockaddr *a, const struct sockaddr *b) {
+static bool address_is_same(const struct sockaddr *a, const struct sockaddr *b) {
     if (a->sa_family != b->sa_family)
         return false;
     if (a->sa_family == AF_INET)
@@ -139,9 +141,10 @@ static bool same(const struct sockaddr *a, const struct sockaddr *b) {
                   &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
 }
 
-/* An address that a peer could use: IPv4 or IPv6, the interface is up, and no scope would be needed. */
-static bool usable(const struct ifaddrs *i) {
-    if (i->ifa_addr == NULL || !(i->ifa_flags & IFF_UP))
+/* An address that a peer could use: IPv4 or IPv6, the interface is up, and no scope would be
+ * needed. */
+static bool interface_is_usable(const struct ifaddrs *i) {
+    if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
         return false;
     if (i->ifa_addr->sa_family == AF_INET)
         return true;
@@ -149,9 +152,9 @@ static bool usable(const struct ifaddrs *i) {
            !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr);
 }
 
-static int append(struct sockaddr_storage *out, int n, int max, const struct sockaddr *a) {
+static int address_append(struct sockaddr_storage *out, int n, int max, const struct sockaddr *a) {
     for (int i = 0; i < n; i++)
-        if (same((struct sockaddr *)&out[i], a))
+        if (address_is_same((struct sockaddr *)&out[i], a))
             return n;
     if (n >= max)
         return n;
@@ -174,21 +177,22 @@ int conn_addresses(const char *node, struct sockaddr_storage *out, int max) {
     int n = 0;
     if (getifaddrs(&all) != 0)
         return dd_error(-errno, "cannot list the addresses of this node: %s", strerror(errno));
-    if (node != NULL && getaddrinfo(node, NULL, &hints, &named) == 0)
-        for (struct addrinfo *r = named; r != NULL; r = r->ai_next)
-            for (struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
-                if (usable(i) && same(i->ifa_addr, r->ai_addr) && !loopback(r->ai_addr))
-                    n = append(out, n, max, r->ai_addr);
+    if (node && getaddrinfo(node, NULL, &hints, &named) == 0)
+        for (struct addrinfo *r = named; r; r = r->ai_next)
+            for (struct ifaddrs *i = all; i; i = i->ifa_next)
+                if (interface_is_usable(i) && address_is_same(i->ifa_addr, r->ai_addr) &&
+                    !address_is_loopback(r->ai_addr))
+                    n = address_append(out, n, max, r->ai_addr);
     static const struct {
         int family;
         bool loop;
     } order[] = {{AF_INET, false}, {AF_INET6, false}, {AF_INET, true}, {AF_INET6, true}};
     for (unsigned o = 0; o < sizeof order / sizeof *order; o++)
-        for (struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
-            if (usable(i) && i->ifa_addr->sa_family == order[o].family &&
-                loopback(i->ifa_addr) == order[o].loop)
-                n = append(out, n, max, i->ifa_addr);
-    if (named != NULL)
+        for (struct ifaddrs *i = all; i; i = i->ifa_next)
+            if (interface_is_usable(i) && i->ifa_addr->sa_family == order[o].family &&
+                address_is_loopback(i->ifa_addr) == order[o].loop)
+                n = address_append(out, n, max, i->ifa_addr);
+    if (named)
         freeaddrinfo(named);
     freeifaddrs(all);
     return n;

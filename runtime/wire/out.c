@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* out.c - output queue of one connection. */
-#include <wire/out.h>
+#include "out.h"
+
+#include <ddict_types.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@ struct out_block {
     uint8_t data[OUT_BLOCK];
 };
 
-static struct out_segment *segment(const struct out *o, unsigned i) {
+static struct out_segment *out_segment_at(const struct out *o, unsigned i) {
     return &o->ring[(o->head + i) & (o->cap - 1)];
 }
 
@@ -27,10 +29,10 @@ static int ring_grow(struct out *o, unsigned want) {
     while (cap < want)
         cap *= 2;
     struct out_segment *n = malloc(cap * sizeof *n);
-    if (n == NULL)
+    if (!n)
         return -ENOMEM;
     for (unsigned i = 0; i < o->count; i++)
-        n[i] = *segment(o, i);
+        n[i] = *out_segment_at(o, i);
     free(o->ring);
     o->ring = n;
     o->cap = cap;
@@ -42,7 +44,7 @@ int out_reserve(struct out *o, size_t copy) {
     unsigned blocks = (unsigned)((copy + OUT_BLOCK - 1) / OUT_BLOCK);
     while (o->spares < blocks) {
         struct out_block *b = malloc(sizeof *b);
-        if (b == NULL)
+        if (!b)
             return -ENOMEM;
         b->next = o->spare;
         o->spare = b;
@@ -52,8 +54,8 @@ int out_reserve(struct out *o, size_t copy) {
     return want > o->cap ? ring_grow(o, want) : 0;
 }
 
-static void push(struct out *o, struct out_segment s) {
-    *segment(o, o->count) = s;
+static void out_segment_push(struct out *o, struct out_segment s) {
+    *out_segment_at(o, o->count) = s;
     o->count++;
     o->bytes += s.len;
 }
@@ -78,7 +80,7 @@ static void block_take(struct out *o) {
 
 void out_copy(struct out *o, const void *data, size_t len) {
     while (len > 0) {
-        if (o->current == NULL || o->current->fill == OUT_BLOCK)
+        if (!o->current || o->current->fill == OUT_BLOCK)
             block_take(o); /* the full one is freed when it is written */
         struct out_block *b = o->current;
         size_t n = OUT_BLOCK - b->fill < len ? OUT_BLOCK - b->fill : len;
@@ -86,12 +88,12 @@ void out_copy(struct out *o, const void *data, size_t len) {
         memcpy(at, data, n);
         b->fill += (uint32_t)n;
         b->pending += (uint32_t)n;
-        struct out_segment *tail = o->count ? segment(o, o->count - 1) : NULL;
-        if (tail != NULL && tail->block == b && tail->base + tail->len == at) {
+        struct out_segment *tail = o->count ? out_segment_at(o, o->count - 1) : NULL;
+        if (tail && tail->block == b && tail->base + tail->len == at) {
             tail->len += n;
             o->bytes += n;
         } else {
-            push(o, (struct out_segment){.base = at, .len = n, .block = b});
+            out_segment_push(o, (struct out_segment){.base = at, .len = n, .block = b});
         }
         data = (const uint8_t *)data + n;
         len -= n;
@@ -99,13 +101,30 @@ void out_copy(struct out *o, const void *data, size_t len) {
 }
 
 void out_body(struct out *o, const void *body, size_t len, void (*done)(void *arg), void *arg) {
-    push(o, (struct out_segment){.base = body, .len = len, .done = done, .arg = arg});
+    out_segment_push(o, (struct out_segment){.base = body, .len = len, .done = done, .arg = arg});
+}
+
+int out_message(struct out *o, struct msg *m, const void *head, size_t head_len, const void *body,
+                size_t body_len, void (*done)(void *arg), void *done_arg) {
+    if (head_len > DD_MSG_INLINE || body_len > DD_MSG_INLINE || (body_len > 0 && !done))
+        return DDICT_EPROTO;
+    m->len = (uint32_t)(MSG_HEADER + head_len + body_len);
+    int e = msg_check(m, MSG_LEN_MAX);
+    if (e == 0)
+        e = out_reserve(o, MSG_HEADER + head_len);
+    if (e < 0)
+        return e;
+    out_copy(o, m, MSG_HEADER);
+    out_copy(o, head, head_len);
+    if (done)
+        out_body(o, body, body_len, done, done_arg);
+    return 0;
 }
 
 /* Segments of no length at the head go too. */
 void out_take(struct out *o, size_t n) {
     while (o->count > 0) {
-        struct out_segment *s = segment(o, 0);
+        struct out_segment *s = out_segment_at(o, 0);
         size_t k = s->len < n ? s->len : n;
         if (k == 0 && s->len > 0)
             return;
@@ -115,20 +134,20 @@ void out_take(struct out *o, size_t n) {
         s->base += k;
         s->len -= k;
         struct out_block *b = s->block;
-        if (b != NULL)
+        if (b)
             b->pending -= (uint32_t)k;
         if (s->len > 0)
             return;
         struct out_segment gone = *s;
         o->head = (o->head + 1) & (o->cap - 1);
         o->count--;
-        if (b != NULL && b->pending == 0) {
+        if (b && b->pending == 0) {
             if (b == o->current)
                 b->fill = 0;
             else
                 block_release(o, b);
         }
-        if (gone.done != NULL)
+        if (gone.done)
             gone.done(gone.arg);
     }
 }
@@ -139,7 +158,7 @@ int out_write(struct out *o, int fd) {
         unsigned n = o->count < GATHER ? o->count : GATHER;
         size_t asked = 0;
         for (unsigned i = 0; i < n; i++) {
-            struct out_segment *s = segment(o, i);
+            struct out_segment *s = out_segment_at(o, i);
             iov[i] = (struct iovec){.iov_base = (void *)(uintptr_t)s->base, .iov_len = s->len};
             asked += s->len;
         }
@@ -162,7 +181,7 @@ unsigned out_gather(const struct out *o, size_t skip, struct iovec *iov, unsigne
     unsigned n = 0;
     size_t room = *bytes;
     for (unsigned i = 0; i < o->count && n < max && room > 0; i++) {
-        const struct out_segment *s = segment(o, i);
+        const struct out_segment *s = out_segment_at(o, i);
         if (s->len <= skip) {
             skip -= s->len;
             continue;
@@ -178,9 +197,9 @@ unsigned out_gather(const struct out *o, size_t skip, struct iovec *iov, unsigne
 
 void out_clear(struct out *o) {
     while (o->count > 0)
-        out_take(o, segment(o, 0)->len);
+        out_take(o, out_segment_at(o, 0)->len);
     free(o->current);
-    while (o->spare != NULL) {
+    while (o->spare) {
         struct out_block *b = o->spare;
         o->spare = b->next;
         free(b);

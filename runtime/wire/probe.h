@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe.h - how the path between two nodes is measured without the dictionary: a manager opens a TCP port for one connection, on the address that the asking
- * manager reaches it by, and tells the asker over the authenticated one where that is and what to say there. Then, with plain blocking calls:
+ * probe.h - how the path between two nodes is measured without the dictionary: a manager opens a
+ * TCP port for one connection, on the address that the asking manager reaches it by, and tells the
+ * requester over the authenticated one where that is and what to say there. Then, with plain
+ * blocking calls:
  *
- *     asker                         a thread of the manager
+ *     requester                         a thread of the manager
  *     token                ->
  *     {len, count}         ->
  *                          <-       count times len bytes, all of them PROBE_BYTE
- *     ... and again, until the asker closes
+ *     ... and again, until the requester closes
  *
- * The port is closed when the connection is there, or after PROBE_WAIT_MS; the connection after as long a silence. One at a time a manager: others are refused -EBUSY.
+ * The port is closed when the connection is there, or after PROBE_WAIT_MS; the connection after as
+ * long a silence. One at a time a manager: others are refused -EBUSY.
  */
 #ifndef DDICT_WIRE_PROBE_H
 #define DDICT_WIRE_PROBE_H
@@ -27,8 +30,8 @@ struct probe { /* payload of the reply to PROBE */
     uint16_t port;       /* in the order of this machine */
     uint16_t room;
     uint32_t connections; /* from a manager to this one, at most */
-    char carrier
-        [32]; /* of the messages between the managers: "tcp", or "ofi:" and libfabric's provider */
+    /* of the messages between the managers: "tcp", or "ofi:" and libfabric's provider */
+    char carrier[32];
 };
 _Static_assert(sizeof(struct probe) == 88, "a payload has no holes");
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_bench.c - how fast the store is in one process, without manager and lanes: fill, random views of 1 KiB values, the same from a
- * plain table in private memory, overwrite. Usage: store_bench [megabytes [value bytes]]. Built by make check, run by hand.
+ * store_bench.c - how fast the store is in one process, without manager and lanes: fill, random
+ * views of 1 KiB values, the same from a plain table in private memory, overwrite. Usage:
+ * store_bench [megabytes [value bytes]]. Built by make check, run by hand.
  */
 #include <base/clock.h>
 #include <base/error.h>
@@ -44,7 +45,7 @@ static void put(struct store *s, const char *key, const void *value, size_t len)
     if (rc < 0)
         die("reserve", rc);
     memcpy(ref.value, value, len);
-    rc = store_commit(s, &ref, STORE_ANY, (struct store_request){1, 1}, NULL);
+    rc = store_commit(s, &ref, STORE_ANY, NULL);
     if (rc < 0)
         die("commit", rc);
 }
@@ -100,7 +101,7 @@ int main(int argc, char **argv) {
         put(s, key, value, len);
     }
     say("put, new keys", n, clock_ns() - t0);
-    struct ddict_manager_stats st;
+    struct manager_stats st;
     store_stats(s, &st);
     printf("%.1f bytes of memory a pair (%.1f of them data)\n",
            (double)st.total_used_bytes / (double)n, (double)(len + 16));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_bench.c - what lanes and connections cost, without a dictionary behind them. Two processes: a client and a manager that copies the
- * value and answers. Not installed.    wire_bench [seconds a line]
+ * wire_bench.c - what lanes and connections cost, without a dictionary behind them. Two processes:
+ * a client and a manager that copies the value and answers. Not installed. wire_bench [seconds a
+ * line]
  */
 #include <base/clock.h>
 #include <base/spin.h>
@@ -96,7 +97,7 @@ static void lane_manager(int fd) {
             at += (n + 63) & ~63u;
             if (m.type != MSG_DATA || (m.flags & MSGF_LAST)) {
                 struct msg *r = ring_reserve(&lane.cq, MSG_HEADER, &bad);
-                if (r == NULL)
+                if (!r)
                     break;
                 *r = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = m.id};
                 ring_commit(&lane.cq);
@@ -117,7 +118,7 @@ static bool submit(uint64_t id, uint16_t type, uint16_t flags, uint32_t payload)
     static uint8_t value[DD_MSG_PIECE];
     bool bad = false;
     struct msg *m = ring_reserve(&lane.sq, MSG_HEADER + payload, &bad);
-    if (m == NULL)
+    if (!m)
         return false;
     *m = (struct msg){.len = MSG_HEADER + payload,
                       .type = type,

@@ -95,6 +95,13 @@ def values_are_whole_while_others_change_them():
         d.end()
 
 
+def who_is_woken_is_answered_once():
+    with Dictionary(env={"DDICT_TEST_WAKE_MS": "100"}) as d:
+        d.run("woken", "k", 100)
+        wait_for("pins to be given up", lambda: d.stats()[0]["retired_bytes"] == 0)
+        d.end()
+
+
 def idle_managers_use_no_cpu():
     with Dictionary(nodes=2, managers=4, mem="64M") as d:
         d.run("fill", "k", 100, 1000)
@@ -116,4 +123,4 @@ def idle_managers_use_no_cpu():
 
 main([one_node_answers_every_request, three_nodes_with_five_managers_answer_every_request, what_three_nodes_put_all_read,
       large_values_stream_between_nodes, keys_of_64_kib_are_keys, values_are_whole_while_others_change_them,
-      idle_managers_use_no_cpu])
+      who_is_woken_is_answered_once, idle_managers_use_no_cpu])

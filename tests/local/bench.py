@@ -199,7 +199,7 @@ def bad_input_is_said():
         for args in (["--sizes", "0"], ["--sizes", ""], ["--sizes", "8,x"], ["--sizes", "1K..64"], ["--clients", "0"], ["--clients", "1000"], ["--ops", "fly"],
                      ["--place", "moon"], ["--reps", "0"], ["--reps", "33"], ["--seconds", "0"], ["--seconds", "-1"], ["--set-size", "0"], ["word"]):
             out, err = bench(d, *args, code=2)
-            check(out == "" and err.startswith("ddict: ") and err.count("\n") == 2, "%r: %s%s" % (args, out, err))
+            check(out == "" and err.startswith("ddict bench: ") and err.count("\n") == 2, "%r: %s%s" % (args, out, err))
         for args, word in ((["--place", "remote"], "all managers are on this node"), (["--sizes", "1M", "--set-size", "10G"], "does not fit"),
                            (["--sizes", "1G"], "no room")):
             err = bench(d, *args, code=1)[1]
@@ -213,7 +213,7 @@ def a_lost_dictionary_ends_it():
         p = long_one(d, stderr=subprocess.PIPE)
         d.end()
         err = p.communicate(timeout=60)[1]
-        check(p.returncode == 1 and err.startswith("ddict: bench: ") and err.count("\n") == 1, "%d: %s" % (p.returncode, err))
+        check(p.returncode == 1 and err.startswith("ddict bench: ") and err.count("\n") == 1, "%d: %s" % (p.returncode, err))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * break_times.c - deadlines: of many keys in one call, of waits that others disturb, and of a job that was suspended.
- * Invariants: a call ends by its timeout, however many keys it has; a suspended job has lost no time; who waits keeps nobody from putting.
+ * break_times.c - deadlines: of many keys in one call, of waits that others disturb, and of a job
+ * that was suspended. Invariants: a call ends by its timeout, however many keys it has; a suspended
+ * job has lost no time; who waits keeps nobody from putting.
  */
 #include "client_dict.h"
 
@@ -68,8 +69,8 @@ START_TEST(a_get_of_many_waits_once_for_keys_of_this_node) {
     double took = 5;
     for (int tries = 0; tries < 3 && took >= 4.5; tries++) { /* others may have the cores */
         double began = now_s();
-        ck_assert_int_eq(ddict_get_many(d, k->w, 12, DDICT_WAIT, 2500),
-                         1); /* longer than what counts as suspended */
+        /* longer than what counts as suspended */
+        ck_assert_int_eq(ddict_get_many(d, k->w, 12, DDICT_WAIT, 2500), 1);
         took = now_s() - began;
         if (took >= 4.5 && tries < 2)
             ddict_release(&k->w[11].view);
@@ -136,7 +137,8 @@ static void *put_all_the_time(void *arg) {
     return NULL;
 }
 
-/* Waits for a key of manager m; busy: another thread puts meanwhile, so that the manager is not asleep when it is stopped. */
+/* Waits for a key of manager m; busy: another thread puts meanwhile, so that the manager is not
+ * asleep when it is stopped. */
 static void wait_for_key(struct dict *x, unsigned m, bool busy) {
     ddict_t *d = NULL;
     struct ddict_view v;
@@ -149,8 +151,8 @@ static void wait_for_key(struct dict *x, unsigned m, bool busy) {
     struct puts p = {d, 0, 0};
     if (busy)
         pthread_create(&t, NULL, put_all_the_time, &p);
-    int rc = ddict_view(d, key, key_of(d, m, 0, key, sizeof key), &v, DDICT_WAIT,
-                        4500); /* less than until it is stored, if the suspension counted */
+    /* less than until it is stored, if the suspension counted */
+    int rc = ddict_view(d, key, key_of(d, m, 0, key, sizeof key), &v, DDICT_WAIT, 4500);
     if (rc < 0)
         fprintf(stderr, "view of a key of manager %u, busy %d: %s\n", m, busy, ddict_errmsg());
     __atomic_store_n(&p.stop, 1, __ATOMIC_RELAXED);

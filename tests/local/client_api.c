@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * client_api.c - every function of ddict.h against running managers, on this node and on another.
- * Invariants: what was put is what is read, by every way of reading; each error code comes for its cause and no other;
- * after a refusal nothing has changed; a process that detached holds no descriptor and no mapping.
+ * Invariants: what was put is what is read, by every way of reading; each error code comes for its
+ * cause and no other; after a refusal nothing has changed; a process that detached holds no
+ * descriptor and no mapping.
  */
 #include "client_dict.h"
 
@@ -17,6 +18,8 @@
 static const size_t sizes[] = {0,    1,      15,     16,     255,    256,     4096,
                                4097, 131000, 131007, 131008, 131072, 1000000, 5u << 20};
 #define SIZES (sizeof sizes / sizeof sizes[0])
+
+int old_program_keys(ddict_t *d); /* old_program.c */
 
 static void read_all_ways(ddict_t *d, const char *key, size_t klen, size_t len, uint64_t seed,
                           unsigned tag) {
@@ -175,9 +178,8 @@ START_TEST(a_full_manager_refuses_and_touches_nothing) {
         fails(DDICT_EFULL, rc);
         char number[8];
         snprintf(number, sizeof number, "%u", m);
-        ck_assert_msg(strstr(ddict_errmsg(), x.node[m]) != NULL &&
-                          strstr(ddict_errmsg(), number) != NULL,
-                      "%s", ddict_errmsg());
+        ck_assert_msg(strstr(ddict_errmsg(), x.node[m]) && strstr(ddict_errmsg(), number), "%s",
+                      ddict_errmsg());
         ck_assert(n > 30);
         for (unsigned i = 0; i < n; i++) {
             struct ddict_view v;
@@ -186,7 +188,8 @@ START_TEST(a_full_manager_refuses_and_touches_nothing) {
             ck_assert(v.len == 300000 && value_is(v.data, v.len, i));
             ddict_release(&v);
         }
-        /* Larger than the manager: never. Streamed and refused while pieces are on their way: the lane goes on. */
+        /* Larger than the manager: never. Streamed and refused while pieces are on their way: the
+         * lane goes on. */
         size_t k = key_of(d, m, n, key, sizeof key);
         fails(DDICT_EVALSIZE, ddict_put(d, key, k, val, 40u << 20, 0, -1));
         fails(DDICT_EFULL, ddict_put(d, key, k, val, 10u << 20, 0, -1));
@@ -237,7 +240,7 @@ END_TEST
 
 static uint64_t clients_now(ddict_t *d) {
     struct ddict_manager_stats *s;
-    ok(ddict_stats(d, &s, -1));
+    ok(ddict_stats(d, &s, sizeof *s, -1));
     uint64_t n = s[0].clients_now;
     free(s);
     return n;
@@ -361,15 +364,19 @@ START_TEST(info_owner_and_texts_are_there) {
     ck_assert_str_ne(ddict_strerror(-ETIMEDOUT), ddict_strerror(-ENOMEM));
     ck_assert_str_eq(ddict_version(), DDICT_VERSION_STRING);
     struct ddict_manager_stats *s;
-    ck_assert_int_eq(ddict_stats(d, &s, -1), 5);
+    ck_assert_int_eq(ddict_stats(d, &s, sizeof *s, -1), 5);
     for (unsigned m = 0; m < 5; m++) {
-        char *json = ddict_stats_json(&s[m]);
-        ck_assert(s[m].manager_id == m && s[m].node_id == m % 2 && json != NULL &&
-                  strstr(json, "\"num_keys\":0") != NULL);
+        char *json = ddict_stats_json(&s[m], sizeof s[m]);
+        ck_assert(s[m].manager_id == m && s[m].node_id == m % 2 && json &&
+                  strstr(json, "\"num_keys\":0"));
         ck_assert_str_eq(s[m].node, x.node[m % 2]);
         free(json);
     }
     free(s);
+    for (unsigned k = 0; k < 40; k++)
+        ok(ddict_put(d, &k, sizeof k, "v", 1, 0, -1));
+    ck_assert_int_eq(old_program_keys(d), 40);
+    fails(-EINVAL, ddict_stats(d, &s, sizeof *s - 1, -1));
     ddict_detach(d);
     dict_stop(&x);
 }

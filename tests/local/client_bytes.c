@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_bytes.c - every way to put a value and every way to read it give the same bytes, whichever nodes writer, owner and reader are on. Values
- * go inline, in pieces, through transit blocks, rings, private memory and in place, as their size and the moment want; sizes lie at all these borders.
- * Invariants: a reader gets a value whole that its writer has put, never mixed, cut or beyond its buffer; what was acknowledged last is what all read in the end.
+ * client_bytes.c - every way to put a value and every way to read it give the same bytes, whichever
+ * nodes writer, owner and reader are on. Values go inline, in pieces, through transit blocks,
+ * rings, private memory and in place, as their size and the moment want; sizes lie at all these
+ * borders. Invariants: a reader gets a value whole that its writer has put, never mixed, cut or
+ * beyond its buffer; what was acknowledged last is what all read in the end.
  *
- * Clients are processes, two a node, of two threads. Each thread overwrites keys of its own in random ways and reads everybody's. The
- * first word of a value is its seed, from which its length and all its words follow.
+ * Clients are processes, two a node, of two threads. Each thread overwrites keys of its own in
+ * random ways and reads everybody's. The first word of a value is its seed, from which its length
+ * and all its words follow.
  */
 #include "client_dict.h"
 #include <base/defaults.h>
@@ -35,9 +38,9 @@ static unsigned rounds = 25; /* of each number of connections */
 struct board { /* shared by all processes */
     uint32_t arrived[2];
     uint32_t bad;
-    uint64_t last
-        [WRITERS]
-        [KEYS]; /* seed of the value that was acknowledged last; of the writer until the end of the first part */
+    /* seed of the value that was acknowledged last; of the writer until the end of the first part
+     * */
+    uint64_t last[WRITERS][KEYS];
 };
 static struct board *board;
 static ddict_t *d;
@@ -196,8 +199,8 @@ static uint64_t read_get(struct thread *t, unsigned writer, unsigned i) {
     size_t k = key_make(key, writer, i), n = 0, off = GUARD + step(&t->random) % GUARD;
     unsigned tag = 0;
     int rc;
-    for (size_t cap = step(&t->random) % 2 ? LEN_MAX : 1000;;
-         cap = n) { /* too small: told how much, nothing written */
+    /* too small: told how much, nothing written */
+    for (size_t cap = step(&t->random) % 2 ? LEN_MAX : 1000;; cap = n) {
         memset(t->buf, 0x5a, off);
         memset(t->buf + off + cap, 0xa5, GUARD);
         rc = ddict_get(d, key, k, t->buf + off, cap, &n, &tag, 0, LIMIT);
@@ -267,8 +270,8 @@ static void write_and_read(struct thread *t) {
         default:
             read_many(writer, i, 1 + (unsigned)(step(&t->random) % MANY), seed);
         }
-        unsigned own =
-            (unsigned)(step(&t->random) % KEYS); /* acknowledged: nothing older may be read */
+        /* acknowledged: nothing older may be read */
+        unsigned own = (unsigned)(step(&t->random) % KEYS);
         must((r % 2 ? read_view(t->me, own) : read_get(t, t->me, own)) == board->last[t->me][own]);
     }
 }
@@ -338,7 +341,8 @@ START_TEST(all_ways_to_put_and_read_give_the_same_bytes) {
     }
     for (unsigned p = 0; p < PROCESSES; p++) {
         int status;
-        pid_t who; /* the first that fails ends the others; ddictd has a process group of its own */
+        /* the first that fails ends the others; ddictd has a process group of its own */
+        pid_t who;
         do
             who = waitpid(0, &status, 0);
         while (who < 0 && errno == EINTR);
@@ -357,10 +361,10 @@ END_TEST
 int main(void) {
     Suite *s = suite_create("client_bytes");
     TCase *c = tcase_create("bytes");
-    if (getenv("ROUNDS") != NULL)
+    if (getenv("ROUNDS"))
         rounds = (unsigned)atoi(getenv("ROUNDS"));
-    int kinds = getenv("KINDS") != NULL ? atoi(getenv("KINDS"))
-                                        : (int)(sizeof connections / sizeof connections[0]);
+    int kinds =
+        getenv("KINDS") ? atoi(getenv("KINDS")) : (int)(sizeof connections / sizeof connections[0]);
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, all_ways_to_put_and_read_give_the_same_bytes, 0, kinds);
     suite_add_tcase(s, c);

@@ -13,7 +13,7 @@ if [ -z "${CLIENT_COMMAND_INSIDE-}" ]; then
 fi
 
 failed=0
-# is CODE OUTPUT COMMAND...: stdout and exit code are these; a failure says exactly one line (two with usage) beginning with "ddict"
+# is CODE OUTPUT COMMAND...: stdout and exit code are these; a failure of a verb says exactly one line (two with usage) beginning with "ddict VERB: "
 is() {
     local code=$1 want=$2 got rc lines
     shift 2
@@ -23,7 +23,7 @@ is() {
     got=${got%$'\n'}
     lines=$(wc -l <err)
     if [ "$rc" != "$code" ] || { [ "$want" != "*" ] && [ "$got" != "$want" ]; } ||
-        { [ "$code" = 0 ] && [ "$lines" != 0 ]; } || { [ "$code" != 0 ] && { [ "$lines" -lt 1 ] || [ "$lines" -gt 2 ] || ! grep -q '^ddict' err; }; }; then
+        { [ "$code" = 0 ] && [ "$lines" != 0 ]; } || { [ "$code" != 0 ] && { [ "$lines" -lt 1 ] || [ "$lines" -gt 2 ] || ! grep -q "^ddict$([ "$1" != "$ddict" ] || echo " $2: ")" err; }; }; then
         echo "FAILED: $*"
         echo "  code $rc, expected $code"
         echo "  stdout: $got"

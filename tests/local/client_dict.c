@@ -21,10 +21,26 @@ double now_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+void tell(int fd) {
+    ck_assert(write(fd, "x", 1) == 1);
+}
+
+void await(int fd) {
+    char c;
+    if (read(fd, &c, 1) != 1)
+        _exit(99);
+}
+
+void expect_exit(pid_t p, int code) {
+    int status;
+    ck_assert(waitpid(p, &status, 0) == p);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == code, "child: status %x", status);
+}
+
 int open_fds(void) {
     int n = 0;
     DIR *d = opendir("/proc/self/fd");
-    while (readdir(d) != NULL)
+    while (readdir(d))
         n++;
     closedir(d);
     return n;
@@ -57,7 +73,7 @@ static void line_read(int fd, char *line, size_t cap) {
     line[n] = 0;
 }
 
-static void await(int fd, const char *start, char *line, size_t cap) {
+static void line_await(int fd, const char *start, char *line, size_t cap) {
     do {
         line_read(fd, line, cap);
         ck_assert_msg(strncmp(line, "ddict1 error", 12) != 0, "%s", line);
@@ -88,8 +104,8 @@ static void daemon_start(struct dict *x, int i, int managers, uint64_t mem) {
         else
             execl(path ? path : "./ddictd", "ddictd", "--name", x->name, "--managers", n, "--mem",
                   m, "--wireup", "stdio", "--nodes", k, "--node-id", id, "--drain-ms", "1000",
-                  "--transport", transport != NULL ? transport : "auto", "--rma",
-                  rma != NULL ? rma : "auto", (char *)NULL);
+                  "--transport", transport ? transport : "auto", "--rma", rma ? rma : "auto",
+                  (char *)NULL);
         _exit(127);
     }
     close(in[0]);
@@ -114,7 +130,7 @@ void dict_start(struct dict *x, int nodes, int managers, uint64_t mem) {
         size_t at = (size_t)sprintf(cards, "cards");
         for (int i = 0; i < nodes; i++) {
             int id, skip = 0;
-            await(x->out[i], "ddict1 card ", line, sizeof line);
+            line_await(x->out[i], "ddict1 card ", line, sizeof line);
             ck_assert(sscanf(line, "ddict1 card %d %n", &id, &skip) == 1 && id == i && skip > 0);
             at += (size_t)snprintf(cards + at, sizeof cards - at, " %s", line + skip);
         }
@@ -122,7 +138,7 @@ void dict_start(struct dict *x, int nodes, int managers, uint64_t mem) {
         for (int i = 0; i < nodes; i++)
             ck_assert(write(x->in[i], cards, at) == (ssize_t)at);
     }
-    await(x->out[0], "ddict1 ready", line, sizeof line);
+    line_await(x->out[0], "ddict1 ready", line, sizeof line);
 }
 
 void dict_stop(struct dict *x) {
@@ -144,11 +160,17 @@ void dict_stop(struct dict *x) {
                           "ddictd of node %d: status %x", i, status);
         close(x->out[i]);
     }
-    for (int i = 0; i < 16; i++) /* managers are not our children: they must be gone all the same */
+    /* managers are not our children: they must be gone all the same */
+    for (int i = 0; i < 16; i++)
         while (x->manager[i] > 0 && kill(x->manager[i], 0) == 0) {
             ck_assert_msg(now_s() < end, "manager process %d is left", (int)x->manager[i]);
             usleep(5000);
         }
+}
+
+void dict_end(struct dict *x, ddict_t *d) {
+    ddict_detach(d);
+    dict_stop(x);
 }
 
 ddict_t *dict_attach(struct dict *x, int node) {
@@ -161,9 +183,25 @@ ddict_t *dict_attach(struct dict *x, int node) {
     return d;
 }
 
+ddict_t *dict_begin(struct dict *x, int nodes, int managers, uint64_t mem) {
+    dict_start(x, nodes, managers, mem);
+    return dict_attach(x, 0);
+}
+
+uint64_t dict_retired(ddict_t *d) {
+    struct ddict_manager_stats *s;
+    uint64_t sum = 0;
+    int n = ddict_stats(d, &s, sizeof *s, -1);
+    ok(n);
+    for (int m = 0; m < n; m++)
+        sum += s[m].retired_bytes;
+    free(s);
+    return sum;
+}
+
 void dict_managers(struct dict *x, ddict_t *d) {
     struct ddict_manager_stats *s;
-    int n = ddict_stats(d, &s, 5000);
+    int n = ddict_stats(d, &s, sizeof *s, 5000);
     ok(n);
     for (int i = 0; i < n && i < 16; i++)
         x->manager[i] = (pid_t)s[i].pid;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_dict.h - a dictionary of one or more nodes on this host, for tests of libddict. ddictd is ./ddictd or $DDICTD. Names are unique for each run.
- * Every dictionary that a test starts is stopped by it; dict_stop() fails the test when a process is left.
+ * client_dict.h - a dictionary of one or more nodes on this host, for tests of libddict. ddictd is
+ * ./ddictd or $DDICTD. Names are unique for each run. Every dictionary that a test starts is
+ * stopped by it; dict_stop() fails the test when a process is left.
  */
 #ifndef CLIENT_DICT_H
 #define CLIENT_DICT_H
@@ -31,6 +32,15 @@ void dict_stop(struct dict *x);
 /* The handle of a process of that node; sets DDICT_NAME and DDICT_NODE. */
 ddict_t *dict_attach(struct dict *x, int node);
 void dict_managers(struct dict *x, ddict_t *d); /* fill x->manager */
+/* Started, and attached to on node 0; and the end of both. */
+ddict_t *dict_begin(struct dict *x, int nodes, int managers, uint64_t mem);
+void dict_end(struct dict *x, ddict_t *d);
+uint64_t dict_retired(ddict_t *d); /* bytes, in all managers */
+
+/* With forked processes: a byte through a pipe, and how one ended. */
+void tell(int fd);
+void await(int fd); /* exits with 99 where none comes */
+void expect_exit(pid_t p, int code);
 
 double now_s(void);
 int open_fds(void); /* of this process */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_dropped.c - a process that breaks a rule of its lane is dropped by ddictd, but lives on and has the arenas mapped.
- * Invariants: views that it holds keep their bytes; what it reads in place afterwards is right or refused; its calls that need a manager end with DDICT_ELOST at once;
- * others go on as if nothing were; when it has ended nothing of it is left. (It looks into libddict to find the lane.)
+ * client_dropped.c - a process that breaks a rule of its lane is dropped by ddictd, but lives on
+ * and has the arenas mapped. Invariants: views that it holds keep their bytes; what it reads in
+ * place afterwards is right or refused; its calls that need a manager end with DDICT_ELOST at once;
+ * others go on as if nothing were; when it has ended nothing of it is left. (It looks into libddict
+ * to find the lane.)
  */
 #include "client_dict.h"
-#include "handle.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <lib/handle.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,35 +49,29 @@ static bool whole(const struct ddict_view *v, unsigned i, unsigned round) {
            value_is((const char *)v->data + 8, LEN - 8, seed);
 }
 
-static void await(int fd) {
-    char c;
-    if (read(fd, &c, 1) != 1)
-        _exit(99);
-}
-
-static void record_send(struct port *p, uint16_t type) {
+static void record_send(struct client_lane *p, uint16_t type) {
     bool bad = false;
-    port_lock(p);
+    client_lane_lock(p);
     struct msg *m = (struct msg *)ring_reserve(&p->lane.sq, MSG_HEADER, &bad);
-    if (m == NULL)
+    if (!m)
         _exit(98);
     memset(m, 0, sizeof *m);
     m->len = MSG_HEADER;
     m->type = type;
     m->id = 1ull << 40;
     ring_commit(&p->lane.sq);
-    port_unlock(p);
-    port_wake(p);
+    client_lane_unlock(p);
+    client_lane_wake(p);
 }
 
-static void record_break(struct port *p) {
+static void record_break(struct client_lane *p) {
     record_send(p, 9999);
 }
-static void piece_of_nothing(struct port *p) {
+static void piece_of_nothing(struct client_lane *p) {
     record_send(p, MSG_DATA);
 }
 
-static void hello_again(struct port *p) {
+static void hello_again(struct client_lane *p) {
     struct attach_msg m;
     (void)p;
     attach_msg_init(&m, ATTACH_HELLO);
@@ -83,7 +79,7 @@ static void hello_again(struct port *p) {
         _exit(97);
 }
 
-static void short_message(struct port *p) {
+static void short_message(struct client_lane *p) {
     (void)p;
     if (write(d->session->sock, "?", 1) != 1)
         _exit(96);
@@ -97,12 +93,12 @@ static void short_message(struct port *p) {
         }                                                                                 \
     } while (0)
 
-static void child(void (*breaks)(struct port *)) {
+static void child(void (*breaks)(struct client_lane *)) {
     char key[32];
     d = dict_attach(&x, 0);
     for (unsigned i = 0; i < KEYS; i++)
         EXPECT(ddict_view(d, key, key_name(key, i), &held[i], 0, -1) == 0 && whole(&held[i], i, 1));
-    breaks(&d->session->local[0].port);
+    breaks(&d->session->local[0].lane);
     /* the first that asks a manager knows of it; none waits */
     double until = now_s() + 20;
     int rc = 0;
@@ -150,20 +146,9 @@ static void child(void (*breaks)(struct port *)) {
     _exit(0);
 }
 
-static uint64_t retired(void) {
-    struct ddict_manager_stats *s;
-    uint64_t sum = 0;
-    ok(ddict_stats(d, &s, -1));
-    for (int m = 0; m < 2; m++)
-        sum += s[m].retired_bytes;
-    free(s);
-    return sum;
-}
-
-static void dropped(void (*breaks)(struct port *)) {
+static void dropped(void (*breaks)(struct client_lane *)) {
     char c;
-    dict_start(&x, 1, 2, 64 * MIB);
-    d = dict_attach(&x, 0);
+    d = dict_begin(&x, 1, 2, 64 * MIB);
     ck_assert(pipe(to_child) == 0 && pipe(to_parent) == 0);
     put_all(1);
     pid_t p = fork();
@@ -181,21 +166,23 @@ static void dropped(void (*breaks)(struct port *)) {
         ck_assert(now_s() < until);
         put_all(round);
     }
-    ck_assert(write(to_child[1], "x", 1) == 1);
-    int status;
-    ck_assert(waitpid(p, &status, 0) == p);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child: status %x", status);
+    tell(to_child[1]);
+    expect_exit(p, 0);
     double until = now_s() + 10;
     do { /* what it held can be used again */
         put_all(round++);
-    } while (retired() > 3 * MIB && now_s() < until);
-    ck_assert_msg(retired() <= 3 * MIB, "%llu bytes are still held", (unsigned long long)retired());
-    struct ddict_manager_stats *s;
-    ok(ddict_stats(d, &s, -1));
-    ck_assert_uint_eq(s[0].clients_now, 1);
-    free(s);
-    ddict_detach(d);
-    dict_stop(&x);
+    } while (dict_retired(d) > 3 * MIB && now_s() < until);
+    ck_assert_msg(dict_retired(d) <= 3 * MIB, "%llu bytes are still held",
+                  (unsigned long long)dict_retired(d));
+    uint64_t clients;
+    do { /* ddictd tells it to its managers when the process has ended */
+        struct ddict_manager_stats *s;
+        ok(ddict_stats(d, &s, sizeof *s, -1));
+        clients = s[0].clients_now;
+        free(s);
+    } while (clients != 1 && now_s() < until);
+    ck_assert_uint_eq(clients, 1);
+    dict_end(&x, d);
 }
 
 START_TEST(after_a_malformed_record) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_fork.c - fork, views and handles.
- * Invariants: a view that the child inherited keeps its bytes although the parent released it and the key was replaced many times; when the
- * child has released it, or is dead, or has exec'ed, the memory can be used again; a child and its parent do not disturb each other.
+ * client_fork.c - fork, views and handles. Invariants: a view that the child inherited keeps its
+ * bytes although the parent released it and the key was replaced many times; when the child has
+ * released it, or is dead, or has exec'ed, the memory can be used again; a child and its parent do
+ * not disturb each other.
  */
 #include "client_dict.h"
 
@@ -27,14 +28,12 @@ static unsigned char val[LEN];
 static int to_child[2], to_parent[2];
 
 static void begin(int nodes) {
-    dict_start(&x, nodes, 2, 64 * MIB);
-    d = dict_attach(&x, 0);
+    d = dict_begin(&x, nodes, 2, 64 * MIB);
     ck_assert(pipe(to_child) == 0 && pipe(to_parent) == 0);
 }
 
 static void end(void) {
-    ddict_detach(d);
-    dict_stop(&x);
+    dict_end(&x, d);
 }
 
 static void views_take(void) {
@@ -58,26 +57,7 @@ static void churn(void) {
     ok(ddict_clear(d, -1));
 }
 
-static void tell(int fd) {
-    ck_assert(write(fd, "x", 1) == 1);
-}
-static void await(int fd) {
-    char c;
-    if (read(fd, &c, 1) != 1)
-        _exit(99);
-}
-
 /* What in both managers is retired and can not be used again because somebody holds it. */
-static uint64_t leased(void) {
-    struct ddict_manager_stats *s;
-    uint64_t sum = 0;
-    ok(ddict_stats(d, &s, -1));
-    for (int m = 0; m < 2; m++)
-        sum += s[m].retired_bytes;
-    free(s);
-    return sum;
-}
-
 static void leased_falls_below(uint64_t limit) {
     double until = now_s() + 5;
     uint64_t n;
@@ -85,7 +65,7 @@ static void leased_falls_below(uint64_t limit) {
         for (int i = 0; i < 400; i++)
             ok(ddict_put(d, "scan", 4, val, 8192, 0, -1));
         usleep(10000);
-    } while ((n = leased()) > limit && now_s() < until);
+    } while ((n = dict_retired(d)) > limit && now_s() < until);
     ck_assert_msg(n <= limit, "%llu bytes are still held", (unsigned long long)n);
 }
 
@@ -94,12 +74,6 @@ static bool all_whole(void) {
         if (!value_is(v[i].data, v[i].len, i))
             return false;
     return true;
-}
-
-static void expect_exit(pid_t p, int code) {
-    int status;
-    ck_assert(waitpid(p, &status, 0) == p);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == code, "child: status %x", status);
 }
 
 START_TEST(views_of_the_child_outlive_those_of_the_parent) {
@@ -128,7 +102,7 @@ START_TEST(views_of_the_child_outlive_those_of_the_parent) {
     tell(to_child[1]);
     await(to_parent[0]);
     leased_falls_below(VIEWS / 2 * (LEN + 20000ull) + 3 * MIB);
-    ck_assert(leased() >= VIEWS / 2 * (uint64_t)LEN);
+    ck_assert(dict_retired(d) >= VIEWS / 2 * (uint64_t)LEN);
     churn();
     tell(to_child[1]);
     await(to_parent[0]);
@@ -172,7 +146,7 @@ static void child_ends_how(void (*how)(void)) {
     for (unsigned i = 0; i < VIEWS; i++)
         ddict_release(&v[i]);
     churn();
-    ck_assert(leased() >= VIEWS * (uint64_t)LEN);
+    ck_assert(dict_retired(d) >= VIEWS * (uint64_t)LEN);
     tell(to_child[1]);
     int status;
     usleep(100000);
@@ -246,7 +220,7 @@ START_TEST(a_child_uses_the_handle_of_its_parent) {
     double until = now_s() + 3;
     uint64_t n = 9;
     while (n != 1 && now_s() < until) {
-        ok(ddict_stats(d, &s, -1));
+        ok(ddict_stats(d, &s, sizeof *s, -1));
         n = s[0].clients_now;
         free(s);
     }
@@ -281,7 +255,7 @@ START_TEST(a_grandchild_shares_what_its_parent_inherited) {
         ddict_release(&v[i]);
     await(to_parent[0]);
     churn();
-    ck_assert(leased() >= VIEWS * (uint64_t)LEN);
+    ck_assert(dict_retired(d) >= VIEWS * (uint64_t)LEN);
     tell(to_child[1]);
     expect_exit(p, 0);
     leased_falls_below(3 * MIB);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_fork_hung.c - fork while managers stand still, and while other threads take and release views.
- * Invariants: fork() waits for managers a moment only, and meanwhile other threads read in place; the first call of a child keeps its timeout, and calls with short ones
- * get there, too; a view that a thread has returned from taking is inherited whole.
+ * client_fork_hung.c - fork while managers stand still, and while other threads take and release
+ * views. Invariants: fork() waits for managers a moment only, and meanwhile other threads read in
+ * place; the first call of a child keeps its timeout, and calls with short ones get there, too; a
+ * view that a thread has returned from taking is inherited whole.
  */
 #include "client_dict.h"
 
@@ -51,14 +52,12 @@ static bool whole(const struct ddict_view *v, uint64_t seed) {
 
 static void begin(void) {
     setenv("DDICT_TIMEOUT", "8", 1);
-    dict_start(&x, 1, 2, 64 * MIB);
-    d = dict_attach(&x, 0);
+    d = dict_begin(&x, 1, 2, 64 * MIB);
     put_all(1);
 }
 
 static void end(void) {
-    ddict_detach(d);
-    dict_stop(&x);
+    dict_end(&x, d);
 }
 
 static void managers_signal(int sig) {
@@ -70,12 +69,6 @@ static void take_all(void) {
     char key[32];
     for (unsigned i = 0; i < KEYS; i++)
         ok(ddict_view(d, key, key_name(key, i), &held[i], 0, -1));
-}
-
-static int child_status(pid_t p) {
-    int status;
-    ck_assert(waitpid(p, &status, 0) == p);
-    return status;
 }
 
 /* --- managers that stand still --- */
@@ -120,7 +113,7 @@ START_TEST(other_threads_read_on_while_a_fork_waits) {
         ck_assert_msg(took < 2.5, "fork took %.1f s", took);
         ck_assert_msg(during > 100, "other threads took %llu views in the %.3f s of a fork",
                       (unsigned long long)during, took);
-        ck_assert_int_eq(child_status(p), 0);
+        expect_exit(p, 0);
     }
     int go[2];
     ck_assert(pipe(go) == 0);
@@ -143,14 +136,14 @@ START_TEST(other_threads_read_on_while_a_fork_waits) {
     for (unsigned r = 2; r < 30; r++)
         put_all(r);
     close(go[1]);
-    ck_assert_int_eq(child_status(p), 0);
+    expect_exit(p, 0);
     double until = now_s() + 10;
     uint64_t n;
     uint64_t round = 30;
     do { /* nobody holds them any more */
         struct ddict_manager_stats *s;
         put_all(round++);
-        ok(ddict_stats(d, &s, -1));
+        ok(ddict_stats(d, &s, sizeof *s, -1));
         n = s[0].retired_bytes + s[1].retired_bytes;
         free(s);
     } while (n > 3 * MIB && now_s() < until);
@@ -170,7 +163,7 @@ START_TEST(other_threads_read_on_while_a_fork_waits) {
         ddict_release(&held[i]);
     for (unsigned r = 3; r < 30; r++)
         put_all(r);
-    ck_assert_int_eq(child_status(p), 0);
+    expect_exit(p, 0);
     end();
 }
 END_TEST
@@ -223,7 +216,7 @@ START_TEST(the_first_call_of_a_child_keeps_its_timeout) {
     close(go[1]);
     bool said = read(go[0], &c, 1) == 1;
     managers_signal(SIGCONT);
-    ck_assert_int_eq(child_status(p), 0);
+    expect_exit(p, 0);
     ck_assert(said);
     end();
 }
@@ -249,14 +242,15 @@ START_TEST(a_child_that_never_got_there_leaves_nothing) {
         ddict_detach(d);
         _exit(open_fds() > fds ? 6 : 0);
     }
-    int status = child_status(p);
+    int status;
+    ck_assert(waitpid(p, &status, 0) == p);
     managers_signal(SIGCONT);
     ck_assert_msg(status == 0, "child: %x", status);
     put_all(2);
     double until = now_s() + 10;
     uint64_t n = 0;
     for (struct ddict_manager_stats *s; n != 1 && now_s() < until; usleep(1000)) {
-        ok(ddict_stats(d, &s, -1));
+        ok(ddict_stats(d, &s, sizeof *s, -1));
         n = s[0].clients_now;
         free(s);
     }
@@ -318,8 +312,8 @@ START_TEST(what_other_threads_took_is_inherited_whole) {
         if (p == 0) {
             char c;
             close(go[1]);
-            if (read(go[0], &c, 1) !=
-                0) /* the parent has let go of its views, and all is overwritten many times */
+            /* the parent has let go of its views, and all is overwritten many times */
+            if (read(go[0], &c, 1) != 0)
                 _exit(9);
             unsigned n = __atomic_load_n(&list_n, __ATOMIC_ACQUIRE);
             for (unsigned i = 0; i < n; i++)
@@ -346,7 +340,7 @@ START_TEST(what_other_threads_took_is_inherited_whole) {
         ck_assert(pthread_create(&t[0], NULL, put_run, NULL) == 0);
         usleep(20000);
         close(go[1]);
-        ck_assert_int_eq(child_status(p), 0);
+        expect_exit(p, 0);
     }
     stop = 1;
     pthread_join(t[0], NULL);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_freeze.c - freeze, unfreeze and the node cache. A read with a timeout of 0 asks nobody, so one that succeeds was in place.
- * Invariants: while frozen nothing can be written; what one process of a node has read of another node the next ones read in place; no read gives a value older
- * than a put that was acknowledged before it began, whatever freezes and unfreezes come between; nothing cached counts as a key.
+ * client_freeze.c - freeze, unfreeze and the node cache. A read with a timeout of 0 asks nobody, so
+ * one that succeeds was in place. Invariants: while frozen nothing can be written; what one process
+ * of a node has read of another node the next ones read in place; no read gives a value older than
+ * a put that was acknowledged before it began, whatever freezes and unfreezes come between; nothing
+ * cached counts as a key.
  */
 #include "client_dict.h"
 
@@ -75,7 +77,7 @@ struct figures {
 static struct figures figures_of(ddict_t *d) {
     struct ddict_manager_stats *s;
     struct figures f = {0};
-    int n = ddict_stats(d, &s, -1);
+    int n = ddict_stats(d, &s, sizeof *s, -1);
     ok(n);
     for (int i = 0; i < n; i++) {
         f.items += s[i].cached_items;
@@ -444,15 +446,15 @@ static void hot(int freezers, double seconds, uint64_t mem) {
     memset(done, 0, sizeof done);
     stop = 0;
     for (uintptr_t i = 0; i < 2; i++)
-        ck_assert_int_eq(pthread_create(&t[all++], NULL, put_hot, (void *)i),
-                         0); /* as number i: done[i] */
+        /* as number i: done[i] */
+        ck_assert_int_eq(pthread_create(&t[all++], NULL, put_hot, (void *)i), 0);
     for (uintptr_t i = 2; i < 4; i++)
         ck_assert_int_eq(pthread_create(&t[all++], NULL, get_hot, (void *)i), 0);
     for (int i = 0; i < freezers; i++, all++)
         ck_assert_int_eq(pthread_create(&t[all], NULL, freeze_hot, (void *)(uintptr_t)all), 0);
     double end = now_s() + seconds;
-    for (unsigned i = 0; i < all || now_s() < end;
-         i += i < all) { /* all have done something, however busy the machine */
+    /* all have done something, however busy the machine */
+    for (unsigned i = 0; i < all || now_s() < end; i += i < all) {
         while (i < all && done_by(i) < 3) {
             ck_assert_msg(now_s() < end + 60, "thread %u does not come on", i);
             usleep(20000);
@@ -528,8 +530,8 @@ END_TEST
 
 int main(void) {
     Suite *s = suite_create("client_freeze");
-    TCase *first = tcase_create("first"),
-          *t = tcase_create("freeze"); /* first: those that are run by each transport, too */
+    /* first: those that are run by each transport, too */
+    TCase *first = tcase_create("first"), *t = tcase_create("freeze");
     tcase_set_timeout(first, 120);
     tcase_set_timeout(t, 120);
     tcase_add_test(first, what_was_read_once_is_in_place_for_all_of_the_node);

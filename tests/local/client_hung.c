@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_hung.c - one manager that stands still or has very much to do: who asks others notices nothing.
+ * client_hung.c - one manager that stands still or has very much to do: who asks others notices
+ * nothing.
  */
 #include "client_dict.h"
 
@@ -56,7 +57,8 @@ static void *put_far(void *d) {
     return NULL;
 }
 
-/* The manager is stopped in the middle of its work for many writers; how many of their values does it take before one that has come over the network? */
+/* The manager is stopped in the middle of its work for many writers; how many of their values does
+ * it take before one that has come over the network? */
 START_TEST(many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting) {
     pthread_t t[WRITERS], far;
     uint64_t most = 0;
@@ -192,7 +194,8 @@ static void has(unsigned owner, unsigned i, size_t len) {
     ck_assert(memcmp(back, big, len) == 0);
 }
 
-/* Whatever is under way to a manager that is stopped for some seconds: nobody else notices, and all of it arrives. */
+/* Whatever is under way to a manager that is stopped for some seconds: nobody else notices, and all
+ * of it arrives. */
 START_TEST(a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothing) {
     struct far_put large[4], placed[2], small[8];
     pthread_t many;
@@ -234,7 +237,8 @@ START_TEST(a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothin
 }
 END_TEST
 
-/* The calls run out of time while it is stopped: what they had under way is in nobody's way, then and later. */
+/* The calls run out of time while it is stopped: what they had under way is in nobody's way, then
+ * and later. */
 START_TEST(what_was_given_up_is_in_nobodys_way) {
     struct far_put large[4], placed[2];
     char key[32];
@@ -322,11 +326,70 @@ START_TEST(any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wai
 }
 END_TEST
 
+/* Values that come in pieces share what may be under way. What one that is cancelled may still have
+ * is the others', who have no other reason to be looked at. */
+START_TEST(a_value_goes_on_when_those_before_it_are_cancelled) {
+    enum { N = 8, LEN = 12 * MIB };
+    static char key[N][32], buf[N][LEN];
+    struct ddict_op job[N], done;
+    dict_start(&x, 2, 1, 512 * MIB);
+    here = dict_attach(&x, 1);
+    for (unsigned i = 0; i < N; i++) {
+        value_fill(big, LEN, i);
+        ok(ddict_put(here, key[i], key_of(here, 0, i, key[i], sizeof key[i]), big, LEN, 0, 20000));
+    }
+    for (unsigned kept = 0; kept < N; kept++) {
+        ddict_async_t *q;
+        unsigned ended = 0;
+        double since = now_s();
+        ok(ddict_async_open(here, &q));
+        for (unsigned i = 0; i < N; i++)
+            job[i] = (struct ddict_op){.what = DDICT_OP_GET,
+                                       .key = key[i],
+                                       .klen = strlen(key[i]),
+                                       .buf = buf[i],
+                                       .len = LEN,
+                                       .timeout_ms = 60000,
+                                       .user = key[i]};
+        ck_assert_int_eq(ddict_async_submit(q, job, N), N);
+        usleep(20000); /* some have been allowed more, some wait for that */
+        kill(x.manager[0], SIGSTOP);
+        for (double end = now_s() + 0.5; now_s() < end;)
+            ck_assert_int_eq(ddict_async_poll(q, &done, 1, 50), 0);
+        for (unsigned i = 0; i < N; i++)
+            if (i != kept)
+                ok(ddict_async_cancel(q, job[i].ticket));
+        for (double end = now_s() + 0.3; now_s() < end;) {
+            if (ddict_async_poll(q, &done, 1, 50) != 1)
+                continue;
+            ended++;
+            free(done.text);
+        }
+        kill(x.manager[0], SIGCONT);
+        for (; ended < N; ended++) {
+            ck_assert_int_eq(ddict_async_poll(q, &done, 1, 60000), 1);
+            if (done.user == key[kept]) {
+                ck_assert_msg(done.status == 0, "value %u: %d %s", kept, done.status,
+                              done.text ? done.text : "");
+                ck_assert(done.vlen == LEN && value_is(buf[kept], LEN, kept));
+            }
+            free(done.text);
+        }
+        /* DD_STREAM_MS is 30 s */
+        ck_assert_msg(now_s() - since < 20, "value %u stood still", kept);
+        ddict_async_close(q);
+    }
+    ddict_detach(here);
+    dict_stop(&x);
+}
+END_TEST
+
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
         many_writers_of_a_node_do_not_keep_a_request_of_another_node_waiting,
         a_short_stop_delays_only_what_is_for_the_stopped_one_and_loses_nothing,
         what_was_given_up_is_in_nobodys_way,
-        any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wait_for};
+        any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wait_for,
+        a_value_goes_on_when_those_before_it_are_cancelled};
     return tests_main("client_hung", argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_jobs.c - many requests under way at once.
- * Invariants: every job that is under way gives exactly one result, with the right bytes, whoever polls; who sleeps on the descriptor is woken for it and is left
- * alone when there is nothing to do.
+ * client_jobs.c - many requests under way at once. Invariants: every job that is under way gives
+ * exactly one result, with the right bytes, whoever polls; who sleeps on the descriptor is woken
+ * for it and is left alone when there is nothing to do.
  */
 #include "client_jobs.h"
 
@@ -22,34 +22,35 @@ START_TEST(what_is_on_this_node_is_over_at_once) {
         klen[m] = key_of(d, m, 0, key[m], 32);
         ok(ddict_put(d, key[m], klen[m], "value", 5, DDICT_TAG(9), -1));
     }
-    struct ddict_job j[6] = {job_of(DDICT_DO_VIEW, key[0], klen[0], NULL, 0, 0),
-                             job_of(DDICT_DO_GET, key[1], klen[1], buf, sizeof buf, 1),
-                             job_of(DDICT_DO_GET, key[1], klen[1], buf, 3, 2),
-                             job_of(DDICT_DO_VIEW, "none", 4, NULL, 0, 3),
-                             job_of(DDICT_DO_VIEW, "", 0, NULL, 0, 4),
-                             job_of(77, "k", 1, NULL, 0, 5)};
-    ck_assert_int_eq(ddict_submit(q, j, 6), 0);
+    struct ddict_op j[6] = {job_of(DDICT_OP_VIEW, key[0], klen[0], NULL, 0, 0),
+                            job_of(DDICT_OP_GET, key[1], klen[1], buf, sizeof buf, 1),
+                            job_of(DDICT_OP_GET, key[1], klen[1], buf, 3, 2),
+                            job_of(DDICT_OP_VIEW, "none", 4, NULL, 0, 3),
+                            job_of(DDICT_OP_VIEW, "", 0, NULL, 0, 4),
+                            job_of(77, "k", 1, NULL, 0, 5)};
+    ck_assert_int_eq(ddict_async_submit(q, j, 6), 0);
     ck_assert_int_eq(j[0].status, 0);
     ck_assert(j[0].view.len == 5 && memcmp(j[0].view.data, "value", 5) == 0 && j[0].view.tag == 9);
     ddict_release(&j[0].view);
     ck_assert(j[1].status == 0 && j[1].vlen == 5 && j[1].tag == 9 && memcmp(buf, "value", 5) == 0 &&
-              j[1].text == NULL);
-    ck_assert(j[2].status == DDICT_ESMALL && j[2].vlen == 5 && j[2].text != NULL);
-    ck_assert(j[3].status == DDICT_ENOKEY && j[3].text == NULL);
-    ck_assert(j[4].status == DDICT_EKEYSIZE && j[4].text != NULL);
-    ck_assert(j[5].status == -EINVAL && j[5].text != NULL);
+              !j[1].text);
+    ck_assert(j[2].status == DDICT_ESMALL && j[2].vlen == 5 && j[2].text);
+    ck_assert(j[3].status == DDICT_ENOKEY && !j[3].text);
+    ck_assert(j[4].status == DDICT_EKEYSIZE && j[4].text);
+    ck_assert(j[5].status == -EINVAL && j[5].text);
     for (int i = 0; i < 6; i++) {
         ck_assert_uint_eq(j[i].ticket, 0);
         free(j[i].text);
     }
-    ck_assert_uint_eq(ddict_jobs_len(q), 0);
+    ck_assert_uint_eq(ddict_async_len(q), 0);
     ck_assert(quiet(q));
-    struct ddict_job r;
+    struct ddict_op r;
     double t = now_s();
-    ck_assert_int_eq(ddict_poll(q, &r, 1, 10000), 0); /* nothing is under way: no reason to wait */
+    /* nothing is under way: no reason to wait */
+    ck_assert_int_eq(ddict_async_poll(q, &r, 1, 10000), 0);
     ck_assert(now_s() - t < 5);
     /* timeout 0: nothing is asked */
-    struct ddict_job w = job_of(DDICT_DO_PUT, "k", 1, buf, 1, 0);
+    struct ddict_op w = job_of(DDICT_OP_PUT, "k", 1, buf, 1, 0);
     w.timeout_ms = 0;
     submit_one(q, &w, 0);
     ck_assert_int_eq(w.status, -ETIMEDOUT);
@@ -62,7 +63,7 @@ END_TEST
 START_TEST(each_of_many_jobs_ends_once_with_its_bytes) {
     enum { N = 3000 };
     begin(2);
-    struct ddict_job *j = calloc(N, sizeof *j), *done = calloc(N, sizeof *done);
+    struct ddict_op *j = calloc(N, sizeof *j), *done = calloc(N, sizeof *done);
     char(*key)[16] = calloc(N, sizeof *key);
     unsigned char *val = calloc(N, 2000);
     unsigned *seen = calloc(N, sizeof *seen);
@@ -70,11 +71,11 @@ START_TEST(each_of_many_jobs_ends_once_with_its_bytes) {
         size_t len = 1 + i * 7919u % 1999;
         value_fill(val + i * 2000, len, i);
         j[i] =
-            job_of(DDICT_DO_PUT, key[i], (size_t)sprintf(key[i], "m%u", i), val + i * 2000, len, i);
+            job_of(DDICT_OP_PUT, key[i], (size_t)sprintf(key[i], "m%u", i), val + i * 2000, len, i);
         j[i].flags = DDICT_TAG(i & 0xff);
     }
-    ck_assert_int_eq(ddict_submit(q, j, N), N);
-    ck_assert_uint_eq(ddict_jobs_len(q), N);
+    ck_assert_int_eq(ddict_async_submit(q, j, N), N);
+    ck_assert_uint_eq(ddict_async_len(q), N);
     loop_until(q, done, N);
     for (unsigned i = 0; i < N; i++) {
         ck_assert_msg(done[i].status == 0, "%d %s", done[i].status, done[i].text);
@@ -89,11 +90,11 @@ START_TEST(each_of_many_jobs_ends_once_with_its_bytes) {
     unsigned char *to = calloc(N, 2000);
     size_t way = 0;
     for (unsigned i = 0; i < N; i++)
-        j[i] = i % 3 == 0   ? job_of(DDICT_DO_VIEW, key[i], strlen(key[i]), NULL, 0, i)
-               : i % 3 == 1 ? job_of(DDICT_DO_GET, key[i], strlen(key[i]), to + i * 2000,
+        j[i] = i % 3 == 0   ? job_of(DDICT_OP_VIEW, key[i], strlen(key[i]), NULL, 0, i)
+               : i % 3 == 1 ? job_of(DDICT_OP_GET, key[i], strlen(key[i]), to + i * 2000,
                                      i % 2 ? 2000 : 0, i)
-                            : job_of(DDICT_DO_POP, key[i], strlen(key[i]), NULL, 0, i);
-    ssize_t n = ddict_submit(q, j, N);
+                            : job_of(DDICT_OP_POP, key[i], strlen(key[i]), NULL, 0, i);
+    ssize_t n = ddict_async_submit(q, j, N);
     ok(n);
     for (unsigned i = 0; i < N; i++)
         if (j[i].status != -EINPROGRESS)
@@ -101,7 +102,7 @@ START_TEST(each_of_many_jobs_ends_once_with_its_bytes) {
     ck_assert_uint_eq(way, N - (size_t)n);
     loop_until(q, done + way, (size_t)n);
     for (unsigned k = 0; k < N; k++) {
-        struct ddict_job *r = &done[k];
+        struct ddict_op *r = &done[k];
         unsigned i = (unsigned)(uintptr_t)r->user;
         size_t len = 1 + i * 7919u % 1999;
         seen[i]++;
@@ -135,20 +136,20 @@ END_TEST
 START_TEST(large_values_come_and_go_in_pieces) {
     enum { LEN = 20 * MIB + 12345 };
     char key[2][32];
-    struct ddict_job done[4];
+    struct ddict_op done[4];
     begin(2);
     unsigned char *val = malloc(LEN), *to = malloc(LEN);
     for (unsigned m = 0; m < 2; m++) {
         size_t klen = key_of(d, m, 0, key[m], 32);
         value_fill(val, LEN, m);
-        struct ddict_job p = job_of(DDICT_DO_PUT, key[m], klen, val, LEN, m);
+        struct ddict_op p = job_of(DDICT_OP_PUT, key[m], klen, val, LEN, m);
         submit_one(q, &p, 1);
         loop_until(q, done, 1);
         ck_assert_msg(done[0].status == 0, "%s", done[0].text);
         memset(to, 0, LEN);
-        struct ddict_job g[2] = {job_of(DDICT_DO_GET, key[m], klen, to, LEN, 0),
-                                 job_of(DDICT_DO_VIEW, key[m], klen, NULL, 0, 1)};
-        ssize_t n = ddict_submit(q, g, 2);
+        struct ddict_op g[2] = {job_of(DDICT_OP_GET, key[m], klen, to, LEN, 0),
+                                job_of(DDICT_OP_VIEW, key[m], klen, NULL, 0, 1)};
+        ssize_t n = ddict_async_submit(q, g, 2);
         ck_assert_int_eq(n, m == 0 ? 0 : 2);
         if (n == 2)
             loop_until(q, done, 2);
@@ -156,7 +157,7 @@ START_TEST(large_values_come_and_go_in_pieces) {
             memcpy(done, g, sizeof g);
         for (int i = 0; i < 2; i++) {
             ck_assert_msg(done[i].status == 0, "%s", done[i].text);
-            if (done[i].what == DDICT_DO_VIEW) {
+            if (done[i].what == DDICT_OP_VIEW) {
                 ck_assert(done[i].view.len == LEN && memcmp(done[i].view.data, val, LEN) == 0);
                 ddict_release(&done[i].view);
             }
@@ -164,14 +165,14 @@ START_TEST(large_values_come_and_go_in_pieces) {
         ck_assert(memcmp(to, val, LEN) == 0);
     }
     /* Refused while its pieces are on their way: the lane goes on. */
-    struct ddict_job p = job_of(DDICT_DO_PUT, key[0], strlen(key[0]), val, LEN, 0);
+    struct ddict_op p = job_of(DDICT_OP_PUT, key[0], strlen(key[0]), val, LEN, 0);
     p.flags = DDICT_NEW;
     submit_one(q, &p, 1);
     loop_until(q, done, 1);
     ck_assert_int_eq(done[0].status, DDICT_EEXISTS);
     free(done[0].text);
     unsigned char *huge = calloc(1, 300 * MIB);
-    p = job_of(DDICT_DO_PUT, "huge", 4, huge, 300 * MIB, 0);
+    p = job_of(DDICT_OP_PUT, "huge", 4, huge, 300 * MIB, 0);
     submit_one(q, &p, 1);
     loop_until(q, done, 1);
     ck_assert_int_eq(done[0].status, DDICT_EVALSIZE);
@@ -179,11 +180,11 @@ START_TEST(large_values_come_and_go_in_pieces) {
     free(done[0].text);
     /* Cancelled in the middle. */
     for (int i = 0; i < 4; i++) {
-        p = job_of(DDICT_DO_PUT, key[i % 2], strlen(key[i % 2]), val, LEN, 0);
+        p = job_of(DDICT_OP_PUT, key[i % 2], strlen(key[i % 2]), val, LEN, 0);
         submit_one(q, &p, 1);
-        ok(ddict_cancel(q, p.ticket));
+        ok(ddict_async_cancel(q, p.ticket));
         memset(val, 0x55, LEN); /* ours again */
-        fails(-ENOENT, ddict_cancel(q, p.ticket));
+        fails(-ENOENT, ddict_async_cancel(q, p.ticket));
         loop_until(q, done, 1);
         ck_assert(done[0].status == -ECANCELED && done[0].ticket == p.ticket);
         free(done[0].text);
@@ -211,15 +212,15 @@ static void *put_later(void *arg) {
 
 START_TEST(jobs_wait_for_their_keys) {
     pthread_t t;
-    struct ddict_job done[210];
+    struct ddict_op done[210];
     begin(2);
     for (unsigned i = 0; i < 200; i++) {
         char k[16];
-        struct ddict_job j = job_of(DDICT_DO_VIEW, k, (size_t)sprintf(k, "w%u", i), NULL, 0, i);
+        struct ddict_op j = job_of(DDICT_OP_VIEW, k, (size_t)sprintf(k, "w%u", i), NULL, 0, i);
         j.flags = DDICT_WAIT;
         submit_one(q, &j, 1);
     }
-    ck_assert_int_eq(ddict_poll(q, done, 210, 0), 0);
+    ck_assert_int_eq(ddict_async_poll(q, done, 210, 0), 0);
     ck_assert_int_eq(pthread_create(&t, NULL, put_later, NULL), 0);
     loop_until(q, done, 200);
     for (unsigned i = 0; i < 200; i++) {
@@ -234,7 +235,7 @@ START_TEST(jobs_wait_for_their_keys) {
     uint64_t ticket = 0;
     for (unsigned i = 0; i < 10; i++) {
         char k[16];
-        struct ddict_job j = job_of(DDICT_DO_VIEW, k, (size_t)sprintf(k, "never%u", i), NULL, 0, i);
+        struct ddict_op j = job_of(DDICT_OP_VIEW, k, (size_t)sprintf(k, "never%u", i), NULL, 0, i);
         j.flags = DDICT_WAIT;
         j.timeout_ms = i == 9 ? 60000 : 200;
         submit_one(q, &j, 1);
@@ -248,7 +249,7 @@ START_TEST(jobs_wait_for_their_keys) {
         ck_assert(done[i].text != NULL);
         free(done[i].text);
     }
-    ok(ddict_cancel(q, ticket));
+    ok(ddict_async_cancel(q, ticket));
     loop_until(q, done, 1);
     ck_assert(done[0].status == -ECANCELED && (uintptr_t)done[0].user == 9);
     free(done[0].text);
@@ -263,8 +264,8 @@ START_TEST(thousands_may_wait) {
     begin(2);
     char key[32];
     size_t klen = key_of(d, 1, 0, key, 32);
-    struct ddict_job j = job_of(DDICT_DO_GET, key, klen, NULL, 0, 0),
-                     *done = calloc(N, sizeof *done);
+    struct ddict_op j = job_of(DDICT_OP_GET, key, klen, NULL, 0, 0),
+                    *done = calloc(N, sizeof *done);
     j.flags = DDICT_WAIT;
     for (unsigned i = 0; i < N; i++)
         submit_one(q, &j, 1);
@@ -282,17 +283,17 @@ END_TEST
 /* --- threads --- */
 
 static uint32_t left_to_come;
-static ddict_jobs_t *of_thread[3];
+static ddict_async_t *of_thread[3];
 
 static void *poll_all(void *arg) {
-    ddict_jobs_t *mine = arg;
-    struct ddict_job done[5];
+    ddict_async_t *mine = arg;
+    struct ddict_op done[5];
     while (__atomic_load_n(&left_to_come, __ATOMIC_ACQUIRE) > 0) {
-        ssize_t n = ddict_poll(mine, done, 5, 100);
+        ssize_t n = ddict_async_poll(mine, done, 5, 100);
         ok(n);
         for (ssize_t i = 0; i < n; i++) {
             ck_assert_msg(done[i].status == 0, "%d %s", done[i].status, done[i].text);
-            if (done[i].what == DDICT_DO_VIEW) {
+            if (done[i].what == DDICT_OP_VIEW) {
                 ck_assert(value_is(done[i].view.data, done[i].view.len, (uintptr_t)done[i].user));
                 ddict_release(&done[i].view);
             }
@@ -328,7 +329,7 @@ static void threads(bool one_set) {
     for (int i = 0; i < 3; i++) {
         of_thread[i] = q;
         if (!one_set && i > 0)
-            ok(ddict_jobs_open(d, &of_thread[i]));
+            ok(ddict_async_open(d, &of_thread[i]));
     }
     left_to_come = N;
     for (int i = 0; i < 3; i++)
@@ -336,14 +337,14 @@ static void threads(bool one_set) {
     ck_assert_int_eq(pthread_create(&t[3], NULL, ask_all, NULL), 0);
     for (unsigned i = 0, over = 0; i < N; i++) {
         char k[16];
-        struct ddict_job j = job_of(i % 5 ? DDICT_DO_VIEW : DDICT_DO_PUT, k,
-                                    (size_t)sprintf(k, "t%u", i % 20), val, 100 + 25 * 19, i % 20);
+        struct ddict_op j = job_of(i % 5 ? DDICT_OP_VIEW : DDICT_OP_PUT, k,
+                                   (size_t)sprintf(k, "t%u", i % 20), val, 100 + 25 * 19, i % 20);
         if (i % 5 == 0) {
             j.user = (void *)19;
             j.key = "t19";
             j.klen = 3;
         }
-        ok(ddict_submit(of_thread[i % 3], &j, 1));
+        ok(ddict_async_submit(of_thread[i % 3], &j, 1));
         if (j.status != -EINPROGRESS) {
             ck_assert(j.status == 0 && value_is(j.view.data, j.view.len, i % 20));
             ddict_release(&j.view);
@@ -356,8 +357,8 @@ static void threads(bool one_set) {
         pthread_join(t[i], NULL);
     for (int i = 1; i < 3; i++)
         if (!one_set)
-            ddict_jobs_close(of_thread[i]);
-    ck_assert_uint_eq(ddict_jobs_len(q), 0);
+            ddict_async_close(of_thread[i]);
+    ck_assert_uint_eq(ddict_async_len(q), 0);
     end();
 }
 START_TEST(threads_share_a_set) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_jobs.h - a dictionary, a handle and a set of jobs for each test; submitting, and waiting as an event loop does. */
+/* client_jobs.h - a dictionary, a handle and a set of jobs for each test; submitting, and waiting
+ * as an event loop does. */
 #ifndef CLIENT_JOBS_H
 #define CLIENT_JOBS_H
 
@@ -12,46 +13,48 @@
 
 static struct dict x;
 static ddict_t *d;
-static ddict_jobs_t *q;
+static ddict_async_t *q;
 static int fds_before;
 
 static inline void begin(int nodes) {
     dict_start(&x, nodes, 2, 256 * MIB);
     d = dict_attach(&x, 0);
     fds_before = open_fds();
-    ok(ddict_jobs_open(d, &q));
+    ok(ddict_async_open(d, &q));
 }
 
 static inline void end(void) {
-    ddict_jobs_close(q);
+    ddict_async_close(q);
     ck_assert_int_eq(open_fds(), fds_before);
     ddict_detach(d);
     dict_stop(&x);
 }
 
-static inline bool readable(ddict_jobs_t *of, int ms) {
-    struct pollfd p = {.fd = ddict_jobs_fd(of), .events = POLLIN};
+static inline bool readable(ddict_async_t *of, int ms) {
+    struct pollfd p = {.fd = ddict_async_fd(of), .events = POLLIN};
     return poll(&p, 1, ms) == 1;
 }
 
-/* Nothing is under way, and the descriptor does not say otherwise. A manager may ring once more for what we have taken already. */
-static inline bool quiet(ddict_jobs_t *of) {
-    struct ddict_job none;
+/* Nothing is under way, and the descriptor does not say otherwise. A manager may ring once more for
+ * what we have taken already. */
+static inline bool quiet(ddict_async_t *of) {
+    struct ddict_op none;
     for (int i = 0; i < 20; i++)
-        if (ddict_poll(of, &none, 1, 0) == 0 && !readable(of, 50))
+        if (ddict_async_poll(of, &none, 1, 0) == 0 && !readable(of, 50))
             return true;
     return false;
 }
 
-/* As an event loop does it: asleep on the descriptor, then all that there is. Returns n or fails. */
-static inline size_t loop_until(ddict_jobs_t *of, struct ddict_job *done, size_t n) {
+/* As an event loop does it: asleep on the descriptor, then all that there is. Returns n or fails.
+ * */
+static inline size_t loop_until(ddict_async_t *of, struct ddict_op *done, size_t n) {
     size_t got = 0;
     double end_s = now_s() + 60;
     while (got < n) {
         ck_assert_msg(now_s() < end_s && readable(of, 20000), "%zu of %zu results came", got, n);
         ssize_t k;
         do {
-            k = ddict_poll(of, done + got, n - got < 7 ? n - got : 7, 0);
+            k = ddict_async_poll(of, done + got, n - got < 7 ? n - got : 7, 0);
             ok(k);
             got += (size_t)k;
         } while (k > 0 && got < n);
@@ -59,19 +62,19 @@ static inline size_t loop_until(ddict_jobs_t *of, struct ddict_job *done, size_t
     return got;
 }
 
-static inline struct ddict_job job_of(unsigned what, const char *key, size_t klen, void *buf,
-                                      size_t len, uintptr_t user) {
-    return (struct ddict_job){.what = what,
-                              .key = key,
-                              .klen = klen,
-                              .buf = buf,
-                              .len = len,
-                              .timeout_ms = 30000,
-                              .user = (void *)user};
+static inline struct ddict_op job_of(unsigned what, const char *key, size_t klen, void *buf,
+                                     size_t len, uintptr_t user) {
+    return (struct ddict_op){.what = what,
+                             .key = key,
+                             .klen = klen,
+                             .buf = buf,
+                             .len = len,
+                             .timeout_ms = 30000,
+                             .user = (void *)user};
 }
 
-static inline void submit_one(ddict_jobs_t *to, struct ddict_job *j, ssize_t under_way) {
-    ssize_t n = ddict_submit(to, j, 1);
+static inline void submit_one(ddict_async_t *to, struct ddict_op *j, ssize_t under_way) {
+    ssize_t n = ddict_async_submit(to, j, 1);
     ck_assert_msg(n == under_way, "submit: %zd, status %d %s", n, j->status, ddict_errmsg());
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_jobs_end.c - what is under way when something ends: the process forks, the handle or the set of jobs is closed, managers hang or die.
- * Invariants: jobs end in time whatever happens to managers, handle or process; nothing is left after close.
+ * client_jobs_end.c - what is under way when something ends: the process forks, the handle or the
+ * set of jobs is closed, managers hang or die. Invariants: jobs end in time whatever happens to
+ * managers, handle or process; nothing is left after close.
  */
 #include "client_jobs.h"
 
@@ -16,25 +17,26 @@ START_TEST(a_child_has_no_part_in_the_jobs_of_its_parent) {
     begin(2);
     char key[32];
     size_t klen = key_of(d, 1, 0, key, 32);
-    struct ddict_job j = job_of(DDICT_DO_VIEW, key, klen, NULL, 0, 0), done;
+    struct ddict_op j = job_of(DDICT_OP_VIEW, key, klen, NULL, 0, 0), done;
     j.flags = DDICT_WAIT;
     submit_one(q, &j, 1);
     pid_t pid = fork();
     if (pid == 0) {
-        int rc = ddict_poll(q, &done, 1, 0) == -ECANCELED && ddict_submit(q, &j, 1) == -ECANCELED &&
-                         ddict_cancel(q, 1) == -ECANCELED
+        int rc = ddict_async_poll(q, &done, 1, 0) == -ECANCELED &&
+                         ddict_async_submit(q, &j, 1) == -ECANCELED &&
+                         ddict_async_cancel(q, 1) == -ECANCELED
                      ? 0
                      : 1;
-        ddict_jobs_t *mine;
-        if (rc == 0 && ddict_jobs_open(d, &mine) < 0)
+        ddict_async_t *mine;
+        if (rc == 0 && ddict_async_open(d, &mine) < 0)
             rc = 2;
-        ddict_jobs_close(q);
-        struct ddict_job p = job_of(DDICT_DO_PUT, key, klen, (void *)(uintptr_t) "child", 5, 0);
-        if (rc == 0 && (ddict_submit(mine, &p, 1) != 1 || ddict_poll(mine, &done, 1, 10000) != 1 ||
-                        done.status != 0))
+        ddict_async_close(q);
+        struct ddict_op p = job_of(DDICT_OP_PUT, key, klen, (void *)(uintptr_t) "child", 5, 0);
+        if (rc == 0 && (ddict_async_submit(mine, &p, 1) != 1 ||
+                        ddict_async_poll(mine, &done, 1, 10000) != 1 || done.status != 0))
             rc = 3;
         if (rc == 0)
-            ddict_jobs_close(mine);
+            ddict_async_close(mine);
         _exit(rc);
     }
     int status;
@@ -48,8 +50,8 @@ START_TEST(a_child_has_no_part_in_the_jobs_of_its_parent) {
 END_TEST
 
 static void *poll_one(void *arg) {
-    struct ddict_job *done = arg;
-    ok(ddict_poll(q, done, 1, 30000));
+    struct ddict_op *done = arg;
+    ok(ddict_async_poll(q, done, 1, 30000));
     return arg;
 }
 
@@ -58,11 +60,11 @@ START_TEST(detach_ends_what_is_under_way) {
     char key[32];
     size_t klen = key_of(d, 1, 0, key, 32);
     unsigned char val[5000];
-    struct ddict_job done[3], first;
+    struct ddict_op done[3], first;
     value_fill(val, sizeof val, 1);
     ok(ddict_put(d, key, klen, val, sizeof val, 0, -1));
-    struct ddict_job j = job_of(DDICT_DO_VIEW, key, klen, NULL, 0, 1),
-                     w = job_of(DDICT_DO_VIEW, "never", 5, NULL, 0, 2);
+    struct ddict_op j = job_of(DDICT_OP_VIEW, key, klen, NULL, 0, 1),
+                    w = job_of(DDICT_OP_VIEW, "never", 5, NULL, 0, 2);
     w.flags = DDICT_WAIT;
     submit_one(q, &w, 1);
     submit_one(q, &w, 1);
@@ -76,11 +78,11 @@ START_TEST(detach_ends_what_is_under_way) {
     double s = now_s();
     while (!readable(q, 1000) && now_s() < s + 20) {
     }
-    ddict_poll(q, done, 0, 0);
+    ddict_async_poll(q, done, 0, 0);
     usleep(30000);
     ddict_detach(d);
-    struct ddict_job more = w;
-    fails(-ECANCELED, ddict_submit(q, &more, 1));
+    struct ddict_op more = w;
+    fails(-ECANCELED, ddict_async_submit(q, &more, 1));
     loop_until(q, done, 3);
     unsigned cancelled = 0;
     for (int i = 0; i < 3; i++) {
@@ -95,7 +97,7 @@ START_TEST(detach_ends_what_is_under_way) {
     ck_assert(quiet(q));
     ck_assert(value_is(first.view.data, sizeof val, 1));
     ddict_release(&first.view);
-    ddict_jobs_close(q);
+    ddict_async_close(q);
     dict_stop(&x);
 }
 END_TEST
@@ -108,21 +110,21 @@ START_TEST(close_drops_everything) {
     static unsigned char val[4 * MIB];
     ok(ddict_put(d, key, klen, val, 100000, 0, -1));
     for (int turn = 0; turn < 20; turn++) {
-        ddict_jobs_t *mine;
-        ok(ddict_jobs_open(d, &mine));
-        struct ddict_job j[3] = {job_of(DDICT_DO_VIEW, key, klen, NULL, 0, 0),
-                                 job_of(DDICT_DO_VIEW, "never", 5, NULL, 0, 0),
-                                 job_of(DDICT_DO_PUT, key, klen, val, turn % 2 ? 4 * MIB : 10, 0)};
+        ddict_async_t *mine;
+        ok(ddict_async_open(d, &mine));
+        struct ddict_op j[3] = {job_of(DDICT_OP_VIEW, key, klen, NULL, 0, 0),
+                                job_of(DDICT_OP_VIEW, "never", 5, NULL, 0, 0),
+                                job_of(DDICT_OP_PUT, key, klen, val, turn % 2 ? 4 * MIB : 10, 0)};
         j[1].flags = DDICT_WAIT;
-        ok(ddict_submit(mine, j, 3));
+        ok(ddict_async_submit(mine, j, 3));
         usleep((useconds_t)(turn % 4) * 1000);
-        ddict_jobs_close(mine);
+        ddict_async_close(mine);
     }
     struct ddict_manager_stats *s;
     double end_s = now_s() + 20;
     for (;;) { /* all of the transit blocks are free again */
         ok(ddict_put(d, key, klen, val, 4 * MIB, 0, -1));
-        ok(ddict_stats(d, &s, -1));
+        ok(ddict_stats(d, &s, sizeof *s, -1));
         uint64_t leased = s[0].leased_bytes + s[1].leased_bytes;
         free(s);
         if (leased == 0)
@@ -137,18 +139,18 @@ END_TEST
 START_TEST(jobs_end_in_time_when_managers_hang) {
     begin(2);
     static unsigned char val[MIB];
-    struct ddict_job done[3];
+    struct ddict_op done[3];
     for (int m = 0; m < 2; m++)
         kill(x.manager[m], SIGSTOP);
     usleep(20000);
     char key[32];
-    struct ddict_job j[3] = {job_of(DDICT_DO_PUT, "a", 1, val, MIB, 0),
-                             job_of(DDICT_DO_VIEW, key, key_of(d, 1, 0, key, 32), NULL, 0, 1),
-                             job_of(DDICT_DO_DEL, "b", 1, NULL, 0, 2)};
+    struct ddict_op j[3] = {job_of(DDICT_OP_PUT, "a", 1, val, MIB, 0),
+                            job_of(DDICT_OP_VIEW, key, key_of(d, 1, 0, key, 32), NULL, 0, 1),
+                            job_of(DDICT_OP_DEL, "b", 1, NULL, 0, 2)};
     for (int i = 0; i < 3; i++)
         j[i].timeout_ms = 200;
     double s = now_s();
-    ck_assert_int_eq(ddict_submit(q, j, 3), 3);
+    ck_assert_int_eq(ddict_async_submit(q, j, 3), 3);
     loop_until(q, done, 3);
     ck_assert(now_s() - s > 0.19 && now_s() - s < 10);
     for (int i = 0; i < 3; i++) {
@@ -164,14 +166,14 @@ END_TEST
 
 START_TEST(jobs_end_when_a_manager_dies) {
     begin(2);
-    struct ddict_job done[2], w = job_of(DDICT_DO_VIEW, "never", 5, NULL, 0, 2);
+    struct ddict_op done[2], w = job_of(DDICT_OP_VIEW, "never", 5, NULL, 0, 2);
     w.flags = DDICT_WAIT;
     w.timeout_ms = 100000;
     submit_one(q, &w, 1);
     w.key = "never2";
     w.klen = 6;
     submit_one(q, &w, 1);
-    ck_assert_int_eq(ddict_poll(q, done, 2, 50), 0);
+    ck_assert_int_eq(ddict_async_poll(q, done, 2, 50), 0);
     x.broken = true;
     double s = now_s();
     kill(x.manager[0], SIGKILL);
@@ -184,8 +186,8 @@ START_TEST(jobs_end_when_a_manager_dies) {
         free(done[i].text);
     }
     usleep(300000); /* ddictd is gone, too */
-    struct ddict_job r;
-    ck_assert_int_eq(ddict_poll(q, &r, 1, 0), 0);
+    struct ddict_op r;
+    ck_assert_int_eq(ddict_async_poll(q, &r, 1, 0), 0);
     ck_assert_msg(quiet(q), "nothing to do, and yet it is readable");
     end();
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_place.c - values that are built in place.
- * Invariants: what is stored is what stood there at commit, whole; nobody sees it before, nor after an abort; memory is given back, whatever happens to the place,
- * the handle, the manager or the process; a place is not used again while a manager may still read it.
+ * client_place.c - values that are built in place. Invariants: what is stored is what stood there
+ * at commit, whole; nobody sees it before, nor after an abort; memory is given back, whatever
+ * happens to the place, the handle, the manager or the process; a place is not used again while a
+ * manager may still read it.
  */
 #include "client_dict.h"
 
@@ -136,7 +137,7 @@ static long shmem_kib(void) {
     char line[200];
     long kib = -1;
     FILE *f = fopen("/proc/self/status", "r");
-    while (fgets(line, sizeof line, f) != NULL)
+    while (fgets(line, sizeof line, f))
         if (sscanf(line, "RssShmem: %ld kB", &kib) == 1)
             break;
     fclose(f);
@@ -272,7 +273,7 @@ START_TEST(deaths_leave_nothing) {
         ck_assert(now_s() < end_s);
         usleep(10000);
         ok(ddict_put(d, "t", 1, "t", 1, 0, -1));
-        ok(ddict_stats(d, &s, -1));
+        ok(ddict_stats(d, &s, sizeof *s, -1));
         used = s[0].total_used_bytes > s[1].total_used_bytes ? s[0].total_used_bytes
                                                              : s[1].total_used_bytes;
         free(s);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_same.c - all ways to read and to write give the same bytes: view, get, get of many, jobs, and a view through the manager; put, put in pieces, put of
- * many, by jobs, and built in place; for keys and values of random lengths, at random offsets, while another thread overwrites and deletes.
- * Invariant: each byte of what is read is the one that follows from key, version and length of one put of that key, also later while a view is held.
+ * client_same.c - all ways to read and to write give the same bytes: view, get, get of many, jobs,
+ * and a view through the manager; put, put in pieces, put of many, by jobs, and built in place; for
+ * keys and values of random lengths, at random offsets, while another thread overwrites and
+ * deletes. Invariant: each byte of what is read is the one that follows from key, version and
+ * length of one put of that key, also later while a view is held.
  */
 #include "client_dict.h"
 #include <base/defaults.h>
@@ -52,8 +54,8 @@ static unsigned char byte_of(unsigned k, uint64_t v, size_t i) {
 }
 static size_t length_of(uint64_t v) {
     if (v % 64 == 37)
-        return DD_COPY_PAST - 8 +
-               v / 64 * 7919 % (LEN_MAX - DD_COPY_PAST); /* at their border, too */
+        /* at their border, too */
+        return DD_COPY_PAST - 8 + v / 64 * 7919 % (LEN_MAX - DD_COPY_PAST);
     switch (v % 8) {
     case 0:
         return 8 + v / 8 % 64;
@@ -135,25 +137,25 @@ static void put_some(uint64_t *version, uint64_t *s) {
 }
 
 /* The later of two puts of one key wins. */
-static void put_by_jobs(ddict_jobs_t *q, uint64_t *version, uint64_t *s) {
-    struct ddict_job j[8], done[8];
+static void put_by_jobs(ddict_async_t *q, uint64_t *version, uint64_t *s) {
+    struct ddict_op j[8], done[8];
     uint64_t last[KEYS] = {0};
     for (unsigned i = 0; i < 8; i++) {
         unsigned k = (unsigned)(rnd(s) % (KEYS / 4));
         uint64_t v = last[k] = ++*version;
         unsigned char *buf = malloc(LEN_MAX);
         value_make(buf, k, v);
-        j[i] = (struct ddict_job){.what = DDICT_DO_PUT,
-                                  .key = name[k].key,
-                                  .klen = name[k].len,
-                                  .buf = buf,
-                                  .len = length_of(v),
-                                  .timeout_ms = -1,
-                                  .user = buf};
+        j[i] = (struct ddict_op){.what = DDICT_OP_PUT,
+                                 .key = name[k].key,
+                                 .klen = name[k].len,
+                                 .buf = buf,
+                                 .len = length_of(v),
+                                 .timeout_ms = -1,
+                                 .user = buf};
     }
-    ck_assert_int_eq(ddict_submit(q, j, 8), 8);
+    ck_assert_int_eq(ddict_async_submit(q, j, 8), 8);
     for (ssize_t n = 0, got; n < 8; n += got) {
-        ok(got = ddict_poll(q, done, 8, -1));
+        ok(got = ddict_async_poll(q, done, 8, -1));
         for (ssize_t i = 0; i < got; i++) {
             ck_assert_msg(done[i].status == 0, "%s", done[i].text);
             free(done[i].user);
@@ -172,8 +174,8 @@ static void put_by_jobs(ddict_jobs_t *q, uint64_t *version, uint64_t *s) {
 static void *write_all(void *arg) {
     uint64_t s = 777, version = KEYS;
     unsigned char *buf = malloc(LEN_MAX + 8);
-    ddict_jobs_t *q;
-    ok(ddict_jobs_open(d, &q));
+    ddict_async_t *q;
+    ok(ddict_async_open(d, &q));
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
         uint64_t r = rnd(&s);
         if (r % 16 == 0)
@@ -185,7 +187,7 @@ static void *write_all(void *arg) {
         else
             put_one((unsigned)(r / 16 % KEYS), ++version, buf, &s);
     }
-    ddict_jobs_close(q);
+    ddict_async_close(q);
     free(buf);
     return arg;
 }
@@ -228,43 +230,43 @@ static void read_many(struct held *h, uint64_t *s) {
 }
 
 /* Some of them waited for, a moment. */
-static size_t read_by_jobs(ddict_jobs_t *q, struct held *h, uint64_t *s) {
-    struct ddict_job j[MANY], done[MANY];
+static size_t read_by_jobs(ddict_async_t *q, struct held *h, uint64_t *s) {
+    struct ddict_op j[MANY], done[MANY];
     unsigned n = 1 + (unsigned)(rnd(s) % MANY);
     size_t found = 0, over = 0;
     for (uintptr_t i = 0; i < n; i++) {
         uintptr_t k = rnd(s) % KEYS;
-        j[i] = (struct ddict_job){.what = i % 3 ? DDICT_DO_VIEW : DDICT_DO_GET,
-                                  .flags = i % 5 ? 0 : DDICT_WAIT,
-                                  .timeout_ms = i % 5 ? -1 : 3,
-                                  .key = name[k].key,
-                                  .klen = name[k].len,
-                                  .user = (void *)k};
+        j[i] = (struct ddict_op){.what = i % 3 ? DDICT_OP_VIEW : DDICT_OP_GET,
+                                 .flags = i % 5 ? 0 : DDICT_WAIT,
+                                 .timeout_ms = i % 5 ? -1 : 3,
+                                 .key = name[k].key,
+                                 .klen = name[k].len,
+                                 .user = (void *)k};
         if (i % 3 == 0) {
             j[i].buf = malloc(LEN_MAX);
             j[i].len = LEN_MAX;
         }
     }
-    ok(ddict_submit(q, j, n));
+    ok(ddict_async_submit(q, j, n));
     for (unsigned i = 0; i < n; i++)
         if (j[i].status != -EINPROGRESS)
             done[over++] = j[i];
     while (over < n) {
-        ssize_t k = ddict_poll(q, done + over, n - over, -1);
+        ssize_t k = ddict_async_poll(q, done + over, n - over, -1);
         ok(k);
         over += (size_t)k;
     }
     for (unsigned i = 0; i < n; i++) {
-        struct ddict_job *o = &done[i];
+        struct ddict_op *o = &done[i];
         unsigned k = (unsigned)(uintptr_t)o->user;
         ck_assert_msg(o->status == 0 || o->status == DDICT_ENOKEY ||
                           (o->status == -ETIMEDOUT && o->flags & DDICT_WAIT),
                       "%d %s", o->status, o->text);
         if (o->status == 0) {
-            uint64_t v = o->what == DDICT_DO_VIEW ? value_check(o->view.data, o->view.len, k, s)
+            uint64_t v = o->what == DDICT_OP_VIEW ? value_check(o->view.data, o->view.len, k, s)
                                                   : value_check(o->buf, o->vlen, k, s);
             ck_assert_uint_ne(v, 0);
-            if (o->what == DDICT_DO_VIEW)
+            if (o->what == DDICT_OP_VIEW)
                 hold_or_release(h, &o->view, k, v, s);
             found++;
         }
@@ -278,8 +280,8 @@ static void *read_all(void *arg) {
     uint64_t s = (uint64_t)(uintptr_t)arg * 0x9E3779B97F4A7C15ull, seen[5] = {0};
     struct held h[HELD] = {0};
     unsigned char *buf = malloc(LEN_MAX);
-    ddict_jobs_t *q;
-    ok(ddict_jobs_open(d, &q));
+    ddict_async_t *q;
+    ok(ddict_async_open(d, &q));
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
         unsigned k = (unsigned)(rnd(&s) % KEYS), way = (unsigned)(rnd(&s) % 5);
         struct ddict_view v;
@@ -318,7 +320,7 @@ static void *read_all(void *arg) {
             ck_assert_uint_eq(value_check(h[i].v.data, h[i].v.len, h[i].k, &s), h[i].version);
             ddict_release(&h[i].v);
         }
-    ddict_jobs_close(q);
+    ddict_async_close(q);
     free(buf);
     return seen[1] > 0 && seen[2] > 0 && seen[4] > 0 ? arg : NULL;
 }
@@ -361,9 +363,9 @@ START_TEST(all_ways_give_the_same_bytes_on_two_nodes) {
 END_TEST
 
 int main(int argc, char **argv) {
-    if (getenv("SECONDS") != NULL)
+    if (getenv("SECONDS"))
         seconds = atof(getenv("SECONDS"));
-    if (getenv("MIB") != NULL)
+    if (getenv("MIB"))
         mib = (unsigned)atoi(getenv("MIB"));
     const TTest *const tests[] = {all_ways_give_the_same_bytes_on_one_node,
                                   all_ways_give_the_same_bytes_on_two_nodes};

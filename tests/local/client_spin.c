@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_spin.c - a manager spins after work as long as it has more than one core to run on, also when cores are taken away and given back while it runs.
- * What it spins is counted in its arena's header.
+ * client_spin.c - a manager spins after work as long as it has more than one core to run on, also
+ * when cores are taken away and given back while it runs. What it spins is counted in its arena's
+ * header.
  */
 #include "client_dict.h"
 #include <base/defaults.h>
@@ -28,7 +29,7 @@ static const struct arena_header *header_of(pid_t manager) {
     snprintf(folder, sizeof folder, "/proc/%d/fd", (int)manager);
     DIR *all = opendir(folder);
     ck_assert_ptr_nonnull(all);
-    for (struct dirent *e; h == NULL && (e = readdir(all)) != NULL;) {
+    for (struct dirent *e; !h && (e = readdir(all));) {
         snprintf(path, sizeof path, "%s/%.20s", folder, e->d_name);
         ssize_t n = readlink(path, is, sizeof is - 1);
         if (n < 0 || (is[n] = 0, strncmp(is, "/memfd:ddict-arena", 18)) != 0)
@@ -55,7 +56,8 @@ static uint32_t put_spins(const struct arena_header *h) {
     return __atomic_load_n(&h->spun, __ATOMIC_RELAXED);
 }
 
-/* Does it come to spin, or to spin no more, for longer than it rests from spinning where others took its core? */
+/* Does it come to spin, or to spin no more, for longer than it rests from spinning where others
+ * took its core? */
 static bool soon(const struct arena_header *h, bool spins) {
     uint32_t last = put_spins(h);
     double since = now_s();

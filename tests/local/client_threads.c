@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_threads.c - many threads on one handle; also the program that is run under ThreadSanitizer.
- * Invariants: each answer reaches who asked for it; a view is whole whichever thread reads or releases it; a thread that waits does
- * not hold up another; the slots of threads that ended are used again.
+ * client_threads.c - many threads on one handle; also the program that is run under
+ * ThreadSanitizer. Invariants: each answer reaches who asked for it; a view is whole whichever
+ * thread reads or releases it; a thread that waits does not hold up another; the slots of threads
+ * that ended are used again.
  */
 #include "client_dict.h"
 
@@ -49,7 +50,7 @@ static void own_round(unsigned me, unsigned i, unsigned char *buf) {
     }
     if (i % 500 == 0) {
         struct ddict_manager_stats *s;
-        ok(ddict_stats(d, &s, 20000));
+        ok(ddict_stats(d, &s, sizeof *s, 20000));
         free(s);
         ok(ddict_len(d, 20000));
     }
@@ -281,7 +282,7 @@ END_TEST
 int main(void) {
     Suite *s = suite_create("client_threads");
     TCase *t = tcase_create("threads");
-    if (getenv("DDICT_TEST_ROUNDS") != NULL)
+    if (getenv("DDICT_TEST_ROUNDS"))
         rounds = (unsigned)atoi(getenv("DDICT_TEST_ROUNDS"));
     tcase_set_timeout(t, 240);
     tcase_add_test(t, threads_with_keys_of_their_own_see_their_own);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_views.c - many views held at once, more than a thread's chunk of leases has slots, however they were taken, while other threads release some of
- * them and others replace every value as fast as they can; also run under the sanitizers.
- * Invariants: no byte of a held view changes; no two live views share a lease.
+ * client_views.c - many views held at once, more than a thread's chunk of leases has slots, however
+ * they were taken, while other threads release some of them and others replace every value as fast
+ * as they can; also run under the sanitizers. Invariants: no byte of a held view changes; no two
+ * live views share a lease.
  */
 #include "client_dict.h"
 
@@ -60,7 +61,8 @@ static void begin(int nodes, unsigned owner) {
     unsigned char *b = malloc(LEN);
     for (unsigned i = 0, k = 0; k < KEYS; i++) {
         char s[32];
-        size_t n = (size_t)sprintf(s, "view-%06u", i); /* the length that has a way of its own */
+        /* the length that has a way of its own */
+        size_t n = (size_t)sprintf(s, "view-%06u", i);
         if (ddict_owner(d, s, n) != owner && nodes > 1)
             continue;
         keys[k].n = n;
@@ -104,19 +106,19 @@ static unsigned by_get_many(struct ddict_view *v, unsigned n, unsigned from) {
     return got;
 }
 
-static __thread ddict_jobs_t *q; /* of a thread that takes views by jobs */
+static __thread ddict_async_t *q; /* of a thread that takes views by jobs */
 
 static unsigned by_jobs(struct ddict_view *v, unsigned n, unsigned from, int what, unsigned flags) {
-    struct ddict_job job[BATCH], done[BATCH];
+    struct ddict_op job[BATCH], done[BATCH];
     unsigned got = 0, over = 0;
-    if (q == NULL)
-        ok(ddict_jobs_open(d, &q));
+    if (!q)
+        ok(ddict_async_open(d, &q));
     for (unsigned i = 0; i < n; i++) {
         const struct key *k = &keys[(from + i) % KEYS];
-        job[i] = (struct ddict_job){
+        job[i] = (struct ddict_op){
             .what = (unsigned)what, .key = k->s, .klen = k->n, .flags = flags, .timeout_ms = 20000};
     }
-    ssize_t under_way = ddict_submit(q, job, n);
+    ssize_t under_way = ddict_async_submit(q, job, n);
     ok(under_way);
     for (unsigned i = 0; i < n; i++)
         if (job[i].status == 0)
@@ -124,7 +126,7 @@ static unsigned by_jobs(struct ddict_view *v, unsigned n, unsigned from, int wha
         else
             ck_assert_msg(job[i].status == -EINPROGRESS, "%d %s", job[i].status, job[i].text);
     while (over < under_way) {
-        ssize_t k = ddict_poll(q, done, BATCH, 20000);
+        ssize_t k = ddict_async_poll(q, done, BATCH, 20000);
         ok(k);
         for (ssize_t i = 0; i < k; i++, over++)
             if (done[i].status == 0)
@@ -136,10 +138,10 @@ static unsigned by_jobs(struct ddict_view *v, unsigned n, unsigned from, int wha
 }
 
 static unsigned by_view_jobs(struct ddict_view *v, unsigned n, unsigned from) {
-    return by_jobs(v, n, from, DDICT_DO_VIEW, 0);
+    return by_jobs(v, n, from, DDICT_OP_VIEW, 0);
 }
 static unsigned by_pop_jobs(struct ddict_view *v, unsigned n, unsigned from) {
-    return by_jobs(v, n, from, DDICT_DO_POP, 0);
+    return by_jobs(v, n, from, DDICT_OP_POP, 0);
 }
 
 static unsigned by_pop(struct ddict_view *v, unsigned n, unsigned from) {
@@ -209,7 +211,7 @@ static void *holder(void *arg) {
             pthread_mutex_unlock(&ring_lock);
         }
     }
-    ddict_jobs_close(q);
+    ddict_async_close(q);
     return NULL;
 }
 
@@ -403,7 +405,8 @@ START_TEST(a_chunk_that_runs_out_among_absent_keys) {
 }
 END_TEST
 
-/* A copy of the struct is one view: releasing it, too, is a mistake, which must not hit the memory of others. */
+/* A copy of the struct is one view: releasing it, too, is a mistake, which must not hit the memory
+ * of others. */
 START_TEST(a_view_that_is_released_twice_is_released_once) {
     begin(1, 0);
     struct ddict_view v;
@@ -479,7 +482,7 @@ START_TEST(inherited_views_keep_their_bytes) {
 END_TEST
 
 int main(int argc, char **argv) {
-    if (getenv("DDICT_TEST_SECONDS") != NULL)
+    if (getenv("DDICT_TEST_SECONDS"))
         seconds = atof(getenv("DDICT_TEST_SECONDS"));
     const TTest *const tests[] = {
         a_chunk_that_runs_out_within_get_many,

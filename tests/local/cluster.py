@@ -16,6 +16,7 @@ BUILD = os.environ.get("DDICT_BUILD", os.getcwd())
 DDICTD = os.path.join(BUILD, "ddictd")
 TRANSPORT = os.environ.get("DDICT_TEST_TRANSPORT")  # of every dictionary of several nodes: as ddictd --transport
 RMA = os.environ.get("DDICT_TEST_RMA")  # with it: as ddictd --rma
+WIRE = os.environ.get("DDICT_TEST_WIRE")  # likewise: as ddictd --wire
 PROBE = os.path.join(BUILD, "tests", "local", "probe")
 
 
@@ -147,10 +148,10 @@ class Node:
 
 
 class Dictionary:
-    """via: for each node the words before its command, such as those that enter a network namespace."""
+    """via: for each node the words before its command, such as those that enter a network namespace. meanwhile(self): before the nodes hear of each other."""
 
     def __init__(self, nodes=1, managers=1, mem="64M", env=None, args=(), ready=True, drain_ms=300, node_env=None, name=None,
-                 via=None):
+                 via=None, meanwhile=None):
         self.tag = "%d.%x" % (os.getpid(), random.getrandbits(32))
         self.name = name or "%d.local.%s" % (os.getuid(), self.tag)
         self.n = nodes
@@ -161,12 +162,16 @@ class Dictionary:
                     "--node", self.node_name(i), *args]
             if nodes > 1 and TRANSPORT:
                 argv += ["--transport", TRANSPORT, "--rma", RMA or "auto"]
+            if nodes > 1 and WIRE and "--wire" not in args:
+                argv += ["--wire", WIRE]
             if nodes > 1:
                 argv += ["--wireup", "stdio", "--nodes", str(nodes), "--node-id", str(i)]
             full = dict(os.environ, **(env or {}), **((node_env or {}).get(i, {})))
             self.nodes.append(Node(argv, full, self.node_name(i)))
         if nodes > 1:
             cards = [self.nodes[i].line("card %d " % i).split()[2] for i in range(nodes)]
+            if meanwhile:
+                meanwhile(self)
             for node in self.nodes:
                 node.write("cards %s\n" % " ".join(cards))
         if ready:

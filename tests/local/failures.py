@@ -244,7 +244,8 @@ def views_of_a_forked_child_outlive_their_parent():
                 check(held >= 200 * 20000 * (1 if nodes == 1 else 0.9), "%d bytes are held" % held)
                 p.stdin.write("x\n")
                 p.stdin.flush()
-                check(p.stdout.readline() == "same\n", "a view changed")
+                said = p.stdout.readline()
+                check(said == "same\n", said)
                 if end == "kill":
                     os.kill(pid, signal.SIGKILL)
                 p.communicate()
@@ -287,7 +288,7 @@ def a_manager_killed_ends_all_nodes_with_its_name():
             name = "manager %d on node %s died (signal 9)" % (victim, d.node_name(victim % 3))
             for p in stay:
                 out = ended(p)
-                check(out == "board 5 %s\n" % name, "client saw %r" % out)
+                check(out == "status 5 %s\n" % name, "client saw %r" % out)
             lost(d, name)
             report = d.report()
             # Its counters outlive it.
@@ -301,7 +302,7 @@ def a_put_that_kills_its_manager_is_an_error_not_a_hang():
     with Dictionary(nodes=2, managers=2, env={"DDICT_TEST_DIE_AFTER_PUTS": "50", "DDICT_TEST_MANAGER": "1"}) as d:
         p = d.probe("fill", "k", 1000, 100)
         out = ended(p)
-        check(p.returncode == 1 and ("board 5" in out or "lost" in out), "client: %r" % out)
+        check(p.returncode == 1 and ("status 5" in out or "lost" in out), "client: %r" % out)
         lost(d, "manager 1 on node %s died (signal 9)" % d.node_name(1))
 
 
@@ -335,7 +336,7 @@ def ddictd_killed_takes_its_managers_along():
             d.nodes[victim].proc.kill()
             wait_for("managers to die", lambda: not any(alive(p) for p in managers), 2)
             out = ended(stay)
-            check(out == "board 5 node %s is lost: its ddictd ended\n" % d.node_name(victim), "client saw %r" % out)
+            check(out == "status 5 node %s is lost: its ddictd ended\n" % d.node_name(victim), "client saw %r" % out)
             lost(d, "node %s is lost" % d.node_name(victim), reporter=0 if victim else 1, gone=(victim,))
 
 

@@ -104,7 +104,7 @@ def draining_waits_for_clients_at_most_its_time():
         stay.wait(20)
         took = time.monotonic() - began
         check(2.9 < took < 15, "gone after %.2f s" % took)
-        check(stay.communicate()[0].startswith("board 4 the dictionary has ended: who started it went without a word"), "board")
+        check(stay.communicate()[0].startswith("status 4 the dictionary has ended: who started it went without a word"), "status page")
         for node in d.nodes:
             check(node.wait(5) == 0, "exit code")
         check(d.nodes[0].has("end"), "no end")
@@ -153,7 +153,7 @@ def sigterm_ends_it_at_once_with_exit_code_0():
             for pid in [n.proc.pid for n in d.nodes][target:target + 1] + d.nodes[target].managers:
                 os.kill(pid, signal.SIGTERM)  # as Slurm: to every process of the step
             stay.wait(10)
-            check(stay.communicate()[0].startswith("board 4"), "board")
+            check(stay.communicate()[0].startswith("status 4"), "status page")
             for node in d.nodes:
                 check(node.wait(10) == 0, "exit code, stderr %s" % node.stderr())
             # A node that alone gets it asks node 0, whose own time to drain counts... but not for ever.

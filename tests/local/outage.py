@@ -7,57 +7,30 @@ import subprocess
 import sys
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench", "peers"))
+import nets  # noqa: E402
 from cluster import PROBE, Dictionary, check, main, wait_for
 
 LOST = 10  # DD_PEER_LOST_MS, seconds
 
 
-def ip(*args):
-    subprocess.run(["ip", *args], check=True, stdin=subprocess.DEVNULL)
-
-
-class Link:
+class Link(nets.Pair):
     """Two namespaces and a pair of interfaces; names[i] is node i's."""
 
     def __init__(self, tag):
-        self.names = ["ddict-cut-%d-%s%d" % (os.getpid(), tag, i) for i in (0, 1)]
-
-    def __enter__(self):
-        try:
-            for name in self.names:
-                ip("netns", "add", name)
-                ip("-n", name, "link", "set", "lo", "up")
-            ip("-n", self.names[0], "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", self.names[1])
-            for i, name in enumerate(self.names):
-                ip("-n", name, "address", "add", self.address(i) + "/24", "dev", "eth0")
-                ip("-n", name, "link", "set", "eth0", "up")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *error):
-        for name in self.names:
-            if os.path.exists("/run/netns/" + name):
-                ip("netns", "del", name)
-
-    def prefix(self, i):
-        return ["ip", "netns", "exec", self.names[i]]
+        super().__init__("cut", tag, 198)
 
     def up(self, up):
         """Frames go to an address that nobody has: neither kernel is told."""
         for i, name in enumerate(self.names):
-            ip("-n", name, "neighbor", *(["del"] if up else ["replace"]), self.address(1 - i), *([] if up else ["lladdr", "02:00:00:00:00:99", "nud", "permanent"]), "dev", "eth0")
-
-    def address(self, i):
-        return "10.198.%d.%d" % (os.getpid() % 250, i + 1)
+            nets.ip("-n", name, "neighbor", *(["del"] if up else ["replace"]), self.address[1 - i], *([] if up else ["lladdr", "02:00:00:00:00:99", "nud", "permanent"]), "dev", "eth0")
 
 
 class Cut(Link):
     """The link is down at one end: the kernels know."""
 
     def up(self, up):
-        ip("-n", self.names[1], "link", "set", "eth0", "up" if up else "down")
+        nets.ip("-n", self.names[1], "link", "set", "eth0", "up" if up else "down")
 
 
 def probe(d, link, node, *args, ms=60000):

@@ -11,7 +11,7 @@ failed=0
 is() {
     local name=$1 code=$2 want=$3 got rc
     shift 3
-    timeout 60 "$ddict" run --local --log=none --mem=16M "$@" >"$out" 2>"$out.err" <<<"typed"
+    timeout 60 "$ddict" run --local --record=none --mem=16M "$@" >"$out" 2>"$out.err" <<<"typed"
     rc=$?
     got=$(LC_ALL=C sort "$out" | paste -sd, -)
     if [ $rc = "$code" ] && [ "$got" = "$want" ]; then echo "ok $name"; else

@@ -58,10 +58,10 @@ void raw_attach(struct raw *r) {
     r->local_n = m.local_managers;
     r->client = m.client;
     must(r->local_n <= 16, "too many managers for this test");
-    r->board = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fds[0], 0);
+    r->status_page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fds[0], 0);
     r->lease_fd = fds[1];
     r->leases = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
-    must(r->board != MAP_FAILED && r->leases != MAP_FAILED, "mmap");
+    must(r->status_page != MAP_FAILED && r->leases != MAP_FAILED, "mmap");
     close(fds[0]);
     close(fds[2]);
     __atomic_store_n(&r->leases->chunks, 1, __ATOMIC_RELEASE);
@@ -96,8 +96,8 @@ static void ring_event(struct raw_manager *l) {
 }
 
 static void sent(struct raw_manager *l) {
-    __atomic_thread_fence(
-        __ATOMIC_SEQ_CST); /* pairs with the manager's after it set `sleeping` or left the lane */
+    /* pairs with the manager's after it set `sleeping` or left the lane */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (lane_is_left(&l->lane) || __atomic_load_n(&l->arena.header->sleeping, __ATOMIC_RELAXED))
         ring_event(l);
 }
@@ -108,7 +108,7 @@ void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const v
     bool bad = false;
     m->len = (uint32_t)(MSG_HEADER + m->key_len + value_len);
     for (uint64_t end = clock_ms() + 20000;;) {
-        uint8_t *at = ring_reserve(&l->lane.sq, m->len, &bad);
+        uint8_t *at = lane_write_begin(&l->lane) ? ring_reserve(&l->lane.sq, m->len, &bad) : NULL;
         must(!bad, "bad head of SQ");
         if (at) {
             memcpy(at, m, sizeof *m);
@@ -117,13 +117,14 @@ void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const v
             if (value_len)
                 memcpy(at + MSG_HEADER + m->key_len, value, value_len);
             ring_commit(&l->lane.sq);
+            lane_write_end(&l->lane);
             sent(l);
             return;
         }
+        lane_write_end(&l->lane);
         must(clock_ms() < end, "no room in SQ for 20 s");
         uint32_t bell = lane_sleep_announce(&l->lane);
-        if (!ring_reserve(&l->lane.sq, m->len, &bad))
-            lane_sleep(&l->lane, bell, 10);
+        lane_sleep(&l->lane, bell, 10);
     }
 }
 
@@ -142,7 +143,7 @@ bool raw_next(struct raw *r, unsigned i, struct msg *m, uint8_t **data, int ms) 
         }
         if (clock_ms() >= end)
             return false;
-        if (__atomic_load_n(&r->board->state, __ATOMIC_ACQUIRE) >= BOARD_GONE)
+        if (__atomic_load_n(&r->status_page->state, __ATOMIC_ACQUIRE) >= STATUS_GONE)
             return false;
         uint32_t bell = lane_sleep_announce(&l->lane);
         if (!ring_ready(&l->lane.cq))
@@ -194,8 +195,8 @@ void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const vo
     for (;;) {
         struct msg in;
         uint8_t *data;
-        must(raw_next(r, i, &in, &data, ms), "%s: no answer within %d ms; board %u %s",
-             msg_name(m->type), ms, r->board->state, r->board->text);
+        must(raw_next(r, i, &in, &data, ms), "%s: no answer within %d ms; status %u %s",
+             msg_name(m->type), ms, r->status_page->state, r->status_page->text);
         uint32_t len = in.len - MSG_HEADER;
         if (in.id != m->id) { /* of a request that was given up */
             free(data);
@@ -250,7 +251,8 @@ void raw_free(struct raw_answer *a) {
     memset(a, 0, sizeof *a);
 }
 
-/* The manager's word to stop, for whichever manager: wait until it is taken back. True: something else has come. */
+/* The manager's word to stop, for whichever manager: wait until it is taken back. True: something
+ * else has come. */
 static bool held(struct raw *r, unsigned i) {
     struct msg in;
     for (int ms = 0; raw_next(r, i, &in, NULL, ms);) {
@@ -284,8 +286,8 @@ static int put_stream(struct raw *r, unsigned i, struct msg *m, const void *key,
     }
     uint8_t *data;
     do {
-        must(raw_next(r, i, &in, &data, 30000), "streamed put: no answer; board %u",
-             r->board->state);
+        must(raw_next(r, i, &in, &data, 30000), "streamed put: no answer; status %u",
+             r->status_page->state);
         if (in.status < 0)
             snprintf(raw_text, sizeof raw_text, "%.*s", (int)(in.len - MSG_HEADER), (char *)data);
         free(data);
@@ -318,7 +320,8 @@ int raw_get(struct raw *r, unsigned type, const void *key, size_t key_len, unsig
     struct msg m = {.type = (uint16_t)type,
                     .flags = (uint16_t)flags,
                     .key_len = (uint32_t)key_len,
-                    .aux = wait_us};
+                    .aux = wait_us,
+                    .version = MSG_VALUE_MAX};
     raw_ask(r, raw_lane_for(r, key, key_len), &m, key, NULL, 0, a, keep, patience());
     return a->m.status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* raw.h - a client that speaks the protocol by hand, one thread, one request at a time unless it wants more. Failures end the process with a line. */
+/* raw.h - a client that speaks the protocol by hand, one thread, one request at a time unless it
+ * wants more. Failures end the process with a line. */
 #ifndef DDICT_TESTS_RAW_H
 #define DDICT_TESTS_RAW_H
 
@@ -21,7 +22,7 @@ struct raw {
     int sock;
     uint32_t managers, nodes, node_id, local_n;
     uint64_t client;
-    const struct board *board;
+    const struct status_page *status_page;
     struct lease_chunk *leases; /* the whole lease page */
     int lease_fd;
     struct raw_manager local[16];
@@ -43,12 +44,14 @@ void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
     } while (0)
 
 void raw_attach(struct raw *r);
-unsigned raw_lane_for(struct raw *r, const void *key,
-                      size_t len); /* of the owner, or of the stand-in */
-/* Queue one message on lane i; waits for room, taking answers of others away (they must be none) only when asked. */
+/* of the owner, or of the stand-in */
+unsigned raw_lane_for(struct raw *r, const void *key, size_t len);
+/* Queue one message on lane i; waits for room, taking answers of others away (they must be none)
+ * only when asked. */
 void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const void *value,
               size_t value_len);
-/* The next message on the CQ of lane i, at most ms; false: none. The payload is copied into *data (malloc'ed) unless NULL. It stays there until raw_consumed(). */
+/* The next message on the CQ of lane i, at most ms; false: none. The payload is copied into *data
+ * (malloc'ed) unless NULL. It stays there until raw_consumed(). */
 bool raw_next(struct raw *r, unsigned i, struct msg *m, uint8_t **data, int ms);
 void raw_consumed(struct raw *r, unsigned i, const struct msg *m);
 /* One request and its whole answer. keep: a PLACED value stays leased. */
@@ -56,8 +59,9 @@ void raw_ask(struct raw *r, unsigned i, struct msg *m, const void *key, const vo
              size_t value_len, struct raw_answer *a, bool keep, int ms);
 
 /* --- by key --- */
+/* streams what is long */
 int raw_put(struct raw *r, const void *key, size_t key_len, const void *value, size_t len,
-            unsigned flags); /* streams what is long */
+            unsigned flags);
 int raw_get(struct raw *r, unsigned type, const void *key, size_t key_len, unsigned flags,
             uint64_t wait_us, struct raw_answer *a, bool keep);
 int raw_del(struct raw *r, const void *key, size_t key_len);

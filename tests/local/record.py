@@ -34,7 +34,7 @@ def lines(path):
 
 
 def recorded(path, **kw):
-    args = ("--log", path) + tuple(kw.pop("args", ()))
+    args = ("--record", path) + tuple(kw.pop("args", ()))
     return Dictionary(args=args, **kw)
 
 
@@ -391,7 +391,7 @@ def ports_are_those_of_the_range():
     for bad in ("x", "1-", "5-4", "0-5", "1-65536", "1-2-3", "+1-2"):
         p = subprocess.run([DDICTD, "--name", "x", "--ports", bad], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10)
         check(p.returncode == 1 and "--ports=%s" % bad in p.stdout, "%r" % p)
-    p = subprocess.run([DDICTD, "--name", "x", "--log", "relative"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10)
+    p = subprocess.run([DDICTD, "--name", "x", "--record", "relative"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10)
     check(p.returncode == 1 and "absolute path" in p.stdout, "%r" % p)
 
 

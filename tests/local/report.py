@@ -316,7 +316,7 @@ def no_line_is_wider_than_the_terminal():
 
 def the_record_of_ddictd_is_read():
     with Folder() as f:
-        with Dictionary(nodes=2, managers=3, mem="48M", args=("--log", f.at("ddict-r.jsonl"), "--asked", "--managers=3")) as d:
+        with Dictionary(nodes=2, managers=3, mem="48M", args=("--record", f.at("ddict-r.jsonl"), "--asked", "--managers=3")) as d:
             for i in range(20):
                 subprocess.run([DDICT, "put", "k%d" % i, "v"], env=d.env(), check=True, timeout=30)
             for i in range(25):

@@ -192,6 +192,15 @@ def credentials_are_found_as_aws_does():
         check("SignatureDoesNotMatch" in load(d, s, "s3://bucket/b", code=1, AWS_SECRET_ACCESS_KEY="wrong")[1], "a wrong secret")
         check("is a URL" in load(d, s, "s3://bucket/b", code=1, AWS_ENDPOINT_URL="s3.example.org")[1], "endpoint")
         check("1 to 100" in load(d, s, "s3://bucket/b", code=1, AWS_MAX_ATTEMPTS="many")[1], "attempts")
+        before = len(s.seen)
+        for region in ("evil.example", "a/b", "x@evil.example", "A", "-a"):
+            err = load(d, s, "s3://bucket/b", code=1, AWS_REGION=region)[1]
+            check('letters, digits and \'-\', not "%s"' % region in err, err)
+        check(len(s.seen) == before, "somebody was asked, by a region that is none")
+        s.region = "evil.example/"
+        load(d, s, "s3://bucket/b", code=1, AWS_REGION="eu-west-3")
+        check(not any("evil" in sent for sent in s.sent), "a region that S3 says was signed, and is none: %r" % s.sent[-1])
+        s.region = "eu-west-3"
         load(d, s, "s3://bucket/b", AWS_REGION="us-east-1")  # S3 says which it is
         s.signed = False
         ddict(d, "load", "s3://bucket/c", env={"AWS_ENDPOINT_URL": s.url})

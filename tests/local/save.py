@@ -298,7 +298,7 @@ def saver_of(d):
 def it_is_saved_at_its_end():
     with Folder() as folder:
         path, log = os.path.join(folder, "a", "saved"), os.path.join(folder, "log")
-        with Dictionary(nodes=2, managers=3, mem="192M", args=("--save", path, "--log", log)) as d:
+        with Dictionary(nodes=2, managers=3, mem="192M", args=("--save", path, "--record", log)) as d:
             big = fill(d)
             was = content(d)
             d.end()
@@ -333,7 +333,7 @@ def it_is_saved_before_the_time_limit():
     for prefix in ((), ("--save-prefix", "out/")):  # a dump, and files
         with Folder() as folder:
             path, log = os.path.join(folder, "saved"), os.path.join(folder, "log")
-            args = ("--save", path, "--log", log, "--save-end", str(int(time.time()) + 4), "--save-lead", "60", "--kill-wait", "9" if prefix else "15", *prefix)
+            args = ("--save", path, "--record", log, "--save-end", str(int(time.time()) + 4), "--save-lead", "60", "--kill-wait", "9" if prefix else "15", *prefix)
             with Dictionary(nodes=2, managers=4, mem="64M", args=args) as d:
                 d.run("fill", "k", 500, 100)
                 was = content(d)
@@ -418,7 +418,7 @@ def what_was_not_saved_is_said():
             d.nodes[0].proc.terminate()
             check(d.nodes[0].wait(20) == 0, "exit code")
             check(any(t.startswith("warn NOT ALL WAS SAVED") and "the time was over" in t for t in said(d, "warn")), "%r" % d.nodes[0].lines)
-        with Dictionary(nodes=2, managers=2, args=("--save", saved, "--log", log)) as d:
+        with Dictionary(nodes=2, managers=2, args=("--save", saved, "--record", log)) as d:
             ddict(d, "put", "k", "v")
             d.nodes[1].proc.kill()
             check(d.nodes[0].wait(20) == 1, "the dictionary is not lost")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """More than memory: values beyond it are read like all others, from any node, and nothing is left on disk however it ends."""
+import json
 import os
 import signal
 import subprocess
@@ -57,6 +58,18 @@ def values_beyond_memory_are_read_from_every_node():
             check(report["total"]["spilled_bytes"] > 40 * MIB, "%r" % report["total"])
             check("in the spill" in d.nodes[0].line("summary", 1), "%r" % d.nodes[0].lines)
         check(held(disk) == [], "still open: %r" % held(disk))
+
+
+def views_of_what_lies_on_disk_are_aligned():
+    with Disk() as disk:
+        if disk is None:
+            return
+        with Dictionary(mem="12M", args=["--spill", disk, "--spill-size", "64M"]) as d:
+            for words in (("put", "k", "200", "200000"), ("read", "k", "200", "200000")):
+                p = subprocess.run([os.path.join(BUILD, "tests", "local", "client_disk"), *words], env=d.env(), stdout=subprocess.PIPE, text=True, timeout=90)
+                for got in map(json.loads, p.stdout.splitlines()):
+                    check(p.returncode == 0 and got["right"] == 200, "%r" % got)
+            d.end()
 
 
 def a_load_counts_the_spill():
@@ -151,6 +164,6 @@ def a_folder_that_can_not_be_used_ends_the_start():
                 node.wait()
 
 
-main([values_beyond_memory_are_read_from_every_node, a_load_counts_the_spill, what_lies_in_the_spill_is_saved_and_comes_back_there,
+main([values_beyond_memory_are_read_from_every_node, views_of_what_lies_on_disk_are_aligned, a_load_counts_the_spill, what_lies_in_the_spill_is_saved_and_comes_back_there,
       a_value_for_which_there_is_no_room_on_disk_either_is_refused, nothing_is_left_when_it_is_killed,
       a_folder_that_can_not_be_used_ends_the_start])

@@ -32,25 +32,25 @@ is_gone() {
 }
 # shellcheck disable=SC2016
 {
-    try -n 4 "$ddict" run --managers=2 --mem=32M --log=none -- sh -c '"$0" put from$RANK v && for i in 0 1 2 3; do "$0" get --wait=20 from$i >/dev/null || exit 1; done
+    try -n 4 "$ddict" run --managers=2 --mem=32M --record=none -- sh -c '"$0" put from$RANK v && for i in 0 1 2 3; do "$0" get --wait=20 from$i >/dev/null || exit 1; done
         echo "$RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $DDICT_NAME"' "$ddict"
     is "ranks_share_a_dictionary" "$rc$(awk '{ print $1, $2, $3 }' "$out" | sort | paste -sd,)" "00 0 4,1 1 4,2 2 4,3 3 4"
     is "of_one_name_and_one_place_to_meet" "$(awk '{ print $4, $5 }' "$out" | sort -u | grep -c '^127.0.0.1:[0-9]* [0-9]*\.local\.m')" 1
     is_gone "it_ends_with_them"
 
-    try -n 3 "$ddict" run -v --mem=32M --log=none -- sh -c 'echo $DDICT_NAME; [ $RANK != 1 ] || exit 5; exec sleep 50' 
+    try -n 3 "$ddict" run -v --mem=32M --record=none -- sh -c 'echo $DDICT_NAME; [ $RANK != 1 ] || exit 5; exec sleep 50' 
     is "a_rank_that_fails_ends_all" "$rc" 5
     is_gone "and_the_dictionary"
 
-    try -n 3 "$ddict" run -v --mem=32M --log=none -- sh -c 'echo $DDICT_NAME; [ $RANK != 0 ] || sleep 0.5; [ $RANK = 0 ] || "$0" put k$RANK v' "$ddict"
+    try -n 3 "$ddict" run -v --mem=32M --record=none -- sh -c 'echo $DDICT_NAME; [ $RANK != 0 ] || sleep 0.5; [ $RANK = 0 ] || "$0" put k$RANK v' "$ddict"
     is "who_ends_early_ends_nobody" "$rc" 0
     is "the_summary_is_said_once" "$(grep -c '^ddict run: 1 manager on 1 node, 32.0 MiB: 2 keys' "$out.err")" 1
 
-    try -n 3 "$ddict" run --mem=900T --log=none -- echo it ran
+    try -n 3 "$ddict" run --mem=900T --record=none -- echo it ran
     is "what_cannot_be_is_said_once" "$(grep -c '^ddict run: --mem of 900.0 TiB: this machine has' "$out.err")$(grep -c 'it ran' "$out")" 10
-    try -n 2 "$ddict" run -n 2 --mem=32M --log=none -- echo it ran
+    try -n 2 "$ddict" run -n 2 --mem=32M --record=none -- echo it ran
     is "ranks_within_ranks_are_refused_once" "$rc$(grep -c '^ddict run: -n 2 in one of 2 tasks' "$out.err")$(grep -c 'it ran' "$out")" 210
-    try -n 2 "$ddict" run --local --mem=16M --log=none -- sh -c '"$0" put $OMPI_COMM_WORLD_RANK v; "$0" ls' "$ddict"
+    try -n 2 "$ddict" run --local --mem=16M --record=none -- sh -c '"$0" put $OMPI_COMM_WORLD_RANK v; "$0" ls' "$ddict"
     is "or_each_rank_has_its_own" "$rc$(grep -c . "$out")" 02
 }
 rm -f "$out.err"

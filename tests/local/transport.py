@@ -181,7 +181,7 @@ def what_cannot_be_read_is_sent_and_said():
         said = subprocess.run([os.path.join(BUILD, "ddict"), "stats"], env=d.env(), stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
         check("4 values were sent by messages although rma is in use" in said, said)
         report = d.end()
-        check(report["total"]["rma_refused"] == 4 and all("values are sent that could be read by their askers" in node.stderr() for node in d.nodes), "report %r" % report["total"])
+        check(report["total"]["rma_refused"] == 4 and all("values are sent that could be read by their requesters" in node.stderr() for node in d.nodes), "report %r" % report["total"])
 
 
 def the_path_to_another_node_is_measured_beside_tcp():
@@ -191,7 +191,7 @@ def the_path_to_another_node_is_measured_beside_tcp():
 def start_line(folder, args):
     """The record's `start` of a dictionary of two nodes, and the transports in its figures."""
     log = os.path.join(folder, "record")
-    with Dictionary(nodes=2, managers=2, args=("--log", log, *args)) as d:
+    with Dictionary(nodes=2, managers=2, args=("--record", log, *args)) as d:
         d.run("fill", "k", 100, 1000)
         d.run("verify", "k", 100, 1000, node=1)
         now = {s["transport"] for s in d.stats().values()}

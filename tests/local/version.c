@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * version.c - a client whose libddict is of another version (TEST_VERSION, TEST_PROTOCOL, TEST_LAYOUT), as in an old image. Puts, gets and views; 0, or 1 and what
- * ddict_errmsg() says.
+ * version.c - a client whose libddict is of another version (TEST_VERSION, TEST_PROTOCOL,
+ * TEST_LAYOUT), as in an old image. Puts, gets and views; 0, or 1 and what ddict_errmsg() says.
  */
+#include <base/versions.h>
 #include <ddict.h>
 #include <store/layout.h>
 #include <wire/msg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* without_barriers CMD...: run CMD where the kernel knows no membarrier, as old kernels and strict containers do. 77 when filters are not allowed here. */
+/* without_barriers CMD...: run CMD where the kernel knows no membarrier, as old kernels and strict
+ * containers do. 77 when filters are not allowed here. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/membarrier.h>

@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += tests/python/harness.py tests/python/run tests/python/run.py tests/python/test_command.py tests/python/test_errors.py tests/python/test_install.py \
-  tests/python/test_keys.py tests/python/test_leaks.py tests/python/test_loader.py tests/python/test_mapping.py \
-  tests/python/test_processes.py tests/python/test_remote.py tests/python/test_values.py tests/python/test_views.py \
-  tests/python/command.t tests/python/errors.t tests/python/install.t tests/python/loader.t tests/python/mapping.t tests/python/processes.t \
-  tests/python/remote.t tests/python/results.t tests/python/test_results.py tests/python/events.t tests/python/test_events.py tests/python/queue.t tests/python/test_queue.py tests/python/turns.t tests/python/test_turns.py tests/python/future.t tests/python/test_future.py tests/python/place.t tests/python/test_place.py tests/python/gpu.t tests/python/test_gpu.py tests/python/runtime.t tests/python/test_runtime.py tests/bench/dna_load.py
-EXTRA_DIST += tests/python/torch.t tests/python/test_torch.py tests/python/test_torch_collate.py tests/python/test_torch_sets.py tests/python/test_torch_order.py tests/python/test_torch_iterable.py tests/python/test_device.py tests/bench/torch_epoch.py tests/bench/checkpoint.py tests/python/with-torch
+EXTRA_DIST += tests/python/harness.py tests/python/run tests/python/run.py \
+  tests/python/test_command.py tests/python/test_errors.py tests/python/test_install.py \
+  tests/python/test_keys.py tests/python/test_leaks.py tests/python/test_loader.py \
+  tests/python/test_mapping.py tests/python/test_processes.py tests/python/test_remote.py \
+  tests/python/test_values.py tests/python/test_views.py tests/python/command.t \
+  tests/python/errors.t tests/python/install.t tests/python/loader.t tests/python/mapping.t \
+  tests/python/processes.t tests/python/remote.t tests/python/results.t \
+  tests/python/test_results.py tests/python/events.t tests/python/test_events.py \
+  tests/python/queue.t tests/python/test_queue.py tests/python/turns.t tests/python/test_turns.py \
+  tests/python/future.t tests/python/test_future.py tests/python/place.t \
+  tests/python/test_place.py tests/python/gpu.t tests/python/test_gpu.py tests/python/runtime.t \
+  tests/python/test_runtime.py tests/bench/dna_load.py
+EXTRA_DIST += tests/python/torch.t tests/python/test_torch.py tests/python/test_torch_collate.py \
+  tests/python/test_torch_sets.py tests/python/test_torch_order.py \
+  tests/python/test_torch_iterable.py tests/python/test_device.py tests/bench/torch_epoch.py \
+  tests/bench/checkpoint.py tests/python/with-torch
 
 EXTRA_DIST += tests/python/sets.t tests/python/test_sets.py
 EXTRA_DIST += tests/python/freeze.t tests/python/test_freeze.py
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 if BUILD_PYTHON
 TESTS += tests/python/freeze.t tests/python/readme.t
-TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
+TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
+  tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
 endif

@@ -83,6 +83,36 @@ class Errors(DictTest):
         self.d.clear()
         self.d["after"] = bytes(1_000_000)
 
+    def test_what_was_not_sent_is_told_from_what_is_not_known(self):
+        keys = [f"sent{i}" for i in range(3000)]
+        with self.dictionary.attach(timeout=0.5) as d:
+            pids = [m["pid"] for m in d.stats]
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                with self.assertRaises(ddict.TimeoutError) as e:
+                    d.put_many({key: bytes(1000) for key in keys})
+            finally:
+                for pid in pids:
+                    os.kill(pid, signal.SIGCONT)
+        failed, unknown = e.exception.failed, e.exception.unknown
+        self.assertEqual((e.exception.stored, e.exception.code), (0, -110))
+        self.assertTrue(unknown)
+        self.assertLess(set(unknown), set(failed))
+        self.assertLessEqual(set(failed), set(keys))
+        time.sleep(0.3)
+        there = set(self.d)
+        self.assertFalse(there & (set(keys) - set(unknown)))
+
+    def test_a_memory_error_has_a_text(self):
+        code = ("import resource, ddict\n"
+                "size = int(open('/proc/self/statm').read().split()[0]) * 4096 + (24 << 20)\n"
+                "resource.setrlimit(resource.RLIMIT_AS, (size, size))\n"
+                "try: ddict.attach()\n"
+                "except MemoryError as e: print(e)\n")
+        said = python(code, environment=self.dictionary.environment(), stdout=subprocess.PIPE, text=True).communicate(timeout=60)[0]
+        self.assertIn("ulimit -v", said)
+
     def test_detached(self):
         d = self.dictionary.attach()
         it, views = iter(d), d.keys()
@@ -114,7 +144,7 @@ class Errors(DictTest):
 
         def wait():
             try:
-                d.get("never", wait=1)
+                d.get("never", wait=True, timeout=1)
             except ddict.TimeoutError:
                 waiter_end.append("timeout")
         threads = [threading.Thread(target=use) for _ in range(3)] + [threading.Thread(target=wait)]
@@ -148,7 +178,7 @@ class Errors(DictTest):
         self.assertRaises(ValueError, d.get_many, ["a", Evil()])
 
     def test_the_handle_works_after_each_error(self):
-        for bad in (lambda: self.d[1.5], lambda: self.d["none"], lambda: self.d.__setitem__("a", lambda: 0), lambda: self.d.get("b", wait=0.01)):
+        for bad in (lambda: self.d[1.5], lambda: self.d["none"], lambda: self.d.__setitem__("a", lambda: 0), lambda: self.d.get("b", wait=True, timeout=0.01)):
             with self.assertRaises(Exception):
                 bad()
             self.d["ok"] = 1
@@ -160,7 +190,7 @@ class Waiting(DictTest):
         def later():
             time.sleep(0.5)
             self.d["k"] = "came"
-        for read in (lambda: self.d.get("k", wait=20), lambda: self.d.view("k", wait=20).load()):
+        for read in (lambda: self.d.get("k", wait=True, timeout=20), lambda: self.d.view("k", wait=True, timeout=20).load()):
             self.d.clear()
             thread = threading.Thread(target=later)
             start = time.monotonic()
@@ -172,17 +202,29 @@ class Waiting(DictTest):
     def test_a_key_that_does_not_come(self):
         start = time.monotonic()
         with self.assertRaises(ddict.TimeoutError) as e:
-            self.d.get("k", wait=0.5)
+            self.d.get("k", wait=True, timeout=0.5)
         self.assertIn("'k'", str(e.exception))
         with self.assertRaises(TimeoutError):
-            self.d.view("k", wait=0.3)
-        self.assertEqual(self.d.get("k", "default", wait=0.3), "default")
-        self.assertIsNone(self.d.get("k", None, wait=0.01))
+            self.d.view("k", wait=True, timeout=0.3)
+        self.assertEqual(self.d.get("k", "default", wait=True, timeout=0.3), "default")
+        self.assertIsNone(self.d.get("k", None, wait=True, timeout=0.01))
         self.assertTrue(1.1 <= time.monotonic() - start < 5)
+
+    def test_the_timeout_of_a_call_is_that_of_the_handle_where_it_has_none(self):
+        d = self.dictionary.attach(timeout=0.3)
+        for call in (lambda: d.get("k", wait=True), lambda: d.view("k", wait=True), lambda: d.pop("k", wait=True), lambda: d.get_async("k", wait=True).result(60),
+                     lambda: d.wait_for_prefix("k")):
+            start = time.monotonic()
+            self.assertRaises(ddict.TimeoutError, call)
+            self.assertTrue(0.2 < time.monotonic() - start < 5)
+        start = time.monotonic()
+        self.assertEqual(d.get("k", "default", timeout=60), "default")  # of the call alone: it does not wait for the key
+        self.assertLess(time.monotonic() - start, 30)
+        self.assertRaises(KeyError, d.pop, "k", timeout=60)
 
     def test_waiting_gives_the_gil_back(self):
         count = 0
-        thread = threading.Thread(target=lambda: self.d.get("k", None, wait=1))
+        thread = threading.Thread(target=lambda: self.d.get("k", None, wait=True, timeout=1))
         thread.start()
         while thread.is_alive():
             count += 1
@@ -190,7 +232,7 @@ class Waiting(DictTest):
         self.assertGreater(count, 100)
 
     def test_ctrl_c_ends_a_wait(self):
-        for call in ('d.get("never", wait=60)', 'd.view("never", wait=60)'):
+        for call in ('d.get("never", wait=True, timeout=60)', 'd.view("never", wait=True, timeout=60)'):
             code = ("import ddict, sys\nd = ddict.attach()\nprint('waiting', flush=True)\n"
                     f"try:\n    {call}\nexcept KeyboardInterrupt:\n    d['after'] = 1\n    print('interrupted', d['after'], flush=True)\n")
             with python(code, environment=self.dictionary.environment(), stdout=subprocess.PIPE, text=True) as p:
@@ -208,7 +250,7 @@ class Waiting(DictTest):
         try:
             timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
             timer.start()
-            self.assertEqual(self.d.get("never", 5, wait=0.8), 5)
+            self.assertEqual(self.d.get("never", 5, wait=True, timeout=0.8), 5)
             timer.join()
         finally:
             signal.signal(signal.SIGUSR1, old)
@@ -223,7 +265,7 @@ class Ends(unittest.TestCase):
         view = d.view("a")
         self.assertEqual(dictionary.stop(), [0])
         start = time.monotonic()
-        for use in (lambda: d.__setitem__("a", 1), lambda: len(d), lambda: d.pop("a"), lambda: d.put_many({1: 2}), lambda: d.get("never", wait=3),
+        for use in (lambda: d.__setitem__("a", 1), lambda: len(d), lambda: d.pop("a"), lambda: d.put_many({1: 2}), lambda: d.get("never", wait=True, timeout=3),
                     lambda: d.clear(), lambda: d["a"]):
             with self.assertRaises((ddict.GoneError, ddict.LostError)):
                 use()
@@ -241,7 +283,7 @@ class Ends(unittest.TestCase):
 
         def wait():
             try:
-                waiter_end.append(d.get("never", wait=30))
+                waiter_end.append(d.get("never", wait=True, timeout=30))
             except ddict.Error as e:
                 waiter_end.append(type(e))
         thread = threading.Thread(target=wait)

@@ -81,7 +81,7 @@ class Futures(unittest.TestCase):
         self.assertEqual([f.result(30) for f in gets], list(range(2000)))
 
     def test_wait(self):
-        futures = [self.d.get_async(key, wait=60) for node in (0, 1) for key in self.keys(node, 20, "w")]
+        futures = [self.d.get_async(key, wait=True, timeout=60) for node in (0, 1) for key in self.keys(node, 20, "w")]
         self.assertFalse(futures[0].done())
         with self.assertRaises(concurrent.futures.TimeoutError):
             futures[0].result(0.05)
@@ -90,16 +90,16 @@ class Futures(unittest.TestCase):
         self.assertEqual([f.result(30) for f in futures], [key[1] for node in (0, 1) for key in self.keys(node, 20, "w")])
         other.detach()
         with self.assertRaises(ddict.TimeoutError):
-            self.d.get_async("never", wait=0.1).result(30)
+            self.d.get_async("never", wait=True, timeout=0.1).result(30)
 
     def test_cancel(self):
-        f = self.d.get_async("never", wait=60)
+        f = self.d.get_async("never", wait=True, timeout=60)
         self.assertTrue(f.cancel())
         self.assertTrue(f.cancel())
         self.assertTrue(f.cancelled())
         with self.assertRaises(concurrent.futures.CancelledError):
             f.result(1)
-        f = self.d.get_async(["never", "never2"], wait=60)
+        f = self.d.get_async(["never", "never2"], wait=True, timeout=60)
         self.assertTrue(f.cancel())
         done, _ = concurrent.futures.wait([f], 10)
         self.assertEqual(done, {f})
@@ -112,10 +112,10 @@ class Futures(unittest.TestCase):
             self.assertEqual(await self.d.get_async(far), "far")
             await asyncio.gather(*(self.d.put_async(("g", i), i) for i in range(300)))
             self.assertEqual(await asyncio.gather(*(self.d.get_async(("g", i)) for i in range(300))), list(range(300)))
-            waits = asyncio.ensure_future(self.d.get_async("late", wait=60))
+            waits = asyncio.ensure_future(self.d.get_async("late", wait=True, timeout=60))
             start = time.monotonic()
             with self.assertRaises(asyncio.TimeoutError):
-                await asyncio.wait_for(self.d.get_async("never", wait=60), 0.1)
+                await asyncio.wait_for(self.d.get_async("never", wait=True, timeout=60), 0.1)
             self.assertLess(time.monotonic() - start, 20)
             self.assertFalse(waits.done())
             await self.d.put_async("late", "came")
@@ -160,7 +160,7 @@ class Futures(unittest.TestCase):
         got = []
 
         async def run():
-            f = self.d.get_async("late2", wait=60)
+            f = self.d.get_async("late2", wait=True, timeout=60)
             t = threading.Thread(target=lambda: got.append(f.result(30)))
             t.start()
             await asyncio.sleep(0.05)
@@ -175,9 +175,9 @@ class Futures(unittest.TestCase):
     def test_concurrent_futures(self):
         key, = self.keys(1)
         called = threading.Event()
-        f = self.d.get_async("cb", wait=60)
+        f = self.d.get_async("cb", wait=True, timeout=60)
         f.add_done_callback(lambda f: called.set())
-        waits = [self.d.get_async(("c", i), wait=60) for i in range(5)]
+        waits = [self.d.get_async(("c", i), wait=True, timeout=60) for i in range(5)]
         self.d["cb"] = 1
         self.assertTrue(called.wait(30))
         threading.Timer(0.05, lambda: self.d.put_many((("c", i), i) for i in range(5))).start()
@@ -201,7 +201,7 @@ class Futures(unittest.TestCase):
         context = multiprocessing.get_context("fork")
         key, = self.keys(1)
         self.d[key] = "x"
-        f = self.d.get_async("never", wait=60)
+        f = self.d.get_async("never", wait=True, timeout=60)
         queue = context.Queue()
         children = [context.Process(target=self.child, args=(f, key, queue)) for _ in range(2)]
         for p in children:
@@ -218,7 +218,7 @@ class Futures(unittest.TestCase):
 
     def test_detach(self):
         d = self.dictionary.attach()
-        f = d.get_async("never3", wait=60)
+        f = d.get_async("never3", wait=True, timeout=60)
         got = []
         t = threading.Thread(target=lambda: got.append(f.exception(30)))
         t.start()
@@ -255,8 +255,9 @@ class Futures(unittest.TestCase):
     def test_nothing_is_left(self):
         fds = len(os.listdir("/proc/self/fd"))
         d = self.dictionary.attach()
-        gone = [weakref.ref(d.get_async("never4", wait=60)) for _ in range(3)]  # nobody waits for these
-        self.assertEqual(self.dictionary.attach().get_async(self.keys(1)[0], wait=0).exception(30).__class__, KeyError)
+        gone = [weakref.ref(d.get_async("never4", wait=True, timeout=60)) for _ in range(3)]  # nobody waits for these
+        self.assertEqual(self.dictionary.attach().get_async(self.keys(1)[0]).exception(30).__class__, KeyError)
+        self.assertEqual(self.dictionary.attach().get_async(self.keys(1)[0], wait=True, timeout=0).exception(30).__class__, ddict.TimeoutError)
         array = bytearray(5 << 20)
         d.put_async("large", array).result(30)
         array.extend(b"x")  # nobody holds its buffer any more

@@ -42,7 +42,7 @@ class Install(DictTest):
         self.run_quiet(sys.executable, "setup.py", "-q", "sdist", "-d", str(self.folder), cwd=copy)
         sdist, = self.folder.glob("*.tar.gz")
         names = self.run_quiet("tar", "-tf", str(sdist))
-        for name in ("LICENSE", "README.md", "FORMAT", "src/pyddict.h", "src/module.c", "ddict/__init__.pyi", "ddict/_ddict.pyi", "ddict/py.typed", "ddict/torch/__init__.py"):
+        for name in ("LICENSE", "README.md", "src/pyddict.h", "src/module.c", "ddict/__init__.pyi", "ddict/_ddict.pyi", "ddict/py.typed", "ddict/torch/__init__.py"):
             self.assertIn(f"/{name}\n", names)
         venv = self.folder / "venv"
         self.run_quiet(sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", str(venv))

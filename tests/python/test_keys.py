@@ -69,7 +69,7 @@ class Keys(DictTest):
             self.assertEqual(self.d.get(key, 5), 5)
             self.assertEqual(self.d.pop(key, 6), 6)
             with self.assertRaises(TypeError):
-                self.d.get(key, wait=1)
+                self.d.get(key, wait=True, timeout=1)
         for key in ([1], {}, bytearray(b"a"), ({},)):  # of which a dict says so, too
             for use in (self.d.__contains__, self.d.get, lambda k: self.d.pop(k, None)):
                 with self.assertRaises(TypeError):

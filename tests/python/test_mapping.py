@@ -311,11 +311,12 @@ class Added(DictTest):
         self.assertEqual(self.d.get("b", 5), 5)
         self.assertEqual(self.d.get("b", default=5), 5)
         for bad in (lambda: self.d.get(), lambda: self.d.get("a", 1, 2), lambda: self.d.get("a", wrong=1), lambda: self.d.get("a", 1, default=1),
-                    lambda: self.d.get("a", wait="x"), lambda: self.d.view(), lambda: self.d.view("a", 1)):
+                    lambda: self.d.get("a", wait=True, timeout="x"), lambda: self.d.view(), lambda: self.d.view("a", 1),
+                    lambda: self.d.get("a", wait=30), lambda: self.d.view("a", wait=None), lambda: self.d.pop("a", wait=1), lambda: self.d.get_async("a", wait=30)):
             with self.assertRaises(TypeError):
                 bad()
         with self.assertRaises(ValueError):
-            self.d.get("a", wait=-1)
+            self.d.get("a", wait=True, timeout=-1)
 
     def test_put_modes(self):
         self.assertFalse(self.d.put_existing("a", 1))
@@ -325,6 +326,19 @@ class Added(DictTest):
         self.assertEqual(self.d["a"], 1)
         self.assertTrue(self.d.put_existing("a", 3))
         self.assertEqual(self.d["a"], 3)
+
+    def test_pop_waits_for_a_value(self):
+        got = []
+        threads = [threading.Thread(target=lambda: got.append(self.d.pop("late", None, wait=True, timeout=0.6))) for _ in range(3)]
+        for t in threads:
+            t.start()
+        time.sleep(0.1)
+        self.d["late"] = [1, 2]
+        for t in threads:
+            t.join()
+        self.assertEqual((got.count([1, 2]), got.count(None)), (1, 2))
+        self.assertRaises(ddict.TimeoutError, self.d.pop, "late", wait=True, timeout=0.05)
+        self.assertEqual(self.d.pop("late", "none", wait=True, timeout=0.05), "none")
 
     def test_pop(self):
         self.d["a"] = [1]

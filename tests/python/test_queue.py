@@ -211,7 +211,7 @@ class Queues(DictTest):
             q = self.queue(name, 1)
             code = "import ddict, sys; d = ddict.attach(); d['here'] = 1; ddict.Queue(sys.argv[1], 1, d)"
             waits = python(code + ".get()", str(name), environment=self.dictionary.environment(1))
-            self.d.get("here", wait=60)
+            self.d.get("here", wait=True, timeout=60)
             time.sleep(0.1)
             self.kill(waits)
             q.put("kept")
@@ -219,7 +219,7 @@ class Queues(DictTest):
             del self.d["here"]
             q.put("kept")
             waits = python(code + ".put(2)", str(name), environment=self.dictionary.environment(1))
-            self.d.get("here", wait=60)
+            self.d.get("here", wait=True, timeout=60)
             time.sleep(0.1)
             self.kill(waits)
             self.assertEqual(q.get(timeout=60), "kept")
@@ -231,7 +231,7 @@ class Queues(DictTest):
         q = self.queue()
         waits = python("import ddict; d = ddict.attach(); d['here'] = 1; ddict.Queue('q', 0, d).get()", environment=self.dictionary.environment(1),
                        stderr=-3)
-        self.d.get("here", wait=60)
+        self.d.get("here", wait=True, timeout=60)
         waits.send_signal(signal.SIGINT)
         self.assertEqual(waits.wait(60), -signal.SIGINT)
         q.put(1)

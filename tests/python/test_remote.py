@@ -97,7 +97,7 @@ class Remote(DictTest):
         for n in range(3):
             key = next(("w", i) for i in range(1000) if self.d.owner(("w", i)) % 3 == n)
             got = []
-            threads = [threading.Thread(target=lambda d=d: got.append(d.get(key, wait=20))) for d in self.handles]
+            threads = [threading.Thread(target=lambda d=d: got.append(d.get(key, wait=True, timeout=20))) for d in self.handles]
             for t in threads:
                 t.start()
             time.sleep(0.3)
@@ -107,7 +107,7 @@ class Remote(DictTest):
                 t.join(20)
             self.assertEqual(got, ["came"] * 3)
         with self.assertRaises(ddict.TimeoutError):
-            self.handles[1].get("never", wait=0.3)
+            self.handles[1].get("never", wait=True, timeout=0.3)
 
     def test_threads_of_all_nodes_pop_each_key_once(self):
         self.d.put_many((i, i) for i in range(900))

@@ -319,6 +319,26 @@ class Plain(DictTest):
             ImageFolder(name, allow_empty=True, d=self.d).stop()
         self.assertEqual([k for k in self.d if k[2:] != ("load", -2)], [])
 
+    def test_an_image_folder_that_fails_leaves_nothing(self):
+        from ddict.torch import ImageFolder
+        with tempfile.TemporaryDirectory() as root:
+            for c in ("ant", "bee"):
+                os.makedirs(f"{root}/{c}")
+                for i in range(200):
+                    with open(f"{root}/{c}/{i}.png", "wb") as f:
+                        f.write(bytes([i]) * 1000)
+            os.symlink("nothing", f"{root}/bee/x.png")
+            self.d[f"{root}/ant/7.png"] = b"mine"
+            for _ in range(5):  # it begins anywhere
+                self.assertRaises(FileNotFoundError, ImageFolder, root, d=self.d)
+                self.assertEqual(list(self.d), [f"{root}/ant/7.png"])
+            kept = ImageFolder(root, is_valid_file=lambda path: path.endswith("1.png"), loader=first_byte, name="kept", d=self.d)
+            wanted = list(kept)
+            self.assertRaises(FileNotFoundError, ImageFolder, root, d=self.d)
+            self.assertEqual(list(kept), wanted)
+            os.unlink(f"{root}/bee/x.png")
+            self.assertEqual(len(ImageFolder(root, d=self.d)), 400)
+
     def needs_load(self):
         command = os.environ["DDICT_TEST_COMMAND"]
         if not any(os.path.exists(os.path.join(os.path.dirname(command), place)) for place in ("ddict-load", "../libexec/ddict-load")):
@@ -420,7 +440,7 @@ class Plain(DictTest):
         self.assertRaises(Exception, save, [state, lambda: 0], "old", self.d)
         self.assertEqual(load("old", self.d)["step"], 7)
         self.assertRaises(KeyError, load, "absent", self.d)
-        self.assertRaises(ddict.TimeoutError, load, "absent", self.d, wait=0.05)
+        self.assertRaises(ddict.TimeoutError, load, "absent", self.d, wait=True, timeout=0.05)
         self.d["evil"] = pickle.dumps(os.getcwd)
         self.assertRaises(pickle.UnpicklingError, load, "evil", self.d, weights_only=True)
 

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 t "srun_shows_the_options_in_help" sub srun --help
-for option in ddict-managers ddict-mem ddict-log ddict-scope; do has "help_has_$option" "--$option"; done
+for option in ddict-managers ddict-mem ddict-record ddict-scope; do has "help_has_$option" "--$option"; done
 
 t "a_job_without_options_runs_as_ever" sub srun -N2 -n2 sh -c 'test -z "${DDICT_NAME-}"'
 
@@ -12,7 +12,7 @@ t "tasks_of_two_nodes_share_a_dictionary" sub srun -N2 -n2 --ddict-managers=2 --
 import ddict, os
 d, me = ddict.attach(), int(os.environ["SLURM_PROCID"])
 d["from", me] = "hello %d" % me
-assert d.get(("from", 1 - me), wait=20) == "hello %d" % (1 - me)
+assert d.get(("from", 1 - me), wait=True, timeout=20) == "hello %d" % (1 - me)
 print(os.environ["DDICT_NAME"])'
 is "both_tasks_see_the_same_name" "$(grep -v '^ddict: ' "$out" | sort -u | grep -c .)" 1
 clean_after "nothing_is_left_after_it"

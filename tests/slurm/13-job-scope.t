@@ -16,7 +16,7 @@ has "it_is_beside_the_job_s" '^own [0-9]+\.[0-9]+\.[0-9]+$'
 has "which_it_did_not_change" '^job$'
 has "other_figures_are_answered_in_a_line" '^ddict: --ddict-mem=128M: this step uses the job.s dictionary'
 sub sh -c 'mkdir -p ~/jobwork'
-b "scope_step_is_one_for_each_srun" -N1 --ddict-mem=32M --ddict-scope=step --chdir="$PWD/jobwork" --ddict-log="my %s.jsonl" <<END
+b "scope_step_is_one_for_each_srun" -N1 --ddict-mem=32M --ddict-scope=step --chdir="$PWD/jobwork" --ddict-record="my %s.jsonl" <<END
 #!/bin/bash
 echo "script \${DDICT_NAME-none}"
 srun -N1 -n1 $ddict put --new k v

@@ -76,7 +76,7 @@ print([(x["start"]["restarts"], x["end"]["reason"], x["end"]["total"]["puts"]) f
 # The site's folder for records.
 trap 'site_conf_end; rm -rf "$dir" "$out"' EXIT
 mkdir -m 777 "$dir/site"
-site_conf "log_dir=$dir/site/%j"
+site_conf "record_dir=$dir/site/%j"
 t "a_job_writes_into_the_site_s_folder" sub sh -c "cd $dir && id=\$(sbatch --parsable -N1 --mem=200M -o site.out --wrap 'mkdir $dir/site/\$SLURM_JOB_ID; eval \"\$(ddict up --mem=32M)\"; ddict put k v') &&
     while squeue -h -j \$id | grep -q .; do sleep 0.3; done && ls $dir/site/\$id && test ! -e ddict-\$id.jsonl && ddict report \$id"
 has "its_record_is_found_there" '^job [0-9]+, all steps: 1 manager'

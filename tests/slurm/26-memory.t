@@ -9,7 +9,7 @@ charged() { # STEP: MiB of it on the first node (cgroup v1, v2)
         [ ! -r "$f" ] || echo $(($(cat "$f") >> 20))
     done
 }
-sub sh -c 'cd; exec sbatch --parsable "$@"' sh -w "${nodes[0]}" -N1 --mem=600M --ddict-managers=1 --ddict-mem=200M --ddict-log=none -o memory.out >"$out" 2>&1 <<'END'
+sub sh -c 'cd; exec sbatch --parsable "$@"' sh -w "${nodes[0]}" -N1 --mem=600M --ddict-managers=1 --ddict-mem=200M --ddict-record=none -o memory.out >"$out" 2>&1 <<'END'
 #!/bin/sh
 cat >memory.py <<'PYTHON'
 import ddict, os, time

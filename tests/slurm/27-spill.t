@@ -31,7 +31,7 @@ has "the_summary_says_how_much_was_spilled" "in the spill"
 clean_after "nothing_is_left_of_the_step"
 is "nor_on_the_disk" "$(ls -A "$dir/disk")" ""
 
-t "a_job_is_accepted" sub sh -c "cd $dir && sbatch -N2 -n2 --mem=120M --ddict-managers=2 --ddict-mem=32M --ddict-spill=$dir/disk --ddict-log=none -o job.out --wrap 'srun -n2 python3 ranks.py 60 stay'"
+t "a_job_is_accepted" sub sh -c "cd $dir && sbatch -N2 -n2 --mem=120M --ddict-managers=2 --ddict-mem=32M --ddict-spill=$dir/disk --ddict-record=none -o job.out --wrap 'srun -n2 python3 ranks.py 60 stay'"
 job=$(grep -Eo '[0-9]+$' "$out")
 for i in $(seq 300); do [ ! -e "$dir/there" ] || break; sleep 0.2; done
 cp "$dir/job.out" "$out"

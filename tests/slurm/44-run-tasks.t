@@ -5,7 +5,7 @@
 need_nodes 3
 home=$PWD
 trap 'site_conf_end; rm -f "$out" "$home"/tasks.*' EXIT
-mem="--mem=96M --log=none"
+mem="--mem=96M --record=none"
 
 # The tasks share a dictionary, and have the place that they would have without `ddict run`.
 # shellcheck disable=SC2016
@@ -33,7 +33,7 @@ print("sum", int(x))'
 is "torch_adds_up" "$(grep -c '^sum 6$' "$out")" 3
 
 # The record is of the step, and complete when srun returns. Fewer managers than nodes are raised, said once.
-t "options_and_the_record" sub sh -c "srun -N3 -n3 ddict run -v --managers=2 --mem=96M --log='$home/tasks.%j.%s' -- ddict put k v; cat '$home'/tasks.*"
+t "options_and_the_record" sub sh -c "srun -N3 -n3 ddict run -v --managers=2 --mem=96M --record='$home/tasks.%j.%s' -- ddict put k v; cat '$home'/tasks.*"
 is "fewer_managers_are_raised_and_that_is_said_once" "$(grep -c '^ddict run: --managers=2 raised to 3: one for each node$' "$out")" 1
 is "the_summary_is_said_once" "$(grep -c '^ddict run: 3 managers on 3 nodes' "$out")" 1
 has "the_record_has_the_end" '"event":"job_end".*"scope":"step","step":"0","reason":"drained"'
@@ -62,7 +62,7 @@ refused() { # NAME REGEX ARGS...
     is "${name}_is_refused" "$?$(grep -c 'it ran' "$out")" "${code-143}0"
     is "${name}_is_said_in_one_line" "$(grep -Ec "^ddict run: $line" "$out")$(grep -c '^ddict' "$out")" 11
 }
-refused "more_memory_than_the_job_has" '--mem of 900.0 MiB is 450.0 MiB on node .*, where the job has 200.0 MiB; ' --mem=900M --log=none
+refused "more_memory_than_the_job_has" '--mem of 900.0 MiB is 450.0 MiB on node .*, where the job has 200.0 MiB; ' --mem=900M --record=none
 code=2 refused "a_wrong_option" '--mem=7X: ' --mem=7X
 code=2 refused "ranks_of_its_own" '-n 2 in one of 4 tasks: ' -n 2 $mem
 t "each_task_its_own" sub srun -N2 -n4 ddict run --local $mem -- sh -c 'ddict put $SLURM_PROCID v; ddict ls'
@@ -82,14 +82,14 @@ t "one_that_started_them_is_killed" sub salloc -Q -N2 -n4 srun sh -c 'case $SLUR
 is "the_others_keep_theirs" "$(grep -c '^good$' "$out")" 3
 rm -f tasks.on
 # shellcheck disable=SC2016
-t "scancel_of_the_step" sub salloc -Q -N2 -n4 sh -c 'srun ddict run --mem=96M --log='"$home"'/tasks.cancel -- sh -c "touch tasks.on; exec sleep 30" & p=$!
+t "scancel_of_the_step" sub salloc -Q -N2 -n4 sh -c 'srun ddict run --mem=96M --record='"$home"'/tasks.cancel -- sh -c "touch tasks.on; exec sleep 30" & p=$!
     while [ ! -e tasks.on ]; do sleep 0.05; done; scancel $SLURM_JOB_ID.0; wait $p; echo rc=$?
     for i in $(seq 100); do ! squeue -h -s -j $SLURM_JOB_ID -o %j | grep -q ddict && break; sleep 0.1; done; squeue -h -s -j $SLURM_JOB_ID -o "left %j"; cat tasks.cancel'
 has "ends_the_tasks" '^rc=(137|143)$'
 has "and_the_record_is_complete" '"event":"job_end".*"reason":"drained"'
 has_not "and_the_managers_step" '^left ddict'
 rm -f tasks.on
-t "scancel_of_the_job" sub sh -c 'salloc -Q -N2 -n4 sh -c "(while [ ! -e tasks.on ]; do sleep 0.05; done; scancel \$SLURM_JOB_ID) & srun ddict run --mem=96M --log=tasks.job -- sh -c \"touch tasks.on; exec sleep 30\""
+t "scancel_of_the_job" sub sh -c 'salloc -Q -N2 -n4 sh -c "(while [ ! -e tasks.on ]; do sleep 0.05; done; scancel \$SLURM_JOB_ID) & srun ddict run --mem=96M --record=tasks.job -- sh -c \"touch tasks.on; exec sleep 30\""
     for i in $(seq 100); do grep -q job_end tasks.job && break; sleep 0.1; done; cat tasks.job'
 has "which_leaves_a_record" '"event":"job_end".*"reason":"(signal|drained)"'
 rm -f tasks.on

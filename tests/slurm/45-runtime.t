@@ -30,25 +30,25 @@ row srun_pmix_cyclic PMIx PMIx "$n1 $n2 $n3 $n1 $n2 $n3" srun -N3 -n6 --ntasks-p
 
 # With a dictionary, which is where ranks meet without PMIx.
 # shellcheck disable=SC2016
-sub srun $three --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-log=none sh -c "$rank"'; ddict runtime --check >/dev/null; [ $SLURM_PROCID != 0 ] || ddict ls | sed "s/^/key /"' >"$out" 2>&1 </dev/null
+sub srun $three --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$rank"'; ddict runtime --check >/dev/null; [ $SLURM_PROCID != 0 ] || ddict ls | sed "s/^/key /"' >"$out" 2>&1 </dev/null
 python3 "$tests/runtime_table.py" srun_none "Slurm's variables" "the dictionary" $block <"$out" || { bad=1; sed 's/^/# /' "$out"; }
 has_not "an_exchange_leaves_no_key" "^key"
-row srun_pmix_with_dictionary PMIx "the dictionary" "$block" srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-log=none sh -c "$rank"
+row srun_pmix_with_dictionary PMIx "the dictionary" "$block" srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$rank"
 # shellcheck disable=SC2016
-row srun_some_without_pmix "Slurm's variables~" "the dictionary" "$block" srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-log=none \
+row srun_some_without_pmix "Slurm's variables~" "the dictionary" "$block" srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-record=none \
     sh -c '[ $((SLURM_PROCID % 2)) = 0 ] || export DDICT_PMIX=no; '"$rank"
-row srun_pmi2 "Slurm's variables" "the dictionary" "$block" srun $three --mpi=pmi2 --ddict-managers=3 --ddict-mem=48M --ddict-log=none sh -c "$rank"
+row srun_pmi2 "Slurm's variables" "the dictionary" "$block" srun $three --mpi=pmi2 --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$rank"
 row srun_no_pmix_library "Slurm's variables" "the dictionary" "$n1 $n1 $n2 $n2 $n1 $n1 $n2 $n2" \
-    srun -N2 -n8 -m plane=2 --mpi=pmix --ddict-managers=2 --ddict-mem=32M --ddict-log=none env DDICT_PMIX=no sh -c "$rank"
+    srun -N2 -n8 -m plane=2 --mpi=pmix --ddict-managers=2 --ddict-mem=32M --ddict-record=none env DDICT_PMIX=no sh -c "$rank"
 # shellcheck disable=SC2016
 row srun_arbitrary "Slurm's variables?" "the dictionary" "$n1 $n2 $n1 $n3 $n3" sh -c 'cd; printf "%s\n" "$@" >hosts; SLURM_HOSTFILE=$PWD/hosts \
-    srun -N3 -n5 -m arbitrary --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-log=none sh -c "$0"; rm hosts' "$rank" "$n1" "$n2" "$n1" "$n3" "$n3"
+    srun -N3 -n5 -m arbitrary --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$0"; rm hosts' "$rank" "$n1" "$n2" "$n1" "$n3" "$n3"
 
 # A container: a /tmp of its own, and a user namespace with the same user or another one, whom the PMIx server would refuse.
 row container_of_the_same_user PMIx PMIx "$n1 $n1 $n2 $n2" \
     srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix unshare -c -m --keep-caps sh -c "mount -t tmpfs tmpfs /tmp && $rank"
 row container_of_another_user "Slurm's variables!" "the dictionary" "$n1 $n1 $n2 $n2" \
-    srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix --ddict-managers=2 --ddict-mem=32M --ddict-log=none unshare -rm sh -c "mount -t tmpfs tmpfs /tmp && $rank"
+    srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix --ddict-managers=2 --ddict-mem=32M --ddict-record=none unshare -rm sh -c "mount -t tmpfs tmpfs /tmp && $rank"
 
 # A batch script and a shell are one process, whatever their job has; so is a script submitted from a step, which inherits that step's variables.
 # shellcheck disable=SC2016
@@ -74,11 +74,11 @@ fi
 
 # Nothing reaches the others without PMIx and without a dictionary; that is said, and nobody waits.
 sub srun $three --mpi=none ddict runtime --check >"$out" 2>&1 </dev/null
-is "without_both_the_reason_is_said" "$(grep -c 'ddict: 9 ranks cannot reach each other.*--mpi=pmix.*--ddict-managers' "$out")" 9
+is "without_both_the_reason_is_said" "$(grep -c 'ddict runtime: 9 ranks cannot reach each other.*--mpi=pmix.*--ddict-managers' "$out")" 9
 
 # PMIx serves the first program of a task; now and then it seems to serve the second one of some ranks, and all meet nevertheless.
 row second_program_of_a_task "Slurm's variables~" "the dictionary" "$block" \
-    srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-log=none sh -c "ddict runtime >/dev/null && $rank"
+    srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "ddict runtime >/dev/null && $rank"
 row program_after_no_pmix PMIx PMIx "$block" srun $three --mpi=pmix sh -c "ddict runtime --no-pmix >/dev/null && $rank"
 
 # What a rank starts is no second client of PMIx, which would hang them all.

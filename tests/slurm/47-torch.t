@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 need_nodes 3
 limit=200
-ask="--ddict-mem=48M --ddict-log=none"
+ask="--ddict-mem=48M --ddict-record=none"
 two="-N2 -n2 -w ${nodes[0]},${nodes[1]}" # not those that are free first
 ranks=$tests/torch_ranks.py
 address() { "$devcluster" exec "$1" -- getent hosts "$1" | cut -d" " -f1; }
@@ -53,11 +53,11 @@ for export in NONE NIL; do
     is "it_comes_with_export_$export" "$(lines "^[01]: $n1 [0-9]+ [01] 0 2 1 [01]\$")" 2
 done
 # shellcheck disable=SC2016
-sub srun -N1 -n1 $ask sh -c 'ddict run -n 2 --local --managers=1 --mem=16M --log=none -- sh -c "$0" | sort; MASTER_ADDR=mine ddict run -n 2 --local --managers=1 --mem=16M --log=none -- sh -c "$0" | sort' "$show" >"$out" 2>&1 </dev/null
+sub srun -N1 -n1 $ask sh -c 'ddict run -n 2 --local --managers=1 --mem=16M --record=none -- sh -c "$0" | sort; MASTER_ADDR=mine ddict run -n 2 --local --managers=1 --mem=16M --record=none -- sh -c "$0" | sort' "$show" >"$out" 2>&1 </dev/null
 is "ranks_within_a_task_have_their_own" "$(lines '^0: 127.0.0.1 [0-9]+ ([01]) \1 2 2 0$')" 2
 is "but_for_what_the_user_set" "$(lines '^0: mine [0-9]+ ([01]) \1 2 2 0$')" 2
 # shellcheck disable=SC2016
-sub srun $two $ask sh -c '[ $SLURM_PROCID = 0 ] || srun --jobid=$SLURM_JOB_ID --overlap -N1 -n1 -w "$SLURMD_NODENAME" --ddict-mem=16M --ddict-log=none sh -c "$0"' "$show" >"$out" 2>&1 </dev/null
+sub srun $two $ask sh -c '[ $SLURM_PROCID = 0 ] || srun --jobid=$SLURM_JOB_ID --overlap -N1 -n1 -w "$SLURMD_NODENAME" --ddict-mem=16M --ddict-record=none sh -c "$0"' "$show" >"$out" 2>&1 </dev/null
 has "a_step_within_a_task_has_its_own" "^0: [0-9.]+ [0-9]+ 0 0 1 1 0\$"
 site_conf torch_env=no
 sub srun $two $ask sh -c "$show" >"$out" 2>&1 </dev/null

@@ -6,7 +6,7 @@
 prefix=$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")
 # shellcheck disable=SC2016
 show='echo "$SLURM_LOCALID ${CUDA_DEVICE_ORDER--} ${CUDA_VISIBLE_DEVICES--}"'
-ask="--ddict-mem=16M --ddict-log=none"
+ask="--ddict-mem=16M --ddict-record=none"
 gpus() { sub env DDICT_TEST_TOPOLOGY="$PWD/machine.xml" "$@" >"$out" 2>&1 </dev/null; }
 lines() { grep -cE -- "$1" "$out"; }
 machine() {

@@ -6,7 +6,7 @@
 . "$tests/containers.sh"
 limit=120
 uid=$(sub id -u)
-four="-N2 -n4 --ntasks-per-node=2 --ddict-managers=2 --ddict-mem=64M --ddict-log=none"
+four="-N2 -n4 --ntasks-per-node=2 --ddict-managers=2 --ddict-mem=64M --ddict-record=none"
 tmp=/tmp/ddict-outside shm=/dev/shm/ddict-outside
 sub python3 -c 'import ddict' 2>/dev/null || { echo "no Python binding is installed"; exit 77; }
 

@@ -57,7 +57,7 @@ submitted "sbatch_judges_lines_of_the_script" 'sbatch: error: ddict: --ddict-man
 submitted "sbatch_refuses_het_jobs" 'sbatch: error: ddict: .*heterogeneous' sbatch --ddict-mem=64M : -N1 --wrap true
 submitted "salloc_judges_the_memory" 'salloc: error: ddict: --ddict-mem=16Q' salloc --ddict-mem=16Q true
 submitted "salloc_judges_the_variable" 'salloc: error: ddict: DDICT_MEM=16Q' env DDICT_MEM=16Q salloc true
-submitted "salloc_judges_a_lonely_log" 'salloc: error: ddict: --ddict-log=x: also ask' salloc --ddict-log=x true
+submitted "salloc_judges_a_lonely_record" 'salloc: error: ddict: --ddict-record=x: also ask' salloc --ddict-record=x true
 submitted "srun_does_not_give_a_dictionary_to_a_job" 'srun: error: ddict: --ddict-scope=job: say it to salloc or sbatch' srun --ddict-mem=64M --ddict-scope=job true
 
 clean_after "no_job_is_left_and_no_node_drained"

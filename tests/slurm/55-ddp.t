@@ -12,7 +12,7 @@ trap 'rm -rf "$PWD/ddp"; image_remove; rm -f "$out"' EXIT
 rm -rf ddp && mkdir ddp && cp "$train" "$tests/ddp_data.py" ddp/ && python3 ddp/ddp_data.py ddp "${DDICT_TEST_DATA-}" >"$out" && chmod -R a+rX ddp || exit 1
 echo "# images: $(cat "$out")"
 words=(--epochs 3 --batch-size 16 --workers 1 --want 0.5) # ten classes: a guess gives 0.1
-dict=(--ddict-managers=3 --ddict-mem=96M --ddict-log=none)
+dict=(--ddict-managers=3 --ddict-mem=96M --ddict-record=none)
 three=(srun -N3 -n3 --ntasks-per-node=1 "${dict[@]}")
 here=(python3 "$PWD/ddp/mnist_ddp.py" --data "$PWD/ddp" "${words[@]}")
 

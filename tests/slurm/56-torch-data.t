@@ -13,7 +13,7 @@ for class in a b c; do
     for i in 0 1 2 3 4 5 6 7 8; do head -c $((1000 + i)) /dev/zero | tr '\0' $class >data/images/$class/$i.png; done
 done
 python3 "$tests/ddp_data.py" data/mnist "${DDICT_TEST_DATA-}" >/dev/null && cp "$example" "$tests/torch_data.py" data/ && chmod -R a+rwX data || exit 1
-dict=(--ddict-managers=3 --ddict-mem=96M --ddict-log=none)
+dict=(--ddict-managers=3 --ddict-mem=96M --ddict-record=none)
 
 # runs SENTENCE WORDS... - sub, once more where Slurm slipped
 runs() {

@@ -8,7 +8,7 @@ examples=$tests/../../contrib/examples
 sub python3 -c 'import ddict, numpy, torch' 2>/dev/null || { echo "no Python binding, numpy or torch is installed"; exit 77; }
 trap 'rm -rf "$PWD/examples"; rm -f "$out"' EXIT
 rm -rf examples && cp -r "$examples" examples && chmod -R a+rwX examples || exit 1
-on_two="srun -N2 --ntasks-per-node=1 --ddict-managers=4 --ddict-mem=96M --ddict-log=none"
+on_two="srun -N2 --ntasks-per-node=1 --ddict-managers=4 --ddict-mem=96M --ddict-record=none"
 
 # --- dna ---
 t "sequences_are_generated" sub sh -c 'cd examples/dna && python3 generate.py --size 0.001 && wc -lc <seq0.001gb.txt'
@@ -45,9 +45,9 @@ if sub python3 -c 'import PIL' 2>/dev/null; then
     is "by_an_epoch_of_each" "$(grep -cE '^\| (dictionary|dictionary, frozen|files, (not )?in the page cache|memory) \| 36 \| [0-9.]+ \|' "$out")" 5
     # --- transfer: images from S3, the network from above, results in a folder while it runs ---
     cat >examples/transfer/both.sh <<'END'
-srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-log=none --ddict-gpu-bind=rotate --ddict-results="$PWD/results" \
+srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-record=none --ddict-gpu-bind=rotate --ddict-results="$PWD/results" \
     python3 transfer.py s3://bucket/train --weights ../imagenet/net.pt --image-size 32 --batch-size 4 --workers 1 --epochs 2 &&
-srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-log=none sh -c 'ddict load --json --prefix=i/ s3://bucket/train && ddict get "i/n00000001/a b+é&%=.txt" &&
+srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-record=none sh -c 'ddict load --json --prefix=i/ s3://bucket/train && ddict get "i/n00000001/a b+é&%=.txt" &&
     ddict get i/n00000002/n00000002_7.JPEG | cmp - ../imagenet/folder/n00000002/n00000002_7.JPEG && echo "$SLURM_PROCID: same"'
 END
     # shellcheck disable=SC2016

@@ -7,7 +7,7 @@ need_nodes 3
 home=$PWD
 trap 'rm -rf "$out" "$home"/saved* "$home"/files' EXIT
 limit=120
-opts="--ddict-mem=192M --ddict-log=none"
+opts="--ddict-mem=192M --ddict-record=none"
 
 # shellcheck disable=SC2016
 first='[ $SLURM_PROCID = 0 ] || exit 0;'
@@ -55,7 +55,7 @@ has "with_its_code" '^code 1$'
 has_not "and_removed" '^saved3'
 
 # --ddict-save and --ddict-restore. srun returns when all is saved.
-small="--overcommit --ddict-mem=48M --ddict-log=none"
+small="--overcommit --ddict-mem=48M --ddict-record=none"
 # shellcheck disable=SC2016
 t "a_step_is_saved_at_its_end" sub srun -N3 -n3 $small --ddict-save=saved.%j.step sh -c 'ddict put "s/$SLURM_PROCID" x'
 has "and_says_so" 'saved 3 items, .*/saved\.[0-9]+\.step'

@@ -7,7 +7,7 @@ need_nodes 3
 limit=120
 home=$PWD
 trap 'rm -rf "$out" "$home"/results.*' EXIT
-ask="--ddict-managers=3 --ddict-mem=192M --ddict-log=none"
+ask="--ddict-managers=3 --ddict-mem=192M --ddict-record=none"
 count() { find "$home/$1" -type f -path "$2" 2>/dev/null | wc -l; }
 until_true() { # SECONDS CMD...
     local end=$((SECONDS + $1))
@@ -73,7 +73,7 @@ clean_after "nothing_is_left_of_that"
 t "its_files_are_whole_too" whole results.killed
 
 # Slurm's shortest time limit is a minute.
-job limit -t 1 --ddict-log=results.limit.jsonl --ddict-save=results.saved
+job limit -t 1 --ddict-record=results.limit.jsonl --ddict-save=results.saved
 t "a_job_whose_time_is_over" until_true 150 sh -c "[ \"\$(find '$home/results.limit/run/last' -type f 2>/dev/null | wc -l)\" = 3 ]"
 clean_after "nothing_is_left_of_it_either"
 t "has_whole_files" whole results.limit
@@ -83,9 +83,9 @@ has "it_was_saved_before_the_limit" '"event":"save".*"final":false,"complete":tr
 # KillWait is 5 s here, of which tasks may take 2: a busy machine has no time for the last pass, and must say so.
 has "and_at_its_end" '"event":"save".*"final":true,"complete":(true|false.*NOT ALL WAS SAVED)'
 whole=$(grep -c '"final":true,"complete":true' "$out")
-t "the_next_job_goes_on_on_other_nodes_and_managers" sub srun -N2 -n2 --ddict-managers=5 --ddict-mem=192M --ddict-log=none --ddict-restore=results.saved ddict ls --prefix ddict.results/run/
+t "the_next_job_goes_on_on_other_nodes_and_managers" sub srun -N2 -n2 --ddict-managers=5 --ddict-mem=192M --ddict-record=none --ddict-restore=results.saved ddict ls --prefix ddict.results/run/
 has "with_what_was_there_before_the_limit" 'ddict.results/run/metrics'
 [ "$whole" = 0 ] || is "with_the_last_words" "$(grep -o 'ddict.results/run/last[^'"'"']*' "$out" | sort -u | wc -l)" 3
-t "a_folder_that_can_not_be_is_said" sub srun -N1 -n1 --ddict-mem=64M --ddict-log=none --ddict-results=/proc/no/where ddict put k v
+t "a_folder_that_can_not_be_is_said" sub srun -N1 -n1 --ddict-mem=64M --ddict-record=none --ddict-results=/proc/no/where ddict put k v
 has "with_its_name" 'ddict results: /proc/no/where'
 finish

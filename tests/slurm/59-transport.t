@@ -6,11 +6,11 @@
 need_nodes 3
 home=$PWD
 trap 'site_conf_end; rm -f "$out" "$home"/transport.*' EXIT
-sub srun -N1 -n1 ddict run --local --transport=ofi:tcp --log=none -- true >"$out" 2>&1 </dev/null
+sub srun -N1 -n1 ddict run --local --transport=ofi:tcp --record=none -- true >"$out" 2>&1 </dev/null
 grep -q "this build has no libfabric\|libfabric cannot be opened" "$out" && { sed 's/^/# /' "$out"; exit 77; }
 
 # shellcheck disable=SC2016
-t "a_step_by_libfabric" sub srun -N3 -n6 --ntasks-per-node=2 --ddict-managers=6 --ddict-mem=192M --ddict-transport=ofi:tcp --ddict-log="$home/transport.%j" sh -c \
+t "a_step_by_libfabric" sub srun -N3 -n6 --ntasks-per-node=2 --ddict-managers=6 --ddict-mem=192M --ddict-transport=ofi:tcp --ddict-record="$home/transport.%j" sh -c \
     'head -c 3000000 /dev/zero | tr "\0" "$SLURM_PROCID" | ddict put from$SLURM_PROCID - && for i in 0 1 2 3 4 5; do ddict get --wait=20 from$i | cksum; done
      [ $SLURM_PROCID != 0 ] || ddict stats'
 is "every_task_reads_the_same" "$(grep -c ' 3000000$' "$out") $(grep ' 3000000$' "$out" | sort -u | wc -l)" "36 6"
@@ -21,7 +21,7 @@ rm -f "$home"/transport.*
 
 site_conf transport=ofi:tcp rma=yes
 # shellcheck disable=SC2016
-t "the_site_may_say_it" sub srun -N2 -n2 --ddict-managers=2 --ddict-mem=64M --ddict-log="$home/transport.%j" sh -c \
+t "the_site_may_say_it" sub srun -N2 -n2 --ddict-managers=2 --ddict-mem=64M --ddict-record="$home/transport.%j" sh -c \
     'for i in 0 1 2 3; do head -c 700000 /dev/zero | tr "\0" "$SLURM_PROCID" | ddict put from$SLURM_PROCID.$i -; done
      for n in 0 1; do for i in 0 1 2 3; do ddict get --wait=20 from$n.$i | cksum; done; done
      [ $SLURM_PROCID != 0 ] || ddict stats'
@@ -31,12 +31,12 @@ t "its_record" sh -c "cat '$home'/transport.*"
 has "is_of_libfabric" '"event":"start".*"transport":"ofi:tcp[^"]* rma"'
 rm -f "$home"/transport.*
 site_conf transport=ofi:tcp
-t "the_user_wins" sub srun -N2 -n2 --ddict-mem=64M --ddict-transport=tcp --ddict-log="$home/transport.%j" ddict put k v
+t "the_user_wins" sub srun -N2 -n2 --ddict-mem=64M --ddict-transport=tcp --ddict-record="$home/transport.%j" ddict put k v
 t "his_record" sh -c "cat '$home'/transport.*"
 has "is_of_tcp" '"transport":"tcp"'
 site_conf_end
 
-sub srun -N2 -n2 --ddict-mem=64M --ddict-transport=ofi:nosuch --ddict-log=none sh -c 'echo it ran' >"$out" 2>&1 </dev/null
+sub srun -N2 -n2 --ddict-mem=64M --ddict-transport=ofi:nosuch --ddict-record=none sh -c 'echo it ran' >"$out" 2>&1 </dev/null
 has "what_is_not_there_is_named" 'transport=ofi:nosuch: node [^ ]*: libfabric has no provider nosuch here; there are: .*tcp'
 has_not "and_nothing_runs" '^it ran'
 sub srun -N2 -n2 --ddict-mem=64M --ddict-transport=pigeon sh -c 'echo it ran' >"$out" 2>&1 </dev/null

@@ -28,7 +28,7 @@ echo SlurmdTimeout=13 >>"$conf"
 root scontrol reconfigure
 # By libfabric where there is one: what it carries ends as fast.
 ofi=''
-sub srun -N1 -n1 ddict run --local --transport=ofi:tcp --log=none -- true >"$out" 2>&1 </dev/null && ofi=--ddict-transport=ofi:tcp
+sub srun -N1 -n1 ddict run --local --transport=ofi:tcp --record=none -- true >"$out" 2>&1 </dev/null && ofi=--ddict-transport=ofi:tcp
 nap='begun; exec sleep 100'
 work="exec python3 $tests/ends.py work"
 

@@ -34,11 +34,11 @@ uncover
 cover 2 /etc/slurm/plugstack.conf /dev/null
 row "no plugin on a node" step opts="$here" task='begun'
 row "no plugin on a node, --export=NONE" step plain=no opts="$here --export=NONE" tasks=1 rc='[1-9][0-9]*' state='FAILED .*' \
-    task="PATH=$prefix/bin:\$PATH; begun" line='^ddict: no dictionary: DDICT_NAME is not set .*is the plugin installed on this node.*'
+    task="PATH=$prefix/bin:\$PATH; begun" line='^ddict put: no dictionary: DDICT_NAME is not set .*is the plugin installed on this node.*'
 rows_end "nothing_is_left_without_plugin_on_the_first_node"
 cover 1 /etc/slurm/plugstack.conf /dev/null
 row "no plugin on the job's first node" batch plain=no opts="$here" tasks=0 rc='[1-9][0-9]*' state='FAILED .*' task='' script='ddict put k v' \
-    line='^ddict: no dictionary: DDICT_NAME is not set .*is the plugin installed on this node.*'
+    line='^ddict put: no dictionary: DDICT_NAME is not set .*is the plugin installed on this node.*'
 rows_end "nothing_is_left_without_plugin_on_the_first_node"
 uncover
 # The same plugin, but for another version of Slurm.

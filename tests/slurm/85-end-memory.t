@@ -20,10 +20,10 @@ for scope in step batch inner; do
 done
 rows_end "nothing_is_left_of_all_of_them"
 # The managers were ended by the kernel nevertheless: the sentence says memory.
-t "the_managers_first" sub sh -c '! srun -N1 -n2 --mem=400M --ddict-mem=300M --ddict-log=none sh -c "python3 '"$tests"'/ends.py eat_first"'
+t "the_managers_first" sub sh -c '! srun -N1 -n2 --mem=400M --ddict-mem=300M --ddict-record=none sh -c "python3 '"$tests"'/ends.py eat_first"'
 has "the_sentence_says_memory" 'manager 0 on node .* was killed because the job ran out of memory \(--mem\)'
-is "tasks_say_of_themselves_that_they_go_first" "$(sub srun -n1 --mem=300M --ddict-mem=64M --ddict-log=none cat /proc/self/oom_score_adj)" 1000
-is "a_script_too" "$(sub sbatch -W -n1 --mem=300M --ddict-mem=64M --ddict-log=none -o "$ends/adj" --wrap 'cat /proc/self/oom_score_adj; srun -n1 cat /proc/self/oom_score_adj; eval "$(ddict up --name "$SLURM_JOB_ID.own" --local --mem=16M)"
+is "tasks_say_of_themselves_that_they_go_first" "$(sub srun -n1 --mem=300M --ddict-mem=64M --ddict-record=none cat /proc/self/oom_score_adj)" 1000
+is "a_script_too" "$(sub sbatch -W -n1 --mem=300M --ddict-mem=64M --ddict-record=none -o "$ends/adj" --wrap 'cat /proc/self/oom_score_adj; srun -n1 cat /proc/self/oom_score_adj; eval "$(ddict up --name "$SLURM_JOB_ID.own" --local --mem=16M)"
 pgrep -f "^[^ ]*ddictd --name $SLURM_JOB_ID.own" | while read -r p; do cat /proc/$p/oom_score_adj; done; ddict down --name "$SLURM_JOB_ID.own"' >/dev/null; grep -x "[0-9]*" "$ends/adj" | xargs)" "1000 1000 0 0"
 is "and_nobody_without_a_dictionary" "$(sub srun -n1 --mem=300M cat /proc/self/oom_score_adj)" 0
 is "what_ddict_run_starts_too" "$(sub srun -n1 --mem=300M ddict run --mem=16M -- cat /proc/self/oom_score_adj)" 1000

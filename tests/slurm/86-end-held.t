@@ -78,7 +78,7 @@ healthy() { # SENTENCE: no node is draining, after a while in which it could be
 }
 # script ARGUMENT -> $job, when it is over. What it said is in $out.
 script() {
-    job=$(sub sbatch --parsable -w "${nodes[0]}" -N1 -n1 --mem=200M -o "$work/job.%j.out" --ddict-mem=48M --ddict-log=none --ddict-save="$work/saved.%j" "$work/job.sh" "$@")
+    job=$(sub sbatch --parsable -w "${nodes[0]}" -N1 -n1 --mem=200M -o "$work/job.%j.out" --ddict-mem=48M --ddict-record=none --ddict-save="$work/saved.%j" "$work/job.sh" "$@")
     local i
     for i in $(seq 150); do grep -qs '^over' "$work/job.$job.out" && break; sleep 0.2; done
     cat "$work/job.$job.out" >"$out"
@@ -126,7 +126,7 @@ healthy "and_the_node_is_well"
 # ... or until the time limit, which is a minute at least.
 if [ -n "${LONG-}" ]; then
     script=
-    job=$(sub sbatch --parsable -t 1 -w "${nodes[0]}" -N1 -n1 --mem=200M -o "$work/job.%j.out" --ddict-mem=48M --ddict-log=none --ddict-save="$work/saved.%j" "$work/job.sh")
+    job=$(sub sbatch --parsable -t 1 -w "${nodes[0]}" -N1 -n1 --mem=200M -o "$work/job.%j.out" --ddict-mem=48M --ddict-record=none --ddict-save="$work/saved.%j" "$work/job.sh")
     if job_gone "$job" 130; then ok "or_the_time_limit"; else not_ok "or_the_time_limit"; fi
     healthy "and_the_node_is_well_then"
 fi

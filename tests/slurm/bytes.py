@@ -22,7 +22,7 @@ else:
         d.put_many({(rank, i): value(rank, i) for i in range(begin, min(begin + 1000, count))})
 d[("done", rank)] = rank
 for r in range(size):
-    if d.get(("done", r), wait=180) != r:
+    if d.get(("done", r), wait=True, timeout=180) != r:
         sys.exit(f"rank {rank}: rank {r} never finished its puts")
 
 wrong = []

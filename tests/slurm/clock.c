@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c - preloaded: the wall clock is 200 s ahead (Slurm's own credentials bear 300), the monotonic one a day. */
+/* clock.c - preloaded: the wall clock is 200 s ahead (Slurm's own credentials bear 300), the
+ * monotonic one a day. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sys/time.h>
@@ -9,7 +10,7 @@ int clock_gettime(clockid_t id, struct timespec *t) {
     static int (*real)(clockid_t, struct timespec *);
     int rc;
 
-    if (real == NULL)
+    if (!real)
         real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     rc = real(id, t);
     if (rc == 0)
@@ -32,7 +33,7 @@ time_t time(time_t *at) {
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    if (at != NULL)
+    if (at)
         *at = now.tv_sec;
     return now.tv_sec;
 }

@@ -49,21 +49,21 @@ def die(d):
         left = before * (size - 1) // size
         d["counted"] = 1
     if rank == size - 1:
-        d.get("counted", wait=SECONDS)
+        d.get("counted", wait=True, timeout=SECONDS)
         if os.fork() == 0:
             time.sleep(SECONDS)
             os._exit(0)
         d[("dying", len(view))] = 1
         os.kill(os.getpid(), signal.SIGKILL)
     if rank == 0:
-        d.get(("dying", len(view)), wait=SECONDS)
+        d.get(("dying", len(view)), wait=True, timeout=SECONDS)
         end = time.monotonic() + SECONDS / 2
         while clients(d) != left and time.monotonic() < end:
             time.sleep(0.02)
         assert clients(d) == left, f"{clients(d)} clients of {before}"
         d["seen"] = 1
         print("rank 0 saw it die", flush=True)
-    d.get("seen", wait=SECONDS)
+    d.get("seen", wait=True, timeout=SECONDS)
 
 
 def main():
@@ -75,10 +75,10 @@ def main():
     d = ddict.attach()
     d.put_many({("v", rank, i): value(rank, i) for i in range(KEYS)})
     for _, r, i in keys():
-        assert d.get(("v", r, i), wait=SECONDS) == value(r, i)
+        assert d.get(("v", r, i), wait=True, timeout=SECONDS) == value(r, i)
         assert bytes(d.view(("v", r, i))) == value(r, i)
     d[("all", rank)] = "read"
-    assert all(d.get(("all", r), wait=SECONDS) == "read" for r in range(size))
+    assert all(d.get(("all", r), wait=True, timeout=SECONDS) == "read" for r in range(size))
 
     assert (runtime.rank, runtime.size, runtime.node) == (rank, size, os.environ["SLURMD_NODENAME"])
     assert runtime.host_of(rank) == runtime.node

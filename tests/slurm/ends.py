@@ -26,7 +26,7 @@ def work(seconds=600):
         d["k", rank, i] = bytes([i]) * 1000
     say(f"begun {job}")
     begin = last = time.monotonic()
-    slowest, n, silent = 0.0, 0, d.get(("k", (rank + 1) % size, 63), wait=30)
+    slowest, n, silent = 0.0, 0, d.get(("k", (rank + 1) % size, 63), wait=True, timeout=30)
     if silent is None:
         sys.exit(f"rank {rank}: the other task's key never came")
     try:
@@ -104,7 +104,7 @@ def eat_beside(how):
         kept = []
         while True:
             kept.append(os.urandom(1 << 20) * 4)
-    d.get("filled", wait=40)
+    d.get("filled", wait=True, timeout=40)
     end = time.monotonic() + 12
     n = 0
     while time.monotonic() < end:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # By hand: `ddict up`, `down` and `run` in an allocation, in a batch script and from the submit host; the managers' step however it is hurt.
 . "$(dirname "$0")/lib.sh"
-sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- env DDICT_LOG_FILE=none "$@"; } # records are looked at further down
+sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- env DDICT_RECORD=none "$@"; } # records are looked at further down
 dd="--ddict-managers=2 --ddict-mem=64M"
 ddict=$(sub sh -c 'command -v ddict')
 steps='squeue -h -s -j $SLURM_JOB_ID -o "%j %N"'
@@ -64,15 +64,15 @@ t "run_without_slurm_is_one_node" sub bash -c 'ddict run --mem=64M --managers=2 
 has "both_managers_serve" '^ *1 +'
 clean_after "nothing_is_left_after_run_without_slurm"
 
-t "the_record_of_a_batch_job_and_its_summary" sub sh -c 'd=$(mktemp -d ~/record.XXXXXX); cd $d; unset DDICT_LOG_FILE; printf "#!/bin/sh\nddict up --managers=4 --mem=64M && export DDICT_NAME=\$(id -u).\$SLURM_JOB_ID.job\nsrun -n2 true; ddict put k v; ddict run --mem=64M -- true\n" >job.sh
+t "the_record_of_a_batch_job_and_its_summary" sub sh -c 'd=$(mktemp -d ~/record.XXXXXX); cd $d; unset DDICT_RECORD; printf "#!/bin/sh\nddict up --managers=4 --mem=64M && export DDICT_NAME=\$(id -u).\$SLURM_JOB_ID.job\nsrun -n2 true; ddict put k v; ddict run --mem=64M -- true\n" >job.sh
     sbatch -Q -W -N2 -o job.%j.out job.sh; for i in $(seq 100); do grep -q "record " job.*.out && break; sleep 0.1; done; cat job.*.out; ls ddict-*.jsonl; cat ddict-*.jsonl; rm -rf $d'
 has "the_summary_is_in_the_job_s_output" '^ddict: 4 managers on 2 nodes, 64.0 MiB: 1 key.*; record .*/ddict-[0-9]+\.jsonl$'
 has "the_record_names_what_was_asked" '"asked":"--managers=4 --mem=64M"'
 is "two_dictionaries_are_in_one_file" "$(grep -c '"event":"job_end"' "$out")" 2
-t "log_expands_and_log_none_is_none" sub salloc -Q -N1 bash -c 'cd; mkdir -p rec.$USER; ddict run --log=rec.%u/j%j-%%.jsonl --mem=64M -- true; ls rec.*; rm -rf rec.*; ddict run --log=none --mem=64M -- true; ls *.jsonl; true'
+t "record_expands_and_record_none_is_none" sub salloc -Q -N1 bash -c 'cd; mkdir -p rec.$USER; ddict run --record=rec.%u/j%j-%%.jsonl --mem=64M -- true; ls rec.*; rm -rf rec.*; ddict run --record=none --mem=64M -- true; ls *.jsonl; true'
 has "the_name_is_expanded" '^j[0-9]+-%\.jsonl$'
-t "a_wrong_percent_is_refused" sub salloc -Q -N1 sh -c '! ddict run --log=x%q --mem=64M -- echo THE COMMAND RAN'
-has "and_named" 'log=x%q: %q is none of'
+t "a_wrong_percent_is_refused" sub salloc -Q -N1 sh -c '! ddict run --record=x%q --mem=64M -- echo THE COMMAND RAN'
+has "and_named" '--record=x%q: %q is none of'
 t "managers_find_each_other_without_pmix" sub salloc -Q -N2 sh -c 'ddict run --mpi=none --mem=64M -- srun -N2 -n2 sh '"$tests/both.sh $ddict"
 
 # The starter of the managers and their srun are killed in the middle: the job goes on, srun says one line, all ends.

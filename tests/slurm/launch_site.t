@@ -7,7 +7,7 @@ ddict=$(sub sh -c 'command -v ddict')
 [ -n "$ddict" ] || { echo "no ddict on the submit host"; exit 77; }
 conf=${ddict%/bin/ddict}/etc/ddict.conf
 trap 'site_conf_end; rm -f "$out"' EXIT
-sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- env DDICT_LOG_FILE=none "$@"; }
+sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- env DDICT_RECORD=none "$@"; }
 up="ddict up --plugin"
 
 site_conf "# ours" "managers=3" "mem=25%"
@@ -39,11 +39,11 @@ if sub srun --help 2>/dev/null | grep -q ddict-mem; then
     t "an_srun_that_asks_for_nothing_runs" sub srun -N1 true
 fi
 
-site_conf "ports=50100-50199" "log_dir=/var/tmp/no-such-folder/%u"
-t "ports_are_the_site_s" sub salloc -Q -N2 sh -c 'unset DDICT_LOG_FILE; ddict up --mem=64M --plugin; srun -N2 -n2 ss -tlnpH'
+site_conf "ports=50100-50199" "record_dir=/var/tmp/no-such-folder/%u"
+t "ports_are_the_site_s" sub salloc -Q -N2 sh -c 'unset DDICT_RECORD; ddict up --mem=64M --plugin; srun -N2 -n2 ss -tlnpH'
 # for each node its ddictd's and its manager's; PMIx has one of its own, which we do not choose
 is "all_listeners_are_in_the_range" "$(grep -c ':501[0-9][0-9] .*ddictd' "$out")" 4
-t "a_record_that_cannot_be_written_is_a_warning" sub salloc -Q -N1 sh -c 'unset DDICT_LOG_FILE; ddict run --mem=64M -- echo the command ran'
+t "a_record_that_cannot_be_written_is_a_warning" sub salloc -Q -N1 sh -c 'unset DDICT_RECORD; ddict run --mem=64M -- echo the command ran'
 has "that_names_it" 'ddict run: .*/var/tmp/no-such-folder/[a-z-]*/ddict-[0-9]+\.jsonl'
 has "and_the_command_runs" '^the command ran'
 site_conf_end

@@ -48,7 +48,7 @@ def write(d):
 
 
 def read(d):
-    if d.get("round", wait=120) is None:
+    if d.get("round", wait=True, timeout=120) is None:
         sys.exit(f"rank {rank}: no values came")
     seen = set()
     for epoch in range(EPOCHS):

@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += tests/slurm/lib.sh tests/slurm/10-start.t tests/slurm/20-bytes.t tests/slurm/30-sizes.t tests/slurm/40-loader.t tests/slurm/45-runtime.t tests/slurm/46-runtime-end.t \
-  tests/slurm/50-options.t tests/slurm/57-examples.t tests/slurm/s3_folder.py tests/slurm/58-save.t tests/slurm/59-transport.t tests/slurm/60-environment.t tests/slurm/70-placement.t \
-  tests/slurm/bytes.py tests/slurm/sizes.py tests/slurm/loader.py tests/slurm/runtime_table.py tests/slurm/runtime_end.py tests/slurm/both.sh tests/slurm/hostile.sh \
-  tests/slurm/hostile.env
-EXTRA_DIST += tests/slurm/batch.sh tests/slurm/11-job-batch.t tests/slurm/12-job-salloc.t tests/slurm/13-job-scope.t
-EXTRA_DIST += tests/slurm/25-record.t tests/slurm/26-memory.t tests/slurm/record.py tests/slurm/record.sh tests/slurm/90-jobs.t tests/slurm/92-nodes.t
-EXTRA_DIST += tests/slurm/ends.sh tests/slurm/ends.py tests/slurm/terminal.py tests/slurm/clock.c tests/slurm/80-end.t tests/slurm/81-end-job.t \
-  tests/slurm/82-end-killed.t tests/slurm/83-end-node.t tests/slurm/84-end-missing.t tests/slurm/85-end-memory.t tests/slurm/86-end-held.t
+EXTRA_DIST += tests/slurm/lib.sh tests/slurm/10-start.t tests/slurm/20-bytes.t \
+  tests/slurm/30-sizes.t tests/slurm/40-loader.t tests/slurm/45-runtime.t \
+  tests/slurm/46-runtime-end.t tests/slurm/50-options.t tests/slurm/57-examples.t \
+  tests/slurm/s3_folder.py tests/slurm/58-save.t tests/slurm/59-transport.t tests/slurm/59-wire.t \
+  tests/slurm/60-environment.t tests/slurm/70-placement.t tests/slurm/bytes.py \
+  tests/slurm/sizes.py tests/slurm/loader.py tests/slurm/runtime_table.py \
+  tests/slurm/runtime_end.py tests/slurm/both.sh tests/slurm/hostile.sh tests/slurm/hostile.env
+EXTRA_DIST += tests/slurm/batch.sh tests/slurm/11-job-batch.t tests/slurm/12-job-salloc.t \
+  tests/slurm/13-job-scope.t
+EXTRA_DIST += tests/slurm/25-record.t tests/slurm/26-memory.t tests/slurm/record.py \
+  tests/slurm/record.sh tests/slurm/90-jobs.t tests/slurm/92-nodes.t
+EXTRA_DIST += tests/slurm/ends.sh tests/slurm/ends.py tests/slurm/terminal.py tests/slurm/clock.c \
+  tests/slurm/80-end.t tests/slurm/81-end-job.t tests/slurm/82-end-killed.t \
+  tests/slurm/83-end-node.t tests/slurm/84-end-missing.t tests/slurm/85-end-memory.t \
+  tests/slurm/86-end-held.t
 EXTRA_DIST += tests/slurm/43-wireup.t tests/slurm/44-run-tasks.t
-EXTRA_DIST += tests/slurm/containers.sh tests/slurm/image_build.sh tests/slurm/containers.py tests/slurm/49-containers.t tests/slurm/ddp_data.py tests/slurm/55-ddp.t
-EXTRA_DIST += tests/slurm/47-torch.t tests/slurm/48-gpu.t tests/slurm/torch_ranks.py tests/slurm/gpu_table.py
+EXTRA_DIST += tests/slurm/containers.sh tests/slurm/image_build.sh tests/slurm/containers.py \
+  tests/slurm/49-containers.t tests/slurm/ddp_data.py tests/slurm/55-ddp.t
+EXTRA_DIST += tests/slurm/47-torch.t tests/slurm/48-gpu.t tests/slurm/torch_ranks.py \
+  tests/slurm/gpu_table.py
 EXTRA_DIST += tests/slurm/56-torch-data.t tests/slurm/torch_data.py
 EXTRA_DIST += tests/slurm/59-results.t tests/slurm/results_ranks.py
 EXTRA_DIST += tests/slurm/35-load.t
+EXTRA_DIST += tests/slurm/61-readme.t
 EXTRA_DIST += tests/slurm/27-spill.t
 EXTRA_DIST += tests/slurm/41-freeze.t tests/slurm/freeze.py

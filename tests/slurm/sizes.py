@@ -19,11 +19,11 @@ for size in sizes:
         key = ("size", size, writer)
         if rank == writer:
             d[key] = value(size, writer)
-            if d.get(("read", size, writer), wait=60) != 1:
+            if d.get(("read", size, writer), wait=True, timeout=60) != 1:
                 sys.exit(f"rank {rank}: nobody read the value of {size} bytes")
             del d[key]
         else:
-            want, got = value(size, writer), d.get(key, wait=60)
+            want, got = value(size, writer), d.get(key, wait=True, timeout=60)
             if got is None or bytes(got) != want:
                 sys.exit(f"rank {rank}: get of {size} bytes differs ({'nothing' if got is None else len(got)})")
             del got

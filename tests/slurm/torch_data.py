@@ -112,7 +112,7 @@ def whole_set(folder):
 
     if runtime.rank == runtime.size - 1:
         save({"weights": torch.arange(1e5), "step": 1}, ("checkpoint", 1), d)
-    state = load(("checkpoint", 1), d, wait=60)
+    state = load(("checkpoint", 1), d, wait=True, timeout=60)
     check("a checkpoint of the last rank is read by all", torch.equal(state["weights"], torch.arange(1e5)) and state["step"] == 1)
 
 

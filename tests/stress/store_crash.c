@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_crash.c - a manager is killed with SIGKILL, at every named step in turn and at random moments, and another one opens its arena.
- * When a manager has died: every acknowledged change is there, the one under way is there exactly when the intent says so, no byte of a
- * value that a client holds has changed, no memory is lost, queues have their values in order, and of a frozen one's cache nothing is found.
+ * store_crash.c - a manager is killed with SIGKILL, at every named step in turn and at random
+ * moments, and another one opens its arena. When a manager has died: every acknowledged change is
+ * there, the one under way is there as a whole or not at all, no byte of a value that a client
+ * holds has changed, no memory is lost, queues have their values in order, and of a frozen one's
+ * cache nothing is found.
  */
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
+#include <store/budget.h>
+#include <store/heap.h>
+#include <store/pages.h>
 #include <store/reader.h>
-#include <store/state.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -21,8 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KEYS           3000u
-#define FOREIGN        60u /* cached keys of other owners, behind ours; their version is the epoch */
+#define KEYS 3000u
+/* cached keys of other owners, behind ours; their version is the epoch */
+#define FOREIGN        60u
 #define HELD           40u
 #define QUEUES         3u /* keys of several values; numbers of values are their versions */
 #define QUEUE_MAX      400u
@@ -39,19 +44,18 @@ static struct shared {
     struct {
         uint64_t head, tail;
     } queue[QUEUES];
-    uint64_t key,
-        next; /* under way: the key (KEYS: clear; QUEUE(0) on: a queue) and the version it gets (of a queue: enum queue_op) */
-    uint64_t request; /* its number */
+    /* under way: the key (KEYS: clear; QUEUE(0) on: a queue) and the version it gets (of a queue:
+     * enum queue_op) */
+    uint64_t key, next;
     uint64_t busy;
-    uint64_t popped; /* offset of a popped item that no completion was consumed of, 0 none */
-    uint64_t popped_key, popped_version;
     uint64_t points;      /* passed by this manager */
     uint64_t last;        /* version */
     uint64_t cached_held; /* views of cached values that outlived their manager */
     uint64_t passed[STRESS_PLACES];
 } * shared;
 static uint64_t die_at; /* number of the point; 0: at random, from outside */
-/* With a spill memory is so small that most values are there, and values are moved for the index. */
+/* With a spill memory is so small that most values are there, and values are moved for the index.
+ * */
 static uint64_t budget = BUDGET;
 static int spill_fd = -1;
 static void spill_on(void) {
@@ -112,7 +116,6 @@ static uint32_t name_of(char *buf, uint64_t key) {
 static void begin(uint64_t key, uint64_t next) {
     shared->key = key;
     shared->next = next;
-    shared->request++;
     __atomic_store_n(&shared->busy, 1, __ATOMIC_SEQ_CST);
 }
 #define QUEUE(q) (KEYS + FOREIGN + (q))
@@ -145,7 +148,7 @@ static void put(struct store *s, uint64_t key) {
     for (uint64_t i = 0; i < n; i++)
         ((uint64_t *)ref.value)[i] = word(key, v, i);
     begin(key, v);
-    if (store_commit(s, &ref, STORE_ANY, (struct store_request){7, shared->request}, NULL) == 0)
+    if (store_commit(s, &ref, STORE_ANY, NULL) == 0)
         acknowledge();
     else {
         __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
@@ -153,24 +156,34 @@ static void put(struct store *s, uint64_t key) {
     }
 }
 
+/* A popped item stays as it is until it is unpinned. */
+static uint64_t popped, popped_key, popped_version; /* offset, 0: none */
+static void popped_end(struct store *s) {
+    const struct item *item = arena_at(s, popped);
+    if (!right(store_value(s, item), item_len(item), popped_key, popped_version))
+        fail("a popped value changed", popped_key);
+    store_unpin(s, popped);
+    popped = 0;
+}
+
 static void take(struct store *s, uint64_t key) {
     char name[32];
     struct store_ref ref;
     uint32_t len = name_of(name, key);
-    if (!shared->popped && next_random() % 4 == 0) {
+    if (!popped && next_random() % 4 == 0) {
         if (store_find(s, name, len, &ref) < 0)
             return;
         begin(key, 0);
-        shared->popped_key = key;
-        shared->popped_version = shared->version[key];
-        if (store_remove(s, name, len, (struct store_request){7, shared->request}, &ref) < 0)
+        popped_key = key;
+        popped_version = shared->version[key];
+        if (store_remove(s, name, len, &ref) < 0)
             fail("pop", key);
-        shared->popped = ref.off;
+        popped = ref.off;
         acknowledge();
         return;
     }
     begin(key, 0);
-    store_remove(s, name, len, (struct store_request){7, shared->request}, NULL);
+    store_remove(s, name, len, NULL);
     acknowledge();
 }
 
@@ -184,9 +197,8 @@ static void push(struct store *s, uint64_t q) {
     for (uint64_t i = 0; i < n; i++)
         ((uint64_t *)ref.value)[i] = word(QUEUE(q), v, i);
     begin(QUEUE(q), PUSH);
-    struct store_request who = {7, shared->request};
-    if ((store_find(s, name, len, &there) == 0 ? store_queue_push(s, &ref, who)
-                                               : store_commit(s, &ref, STORE_NEW, who, NULL)) == 0)
+    if ((store_find(s, name, len, &there) == 0 ? store_queue_push(s, &ref)
+                                               : store_commit(s, &ref, STORE_NEW, NULL)) == 0)
         acknowledge();
     else {
         __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
@@ -199,12 +211,7 @@ static void pop(struct store *s, uint64_t q) {
     struct store_ref ref;
     uint64_t head = shared->queue[q].head;
     begin(QUEUE(q), POP);
-    if (!shared->popped) {
-        shared->popped_key = QUEUE(q);
-        shared->popped_version = head;
-    }
-    int rc = store_pop(s, name, name_of(name, QUEUE(q)), (struct store_request){7, shared->request},
-                       &ref, NULL);
+    int rc = store_pop(s, name, name_of(name, QUEUE(q)), &ref, NULL);
     if (rc != (head == shared->queue[q].tail ? DDICT_ENOKEY : 0))
         fail("pop of a queue", q);
     if (rc == 0)
@@ -223,8 +230,7 @@ static void queue_step(struct store *s, uint64_t r) {
     char name[32];
     if (r / 8 % 64 == 0) {
         begin(QUEUE(q), DEL);
-        if (store_remove(s, name, name_of(name, QUEUE(q)),
-                         (struct store_request){7, shared->request}, NULL) == 0)
+        if (store_remove(s, name, name_of(name, QUEUE(q)), NULL) == 0)
             acknowledge();
         else
             __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
@@ -238,8 +244,9 @@ static void cache(struct store *s, uint64_t key) {
     char name[32];
     struct store_ref ref;
     uint64_t v = FREEZE_EPOCH(s->header->freeze), n = words(key, v);
+    /* full */
     if (store_cache_reserve(s, name, name_of(name, key), n * 8, 0, v, &ref) < 0)
-        return; /* full */
+        return;
     for (uint64_t i = 0; i < n; i++)
         ((uint64_t *)ref.value)[i] = word(key, v, i);
     if (store_cache_add(s, &ref) < 0)
@@ -267,8 +274,9 @@ static void squeeze(struct store *s) {
     struct store_ref ref;
     uint64_t want = pages_available(s) * ARENA_PAGE + heap_scattered(s) / 2;
     int rc = -EINPROGRESS;
+    uint64_t scan = 0;
     for (int turns = 0; rc == -EINPROGRESS && turns < 20; turns++) {
-        rc = store_reserve(s, "room", 4, want, 0, &ref);
+        rc = store_reserve_again(s, "room", 4, want, 0, &ref, &scan);
         store_work(s);
     }
     if (rc == 0)
@@ -284,8 +292,8 @@ static void manager(struct store *s) {
         if (r % 64 == 3)
             squeeze(s);
         if (r % 4096 == 0) {
-            begin(KEYS, 0);
-            if (store_clear(s, (struct store_request){7, shared->request}) < 0)
+            begin(KEYS, ROOT_GENERATION(s->header->root));
+            if (store_clear(s) < 0)
                 fail("clear", 0);
             acknowledge();
         } else if (r % 4 == 0)
@@ -294,13 +302,12 @@ static void manager(struct store *s) {
             queue_step(s, r >> 16);
         else
             put(s, key);
-        if (shared->popped && r % 61 == 0) {
-            uint64_t off = shared->popped; /* consumed */
-            shared->popped = 0;
-            store_unpin(s, off);
-        }
+        if (popped && r % 61 == 0)
+            popped_end(s);
         if (step % 8 == 0)
             store_work(s);
+        if (step % 100 == 0)
+            store_idle(s);
         if (step % 500 == 0)
             store_reclaim(s);
     }
@@ -347,12 +354,40 @@ static int count(void *arg, const void *key, uint32_t len) {
     return 0;
 }
 
+static uint64_t queue_length(const struct arena_view *a, struct store *s, uint64_t q) {
+    char name[32];
+    struct found f;
+    struct store_queue have;
+    uint32_t len = name_of(name, QUEUE(q));
+    int rc = look(a, QUEUE(q), &page->slot[HELD], &f);
+    reader_release(&page->slot[HELD]);
+    store_queue_look(s, name, len, key_hash(name, len), &have);
+    return have.more + (rc == 0);
+}
+
+/* What was under way is done: then all of it has to be as it is afterwards, else as it was before
+ * (check_all). */
+static bool happened(const struct arena_view *a, struct store *s) {
+    uint64_t key = shared->key;
+    struct found f;
+    if (key == KEYS)
+        return ROOT_GENERATION(s->header->root) != shared->next;
+    if (key >= QUEUE(0)) {
+        uint64_t q = key - QUEUE(0);
+        return queue_length(a, s, q) != shared->queue[q].tail - shared->queue[q].head;
+    }
+    int rc = look(a, key, &page->slot[HELD], &f);
+    bool now =
+        shared->next ? rc == 0 && right(f.value, f.val_len, key, shared->next) : rc == DDICT_ENOKEY;
+    reader_release(&page->slot[HELD]);
+    return now;
+}
+
 /* What the dead manager left, before anything is settled and after. */
 static void check_all(const struct arena_view *a, struct store *s) {
     uint64_t there = 0, cursor = 0;
-    const struct intent *in = &s->header->intent;
-    if (shared->busy) { /* done, or not at all: as the intent says */
-        if (in->request == shared->request && in->state == INTENT_DONE)
+    if (shared->busy) { /* done, or not at all */
+        if (happened(a, s))
             acknowledge();
         else
             __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
@@ -375,19 +410,15 @@ static void check_all(const struct arena_view *a, struct store *s) {
             fail("still cached when another manager has opened the arena", k);
     }
     for (uint64_t q = 0; q < QUEUES; q++) {
-        char name[32];
         struct found f;
-        struct store_queue have;
         uint64_t n = shared->queue[q].tail - shared->queue[q].head;
-        uint32_t len = name_of(name, QUEUE(q));
         int rc = look(a, QUEUE(q), &page->slot[HELD], &f);
         if (rc != (n ? 0 : DDICT_ENOKEY))
             fail("a queue is empty, or not", q);
         if (rc == 0 && !right(f.value, f.val_len, QUEUE(q), shared->queue[q].head))
             fail("not the first value of a queue", q);
         reader_release(&page->slot[HELD]);
-        store_queue_look(s, name, len, key_hash(name, len), &have);
-        if (have.more + (rc == 0) != n)
+        if (queue_length(a, s, q) != n)
             fail("the number of a queue's values is wrong", q);
         there += rc == 0;
     }
@@ -408,24 +439,8 @@ static struct store *reopen(const struct arena_view *a, int fd) {
     if (store_open(&s, fd, spill_fd, 0) < 0)
         fail("open", 0);
     store_leases_add(s, 1, page, 1);
-    /* A pop whose swing was made and that was not acknowledged: its completion would be sent now, from the intent. */
-    const struct intent *in = &s->header->intent;
-    if (!shared->popped && shared->busy && in->request == shared->request &&
-        in->state == INTENT_DONE && in->op == INTENT_POP)
-        shared->popped = WORD_OFFSET(in->old_word);
-    if (shared->popped && store_keep(s, shared->popped) < 0)
-        fail("keep", shared->popped);
     check_all(a, s);
     return s;
-}
-
-static void check_popped(const struct arena_view *a) {
-    struct found f;
-    if (!shared->popped)
-        return;
-    if (reader_item(a, shared->popped, &f) < 0 ||
-        !right(f.value, f.val_len, shared->popped_key, shared->popped_version))
-        fail("a popped value changed", shared->popped_key);
 }
 
 /* As the next manager: change a few things, so that blocks are used again. */
@@ -452,8 +467,7 @@ static void serve_a_while(const struct arena_view *a, struct store *s) {
     }
     store_reclaim(s);
     check_held();
-    check_popped(a);
-    struct ddict_manager_stats st = {0};
+    struct manager_stats st = {0};
     store_stats(s, &st);
     if (st.total_used_bytes > budget || budget_resident(s) > budget)
         fail("more memory than the budget", 0);
@@ -475,8 +489,6 @@ static void kill_one(int fd, uint64_t point) {
         rng ^= point * 0x9E3779B97F4A7C15ull;
         if (store_open(&s, fd, spill_fd, 0) < 0 || store_leases_add(s, 1, page, 1) < 0)
             _exit(2);
-        if (shared->popped && store_keep(s, shared->popped) < 0)
-            _exit(3);
         die_at = point;
         shared->points = 0;
         manager(s);
@@ -498,19 +510,21 @@ static void kill_one(int fd, uint64_t point) {
         fail("the manager ended by itself", (uint64_t)status);
 }
 
-/* The steps of the spill only where there is one, all others only where values of others are cached as well. */
+/* The steps of the spill only where there is one, all others only where values of others are cached
+ * as well. */
 static bool wanted(int p) {
     return (p == STRESS_W_CHOSEN || p == STRESS_W_WRITTEN) == (spill_fd >= 0);
 }
 
 static bool all_tried(void) {
-    for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++)
+    for (int p = STRESS_W_READY; p < STRESS_PLACES; p++)
         if (wanted(p) && !shared->passed[p])
             return false;
     return shared->cached_held > 0 || spill_fd >= 0;
 }
 
-/* Kill managers for so long, and the right build until all was tried; exits with 1 at the first thing that is wrong. */
+/* Kill managers for so long, and the right build until all was tried; exits with 1 at the first
+ * thing that is wrong. */
 static void run(double seconds, bool quiet) {
     uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9), last = end + TRY_SECONDS * 1000000000ull,
              kills = 0, point = 0;
@@ -541,10 +555,11 @@ static void run(double seconds, bool quiet) {
     memset(page->slot, 0, sizeof page->slot);
     if (store_open(&s, fd, spill_fd, 0) < 0)
         fail("open", 0);
-    if (store_clear(s, (struct store_request){7, 1}) < 0)
+    if (store_clear(s) < 0)
         fail("clear", 0);
     while (store_work(s)) {
     }
+    store_reclaim(s);
     heap_relieve(s, 0);
     if (s->header->used_bytes != budget_fixed(s) || s->leases.retired_n)
         fail("memory is lost", s->header->used_bytes - budget_fixed(s));
@@ -565,10 +580,10 @@ static void run(double seconds, bool quiet) {
             "ok: %llu managers killed (seed %llu), %llu views of cached values kept; steps passed:",
             (unsigned long long)kills, (unsigned long long)seed,
             (unsigned long long)shared->cached_held);
-        for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++)
+        for (int p = STRESS_W_READY; p < STRESS_PLACES; p++)
             printf(" %llu", (unsigned long long)shared->passed[p]);
         printf("\n");
-        for (int p = STRESS_W_INTENT; p < STRESS_PLACES; p++)
+        for (int p = STRESS_W_READY; p < STRESS_PLACES; p++)
             if (wanted(p) && !shared->passed[p])
                 fail("a step was never passed", (uint64_t)p);
         if (!shared->cached_held)

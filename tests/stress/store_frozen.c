@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_frozen.c - the node cache, step by step (LAYOUT 9). As store_steps.c: at each step of a reader the manager does each thing that freezing and evicting
- * can do, at each step of the manager readers look at everything, and no chance is involved. What must hold:
+ * store_frozen.c - the node cache, step by step (LAYOUT 9). As store_steps.c: at each step of a
+ * reader the manager does each thing that freezing and evicting can do, at each step of the manager
+ * readers look at everything, and no chance is involved. What must hold:
  *
- *   1. A reader that sees FROZEN finds a cached key in a version that its owner had at some moment of the look-up, or misses it, and then asks the owner.
- *   2. No byte changes under a view, whatever is evicted, unfrozen and put into the same place.
- *   3. What the manager owns itself is found throughout, and only that when the arena is open again.
+ * 1. A reader that sees FROZEN finds a cached key in a version that its owner had at some moment of
+ * the look-up, or misses it, and then asks the owner. 2. No byte changes under a view, whatever is
+ * evicted, unfrozen and put into the same place. 3. What the manager owns itself is found
+ * throughout, and only that when the arena is open again.
  *
  * The right build must never err; each mutant must.
  */
 #include "store_test.h"
+#include <store/segment.h>
 
 #include <errno.h>
 
@@ -36,8 +39,8 @@ static void after(void) {
 #define OURS 16u /* keys below it are the manager's own */
 #define KEYS 40u /* the others are another manager's */
 #define LOTS 1000000u
-static uint64_t
-    version[KEYS]; /* what the owner has; of ours, and of the others, which are always there */
+/* what the owner has; of ours, and of the others, which are always there */
+static uint64_t version[KEYS];
 static uint64_t epoch, last;
 static char failure[200];
 
@@ -78,7 +81,8 @@ static void evict_all(void) {
     store_cache_evict(box.s, UINT64_MAX, 4 * KEYS, &evicted);
 }
 static uint64_t target;
-/* Free what can be freed, and use every free block of the size of our values again, for another value under the same key: who reads on takes it for the old one. */
+/* Free what can be freed, and use every free block of the size of our values again, for another
+ * value under the same key: who reads on takes it for the old one. */
 static void reuse(void) {
     char key[32];
     struct store_ref ref[60];
@@ -152,11 +156,12 @@ static void act(enum act a, uint64_t k) {
     }
 }
 
+/* again: blocks are used again at once */
 static struct {
     enum stress_place at;
     enum act what;
     bool again, done;
-} todo[2]; /* again: blocks are used again at once */
+} todo[2];
 static uint64_t allowed[4];
 static unsigned allowed_n;
 static void reader_hook(enum stress_place where) {
@@ -293,8 +298,8 @@ END_TEST
 /* --- the manager is stopped --- */
 static const char *seen_wrong;
 static unsigned looks, evicting;
-static struct found
-    kept[KEYS]; /* a view of each cached key, taken at the step before its word is EMPTY */
+/* a view of each cached key, taken at the step before its word is EMPTY */
+static struct found kept[KEYS];
 static uint64_t kept_version[KEYS];
 
 static void look_at_all(enum stress_place where) {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_litmus.c - the orders of memory accesses that LAYOUT relies on, by trying every execution that a processor allows.
+ * store_litmus.c - the orders of memory accesses that LAYOUT relies on, by trying every execution
+ * that a processor allows.
  *
- * A missing fence shows itself on real hardware only within nanoseconds, and on x86 only between a store and a later load; no delay that a
- * test can insert widens that. So the protocol is modelled: each thread is a list of loads, stores and fences; an instruction may execute
- * as soon as everything that the processor keeps before it has. Two sets of such rules: TSO (x86: only a load may overtake an earlier store
- * elsewhere) and WEAK (ARMv8: everything may be reordered but what a fence, acquire, release, the same place, or a branch before a
- * store keeps). All executions are visited.
+ * A missing fence shows itself on real hardware only within nanoseconds, and on x86 only between a
+ * store and a later load; no delay that a test can insert widens that. So the protocol is modelled:
+ * each thread is a list of loads, stores and fences; an instruction may execute as soon as
+ * everything that the processor keeps before it has. Two sets of such rules: TSO (x86: only a load
+ * may overtake an earlier store elsewhere) and WEAK (ARMv8: everything may be reordered but what a
+ * fence, acquire, release, the same place, or a branch before a store keeps). All executions are
+ * visited.
  */
 #include "unit.h"
 
@@ -22,7 +25,8 @@ struct step {
     int place;      /* variable; register for a load is the same number as the step */
     int value;      /* stored */
     unsigned order; /* of a fence: ACQUIRE or FULL */
-    int only_if; /* step of the same thread that must have loaded 0, as an earlier branch said; -1 none */
+    /* step of the same thread that must have loaded 0, as an earlier branch said; -1 none */
+    int only_if;
 };
 #define LD(place, order) \
     { LOAD, place, 0, order, -1 }
@@ -59,9 +63,8 @@ static bool keeps(enum rules rules, const struct step *t, int a, int b) {
         unsigned order = x->kind == FENCE ? x->order : y->order;
         if (order == FULL)
             return true;
-        return order == ACQUIRE &&
-               (x->kind == FENCE ||
-                x->kind == LOAD); /* loads stay before it, everything stays behind it */
+        /* loads stay before it, everything stays behind it */
+        return order == ACQUIRE && (x->kind == FENCE || x->kind == LOAD);
     }
     if (x->place == y->place)
         return true;
@@ -102,7 +105,8 @@ static bool explore(enum rules rules, const struct program *p, const struct stat
             for (int j = 0; j < i && ready; j++)
                 ready = (s->done[t] >> j & 1) || !keeps(rules, p->thread[t], j, i);
             const struct step *x = &p->thread[t][i];
-            /* A membarrier comes over the other thread between two of its instructions: all before have executed, none behind has. */
+            /* A membarrier comes over the other thread between two of its instructions: all before
+             * have executed, none behind has. */
             if (x->kind == EVERYWHERE)
                 ready &= (s->done[!t] & (s->done[!t] + 1)) == 0;
             if (!ready)
@@ -136,10 +140,12 @@ static bool can_go_wrong(enum rules rules, struct program p) {
 
 /* --- I5 and I6: lease against reuse. A block is old (0) until it is reused (1). --- */
 enum { WORD = 1, SLOT, BLOCK, BLOCK_END };
-/* Writer: swing; fence; scan; reuse when the slot was 0. Reader: lease; fence; look at the word again; read both ends of the block; clear. */
+/* Writer: swing; fence; scan; reuse when the slot was 0. Reader: lease; fence; look at the word
+ * again; read both ends of the block; clear. */
+/* the word was unchanged, the bytes were not */
 static bool torn(const uint8_t reg[2][STEPS]) {
     return reg[1][2] == 0 && (reg[1][3] || reg[1][4]);
-} /* the word was unchanged, the bytes were not */
+}
 
 #define REUSE(writer_fence)                                                                  \
     {                                                                                        \
@@ -294,13 +300,10 @@ START_TEST(an_item_is_complete_when_its_word_is_seen) {
 END_TEST
 
 /* --- I8 and I9: a key that is there throughout, while its segment splits --- */
-enum {
-    OLD = 1,
-    NEW,
-    MOVES,
-    DIRECTORY
-}; /* OLD: 0 the word, 1 MOVED. NEW: 1 the word. DIRECTORY: 0 old, 1 new segment. */
-/* Reader: directory, counter, old segment, fence, new segment (judged only where the reader would look), fence, directory, counter. */
+/* OLD: 0 the word, 1 MOVED. NEW: 1 the word. DIRECTORY: 0 old, 1 new segment. */
+enum { OLD = 1, NEW, MOVES, DIRECTORY };
+/* Reader: directory, counter, old segment, fence, new segment (judged only where the reader would
+ * look), fence, directory, counter. */
 static bool missed(const uint8_t reg[2][STEPS]) {
     const uint8_t *r = reg[1];
     uint8_t dir = r[0], moves = r[1], old_slot = r[2], new_slot = r[4], dir2 = r[6], moves2 = r[7];

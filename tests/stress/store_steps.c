@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_steps.c - the two sides stopped at every step of LAYOUT 5, one after the other: at each step of a reader the writer does each thing
- * it can do, twice in every combination, and at each step of a writer a reader looks at everything. No chance is involved. The
- * right build must never err; each mutant must, here too.
+ * store_steps.c - the two sides stopped at every step of LAYOUT 5, one after the other: at each
+ * step of a reader the writer does each thing it can do, twice in every combination, and at each
+ * step of a writer a reader looks at everything. No chance is involved. The right build must never
+ * err; each mutant must, here too.
  */
 #include "store_test.h"
+#include <store/index.h>
+#include <store/segment.h>
 
 #include <errno.h>
 
@@ -89,12 +92,13 @@ static void act(enum act a, uint64_t k) {
         break;
     case ACT_CLEAR:
     case ACT_CLEAR_AND_PUT:
-        store_clear(box.s, nobody);
+        store_clear(box.s);
         memset(version, 0, sizeof version);
         if (a == ACT_CLEAR_AND_PUT)
             put_next(k);
         break;
-    case ACT_SPLIT: /* the key's own segment, until the key has moved; four in a row stay with a chance of 1/16 */
+    /* the key's own segment, until the key has moved; four in a row stay with a chance of 1/16 */
+    case ACT_SPLIT:
         for (int i = 0; i < 4 && index_segment(box.s, h) == stood; i++)
             if (segment_split(box.s, h) < 0)
                 abort();
@@ -104,11 +108,12 @@ static void act(enum act a, uint64_t k) {
     }
 }
 
+/* again: blocks are used again at once */
 static struct {
     enum stress_place at;
     enum act what;
     bool again, done;
-} todo[2]; /* again: blocks are used again at once */
+} todo[2];
 static uint64_t target;
 static uint64_t allowed[8]; /* versions that the key had while it was sought; 0: absent */
 static unsigned allowed_n;
@@ -222,7 +227,8 @@ static const char *seen_wrong;
 static char wrong_text[100];
 static unsigned looks;
 static uint8_t counted[KEYS];
-static struct found kept; /* a view taken in the middle of a change of its key, and kept a while */
+/* a view taken in the middle of a change of its key, and kept a while */
+static struct found kept;
 static uint64_t kept_version;
 
 static int count_stable(void *arg, const void *key, uint32_t len) {
@@ -251,10 +257,11 @@ static void look_at_all(enum stress_place where) {
             seen_wrong = rc == DDICT_ENOKEY ? "missed" : rc ? "an error" : "a wrong value";
         reader_release(&box.page->slot[9]);
     }
-    if (where == STRESS_W_INTENT && busy < KEYS && !kept_version && look_slot(busy, 20, &kept) == 0)
+    if (where == STRESS_W_READY && busy < KEYS && !kept_version && look_slot(busy, 20, &kept) == 0)
         kept_version = version[busy];
+    /* once a word: not each time the long walk */
     if (where == STRESS_W_COPIED && looks % 97)
-        return; /* once a word: not each time the long walk */
+        return;
     memset(counted, 0, sizeof counted);
     do {
         int rc = reader_keys(&box.view, &cursor, &box.page->slot[9], count_stable, NULL);

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_stress.c - one writer and several readers, each a process, at full speed and with random delays at every step of LAYOUT 5.
- * What is checked, every time:
+ * store_stress.c - one writer and several readers, each a process, at full speed and with random
+ * delays at every step of LAYOUT 5. What is checked, every time:
  *
- *   1. Every word of every value that is found, and again while a view is held, is the one of that key and version.
- *   2. A key whose state did not change while it was sought is found with exactly that version, or missed exactly when absent. So a version
+ * 1. Every word of every value that is found, and again while a view is held, is the one of that
+ * key and version. 2. A key whose state did not change while it was sought is found with exactly
+ * that version, or missed exactly when absent. So a version
  *      never goes back, and an acknowledged put is never followed by an older value or a miss.
- *   3. A walk over the keys sees a key that is present throughout exactly once, also while the index grows.
- *   4. While the writer is frozen and caches and evicts values of other owners, who change them only while it is open: no reader that sees FROZEN finds a value that
+ * 3. A walk over the keys sees a key that is present throughout exactly once, also while the index
+ * grows. 4. While the writer is frozen and caches and evicts values of other owners, who change
+ * them only while it is open: no reader that sees FROZEN finds a value that
  *      was replaced before it looked.
- *   5. All of this while values move in memory, because room is wanted that is there, but scattered.
+ * 5. All of this while values move in memory, because room is wanted that is there, but scattered.
  *
- * The right build must pass for some seconds; then each mutant (stress.h) must be caught, or this test proves nothing.
- * Environment: DDICT_STRESS_SECONDS (of the right build), DDICT_MUTANT (only this one; 0: only the right build).
+ * The right build must pass for some seconds; then each mutant (stress.h) must be caught, or this
+ * test proves nothing. Environment: DDICT_STRESS_SECONDS (of the right build), DDICT_MUTANT (only
+ * this one; 0: only the right build).
  */
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
 #include <store/find.h>
-#include <store/state.h>
+#include <store/heap.h>
+#include <store/pages.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -32,9 +36,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define READERS        3
-#define STABLE         400u /* keys that are there from shortly after a clear until the next */
-#define CHURN          400u /* keys that come and go */
+#define READERS 3
+/* keys that are there from shortly after a clear until the next */
+#define STABLE         400u
+#define CHURN          400u             /* keys that come and go */
 #define KEYS           (STABLE + CHURN) /* keys whose state is known */
 #define GROW           12000u           /* more keys, to make segments split */
 #define FOREIGN        300u /* keys of other owners, cached while frozen; behind all others */
@@ -57,14 +62,15 @@ static struct shared {
     uint64_t stop, failed;
     uint64_t loaded; /* odd: a clear or the loading of the stable keys is under way */
     struct key_state key[KEYS];
-    uint64_t
-        owner[FOREIGN]; /* the version that its owner has; changed only while the writer is open */
+    /* the version that its owner has; changed only while the writer is open */
+    uint64_t owner[FOREIGN];
     uint64_t cached, freezes, evicted;
     uint64_t writes, splits, clears, reads, misses, walks, again, rechecks, spilled, moved;
     char what[512];
 } * shared;
 
-/* With a spill memory is so small that most values are there, and values are moved for the index. */
+/* With a spill memory is so small that most values are there, and values are moved for the index.
+ * */
 static uint64_t budget = BUDGET;
 static int spill_fd = -1;
 static void spill_on(void) {
@@ -100,16 +106,16 @@ static void fail(const char *fmt, ...) {
 static bool is_reader;
 void stress_point(enum stress_place where) {
     uint64_t r = next_random();
-    /* Often where the other side can do most harm meanwhile, seldom where it is passed for every word. */
+    /* Often where the other side can do most harm meanwhile, seldom where it is passed for every
+     * word. */
     unsigned every = where == STRESS_R_FOUND || where == STRESS_R_DIR || where == STRESS_R_CHECKED
                          ? 64
-                     : is_reader                                            ? 512
-                     : where == STRESS_W_COPIED || where == STRESS_W_INTENT ? 1024
-                                                                            : 64;
+                     : is_reader                                           ? 512
+                     : where == STRESS_W_COPIED || where == STRESS_W_READY ? 1024
+                                                                           : 64;
     if (r % every == 0) {
-        struct timespec t = {
-            0, (long)(r >> 20 & 0xffff) *
-                   4}; /* up to a quarter of a millisecond, and what the kernel adds */
+        /* up to a quarter of a millisecond, and what the kernel adds */
+        struct timespec t = {0, (long)(r >> 20 & 0xffff) * 4};
         nanosleep(&t, NULL);
     } else if (r % 16 == 1) {
         for (volatile unsigned i = 0; i < (r >> 20 & 0xff); i++) {
@@ -148,7 +154,6 @@ static uint32_t key_name(char *buf, uint64_t key) {
 }
 
 /* --- the writer --- */
-static const struct store_request me = {1, 1};
 
 static void state_begin(uint64_t key) {
     if (key < KEYS)
@@ -167,8 +172,9 @@ static bool write_value(struct store *s, uint64_t key) {
     struct store_ref ref;
     uint64_t version = ++last_version, n = value_words(key, version);
     int rc;
-    while ((rc = store_reserve(s, name, key_name(name, key), n * 8, (uint8_t)key, &ref)) ==
-           -EINPROGRESS)
+    uint64_t scan = 0;
+    while ((rc = store_reserve_again(s, name, key_name(name, key), n * 8, (uint8_t)key, &ref,
+                                     &scan)) == -EINPROGRESS)
         store_work(s);
     if (rc == DDICT_EFULL)
         return false;
@@ -180,7 +186,7 @@ static bool write_value(struct store *s, uint64_t key) {
     for (uint64_t i = 2; i < n; i++)
         w[i] = value_word(key, version, i);
     state_begin(key);
-    rc = store_commit(s, &ref, STORE_ANY, me, NULL);
+    rc = store_commit(s, &ref, STORE_ANY, NULL);
     if (rc < 0) {
         store_abort(s, &ref);
         state_end(key, key < KEYS ? shared->key[key].version : 0);
@@ -198,7 +204,7 @@ static void remove_value(struct store *s, uint64_t key) {
     struct store_ref ref;
     bool pop = next_random() % 3 == 0;
     state_begin(key);
-    int rc = store_remove(s, name, key_name(name, key), me, pop ? &ref : NULL);
+    int rc = store_remove(s, name, key_name(name, key), pop ? &ref : NULL);
     uint64_t had = key < KEYS ? shared->key[key].version : 0;
     state_end(key, 0);
     if (rc != (had ? 0 : DDICT_ENOKEY) && key < KEYS)
@@ -218,7 +224,7 @@ static void clear_all(struct store *s) {
     __atomic_store_n(&shared->loaded, shared->loaded + 1, __ATOMIC_SEQ_CST);
     for (uint64_t k = 0; k < KEYS; k++)
         state_begin(k);
-    int rc = store_clear(s, me);
+    int rc = store_clear(s);
     if (rc < 0)
         fail("clear: %s", dd_strerror(rc));
     for (uint64_t k = 0; k < KEYS; k++)
@@ -276,7 +282,8 @@ static void stay_frozen(struct store *s) {
     __atomic_store_n(&shared->freezes, shared->freezes + 1, __ATOMIC_RELAXED);
 }
 
-/* More is wanted than there is in free pages: values move until it is there, or until all was tried. */
+/* More is wanted than there is in free pages: values move until it is there, or until all was
+ * tried. */
 static void squeeze(struct store *s) {
     struct store_ref ref;
     uint64_t want = pages_available(s) * ARENA_PAGE + heap_scattered(s) / (1 + next_random() % 8);
@@ -338,6 +345,8 @@ static void writer(struct store *s) {
             store_reclaim(s);
         if (step % 64 == 0)
             store_work(s);
+        if (step % 512 == 0)
+            store_idle(s);
         __atomic_store_n(&shared->splits, store_header(s)->segments, __ATOMIC_RELAXED);
     }
 }
@@ -368,8 +377,7 @@ static void recheck(unsigned i) {
 static int look(const struct arena_view *a, const char *name, uint32_t n, uint64_t *slot,
                 struct found *f) {
     uint64_t h = name_hash(name, n), way = next_random() % 3;
-    if (way == 0 && (find_short(a, h, name, n, slot, f, a->fenced, false) ||
-                     find_short(a, h, name, n, slot, f, a->fenced, true)))
+    if (way == 0 && find_fast(a, h, name, n, slot, f))
         return 0;
     if (way == 1) {
         char other[40];
@@ -446,7 +454,8 @@ static void seek(const struct arena_view *a) {
     held[i] = (struct held){.key = key, .version = found, .f = f, .used = true};
 }
 
-/* A key of another owner: its clients look here only while they see FROZEN, and ask the owner when they miss. */
+/* A key of another owner: its clients look here only while they see FROZEN, and ask the owner when
+ * they miss. */
 static void seek_foreign(const struct arena_view *a) {
     char name[40];
     unsigned i = (unsigned)(next_random() % HELD), k = (unsigned)(next_random() % FOREIGN);
@@ -506,9 +515,9 @@ static void walk(const struct arena_view *a) {
             fail("keys: %s", dd_errmsg());
         if (__atomic_load_n(&shared->stop, __ATOMIC_RELAXED))
             return;
+        /* the manager would be asked */
         if (rc == -EAGAIN)
-            __atomic_fetch_add(&shared->again, 1,
-                               __ATOMIC_RELAXED); /* the manager would be asked */
+            __atomic_fetch_add(&shared->again, 1, __ATOMIC_RELAXED);
         else if (!cursor)
             break;
     }
@@ -564,7 +573,7 @@ static pid_t child(int number, int fd, struct lease_chunk *const *pages) {
     for (int i = 0; i < READERS; i++)
         store_leases_add(s, (uint64_t)i, pages[i], (uint32_t)i);
     writer(s);
-    struct ddict_manager_stats st;
+    struct manager_stats st;
     store_stats(s, &st);
     shared->spilled = st.spilled_bytes;
     if (st.total_used_bytes > budget)
@@ -583,14 +592,14 @@ static void *share(size_t n) {
 }
 
 static bool all_tried(void) {
-    bool more =
-        spill_fd >= 0 ||
-        (shared->cached && shared->evicted); /* memory that is full of values may cache nothing */
+    /* memory that is full of values may cache nothing */
+    bool more = spill_fd >= 0 || (shared->cached && shared->evicted);
     return shared->walks && shared->clears && shared->reads && shared->misses && shared->freezes &&
            more && (spill_fd >= 0 || shared->moved);
 }
 
-/* True when nothing was found wrong in so many seconds; the right build goes on until all was tried, at most TRY_SECONDS more. */
+/* True when nothing was found wrong in so many seconds; the right build goes on until all was
+ * tried, at most TRY_SECONDS more. */
 static bool run(double seconds, double *took) {
     struct store_options o = {.budget = budget, .managers = 1, .spill = spill_bytes()};
     struct lease_chunk *pages[READERS];

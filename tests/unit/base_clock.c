@@ -19,9 +19,10 @@ int clock_gettime(clockid_t id, struct timespec *t) {
 static void pass_ms(uint64_t ms) {
     fake_ns += ms * 1000000u;
 }
+/* near the truth: libcheck measures with the same call */
 static void before(void) {
     fake_ns = clock_ns();
-} /* near the truth: libcheck measures with the same call */
+}
 static void after(void) {
     fake_ns = 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base_hash.c - hashes of keys are spread over owners, directory, buckets and tags, and each bit of a key matters. */
+/* base_hash.c - hashes of keys are spread over owners, directory, buckets and tags, and each bit of
+ * a key matters. */
 #include "unit.h"
 #include <base/hash.h>
 

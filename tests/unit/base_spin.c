@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base_spin.c - when spinning does not pay, on a clock, a scheduler and a number of cores that the test sets. */
+/* base_spin.c - when spinning does not pay, on a clock, a scheduler and a number of cores that the
+ * test sets. */
 #include "unit.h"
 #include <base/clock.h>
 #include <base/defaults.h>
@@ -33,9 +34,10 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
     return 0;
 }
 
+/* near the truth: libcheck measures with the same call */
 static void before(void) {
     fake_ns = clock_ns();
-} /* near the truth: libcheck measures with the same call */
+}
 static void after(void) {
     fake_ns = 0;
 }
@@ -111,13 +113,14 @@ START_TEST(cores_are_looked_at_now_and_then) {
     ck_assert_int_eq(spin_cores_at(++fake_ns), 1);
     ck_assert_int_eq(looks, 2);
     fake_cores = 3;
-    ck_assert_int_eq(spin_cores(), 1); /* given back: noticed without a turn, as there is none */
+    /* given back: noticed without a turn, as there is none */
+    ck_assert_int_eq(spin_cores(), 1);
     fake_ns += DD_SPIN_LOOK_NS;
     ck_assert_int_eq(spin_cores(), 3);
     fake_cores = 1;
     fake_ns += 10 * (uint64_t)DD_SPIN_LOOK_NS;
-    ck_assert_int_eq(spin_cores(),
-                     3); /* who spins, and has not looked at the clock, learns it by a turn */
+    /* who spins, and has not looked at the clock, learns it by a turn */
+    ck_assert_int_eq(spin_cores(), 3);
     ck_assert_int_eq(looks, 3);
 }
 END_TEST

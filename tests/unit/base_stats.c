@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base_stats.c - percentiles are right within 1/8, sums are sums, and every figure stands in the JSON text. */
+/* base_stats.c - percentiles are right within 1/8, sums are sums, and every figure stands in the
+ * JSON text. */
 #include "unit.h"
 #include <base/stats.h>
 
@@ -49,61 +50,65 @@ START_TEST(values_beyond_the_last_bucket_give_the_maximum) {
 }
 END_TEST
 
-static struct ddict_manager_stats sample(uint64_t k) {
-    struct ddict_manager_stats s = {.manager_id = 3,
-                                    .node_id = 1,
-                                    .pid = 77,
-                                    .hostname = "h",
-                                    .node = "n1",
-                                    .total_bytes = 1000 * k,
-                                    .total_used_bytes = 250 * k,
-                                    .pool_free_space = 750 * k,
-                                    .pool_utilization = 25,
-                                    .num_keys = 5 * k,
-                                    .puts = 6 * k,
-                                    .gets_local = 7 * k,
-                                    .gets_remote = 8 * k,
-                                    .misses = 9 * k,
-                                    .deletes = 10 * k,
-                                    .bytes_in = 11 * k,
-                                    .bytes_out = 12 * k,
-                                    .cache_hits = 13 * k,
-                                    .evictions = 14 * k,
-                                    .full_errors = 15 * k,
-                                    .clients_now = 16 * k,
-                                    .clients_peak = 17 * k,
-                                    .lanes_watched = 121 * k,
-                                    .lane_bytes = 122 * k,
-                                    .connections = 123 * k,
-                                    .descriptors = 124 * k,
-                                    .page_table_bytes = 125 * k,
-                                    .prefixes = 126 * k,
-                                    .events_bytes = 127 * k,
-                                    .restarts = 18 * k,
-                                    .retired_bytes = 19 * k,
-                                    .leased_bytes = 20 * k,
-                                    .largest_holder_pid = (uint32_t)(21 * k),
-                                    .largest_holder_bytes = 22 * k,
-                                    .rma_bytes = 29 * k,
-                                    .rma_refused = 30 * k,
-                                    .refused_connections = 23 * k,
-                                    .uptime_us = 24 * k,
-                                    .populated_bytes = 25 * k,
-                                    .populate_us = 26 * k,
-                                    .page_bytes = 27,
-                                    .huge_bytes = 28 * k};
+static struct manager_stats sample(uint64_t k) {
+    struct manager_stats s = {.version = STATS_VERSION,
+                              .bytes = sizeof s,
+                              .manager_id = 3,
+                              .node_id = 1,
+                              .pid = 77,
+                              .hostname = "h",
+                              .node = "n1",
+                              .total_bytes = 1000 * k,
+                              .total_used_bytes = 250 * k,
+                              .pool_free_space = 750 * k,
+                              .pool_utilization = 25,
+                              .num_keys = 5 * k,
+                              .puts = 6 * k,
+                              .gets_local = 7 * k,
+                              .gets_remote = 8 * k,
+                              .misses = 9 * k,
+                              .deletes = 10 * k,
+                              .bytes_in = 11 * k,
+                              .bytes_out = 12 * k,
+                              .cache_hits = 13 * k,
+                              .evictions = 14 * k,
+                              .full_errors = 15 * k,
+                              .clients_now = 16 * k,
+                              .clients_peak = 17 * k,
+                              .lanes_watched = 121 * k,
+                              .lane_bytes = 122 * k,
+                              .lane_returned_bytes = 128 * k,
+                              .connections = 123 * k,
+                              .descriptors = 124 * k,
+                              .page_table_bytes = 125 * k,
+                              .prefixes = 126 * k,
+                              .events_bytes = 127 * k,
+                              .retired_bytes = 19 * k,
+                              .leased_bytes = 20 * k,
+                              .scattered_bytes = 32 * k,
+                              .moved_bytes = 33 * k,
+                              .largest_holder_pid = (uint32_t)(21 * k),
+                              .largest_holder_bytes = 22 * k,
+                              .rma_bytes = 29 * k,
+                              .rma_refused = 30 * k,
+                              .refused_connections = 23 * k,
+                              .uptime_us = 24 * k,
+                              .populated_bytes = 25 * k,
+                              .populate_us = 26 * k,
+                              .page_bytes = 27,
+                              .huge_bytes = 28 * k};
     s.free_blocks[12] = 2 * k;
     s.free_blocks[47] = 1;
     s.turns[0] = 3 * k;
     s.turns[DDICT_TURNS_N - 1] = 1;
     s.turn_max_us = 31 * k;
-    for (int i = 0; i < DDICT_OP_N; i++)
+    for (int i = 0; i < DDICT_LATENCY_N; i++)
         s.latency[i] = (struct ddict_latency){100 * k, 10 * k, 20 * k, 30 * k};
     return s;
 }
 
 START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
-    struct ddict_manager_stats t = sample(2), s = sample(3);
+    struct manager_stats t = sample(2), s = sample(3);
     strcpy(s.node, "n2");
     s.state = DDICT_ELOST;
     stats_merge(&t, &s);
@@ -122,6 +127,8 @@ START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
     ck_assert_uint_eq(t.refused_connections, 115);
     ck_assert_uint_eq(t.rma_bytes, 145);
     ck_assert_uint_eq(t.rma_refused, 150);
+    ck_assert_uint_eq(t.scattered_bytes, 160);
+    ck_assert_uint_eq(t.moved_bytes, 165);
     ck_assert_uint_eq(t.largest_holder_pid, 63);
     ck_assert_uint_eq(t.largest_holder_bytes, 66);
     ck_assert_uint_eq(t.uptime_us, 72);
@@ -129,11 +136,11 @@ START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
     ck_assert_uint_eq(t.populate_us, 130);
     ck_assert_uint_eq(t.page_bytes, 27);
     ck_assert_uint_eq(t.huge_bytes, 140);
-    ck_assert_uint_eq(t.lanes_watched + t.lane_bytes + t.connections + t.descriptors +
-                          t.page_table_bytes + t.prefixes + t.events_bytes,
-                      5 * 868);
-    ck_assert_uint_eq(t.latency[DDICT_OP_GET].count, 500);
-    ck_assert_uint_eq(t.latency[DDICT_OP_GET].max_ns, 90);
+    ck_assert_uint_eq(t.lanes_watched + t.lane_bytes + t.lane_returned_bytes + t.connections +
+                          t.descriptors + t.page_table_bytes + t.prefixes + t.events_bytes,
+                      5 * 996);
+    ck_assert_uint_eq(t.latency[DDICT_LATENCY_GET].count, 500);
+    ck_assert_uint_eq(t.latency[DDICT_LATENCY_GET].max_ns, 90);
 }
 END_TEST
 
@@ -148,7 +155,7 @@ START_TEST(turns_are_counted_by_powers_of_two) {
 END_TEST
 
 START_TEST(the_json_text_has_every_figure) {
-    struct ddict_manager_stats s = sample(1);
+    struct manager_stats s = sample(1);
     static const char *const names[] = {"manager_id",
                                         "node_id",
                                         "pid",
@@ -176,9 +183,10 @@ START_TEST(the_json_text_has_every_figure) {
                                         "page_table_bytes",
                                         "prefixes",
                                         "events_bytes",
-                                        "restarts",
                                         "retired_bytes",
                                         "leased_bytes",
+                                        "scattered_bytes",
+                                        "moved_bytes",
                                         "largest_holder_pid",
                                         "largest_holder_bytes",
                                         "refused_connections",
@@ -192,7 +200,7 @@ START_TEST(the_json_text_has_every_figure) {
                                         "turn_max_us"};
     static const json_int_t values[] = {
         3,   1,   77,  0,   1000, 250, 750, 5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 121,
-        122, 123, 124, 125, 126,  127, 18,  19, 20, 21, 22, 23, 29, 30, 24, 25, 26, 27, 28, 31};
+        122, 123, 124, 125, 126,  127, 19,  20, 32, 33, 21, 22, 23, 29, 30, 24, 25, 26, 27, 28, 31};
     char *text = stats_json(&s);
     ck_assert_ptr_nonnull(text);
     json_t *j = json_loads(text, 0, NULL);
@@ -213,7 +221,7 @@ START_TEST(the_json_text_has_every_figure) {
     ck_assert_int_eq(json_integer_value(json_object_get(turns, "1")), 3);
     ck_assert_int_eq(json_integer_value(json_object_get(turns, "8388608")), 1);
     json_t *lat = json_object_get(j, "latency");
-    ck_assert_uint_eq(json_object_size(lat), DDICT_OP_N);
+    ck_assert_uint_eq(json_object_size(lat), DDICT_LATENCY_N);
     ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(lat, "put"), "p99_ns")),
                      20);
     json_decref(j);
@@ -222,7 +230,7 @@ START_TEST(the_json_text_has_every_figure) {
 END_TEST
 
 START_TEST(names_that_are_not_text_do_not_spoil_the_json) {
-    struct ddict_manager_stats s = sample(1);
+    struct manager_stats s = sample(1);
     memset(s.hostname, 0xff, sizeof s.hostname); /* not UTF-8, and not terminated */
     char *text = stats_json(&s);
     ck_assert_ptr_nonnull(text);
@@ -234,7 +242,7 @@ START_TEST(names_that_are_not_text_do_not_spoil_the_json) {
 END_TEST
 
 START_TEST(the_json_text_is_read_back_as_it_was) {
-    struct ddict_manager_stats s = sample(5), back;
+    struct manager_stats s = sample(5), back;
     s.state = DDICT_ELOST;
     char *text = stats_json(&s), *again;
     json_t *j = json_loads(text, 0, NULL);
@@ -251,7 +259,8 @@ START_TEST(the_json_text_is_read_back_as_it_was) {
 END_TEST
 
 START_TEST(figures_that_are_missing_or_of_another_type_are_read_as_zero) {
-    struct ddict_manager_stats s, none = {.numa_node = -1};
+    struct manager_stats s, none;
+    stats_init(&none);
     json_t *j = json_loads("{\"puts\":\"many\",\"numa_node\":\"all\",\"node\":7,\"latency\":[],"
                            "\"free_blocks\":3,\"state\":{},\"hue\":\"blue\"}",
                            0, NULL);

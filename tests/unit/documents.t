@@ -1,29 +1,59 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every option, call and word that exists is in its man page.
+# Every call, word and option of the plugin that exists is in its man page. Options of the commands: manual.t.
 src=${srcdir-.} bad=0
 
-# page FILE NAMES... - each name stands in FILE as a word
+# rows WHO - options, variables or words of the option table
+rows() { tests/unit/option_list | sed -n "s/^$1 //p" | sort -u; }
+
+# page FILES NAMES... - each name stands in one of FILES (a pattern) as a word
 page() {
     local file=$1 name text
     shift
-    text=$(sed 's/\\-/-/g; s/\\f[BIR]//g' "$src/doc/$file") || exit 1
+    text=$(sed 's/\\-/-/g; s/\\f[BIR]//g' "$src"/doc/man/$file) || exit 1
     [ $# -gt 5 ] || { echo "not ok only $# names were found for $file"; bad=1; }
     for name; do
         grep -qE -- "(^|[^a-z_-])$name([^a-z_-]|\$)" <<<"$text" || { echo "not ok $file does not say $name"; bad=1; }
     done
 }
-# longs PATTERNS... - the long options of getopt_long(); patterns are of the source folder
-longs() { (cd "$src" && grep -ohE '\{ ?"[a-z-]+", (required|no)_argument' $*) | sed 's/.*"\(.*\)".*/--\1/' | sort -u; }
 
-page ddict.1 $(longs client/cmd*.[ch] client/bench.c client/load/main.c runtime/launch/options.c | grep -vxE -- '--plugin|--script|--worker|--report|--once|--stage|--after-load|--loaded') $(sed -n 's/^    {"\([a-z]*\)", cmd_.*/\1/p' "$src/client/cmd_main.c")
-page ddictd.8 $(longs runtime/manager/options.c)
-page libddict.3 $(grep -ohE '^DDICT_API .*' "$src/client/ddict.h" | grep -oE 'ddict_[a-z_]+\(' | tr -d '(' | sort -u)
-page libddict-runtime.3 $(grep -ohE '^DDICT_RT_API .*' "$src/runtime/place/ddict_runtime.h" | grep -oE 'ddict_rt_[a-z_]+\(' | tr -d '(' | sort -u) DDICT_PMIX DDICT_TIMEOUT \
-    DDICT_RUN_ID DDICT_RUN_RANK DDICT_RUN_SIZE
-page ddict-plugin.8 $(grep -ohE '"ddict-[a-z-]+"|= "DDICT_[A-Z_]+"' "$src/plugin/options.c" | tr -d '"= ' | sed 's/^ddict-/--ddict-/' | sort -u)
-page ddict.conf.5 $(sed -n 's/^    { "\([a-z_]*\)", take_.*/\1=/p' "$src/runtime/launch/site.c")
-for word in $(sed -n 's/^    { "\([a-z_]*\)", take_.*/\1/p' "$src/runtime/launch/site.c"); do
+# library HEADER MARK PAGES - each function of the header is named, declared as there and described in one of the pages, and no other function is
+names() { sed -n '/^\.SH NAME/{n;s/ \\- .*//;s/[\\,]//g;p}' "$1" | tr ' ' '\n'; }
+section() { awk -v want=" $2 " '/^\.SH/ { in_it = index(want, " " $2 " ") } in_it' "$1"; }
+library() {
+    local prototypes functions page name declared
+    prototypes=$(awk -v mark="^$2 " '$0 ~ mark { in_it = 1; sub(mark, "") } in_it { sub(/;.*/, ";"); print } /;/ { in_it = 0 }' "$1")
+    functions=$(grep -oE '\bddict_[a-z_]+\(' <<<"$prototypes" | tr -d '(' | sort -u)
+    [ "$(wc -w <<<"$functions")" -gt 15 ] || { echo "not ok only these functions in $1: $functions"; bad=1; }
+    for page in $3; do
+        declared=$(section "$page" SYNOPSIS | grep '^\.B' | grep -oE '\bddict_[a-z_]+\(' | tr -d '(' | sort -u)
+        for name in $(names "$page" | grep -vxE 'libddict|libddict-runtime|ddict_async'); do
+            grep -qx "$name" <<<"$functions" || { echo "not ok $page names $name, which $1 has not"; bad=1; }
+            grep -qx "$name" <<<"$declared" || { echo "not ok $page does not declare $name"; bad=1; }
+            section "$page" DESCRIPTION | grep -q "\b$name()" || { echo "not ok $page does not describe $name"; bad=1; }
+        done
+        [ -z "$declared" ] || grep -q '^\.SH ERRORS' "$page" || { echo "not ok $page has no errors"; bad=1; }
+        for name in $declared; do
+            names "$page" | grep -qx "$name" || { echo "not ok $page declares $name and does not name it"; bad=1; }
+        done
+    done
+    declared=$(for page in $3; do section "$page" SYNOPSIS | sed -nE 's/^\.(B|BI|RB) //p' | tr -d '" \n'; done)
+    for name in $(tr -d ' \n' <<<"$prototypes" | tr ';' '\n'); do
+        [[ $declared = *"$name"* ]] || { echo "not ok no page declares $name;"; bad=1; }
+    done
+    comm -3 <(echo "$functions") <(for page in $3; do names "$page"; done | grep -vxE 'libddict|libddict-runtime|ddict_async' | sort) | grep . && { echo "not ok these functions are not in one page"; bad=1; }
+}
+man=$src/doc/man headers=$(find "$src/client" "$src/runtime" -name 'ddict*.h')
+library "$src/client/ddict.h" DDICT_API "$(echo "$man"/libddict.3 "$man"/ddict_*.3)"
+library "$(grep '/ddict_runtime\.h$' <<<"$headers")" DDICT_RT_API "$man/libddict-runtime.3"
+page libddict.3 $(grep -ohE '^ +DDICT_E[A-Z]+ = ' $headers | tr -d ' =')
+page ddict_stats.3 $(sed -n '/^struct ddict_manager_stats {/,/^}/p' $headers | sed 's|/\*.*||;s|\[.*\]||' | grep -E '^ +(struct [a-z_]+|[a-z0-9_]+) [a-z].*;' |
+    sed -E 's/^ +(struct )?[a-z0-9_]+ //' | tr -d ' ;' | tr ',' ' ')
+page libddict-runtime.3 DDICT_PMIX DDICT_TIMEOUT DDICT_TOPOLOGY DDICT_RUN_ID DDICT_RUN_RANK DDICT_RUN_SIZE
+page ddict-plugin.8 $(rows srun)
+page 'ddict*.1' $(rows variables)
+page ddict.conf.5 $(rows site | sed 's/$/=/')
+for word in $(rows site); do
     grep -q "^#$word=" "$src/etc/ddict.conf" || { echo "not ok etc/ddict.conf has no example of $word"; bad=1; }
 done
 [ $bad = 0 ] && echo "ok the man pages have all options, calls and words"

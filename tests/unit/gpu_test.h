@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_test.h - what the tests of GPUs share: topologies from files and made up, and the exact least total distance by trying everything. */
+/* gpu_test.h - what the tests of GPUs share: topologies from files and made up, and the exact least
+ * total distance by trying everything. */
 #ifndef DDICT_TESTS_GPU_TEST_H
 #define DDICT_TESTS_GPU_TEST_H
 
 #include "machine_xml.h"
-#include "place/gpu_bind.h"
-#include "place/topology.h"
 #include "unit.h"
+#include <place/gpu_bind.h>
+#include <place/topology.h>
 
 #include <glob.h>
 #include <limits.h>
@@ -23,16 +24,17 @@ static inline void machine_map(const struct machine *of, struct gpu_map *m) {
     free(text);
 }
 
-/* Saved topologies of real machines: $DDICT_TEST_TOPOLOGIES, else beside the repository; there may be none. globfree() it. */
+/* Saved topologies of real machines: $DDICT_TEST_TOPOLOGIES, else beside the repository; there may
+ * be none. globfree() it. */
 static inline size_t saved_topologies(glob_t *g) {
     const char *folder = getenv("DDICT_TEST_TOPOLOGIES"), *source = getenv("srcdir");
     char pattern[PATH_MAX];
 
-    if (folder != NULL)
+    if (folder)
         snprintf(pattern, sizeof pattern, "%s/*.xml", folder);
     else
         snprintf(pattern, sizeof pattern, "%s/../shared/data/topologies/*.xml",
-                 source != NULL ? source : ".");
+                 source ? source : ".");
     if (glob(pattern, 0, NULL, g) != 0)
         g->gl_pathc = 0;
     return g->gl_pathc;
@@ -52,7 +54,8 @@ static inline void try_all(int places, int gpus, const int64_t *cost, int at, un
             try_all(places, gpus, cost, at + 1, used | 1u << g, sum + cost[at * gpus + g], least);
 }
 
-/* The same for more GPUs than permutations can be tried of: all sets of GPUs, the first places each in its cheapest way. */
+/* The same for more GPUs than permutations can be tried of: all sets of GPUs, the first places each
+ * in its cheapest way. */
 static inline int64_t try_sets(int places, int gpus, const int64_t *cost) {
     int64_t *best = malloc(sizeof *best << gpus), least = INT64_MAX;
 
@@ -87,7 +90,8 @@ static inline int64_t least_of_orders(int ranks, int gpus, const int64_t *distan
     return least;
 }
 
-/* Of a GPU for each rank, none with more than one rank more than another: all states (how many ranks on each GPU) rank by rank. */
+/* Of a GPU for each rank, none with more than one rank more than another: all states (how many
+ * ranks on each GPU) rank by rank. */
 static inline int64_t least_of_shares(int ranks, int gpus, const int64_t *distance) {
     int most = (ranks + gpus - 1) / gpus, floor = ranks / gpus, states = 1, step[16];
     int64_t *now, *next, least = INT64_MAX;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_options.c - the command lines of `ddict up` and `ddict run`. Invariant: the command line wins over the environment, and a wrong word is named. */
-#include "base/defaults.h"
-#include "launch/options.h"
+/* launch_options.c - the command lines of `ddict up` and `ddict run`. Invariant: the command line
+ * wins over the environment, and a wrong word is named. */
 #include "launch_test.h"
+#include <base/defaults.h>
+#include <launch/options.h>
 
 #include <string.h>
 
-static const char *managers, *mem, *transport;
+static const char *managers, *mem, *transport, *wire;
 static char why[ASK_WHY];
 
 static const char *environment(const char *name) {
     return strcmp(name, "DDICT_MANAGERS") == 0    ? managers
            : strcmp(name, "DDICT_MEM") == 0       ? mem
            : strcmp(name, "DDICT_TRANSPORT") == 0 ? transport
+           : strcmp(name, "DDICT_WIRE") == 0      ? wire
                                                   : NULL;
 }
 
@@ -24,7 +26,7 @@ static int parse(struct options *o, const char *verb, const char *line) {
 
     snprintf(text, sizeof text, "%s", line);
     argv[argc++] = (char *)(uintptr_t)verb;
-    for (word = strtok_r(text, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save))
+    for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save))
         argv[argc++] = word;
     argv[argc] = NULL;
     memset(o, 0, sizeof *o);
@@ -38,11 +40,12 @@ START_TEST(defaults_are_one_manager_a_node_and_1_gib) {
 
     managers = mem = NULL;
     ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
-    ck_assert_uint_eq(o.managers, 0);
-    ck_assert_uint_eq(o.mem.bytes, DD_MEM_DEFAULT);
-    ck_assert_str_eq(o.mpi, "auto");
-    ck_assert_int_eq(o.drain_ms, DD_DRAIN_MS);
-    ck_assert(!o.foreground && !o.local && o.job == NULL && o.cmd == NULL);
+    ck_assert_uint_eq(number_of(&o.set, OPT_MANAGERS), 0);
+    ck_assert_uint_eq(o.set.of[OPT_MEM].amount.bytes, DD_MEM_DEFAULT);
+    ck_assert_str_eq(text_of(&o.set, OPT_MPI), "auto");
+    ck_assert_int_eq(number_of(&o.set, OPT_DRAIN_MS), DD_DRAIN_MS);
+    ck_assert(!is_said(&o.set, OPT_FOREGROUND) && !is_said(&o.set, OPT_LOCAL) &&
+              !text_of(&o.set, OPT_JOBID) && !o.cmd);
 }
 END_TEST
 
@@ -51,14 +54,14 @@ START_TEST(the_transport_is_the_users_the_variables_or_auto) {
 
     managers = mem = transport = NULL;
     ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
-    ck_assert_str_eq(o.transport, "auto");
+    ck_assert_str_eq(text_of(&o.set, OPT_TRANSPORT), "auto");
     ck_assert_int_eq(parse(&o, "ddict up", "--site=transport=tcp"), 0);
-    ck_assert_str_eq(o.transport, "tcp");
+    ck_assert_str_eq(text_of(&o.set, OPT_TRANSPORT), "tcp");
     transport = "ofi";
     ck_assert_int_eq(parse(&o, "ddict up", "--site=transport=tcp"), 0);
-    ck_assert_str_eq(o.transport, "ofi");
+    ck_assert_str_eq(text_of(&o.set, OPT_TRANSPORT), "ofi");
     ck_assert_int_eq(parse(&o, "ddict run", "--transport=ofi:cxi train"), 0);
-    ck_assert_str_eq(o.transport, "ofi:cxi");
+    ck_assert_str_eq(text_of(&o.set, OPT_TRANSPORT), "ofi:cxi");
     transport = "pigeon";
     ck_assert_int_lt(parse(&o, "ddict up", ""), 0);
     ck_assert_ptr_nonnull(
@@ -68,22 +71,55 @@ START_TEST(the_transport_is_the_users_the_variables_or_auto) {
 }
 END_TEST
 
+START_TEST(protection_can_only_be_raised_above_the_sites) {
+    struct options o;
+
+    managers = mem = transport = wire = NULL;
+    ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
+    ck_assert_ptr_null(text_of(&o.set, OPT_WIRE));
+    ck_assert_int_eq(parse(&o, "ddict up", "--wire=encrypt --site=wire=auth"), 0);
+    ck_assert_str_eq(text_of(&o.set, OPT_WIRE), "encrypt");
+    ck_assert_int_eq(parse(&o, "ddict up", "--site=wire=auth"), 0);
+    ck_assert_str_eq(text_of(&o.set, OPT_WIRE), "auth");
+    ck_assert_int_eq(parse(&o, "ddict up", "--site=wire=auth --site=wire=plain"), 0);
+    ck_assert_str_eq(text_of(&o.set, OPT_WIRE), "auth");
+    ck_assert_int_lt(parse(&o, "ddict up", "--wire=plain --site=wire=auth"), 0);
+    ck_assert_ptr_nonnull(strstr(why, "--wire=plain: this site wants at least auth"));
+    ck_assert_int_lt(parse(&o, "ddict up", "--plugin --wire=auth --site=wire=encrypt"), 0);
+    ck_assert_ptr_nonnull(strstr(why, "--ddict-wire=auth: this site wants at least encrypt"));
+    ck_assert_int_lt(parse(&o, "ddict up", "--wire=tls"), 0);
+    ck_assert_ptr_nonnull(strstr(why, "--wire=tls: want plain, auth or encrypt"));
+    wire = "auth";
+    ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
+    ck_assert_str_eq(text_of(&o.set, OPT_WIRE), "auth");
+    ck_assert_int_eq(parse(&o, "ddict up", "--wire=plain"), 0);
+    ck_assert_str_eq(text_of(&o.set, OPT_WIRE), "plain");
+    wire = "no";
+    ck_assert_int_lt(parse(&o, "ddict up", ""), 0);
+    ck_assert_ptr_nonnull(strstr(why, "DDICT_WIRE=no: want plain, auth or encrypt"));
+    wire = "";
+    ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
+    ck_assert_ptr_null(text_of(&o.set, OPT_WIRE));
+    wire = NULL;
+}
+END_TEST
+
 START_TEST(ranks_are_of_run_and_a_number) {
     struct options o;
 
     managers = mem = NULL;
     ck_assert_int_eq(parse(&o, "ddict run", "-n 4 train -n 9"), 0);
-    ck_assert_int_eq(o.ranks, 4);
+    ck_assert_int_eq(number_of(&o.set, OPT_RANKS), 4);
     ck_assert_str_eq(o.cmd[1], "-n");
     ck_assert_int_eq(parse(&o, "ddict run", "--ranks=2 train"), 0);
-    ck_assert_int_eq(o.ranks, 2);
+    ck_assert_int_eq(number_of(&o.set, OPT_RANKS), 2);
     ck_assert_int_eq(parse(&o, "ddict run", "train"), 0);
-    ck_assert_int_eq(o.ranks, 0);
+    ck_assert_int_eq(number_of(&o.set, OPT_RANKS), 0);
     ck_assert_int_lt(parse(&o, "ddict run", "-n 0 train"), 0);
     ck_assert_int_lt(parse(&o, "ddict run", "-n x train"), 0);
     ck_assert_int_lt(parse(&o, "ddict run", "-n 5000 train"), 0);
     ck_assert_int_lt(parse(&o, "ddict up", "-n 2"), 0);
-    ck_assert_ptr_nonnull(strstr(why, "only with run"));
+    ck_assert_ptr_nonnull(strstr(why, "--ranks: only with `ddict run`"));
 }
 END_TEST
 
@@ -93,13 +129,13 @@ START_TEST(the_command_line_wins_over_the_environment) {
     managers = "3";
     mem = "64M";
     ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
-    ck_assert_uint_eq(o.managers, 3);
-    ck_assert_uint_eq(o.mem.bytes, 64u << 20);
-    ck_assert_str_eq(o.mem_name, "DDICT_MEM");
+    ck_assert_uint_eq(number_of(&o.set, OPT_MANAGERS), 3);
+    ck_assert_uint_eq(o.set.of[OPT_MEM].amount.bytes, 64u << 20);
+    ck_assert_str_eq(settings_name(&o.set, OPT_MEM), "DDICT_MEM");
     ck_assert_int_eq(parse(&o, "ddict up", "--managers=5 --mem 1G"), 0);
-    ck_assert_uint_eq(o.managers, 5);
-    ck_assert_uint_eq(o.mem.bytes, 1u << 30);
-    ck_assert_str_eq(o.mem_name, "--mem");
+    ck_assert_uint_eq(number_of(&o.set, OPT_MANAGERS), 5);
+    ck_assert_uint_eq(o.set.of[OPT_MEM].amount.bytes, 1u << 30);
+    ck_assert_str_eq(settings_name(&o.set, OPT_MEM), "--mem");
     mem = "rubbish"; /* overruled, so nobody minds */
     ck_assert_int_eq(parse(&o, "ddict up", "--mem=8M"), 0);
     ck_assert_int_lt(parse(&o, "ddict up", ""), 0);
@@ -113,7 +149,7 @@ START_TEST(the_plugin_s_errors_name_the_options_of_srun) {
     managers = mem = NULL;
     ck_assert_int_lt(parse(&o, "ddict up", "--plugin --mem=x"), 0);
     ck_assert_ptr_nonnull(strstr(why, "--ddict-mem=x"));
-    ck_assert(o.plugin && !o.foreground);
+    ck_assert(is_said(&o.set, OPT_PLUGIN) && !is_said(&o.set, OPT_FOREGROUND));
     ck_assert_int_lt(parse(&o, "ddict up", "--plugin --managers=0"), 0);
     ck_assert_ptr_nonnull(strstr(why, "--ddict-managers=0"));
 }
@@ -138,28 +174,29 @@ START_TEST(the_site_says_what_the_user_does_not) {
     managers = mem = NULL;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         ck_assert_msg(parse(&o, "ddict up", cases[i].line) == 0, "%s: %s", cases[i].line, why);
-        ck_assert_msg(o.managers == cases[i].managers && o.mem.bytes == cases[i].bytes &&
-                          o.mem.share == cases[i].share,
+        ck_assert_msg(number_of(&o.set, OPT_MANAGERS) == cases[i].managers &&
+                          o.set.of[OPT_MEM].amount.bytes == cases[i].bytes &&
+                          o.set.of[OPT_MEM].amount.share == cases[i].share,
                       "%s", cases[i].line);
     }
     ck_assert_int_eq(parse(&o, "ddict up",
                            "--site drain=2 --site mpi=none --site start_timeout=9 --site srun=/a "
                            "--site ddictd=/b"),
                      0);
-    ck_assert(o.drain_ms == 2000 && o.start_s == 9);
-    ck_assert_str_eq(o.mpi, "none");
-    ck_assert_str_eq(o.srun, "/a");
-    ck_assert_str_eq(o.ddictd, "/b");
+    ck_assert(number_of(&o.set, OPT_DRAIN_MS) == 2000 && number_of(&o.set, OPT_START_TIMEOUT) == 9);
+    ck_assert_str_eq(text_of(&o.set, OPT_MPI), "none");
+    ck_assert_str_eq(text_of(&o.set, OPT_SRUN), "/a");
+    ck_assert_str_eq(text_of(&o.set, OPT_DDICTD), "/b");
     ck_assert_int_eq(
         parse(&o, "ddict up",
               "--site drain=2 --drain-ms=3 --site mpi=none --mpi=pmix --srun=/c --site srun=/a"),
         0);
-    ck_assert_int_eq(o.drain_ms, 3);
-    ck_assert_str_eq(o.mpi, "pmix");
-    ck_assert_str_eq(o.srun, "/c");
+    ck_assert_int_eq(number_of(&o.set, OPT_DRAIN_MS), 3);
+    ck_assert_str_eq(text_of(&o.set, OPT_MPI), "pmix");
+    ck_assert_str_eq(text_of(&o.set, OPT_SRUN), "/c");
     mem = "8M"; /* the user's too */
     ck_assert_int_eq(parse(&o, "ddict up", "--site mem=4G"), 0);
-    ck_assert_uint_eq(o.mem.bytes, 8u << 20);
+    ck_assert_uint_eq(o.set.of[OPT_MEM].amount.bytes, 8u << 20);
     mem = NULL;
 }
 END_TEST
@@ -168,9 +205,9 @@ START_TEST(the_plugin_stays_with_a_step_and_leaves_a_job) {
     struct options o;
 
     ck_assert_int_eq(parse(&o, "ddict up", "--plugin --jobid=3 --step=1"), 0);
-    ck_assert(o.plugin && o.foreground);
+    ck_assert(is_said(&o.set, OPT_PLUGIN) && is_said(&o.set, OPT_FOREGROUND));
     ck_assert_int_eq(parse(&o, "ddict up", "--plugin --jobid=3"), 0);
-    ck_assert(o.plugin && !o.foreground);
+    ck_assert(is_said(&o.set, OPT_PLUGIN) && !is_said(&o.set, OPT_FOREGROUND));
 }
 END_TEST
 
@@ -181,7 +218,7 @@ START_TEST(options_of_the_command_are_the_command_s) {
     ck_assert_int_eq(parse(&o, "ddict run", "--managers=2 -v python3 --mem=x -h"), 0);
     ck_assert_str_eq(o.cmd[0], "python3");
     ck_assert_str_eq(o.cmd[1], "--mem=x");
-    ck_assert(o.verbose && !o.help);
+    ck_assert(is_said(&o.set, OPT_VERBOSE) && !is_said(&o.set, OPT_HELP));
     ck_assert_int_eq(parse(&o, "ddict run", "--mem=8M -- -x y"), 0);
     ck_assert_str_eq(o.cmd[0], "-x");
 }
@@ -204,6 +241,7 @@ START_TEST(wrong_words_are_named) {
                {"ddict up", "--drain-ms=-1", "--drain-ms=-1"},
                {"ddict up", "--start-timeout=0", "--start-timeout=0"},
                {"ddict up", "--site=foo", "--site: unknown word 'foo'"},
+               {"ddict up", "--log=x", "unknown option --log=x: it is --record"},
                {"ddict run", "--site=rma=perhaps x", "--site: rma=perhaps: want"},
                {"ddict up", "--plugin --site=foo", "plugstack.conf: unknown word 'foo'"},
                {"ddict up", "--chdir=here", "--chdir=here: want an absolute path"},
@@ -224,7 +262,8 @@ END_TEST
 int main(void) {
     return TESTS_RUN("launch_options", 60, defaults_are_one_manager_a_node_and_1_gib,
                      the_transport_is_the_users_the_variables_or_auto,
-                     ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
+                     protection_can_only_be_raised_above_the_sites, ranks_are_of_run_and_a_number,
+                     the_command_line_wins_over_the_environment,
                      the_plugin_s_errors_name_the_options_of_srun,
                      options_of_the_command_are_the_command_s, the_site_says_what_the_user_does_not,
                      the_plugin_stays_with_a_step_and_leaves_a_job, wrong_words_are_named);

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_record.c - which file gets the record. Invariants: the path is absolute or ""; a refusal names the option, and path is "" then. */
-#include "launch/record.h"
+/* launch_record.c - which file gets the record. Invariants: the path is absolute or ""; a refusal
+ * names the option, and path is "" then. */
 #include "launch_test.h"
+#include <launch/record_path.h>
 
 #include <string.h>
 
 static char why[ASK_WHY], path[200];
-static struct options o;
+static struct settings o;
+
+/* Unjudged; NULL: nobody says it. */
+static void say(enum option_id id, enum said_by by, const char *text) {
+    o.of[id] = (struct setting){.by = text ? by : BY_NOBODY, .text = text};
+}
 
 static void begin(const char *log) {
     memset(&o, 0, sizeof o);
-    o.job = "12";
-    o.log = log;
+    say(OPT_JOBID, BY_OPTION, "12");
+    say(OPT_RECORD, BY_OPTION, log);
 }
 
 static void gives(const char *want) {
@@ -31,14 +37,14 @@ static void refused(const char *part) {
 START_TEST(by_default_it_is_in_the_working_folder_of_a_job) {
     begin(NULL);
     gives("/home/al%j/ddict-12.jsonl"); /* folders are taken as they are */
-    o.chdir = "/home/me/%s";
+    say(OPT_CHDIR, BY_OPTION, "/home/me/%s");
     gives("/home/me/%s/ddict-12.jsonl");
-    o.local = 1;
+    settings_put(&o, OPT_LOCAL, 1);
     gives("");
     begin(NULL);
-    o.job = NULL;
+    say(OPT_JOBID, BY_OPTION, NULL);
     gives("");
-    o.log = "x"; /* who asks for one gets it */
+    say(OPT_RECORD, BY_OPTION, "x"); /* who asks for one gets it */
     gives("/home/al%j/x");
 }
 END_TEST
@@ -46,11 +52,11 @@ END_TEST
 START_TEST(names_expand_job_step_and_user) {
     begin("%j-%s-%u-%%.log");
     gives("/home/al%j/12-job-al-%.log");
-    o.step = "3";
+    say(OPT_STEP, BY_OPTION, "3");
     gives("/home/al%j/12-3-al-%.log");
     begin("/abs/%j");
     gives("/abs/12");
-    o.chdir = "/elsewhere";
+    say(OPT_CHDIR, BY_OPTION, "/elsewhere");
     gives("/abs/12");
     begin("none");
     gives("");
@@ -59,14 +65,14 @@ END_TEST
 
 START_TEST(the_site_says_where_unless_the_user_does) {
     begin(NULL);
-    strcpy(o.site.log_dir, "/var/log/%u");
+    say(OPT_RECORD_DIR, BY_SITE, "/var/log/%u");
     gives("/var/log/al/ddict-12.jsonl");
-    o.log = "mine";
+    say(OPT_RECORD, BY_OPTION, "mine");
     gives("/home/al%j/mine");
     begin(NULL);
-    strcpy(o.site.log_dir, "none");
+    say(OPT_RECORD_DIR, BY_SITE, "none");
     gives("");
-    o.log = "mine";
+    say(OPT_RECORD, BY_OPTION, "mine");
     gives("/home/al%j/mine");
 }
 END_TEST
@@ -75,9 +81,9 @@ START_TEST(wrong_names_are_refused) {
     char longer[300];
 
     begin("x%q");
-    refused("--log=x%q: %q is none of %j");
-    o.plugin = 1;
-    refused("--ddict-log=x%q");
+    refused("--record=x%q: %q is none of %j");
+    settings_put(&o, OPT_PLUGIN, 1);
+    refused("--ddict-record=x%q");
     begin("x%");
     refused("%% is none of");
     begin("folder/");
@@ -89,8 +95,8 @@ START_TEST(wrong_names_are_refused) {
     begin(longer);
     refused("too long");
     begin(NULL);
-    strcpy(o.site.log_dir, "/var/%z");
-    refused("log_dir=/var/%z: %z");
+    say(OPT_RECORD_DIR, BY_SITE, "/var/%z");
+    refused("record_dir=/var/%z: %z");
 }
 END_TEST
 
@@ -109,19 +115,19 @@ START_TEST(the_folder_of_a_spill_has_job_and_user_in_its_name_and_perhaps_a_size
 
     begin(NULL);
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        o.spill = good[i].text;
+        say(OPT_SPILL, BY_OPTION, good[i].text);
         ck_assert_msg(spill_path(path, sizeof path, &size, &o, "al", why, sizeof why) == 0, "%s",
                       why);
         ck_assert_str_eq(path, good[i].path);
         ck_assert_uint_eq(size, good[i].size);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        o.spill = bad[i];
+        say(OPT_SPILL, BY_OPTION, bad[i]);
         ck_assert_int_eq(spill_path(path, sizeof path, &size, &o, "al", why, sizeof why), -EINVAL);
         ck_assert_ptr_eq(strstr(why, "--spill="), why);
         ck_assert_str_eq(path, "");
     }
-    o.plugin = 1;
+    settings_put(&o, OPT_PLUGIN, 1);
     ck_assert_int_eq(spill_path(path, sizeof path, &size, &o, "al", why, sizeof why), -EINVAL);
     ck_assert_ptr_eq(strstr(why, "--ddict-spill="), why);
 }
@@ -131,18 +137,19 @@ START_TEST(none_is_no_folder_only_when_it_stands_alone) {
     const char *prefix;
 
     begin(NULL);
-    o.save = o.results = "none";
+    say(OPT_SAVE, BY_OPTION, "none");
+    say(OPT_RESULTS, BY_OPTION, "none");
     ck_assert_int_eq(save_path(path, sizeof path, &prefix, &o, "/home/al", "al", why, sizeof why),
                      0);
     ck_assert_str_eq(path, "");
     ck_assert_int_eq(results_path(path, sizeof path, &o, "/home/al", "al", why, sizeof why), 0);
     ck_assert_str_eq(path, "");
-    o.save = "out/:none";
+    say(OPT_SAVE, BY_OPTION, "out/:none");
     ck_assert_int_eq(save_path(path, sizeof path, &prefix, &o, "/home/al", "al", why, sizeof why),
                      0);
     ck_assert_str_eq(path, "/home/al/none");
     ck_assert_str_eq(prefix, "out/");
-    o.results = "r%j";
+    say(OPT_RESULTS, BY_OPTION, "r%j");
     ck_assert_int_eq(results_path(path, sizeof path, &o, "/home/al", "al", why, sizeof why), 0);
     ck_assert_str_eq(path, "/home/al/r12");
 }

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch_site.c - the administrator's words. Invariants: a refusal says where (file and line, or plugstack.conf), which word and what is wanted, in one
- * sentence, and changes nothing; a missing file says nothing.
+ * launch_site.c - the administrator's words. Invariants: a refusal says where (file and line, or
+ * plugstack.conf), which word and what is wanted, in one sentence, and changes nothing; a missing
+ * file says nothing.
  */
-#include "launch/site.h"
 #include "launch_test.h"
+#include <launch/site.h>
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static char why[ASK_WHY], path[] = "/tmp/launch_site.XXXXXX";
+static char why[ASK_WHY], path[4096];
 
 static void refused(const char *word, const char *part) {
-    struct site s = {.managers = 7}, before = s;
+    struct settings s = {.of[OPT_MANAGERS] = {.by = BY_SITE, .number = 7}}, before = s;
 
-    ck_assert_int_eq(site_word(&s, word, "plugstack.conf", why, sizeof why), -EINVAL);
-    ck_assert_msg(strncmp(why, "plugstack.conf: ", 16) == 0 && strstr(why, part) != NULL,
+    ck_assert_int_eq(settings_take_word(&s, word, "plugstack.conf", why, sizeof why), -EINVAL);
+    ck_assert_msg(strncmp(why, "plugstack.conf: ", 16) == 0 && strstr(why, part),
                   "'%s' is not in '%s'", part, why);
     ck_assert_ptr_null(strchr(why, '\n'));
     ck_assert_int_eq(memcmp(&s, &before, sizeof s), 0);
@@ -24,6 +27,7 @@ static void refused(const char *word, const char *part) {
 START_TEST(wrong_words_are_refused_one_by_one) {
     static const char *const bad[][2] = {
         {"nonsense", "unknown word 'nonsense'"},
+        {"log_dir=/x", "unknown word 'log_dir=/x': it is record_dir"},
         {"memory=4G", "unknown word 'memory=4G'"},
         {"mem", "mem needs a value"},
         {"mem=", "mem needs a value"},
@@ -42,12 +46,13 @@ START_TEST(wrong_words_are_refused_one_by_one) {
         {"ddict=ddict", "absolute path"},
         {"ddictd=../ddictd", "absolute path"},
         {"srun=srun", "absolute path"},
-        {"log_dir=logs", "absolute path, or none"},
+        {"record_dir=logs", "absolute path, or none"},
         {"mpi=pmix v4", "srun --mpi=list"},
         {"mpi=--x;y", "srun --mpi=list"},
         {"ports=50000", "two ports"},
         {"transport=fast", "auto, tcp, ofi or ofi:PROVIDER"},
         {"rma=maybe", "yes, no or auto"},
+        {"wire=secret", "plain, auth or encrypt"},
         {"transport=ofi:", "auto, tcp"},
         {"transport=ofi:a b", "auto, tcp"},
         {"connections=0", "from 1 to 16"},
@@ -79,17 +84,17 @@ START_TEST(wrong_words_are_refused_one_by_one) {
 }
 END_TEST
 
-static void word(struct site *s, const char *text) {
-    ck_assert_msg(site_word(s, text, "x", why, sizeof why) == 0, "%s: %s", text, why);
+static void word(struct settings *s, const char *text) {
+    ck_assert_msg(settings_take_word(s, text, "x", why, sizeof why) == 0, "%s: %s", text, why);
 }
 
 START_TEST(every_word_comes_to_its_place) {
-    struct site s = {0};
+    struct settings s = {0};
 
     word(&s, "ddict=/opt/ddict");
     word(&s, "ddictd=/opt/ddictd");
     word(&s, "srun=/opt/srun");
-    word(&s, "log_dir=/var/log/ddict/%u");
+    word(&s, "record_dir=/var/log/ddict/%u");
     word(&s, "mpi=pmix_v4");
     word(&s, "managers=3");
     word(&s, "max_managers=65535");
@@ -105,40 +110,51 @@ START_TEST(every_word_comes_to_its_place) {
     word(&s, "drain=0");
     word(&s, "save_lead=0");
     word(&s, "cache=50%");
-    ck_assert_str_eq(s.ddict, "/opt/ddict");
-    ck_assert_str_eq(s.ddictd, "/opt/ddictd");
-    ck_assert_str_eq(s.srun, "/opt/srun");
-    ck_assert_str_eq(s.log_dir, "/var/log/ddict/%u");
-    ck_assert_str_eq(s.mpi, "pmix_v4");
-    ck_assert_uint_eq(s.managers, 3);
-    ck_assert_uint_eq(s.max_managers, 65535);
-    ck_assert_uint_eq(s.mem.share, 1250);
-    ck_assert_uint_eq(s.max_mem, 1ull << 40);
-    ck_assert_uint_eq(s.max_mem_share, 8000);
-    ck_assert(s.port_low == 50000 && s.port_high == 50999);
-    ck_assert_uint_eq(s.connections, 5);
-    ck_assert_str_eq(s.hugepages, "2M");
-    ck_assert_str_eq(s.transport, "ofi:verbs;ofi_rxm");
-    ck_assert_str_eq(s.rma, "no");
-    ck_assert_uint_eq(s.start_s, 30);
-    ck_assert(s.has_drain && s.drain_ms == 0);
-    ck_assert(s.has_save_lead && s.save_lead == 0);
-    ck_assert(s.cache.share == 5000 && !s.no_cache);
+    ck_assert_str_eq(text_of(&s, OPT_DDICT), "/opt/ddict");
+    ck_assert_str_eq(text_of(&s, OPT_DDICTD), "/opt/ddictd");
+    ck_assert_str_eq(text_of(&s, OPT_SRUN), "/opt/srun");
+    ck_assert_str_eq(text_of(&s, OPT_RECORD_DIR), "/var/log/ddict/%u");
+    ck_assert_str_eq(text_of(&s, OPT_MPI), "pmix_v4");
+    ck_assert_uint_eq(number_of(&s, OPT_MANAGERS), 3);
+    ck_assert_uint_eq(number_of(&s, OPT_MAX_MANAGERS), 65535);
+    ck_assert_uint_eq(s.of[OPT_MEM].amount.share, 1250);
+    ck_assert_uint_eq(number_of(&s, OPT_MAX_MEM), 1ull << 40);
+    ck_assert_uint_eq(s.of[OPT_MAX_MEM_SHARE].amount.share, 8000);
+    ck_assert(s.of[OPT_PORTS].ports.low == 50000 && s.of[OPT_PORTS].ports.high == 50999);
+    ck_assert_uint_eq(number_of(&s, OPT_CONNECTIONS), 5);
+    ck_assert_str_eq(text_of(&s, OPT_HUGEPAGES), "2M");
+    ck_assert_str_eq(text_of(&s, OPT_TRANSPORT), "ofi:verbs;ofi_rxm");
+    ck_assert_str_eq(text_of(&s, OPT_RMA), "no");
+    ck_assert(!is_said(&s, OPT_WIRE_LEAST));
+    word(&s, "wire=auth");
+    word(&s, "wire=plain"); /* the most of all that is said */
+    ck_assert_str_eq(text_of(&s, OPT_WIRE_LEAST), "auth");
+    word(&s, "wire=encrypt");
+    ck_assert_str_eq(text_of(&s, OPT_WIRE_LEAST), "encrypt");
+    ck_assert_uint_eq(number_of(&s, OPT_START_TIMEOUT), 30);
+    ck_assert(is_said(&s, OPT_DRAIN) && number_of(&s, OPT_DRAIN) == 0);
+    ck_assert(is_said(&s, OPT_SAVE_LEAD) && number_of(&s, OPT_SAVE_LEAD) == 0);
+    ck_assert(s.of[OPT_CACHE].amount.share == 5000);
     word(&s, "cache=none");
-    ck_assert(s.no_cache && s.cache.share == 0);
+    ck_assert(is_said(&s, OPT_CACHE) && s.of[OPT_CACHE].amount.share == 0 &&
+              s.of[OPT_CACHE].amount.bytes == 0);
     word(&s, "cache=3G");
-    ck_assert(!s.no_cache && s.cache.bytes == 3ull << 30);
+    ck_assert(s.of[OPT_CACHE].amount.bytes == 3ull << 30);
     word(&s, "mem=4G"); /* the later one wins, whole */
-    ck_assert(s.mem.share == 0 && s.mem.bytes == 4ull << 30);
-    word(&s, "log_dir=none");
+    ck_assert(s.of[OPT_MEM].amount.share == 0 && s.of[OPT_MEM].amount.bytes == 4ull << 30);
+    word(&s, "record_dir=none");
     word(&s, "ports=7-7");
-    ck_assert(s.port_low == 7 && s.port_high == 7);
+    ck_assert(s.of[OPT_PORTS].ports.low == 7 && s.of[OPT_PORTS].ports.high == 7);
 }
 END_TEST
 
-static int file_read(struct site *s, const char *text) {
-    int fd = mkstemp(strcpy(path, "/tmp/launch_site.XXXXXX")), rc;
+static int file_read(struct settings *s, const char *text) {
+    const char *tmp = getenv("TMPDIR");
+    int fd, rc;
 
+    ck_assert_int_lt(snprintf(path, sizeof path, "%s/launch_site.XXXXXX", tmp ? tmp : "/tmp"),
+                     sizeof path);
+    fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     close(fd);
@@ -149,23 +165,23 @@ static int file_read(struct site *s, const char *text) {
 }
 
 START_TEST(the_file_has_comments_blanks_and_blank_lines) {
-    struct site s = {0};
+    struct settings s = {0};
 
     ck_assert_int_eq(
         file_read(&s, "# of the site\n\n  mem=4G  # not much\r\n\t\nmanagers=2\nmanagers=5"), 0);
-    ck_assert(s.mem.bytes == 4ull << 30 && s.managers == 5);
+    ck_assert(s.of[OPT_MEM].amount.bytes == 4ull << 30 && number_of(&s, OPT_MANAGERS) == 5);
     ck_assert_int_eq(file_read(&s, ""), 0);
 }
 END_TEST
 
 START_TEST(a_wrong_line_is_named_with_its_file_and_number) {
-    struct site s = {0};
-    char want[64];
+    struct settings s = {0};
+    char want[sizeof path + 64];
 
     ck_assert_int_eq(file_read(&s, "mem=4G\n\nfoo\nmanagers=2\n"), -EINVAL);
     snprintf(want, sizeof want, "%s line 3: unknown word 'foo'", path);
     ck_assert_str_eq(why, want);
-    ck_assert(s.mem.bytes == 4ull << 30 && s.managers == 0);
+    ck_assert(s.of[OPT_MEM].amount.bytes == 4ull << 30 && number_of(&s, OPT_MANAGERS) == 0);
     ck_assert_int_eq(file_read(&s, "mem = 4G\n"), -EINVAL); /* no blanks around = */
     ck_assert_ptr_nonnull(strstr(why, "line 1: unknown word"));
     ck_assert_int_eq(file_read(&s, "mem=4G managers=2\n"), -EINVAL); /* one word a line */
@@ -173,7 +189,7 @@ START_TEST(a_wrong_line_is_named_with_its_file_and_number) {
 END_TEST
 
 START_TEST(a_missing_file_is_fine_and_an_unreadable_one_is_not) {
-    struct site s = {0};
+    struct settings s = {0};
 
     ck_assert_int_eq(site_read_file(&s, "/nonexistent/ddict.conf", why, sizeof why), 0);
     ck_assert_int_lt(site_read_file(&s, "/", why, sizeof why), 0);
@@ -181,28 +197,33 @@ START_TEST(a_missing_file_is_fine_and_an_unreadable_one_is_not) {
 }
 END_TEST
 
-START_TEST(limits_name_both_figures) {
-    struct site s = {0};
+static void limit(struct settings *s, enum option_id o, enum said_by by, const char *text) {
+    ck_assert_msg(settings_take(s, o, by, text, why, sizeof why) == 0, "%s", why);
+}
 
-    ck_assert_int_eq(site_judge(&s, "--managers", 65535, "--mem", 1ull << 50, why, sizeof why), 0);
-    ck_assert_int_eq(
-        site_judge_share(&s, "--mem", 1u << 30, 1u << 30, "n1", 1u << 30, why, sizeof why), 0);
-    s.max_managers = 4;
-    s.max_mem = 1u << 30;
-    s.max_mem_share = 5000;
-    ck_assert_int_eq(site_judge(&s, "--managers", 4, "--mem", 1u << 30, why, sizeof why), 0);
-    ck_assert_int_eq(site_judge(&s, "--managers", 5, "--mem", 1u << 30, why, sizeof why), -EINVAL);
+START_TEST(limits_name_both_figures) {
+    struct settings s = {0}, of_srun = {.of[OPT_PLUGIN].by = BY_OPTION};
+
+    ck_assert_int_eq(site_judge(&s, 65535, 1ull << 50, why, sizeof why), 0);
+    ck_assert_int_eq(site_judge_share(&s, 1u << 30, 1u << 30, "n1", 1u << 30, why, sizeof why), 0);
+    limit(&s, OPT_MAX_MANAGERS, BY_SITE, "4");
+    limit(&s, OPT_MAX_MEM, BY_SITE, "1G");
+    limit(&s, OPT_MAX_MEM_SHARE, BY_SITE, "50%");
+    ck_assert_int_eq(site_judge(&s, 4, 1u << 30, why, sizeof why), 0);
+    ck_assert_int_eq(site_judge(&s, 5, 1u << 30, why, sizeof why), -EINVAL);
     ck_assert_str_eq(why, "--managers=5: at most 4 on this cluster");
-    ck_assert_int_eq(site_judge(&s, "--managers", 4, "--ddict-mem", 2u << 30, why, sizeof why),
-                     -EINVAL);
+    limit(&s, OPT_MEM, BY_VARIABLE, "2G");
+    ck_assert_int_eq(site_judge(&s, 4, 2u << 30, why, sizeof why), -EINVAL);
+    ck_assert_str_eq(why, "DDICT_MEM of 2.0 GiB: at most 1.0 GiB on this cluster");
+    limit(&of_srun, OPT_MAX_MEM, BY_SITE, "1G");
+    ck_assert_int_eq(site_judge(&of_srun, 4, 2u << 30, why, sizeof why), -EINVAL);
     ck_assert_str_eq(why, "--ddict-mem of 2.0 GiB: at most 1.0 GiB on this cluster");
+    limit(&s, OPT_MEM, BY_OPTION, "2G");
+    ck_assert_int_eq(site_judge_share(&s, 2u << 30, 1u << 30, "n1", 2u << 30, why, sizeof why), 0);
+    /* not known */
+    ck_assert_int_eq(site_judge_share(&s, 2u << 30, 1u << 30, "n1", 0, why, sizeof why), 0);
     ck_assert_int_eq(
-        site_judge_share(&s, "--mem", 2u << 30, 1u << 30, "n1", 2u << 30, why, sizeof why), 0);
-    ck_assert_int_eq(site_judge_share(&s, "--mem", 2u << 30, 1u << 30, "n1", 0, why, sizeof why),
-                     0); /* not known */
-    ck_assert_int_eq(
-        site_judge_share(&s, "--mem", 2u << 30, (1u << 30) + 1, "n1", 2u << 30, why, sizeof why),
-        -EINVAL);
+        site_judge_share(&s, 2u << 30, (1u << 30) + 1, "n1", 2u << 30, why, sizeof why), -EINVAL);
     ck_assert_str_eq(why, "--mem of 2.0 GiB is 1.0 GiB on node n1, where the job has 2.0 GiB: on "
                           "this cluster at most 50% of that, 1.0 GiB");
 }

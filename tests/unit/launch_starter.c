@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch_starter.c - the life of a started process, with shell scripts in place of srun and ddictd. Invariants: it is over within the
- * limits whatever the child does; the first cause is the one told; no process and no descriptor is left.
+ * launch_starter.c - the life of a started process, with shell scripts in place of srun and ddictd.
+ * Invariants: it is over within the limits whatever the child does; the first cause is the one
+ * told; no process and no descriptor is left.
  */
-#include "base/clock.h"
-#include "launch/command.h"
-#include "launch/starter.h"
 #include "launch_test.h"
+#include <base/clock.h>
+#include <launch/command.h>
+#include <launch/starter.h>
 
 #include <dlfcn.h>
 #include <poll.h>
@@ -37,7 +38,7 @@ pid_t fork(void) {
         errno = EAGAIN;
         return -1;
     }
-    if (real == NULL)
+    if (!real)
         real = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
     return real();
 }
@@ -64,8 +65,8 @@ static void ends(const char *why) {
     pid_t pid = s.pid;
 
     turn_until(STARTER_OVER);
-    ck_assert_msg(why == NULL ? s.why[0] == '\0' : strstr(s.why, why) != NULL,
-                  "why is '%s', not '%s'", s.why, why != NULL ? why : "");
+    ck_assert_msg(!why ? s.why[0] == '\0' : strstr(s.why, why) != NULL, "why is '%s', not '%s'",
+                  s.why, why ? why : "");
     ck_assert(pid == 0 || (kill(pid, 0) < 0 && errno == ESRCH));
     starter_free(&s);
 }
@@ -158,6 +159,16 @@ START_TEST(who_cancelled_the_step_is_the_cause) {
 }
 END_TEST
 
+START_TEST(memory_is_the_cause_although_the_step_was_cancelled) {
+    begin(UP "echo ddict1 error cause=memory manager 0 was killed; echo 'srun: error: *** STEP 1.2 "
+             "ON n1 CANCELLED AT 2026-01-01T00:00:00 ***' >&2; sleep 0.2",
+          1, START_S);
+    turn_until(STARTER_READY);
+    ends("manager 0 was killed");
+    ck_assert_ptr_null(strstr(s.why, "cause="));
+}
+END_TEST
+
 START_TEST(what_ignores_SIGTERM_is_killed) {
     begin("trap '' TERM; echo ddict1 start node=0 step=-; echo ddict1 error broken; while :; do "
           "sleep 0.1; done",
@@ -176,8 +187,8 @@ START_TEST(lost_is_told_and_comes_to_its_end) {
 END_TEST
 
 START_TEST(an_end_without_asking_is_no_error) {
-    begin(UP "sleep 0.1; echo ddict1 end; exit 0", 1,
-          START_S); /* `ddict down`, or the end of the job */
+    /* `ddict down`, or the end of the job */
+    begin(UP "sleep 0.1; echo ddict1 end; exit 0", 1, START_S);
     ends(NULL);
 }
 END_TEST
@@ -220,12 +231,15 @@ START_TEST(warnings_and_the_summary_are_passed_on) {
 END_TEST
 
 START_TEST(what_is_left_when_ready_loses_srun_and_its_child_and_goes_on) {
-    char path[] = "/tmp/launch_starter.XXXXXX", text[64] = "",
-         *argv[] = {(char *)"/bin/sh", (char *)"-c", NULL, NULL};
-    char script[400];
-    int fd = mkstemp(path), pid = 0;
+    const char *tmp = getenv("TMPDIR");
+    char path[120], text[64] = "", *argv[] = {(char *)"/bin/sh", (char *)"-c", NULL, NULL};
+    char script[600];
+    int fd, pid = 0;
     struct deadline limit;
 
+    ck_assert_int_lt(snprintf(path, sizeof path, "%s/launch_starter.XXXXXX", tmp ? tmp : "/tmp"),
+                     sizeof path);
+    fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
     /* The child stands for what ends srun's step when srun is killed. */
     snprintf(script, sizeof script,
@@ -271,9 +285,8 @@ START_TEST(what_lets_go_of_our_pipes_stays_alone) {
     ck_assert(starter_over(&s) && s.pid == 0 && s.out < 0 && s.err < 0);
     s.tail[s.tail_len] = '\0';
     ck_assert_int_eq(sscanf(s.tail, "%d", &child), 1);
-    while (
-        kill(child, 0) ==
-        0) /* killed, and the shell reaps it with its next sleep; the test's time limit is the deadline */
+    /* killed, and the shell reaps it with its next sleep; the test's time limit is the deadline */
+    while (kill(child, 0) == 0)
         poll(NULL, 0, 10);
     ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
@@ -419,9 +432,10 @@ int main(void) {
         an_error_before_ready_is_told, an_exit_without_a_word_is_told_with_what_stderr_said,
         a_program_that_is_not_there_is_named, a_step_that_is_never_created_is_given_up,
         a_task_that_is_gone_before_ready_ends_the_waiting, who_cancelled_the_step_is_the_cause,
-        what_ignores_SIGTERM_is_killed, lost_is_told_and_comes_to_its_end,
-        an_end_without_asking_is_no_error, a_drain_is_said_before_the_end_of_input,
-        another_start_s_dictionary_is_ready_and_ours_ends, warnings_and_the_summary_are_passed_on,
+        memory_is_the_cause_although_the_step_was_cancelled, what_ignores_SIGTERM_is_killed,
+        lost_is_told_and_comes_to_its_end, an_end_without_asking_is_no_error,
+        a_drain_is_said_before_the_end_of_input, another_start_s_dictionary_is_ready_and_ours_ends,
+        warnings_and_the_summary_are_passed_on,
         what_is_left_when_ready_loses_srun_and_its_child_and_goes_on,
         what_lets_go_of_our_pipes_stays_alone, what_does_not_let_go_is_killed,
         death_after_ready_is_told, a_long_report_comes_whole,

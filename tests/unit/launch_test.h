@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_test.h - what the tests of launch, place and plugin share: one case with a time limit, descriptors and children counted around every test. */
+/* launch_test.h - what the tests of launch, place and plugin share: one case with a time limit,
+ * descriptors and children counted around every test. */
 #ifndef DDICT_TESTS_LAUNCH_TEST_H
 #define DDICT_TESTS_LAUNCH_TEST_H
 
@@ -17,7 +18,7 @@ static inline int fds_open(void) {
     int n = 0;
 
     ck_assert_ptr_nonnull(d);
-    while (readdir(d) != NULL)
+    while (readdir(d))
         n++;
     closedir(d);
     return n;

@@ -28,7 +28,7 @@ static inline void l_up(struct link *l, void *arg, uint32_t peer) {
 }
 static inline void *l_payload_to(struct link *l, void *arg, const struct msg *m) {
     struct lend *e = arg;
-    if (m->type != MSG_DATA || e->value == NULL)
+    if (m->type != MSG_DATA || !e->value)
         return NULL;
     ck_assert_uint_le(m->aux + m->len - MSG_HEADER, e->value_cap);
     return e->value + m->aux;
@@ -38,7 +38,7 @@ static inline int l_message(struct link *l, void *arg, const struct msg *m, void
     ck_assert_int_eq(e->up, 1);
     e->messages++;
     e->last = *m;
-    if (m->type == MSG_DATA && e->value != NULL) {
+    if (m->type == MSG_DATA && e->value) {
         ck_assert_ptr_eq(payload, e->value + m->aux);
         e->value_got += m->len - MSG_HEADER;
     } else {
@@ -79,9 +79,9 @@ static const struct link_ops link_ops = {l_up, l_payload_to, l_message, l_draine
         while (!(cond)) {                                                                      \
             ck_assert_msg(clock_ms() < end_ms_, "not within %d ms: %s", 4 * (int)(ms), #cond); \
             ck_assert_int_ge(io_wait(ep, 50), 0);                                              \
-            if (a.l != NULL)                                                                   \
+            if (a.l)                                                                           \
                 link_tick(a.l, clock_ns());                                                    \
-            if (b.l != NULL)                                                                   \
+            if (b.l)                                                                           \
                 link_tick(b.l, clock_ns());                                                    \
         }                                                                                      \
     } while (0)

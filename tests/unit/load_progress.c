@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * load_progress.c - what is shown of a load, with a clock of ours. Invariants: on a terminal a bar that is drawn again in its place and can be cleared; elsewhere no line in the
- * first 30 s and then one in 30 s; a worker says the same figures to its front, which draws them; --quiet says nothing.
+ * load_progress.c - what is shown of a load, with a clock of ours. Invariants: on a terminal a bar
+ * that is drawn again in its place and can be cleared; elsewhere no line in the first 30 s and then
+ * one in 30 s; a worker says the same figures to its front, which draws them; --quiet says nothing.
  */
-#include "base/clock.h"
-#include "load/load.h"
 #include "unit.h"
+#include <base/clock.h>
 
 #include <fcntl.h>
+#include <load/load.h>
+#include <load/progress.h>
 #include <pty.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +17,7 @@
 #include <unistd.h>
 
 struct load the_load;
-static struct options options;
+static struct load_options options;
 static uint64_t now = 5000000;
 
 uint64_t clock_ns(void) {
@@ -37,7 +39,7 @@ static void capture(int reads, int writes) {
 /* A terminal of so many columns, or a pipe (0). */
 static void begin(unsigned short columns) {
     int fd[2];
-    options = (struct options){0};
+    options = (struct load_options){0};
     the_load.o = &options;
     if (columns == 0)
         ck_assert_int_eq(pipe(fd), 0);

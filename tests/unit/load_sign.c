@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * load_sign.c - the signature of requests to S3. The requests, keys and signatures are the examples of the Amazon S3 API Reference, "Authenticating requests:
- * using the Authorization header", that sign the headers which we sign.
+ * load_sign.c - the signature of requests to S3. The requests, keys and signatures are the examples
+ * of the Amazon S3 API Reference, "Authenticating requests: using the Authorization header", that
+ * sign the headers which we sign.
  */
-#include "load/s3_sign.h"
 #include "unit.h"
 
+#include <load/s3/s3_sign.h>
 #include <stdio.h>
 #include <string.h>
 

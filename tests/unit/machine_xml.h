@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine_xml.h - machines for tests as hwloc's XML: packages of NUMA nodes of cores of two threads, and PCI devices where the test wants them.
- * (hwloc's own synthetic topologies have no PCI devices.) Thread 0 of core c is cpu c, thread 1 is cpu c + cores, as on most servers.
+ * machine_xml.h - machines for tests as hwloc's XML: packages of NUMA nodes of cores of two
+ * threads, and PCI devices where the test wants them. (hwloc's own synthetic topologies have no PCI
+ * devices.) Thread 0 of core c is cpu c, thread 1 is cpu c + cores, as on most servers.
  */
 #ifndef DDICT_TESTS_MACHINE_XML_H
 #define DDICT_TESTS_MACHINE_XML_H
@@ -14,8 +15,9 @@
 struct machine {
     const char *name;
     int packages, numas, cores; /* NUMA nodes of a package, cores of a NUMA node */
-    int near,
-        far; /* latency to another NUMA node of the package, of another package; 0: the firmware says nothing */
+    /* latency to another NUMA node of the package, of another package; 0: the firmware says nothing
+     * */
+    int near, far;
     struct machine_device {
         int numa; /* where it hangs; -1: on the machine; -2 - p: on package p */
         unsigned bus, vendor, device, class_id;
@@ -77,7 +79,7 @@ static inline void machine_devices(const struct machine *m, FILE *f, int at, int
                 "<object type=\"PCIDev\" gp_index=\"%d\" pci_busid=\"0000:%02x:00.0\" "
                 "pci_type=\"%04x [%04x:%04x] [0000:0000] a1\" pci_link_speed=\"0.0\">",
                 (*gp)++, d->bus, d->class_id, d->vendor, d->device);
-        if (d->net != NULL)
+        if (d->net)
             fprintf(f, "<object type=\"OSDev\" gp_index=\"%d\" name=\"%s\" osdev_type=\"%d\"/>",
                     (*gp)++, d->net, strncmp(d->net, "mlx", 3) == 0 ? 3 : 2);
         fprintf(f, "</object>\n");
@@ -180,8 +182,9 @@ static inline char *machine_xml(const struct machine *m, size_t *len) {
     { numa, bus, 0x8086, 0x0bd5, 0x0380, NULL }
 #define NIC(numa, bus, name) \
     { numa, bus, 0x15b3, 0x101b, 0x0207, name }
+/* a management controller's */
 #define GRAPHICS(numa, bus) \
-    { numa, bus, 0x1a03, 0x2000, 0x0300, NULL } /* a management controller's */
+    { numa, bus, 0x1a03, 0x2000, 0x0300, NULL }
 
 /* Patterns of machines that there are. */
 static const struct machine machines[] = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manager_supmsg.c - messages between ddictd and a manager: descriptors travel, surplus ones are closed, a short one is refused. */
+/* manager_supmsg.c - messages between ddictd and a manager: descriptors travel, surplus ones are
+ * closed, a short one is refused. */
 #include "unit.h"
 #include <manager/supmsg.h>
 
@@ -38,7 +39,8 @@ START_TEST(a_message_arrives_with_its_descriptors) {
 }
 END_TEST
 
-/* A process that may have no more descriptors still learns what the message says: it can refuse, and goes on. */
+/* A process that may have no more descriptors still learns what the message says: it can refuse,
+ * and goes on. */
 START_TEST(a_message_whose_descriptors_find_no_room_is_told_apart) {
     int fds[4], ends[2], full[256], n = 0, fd;
     struct rlimit was, few;
@@ -82,7 +84,7 @@ END_TEST
 START_TEST(figures_travel_whole) {
     m = (struct sup_msg){.type = SUP_STATS_REPLY};
     m.stats.uptime_us = 99;
-    m.stats.latency[DDICT_OP_N - 1].max_ns = 77;
+    m.stats.latency[DDICT_LATENCY_N - 1].max_ns = 77;
     ck_assert_int_eq(sup_send(pair[0], &m, NULL, 0), 0);
     ck_assert_int_eq(sup_recv(pair[1], &got, NULL, 0), 0);
     ck_assert_int_eq(memcmp(&m, &got, sizeof m), 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_alone.h - a network namespace for one test program, where nobody else takes ports and the loopback can be switched off. */
+/* net_alone.h - a network namespace for one test program, where nobody else takes ports and the
+ * loopback can be switched off. */
 #ifndef DDICT_TESTS_NET_ALONE_H
 #define DDICT_TESTS_NET_ALONE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_cpus.c - sets of cpus: the texts of Linux and of Slurm. */
-#include "place/cpus.h"
 #include "unit.h"
+#include <place/cpus.h>
 
 #include <errno.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void tasks_are(int tasks, const char *type, const char *list, const char 
     char all[256] = "", text[64];
 
     int rc = cpus_tasks(of, tasks, type, list);
-    if (expect == NULL) {
+    if (!expect) {
         ck_assert_msg(rc == -EINVAL, "%s%s: %d", type, list, rc);
         return;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* place_gpu.c - GPUs are found in topologies, distances make sense, and what only the machine knows is read below a folder. */
-#include "base/error.h"
+/* place_gpu.c - GPUs are found in topologies, distances make sense, and what only the machine knows
+ * is read below a folder. */
 #include "gpu_test.h"
-#include "place/gpu_blob.h"
+#include <base/error.h>
+#include <place/gpu_blob.h>
 
 #include <errno.h>
 #include <ftw.h>
@@ -48,14 +49,14 @@ END_TEST
 START_TEST(nearer_is_less) {
     struct gpu_map m;
 
-    machine_map(
-        &machines[1],
-        &m); /* NUMA node n has the cores 8n to 8n + 7; GPU 0 hangs on node 3, GPU 2 on node 1, GPU 4 on node 7 */
+    /* NUMA node n has the cores 8n to 8n + 7; GPU 0 hangs on node 3, GPU 2 on node 1, GPU 4 on node
+     * 7 */
+    machine_map(&machines[1], &m);
     ck_assert_int_lt(from_cpu(&m, 0, 24), from_cpu(&m, 2, 24));
     ck_assert_int_lt(from_cpu(&m, 2, 24), from_cpu(&m, 4, 24));
     ck_assert_int_eq(from_cpu(&m, 0, 24), from_cpu(&m, 1, 24));
-    ck_assert_int_eq(from_cpu(&m, 0, 24),
-                     from_cpu(&m, 0, 24 + 64)); /* the second thread of the core */
+    /* the second thread of the core */
+    ck_assert_int_eq(from_cpu(&m, 0, 24), from_cpu(&m, 0, 24 + 64));
     struct cpus none = {{0}}, all = {{0}};
     for (int c = 0; c < 128; c++)
         cpus_add(&all, c);
@@ -75,7 +76,7 @@ START_TEST(a_real_machine_is_read) {
 
     saved_topologies(&files);
     for (size_t i = 0; i < files.gl_pathc; i++) {
-        if (strstr(files.gl_pathv[i], "2-socket-3-gpu.xml") == NULL)
+        if (!strstr(files.gl_pathv[i], "2-socket-3-gpu.xml"))
             continue;
         ck_assert_int_eq(topology_file(&t, files.gl_pathv[i]), 0);
         ck_assert_int_eq(gpu_map_make(&m, t), 0);
@@ -88,8 +89,8 @@ START_TEST(a_real_machine_is_read) {
         ck_assert_int_eq(gpu_vendor_here(&m), GPU_NVIDIA);
         ck_assert_int_eq(m.gpu[0].numa, 0);
         ck_assert_int_eq(m.gpu[1].numa, 1);
-        ck_assert_int_lt(from_cpu(&m, 0, 16),
-                         from_cpu(&m, 1, 16)); /* second threads: 16 to 23 on the first package */
+        /* second threads: 16 to 23 on the first package */
+        ck_assert_int_lt(from_cpu(&m, 0, 16), from_cpu(&m, 1, 16));
         ck_assert_int_lt(from_cpu(&m, 1, 31), from_cpu(&m, 0, 31));
         gpu_map_free(&m);
         done++;
@@ -133,12 +134,12 @@ static void put(const char *path, const char *text) {
     char full[512];
 
     snprintf(full, sizeof full, "%s/%s", root, path);
-    for (char *s = full + strlen(root) + 1; (s = strchr(s, '/')) != NULL; s++) {
+    for (char *s = full + strlen(root) + 1; (s = strchr(s, '/')); s++) {
         *s = '\0';
         mkdir(full, 0700);
         *s = '/';
     }
-    if (text == NULL) {
+    if (!text) {
         mkdir(full, 0700);
         return;
     }
@@ -154,7 +155,7 @@ static int remove_one(const char *path, const struct stat *s, int kind, struct F
 
 static void root_make(void) {
     snprintf(root, sizeof root, "%s/ddict-gpu-test.XXXXXX",
-             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(root));
 }
 static void root_remove(void) {

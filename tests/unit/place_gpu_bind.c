@@ -1,35 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place_gpu_bind.c - for every machine, every count of ranks from 1 to twice the GPUs, ranks bound in several ways or not at all, with and without
- * a mask of Slurm's: the total distance is the least there is, all of what was granted stays visible, and a script of either idiom, which sees only
- * its variable, has no GPU twice while there are no more ranks than GPUs. Prints the table of what each rank gets.
+ * place_gpu_bind.c - for every machine, every count of ranks from 1 to twice the GPUs, ranks bound
+ * in several ways or not at all, with and without a mask of Slurm's: the total distance is the
+ * least there is, all of what was granted stays visible, and a script of either idiom, which sees
+ * only its variable, has no GPU twice while there are no more ranks than GPUs. Prints the table of
+ * what each rank gets.
  */
-#include "base/error.h"
 #include "gpu_test.h"
+#include <base/error.h>
 
 #include <errno.h>
 
-enum bound {
-    BLOCK,
-    CYCLIC,
-    UNBOUND,
-    BOUNDS
-}; /* cores in a row, dealt out over NUMA nodes, not at all */
+/* cores in a row, dealt out over NUMA nodes, not at all */
+enum bound { BLOCK, CYCLIC, UNBOUND, BOUNDS };
 static const char *const bound_names[] = {"block", "cyclic", "unbound"};
-enum grant {
-    ALL,
-    ALL_NAMED,
-    SOME_LOCAL,
-    SOME_GLOBAL,
-    GRANTS
-}; /* nothing set; all set; every second GPU in either numbering */
+/* nothing set; all set; every second GPU in either numbering */
+enum grant { ALL, ALL_NAMED, SOME_LOCAL, SOME_GLOBAL, GRANTS };
 static const char *const grant_names[] = {"no mask", "UUIDs", "local", "global"};
 
 static int cores_of(const struct gpu_map *m) {
     return cpus_count(&m->allowed) / 2;
 }
 
-/* As Slurm would: whole cores, all of them used where ranks allow it. Core c has cpus c and c + cores in all machines here. */
+/* As Slurm would: whole cores, all of them used where ranks allow it. Core c has cpus c and c +
+ * cores in all machines here. */
 static void bind_ranks(const struct gpu_map *m, enum bound how, int ranks, struct cpus *of) {
     int cores = cores_of(m), each = cores / ranks > 0 ? cores / ranks : 1;
 
@@ -73,14 +67,15 @@ static int grant(const struct gpu_map *m, enum grant how, int *granted) {
     return n;
 }
 
-/* What a runtime makes of the variable: which GPU is its device i. Written apart from the code that is tested. */
+/* What a runtime makes of the variable: which GPU is its device i. Written apart from the code that
+ * is tested. */
 static int runtime_sees(const struct gpu_map *m, enum grant how, const int *granted,
                         const char *value, int *device) {
     char copy[2048], *save = NULL;
     int n = 0, vendor = gpu_vendor_here(m);
 
     strcpy(copy, value);
-    for (char *s = strtok_r(copy, ",", &save); s != NULL; s = strtok_r(NULL, ",", &save)) {
+    for (char *s = strtok_r(copy, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
         int found = -1, index = 0;
 
         for (int g = 0; g < m->gpus; g++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* place_gpu_env.c - the variables that say which GPUs are visible: read, understood, left alone where they cannot be. */
-#include "base/error.h"
+/* place_gpu_env.c - the variables that say which GPUs are visible: read, understood, left alone
+ * where they cannot be. */
 #include "gpu_test.h"
+#include <base/error.h>
 
 #include <errno.h>
 
@@ -75,8 +76,8 @@ END_TEST
 START_TEST(names_are_kept) {
     ck_assert_str_eq(reads_with("GPU-a3000000-0000-0000-0000-000000000000,GPU-a1"),
                      "GPU-a3000000-0000-0000-0000-000000000000=3 GPU-a1=1");
-    ck_assert_str_eq(reads_with("GPU-a"),
-                     "GPU-a=?"); /* of several: the runtime refuses it, we keep it */
+    /* of several: the runtime refuses it, we keep it */
+    ck_assert_str_eq(reads_with("GPU-a"), "GPU-a=?");
     ck_assert_str_eq(reads_with("GPU-b7"), "GPU-b7=?");
     ck_assert_str_eq(reads_with("MIG-GPU-a5000000-0000-0000-0000-000000000000/1/"
                                 "0,MIG-12345678-0000-0000-0000-000000000000"),
@@ -148,12 +149,12 @@ START_TEST(what_can_be_opened_tells_local_numbers) {
     visible_are("4-7");
     ck_assert_str_eq(reads_with("0,1,2,3"), "0=4 1=5 2=6 3=7");
     ck_assert_str_eq(reads_with("1"), "1=5");
-    ck_assert_str_eq(reads_with("4"),
-                     "left"); /* a global number would be out of range for CUDA too */
+    /* a global number would be out of range for CUDA too */
+    ck_assert_str_eq(reads_with("4"), "left");
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "sees 4"));
     visible_are("0-7");
-    setenv("SLURM_STEP_GPUS", "4,5,6,7",
-           1); /* all can be opened: the numbers are those of the node */
+    /* all can be opened: the numbers are those of the node */
+    setenv("SLURM_STEP_GPUS", "4,5,6,7", 1);
     ck_assert_str_eq(reads_with("0,1"), "0=0 1=1");
 }
 END_TEST

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* place_numa.c - managers over NUMA nodes: which, in what order, and that binding changes what it says or nothing. */
+/* place_numa.c - managers over NUMA nodes: which, in what order, and that binding changes what it
+ * says or nothing. */
 #include "gpu_test.h"
-#include "place/numa.h"
+#include <place/numa.h>
 
 #include <errno.h>
 #include <linux/mempolicy.h>
@@ -22,11 +23,11 @@ static char *places(const struct machine *of, const char *cpus, const char *node
 
     ck_assert_int_eq(topology_xml(&t, xml, len + 1), 0);
     free(xml);
-    if (cpus != NULL)
+    if (cpus)
         ck_assert_int_eq(cpus_list(&c, cpus), 0);
-    if (nodes != NULL)
+    if (nodes)
         ck_assert_int_eq(cpus_list(&n, nodes), 0);
-    numa_map_make(&m, t, cpus != NULL ? &c : NULL, nodes != NULL ? &n : NULL, network);
+    numa_map_make(&m, t, cpus ? &c : NULL, nodes ? &n : NULL, network);
     topology_free(t);
     text[0] = '\0';
     for (int i = 0; i < m.places; i++)
@@ -36,26 +37,26 @@ static char *places(const struct machine *of, const char *cpus, const char *node
 
 START_TEST(nearest_to_the_network_comes_first) {
     ck_assert_str_eq(places(&machines[0], NULL, NULL, NULL), "1 0");
-    ck_assert_str_eq(places(&machines[1], NULL, NULL, NULL),
-                     "5 4 6 7 0 1 2 3"); /* the fabric's card before the other */
+    /* the fabric's card before the other */
+    ck_assert_str_eq(places(&machines[1], NULL, NULL, NULL), "5 4 6 7 0 1 2 3");
     ck_assert_str_eq(places(&machines[1], NULL, NULL, "eth0"), "7 4 5 6 0 1 2 3");
     ck_assert_str_eq(places(&machines[1], NULL, NULL, "br0"), "5 4 6 7 0 1 2 3");
     ck_assert_str_eq(places(&machines[2], NULL, NULL, NULL), "0 1 2 3 4 5 6 7"); /* no card */
-    ck_assert_str_eq(places(&machines[3], NULL, NULL, NULL),
-                     "0 1 2 3"); /* one package, no latencies */
+    /* one package, no latencies */
+    ck_assert_str_eq(places(&machines[3], NULL, NULL, NULL), "0 1 2 3");
     ck_assert_str_eq(places(&machines[4], NULL, NULL, NULL), "0");
     ck_assert_str_eq(places(&machines[5], NULL, NULL, "eth0"), "0 1");
 }
 END_TEST
 
 START_TEST(only_what_the_job_has_counts) {
-    ck_assert_str_eq(places(&machines[1], "0-31,64-95", NULL, NULL),
-                     "0 1 2 3"); /* half of the cores */
-    ck_assert_str_eq(places(&machines[1], "0-31,40,64-95", NULL, NULL),
-                     "0 1 2 3"); /* one core of node 5 is a rank's */
+    /* half of the cores */
+    ck_assert_str_eq(places(&machines[1], "0-31,64-95", NULL, NULL), "0 1 2 3");
+    /* one core of node 5 is a rank's */
+    ck_assert_str_eq(places(&machines[1], "0-31,40,64-95", NULL, NULL), "0 1 2 3");
     ck_assert_str_eq(places(&machines[1], "0-31,40-43,64-95", NULL, NULL), "5 0 1 2 3");
-    ck_assert_str_eq(places(&machines[1], NULL, "2,3,6", NULL),
-                     "6 2 3"); /* memory of three nodes */
+    /* memory of three nodes */
+    ck_assert_str_eq(places(&machines[1], NULL, "2,3,6", NULL), "6 2 3");
     ck_assert_str_eq(places(&machines[1], "0-15", "4", NULL), "");
     ck_assert_str_eq(places(&machines[0], "3", NULL, NULL), "0");
 }
@@ -92,9 +93,9 @@ START_TEST(saved_machines_have_places) {
                    cpus_text(text, sizeof text, &m.place[p].cpus), m.place[p].network);
         }
         printf("\n");
-        if (strstr(files.gl_pathv[i], "2-socket-3-gpu.xml") != NULL)
-            ck_assert(m.places == 2 &&
-                      m.place[0].node == 1); /* InfiniBand is on the second socket */
+        if (strstr(files.gl_pathv[i], "2-socket-3-gpu.xml"))
+            /* InfiniBand is on the second socket */
+            ck_assert(m.places == 2 && m.place[0].node == 1);
     }
     globfree(&files);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_slurm_env.c - where am I without PMIx: the variables of a step, or alone. */
-#include "base/error.h"
 #include "launch_test.h"
-#include "place/backend.h"
+#include <base/error.h>
+#include <place/backend.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -213,7 +213,8 @@ START_TEST(variables_of_another_step_contradict_ours) {
     struct place p;
 
     cyclic_set();
-    setenv("SLURM_GTIDS", "0", 1); /* a batch script's, among those of the step that submitted it */
+    /* a batch script's, among those of the step that submitted it */
+    setenv("SLURM_GTIDS", "0", 1);
     ck_assert_int_eq(place_init(&p, 0), 0);
     ck_assert_int_eq(p.how, PLACE_SINGLE);
     cyclic_set();

@@ -3,8 +3,8 @@
 #include "plugin_fake.h"
 
 #include "launch_test.h"
-#include "place/gpu_blob.h"
-#include "wire/attach.h"
+#include <place/gpu_blob.h>
+#include <wire/attach.h>
 
 #include <signal.h>
 #include <stddef.h>
@@ -31,7 +31,8 @@ static const char script[] =
     "silent) exit 1 ;;\n"
     "killed) kill -9 $$ ;;\n"
     "exists) echo 'ddict1 exists id=00 managers=2 nodes=1 mem=1' ;;\n"
-    "watched*) [ ! -e /proc/$$/fd/3 ] || exit 9\n" /* nothing of ours goes on to what stands for srun */
+    /* nothing of ours goes on to what stands for srun */
+    "watched*) [ ! -e /proc/$$/fd/3 ] || exit 9\n"
     "    sleep ${FAKE#watched} </dev/null >/dev/null 2>&1 & echo $! >\"${0%/*}/srun\"\n"
     "    echo \"ddict1 ready name=x srun=$!/$(cut -d' ' -f22 /proc/$!/stat) id=00 script=watched\" "
     ";;\n"
@@ -52,7 +53,7 @@ void fake_make(void) {
     FILE *f;
 
     snprintf(folder, sizeof folder, "%s/ddict-plugin.XXXXXX",
-             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(fake, sizeof fake, "%s/ddict", folder);
     snprintf(fake_word, sizeof fake_word, "ddict=%s", fake);
@@ -80,7 +81,7 @@ const char *asked(void) {
 
     snprintf(path, sizeof path, "%s/asked", folder);
     f = fopen(path, "r");
-    if (f != NULL) {
+    if (f) {
         n = fread(text, 1, sizeof text - 1, f);
         fclose(f);
         unlink(path);

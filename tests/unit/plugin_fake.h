@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_fake.h - what the plugin meets when plugin_host.c plays Slurm: a `ddict` that behaves as $FAKE says, and dictionaries that answer tasks. */
+/* plugin_fake.h - what the plugin meets when plugin_host.c plays Slurm: a `ddict` that behaves as
+ * $FAKE says, and dictionaries that answer tasks. */
 #ifndef DDICT_TESTS_PLUGIN_FAKE_H
 #define DDICT_TESTS_PLUGIN_FAKE_H
 

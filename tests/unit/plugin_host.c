@@ -180,14 +180,14 @@ static char **place_of(const char *name) {
     size_t n = strlen(name);
     char **e;
 
-    for (e = job_env; *e != NULL; e++)
+    for (e = job_env; *e; e++)
         if (strncmp(*e, name, n) == 0 && (*e)[n] == '=')
             break;
     return e;
 }
 
 static spank_err_t copy_out(const char *value, char *buf, int len) {
-    if (value == NULL)
+    if (!value)
         return ESPANK_ENV_NOEXIST;
     return snprintf(buf, (size_t)len, "%s", value) < len ? ESPANK_SUCCESS : ESPANK_NOSPACE;
 }
@@ -198,7 +198,7 @@ spank_err_t spank_getenv(spank_t sp, const char *name, char *buf, int len) {
     if (fails(HOST_GETENV))
         return ESPANK_ERROR;
     return context != S_CTX_REMOTE ? ESPANK_NOT_REMOTE
-                                   : copy_out(*e == NULL ? NULL : *e + strlen(name) + 1, buf, len);
+                                   : copy_out(!*e ? NULL : *e + strlen(name) + 1, buf, len);
 }
 
 spank_err_t spank_setenv(spank_t sp, const char *name, const char *value, int overwrite) {
@@ -208,7 +208,7 @@ spank_err_t spank_setenv(spank_t sp, const char *name, const char *value, int ov
         return ESPANK_ERROR;
     if (context != S_CTX_REMOTE)
         return ESPANK_NOT_REMOTE;
-    if (*e != NULL && !overwrite)
+    if (*e && !overwrite)
         return ESPANK_ENV_EXISTS;
     return asprintf(e, "%s=%s", name, value) < 0 ? ESPANK_ERROR : ESPANK_SUCCESS;
 }
@@ -218,12 +218,13 @@ spank_err_t spank_unsetenv(spank_t sp, const char *name) {
 
     if (fails(HOST_UNSETENV))
         return ESPANK_ERROR;
-    for (; *e != NULL; e++)
+    for (; *e; e++)
         e[0] = e[1];
     return context != S_CTX_REMOTE ? ESPANK_NOT_REMOTE : ESPANK_SUCCESS;
 }
 
-/* Job control variables of salloc and sbatch are SLURM_SPANK_* in the job, which srun reads back. */
+/* Job control variables of salloc and sbatch are SLURM_SPANK_* in the job, which srun reads back.
+ * */
 static const char *control(const char *name) {
     static char variable[160];
 
@@ -259,13 +260,13 @@ spank_err_t spank_job_control_unsetenv(spank_t sp, const char *name) {
 static int words_n(void) {
     int n = 0;
 
-    while (n < 4 && play->words[n] != NULL)
+    while (n < 4 && play->words[n])
         n++;
     return n;
 }
 
 static int call(spank_f *fn) {
-    return fn == NULL ? 0 : fn(NULL, words_n(), (char **)(uintptr_t)play->words);
+    return !fn ? 0 : fn(NULL, words_n(), (char **)(uintptr_t)play->words);
 }
 
 static const char *variable_of(const struct spank_option *o) {
@@ -296,10 +297,10 @@ static void options_call(void) {
     for (i = 0; i < options_n; i++) {
         const char *value = getenv(control(variable_of(options[i])));
 
-        if (value != NULL)
+        if (value)
             option_call(options[i], value);
     }
-    for (t = 0; t < 6 && play->typed[t] != NULL; t++) {
+    for (t = 0; t < 6 && play->typed[t]; t++) {
         const char *equals = strchr(play->typed[t], '=');
 
         for (i = 0; i < options_n; i++)
@@ -315,11 +316,11 @@ static void options_call(void) {
 }
 
 static void env_begin(const char *env) {
-    char *copy = strdup(env != NULL ? env : ""), *line, *save;
+    char *copy = strdup(env ? env : ""), *line, *save;
 
     clearenv();
     setenv("PATH", "/usr/bin:/bin", 1);
-    for (line = strtok_r(copy, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
+    for (line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
         putenv(line);
 }
 
@@ -328,8 +329,8 @@ static void env_keep(char *const *env) {
     size_t n = 0;
 
     all->out.env[0] = '\0';
-    for (; *env != NULL; env++)
-        if (play->export == NULL || strncmp(*env, "SLURM_", 6) == 0)
+    for (; *env; env++)
+        if (!play->export || strncmp(*env, "SLURM_", 6) == 0)
             n += (size_t)snprintf(all->out.env + n, sizeof all->out.env - n, "%s\n", *env);
 }
 
@@ -377,7 +378,7 @@ static void task_run(void) {
         _exit(1);
     all->out.ran++;
     note = *place_of("DDICT_NOTE_FD");
-    if (play->noted != NULL && note != NULL &&
+    if (play->noted && note &&
         write(atoi(strchr(note, '=') + 1), play->noted, strlen(play->noted)) < 0)
         _exit(1);
     play = &(const struct play){.command = ""};
@@ -386,13 +387,13 @@ static void task_run(void) {
 }
 
 static void slurmstepd_run(void) {
-    char *copy = strdup(strcmp(play->command, "batch") == 0 && play->env != NULL ? play->env
-                                                                                 : all->out.env),
+    char *copy =
+             strdup(strcmp(play->command, "batch") == 0 && play->env ? play->env : all->out.env),
          *line, *save;
     int status, twice, i, t, n = 0;
     pid_t pid;
 
-    for (line = strtok_r(copy, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
+    for (line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
         job_env[n++] = line;
     job_env[n++] = (char *)(uintptr_t) "SLURMD_NODENAME=n1";
     env_begin("SLURMD=1\n");

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin_host.h - a Slurm without Slurm for the plugin: the functions of spank.h, and the processes that load the plugin, each of which calls it as
- * Slurm 22.05 does (options of the environment before those of the command line; in slurmstepd each twice). Every play is in
- * processes of its own, which begin without a state of the plugin; any call of a SPANK function can be made to fail.
+ * plugin_host.h - a Slurm without Slurm for the plugin: the functions of spank.h, and the processes
+ * that load the plugin, each of which calls it as Slurm 22.05 does (options of the environment
+ * before those of the command line; in slurmstepd each twice). Every play is in processes of its
+ * own, which begin without a state of the plugin; any call of a SPANK function can be made to fail.
  *
- *     srun      a step of one task on node n1: the process on the submit host, its slurmstepd, its task
+ *     srun      a step of one task on node n1: the process on the submit host, its slurmstepd, its
+ *               task
  *     sbatch    up to the job's being submitted
  *     salloc    up to the command that it runs
  *     batch     slurmstepd and script of a job that sbatch submitted
@@ -52,8 +54,8 @@ struct outcome {
     int calls[HOST_CALLS]; /* calls that were made */
     char said[8192];       /* to the user */
     char log[4096];        /* to slurmd's log */
-    char
-        env[32768]; /* as in struct play: what the program, the job or the command of salloc sees */
+    /* as in struct play: what the program, the job or the command of salloc sees */
+    char env[32768];
 };
 
 /* out is filled anew. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin_options.c - ddict.so with a SPANK of ours in place of Slurm's. Invariants: in slurmstepd options are registered and nothing of their
- * values is looked at; wrong options end srun with one line; nothing fails in slurmstepd, whatever the user asked for.
+ * plugin_options.c - ddict.so with a SPANK of ours in place of Slurm's. Invariants: in slurmstepd
+ * options are registered and nothing of their values is looked at; wrong options end srun with one
+ * line; nothing fails in slurmstepd, whatever the user asked for.
  */
 #include "launch_test.h"
+#include "plugin/options.h"
 #include "plugin/plugin.h"
 
 #include <stdarg.h>
@@ -15,7 +17,7 @@
 /* --- the SPANK that the plugin sees --- */
 
 static spank_context_t context;
-static struct spank_option *registered[ASKS];
+static struct spank_option *registered[OPTS];
 static int registered_n;
 static const char *step_option; /* what spank_option_getopt finds, NULL: nothing */
 static uint32_t job_id = 12, step_id = 3;
@@ -33,7 +35,7 @@ spank_err_t spank_option_getopt(spank_t sp, struct spank_option *o, char **value
         *value = (char *)"no";
         return ESPANK_SUCCESS;
     }
-    if (step_option == NULL || strcmp(o->name, "ddict-mem") != 0)
+    if (!step_option || strcmp(o->name, "ddict-mem") != 0)
         return ESPANK_ERROR;
     *value = (char *)(uintptr_t)step_option;
     return ESPANK_SUCCESS;
@@ -136,9 +138,9 @@ static void srun_like(void) {
     int i;
 
     slurm_spank_init(NULL, 0, NULL);
-    if (managers != NULL)
+    if (managers)
         give("ddict-managers", managers);
-    if (mem != NULL)
+    if (mem)
         give("ddict-mem", mem);
     for (i = 0; i < times; i++)
         slurm_spank_init_post_opt(NULL, words_n, (char **)(uintptr_t)words);
@@ -177,8 +179,8 @@ START_TEST(words_of_the_site_are_defaults_and_limits) {
     srun_ends("4", "2G", "max_mem=1G", 1, 1,
               "--ddict-mem of 2.0 GiB: at most 1.0 GiB on this cluster");
     srun_ends("4", "1G", "max_mem=1G", 1, 0, "");
-    srun_ends("4", NULL, "max_mem=512M", 1, 0,
-              ""); /* the default is 1G, or less where that is too much */
+    /* the default is 1G, or less where that is too much */
+    srun_ends("4", NULL, "max_mem=512M", 1, 0, "");
     srun_ends("200", NULL, "max_mem=512M", 1, 1, "--ddict-mem=800M");
     srun_ends("4", "1G", "start_timeout=never", 1, 1, "plugstack.conf: start_timeout=never");
     srun_ends("4", "1G", "start_timeout=30", 1, 0, "");
@@ -231,8 +233,8 @@ START_TEST(nothing_fails_or_is_read_in_slurmstepd) {
     setenv("DDICT_MEM", "rubbish", 1);
     ck_assert_int_eq(slurm_spank_init(NULL, 2, (char **)(uintptr_t)words_bad), 0);
     ck_assert_ptr_null(getenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem"));
-    ck_assert_int_eq(option("ddict-mem")->cb(option("ddict-mem")->val, (const char *)16, 1),
-                     0); /* the value is not even read */
+    /* the value is not even read */
+    ck_assert_int_eq(option("ddict-mem")->cb(option("ddict-mem")->val, (const char *)16, 1), 0);
     ck_assert_int_eq(
         option("ddict-managers")->cb(option("ddict-managers")->val, (const char *)16, 1), 0);
     ck_assert_int_eq(slurm_spank_init_post_opt(NULL, 2, (char **)(uintptr_t)words_bad), 0);
@@ -290,8 +292,8 @@ START_TEST(a_task_without_its_dictionary_does_not_begin) {
     ends_with(task, 1, "node n1 has no dictionary");
     snprintf(refused, sizeof refused, "1"); /* the user's own variable means nothing */
     ends_with(task, 1, "node n1 has no dictionary");
-    snprintf(refused, sizeof refused, "%u.%u.%u", geteuid(), job_id,
-             step_id); /* srun has said why */
+    /* srun has said why */
+    snprintf(refused, sizeof refused, "%u.%u.%u", geteuid(), job_id, step_id);
     ends_with(task, 1, "");
 }
 END_TEST

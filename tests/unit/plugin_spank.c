@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin_spank.c - whole commands with the plugin, played by plugin_host.c, and `ddict` a small script. Invariants, whatever fails:
+ * plugin_spank.c - whole commands with the plugin, played by plugin_host.c, and `ddict` a small
+ * script. Invariants, whatever fails:
  *
- *   1. slurmstepd never ends or hangs by us, and does nothing for who asks for nothing.
- *   2. A program that asked for a dictionary runs with the name of the right one, or it does not run, the command fails and one line says why.
- *   3. sbatch and salloc either pass the whole request on or submit nothing.
+ * 1. slurmstepd never ends or hangs by us, and does nothing for who asks for nothing. 2. A program
+ * that asked for a dictionary runs with the name of the right one, or it does not run, the command
+ * fails and one line says why. 3. sbatch and salloc either pass the whole request on or submit
+ * nothing.
  */
-#include "base/clock.h"
-#include "base/defaults.h"
-#include "base/process.h"
 #include "launch_test.h"
-#include "plugin/plugin.h"
+#include "plugin/batch_end.h"
+#include "plugin/job_process.h"
 #include "plugin_fake.h"
 #include "plugin_host.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/process.h>
 
 #include <signal.h>
 #include <string.h>
@@ -41,19 +44,18 @@ static void has(const char *text, const char *part) {
     ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in '%s'", part, text);
 }
 static void has_not(const char *text, const char *part) {
-    ck_assert_msg(strstr(text, part) == NULL, "'%s' is in '%s'", part, text);
+    ck_assert_msg(!strstr(text, part), "'%s' is in '%s'", part, text);
 }
 static void program_has(const char *variable, const char *value) {
     const char *got = host_value(o.env, variable);
 
-    ck_assert_msg(value == NULL ? got == NULL : got != NULL && strcmp(got, value) == 0,
-                  "%s is %s, wanted %s; said: %s", variable, got == NULL ? "not set" : got,
-                  value == NULL ? "nothing" : value, o.said);
+    ck_assert_msg(!value ? !got : got && strcmp(got, value) == 0, "%s is %s, wanted %s; said: %s",
+                  variable, !got ? "not set" : got, !value ? "nothing" : value, o.said);
 }
 
 /* play_ends(code, .command = ..., ...) */
 static void play_run(struct play p) {
-    if (p.words[0] == NULL)
+    if (!p.words[0])
         p.words[0] = fake_word;
     if (p.job == 0)
         p.job = JOB;
@@ -83,7 +85,7 @@ START_TEST(srun_of_its_own_has_a_dictionary_that_ends_with_it) {
     int fd = dictionary_begin(JOB, "3");
 
     ENDS(0, .command = "srun",
-         .typed = {"--ddict-managers=2", "--ddict-mem=1G", "--ddict-log=r.jsonl"});
+         .typed = {"--ddict-managers=2", "--ddict-mem=1G", "--ddict-record=r.jsonl"});
     ck_assert_int_eq(o.ran, 1);
     program_has("DDICT_NAME", name("3"));
     program_has("SLURM_DDICT_STEP", NULL);
@@ -109,7 +111,7 @@ START_TEST(who_asks_for_nothing_gets_nothing) {
 
     for (i = 0; i < 6; i++) {
         ENDS(0, .command = commands[i],
-             .env = "DDICT_LOG_FILE=x\nDDICT_SCOPE=step\nDDICT_NAME=mine\n");
+             .env = "DDICT_RECORD=x\nDDICT_SCOPE=step\nDDICT_NAME=mine\n");
         ck_assert_str_eq(o.said, "");
         ck_assert_str_eq(o.log, "");
         ck_assert_str_eq(asked(), "");
@@ -131,16 +133,16 @@ START_TEST(srun_whose_managers_do_not_start_fails_with_one_line) {
         ck_assert_int_eq(o.ran, 0);
         has(o.said, how[i][1]);
         ck_assert_int_eq(lines(o.said), 1);
-        snprintf(env, sizeof env, "%sSLURM_JOB_ID=%u\n", how[i][0],
-                 JOB); /* in a job the tasks end it */
+        /* in a job the tasks end it */
+        snprintf(env, sizeof env, "%sSLURM_JOB_ID=%u\n", how[i][0], JOB);
         ENDS(1, .command = "srun", .env = env, .typed = {"--ddict-mem=1G"});
         ck_assert_int_eq(o.ran, 0);
         ck_assert_int_eq(lines(o.said), 1);
     }
     ENDS(1, .command = "srun", .words = {"ddict=/nonexistent/ddict"}, .typed = {"--ddict-mem=1G"});
     has(o.said, "/nonexistent/ddict: No such file or directory (plugstack.conf: ddict=PATH)");
-    ENDS(1, .command = "srun",
-         .typed = {"--ddict-mem=1G"}); /* ready, it says, but not on this node */
+    /* ready, it says, but not on this node */
+    ENDS(1, .command = "srun", .typed = {"--ddict-mem=1G"});
     ck_assert_int_eq(o.ran, 0);
     has(o.said, "node n1 has no dictionary");
 }
@@ -155,7 +157,7 @@ START_TEST(sbatch_and_salloc_judge_and_pass_the_request_on) {
                  {"--ddict-mem=101%", "--ddict-mem=101%"},
                  {"--ddict-managers=0", "--ddict-managers=0"},
                  {"--ddict-scope=jobs", "--ddict-scope=jobs"},
-                 {"--ddict-log=x", "also ask"},
+                 {"--ddict-record=x", "also ask"},
                  {"--ddict-scope=job", "also ask"}};
     char env[128];
     size_t c, i;
@@ -172,10 +174,10 @@ START_TEST(sbatch_and_salloc_judge_and_pass_the_request_on) {
         ENDS(1, .command = commands[c], .typed = {"--ddict-mem=1G"}, .components = 2);
         has(o.said, "heterogeneous");
         ENDS(0, .command = commands[c],
-             .typed = {"--ddict-managers=4", "--ddict-mem=40%", "--ddict-log=my record %j"},
+             .typed = {"--ddict-managers=4", "--ddict-mem=40%", "--ddict-record=my record %j"},
              .export = "NONE");
         ck_assert_str_eq(o.said, "");
-        program_has("SLURM_DDICT_JOB", "--managers=4 --mem=40%25 --log=my%20record%20%25j");
+        program_has("SLURM_DDICT_JOB", "--managers=4 --mem=40%25 --record=my%20record%20%25j");
         program_has("SLURM_SPANK_DDICT_SCOPE", "job");
         ENDS(0, .command = commands[c], .typed = {"--ddict-mem=1G", "--ddict-scope=step"});
         program_has("SLURM_DDICT_JOB", NULL);
@@ -183,10 +185,8 @@ START_TEST(sbatch_and_salloc_judge_and_pass_the_request_on) {
         ENDS(0, .command = commands[c], .env = "DDICT_MEM=1G\nDDICT_SCOPE=job\n");
         program_has("SLURM_DDICT_JOB", "--mem=1G");
         program_has("DDICT_MEM", NULL);
-        ENDS(
-            0, .command = commands[c],
-            .env = job_env(
-                "SLURM_DDICT_JOB=--mem=1G\n")); /* within a job: that one's request is not the new one's */
+        /* within a job: that one's request is not the new one's */
+        ENDS(0, .command = commands[c], .env = job_env("SLURM_DDICT_JOB=--mem=1G\n"));
         program_has("SLURM_DDICT_JOB", NULL);
         program_has("SLURM_SPANK_DDICT_SCOPE", NULL);
         snprintf(env, sizeof env, "DDICT_NAME=%s\n", name("job"));
@@ -200,15 +200,15 @@ START_TEST(sbatch_and_salloc_judge_and_pass_the_request_on) {
 END_TEST
 
 START_TEST(a_batch_script_begins_when_its_dictionary_is_ready) {
-    static const char *const gone[] = {"DDICT_MANAGERS", "DDICT_MEM",       "DDICT_LOG_FILE",
-                                       "DDICT_RESULTS",  "DDICT_TRANSPORT", "DDICT_LOAD",
-                                       "DDICT_RESTORE",  "DDICT_SAVE",      "DDICT_SPILL"};
+    static const char *const gone[] = {
+        "DDICT_MANAGERS", "DDICT_MEM",     "DDICT_RECORD", "DDICT_RESULTS", "DDICT_TRANSPORT",
+        "DDICT_LOAD",     "DDICT_RESTORE", "DDICT_SAVE",   "DDICT_SPILL",   "DDICT_WIRE"};
     static char env[sizeof o.env];
     const char *line;
     size_t i;
 
     PLAY(.command = "sbatch",
-         .typed = {"--ddict-managers=4", "--ddict-mem=40%", "--ddict-log=my record %j"},
+         .typed = {"--ddict-managers=4", "--ddict-mem=40%", "--ddict-record=my record %j"},
          .export = "NONE", .env = "DDICT_MEM=2G\n");
     snprintf(env, sizeof env, "%s", o.env);
     ENDS(0, .command = "batch", .env = env);
@@ -220,16 +220,16 @@ START_TEST(a_batch_script_begins_when_its_dictionary_is_ready) {
     line = asked();
     has(line, "up --plugin --name=");
     has(line, " --chdir=/");
-    has(line, " --managers=4 --mem=40% --log=my record %j --site=ddict=");
+    has(line, " --managers=4 --mem=40% --record=my record %j --site=ddict=");
     has_not(line, "--step");
     ENDS(0, .command = "batch",
          .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=exists\nDDICT_MANAGERS=2\nDDICT_MEM=1G\nDDICT_LOG_"
                 "FILE=x\nDDICT_RESULTS=x\nDDICT_TRANSPORT=tcp\n"
-                "DDICT_LOAD=x\nDDICT_RESTORE=x\nDDICT_SAVE=x\nDDICT_SPILL=/x\n");
+                "DDICT_LOAD=x\nDDICT_RESTORE=x\nDDICT_SAVE=x\nDDICT_SPILL=/x\nDDICT_WIRE=auth\n");
     for (i = 0; i < sizeof gone / sizeof *gone; i++)
         program_has(gone[i], NULL);
-    ENDS(0, .command = "batch",
-         .env = "DDICT_MEM=1G\nDDICT_RESULTS=x\n"); /* who did not ask keeps what he has */
+    /* who did not ask keeps what he has */
+    ENDS(0, .command = "batch", .env = "DDICT_MEM=1G\nDDICT_RESULTS=x\n");
     program_has("DDICT_RESULTS", "x");
     ENDS(0, .command = "batch", .env = "SLURM_DDICT_JOB=--mem=1G\nFAKE=warn\n");
     ck_assert_str_eq(o.said, "ddict: no record: read only\n");
@@ -272,13 +272,13 @@ START_TEST(long_options_arrive_whole_or_nothing_starts) {
     has(line, save);
     has(line, " --site=ddict=");
     has(line, " --script=n1/");
-    ENDS(1, .command = "srun", .env = long_word(env, "DDICT_LOG_FILE=", 'e', 33000),
+    ENDS(1, .command = "srun", .env = long_word(env, "DDICT_RECORD=", 'e', 33000),
          .typed = {"--ddict-mem=1G"});
     ck_assert_int_eq(o.ran, 0);
     has(o.said, "the options of the dictionary are too long together");
     ck_assert_int_eq(lines(o.said), 1);
     ck_assert_str_eq(asked(), "");
-    ENDS(1, .command = "sbatch", .env = long_word(env, "DDICT_LOG_FILE=", 'e', 9000),
+    ENDS(1, .command = "sbatch", .env = long_word(env, "DDICT_RECORD=", 'e', 9000),
          .typed = {"--ddict-mem=1G"});
     ck_assert_int_eq(o.begun, 0);
     has(o.said, "the options of --ddict-* are too long together");
@@ -298,7 +298,7 @@ static int64_t script_plays(const char *how) {
     began = clock_ms() - began;
     snprintf(path, sizeof path, "%s/srun", fake_folder());
     f = fopen(path, "r");
-    if (f != NULL) {
+    if (f) {
         ck_assert_int_eq(fscanf(f, "%d", &pid), 1);
         kill(pid, SIGKILL);
         fclose(f);
@@ -324,7 +324,8 @@ START_TEST(the_end_of_a_script_waits_for_srun_whose_managers_watch_it) {
     ck_assert_int_ge(took, DD_SCRIPT_END_MS);
     ck_assert_int_lt(took, 30000);
     ck_assert_int_lt(script_plays("unwatched"), 30000);
-    /* One that is not watched is not waited for, nor what is no process, or another one: quicker than the wait, in one of some tries. */
+    /* One that is not watched is not waited for, nor what is no process, or another one: quicker
+     * than the wait, in one of some tries. */
     for (took = 100000; took >= DD_SCRIPT_END_MS;)
         took = script_plays("watched0");
     for (took = 100000; took >= DD_SCRIPT_END_MS;)
@@ -403,10 +404,10 @@ START_TEST(who_is_named_at_the_end_of_a_script_is_looked_at) {
         ck_assert_msg(belongs_by_cgroup(rows[i].mine, rows[i].its, 17) == rows[i].belongs,
                       "row %zu", i);
     for (i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        ck_assert_msg(script_word(wrong[i], &who, &saves) < 0, "'%s'", wrong[i]);
-    ck_assert_int_eq(script_word("4711/123456789012 s", &who, &saves), 0);
+        ck_assert_msg(batch_end_read_watch(wrong[i], &who, &saves) < 0, "'%s'", wrong[i]);
+    ck_assert_int_eq(batch_end_read_watch("4711/123456789012 s", &who, &saves), 0);
     ck_assert(who.pid == 4711 && who.began == 123456789012 && saves == 1);
-    ck_assert_int_eq(script_word("1/1 w", &who, &saves), 0);
+    ck_assert_int_eq(batch_end_read_watch("1/1 w", &who, &saves), 0);
     ck_assert_int_eq(saves, 0);
     who = (struct named){.pid = getpid(), .began = process_began(getpid())};
     ck_assert_int_eq(belongs_to_user(&who, geteuid()), 1);
@@ -430,8 +431,8 @@ START_TEST(sruns_of_a_job_use_its_dictionary) {
     /* elsewhere `ddict up` finds or starts it, and stays behind */
     ENDS(0, .command = "srun", .env = job_env("SLURM_SUBMIT_DIR=/home\n"));
     program_has("DDICT_NAME", name("job"));
-    program_has("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem",
-                "1G"); /* for the sruns of the tasks */
+    /* for the sruns of the tasks */
+    program_has("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem", "1G");
     has(asked(), " --chdir=/home --srun=");
     ENDS(0, .command = "srun", .env = job_env("FAKE=exists\n"));
     has(asked(), "--managers=2 --mem=1G");
@@ -452,23 +453,23 @@ START_TEST(sruns_of_a_job_use_its_dictionary) {
     has(asked(), "--step=3 ");
     ck_assert_str_eq(o.said, "noise\nddict: 2 managers: 5 keys\n");
     dictionary_end(own);
+    /* the job's is no substitute */
     ENDS(1, .command = "srun", .env = job_env("SLURMD_NODENAME=n1\n"),
-         .typed = {"--ddict-scope=step"}); /* the job's is no substitute */
+         .typed = {"--ddict-scope=step"});
     ck_assert_int_eq(o.ran, 0);
     /* salloc's own srun for a shell on the first node */
     ENDS(0, .command = "shell", .env = job_env(""));
     program_has("DDICT_NAME", name("job"));
-    ENDS(
-        0, .command = "shell",
-        .env =
-            "SLURM_JOB_ID=5\nSLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G\n"); /* --ddict-scope=step: its sruns ask */
+    /* --ddict-scope=step: its sruns ask */
+    ENDS(0, .command = "shell",
+         .env = "SLURM_JOB_ID=5\nSLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G\n");
     program_has("DDICT_NAME", NULL);
     program_has("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem", "1G");
-    ENDS(0, .command = "srun",
-         .env = job_env("SLURM_DDICT_JOB=--mem=1G\n")); /* as salloc leaves it */
+    /* as salloc leaves it */
+    ENDS(0, .command = "srun", .env = job_env("SLURM_DDICT_JOB=--mem=1G\n"));
     program_has("SLURM_DDICT_JOB", NULL);
-    ENDS(0, .command = "srun", .env = job_env(""),
-         .job = JOB + 1); /* --jobid of another job: not ours */
+    /* --jobid of another job: not ours */
+    ENDS(0, .command = "srun", .env = job_env(""), .job = JOB + 1);
     program_has("DDICT_NAME", NULL);
     ENDS(1, .command = "srun", .typed = {"--ddict-scope=job", "--ddict-mem=1G"});
     has(o.said, "say it to salloc or sbatch");
@@ -527,8 +528,9 @@ START_TEST(tasks_of_a_step_get_what_torch_reads) {
     has(o.said, "ddict: MASTER_ADDR and MASTER_PORT are not set: rank 0 of step");
     ENDS(0, .command = "srun", .typed = {"--ddict-mem=1G"}, .rank = 99, .local = 1, .tasks = 100);
     has_not(o.said, "MASTER_ADDR");
+    /* nobody is asked */
     ENDS(0, .command = "srun", .env = "MASTER_ADDR=n9\nMASTER_PORT=1\n",
-         .typed = {"--ddict-mem=1G"}, .rank = 99, .tasks = 100); /* nobody is asked */
+         .typed = {"--ddict-mem=1G"}, .rank = 99, .tasks = 100);
     has_not(o.said, "MASTER_ADDR");
     dictionary_end(fd);
 }
@@ -624,8 +626,8 @@ START_TEST(the_managers_step_leaves_two_lines_for_the_administrator) {
         o.log,
         "ddict: dictionary a?b starts: 4 managers, ? bytes\nddict: 2 managers?[31m: 5 keys\n");
     ck_assert_str_eq(o.said, "");
-    ENDS(0, .command = "ddictd",
-         .env = "DDICT_INTERNAL=1\n"); /* ddictd was killed: no word, no wait */
+    /* ddictd was killed: no word, no wait */
+    ENDS(0, .command = "ddictd", .env = "DDICT_INTERNAL=1\n");
     ck_assert_int_eq(lines(o.log), 1);
     ENDS(0, .command = "ddictd", .env = "DDICT_INTERNAL=1\n",
          .noted = "01234567890123456789012345678901234567890123456789012345678901234567890123456789"
@@ -647,8 +649,8 @@ END_TEST
 /* --- one call fails --- */
 
 struct scene {
-    const char *command, *typed, *env,
-        *last; /* last part of the right name, NULL: nothing was asked for; with a dash: the request */
+    /* last part of the right name, NULL: nothing was asked for; with a dash: the request */
+    const char *command, *typed, *env, *last;
 };
 
 static void scene_judge(const struct scene *s, const char *what) {
@@ -660,19 +662,18 @@ static void scene_judge(const struct scene *s, const char *what) {
     ck_assert_msg(o.code < 128 && o.task_code < 128, "%s: code %d, task %d: %s", what, o.code,
                   o.task_code, o.said);
     if (o.code != 0) {
-        ck_assert_msg(o.ran == 0 && s->last != NULL, "%s: the program ran", what);
+        ck_assert_msg(o.ran == 0 && s->last, "%s: the program ran", what);
         ck_assert_msg(o.said[0] != '\0', "%s: not a word", what);
         return;
     }
-    if (s->last == NULL)
-        ck_assert_msg(got == NULL, "%s: got %s", what, got);
-    else if (strchr(s->last, '-') != NULL)
-        ck_assert_msg(got != NULL && strcmp(got, s->last) == 0 &&
-                          host_value(o.env, "SLURM_SPANK_DDICT_SCOPE") != NULL,
+    if (!s->last)
+        ck_assert_msg(!got, "%s: got %s", what, got);
+    else if (strchr(s->last, '-'))
+        ck_assert_msg(got && strcmp(got, s->last) == 0 &&
+                          host_value(o.env, "SLURM_SPANK_DDICT_SCOPE"),
                       "%s: got %s", what, got);
     else
-        ck_assert_msg(got != NULL && strcmp(got, name(s->last)) == 0, "%s: got %s: %s", what, got,
-                      o.said);
+        ck_assert_msg(got && strcmp(got, name(s->last)) == 0, "%s: got %s: %s", what, got, o.said);
 }
 
 START_TEST(no_fault_of_slurm_breaks_the_rules) {
@@ -695,9 +696,7 @@ START_TEST(no_fault_of_slurm_breaks_the_rules) {
     strcpy(on_node, job_env("SLURMD_NODENAME=n1\n"));
     strcpy(elsewhere, job_env(""));
     for (i = 0; i < sizeof scenes / sizeof *scenes; i++) {
-        step = scenes[i].last != NULL && strcmp(scenes[i].last, "3") == 0
-                   ? dictionary_begin(JOB, "3")
-                   : -1;
+        step = scenes[i].last && strcmp(scenes[i].last, "3") == 0 ? dictionary_begin(JOB, "3") : -1;
         for (call = HOST_NONE + 1; call < HOST_CALLS; call++)
             for (at = 1;; at++) {
                 char what[96];

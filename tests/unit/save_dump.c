@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save_dump.c - parts of a saved dictionary: what was written is read, and nothing that is damaged. */
-#include "save/dump.h"
+/* save_dump.c - parts of a saved dictionary: what was written is read, and nothing that is damaged.
+ * */
 #include "unit.h"
 #include <base/error.h>
 
 #include <errno.h>
 #include <fcntl.h>
+#include <save/dump.h>
+#include <save/dump_in.h>
+#include <save/dump_out.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +20,7 @@ static const uint8_t id[DUMP_ID] = "0123456789abcde";
 
 static void setup(void) {
     snprintf(folder, sizeof folder, "%s/ddict-dump.XXXXXX",
-             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/0-0.part", folder);
 }
@@ -111,8 +114,8 @@ START_TEST(no_flipped_bit_gets_through) {
         is = was ^ (uint8_t)(1u << (i % 8));
         ck_assert_int_eq(pwrite(fd, &is, 1, at), 1);
         int rc = read_all(&sum, 64, false);
-        if (rc >=
-            0) { /* zeros that nobody reads: after the header's id, between items, in the end */
+        /* zeros that nobody reads: after the header's id, between items, in the end */
+        if (rc >= 0) {
             ck_assert_msg(was == 0, "byte %lld was 0x%02x", (long long)at, was);
             ck_assert_int_eq(rc, 40);
         } else {
@@ -136,8 +139,8 @@ START_TEST(a_part_of_another_length_save_or_manifest_is_refused) {
     ck_assert_int_eq(truncate(path, (off_t)sum.size - 1), 0);
     ck_assert_int_eq(read_all(&sum, 64, false), -EBADMSG);
     other = sum;
-    for (uint64_t size = 0; size < sum.size;
-         size += 1 + size / 3) { /* also a manifest that agrees */
+    /* also a manifest that agrees */
+    for (uint64_t size = 0; size < sum.size; size += 1 + size / 3) {
         ck_assert_int_eq(truncate(path, (off_t)size), 0);
         other.size = size;
         ck_assert_int_eq(read_all(&other, 64, false), -EBADMSG);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save_seen.c - which versions an earlier pass has written: never more than were noted, also when the table grows. */
-#include "save/seen.h"
+/* save_seen.c - which versions an earlier pass has written: never more than were noted, also when
+ * the table grows. */
 #include "unit.h"
 
+#include <save/seen.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,11 +17,11 @@ START_TEST(only_the_version_that_was_noted_is_known) {
               !save_seen_has(&s, "l", 1, 1) && !save_seen_has(&s, "k", 1, 0));
     save_seen_note(&s, "k", 1, 7);
     ck_assert(save_seen_has(&s, "k", 1, 7) && !save_seen_has(&s, "k", 1, 1));
-    ck_assert_uint_eq(s.n, 1);
+    ck_assert_uint_eq(s.keys.n, 1);
     save_seen_note(&s, "zero", 4, 0);
-    ck_assert_uint_eq(s.n, 1);
+    ck_assert_uint_eq(s.keys.n, 1);
     save_seen_free(&s);
-    ck_assert(s.slot == NULL && s.cap == 0);
+    ck_assert(!s.keys.element && s.keys.cap == 0);
 }
 END_TEST
 
@@ -32,7 +33,7 @@ START_TEST(growth_loses_and_invents_nothing) {
             snprintf(key, sizeof key, "key %u", i);
             save_seen_note(&s, key, strlen(key), round * KEYS + i);
         }
-    ck_assert_uint_eq(s.n, KEYS);
+    ck_assert_uint_eq(s.keys.n, KEYS);
     for (unsigned i = 0; i < KEYS; i++) {
         snprintf(key, sizeof key, "key %u", i);
         ck_assert(save_seen_has(&s, key, strlen(key), 2 * KEYS + i));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_arena.c - an arena is made sealed or not at all, and is mapped only when its header fits. */
+/* store_arena.c - an arena is made sealed or not at all, and is mapped only when its header fits.
+ * */
 #include "store_test.h"
 
 #include <errno.h>
@@ -293,7 +294,6 @@ START_TEST(a_reader_before_the_first_manager_is_told_to_come_again) {
     int fd = arena_create(&small);
     ck_assert_int_eq(arena_view_map(&a, fd, -1, 0), 0);
     ck_assert_int_eq(reader_find(&a, hash_of("k", 1), "k", 1, &slot, &f), -EAGAIN);
-    reader_prefetch(&a, hash_of("k", 1), 0);
     arena_view_unmap(&a);
     close(fd);
 }

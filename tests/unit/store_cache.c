@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_cache.c - items of other managers while the dictionary is frozen: found as others, counted as none, evicted by CLOCK, gone before it is open again. */
+/* store_cache.c - items of other managers while the dictionary is frozen: found as others, counted
+ * as none, evicted by CLOCK, gone before it is open again. */
 #include "store_test.h"
 
 #include <errno.h>
@@ -54,17 +55,18 @@ START_TEST(cached_items_are_found_and_are_in_no_figure_of_owned_ones) {
     struct found f;
     for (uint64_t k = 0; k < 1000; k++)
         ck_assert_int_eq(put(k, 100, k), 0);
-    struct ddict_manager_stats was = stats();
+    struct manager_stats was = stats();
     freeze();
+    /* the index splits meanwhile */
     for (uint64_t k = 1000; k < 4000; k++)
-        ck_assert_int_eq(cache(k, k % 3000, k), 0); /* the index splits meanwhile */
+        ck_assert_int_eq(cache(k, k % 3000, k), 0);
     ck_assert_int_eq(cache(2000, 10, 1), -EEXIST);
     for (uint64_t k = 0; k < 4000; k++)
         ck_assert_int_eq(seen(k, k < 1000 ? 100 : k % 3000, k), 1);
     ck_assert_int_eq(look_slot(2000, 0, &f), 0);
     ck_assert_uint_eq(f.item->version, 3000 | ITEM_CACHED); /* the owner's */
     reader_release(&box.page->slot[0]);
-    struct ddict_manager_stats s = stats();
+    struct manager_stats s = stats();
     ck_assert_uint_eq(s.num_keys, was.num_keys);
     ck_assert_uint_eq(keys_count(), 1000);
     ck_assert_uint_eq(s.cached_items, 3000);
@@ -85,7 +87,7 @@ START_TEST(nothing_cached_is_left_when_it_is_open_again) {
     store_freeze(box.s, 1, FREEZE_OPEN);
     for (uint64_t k = 0; k < 3000; k++)
         ck_assert_int_eq(seen(k, 100, k), k < 500);
-    struct ddict_manager_stats s = stats();
+    struct manager_stats s = stats();
     ck_assert_uint_eq(s.cached_items, 0);
     ck_assert_uint_eq(s.cached_bytes, 0);
     ck_assert_uint_eq(s.num_keys, 500);
@@ -147,7 +149,8 @@ START_TEST(the_clock_evicts_in_order_what_nobody_read) {
         ck_assert(is_there(k));
     for (uint64_t k = 0; k < 50; k += 10)
         ck_assert(is_there(k));
-    store_cache_evict(box.s, UINT64_MAX, 200, &evicted); /* second round: no bit is set any more */
+    /* second round: no bit is set any more */
+    store_cache_evict(box.s, UINT64_MAX, 200, &evicted);
     ck_assert_uint_eq(stats().cached_items, 0);
     ck_assert_uint_eq(evicted, 145);
 }
@@ -239,7 +242,7 @@ START_TEST(another_manager_finds_only_what_is_owned) {
         for (uint64_t k = 0; k < 6000; k++)
             ck_assert_int_eq(seen(k, 100, k), k < 2000);
         ck_assert_uint_eq(keys_count(), 2000);
-        struct ddict_manager_stats s = stats();
+        struct manager_stats s = stats();
         ck_assert_uint_eq(s.num_keys, 2000);
         ck_assert_uint_eq(s.cached_items, 0);
         ck_assert(value_right(f.value, 300, 3000)); /* held by a view */

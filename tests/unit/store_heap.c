@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_heap.c - blocks: bounded waste, no overlap, all pages come back, and memory stays within the budget (LAYOUT 1 and 4). */
+/* store_heap.c - blocks: bounded waste, no overlap, all pages come back, and memory stays within
+ * the budget (LAYOUT 1 and 4). */
 #include "store_test.h"
+#include <store/budget.h>
+#include <store/heap.h>
 
 static void close_box(void) {
     box_close();
@@ -212,7 +215,7 @@ END_TEST
 
 START_TEST(free_blocks_are_counted_by_powers_of_two) {
     box_open(64 * MIB);
-    struct ddict_manager_stats s = stats();
+    struct manager_stats s = stats();
     ck_assert_uint_eq(s.free_blocks[25], 1); /* all of the heap, below 64 MiB */
     uint64_t a = alloc(100000, false), b = alloc(100000, false), c = alloc(100000, false);
     block_free(box.s, a);
@@ -237,10 +240,10 @@ START_TEST(full_says_how_full_and_changes_nothing) {
         n++;
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "manager 3 is full"));
     ck_assert_ptr_nonnull(strstr(dd_errmsg(), "of 4.0 MiB"));
-    struct ddict_manager_stats a = stats();
+    struct manager_stats a = stats();
     for (int i = 0; i < 10; i++)
         ck_assert_int_eq(put(1000000 + (uint64_t)i, 1000, 1), DDICT_EFULL);
-    struct ddict_manager_stats b = stats();
+    struct manager_stats b = stats();
     ck_assert_uint_eq(a.total_used_bytes, b.total_used_bytes);
     ck_assert_uint_eq(a.num_keys, b.num_keys);
     ck_assert_uint_eq(b.num_keys, n);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_memlimit.c - the smallest limit is found in made-up cgroup trees of both versions, and the arena stops before it. */
+/* store_memlimit.c - the smallest limit is found in made-up cgroup trees of both versions, and the
+ * arena stops before it. */
 #include "store_test.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 
 #define GIB (1ull << 30)
 
-/* --- files as the test wants them: path and text; all other paths of /proc and /sys/fs/cgroup do not exist --- */
+/* --- files as the test wants them: path and text; all other paths of /proc and /sys/fs/cgroup do
+ * not exist --- */
 static struct {
     const char *path;
     char text[600];

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queues in the store: order, memory, moves, deletion, and what another manager finds. */
 #include "store_test.h"
+#include <store/budget.h>
+#include <store/heap.h>
+#include <store/index.h>
+#include <store/intent.h>
+#include <store/spill.h>
 
 static void open_box(void) {
     box_open(64 * MIB);
@@ -13,9 +18,8 @@ static int push(const char *key, uint64_t len, uint64_t seed) {
     if (rc < 0)
         return rc;
     value_fill(ref.value, len, seed);
-    rc = store_find(box.s, key, n, &there) == 0
-             ? store_queue_push(box.s, &ref, nobody)
-             : store_commit(box.s, &ref, STORE_NEW, nobody, NULL);
+    rc = store_find(box.s, key, n, &there) == 0 ? store_queue_push(box.s, &ref)
+                                                : store_commit(box.s, &ref, STORE_NEW, NULL);
     if (rc < 0)
         store_abort(box.s, &ref);
     return rc;
@@ -36,7 +40,7 @@ static void pop_is(const char *key, uint64_t len, uint64_t seed, bool last) {
         f.val_len != len || !value_right(f.value, len, seed))
         ck_abort_msg("the reader does not see value %llu", (unsigned long long)seed);
     reader_release(&box.page->slot[0]);
-    int rc = store_pop(box.s, key, n, nobody, &ref, &next);
+    int rc = store_pop(box.s, key, n, &ref, &next);
     if (rc || item_len(ref.item) != len || !value_right(store_value(box.s, ref.item), len, seed))
         ck_abort_msg("code %d instead of value %llu", rc, (unsigned long long)seed);
     if (!next.item != last)
@@ -78,9 +82,9 @@ START_TEST(entries_are_in_the_budget_and_cost_what_keys_cost) {
     for (uint64_t i = 0; i < n; i++)
         ck_assert_int_eq(push("queue", 4, i), 0);
     uint64_t used = stats().total_used_bytes;
-    ck_assert_uint_lt(
-        used,
-        n * 90); /* a block of 48 bytes, a word of 8 in an index that is at least half full, and its share of the page map */
+    /* a block of 48 bytes, a word of 8 in an index that is at least half full, and its share of the
+     * page map */
+    ck_assert_uint_lt(used, n * 90);
     ck_assert_uint_gt(used, n * 48);
     ck_assert_uint_le(box_memory(), 64 * MIB);
     /* The budget ends it, not the manager's memory, and what is there stays. */
@@ -100,8 +104,8 @@ START_TEST(a_deleted_queue_is_freed_a_few_at_a_time) {
     const uint64_t n = 20 * DD_QUEUE_SWEEP;
     for (uint64_t i = 0; i < n; i++)
         ck_assert_int_eq(push("queue", 500, i), 0);
-    ck_assert_int_eq(store_remove(box.s, "queue", 5, nobody, NULL), 0);
-    ck_assert_int_eq(store_remove(box.s, "queue", 5, nobody, NULL), DDICT_ENOKEY);
+    ck_assert_int_eq(store_remove(box.s, "queue", 5, NULL), 0);
+    ck_assert_int_eq(store_remove(box.s, "queue", 5, NULL), DDICT_ENOKEY);
     ck_assert_uint_eq(more("queue"), 0);
     uint64_t left = box.s->header->hidden, steps = 0;
     ck_assert_uint_eq(left, n - 1 + 1); /* values behind the first, and the record */
@@ -110,7 +114,7 @@ START_TEST(a_deleted_queue_is_freed_a_few_at_a_time) {
         ck_assert_int_eq(push("queue", 40, n + i), 0);
     for (uint64_t i = 0; i < 300; i++)
         pop_is("queue", 40, n + i, false);
-    ck_assert_int_eq(store_remove(box.s, "queue", 5, nobody, NULL), 0);
+    ck_assert_int_eq(store_remove(box.s, "queue", 5, NULL), 0);
     for (uint64_t i = 0; i < 10; i++)
         ck_assert_int_eq(push("queue", 40, i), 0);
     for (bool going = true; going; steps++) {
@@ -130,8 +134,8 @@ START_TEST(clear_takes_all_of_it) {
     for (uint64_t i = 0; i < 5000; i++)
         ck_assert_int_eq(push(i % 2 ? "one" : "two", 100, i), 0);
     ck_assert_int_eq(store_queue_limit(box.s, "three", 5, 7), 0);
-    ck_assert_int_eq(store_remove(box.s, "one", 3, nobody, NULL), 0);
-    ck_assert_int_eq(store_clear(box.s, nobody), 0);
+    ck_assert_int_eq(store_remove(box.s, "one", 3, NULL), 0);
+    ck_assert_int_eq(store_clear(box.s), 0);
     ck_assert(!store_queue_look(box.s, "three", 5, hash_of("three", 5), &q));
     ck_assert_int_eq(push("one", 10, 1), 0);
     ck_assert_int_eq(push("one", 10, 2), 0);
@@ -157,7 +161,7 @@ START_TEST(how_many_there_may_be_is_kept) {
     ck_assert(store_queue_look(box.s, "q", 1, hash_of("q", 1), &q));
     ck_assert_uint_eq(q.most, 3);
     ck_assert_int_eq(push("q", 10, 1), 0);
-    ck_assert_int_eq(store_remove(box.s, "q", 1, nobody, NULL), 0); /* until it is deleted */
+    ck_assert_int_eq(store_remove(box.s, "q", 1, NULL), 0); /* until it is deleted */
     ck_assert(!store_queue_look(box.s, "q", 1, hash_of("q", 1), &q));
     quiet();
 }
@@ -171,8 +175,7 @@ START_TEST(another_manager_goes_on) {
         for (uint64_t n = unit_random(&rng) % 900; n > 0 && out < in; n--, out++)
             pop_is("queue", out * 7 % 40000, out, out + 1 == in);
         if (round % 6 == 5) {
-            ck_assert_int_eq(store_remove(box.s, "queue", 5, nobody, NULL),
-                             out < in ? 0 : DDICT_ENOKEY);
+            ck_assert_int_eq(store_remove(box.s, "queue", 5, NULL), out < in ? 0 : DDICT_ENOKEY);
             out = in;
         }
         if (round % 3 == 0)
@@ -189,8 +192,7 @@ START_TEST(another_manager_goes_on) {
 END_TEST
 
 START_TEST(a_pop_that_was_cut_off_happened_or_not) {
-    struct intent *i = &box.s->header->intent;
-    struct place first, second;
+    struct index_place first, second;
     for (uint64_t k = 0; k < 3; k++)
         ck_assert_int_eq(push("q", 100, k), 0);
     uint64_t h = hash_of("q", 1);
@@ -199,8 +201,7 @@ START_TEST(a_pop_that_was_cut_off_happened_or_not) {
         index_find(box.s, queue_value_hash(h, (uint64_t)swung), "q", 1, &second);
         ck_assert_ptr_nonnull(second.slot);
         struct item *item = arena_at(box.s, WORD_OFFSET(second.word));
-        intent_begin_next(box.s, nobody, &first, WORD_MAKE(h, WORD_OFFSET(second.word)), &second,
-                          item->version);
+        intent_begin(box.s, &first, WORD_MAKE(h, WORD_OFFSET(second.word)), &second, item->version);
         item->hash = h; /* and not its check */
         if (swung) {
             item->version = 77;
@@ -208,8 +209,7 @@ START_TEST(a_pop_that_was_cut_off_happened_or_not) {
             word_store(first.slot, WORD_MAKE(h, WORD_OFFSET(second.word)));
         }
         box_reopen();
-        i = &box.s->header->intent;
-        ck_assert_uint_eq(i->state, swung ? INTENT_DONE : INTENT_NONE);
+        ck_assert_uint_eq(box.s->header->intent.open, 0);
         ck_assert_uint_eq(more("q"), swung ? 0 : 2);
         if (!swung)
             pop_is("q", 100, 0, false);
@@ -227,8 +227,9 @@ START_TEST(values_move_to_the_spill_and_are_found) {
         ck_assert_int_eq(push("queue", 500 + i % 700, i), 0);
     ck_assert_uint_gt(stats().spilled_bytes, 0);
     box_reopen();
+    /* what is still in memory, but not the record */
     while (spill_make_room(box.s, MIB) == 0) {
-    } /* what is still in memory, but not the record */
+    }
     for (uint64_t i = 0; i < n; i++)
         pop_is("queue", 500 + i % 700, i, i + 1 == n);
     while (store_work(box.s)) {

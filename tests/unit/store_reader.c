@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_reader.c - the read side in states that last only microseconds, made by hand: invariants I5, I8, I9, and damaged items. */
+/* store_reader.c - the read side in states that last only microseconds, made by hand: invariants
+ * I5, I8, I9, and damaged items. */
 #include "store_test.h"
+#include <store/index.h>
+#include <store/segment.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +22,7 @@ static struct segment *segment_of(uint64_t k) {
 }
 static uint64_t *word_of(uint64_t k) {
     char key[32];
-    struct place p;
+    struct index_place p;
     uint32_t n = key_name(key, k);
     index_find(box.s, hash_of(key, n), key, n, &p);
     return p.slot;
@@ -51,6 +54,34 @@ START_TEST(short_keys_are_compared_whole) {
 }
 END_TEST
 
+#ifdef __SSE2__
+START_TEST(both_ways_of_matching_a_bucket_agree) {
+    static struct bucket k;
+    uint64_t n = 1;
+    for (unsigned turn = 0; turn < 20000; turn++) {
+        uint64_t h = hash_of(&n, sizeof n);
+        for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+            n = n * 6364136223846793005u + 1442695040888963407u;
+            /* some have the tag, some all of it but one bit, some any */
+            uint64_t tag = n >> 61 == 0  ? n >> 20 & 0xfffff
+                           : n >> 61 < 4 ? HASH_TAG(h)
+                                         : HASH_TAG(h) ^ 1u << (n >> 40) % 20;
+            k.slot[i] = tag << WORD_OFFSET_BITS | (n >> 30 & WORD_OFFSET_MASK);
+        }
+        k.reach = HASH_TAG(h) << WORD_OFFSET_BITS; /* is no slot, whatever it looks like */
+        unsigned plain = bucket_match_plain(&k, h), sse2 = bucket_match_sse2(&k, h);
+        ck_assert_uint_eq(plain & ~sse2, 0);
+        ck_assert_uint_eq(sse2 & ~0xaaa8u, 0);
+        for (unsigned more = sse2 & ~plain; more; more &= more - 1)
+            ck_assert_uint_eq((WORD_TAG(*bucket_word(&k, more)) ^ HASH_TAG(h)) & 0xffff0, 0);
+    }
+}
+END_TEST
+#define SSE2_TESTS both_ways_of_matching_a_bucket_agree,
+#else
+#define SSE2_TESTS
+#endif
+
 START_TEST(the_lease_names_the_item_and_this_arena) {
     struct found f;
     put(1, 100, 1);
@@ -75,7 +106,8 @@ START_TEST(while_a_segment_splits_the_key_is_found_on_both_sides_of_the_move) {
     to->prefix = 1;
     old->sibling = off;
     old->moves++;
-    /* Move word by word; at every moment every key is there, and what is not there is a miss and not a retry. */
+    /* Move word by word; at every moment every key is there, and what is not there is a miss and
+     * not a retry. */
     for (uint64_t k = 0; k < 50; k++) {
         char key[32];
         uint32_t n = key_name(key, k);
@@ -207,21 +239,6 @@ START_TEST(offsets_of_completions_are_checked) {
 }
 END_TEST
 
-START_TEST(prefetch_never_holds_and_never_fails) {
-    char key[32];
-    for (uint64_t k = 0; k < 3000; k++)
-        put(k, 10, k);
-    for (uint64_t k = 0; k < 6000; k++) {
-        uint32_t n = key_name(key, k);
-        reader_prefetch(&box.view, hash_of(key, n), 0);
-        reader_prefetch(&box.view, hash_of(key, n), 1);
-    }
-    for (unsigned i = 0; i < DD_LEASE_CHUNK_SLOTS; i++)
-        if (box.page->slot[i])
-            ck_abort_msg("slot %u", i);
-}
-END_TEST
-
 START_TEST(a_walk_is_given_up_when_a_split_does_not_end) {
     uint64_t cursor = 0, n = 0;
     put(1, 10, 1);
@@ -249,10 +266,10 @@ START_TEST(walks_of_both_sides_take_each_others_cursors) {
 END_TEST
 
 UNIT_MAIN_WITH("store_reader", before, after, short_keys_are_compared_whole,
-               the_lease_names_the_item_and_this_arena,
+               SSE2_TESTS the_lease_names_the_item_and_this_arena,
                while_a_segment_splits_the_key_is_found_on_both_sides_of_the_move,
                a_key_of_the_lower_half_is_not_sought_in_the_sibling,
                a_word_that_swings_for_ever_is_given_up_or_read_whole,
                damaged_items_are_errors_and_leave_no_lease, offsets_of_completions_are_checked,
-               prefetch_never_holds_and_never_fails, a_walk_is_given_up_when_a_split_does_not_end,
+               a_walk_is_given_up_when_a_split_does_not_end,
                walks_of_both_sides_take_each_others_cursors)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_rebuild.c - another manager opens the arena (LAYOUT 7): nothing that was acknowledged is lost, nothing that is held is reused. */
+/* store_rebuild.c - another manager opens the arena (LAYOUT 7): nothing that was acknowledged is
+ * lost, nothing that is held is reused. */
 #include "store_test.h"
+#include <store/budget.h>
+#include <store/heap.h>
+#include <store/index.h>
 
 #include <errno.h>
 
@@ -21,11 +25,11 @@ START_TEST(all_keys_and_figures_are_the_same_afterwards) {
             del(k);
     }
     heap_relieve(box.s, 0); /* empty runs are no runs afterwards */
-    struct ddict_manager_stats a = stats();
+    struct manager_stats a = stats();
     uint64_t version = box.s->header->version;
     box_reopen();
     ck_assert_uint_eq(keys_count(), a.num_keys);
-    struct ddict_manager_stats b = stats();
+    struct manager_stats b = stats();
     ck_assert_int_eq(memcmp(&a, &b, sizeof a), 0);
     for (uint64_t k = 0; k < 5000; k++) {
         char key[32];
@@ -57,7 +61,7 @@ START_TEST(work_goes_on_for_many_managers) {
             }
         }
         if (round % 7 == 6) {
-            ck_assert_int_eq(store_clear(box.s, nobody), 0);
+            ck_assert_int_eq(store_clear(box.s), 0);
             memset(there, 0, sizeof there);
             store_work(box.s); /* the sweep has only begun */
         }
@@ -67,7 +71,7 @@ START_TEST(work_goes_on_for_many_managers) {
                 ck_abort_msg("key %llu", (unsigned long long)k);
     }
     ck_assert_uint_le(box_memory(), 64 * MIB);
-    ck_assert_int_eq(store_clear(box.s, nobody), 0);
+    ck_assert_int_eq(store_clear(box.s), 0);
     while (store_work(box.s)) {
     }
     ck_assert_uint_eq(stats().total_used_bytes, budget_fixed(box.s));
@@ -109,76 +113,14 @@ START_TEST(what_clients_hold_stays_until_they_let_go) {
 }
 END_TEST
 
-START_TEST(blocks_that_completions_name_can_be_kept) {
-    struct store_ref pop, transit, live;
-    put(1, 50000, 1);
-    put(3, 700, 3);
-    ck_assert_int_eq(store_find(box.s, "k3", 2, &live), 0);
-    ck_assert_int_eq(store_remove(box.s, "k1", 2, nobody, &pop), 0);
-    ck_assert_int_eq(store_reserve_transit(box.s, 400, 0, 5, &transit), 0);
-    value_fill(transit.value, 400, 8);
-    box_reopen();
-    const uint8_t *value = (uint8_t *)arena_at(box.s, pop.off) + item_value_at(pop.off, 2, 50000);
-    const uint8_t *other =
-        (uint8_t *)arena_at(box.s, transit.off) + item_value_at(transit.off, 0, 400);
-    ck_assert_int_eq(store_keep(box.s, pop.off), 0);
-    ck_assert_int_eq(store_keep(box.s, transit.off), 0);
-    ck_assert_int_eq(store_keep(box.s, live.off), 0);
-    ck_assert_int_eq(store_keep(box.s, pop.off + 16), DDICT_EPROTO);
-    ck_assert_int_eq(store_keep(box.s, 0), DDICT_EPROTO);
-    ck_assert_int_eq(store_keep(box.s, UINT64_MAX), DDICT_EPROTO);
-    for (uint64_t k = 10; k < 500; k++)
-        put(k, 50000, k);
-    for (uint64_t k = 1000; k < 3000; k++)
-        put(k, 300, k);
-    ck_assert(value_right(value, 50000, 1));
-    ck_assert(value_right(other, 400, 8));
-    ck_assert_int_eq(store_keep(box.s, pop.off), -EINVAL);
-    store_unpin(box.s, pop.off);
-    store_unpin(box.s, transit.off);
-    store_unpin(box.s, live.off);
-    ck_assert_uint_eq(stats().retired_bytes, 0);
-    ck_assert(seen(3, 700, 3));
-}
-END_TEST
-
-START_TEST(an_intent_is_finished_by_what_its_word_says) {
-    struct intent *i = &box.s->header->intent;
-    struct place p;
-    put(1, 10, 1);
-    ck_assert_uint_eq(i->state, INTENT_DONE);
-    ck_assert_uint_eq(i->op, INTENT_PUT);
-    ck_assert_uint_eq(i->client, nobody.client);
-    ck_assert_uint_eq(i->version, box.s->header->version);
-    i->state = INTENT_OPEN; /* killed after the swing */
-    box_reopen();
-    i = &box.s->header->intent;
-    ck_assert_uint_eq(i->state, INTENT_DONE);
-    ck_assert(seen(1, 10, 1));
-    /* Killed before it: a deletion that did not happen. */
-    index_find(box.s, hash_of("k1", 2), "k1", 2, &p);
-    intent_begin(box.s, INTENT_DEL, (struct store_request){5, 6}, p.slot, p.word, WORD_EMPTY, 99);
-    box_reopen();
-    ck_assert_uint_eq(box.s->header->intent.state, INTENT_NONE);
-    ck_assert_uint_eq(box.s->header->intent.request, 6);
-    ck_assert(seen(1, 10, 1));
-    ck_assert_int_eq(del(1), 0);
-    ck_assert_uint_eq(box.s->header->intent.op, INTENT_DEL);
-    put(1, 10, 1);
-    ck_assert_int_eq(store_clear(box.s, (struct store_request){7, 8}), 0);
-    ck_assert_uint_eq(box.s->header->intent.op, INTENT_CLEAR);
-    ck_assert_uint_eq(box.s->header->intent.client, 7);
-    ck_assert_uint_eq(box.s->header->intent.state, INTENT_DONE);
-}
-END_TEST
-
 START_TEST(half_written_page_map_entries_are_free_pages) {
     put(1, 100000, 1);
     put(2, 100, 2);
     heap_relieve(box.s, 0);
     uint64_t top = box.s->header->heap_top, used = stats().total_used_bytes;
     uint64_t *map = box.s->heap.pagemap;
-    /* Members whose head was never written, a head whose members were not, a head that says too much, a class that is none. */
+    /* Members whose head was never written, a head whose members were not, a head that says too
+     * much, a class that is none. */
     for (uint64_t i = 1; i < 5; i++)
         map[top + i] = PAGEMAP_ENTRY(PAGE_LARGE, 0, i);
     map[top + 6] = PAGEMAP_ENTRY(PAGE_SLAB_HEAD, 3, 4);
@@ -227,7 +169,7 @@ static void refused(const char *what) {
 }
 
 START_TEST(a_damaged_arena_is_refused) {
-    struct place p;
+    struct index_place p;
     struct arena_header *h = box.s->header;
     for (uint64_t k = 0; k < 5000; k++)
         put(k, 100, k);
@@ -284,7 +226,6 @@ END_TEST
 
 UNIT_MAIN_WITH("store_rebuild", before, after, all_keys_and_figures_are_the_same_afterwards,
                work_goes_on_for_many_managers, blocks_that_were_being_filled_are_free,
-               what_clients_hold_stays_until_they_let_go, blocks_that_completions_name_can_be_kept,
-               an_intent_is_finished_by_what_its_word_says,
+               what_clients_hold_stays_until_they_let_go,
                half_written_page_map_entries_are_free_pages, holes_are_still_holes,
                a_damaged_arena_is_refused, an_arena_that_was_never_served_opens_like_a_new_one)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_store.c - what a manager does with its arena: modes, versions, refusals without side effects, pop, clear, keys, figures. */
+/* store_store.c - what a manager does with its arena: modes, versions, refusals without side
+ * effects, pop, clear, keys, figures. */
 #include "store_test.h"
+#include <store/budget.h>
+#include <store/heap.h>
 
 #include <errno.h>
 
@@ -111,14 +114,14 @@ START_TEST(versions_grow_with_every_change) {
     uint64_t last = 0, v;
     for (int i = 0; i < 100; i++) {
         ck_assert_int_eq(store_reserve(box.s, "k", 1, 8, 0, &ref), 0);
-        ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, nobody, &v), 0);
+        ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, &v), 0);
         ck_assert_uint_gt(v, last);
         ck_assert_uint_eq(ref.item->version, v);
         last = v;
         if (i % 3 == 0)
-            ck_assert_int_eq(store_remove(box.s, "k", 1, nobody, NULL), 0);
+            ck_assert_int_eq(store_remove(box.s, "k", 1, NULL), 0);
     }
-    ck_assert_int_eq(store_clear(box.s, nobody), 0);
+    ck_assert_int_eq(store_clear(box.s), 0);
     ck_assert_uint_gt(store_header(box.s)->version, last);
 }
 END_TEST
@@ -126,7 +129,7 @@ END_TEST
 START_TEST(abort_gives_everything_back) {
     struct store_ref ref;
     ck_assert_int_eq(put(1, 10, 1), 0);
-    struct ddict_manager_stats a = stats(), b;
+    struct manager_stats a = stats(), b;
     for (uint64_t len = 0; len < 5000000; len = len * 3 + 1) {
         ck_assert_int_eq(store_reserve(box.s, "x", 1, len, 0, &ref), 0);
         store_abort(box.s, &ref);
@@ -143,7 +146,7 @@ START_TEST(a_key_that_changes_while_it_is_read_is_hashed_as_it_was_copied) {
     struct store_ref ref;
     ck_assert_int_eq(store_reserve(box.s, lane, 6, 0, 0, &ref), 0);
     memcpy(lane, "behind", 6);
-    ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, nobody, NULL), 0);
+    ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, NULL), 0);
     ck_assert_int_eq(store_find(box.s, "before", 6, &ref), 0);
     ck_assert_int_eq(store_find(box.s, "behind", 6, &ref), DDICT_ENOKEY);
 }
@@ -183,13 +186,13 @@ END_TEST
 START_TEST(a_popped_value_stays_until_it_is_unpinned) {
     struct store_ref ref;
     ck_assert_int_eq(put(1, 100000, 5), 0);
-    ck_assert_int_eq(store_remove(box.s, "k1", 2, nobody, &ref), 0);
+    ck_assert_int_eq(store_remove(box.s, "k1", 2, &ref), 0);
     ck_assert(!seen(1, 100000, 5));
     for (int i = 0; i < 200; i++)
         ck_assert_int_eq(put(2, 100000, (uint64_t)i), 0);
     store_reclaim(box.s);
     ck_assert(value_right(ref.value, 100000, 5));
-    struct ddict_manager_stats s = stats();
+    struct manager_stats s = stats();
     ck_assert_uint_eq(s.retired_bytes, 25 * ARENA_PAGE);
     /* A client takes it over as the completion tells it to. */
     struct found f;
@@ -234,7 +237,7 @@ START_TEST(clear_removes_all_at_once_and_gives_the_memory_back_bit_by_bit) {
     for (uint64_t k = 0; k < 50000; k++)
         put(k, 100, k);
     uint64_t used = store_header(box.s)->used_bytes, segments = store_header(box.s)->segments;
-    ck_assert_int_eq(store_clear(box.s, nobody), 0);
+    ck_assert_int_eq(store_clear(box.s), 0);
     ck_assert_uint_eq(store_header(box.s)->num_keys, 0);
     for (uint64_t k = 0; k < 50000; k += 7)
         ck_assert(!seen(k, 100, k));
@@ -251,8 +254,8 @@ START_TEST(clear_removes_all_at_once_and_gives_the_memory_back_bit_by_bit) {
     for (uint64_t k = 0; k < 50000; k++)
         put(k, 100, k);
     ck_assert_uint_eq(keys_count(), 50000);
-    ck_assert_uint_le(store_header(box.s)->segments,
-                      segments + 2); /* the old ones were used again */
+    /* the old ones were used again */
+    ck_assert_uint_le(store_header(box.s)->segments, segments + 2);
 }
 END_TEST
 
@@ -261,9 +264,9 @@ START_TEST(clear_again_and_again_costs_nothing) {
     for (int round = 0; round < 200; round++) {
         for (uint64_t k = 0; k < 500; k++)
             put(k, 10, (uint64_t)round);
-        ck_assert_int_eq(store_clear(box.s, nobody), 0);
+        ck_assert_int_eq(store_clear(box.s), 0);
         if (round % 3)
-            ck_assert_int_eq(store_clear(box.s, nobody), 0);
+            ck_assert_int_eq(store_clear(box.s), 0);
         if (round % 4 == 0)
             while (store_work(box.s)) {
             }
@@ -274,7 +277,7 @@ START_TEST(clear_again_and_again_costs_nothing) {
     while (store_work(box.s)) {
     }
     store_reclaim(box.s);
-    struct ddict_manager_stats s = stats();
+    struct manager_stats s = stats();
     ck_assert_uint_eq(s.num_keys, 0);
     ck_assert_uint_eq(s.retired_bytes, 0);
 }
@@ -289,8 +292,8 @@ START_TEST(a_full_arena_can_be_cleared) {
     /* Fill the rest with the smallest, so that not even a segment's worth is left. */
     for (uint64_t k = 0; put(1000000 + k, 0, k) == 0; k++) {
     }
-    ck_assert_int_eq(store_clear(box.s, nobody), 0);
-    ck_assert_int_eq(store_clear(box.s, nobody), 0);
+    ck_assert_int_eq(store_clear(box.s), 0);
+    ck_assert_int_eq(store_clear(box.s), 0);
     ck_assert_uint_eq(keys_count(), 0);
     for (uint64_t k = 0; k < n * 9 / 10; k++)
         ck_assert_int_eq(put(k, 300, k), 0);
@@ -322,7 +325,7 @@ END_TEST
 START_TEST(figures_add_up) {
     for (uint64_t k = 0; k < 1000; k++)
         put(k, 1024, k);
-    struct ddict_manager_stats s = stats();
+    struct manager_stats s = stats();
     ck_assert_uint_eq(s.manager_id, 3);
     ck_assert_uint_eq(s.total_bytes, 64 * MIB);
     ck_assert_uint_eq(s.num_keys, 1000);
@@ -347,13 +350,13 @@ START_TEST(without_private_memory_calls_fail_and_change_nothing) {
     /* The first replaced value needs a list. */
     ck_assert_int_eq(store_reserve(box.s, "k1", 2, 5, 0, &ref), 0);
     fail_in = 1;
-    ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, nobody, NULL), -ENOMEM);
+    ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, NULL), -ENOMEM);
     fail_in = 1;
-    ck_assert_int_eq(store_remove(box.s, "k1", 2, nobody, NULL), -ENOMEM);
+    ck_assert_int_eq(store_remove(box.s, "k1", 2, NULL), -ENOMEM);
     ck_assert(seen(1, 100, 1));
-    ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, nobody, NULL), 0);
+    ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, NULL), 0);
     fail_in = 1;
-    ck_assert_int_eq(store_remove(box.s, "k1", 2, nobody, &ref), -ENOMEM); /* the pin */
+    ck_assert_int_eq(store_remove(box.s, "k1", 2, &ref), -ENOMEM); /* the pin */
     fail_in = 1;
     ck_assert_int_eq(store_reserve_transit(box.s, 10, 0, 1, &ref), -ENOMEM);
     ck_assert_uint_eq(store_transit_bytes(box.s), 0);

@@ -7,6 +7,42 @@
 
 #define KEYS 600u
 
+/* A large one moves its keys a few at a time: some are in the one, some in the other, and any may
+ * go. */
+START_TEST(a_large_one_that_grows_has_all_its_keys) {
+    struct table t = {0};
+    enum { MANY = 200000 };
+    static uint32_t model[MANY];
+    uint64_t rng = 7;
+    size_t n = 0, both = 0;
+    for (uint32_t k = 0; k < MANY; k++) {
+        uint32_t *v = table_add(&t, (uint64_t)(k + 1) << 4);
+        ck_assert_ptr_nonnull(v);
+        ck_assert_uint_eq(*v, 0);
+        *v = model[k] = k + 1;
+        n++;
+        uint32_t other = (uint32_t)(unit_random(&rng) % (k + 1));
+        uint64_t key = (uint64_t)(other + 1) << 4;
+        both += t.old.cap != 0;
+        if (k % 3 == 0) {
+            table_remove(&t, key);
+            n -= model[other] != 0;
+            model[other] = 0;
+        } else {
+            v = table_find(&t, key);
+            ck_assert_uint_eq(v ? *v : 0, model[other]);
+        }
+        ck_assert_uint_eq(t.used, n);
+    }
+    ck_assert_uint_gt(both, MANY / 10);
+    for (uint32_t k = 0; k < MANY; k++) {
+        uint32_t *v = table_find(&t, (uint64_t)(k + 1) << 4);
+        ck_assert_uint_eq(v ? *v : 0, model[k]);
+    }
+    table_free(&t);
+}
+END_TEST
+
 START_TEST(it_agrees_with_an_array_through_random_changes) {
     struct table t = {0};
     uint32_t model[KEYS] = {0}; /* 0: absent */
@@ -57,5 +93,6 @@ START_TEST(clear_forgets_all_and_shrinks_what_was_hardly_used) {
 }
 END_TEST
 
-UNIT_MAIN("store_table", it_agrees_with_an_array_through_random_changes,
+UNIT_MAIN("store_table", a_large_one_that_grows_has_all_its_keys,
+          it_agrees_with_an_array_through_random_changes,
           clear_forgets_all_and_shrinks_what_was_hardly_used)

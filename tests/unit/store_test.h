@@ -31,7 +31,6 @@ static __attribute__((noipa, unused)) uint64_t hash_of(const void *key, uint32_t
 }
 
 static struct box box;
-static const struct store_request nobody = {1, 1};
 
 static inline void *lease_page_make(void) {
     struct lease_chunk *p = mmap(NULL, LEASE_FILE_SIZE, PROT_READ | PROT_WRITE,
@@ -61,7 +60,8 @@ static inline void box_open(uint64_t budget) {
     box_open_at(arena_create(&o));
 }
 
-/* The spill is a file of the working folder, or memory where that is no disk: the store does not mind. */
+/* The spill is a file of the working folder, or memory where that is no disk: the store does not
+ * mind. */
 static inline void box_open_spill(uint64_t budget, uint64_t spill) {
     struct store_options o = {
         .budget = budget, .manager_id = 3, .managers = 5, .huge_page = HUGE_ADVISE, .spill = spill};
@@ -115,12 +115,13 @@ static inline int put_bytes(const void *key, uint32_t key_len, uint64_t len, uin
                             enum store_mode mode) {
     struct store_ref ref;
     int rc;
+    /* as a manager does, a turn later */
     while ((rc = store_reserve(box.s, key, key_len, len, 9, &ref)) == -EINPROGRESS)
-        store_work(box.s); /* as a manager does, a turn later */
+        store_work(box.s);
     if (rc < 0)
         return rc;
     value_fill(ref.value, len, seed);
-    rc = store_commit(box.s, &ref, mode, nobody, NULL);
+    rc = store_commit(box.s, &ref, mode, NULL);
     if (rc < 0)
         store_abort(box.s, &ref);
     return rc;
@@ -134,7 +135,7 @@ static inline int put(uint64_t k, uint64_t len, uint64_t seed) {
 }
 static inline int del(uint64_t k) {
     char key[32];
-    return store_remove(box.s, key, key_name(key, k), nobody, NULL);
+    return store_remove(box.s, key, key_name(key, k), NULL);
 }
 
 /* Find as a client does, into lease slot i. */
@@ -143,16 +144,15 @@ static inline int look_slot(uint64_t k, unsigned i, struct found *f) {
     uint32_t n = key_name(key, k);
     return reader_find(&box.view, hash_of(key, n), key, n, &box.page->slot[i], f);
 }
-enum look_way { LOOK_PLAIN, LOOK_SHORT, LOOK_MANY, LOOK_WAYS };
-/* The same by one of the ways of clients; LOOK_MANY: as the second of two, the first being key `other`. */
+enum look_way { LOOK_PLAIN, LOOK_FAST, LOOK_MANY, LOOK_WAYS };
+/* The same by one of the ways of clients; LOOK_MANY: as the second of two, the first being key
+ * `other`. */
 static inline int look_by(enum look_way way, uint64_t k, uint64_t other, unsigned i,
                           struct found *f) {
     char key[32], first[32];
     uint32_t n = key_name(key, k), m = key_name(first, other);
     uint64_t h = hash_of(key, n);
-    if (way == LOOK_SHORT &&
-        (find_short(&box.view, h, key, n, &box.page->slot[i], f, box.view.fenced, false) ||
-         find_short(&box.view, h, key, n, &box.page->slot[i], f, box.view.fenced, true)))
+    if (way == LOOK_FAST && find_fast(&box.view, h, key, n, &box.page->slot[i], f))
         return 0;
     if (way == LOOK_MANY) {
         struct find_one two[2] = {
@@ -210,8 +210,8 @@ static inline uint64_t keys_count(void) {
     return a;
 }
 
-static inline struct ddict_manager_stats stats(void) {
-    struct ddict_manager_stats s = {0};
+static inline struct manager_stats stats(void) {
+    struct manager_stats s = {0};
     store_stats(box.s, &s);
     return s;
 }

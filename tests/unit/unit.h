@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit.h - one main for a unit test program: every test has a time limit, and leaves as many descriptors open as it found. */
+/* unit.h - one main for a unit test program: every test has a time limit, and leaves as many
+ * descriptors open as it found. */
 #ifndef DDICT_TESTS_UNIT_H
 #define DDICT_TESTS_UNIT_H
 

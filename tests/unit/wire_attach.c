@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_attach.c - the socket between clients and ddictd. Invariants: descriptors arrive once, CLOEXEC, and none leaks on any failure; another
- * user's process is refused on both sides; another version is told apart from garbage; nothing waits beyond its time.
+ * wire_attach.c - the socket between clients and ddictd. Invariants: descriptors arrive once,
+ * CLOEXEC, and none leaks on any failure; another user's process is refused on both sides; another
+ * version is told apart from garbage; nothing waits beyond its time.
  */
 #include "wire_test.h"
 #include <base/clock.h>
@@ -219,8 +220,8 @@ START_TEST(another_protocol_version_is_delivered_and_told) {
     m.protocol++;
     memset(m.text, 'x', sizeof m.text);
     int n = fds_open();
-    for (int half = 0; half < 2;
-         half++) { /* also where its message is shorter or longer than ours */
+    /* also where its message is shorter or longer than ours */
+    for (int half = 0; half < 2; half++) {
         if (half)
             ck_assert_int_eq(send(c, &m, 60, 0), 60);
         else
@@ -357,7 +358,7 @@ static pid_t other_user(bool listens, int gate) {
     if (listens && write(gate, "l", 1) != 1)
         _exit(8);
     if (!listens)
-        _exit(fd == DDICT_ECRED && strstr(dd_errmsg(), "uid 0") != NULL ? 0 : 1);
+        _exit(fd == DDICT_ECRED && strstr(dd_errmsg(), "uid 0") ? 0 : 1);
     attach_msg_init(&m, ATTACH_HELLO);
     (void)!read(gate, &x, 1);
     _exit(fd >= 0 ? 0 : 2);
@@ -398,7 +399,8 @@ static bool text_write(const char *file, const char *text) {
     return written;
 }
 
-/* A child of the same user in a user namespace where it calls itself `inside` (-1: there is no map). Exits with 0 when it was let in, 1: refused, 2: there are no namespaces. */
+/* A child of the same user in a user namespace where it calls itself `inside` (-1: there is no
+ * map). Exits with 0 when it was let in, 1: refused, 2: there are no namespaces. */
 static int namespace_child(long inside) {
     int status, l = attach_listen(name);
     char map[64];

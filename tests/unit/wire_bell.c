@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_bell.c - sleeping and waking on a lane. Invariant: a record is never left while its reader sleeps. */
+/* wire_bell.c - sleeping and waking on a lane. Invariant: a record is never left while its reader
+ * sleeps. */
 #include "wire_lanes.h"
 #include <base/clock.h>
 
@@ -107,7 +108,7 @@ static void manager_process(struct shared *sh, int efd) {
         }
         bool bad = false;
         struct msg *r = ring_reserve(&mg.cq, MSG_HEADER, &bad);
-        if (r == NULL)
+        if (!r)
             _exit(5);
         *r = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = m.id};
         ring_consume(&mg.sq, &m);
@@ -134,9 +135,8 @@ START_TEST(no_wake_up_is_lost_between_two_processes) {
             __atomic_load_n(&sh->sleeps[0], __ATOMIC_RELAXED) > SLEEPS && sh->sleeps[1] > SLEEPS;
         last = i + 1 >= ROUNDS && (tried || i >= 50 * ROUNDS);
         if (last)
-            __atomic_store_n(
-                &sh->rounds, i + 1,
-                __ATOMIC_RELEASE); /* pairs with the manager's look, before it has all records */
+            /* pairs with the manager's look, before it has all records */
+            __atomic_store_n(&sh->rounds, i + 1, __ATOMIC_RELEASE);
         if (!put(&cl.sq, i, 0))
             ck_abort_msg("no room");
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -180,7 +180,8 @@ START_TEST(a_lane_that_is_left_is_rung_once) {
 }
 END_TEST
 
-/* The manager's side of W1 to W5 as lanes.c has it: looks in vain for a while, leaves, and does not look again before epoll says so; it sleeps at times with the lane watched, too. */
+/* The manager's side of W1 to W5 as lanes.c has it: looks in vain for a while, leaves, and does not
+ * look again before epoll says so; it sleeps at times with the lane watched, too. */
 static void leaving_manager(struct shared *sh, int efd) {
     uint64_t seed = 9;
     bool watched = true;
@@ -197,7 +198,7 @@ static void leaving_manager(struct shared *sh, int efd) {
         if (e > 0) {
             bool bad = false;
             struct msg *r = ring_reserve(&mg.cq, MSG_HEADER, &bad);
-            if (r == NULL)
+            if (!r)
                 _exit(5);
             *r = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = m.id};
             ring_consume(&mg.sq, &m);
@@ -273,9 +274,11 @@ START_TEST(no_record_is_left_in_a_lane_that_is_not_looked_at) {
 }
 END_TEST
 
-/* A manager that takes and answers nothing rings for room alone; a client that sends records of all sizes waits for nothing else: until it slept often enough. */
+/* A manager that takes and answers nothing rings for room alone; a client that sends records of all
+ * sizes waits for nothing else: until it slept often enough. */
 #define ROOM_ROUNDS 30000u
-static uint64_t room_sent = UINT64_MAX; /* how many records there were; not known before the last */
+/* how many records there were; not known before the last */
+static uint64_t room_sent = UINT64_MAX;
 static void *room_maker(void *arg) {
     uint64_t seed = 7;
     for (uint64_t i = 0; i < __atomic_load_n(&room_sent, __ATOMIC_ACQUIRE);) {
@@ -306,9 +309,9 @@ START_TEST(who_waits_for_room_is_woken_when_there_is_some) {
         uint32_t len =
             MSG_HEADER + (uint32_t)(r % (r >> 40 & 1 ? 2000 : LANE_RECORD_MAX - MSG_HEADER));
         struct msg *m;
-        while ((m = ring_reserve(&cl.sq, len, &bad)) == NULL && !bad) {
+        while (!(m = ring_reserve(&cl.sq, len, &bad)) && !bad) {
             uint32_t bell = lane_sleep_announce(&cl);
-            if (ring_reserve(&cl.sq, len, &bad) != NULL || bad)
+            if (ring_reserve(&cl.sq, len, &bad) || bad)
                 continue;
             uint64_t began = clock_ms();
             lane_sleep(&cl, bell, SLICE_MS);
@@ -329,8 +332,9 @@ START_TEST(who_waits_for_room_is_woken_when_there_is_some) {
 END_TEST
 
 /*
- * no_wake_up_is_lost_between_two_processes as a litmus test: both sides do their two steps at the same moment. Without either fence each may miss the other (store
- * buffers), which the sleeping test above is too slow to meet.
+ * no_wake_up_is_lost_between_two_processes as a litmus test: both sides do their two steps at the
+ * same moment. Without either fence each may miss the other (store buffers), which the sleeping
+ * test above is too slow to meet.
  */
 static uint64_t gate[2] __attribute__((aligned(128)));
 static void meet(int me, uint64_t round) {
@@ -340,7 +344,8 @@ static void meet(int me, uint64_t round) {
             sched_yield();
 }
 #define LITMUS_ROUNDS 600000u
-#define LITMUS_MS     60000 /* where others want both cores a meeting takes a time slice: then fewer */
+/* where others want both cores a meeting takes a time slice: then fewer */
+#define LITMUS_MS 60000
 static uint64_t litmus_rounds = LITMUS_ROUNDS;
 /* On the nth CPU that this process may use, so that the two run at the same moment. */
 static void stay_on(int n) {
@@ -355,14 +360,14 @@ static void stay_on(int n) {
 }
 static void *litmus_manager(void *arg) {
     stay_on(0);
-    for (uint64_t i = 0; i < __atomic_load_n(&litmus_rounds, __ATOMIC_RELAXED);
-         i++) { /* it came with the meeting before */
+    /* it came with the meeting before */
+    for (uint64_t i = 0; i < __atomic_load_n(&litmus_rounds, __ATOMIC_RELAXED); i++) {
         bool bad = false;
         struct msg *m = ring_reserve(&mg.cq, MSG_HEADER, &bad);
         *m = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = i};
         meet(0, 2 * i + 1);
-        (void)__atomic_load_n(&mg.page->client_sleeps,
-                              __ATOMIC_RELAXED); /* at hand, so that the look below is quick */
+        /* at hand, so that the look below is quick */
+        (void)__atomic_load_n(&mg.page->client_sleeps, __ATOMIC_RELAXED);
         for (volatile unsigned n = (unsigned)(i * 7 % 160); n > 0; n--)
             ;
         ring_commit(&mg.cq);
@@ -398,7 +403,8 @@ START_TEST(either_the_manager_sees_the_sleeper_or_the_client_sees_the_record) {
 }
 END_TEST
 
-/* The same for who leaves a lane: either it sees the record or the client sees that it must ring. */
+/* The same for who leaves a lane: either it sees the record or the client sees that it must ring.
+ * */
 static bool left;
 static void *litmus_leaver(void *arg) {
     stay_on(0);
@@ -428,7 +434,7 @@ START_TEST(either_the_manager_sees_the_record_or_the_client_sees_that_it_left) {
             __atomic_store_n(&litmus_rounds, i + 1, __ATOMIC_RELAXED);
         bool bad = false;
         struct msg *m = ring_reserve(&cl.sq, MSG_HEADER, &bad);
-        while (m == NULL)
+        while (!m)
             m = ring_reserve(&cl.sq, MSG_HEADER, &bad);
         *m = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = i};
         meet(1, 2 * i + 1);

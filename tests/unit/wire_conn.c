@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_conn.c - messages over connections between nodes. Invariants: every byte arrives once and in order; a peer's death is told once; nothing
- * malformed gets past the check.
+ * wire_conn.c - messages over connections between nodes. Invariants: every byte arrives once and in
+ * order; a peer's death is told once; nothing malformed gets past the check.
  */
 #include "wire_ends.h"
 
@@ -61,7 +61,8 @@ START_TEST(a_body_of_64_mib_in_pieces_arrives_whole) {
 }
 END_TEST
 
-/* The owner has room for some of it, for none of it, or pauses, at random places; small messages in between. */
+/* The owner has room for some of it, for none of it, or pauses, at random places; small messages in
+ * between. */
 START_TEST(a_value_that_is_taken_in_parts_arrives_whole) {
     size_t size = (16u << 20) + 777;
     uint8_t *value = malloc(size);
@@ -172,7 +173,8 @@ START_TEST(a_slow_reader_holds_the_writer_back_and_loses_nothing) {
         at += 65536;
     }
     ck_assert(conn_full(a.c));
-    ck_assert_uint_lt(at, size); /* what is under way is bounded: queue, and the sockets' buffers */
+    /* what is under way is bounded: queue, and the sockets' buffers */
+    ck_assert_uint_lt(at, size);
     ck_assert_int_eq(b.messages, 3);
     int drained = a.drained; /* the sockets' buffers took some */
     conn_pause(b.c, false);
@@ -380,5 +382,22 @@ int main(void) {
     tcase_add_test(c, random_bytes_before_and_after_the_handshake_do_no_harm);
     tcase_add_test(c, addresses_of_this_node_end_with_loopback);
     suite_add_tcase(s, c);
+    /* those with two ends of ours; each runs in a process of its own */
+    for (int k = 0; k < 2; k++) {
+        c = tcase_create(k == 0 ? "authenticated" : "encrypted");
+        tcase_set_timeout(c, 120);
+        tcase_add_checked_fixture(c, k == 0 ? setup_auth : setup_encrypt, teardown);
+        tcase_add_test(c, thousands_of_small_messages_arrive_in_order_and_are_answered);
+        tcase_add_test(c, a_body_of_64_mib_in_pieces_arrives_whole);
+        tcase_add_test(c, a_value_that_is_taken_in_parts_arrives_whole);
+        tcase_add_test(c, an_owner_may_refuse_a_part);
+        tcase_add_test(c, a_slow_reader_holds_the_writer_back_and_loses_nothing);
+        tcase_add_test(c, an_owner_that_refuses_a_message_closes_the_connection);
+        tcase_add_test(c, what_the_peer_would_refuse_is_not_sent);
+        tcase_add_test(c, a_connection_may_be_freed_in_any_callback);
+        tcase_add_test(c, conn_free_calls_done_of_what_is_queued_and_nothing_else);
+        tcase_add_test(c, a_flush_writes_without_the_loop);
+        suite_add_tcase(s, c);
+    }
     return wire_main(s);
 }

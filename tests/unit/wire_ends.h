@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_ends.h - for tests of connections: both ends in one process and one loop, what they were told, and a peer made by hand.
+ * wire_ends.h - for tests of connections: both ends in one process and one loop, what they were
+ * told, and a peer made by hand.
  */
 #ifndef DDICT_TESTS_WIRE_ENDS_H
 #define DDICT_TESTS_WIRE_ENDS_H
@@ -46,9 +47,11 @@ struct end {
 
 static int ep;
 static struct conn_identity id_a, id_b;
-#define NODES 4 /* ids of both ends are below: managers 1 and 2 are of nodes 1 and 2 */
-static uint8_t key_a[NODES][KEY_SIZE],
-    key_b[NODES][KEY_SIZE]; /* the same, unless a test changes one */
+static enum seal_mode wire; /* what A wants; B wants nothing */
+/* ids of both ends are below: managers 1 and 2 are of nodes 1 and 2 */
+#define NODES 4
+/* the same, unless a test changes one */
+static uint8_t key_a[NODES][KEY_SIZE], key_b[NODES][KEY_SIZE];
 static uint16_t port;
 static int listener = -1;
 static struct sockaddr_storage address;
@@ -65,7 +68,7 @@ static inline void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_rol
 }
 static inline void *on_payload_to(struct conn *c, void *arg, const struct msg *m) {
     struct end *e = arg;
-    if (m->type != MSG_DATA || e->value == NULL || e->parts)
+    if (m->type != MSG_DATA || !e->value || e->parts)
         return NULL;
     ck_assert_uint_le(m->aux + m->len - MSG_HEADER, e->value_cap);
     return e->value + m->aux;
@@ -118,10 +121,10 @@ static inline int on_message(struct conn *c, void *arg, const struct msg *m, voi
         memcpy(e->value + m->aux, payload, n);
         ck_assert_uint_eq(m->aux, e->value_got);
         e->value_got += n;
-    } else if (m->type == MSG_DATA && e->value != NULL) {
+    } else if (m->type == MSG_DATA && e->value) {
         ck_assert_ptr_eq(payload, e->value + m->aux);
         e->value_got += n;
-    } else if (e->copy != NULL) {
+    } else if (e->copy) {
         ck_assert_uint_le(n, e->copy_cap);
         memcpy(e->copy, payload, n);
     }
@@ -162,9 +165,11 @@ static inline void setup(void) {
     id_a.keys = (const uint8_t(*)[KEY_SIZE])key_a;
     id_a.nodes = NODES;
     id_a.self = A_ID;
+    id_a.wire = wire;
     id_b = id_a;
     id_b.keys = (const uint8_t(*)[KEY_SIZE])key_b;
     id_b.self = B_ID;
+    id_b.wire = SEAL_PLAIN;
     struct sockaddr_in *in = (struct sockaddr_in *)&address;
     memset(&address, 0, sizeof address);
     in->sin_family = AF_INET;
@@ -174,6 +179,14 @@ static inline void setup(void) {
     in->sin_port = htons(port);
     ck_assert_int_eq(auth_init(), 0);
 }
+static inline void setup_auth(void) {
+    wire = SEAL_AUTH;
+    setup();
+}
+static inline void setup_encrypt(void) {
+    wire = SEAL_ENCRYPT;
+    setup();
+}
 static inline void teardown(void) {
     close(listener);
     close(ep);
@@ -181,9 +194,9 @@ static inline void teardown(void) {
 }
 
 static inline void ticks(struct end *x, struct end *y) {
-    if (x != NULL && x->c != NULL)
+    if (x && x->c)
         conn_tick(x->c, clock_ns());
-    if (y != NULL && y->c != NULL)
+    if (y && y->c)
         conn_tick(y->c, clock_ns());
 }
 #define LOOP_UNTIL(cond, x, y)                                                           \

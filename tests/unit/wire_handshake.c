@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_handshake.c - how connections between nodes begin. Invariants: nothing of a peer that did not prove itself reaches the owner; a peer's
- * death or silence at any step is told once, within its deadline.
+ * wire_handshake.c - how connections between nodes begin. Invariants: nothing of a peer that did
+ * not prove itself reaches the owner; a peer's death or silence at any step is told once, within
+ * its deadline.
  */
 #include "wire_ends.h"
+#include <base/versions.h>
 
 START_TEST(both_ends_come_up_and_know_each_other) {
     struct end a = {0}, b = {0};
@@ -47,13 +49,14 @@ START_TEST(a_wrong_key_is_refused_on_both_ends) {
     struct end a = {0}, b = {0};
     key_a[B_ID][31] ^= 1;
     expect_both_refused(&a, &b);
-    ck_assert_int_eq(a.code,
-                     DDICT_EAUTH); /* the challenge proved nothing: the opener sends no answer */
+    /* the challenge proved nothing: the opener sends no answer */
+    ck_assert_int_eq(a.code, DDICT_EAUTH);
     ck_assert_int_eq(b.code, -ECONNRESET);
 }
 END_TEST
 
-/* What two nodes have is of no use between others: a node that is taken over cannot pass for a third one. */
+/* What two nodes have is of no use between others: a node that is taken over cannot pass for a
+ * third one. */
 START_TEST(a_key_of_other_nodes_is_refused) {
     struct end a = {0}, b = {0};
     for (unsigned i = 0; i < NODES; i++)
@@ -122,7 +125,8 @@ START_TEST(a_mac_of_zeros_or_of_the_wrong_letter_is_refused) {
         raw_send(fd, &h, sizeof h);
         ck_assert(raw_recv(fd, &b, &ch, sizeof ch));
         if (kind == 1)
-            memcpy(an.mac, ch.mac, sizeof an.mac); /* the acceptor's own proof played back to it */
+            /* the acceptor's own proof played back to it */
+            memcpy(an.mac, ch.mac, sizeof an.mac);
         raw_send(fd, &an, sizeof an);
         LOOP_UNTIL(b.down, &b, NULL);
         ck_assert_int_eq(b.code, DDICT_EAUTH);
@@ -132,7 +136,8 @@ START_TEST(a_mac_of_zeros_or_of_the_wrong_letter_is_refused) {
 }
 END_TEST
 
-/* Without the key: take A's own first message and play it back to A on the same connection and on one that A accepts. */
+/* Without the key: take A's own first message and play it back to A on the same connection and on
+ * one that A accepts. */
 START_TEST(an_opener_that_is_reflected_to_itself_learns_nothing) {
     struct end a = {0}, a2 = {0};
     struct auth_hello h;
@@ -140,7 +145,8 @@ START_TEST(an_opener_that_is_reflected_to_itself_learns_nothing) {
     ck_assert_int_eq(conn_open(&a.c, ep, &id_a, ROLE_DATA, B_ID, &address, 1, &ops, &a), 0);
     int mallory = accept_one();
     ck_assert(raw_recv(mallory, &a, &h, sizeof h));
-    /* A also accepts: the hello is for B, so A does not even challenge it; forging `to` changes what the mac covers. */
+    /* A also accepts: the hello is for B, so A does not even challenge it; forging `to` changes
+     * what the mac covers. */
     for (int forge = 0; forge < 2; forge++) {
         struct auth_hello t = h;
         int fd = raw_connect();
@@ -150,7 +156,8 @@ START_TEST(an_opener_that_is_reflected_to_itself_learns_nothing) {
         raw_send(fd, &t, sizeof t);
         if (forge) {
             ck_assert(raw_recv(fd, &a2, &ch, sizeof ch));
-            raw_send(mallory, &ch, sizeof ch); /* A's own challenge as the answer to A's hello */
+            /* A's own challenge as the answer to A's hello */
+            raw_send(mallory, &ch, sizeof ch);
             LOOP_UNTIL(a.down, &a, &a2);
             ck_assert_int_eq(a.code, DDICT_EAUTH);
         }
@@ -278,14 +285,14 @@ START_TEST(silence_in_the_handshake_ends_it_within_its_deadline) {
     ck_assert_int_eq(b.down, 0);
     ck_assert_int_eq(conn_open(&a.c, ep, &id_a, ROLE_DATA, B_ID, &address, 1, &ops, &a), 0);
     int mute = accept_one();
-    for (int ms = 0; ms <= DD_HANDSHAKE_MS + DD_CONNECT_MS + 1000;
-         ms += 500) { /* ticks of a clock that runs ahead */
+    /* ticks of a clock that runs ahead */
+    for (int ms = 0; ms <= DD_HANDSHAKE_MS + DD_CONNECT_MS + 1000; ms += 500) {
         io_wait(ep, 0);
         if (ms < DD_HANDSHAKE_MS - 100)
             ck_assert_int_eq(b.down + a.down, 0);
-        if (b.c != NULL)
+        if (b.c)
             conn_tick(b.c, t + (uint64_t)ms * 1000000u);
-        if (a.c != NULL)
+        if (a.c)
             conn_tick(a.c, t + (uint64_t)ms * 1000000u);
     }
     ck_assert_int_eq(b.code, -ETIMEDOUT);
@@ -295,7 +302,8 @@ START_TEST(silence_in_the_handshake_ends_it_within_its_deadline) {
 }
 END_TEST
 
-/* Of an address that opens more than there may be, the oldest goes; who came from elsewhere, and who has proved himself, stays. */
+/* Of an address that opens more than there may be, the oldest goes; who came from elsewhere, and
+ * who has proved himself, stays. */
 START_TEST(strangers_cost_each_other_their_places_and_nobody_else) {
     struct end a = {0}, b = {0}, friend = {0}, many[20];
     struct sockaddr_in elsewhere = {.sin_family = AF_INET,

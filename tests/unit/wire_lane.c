@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_lane.c - rings between a client and a manager. Invariants: records come whole, once, in order; a hostile other side makes an error, never
- * a read outside the ring.
+ * wire_lane.c - rings between a client and a manager. Invariants: records come whole, once, in
+ * order; a hostile other side makes an error, never a read outside the ring.
  */
 #include "wire_lanes.h"
+#include <base/versions.h>
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +52,7 @@ static int mappings_of_lane(void) {
     char line[512];
     int n = 0;
     FILE *f = fopen("/proc/self/maps", "r");
-    while (fgets(line, sizeof line, f) != NULL)
+    while (fgets(line, sizeof line, f))
         n += strstr(line, "ddict-lane") != NULL;
     fclose(f);
     return n;
@@ -120,7 +124,7 @@ START_TEST(records_of_what_there_is_room_for_come_whole) {
                  least = want < 8192 ? want : 8192;
         uint8_t *at = ring_reserve_some(&mg.cq, least, &room, &bad);
         ck_assert(!bad);
-        if (at == NULL) {
+        if (!at) {
             ck_assert_uint_lt(out, in); /* an empty ring has room */
             ck_assert(take(&cl.cq, out++));
             continue;
@@ -144,10 +148,11 @@ START_TEST(records_of_what_there_is_room_for_come_whole) {
         ck_assert(take(&cl.cq, out++));
     ck_assert(!ring_ready(&cl.cq));
     ck_assert_uint_gt(less, 100);
-    __atomic_store_n(mg.cq.head, mg.cq.pos + 64, __ATOMIC_RELEASE); /* beyond what was written */
+    /* beyond what was written */
+    __atomic_store_n(mg.cq.head, mg.cq.pos + 64, __ATOMIC_RELEASE);
     uint32_t room = DD_MSG_PIECE;
     for (int i = 0; i < 8 && !bad; i++)
-        if (ring_reserve_some(&mg.cq, 8192, &room, &bad) != NULL)
+        if (ring_reserve_some(&mg.cq, 8192, &room, &bad))
             ring_commit(&mg.cq);
     ck_assert(bad);
 }
@@ -230,8 +235,8 @@ START_TEST(what_is_no_lane_is_refused) {
     ck_assert_int_eq(forged(LANE_MAGIC, v, r * 2, size, 0, 0, F_SEAL_SHRINK), DDICT_EPROTO);
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, size - 1, 0, 0, F_SEAL_SHRINK), DDICT_EPROTO);
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, 10, 0, 0, F_SEAL_SHRINK), DDICT_EPROTO);
-    ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, 0, 0, 0),
-                     DDICT_EPROTO); /* could shrink: SIGBUS */
+    /* could shrink: SIGBUS */
+    ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, 0, 0, 0), DDICT_EPROTO);
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, r + 64, 0, F_SEAL_SHRINK), DDICT_EPROTO);
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, 8, 0, F_SEAL_SHRINK), DDICT_EPROTO);
     ck_assert_int_eq(forged(LANE_MAGIC, v, r, size, 0, 64, F_SEAL_SHRINK), DDICT_EPROTO);
@@ -328,7 +333,8 @@ START_TEST(pads_that_are_not_those_of_a_producer_are_refused) {
         uint64_t pos;
         uint32_t len;
     } evil[] = {
-        {0, DD_LANE_RING}, /* a whole ring of nothing, for ever */
+        /* a whole ring of nothing, for ever */
+        {0, DD_LANE_RING},
         {0, 64},
         {DD_LANE_RING - 128, 64}, /* not up to the end */
         {DD_LANE_RING - 128, 192},
@@ -352,7 +358,8 @@ START_TEST(pads_that_are_not_those_of_a_producer_are_refused) {
 }
 END_TEST
 
-/* Pieces at any place of the area, near and far, in turns: what the client wrote there is what is seen, with few mappings and no more. */
+/* Pieces at any place of the area, near and far, in turns: what the client wrote there is what is
+ * seen, with few mappings and no more. */
 START_TEST(the_area_is_seen_through_windows) {
     static const uint64_t at[] = {0,
                                   4096,
@@ -394,6 +401,161 @@ START_TEST(the_area_is_seen_through_windows) {
 }
 END_TEST
 
+/* --- memory that a burst has left --- */
+static uint64_t pages_of(uint64_t from, uint64_t to) {
+    static unsigned char in[(4096 + 2 * DD_LANE_RING) / 4096];
+    uint64_t n = 0;
+    ck_assert_int_eq(mincore(mg.page, LANE_RINGS_SIZE, in), 0);
+    for (uint64_t i = from / 4096; i < to / 4096; i++)
+        n += in[i] & 1;
+    return n;
+}
+
+START_TEST(an_idle_lane_gives_back_all_but_what_is_in_it) {
+    uint8_t *area = lane_area(&cl);
+    const uint64_t many = DD_LANE_RING / 4096 - 10, sq = 4096, cq = 4096 + DD_LANE_RING,
+                   end = cq + DD_LANE_RING;
+    uint64_t small = lane_memory(&mg), id = 0, sent;
+    for (uint32_t k = 0; k < 30; k++, id++) { /* both rings once round and more */
+        ck_assert(put(&cl.sq, id, 30000) && take(&mg.sq, id));
+        ck_assert(put(&mg.cq, id, 30000) && take(&cl.cq, id));
+    }
+    for (sent = id; sent < id + 5; sent++) /* answers that nobody has taken */
+        ck_assert(put(&mg.cq, sent, 30000));
+    ck_assert_uint_eq(lane_area_begin(&cl), 0);
+    memset(area, 7, 8 << 20);
+    ck_assert_uint_ge(lane_memory(&mg), (8 << 20) + 900000);
+
+    ck_assert_int_eq(lane_shrink_area(&mg, false, 0, 8 << 20), -EBUSY); /* places are there */
+    lane_area_end(&cl, LANE_AREA_UNTIL | (cl.sq.pos + 64));
+    /* a record may still name one */
+    ck_assert_int_eq(lane_shrink_area(&mg, false, 0, 8 << 20), -EBUSY);
+    ck_assert(lane_write_begin(&cl));
+    ck_assert_int_eq(lane_shrink_rings(&mg, false), -EBUSY);
+    ck_assert_uint_ge(pages_of(sq, cq), many);
+    ck_assert(put(&cl.sq, id, 0));
+    lane_write_end(&cl);
+    ck_assert_int_eq(lane_shrink_rings(&mg, false), -EBUSY); /* a record is there */
+    ck_assert_uint_ge(pages_of(sq, cq), many);
+    ck_assert(take(&mg.sq, id));
+    ck_assert_int_eq(lane_shrink_rings(&mg, false), 0);
+    ck_assert_int_eq(lane_shrink_area(&mg, false, 0, 4 << 20), 0);
+    ck_assert_int_eq(lane_shrink_area(&mg, false, 4 << 20, 4 << 20), 0);
+    ck_assert_uint_le(pages_of(sq, cq), 1);
+    ck_assert_uint_le(pages_of(cq, end), 5 * 30080 / 4096 + 2);
+    for (; id < sent; id++)
+        ck_assert(take(&cl.cq, id)); /* each byte of them */
+    ck_assert_int_eq(lane_shrink_rings(&mg, false), 0);
+    ck_assert_uint_le(lane_memory(&mg), small + 2 * 4096);
+    for (uint32_t k = 0; k < 100; k++, id++) { /* and on it goes */
+        ck_assert(put(&cl.sq, id, 30000) && take(&mg.sq, id));
+        ck_assert(put(&mg.cq, id, 30000) && take(&cl.cq, id));
+    }
+    mg.page->taking = 1; /* while it takes: no record, and places where nothing is taken */
+    ck_assert(!lane_write_begin(&cl));
+    ck_assert_uint_eq(mg.page->sq_used, 0);
+    ck_assert_uint_eq(lane_area_begin(&cl), DD_AREA_KEPT);
+    mg.page->taking = 0;
+    ck_assert(lane_write_begin(&cl));
+    mg.page->cq_head = UINT64_MAX; /* of a client that lies: nothing of it is taken */
+    ck_assert_int_eq(lane_shrink_rings(&mg, false), -EBUSY);
+}
+END_TEST
+
+/* A client that writes at any moment, and a manager that takes the memory of all that is not in use
+ * at any moment: each byte comes. */
+static bool with_barriers, shrink_over;
+static uint64_t shrunk, refused;
+static void *shrinks(void *arg) {
+    uint64_t next = 0, seed = 77;
+    int code;
+    while (!__atomic_load_n(&shrink_over, __ATOMIC_ACQUIRE)) {
+        struct msg m;
+        const uint8_t *p;
+        bool got = ring_peek(&mg.sq, &m, &p) > 0;
+        if (got) {
+            uint64_t at = m.aux; /* of a value in the area, or 0 */
+            if (at != 0 && *lane_window(&mg, at - 1, 1, &code) != (uint8_t)(m.id | 1))
+                ck_abort_msg("the area of record %lu", (unsigned long)m.id);
+            if (!take(&mg.sq, next) || !put(&mg.cq, next, (uint32_t)(test_random(&seed) % 9000)))
+                ck_abort_msg("record %lu", (unsigned long)next);
+            next++;
+            continue;
+        }
+        if (lane_shrink_rings(&mg, with_barriers) == 0)
+            shrunk++;
+        else
+            refused++;
+        if (lane_shrink_area(&mg, with_barriers, 0, 1 << 20) < 0)
+            refused++;
+        if (test_random(&seed) % 8 == 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void shrinking(bool barriers, double secs) {
+    pthread_t t;
+    uint64_t seed = 5, id = 0;
+    struct timespec now, end;
+    uint8_t *area = lane_area(&cl);
+    with_barriers = barriers;
+    cl.fenced = !barriers;
+    shrink_over = false;
+    shrunk = refused = 0;
+    ck_assert_int_eq(pthread_create(&t, NULL, shrinks, NULL), 0);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    for (end.tv_sec += (time_t)secs;; id++) {
+        uint64_t place = UINT64_MAX;
+        if (id % 64 == 0 && clock_gettime(CLOCK_MONOTONIC, &now) == 0 &&
+            (now.tv_sec > end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec > end.tv_nsec)))
+            break;
+        if (test_random(&seed) % 3 == 0) {
+            place = lane_area_begin(&cl) + test_random(&seed) % 1000;
+            area[place] = (uint8_t)(id | 1);
+        }
+        for (volatile uint64_t spin = test_random(&seed) % 3000; spin > 0; spin--) {
+        }
+        while (!lane_write_begin(&cl))
+            sched_yield();
+        uint32_t len = (uint32_t)(test_random(&seed) % 9000);
+        bool bad = false;
+        struct msg *head = ring_reserve(&cl.sq, MSG_HEADER + len, &bad);
+        ck_assert(head && !bad);
+        *head = (struct msg){.len = MSG_HEADER + len,
+                             .type = MSG_REPLY,
+                             .id = id,
+                             .aux = place == UINT64_MAX ? 0 : place + 1};
+        for (uint32_t i = 0; i < len; i++)
+            ((uint8_t *)(head + 1))[i] = (uint8_t)(id * 31 + i);
+        ring_commit(&cl.sq);
+        lane_write_end(&cl);
+        if (place != UINT64_MAX)
+            lane_area_end(&cl, LANE_AREA_UNTIL | cl.sq.pos);
+        while (!take(&cl.cq, id))
+            sched_yield();
+    }
+    __atomic_store_n(&shrink_over, true, __ATOMIC_RELEASE);
+    pthread_join(t, NULL);
+    printf("%s: %lu records, memory taken %lu times, %lu times in use\n",
+           barriers ? "membarrier" : "fences", (unsigned long)id, (unsigned long)shrunk,
+           (unsigned long)refused);
+    ck_assert_uint_gt(shrunk, 100);
+    ck_assert_int_eq(lane_shrink_rings(&mg, barriers), 0);
+    ck_assert_int_eq(lane_shrink_area(&mg, barriers, 0, 1 << 20), 0);
+    ck_assert_uint_le(lane_memory(&mg), 16 << 10);
+}
+
+START_TEST(memory_is_taken_at_any_moment_and_no_byte_is_lost) {
+    shrinking(false, 2);
+}
+END_TEST
+START_TEST(and_so_by_membarriers) {
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0)
+        shrinking(true, 3);
+}
+END_TEST
+
 int main(void) {
     Suite *s = suite_create("wire_lane");
     TCase *c = tcase_create("ring");
@@ -408,6 +570,9 @@ int main(void) {
     tcase_add_test(c, a_manager_that_takes_over_goes_on_where_the_other_was);
     tcase_add_test(c, failures_of_the_system_leave_nothing);
     tcase_add_test(c, the_area_is_seen_through_windows);
+    tcase_add_test(c, an_idle_lane_gives_back_all_but_what_is_in_it);
+    tcase_add_test(c, memory_is_taken_at_any_moment_and_no_byte_is_lost);
+    tcase_add_test(c, and_so_by_membarriers);
     tcase_add_test(c, what_is_no_lane_is_refused);
     tcase_add_test(c, impossible_heads_are_noticed_by_the_producer);
     tcase_add_test(c, random_headers_and_positions_never_lead_outside_the_ring);

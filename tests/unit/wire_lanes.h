@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_lanes.h - for tests of lanes: both ends of one in this process, and records that say in each byte whose they are. */
+/* wire_lanes.h - for tests of lanes: both ends of one in this process, and records that say in each
+ * byte whose they are. */
 #ifndef DDICT_TESTS_WIRE_LANES_H
 #define DDICT_TESTS_WIRE_LANES_H
 
@@ -30,7 +31,7 @@ static inline bool put(struct ring *r, uint64_t id, uint32_t payload) {
     struct msg *m = ring_reserve(r, MSG_HEADER + payload, &bad);
     if (bad)
         ck_abort_msg("bad position");
-    if (m == NULL)
+    if (!m)
         return false;
     *m = (struct msg){.len = MSG_HEADER + payload, .type = MSG_REPLY, .id = id};
     uint8_t *p = (uint8_t *)(m + 1);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_link.c - links between managers, by each carrier in turn: TCP and libfabric's tcp provider. Invariants: every byte arrives once and in order by either; the end of the
- * other process is told at once; nothing that a stranger sends to the endpoint is looked at; a wake-up that is lost delays and stops nothing.
+ * wire_link.c - links between managers, by each carrier in turn: TCP and libfabric's tcp provider.
+ * Invariants: every byte arrives once and in order by either; the end of the other process is told
+ * at once; nothing that a stranger sends to the endpoint is looked at; a wake-up that is lost
+ * delays and stops nothing.
  */
 #include <stdio.h>
 #include <sys/resource.h>
 
 #ifdef HAVE_OFI
-#include <wire/fabric_inside.h>
+#include <wire/fabric/fabric_inside.h>
 #endif
 
 #include "link_ends.h"
@@ -177,8 +179,8 @@ START_TEST(an_idle_link_uses_no_cpu) {
     UNTIL(a.messages == 1, 10000);
     int rounds = 0;
     long us = 0;
-    for (int i = 0; i < 20;
-         i++) { /* what was sent last is nudged after; on a busy machine that takes its time */
+    /* what was sent last is nudged after; on a busy machine that takes its time */
+    for (int i = 0; i < 20; i++) {
         long before = cpu_us();
         rounds = 0;
         for (uint64_t end_ms = clock_ms() + 750; clock_ms() < end_ms; rounds++)
@@ -207,7 +209,7 @@ START_TEST(a_lost_wake_up_delays_and_stops_nothing) {
         fabric_deafen(b.setup.fabric, false);
         UNTIL(a.messages == (int)i + 1, 5000);
     }
-    /* The asker is deaf to the answer: then its sender finds out. */
+    /* The requester is deaf to the answer: then its sender finds out. */
     for (uint64_t i = 5; i < 8; i++) {
         struct msg m = {.type = MSG_LEN, .id = i};
         ck_assert_int_eq(link_send(a.l, &m, NULL, 0, NULL, 0, NULL, NULL), 0);

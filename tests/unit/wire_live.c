@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_live.c - a peer that is switched off is noticed within DD_CONN_LOST_MS and little more, idle or not; one that reads nothing is not taken for
- * dead. In a network namespace of its own, whose loopback is switched off: needs root. Takes half a minute of waiting.
+ * wire_live.c - a peer that is switched off is noticed within DD_CONN_LOST_MS and little more, idle
+ * or not; one that reads nothing is not taken for dead. In a network namespace of its own, whose
+ * loopback is switched off: needs root. Takes half a minute of waiting.
  */
 #include "net_alone.h"
 #include "wire_test.h"
@@ -47,7 +48,7 @@ static int ep;
 static void turn(void) {
     io_wait(ep, 50);
     for (int i = 0; i < PAIRS * 2; i++)
-        if (side[i / 2][i % 2].c != NULL)
+        if (side[i / 2][i % 2].c)
             conn_tick(side[i / 2][i % 2].c, clock_ns());
 }
 #define TURN_UNTIL(cond, ms)                                                   \
@@ -66,7 +67,7 @@ static const int looked_at[][2] = {{IDLE, 0}, {IDLE, 1},    {BUSY, 0},
                                    {BUSY, 1}, {CONTROL, 0}, {CONTROL, 1}};
 static bool all_down(void) {
     for (int i = 0; i < 6; i++)
-        if (side[looked_at[i][0]][looked_at[i][1]].c != NULL)
+        if (side[looked_at[i][0]][looked_at[i][1]].c)
             return false;
     return true;
 }
@@ -107,8 +108,8 @@ START_TEST(a_switched_off_peer_is_noticed_and_a_slow_one_is_not_taken_for_it) {
     }
     TURN_UNTIL(false, DD_CONN_LOST_MS + 2500);
     for (int i = 0; i < PAIRS; i++)
-        ck_assert_msg(side[i][0].c != NULL && side[i][1].c != NULL, "pair %d went down: %d %d", i,
-                      side[i][0].code, side[i][1].code);
+        ck_assert_msg(side[i][0].c && side[i][1].c, "pair %d went down: %d %d", i, side[i][0].code,
+                      side[i][1].code);
     conn_pause(side[UNREAD][1].c, false);
     TURN_UNTIL(side[UNREAD][1].messages > 50, WAIT_MS);
     ck_assert_int_gt(side[UNREAD][1].messages, 50);
@@ -120,8 +121,7 @@ START_TEST(a_switched_off_peer_is_noticed_and_a_slow_one_is_not_taken_for_it) {
     TURN_UNTIL(all_down(), DD_CONN_LOST_MS + 8000);
     for (unsigned i = 0; i < 6; i++) {
         struct side *s = &side[looked_at[i][0]][looked_at[i][1]];
-        ck_assert_msg(s->c == NULL, "pair %d end %d was not noticed", looked_at[i][0],
-                      looked_at[i][1]);
+        ck_assert_msg(!s->c, "pair %d end %d was not noticed", looked_at[i][0], looked_at[i][1]);
         ck_assert_int_eq(s->code, -ETIMEDOUT);
         ck_assert_uint_gt(s->down_ms - cut, DD_CONN_LOST_MS / 2 - 1000);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_loop.c - one round of the loop: a handler that was removed is not called any more, deferred work runs once and before the wait. */
+/* wire_loop.c - one round of the loop: a handler that was removed is not called any more, deferred
+ * work runs once and before the wait. */
 #include "wire_test.h"
 #include <base/clock.h>
 #include <wire/loop.h>
@@ -20,7 +21,7 @@ static int ep;
 static void counted_ready(struct io_handler *h, uint32_t events) {
     struct counted *c = (struct counted *)h;
     c->calls++;
-    if (c->victim != NULL) {
+    if (c->victim) {
         io_remove(ep, &c->victim->io);
         close(c->victim->io.fd);
         free(c->victim);
@@ -86,7 +87,7 @@ static void work_run(struct io_deferred *d) {
     w->runs++;
     if (w->again)
         io_defer(&w->d);
-    if (w->cancel != NULL)
+    if (w->cancel)
         io_undefer(&w->cancel->d);
 }
 

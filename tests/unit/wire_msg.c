@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_msg.c - the check of message headers: what each type allows, and that nothing else passes. */
+/* wire_msg.c - the check of message headers: what each type allows, and that nothing else passes.
+ * */
 #include "wire_test.h"
 #include <ddict.h>
 #include <wire/msg.h>

@@ -38,7 +38,8 @@ START_TEST(a_connection_is_taken_once_and_then_there_is_none) {
 }
 END_TEST
 
-/* Neither a spin nor a pause of the loop: who comes where no descriptor is free is told so at once, and the next one is taken when there is. */
+/* Neither a spin nor a pause of the loop: who comes where no descriptor is free is told so at once,
+ * and the next one is taken when there is. */
 START_TEST(without_descriptors_a_connection_is_turned_away) {
     uint16_t port = 0;
     int listener = conn_listen(NULL, &port), peers[2] = {connect_to(port), connect_to(port)},
@@ -88,8 +89,8 @@ START_TEST(a_port_that_is_held_is_for_its_listener_alone) {
     ck_assert_uint_ne(port, 0);
     ck_assert_int_eq(listen_at_port(port, 0), -EADDRINUSE);
     ck_assert_int_eq(conn_hold(port, port, &other), -EADDRINUSE);
-    if (port < 65535 && (fd = conn_hold((uint16_t)(port + 1), (uint16_t)(port + 1), &other)) >=
-                            0) { /* a range that has a free one */
+    /* a range that has a free one */
+    if (port < 65535 && (fd = conn_hold((uint16_t)(port + 1), (uint16_t)(port + 1), &other)) >= 0) {
         close(fd);
         ck_assert_int_ge(fd = conn_listen_range(port, (uint16_t)(port + 1), &other), 0);
         ck_assert_uint_eq(other, port + 1);

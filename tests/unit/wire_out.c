@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_out.c - the output queue: bytes come out once and in order however the socket takes them; done() is called once for each body. */
+/* wire_out.c - the output queue: bytes come out once and in order however the socket takes them;
+ * done() is called once for each body. */
 #include "wire_test.h"
 #include <wire/out.h>
 
@@ -48,7 +49,7 @@ static int dones;
 static struct out *more; /* done() adds to it */
 static void done(void *arg) {
     dones++;
-    if (more != NULL) {
+    if (more) {
         struct out *o = more;
         more = NULL;
         ck_assert_int_eq(out_reserve(o, 5), 0);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire_reads.c - reading the other end's memory by libfabric (PROTOCOL 10), by its tcp provider. Invariants: what is read are the bytes that are there; nothing can be read without the
- * key of its place, and nothing can be written; a read ends once, whatever becomes of its ends.
+ * wire_reads.c - reading the other end's memory by libfabric (PROTOCOL 10), by its tcp provider.
+ * Invariants: what is read are the bytes that are there; nothing can be read without the key of its
+ * place, and nothing can be written; a read ends once, whatever becomes of its ends.
  */
 #ifdef HAVE_OFI
 #include "link_ends.h"
-#include <wire/fabric_inside.h>
+#include <wire/fabric/fabric_inside.h>
 
 #include <rdma/fi_rma.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static int reads_over, reads_failed;
 static void l_read(void *arg, int code) {
     reads_over++;
     reads_failed += code < 0;
-    if (arg != NULL)
+    if (arg)
         ++*(int *)arg;
 }
 
@@ -46,15 +47,14 @@ static void finish_sharing(void) {
 }
 
 START_TEST(what_is_read_of_the_other_ends_memory_are_its_bytes) {
-    static const uint64_t edge[] = {SHARED_FROM, DD_RMA_GRANULE - 1000000,
-                                    SHARED -
-                                        2000000}; /* begin, over the border of two granules, end */
+    /* begin, over the border of two granules, end */
+    static const uint64_t edge[] = {SHARED_FROM, DD_RMA_GRANULE - 1000000, SHARED - 2000000};
     static uint8_t to[8][2000000];
     uint64_t seed = 11, top = 0;
     begin_sharing();
     b.echo = true;
-    for (uint64_t round = 0; round < 12;
-         round++) { /* values of any size and place, in pieces, with messages between */
+    /* values of any size and place, in pieces, with messages between */
+    for (uint64_t round = 0; round < 12; round++) {
         struct fabric_place place[8];
         uint64_t off = edge[round % 3] + test_random(&seed) % 1000,
                  len = 1 + test_random(&seed) % 1900000;
@@ -124,8 +124,8 @@ START_TEST(a_wrong_key_or_place_reads_nothing) {
         if (which == 0) {
             from.key ^= 4;
         } else if (which == 1) {
-            from.at +=
-                DD_POPULATE_STEP - SHARED_FROM - 100; /* to beyond the end of what is registered */
+            /* to beyond the end of what is registered */
+            from.at += DD_POPULATE_STEP - SHARED_FROM - 100;
         } else {
             fabric_forget(b.setup.fabric, SHARED_FROM, 1); /* it was right once */
         }
@@ -185,9 +185,8 @@ START_TEST(reads_under_way_end_when_the_other_end_does) {
                                          DD_RMA_PIECE};
             ck_assert_int_eq(link_read(a.l, to[i], &from, l_read, &over[i]), 0);
         }
-        UNTIL(
-            reads_over >= 3,
-            15000); /* libfabric 1.17 leaves a socket of a connection that is closed before it stands */
+        /* libfabric 1.17 leaves a socket of a connection that is closed before it stands */
+        UNTIL(reads_over >= 3, 15000);
         if (which == 0) { /* its process has gone */
             link_free(b.l);
             b.l = NULL;

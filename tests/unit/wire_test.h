@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_test.h - what the tests of runtime/wire share: one main, descriptors counted around every test, a small random source. */
+/* wire_test.h - what the tests of runtime/wire share: one main, descriptors counted around every
+ * test, a small random source. */
 #ifndef DDICT_TESTS_WIRE_TEST_H
 #define DDICT_TESTS_WIRE_TEST_H
 
@@ -16,7 +17,7 @@ static inline int fds_open(void) {
     int n = 0;
     DIR *d = opendir("/proc/self/fd");
     ck_assert_ptr_nonnull(d);
-    while (readdir(d) != NULL)
+    while (readdir(d))
         n++;
     closedir(d);
     return n;
@@ -38,7 +39,8 @@ static inline uint64_t test_random(uint64_t *s) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-/* A case with a time limit in seconds; its tests are added by tcase_add_test(). Descriptors are counted before and after each. */
+/* A case with a time limit in seconds; its tests are added by tcase_add_test(). Descriptors are
+ * counted before and after each. */
 static inline TCase *wire_case(Suite *s, const char *name, double seconds) {
     TCase *c = tcase_create(name);
     tcase_set_timeout(c, seconds);

@@ -98,7 +98,8 @@ class DDict(_ddict.Handle, MutableMapping):
     """DDict(name=None, timeout=None)
 
     A handle to a dictionary, attached. name: None for $DDICT_NAME or else the job's own. timeout: seconds that a call may take, None for
-    $DDICT_TIMEOUT or 60; every call then gives an answer or ddict.TimeoutError.
+    $DDICT_TIMEOUT or 60; every call then gives an answer or ddict.TimeoutError. Calls that have a timeout of their own take it instead, in seconds; None is the
+    handle's. Only where Python's own interfaces wait for ever with None do ours: a Queue's get() and put(), a Subscription, a Future's result().
 
     d[key] is a copy that shares nothing with the dictionary: changing it changes nothing there until it is stored again.
     Any number of threads may use a handle; a forked child may use it too, and a pickled one attaches where it is
@@ -124,7 +125,10 @@ class DDict(_ddict.Handle, MutableMapping):
         return _subscribe(self, prefix, dels=dels, values=values, there=there, timeout=timeout)
 
     def wait_for_prefix(self, prefix, n=1, timeout=None):
-        """wait_for_prefix(prefix, n=1, timeout=None) -- wait until n keys have the prefix; the set of those there are. ddict.TimeoutError after so many seconds."""
+        """wait_for_prefix(prefix, n=1, timeout=None) -- wait until n keys have the prefix; the set of those there are
+
+        ddict.TimeoutError after timeout seconds, None: the handle's, as in get().
+        """
         return _wait_for_prefix(self, prefix, n, timeout)
 
     def values(self):
@@ -159,19 +163,19 @@ class DDict(_ddict.Handle, MutableMapping):
                 raise KeyError(key)
         return values
 
-    def get_async(self, key, *, wait=None):
-        """get_async(key, *, wait=None) -- a Future of d[key]; of a list of keys: of the list of their values. A tuple is one key
+    def get_async(self, key, *, wait=False, timeout=None):
+        """get_async(key, *, wait=False, timeout=None) -- a Future of d[key]; of a list of keys: of the list of their values. A tuple is one key
 
         It waits for nothing: future.result(), or await future in any event loop, gives the value or raises as d[key] does. What is on this node is
-        there at once. wait: seconds to wait for the key; ddict.TimeoutError when it did not come. Many may be under way.
+        there at once. wait: whether to wait for the key, at most timeout seconds; ddict.TimeoutError when it did not come. Many may be under way.
         """
         many = isinstance(key, list)
-        return _future.begin(self, key if many else [key], many, wait, False)
+        return _future.begin(self, key if many else [key], many, wait, timeout, False)
 
-    def view_async(self, key, *, wait=None):
-        """view_async(key, *, wait=None) -- as get_async(), a Future of view(key)"""
+    def view_async(self, key, *, wait=False, timeout=None):
+        """view_async(key, *, wait=False, timeout=None) -- as get_async(), a Future of view(key)"""
         many = isinstance(key, list)
-        return _future.begin(self, key if many else [key], many, wait, True)
+        return _future.begin(self, key if many else [key], many, wait, timeout, True)
 
     def put_async(self, key, value):
         """put_async(key, value) -- a Future of d[key] = value, whose result is None
@@ -213,8 +217,8 @@ class DDict(_ddict.Handle, MutableMapping):
         """put_many(pairs) -- store all pairs of a mapping or an iterable; their number
 
         They travel together, which is several times faster than one by one. When one is refused, or does not pickle, those gathered with it are
-        stored all the same, the rest is not tried, and the exception's .failed lists the keys refused, .stored the number
-        of pairs stored.
+        stored all the same, the rest is not tried, and the exception's .failed lists the keys that are not known to be stored, .unknown
+        those of them that were sent and not answered, which may be stored all the same, or still be; .stored is the number of pairs stored.
         """
         if isinstance(pairs, Mapping):
             pairs = pairs.items()

@@ -83,12 +83,12 @@ def subscribe(d, prefix=None, *, dels=False, values=True, there=False, timeout=N
 
 
 def wait_for_prefix(d, prefix, n=1, timeout=None):
-    end = None if timeout is None else time.monotonic() + timeout
+    timeout = d._seconds if timeout is None else timeout
+    end = time.monotonic() + timeout
     with subscribe(d, prefix, dels=True, values=False) as events:
         keys = set(d.keys(prefix))
         while len(keys) < n:
-            left = None if end is None else max(0, end - time.monotonic())
-            event = events.next_event(left)
+            event = events.next_event(max(0, end - time.monotonic()))
             if event is None:
                 raise TimeoutError(f"{len(keys)} of {n} keys with prefix {prefix!r} came within {timeout} s")
             if event.kind == "put":

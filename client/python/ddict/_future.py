@@ -17,6 +17,7 @@ import warnings
 from concurrent.futures import InvalidStateError
 
 from . import _ddict
+from ._ends import child_ends
 
 _SLICE = 0.2  # seconds asleep in poll() at most: Ctrl-C is looked for, and another future that was given to this one's thread
 _make = threading.Lock()
@@ -162,7 +163,7 @@ class Driver:
 
     def __init__(self, d):
         self.pid = os.getpid()
-        self.jobs = _ddict.Jobs(d)
+        self.requests = _ddict.Requests(d)
         self.turn = threading.Lock()          # who polls
         self.changed = threading.Condition()  # it has polled
         self.loops = {}                       # loop: how many wait in it
@@ -170,7 +171,7 @@ class Driver:
 
     def poll(self, seconds):
         """self.turn is ours."""
-        got = self.jobs.poll(seconds)
+        got = self.requests.poll(seconds)
         raised = None
         if type(got) is tuple:
             got, raised = got
@@ -214,7 +215,7 @@ class Driver:
 
     def cancel(self, ticket):
         if self.pid == os.getpid():
-            self.jobs.cancel(ticket)
+            self.requests.cancel(ticket)
 
     # --- event loops ---
 
@@ -223,7 +224,7 @@ class Driver:
             n = self.loops.get(loop, 0)
             self.loops[loop] = n + 1
         if n == 0:
-            loop.add_reader(self.jobs.fileno(), self.look)
+            loop.add_reader(self.requests.fileno(), self.look)
 
     def unwatch(self, loop):
         with self.changed:
@@ -233,7 +234,7 @@ class Driver:
             else:
                 del self.loops[loop]
         if n == 0 and not loop.is_closed():
-            loop.remove_reader(self.jobs.fileno())
+            loop.remove_reader(self.requests.fileno())
 
     # --- the thread for those that wait elsewhere ---
 
@@ -250,15 +251,15 @@ class Driver:
                 self.poll(_SLICE)
             with self.changed:
                 self.changed.notify_all()
-                if len(self.jobs) == 0:
+                if len(self.requests) == 0:
                     self.thread = None
                     return
 
     def finish(self):
         """The handle was detached: what was under way ends."""
         before = None
-        while self.pid == os.getpid() and len(self.jobs) not in (0, before):
-            before = len(self.jobs)
+        while self.pid == os.getpid() and len(self.requests) not in (0, before):
+            before = len(self.requests)
             self.look()
 
 
@@ -282,7 +283,7 @@ def _began(future, index, answer):
         future._take(index, *answer)
 
 
-def begin(d, keys, many, wait, view):
+def begin(d, keys, many, wait, timeout, view):
     """A future of the values (views) of keys: of a list of them with many, else of the only one."""
     driver = driver_of(d)
     future = Future(driver, d, len(keys), many)
@@ -290,7 +291,7 @@ def begin(d, keys, many, wait, view):
         future.set_result([])
     try:
         for index, key in enumerate(keys):
-            _began(future, index, driver.jobs.get(future, index, key, wait, view))
+            _began(future, index, driver.requests.get(future, index, key, wait, timeout, view))
     except BaseException:
         future.cancel()
         raise
@@ -301,10 +302,10 @@ def begin_put(d, key, value):
     driver = driver_of(d)
     future = Future(driver, d, 1)
     future._put = (key,)
-    _child_ends()
+    child_ends(_finish_puts)
     _puts.add(future)
     try:
-        _began(future, 0, driver.jobs.put(future, key, value))
+        _began(future, 0, driver.requests.put(future, key, value))
     except BaseException:
         _puts.discard(future)
         raise
@@ -326,18 +327,6 @@ def _finish_puts():
         if failed is not None:
             future._asked = True
             print(f"ddict: put_async({future._put[0]!r}, ...) failed, and nobody asked: {type(failed).__name__}: {failed}", file=sys.stderr)
-
-
-_ends = None  # the process that multiprocessing ends by _finish_puts()
-
-
-def _child_ends():
-    """What multiprocessing forked ends without atexit."""
-    global _ends
-    process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
-    if process is not None and util is not None and _ends != os.getpid() and process.parent_process() is not None:
-        _ends = os.getpid()
-        util.Finalize(None, _finish_puts, exitpriority=0)
 
 
 def _forked():

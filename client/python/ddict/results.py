@@ -23,6 +23,7 @@ import threading
 import time
 
 from . import attach
+from ._ends import child_ends
 
 __all__ = ["PREFIX", "ResultsHandler"]
 
@@ -216,7 +217,7 @@ class ResultsHandler:
             raise ValueError(f"the results of {self.run!r} are closed")
         self._raise()
         if self._thread is None or not self._thread.is_alive():
-            _child_ends()
+            child_ends(_close_all)
             self._d = self._given if self._given is not None else attach()
             self._thread = threading.Thread(target=_work, args=(self,), name="ddict.results", daemon=True)
             self._thread.start()
@@ -300,15 +301,3 @@ def _close_all():
             handler.close(60)
         except BaseException as e:
             print(f"ddict.results: {handler.run}: {e}", file=sys.stderr)
-
-
-_ends = None  # the process that multiprocessing ends by _close_all()
-
-
-def _child_ends():
-    """What multiprocessing forked ends without atexit."""
-    global _ends
-    process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
-    if process is not None and util is not None and _ends != os.getpid() and process.parent_process() is not None:
-        _ends = os.getpid()
-        util.Finalize(None, _close_all, exitpriority=0)

@@ -13,7 +13,7 @@ from collections.abc import Sequence as _Sequence
 
 from . import _ddict
 
-_PART = 65536   # items of a part of the lists, see SETS among the sources of `ddict load`
+_PART = 65536   # items of a part of the lists, see doc/SETS.md of the sources
 _STOP_S = 60    # from ^C to the end of the loaders on all nodes: above Slurm's KillWait
 
 
@@ -270,7 +270,7 @@ def _saved(verb, path, prefix, d, progress, *more):
     words += ["--quiet"] * (not progress) + ["--", _os.fspath(path)]
     code, summary, err = _run(words, progress)
     if "items" not in summary:
-        raise SaveError(err.removeprefix("ddict: ") or f"ddict {verb} ended with {code}")
+        raise SaveError(err.removeprefix(f"ddict {verb}: ") or f"ddict {verb} ended with {code}")
     return summary
 
 

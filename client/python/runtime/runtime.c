@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * runtime.c - the extension module ddict._runtime: the calls of libddict-runtime, for ddict/runtime.py. A module of its own, so that the
- * dictionary can be used without that library.
+ * runtime.c - the extension module ddict._runtime: the calls of libddict-runtime, for
+ * ddict/runtime.py. A module of its own, so that the dictionary can be used without that library.
  */
 #define PY_SSIZE_T_CLEAN
 #include <ddict.h>
@@ -121,9 +121,9 @@ static PyObject *rt_exchange(PyObject *self, PyObject *args) {
     if (rc < 0)
         return raise_code(rc);
     list = PyList_New(size);
-    for (int r = 0; list != NULL && r < size; r++) {
+    for (int r = 0; list && r < size; r++) {
         PyObject *b = PyBytes_FromStringAndSize(all[r].data, (Py_ssize_t)all[r].len);
-        if (b == NULL)
+        if (!b)
             Py_CLEAR(list);
         else
             PyList_SET_ITEM(list, r, b);
@@ -180,7 +180,7 @@ static PyObject *rt_ranks_of(PyObject *self, PyObject *arg) {
         return raise_code(n);
     int *ranks = PyMem_Calloc((size_t)n + 1, sizeof *ranks);
     PyObject *list = ranks ? PyList_New(n) : PyErr_NoMemory();
-    if (list != NULL) {
+    if (list) {
         ddict_rt_ranks_of(node, ranks, n);
         for (int i = 0; i < n; i++)
             PyList_SET_ITEM(list, i, PyLong_FromLong(ranks[i]));
@@ -194,7 +194,7 @@ static PyObject *rt_bind_gpu(PyObject *self, PyObject *arg) {
     const char *how = PyUnicode_Check(arg) ? PyUnicode_AsUTF8(arg) : "";
     int rc, way = -1;
     static const char *const ways[] = {"none", "closest", "rotate"};
-    if (how == NULL)
+    if (!how)
         return NULL;
     for (int i = 0; i < 3; i++)
         if (strcmp(how, ways[i]) == 0)

@@ -4,6 +4,9 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
+
+#define DEFAULT_S 60.0 /* as libddict's own default */
 
 int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *kw,
                const char *const *names, PyObject **out, int positional, int count) {
@@ -38,6 +41,30 @@ int args_count(const char *func, Py_ssize_t n, int min, int max) {
         return 0;
     PyErr_Format(PyExc_TypeError, "%s() takes %d to %d arguments (%zd given)", func, min, max, n);
     return -1;
+}
+
+double timeout_seconds(int handle_ms) {
+    const char *env = getenv("DDICT_TIMEOUT");
+    double s = env ? atof(env) : 0;
+
+    return handle_ms >= 0 ? 1e-3 * handle_ms : s > 0 && s < 1e6 ? s : DEFAULT_S;
+}
+
+int waiting_parse(int handle_ms, PyObject *wait, PyObject *timeout, struct waiting *w) {
+    int ms = -1;
+
+    if (wait && !PyBool_Check(wait)) {
+        PyErr_Format(PyExc_TypeError,
+                     "wait=%R: wait is True or False, timeout=SECONDS says how long", wait);
+        return -1;
+    }
+    if (timeout && timeout_parse(timeout, &ms) < 0)
+        return -1;
+    w->wait = wait == Py_True;
+    w->seconds = ms >= 0 ? PyFloat_AsDouble(timeout) : timeout_seconds(handle_ms);
+    w->wait_ms = ms >= 0 ? ms : (int)ceil(1000 * w->seconds);
+    w->ms = ms >= 0 && !w->wait ? ms : handle_ms;
+    return 0;
 }
 
 int timeout_parse(PyObject *seconds, int *ms) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * array.c - arrays as they are stored (FORMAT, section 4), without pickle: a head that says what it is, then the elements.
+ * array.c - arrays as they are stored (FORMAT, section 4), without pickle: a head that says what it
+ * is, then the elements.
  *
- * numpy and torch are not needed to build this, and neither is imported for those who do not use it: an array that is put comes from a
- * module that is there, and one that is read imports its module. numpy is asked through its array interface, torch by ddict._torch.
+ * numpy and torch are not needed to build this, and neither is imported for those who do not use
+ * it: an array that is put comes from a module that is there, and one that is read imports its
+ * module. numpy is asked through its array interface, torch by ddict._torch.
  */
 #include "pyddict.h"
 
@@ -15,7 +17,8 @@
 #define DIMS_MAX  32
 #define HEAD_SIZE(dims) \
     (((sizeof(struct array_head) + 8 * (size_t)(dims)) + OOB_ALIGN - 1) & ~(size_t)(OOB_ALIGN - 1))
-#define TYPES_MAX 32 /* element types remembered: finding one again costs less than asking numpy */
+/* element types remembered: finding one again costs less than asking numpy */
+#define TYPES_MAX 32
 
 enum { KIND_NUMPY, KIND_TORCH };
 
@@ -98,8 +101,9 @@ static int torch_load(void) {
 /* --- element types --- */
 
 /*
- * Bytes of an element of the type spelled name, SIZE_MAX for what is no type of plain elements. It is strict because the text comes from the
- * dictionary: numpy would take "<f4,O" for a type with objects in it.
+ * Bytes of an element of the type spelled name, SIZE_MAX for what is no type of plain elements. It
+ * is strict because the text comes from the dictionary: numpy would take "<f4,O" for a type with
+ * objects in it.
  */
 static size_t type_size(const char name[12]) {
     size_t n = strnlen(name, 12), at = 2, size = 0;
@@ -115,8 +119,8 @@ static size_t type_size(const char name[12]) {
         size = 10 * size + (size_t)(name[at++] - '0');
     if (at == 2)
         return SIZE_MAX;
-    if (at < n && (name[1] == 'm' || name[1] == 'M') && name[at] == '[' &&
-        name[n - 1] == ']') { /* <M8[25s] */
+    /* <M8[25s] */
+    if (at < n && (name[1] == 'm' || name[1] == 'M') && name[at] == '[' && name[n - 1] == ']') {
         while (++at < n - 1)
             if (!(name[at] >= '0' && name[at] <= '9') && !(name[at] >= 'a' && name[at] <= 'z') &&
                 !strchr("YMWD", name[at]))
@@ -126,7 +130,8 @@ static size_t type_size(const char name[12]) {
     return at < n ? SIZE_MAX : name[1] == 'U' ? 4 * size : size;
 }
 
-/* name stays empty where the type cannot be spelled, or means more than its spelling says (fields, metadata, types of other packages). */
+/* name stays empty where the type cannot be spelled, or means more than its spelling says (fields,
+ * metadata, types of other packages). */
 static void type_spell(PyObject *dtype, struct type *t) {
     PyObject *name = PyObject_GetAttrString(dtype, "str"), *back = NULL, *metadata = NULL;
     const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
@@ -241,8 +246,8 @@ static int numpy_encode(struct value *v, PyObject *obj) {
         len *= (size_t)a->shape[i];
     if (len >= ARRAY_MIN && a->dims <= DIMS_MAX && (a->flags & INTERFACE_C))
         return pieces_lay(v, KIND_NUMPY, t.name, a->dims, a->shape, a->data, len);
-    if (len < ARRAY_MIN || a->dims > DIMS_MAX ||
-        (a->flags & INTERFACE_F)) { /* pickle keeps Fortran's order without a copy */
+    /* pickle keeps Fortran's order without a copy */
+    if (len < ARRAY_MIN || a->dims > DIMS_MAX || (a->flags & INTERFACE_F)) {
         Py_CLEAR(v->hold);
         return 0;
     }
@@ -295,7 +300,8 @@ int array_encode(struct value *v, PyObject *obj) {
                : (PyObject *)Py_TYPE(obj) == np.ndarray ? numpy_encode(v, obj)
                                                         : 0;
     if (strcmp(name, "Tensor") == 0) { /* somebody's; torch's where torch is there */
-        PyObject *m = PyDict_GetItemWithError(PyImport_GetModuleDict(), str_torch); /* borrowed */
+        /* borrowed */
+        PyObject *m = PyDict_GetItemWithError(PyImport_GetModuleDict(), str_torch);
         return m && m != Py_None ? torch_encode(v, obj) : PyErr_Occurred() ? -1 : 0;
     }
     return 0;
@@ -313,8 +319,8 @@ static PyObject *numpy_get(PyObject *shape, const struct array_head *h, const ch
         return NULL;
     if (view) {
         args[2] = memory_new(view, true, (void *)data, len, true, false);
-        obj = args[2] ? PyObject_Vectorcall(np.ndarray, args, 3, NULL)
-                      : NULL; /* keeps the memory, which keeps the view */
+        /* keeps the memory, which keeps the view */
+        obj = args[2] ? PyObject_Vectorcall(np.ndarray, args, 3, NULL) : NULL;
         Py_XDECREF(args[2]);
     } else if ((obj = PyObject_Vectorcall(np.empty, args, 2, NULL))) {
         capsule = PyObject_GetAttr(obj, str_interface);

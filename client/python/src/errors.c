@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errors.c - one exception for each thing that can go wrong, with libddict's own sentence as its text. */
+/* errors.c - one exception for each thing that can go wrong, with libddict's own sentence as its
+ * text. */
 #include "pyddict.h"
 
 #include <errno.h>
@@ -79,7 +80,8 @@ PyObject *error_raise_text(int code, const char *text) {
     return NULL;
 }
 
-/* Where the text of an exception is one str, key's name is added to it; else a note where Python has them. */
+/* Where the text of an exception is one str, key's name is added to it; else a note where Python
+ * has them. */
 static int text_add(PyObject *exc, PyObject *add) {
     PyObject *args = PyObject_GetAttrString(exc, "args"), *text = NULL, *made = NULL, *note = NULL;
     int rc = args ? 0 : -1;
@@ -149,15 +151,17 @@ PyObject *error_raise(int code, PyObject *key) {
     const char *text;
 
     if (code == DDICT_ENOKEY && key) {
-        PyObject *args =
-            PyTuple_Pack(1, key); /* a key that is a tuple would become several arguments */
+        /* a key that is a tuple would become several arguments */
+        PyObject *args = PyTuple_Pack(1, key);
         if (args)
             PyErr_SetObject(PyExc_KeyError, args);
         Py_XDECREF(args);
         return NULL;
     }
-    if (code == -ENOMEM)
-        return PyErr_NoMemory();
     text = ddict_errmsg();
+    if (code == -ENOMEM) {
+        PyErr_SetString(PyExc_MemoryError, text && *text ? text : ddict_strerror(code));
+        return NULL;
+    }
     return error_raise_text(code, text && *text ? text : ddict_strerror(code));
 }

@@ -70,8 +70,8 @@ static int ahead_add(struct ahead *a, PyObject *obj, Py_ssize_t i) {
 PyObject *freeze_prefetch(PyObject *self, PyObject *keys) {
     struct handle *h = (struct handle *)self;
     struct ahead a = {NULL, NULL, 0, 0};
-    PyObject *seq = PySequence_List(keys),
-             *result = NULL; /* encoding may run the user's code: a list of our own */
+    /* encoding may run the user's code: a list of our own */
+    PyObject *seq = PySequence_List(keys), *result = NULL;
     Py_ssize_t n = seq ? PyList_GET_SIZE(seq) : -1;
     ssize_t rc;
 

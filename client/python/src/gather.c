@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather.c - the arrays in the values of many keys, each kind behind each other: a batch as torch wants it, with one copy from the dictionary's memory.
+ * gather.c - the arrays in the values of many keys, each kind behind each other: a batch as torch
+ * wants it, with one copy from the dictionary's memory.
  *
- * A value that holds arrays is cut into its head (an array's type and shape, or the pickle that names the arrays) and its parts (the elements). Where all values
- * of a batch have as many parts, of the same lengths, part j of all of them makes column j.
+ * A value that holds arrays is cut into its head (an array's type and shape, or the pickle that
+ * names the arrays) and its parts (the elements). Where all values of a batch have as many parts,
+ * of the same lengths, part j of all of them makes column j.
  */
 #include "pyddict.h"
 
@@ -63,7 +65,8 @@ static bool cut_buffers(const struct ddict_view *v, struct cut *c) {
     return true;
 }
 
-/* false: not of parts, or not as its tag says; the way that loads one by one then says what is wrong. */
+/* false: not of parts, or not as its tag says; the way that loads one by one then says what is
+ * wrong. */
 static bool cut(const struct ddict_view *v, struct cut *c) {
     return v->tag == TAG_ARRAY ? cut_array(v, c) : v->tag == TAG_BUFFERS && cut_buffers(v, c);
 }

@@ -2,8 +2,9 @@
 /*
  * handle.c - the type that ddict.DDict derives from: attach, detach, and the table of its methods.
  *
- * A thread that gave the GIL back while it uses the handle, and an iterator, count as busy. detach() while one is busy closes
- * the handle for new calls and leaves the end to the last of them.
+ * A thread that gave the GIL back while it uses the handle, and an iterator, count as busy.
+ * detach() while one is busy closes the handle for new calls and leaves the end to the last of
+ * them.
  */
 #include "pyddict.h"
 
@@ -12,9 +13,8 @@
 #include <stdlib.h>
 #include <structmember.h>
 
-#define ATTACH_SLICE_MS \
-    250 /* first look for Ctrl-C while attaching; doubled each time, so a slow attach succeeds too */
-#define ATTACH_DEFAULT_S 60.0 /* as libddict's own default */
+/* first look for Ctrl-C while attaching; doubled each time, so a slow attach succeeds too */
+#define ATTACH_SLICE_MS 250
 
 PyTypeObject *handle_type;
 
@@ -48,11 +48,12 @@ void handle_end(struct handle *h) {
         handle_end_of_life(h);
 }
 
+static PyObject *handle_get_seconds(PyObject *self, void *unused) {
+    return PyFloat_FromDouble(timeout_seconds(((struct handle *)self)->timeout_ms));
+}
+
 static int attach_interruptible(ddict_t **d, const char *name, int timeout_ms) {
-    const char *env = getenv("DDICT_TIMEOUT");
-    double s = env ? atof(env) : 0;
-    int left =
-            timeout_ms >= 0 ? timeout_ms : (int)(1000 * (s > 0 && s < 1e6 ? s : ATTACH_DEFAULT_S)),
+    int left = timeout_ms >= 0 ? timeout_ms : (int)(1000 * timeout_seconds(-1)),
         slice = ATTACH_SLICE_MS, rc;
 
     for (;; left -= slice, slice *= 2) {
@@ -170,19 +171,22 @@ static PyObject *handle_member(PyObject *self, void *offset) {
 
 static PyMethodDef handle_methods[] = {
     {"get", METHOD(mapping_get), FASTKW,
-     "get($self, key, default=None, *, wait=None)\n--\n\nThe value of key, or default when it is "
-     "absent.\n\n"
-     "wait: seconds to wait for the key. When it did not come: default, or ddict.TimeoutError when "
-     "none was given."},
+     "get($self, key, default=None, *, wait=False, timeout=None)\n--\n\nThe value of key, or "
+     "default when it is absent.\n\n"
+     "wait: whether to wait for the key, at most timeout seconds (None: the handle's). When it did "
+     "not come: default, or ddict.TimeoutError when none was "
+     "given. Without wait, timeout is how long the call may take."},
     {"view", METHOD(mapping_view), FASTKW,
-     "view($self, key, *, wait=None)\n--\n\nThe value in place, as a ddict.View: read-only bytes "
-     "that stay unchanged while it lives.\n\n"
-     "KeyError when the key is absent; with wait, ddict.TimeoutError when it did not come within "
-     "so many seconds."},
-    {"pop", METHOD(mapping_pop), FAST,
-     "pop($self, key, default=..., /)\n--\n\nRemove key and return its last value; exactly one of "
-     "several callers gets it.\n\n"
-     "When it is absent: default, or KeyError when none was given."},
+     "view($self, key, *, wait=False, timeout=None)\n--\n\nThe value in place, as a ddict.View: "
+     "read-only bytes that stay unchanged while it lives.\n\n"
+     "KeyError when the key is absent; wait and timeout as in get(): ddict.TimeoutError when it "
+     "did not come."},
+    {"pop", METHOD(mapping_pop), FASTKW,
+     "pop($self, key, default=..., /, *, wait=False, timeout=None)\n--\n\nRemove key and return "
+     "its last value; exactly one of several callers gets it.\n\n"
+     "When it is absent: default, or KeyError when none was given. wait and timeout as in get(): "
+     "ddict.TimeoutError when none came for this caller; many "
+     "callers that take values in turn are served better by ddict.Queue."},
     {"setdefault", METHOD(mapping_setdefault), FAST,
      "setdefault($self, key, default=None, /)\n--\n\nThe value of key; when it is absent, store "
      "default and return it."},
@@ -198,8 +202,8 @@ static PyMethodDef handle_methods[] = {
     {"_view_many", many_view, METH_O, NULL},
     {"_put_pairs", many_put, METH_O, NULL},
     {"_reserve", place_new, METH_VARARGS, NULL},
-    {"_push", METHOD(queue_push), FAST,
-     NULL}, /* key, value, most, seconds or None: whether there was room */
+    /* key, value, most, seconds or None: whether there was room */
+    {"_push", METHOD(queue_push), FAST, NULL},
     {"_queue", METHOD(queue_open), FAST, NULL}, /* key, most or 0: how many it may have */
     {"_take", METHOD(queue_take), FAST, NULL},  /* key, seconds or None: the value, KeyError */
     {"_queued", queue_size, METH_O, NULL},
@@ -240,6 +244,7 @@ static PyGetSetDef handle_getset[] = {
      (void *)offsetof(struct handle, name)},
     {"timeout", handle_member, NULL, "seconds that a call may take, None for $DDICT_TIMEOUT or 60",
      (void *)offsetof(struct handle, timeout)},
+    {"_seconds", handle_get_seconds, NULL, NULL, NULL}, /* timeout, or what None stands for */
     {"attached", handle_attached, NULL, "False after detach()", NULL},
     {"is_frozen", freeze_is, NULL, "True between freeze() and unfreeze() of whichever process",
      NULL},

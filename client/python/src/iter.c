@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iter.c - the iterator over the keys. It takes them from libddict a batch at a time, so that the GIL is given back once a
- * batch and not once a key. An open iterator keeps the handle attached. Threads may share one: while one takes a batch the others wait for it.
+ * iter.c - the iterator over the keys. It takes them from libddict a batch at a time, so that the
+ * GIL is given back once a batch and not once a key. An open iterator keeps the handle attached.
+ * Threads may share one: while one takes a batch the others wait for it.
  */
 #include "pyddict.h"
 
@@ -22,8 +23,8 @@ struct iter {
     bool filling;            /* one does */
 };
 
-#define KEY_SMALL \
-    512 /* bytes; longer keys are copied to the heap before they are made to objects */
+/* bytes; longer keys are copied to the heap before they are made to objects */
+#define KEY_SMALL 512
 
 static PyTypeObject *iter_type;
 
@@ -142,7 +143,8 @@ static void iter_wait(struct iter *i) {
     }
 }
 
-/* The next key of the batch. Making it can run others' code, which may have this iterator, too: not in the place of the batch. */
+/* The next key of the batch. Making it can run others' code, which may have this iterator, too: not
+ * in the place of the batch. */
 static PyObject *iter_take(struct iter *i) {
     char small[KEY_SMALL], *p = small;
     PyObject *key;

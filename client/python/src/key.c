@@ -257,8 +257,8 @@ PyObject *decimal_parse(const char *s, size_t len) {
             v = 10 * v + (s[i] - '0');
         return PyLong_FromLongLong(neg ? -v : v);
     }
-    b = PyBytes_FromStringAndSize(s,
-                                  (Py_ssize_t)len); /* ends with 0, as PyLong_FromString wants it */
+    /* ends with 0, as PyLong_FromString wants it */
+    b = PyBytes_FromStringAndSize(s, (Py_ssize_t)len);
     num = b ? PyLong_FromString(PyBytes_AS_STRING(b), NULL, 10) : NULL;
     Py_XDECREF(b);
     if (!num && PyErr_ExceptionMatches(PyExc_ValueError)) /* sys.get_int_max_str_digits() */

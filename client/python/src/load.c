@@ -2,8 +2,9 @@
 /*
  * load.c - from stored bytes to a Python object.
  *
- * Two ways: a copy, where every buffer becomes a bytearray of its own filled by one memcpy, and an alias, where the buffers
- * stay in the dictionary's memory, read-only, and keep the View they came from.
+ * Two ways: a copy, where every buffer becomes a bytearray of its own filled by one memcpy, and an
+ * alias, where the buffers stay in the dictionary's memory, read-only, and keep the View they came
+ * from.
  */
 #include "pyddict.h"
 

@@ -2,8 +2,9 @@
 /*
  * lookup.c - find a value, with or without waiting for it.
  *
- * A value of this node is found in place in less time than giving the GIL back and getting it again takes, and without
- * waiting; so that is tried first, with timeout 0 and the GIL held. All else runs without the GIL.
+ * A value of this node is found in place in less time than giving the GIL back and getting it again
+ * takes, and without waiting; so that is tried first, with timeout 0 and the GIL held. All else
+ * runs without the GIL.
  */
 #include "pyddict.h"
 
@@ -13,10 +14,11 @@
 #include <time.h>
 
 #define WAIT_SLICE_MS 200 /* a waiting call looks for Ctrl-C so often */
-#define ANSWER_MS \
-    2000 /* a manager answers within this, else the wait goes on and ends as a timeout */
-#define SUSPEND_GAP_MS \
-    2000 /* more than this over a slice: the process was stopped, which does not count as waiting (ddict.h) */
+/* a manager answers within this, else the wait goes on and ends as a timeout */
+#define ANSWER_MS 2000
+/* more than this over a slice: the process was stopped, which does not count as waiting (ddict.h)
+ * */
+#define SUSPEND_GAP_MS 2000
 
 bool key_is_local(const struct handle *h, const struct key *k) {
     return h->nodes == 1 || ddict_owner(h->d, k->data, k->len) % h->nodes == h->node_id;
@@ -45,7 +47,7 @@ static int lookup_private(ddict_t *d, const struct key *k, struct found *f, int 
     }
 }
 
-int lookup(struct handle *h, const struct key *k, struct found *f, bool copy) {
+int lookup(struct handle *h, const struct key *k, struct found *f, bool copy, int timeout_ms) {
     int rc = -ETIMEDOUT;
 
     f->priv = NULL;
@@ -54,9 +56,9 @@ int lookup(struct handle *h, const struct key *k, struct found *f, bool copy) {
     if (rc != -ETIMEDOUT && !(rc == DDICT_EVIEWS && copy))
         return rc;
     h->busy++;
-    Py_BEGIN_ALLOW_THREADS rc = ddict_view(h->d, k->data, k->len, &f->v, 0, h->timeout_ms);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_view(h->d, k->data, k->len, &f->v, 0, timeout_ms);
     if (rc == DDICT_EVIEWS && copy)
-        rc = lookup_private(h->d, k, f, h->timeout_ms);
+        rc = lookup_private(h->d, k, f, timeout_ms);
     Py_END_ALLOW_THREADS handle_end(h);
     return rc;
 }
@@ -68,16 +70,21 @@ void found_clear(struct found *f) {
         ddict_release(&f->v);
 }
 
-static double now_ms(void) {
+double now_s(void) {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now_ms(void) {
+    return 1e3 * now_s();
 }
 
 /*
- * One slice; *gone is what it cost of the time to wait. The wait itself is cut into slices, the transfer of a value that is there
- * is not: else a large one that takes longer than a slice would never arrive.
+ * One slice; *gone is what it cost of the time to wait. The wait itself is cut into slices, the
+ * transfer of a value that is there is not: else a large one that takes longer than a slice would
+ * never arrive.
  */
 static int wait_slice(struct handle *h, const struct key *k, struct found *f, int ms, double *gone,
                       bool *silent) {

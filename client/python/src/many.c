@@ -8,8 +8,8 @@
 #define MANY_MIN   16
 #define MANY_FIRST 256         /* keys asked for before the size of their values is known */
 #define MANY_BYTES (32u << 20) /* bytes of values in one call, about */
-#define JOIN_MAX \
-    (64u << 10) /* bytes; a value in pieces up to this is joined to travel with the others */
+/* bytes; a value in pieces up to this is joined to travel with the others */
+#define JOIN_MAX (64u << 10)
 
 struct keys { /* encoded keys, one behind the other */
     char *buf;
@@ -81,7 +81,7 @@ static PyObject *want_alone(struct handle *h, PyObject *key, PyObject *missing) 
     if (key_encode(&k, key) < 0)
         return NULL;
     if (handle_check(h) == 0) {
-        rc = lookup(h, &k, &f, true);
+        rc = lookup(h, &k, &f, true, h->timeout_ms);
         if (rc == 0) {
             obj = load_copy(f.v.data, f.v.len, f.v.tag);
             found_clear(&f);
@@ -201,9 +201,10 @@ struct batch {
     PyObject *obj[MANY_MAX]; /* the (key, value) they came from, kept */
     size_t n, bytes;
     Py_ssize_t stored;
-    PyObject *failed; /* list of keys */
-    int code;         /* of the first that failed */
-    char text[512];   /* its sentence */
+    /* lists of keys; unknown: those of failed that may be stored all the same */
+    PyObject *failed, *unknown;
+    int code;       /* of the first that failed */
+    char text[512]; /* its sentence */
 };
 
 static void batch_empty(struct batch *b) {
@@ -214,10 +215,29 @@ static void batch_empty(struct batch *b) {
     b->n = b->bytes = b->keys.len = 0;
 }
 
-static int batch_fail(struct batch *b, int code, const char *text, PyObject *pair) {
+/* The managers were asked, and nobody knows whether they did it. */
+static bool unknown(int code) {
+    return code == -ETIMEDOUT || code == DDICT_ELOST || code == DDICT_EGONE;
+}
+
+/* Pairs were not sent: why the call ended before. */
+static int batch_why(const struct batch *b, ssize_t rc) {
+    if (rc < 0)
+        return (int)rc;
+    for (size_t i = 0; i < b->n; i++)
+        if (unknown(b->pair[i].status))
+            return b->pair[i].status;
+    int state = ddict_ending(b->h->d);
+    return state < 0 ? state : -ETIMEDOUT;
+}
+
+/* sent: it may have been done */
+static int batch_fail(struct batch *b, int code, const char *text, PyObject *pair, bool sent) {
     PyObject *key = PySequence_GetItem(pair, 0);
     int rc = key ? PyList_Append(b->failed, key) : -1;
 
+    if (rc == 0 && sent && unknown(code))
+        rc = PyList_Append(b->unknown, key);
     Py_XDECREF(key);
     if (!b->code)
         snprintf(b->text, sizeof b->text, "%s", text && *text ? text : ddict_strerror(code));
@@ -229,7 +249,8 @@ static int batch_fail(struct batch *b, int code, const char *text, PyObject *pai
 /* Send what is gathered. 0, also when pairs were refused. */
 static int batch_flush(struct batch *b) {
     const char *p = b->keys.buf;
-    int err = 0;
+    char text[sizeof b->text];
+    int err = 0, why;
     ssize_t rc;
 
     if (b->n == 0)
@@ -239,11 +260,15 @@ static int batch_flush(struct batch *b) {
     for (size_t i = 0; i < b->n; p += b->pair[i++].klen)
         b->pair[i].key = p;
     Py_BEGIN_ALLOW_THREADS rc = ddict_put_many(b->h->d, b->pair, b->n, b->h->timeout_ms);
-    Py_END_ALLOW_THREADS handle_end(b->h);
+    Py_END_ALLOW_THREADS snprintf(text, sizeof text, "%s",
+                                  rc < (ssize_t)b->n ? ddict_errmsg() : "");
+    why = rc < (ssize_t)b->n ? batch_why(b, rc) : 0;
+    handle_end(b->h);
     for (size_t i = 0; err == 0 && i < b->n; i++) {
-        int code = rc < 0 ? (int)rc : b->pair[i].status;
+        int code = rc < 0 ? -ECANCELED : b->pair[i].status;
+        bool sent = code != -ECANCELED;
         if (code < 0)
-            err = batch_fail(b, code, ddict_errmsg(), b->obj[i]);
+            err = batch_fail(b, sent ? code : why, text, b->obj[i], sent);
         else
             b->stored++;
     }
@@ -262,7 +287,7 @@ static int batch_put_alone(struct batch *b, struct value *v, PyObject *key, PyOb
     key_clear(&k);
     if (rc == 0)
         b->stored++;
-    return rc < 0 ? batch_fail(b, rc, ddict_errmsg(), pair) : -rc;
+    return rc < 0 ? batch_fail(b, rc, ddict_errmsg(), pair, true) : -rc;
 }
 
 static int batch_add(struct batch *b, PyObject *pair) {
@@ -304,17 +329,20 @@ static PyObject *pair_check(PyObject *item, Py_ssize_t at) {
     return t;
 }
 
-/* .failed and .stored of an exception: what was refused, and how many pairs are stored. */
+/* .failed, .unknown and .stored of an exception: what was refused, what of it may be stored all the
+ * same, and how many pairs are stored. */
 static void batch_tell(struct batch *b, PyObject *exc) {
     PyObject *n = PyLong_FromSsize_t(b->stored);
 
     if (!n || PyObject_SetAttrString(exc, "failed", b->failed) < 0 ||
+        PyObject_SetAttrString(exc, "unknown", b->unknown) < 0 ||
         PyObject_SetAttrString(exc, "stored", n) < 0)
         PyErr_Clear();
     Py_XDECREF(n);
 }
 
-/* After an exception what came before it is stored all the same, as dict.update() does. pair: the one that raised it, or NULL. */
+/* After an exception what came before it is stored all the same, as dict.update() does. pair: the
+ * one that raised it, or NULL. */
 static void batch_flush_kept(struct batch *b, PyObject *pair) {
     PyObject *type, *value, *tb, *key = pair ? PyTuple_GET_ITEM(pair, 0) : NULL;
 
@@ -340,7 +368,8 @@ static PyObject *batch_result(struct batch *b) {
     return NULL;
 }
 
-/* _put_pairs(iterable): the number of pairs stored. Stops after the batch in which one was refused. */
+/* _put_pairs(iterable): the number of pairs stored. Stops after the batch in which one was refused.
+ * */
 PyObject *many_put(PyObject *self, PyObject *pairs) {
     PyObject *it = PyObject_GetIter(pairs), *item, *bad = NULL, *result = NULL;
     struct batch *b = it ? PyMem_Calloc(1, sizeof *b) : NULL;
@@ -350,10 +379,11 @@ PyObject *many_put(PyObject *self, PyObject *pairs) {
     if (b) {
         b->h = (struct handle *)self;
         b->failed = PyList_New(0);
+        b->unknown = PyList_New(0);
     } else if (it) {
         PyErr_NoMemory();
     }
-    if (b && b->failed) {
+    if (b && b->failed && b->unknown) {
         while (rc == 0 && !b->code && (item = PyIter_Next(it))) {
             PyObject *pair = pair_check(item, at++);
             rc = pair ? batch_add(b, pair) : -1;
@@ -371,6 +401,7 @@ PyObject *many_put(PyObject *self, PyObject *pairs) {
     Py_XDECREF(bad);
     if (b) {
         Py_XDECREF(b->failed);
+        Py_XDECREF(b->unknown);
         PyMem_Free(b->keys.buf);
         PyMem_Free(b);
     }

@@ -2,22 +2,25 @@
 /*
  * mapping.c - the operations on one key, and on all of them at once.
  *
- * Encoding a key or a value can run the user's code, which could detach the handle: handle_check() comes after it.
+ * Encoding a key or a value can run the user's code, which could detach the handle: handle_check()
+ * comes after it.
  */
 #include "pyddict.h"
 
 #include <errno.h>
 
-/* d[key], get, view: 0 and *out, or a code, with no exception except for 1. */
-static int find(struct handle *h, PyObject *key, struct found *f, bool copy, double wait) {
+/* d[key], get, view: 0 and *out, or a code, with no exception except for 1. w: NULL for a call that
+ * does not wait. */
+static int find(struct handle *h, PyObject *key, struct found *f, bool copy,
+                const struct waiting *w) {
     struct key k;
     int rc;
 
     if (key_encode(&k, key) < 0)
         return 1;
-    rc = handle_check(h) < 0 ? 1 : lookup(h, &k, f, copy);
-    if (rc == DDICT_ENOKEY && wait > 0)
-        rc = lookup_wait(h, &k, f, wait);
+    rc = handle_check(h) < 0 ? 1 : lookup(h, &k, f, copy, w ? w->ms : h->timeout_ms);
+    if (rc == DDICT_ENOKEY && w && w->wait && w->seconds > 0)
+        rc = lookup_wait(h, &k, f, w->seconds);
     key_clear(&k);
     return rc;
 }
@@ -45,60 +48,52 @@ static PyObject *wait_over(PyObject *key, double seconds) {
 
 PyObject *mapping_subscript(PyObject *self, PyObject *key) {
     struct found f;
-    int rc = find((struct handle *)self, key, &f, true, 0);
+    int rc = find((struct handle *)self, key, &f, true, NULL);
 
     if (rc == 0)
         return found_load(&f, key);
     return rc < 0 ? error_raise(rc, key) : NULL;
 }
 
-static int wait_parse(PyObject *obj, double *seconds) {
-    int ms;
-
-    *seconds = 0;
-    if (!obj || obj == Py_None)
-        return 0;
-    if (timeout_parse(obj, &ms) < 0)
-        return -1;
-    *seconds = PyFloat_AsDouble(obj);
-    return 0;
-}
-
 PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
-    static const char *const names[] = {"key", "default", "wait"};
-    PyObject *a[3] = {NULL, NULL, NULL};
+    static const char *const names[] = {"key", "default", "wait", "timeout"};
+    PyObject *a[4] = {NULL, NULL, NULL, NULL};
+    struct handle *h = (struct handle *)self;
+    struct waiting w;
     struct found f;
-    double wait;
     int rc;
 
-    if (args_parse("get", args, n, kw, names, a, 2, 3) < 0 || wait_parse(a[2], &wait) < 0)
+    if (args_parse("get", args, n, kw, names, a, 2, 4) < 0 ||
+        waiting_parse(h->timeout_ms, a[2], a[3], &w) < 0)
         return NULL;
-    rc = find((struct handle *)self, a[0], &f, true, wait);
+    rc = find(h, a[0], &f, true, &w);
     if (rc == 0)
         return found_load(&f, a[0]);
-    if (rc == 1 && wait == 0 && key_is_never_there(a[0]))
+    if (rc == 1 && !w.wait && key_is_never_there(a[0]))
         rc = DDICT_ENOKEY;
     if (rc != DDICT_ENOKEY)
         return rc < 0 ? error_raise(rc, a[0]) : NULL;
-    if (!a[1] && wait > 0)
-        return wait_over(a[0], wait);
+    if (!a[1] && w.wait)
+        return wait_over(a[0], w.seconds);
     return Py_NewRef(a[1] ? a[1] : Py_None);
 }
 
 PyObject *mapping_view(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
-    static const char *const names[] = {"key", "wait"};
-    PyObject *a[2] = {NULL, NULL};
+    static const char *const names[] = {"key", "wait", "timeout"};
+    PyObject *a[3] = {NULL, NULL, NULL};
+    struct handle *h = (struct handle *)self;
+    struct waiting w;
     struct found f;
-    double wait;
     int rc;
 
-    if (args_parse("view", args, n, kw, names, a, 1, 2) < 0 || wait_parse(a[1], &wait) < 0)
+    if (args_parse("view", args, n, kw, names, a, 1, 3) < 0 ||
+        waiting_parse(h->timeout_ms, a[1], a[2], &w) < 0)
         return NULL;
-    rc = find((struct handle *)self, a[0], &f, false, wait);
+    rc = find(h, a[0], &f, false, &w);
     if (rc == 0)
         return view_new(&f.v);
-    if (rc == DDICT_ENOKEY && wait > 0)
-        return wait_over(a[0], wait);
+    if (rc == DDICT_ENOKEY && w.wait)
+        return wait_over(a[0], w.seconds);
     return rc < 0 ? error_raise(rc, a[0]) : NULL;
 }
 
@@ -193,8 +188,9 @@ Py_ssize_t mapping_length(PyObject *self) {
 }
 
 /*
- * A value that was removed and does not unpickle here goes back where no other came in its place, and the exception, which is set, says how that went. Only a
- * value that replaced the one that was looked at gets here.
+ * A value that was removed and does not unpickle here goes back where no other came in its place,
+ * and the exception, which is set, says how that went. Only a value that replaced the one that was
+ * looked at gets here.
  */
 static void pop_undo(struct handle *h, const struct key *k, const struct found *f, PyObject *key) {
     struct value v = {
@@ -217,48 +213,86 @@ static void pop_undo(struct handle *h, const struct key *k, const struct found *
 }
 
 /*
- * The value is unpickled first and removed then, so that one that does not unpickle here stays as it is for all others. What was removed is known by its version to
- * be what was looked at.
+ * The value is unpickled first and removed then, so that one that does not unpickle here stays as
+ * it is for all others. What was removed is known by its version to be what was looked at. 0 and
+ * *out, or a code, with no exception except for 1.
  */
-PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-    struct handle *h = (struct handle *)self;
+static int pop_once(struct handle *h, PyObject *key, const struct key *k, int timeout_ms,
+                    PyObject **out) {
     struct found f = {.priv = NULL};
-    uint64_t version = 0;
-    PyObject *obj = NULL;
+    uint64_t version;
+    PyObject *obj;
+    int rc = handle_check(h) < 0 ? 1 : lookup(h, k, &f, true, timeout_ms);
+
+    if (rc)
+        return rc;
+    version = f.priv ? 0 : f.v.version;
+    obj = found_load(&f, key);
+    if (!obj || handle_begin(h) < 0) { /* unpickling may have run anything */
+        Py_XDECREF(obj);
+        return 1;
+    }
+    f.priv = NULL;
+    Py_BEGIN_ALLOW_THREADS rc = ddict_pop(h->d, k->data, k->len, &f.v, 0, timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
+    if (rc == 0 && (version == 0 || f.v.version != version)) { /* another one by now */
+        Py_SETREF(obj, load_copy(f.v.data, f.v.len, f.v.tag));
+        if (!obj) {
+            error_name_key(key);
+            pop_undo(h, k, &f, key);
+        }
+    }
+    if (rc == 0)
+        found_clear(&f);
+    if (rc == 0 && obj) {
+        *out = obj;
+        return 0;
+    }
+    Py_XDECREF(obj);
+    return rc ? rc : 1;
+}
+
+/* Until there was one for us, or the time is over: another caller may be faster each time. */
+static int pop_wait(struct handle *h, PyObject *key, const struct key *k, const struct waiting *w,
+                    PyObject **out) {
+    double until = now_s() + w->seconds, left;
+    struct found f;
+    int rc;
+
+    for (;;) {
+        rc = pop_once(h, key, k, w->ms, out);
+        if (rc != DDICT_ENOKEY || (left = until - now_s()) <= 0)
+            return rc;
+        rc = handle_check(h) < 0 ? 1 : lookup_wait(h, k, &f, left);
+        if (rc)
+            return rc;
+        found_clear(&f);
+    }
+}
+
+PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
+    /* key and default have no name */
+    static const char *const names[] = {"", "", "wait", "timeout"};
+    PyObject *a[4] = {NULL, NULL, NULL, NULL}, *obj = NULL;
+    struct handle *h = (struct handle *)self;
+    struct waiting w;
     struct key k;
     int rc;
 
-    if (args_count("pop", n, 1, 2) < 0)
+    if (args_count("pop", n, 1, 2) < 0 || args_parse("pop", args, n, kw, names, a, 2, 4) < 0 ||
+        waiting_parse(h->timeout_ms, a[2], a[3], &w) < 0)
         return NULL;
-    if (key_encode(&k, args[0]) < 0)
-        return n == 2 && key_is_never_there(args[0]) ? Py_NewRef(args[1]) : NULL;
-    rc = handle_check(h) < 0 ? 1 : lookup(h, &k, &f, true);
-    if (rc == 0) {
-        version = f.priv ? 0 : f.v.version;
-        obj = found_load(&f, args[0]);
-        rc = obj && handle_begin(h) == 0 ? 0 : 1; /* unpickling may have run anything */
-    }
-    if (rc == 0) {
-        f.priv = NULL;
-        Py_BEGIN_ALLOW_THREADS rc = ddict_pop(h->d, k.data, k.len, &f.v, 0, h->timeout_ms);
-        Py_END_ALLOW_THREADS handle_end(h);
-        if (rc == 0 && (version == 0 || f.v.version != version)) { /* another one by now */
-            Py_SETREF(obj, load_copy(f.v.data, f.v.len, f.v.tag));
-            if (!obj) {
-                error_name_key(args[0]);
-                pop_undo(h, &k, &f, args[0]);
-            }
-        }
-        if (rc == 0)
-            found_clear(&f);
-    }
+    if (key_encode(&k, a[0]) < 0)
+        return a[1] && !w.wait && key_is_never_there(a[0]) ? Py_NewRef(a[1]) : NULL;
+    rc = w.wait ? pop_wait(h, a[0], &k, &w, &obj) : pop_once(h, a[0], &k, w.ms, &obj);
     key_clear(&k);
     if (rc == 0)
         return obj;
-    Py_XDECREF(obj);
-    if (rc == DDICT_ENOKEY && n == 2)
-        return Py_NewRef(args[1]);
-    return rc < 0 ? error_raise(rc, args[0]) : NULL;
+    if (rc == DDICT_ENOKEY && a[1])
+        return Py_NewRef(a[1]);
+    if (rc == DDICT_ENOKEY && w.wait)
+        return wait_over(a[0], w.seconds);
+    return rc < 0 ? error_raise(rc, a[0]) : NULL;
 }
 
 PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n) {
@@ -269,8 +303,9 @@ PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n
 
     if (args_count("setdefault", n, 1, 2) < 0)
         return NULL;
-    for (;;) { /* again when it was stored by another after our look and removed after our put */
-        rc = find(h, args[0], &f, true, 0);
+    /* again when it was stored by another after our look and removed after our put */
+    for (;;) {
+        rc = find(h, args[0], &f, true, NULL);
         if (rc == 0)
             return found_load(&f, args[0]);
         if (rc == DDICT_ENOKEY)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.c - a buffer over memory that another object owns: a part of a View for unpickled arrays, a tensor's elements on
- * their way into the dictionary. Not for users.
+ * memory.c - a buffer over memory that another object owns: a part of a View for unpickled arrays,
+ * a tensor's elements on their way into the dictionary. Not for users.
  */
 #include "pyddict.h"
 
 struct memory {
     PyObject_HEAD PyObject *owner; /* kept */
-    Py_buffer
-        held; /* of owner, so that it knows it is in use; held.obj NULL when it exports nothing */
+    /* of owner, so that it knows it is in use; held.obj NULL when it exports nothing */
+    Py_buffer held;
     void *p;
     Py_ssize_t len;
     char readonly;
@@ -82,7 +82,8 @@ static PyType_Slot memory_slots[] = {
 static PyType_Spec memory_spec = {"ddict._ddict.Memory", sizeof(struct memory), 0,
                                   Py_TPFLAGS_DEFAULT, memory_slots};
 
-/* borrow(owner, address, nbytes): for ddict._torch, which knows that owner's elements stand there */
+/* borrow(owner, address, nbytes): for ddict._torch, which knows that owner's elements stand there
+ * */
 static PyObject *memory_borrow(PyObject *module, PyObject *args) {
     PyObject *owner;
     unsigned long long address;

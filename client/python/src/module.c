@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* module.c - the extension module ddict._ddict: each file adds what is its own. The package in ../ddict makes DDict of it. */
+/* module.c - the extension module ddict._ddict: each file adds what is its own. The package in
+ * ../ddict makes DDict of it. */
 #include "pyddict.h"
 
 static PyObject *module_down(PyObject *module, PyObject *args, PyObject *kw) {
@@ -63,7 +64,7 @@ PyMODINIT_FUNC PyInit__ddict(void) {
         return NULL;
     if (errors_init(m) < 0 || key_init(m) < 0 || value_init() < 0 || load_init() < 0 ||
         array_init() < 0 || memory_init(m) < 0 || view_init(m) < 0 || iter_init() < 0 ||
-        sub_init() < 0 || handle_init(m) < 0 || jobs_init(m) < 0 || place_init(m) < 0 ||
+        sub_init() < 0 || handle_init(m) < 0 || requests_init(m) < 0 || place_init(m) < 0 ||
         PyModule_AddStringConstant(m, "__version__", ddict_version()) < 0) {
         Py_DECREF(m);
         return NULL;

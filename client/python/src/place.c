@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place.c - ddict.Place: a value that is built in place. It exports its memory to write; the memory stays as long as anybody has it, also when the value
- * is stored or given up.
+ * place.c - ddict.Place: a value that is built in place. It exports its memory to write; the memory
+ * stays as long as anybody has it, also when the value is stored or given up.
  */
 #include "pyddict.h"
 
@@ -127,7 +127,8 @@ static PyObject *place_enter(PyObject *self, PyObject *unused) {
     return Py_NewRef(w->memory);
 }
 
-/* Who has made something over it keeps the memory; it is only ours then, no more the dictionary's. */
+/* Who has made something over it keeps the memory; it is only ours then, no more the dictionary's.
+ * */
 static void memory_drop(struct place *w) {
     PyObject *type, *value, *trace, *m = w->memory, *rc;
 
@@ -190,7 +191,8 @@ static PyType_Spec spec = {"ddict.Place", sizeof(struct place), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 static PyTypeObject *place_type;
 
-/* _reserve(key, nbytes, tag, head, made): head: bytes that stand before what is exported; made: see struct place, or None */
+/* _reserve(key, nbytes, tag, head, made): head: bytes that stand before what is exported; made: see
+ * struct place, or None */
 PyObject *place_new(PyObject *self, PyObject *args) {
     struct handle *h = (struct handle *)self;
     PyObject *obj, *made;

@@ -2,9 +2,10 @@
 /*
  * pyddict.h - what the files of the extension module ddict._ddict share.
  *
- * All functions are called with the GIL held and give it back themselves where they can wait. Functions that return int
- * give 0 or -1 with a Python exception set, those that return an object NULL with an exception, unless said otherwise.
- * How keys and values are stored stands in client/python/FORMAT.
+ * All functions are called with the GIL held and give it back themselves where they can wait.
+ * Functions that return int give 0 or -1 with a Python exception set, those that return an object
+ * NULL with an exception, unless said otherwise. How keys and values are stored stands in
+ * doc/FORMAT.md.
  */
 #ifndef PYDDICT_H
 #define PYDDICT_H
@@ -36,31 +37,48 @@ static inline PyObject *Py_XNewRef(PyObject *obj) {
 
 #define LOCAL __attribute__((visibility("hidden")))
 
-/* Copies from this size on are made without the GIL: below it, giving it back costs as much as the copy. Bytes. */
+/* Copies from this size on are made without the GIL: below it, giving it back costs as much as the
+ * copy. Bytes. */
 #define COPY_NOGIL_MIN (128u << 10)
 
 /* --- errors.c: negative codes become exceptions --- */
 
 LOCAL int errors_init(PyObject *module);
-/* Set the exception for code, a failure of the calling thread's last libddict call. key (may be NULL): what KeyError names. Returns NULL. */
+/* Set the exception for code, a failure of the calling thread's last libddict call. key (may be
+ * NULL): what KeyError names. Returns NULL. */
 LOCAL PyObject *error_raise(int code, PyObject *key);
 /* The same with a sentence of our own. */
 LOCAL PyObject *error_raise_text(int code, const char *text);
 LOCAL extern PyObject *error_base; /* ddict.Error */
-/* An exception that was raised when the value of key was pickled or unpickled, with key in its text. KeyError and StopIteration, which mean something else to who asked
- * for a key, become ddict.Error. A new reference. */
+/* An exception that was raised when the value of key was pickled or unpickled, with key in its
+ * text. KeyError and StopIteration, which mean something else to who asked for a key, become
+ * ddict.Error. A new reference. */
 LOCAL PyObject *error_named(PyObject *exc, PyObject *key);
 /* The same with the one that is set. */
 LOCAL void error_name_key(PyObject *key);
 
 /* --- args.c --- */
 
-/* names[] of count arguments, the first needed, the first positional ones allowed without their name. out[] comes in as NULLs. */
+/* names[] of count arguments, the first needed, the first positional ones allowed without their
+ * name. out[] comes in as NULLs. */
 LOCAL int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *kw,
                      const char *const *names, PyObject **out, int positional, int count);
 LOCAL int args_count(const char *func, Py_ssize_t n, int min, int max);
 /* Seconds (None: -1, the library's default) as milliseconds. */
 LOCAL int timeout_parse(PyObject *seconds, int *ms);
+/* What wait= and timeout= of a call say together. */
+struct waiting {
+    bool wait;      /* for the key */
+    double seconds; /* with wait: at most so long; and the same in ms */
+    int wait_ms;
+    /* that a call of libddict may take; without wait the given timeout, else the handle's */
+    int ms;
+};
+/* Either may be NULL: it was not given. handle_ms: the handle's. TypeError for a wait that is
+ * neither True nor False: seconds have their own name. */
+LOCAL int waiting_parse(int handle_ms, PyObject *wait, PyObject *timeout, struct waiting *w);
+/* The seconds that a call may take: the handle's, else libddict's default. */
+LOCAL double timeout_seconds(int handle_ms);
 
 /* --- key.c: Python keys and their bytes --- */
 
@@ -72,10 +90,12 @@ struct key {
 LOCAL int key_init(PyObject *module);
 /* On success k belongs to the caller until key_clear(). k must not be moved. */
 LOCAL int key_encode(struct key *k, PyObject *obj);
-/* After key_encode() failed: whether obj is one of those that a dict would look for in vain. Then the exception is gone. */
+/* After key_encode() failed: whether obj is one of those that a dict would look for in vain. Then
+ * the exception is gone. */
 LOCAL bool key_is_never_there(PyObject *obj);
 LOCAL void key_clear(struct key *k);
-/* The bytes that keys of a prefix begin with: a str, bytes or a tuple of first parts; None for all keys. */
+/* The bytes that keys of a prefix begin with: a str, bytes or a tuple of first parts; None for all
+ * keys. */
 LOCAL int prefix_encode(struct key *k, PyObject *obj);
 /* Any bytes give a key that encodes to the same bytes again. */
 LOCAL PyObject *key_decode(const void *data, size_t len);
@@ -88,10 +108,11 @@ LOCAL PyObject *decimal_parse(const char *s, size_t len);
 
 enum { TAG_BYTES, TAG_BYTEARRAY, TAG_PICKLE, TAG_BUFFERS, TAG_STR, TAG_INT, TAG_FLOAT, TAG_ARRAY };
 
-#define OOB_MIN \
-    256u /* bytes; smaller buffers travel in the pickle stream: a value below this size is not 64-byte aligned */
-#define OOB_MAX \
-    500u /* buffers out of band in one value: two pieces each, and ddict_putv() takes 1024 */
+/* bytes; smaller buffers travel in the pickle stream: a value below this size is not 64-byte
+ * aligned */
+#define OOB_MIN 256u
+/* buffers out of band in one value: two pieces each, and ddict_putv() takes 1024 */
+#define OOB_MAX   500u
 #define OOB_ALIGN 64u
 
 struct oob_head { /* little endian; start of a TAG_BUFFERS value */
@@ -164,8 +185,8 @@ struct handle {
     PyObject *timeout;        /* float or None */
     int timeout_ms;
     unsigned nodes, node_id;
-    unsigned
-        busy; /* calls under way without the GIL, and open iterators; the last one detaches when closing */
+    /* calls under way without the GIL, and open iterators; the last one detaches when closing */
+    unsigned busy;
     bool closing;
 };
 LOCAL int handle_init(PyObject *module);
@@ -182,14 +203,16 @@ struct found {
     struct ddict_view v;
     void *priv;
 };
-/* 0, or a code of libddict; no Python exception. A private copy only when copy is allowed and no view is to be had. */
-LOCAL int lookup(struct handle *h, const struct key *k, struct found *f, bool copy);
+/* 0, or a code of libddict; no Python exception. A private copy only when copy is allowed and no
+ * view is to be had. */
+LOCAL int lookup(struct handle *h, const struct key *k, struct found *f, bool copy, int timeout_ms);
 /*
- * As lookup(), waiting until the key exists, at most seconds. DDICT_ENOKEY when it did not come in time, 1 with a Python exception
- * set when a signal handler raised one.
+ * As lookup(), waiting until the key exists, at most seconds. DDICT_ENOKEY when it did not come in
+ * time, 1 with a Python exception set when a signal handler raised one.
  */
 LOCAL int lookup_wait(struct handle *h, const struct key *k, struct found *f, double seconds);
 LOCAL void found_clear(struct found *f);
+LOCAL double now_s(void);
 LOCAL bool key_is_local(const struct handle *h, const struct key *k);
 
 /* --- mapping.c, many.c, iter.c, stats.c: methods of the handle --- */
@@ -201,7 +224,7 @@ LOCAL int mapping_contains(PyObject *self, PyObject *key);
 LOCAL Py_ssize_t mapping_length(PyObject *self);
 LOCAL PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 LOCAL PyObject *mapping_view(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
-LOCAL PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 LOCAL PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_put_new(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_put_existing(PyObject *self, PyObject *const *args, Py_ssize_t n);
@@ -219,7 +242,8 @@ LOCAL PyObject *many_put(PyObject *self, PyObject *pairs);
 LOCAL PyObject *many_gather(PyObject *self, PyObject *const *args, Py_ssize_t n);
 /* Ask for n keys. Then every want whose status is 0 holds a view that is to be released. */
 LOCAL int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w);
-/* The value, or a View; missing for an absent key. The want's view is then released or the View's. */
+/* The value, or a View; missing for an absent key. The want's view is then released or the View's.
+ * */
 LOCAL PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing,
                           bool view);
 
@@ -232,7 +256,7 @@ LOCAL PyObject *queue_size(PyObject *self, PyObject *key);
 /* sub.c */
 LOCAL int sub_init(void);
 LOCAL PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n);
-LOCAL int jobs_init(PyObject *module); /* jobs.c */
+LOCAL int requests_init(PyObject *module); /* requests.c */
 
 /* place.c */
 LOCAL int place_init(PyObject *module);

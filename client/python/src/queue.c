@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue.c - keys with more than one value, for ddict.Queue. A wait is cut into slices between which Ctrl-C is looked for. How a slice ended is for the
- * manager to say, so that nothing is popped for a slice that is over.
+ * queue.c - keys with more than one value, for ddict.Queue. A wait is cut into slices between which
+ * Ctrl-C is looked for. How a slice ended is for the manager to say, so that nothing is popped for
+ * a slice that is over.
  */
 #include "pyddict.h"
 
 #include <errno.h>
 #include <time.h>
 
-#define UNDO_MS  5000 /* so long a value that goes back waits for room: somebody has to take one */
-#define SLICE_MS 500  /* Ctrl-C is seen after so long; each slice is a request */
-
-static double now_s(void) {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+/* so long a value that goes back waits for room: somebody has to take one */
+#define UNDO_MS  5000
+#define SLICE_MS 500 /* Ctrl-C is seen after so long; each slice is a request */
 
 /* Seconds, None for ever; 0 does not wait. */
 static int wait_until(PyObject *seconds, double *until) {
@@ -106,8 +101,9 @@ PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 }
 
 /*
- * A value that does not unpickle here goes back, behind the others, for who can unpickle it. The exception, which is set, has the bytes where that did not go well: also
- * where another's value took its room and none came.
+ * A value that does not unpickle here goes back, behind the others, for who can unpickle it. The
+ * exception, which is set, has the bytes where that did not go well: also where another's value
+ * took its room and none came.
  */
 static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *view) {
     struct iovec iov = {(void *)view->data, view->len};

@@ -22,6 +22,7 @@ static const struct field fields[] = {
     F(node, 's'),
     F(numa_node, 'i'),
     F(transport, 's'),
+    F(wire, 's'),
     F(total_bytes, 'u'),
     F(total_used_bytes, 'u'),
     F(pool_free_space, 'u'),
@@ -48,14 +49,16 @@ static const struct field fields[] = {
     F(clients_peak, 'u'),
     F(lanes_watched, 'u'),
     F(lane_bytes, 'u'),
+    F(lane_returned_bytes, 'u'),
     F(connections, 'u'),
     F(descriptors, 'u'),
     F(page_table_bytes, 'u'),
     F(prefixes, 'u'),
     F(events_bytes, 'u'),
-    F(restarts, 'u'),
     F(retired_bytes, 'u'),
     F(leased_bytes, 'u'),
+    F(scattered_bytes, 'u'),
+    F(moved_bytes, 'u'),
     F(largest_holder_pid, 'w'),
     F(largest_holder_bytes, 'u'),
     F(populated_bytes, 'u'),
@@ -109,13 +112,13 @@ static PyObject *powers(const uint64_t *counts, int len) {
 }
 
 static PyObject *latency(const struct ddict_manager_stats *s) {
-    static const char *const ops[DDICT_OP_N] = {[DDICT_OP_PUT] = "put",
-                                                [DDICT_OP_GET] = "get",
-                                                [DDICT_OP_DEL] = "del",
-                                                [DDICT_OP_FETCH] = "fetch"};
+    static const char *const ops[DDICT_LATENCY_N] = {[DDICT_LATENCY_PUT] = "put",
+                                                     [DDICT_LATENCY_GET] = "get",
+                                                     [DDICT_LATENCY_DEL] = "del",
+                                                     [DDICT_LATENCY_FETCH] = "fetch"};
     PyObject *dict = PyDict_New();
 
-    for (int i = 0; dict && i < DDICT_OP_N; i++) {
+    for (int i = 0; dict && i < DDICT_LATENCY_N; i++) {
         const struct ddict_latency *l = &s->latency[i];
         if (dict_put(dict, ops[i],
                      Py_BuildValue("{sK,sK,sK,sK}", "count", (unsigned long long)l->count, "p50_ns",
@@ -148,7 +151,7 @@ PyObject *stats_get(PyObject *self, void *unused) {
 
     if (handle_begin(h) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS n = ddict_stats(h->d, &s, h->timeout_ms);
+    Py_BEGIN_ALLOW_THREADS n = ddict_stats(h->d, &s, sizeof *s, h->timeout_ms);
     Py_END_ALLOW_THREADS handle_end(h);
     if (n < 0)
         return error_raise(n, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sub.c - ddict._ddict.Subscription: the events of a key prefix. An open one keeps the handle attached. ../ddict/_events.py makes events of the tuples. */
+/* sub.c - ddict._ddict.Subscription: the events of a key prefix. An open one keeps the handle
+ * attached. ../ddict/_events.py makes events of the tuples. */
 #include "pyddict.h"
 
 #include <errno.h>
@@ -99,13 +100,6 @@ static PyObject *event_tuple(const struct ddict_event *e) {
     Py_XDECREF(key);
     Py_XDECREF(value);
     return t;
-}
-
-static double now_s(void) {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static PyObject *sub_next(PyObject *self, PyObject *seconds) {

@@ -2,8 +2,9 @@
 /*
  * value.c - from a Python object to the pieces that ddict_putv() gathers.
  *
- * bytes, bytearray, memoryview, View, str, int, float and arrays are stored as they are, all else by pickle protocol 5. Buffers that
- * pickle hands out (numpy arrays, torch tensors by ddict._torch) become pieces of their own and are copied once, by libddict.
+ * bytes, bytearray, memoryview, View, str, int, float and arrays are stored as they are, all else
+ * by pickle protocol 5. Buffers that pickle hands out (numpy arrays, torch tensors by ddict._torch)
+ * become pieces of their own and are copied once, by libddict.
  */
 #include "pyddict.h"
 
@@ -11,8 +12,9 @@
 #include <string.h>
 #include <sys/uio.h>
 
-static PyObject *dumps;       /* pickle.dumps */
-static PyObject *torch_dumps; /* ddict._torch.dumps, NULL until torch was seen in this process */
+static PyObject *dumps; /* pickle.dumps */
+/* ddict._torch.dumps, NULL until torch was seen in this process */
+static PyObject *torch_dumps;
 static PyObject *str_torch, *dumps_kwnames;
 static const unsigned char zeros[OOB_ALIGN];
 
@@ -44,14 +46,15 @@ static PyObject *oob_collect(PyObject *list, PyObject *pb) {
 
 static PyMethodDef oob_collect_def = {"collect", oob_collect, METH_O, NULL};
 
-/* The function that pickles: torch's tensors need help, but torch is not imported here for those who do not use it. */
+/* The function that pickles: torch's tensors need help, but torch is not imported here for those
+ * who do not use it. */
 static PyObject *torch_dumps_get(void) {
     PyObject *mod;
 
     if (torch_dumps)
         return torch_dumps;
-    mod = PyDict_GetItemWithError(PyImport_GetModuleDict(),
-                                  str_torch); /* borrowed; None bars the import of a module */
+    /* borrowed; None bars the import of a module */
+    mod = PyDict_GetItemWithError(PyImport_GetModuleDict(), str_torch);
     if (!mod || mod == Py_None)
         return NULL;
     mod = PyImport_ImportModule("ddict._torch");

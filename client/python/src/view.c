@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view.c - ddict.View: a value in place. It owns the lease and gives it back when it is collected, or by release(). Whoever
- * took a buffer from it (memoryview, numpy, torch) keeps it; after release() the lease goes with the last of them.
+ * view.c - ddict.View: a value in place. It owns the lease and gives it back when it is collected,
+ * or by release(). Whoever took a buffer from it (memoryview, numpy, torch) keeps it; after
+ * release() the lease goes with the last of them.
  */
 #include "pyddict.h"
 

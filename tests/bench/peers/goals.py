@@ -104,9 +104,6 @@ ROWS = {
         ("of LMDB's rate, 512 in one transaction", "least", 2, ratio("lmdb"), "×"),
         ("pairs a second", "least", 1e6, rate(), "/s"),
         ("of Redis' rate, 512 in one write", None, None, ratio("redis"), "×")]),
-    "instructions": ("instructions of a local view and its release within libddict (callgrind)", "local", [
-        ("instructions", "most", 150, note("instructions"), ""),
-        ("of the loop that calls them", None, None, note("instructions_around"), "")]),
     "memory": ("memory of a pair of a 16-byte key and 1 KiB", "local", [
         ("bytes", "most", 1152, note("bytes_of_a_pair"), "B")]),
     "two": ("two clients viewing together, 1 KiB", "local", [
@@ -142,8 +139,6 @@ ROWS = {
         ("of Redis' speed over the same link", None, None, ratio("redis over TCP"), "×")]),
     "frozen": ("view of 1 KiB of another node while frozen, by a second reader", "remote", [
         ("of the speed of a view of an own key", None, None, ratio("own keys", field="cpu"), "×")]),
-    "frozen_count": ("instructions of such a view and its release within libddict (callgrind)", "remote", [
-        ("instructions", None, None, note("instructions"), "")]),
     "start": ("start of two managers on two nodes, without Slurm", "start", [
         ("until ready", "most", 0.4, level("ready", "ns", 1e-9), "s"),
         ("processor time of an idle manager, a second", "most", 1, note("idle_cpu_ms_a_second"), "ms"),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - measure ROW [OPTION...]: one row of the table; `measure --rows` lists them. Started by peers.py. */
+/* main.c - measure ROW [OPTION...]: one row of the table; `measure --rows` lists them. Started by
+ * peers.py. */
 #include "peers.h"
 #include <base/size.h>
 
@@ -21,11 +22,8 @@ const struct row rows[] = {
     {"get_16m", rows_copy, "get of 16 MiB into a buffer"},
     {"place_16m", rows_made, "16 MiB made in place, beside made and put"},
     {"view_256m", rows_big_view, "view of 256 MiB, untouched"},
-    {"instructions", rows_instructions,
-     "instructions of a view and its release; callgrind collects in measured_views()"},
     {"frozen", rows_frozen,
      "views of another node's values, kept while frozen, by a second reader"},
-    {"frozen_count", rows_instructions, "instructions of such a view"},
     {"memory", rows_memory, "bytes of memory of a pair"},
     {"remote_1k", rows_remote, "get of 1 KiB from another node, one at a time"},
     {"remote_many", rows_remote, "256 gets of 1 KiB from another node at once"},

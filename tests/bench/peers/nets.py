@@ -11,9 +11,9 @@ def ip(*args):
 class Pair:
     """names[i] is reached at address[i]; prefix(i) goes before a command that is to run there; apart: each has half of this machine's cores to itself."""
 
-    def __init__(self):
-        self.names = ["ddict-peers-%d-%d" % (os.getpid(), i) for i in (0, 1)]
-        self.address = ["10.199.%d.%d" % (os.getpid() % 250, i + 1) for i in (0, 1)]
+    def __init__(self, kind="peers", tag="", net=199):
+        self.names = ["ddict-%s-%d-%s%d" % (kind, os.getpid(), tag, i) for i in (0, 1)]
+        self.address = ["10.%d.%d.%d" % (net, os.getpid() % 250, i + 1) for i in (0, 1)]
         self.apart = False
 
     def prefix(self, i):

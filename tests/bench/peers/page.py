@@ -13,7 +13,7 @@ Measured on one machine in one run, ours and the others' taken in turn; made by 
     ./configure && make
     make -C tests/bench peers ARGS="--venv V --page $PWD/doc/performance.md"
 
-as root, so that there can be two nodes (network namespaces joined by a veth pair), with redis-server, memcached and valgrind installed.
+as root, so that there can be two nodes (network namespaces joined by a veth pair), with redis-server and memcached installed.
 The start by Slurm needs the build installed (`make install`, in a prefix outside of /tmp) and what `contrib/devcluster` needs.
 Dragon and Ray come from a virtual environment of their own: `python3 -m venv V && V/bin/pip install dragonhpc ray numpy`; V as an absolute path.
 `--only ROW` measures one row, `--help` lists them. For your own cluster there is `ddict bench`.

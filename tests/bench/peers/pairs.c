@@ -17,7 +17,7 @@ void pair_key(char key[KEY_BYTES], uint64_t index) {
 }
 
 uint64_t pair_number(const struct where *w, uint64_t i) {
-    return w->number != NULL ? w->number[i] : i;
+    return w->number ? w->number[i] : i;
 }
 
 void pair_fill(void *val, size_t len, uint64_t index) {

@@ -3,8 +3,10 @@
  * peers.h - the same work on the dictionary and on its peers, taken in turn in one process.
  *
  *     main.c      options, and which row of the table is measured
- *     turns.c     takes the sides in turn, in pieces of a fraction of a second, and prints what each piece gave
- *     pairs.c     keys and values: what is stored under a key follows from its number, so that all that is read is checked
+ *     turns.c     takes the sides in turn, in pieces of a fraction of a second, and prints what
+ *                 each piece gave
+ *     pairs.c     keys and values: what is stored under a key follows from its number, so that all
+ *                 that is read is checked
  *     workers.c   processes that work at the same time
  *     store_*.c   the sides: each a store with the same few calls
  *     rows_*.c    the rows
@@ -43,8 +45,8 @@ uint64_t random_below(struct random *r, uint64_t n);
 
 #define BATCH_MAX 1024u
 struct where {
-    const char *redis, *memcached, *lmdb, *tcp,
-        *redis_tcp; /* socket paths, a folder, HOST:PORT; NULL: there is none */
+    /* socket paths, a folder, HOST:PORT; NULL: there is none */
+    const char *redis, *memcached, *lmdb, *tcp, *redis_tcp;
     uint64_t keys;
     size_t len;
     const uint64_t *number; /* of the pairs; NULL: 0 .. keys - 1 */
@@ -56,24 +58,28 @@ struct store {
     void (*close)(void *self);
     int (*put)(void *self, const struct pair *p);
     int (*put_many)(void *self, const struct pair *p, unsigned n);
-    int (*view)(void *self, const struct pair *p); /* in place where the store can, checked */
+    /* in place where the store can, checked */
+    int (*view)(void *self, const struct pair *p);
     int (*view_many)(void *self, const struct pair *p, unsigned n);
-    int (*get)(void *self, const struct pair *p); /* a copy of the value into p->val, unchecked */
-    const char *(*error)(void);                   /* of the last failure; may be NULL */
+    /* a copy of the value into p->val, unchecked */
+    int (*get)(void *self, const struct pair *p);
+    /* of the last failure; may be NULL */
+    const char *(*error)(void);
 };
 extern const struct store store_ddict, store_table, store_lmdb, store_redis, store_redis_tcp,
     store_memcached, store_tcp;
 /* Whether the place that the store needs was given. */
 bool store_is_there(const struct store *s, const struct where *w);
-int tcp_serve(const char *port_file,
-              size_t len); /* the other end of store_tcp, until its stdin ends */
+/* the other end of store_tcp, until its stdin ends */
+int tcp_serve(const char *port_file, size_t len);
 
 /* --- turns --- */
 
 enum op { VIEW, VIEW_MANY, GET, PUT, PUT_MANY };
 struct turn {
     char name[40];
-    /* Work for about ns nanoseconds; returns operations done (> 0) and in *spent the time, or a negative code. */
+    /* Work for about ns nanoseconds; returns operations done (> 0) and in *spent the time, or a
+     * negative code. */
     int64_t (*go)(struct turn *t, uint64_t ns, uint64_t *spent);
     const struct store *store;
     void *self;
@@ -84,8 +90,8 @@ struct turn {
     bool latencies;    /* each operation timed by itself */
     unsigned clients;  /* rows of several processes */
     struct random random;
-    uint64_t
-        cpu; /* set by a go whose work other processes do: processor time of its last call; else 0 */
+    /* set by a go whose work other processes do: processor time of its last call; else 0 */
+    uint64_t cpu;
     double given[3];    /* likewise p50, p99, max */
     struct pair *pairs; /* [batch] */
     uint32_t *lat;      /* [LAT_MAX] */
@@ -106,10 +112,11 @@ int turn_store(struct turn *t, const struct store *s, void *self, const struct w
 int turn_other(struct turn *t, const char *name, int64_t (*go)(struct turn *, uint64_t, uint64_t *),
                const struct where *w);
 void turn_free(struct turn *t);
-void turn_lats(struct turn *t, double *p50, double *p99,
-               double *max); /* of its last go, when it timed each operation */
-uint64_t cpu_ns(void);       /* of this thread: what it costs, whoever else runs on the machine */
-/* All turns, plan.reps times, each time beginning with the next one; prints the object of the row. 0 or a negative code. */
+/* of its last go, when it timed each operation */
+void turn_lats(struct turn *t, double *p50, double *p99, double *max);
+uint64_t cpu_ns(void); /* of this thread: what it costs, whoever else runs on the machine */
+/* All turns, plan.reps times, each time beginning with the next one; prints the object of the row.
+ * 0 or a negative code. */
 int turns_run(const char *row, struct turn *t, unsigned n, const struct plan *p);
 int turns_fail(const struct turn *t, int rc);
 /* Facts beside the turns, printed with the next row. */
@@ -126,7 +133,8 @@ struct sides {
     struct turn turn[SIDES_MAX];
     unsigned n;
 };
-/* Open, fill and read each of these stores that is there. After a failure, which was said, too: sides_close(). */
+/* Open, fill and read each of these stores that is there. After a failure, which was said, too:
+ * sides_close(). */
 int sides_open(struct sides *s, const struct store *const *stores, unsigned count,
                const struct where *w, enum op op, unsigned batch);
 void sides_close(struct sides *s);
@@ -178,17 +186,8 @@ int rows_copy(const struct row *, const struct where *, const struct plan *);
 int rows_big_view(const struct row *, const struct where *, const struct plan *);
 int rows_made(const struct row *, const struct where *, const struct plan *);
 int rows_writer(const struct row *, const struct where *, const struct plan *);
-/* Two nodes: as many pairs of the other's as of our own, frozen; `first` has read all, `second` is attached and has read nothing yet. */
-struct frozen {
-    void *first, *second;
-    struct where far, own;
-};
-int frozen_begin(struct frozen *f, const struct where *w,
-                 uint64_t keys); /* after a failure, too: */
-void frozen_end(struct frozen *f);
 int rows_frozen(const struct row *, const struct where *, const struct plan *);
 int rows_remote(const struct row *, const struct where *, const struct plan *);
-int rows_instructions(const struct row *, const struct where *, const struct plan *);
 int rows_memory(const struct row *, const struct where *, const struct plan *);
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))

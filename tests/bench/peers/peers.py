@@ -10,8 +10,6 @@ their process id. A peer that is not installed is named, and its ratio stays ope
 import argparse
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -57,42 +55,6 @@ def arguments():
     return a
 
 
-def count_instructions(name, env, prefix):
-    """Of a view and its release, within libddict: the loop around them and the dynamic linker's share are counted apart."""
-    if shutil.which("valgrind") is None:
-        return {"row": name, "failed": "no valgrind"}
-    with tempfile.NamedTemporaryFile(mode="r", prefix="ddict-callgrind-") as out:
-        argv = [*prefix, os.path.join(BUILD, "libtool"), "--mode=execute", "valgrind", "--tool=callgrind", "--callgrind-out-file=" + out.name, "--collect-atstart=no",
-                "--toggle-collect=measured_views", MEASURE, name]
-        p = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=ROW_SECONDS)
-        found = re.search(r"Collected : (\d+)", p.stderr)
-        if p.returncode != 0 or not found:
-            return {"row": name, "failed": p.stderr.strip()[-500:]}
-        ours = instructions_in(out, "libddict.so")
-    row = json.loads(p.stdout)
-    views = row["notes"]["views"]
-    row["notes"].update(instructions=ours / views, instructions_around=(int(found.group(1)) - ours) / views)
-    return row
-
-
-def instructions_in(out, library):
-    """Of the functions of a library, by callgrind's file: lines of figures below an ob= line; the one after calls= is what was called."""
-    names, inside, called, total = {}, False, False, 0
-    for line in out:
-        match = re.match(r"(c?)ob=\((\d+)\)(?: (.*))?", line)
-        if match:
-            names.setdefault(match.group(2), match.group(3) or "")
-            if not match.group(1):
-                inside = library in names[match.group(2)]
-        elif line.startswith("calls="):
-            called = True
-        elif re.match(r"[-+*\d]", line):
-            if inside and not called:
-                total += int(line.split()[1])
-            called = False
-    return total
-
-
 def guarded(name, figures):
     """What figures() gives, or why it gave none: a row that fails is no reason to lose the others."""
     try:
@@ -105,8 +67,6 @@ def guarded(name, figures):
 
 def measure(row, args, options, env, prefix=()):
     """The figures of one row by the C program, or why there are none."""
-    if row in ("instructions", "frozen_count"):
-        return count_instructions(row, env, prefix)
     long = 4 if row == "remote_64m" else 1
     often = 3 if row in UNSTEADY else 1
     argv = [*prefix, MEASURE, row, "--seconds", str(args.seconds * long), "--reps", str(args.reps * often), "--keys", str(args.keys), *options]

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows_large.c - large values: what a view of 256 MiB costs, and one of 16 MiB that is made where it will be read from. */
+/* rows_large.c - large values: what a view of 256 MiB costs, and one of 16 MiB that is made where
+ * it will be read from. */
 #include "peers.h"
 #include <base/clock.h>
 #include <ddict.h>
@@ -43,7 +44,7 @@ int rows_big_view(const struct row *r, const struct where *w, const struct plan 
     struct turn t[2];
     void *d = NULL;
     char *val = calloc(1, LARGE);
-    int rc = val == NULL ? -ENOMEM : store_ddict.open(&d, w);
+    int rc = !val ? -ENOMEM : store_ddict.open(&d, w);
     struct viewed x[2] = {{.key = "large", .len = LARGE}, {.key = "small", .len = SMALL}};
     memset(t, 0, sizeof t);
     for (unsigned i = 0; i < 2 && rc == 0; i++) {
@@ -56,11 +57,11 @@ int rows_big_view(const struct row *r, const struct where *w, const struct plan 
     t[0].store = &store_ddict;
     rc = rc == 0 ? turns_run(r->name, t, 2, p) : turns_fail(t, rc);
     for (unsigned i = 0; i < 2; i++) {
-        if (d != NULL)
+        if (d)
             ddict_del(d, x[i].key, strlen(x[i].key), -1);
         turn_free(&t[i]);
     }
-    if (d != NULL)
+    if (d)
         store_ddict.close(d);
     free(val);
     return rc;
@@ -122,7 +123,7 @@ int rows_made(const struct row *r, const struct where *w, const struct plan *p) 
     void *d = NULL;
     memset(t, 0, sizeof t);
     few.keys = 8;
-    int rc = x.buf == NULL ? -ENOMEM : store_ddict.open(&d, w);
+    int rc = !x.buf ? -ENOMEM : store_ddict.open(&d, w);
     x.d = d;
     if (rc == 0)
         rc = made_check(&x);
@@ -135,7 +136,7 @@ int rows_made(const struct row *r, const struct where *w, const struct plan *p) 
     rc = rc == 0 ? turns_run(r->name, t, 2, p) : turns_fail(t, rc);
     for (unsigned i = 0; i < 2; i++)
         turn_free(&t[i]);
-    if (d != NULL)
+    if (d)
         store_ddict.close(d);
     free(x.buf);
     return rc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows_many.c - the rows of several processes: two that read together, and one that reads while another writes. */
+/* rows_many.c - the rows of several processes: two that read together, and one that reads while
+ * another writes. */
 #include "peers.h"
 #include <ddict.h>
 
@@ -70,7 +71,7 @@ int rows_two(const struct row *r, const struct where *w, const struct plan *p) {
     struct turn *t = calloc(4, sizeof *t);
     void *self[2] = {NULL, NULL};
     struct workers *workers = NULL;
-    int rc = t == NULL ? -ENOMEM : load_both(w, self);
+    int rc = !t ? -ENOMEM : load_both(w, self);
     if (rc == 0)
         rc = workers_start(&workers, 2, both, 2, w);
     crew[0].workers = crew[1].workers = workers;
@@ -83,7 +84,7 @@ int rows_two(const struct row *r, const struct where *w, const struct plan *p) {
         turn_free(&t[i]);
     free(t);
     for (unsigned i = 0; i < 2; i++)
-        if (self[i] != NULL)
+        if (self[i])
             both[i]->close(self[i]);
     return rc;
 }
@@ -91,7 +92,7 @@ int rows_two(const struct row *r, const struct where *w, const struct plan *p) {
 /* The managers go beside the writer, so that the reader has a core to itself. */
 static int managers_to(ddict_t *d, int cpu) {
     struct ddict_manager_stats *s;
-    int n = ddict_stats(d, &s, -1);
+    int n = ddict_stats(d, &s, sizeof *s, -1);
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
@@ -110,7 +111,7 @@ int rows_writer(const struct row *r, const struct where *w, const struct plan *p
     struct turn *t = calloc(4, sizeof *t);
     void *self[2] = {NULL, NULL};
     struct workers *workers = NULL;
-    int rc = t == NULL ? -ENOMEM : load_both(w, self);
+    int rc = !t ? -ENOMEM : load_both(w, self);
     if (rc == 0)
         rc = managers_to(self[0], 1);
     if (rc == 0)
@@ -128,7 +129,7 @@ int rows_writer(const struct row *r, const struct where *w, const struct plan *p
         turn_free(&t[i]);
     free(t);
     for (unsigned i = 0; i < 2; i++)
-        if (self[i] != NULL)
+        if (self[i])
             both[i]->close(self[i]);
     return rc;
 }

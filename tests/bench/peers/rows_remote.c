@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows_remote.c - the rows across two nodes: only keys that the other node's manager owns; for the frozen row beside those of our own. */
+/* rows_remote.c - the rows across two nodes: only keys that the other node's manager owns; for the
+ * frozen row beside those of our own. */
 #include "peers.h"
 #include <ddict.h>
 
@@ -54,7 +55,7 @@ int rows_remote(const struct row *r, const struct where *w, const struct plan *p
     there.keys = small || many ? w->keys / 16 : there.len == 1u << 20 ? 64 : 4;
     uint64_t *number = calloc(there.keys, sizeof *number);
     struct sides *s = calloc(1, sizeof *s);
-    int rc = number == NULL || s == NULL ? -ENOMEM : numbers_find(number, there.keys, false);
+    int rc = !number || !s ? -ENOMEM : numbers_find(number, there.keys, false);
     there.number = number;
     if (rc == 0)
         rc = sides_open(s, stores, LENGTH(stores), &there, many ? VIEW_MANY : GET, many ? 256 : 1);
@@ -68,20 +69,27 @@ int rows_remote(const struct row *r, const struct where *w, const struct plan *p
         rc = many_add(s, &store_ddict, &there, AT_ONCE, "ddict, 8 at once");
     if (rc == 0)
         rc = turns_run(r->name, s->turn, s->n, p);
-    if (s != NULL)
+    if (s)
         sides_close(s);
     free(s);
     free(number);
     return rc;
 }
 
-int frozen_begin(struct frozen *f, const struct where *w, uint64_t keys) {
+/* Two nodes: as many pairs of the other's as of our own, frozen; `first` has read all, `second` is
+ * attached and has read nothing yet. */
+struct frozen {
+    void *first, *second;
+    struct where far, own;
+};
+
+static int frozen_begin(struct frozen *f, const struct where *w, uint64_t keys) {
     *f = (struct frozen){.far = *w, .own = *w};
     uint64_t *far = calloc(keys, sizeof *far), *own = calloc(keys, sizeof *own);
     f->far.number = far;
     f->own.number = own;
     f->far.keys = f->own.keys = keys;
-    int rc = far == NULL || own == NULL ? -ENOMEM : 0;
+    int rc = !far || !own ? -ENOMEM : 0;
     if (rc == 0 && (rc = numbers_find(far, keys, false)) == 0)
         rc = numbers_find(own, keys, true);
     if (rc == 0 && (rc = store_ddict.open(&f->first, w)) == 0 &&
@@ -93,10 +101,11 @@ int frozen_begin(struct frozen *f, const struct where *w, uint64_t keys) {
     return rc;
 }
 
-void frozen_end(struct frozen *f) {
-    if (f->second != NULL)
+/* after a failure, too */
+static void frozen_end(struct frozen *f) {
+    if (f->second)
         store_ddict.close(f->second);
-    if (f->first != NULL) {
+    if (f->first) {
         ddict_unfreeze(f->first, -1);
         store_ddict.close(f->first);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows_wait.c - what a round trip to another process costs on this machine, spinning and through a futex, beside puts to a manager that is awake or asleep. */
+/* rows_wait.c - what a round trip to another process costs on this machine, spinning and through a
+ * futex, beside puts to a manager that is awake or asleep. */
 #include "peers.h"
 #include <base/clock.h>
 #include <base/spin.h>
@@ -17,7 +18,8 @@
 
 #define SLEEP_US 2000u /* longer than a manager spins */
 
-/* Two words on lines of their own. The other process answers in there with the number that it found. */
+/* Two words on lines of their own. The other process answers in there with the number that it
+ * found. */
 struct pad {
     uint32_t ask __attribute__((aligned(64))), answer __attribute__((aligned(64))),
         spin __attribute__((aligned(64)));
@@ -41,16 +43,16 @@ static void other(struct pad *p, int cpu) {
     cpu_only(cpu);
     for (uint32_t n = 0;;) {
         uint32_t now;
-        while ((now = __atomic_load_n(&p->ask, __ATOMIC_ACQUIRE)) ==
-               n) { /* pairs with the release in trip_once() */
+        /* pairs with the release in trip_once() */
+        while ((now = __atomic_load_n(&p->ask, __ATOMIC_ACQUIRE)) == n) {
             if (__atomic_load_n(&p->spin, __ATOMIC_RELAXED))
                 spin_relax();
             else
                 futex_wait(&p->ask, n);
         }
         n = now;
-        __atomic_store_n(&p->answer, n,
-                         __ATOMIC_RELEASE); /* pairs with the acquire in trip_once() */
+        /* pairs with the acquire in trip_once() */
+        __atomic_store_n(&p->answer, n, __ATOMIC_RELEASE);
         if (!__atomic_load_n(&p->spin, __ATOMIC_RELAXED))
             futex_wake(&p->answer);
     }
@@ -62,8 +64,8 @@ static void trip_once(struct trip *t) {
     __atomic_store_n(&p->ask, n, __ATOMIC_RELEASE); /* pairs with the acquire in other() */
     if (!t->spin)
         futex_wake(&p->ask);
-    while (__atomic_load_n(&p->answer, __ATOMIC_ACQUIRE) !=
-           n) { /* pairs with the release in other() */
+    /* pairs with the release in other() */
+    while (__atomic_load_n(&p->answer, __ATOMIC_ACQUIRE) != n) {
         if (t->spin)
             spin_relax();
         else
@@ -76,8 +78,8 @@ static int64_t go_trip(struct turn *t, uint64_t ns, uint64_t *spent) {
     uint64_t begun = clock_ns(), n = 0, sum = 0;
     __atomic_store_n(&x->pad->spin, x->spin, __ATOMIC_RELAXED); /* only how it waits */
     x->n++;
-    __atomic_store_n(&x->pad->ask, x->n,
-                     __ATOMIC_RELEASE); /* it looks at spin; pairs with the acquire in other() */
+    /* it looks at spin; pairs with the acquire in other() */
+    __atomic_store_n(&x->pad->ask, x->n, __ATOMIC_RELEASE);
     futex_wake(&x->pad->ask);
     usleep(1000);
     if (!x->spin)
@@ -95,8 +97,8 @@ static int64_t go_trip(struct turn *t, uint64_t ns, uint64_t *spent) {
         n++;
     }
     cpu_only(-1);
-    __atomic_store_n(&x->pad->spin, 0,
-                     __ATOMIC_RELAXED); /* it does not spin while others are measured */
+    /* it does not spin while others are measured */
+    __atomic_store_n(&x->pad->spin, 0, __ATOMIC_RELAXED);
     x->n++;
     __atomic_store_n(&x->pad->ask, x->n, __ATOMIC_RELEASE); /* as above */
     *spent = sum;
@@ -128,7 +130,7 @@ int rows_wait(const struct row *r, const struct where *w, const struct plan *p) 
     void *self = NULL;
     struct where few = *w;
     few.keys = 4096;
-    int rc = t == NULL ? -ENOMEM : store_ddict.open(&self, &few);
+    int rc = !t ? -ENOMEM : store_ddict.open(&self, &few);
     if (rc == 0)
         rc = store_load(&store_ddict, self, &few);
     if (rc == 0)
@@ -144,7 +146,7 @@ int rows_wait(const struct row *r, const struct where *w, const struct plan *p) 
     }
     rc = rc == 0 ? turns_run(r->name, t, 2, p) : turns_fail(t, rc);
     trip_close(&trip);
-    if (self != NULL)
+    if (self)
         store_ddict.close(self);
     for (unsigned i = 0; i < 2; i++)
         turn_free(&t[i]);

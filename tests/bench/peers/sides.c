@@ -34,7 +34,7 @@ int sides_open(struct sides *s, const struct store *const *stores, unsigned coun
 
 void sides_close(struct sides *s) {
     for (unsigned i = 0; i < s->n; i++) {
-        if (s->turn[i].store != NULL && s->turn[i].self != NULL)
+        if (s->turn[i].store && s->turn[i].self)
             s->turn[i].store->close(s->turn[i].self);
         turn_free(&s->turn[i]);
     }
@@ -44,12 +44,12 @@ int sides_run(const char *row, const struct store *const *stores, unsigned count
               const struct where *w, enum op op, unsigned batch, const struct plan *p,
               bool latencies) {
     struct sides *s = calloc(1, sizeof *s);
-    int rc = s == NULL ? -ENOMEM : sides_open(s, stores, count, w, op, batch);
+    int rc = !s ? -ENOMEM : sides_open(s, stores, count, w, op, batch);
     for (unsigned i = 0; rc == 0 && i < s->n; i++)
         s->turn[i].latencies = latencies;
     if (rc == 0)
         rc = turns_run(row, s->turn, s->n, p);
-    if (s != NULL)
+    if (s)
         sides_close(s);
     free(s);
     return rc;

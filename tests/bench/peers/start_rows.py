@@ -97,9 +97,9 @@ def slurm(row, args, missing):
         for _ in range(args.reps):
             ns, _ = step("true")
             without.append(ns)
-            ns, _ = step("--ddict-mem=" + STEP_MEM, "--ddict-log=" + log, "true")
+            ns, _ = step("--ddict-mem=" + STEP_MEM, "--ddict-record=" + log, "true")
             with_it.append(ns)
-        _, text = step("--ddict-mem=" + STEP_MEM, "--ddict-log=" + log, "sh", "-c", look)
+        _, text = step("--ddict-mem=" + STEP_MEM, "--ddict-record=" + log, "sh", "-c", look)
         for line in devcluster("run", "--", "cat", log).splitlines():
             event = json.loads(line) if line.strip() else {}
             if event.get("event") == "start":

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_lmdb.c - LMDB with its fastest settings (no sync, writable map, a file in memory). Each read sees what was last committed, as the
- * dictionary's do: the transaction is renewed for each view, get, and batch of views.
+ * store_lmdb.c - LMDB with its fastest settings (no sync, writable map, a file in memory). Each
+ * read sees what was last committed, as the dictionary's do: the transaction is renewed for each
+ * view, get, and batch of views.
  */
 #include "peers.h"
 
@@ -29,7 +30,7 @@ static const char *error(void) {
 
 static void close_it(void *self) {
     struct lmdb *l = self;
-    if (l->read != NULL)
+    if (l->read)
         mdb_txn_abort(l->read);
     mdb_env_close(l->env);
     free(l);
@@ -38,7 +39,7 @@ static void close_it(void *self) {
 static int open_it(void **self, const struct where *w) {
     struct lmdb *l = calloc(1, sizeof *l);
     MDB_txn *t;
-    if (l == NULL)
+    if (!l)
         return -ENOMEM;
     int rc = mdb_env_create(&l->env);
     if (rc == 0)

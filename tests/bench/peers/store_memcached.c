@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_memcached.c - memcached over a UNIX socket: set and get, a batch of gets as one request for many keys, of sets in one write. */
+/* store_memcached.c - memcached over a UNIX socket: set and get, a batch of gets as one request for
+ * many keys, of sets in one write. */
 #include "peers.h"
 #include "stream.h"
 
@@ -12,7 +13,7 @@ static char said[128];
 
 static int open_it(void **self, const struct where *w) {
     struct stream *s = malloc(sizeof *s);
-    int rc = s == NULL ? -ENOMEM : stream_open(s, w->memcached);
+    int rc = !s ? -ENOMEM : stream_open(s, w->memcached);
     if (rc < 0)
         free(s);
     *self = s;
@@ -66,13 +67,13 @@ static int answer(struct stream *s, const struct pair *p, void *into) {
     if (rc < 0)
         return rc;
     const char *space = strrchr(line, ' ');
-    if (strncmp(line, "VALUE ", 6) != 0 || memcmp(line + 6, p->key, KEY_BYTES) != 0 ||
-        space == NULL || strtoull(space + 1, NULL, 10) != p->len) {
+    if (strncmp(line, "VALUE ", 6) != 0 || memcmp(line + 6, p->key, KEY_BYTES) != 0 || !space ||
+        strtoull(space + 1, NULL, 10) != p->len) {
         snprintf(said, sizeof said, "%s", line);
         return -EIO;
     }
     rc = stream_read(s, &val, into, p->len);
-    if (rc == 0 && into == NULL)
+    if (rc == 0 && !into)
         rc = pair_check(val, p->len, p->index);
     return rc == 0 ? stream_read(s, &val, NULL, 2) : rc;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_redis.c - Redis over a UNIX socket, and over TCP: SET and GET, one at a time or all requests of a batch in one write. */
+/* store_redis.c - Redis over a UNIX socket, and over TCP: SET and GET, one at a time or all
+ * requests of a batch in one write. */
 #include "peers.h"
 #include "stream.h"
 
@@ -12,7 +13,7 @@ static char said[128];
 
 static int open_to(void **self, const char *to) {
     struct stream *s = malloc(sizeof *s);
-    int rc = s == NULL ? -ENOMEM : stream_open(s, to);
+    int rc = !s ? -ENOMEM : stream_open(s, to);
     if (rc < 0)
         free(s);
     *self = s;
@@ -72,7 +73,7 @@ static int answer(struct stream *s, const struct pair *p, void *into) {
         return -EIO;
     }
     rc = stream_read(s, &val, into, p->len);
-    if (rc == 0 && into == NULL)
+    if (rc == 0 && !into)
         rc = pair_check(val, p->len, p->index);
     return rc == 0 ? stream_read(s, &val, NULL, 2) : rc;
 }

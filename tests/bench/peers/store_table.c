@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_table.c - the ceiling: a hash table in shared memory with no lock, no lease, no manager. Open addressing, half full; key and value lie
- * together. One process at a time writes; it is mapped by fork or by the same process, as our arena is: small pages unless the machine gives others.
+ * store_table.c - the ceiling: a hash table in shared memory with no lock, no lease, no manager.
+ * Open addressing, half full; key and value lie together. One process at a time writes; it is
+ * mapped by fork or by the same process, as our arena is: small pages unless the machine gives
+ * others.
  */
 #include "peers.h"
 #include <base/hash.h>
@@ -36,9 +38,9 @@ static void close_it(void *self) {
 static int open_it(void **self, const struct where *w) {
     struct table *t = malloc(sizeof *t);
     uint64_t cap = 64;
-    if (t == NULL)
+    if (!t)
         return -ENOMEM;
-    if (shared != NULL && shared->len == w->len && shared->room == w->keys) {
+    if (shared && shared->len == w->len && shared->room == w->keys) {
         *t = *shared;
         *self = t;
         return 0;
@@ -77,7 +79,7 @@ static int put(void *self, const struct pair *p) {
     struct table *t = self;
     uint64_t h = key_hash(p->key, KEY_BYTES);
     char *val = find(t, p->key, h);
-    if (val == NULL) {
+    if (!val) {
         if (t->used == t->room)
             return -ENOSPC;
         uint64_t i = h & t->mask;
@@ -101,7 +103,7 @@ static int put_many(void *self, const struct pair *p, unsigned n) {
 
 static int view(void *self, const struct pair *p) {
     const char *val = find(self, p->key, key_hash(p->key, KEY_BYTES));
-    return val == NULL ? -ENOENT : pair_check(val, p->len, p->index);
+    return !val ? -ENOENT : pair_check(val, p->len, p->index);
 }
 
 /* With prefetching: all slots, then all rows, then the values line by line. */
@@ -121,16 +123,16 @@ static int view_many(void *self, const struct pair *p, unsigned n) {
     }
     for (unsigned i = 0; i < n && rc == 0; i++) {
         const char *val = find(t, p[i].key, h[i]);
-        rc = val == NULL ? -ENOENT : pair_check(val, p[i].len, p[i].index);
+        rc = !val ? -ENOENT : pair_check(val, p[i].len, p[i].index);
     }
     return rc;
 }
 
 static int get(void *self, const struct pair *p) {
     const char *val = find(self, p->key, key_hash(p->key, KEY_BYTES));
-    if (val != NULL)
+    if (val)
         memcpy(p->val, val, p->len);
-    return val == NULL ? -ENOENT : 0;
+    return !val ? -ENOENT : 0;
 }
 
 const struct store store_table = {"table", open_it,   close_it, put, put_many,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_tcp.c - the plain connection, the ceiling of what crosses it: a request of 32 bytes, the bytes as answer, one at a time, or many values
- * in a stream for one request, with ordinary blocking calls. The values are the same for all numbers, so they are touched and not checked. tcp_serve() is the other end.
+ * store_tcp.c - the plain connection, the ceiling of what crosses it: a request of 32 bytes, the
+ * bytes as answer, one at a time, or many values in a stream for one request, with ordinary
+ * blocking calls. The values are the same for all numbers, so they are touched and not checked.
+ * tcp_serve() is the other end.
  */
 #include "peers.h"
 #include "stream.h"
@@ -28,7 +30,7 @@ struct tcp {
 
 static int open_it(void **self, const struct where *w) {
     struct tcp *t = calloc(1, sizeof *t);
-    int rc = t == NULL ? -ENOMEM : stream_open(&t->s, w->tcp);
+    int rc = !t ? -ENOMEM : stream_open(&t->s, w->tcp);
     if (rc < 0) {
         free(t);
         return rc;
@@ -36,7 +38,7 @@ static int open_it(void **self, const struct where *w) {
     t->len = w->len;
     t->buf = malloc(w->len);
     *self = t;
-    return t->buf == NULL ? -ENOMEM : 0;
+    return !t->buf ? -ENOMEM : 0;
 }
 
 static void close_it(void *self) {
@@ -50,7 +52,7 @@ static int get(void *self, const struct pair *p) {
     struct tcp *t = self;
     uint64_t request[REQUEST / 8] = {p->len, 1};
     int rc = sent_all(t->s.fd, request, sizeof request);
-    return rc < 0 ? rc : received_all(t->s.fd, p->val != NULL ? p->val : t->buf, p->len);
+    return rc < 0 ? rc : received_all(t->s.fd, p->val ? p->val : t->buf, p->len);
 }
 
 static int view(void *self, const struct pair *p) {
@@ -92,9 +94,8 @@ int tcp_serve(const char *port_file, size_t len) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     char *values = malloc(len);
     FILE *f;
-    if (fd < 0 || values == NULL || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 ||
-        listen(fd, 8) < 0 || getsockname(fd, (struct sockaddr *)&a, &n) < 0 ||
-        (f = fopen(port_file, "w")) == NULL) {
+    if (fd < 0 || !values || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 8) < 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &n) < 0 || !(f = fopen(port_file, "w"))) {
         perror("tcp");
         return 1;
     }

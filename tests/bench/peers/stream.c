@@ -50,9 +50,9 @@ static int open_port(const char *to) {
 
 int stream_open(struct stream *s, const char *to) {
     *s = (struct stream){.cap = BUFFER, .in = malloc(BUFFER), .out = malloc(BUFFER)};
-    s->fd = s->in == NULL || s->out == NULL                      ? -ENOMEM
-            : strchr(to, '/') == NULL && strchr(to, ':') != NULL ? open_port(to)
-                                                                 : open_path(to);
+    s->fd = !s->in || !s->out                     ? -ENOMEM
+            : !strchr(to, '/') && strchr(to, ':') ? open_port(to)
+                                                  : open_path(to);
     if (s->fd >= 0)
         return 0;
     int rc = s->fd;
@@ -127,7 +127,7 @@ static int fill(struct stream *s) {
 /* Room to receive n bytes at once. */
 static int grow(struct stream *s, size_t n) {
     char *more = realloc(s->in, n + BUFFER);
-    if (more == NULL)
+    if (!more)
         return -ENOMEM;
     s->in = more;
     s->cap = n + BUFFER;
@@ -138,7 +138,7 @@ int stream_line(struct stream *s, char **line, size_t *len) {
     for (size_t seen = 0;;) {
         char *from = s->in + s->in_at,
              *end = memchr(from + seen, '\n', s->in_end - s->in_at - seen);
-        if (end != NULL && end > from) {
+        if (end && end > from) {
             end[-1] = 0;
             *line = from;
             *len = (size_t)(end - from) - 1;
@@ -153,7 +153,7 @@ int stream_line(struct stream *s, char **line, size_t *len) {
 }
 
 int stream_read(struct stream *s, const void **p, void *into, size_t n) {
-    if (into == NULL) {
+    if (!into) {
         int rc = n > s->cap ? grow(s, n) : 0;
         while (rc == 0 && s->in_end - s->in_at < n)
             rc = fill(s);

@@ -13,10 +13,11 @@ struct stream {
 /* to: a path, or HOST:PORT. */
 int stream_open(struct stream *s, const char *to);
 void stream_close(struct stream *s);
-int stream_write(struct stream *s, const void *p, size_t n); /* buffered; a full buffer is sent */
+/* buffered; a full buffer is sent */
+int stream_write(struct stream *s, const void *p, size_t n);
 int stream_flush(struct stream *s);
-int stream_line(struct stream *s, char **line,
-                size_t *len); /* up to \r\n, which is taken too; valid until the next call */
+/* up to \r\n, which is taken too; valid until the next call */
+int stream_line(struct stream *s, char **line, size_t *len);
 /* n bytes to into, or, where that is NULL, *p points at them in the buffer until the next call. */
 int stream_read(struct stream *s, const void **p, void *into, size_t n);
 int sent_all(int fd, const void *p, size_t n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * turns.c - the sides of a row, one after the other, again and again. Each repetition gives one figure a side; who begins changes from one to
- * the next, so that what else the machine does falls on all of them.
+ * turns.c - the sides of a row, one after the other, again and again. Each repetition gives one
+ * figure a side; who begins changes from one to the next, so that what else the machine does falls
+ * on all of them.
  */
 #include "peers.h"
 #include <base/clock.h>
@@ -14,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PIECE \
-    16u /* operations between two looks at the clock, where they are not timed one by one */
+/* operations between two looks at the clock, where they are not timed one by one */
+#define PIECE      16u
 #define WARM_SHARE 8
 
 static struct {
@@ -32,10 +33,10 @@ void row_note(const char *name, double value) {
 }
 
 int turns_fail(const struct turn *t, int rc) {
-    const char *text = rc == -EILSEQ ? "a value read is not what was put"
-                       : t->store != NULL && t->store->error != NULL ? t->store->error()
-                                                                     : dd_strerror(rc);
-    fprintf(stderr, "measure: %s: %s\n", t->name, text != NULL && *text ? text : dd_strerror(rc));
+    const char *text = rc == -EILSEQ                 ? "a value read is not what was put"
+                       : t->store && t->store->error ? t->store->error()
+                                                     : dd_strerror(rc);
+    fprintf(stderr, "measure: %s: %s\n", t->name, text && *text ? text : dd_strerror(rc));
     return rc;
 }
 
@@ -145,7 +146,7 @@ int turn_other(struct turn *t, const char *name, int64_t (*go)(struct turn *, ui
     t->batch = 1;
     t->random.x = 0x9E3779B97F4A7C15ull;
     t->lat = calloc(LAT_MAX, sizeof *t->lat);
-    return t->lat == NULL ? -ENOMEM : 0;
+    return !t->lat ? -ENOMEM : 0;
 }
 
 int turn_store(struct turn *t, const struct store *s, void *self, const struct where *w, enum op op,
@@ -156,19 +157,19 @@ int turn_store(struct turn *t, const struct store *s, void *self, const struct w
     t->op = op;
     t->batch = batch;
     t->pairs = rc == 0 ? calloc(batch, sizeof *t->pairs) : NULL;
-    for (unsigned i = 0; t->pairs != NULL && i < batch; i++) {
+    for (unsigned i = 0; t->pairs && i < batch; i++) {
         t->pairs[i].len = w->len;
         if (op != VIEW && op != VIEW_MANY &&
-            ((t->pairs[i].val = aligned_alloc(64, (w->len + 63) / 64 * 64)) == NULL))
+            (!(t->pairs[i].val = aligned_alloc(64, (w->len + 63) / 64 * 64))))
             return -ENOMEM;
-        if (t->pairs[i].val != NULL)
+        if (t->pairs[i].val)
             memset(t->pairs[i].val, 1, w->len);
     }
-    return t->pairs == NULL ? -ENOMEM : 0;
+    return !t->pairs ? -ENOMEM : 0;
 }
 
 void turn_free(struct turn *t) {
-    for (unsigned i = 0; t->pairs != NULL && i < t->batch; i++)
+    for (unsigned i = 0; t->pairs && i < t->batch; i++)
         free(t->pairs[i].val);
     free(t->pairs);
     free(t->lat);
@@ -177,7 +178,7 @@ void turn_free(struct turn *t) {
 
 int store_warm(const struct store *s, void *self, const struct where *w) {
     struct pair p = {.len = w->len};
-    for (uint64_t i = 0; i < w->keys && s->view != NULL; i++) {
+    for (uint64_t i = 0; i < w->keys && s->view; i++) {
         p.index = pair_number(w, i);
         pair_key(p.key, p.index);
         int rc = s->view(self, &p);
@@ -191,8 +192,8 @@ int store_load(const struct store *s, void *self, const struct where *w) {
     unsigned batch = w->len > 65536 ? 1 : 256;
     struct pair *p = calloc(batch, sizeof *p);
     char *val = aligned_alloc(64, batch * ((w->len + 63) / 64 * 64));
-    int rc = p == NULL || val == NULL ? -ENOMEM : 0;
-    for (uint64_t i = 0; i < w->keys && rc == 0 && s->put_many != NULL; i += batch) {
+    int rc = !p || !val ? -ENOMEM : 0;
+    for (uint64_t i = 0; i < w->keys && rc == 0 && s->put_many; i += batch) {
         unsigned n = w->keys - i < batch ? (unsigned)(w->keys - i) : batch;
         for (unsigned k = 0; k < n; k++) {
             p[k] = (struct pair){
@@ -254,7 +255,7 @@ static void print(const char *row, const struct turn *t, unsigned n, const struc
 int turns_run(const char *row, struct turn *t, unsigned n, const struct plan *p) {
     uint64_t ns = (uint64_t)(p->seconds * 1e9), spent;
     for (unsigned i = 0; i < n; i++)
-        if ((t[i].sample = calloc(p->reps, sizeof *t[i].sample)) == NULL)
+        if (!(t[i].sample = calloc(p->reps, sizeof *t[i].sample)))
             return -ENOMEM;
     for (unsigned rep = 0; rep < p->reps; rep++) {
         for (unsigned k = 0; k < n; k++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers.c - processes that work at the same time. They are forked once, open the stores anew, read everything once, and then wait for
- * jobs; orders and results lie in shared memory. A worker ends with its parent.
+ * workers.c - processes that work at the same time. They are forked once, open the stores anew,
+ * read everything once, and then wait for jobs; orders and results lie in shared memory. A worker
+ * ends with its parent.
  */
 #include "peers.h"
 #include <base/clock.h>
@@ -57,7 +58,7 @@ static void work(struct shared *s, unsigned me, const struct opened *o, unsigned
     struct turn t;
     uint64_t spent = 0;
     memset(d, 0, sizeof *d);
-    if (job->store == NULL)
+    if (!job->store)
         return;
     for (unsigned i = 0; i < count && o[i].store != job->store;)
         if (++i == count) {
@@ -95,11 +96,11 @@ static void worker(struct shared *s, unsigned me, const struct store *const *sto
     }
     s->done[me].rc = rc;
     for (uint32_t order = 0;; order++) {
-        __atomic_store_n(&s->finished[me], order,
-                         __ATOMIC_RELEASE); /* pairs with the acquire in await() */
+        /* pairs with the acquire in await() */
+        __atomic_store_n(&s->finished[me], order, __ATOMIC_RELEASE);
         uint32_t go;
-        while ((go = __atomic_load_n(&s->go, __ATOMIC_ACQUIRE)) ==
-               order) /* pairs with the release in workers_do() */
+        /* pairs with the release in workers_do() */
+        while ((go = __atomic_load_n(&s->go, __ATOMIC_ACQUIRE)) == order)
             usleep(100);
         if (go == UINT32_MAX)
             _exit(0);
@@ -125,7 +126,7 @@ static int await(struct workers *w, uint32_t order) {
 int workers_start(struct workers **out, unsigned n, const struct store *const *stores,
                   unsigned count, const struct where *where) {
     struct workers *w = calloc(1, sizeof *w);
-    if (w == NULL || n > WORKERS_MAX || count > STORES_MAX) {
+    if (!w || n > WORKERS_MAX || count > STORES_MAX) {
         free(w);
         return -ENOMEM;
     }
@@ -153,15 +154,15 @@ int workers_start(struct workers **out, unsigned n, const struct store *const *s
 int workers_do(struct workers *w, const struct job *job, uint64_t ns, struct done *done) {
     memcpy(w->s->job, job, w->n * sizeof *job);
     w->s->ns = ns;
-    __atomic_store_n(&w->s->go, ++w->order,
-                     __ATOMIC_RELEASE); /* pairs with the acquire in worker() */
+    /* pairs with the acquire in worker() */
+    __atomic_store_n(&w->s->go, ++w->order, __ATOMIC_RELEASE);
     int rc = await(w, w->order);
     memcpy(done, w->s->done, w->n * sizeof *done);
     return rc;
 }
 
 void workers_end(struct workers *w) {
-    if (w == NULL)
+    if (!w)
         return;
     __atomic_store_n(&w->s->go, UINT32_MAX, __ATOMIC_RELEASE); /* as above */
     for (unsigned i = 0; i < w->n; i++)

@@ -19,7 +19,7 @@ from .. import _ddict
 from .._torch import _DTYPES, rebuild
 
 LIMIT = 4096        # keys that _gather() takes, and forms that are remembered
-_ARRAY = 7          # a tag: client/python/FORMAT
+_ARRAY = 7          # a tag: doc/FORMAT.md
 
 _NUMPY_BUFFER = {("numpy.core.numeric", "_frombuffer"), ("numpy._core.numeric", "_frombuffer")}
 _PLAIN = (int, float, str, bytes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets in a dictionary, as client/load/SETS says: which keys they have, and which labels."""
+"""Data sets in a dictionary, as doc/SETS.md says: which keys they have, and which labels."""
 
 import json
 import struct

@@ -78,12 +78,12 @@ def save(obj: Any, key: Any, d: Optional[DDict] = None, **kwds: Any) -> int:
     return size.at
 
 
-def load(key: Any, d: Optional[DDict] = None, *, wait: Optional[float] = None, **kwds: Any) -> Any:
-    """load(key, d=None, *, wait=None, **kwds) -- torch.load() of what save() stored, read in place
+def load(key: Any, d: Optional[DDict] = None, *, wait: bool = False, timeout: Optional[float] = None, **kwds: Any) -> Any:
+    """load(key, d=None, *, wait=False, timeout=None, **kwds) -- torch.load() of what save() stored, read in place
 
-    wait: seconds to wait for key. Further arguments are torch.load()'s: map_location, weights_only. ValueError where the value is no file of torch.save().
+    wait: whether to wait for key, at most timeout seconds. Further arguments are torch.load()'s: map_location, weights_only. ValueError where the value is no file of torch.save().
     """
-    with dictionary(d).view(key, wait=wait) as view:
+    with dictionary(d).view(key, wait=wait, timeout=timeout) as view:
         if view.tag:
             raise ValueError(f"the value of key {key!r} is no checkpoint of ddict.torch.save() but an object of its own: d[{key!r}] gives it")
         with _ViewFile(view) as raw:

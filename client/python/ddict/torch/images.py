@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ImageFolder: a folder of images by classes, read once into the dictionary."""
 
+import contextlib
 import errno
 import io
 import itertools
@@ -8,7 +9,7 @@ import os
 from array import array
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
-from .. import DDict, load
+from .. import DDict, Error, load
 from . import _fill, _sets
 from .dataset import DDictDataset, refusal
 
@@ -55,6 +56,12 @@ def _scan(root: str, wanted: Wanted, allow_empty: bool) -> Tuple[List[str], List
     return classes, files
 
 
+def _of_folder(d: DDict, name: str, root: str) -> bool:
+    """Whether the set of this name is of the folder, or is being put by somebody, of any folder"""
+    found = _sets.find(d, name)
+    return found is None or root in found.get("sources", ())
+
+
 def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, timeout: Optional[float]) -> None:
     """Put the files below root as a set, with all processes that want it; one looks which there are."""
     fill, plan_key = _fill.Fill(d, name, timeout), (_sets.MARK, name, "plan")
@@ -69,12 +76,14 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
         classes, files = d[plan_key]
     except KeyError:  # it is all done, and cleaned up
         return
-    size = _fill.chunk_size(len(files))
+    size, fresh = _fill.chunk_size(len(files)), set()  # fresh: files that were not there before
 
     def read(mine: List[Tuple[str, int]], sizes: "array[int]") -> Iterator[Tuple[str, bytes]]:
         for path, _ in mine:
             with open(path, "rb") as f:
                 data = f.read()
+            if path not in d:
+                fresh.add(path)
             sizes.append(len(data))
             yield path, data
 
@@ -82,6 +91,14 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
         sizes = array("Q")
         fill.put(chunk, read(files[chunk * size:(chunk + 1) * size], sizes))
         return sizes.tobytes()
+
+    def undo(chunk: int) -> None:
+        others = {key[1] for key in d.keys((_sets.MARK,)) if type(key) is tuple and len(key) > 1} - {name}
+        if any(_of_folder(d, other, root) for other in others):
+            return  # their files are the same ones
+        for path, _ in files[chunk * size:(chunk + 1) * size] if chunk >= 0 else ():
+            if path in fresh:
+                _sets.discard(d, path)
 
     def finish(results: List[bytes]) -> None:
         sizes = array("Q", b"".join(results))
@@ -92,7 +109,16 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
         _sets.write(d, {"name": name, "sources": [root], "kind": "dir", "prefix": os.path.join(root, ""), "items": len(files), "bytes": sum(sizes),
                         "numbered": False, "images": True, "classes": classes, "counts": counts}, keys=[path for path, _ in files], sizes=sizes, labels=labels)
 
-    fill.run(-(-len(files) // size), work, finish)
+    chunks = -(-len(files) // size)
+    fill.undo = undo
+    try:
+        fill.run(chunks, work, finish)
+    except BaseException:
+        with contextlib.suppress(Error):
+            if all(m is None for m in d.get_many([fill.key(c) for c in range(-1, chunks)])):  # the last one that was at it
+                fill.clear([-2])
+                _sets.discard(d, plan_key)
+        raise
     for key in (plan_key, fill.key(-2)):
         d.pop(key, None)
 

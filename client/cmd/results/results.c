@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * results.c - `ddict results`: results that ranks submitted (ddict.results of Python) become
+ * files, while the job runs.
+ *
+ * A result is a str key "ddict.results/RUN/PATH" and its bytes; one that several processes append
+ * to is in parts, "ddict.results/RUN/PATH\0PART", whose bytes in the order of their keys are the
+ * file. We keep nothing that could not be found again by listing the keys: a writer that comes
+ * after us goes on where we were.
+ */
+#include "results_file.h"
+#include "results_plot.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <base/text.h>
+#include <base/verb.h>
+
+#include <cmd/cmd.h>
+#include <cmd/verbs.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <search.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX     "sddict.results/"
+#define PIECES_MAX 4096 /* processes that append to one file */
+#define GATHER_MS  500  /* from news to the file: news of one file come in bursts */
+#define RETRY_MS   3000 /* a file that could not be written */
+#define QUIET_MS   500  /* at the end: no news for so long */
+#define TURN_MS    200  /* between looks at what may have ended */
+
+static const char usage[] =
+    "usage: ddict results --to=DIR [OPTION...] | plot [OPTION...] DIR\n"
+    "Write the results that ranks submit (Python: ddict.results) to DIR/RUN/PATH.\n"
+    "Each file is complete at any time.\n"
+    "      --to=DIR         the folder; it is made if it is missing\n"
+    "      --run=RUN        only results of this run\n"
+    "  -f, --follow         go on until the dictionary ends\n" CMD_COMMON_USAGE
+    "plot: draw the numbers in the JSON lines of DIR's files as SVG, a line for each\n"
+    "file.\n"
+    "  -o, --output=FILE    write to FILE instead of stdout\n"
+    "      --metric=NAME    draw only this number; may be repeated (default: all)\n"
+    "      --x=NAME         the horizontal axis (default: step, iteration, batch or\n"
+    "                       epoch, the first that is there; else the line's number)\n";
+
+struct part {
+    uint64_t version; /* that was written; 0: none */
+    size_t klen;
+    char key[];
+};
+struct file {
+    char *path;
+    struct part **part; /* by key */
+    size_t n;
+    bool dirty;
+};
+struct writer {
+    ddict_t *d;
+    ddict_sub_t *sub;
+    char prefix[600];
+    size_t prefix_len;
+    int folder;
+    const char *to;
+    void *files;       /* tree of struct file */
+    uint64_t dirty_at; /* when the first of them became so, ms; 0: none is */
+    uint64_t retry_at;
+    unsigned written, failures, refused;
+    uint64_t bytes;
+    int said; /* the errno that was complained of last */
+    int code; /* of the dictionary, while writing */
+    bool oom;
+    bool remade; /* the folder was gone, and what had been written with it */
+    bool last;   /* ddictd's own: stays until nobody else is there */
+};
+
+static volatile sig_atomic_t stopped;
+static void on_signal(int n) {
+    stopped = n;
+}
+
+static uint64_t now_ms(void) {
+    return clock_ns() / 1000000;
+}
+
+/* --- what there is --- */
+
+static int file_compare(const void *a, const void *b) {
+    return strcmp(((const struct file *)a)->path, ((const struct file *)b)->path);
+}
+
+static struct file *file_get(struct writer *w, const char *path, size_t len) {
+    struct file key = {.path = strndup(path, len)}, *f = NULL;
+    if (!key.path)
+        return NULL;
+    void *at = tfind(&key, &w->files, file_compare);
+    if (at) {
+        free(key.path);
+        return *(struct file **)at;
+    }
+    f = calloc(1, sizeof *f);
+    if (f) {
+        f->path = key.path;
+        if (tsearch(f, &w->files, file_compare))
+            return f;
+    }
+    free(f);
+    free(key.path);
+    return NULL;
+}
+
+static int part_compare(const struct part *p, const char *key, size_t klen) {
+    int c = memcmp(p->key, key, p->klen < klen ? p->klen : klen);
+    return c != 0 ? c : p->klen < klen ? -1 : p->klen > klen;
+}
+
+static struct part *part_get(struct file *f, const char *key, size_t klen) {
+    size_t i = 0;
+    while (i < f->n && part_compare(f->part[i], key, klen) < 0)
+        i++;
+    if (i < f->n && part_compare(f->part[i], key, klen) == 0)
+        return f->part[i];
+    struct part **part = f->n < PIECES_MAX ? realloc(f->part, (f->n + 1) * sizeof *part) : NULL;
+    if (!part)
+        return NULL;
+    f->part = part;
+    struct part *p = malloc(sizeof *p + klen);
+    if (!p)
+        return NULL;
+    p->version = 0;
+    p->klen = klen;
+    memcpy(p->key, key, klen);
+    memmove(part + i + 1, part + i, (f->n - i) * sizeof *part);
+    part[i] = p;
+    f->n++;
+    return p;
+}
+
+/* Some result came, or was there. */
+static void result_take(struct writer *w, const char *key, size_t klen) {
+    size_t head = strlen(PREFIX);
+    const char *path = key + head, *nul;
+    if (klen <= head)
+        return;
+    size_t len = klen - head;
+    if ((nul = memchr(path, 0, len)))
+        len = (size_t)(nul - path);
+    if (!results_path_ok(path, len) || !memchr(path, '/', len)) {
+        char shown[201];
+        snprintf(shown, sizeof shown, "%.*s", (int)(len < 200 ? len : 200), path);
+        if (w->refused++ < 10)
+            verb_say("\"%s\" is no path of a result and is left out", text_plain(shown));
+        return;
+    }
+    struct file *f = file_get(w, path, len);
+    if (!f || !part_get(f, key, klen)) {
+        w->oom = true;
+        return;
+    }
+    f->dirty = true;
+    if (w->dirty_at == 0)
+        w->dirty_at = now_ms();
+}
+
+static int all_take(struct writer *w) {
+    ddict_iter_t *it;
+    const void *key;
+    size_t klen;
+    int rc = ddict_iter_open_prefix(w->d, -1, w->prefix, w->prefix_len, &it, -1);
+    if (rc < 0)
+        return rc;
+    while ((rc = ddict_iter_next(it, &key, &klen)) == 1)
+        result_take(w, key, klen);
+    ddict_iter_close(it);
+    return rc;
+}
+
+/* --- files --- */
+
+static void file_failed(struct writer *w, const struct file *f, int e) {
+    w->failures++;
+    w->retry_at = now_ms() + RETRY_MS;
+    dd_error(e, "%s/%s: %s", w->to, f->path, strerror(-e));
+    if (w->said != e)
+        verb_say("%s", dd_errmsg());
+    w->said = e;
+}
+
+static int folder_make(const char *to);
+
+/* Somebody removed the folder: we hold one that has no name. */
+static bool folder_again(struct writer *w) {
+    int fd = folder_make(w->to);
+    if (fd < 0)
+        return false;
+    close(w->folder);
+    w->folder = fd;
+    w->remade = true;
+    return true;
+}
+
+static int file_flush(struct writer *w, struct file *f) {
+    struct ddict_view *v = calloc(f->n, sizeof *v);
+    struct iovec *pieces = calloc(f->n, sizeof *pieces);
+    size_t n = 0, bytes = 0;
+    bool news = false;
+    int rc = !v || !pieces ? -ENOMEM : 0;
+    for (size_t i = 0; i < f->n && rc == 0; i++) {
+        int e = ddict_view(w->d, f->part[i]->key, f->part[i]->klen, &v[i], 0, -1);
+        if (e == DDICT_ENOKEY)
+            continue; /* removed: so is its part of the file */
+        if (e < 0) {
+            rc = w->code = e;
+            break;
+        }
+        news |= v[i].version != f->part[i]->version;
+        pieces[n++] = (struct iovec){.iov_base = (void *)(uintptr_t)v[i].data, .iov_len = v[i].len};
+        bytes += v[i].len;
+    }
+    if (rc == 0 && n > 0 && news) {
+        rc = results_file_write(w->folder, f->path, pieces, n);
+        if (rc == -ENOENT && folder_again(w))
+            rc = results_file_write(w->folder, f->path, pieces, n);
+        for (size_t i = 0; i < f->n && rc >= 0; i++)
+            if (v[i].kind_ != 0)
+                f->part[i]->version = v[i].version;
+        if (rc == 1) {
+            w->written++;
+            w->bytes += bytes;
+        }
+    }
+    for (size_t i = 0; i < f->n && v; i++)
+        if (v[i].kind_ != 0)
+            ddict_release(&v[i]);
+    free(v);
+    free(pieces);
+    if (rc < 0 && w->code == 0)
+        file_failed(w, f, rc);
+    f->dirty = rc < 0;
+    return rc < 0 ? rc : 0;
+}
+
+static struct writer *the; /* for twalk() */
+static unsigned dirty_n;
+
+static void node_flush(const void *node, VISIT when, int depth) {
+    struct file *f = *(struct file *const *)node;
+    (void)depth;
+    if ((when != postorder && when != leaf) || !f->dirty)
+        return;
+    if (the->code == 0)
+        file_flush(the, f);
+    dirty_n += f->dirty;
+}
+
+static void node_forget(const void *node, VISIT when, int depth) {
+    struct file *f = *(struct file *const *)node;
+    (void)depth;
+    if (when != postorder && when != leaf)
+        return;
+    for (size_t i = 0; i < f->n; i++)
+        f->part[i]->version = 0;
+    f->dirty = true;
+}
+
+/* A negative code of the dictionary, or 0. */
+static int writer_flush(struct writer *w) {
+    the = w;
+    dirty_n = 0;
+    w->dirty_at = 0;
+    w->code = 0;
+    w->remade = false;
+    twalk(w->files, node_flush);
+    if (w->remade) {
+        dirty_n = 0;
+        twalk(w->files, node_forget);
+        twalk(w->files, node_flush);
+    }
+    if (dirty_n == 0) {
+        w->said = 0;
+        w->retry_at = 0;
+    }
+    return w->code;
+}
+
+static void node_free(void *node) {
+    struct file *f = node;
+    for (size_t i = 0; i < f->n; i++)
+        free(f->part[i]);
+    free(f->part);
+    free(f->path);
+    free(f);
+}
+
+/* --- while the job runs --- */
+
+/* No process but this one uses the dictionary. */
+static bool writer_is_alone(struct writer *w) {
+    struct ddict_info info;
+    struct ddict_manager_stats *s;
+    int n = ddict_get_info(w->d, &info) == 0 ? ddict_stats(w->d, &s, sizeof *s, -1) : -1;
+    bool others = n < 0;
+    for (int i = 0; i < n; i++)
+        others |= s[i].clients_now > (s[i].node_id == info.node_id ? 1 : 0);
+    if (n >= 0)
+        free(s);
+    return !others;
+}
+
+static bool writer_is_due(const struct writer *w) {
+    uint64_t now = now_ms();
+    return (w->dirty_at != 0 && now - w->dirty_at >= GATHER_MS) ||
+           (w->retry_at != 0 && now >= w->retry_at);
+}
+
+static int writer_follow(struct writer *w) {
+    bool ending = false;
+    uint64_t last = 0;
+    for (;;) {
+        struct ddict_event e;
+        int rc = ddict_next_event(w->sub, &e, ending ? TURN_MS / 4 : TURN_MS);
+        if (rc == 1 && e.kind == DDICT_EVENT_PUT)
+            result_take(w, e.key, e.klen);
+        else if (rc == 1 && e.kind == DDICT_EVENT_MISSED)
+            rc = all_take(w);
+        if (rc >= 0 && (writer_is_due(w) || (rc == 0 && (ending || stopped))))
+            rc = writer_flush(w) < 0 ? w->code : rc;
+        if (rc < 0)
+            return rc;
+        if (rc == 1) {
+            last = now_ms();
+            continue;
+        }
+        if (stopped || (ending && (w->last ? writer_is_alone(w) : now_ms() - last >= QUIET_MS))) {
+            rc = all_take(w);
+            return rc < 0 ? rc : writer_flush(w);
+        }
+        rc = ddict_ending(w->d);
+        if (rc < 0)
+            return rc;
+        if (rc == 1 && !ending)
+            last = now_ms();
+        ending |= rc == 1;
+    }
+}
+
+static int folder_make(const char *to) {
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s", to) >= sizeof path)
+        return -ENAMETOOLONG;
+    for (char *c = path + 1; *c != 0; c++) {
+        if (*c != '/')
+            continue;
+        *c = 0;
+        mkdir(path, 0777);
+        *c = '/';
+    }
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return -errno;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static ddict_t *dictionary_attach(const char *to, const char *run, bool follows) {
+    const char *args[10] = {"results", "--to", to};
+    int n = 3, there;
+    ddict_t *d = NULL;
+    if (run) {
+        args[n++] = "--run";
+        args[n++] = run;
+    }
+    if (follows)
+        args[n++] = "--follow";
+    if (cmd_name()) {
+        args[n++] = "--name";
+        args[n++] = cmd_name();
+    }
+    int rc = ddict_attach(&d, cmd_name(), -1);
+    if (rc == DDICT_ENODICT && (there = cmd_relay(cmd_name(), (char *const *)(uintptr_t)args)) >= 0)
+        exit(there); /* a node of the job has written them */
+    if (rc < 0)
+        cmd_failed(NULL, rc);
+    return d;
+}
+
+static int write_results(struct writer *w, bool follows) {
+    int rc = 0;
+    if (follows)
+        rc = ddict_subscribe(w->d, w->prefix, w->prefix_len, 0, &w->sub, -1);
+    if (rc >= 0)
+        rc = all_take(w);
+    if (rc >= 0)
+        rc = writer_flush(w);
+    if (rc >= 0 && follows)
+        rc = writer_follow(w);
+    ddict_unsubscribe(w->sub);
+    unsigned unsaved = 0;
+    if (rc < 0 || w->failures > 0) {
+        w->code = rc == 0 ? 0 : rc;
+        the = w;
+        dirty_n = 0;
+        if (w->code < 0)
+            twalk(w->files, node_flush); /* counts */
+        else
+            writer_flush(w);
+        unsaved = dirty_n;
+    }
+    if (unsaved > 0)
+        verb_say("%u files could not be written in their last form", unsaved);
+    if (w->oom)
+        verb_say("no memory for all results");
+    if (rc == DDICT_EGONE && follows)
+        rc = 0; /* the dictionary has ended */
+    if (rc < 0)
+        return cmd_failed(NULL, rc);
+    return unsaved > 0 || w->oom || w->refused > 0 ? EXIT_FAILED : EXIT_OK;
+}
+
+int cmd_results(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          {"to", required_argument, NULL, 't'},
+                                          {"run", required_argument, NULL, 'r'},
+                                          {"follow", no_argument, NULL, 'f'},
+                                          {"until-end", no_argument, NULL, 'u'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"metric", required_argument, NULL, 'm'},
+                                          {"x", required_argument, NULL, 'x'},
+                                          {0}};
+    struct writer w = {.folder = -1};
+    struct results_plot plot = {0};
+    const char *run = NULL;
+    char to[PATH_MAX] = "";
+    bool follows = false, until_end = false;
+    for (int c; (c = cmd_option(argc, argv, "hfo:", longs, usage)) != -1;) {
+        if (c == '?')
+            return EXIT_USAGE;
+        if (c == 't' &&
+            (*optarg == 0 || (size_t)snprintf(to, sizeof to, "%s", optarg) >= sizeof to))
+            return cmd_usage(usage, "--to=%.60s: the name of a folder is wanted", optarg);
+        else if (c == 'r')
+            run = optarg;
+        else if (c == 'o')
+            plot.output = optarg;
+        else if (c == 'x')
+            plot.x = optarg;
+        else if (c == 'm' && plot.metrics < RESULTS_METRICS)
+            plot.metric[plot.metrics++] = optarg;
+        follows |= c == 'f' || c == 'u';
+        until_end |= c == 'u';
+    }
+    if (optind + 2 == argc && strcmp(argv[optind], "plot") == 0) {
+        plot.folder = argv[optind + 1];
+        return results_plot(&plot);
+    }
+    if (optind < argc || to[0] == 0)
+        return cmd_usage(usage, to[0] == 0 && optind == argc ? "wants --to=DIR" : "takes no \"%s\"",
+                         argv[optind]);
+    if (run && (!results_path_ok(run, strlen(run)) || strchr(run, '/')))
+        return cmd_usage(usage, "--run=%s: a name without slashes is wanted", run);
+    w.prefix_len = (size_t)snprintf(w.prefix, sizeof w.prefix, "%s%s%s", PREFIX, run ? run : "",
+                                    run ? "/" : "");
+    char whole[PATH_MAX];
+    if (to[0] != '/' && getcwd(whole, sizeof whole) &&
+        strlen(whole) + strlen(to) + 1 < sizeof whole) {
+        strcat(strcat(whole, "/"), to);
+        strcpy(to, whole);
+    }
+    /* of ddictd: Slurm's SIGTERM is for it, too; we end with the dictionary, at the latest with it
+     * */
+    if (until_end) {
+        signal(SIGTERM, SIG_IGN);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    } else {
+        struct sigaction a = {.sa_handler = on_signal};
+        sigaction(SIGINT, &a, NULL);
+        sigaction(SIGTERM, &a, NULL);
+    }
+    w.to = to;
+    w.last = until_end;
+    if (!(w.d = dictionary_attach(to, run, follows)))
+        return EXIT_FAILED;
+    w.folder = folder_make(to);
+    int rc = EXIT_FAILED;
+    if (w.folder < 0)
+        verb_say("%s: %s", to, strerror(-w.folder));
+    else
+        rc = write_results(&w, follows);
+    if (w.folder >= 0 && !until_end && w.written > 0) {
+        char size[24];
+        verb_say("%u files written, %s", w.written, size_format(size, sizeof size, w.bytes));
+    }
+    if (w.folder >= 0)
+        close(w.folder);
+    ddict_detach(w.d);
+    tdestroy(w.files, node_free);
+    return rc;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* results_file.c - write a file aside and rename it. What was left aside by a writer that was
+ * killed goes with the next write of that file. */
+#include "results_file.h"
+
+#include <base/io.h>
+
+#include <common/folder_below.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ASIDE        ".ddict-" /* begins the name of a file that is being written */
+#define NAME_LONGEST (NAME_MAX - 8)
+
+bool results_path_ok(const char *path, size_t len) {
+    if (len == 0 || len >= PATH_MAX || memchr(path, 0, len))
+        return false;
+    for (size_t at = 0; at <= len;) {
+        const char *slash = memchr(path + at, '/', len - at);
+        size_t n = slash ? (size_t)(slash - path) - at : len - at;
+        const char *c = path + at;
+        if (n == 0 || n > NAME_LONGEST || (n == 1 && c[0] == '.') ||
+            (n == 2 && c[0] == '.' && c[1] == '.') ||
+            (n >= strlen(ASIDE) && memcmp(c, ASIDE, strlen(ASIDE)) == 0))
+            return false;
+        at += n + 1;
+    }
+    return true;
+}
+
+static bool file_holds(int fd, const struct iovec *pieces, size_t n) {
+    char buf[65536];
+    struct stat st;
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++)
+        len += pieces[i].iov_len;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (size_t)st.st_size != len)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t at = 0; at < pieces[i].iov_len;) {
+            size_t want = pieces[i].iov_len - at < sizeof buf ? pieces[i].iov_len - at : sizeof buf;
+            if (read_all(fd, buf, want) != (ssize_t)want ||
+                memcmp(buf, (const char *)pieces[i].iov_base + at, want) != 0)
+                return false;
+            at += want;
+        }
+    }
+    return true;
+}
+
+static int file_replace(int dir, const char *name, const char *aside, const struct iovec *pieces,
+                        size_t n) {
+    int fd = openat(dir, aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                    0666);
+    if (fd < 0)
+        return -errno;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = write_all(fd, pieces[i].iov_base, pieces[i].iov_len);
+    if (rc == 0 && fsync(fd) != 0)
+        rc = -errno;
+    if (close(fd) != 0 && rc == 0)
+        rc = -errno;
+    if (rc == 0 && renameat(dir, aside, dir, name) != 0)
+        rc = -errno;
+    if (rc == 0)
+        fsync(dir); /* where the file system can not, the name is there all the same */
+    else
+        unlinkat(dir, aside, 0);
+    return rc == 0 ? 1 : rc;
+}
+
+int results_file_write(int folder, const char *path, const struct iovec *pieces, size_t n) {
+    const char *name = path;
+    char aside[NAME_MAX + 1];
+    int dir = folder_below_open(folder, path, &name);
+    if (dir < 0)
+        return dir;
+    snprintf(aside, sizeof aside, ASIDE "%s", name);
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc;
+    bool same = fd >= 0 && file_holds(fd, pieces, n);
+    if (fd >= 0)
+        close(fd);
+    if (same) {
+        unlinkat(dir, aside, 0);
+        rc = 0;
+    } else {
+        rc = file_replace(dir, name, aside, pieces, n);
+    }
+    close(dir);
+    return rc;
+}

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* save.c - `ddict save` and `ddict restore`: the front of client/save. */
+#include "cmd.h"
+#include "verbs.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <base/verb.h>
+#include <launch/fan_out.h>
+
+#include <common/key_text.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <save/files.h>
+#include <save/manifest.h>
+#include <save/progress.h>
+#include <save/restore.h>
+#include <save/save.h>
+#include <save/stage.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char save_usage[] =
+    "usage: ddict save [OPTION...] PATH\n"
+    "Write the dictionary to disk for `ddict restore`, all its nodes at once. PATH\n"
+    "is a new folder on storage that all nodes share, and is complete once it has\n"
+    "this name. If PATH ends in .ddict it is one file, written by one process.\n"
+    "  -p, --prefix=P       only str keys that begin with P\n"
+    "      --files          each value in a file of its own below PATH, named by its\n"
+    "                       key; the same command goes on where it stopped\n"
+    "      --json           print the summary as an object\n"
+    "  -q, --quiet          print no progress and no summary\n" CMD_COMMON_USAGE;
+static const char restore_usage[] =
+    "usage: ddict restore [OPTION...] PATH\n"
+    "Put what `ddict save PATH` wrote into the dictionary, all its nodes at once.\n"
+    "Numbers of nodes and managers may differ. Checksums are checked.\n"
+    "  -p, --prefix=P       only str keys that begin with P\n"
+    "      --keep           keep the values of keys that are there already\n"
+    "      --no-pickles     leave pickles out: reading one runs the code in it\n"
+    "      --json           print the summary as an object\n"
+    "  -q, --quiet          print no progress and no summary\n" CMD_COMMON_USAGE;
+
+#define DONE "ddict-done " /* begins a worker's last line for its front */
+#define SAID "ddict-said " /* and what it has to say otherwise */
+
+struct line {
+    bool restore, files, json, quiet, keep, no_pickles;
+    bool stage;  /* of ddictd, SAVE 3 */
+    bool loaded; /* of `ddict up`: say that all is there; no path */
+    /* of `ddict up`: the summary, or the error, as an object alone; only if it was not restored yet
+     * */
+    bool report, once;
+    const char *prefix, *path, *worker; /* worker: we are one: the id of the save */
+    const char *usage;
+};
+
+static struct save_job job = {.workers = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+static volatile sig_atomic_t signal_seen;
+static bool reports;    /* --report */
+static char told[1024]; /* with it: what a worker said last */
+
+static void on_signal(int sig) {
+    signal_seen = sig;
+    __atomic_store_n(&job.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
+}
+
+static int signal_came(void) {
+    return signal_seen;
+}
+
+static int option_take(struct line *l, int c) {
+    switch (c) {
+    case 'p':
+        l->prefix = optarg;
+        return 0;
+    case 'f':
+        l->files = true;
+        return 0;
+    case 'k':
+        l->keep = true;
+        return 0;
+    case 'P':
+        l->no_pickles = true;
+        return 0;
+    case 'j':
+        l->json = true;
+        return 0;
+    case 'q':
+        l->quiet = true;
+        return 0;
+    case 'w':
+        l->worker = optarg;
+        verb_mark(SAID);
+        return 0;
+    case 'R':
+        l->report = l->json = reports = true;
+        return 0;
+    case 'o':
+        l->once = true;
+        return 0;
+    case 't':
+        l->stage = true;
+        return 0;
+    case 'a':
+        job.after_load = true;
+        return 0;
+    case 'l':
+        l->loaded = true;
+        return 0;
+    default:
+        return EXIT_USAGE;
+    }
+}
+
+static const char *line_verb(const struct line *l) {
+    return l->restore ? "restore" : "save";
+}
+
+static void report_error(const char *sentence, int code) {
+    cmd_json_print(json_pack("{s:s,s:i}", "error", sentence, "code", code));
+}
+
+static int save_failed(const char *sentence) {
+    progress_clear();
+    if (reports)
+        report_error(sentence, signal_seen != 0 ? -ECANCELED : -EIO);
+    else
+        verb_say("%s", sentence);
+    return EXIT_FAILED;
+}
+
+/* --- a worker, or the only one --- */
+
+static int ticking; /* atomic */
+
+static struct bytes once_key;
+static void once_beat(void);
+
+static void *ticker_run(void *arg) {
+    const struct line *l = arg;
+    unsigned turns = 0;
+    while (__atomic_load_n(&ticking, __ATOMIC_RELAXED)) { /* only a flag */
+        if (l->worker)
+            progress_tell(&job);
+        else
+            progress_put(0, __atomic_load_n(&job.items, __ATOMIC_RELAXED),
+                         __atomic_load_n(&job.bytes, __ATOMIC_RELAXED));
+        if (l->once && ++turns % 20 == 0)
+            once_beat();
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    return NULL;
+}
+
+static int fit_check(uint64_t bytes) {
+    char a[24], b[24];
+    uint64_t room = job.info.total_bytes + job.info.spill_bytes;
+    if (bytes <= room)
+        return 0;
+    return dd_error(
+        DDICT_EFULL,
+        "%s has values of %s, and the dictionary is of %s; more of it (--ddict-mem, --mem), or a "
+        "folder on a disk of each node for the rest (--ddict-spill, --spill), would do",
+        job.folder, size_format(a, sizeof a, bytes), size_format(b, sizeof b, room));
+}
+
+static unsigned number_of(const char *variable, unsigned otherwise) {
+    uint64_t n;
+    const char *text = getenv(variable);
+    return text && count_parse(text, 0, 1u << 20, &n) == 0 ? (unsigned)n : otherwise;
+}
+
+/*
+ * --- --once: several starters of one dictionary may all want it. A key of each worker says that
+ * one does it, counting the seconds, and when it is done. One that counts no more is dead, and
+ * another takes its place: to put the same once more does no harm. ---
+ */
+
+#define ONCE_BEGUN   "begun"
+#define ONCE_DONE    "done"
+#define ONCE_LOOK_MS 200
+#define ONCE_LOST_MS 30000
+
+static void once_beat(void) {
+    static unsigned n;
+    char state[32];
+    int len = snprintf(state, sizeof state, ONCE_BEGUN " %u", ++n);
+    /* what fails the restoring says */
+    ddict_put(job.d, once_key.data, once_key.len, state, (size_t)len, DDICT_EXISTING, -1);
+}
+
+/* 0: it is ours to do; 1: it is done; negative with the sentence set. */
+static int once_begin(void) {
+    char name[PATH_MAX + 64], state[32], before[32] = "";
+    size_t before_len = 0;
+    uint64_t since = clock_ms();
+    snprintf(name, sizeof name, "ddict.restored/%u/%s", job.worker, job.folder);
+    if (key_of_str(&once_key, name) < 0)
+        return dd_error(-EINVAL, "%s: not UTF-8", job.folder);
+    for (;;) {
+        int rc = ddict_put(job.d, once_key.data, once_key.len, ONCE_BEGUN, strlen(ONCE_BEGUN),
+                           DDICT_NEW, -1);
+        if (rc != DDICT_EEXISTS)
+            return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : 0;
+        size_t len = 0;
+        rc = ddict_get(job.d, once_key.data, once_key.len, state, sizeof state, &len, NULL, 0, -1);
+        if (rc == 0 && len == strlen(ONCE_DONE) && memcmp(state, ONCE_DONE, len) == 0) {
+            __atomic_store_n(&job.already, 1, __ATOMIC_RELAXED); /* a figure */
+            return 1;
+        }
+        if (rc < 0 && rc != DDICT_ENOKEY)
+            return dd_error(rc, "%s", ddict_errmsg());
+        if (rc < 0 || len != before_len || memcmp(state, before, len) != 0) {
+            before_len = rc < 0 ? 0 : len;
+            memcpy(before, state, before_len);
+            since = clock_ms();
+        } else if (clock_ms() - since > ONCE_LOST_MS) {
+            ddict_del(job.d, once_key.data, once_key.len, -1);
+        }
+        if (save_stopped(&job))
+            return dd_error(-ECANCELED, "%s", strsignal(signal_seen));
+        if (rc == 0)
+            nanosleep(&(struct timespec){.tv_nsec = ONCE_LOOK_MS * 1000000}, NULL);
+    }
+}
+
+/* rc: how it went. */
+static int once_end(int rc) {
+    if (rc < 0) {
+        ddict_del(job.d, once_key.data, once_key.len, -1); /* another one may try */
+        return rc;
+    }
+    return ddict_put(job.d, once_key.data, once_key.len, ONCE_DONE, strlen(ONCE_DONE), 0, -1);
+}
+
+/* 0, or negative with the sentence set. */
+static int line_work(struct line *l) {
+    uint64_t items, bytes = 0;
+    pthread_t tick;
+    struct stat st;
+    int rc = ddict_get_info(job.d, &job.info);
+    if (rc < 0)
+        return dd_error(rc, "%s", ddict_errmsg());
+    if (l->worker) {
+        job.worker = number_of("SLURM_PROCID", 0);
+        job.workers = number_of("SLURM_STEP_NUM_TASKS", 1);
+        if (job.worker >= job.workers)
+            return dd_error(-EINVAL, "Slurm says this is task %u of %u", job.worker, job.workers);
+        if (stat(job.folder, &st) < 0)
+            return dd_error(
+                -errno, "%s: %s, on node %s; the folder has to be on storage that all nodes share",
+                job.folder, strerror(errno), job.info.node);
+    }
+    if (l->restore)
+        rc = (rc = manifest_read(&job, &items, &bytes)) < 0 ? rc : fit_check(bytes);
+    if (rc < 0)
+        return rc;
+    if (l->once && (rc = once_begin()) != 0)
+        return rc < 0 ? rc : 0;
+    progress_begin(bytes, !l->quiet && !l->worker, line_verb(l));
+    ticking = 1;
+    bool ticks = (l->worker || !l->quiet) && pthread_create(&tick, NULL, ticker_run, l) == 0;
+    rc = l->restore ? restore_parts(&job) : l->files ? save_files(&job) : save_parts(&job);
+    if (ticks) {
+        __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
+        pthread_join(tick, NULL);
+    }
+    progress_clear();
+    if (l->once && (rc = once_end(rc)) < 0 && *job.why == 0)
+        return dd_error(rc, "%s", ddict_errmsg());
+    if (rc < 0)
+        return dd_error(-ECANCELED, "%s",
+                        signal_seen != 0 && *job.why == 0 ? strsignal(signal_seen) : job.why);
+    return 0;
+}
+
+/* What it did, for the front. */
+static int worker_report(const struct line *l) {
+    int rc = l->restore || l->files ? 0 : manifest_worker_write(&job);
+    if (rc == 0)
+        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %llu %s\n", job.worker, job.workers,
+                (unsigned long long)job.items, (unsigned long long)job.bytes,
+                (unsigned long long)job.same, (unsigned long long)job.left_out,
+                (unsigned long long)job.already, job.first_left_out);
+    return rc;
+}
+
+static int worker_run(struct line *l) {
+    const char *id = l->worker;
+    for (unsigned i = 0; i < DUMP_ID; i++) {
+        unsigned byte;
+        if (sscanf(id + 2 * i, "%2x", &byte) != 1)
+            return cmd_usage(l->usage, "--worker=%s: 32 hex digits are wanted", id);
+        job.id[i] = (uint8_t)byte;
+    }
+    int rc = line_work(l);
+    rc = rc < 0 ? rc : worker_report(l);
+    return rc < 0 ? save_failed(dd_errmsg()) : EXIT_OK;
+}
+
+/* --- the front --- */
+
+static unsigned workers_done;
+
+static void on_line(char *text) {
+    unsigned worker, workers;
+    unsigned long long items, bytes, same, left_out, already;
+    int at = 0;
+    if (sscanf(text, DONE "%u %u %llu %llu %llu %llu %llu %n", &worker, &workers, &items, &bytes,
+               &same, &left_out, &already, &at) < 7) {
+        if (strncmp(text, SAID, sizeof SAID - 1) != 0) {
+            progress_line(text);
+        } else if (reports) {
+            snprintf(told, sizeof told, "%s", text + sizeof SAID - 1);
+        } else {
+            progress_clear();
+            verb_say("%s", text + sizeof SAID - 1);
+        }
+        return;
+    }
+    workers_done++;
+    job.workers = workers;
+    job.items += items;
+    job.bytes += bytes;
+    job.same += same;
+    job.left_out += left_out;
+    job.already += already;
+    if (at > 0 && text[at] != 0 && *job.first_left_out == 0)
+        snprintf(job.first_left_out, sizeof job.first_left_out, "%s", text + at);
+}
+
+/* Workers on all nodes. 0; -ENOENT: it is not to be done so; else the exit code + 1, all said. */
+static int line_spread(const struct line *l) {
+    char self[PATH_MAX], id[2 * DUMP_ID + 1];
+    const char *name = cmd_name() ? cmd_name() : getenv("DDICT_NAME");
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return -ENOENT;
+    self[n] = 0;
+    for (unsigned i = 0; i < DUMP_ID; i++)
+        snprintf(id + 2 * i, 3, "%02x", job.id[i]);
+    const char *argv[20] = {self, line_verb(l), "--worker", id};
+    int k = 4;
+    if (l->prefix)
+        argv[k++] = "--prefix", argv[k++] = l->prefix;
+    if (l->files)
+        argv[k++] = "--files";
+    if (l->keep)
+        argv[k++] = "--keep";
+    if (l->no_pickles)
+        argv[k++] = "--no-pickles";
+    if (l->once)
+        argv[k++] = "--once";
+    if (l->quiet)
+        argv[k++] = "--quiet";
+    if (name && *name != 0)
+        argv[k++] = "--name", argv[k++] = name;
+    argv[k++] = "--";
+    argv[k++] = job.folder;
+    progress_begin(0, !l->quiet, line_verb(l));
+    struct spread s = {
+        .name = name, .program = argv, .on_line = on_line, .signal_came = signal_came};
+    int rc = launch_spread(&s);
+    progress_clear();
+    if (rc == -ENOENT)
+        return rc;
+    if (rc < 0)
+        return save_failed(dd_errmsg()) + 1;
+    if (rc > 128 && signal_seen != 0 && !reports)
+        verb_say("ended by a signal (%s)", strsignal(rc - 128));
+    if (rc > 0 && reports)
+        report_error(*told != 0 ? told
+                     : rc > 128 ? "ended by a signal"
+                                : "a node failed without a word",
+                     rc > 128 ? -ECANCELED : -EIO);
+    if (rc == 0 && workers_done != job.workers)
+        return save_failed("not all nodes said that they are done") + 1;
+    return rc == 0 ? 0 : rc + 1;
+}
+
+static int summary_say(const struct line *l, uint64_t began) {
+    double s = (double)(clock_ns() - began) / 1e9;
+    char a[24], b[24], there[64] = "";
+    /* --no-pickles asked for it */
+    int rc = job.left_out > 0 && !l->restore ? EXIT_FAILED : EXIT_OK;
+    if (l->json) {
+        int said = cmd_json_print(
+            json_pack("{s:b,s:s,s:I,s:I,s:I,s:I,s:f,s:I}", "already",
+                      job.already > 0 && job.already == job.workers, "path", l->path, "items",
+                      (json_int_t)job.items, "bytes", (json_int_t)job.bytes, "there_already",
+                      (json_int_t)job.same, "left_out", (json_int_t)job.left_out, "seconds", s,
+                      "nodes", (json_int_t)job.workers));
+        return said != EXIT_OK ? said : rc;
+    }
+    if (job.left_out > 0)
+        verb_say("%llu items were left out, such as %s", (unsigned long long)job.left_out,
+                 job.first_left_out);
+    if (!l->quiet) {
+        if (job.same > 0)
+            snprintf(there, sizeof there, "; %llu of them were there already",
+                     (unsigned long long)job.same);
+        verb_say("%s %llu items, %s in %.2f s (%s/s, %u node%s)%s",
+                 l->restore ? "restored" : "saved", (unsigned long long)job.items,
+                 size_format(a, sizeof a, job.bytes), s,
+                 size_format(b, sizeof b, (uint64_t)((double)job.bytes / (s > 0 ? s : 1))),
+                 job.workers, job.workers == 1 ? "" : "s", there);
+    }
+    return rc;
+}
+
+/* Where it is written until it is complete: "" when it is written in place. */
+static int aside_make(const struct line *l, char *aside, size_t cap) {
+    struct stat st;
+    *aside = 0;
+    if (l->restore)
+        return 0;
+    if (l->files)
+        return mkdir(job.folder, 0777) < 0 && errno != EEXIST
+                   ? dd_error(-errno, "cannot make %s: %s", job.folder, strerror(errno))
+                   : 0;
+    if (lstat(job.folder, &st) == 0)
+        return dd_error(-EEXIST, "%s is there already; a save is not written over another one",
+                        job.folder);
+    int n = snprintf(aside, cap, "%s.part-", job.folder);
+    for (unsigned i = 0; i < 4; i++)
+        n += snprintf(aside + n, cap - (size_t)n, "%02x", job.id[i]);
+    if (!job.one_file && mkdir(aside, 0700) < 0) {
+        int rc = dd_error(-errno, "cannot make %s: %s", aside, strerror(errno));
+        *aside = 0;
+        return rc;
+    }
+    return 0;
+}
+
+static int aside_name(const struct line *l, const char *aside) {
+    char parent[PATH_MAX];
+    const char *slash = strrchr(l->path, '/');
+    snprintf(parent, sizeof parent, "%.*s",
+             !slash             ? 1
+             : slash == l->path ? 1
+                                : (int)(slash - l->path),
+             !slash ? "." : l->path);
+    int rc = renameat2(AT_FDCWD, aside, AT_FDCWD, l->path, RENAME_NOREPLACE);
+    /* a file system that has no such thing: NFS */
+    if (rc < 0 && (errno == EINVAL || errno == ENOSYS))
+        rc = rename(aside, l->path);
+    if (rc < 0)
+        return dd_error(-errno, "cannot name it %s: %s", l->path, strerror(errno));
+    return folder_sync(parent);
+}
+
+/* Without workers elsewhere, or with them; 0 or the exit code + 1. */
+static int front_run(struct line *l, bool alone) {
+    int rc = alone ? -ENOENT : line_spread(l);
+    if (rc != -ENOENT)
+        return rc;
+    if (!job.d)
+        return save_failed(ddict_errmsg()) + 1;
+    job.alone = true;
+    return line_work(l) < 0 ? save_failed(dd_errmsg()) + 1 : 0;
+}
+
+static int line_run_front(struct line *l) {
+    char aside[PATH_MAX + 16];
+    uint64_t began = clock_ns();
+    const char *dot = strrchr(l->path, '.');
+    job.one_file = !l->restore && !l->files && dot && strcmp(dot, ".ddict") == 0;
+    if (getrandom(job.id, sizeof job.id, 0) != sizeof job.id)
+        return save_failed("no random numbers");
+    int rc = ddict_attach(&job.d, cmd_name(), -1);
+    bool login = rc == DDICT_ENODICT && !getenv("SLURMD_NODENAME");
+    if (rc == 0)
+        rc = ddict_get_info(job.d, &job.info);
+    if (rc < 0 && !login)
+        return save_failed(ddict_errmsg());
+    if (login && job.one_file && (rc = cmd_relay(cmd_name(), NULL)) >= 0)
+        return rc; /* it was done on a node */
+    if (aside_make(l, aside, sizeof aside) < 0)
+        return save_failed(dd_errmsg());
+    if (*aside != 0)
+        job.folder = aside;
+    int code = front_run(l, !login && (job.info.nodes == 1 || job.one_file));
+    if (code == 0 && *aside != 0 &&
+        ((!job.one_file && manifest_write(&job, l->prefix) < 0) || aside_name(l, aside) < 0))
+        code = save_failed(dd_errmsg()) + 1;
+    if (code != 0 && *aside != 0) {
+        if (job.one_file)
+            unlink(aside);
+        else
+            folder_remove(aside);
+    }
+    return code != 0 ? code - 1 : summary_say(l, began);
+}
+
+static int say_loaded(void) {
+    ddict_t *d = cmd_attach();
+    if (!d)
+        return EXIT_FAILED;
+    int rc = ddict_put(d, "s" SAVE_LOADED, sizeof SAVE_LOADED, "", 0, 0, -1);
+    if (rc < 0)
+        save_failed(ddict_errmsg());
+    ddict_detach(d);
+    return rc < 0 ? EXIT_FAILED : cmd_json_print(json_pack("{s:b}", "loaded", 1));
+}
+
+static int line_run(int argc, char **argv, struct line *l) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          {"prefix", required_argument, NULL, 'p'},
+                                          {"files", no_argument, NULL, 'f'},
+                                          {"keep", no_argument, NULL, 'k'},
+                                          {"no-pickles", no_argument, NULL, 'P'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"worker", required_argument, NULL, 'w'},
+                                          {"report", no_argument, NULL, 'R'},
+                                          {"once", no_argument, NULL, 'o'},
+                                          {"stage", no_argument, NULL, 't'},
+                                          {"after-load", no_argument, NULL, 'a'},
+                                          {"loaded", no_argument, NULL, 'l'},
+                                          {0}};
+    struct bytes prefix = {0};
+    char path[PATH_MAX];
+    for (int c; (c = cmd_option(argc, argv, "hqp:", longs, l->usage)) != -1;)
+        if (option_take(l, c) != 0)
+            return EXIT_USAGE;
+    if ((l->files && l->restore) || ((l->keep || l->no_pickles) && !l->restore))
+        return cmd_usage(l->usage, "ddict %s has no %s", line_verb(l),
+                         l->restore ? "--files"
+                         : l->keep  ? "--keep"
+                                    : "--no-pickles");
+    if (l->loaded && optind == argc)
+        return cmd_flush(say_loaded());
+    if (optind + 1 != argc || *argv[optind] == 0)
+        return cmd_usage(l->usage, "%s", optind < argc ? "one path is wanted" : "a path is wanted");
+    snprintf(path, sizeof path, "%s", argv[optind]);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = 0;
+    char whole[PATH_MAX];
+    if (*path != '/' && getcwd(whole, sizeof whole) &&
+        strlen(whole) + strlen(path) + 2 <= sizeof whole) {
+        size_t n = strlen(whole); /* workers begin in another folder */
+        whole[n] = '/';
+        memcpy(whole + n + 1, path, strlen(path) + 1);
+        l->path = whole;
+    } else {
+        l->path = path;
+    }
+    job.folder = l->path;
+    job.keep = l->keep;
+    job.no_pickles = l->no_pickles;
+    if (l->prefix && key_of_str(&prefix, l->prefix) < 0)
+        return cmd_usage(l->usage, "--prefix=%s: not UTF-8", l->prefix);
+    job.prefix = prefix.data;
+    job.prefix_len = prefix.len;
+    if (!(job.parts = json_array()))
+        return save_failed("out of memory");
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    signal(SIGHUP, on_signal);
+    int rc;
+    if (l->stage)
+        rc = stage_run(&job, l->files, cmd_name());
+    else if (!l->worker)
+        rc = line_run_front(l);
+    else if ((rc = ddict_attach(&job.d, cmd_name(), -1)) < 0)
+        rc = save_failed(ddict_errmsg());
+    else
+        rc = worker_run(l);
+    if (rc == EXIT_FAILED && signal_seen != 0)
+        rc = 128 + signal_seen;
+    ddict_detach(job.d);
+    json_decref(job.parts);
+    bytes_free(&once_key);
+    bytes_free(&prefix);
+    return cmd_flush(rc);
+}
+
+int cmd_save(int argc, char **argv) {
+    struct line l = {.usage = save_usage};
+    return line_run(argc, argv, &l);
+}
+
+int cmd_restore(int argc, char **argv) {
+    struct line l = {.usage = restore_usage, .restore = true};
+    return line_run(argc, argv, &l);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* value.c - `ddict get`, `ddict put`, `ddict rm`. */
+#include "cmd.h"
+#include "verbs.h"
+#include <base/io.h>
+#include <base/verb.h>
+
+#include <common/key_text.h>
+#include <common/npy.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Tags of the Python binding, doc/FORMAT.md */
+enum {
+    TAG_BYTES = 0,
+    TAG_PICKLE = 2,
+    TAG_BUFFERS = 3,
+    TAG_STR = 4,
+    TAG_INT = 5,
+    TAG_FLOAT = 6,
+    TAG_ARRAY = 7
+};
+
+static int key_read(struct bytes *key, enum key_form form, const char *text, const char *usage) {
+    int rc = form == KEY_STR   ? key_of_str(key, text)
+             : form == KEY_INT ? key_of_int(key, text)
+             : form == KEY_RAW ? key_of_raw(key, text)
+                               : key_of_literal(key, text);
+    if (rc == -ENOMEM) {
+        verb_say("no memory");
+        return EXIT_FAILED;
+    }
+    if (rc < 0)
+        return cmd_usage(usage, "\"%s\" is no %s", text,
+                         form == KEY_INT   ? "int"
+                         : form == KEY_RAW ? "key with \\xNN escapes"
+                                           : "literal such as 'a', 7 or ('x', 3)");
+    return EXIT_OK;
+}
+
+/* --- get --- */
+
+static const char get_usage[] =
+    "usage: ddict get [OPTION...] KEY\n"
+    "Print the value: str, int, float and bytes of Python as text, an array as a\n"
+    "file that numpy.load() reads (on a terminal: its type and shape), other objects\n"
+    "as their pickle.\n"
+    "  -o, --output=FILE    write it to FILE\n"
+    "  -w, --wait=SECONDS   wait that long for the key to exist\n"
+    "  -r, --raw            print the stored bytes, whatever they are\n" CMD_KEY_USAGE
+        CMD_COMMON_USAGE "Exit code 3: the key is not there.\n";
+
+static int value_write(const struct ddict_view *v, const char *file, bool raw) {
+    char text[40];
+    const void *data = v->data;
+    size_t len = v->len;
+    struct bytes head = {0};
+    if (!raw && v->tag == TAG_FLOAT && len == sizeof(double)) {
+        double x, back;
+        memcpy(&x, data, sizeof x);
+        for (int digits = 15; digits <= 17; digits++) {
+            snprintf(text, sizeof text, "%.*g", digits, x);
+            back = strtod(text, NULL);
+            if (memcmp(&back, &x, sizeof x) == 0)
+                break;
+        }
+        data = text;
+        len = strlen(text);
+    }
+    if (!raw && v->tag == TAG_ARRAY) {
+        bool show = !file && isatty(1);
+        if (show && npy_show(&head, v->data, v->len) == 0)
+            len = 0, head.len--;
+        else if (!show && npy_head(&head, v->data, v->len, &len) == 0)
+            data = (const char *)v->data + v->len - len;
+        else
+            head.len = 0;
+    }
+    int fd = file ? open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : 1;
+    if (fd < 0) {
+        verb_say("%s: %s", file, strerror(errno));
+        bytes_free(&head);
+        return EXIT_FAILED;
+    }
+    int rc = write_all(fd, head.data, head.len);
+    bytes_free(&head);
+    if (rc == 0)
+        rc = write_all(fd, data, len);
+    if (rc == 0 && !file && isatty(1) && (len == 0 || ((const char *)data)[len - 1] != '\n'))
+        rc = write_all(1, "\n", 1);
+    if (file && close(fd) != 0 && rc == 0)
+        rc = -errno;
+    if (rc == 0)
+        return EXIT_OK;
+    verb_say("%s: %s", file ? file : "stdout", strerror(-rc));
+    return EXIT_FAILED;
+}
+
+int cmd_get(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          CMD_KEY_LONGS,
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"wait", required_argument, NULL, 'w'},
+                                          {"raw", no_argument, NULL, 'r'},
+                                          {0}};
+    enum key_form form = KEY_STR;
+    const char *file = NULL;
+    bool raw = false;
+    int wait_ms = 0;
+    for (int c; (c = cmd_option(argc, argv, "ho:w:r", longs, get_usage)) != -1;) {
+        if (c == '?')
+            return EXIT_USAGE;
+        if (cmd_key_option(c, &form))
+            continue;
+        if (c == 'o')
+            file = optarg;
+        else if (c == 'r')
+            raw = true;
+        else if ((wait_ms = cmd_seconds(optarg)) < 0)
+            return cmd_usage(get_usage, "--wait=%s: a number of seconds is wanted", optarg);
+    }
+    if (optind + 1 != argc)
+        return cmd_usage(get_usage, "wants one key");
+    struct bytes key = {0};
+    struct ddict_view v;
+    int rc = key_read(&key, form, argv[optind], get_usage);
+    if (cmd_relayed())
+        file = NULL;
+    else if (file)
+        cmd_relay_stdout(file);
+    ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
+    if (d) {
+        int e = ddict_view(d, key.data, key.len, &v, wait_ms > 0 ? DDICT_WAIT : 0,
+                           wait_ms > 0 ? wait_ms : -1);
+        if (e == -ETIMEDOUT && wait_ms > 0)
+            e = DDICT_ENOKEY; /* it did not come */
+        rc = e < 0 ? cmd_failed(argv[optind], e) : value_write(&v, file, raw);
+        if (e == 0)
+            ddict_release(&v);
+    } else if (rc == EXIT_OK) {
+        rc = EXIT_FAILED;
+    }
+    bytes_free(&key);
+    ddict_detach(d);
+    return rc;
+}
+
+/* --- put --- */
+
+static const char put_usage[] =
+    "usage: ddict put [OPTION...] KEY VALUE|- | --file=FILE [OPTION...] KEY\n"
+    "Store VALUE, stdin (-), or the content of FILE. A VALUE that begins with a\n"
+    "minus sign follows \"--\": ddict put -- t -5\n"
+    "  -f, --file=FILE      store the content of FILE\n"
+    "  -t, --type=TYPE      what Python reads back: bytes (default), str, int, float\n"
+    "      --new            only if the key is not there (else exit code 3)\n"
+    "      --existing       only if the key is there (else exit code 3)\n" CMD_KEY_USAGE
+        CMD_COMMON_USAGE;
+
+static int file_read(struct bytes *out, const char *path) {
+    bool in = !path || strcmp(path, "-") == 0;
+    int fd = in ? 0 : open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+    if (fd < 0) {
+        verb_say("%s: %s", path, strerror(errno));
+        return EXIT_FAILED;
+    }
+    static char piece[1 << 16];
+    ssize_t n = sizeof piece;
+    while (rc == 0 && n == sizeof piece) {
+        n = read_all(fd, piece, sizeof piece);
+        rc = n < 0 ? (int)n : bytes_add(out, piece, (size_t)n);
+    }
+    if (!in)
+        close(fd);
+    if (rc == 0)
+        return EXIT_OK;
+    verb_say("%s: %s", in ? "stdin" : path, strerror(-rc));
+    return EXIT_FAILED;
+}
+
+/* Turn the text into the stored form of tag. */
+static int value_convert(struct bytes *v, unsigned tag) {
+    char text[64];
+    if (tag != TAG_INT && tag != TAG_FLOAT)
+        return 0;
+    size_t n = v->len;
+    while (n > 0 && (v->data[n - 1] == '\n' || v->data[n - 1] == ' '))
+        n--;
+    if (n == 0 || n >= sizeof text)
+        return -EINVAL;
+    memcpy(text, v->data, n);
+    text[n] = 0;
+    char *end;
+    errno = 0;
+    v->len = 0;
+    if (tag == TAG_INT) {
+        long long i = strtoll(text, &end, 10);
+        if (errno != 0 || *end != 0)
+            return -EINVAL;
+        snprintf(text, sizeof text, "%lld", i);
+        return bytes_add(v, text, strlen(text));
+    }
+    double x = strtod(text, &end);
+    if (*end != 0)
+        return -EINVAL;
+    return bytes_add(v, &x, sizeof x);
+}
+
+static int value_check(struct bytes *v, unsigned tag) {
+    return value_convert(v, tag) == 0 ? EXIT_OK
+                                      : cmd_usage(put_usage, "the value is no %s",
+                                                  tag == TAG_INT ? "int of 64 bits" : "float");
+}
+
+int cmd_put(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          CMD_KEY_LONGS,
+                                          {"file", required_argument, NULL, 'f'},
+                                          {"type", required_argument, NULL, 't'},
+                                          {"new", no_argument, NULL, 'n'},
+                                          {"existing", no_argument, NULL, 'e'},
+                                          {0}};
+    enum key_form form = KEY_STR;
+    const char *file = NULL;
+    unsigned tag = TAG_BYTES, flags = 0;
+    for (int c; (c = cmd_option(argc, argv, "hf:t:", longs, put_usage)) != -1;) {
+        if (c == '?')
+            return EXIT_USAGE;
+        if (cmd_key_option(c, &form))
+            continue;
+        if (c == 'f')
+            file = optarg;
+        else if (c == 'n')
+            flags |= DDICT_NEW;
+        else if (c == 'e')
+            flags |= DDICT_EXISTING;
+        else if (strcmp(optarg, "bytes") == 0 || strcmp(optarg, "str") == 0)
+            tag = optarg[0] == 's' ? TAG_STR : TAG_BYTES;
+        else if (strcmp(optarg, "int") == 0 || strcmp(optarg, "float") == 0)
+            tag = optarg[0] == 'i' ? TAG_INT : TAG_FLOAT;
+        else
+            return cmd_usage(put_usage, "--type=%s: bytes, str, int or float is wanted", optarg);
+    }
+    if (optind + (file ? 1 : 2) != argc)
+        return cmd_usage(put_usage, file ? "put --file wants one key" : "wants a key and a value");
+    if (flags == (DDICT_NEW | DDICT_EXISTING))
+        return cmd_usage(put_usage, "--new and --existing exclude each other");
+    struct bytes key = {0}, val = {0};
+    int rc = key_read(&key, form, argv[optind], put_usage), e;
+    bool in = file || strcmp(argv[optind + 1], "-") == 0;
+    if (in)
+        cmd_relay_stdin(file && strcmp(file, "-") == 0 ? NULL : file);
+    else if (rc == EXIT_OK && bytes_add(&val, argv[optind + 1], strlen(argv[optind + 1])) < 0)
+        rc = EXIT_FAILED;
+    if (rc == EXIT_OK && !in)
+        rc = value_check(&val, tag);
+    ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
+    if (rc == EXIT_OK && !d)
+        rc = EXIT_FAILED;
+    if (rc == EXIT_OK && in && (rc = file_read(&val, cmd_relayed() ? NULL : file)) == EXIT_OK)
+        rc = value_check(&val, tag);
+    if (rc == EXIT_OK &&
+        (e = ddict_put(d, key.data, key.len, val.data, val.len, flags | DDICT_TAG(tag), -1)) < 0)
+        rc = cmd_failed(argv[optind], e);
+    bytes_free(&key);
+    bytes_free(&val);
+    ddict_detach(d);
+    return rc;
+}
+
+/* --- rm --- */
+
+static const char rm_usage[] =
+    "usage: ddict rm [OPTION...] KEY... | --all [OPTION...]\n"
+    "Remove keys.\n"
+    "  -f, --force          a key that is not there is no error\n"
+    "      --all            remove all keys of the dictionary\n" CMD_KEY_USAGE CMD_COMMON_USAGE
+    "Exit code 3: a key was not there; the others were removed.\n";
+
+int cmd_rm(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          CMD_KEY_LONGS,
+                                          {"force", no_argument, NULL, 'f'},
+                                          {"all", no_argument, NULL, 'a'},
+                                          {0}};
+    enum key_form form = KEY_STR;
+    bool force = false, all = false;
+    for (int c; (c = cmd_option(argc, argv, "hf", longs, rm_usage)) != -1;) {
+        if (c == '?')
+            return EXIT_USAGE;
+        if (cmd_key_option(c, &form))
+            continue;
+        force |= c == 'f';
+        all |= c == 'a';
+    }
+    if (all ? optind < argc : optind == argc)
+        return cmd_usage(rm_usage, all ? "rm --all takes no keys" : "wants keys, or --all");
+    struct bytes key = {0};
+    for (int i = optind; i < argc; i++) { /* all are looked at before one is removed */
+        int rc = key_read(&key, form, argv[i], rm_usage);
+        if (rc != EXIT_OK) {
+            bytes_free(&key);
+            return rc;
+        }
+    }
+    ddict_t *d = cmd_attach();
+    int rc = !d ? EXIT_FAILED : EXIT_OK, e;
+    if (d && all && (e = ddict_clear(d, -1)) < 0)
+        rc = cmd_failed(NULL, e);
+    for (int i = optind; d && i < argc; i++) {
+        key_read(&key, form, argv[i], rm_usage);
+        e = ddict_del(d, key.data, key.len, -1);
+        if (e < 0 && !(force && e == DDICT_ENOKEY)) {
+            int code = cmd_failed(argv[i], e);
+            rc = rc == EXIT_FAILED ? rc : code;
+        }
+    }
+    bytes_free(&key);
+    ddict_detach(d);
+    return rc;
+}

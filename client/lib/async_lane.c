@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* async_lane.c - ops of sets on their lanes: sent when there is room, given back when they are
+ * answered or ended. async.h has the rules. */
+#include "async.h"
+#include "client_lane_inside.h"
+#include "request.h"
+#include "view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+/* Sent at a time on one lane, apart for those that wait for their keys: half of what a manager
+ * takes of one lane (forward_table.c), the rest is for other calls. */
+static const uint32_t sent_max[2] = {256, 2048};
+#define PUSH_BYTES (2u << 20) /* of one value in a turn: who polls has other things to do */
+#define ROUNDS     8          /* of taking and sending in a turn */
+
+static void unsent_remove(struct client_lane *p, struct async_op *op) {
+    struct client_lane_ops *l = &p->unsent[op->waits];
+    *op->prev = op->next;
+    if (op->next)
+        op->next->prev = op->prev;
+    else
+        l->end = op->prev;
+    op->queued = false;
+    /* only under lock; others look */
+    __atomic_store_n(&p->unsent_n, p->unsent_n - 1, __ATOMIC_RELAXED);
+}
+
+static void async_op_deliver(struct client_lane *p, struct async_op *op) {
+    if (op->counted)
+        p->sent[op->waits]--;
+    __atomic_store_n(&p->ops, p->ops - 1, __ATOMIC_RELAXED);
+    async_add_done(op->q, op);
+}
+
+void async_op_complete(struct client_lane *p, struct request *r) {
+    struct async_op *op = (struct async_op *)r;
+    if (!op->queued)
+        async_op_deliver(p, op);
+}
+
+bool async_op_send(struct async_op *op, uint64_t *ticket) {
+    struct client_lane *p = &op->m->lane;
+    client_lane_lock(p);
+    if (op->pub.ticket == 0 && !async_add(op->q, op)) {
+        client_lane_unlock(p);
+        return false;
+    }
+    *ticket = op->pub.ticket;
+    struct client_lane_ops *l = &p->unsent[op->waits];
+    op->next = NULL;
+    op->prev = l->end;
+    *op->prev = op;
+    l->end = &op->next;
+    op->queued = true;
+    op->counted = false;
+    __atomic_store_n(&p->unsent_n, p->unsent_n + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->ops, p->ops + 1, __ATOMIC_RELAXED);
+    client_lane_unlock(p);
+    return true;
+}
+
+/* Send on what there is room for. True: it stopped before. */
+static bool lane_send_ops(struct client_lane *p) {
+    for (unsigned w = 0; w < 2; w++) {
+        for (struct async_op *op = p->unsent[w].first, *next; op; op = next) {
+            bool begun = op->out.begun;
+            next = op->next;
+            if (unlikely(p->nheld > 0) && !op->r.done &&
+                client_lane_manager_is_held(p, op->out.head.manager))
+                continue; /* those for other managers go on */
+            if (!begun && p->sent[w] >= sent_max[w])
+                break;
+            op->r.need = 0;
+            op->out.pause = op->out.sent + PUSH_BYTES;
+            int rc = client_lane_push(p, &op->out, &op->r);
+            if (!begun && op->out.begun) {
+                op->counted = true;
+                p->sent[w]++;
+            }
+            if (rc == 0 && op->r.need == NEED_GO)
+                continue;
+            if (rc == 0)
+                return op->r.need == 0;
+            unsent_remove(p, op);
+            if (rc < 0) {
+                request_give_up(p, &op->r);
+                op->r.status = rc;
+                op->r.text = strdup(dd_errmsg());
+                async_op_deliver(p, op);
+            } else if (op->r.done) { /* refused in the middle */
+                async_op_deliver(p, op);
+            }
+        }
+    }
+    return false;
+}
+
+static bool lane_can_go_on(struct client_lane *p) {
+    if (client_lane_has_records(p))
+        return true;
+    for (unsigned w = 0; w < 2; w++) {
+        struct async_op *op = p->unsent[w].first;
+        while (op && p->nheld > 0 && client_lane_manager_is_held(p, op->out.head.manager))
+            op = op->next;
+        if (op && op->r.need != 0 && (op->r.need == NEED_GO || client_lane_room(p, op->r.need)))
+            return true;
+    }
+    return false;
+}
+
+bool client_lane_turn(struct client_lane *p) {
+    bool more = false;
+    client_lane_lock(p);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        int n = client_lane_drain(p);
+        more = lane_send_ops(p) || n < 0;
+        if (p->ops == 0) {
+            if (__atomic_load_n(&p->lane.page->client_sleeps, __ATOMIC_RELAXED) & LANE_POLLS)
+                __atomic_fetch_and(&p->lane.page->client_sleeps, ~LANE_POLLS, __ATOMIC_RELAXED);
+            more = false;
+            break;
+        }
+        lane_poll_announce(&p->lane);
+        if (n < 0 || more)
+            break;
+        more = lane_can_go_on(p);
+        if (!more)
+            break;
+    }
+    more = more && p->broken == 0;
+    client_lane_unlock(p);
+    client_lane_wake(p);
+    return more;
+}
+
+void client_lanes_turn(struct session *s, bool all) {
+    bool more = false;
+    for (unsigned i = 0; i < s->nlocal; i++) {
+        struct client_lane *p = &s->local[i].lane;
+        if (__atomic_load_n(&p->ops, __ATOMIC_RELAXED) > 0 &&
+            (all || client_lane_has_records(p) ||
+             __atomic_load_n(&p->unsent_n, __ATOMIC_RELAXED) > 0))
+            more |= client_lane_turn(p);
+    }
+    if (more)
+        eventfd_write(s->doorbell, 1); /* Q1: whoever polls comes again */
+}
+
+/* --- ends --- */
+
+static struct async_op *async_op_find(struct ddict_async *q, uint64_t ticket) {
+    uint32_t i = (uint32_t)ticket;
+    struct async_op *op = i < q->cap ? q->op_table[i] : NULL;
+    return op && op->pub.ticket == ticket && !op->done ? op : NULL;
+}
+
+bool async_op_end(struct ddict_async *q, uint64_t ticket, int code, const char *text) {
+    pthread_mutex_lock(&q->lock);
+    struct async_op *op = async_op_find(q, ticket);
+    struct client_lane *p = op ? &op->m->lane : NULL;
+    pthread_mutex_unlock(&q->lock);
+    if (!p)
+        return false;
+    client_lane_lock(p);
+    pthread_mutex_lock(&q->lock);
+    bool mine = async_op_find(q, ticket) == op; /* and with lane.lock it stays so */
+    pthread_mutex_unlock(&q->lock);
+    if (mine) {
+        if (op->queued)
+            unsent_remove(p, op);
+        if (op->r.done) { /* refused, and its end was not sent yet */
+            if (op->r.sending)
+                client_lane_notice_add(p, &op->r, MSG_ABORT, op->out.head.id);
+        } else {
+            request_give_up(p, &op->r);
+            op->r.status = code;
+            op->r.text = text ? strdup(text) : NULL;
+        }
+        async_op_deliver(p, op);
+    }
+    client_lane_unlock(p);
+    client_lane_wake(p);
+    return mine;
+}
+
+static int async_get_finish(struct async_op *op, int rc) {
+    struct ddict_op *o = &op->pub;
+    if (rc < 0 && rc != DDICT_ESMALL)
+        return rc;
+    o->vlen = op->r.reply.val_len;
+    o->tag = op->r.reply.tag;
+    if (o->vlen <= o->len)
+        return rc;
+    return dd_error(DDICT_ESMALL, "the value has %zu bytes, the buffer %zu", o->vlen, o->len);
+}
+
+void async_op_finish(struct session *s, struct async_op *op) {
+    struct ddict_op *o = &op->pub;
+    /* detached before it could be asked again: its value is still there */
+    if (op->r.status == DDICT_ESMALL && o->what == DDICT_OP_POP) {
+        op->r.status = -ECANCELED;
+        op->r.text = strdup("the handle was detached");
+    }
+    int rc = op->r.status < 0 ? request_error(s, op->m, &op->r, op->r.status) : 0;
+    if (o->what == DDICT_OP_VIEW || o->what == DDICT_OP_POP)
+        request_view(s, op->m, &op->r, op->slot, &o->view, &rc);
+    else if (o->what == DDICT_OP_GET)
+        rc = async_get_finish(op, rc);
+    o->status = rc;
+    if (rc < 0 && rc != DDICT_ENOKEY && rc != DDICT_EEXISTS)
+        o->text = strdup(dd_errmsg());
+    op->finished = true;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* broadcast.c - calls about whole managers: len, clear, stats. All are asked before the first
+ * answer is waited for. */
+#include "request.h"
+#include "stats_public.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct outgoing manager_ask(enum msg_type type, unsigned manager) {
+    return (struct outgoing){.head = {.type = type, .manager = manager}};
+}
+
+/*
+ * Ask all managers for which want() is true; take() sees each answer. The first failure is returned
+ * when all requests are over.
+ */
+static int request_all(struct session *s, enum msg_type type, enum sink sink,
+                       bool (*want)(struct session *, unsigned),
+                       int (*take)(void *, unsigned, struct request *), void *arg, int timeout_ms) {
+    struct request *r = calloc(s->managers, sizeof *r);
+    struct call_deadline w;
+    int rc = 0;
+    if (!r)
+        return dd_error(-ENOMEM, "no memory for %u requests", s->managers);
+    call_deadline_init(&w, s, timeout_ms);
+    unsigned sent = 0;
+    for (; rc == 0 && sent < s->managers; sent++) {
+        if (want && !want(s, sent))
+            continue;
+        r[sent].sink = sink;
+        if (timeout_ms == 0) {
+            rc = dd_error(-ETIMEDOUT,
+                          "manager %u must be asked, which a timeout of 0 does not allow", sent);
+            break;
+        }
+        struct outgoing out = manager_ask(type, sent);
+        rc = client_lane_send(&session_route(s, sent)->lane, &out, &r[sent], &w);
+        if (rc < 0)
+            break;
+    }
+    for (unsigned i = 0; i < sent; i++) {
+        struct node_manager *m = session_route(s, i);
+        if (want && !want(s, i))
+            continue;
+        int e = 0;
+        if (rc < 0)
+            client_lane_cancel(&m->lane, &r[i]);
+        else if ((e = client_lane_wait(&m->lane, &r[i], &w)) == 0)
+            e = r[i].status < 0 ? request_error(s, m, &r[i], r[i].status)
+                : !take         ? 0
+                                : take(arg, i, &r[i]);
+        if (rc == 0 && e < 0)
+            rc = e;
+        request_drop(&r[i]);
+    }
+    free(r);
+    return rc;
+}
+
+/* --- len --- */
+
+static bool manager_is_remote(struct session *s, unsigned manager) {
+    return !s->local_of[manager];
+}
+
+static int len_take(void *arg, unsigned manager, struct request *r) {
+    (void)manager;
+    *(int64_t *)arg += (int64_t)r->reply.aux;
+    return 0;
+}
+
+int64_t ddict_len(ddict_t *d, int timeout_ms) {
+    struct session *s;
+    int rc = session_enter(d, &s, timeout_ms);
+    if (rc < 0)
+        return rc;
+    int64_t sum = 0;
+    /* acquire: with it the writes that it counts; the writer stores it after them */
+    for (unsigned i = 0; i < s->nlocal; i++)
+        sum += (int64_t)__atomic_load_n(&s->local[i].arena.header->num_keys, __ATOMIC_ACQUIRE);
+    if (s->nlocal < s->managers && (rc = request_all(s, MSG_LEN, SINK_NONE, manager_is_remote,
+                                                     len_take, &sum, timeout_ms)) < 0)
+        return rc;
+    return sum;
+}
+
+/* --- clear --- */
+
+int ddict_clear(ddict_t *d, int timeout_ms) {
+    struct session *s;
+    int rc = session_enter(d, &s, timeout_ms);
+    return rc < 0 ? rc : request_all(s, MSG_CLEAR, SINK_NONE, NULL, NULL, NULL, timeout_ms);
+}
+
+/* --- stats --- */
+
+struct stats_place {
+    char *out; /* entries of the caller's size */
+    size_t size;
+};
+
+static int stats_take(void *arg, unsigned manager, struct request *r) {
+    const struct stats_place *place = arg;
+    struct manager_stats s;
+    if (stats_read(&s, r->buf, (size_t)r->got) < 0)
+        return dd_error(DDICT_EPROTO, "the figures of manager %u make no sense (%llu bytes)",
+                        manager, (unsigned long long)r->got);
+    stats_to_public(place->out + manager * place->size, place->size, &s);
+    return 0;
+}
+
+int ddict_stats(ddict_t *d, struct ddict_manager_stats **out, size_t size, int timeout_ms) {
+    struct session *s;
+    *out = NULL;
+    if (!stats_size_known(size))
+        return dd_error(-EINVAL, "ddict_stats: no struct ddict_manager_stats has %zu bytes", size);
+    int rc = session_enter(d, &s, timeout_ms);
+    if (rc < 0)
+        return rc;
+    struct stats_place place = {.out = calloc(s->managers, size), .size = size};
+    if (!place.out)
+        return dd_error(-ENOMEM, "no memory for the figures of %u managers", s->managers);
+    rc = request_all(s, MSG_STATS, SINK_MEMORY, NULL, stats_take, &place, timeout_ms);
+    if (rc < 0) {
+        free(place.out);
+        return rc;
+    }
+    *out = (void *)place.out;
+    return (int)s->managers;
+}
+
+char *ddict_stats_json(const struct ddict_manager_stats *public, size_t size) {
+    struct manager_stats s;
+    stats_from_public(&s, public, size);
+    return stats_json(&s);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_lane_inside.h - what lane_send.c, lane_recv.c and lane_wait.c share of a lane. All under
+ * lane.lock. */
+#ifndef DDICT_LIB_CLIENT_LANE_INSIDE_H
+#define DDICT_LIB_CLIENT_LANE_INSIDE_H
+
+#include "client_lane.h"
+
+/* lane_send.c: the table of requests under way */
+void request_table_put(struct client_lane *p, struct request *r);
+struct request *request_table_get(struct client_lane *p, uint64_t id);
+void request_table_remove(struct client_lane *p, struct request *r);
+/* A notice for the manager about a request that is given up, one at most; sent before anything
+ * else. */
+void client_lane_notice_add(struct client_lane *p, struct request *r, uint16_t type, uint64_t id);
+/* it is over: nothing will have to be said of it */
+void notice_release(struct client_lane *p, struct request *r);
+void client_lane_notices_send(
+    struct client_lane *p); /* send the notices, as far as there is room */
+
+void request_give_up(struct client_lane *p,
+                     struct request *r); /* client_lane_cancel() without lock and wake */
+
+/* place.c: the session is closed */
+void places_free(struct client_lane *p);
+
+/* async_lane.c: the end of a request that belongs to an op */
+void async_op_complete(struct client_lane *p, struct request *r);
+
+bool client_lane_manager_is_held(const struct client_lane *p, uint32_t manager);
+void client_lane_manager_hold(struct client_lane *p, uint32_t manager,
+                              bool on); /* the manager of the lane says so */
+
+/* lane_wait.c */
+void client_lane_manager_go(struct client_lane *p); /* wake those that waited for it */
+bool client_lane_room(struct client_lane *p,
+                      uint32_t need); /* in SQ, for a record of so many bytes */
+/* one turn of a spin; false when it has lasted long enough. *end is 0 at first */
+bool spin_turn(unsigned i, uint64_t *end);
+/* The result of r is complete; wake whoever waits for it. r may be gone when this returns. */
+void request_complete(struct client_lane *p, struct request *r, int status);
+
+#endif

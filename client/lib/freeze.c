@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* freeze.c - the dictionary read-only, and what is fetched ahead meanwhile. */
+#include "cached_read.h"
+#include "request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int freeze_ask(ddict_t *d, bool frozen, int timeout_ms) {
+    struct session *s;
+    int rc = session_enter(d, &s, timeout_ms);
+    if (rc < 0)
+        return rc;
+    struct outgoing out = {.head = {.type = MSG_FREEZE, .aux = frozen, .manager = s->local[0].id}};
+    struct request r = {.sink = SINK_NONE};
+    rc = request_call(s, &s->local[0], &out, &r, timeout_ms);
+    return rc < 0 ? rc : 0;
+}
+
+int ddict_freeze(ddict_t *d, int timeout_ms) {
+    return freeze_ask(d, true, timeout_ms);
+}
+int ddict_unfreeze(ddict_t *d, int timeout_ms) {
+    return freeze_ask(d, false, timeout_ms);
+}
+
+int ddict_is_frozen(ddict_t *d) {
+    struct session *s;
+    int rc = session_enter(d, &s, -1);
+    return rc < 0 ? rc : session_cache(s, 0) != NULL;
+}
+
+/* --- prefetch --- */
+
+struct ahead {
+    struct session *s;
+    struct call_deadline w;
+    uint8_t *bytes; /* [DD_MSG_INLINE] records u32 length, key */
+    size_t len;
+    ssize_t taken;
+};
+
+static int ahead_flush(struct ahead *a, struct node_manager *m) {
+    struct iovec v = {.iov_base = a->bytes, .iov_len = a->len};
+    struct outgoing out = {
+        .head = {.type = MSG_PREFETCH, .manager = m->id, .val_len = a->len}, .iov = &v, .niov = 1};
+    struct request r = {.sink = SINK_NONE};
+    if (a->len == 0)
+        return 0;
+    int rc = request_call_within(a->s, m, &out, &r, &a->w);
+    a->len = 0;
+    if (rc < 0)
+        return rc;
+    a->taken += (ssize_t)r.reply.aux;
+    return 0;
+}
+
+static int ahead_add(struct ahead *a, struct node_manager *m, const struct iovec *key) {
+    uint32_t len = (uint32_t)key->iov_len;
+    int rc = DD_MSG_INLINE - a->len < sizeof len + len ? ahead_flush(a, m) : 0;
+    if (rc < 0)
+        return rc;
+    memcpy(a->bytes + a->len, &len, sizeof len);
+    memcpy(a->bytes + a->len + sizeof len, key->iov_base, len);
+    a->len += sizeof len + len;
+    return 0;
+}
+
+_Static_assert(sizeof(uint32_t) + MSG_KEY_MAX <= DD_MSG_INLINE,
+               "the longest key fits into one message");
+
+ssize_t ddict_prefetch(ddict_t *d, const struct iovec *keys, size_t n, int timeout_ms) {
+    struct ahead a = {0};
+    int rc = session_enter(d, &a.s, timeout_ms);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = key_check(keys[i].iov_len);
+    if (rc < 0 || n == 0 || !session_cache(a.s, 0))
+        return rc;
+    if (timeout_ms == 0)
+        return dd_error(-ETIMEDOUT, "a manager must be asked, which a timeout of 0 does not allow");
+    a.bytes = malloc(DD_MSG_INLINE);
+    if (!a.bytes)
+        return dd_error(-ENOMEM, "no memory for the keys of a prefetch");
+    call_deadline_init(&a.w, a.s, timeout_ms);
+    for (unsigned l = 0; rc == 0 && l < a.s->nlocal; l++) {
+        struct node_manager *m = &a.s->local[l];
+        for (size_t i = 0; rc == 0 && i < n; i++) {
+            uint64_t h = key_hash(keys[i].iov_base, keys[i].iov_len);
+            unsigned owner = hash_owner(h, a.s->managers);
+            if (!session_local(a.s, owner) && session_route(a.s, owner) == m)
+                rc = ahead_add(&a, m, &keys[i]);
+        }
+        if (rc == 0)
+            rc = ahead_flush(&a, m);
+    }
+    free(a.bytes);
+    return rc < 0 ? rc : a.taken;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handle.h - what the files of libddict share: the handle, and the session behind it.
+ *
+ * A handle (ddict_t) is the user's. A session is one attach generation: socket to ddictd, status
+ * page, lease page, and for each manager of this node its arena and a lane. After fork() the
+ * child's handle has no session and opens a new one at its first call, while the old session stays
+ * for the views that the child inherited.
+ *
+ * Life of a session: opened -> live -> (detach) closing while views are held -> closed. Structs of
+ * closed sessions are kept in a pool and used again, never freed: ddict_release() of another thread
+ * may still look at one (lease.h).
+ *
+ * Locks, in this order: handle.lock, registry_lock, session.lease_lock, lane.lock. None is held
+ * while waiting, except handle.lock in a first attach after fork and registry_lock in the fork
+ * handlers.
+ */
+#ifndef DDICT_LIB_HANDLE_H
+#define DDICT_LIB_HANDLE_H
+
+#include "client_lane.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/hash.h>
+#include <ddict.h>
+#include <store/reader.h>
+#include <wire/attach.h>
+#include <wire/status_page.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+/* reached without the table of the dynamic linker */
+#define HIDDEN __attribute__((visibility("hidden")))
+
+struct lease_thread; /* lease.h */
+
+struct node_manager { /* a manager of this node */
+    struct arena_view arena;
+    uint32_t id;             /* in the whole dictionary */
+    struct client_lane lane; /* our end of its lane */
+};
+
+/* What the parent prepares for a child that is about to be forked (fork.c). */
+struct hold {
+    uint8_t *page;  /* hold page in the format of a lease page, shared */
+    uint16_t *refs; /* for each slot: processes that hold it, shared */
+    int pipe;       /* write end; its last close makes ddictd drop the page; -1 none */
+    uint64_t count; /* views in it */
+    bool late;      /* the managers do not know it yet: shadows */
+    bool unsafe;    /* nothing protects what the child inherits */
+};
+
+struct session {
+    uint64_t id;          /* unique in this process, never used again; 0: closed */
+    struct session *next; /* registry, or pool */
+    /* no handle has it any more; it waits for its views; under registry_lock */
+    bool closing;
+    /* in a child: there is no hold page for the views; it stays, so that releasing them does
+     * nothing */
+    bool lost;
+    unsigned stage; /* of opening: 0, 1 greeted, 2 welcomed, 2 + managers known */
+    int sock;       /* to ddictd; -1 in a child that inherited the session */
+    int doorbell;   /* eventfd that managers write for who polls; -1 likewise */
+    const struct status_page *status_page;
+    int timeout_ms; /* what -1 means */
+    /* atomic; bytes that are set aside for the value of a pop (request.h) */
+    uint64_t pop_room;
+    unsigned managers, nodes, node_id, nlocal;
+    uint64_t total_bytes, spill_bytes;
+    unsigned char dict_id[16];
+    char name[DICT_NAME_MAX], node[NODE_NAME_MAX];
+    struct node_manager *local;     /* [nlocal], by local index */
+    struct node_manager **local_of; /* [managers]: in local, or NULL: on another node */
+    struct node_manager **route_of; /* [managers]: as local_of; for one of another node its proxy */
+
+    /* LEASE_FILE_SIZE, shared with ddictd and the managers; in a child the hold page */
+    uint8_t *lease_page;
+    pthread_mutex_t lease_lock; /* guards chunks and orphans */
+    unsigned chunks;            /* in use */
+    unsigned orphans;           /* of them without an owner */
+    /* atomic; the thread that takes slots from it */
+    struct lease_thread *owner[DD_LEASE_CHUNKS];
+    /* atomic; slots that other threads released since the owner last looked */
+    uint32_t freed[DD_LEASE_CHUNKS];
+
+    struct hold hold; /* prepared for the next child; only inside fork() */
+    /* answers to HOLD that have not come yet; under registry_lock, atomic */
+    unsigned held_due;
+    bool held_bad;      /* one was no; its shadows stay */
+    uint16_t *refs;     /* inherited session: see struct hold; NULL otherwise */
+    int pipe;           /* inherited session: kept open as long as views are held */
+    uint64_t inherited; /* atomic; inherited views not yet released */
+};
+
+struct ddict {
+    struct session *session; /* atomic; NULL after fork until the first call */
+    /* its id, or 0; atomic; set after session and cleared before it. A thread that has this id in
+     * hand knows the session */
+    uint64_t session_id;
+    pthread_mutex_t lock; /* guards opening the session anew */
+    char name[DICT_NAME_MAX];
+    /* after fork: what the time of earlier calls was enough for; under lock */
+    struct session *opening;
+    struct ddict_async *asyncs; /* under registry_lock */
+    struct ddict *next;         /* registry */
+};
+
+/* --- session.c --- */
+extern pthread_mutex_t registry_lock;
+extern struct session *sessions;         /* live and closing; under registry_lock */
+extern struct ddict *handles;            /* under registry_lock */
+extern HIDDEN uint32_t closing_sessions; /* atomic; how many sessions wait for their views */
+
+int session_open(struct session **out, const char *name, int timeout_ms);
+/* The same in as many calls as it takes: *part is NULL at first, and after each other end than
+ * -ETIMEDOUT. */
+int session_open_by(struct session **out, struct session **part, const char *name,
+                    struct deadline *d);
+int session_timeout(int timeout_ms); /* what it means where there is no session */
+/* NULL is allowed. busy: another thread was at it when we were forked */
+void session_abandon(struct session *part, bool busy);
+void session_close(struct session *s); /* now, or with the release of the last view */
+/* in a forked child: close what is ours, tell nobody; registry_lock is ours */
+void session_forget(struct session *s);
+/* close the closing ones that hold no view any more */
+void sessions_reap(void);
+/* 0 while the dictionary serves, else DDICT_EGONE or DDICT_ELOST with the sentence set. Looks at
+ * the socket too. */
+int session_check(struct session *s);
+int session_state_error(struct session *s); /* the same by the status page alone, never 0 */
+int handle_revive(ddict_t *d, struct session **out, int timeout_ms); /* after fork */
+const char *no_name_text(void);
+/* every thread of this process passes a fence; registry_lock is ours */
+void barrier_everywhere(void);
+
+/* The dictionary serves, as far as the status page says. */
+static inline bool status_page_serves(const struct status_page *b) {
+    return likely((__atomic_load_n(&b->state, __ATOMIC_RELAXED) & STATUS_ENDED) == 0 &&
+                  !status_page_keeper_dead(b));
+}
+
+/* Begin of every call: the session, or a negative code. After a fork that may take up to
+ * timeout_ms. */
+static inline int session_enter(ddict_t *d, struct session **out, int timeout_ms) {
+    struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
+    if (unlikely(!s)) {
+        int rc = handle_revive(d, &s, timeout_ms);
+        if (rc < 0)
+            return rc;
+    }
+    *out = s;
+    return likely(status_page_serves(s->status_page)) ? 0 : session_state_error(s);
+}
+
+/* The manager of this node that owns the hash, or NULL. */
+static inline struct node_manager *session_local(struct session *s, unsigned owner) {
+    return s->local_of[owner];
+}
+/* Whom we ask about a manager, or a key of its: itself if it is here, else its proxy. */
+static inline struct node_manager *session_route(struct session *s, unsigned owner) {
+    return s->route_of[owner];
+}
+
+static inline int key_check(size_t klen) {
+    return likely(klen - 1 < DDICT_KEY_MAX)
+               ? 0
+               : dd_error(DDICT_EKEYSIZE, "a key of %zu bytes: it must have 1 to %u", klen,
+                          DDICT_KEY_MAX);
+}
+
+/* --- request_error.c --- */
+/* The failure of a request: takes the manager's sentence from r and frees it. code < 0. */
+int request_error(struct session *s, struct node_manager *m, struct request *r, int code);
+
+/* --- fork.c --- */
+/* atomic; forks between the first process and this one */
+extern uint32_t fork_generation;
+extern HIDDEN uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
+int fork_handlers_install(void);
+/* answers to HOLD may have come; registry_lock is not ours */
+void holds_settle(struct session *s);
+void fork_gate_wait(void);
+static inline bool fork_gate_shut(void) {
+    bool shut = __atomic_load_n(&fork_under_way, __ATOMIC_RELAXED) != 0;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return shut;
+}
+/* After a lease was stored and fenced: wait while a fork is under way, so that it either copies our
+ * lease or we return after it. */
+static inline void fork_gate(void) {
+    if (unlikely(fork_gate_shut()))
+        fork_gate_wait();
+}
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * place.c - values that are built in place: in the area of the lane to the manager that will be
+ * asked, which copies them from there into their blocks.
+ *
+ * P1 A place that was committed is read by the manager until SQ head has passed its last record,
+ * also when nobody waits for the answer any more; where that is an ABORT or
+ *      CANCEL, it is the last. Until then its part of the area is not used again.
+ * P2 Memory of the area below DD_AREA_KEPT stays, the rest is given back when its place is over.
+ * What stays is taken away by the manager when there was
+ *      no place for long (PROTOCOL 3, R4); while it does so a new place begins behind it.
+ */
+#include "client_lane_inside.h"
+#include "request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE     4096u
+#define NOT_SENT UINT64_MAX /* its last record is a notice that waits for room */
+/* a value up to this goes through the ring: two records cost more than the copy */
+#define COPIED 16384u
+
+struct place {
+    struct place *next; /* of its lane, by offset; under lane.lock */
+    struct session *session;
+    uint32_t generation;    /* of fork_generation */
+    struct node_manager *m; /* NULL: its session was closed; under registry_lock */
+    uint64_t off, size;     /* of the area */
+    bool over;              /* it waits for P1 */
+    uint64_t until;         /* SQ head that is P1 */
+    struct outgoing out;
+    struct iovec iov;
+    unsigned char key[];
+};
+
+static void memory_return(struct client_lane *p, uint64_t off, uint64_t size) {
+    uint64_t from = off > DD_AREA_KEPT ? off : DD_AREA_KEPT, to = off + size;
+    if (to > from)
+        fallocate(p->lane.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  (off_t)(LANE_RINGS_SIZE + from), (off_t)(to - from));
+}
+
+/* What the manager may know of them (PROTOCOL 3, R4). */
+static void area_tell(struct client_lane *p) {
+    uint64_t until = 0;
+    bool over = true;
+    for (const struct place *e = p->places; e; e = e->next) {
+        over &= e->over && e->until != NOT_SENT;
+        if (e->over && e->until != NOT_SENT && (until == 0 || (int64_t)(e->until - until) > 0))
+            until = e->until;
+    }
+    lane_area_end(&p->lane, !p->places ? LANE_AREA_FREE
+                            : over     ? LANE_AREA_UNTIL | until
+                                       : LANE_AREA_USED);
+}
+
+/* Under lane.lock: drop those that are over and not read any more. */
+static void places_settle(struct client_lane *p) {
+    /* Acquire pairs with the release of head in ring_consume(): its reads of the area are over. */
+    uint64_t head = __atomic_load_n(p->lane.sq.head, __ATOMIC_ACQUIRE);
+    for (struct place **at = &p->places, *e; (e = *at);) {
+        if (e->over && e->until == NOT_SENT && p->notices_n == 0)
+            e->until = p->lane.sq.pos;
+        if (!e->over || e->until == NOT_SENT || (int64_t)(head - e->until) < 0) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        memory_return(p, e->off, e->size);
+        free(e);
+    }
+    area_tell(p);
+}
+
+/* The first gap that is large enough. */
+static bool place_find(struct client_lane *p, struct place *e) {
+    struct place **at = &p->places;
+    places_settle(p);
+    uint64_t off = lane_area_begin(&p->lane);
+    for (; *at && ((*at)->off < off || (*at)->off - off < e->size); at = &(*at)->next)
+        if ((*at)->off + (*at)->size > off)
+            off = (*at)->off + (*at)->size;
+    if (off > DD_LANE_AREA || e->size > DD_LANE_AREA - off) {
+        area_tell(p);
+        return false;
+    }
+    e->off = off;
+    e->next = *at;
+    *at = e;
+    return true;
+}
+
+static int place_open(struct ddict_place *out, struct place *e) {
+    struct client_lane *p = &e->m->lane;
+    client_lane_lock(p);
+    bool fresh = !p->lane.area;
+    uint8_t *area = lane_area(&p->lane);
+    bool ok = area && place_find(p, e);
+    client_lane_unlock(p);
+    if (!area)
+        return -ENOMEM;
+    if (fresh)
+        madvise(area, DD_LANE_AREA, MADV_DONTFORK); /* a child has no part in it */
+    if (!ok)
+        return dd_error(-ENOMEM,
+                        "no room for a value of %llu bytes beside those that are being built",
+                        (unsigned long long)e->size);
+    out->data = area + e->off;
+    out->own_ = e;
+    return 0;
+}
+
+int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigned flags,
+                  struct ddict_place *out) {
+    struct session *s;
+    *out = (struct ddict_place){0};
+    int rc = session_enter(d, &s, -1);
+    if (rc < 0 || (rc = key_check(klen)) < 0)
+        return rc;
+    uint64_t h = key_hash(key, klen);
+    unsigned owner = hash_owner(h, s->managers);
+    uint64_t most =
+        (s->spill_bytes > s->total_bytes ? s->spill_bytes : s->total_bytes) / s->managers;
+    if (vlen > most || vlen > DD_LANE_AREA)
+        return dd_error(DDICT_EVALSIZE,
+                        "a value of %zu bytes: a manager has %llu, and a value that is built in "
+                        "place at most %llu",
+                        vlen, (unsigned long long)most, (unsigned long long)DD_LANE_AREA);
+    struct place *e = calloc(1, sizeof *e + klen);
+    if (!e)
+        return dd_error(-ENOMEM, "no memory for a place");
+    rc = put_head(&e->out.head, owner, klen, vlen, flags);
+    if (rc == 0) {
+        memcpy(e->key, key, klen);
+        e->session = s;
+        e->generation = __atomic_load_n(&fork_generation, __ATOMIC_RELAXED);
+        e->m = session_route(s, owner);
+        e->size = vlen > 0 ? (vlen + PAGE - 1) & ~(uint64_t)(PAGE - 1) : PAGE;
+        rc = place_open(out, e);
+    }
+    if (rc < 0) {
+        free(e);
+        return rc;
+    }
+    e->out.key = e->key;
+    e->iov = (struct iovec){.iov_base = out->data, .iov_len = vlen};
+    e->out.iov = &e->iov;
+    e->out.niov = 1;
+    e->out.placed = vlen > COPIED;
+    e->out.place = e->off;
+    out->len = vlen;
+    return 0;
+}
+
+/* Is it still there? */
+static bool place_lives(const struct place *e) {
+    return e->generation == __atomic_load_n(&fork_generation, __ATOMIC_RELAXED) &&
+           __atomic_load_n(&e->m, __ATOMIC_RELAXED);
+}
+
+static void place_close(struct place *e) {
+    struct client_lane *p = &e->m->lane;
+    client_lane_lock(p);
+    e->over = true;
+    client_lane_notices_send(p);
+    /* whatever names it is in the ring before this */
+    e->until = p->notices_n == 0 ? p->lane.sq.pos : NOT_SENT;
+    places_settle(p);
+    client_lane_unlock(p);
+}
+
+int ddict_commit_keep(const struct ddict_place *p, int timeout_ms) {
+    struct place *e = p->own_;
+    if (!e)
+        return dd_error(-EINVAL, "commit of a place that is over");
+    if (!place_lives(e))
+        return dd_error(-ECANCELED,
+                        "the place was reserved in another process, or its handle was detached");
+    if (!status_page_serves(e->session->status_page))
+        return session_state_error(e->session);
+    struct request r = {.sink = SINK_NONE};
+    struct outgoing out = e->out;
+    return request_call(e->session, e->m, &out, &r, timeout_ms);
+}
+
+void ddict_abort(struct ddict_place *p) {
+    struct place *e = p->own_;
+    *p = (struct ddict_place){0};
+    if (!e)
+        return;
+    if (place_lives(e))
+        place_close(e);
+    else if (!e->m)
+        free(e);
+}
+
+int ddict_commit(struct ddict_place *p, int timeout_ms) {
+    int rc = ddict_commit_keep(p, timeout_ms);
+    ddict_abort(p);
+    return rc;
+}
+
+void places_free(struct client_lane *p) {
+    while (p->places) {
+        struct place *e = p->places;
+        p->places = e->next;
+        if (e->over)
+            free(e);
+        else
+            __atomic_store_n(&e->m, NULL, __ATOMIC_RELAXED); /* who holds it frees it */
+    }
+}

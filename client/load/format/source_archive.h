@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* source_archive.h - archives by libarchive, for tar, zip and npz. */
+#ifndef DDICT_LOAD_FORMAT_SOURCE_ARCHIVE_H
+#define DDICT_LOAD_FORMAT_SOURCE_ARCHIVE_H
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct load_plan;
+struct sink;
+
+struct file_part {    /* what libarchive reads: bytes begin to end of a file */
+    const char *path; /* borrowed */
+    int fd;
+    uint64_t begin, at, end, size; /* of the file */
+    uint64_t told;                 /* at, when it was last told */
+    uint8_t *buf, *plain;          /* plain: what was decompressed */
+    struct gunzip *gz;             /* a tar in gzip */
+};
+
+enum archive_form { FORM_TAR, FORM_ZIP };
+/* 0 or a negative code with the sentence set; part_close() always. */
+int part_open(struct file_part *f, struct archive **a, const char *path, enum archive_form form,
+              uint64_t begin, uint64_t end);
+/* Behind the last member of a tar in gzip is its checksum: read on to it. 0, or -1: gunzip_why().
+ * */
+int part_finish(struct file_part *f);
+void part_close(struct file_part *f, struct archive *a);
+/* The path of a member as bytes; NULL: it has none that can be read. */
+const char *member_name(struct archive_entry *e, size_t *len);
+/* Plan a zip: units are members first to end (not included) of it, with the numbers of those that
+ * come again later, which are left out. */
+int zip_plan(struct load_plan *p, const char *text);
+/*
+ * Read such a unit: take() each of its members that is no folder and does not come again. 0, or
+ * negative: end; *fatal: the archive could not be read on in this member, which was said: what is
+ * behind it is read by opening it again.
+ */
+typedef int zip_take(struct sink *s, struct archive *a, struct archive_entry *e, bool *fatal);
+int zip_read_unit(struct sink *s, const char *text, const void *work, size_t len, zip_take *take);
+
+#endif

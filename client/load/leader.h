@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* leader.h - the worker that plans, waits for all, and writes the set. */
+#ifndef DDICT_LOAD_LEADER_H
+#define DDICT_LOAD_LEADER_H
+
+int leader_run(void);
+/* Beat where it is time, and take a signal. 0, or negative: the load ends. */
+int leader_tick(int ms);
+
+#endif

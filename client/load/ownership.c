@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ownership.c - which load this is, and whose: of several processes that load the same one does it,
+ * and of several loads of one name one makes the set. */
+#include "ownership.h"
+
+#include "format/sources.h"
+#include "leader.h"
+#include "load.h"
+#include "set.h"
+#include "state.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/verb.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+int take_id(void) {
+    XXH3_state_t *h = XXH3_createState();
+    char stamp[256];
+    int rc = !h ? dd_error(-ENOMEM, "out of memory") : 0;
+    if (rc == 0) {
+        XXH3_128bits_reset(h);
+        XXH3_128bits_update(h, the_load.o->prefix, strlen(the_load.o->prefix) + 1);
+        XXH3_128bits_update(h, the_load.set, strlen(the_load.set) + 1);
+    }
+    for (unsigned i = 0; i < the_load.o->nsources && rc == 0; i++) {
+        const struct origin *o = &the_load.origins[i];
+        rc = source_stamp(o->kind, o->text, stamp, sizeof stamp);
+        if (rc == 0) {
+            XXH3_128bits_update(h, o->kind->name, strlen(o->kind->name) + 1);
+            XXH3_128bits_update(h, o->text, strlen(o->text) + 1);
+            XXH3_128bits_update(h, stamp, strlen(stamp) + 1);
+        }
+    }
+    if (rc == 0) {
+        XXH128_hash_t hash = XXH3_128bits_digest(h);
+        snprintf(the_load.id, sizeof the_load.id, "%016" PRIx64 "%016" PRIx64,
+                 (uint64_t)hash.high64, (uint64_t)hash.low64);
+    }
+    XXH3_freeState(h);
+    return rc;
+}
+
+/* Is this load complete already, or its name taken? 1 complete, 0 go on, or negative. */
+static int set_judge(uint64_t *items, uint64_t *bytes) {
+    char id[LOAD_ID_CAP];
+    int rc = set_look(the_load.set, id, items, bytes);
+    if (rc <= 0 || the_load.o->replace)
+        return rc < 0 ? rc : 0;
+    if (strcmp(id, the_load.id) == 0)
+        return 1;
+    return dd_error(DDICT_EEXISTS,
+                    "there is a set \"%s\" already, of another load; --set=NAME gives this one "
+                    "another name, --replace replaces it",
+                    the_load.set);
+}
+
+/* Whether another run is over: 1, 0 not yet, or negative. last: its last beat, since: when that
+ * came. */
+static int run_over(const char *run, char last[LOAD_ERROR_MAX], uint64_t *since) {
+    char text[LOAD_ERROR_MAX] = "", word[16] = "";
+    int rc = state_text(run, NULL, -1, text, sizeof text);
+    if (rc < 0 && rc != DDICT_ENOKEY)
+        return rc;
+    sscanf(text, "%*u %15s", word);
+    if (strcmp(word, "failed") == 0)
+        return 1;
+    if (strcmp(text, last) != 0 || *since == 0) {
+        snprintf(last, LOAD_ERROR_MAX, "%s", text);
+        *since = clock_ms();
+    }
+    return clock_ms() > *since + LOAD_LOST_MS;
+}
+
+/* Whether try `try`, which another has, is over: 1, 0 not yet, or negative. */
+static int try_over(int64_t try, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said) {
+    char who[256], run[LOAD_RUN_CAP] = "", node[128] = "";
+    int rc = state_text(the_load.id, "run", try, who, sizeof who);
+    if (rc == DDICT_ENOKEY)
+        return 0; /* just gone: the next look shows */
+    if (rc < 0)
+        return rc;
+    sscanf(who, "%16s %127s", run, node);
+    rc = run_over(run, last, since);
+    if (rc != 0)
+        return rc;
+    if (!*said && !the_load.o->run && !the_load.o->quiet)
+        verb_say("another process (%s) is loading this; waiting for it", node);
+    *said = true;
+    return 0;
+}
+
+/* The set's name is ours, not of another load that goes on. 0 or negative. */
+static int name_take(struct taken *t) {
+    char mine[256], who[256], id[LOAD_ID_CAP], run[LOAD_RUN_CAP], node[128],
+        first[LOAD_ERROR_MAX] = "", last[LOAD_ERROR_MAX] = "";
+    uint64_t since = 0;
+    XXH128_hash_t hash = XXH3_128bits(the_load.set, strlen(the_load.set));
+    snprintf(t->name, sizeof t->name, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64,
+             (uint64_t)hash.low64);
+    snprintf(mine, sizeof mine, "%s %s %s", the_load.id, the_load.run, the_load.info.node);
+    for (;;) {
+        int rc = state_put(t->name, "set", -1, -1, mine, strlen(mine),
+                           DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+        if (rc != DDICT_EEXISTS)
+            return rc;
+        *id = *run = *node = 0;
+        rc = state_text(t->name, "set", -1, who, sizeof who);
+        if (rc == DDICT_ENOKEY)
+            continue;
+        if (rc < 0)
+            return rc;
+        sscanf(who, "%32s %16s %127s", id, run, node);
+        rc = strcmp(id, the_load.id) == 0 ? 1 : run_over(run, last, &since);
+        if (rc != 0)
+            return rc < 0 ? rc
+                          : state_put(t->name, "set", -1, -1, mine, strlen(mine),
+                                      DDICT_TAG(LOAD_TAG_STR));
+        if (*first == 0)
+            strcpy(first, last);
+        else if (strcmp(first, last) != 0)
+            return dd_error(DDICT_EEXISTS,
+                            "another load, led on %s, makes a set \"%s\" now; --set=NAME gives "
+                            "this one another name",
+                            node, the_load.set);
+        if ((rc = leader_tick(100)) < 0)
+            return rc;
+    }
+}
+
+/* 0: the load is ours; 1: it is complete, by another; negative. */
+int take_load(struct taken *t, uint64_t *items, uint64_t *bytes) {
+    char mine[256], last[LOAD_ERROR_MAX] = "";
+    uint64_t since = 0;
+    bool said = false;
+    int rc = 0;
+    snprintf(mine, sizeof mine, "%s %s %d %u", the_load.run, the_load.info.node, (int)getpid(),
+             the_load.workers);
+    for (t->try = 0; rc == 0;) {
+        rc = set_judge(items, bytes);
+        if (rc == 0)
+            rc = state_put(the_load.id, "run", t->try, -1, mine, strlen(mine),
+                           DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+        else
+            break;
+        if (rc == 0) { /* another may have completed it between the two */
+            rc = name_take(t);
+            if (rc == 0 && (rc = set_judge(items, bytes)) != 0)
+                state_del(t->name, "set", -1, -1);
+            if (rc != 0)
+                state_del(the_load.id, "run", t->try, -1);
+            the_load.continued = t->try > 0;
+            t->mine = rc == 0;
+            return rc;
+        }
+        if (rc != DDICT_EEXISTS)
+            return rc;
+        rc = try_over(t->try, last, &since, &said);
+        if (rc == 1) {
+            t->try++;
+            *last = 0;
+            since = 0;
+            rc = 0;
+        } else if (rc == 0) {
+            rc = leader_tick(100);
+            if (state_has(the_load.id, "run", 0) == 0)
+                t->try = 0; /* it was completed and tidied up */
+        }
+    }
+    return rc;
+}
+
+void take_back(const struct taken *t) {
+    state_del(the_load.run, "stop", -1, -1);
+    if (t->mine) {
+        state_del(t->name, "set", -1, -1);
+        state_del(the_load.id, "run", t->try, -1);
+    }
+    state_del(the_load.run, NULL, -1, -1);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - the sources of a load, cut into units. */
+#ifndef DDICT_LOAD_PLAN_H
+#define DDICT_LOAD_PLAN_H
+
+#include "load.h"
+
+struct load_plan {
+    const struct source_kind *kind;
+    uint64_t units;
+    size_t unit_cap;
+    struct pack *unit; /* [units]: source, facts, work */
+    unsigned source;   /* being planned */
+    uint64_t number;
+    uint64_t read, need;  /* sums of what is known */
+    int64_t items, bytes; /* -1: not known */
+    int64_t largest;
+    struct pack notes; /* texts: failures */
+    uint64_t failures;
+    char dtype[12];
+    uint64_t shape[32];
+    unsigned ndim;
+    bool array, mixed; /* array: of the above shape; mixed: of several */
+    int64_t *labels;   /* numbered: of each record, or NULL; ours */
+    uint64_t nlabels;
+};
+/* Cut all sources into units. 0 or a negative code with the sentence set. load_plan_free() always.
+ * */
+int load_plan_make(struct load_plan *p);
+/* Into the dictionary, and what is there from it (without units' work). */
+int load_plan_store(const struct load_plan *p);
+int load_plan_fetch(struct load_plan *p);
+void load_plan_free(struct load_plan *p);
+/* Labels of numbered records that are in a file beside them (IDX). */
+int load_plan_labels(struct load_plan *p, int64_t *labels, uint64_t n);
+
+struct unit { /* as it is read from the dictionary */
+    unsigned source;
+    struct unit_facts facts;
+    const void *work;
+    size_t len;
+    uint8_t *value; /* ours */
+};
+int unit_fetch(struct unit *u, uint64_t n);
+
+#endif

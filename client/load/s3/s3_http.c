@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * s3_http.c - one transfer is one attempt after another to get a URL. All of a thread run in one
+ * multi handle, so connections are used again. API: Amazon S3 API Reference, GetObject and "Error
+ * responses".
+ */
+#include "s3_inside.h"
+#include "s3_sign.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <expat.h>
+#include <load/format/source.h>
+#include <load/load.h>
+#include <load/ownership.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define WAIT_MS       200   /* between looks at load_stopped() */
+#define TOLD_MAX      4096u /* of the body of an error */
+#define S3_HEADER_MAX (sizeof((struct s3_config *)NULL)->token + 64)
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+static void curl_begin(void) {
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static long stall_seconds(void) {
+    const char *text = getenv("DDICT_S3_STALL");
+    long n = text ? strtol(text, NULL, 10) : 0;
+    return n > 0 && n <= 3600 ? n : DD_S3_STALL_MS / 1000;
+}
+
+/* --- URLs --- */
+
+static void url_encode(char *out, size_t cap, const char *text, bool path) {
+    static const char hex[] = "0123456789ABCDEF";
+    size_t n = strlen(out);
+    for (; *text != 0 && n + 4 < cap; text++) {
+        unsigned char c = (unsigned char)*text;
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     strchr("-_.~", c) || (path && c == '/');
+        if (plain) {
+            out[n++] = (char)c;
+        } else {
+            out[n++] = '%';
+            out[n++] = hex[c >> 4];
+            out[n++] = hex[c & 15];
+        }
+    }
+    out[n] = 0;
+}
+
+void s3_url(const struct s3 *s, char *url, size_t cap, const char *key) {
+    const struct s3_config *c = &s->config;
+    const char *host = strstr(c->endpoint, "://");
+    bool path = s3_config_by_path(c, s->bucket);
+    if (*c->endpoint == 0)
+        snprintf(url, cap, "https://%s%ss3.%s.amazonaws.com/", path ? "" : s->bucket,
+                 path ? "" : ".", c->region);
+    else if (path)
+        snprintf(url, cap, "%s/", c->endpoint);
+    else
+        snprintf(url, cap, "%.*s://%s.%s/", (int)(host - c->endpoint), c->endpoint, s->bucket,
+                 host + 3);
+    if (path) {
+        url_encode(url, cap, s->bucket, false);
+        snprintf(url + strlen(url), cap - strlen(url), "/");
+    }
+    url_encode(url, cap, key, true);
+}
+
+void s3_query(char *url, size_t cap, char before, const char *name, const char *value) {
+    size_t n = strlen(url);
+    snprintf(url + n, cap - n, "%c%s=", before, name);
+    url_encode(url, cap, value, false);
+}
+
+/* --- what an error says --- */
+
+struct told { /* being parsed */
+    char code[64], message[240], *to;
+    size_t cap;
+};
+
+static void told_open(void *arg, const XML_Char *name, const XML_Char **attributes) {
+    struct told *t = arg;
+    (void)attributes;
+    t->to = strcmp(name, "Code") == 0 && *t->code == 0         ? t->code
+            : strcmp(name, "Message") == 0 && *t->message == 0 ? t->message
+                                                               : NULL;
+    t->cap = t->to == t->code ? sizeof t->code : sizeof t->message;
+}
+
+static void told_close(void *arg, const XML_Char *name) {
+    (void)name;
+    ((struct told *)arg)->to = NULL;
+}
+
+static void told_text(void *arg, const XML_Char *text, int len) {
+    struct told *t = arg;
+    size_t n = t->to ? strlen(t->to) : 0;
+    for (int i = 0; t->to && i < len && n + 1 < t->cap; i++)
+        t->to[n++] = (unsigned char)text[i] < ' ' ? ' ' : text[i];
+    if (t->to)
+        t->to[n] = 0;
+}
+
+static void told_parse(struct told *t, const char *body, size_t len) {
+    memset(t, 0, sizeof *t);
+    XML_Parser p = XML_ParserCreate(NULL);
+    if (!p)
+        return;
+    XML_SetUserData(p, t);
+    XML_SetElementHandler(p, told_open, told_close);
+    XML_SetCharacterDataHandler(p, told_text);
+    XML_Parse(p, body, (int)len, 1); /* whatever came before a mistake counts */
+    XML_ParserFree(p);
+}
+
+/* --- a transfer --- */
+
+static bool http_good(long code) {
+    return code == 200 || code == 206;
+}
+
+static size_t on_header(char *text, size_t size, size_t n, void *arg) {
+    struct transfer *t = arg;
+    static const char name[] = "x-amz-bucket-region:";
+    size_t len = size * n, at = sizeof name - 1, k = 0;
+    if (len > at && strncasecmp(text, name, at) == 0) {
+        for (; at < len && k + 1 < sizeof t->region; at++)
+            if (text[at] > ' ')
+                t->region[k++] = text[at];
+        t->region[k] = 0;
+        if (!s3_region_good(t->region))
+            *t->region = 0;
+    }
+    return len;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t n, void *arg) {
+    struct transfer *t = arg;
+    size_t len = size * n, done = len;
+    long code = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &code);
+    if (!http_good(code)) {
+        size_t room = TOLD_MAX - t->told_n, k = len < room ? len : room;
+        if (!t->told && !(t->told = malloc(TOLD_MAX)))
+            return len;
+        memcpy(t->told + t->told_n, bytes, k);
+        t->told_n += k;
+        return len;
+    }
+    if (code == 200 && t->begun_at > 0 && t->skipped < t->begun_at) { /* it gives all again */
+        size_t k = t->begun_at - t->skipped < len ? (size_t)(t->begun_at - t->skipped) : len;
+        t->skipped += k;
+        bytes += k;
+        len -= k;
+    }
+    if (len > t->limit - t->got) {
+        t->larger = true;
+        return 0;
+    }
+    t->taken = len > 0 ? t->take(t, bytes, len) : 0;
+    if (t->taken != 0)
+        return 0;
+    t->got += len;
+    return done;
+}
+
+static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
+    (void)arg, (void)a, (void)b, (void)c, (void)d;
+    return load_stopped();
+}
+
+static bool header_add(struct transfer *t, const char *name, const char *value) {
+    char line[S3_HEADER_MAX];
+    snprintf(line, sizeof line, "%s: %s", name, value);
+    struct curl_slist *more = curl_slist_append(t->headers, line);
+    explicit_bzero(line, sizeof line);
+    t->headers = more ? more : t->headers;
+    return more != NULL;
+}
+
+static int headers_sign(struct transfer *t, const struct s3_config *c) {
+    struct s3_signature sign;
+    int rc = s3_sign(&sign, c, t->url, time(NULL));
+    if (rc < 0)
+        return rc;
+    bool all = header_add(t, "Host", sign.host) && header_add(t, "x-amz-date", sign.date) &&
+               header_add(t, "x-amz-content-sha256", S3_EMPTY_SHA256) &&
+               header_add(t, "Authorization", sign.authorization) &&
+               (*c->token == 0 || header_add(t, "x-amz-security-token", c->token));
+    return all ? 0 : dd_error(-ENOMEM, "out of memory");
+}
+
+static int attempt_begin(struct s3 *s, struct transfer *t) {
+    const struct s3_config *c = &s->config;
+    char range[48];
+    CURL *e = t->easy;
+    curl_easy_reset(e);
+    t->told_n = t->skipped = 0;
+    t->larger = false;
+    t->begun_at = t->got;
+    *t->error = *t->region = 0;
+    curl_slist_free_all(t->headers);
+    t->headers = NULL;
+    curl_easy_setopt(e, CURLOPT_URL, t->url);
+    /* a key may have "..": it was signed as it is */
+    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+#if CURL_AT_LEAST_VERSION(7, 85, 0)
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e, CURLOPT_USERAGENT, "slurm-ddict/" DDICT_VERSION_STRING);
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)DD_S3_CONNECT_MS);
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, stall_seconds());
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->error);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
+    curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(e, CURLOPT_PRIVATE, t);
+    if (*c->ca != 0)
+        curl_easy_setopt(e, CURLOPT_CAINFO, c->ca);
+    if (t->got > 0) {
+        snprintf(range, sizeof range, "%llu-", (unsigned long long)t->got);
+        curl_easy_setopt(e, CURLOPT_RANGE, range);
+    }
+    if (*t->etag != 0 && !header_add(t, "If-Match", t->etag))
+        return dd_error(-ENOMEM, "out of memory");
+    int rc = *c->access != 0 ? headers_sign(t, c) : 0;
+    if (rc < 0)
+        return rc;
+    curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers);
+    t->attempts++;
+    CURLMcode m = curl_multi_add_handle(s->multi, e);
+    t->in_multi = m == CURLM_OK;
+    return t->in_multi ? 0 : dd_error(-ENOMEM, "libcurl: %s", curl_multi_strerror(m));
+}
+
+static bool may_pass(CURLcode e, long http) {
+    switch (e) {
+    case CURLE_OK:
+        return http == 408 || http == 429 || http >= 500;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* 200 ms, then twice as much each time up to 20 s, less up to a half of it by chance: not all come
+ * again at once. */
+static uint64_t pause_ms(const struct transfer *t) {
+    uint64_t ms = (uint64_t)DD_S3_PAUSE_MS << (t->attempts < 8 ? t->attempts - 1 : 7);
+    if (ms > DD_S3_PAUSE_MAX_MS)
+        ms = DD_S3_PAUSE_MAX_MS;
+    return ms - (clock_ns() >> 8) % (ms / 2);
+}
+
+static void transfer_describe(const struct s3 *s, const struct transfer *t, CURLcode e, long http,
+                              char *why, size_t cap) {
+    struct told told;
+    char tries[48] = "";
+    told_parse(&told, t->told ? t->told : "", t->told_n);
+    if (may_pass(e, http) && t->attempts > 1)
+        snprintf(tries, sizeof tries, " (tried %u times)", t->attempts);
+    if (e != CURLE_OK)
+        snprintf(why, cap, "%s%s", *t->error != 0 ? t->error : curl_easy_strerror(e), tries);
+    else if (http == 412)
+        snprintf(why, cap, "it is another object now than when the bucket was listed");
+    else
+        snprintf(why, cap, "S3 answered %ld%s%s%s%s%s", http, *told.code != 0 ? " " : "", told.code,
+                 *told.message != 0 ? ": " : "", told.message, tries);
+    if (e == CURLE_OK && (http == 403 || http == 401) && *s->config.access == 0)
+        snprintf(why + strlen(why), cap - strlen(why), "; no credentials were found (%.200s)",
+                 s->config.looked);
+}
+
+/* The attempt is over: true when the transfer is done, with status and why. */
+static bool attempt_end(struct s3 *s, struct transfer *t, CURLcode e) {
+    long http = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &http);
+    curl_multi_remove_handle(s->multi, t->easy);
+    t->in_multi = false;
+    t->http = http;
+    t->status = 0;
+    *t->why = 0;
+    if (t->taken != 0) {
+        t->status = t->taken;
+        return true;
+    }
+    if (load_stopped()) {
+        t->status = -ECANCELED;
+        return true;
+    }
+    if (http_good(http) && (t->exact ? t->got == t->limit && !t->larger : e == CURLE_OK))
+        return true;
+    if (t->larger || (e == CURLE_OK && http_good(http))) {
+        t->status = -ESTALE;
+        snprintf(t->why, sizeof t->why, "%s than the %llu bytes that %s",
+                 t->larger ? "more" : "fewer", (unsigned long long)t->limit,
+                 t->exact ? "the list of the bucket said" : "a list may have");
+        return true;
+    }
+    if (may_pass(e, http) && t->attempts < s->config.attempts) {
+        t->again_ns = clock_ns() + pause_ms(t) * 1000000u;
+        return false;
+    }
+    t->status = http == 404                  ? -ENOENT
+                : http == 403 || http == 401 ? -EACCES
+                : http == 412                ? -ESTALE
+                                             : -EIO;
+    transfer_describe(s, t, e, http, t->why, sizeof t->why);
+    return true;
+}
+
+int transfer_begin(struct s3 *s, struct transfer *t) {
+    if (!t->easy && !(t->easy = curl_easy_init()))
+        return dd_error(-ENOMEM, "out of memory");
+    t->attempts = 0;
+    t->got = 0;
+    t->taken = 0;
+    t->busy = true;
+    t->again_ns = 0;
+    int rc = attempt_begin(s, t);
+    t->busy = rc == 0;
+    return rc;
+}
+
+void transfer_end(struct s3 *s, struct transfer *t) {
+    if (t->in_multi)
+        curl_multi_remove_handle(s->multi, t->easy);
+    t->in_multi = t->busy = false;
+}
+
+void transfer_free(struct transfer *t) {
+    if (t->easy)
+        curl_easy_cleanup(t->easy);
+    curl_slist_free_all(t->headers);
+    free(t->told);
+    memset(t, 0, sizeof *t);
+}
+
+struct transfer *transfer_done(struct s3 *s, int *rc) {
+    *rc = 0;
+    for (;;) {
+        int running, left;
+        CURLMsg *m;
+        uint64_t now = clock_ns();
+        bool waits = false, busy = false;
+        for (unsigned i = 0; i <= S3_FLIGHT; i++) {
+            struct transfer *t = &s->transfer[i];
+            busy |= t->busy;
+            if (!t->busy || t->in_multi)
+                continue;
+            if (t->again_ns > now)
+                waits = true;
+            else if ((*rc = attempt_begin(s, t)) < 0)
+                return NULL;
+        }
+        if (!busy)
+            return NULL;
+        if (load_stopped()) {
+            *rc = -ECANCELED;
+            return NULL;
+        }
+        CURLMcode e = curl_multi_perform(s->multi, &running);
+        while (e == CURLM_OK && (m = curl_multi_info_read(s->multi, &left))) {
+            struct transfer *t;
+            if (m->msg != CURLMSG_DONE)
+                continue;
+            CURLcode result = m->data.result;
+            curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &t);
+            if (attempt_end(s, t, result)) {
+                t->busy = false;
+                return t;
+            }
+            waits = true;
+        }
+        if (e == CURLM_OK)
+            e = curl_multi_poll(s->multi, NULL, 0, waits ? WAIT_MS / 10 : WAIT_MS, NULL);
+        if (e != CURLM_OK) {
+            *rc = dd_error(-EIO, "libcurl: %s", curl_multi_strerror(e));
+            return NULL;
+        }
+    }
+}
+
+/* --- a bucket --- */
+
+int s3_open(struct s3 **out, const char *text, const char *region) {
+    const char *name = strncmp(text, "s3://", 5) == 0 ? text + 5 : "";
+    size_t n = strcspn(name, "/");
+    if (n == 0 || n >= sizeof(*out)->bucket ||
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n)
+        return dd_error(-EINVAL, "%.200s: such a source is s3://BUCKET/PREFIX", text);
+    const char *prefix = name[n] == '/' ? name + n + 1 : "";
+    if (strlen(prefix) > S3_KEY_MAX)
+        return dd_error(-EINVAL, "%.200s...: a key in S3 has at most %u bytes", text, S3_KEY_MAX);
+    struct s3 *s = calloc(1, sizeof *s);
+    if (!s)
+        return dd_error(-ENOMEM, "out of memory");
+    memcpy(s->bucket, name, n);
+    strcpy(s->prefix, prefix);
+    int rc = s3_config_read(&s->config, the_load.o->anon);
+    if (rc == 0 && region && !s3_region_good(region))
+        rc = dd_error(-EINVAL, "%.40s is no region", region);
+    if (rc == 0 && region)
+        snprintf(s->config.region, sizeof s->config.region, "%s", region);
+    pthread_once(&curl_once, curl_begin);
+    if (rc == 0 && !(s->multi = curl_multi_init()))
+        rc = dd_error(-ENOMEM, "out of memory");
+    if (rc < 0) {
+        s3_close(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void s3_close(struct s3 *s) {
+    if (!s)
+        return;
+    for (unsigned i = 0; i <= S3_FLIGHT; i++) {
+        transfer_end(s, &s->transfer[i]);
+        if (s->transfer[i].want)
+            free(s->transfer[i].want->data);
+        transfer_free(&s->transfer[i]);
+    }
+    if (s->multi)
+        curl_multi_cleanup(s->multi);
+    s3_config_wipe(&s->config);
+    free(s);
+}
+
+const char *s3_prefix(const struct s3 *s) {
+    return s->prefix;
+}
+const char *s3_region(const struct s3 *s) {
+    return s->config.region;
+}
+
+/* --- objects --- */
+
+static int take_here(struct transfer *t, const void *bytes, size_t len) {
+    struct s3_want *w = t->want;
+    if (w->take)
+        return w->take(w->arg, bytes, len);
+    memcpy(w->data + t->got, bytes, len);
+    return 0;
+}
+
+int s3_start(struct s3 *s, struct s3_want *w) {
+    struct transfer *t = s->transfer + 1;
+    while (t->busy && t < s->transfer + S3_FLIGHT)
+        t++;
+    if (t->busy)
+        return dd_error(-EBUSY, "%u objects are on their way already", S3_FLIGHT);
+    w->status = 0;
+    *w->why = 0;
+    w->data = NULL;
+    if (!w->take && !(w->data = malloc(w->size + 1)))
+        return dd_error(-ENOMEM, "out of memory");
+    t->want = w;
+    t->take = take_here;
+    t->limit = w->size;
+    t->exact = true;
+    snprintf(t->etag, sizeof t->etag, "%s", strlen(w->etag) < sizeof t->etag ? w->etag : "");
+    *t->url = 0;
+    s3_url(s, t->url, sizeof t->url, w->key);
+    int rc = transfer_begin(s, t);
+    if (rc < 0) {
+        free(w->data);
+        w->data = NULL;
+        t->want = NULL;
+    }
+    return rc;
+}
+
+unsigned s3_under_way(const struct s3 *s) {
+    unsigned n = 0;
+    for (unsigned i = 1; i <= S3_FLIGHT; i++)
+        n += s->transfer[i].busy;
+    return n;
+}
+
+struct s3_want *s3_done(struct s3 *s, int *rc) {
+    struct transfer *t = transfer_done(s, rc);
+    if (!t)
+        return NULL;
+    struct s3_want *w = t->want;
+    t->want = NULL;
+    w->status = t->status;
+    snprintf(w->why, sizeof w->why, "%s", t->why);
+    if (w->status != 0) {
+        free(w->data);
+        w->data = NULL;
+    }
+    return w;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* s3_inside.h - what s3_http.c and s3_list.c share. */
+#ifndef DDICT_LOAD_S3_S3_INSIDE_H
+#define DDICT_LOAD_S3_S3_INSIDE_H
+
+#include "s3_http.h"
+
+#include <curl/curl.h>
+
+#define S3_URL_MAX (8192u) /* every byte of a key may take three */
+
+struct transfer { /* a URL that is being got */
+    CURL *easy;
+    struct curl_slist *headers;
+    bool busy, in_multi; /* busy and not in the multi handle: waits for its next attempt */
+    unsigned attempts;
+    uint64_t again_ns;
+    char url[S3_URL_MAX], etag[160], error[CURL_ERROR_SIZE];
+    uint64_t limit, got;        /* bytes there may be, bytes taken */
+    bool exact;                 /* there must be so many */
+    uint64_t begun_at, skipped; /* got when the attempt began; bytes that came a second time */
+    bool larger;
+    int (*take)(struct transfer *t, const void *bytes, size_t len);
+    int taken;  /* what it returned when it wanted no more */
+    char *told; /* the body of an error */
+    size_t told_n;
+    char region[64]; /* of the bucket, as the answer says; "" it does not */
+    /* when done */
+    long http;
+    int status;
+    char why[480];
+    struct s3_want *want;
+    void *arg;
+};
+
+struct s3 {
+    struct s3_config config;
+    char bucket[256], prefix[S3_KEY_MAX + 1];
+    CURLM *multi;
+    struct transfer transfer[S3_FLIGHT + 1]; /* the first is for lists */
+};
+
+/* url, limit, exact, take and etag are set. The attempts of one; then transfer_done() gives it
+ * back. */
+int transfer_begin(struct s3 *s, struct transfer *t);
+void transfer_end(struct s3 *s, struct transfer *t);
+void transfer_free(struct transfer *t);
+/* NULL with *rc 0: nothing is under way */
+struct transfer *transfer_done(struct s3 *s, int *rc);
+void s3_url(const struct s3 *s, char *url, size_t cap, const char *key);
+void s3_query(char *url, size_t cap, char before, const char *name, const char *value);
+
+#endif

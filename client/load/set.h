@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* set.h - the set that a load makes: its items, in parts. */
+#ifndef DDICT_LOAD_SET_H
+#define DDICT_LOAD_SET_H
+
+#include "load.h"
+
+#define SET_PART 65536u /* items of a part, SETS */
+
+struct set_result {
+    uint64_t items, bytes, failed, left_out, links, classes, twice;
+    struct pack failures; /* texts */
+    struct pack left;     /* texts */
+};
+/* All is read: put the set. 0 or a negative code with the sentence set. */
+int set_write(const struct load_plan *p, struct set_result *r);
+/* Names need not be UTF-8; JSON is. What is not becomes U+FFFD. */
+struct json_t *text_json(const void *text, size_t len);
+/* What is known of set `name`: 1 and the load's ID (cap LOAD_ID_CAP) and number of items; 0 there
+ * is none. */
+int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes);
+int set_remove(const char *name);
+
+#endif

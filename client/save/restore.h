@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* restore.h - put the parts of a saved dictionary into one that runs. */
+#ifndef DDICT_SAVE_RESTORE_H
+#define DDICT_SAVE_RESTORE_H
+
+#include "save.h"
+
+/* In this process. 0, or -1: j->why. */
+int restore_parts(struct save_job *j);
+
+#endif

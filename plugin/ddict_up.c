@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ddict_up.c - `ddict up` is our child, in a session of its own (^C is not for it), with pipes for
+ * stdin and stdout. For a step it stays: while srun lives the write end of its stdin is open; it
+ * closes at our end, and also when srun is killed. For a job it ends when the managers are ready,
+ * and leaves them alone. STARTUP 3.
+ */
+#include "ddict_up.h"
+
+#include "plugin.h"
+#include <base/clock.h>
+#include <base/defaults.h>
+#include <base/error.h>
+#include <base/io.h>
+#include <launch/command.h>
+#include <launch/startup_lines.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SLICE_MS 500
+/* `ddict up` has the deadlines; ours are later and only for the case that it hangs itself */
+#define SPARE_MS      30000
+#define LAST_WORDS_MS 200
+#define UNSAVED       "NOT ALL WAS SAVED" /* as starter.h has it */
+#define LINE_KEPT     4096                /* longer lines (the report) are not for us */
+
+static struct up {
+    pid_t pid;        /* 0: none */
+    int in, out, err; /* our ends; -1: none */
+    int ready, ended, watches;
+    char srun[40]; /* of the managers: "PID/TICKS" */
+    int loading;   /* it has just said that it loads: more time for it */
+    int loads;     /* it once said so */
+    int unsaved;   /* not all that --ddict-save asked for came to disk */
+    int saving;    /* ... that it saves, at the end */
+    char why[DD_ERRMSG_MAX], summary[DD_ERRMSG_MAX];
+    void (*say)(const char *line);
+    struct lines lines;
+} up = {.in = -1, .out = -1, .err = -1, .lines = {.max = LINE_KEPT}};
+
+void up_arg(struct up_args *a, const char *fmt, ...) {
+    size_t room = sizeof a->text - a->used;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(a->text + a->used, room, fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= room || a->n >= (int)(sizeof a->argv / sizeof *a->argv) - 1) {
+        a->full = 1;
+        return;
+    }
+    a->argv[a->n++] = a->text + a->used;
+    a->used += (size_t)n + 1;
+}
+
+/* An option, as its row names it; value: NULL for none. */
+static void up_option(struct up_args *a, enum option_id o, const char *value) {
+    if (value)
+        up_arg(a, "%s=%s", option_rows[o].option, value);
+    else
+        up_arg(a, "%s", option_rows[o].option);
+}
+
+void up_args_begin(struct up_args *a, const struct settings *site, const char *name, unsigned job,
+                   const char *folder) {
+    char jobid[12];
+
+    memset(a, 0, sizeof *a);
+    up_arg(a, "%s", text_of(site, OPT_DDICT));
+    up_arg(a, "up");
+    up_option(a, OPT_PLUGIN, NULL);
+    up_option(a, OPT_NAME, name);
+    snprintf(jobid, sizeof jobid, "%u", job);
+    up_option(a, OPT_JOBID, jobid);
+    if (folder && *folder == '/')
+        up_option(a, OPT_CHDIR, folder);
+}
+
+void up_args_asked(struct up_args *a, const struct ask_options *ask) {
+    char text[4096] = ""; /* for the record */
+    size_t n = 0;
+    int i;
+
+    for (i = 0; i < OPTS; i++)
+        if (ask->value[i] && n < sizeof text)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n > 0 ? " " : "",
+                                  option_rows[i].of_srun, ask->value[i]);
+    if (n > 0)
+        up_option(a, OPT_ASKED, text);
+    for (i = 0; i < OPTS; i++)
+        if (ask->value[i] && (option_rows[i].of & OF_UP) != 0)
+            up_option(a, (enum option_id)i, ask->value[i]);
+}
+
+void up_args_site(struct up_args *a, int ac, char **av) {
+    int i;
+
+    for (i = 0; i < ac; i++)
+        up_option(a, OPT_SITE, av[i]);
+}
+
+static void on_line(void *arg, char *line) {
+    const char *rest;
+    char word[16];
+
+    switch (line_parse(line, &rest)) {
+    case LINE_READY:
+        up.watches = line_value(rest, "script", word, sizeof word) >= 0 &&
+                     strcmp(word, "watched") == 0 &&
+                     line_value(rest, "srun", up.srun, sizeof up.srun) > 0;
+        up.ready = 1;
+        break;
+    case LINE_EXISTS:
+        up.ready = 1;
+        break;
+    case LINE_END:
+        up.ended = 1;
+        break;
+    case LINE_LOADING:
+        up.loading = up.loads = 1;
+        break;
+    case LINE_SAVING:
+        up.saving = 1;
+        break;
+    case LINE_WARN:
+        up.unsaved |= strncmp(rest, UNSAVED, sizeof UNSAVED - 1) == 0;
+        up.say(rest);
+        break;
+    case LINE_SUMMARY:
+        snprintf(up.summary, sizeof up.summary, "%s", rest);
+        break;
+    case LINE_ERROR:
+        if (up.why[0] == '\0')
+            snprintf(up.why, sizeof up.why, "%s", rest);
+        break;
+    default:
+        break;
+    }
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig) {
+    interrupted = 1;
+}
+
+/*
+ * While we wait srun has a thread that takes its signals and would only note them. The main thread
+ * is served first when it has them unblocked, so a single ^C ends the waiting.
+ */
+static void signals_take(int take, sigset_t *mask_before, struct sigaction before[4]) {
+    static const int signals[4] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction ours = {.sa_handler = on_signal};
+    sigset_t set;
+    int i;
+
+    sigemptyset(&set);
+    for (i = 0; i < 4; i++) {
+        sigaddset(&set, signals[i]);
+        if (take)
+            sigaction(signals[i], &ours, &before[i]);
+    }
+    if (take)
+        pthread_sigmask(SIG_UNBLOCK, &set, mask_before);
+    else
+        pthread_sigmask(SIG_SETMASK, mask_before, NULL);
+    for (i = 0; i < 4 && !take; i++)
+        sigaction(signals[i], &before[i], NULL);
+}
+
+/* Pass on what it prints on stderr. */
+static void err_relay(void) {
+    char buf[4096];
+    ssize_t n = read(up.err, buf, sizeof buf);
+
+    if (n > 0) {
+        write_all(STDERR_FILENO, buf, (size_t)n);
+    } else if (n == 0 || errno != EINTR) {
+        close(up.err);
+        up.err = -1;
+    }
+}
+
+/* Follow its lines until it is ready (or failed), or until its end; -1 when that took too long. */
+static int up_follow(int until_end, int timeout_ms) {
+    struct deadline limit;
+    int left;
+
+    deadline_start(&limit, timeout_ms);
+    while (until_end || (!up.ready && up.why[0] == '\0')) {
+        struct pollfd p[2] = {{.fd = up.out, .events = POLLIN}, {.fd = up.err, .events = POLLIN}};
+        char buf[4096];
+        ssize_t n;
+
+        if (up.loading && !until_end)
+            deadline_start(&limit, timeout_ms);
+        if (up.saving && until_end)
+            deadline_start(&limit, timeout_ms);
+        up.loading = up.saving = 0;
+        left = deadline_left(&limit, SLICE_MS);
+        if (left == 0)
+            return -1;
+        if (interrupted && !until_end)
+            return 0;
+        if (poll(p, 2, left) <= 0)
+            continue;
+        if (p[1].revents != 0)
+            err_relay();
+        if (p[0].revents == 0)
+            continue;
+        n = read(up.out, buf, sizeof buf);
+        if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+            return 0;
+        if (n > 0)
+            lines_feed(&up.lines, buf, (size_t)n, on_line, NULL);
+    }
+    return 0;
+}
+
+static void end_close(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* It has closed its stdout, or is to be killed. srun may have reaped it: ECHILD is as good. */
+static void up_reap(int kill_it) {
+    int i;
+
+    if (kill_it)
+        kill(up.pid, SIGKILL);
+    for (i = 0; i < 100 && waitpid(up.pid, NULL, WNOHANG) == 0; i++)
+        poll(NULL, 0, 10);
+    up.pid = 0;
+    end_close(&up.in);
+    end_close(&up.out);
+    end_close(&up.err);
+    lines_free(&up.lines);
+}
+
+int up_spawn(const struct up_args *a, char *const *envp, int own_stderr) {
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, rc;
+
+    if (a->full) {
+        snprintf(up.why, sizeof up.why, "the options of the dictionary are too long together");
+        return -E2BIG;
+    }
+    if (access(a->argv[0], X_OK) < 0) {
+        snprintf(up.why, sizeof up.why, "%s: %s (plugstack.conf: ddict=PATH)", a->argv[0],
+                 strerror(errno));
+        return -ENOENT;
+    }
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
+        (own_stderr && pipe2(err, O_CLOEXEC) < 0))
+        rc = -errno;
+    else
+        rc = command_spawn((char *const *)(uintptr_t)a->argv, envp, in[0], out[1],
+                           own_stderr ? err[1] : STDERR_FILENO);
+    end_close(&in[0]);
+    end_close(&out[1]);
+    end_close(&err[1]);
+    if (rc < 0) {
+        end_close(&in[1]);
+        end_close(&out[0]);
+        end_close(&err[0]);
+        snprintf(up.why, sizeof up.why, "cannot start `ddict up`: %s", strerror(-rc));
+        return rc;
+    }
+    up.pid = rc;
+    up.in = in[1];
+    up.out = out[0];
+    up.err = err[0];
+    return 0;
+}
+
+const char *up_wait(const struct settings *site, void (*say)(const char *line)) {
+    int timeout_ms = is_said(site, OPT_START_TIMEOUT)
+                         ? (int)number_of(site, OPT_START_TIMEOUT) * 1000
+                         : DD_STEP_CREATE_MS,
+        rc;
+    struct sigaction before[4];
+    sigset_t mask;
+
+    if (up.pid == 0)
+        return up.why;
+    up.say = say;
+    signals_take(1, &mask, before);
+    rc = up_follow(0, timeout_ms + DD_READY_MS + SPARE_MS);
+    signals_take(0, &mask, before);
+    if (up.ready)
+        return NULL;
+    end_close(&up.in);
+    if (interrupted)
+        kill(up.pid, SIGTERM);
+    if (rc == 0) /* it says why when it has cleaned up */
+        up_follow(1, 4 * DD_STOP_MS);
+    up_reap(rc < 0);
+    if (interrupted)
+        return up.loads ? "interrupted before all data was in the dictionary (^C, scancel, or the "
+                          "time limit, against which loading counts)"
+                        : "interrupted before the managers were ready";
+    if (up.why[0] != '\0')
+        return up.why;
+    return rc < 0 ? "no answer from `ddict up`" : "`ddict up` ended without a word";
+}
+
+const char *up_watches(void) {
+    return up.watches ? up.srun : NULL;
+}
+
+void up_leave(void) {
+    int rc = up_follow(1, 2 * DD_STOP_MS);
+
+    for (;;) { /* what it printed before it let go */
+        struct pollfd p = {.fd = up.err, .events = POLLIN};
+
+        if (up.err < 0 || poll(&p, 1, LAST_WORDS_MS) <= 0)
+            break;
+        err_relay();
+    }
+    up_reap(rc < 0);
+}
+
+int up_unsaved(void) {
+    return up.unsaved;
+}
+
+void up_end(void (*say)(const char *line), void (*complain)(const char *line)) {
+    int rc;
+
+    if (up.pid == 0)
+        return;
+    up.say = say;
+    end_close(&up.in);
+    rc = up_follow(1, DD_DRAIN_MS + DD_DRAIN_GRACE_MS + 4 * DD_STOP_MS);
+    up_reap(rc < 0);
+    if (up.why[0] != '\0')
+        complain(up.why);
+    else if (!up.ended)
+        complain(rc < 0 ? "the managers did not end in time"
+                        : "`ddict up` was killed; the dictionary is gone");
+    if (up.summary[0] != '\0')
+        say(up.summary);
+}

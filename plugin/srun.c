@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * srun.c - in srun, when its step is there and its tasks are not: a dictionary of its own, which
+ * ends with srun, or the job's, which stays.
+ */
+
+#include "srun.h"
+
+#include "ddict_up.h"
+#include "options.h"
+#include "plugin.h"
+#include "task.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static void user_say(const char *line) {
+    slurm_spank_log("ddict: %s", line);
+}
+
+static void user_complain(const char *line) {
+    slurm_error("ddict: %s", line);
+}
+
+static void give_up(const char *name, const char *why) {
+    if (!options_in_job() || setenv(REFUSED_VARIABLE, name, 1) < 0)
+        plugin_fail("%s", why);
+    slurm_error("ddict: %s", why);
+}
+
+static void name_set(const char *name) {
+    if (setenv("DDICT_NAME", name, 1) < 0 || setenv(STEP_VARIABLE, name, 1) < 0)
+        plugin_fail("out of memory");
+    unsetenv("DDICT_NODE");
+}
+
+/* Of relative paths. A job's is where it was submitted; srun may be anywhere. */
+static const char *folder_of(enum scope scope, char cwd[PATH_MAX]) {
+    const char *submit = getenv("SLURM_SUBMIT_DIR");
+
+    return scope == SCOPE_JOB && submit && *submit == '/' ? submit : getcwd(cwd, PATH_MAX);
+}
+
+static void dictionary_start(enum scope scope, const char *name, uint32_t job, uint32_t step,
+                             int ac, char **av) {
+    char path[PATH_MAX], cwd[PATH_MAX], text[ASK_WHY];
+    const char *why;
+    struct up_args args;
+    struct settings site;
+    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+
+    if (site_collect(&site, ac, av, text, sizeof text) < 0) {
+        give_up(name, text);
+        return;
+    }
+    up_args_begin(&args, &site, name, job, folder_of(scope, cwd));
+    if (scope == SCOPE_STEP)
+        up_arg(&args, "--step=%" PRIu32, step);
+    up_arg(&args, "--srun=%.*s", len > 0 ? (int)len : 4, len > 0 ? path : "srun");
+    up_args_asked(&args, options_of(scope));
+    up_args_site(&args, ac, av);
+    up_spawn(&args, environ, 0);
+    why = up_wait(&site, user_say);
+    if (why) {
+        give_up(name, why);
+        return;
+    }
+    if (scope == SCOPE_JOB)
+        up_leave();
+    name_set(name);
+}
+
+/*
+ * On a node of the job a look is enough. The script's own variable says that the dictionary was
+ * there: it is not started a second time, because nobody would notice that it is empty.
+ */
+static int job_look(const char *name) {
+    const char *node = getenv("SLURMD_NODENAME"), *mine = getenv("DDICT_NAME");
+
+    if (!node)
+        return 0;
+    if (dictionary_is_here(name, node)) {
+        if ((options_of(SCOPE_JOB)->value[OPT_LOAD] || options_of(SCOPE_JOB)->value[OPT_RESTORE]) &&
+            (!mine || strcmp(mine, name) != 0))
+            return 0; /* another srun may still be loading: `ddict up` waits for that */
+        name_set(name);
+        return 1;
+    }
+    if (!mine || strcmp(mine, name) != 0)
+        return 0;
+    give_up(name,
+            "the job's dictionary is gone; --ddict-scope=step would give this step one of its own");
+    return 1;
+}
+
+/* srun calls slurm_spank_exit at its end, where it does not say its exit code; this may be before
+ * or after it. */
+static void on_srun_exit(int code, void *arg) {
+    srun_step_end();
+    if (code != 0 || !up_unsaved())
+        return;
+    fflush(NULL);
+    _exit(1);
+}
+
+void srun_step_begin(spank_t sp, int ac, char **av) {
+    enum scope scope = options_scope();
+    const char *in_job = options_in_job();
+    char name[NAME_CAP], id[16];
+    uint32_t job, step;
+
+    if (scope == SCOPE_NONE)
+        return;
+    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+        plugin_fail("Slurm does not say which step this is");
+    snprintf(id, sizeof id, "%" PRIu32, job);
+    if (scope == SCOPE_JOB && (!in_job || strcmp(in_job, id) != 0)) {
+        /* --jobid: what this job has is not for another one */
+        setenv(STEP_VARIABLE, STEP_NONE, 1);
+        return;
+    }
+    if (scope == SCOPE_STEP && step > STEP_MAX)
+        /* salloc's own srun for an interactive step: the options are for the user's steps in it */
+        return;
+    options_launch();
+    if (scope == SCOPE_STEP) {
+        step_name(name, job, step);
+        if (options_of(scope)->value[OPT_SAVE])
+            on_exit(on_srun_exit, NULL); /* the plugin stays mapped: -z nodelete */
+        dictionary_start(scope, name, job, step, ac, av);
+    } else {
+        job_name(name, job);
+        if (!job_look(name))
+            dictionary_start(scope, name, job, step, ac, av);
+    }
+}
+
+void srun_step_end(void) {
+    up_end(user_say, user_complain);
+}

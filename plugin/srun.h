@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* srun.h - what srun does for a step: start the managers, and end them. */
+#ifndef DDICT_PLUGIN_SRUN_H
+#define DDICT_PLUGIN_SRUN_H
+
+#include <slurm/spank.h>
+
+/* srun: start the managers, or find the job's, and wait until they are ready. When they cannot
+ * start srun ends, or its tasks do before their program begins. */
+void srun_step_begin(spank_t sp, int ac, char **av);
+/* srun: end those of the step and tell the user when they ended badly. Where not all was saved
+ * srun's exit code is 1 instead of 0. */
+void srun_step_end(void);
+
+#endif

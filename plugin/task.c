@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task.c - in the task, as the user, before its program: the dictionary's name, also where srun's
+ * --export left it out. A task whose node has no dictionary ends here, so no program runs without
+ * what it was promised.
+ */
+
+#include "task.h"
+
+#include "batch_task.h"
+#include "options.h"
+#include "plugin.h"
+#include "task_env.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+int dictionary_is_here(const char *name, const char *node) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    size_t cap = sizeof a.sun_path - 1;
+    struct ucred other;
+    socklen_t len = sizeof other;
+    int n = snprintf(a.sun_path + 1, cap, "ddict/%s/%s", name, node), fd, rc;
+
+    if (n < 0 || (size_t)n >= cap)
+        return 1; /* such long names are built otherwise */
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return 1;
+    rc = connect(fd, (struct sockaddr *)&a,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0
+             ? errno
+             : 0;
+    if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &len) == 0 &&
+        other.uid != geteuid())
+        rc = ECONNREFUSED; /* a stranger has bound the name */
+    close(fd);
+    return rc != ECONNREFUSED;
+}
+
+/* Into name: what srun says, if it can be; without a word (--export=NIL) the step's own comes
+ * before the job's. 0 or -1: no dictionary. */
+static int name_find(spank_t sp, uint32_t job, uint32_t step, const char *node,
+                     char name[NAME_CAP]) {
+    char said[NAME_CAP], of_job[NAME_CAP];
+
+    task_variable(sp, STEP_VARIABLE, said, sizeof said);
+    job_name(of_job, job);
+    step_name(name, job, step);
+    if (step <= STEP_MAX && strcmp(said, name) == 0)
+        return 0;
+    if (strcmp(said, of_job) == 0) {
+        strcpy(name, of_job);
+        return 0;
+    }
+    if (step > STEP_MAX || strcmp(said, STEP_NONE) == 0 || !options_of_step(sp))
+        return -1;
+    if (*node != '\0' && !dictionary_is_here(name, node) && dictionary_is_here(of_job, node))
+        strcpy(name, of_job);
+    return 0;
+}
+
+static void task_end(spank_t sp, const char *why, const char *name) {
+    int local = 0;
+
+    spank_get_item(sp, S_TASK_ID, &local);
+    if (local == 0)
+        dprintf(STDERR_FILENO, "ddict: %s %s, the tasks here are not started\n", why, name);
+    _exit(1);
+}
+
+void task_begin(spank_t sp, int ac, char **av) {
+    char name[NAME_CAP], of_job[NAME_CAP], node[128], refused[NAME_CAP];
+    uint32_t job, step;
+    int i;
+
+    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS) {
+        if (options_of_step(sp) || *task_variable(sp, STEP_VARIABLE, name, sizeof name) != '\0' ||
+            *task_variable(sp, JOB_VARIABLE, node, sizeof node) != '\0')
+            task_end(sp, "Slurm does not say which step this is; no", "dictionary");
+        return;
+    }
+    if (step == STEP_BATCH) {
+        batch_task(sp, job, ac, av);
+        return;
+    }
+    task_variable(sp, "SLURMD_NODENAME", node, sizeof node);
+    task_variable(sp, REFUSED_VARIABLE, refused, sizeof refused);
+    step_name(name, job, step);
+    job_name(of_job, job);
+    if (strcmp(refused, name) == 0 || strcmp(refused, of_job) == 0)
+        _exit(1); /* srun has said why */
+    if (name_find(sp, job, step, node, name) < 0)
+        return;
+    if (*node != '\0' && !dictionary_is_here(name, node)) {
+        char why[160];
+
+        snprintf(why, sizeof why, "node %s has no dictionary", node);
+        task_end(sp, why, name);
+    }
+    if (spank_setenv(sp, "DDICT_NAME", name, 1) != ESPANK_SUCCESS)
+        task_end(sp, "Slurm does not take the name of the dictionary", name);
+    if (strcmp(name, of_job) != 0)
+        options_forget(sp);
+    spank_unsetenv(sp, "DDICT_NODE");
+    spank_unsetenv(sp, STEP_VARIABLE);
+    spank_unsetenv(sp, JOB_VARIABLE);
+    for (i = 0; i < OPTS; i++) /* an srun of the program must not ask again */
+        if ((option_rows[i].of & ONCE) != 0)
+            spank_unsetenv(sp, option_rows[i].variable);
+    if (step <= STEP_MAX)
+        tasks_prepare(sp, name, job, step);
+    spank_unsetenv(sp, TASKS_VARIABLE);
+    task_first();
+}

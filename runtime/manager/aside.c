@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * aside.c - the memory of clients that have gone is given back in a thread of its own. Who unmaps
+ * and closes the last descriptor of a lane pays for each page that was in it: a second for some GiB
+ * that a client had begun to put, in which the loop would serve nobody.
+ */
+#include "aside.h"
+
+#include "manager.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+struct gone {
+    struct gone *next;
+    struct lane lane;
+    const struct lease_chunk *leases;
+};
+struct aside {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t come;
+    struct gone *first, **end;
+    bool stop;
+};
+
+static void gone_free(struct lane *lane, const struct lease_chunk *leases) {
+    munmap((void *)(uintptr_t)leases, LEASE_FILE_SIZE);
+    lane_unmap(lane);
+}
+
+static void *run(void *arg) {
+    struct aside *s = arg;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        struct gone *g = s->first;
+        if (g) {
+            s->first = g->next;
+            if (!s->first)
+                s->end = &s->first;
+            pthread_mutex_unlock(&s->lock);
+            gone_free(&g->lane, g->leases);
+            free(g);
+            pthread_mutex_lock(&s->lock);
+        } else if (s->stop)
+            break;
+        else
+            pthread_cond_wait(&s->come, &s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static struct aside *begin(void) {
+    struct aside *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->end = &s->first;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->come, NULL);
+    if (pthread_create(&s->thread, NULL, run, s) == 0)
+        return s;
+    pthread_cond_destroy(&s->come);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+    return NULL;
+}
+
+void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *leases) {
+    if (!m->aside)
+        m->aside = begin();
+    struct gone *g = m->aside ? malloc(sizeof *g) : NULL;
+    if (!g) { /* then it takes its time */
+        gone_free(lane, leases);
+        return;
+    }
+    *g = (struct gone){.lane = *lane, .leases = leases};
+    pthread_mutex_lock(&m->aside->lock);
+    *m->aside->end = g;
+    m->aside->end = &g->next;
+    pthread_cond_signal(&m->aside->come);
+    pthread_mutex_unlock(&m->aside->lock);
+}
+
+void aside_end(struct manager *m) {
+    struct aside *s = m->aside;
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_signal(&s->come);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->come);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+    m->aside = NULL;
+}

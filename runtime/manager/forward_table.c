@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* forward_table.c - forwards by id, requester and peer; how many a requester may have. */
+#include "forward_table.h"
+
+#include "forward.h"
+#include "manager.h"
+#include "peer_client.h"
+#include "stream_in.h"
+#include <base/clock.h>
+#include <base/log.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORWARDS_MAX 512u /* of one lane: the answers of so many may have to be kept for it */
+/* of one lane that wait for their key, apart from those; more are refused: they must not keep the
+ * put that they wait for */
+#define WAITS_MAX    4096u
+#define EVENTS_MAX   65536u /* likewise for events: one of each subscription at each manager */
+#define ID_INDEX(id) ((uint32_t)(id))
+
+static const char *const state_names[FORWARD_STATE_N] = {
+    [FORWARD_NEW] = "new",     [FORWARD_FOLLOWS] = "follows", [FORWARD_PUTS] = "puts",
+    [FORWARD_ASKED] = "asked", [FORWARD_LANDS] = "lands",     [FORWARD_PASSES] = "passes",
+    [FORWARD_FILLS] = "fills", [FORWARD_PIECE] = "piece",     [FORWARD_DROPS] = "drops",
+    [FORWARD_OVER] = "over",
+};
+
+int forwards_init(struct manager *m) {
+    m->forward_table = calloc(1, sizeof *m->forward_table);
+    return m->forward_table ? 0 : -ENOMEM;
+}
+
+void forwards_free(struct manager *m) {
+    if (!m->forward_table)
+        return;
+    free(m->forward_table->slot);
+    free(m->forward_table->unused);
+    free(m->forward_table);
+}
+
+void forward_become(struct forward *f, enum forward_state state) {
+    log_debug("forward %llx, %s of manager %u: %s, was %s", (unsigned long long)f->id,
+              msg_name(f->req.type), f->from, state_names[state], state_names[f->state]);
+    f->state = state;
+}
+
+bool forward_has_block(const struct forward *f) {
+    return f->state == FORWARD_LANDS || f->state == FORWARD_FILLS || f->state == FORWARD_PIECE;
+}
+
+/* --- by id, and by peer --- */
+static bool slot_take(struct forwards *t, struct forward *f) {
+    if (t->unused_n == 0 && t->n == t->cap) {
+        uint32_t cap = t->cap ? 2 * t->cap : 256;
+        struct forward **slot = realloc(t->slot, cap * sizeof *slot);
+        if (slot)
+            t->slot = slot;
+        uint32_t *unused = realloc(t->unused, cap * sizeof *unused);
+        if (unused)
+            t->unused = unused;
+        if (!slot || !unused)
+            return false;
+        t->cap = cap;
+    }
+    uint32_t i = t->unused_n ? t->unused[--t->unused_n] : t->n++;
+    t->slot[i] = f;
+    f->id = ++t->generation << 32 | i;
+    return true;
+}
+
+struct forward *forward_find(struct manager *m, uint64_t id) {
+    struct forwards *t = m->forward_table;
+    struct forward *f = ID_INDEX(id) < t->n ? t->slot[ID_INDEX(id)] : NULL;
+    return f && f->id == id ? f : NULL;
+}
+
+bool forward_enlist(struct forward *f, struct peer *p) {
+    if (!slot_take(f->requester->m->forward_table, f))
+        return false;
+    f->peer = p;
+    peer_asked(p);
+    f->p_prev = peer_forwards(p);
+    f->p_next = *f->p_prev;
+    if (f->p_next)
+        f->p_next->p_prev = &f->p_next;
+    *f->p_prev = f;
+    return true;
+}
+
+void forward_delist(struct manager *m, struct forward *f) {
+    struct forwards *t = m->forward_table;
+    *f->p_prev = f->p_next;
+    if (f->p_next)
+        f->p_next->p_prev = f->p_prev;
+    t->slot[ID_INDEX(f->id)] = NULL;
+    t->unused[t->unused_n++] = ID_INDEX(f->id);
+    f->id = 0;
+}
+
+/* --- by requester --- */
+static unsigned *wait_count(struct requester *a, const struct forward *f) {
+    return f->req.type == MSG_EVENTS ? &a->forward_events_n : &a->forward_waits_n;
+}
+
+static void list_append(struct requester *a, struct forward *f) {
+    f->a_next = NULL;
+    f->a_prev = a->forwards_end;
+    *f->a_prev = f;
+    a->forwards_end = &f->a_next;
+}
+
+static void list_remove(struct requester *a, struct forward *f) {
+    *f->a_prev = f->a_next;
+    if (f->a_next)
+        f->a_next->a_prev = f->a_prev;
+    else
+        a->forwards_end = f->a_prev;
+}
+
+struct forward *forward_new(struct requester *a, const struct msg *req, const uint8_t *key,
+                            uint64_t hash, uint32_t to) {
+    size_t key_len = key ? req->key_len : 0;
+    struct forward *f = malloc(sizeof *f + key_len);
+    if (!f)
+        return NULL;
+    *f = (struct forward){
+        .requester = a, .from = to, .req = *req, .began = clock_ns(), .hash = hash};
+    if (key_len)
+        memcpy(f->key, key, key_len);
+    list_append(a, f);
+    if (forward_busy(f)) {
+        a->forwards_n++;
+        a->m->peers_busy++;
+    } else
+        ++*wait_count(a, f);
+    return f;
+}
+
+void forward_unlink(struct forward *f) {
+    struct requester *a = f->requester;
+    list_remove(a, f);
+    if (f->state == FORWARD_PASSES)
+        a->streams_n--;
+    if (!forward_busy(f))
+        --*wait_count(a, f);
+    else if (a->forwards_n-- >= FORWARDS_MAX)
+        a->m->up->unstall(a->m);
+    if (f->req.type == MSG_PUT)
+        put_in_forget(a, f);
+    f->requester = NULL;
+}
+
+void forward_last(struct forward *f) {
+    list_remove(f->requester, f);
+    list_append(f->requester, f);
+}
+
+/* Those at managers that do not move do not count: they may take any time, and there are no more of
+ * them (they are parked). */
+bool forwards_full(const struct requester *a, uint32_t to) {
+    unsigned n = 0;
+    if (a->forwards_n < FORWARDS_MAX)
+        return false;
+    if (peer_stuck(a->m, to))
+        return true;
+    for (const struct forward *f = a->forwards; f; f = f->a_next)
+        n += forward_busy(f) && !peer_stuck(a->m, f->from);
+    return n >= FORWARDS_MAX;
+}
+
+bool forward_waits_full(const struct requester *a, unsigned type) {
+    return type == MSG_EVENTS ? a->forward_events_n >= EVENTS_MAX : a->forward_waits_n >= WAITS_MAX;
+}
+
+/* --- by the key's hash --- */
+void bucket_remove(struct forward *f) {
+    if (!f->same_prev)
+        return;
+    *f->same_prev = f->same_next;
+    if (f->same_next)
+        f->same_next->same_prev = f->same_prev;
+    f->same_prev = NULL;
+}
+
+void bucket_add(struct forward **buckets, struct forward *f) {
+    f->same_prev = &buckets[f->hash % FORWARD_BUCKETS];
+    f->same_next = *f->same_prev;
+    if (f->same_next)
+        f->same_next->same_prev = &f->same_next;
+    *f->same_prev = f;
+}

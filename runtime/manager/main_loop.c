@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main_loop.c - one manager: opens its arena, says that it is ready, and serves until ddictd says
+ * stop. It spins a little after work where it has more than one core; then it announces that it
+ * sleeps (PROTOCOL 3) and costs nothing until something comes.
+ */
+#include "main_loop.h"
+
+#include "aside.h"
+#include "cache.h"
+#include "forward.h"
+#include "forward_table.h"
+#include "freeze.h"
+#include "lanes.h"
+#include "manager.h"
+#include "numa_bind.h"
+#include "parked.h"
+#include "peer_client.h"
+#include "peer_server.h"
+#include "prefetch.h"
+#include "queues.h"
+#include "requests.h"
+#include "rma_export.h"
+#include "rooms.h"
+#include "stats.h"
+#include "subscriptions.h"
+#include "supmsg.h"
+#include "transit.h"
+#include "waiters.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <base/spin.h>
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* bytes of free memory not given back to the kernel: a burst of answers takes and frees so much
+ * many times a millisecond */
+#define HEAP_KEPT (2 << 20)
+/* bytes of one block that comes from that memory: more than any message, each of which would else
+ * be mapped and unmapped */
+#define HEAP_PIECE   (1 << 20)
+#define TURN_LONG_NS 1000000u /* of longer turns the CPU time is looked at, */
+#define TURN_LOOK_NS 200000u  /* which is a system call: so often at most */
+/* messages of ddictd taken in a turn at most: a client that comes is some 40 us of mappings, one
+ * that goes what it had under way */
+#define SUP_TURN 16u
+/* between looks at the sockets while lanes keep us busy or we spin: a look costs half a microsecond
+ * */
+#define POLL_NS 10000u
+
+/* One idle turn: the core is ours for a moment, then for whoever needs it more (on few cores the
+ * requester itself). */
+static inline void spin_turn(struct manager *m, uint64_t idle_ns) {
+    m->spun++;
+    if (idle_ns < DD_SPIN_ALONE_NS)
+        spin_relax();
+    else
+        m->now = spin_yield(m->now);
+}
+
+/* --- what modules call of those above them --- */
+static void carriers_look(struct manager *m) {
+    lanes_look(m);
+    peer_servers_look(m);
+}
+
+static const struct upcalls upcalls = {.unstall = lanes_unstall,
+                                       .settle = lanes_settle,
+                                       .look = carriers_look,
+                                       .lane_figures = lanes_figures,
+                                       .links = peer_servers_links,
+                                       .take = request_take,
+                                       .again = request_look,
+                                       .commit = request_commit};
+
+/* --- timers of the whole manager --- */
+static void tick_fire(struct timer *t) {
+    struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, tick));
+    bool more = peer_servers_tick(m);
+    more |= peers_tick(m);
+    if (more)
+        manager_ticks(m);
+}
+
+static void unstall_fire(struct timer *t) {
+    lanes_unstall((struct manager *)(void *)((char *)t - offsetof(struct manager, unstall)));
+}
+
+static void late_fire(struct timer *t) {
+    struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, late));
+    bool more = forwards_late(m);
+    parked_late(m);
+    if (more || m->parkings)
+        timer_after(&m->timers, t, DD_LATE_MS * 1000000ull);
+}
+
+static void settle_fire(struct timer *t) {
+    lanes_settle((struct manager *)(void *)((char *)t - offsetof(struct manager, settle)));
+}
+
+static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int nfds) {
+    static struct sup_msg r;
+    memset(&r, 0, sizeof r);
+    r.id = s->id;
+    switch (s->type) {
+    case SUP_CLIENT_ADD:
+        r.type = SUP_CLIENT_ADDED;
+        r.status = nfds == 4 ? client_add(m, s->id, s->pid, fds) : -EMFILE;
+        if (r.status == 0)
+            fds[2] = fds[3] = -1; /* the client's now */
+        manager_tell(m, &r);
+        break;
+    case SUP_CLIENT_DEL:
+        client_del(m, s->id);
+        break;
+    case SUP_CLIENT_BAN:
+        client_ban(m, s->id);
+        break;
+    case SUP_HOLD_ADD:
+        r.type = SUP_HOLD_ADDED;
+        r.status = nfds == 1 ? hold_add(m, s->id, s->pid, fds[0]) : -EMFILE;
+        manager_tell(m, &r);
+        break;
+    case SUP_HOLD_DEL:
+        hold_del(m, s->id);
+        break;
+    case SUP_FREEZE:
+    case SUP_FREEZE_SAID:
+        freeze_take(m, s);
+        break;
+    case SUP_PING:
+        break; /* the turn that it is part of is the answer */
+    case SUP_STATS:
+        m->ending = true;
+        r.type = SUP_STATS_REPLY;
+        manager_figures(m, &r.stats);
+        manager_tell(m, &r);
+        break;
+    default:
+        __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
+        break;
+    }
+}
+
+static void sup_ready(struct io_handler *h, uint32_t events) {
+    struct manager *m = (struct manager *)(void *)((char *)h - offsetof(struct manager, sup));
+    static struct sup_msg s;
+    for (unsigned taken = 0; taken < SUP_TURN; taken++) {
+        int fds[4], n = sup_recv(h->fd, &s, fds, 4);
+        if (n == -EAGAIN)
+            return;
+        if (n == -EMFILE) { /* what it is about cannot be had: said by the answer */
+            n = 0;
+        } else if (n < 0) {
+            __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED); /* ddictd is gone */
+            return;
+        }
+        sup_take(m, &s, fds, n);
+        while (n-- > 0)
+            if (fds[n] >= 0)
+                close(fds[n]);
+        if (m->stopping || share_spent(m))
+            return; /* the rest in the next turn */
+    }
+}
+
+/* Its threads have done something: store_work() sees to it in this turn. */
+static void spill_ready(struct io_handler *h, uint32_t events) {
+    uint64_t n;
+    while (read(h->fd, &n, sizeof n) < 0 && errno == EINTR) {
+    }
+}
+
+/* --- populate, behind the service --- */
+static void *populate(void *arg) {
+    struct manager *m = arg;
+    /* of this thread only, on Linux */
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+    do
+        manager_bind_look(m);
+    while (!__atomic_load_n(&m->stopping, __ATOMIC_RELAXED) && store_populate(m->store) > 0);
+    return NULL;
+}
+
+/* --- the loop --- */
+static void reap(struct manager *m) {
+    m->reap = false;
+    lanes_reap(m);
+    peer_servers_reap(m);
+    peers_reap(m);
+}
+
+/* --- how long turns take --- */
+static uint64_t cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void turn_begin(struct manager *m, uint64_t at) {
+    m->turn = at;
+    if (at - m->turn_cpu_at < TURN_LOOK_NS)
+        return;
+    m->turn_cpu = cpu_ns();
+    m->turn_cpu_at = at;
+}
+
+/* The CPU time of a long turn has up to TURN_LOOK_NS of those before it. */
+static void turn_end(struct manager *m) {
+    struct counters *c = m->count;
+    uint64_t took = m->now > m->turn ? m->now - m->turn : 0;
+    if (took >= TURN_LONG_NS) {
+        uint64_t cpu = cpu_ns() - m->turn_cpu;
+        if (cpu < took)
+            took = cpu;
+    }
+    turns_add(c->turns, took);
+    if (took > c->turn_max_ns)
+        c->turn_max_ns = took;
+}
+
+/* True when a descriptor woke it. */
+static bool sleep_until_work(struct manager *m) {
+    __atomic_store_n(&m->header->spun, m->spun, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->header->sleeping, 1, __ATOMIC_RELAXED);
+    /* pairs with the client's between its tail and its look at `sleeping` */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    share_later(m);
+    bool heard = io_wait(m->epoll_fd, lanes_ready(m) ? 0 : timers_wait_ms(&m->timers)) > 0;
+    __atomic_store_n(&m->header->sleeping, 0, __ATOMIC_RELAXED);
+    m->now = clock_ns();
+    m->turn = io_woke(); /* asleep we took no CPU time */
+    if (heard)
+        turn_end(m);
+    turn_begin(m, m->now);
+    return heard;
+}
+
+static void serve(struct manager *m) {
+    uint64_t last_work = 0, last_poll = 0, last_heard = 0;
+    m->now = clock_ns();
+    turn_begin(m, m->now);
+    for (uint64_t turns = 1; !m->stopping; turns++) {
+        __atomic_store_n(&m->setup->page->turns, turns, __ATOMIC_RELAXED);
+        share_begin(m);
+        bool worked = lanes_turn(m);
+        /* Who asked us lately over a connection asks again: idle turns look at each. */
+        if (m->peers_busy || m->lanes_at ||
+            (!worked && m->now - last_heard < DD_SPIN_US * 1000ull) ||
+            m->now - last_poll > POLL_NS) {
+            share_later(m);
+            bool heard = io_wait(m->epoll_fd, 0) > 0;
+            last_poll = m->now;
+            if (heard)
+                last_heard = m->now;
+            worked |= heard;
+        }
+        worked |= store_work(m->store);
+        rooms_turn(m);
+        worked |= peer_servers_later(m);
+        worked |= waiters_turn(m) | subscriptions_turn(m);
+        if (m->shut)
+            worked |= freeze_turn(m) | prefetch_turn(m);
+        m->now = clock_ns();
+        uint64_t now = timers_look(&m->timers, m->now);
+        if (timers_next(&m->timers) <= now) {
+            timers_run(&m->timers, now);
+            m->now = clock_ns();
+            worked = true;
+        }
+        if (m->reap) {
+            reap(m);
+            m->now = clock_ns();
+        }
+        if (m->unparks && m->parkings && parked_turn(m)) {
+            m->now = clock_ns();
+            worked = true;
+        }
+        if (worked)
+            turn_end(m);
+        turn_begin(m, m->now);
+        if (worked)
+            last_work = m->now;
+        if (worked)
+            continue;
+        if (store_idle(m->store))
+            continue;
+        if (m->now - last_work < DD_SPIN_US * 1000ull && spin_pays(m->now) &&
+            spin_cores_at(m->now) > 1)
+            spin_turn(m, m->now - last_work);
+        else if (sleep_until_work(m))
+            last_work = last_heard = m->now;
+    }
+}
+
+static int manager_open(struct manager *m) {
+    const struct manager_setup *s = m->setup;
+    m->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (m->epoll_fd < 0)
+        return dd_error(-errno, "no epoll descriptor: %s", strerror(errno));
+    int e = store_open(&m->store, s->arena_fd, s->spill_fd, s->local_index);
+    if (e < 0)
+        return e;
+    m->header = store_header(m->store);
+    m->spill =
+        (struct io_handler){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .ready = spill_ready};
+    if (m->spill.fd < 0)
+        return dd_error(-errno, "no descriptor for the spill: %s", strerror(errno));
+    if ((e = io_add(m->epoll_fd, &m->spill, EPOLLIN)) < 0 ||
+        (e = store_spill_serve(m->store, m->spill.fd)) < 0)
+        return e;
+    if (s->peers && s->provider[0] &&
+        (e = fabric_open(&m->fabric, m->epoll_fd, s->provider, s->node)) < 0)
+        return e;
+    m->links =
+        (struct link_setup){.epoll_fd = m->epoll_fd, .me = &s->identity, .fabric = m->fabric};
+    manager_bind_arena(m);
+    m->tick.fire = tick_fire;
+    m->settle.fire = settle_fire;
+    m->shrink.fire = lanes_shrink;
+    m->unstall.fire = unstall_fire;
+    m->late.fire = late_fire;
+    m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};
+    if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = subscriptions_init(m)) < 0 ||
+        (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 ||
+        (e = peers_init(m, &forward_peer_ops)) < 0 || (e = rma_exports_init(m)) < 0 ||
+        (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0)
+        return e;
+    if ((e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0)
+        return e;
+    conn_strangers(s->managers * s->connections + DD_STRANGERS);
+    return peer_server_listen(m);
+}
+
+static void manager_close(struct manager *m) {
+    lanes_end(m);
+    aside_end(m);
+    peers_end(m);
+    peer_servers_end(m);
+    fabric_close(m->fabric); /* calls what done() are left: they give up pins of the store */
+    prefetch_free(m);
+    cache_free(m);
+    freeze_free(m);
+    transit_free(m);
+    forwards_free(m);
+    waiters_free(m);
+    queues_free(m);
+    subscriptions_free(m);
+    timers_free(&m->timers);
+    store_close(m->store);
+}
+
+int manager_run(const struct manager_setup *setup) {
+    static struct manager m;
+    static struct sup_msg s;
+    pthread_t thread;
+    m.setup = setup;
+    m.up = &upcalls;
+    m.count = &setup->page->count;
+    setup->page->started = clock_ns();
+    log_part("manager %u on %s", setup->id, setup->node);
+    faults_init(setup->id);
+    manager_bind(&m);
+    mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
+    mallopt(M_MMAP_THRESHOLD, HEAP_PIECE);
+    int e = manager_open(&m);
+    s.type = SUP_READY;
+    s.status = e;
+    if (e < 0)
+        strncpy(s.text, *dd_errmsg() ? dd_errmsg() : dd_strerror(e), sizeof s.text - 1);
+    if (faults.on)
+        faults_sleep(faults.ready_ms);
+    manager_tell(&m, &s);
+    if (e < 0)
+        return 1;
+    bool populating = pthread_create(&thread, NULL, populate, &m) == 0;
+    serve(&m);
+    if (populating)
+        pthread_join(thread, NULL);
+    manager_close(&m);
+    return 0;
+}

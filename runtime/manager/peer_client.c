@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peer_client.c - managers of other nodes that we ask: a connection each, opened at the first need,
+ * and beside it others for large values, opened when the first of these is under way. When one of
+ * them ends all do, and everything asked over them is answered DDICT_ELOST; the next request opens
+ * a new one (whether the node is lost is for ddictd to say).
+ */
+#include "peer_client.h"
+
+#include "manager.h"
+#include <base/error.h>
+#include <base/log.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct peer_link { /* one of its connections */
+    struct peer *peer;
+    struct link *link;
+    bool up;
+    bool waits; /* paused: a lane has no room for what comes */
+    int down;   /* why it ended; it is freed at the end of the turn */
+};
+
+struct peer {
+    struct manager *m;
+    uint32_t id;
+    /* connections, those included that did not come up; 0: none is open */
+    unsigned n;
+    unsigned turn;
+    bool heard; /* the other end knows the first: others may follow */
+    /* why it is lost: the first ended, or one that was up; all are freed at the end of the turn */
+    int down;
+    struct forward *forwards; /* asked and not answered */
+    /* when something was heard of it or written to it, or it was asked first; bytes that were
+     * written, as we saw them last */
+    uint64_t moved_ns, written;
+    struct peer_link link[DD_CONNECTIONS_MAX];
+};
+
+static const struct peer_ops *peers_use; /* of peers_init() */
+
+struct forward **peer_forwards(struct peer *p) {
+    return &p->forwards;
+}
+
+static bool link_serves(const struct peer_link *l) {
+    return l->link && !l->down;
+}
+
+bool peer_full(struct peer *p, unsigned via) {
+    return !p->down && link_serves(&p->link[via]) && link_full(p->link[via].link);
+}
+
+static void peer_up(struct link *l, void *arg, uint32_t peer) {
+    ((struct peer_link *)arg)->up = true;
+}
+
+static void *peer_payload_to(struct link *l, void *arg, const struct msg *m) {
+    struct peer *p = ((struct peer_link *)arg)->peer;
+    return peers_use->place(p->m, p->id, m);
+}
+
+static int peer_message(struct link *l, void *arg, const struct msg *m, void *payload) {
+    struct peer *p = ((struct peer_link *)arg)->peer;
+    p->heard = true;
+    p->moved_ns = p->m->now;
+    if (m->type != MSG_REPLY && m->type != MSG_DATA)
+        return DDICT_EPROTO;
+    return peers_use->answer(p->m, p->id, m, payload);
+}
+
+static void *peer_part_to(struct link *l, void *arg, const struct msg *m, uint32_t got,
+                          uint32_t *room) {
+    struct peer_link *pl = arg;
+    void *at = peers_use->part_to(pl->peer->m, pl->peer->id, m, got, room);
+    if (!at && *room == 0) {
+        pl->waits = true;
+        link_pause(l, true);
+    }
+    return at;
+}
+
+static int peer_part(struct link *l, void *arg, const struct msg *m, uint32_t got, const void *at,
+                     uint32_t n) {
+    struct peer *p = ((struct peer_link *)arg)->peer;
+    p->moved_ns = p->m->now;
+    return peers_use->part(p->m, m, got, at, n);
+}
+
+static void peer_drained(struct link *l, void *arg) {
+    struct manager *m = ((struct peer_link *)arg)->peer->m;
+    m->up->unstall(m);
+}
+
+static void peer_down(struct link *l, void *arg, int code) {
+    struct peer_link *pl = arg;
+    struct peer *p = pl->peer;
+    pl->down = code ? code : -ECONNRESET;
+    if ((pl == p->link || pl->up) && !p->down)
+        p->down = pl->down;
+    p->m->reap = true;
+}
+
+static const struct link_ops peer_link_ops = {
+    peer_up, peer_payload_to, peer_message, peer_drained, peer_down, peer_part_to, peer_part};
+
+int peers_init(struct manager *m, const struct peer_ops *use) {
+    peers_use = use;
+    if (!m->setup->peers)
+        return 0;
+    m->peers = calloc(m->setup->managers, sizeof(struct peer *));
+    return m->peers ? 0 : -ENOMEM;
+}
+
+struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
+    struct peer *p = m->peers[id];
+    *code = -ENOMEM;
+    if (!p) {
+        p = calloc(1, sizeof *p);
+        if (!p)
+            return NULL;
+        p->m = m;
+        p->id = id;
+        m->peers[id] = p;
+    }
+    if (p->down) { /* ended in this turn: what was asked is answered first */
+        *code = DDICT_ELOST;
+        return NULL;
+    }
+    if (p->n == 0) {
+        const struct peer_address *at = &m->setup->peers[id];
+        struct peer_link *first = p->link;
+        *first = (struct peer_link){.peer = p};
+        *code = link_open(&first->link, &m->links, id, at->addr, at->naddr, &peer_link_ops, first);
+        if (*code < 0)
+            return NULL;
+        p->n = 1;
+        p->heard = false;
+        p->moved_ns = m->now;
+        p->written = 0;
+        manager_ticks(m);
+    }
+    *code = 0;
+    return p;
+}
+
+/* One more that did not come up: we do without it. */
+static void link_reap(struct peer *p, struct peer_link *l) {
+    log_line(LOG_LVL_WARN, "one more connection to manager %u on %s can not be opened: %s", p->id,
+             p->m->setup->peers[p->id].node, dd_strerror(l->down));
+    link_free(l->link);
+    l->link = NULL;
+}
+
+void peer_more(struct peer *p) {
+    struct manager *m = p->m;
+    const struct peer_address *at = &m->setup->peers[p->id];
+    if (p->n != 1 || !p->heard || p->down || m->setup->connections < 2 ||
+        !link_more_is_faster(p->link[0].link))
+        return;
+    for (p->n = 1; p->n < m->setup->connections; p->n++) {
+        struct peer_link *l = &p->link[p->n];
+        *l = (struct peer_link){.peer = p};
+        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->id, at->addr, at->naddr,
+                                 &peer_link_ops, l);
+        if (l->down < 0)
+            link_reap(p, l);
+    }
+    manager_ticks(m);
+}
+
+unsigned peer_via(struct peer *p) {
+    unsigned best = 0;
+    peer_more(p);
+    for (unsigned i = 0; i + 1 < p->n; i++) {
+        unsigned k = 1 + (p->turn + i) % (p->n - 1);
+        const struct peer_link *l = &p->link[k];
+        if (link_serves(l) && l->up &&
+            (best == 0 || link_queued(l->link) < link_queued(p->link[best].link)))
+            best = k;
+    }
+    p->turn = best; /* of those that are equal the next one comes next */
+    return best;
+}
+
+int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len) {
+    if (p->down || !link_serves(&p->link[via]))
+        return DDICT_ELOST;
+    return link_send(p->link[via].link, r, payload, len, NULL, 0, NULL, NULL);
+}
+
+void peer_tell(struct peer *p, struct msg *r) {
+    r->manager = p->id;
+    if (p->n > 0)
+        peer_send(p, 0, r, NULL, 0);
+}
+
+int peer_read(struct peer *p, void *to, const struct fabric_place *from,
+              void (*done)(void *arg, int code), void *arg) {
+    if (p->down || p->n == 0 || !link_serves(p->link))
+        return DDICT_ELOST;
+    return link_read(p->link->link, to, from, done, arg);
+}
+
+void peer_asked(struct peer *p) {
+    if (!p->forwards)
+        p->moved_ns = p->m->now;
+}
+
+bool peer_stuck(struct manager *m, uint32_t id) {
+    struct peer *p = m->peers[id];
+    uint64_t written = 0;
+    if (!p || p->n == 0 || p->down)
+        return false;
+    for (unsigned k = 0; k < p->n; k++)
+        if (link_serves(&p->link[k]))
+            written += link_position(p->link[k].link) - link_queued(p->link[k].link);
+    if (written != p->written) {
+        p->written = written;
+        p->moved_ns = m->now;
+    }
+    return m->now > p->moved_ns + DD_PEER_STUCK_MS * 1000000ull;
+}
+
+uint64_t peer_position(struct peer *p) {
+    return p->n > 0 && !p->down ? link_position(p->link[0].link) : 0;
+}
+bool peer_unsent(struct peer *p, uint64_t position) {
+    return p->n > 0 && !p->down && link_unsent(p->link[0].link, position);
+}
+
+void peers_resume(struct manager *m) {
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
+        struct peer *p = m->peers[i];
+        for (unsigned k = 0; p && k < p->n; k++) {
+            if (!p->link[k].waits)
+                continue;
+            p->link[k].waits = false;
+            if (link_serves(&p->link[k]))
+                link_pause(p->link[k].link, false);
+        }
+    }
+}
+
+uint64_t peers_links(const struct manager *m) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++)
+        if (m->peers[i])
+            n += m->peers[i]->n;
+    return n;
+}
+
+bool peers_tick(struct manager *m) {
+    bool more = false;
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
+        struct peer *p = m->peers[i];
+        for (unsigned k = 0; p && k < p->n && !p->down; k++) {
+            struct peer_link *l = &p->link[k];
+            if (!link_serves(l) || l->up)
+                continue;
+            link_tick(l->link, m->now);
+            more |= !l->up && !l->down;
+        }
+    }
+    return more;
+}
+
+static void links_free(struct peer *p) {
+    for (unsigned k = 0; k < p->n; k++) {
+        link_free(p->link[k].link);
+        p->link[k].link = NULL;
+    }
+    p->n = 0;
+}
+
+void peers_reap(struct manager *m) {
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
+        struct peer *p = m->peers[i];
+        char text[256];
+        for (unsigned k = 1; p && !p->down && k < p->n; k++)
+            if (p->link[k].down && p->link[k].link)
+                link_reap(p, &p->link[k]);
+        if (!p || !p->down)
+            continue;
+        snprintf(text, sizeof text, "manager %u on %s %s: %s", p->id, m->setup->peers[p->id].node,
+                 p->link[0].up ? "is lost" : "can not be reached",
+                 p->down == -EBADMSG ? "what it sent was changed on its way"
+                                     : dd_strerror(p->down));
+        log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
+        links_free(p);
+        p->down = 0;
+        peers_use->lost(m, p, text, !m->ending);
+        m->up->unstall(m);
+    }
+}
+
+void peers_end(struct manager *m) {
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
+        if (!m->peers[i])
+            continue;
+        links_free(m->peers[i]);
+        peers_use->lost(m, m->peers[i], "the dictionary has ended", false);
+        free(m->peers[i]);
+    }
+    free(m->peers);
+    m->peers = NULL;
+}

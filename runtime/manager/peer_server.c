@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peer_server.c - managers of other nodes that ask us. Who has several connections to us (struct
+ * peer_server each) is one requester, the first; large values go over the others. The piece of a
+ * streamed put is received straight into its block. While more than ANSWERS_MAX bytes of answers
+ * are queued nothing more is read from the connection. Pieces of streams alone never are so many:
+ * behind them requests are still read, so that a small value need not wait for the end of large
+ * ones.
+ */
+#include "peer_server.h"
+
+#include "manager.h"
+#include "record_rate.h"
+#include "requester.h"
+#include "requester_end.h"
+#include "requests.h"
+#include "stream_in.h"
+#include "stream_out.h"
+#include <base/error.h>
+#include <base/log.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ANSWERS_MAX (2 * (size_t)DD_PEER_INFLIGHT)
+_Static_assert(DD_PEER_INFLIGHT > DD_MSG_PIECE + MSG_HEADER,
+               "a piece beyond a full queue is below ANSWERS_MAX");
+#define REFUSED_LOG_MS 60000u /* a stranger that knocks all the time is told of once a minute */
+
+/* a request that waits for room, or for the next turn */
+struct later {
+    struct msg m;
+    uint8_t payload[];
+};
+
+struct peer_server {
+    struct requester a;  /* first */
+    struct later *later; /* a request that waits for room */
+    struct peer_server *next;
+    struct link *link;
+    bool up, paused;
+    bool room_waits; /* until the spill has made progress; `later` is not tried before */
+    int down;        /* why it ended; 0: it lives */
+    /* of one more: the one that it stands beside; ends when that ends, and the other way round */
+    struct peer_server *first;
+    struct peer_server *more; /* of a first one: those beside it, in turn; linked by more_next */
+    struct peer_server *more_next;
+};
+
+static struct peer_server *peer_server_of(struct requester *a) {
+    return (struct peer_server *)(void *)a;
+}
+
+static struct peer_server *first_find(struct peer_server *in) {
+    for (struct peer_server *i = in->a.m->peer_servers; i; i = i->next)
+        if (i != in && i->up && !i->a.gone && !i->first && i->a.who == in->a.who &&
+            link_group(i->link) == link_group(in->link))
+            return i;
+    return NULL;
+}
+
+static void peer_server_up(struct link *l, void *arg, uint32_t peer) {
+    struct peer_server *in = arg;
+    in->a.who = 1ull << 63 | peer;
+    if (link_is_more(l) && (in->first = first_find(in))) {
+        in->more_next = in->first->more;
+        in->first->more = in;
+    }
+    if (peer >= in->a.m->setup->managers || (link_is_more(l) && !in->first))
+        in->a.gone = in->a.m->reap = true;
+    else
+        in->up = true;
+    if (!in->up || in->first)
+        return;
+    /* It has lost the connections that it had before, and its clients were told: what is still in
+     * them must not come behind what they ask from now on. */
+    for (struct peer_server *i = in->a.m->peer_servers; i; i = i->next)
+        if (i != in && i->up && i->a.who == in->a.who &&
+            link_group(i->link) != link_group(in->link))
+            i->a.gone = in->a.m->reap = true;
+}
+
+static void *peer_server_payload_to(struct link *l, void *arg, const struct msg *m) {
+    struct peer_server *in = arg;
+    return m->type == MSG_DATA && !in->a.gone ? put_in_place(&in->a, m) : NULL;
+}
+
+/* It stays here until there is room, and nothing else of this connection is taken. */
+static int later_keep(struct peer_server *in, const struct msg *m, const void *payload) {
+    in->later = malloc(sizeof *in->later + m->len - MSG_HEADER);
+    if (!in->later)
+        return -ENOMEM;
+    in->later->m = *m;
+    memcpy(in->later->payload, payload, m->len - MSG_HEADER);
+    in->a.m->laters++;
+    link_pause(in->link, true);
+    return 0;
+}
+
+static void room_wait(struct peer_server *in) {
+    in->room_waits = true;
+    if (in->later)
+        in->a.m->laters--;
+}
+
+static void later_free(struct peer_server *in) {
+    if (!in->later)
+        return;
+    free(in->later);
+    in->later = NULL;
+    if (!in->room_waits)
+        in->a.m->laters--;
+}
+
+bool peer_servers_later(struct manager *m) {
+    if (m->laters == 0)
+        return false;
+    unsigned left = 0;
+    struct peer_server *in = m->later_at ? m->later_at : m->peer_servers;
+    for (const struct peer_server *i = m->peer_servers; i; i = i->next)
+        left++;
+    share_later(m);
+    for (; left > 0 && !share_over(m); left--, in = m->later_at) {
+        /* when the time is over the others come first next time */
+        m->later_at = in->next ? in->next : m->peer_servers;
+        if (!in->later || in->room_waits || in->a.gone)
+            continue;
+        int e = request_take(&in->a, &in->later->m, in->later->payload);
+        if (e == TAKE_STALL)
+            room_wait(in);
+        if (e == TAKE_LATER || e == TAKE_STALL)
+            continue;
+        later_free(in);
+        if (e == TAKE_PAUSE)
+            room_wait(in);
+        if (e == TAKE_PAUSE)
+            continue;
+        if (e < 0)
+            in->a.gone = m->reap = true;
+        else if (!in->paused)
+            link_pause(in->link, false);
+    }
+    return true;
+}
+
+static int peer_server_message(struct link *l, void *arg, const struct msg *m, void *payload) {
+    struct peer_server *in = arg;
+    if (in->a.gone || !request_allowed(&in->a, m->type))
+        return DDICT_EPROTO;
+    if (faults.on && in->first && faults_cut())
+        return -ECONNRESET;
+    int e =
+        m->type != MSG_DATA && share_over(in->a.m) ? TAKE_LATER : request_take(&in->a, m, payload);
+    if (e == TAKE_LATER || e == TAKE_STALL) {
+        int kept = later_keep(in, m, payload);
+        if (kept == 0 && e == TAKE_STALL)
+            room_wait(in);
+        return kept;
+    }
+    if (e < 0)
+        return e;
+    if (e == TAKE_PAUSE) {
+        room_wait(in);
+        link_pause(l, true);
+    }
+    if (!in->paused && link_queued(l) > ANSWERS_MAX) {
+        in->paused = true;
+        link_pause(l, true);
+    }
+    return in->a.gone ? DDICT_EPROTO : 0;
+}
+
+static void peer_server_drained(struct link *l, void *arg) {
+    struct peer_server *in = arg;
+    streams_out_pump(&in->a);
+    if (in->first)
+        streams_out_pump(&in->first->a);
+    if (in->paused && link_queued(l) <= ANSWERS_MAX) {
+        in->paused = false;
+        if (!in->later && !in->room_waits)
+            link_pause(l, false);
+    }
+}
+
+void peer_servers_look(struct manager *m) {
+    for (struct peer_server *in = m->peer_servers; in; in = in->next) {
+        if (in->a.gone || !in->up)
+            continue;
+        streams_out_pump(&in->a); /* they may wait for what is read from the spill */
+        if (!in->room_waits || !puts_look(&in->a))
+            continue;
+        in->room_waits = false;
+        if (in->later)
+            m->laters++; /* in the next turn */
+        else if (!in->paused)
+            link_pause(in->link, false);
+    }
+}
+
+static void peer_server_down(struct link *l, void *arg, int code) {
+    struct peer_server *in = arg;
+    in->down = code ? code : -ECONNRESET;
+    if (code == DDICT_EAUTH || code == DDICT_EPROTO || !in->up) {
+        static uint64_t said;
+        struct manager *m = in->a.m;
+        if (said == 0 || m->now - said > REFUSED_LOG_MS * 1000000ull)
+            log_warn("a connection was refused: %s", dd_strerror(code));
+        said = m->now;
+    }
+    note_refused(in->a.m, in->down);
+    in->a.gone = in->a.m->reap = true;
+}
+
+static const struct link_ops peer_server_ops = {peer_server_up, peer_server_payload_to,
+                                                peer_server_message, peer_server_drained,
+                                                peer_server_down};
+
+/* --- carrier --- */
+static void peer_server_send(struct requester *a, struct msg *r, const void *payload, size_t len) {
+    if (link_send(peer_server_of(a)->link, r, payload, len, NULL, 0, NULL, NULL) < 0)
+        requester_drop(a, "no memory for its answer");
+}
+
+/* a connection asks for more when it was full and has drained */
+static bool peer_server_idle(struct requester *a) {
+    return true;
+}
+
+static bool peer_server_piece(struct requester *a, struct msg *r, const void *data, uint32_t len,
+                              void (*done)(void *), void *arg) {
+    if (a->gone || link_full(peer_server_of(a)->link))
+        return false;
+    if (link_send(peer_server_of(a)->link, r, NULL, 0, data, len, done, arg) == 0)
+        return true;
+    requester_drop(a, "no memory for its answer");
+    done(arg);
+    return true;
+}
+
+static struct requester *peer_server_bulk(struct requester *a) {
+    struct peer_server *in = peer_server_of(a), **best = &in->more;
+    if (!in->more)
+        return a;
+    for (struct peer_server **at = &in->more; *at; at = &(*at)->more_next)
+        if (link_queued((*at)->link) < link_queued((*best)->link))
+            best = at;
+    struct peer_server *found = *best, **end = best;
+    *best = found->more_next; /* to the end: of those that are equal it is the others' turn */
+    while (*end)
+        end = &(*end)->more_next;
+    *end = found;
+    found->more_next = NULL;
+    return &found->a;
+}
+
+static const struct link *peer_server_link(const struct requester *a) {
+    return ((const struct peer_server *)(const void *)a)->link;
+}
+
+static const struct carrier_ops peer_server_carrier = {.name = "connection of manager",
+                                                       .pieces_max = UINT_MAX,
+                                                       .send = peer_server_send,
+                                                       .idle = peer_server_idle,
+                                                       .piece = peer_server_piece,
+                                                       .bulk = peer_server_bulk,
+                                                       .link = peer_server_link};
+
+/* --- who is there --- */
+static void peer_server_accept(struct io_handler *h, uint32_t events) {
+    struct manager *m = (struct manager *)(void *)((char *)h - offsetof(struct manager, listener));
+    for (unsigned i = 0; i < 64; i++) {
+        int fd = conn_take(h->fd);
+        if (fd < 0)
+            return;
+        struct peer_server *in = calloc(1, sizeof *in);
+        if (!in) {
+            close(fd);
+            return;
+        }
+        requester_init(&in->a, m, REQUESTER_PEER, &peer_server_carrier, 0);
+        if (link_accept(&in->link, &m->links, fd, &peer_server_ops, in) < 0) {
+            free(in);
+            continue;
+        }
+        in->next = m->peer_servers;
+        m->peer_servers = in;
+        manager_ticks(m);
+    }
+}
+
+int peer_server_listen(struct manager *m) {
+    if (m->setup->listen_fd < 0)
+        return 0;
+    m->listener = (struct io_handler){.fd = m->setup->listen_fd, .ready = peer_server_accept};
+    return io_add(m->epoll_fd, &m->listener, EPOLLIN);
+}
+
+uint64_t peer_servers_links(const struct manager *m) {
+    uint64_t n = 0;
+    for (const struct peer_server *in = m->peer_servers; in; in = in->next)
+        n += in->up;
+    return n;
+}
+
+bool peer_servers_tick(struct manager *m) {
+    bool more = false;
+    for (struct peer_server *in = m->peer_servers; in; in = in->next) {
+        if (in->up || in->down || in->a.gone)
+            continue;
+        link_tick(in->link, m->now);
+        more |= !in->up && !in->down;
+    }
+    return more;
+}
+
+static void peer_server_free(struct peer_server *in) {
+    if (in->a.m->later_at == in)
+        in->a.m->later_at = NULL;
+    in->a.gone = true;
+    later_free(in);
+    /* calls `done` of the pieces under way, then nothing touches the bytes */
+    link_free(in->link);
+    requester_end(&in->a);
+    free(in);
+}
+
+void peer_servers_reap(struct manager *m) {
+    for (struct peer_server *in = m->peer_servers; in; in = in->next)
+        if (in->first && in->a.gone)
+            in->first->a.gone = true;
+    for (struct peer_server *in = m->peer_servers; in; in = in->next)
+        if (in->first && in->first->a.gone)
+            in->a.gone = true;
+    for (struct peer_server **at = &m->peer_servers; *at;) {
+        struct peer_server *in = *at;
+        if (!in->a.gone) {
+            at = &in->next;
+            continue;
+        }
+        *at = in->next;
+        peer_server_free(in);
+    }
+}
+
+void peer_servers_end(struct manager *m) {
+    while (m->peer_servers) {
+        struct peer_server *in = m->peer_servers;
+        m->peer_servers = in->next;
+        peer_server_free(in);
+    }
+}

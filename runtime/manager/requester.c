@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* requester.c - who asks: answers go to its carrier. */
+#include "requester.h"
+
+#include <base/log.h>
+
+#include <string.h>
+
+void requester_init(struct requester *a, struct manager *m, enum requester_kind kind,
+                    const struct carrier_ops *ops, uint64_t who) {
+    memset(a, 0, sizeof *a);
+    a->m = m;
+    a->kind = kind;
+    a->ops = ops;
+    a->who = who;
+    a->streams_out_end = &a->streams_out;
+    a->forwards_end = &a->forwards;
+}
+
+void requester_send(struct requester *a, struct msg *r, const void *payload, size_t len) {
+    if (a->gone)
+        return;
+    r->len = (uint32_t)(MSG_HEADER + len);
+    a->ops->send(a, r, payload, len);
+}
+
+void requester_reply(struct requester *a, const struct msg *req, int status, const char *text) {
+    struct msg r;
+    reply_init(&r, req->id, a->m->setup->id);
+    r.status = status;
+    requester_send(a, &r, text, text ? strlen(text) : 0);
+}
+
+void requester_drop(struct requester *a, const char *why) {
+    if (a->gone)
+        return;
+    a->gone = true;
+    a->m->reap = true;
+    log_warn("%s %llu is dropped: %s", a->ops->name, (unsigned long long)(a->who & ~(1ull << 63)),
+             why);
+}

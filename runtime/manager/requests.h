@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * requests.h - what is asked, for lanes and connections alike. A message has passed msg_check(),
+ * which knows the form of each type (wire/msg.c): its key, its value, its flags. The table in
+ * requests.c says the rest: who may send it, whose it is, whether it writes, and who takes it.
+ *
+ *              sent by       whose        key     value       may wait for     refused while
+ *                                                                              not OPEN
+ *     PUT      all           by key       key     or pieces   room (APPEND)    yes
+ *     GET      all           by key       key     -           its key          -
+ *     POP      all           by key       key     -           its key          yes
+ *     HEAD     all           by key       key     -           its key          -
+ *     DEL      all           by key       key     -           -                yes
+ *     CLEAR    all           by number    -       -           -                yes
+ *     LEN      all           by number    -       -           -                -
+ *     KEYS     all           by number    prefix  -           -                -
+ *     STATS    all           by number    -       -           -                -
+ *     EVENTS   all           by number    prefix  -           an event         -
+ *     PROBE    all           by number    -       -           -                -
+ *     DATA     all           here         -       a piece     -                at its end
+ *     ABORT    all           here         -       -           -                -
+ *     CREDIT   all           here         -       -           -                -
+ *     CANCEL   all           here         -       -           -                -
+ *     FREEZE   lanes         here         -       -           -                -
+ *     PREFETCH lanes         here         -       keys        -                -
+ *
+ * by key: the manager that the key's hash names; by number: the header names it. What is another's
+ * is forwarded for a lane (forward.h), and refused to a peer. here: it is for this manager, of
+ * requests that it knows by their ids, whoever owns them.
+ */
+#ifndef DDICT_MANAGER_REQUESTS_H
+#define DDICT_MANAGER_REQUESTS_H
+
+#include "requester.h"
+
+/*
+ * One message of a requester. TAKE_LATER: room is being made for its value; again in the next turn,
+ * before anything else of this requester. TAKE_STALL: not now, leave it where it is (of connections
+ * only what waits for the spill, see rooms.c). TAKE_PAUSE: it was taken; the next one only when
+ * puts_look() says so. Negative: it broke a rule.
+ */
+int request_take(struct requester *a, const struct msg *m, const uint8_t *payload);
+/* may it send requests of this type? */
+bool request_allowed(const struct requester *a, unsigned type);
+/* Try a GET, POP or HEAD now. 0 when answered, DDICT_ENOKEY. */
+int request_look(struct requester *a, const struct msg *req, const void *key);
+/* A put that is complete: publish, wake who waits for it, answer. */
+void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
+                    uint64_t began);
+
+#endif

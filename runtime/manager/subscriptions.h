@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* subscriptions.h - who wants to know what happens to keys with a prefix. */
+#ifndef DDICT_MANAGER_SUBSCRIPTIONS_H
+#define DDICT_MANAGER_SUBSCRIPTIONS_H
+
+#include "manager.h"
+
+int subscriptions_init(struct manager *m);
+void subscriptions_free(struct manager *m);
+void subscription_ask(struct requester *a, const struct msg *m, const uint8_t *prefix);
+bool subscription_cancel(struct requester *a, uint64_t id, int status);
+void subscriptions_requester_end(struct requester *a);
+void subscriptions_figures(const struct manager *m, struct manager_stats *out);
+void subscriptions_put(struct manager *m, const struct item *it, uint64_t version);
+void subscriptions_del(struct manager *m, const void *key, uint32_t key_len);
+void subscriptions_clear(struct manager *m);
+/* tell some more of those who are to know of something; true: there were some */
+bool subscriptions_turn(struct manager *m);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transit.h - room for remote values that are viewed. */
+#ifndef DDICT_MANAGER_TRANSIT_H
+#define DDICT_MANAGER_TRANSIT_H
+
+#include "manager.h"
+
+int transit_init(struct manager *m);
+void transit_free(struct manager *m);
+bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t version,
+                     struct store_ref *ref);
+void transit_abort(struct manager *m, struct store_ref *ref);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.h - the ddictds of a dictionary and the messages between them (PROTOCOL 6). control.c has
+ * a table of who may send which message.
+ *
+ *     node r > 0                                node 0                       all nodes r > 0
+ *     READY, its managers are    ------------>  waits for those of all nodes
+ *                                               READY                        ------------>
+ *     DRAIN, where it heard      ------------>  DRAIN, also when the time    ------------>
+ *     first of the end                          gets shorter
+ *     DRAINED, clients are left  ------------>  waits for those of all nodes
+ *                                               END                          ------------>
+ *     STATS ..., STEP ..., END   ------------>  waits for those of all nodes
+ *                                               DONE, the record is written  ------------>
+ *     hangs up
+ *
+ *     all the time               <- BEAT, LOST, MEET, FREEZE, SAVE ->
+ *                                   NOTE, TASKS  ->
+ *
+ *     node r, an orphan:         another node:
+ *     its parent is gone
+ *     LOST, STATS ..., STEP ..., NOTE, END  ->  passes them on to its own parent, or is the head
+ *                                           <-  DONE
+ */
+#ifndef DDICT_SUPERVISOR_CONTROL_H
+#define DDICT_SUPERVISOR_CONTROL_H
+
+#include "supervisor.h"
+
+int control_listen(struct supervisor *s);
+int control_start(struct supervisor *s);
+void control_ready(struct supervisor *s); /* our managers are ready */
+/* tell the others, also when the time gets shorter */
+void control_drain(struct supervisor *s, int wait_ms);
+void control_drained(struct supervisor *s); /* node > 0: so many clients are left */
+void control_lost(struct supervisor *s);
+void control_end(struct supervisor *s);        /* node 0: all shall end */
+void control_stats_send(struct supervisor *s); /* node > 0: all figures that we have, then END */
+void control_note(struct supervisor *s, const struct note *n); /* to who writes the record */
+/* Where a step meets, or (port 0) the question, to a node that is connected to us, or to our parent
+ * (UINT32_MAX). */
+void control_rendezvous(struct supervisor *s, uint32_t to, uint32_t node, uint16_t port,
+                        const char *step);
+/* node > 0: of this node */
+void control_tasks(struct supervisor *s, uint32_t came, uint32_t here);
+#define CONTROL_PARENT   UINT32_MAX
+#define CONTROL_CHILDREN (UINT32_MAX - 1)
+/* as control_freeze() */
+void control_save(struct supervisor *s, uint32_t to, const void *word, size_t len);
+/* To our parent, to all nodes below us, or to one of them. */
+void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t len);
+/* DONE: the record is being written, who gave his figures may go */
+void control_release(struct supervisor *s);
+void control_parent_late(struct supervisor *s); /* it should have said DONE */
+/* we write the record: node 0, or the lowest that lives */
+bool control_is_head(const struct supervisor *s);
+bool control_released(const struct supervisor *s);
+bool control_alone(const struct supervisor *s); /* nobody is connected to us any more */
+bool control_all_drained(const struct supervisor *s);
+/* the others gave their figures or are gone */
+bool control_all_ended(const struct supervisor *s);
+void control_close(struct supervisor *s);
+const char *node_name(const struct supervisor *s, uint32_t id);
+
+#endif

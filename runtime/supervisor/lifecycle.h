@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lifecycle.h - the life of a dictionary in its ddictd, from start to over. The arrows are events;
+ * lifecycle.c has a table of them. Each wait ends by a deadline of its own.
+ *
+ *     STARTING ---ready---> READY            clients are served
+ *        |                    |
+ *        +-------drain--------+              stdin, SIGTERM, `ddict down`, DRAIN of another node
+ *                  v
+ *               DRAINING                     no new clients; node 0 waits for those of all nodes,
+ *                  |     \                   the others for its END
+ *                  |   node 0 with --save
+ *                  |       v
+ *                  |     SAVING              the last pass (save_passes.c)
+ *                  |       |
+ *                  v       v
+ *                 ENDING <---lost, in any    our managers give their statistics
+ *                  |         stage above
+ *        +---------+----------+
+ *        | the head           | others
+ *        v                    v
+ *     GATHERING <--head-- REPORTED           GATHERING: the other nodes give theirs;
+ *        |                    |              REPORTED: ours are given, DONE is awaited
+ *        v                    |
+ *     RECORDING               |              the record is written, the others go
+ *        |                    |
+ *        +------> OVER <------+              when clients had DD_DRAIN_GRACE_MS to see the end
+ *
+ * The head is node 0, or where that is gone the lowest node that lives (control.c). The status page
+ * says READY, DRAINING, then GONE or LOST.
+ */
+#ifndef DDICT_SUPERVISOR_LIFECYCLE_H
+#define DDICT_SUPERVISOR_LIFECYCLE_H
+
+#include "supervisor.h"
+
+int lifecycle_init(struct supervisor *s);
+void supervisor_ready(struct supervisor *s); /* all nodes are ready */
+void supervisor_drain(struct supervisor *s, int wait_ms, enum end_reason why);
+void supervisor_end(struct supervisor *s);
+void supervisor_lost(struct supervisor *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void lifecycle_become_head(
+    struct supervisor *s); /* the nodes before us are gone: we write the record */
+void lifecycle_check(
+    struct supervisor *s); /* something happened that the end may have waited for */
+/* Nothing is to be served: OVER at once, without a report. Also before lifecycle_init(). */
+void lifecycle_abandon(struct supervisor *s);
+
+#endif

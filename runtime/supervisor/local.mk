@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# ddictd: the supervisor of a node and, forked from it, the node's managers.
+bin_PROGRAMS += ddictd
+ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
+  runtime/supervisor/attach_counts.h runtime/supervisor/clients.c runtime/supervisor/clients.h \
+  runtime/supervisor/control.c runtime/supervisor/control.h runtime/supervisor/elect.c \
+  runtime/supervisor/elect.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
+  runtime/supervisor/freeze.c runtime/supervisor/freeze.h runtime/supervisor/lifecycle.c \
+  runtime/supervisor/lifecycle.h runtime/supervisor/main.c runtime/supervisor/managers.c \
+  runtime/supervisor/managers.h runtime/supervisor/node_info.c runtime/supervisor/node_info.h \
+  runtime/supervisor/options.c runtime/supervisor/options.h runtime/supervisor/places.c \
+  runtime/supervisor/places.h runtime/supervisor/record.c runtime/supervisor/record.h \
+  runtime/supervisor/record_writer.c runtime/supervisor/record_writer.h \
+  runtime/supervisor/rendezvous.c runtime/supervisor/rendezvous.h runtime/supervisor/report.c \
+  runtime/supervisor/report.h runtime/supervisor/results.c runtime/supervisor/results.h \
+  runtime/supervisor/save_child.c runtime/supervisor/save_passes.c \
+  runtime/supervisor/save_passes.h runtime/supervisor/signals.c runtime/supervisor/signals.h \
+  runtime/supervisor/socket_files.c runtime/supervisor/socket_files.h \
+  runtime/supervisor/startup_output.c runtime/supervisor/startup_output.h \
+  runtime/supervisor/status_page.c runtime/supervisor/status_page.h \
+  runtime/supervisor/supervisor.h runtime/supervisor/tasks.c runtime/supervisor/tasks.h \
+  runtime/supervisor/transport.c runtime/supervisor/transport.h runtime/supervisor/watch.c \
+  runtime/supervisor/watch.h runtime/supervisor/wireup.c runtime/supervisor/wireup.h
+ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
+ddictd_LDADD = libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
+  $(SODIUM_LIBS) $(JANSSON_LIBS)
+if HAVE_CHECK
+MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/supervisor_node_info \
+  tests/unit/supervisor_attach_counts
+check_PROGRAMS += $(MANAGER_TESTS)
+TESTS += $(MANAGER_TESTS)
+MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
+tests_unit_base_timers_SOURCES = tests/unit/base_timers.c tests/unit/unit.h
+tests_unit_base_timers_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_base_timers_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_manager_supmsg_SOURCES = tests/unit/manager_supmsg.c tests/unit/unit.h \
+  runtime/manager/supmsg.c
+tests_unit_manager_supmsg_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_manager_supmsg_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_supervisor_node_info_SOURCES = tests/unit/supervisor_node_info.c tests/unit/unit.h \
+  runtime/supervisor/node_info.c runtime/supervisor/transport.c
+tests_unit_supervisor_node_info_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_supervisor_node_info_LDADD = libwire.la libbase.la $(CHECK_LIBS)
+tests_unit_supervisor_attach_counts_SOURCES = tests/unit/supervisor_attach_counts.c \
+  tests/unit/unit.h runtime/supervisor/attach_counts.c
+tests_unit_supervisor_attach_counts_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(XXHASH_CFLAGS)
+tests_unit_supervisor_attach_counts_LDADD = libbase.la $(CHECK_LIBS)
+endif

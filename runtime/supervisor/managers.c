@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * managers.c - the managers of this node: start, messages, end. ddictd never blocks on a manager:
+ * a message that does not fit into the socket is kept until it does. A manager that ends without
+ * having been told to ends the dictionary (LOST).
+ */
+#include "managers.h"
+
+#include "clients.h"
+#include "control.h"
+#include "fork_leases.h"
+#include "freeze.h"
+#include "lifecycle.h"
+#include "places.h"
+#include "record.h"
+#include "report.h"
+#include "save_passes.h"
+#include "supervisor.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+#include <base/size.h>
+#include <manager/main_loop.h>
+#include <manager/stats.h>
+#include <store/hugepool.h>
+#include <store/reader.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct unsent {
+    struct unsent *next;
+    int fds[4], nfds; /* duplicates of the descriptors to send */
+    struct sup_msg m;
+};
+
+/* --- messages --- */
+static void unsent_drop(struct local_manager *mgr) {
+    struct unsent *o = mgr->unsent;
+    mgr->unsent = o->next;
+    if (!mgr->unsent)
+        mgr->unsent_end = &mgr->unsent;
+    while (o->nfds > 0)
+        close(o->fds[--o->nfds]);
+    free(o);
+}
+
+static void manager_socket_close(struct local_manager *mgr) {
+    while (mgr->unsent)
+        unsent_drop(mgr);
+    if (mgr->sock.fd < 0)
+        return;
+    io_remove(mgr->s->epoll_fd, &mgr->sock);
+    close(mgr->sock.fd);
+    mgr->sock.fd = -1;
+}
+
+static void unsent_keep(struct local_manager *mgr, const struct sup_msg *m, const int *fds,
+                        int nfds) {
+    struct unsent *o = calloc(1, sizeof *o);
+    bool ok = o != NULL;
+    for (int i = 0; ok && i < nfds; i++) {
+        int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+        if (copy < 0)
+            ok = false;
+        else
+            o->fds[o->nfds++] = copy;
+    }
+    if (!ok) {
+        while (o && o->nfds > 0)
+            close(o->fds[--o->nfds]);
+        free(o);
+        supervisor_lost(mgr->s,
+                        "manager %u on node %s can not be reached: no memory or descriptors",
+                        mgr->id, mgr->s->node);
+        return;
+    }
+    o->m = *m;
+    *mgr->unsent_end = o;
+    mgr->unsent_end = &o->next;
+    io_change(mgr->s->epoll_fd, &mgr->sock, EPOLLIN | EPOLLOUT);
+}
+
+void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds) {
+    if (mgr->sock.fd < 0)
+        return;
+    int e = mgr->unsent ? -EAGAIN : sup_send(mgr->sock.fd, m, fds, nfds);
+    if (e == -EAGAIN)
+        unsent_keep(mgr, m, fds, nfds);
+    /* Other errors: the manager is dying, and SIGCHLD reports its death. */
+}
+
+void managers_send(struct supervisor *s, const struct sup_msg *m) {
+    for (unsigned i = 0; i < s->local_n; i++)
+        manager_send(&s->local[i], m, NULL, 0);
+}
+
+static void manager_unsent_flush(struct local_manager *mgr) {
+    while (mgr->unsent) {
+        int e = sup_send(mgr->sock.fd, &mgr->unsent->m, mgr->unsent->fds, mgr->unsent->nfds);
+        if (e == -EAGAIN)
+            return;
+        unsent_drop(mgr);
+    }
+    io_change(mgr->s->epoll_fd, &mgr->sock, EPOLLIN);
+}
+
+static void manager_note(const struct local_manager *mgr, enum note_kind kind,
+                         const struct sup_msg *m) {
+    struct note n = {.kind = kind,
+                     .manager = mgr->id,
+                     .count = m->count,
+                     .used_bytes = m->used_bytes,
+                     .total_bytes = m->total_bytes};
+    snprintf(n.node, sizeof n.node, "%s", mgr->s->node);
+    snprintf(n.text, sizeof n.text, "%s", m->text);
+    note_raise(mgr->s, &n);
+}
+
+void managers_ready(struct supervisor *s) {
+    for (unsigned i = 0; i < s->local_n; i++)
+        if (!s->local[i].ready)
+            return;
+    if (s->local_n > 0 && s->stage == STAGE_STARTING && save_child_is_ready(s))
+        control_ready(s);
+}
+
+static void manager_message(struct local_manager *mgr, const struct sup_msg *m) {
+    struct supervisor *s = mgr->s;
+    switch (m->type) {
+    case SUP_READY:
+        if (m->status < 0) {
+            supervisor_lost(s, "manager %u on node %s can not start: %s", mgr->id, s->node,
+                            m->text);
+            return;
+        }
+        mgr->ready = true;
+        managers_ready(s);
+        return;
+    case SUP_CLIENT_ADDED:
+        client_added(mgr, m);
+        return;
+    case SUP_CLIENT_BAD:
+        client_bad(s, m->id);
+        return;
+    case SUP_HOLD_ADDED:
+        fork_lease_added(s, m);
+        return;
+    case SUP_FULL:
+        manager_note(mgr, NOTE_FULL, m);
+        return;
+    case SUP_REFUSED:
+        manager_note(mgr, NOTE_REFUSED, m);
+        return;
+    case SUP_FREEZE_ASK:
+    case SUP_FREEZE_AT:
+        freezes_manager_message(mgr, m);
+        return;
+    case SUP_STATS_REPLY:
+        mgr->stats = m->stats;
+        mgr->has_stats = true;
+        report_add(s, &mgr->stats);
+        lifecycle_check(s);
+        return;
+    default:
+        log_error("manager %u sent message %u", mgr->id, m->type);
+        return;
+    }
+}
+
+static void manager_socket_ready(struct io_handler *io, uint32_t events) {
+    struct local_manager *mgr =
+        (struct local_manager *)(void *)((char *)io - offsetof(struct local_manager, sock));
+    static struct sup_msg m;
+    if (events & EPOLLOUT)
+        manager_unsent_flush(mgr);
+    for (int i = 0; i < 64 && mgr->sock.fd >= 0; i++) {
+        int n = sup_recv(mgr->sock.fd, &m, NULL, 0);
+        if (n == -EAGAIN)
+            return;
+        if (n < 0) {
+            manager_socket_close(mgr); /* SIGCHLD follows */
+            return;
+        }
+        manager_message(mgr, &m);
+    }
+}
+
+/* --- start --- */
+static int budget_find(struct supervisor *s) {
+    char have[24], want[24];
+    s->budget = s->opt.mem / s->managers & ~4095ull;
+    if (s->opt.huge_page > HUGE_ADVISE)
+        s->budget = hugepool_budget(s->opt.huge_page, s->budget);
+    if (s->budget >= DD_MANAGER_MEM_MIN)
+        return 0;
+    return dd_error(-EINVAL, "%s is too little for %u managers: each needs %s",
+                    size_format(have, sizeof have, s->opt.mem), s->managers,
+                    size_format(want, sizeof want, DD_MANAGER_MEM_MIN));
+}
+
+int managers_fit(const struct supervisor *s) {
+    char want[24], have[24];
+    const char *limit;
+    if (s->opt.huge_page > HUGE_ADVISE) {
+        char who[NODE_NAME_MAX + 48];
+        snprintf(who, sizeof who, "%u manager%s on node %s", s->local_n, s->local_n == 1 ? "" : "s",
+                 s->node);
+        return hugepool_fit(s->opt.huge_page, s->local_n * (s->budget / s->opt.huge_page), who);
+    }
+    uint64_t need = s->budget * s->local_n, room = memlimit_room(&limit);
+    if (need <= room)
+        return 0;
+    return dd_error(
+        DDICT_EFULL, "%u manager%s on node %s want %s of memory, but %s can be had until %s",
+        s->local_n, s->local_n == 1 ? "" : "s", s->node, size_format(want, sizeof want, need),
+        size_format(have, sizeof have, room), limit);
+}
+
+/* The spill: values for which memory has no room go into files of this node, one for each manager.
+ * All files are made before anybody relies on them. */
+static int spills_make(struct supervisor *s) {
+    char why[DD_ERRMSG_MAX], have[24];
+    if (s->opt.spill_size && s->opt.spill_size / s->managers < DD_MANAGER_MEM_MIN)
+        return dd_error(-EINVAL, "%s of spill are too little for %u managers",
+                        size_format(have, sizeof have, s->opt.spill_size), s->managers);
+    if (s->opt.spill && s->opt.huge_page > HUGE_ADVISE)
+        return dd_error(-EINVAL,
+                        "no spill where memory is taken from a pool of huge pages (hugepages=)");
+    for (unsigned i = 0; s->opt.spill && i < s->local_n; i++) {
+        struct local_manager *mgr = &s->local[i];
+        mgr->spill_fd =
+            spill_create(s->opt.spill, s->opt.spill_size / s->managers & ~4095ull, s->local_n);
+        mgr->spill_ro_fd = mgr->spill_fd < 0 ? mgr->spill_fd : arena_reopen_readonly(mgr->spill_fd);
+        if (mgr->spill_ro_fd >= 0)
+            continue;
+        snprintf(why, sizeof why, "%s", dd_errmsg());
+        return dd_error(mgr->spill_ro_fd, "no spill on node %s: %s", s->node, why);
+    }
+    return 0;
+}
+
+int port_listen(const struct supervisor *s, uint16_t *port) {
+    int fd = s->opt.port_low ? conn_listen_range(s->opt.port_low, s->opt.port_high, port)
+                             : conn_listen(NULL, port);
+    if (fd >= 0)
+        return fd;
+    char why[DD_ERRMSG_MAX];
+    snprintf(why, sizeof why, "%s", dd_errmsg());
+    return dd_error(fd, "can not listen for other nodes: %s", why);
+}
+
+int managers_listen(struct supervisor *s) {
+    unsigned n = s->managers / s->nodes + (s->node_id < s->managers % s->nodes ? 1 : 0);
+    if (n > DD_LOCAL_MANAGERS_MAX)
+        return dd_error(-EINVAL, "%u managers on one node: at most %u can be", n,
+                        DD_LOCAL_MANAGERS_MAX);
+    int e = budget_find(s);
+    if (e < 0)
+        return e;
+    s->local = calloc(n, sizeof *s->local);
+    if (!s->local)
+        return dd_error(-ENOMEM, "no memory");
+    s->local_n = n;
+    for (unsigned i = 0; i < s->local_n; i++) {
+        struct local_manager *mgr = &s->local[i];
+        mgr->s = s;
+        mgr->id = s->node_id + i * s->nodes;
+        mgr->arena_fd = mgr->arena_ro_fd = mgr->spill_fd = mgr->spill_ro_fd = mgr->listen_fd =
+            mgr->sock.fd = -1;
+        mgr->unsent_end = &mgr->unsent;
+    }
+    for (unsigned i = 0; i < s->local_n && s->nodes > 1; i++) {
+        s->local[i].listen_fd = port_listen(s, &s->local[i].port);
+        if (s->local[i].listen_fd < 0)
+            return s->local[i].listen_fd;
+    }
+    return spills_make(s);
+}
+
+/* In the child: closes all descriptors but stdin, stdout, stderr and these. */
+static void close_others(const int *keep, int n) {
+    unsigned from = 3;
+    for (;;) {
+        unsigned next = ~0u;
+        for (int i = 0; i < n; i++)
+            if (keep[i] >= (int)from && (unsigned)keep[i] < next)
+                next = (unsigned)keep[i];
+        if (next > from)
+            close_range(from, next - 1, 0);
+        if (next == ~0u)
+            return;
+        from = next + 1;
+    }
+}
+
+static void manager_main(struct supervisor *s, struct local_manager *mgr, int sock, pid_t parent)
+    __attribute__((noreturn));
+static void manager_main(struct supervisor *s, struct local_manager *mgr, int sock, pid_t parent) {
+    static struct manager_setup setup;
+    char name[16];
+    sigset_t none;
+    int keep[] = {mgr->arena_fd, mgr->spill_fd, mgr->listen_fd, sock};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1); /* ddictd died before PR_SET_PDEATHSIG */
+    snprintf(name, sizeof name, "ddictd:%u", mgr->id);
+    prctl(PR_SET_NAME, name);
+    /* Slurm sends SIGTERM to every process of the step; ddictd decides when managers stop */
+    signal(SIGTERM, SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int null = open("/dev/null", O_RDWR);
+    dup2(null, STDIN_FILENO);
+    dup2(null,
+         STDOUT_FILENO); /* so that the reader of ddictd's stdout sees its end when ddictd ends */
+    close_others(keep, sizeof keep / sizeof *keep);
+    munmap(s->status_page, sizeof *s->status_page);
+    setup.id = mgr->id;
+    setup.managers = s->managers;
+    setup.node_id = s->node_id;
+    setup.nodes = s->nodes;
+    setup.local_index = (unsigned)(mgr - s->local);
+    snprintf(setup.node, sizeof setup.node, "%s", s->node);
+    setup.arena_fd = mgr->arena_fd;
+    setup.spill_fd = mgr->spill_fd;
+    setup.listen_fd = mgr->listen_fd;
+    setup.sup_fd = sock;
+    setup.identity = s->identity;
+    setup.identity.self = mgr->id;
+    /* with libfabric: the protection of what the two ends still say over TCP */
+    setup.identity.wire = s->transport.all[0] ? SEAL_AUTH : s->opt.wire;
+    setup.peers = s->peers;
+    setup.connections = s->opt.connections;
+    setup.port_low = s->opt.port_low;
+    setup.port_high = s->opt.port_high;
+    setup.provider = s->transport.all;
+    setup.rma = s->transport.rma;
+    setup.place = manager_place(s, setup.local_index, &setup.place_need);
+    setup.page = mgr->page;
+    setup.cache = s->opt.has_cache ? s->opt.cache / s->managers : UINT64_MAX;
+    _exit(manager_run(&setup));
+}
+
+static int manager_start(struct supervisor *s, struct local_manager *mgr) {
+    struct store_options o = {.budget = s->budget,
+                              .manager_id = mgr->id,
+                              .managers = s->managers,
+                              .local_index = (unsigned)(mgr - s->local),
+                              .huge_page = s->opt.huge_page,
+                              .spill = spill_size(mgr->spill_fd)};
+    int pair[2], e;
+    memcpy(o.dict_id, s->identity.dict_id, sizeof o.dict_id);
+    void *page =
+        mmap(NULL, sizeof *mgr->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return dd_error(-errno, "no memory for the counters of manager %u", mgr->id);
+    mgr->page = page;
+    mgr->arena_fd = arena_create(&o);
+    if (mgr->arena_fd < 0)
+        return mgr->arena_fd;
+    mgr->arena_ro_fd = arena_reopen_readonly(mgr->arena_fd);
+    if (mgr->arena_ro_fd < 0)
+        return mgr->arena_ro_fd;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return dd_error(-errno, "no socket pair: %s", strerror(errno));
+    mgr->sock = (struct io_handler){.fd = pair[0], .ready = manager_socket_ready};
+    e = io_add(s->epoll_fd, &mgr->sock, EPOLLIN);
+    pid_t parent = getpid();
+    fflush(NULL);
+    mgr->pid = e < 0 ? -1 : fork();
+    if (mgr->pid == 0)
+        manager_main(s, mgr, pair[1], parent);
+    if (mgr->pid < 0)
+        e = dd_error(e < 0 ? e : -errno, "manager %u can not be started: %s", mgr->id,
+                     strerror(errno));
+    if (mgr->pid < 0)
+        mgr->pid = 0;
+    close(pair[1]);
+    return e < 0 ? e : 0;
+}
+
+int managers_start(struct supervisor *s) {
+    manager_places_find(s);
+    s->memory_kills = memlimit_kills();
+    for (unsigned i = 0; i < s->local_n; i++) {
+        int e = manager_start(s, &s->local[i]);
+        if (e < 0)
+            return e;
+        /* only the manager has the socket now: when the manager dies, connections are refused */
+        if (s->local[i].listen_fd >= 0)
+            close(s->local[i].listen_fd);
+        s->local[i].listen_fd = -1;
+    }
+    return 0;
+}
+
+/* --- end --- */
+static void manager_stats_rescue(struct local_manager *mgr) {
+    struct supervisor *s = mgr->s;
+    const struct lease_chunk **leases;
+    if (mgr->has_stats || !mgr->page || mgr->arena_ro_fd < 0)
+        return;
+    struct arena_view view;
+    if (arena_view_map(&view, mgr->arena_ro_fd, mgr->spill_ro_fd, 0) < 0)
+        return;
+    unsigned n = clients_leases(s, &leases);
+    figures_of_page(mgr->page, view.header, leases, n, (unsigned)(mgr - s->local), &mgr->stats);
+    for (unsigned i = 0; i < n; i++)
+        munmap((void *)(uintptr_t)leases[i], LEASE_FILE_SIZE);
+    free(leases);
+    arena_view_unmap(&view);
+    mgr->stats.node_id = s->node_id;
+    gethostname(mgr->stats.hostname, sizeof mgr->stats.hostname - 1);
+    snprintf(mgr->stats.node, sizeof mgr->stats.node, "%s", s->node);
+    mgr->has_stats = true;
+    report_add(s, &mgr->stats);
+}
+
+void managers_stats_rescue(struct supervisor *s) {
+    for (unsigned i = 0; i < s->local_n; i++)
+        manager_stats_rescue(&s->local[i]);
+}
+
+static void manager_died(struct local_manager *mgr, int status) {
+    struct supervisor *s = mgr->s;
+    mgr->gone = true;
+    mgr->pid = 0;
+    manager_socket_close(mgr);
+    if (s->stage == STAGE_OVER)
+        return;
+    manager_stats_rescue(mgr);
+    if (!s->lost)
+        s->lost_manager = mgr->id;
+    if (!s->lost)
+        s->lost_node = s->node_id;
+    bool memory =
+        WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills;
+    if (!s->lost)
+        s->lost_memory = memory;
+    if (memory)
+        supervisor_lost(s, "manager %u on node %s was killed because %s", mgr->id, s->node,
+                        getenv("SLURM_JOB_ID") ? "the job ran out of memory (--mem)"
+                                               : "memory ran out");
+    else if (WIFSIGNALED(status))
+        supervisor_lost(s, "manager %u on node %s died (signal %d)", mgr->id, s->node,
+                        WTERMSIG(status));
+    else
+        supervisor_lost(s, "manager %u on node %s died (exit code %d)", mgr->id, s->node,
+                        WEXITSTATUS(status));
+    lifecycle_check(s);
+}
+
+void managers_reap(struct supervisor *s) {
+    for (unsigned i = 0; i < s->local_n; i++) {
+        int status;
+        if (s->local[i].pid > 0 && waitpid(s->local[i].pid, &status, WNOHANG) == s->local[i].pid)
+            manager_died(&s->local[i], status);
+    }
+}
+
+static bool managers_wait(struct supervisor *s, int ms) {
+    struct deadline d;
+    deadline_start(&d, ms);
+    for (;;) {
+        bool left = false;
+        managers_reap(s);
+        for (unsigned i = 0; i < s->local_n; i++)
+            left |= s->local[i].pid > 0;
+        if (!left)
+            return true;
+        if (deadline_over(&d))
+            return false;
+        usleep(2000); /* at the very end only */
+    }
+}
+
+void managers_stop(struct supervisor *s) {
+    struct sup_msg m = {.type = SUP_STOP};
+    managers_send(s, &m);
+    if (!managers_wait(s, s->lost ? DD_DRAIN_GRACE_MS : DD_STOP_MS)) {
+        for (unsigned i = 0; i < s->local_n; i++) {
+            if (s->local[i].pid <= 0)
+                continue;
+            log_warn("manager %u does not stop and is killed", s->local[i].id);
+            kill(s->local[i].pid, SIGKILL);
+        }
+        managers_wait(s, DD_STOP_MS);
+    }
+    for (unsigned i = 0; i < s->local_n; i++) {
+        struct local_manager *mgr = &s->local[i];
+        manager_socket_close(mgr);
+        if (mgr->arena_fd >= 0)
+            close(mgr->arena_fd);
+        if (mgr->arena_ro_fd >= 0)
+            close(mgr->arena_ro_fd);
+        if (mgr->spill_fd >= 0)
+            close(mgr->spill_fd);
+        if (mgr->spill_ro_fd >= 0)
+            close(mgr->spill_ro_fd);
+        if (mgr->listen_fd >= 0)
+            close(mgr->listen_fd);
+        if (mgr->page)
+            munmap(mgr->page, sizeof *mgr->page);
+    }
+    free(s->local);
+    s->local = NULL;
+    s->local_n = 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* managers.h - the managers of this node. */
+#ifndef DDICT_SUPERVISOR_MANAGERS_H
+#define DDICT_SUPERVISOR_MANAGERS_H
+
+#include "supervisor.h"
+
+/* Before the wire-up: budget, ports, spill files. */
+int managers_listen(struct supervisor *s);
+/* 0 when the memory of our managers fits into what the job has on this node: the room in its cgroup
+ * and the free memory. */
+int managers_fit(const struct supervisor *s);
+/* After the wire-up: make the arenas, fork the managers. */
+int managers_start(struct supervisor *s);
+void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds);
+void managers_send(struct supervisor *s, const struct sup_msg *m);
+/* A listening TCP socket, in the range of --ports where one is given. */
+int port_listen(const struct supervisor *s, uint16_t *port);
+/* Tell node 0 if everything on this node is ready. */
+void managers_ready(struct supervisor *s);
+/* The statistics of managers that did not send them, from the memory that outlives a manager. */
+void managers_stats_rescue(struct supervisor *s);
+void managers_reap(struct supervisor *s); /* SIGCHLD */
+void managers_stop(struct supervisor *s); /* stop, wait, kill what does not stop */
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_info.h - what one node tells the others at wire-up. */
+#ifndef DDICT_SUPERVISOR_NODE_INFO_H
+#define DDICT_SUPERVISOR_NODE_INFO_H
+
+#include "supervisor.h"
+
+struct node_info;
+/* Of this node; malloc'ed. error: NULL, or why the node cannot serve. */
+struct node_info *node_info_make(const struct supervisor *s, const char *error, size_t *len);
+int node_info_check(const void *bytes, size_t len, uint32_t node_id);
+/* The node info of node 0 says that another dictionary of the name exists. This start ends then: no
+ * other node info is needed, and the other nodes may be gone. */
+int node_info_says_exists(const void *bytes, size_t len);
+/* True: the node cannot serve, and text says why. */
+bool node_info_error(const struct node_info *c, char *text, size_t cap);
+/* Takes what a checked node info says into peers, names, identity. */
+void node_info_apply(struct supervisor *s, const struct node_info *c);
+
+#endif

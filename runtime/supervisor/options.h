@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h - the command line of ddictd (STARTUP 1). */
+#ifndef DDICT_SUPERVISOR_OPTIONS_H
+#define DDICT_SUPERVISOR_OPTIONS_H
+
+#include <wire/attach.h>
+#include <wire/seal.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum wireup_how { WIREUP_NONE, WIREUP_STDIO, WIREUP_PMIX };
+struct options {
+    char name[DICT_NAME_MAX];
+    uint32_t managers;
+    uint64_t mem; /* of the whole dictionary */
+    enum wireup_how wireup;
+    uint32_t nodes, node_id; /* stdio; pmix finds them */
+    char node[NODE_NAME_MAX];
+    int drain_ms;
+    bool stay;
+    /* it ends with so many processes that come one by one; 0: with none */
+    uint32_t tasks;
+    /* of argv, NULL when not given; the first two are absolute paths */
+    const char *record, *summary, *asked;
+    const char *results; /* as these; an absolute path */
+    const char *save;    /* as that; NULL: nothing is saved */
+    /* NULL: all as a dump; else the values of str keys that begin so as files */
+    const char *save_prefix;
+    bool save_after_load; /* not before the key "ddict.loaded" is there */
+    /* seconds since 1970: the job's time is over then; 0: never */
+    uint64_t save_end;
+    uint64_t save_lead;              /* seconds before that, and before what writing takes */
+    int kill_wait_ms;                /* from SIGTERM to SIGKILL */
+    char script_node[NODE_NAME_MAX]; /* where a process is watched, "": nowhere */
+    pid_t script_pid;
+    uint64_t script_began;        /* ticks, /proc/PID/stat */
+    uint16_t port_low, port_high; /* 0: any */
+    unsigned connections;         /* from a manager to another */
+    const char *transport;        /* auto, tcp, ofi or ofi:PROVIDER */
+    const char *rma;              /* yes, no or auto */
+    bool has_wire;                /* it was said, so a transport that cannot do it is refused */
+    enum seal_mode wire;          /* protection of messages between nodes */
+    uint64_t huge_page;           /* HUGE_NO, HUGE_ADVISE, or the size of a pool's pages */
+    bool has_cache;
+    /* bytes of the whole dictionary that values of other nodes may take while frozen */
+    uint64_t cache;
+    const char *spill;   /* of argv, an absolute path; NULL: none */
+    uint64_t spill_size; /* of the whole dictionary; 0: what is free there */
+    bool has_id;
+    uint8_t dict_id[16];
+};
+
+/* 0; 1: --help or --version was answered; -EINVAL with the sentence set. */
+int options_parse(struct options *o, int argc, char **argv);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status_page.h - the page by which ddictd tells its clients how the dictionary is. */
+#ifndef DDICT_SUPERVISOR_STATUS_PAGE_H
+#define DDICT_SUPERVISOR_STATUS_PAGE_H
+
+#include "supervisor.h"
+
+int status_page_open(struct supervisor *s);
+/* A state that is not above the present one is ignored. */
+void status_page_set(struct supervisor *s, enum status_page_state state, const char *text);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * supervisor.h - inside ddictd, the parent of the managers of one node: it owns the arenas, the
+ * lease pages, the lanes, the clients' sockets and the status page, and knows the other nodes. One
+ * thread, one loop (main.c).
+ *
+ *     main.c        parse, become ready, serve, end
+ *     wireup.c      which node are we, the node infos of all (node_info.c)
+ *     transport.c   what carries the managers' messages
+ *     elect.c       --stay: is the name ours, or is there another dictionary of it
+ *     managers.c    the managers: fork, messages, death; watch.c: whether they still answer;
+ *                   places.c: their NUMA nodes, the GPUs
+ *     clients.c     attach; fork_leases.c: pages of forked children; socket_files.c: socket files
+ *                   for containers
+ *     status_page.c the page that clients look at
+ *     rendezvous.c  where the ranks of a step meet; tasks.c: --tasks: the end with the last task
+ *     freeze.c      all managers read-only, and back
+ *     control.c     the connections of all ddictds to node 0, and who takes its place
+ *     lifecycle.c   the stages from start to over; report.c: the statistics at the end
+ *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
+ *                   was attached
+ *     results.c     --results: the child that writes them; save_passes.c, save_child.c: --save
+ *     signals.c     signals, stdin, the batch script; startup_output.c: lines for the starter
+ */
+#ifndef DDICT_SUPERVISOR_SUPERVISOR_H
+#define DDICT_SUPERVISOR_SUPERVISOR_H
+
+#include "options.h"
+#include <base/timers.h>
+#include <manager/manager.h>
+#include <manager/supmsg.h>
+#include <wire/attach.h>
+#include <wire/conn.h>
+#include <wire/fabric/fabric.h>
+#include <wire/loop.h>
+#include <wire/status_page.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct supervisor;
+struct local_manager { /* one manager of this node, as ddictd sees it */
+    struct supervisor *s;
+    uint32_t id;
+    pid_t pid; /* 0: not started, or ended and waited for */
+    bool ready, gone, has_stats;
+    /* shared with the manager; outlives it */
+    struct manager_page *page;
+    int arena_fd, arena_ro_fd, spill_fd, spill_ro_fd, listen_fd; /* spill: -1 without --spill */
+    uint16_t port;
+    struct io_handler sock;              /* our end of the pair; fd -1: closed */
+    struct unsent *unsent, **unsent_end; /* messages that did not fit into the socket */
+    struct manager_stats stats;          /* the last answer to SUP_STATS */
+    /* watch.c: turns of its loop at our last look, and when they last moved, by our timers */
+    uint64_t turns, turned_ns;
+    bool pinged, silent; /* since they last moved; silent: we have logged it */
+};
+
+/* why it was drained; travels with DRAIN */
+enum end_reason { REASON_DRAINED, REASON_DOWN, REASON_SIGNAL, REASON_ALONE };
+#define REASON_ALONE_TEXT \
+    "who started it went without a word (srun, `ddict up` or slurmstepd was killed)"
+enum note_kind { NOTE_FULL = 1, NOTE_REFUSED };
+struct note {               /* an event for the record; travels to node 0 */
+    uint32_t kind, manager; /* enum note_kind */
+    uint64_t count, used_bytes, total_bytes;
+    char node[NODE_NAME_MAX];
+    char text[256];
+};
+
+/* lifecycle.h has the picture; they come in this order, and some are left out */
+enum stage {
+    STAGE_STARTING,
+    STAGE_READY,
+    STAGE_DRAINING,
+    STAGE_SAVING,
+    STAGE_ENDING,
+    STAGE_REPORTED,
+    STAGE_GATHERING,
+    STAGE_RECORDING,
+    STAGE_OVER
+};
+
+struct standing { /* a dictionary of our name that was there before this start (--stay) */
+    uint8_t id[16];
+    uint32_t managers, nodes; /* managers 0: there is none */
+    uint64_t bytes;
+};
+struct node_address { /* of a node's ddictd */
+    struct sockaddr_storage addr[ADDRS_MAX];
+    int naddr;
+};
+
+struct transport {             /* between managers; provider "": TCP */
+    char own[FABRIC_NAME_MAX]; /* what this node has */
+    char all[FABRIC_NAME_MAX]; /* decided from the node infos of all */
+    char why[512];             /* a sentence for it */
+    bool rma;                  /* it also reads large values out of their owner's memory */
+    /* the first node that has something else than node 0; 0: none */
+    uint32_t differs;
+    char other[FABRIC_NAME_MAX];
+};
+
+struct supervisor {
+    struct options opt;
+    char node[NODE_NAME_MAX];
+    uint32_t node_id, nodes, managers;
+    uint64_t budget; /* of each manager */
+    struct conn_identity identity;
+    /* of this node; the secret one until the wire-up is done */
+    uint8_t secret_key[KEY_SIZE], public_key[KEY_SIZE];
+    /* [nodes]: public keys until all node infos are in, then the secret shared with each node; NULL
+     * on one node */
+    uint8_t (*keys)[KEY_SIZE];
+    struct transport transport;
+    struct standing other;
+    int epoll_fd;
+    struct timers timers;
+    enum stage stage;
+    bool was_ready, lost;
+    /* the wire-up over PMIx went well, but the node infos say that this start ends here */
+    bool ends_after_wireup;
+    char text[512];                   /* why it is lost */
+    uint32_t lost_manager, lost_node; /* who was; UINT32_MAX: not one of these */
+    bool lost_memory;                 /* for want of memory: Slurm cancels the step then */
+    enum end_reason reason;
+    uint64_t began, ready_at;
+    int exit_code;
+    struct timer start_timer;
+    struct timer watch;
+
+    struct status_page *status_page;
+    int status_page_ro_fd;
+
+    struct local_manager *local; /* the managers of this node, by local index */
+    unsigned local_n;
+    struct numa_map places; /* of the managers */
+    uint64_t memory_kills;  /* memlimit_kills() before there were managers */
+    /* map of this node's GPUs, once somebody asked; 0: not yet, or a negative code */
+    int gpus_fd;
+    struct peer_address *peers;        /* [managers]; NULL on one node */
+    char (*node_names)[NODE_NAME_MAX]; /* [nodes] */
+
+    struct io_handler attach; /* the listening socket */
+    struct sup_client *clients;
+    unsigned attached; /* those that hold the dictionary's life during a drain */
+    uint64_t next_id;  /* of clients and holds */
+    struct fork_lease *fork_leases;
+    struct rendezvous *rendezvous;
+    struct tasks *tasks; /* --tasks; NULL: it ends otherwise */
+
+    struct freezes *freezes;
+
+    struct control *control; /* NULL on one node */
+    int control_fd;          /* listening; -1 on one node */
+    uint16_t control_port;
+    struct node_address *control_at; /* [nodes]; NULL on one node */
+
+    struct io_handler signals, input;
+    struct io_handler script; /* of --script; fd -1: not watched */
+    char *line;               /* what came on stdin and is not a whole line yet */
+    size_t line_len, line_cap;
+
+    struct lifecycle *lifecycle;
+    struct figures *figures; /* [managers] */
+    struct record_writer *record_writer;
+    struct attach_counts *attach_counts;
+    struct note_pace strangers; /* refused by ddictd itself */
+};
+
+#endif

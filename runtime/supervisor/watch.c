@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watch.c - does each manager of this node still turn? The manager counts the turns of its loop in
+ * its page. ddictd looks once a second; where the count stands still, ddictd sends a PING, which
+ * wakes a manager that merely had nothing to do. A manager that still does not turn is logged with
+ * its state in the kernel, and after a longer time it is lost. Otherwise a process that is stopped,
+ * waits for a disk that does not answer, or loops forever in one call would hang the whole
+ * dictionary, and nobody would know which one it is.
+ */
+#include "watch.h"
+
+#include "lifecycle.h"
+#include "managers.h"
+#include "supervisor.h"
+#include <base/log.h>
+#include <base/process.h>
+
+#include <stdio.h>
+
+static const char *state_text(char state) {
+    switch (state) {
+    case 'T':
+        return "it is stopped (SIGSTOP?)";
+    case 't':
+        return "a debugger has stopped it";
+    case 'D':
+        return "it is in D state: the kernel waits for a disk or a file system";
+    case 'R':
+        return "it runs, or waits for a core";
+    case 'S':
+        return "it sleeps in a system call";
+    default:
+        return "nobody knows what it does";
+    }
+}
+
+/* The longest silence allowed. A manager that runs may be starved or busy: it gets more time. */
+static unsigned limit_ms(char state) {
+    return state == 'R' ? DD_MANAGER_BUSY_MS : DD_MANAGER_LOST_MS;
+}
+
+static void manager_check(struct local_manager *mgr, uint64_t now) {
+    struct supervisor *s = mgr->s;
+    struct sup_msg ping = {.type = SUP_PING};
+    uint64_t turns = __atomic_load_n(&mgr->page->turns, __ATOMIC_RELAXED);
+    if (turns != mgr->turns || mgr->turned_ns == 0) {
+        if (mgr->silent)
+            log_info("manager %u (pid %d) goes on", mgr->id, (int)mgr->pid);
+        mgr->turns = turns;
+        mgr->turned_ns = now;
+        mgr->pinged = mgr->silent = false;
+        return;
+    }
+    if (!mgr->pinged)
+        manager_send(mgr, &ping, NULL, 0);
+    mgr->pinged = true;
+    uint64_t ms = (now - mgr->turned_ns) / 1000000;
+    if (ms < DD_MANAGER_SAY_MS)
+        return;
+    char state = process_state(mgr->pid);
+    if (!mgr->silent)
+        log_warn("manager %u on node %s (pid %d) has not answered for %u s: %s", mgr->id, s->node,
+                 (int)mgr->pid, (unsigned)(ms / 1000), state_text(state));
+    mgr->silent = true;
+    if (ms < limit_ms(state))
+        return;
+    if (!s->lost)
+        s->lost_manager = mgr->id;
+    if (!s->lost)
+        s->lost_node = s->node_id;
+    supervisor_lost(s, "manager %u on node %s (pid %d) has not answered for %u s: %s", mgr->id,
+                    s->node, (int)mgr->pid, (unsigned)(ms / 1000), state_text(state));
+}
+
+static void watch_fire(struct timer *t) {
+    struct supervisor *s =
+        (struct supervisor *)(void *)((char *)t - offsetof(struct supervisor, watch));
+    uint64_t now = timers_now(&s->timers);
+    for (unsigned i = 0; i < s->local_n && s->stage < STAGE_ENDING; i++)
+        if (s->local[i].pid > 0)
+            manager_check(&s->local[i], now);
+    if (s->stage < STAGE_ENDING && timer_after(&s->timers, t, DD_MANAGER_LOOK_MS * 1000000ull) < 0)
+        log_error("no memory to watch the managers");
+}
+
+void watch_start(struct supervisor *s) {
+    s->watch.fire = watch_fire;
+    watch_fire(&s->watch);
+}

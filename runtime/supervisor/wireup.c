@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wireup.c - which node of the dictionary is this one, and what are the addresses of the others:
+ * through PMIx, through the process that started us (stdio), or not at all (one node). PMIx is
+ * ended before the managers are forked, so that they are forked from a process of one thread.
+ */
+#include "wireup.h"
+
+#include "node_info.h"
+#include "signals.h"
+#include "startup_output.h"
+#include "supervisor.h"
+#include "transport.h"
+#include <base/error.h>
+#include <base/log.h>
+#include <place/place.h>
+#include <wire/auth.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct place place;
+
+int wireup_place(struct supervisor *s) {
+    int e = 0;
+    if (sodium_init() < 0)
+        return dd_error(-EIO, "libsodium can not start");
+    s->nodes = s->opt.nodes;
+    s->node_id = s->opt.node_id;
+    if (s->opt.wireup == WIREUP_PMIX) {
+        e = place_init(&place, 1);
+        if (e < 0)
+            return e;
+        s->nodes = (uint32_t)place.size;
+        s->node_id = (uint32_t)place.rank;
+    }
+    s->managers = s->opt.managers ? s->opt.managers : s->nodes;
+    /* each node needs at least one, for the proxies of the others */
+    if (s->managers < s->nodes)
+        s->managers = s->nodes;
+    s->node_names = calloc(s->nodes, NODE_NAME_MAX);
+    if (s->nodes > 1)
+        s->peers = calloc(s->managers, sizeof *s->peers);
+    if (s->nodes > 1)
+        s->control_at = calloc(s->nodes, sizeof *s->control_at);
+    if (s->nodes > 1)
+        s->keys = calloc(s->nodes, sizeof *s->keys);
+    if (!s->node_names || (s->nodes > 1 && (!s->peers || !s->control_at || !s->keys)))
+        return dd_error(-ENOMEM, "no memory for %u nodes", s->nodes);
+    auth_pair(s->secret_key, s->public_key);
+    if (s->opt.has_id)
+        memcpy(s->identity.dict_id, s->opt.dict_id, sizeof s->identity.dict_id);
+    else
+        randombytes_buf(s->identity.dict_id, sizeof s->identity.dict_id);
+    return 0;
+}
+
+/* --- stdio: base64 over the starter --- */
+static int stdio_node_info_print(struct supervisor *s, const void *info, size_t len) {
+    size_t cap = sodium_base64_ENCODED_LEN(len, sodium_base64_VARIANT_ORIGINAL);
+    char *text = malloc(cap), head[32];
+    if (!text)
+        return -ENOMEM;
+    sodium_bin2base64(text, cap, info, len, sodium_base64_VARIANT_ORIGINAL);
+    snprintf(head, sizeof head, "card %u", s->node_id);
+    startup_print_text(head, text);
+    sodium_memzero(text, cap);
+    free(text);
+    return 0;
+}
+
+static int stdio_node_infos_parse(struct supervisor *s, char *line, void **infos, size_t *lens) {
+    char *save = NULL, *word = strtok_r(line, " \r", &save);
+    if (!word || strcmp(word, "cards") != 0)
+        return dd_error(DDICT_EPROTO, "stdin: a line `cards` was expected");
+    for (uint32_t i = 0; i < s->nodes; i++) {
+        word = strtok_r(NULL, " \r", &save);
+        if (!word)
+            return dd_error(DDICT_EPROTO, "stdin: %u node infos of %u", i, s->nodes);
+        size_t cap = strlen(word);
+        infos[i] = malloc(cap + 1);
+        if (!infos[i])
+            return -ENOMEM;
+        if (sodium_base642bin(infos[i], cap, word, cap, NULL, &lens[i], NULL,
+                              sodium_base64_VARIANT_ORIGINAL) != 0)
+            return dd_error(DDICT_EPROTO, "stdin: node info %u is not base64", i);
+    }
+    return 0;
+}
+
+static int stdio_exchange(struct supervisor *s, const void *info, size_t len, void **infos,
+                          size_t *lens) {
+    char *line;
+    int e = stdio_node_info_print(s, info, len);
+    if (e < 0)
+        return e;
+    e = stdin_line_read(s, &line, DD_FENCE_MS);
+    if (e == 0)
+        return dd_error(-EPIPE, "stdin ended before the node infos of the other nodes came");
+    if (e < 0)
+        return dd_error(e, "no node infos of the other nodes on stdin within %d s",
+                        DD_FENCE_MS / 1000);
+    e = stdio_node_infos_parse(s, line, infos, lens);
+    sodium_memzero(line, strlen(line));
+    free(line);
+    return e;
+}
+
+/* --- all --- */
+static unsigned threads_now(void) {
+    DIR *d = opendir("/proc/self/task");
+    unsigned n = 0;
+    if (!d)
+        return 1;
+    for (struct dirent *e; (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* Replaces each public key, as it came in the node infos, by the secret that only that node and
+ * this one share. */
+static int node_keys_make(struct supervisor *s) {
+    uint8_t key[KEY_SIZE];
+    for (uint32_t i = 0; s->keys && i < s->nodes; i++) {
+        if (auth_key(key, s->secret_key, s->public_key, s->keys[i], s->identity.dict_id) < 0)
+            return dd_error(DDICT_EAUTH, "the node info of node %u has no key", i);
+        memcpy(s->keys[i], key, sizeof key);
+    }
+    auth_forget(key, sizeof key);
+    auth_forget(s->secret_key, sizeof s->secret_key);
+    s->identity.keys = (const uint8_t(*)[KEY_SIZE])s->keys;
+    s->identity.nodes = s->nodes;
+    s->identity.wire = s->opt.wire;
+    return 0;
+}
+
+static int node_infos_apply(struct supervisor *s, void **infos, size_t *lens) {
+    int e = 0;
+    for (uint32_t i = 0; i < s->nodes; i++) {
+        if ((e = node_info_check(infos[i], lens[i], i)) < 0)
+            return e;
+        node_info_apply(s, infos[i]);
+        if (s->other.managers)
+            return 1; /* no error of another node matters then */
+    }
+    for (uint32_t i = 0; i < s->nodes; i++) {
+        char error[256];
+        const char *name = s->node_names[i];
+        if (!node_info_error(infos[i], error, sizeof error))
+            continue;
+        return dd_error(-ECANCELED, "node %s: %s", name, error);
+    }
+    if ((e = node_keys_make(s)) < 0 || (e = transport_agree(s)) < 0)
+        return e;
+    for (uint32_t m = 0; s->peers && m < s->managers; m++)
+        if (!s->peers[m].node[0])
+            return dd_error(DDICT_EPROTO, "node %u serves fewer managers than it should",
+                            m % s->nodes);
+    return 0;
+}
+
+int wireup_exchange(struct supervisor *s, const char *error) {
+    size_t len;
+    struct node_info *info = node_info_make(s, error, &len);
+    void **infos = calloc(s->nodes, sizeof *infos);
+    size_t *lens = calloc(s->nodes, sizeof *lens);
+    int e = -ENOMEM;
+    if (info && infos && lens) {
+        if (s->opt.wireup == WIREUP_PMIX)
+            e = place_exchange_until(&place, info, len, infos, lens, node_info_says_exists,
+                                     DD_FENCE_MS);
+        else if (s->opt.wireup == WIREUP_STDIO)
+            e = stdio_exchange(s, info, len, infos, lens);
+        else if ((infos[0] = malloc(len))) {
+            memcpy(infos[0], info, len);
+            lens[0] = len;
+            e = 0;
+        }
+    }
+    if (s->opt.wireup == WIREUP_PMIX)
+        place_finalize(&place);
+    if (e == 0) {
+        e = node_infos_apply(s, infos, lens);
+        s->ends_after_wireup = e != 0 && s->opt.wireup == WIREUP_PMIX && s->nodes > 1;
+    }
+    for (uint32_t i = 0; infos && i < s->nodes; i++)
+        free(infos[i]);
+    free(infos);
+    free(lens);
+    if (info)
+        sodium_memzero(info, len);
+    free(info);
+    unsigned threads = threads_now();
+    if (threads > 1)
+        log_warn("%u threads are left of the wire-up", threads - 1);
+    return e;
+}

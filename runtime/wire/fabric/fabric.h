@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fabric.h - libfabric beside TCP: one reliable-datagram endpoint of this process (fabric.c), and
+ * channels over it, one for each link (channel.c). PROTOCOL 6. The library is opened at run time.
+ * Single-threaded, driven by the owner's epoll loop; nothing spins. Where it is not built in, all
+ * calls but the last say -ENOSYS.
+ *
+ *     fabric_find(wanted, name, ...)      in a process of its own: what providers do may leave
+ *                                         threads and mappings behind
+ *     fabric_open(&f, epoll_fd, name...)  once, in the process that uses it
+ *     channel_new(), channel_connect()    a link: link.c
+ *     fabric_close(f)                     after all channels were freed
+ */
+#ifndef DDICT_WIRE_FABRIC_FABRIC_H
+#define DDICT_WIRE_FABRIC_FABRIC_H
+
+#include <wire/msg.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FABRIC_NAME_MAX 64
+/* bytes of an endpoint's address; libfabric's own are up to 64 */
+#define FABRIC_ADDRESS_MAX 256
+#define CHANNEL_TOKEN      16
+
+/* Whether this node has a device of a network that libfabric is for (InfiniBand, RoCE, EFA,
+ * Omni-Path, Slingshot); a look at /sys. */
+bool fabric_devices(void);
+/*
+ * The provider by libfabric's name ("tcp;ofi_rxm") for what was wanted ("tcp"; "": the best one of
+ * an HPC network). 0; -ENOENT: there is none, and the sentence (base/error.h) says which there are;
+ * -ENOSYS: no library.
+ */
+int fabric_find(const char *wanted, const char *node, char name[FABRIC_NAME_MAX]);
+
+struct fabric;
+/* name: from fabric_find(); node: whose addresses are preferred, NULL: any; epoll_fd -1: only a
+ * trial. Negative, with a sentence. */
+int fabric_open(struct fabric **out, int epoll_fd, const char *name, const char *node);
+/* Calls the done() that are left. NULL is allowed. */
+void fabric_close(struct fabric *f);
+const char *fabric_name(const struct fabric *f);
+size_t fabric_address(const struct fabric *f, uint8_t address[FABRIC_ADDRESS_MAX]);
+/* Do what there is to do now, as if the loop had found it. */
+void fabric_work(struct fabric *f);
+/* For tests: true: it does not look at what comes, as if each wake-up were lost, until
+ * fabric_work(). */
+void fabric_deafen(struct fabric *f, bool deaf);
+
+/*
+ * --- fabric_memory.c: memory that peers may read (RMA) --- Of [base, base + len), which stays,
+ * bytes from `from` on may be read by those who know a key; nobody can write. What fabric_places()
+ * is asked for is registered, with what stands around it, and stays so: then the network may hold
+ * all of that in memory. 0, or -EOPNOTSUPP with a sentence.
+ */
+int fabric_share(struct fabric *f, uint8_t *base, uint64_t from, uint64_t len);
+bool fabric_shares(const struct fabric *f);
+struct fabric_place {
+    uint64_t at, key, len;
+}; /* for the peer; part of the protocol */
+/* Where a peer finds [off, off + len) of it. Memory below `top` is there already. Number of places,
+ * or negative: -E2BIG: more than n, -EIO with a sentence. */
+int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top,
+                  struct fabric_place *place, unsigned n);
+/* [off, off + len) is about to lose its memory: what is registered there is not any more. */
+void fabric_forget(struct fabric *f, uint64_t off, uint64_t len);
+/* Whether it reads by itself, without the peer's processor. */
+bool fabric_has_hardware(const char *name);
+
+/* --- channel.c --- */
+struct channel;
+struct channel_ops {
+    void *(*payload_to)(void *arg, const struct msg *m); /* these three as in struct link_ops */
+    int (*message)(void *arg, const struct msg *m, void *payload);
+    void (*drained)(void *arg);
+    /* what was sent may not have been noticed: tell the peer by other means to look, and
+     * channel_heard() what it says */
+    void (*nudge)(void *arg);
+    /* it carries nothing any more; comes once, from the loop */
+    void (*broken)(void *arg, int code);
+};
+/* In a fabric. What is sent before channel_connect() is kept. */
+int channel_new(struct channel **out, struct fabric *f, const struct channel_ops *ops, void *arg);
+uint32_t channel_id(const struct channel *c); /* for the peer */
+/*
+ * To the peer's endpoint and its channel there. `sends` stands in every frame that goes out,
+ * `takes` in every one that is accepted: both are secrets of the two ends. Frames of others are
+ * dropped and counted (conn_refused()).
+ */
+int channel_connect(struct channel *c, const uint8_t *address, size_t len, uint32_t id,
+                    const uint8_t sends[CHANNEL_TOKEN], const uint8_t takes[CHANNEL_TOKEN]);
+/* NULL is allowed; allowed in every callback. Bodies that the provider still reads are done()
+ * later. */
+void channel_free(struct channel *c);
+/* The rest as in link.h. */
+int channel_send(struct channel *c, struct msg *m, const void *head, size_t head_len,
+                 const void *body, size_t body_len, void (*done)(void *arg), void *done_arg);
+size_t channel_queued(const struct channel *c);
+uint64_t channel_position(const struct channel *c);
+bool channel_unsent(const struct channel *c, uint64_t position);
+void channel_pause(struct channel *c, bool paused);
+/* After a nudge of the peer: work, and how many frames have come in so far; and what the peer said
+ * so. */
+uint64_t channel_taken(const struct channel *c);
+void channel_heard(struct channel *c, uint64_t taken);
+
+/* As link_read(). */
+int channel_read(struct channel *c, void *to, const struct fabric_place *from,
+                 void (*done)(void *arg, int code), void *arg);
+
+#endif

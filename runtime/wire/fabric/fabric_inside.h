@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_inside.h - what fabric.c and channel.c share: frames. */
+#ifndef DDICT_WIRE_FABRIC_FABRIC_INSIDE_H
+#define DDICT_WIRE_FABRIC_FABRIC_INSIDE_H
+
+#include "fabric.h"
+#include <wire/loop.h>
+#include <wire/out.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+/*
+ * A channel is a stream of bytes, messages one behind the other, cut into frames. `seq` counts the
+ * frames of a direction that carry bytes, `taken` says how many of the other direction have been
+ * read: at most FRAME_WINDOW are under way. A frame without bytes only says `taken`; its seq means
+ * nothing.
+ */
+struct frame_head {
+    uint32_t channel, bytes;
+    uint64_t seq, taken;
+    uint8_t token[CHANNEL_TOKEN];
+};
+_Static_assert(sizeof(struct frame_head) == 40, "part of the protocol");
+#define FRAME_BYTES  (64u << 10)
+#define FRAME_MAX    (sizeof(struct frame_head) + FRAME_BYTES)
+#define FRAME_WINDOW 32u /* about DD_PEER_INFLIGHT */
+#define FRAME_PLACES 16u
+/* channels that ended last: what still comes of them is dropped, and nobody is blamed */
+#define PAST 16u
+
+enum op_kind { OP_TAKE, OP_FRAME, OP_READ, OP_OTHER /* nobody waits for it */ };
+struct op { /* what libfabric gives back: first in what it belongs to */
+    struct fi_context2 context;
+    enum op_kind kind;
+};
+struct taken { /* a buffer for a frame that comes */
+    struct op op;
+    struct taken *next, *chain; /* of a list; of all */
+    uint32_t len, at;           /* bytes of the stream in it, and how many were read */
+    uint8_t data[FRAME_MAX] __attribute__((aligned(64)));
+};
+struct frame { /* one that goes */
+    struct op op;
+    struct channel *c;
+    struct frame_head head;
+    bool busy; /* the provider has it */
+};
+
+struct reading { /* of a peer's memory */
+    struct op op;
+    struct reading *next, **prev; /* of the fabric */
+    struct channel *c;            /* NULL: it was freed meanwhile */
+    bool begun;                   /* the provider has it */
+    void *to;
+    fi_addr_t peer;
+    struct fabric_place from;
+    void (*done)(void *arg, int code);
+    void *arg;
+};
+struct fabric_region { /* registered: [from, to) of what is shared */
+    struct fid_mr *mr;
+    uint64_t from, to;
+};
+struct granule { /* its regions stand one behind the other, from its begin on */
+    struct fabric_region *region;
+    uint32_t n;
+};
+struct share {
+    uint8_t *base; /* NULL: nothing is */
+    uint64_t from, len;
+    struct granule *granule;
+};
+
+struct fabric {
+    struct io_handler io;
+    struct io_watcher watcher;
+    int epoll_fd;
+    void *library;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    char name[FABRIC_NAME_MAX];
+    unsigned places;    /* of one send */
+    bool deaf;          /* see fabric_deafen() */
+    bool stuck;         /* a send waits for the provider */
+    unsigned awake;     /* looks in a row after which the provider did not let us wait */
+    int code;           /* it is broken */
+    uint64_t worked_ns; /* when it was looked at last */
+
+    struct taken *all;   /* by chain; freed at the end */
+    struct taken *spare; /* neither posted nor held by a channel */
+    unsigned posted;
+
+    struct channel **channels; /* by id; NULL: free */
+    uint32_t channels_n;
+    /* those with frames that the peer may not have noticed, by next_sending */
+    struct channel *sending;
+    uint8_t past[PAST][CHANNEL_TOKEN];
+    unsigned past_next;
+    struct channel *zombies;            /* freed, the provider still has frames of them */
+    struct reading *reads, **reads_end; /* in order */
+    struct share share;
+};
+
+/* Takes as long for any difference. */
+static inline bool token_same(const uint8_t *one, const uint8_t *other) {
+    uint8_t differ = 0;
+    for (unsigned i = 0; i < CHANNEL_TOKEN; i++)
+        differ |= (uint8_t)(one[i] ^ other[i]);
+    return differ == 0;
+}
+
+/* fabric.c */
+void fabric_give_back(struct fabric *f, struct taken *t); /* read: may take another frame */
+int fabric_insert(struct fabric *f, const uint8_t *address, size_t len, fi_addr_t *to);
+/* 0; -EAGAIN: later, channel_flush() is called again. */
+int fabric_send(struct fabric *f, struct frame *frame, fi_addr_t to, const struct iovec *iov,
+                unsigned n);
+
+/* fabric_memory.c */
+int reading_begin(struct fabric *f, struct channel *c, fi_addr_t peer, void *to,
+                  const struct fabric_place *from, void (*done)(void *arg, int code), void *arg);
+void reading_done(struct fabric *f, struct reading *r, int code);
+/* the provider has room again */
+void readings_go_on(struct fabric *f);
+void readings_leave(struct fabric *f, const struct channel *c); /* c is freed */
+/* before the endpoint is closed */
+void share_end(struct fabric *f);
+void readings_end(struct fabric *f); /* after it */
+
+/* channel.c */
+/* t is the channel's then */
+void channel_frame(struct channel *c, const struct frame_head *head, struct taken *t);
+bool channel_knows(const struct channel *c, const struct frame_head *head);
+void channel_sent(struct frame *frame, int code);
+void channel_flush(struct channel *c);
+void channel_break(struct channel *c, int code);
+void channel_has_read(struct channel *c); /* one of its readings is over */
+/* Look after what was sent and not noticed. Lowers *timeout_ms. */
+void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms);
+void channels_end(struct fabric *f); /* the endpoint is closed: forget what it had */
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_library.c - open libfabric, list what it offers, choose. Its headers call everything but
+ * these five through tables of functions. */
+#include "fabric_library.h"
+
+#include "fabric.h"
+#include <base/error.h>
+#include <wire/conn.h>
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ABI       FI_VERSION(1, 9)
+#define ADDRESSES 8
+
+static struct {
+    void *handle;
+    __typeof__(fi_getinfo) *getinfo;
+    __typeof__(fi_freeinfo) *freeinfo;
+    __typeof__(fi_dupinfo) *dupinfo;
+    __typeof__(fi_fabric) *fabric;
+    __typeof__(fi_strerror) *strerror;
+} lib;
+
+static int library_open(void) {
+    if (lib.handle)
+        return 0;
+    /* rxm looks after connections every 10 ms unless told otherwise, and says that there is
+     * something to do all that time. What the user has set stays. */
+    setenv("FI_OFI_RXM_CM_PROGRESS_INTERVAL", "100", 0);
+    void *h = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!h)
+        return dd_error(-ENOSYS, "libfabric cannot be opened: %s", dlerror());
+#define TAKE(name) *(void **)&lib.name = dlsym(h, "fi_" #name)
+    TAKE(getinfo);
+    TAKE(freeinfo);
+    TAKE(dupinfo);
+    TAKE(fabric);
+    TAKE(strerror);
+#undef TAKE
+    if (!lib.getinfo || !lib.freeinfo || !lib.dupinfo || !lib.fabric || !lib.strerror) {
+        dlclose(h);
+        return dd_error(-ENOSYS, "libfabric.so.1 is not the library that is wanted");
+    }
+    lib.handle = h;
+    return 0;
+}
+
+void fabric_info_free(struct fi_info *info) {
+    lib.freeinfo(info);
+}
+int fabric_start(struct fi_fabric_attr *attr, struct fid_fabric **fabric) {
+    return lib.fabric(attr, fabric, NULL);
+}
+const char *fabric_strerror(int e) {
+    return lib.strerror(e < 0 ? -e : e);
+}
+
+/* What we ask of an endpoint. name NULL: of any provider. */
+static int providers_list(const char *name, struct fi_info **info) {
+    int e = library_open();
+    if (e < 0)
+        return e;
+    struct fi_info *want = lib.dupinfo(NULL);
+    if (!want)
+        return -ENOMEM;
+    want->caps = FI_MSG | FI_RMA;
+    want->mode = FI_CONTEXT | FI_CONTEXT2;
+    want->ep_attr->type = FI_EP_RDM;
+    want->domain_attr->mr_mode =
+        FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+    want->domain_attr->threading = FI_THREAD_DOMAIN;
+    want->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    if (name)
+        want->fabric_attr->prov_name = strdup(name); /* freed with it */
+    e = lib.getinfo(ABI, NULL, NULL, 0, want, info);
+    lib.freeinfo(want);
+    return e == 0 ? 0
+                  : dd_error(-ENOENT, "libfabric has no provider%s%s here: %s", name ? " " : "",
+                             name ? name : "", fabric_strerror(e));
+}
+
+static bool same_address(const struct fi_info *i, const struct sockaddr_storage *a) {
+    const struct sockaddr *s = i->src_addr;
+    if (!s || s->sa_family != a->ss_family)
+        return false;
+    if (i->addr_format == FI_SOCKADDR_IN)
+        return ((const struct sockaddr_in *)(const void *)s)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr;
+    return i->addr_format == FI_SOCKADDR_IN6 &&
+           memcmp(&((const struct sockaddr_in6 *)(const void *)s)->sin6_addr,
+                  &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16) == 0;
+}
+
+/* The one with the best address goes first. */
+static struct fi_info *best_first(struct fi_info *all, const char *node) {
+    struct sockaddr_storage addr[ADDRESSES];
+    int n = conn_addresses(node, addr, ADDRESSES);
+    for (int a = 0; a < n; a++)
+        for (struct fi_info *i = all, *before = NULL; i; before = i, i = i->next) {
+            if (!same_address(i, &addr[a]))
+                continue;
+            if (before) {
+                before->next = i->next;
+                i->next = all;
+            }
+            return i;
+        }
+    return all;
+}
+
+int fabric_info(const char *name, const char *node, struct fi_info **info) {
+    struct fi_info *all = NULL;
+    int e = providers_list(name, &all);
+    if (e == 0)
+        *info = best_first(all, node);
+    return e;
+}
+
+/* "tcp" is "tcp" and "tcp;ofi_rxm", which is tcp behind a layer that makes its endpoints. */
+static bool is_called(const char *name, const char *wanted) {
+    size_t n = strlen(wanted);
+    return strncmp(name, wanted, n) == 0 && (name[n] == 0 || name[n] == ';');
+}
+
+static bool seen_before(const struct fi_info *all, const struct fi_info *i) {
+    for (; all != i; all = all->next)
+        if (strcmp(all->fabric_attr->prov_name, i->fabric_attr->prov_name) == 0)
+            return true;
+    return false;
+}
+
+/* The first of that name whose endpoints can be used. 0, -ENOENT: none has the name, or why the
+ * last one can not. */
+static int try_all(const struct fi_info *all, const char *wanted, const char *node,
+                   char name[FABRIC_NAME_MAX]) {
+    int e = -ENOENT;
+    for (const struct fi_info *i = all; i; i = i->next) {
+        const char *called = i->fabric_attr->prov_name;
+        struct fabric *f;
+        if (!is_called(called, wanted) || seen_before(all, i) || strlen(called) >= FABRIC_NAME_MAX)
+            continue;
+        e = fabric_open(&f, -1, called, node);
+        if (e < 0)
+            continue;
+        fabric_close(f);
+        strcpy(name, called);
+        return 0;
+    }
+    return e;
+}
+
+static int none_such(const struct fi_info *all, const char *wanted) {
+    char there[256] = "";
+    for (const struct fi_info *i = all; i; i = i->next)
+        if (!seen_before(all, i) &&
+            strlen(there) + strlen(i->fabric_attr->prov_name) + 3 < sizeof there)
+            sprintf(there + strlen(there), "%s%s", there[0] ? ", " : "", i->fabric_attr->prov_name);
+    return wanted[0] ? dd_error(-ENOENT, "libfabric has no provider %s here; there are: %s", wanted,
+                                there[0] ? there : "none")
+                     : dd_error(-ENOENT,
+                                "libfabric has no provider of an HPC network here; there are: %s",
+                                there[0] ? there : "none");
+}
+
+int fabric_find(const char *wanted, const char *node, char name[FABRIC_NAME_MAX]) {
+    /* their own network's first */
+    static const char *const fast[] = {"cxi", "efa", "opx", "psm3", "psm2", "verbs"};
+    struct fi_info *all = NULL;
+    int e = providers_list(NULL, &all);
+    if (e < 0)
+        return e;
+    if (wanted[0]) {
+        e = try_all(all, wanted, node, name);
+    } else {
+        e = -ENOENT;
+        for (unsigned i = 0; e != 0 && i < sizeof fast / sizeof *fast; i++) {
+            int r = try_all(all, fast[i], node, name);
+            if (r != -ENOENT)
+                e = r;
+        }
+    }
+    if (e == -ENOENT)
+        e = none_such(all, wanted);
+    lib.freeinfo(all);
+    return e;
+}
+
+static bool has_entries(const char *folder) {
+    DIR *d = opendir(folder);
+    bool any = false;
+    for (struct dirent *e; d && (e = readdir(d));)
+        any |= e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return any;
+}
+
+bool fabric_devices(void) {
+    return has_entries("/sys/class/infiniband") || has_entries("/sys/class/cxi");
+}

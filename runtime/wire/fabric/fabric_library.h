@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_library.h - libfabric.so.1, opened at the first call and never closed; and what it offers.
+ * */
+#ifndef DDICT_WIRE_FABRIC_FABRIC_LIBRARY_H
+#define DDICT_WIRE_FABRIC_FABRIC_LIBRARY_H
+
+#include <rdma/fabric.h>
+
+/* Endpoints of the provider, those with an address of the node first. 0 and a list for
+ * fabric_info_free(), or negative with a sentence. */
+int fabric_info(const char *name, const char *node, struct fi_info **info);
+void fabric_info_free(struct fi_info *info);
+int fabric_start(struct fi_fabric_attr *attr, struct fid_fabric **fabric);
+const char *fabric_strerror(int e);
+
+#endif
