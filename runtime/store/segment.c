@@ -156,8 +156,9 @@ int dir_grow(struct store *s) {
              fresh = round_up(need, ARENA_PAGE) - round_up(had, ARENA_PAGE);
     if (need > h->dir_len)
         return index_full(s, "directory");
-    int rc = index_take(s, h->dir_off + had, need - had, false);
-    if (rc < 0)
+    int rc;
+    /* In a page that it has, it grows without memory. */
+    if (fresh && (rc = index_take(s, h->dir_off + had, fresh, false)) < 0)
         return rc;
     uint64_t *from = s->index.dir + (1ull << depth), *to = s->index.dir + (2ull << depth);
     for (uint64_t i = 0; i < 2ull << depth; i++)

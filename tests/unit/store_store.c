@@ -301,6 +301,32 @@ START_TEST(a_full_arena_can_be_cleared) {
 }
 END_TEST
 
+/* All memory is held by readers, so that nothing can be freed for the index. */
+START_TEST(an_arena_that_is_full_of_what_is_read_can_be_cleared_twice) {
+    static const uint64_t sizes[] = {MIB, 128 << 10, 16 << 10, 4096, 512, 0};
+    struct found f;
+    uint64_t n, more = 0, rest;
+    do { /* until no page is left */
+        box_close();
+        box_open(DD_MANAGER_MEM_MIN);
+        n = 0;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (; put(n, sizes[i] + (n ? 0 : more), n) == 0; n++) {
+                ck_assert_uint_lt(n, DD_LEASE_CHUNK_SLOTS);
+                ck_assert_int_eq(look_slot(n, (unsigned)n, &f), 0);
+            }
+        rest = DD_MANAGER_MEM_MIN - budget_resident(box.s);
+        more += rest;
+    } while (rest > 0);
+    ck_assert_int_eq(store_clear(box.s), 0);
+    ck_assert_int_eq(store_clear(box.s), 0);
+    ck_assert_uint_eq(keys_count(), 0);
+    for (unsigned i = 0; i < n; i++)
+        reader_release(&box.page->slot[i]);
+    ck_assert_int_eq(put(1, MIB, 1), 0);
+}
+END_TEST
+
 static int stop_at_five(void *arg, const void *key, uint32_t key_len) {
     return ++*(int *)arg == 5 ? -ECANCELED : 0;
 }
@@ -399,5 +425,6 @@ UNIT_MAIN_WITH("store_store", before, after, what_was_put_is_found_by_manager_an
                transit_blocks_are_counted_until_they_are_free,
                clear_removes_all_at_once_and_gives_the_memory_back_bit_by_bit,
                clear_again_and_again_costs_nothing, a_full_arena_can_be_cleared,
+               an_arena_that_is_full_of_what_is_read_can_be_cleared_twice,
                a_walk_over_keys_stops_when_it_is_told_to, figures_add_up,
                without_private_memory_calls_fail_and_change_nothing)
