@@ -2,7 +2,8 @@
 /*
  * aside.c - the memory of clients that have gone is given back in a thread of its own. Who unmaps
  * and closes the last descriptor of a lane pays for each page that was in it: a second for some GiB
- * that a client had begun to put, in which the loop would serve nobody.
+ * that a client had begun to put, in which the loop would serve nobody. A backlog is likewise as
+ * long as the client let it become.
  */
 #include "aside.h"
 
@@ -16,6 +17,7 @@ struct gone {
     struct gone *next;
     struct lane lane;
     const struct lease_chunk *leases;
+    struct backlog backlog;
 };
 struct aside {
     pthread_t thread;
@@ -25,9 +27,10 @@ struct aside {
     bool stop;
 };
 
-static void gone_free(struct lane *lane, const struct lease_chunk *leases) {
-    munmap((void *)(uintptr_t)leases, LEASE_FILE_SIZE);
-    lane_unmap(lane);
+static void gone_free(struct gone *g) {
+    munmap((void *)(uintptr_t)g->leases, LEASE_FILE_SIZE);
+    lane_unmap(&g->lane);
+    backlog_free(&g->backlog);
 }
 
 static void *run(void *arg) {
@@ -40,7 +43,7 @@ static void *run(void *arg) {
             if (!s->first)
                 s->end = &s->first;
             pthread_mutex_unlock(&s->lock);
-            gone_free(&g->lane, g->leases);
+            gone_free(g);
             free(g);
             pthread_mutex_lock(&s->lock);
         } else if (s->stop)
@@ -67,15 +70,17 @@ static struct aside *begin(void) {
     return NULL;
 }
 
-void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *leases) {
+void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *leases,
+                struct backlog *backlog) {
+    struct gone all = {.lane = *lane, .leases = leases, .backlog = *backlog};
     if (!m->aside)
         m->aside = begin();
     struct gone *g = m->aside ? malloc(sizeof *g) : NULL;
     if (!g) { /* then it takes its time */
-        gone_free(lane, leases);
+        gone_free(&all);
         return;
     }
-    *g = (struct gone){.lane = *lane, .leases = leases};
+    *g = all;
     pthread_mutex_lock(&m->aside->lock);
     *m->aside->end = g;
     m->aside->end = &g->next;

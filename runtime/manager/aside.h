@@ -3,10 +3,12 @@
 #ifndef DDICT_MANAGER_ASIDE_H
 #define DDICT_MANAGER_ASIDE_H
 
+#include "backlog.h"
 #include "manager.h"
 
-/* unmap and close what was a client's; it is not there any more for the caller */
-void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *leases);
+/* Unmap, close and free what was a client's; the caller must not use it any more. */
+void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *leases,
+                struct backlog *backlog);
 void aside_end(struct manager *m);
 
 #endif

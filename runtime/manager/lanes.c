@@ -11,6 +11,7 @@
 #include "lanes.h"
 
 #include "aside.h"
+#include "backlog.h"
 #include "faults.h"
 #include "forward.h"
 #include "manager.h"
@@ -53,12 +54,6 @@
 /* but not where no more are watched: looking at so many costs nothing to speak of */
 #define WATCHED_ALWAYS 8u
 
-struct queued { /* an answer that did not fit */
-    struct queued *next;
-    uint64_t off; /* PLACED: its pin */
-    uint32_t len;
-    uint8_t bytes[];
-};
 struct placed {
     uint64_t pos, off;
 }; /* pinned until the CQ head is at pos */
@@ -98,9 +93,8 @@ struct lane_client {
      * queue is empty again */
     bool part_waits, part_late;
     struct timer part_timer;
-    struct queued *queue, **queue_end;
-    unsigned queue_n;
-    struct placed *placed; /* a ring of cap entries, oldest at first */
+    struct backlog backlog; /* answers that did not fit */
+    struct placed *placed;  /* a ring of cap entries, oldest at first */
     size_t placed_first, placed_n, placed_cap;
 };
 struct lanes_share {
@@ -149,7 +143,7 @@ static void unwatch(struct lane_client *c) {
 
 /* Nothing to do for it, but to see whether it asks something. */
 static bool lane_quiet(const struct lane_client *c) {
-    return !c->queue && !c->a.streams_out && !c->part_waits && !c->stalled && !c->paused &&
+    return c->backlog.n == 0 && !c->a.streams_out && !c->part_waits && !c->stalled && !c->paused &&
            !c->wake && !c->served;
 }
 
@@ -287,24 +281,14 @@ static bool lane_write(struct lane_client *c, const struct msg *r, const void *p
 static void lane_queue(struct lane_client *c, const struct msg *r, const void *payload, size_t len,
                        uint64_t off) {
     watch(c);
-    if (c->a.gone || (!c->queue && lane_write(c, r, payload, len, off)))
+    if (c->a.gone || (c->backlog.n == 0 && lane_write(c, r, payload, len, off)))
         return;
-    struct queued *q = c->a.gone ? NULL : malloc(sizeof *q + sizeof *r + len);
-    if (!q) {
-        if (r->flags & MSGF_PLACED)
-            store_unpin(c->a.m->store, off);
-        requester_drop(&c->a, "no memory to keep its answers");
+    /* a write that fails may have dropped the client */
+    if (!c->a.gone && backlog_add(&c->backlog, r, payload, off) == 0)
         return;
-    }
-    q->next = NULL;
-    q->off = off;
-    q->len = r->len;
-    memcpy(q->bytes, r, sizeof *r);
-    if (len)
-        memcpy(q->bytes + sizeof *r, payload, len);
-    *c->queue_end = q;
-    c->queue_end = &q->next;
-    c->queue_n++;
+    if (r->flags & MSGF_PLACED)
+        store_unpin(c->a.m->store, off);
+    requester_drop(&c->a, "no memory to keep its answers");
 }
 
 static void lane_send(struct requester *a, struct msg *r, const void *payload, size_t len) {
@@ -318,24 +302,18 @@ static void lane_send_placed(struct requester *a, const struct msg *r, uint64_t 
         lane_queue(lane_of(a), r, NULL, 0, off);
 }
 
-static bool queue_flush(struct lane_client *c) {
+static bool backlog_flush(struct lane_client *c) {
+    struct backlog_answer r;
     bool worked = false;
-    while (c->queue && !c->a.gone) {
-        struct queued *q = c->queue;
-        struct msg r;
-        memcpy(&r, q->bytes, sizeof r);
-        if (!lane_write(c, &r, q->bytes + sizeof r, r.len - MSG_HEADER, q->off))
+    while (!c->a.gone && backlog_first(&c->backlog, &r)) {
+        if (!lane_write(c, &r.msg, r.payload, r.msg.len - MSG_HEADER, r.off))
             break;
-        c->queue = q->next;
-        if (!c->queue)
-            c->queue_end = &c->queue;
-        c->queue_n--;
-        free(q);
+        backlog_drop(&c->backlog);
         worked = true;
     }
-    if (!c->queue)
+    if (c->backlog.n == 0)
         c->part_late = false;
-    if (worked && !c->queue && c->a.streams_n)
+    if (worked && c->backlog.n == 0 && c->a.streams_n)
         forwards_took(&c->a);
     return worked;
 }
@@ -348,7 +326,7 @@ static uint64_t lane_filled(struct requester *a) {
     return __atomic_load_n(lane_of(a)->lane.sq.tail, __ATOMIC_ACQUIRE);
 }
 static bool lane_idle(struct requester *a) {
-    return !lane_of(a)->queue;
+    return lane_of(a)->backlog.n == 0;
 }
 static void piece_commit(struct lane_client *c, const struct msg *r) {
     ring_commit(&c->lane.cq);
@@ -396,7 +374,7 @@ static void *lane_part(struct requester *a, uint32_t *room) {
     struct lane_client *c = lane_of(a);
     bool bad = false;
     uint32_t least = *room < PART_LEAST ? *room : PART_LEAST;
-    if (c->queue || a->gone)
+    if (c->backlog.n > 0 || a->gone)
         return NULL;
     uint8_t *at = ring_reserve_some(&c->lane.cq, least, room, &bad);
     if (bad)
@@ -429,8 +407,8 @@ static void lane_part_done(struct requester *a, struct msg *r, const void *at, u
 /* --- requests --- */
 static bool lane_flush(struct lane_client *c) {
     c->want = false;
-    bool worked = queue_flush(c);
-    if (!c->queue && c->a.streams_out && !c->a.gone)
+    bool worked = backlog_flush(c);
+    if (c->backlog.n == 0 && c->a.streams_out && !c->a.gone)
         worked |= streams_out_pump(&c->a);
     return worked;
 }
@@ -474,7 +452,7 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
     size_t bytes = 0;
     c->served_from = c->lane.sq.pos;
     while (n < TURN_RECORDS && bytes < TURN_BYTES && !share_over(c->a.m) &&
-           c->queue_n < QUEUE_MAX && !c->stalled && !c->paused && !c->a.gone) {
+           c->backlog.n < QUEUE_MAX && !c->stalled && !c->paused && !c->a.gone) {
         const uint8_t *payload = NULL;
         struct msg m;
         int e = ring_peek(&c->lane.sq, &m, &payload);
@@ -514,7 +492,7 @@ static bool lane_turn(struct lane_client *c, struct lanes_share *left) {
     uint64_t out = c->lane.cq.pos;
     if (c->part_waits)
         worked |= parts_look(c);
-    if (c->queue || c->a.streams_out)
+    if (c->backlog.n > 0 || c->a.streams_out)
         worked |= lane_flush(c);
     if (ring_ready(&c->lane.sq))
         worked |= lane_serve(c, left);
@@ -606,7 +584,7 @@ bool lanes_ready(struct manager *m) {
     for (struct lane_client *c = m->watched; c; c = c->w_next) {
         if (c->a.gone)
             continue;
-        if (c->queue || c->a.streams_out) {
+        if (c->backlog.n > 0 || c->a.streams_out) {
             lane_want_space(&c->lane);
             found |= lane_flush(c);
             if (c->wake) {
@@ -619,7 +597,7 @@ bool lanes_ready(struct manager *m) {
             lane_want_space(&c->lane);
             found |= parts_look(c);
         }
-        if (!c->stalled && !c->paused && c->queue_n < QUEUE_MAX)
+        if (!c->stalled && !c->paused && c->backlog.n < QUEUE_MAX)
             found |= ring_ready(&c->lane.sq);
     }
     if (m->unsettled && !m->settle.pos)
@@ -695,7 +673,6 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     c->part_timer.fire = part_late;
     c->id = id;
     c->pid = pid;
-    c->queue_end = &c->queue;
     c->leases = leases_map(fds[0]);
     if (!c->leases)
         goto no_leases;
@@ -743,17 +720,12 @@ static void client_end(struct lane_client *c) {
         close(c->ring.fd);
         c->ring.fd = -1;
     }
-    while (c->queue) {
-        struct queued *q = c->queue;
-        struct msg r;
-        memcpy(&r, q->bytes, sizeof r);
-        if (r.flags & MSGF_PLACED)
-            store_unpin(c->a.m->store, q->off);
-        c->queue = q->next;
-        free(q);
+    for (struct backlog_answer r; c->backlog.pins > 0 && backlog_first(&c->backlog, &r);) {
+        if (r.msg.flags & MSGF_PLACED)
+            store_unpin(c->a.m->store, r.off);
+        backlog_drop(&c->backlog);
     }
-    c->queue_end = &c->queue;
-    c->queue_n = 0;
+    c->backlog.n = 0; /* none will be sent; client_free() frees the memory */
 }
 
 static void client_free(struct lane_client *c) {
@@ -768,7 +740,7 @@ static void client_free(struct lane_client *c) {
     reads_look(m, c->leases, &m->setup->page->departed);
     store_leases_remove(m->store, c->id);
     close(c->lane.bell_fd);
-    aside_free(m, &c->lane, c->leases);
+    aside_free(m, &c->lane, c->leases, &c->backlog);
     m->clients_now--;
     m->lane_bytes -= c->bytes;
     if (m->figures_at == c)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # One manager: a process that ddictd forks, so its sources are ddictd's, too (runtime/supervisor).
 manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/manager/aside.c \
-  runtime/manager/aside.h runtime/manager/cache.c runtime/manager/cache.h \
+  runtime/manager/aside.h runtime/manager/backlog.c runtime/manager/backlog.h \
+  runtime/manager/cache.c runtime/manager/cache.h \
   runtime/manager/carrier.h runtime/manager/faults.c runtime/manager/faults.h \
   runtime/manager/forward.c runtime/manager/forward.h runtime/manager/forward_followers.c \
   runtime/manager/forward_followers.h runtime/manager/forward_route.c \

@@ -47,7 +47,7 @@
  * many times a millisecond */
 #define HEAP_KEPT (2 << 20)
 /* bytes of one block that comes from that memory: more than any message, each of which would else
- * be mapped and unmapped */
+ * be mapped and unmapped; backlog.c counts on blocks of as many to be mapped */
 #define HEAP_PIECE   (1 << 20)
 #define TURN_LONG_NS 1000000u /* of longer turns the CPU time is looked at, */
 #define TURN_LOOK_NS 200000u  /* which is a system call: so often at most */

@@ -25,7 +25,7 @@ ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFL
 ddictd_LDADD = libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS)
 if HAVE_CHECK
-MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/supervisor_node_info \
+MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog tests/unit/supervisor_node_info \
   tests/unit/supervisor_attach_counts
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
@@ -37,6 +37,10 @@ tests_unit_manager_supmsg_SOURCES = tests/unit/manager_supmsg.c tests/unit/unit.
   runtime/manager/supmsg.c
 tests_unit_manager_supmsg_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_supmsg_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_manager_backlog_SOURCES = tests/unit/manager_backlog.c tests/unit/unit.h \
+  runtime/manager/backlog.c runtime/manager/backlog.h
+tests_unit_manager_backlog_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_manager_backlog_LDADD = libbase.la $(CHECK_LIBS)
 tests_unit_supervisor_node_info_SOURCES = tests/unit/supervisor_node_info.c tests/unit/unit.h \
   runtime/supervisor/node_info.c runtime/supervisor/transport.c
 tests_unit_supervisor_node_info_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)

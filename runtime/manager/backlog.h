@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * backlog.h - the answers that wait for room in a client's lane, first in, first out. They stand one
+ * behind the other in blocks. A large backlog has blocks that malloc() maps one by one, so that
+ * its memory goes back to the kernel a block at a time: as blocks of the heap it would go back all at
+ * once, with the last answer, and keep the manager for 10 ms and more. One thread.
+ */
+#ifndef DDICT_MANAGER_BACKLOG_H
+#define DDICT_MANAGER_BACKLOG_H
+
+#include <wire/msg.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct backlog_block;
+struct backlog { /* all zero: empty */
+    struct backlog_block *first, *last;
+    size_t at;     /* bytes of the first block that are done with */
+    unsigned n;    /* answers */
+    unsigned pins; /* of them with MSGF_PLACED: each has a pin in the store */
+};
+struct backlog_answer {
+    struct msg msg;         /* msg.len counts header and payload */
+    const uint8_t *payload; /* in the backlog, until it changes */
+    uint64_t off;           /* MSGF_PLACED: the item's offset in the arena */
+};
+
+/* A copy of the message, whose len is set, and of its payload. 0 or -ENOMEM. */
+int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uint64_t off);
+/* The one that came first; false: there is none. */
+bool backlog_first(const struct backlog *b, struct backlog_answer *a);
+/* The one that came first is sent: there must be one. */
+void backlog_drop(struct backlog *b);
+/* All memory. Pins are the caller's. */
+void backlog_free(struct backlog *b);
+
+#endif

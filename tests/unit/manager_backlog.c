@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manager_backlog.c - answers that wait for room in a lane come out as they went in, and the memory
+ * of a large backlog goes back to the kernel a block at a time. */
+#include "unit.h"
+#include <base/defaults.h>
+#include <manager/backlog.h>
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct backlog b;
+static uint8_t payload[DD_MSG_INLINE];
+
+static void before(void) {
+    b = (struct backlog){0};
+    for (size_t i = 0; i < sizeof payload; i++)
+        payload[i] = (uint8_t)(i * 7 + i / 251);
+}
+static void after(void) {
+    backlog_free(&b);
+}
+
+static void add(uint64_t id, size_t len) {
+    struct msg m = {.id = id, .len = (uint32_t)(MSG_HEADER + len)};
+    m.flags = id % 3 == 0 ? MSGF_PLACED : 0;
+    ck_assert_int_eq(backlog_add(&b, &m, payload + id % 50, id * 64), 0);
+}
+static size_t len_of(uint64_t id) {
+    return id % 11 == 0 ? DD_MSG_INLINE - 50 : id % 5 == 0 ? 0 : id * 37 % 5000;
+}
+static void take(uint64_t id) {
+    struct backlog_answer a;
+    ck_assert(backlog_first(&b, &a));
+    ck_assert_uint_eq(a.msg.id, id);
+    ck_assert_uint_eq(a.off, id * 64);
+    ck_assert_uint_eq(a.msg.len, MSG_HEADER + len_of(id));
+    ck_assert_int_eq(memcmp(a.payload, payload + id % 50, len_of(id)), 0);
+    backlog_drop(&b);
+}
+
+START_TEST(answers_come_out_as_they_went_in) {
+    struct backlog_answer a;
+    uint64_t in = 0, out = 0, pins = 0;
+    srand(3);
+    ck_assert(!backlog_first(&b, &a));
+    for (int round = 0; round < 400; round++) {
+        for (int n = rand() % 60; n > 0; n--, in++) {
+            add(in, len_of(in));
+            pins += in % 3 == 0;
+        }
+        for (int n = rand() % (round < 200 ? 50 : 90); n > 0 && out < in; n--, out++) {
+            take(out);
+            pins -= out % 3 == 0;
+        }
+        ck_assert_uint_eq(b.n, in - out);
+        ck_assert_uint_eq(b.pins, pins);
+    }
+    while (out < in)
+        take(out++);
+    ck_assert(!backlog_first(&b, &a));
+    ck_assert_ptr_null(b.first);
+    ck_assert_uint_eq(b.pins, 0);
+}
+END_TEST
+
+START_TEST(what_is_left_is_freed) {
+    for (uint64_t i = 0; i < 1000; i++)
+        add(i, len_of(i));
+    for (uint64_t i = 0; i < 3; i++)
+        take(i);
+    backlog_free(&b);
+    ck_assert_ptr_null(b.first);
+    ck_assert_uint_eq(b.n, 0);
+}
+END_TEST
+
+#ifndef __SANITIZE_ADDRESS__
+START_TEST(memory_goes_back_a_block_at_a_time) {
+    size_t most = 0;
+    mallopt(M_MMAP_THRESHOLD, 1 << 20); /* as manager_run() */
+    for (uint64_t i = 0; i < 10000; i++)
+        add(1, 4000);
+    struct mallinfo2 full = mallinfo2();
+    ck_assert_uint_ge(full.hblkhd, 30u << 20);
+    ck_assert_uint_le(full.arena, 4u << 20);
+    for (uint64_t i = 0; i < 10000; i++) {
+        size_t had = mallinfo2().hblkhd;
+        backlog_drop(&b);
+        size_t now = mallinfo2().hblkhd;
+        if (had - now > most)
+            most = had - now;
+    }
+    ck_assert_uint_le(most, 2u << 20);
+    ck_assert_uint_lt(mallinfo2().hblkhd, 1u << 20);
+}
+END_TEST
+#endif
+
+UNIT_MAIN_WITH("manager_backlog", before, after, answers_come_out_as_they_went_in,
+               what_is_left_is_freed
+#ifndef __SANITIZE_ADDRESS__
+               ,
+               memory_goes_back_a_block_at_a_time
+#endif
+)
