@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every kind of request, on one node and over three, with every byte checked; the figures afterwards; nothing is left at the end."""
-from cluster import Dictionary, check, cpu_ticks, main, wait_for
+from cluster import Dictionary, check, cpu_ms, main, wait_for
 import time
 
 
@@ -109,15 +109,15 @@ def idle_managers_use_no_cpu():
         for p in stay:
             check(p.stdout.readline() == "attached\n", "stay")
         time.sleep(0.5)
-        for attempt in range(5):  # a tick is counted for who runs when it comes
-            before = {p: cpu_ticks(p) for p in d.pids}
+        for attempt in range(5):  # others may have just gone
+            before = {p: cpu_ms(p) for p in d.pids}
             time.sleep(3)
-            used = {p: cpu_ticks(p) - t for p, t in before.items()}
-            if max(used.values()) <= 1:
+            used = {p: cpu_ms(p) - t for p, t in before.items()}
+            if max(used.values()) <= 10:
                 break
-        check(max(used.values()) <= 1, "clock ticks in 3 s: %r" % used)
+        check(max(used.values()) <= 10, "ms of processor time in 3 s: %r" % used)
         for p in stay:
-            p.communicate(timeout=10)
+            p.communicate(timeout=60)
         d.end()
 
 

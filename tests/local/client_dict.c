@@ -58,7 +58,7 @@ int mappings(void) {
 /* One line of ddictd's stdout, without its end. */
 static void line_read(int fd, char *line, size_t cap) {
     size_t n = 0;
-    double end = now_s() + 20;
+    double end = now_s() + 60;
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         ck_assert_msg(now_s() < end && poll(&p, 1, 20000) == 1, "ddictd says nothing");
@@ -142,7 +142,7 @@ void dict_start(struct dict *x, int nodes, int managers, uint64_t mem) {
 }
 
 void dict_stop(struct dict *x) {
-    double end = now_s() + 15;
+    double end = now_s() + 60; /* 5 are much, where nothing else runs */
     for (int i = 0; i < x->nodes; i++)
         close(x->in[i]);
     for (int i = 0; i < x->nodes; i++) {
@@ -177,7 +177,7 @@ ddict_t *dict_attach(struct dict *x, int node) {
     ddict_t *d = NULL;
     setenv("DDICT_NAME", x->name, 1);
     setenv("DDICT_NODE", x->node[node], 1);
-    ok(ddict_attach(&d, NULL, 5000));
+    ok(ddict_attach(&d, NULL, 20000));
     if (x->manager[0] == 0)
         dict_managers(x, d);
     return d;
@@ -201,7 +201,7 @@ uint64_t dict_retired(ddict_t *d) {
 
 void dict_managers(struct dict *x, ddict_t *d) {
     struct ddict_manager_stats *s;
-    int n = ddict_stats(d, &s, sizeof *s, 5000);
+    int n = ddict_stats(d, &s, sizeof *s, 20000);
     ok(n);
     for (int i = 0; i < n && i < 16; i++)
         x->manager[i] = (pid_t)s[i].pid;

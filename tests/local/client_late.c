@@ -140,7 +140,7 @@ START_TEST(next_event_is_over_when_its_time_is) {
     for (unsigned i = 0; i < 6; i++) {
         double began = now_s();
         int rc = ddict_next_event(sub, &e, 100);
-        ck_assert_msg(rc >= 0 && now_s() - began < 1.5, "%d %s after %.2f s", rc, ddict_errmsg(),
+        ck_assert_msg(rc >= 0 && now_s() - began < 3.5, "%d %s after %.2f s", rc, ddict_errmsg(),
                       now_s() - began);
         events += (unsigned)rc; /* also that of the other manager */
     }
@@ -170,7 +170,7 @@ START_TEST(a_listing_does_not_keep_next_event_longer) {
     for (unsigned i = 0; i < 3; i++) {
         double began = now_s();
         int rc = ddict_next_event(sub, &e, 100);
-        ck_assert_msg(rc == 0 && now_s() - began < 1.5, "%d %s after %.2f s", rc, ddict_errmsg(),
+        ck_assert_msg(rc == 0 && now_s() - began < 3.5, "%d %s after %.2f s", rc, ddict_errmsg(),
                       now_s() - began);
     }
     kill(x.manager[1], SIGCONT);

@@ -241,7 +241,7 @@ START_TEST(each_of_many_comes_once_though_memory_is_short) {
         if (now != was)
             last = now_s();
         was = now;
-        ck_assert_msg(now_s() - last < 10, "%u of %u values came", now, THREADS * EACH);
+        ck_assert_msg(now_s() - last < 30, "%u of %u values came", now, THREADS * EACH);
     }
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);

@@ -52,7 +52,7 @@ def a_second_start_finds_the_first():
             began = time.monotonic()
             with Again(d, nodes=nodes, managers=7, mem="1G") as again:
                 exists(again, d)
-            check(time.monotonic() - began < 10, "it took %.1f s" % (time.monotonic() - began))
+            check(time.monotonic() - began < 20, "it took %.1f s" % (time.monotonic() - began))
             check(all(s["clients_now"] <= 1 for s in d.stats().values()), "the second start counts as a client")
             d.run("verify", "k", 100, 1000)
             down(d)
@@ -126,7 +126,7 @@ def a_name_that_is_being_given_up_is_taken_over():
 def without_stay_a_taken_name_is_an_error():
     with stay() as d:
         env = dict(os.environ, DDICT_NODE=d.node_name(0))
-        p = subprocess.run([DDICTD, "--name", d.name, "--mem", "16M"], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10)
+        p = subprocess.run([DDICTD, "--name", d.name, "--mem", "16M"], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         check(p.returncode == 1 and "already" in p.stdout, "%d %r" % (p.returncode, p.stdout))
         down(d)
 

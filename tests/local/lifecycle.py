@@ -15,7 +15,7 @@ def ready(p, line):
 
 
 def refused(args, sentence, code=1, stdin=subprocess.DEVNULL):
-    p = subprocess.run([DDICTD, *args], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=10)
+    p = subprocess.run([DDICTD, *args], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
     errors = [line for line in p.stdout.splitlines() if line.startswith("ddict1 error ")]
     check(p.returncode == code, "%r: exit code %d" % (args, p.returncode))
     check(len(errors) == 1 and sentence in errors[0], "%r: %r" % (args, p.stdout))
@@ -123,7 +123,7 @@ def draining_ends_when_the_last_client_has_left():
         began = time.monotonic()
         for node in d.nodes:
             check(node.wait(5) == 0, "exit code")
-        check(time.monotonic() - began < 10, "it took %.1f s" % (time.monotonic() - began))
+        check(time.monotonic() - began < 30, "it took %.1f s" % (time.monotonic() - began))
 
 
 def draining_serves_who_is_attached():
@@ -152,7 +152,7 @@ def sigterm_ends_it_at_once_with_exit_code_0():
             check(all(n.proc.poll() is None for n in d.nodes), "a signal that is none of its business ended it")
             for pid in [n.proc.pid for n in d.nodes][target:target + 1] + d.nodes[target].managers:
                 os.kill(pid, signal.SIGTERM)  # as Slurm: to every process of the step
-            stay.wait(10)
+            stay.wait(60)
             check(stay.communicate()[0].startswith("status 4"), "status page")
             for node in d.nodes:
                 check(node.wait(10) == 0, "exit code, stderr %s" % node.stderr())

@@ -9,7 +9,7 @@ import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench", "peers"))
 import nets  # noqa: E402
-from cluster import PROBE, Dictionary, check, main, wait_for
+from cluster import PROBE, Dictionary, Failed, check, main, wait_for
 
 LOST = 10  # DD_PEER_LOST_MS, seconds
 
@@ -45,16 +45,29 @@ def run(d, link, node, *args, ms=60000):
 
 
 def survived(kind, seconds):
+    """An outage that took longer, as a busy machine had no time for us, says nothing: there is another one."""
+    for attempt in range(4):
+        lasted = []
+        try:
+            return outage(kind, seconds, lasted)
+        except Failed as e:
+            if attempt == 3 or not lasted or lasted[0] < seconds + 0.2:
+                raise
+            print("# an outage of %.2f s instead of %g: %s" % (lasted[0], seconds, e), flush=True)
+
+
+def outage(kind, seconds, lasted):
     with kind("s") as link, Dictionary(nodes=2, managers=2, via=[link.prefix(0), link.prefix(1)]) as d:
         for node in (0, 1):
             run(d, link, node, "fill", "before%d" % node, 50, 2000)
             run(d, link, node, "verify", "before%d" % node, 50, 2000)
-        link.up(False)
         began = time.monotonic()
+        link.up(False)
         late = [probe(d, link, node, "fill", "late%d" % node, 20, 2000, ms=300) for node in (0, 1)]  # these run out of time
         during = [probe(d, link, node, "fill", "during%d" % node, 50, 2000) for node in (0, 1)]      # these do not
-        time.sleep(seconds - (time.monotonic() - began))
+        time.sleep(max(0, seconds - (time.monotonic() - began)))
         link.up(True)
+        lasted.append(time.monotonic() - began)
         for p in during:
             out = p.communicate(timeout=60)[0]
             check(p.returncode == 0, "under way in an outage of %g s: %r" % (seconds, out))

@@ -237,14 +237,14 @@ static void self_key(const char *key, size_t size) {
     must(raw_get(&r, MSG_GET, key, klen, MSGF_WAIT, 50000, &a, false) == -ETIMEDOUT,
          "wait for nothing");
     raw_free(&a);
-    must(clock_ms() - began >= 49 && clock_ms() - began < 2000, "a wait of 50 ms took %llu",
+    must(clock_ms() - began >= 49 && clock_ms() - began < 15000, "a wait of 50 ms took %llu",
          (unsigned long long)(clock_ms() - began));
     free(w);
 }
 
 static int answer_of(unsigned lane, uint64_t id, const char *what) {
     struct msg in;
-    must(raw_next(&r, lane, &in, NULL, 5000), "%s: no answer", what);
+    must(raw_next(&r, lane, &in, NULL, 30000), "%s: no answer", what);
     must(in.type == MSG_REPLY && in.id == id, "%s: %s of id %llu, not %llu", what,
          msg_name(in.type), (unsigned long long)in.id, (unsigned long long)id);
     ring_consume(&r.local[lane].lane.cq, &in);
@@ -278,7 +278,7 @@ static void self_wait(const char *key) {
     bool answered[3] = {false};
     for (int n = 0; n < 3; n++) {
         struct msg in;
-        must(raw_next(&r, lane, &in, NULL, 5000), "waiting requests: %d answers of 3", n);
+        must(raw_next(&r, lane, &in, NULL, 30000), "waiting requests: %d answers of 3", n);
         int i = 0;
         while (i < 3 && in.id != id[i])
             i++;

@@ -118,7 +118,7 @@ def down_and_sigterm_are_told_apart():
     for how in ("down", "signal"):
         with folder() as tmp:
             log = tmp + "/r.jsonl"
-            with recorded(log, nodes=3, managers=3, mem="60M", drain_ms=5000) as d:
+            with recorded(log, nodes=3, managers=3, mem="60M", drain_ms=20000) as d:
                 d.run("fill", "k", 90, 100, node=1)
                 stay = d.probe("stay", node=1)
                 check(stay.stdout.readline() == "attached\n", "probe")
@@ -130,7 +130,7 @@ def down_and_sigterm_are_told_apart():
                         for pid in [node.proc.pid] + node.managers:
                             os.kill(pid, signal.SIGTERM)
                 took = all_end(d, 0)
-                check(took < 5, "%s took %.1f s" % (how, took))
+                check(took < 15, "%s took %.1f s" % (how, took))
                 stay.communicate(timeout=30)
             end = the_end(log)
             check(end["reason"] == how and end["total"]["puts"] == 90, "%r" % end)
@@ -150,7 +150,7 @@ def whoever_is_gone_one_node_writes():
                     for k in killed:
                         d.nodes[k].proc.send_signal(sig)
                 took = all_end(d, 1, gone=killed)
-                check(took < 6, "it took %.1f s" % took)
+                check(took < 9, "it took %.1f s" % took)
                 stay.communicate(timeout=30)
             end = the_end(log)
             check(end["reason"] == "lost" and "is lost" in end["text"], "%r" % end)
@@ -178,7 +178,7 @@ def a_node_killed_in_the_end_of_a_job_loses_only_its_own():
                 time.sleep(0.1)
                 d.nodes[victim].proc.kill()
                 took = all_end(d, 0, gone=(victim,))
-                check(took < 5, "it took %.1f s" % took)
+                check(took < 9, "it took %.1f s" % took)
                 for p in stay:
                     p.communicate(timeout=30)
             end = the_end(log)
@@ -389,9 +389,9 @@ def ports_are_those_of_the_range():
         check("no port of %d-%d is free" % (base, base + 2) in line, line)
         all_end(d, 1)
     for bad in ("x", "1-", "5-4", "0-5", "1-65536", "1-2-3", "+1-2"):
-        p = subprocess.run([DDICTD, "--name", "x", "--ports", bad], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10)
+        p = subprocess.run([DDICTD, "--name", "x", "--ports", bad], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         check(p.returncode == 1 and "--ports=%s" % bad in p.stdout, "%r" % p)
-    p = subprocess.run([DDICTD, "--name", "x", "--record", "relative"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10)
+    p = subprocess.run([DDICTD, "--name", "x", "--record", "relative"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     check(p.returncode == 1 and "absolute path" in p.stdout, "%r" % p)
 
 

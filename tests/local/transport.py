@@ -149,7 +149,7 @@ def one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang():
         for node in d.nodes:
             check(node.wait(10) != 0, "node %s ended well" % node.name)
         for p in readers:
-            p.communicate(timeout=15)
+            p.communicate(timeout=60)
 
 
 def one_that_reads_no_further_gives_back_what_it_was_lent():

@@ -12,8 +12,8 @@ import unittest
 import ddict
 
 DDICTD = os.environ["DDICT_TEST_DDICTD"]
-START_S = 20
-STOP_S = 15
+START_S = 60
+STOP_S = 60
 
 
 class Node:

@@ -31,8 +31,8 @@ class Errors(DictTest):
         self.assertIn("DDICT_NAME", str(e.exception))
         start = time.monotonic()
         with self.assertRaises(ddict.NoDictError) as e:
-            ddict.attach("no-such-dictionary", timeout=10)
-        self.assertLess(time.monotonic() - start, 5)
+            ddict.attach("no-such-dictionary", timeout=60)
+        self.assertLess(time.monotonic() - start, 30)
         self.assertIn("no-such-dictionary", str(e.exception))
         self.assertEqual(e.exception.code, -4004)
         again = pickle.loads(pickle.dumps(e.exception))
@@ -152,7 +152,7 @@ class Errors(DictTest):
             t.start()
         time.sleep(0.3)
         d.detach()
-        stop_at = time.monotonic() + 10
+        stop_at = time.monotonic() + 60
         for t in threads:
             t.join(max(0, stop_at - time.monotonic()))
         stop.set()
@@ -190,13 +190,13 @@ class Waiting(DictTest):
         def later():
             time.sleep(0.5)
             self.d["k"] = "came"
-        for read in (lambda: self.d.get("k", wait=True, timeout=20), lambda: self.d.view("k", wait=True, timeout=20).load()):
+        for read in (lambda: self.d.get("k", wait=True, timeout=60), lambda: self.d.view("k", wait=True, timeout=60).load()):
             self.d.clear()
             thread = threading.Thread(target=later)
             start = time.monotonic()
             thread.start()
             self.assertEqual(read(), "came")
-            self.assertTrue(0.4 < time.monotonic() - start < 5)
+            self.assertTrue(0.4 < time.monotonic() - start < 30)
             thread.join()
 
     def test_a_key_that_does_not_come(self):
@@ -208,7 +208,7 @@ class Waiting(DictTest):
             self.d.view("k", wait=True, timeout=0.3)
         self.assertEqual(self.d.get("k", "default", wait=True, timeout=0.3), "default")
         self.assertIsNone(self.d.get("k", None, wait=True, timeout=0.01))
-        self.assertTrue(1.1 <= time.monotonic() - start < 5)
+        self.assertTrue(1.1 <= time.monotonic() - start < 30)
 
     def test_the_timeout_of_a_call_is_that_of_the_handle_where_it_has_none(self):
         d = self.dictionary.attach(timeout=0.3)
@@ -216,7 +216,7 @@ class Waiting(DictTest):
                      lambda: d.wait_for_prefix("k")):
             start = time.monotonic()
             self.assertRaises(ddict.TimeoutError, call)
-            self.assertTrue(0.2 < time.monotonic() - start < 5)
+            self.assertTrue(0.2 < time.monotonic() - start < 30)
         start = time.monotonic()
         self.assertEqual(d.get("k", "default", timeout=60), "default")  # of the call alone: it does not wait for the key
         self.assertLess(time.monotonic() - start, 30)
@@ -241,8 +241,8 @@ class Waiting(DictTest):
                 start = time.monotonic()
                 p.send_signal(signal.SIGINT)
                 self.assertEqual(p.stdout.readline(), "interrupted 1\n")
-                self.assertLess(time.monotonic() - start, 2)
-                self.assertEqual(p.wait(10), 0)
+                self.assertLess(time.monotonic() - start, 30)
+                self.assertEqual(p.wait(60), 0)
 
     def test_other_signals_do_not_end_a_wait(self):
         hits = []

@@ -329,7 +329,7 @@ class Added(DictTest):
 
     def test_pop_waits_for_a_value(self):
         got = []
-        threads = [threading.Thread(target=lambda: got.append(self.d.pop("late", None, wait=True, timeout=0.6))) for _ in range(3)]
+        threads = [threading.Thread(target=lambda: got.append(self.d.pop("late", None, wait=True, timeout=2))) for _ in range(3)]
         for t in threads:
             t.start()
         time.sleep(0.1)

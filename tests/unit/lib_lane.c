@@ -584,9 +584,9 @@ START_TEST(a_damaged_ring_ends_all_calls) {
         begin();
         struct requester a, b;
         struct msg m;
-        requester_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 3000);
+        requester_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 30000);
         await(&m, NULL);
-        requester_start(&b, MSG_LEN, SINK_NONE, NULL, 0, 3000);
+        requester_start(&b, MSG_LEN, SINK_NONE, NULL, 0, 30000);
         await(&m, NULL);
         if (how == 0) { /* a record that is longer than the ring has */
             bool bad = false;
@@ -607,7 +607,7 @@ START_TEST(a_damaged_ring_ends_all_calls) {
         ck_assert_msg((ra == DDICT_EPROTO || ra == 0) && (rb == DDICT_EPROTO || rb == 0) &&
                           (ra != 0 || rb != 0),
                       "%d: %d %d", how, ra, rb);
-        ck_assert(clock_ns() - t < 1000000000u);
+        ck_assert(clock_ns() - t < 15000000000u);
         requester_start(&a, MSG_LEN, SINK_NONE, NULL, 0, 3000);
         ck_assert_int_eq(requester_end(&a), DDICT_EPROTO);
         end();
