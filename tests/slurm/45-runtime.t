@@ -30,8 +30,8 @@ row srun_pmix_cyclic PMIx PMIx "$n1 $n2 $n3 $n1 $n2 $n3" srun -N3 -n6 --ntasks-p
 
 # With a dictionary, which is where ranks meet without PMIx.
 # shellcheck disable=SC2016
-sub srun $three --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$rank"'; ddict runtime --check >/dev/null; [ $SLURM_PROCID != 0 ] || ddict ls | sed "s/^/key /"' >"$out" 2>&1 </dev/null
-python3 "$tests/runtime_table.py" srun_none "Slurm's variables" "the dictionary" $block <"$out" || { bad=1; sed 's/^/# /' "$out"; }
+row srun_none "Slurm's variables" "the dictionary" "$block" srun $three --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-record=none \
+    sh -c "$rank"'; ddict runtime --check >/dev/null; [ $SLURM_PROCID != 0 ] || ddict ls | sed "s/^/key /"'
 has_not "an_exchange_leaves_no_key" "^key"
 row srun_pmix_with_dictionary PMIx "the dictionary" "$block" srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$rank"
 # shellcheck disable=SC2016
@@ -82,12 +82,18 @@ row second_program_of_a_task "Slurm's variables~" "the dictionary" "$block" \
 row program_after_no_pmix PMIx PMIx "$block" srun $three --mpi=pmix sh -c "ddict runtime --no-pmix >/dev/null && $rank"
 
 # What a rank starts is no second client of PMIx, which would hang them all.
-t "a_child_of_a_rank_leaves_PMIx_to_it" sub srun $three --mpi=pmix python3 -c 'import subprocess
+child='import subprocess
 from ddict import runtime
 runtime.init()
 runtime.barrier(30)
 subprocess.run(["ddict", "runtime", "--json"], check=True)
 runtime.barrier(30)'
+for go in 1 2; do
+    sub srun $three --mpi=pmix python3 -c "$child" >"$out" 2>&1 </dev/null
+    rc=$?
+    [ $go = 1 ] && [ $rc != 0 ] && { slurm_slipped || grep -q 'PMIx: .*no answer of all tasks' "$out"; } || break
+done
+is "a_child_of_a_rank_leaves_PMIx_to_it" $rc 0
 is "and_finds_the_same_place" "$(grep -c '"size":9,.*"how":"Slurm.s variables","peers":"none".*uses it"' "$out")" 9
 clean_after "nothing_is_left"
 finish

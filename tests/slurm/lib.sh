@@ -88,10 +88,10 @@ slurm_forgot() {
     remains >"$out"
     [ ! -s "$out" ]
 }
-# clean_after SENTENCE - within ten seconds (KillWait is 5) nothing of the job remains
+# clean_after SENTENCE - within ten seconds (KillWait is 5), and thirty on a busy machine, nothing of the job remains
 clean_after() {
     local i
-    for i in $(seq 50); do
+    for i in $(seq 150); do
         remains >"$out"
         [ -s "$out" ] || { ok "$*"; return 0; }
         sleep 0.2
