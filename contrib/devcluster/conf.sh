@@ -8,7 +8,7 @@ set_names() {
     local h
     h=$(printf %s "$id" | cksum | cut -d' ' -f1)
     net=10.$((100 + h % 100)).$((h / 100 % 250))
-    port=$((20000 + h % 4000 * 4))
+    port=$((20000 + h % 3000 * 4)) # below those that the kernel gives to connections
 }
 
 cgroup_kind() {
