@@ -17,6 +17,8 @@ endif
 check_PROGRAMS += tests/unit/option_list
 tests_unit_option_list_SOURCES = tests/unit/option_list.c
 tests_unit_option_list_LDADD = liblaunch.la libbase.la
+check_PROGRAMS += tests/unit/layout_list
+tests_unit_layout_list_SOURCES = tests/unit/layout_list.c
 TESTS += tests/unit/format.t tests/unit/layers.t tests/unit/documents.t tests/unit/manual.t tests/unit/options.t tests/unit/completion.t tests/unit/hardening.t tests/unit/headers.t
 EXTRA_DIST += tests/unit/format.t tests/unit/layers.t tests/unit/documents.t tests/unit/manual.t tests/unit/options.t tests/unit/completion.t tests/unit/hardening.t tests/unit/headers.t
 # Made by make -C tests/bench peers ARGS=--page

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every call, word and option of the plugin that exists is in its man page. Options of the commands: manual.t.
+# Every call, word and option of the plugin that exists is in its man page, and every message in PROTOCOL. Options of the commands: manual.t.
 src=${srcdir-.} bad=0
 
 # rows WHO - options, variables or words of the option table
@@ -56,5 +56,29 @@ page ddict.conf.5 $(rows site | sed 's/$/=/')
 for word in $(rows site); do
     grep -q "^#$word=" "$src/etc/ddict.conf" || { echo "not ok etc/ddict.conf has no example of $word"; bad=1; }
 done
-[ $bad = 0 ] && echo "ok the man pages have all options, calls and words"
+
+# messages HEADER ENUM SECTIONS - the entries "NAME (NUMBER)" of these sections of PROTOCOL are the constants of the enum; CTL_ is left out there
+messages() {
+    local code told
+    code=$(sed -nE "/^enum $2 \\{/,/^\\}/s/^ +[A-Z]+_([A-Z_]+)( = 1)?,?( .*)?\$/\\1/p" "$src/$1" | grep -v '^TYPE_N$' |
+        sed 's/^CTL_//' | awk '{ print $1 " (" NR ")" }' | sort)
+    told=$(awk -v want=" $3 " '/^## / { in_it = index(want, " " int($2) " ") } in_it' "$src/doc/PROTOCOL.md" |
+        sed -nE 's/^(#### |\| )([A-Z_]+ \([0-9]+\))( \|.*|)$/\2/p' | sort -u)
+    [ "$(wc -l <<<"$code")" -gt 10 ] || { echo "not ok only these messages in $1: $code"; bad=1; }
+    diff <(echo "$code") <(echo "$told") && return
+    echo "not ok $1 (<) and doc/PROTOCOL.md, $3 (>) have other messages"
+    bad=1
+}
+
+# fields FILE - rows "| field | offset | bytes |" behind "`struct NAME`", as layout_list prints them
+fields() {
+    awk -F ' *\\| *' '!/^\|/ && /`struct [a-z_]+`/ { match($0, /`struct [a-z_]+`/); name = substr($0, RSTART + 8, RLENGTH - 9) }
+        /^\| field \| offset \| bytes/ { in_it = 1; next } !/^\|/ { in_it = 0 } in_it && !/^\|-/ { print name, $2, $3, $4 }' "$1"
+}
+diff <(tests/unit/layout_list | sort) <(fields "$src/doc/LAYOUT.md" | cat - <(fields "$src/doc/PROTOCOL.md") | sort) ||
+    { echo "not ok the source (<) and LAYOUT or PROTOCOL (>) have other fields"; bad=1; }
+messages runtime/wire/msg.h msg_type '1 6'
+messages runtime/wire/attach.h attach_type 4
+messages runtime/manager/supmsg.h sup_type 11
+[ $bad = 0 ] && echo "ok the documents have all options, calls, words and messages"
 exit $bad
