@@ -5,9 +5,9 @@
  *
  * While a thread spins, or takes replies on its way, it turns the doorbell off (LANE_SLEEPS of
  * client_sleeps), so that the manager does not ring for the one who sleeps there; when it leaves it
- * announces the sleeper again and looks at the ring once more (W1). The sleeper waits for `bell` to
- * differ from a value read before the first announcement, so whatever ring happened meanwhile wakes
- * it.
+ * announces the sleeper again and looks at the ring once more (PROTOCOL 3, "Waking the client").
+ * The sleeper waits for `bell` to differ from a value read before the first announcement, so
+ * whatever ring happened meanwhile wakes it.
  */
 #include "client_lane_inside.h"
 #include "handle.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rma_export.c - values that another manager reads out of our arena itself (RMA; PROTOCOL 6):
+ * rma_export.c - values that another manager reads out of our arena itself (RMA; PROTOCOL 10):
  * pinned, and told where they are, until it says that it has all, or ends, or is silent for
  * DD_STREAM_MS. Only what we then answer makes its copy good: so what it read of a block whose time
  * was over is never given to anybody.

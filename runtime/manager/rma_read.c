@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rma_read.c - the value of another manager's item, read out of its arena (RMA; PROTOCOL 6):
+ * rma_read.c - the value of another manager's item, read out of its arena (RMA; PROTOCOL 10):
  * several pieces under way, which come in any order, given to the forward in their order as if they
  * had come in messages. The last is kept back until the owner has said that the item stood still
  * until we had all of it.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue.h - keys with several values (LAYOUT 13). */
+/* queue.h - keys with several values (LAYOUT 12). */
 #ifndef DDICT_STORE_QUEUE_H
 #define DDICT_STORE_QUEUE_H
 

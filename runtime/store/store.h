@@ -125,7 +125,7 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
 int store_clear(struct store *s);
 
 /*
- * Queues (LAYOUT 13): a key can have more values behind its first one, which is as any other key's.
+ * Queues (LAYOUT 12): a key can have more values behind its first one, which is as any other key's.
  * store_pop() makes the next the first, store_remove() without ref and store_clear() remove all.
  */
 struct store_queue {

@@ -26,7 +26,8 @@ struct lane_page { /* first page of the memfd */
     uint32_t version, ring;
     uint64_t sq_tail __attribute__((aligned(64))); /* client writes */
     uint64_t cq_head;                              /* client writes */
-    /* LANE_SLEEPS, LANE_POLLS: the client sets them, who rings clears them */
+    /* LANE_SLEEPS, LANE_POLLS: the client sets them; the manager clears them when it rings, and a
+     * thread of the client while it looks at the rings itself */
     uint32_t client_sleeps;
     uint64_t sq_head __attribute__((aligned(64))); /* manager writes */
     uint64_t cq_tail;                              /* manager writes */
