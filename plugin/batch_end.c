@@ -10,8 +10,8 @@
  *                                                 which process srun is goes in, as a number
  *     task_exit   slurmstepd, root                one read, without waiting; then, until that
  *                                                 process has ended, at most DD_SCRIPT_END_MS, with
- *                                               --ddict-save DD_SCRIPT_SAVE_MS: all the time that
- *                                               the job has left
+ *                                                 --ddict-save DD_SCRIPT_SAVE_MS: all the time
+ *                                                 that the job has left
  *
  * What is read is the user's word. Root waits for a process of the user's alone that began when it
  * is said to, and longer than DD_SCRIPT_END_MS only for one that Slurm kills with this step,

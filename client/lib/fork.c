@@ -3,14 +3,13 @@
  * fork.c - views across fork(). LAYOUT 6, PROTOCOL 4.
  *
  *     before  if views are held: copy their leases into a hold page, give it to ddictd, wait until
- *             the managers have it, at most DD_FORK_MS;
- *             then shut the gate for a moment and bring the page up to date. Where the managers
- *             have not answered, our lease page keeps copies until they do
+ *             the managers have it, at most DD_FORK_MS; then shut the gate for a moment and bring
+ *             the page up to date. Where the managers have not answered, our lease page keeps
+ *             copies until they do
  *     parent  drop our mapping and our end of the pipe; nothing has changed for us
  *     child   the hold page takes the place of the lease page; sockets, lanes and leases of the
- *             parent are let go; handles open a new
- *             session at their next call. When the last inherited view is released, or the child
- *             ends or execs, the pipe hangs up.
+ *             parent are let go; handles open a new session at their next call. When the last
+ *             inherited view is released, or the child ends or execs, the pipe hangs up.
  *
  * A process that inherited views and forks again shares its hold page with its child: `refs`
  * counts, for each slot, the processes that still have the view, and the last one to release it

@@ -4,23 +4,22 @@
  * only from them, so taking one needs no lock. Numbers: slot k of chunk c is number 2048 c + 1 + k,
  * so it is word n of the page.
  *
- * L1 A slot is free when its word is 0 and no thread has it in hand. Its owner has all its free
- * slots on `stack`, each once, but those that other
- *      threads released since it last looked (session.freed counts them by chunk). Who has slots of
- *      word 0 in hand neither fills the stack again
- *      (lease_refill) nor calls what may do that (lease_take, local_view); a release of a slot
- *      whose word is 0 already does nothing. So the stack
- *      never holds more than the chunks have slots.
- * L2 A slot in hand whose lease will be stored later (PLACED replies) holds LEASE_MARK, so it does
- * not look free. L3 The owner pushes the number first and stores 0 then; another thread stores 0
- * first and counts then. After its last
- *      store a release touches nothing of the session but `freed`, whose memory is never freed
- *      (handle.h).
- * L4 The last release of a closing session must notice that: detach counts in closing_sessions,
- * executes a membarrier, and looks at the slots;
- *      a release clears its slot and looks at closing_sessions. One of the two sees the other.
- * L5 One slot of each thread's first chunk, `scratch`, is never a view: copying reads use it, and
- * still work when all others are taken.
+ *  L1  A slot is free when its word is 0 and no thread has it in hand. Its owner has all its free
+ *      slots on `stack`, each once, but those that other threads released since it last looked
+ *      (session.freed counts them by chunk). A thread that has slots of word 0 in hand neither
+ *      fills the stack again (lease_refill) nor calls what may do that (lease_take, local_view); a
+ *      release of a slot whose word is 0 already does nothing. So the stack never holds more than
+ *      the chunks have slots.
+ *  L2  A slot in hand whose lease will be stored later (PLACED replies) holds LEASE_MARK, so it
+ *      does not look free.
+ *  L3  The owner pushes the number first and stores 0 then; another thread stores 0 first and
+ *      counts then. After its last store a release touches nothing of the session but `freed`,
+ *      whose memory is never freed (handle.h).
+ *  L4  The last release of a closing session must notice that: detach counts in closing_sessions,
+ *      executes a membarrier, and looks at the slots; a release clears its slot and looks at
+ *      closing_sessions. One of the two sees the other.
+ *  L5  One slot of each thread's first chunk, `scratch`, is never a view: copying reads use it, and
+ *      still work when all others are taken.
  */
 #ifndef DDICT_LIB_LEASE_H
 #define DDICT_LIB_LEASE_H

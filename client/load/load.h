@@ -5,8 +5,7 @@
  *
  *     front   (main.c)      what the user started. Where the dictionary has several nodes of a job
  *                           it starts a worker on each by an srun, and shows what the leader says;
- *                           else
- *                           it is the leader itself
+ *                           else it is the leader itself
  *     leader  (leader.c)    one worker: plans, waits for all, writes the set
  *     worker  (worker.c)    threads that claim units and read them
  *

@@ -8,10 +8,11 @@
  *
  * Two keys a rank are moved whatever the number of ranks, and nothing is left. Rules:
  *
- * 1. Keys begin with a zero byte, then "ddict.rt/", the group, the number of the exchange. No key
- * of the Python binding begins so. 2. Each piece has a number drawn for it, and `all` repeats it:
- * what an earlier program of the same step left is not taken for ours. 3. Of the pieces only
- * lengths within the value are believed.
+ *  1. Keys begin with a zero byte, then "ddict.rt/", the group, the number of the exchange. No key
+ *     of the Python binding begins so.
+ *  2. Each piece has a number drawn for it, and `all` repeats it: what an earlier program of the
+ *     same step left is not taken for ours.
+ *  3. Of the pieces only lengths within the value are believed.
  */
 #include "exchange.h"
 

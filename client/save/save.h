@@ -4,8 +4,7 @@
  *
  *     front    cmd/save.c                  what the user started; makes and names the folder; where
  *                                          the dictionary has several nodes it starts a worker on
- *                                          each by an srun,
- *                                          else it is the only worker itself
+ *                                          each by an srun, else it is the only worker itself
  *     stage    stage.c                     a worker for the lifetime of a dictionary, told by
  *                                          ddictd when (--ddict-save)
  *     worker   save.c, files.c, restore.c  threads, each with a manager of this node (save) or a

@@ -10,11 +10,11 @@
  *     }
  *     starter_free()
  *
- *     CREATING --all nodes said start--> WAITING --ready--> READY --drain--> DRAINING --end,
- *     exit--> OVER
- *        WAITING --exists--> DRAINING: nothing of ours is left running
- *        any of them: too late, `error`, or the child is gone: STOPPING (SIGTERM), then KILLING
- *        (SIGKILL, scancel), then OVER with why set
+ *     CREATING --all nodes said start--> WAITING --ready--> READY --drain--> DRAINING
+ *     DRAINING --end, exit--> OVER
+ *     WAITING --exists--> DRAINING: nothing of ours is left running
+ *     any of them: too late, `error`, or the child is gone: STOPPING (SIGTERM), then KILLING
+ *     (SIGKILL, scancel), then OVER with why set
  */
 #ifndef DDICT_LAUNCH_STARTER_H
 #define DDICT_LAUNCH_STARTER_H

@@ -4,12 +4,15 @@
  * because the site's and the user's defaults are meant for the user's steps. What is less than
  * obvious:
  *
- * --overlap, --mem=0, --gres=none it runs beside the user's step, in the job's memory, and takes no
- * GPU away --unbuffered else slurmstepd cuts lines at 1 KiB; the report is longer. Not for a verb:
- * its stdout would be a terminal --input=all EOF must reach every node, also when the first one is
- * dead --no-kill, --kill-on-bad-exit=0, --wait=0 a lost node or manager is ours to report; Slurm
- * must not end the others first --propagate=NONE the user's ulimits (file size, address space) are
- * not the managers' no -c it would imply --exact: one CPU for all managers of a node
+ *     --overlap, --mem=0,      it runs beside the user's step, in the job's memory, and takes no
+ *     --gres=none              GPU away
+ *     --unbuffered             else slurmstepd cuts lines at 1 KiB; the report is longer. Not for a
+ *                              verb: its stdout would be a terminal
+ *     --input=all              EOF must reach every node, also when the first one is dead
+ *     --no-kill, --wait=0,     a lost node or manager is ours to report; Slurm must not end the
+ *     --kill-on-bad-exit=0     others first
+ *     --propagate=NONE         the user's ulimits (file size, address space) are not the managers'
+ *     no -c                    it would imply --exact: one CPU for all managers of a node
  */
 #include "step_argv.h"
 

@@ -2,8 +2,10 @@
 /*
  * lease.c - blocks that nothing names any more wait here until no lease and no pin holds them (I6).
  *
- * writer: replace the word | F: seq_cst fence | load the slots, begun after F reader: store the
- * lease | G: seq_cst fence | load the word again
+ *     writer                                     reader
+ *     replaces the word                          stores the lease
+ *     F: seq_cst fence                           G: seq_cst fence
+ *     loads the slots, in a scan begun after F   loads the word again
  *
  * F and G are ordered one way or the other: F first, and the reader sees the changed word; G first,
  * and the scan sees the lease.

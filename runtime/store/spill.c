@@ -4,8 +4,9 @@
  * into it when others want the memory that they lie in. Two threads read and write the file, so
  * that a slow disk keeps only those waiting who wait for it.
  *
- * a batch of values: chosen, some a turn | written, and the disk asked whether it has them (thread)
- * | words swung, some a turn
+ *     a batch of values   chosen, some of them in a turn
+ *                         written by the thread, which asks the disk whether it has them
+ *                         their words swung, some of them in a turn
  *
  * Until the last step the values are where they were, whatever becomes of the disk.
  */

@@ -4,10 +4,10 @@
  * reader the manager does each thing that freezing and evicting can do, at each step of the manager
  * readers look at everything, and no chance is involved. What must hold:
  *
- * 1. A reader that sees FROZEN finds a cached key in a version that its owner had at some moment of
- * the look-up, or misses it, and then asks the owner. 2. No byte changes under a view, whatever is
- * evicted, unfrozen and put into the same place. 3. What the manager owns itself is found
- * throughout, and only that when the arena is open again.
+ *  1. A reader that sees FROZEN finds a cached key in a version that its owner had at some moment
+ *     of the look-up, or misses it, and then asks the owner.
+ *  2. No byte changes under a view, whatever is evicted, unfrozen and put into the same place.
+ *  3. What the manager owns itself is found throughout, and only that when the arena is open again.
  *
  * The right build must never err; each mutant must.
  */

@@ -3,15 +3,17 @@
  * store_stress.c - one writer and several readers, each a process, at full speed and with random
  * delays at every step of LAYOUT 5. What is checked, every time:
  *
- * 1. Every word of every value that is found, and again while a view is held, is the one of that
- * key and version. 2. A key whose state did not change while it was sought is found with exactly
- * that version, or missed exactly when absent. So a version
- *      never goes back, and an acknowledged put is never followed by an older value or a miss.
- * 3. A walk over the keys sees a key that is present throughout exactly once, also while the index
- * grows. 4. While the writer is frozen and caches and evicts values of other owners, who change
- * them only while it is open: no reader that sees FROZEN finds a value that
- *      was replaced before it looked.
- * 5. All of this while values move in memory, because room is wanted that is there, but scattered.
+ *  1. Every word of every value that is found, and again while a view is held, is the one of that
+ *     key and version.
+ *  2. A key whose state did not change while it was sought is found with exactly that version, or
+ *     missed exactly when absent. So a version never goes back, and an acknowledged put is never
+ *     followed by an older value or a miss.
+ *  3. A walk over the keys sees a key that is present throughout exactly once, also while the index
+ *     grows.
+ *  4. While the writer is frozen and caches and evicts values of other owners, who change them only
+ *     while it is open: no reader that sees FROZEN finds a value that was replaced before it
+ *     looked.
+ *  5. All of this while values move in memory, because room is wanted that is there, but scattered.
  *
  * The right build must pass for some seconds; then each mutant (stress.h) must be caught, or this
  * test proves nothing. Environment: DDICT_STRESS_SECONDS (of the right build), DDICT_MUTANT (only

@@ -3,10 +3,10 @@
  * plugin_spank.c - whole commands with the plugin, played by plugin_host.c, and `ddict` a small
  * script. Invariants, whatever fails:
  *
- * 1. slurmstepd never ends or hangs by us, and does nothing for who asks for nothing. 2. A program
- * that asked for a dictionary runs with the name of the right one, or it does not run, the command
- * fails and one line says why. 3. sbatch and salloc either pass the whole request on or submit
- * nothing.
+ *  1. slurmstepd never ends or hangs by us, and does nothing for who asks for nothing.
+ *  2. A program that asked for a dictionary runs with the name of the right one, or it does not
+ *     run, the command fails and one line says why.
+ *  3. sbatch and salloc either pass the whole request on or submit nothing.
  */
 #include "launch_test.h"
 #include "plugin/batch_end.h"

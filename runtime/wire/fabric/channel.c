@@ -2,15 +2,15 @@
 /*
  * channel.c - the messages of one link as a stream of bytes in frames of a fabric.
  *
- * 1. Bytes leave in the order of channel_send(), frames in the order of seq. They may come in any
- * order (a large one is fetched while small ones pass), and are read in order. 2. At most
- * FRAME_WINDOW frames are sent that the other end has not read. A paused end reads nothing, so it
- * holds no more than that. 3. A byte that was given to the provider stays where it is until the
- * provider says that it is done with it: also after channel_free(). 4. While the other end has not
- * said that it got all frames, we look every DD_WAIT_SLICE_MS; after NUDGE_MS it is asked over TCP.
- * So an end whose wake-up was
- *     lost is woken, and one that can not be reached is noticed: it answers the nudges and gets
- *     nothing for DD_CONN_LOST_MS.
+ *  1. Bytes leave in the order of channel_send(), frames in the order of seq. They may come in any
+ *     order (a large one is fetched while small ones pass), and are read in order.
+ *  2. At most FRAME_WINDOW frames are sent that the other end has not read. A paused end reads
+ *     nothing, so it holds no more than that.
+ *  3. A byte that was given to the provider stays where it is until the provider says that it is
+ *     done with it: also after channel_free().
+ *  4. While the other end has not said that it got all frames, we look every DD_WAIT_SLICE_MS;
+ *     after NUDGE_MS it is asked over TCP. So an end whose wake-up was lost is woken, and one that
+ *     can not be reached is noticed: it answers the nudges and gets nothing for DD_CONN_LOST_MS.
  */
 #include "fabric_inside.h"
 #include <base/clock.h>
