@@ -51,7 +51,7 @@ void budget_publish(struct store *s) {
     figure_set(&s->populate.index_bytes, budget_fixed(s));
 }
 
-static int full(struct store *s, uint64_t need) {
+static int error_full(struct store *s, uint64_t need) {
     char used[24], total[24];
     return dd_error(DDICT_EFULL, "manager %u is full: %s of %s in use, %llu more bytes are needed",
                     s->header->manager_id, size_format(used, sizeof used, s->header->used_bytes),
@@ -59,7 +59,7 @@ static int full(struct store *s, uint64_t need) {
 }
 
 /* The machine's limits, looked at once a step. */
-static int grant(struct store *s, uint64_t fresh) {
+static int limits_grant(struct store *s, uint64_t fresh) {
     if (s->granted >= fresh)
         return 0;
     const char *limit;
@@ -84,13 +84,13 @@ int budget_take(struct store *s, uint64_t fresh, enum taker who, bool punch, str
     if (taken + fresh > budget) {
         uint64_t over = taken + fresh - budget;
         if (!punch)
-            return full(s, fresh);
+            return error_full(s, fresh);
         uint64_t back = pages_punch(s, over, keep);
         s->granted += back;
         if (back < over)
-            return full(s, fresh);
+            return error_full(s, fresh);
     }
-    int rc = grant(s, fresh);
+    int rc = limits_grant(s, fresh);
     if (rc < 0)
         return rc;
     s->granted -= fresh;

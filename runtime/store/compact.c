@@ -84,7 +84,7 @@ static bool item_move(struct store *s, uint64_t off) {
 }
 
 /* --- the window --- */
-static void fence(struct store *s, uint32_t r) {
+static void run_fence(struct store *s, uint32_t r) {
     struct run *run = &s->heap.run[r];
     if (run->fenced)
         return;
@@ -95,7 +95,7 @@ static void fence(struct store *s, uint32_t r) {
         run_release(s, r);
 }
 
-static void unfence(struct store *s, uint32_t r) {
+static void run_unfence(struct store *s, uint32_t r) {
     struct run *run = &s->heap.run[r];
     if (!run->fenced)
         return;
@@ -134,7 +134,7 @@ static void stretch_fence(struct store *s, struct stretch w,
     }
 }
 
-static void tried(struct store *s, uint64_t from, uint64_t to) {
+static void regions_mark_tried(struct store *s, uint64_t from, uint64_t to) {
     struct heap *h = &s->heap;
     for (uint64_t p = from; p < to && p < memory_of(s)->end;
          p = ((p >> h->region_shift) + 1) << h->region_shift)
@@ -150,7 +150,7 @@ static bool windows_scan(struct store *s) {
         return false;
     c->closing = false;
     while (c->done_n > 0)
-        stretch_fence(s, c->done[--c->done_n], unfence);
+        stretch_fence(s, c->done[--c->done_n], run_unfence);
     c->done_moved = c->moved_bytes;
     if (c->done_pages > 0)
         c->stuck_bytes = 0; /* things move again */
@@ -215,7 +215,7 @@ static bool run_empty(struct store *s, uint64_t head, uint64_t end_ns, bool *stu
             windows_scan(s);
         /* it was made when the window was there already */
         if (is_run(h, head) && !run->fenced)
-            fence(s, h->ref[head]);
+            run_fence(s, h->ref[head]);
         if (!is_run(h, head))
             return true;
         if (run_held(s, head, run) || !run_fits(s, run)) {
@@ -263,25 +263,25 @@ static bool window_empty(struct store *s, uint64_t enough, uint64_t end_ns, bool
         *whole = false;
         if (!c->in_a_row)
             continue;
-        tried(s, head, c->at + n); /* other windows may do without it */
+        regions_mark_tried(s, head, c->at + n); /* other windows may do without it */
         c->block = 0;
         window_close(s, false);
         return true;
     }
-    tried(s, c->window.from, c->window.to);
+    regions_mark_tried(s, c->window.from, c->window.to);
     window_close(s, c->in_a_row || pages_available(s) + c->done_pages >= enough);
     return true;
 }
 
 /* --- which window --- */
 /* Is it worth it to empty the region's runs? */
-static bool loose(const struct store *s, const struct region *r, uint64_t *bytes) {
+static bool region_is_loose(const struct store *s, const struct region *r, uint64_t *bytes) {
     *bytes = (uint64_t)r->run_pages * ARENA_PAGE - r->small;
     return r->tried != s->compact.round && *bytes >= RUN_PAGES_MIN * ARENA_PAGE &&
            *bytes * WORTH >= r->small;
 }
 
-static bool better(const struct region *a, const struct region *b) {
+static bool region_is_better(const struct region *a, const struct region *b) {
     uint64_t of_a = (uint64_t)a->run_pages * ARENA_PAGE - a->small,
              of_b = (uint64_t)b->run_pages * ARENA_PAGE - b->small;
     return (of_a >> 4) * (b->small + ARENA_PAGE) > (of_b >> 4) * (a->small + ARENA_PAGE);
@@ -297,14 +297,15 @@ static void look_for_pages(struct store *s) {
     for (uint64_t i = 0; i < used; i++) {
         const struct region *r = &h->region[i];
         unsigned at = 0;
-        if (!loose(s, r, &bytes) ||
-            (c->best_n == COMPACT_BEST && !better(r, &h->region[c->best[0]])))
+        if (!region_is_loose(s, r, &bytes) ||
+            (c->best_n == COMPACT_BEST && !region_is_better(r, &h->region[c->best[0]])))
             continue;
         if (c->best_n < COMPACT_BEST) { /* the best one last */
-            for (at = c->best_n++; at > 0 && !better(r, &h->region[c->best[at - 1]]); at--)
+            for (at = c->best_n++; at > 0 && !region_is_better(r, &h->region[c->best[at - 1]]);
+                 at--)
                 c->best[at] = c->best[at - 1];
         } else
-            for (; at + 1 < COMPACT_BEST && better(r, &h->region[c->best[at + 1]]); at++)
+            for (; at + 1 < COMPACT_BEST && region_is_better(r, &h->region[c->best[at + 1]]); at++)
                 c->best[at] = c->best[at + 1];
         c->best[at] = (uint32_t)i;
     }
@@ -317,7 +318,7 @@ static bool window_for_pages(struct store *s) {
     for (bool looked = false;; looked = true) {
         while (c->best_n > 0) {
             uint64_t i = c->best[--c->best_n];
-            if (!loose(s, &h->region[i], &bytes))
+            if (!region_is_loose(s, &h->region[i], &bytes))
                 continue; /* any more */
             c->window = (struct stretch){i << h->region_shift, (i + 1) << h->region_shift};
             c->spend = (uint32_t)(bytes / ARENA_PAGE / 2);
@@ -370,13 +371,13 @@ static bool window_open(struct store *s, uint64_t n, bool in_a_row) {
     c->at = c->window.from;
     c->block = 0;
     c->open = true;
-    stretch_fence(s, c->window, fence);
+    stretch_fence(s, c->window, run_fence);
     return true;
 }
 
 /* --- how long --- */
 /* What else may be taken with n pages: of the page map, and of a row that begins at a region. */
-static uint64_t with_map(uint64_t n) {
+static uint64_t pages_with_map(uint64_t n) {
     return n + 2 + n / (ARENA_PAGE / sizeof(uint64_t));
 }
 
@@ -386,20 +387,20 @@ void compact_leased(struct store *s, uint64_t block) {
         region_of(&s->heap, page)->held = s->compact.round;
 }
 
-bool compact_vain(const struct store *s, uint64_t n) {
+bool compact_gave_up(const struct store *s, uint64_t n) {
     const struct compact *c = &s->compact;
-    return n >= c->vain_pages && s->heap.freed - c->vain_freed < n * ARENA_PAGE &&
-           clock_ns() < c->vain_end;
+    return n >= c->gave_up_pages && s->heap.freed - c->gave_up_freed < n * ARENA_PAGE &&
+           clock_ns() < c->gave_up_end;
 }
 
-static int vain(struct store *s, uint64_t n, uint64_t now) {
+static int round_give_up(struct store *s, uint64_t n, uint64_t now) {
     struct compact *c = &s->compact;
     uint64_t again = DD_COMPACT_AGAIN_MS * 1000000ull,
              rest = (now - c->round_began) * DD_COMPACT_REST,
              late = DD_COMPACT_LATE_MS * 1000000ull;
-    c->vain_end = now + (rest < again ? again : rest < late ? rest : late);
-    c->vain_freed = s->heap.freed;
-    c->vain_pages = n;
+    c->gave_up_end = now + (rest < again ? again : rest < late ? rest : late);
+    c->gave_up_freed = s->heap.freed;
+    c->gave_up_pages = n;
     c->stuck_bytes = heap_scattered(s);
     c->stuck_end = now + late;
     c->over = true;
@@ -437,20 +438,21 @@ static int compact_some(struct store *s, uint64_t n, uint64_t *left_ns) {
         }
         if (c->looking && (c->looking = !scan_over(s, &c->look, true)))
             break;
-        bool in_a_row = pages_available(s) >= with_map(n) || !pages_may_punch(s), whole = false;
+        bool in_a_row = pages_available(s) >= pages_with_map(n) || !pages_may_punch(s),
+             whole = false;
         if (!c->open && !window_open(s, n, in_a_row) && !(in_a_row && window_open(s, n, false))) {
             if (c->done_n > 0) {
-                if (windows_scan(s) && pages_available(s) >= with_map(n))
+                if (windows_scan(s) && pages_available(s) >= pages_with_map(n))
                     rc = 0;
             } else if (now > c->round_began + again &&
                        (c->gained || others_freed(s) >= (int64_t)(n * ARENA_PAGE)))
                 round_begin(s, now);
             else
-                rc = vain(s, n, now);
+                rc = round_give_up(s, n, now);
             continue;
         }
-        if (window_empty(s, with_map(n), end, &whole) && !c->closing &&
-            (c->in_a_row ? whole : pages_available(s) >= with_map(n)))
+        if (window_empty(s, pages_with_map(n), end, &whole) && !c->closing &&
+            (c->in_a_row ? whole : pages_available(s) >= pages_with_map(n)))
             rc = 0;
     } while (rc == -EINPROGRESS && (now = clock_ns()) < end);
     now = clock_ns();
@@ -459,35 +461,35 @@ static int compact_some(struct store *s, uint64_t n, uint64_t *left_ns) {
     return rc;
 }
 
-static bool hopeless(struct store *s, uint64_t n) {
-    return compact_vain(s, n) || pages_available(s) + heap_scattered(s) / ARENA_PAGE < n;
+static bool compact_is_useless(struct store *s, uint64_t n) {
+    return compact_gave_up(s, n) || pages_available(s) + heap_scattered(s) / ARENA_PAGE < n;
 }
 
 int compact_for(struct store *s, uint64_t n) {
     struct compact *c = &s->compact;
     if (s->index.sweeps)
         return -EINPROGRESS;
-    if (hopeless(s, n))
+    if (compact_is_useless(s, n))
         return DDICT_EFULL;
     c->wanted = n;
     return c->left_ns ? compact_some(s, n, &c->left_ns) : -EINPROGRESS;
 }
 
 void store_reserve_late(struct store *s) {
-    vain(s, s->compact.wanted, clock_ns());
-    s->compact.vain_end += DD_COMPACT_LATE_MS * 1000000ull;
+    round_give_up(s, s->compact.wanted, clock_ns());
+    s->compact.gave_up_end += DD_COMPACT_LATE_MS * 1000000ull;
 }
 
 int compact_for_index(struct store *s, uint64_t n) {
     uint64_t left = DD_COMPACT_NS;
-    if (hopeless(s, n))
+    if (compact_is_useless(s, n))
         return DDICT_EFULL;
     int rc = compact_some(s, n, &left);
     return rc == -EINPROGRESS ? DDICT_EFULL : rc;
 }
 
 bool compact_later(struct store *s, uint64_t n) {
-    return !s->compact.left_ns && (s->index.sweeps || !hopeless(s, n));
+    return !s->compact.left_ns && (s->index.sweeps || !compact_is_useless(s, n));
 }
 
 void compact_turn(struct store *s) {
@@ -510,7 +512,7 @@ bool store_idle(struct store *s) {
     uint64_t part = s->header->budget / ARENA_PAGE / DD_COMPACT_IDLE_PART,
              left = DD_COMPACT_IDLE_NS;
     if (!s->settled || pages_available(s) >= part || heap_scattered(s) < part * ARENA_PAGE ||
-        compact_vain(s, part))
+        compact_gave_up(s, part))
         return false;
     return compact_some(s, part, &left) != DDICT_EFULL;
 }

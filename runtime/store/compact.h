@@ -14,6 +14,6 @@ void compact_leased(struct store *s, uint64_t block); /* a lease on it was seen 
 /* this turn's time is over, and there is something to be done */
 bool compact_later(struct store *s, uint64_t n);
 /* n pages are not to be had by moving, as far as is known */
-bool compact_vain(const struct store *s, uint64_t n);
+bool compact_gave_up(const struct store *s, uint64_t n);
 
 #endif

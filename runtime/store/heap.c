@@ -195,7 +195,7 @@ void regions_large(struct heap *h, uint64_t first, uint64_t pages, bool add) {
     }
 }
 
-static void taken(struct store *s, struct zone *z, uint64_t bytes) {
+static void zone_count_taken(struct store *s, struct zone *z, uint64_t bytes) {
     *z->used += bytes;
     if (!z->first)
         return;
@@ -215,7 +215,7 @@ static uint64_t take_block(struct store *s, struct zone *z, unsigned c) {
     z->class_free[c]--;
     if (--run->free == 0)
         run_unlist(h, r);
-    taken(s, z, h->class[c].size);
+    zone_count_taken(s, z, h->class[c].size);
     if (!z->first)
         region_of(h, run->first)->small += h->class[c].size;
     return page_off(s, run->first) + (uint64_t)b * h->class[c].size;
@@ -232,7 +232,7 @@ static int small_take(struct store *s, struct zone *z, uint64_t size, enum how h
 static uint64_t extent_begin(struct store *s, struct zone *z, uint32_t first, uint64_t n) {
     pages_mark(s, first, n, PAGE_LARGE_HEAD, 0);
     s->heap.ref[first] = NONE;
-    taken(s, z, n * ARENA_PAGE);
+    zone_count_taken(s, z, n * ARENA_PAGE);
     if (!z->first)
         regions_large(&s->heap, first, n, true);
     return page_off(s, first);
@@ -291,7 +291,7 @@ int block_alloc_beside(struct store *s, uint64_t size, struct stretch not, uint3
 int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
     struct zone *z = &s->heap.zone[ZONE_MEMORY];
     int rc;
-    settled(s);
+    heap_ensure_settled(s);
     if (aligned)
         size = round_up(size, 64);
     /* the simple ways were gone when that began */
@@ -343,7 +343,7 @@ int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off)
     uint64_t bytes = aligned ? round_up(size, 64) : size;
     if (s->spill.fd < 0)
         return block_alloc(s, size, aligned, off);
-    settled(s);
+    heap_ensure_settled(s);
     for (;;) {
         bool tight = spill_tight(s, bytes);
         int rc = tight ? block_take(s, &s->heap.zone[ZONE_MEMORY], bytes, IDLE, off)

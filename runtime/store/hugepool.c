@@ -82,7 +82,7 @@ uint64_t hugepool_budget(uint64_t page, uint64_t want) {
     return want < least ? least : round_up(want, page);
 }
 
-static int too_few(uint64_t page, uint64_t pages, const char *who, const struct hugepool *p) {
+static int error_too_few(uint64_t page, uint64_t pages, const char *who, const struct hugepool *p) {
     char size[24], all[24], words[48] = "";
     size_format(size, sizeof size, page);
     if (page == ARENA_HUGE_PAGE)
@@ -98,7 +98,7 @@ static int too_few(uint64_t page, uint64_t pages, const char *who, const struct 
 int hugepool_fit(uint64_t page, uint64_t pages, const char *who) {
     struct hugepool p;
     int rc = hugepool_look(page, &p);
-    return rc < 0 ? rc : pages <= p.available ? 0 : too_few(page, pages, who, &p);
+    return rc < 0 ? rc : pages <= p.available ? 0 : error_too_few(page, pages, who, &p);
 }
 
 int hugepool_memfd(const struct arena_header *h) {
@@ -116,7 +116,7 @@ int hugepool_memfd(const struct arena_header *h) {
 
 /* The kernel keeps what is mapped for writing reserved for the file, also when it is mapped no
  * more. */
-static int reserve(int fd, uint64_t off, uint64_t len) {
+static int range_reserve(int fd, uint64_t off, uint64_t len) {
     void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)off);
     if (at == MAP_FAILED)
         return -errno;
@@ -134,7 +134,7 @@ int hugepool_reserve(int fd, struct arena_header *h) {
     h->heap_limit = h->budget - index * page;
     /* All at once, the heap first: it is nearly all, so what is not there is missed before anything
      * is taken. */
-    int rc = reserve(fd, h->heap_off, h->heap_limit);
+    int rc = range_reserve(fd, h->heap_off, h->heap_limit);
     for (uint64_t at = 0; rc == 0 && at < h->heap_off; at += page)
         if (pool_owned(h, at) && fallocate(fd, 0, (off_t)at, (off_t)page) < 0)
             rc = -errno;
@@ -149,7 +149,7 @@ int hugepool_reserve(int fd, struct arena_header *h) {
     if (rc != -ENOMEM && rc != -ENOSPC)
         return dd_error(rc, "cannot take huge pages: %s", dd_strerror(rc));
     snprintf(who, sizeof who, "manager %u", h->manager_id);
-    return too_few(page, h->budget / page, who, &p);
+    return error_too_few(page, h->budget / page, who, &p);
 }
 
 /* Not where the kernel gives none to shared memory: to walk a large mapping takes time. */

@@ -146,13 +146,13 @@ void leases_close(struct store *s) {
 
 /* What is pinned, or in transit, may be retired when there is no memory to be had: there is room
  * for all of it, always. */
-static size_t promised(const struct leases *l) {
+static size_t retire_promised(const struct leases *l) {
     return l->pins.used + l->transit.used;
 }
 
 int retire_reserve(struct store *s, size_t n) {
     struct leases *l = &s->leases;
-    n += promised(l);
+    n += retire_promised(l);
     if (VEC_ROOM(&l->retired, &l->retired_cap, l->retired_n + n, 1024) < 0)
         return dd_error(-ENOMEM, "no memory to note a replaced value");
     return 0;
@@ -167,7 +167,7 @@ void retire(struct store *s, uint64_t off) {
 }
 
 void store_retire(struct store *s, uint64_t off) {
-    settled(s);
+    heap_ensure_settled(s);
     /* A block that is neither pinned nor in transit was told to nobody. */
     if (s->leases.retired_n < s->leases.retired_cap || retire_reserve(s, 1) == 0)
         retire(s, off);
@@ -221,7 +221,7 @@ int store_pin(struct store *s, uint64_t off) {
 }
 
 void store_unpin(struct store *s, uint64_t off) {
-    settled(s);
+    heap_ensure_settled(s);
     uint32_t *n = table_find(&s->leases.pins, off);
     if (!n || --*n)
         return;
@@ -460,7 +460,7 @@ static int reclaim(struct store *s, uint64_t *freed) {
     struct leases *l = &s->leases;
     uint64_t begun = l->begun, done = l->done;
     *freed = 0;
-    settled(s);
+    heap_ensure_settled(s);
     if (l->scan.on)
         scan_end(l);
     if (!l->retired_n)
@@ -672,7 +672,7 @@ bool store_reclaim_soon(struct store *s) {
 bool store_reclaim_some(struct store *s) {
     struct leases *l = &s->leases;
     struct scan *c = &l->scan;
-    settled(s);
+    heap_ensure_settled(s);
     if (!c->on && !l->retired_n && !l->look)
         return false;
     if (scan_at_once(s))

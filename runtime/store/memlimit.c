@@ -92,7 +92,7 @@ void memlimit_find(void) {
 }
 
 /* Text of a small file into buf; false when it cannot be read. */
-static bool slurp(const char *dir, const char *file, char *buf, size_t cap) {
+static bool file_read(const char *dir, const char *file, char *buf, size_t cap) {
     char path[2 * PATH_BYTES + 64];
     snprintf(path, sizeof path, "%s/%s", dir, file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -104,15 +104,15 @@ static bool slurp(const char *dir, const char *file, char *buf, size_t cap) {
     return n > 0;
 }
 
-static uint64_t number(const char *dir, const char *file, uint64_t otherwise) {
+static uint64_t number_read(const char *dir, const char *file, uint64_t otherwise) {
     char buf[64];
-    if (!slurp(dir, file, buf, sizeof buf) || *buf < '0' || *buf > '9')
+    if (!file_read(dir, file, buf, sizeof buf) || *buf < '0' || *buf > '9')
         return otherwise;
     return strtoull(buf, NULL, 10);
 }
 
 /* The number behind "name" at the start of a line. */
-static uint64_t field(const char *text, const char *name) {
+static uint64_t field_value(const char *text, const char *name) {
     size_t n = strlen(name);
     for (const char *p = text; p; p = strchr(p, '\n')) {
         if (*p == '\n')
@@ -123,25 +123,25 @@ static uint64_t field(const char *text, const char *name) {
     return 0;
 }
 
-static uint64_t droppable(const char *dir, bool v2) {
+static uint64_t files_droppable(const char *dir, bool v2) {
     char buf[8192];
-    if (!slurp(dir, "memory.stat", buf, sizeof buf))
+    if (!file_read(dir, "memory.stat", buf, sizeof buf))
         return 0;
-    return v2 ? field(buf, "inactive_file") + field(buf, "active_file")
-              : field(buf, "total_inactive_file") + field(buf, "total_active_file");
+    return v2 ? field_value(buf, "inactive_file") + field_value(buf, "active_file")
+              : field_value(buf, "total_inactive_file") + field_value(buf, "total_active_file");
 }
 
 /* What is left below limit when `reserve` of it stays free. */
-static uint64_t left(uint64_t limit, uint64_t used) {
+static uint64_t limit_left(uint64_t limit, uint64_t used) {
     uint64_t reserve = limit / 8 < DD_MEM_RESERVE ? limit / 8 : DD_MEM_RESERVE;
     return used + reserve < limit ? limit - used - reserve : 0;
 }
 
 static uint64_t level_limit(const struct memory_cgroup *c, const char *dir) {
-    uint64_t limit = number(dir, c->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
+    uint64_t limit = number_read(dir, c->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
     if (c->v2) {
         /* above it the kernel slows us to a crawl */
-        uint64_t high = number(dir, "memory.high", NO_LIMIT);
+        uint64_t high = number_read(dir, "memory.high", NO_LIMIT);
         if (high < limit)
             limit = high;
     }
@@ -152,11 +152,11 @@ static uint64_t level_room(const struct memory_cgroup *c, const char *dir, uint6
     *limit = level_limit(c, dir);
     if (*limit >= NO_LIMIT)
         return UINT64_MAX;
-    uint64_t used = number(dir, c->v2 ? "memory.current" : "memory.usage_in_bytes", 0);
-    if (left(*limit, used) >= 4 * (uint64_t)DD_MEM_RESERVE)
-        return left(*limit, used);
-    uint64_t files = droppable(dir, c->v2);
-    return left(*limit, used > files ? used - files : 0);
+    uint64_t used = number_read(dir, c->v2 ? "memory.current" : "memory.usage_in_bytes", 0);
+    if (limit_left(*limit, used) >= 4 * (uint64_t)DD_MEM_RESERVE)
+        return limit_left(*limit, used);
+    uint64_t files = files_droppable(dir, c->v2);
+    return limit_left(*limit, used > files ? used - files : 0);
 }
 
 static void cgroup_room(const struct memory_cgroup *c, uint64_t *room) {
@@ -187,9 +187,10 @@ uint64_t memlimit_room(const char **limit) {
     if (limit)
         *limit = limit_name;
     strcpy(limit_name, "no limit");
-    if (slurp("/proc", "meminfo", buf, sizeof buf) && field(buf, "MemAvailable")) {
-        uint64_t total = field(buf, "MemTotal") << 10, free_now = field(buf, "MemAvailable") << 10;
-        room = left(total, total > free_now ? total - free_now : 0);
+    if (file_read("/proc", "meminfo", buf, sizeof buf) && field_value(buf, "MemAvailable")) {
+        uint64_t total = field_value(buf, "MemTotal") << 10,
+                 free_now = field_value(buf, "MemAvailable") << 10;
+        room = limit_left(total, total > free_now ? total - free_now : 0);
         strcpy(limit_name, "the end of the node's memory (MemAvailable)");
     }
     cgroup_room(&cgroups[0], &room);
@@ -227,8 +228,8 @@ uint64_t memlimit_kills(void) {
         if (!c->found)
             continue;
         snprintf(dir, sizeof dir, "%s%s", c->mount, c->path);
-        if (slurp(dir, c->v2 ? "memory.events" : "memory.oom_control", text, sizeof text))
-            kills += field(text, "oom_kill");
+        if (file_read(dir, c->v2 ? "memory.events" : "memory.oom_control", text, sizeof text))
+            kills += field_value(text, "oom_kill");
     }
     return kills;
 }

@@ -267,7 +267,7 @@ int pages_take_idle(struct store *s, struct zone *z, uint64_t n, uint32_t *first
     return 0;
 }
 
-static bool meets(uint64_t from, uint64_t to, struct stretch s) {
+static bool stretch_meets(uint64_t from, uint64_t to, struct stretch s) {
     return from < s.to && s.from < to;
 }
 
@@ -307,7 +307,7 @@ int pages_take_beside(struct store *s, uint64_t n, struct stretch not, uint32_t 
     for (unsigned b = bin_next(z, bin_of((uint32_t)n)); b < BINS; b = bin_next(z, b + 1))
         for (uint32_t i = z->bin[b]; i && looks < BESIDE_LOOKS; i = h->span[i].next, looks++) {
             const struct span *p = &h->span[i];
-            if (p->pages < n || meets(p->first, p->first + (uint64_t)p->pages, not ))
+            if (p->pages < n || stretch_meets(p->first, p->first + (uint64_t)p->pages, not ))
                 continue;
             uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
             int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, FOR_VALUES, true,
@@ -319,8 +319,9 @@ int pages_take_beside(struct store *s, uint64_t n, struct stretch not, uint32_t 
     uint64_t top = s->header->heap_top, below = 0;
     if (top && PAGEMAP_KIND(h->pagemap[top - 1]) == PAGE_FREE)
         below = h->span[h->ref[top - 1]].pages;
-    return meets(top - below, top - below + n, not ) ? DDICT_EFULL
-                                                     : take_top(s, (uint32_t)n, true, first);
+    return stretch_meets(top - below, top - below + n, not )
+               ? DDICT_EFULL
+               : take_top(s, (uint32_t)n, true, first);
 }
 
 /* The head last: entries without a head before them count as free. */
@@ -377,7 +378,7 @@ bool pages_may_punch(struct store *s) {
 
 /* Give memory of free pages back. Marked first: after a crash a page is at worst taken for a hole
  * that it is not. */
-static bool keeps(struct stretch keep, uint64_t *a, uint64_t *stop) {
+static bool stretch_skip(struct stretch keep, uint64_t *a, uint64_t *stop) {
     if (*a < keep.from && keep.from < *stop)
         *stop = keep.from;
     if (*a < keep.from || *a >= keep.to)
@@ -393,7 +394,7 @@ static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct s
     uint64_t done = 0, end = p->first + (uint64_t)p->pages;
     for (uint64_t a = p->first; a < end && done < bytes;) {
         uint64_t b = a, stop = end;
-        if (keeps(keep, &a, &stop) || keeps(step, &a, &stop))
+        if (stretch_skip(keep, &a, &stop) || stretch_skip(step, &a, &stop))
             continue;
         if (h->pagemap[a] == PAGEMAP_HOLE) {
             a++;

@@ -26,14 +26,14 @@ bool pool_owned(const struct arena_header *h, uint64_t at) {
            overlaps(at, page, h->seg_off, h->segments * DD_SEGMENT_SIZE);
 }
 
-static int full(struct store *s) {
+static int error_full(struct store *s) {
     char used[24], total[24];
     return dd_error(DDICT_EFULL, "manager %u is full: %s of %s in use", s->header->manager_id,
                     size_format(used, sizeof used, s->header->used_bytes),
                     size_format(total, sizeof total, s->header->budget));
 }
 
-static int lost(struct store *s, int rc) {
+static int error_lost(struct store *s, int rc) {
     char size[24];
     return dd_error_kind(DDICT_EFULL, STORE_FULL_MACHINE,
                          "manager %u cannot grow: no huge page of %s is to be had any more (%s)",
@@ -50,7 +50,7 @@ int pool_heap(struct store *s, uint64_t end) {
     if (!page || end * ARENA_PAGE <= figure_get(&h->populated))
         return 0;
     if (to > h->heap_limit)
-        return full(s);
+        return error_full(s);
     pthread_mutex_lock(&p->busy);
     from = figure_get(&h->populated);
     if (from < to && fallocate(s->fd, 0, (off_t)(h->heap_off + from), (off_t)(to - from)) < 0)
@@ -60,19 +60,19 @@ int pool_heap(struct store *s, uint64_t end) {
         __atomic_store_n(&h->populated, to, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&p->busy);
-    return rc < 0 ? lost(s, rc) : 0;
+    return rc < 0 ? error_lost(s, rc) : 0;
 }
 
 /* The heap's last page goes back to the pool. A reservation can't be given back alone: the page is
  * taken for a moment. */
-static int give_up(struct store *s) {
+static int heap_page_give_up(struct store *s) {
     struct arena_header *h = s->header;
     struct populate *p = &s->populate;
     uint64_t page = huge_page(h), limit = h->heap_limit - page;
     if (h->heap_top * ARENA_PAGE > limit)
         pages_lower(s);
     if (h->heap_limit < 2 * page || h->heap_top * ARENA_PAGE > limit)
-        return full(s);
+        return error_full(s);
     pthread_mutex_lock(&p->busy);
     /* first: after a crash it is at worst one page less than we could have */
     word_store(&h->heap_limit, limit);
@@ -95,10 +95,10 @@ int pool_index(struct store *s, uint64_t at, uint64_t len) {
     for (uint64_t i = at & ~(page - 1); i < at + len; i += page) {
         if (pool_owned(s->header, i))
             continue;
-        if ((rc = give_up(s)) < 0)
+        if ((rc = heap_page_give_up(s)) < 0)
             return rc;
         if (fallocate(s->fd, 0, (off_t)i, (off_t)page) < 0)
-            return lost(s, -errno);
+            return error_lost(s, -errno);
     }
     return 0;
 }

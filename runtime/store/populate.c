@@ -21,8 +21,8 @@
  * The kernel's way, else a write that changes nothing: the writer may be filling these pages
  * already, which is no race for the machine.
  */
-__attribute__((no_sanitize("thread"))) static int touch(struct store *s, uint64_t off,
-                                                        uint64_t len) {
+__attribute__((no_sanitize("thread"))) static int range_populate(struct store *s, uint64_t off,
+                                                                 uint64_t len) {
     uint8_t *at = s->map + off;
     /* would be SIGBUS otherwise */
     if (huge_page(s->header))
@@ -36,14 +36,14 @@ __attribute__((no_sanitize("thread"))) static int touch(struct store *s, uint64_
     return 0;
 }
 
-static int touch_with_map(struct store *s, uint64_t from, uint64_t len) {
+static int range_populate_with_map(struct store *s, uint64_t from, uint64_t len) {
     const struct arena_header *h = s->header;
-    int rc = touch(s, h->heap_off + from, len);
+    int rc = range_populate(s, h->heap_off + from, len);
     uint64_t first = from / ARENA_PAGE * sizeof(uint64_t) & ~(uint64_t)(ARENA_PAGE - 1),
              end = round_up((from + len) / ARENA_PAGE * sizeof(uint64_t), ARENA_PAGE);
     if (rc < 0 || huge_page(h))
         return rc;
-    return touch(s, h->pagemap_off + first, end - first);
+    return range_populate(s, h->pagemap_off + first, end - first);
 }
 
 int64_t store_populate(struct store *s) {
@@ -69,7 +69,7 @@ int64_t store_populate(struct store *s) {
         figure_set(&p->claimed, from + n);
         if (from + n > figure_get(&p->mapped))
             figure_set(&p->mapped, from + n);
-        if (touch_with_map(s, from, n) == 0) {
+        if (range_populate_with_map(s, from, n) == 0) {
             __atomic_store_n(&s->header->populated, from + n, __ATOMIC_RELEASE);
             figure_set(&p->bytes, p->bytes + n);
             figure_set(&p->ns, p->ns + clock_ns() - began);

@@ -115,7 +115,7 @@ bool store_queue_look(struct store *s, const void *key, uint32_t key_len, uint64
 int store_queue_limit(struct store *s, const void *key, uint32_t key_len, uint64_t most) {
     struct index_place p;
     uint64_t hash = key_hash(key, key_len);
-    settled(s);
+    heap_ensure_settled(s);
     struct queue_record *r = record_find(s, hash, key, key_len, &p);
     if (!r)
         return record_make(s, hash, key, key_len, most);
@@ -128,7 +128,7 @@ int store_queue_push(struct store *s, struct store_ref *ref) {
     struct index_place p;
     uint64_t hash = item->hash;
     int rc;
-    settled(s);
+    heap_ensure_settled(s);
     struct queue_record *r = record_find(s, hash, item->key, item->key_len, &p);
     if (!r && (rc = record_make(s, hash, item->key, item->key_len, 0)) < 0)
         return rc;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int damaged(uint64_t off) {
+static int error_damaged(uint64_t off) {
     return dd_error(DDICT_EPROTO, "the arena is damaged: no item at %llx", (unsigned long long)off);
 }
 
@@ -30,7 +30,7 @@ FIND_INLINE int probe(const struct arena_view *a, const struct segment *g, uint6
             const uint64_t *from = bucket_word(k, m);
             int rc = find_slot(a, from, h, key, key_len, slot, out, tries);
             if (rc == PROBE_BAD)
-                return damaged(WORD_OFFSET(find_load(from)));
+                return error_damaged(WORD_OFFSET(find_load(from)));
             if (rc != PROBE_ABSENT)
                 return rc;
         }
@@ -149,9 +149,9 @@ void reader_find_many(struct find_one *w, unsigned n) {
 int reader_item(const struct arena_view *a, uint64_t off, struct found *out) {
     const struct arena_header *h = a->header;
     if (off % ARENA_GRANULE || off < h->heap_off || off - h->heap_off >= h->heap_len)
-        return damaged(off);
+        return error_damaged(off);
     if (item_bad(a, off, find_at(a, off)))
-        return item_elsewhere(a, off, find_at(a, off), out) ? 0 : damaged(off);
+        return item_elsewhere(a, off, find_at(a, off), out) ? 0 : error_damaged(off);
     item_describe(find_at(a, off), off, out);
     return 0;
 }
@@ -175,7 +175,7 @@ bool item_elsewhere(const struct arena_view *a, uint64_t off, const struct item 
     return true;
 }
 
-static int unread(const struct found *f, const char *what) {
+static int error_unread(const struct found *f, const char *what) {
     return dd_error(-EIO, "a value of %llu bytes in the spill can not be read: %s",
                     (unsigned long long)f->val_len, what);
 }
@@ -184,10 +184,10 @@ static int chunk_read(const struct arena_view *a, const struct found *f, uint8_t
                       uint64_t len) {
     ssize_t n = read_all_at(a->spill_fd, buf, len, f->away->off - a->header->file_size + at);
     if (n != (ssize_t)len)
-        return unread(f, n < 0 ? dd_strerror((int)n) : "its file is shorter than it was");
+        return error_unread(f, n < 0 ? dd_strerror((int)n) : "its file is shorter than it was");
     return XXH3_64bits(buf, len) == f->away->sum[at / DD_SPILL_CHUNK]
                ? 0
-               : unread(f, "its disk gave back other bytes than were written");
+               : error_unread(f, "its disk gave back other bytes than were written");
 }
 
 int away_read(const struct arena_view *a, const struct found *f, void *buf, uint64_t at,

@@ -28,23 +28,23 @@ struct look { /* what must stand still */
 static const void *at(const struct arena_view *a, uint64_t off) {
     return (const uint8_t *)a->header + off;
 }
-static uint64_t load(const uint64_t *p) {
+static uint64_t word_load(const uint64_t *p) {
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
 static void look_begin(const struct arena_view *a, uint64_t cursor, struct look *l) {
-    l->root = load(&a->header->root);
+    l->root = word_load(&a->header->root);
     l->dir = &a->dir[DIR_WORD(cursor, ROOT_DEPTH(l->root))];
-    l->off = load(l->dir);
+    l->off = word_load(l->dir);
     l->segment = at(a, l->off);
-    l->moves = l->off ? load(&l->segment->moves) : 1;
+    l->moves = l->off ? word_load(&l->segment->moves) : 1;
 }
 
 static int look_holds(const struct arena_view *a, const struct look *l) {
     STRESS_POINT(STRESS_R_MISSED);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return load(&a->header->root) == l->root && load(l->dir) == l->off &&
-           load(&l->segment->moves) == l->moves;
+    return word_load(&a->header->root) == l->root && word_load(l->dir) == l->off &&
+           word_load(&l->segment->moves) == l->moves;
 }
 
 static int keys_add(struct keys *k, const struct item *item) {
@@ -69,7 +69,7 @@ static int key_copy(const struct arena_view *a, const uint64_t *from, uint64_t w
         __atomic_store_n(slot, LEASE_WORD(a->local_index, off), __ATOMIC_RELAXED);
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* I5, as in reader_find() */
         STRESS_POINT(STRESS_R_FENCED);
-        uint64_t now = load(from);
+        uint64_t now = word_load(from);
         if (now == word) {
             struct found f;
             int rc = reader_item(a, off, &f);
@@ -85,8 +85,8 @@ static int key_copy(const struct arena_view *a, const uint64_t *from, uint64_t w
 }
 
 /* One try: 0, 1 disturbed, or a negative code. */
-static int gather(const struct arena_view *a, const struct look *l, uint64_t *slot,
-                  uint64_t (*words)[BUCKET_SLOTS], struct keys *k) {
+static int keys_gather(const struct arena_view *a, const struct look *l, uint64_t *slot,
+                       uint64_t (*words)[BUCKET_SLOTS], struct keys *k) {
     const struct segment *g = l->segment;
     if (l->moves & 1)
         return 1;
@@ -125,7 +125,7 @@ int reader_keys(const struct arena_view *a, uint64_t *cursor, uint64_t *slot,
         look_begin(a, *cursor, &l);
         if (l.off)
             next = segment_next(l.segment->prefix, l.segment->depth);
-        rc = gather(a, &l, slot, words, &k);
+        rc = keys_gather(a, &l, slot, words, &k);
     }
     if (rc == 1)
         rc = -EAGAIN;

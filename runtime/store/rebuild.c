@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int damaged(struct store *s, uint64_t off) {
+static int error_damaged(struct store *s, uint64_t off) {
     return dd_error(DDICT_EPROTO,
                     "the arena of manager %u is damaged: a word names %llx, which is no block",
                     s->header->manager_id, (unsigned long long)off);
@@ -27,7 +27,7 @@ static uint64_t page_of(struct store *s, uint64_t off) {
     return (off - s->header->heap_off) >> DD_PAGE_SHIFT;
 }
 
-static void marked(struct store *s, struct zone *z, uint64_t bytes) {
+static void zone_count_marked(struct store *s, struct zone *z, uint64_t bytes) {
     *z->used += bytes;
     if (z->first)
         s->header->spill_items++;
@@ -38,14 +38,14 @@ static void marked(struct store *s, struct zone *z, uint64_t bytes) {
 static int block_mark(struct store *s, uint64_t off) {
     struct heap *h = &s->heap;
     if (!off || block_of(s, off) != off)
-        return damaged(s, off);
+        return error_damaged(s, off);
     uint64_t page = page_of(s, off), e = h->pagemap[page];
     struct zone *z = zone_of(h, page);
     if (PAGEMAP_KIND(e) == PAGE_LARGE_HEAD) {
         if (h->ref[page])
             return 0;
         h->ref[page] = 1;
-        marked(s, z, PAGEMAP_VALUE(e) * ARENA_PAGE);
+        zone_count_marked(s, z, PAGEMAP_VALUE(e) * ARENA_PAGE);
         if (!z->first)
             regions_large(h, page, PAGEMAP_VALUE(e), true);
         return 1;
@@ -60,7 +60,7 @@ static int block_mark(struct store *s, uint64_t off) {
     run->idle[b / 64] &= ~(1ull << b % 64);
     run->free--;
     z->class_free[run->class]--;
-    marked(s, z, c->size);
+    zone_count_marked(s, z, c->size);
     if (!z->first)
         region_of(h, page)->small += c->size;
     return 1;
@@ -142,7 +142,7 @@ int heap_rebuild(struct store *s) {
                 if (rc < 0)
                     return rc;
                 if (rc == 0)
-                    return damaged(s, WORD_OFFSET(word)); /* two words, one block */
+                    return error_damaged(s, WORD_OFFSET(word)); /* two words, one block */
                 keys += s->index.state[n] == SEGMENT_LIVE && !(word & WORD_HIDDEN);
             }
     }

@@ -72,15 +72,15 @@ static int nameless_file(const char *dir) {
     return named_file(dir);
 }
 
-static bool is_memory(const struct statfs *f) {
+static bool fs_is_memory(const struct statfs *f) {
     return f->f_type == TMPFS_MAGIC || f->f_type == RAMFS_MAGIC || f->f_type == HUGETLBFS_MAGIC;
 }
 
-static uint64_t free_bytes(const struct statfs *f) {
+static uint64_t fs_free_bytes(const struct statfs *f) {
     return (uint64_t)f->f_bavail * (uint64_t)(f->f_frsize > 0 ? f->f_frsize : f->f_bsize);
 }
 
-static int grow(int fd, uint64_t from, uint64_t to) {
+static int file_grow(int fd, uint64_t from, uint64_t to) {
     int rc;
     do
         rc = fallocate(fd, 0, (off_t)from, (off_t)(to - from));
@@ -90,7 +90,7 @@ static int grow(int fd, uint64_t from, uint64_t to) {
 
 /* Can it promise space, and be mapped? */
 static int file_try(int fd, const char *dir) {
-    int rc = grow(fd, 0, ARENA_PAGE);
+    int rc = file_grow(fd, 0, ARENA_PAGE);
     if (rc < 0)
         return dd_error(rc, "%s can not be used: its file system promises no space (%s)", dir,
                         dd_strerror(rc));
@@ -106,7 +106,7 @@ static int file_try(int fd, const char *dir) {
 static int size_choose(const struct statfs *f, const char *dir, unsigned sharers, uint64_t *size) {
     char want[24], have[24];
     struct rlimit most;
-    uint64_t left = free_bytes(f);
+    uint64_t left = fs_free_bytes(f);
     if (*size > left / sharers)
         return dd_error(DDICT_EFULL, "%s of spill are wanted and %s has %s free",
                         size_format(want, sizeof want, *size * sharers), dir,
@@ -134,7 +134,7 @@ int spill_create(const char *dir, uint64_t size, unsigned sharers) {
         return dd_error(-errno, "%s can not be used: %s", dir, dd_strerror(-errno));
     if (!S_ISDIR(st.st_mode))
         return dd_error(-ENOTDIR, "%s is no folder", dir);
-    if (statfs(dir, &f) == 0 && is_memory(&f))
+    if (statfs(dir, &f) == 0 && fs_is_memory(&f))
         return dd_error(-EINVAL, "%s is memory (tmpfs) and no disk", dir);
     int rc, fd = nameless_file(dir);
     if (fd < 0)
@@ -172,7 +172,7 @@ uint64_t spill_size(int fd) {
 }
 
 /* The folder, as the kernel calls it. */
-static const char *folder(struct store *s, char *buf, size_t cap) {
+static const char *spill_folder(struct store *s, char *buf, size_t cap) {
     char link[40];
     snprintf(link, sizeof link, "/proc/self/fd/%d", s->spill.fd);
     ssize_t n = readlink(link, buf, cap - 1);
@@ -185,7 +185,7 @@ static const char *folder(struct store *s, char *buf, size_t cap) {
     return buf;
 }
 
-static const char *kind(const struct statfs *f) {
+static const char *fs_name(const struct statfs *f) {
     static const struct {
         uint32_t magic;
         const char *name;
@@ -204,37 +204,37 @@ static const char *kind(const struct statfs *f) {
     return "file system";
 }
 
-static int no_space(struct store *s) {
+static int error_no_space(struct store *s) {
     char dir[1024], want[24], have[24];
     struct statfs f;
-    uint64_t left = fstatfs(s->spill.fd, &f) == 0 ? free_bytes(&f) : 0;
+    uint64_t left = fstatfs(s->spill.fd, &f) == 0 ? fs_free_bytes(&f) : 0;
     return dd_error_kind(
         DDICT_EFULL, STORE_FULL_SPILL,
         "manager %u is full: %s more are wanted of %s for its spill, %s are free there (%s)",
         s->header->manager_id, size_format(want, sizeof want, s->spill.no_space_need),
-        folder(s, dir, sizeof dir), size_format(have, sizeof have, left),
+        spill_folder(s, dir, sizeof dir), size_format(have, sizeof have, left),
         dd_strerror(s->spill.no_space));
 }
 
-static int silent(struct store *s) {
+static int error_silent(struct store *s) {
     char dir[1024];
     return dd_error_kind(
         DDICT_EFULL, STORE_FULL_SPILL,
         "manager %u is full: the disk of its spill in %s has done nothing for %u s",
-        s->header->manager_id, folder(s, dir, sizeof dir), DD_SPILL_WAIT_MS / 1000);
+        s->header->manager_id, spill_folder(s, dir, sizeof dir), DD_SPILL_WAIT_MS / 1000);
 }
 
-static int failed(struct store *s) {
+static int error_failed(struct store *s) {
     char dir[1024];
     return dd_error_kind(
         DDICT_EFULL, STORE_FULL_SPILL,
         "manager %u is full: its spill in %s takes no more values since its disk failed (%s)",
-        s->header->manager_id, folder(s, dir, sizeof dir), dd_strerror(s->spill.failed));
+        s->header->manager_id, spill_folder(s, dir, sizeof dir), dd_strerror(s->spill.failed));
 }
 
 /* Once, and for good: what is there stays readable as far as the disk can, and each byte of it is
  * checked. */
-static void fail(struct store *s, int rc, const char *what) {
+static void spill_fail(struct store *s, int rc, const char *what) {
     char dir[600], size[24];
     struct statfs f = {0};
     struct spill *p = &s->spill;
@@ -246,7 +246,7 @@ static void fail(struct store *s, int rc, const char *what) {
         p->trouble, sizeof p->trouble,
         "the spill of manager %u in %s (%s) failed: %s: %s; it takes no more values, those on "
         "their way stay in memory; %llu values of %s are there and are checked when they are read",
-        s->header->manager_id, folder(s, dir, 300), kind(&f), what, dd_strerror(rc),
+        s->header->manager_id, spill_folder(s, dir, 300), fs_name(&f), what, dd_strerror(rc),
         (unsigned long long)s->header->spill_items,
         size_format(size, sizeof size, s->header->spill_used));
 }
@@ -270,7 +270,7 @@ int spill_full(struct store *s, uint64_t need) {
                          size_format(text[1], sizeof *text, h->budget),
                          size_format(text[2], sizeof *text, h->spill_used),
                          size_format(text[3], sizeof *text, h->spill_len),
-                         folder(s, dir, sizeof dir), (unsigned long long)need);
+                         spill_folder(s, dir, sizeof dir), (unsigned long long)need);
 }
 
 /* --- memory was full --- */
@@ -288,7 +288,7 @@ void spill_tighten(struct store *s, uint64_t bytes) {
 }
 
 /* --- the threads --- */
-static void *work(void *arg) {
+static void *worker_main(void *arg) {
     struct spill_worker *w = arg;
     const uint64_t one = 1;
     pthread_mutex_lock(&w->lock);
@@ -345,7 +345,7 @@ static int worker_start(struct spill_worker *w, int wake_fd) {
     pthread_cond_init(&w->come, NULL);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
-    int e = pthread_create(&w->thread, NULL, work, w);
+    int e = pthread_create(&w->thread, NULL, worker_main, w);
     pthread_sigmask(SIG_SETMASK, &was, NULL);
     w->runs = e == 0;
     return e ? dd_error(-e, "no thread for the spill: %s", dd_strerror(-e)) : 0;
@@ -381,7 +381,7 @@ uint64_t store_progress(const struct store *s) {
 
 /* --- the file; by the thread that writes, but for what is named otherwise --- */
 /* Its first `end` bytes are promised by the file system. */
-static int prepare(struct store *s, uint64_t end) {
+static int file_prepare(struct store *s, uint64_t end) {
     struct arena_header *h = s->header;
     uint64_t need = round_up(end, ARENA_PAGE), have = figure_get(&h->spill_ready),
              to = have + DD_SPILL_STEP;
@@ -391,9 +391,9 @@ static int prepare(struct store *s, uint64_t end) {
         to = need;
     if (to > h->spill_len)
         to = h->spill_len;
-    int rc = grow(s->spill.fd, have, to);
+    int rc = file_grow(s->spill.fd, have, to);
     if (rc < 0 && to > need)
-        rc = grow(s->spill.fd, have, to = need);
+        rc = file_grow(s->spill.fd, have, to = need);
     if (rc == 0)
         __atomic_store_n(&h->spill_ready, to, __ATOMIC_RELEASE);
     return rc;
@@ -413,11 +413,11 @@ static int write_summed(struct store *s, struct item_away *away, const uint8_t *
 
 static void begin_writeback(struct store *s) {
     sync_file_range(s->spill.fd, 0, 0,
-                    SYNC_FILE_RANGE_WRITE); /* a hint: flush() is asked for the error */
+                    SYNC_FILE_RANGE_WRITE); /* a hint: file_flush() is asked for the error */
 }
 
 /* Does the disk have all that was written? */
-static int flush(struct store *s) {
+static int file_flush(struct store *s) {
     int rc;
     do
         rc = fdatasync(s->spill.fd);
@@ -432,7 +432,7 @@ static uint32_t head_pad(uint32_t key_len) {
 static uint64_t head_bytes(uint32_t key_len, uint64_t val_len) {
     return sizeof(struct item) + key_len + head_pad(key_len) + away_bytes(val_len);
 }
-static bool worth_it(uint32_t key_len, uint64_t val_len) {
+static bool spill_pays(uint32_t key_len, uint64_t val_len) {
     return val_len &&
            sizeof(struct item) + key_len + val_len >= DD_SPILL_GAIN * head_bytes(key_len, val_len);
 }
@@ -510,12 +510,12 @@ static bool batch_add(struct batch *b, uint64_t from, uint64_t to) {
 }
 
 /* May the item at off move, and does it pay? */
-static bool movable(struct store *s, uint64_t off) {
+static bool item_is_movable(struct store *s, uint64_t off) {
     const struct item *item = arena_at(s, off);
     struct index_place p;
     if (!item->key_len || item->check != item_check(item) || item->version & ITEM_CACHED ||
         item->version == ITEM_QUEUE || item->val_len & ITEM_AWAY ||
-        !worth_it(item->key_len, item->val_len) || pin_held(s, off) ||
+        !spill_pays(item->key_len, item->val_len) || pin_held(s, off) ||
         table_find(&s->leases.held, off))
         return false;
     index_find(s, item->hash, item->key, item->key_len, &p);
@@ -525,7 +525,7 @@ static bool movable(struct store *s, uint64_t off) {
 static bool block_choose(struct store *s, struct batch *b, uint64_t off) {
     const struct item *item = arena_at(s, off);
     uint64_t to;
-    if (!movable(s, off))
+    if (!item_is_movable(s, off))
         return false;
     if (head_make(s, item->key_len, item->val_len, item->tag, &to) < 0) {
         b->full = true;
@@ -582,7 +582,7 @@ static void batch_run(struct spill_job *j) {
         if (to > end)
             end = to;
     }
-    j->rc = prepare(s, end);
+    j->rc = file_prepare(s, end);
     b->grew = j->rc < 0;
     for (size_t i = 0; i < b->n && j->rc == 0; i++) {
         const struct item *item = arena_at(s, b->move[i].from);
@@ -599,11 +599,11 @@ static void batch_run(struct spill_job *j) {
         }
     }
     if (j->rc == 0)
-        j->rc = flush(s);
+        j->rc = file_flush(s);
 }
 
 /* true: it is there now. */
-static bool swing(struct store *s, const struct move *m) {
+static bool move_swing(struct store *s, const struct move *m) {
     const struct item *item = arena_at(s, m->from);
     struct index_place p;
     store_unpin(s, m->from);
@@ -637,10 +637,10 @@ static void batch_end(struct store *s) {
 }
 
 /* Nothing could be moved: who asks again soon is told so at once. */
-static void batch_vain(struct store *s) {
+static void batch_give_up(struct store *s) {
     s->spill.want = 0;
-    s->spill.vain_until = clock_ns() + DD_SPILL_LOOK_MS * 1000000ull;
-    s->spill.vain_freed = s->spill.freed;
+    s->spill.gave_up_until = clock_ns() + DD_SPILL_LOOK_MS * 1000000ull;
+    s->spill.gave_up_freed = s->spill.freed;
     batch_end(s);
 }
 
@@ -663,7 +663,7 @@ static bool batch_choose(struct store *s, struct batch *b) {
     if (b->looked < top && b->bytes < b->target && !b->full)
         return true;
     if (b->n == 0) {
-        batch_vain(s);
+        batch_give_up(s);
         return false;
     }
     b->state = WRITING;
@@ -687,14 +687,14 @@ static void batch_written(struct store *s, struct batch *b) {
         p->no_space = rc;
         p->no_space_need = b->bytes;
     } else {
-        fail(s, rc, "values could not be written");
+        spill_fail(s, rc, "values could not be written");
     }
-    batch_vain(s);
+    batch_give_up(s);
 }
 
 /* What items and page map took of the part that is not for values: it comes back from what the
  * values leave. */
-static void spare_again(struct store *s) {
+static void spare_restore(struct store *s) {
     uint64_t taken = budget_resident(s) + budget_spare(s),
              over = taken > s->header->budget ? taken - s->header->budget : 0;
     if (over)
@@ -706,7 +706,7 @@ static bool batch_swing(struct store *s, struct batch *b) {
     struct spill *p = &s->spill;
     size_t to = b->n - b->swung > DD_SPILL_CHOOSE ? b->swung + DD_SPILL_CHOOSE : b->n;
     while (b->swung < to)
-        swing(s, &b->move[b->swung++]);
+        move_swing(s, &b->move[b->swung++]);
     if (b->swung < b->n)
         return true;
     if (!p->writer.runs)
@@ -715,7 +715,7 @@ static bool batch_swing(struct store *s, struct batch *b) {
         return true;
     p->want -= b->gain < p->want ? b->gain : p->want;
     p->tight_until = 0; /* memory may be looked at again */
-    spare_again(s);
+    spare_restore(s);
     batch_end(s);
     return true;
 }
@@ -733,24 +733,24 @@ static bool batch_turn(struct store *s) {
 }
 
 /* Why is there no room? */
-static int refused(struct store *s, uint64_t need) {
+static int error_no_room(struct store *s, uint64_t need) {
     if (s->spill.failed)
-        return failed(s);
-    return s->spill.no_space ? no_space(s) : spill_full(s, need);
+        return error_failed(s);
+    return s->spill.no_space ? error_no_space(s) : spill_full(s, need);
 }
 
 int spill_make_room(struct store *s, uint64_t bytes) {
     struct spill *p = &s->spill;
     bool waits = p->writer.runs;
     if (p->fd < 0 || p->moving || !s->settled || p->failed)
-        return p->failed ? failed(s) : DDICT_EFULL;
-    if (waits && !p->batch && p->vain_until && p->vain_freed == p->freed &&
-        clock_ns() < p->vain_until)
-        return refused(s, bytes);
-    p->vain_until = 0;
+        return p->failed ? error_failed(s) : DDICT_EFULL;
+    if (waits && !p->batch && p->gave_up_until && p->gave_up_freed == p->freed &&
+        clock_ns() < p->gave_up_until)
+        return error_no_room(s, bytes);
+    p->gave_up_until = 0;
     if (p->batch && p->batch->state == WRITING &&
         clock_ns() - p->since > DD_SPILL_WAIT_MS * 1000000ull)
-        return silent(s);
+        return error_silent(s);
     if (p->want < bytes)
         p->want = bytes;
     if (!p->batch && !batch_begin(s))
@@ -758,11 +758,11 @@ int spill_make_room(struct store *s, uint64_t bytes) {
     uint64_t before = s->header->spilled_bytes;
     batch_turn(s);
     if (waits)
-        return p->batch || p->want ? -EAGAIN : p->vain_until ? refused(s, bytes) : 0;
+        return p->batch || p->want ? -EAGAIN : p->gave_up_until ? error_no_room(s, bytes) : 0;
     while (p->batch)
         batch_turn(s);
     p->want = 0;
-    return !p->vain_until && s->header->spilled_bytes > before ? 0 : refused(s, bytes);
+    return !p->gave_up_until && s->header->spilled_bytes > before ? 0 : error_no_room(s, bytes);
 }
 
 /* --- a value that goes there at once --- */
@@ -776,7 +776,7 @@ struct spill_fill {
     bool grew, dropped;
 };
 
-static void *some_room(uint64_t len) {
+static void *room_map(uint64_t len) {
     void *at =
         mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? NULL : at;
@@ -786,15 +786,15 @@ int spill_reserve(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t t
                   struct store_ref *ref) {
     uint64_t off;
     if (s->spill.failed)
-        return failed(s);
-    if (!worth_it(key_len, val_len))
-        return refused(s, val_len);
+        return error_failed(s);
+    if (!spill_pays(key_len, val_len))
+        return error_no_room(s, val_len);
     int rc = head_make(s, key_len, val_len, tag, &off);
     if (rc < 0)
-        return rc == DDICT_EFULL ? refused(s, val_len) : rc;
+        return rc == DDICT_EFULL ? error_no_room(s, val_len) : rc;
     struct spill_fill *f = calloc(1, sizeof *f);
     if (f)
-        f->bytes = some_room(val_len);
+        f->bytes = room_map(val_len);
     if (!f || !f->bytes) {
         free(f);
         retired_free(s, off);
@@ -834,14 +834,14 @@ static void fill_run(struct spill_job *j) {
     struct item *item = arena_at(s, f->off);
     struct item_away *away = (struct item_away *)(void *)(item->key + item->key_len + item->pad);
     uint64_t n = f->upto - f->written, done = f->written & ~(uint64_t)(ARENA_PAGE - 1);
-    j->rc = prepare(s, away->off - s->header->file_size + f->len);
+    j->rc = file_prepare(s, away->off - s->header->file_size + f->len);
     f->grew = j->rc < 0;
     if (j->rc == 0)
         j->rc = write_summed(s, away, f->bytes + f->written, f->written, n);
     if (j->rc == 0)
         begin_writeback(s);
     if (j->rc == 0 && f->upto == f->len)
-        j->rc = flush(s);
+        j->rc = file_flush(s);
     if (j->rc == 0)
         madvise(f->bytes + done, (f->upto - done) & ~(uint64_t)(ARENA_PAGE - 1), MADV_DONTNEED);
 }
@@ -857,7 +857,7 @@ static void fill_go(struct store *s, struct spill_fill *f) {
         else if (f->grew)
             p->no_space = f->job.rc, p->no_space_need = f->len;
         else
-            fail(s, f->job.rc, "a value could not be written");
+            spill_fail(s, f->job.rc, "a value could not be written");
     }
     if (f->job.busy || f->job.rc < 0 || f->dropped || f->written == f->len)
         return;
@@ -881,7 +881,7 @@ int store_fill(struct store *s, struct store_ref *ref, uint64_t got) {
         fill_go(s, f);
     while (!s->spill.writer.runs && f->job.busy);
     if (f->job.rc < 0 && !f->job.busy)
-        return f->grew ? no_space(s)
+        return f->grew ? error_no_space(s)
                        : dd_error(-EIO, "the spill of manager %u failed: %s", s->header->manager_id,
                                   dd_strerror(f->job.rc));
     return got == f->len                           ? f->written == f->len ? 0 : -EAGAIN
@@ -950,7 +950,7 @@ static void reading_go(struct store_reading *r) {
         snprintf(p->trouble, sizeof p->trouble,
                  "a value of %llu bytes in the spill of manager %u in %s can not be read: %s; who "
                  "asks for it gets an error",
-                 (unsigned long long)r->len, r->s->header->manager_id, folder(r->s, dir, 300),
+                 (unsigned long long)r->len, r->s->header->manager_id, spill_folder(r->s, dir, 300),
                  r->job.rc == -EBADMSG ? "its disk gave back other bytes than were written"
                                        : dd_strerror(r->job.rc));
     }
@@ -978,7 +978,7 @@ int store_read_begin(struct store *s, const struct store_ref *ref, struct store_
                      const uint8_t **data) {
     struct store_reading *r = calloc(1, sizeof *r);
     uint64_t len = item_len(ref->item);
-    if (r && !(r->bytes = some_room(len))) {
+    if (r && !(r->bytes = room_map(len))) {
         free(r);
         r = NULL;
     }

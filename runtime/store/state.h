@@ -155,7 +155,7 @@ struct spill {
     uint64_t no_space_need, bad_reads;
     struct table shared; /* blocks there that several items have: how many more than one */
     /* clock_ns(): nothing could be moved; what freed was then */
-    uint64_t vain_until, vain_freed;
+    uint64_t gave_up_until, gave_up_freed;
     char trouble[DD_ERRMSG_MAX]; /* sentence for who asks next; "" none */
 };
 
@@ -188,7 +188,7 @@ struct compact {
     uint64_t left_ns;    /* of this turn */
     uint64_t wanted;     /* pages that somebody waits for, or did last */
     /* until then, or until something was freed, so many pages are not to be had */
-    uint64_t vain_end, vain_freed, vain_pages;
+    uint64_t gave_up_end, gave_up_freed, gave_up_pages;
     uint64_t moved_bytes;
     /* memory of free pages is being given back for the request at hand, and the time was over */
     bool punching;

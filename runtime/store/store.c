@@ -129,8 +129,8 @@ static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8
     return 0;
 }
 
-static int reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
-                   uint8_t tag, bool spill, struct store_ref *ref) {
+static int item_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
+                        uint8_t tag, bool spill, struct store_ref *ref) {
     if (key_len == 0 || key_len > DDICT_KEY_MAX)
         return dd_error(DDICT_EKEYSIZE, "a key of %u bytes: 1 to %u are allowed", key_len,
                         DDICT_KEY_MAX);
@@ -147,7 +147,7 @@ static int reserve(struct store *s, const void *key, uint32_t key_len, uint64_t 
 int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag,
                   struct store_ref *ref) {
     s->leases.whole = true;
-    int rc = reserve(s, key, key_len, val_len, tag, true, ref);
+    int rc = item_reserve(s, key, key_len, val_len, tag, true, ref);
     s->leases.whole = false;
     return rc;
 }
@@ -185,7 +185,7 @@ static int index_ready(struct store *s, const struct item *item) {
 int store_reserve_again(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
                         uint8_t tag, struct store_ref *ref, uint64_t *scan) {
     s->leases.wait = scan;
-    int rc = reserve(s, key, key_len, val_len, tag, true, ref);
+    int rc = item_reserve(s, key, key_len, val_len, tag, true, ref);
     if (rc == 0 && (rc = index_ready(s, ref->item)) < 0)
         store_abort(s, ref);
     s->leases.wait = NULL;
@@ -198,7 +198,7 @@ uint64_t store_room_made(const struct store *s) {
 
 int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
                          uint8_t tag, struct store_ref *ref) {
-    return reserve(s, key, key_len, val_len, tag, false, ref);
+    return item_reserve(s, key, key_len, val_len, tag, false, ref);
 }
 
 int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64_t version,
@@ -233,7 +233,7 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, u
     struct arena_header *h = s->header;
     struct index_place p;
     int rc;
-    settled(s);
+    heap_ensure_settled(s);
     if (ref->fill && (rc = spill_finish(s, ref)) < 0)
         return rc;
     index_find(s, item->hash, item->key, item->key_len, &p);
@@ -290,7 +290,7 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
     struct arena_header *h = s->header;
     struct index_place p;
     int rc;
-    settled(s);
+    heap_ensure_settled(s);
     index_find(s, key_hash(key, key_len), key, key_len, &p);
     if (!p.slot)
         return DDICT_ENOKEY;
@@ -323,7 +323,7 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
 }
 
 int store_clear(struct store *s) {
-    settled(s);
+    heap_ensure_settled(s);
     s->header->version++;
     s->leases.whole = true;
     int rc = index_clear(s);
@@ -353,7 +353,7 @@ int store_keys(struct store *s, uint64_t *cursor,
 }
 
 bool store_work(struct store *s) {
-    settled(s);
+    heap_ensure_settled(s);
     compact_turn(s);
     bool more = index_sweep(s) | spill_turn(s);
     more |= queue_sweep(s, DD_QUEUE_SWEEP);

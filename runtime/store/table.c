@@ -12,13 +12,13 @@
 /* slots with each key that is added: half as many come before it is half full again */
 #define MOVE_EACH 4u
 
-static size_t home(const struct table *t, uint64_t key) {
+static size_t home_slot(const struct table *t, uint64_t key) {
     return (size_t)((key * 0x9E3779B97F4A7C15ull) >> (64 - __builtin_ctzll(t->cap)));
 }
 
 static uint32_t *old_find(const struct table *t, uint64_t key) {
     const struct table o = {.key = t->old.key, .value = t->old.value, .cap = t->old.cap};
-    for (size_t i = home(&o, key);; i = (i + 1) & (o.cap - 1)) {
+    for (size_t i = home_slot(&o, key);; i = (i + 1) & (o.cap - 1)) {
         if (o.key[i] == key)
             return &o.value[i];
         if (!o.key[i])
@@ -29,7 +29,7 @@ static uint32_t *old_find(const struct table *t, uint64_t key) {
 uint32_t *table_find(const struct table *t, uint64_t key) {
     if (!t->used)
         return NULL;
-    for (size_t i = home(t, key);; i = (i + 1) & (t->cap - 1)) {
+    for (size_t i = home_slot(t, key);; i = (i + 1) & (t->cap - 1)) {
         if (t->key[i] == key)
             return &t->value[i];
         if (!t->key[i])
@@ -43,8 +43,8 @@ static void old_free(struct table *t) {
     memset(&t->old, 0, sizeof t->old);
 }
 
-static void place(struct table *t, uint64_t key, uint32_t value) {
-    size_t i = home(t, key);
+static void table_place(struct table *t, uint64_t key, uint32_t value) {
+    size_t i = home_slot(t, key);
     while (t->key[i])
         i = (i + 1) & (t->cap - 1);
     t->key[i] = key;
@@ -58,14 +58,14 @@ static void move_some(struct table *t, size_t n) {
         uint64_t key = t->old.key[t->old.at];
         if (!key || key == MOVED)
             continue;
-        place(t, key, t->old.value[t->old.at]);
+        table_place(t, key, t->old.value[t->old.at]);
         t->old.key[t->old.at] = MOVED; /* not 0: others are found behind it */
     }
     if (t->old.at == t->old.cap)
         old_free(t);
 }
 
-static int grow(struct table *t) {
+static int table_grow(struct table *t) {
     size_t cap = t->cap ? t->cap * 2 : TABLE_MIN;
     uint64_t *key = calloc(cap, sizeof *key);
     uint32_t *value = malloc(cap * sizeof *value);
@@ -104,11 +104,11 @@ uint32_t *table_add(struct table *t, uint64_t key) {
     uint32_t *v = table_find(t, key);
     if (v)
         return v;
-    if (t->used * 2 >= t->cap && grow(t) < 0)
+    if (t->used * 2 >= t->cap && table_grow(t) < 0)
         return NULL;
     if (t->old.cap)
         move_some(t, MOVE_EACH);
-    size_t i = home(t, key);
+    size_t i = home_slot(t, key);
     while (t->key[i])
         i = (i + 1) & (t->cap - 1);
     t->key[i] = key;
@@ -128,7 +128,7 @@ void table_remove(struct table *t, uint64_t key) {
     }
     size_t hole = (size_t)(v - t->value), mask = t->cap - 1;
     for (size_t i = (hole + 1) & mask; t->key[i]; i = (i + 1) & mask) {
-        size_t h = home(t, t->key[i]);
+        size_t h = home_slot(t, t->key[i]);
         /* its home lies behind the hole */
         if (((i - h) & mask) < ((i - hole) & mask))
             continue;
