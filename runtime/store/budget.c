@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * budget.c - how much memory the arena has taken. A page counts from its first touch, or from the
- * moment it is about to be populated, until its memory is given back. What is taken stays below the
- * arena's budget and below the machine's limits.
+ * moment in which it is about to be populated, until its memory is given back. The sum stays below
+ * the arena's budget and below the machine's limits.
  */
 #include "budget.h"
 
@@ -58,7 +58,7 @@ static int error_full(struct store *s, uint64_t need) {
                     size_format(total, sizeof total, s->header->budget), (unsigned long long)need);
 }
 
-/* The machine's limits, looked at once a step. */
+/* May so much memory be taken by the machine's limits? They are looked at once for each step. */
 static int limits_grant(struct store *s, uint64_t fresh) {
     if (s->granted >= fresh)
         return 0;

@@ -10,10 +10,10 @@ uint64_t budget_fixed(struct store *s);
 uint64_t budget_resident(struct store *s);
 /* memory of the page map of so many pages of the spill */
 uint64_t budget_spill_map(const struct store *s, uint64_t pages);
-/* where there is a spill, the first two leave something to those behind them (LAYOUT 11) */
+/* With a spill, values leave some memory to the index, and both leave some to moves (LAYOUT 11). */
 enum taker { FOR_VALUES, FOR_INDEX, FOR_MOVES };
-/* Make sure that fresh more bytes may be touched. punch: free pages may be given back for it, all
- * but keep. DDICT_EFULL. */
+/* Make sure that `fresh` more bytes may be touched. punch: memory of free pages, but not of `keep`,
+ * may be given back for that. DDICT_EFULL. */
 int budget_take(struct store *s, uint64_t fresh, enum taker who, bool punch, struct stretch keep);
 uint64_t budget_spare(const struct store *s); /* what values leave */
 void budget_publish(struct store *s);         /* after heap_top, segments or directory grew */

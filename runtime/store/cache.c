@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache.c - items of other managers in the index of their stand-in, while the dictionary is frozen
- * (LAYOUT 9). A new item takes the place in the ring of one that was evicted, which lies behind the
- * hand: so the hand comes to it last.
+ * cache.c - items of other managers in the index of their proxy, while the dictionary is frozen
+ * (LAYOUT 9). A new item takes the place in the ring of an evicted one, which lies behind the hand:
+ * so the hand comes to it last.
  */
 #include "cache.h"
 
@@ -119,7 +119,7 @@ int store_cache_add(struct store *s, struct store_ref *ref) {
     return 0;
 }
 
-/* False without memory to note the retired block: it stays. */
+/* False: no memory to note the retired block, so the item stays. */
 static bool item_drop(struct store *s, uint64_t off) {
     const struct item *item = arena_at(s, off);
     struct arena_header *h = s->header;
@@ -176,7 +176,7 @@ uint64_t store_cache_evict(struct store *s, uint64_t bytes, unsigned looks, uint
             c->hand++;
             continue;
         }
-        /* it would stay where it is (I6) */
+        /* its block would stay in use (I6) */
         if (table_find(&s->leases.held, e & ~(uint64_t)CACHE_READ)) {
             c->hand++;
             continue;
@@ -213,7 +213,7 @@ bool store_cache_shrink(struct store *s, uint64_t bytes, uint64_t *evicted) {
         got = store_cache_evict(s, c->want, DD_CACHE_LOOKS, evicted);
         c->want -= got < c->want ? got : c->want;
         c->looks += DD_CACHE_LOOKS;
-        /* twice round: the others are read */
+        /* after two rounds the items that are left are being read */
         if (c->want && c->looks < 2 * c->made)
             return false;
         c->stage = CACHE_SCAN; /* fall through */

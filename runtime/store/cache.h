@@ -8,7 +8,7 @@
 void cache_open(struct store *s);
 void cache_close(struct store *s);
 int cache_forget(struct store *s); /* after a crash, before the heap is rebuilt */
-/* the item is in another block now; -ENOMEM: nothing was done */
+/* Note that the item is in another block now; -ENOMEM: nothing was done. */
 int cache_moved(struct store *s, uint64_t from, uint64_t to);
 void cache_touch(struct store *s, uint64_t off);
 

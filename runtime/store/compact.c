@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compact.c - items are moved in memory so that what is free comes together (LAYOUT 13), a little
- * at a time. A window of the heap is chosen, its runs are fenced off, what lives there moves
- * elsewhere, and a scan makes the window free (I6). Readers take no notice but by a word that has
- * changed under their hands (I5).
+ * compact.c - moves items in memory so that free memory comes together (LAYOUT 13), a little at a
+ * time. It chooses a window of the heap, fences its runs off, moves the items that live there
+ * elsewhere, and a scan makes the window free (I6). Readers notice only a word that has changed
+ * under their hands (I5).
  *
  * Two things can be missing. Pages: then windows whose runs have many free blocks are emptied into
- * other runs. Or pages in a row, where none can be had at the top of the heap: then the window that
- * has least in it is emptied as a whole.
+ * other runs. Or pages in a row, when the top of the heap has none: then the window with the least
+ * in it is emptied as a whole.
  */
 #include "compact.h"
 
@@ -25,14 +25,14 @@
 #include <errno.h>
 #include <string.h>
 
-#define WORTH 16u /* to gain a byte no more than so many are moved */
-/* 64 MiB in a row; larger values have the top of the heap, where the memory of other free pages
- * goes */
+#define WORTH 16u /* at most so many bytes are moved to gain one */
+/* 64 MiB in a row; a larger value goes to the top of the heap, which gets the memory of other free
+ * pages */
 #define ROW_PAGES_MAX 16384u
 #define LOOK_ITEMS    16u /* items between looks at the clock, of 32 KiB at most */
 #define LOOK_RUNS     64u /* runs of a class that are looked at for free blocks */
-#define DONE_PART     16u /* 1/16 of the heap at most waits for a scan, fenced */
-/* a scan looks a lease up in the time in which so many bytes are moved */
+#define DONE_PART     16u /* at most 1/16 of the heap is fenced and waits for a scan */
+/* in the time in which a scan looks at a lease, so many bytes can be moved */
 #define LEASE_COST 1024u
 
 static struct zone *memory_of(struct store *s) {
@@ -52,7 +52,7 @@ static bool item_move(struct store *s, uint64_t off) {
         table_find(&s->leases.held, off))
         return false;
     index_find(s, item->hash, item->key, item->key_len, &p);
-    /* nobody's yet, or nobody's any more */
+    /* no word names it yet, or any more */
     if (!p.slot || WORD_OFFSET(p.word) != off)
         return false;
     const struct item_away *away = item_away(item);
@@ -68,7 +68,7 @@ static bool item_move(struct store *s, uint64_t off) {
         block_free(s, to);
         return false;
     }
-    memcpy(arena_at(s, to), item, bytes); /* both begin alike in their 64 bytes */
+    memcpy(arena_at(s, to), item, bytes); /* alignment and `pad` are right for both places */
     STRESS_POINT(STRESS_W_CARRIED);
     if (MUTANT(MUTANT_FRESH_MOVE)) {
         block_free(s, off);
@@ -141,8 +141,8 @@ static void regions_mark_tried(struct store *s, uint64_t from, uint64_t to) {
         region_of(h, p)->tried = s->compact.round;
 }
 
-/* What has moved away out of windows that are done is free, where nobody reads it, and others may
- * have it. False: the scan for that goes on. */
+/* Make the old blocks of windows that are done free, but for those that are read, and unfence the
+ * windows. False: the scan for that goes on. */
 static bool windows_scan(struct store *s) {
     struct compact *c = &s->compact;
     c->closing = true;
@@ -153,13 +153,13 @@ static bool windows_scan(struct store *s) {
         stretch_fence(s, c->done[--c->done_n], run_unfence);
     c->done_moved = c->moved_bytes;
     if (c->done_pages > 0)
-        c->stuck_bytes = 0; /* things move again */
+        c->stuck_bytes = 0; /* something could be moved */
     c->done_pages = 0;
     return true;
 }
 
-/* One scan is for many windows where it costs more than one of them. But what is done stays fenced
- * until then: no more than a part of the heap. */
+/* One scan serves several windows if it costs more than emptying one. But windows that are done
+ * stay fenced until then, so they are at most a part of the heap. */
 static void window_close(struct store *s, bool now) {
     struct compact *c = &s->compact;
     const struct leases *l = &s->leases;
@@ -172,7 +172,7 @@ static void window_close(struct store *s, bool now) {
         windows_scan(s);
 }
 
-/* Is there room for all that lives in the run, elsewhere? */
+/* Is there room elsewhere for all items of the run? */
 static bool run_fits(struct store *s, const struct run *run) {
     const struct heap *h = &s->heap;
     const struct zone *z = memory_of(s);
@@ -191,7 +191,7 @@ static bool run_fits(struct store *s, const struct run *run) {
     return false;
 }
 
-/* Is something of it known to stay? Then it is of no use that the rest goes. */
+/* Is a block of the run leased or pinned? Then the run stays, and moving the others is useless. */
 static bool run_held(struct store *s, uint64_t head, const struct run *run) {
     uint64_t off = page_off(s, head), size = s->heap.class[run->class].size;
     if (!s->leases.held.used && !s->leases.pins.used)
@@ -203,17 +203,17 @@ static bool run_held(struct store *s, uint64_t head, const struct run *run) {
     return false;
 }
 
-/* False: the time is over. *stuck: something does not let itself be moved. */
+/* Move the items of a run. False: the time is over. *stuck: something could not be moved. */
 static bool run_empty(struct store *s, uint64_t head, uint64_t end_ns, bool *stuck) {
     struct compact *c = &s->compact;
     struct heap *h = &s->heap;
     struct run *run = &h->run[h->ref[head]];
     uint64_t size = h->class[run->class].size;
     if (c->block == 0) {
-        /* there is room in these, perhaps */
+        /* the scan may make room in windows that are done */
         if (c->done_n > 0 && !run_fits(s, run))
             windows_scan(s);
-        /* it was made when the window was there already */
+        /* a run that was made after the window was opened */
         if (is_run(h, head) && !run->fenced)
             run_fence(s, h->ref[head]);
         if (!is_run(h, head))
@@ -236,8 +236,8 @@ static bool run_empty(struct store *s, uint64_t head, uint64_t end_ns, bool *stu
     return true;
 }
 
-/* Empty the window on until it is done (true) or the time is over. Done, it is closed; enough:
- * pages that are wanted in all; *whole: all of it is free, but for what waits for its readers. */
+/* Go on to empty the window: true when it is done, and closed; false: the time is over. enough: how
+ * many pages are wanted in all; *whole: everything in it could be moved. */
 static bool window_empty(struct store *s, uint64_t enough, uint64_t end_ns, bool *whole) {
     struct compact *c = &s->compact;
     struct heap *h = &s->heap;
@@ -274,7 +274,7 @@ static bool window_empty(struct store *s, uint64_t enough, uint64_t end_ns, bool
 }
 
 /* --- which window --- */
-/* Is it worth it to empty the region's runs? */
+/* Does it pay to empty the region's runs? *bytes: how much is free in them. */
 static bool region_is_loose(const struct store *s, const struct region *r, uint64_t *bytes) {
     *bytes = (uint64_t)r->run_pages * ARENA_PAGE - r->small;
     return r->tried != s->compact.round && *bytes >= RUN_PAGES_MIN * ARENA_PAGE &&
@@ -287,7 +287,7 @@ static bool region_is_better(const struct region *a, const struct region *b) {
     return (of_a >> 4) * (b->small + ARENA_PAGE) > (of_b >> 4) * (a->small + ARENA_PAGE);
 }
 
-/* All are looked at once for many windows. */
+/* One look at all regions serves many windows. */
 static void look_for_pages(struct store *s) {
     struct heap *h = &s->heap;
     struct compact *c = &s->compact;
@@ -319,7 +319,7 @@ static bool window_for_pages(struct store *s) {
         while (c->best_n > 0) {
             uint64_t i = c->best[--c->best_n];
             if (!region_is_loose(s, &h->region[i], &bytes))
-                continue; /* any more */
+                continue; /* it was, at the last look */
             c->window = (struct stretch){i << h->region_shift, (i + 1) << h->region_shift};
             c->spend = (uint32_t)(bytes / ARENA_PAGE / 2);
             return true;
@@ -376,7 +376,8 @@ static bool window_open(struct store *s, uint64_t n, bool in_a_row) {
 }
 
 /* --- how long --- */
-/* What else may be taken with n pages: of the page map, and of a row that begins at a region. */
+/* n pages, and those that may be taken with them: of the page map, and since a row begins with a
+ * region. */
 static uint64_t pages_with_map(uint64_t n) {
     return n + 2 + n / (ARENA_PAGE / sizeof(uint64_t));
 }
@@ -407,7 +408,7 @@ static int round_give_up(struct store *s, uint64_t n, uint64_t now) {
     return DDICT_EFULL;
 }
 
-/* A round ends when no window is left, however long it takes. */
+/* A round ends when no window is left, however long that takes. */
 static void round_begin(struct store *s, uint64_t now) {
     struct compact *c = &s->compact;
     c->round++;
@@ -417,12 +418,13 @@ static void round_begin(struct store *s, uint64_t now) {
     c->looking = !scan_over(s, &c->look, true); /* for what is read (I20) */
 }
 
-/* Since the round began. */
+/* Bytes that were freed since the round began, but not by moves. */
 static int64_t others_freed(const struct store *s) {
     return (int64_t)(s->heap.freed - s->compact.moved_blocks - s->compact.round_freed);
 }
 
-/* 0: it may be there now; -EINPROGRESS: the time is over; DDICT_EFULL: no window is left. */
+/* Work on n pages. 0: they may be there now; -EINPROGRESS: the time is over; DDICT_EFULL: no window
+ * is left. */
 static int compact_some(struct store *s, uint64_t n, uint64_t *left_ns) {
     struct compact *c = &s->compact;
     uint64_t began = clock_ns(), end = began + *left_ns, now = began,
@@ -494,7 +496,7 @@ bool compact_later(struct store *s, uint64_t n) {
 
 void compact_turn(struct store *s) {
     struct compact *c = &s->compact;
-    /* who wanted it is gone */
+    /* the request that wanted it is gone */
     if ((c->open || c->done_n > 0) && c->left_ns == DD_COMPACT_NS && !c->idle) {
         if (c->open)
             window_close(s, true);

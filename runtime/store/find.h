@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * find.h - the steps of a look-up, inline: reader.c puts them together to reader_find(), and
- * find_fast() is what get and view of libddict begin with. The rules are I5, I8 and I9 of LAYOUT; what they say about the order of
+ * find.h - the steps of a look-up, inline: reader.c builds reader_find() from them, and get and
+ * view of libddict begin with find_fast(). The rules are I5, I8 and I9 of LAYOUT; their order of
  * steps is written here once.
  */
 #ifndef DDICT_STORE_FIND_H
@@ -23,7 +23,7 @@ FIND_INLINE const void *find_at(const struct arena_view *a, uint64_t off) {
 FIND_INLINE uint64_t find_load(const uint64_t *p) {
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
-/* Where the home bucket of h stands behind the first one. */
+/* Bytes from the first bucket to the home bucket of h. */
 FIND_INLINE uint64_t find_bucket_at(uint64_t h) {
     /* times 255 and 64 in one: below 2^30 */
     uint32_t x = (uint16_t)h * SEGMENT_BUCKETS * (uint32_t)sizeof(struct bucket);
@@ -40,7 +40,7 @@ FIND_INLINE uint32_t find_load32(const void *p) {
     return v;
 }
 
-/* Short keys without a call: two loads that overlap. */
+/* Compares short keys without a call, by two loads that overlap. */
 FIND_INLINE bool key_equal(const uint8_t *x, const uint8_t *y, size_t n) {
     if (__builtin_expect(n >= 8, 1)) {
         if (n > 16)
@@ -52,16 +52,16 @@ FIND_INLINE bool key_equal(const uint8_t *x, const uint8_t *y, size_t n) {
     return x[0] == y[0] && x[n / 2] == y[n / 2] && x[n - 1] == y[n - 1];
 }
 
-/* The segment of hash h, 0: the manager has not opened it yet. */
+/* The segment of hash h; 0: the manager has not opened the arena yet. */
 FIND_INLINE uint64_t find_segment(const struct arena_view *a, uint64_t h) {
     return find_load(&a->dir[DIR_WORD(h, ROOT_DEPTH(find_load(&a->header->root)))]);
 }
 
 /*
- * Bit 2i + 1: word i of the bucket may be a slot with the tag (word 0 is reach, which is none).
- * Without a branch on what is found: a branch that the processor guesses wrong would keep it from
- * going on to the next look-up while this one waits for memory. Only a hint: words are loaded
- * again, one by one.
+ * Bit 2i + 1: word i of the bucket may be a slot with the tag (word 0 is the reach, which is no
+ * slot). There is no branch on what is found: a branch that the processor guesses wrong would keep
+ * it from going on to the next look-up while this one waits for memory. The result is a hint: the
+ * words are loaded again, one by one.
  */
 FIND_INLINE unsigned bucket_match_plain(const struct bucket *k, uint64_t h) {
     unsigned m = 0;
@@ -71,7 +71,7 @@ FIND_INLINE unsigned bucket_match_plain(const struct bucket *k, uint64_t h) {
     return m;
 }
 #ifdef __SSE2__
-/* The same but for the lower 4 bits of the tag, which are not compared. */
+/* The same, but the lower 4 bits of the tag are not compared. */
 FIND_INLINE unsigned bucket_match_sse2(const struct bucket *k, uint64_t h) {
     const __m128 *v = (const __m128 *)(const void *)k;
     /* the upper 16 bits of the tag */
@@ -112,7 +112,7 @@ FIND_INLINE void find_lease(const struct arena_view *a, uint64_t word, uint64_t 
         __atomic_store_n(slot, a->lease | find_offset(word), __ATOMIC_RELAXED);
     STRESS_POINT(STRESS_R_LEASED);
 }
-/* G; its partner F is in store_reclaim(). */
+/* Fence G; its partner F is scan_fence() (lease.c). */
 FIND_INLINE void find_fence(bool fenced) {
     if (fenced)
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -122,7 +122,7 @@ FIND_INLINE void find_fence(bool fenced) {
             __ATOMIC_SEQ_CST);
     STRESS_POINT(STRESS_R_FENCED);
 }
-/* False when the slot word is no longer the same; the lease slot is then 0. */
+/* False if the slot word has changed; the lease slot is then 0. */
 FIND_INLINE bool find_unchanged(const struct arena_view *a, const uint64_t *from, uint64_t word,
                                 uint64_t *slot) {
     if (!MUTANT(MUTANT_NO_RECHECK) && __builtin_expect(find_load(from) != word, 0)) {
@@ -140,7 +140,7 @@ FIND_INLINE void find_prefetch(const struct arena_view *a, uint64_t word) {
     __builtin_prefetch(item + 64);
 }
 
-/* Hold what word names. False when the slot word is no longer the same; the lease slot is then 0.
+/* Hold the item that word names. False if the slot word has changed; the lease slot is then 0.
  * fenced: a->fenced. */
 FIND_INLINE bool find_hold(const struct arena_view *a, const uint64_t *from, uint64_t word,
                            uint64_t *slot, bool fenced) {
@@ -163,7 +163,7 @@ FIND_INLINE void item_describe(const struct item *item, uint64_t off, struct fou
     out->off = off;
     out->away = NULL;
 }
-/* item_bad() said so: is it one whose value is in the spill? Then *out describes it. */
+/* For an item of which item_bad() is true: is its value in the spill? Then *out describes it. */
 bool item_elsewhere(const struct arena_view *a, uint64_t off, const struct item *item,
                     struct found *out);
 
@@ -183,15 +183,10 @@ FIND_INLINE int find_item(const struct arena_view *a, uint64_t off, uint64_t h, 
 }
 
 /*
- * As find_item(), in fewer steps, for find_fast(): the key decides, and the value's end must lie
- * in the mapping whatever the header says. A word or header that is damaged is not found so;
- * reader_find() says what it is.
- */
-/*
- * Where the value is, as a guess that is compared with what the item says, not as a sum with it: so
- * its lines are on their way together with the item's, where the sum would wait for it to come. The
- * guess is that of a value of 256 bytes and more; the arena begins at a multiple of 64, so do its
- * items' addresses and offsets.
+ * Where the value is. It is guessed, and the guess is compared with the item: so the value's lines
+ * are loaded together with the item's, where a sum with the item's `pad` would wait for the item.
+ * The guess is right for a value of 256 bytes and more. The arena begins at a multiple of 64, so
+ * addresses may be rounded like offsets.
  */
 FIND_INLINE const void *find_value(const struct item *item, size_t key_len) {
     uintptr_t behind = (uintptr_t)item + sizeof *item + key_len;
@@ -199,6 +194,11 @@ FIND_INLINE const void *find_value(const struct item *item, size_t key_len) {
     return __builtin_expect(behind + item->pad == guess, 1) ? (const void *)guess
                                                             : item_value_behind(item, key_len);
 }
+/*
+ * As find_item(), in fewer steps, for find_fast(): the key decides, and the value's end must lie in
+ * the mapping whatever the header says. False also for a damaged word or header; reader_find()
+ * tells them apart.
+ */
 FIND_INLINE bool find_item_short(const struct arena_view *a, uint64_t off, const void *key,
                                  size_t key_len, struct found *out) {
     const struct item *item = find_at(a, off);
@@ -215,8 +215,8 @@ FIND_INLINE bool find_item_short(const struct arena_view *a, uint64_t off, const
     return true;
 }
 
-/* Follow one slot that may hold the key. tries: words that may still change under our hands before
- * we give up. */
+/* Follow one slot that may hold the key. tries: how often the word may still change under our hands
+ * before we give up. */
 FIND_INLINE int find_slot(const struct arena_view *a, const uint64_t *from, uint64_t h,
                           const void *key, size_t key_len, uint64_t *slot, struct found *out,
                           unsigned *tries) {
@@ -251,7 +251,7 @@ FIND_INLINE bool find_in_bucket(const struct arena_view *a, const struct bucket 
         return false;
     const uint64_t *from = bucket_word(k, m);
     uint64_t word = find_load(from);
-    /* where tag 0 is wanted perhaps EMPTY or MOVED: these lead into the header */
+    /* EMPTY and MOVED have tag 0, too; they would lead into the header */
     if (__builtin_expect(!WORD_LIVE(word), 0))
         return false;
     if (!find_hold(a, from, word, slot, a->fenced))
@@ -263,13 +263,13 @@ FIND_INLINE bool find_in_bucket(const struct arena_view *a, const struct bucket 
 }
 
 /*
- * The fast look-up: the first word with the right tag in the bucket where the key is at home, or in
- * the bucket behind it. Nearly every hit is found so. False: not there, whatever the reason, and
- * *slot is 0; reader_find() knows. key_len is valid.
+ * The fast look-up: the first word with the right tag in the key's home bucket, or in the bucket
+ * behind it. It finds nearly every hit. False: the key is not there, whatever the reason, and *slot
+ * is 0; reader_find() finds the reason. key_len is valid.
  */
 FIND_INLINE bool find_fast(const struct arena_view *a, uint64_t h, const void *key, size_t key_len,
                            uint64_t *slot, struct found *out) {
-    /* in the page map while there is no segment, where no word leads to this key */
+    /* without a segment it is in the page map, where no word leads to this key */
     const struct bucket *k = find_bucket(a, find_segment(a, h), h);
     STRESS_POINT(STRESS_R_DIR);
     if (__builtin_expect(find_in_bucket(a, k, h, key, key_len, slot, out), 1))

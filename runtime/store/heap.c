@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * heap.c - blocks. Up to 32 KiB they come from runs of pages cut into one size: steps of 16 bytes
- * up to 512, of 64 up to 2 KiB, then 16 steps a doubling, and a run's uncut rest is at most 1/64 of
- * it; larger blocks are extents of whole pages. So a block of 128 bytes and more is at most 1/8
- * larger than what was asked, or than the next multiple of 64 where the value needs that alignment.
+ * heap.c - blocks. A block of up to 32 KiB comes from a run: pages cut into blocks of one size
+ * class. Sizes go in steps of 16 bytes up to 512, of 64 up to 2 KiB, then 16 steps for each
+ * doubling; the uncut rest of a run is at most 1/64 of it. A larger block is an extent of whole
+ * pages. So a block of 128 bytes and more is at most 1/8 larger than what was asked, or than the
+ * next multiple of 64 where the value needs that alignment.
  */
 #include "heap.h"
 
@@ -131,8 +132,8 @@ static void release_empty(struct store *s) {
     }
 }
 
-/* In the time of the turn that is left, if the request can wait; true: there is more. What it
- * retires is for a scan that begins after it. */
+/* Sweep what a clear, or deleted queues, left. If the request can wait, only in the time that is
+ * left of this turn; true: there is more. Blocks retired here need a scan that begins later. */
 static bool sweep_some(struct store *s) {
     if (!s->index.sweeps && !s->drops)
         return false;
@@ -158,8 +159,8 @@ int heap_relieve(struct store *s, int step) {
     return step <= 1;
 }
 
-/* How hard a block is looked for: only where something is free already, or by taking more, or also
- * by punching. */
+/* How hard to look for a block: only where pages are free already (IDLE), or by taking more memory
+ * (MORE), or also by giving back memory of other free pages for it (PUNCH). */
 enum how { IDLE, MORE, PUNCH };
 
 static int take_pages(struct store *s, struct zone *z, uint64_t n, enum how how, uint32_t *first) {
@@ -252,8 +253,8 @@ static int block_take(struct store *s, struct zone *z, uint64_t size, enum how h
                                   : large_take(s, z, size, how, off);
 }
 
-/* A block that is larger than its class, at most twice as large. Where values are aligned their
- * blocks are, too (LAYOUT 4). */
+/* Take a block of a larger class, at most twice as large. A block for an aligned value is aligned,
+ * too (LAYOUT 4). */
 static int larger_take(struct store *s, struct zone *z, uint64_t size, uint64_t *off) {
     const struct heap *h = &s->heap;
     for (unsigned c = h->class_of[(size + ARENA_GRANULE - 1) / ARENA_GRANULE];
@@ -294,7 +295,7 @@ int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off) {
     heap_ensure_settled(s);
     if (aligned)
         size = round_up(size, 64);
-    /* the simple ways were gone when that began */
+    /* if a window is open already, the simple ways had failed before */
     bool tried = false, going = s->spill.fd < 0 && (s->compact.open || s->compact.done_n > 0);
     s->compact.punching = false;
     for (int step = going ? 1 : -1;
@@ -354,7 +355,7 @@ int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off)
         if (!tight)
             spill_tighten(s, bytes);
         room = spill_make_room(s, bytes);
-        /* before anybody is refused memory is looked at in earnest */
+        /* before a put is refused, look through all of memory once more */
         if (room == 0 || (room == DDICT_EFULL && tight))
             s->spill.tight_until = 0;
         else
@@ -394,7 +395,8 @@ void block_free(struct store *s, uint64_t off) {
     }
     if (run->free++ == 0 && !run->fenced)
         run_list(s, r);
-    /* One empty run a class stays, so that a put and a delete in turn do not write the page map. */
+    /* One empty run of each class stays, so that alternate puts and deletes do not write the page
+     * map. */
     if (run->free != run->blocks)
         return;
     if (run->next || run->prev || run->fenced)

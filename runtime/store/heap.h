@@ -6,11 +6,11 @@
 #include "state.h"
 
 void heap_classes(struct heap *h);
-/* in memory; DDICT_EFULL */
+/* Take a block in memory; DDICT_EFULL, -EINPROGRESS. */
 int block_alloc(struct store *s, uint64_t size, bool aligned, uint64_t *off);
-/* in the spill, where there is one and memory is full */
+/* The same; if memory is full and there is a spill, that makes room: -EAGAIN. */
 int block_alloc_any(struct store *s, uint64_t size, bool aligned, uint64_t *off);
-/* in memory, without making room for it */
+/* The same in memory, without making room for it. */
 int block_alloc_moving(struct store *s, uint64_t size, uint64_t *off);
 int block_alloc_spill(struct store *s, uint64_t size, bool aligned, uint64_t *off);
 void block_free(struct store *s, uint64_t off);
@@ -18,12 +18,12 @@ uint64_t block_bytes(struct store *s, uint64_t off);
 /* the block that holds any offset; 0: none. Does not trust off (I15) */
 uint64_t block_of(struct store *s, uint64_t off);
 /*
- * Make room the hard way, a step at a time, between tries; 0 when there is no further step. Step 0
- * sweeps and scans; from step 1 on the caller's try may punch. -EINPROGRESS: the request at hand
- * can wait, and shall, for a scan.
+ * Make room in steps, between tries of the caller; 0: there is no further step. Step 0 sweeps and
+ * scans; from step 1 on the caller may give back memory of free pages. -EINPROGRESS: the request at
+ * hand can wait, and shall wait for a scan.
  */
 int heap_relieve(struct store *s, int step);
-/* private part of a run, all blocks free, not listed */
+/* make the private part of a run: all its blocks are free, and it is not listed */
 uint32_t run_make(struct store *s, uint32_t first, unsigned cls);
 void run_list(struct store *s, uint32_t r);
 void run_unlist(struct heap *h, uint32_t r);
@@ -35,7 +35,8 @@ static inline struct region *region_of(struct heap *h, uint64_t page) {
 }
 /* An extent of the memory comes (add) or goes. */
 void regions_large(struct heap *h, uint64_t first, uint64_t pages, bool add);
-/* for an item that moves away from there */
+/* Take a block for an item that moves out of the stretch `not`. *spend: how many pages new runs may
+ * take. */
 int block_alloc_beside(struct store *s, uint64_t size, struct stretch not, uint32_t *spend,
                        uint64_t *off);
 

@@ -114,8 +114,8 @@ int hugepool_memfd(const struct arena_header *h) {
                               size_format(size, sizeof size, huge_page(h)), dd_strerror(-errno));
 }
 
-/* The kernel keeps what is mapped for writing reserved for the file, also when it is mapped no
- * more. */
+/* Reserve pages for the file: the kernel reserves them for a writable mapping, and they stay
+ * reserved after it. */
 static int range_reserve(int fd, uint64_t off, uint64_t len) {
     void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)off);
     if (at == MAP_FAILED)
@@ -132,7 +132,7 @@ int hugepool_reserve(int fd, struct arena_header *h) {
     for (uint64_t at = 0; at < h->heap_off; at += page)
         index += pool_owned(h, at);
     h->heap_limit = h->budget - index * page;
-    /* All at once, the heap first: it is nearly all, so what is not there is missed before anything
+    /* The heap first, in one reservation: it is nearly all, so missing pages are noticed before any
      * is taken. */
     int rc = range_reserve(fd, h->heap_off, h->heap_limit);
     for (uint64_t at = 0; rc == 0 && at < h->heap_off; at += page)
@@ -152,7 +152,8 @@ int hugepool_reserve(int fd, struct arena_header *h) {
     return error_too_few(page, h->budget / page, who, &p);
 }
 
-/* Not where the kernel gives none to shared memory: to walk a large mapping takes time. */
+/* Can shared memory have huge pages without a pool? If not, do not walk a large mapping, which
+ * takes time. */
 static bool may_be_huge(void) {
     char text[96] = "";
     int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
@@ -182,7 +183,7 @@ static uint64_t huge_count(const void *at, uint64_t len) {
     return sum;
 }
 
-/* A walk over all that is mapped takes time, which nobody is served in. */
+/* The walk over the mapping takes time in which the manager serves nobody: not too often. */
 uint64_t huge_mapped(const void *at, uint64_t len) {
     static const void *of;
     static uint64_t sum, end_ns;

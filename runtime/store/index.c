@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c - the writer's look-up, and clear. The only writer, so plain loads; stores that readers
- * see go through word_store(). */
+/* index.c - the writer's look-up, and clear. There is one writer, so its loads are plain; stores
+ * that readers see go through word_store(). */
 #include "index.h"
 
 #include "lease.h"
@@ -23,12 +23,12 @@ int index_open(struct store *s, bool fresh) {
     if (!fresh) {
         if ((rc = segments_recover(s)) < 0)
             return rc;
-        /* for a clear of a full arena; without it the clear sweeps first */
+        /* one idle segment, to clear a full arena with; without it the clear sweeps first */
         if (!x->idle)
             segment_hand_out(s, true);
         return 0;
     }
-    /* opened once, and killed */
+    /* segments of a first opening that was killed */
     for (uint64_t n = 0; n < s->header->segments; n++)
         segment_drop(s, n);
     while (x->idle < 2)

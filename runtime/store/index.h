@@ -10,7 +10,7 @@ struct index_place {
     struct segment *segment;
     uint64_t *slot;   /* where the key stands; NULL: absent */
     uint64_t word;    /* in it */
-    uint64_t *vacant; /* where it could be put; NULL: the segment must be split */
+    uint64_t *vacant; /* a free slot for it; NULL: the segment must be split */
     struct bucket *home;
     unsigned distance; /* of vacant from home */
 };

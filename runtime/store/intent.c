@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* intent.c - the record of the pop with a next value that is under way (I16). */
+/* intent.c - the record of a pop with a next value while it is under way (I16). */
 #include "intent.h"
 
 #include "index.h"

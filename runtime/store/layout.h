@@ -20,9 +20,9 @@
 #define ARENA_PAGES_ADVISED 1u /* the same, and the kernel is asked for huge ones */
 struct intent {                /* I16: of a pop with a next value */
     uint64_t place, new_word;  /* the slot of the key, and the word that it gets */
-    /* the slot of the next value, to be EMPTY, and what is in it */
+    /* the slot of the next value, which becomes EMPTY, and the word in it */
     uint64_t hidden_place, hidden_word;
-    uint64_t hidden_hash, hidden_version; /* what its item has when it did not happen */
+    uint64_t hidden_hash, hidden_version; /* of its item, if the pop did not happen */
     uint64_t open;                        /* 1: under way; stored last (release) */
 };
 
@@ -51,10 +51,10 @@ struct arena_header {
     uint32_t spun;
     /* 1: each scan begins with a membarrier, readers may go without a fence (I5) */
     uint32_t barriers;
-    /* of the pages that the memory is made of: ARENA_PAGES_PLAIN, _ADVISED, or of a pool's, such as
-     * 21 */
+    /* what the memory is made of: ARENA_PAGES_PLAIN, _ADVISED, or a pool's pages of
+     * 2^page_shift bytes, such as 21 */
     uint32_t page_shift;
-    /* pool only: heap bytes that are ours to take; the index has the others (LAYOUT 10) */
+    /* pool only: bytes that the heap may take; the index has the others (LAYOUT 10) */
     uint64_t heap_limit;
     uint64_t num_keys __attribute__((aligned(64)));
     uint64_t used_bytes;
@@ -66,11 +66,11 @@ struct arena_header {
     uint64_t cached_items;
     uint64_t cached_bytes;  /* their blocks */
     uint64_t spill_top;     /* pages of the spill that were handed out at least once */
-    uint64_t spill_ready;   /* bytes from its begin that the file system has given */
+    uint64_t spill_ready;   /* bytes from its beginning that the file system has promised */
     uint64_t spill_used;    /* bytes of blocks there */
-    uint64_t spill_items;   /* how many blocks */
-    uint64_t spilled_bytes; /* of blocks that were ever taken there */
-    /* hidden words in the index, at least so many; 0: there are none (LAYOUT 12) */
+    uint64_t spill_items;   /* blocks there */
+    uint64_t spilled_bytes; /* bytes of blocks that were ever taken there */
+    /* at least so many hidden words are in the index; 0: there are none (LAYOUT 12) */
     uint64_t hidden;
     struct intent intent __attribute__((aligned(64)));
 };
@@ -100,7 +100,7 @@ enum page_kind {
 #define PAGEMAP_KIND(e)  ((unsigned)((e) >> 56))
 #define PAGEMAP_CLASS(e) ((unsigned)((e) >> 48 & 0xff))
 #define PAGEMAP_VALUE(e) ((e)&0xffffffffffffull)
-/* free, and its memory was given back */
+/* a free page whose memory was given back */
 #define PAGEMAP_HOLE PAGEMAP_ENTRY(PAGE_FREE, 0, 1)
 
 /* --- index --- */
@@ -114,7 +114,7 @@ enum page_kind {
 #define WORD_LIVE(w)      ((w) > WORD_MOVED)
 #define HASH_TAG(h)       ((h) >> 16 & 0xfffff)
 #define WORD_MAKE(h, off) (HASH_TAG(h) << WORD_OFFSET_BITS | (off) >> DD_GRANULE_SHIFT)
-/* the same word when its item lies at off */
+/* the same word, for its item at another offset */
 #define WORD_MOVE(w, off)   (((w) & ~WORD_OFFSET_MASK) | (off) >> DD_GRANULE_SHIFT)
 #define SEGMENT_BUCKETS     255u
 #define BUCKET_SLOTS        7u
@@ -127,7 +127,7 @@ enum page_kind {
 #define ROOT_GENERATION(root)        ((uint32_t)((root) >> 32))
 #define ROOT_DEPTH(root)             ((uint32_t)(root))
 
-/* First hash behind the part of a segment; 0 behind the last. */
+/* The first hash behind those of a segment; 0: it is the last segment. */
 static inline uint64_t segment_next(uint64_t prefix, uint32_t depth) {
     return depth ? (prefix + 1) << (64 - depth) : 0;
 }
@@ -171,8 +171,8 @@ struct queue_record { /* the value of a record's item */
     uint64_t drop;
     uint64_t head, tail; /* numbers of the values behind the first: head .. tail - 1 */
 };
-/* Hashes of a key's record and of its value number n. Their tags are not the key's, in the upper 16
- * bits: readers of the key never follow their words. */
+/* Hashes of a key's record and of its value number n. The upper 16 bits of their tags differ from
+ * the key's tag: readers of the key never follow their words. */
 #define QUEUE_RECORD_HASH(h) ((h) ^ 1ull << 25)
 static inline uint64_t queue_value_hash(uint64_t h, uint64_t n) {
     const uint64_t low = (1ull << 24) - 1, mask = UINT64_MAX >> 1;
@@ -186,8 +186,8 @@ static inline uint64_t queue_value_hash(uint64_t h, uint64_t n) {
 }
 
 /*
- * An item whose value is in the spill (LAYOUT 11): val_len has the bit ITEM_AWAY, so that who does
- * not know of it finds no room for such a value; what stands where the value would is this.
+ * An item whose value is in the spill (LAYOUT 11): val_len has the bit ITEM_AWAY, so that code that
+ * does not know this bit finds no room for such a value. Where the value would be, this stands.
  */
 #define ITEM_AWAY (1ull << 63)
 struct item_away {
@@ -235,7 +235,7 @@ static inline const void *item_value(const struct item *i) {
 static inline const struct item_away *item_away(const struct item *i) {
     return i->val_len & ITEM_AWAY ? item_value(i) : NULL;
 }
-/* Bytes of an item in its own block: header, key and what is behind it. */
+/* Bytes that an item takes in its block: header, key and what is behind it. */
 static inline uint64_t item_bytes(const struct item *i) {
     return sizeof *i + i->key_len + i->pad +
            (i->val_len & ITEM_AWAY ? away_bytes(item_len(i)) : i->val_len);
@@ -248,19 +248,19 @@ static inline uint64_t item_bytes(const struct item *i) {
 #define LEASE_WORD(arena, off) ((uint64_t)(arena) << 48 | (off))
 #define LEASE_ARENA(w)         ((unsigned)((w) >> 48))
 #define LEASE_OFFSET(w)        ((w) & (((1ull << WORD_OFFSET_BITS) - 1) << DD_GRANULE_SHIFT))
-/* cached: of gets, those of cached items */
+/* cached: how many of the gets were of cached items */
 struct lease_counters {
     uint64_t gets, misses, bytes, cached;
 };
 #define LEASE_HINTS 256u
 struct lease_chunk {
     uint32_t chunks; /* first chunk only: chunks in use; only grows; untrusted */
-    /* so many slots at the end never had a lease, and the scan passes over them; a multiple of 8,
+    /* so many slots at the end never had a lease; the scan passes over them. A multiple of 8; it
      * only shrinks; untrusted */
     uint32_t idle;
     uint64_t slot[DD_LEASE_CHUNK_SLOTS]; /* the first of them in the same cache line */
     struct lease_counters counters[DD_LOCAL_MANAGERS_MAX]; /* by local arena index */
-    /* how many hints were ever left here */
+    /* how many hints were ever written here */
     uint64_t hints;
     /* a ring of words as in slot: cached items that were read lately; untrusted */
     uint64_t hint[LEASE_HINTS];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lease.c - blocks that nothing names any more wait here until no lease and no pin holds them (I6).
+ * lease.c - retired blocks, which no word names, wait here until no lease and no pin holds them
+ * (I6).
  *
  *     writer                                     reader
  *     replaces the word                          stores the lease
@@ -10,9 +11,9 @@
  * F and G are ordered one way or the other: F first, and the reader sees the changed word; G first,
  * and the scan sees the lease.
  *
- * Reads are many and scans are few. Where the kernel has it, F is a membarrier, which makes every
- * core that runs a registered reader pass a fence: G is then wherever that finds the reader, and
- * costs nothing otherwise.
+ * Reads are many and scans are few. If the kernel has membarriers, F is one: it makes every core
+ * that runs a registered reader pass a fence. Then G is wherever the membarrier finds the reader,
+ * and a read without a scan beside it costs no fence.
  */
 #include "lease.h"
 
@@ -34,9 +35,9 @@
 #include <unistd.h>
 
 /*
- * The first pages of all lease pages once more, one after the other: a scan of many clients finds
- * their page table entries eight in a cache line, and each client costs it one line more. Apart
- * they are 32 MiB from each other, each with a page table of its own.
+ * A second mapping of the first pages of all lease pages, one after the other: a scan of many
+ * clients finds eight of their page table entries in a cache line, and each client costs it one
+ * line more. The lease pages themselves are 32 MiB apart, each with a page table of its own.
  */
 #define FRONT_SIZE 4096u
 #define FRONT_NONE UINT32_MAX
@@ -64,7 +65,7 @@ static bool fronts_more(struct leases *l) {
     return true;
 }
 
-/* Where that cannot be had the page is looked at where it is. */
+/* If there is no such place the page is looked at where it is. */
 static const struct lease_chunk *front_make(struct leases *l, const void *map, uint32_t *n) {
     *n = FRONT_NONE;
     if (l->front_idle_n == 0 && !fronts_more(l))
@@ -83,7 +84,7 @@ static const struct lease_chunk *front_make(struct leases *l, const void *map, u
 static void front_drop(struct leases *l, uint32_t n) {
     if (n == FRONT_NONE)
         return;
-    /* Without memory for that it stays what it is, until the next one comes there. */
+    /* Without memory for that the old mapping stays, until the next one takes its place. */
     mmap(front_place(l, n), FRONT_SIZE, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     l->front_idle[l->front_idle_n++] = n;
@@ -115,7 +116,7 @@ void store_leases_remove(struct store *s, uint64_t id) {
             free(l->page[i].hinted);
             front_drop(l, l->page[i].front);
             l->pages--;
-            /* in their order (I23): a scan may be among them */
+            /* the others keep their order (I23): a scan may stand between them */
             memmove(&l->page[i], &l->page[i + 1], (l->pages - i) * sizeof *l->page);
             memmove(&l->front[i], &l->front[i + 1], (l->pages - i) * sizeof *l->front);
             if (i < l->scan.page)
@@ -144,8 +145,8 @@ void leases_close(struct store *s) {
     table_free(&l->transit);
 }
 
-/* What is pinned, or in transit, may be retired when there is no memory to be had: there is room
- * for all of it, always. */
+/* A pinned block, or one in transit, may be retired when the process has no memory left: there is
+ * always room for all of them. */
 static size_t retire_promised(const struct leases *l) {
     return l->pins.used + l->transit.used;
 }
@@ -168,7 +169,7 @@ void retire(struct store *s, uint64_t off) {
 
 void store_retire(struct store *s, uint64_t off) {
     heap_ensure_settled(s);
-    /* A block that is neither pinned nor in transit was told to nobody. */
+    /* The offset of a block that is neither pinned nor in transit was given to nobody. */
     if (s->leases.retired_n < s->leases.retired_cap || retire_reserve(s, 1) == 0)
         retire(s, off);
     else
@@ -194,7 +195,7 @@ static bool scan_wiped(const struct scan *c) {
     return c->wiped == SIZE_MAX;
 }
 
-/* Put what was kept and what came since together: the scan is over, or given up. */
+/* The scan is over, or given up: joins the blocks that it kept and those retired since. */
 static void scan_end(struct leases *l) {
     struct scan *c = &l->scan;
     memmove(l->retired + c->kept, l->retired + c->at, (l->retired_n - c->at) * sizeof *l->retired);
@@ -205,7 +206,7 @@ static void scan_end(struct leases *l) {
 
 bool scan_wanted(const struct store *s) {
     const struct leases *l = &s->leases;
-    /* Blocks that stay held make every scan longer: more must come together before the next one. */
+    /* Blocks that stay held make every scan longer: more must be retired before the next one. */
     uint64_t spare = s->header->budget / DD_RECLAIM_SPARE,
              enough = DD_RECLAIM_BYTES + 64 * (uint64_t)l->kept +
                       (l->looked < spare ? l->looked : spare);
@@ -226,12 +227,12 @@ void store_unpin(struct store *s, uint64_t off) {
     if (!n || --*n)
         return;
     table_remove(&s->leases.pins, off);
-    /* its lease may have come behind the scan, if that has begun to look */
+    /* a lease may have taken its place in a slot that the scan has passed already */
     if (s->leases.scan.on && scan_wiped(&s->leases.scan) && !table_add(&s->leases.scan.held, off)) {
         scan_end(&s->leases);
         s->leases.again = true;
     }
-    /* it may be a retired one */
+    /* the block may be retired */
     if (s->leases.retired_n)
         s->leases.fresh_bytes += block_bytes(s, off);
 }
@@ -258,8 +259,8 @@ static inline bool line_any(const struct lease_chunk *c, unsigned i, unsigned *f
     return any != 0;
 }
 
-/* Lines of a chunk that ever had a lease. Before the slots; pairs with the release in chunk_open()
- * of the client. */
+/* How many lines of a chunk ever had a lease. Read before the slots; pairs with the release in
+ * chunk_open() of the client. */
 static inline unsigned chunk_lines(const struct lease_chunk *c) {
     uint32_t idle = __atomic_load_n(&c->idle, __ATOMIC_ACQUIRE);
     return (LEASE_SLOT_WORDS - (idle < DD_LEASE_CHUNK_SLOTS ? idle : 0) + LINE - 1) / LINE;
@@ -287,7 +288,7 @@ int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint
     int rc = 0;
     for (size_t p = 0; p < l->pages && rc >= 0; p++) {
         page_ahead(l, p);
-        /* Read again for each: the order of a scan. */
+        /* The number of chunks is read again for each chunk: the order of a scan (I23). */
         for (uint32_t k = 0; k < page_chunks(l, p) && rc >= 0; k++) {
             const struct lease_chunk *c = page_chunk(l, p, k);
             unsigned lines = chunk_lines(c), from, to;
@@ -360,10 +361,11 @@ static int note_held(struct store *s, uint64_t block, uint32_t page) {
     return 0;
 }
 
-/* Which blocks are leased now: a hint, without a fence. */
+/* Note which blocks are leased now: a hint, without a fence. */
 static int leases_look(struct store *s) {
     table_clear(&s->leases.held);
-    return leases_each(s, note_held); /* without memory fewer: they are moved in vain */
+    /* Without memory it notes fewer; then items are moved whose old blocks stay. */
+    return leases_each(s, note_held);
 }
 
 static int barrier_everywhere(void) {
@@ -381,7 +383,7 @@ int barriers_open(struct store *s) {
     return 0;
 }
 
-/* Nothing is lost: the next scan does it. But while this goes on the memory only fills. */
+/* Nothing is lost: the next scan frees the blocks. But until then memory only fills. */
 static uint64_t reclaim_failed(struct store *s, int rc) {
     static uint64_t said;
     uint64_t now = clock_ns();
@@ -399,7 +401,7 @@ static int scan_fence(struct store *s) {
     return s->header->barriers ? barrier_everywhere() : 0;
 }
 
-/* True when it is free; else its holder is noted. */
+/* Free the block if no lease and no pin holds it: true. Else note its holder. */
 static bool retired_try(struct store *s, const struct table *held, uint64_t off,
                         uint64_t *leased_bytes) {
     struct leases *l = &s->leases;
@@ -418,7 +420,7 @@ static bool retired_try(struct store *s, const struct table *held, uint64_t off,
     return true;
 }
 
-/* False: there is more to be wiped. */
+/* Wipe a part of the table. False: there is more to be wiped. */
 static bool scan_wipe(struct scan *c) {
     if (scan_wiped(c))
         return true;
@@ -430,8 +432,8 @@ static bool scan_wipe(struct scan *c) {
     return false;
 }
 
-/* What came since takes the places of what is free: their order is of no meaning. False: there is
- * more of it. */
+/* Blocks retired since take the places of those that are free now; their order has no meaning.
+ * False: there are more of them. */
 static bool scan_close(struct leases *l) {
     struct scan *c = &l->scan;
     size_t gap = c->at - c->kept, rest = l->retired_n - c->at, n = gap < rest ? gap : rest;
@@ -500,14 +502,15 @@ uint64_t store_reclaim(struct store *s) {
     return rc < 0 ? reclaim_failed(s, rc) : freed;
 }
 
-/* --- a scan in parts: its fence comes first, and it frees what was retired before that (I6) --- */
+/* --- a scan in parts: its fence comes first, and it frees what was retired before the fence (I6)
+ * --- */
 bool scan_small(const struct store *s) {
     const struct leases *l = &s->leases;
     return !l->scan.on && l->retired_n <= DD_SCAN_SMALL && l->held.used <= DD_SCAN_LEASES &&
            l->pages <= DD_SCAN_CHUNKS && chunks_all(l) <= DD_SCAN_CHUNKS;
 }
 
-/* So many leases there can be; of thousands of clients, in what one turn has time to look at. */
+/* How many leases there can be; of thousands of clients, in the part that one turn can look at. */
 static size_t leases_most(const struct leases *l) {
     size_t lines = 0;
     unsigned looks = 0;
@@ -520,9 +523,9 @@ static size_t leases_most(const struct leases *l) {
 }
 
 /*
- * A table for as many leases as there can be, to be wiped from *wiped on. The first touch of its
- * pages is dearer than all the rest, so a new one is wiped, too, and it grows only for leases that
- * come while the scan goes on.
+ * Make a table for as many leases as there can be; the caller wipes it from *wiped on. The first
+ * touch of its pages costs more than all the rest, so a new table is wiped, too, and it grows only
+ * for leases that come while the scan goes on.
  */
 static int held_make(struct leases *l, struct table *t, size_t *wiped) {
     size_t n = leases_most(l);
@@ -548,7 +551,7 @@ static bool scan_begin(struct store *s) {
     l->begun++;
     int rc = scan_fence(s);
     if (rc < 0) {
-        l->done = l->begun; /* in vain: nobody waits for it */
+        l->done = l->begun; /* it failed: no request waits for it */
         reclaim_failed(s, rc);
         return false;
     }
@@ -558,13 +561,13 @@ static bool scan_begin(struct store *s) {
     l->scan.on = true;
     l->looked = 0;
     l->scan.n = l->retired_n;
-    l->fresh_bytes = 0; /* what comes from here on is the next scan's */
+    l->fresh_bytes = 0; /* what is retired from here on is for the next scan */
     l->again = false;
     return true;
 }
 
-/* Lease pages that come meanwhile stand behind the others, and are looked at as they are. -1:
- * without memory. */
+/* Look at the next leases. Lease pages that come meanwhile stand behind the others, and are looked
+ * at, too. -1: no memory. */
 static int scan_look(struct store *s) {
     struct leases *l = &s->leases;
     struct scan *c = &l->scan;
@@ -603,15 +606,14 @@ static int scan_look(struct store *s) {
     return 0;
 }
 
-/* A scan in one go. False: it would be a large one, and nothing is done. */
+/* Make a scan in one go. False: it would be a large one, and nothing was done. */
 bool scan_at_once(struct store *s) {
     struct leases *l = &s->leases;
     uint64_t freed;
     int rc;
     if (!l->whole && !scan_small(s))
         return false;
-    /* how many leases there are is known when they were looked at: that of the last scan is in
-     * `held` */
+    /* The number of leases is only known after a look at them; `held` has that of the last scan. */
     l->few = !l->whole;
     if (l->retired_n)
         rc = reclaim(s, &freed);
@@ -636,7 +638,7 @@ bool scan_over(struct store *s, uint64_t *number, bool look) {
             return true;
         if (scan_at_once(s))
             return true;
-        *number = l->begun + 1; /* not the one under way: that has passed some */
+        *number = l->begun + 1; /* not the scan under way: it has passed some leases already */
     }
     bool over = l->done >= *number || (!look && !l->retired_n && l->begun < *number);
     if (over)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memlimit.c - how many bytes may still be taken before the kernel would kill somebody: the
- * smallest limit minus usage of our memory cgroup and its ancestors, v1 and v2, and what the node
- * has left. File pages that the kernel can drop do not count as used; they are asked for only when
- * a limit is near, because memory.stat is dear on large nodes.
+ * memlimit.c - how many bytes may still be taken before the kernel would kill a process: the
+ * smallest of limit minus usage, over our memory cgroup and its ancestors, v1 and v2, and of what
+ * the node has left. File pages that the kernel can drop do not count as used; they are looked up
+ * only when a limit is near, because memory.stat takes long on large nodes.
  */
 #include "store.h"
 #include <base/io.h>
@@ -54,7 +54,7 @@ static void mount_line(char *line) {
     size_t n = strcmp(root, "/") ? strlen(root) : 0;
     if (strncmp(c->path, root, n) == 0 && (c->path[n] == '/' || !c->path[n]))
         memmove(c->path, c->path + n, strlen(c->path + n) + 1);
-    /* outside of what we see: the root is all there is */
+    /* our cgroup is outside of this mount: use the mount's root */
     if (strcmp(c->path, "/") == 0 || strstr(c->path, ".."))
         c->path[0] = 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pages.c - stretches of heap pages. Free ones lie in bins (exact up to 63 pages, then 16 a
- * doubling) and join their neighbours when they are given; the rest of the range begins at
- * heap_top. A free page may be a hole: its memory was given back to make room elsewhere in the
- * budget, for the index or for a stretch that the free pages were too scattered for.
+ * pages.c - stretches of heap pages. Free stretches (spans) lie in bins, by their length: exact up
+ * to 63 pages, then 16 bins for each doubling. A stretch that becomes free joins its free
+ * neighbours. Pages that were never handed out begin at heap_top. A free page may be a hole: its
+ * memory was given back to make room elsewhere in the budget, for the index or for a stretch that
+ * the free pages were too scattered for.
  */
 #include "pages.h"
 
@@ -18,7 +19,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* spans that are tried for what is moved out of a window; most of a window's own are in few bins */
+/* spans that are looked at for an item that moves out of a window; most of the window's own spans
+ * are in few bins */
 #define BESIDE_LOOKS 256
 #define BIN_LOOK     8 /* spans of the request's own bin that are tried before a larger bin */
 
@@ -116,7 +118,7 @@ static struct span span_remove(struct heap *h, uint32_t i) {
     return gone;
 }
 
-/* The first bin from b on that holds a span; BINS: none. */
+/* The first bin from b on that has a span; BINS: none has. */
 static unsigned bin_next(const struct zone *z, unsigned b) {
     if (b >= BINS)
         return BINS;
@@ -152,7 +154,7 @@ static uint32_t holes_in(const struct heap *h, uint32_t first, uint64_t n) {
     return holes;
 }
 
-/* Bytes above heap_top, up to page `end`, that nobody has claimed yet. */
+/* Bytes above heap_top, up to page `end`, that do not count as taken yet. */
 static uint64_t fresh_above(struct store *s, uint64_t end) {
     uint64_t top = s->header->heap_top * ARENA_PAGE;
     uint64_t claimed = figure_get(&s->populate.claimed), from = claimed > top ? claimed : top;
@@ -160,7 +162,7 @@ static uint64_t fresh_above(struct store *s, uint64_t end) {
     return end > from ? end - from : 0;
 }
 
-/* From the top of the heap, together with a free span that ends there. */
+/* Take n pages at the top of the heap, together with a free span that ends there. */
 static int take_top(struct store *s, uint32_t n, bool punch, uint32_t *first) {
     struct heap *h = &s->heap;
     uint64_t top = s->header->heap_top;
@@ -205,7 +207,7 @@ bool pages_lower(struct store *s) {
     return true;
 }
 
-/* The same of the spill: the page map costs memory. */
+/* The same for the spill, whose page map costs memory. */
 static int take_spill_top(struct store *s, struct zone *z, uint32_t n, uint32_t *first) {
     struct heap *h = &s->heap;
     uint64_t top = zone_top(z), end = top + n;
@@ -324,7 +326,7 @@ int pages_take_beside(struct store *s, uint64_t n, struct stretch not, uint32_t 
                : take_top(s, (uint32_t)n, true, first);
 }
 
-/* The head last: entries without a head before them count as free. */
+/* The head is written last: entries without a head before them count as free. */
 void pages_mark(struct store *s, uint32_t first, uint64_t n, enum page_kind head, unsigned cls) {
     uint64_t *map = s->heap.pagemap + first;
     for (uint64_t i = 1; i < n; i++) {
@@ -371,13 +373,13 @@ static bool may_punch(struct store *s, uint64_t heap_off, uint64_t len) {
     return !s->may_give_back || s->may_give_back(s->may_arg, s->header->heap_off + heap_off, len);
 }
 
-/* Can memory of free pages be given back at all now? */
+/* Can any memory of free pages be given back now? */
 bool pages_may_punch(struct store *s) {
     return may_punch(s, 0, 0);
 }
 
-/* Give memory of free pages back. Marked first: after a crash a page is at worst taken for a hole
- * that it is not. */
+/* `keep` keeps its memory. True: page *a was in it, and is the page behind it now. Else, if `keep`
+ * begins behind *a, *stop is not beyond that. */
 static bool stretch_skip(struct stretch keep, uint64_t *a, uint64_t *stop) {
     if (*a < keep.from && keep.from < *stop)
         *stop = keep.from;
@@ -387,6 +389,8 @@ static bool stretch_skip(struct stretch keep, uint64_t *a, uint64_t *stop) {
     return true;
 }
 
+/* Give back memory of free pages of a span. Pages are marked as holes first: after a crash a page
+ * is at worst taken for a hole that it is not. */
 static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct stretch keep,
                            struct stretch step) {
     struct heap *h = &s->heap;
@@ -420,7 +424,7 @@ static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct s
     return done;
 }
 
-/* Memory populated above heap_top that nothing uses yet. */
+/* Give back memory that is populated above heap_top, which nothing uses yet. */
 static uint64_t punch_above(struct store *s, uint64_t bytes, uint64_t keep_to) {
     struct populate *p = &s->populate;
     uint64_t top = (s->header->heap_top > keep_to ? s->header->heap_top : keep_to) * ARENA_PAGE,
@@ -450,14 +454,14 @@ static uint64_t punch_below(struct store *s, uint64_t bytes, struct stretch keep
     return done;
 }
 
-/* What a thread that populates is at now. */
+/* The pages that the thread that populates works on now. */
 static struct stretch populate_step(const struct populate *p) {
     return (struct stretch){figure_get(&p->at) / ARENA_PAGE,
                             round_up(figure_get(&p->to), ARENA_PAGE) / ARENA_PAGE};
 }
 
-/* In the time of the turn that is left, for a request that can wait. What was given back stays so
- * until it comes again. */
+/* For a request that can wait: give back memory in the time that is left of this turn. It stays
+ * given back until the request comes again. */
 static uint64_t punch_some(struct store *s, uint64_t bytes, struct stretch keep) {
     struct compact *c = &s->compact;
     uint64_t began = clock_ns(), took = 0, done = 0, got = 1;
@@ -483,8 +487,8 @@ uint64_t pages_punch(struct store *s, uint64_t bytes, struct stretch keep) {
     uint64_t done = 0;
     if (s->leases.wait)
         return punch_some(s, bytes, keep);
-    /* A step under way does not end where others have all the processors: without what it is at,
-     * then, if that will do. */
+    /* The thread may be in the middle of a step, which does not end while others have all the
+     * processors. Then do without the pages of that step, if the others are enough. */
     if (pthread_mutex_trylock(&p->busy) != 0) {
         done = punch_below(s, bytes, keep, populate_step(p));
         if (done >= bytes)
@@ -526,7 +530,7 @@ void pages_histogram(struct store *s, uint64_t *out) {
     const struct zone *z = &h->zone[ZONE_MEMORY];
     for (unsigned i = 0; i < sizeof h->spans_by / sizeof *h->spans_by; i++)
         out[i] += h->spans_by[i];
-    /* What was never handed out is one block, as far as the budget goes. */
+    /* Pages that were never handed out count as one block, as far as the budget goes. */
     if (huge_page(s->header)) {
         uint64_t idle = s->header->heap_limit - s->header->heap_top * ARENA_PAGE;
         if (idle >= ARENA_PAGE)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.c - an arena whose memory comes from a pool of huge pages (LAYOUT 10). All its pages are
- * ours from the start, so what is divided here is not memory but who has it: the heap has all that
- * the index has not, up to heap_limit, and gives up a page at its top for each that the index grows
- * into. Nothing is touched that was not taken by fallocate() before: a page that is not to be had
- * is an error there, and would be SIGBUS here.
+ * pool.c - an arena whose memory comes from a pool of huge pages (LAYOUT 10). All pages of the
+ * budget belong to the arena from the start; this file divides them between index and heap. The
+ * heap has all pages that the index does not have, up to heap_limit, and gives up one at its top
+ * for each that the index grows into. Every page is taken by fallocate() before it is touched: a
+ * page that cannot be had is an error there, and would be a SIGBUS at the touch.
  */
 #include "pool.h"
 
@@ -46,7 +46,7 @@ int pool_heap(struct store *s, uint64_t end) {
     struct populate *p = &s->populate;
     uint64_t page = huge_page(h), to = round_up(end * ARENA_PAGE, page ? page : 1), from;
     int rc = 0;
-    /* not claimed, which is raised before a step */
+    /* `populated`, not `claimed`, which is raised before a step */
     if (!page || end * ARENA_PAGE <= figure_get(&h->populated))
         return 0;
     if (to > h->heap_limit)
@@ -63,8 +63,8 @@ int pool_heap(struct store *s, uint64_t end) {
     return rc < 0 ? error_lost(s, rc) : 0;
 }
 
-/* The heap's last page goes back to the pool. A reservation can't be given back alone: the page is
- * taken for a moment. */
+/* Give the heap's last page back to the pool. A reservation alone cannot be given back, so the page
+ * is taken for a moment. */
 static int heap_page_give_up(struct store *s) {
     struct arena_header *h = s->header;
     struct populate *p = &s->populate;
@@ -74,7 +74,7 @@ static int heap_page_give_up(struct store *s) {
     if (h->heap_limit < 2 * page || h->heap_top * ARENA_PAGE > limit)
         return error_full(s);
     pthread_mutex_lock(&p->busy);
-    /* first: after a crash it is at worst one page less than we could have */
+    /* heap_limit first: after a crash the arena has at worst one page less than it could */
     word_store(&h->heap_limit, limit);
     if (figure_get(&p->claimed) > limit) {
         figure_set(&p->claimed, limit);

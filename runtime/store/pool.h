@@ -5,10 +5,10 @@
 
 #include "state.h"
 
-/* is any of the huge page at `at` the index's, as it is now? */
+/* does the index, as it is now, have any of the huge page at `at`? */
 bool pool_owned(const struct arena_header *h, uint64_t at);
-/* Memory for the heap up to page end, and for the index when it takes the bytes from at to at +
- * len: 0 or DDICT_EFULL. Without a pool nothing. */
+/* Take pages for the heap up to its page `end`; for the index, [at, at + len): 0 or DDICT_EFULL.
+ * Without a pool they do nothing. */
 int pool_heap(struct store *s, uint64_t end);
 int pool_index(struct store *s, uint64_t at, uint64_t len);
 

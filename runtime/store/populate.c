@@ -18,13 +18,13 @@
 #endif
 
 /*
- * The kernel's way, else a write that changes nothing: the writer may be filling these pages
- * already, which is no race for the machine.
+ * By madvise() where the kernel has it, else by a write that changes nothing: the writer may be
+ * filling these pages already, and an atomic write of 0 bits does no harm to it.
  */
 __attribute__((no_sanitize("thread"))) static int range_populate(struct store *s, uint64_t off,
                                                                  uint64_t len) {
     uint8_t *at = s->map + off;
-    /* would be SIGBUS otherwise */
+    /* a pool's page that cannot be had would be a SIGBUS otherwise */
     if (huge_page(s->header))
         return fallocate(s->fd, 0, (off_t)off, (off_t)len) == 0 ? 0 : -errno;
     if (madvise(at, len, MADV_POPULATE_WRITE) == 0)

@@ -39,7 +39,7 @@ static struct queue_record *record_find(struct store *s, uint64_t hash, const vo
     return p->slot ? record_at(s, WORD_OFFSET(p->word)) : NULL;
 }
 
-/* Under a hash of its own. DDICT_EFULL: nothing has changed, also not in the item. */
+/* Add ref's item under a hash of its own. DDICT_EFULL: nothing has changed, not even the item. */
 static int hidden_add(struct store *s, struct store_ref *ref, uint64_t hash, uint64_t version) {
     struct item *item = ref->item;
     struct index_place p;
@@ -69,7 +69,7 @@ static void hidden_remove(struct store *s, const struct index_place *p) {
     word_store(&s->header->hidden, s->header->hidden - 1);
 }
 
-/* With room for one to retire. */
+/* The caller has made room for one retired block. */
 static void record_remove(struct store *s, const struct index_place *p) {
     hidden_remove(s, p);
     retire(s, WORD_OFFSET(p->word));
@@ -79,14 +79,14 @@ static bool record_unused(const struct queue_record *r) {
     return !r->most && r->drop == r->tail;
 }
 
-/* Make sure that there is a record. */
+/* Make the record of a queue. */
 static int record_make(struct store *s, uint64_t hash, const void *key, uint32_t key_len,
                        uint64_t most) {
     struct store_ref ref;
-    /* it does not wait for room in memory that the spill makes */
+    /* with a spill: takes the last memory, and does not wait for room */
     s->spill.moving = s->spill.fd >= 0;
     int rc = store_reserve_memory(s, key, key_len, sizeof(struct queue_record), 0, &ref);
-    /* who pushes does not wait */
+    /* a push does not wait */
     if (rc == -EINPROGRESS && compact_for_index(s, RUN_PAGES_MIN) == 0)
         rc = store_reserve_memory(s, key, key_len, sizeof(struct queue_record), 0, &ref);
     s->spill.moving = false;
@@ -176,7 +176,7 @@ bool queue_swing(struct store *s, const struct index_place *first, const void *k
 int queue_delete_begin(struct store *s, uint64_t hash, const void *key, uint32_t key_len) {
     struct index_place p;
     const struct queue_record *r = record_find(s, hash, key, key_len, &p);
-    /* nothing behind it, or it is in the list */
+    /* no value behind the first, or the key is in the list already */
     if (!r || r->drop == r->tail || r->drop != r->head)
         return 0;
     struct queue_drop *d = malloc(sizeof *d + key_len);
@@ -253,8 +253,7 @@ void queues_close(struct store *s) {
         drop_end(s);
 }
 
-/* --- of an arena that was in use, before the heap is rebuilt: a block without a word is free ---
- * */
+/* --- an arena that was in use; the heap is rebuilt later, so a block without a word is free --- */
 static bool value_place(struct store *s, uint64_t hash, const struct item *record, uint64_t n,
                         struct index_place *p) {
     index_find(s, queue_value_hash(hash, n), record->key, record->key_len, p);

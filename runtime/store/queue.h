@@ -5,15 +5,15 @@
 
 #include "index.h"
 
-/* The key at `first` has a value behind that: it is the first now. False: there is none, nothing
- * was done. */
+/* Make the second value of the key at `first` its first one. False: there is none, and nothing was
+ * done. */
 bool queue_swing(struct store *s, const struct index_place *first, const void *key,
                  uint32_t key_len, struct store_ref *next);
 /* before the key's word is EMPTY; -ENOMEM */
 int queue_delete_begin(struct store *s, uint64_t hash, const void *key, uint32_t key_len);
-/* it is; with room for one to retire */
+/* after the key's word is EMPTY; the caller has made room for one retired block */
 void queue_emptied(struct store *s, uint64_t hash, const void *key, uint32_t key_len, bool deleted);
-/* n values of deleted queues; true while there are more */
+/* take out n values of deleted queues; true while there are more */
 bool queue_sweep(struct store *s, unsigned n);
 void queues_cleared(struct store *s);
 int queues_recover(struct store *s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reader.c - find a key without a lock (I5, I8, I9). To summarise: a word may be followed only
- * under a lease that was re-checked behind the fence; what is not found is a miss only if root,
- * directory word and move counter stood still meanwhile. Stale words of an old directory, of a
- * segment that was split or of one that was used again are harmless by these two.
+ * reader.c - find a key without a lock (I5, I8, I9). In short: a reader follows a word only under a
+ * lease that it re-checked behind the fence. A key that it does not find is a miss only if root,
+ * directory word and move counter stood still meanwhile. These two rules make stale words harmless:
+ * of an old directory, of a segment that was split, and of one that was used again.
  */
 #include "find.h"
 #include <base/error.h>
@@ -59,7 +59,7 @@ static __attribute__((noinline)) int find_validated(const struct arena_view *a, 
         int rc = probe(a, g, h, key, key_len, slot, out, &tries);
         if (rc <= 0)
             return rc;
-        /* who saw MOVED sees the copy and the odd counter stored before it */
+        /* a reader that saw MOVED sees the copy and the odd counter, which were stored before it */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (rc == PROBE_ABSENT && (moves & 1)) {
             const struct segment *t = find_at(a, find_load(&g->sibling));
@@ -83,9 +83,9 @@ static __attribute__((noinline)) int find_validated(const struct arena_view *a, 
 }
 
 /*
- * A hit needs no look at the move counter, which lies in another page than the bucket: what hold()
- * re-checked is right wherever it was found. So the counter costs only those who do not find their
- * key at once.
+ * A hit needs no look at the move counter, which lies in another page than the bucket: an item that
+ * find_hold() re-checked is right wherever it was found. So the counter costs only a reader that
+ * does not find its key at once.
  */
 int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t key_len,
                 uint64_t *slot, struct found *out) {
@@ -100,8 +100,8 @@ int reader_find(const struct arena_view *a, uint64_t h, const void *key, size_t 
     return find_validated(a, h, key, key_len, slot, out, tries);
 }
 
-/* The first lines of a value; the one behind the item's first is on its way already. Who reads on
- * in order has the rest brought by the processor. */
+/* The first lines of a value; the line behind the item's first is on its way already. When a reader
+ * goes on in order the processor fetches the rest by itself. */
 #define VALUE_NEAR 512u
 static inline void value_prefetch(const struct found *f) {
     uint64_t n = f->val_len < VALUE_NEAR ? f->val_len : VALUE_NEAR;
@@ -129,7 +129,7 @@ void reader_find_many(struct find_one *w, unsigned n) {
         find_lease(o->a, word, o->slot);
         fenced |= o->a->fenced;
     }
-    /* one for all: each lease is stored before it and each word looked at again behind it */
+    /* one fence for all: each lease is stored before it, and each word is read again behind it */
     find_fence(fenced);
     for (unsigned i = 0; i < n; i++) {
         struct find_one *o = &w[i];
@@ -194,7 +194,7 @@ int away_read(const struct arena_view *a, const struct found *f, void *buf, uint
               uint64_t len) {
     int rc = 0;
     for (uint64_t n, done = 0; rc == 0 && done < len; done += n) {
-        /* while a chunk is near its sum is cheap */
+        /* by chunks: the sum of one that is in the cache is cheap */
         n = len - done < DD_SPILL_CHUNK ? len - done : DD_SPILL_CHUNK;
         rc = chunk_read(a, f, (uint8_t *)buf + done, at + done, n);
     }

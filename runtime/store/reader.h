@@ -17,15 +17,15 @@ struct arena_view {
     const struct arena_header *header; /* start of the mapping */
     size_t map_len;
     unsigned local_index; /* of the arena on this node */
-    /* false: the manager's membarrier is the fence of a lease (I5); set by reader_unfence() */
+    /* false: the manager's membarrier is the fence of a lease (I5); reader_unfence() sets it */
     bool fenced;
     uint64_t lease;     /* LEASE_WORD(local_index, 0) */
     uint64_t last_item; /* map_len less an item's header */
-    /* less the longest key too: what find_item_short() may look at */
+    /* map_len less header, longest key and padding: where an item of find_item_short() may lie */
     uint64_t last_short;
     const uint64_t *dir;
     int spill_fd; /* ours; -1: none */
-    /* of its counters in a chunk of the lease page: bytes from their begin */
+    /* in `counters` of a chunk of the lease page: bytes to the row of this arena */
     uint64_t row;
 };
 
@@ -40,19 +40,18 @@ int arena_map(void **map, uint64_t *len, int fd, int spill_fd, int prot);
 int arena_view_map(struct arena_view *a, int fd, int spill_fd, unsigned local_index);
 void arena_view_unmap(struct arena_view *a);
 
-/* Leave the fences of this process to the manager, where that and the kernel can do it. Before the
- * first look-up. */
+/* Leave the fences of this process to the manager, if manager and kernel can do that. Call it
+ * before the first look-up. */
 void reader_unfence(struct arena_view *a);
 
 struct found {
     const struct item *item;
-    /* in the spill: where it is mapped, which a disk that fails makes SIGBUS, and nobody has
-     * checked; see away_read() */
+    /* In the spill: where the value is mapped. A read there is a SIGBUS if the disk fails, and
+     * nobody has checked the bytes; see away_read(). */
     const void *value;
     uint64_t val_len;
     uint64_t off; /* of the item */
-    /* NULL: in memory. reader_find() and reader_item() set it; what the steps of find.h find short
-     * of them is in memory */
+    /* NULL: the value is in memory. Only reader_find() and reader_item() find others. */
     const struct item_away *away;
 };
 
@@ -64,7 +63,7 @@ struct found {
  */
 int away_read(const struct arena_view *a, const struct found *f, void *buf, uint64_t at,
               uint64_t len);
-/* The whole value is read so, and nothing kept; 0, -EIO or -ENOMEM. */
+/* Read the whole value so and keep nothing of it; 0, -EIO or -ENOMEM. */
 int away_check(const struct arena_view *a, const struct found *f);
 
 /*
@@ -90,8 +89,8 @@ struct find_one {
     uint64_t word;
 };
 /*
- * Step by step for all of them, so that their misses of the cache overlap, and with one fence for
- * all their leases. The buckets should be on their way: find_bucket() says where.
+ * Find all of them, each step for all, so that their misses of the cache overlap, and with one
+ * fence for all their leases. The caller should have prefetched the buckets (find_bucket()).
  */
 void reader_find_many(struct find_one *w, unsigned n);
 

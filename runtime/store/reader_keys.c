@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reader_keys.c - the keys of one segment, exact for those that are present throughout. The words
- * are copied first and count only if no split came between (I8); then each key is copied under a
- * lease of its own, and again it all counts only if no split came between. A word that was replaced
- * meanwhile is followed if its tag is the same: it is the same key, or one that was not there
- * throughout.
+ * reader_keys.c - the keys of one segment, exact for those that are present throughout. First the
+ * words are copied; the copy counts only if no split came between (I8). Then each key is copied
+ * under a lease of its own; again the result counts only if no split came between. A word that was
+ * replaced meanwhile is followed if its tag is the same: it names the same key, or one that was not
+ * present throughout.
  */
 #include "reader.h"
 #include <base/error.h>

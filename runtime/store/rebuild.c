@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rebuild.c - the private side of the heap from what the arena holds (LAYOUT 7), in two steps:
- * opening marks the blocks that words name; settling, when leases are known, keeps those that they
- * name until they let go, and frees the rest. No item is read.
+ * rebuild.c - rebuild the private side of the heap from the arena (LAYOUT 7), in two steps. Opening
+ * marks the blocks that words name. Settling, when the leases are known, keeps the blocks that
+ * leases name as retired, and frees the rest. No item is read, but with a spill.
  */
 #include "rebuild.h"
 
@@ -66,8 +66,9 @@ static int block_mark(struct store *s, uint64_t off) {
     return 1;
 }
 
-/* The same, and what its item has in the spill: an item that only leases name may share that block
- * with the one that it was moved to, or be a free one's whose block there is another's by now. */
+/* The same for the block of an item and for its block in the spill. An item that only leases name
+ * may share that block with the item that it was moved to; or it was free already, and the block in
+ * the spill is another item's by now. */
 static int item_mark(struct store *s, uint64_t off) {
     int rc = block_mark(s, off);
     struct item *item = arena_at(s, off);
@@ -78,7 +79,7 @@ static int item_mark(struct store *s, uint64_t off) {
                         : 0;
     int there = away < s->header->file_size || block_of(s, away) != away ? -1 : block_mark(s, away);
     if (there < 0 || (there == 0 && away_share(s, away) < 0))
-        item->val_len = 0; /* of nobody */
+        item->val_len = 0; /* the block in the spill is not its own */
     return 1;
 }
 
@@ -172,7 +173,7 @@ static void settle_zone(struct store *s, struct zone *z, bool all) {
         if (all)
             idle = slab ? run->free == run->blocks : !h->ref[p];
         if (slab && (idle || !all)) {
-            /* Taken out of the books: as pages, or for good. */
+            /* Count its blocks as not free: it becomes free pages, or stays in use for good. */
             z->class_free[run->class] -= run->free;
             run->free = 0;
             memset(run->idle, 0, sizeof run->idle);
@@ -193,8 +194,8 @@ static void settle_zone(struct store *s, struct zone *z, bool all) {
 }
 
 void heap_settle(struct store *s) {
-    /* Without memory to note a lease nothing is freed: too much stays in use, nothing is reused too
-     * early. */
+    /* Without memory to note a lease nothing is freed: then too much stays in use, but nothing is
+     * reused too early. */
     bool all = leases_each(s, keep_leased) >= 0;
     s->settled = true;
     for (int i = 0; i < ZONES; i++)

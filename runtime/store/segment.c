@@ -23,8 +23,8 @@ static int index_full(struct store *s, const char *what) {
                     s->header->manager_id, what);
 }
 
-/* Memory for the index, `at` in the arena; opening: the heap is not settled yet, so nothing can be
- * freed for it. -EINPROGRESS only where the request can wait, as in block_alloc(). */
+/* Take memory for the index, from offset `at` on. opening: the heap is not settled yet, so nothing
+ * can be freed for it. -EINPROGRESS only if the request can wait, as in block_alloc(). */
 static int index_take(struct store *s, uint64_t at, uint64_t fresh, bool opening) {
     uint64_t n = round_up(fresh, ARENA_PAGE) / ARENA_PAGE;
     bool waits = s->leases.wait;
@@ -47,13 +47,13 @@ static int index_take(struct store *s, uint64_t at, uint64_t fresh, bool opening
         if (more < 0 && spill_make_room(s, fresh + budget_spare(s)) < 0)
             break;
     }
-    /* Nothing could be moved away for it: the last that there is. */
+    /* Nothing could be moved away for it: take the last memory that there is. */
     if (rc == DDICT_EFULL && s->spill.fd >= 0)
         rc = budget_take(s, fresh, FOR_MOVES, !opening, (struct stretch){0, 0});
     return rc;
 }
 
-/* The first whose memory was given back has memory again. */
+/* The first segment whose memory was given back gets memory again. */
 static int hole_fill(struct store *s, bool opening) {
     struct index *x = &s->index;
     uint64_t n = 0;
@@ -90,7 +90,8 @@ bool segments_give_back(struct store *s) {
     return x->idle > 1;
 }
 
-/* Without a look at it, which would take memory. What is a part of one counts as all of it. */
+/* Does not read the segment, which would take memory. One of which only a part has memory counts as
+ * whole. */
 bool segment_hole(struct store *s, uint64_t number) {
     off_t from = (off_t)(s->header->seg_off + number * DD_SEGMENT_SIZE),
           data = huge_page(s->header) ? from : lseek(s->fd, from, SEEK_DATA);
@@ -157,7 +158,7 @@ int dir_grow(struct store *s) {
     if (need > h->dir_len)
         return index_full(s, "directory");
     int rc;
-    /* In a page that it has, it grows without memory. */
+    /* Within a page that it has, the directory grows without memory. */
     if (fresh && (rc = index_take(s, h->dir_off + had, fresh, false)) < 0)
         return rc;
     uint64_t *from = s->index.dir + (1ull << depth), *to = s->index.dir + (2ull << depth);
@@ -170,7 +171,7 @@ int dir_grow(struct store *s) {
     return 0;
 }
 
-/* All words of the directory that stand for g's part of the hashes. */
+/* Store off in all words of the directory that stand for g's part of the hashes. */
 static void dir_point(struct store *s, const struct segment *g, uint64_t off) {
     unsigned wide = ROOT_DEPTH(s->header->root) - g->depth;
     uint64_t *w = s->index.dir + (1ull << ROOT_DEPTH(s->header->root)) + (g->prefix << wide);
@@ -187,9 +188,9 @@ static bool segment_has(const struct segment *g, unsigned home, uint64_t word) {
 }
 
 /*
- * Put word into a bucket of `to` between its home and bucket b, where it stood in the old segment;
- * at b itself when that lies behind the wrap. There is always room: b of `to` holds nothing yet but
- * words from b.
+ * Put word into a bucket of `to` between its home and bucket b, in which it stood in the old
+ * segment; into b itself if b lies behind the wrap. There is always room: so far bucket b of `to`
+ * holds only words from b.
  */
 static void segment_take(struct segment *to, uint64_t word, unsigned home, unsigned b) {
     unsigned d = b >= home ? 0 : b + SEGMENT_BUCKETS - home;
@@ -244,7 +245,7 @@ static void segment_move(struct store *s, struct segment *old, struct segment *t
     }
 }
 
-/* From the odd counter to the even one. May be repeated from its start after a crash. */
+/* The part of a split with an odd counter. It may be repeated from its start after a crash. */
 static void split_finish(struct store *s, struct segment *old, uint64_t to_off, bool again) {
     struct segment *to = arena_at(s, to_off);
     segment_move(s, old, to, again);

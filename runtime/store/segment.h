@@ -9,7 +9,7 @@
  * DDICT_EFULL. */
 int segment_make(struct store *s, bool last, uint64_t *off);
 int segment_hand_out(struct store *s, bool opening);
-/* memory of some idle ones; true: of more it can be */
+/* give back memory of some idle segments; true: there are more */
 bool segments_give_back(struct store *s);
 bool segment_hole(struct store *s, uint64_t number); /* of an arena that is being opened */
 void segment_drop(struct store *s, uint64_t number); /* it has no live word: free */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spill.c - the file behind the memory (LAYOUT 11): made in a folder of the node, and values moved
- * into it when others want the memory that they lie in. Two threads read and write the file, so
- * that a slow disk keeps only those waiting who wait for it.
+ * spill.c - the file behind the memory (LAYOUT 11): makes it in a folder of the node, and moves
+ * values into it when other values need their memory. Two threads read and write the file, so only
+ * requests for what is on the disk wait for a slow disk.
  *
  *     a batch of values   chosen, some of them in a turn
  *                         written by the thread, which asks the disk whether it has them
@@ -41,12 +41,12 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-/* statfs(2) of OpenZFS; writes go elsewhere, and fallocate() only looks at what is free */
+/* statfs(2) of OpenZFS: each write takes new space, and fallocate() promises none */
 #define ZFS_MAGIC 0x2fc12fc1
 
 /* --- the file --- */
-/* Where the file system has no files without a name: a name that nobody can guess, gone before
- * anything is in the file. */
+/* For a file system without nameless files: a name that nobody can guess, removed before anything
+ * is in the file. */
 static int named_file(const char *dir) {
     char path[4200];
     uint64_t number[2];
@@ -149,7 +149,7 @@ int spill_create(const char *dir, uint64_t size, unsigned sharers) {
         goto fail;
     }
     if (f.f_type == BTRFS_SUPER_MAGIC) {
-        int flags = FS_NOCOW_FL; /* else each second write of a page would want new space */
+        int flags = FS_NOCOW_FL; /* else a second write of a page would need new space */
         ioctl(fd, FS_IOC_SETFLAGS, &flags);
     }
     if ((rc = size_choose(&f, dir, sharers, &size)) < 0 || (rc = file_try(fd, dir)) < 0)
@@ -171,7 +171,7 @@ uint64_t spill_size(int fd) {
     return fd >= 0 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* The folder, as the kernel calls it. */
+/* The path of the folder, from the kernel. */
 static const char *spill_folder(struct store *s, char *buf, size_t cap) {
     char link[40];
     snprintf(link, sizeof link, "/proc/self/fd/%d", s->spill.fd);
@@ -232,8 +232,8 @@ static int error_failed(struct store *s) {
         s->header->manager_id, spill_folder(s, dir, sizeof dir), dd_strerror(s->spill.failed));
 }
 
-/* Once, and for good: what is there stays readable as far as the disk can, and each byte of it is
- * checked. */
+/* The spill takes no more values, for good. Those in it stay readable as far as the disk can, and
+ * each byte is checked. */
 static void spill_fail(struct store *s, int rc, const char *what) {
     char dir[600], size[24];
     struct statfs f = {0};
@@ -302,7 +302,7 @@ static void *worker_main(void *arg) {
             w->end = &w->first;
         pthread_mutex_unlock(&w->lock);
         j->run(j);
-        /* pairs with job_done(): j is not ours any more */
+        /* pairs with job_done(): from here on j belongs to the store again */
         __atomic_store_n(&j->done, true, __ATOMIC_RELEASE);
         if (write(w->wake_fd, &one, sizeof one) < 0) {
         } /* full: it is awake */
@@ -329,7 +329,7 @@ static void job_give(struct spill_worker *w, struct spill_job *j) {
     pthread_mutex_unlock(&w->lock);
 }
 
-/* It was busy, and is not any more. */
+/* True once, when a busy job is over. */
 static bool job_done(struct spill_job *j) {
     if (!j->busy || !__atomic_load_n(&j->done, __ATOMIC_ACQUIRE))
         return false;
@@ -379,8 +379,8 @@ uint64_t store_progress(const struct store *s) {
     return s->spill.progress;
 }
 
-/* --- the file; by the thread that writes, but for what is named otherwise --- */
-/* Its first `end` bytes are promised by the file system. */
+/* --- the file; all of this runs in the thread that writes --- */
+/* Make the file system promise the first `end` bytes of the file. */
 static int file_prepare(struct store *s, uint64_t end) {
     struct arena_header *h = s->header;
     uint64_t need = round_up(end, ARENA_PAGE), have = figure_get(&h->spill_ready),
@@ -399,7 +399,7 @@ static int file_prepare(struct store *s, uint64_t end) {
     return rc;
 }
 
-/* Whole chunks of a value, or its end, with their sums. at: of the first of them in the value. */
+/* Write whole chunks of a value, or its end, and their sums. at: the offset in the value. */
 static int write_summed(struct store *s, struct item_away *away, const uint8_t *from, uint64_t at,
                         uint64_t len) {
     int rc = 0;
@@ -437,8 +437,7 @@ static bool spill_pays(uint32_t key_len, uint64_t val_len) {
            sizeof(struct item) + key_len + val_len >= DD_SPILL_GAIN * head_bytes(key_len, val_len);
 }
 
-/* Both blocks of such an item, and all of it that is known: not its version, hash, key and check,
- * nor the sums. */
+/* Make both blocks of such an item, and fill in all but version, hash, key, check and the sums. */
 static int head_make(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag,
                      uint64_t *off) {
     struct spill *p = &s->spill;
@@ -487,7 +486,7 @@ struct batch {
     struct move *move;
     size_t n, cap, swung;
     uint64_t bytes, target, looked, gain;
-    uint64_t scan;   /* that frees what they left in memory */
+    uint64_t scan;   /* number of the scan that frees their blocks in memory */
     bool grew, full; /* the file could not grow; the spill has no room for more */
 };
 
@@ -519,7 +518,7 @@ static bool item_is_movable(struct store *s, uint64_t off) {
         table_find(&s->leases.held, off))
         return false;
     index_find(s, item->hash, item->key, item->key_len, &p);
-    return p.slot && WORD_OFFSET(p.word) == off; /* else nobody's yet, or nobody's any more */
+    return p.slot && WORD_OFFSET(p.word) == off; /* else no word names it yet, or any more */
 }
 
 static bool block_choose(struct store *s, struct batch *b, uint64_t off) {
@@ -551,8 +550,8 @@ static bool block_choose(struct store *s, struct batch *b, uint64_t off) {
     return true;
 }
 
-/* What lies in the stretch of memory that begins at page; returns how many values were looked at,
- * *pages is its length. */
+/* Choose values from the run or extent that begins at page; *pages is its length. Returns how many
+ * values it looked at. */
 static unsigned stretch_choose(struct store *s, struct batch *b, uint64_t page, uint64_t *pages) {
     struct heap *h = &s->heap;
     uint64_t e = h->pagemap[page], off = s->header->heap_off + page * ARENA_PAGE;
@@ -602,7 +601,7 @@ static void batch_run(struct spill_job *j) {
         j->rc = file_flush(s);
 }
 
-/* true: it is there now. */
+/* Make the item's word name its copy. False: the item was replaced or removed meanwhile. */
 static bool move_swing(struct store *s, const struct move *m) {
     const struct item *item = arena_at(s, m->from);
     struct index_place p;
@@ -626,7 +625,7 @@ static bool move_swing(struct store *s, const struct move *m) {
 static void batch_end(struct store *s) {
     struct spill *p = &s->spill;
     struct batch *b = p->batch;
-    for (; b->swung < b->n; b->swung++) { /* it was not written */
+    for (; b->swung < b->n; b->swung++) { /* those that were not written */
         store_unpin(s, b->move[b->swung].from);
         retired_free(s, b->move[b->swung].to);
     }
@@ -636,7 +635,7 @@ static void batch_end(struct store *s) {
     p->progress++;
 }
 
-/* Nothing could be moved: who asks again soon is told so at once. */
+/* Nothing could be moved: a request that comes soon is told so at once. */
 static void batch_give_up(struct store *s) {
     s->spill.want = 0;
     s->spill.gave_up_until = clock_ns() + DD_SPILL_LOOK_MS * 1000000ull;
@@ -644,7 +643,7 @@ static void batch_give_up(struct store *s) {
     batch_end(s);
 }
 
-/* false: there is nothing to do for it now. */
+/* Choose values for the batch. False: there is nothing more to do for it in this turn. */
 static bool batch_choose(struct store *s, struct batch *b) {
     struct spill *p = &s->spill;
     uint64_t top = s->header->heap_top;
@@ -692,8 +691,8 @@ static void batch_written(struct store *s, struct batch *b) {
     batch_give_up(s);
 }
 
-/* What items and page map took of the part that is not for values: it comes back from what the
- * values leave. */
+/* Items of moved values and the page map grew into the part that is kept from values: give back
+ * memory that the moved values left, so that this part is free again. */
 static void spare_restore(struct store *s) {
     uint64_t taken = budget_resident(s) + budget_spare(s),
              over = taken > s->header->budget ? taken - s->header->budget : 0;
@@ -710,7 +709,7 @@ static bool batch_swing(struct store *s, struct batch *b) {
     if (b->swung < b->n)
         return true;
     if (!p->writer.runs)
-        store_reclaim(s); /* done in one go, as all of it */
+        store_reclaim(s); /* without threads everything is done at once */
     else if (!scan_over(s, &b->scan, false))
         return true;
     p->want -= b->gain < p->want ? b->gain : p->want;
@@ -732,7 +731,7 @@ static bool batch_turn(struct store *s) {
     return p->batch && b->state == SWINGING && batch_swing(s, b);
 }
 
-/* Why is there no room? */
+/* The reason why there is no room, as a sentence. */
 static int error_no_room(struct store *s, uint64_t need) {
     if (s->spill.failed)
         return error_failed(s);
@@ -846,7 +845,7 @@ static void fill_run(struct spill_job *j) {
         madvise(f->bytes + done, (f->upto - done) & ~(uint64_t)(ARENA_PAGE - 1), MADV_DONTNEED);
 }
 
-/* Its job is over, or there is none: the next. */
+/* Take the result of its job, and begin the next one. */
 static void fill_go(struct store *s, struct spill_fill *f) {
     struct spill *p = &s->spill;
     if (job_done(&f->job)) {
@@ -984,7 +983,7 @@ int store_read_begin(struct store *s, const struct store_ref *ref, struct store_
     }
     if (!r)
         return dd_error(-ENOMEM, "no memory to read a value in the spill");
-    if (store_pin(s, ref->off) < 0) { /* ours, until its job is over */
+    if (store_pin(s, ref->off) < 0) { /* our own pin, until the last job is over */
         munmap(r->bytes, len);
         free(r);
         return -ENOMEM;
@@ -1002,7 +1001,7 @@ int store_read_begin(struct store *s, const struct store_ref *ref, struct store_
 
 int64_t store_read_ready(const struct store_reading *r, uint64_t wanted) {
     uint64_t ready = __atomic_load_n(&r->ready, __ATOMIC_ACQUIRE);
-    /* what is right is sent first */
+    /* bytes that are good are sent before the error is told */
     return ready < wanted && !r->job.busy && r->job.rc < 0 ? -EIO : (int64_t)ready;
 }
 

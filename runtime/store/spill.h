@@ -6,10 +6,10 @@
 #include "state.h"
 
 void spill_open(struct store *s, int fd);
-/* the threads end, what is under way is dropped */
+/* ends the threads and drops what is under way */
 void spill_close(struct store *s);
 int spill_full(struct store *s, uint64_t need); /* the sentence; DDICT_EFULL */
-/* memory was full a moment ago, and little came free since */
+/* memory was full a moment ago, and little became free since */
 bool spill_tight(const struct store *s, uint64_t bytes);
 void spill_tighten(struct store *s, uint64_t bytes);
 /*
@@ -18,17 +18,18 @@ void spill_tighten(struct store *s, uint64_t bytes);
  * there is none that could be, or the spill has no room for them, or its disk failed or is silent.
  */
 int spill_make_room(struct store *s, uint64_t bytes);
-/* some of what is to be done; true while there is more of it */
+/* do some of the work; true while there is more */
 bool spill_turn(struct store *s);
-/* A block for a value straight in the spill, and its item: what ref describes. DDICT_EFULL. */
+/* Reserve a block in the spill for a value that goes there at once, and its item; DDICT_EFULL. */
 int spill_reserve(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag,
                   struct store_ref *ref);
-/* before it is published: 0 when the disk has it, -EAGAIN, or why not */
+/* Before the item is published: 0 when the disk has the value, -EAGAIN, or a negative code. */
 int spill_finish(struct store *s, struct store_ref *ref);
 void spill_drop(struct store *s, struct store_ref *ref);
-/* one item more has the block at off there; -ENOMEM */
+/* One more item has the block at off in the spill; -ENOMEM. */
 int away_share(struct store *s, uint64_t off);
-/* what the item at off, which is about to be freed, has in the spill */
+/* Free the block in the spill of the item at off, which is about to be freed, unless another item
+ * has that block, too. */
 void away_free(struct store *s, uint64_t off);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state.h - the private memory of a store: everything here is rebuilt from the arena (LAYOUT 7).
- * One thread uses all of it; store_populate(), in another, touches only `populate` and the header's
- * `populated`.
+ * state.h - the private memory of a store: all of it is rebuilt from the arena (LAYOUT 7). One
+ * thread uses all of it; store_populate(), in another thread, touches only `populate` and the
+ * header's `populated`.
  */
 #ifndef DDICT_STORE_STATE_H
 #define DDICT_STORE_STATE_H
@@ -25,7 +25,7 @@ struct stretch {
 /* A stretch of free pages below heap_top. ref[first] and ref[last] of the pages hold its number. */
 struct span {
     uint32_t first, pages;
-    uint32_t holes;      /* pages of it whose memory was given back */
+    uint32_t holes;      /* of its pages: those whose memory was given back */
     uint32_t prev, next; /* in its bin */
 };
 
@@ -39,7 +39,7 @@ struct run {
     uint16_t blocks, free;
     uint8_t class;
     bool listed;
-    bool fenced; /* it is being emptied: no block of it is given to anybody */
+    bool fenced; /* it is being emptied: no block of it may be taken */
 };
 
 #define CLASSES        118u
@@ -64,7 +64,7 @@ struct zone {
     uint32_t bin[BINS];
     uint64_t bin_map[(BINS + 63) / 64];
     uint32_t partial[CLASSES]; /* first run with a free block */
-    /* one of them that may have nothing but those, for the next put */
+    /* a run of the class that may have free blocks only; it stays for the next put */
     uint32_t empty[CLASSES];
     uint64_t class_free[CLASSES]; /* free blocks */
 };
@@ -72,15 +72,15 @@ static inline uint64_t zone_top(const struct zone *z) {
     return z->first + *z->out;
 }
 
-/* What lies in a part of the memory, all parts of the same size: where to make room is chosen by
- * it. A run counts where its first page is. */
+/* What lies in one part of the memory; all parts have the same size. Compaction chooses by it where
+ * to make room. A run counts where its first page is. */
 struct region {
     uint64_t small; /* bytes of blocks in runs */
     uint64_t large; /* bytes of extents; REGION_FIXED more for each that is never moved */
     uint32_t run_pages;
-    /* the round in which it was emptied, or was found not to let itself be */
+    /* the round in which it was emptied, or in which something in it could not be moved */
     uint32_t tried;
-    /* the round in which something of it was leased: as a whole it can not be emptied */
+    /* the round in which something in it was leased: then not all of it can be emptied */
     uint32_t held;
 };
 #define REGIONS_MAX      65536u
@@ -92,7 +92,7 @@ struct heap {
     struct region *region; /* of the memory */
     unsigned region_shift; /* pages of one, as a power of two */
     uint32_t regions;
-    /* of both zones; the memory's are more than the budget, so that holes can move */
+    /* pages of both zones; the memory has more than the budget, so that holes can move */
     uint32_t pages;
     /* by page, see span and run; 1 for a marked extent while rebuilding */
     uint32_t *ref;
@@ -114,13 +114,13 @@ static inline struct zone *zone_of(struct heap *h, uint64_t page) {
     return &h->zone[page >= h->zone[ZONE_MEMORY].end];
 }
 
-/* The file behind the memory (LAYOUT 11). */
-/* what a thread of the spill does in our place; without threads it is done at once */
+/* --- the spill (LAYOUT 11) --- */
+/* Work for a thread of the spill; without threads the store does it at once. */
 struct spill_job {
     struct spill_job *next;
     void (*run)(struct spill_job *j); /* sets rc */
     int rc;
-    bool busy, done; /* done: atomic, set by the thread as the last */
+    bool busy, done; /* done: atomic; the thread sets it last */
 };
 struct spill_worker {
     pthread_t thread;
@@ -132,31 +132,31 @@ struct spill_worker {
 };
 struct spill {
     int fd;               /* borrowed; -1: none */
-    uint64_t freed;       /* bytes of memory that became free, ever */
-    uint64_t freed_then;  /* when memory was full */
-    uint64_t tight_bytes; /* memory had no room for so many */
-    uint64_t tight_until; /* clock_ns(): until then only what is free already is looked at */
-    uint32_t hand;        /* page of memory where the next values to be moved lie */
-    /* memory may be taken to the last byte: to move values, and for the page map of where they go
-     * */
+    uint64_t freed;       /* bytes of memory that ever became free */
+    uint64_t freed_then;  /* `freed` when memory was full */
+    uint64_t tight_bytes; /* memory had no room for so many bytes */
+    uint64_t tight_until; /* clock_ns(): until then a put looks only at what is free already */
+    uint32_t hand;        /* page of memory at which the next values to be moved begin */
+    /* memory may be taken to the last byte: for items of moved values, and for the page map of the
+     * spill */
     bool moving;
     bool short_of_memory; /* its page map could not grow */
     struct spill_worker writer, reader;
     struct batch *batch; /* values on their way; NULL: none */
-    uint64_t want;       /* bytes of memory that are still to become free */
-    /* clock_ns() when the disk did something last, or was asked to after a pause */
+    uint64_t want;       /* bytes of memory that moves are still to make free */
+    /* clock_ns() when the disk did something last, or got work after a pause */
     uint64_t since;
     /* counts what somebody may wait for: room made, bytes written or read */
     uint64_t progress;
     struct spill_fill *fills; /* values that are being put there */
     struct store_reading *readings;
-    int failed;   /* it is used no more: this was why */
-    int no_space; /* the last time it should grow it could not; 0: it could */
+    int failed;   /* why nothing is written to it any more; 0: it works */
+    int no_space; /* why the file could not grow the last time; 0: it could */
     uint64_t no_space_need, bad_reads;
-    struct table shared; /* blocks there that several items have: how many more than one */
-    /* clock_ns(): nothing could be moved; what freed was then */
+    struct table shared; /* block there -> how many items have it, less one */
+    /* clock_ns() until which nothing is tried, since nothing could be moved; `freed` then */
     uint64_t gave_up_until, gave_up_freed;
-    char trouble[DD_ERRMSG_MAX]; /* sentence for who asks next; "" none */
+    char trouble[DD_ERRMSG_MAX]; /* for store_spill_trouble(); "": none */
 };
 
 /* Moving items so that free memory comes together (LAYOUT 13). */
@@ -165,39 +165,39 @@ struct spill {
 struct compact {
     struct stretch window; /* pages that are being emptied */
     bool open;             /* there is such a window */
-    bool in_a_row;         /* all of it is wanted; else only what runs of it have free */
+    bool in_a_row;         /* all its pages are wanted in a row; else those of its runs, anywhere */
     bool busy;             /* blocks that are taken are for items that move */
-    uint64_t at;           /* page of it that is next */
-    unsigned block;        /* and block of its run */
+    uint64_t at;           /* the page of it that is next */
+    unsigned block;        /* and the block of the run there */
     uint32_t spend;        /* pages that may be taken for new runs */
     uint32_t round;
-    /* regions with most to gain, the best one last, when all were looked at */
+    /* the regions with most to gain at the last look, the best one last */
     uint32_t best[COMPACT_BEST];
     unsigned best_n;
-    uint64_t round_began, round_seen; /* clock_ns(); and when something was done in it last */
+    uint64_t round_began, round_seen; /* clock_ns() when it began; when it did something last */
     bool over;                        /* no window was left, or nobody waits any more */
-    bool gained;                      /* somebody found room in this round */
+    bool gained;                      /* a request found room in this round */
     uint64_t round_freed;  /* heap.freed less moved_blocks when it began: what others freed */
     uint64_t moved_blocks; /* bytes of blocks that items were moved out of */
     bool idle;             /* the last turn's time was idle */
-    /* windows that are empty but for what waits for a scan; fenced */
+    /* fenced windows whose items have moved, and whose old blocks wait for a scan */
     struct stretch done[COMPACT_DONE];
     unsigned done_n;
     uint64_t done_moved; /* moved_bytes at the last scan */
-    uint64_t done_pages; /* that will be free after the next one, but for what is read */
-    uint64_t left_ns;    /* of this turn */
-    uint64_t wanted;     /* pages that somebody waits for, or did last */
-    /* until then, or until something was freed, so many pages are not to be had */
+    uint64_t done_pages; /* pages that the next scan frees, but for what is read */
+    uint64_t left_ns;    /* time of this turn that is left for moving */
+    uint64_t wanted;     /* pages that a request waits for, or waited for last */
+    /* so many pages cannot be made until gave_up_end, or until something was freed */
     uint64_t gave_up_end, gave_up_freed, gave_up_pages;
     uint64_t moved_bytes;
-    /* memory of free pages is being given back for the request at hand, and the time was over */
+    /* memory of free pages is being given back for the request at hand, and its turn is over */
     bool punching;
-    uint64_t punched; /* bytes so given back, ever */
-    /* what is done waits for its scan; a round for its look at what is read */
+    uint64_t punched; /* bytes that were ever given back so */
+    /* closing: `done` waits for its scan; looking: a round waits for its look at what is read */
     bool closing, looking;
-    /* numbers of scans that are waited for: that one, and the first of a round */
+    /* numbers of these two scans */
     uint64_t scan, look;
-    /* scattered when no window was left; clock_ns(): then that is not known any more */
+    /* bytes scattered when no window was left; clock_ns() until which that counts */
     uint64_t stuck_bytes, stuck_end;
 };
 
@@ -221,8 +221,8 @@ struct lease_page {
     const void *map; /* the caller's */
     uint32_t pid;
     uint32_t front;   /* number of its place in `fronts` */
-    uint64_t held;    /* retired bytes it held at the last scan */
-    uint64_t *hinted; /* [hinted_n], by chunk: hints that were looked at */
+    uint64_t held;    /* retired bytes that it held at the last scan */
+    uint64_t *hinted; /* [hinted_n], by chunk: how many hints were looked at */
     size_t hinted_n;
 };
 
@@ -243,41 +243,41 @@ struct leases {
     uint64_t *retired; /* offsets of blocks */
     size_t retired_n, retired_cap;
     uint64_t retired_bytes;
-    uint64_t fresh_bytes; /* retired, or let go of, since the last scan */
-    size_t kept;          /* of retired after the last scan */
-    /* what the last scan cost, in bytes that more may be retired before the next */
+    uint64_t fresh_bytes; /* retired or unpinned since the last scan */
+    size_t kept;          /* retired_n after the last scan */
+    /* the cost of the last scan, as bytes that may be retired in addition before the next */
     uint64_t looked;
     uint64_t leased_bytes; /* of retired_bytes at the last scan */
     bool holders;          /* some lease_page.held is not 0 */
-    /* a holder went away, or somebody waits for what may be free: scan soon */
+    /* a holder went away, or a request waits for blocks that may be free: scan soon */
     bool again;
-    /* that next scan is wanted though nothing is retired: for which blocks are leased */
+    /* the next scan is wanted though nothing is retired: it shall tell which blocks are leased */
     bool look;
-    uint64_t begun, done; /* scans are numbered: those that began, those that are over */
-    /* of the request at hand: the number of the scan that it waits for, 0: of none yet; NULL: it
-     * can not wait */
+    uint64_t begun, done; /* numbers of the scan that began last, and of the one that ended last */
+    /* of the request at hand: number of the scan that it waits for, 0: of none yet; NULL: the
+     * request cannot wait */
     uint64_t *wait;
-    /* the scan under way is given up where it finds more than DD_SCAN_LEASES */
+    /* the scan under way is given up if it finds more than DD_SCAN_LEASES */
     bool few;
-    /* it can not, and shall have a large scan at once: who has no turns, and clear, which is never
-     * refused */
+    /* the request at hand gets a large scan at once: of a caller that has no turns, or a clear,
+     * which is never refused */
     bool whole;
     bool later; /* a large scan is wanted: store_work() begins it */
-    /* a large scan, some at a time: first all leases are noted, then what was retired before it is
-     * freed or kept */
+    /* A large scan, in parts: first it notes all leases, then it frees or keeps what was retired
+     * before it. */
     struct scan {
-        bool on, closing; /* closing: what came since is put to what is kept */
+        bool on, closing; /* closing: blocks retired since join those that are kept */
         struct table held;
-        size_t wiped;       /* of its keys, which were those of a scan before */
-        size_t page, chunk; /* that are looked at next */
-        /* of retired: those of before, [kept, at) of them are not there any more */
+        size_t wiped;       /* how many keys of an earlier scan are wiped from it */
+        size_t page, chunk; /* the next to be looked at */
+        /* of `retired`: n were there before the scan; [kept, at) are free again */
         size_t n, at, kept;
         uint64_t leased_bytes;
     } scan;
 };
 
-/* The clock of the node cache. An entry is the offset of an item, with CACHE_READ its bit; or
- * CACHE_HOLE and the next hole. */
+/* The clock of the node cache. An entry is the offset of an item, and its bit CACHE_READ; or
+ * CACHE_HOLE and the number of the next hole. */
 #define CACHE_READ    1u
 #define CACHE_HOLE    2u
 #define CACHE_NO_HOLE UINT32_MAX
@@ -288,30 +288,30 @@ struct cache {
     struct table at; /* offset -> entry */
     /* of store_cache_shrink() */
     enum { CACHE_LOOK, CACHE_HINTS, CACHE_EVICT, CACHE_SCAN } stage;
-    uint64_t scan;      /* that it waits for */
+    uint64_t scan;      /* number of the scan that it waits for */
     uint64_t want;      /* bytes that are still to be evicted */
-    size_t looks;       /* entries that the hand passed for them */
-    size_t page, chunk; /* whose hints are looked at next */
+    size_t looks;       /* entries that the hand has passed for these */
+    size_t page, chunk; /* the next hints to be looked at */
 };
 
 /*
  * Shared with the thread that populates, which may run at the lowest priority: so nothing here
- * makes a put wait for it. The figures are atomic and may be a moment old on either side: heap
- * pages are not counted twice, and the index does not grow by the sixteenth that is spared in that
- * moment.
+ * makes a put wait for it. The figures are atomic and may be a moment old on either side. That does
+ * no harm: heap pages are not counted twice, and in that moment the index does not grow by the
+ * sixteenth that is spared.
  */
 struct populate {
     pthread_mutex_t busy; /* held while pages are being populated, or given back */
-    /* heap bytes that count as taken; raised under busy before a step, header->populated after it
-     * */
+    /* heap bytes that count as taken; raised under `busy` before a step, and the header's
+     * `populated` after it */
     uint64_t claimed;
-    uint64_t heap_top; /* bytes; the writer's copies */
-    /* up to where the page map was taken: it stays when the memory goes to the index */
+    uint64_t heap_top; /* bytes; the writer's copy, as index_bytes */
+    /* heap bytes whose page map was taken: it stays when their memory goes to the index */
     uint64_t mapped;
     uint64_t index_bytes;
     uint64_t bytes, ns; /* populated so far, and what it took */
     uint64_t at, to;    /* heap bytes of the step under way */
-    /* under busy: the kernel cannot populate, or the memory is wanted elsewhere */
+    /* under `busy`: the kernel cannot populate, or the memory is wanted elsewhere */
     bool stuck;
 };
 static inline uint64_t figure_get(const uint64_t *at) {
@@ -321,7 +321,7 @@ static inline void figure_set(uint64_t *at, uint64_t v) {
     __atomic_store_n(at, v, __ATOMIC_RELAXED);
 }
 
-/* Bytes of a page of the pool that the arena's memory comes from; 0: of none. */
+/* Bytes of a page of the pool from which the arena's memory comes; 0: there is no pool. */
 static inline uint64_t huge_page(const struct arena_header *h) {
     return h->page_shift > ARENA_PAGES_ADVISED ? 1ull << h->page_shift : 0;
 }
@@ -350,8 +350,8 @@ struct store {
 static inline void *arena_at(struct store *s, uint64_t off) {
     return s->map + off;
 }
-/* A word that readers or a later writer see. In program order: a process killed between two stores
- * has made the first. */
+/* Store a word that readers, or a later writer, see. In program order: a process that is killed
+ * between two stores has made the first. */
 static inline void word_store(uint64_t *at, uint64_t v) {
     __atomic_store_n(at, v, __ATOMIC_RELEASE);
 }

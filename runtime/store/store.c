@@ -110,7 +110,8 @@ static int item_alloc(struct store *s, uint32_t key_len, uint64_t val_len, uint8
             (unsigned long long)val_len, s->header->manager_id, (unsigned long long)largest);
     if (!s->leases.later && scan_wanted(s) && (!scan_small(s) || !scan_at_once(s)))
         s->leases.later = true;
-    bool most = head + val_len > budget / 2; /* half of memory is not emptied for one value */
+    /* the spill does not empty half of memory for one value */
+    bool most = head + val_len > budget / 2;
     int rc = spill && !most ? block_alloc_any(s, head + val_len, aligned, &off)
                             : block_alloc(s, head + val_len, aligned, &off);
     if ((rc == DDICT_EFULL || rc == -EINPROGRESS) && spill && s->spill.fd >= 0) {
@@ -163,7 +164,7 @@ static int place_make(struct store *s, const struct item *item, struct index_pla
     return 0;
 }
 
-/* May a split find no memory? A spill makes room for it by itself. */
+/* Can a split find no memory? With a spill it always finds some. */
 static bool index_tight(struct store *s) {
     const struct arena_header *h = s->header;
     uint64_t page = huge_page(h), dir = (2ull << ROOT_DEPTH(h->root)) * sizeof(uint64_t);
@@ -173,7 +174,7 @@ static bool index_tight(struct store *s) {
                 : budget_resident(s) + DD_SEGMENT_SIZE + dir > h->budget;
 }
 
-/* Split now, while the request can wait. -EINPROGRESS; what else fails store_commit() says. */
+/* Split now, while the request can wait. -EINPROGRESS; other failures come from store_commit(). */
 static int index_ready(struct store *s, const struct item *item) {
     struct index_place p;
     if (!index_tight(s))
@@ -225,7 +226,7 @@ void store_abort(struct store *s, struct store_ref *ref) {
     if (pin_held(s, ref->off))
         store_retire(s, ref->off);
     else
-        retired_free(s, ref->off); /* nobody was told of it */
+        retired_free(s, ref->off); /* its offset was given to nobody */
 }
 
 int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, uint64_t *version) {
@@ -298,7 +299,7 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
     if (next)
         next->item = NULL;
     if ((rc = retire_reserve(s, 2)) < 0)
-        return rc; /* and the record of a queue */
+        return rc; /* two: the record of a queue, too */
     if (h->hidden && !ref && (rc = queue_delete_begin(s, p.hash, key, key_len)) < 0)
         return rc;
     if (ref && (rc = store_pin(s, off)) < 0)
@@ -389,7 +390,7 @@ void store_room(struct store *s, struct store_room *out) {
 void store_stats(struct store *s, struct manager_stats *out) {
     struct arena_header *h = s->header;
     const struct leases *l = &s->leases;
-    /* figures that do not depend on when the last scan was, where that is not long */
+    /* scans first, if that does not take long, so that figures do not depend on the last scan */
     store_reclaim_some(s);
     out->manager_id = h->manager_id;
     out->total_bytes = h->budget;

@@ -76,31 +76,30 @@ struct store_ref {
 /*
  * Reserve a block for key and a value of val_len bytes and fill in header and key. The value is the
  * caller's to fill; then store_commit() or store_abort(). key may change under us (it lies in a
- * lane): the copy in the block is what counts, its hash is computed from the copy. -EINPROGRESS:
- * room is being made by moving others (LAYOUT 13): again after store_work(). DDICT_EFULL with the
- * sentence set (used, total, or which memory limit); DDICT_EVALSIZE.
+ * lane): only the copy in the block counts, and its hash is computed from the copy.
+ *
+ * -EINPROGRESS: the store moves other items to make room (LAYOUT 13): call again after
+ * store_work(). -EAGAIN, without a sentence, if threads serve a spill: memory is full, and the
+ * spill makes room. Call again when store_progress() has changed, and after DD_SPILL_LOOK_MS: when
+ * the disk does nothing for DD_SPILL_WAIT_MS it is DDICT_EFULL. DDICT_EFULL with the sentence set
+ * (used, total, or which memory limit); DDICT_EVALSIZE.
  */
 int store_reserve(struct store *s, const void *key, uint32_t key_len, uint64_t val_len, uint8_t tag,
                   struct store_ref *ref);
 /*
- * The same for one of several that can wait. *scan: 0 when it comes for the first time, and the
- * same word when it comes again: what was retired before the first call is free before DDICT_EFULL
- * is said. Another's scan is no answer, for a lease may have ended since that passed it. Where
- * memory is short a word of the index is made sure of, too: store_commit() cannot wait for one.
+ * The same for a request that can wait. *scan: 0 at its first call, and the same word at its next
+ * ones: what was retired before the first call is free before DDICT_EFULL is returned. The scan of
+ * another request is no answer, because a lease may have ended since that scan passed it. If memory
+ * is short the call also makes sure of a word of the index: store_commit() cannot wait for one.
  */
 int store_reserve_again(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
                         uint8_t tag, struct store_ref *ref, uint64_t *scan);
-/* grows while memory is given back for a large value: who waits for that waits on */
+/* grows while memory is given back for a large value: a request that waits for that waits on */
 uint64_t store_room_made(const struct store *s);
-/* Who was told -EINPROGRESS does not wait any longer. Until as much was freed, or
- * DD_COMPACT_LATE_MS are over, nobody else is told to wait for as much. */
+/* The request that got -EINPROGRESS waits no longer. Until as much was freed, or
+ * DD_COMPACT_LATE_MS are over, no other request is told to wait for as much. */
 void store_reserve_late(struct store *s);
-/*
- * Where there is a spill that is served by threads: -EAGAIN, without a sentence: memory is full,
- * and room is being made. Try again when store_progress() has changed, and after DD_SPILL_LOOK_MS:
- * when the disk does nothing for DD_SPILL_WAIT_MS it is DDICT_EFULL.
- */
-/* never in the spill */
+/* The same, never in the spill. */
 int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
                          uint8_t tag, struct store_ref *ref);
 void store_abort(struct store *s, struct store_ref *ref);
@@ -118,25 +117,26 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, u
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
 /* Remove. With ref: the removed item, pinned once for the caller (pop). DDICT_ENOKEY. */
 int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
-/* The same of a pop; next: the value that is the first of the key now, its item NULL where there is
- * none. */
+/* The same for a pop; *next receives the value that is now the first of the key, its item is NULL
+ * if there is none. */
 int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref,
               struct store_ref *next);
 int store_clear(struct store *s);
 
 /*
- * Queues (LAYOUT 12): a key can have more values behind its first one, which is as any other key's.
- * store_pop() makes the next the first, store_remove() without ref and store_clear() remove all.
+ * Queues (LAYOUT 12): a key can have more values behind its first one, which is an item as any
+ * other. store_pop() makes the next value the first; store_remove() without ref and store_clear()
+ * remove all.
  */
 struct store_queue {
-    /* values that the key may have in all, which is for the caller to see to; 0: any number */
+    /* values that the key may have in all, which the caller enforces; 0: any number */
     uint64_t most;
     uint64_t more; /* behind the first */
 };
-/* false: neither */
+/* False: the key has neither a limit nor a second value. */
 bool store_queue_look(struct store *s, const void *key, uint32_t key_len, uint64_t hash,
                       struct store_queue *out);
-/* Note `most`, also of a key without a value. It lasts until the key is removed with all its
+/* Note `most`, also for a key without a value. It lasts until the key is removed with all its
  * values. DDICT_EFULL. */
 int store_queue_limit(struct store *s, const void *key, uint32_t key_len, uint64_t most);
 /* Put ref behind the values of its key, which has one. DDICT_EFULL: the block is then still
@@ -146,8 +146,7 @@ int store_queue_push(struct store *s, struct store_ref *ref);
 /* Counted pins of the manager itself: a pinned block is not reused (I6). Pins nest. */
 int store_pin(struct store *s, uint64_t off);
 void store_unpin(struct store *s, uint64_t off);
-/* A block that was never published or is not any more (transit): free it as soon as no lease and no
- * pin holds it. */
+/* Free a block that no word names (of transit) as soon as no lease and no pin holds it. */
 void store_retire(struct store *s, uint64_t off);
 
 /*
@@ -177,8 +176,8 @@ void store_cache_hints(struct store *s);
 uint64_t store_cache_evict(struct store *s, uint64_t bytes, unsigned looks, uint64_t *evicted);
 /*
  * All of this, a bounded part with each call: look what is read, evict `bytes`, scan. True when all
- * of them are free, or there were not so many; else call again in a later turn, and never mind
- * `bytes` until then.
+ * of them are free, or there were not so many. Else call again in a later turn; `bytes` counts in
+ * the first of these calls alone.
  */
 bool store_cache_shrink(struct store *s, uint64_t bytes, uint64_t *evicted);
 /* Take out at most n items. True while there are more. */
@@ -194,8 +193,8 @@ void store_freeze(struct store *s, uint64_t epoch, enum freeze_state state);
 int store_keys(struct store *s, uint64_t *cursor,
                int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
 
-/* Asked before memory of free pages is given back, [off, off + len) of the arena: false: not this.
- * len 0: could any be? One at most; NULL: none. */
+/* The store asks may() before it gives back memory of free pages, [off, off + len) of the arena;
+ * false: not this memory. len 0: can any be given back? There is one such function; NULL: none. */
 void store_watch_memory(struct store *s, bool (*may)(void *arg, uint64_t off, uint64_t len),
                         void *arg);
 
@@ -207,9 +206,9 @@ static inline const void *store_value(struct store *s, const struct item *item) 
 }
 
 /*
- * The spill (LAYOUT 11). Its file is read and written by two threads, which never touch anything
- * else of the store; each writes to wake_fd (8 bytes, as to an eventfd) when it has done something.
- * Without this call, as in tests, the store does it all itself. 0 or a negative code.
+ * The spill (LAYOUT 11). Two threads read and write its file, and never touch anything else of the
+ * store; each writes to wake_fd (8 bytes, as to an eventfd) when it has done something. Without
+ * this call, as in tests, the store does all of it itself. 0 or a negative code.
  */
 int store_spill_serve(struct store *s, int wake_fd);
 /* changes when room was made in memory, or something came from or went to the disk */
@@ -217,21 +216,21 @@ uint64_t store_progress(const struct store *s);
 /* a sentence, once, when the spill has failed; else NULL */
 const char *store_spill_trouble(struct store *s);
 /*
- * A block with ref.fill: the first `got` bytes of ref.value are there. They are written while the
- * others come. -EAGAIN: they come faster than the disk takes them, or with got == the length the
- * disk does not have them all yet: ask again when store_progress() has changed. -EIO and others: it
- * can not be. For other blocks 0.
+ * For a block with ref.fill: the first `got` bytes of ref.value are there. The store writes them
+ * while the others come. -EAGAIN: they come faster than the disk takes them, or got is the length
+ * and the disk does not have all of them yet: call again when store_progress() has changed. -EIO
+ * and others: the value cannot be stored. For other blocks 0.
  */
 int store_fill(struct store *s, struct store_ref *ref, uint64_t got);
 /*
  * Read a value that is in the spill. The block must be pinned until store_read_end(). Bytes [0,
- * ready) of data are there and right; those before what store_read_sent() said are not any more. So
- * at most DD_SPILL_AHEAD bytes of it are in memory. -ENOMEM.
+ * ready) of data are there and agree with their sums; those before `sent` of store_read_sent() are
+ * there no more. So at most DD_SPILL_AHEAD bytes of the value are in memory. -ENOMEM.
  */
 struct store_reading;
 int store_read_begin(struct store *s, const struct store_ref *ref, struct store_reading **out,
                      const uint8_t **data);
-/* or -EIO: so many will never be ready */
+/* how many bytes are ready, or -EIO: `wanted` will never be */
 int64_t store_read_ready(const struct store_reading *r, uint64_t wanted);
 void store_read_sent(struct store_reading *r, uint64_t sent);
 void store_read_end(struct store_reading *r);
@@ -239,23 +238,23 @@ void store_read_end(struct store_reading *r);
 /* Work to be done between requests: sweep after clear, scan when enough is retired. Returns true
  * while more is waiting. */
 bool store_work(struct store *s); /* once a turn of the loop */
-/* Work for turns in which nobody asked: scattered memory is brought together. At most
- * DD_COMPACT_IDLE_NS and a value more; true: there is more to do. */
+/* Work for turns in which nobody asked: brings scattered memory together. Takes at most
+ * DD_COMPACT_IDLE_NS and the time of one value; true: there is more to do. */
 bool store_idle(struct store *s);
 /* Scan now and free what can be freed; returns bytes freed. Takes as long as there are leases and
  * retired blocks. */
 uint64_t store_reclaim(struct store *s);
-/* The same where there are few; else the next part of a scan: DD_SCAN_LINES, _LEASES and _BLOCKS
- * bound it. True while there is more of it. */
+/* The same if leases and retired blocks are few; else the next part of a scan, bounded by
+ * DD_SCAN_LINES, _LEASES and _BLOCKS. True while there is more of it. */
 bool store_reclaim_some(struct store *s);
 
 /* Populate the next DD_POPULATE_STEP bytes ahead of use; returns bytes done, 0 when all is
  * populated or the memory limit is near. May run in another thread. */
 int64_t store_populate(struct store *s);
 
-/* What is free, and why a value finds no room in it. */
-/* dd_errkind() of DDICT_EFULL: what is short is not the manager's own budget, but memory of the
- * machine, or the disk of its spill. */
+/* --- what is free, and why a value finds no room in it --- */
+/* dd_errkind() of DDICT_EFULL: the manager's own budget is not short, but memory of the machine, or
+ * the disk of its spill. */
 enum store_full { STORE_FULL_MACHINE = 1, STORE_FULL_SPILL };
 
 struct store_room {
@@ -264,12 +263,12 @@ struct store_room {
     uint64_t stuck_bytes;
     uint64_t row_bytes;  /* of the largest piece, about */
     uint64_t held_bytes; /* in use by replaced and deleted values that views hold */
-    uint32_t holder_pid; /* who holds most of these */
+    uint32_t holder_pid; /* the process that holds most of these */
 };
 void store_room(struct store *s, struct store_room *out);
 
-/* As store_reclaim_some(), for who wants it now: true when it was done; else it is made in the next
- * turns. */
+/* As store_reclaim_some(), for a caller that wants a scan now: true when it is over; else it is
+ * made in the next turns. */
 bool store_reclaim_soon(struct store *s);
 
 /* Fill the memory figures (total, used, free, utilisation, num_keys, free_blocks, retired, leased,

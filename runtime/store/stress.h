@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stress.h - the places where the stress build (-DDDICT_STRESS) delays reader and writer, and the
- * mistakes it can switch on. In the product all of it is nothing.
+ * mistakes (mutants) that it can switch on. In the product all of this is empty.
  */
 #ifndef DDICT_STORE_STRESS_H
 #define DDICT_STORE_STRESS_H
@@ -50,8 +50,8 @@ enum stress_mutant {
     MUTANT_FRESH_EVICT, /* 10: a cached item is retired before its word is EMPTY */
     MUTANT_KEEP_READ,   /* 11: unfreezing passes over cached items that were read */
     MUTANT_FRESH_MOVE,  /* 12: an item's old block is free before its word is replaced */
-    /* those before it show themselves while all live; the others, and 7, when a manager is killed
-     * */
+    /* the mutants before it do harm while all processes live; the others, and 7, when a manager is
+     * killed */
     MUTANTS_LIVE,
     MUTANT_BLIND_REPEAT = MUTANTS_LIVE, /* 13: a split that is repeated copies words again */
     MUTANT_EARLY_DONE,                  /* 14: the intent of a pop is done before the swing */

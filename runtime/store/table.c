@@ -8,7 +8,7 @@
 
 #define TABLE_MIN    64u
 #define MOVED        (~0ull) /* no key: keys are offsets of blocks */
-#define MOVE_AT_ONCE 8192u   /* slots: some 50 us */
+#define MOVE_AT_ONCE 8192u   /* slots that are moved at once: some 50 us */
 /* slots with each key that is added: half as many come before it is half full again */
 #define MOVE_EACH 4u
 
@@ -51,8 +51,8 @@ static void table_place(struct table *t, uint64_t key, uint32_t value) {
     t->value[i] = value;
 }
 
-/* Half full it begins to move, and is done before the new one is half full: it holds cap / 2 keys,
- * and so many come before that. */
+/* A table that is half full begins to move into one twice as large. The move is over before that is
+ * half full: the old one holds cap / 2 keys, and as many are added before. */
 static void move_some(struct table *t, size_t n) {
     for (; n > 0 && t->old.at < t->old.cap; n--, t->old.at++) {
         uint64_t key = t->old.key[t->old.at];

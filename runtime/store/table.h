@@ -11,8 +11,8 @@ struct table { /* all 0 is an empty table */
     uint64_t *key;
     uint32_t *value;
     size_t cap, used; /* cap: 0 or a power of two */
-    /* what it has outgrown: keys from `at` on are still there. Large ones move a few keys with each
-     * that is added */
+    /* the table that it has outgrown, in which keys from `at` on still are: a large one moves a few
+     * slots with each key that is added */
     struct {
         uint64_t *key;
         uint32_t *value;

@@ -43,8 +43,8 @@ int arena_check(const struct arena_header *h, uint64_t file_size, uint64_t spill
     return 0;
 }
 
-/* In a process that locks its future memory the kernel would fill every hole of the file: unlock
- * before it can be accessed. */
+/* In a process that locks its future memory (mlockall) the kernel would fill every hole of the
+ * file: unlock the mapping before it can be accessed. */
 static int map_at(uint8_t *at, uint64_t len, int fd, int prot) {
     if (mmap(at, len, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) == MAP_FAILED ||
         munlock(at, len) < 0 || mprotect(at, len, prot) < 0)
@@ -53,16 +53,16 @@ static int map_at(uint8_t *at, uint64_t len, int fd, int prot) {
 }
 
 /*
- * At an address that huge pages fit: heap_off is a multiple of their size in arenas that ask for
- * them. Without a reservation: what is needed of a pool was reserved when the arena was made, and a
- * reader needs none.
+ * Map both files at an address that huge pages fit: heap_off is a multiple of their size in arenas
+ * that ask for them. The mapping reserves nothing: the pages of a pool were reserved when the arena
+ * was made, and a reader needs none.
  */
 static int map_both(uint8_t **map, uint64_t len, int fd, uint64_t spill_len, int spill_fd,
                     int prot) {
     struct stat st;
     if (fstat(fd, &st) < 0)
         return -errno;
-    /* of a pool its own */
+    /* st_blksize: the page size of a pool's file */
     uint64_t page =
         st.st_blksize > (blksize_t)ARENA_HUGE_PAGE ? (uint64_t)st.st_blksize : ARENA_HUGE_PAGE;
     uint64_t used = ((len + ARENA_PAGE - 1) & ~(uint64_t)(ARENA_PAGE - 1)) + spill_len,
@@ -79,7 +79,7 @@ static int map_both(uint8_t **map, uint64_t len, int fd, uint64_t spill_len, int
         return rc;
     }
     const char *core = getenv("DDICT_CORE");
-    /* a core has what is known of the values, not they */
+    /* a core file has what the process knows of values, not the values */
     if (!core || strcmp(core, "all"))
         madvise(at + before, used, MADV_DONTDUMP);
     if (before)
@@ -136,14 +136,14 @@ int arena_view_map(struct arena_view *a, int fd, int spill_fd, unsigned local_in
     if (rc < 0)
         return rc;
     const struct arena_header *h = map;
-    /* values there are read with it */
+    /* reads of values in the spill need a descriptor of our own */
     int own = spill_fd < 0 ? -1 : fcntl(spill_fd, F_DUPFD_CLOEXEC, 3);
     if (spill_fd >= 0 && own < 0) {
         rc = dd_error(-errno, "cannot keep the spill of an arena open: %s", dd_strerror(-errno));
         munmap(map, (size_t)len);
         return rc;
     }
-    /* before a value */
+    /* bytes of an item before its value, at most */
     const uint64_t longest = sizeof(struct item) + DDICT_KEY_MAX + DD_VALUE_ALIGN_MIN;
     *a = (struct arena_view){.header = h,
                              .map_len = (size_t)len,
@@ -159,8 +159,8 @@ int arena_view_map(struct arena_view *a, int fd, int spill_fd, unsigned local_in
 }
 
 void reader_unfence(struct arena_view *a) {
-    /* Acquire: who sees the manager's word relies on its scans. Registered first, and for good: the
-     * kernel then counts us among those it must reach. */
+    /* Acquire: a reader that sees the manager's word relies on its scans. The registration comes
+     * first and lasts: from then on the kernel's membarriers reach this process. */
     if (__atomic_load_n(&a->header->barriers, __ATOMIC_ACQUIRE) &&
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0)
         a->fenced = false;
