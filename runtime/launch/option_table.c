@@ -85,13 +85,29 @@ static int is_cache(const char *text, enum said_by by) {
     return strcmp(text, "none") == 0 || ask_amount("", text, &amount, why, sizeof why) == 0;
 }
 
-/* "NODE/PID/TICKS". */
-static int is_script(const char *text, enum said_by by) {
-    const char *pid = strchr(text, '/'), *ticks = pid ? strchr(++pid, '/') : NULL;
+int script_parse(const char *text, char *node, size_t cap, pid_t *pid, uint64_t *began) {
+    char process[12], ticks[24];
+    size_t length = strcspn(text, "/");
+    uint64_t number;
 
-    return ticks && pid - 1 > text && pid - 1 - text < NODE_NAME_MAX && strtol(pid, NULL, 10) > 0 &&
-           strspn(pid, DIGITS) == (size_t)(ticks - pid) && ticks - pid < 11 &&
-           is_made_of(ticks + 1, DIGITS, 20);
+    if (length == 0 || length >= cap ||
+        sscanf(text + length, "/%11[0-9]/%23[0-9]", process, ticks) != 2 ||
+        strlen(text + length) != strlen(process) + strlen(ticks) + 2 ||
+        count_parse(process, 1, INT32_MAX, &number) < 0 ||
+        count_parse(ticks, 0, INT64_MAX, began) < 0)
+        return -EINVAL;
+    memcpy(node, text, length);
+    node[length] = '\0';
+    *pid = (pid_t)number;
+    return 0;
+}
+
+static int is_script(const char *text, enum said_by by) {
+    char node[NODE_NAME_MAX];
+    uint64_t began;
+    pid_t pid;
+
+    return script_parse(text, node, sizeof node, &pid, &began) == 0;
 }
 
 static int judge_spill(const char *name, const char *text, char *why, size_t cap) {
@@ -424,6 +440,8 @@ void option_help(FILE *f, unsigned of) {
 
     for (enum option_id o = 0; o < OPTS; o++) {
         const struct option_row *row = &option_rows[o];
+        const char *argument = of == OF_DDICTD && row->told ? row->told : row->argument,
+                   *help = of == OF_DDICTD && row->told_help ? row->told_help : row->help;
         int at = 0;
 
         if ((row->of & of) == 0 || (row->of & internal) != 0)
@@ -432,10 +450,11 @@ void option_help(FILE *f, unsigned of) {
             at = fprintf(f, "  -%c, %s", row->letter, row->option);
         else
             at = fprintf(f, "      %s", row->option);
-        if (row->argument)
-            at += fprintf(f, "=%s ", row->argument);
-        at = help_wrap(f, row->help, at);
-        if (row->variable && (of != OF_DDICTD || (row->of & OF_UP) == 0)) {
+        if (argument)
+            at += fprintf(f, "=%s", argument);
+        at += fprintf(f, " ");
+        at = help_wrap(f, help, at);
+        if (row->variable && (of != OF_DDICTD || is_ddictd_only(o))) {
             char text[64];
 
             snprintf(text, sizeof text, "($%s)", row->variable);

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #define SITE_TEXT 512 /* bytes of a path of the administrator's with the final 0 */
 
@@ -90,6 +91,8 @@ struct option_row {
     unsigned of;              /* OF_* and the others */
     struct setting otherwise; /* our default */
     const char *help;         /* one line, without the variable, which is added */
+    /* In ddictd's --help, where it is told less than the user may say; NULL: as above. */
+    const char *told, *told_help;
 };
 
 extern const struct option_row option_rows[OPTS];
@@ -137,10 +140,18 @@ static inline const char *text_of(const struct settings *s, enum option_id o) {
 static inline uint64_t number_of(const struct settings *s, enum option_id o) {
     return s->of[o].number;
 }
+/* No starter has it, so ddictd reads its variable itself. */
+static inline int is_ddictd_only(enum option_id o) {
+    return (option_rows[o].of & (OF_SRUN | OF_UP | OF_RUN | OF_DDICTD)) == OF_DDICTD;
+}
 /* What the user calls it: the variable that it was said by, else the option. */
 const char *settings_name(const struct settings *s, enum option_id o);
 /* The value as ddictd is told; buf, at least 24 bytes, is for numbers. NULL: it is a flag. */
 const char *settings_write(const struct settings *s, enum option_id o, char *buf, size_t cap);
+
+/* NODE/PID/TICKS of OPT_SCRIPT: a process, and when it began, as /proc/PID/stat has it. 0 or
+ * -EINVAL. */
+int script_parse(const char *text, char *node, size_t cap, pid_t *pid, uint64_t *began);
 
 /* One line for each option of `of`. */
 void option_help(FILE *f, unsigned of);

@@ -22,7 +22,7 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/transport.c runtime/supervisor/transport.h runtime/supervisor/watch.c \
   runtime/supervisor/watch.h runtime/supervisor/wireup.c runtime/supervisor/wireup.h
 ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
-ddictd_LDADD = libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
+ddictd_LDADD = liblaunch.la libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS)
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog tests/unit/supervisor_node_info \

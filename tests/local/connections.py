@@ -66,7 +66,7 @@ def numbers_that_make_no_sense_are_refused():
         with d:
             code = d.nodes[0].wait()
             line = d.nodes[0].line("error")
-            check(code != 0 and "--connections=%s: a number from 1 to 16" % wrong in line, "%d: %s" % (code, line))
+            check(code != 0 and "DDICT_CONNECTIONS=%s: want a number from 1 to 16" % wrong in line, "%d: %s" % (code, line))
 
 
 def the_loss_of_one_is_the_loss_of_the_peer():

@@ -97,7 +97,7 @@ def too_few_pages_are_an_error_with_both_figures():
 
 
 def sizes_that_are_none_are_refused():
-    refused("yes", "32M", "--hugepages=yes: no, advise, or the size")
+    refused("yes", "32M", "DDICT_HUGEPAGES=yes: want no, advise, or the size")
     refused("64M", "32M", "no huge pages of 64.0 MiB", "2.0 MiB")
 
 

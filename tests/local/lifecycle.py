@@ -37,7 +37,7 @@ def wrong_options_are_refused_in_one_line():
     refused(name + ["--dict-id", "abc"], "--dict-id=abc")
     refused(name + ["extra"], "unexpected argument extra")
     refused(["--name", "a/b"], "--name=a/b")
-    refused(["--name", "x" * 64], "1 to 63 characters")
+    refused(["--name", "x" * 64], "at most 63 letters")
 
 
 def the_lines_come_in_order_and_say_what_is():

@@ -83,7 +83,7 @@ def wrong_words_are_refused():
     for text in ("n1", "n1/1", "n1/1/", "/1/1", "n1/x/1", "n1/1/1x", "n1/0/1", "n1/99999999999/1", "n1/1/1/1", "n" * 300 + "/1/1"):
         p = subprocess.run([DDICTD, "--name", "1.1.1", "--managers", "1", "--mem", "64M", "--script", text], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                            timeout=20)
-        check(p.returncode == 1 and "NODE/PID/TICKS is wanted" in p.stdout, "%s: %d %s" % (text, p.returncode, p.stdout))
+        check(p.returncode == 1 and "want NODE/PID/TICKS" in p.stdout, "%s: %d %s" % (text, p.returncode, p.stdout))
 
 
 main([it_ends_with_the_script, who_is_attached_has_a_moment, another_process_is_not_the_script, wrong_words_are_refused])

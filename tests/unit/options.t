@@ -37,7 +37,6 @@ names() {
         awk '/^uses / { printf "%s", end; end = ""; print; next } $1 != file { printf "%s%s", end, file = $1; end = "\n" } { printf " %s", $2 } END { printf "%s", end }'
 }
 
-# ddictd has a parser of its own: there each has a row, and most a refusal.
 cat >"$dir/allowed" <<'END'
 client/cmd/save.c mem spill
 client/cmd/socket.c mem
@@ -63,7 +62,6 @@ runtime/launch/step_argv.c chdir jobid mem mpi nodes
 runtime/launch/tasks.c jobid local srun
 runtime/launch/up.c drain name summary
 runtime/manager/answers.c mem
-runtime/supervisor/options.c asked cache cache connections connections connections dict-id dict-id drain-ms drain-ms help hugepages hugepages hugepages kill-wait kill-wait managers managers mem mem name name node node node-id node-id node-id nodes nodes ports ports record record results results rma rma save save save-after-load save-end save-end save-lead save-lead save-prefix script script spill spill spill-size spill-size stay summary summary tasks tasks transport transport version wire wire-least wireup wireup
 END
 (names "$src") >"$dir/all" || exit 1
 grep -v '^uses ' "$dir/all" >"$dir/now"
