@@ -32,8 +32,7 @@
 /* `ddict up` has the deadlines; ours are later and only for the case that it hangs itself */
 #define SPARE_MS      30000
 #define LAST_WORDS_MS 200
-#define UNSAVED       "NOT ALL WAS SAVED" /* as starter.h has it */
-#define LINE_KEPT     4096                /* longer lines (the report) are not for us */
+#define LINE_KEPT     4096 /* longer lines (the report) are not for us */
 
 static struct up {
     pid_t pid;        /* 0: none */
@@ -134,8 +133,10 @@ static void on_line(void *arg, char *line) {
     case LINE_SAVING:
         up.saving = 1;
         break;
+    case LINE_UNSAVED:
+        up.unsaved = 1;
+        /* fall through */
     case LINE_WARN:
-        up.unsaved |= strncmp(rest, UNSAVED, sizeof UNSAVED - 1) == 0;
         up.say(rest);
         break;
     case LINE_SUMMARY:

@@ -205,9 +205,10 @@ static void on_line(void *arg, char *line) {
         s->ready = s->exists = 1;
         starter_enter(s, STARTER_DRAINING, DD_LINGER_MS + 2 * DD_STOP_MS);
         break;
-    case LINE_WARN:
-        s->unsaved |= strncmp(rest, STARTER_UNSAVED, sizeof STARTER_UNSAVED - 1) == 0;
+    case LINE_UNSAVED:
+        s->unsaved = 1;
         /* fall through */
+    case LINE_WARN:
     case LINE_SUMMARY:
         if (s->news)
             s->news(s->news_arg, line_parse(line, NULL), rest);
@@ -412,7 +413,7 @@ int starter_unsaved(const struct starter *s, const char *save, char *text, size_
     if (*save == '\0' || !s->ready || s->exists || (s->ended && !s->unsaved))
         return 0;
     if (!s->unsaved)
-        snprintf(text, cap, STARTER_UNSAVED " to %s: %s", save,
+        snprintf(text, cap, "NOT ALL WAS SAVED to %s: %s", save,
                  s->why[0] != '\0' ? s->why : "the managers ended early");
     return 1;
 }

@@ -45,12 +45,12 @@ struct starter {
     int exists;              /* ready is another start's dictionary of this name; ours ends */
     int ended;               /* it said `end` */
     int memory;              /* its error was one of memory */
-    int unsaved;             /* it said so */
+    int unsaved;             /* it said `unsaved` */
     int gone;                /* srun said before `ready` that a task is gone */
     char why[DD_ERRMSG_MAX]; /* "" or what went wrong, one sentence */
     char about[256];         /* what stood behind `ready` */
     char *report;            /* JSON, ours; NULL when there was none */
-    /* NULL, or gets LINE_WARN and LINE_SUMMARY as they come; the owner sets it */
+    /* NULL, or gets LINE_WARN, _UNSAVED, _SAVING and _SUMMARY as they come; the owner sets it */
     void (*news)(void *arg, enum line_kind kind, const char *text);
     void *news_arg;
 
@@ -73,7 +73,6 @@ struct starter {
     const char *srun;  /* borrowed; NULL: no step */
 };
 
-#define STARTER_UNSAVED "NOT ALL WAS SAVED" /* begins the sentence of ddictd, and ours */
 /* When it is over, of a dictionary with --save to `save` ("": none): whether something that was to
  * be saved was not. text: the sentence; "" where ddictd has said it. */
 int starter_unsaved(const struct starter *s, const char *save, char *text, size_t cap);

@@ -51,10 +51,10 @@ enum line_kind line_parse(const char *line, const char **rest) {
     static const struct {
         const char *word;
         enum line_kind kind;
-    } words[] = {{"start", LINE_START},     {"ready", LINE_READY},  {"error", LINE_ERROR},
-                 {"report", LINE_REPORT},   {"end", LINE_END},      {"card", LINE_CARD},
-                 {"exists", LINE_EXISTS},   {"warn", LINE_WARN},    {"summary", LINE_SUMMARY},
-                 {"loading", LINE_LOADING}, {"saving", LINE_SAVING}};
+    } words[] = {{"start", LINE_START},     {"ready", LINE_READY},   {"error", LINE_ERROR},
+                 {"report", LINE_REPORT},   {"end", LINE_END},       {"card", LINE_CARD},
+                 {"exists", LINE_EXISTS},   {"warn", LINE_WARN},     {"summary", LINE_SUMMARY},
+                 {"loading", LINE_LOADING}, {"saving", LINE_SAVING}, {"unsaved", LINE_UNSAVED}};
     size_t i, n;
 
     if (strncmp(line, "ddict1 ", 7) != 0)

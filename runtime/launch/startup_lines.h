@@ -23,6 +23,7 @@ enum line_kind {
     LINE_CARD,
     LINE_EXISTS,
     LINE_WARN,
+    LINE_UNSAVED, /* a warning: not all that was to be saved was */
     LINE_SUMMARY,
     LINE_LOADING,
     LINE_SAVING

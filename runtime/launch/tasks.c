@@ -124,7 +124,7 @@ static void tasks_init(struct tasks *t, const struct options *o, const struct pl
 
 /* --- start the managers --- */
 static void on_news(void *arg, enum line_kind kind, const char *text) {
-    if (kind == LINE_WARN)
+    if (kind == LINE_WARN || kind == LINE_UNSAVED)
         verb_say("%s", text);
 }
 

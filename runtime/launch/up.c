@@ -55,12 +55,16 @@ static void up_say(const char *word, const char *rest) {
     free(line);
 }
 
-/* What is no failure: `warn`, `saving` and `summary`. */
+/* What is no failure of the dictionary. */
 static void on_news(void *arg, enum line_kind kind, const char *text) {
+    static const char *const words[] = {[LINE_WARN] = "warn",
+                                        [LINE_UNSAVED] = "unsaved",
+                                        [LINE_SAVING] = "saving",
+                                        [LINE_SUMMARY] = "summary"};
     struct up *u = arg;
 
     if (u->lines)
-        up_say(kind == LINE_WARN ? "warn" : kind == LINE_SAVING ? "saving" : "summary", text);
+        up_say(words[kind], text);
     else if (kind != LINE_SAVING)
         verb_say("%s", text);
 }
@@ -243,7 +247,7 @@ static int up_run(const struct options *o) {
         }
         unsaved = stays && starter_unsaved(&u.s, u.plan.save, text, sizeof text);
         if (unsaved && text[0] != '\0')
-            on_news(&u, LINE_WARN, text);
+            on_news(&u, LINE_UNSAVED, text);
         if (u.lines && stays && u.s.report)
             up_say("report", u.s.report);
         if (u.lines && u.s.ended)

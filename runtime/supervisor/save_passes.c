@@ -144,15 +144,15 @@ static void success_format(const struct supervisor *s, char *text, size_t cap) {
                  (unsigned long long)passes.total.left_out, passes.total.text);
 }
 
-/* Warns the user, once for each cause. */
-static void warning_print(const char *text) {
+/* Warns the user, once for each cause. word: `unsaved`, which makes the starter fail, or `warn`. */
+static void warning_print(const char *word, const char *text) {
     if (strcmp(passes.warned, text) == 0)
         return;
     snprintf(passes.warned, sizeof passes.warned, "%s", text);
     for (char *c = passes.warned; *c; c++)
         if (*c == '\n')
             *c = ' ';
-    startup_print("warn %s", passes.warned);
+    startup_print("%s %s", word, passes.warned);
     snprintf(passes.warned, sizeof passes.warned, "%s", text);
 }
 
@@ -208,7 +208,7 @@ static void pass_over(struct supervisor *s, bool complete) {
     }
     snprintf(passes.said, sizeof passes.said, "%s", text);
     if (!complete || passes.total.left_out > 0)
-        warning_print(text);
+        warning_print(complete ? "warn" : "unsaved", text);
     if (passes.final)
         passes_finish(s);
     else if (s->stage == STAGE_READY) {
@@ -443,7 +443,7 @@ void save_passes_lost(struct supervisor *s) {
     snprintf(passes.said, sizeof passes.said, "NOT ALL WAS SAVED to %s: the dictionary was lost%s",
              s->opt.save, more);
     if (control_is_head(s))
-        warning_print(passes.said);
+        warning_print("unsaved", passes.said);
     if (!passes.got)
         passes.got = calloc(s->nodes, sizeof *passes.got);
     else

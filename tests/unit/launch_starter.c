@@ -214,7 +214,10 @@ static char news[200];
 
 static void on_news(void *arg, enum line_kind kind, const char *text) {
     snprintf(news + strlen(news), sizeof news - strlen(news), "%s %s;",
-             kind == LINE_WARN ? "warn" : "summary", text);
+             kind == LINE_WARN      ? "warn"
+             : kind == LINE_UNSAVED ? "unsaved"
+                                    : "summary",
+             text);
 }
 
 START_TEST(warnings_and_the_summary_are_passed_on) {
@@ -227,6 +230,32 @@ START_TEST(warnings_and_the_summary_are_passed_on) {
     starter_drain(&s);
     ends(NULL);
     ck_assert_str_eq(news, "warn no log;summary 2 keys;");
+}
+END_TEST
+
+/* The word counts, not the sentence. */
+START_TEST(what_was_not_saved_has_a_word_of_its_own) {
+    char text[200];
+
+    news[0] = '\0';
+    begin(UP
+          "cat >/dev/null; echo ddict1 warn NOT ALL WAS SAVED, says a file name; echo ddict1 end",
+          1, START_S);
+    s.news = on_news;
+    turn_until(STARTER_READY);
+    starter_drain(&s);
+    ends(NULL);
+    ck_assert_int_eq(starter_unsaved(&s, "/d", text, sizeof text), 0);
+    ck_assert_str_eq(news, "warn NOT ALL WAS SAVED, says a file name;");
+    news[0] = '\0';
+    begin(UP "cat >/dev/null; echo ddict1 unsaved no room on /d; echo ddict1 end", 1, START_S);
+    s.news = on_news;
+    turn_until(STARTER_READY);
+    starter_drain(&s);
+    ends(NULL);
+    ck_assert_int_eq(starter_unsaved(&s, "/d", text, sizeof text), 1);
+    ck_assert_str_eq(text, "");
+    ck_assert_str_eq(news, "unsaved no room on /d;");
 }
 END_TEST
 
@@ -435,7 +464,7 @@ int main(void) {
         memory_is_the_cause_although_the_step_was_cancelled, what_ignores_SIGTERM_is_killed,
         lost_is_told_and_comes_to_its_end, an_end_without_asking_is_no_error,
         a_drain_is_said_before_the_end_of_input, another_start_s_dictionary_is_ready_and_ours_ends,
-        warnings_and_the_summary_are_passed_on,
+        warnings_and_the_summary_are_passed_on, what_was_not_saved_has_a_word_of_its_own,
         what_is_left_when_ready_loses_srun_and_its_child_and_goes_on,
         what_lets_go_of_our_pipes_stays_alone, what_does_not_let_go_is_killed,
         death_after_ready_is_told, a_long_report_comes_whole,
