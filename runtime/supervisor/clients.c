@@ -7,7 +7,7 @@
 
 #include "attach_counts.h"
 #include "fork_leases.h"
-#include "lifecycle.h"
+#include "life_events.h"
 #include "managers.h"
 #include "places.h"
 #include "record.h"

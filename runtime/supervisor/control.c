@@ -14,7 +14,7 @@
 
 #include "attach_counts.h"
 #include "freeze.h"
-#include "lifecycle.h"
+#include "life_events.h"
 #include "managers.h"
 #include "record.h"
 #include "rendezvous.h"

@@ -4,6 +4,7 @@
 
 #include "clients.h"
 #include "control.h"
+#include "life_events.h"
 #include "managers.h"
 #include "record.h"
 #include "record_writer.h"
@@ -18,10 +19,8 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
-#include <base/text.h>
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,15 +31,9 @@
  * connection */
 #define RELEASE_MS 500u
 
-enum life_event {
-    EVENT_READY,  /* all nodes are ready */
-    EVENT_DRAIN,  /* stdin, SIGTERM, `ddict down`, or DRAIN of another node */
-    EVENT_END,    /* node 0: nobody needs the dictionary any more; others: END of node 0 */
-    EVENT_LOST,   /* a manager died, a node was lost, something could not start */
-    EVENT_HEAD,   /* the nodes before this one are gone */
-    EVENT_CHANGE, /* a client left, statistics came, the record is written, ... */
-    /* one for each timer; a deadline that is over stays over */
-    EVENT_DRAIN_LATE,
+/* Behind those of life_events.h: one for each timer. A deadline that is over stays over. */
+enum timer_event {
+    EVENT_DRAIN_LATE = EVENT_SEEN_N,
     EVENT_STATS_LATE,  /* our managers */
     EVENT_NODES_LATE,  /* the head: the other nodes; others: DONE */
     EVENT_RECORD_LATE, /* the record is not written */
@@ -48,20 +41,16 @@ enum life_event {
     EVENT_RELEASE_LATE,
     EVENT_N
 };
-#define TIMER_N (EVENT_N - EVENT_DRAIN_LATE)
+#define TIMER_N (EVENT_N - EVENT_SEEN_N)
 
 struct life_timer {
     struct timer timer;
     struct supervisor *s;
-    enum life_event event;
+    unsigned event; /* enum timer_event */
 };
 struct lifecycle {
     struct life_timer timers[TIMER_N];
     int drain_ms; /* the shortest time to drain that anybody asked for */
-};
-struct drain_wish { /* what comes with EVENT_DRAIN */
-    int wait_ms;
-    enum end_reason why;
 };
 
 static const char *const stage_names[] = {
@@ -69,8 +58,7 @@ static const char *const stage_names[] = {
     [STAGE_SAVING] = "SAVING",       [STAGE_ENDING] = "ENDING",       [STAGE_REPORTED] = "REPORTED",
     [STAGE_GATHERING] = "GATHERING", [STAGE_RECORDING] = "RECORDING", [STAGE_OVER] = "OVER"};
 
-static void lifecycle_event(struct supervisor *s, enum life_event event,
-                            const struct drain_wish *wish);
+static void lifecycle_event(struct supervisor *s, unsigned event, const struct drain_wish *wish);
 
 /* The only place that changes the stage. */
 static void stage_enter(struct supervisor *s, enum stage next) {
@@ -85,11 +73,11 @@ static void life_timer_fire(struct timer *t) {
     lifecycle_event(l->s, l->event, NULL);
 }
 
-static struct timer *life_timer(struct supervisor *s, enum life_event event) {
-    return &s->lifecycle->timers[event - EVENT_DRAIN_LATE].timer;
+static struct timer *life_timer(struct supervisor *s, enum timer_event event) {
+    return &s->lifecycle->timers[event - EVENT_SEEN_N].timer;
 }
 
-static void life_timer_arm(struct supervisor *s, enum life_event event, unsigned ms) {
+static void life_timer_arm(struct supervisor *s, enum timer_event event, unsigned ms) {
     struct timer *t = life_timer(s, event);
     /* no memory for the timer: the deadline is now */
     if (timer_after(&s->timers, t, ms * 1000000ull) < 0)
@@ -97,7 +85,7 @@ static void life_timer_arm(struct supervisor *s, enum life_event event, unsigned
 }
 
 /* Of a timer that was armed before. */
-static bool is_late(struct supervisor *s, enum life_event event) {
+static bool is_late(struct supervisor *s, enum timer_event event) {
     return !life_timer(s, event)->pos;
 }
 
@@ -327,49 +315,14 @@ static event_handler *const handlers[STAGE_OVER + 1][EVENT_N] = {
                          [EVENT_RELEASE_LATE] = recording_check},
 };
 
-static void lifecycle_event(struct supervisor *s, enum life_event event,
-                            const struct drain_wish *wish) {
+static void lifecycle_event(struct supervisor *s, unsigned event, const struct drain_wish *wish) {
     event_handler *handler = handlers[s->stage][event];
     if (handler)
         handler(s, wish);
 }
 
-/* --- events from outside --- */
-int lifecycle_init(struct supervisor *s) {
-    s->lifecycle = calloc(1, sizeof *s->lifecycle);
-    if (!s->lifecycle)
-        return dd_error(-ENOMEM, "no memory");
-    for (unsigned i = 0; i < TIMER_N; i++)
-        s->lifecycle->timers[i] =
-            (struct life_timer){.timer.fire = life_timer_fire,
-                                .s = s,
-                                .event = (enum life_event)(EVENT_DRAIN_LATE + i)};
-    return 0;
-}
-
-void supervisor_ready(struct supervisor *s) {
-    lifecycle_event(s, EVENT_READY, NULL);
-}
-
-void supervisor_drain(struct supervisor *s, int wait_ms, enum end_reason why) {
-    if (s->opt.results && wait_ms < DD_RESULTS_END_MS)
-        wait_ms = DD_RESULTS_END_MS;
-    lifecycle_event(s, EVENT_DRAIN, &(struct drain_wish){.wait_ms = wait_ms, .why = why});
-}
-
-void supervisor_end(struct supervisor *s) {
-    lifecycle_event(s, EVENT_END, NULL);
-}
-
-void supervisor_lost(struct supervisor *s, const char *fmt, ...) {
-    va_list ap;
-    if (s->lost || s->stage == STAGE_OVER)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(s->text, sizeof s->text, fmt, ap);
-    va_end(ap);
-    text_plain(s->text); /* the text may come from another node */
-    s->lost = true;
+/* Of the first cause of a loss. */
+static void lost_tell(struct supervisor *s) {
     /* At the end of a job Slurm kills nodes in any order: that is no error of the dictionary. */
     if (s->stage < STAGE_DRAINING || s->reason != REASON_SIGNAL)
         s->exit_code = 1;
@@ -380,16 +333,30 @@ void supervisor_lost(struct supervisor *s, const char *fmt, ...) {
     if (s->was_ready && control_is_head(s))
         record_lost(s);
     save_passes_lost(s);
-    lifecycle_event(s, EVENT_LOST, NULL);
 }
 
-void lifecycle_become_head(struct supervisor *s) {
+static void head_tell(struct supervisor *s) {
     log_info("writes the record: the nodes before this one are gone");
     if (s->lost)
         record_lost(s);
-    lifecycle_event(s, EVENT_HEAD, NULL);
 }
 
-void lifecycle_check(struct supervisor *s) {
-    lifecycle_event(s, EVENT_CHANGE, NULL);
+/* Some are told in every stage. */
+static void event_seen(struct supervisor *s, enum life_event event, const struct drain_wish *wish) {
+    if (event == EVENT_LOST)
+        lost_tell(s);
+    if (event == EVENT_HEAD)
+        head_tell(s);
+    lifecycle_event(s, event, wish);
+}
+
+int lifecycle_init(struct supervisor *s) {
+    s->lifecycle = calloc(1, sizeof *s->lifecycle);
+    if (!s->lifecycle)
+        return dd_error(-ENOMEM, "no memory");
+    for (unsigned i = 0; i < TIMER_N; i++)
+        s->lifecycle->timers[i] =
+            (struct life_timer){.timer.fire = life_timer_fire, .s = s, .event = EVENT_SEEN_N + i};
+    life_events_go_to(event_seen);
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lifecycle.h - the life of a dictionary in its ddictd, from start to over. The arrows are events;
- * lifecycle.c has a table of them. Each wait ends by a deadline of its own.
+ * lifecycle.h - the life of a dictionary in its ddictd, from start to over. The arrows are events
+ * (life_events.h); lifecycle.c has a table of them. Each wait ends by a deadline of its own.
  *
  *     STARTING ---ready---> READY            clients are served
  *        |                    |
@@ -35,15 +35,6 @@
 #include "supervisor.h"
 
 int lifecycle_init(struct supervisor *s);
-void supervisor_ready(struct supervisor *s); /* all nodes are ready */
-void supervisor_drain(struct supervisor *s, int wait_ms, enum end_reason why);
-void supervisor_end(struct supervisor *s);
-void supervisor_lost(struct supervisor *s, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-void lifecycle_become_head(
-    struct supervisor *s); /* the nodes before us are gone: we write the record */
-void lifecycle_check(
-    struct supervisor *s); /* something happened that the end may have waited for */
 /* Nothing is to be served: OVER at once, without a report. Also before lifecycle_init(). */
 void lifecycle_abandon(struct supervisor *s);
 

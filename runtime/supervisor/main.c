@@ -6,6 +6,7 @@
 #include "elect.h"
 #include "fork_leases.h"
 #include "freeze.h"
+#include "life_events.h"
 #include "lifecycle.h"
 #include "managers.h"
 #include "record_writer.h"

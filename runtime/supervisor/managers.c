@@ -10,7 +10,7 @@
 #include "control.h"
 #include "fork_leases.h"
 #include "freeze.h"
-#include "lifecycle.h"
+#include "life_events.h"
 #include "places.h"
 #include "record.h"
 #include "report.h"

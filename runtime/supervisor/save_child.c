@@ -5,7 +5,7 @@
  * end. ddictd tells it to make a pass, and passes its answer to save_passes.c. If nothing moves for
  * DD_SAVE_STALL_MS it is killed, and another one is started for the next pass.
  */
-#include "lifecycle.h"
+#include "life_events.h"
 #include "managers.h"
 #include "results.h"
 #include "save_passes.h"

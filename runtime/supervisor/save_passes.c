@@ -9,7 +9,7 @@
 #include "save_passes.h"
 
 #include "control.h"
-#include "lifecycle.h"
+#include "life_events.h"
 #include "record.h"
 #include "startup_output.h"
 #include "supervisor.h"

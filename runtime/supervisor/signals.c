@@ -3,7 +3,7 @@
  * the batch script. Also the death of its children. */
 #include "signals.h"
 
-#include "lifecycle.h"
+#include "life_events.h"
 #include "managers.h"
 #include "record_writer.h"
 #include "results.h"

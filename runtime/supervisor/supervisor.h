@@ -16,7 +16,8 @@
  *     rendezvous.c  where the ranks of a step meet; tasks.c: --tasks: the end with the last task
  *     freeze.c      all managers read-only, and back
  *     control.c     the connections of all ddictds to node 0, and who takes its place
- *     lifecycle.c   the stages from start to over; report.c: the statistics at the end
+ *     lifecycle.c   the stages from start to over; life_events.c: what others tell it; report.c: the
+ *                   statistics at the end
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
  *                   was attached
  *     results.c     --results: the child that writes them; save_passes.c, save_child.c: --save

@@ -8,7 +8,7 @@
 #include "tasks.h"
 
 #include "control.h"
-#include "lifecycle.h"
+#include "life_events.h"
 #include "supervisor.h"
 #include <base/error.h>
 #include <base/log.h>

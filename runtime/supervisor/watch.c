@@ -9,7 +9,7 @@
  */
 #include "watch.h"
 
-#include "lifecycle.h"
+#include "life_events.h"
 #include "managers.h"
 #include "supervisor.h"
 #include <base/log.h>
