@@ -13,15 +13,11 @@
 #include "control.h"
 
 #include "attach_counts.h"
-#include "freeze.h"
 #include "life_events.h"
 #include "managers.h"
 #include "record.h"
-#include "rendezvous.h"
 #include "report.h"
-#include "save_passes.h"
 #include "supervisor.h"
-#include "tasks.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
@@ -56,6 +52,7 @@ struct node_state {
 };
 struct control {
     struct supervisor *s;
+    control_heard *heard;
     struct io_handler listener;
     struct ctl_conn *probe;          /* of conns; NULL: none */
     struct ctl_conn *conns, *parent; /* parent: of these; NULL: we are the head, or look for one */
@@ -112,7 +109,7 @@ static void all_ready_check(struct supervisor *s) {
     supervisor_ready(s);
 }
 
-static void node_ended(struct supervisor *s, uint32_t node) {
+void control_node_ended(struct supervisor *s, uint32_t node) {
     struct control *c = s->control;
     c->nodes[node].ended = true;
     if (c->parent)
@@ -143,174 +140,31 @@ static void child_lost(struct supervisor *s, uint32_t node, const char *how) {
         s->lost_node = node;
         supervisor_lost(s, "node %s is lost: %s", node_name(s, node), how);
     }
-    node_ended(s, node);
+    control_node_ended(s, node);
 }
 
-/* --- messages: what each does --- */
-static int ready_from_parent(struct ctl_conn *cc, const struct msg *m, const char *payload,
-                             size_t len) {
-    supervisor_ready(cc->s);
-    return 0;
+/* --- what is heard --- */
+void control_node_ready(struct supervisor *s, uint32_t node) {
+    s->control->nodes[node].ready = true;
+    all_ready_check(s);
 }
 
-static int ready_from_child(struct ctl_conn *cc, const struct msg *m, const char *payload,
-                            size_t len) {
-    cc->s->control->nodes[cc->node].ready = true;
-    all_ready_check(cc->s);
-    return 0;
+void control_node_drained(struct supervisor *s, uint32_t node, bool drained) {
+    s->control->nodes[node].drained = drained;
+    lifecycle_check(s);
 }
 
-static int drain_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    supervisor_drain(cc->s, m->aux < 86400000 ? (int)m->aux : cc->s->opt.drain_ms,
-                     (enum end_reason)m->manager);
-    return 0;
+void control_done(struct supervisor *s) {
+    s->control->released = true;
+    control_release(s); /* our own children */
+    lifecycle_check(s);
 }
 
-static int drained_heard(struct ctl_conn *cc, const struct msg *m, const char *payload,
-                         size_t len) {
-    cc->s->control->nodes[cc->node].drained = m->aux == 0;
-    lifecycle_check(cc->s);
-    return 0;
-}
-
-static int end_from_parent(struct ctl_conn *cc, const struct msg *m, const char *payload,
-                           size_t len) {
-    supervisor_end(cc->s);
-    return 0;
-}
-
-static int end_from_below(struct ctl_conn *cc, const struct msg *m, const char *payload,
-                          size_t len) {
-    if (m->aux >= cc->s->nodes)
-        return DDICT_EPROTO;
-    node_ended(cc->s, (uint32_t)m->aux);
-    return 0;
-}
-
-static int done_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    cc->s->control->released = true;
-    control_release(cc->s); /* our own children */
-    lifecycle_check(cc->s);
-    return 0;
-}
-
-static int lost_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    struct supervisor *s = cc->s;
-    struct ctl_conn *parent = s->control->parent;
-    if (s->lost_manager == UINT32_MAX && s->lost_node == UINT32_MAX) {
-        s->lost_manager = m->manager;
-        s->lost_node = m->aux < s->nodes ? (uint32_t)m->aux : UINT32_MAX;
-    }
-    if (!s->lost)
-        s->lost_memory = m->tag != 0;
-    supervisor_lost(s, "%.*s", (int)(len < 400 ? len : 400), payload);
-    /* A child noticed before us that our parent is silent. */
-    if (parent && parent == s->control->parent && parent->node == m->aux &&
+void control_node_silent(struct supervisor *s, uint32_t node) {
+    const struct ctl_conn *parent = s->control->parent;
+    if (parent && parent->node == node &&
         timers_now(&s->timers) > parent->heard + 2 * DD_PEER_BEAT_MS * 1000000ull)
         parent_lost(s, "silent");
-    return 0;
-}
-
-static int stats_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    struct manager_stats stats;
-    int rc = stats_read(&stats, payload, len);
-    if (rc == 0)
-        report_add(cc->s, &stats);
-    return rc;
-}
-
-static int step_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    char step[STEP_NAME_MAX];
-    if (m->manager >= cc->s->nodes)
-        return DDICT_EPROTO;
-    memcpy(step, payload, len);
-    step[len] = 0;
-    attach_counts_set(cc->s, m->manager, step, m->aux);
-    return 0;
-}
-
-static int note_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    struct note n;
-    memcpy(&n, payload, sizeof n);
-    n.node[sizeof n.node - 1] = n.text[sizeof n.text - 1] = 0;
-    note_raise(cc->s, &n);
-    return 0;
-}
-
-static int meet_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    return rendezvous_hear(cc->s, cc->node, m->manager, m->aux, payload, len);
-}
-
-static int tasks_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    tasks_set(cc->s, cc->node, m->manager, m->aux < m->manager ? (uint32_t)m->aux : m->manager);
-    return 0;
-}
-
-static int freeze_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    return freezes_hear(cc->s, cc == cc->s->control->parent, payload, len);
-}
-
-static int save_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    return save_passes_hear(cc->s, cc == cc->s->control->parent, payload, len);
-}
-
-static int beat_heard(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len) {
-    return 0;
-}
-
-/* --- messages: the table; control.h has the picture --- */
-enum sender {
-    PARENT = 1,
-    CHILD = 2,  /* we are node 0 */
-    ORPHAN = 4, /* we are another node: its parent is gone */
-    BELOW = CHILD | ORPHAN
-};
-
-/* A message that has no row with its type and its sender, or whose payload is shorter or longer
- * than the row says, closes the connection. One that comes in a stage that has no use for it is
- * ignored, as the table in lifecycle.c says. */
-static const struct ctl_rule {
-    enum msg_type type;
-    unsigned from;      /* bits of enum sender */
-    size_t least, most; /* bytes of payload; SIZE_MAX: `heard` knows what is right */
-    bool pass_on;       /* to our parent, if we have one */
-    int (*heard)(struct ctl_conn *cc, const struct msg *m, const char *payload, size_t len);
-} rules[] = {
-    {.type = MSG_CTL_READY, .from = PARENT, .heard = ready_from_parent},
-    {.type = MSG_CTL_READY, .from = CHILD, .heard = ready_from_child},
-    {.type = MSG_CTL_DRAIN, .from = PARENT | CHILD, .heard = drain_heard},
-    {.type = MSG_CTL_DRAINED, .from = CHILD, .heard = drained_heard},
-    {.type = MSG_CTL_END, .from = PARENT, .heard = end_from_parent},
-    {.type = MSG_CTL_END, .from = BELOW, .heard = end_from_below},
-    {.type = MSG_CTL_DONE, .from = PARENT, .heard = done_heard},
-    {.type = MSG_CTL_BEAT, .from = PARENT | BELOW, .heard = beat_heard},
-    {.type = MSG_CTL_LOST, .from = PARENT | BELOW, .most = SIZE_MAX, .heard = lost_heard},
-    {.type = MSG_CTL_STATS, .from = BELOW, .most = SIZE_MAX, .pass_on = true, .heard = stats_heard},
-    {.type = MSG_CTL_STEP,
-     .from = BELOW,
-     .most = STEP_NAME_MAX - 1,
-     .pass_on = true,
-     .heard = step_heard},
-    {.type = MSG_CTL_NOTE,
-     .from = BELOW,
-     .least = sizeof(struct note),
-     .most = sizeof(struct note),
-     .heard = note_heard},
-    {.type = MSG_CTL_TASKS, .from = CHILD, .heard = tasks_heard},
-    {.type = MSG_CTL_MEET, .from = PARENT | CHILD, .most = STEP_NAME_MAX - 1, .heard = meet_heard},
-    {.type = MSG_CTL_FREEZE, .from = PARENT | CHILD, .most = SIZE_MAX, .heard = freeze_heard},
-    {.type = MSG_CTL_SAVE,
-     .from = PARENT | CHILD,
-     .least = sizeof(struct save_word),
-     .most = sizeof(struct save_word),
-     .heard = save_heard},
-};
-
-static const struct ctl_rule *rule_of(unsigned type, enum sender from, size_t len) {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (rules[i].type == type && rules[i].from & from)
-            return len >= rules[i].least && len <= rules[i].most ? &rules[i] : NULL;
-    return NULL;
 }
 
 static void ctl_conn_heard(struct ctl_conn *cc) {
@@ -329,17 +183,22 @@ static int ctl_conn_message(struct conn *c, void *arg, const struct msg *m, void
     if (cc->dead)
         return 0;
     ctl_conn_heard(cc);
-    const struct ctl_rule *rule = rule_of(m->type,
-                                          cc == s->control->parent ? PARENT
-                                          : s->node_id == 0        ? CHILD
-                                                                   : ORPHAN,
-                                          len);
-    int e = rule ? rule->heard(cc, m, payload, len) : DDICT_EPROTO;
+    struct control_said said = {.from = cc == s->control->parent ? FROM_PARENT
+                                        : s->node_id == 0        ? FROM_CHILD
+                                                                 : FROM_ORPHAN,
+                                .node = cc->node,
+                                .type = m->type,
+                                .manager = m->manager,
+                                .aux = m->aux,
+                                .tag = m->tag,
+                                .payload = payload,
+                                .len = len};
+    int e = s->control->heard(s, &said);
     if (e < 0)
         log_debug("node %u: %s of %zu bytes makes no sense", cc->node, msg_name(m->type), len);
-    else if (rule->pass_on)
+    if (e > 0)
         ctl_conn_send(s->control->parent, m->type, m->manager, m->aux, payload, len);
-    return e;
+    return e < 0 ? e : 0;
 }
 
 static void ctl_conn_up(struct conn *conn, void *arg, uint32_t peer, enum conn_role role) {
@@ -585,13 +444,14 @@ int control_listen(struct supervisor *s) {
     return s->control_fd < 0 ? s->control_fd : 0;
 }
 
-int control_start(struct supervisor *s) {
+int control_start(struct supervisor *s, control_heard *heard) {
     if (s->nodes == 1)
         return 0;
     struct control *c = calloc(1, sizeof *c);
     if (!c)
         return -ENOMEM;
     c->s = s;
+    c->heard = heard;
     c->beat.fire = beat_fire;
     c->attempt.fire = attempt_fire;
     s->control = c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control.h - the ddictds of a dictionary and the messages between them (PROTOCOL 6). control.c has
- * a table of who may send which message.
+ * control.h - the ddictds of a dictionary and the messages between them (PROTOCOL 6). Who may send
+ * which message, and what it does: control_messages.c.
  *
  *     node r > 0                                node 0                       all nodes r > 0
  *     READY, its managers are    ------------>  waits for those of all nodes
@@ -28,7 +28,35 @@
 #include "supervisor.h"
 
 int control_listen(struct supervisor *s);
-int control_start(struct supervisor *s);
+
+enum control_from {
+    FROM_PARENT = 1,
+    FROM_CHILD = 2,  /* we are node 0 */
+    FROM_ORPHAN = 4, /* we are another node: its parent is gone */
+};
+struct control_said { /* a message of another ddictd */
+    enum control_from from;
+    uint32_t node; /* who says it */
+    unsigned type; /* enum msg_type */
+    uint32_t manager;
+    uint64_t aux, tag;
+    const char *payload;
+    size_t len;
+};
+/* 0; 1: it is for our parent, too; or a negative code: the connection is closed. */
+typedef int control_heard(struct supervisor *s, const struct control_said *said);
+/* heard gets the messages of all others. */
+int control_start(struct supervisor *s, control_heard *heard);
+
+/* --- what was heard of a node, or of our parent --- */
+void control_node_ready(struct supervisor *s, uint32_t node);
+void control_node_drained(struct supervisor *s, uint32_t node, bool drained);
+void control_node_ended(struct supervisor *s, uint32_t node); /* no more comes from it */
+/* A child lost it. If it is our parent, and silent here, too, it is lost. */
+void control_node_silent(struct supervisor *s, uint32_t node);
+void control_done(struct supervisor *s); /* our parent needs us no more */
+
+/* --- what is said --- */
 void control_ready(struct supervisor *s); /* our managers are ready */
 /* tell the others, also when the time gets shorter */
 void control_drain(struct supervisor *s, int wait_ms);

@@ -3,6 +3,7 @@
 #include "attach_counts.h"
 #include "clients.h"
 #include "control.h"
+#include "control_messages.h"
 #include "elect.h"
 #include "fork_leases.h"
 #include "freeze.h"
@@ -112,7 +113,7 @@ static int supervisor_open(void) {
     s.start_timer.fire = start_timer_fire;
     if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0)
         return e;
-    if ((e = control_start(&s)) < 0)
+    if ((e = control_start(&s, control_message_heard)) < 0)
         return e;
     if ((e = save_child_start(&s)) < 0)
         return e;

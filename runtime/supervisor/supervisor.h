@@ -15,7 +15,8 @@
  *     status_page.c the page that clients look at
  *     rendezvous.c  where the ranks of a step meet; tasks.c: --tasks: the end with the last task
  *     freeze.c      all managers read-only, and back
- *     control.c     the connections of all ddictds to node 0, and who takes its place
+ *     control.c     the connections of all ddictds to node 0, and who takes its place;
+ *                   control_messages.c: what they say to each other
  *     lifecycle.c   the stages from start to over; life_events.c: what others tell it; report.c: the
  *                   statistics at the end
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
