@@ -13,10 +13,10 @@
 #include "control.h"
 
 #include "attach_counts.h"
+#include "figures.h"
 #include "life_events.h"
 #include "managers.h"
 #include "record.h"
-#include "report.h"
 #include "supervisor.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -507,8 +507,12 @@ void control_end(struct supervisor *s) {
         ctl_conns_send(s, MSG_CTL_END, UINT32_MAX, 0, NULL);
 }
 
-static void stats_send(void *arg, const struct manager_stats *stats) {
-    ctl_conn_send(arg, MSG_CTL_STATS, stats->manager_id, 0, stats, sizeof *stats);
+static void figures_send(const struct supervisor *s, struct ctl_conn *cc) {
+    for (uint32_t m = 0; m < s->managers; m++) {
+        const struct manager_stats *stats = figures_of(s, m);
+        if (stats)
+            ctl_conn_send(cc, MSG_CTL_STATS, m, 0, stats, sizeof *stats);
+    }
 }
 static void attach_count_send(void *arg, uint32_t node, const char *step, uint64_t n) {
     ctl_conn_send(arg, MSG_CTL_STEP, node, n, step, strlen(step));
@@ -521,7 +525,7 @@ void control_stats_send(struct supervisor *s) {
     c->gave = true;
     if (!c->parent)
         return;
-    report_each(s, stats_send, c->parent);
+    figures_send(s, c->parent);
     attach_counts_each(s, attach_count_send, c->parent);
     ctl_conn_send(c->parent, MSG_CTL_END, UINT32_MAX, s->node_id, NULL, 0);
     for (uint32_t i = 0; i < s->nodes; i++)

@@ -4,11 +4,11 @@
 
 #include "attach_counts.h"
 #include "control.h"
+#include "figures.h"
 #include "freeze.h"
 #include "life_events.h"
 #include "record.h"
 #include "rendezvous.h"
-#include "report.h"
 #include "save_passes.h"
 #include "supervisor.h"
 #include "tasks.h"
@@ -72,7 +72,7 @@ static int stats_heard(struct supervisor *s, const struct control_said *m) {
     struct manager_stats stats;
     int rc = stats_read(&stats, m->payload, m->len);
     if (rc == 0)
-        report_add(s, &stats);
+        figures_add(s, &stats);
     return rc;
 }
 

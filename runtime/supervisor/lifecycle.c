@@ -265,15 +265,18 @@ static void record_late(struct supervisor *s, const struct drain_wish *wish) {
 
 /* --- OVER --- */
 static void over_begin(struct supervisor *s) {
+    char summary[REPORT_SUMMARY_MAX];
     stage_enter(s, STAGE_OVER);
     for (size_t i = 0; i < TIMER_N; i++)
         timer_clear(&s->timers, &s->lifecycle->timers[i].timer);
     if (s->node_id != 0)
         return;
-    if (s->was_ready)
+    if (s->was_ready) {
         report_print(s);
-    if (s->was_ready)
-        report_summary(s);
+        report_summary(s, summary);
+        clients_end_tell(s, summary);
+        startup_print_text("summary", summary);
+    }
     if (s->was_ready || !s->lost)
         startup_print("end");
 }

@@ -5,7 +5,8 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/attach_counts.h runtime/supervisor/clients.c runtime/supervisor/clients.h \
   runtime/supervisor/control.c runtime/supervisor/control.h \
   runtime/supervisor/control_messages.c runtime/supervisor/control_messages.h \
-  runtime/supervisor/elect.c runtime/supervisor/elect.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
+  runtime/supervisor/elect.c runtime/supervisor/elect.h runtime/supervisor/figures.c \
+  runtime/supervisor/figures.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
   runtime/supervisor/freeze.c runtime/supervisor/freeze.h runtime/supervisor/life_events.c \
   runtime/supervisor/life_events.h runtime/supervisor/lifecycle.c \
   runtime/supervisor/lifecycle.h runtime/supervisor/main.c runtime/supervisor/managers.c \

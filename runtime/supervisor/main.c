@@ -5,6 +5,7 @@
 #include "control.h"
 #include "control_messages.h"
 #include "elect.h"
+#include "figures.h"
 #include "fork_leases.h"
 #include "freeze.h"
 #include "life_events.h"
@@ -12,7 +13,6 @@
 #include "managers.h"
 #include "record_writer.h"
 #include "rendezvous.h"
-#include "report.h"
 #include "results.h"
 #include "save_passes.h"
 #include "signals.h"
@@ -108,7 +108,7 @@ static int supervisor_open(void) {
         return e;
     if (record_writer_init(&s) < 0 || attach_counts_init(&s) < 0 || tasks_init(&s) < 0)
         return dd_error(-ENOMEM, "no memory");
-    if ((e = freezes_init(&s)) < 0 || (e = report_init(&s)) < 0 || (e = status_page_open(&s)) < 0)
+    if ((e = freezes_init(&s)) < 0 || (e = figures_init(&s)) < 0 || (e = status_page_open(&s)) < 0)
         return e;
     s.start_timer.fire = start_timer_fire;
     if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0)
@@ -152,13 +152,13 @@ static void supervisor_close(void) {
     record_writer_end(&s);
     results_end(&s);
     attach_counts_end(&s);
+    figures_end(&s);
     tasks_end(&s);
     freezes_end(&s);
     save_passes_end(&s);
     timers_free(&s.timers);
     free(s.line);
     free(s.lifecycle);
-    free(s.figures);
     free(s.peers);
     free(s.control_at);
     free(s.node_names);

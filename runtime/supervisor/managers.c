@@ -8,12 +8,12 @@
 
 #include "clients.h"
 #include "control.h"
+#include "figures.h"
 #include "fork_leases.h"
 #include "freeze.h"
 #include "life_events.h"
 #include "places.h"
 #include "record.h"
-#include "report.h"
 #include "save_passes.h"
 #include "supervisor.h"
 #include <base/clock.h>
@@ -168,7 +168,7 @@ static void manager_message(struct local_manager *mgr, const struct sup_msg *m) 
     case SUP_STATS_REPLY:
         mgr->stats = m->stats;
         mgr->has_stats = true;
-        report_add(s, &mgr->stats);
+        figures_add(s, &mgr->stats);
         lifecycle_check(s);
         return;
     default:
@@ -423,7 +423,7 @@ static void manager_stats_rescue(struct local_manager *mgr) {
     gethostname(mgr->stats.hostname, sizeof mgr->stats.hostname - 1);
     snprintf(mgr->stats.node, sizeof mgr->stats.node, "%s", s->node);
     mgr->has_stats = true;
-    report_add(s, &mgr->stats);
+    figures_add(s, &mgr->stats);
 }
 
 void managers_stats_rescue(struct supervisor *s) {

@@ -4,7 +4,7 @@
 #include "report.h"
 
 #include "attach_counts.h"
-#include "clients.h"
+#include "figures.h"
 #include "record.h"
 #include "record_writer.h"
 #include "save_passes.h"
@@ -22,51 +22,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct figures {
-    bool have;
-    struct manager_stats stats;
-};
-
-int report_init(struct supervisor *s) {
-    s->figures = calloc(s->managers, sizeof *s->figures);
-    return s->figures ? 0
-                      : dd_error(-ENOMEM, "no memory for the figures of %u managers", s->managers);
-}
-
-void report_add(struct supervisor *s, const struct manager_stats *st) {
-    if (st->manager_id >= s->managers)
-        return;
-    struct figures *f = &s->figures[st->manager_id];
-    f->stats = *st;
-    f->have = true;
-}
-
-void report_each(const struct supervisor *s, void (*fn)(void *arg, const struct manager_stats *st),
-                 void *arg) {
-    for (uint32_t m = 0; m < s->managers; m++)
-        if (s->figures[m].have)
-            fn(arg, &s->figures[m].stats);
-}
-
-/* The sum; returns how many managers it lacks. */
-static uint32_t total_of(const struct supervisor *s, struct manager_stats *total) {
-    uint32_t lost = 0;
-    memset(total, 0, sizeof *total);
-    for (uint32_t m = 0; m < s->managers; m++) {
-        if (s->figures[m].have)
-            stats_merge(total, &s->figures[m].stats);
-        else
-            lost++;
-    }
-    return lost;
-}
-
 /* "managers":[...],"total":{...,"lost_managers":N} */
 static void stats_print(const struct supervisor *s, FILE *f) {
     struct manager_stats total;
     fputs("\"managers\":[", f);
     for (uint32_t m = 0; m < s->managers; m++) {
-        char *one = s->figures[m].have ? stats_json(&s->figures[m].stats) : NULL;
+        const struct manager_stats *stats = figures_of(s, m);
+        char *one = stats ? stats_json(stats) : NULL;
         if (m)
             fputc(',', f);
         if (one)
@@ -78,7 +40,7 @@ static void stats_print(const struct supervisor *s, FILE *f) {
         }
         free(one);
     }
-    uint32_t lost = total_of(s, &total);
+    uint32_t lost = figures_total(s, &total);
     char *all = stats_json(&total);
     if (all)
         all[strlen(all) - 1] = ',';
@@ -128,7 +90,7 @@ static const char *record_name(const struct supervisor *s) {
 
 static int summary_format(const struct supervisor *s, char *text, size_t cap) {
     struct manager_stats t;
-    uint32_t lost = total_of(s, &t);
+    uint32_t lost = figures_total(s, &t);
     char size[24], used[24], keys[32], puts_[32], gets[32], n[32];
     uint64_t all = t.gets_local + t.gets_remote;
     int at = snprintf(
@@ -207,13 +169,10 @@ static void administrator_tell(const struct supervisor *s, const char *text) {
         startup_print("warn the line for the administrator cannot be written: %s", strerror(errno));
 }
 
-void report_summary(struct supervisor *s) {
-    char text[2000];
-    summary_format(s, text, sizeof text);
+void report_summary(struct supervisor *s, char text[REPORT_SUMMARY_MAX]) {
+    summary_format(s, text, REPORT_SUMMARY_MAX);
     for (char *c = text; *c; c++)
         if (*c == '\n' || *c == '\r')
             *c = ' ';
     administrator_tell(s, text);
-    clients_end_tell(s, text);
-    startup_print_text("summary", text);
 }

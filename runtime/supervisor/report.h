@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - the figures of all managers at the end. */
+/* report.h - what is said at the end: the figures of all managers, and a sentence for people. */
 #ifndef DDICT_SUPERVISOR_REPORT_H
 #define DDICT_SUPERVISOR_REPORT_H
 
 #include "supervisor.h"
 
-int report_init(struct supervisor *s);
-void report_add(struct supervisor *s, const struct manager_stats *st);
-void report_each(const struct supervisor *s, void (*fn)(void *arg, const struct manager_stats *st),
-                 void *arg);
-void report_print(struct supervisor *s);   /* the line for who started us */
-void report_record(struct supervisor *s);  /* job_end, and the summary into its file */
-void report_summary(struct supervisor *s); /* the sentence for people */
+#define REPORT_SUMMARY_MAX 2000 /* bytes of the sentence with the final 0 */
+
+void report_print(struct supervisor *s);  /* the line for who started us */
+void report_record(struct supervisor *s); /* job_end, and the summary into its file */
+/* The sentence, and tells it to the administrator. */
+void report_summary(struct supervisor *s, char text[REPORT_SUMMARY_MAX]);
 
 #endif

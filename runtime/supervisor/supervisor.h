@@ -17,8 +17,8 @@
  *     freeze.c      all managers read-only, and back
  *     control.c     the connections of all ddictds to node 0, and who takes its place;
  *                   control_messages.c: what they say to each other
- *     lifecycle.c   the stages from start to over; life_events.c: what others tell it; report.c: the
- *                   statistics at the end
+ *     lifecycle.c   the stages from start to over; life_events.c: what others tell it; report.c: what
+ *                   is said at the end; figures.c: the statistics of all managers
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
  *                   was attached
  *     results.c     --results: the child that writes them; save_passes.c, save_child.c: --save
