@@ -6,11 +6,11 @@
 #include "clients.h"
 
 #include "attach_counts.h"
+#include "control.h"
 #include "fork_leases.h"
 #include "life_events.h"
 #include "managers.h"
 #include "places.h"
-#include "record.h"
 #include "rendezvous.h"
 #include "save_passes.h"
 #include "socket_files.h"
@@ -608,7 +608,7 @@ static void client_accept(struct supervisor *s, int fd) {
     pid_t pid = 0;
     if (attach_peer_check(fd, &pid) < 0) {
         /* logged as often as recorded; the record has their number */
-        if (note_stranger(s, dd_errmsg()))
+        if (control_note_stranger(s, dd_errmsg()))
             log_warn("%s", dd_errmsg());
         close(fd);
         return;

@@ -267,7 +267,7 @@ static void ctl_conn_down(struct conn *conn, void *arg, int code) {
     else if (cc->up && c->nodes[cc->node].child == cc)
         child_lost(cc->s, cc->node, how);
     else if (code == DDICT_EAUTH || code == DDICT_EPROTO)
-        note_stranger(cc->s, dd_strerror(code));
+        control_note_stranger(cc->s, dd_strerror(code));
 }
 
 static const struct conn_ops ctl_conn_ops = {
@@ -539,6 +539,20 @@ void control_note(struct supervisor *s, const struct note *n) {
         record_note(s, n);
     else
         ctl_conn_send(s->control->parent, MSG_CTL_NOTE, UINT32_MAX, 0, n, sizeof *n);
+}
+
+bool control_note_stranger(struct supervisor *s, const char *why) {
+    struct note n = {.kind = NOTE_REFUSED, .manager = UINT32_MAX};
+    uint64_t now = clock_ns();
+    s->strangers.count++;
+    if (s->strangers.said && now - s->strangers.said < DD_NOTE_MS * 1000000ull)
+        return false;
+    n.count = s->strangers.count;
+    s->strangers = (struct note_pace){.said = now};
+    snprintf(n.node, sizeof n.node, "%s", s->node);
+    snprintf(n.text, sizeof n.text, "%s", why);
+    control_note(s, &n);
+    return true;
 }
 
 void control_rendezvous(struct supervisor *s, uint32_t to, uint32_t node, uint16_t port,

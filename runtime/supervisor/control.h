@@ -64,7 +64,10 @@ void control_drained(struct supervisor *s); /* node > 0: so many clients are lef
 void control_lost(struct supervisor *s);
 void control_end(struct supervisor *s);        /* node 0: all shall end */
 void control_stats_send(struct supervisor *s); /* node > 0: all figures that we have, then END */
-void control_note(struct supervisor *s, const struct note *n); /* to who writes the record */
+/* For the record: to who writes it. */
+void control_note(struct supervisor *s, const struct note *n);
+/* Note that ddictd itself refused a connection; true: the first for DD_NOTE_MS. */
+bool control_note_stranger(struct supervisor *s, const char *why);
 /* Where a step meets, or (port 0) the question, to a node that is connected to us, or to our parent
  * (UINT32_MAX). */
 void control_rendezvous(struct supervisor *s, uint32_t to, uint32_t node, uint16_t port,

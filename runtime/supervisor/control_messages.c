@@ -7,7 +7,6 @@
 #include "figures.h"
 #include "freeze.h"
 #include "life_events.h"
-#include "record.h"
 #include "rendezvous.h"
 #include "save_passes.h"
 #include "supervisor.h"
@@ -90,7 +89,7 @@ static int note_heard(struct supervisor *s, const struct control_said *m) {
     struct note n;
     memcpy(&n, m->payload, sizeof n);
     n.node[sizeof n.node - 1] = n.text[sizeof n.text - 1] = 0;
-    note_raise(s, &n);
+    control_note(s, &n);
     return 0;
 }
 

@@ -13,7 +13,6 @@
 #include "freeze.h"
 #include "life_events.h"
 #include "places.h"
-#include "record.h"
 #include "save_passes.h"
 #include "supervisor.h"
 #include <base/clock.h>
@@ -123,7 +122,7 @@ static void manager_note(const struct local_manager *mgr, enum note_kind kind,
                      .total_bytes = m->total_bytes};
     snprintf(n.node, sizeof n.node, "%s", mgr->s->node);
     snprintf(n.text, sizeof n.text, "%s", m->text);
-    note_raise(mgr->s, &n);
+    control_note(mgr->s, &n);
 }
 
 void managers_ready(struct supervisor *s) {

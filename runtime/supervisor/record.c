@@ -3,11 +3,9 @@
  * record_writer.c. The last one, job_end: report.c. */
 #include "record.h"
 
-#include "control.h"
 #include "record_writer.h"
 #include "startup_output.h"
 #include "supervisor.h"
-#include <base/clock.h>
 #include <base/error.h>
 
 #include <errno.h>
@@ -164,25 +162,4 @@ void record_note(struct supervisor *s, const struct note *n) {
     fprintf(f, ",\"count\":%llu,\"text\":", (unsigned long long)n->count);
     json_text(f, n->text);
     record_done(s, f, &text, &len);
-}
-
-void note_raise(struct supervisor *s, const struct note *n) {
-    if (s->node_id == 0)
-        record_note(s, n);
-    else
-        control_note(s, n);
-}
-
-bool note_stranger(struct supervisor *s, const char *why) {
-    struct note n = {.kind = NOTE_REFUSED, .manager = UINT32_MAX};
-    uint64_t now = clock_ns();
-    s->strangers.count++;
-    if (s->strangers.said && now - s->strangers.said < DD_NOTE_MS * 1000000ull)
-        return false;
-    n.count = s->strangers.count;
-    s->strangers = (struct note_pace){.said = now};
-    snprintf(n.node, sizeof n.node, "%s", s->node);
-    snprintf(n.text, sizeof n.text, "%s", why);
-    note_raise(s, &n);
-    return true;
 }

@@ -14,8 +14,5 @@ void record_note(struct supervisor *s, const struct note *n);
 FILE *record_line(struct supervisor *s, const char *event, char **text, size_t *len);
 void record_done(struct supervisor *s, FILE *f, char **text, size_t *len);
 void json_text(FILE *f, const char *text); /* quoted */
-void note_raise(struct supervisor *s, const struct note *n);
-/* ddictd itself refused a connection; true: the first for DD_NOTE_MS */
-bool note_stranger(struct supervisor *s, const char *why);
 
 #endif
