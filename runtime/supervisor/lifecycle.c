@@ -5,6 +5,7 @@
 #include "clients.h"
 #include "control.h"
 #include "life_events.h"
+#include "manager_events.h"
 #include "managers.h"
 #include "record.h"
 #include "record_writer.h"

@@ -10,6 +10,7 @@
 #include "freeze.h"
 #include "life_events.h"
 #include "lifecycle.h"
+#include "manager_events.h"
 #include "managers.h"
 #include "record_writer.h"
 #include "rendezvous.h"
@@ -117,7 +118,7 @@ static int supervisor_open(void) {
         return e;
     if ((e = save_child_start(&s)) < 0)
         return e;
-    if ((e = managers_start(&s)) < 0)
+    if ((e = managers_start(&s, manager_events)) < 0)
         return e;
     if ((input = signals_open(&s)) < 0)
         return input;

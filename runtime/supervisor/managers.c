@@ -1,28 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * managers.c - the managers of this node: start, messages, end. ddictd never blocks on a manager:
- * a message that does not fit into the socket is kept until it does. A manager that ends without
- * having been told to ends the dictionary (LOST).
+ * managers.c - the processes of the managers of this node, and the sockets to them. ddictd never
+ * blocks on a manager: a message that does not fit into the socket is kept until it does.
  */
 #include "managers.h"
 
-#include "clients.h"
-#include "control.h"
-#include "figures.h"
-#include "fork_leases.h"
-#include "freeze.h"
 #include "life_events.h"
 #include "places.h"
-#include "save_passes.h"
 #include "supervisor.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
 #include <base/size.h>
 #include <manager/main_loop.h>
-#include <manager/stats.h>
 #include <store/hugepool.h>
-#include <store/reader.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +32,8 @@ struct unsent {
     int fds[4], nfds; /* duplicates of the descriptors to send */
     struct sup_msg m;
 };
+
+static struct manager_handlers handlers;
 
 /* --- messages --- */
 static void unsent_drop(struct local_manager *mgr) {
@@ -113,69 +106,6 @@ static void manager_unsent_flush(struct local_manager *mgr) {
     io_change(mgr->s->epoll_fd, &mgr->sock, EPOLLIN);
 }
 
-static void manager_note(const struct local_manager *mgr, enum note_kind kind,
-                         const struct sup_msg *m) {
-    struct note n = {.kind = kind,
-                     .manager = mgr->id,
-                     .count = m->count,
-                     .used_bytes = m->used_bytes,
-                     .total_bytes = m->total_bytes};
-    snprintf(n.node, sizeof n.node, "%s", mgr->s->node);
-    snprintf(n.text, sizeof n.text, "%s", m->text);
-    control_note(mgr->s, &n);
-}
-
-void managers_ready(struct supervisor *s) {
-    for (unsigned i = 0; i < s->local_n; i++)
-        if (!s->local[i].ready)
-            return;
-    if (s->local_n > 0 && s->stage == STAGE_STARTING && save_child_is_ready(s))
-        control_ready(s);
-}
-
-static void manager_message(struct local_manager *mgr, const struct sup_msg *m) {
-    struct supervisor *s = mgr->s;
-    switch (m->type) {
-    case SUP_READY:
-        if (m->status < 0) {
-            supervisor_lost(s, "manager %u on node %s can not start: %s", mgr->id, s->node,
-                            m->text);
-            return;
-        }
-        mgr->ready = true;
-        managers_ready(s);
-        return;
-    case SUP_CLIENT_ADDED:
-        client_added(mgr, m);
-        return;
-    case SUP_CLIENT_BAD:
-        client_bad(s, m->id);
-        return;
-    case SUP_HOLD_ADDED:
-        fork_lease_added(s, m);
-        return;
-    case SUP_FULL:
-        manager_note(mgr, NOTE_FULL, m);
-        return;
-    case SUP_REFUSED:
-        manager_note(mgr, NOTE_REFUSED, m);
-        return;
-    case SUP_FREEZE_ASK:
-    case SUP_FREEZE_AT:
-        freezes_manager_message(mgr, m);
-        return;
-    case SUP_STATS_REPLY:
-        mgr->stats = m->stats;
-        mgr->has_stats = true;
-        figures_add(s, &mgr->stats);
-        lifecycle_check(s);
-        return;
-    default:
-        log_error("manager %u sent message %u", mgr->id, m->type);
-        return;
-    }
-}
-
 static void manager_socket_ready(struct io_handler *io, uint32_t events) {
     struct local_manager *mgr =
         (struct local_manager *)(void *)((char *)io - offsetof(struct local_manager, sock));
@@ -190,7 +120,7 @@ static void manager_socket_ready(struct io_handler *io, uint32_t events) {
             manager_socket_close(mgr); /* SIGCHLD follows */
             return;
         }
-        manager_message(mgr, &m);
+        handlers.message(mgr, &m);
     }
 }
 
@@ -388,7 +318,8 @@ static int manager_start(struct supervisor *s, struct local_manager *mgr) {
     return e < 0 ? e : 0;
 }
 
-int managers_start(struct supervisor *s) {
+int managers_start(struct supervisor *s, struct manager_handlers to) {
+    handlers = to;
     manager_places_find(s);
     s->memory_kills = memlimit_kills();
     for (unsigned i = 0; i < s->local_n; i++) {
@@ -404,66 +335,19 @@ int managers_start(struct supervisor *s) {
 }
 
 /* --- end --- */
-static void manager_stats_rescue(struct local_manager *mgr) {
-    struct supervisor *s = mgr->s;
-    const struct lease_chunk **leases;
-    if (mgr->has_stats || !mgr->page || mgr->arena_ro_fd < 0)
-        return;
-    struct arena_view view;
-    if (arena_view_map(&view, mgr->arena_ro_fd, mgr->spill_ro_fd, 0) < 0)
-        return;
-    unsigned n = clients_leases(s, &leases);
-    figures_of_page(mgr->page, view.header, leases, n, (unsigned)(mgr - s->local), &mgr->stats);
-    for (unsigned i = 0; i < n; i++)
-        munmap((void *)(uintptr_t)leases[i], LEASE_FILE_SIZE);
-    free(leases);
-    arena_view_unmap(&view);
-    mgr->stats.node_id = s->node_id;
-    gethostname(mgr->stats.hostname, sizeof mgr->stats.hostname - 1);
-    snprintf(mgr->stats.node, sizeof mgr->stats.node, "%s", s->node);
-    mgr->has_stats = true;
-    figures_add(s, &mgr->stats);
-}
-
-void managers_stats_rescue(struct supervisor *s) {
-    for (unsigned i = 0; i < s->local_n; i++)
-        manager_stats_rescue(&s->local[i]);
-}
-
-static void manager_died(struct local_manager *mgr, int status) {
-    struct supervisor *s = mgr->s;
+static void manager_ended(struct local_manager *mgr, int status) {
     mgr->gone = true;
     mgr->pid = 0;
     manager_socket_close(mgr);
-    if (s->stage == STAGE_OVER)
-        return;
-    manager_stats_rescue(mgr);
-    if (!s->lost)
-        s->lost_manager = mgr->id;
-    if (!s->lost)
-        s->lost_node = s->node_id;
-    bool memory =
-        WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills;
-    if (!s->lost)
-        s->lost_memory = memory;
-    if (memory)
-        supervisor_lost(s, "manager %u on node %s was killed because %s", mgr->id, s->node,
-                        getenv("SLURM_JOB_ID") ? "the job ran out of memory (--mem)"
-                                               : "memory ran out");
-    else if (WIFSIGNALED(status))
-        supervisor_lost(s, "manager %u on node %s died (signal %d)", mgr->id, s->node,
-                        WTERMSIG(status));
-    else
-        supervisor_lost(s, "manager %u on node %s died (exit code %d)", mgr->id, s->node,
-                        WEXITSTATUS(status));
-    lifecycle_check(s);
+    if (mgr->s->stage != STAGE_OVER)
+        handlers.died(mgr, status);
 }
 
 void managers_reap(struct supervisor *s) {
     for (unsigned i = 0; i < s->local_n; i++) {
         int status;
         if (s->local[i].pid > 0 && waitpid(s->local[i].pid, &status, WNOHANG) == s->local[i].pid)
-            manager_died(&s->local[i], status);
+            manager_ended(&s->local[i], status);
     }
 }
 

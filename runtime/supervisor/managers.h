@@ -10,16 +10,16 @@ int managers_listen(struct supervisor *s);
 /* 0 when the memory of our managers fits into what the job has on this node: the room in its cgroup
  * and the free memory. */
 int managers_fit(const struct supervisor *s);
+struct manager_handlers {
+    void (*message)(struct local_manager *mgr, const struct sup_msg *m);
+    void (*died)(struct local_manager *mgr, int status); /* of waitpid(); not when it is all over */
+};
 /* After the wire-up: make the arenas, fork the managers. */
-int managers_start(struct supervisor *s);
+int managers_start(struct supervisor *s, struct manager_handlers to);
 void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds);
 void managers_send(struct supervisor *s, const struct sup_msg *m);
 /* A listening TCP socket, in the range of --ports where one is given. */
 int port_listen(const struct supervisor *s, uint16_t *port);
-/* Tell node 0 if everything on this node is ready. */
-void managers_ready(struct supervisor *s);
-/* The statistics of managers that did not send them, from the memory that outlives a manager. */
-void managers_stats_rescue(struct supervisor *s);
 void managers_reap(struct supervisor *s); /* SIGCHLD */
 void managers_stop(struct supervisor *s); /* stop, wait, kill what does not stop */
 

@@ -6,7 +6,7 @@
  * DD_SAVE_STALL_MS it is killed, and another one is started for the next pass.
  */
 #include "life_events.h"
-#include "managers.h"
+#include "manager_events.h"
 #include "results.h"
 #include "save_passes.h"
 #include "supervisor.h"

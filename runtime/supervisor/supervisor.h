@@ -8,8 +8,8 @@
  *     wireup.c      which node are we, the node infos of all (node_info.c)
  *     transport.c   what carries the managers' messages
  *     elect.c       --stay: is the name ours, or is there another dictionary of it
- *     managers.c    the managers: fork, messages, death; watch.c: whether they still answer;
- *                   places.c: their NUMA nodes, the GPUs
+ *     managers.c    the managers: processes and sockets; manager_events.c: what they say, their
+ *                   death; watch.c: whether they still answer; places.c: their NUMA nodes, the GPUs
  *     clients.c     attach; fork_leases.c: pages of forked children; socket_files.c: socket files
  *                   for containers
  *     status_page.c the page that clients look at

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manager_events.h - what the managers of this node say, and their end. */
+#ifndef DDICT_SUPERVISOR_MANAGER_EVENTS_H
+#define DDICT_SUPERVISOR_MANAGER_EVENTS_H
+
+#include "managers.h"
+
+/* For managers_start(). */
+extern const struct manager_handlers manager_events;
+
+/* Tell node 0 if everything on this node is ready. */
+void managers_ready(struct supervisor *s);
+/* The statistics of managers that did not send them, from the memory that outlives a manager. */
+void managers_stats_rescue(struct supervisor *s);
+
+#endif
