@@ -29,8 +29,9 @@ ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFL
 ddictd_LDADD = liblaunch.la libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS)
 if HAVE_CHECK
-MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog tests/unit/supervisor_node_info \
-  tests/unit/supervisor_attach_counts
+MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
+  tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
+  tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
@@ -53,4 +54,8 @@ tests_unit_supervisor_attach_counts_SOURCES = tests/unit/supervisor_attach_count
   tests/unit/unit.h runtime/supervisor/attach_counts.c
 tests_unit_supervisor_attach_counts_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_unit_supervisor_attach_counts_LDADD = libbase.la $(CHECK_LIBS)
+tests_local_control_messages_SOURCES = tests/local/control_messages.c tests/unit/unit.h \
+  runtime/supervisor/node_info.c runtime/supervisor/transport.c
+tests_local_control_messages_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(SODIUM_CFLAGS)
+tests_local_control_messages_LDADD = libwire.la libbase.la $(SODIUM_LIBS) $(CHECK_LIBS)
 endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_messages.c - a real ddictd as node 0, and this test as the ddictd of node 1. Invariants: a
+ * message whose payload is longer or shorter than it may be, or that a child must not send, closes
+ * the connection, so the node is lost; the same message as it should be does not.
+ */
+#include "unit.h"
+#include <base/clock.h>
+#include <supervisor/node_info.h>
+#include <supervisor/save_passes.h>
+#include <supervisor/supervisor.h>
+#include <wire/auth.h>
+#include <wire/conn.h>
+#include <wire/loop.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NODES = 2, US = 1 };
+
+static struct supervisor us;
+static struct local_manager manager;
+static uint8_t keys[NODES][KEY_SIZE];
+static struct conn *conn;
+static bool is_down;
+static unsigned heard; /* bits: of the types that came */
+static pid_t ddictd;
+static int in = -1, out = -1;
+
+static unsigned bit_of(unsigned type) {
+    return 1u << (type - MSG_CTL_READY);
+}
+static int on_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
+    if (m->type >= MSG_CTL_READY && m->type < MSG_CTL_READY + 32)
+        heard |= bit_of(m->type);
+    return 0;
+}
+static void on_down(struct conn *c, void *arg, int code) {
+    is_down = true;
+}
+static const struct conn_ops ops = {.message = on_message, .down = on_down};
+
+/* --- ddictd --- */
+static void ddictd_start(void) {
+    int to[2], from[2];
+    static int count;
+    char name[40], node[40];
+    const char *path = getenv("DDICTD");
+    snprintf(name, sizeof name, "%u.local.c%d_%d", (unsigned)geteuid(), (int)getpid(), count);
+    snprintf(node, sizeof node, "c%d-%d", (int)getpid(), count++);
+    ck_assert(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
+    ddictd = fork();
+    ck_assert_int_ge(ddictd, 0);
+    if (ddictd == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        execl(path ? path : "./ddictd", "ddictd", "--name", name, "--node", node, "--managers", "2",
+              "--mem", "32M", "--wireup", "stdio", "--nodes", "2", "--node-id", "0", (char *)NULL);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    in = to[1];
+    out = from[0];
+}
+
+/* The rest of its first line that begins so. */
+static const char *line_await(const char *start) {
+    static char line[8192];
+    do {
+        size_t n = 0;
+        struct pollfd p = {.fd = out, .events = POLLIN};
+        do {
+            ck_assert_int_eq(poll(&p, 1, 30000), 1);
+            ck_assert_msg(read(out, line + n, 1) == 1, "it ended without a line %s", start);
+            ck_assert_uint_lt(++n, sizeof line);
+        } while (line[n - 1] != '\n');
+        line[n - 1] = 0;
+    } while (strncmp(line, start, strlen(start)) != 0);
+    return line + strlen(start);
+}
+
+/* --- we are node 1 --- */
+static void node_infos_exchange(void) {
+    char text[8192], info[4096];
+    size_t len, other_len;
+    struct node_info *mine = node_info_make(&us, NULL, &len);
+    const char *other = line_await("ddict1 card 0 ");
+    ck_assert_int_eq(sodium_base642bin((unsigned char *)info, sizeof info, other, strlen(other),
+                                       NULL, &other_len, NULL, sodium_base64_VARIANT_ORIGINAL),
+                     0);
+    dprintf(in, "cards %s ", other);
+    sodium_bin2base64(text, sizeof text, (unsigned char *)mine, len,
+                      sodium_base64_VARIANT_ORIGINAL);
+    dprintf(in, "%s\n", text);
+    free(mine);
+    ck_assert_int_eq(node_info_check(info, other_len, 0), 0);
+    node_info_apply(&us, (struct node_info *)(void *)info);
+    ck_assert_int_eq(
+        auth_key(keys[0], us.secret_key, us.public_key, us.keys[0], us.identity.dict_id), 0);
+}
+
+/* --- what is said and heard --- */
+static void turn_until(bool (*is)(unsigned), unsigned type) {
+    while (!is(type)) {
+        io_wait(us.epoll_fd, 20);
+        conn_tick(conn, clock_ns());
+    }
+}
+static bool is_closed(unsigned type) {
+    return is_down;
+}
+static bool is_heard(unsigned type) {
+    ck_assert(!is_down);
+    return heard & bit_of(type);
+}
+
+static void say(unsigned type, size_t len) {
+    static const char payload[8192];
+    struct msg m = {.type = (uint16_t)type, .manager = UINT32_MAX};
+    ck_assert_int_eq(conn_send(conn, &m, payload, len, NULL, 0, NULL, NULL), 0);
+}
+
+static void begin(void) {
+    ddictd_start();
+    ck_assert_int_ge(sodium_init(), 0);
+    us = (struct supervisor){.nodes = NODES, .managers = 2, .node_id = US, .local_n = 1};
+    us.local = &manager;
+    manager.port = 1;
+    us.control_port = 1;
+    strcpy(us.node, "localhost");
+    us.opt.transport = "tcp";
+    us.keys = calloc(NODES, sizeof *us.keys);
+    us.peers = calloc(us.managers, sizeof *us.peers);
+    us.node_names = calloc(NODES, NODE_NAME_MAX);
+    us.control_at = calloc(NODES, sizeof *us.control_at);
+    auth_pair(us.secret_key, us.public_key);
+    node_infos_exchange();
+    us.identity.keys = (const uint8_t(*)[KEY_SIZE])keys;
+    us.identity.nodes = NODES;
+    us.identity.self = US;
+    us.identity.wire = SEAL_AUTH;
+    us.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    is_down = false;
+    heard = 0;
+    ck_assert_int_eq(conn_open(&conn, us.epoll_fd, &us.identity, ROLE_CONTROL, 0,
+                               us.control_at[0].addr, us.control_at[0].naddr, &ops, NULL),
+                     0);
+    say(MSG_CTL_READY, 0);
+    turn_until(is_heard, MSG_CTL_READY);
+}
+
+static void end(void) {
+    conn_free(conn);
+    close(us.epoll_fd);
+    close(in);
+    close(out);
+    kill(ddictd, SIGKILL);
+    ck_assert_int_eq(waitpid(ddictd, NULL, 0), ddictd);
+    free(us.keys);
+    free(us.peers);
+    free(us.node_names);
+    free(us.control_at);
+}
+
+START_TEST(messages_as_they_should_be_are_heard) {
+    begin();
+    say(MSG_CTL_BEAT, 0);
+    say(MSG_CTL_TASKS, 0);
+    say(MSG_CTL_NOTE, sizeof(struct note));
+    say(MSG_CTL_DRAINED, 0);
+    say(MSG_CTL_DRAIN, 0);
+    turn_until(is_heard, MSG_CTL_DRAIN);
+    end();
+}
+END_TEST
+
+static void refused(unsigned type, size_t len) {
+    begin();
+    say(type, len);
+    turn_until(is_closed, type);
+    ck_assert_msg(strstr(line_await("ddict1 error "), "localhost is lost") != NULL,
+                  "%s of %zu bytes: another node is lost", msg_name(type), len);
+    end();
+}
+
+START_TEST(a_payload_where_there_should_be_none_is_refused) {
+    static const unsigned types[] = {MSG_CTL_READY, MSG_CTL_DRAIN, MSG_CTL_DRAINED,
+                                     MSG_CTL_END,   MSG_CTL_BEAT,  MSG_CTL_TASKS};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        refused(types[i], 1);
+}
+END_TEST
+
+START_TEST(a_payload_of_another_length_is_refused) {
+    refused(MSG_CTL_NOTE, 0);
+    refused(MSG_CTL_NOTE, sizeof(struct note) - 1);
+    refused(MSG_CTL_NOTE, sizeof(struct note) + 1);
+    refused(MSG_CTL_SAVE, sizeof(struct save_word) - 1);
+    refused(MSG_CTL_STEP, STEP_NAME_MAX);
+    refused(MSG_CTL_MEET, STEP_NAME_MAX);
+    refused(MSG_CTL_FREEZE, 1);
+    refused(MSG_CTL_STATS, 1);
+}
+END_TEST
+
+START_TEST(what_only_a_parent_says_is_refused) {
+    refused(MSG_CTL_DONE, 0);
+}
+END_TEST
+
+UNIT_MAIN("control messages", messages_as_they_should_be_are_heard,
+          a_payload_where_there_should_be_none_is_refused, a_payload_of_another_length_is_refused,
+          what_only_a_parent_says_is_refused)
