@@ -21,11 +21,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Also linked into the plugin, where the parent has threads: between fork and exec nothing that
- * could take a lock. */
+/* The plugin has this file too, and srun has threads: between fork and exec nothing may take a
+ * lock. */
 #define READ_MAX      (8u << 20) /* bytes: `scontrol -d show job` of 65,536 nodes */
 #define SLICE_MS      100
-#define EXIT_SLICE_MS 2 /* from the end of its output to its exit it is a moment */
+#define EXIT_SLICE_MS 2 /* between two looks: a program exits soon after its output ends */
 
 static int variable_kept(const char *entry, int all) {
     static const char *const keep[] = {
@@ -59,7 +59,7 @@ char **command_environment(char *const *from, int all) {
 
     while (from[n])
         n++;
-    env = calloc(n + 4, sizeof *env); /* one is for who adds to it */
+    env = calloc(n + 4, sizeof *env); /* one for command_environment_add() */
     if (!env)
         return NULL;
     for (n = 0; from[n]; n++)

@@ -36,14 +36,14 @@ struct running {
     pid_t pid;
     int told; /* somebody but srun said something */
     int sig;  /* we were told to end */
-    /* of the first that failed by itself; srun's own is that of those it ended then, where theirs
-     * is higher */
+    /* exit code of the first process that failed by itself. srun's own can be that of a process
+     * which srun ended because of the first */
     int code;
     char kept[KEPT][256];
     int nkept;
 };
 
-/* srun's own lines say what the program said already, or that it was ended as we wanted. */
+/* srun's own lines repeat what the program said, or tell that it was ended as we wanted. */
 static void on_error_line(void *arg, char *line) {
     struct running *r = arg;
 

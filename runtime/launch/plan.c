@@ -232,7 +232,7 @@ static void save_times(struct settings *told, const struct plan *p) {
         settings_put(told, OPT_KILL_WAIT, wait);
 }
 
-/* What ddictd is told is what was said to us, with these in place of what had to be worked out. */
+/* ddictd is told what we were told, but values that had to be worked out are replaced. */
 static int told_find(struct settings *told, struct plan *p, const struct options *o,
                      const struct hidden *h) {
     const char *save_prefix;

@@ -2,7 +2,7 @@
 /*
  * ranks.h - the processes of `ddict run`: one command, or with -n several, which then are ranks to
  * each other. When one of several ends badly, the others are asked to end (SIGTERM) and,
- * DD_RANKS_STOP_MS later, made to: ranks that wait for a dead one would wait long.
+ * DD_RANKS_STOP_MS later, made to: a rank that waits for a dead one would wait long.
  */
 #ifndef DDICT_LAUNCH_RANKS_H
 #define DDICT_LAUNCH_RANKS_H

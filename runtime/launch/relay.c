@@ -200,7 +200,7 @@ int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t s
         snprintf(own, sizeof own, "%lu.%s.job", user_of_job(), getenv("SLURM_JOB_ID"));
         name = own;
     }
-    /* wrong words hurt who starts a dictionary, not who looks into one */
+    /* wrong words stop who starts a dictionary, not who looks into one */
     site_read(&site, why, sizeof why);
     if (!name || *name == '\0' || job_of(name, job, job_cap, step_id, sizeof step_id) < 0 ||
         command_find(is_said(&site, OPT_SRUN) ? text_of(&site, OPT_SRUN) : "srun", srun, srun_cap) <

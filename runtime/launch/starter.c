@@ -32,7 +32,7 @@ static void why_set(struct starter *s, const char *fmt, ...) __attribute__((form
 static void why_set(struct starter *s, const char *fmt, ...) {
     va_list ap;
 
-    if (s->why[0] != '\0') /* the first cause is the cause */
+    if (s->why[0] != '\0') /* the first cause counts */
         return;
     va_start(ap, fmt);
     vsnprintf(s->why, sizeof s->why, fmt, ap);
@@ -455,7 +455,7 @@ static int signal_is_caught(pid_t pid, int sig) {
     return line && (strtoull(line + 8, NULL, 16) >> (sig - 1) & 1) != 0;
 }
 
-/* What comes now is for nobody. -1 closed. */
+/* Nobody needs what comes now. *fd is -1 when it is closed. */
 static void rest_read(struct starter *s, int *fd) {
     char buf[4096];
     ssize_t n;

@@ -32,11 +32,11 @@
 
 #define LOOK_FIRST_MS 10 /* between two looks for the name; grows to */
 #define LOOK_LAST_MS  200
-/* the right to start is free again: so long for the word that ends all of us, or for the managers,
- * before it is taken */
+/* When the right to start is free again, a task waits so long before it takes it: the signal that
+ * ends all tasks may come, or the managers. */
 #define FOLLOW_MS 2000
-/* who failed keeps the right so long: the others see it taken, and do not all fail like it before
- * they are ended */
+/* A task that failed keeps the right so long. The others see it taken, so they do not all fail in
+ * the same way before they are ended. */
 #define LINGER_MS 500
 #define WORD_MS   10000 /* scancel */
 
@@ -80,7 +80,7 @@ int tasks_find(struct place *p, const struct options *o) {
     return 1;
 }
 
-/* Of what tells this mpirun from others. */
+/* Of the text that tells this mpirun from others. */
 static uint64_t text_hash(const char *text) {
     uint64_t h = 0xcbf29ce484222325ull;
 
@@ -204,7 +204,7 @@ static int managers_start(struct tasks *t) {
     return status == 0 ? 0 : -ECANCELED;
 }
 
-/* The others of the step wait for what will not come. mpirun ends them by itself. */
+/* The other tasks of the step would wait in vain. mpirun ends them by itself. */
 static void others_end(const struct tasks *t) {
     char path[4096], id[64], srun[4096], *text, **envp;
     char *argv[] = {path, (char *)(uintptr_t) "--signal=TERM", id, NULL};
@@ -288,7 +288,7 @@ static int task_join(struct tasks *t) {
         end_await(t, fd);
         rc = 1;
     } else if (rc == 0) {
-        /* who started it is told, too, says it for all, and ends us */
+        /* the task that started the managers is told too: it tells the user and ends us */
         if (m.status == DDICT_ELOST)
             poll(NULL, 0, FOLLOW_MS);
         rc = dd_error(m.status, "%s", m.text);
@@ -297,7 +297,7 @@ static int task_join(struct tasks *t) {
     return rc;
 }
 
-/* Which of those that wait says so: one that runs wherever the first one hangs. */
+/* One of the waiting tasks says so: the last one, which runs wherever the first one hangs. */
 static void waiting_say(struct tasks *t, uint64_t since) {
     if (t->said || t->p->rank != t->p->size - 1 || clock_ms() - since < DD_TASKS_SAY_MS)
         return;
@@ -435,8 +435,8 @@ int tasks_run(const struct options *o, const struct place *p) {
     int ends[2];
 
     tasks_init(&t, o, p);
-    /* One sees the whole to its end: so the record is there when the step has ended, and the user
-     * is told. */
+    /* One task stays until the dictionary has ended, so that the record is there when the step has
+     * ended, and the user is told. */
     if (p->how == PLACE_SLURM ? p->node_id != 0 || p->local_rank != 0 : p->rank != 0)
         return command_run(&t, -1);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* the managers' srun is to be ours */

@@ -8,7 +8,7 @@
  *     starts the managers, leaves
  *     comes, runs the command       comes, runs the command      comes, runs the command
  *
- * Who waits is woken by nobody: it looks for the name, first often. Nothing here uses PMIx, which
+ * Nothing wakes a waiting task: it looks for the name, often at first. Nothing here uses PMIx, which
  * is left to the command.
  */
 #ifndef DDICT_LAUNCH_TASKS_H

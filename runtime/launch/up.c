@@ -123,7 +123,7 @@ static void variables_say(const struct up *u) {
         verb_say("%s is there already (%s)", u->plan.name, u->s.about);
 }
 
-/* What is to be there before anybody is told that the dictionary is ready. 1: it is. */
+/* Load and restore before anybody is told that the dictionary is ready. 1: all is there. */
 static int load_follow(struct up *u) {
     struct loading *l = &u->load;
 
@@ -147,8 +147,7 @@ static int load_follow(struct up *u) {
          * end. */
         snprintf(u->s.why, sizeof u->s.why, "%s", l->signalled ? plan_ended(&u->plan) : l->why);
         starter_stop(&u->s, NULL);
-    } else if (u->lines &&
-               clock_ms() >= u->loading_at) { /* who waits for us shall not lose patience */
+    } else if (u->lines && clock_ms() >= u->loading_at) { /* so that our starter waits on */
         up_say("loading", "");
         u->loading_at = clock_ms() + DD_STEP_SAY_MS;
     }

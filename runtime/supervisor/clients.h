@@ -25,7 +25,7 @@
 #include "supervisor.h"
 
 int clients_listen(struct supervisor *s);
-void clients_serve_parked(struct supervisor *s); /* the dictionary is ready */
+void clients_serve_parked(struct supervisor *s); /* The dictionary is ready. */
 void client_added(struct local_manager *mgr, const struct sup_msg *m);
 void client_bad(struct supervisor *s, uint64_t id);
 void clients_refuse_new(struct supervisor *s); /* draining */

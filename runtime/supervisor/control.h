@@ -80,15 +80,15 @@ void control_tasks(struct supervisor *s, uint32_t came, uint32_t here);
 void control_save(struct supervisor *s, uint32_t to, const void *word, size_t len);
 /* To our parent, to all nodes below us, or to one of them. */
 void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t len);
-/* DONE: the record is being written, who gave his figures may go */
+/* DONE: the record is being written, nodes that gave their figures may go */
 void control_release(struct supervisor *s);
 void control_parent_late(struct supervisor *s); /* it should have said DONE */
-/* we write the record: node 0, or the lowest that lives */
+/* We write the record: we are node 0, or the lowest node that lives. */
 bool control_is_head(const struct supervisor *s);
 bool control_released(const struct supervisor *s);
 bool control_alone(const struct supervisor *s); /* nobody is connected to us any more */
 bool control_all_drained(const struct supervisor *s);
-/* the others gave their figures or are gone */
+/* The others gave their figures or are gone. */
 bool control_all_ended(const struct supervisor *s);
 void control_close(struct supervisor *s);
 const char *node_name(const struct supervisor *s, uint32_t id);

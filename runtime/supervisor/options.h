@@ -20,12 +20,12 @@ struct options {
     char node[NODE_NAME_MAX];
     int drain_ms;
     bool stay;
-    /* it ends with so many processes that come one by one; 0: with none */
+    /* the dictionary ends when so many processes have come and gone; 0: otherwise */
     uint32_t tasks;
     /* of argv, NULL when not given; the first two are absolute paths */
     const char *record, *summary, *asked;
-    const char *results; /* as these; an absolute path */
-    const char *save;    /* as that; NULL: nothing is saved */
+    const char *results; /* an absolute path; NULL: none */
+    const char *save;    /* an absolute path; NULL: nothing is saved */
     /* NULL: all as a dump; else the values of str keys that begin so as files */
     const char *save_prefix;
     bool save_after_load; /* not before the key "ddict.loaded" is there */
@@ -40,7 +40,7 @@ struct options {
     unsigned connections;         /* from a manager to another */
     const char *transport;        /* auto, tcp, ofi or ofi:PROVIDER */
     const char *rma;              /* yes, no or auto */
-    bool has_wire;                /* it was said, so a transport that cannot do it is refused */
+    bool has_wire;                /* it was asked for: a transport that cannot do it is refused */
     enum seal_mode wire;          /* protection of messages between nodes */
     uint64_t huge_page;           /* HUGE_NO, HUGE_ADVISE, or the size of a pool's pages */
     bool has_cache;

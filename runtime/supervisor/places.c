@@ -32,7 +32,7 @@ const struct numa_place *manager_place(const struct supervisor *s, unsigned i, u
     return p;
 }
 
-/* As bytes that nobody can change any more. */
+/* The map as a sealed file: nobody can change it any more. */
 static int gpus_keep(const struct gpu_map *map) {
     void *blob;
     size_t len;
@@ -51,8 +51,8 @@ static int gpus_keep(const struct gpu_map *map) {
     return e < 0 ? e : fd;
 }
 
-/* Once, and only when asked: reading takes 10 ms, on the largest machines a second, in which the
- * managers go on and nobody new attaches. */
+/* Once, and only when a rank asks: reading takes 10 ms, on the largest machines a second. Meanwhile
+ * the managers go on, and no new client attaches. */
 int gpus_fd(struct supervisor *s) {
     struct hwloc_topology *t;
     struct gpu_map map;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record.c - the lines of the record (RECORD): what each event says. Who writes them to the file:
- * record_writer.c. The last one, job_end: report.c. */
+ * record_writer.c. The last line, job_end: report.c. */
 #include "record.h"
 
 #include "record_writer.h"

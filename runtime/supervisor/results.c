@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * results.c - --results: `ddict results` is a child of node 0's ddictd, a client as any other, from
- * ready until it detaches: as the last client, or when the time to drain is over. If it dies it is
+ * results.c - --results: `ddict results` is a child of node 0's ddictd. It is a client as any other
+ * from ready until it detaches: as the last client, or when the time to drain is over. If it dies it is
  * started again. Its stderr goes to the user as warnings.
  */
 #include "results.h"
@@ -24,7 +24,7 @@
 #define AGAIN_MS 1000u /* from its death to the next one */
 /* in all; a folder that cannot be made now will not be made later */
 #define TRIES    5u
-#define WARNINGS 20u /* so many lines of its stderr are passed on */
+#define WARNINGS 20u /* number of lines of its stderr that are passed on */
 
 struct results {
     struct supervisor *s;

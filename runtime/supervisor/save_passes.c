@@ -328,7 +328,7 @@ static void early_fire(struct timer *t) {
     save_child_command(s, "size");
 }
 
-/* Shows who waits for our end that something is going on. */
+/* Tells the starter, which waits for our end, that we are saving. */
 static void tick_fire(struct timer *t) {
     if (passes.step != IDLE && passes.s->stage > STAGE_READY)
         startup_print("saving");
@@ -352,7 +352,7 @@ static void last_fire(struct timer *t) {
         pass_over(s, false);
         return;
     }
-    /* the time was over before all clients had left: there was no pass */
+    /* the time was over before all clients had left, so there was no pass */
     memset(passes.got, 0, s->nodes * sizeof *passes.got);
     passes.began = clock_ns();
     passes.again = false;

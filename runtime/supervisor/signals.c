@@ -196,7 +196,7 @@ int signals_open(struct supervisor *s) {
         return e;
     script_watch(s);
     s->input = (struct io_handler){.fd = STDIN_FILENO, .ready = stdin_ready};
-    stdin_lines_handle(s); /* what came together with the node infos */
+    stdin_lines_handle(s); /* lines that came together with the node infos */
     if (s->opt.stay) {
         s->input.fd = -1;
         return 0;

@@ -6,7 +6,7 @@
 #include "supervisor.h"
 
 int tasks_init(struct supervisor *s);
-void tasks_ready(struct supervisor *s); /* the dictionary is */
+void tasks_ready(struct supervisor *s); /* the dictionary is ready */
 /* A task of this node came: 0; -EALREADY: it was here before; -EINVAL; with a sentence. To be
  * followed by tasks_left() at its end. */
 int tasks_join(struct supervisor *s, uint32_t task);
