@@ -15,11 +15,20 @@ CLIENT = os.path.join(BUILD, "tests", "local", "client_turns")
 LARGE = os.environ.get("DDICT_TEST_TURNS") == "large"
 LONG_US = 16384  # three times what is promised, for machines that are short of everything
 ODD = 2  # turns that may be longer: CPU time also counts what the hypervisor took, and page faults of a machine that looks for memory
+TRIES = 1 if LARGE else 3  # of a kind, to have no more than these: a busy machine may have none to spare
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
 
 
-def turns(kind, n, seconds=500 if LARGE else 110, **kw):
+def turns(kind, n, **kw):
+    for _ in range(TRIES):
+        bad, most = long_turns(kind, n, **kw)
+        if bad <= ODD:
+            return
+    check(False, "%d turns of %s took %d us and more, one of them %d us" % (bad, kind, LONG_US, most))
+
+
+def long_turns(kind, n, seconds=500 if LARGE else 300, **kw):
     with Dictionary(**kw) as d:
         p = subprocess.run([CLIENT, kind, str(n)], env=d.env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
         for line in p.stdout.splitlines():
@@ -33,9 +42,8 @@ def turns(kind, n, seconds=500 if LARGE else 110, **kw):
                 if int(us) >= 2048:
                     long[int(us)] = long.get(int(us), 0) + k
         print("# %-10s %9d  longest turn %7.2f ms; of 2 ms and more: %s" % (kind, n, most / 1000, dict(sorted(long.items()))), flush=True)
-        bad = sum(k for us, k in long.items() if us >= LONG_US)
-        check(bad <= ODD, "%d turns of %s took %d us and more, one of them %d us" % (bad, kind, LONG_US, most))
         d.end()
+        return sum(k for us, k in long.items() if us >= LONG_US), most
 
 
 def size(small, large):
@@ -71,4 +79,4 @@ def values_that_move_to_disk():
 
 
 main([large_values, a_client_that_dies_with_a_large_value_in_its_lane, many_keys, keys_of_another_node, views_of_what_is_replaced_and_cleared, a_client_that_dies_with_views, a_full_memory_with_views, a_memory_full_of_keys, scattered_memory, memory_that_is_given_back, a_frozen_dictionary,
-      many_prefixes, many_clients, many_that_wait_for_one_key, a_put_that_wakes_thousands, a_put_that_thousands_listen_for, large_values_of_other_nodes, long_queues, values_that_move_to_disk], limit=600 if LARGE else 120)
+      many_prefixes, many_clients, many_that_wait_for_one_key, a_put_that_wakes_thousands, a_put_that_thousands_listen_for, large_values_of_other_nodes, long_queues, values_that_move_to_disk], limit=600 if LARGE else 400)
