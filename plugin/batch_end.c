@@ -21,11 +21,11 @@
  */
 #include "batch_end.h"
 
-#include "job_process.h"
-#include "plugin.h"
+#include "dictionary.h"
 #include <base/clock.h>
 #include <base/defaults.h>
 #include <base/io.h>
+#include <wire/attach.h>
 
 #include <errno.h>
 #include <fcntl.h>

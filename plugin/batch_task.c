@@ -9,11 +9,11 @@
 
 #include "batch_end.h"
 #include "ddict_up.h"
+#include "dictionary.h"
 #include "options.h"
-#include "plugin.h"
-#include "request.h"
 #include "task_env.h"
 #include <base/process.h>
+#include <wire/attach.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,8 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define REQUEST_MAX 8192
 
 static void stderr_say(const char *line) {
     dprintf(STDERR_FILENO, "ddict: %s\n", line);

@@ -7,7 +7,6 @@
  */
 #include "ddict_up.h"
 
-#include "plugin.h"
 #include <base/clock.h>
 #include <base/defaults.h>
 #include <base/error.h>

@@ -3,7 +3,10 @@
 #ifndef DDICT_PLUGIN_DDICT_UP_H
 #define DDICT_PLUGIN_DDICT_UP_H
 
-#include "plugin.h"
+#include "request.h"
+#include <launch/site.h>
+
+#include <stddef.h>
 
 /* Its command line. */
 struct up_args {

@@ -6,10 +6,11 @@
  */
 #include "options.h"
 
-#include "plugin.h"
-#include "request.h"
+#include "dictionary.h"
+#include "fail.h"
 #include <base/defaults.h>
 #include <place/torch_env.h>
+#include <wire/attach.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,6 @@
 #define OPTION_VARIABLE "SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_"
 #define SCOPE_CONTROL   "DDICT_SCOPE"
 #define SCOPE_VARIABLE  "SLURM_SPANK_" SCOPE_CONTROL
-#define REQUEST_MAX     8192
 
 /* inherited: from salloc or sbatch, as srun sees it */
 static struct ask_options given, inherited;

@@ -3,7 +3,13 @@
 #ifndef DDICT_PLUGIN_OPTIONS_H
 #define DDICT_PLUGIN_OPTIONS_H
 
-#include "plugin.h"
+#include "request.h"
+#include <launch/site.h>
+
+#include <slurm/spank.h>
+#include <stddef.h>
+
+enum scope { SCOPE_NONE, SCOPE_STEP, SCOPE_JOB };
 
 /* Every context that knows options. client: srun, salloc, sbatch; then the variables of the options
  * count as if they were typed. */

@@ -4,8 +4,6 @@
 
 #include "request.h"
 
-#include "plugin.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,16 @@
 #ifndef DDICT_PLUGIN_REQUEST_H
 #define DDICT_PLUGIN_REQUEST_H
 
-#include "plugin.h"
+#include <launch/option_table.h>
+
+#include <stddef.h>
+
+#define REQUEST_MAX 8192 /* bytes of a request as text */
+
+/* What is asked for: for each option of srun the text as it was typed, NULL: not said. */
+struct ask_options {
+    const char *value[OPTS];
+};
 
 /* Words of `ddict up`, separated by blanks, %-escaped: request.c. cap counts the final 0. The
  * length or -ENOSPC. */

@@ -17,10 +17,11 @@
 
 #include "slurmd_log.h"
 
-#include "plugin.h"
+#include "dictionary.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -7,9 +7,9 @@
 #include "srun.h"
 
 #include "ddict_up.h"
+#include "dictionary.h"
+#include "fail.h"
 #include "options.h"
-#include "plugin.h"
-#include "task.h"
 
 #include <inttypes.h>
 #include <limits.h>

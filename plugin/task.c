@@ -8,41 +8,17 @@
 #include "task.h"
 
 #include "batch_task.h"
+#include "dictionary.h"
+#include "gpu.h"
 #include "options.h"
-#include "plugin.h"
 #include "task_env.h"
+#include "torch.h"
+#include <wire/attach.h>
 
-#include <errno.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
-
-int dictionary_is_here(const char *name, const char *node) {
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    size_t cap = sizeof a.sun_path - 1;
-    struct ucred other;
-    socklen_t len = sizeof other;
-    int n = snprintf(a.sun_path + 1, cap, "ddict/%s/%s", name, node), fd, rc;
-
-    if (n < 0 || (size_t)n >= cap)
-        return 1; /* such long names are built otherwise */
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return 1;
-    rc = connect(fd, (struct sockaddr *)&a,
-                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0
-             ? errno
-             : 0;
-    if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &len) == 0 &&
-        other.uid != geteuid())
-        rc = ECONNREFUSED; /* a stranger has bound the name */
-    close(fd);
-    return rc != ECONNREFUSED;
-}
 
 /* Into name: what srun says, if it can be; without a word (--export=NIL) the step's own comes
  * before the job's. 0 or -1: no dictionary. */
@@ -64,6 +40,25 @@ static int name_find(spank_t sp, uint32_t job, uint32_t step, const char *node,
     if (*node != '\0' && !dictionary_is_here(name, node) && dictionary_is_here(of_job, node))
         strcpy(name, of_job);
     return 0;
+}
+
+/*
+ * The GPUs in order and the variables of torch, as srun decided; without its word (--export=NIL) as
+ * the step's options say, the site's are not known here. Asks the node's ddictd. Nothing here ends a
+ * task: what went wrong the first task of a node says.
+ */
+static void gpus_and_torch_prepare(spank_t sp, const char *name, uint32_t job, uint32_t step) {
+    char said[64], how[16], who[16], torch[8], more;
+    const char *bind = options_value(sp, OPT_GPU_BIND), *env = options_value(sp, OPT_TORCH_ENV);
+
+    task_variable(sp, TASKS_VARIABLE, said, sizeof said);
+    if (sscanf(said, "%15s %15s %7s %c", how, who, torch, &more) != 3) {
+        snprintf(how, sizeof how, "%s", bind ? bind : option_rows[OPT_GPU_BIND].otherwise.text);
+        snprintf(who, sizeof who, "%s", bind ? "user" : "default");
+        snprintf(torch, sizeof torch, "%s", env ? env : option_rows[OPT_TORCH_ENV].otherwise.text);
+    }
+    gpu_prepare(sp, how, strcmp(who, "user") == 0);
+    torch_prepare(sp, strcmp(torch, "no") != 0, name, job, step);
 }
 
 static void task_end(spank_t sp, const char *why, const char *name) {
@@ -116,7 +111,7 @@ void task_begin(spank_t sp, int ac, char **av) {
         if ((option_rows[i].of & ONCE) != 0)
             spank_unsetenv(sp, option_rows[i].variable);
     if (step <= STEP_MAX)
-        tasks_prepare(sp, name, job, step);
+        gpus_and_torch_prepare(sp, name, job, step);
     spank_unsetenv(sp, TASKS_VARIABLE);
     task_first();
 }

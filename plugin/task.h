@@ -7,7 +7,5 @@
 
 /* The task, as the user: its environment; ends the task when its node has no dictionary. */
 void task_begin(spank_t sp, int ac, char **av);
-/* Whether a process of this user listens under the name on this node: PROTOCOL 4. */
-int dictionary_is_here(const char *name, const char *node);
 
 #endif

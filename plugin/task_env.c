@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* task_env.c - in a task that has a dictionary, before its program: what srun decided for the
- * tasks, and what gpu.c and torch.c share. */
+/* task_env.c - in a task that has a dictionary, before its program: what task.c, batch_task.c,
+ * gpu.c and torch.c share. */
 #include "task_env.h"
 
-#include "gpu.h"
-#include "options.h"
-#include "plugin.h"
-#include "torch.h"
 #include <base/oom.h>
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -62,19 +57,4 @@ void task_say(spank_t sp, const char *fmt, ...) {
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     dprintf(STDERR_FILENO, "ddict: %s\n", text);
-}
-
-/* Without srun's word (--export=NIL) what the step's options say; the site's are not known here. */
-void tasks_prepare(spank_t sp, const char *name, uint32_t job, uint32_t step) {
-    char said[64], how[16], who[16], torch[8], more;
-    const char *bind = options_value(sp, OPT_GPU_BIND), *env = options_value(sp, OPT_TORCH_ENV);
-
-    task_variable(sp, TASKS_VARIABLE, said, sizeof said);
-    if (sscanf(said, "%15s %15s %7s %c", how, who, torch, &more) != 3) {
-        snprintf(how, sizeof how, "%s", bind ? bind : option_rows[OPT_GPU_BIND].otherwise.text);
-        snprintf(who, sizeof who, "%s", bind ? "user" : "default");
-        snprintf(torch, sizeof torch, "%s", env ? env : option_rows[OPT_TORCH_ENV].otherwise.text);
-    }
-    gpu_prepare(sp, how, strcmp(who, "user") == 0);
-    torch_prepare(sp, strcmp(torch, "no") != 0, name, job, step);
 }

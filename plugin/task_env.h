@@ -4,14 +4,7 @@
 #define DDICT_PLUGIN_TASK_ENV_H
 
 #include <slurm/spank.h>
-#include <stdint.h>
 
-/*
- * The task of a step that has a dictionary, as the user: its GPUs in order and the variables of
- * torch (task_env.c, gpu.c, torch.c). It asks its node's ddictd; nothing here ends a task, and what
- * went wrong the first task of a node says.
- */
-void tasks_prepare(spank_t sp, const char *name, uint32_t job, uint32_t step);
 /* "" where it is not set; longer values are cut. */
 const char *task_variable(spank_t sp, const char *name, char *buf, int cap);
 /* Code that reads getenv() sees the task's environment between the two, not slurmstepd's. 0 or -1:

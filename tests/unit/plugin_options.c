@@ -6,7 +6,6 @@
  */
 #include "launch_test.h"
 #include "plugin/options.h"
-#include "plugin/plugin.h"
 
 #include <stdarg.h>
 #include <string.h>
