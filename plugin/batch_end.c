@@ -5,7 +5,7 @@
  * have heard of the managers' end had it lived a moment longer (srun_detach.c). So their ddictd
  * here watches the script, they end with it, and slurmstepd waits for srun:
  *
- *     user_init   slurmstepd, the user's rights   a pipe, not blocking, closed on exec
+ *     user_init   slurmstepd, the user's rights   makes the pipe (step_pipe.h)
  *     task_init   the task, the user              where the managers have said that they watch:
  *                                                 which process srun is goes in, as a number
  *     task_exit   slurmstepd, root                one read, without waiting; then, until that
@@ -17,24 +17,23 @@
  * is said to, and longer than DD_SCRIPT_END_MS only for one that Slurm kills with this step,
  * whatever its user does (job_process.c). It looks again each LOOK_MS. So scancel, the time limit
  * and the end of an allocation end the wait, too: srun is killed then. Nothing that can be handed
- * to another process is waited for. The descriptors are known by their inode, as slurmd_log.c's.
+ * to another process is waited for.
  */
 #include "batch_end.h"
 
 #include "dictionary.h"
+#include "step_pipe.h"
 #include <base/clock.h>
 #include <base/defaults.h>
 #include <base/io.h>
 #include <wire/attach.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,56 +41,35 @@
 #define WORD_MAX 64
 
 static struct {
-    int in, out; /* in: slurmstepd reads */
-    dev_t dev;
-    ino_t ino;
+    struct step_pipe pipe;
     uint32_t job;
     uid_t uid;
-} script = {.in = -1, .out = -1};
-
-static int is_ours(int fd) {
-    struct stat st;
-
-    return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && st.st_dev == script.dev &&
-           st.st_ino == script.ino;
-}
+} script = {.pipe = STEP_PIPE_NONE};
 
 void batch_end_prepare(spank_t sp) {
-    struct stat st;
     uint32_t step;
     char text[8];
     spank_err_t rc;
-    int fds[2];
 
     if (spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step != STEP_BATCH)
         return;
     rc = spank_getenv(sp, JOB_VARIABLE, text, sizeof text);
-    if ((rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE) ||
-        spank_get_item(sp, S_JOB_ID, &script.job) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_UID, &script.uid) != ESPANK_SUCCESS ||
-        pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
-        return;
-    if (fstat(fds[0], &st) < 0) {
-        close(fds[0]);
-        close(fds[1]);
-        return;
-    }
-    script.in = fds[0];
-    script.out = fds[1];
-    script.dev = st.st_dev;
-    script.ino = st.st_ino;
+    if ((rc == ESPANK_SUCCESS || rc == ESPANK_NOSPACE) &&
+        spank_get_item(sp, S_JOB_ID, &script.job) == ESPANK_SUCCESS &&
+        spank_get_item(sp, S_JOB_UID, &script.uid) == ESPANK_SUCCESS)
+        (void)step_pipe_make(&script.pipe);
 }
 
 int batch_end_is_asked(void) {
-    return is_ours(script.out);
+    return step_pipe_is_writable(&script.pipe);
 }
 
 void batch_end_tell_watch(const char *srun, int saves) {
     char word[WORD_MAX];
     int n = snprintf(word, sizeof word, "%s %c", srun, saves ? 's' : 'w');
 
-    if (n < (int)sizeof word && is_ours(script.out))
-        write_all(script.out, word, (size_t)n);
+    if (n < (int)sizeof word && step_pipe_is_writable(&script.pipe))
+        write_all(script.pipe.out, word, (size_t)n);
 }
 
 int batch_end_read_watch(const char *text, struct named *who, int *saves) {
@@ -127,16 +105,8 @@ void batch_end_wait(void) {
     char word[WORD_MAX + 1];
     struct named srun;
     int saves;
-    ssize_t n;
 
-    if (!is_ours(script.in))
-        return;
-    n = read(script.in, word, WORD_MAX);
-    word[n > 0 ? n : 0] = '\0';
-    if (is_ours(script.out))
-        close(script.out);
-    close(script.in);
-    script.in = script.out = -1;
-    if (batch_end_read_watch(word, &srun, &saves) == 0)
+    if (step_pipe_take(&script.pipe, word, sizeof word) > 0 &&
+        batch_end_read_watch(word, &srun, &saves) == 0)
         srun_await(&srun, saves);
 }

@@ -3,12 +3,12 @@
 if BUILD_SPANK
 noinst_LTLIBRARIES += libplugin.la
 libplugin_la_SOURCES = plugin/batch_end.c plugin/batch_end.h plugin/batch_task.c \
-  plugin/batch_task.h plugin/ddict_up.c plugin/ddict_up.h plugin/dictionary.c \
-  plugin/dictionary.h plugin/fail.c plugin/fail.h plugin/gpu.c plugin/gpu.h plugin/job_process.c \
-  plugin/job_process.h plugin/options.c plugin/options.h plugin/plugin.c plugin/request.c \
-  plugin/request.h plugin/slurmd_log.c plugin/slurmd_log.h \
-  plugin/srun.c plugin/srun.h plugin/srun_detach.c plugin/srun_detach.h plugin/task.c \
-  plugin/task.h plugin/task_env.c plugin/task_env.h plugin/torch.c plugin/torch.h
+  plugin/batch_task.h plugin/ddict_up.c plugin/ddict_up.h plugin/dictionary.c plugin/dictionary.h \
+  plugin/fail.c plugin/fail.h plugin/gpu.c plugin/gpu.h plugin/job_process.c plugin/job_process.h \
+  plugin/options.c plugin/options.h plugin/plugin.c plugin/request.c plugin/request.h \
+  plugin/slurmd_log.c plugin/slurmd_log.h plugin/srun.c plugin/srun.h plugin/srun_detach.c \
+  plugin/srun_detach.h plugin/step_pipe.c plugin/step_pipe.h plugin/task.c plugin/task.h \
+  plugin/task_env.c plugin/task_env.h plugin/torch.c plugin/torch.h
 libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(XXHASH_CFLAGS)
 libplugin_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 libplugin_la_LIBADD = librt-libc.la
