@@ -21,6 +21,9 @@
 
 #include <stdbool.h>
 
+#define S3_KEY_MAX 1024u /* bytes; S3 allows no longer ones */
+#define S3_FLIGHT  32u   /* objects on their way at once, of one thread */
+
 struct s3_config {
     char access[256], secret[256], token[8192]; /* empty: none */
     char region[64];
@@ -33,13 +36,12 @@ struct s3_config {
 };
 
 /* 0, or -EINVAL with the sentence set: a file that cannot be read, a value that is none. The struct
- * holds secrets: wipe it (s3_config_wipe()). */
-/* anonymous: without credentials, whatever there are */
+ * holds secrets: wipe it (s3_config_wipe()). anonymous: without credentials, whatever there are. */
 int s3_config_read(struct s3_config *c, bool anonymous);
 void s3_config_wipe(struct s3_config *c);
-/* Does the bucket's name belong into the path of the URL? */
 /* Whether it may go into a host's name and a signature: lower case letters, digits and '-'. */
 bool s3_region_good(const char *region);
+/* Does the bucket's name belong into the path of the URL? */
 bool s3_config_by_path(const struct s3_config *c, const char *bucket);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* s3_list.c - the objects of a bucket, page after page. API: Amazon S3 API Reference,
  * ListObjectsV2. */
-#include "s3_inside.h"
+#include "s3_list.h"
+
+#include "s3_transfer.h"
 #include <base/error.h>
 #include <base/vec.h>
 

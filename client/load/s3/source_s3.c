@@ -4,7 +4,8 @@
  * object of that name. A unit is a run of objects of the list; a thread has many small ones on
  * their way at once, and passes the bytes of a large one on as they come.
  */
-#include "s3_http.h"
+#include "s3.h"
+#include "s3_list.h"
 #include <base/error.h>
 
 #include <errno.h>

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* s3_inside.h - what s3_http.c and s3_list.c share. */
-#ifndef DDICT_LOAD_S3_S3_INSIDE_H
-#define DDICT_LOAD_S3_S3_INSIDE_H
+/*
+ * s3_transfer.h - requests to S3 by libcurl, signed (s3_sign.h). What may pass (no connection, a
+ * connection that breaks or stands still, 408, 429, 5xx) is tried again, later each time, and a
+ * value goes on where it broke off; what cannot pass is told with S3's own words. No wait is
+ * without a limit: DD_S3_CONNECT_MS, DD_S3_STALL_MS without a byte ($DDICT_S3_STALL seconds), so
+ * many attempts.
+ */
+#ifndef DDICT_LOAD_S3_S3_TRANSFER_H
+#define DDICT_LOAD_S3_S3_TRANSFER_H
 
-#include "s3_http.h"
+#include "s3_config.h"
 
 #include <curl/curl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define S3_URL_MAX (8192u) /* every byte of a key may take three */
 
+struct s3_want;
 struct transfer { /* a URL that is being got */
     CURL *easy;
     struct curl_slist *headers;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* archive.c - a file, or a part of it, as libarchive reads it; and the plan of a zip, which npz is
- * too. */
+/* source_archive.c - a file, or a part of it, as libarchive reads it; and the plan of a zip, which
+ * npz is too. */
+#include "source_archive.h"
+
 #include "gunzip.h"
 #include "input.h"
-#include "source_archive.h"
 #include "sources.h"
 #include <base/error.h>
 #include <base/vec.h>
