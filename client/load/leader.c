@@ -5,6 +5,7 @@
  */
 #include "leader.h"
 
+#include "beat.h"
 #include "load.h"
 #include "ownership.h"
 #include "plan.h"
@@ -36,9 +37,7 @@ struct peer { /* another worker */
 };
 
 static struct leader {
-    char says[LOAD_ERROR_MAX]; /* the rest of its beat */
-    uint64_t seq, beaten, shown, began;
-    int signal; /* that ended it; 0: none */
+    uint64_t shown, began;
     uint64_t todo, need;
     struct peer *peers; /* [workers] */
     struct taken taken;
@@ -47,13 +46,6 @@ static struct leader {
     struct load_plan plan;
     struct set_result result;
 } lead;
-
-static int leader_beat(void) {
-    char text[LOAD_ERROR_MAX + 32];
-    snprintf(text, sizeof text, "%" PRIu64 " %s", ++lead.seq, lead.says);
-    lead.beaten = clock_ms();
-    return state_put(the_load.run, NULL, -1, -1, text, strlen(text), DDICT_TAG(LOAD_TAG_STR));
-}
 
 /* figures alone */
 static uint64_t figure_read(const uint64_t *f) {
@@ -71,21 +63,6 @@ static struct figures figures_sum(void) {
             f.there += p->there, f.failed += p->failed;
     }
     return f;
-}
-
-/* Beat where it is time, and take a signal. 0, or negative: the load ends. */
-int leader_tick(int ms) {
-    char text[64];
-    int sig = signals_wait(ms);
-    if (sig != 0) {
-        lead.signal = sig;
-        snprintf(text, sizeof text, "ended by a signal (%s)", strsignal(sig));
-        load_fail(-ECANCELED, text);
-    }
-    int rc = clock_ms() >= lead.beaten + LOAD_BEAT_MS ? leader_beat() : 0;
-    if (rc < 0)
-        load_fail(rc, dd_errmsg());
-    return load_stopped() ? -ECANCELED : 0;
 }
 
 /* --- what takes long, beside the beats --- */
@@ -120,7 +97,7 @@ static int job_run(int (*run)(void)) {
     }
     /* pairs with the release in job_thread() */
     while (!__atomic_load_n(&j->ended, __ATOMIC_ACQUIRE)) {
-        if (leader_tick(5) < 0 && !limited) {
+        if (beat_tick(5) < 0 && !limited) {
             deadline_start(&limit, LOAD_STOP_MS);
             limited = true;
         }
@@ -259,8 +236,7 @@ static int peers_leave(void) {
     bool all = false;
     if (the_load.workers < 2)
         return state_del(the_load.run, NULL, -1, -1);
-    strcpy(lead.says, "ok");
-    int rc = leader_beat();
+    int rc = beat_say("ok");
     deadline_start(&limit, LOAD_LOST_MS);
     while (rc == 0 && !all && !deadline_over(&limit) && signals_wait(10) == 0) {
         rc = peers_read();
@@ -291,7 +267,7 @@ static int all_read(void) {
     worker_start();
     while ((f = figures_sum()).units < lead.todo && rc == 0) {
         uint64_t now = clock_ms();
-        rc = leader_tick(f.units + 8 >= lead.todo ? 2 : TICK_MS);
+        rc = beat_tick(f.units + 8 >= lead.todo ? 2 : TICK_MS);
         if (rc == 0 && the_load.workers > 1 && now >= looked + TICK_MS + the_load.workers) {
             looked = now;
             rc = peers_read();
@@ -460,7 +436,7 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
 static int load_all(void) {
     uint64_t items = 0, bytes = 0;
     struct figures f;
-    int rc = leader_beat();
+    int rc = beat_say("wait");
     if (rc == 0)
         /* sources may be many, on a slow file system, and a bucket has a long list */
         rc = job_run(look_job);
@@ -476,9 +452,8 @@ static int load_all(void) {
     if (rc < 0)
         return rc;
     the_load.units = lead.plan.units;
-    snprintf(lead.says, sizeof lead.says, "go %s %" PRIu64 " %s%s", the_load.id, the_load.units,
-             the_load.origins[0].kind->name, the_load.continued ? " continued" : "");
-    rc = leader_beat();
+    rc = beat_say("go %s %" PRIu64 " %s%s", the_load.id, the_load.units,
+                  the_load.origins[0].kind->name, the_load.continued ? " continued" : "");
     if (rc == 0)
         rc = all_read();
     f = figures_sum();
@@ -495,7 +470,6 @@ static int load_all(void) {
 int leader_run(void) {
     char why[LOAD_ERROR_MAX];
     lead.began = clock_ns();
-    strcpy(lead.says, "wait");
     lead.peers = calloc(the_load.workers, sizeof *lead.peers);
     if (!lead.peers)
         return 1;
@@ -510,11 +484,10 @@ int leader_run(void) {
         progress_clear();
         /* somebody told us why: a reader, here or on another node, or a signal */
         if (rc == -ECANCELED)
-            rc = lead.signal != 0 ? -EINTR : -EIO;
+            rc = beat_signal() != 0 ? -EINTR : -EIO;
         load_complain(why, rc);
-        snprintf(lead.says, sizeof lead.says, "failed %.900s", why);
         if (lead.begun)
-            leader_beat();
+            beat_say("failed %.900s", why);
         else
             take_back(&lead.taken); /* nothing was read: nobody has to know that we tried */
         __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */

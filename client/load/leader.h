@@ -4,7 +4,5 @@
 #define DDICT_LOAD_LEADER_H
 
 int leader_run(void);
-/* Beat where it is time, and take a signal. 0, or negative: the load ends. */
-int leader_tick(int ms);
 
 #endif

@@ -3,8 +3,8 @@
  * and of several loads of one name one makes the set. */
 #include "ownership.h"
 
+#include "beat.h"
 #include "format/sources.h"
-#include "leader.h"
 #include "load.h"
 #include "set.h"
 #include "state.h"
@@ -128,7 +128,7 @@ static int name_take(struct taken *t) {
                             "another load, led on %s, makes a set \"%s\" now; --set=NAME gives "
                             "this one another name",
                             node, the_load.set);
-        if ((rc = leader_tick(100)) < 0)
+        if ((rc = beat_tick(100)) < 0)
             return rc;
     }
 }
@@ -167,7 +167,7 @@ int take_load(struct taken *t, uint64_t *items, uint64_t *bytes) {
             since = 0;
             rc = 0;
         } else if (rc == 0) {
-            rc = leader_tick(100);
+            rc = beat_tick(100);
             if (state_has(the_load.id, "run", 0) == 0)
                 t->try = 0; /* it was completed and tidied up */
         }
