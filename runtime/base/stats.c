@@ -88,7 +88,8 @@ static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-void stats_merge(struct manager_stats *t, const struct manager_stats *s) {
+/* What is a count or an amount of each manager. */
+static void amounts_add(struct manager_stats *t, const struct manager_stats *s) {
 #define ADD(field) t->field += s->field
     ADD(total_bytes);
     ADD(total_used_bytes);
@@ -98,6 +99,8 @@ void stats_merge(struct manager_stats *t, const struct manager_stats *s) {
         ADD(free_blocks[i]);
     for (int i = 0; i < DDICT_TURNS_N; i++)
         ADD(turns[i]);
+    for (int i = 0; i < DDICT_LATENCY_N; i++)
+        ADD(latency[i].count);
     ADD(puts);
     ADD(gets_local);
     ADD(gets_remote);
@@ -135,14 +138,9 @@ void stats_merge(struct manager_stats *t, const struct manager_stats *s) {
     ADD(rma_bytes);
     ADD(rma_refused);
 #undef ADD
-    t->pool_utilization =
-        t->total_bytes ? 100.0 * (double)t->total_used_bytes / (double)t->total_bytes : 0;
-    if (t->state == 0)
-        t->state = s->state;
-    if (!t->transport[0])
-        memcpy(t->transport, s->transport, sizeof t->transport);
-    if (!t->wire[0])
-        memcpy(t->wire, s->wire, sizeof t->wire);
+}
+
+static void maxima_take(struct manager_stats *t, const struct manager_stats *s) {
     if (s->largest_holder_bytes > t->largest_holder_bytes) {
         t->largest_holder_bytes = s->largest_holder_bytes;
         t->largest_holder_pid = s->largest_holder_pid;
@@ -152,11 +150,23 @@ void stats_merge(struct manager_stats *t, const struct manager_stats *s) {
     t->frozen = max_u64(t->frozen, s->frozen);
     t->page_bytes = max_u64(t->page_bytes, s->page_bytes);
     for (int i = 0; i < DDICT_LATENCY_N; i++) {
-        t->latency[i].count += s->latency[i].count;
         t->latency[i].p50_ns = max_u64(t->latency[i].p50_ns, s->latency[i].p50_ns);
         t->latency[i].p99_ns = max_u64(t->latency[i].p99_ns, s->latency[i].p99_ns);
         t->latency[i].max_ns = max_u64(t->latency[i].max_ns, s->latency[i].max_ns);
     }
+}
+
+void stats_merge(struct manager_stats *t, const struct manager_stats *s) {
+    amounts_add(t, s);
+    maxima_take(t, s);
+    t->pool_utilization =
+        t->total_bytes ? 100.0 * (double)t->total_used_bytes / (double)t->total_bytes : 0;
+    if (t->state == 0)
+        t->state = s->state;
+    if (!t->transport[0])
+        memcpy(t->transport, s->transport, sizeof t->transport);
+    if (!t->wire[0])
+        memcpy(t->wire, s->wire, sizeof t->wire);
 }
 
 static json_t *json_text(const char *s, size_t cap) {
