@@ -179,31 +179,68 @@ static void node_info_take(struct starter *s, const char *text) {
     node_infos_send(s);
 }
 
+static void on_start(struct starter *s, const char *rest) {
+    if (s->state == STARTER_CREATING && ++s->started >= s->nodes)
+        starter_enter(s, STARTER_WAITING, s->ready_ms);
+    if (line_value(rest, "step", s->hidden_step, sizeof s->hidden_step) < 0 ||
+        strcmp(s->hidden_step, "-") == 0)
+        s->hidden_step[0] = '\0';
+}
+
+static void on_ready(struct starter *s, const char *rest) {
+    if (s->state >= STARTER_READY)
+        return;
+    snprintf(s->about, sizeof s->about, "%s", rest);
+    s->ready = 1;
+    s->state = STARTER_READY;
+}
+
+static void on_exists(struct starter *s, const char *rest) {
+    if (s->state >= STARTER_READY)
+        return;
+    snprintf(s->about, sizeof s->about, "%s", rest);
+    s->ready = s->exists = 1;
+    starter_enter(s, STARTER_DRAINING, DD_LINGER_MS + 2 * DD_STOP_MS);
+}
+
+static void on_error(struct starter *s, const char *rest) {
+    if (strncmp(rest, OF_MEMORY, sizeof OF_MEMORY - 1) == 0) {
+        s->memory = 1;
+        rest += sizeof OF_MEMORY - 1;
+    }
+    why_set(s, "%s", *rest != '\0' ? rest : "the managers failed without a word");
+    if (s->state < STARTER_READY)
+        starter_stop(s, NULL);
+    else
+        starter_drain(s); /* lost: it ends by itself, but not later than a drain would */
+}
+
+static void on_end(struct starter *s) {
+    s->ended = 1;
+    if (s->state == STARTER_READY) /* the job ended, or `ddict down` */
+        starter_drain(s);
+}
+
+static void on_saving(struct starter *s) {
+    if (s->state == STARTER_DRAINING)
+        starter_enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
+    if (s->news)
+        s->news(s->news_arg, LINE_SAVING, "");
+}
+
 static void on_line(void *arg, char *line) {
     struct starter *s = arg;
     const char *rest = "";
 
     switch (line_parse(line, &rest)) {
     case LINE_START:
-        if (s->state == STARTER_CREATING && ++s->started >= s->nodes)
-            starter_enter(s, STARTER_WAITING, s->ready_ms);
-        if (line_value(rest, "step", s->hidden_step, sizeof s->hidden_step) < 0 ||
-            strcmp(s->hidden_step, "-") == 0)
-            s->hidden_step[0] = '\0';
+        on_start(s, rest);
         break;
     case LINE_READY:
-        if (s->state >= STARTER_READY)
-            break;
-        snprintf(s->about, sizeof s->about, "%s", rest);
-        s->ready = 1;
-        s->state = STARTER_READY;
+        on_ready(s, rest);
         break;
     case LINE_EXISTS:
-        if (s->state >= STARTER_READY)
-            break;
-        snprintf(s->about, sizeof s->about, "%s", rest);
-        s->ready = s->exists = 1;
-        starter_enter(s, STARTER_DRAINING, DD_LINGER_MS + 2 * DD_STOP_MS);
+        on_exists(s, rest);
         break;
     case LINE_UNSAVED:
         s->unsaved = 1;
@@ -214,33 +251,20 @@ static void on_line(void *arg, char *line) {
             s->news(s->news_arg, line_parse(line, NULL), rest);
         break;
     case LINE_ERROR:
-        if (strncmp(rest, OF_MEMORY, sizeof OF_MEMORY - 1) == 0) {
-            s->memory = 1;
-            rest += sizeof OF_MEMORY - 1;
-        }
-        why_set(s, "%s", *rest != '\0' ? rest : "the managers failed without a word");
-        if (s->state < STARTER_READY)
-            starter_stop(s, NULL);
-        else
-            starter_drain(s); /* lost: it ends by itself, but not later than a drain would */
+        on_error(s, rest);
         break;
     case LINE_REPORT:
         free(s->report);
         s->report = strdup(rest);
         break;
     case LINE_END:
-        s->ended = 1;
-        if (s->state == STARTER_READY) /* the job ended, or `ddict down` */
-            starter_drain(s);
+        on_end(s);
         break;
     case LINE_CARD:
         node_info_take(s, rest);
         break;
     case LINE_SAVING:
-        if (s->state == STARTER_DRAINING)
-            starter_enter(s, STARTER_DRAINING, s->drain_ms + DD_DRAIN_GRACE_MS + 2 * DD_STOP_MS);
-        if (s->news)
-            s->news(s->news_arg, LINE_SAVING, "");
+        on_saving(s);
         break;
     case LINE_LOADING:
     case LINE_OTHER:
