@@ -511,23 +511,23 @@ static int say_loaded(void) {
     return rc < 0 ? EXIT_FAILED : cmd_json_print(json_pack("{s:b}", "loaded", 1));
 }
 
-static int line_run(int argc, char **argv, struct line *l) {
-    static const struct option longs[] = {CMD_LONGS,
-                                          {"prefix", required_argument, NULL, 'p'},
-                                          {"files", no_argument, NULL, 'f'},
-                                          {"keep", no_argument, NULL, 'k'},
-                                          {"no-pickles", no_argument, NULL, 'P'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"worker", required_argument, NULL, 'w'},
-                                          {"report", no_argument, NULL, 'R'},
-                                          {"once", no_argument, NULL, 'o'},
-                                          {"stage", no_argument, NULL, 't'},
-                                          {"after-load", no_argument, NULL, 'a'},
-                                          {"loaded", no_argument, NULL, 'l'},
-                                          {0}};
-    struct bytes prefix = {0};
-    char path[PATH_MAX];
+static const struct option longs[] = {CMD_LONGS,
+                                      {"prefix", required_argument, NULL, 'p'},
+                                      {"files", no_argument, NULL, 'f'},
+                                      {"keep", no_argument, NULL, 'k'},
+                                      {"no-pickles", no_argument, NULL, 'P'},
+                                      {"json", no_argument, NULL, 'j'},
+                                      {"quiet", no_argument, NULL, 'q'},
+                                      {"worker", required_argument, NULL, 'w'},
+                                      {"report", no_argument, NULL, 'R'},
+                                      {"once", no_argument, NULL, 'o'},
+                                      {"stage", no_argument, NULL, 't'},
+                                      {"after-load", no_argument, NULL, 'a'},
+                                      {"loaded", no_argument, NULL, 'l'},
+                                      {0}};
+
+/* The exit code. */
+static int options_parse(int argc, char **argv, struct line *l) {
     for (int c; (c = cmd_option(argc, argv, "hqp:", longs, l->usage)) != -1;)
         if (option_take(l, c) != 0)
             return EXIT_USAGE;
@@ -536,35 +536,31 @@ static int line_run(int argc, char **argv, struct line *l) {
                          l->restore ? "--files"
                          : l->keep  ? "--keep"
                                     : "--no-pickles");
-    if (l->loaded && optind == argc)
-        return cmd_flush(say_loaded());
-    if (optind + 1 != argc || *argv[optind] == 0)
-        return cmd_usage(l->usage, "%s", optind < argc ? "one path is wanted" : "a path is wanted");
-    snprintf(path, sizeof path, "%s", argv[optind]);
+    return EXIT_OK;
+}
+
+/* Into path without slashes at its end, and absolute, because workers begin in another folder; one
+ * that would be too long stays relative. */
+static void path_take(char path[PATH_MAX], const char *text) {
+    char whole[PATH_MAX];
+    snprintf(path, PATH_MAX, "%s", text);
     for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
         path[n - 1] = 0;
-    char whole[PATH_MAX];
-    if (*path != '/' && getcwd(whole, sizeof whole) &&
-        strlen(whole) + strlen(path) + 2 <= sizeof whole) {
-        size_t n = strlen(whole); /* workers begin in another folder */
-        whole[n] = '/';
-        memcpy(whole + n + 1, path, strlen(path) + 1);
-        l->path = whole;
-    } else {
-        l->path = path;
-    }
-    job.folder = l->path;
-    job.keep = l->keep;
-    job.no_pickles = l->no_pickles;
-    if (l->prefix && key_of_str(&prefix, l->prefix) < 0)
-        return cmd_usage(l->usage, "--prefix=%s: not UTF-8", l->prefix);
-    job.prefix = prefix.data;
-    job.prefix_len = prefix.len;
-    if (!(job.parts = json_array()))
-        return save_failed("out of memory");
+    if (*path == '/' || !getcwd(whole, sizeof whole) ||
+        strlen(whole) + strlen(path) + 2 > sizeof whole)
+        return;
+    strcat(strcat(whole, "/"), path);
+    strcpy(path, whole);
+}
+
+static void signals_catch(void) {
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     signal(SIGHUP, on_signal);
+}
+
+/* As the front, as a worker of one, or as the stage of ddictd. The exit code. */
+static int role_run(struct line *l) {
     int rc;
     if (l->stage)
         rc = stage_run(&job, l->files, cmd_name());
@@ -574,8 +570,31 @@ static int line_run(int argc, char **argv, struct line *l) {
         rc = save_failed(ddict_errmsg());
     else
         rc = worker_run(l);
-    if (rc == EXIT_FAILED && signal_seen != 0)
-        rc = 128 + signal_seen;
+    return rc == EXIT_FAILED && signal_seen != 0 ? 128 + signal_seen : rc;
+}
+
+static int line_run(int argc, char **argv, struct line *l) {
+    struct bytes prefix = {0};
+    char path[PATH_MAX];
+    int rc = options_parse(argc, argv, l);
+    if (rc != EXIT_OK)
+        return rc;
+    if (l->loaded && optind == argc)
+        return cmd_flush(say_loaded());
+    if (optind + 1 != argc || *argv[optind] == 0)
+        return cmd_usage(l->usage, "%s", optind < argc ? "one path is wanted" : "a path is wanted");
+    path_take(path, argv[optind]);
+    l->path = job.folder = path;
+    job.keep = l->keep;
+    job.no_pickles = l->no_pickles;
+    if (l->prefix && key_of_str(&prefix, l->prefix) < 0)
+        return cmd_usage(l->usage, "--prefix=%s: not UTF-8", l->prefix);
+    job.prefix = prefix.data;
+    job.prefix_len = prefix.len;
+    if (!(job.parts = json_array()))
+        return save_failed("out of memory");
+    signals_catch();
+    rc = role_run(l);
     ddict_detach(job.d);
     json_decref(job.parts);
     bytes_free(&once_key);

@@ -140,66 +140,90 @@ static int named_so(struct save_job *j, struct filer *f, const uint8_t *key, siz
     return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : rc;
 }
 
-static int item_write(struct save_job *j, void *arg, const struct save_item *item) {
-    struct filer *f = arg;
-    char path[PATH_CAP];
-    const uint8_t *body = item->view.data, *key = item->key;
-    size_t len = item->view.len;
-    const char *why;
-    if (f->seen && save_seen_has(f->seen, key, item->klen, item->view.version)) {
-        __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED); /* figures alone */
-        __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&j->bytes, len, __ATOMIC_RELAXED);
-        return 0;
-    }
-    f->head.len = 0;
+/* The name of the item's file, below the folder, in f->name. 0 or negative. */
+static int name_make(struct filer *f, const struct save_item *item) {
+    const uint8_t *key = item->key;
     f->name.len = 0;
     int rc = key[0] == 's' && !memchr(key, 0, item->klen)
                  ? bytes_add(&f->name, key + 1, item->klen - 1)
                  : key_show(&f->name, key, item->klen, NULL);
     if (rc < 0 || bytes_add(&f->name, "", 1) < 0)
         return dd_error(-ENOMEM, "out of memory");
-    const char *name = (const char *)f->name.data;
+    return 0;
+}
+
+/* The bytes of its file: f->head, then *len at *body. 0; 1: it has no form of its own as a file; or
+ * negative. */
+static int content_make(struct filer *f, const struct save_item *item, const uint8_t **body,
+                        size_t *len) {
+    *body = item->view.data;
+    *len = item->view.len;
+    f->head.len = 0;
     if (item->view.tag == TAG_ARRAY) {
         size_t elements;
-        if (npy_head(&f->head, body, len, &elements) == 0) { /* as numpy.load() reads it */
-            body += len - elements;
-            len = elements;
+        if (npy_head(&f->head, *body, *len, &elements) == 0) { /* as numpy.load() reads it */
+            *body += *len - elements;
+            *len = elements;
         }
-    } else if (item->view.tag == TAG_FLOAT && len == sizeof(double)) {
+    } else if (item->view.tag == TAG_FLOAT && *len == sizeof(double)) {
         char text[32];
         double x;
-        memcpy(&x, body, sizeof x);
+        memcpy(&x, *body, sizeof x);
         int n = snprintf(text, sizeof text, "%.17g", x);
         if (bytes_add(&f->head, text, (size_t)n) < 0)
             return dd_error(-ENOMEM, "out of memory");
-        len = 0;
-    } else if (item->view.tag == TAG_BUFFERS) {
+        *len = 0;
+    }
+    return item->view.tag == TAG_BUFFERS;
+}
+
+static void item_count(struct save_job *j, size_t len, bool same) {
+    __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED); /* figures alone */
+    __atomic_fetch_add(&j->bytes, len, __ATOMIC_RELAXED);
+    if (same)
+        __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED);
+}
+
+static bool path_is_taken(int rc) {
+    return rc == -ELOOP || rc == -EISDIR || rc == -ENOTDIR || rc == -ENOTEMPTY || rc == -EEXIST;
+}
+
+static int item_write(struct save_job *j, void *arg, const struct save_item *item) {
+    struct filer *f = arg;
+    char path[PATH_CAP];
+    const uint8_t *body;
+    size_t len;
+    if (f->seen && save_seen_has(f->seen, item->key, item->klen, item->view.version)) {
+        item_count(j, item->view.len, true);
+        return 0;
+    }
+    int rc = name_make(f, item);
+    rc = rc < 0 ? rc : content_make(f, item, &body, &len);
+    if (rc < 0)
+        return rc;
+    const char *name = (const char *)f->name.data, *why, *file;
+    if (rc == 1)
         return save_left_out(j, name,
                              "a pickle with buffers out of band is no file of its own; save "
                              "without --files keeps it");
-    }
     if ((why = path_of(path, sizeof path, j->folder, name)))
         return save_left_out(j, name, why);
-    const char *below = path + strlen(j->folder) + 1, *file;
-    if ((rc = named_so(j, f, key, item->klen, below)) != 0)
+    const char *below = path + strlen(j->folder) + 1;
+    if ((rc = named_so(j, f, item->key, item->klen, below)) != 0)
         return rc < 0 ? rc : save_left_out(j, name, "the str key of this name has the file");
     rc = below_open(f, below, &file);
     bool same = rc == 0 && there_already(f, file, body, len);
     if (rc == 0 && !same)
         rc = file_write(j, f, file, body, len);
-    if (rc == -ELOOP || rc == -EISDIR || rc == -ENOTDIR || rc == -ENOTEMPTY || rc == -EEXIST)
+    if (path_is_taken(rc))
         return save_left_out(
             j, name,
             "another key needs a folder, or a file, of this name, or a symbolic link has it");
     if (rc < 0)
         return dd_error(rc, "cannot write %s: %s", path, strerror(-rc));
-    if (same)
-        __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED); /* figures alone */
     if (f->seen)
-        save_seen_note(f->seen, key, item->klen, item->view.version);
-    __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&j->bytes, f->head.len + len, __ATOMIC_RELAXED);
+        save_seen_note(f->seen, item->key, item->klen, item->view.version);
+    item_count(j, f->head.len + len, same);
     return 0;
 }
 
