@@ -148,11 +148,23 @@ static int endpoint_check(char *url) {
     return 0;
 }
 
-int s3_config_read(struct s3_config *c, bool anonymous) {
-    char credentials[1024], config[1024], section[160], tries[24] = "";
-    const char *profile = variable_get("AWS_PROFILE"), *name = profile ? profile : "default";
-    bool found, elsewhere = false;
-    memset(c, 0, sizeof *c);
+#define TRIES_CAP 24 /* of the number of attempts, as text */
+
+static int keys_check(const struct s3_config *c, const char *profile) {
+    bool access = *c->access != 0;
+    if (access == (*c->secret != 0))
+        return 0;
+    if (profile)
+        return dd_error(-EINVAL,
+                        "profile %.60s has only one of aws_access_key_id and "
+                        "aws_secret_access_key",
+                        profile);
+    return dd_error(-EINVAL, "%s is set, and %s is not",
+                    access ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
+                    access ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
+}
+
+static int variables_read(struct s3_config *c, char tries[TRIES_CAP]) {
     int rc = take_variable(c->access, sizeof c->access, "AWS_ACCESS_KEY_ID");
     rc = rc < 0 ? rc : take_variable(c->secret, sizeof c->secret, "AWS_SECRET_ACCESS_KEY");
     rc = rc < 0 ? rc : take_variable(c->token, sizeof c->token, "AWS_SESSION_TOKEN");
@@ -161,60 +173,72 @@ int s3_config_read(struct s3_config *c, bool anonymous) {
     rc = rc < 0 ? rc : take_variable(c->endpoint, sizeof c->endpoint, "AWS_ENDPOINT_URL_S3");
     rc = rc < 0 ? rc : take_variable(c->endpoint, sizeof c->endpoint, "AWS_ENDPOINT_URL");
     rc = rc < 0 ? rc : take_variable(c->ca, sizeof c->ca, "AWS_CA_BUNDLE");
-    rc = rc < 0 ? rc : take_variable(tries, sizeof tries, "AWS_MAX_ATTEMPTS");
-    if (rc == 0 && (*c->access != 0) != (*c->secret != 0))
-        rc = dd_error(-EINVAL, "%s is set, and %s is not",
-                      *c->access != 0 ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
-                      *c->access != 0 ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
-    if (rc < 0)
-        return rc;
+    rc = rc < 0 ? rc : take_variable(tries, TRIES_CAP, "AWS_MAX_ATTEMPTS");
+    return rc < 0 ? rc : keys_check(c, NULL);
+}
 
-    struct s3_setting own[] = {{"aws_access_key_id", c->access, sizeof c->access},
-                               {"aws_secret_access_key", c->secret, sizeof c->secret},
-                               {"aws_session_token", c->token, sizeof c->token},
-                               {NULL, NULL, 0}};
-    struct s3_setting others[] = {{"region", c->region, sizeof c->region},
-                                  {"endpoint_url", c->endpoint, sizeof c->endpoint},
-                                  {"s3.endpoint_url", c->endpoint, sizeof c->endpoint},
-                                  {"s3.addressing_style", c->style, sizeof c->style},
-                                  {"ca_bundle", c->ca, sizeof c->ca},
-                                  {"max_attempts", tries, sizeof tries},
-                                  {NULL, NULL, 0}};
+/* What the variables left open: credentials of the profile, then all else of it. */
+static int files_read(struct s3_config *c, char tries[TRIES_CAP]) {
+    char credentials[1024], config[1024], section[160];
+    const char *profile = variable_get("AWS_PROFILE"), *name = profile ? profile : "default";
+    const struct s3_setting keys[] = {{"aws_access_key_id", c->access, sizeof c->access},
+                                      {"aws_secret_access_key", c->secret, sizeof c->secret},
+                                      {"aws_session_token", c->token, sizeof c->token},
+                                      {NULL, NULL, 0}};
+    const struct s3_setting others[] = {{"region", c->region, sizeof c->region},
+                                        {"endpoint_url", c->endpoint, sizeof c->endpoint},
+                                        {"s3.endpoint_url", c->endpoint, sizeof c->endpoint},
+                                        {"s3.addressing_style", c->style, sizeof c->style},
+                                        {"ca_bundle", c->ca, sizeof c->ca},
+                                        {"max_attempts", tries, TRIES_CAP},
+                                        {NULL, NULL, 0}};
+    bool found = false, elsewhere = false;
+    int rc = 0;
     file_path(credentials, sizeof credentials, "AWS_SHARED_CREDENTIALS_FILE", "credentials");
     file_path(config, sizeof config, "AWS_CONFIG_FILE", "config");
     snprintf(c->looked, sizeof c->looked, "AWS_ACCESS_KEY_ID and profile %.60s of %s and %s", name,
              *credentials ? credentials : "~/.aws/credentials", *config ? config : "~/.aws/config");
     if (*c->access == 0)
-        rc = file_read(credentials, name, own, &elsewhere);
+        rc = file_read(credentials, name, keys, &elsewhere);
     snprintf(section, sizeof section, "%s%.140s", strcmp(name, "default") == 0 ? "" : "profile ",
              name);
     if (rc == 0 && *c->access == 0)
-        rc = file_read(config, section, own, &found);
+        rc = file_read(config, section, keys, &found);
     if (rc == 0)
         rc = file_read(config, section, others, &found);
     if (rc == 0 && profile && !found && !elsewhere && *c->access == 0)
         rc = dd_error(-EINVAL, "AWS_PROFILE is %.60s, and neither %s nor %s has that profile",
                       profile, credentials, config);
-    if (rc == 0 && (*c->access != 0) != (*c->secret != 0))
-        rc = dd_error(-EINVAL,
-                      "profile %.60s has only one of aws_access_key_id and aws_secret_access_key",
-                      name);
+    rc = rc < 0 ? rc : keys_check(c, name);
     if (rc == 0 && *c->style != 0 && strcmp(c->style, "path") != 0 &&
         strcmp(c->style, "virtual") != 0 && strcmp(c->style, "auto") != 0)
         rc = dd_error(-EINVAL, "%s: addressing_style is path, virtual or auto, not \"%s\"", config,
                       c->style);
+    return rc;
+}
+
+static void keys_forget(struct s3_config *c) {
+    explicit_bzero(c->access, sizeof c->access);
+    explicit_bzero(c->secret, sizeof c->secret);
+    explicit_bzero(c->token, sizeof c->token);
+    snprintf(c->looked, sizeof c->looked, "none were looked for, as was asked");
+}
+
+int s3_config_read(struct s3_config *c, bool anonymous) {
+    char tries[TRIES_CAP] = "";
+    memset(c, 0, sizeof *c);
+    int rc = variables_read(c, tries);
+    if (rc < 0)
+        return rc;
+    rc = files_read(c, tries);
     rc = rc < 0 ? rc : endpoint_check(c->endpoint);
     rc = rc < 0 ? rc : attempts_parse(tries, &c->attempts);
     if (rc < 0) {
         s3_config_wipe(c);
         return rc;
     }
-    if (anonymous) {
-        explicit_bzero(c->access, sizeof c->access);
-        explicit_bzero(c->secret, sizeof c->secret);
-        explicit_bzero(c->token, sizeof c->token);
-        snprintf(c->looked, sizeof c->looked, "none were looked for, as was asked");
-    }
+    if (anonymous)
+        keys_forget(c);
     if (*c->region == 0)
         strcpy(c->region, "us-east-1");
     if (!s3_region_good(c->region))
