@@ -53,7 +53,8 @@ static const char usage[] =
 struct setup {
     uint64_t size[LIST_MAX], clients[LIST_MAX];
     unsigned sizes, client_counts;
-    bool ops[OP_N], place[PLACE_N], places_said, json, set_said, range, net;
+    bool ops[OP_N], place[PLACE_N];
+    bool ops_said, places_said, set_said, range, net, json;
     uint64_t set;
     const char *plot;
     struct bench_setting setting;
@@ -123,100 +124,111 @@ static int list_take(struct setup *s, const char *text, int (*take)(struct setup
     return rc;
 }
 
-static int rising(const void *a, const void *b) {
+static int size_compare(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
-static int options_parse(struct setup *s, int argc, char **argv) {
-    static const struct option longs[] = {CMD_LONGS,
-                                          {"sizes", required_argument, NULL, 's'},
-                                          {"clients", required_argument, NULL, 'c'},
-                                          {"ops", required_argument, NULL, 'o'},
-                                          {"place", required_argument, NULL, 'p'},
-                                          {"set-size", required_argument, NULL, 'S'},
-                                          {"seconds", required_argument, NULL, 't'},
-                                          {"reps", required_argument, NULL, 'r'},
-                                          {"untouched", no_argument, NULL, 'u'},
-                                          {"frozen", no_argument, NULL, 'f'},
-                                          {"plot", required_argument, NULL, 'P'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"net", no_argument, NULL, 'n'},
-                                          {0}};
-    uint64_t n;
-    bool other = false; /* an option of what --net does not do */
-    bool ops_said = false;
+static const struct option longs[] = {CMD_LONGS,
+                                      {"sizes", required_argument, NULL, 's'},
+                                      {"clients", required_argument, NULL, 'c'},
+                                      {"ops", required_argument, NULL, 'o'},
+                                      {"place", required_argument, NULL, 'p'},
+                                      {"set-size", required_argument, NULL, 'S'},
+                                      {"seconds", required_argument, NULL, 't'},
+                                      {"reps", required_argument, NULL, 'r'},
+                                      {"untouched", no_argument, NULL, 'u'},
+                                      {"frozen", no_argument, NULL, 'f'},
+                                      {"plot", required_argument, NULL, 'P'},
+                                      {"json", no_argument, NULL, 'j'},
+                                      {"net", no_argument, NULL, 'n'},
+                                      {0}};
+#define NOT_FOR_NET "scopSufP" /* letters of what --net does not do */
+
+static void defaults_set(struct setup *s) {
     list_take(s, "64,1K,64K,1M", size_take);
     list_take(s, "1", clients_take);
     memset(s->ops, 1, sizeof s->ops);
     s->setting.seconds = 0.3;
     s->setting.reps = 5;
     s->setting.touch = true;
-    for (int c, rc; (c = cmd_option(argc, argv, "h", longs, usage)) != -1;) {
-        rc = 0;
-        other |= strchr("scopSufP", c) != NULL;
-        switch (c) {
-        case 's':
-            s->sizes = 0;
-            s->range = false;
-            rc = list_take(s, optarg, size_take);
-            break;
-        case 'c':
-            s->client_counts = 0;
-            rc = list_take(s, optarg, clients_take);
-            break;
-        case 'o':
-            ops_said = true;
-            memset(s->ops, 0, sizeof s->ops);
-            rc = list_take(s, optarg, op_take);
-            break;
-        case 'p':
-            s->places_said = true;
-            memset(s->place, 0, sizeof s->place);
-            rc = list_take(s, optarg, place_take);
-            break;
-        case 'S':
-            s->set_said = true;
-            rc = size_parse(optarg, &s->set) == 0 && s->set > 0 ? 0 : -EINVAL;
-            break;
-        case 't':
-            rc = cmd_seconds(optarg);
-            s->setting.seconds = rc / 1000.0;
-            rc = rc > 0 ? 0 : -EINVAL;
-            break;
-        case 'r':
-            rc = count_parse(optarg, 1, BENCH_REPS_MAX, &n);
-            s->setting.reps = (unsigned)n;
-            break;
-        case 'u':
-            s->setting.touch = false;
-            break;
-        case 'f':
-            s->setting.freeze = true;
-            break;
-        case 'P':
-            s->plot = optarg;
-            break;
-        case 'j':
-            s->json = true;
-            break;
-        case 'n':
-            s->net = true;
-            break;
-        default:
+}
+
+static int seconds_take(struct setup *s, const char *text) {
+    int ms = cmd_seconds(text);
+    s->setting.seconds = ms / 1000.0;
+    return ms > 0 ? 0 : -EINVAL;
+}
+
+static int reps_take(struct setup *s, const char *text) {
+    uint64_t n;
+    int rc = count_parse(text, 1, BENCH_REPS_MAX, &n);
+    if (rc == 0)
+        s->setting.reps = (unsigned)n;
+    return rc;
+}
+
+/* The option of letter c. 0, or negative: its argument is not understood. */
+static int option_take(struct setup *s, int c, const char *text) {
+    switch (c) {
+    case 's':
+        s->sizes = 0;
+        s->range = false;
+        return list_take(s, text, size_take);
+    case 'c':
+        s->client_counts = 0;
+        return list_take(s, text, clients_take);
+    case 'o':
+        s->ops_said = true;
+        memset(s->ops, 0, sizeof s->ops);
+        return list_take(s, text, op_take);
+    case 'p':
+        s->places_said = true;
+        memset(s->place, 0, sizeof s->place);
+        return list_take(s, text, place_take);
+    case 'S':
+        s->set_said = true;
+        return size_parse(text, &s->set) == 0 && s->set > 0 ? 0 : -EINVAL;
+    case 't':
+        return seconds_take(s, text);
+    case 'r':
+        return reps_take(s, text);
+    case 'u':
+        s->setting.touch = false;
+        return 0;
+    case 'f':
+        s->setting.freeze = true;
+        return 0;
+    case 'P':
+        s->plot = text;
+        return 0;
+    case 'j':
+        s->json = true;
+        return 0;
+    default: /* 'n' */
+        s->net = true;
+        return 0;
+    }
+}
+
+static int options_parse(struct setup *s, int argc, char **argv) {
+    bool not_for_net = false;
+    defaults_set(s);
+    for (int c; (c = cmd_option(argc, argv, "h", longs, usage)) != -1;) {
+        if (c == '?')
             return EXIT_USAGE;
-        }
-        if (rc < 0)
+        not_for_net |= strchr(NOT_FOR_NET, c) != NULL;
+        if (option_take(s, c, optarg) < 0)
             return cmd_usage(usage, "\"%s\" is not understood", optarg);
     }
-    if (s->net && other)
+    if (s->net && not_for_net)
         return cmd_usage(usage, "--net goes with --seconds, --reps and --json only");
     if (s->setting.freeze) {
-        if (ops_said && (s->ops[OP_PUT] || s->ops[OP_PUT_MANY] || s->ops[OP_MIXED]))
+        if (s->ops_said && (s->ops[OP_PUT] || s->ops[OP_PUT_MANY] || s->ops[OP_MIXED]))
             return cmd_usage(usage, "--frozen goes with get, view and get_many only");
         s->ops[OP_PUT] = s->ops[OP_PUT_MANY] = s->ops[OP_MIXED] = false;
     }
-    qsort(s->size, s->sizes, sizeof *s->size, rising);
+    qsort(s->size, s->sizes, sizeof *s->size, size_compare);
     return optind < argc ? cmd_usage(usage, "takes no \"%s\"", argv[optind]) : EXIT_OK;
 }
 

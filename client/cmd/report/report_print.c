@@ -107,8 +107,9 @@ static struct extent extent_of(const struct dictionary *d, const struct figures 
     return x;
 }
 
-static void head_print(const struct dictionary *d, const struct figures *f, int n, FILE *out) {
-    char a[32], b[32];
+/* Whose it was, and how large. */
+static void title_print(const struct dictionary *d, const struct figures *f, int n, FILE *out) {
+    char size[32];
     const char *job = record_text(d, "job"), *scope = record_text(d, "scope"),
                *step = record_text(d, "step"), *name = record_text(d, "name");
     struct extent x = extent_of(d, f, n);
@@ -126,8 +127,12 @@ static void head_print(const struct dictionary *d, const struct figures *f, int 
     if (x.nodes > 0)
         report_put(out, " on %" JSON_INTEGER_FORMAT " node%s", x.nodes, x.nodes == 1 ? "" : "s");
     if (x.bytes > 0)
-        report_put(out, ", %s", size_format(a, sizeof a, (uint64_t)x.bytes));
+        report_put(out, ", %s", size_format(size, sizeof size, (uint64_t)x.bytes));
+}
 
+/* From when to when, and why it ended. */
+static void times_print(const struct dictionary *d, FILE *out) {
+    char a[32], b[32];
     time_t began = record_time(d->start, NULL), ended = record_time(d->end, NULL);
     const json_t *seconds = json_object_get(d->end, "seconds");
     if (began < 0 && ended >= 0 && json_is_number(seconds))
@@ -136,35 +141,42 @@ static void head_print(const struct dictionary *d, const struct figures *f, int 
     report_put(out, "%s", time_text(a, sizeof a, began, -1));
     if (!d->end) {
         report_put(out, ": no end recorded (it runs, or all of its nodes died at once)");
-    } else {
-        report_put(out, " to %s", time_text(b, sizeof b, ended, began));
-        if (json_is_number(seconds))
-            report_put(out, ", %s", span_text(a, sizeof a, json_number_value(seconds)));
-        report_put(out, "; %s%s%s", reason_text(d->end),
-                   *text_of_row(d->end, "text") != 0 ? ": " : "", text_of_row(d->end, "text"));
+        return;
     }
+    report_put(out, " to %s", time_text(b, sizeof b, ended, began));
+    if (json_is_number(seconds))
+        report_put(out, ", %s", span_text(a, sizeof a, json_number_value(seconds)));
+    report_put(out, "; %s%s%s", reason_text(d->end), *text_of_row(d->end, "text") != 0 ? ": " : "",
+               text_of_row(d->end, "text"));
+}
 
-    if (d->start) {
-        const char *slurm = text_of_row(d->start, "slurm"), *asked = text_of_row(d->start, "asked"),
-                   *wireup = text_of_row(d->start, "wireup");
-        json_int_t restarts = number_of_row(d->start, "restarts");
+/* With what it was started. */
+static void start_print(const json_t *start, FILE *out) {
+    const char *slurm = text_of_row(start, "slurm"), *asked = text_of_row(start, "asked"),
+               *wireup = text_of_row(start, "wireup");
+    json_int_t restarts = number_of_row(start, "restarts");
+    line_begin(out);
+    report_put(out, "slurm-ddict %s", text_of_row(start, "version"));
+    if (*slurm != 0)
+        report_put(out, ", Slurm %s", slurm);
+    if (*wireup != 0 && strcmp(wireup, "none") != 0)
+        report_put(out, ", wire-up by %s", strcmp(wireup, "stdio") == 0 ? "srun" : wireup);
+    if (json_object_get(start, "ready_ms"))
+        report_put(out, ", ready in %" JSON_INTEGER_FORMAT " ms", number_of_row(start, "ready_ms"));
+    if (restarts > 0)
+        report_put(out, ", requeued %" JSON_INTEGER_FORMAT " time%s", restarts,
+                   restarts == 1 ? "" : "s");
+    if (*asked != 0) {
         line_begin(out);
-        report_put(out, "slurm-ddict %s", text_of_row(d->start, "version"));
-        if (*slurm != 0)
-            report_put(out, ", Slurm %s", slurm);
-        if (*wireup != 0 && strcmp(wireup, "none") != 0)
-            report_put(out, ", wire-up by %s", strcmp(wireup, "stdio") == 0 ? "srun" : wireup);
-        if (json_object_get(d->start, "ready_ms"))
-            report_put(out, ", ready in %" JSON_INTEGER_FORMAT " ms",
-                       number_of_row(d->start, "ready_ms"));
-        if (restarts > 0)
-            report_put(out, ", requeued %" JSON_INTEGER_FORMAT " time%s", restarts,
-                       restarts == 1 ? "" : "s");
-        if (*asked != 0) {
-            line_begin(out);
-            report_put(out, "asked for: %s", asked);
-        }
+        report_put(out, "asked for: %s", asked);
     }
+}
+
+static void head_print(const struct dictionary *d, const struct figures *f, int n, FILE *out) {
+    title_print(d, f, n, out);
+    times_print(d, out);
+    if (d->start)
+        start_print(d->start, out);
     line_begin(out);
     report_put(out, "id %s", d->id);
     putc('\n', out);

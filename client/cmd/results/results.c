@@ -423,76 +423,91 @@ static int write_results(struct writer *w, bool follows) {
     return unsaved > 0 || w->oom || w->refused > 0 ? EXIT_FAILED : EXIT_OK;
 }
 
-int cmd_results(int argc, char **argv) {
-    static const struct option longs[] = {CMD_LONGS,
-                                          {"to", required_argument, NULL, 't'},
-                                          {"run", required_argument, NULL, 'r'},
-                                          {"follow", no_argument, NULL, 'f'},
-                                          {"until-end", no_argument, NULL, 'u'},
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"metric", required_argument, NULL, 'm'},
-                                          {"x", required_argument, NULL, 'x'},
-                                          {0}};
-    struct writer w = {.folder = -1};
-    struct results_plot plot = {0};
-    const char *run = NULL;
-    char to[PATH_MAX] = "";
-    bool follows = false, until_end = false;
+struct line { /* what the command line says */
+    char to[PATH_MAX];
+    const char *run; /* NULL: all */
+    bool follows, until_end;
+    struct results_plot plot;
+};
+
+static const struct option longs[] = {CMD_LONGS,
+                                      {"to", required_argument, NULL, 't'},
+                                      {"run", required_argument, NULL, 'r'},
+                                      {"follow", no_argument, NULL, 'f'},
+                                      {"until-end", no_argument, NULL, 'u'},
+                                      {"output", required_argument, NULL, 'o'},
+                                      {"metric", required_argument, NULL, 'm'},
+                                      {"x", required_argument, NULL, 'x'},
+                                      {0}};
+
+/* The exit code. */
+static int line_parse(struct line *l, int argc, char **argv) {
     for (int c; (c = cmd_option(argc, argv, "hfo:", longs, usage)) != -1;) {
         if (c == '?')
             return EXIT_USAGE;
         if (c == 't' &&
-            (*optarg == 0 || (size_t)snprintf(to, sizeof to, "%s", optarg) >= sizeof to))
+            (*optarg == 0 || (size_t)snprintf(l->to, sizeof l->to, "%s", optarg) >= sizeof l->to))
             return cmd_usage(usage, "--to=%.60s: the name of a folder is wanted", optarg);
         else if (c == 'r')
-            run = optarg;
+            l->run = optarg;
         else if (c == 'o')
-            plot.output = optarg;
+            l->plot.output = optarg;
         else if (c == 'x')
-            plot.x = optarg;
-        else if (c == 'm' && plot.metrics < RESULTS_METRICS)
-            plot.metric[plot.metrics++] = optarg;
-        follows |= c == 'f' || c == 'u';
-        until_end |= c == 'u';
+            l->plot.x = optarg;
+        else if (c == 'm' && l->plot.metrics < RESULTS_METRICS)
+            l->plot.metric[l->plot.metrics++] = optarg;
+        l->follows |= c == 'f' || c == 'u';
+        l->until_end |= c == 'u';
     }
     if (optind + 2 == argc && strcmp(argv[optind], "plot") == 0) {
-        plot.folder = argv[optind + 1];
-        return results_plot(&plot);
+        l->plot.folder = argv[optind + 1];
+        return EXIT_OK;
     }
-    if (optind < argc || to[0] == 0)
-        return cmd_usage(usage, to[0] == 0 && optind == argc ? "wants --to=DIR" : "takes no \"%s\"",
+    if (optind < argc || l->to[0] == 0)
+        return cmd_usage(usage,
+                         l->to[0] == 0 && optind == argc ? "wants --to=DIR" : "takes no \"%s\"",
                          argv[optind]);
-    if (run && (!results_path_ok(run, strlen(run)) || strchr(run, '/')))
-        return cmd_usage(usage, "--run=%s: a name without slashes is wanted", run);
-    w.prefix_len = (size_t)snprintf(w.prefix, sizeof w.prefix, "%s%s%s", PREFIX, run ? run : "",
-                                    run ? "/" : "");
+    if (l->run && (!results_path_ok(l->run, strlen(l->run)) || strchr(l->run, '/')))
+        return cmd_usage(usage, "--run=%s: a name without slashes is wanted", l->run);
+    return EXIT_OK;
+}
+
+/* In place; a path that would be too long stays as it is. */
+static void path_make_absolute(char path[PATH_MAX]) {
     char whole[PATH_MAX];
-    if (to[0] != '/' && getcwd(whole, sizeof whole) &&
-        strlen(whole) + strlen(to) + 1 < sizeof whole) {
-        strcat(strcat(whole, "/"), to);
-        strcpy(to, whole);
-    }
+    if (path[0] == '/' || !getcwd(whole, sizeof whole) ||
+        strlen(whole) + strlen(path) + 1 >= sizeof whole)
+        return;
+    strcat(strcat(whole, "/"), path);
+    strcpy(path, whole);
+}
+
+static void signals_prepare(bool until_end) {
+    struct sigaction a = {.sa_handler = on_signal};
     /* of ddictd: Slurm's SIGTERM is for it, too; we end with the dictionary, at the latest with it
      * */
     if (until_end) {
         signal(SIGTERM, SIG_IGN);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-    } else {
-        struct sigaction a = {.sa_handler = on_signal};
-        sigaction(SIGINT, &a, NULL);
-        sigaction(SIGTERM, &a, NULL);
+        return;
     }
-    w.to = to;
-    w.last = until_end;
-    if (!(w.d = dictionary_attach(to, run, follows)))
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+static int line_run(const struct line *l) {
+    struct writer w = {.to = l->to, .last = l->until_end};
+    w.prefix_len = (size_t)snprintf(w.prefix, sizeof w.prefix, "%s%s%s", PREFIX,
+                                    l->run ? l->run : "", l->run ? "/" : "");
+    if (!(w.d = dictionary_attach(l->to, l->run, l->follows)))
         return EXIT_FAILED;
-    w.folder = folder_make(to);
+    w.folder = folder_make(l->to);
     int rc = EXIT_FAILED;
     if (w.folder < 0)
-        verb_say("%s: %s", to, strerror(-w.folder));
+        verb_say("%s: %s", l->to, strerror(-w.folder));
     else
-        rc = write_results(&w, follows);
-    if (w.folder >= 0 && !until_end && w.written > 0) {
+        rc = write_results(&w, l->follows);
+    if (w.folder >= 0 && !l->until_end && w.written > 0) {
         char size[24];
         verb_say("%u files written, %s", w.written, size_format(size, sizeof size, w.bytes));
     }
@@ -501,4 +516,16 @@ int cmd_results(int argc, char **argv) {
     ddict_detach(w.d);
     tdestroy(w.files, node_free);
     return rc;
+}
+
+int cmd_results(int argc, char **argv) {
+    struct line l = {0};
+    int rc = line_parse(&l, argc, argv);
+    if (rc != EXIT_OK)
+        return rc;
+    if (l.plot.folder)
+        return results_plot(&l.plot);
+    path_make_absolute(l.to);
+    signals_prepare(l.until_end);
+    return line_run(&l);
 }
