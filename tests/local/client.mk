@@ -2,10 +2,10 @@
 # libddict against running ddictds on this host, one or several nodes. Each program starts and ends its own.
 if HAVE_CHECK
 # One program for one source file, each with the same helpers.
-CLIENT_TESTS = tests/local/client_api tests/local/client_bytes tests/local/client_crowd \
-  tests/local/client_death tests/local/client_dropped tests/local/client_events \
-  tests/local/client_fork tests/local/client_fork_hung tests/local/client_freeze \
-  tests/local/client_hung tests/local/client_jobs tests/local/client_jobs_end \
+CLIENT_TESTS = tests/local/client_api tests/local/client_async tests/local/client_async_end \
+  tests/local/client_bytes tests/local/client_crowd tests/local/client_death \
+  tests/local/client_dropped tests/local/client_events tests/local/client_fork \
+  tests/local/client_fork_hung tests/local/client_freeze tests/local/client_hung \
   tests/local/client_late tests/local/client_many tests/local/client_place tests/local/client_pop \
   tests/local/client_room tests/local/client_same tests/local/client_spin \
   tests/local/client_threads tests/local/client_views tests/local/break_streams \
@@ -14,10 +14,12 @@ check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
 check_LTLIBRARIES += tests/local/libclient_dict.la
 tests_local_libclient_dict_la_SOURCES = tests/local/client_dict.c tests/local/client_dict.h \
-  tests/local/client_jobs.h
+  tests/local/client_async.h
 client_test_libs = tests/local/libclient_dict.la libddict.la $(CHECK_LIBS)
 tests_local_client_api_SOURCES = tests/local/client_api.c tests/local/old_program.c
 tests_local_client_api_LDADD = $(client_test_libs)
+tests_local_client_async_LDADD = $(client_test_libs)
+tests_local_client_async_end_LDADD = $(client_test_libs)
 tests_local_client_bytes_LDADD = $(client_test_libs)
 tests_local_client_crowd_LDADD = $(client_test_libs)
 tests_local_client_death_LDADD = $(client_test_libs)
@@ -28,8 +30,6 @@ tests_local_client_fork_LDADD = $(client_test_libs)
 tests_local_client_fork_hung_LDADD = $(client_test_libs)
 tests_local_client_freeze_LDADD = $(client_test_libs)
 tests_local_client_hung_LDADD = $(client_test_libs)
-tests_local_client_jobs_LDADD = $(client_test_libs)
-tests_local_client_jobs_end_LDADD = $(client_test_libs)
 tests_local_client_late_LDADD = $(client_test_libs)
 tests_local_client_many_LDADD = $(client_test_libs)
 tests_local_client_place_LDADD = $(client_test_libs)

@@ -72,13 +72,13 @@ def the_death_of_a_manager_or_node_is_noticed_as_by_tcp():
 
 def clients_see_the_same():
     """Large values by both ways; what is sent in messages by either need not come twice."""
-    large = [client("client_jobs", "large_values_come_and_go_in_pieces", rma=rma) for rma in ("no", "yes")]
+    large = [client("client_async", "large_values_come_and_go_in_pieces", rma=rma) for rma in ("no", "yes")]
     for a in [*large, client("client_many", "many_small_and_many_large_arrive_whole", rma="yes")]:
         a.finish()
-    jobs = client("client_jobs", "each_of_many_jobs_ends_once_with_its_bytes", "thousands_may_wait", "threads_share_a_set")
+    asynchronous = client("client_async", "each_of_many_operations_ends_once_with_its_bytes", "thousands_may_wait", "threads_share_a_set")
     many = client("client_many", "each_pair_has_its_own_status_and_the_later_wins", "pairs_need_not_be_dealt_out_evenly", "gets_of_one_key_that_were_not_sent_yet_share_an_answer",
                   "a_get_never_shares_an_answer_older_than_its_beginning")
-    for a in [jobs, many]:
+    for a in [asynchronous, many]:
         a.finish()
 
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_jobs_end.c - what is under way when something ends: the process forks, the handle or the
- * set of jobs is closed, managers hang or die. Invariants: jobs end in time whatever happens to
- * managers, handle or process; nothing is left after close.
+ * client_async_end.c - what is under way when something ends: the process forks, the handle or the
+ * set of operations is closed, managers hang or die. Invariants: operations end in time whatever
+ * happens to managers, handle or process; nothing is left after close.
  */
-#include "client_jobs.h"
+#include "client_async.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,11 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-START_TEST(a_child_has_no_part_in_the_jobs_of_its_parent) {
+START_TEST(a_child_has_no_part_in_the_operations_of_its_parent) {
     begin(2);
     char key[32];
     size_t klen = key_of(d, 1, 0, key, 32);
-    struct ddict_op j = job_of(DDICT_OP_VIEW, key, klen, NULL, 0, 0), done;
+    struct ddict_op j = op_of(DDICT_OP_VIEW, key, klen, NULL, 0, 0), done;
     j.flags = DDICT_WAIT;
     submit_one(q, &j, 1);
     pid_t pid = fork();
@@ -31,7 +31,7 @@ START_TEST(a_child_has_no_part_in_the_jobs_of_its_parent) {
         if (rc == 0 && ddict_async_open(d, &mine) < 0)
             rc = 2;
         ddict_async_close(q);
-        struct ddict_op p = job_of(DDICT_OP_PUT, key, klen, (void *)(uintptr_t) "child", 5, 0);
+        struct ddict_op p = op_of(DDICT_OP_PUT, key, klen, (void *)(uintptr_t) "child", 5, 0);
         if (rc == 0 && (ddict_async_submit(mine, &p, 1) != 1 ||
                         ddict_async_poll(mine, &done, 1, 10000) != 1 || done.status != 0))
             rc = 3;
@@ -63,8 +63,8 @@ START_TEST(detach_ends_what_is_under_way) {
     struct ddict_op done[3], first;
     value_fill(val, sizeof val, 1);
     ok(ddict_put(d, key, klen, val, sizeof val, 0, -1));
-    struct ddict_op j = job_of(DDICT_OP_VIEW, key, klen, NULL, 0, 1),
-                    w = job_of(DDICT_OP_VIEW, "never", 5, NULL, 0, 2);
+    struct ddict_op j = op_of(DDICT_OP_VIEW, key, klen, NULL, 0, 1),
+                    w = op_of(DDICT_OP_VIEW, "never", 5, NULL, 0, 2);
     w.flags = DDICT_WAIT;
     submit_one(q, &w, 1);
     submit_one(q, &w, 1);
@@ -102,7 +102,7 @@ START_TEST(detach_ends_what_is_under_way) {
 }
 END_TEST
 
-/* Close with all stages of jobs in it. */
+/* Close with all stages of operations in it. */
 START_TEST(close_drops_everything) {
     begin(2);
     char key[32];
@@ -112,9 +112,9 @@ START_TEST(close_drops_everything) {
     for (int turn = 0; turn < 20; turn++) {
         ddict_async_t *mine;
         ok(ddict_async_open(d, &mine));
-        struct ddict_op j[3] = {job_of(DDICT_OP_VIEW, key, klen, NULL, 0, 0),
-                                job_of(DDICT_OP_VIEW, "never", 5, NULL, 0, 0),
-                                job_of(DDICT_OP_PUT, key, klen, val, turn % 2 ? 4 * MIB : 10, 0)};
+        struct ddict_op j[3] = {op_of(DDICT_OP_VIEW, key, klen, NULL, 0, 0),
+                                op_of(DDICT_OP_VIEW, "never", 5, NULL, 0, 0),
+                                op_of(DDICT_OP_PUT, key, klen, val, turn % 2 ? 4 * MIB : 10, 0)};
         j[1].flags = DDICT_WAIT;
         ok(ddict_async_submit(mine, j, 3));
         usleep((useconds_t)(turn % 4) * 1000);
@@ -136,7 +136,7 @@ START_TEST(close_drops_everything) {
 }
 END_TEST
 
-START_TEST(jobs_end_in_time_when_managers_hang) {
+START_TEST(operations_end_in_time_when_managers_hang) {
     begin(2);
     static unsigned char val[MIB];
     struct ddict_op done[3];
@@ -144,9 +144,9 @@ START_TEST(jobs_end_in_time_when_managers_hang) {
         kill(x.manager[m], SIGSTOP);
     usleep(20000);
     char key[32];
-    struct ddict_op j[3] = {job_of(DDICT_OP_PUT, "a", 1, val, MIB, 0),
-                            job_of(DDICT_OP_VIEW, key, key_of(d, 1, 0, key, 32), NULL, 0, 1),
-                            job_of(DDICT_OP_DEL, "b", 1, NULL, 0, 2)};
+    struct ddict_op j[3] = {op_of(DDICT_OP_PUT, "a", 1, val, MIB, 0),
+                            op_of(DDICT_OP_VIEW, key, key_of(d, 1, 0, key, 32), NULL, 0, 1),
+                            op_of(DDICT_OP_DEL, "b", 1, NULL, 0, 2)};
     for (int i = 0; i < 3; i++)
         j[i].timeout_ms = 200;
     double s = now_s();
@@ -164,9 +164,9 @@ START_TEST(jobs_end_in_time_when_managers_hang) {
 }
 END_TEST
 
-START_TEST(jobs_end_when_a_manager_dies) {
+START_TEST(operations_end_when_a_manager_dies) {
     begin(2);
-    struct ddict_op done[2], w = job_of(DDICT_OP_VIEW, "never", 5, NULL, 0, 2);
+    struct ddict_op done[2], w = op_of(DDICT_OP_VIEW, "never", 5, NULL, 0, 2);
     w.flags = DDICT_WAIT;
     w.timeout_ms = 100000;
     submit_one(q, &w, 1);
@@ -193,6 +193,6 @@ START_TEST(jobs_end_when_a_manager_dies) {
 }
 END_TEST
 
-JOBS_MAIN("client_jobs_end", a_child_has_no_part_in_the_jobs_of_its_parent,
-          detach_ends_what_is_under_way, close_drops_everything,
-          jobs_end_in_time_when_managers_hang, jobs_end_when_a_manager_dies)
+ASYNC_MAIN("client_async_end", a_child_has_no_part_in_the_operations_of_its_parent,
+           detach_ends_what_is_under_way, close_drops_everything,
+           operations_end_in_time_when_managers_hang, operations_end_when_a_manager_dies)

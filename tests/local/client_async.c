@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_jobs.c - many requests under way at once. Invariants: every job that is under way gives
- * exactly one result, with the right bytes, whoever polls; who sleeps on the descriptor is woken
- * for it and is left alone when there is nothing to do.
+ * client_async.c - many requests under way at once. Invariants: every operation that is under way
+ * gives exactly one result, with the right bytes, whoever polls; who sleeps on the descriptor is
+ * woken for it and is left alone when there is nothing to do.
  */
-#include "client_jobs.h"
+#include "client_async.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -22,12 +22,12 @@ START_TEST(what_is_on_this_node_is_over_at_once) {
         klen[m] = key_of(d, m, 0, key[m], 32);
         ok(ddict_put(d, key[m], klen[m], "value", 5, DDICT_TAG(9), -1));
     }
-    struct ddict_op j[6] = {job_of(DDICT_OP_VIEW, key[0], klen[0], NULL, 0, 0),
-                            job_of(DDICT_OP_GET, key[1], klen[1], buf, sizeof buf, 1),
-                            job_of(DDICT_OP_GET, key[1], klen[1], buf, 3, 2),
-                            job_of(DDICT_OP_VIEW, "none", 4, NULL, 0, 3),
-                            job_of(DDICT_OP_VIEW, "", 0, NULL, 0, 4),
-                            job_of(77, "k", 1, NULL, 0, 5)};
+    struct ddict_op j[6] = {op_of(DDICT_OP_VIEW, key[0], klen[0], NULL, 0, 0),
+                            op_of(DDICT_OP_GET, key[1], klen[1], buf, sizeof buf, 1),
+                            op_of(DDICT_OP_GET, key[1], klen[1], buf, 3, 2),
+                            op_of(DDICT_OP_VIEW, "none", 4, NULL, 0, 3),
+                            op_of(DDICT_OP_VIEW, "", 0, NULL, 0, 4),
+                            op_of(77, "k", 1, NULL, 0, 5)};
     ck_assert_int_eq(ddict_async_submit(q, j, 6), 0);
     ck_assert_int_eq(j[0].status, 0);
     ck_assert(j[0].view.len == 5 && memcmp(j[0].view.data, "value", 5) == 0 && j[0].view.tag == 9);
@@ -50,7 +50,7 @@ START_TEST(what_is_on_this_node_is_over_at_once) {
     ck_assert_int_eq(ddict_async_poll(q, &r, 1, 30000), 0);
     ck_assert(now_s() - t < 15);
     /* timeout 0: nothing is asked */
-    struct ddict_op w = job_of(DDICT_OP_PUT, "k", 1, buf, 1, 0);
+    struct ddict_op w = op_of(DDICT_OP_PUT, "k", 1, buf, 1, 0);
     w.timeout_ms = 0;
     submit_one(q, &w, 0);
     ck_assert_int_eq(w.status, -ETIMEDOUT);
@@ -59,8 +59,8 @@ START_TEST(what_is_on_this_node_is_over_at_once) {
 }
 END_TEST
 
-/* Every kind of job, many at once, on both nodes, driven by the descriptor. */
-START_TEST(each_of_many_jobs_ends_once_with_its_bytes) {
+/* Every kind of operation, many at once, on both nodes, driven by the descriptor. */
+START_TEST(each_of_many_operations_ends_once_with_its_bytes) {
     enum { N = 3000 };
     begin(2);
     struct ddict_op *j = calloc(N, sizeof *j), *done = calloc(N, sizeof *done);
@@ -71,7 +71,7 @@ START_TEST(each_of_many_jobs_ends_once_with_its_bytes) {
         size_t len = 1 + i * 7919u % 1999;
         value_fill(val + i * 2000, len, i);
         j[i] =
-            job_of(DDICT_OP_PUT, key[i], (size_t)sprintf(key[i], "m%u", i), val + i * 2000, len, i);
+            op_of(DDICT_OP_PUT, key[i], (size_t)sprintf(key[i], "m%u", i), val + i * 2000, len, i);
         j[i].flags = DDICT_TAG(i & 0xff);
     }
     ck_assert_int_eq(ddict_async_submit(q, j, N), N);
@@ -90,10 +90,10 @@ START_TEST(each_of_many_jobs_ends_once_with_its_bytes) {
     unsigned char *to = calloc(N, 2000);
     size_t way = 0;
     for (unsigned i = 0; i < N; i++)
-        j[i] = i % 3 == 0   ? job_of(DDICT_OP_VIEW, key[i], strlen(key[i]), NULL, 0, i)
-               : i % 3 == 1 ? job_of(DDICT_OP_GET, key[i], strlen(key[i]), to + i * 2000,
-                                     i % 2 ? 2000 : 0, i)
-                            : job_of(DDICT_OP_POP, key[i], strlen(key[i]), NULL, 0, i);
+        j[i] = i % 3 == 0 ? op_of(DDICT_OP_VIEW, key[i], strlen(key[i]), NULL, 0, i)
+               : i % 3 == 1
+                   ? op_of(DDICT_OP_GET, key[i], strlen(key[i]), to + i * 2000, i % 2 ? 2000 : 0, i)
+                   : op_of(DDICT_OP_POP, key[i], strlen(key[i]), NULL, 0, i);
     ssize_t n = ddict_async_submit(q, j, N);
     ok(n);
     for (unsigned i = 0; i < N; i++)
@@ -142,13 +142,13 @@ START_TEST(large_values_come_and_go_in_pieces) {
     for (unsigned m = 0; m < 2; m++) {
         size_t klen = key_of(d, m, 0, key[m], 32);
         value_fill(val, LEN, m);
-        struct ddict_op p = job_of(DDICT_OP_PUT, key[m], klen, val, LEN, m);
+        struct ddict_op p = op_of(DDICT_OP_PUT, key[m], klen, val, LEN, m);
         submit_one(q, &p, 1);
         loop_until(q, done, 1);
         ck_assert_msg(done[0].status == 0, "%s", done[0].text);
         memset(to, 0, LEN);
-        struct ddict_op g[2] = {job_of(DDICT_OP_GET, key[m], klen, to, LEN, 0),
-                                job_of(DDICT_OP_VIEW, key[m], klen, NULL, 0, 1)};
+        struct ddict_op g[2] = {op_of(DDICT_OP_GET, key[m], klen, to, LEN, 0),
+                                op_of(DDICT_OP_VIEW, key[m], klen, NULL, 0, 1)};
         ssize_t n = ddict_async_submit(q, g, 2);
         ck_assert_int_eq(n, m == 0 ? 0 : 2);
         if (n == 2)
@@ -165,14 +165,14 @@ START_TEST(large_values_come_and_go_in_pieces) {
         ck_assert(memcmp(to, val, LEN) == 0);
     }
     /* Refused while its pieces are on their way: the lane goes on. */
-    struct ddict_op p = job_of(DDICT_OP_PUT, key[0], strlen(key[0]), val, LEN, 0);
+    struct ddict_op p = op_of(DDICT_OP_PUT, key[0], strlen(key[0]), val, LEN, 0);
     p.flags = DDICT_NEW;
     submit_one(q, &p, 1);
     loop_until(q, done, 1);
     ck_assert_int_eq(done[0].status, DDICT_EEXISTS);
     free(done[0].text);
     unsigned char *huge = calloc(1, 300 * MIB);
-    p = job_of(DDICT_OP_PUT, "huge", 4, huge, 300 * MIB, 0);
+    p = op_of(DDICT_OP_PUT, "huge", 4, huge, 300 * MIB, 0);
     submit_one(q, &p, 1);
     loop_until(q, done, 1);
     ck_assert_int_eq(done[0].status, DDICT_EVALSIZE);
@@ -180,7 +180,7 @@ START_TEST(large_values_come_and_go_in_pieces) {
     free(done[0].text);
     /* Cancelled in the middle. */
     for (int i = 0; i < 4; i++) {
-        p = job_of(DDICT_OP_PUT, key[i % 2], strlen(key[i % 2]), val, LEN, 0);
+        p = op_of(DDICT_OP_PUT, key[i % 2], strlen(key[i % 2]), val, LEN, 0);
         submit_one(q, &p, 1);
         ok(ddict_async_cancel(q, p.ticket));
         memset(val, 0x55, LEN); /* ours again */
@@ -210,13 +210,13 @@ static void *put_later(void *arg) {
     return arg;
 }
 
-START_TEST(jobs_wait_for_their_keys) {
+START_TEST(operations_wait_for_their_keys) {
     pthread_t t;
     struct ddict_op done[210];
     begin(2);
     for (unsigned i = 0; i < 200; i++) {
         char k[16];
-        struct ddict_op j = job_of(DDICT_OP_VIEW, k, (size_t)sprintf(k, "w%u", i), NULL, 0, i);
+        struct ddict_op j = op_of(DDICT_OP_VIEW, k, (size_t)sprintf(k, "w%u", i), NULL, 0, i);
         j.flags = DDICT_WAIT;
         submit_one(q, &j, 1);
     }
@@ -235,7 +235,7 @@ START_TEST(jobs_wait_for_their_keys) {
     uint64_t ticket = 0;
     for (unsigned i = 0; i < 10; i++) {
         char k[16];
-        struct ddict_op j = job_of(DDICT_OP_VIEW, k, (size_t)sprintf(k, "never%u", i), NULL, 0, i);
+        struct ddict_op j = op_of(DDICT_OP_VIEW, k, (size_t)sprintf(k, "never%u", i), NULL, 0, i);
         j.flags = DDICT_WAIT;
         j.timeout_ms = i == 9 ? 60000 : 200;
         submit_one(q, &j, 1);
@@ -264,8 +264,7 @@ START_TEST(thousands_may_wait) {
     begin(2);
     char key[32];
     size_t klen = key_of(d, 1, 0, key, 32);
-    struct ddict_op j = job_of(DDICT_OP_GET, key, klen, NULL, 0, 0),
-                    *done = calloc(N, sizeof *done);
+    struct ddict_op j = op_of(DDICT_OP_GET, key, klen, NULL, 0, 0), *done = calloc(N, sizeof *done);
     j.flags = DDICT_WAIT;
     for (unsigned i = 0; i < N; i++)
         submit_one(q, &j, 1);
@@ -337,8 +336,8 @@ static void threads(bool one_set) {
     ck_assert_int_eq(pthread_create(&t[3], NULL, ask_all, NULL), 0);
     for (unsigned i = 0, over = 0; i < N; i++) {
         char k[16];
-        struct ddict_op j = job_of(i % 5 ? DDICT_OP_VIEW : DDICT_OP_PUT, k,
-                                   (size_t)sprintf(k, "t%u", i % 20), val, 100 + 25 * 19, i % 20);
+        struct ddict_op j = op_of(i % 5 ? DDICT_OP_VIEW : DDICT_OP_PUT, k,
+                                  (size_t)sprintf(k, "t%u", i % 20), val, 100 + 25 * 19, i % 20);
         if (i % 5 == 0) {
             j.user = (void *)19;
             j.key = "t19";
@@ -370,7 +369,7 @@ START_TEST(threads_have_sets_of_their_own) {
 }
 END_TEST
 
-JOBS_MAIN("client_jobs", what_is_on_this_node_is_over_at_once,
-          each_of_many_jobs_ends_once_with_its_bytes, large_values_come_and_go_in_pieces,
-          jobs_wait_for_their_keys, thousands_may_wait, threads_share_a_set,
-          threads_have_sets_of_their_own)
+ASYNC_MAIN("client_async", what_is_on_this_node_is_over_at_once,
+           each_of_many_operations_ends_once_with_its_bytes, large_values_come_and_go_in_pieces,
+           operations_wait_for_their_keys, thousands_may_wait, threads_share_a_set,
+           threads_have_sets_of_their_own)

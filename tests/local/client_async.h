@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_jobs.h - a dictionary, a handle and a set of jobs for each test; submitting, and waiting
- * as an event loop does. */
-#ifndef CLIENT_JOBS_H
-#define CLIENT_JOBS_H
+/* client_async.h - a dictionary, a handle and a set of operations for each test; submitting, and
+ * waiting as an event loop does. */
+#ifndef CLIENT_ASYNC_H
+#define CLIENT_ASYNC_H
 
 #include "client_dict.h"
 
@@ -62,8 +62,8 @@ static inline size_t loop_until(ddict_async_t *of, struct ddict_op *done, size_t
     return got;
 }
 
-static inline struct ddict_op job_of(unsigned what, const char *key, size_t klen, void *buf,
-                                     size_t len, uintptr_t user) {
+static inline struct ddict_op op_of(unsigned what, const char *key, size_t klen, void *buf,
+                                    size_t len, uintptr_t user) {
     return (struct ddict_op){.what = what,
                              .key = key,
                              .klen = klen,
@@ -78,7 +78,7 @@ static inline void submit_one(ddict_async_t *to, struct ddict_op *j, ssize_t und
     ck_assert_msg(n == under_way, "submit: %zd, status %d %s", n, j->status, ddict_errmsg());
 }
 
-#define JOBS_MAIN(name, ...)                                                      \
+#define ASYNC_MAIN(name, ...)                                                     \
     int main(int argc, char **argv) {                                             \
         const TTest *const tests[] = {__VA_ARGS__};                               \
         return tests_main(name, argc, argv, tests, sizeof tests / sizeof *tests); \
