@@ -418,7 +418,7 @@ static int run_net(struct setup *s, const struct bench_run *r, ddict_t *d) {
     return rc;
 }
 
-static int plot(const struct setup *s, FILE *f) {
+static int plot_write(const struct setup *s, FILE *f) {
     int rc = bench_plot(f, &s->setting, s->result, s->results);
     if (rc < 0)
         verb_say("%s: %s", s->plot, strerror(errno));
@@ -453,7 +453,7 @@ int cmd_bench(int argc, char **argv) {
         rc = s.net ? run_net(&s, r, d) : run_all(&s, r);
     }
     if (f && rc == EXIT_OK && !r->stop)
-        rc = plot(&s, f);
+        rc = plot_write(&s, f);
     if (f)
         fclose(f);
     if (r->froze)

@@ -12,7 +12,7 @@
 const char *const bench_op_name[OP_N] = {"put", "put_many", "get", "view", "get_many", "mixed"};
 const char *const bench_place_name[PLACE_N] = {"local", "remote"};
 
-static size_t hex(char *out, uint64_t n, unsigned digits) {
+static size_t hex_put(char *out, uint64_t n, unsigned digits) {
     static const char digit[] = "0123456789abcdef";
     for (unsigned i = digits; i-- > 0; n >>= 4)
         out[i] = digit[n & 15];
@@ -24,9 +24,9 @@ size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX]
     size_t n = strlen(k->prefix);
     unsigned want = k->owner[index % k->owners];
     memcpy(key, k->prefix, n);
-    n += hex(key + n, index, 10);
+    n += hex_put(key + n, index, 10);
     for (uint64_t salt = 0;; salt++) {
-        size_t len = n + hex(key + n, salt, 6);
+        size_t len = n + hex_put(key + n, salt, 6);
         if (ddict_owner(d, key, len) == want)
             return len;
     }

@@ -53,7 +53,7 @@ static int net_failed(const char *what, int e) {
     return EXIT_FAILED;
 }
 
-static bool stopped(const struct net *n) {
+static bool is_stopped(const struct net *n) {
     return __atomic_load_n(&n->run->stop, __ATOMIC_RELAXED) != 0;
 }
 
@@ -72,15 +72,15 @@ static int get_one(struct net *n, size_t len, unsigned i, uint64_t *ns) {
     return EXIT_FAILED;
 }
 
-static int turn(struct net *n, struct net_row *r, enum side side, double seconds, unsigned keys,
-                struct histogram *h, double *ns) {
+static int side_measure(struct net *n, struct net_row *r, enum side side, double seconds,
+                        unsigned keys, struct histogram *h, double *ns) {
     uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9), spent = 0, done = 0, took;
     struct histogram own = {.count = 0};
     bool large = r->value >= LARGE;
     uint64_t most = STREAM_BYTES / r->value < PROBE_COUNT_MAX ? STREAM_BYTES / r->value
                                                               : PROBE_COUNT_MAX,
              count = large ? (most + 63) / 64 : 1;
-    while ((clock_ns() < end || done == 0) && !stopped(n)) {
+    while ((clock_ns() < end || done == 0) && !is_stopped(n)) {
         if (side == DDICT) {
             int rc = get_one(n, r->value, (unsigned)(done % keys), &took);
             if (rc != EXIT_OK)
@@ -112,7 +112,7 @@ static int turn(struct net *n, struct net_row *r, enum side side, double seconds
 
 /* --- one size --- */
 
-static int put_all(struct net *n, size_t len, unsigned *keys) {
+static int values_put(struct net *n, size_t len, unsigned *keys) {
     char text[24];
     unsigned want = len < STREAM_BYTES ? KEYS : 1;
     for (*keys = 0; *keys < want; ++*keys) {
@@ -131,7 +131,7 @@ static int put_all(struct net *n, size_t len, unsigned *keys) {
     return EXIT_OK;
 }
 
-static int remove_all(struct net *n, unsigned keys) {
+static int values_remove(struct net *n, unsigned keys) {
     int rc = EXIT_OK;
     for (unsigned i = 0; i < keys; i++) {
         int e = ddict_del(n->d, n->key[i], n->klen[i], -1);
@@ -144,14 +144,14 @@ static int remove_all(struct net *n, unsigned keys) {
 static int row_run(struct net *n, struct net_row *r) {
     unsigned keys = 0, want = r->value < STREAM_BYTES ? KEYS : 1, reps = n->setting->reps;
     double warm;
-    int rc = put_all(n, r->value, &keys);
+    int rc = values_put(n, r->value, &keys);
     for (unsigned s = 0; s < SIDES && rc == EXIT_OK && keys == want; s++)
-        rc = turn(n, r, s, n->setting->seconds / 4, keys, NULL, &warm);
+        rc = side_measure(n, r, s, n->setting->seconds / 4, keys, NULL, &warm);
     for (unsigned i = 0; i < reps * SIDES && rc == EXIT_OK && keys == want; i++)
-        rc = turn(n, r, i % SIDES, n->setting->seconds, keys, &r->latency[i % SIDES],
-                  &r->ns[i % SIDES][i / SIDES]);
-    r->measured = rc == EXIT_OK && keys == want && !stopped(n);
-    int e = remove_all(n, keys);
+        rc = side_measure(n, r, i % SIDES, n->setting->seconds, keys, &r->latency[i % SIDES],
+                          &r->ns[i % SIDES][i / SIDES]);
+    r->measured = rc == EXIT_OK && keys == want && !is_stopped(n);
+    int e = values_remove(n, keys);
     return rc != EXIT_OK ? rc : e;
 }
 
@@ -162,7 +162,7 @@ struct net_figures {
     double value[SIDES], ratio, low, high;
 };
 
-static void figures(const struct net *n, const struct net_row *r, struct net_figures *f) {
+static void figures_make(const struct net *n, const struct net_row *r, struct net_figures *f) {
     double ratio[BENCH_REPS_MAX] = {0};
     unsigned reps = n->setting->reps;
     for (unsigned i = 0; i < reps; i++)
@@ -185,7 +185,7 @@ static void row_print(const struct net *n, const struct net_row *r) {
     char size[24];
     if (!r->measured)
         return;
-    figures(n, r, &f);
+    figures_make(n, r, &f);
     bool large = r->value >= LARGE;
     printf("%8s  %-22s %8.*f %-4s %8.*f %-4s %6.2fx  (%.2f - %.2f)\n",
            size_format(size, sizeof size, r->value),
@@ -218,7 +218,7 @@ static void head_print(const struct net *n) {
 static json_t *row_object(const struct net *n, const struct net_row *r) {
     struct ddict_latency l[SIDES];
     struct net_figures f;
-    figures(n, r, &f);
+    figures_make(n, r, &f);
     for (unsigned s = 0; s < SIDES; s++)
         histogram_summary(&r->latency[s], &l[s]);
     return json_pack(
@@ -276,13 +276,13 @@ int bench_net(ddict_t *d, const struct bench_setting *setting, const struct benc
     }
     if (rc == EXIT_OK && !json)
         head_print(n);
-    for (unsigned i = 0; i < SIZES && rc == EXIT_OK && !stopped(n); i++) {
+    for (unsigned i = 0; i < SIZES && rc == EXIT_OK && !is_stopped(n); i++) {
         n->row[i].value = sizes[i];
         rc = row_run(n, &n->row[i]);
         if (rc == EXIT_OK && !json)
             row_print(n, &n->row[i]);
     }
-    if (rc == EXIT_OK && json && !stopped(n))
+    if (rc == EXIT_OK && json && !is_stopped(n))
         rc = json_print(n);
     if (n && n->fd >= 0)
         close(n->fd);

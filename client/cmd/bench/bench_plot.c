@@ -62,7 +62,7 @@ static bool first_of_line(const struct bench_result *e, size_t i) {
     return true;
 }
 
-static const char *dashes(const struct bench_result *e, unsigned least) {
+static const char *line_dashes(const struct bench_result *e, unsigned least) {
     return e->place == PLACE_REMOTE ? e->clients > least ? "2 3" : "7 4"
            : e->clients > least     ? "12 3 2 3"
                                     : "none";
@@ -74,7 +74,7 @@ static void line_draw(FILE *f, const struct bench_result *e, size_t n, size_t i,
     fprintf(f,
             "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\" "
             "points=\"",
-            color[e[i].op], dashes(&e[i], least));
+            color[e[i].op], line_dashes(&e[i], least));
     for (size_t k = i; k < n; k++)
         if (same_line(&e[k], &e[i]) && value(&e[k]) > 0)
             fprintf(f, "%.1f,%.1f ", axis_at(x, (double)e[k].value), axis_at(y, value(&e[k])));
@@ -172,7 +172,7 @@ static void legend_draw(FILE *f, const struct bench_result *e, size_t n, unsigne
         fprintf(f,
                 "<line x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\" stroke=\"%s\" stroke-width=\"2\" "
                 "stroke-dasharray=\"%s\"/><text x=\"%d\" y=\"%d\">%s, %s, %u client%s</text>\n",
-                LEGEND, LEGEND + 36, at, at, color[e[i].op], dashes(&e[i], least), LEGEND + 42,
+                LEGEND, LEGEND + 36, at, at, color[e[i].op], line_dashes(&e[i], least), LEGEND + 42,
                 at + 4, bench_op_name[e[i].op], bench_place_name[e[i].place], e[i].clients,
                 e[i].clients == 1 ? "" : "s");
         at += 20;

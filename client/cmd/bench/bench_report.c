@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare(const void *a, const void *b) {
+static int double_compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
@@ -18,7 +18,7 @@ static int compare(const void *a, const void *b) {
 double bench_median(const double *v, unsigned n) {
     double sorted[BENCH_REPS_MAX];
     memcpy(sorted, v, n * sizeof *v);
-    qsort(sorted, n, sizeof *sorted, compare);
+    qsort(sorted, n, sizeof *sorted, double_compare);
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
@@ -87,7 +87,7 @@ static const char *time_short(char *buf, size_t cap, double ns) {
 }
 
 /* To some of the cpus. Not known: 0 are allowed. */
-static bool pinned(const struct bench_setting *s) {
+static bool is_pinned(const struct bench_setting *s) {
     return s->cpus_allowed > 0 && s->cpus_allowed < s->cpus_online;
 }
 
@@ -98,7 +98,7 @@ void bench_print_head(const struct bench_setting *s) {
            s->info->nodes == 1 ? "" : "s", size_format(size, sizeof size, s->info->total_bytes),
            s->info->node);
     printf("clients may use cpus %s%s; %u repetitions of %g s each%s%s\n", s->cpus,
-           pinned(s) ? " (pinned)" : "", s->reps, s->seconds,
+           is_pinned(s) ? " (pinned)" : "", s->reps, s->seconds,
            s->touch ? "" : "; values are not touched", s->freeze ? "; frozen" : "");
     printf("%8s %7s  %-6s %-8s %11s %6s %8s %9s %9s %9s %9s %9s\n", "value", "clients", "place",
            "op", "keys/s", "+-", "GB/s", "p50", "p99", "max", "cpu/key", "manager");
@@ -149,7 +149,7 @@ int bench_print_object(json_t *o, int bad) {
     return cmd_json_print_digits(o, 15);
 }
 
-static json_t *count(uint64_t n) {
+static json_t *count_json(uint64_t n) {
     return json_integer((json_int_t)n);
 }
 
@@ -158,18 +158,19 @@ static json_t *result_object(const struct bench_result *e) {
     int bad = 0;
     for (unsigned i = 0; i < e->reps; i++)
         bad |= json_array_append_new(all, bench_number(e->all[i], 1));
-    json_t *o = json_pack("{s:s, s:s, s:o, s:i, s:o, s:o, s:b}", "place",
-                          bench_place_name[e->place], "op", bench_op_name[e->op], "value_bytes",
-                          count(e->value), "clients", (int)e->clients, "keys", count(e->keys),
-                          "set_bytes", count(e->memory), "set_may_be_cached", e->cached);
+    json_t *o =
+        json_pack("{s:s, s:s, s:o, s:i, s:o, s:o, s:b}", "place", bench_place_name[e->place], "op",
+                  bench_op_name[e->op], "value_bytes", count_json(e->value), "clients",
+                  (int)e->clients, "keys", count_json(e->keys), "set_bytes", count_json(e->memory),
+                  "set_may_be_cached", e->cached);
     bad |= json_object_update_new(
         o, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ops_per_s",
                      bench_number(e->rate, 1), "ops_per_s_lowest", bench_number(e->low, 1),
                      "ops_per_s_highest", bench_number(e->high, 1), "ops_per_s_all", all,
                      "gb_per_s", bench_number(e->rate * (double)e->value / 1e9, 6), "p50_ns",
-                     count(e->latency.p50_ns), "p99_ns", count(e->latency.p99_ns), "max_ns",
-                     count(e->latency.max_ns), "timed", count(e->latency.count), "client_cpu_ns",
-                     bench_number(e->client_ns, 1), "manager_cpu_ns",
+                     count_json(e->latency.p50_ns), "p99_ns", count_json(e->latency.p99_ns),
+                     "max_ns", count_json(e->latency.max_ns), "timed", count_json(e->latency.count),
+                     "client_cpu_ns", bench_number(e->client_ns, 1), "manager_cpu_ns",
                      e->manager_ns < 0 ? json_null() : bench_number(e->manager_ns, 1)));
     if (bad) {
         json_decref(o);
@@ -186,11 +187,11 @@ int bench_print_json(const struct bench_setting *s, const struct bench_result *e
         bad |= json_array_append_new(results, result_object(&e[k]));
     json_t *dictionary =
                json_pack("{s:s, s:i, s:i, s:o}", "name", i->name, "managers", (int)i->managers,
-                         "nodes", (int)i->nodes, "total_bytes", count(i->total_bytes)),
+                         "nodes", (int)i->nodes, "total_bytes", count_json(i->total_bytes)),
            *client = json_pack("{s:s, s:i, s:s, s:i, s:i, s:b, s:o}", "node", i->node, "node_id",
                                (int)i->node_id, "cpus", s->cpus, "cpus_allowed",
                                (int)s->cpus_allowed, "cpus_online", (int)s->cpus_online, "pinned",
-                               pinned(s), "cache_bytes", count(s->cache));
+                               is_pinned(s), "cache_bytes", count_json(s->cache));
     json_t *o = json_pack("{s:o, s:o, s:o, s:i, s:b, s:b, s:o}", "dictionary", dictionary, "client",
                           client, "seconds", bench_seconds(s->seconds), "reps", (int)s->reps,
                           "touched", s->touch, "frozen", s->freeze, "results", results);

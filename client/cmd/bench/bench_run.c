@@ -17,20 +17,20 @@
 
 /* --- signals --- */
 
-static struct bench_run *running;
-static volatile sig_atomic_t came;
+static struct bench_run *run_to_stop;
+static volatile sig_atomic_t signal_seen;
 
-static void interrupted(int sig) {
-    came = sig;
+static void on_signal(int sig) {
+    signal_seen = sig;
     /* pairs with the acquire of the clients, who then remove their keys */
-    __atomic_store_n(&running->stop, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&run_to_stop->stop, 1, __ATOMIC_RELEASE);
 }
 
 void bench_catch(struct bench_run *r) {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
-    running = r;
+    run_to_stop = r;
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
-        struct sigaction a = {.sa_handler = interrupted}, old;
+        struct sigaction a = {.sa_handler = on_signal}, old;
         sigaction(caught[i], NULL, &old);
         if (old.sa_handler != SIG_IGN) /* nohup, a shell's background job */
             sigaction(caught[i], &a, NULL);
@@ -38,7 +38,7 @@ void bench_catch(struct bench_run *r) {
 }
 
 int bench_caught(void) {
-    return came;
+    return signal_seen;
 }
 
 /* --- progress --- */

@@ -45,26 +45,26 @@ struct worker {
     unsigned keys;
 };
 
-static struct bench_run *stopped; /* for the handler */
+static struct bench_run *run_to_stop; /* by the handler */
 
-static void stop(int sig) {
+static void on_signal(int sig) {
     (void)sig;
-    __atomic_store_n(&stopped->stop, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&run_to_stop->stop, 1, __ATOMIC_RELEASE);
 }
 
-static bool stopping(struct worker *w) {
+static bool run_is_over(struct worker *w) {
     return __atomic_load_n(&w->run->stop, __ATOMIC_ACQUIRE) ||
            __atomic_load_n(&w->run->failed, __ATOMIC_ACQUIRE);
 }
 
-static uint64_t pick(struct worker *w, uint64_t n) {
+static uint64_t random_below(struct worker *w, uint64_t n) {
     w->random ^= w->random << 13;
     w->random ^= w->random >> 7;
     w->random ^= w->random << 17;
     return (uint64_t)(((unsigned __int128)w->random * n) >> 64);
 }
 
-static int fail(struct worker *w, const char *what, int rc) {
+static int worker_fail(struct worker *w, const char *what, int rc) {
     uint32_t none = 0;
     if (__atomic_compare_exchange_n(&w->run->failed, &none, 1, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
@@ -77,15 +77,15 @@ static int fail(struct worker *w, const char *what, int rc) {
 }
 
 /* Wait for the others; -1 when it is over. */
-static int meet(struct worker *w) {
+static int barrier_wait(struct worker *w) {
     uint32_t all = ++w->barriers * w->run->clients;
     __atomic_fetch_add(&w->run->arrived, 1, __ATOMIC_ACQ_REL);
     while (__atomic_load_n(&w->run->arrived, __ATOMIC_ACQUIRE) < all) {
-        if (stopping(w))
+        if (run_is_over(w))
             return -1;
         usleep(100);
     }
-    return stopping(w) ? -1 : 0;
+    return run_is_over(w) ? -1 : 0;
 }
 
 static uint64_t cpu_ns(void) {
@@ -96,7 +96,7 @@ static uint64_t cpu_ns(void) {
 
 /* Processor time of the managers of this node by the scheduler's account; UINT64_MAX where it
  * cannot be read. */
-static uint64_t managers_cpu(const struct bench_run *r) {
+static uint64_t managers_cpu_ns(const struct bench_run *r) {
     uint64_t sum = 0;
     for (unsigned i = 0; i < r->manager_pids; i++) {
         char path[300];
@@ -124,7 +124,7 @@ static bool is_put(enum bench_op op, unsigned i) {
     return op == OP_PUT || op == OP_PUT_MANY || (op == OP_MIXED && i % PUT_SHARE == PUT_SHARE - 1);
 }
 
-static unsigned get_batch(const struct bench_run *r) {
+static unsigned get_batch_size(const struct bench_run *r) {
     size_t n = BUFFER / r->value;
     return n == 0 ? 1 : n < GET_BATCH ? (unsigned)n : GET_BATCH;
 }
@@ -133,14 +133,14 @@ static unsigned get_batch(const struct bench_run *r) {
 static void block_prepare(struct worker *w, enum bench_op op, unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         bool puts = is_put(op, i);
-        w->index[i] = puts ? w->first + pick(w, w->count) : pick(w, w->run->count);
+        w->index[i] = puts ? w->first + random_below(w, w->count) : random_below(w, w->run->count);
         w->klen[i] = bench_key(&w->run->keys, w->d, w->key[i], w->index[i]);
         if (puts)
             bench_fill(w->buf + i % w->pairs * w->run->value, w->run->value, w->index[i]);
     }
 }
 
-static int put_many(struct worker *w, unsigned n) {
+static int batch_put(struct worker *w, unsigned n) {
     for (unsigned i = 0; i < n; i++)
         w->pair[i] = (struct ddict_pair){.key = w->key[i],
                                          .klen = w->klen[i],
@@ -153,11 +153,11 @@ static int put_many(struct worker *w, unsigned n) {
     return rc < 0 ? (int)rc : 0;
 }
 
-static int seen(struct worker *w, const void *val, size_t len, uint64_t index) {
+static int value_check(struct worker *w, const void *val, size_t len, uint64_t index) {
     return len != w->run->value ? -EILSEQ : w->run->touch ? bench_check(val, len, index) : 0;
 }
 
-static int get_many(struct worker *w, unsigned n) {
+static int batch_get(struct worker *w, unsigned n) {
     struct ddict_want want[GET_BATCH];
     for (unsigned i = 0; i < n; i++) {
         want[i].key = w->key[i];
@@ -171,13 +171,13 @@ static int get_many(struct worker *w, unsigned n) {
             continue;
         }
         if (rc == 0)
-            rc = seen(w, want[i].view.data, want[i].view.len, w->index[i]);
+            rc = value_check(w, want[i].view.data, want[i].view.len, w->index[i]);
         ddict_release(&want[i].view);
     }
     return rc;
 }
 
-static int call(struct worker *w, enum bench_op op, unsigned i) {
+static int call_make(struct worker *w, enum bench_op op, unsigned i) {
     size_t len;
     struct ddict_view v;
     int rc;
@@ -186,12 +186,12 @@ static int call(struct worker *w, enum bench_op op, unsigned i) {
                          w->run->value, 0, -1);
     if (op == OP_GET) {
         rc = ddict_get(w->d, w->key[i], w->klen[i], w->buf, w->run->value, &len, NULL, 0, -1);
-        return rc < 0 ? rc : seen(w, w->buf, len, w->index[i]);
+        return rc < 0 ? rc : value_check(w, w->buf, len, w->index[i]);
     }
     rc = ddict_view(w->d, w->key[i], w->klen[i], &v, 0, -1);
     if (rc < 0)
         return rc;
-    rc = seen(w, v.data, v.len, w->index[i]);
+    rc = value_check(w, v.data, v.len, w->index[i]);
     ddict_release(&v);
     return rc;
 }
@@ -200,13 +200,13 @@ static int block_do(struct worker *w, enum bench_op op, unsigned n, struct histo
     int rc = 0;
     uint64_t before = h ? clock_ns() : 0, now;
     if (op == OP_PUT_MANY || op == OP_GET_MANY) {
-        rc = op == OP_PUT_MANY ? put_many(w, n) : get_many(w, n);
+        rc = op == OP_PUT_MANY ? batch_put(w, n) : batch_get(w, n);
         if (h)
             histogram_add(h, clock_ns() - before);
         return rc;
     }
     for (unsigned i = 0; i < n && rc == 0; i++) {
-        rc = call(w, op, i);
+        rc = call_make(w, op, i);
         if (!h)
             continue;
         now = clock_ns();
@@ -216,38 +216,38 @@ static int block_do(struct worker *w, enum bench_op op, unsigned n, struct histo
     return rc;
 }
 
-static unsigned block_most(const struct worker *w, enum bench_op op) {
+static unsigned block_limit(const struct worker *w, enum bench_op op) {
     return op == OP_PUT && w->pairs < BLOCK_MAX ? w->pairs : BLOCK_MAX;
 }
 
-static int slice(struct worker *w, enum bench_op op, double seconds, struct bench_slice *out,
-                 struct histogram *h) {
+static int slice_run(struct worker *w, enum bench_op op, double seconds, struct bench_slice *out,
+                     struct histogram *h) {
     bool batch = op == OP_PUT_MANY || op == OP_GET_MANY;
     uint64_t end = clock_ns() + (uint64_t)(seconds * 1e9);
     memset(out, 0, sizeof *out);
-    for (unsigned turn = 0; (clock_ns() < end || out->ops == 0) && !stopping(w); turn++) {
-        unsigned n = batch ? op == OP_PUT_MANY ? w->pairs : get_batch(w->run) : w->block[op];
+    for (unsigned turn = 0; (clock_ns() < end || out->ops == 0) && !run_is_over(w); turn++) {
+        unsigned n = batch ? op == OP_PUT_MANY ? w->pairs : get_batch_size(w->run) : w->block[op];
         bool small = batch || n <= BLOCK_SMALL, timed = small || turn % TIMED_EVERY == 0;
         block_prepare(w, op, n);
         uint64_t cpu = cpu_ns(), before = clock_ns();
         int rc = block_do(w, op, n, timed ? h : NULL);
         uint64_t took = clock_ns() - before;
         if (rc < 0)
-            return fail(w, bench_op_name[op], rc);
+            return worker_fail(w, bench_op_name[op], rc);
         if (small || !timed) {
             out->ops += n;
             out->ns += took;
             out->cpu_ns += cpu_ns() - cpu;
         }
-        if (!batch && took < BLOCK_NS / 2 && n * 2 <= block_most(w, op))
+        if (!batch && took < BLOCK_NS / 2 && n * 2 <= block_limit(w, op))
             w->block[op] = n * 2;
     }
-    return stopping(w) ? -1 : 0;
+    return run_is_over(w) ? -1 : 0;
 }
 
 /* --- a run --- */
 
-static int load(struct worker *w) {
+static int keys_load(struct worker *w) {
     for (uint64_t i = 0; i < w->count; i += w->pairs) {
         unsigned n = w->count - i < w->pairs ? (unsigned)(w->count - i) : w->pairs;
         for (unsigned k = 0; k < n; k++) {
@@ -255,30 +255,30 @@ static int load(struct worker *w) {
             w->klen[k] = bench_key(&w->run->keys, w->d, w->key[k], index);
             bench_fill(w->buf + k * w->run->value, w->run->value, index);
         }
-        int rc = put_many(w, n);
+        int rc = batch_put(w, n);
         if (rc < 0)
-            return fail(w, "loading", rc);
-        if (stopping(w))
+            return worker_fail(w, "loading", rc);
+        if (run_is_over(w))
             return -1;
     }
     return 0;
 }
 
-static int freeze(struct worker *w) {
+static int dictionary_freeze(struct worker *w) {
     /* pairs with the acquire in key_remove() */
     __atomic_store_n(&w->run->froze, 1, __ATOMIC_RELEASE);
     int rc = ddict_freeze(w->d, -1);
-    return rc < 0 ? fail(w, "freezing", rc) : 0;
+    return rc < 0 ? worker_fail(w, "freezing", rc) : 0;
 }
 
 /* Each value once: those of other nodes are on this one from then on, as far as there is room. */
-static int fetch(struct worker *w) {
-    for (uint64_t i = 0; i < w->count && !stopping(w); i++) {
+static int values_fetch(struct worker *w) {
+    for (uint64_t i = 0; i < w->count && !run_is_over(w); i++) {
         w->index[0] = w->first + i;
         w->klen[0] = bench_key(&w->run->keys, w->d, w->key[0], w->index[0]);
-        int rc = call(w, OP_VIEW, 0);
+        int rc = call_make(w, OP_VIEW, 0);
         if (rc < 0)
-            return fail(w, "fetching", rc);
+            return worker_fail(w, "fetching", rc);
     }
     return 0;
 }
@@ -298,17 +298,17 @@ static int key_remove(struct worker *w, const char *key, size_t klen) {
 }
 
 /* Also after a failure, whatever of the keys is there. */
-static int unload(struct worker *w) {
+static int keys_remove(struct worker *w) {
     char key[BENCH_KEY_MAX];
     for (uint64_t i = 0; i < w->count; i++) {
         int rc = key_remove(w, key, bench_key(&w->run->keys, w->d, key, w->first + i));
         if (rc < 0 && rc != DDICT_ENOKEY)
-            return fail(w, "removing the keys", rc);
+            return worker_fail(w, "removing the keys", rc);
     }
     return 0;
 }
 
-static void step(struct worker *w) {
+static void step_count(struct worker *w) {
     if (w->me == 0)
         __atomic_fetch_add(&w->run->steps, 1, __ATOMIC_RELAXED); /* for display */
 }
@@ -322,35 +322,37 @@ unsigned bench_steps(const struct bench_run *r) {
 
 /* Each operation in turn, all of them again in the next repetition, so that a disturbance does not
  * fall on one alone. */
-static int work(struct worker *w) {
+static int operations_run(struct worker *w) {
     struct bench_run *r = w->run;
     struct bench_slice warm;
-    if (load(w) < 0 || meet(w) < 0)
+    if (keys_load(w) < 0 || barrier_wait(w) < 0)
         return -1;
-    step(w);
-    if (r->freeze && ((w->me == 0 && freeze(w) < 0) || meet(w) < 0 || fetch(w) < 0))
+    step_count(w);
+    if (r->freeze &&
+        ((w->me == 0 && dictionary_freeze(w) < 0) || barrier_wait(w) < 0 || values_fetch(w) < 0))
         return -1;
     for (unsigned rep = 0; rep < r->reps; rep++) {
         for (enum bench_op op = 0; op < OP_N; op++) {
             if (!r->ops[op])
                 continue;
-            if (meet(w) < 0 ||
-                slice(w, op, WARM_SECONDS < r->seconds ? WARM_SECONDS : r->seconds, &warm, NULL) <
-                    0 ||
-                meet(w) < 0)
+            if (barrier_wait(w) < 0 ||
+                slice_run(w, op, WARM_SECONDS < r->seconds ? WARM_SECONDS : r->seconds, &warm,
+                          NULL) < 0 ||
+                barrier_wait(w) < 0)
                 return -1;
-            uint64_t before = w->me == 0 ? managers_cpu(r) : 0;
-            if (meet(w) < 0 ||
-                slice(w, op, r->seconds, &r->slice[op][rep][w->me], &r->latency[op][w->me]) < 0 ||
-                meet(w) < 0)
+            uint64_t before = w->me == 0 ? managers_cpu_ns(r) : 0;
+            if (barrier_wait(w) < 0 ||
+                slice_run(w, op, r->seconds, &r->slice[op][rep][w->me], &r->latency[op][w->me]) <
+                    0 ||
+                barrier_wait(w) < 0)
                 return -1;
             if (w->me == 0) {
-                uint64_t after = managers_cpu(r);
+                uint64_t after = managers_cpu_ns(r);
                 r->manager_ns[op][rep] =
                     before == UINT64_MAX || after == UINT64_MAX || after < before ? UINT64_MAX
                                                                                   : after - before;
             }
-            step(w);
+            step_count(w);
         }
     }
     return 0;
@@ -374,24 +376,24 @@ static int worker_open(struct worker *w) {
     w->klen = calloc(w->keys, sizeof *w->klen);
     w->index = calloc(w->keys, sizeof *w->index);
     if (!w->buf || !w->pair || !w->key || !w->klen || !w->index)
-        return fail(w, "opening", -ENOMEM);
+        return worker_fail(w, "opening", -ENOMEM);
     int rc = ddict_attach(&w->d, r->name, -1);
-    return rc < 0 ? fail(w, "opening", rc) : 0;
+    return rc < 0 ? worker_fail(w, "opening", rc) : 0;
 }
 
 int bench_work(struct bench_run *r, unsigned me) {
     struct worker w = {.run = r, .me = me};
-    stopped = r;
+    run_to_stop = r;
     signal(SIGINT, SIG_IGN); /* of the terminal: the parent says what is to be done */
-    signal(SIGTERM, stop);
-    signal(SIGHUP, stop);
+    signal(SIGTERM, on_signal);
+    signal(SIGHUP, on_signal);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     int rc = worker_open(&w);
     if (rc == 0) {
-        rc = work(&w);
-        if (unload(&w) < 0)
+        rc = operations_run(&w);
+        if (keys_remove(&w) < 0)
             rc = -1;
-        step(&w);
+        step_count(&w);
     }
     ddict_detach(w.d);
     free(w.buf);
