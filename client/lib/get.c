@@ -28,7 +28,7 @@ struct fast {
  * form is to be taken. */
 static inline bool fast_begin(struct fast *f, ddict_t *d, const void *key, size_t klen,
                               unsigned flags) {
-    struct lease_thread *t = f->t = lease_mine;
+    struct lease_thread *t = f->t = lease_last_used;
     if (unlikely((flags & ~DDICT_WAIT) != 0) || unlikely(klen - 1 >= DDICT_KEY_MAX) ||
         unlikely(t->session_id != __atomic_load_n(&d->session_id, __ATOMIC_RELAXED)) ||
         unlikely(!status_page_serves(t->status_page)))

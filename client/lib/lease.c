@@ -10,7 +10,8 @@
 static uint32_t no_slots[1] = {LEASE_NONE};
 struct lease_thread lease_shadow;
 struct lease_thread lease_nobody = {.session_id = UINT64_MAX, .stack = no_slots, .top = no_slots};
-__thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec"))) = &lease_nobody;
+__thread struct lease_thread *lease_last_used __attribute__((tls_model("initial-exec"))) =
+    &lease_nobody;
 
 static struct lease_counters
     counters_unused[DD_LOCAL_MANAGERS_MAX]; /* of threads that have no chunk */
@@ -35,7 +36,7 @@ static void thread_free(struct lease_thread *t) {
 }
 
 static void thread_end(void *list) {
-    lease_mine = &lease_nobody;
+    lease_last_used = &lease_nobody;
     for (struct lease_thread *t = list, *next; t != &lease_nobody; t = next) {
         next = t->next;
         pthread_mutex_lock(&registry_lock);
@@ -61,11 +62,11 @@ static void end_key_make(void) {
 }
 
 void lease_threads_forget(void) {
-    for (struct lease_thread *t = lease_mine, *next; t != &lease_nobody; t = next) {
+    for (struct lease_thread *t = lease_last_used, *next; t != &lease_nobody; t = next) {
         next = t->next;
         thread_free(t);
     }
-    lease_mine = &lease_nobody;
+    lease_last_used = &lease_nobody;
     pthread_once(&end_once, end_key_make);
     pthread_setspecific(end_key, NULL);
 }
@@ -200,7 +201,7 @@ static struct lease_thread *thread_make(struct session *s) {
 
 /* Entries of sessions that are closed. */
 static void list_purge(void) {
-    for (struct lease_thread **at = &lease_mine, *t; (t = *at) != &lease_nobody;) {
+    for (struct lease_thread **at = &lease_last_used, *t; (t = *at) != &lease_nobody;) {
         if (__atomic_load_n(&t->session->id, __ATOMIC_ACQUIRE) == t->session_id) {
             at = &t->next;
             continue;
@@ -211,7 +212,7 @@ static void list_purge(void) {
 }
 
 struct lease_thread *lease_thread_find(struct session *s) {
-    struct lease_thread **at = &lease_mine, *t;
+    struct lease_thread **at = &lease_last_used, *t;
     pthread_once(&end_once, end_key_make);
     list_purge();
     while (*at != &lease_nobody && (*at)->session_id != s->id)
@@ -223,8 +224,8 @@ struct lease_thread *lease_thread_find(struct session *s) {
         t = thread_make(s);
     if (!t)
         return NULL;
-    t->next = lease_mine;
-    lease_mine = t;
+    t->next = lease_last_used;
+    lease_last_used = t;
     pthread_setspecific(end_key, t);
     return t;
 }
@@ -240,7 +241,7 @@ void lease_release_far(struct session *s, uint32_t n) {
         return;
     }
     /* ours, of a session that was not used last */
-    for (struct lease_thread *t = lease_mine; t != &lease_nobody; t = t->next) {
+    for (struct lease_thread *t = lease_last_used; t != &lease_nobody; t = t->next) {
         if (t == __atomic_load_n(&s->owner[c], __ATOMIC_RELAXED)) {
             lease_return(t, n);
             reader_release(lease_slot(t->page, n));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lease.h - lease slots of threads. A thread owns chunks of slots of the lease page and takes slots
- * only from them, so taking one needs no lock. Numbers: slot k of chunk c is number 2048 c + 1 + k,
- * so it is word n of the page.
+ * only from them, so taking one needs no lock. Slot k of chunk c has number 2048 c + 1 + k: it is
+ * word n of the page.
  *
  *  L1  A slot is free when its word is 0 and no thread has it in hand. Its owner has all its free
  *      slots on `stack`, each once, but those that other threads released since it last looked
@@ -52,8 +52,10 @@ struct lease_thread { /* one thread in one session */
     struct lease_thread *next; /* same thread, other sessions */
 };
 
-/* the one used last, first of its list that ends with lease_nobody */
-extern HIDDEN __thread struct lease_thread *lease_mine __attribute__((tls_model("initial-exec")));
+/* This thread's, one for each session that it uses: the one used last comes first, lease_nobody
+ * ends the list. */
+extern HIDDEN __thread struct lease_thread *lease_last_used
+    __attribute__((tls_model("initial-exec")));
 /* owner of the chunks with copies of leases for children whose hold pages are not known yet
  * (fork.c) */
 extern HIDDEN struct lease_thread lease_shadow;
@@ -70,7 +72,7 @@ bool lease_any(struct session *s);                    /* any slot held? */
 bool lease_is_scratch(struct session *s, uint32_t n); /* fork handler only */
 
 static inline struct lease_thread *lease_thread(struct session *s) {
-    struct lease_thread *t = lease_mine;
+    struct lease_thread *t = lease_last_used;
     return likely(t->session_id == s->id) ? t : lease_thread_find(s);
 }
 static inline uint64_t *lease_slot(uint8_t *page, uint32_t n) {
@@ -102,7 +104,7 @@ static inline bool lease_is_free(const uint64_t *slot) {
 
 /* End the lease in slot n, when this thread took it. */
 static inline bool lease_release_own(struct session *s, uint64_t n) {
-    struct lease_thread *t = lease_mine;
+    struct lease_thread *t = lease_last_used;
     /* Relaxed: only this thread makes itself the owner or ceases to be it. */
     if (unlikely(!owner_is(s, LEASE_CHUNK_OF(n), t)))
         return false;
