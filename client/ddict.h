@@ -9,76 +9,82 @@
  *                                                ddict_release(&v);
  *     ddict_detach(d);                           ddict_detach(d);
  *
- * Keys are 1 to DDICT_KEY_MAX bytes, values 0 bytes up to what one manager can hold. Keys are
- * compared as bytes. A value lives on the manager that ddict_owner() names. Values of managers on
- * this node are read in place; the others come through a manager of this node.
+ * Link with -lddict (`pkg-config --libs ddict`); libddict(3) lists all calls.
  *
- * RETURN VALUES. Functions that return int give 0 (or a count, where it says so) or a negative
- * code: a negated errno value (-ETIMEDOUT, -ENOMEM, -EINVAL) or one of the DDICT_E* below.
- * ddict_strerror() explains both kinds; ddict_errmsg() gives the full sentence for the last failure
- * of the calling thread (which manager, which node, how full). A call that fails has stored and
- * removed nothing, with one exception: after -ETIMEDOUT, DDICT_ELOST and DDICT_EGONE a put, del,
- * pop or clear may or may not have taken effect, or may still, until the manager that did not
- * answer has read what was sent to it. (Of ddict_pop() there is more to say: see there.)
+ * KEYS AND VALUES. A key is 1 to DDICT_KEY_MAX bytes, compared as bytes. A value is any number of
+ * bytes, 0 included, up to what one manager can hold. Each key belongs to one manager
+ * (ddict_owner()), which holds its value. Processes read values of managers on their own node in
+ * place; values of other nodes come through a manager of this node.
  *
- * TIMEOUTS. Every call that can wait takes timeout_ms: milliseconds, -1 = the default
- * ($DDICT_TIMEOUT seconds, else 60 s), 0 = do not wait: values of managers on this node are read in
- * place, and what would have to be asked of a manager gives -ETIMEDOUT without having been sent.
- * With DDICT_WAIT the manager says when the time is over; its word is waited for 50 ms, and that of
- * a pop or push 1 s: a manager that is only late would else take a value for nobody, or store one
- * that the caller takes for refused. A process that was suspended has its deadlines extended by the
- * time it was suspended; one that stood still for less than 2 s was not. A machine on which a
- * thread finds no core for 2 s looks to it as a suspension: its calls last so much longer. No call
+ * RETURN VALUES. Functions that return int give 0 (or a count, where the comment says so) or a
+ * negative code: a negated errno value (-ETIMEDOUT, -ENOMEM, -EINVAL) or one of the DDICT_E* codes
+ * of ddict_types.h. ddict_strerror() explains both kinds. ddict_errmsg() gives the full sentence
+ * for the last failure of the calling thread: which manager, which node, how full. The comments
+ * name the errors that are particular to a call; every call that needs a manager can also give
+ * DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT and -ENOMEM.
+ *
+ * A call that fails has stored nothing and removed nothing, with one exception: after -ETIMEDOUT,
+ * DDICT_ELOST and DDICT_EGONE a put, del, pop or clear may have taken effect, or may still take
+ * effect when the manager reads what was sent to it. ddict_pop() says more about pops.
+ *
+ * TIMEOUTS. Every call that can wait takes timeout_ms in milliseconds. -1 is the default:
+ * $DDICT_TIMEOUT seconds, or 60 s. 0 is not to wait: values of managers on this node are read in
+ * place, and a call that would have to ask a manager gives -ETIMEDOUT and sends nothing. No call
  * waits for ever.
  *
- * CONTAINERS. Private mounts, /tmp, /dev/shm, pids and users do not matter, as long as the process
- * is the job's user outside of its user namespace and has a uid of its own in there (65534,
- * "nobody", is no one's). A network namespace of its own is crossed by a socket file,
- * $DDICT_SOCKET: `ddict socket`, ddict(1). What names the dictionary and the node has to be in the
- * container's environment: DDICT_NAME, SLURMD_NODENAME, DDICT_NODE where it is set.
+ *     - With DDICT_WAIT the manager decides when the time is over, and the call waits for that
+ *       answer 50 ms longer, a pop or push 1 s longer. Otherwise a manager that is only late would
+ *       hand a value to nobody, or store one that the caller believes refused.
+ *     - Deadlines of a process that was suspended for 2 s or more move by the time that it was
+ *       suspended. A machine so busy that a thread gets no core for 2 s looks like a suspension.
  *
- * THREADS. A handle may be used by any number of threads at once. Calls that change the dictionary
- * from different threads may take effect in either order; calls of one thread take effect in its
- * order. Who may use what at once, and what a fork leaves of it:
+ * CONTAINERS. A container may have private mounts (/tmp and /dev/shm included), pids and users, as
+ * long as the process is the job's user outside of its user namespace and has a uid of its own
+ * inside (unmapped users all appear as 65534, "nobody"). If the container has a network namespace
+ * of its own, a socket file leads out of it: $DDICT_SOCKET, see `ddict socket` in ddict(1). The
+ * container's environment needs DDICT_NAME, SLURMD_NODENAME, and DDICT_NODE where that is set.
  *
- *     object          threads                                            in a forked child
- *     handle          any number; detach when no call is under way       goes on: attaches anew
- *     view            any number read; released once, by any thread      readable, and released, in
- *                                                                        both
- *     iterator        one at a time                                      both go on from where it
- *                                                                        was, each for itself
- *     subscription    one at a time                                      both go on from where it
- *                                                                        was, each for itself
- *     async set       any number; each result goes to one of them        dead there (-ECANCELED);
- *                                                                        its requests go on in the
- *                                                                        parent
- *     place           one at a time                                      dead there (-ECANCELED)
- *     call under way  -                                                  goes on in the parent
- *                                                                        alone
+ * THREADS. Any number of threads may use a handle at once. Changes by different threads take effect
+ * in any order; those of one thread take effect in its order. ddict_errmsg() is per thread. Who may
+ * use what at once, and what is left of it after a fork:
  *
- * Two threads that use one iterator, subscription or place have to take turns by a lock of their
- * own. ddict_errmsg() is of each thread.
+ *     object          threads                                   in a forked child
+ *     handle          any number; detach when no call is        goes on: attaches anew
+ *                     under way
+ *     view            any number read it; one releases it,      readable; to be released in both
+ *                     once
+ *     iterator        one at a time                             both go on from where it was, each
+ *                                                               for itself
+ *     subscription    one at a time                             both go on from where it was, each
+ *                                                               for itself
+ *     async set       any number; each result goes to one       dead there (-ECANCELED); its
+ *                                                               operations go on in the parent
+ *     place           one at a time                             dead there (-ECANCELED)
+ *     call under way  -                                         goes on in the parent alone
  *
- * FORK. A child may use the handle: it attaches anew at its first call (requests of other threads
- * of the parent do not continue in the child), which takes no longer than that call's timeout; a
- * call with a timeout of 0 begins it, and a later one finds it done. Views taken before the fork
- * stay valid in both processes and are released in each; for them fork() asks the managers, at most
- * 0.2 s, and where they do not answer this process holds what the child inherited until they do.
- * (Where it can not, for want of descriptors or memory, a line on stderr says that the child can
- * not read them: it gets SIGSEGV.) A view must be released in the process that took it or inherited
- * it. vfork(), posix_spawn() and exec need nothing; after exec nothing is inherited.
+ * "One at a time": threads that share such an object need a lock of their own around it.
  *
- * DEATH. A process that dies leaves no lock, and its leases are dropped. When a manager or its node
- * is lost every call gives DDICT_ELOST, and when the dictionary has ended DDICT_EGONE, within the
- * deadline; views that are held stay readable until released. A process that writes into memory of
- * this library can break a rule of the managers, who then take nothing from it any more: its calls
- * give DDICT_ELOST, but for what they read in place, which stays right, as do the views that it
- * holds. Descriptors of this library may not be closed by others. A manager that stands still for
- * 10 s (stopped, or waiting for a disk) is lost, too.
+ * FORK. A child may use the handle: its first call attaches anew, within that call's timeout. (With
+ * a timeout of 0 the first call only begins that, and a later one finds it done.) Views taken
+ * before the fork stay valid in both processes and must be released in each. To make that so,
+ * fork() asks the managers and takes up to 0.2 s; if they do not answer in time, the parent holds
+ * the child's views until they do. If it cannot, for lack of descriptors or memory, a line on
+ * stderr says so, and the child gets SIGSEGV when it reads them. Release a view only in the process
+ * that took or inherited it. vfork(), posix_spawn() and exec need nothing special; nothing is
+ * inherited over exec.
  *
- * ORDER. Operations on one key are linearizable: a put that returned is seen by every get that
- * begins later, on every node. Iteration is weakly consistent: a key that is present throughout
- * appears exactly once. Freezing changes nothing of this.
+ * DEATH. A process that dies leaves no lock behind, and its leases are dropped. When a manager or
+ * its node is lost, every call gives DDICT_ELOST within its deadline; when the dictionary has
+ * ended, DDICT_EGONE. Views that are held stay readable until they are released. A manager that
+ * stands still for 10 s (stopped, or waiting for a disk) counts as lost.
+ *
+ * A process that overwrites this library's memory can break a rule of the managers. They then take
+ * nothing more from it: its calls give DDICT_ELOST, while what it reads in place and the views that
+ * it holds stay right. Do not close descriptors of this library.
+ *
+ * ORDER. Operations on one key are linearizable: every get that begins after a put has returned
+ * sees that put, on every node. Iteration is weakly consistent: a key that is present throughout
+ * appears exactly once. Freezing changes none of this.
  */
 #ifndef DDICT_H
 #define DDICT_H
@@ -102,145 +108,177 @@ extern "C" {
 
 typedef struct ddict ddict_t; /* a handle; belongs to the caller until ddict_detach() */
 
-/* Flags of put. Without NEW and EXISTING a put stores always. */
+/* --- flags --- */
+
+/* Of put. Without NEW and EXISTING a put always stores. */
 #define DDICT_NEW      1u /* only when the key is absent, else DDICT_EEXISTS */
 #define DDICT_EXISTING 2u /* only when the key is present, else DDICT_ENOKEY */
-/* Flags of get, view, pop. */
-/* wait until the key exists (at most the timeout), else DDICT_ENOKEY at once */
+/* Of get, view and pop: wait up to the timeout for the key to exist. Without it an absent key gives
+ * DDICT_ENOKEY at once. Of push: wait for room in a bounded queue. */
 #define DDICT_WAIT 4u
-/* With DDICT_WAIT, of pop and push: a manager that does not answer in time (its machine hangs) is
- * waited for once more, as long as a call may take by default. A pop then gives DDICT_ENOKEY when
- * certainly nothing was popped, where without it -ETIMEDOUT leaves open whether a value was popped
- * and is lost. */
+/* Of pop and push, with DDICT_WAIT: if the manager does not answer in time (its machine hangs), the
+ * call waits one more default timeout. A pop that then gives DDICT_ENOKEY has certainly popped
+ * nothing; without this flag -ETIMEDOUT leaves open whether a value was popped and is lost. */
 #define DDICT_SURE 8u
-/* An 8-bit tag that is stored with the value and returned with it; the Python binding marks pickled
- * values with it. */
+/* Of put and push: an 8-bit tag, which is stored with the value and returned with it. The Python
+ * binding says by it how a value is to be read. */
 #define DDICT_TAG(t)        (((unsigned)(t)&0xffu) << 16)
 #define DDICT_TAG_OF(flags) (((flags) >> 16) & 0xffu)
 
 /*
  * A value in place. data is 16-byte aligned (64-byte for values of 256 bytes and more), read-only
- * (a write is SIGSEGV) and unchanged until ddict_release(), whatever happens to the key meanwhile.
- * The caller owns the struct; it may be copied, and is released once.
+ * (writing to it is SIGSEGV) and unchanged until ddict_release(), whatever happens to the key
+ * meanwhile. The caller owns the struct; it may be copied, and one of the copies is released, once.
  */
 struct ddict_view {
     const void *data;
     size_t len;       /* bytes */
     uint64_t version; /* grows with every change on the key's manager */
-    unsigned tag;
-    unsigned kind_; /* the library's: 0 none, 1 lease, 2 private memory */
-    void *owner_;   /* the library's */
-    uint64_t slot_; /* the library's */
+    unsigned tag;     /* DDICT_TAG of the put */
+    unsigned kind_;   /* the library's: 0 none, 1 lease, 2 private memory */
+    void *owner_;     /* the library's */
+    uint64_t slot_;   /* the library's */
 };
 
+/* --- begin and end --- */
+
 /*
- * Attach to a dictionary of this node. name: NULL for $DDICT_NAME, and where that is not set within
- * a Slurm job for the job's own dictionary, "<uid>.$SLURM_JOB_ID.job". Waits until the managers are
- * ready, at most timeout_ms. Errors: DDICT_ENODICT (no name; or nothing listens under it: the
- * message says which), DDICT_ECRED, DDICT_EVERSION, DDICT_EGONE, -ETIMEDOUT, -ENOMEM, -EMFILE.
+ * Attach to a dictionary that runs on this node, and wait up to timeout_ms until its managers are
+ * ready. name: NULL for $DDICT_NAME; if that is not set, within a Slurm job, the job's own
+ * dictionary "<uid>.$SLURM_JOB_ID.job". *out is the caller's, for ddict_detach(). Errors:
+ * DDICT_ENODICT (no name, or nothing listens under it: ddict_errmsg() says which), DDICT_ECRED,
+ * DDICT_EVERSION, DDICT_EGONE, -ETIMEDOUT, -ENOMEM, -EMFILE.
  */
 DDICT_API int ddict_attach(ddict_t **out, const char *name, int timeout_ms);
 
-/* End the handle and free it. Views taken from it stay valid until they are released. NULL is
- * allowed. Returns 0. */
+/* End the handle and free it. No other call may be under way on it. Views taken from it stay valid
+ * until they are released. d may be NULL. Returns 0. */
 DDICT_API int ddict_detach(ddict_t *d);
 
+/* --- one key --- */
+
 /*
- * Store a copy of len bytes at val under key. flags: DDICT_NEW or DDICT_EXISTING or neither, and
- * DDICT_TAG(t). Returns after the owner has acknowledged. Errors: DDICT_EFULL, DDICT_EEXISTS,
- * DDICT_ENOKEY, DDICT_EKEYSIZE, DDICT_EVALSIZE, DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT, -EINVAL (both
- * modes).
+ * Store a copy of the vlen bytes at val under key, in place of the key's value if it has one.
+ * Returns after the owner has acknowledged. flags: DDICT_NEW, DDICT_EXISTING or neither, and
+ * DDICT_TAG(t). Errors: DDICT_EFULL, DDICT_EEXISTS, DDICT_ENOKEY, DDICT_EKEYSIZE, DDICT_EVALSIZE,
+ * DDICT_EFROZEN, -EINVAL (DDICT_NEW and DDICT_EXISTING together).
  */
 DDICT_API int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                         unsigned flags, int timeout_ms);
-/* As ddict_put(), the value gathered from n pieces (n <= DDICT_PIECES_MAX). */
+/* As ddict_put(), with the value gathered from n pieces (n <= DDICT_PIECES_MAX). */
 DDICT_API int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n,
                          unsigned flags, int timeout_ms);
 
 /*
- * Copy the value into buf of cap bytes. *vlen (may be NULL) receives the value's length, also with
- * DDICT_ESMALL, where nothing is copied; *tag (may be NULL) its tag. flags: 0 or DDICT_WAIT.
+ * Copy the value into buf, which has room for cap bytes. *vlen (vlen may be NULL) receives the
+ * value's length, *tag (tag may be NULL) its tag. flags: 0 or DDICT_WAIT. Errors: DDICT_ENOKEY,
+ * DDICT_ESMALL (the value is longer than cap: *vlen is set, and nothing is copied), DDICT_EKEYSIZE,
+ * -EIO (see ddict_view()).
  */
 DDICT_API int ddict_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap,
                         size_t *vlen, unsigned *tag, unsigned flags, int timeout_ms);
 
 /*
- * The value in place. A value of another node is fetched into memory of this node's manager, or of
- * this process when that has no room. *v is valid until ddict_release(). flags: 0 or DDICT_WAIT.
+ * Give the value in place: *v is valid until ddict_release(). flags: 0 or DDICT_WAIT. Errors:
+ * DDICT_ENOKEY, DDICT_EKEYSIZE, DDICT_EVIEWS, -EIO.
  *
- * A value that lies on disk (--ddict-spill) is read from there and compared with its checksums by
- * each call that reads it: -EIO says that the disk can not read it, or gave back other bytes than
- * were written. Such a view of up to 64 MiB is private memory; a larger one, or where memory is
- * short, is mapped, after all of it was compared: reading v->data later may be SIGBUS if the disk
- * fails then, which ddict_get() never is.
+ * A value of another node is fetched into memory of this node's manager, or of this process if that
+ * manager has no room.
+ *
+ * A value on disk (--ddict-spill) is read from there and compared with its checksums by each call.
+ * -EIO: the disk cannot read it, or gave back other bytes than were written. A view of up to 64 MiB
+ * of such a value is private memory. A larger one, or any where memory is short, is mapped after
+ * all of it has been compared; if the disk fails later, reading v->data is SIGBUS. ddict_get()
+ * never is.
  */
 DDICT_API int ddict_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v,
                          unsigned flags, int timeout_ms);
+/* End the view. v may be NULL; a view that was released already, or of a call that failed, is
+ * ignored. */
 DDICT_API void ddict_release(struct ddict_view *v);
 
-/* Remove the key. DDICT_ENOKEY when it was absent. */
+/* Remove the key, with all its values. DDICT_ENOKEY if it was absent. */
 DDICT_API int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms);
 /*
- * Remove the key and give its last value as a view; exactly one of several callers gets it.
+ * Remove the key and give the value that it had as a view; of a queue, remove and give the first
+ * value. Exactly one of several callers gets it. flags: DDICT_WAIT, DDICT_SURE.
  *
- * What a pop that failed has done: DDICT_ENOKEY, -ENOMEM (this process, or a manager, has no memory
- * for the value) and all codes but these: nothing, the value is still there for the next one. -EIO:
- * the disk that it was on can not read it; it is removed. -ETIMEDOUT: no answer; where the request
- * had been sent a value may have been removed, or may be yet, and is lost then, as where the answer
- * broke off in the middle of a large value. With DDICT_WAIT | DDICT_SURE this is said only if the
- * manager is silent for as long as a call may take by default (see DDICT_SURE). DDICT_ELOST,
- * DDICT_EGONE: the manager, the connection to it or the dictionary went away meanwhile; the value
- * may have been removed. -ECANCELED of an asynchronous request: as -ETIMEDOUT. A value of another
- * node comes into memory of this node's manager or of this process, which is set aside before it is
- * removed: 4 KiB, or what values popped so far took, up to 1 MiB; a longer one costs one more
- * question. Of those that wait for a key with DDICT_WAIT one that has to ask again does so behind
- * the others.
+ * What a failed pop has done:
+ *
+ *     -EIO           the disk cannot read the value; it is removed
+ *     -ETIMEDOUT     no answer came, or it broke off within a large value. If the request had been
+ *                    sent, a value may have been removed, or may be yet, and is lost then. With
+ *                    DDICT_WAIT | DDICT_SURE only if the manager stays silent for one more default
+ *                    timeout
+ *     DDICT_ELOST, DDICT_EGONE
+ *                    the manager, the connection to it or the dictionary went away; the value may
+ *                    have been removed
+ *     -ECANCELED     (asynchronous) as -ETIMEDOUT
+ *     all others     nothing: the value is still there for the next caller. -ENOMEM: this process,
+ *                    or a manager, has no memory for it
+ *
+ * A value of another node needs memory of this node's manager or of this process, set aside before
+ * it is removed: 4 KiB, or as much as the values popped so far took, up to 1 MiB. A longer value
+ * costs one more question; with DDICT_WAIT the caller then queues up behind the others that wait.
  */
 DDICT_API int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v,
                         unsigned flags, int timeout_ms);
-/* 1 when present, 0 when absent, or a negative code. *vlen (may be NULL) receives the length of the
- * value. */
+/* 1 if the key is present, 0 if it is absent, or a negative code. *vlen (vlen may be NULL) receives
+ * the length of the value. */
 DDICT_API int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen,
                              int timeout_ms);
-/* Number of keys of the whole dictionary (a sum over managers, each exact at its own moment), or a
- * negative code. */
+
+/* --- all keys --- */
+
+/* Number of keys of the whole dictionary, or a negative code. It is a sum over the managers, each
+ * exact at its own moment. */
 DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
 /* Remove all keys, manager by manager. */
 DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
 
 /*
- * Queues: a key can have several values in an order. ddict_push() stores behind the last one;
- * ddict_pop() takes the first (with DDICT_WAIT: waits for one), which exactly one caller gets, and
- * makes the next the first. All other calls see the first alone, and ddict_del() and ddict_clear()
- * remove all. The values of one key are on one manager and come out as it took them in: those of
- * one thread in its order. Those that wait with DDICT_WAIT are served first come, first served. (A
- * pop that is repeated until something comes should have DDICT_SURE, too.) A queue may be made for
- * at most so many values, which is its own then, for all processes: the first `most` that is not 0
- * says so, of ddict_queue_open() or ddict_push(), until ddict_del() of a key that has a value, or
- * ddict_clear(). Another one that is not 0 is -EINVAL; 0 asks for nothing. Where a queue has as
- * many, a push is -EAGAIN, at once or, with DDICT_WAIT, when there was no room within timeout_ms.
- * Other errors as ddict_put(). A value that a process had popped when it died is gone with it.
- * Values of a queue are in the managers' memory, and count there, as any others; each needs that of
- * a key.
+ * --- queues ---
+ *
+ * A key can have several values in an order. ddict_push() stores a value behind the last one.
+ * ddict_pop() takes the first one, and the next becomes the first; with DDICT_WAIT it waits for a
+ * value. All other calls see the first value alone; ddict_del() and ddict_clear() remove all.
+ *
+ * ORDER. The values of one key are on one manager and come out in the order in which it took them:
+ * those of one thread in that thread's order. Callers that wait with DDICT_WAIT are served first
+ * come, first served. Use DDICT_SURE, too, for a pop that is repeated until something comes.
+ *
+ * BOUND. A queue can be limited to a number of values, for all processes. The first `most` that is
+ * not 0, of ddict_queue_open() or ddict_push(), sets the limit, and it holds until ddict_clear(),
+ * or ddict_del() of the key while that has a value. 0 asks for no limit and accepts any; another
+ * number than the one set is -EINVAL. A push to a full queue gives -EAGAIN: at once, or with
+ * DDICT_WAIT when there was no room within timeout_ms.
+ *
+ * Values of a queue take managers' memory as any others, each as much as a key. A value that a
+ * process had popped when it died is gone with it.
  */
-/* *own (may be NULL) receives how many values the queue may have, 0: any number. The key need not
- * have a value. */
+/* Set or ask the limit of the queue at key, which need not have a value. *own (own may be NULL)
+ * receives the limit, 0: none. */
 DDICT_API int ddict_queue_open(ddict_t *d, const void *key, size_t klen, uint64_t most,
                                uint64_t *own, int timeout_ms);
+/* Store a value behind the last one of key. flags: DDICT_WAIT, DDICT_SURE, DDICT_TAG(t). Errors as
+ * ddict_put(), and -EAGAIN, -EINVAL (see BOUND). */
 DDICT_API int ddict_push(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                          unsigned flags, uint64_t most, int timeout_ms);
+/* As ddict_push(), with the value gathered from n pieces (n <= DDICT_PIECES_MAX). */
 DDICT_API int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n,
                           unsigned flags, uint64_t most, int timeout_ms);
-/* How many values the key has: 0 when it is absent, 1 for one that was put; or a negative code. */
+/* Number of values of the key: 0 if it is absent, 1 for one that was put; or a negative code. */
 DDICT_API int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int timeout_ms);
 
 /*
- * Many at once: as many are sent as fit before an answer is waited for. Of two pairs with one key
- * the later one wins. timeout_ms is the time without any progress; with DDICT_WAIT that of the
- * whole call. A manager of another node that stands still (its manager here notices after 100 ms)
- * holds up its own keys alone: the others of the call are stored or found first, and then the call
- * waits for that one, once for timeout_ms. One of this node that stands still holds up the keys
- * that are asked of it.
+ * --- many keys in one call ---
+ *
+ * As many requests are sent as fit before the call waits for an answer. timeout_ms is the time
+ * without any progress; with DDICT_WAIT it is that of the whole call.
+ *
+ * A manager of another node that stands still (this node notices after 100 ms) holds up its own
+ * keys alone: the call stores or finds the others first and then waits for that manager, once for
+ * timeout_ms. A manager of this node that stands still holds up the keys that must be asked of it.
  */
 struct ddict_pair {
     const void *key;
@@ -248,14 +286,18 @@ struct ddict_pair {
     const void *val;
     size_t vlen;
     unsigned flags; /* as in ddict_put() */
-    int status;     /* out: 0 or the code of this pair, see below */
+    int status;     /* out: 0 or the code of this pair, see ddict_put_many() */
 };
 /*
- * Returns the number of pairs stored; each pair's status says which. A negative code only when
- * nothing could be sent. When the call ends before its time, status tells what was not sent from
- * what is not known: -ECANCELED: the pair was not sent, or not all of it, and is stored nowhere; it
- * may be given to another call. -ETIMEDOUT, DDICT_ELOST, DDICT_EGONE: it was sent and not answered:
- * it may be stored, or may be yet. Any other code: refused, as by ddict_put().
+ * Store n pairs; of two with one key the later one wins. Returns the number of pairs stored, and
+ * sets each pair's status; a negative code only if nothing could be sent. If the call ends before
+ * all are done, status says what is known of a pair:
+ *
+ *     -ECANCELED     it was not sent, or not all of it: it is stored nowhere and may be given to
+ *                    another call
+ *     -ETIMEDOUT, DDICT_ELOST, DDICT_EGONE
+ *                    it was sent and not answered: it may be stored, or may be yet
+ *     any other      it was refused, as by ddict_put()
  */
 DDICT_API ssize_t ddict_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeout_ms);
 
@@ -265,190 +307,212 @@ struct ddict_want {
     struct ddict_view view; /* out: valid when status is 0; release each */
     int status;             /* out: 0, DDICT_ENOKEY, ... */
 };
-/* Returns the number of keys found. */
+/* Get n values as views. flags: 0 or DDICT_WAIT. Returns the number of keys found, or a negative
+ * code. */
 DDICT_API ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags,
                                  int timeout_ms);
 
 /*
- * A value built in place: data is memory that the manager reads itself, so the value is copied
+ * --- values built in place ---
+ *
+ * A place is memory that a manager of this node reads itself, so a value built there is copied
  * once, where ddict_put() copies it twice.
  *
  *     ddict_reserve(d, key, klen, bytes, 0, &p);
  *     fill(p.data, p.len);                             anything; nobody sees it yet
  *     ddict_commit(&p, -1);                            as ddict_put() of it; or ddict_abort(&p)
  *
- * The memory is shared with the managers of this node, charged to this process as its own, and
- * given back by commit or abort (up to 64 MiB a manager of this node stay for the next value). Any
- * number of places may be held. What they hold at first is not defined. The dictionary's own memory
- * is taken at commit, so that is where DDICT_EFULL comes. A place belongs to the process that
- * reserved it and to its handle: in a forked child, and after ddict_detach(), the memory is not
- * there any more, ddict_commit() gives -ECANCELED and ddict_abort() does nothing. A process that
- * dies leaves nothing.
+ * Its content is undefined at first. Any number of places may be held. Their memory counts as this
+ * process's own; commit and abort give it back, but keep up to 64 MiB for each manager of this node
+ * for the next value. Room in the dictionary is taken at commit, so DDICT_EFULL comes there.
+ *
+ * A place belongs to the process and the handle that reserved it. In a forked child and after
+ * ddict_detach() its memory is gone, ddict_commit() gives -ECANCELED, and ddict_abort() does
+ * nothing. A process that dies leaves nothing behind.
  */
 struct ddict_place {
     void *data; /* len bytes, 64-byte aligned (whole pages where it is large) */
     size_t len;
     void *own_; /* the library's */
 };
-/* flags as in ddict_put(). Errors: DDICT_EKEYSIZE, DDICT_EVALSIZE (more than a manager has, or 64
- * GiB), -EINVAL, -ENOMEM, and as every call. Asks nobody. */
+/* Make a place for a value of vlen bytes. flags as in ddict_put(). Asks no manager. Errors:
+ * DDICT_EKEYSIZE, DDICT_EVALSIZE (more than a manager has, or more than 64 GiB), -EINVAL, -ENOMEM.
+ */
 DDICT_API int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigned flags,
                             struct ddict_place *p);
-/* Store it. The place is over then, whatever comes; p->data is NULL. Errors as ddict_put(). Two
- * threads may not use one place at once. */
+/* Store the value. The place is over afterwards, whatever the result; p->data is NULL. Errors as
+ * ddict_put(). */
 DDICT_API int ddict_commit(struct ddict_place *p, int timeout_ms);
 /*
- * The same, but the place stays, for what may still point into it or to be stored again: to be
- * given back by ddict_abort(). Do not write to it while the call lasts, nor after -ETIMEDOUT: what
- * is written then may be part of what is stored.
+ * Store the value and keep the place, to be stored again or because something still points into it.
+ * ddict_abort() gives it back. Do not write to the place during the call, nor after -ETIMEDOUT: it
+ * may become part of what is stored.
  */
 DDICT_API int ddict_commit_keep(const struct ddict_place *p, int timeout_ms);
-/* Give it up. No-op when it is over. */
+/* Give the place up. Does nothing if it is over. */
 DDICT_API void ddict_abort(struct ddict_place *p);
 
 /*
- * Asynchronous requests: many under way, without waiting for any. A set takes them, each a struct
- * ddict_op, and gives each back when it is over. No thread runs for it: what has to be done is done
- * within submit and poll, by whoever calls them (and within other calls of the process on the same
- * dictionary). Its descriptor is for poll(), epoll and the event loops built on them:
+ * --- asynchronous operations ---
  *
- *     ddict_async_open(d, &q);                        for (;;) {
- *     op.what = DDICT_OP_VIEW;                            epoll_wait(...); ddict_async_fd(q) among
- *                                                         others
- *     op.key = "w"; op.klen = 1;                          while ((n = ddict_async_poll(q, done, 64,
- *                                                         0)) > 0)
- *     op.timeout_ms = -1; op.user = mine;                     ... done[i].user, done[i].status,
- *                                                             done[i].view
- *     ddict_async_submit(q, &op, 1);                  }
+ * Many requests under way at once, without waiting for any. A set takes them as struct ddict_op and
+ * gives each back when it is over. The library has no thread for it: the work is done within submit
+ * and poll, by whoever calls them, and within other calls of the process on the same dictionary.
+ * The set's descriptor is for poll(), epoll and the event loops built on them:
  *
- * ORDER. Puts, dels and pops of one key that are submitted to one set take effect in their order;
- * otherwise requests end in any order, and take effect at any moment between submit and their
- * result. What was submitted is not ordered with other calls. THREADS. A set may be used by any
- * number of threads at once; each result goes to one of them. Any number of sets of a handle may be
- * used. FORK. Requests go on in the parent alone. In a child a set of its parent is dead: every
- * call on it gives -ECANCELED, ddict_async_close() gives its descriptors back. The child opens one
- * of its own. DETACH. ddict_detach() ends the handle's sets as ddict_async_cancel() for each of
- * their requests would. Their results can still be polled; the set is to be closed.
+ *     ddict_async_open(d, &q);
+ *     op.what = DDICT_OP_VIEW;
+ *     op.key = "w";
+ *     op.klen = 1;
+ *     op.timeout_ms = -1;
+ *     op.user = mine;
+ *     ddict_async_submit(q, &op, 1);
+ *     for (;;) {
+ *         epoll_wait(...);                             ddict_async_fd(q) among others
+ *         while ((n = ddict_async_poll(q, done, 64, 0)) > 0)
+ *             ...                                      done[i].user, done[i].status, done[i].view
+ *     }
+ *
+ * ORDER. Puts, dels and pops of one key that are submitted to one set take effect in that order.
+ * Otherwise operations end in any order, and take effect at any moment between submit and their
+ * result. There is no order between them and other calls.
+ *
+ * THREADS. Any number of threads may use a set at once; each result goes to one of them. A handle
+ * may have any number of sets.
+ *
+ * FORK. Operations go on in the parent alone. In a child the parent's set is dead: every call on it
+ * gives -ECANCELED, and ddict_async_close() gives its descriptors back. The child opens a set of
+ * its own.
+ *
+ * DETACH. ddict_detach() cancels the operations of the handle's sets, as ddict_async_cancel() does.
+ * Their results can still be polled; close the set afterwards.
  */
 typedef struct ddict_async ddict_async_t;
-/* as ddict_view(), ddict_get(), ... */
+/* Each as the call of that name: ddict_view(), ddict_get(), ... */
 enum { DDICT_OP_VIEW = 1, DDICT_OP_GET, DDICT_OP_PUT, DDICT_OP_DEL, DDICT_OP_POP, DDICT_OP_PUTV };
 struct ddict_op {
-    /* in; given back unchanged with the result, but key: NULL */
+    /* In. Given back unchanged with the result, except that key is NULL. */
     unsigned what;   /* DDICT_OP_* */
     unsigned flags;  /* as in the call of that name */
     const void *key; /* the caller's again when ddict_async_submit() returns */
     size_t klen;
-    /* PUT: the value, PUTV: struct iovec (not written, nor what they name), GET: the value's place;
-     * the library's until the result is there */
+    /* PUT: the value. PUTV: an array of struct iovec; neither it nor the pieces are written. GET:
+     * where the value goes. It is the library's until the result is there. */
     void *buf;
-    size_t len; /* of buf: bytes; PUTV: pieces, at most 1024 */
-    /* as everywhere. It is judged when the set is polled; -ETIMEDOUT may come 100 ms late, and each
-     * request ends when it is over */
+    size_t len; /* of buf: bytes; PUTV: pieces, at most DDICT_PIECES_MAX */
+    /* As everywhere, but judged when the set is polled: -ETIMEDOUT may come 100 ms late. */
     int timeout_ms;
     void *user; /* the caller's own */
-    /* out */
-    /* 0: over when ddict_async_submit() returned. Else unique in its set */
+    /* Out. */
+    /* 0: over when ddict_async_submit() returned; else unique in its set */
     uint64_t ticket;
-    int status;             /* -EINPROGRESS, else 0 or the code of its end */
+    int status;             /* -EINPROGRESS; when it is over 0 or its error code */
     unsigned tag;           /* GET */
     size_t vlen;            /* GET: length of the value, also with DDICT_ESMALL */
     struct ddict_view view; /* VIEW, POP with status 0: to be released */
-    /* the sentence of a failure, malloc'ed, to be freed with free(); NULL: none */
+    /* the sentence of a failure, malloc'ed: the caller frees it; NULL: none */
     char *text;
 };
-/* Errors: -ENOMEM, -EMFILE, and as every call. */
+/* Open a set, the caller's until ddict_async_close(). Errors: -ENOMEM, -EMFILE. */
 DDICT_API int ddict_async_open(ddict_t *d, ddict_async_t **out);
 /*
- * Readable when ddict_async_poll() has something to do: results, or messages to take or to send on.
- * Quiet when ddict_async_poll() has returned less than n. Only to be waited on. It belongs to the
- * set.
+ * The set's descriptor. It is readable when ddict_async_poll() has something to do (results, or
+ * messages to receive or to send on), and quiet after ddict_async_poll() returned less than n. Only
+ * wait on it; it belongs to the set.
  */
 DDICT_API int ddict_async_fd(ddict_async_t *q);
 /*
- * Begin n requests. Those that can be are over when it returns (ticket 0, status says how): values
- * of managers on this node, what is refused. The others have a ticket and status -EINPROGRESS, and
- * ddict_async_poll() gives each of them once. Never waits. Returns how many are under way, or a
- * negative code when none was begun: -ECANCELED (after detach; in a child).
+ * Begin n operations. Never waits. What can be done at once is over when it returns (ticket 0,
+ * status says how): values of managers on this node, and refusals. Each of the others has a ticket
+ * and status -EINPROGRESS, and ddict_async_poll() gives it back once. Returns how many are under
+ * way, or a negative code if none was begun: -ECANCELED (after ddict_detach(), or in a child).
  */
 DDICT_API ssize_t ddict_async_submit(ddict_async_t *q, struct ddict_op *ops, size_t n);
 /*
- * Up to n requests that are over, into done. Waits for the first at most timeout_ms (-1: the
- * default, 0: not at all), and not when nothing is under way. Returns their number, 0 when there
- * was none in time, or a negative code (-ECANCELED in a child). Call it often enough: values in
- * pieces go on, and deadlines are judged, only there.
+ * Write up to n operations that are over to done. Waits for the first up to timeout_ms (-1: the
+ * default, 0: not at all); does not wait if nothing is under way. Returns their number, 0 if there
+ * was none in time, or a negative code (-ECANCELED in a child). Call it often: large values move
+ * on, and deadlines are judged, only there.
  */
 DDICT_API ssize_t ddict_async_poll(ddict_async_t *q, struct ddict_op *done, size_t n,
                                    int timeout_ms);
 /*
- * End a request that is under way: buf is the caller's when it returns, and its result, -ECANCELED,
- * comes by ddict_async_poll(). A put, del or pop may or may not have taken effect. -ENOENT: there
- * is none of that ticket, or its result is there already.
+ * Cancel an operation that is under way. Its buf is the caller's again when this returns, and
+ * ddict_async_poll() gives it back with -ECANCELED. A put, del or pop may have taken effect all the
+ * same. -ENOENT: no operation has that ticket, or its result is there already.
  */
 DDICT_API int ddict_async_cancel(ddict_async_t *q, uint64_t ticket);
-/* Number of requests whose result was not polled yet. */
+/* Number of operations whose result was not polled yet. */
 DDICT_API size_t ddict_async_len(ddict_async_t *q);
-/* Cancel what is under way, drop the results that were not polled, free the set. No other thread
- * may be in a call on it. NULL is allowed. */
+/* Cancel what is under way, drop the results that were not polled, and free the set. No other
+ * thread may be in a call on it. q may be NULL. */
 DDICT_API void ddict_async_close(ddict_async_t *q);
+
+/* --- freeze --- */
 
 /*
  * Make the whole dictionary read-only, for all its processes: put, del, pop and clear give
- * DDICT_EFROZEN until ddict_unfreeze(). Values of other nodes that are read meanwhile stay in the
- * memory of this node's managers that is free, and every later reader on the node has them in
- * place, without a message. Returns when all managers are read-only and keep values; a value that
- * is being stored when it begins may take until then, at most 5 s, and is refused after that.
- * Freezing is not counted: a dictionary that is frozen is frozen by nobody a second time (0 at
- * once), and one unfreeze ends it. What several processes ask at once is done one after the other.
- * The dictionary stays frozen when the process that froze it ends. Errors: DDICT_ELOST,
- * DDICT_EGONE, -ETIMEDOUT (it may still happen), -ENOMEM.
+ * DDICT_EFROZEN until ddict_unfreeze(). While it lasts, a value of another node that is read stays
+ * in free memory of this node's managers, and every later reader on the node has it in place,
+ * without a message.
+ *
+ * Returns when all managers are read-only and keep values. A value that is being stored when the
+ * freeze begins has at most 5 s to finish, and is refused after that. Freezes are not counted:
+ * freezing a frozen dictionary gives 0 at once, and one unfreeze ends it. Freezes and unfreezes of
+ * several processes are done one after the other. The dictionary stays frozen when the process that
+ * froze it ends. Errors: -ETIMEDOUT (it may still happen).
  */
 DDICT_API int ddict_freeze(ddict_t *d, int timeout_ms);
-/* Writes are possible again when this returns, on all nodes. The kept values are given up; views of
- * them stay valid, and their memory is taken, until they are released. */
+/* End the freeze. Writes are possible again on all nodes when this returns. The kept values are
+ * given up; views of them stay valid, and keep their memory, until they are released. */
 DDICT_API int ddict_unfreeze(ddict_t *d, int timeout_ms);
-/* 1 from before the return of a freeze to the begin of an unfreeze, else 0, or a negative code.
- * Asks nobody. */
+/* 1 if the dictionary is frozen (from just before ddict_freeze() returns until an unfreeze begins),
+ * 0 if not, or a negative code. Asks no manager. */
 DDICT_API int ddict_is_frozen(ddict_t *d);
 /*
- * Have this node's managers fetch those of n keys that are on other nodes and are not kept here
- * yet, and return at once: to read them later without waiting. What finds no room is not kept, and
- * a key that is absent is none's business. Returns the number of values that will be fetched; 0
- * when the dictionary is not frozen.
+ * Have this node's managers fetch the values of n keys from other nodes, and return at once: later
+ * reads need not wait. A value that is kept here already is not fetched, one that finds no room is
+ * not kept, and absent keys are ignored. Returns the number of values that will be fetched; 0 if
+ * the dictionary is not frozen.
  */
 DDICT_API ssize_t ddict_prefetch(ddict_t *d, const struct iovec *keys, size_t n, int timeout_ms);
 
 /*
- * Iterate over the keys. manager: -1 for all, -2 for those of this node, else one manager's. The
- * iterator is used by one thread at a time; ddict_iter_close() frees it, also in the middle.
- * timeout_ms is that of each answer of a manager; after -ETIMEDOUT the next call goes on where it
- * was. Returns of next: 1 and *key, *klen (valid until the next call), 0 at the end, or a negative
- * code.
+ * --- list the keys ---
+ *
+ * One thread at a time uses an iterator. ddict_iter_close() frees it, at any point of the listing.
  */
 typedef struct ddict_iter ddict_iter_t;
+/* manager: -1 for the keys of all, -2 for those of this node, else a manager's number. timeout_ms
+ * is for each answer of a manager. */
 DDICT_API int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms);
-/* Only the keys that begin with the plen bytes of prefix, which the managers pick out. */
+/* As ddict_iter_open(), only the keys that begin with the plen bytes of prefix. The managers pick
+ * them out. */
 DDICT_API int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen,
                                      ddict_iter_t **out, int timeout_ms);
+/* 1 with the next key in *key, *klen (valid until the next call), 0 at the end, or a negative code.
+ * After -ETIMEDOUT the next call goes on where this one was. */
 DDICT_API int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen);
-DDICT_API void ddict_iter_close(ddict_iter_t *it);
+DDICT_API void ddict_iter_close(ddict_iter_t *it); /* it may be NULL */
 
 /*
- * Subscribe to what happens to keys that begin with the plen bytes of prefix (0: all keys), at all
- * managers. Every put that begins after this returned is told of. A subscription is used by one
- * thread at a time and closed before ddict_detach(); in a forked child, parent and child go on each
- * for itself with what the parent had not read. Nobody waits for a subscriber: managers keep the
- * last 4096 events of a prefix (64 MiB of all prefixes together), and who does not read them for
- * longer is told by an event DDICT_EVENT_MISSED, and then has to list the keys again. Order: events
- * of one manager in its order. Errors: -EINVAL, DDICT_EKEYSIZE, -ENOMEM (too many prefixes: of 256
- * MiB a manager, some 200 bytes each), DDICT_ELOST, DDICT_EGONE, -ETIMEDOUT.
+ * --- subscriptions ---
+ *
+ * A subscription receives an event for each put of a key that begins with a prefix, at all
+ * managers. One thread at a time uses it, and closes it before ddict_detach(). After a fork parent
+ * and child go on each for itself, with what the parent had not read.
+ *
+ * Managers do not wait for subscribers. They keep the last 4096 events of a prefix (64 MiB for all
+ * prefixes together); a subscriber that falls further behind receives DDICT_EVENT_MISSED and has to
+ * list the keys again. Events of one manager come in its order.
  */
 typedef struct ddict_sub ddict_sub_t;
-#define DDICT_SUB_DELS 1u /* also of keys that are removed */
-/* values of up to 8 KiB come along, if they are still those of the event */
+#define DDICT_SUB_DELS 1u /* events of removals, too */
+/* Values of up to 8 KiB come with their events, if the key still has that value. */
 #define DDICT_SUB_VALUES 2u
-/* First of all the keys that are there, as puts of version 0; one that is put meanwhile may come
- * twice. A call that ends before a manager has listed its own gives 0, and a later one goes on. */
+/* First the keys that are there already, as puts of version 0; one that is put meanwhile may come
+ * twice. A ddict_next_event() that ends before a manager has listed its keys gives 0, and a later
+ * one goes on. */
 #define DDICT_SUB_THERE 4u
 enum { DDICT_EVENT_PUT = 1, DDICT_EVENT_DEL, DDICT_EVENT_CLEAR, DDICT_EVENT_MISSED };
 struct ddict_event {
@@ -456,25 +520,30 @@ struct ddict_event {
     unsigned manager; /* CLEAR, MISSED: whose */
     const void *key;  /* PUT, DEL; valid until the next call on the subscription, as val */
     size_t klen;
-    const void *val; /* PUT: the value, or NULL: get it (it may be another one by then) */
+    const void *val; /* PUT: the value, or NULL: get it (the key may have another one by then) */
     size_t vlen;     /* PUT with version > 0 */
     unsigned tag;
     uint64_t version; /* PUT */
-    uint64_t missed;  /* MISSED: so many events, or more when it read nothing for a minute */
+    uint64_t missed;  /* MISSED: how many events; more if nothing was read for a minute */
 };
+/* Subscribe to the keys that begin with the plen bytes of prefix (0: all keys). Every put that
+ * begins after this returned has its event. flags: DDICT_SUB_*. Errors: -EINVAL, DDICT_EKEYSIZE,
+ * -ENOMEM (too many prefixes: a manager keeps 256 MiB of them, 200 bytes and the prefix each). */
 DDICT_API int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags,
                               ddict_sub_t **out, int timeout_ms);
-/* 1 and *e, 0 when none came within timeout_ms (0: does not wait; also where a manager can not even
- * be asked in that time), or a negative code; after DDICT_EGONE and DDICT_ELOST nothing comes any
- * more. */
+/* 1 with the next event in *e, 0 if none came within timeout_ms (0: does not wait), or a negative
+ * code. 0, too, if a manager could not even be asked in that time. After DDICT_EGONE and
+ * DDICT_ELOST no more events come. */
 DDICT_API int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms);
-DDICT_API void ddict_unsubscribe(ddict_sub_t *sub); /* NULL is allowed */
+DDICT_API void ddict_unsubscribe(ddict_sub_t *sub); /* sub may be NULL */
 
-/* 1 when the dictionary has begun to end and waits for its last clients, 0 while it serves, or
+/* --- about the dictionary --- */
+
+/* 1 if the dictionary has begun to end and waits for its last clients, 0 while it serves, or
  * DDICT_EGONE, DDICT_ELOST. */
 DDICT_API int ddict_ending(ddict_t *d);
 
-/* What the handle is attached to. Strings belong to the handle. */
+/* What the handle is attached to. The strings belong to the handle. */
 struct ddict_info {
     const char *name;  /* as in $DDICT_NAME */
     const char *node;  /* this node */
@@ -484,8 +553,8 @@ struct ddict_info {
     unsigned local_managers;
     uint64_t total_bytes; /* of the whole dictionary */
     unsigned char id[16]; /* unique for each dictionary ever started */
-    /* space on disk for what memory has no room for, if all nodes have as much as this one; 0: none
-     * */
+    /* disk space for values beyond the memory (--ddict-spill), if all nodes have as much as this
+     * one; 0: none */
     uint64_t spill_bytes;
 };
 DDICT_API int ddict_get_info(ddict_t *d, struct ddict_info *info);
@@ -493,10 +562,11 @@ DDICT_API int ddict_get_info(ddict_t *d, struct ddict_info *info);
 DDICT_API unsigned ddict_owner(ddict_t *d, const void *key, size_t klen);
 
 /*
- * Figures of one manager. Bytes and counts since its start unless said otherwise. Later versions
- * append fields and change none that is here, so each call takes the size of the struct that its
- * program was compiled with: a size tells more than a version number, and costs a caller one sizeof
- * where functions for each figure would cost a call a field.
+ * Statistics of one manager: bytes, and counts since its start unless said otherwise.
+ *
+ * Later versions append fields and change none that is here, so each call takes the size of the
+ * struct that its program was compiled with. A size tells more than a version number, and costs a
+ * caller one sizeof, where a function for each figure would cost a call each.
  */
 struct ddict_manager_stats {
     uint32_t manager_id;
@@ -506,8 +576,8 @@ struct ddict_manager_stats {
     char hostname[64];
     char node[64];
     uint64_t total_bytes;      /* size of the manager's memory */
-    uint64_t total_used_bytes; /* of it in use: items, index, blocks not yet reclaimed */
-    /* of it free, for values of any size: without what is scattered and could not be brought
+    uint64_t total_used_bytes; /* in use of it: items, index, blocks not yet reclaimed */
+    /* free of it, for values of any size: without scattered memory that could not be brought
      * together lately */
     uint64_t pool_free_space;
     double pool_utilization; /* percent */
@@ -515,56 +585,55 @@ struct ddict_manager_stats {
     uint64_t free_blocks[48]; /* [i]: free blocks of 2^i .. 2^(i+1)-1 bytes */
     uint64_t puts, gets_local, gets_remote, misses, deletes;
     uint64_t bytes_in, bytes_out;
-    /* cache_hits: reads of cached values of other nodes; they are in gets_local, too. Reads of more
-     * than 512 clients may be of earlier stats */
+    /* cache_hits: reads of cached values of other nodes; gets_local has them, too. Reads by more
+     * than 512 clients may be those of earlier statistics. */
     uint64_t cache_hits, evictions, full_errors;
     uint64_t frozen;                     /* 1 between freeze and unfreeze */
     uint64_t cached_items, cached_bytes; /* now; in total_used_bytes, not in num_keys */
-    /* size of the file on disk for what memory has no room for; 0: none */
+    /* size of the file on disk for values beyond the memory; 0: none */
     uint64_t spill_total_bytes;
-    uint64_t spill_used_bytes, spill_items; /* of it in use, and how many values */
+    uint64_t spill_used_bytes, spill_items; /* in use of it, and how many values */
     uint64_t spilled_bytes;                 /* ever put or moved there */
     uint64_t clients_now, clients_peak;
-    /* of clients_now, those that it looks at in each turn; the others ring when they ask and cost
-     * nothing meanwhile */
+    /* of clients_now, those whose lanes it looks at in each turn; the others ring when they ask,
+     * and cost nothing meanwhile */
     uint64_t lanes_watched;
-    /* memory of its lanes to clients_now: rings, and what they have of values that are built in
-     * place. Beside total_bytes */
+    /* memory of its lanes to clients_now: rings, and places of values (ddict_reserve()). Not in
+     * total_bytes */
     uint64_t lane_bytes;
-    /* memory that bursts had left in lanes and that went back, ever: 5 s after the last that went
-     * through them */
+    /* memory that bursts had left in lanes, ever given back: 5 s after a lane's last message */
     uint64_t lane_returned_bytes;
     uint64_t connections; /* to and from managers of other nodes */
     uint64_t descriptors; /* that its process has open */
-    /* of its process; each client has its own for what it reads. Beside total_bytes */
+    /* of its process; each client has page tables of its own for what it reads. Not in total_bytes
+     */
     uint64_t page_table_bytes;
     uint64_t prefixes; /* that are subscribed to, or were within a minute */
-    /* memory of events that are kept for them. Beside total_bytes */
+    /* memory of the events kept for them. Not in total_bytes */
     uint64_t events_bytes;
     uint64_t retired_bytes; /* replaced or deleted, not reusable yet */
     uint64_t leased_bytes;  /* of retired_bytes, held by views at the last scan */
-    /* free between values of about that size; others can have it once values have been moved
+    /* free memory between values of about that size; usable for other sizes once values are moved
      * together */
     uint64_t scattered_bytes;
-    uint64_t moved_bytes; /* of values that were ever moved for that */
+    uint64_t moved_bytes; /* values that were ever moved for that */
     uint32_t largest_holder_pid;
-    /* the manager and its memory are bound to it; -1: not bound (nodes with one NUMA node need not)
-     * */
+    /* NUMA node that the manager and its memory are bound to; -1: not bound, as on a node that has
+     * only one */
     int32_t numa_node;
     uint64_t largest_holder_bytes;
-    /* taken ahead of use, behind the service, by this process of the manager */
+    /* memory taken from the kernel ahead of use, in idle time */
     uint64_t populated_bytes;
-    uint64_t populate_us;         /* what that took */
+    uint64_t populate_us;         /* time that this took */
     uint64_t refused_connections; /* failed authentication or malformed */
     uint64_t uptime_us;
-    /* of the pages that its memory is made of: 4096, or those of a pool of huge ones */
+    /* size of the pages that its memory is made of: 4096, or that of a pool of huge pages */
     uint64_t page_bytes;
-    /* of its memory, what lies in huge pages: of a pool, or where the kernel was asked for them and
-     * gave them */
+    /* memory in huge pages, of a pool or because the kernel was asked for them and gave them */
     uint64_t huge_bytes;
-    /* of values that it read out of other managers' memory itself */
+    /* bytes of values that it read out of other managers' memory itself */
     uint64_t rma_bytes;
-    /* values that it sent by messages because the network could not be given their memory to read
+    /* values that it sent by messages because their memory could not be registered with the network
      * (see its log) */
     uint64_t rma_refused;
     /* what carries its messages to managers of other nodes: "tcp", "ofi:" and libfabric's provider,
@@ -572,35 +641,39 @@ struct ddict_manager_stats {
     char transport[72];
     struct ddict_latency latency[DDICT_LATENCY_N];
     /*
-     * How long the manager's turns took: in one it serves what has come, and nobody else is served
-     * until it is over. By its CPU time, so that a machine on which it has to wait for a core
-     * counts for nothing (of turns below a millisecond the time that passed). Turns without work do
-     * not count.
+     * How long the manager's turns took. In a turn it serves what has come, and nobody else until
+     * the turn is over. Measured in its CPU time, so that waiting for a core does not count; turns
+     * below a millisecond in elapsed time. Turns without work do not count.
+     *
+     * [i]: turns of 2^i .. 2^(i+1)-1 microseconds; [0] also has shorter ones, the last longer ones
      */
-    /* [i]: of 2^i .. 2^(i+1)-1 microseconds; [0] has those below, too, and the last those above */
     uint64_t turns[DDICT_TURNS_N];
     uint64_t turn_max_us;
     /* what protects these messages: "plain", "auth" or "encrypt" (--ddict-wire), "" on one node */
     char wire[8];
 };
 /*
- * *out: malloc'ed array of one entry a manager in order of manager_id, freed with free(). size:
- * sizeof **out; of each entry so much is written, and where that is more than this library knows
- * the rest is 0, as is what the managers do not know. Returns their number. -EINVAL: a size that
- * the struct never had.
+ * Ask all managers for their statistics. *out: a malloc'ed array of one entry for each manager, in
+ * order of manager_id; the caller frees it. size: sizeof **out. What this library or the managers
+ * do not know of an entry is 0. Returns the number of entries. -EINVAL: a size that the struct
+ * never had.
  */
 DDICT_API int ddict_stats(ddict_t *d, struct ddict_manager_stats **out, size_t size,
                           int timeout_ms);
-/* One manager's figures as a JSON object, malloc'ed; NULL without memory. size: sizeof *s. */
+/* One manager's statistics as a JSON object, malloc'ed: the caller frees it; NULL without memory.
+ * size: sizeof *s. */
 DDICT_API char *ddict_stats_json(const struct ddict_manager_stats *s, size_t size);
 
-/* Ask the managers of dictionary name (NULL: as for ddict_attach()) to drain and end; returns when
- * they took the order. */
+/* Tell the dictionary of that name (NULL: as for ddict_attach()) to drain and end. Returns when its
+ * managers have taken the order. */
 DDICT_API int ddict_down(const char *name, int timeout_ms);
 
-DDICT_API const char *ddict_strerror(int code); /* static text */
-/* last failure of this thread in any call; valid until its next failure */
+/* --- errors and version --- */
+
+DDICT_API const char *ddict_strerror(int code); /* what a code means; static text */
+/* The sentence of this thread's last failure, in any call; valid until its next failure. */
 DDICT_API const char *ddict_errmsg(void);
+/* The version of the library that runs; DDICT_VERSION_STRING is that of this header. */
 DDICT_API const char *ddict_version(void);
 
 #ifdef __cplusplus
