@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batch_end.c - the end of a batch script that has a dictionary: slurmstepd ends the job's
- * processes on this node when the script has ended, and among them the managers' srun, which would
- * have heard of the managers' end had it lived a moment longer (srun_detach.c). So their ddictd
- * here watches the script, they end with it, and slurmstepd waits for srun:
+ * batch_end.c - the end of a batch script that has a dictionary. When the script has ended,
+ * slurmstepd ends the job's processes on this node, among them the managers' srun, a moment before
+ * that could hear of the managers' end (srun_detach.c). So ddictd on this node watches the script,
+ * the managers end with it, and slurmstepd waits for their srun:
  *
  *     user_init   slurmstepd, the user's rights   makes the pipe (step_pipe.h)
  *     task_init   the task, the user              where the managers have said that they watch:
@@ -13,11 +13,11 @@
  *                                                 --ddict-save DD_SCRIPT_SAVE_MS: all the time
  *                                                 that the job has left
  *
- * What is read is the user's word. Root waits for a process of the user's alone that began when it
- * is said to, and longer than DD_SCRIPT_END_MS only for one that Slurm kills with this step,
- * whatever its user does (job_process.c). It looks again each LOOK_MS. So scancel, the time limit
- * and the end of an allocation end the wait, too: srun is killed then. Nothing that can be handed
- * to another process is waited for.
+ * What is read is the user's word. Root waits only for a process of that user alone which began
+ * when the word says, and longer than DD_SCRIPT_END_MS only for a process that Slurm kills with
+ * this step whatever its user does (job_process.c); it looks again every LOOK_MS. So scancel, the
+ * time limit and the end of an allocation end the wait, too, because srun is killed then. Root
+ * waits for nothing that can be handed to another process.
  */
 #include "batch_end.h"
 
@@ -91,8 +91,8 @@ static void srun_await(const struct named *srun, int saves) {
 
     if (p.fd < 0) /* it has ended, or never was */
         return;
-    /* It is looked at behind the descriptor: what has that number now is what the descriptor is of,
-     * or has ended. */
+    /* Looked at only now: the process that has this number is the one that the descriptor is of, or
+     * that one has ended. */
     sure = belongs_to_step(srun, script.job);
     deadline_start(&limit, saves && sure ? DD_SCRIPT_SAVE_MS : DD_SCRIPT_END_MS);
     while (belongs_to_user(srun, script.uid) && (!sure || belongs_to_step(srun, script.job)) &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * batch_task.c - in the task of a batch script, as the user, before the script: start the job's
- * dictionary and wait until it is ready. The script inherits neither a child nor a descriptor of
- * this: `ddict up` has ended; the srun that it leaves has no descriptor of the task's, else the
- * step could not end with the script.
+ * dictionary and wait until it is ready. The script inherits no child and no descriptor: `ddict up`
+ * has ended by then, and the srun that it leaves has no descriptor of the task, otherwise the step
+ * could not end with the script.
  */
 #include "batch_task.h"
 
@@ -33,8 +33,8 @@ static void give_up(const char *why) {
     _exit(1);
 }
 
-/* The request, or 0 without one. When Slurm cannot say, the job must not suffer that asks for
- * nothing: look at its environment itself. */
+/* Read the job's request. 1, or 0: there is none. If Slurm cannot say, the job's environment tells,
+ * so that a job without a request does not suffer. */
 static int request_get(spank_t sp, char *request, size_t cap, char *const *env) {
     static const char head[] = JOB_VARIABLE "=";
     spank_err_t rc = spank_getenv(sp, JOB_VARIABLE, request, (int)cap);
@@ -52,8 +52,8 @@ static int request_get(spank_t sp, char *request, size_t cap, char *const *env) 
 }
 
 /*
- * The job's environment, with what `ddict up` cannot do without where --export=NONE left it out:
- * there a script's shell finds its own PATH. malloc'ed array of borrowed strings.
+ * The job's environment, and what `ddict up` cannot do without if --export=NONE left it out (a
+ * script's shell finds a PATH itself). A malloc'ed array of borrowed strings.
  */
 static char **environment_of_up(char **env) {
     static const char *const needed[] = {"PATH", "SLURM_CONF"};
@@ -83,7 +83,7 @@ static char **environment_of_up(char **env) {
     return copy;
 }
 
-/* This process becomes the script. */
+/* Have the managers watch the script, which this process becomes. */
 static void script_arg(spank_t sp, struct up_args *args) {
     char node[128];
 
@@ -110,8 +110,8 @@ void batch_task(spank_t sp, uint32_t job, int ac, char **av) {
         give_up(text);
     spank_unsetenv(sp, JOB_VARIABLE);
     spank_unsetenv(sp, "DDICT_NODE");
-    /* the request has them. Those that say how steps use a dictionary stay for the sruns of the
-     * script */
+    /* The request has these options. Those that say how steps use a dictionary stay, for the sruns
+     * of the script. */
     for (i = 0; i < OPTS; i++)
         if ((option_rows[i].of & OF_SRUN) != 0 && (option_rows[i].of & OF_UP) != 0)
             spank_unsetenv(sp, option_rows[i].variable);

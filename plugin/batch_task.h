@@ -6,8 +6,8 @@
 #include <slurm/spank.h>
 #include <stdint.h>
 
-/* The task of a batch script, as the user: start the job's dictionary when it asked for one; ends
- * the task when it cannot start. */
+/* In the task of a batch script, as the user: start the job's dictionary if the job asked for one,
+ * and wait until it is ready. Ends the task if it cannot start. */
 void batch_task(spank_t sp, uint32_t job, int ac, char **av);
 
 #endif

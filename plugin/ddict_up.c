@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ddict_up.c - `ddict up` is our child, in a session of its own (^C is not for it), with pipes for
- * stdin and stdout. For a step it stays: while srun lives the write end of its stdin is open; it
- * closes at our end, and also when srun is killed. For a job it ends when the managers are ready,
- * and leaves them alone. STARTUP 3.
+ * stdin and stdout. For a step it stays as long as the write end of its stdin is open: until srun
+ * ends or is killed. For a job it ends when the managers are ready, and leaves them alone. STARTUP
+ * 3.
  */
 #include "ddict_up.h"
 
@@ -28,20 +28,20 @@
 #include <unistd.h>
 
 #define SLICE_MS 500
-/* `ddict up` has the deadlines; ours are later and only for the case that it hangs itself */
+/* `ddict up` keeps the deadlines; ours are later, for the case that it hangs itself */
 #define SPARE_MS      30000
 #define LAST_WORDS_MS 200
-#define LINE_KEPT     4096 /* longer lines (the report) are not for us */
+#define LINE_KEPT     4096 /* bytes; longer lines (the report) are not for us */
 
 static struct up {
     pid_t pid;        /* 0: none */
     int in, out, err; /* our ends; -1: none */
     int ready, ended, watches;
     char srun[40]; /* of the managers: "PID/TICKS" */
-    int loading;   /* it has just said that it loads: more time for it */
+    int loading;   /* it has just said that it loads: it gets more time */
     int loads;     /* it once said so */
     int unsaved;   /* not all that --ddict-save asked for came to disk */
-    int saving;    /* ... that it saves, at the end */
+    int saving;    /* it has just said that it saves, at its end: more time, too */
     char why[DD_ERRMSG_MAX], summary[DD_ERRMSG_MAX];
     void (*say)(const char *line);
     struct lines lines;
@@ -157,8 +157,8 @@ static void on_signal(int sig) {
 }
 
 /*
- * While we wait srun has a thread that takes its signals and would only note them. The main thread
- * is served first when it has them unblocked, so a single ^C ends the waiting.
+ * While we wait, a thread of srun's takes its signals and would only note them. If the main thread
+ * has them unblocked, it is served first, so a single ^C ends our wait.
  */
 static void signals_take(int take, sigset_t *mask_before, struct sigaction before[4]) {
     static const int signals[4] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -180,7 +180,7 @@ static void signals_take(int take, sigset_t *mask_before, struct sigaction befor
         sigaction(signals[i], &before[i], NULL);
 }
 
-/* Pass on what it prints on stderr. */
+/* Pass on what the child prints on stderr. */
 static void err_relay(void) {
     char buf[4096];
     ssize_t n = read(up.err, buf, sizeof buf);
@@ -193,7 +193,8 @@ static void err_relay(void) {
     }
 }
 
-/* Follow its lines until it is ready (or failed), or until its end; -1 when that took too long. */
+/* Follow the child's lines until it is ready or has failed, or until its end. -1: that took too
+ * long. */
 static int up_follow(int until_end, int timeout_ms) {
     struct deadline limit;
     int left;
@@ -235,7 +236,8 @@ static void end_close(int *fd) {
     *fd = -1;
 }
 
-/* It has closed its stdout, or is to be killed. srun may have reaped it: ECHILD is as good. */
+/* Reap the child, which has closed its stdout or is to be killed. srun may have reaped it already:
+ * ECHILD is as good. */
 static void up_reap(int kill_it) {
     int i;
 
@@ -304,7 +306,7 @@ const char *up_wait(const struct settings *site, void (*say)(const char *line)) 
     end_close(&up.in);
     if (interrupted)
         kill(up.pid, SIGTERM);
-    if (rc == 0) /* it says why when it has cleaned up */
+    if (rc == 0) /* it cleans up, and says why */
         up_follow(1, 4 * DD_STOP_MS);
     up_reap(rc < 0);
     if (interrupted)
@@ -323,7 +325,7 @@ const char *up_watches(void) {
 void up_leave(void) {
     int rc = up_follow(1, 2 * DD_STOP_MS);
 
-    for (;;) { /* what it printed before it let go */
+    for (;;) { /* what it printed last */
         struct pollfd p = {.fd = up.err, .events = POLLIN};
 
         if (up.err < 0 || poll(&p, 1, LAST_WORDS_MS) <= 0)

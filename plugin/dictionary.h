@@ -4,30 +4,33 @@
 #ifndef DDICT_PLUGIN_DICTIONARY_H
 #define DDICT_PLUGIN_DICTIONARY_H
 
-#define NAME_CAP   64
+#define NAME_CAP   64          /* bytes of a name, with its 0 */
 #define STEP_MAX   0xfffffff0u /* above: batch script, interactive, extern */
 #define STEP_BATCH 0xfffffffbu
-/* Tells the tasks of a step which dictionary is theirs. The name begins with SLURM_ so that
- * --export=NONE keeps it. */
+
+/* Variables by which srun tells the tasks of its step something. Their names begin with SLURM_ so
+ * that --export=NONE keeps them. */
+
+/* The name of the tasks' dictionary, or STEP_NONE. */
 #define STEP_VARIABLE "SLURM_DDICT_STEP"
 #define STEP_NONE     "none"
-/* What srun has decided for its tasks: "closest default yes": --ddict-gpu-bind, who said so (user,
- * site, default), --ddict-torch-env. */
+/* What srun decided for its tasks, in three words such as "closest default yes": --ddict-gpu-bind,
+ * who said so (user, site, default), --ddict-torch-env. */
 #define TASKS_VARIABLE "SLURM_DDICT_TASKS"
 /*
- * An srun that ends between the creation of its step and the launch leaves the step behind until
- * the job ends; in an allocation of its own that is at once, in a longer one the step would block
- * the nodes. There the launch goes on, and the tasks end before their program begins by this
- * variable. Its value is the dictionary's name: what the user exports stays in the tasks'
- * environment whatever is unset in srun.
+ * The name of the dictionary that could not start: the tasks end before their program begins. If
+ * srun ended between creating and launching its step, the step would stay and block the nodes until
+ * the job ends, so within a job srun launches it all the same. The name is the value because a
+ * variable that the user exports stays in the tasks' environment whatever srun unsets.
  */
 #define REFUSED_VARIABLE "SLURM_DDICT_REFUSED"
 
-/* "uid.job.step" or "uid.job.job". */
+/* The name of the dictionary of a step, "uid.job.step", or of a whole job, "uid.job.job". */
 void step_name(char name[NAME_CAP], unsigned job, unsigned step);
 void job_name(char name[NAME_CAP], unsigned job);
 
-/* Whether a process of this user listens under the name on this node: PROTOCOL 4. */
+/* Whether a process of this user listens under the name on this node (PROTOCOL 4). 1, too, if that
+ * cannot be found out; 0 if nobody listens, or another user. */
 int dictionary_is_here(const char *name, const char *node);
 
 #endif

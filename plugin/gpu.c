@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu.c - in a task, as the user: its GPUs in the order of --ddict-gpu-bind. ddictd has read the
- * topology of the node; what this task can open, its environment and the cpus of all tasks of the
- * node are looked at here, so all tasks come to the same order without a word to each other.
+ * gpu.c - in a task, as the user: put its GPUs in the order of --ddict-gpu-bind. ddictd has read
+ * the node's topology. Each task looks at the devices that it can open, at its environment and at
+ * the cpus of all tasks of the node, so that all tasks find the same order without talking.
  */
 #include "gpu.h"
 
@@ -24,8 +24,7 @@ struct binding {
     char value[GPU_MAX * GPU_NAME_MAX];
 };
 
-/* Is there anything that could be ordered? A node without GPUs is not to cost its ddictd the
- * reading of the topology. */
+/* Whether there may be GPUs. A node without any shall not make its ddictd read the topology. */
 static int gpus_likely(void) {
     static const char *const variables[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                                             "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
@@ -42,8 +41,8 @@ static int gpus_likely(void) {
     return 0;
 }
 
-/* As gpu_plan_make(): 1, 0 or negative, the last two with a sentence. Reads the task's environment
- * by getenv(). */
+/* As gpu_plan_make(): 1, or 0 or a negative code, both with the sentence set. Reads the task's
+ * environment by getenv(). */
 static int binding_make(struct binding *b, enum gpu_bind how, int by_user, int rank, int tasks) {
     int known, rc = gpu_map_ask(&b->map);
 

@@ -5,7 +5,8 @@
 
 #include <slurm/spank.h>
 
-/* In the task, as the user; how: --ddict-gpu-bind, by_user: the user said it. */
+/* In the task, as the user: order its GPUs. how: value of --ddict-gpu-bind; by_user: the user gave
+ * it, and so is told even if there was nothing to order. */
 void gpu_prepare(spank_t sp, const char *how, int by_user);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job_process.c - in slurmstepd, as root: whose a process is that a user has named. The kernel's
- * word counts alone, /proc/PID/status and /proc/PID/cgroup: of cgroups that Slurm made beside our
- * own, which no user can leave, or make. Reads nothing else and starts nothing.
+ * job_process.c - in slurmstepd, as root: whose process it is that a user has named. Only the
+ * kernel's word counts: /proc/PID/status, and /proc/PID/cgroup with cgroups that Slurm made beside
+ * our own, which no user can leave or make. Reads nothing else and starts nothing.
  */
 #include "job_process.h"
 
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CGROUPS_MAX 8192 /* bytes of /proc/PID/cgroup; what is longer is not believed */
+#define CGROUPS_MAX 8192 /* bytes of /proc/PID/cgroup; a longer one is not believed */
 
 /* The whole file, 0-terminated; 0 or -1. */
 static int file_read(const char *path, char *text, size_t cap) {
@@ -42,8 +42,8 @@ int belongs_to_user(const struct named *who, uid_t uid) {
     return real == uid && effective == uid && saved == uid && process_began(who->pid) == who->began;
 }
 
-/* The path of its cgroup in the hierarchy by which Slurm kills a step (v1: freezer; v2: the only
- * one), up to the line's end; NULL: none. */
+/* Find, in the text of /proc/PID/cgroup, the path in the hierarchy by which Slurm kills a step (v1:
+ * freezer; v2: the only one). *len: its bytes, up to the end of the line. NULL: none. */
 static const char *cgroup_find(const char *text, int v2, size_t *len) {
     static const char freezer[] = "freezer:/";
     const char *line;
@@ -65,8 +65,8 @@ static const char *cgroup_find(const char *text, int v2, size_t *len) {
     return NULL;
 }
 
-/* Both have the same folder of this job, and its is in the batch step's below that: with v2 in
- * `user`, for slurmstepd itself is beside it. */
+/* Whether both are in the same folder of this job, and `its` is below that in the batch step's;
+ * with v2 in `user` of that, because slurmstepd itself is beside `user`. */
 static int cgroups_agree(const char *mine, const char *its, uint32_t job, int v2) {
     const char *below = v2 ? "/step_batch/user" : "/step_batch", *at, *end;
     char folder[32];
@@ -103,8 +103,8 @@ static int on_library(struct dl_phdr_info *info, size_t size, void *arg) {
 int belongs_to_step(const struct named *who, uint32_t job) {
     char path[64], mine[CGROUPS_MAX], its[CGROUPS_MAX];
 
-    /* Without proctrack/cgroup Slurm kills what it finds below slurmstepd: who has left its parent
-     * lives on. */
+    /* Without proctrack/cgroup Slurm kills what it finds below slurmstepd: a process that has left
+     * its parent lives on. */
     if (dl_iterate_phdr(on_library, NULL) == 0)
         return 0;
     snprintf(path, sizeof path, "/proc/%d/cgroup", (int)who->pid);

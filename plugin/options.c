@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.c - the options of srun, salloc and sbatch. The environment forms are made into the
- * options themselves before these programs read them, so that they travel with the step like typed
- * ones; the command line comes later and wins.
+ * options.c - the options of srun, salloc and sbatch. The variable of an option is made into the
+ * option itself before these programs read it, so that it travels with the step like a typed one;
+ * the command line comes later and wins.
  */
 #include "options.h"
 
@@ -21,7 +21,7 @@
 #define SCOPE_CONTROL   "DDICT_SCOPE"
 #define SCOPE_VARIABLE  "SLURM_SPANK_" SCOPE_CONTROL
 
-/* inherited: from salloc or sbatch, as srun sees it */
+/* given: to this program; inherited: by srun from salloc or sbatch */
 static struct ask_options given, inherited;
 static int inert;       /* the hidden srun: nothing of ours may start */
 static int of_job;      /* srun: the job asked for a dictionary of all its steps */
@@ -31,7 +31,7 @@ static char tasks[32];  /* srun: what its tasks are told */
 /* calls of options_judge: one for each component of a het job or step */
 static int judged;
 
-/* Slurm can call us twice with the same value, and first with the environment's. In slurmstepd the
+/* Slurm calls this for the environment first, and maybe twice with one value. In slurmstepd the
  * value is not looked at. */
 static int on_option(int val, const char *optarg, int remote) {
     char *copy;
@@ -62,7 +62,7 @@ static struct spank_option *spank_option_of(int i) {
     return &all[i];
 }
 
-/* By which Slurm hands the option on. */
+/* The variable by which Slurm hands the option on; static text until the next call. */
 static const char *option_variable(int i) {
     static char text[sizeof OPTION_VARIABLE + 32];
     char *c;
@@ -74,8 +74,8 @@ static const char *option_variable(int i) {
     return text;
 }
 
-/* SLURM_JOB_ID is set by srun itself later, so it is looked at first of all; --jobid is nowhere to
- * be asked for. */
+/* Find out which job we were started in. To be called first of all: srun sets SLURM_JOB_ID itself
+ * later. SPANK does not tell --jobid, so the command line is searched for it. */
 static void job_look(void) {
     const char *id = getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID") : getenv("SLURM_JOBID");
     FILE *f = fopen("/proc/self/cmdline", "re");
@@ -91,7 +91,8 @@ static void job_look(void) {
         fclose(f);
 }
 
-/* The dictionary of the job that we were started in is not that of the job which is submitted. */
+/* Unset DDICT_NAME if it is of the job that we were started in: the job that is submitted has
+ * another dictionary. */
 static void outer_forget(void) {
     const char *name = getenv("DDICT_NAME");
     char head[NAME_CAP];
@@ -101,8 +102,8 @@ static void outer_forget(void) {
         unsetenv("DDICT_NAME");
 }
 
-/* DDICT_MEM=1G is --ddict-mem=1G. What an outer job asked for is no business of a job that is
- * submitted from within. */
+/* Make DDICT_MEM=1G into --ddict-mem=1G. A job that is submitted from within another one does not
+ * inherit what that one asked for. */
 static void variables_adopt(int allocator) {
     int i;
 
@@ -135,7 +136,7 @@ void options_register(spank_t sp, int client) {
     for (i = 0; i < OPTS; i++)
         if (of_srun(i))
             spank_option_register(sp, spank_option_of(i));
-    /* the user's own variable means nothing */
+    /* a variable that the user set means nothing */
     inert = client && starter && strtol(starter, NULL, 10) == getppid();
     if (client && !inert) {
         job_look();
@@ -204,7 +205,7 @@ int site_collect(struct settings *site, int ac, char **av, char *why, size_t cap
     return rc;
 }
 
-/* What can be judged before nodes and memory of the job are known. */
+/* Judge what can be judged before nodes and memory of the job are known. */
 static void given_judge(int ac, char **av) {
     const struct amount *mem;
     char why[ASK_WHY];
@@ -224,8 +225,8 @@ static void given_judge(int ac, char **av) {
     managers = (uint32_t)number_of(&s, OPT_MANAGERS);
     if (site_judge(&s, managers, mem->bytes, why, sizeof why) < 0)
         plugin_fail("%s", why);
-    /* The largest number of nodes is not known yet: one manager a node at most, so that only what
-     * can never fit is refused here. */
+    /* The number of nodes is not known yet: assume one manager on each, so that only what can never
+     * fit is refused here. */
     if (managers > 0 && mem->share == 0 && mem->bytes / managers < DD_MANAGER_MEM_MIN &&
         ask_fits(name_of(OPT_MEM), mem->bytes, name_of(OPT_MANAGERS), managers, managers, why,
                  sizeof why) < 0)
@@ -237,7 +238,8 @@ static void given_judge(int ac, char **av) {
              text_of(&s, OPT_TORCH_ENV));
 }
 
-/* A variable without use is no error: it may be set for other commands. */
+/* Refuse an option that was typed without asking for a dictionary. A variable without use is no
+ * error: it may be set for other commands. */
 static void lonely_judge(int i) {
     if (given.value[i] && given_by(i) == BY_OPTION && !scope_is(inherited.value[i], given.value[i]))
         plugin_fail("%s=%.60s: also ask for a dictionary, with --ddict-managers or --ddict-mem",
@@ -270,8 +272,8 @@ static void others_warn(void) {
         }
 }
 
-/* Within a step that has a dictionary an srun must not ask again. What the whole job has goes on to
- * the last srun in it. */
+/* Within a step that has a dictionary (all) an srun must not ask for another one. What the whole
+ * job asked for goes on to every srun in it. */
 static void variables_drop(int all) {
     int i;
 
@@ -288,8 +290,8 @@ static void variables_drop(int all) {
         unsetenv(SCOPE_VARIABLE);
 }
 
-/* Whether salloc or sbatch asked for the whole job. The variable behind it is looked at where SPANK
- * cannot say. */
+/* Whether salloc or sbatch asked for the whole job. Where SPANK cannot say, the variable behind its
+ * word is looked at. */
 static int job_asked(spank_t sp) {
     char scope[8] = "";
     spank_err_t rc = spank_job_control_getenv(sp, SCOPE_CONTROL, scope, sizeof scope);

@@ -11,34 +11,35 @@
 
 enum scope { SCOPE_NONE, SCOPE_STEP, SCOPE_JOB };
 
-/* Every context that knows options. client: srun, salloc, sbatch; then the variables of the options
- * count as if they were typed. */
+/* Register the options, in every context that knows options. client: we are srun, salloc or sbatch,
+ * where a variable of an option counts as if the option was typed. */
 void options_register(spank_t sp, int client);
-/* srun, salloc, sbatch, when all options are read: judge them; does not return when they are wrong.
- * */
+/* srun, salloc, sbatch, when all options are read: judge them. Does not return if they are wrong.
+ * ac, av: words of the plugin's line in plugstack.conf, here as everywhere. */
 void options_judge(spank_t sp, int ac, char **av);
-/* salloc and sbatch, then: pass the request on to the job. */
+/* salloc, sbatch, after that: pass the request on to the job. */
 void options_pass_on(spank_t sp);
-/* srun, when the step is there: what its tasks and their own sruns shall not see leaves the
- * environment. */
+/* srun, when its step is there: take out of the environment what neither its tasks nor their own
+ * sruns may see. */
 void options_launch(void);
-/* srun: whose dictionary the step uses, and for job: what the whole job asked for. */
+/* srun: whose dictionary the step uses. */
 enum scope options_scope(void);
 /* srun: whether `ddict up` started it. */
 int options_inert(void);
-/* srun: the job that it was started in, "" when only --jobid says one, NULL for none. */
+/* srun: the id of the job that it was started in, "" if only --jobid names one, NULL for none. */
 const char *options_in_job(void);
+/* srun, salloc, sbatch: the options of the step, or those that the whole job asked for. */
 const struct ask_options *options_of(enum scope scope);
 /* In the task: whether its step asked for a dictionary. */
 int options_of_step(spank_t sp);
-/* In the task: what its step was given for the option, NULL for nothing. */
+/* In the task: the value that its step has for the option, NULL for none. */
 const char *options_value(spank_t sp, enum option_id o);
-/* In the task of a step that has one of its own: take the options out of its environment, where
- * what srun unset is still there. */
+/* In the task of a step with a dictionary of its own: take the options out of the task's
+ * environment, which still has what srun unset. */
 void options_forget(spank_t sp);
 
-/* The administrator's words, from the file and this line, and ours of where ddict is; 0, or -EINVAL
- * with why set. Not in slurmstepd. */
+/* Read into *site what the administrator says in ddict.conf and in plugstack.conf (ac, av, which
+ * win), and where the program ddict is. 0, or -EINVAL with a sentence in why. Not in slurmstepd. */
 int site_collect(struct settings *site, int ac, char **av, char *why, size_t cap);
 
 #endif

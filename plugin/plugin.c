@@ -13,20 +13,22 @@
  *     the task (root)       task_prepare
  *     the task (the user)   task_begin; of a batch script: batch_task
  *
- * As root no file but those of /proc, no fork, socket, or allocation of a size that a user chose,
- * and no wait but that of batch_end_wait: for a process of the user's that the plugin has looked
- * at, at most DD_SCRIPT_END_MS; only where Slurm kills that process with the batch step
- * DD_SCRIPT_SAVE_MS, with --ddict-save. slurmd_log_write reads at most 400 bytes, once and without
- * waiting, from another one: nothing else of slurmd's writes what a user's process says into
- * slurmd's log, and the task itself cannot be given that log, which is root's. libc and spank.h
- * only; libslurm is the host process's.
- * Nothing is drained by us: no callback of slurmstepd, slurmd, prolog or epilog can fail. In srun,
- * salloc and sbatch, errors end the process (exit 1), in the task they end the task, because a
- * plugin that is listed as optional cannot fail otherwise.
+ * ROOT. As root the plugin opens no file but those of /proc, forks nothing, opens no socket, and
+ * allocates nothing of a size that a user chose. It waits in one place, batch_end_wait, for a
+ * process of the user's that it has looked at: at most DD_SCRIPT_END_MS, or DD_SCRIPT_SAVE_MS with
+ * --ddict-save and if Slurm kills that process with the batch step. slurmd_log_write reads at most
+ * 400 bytes of a user's process, once and without waiting, and logs them as text: slurmd's log is
+ * root's, so a task cannot write there itself.
  *
- * A dictionary belongs to a step, or to the whole job when salloc or sbatch asked for it. Slurm
- * hands the options of a job on to each srun in it as if they were its own; the job control
- * variable DDICT_SCOPE=job tells which they are. ELECTION 5.
+ * ERRORS. No callback of slurmstepd, slurmd, prolog or epilog fails, so no node is ever drained. In
+ * srun, salloc and sbatch an error ends the process (exit 1), in a task it ends the task: a plugin
+ * that is listed as optional cannot fail in another way.
+ *
+ * LIBRARIES. The plugin needs libc and spank.h alone; libslurm is the host process's.
+ *
+ * SCOPE. A dictionary belongs to a step, or to the whole job if salloc or sbatch asked for it.
+ * Slurm hands the options of a job on to each srun in it as if they were the srun's own; the job
+ * control variable DDICT_SCOPE=job tells that they are the job's. ELECTION 5.
  */
 #include "batch_end.h"
 #include "options.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - what a job asks for as one line of text, which travels from sbatch to the batch
- * script in a variable: ELECTION 5. */
+/* request.c - what a job asks for, as one line of text: ELECTION 5. */
 
 #include "request.h"
 

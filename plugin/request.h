@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.h - options as one text, which a job carries to its sruns. */
+/* request.h - what is asked for, as a struct and as one line of text, which a job carries to its
+ * batch script in JOB_VARIABLE. */
 #ifndef DDICT_PLUGIN_REQUEST_H
 #define DDICT_PLUGIN_REQUEST_H
 
@@ -9,15 +10,15 @@
 
 #define REQUEST_MAX 8192 /* bytes of a request as text */
 
-/* What is asked for: for each option of srun the text as it was typed, NULL: not said. */
+/* For each option of srun the text as it was typed; NULL: not said. */
 struct ask_options {
     const char *value[OPTS];
 };
 
-/* Words of `ddict up`, separated by blanks, %-escaped: request.c. cap counts the final 0. The
- * length or -ENOSPC. */
+/* Write ask to text as words of `ddict up`, separated by blanks, %-escaped. cap counts the final 0.
+ * Returns the length, or -ENOSPC. */
 int request_write(char *text, size_t cap, const struct ask_options *ask);
-/* text is cut up; values point into it. 0 or -EINVAL. */
+/* Read ask out of text, which is cut up: the values point into it. 0 or -EINVAL. */
 int request_read(char *text, struct ask_options *ask);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slurmd_log.c - one line for the administrator in slurmd's log when a dictionary starts and one
- * when it ends, from its own (hidden) step.
+ * slurmd_log.c - a line for the administrator in slurmd's log when a dictionary starts, and one
+ * when it ends. Both come from the managers' step.
  *
  *     user_init   slurmstepd, the user's rights   makes the pipe (step_pipe.h)
  *     task_init   the task, the user              the first line; ddictd inherits the pipe's end
@@ -9,8 +9,8 @@
  *     task_exit   slurmstepd, root                one read of at most NOTE_MAX bytes, which are
  *                                                 made printable and logged
  *
- * Any step can look like a hidden one: what its user wins is a line in the log, marked as ours,
- * with job and step before it as in every line.
+ * Any step can look like a managers' step. What its user gains is a line in the log, marked as
+ * ours, with job and step before it as in every line.
  */
 
 #include "slurmd_log.h"
@@ -27,7 +27,7 @@
 
 static struct step_pipe note = STEP_PIPE_NONE;
 
-/* The starter of the managers sets it for its srun. */
+/* The starter of the managers sets DDICT_INTERNAL for its srun. */
 static int step_is_hidden(spank_t sp) {
     char text[16];
     uint32_t step;

@@ -5,9 +5,11 @@
 
 #include <slurm/spank.h>
 
-/* All in slurmstepd or the task of the managers' step. */
+/* Each does nothing but for the managers' step. In slurmstepd, before the task: make the pipe. */
 void slurmd_log_prepare(spank_t sp);
+/* In the task: hand the pipe to ddictd, and on the first node log that the dictionary starts. */
 void slurmd_log_hand_over(spank_t sp);
+/* In slurmstepd, when the task has ended: log what ddictd wrote into the pipe. */
 void slurmd_log_write(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * srun.c - in srun, when its step is there and its tasks are not: a dictionary of its own, which
- * ends with srun, or the job's, which stays.
+ * srun.c - in srun, after its step is created and before its tasks are launched: start a dictionary
+ * of the step, which ends with srun, or start or find the job's, which stays.
  */
 
 #include "srun.h"
@@ -28,6 +28,7 @@ static void user_complain(const char *line) {
     slurm_error("ddict: %s", line);
 }
 
+/* Outside of a job srun ends; within one the tasks will (REFUSED_VARIABLE). */
 static void give_up(const char *name, const char *why) {
     if (!options_in_job() || setenv(REFUSED_VARIABLE, name, 1) < 0)
         plugin_fail("%s", why);
@@ -40,7 +41,8 @@ static void name_set(const char *name) {
     unsetenv("DDICT_NODE");
 }
 
-/* Of relative paths. A job's is where it was submitted; srun may be anywhere. */
+/* The folder that relative paths begin at: for a job where it was submitted, since srun may be
+ * anywhere. */
 static const char *folder_of(enum scope scope, char cwd[PATH_MAX]) {
     const char *submit = getenv("SLURM_SUBMIT_DIR");
 
@@ -77,8 +79,9 @@ static void dictionary_start(enum scope scope, const char *name, uint32_t job, u
 }
 
 /*
- * On a node of the job a look is enough. The script's own variable says that the dictionary was
- * there: it is not started a second time, because nobody would notice that it is empty.
+ * Whether the job's dictionary needs no start: 1 if it is there, or if it is gone. srun on a node
+ * of the job finds out by a look. If the script's DDICT_NAME says that the dictionary was there
+ * once, it is not started a second time: nobody would notice that it is empty.
  */
 static int job_look(const char *name) {
     const char *node = getenv("SLURMD_NODENAME"), *mine = getenv("DDICT_NAME");
@@ -99,8 +102,8 @@ static int job_look(const char *name) {
     return 1;
 }
 
-/* srun calls slurm_spank_exit at its end, where it does not say its exit code; this may be before
- * or after it. */
+/* slurm_spank_exit does not know srun's exit code, so this is an on_exit handler; it may run before
+ * or after that. */
 static void on_srun_exit(int code, void *arg) {
     srun_step_end();
     if (code != 0 || !up_unsaved())
@@ -122,7 +125,7 @@ void srun_step_begin(spank_t sp, int ac, char **av) {
         plugin_fail("Slurm does not say which step this is");
     snprintf(id, sizeof id, "%" PRIu32, job);
     if (scope == SCOPE_JOB && (!in_job || strcmp(in_job, id) != 0)) {
-        /* --jobid: what this job has is not for another one */
+        /* --jobid: our job's dictionary is not for another job */
         setenv(STEP_VARIABLE, STEP_NONE, 1);
         return;
     }

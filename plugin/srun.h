@@ -5,10 +5,10 @@
 
 #include <slurm/spank.h>
 
-/* srun: start the managers, or find the job's, and wait until they are ready. When they cannot
- * start srun ends, or its tasks do before their program begins. */
+/* In srun: start the managers, or find the job's, and wait until they are ready. If they cannot
+ * start, srun ends, or within a job its tasks end before their program begins. */
 void srun_step_begin(spank_t sp, int ac, char **av);
-/* srun: end those of the step and tell the user when they ended badly. Where not all was saved
+/* In srun: end the step's managers, and tell the user if they ended badly. If not all was saved,
  * srun's exit code is 1 instead of 0. */
 void srun_step_end(void);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * srun_detach.c - in the managers' own srun. `ddict up` ends when a job's dictionary is ready, and
- * srun stays: at the end slurmstepd tells it about the tasks' exit, and tries for 2.3 s where
- * nobody listens. What stays may do no harm: an srun that is told to end, or whose output is a pipe
- * that nobody reads, ends its step. `ddict up` says LEAVE_SIGNAL when it leaves; from then on srun
- * writes to /dev/null, and of the signals that would end its step it takes none: the kernel throws
- * away what is ignored and not blocked by the main thread, though another thread, srun's, waits for
- * it. (With a handler in its place the second of two at once would go to that one.)
+ * srun stays: slurmstepd tells it at the end that the tasks exited, and would try for 2.3 s if
+ * nobody listened. But an srun that is told to end, or whose output is a pipe that nobody reads,
+ * ends its step. So `ddict up` sends LEAVE_SIGNAL when it leaves. From then on srun writes to
+ * /dev/null and ignores the signals that would end its step: the kernel drops a signal that is
+ * ignored and not blocked by the main thread, although a thread of srun's waits for it. (With a
+ * handler instead, the second of two signals at once would go to that thread.)
  */
 #include "srun_detach.h"
 
@@ -22,7 +22,7 @@
 
 static const int shielded[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE};
 
-/* Only async-signal-safe calls. The caller sees that we have done it by the end of our output. */
+/* Only async-signal-safe calls. `ddict up` sees by the end of our output that this is done. */
 static void on_leave(int sig, siginfo_t *info, void *context) {
     struct sigaction none = {.sa_handler = SIG_IGN};
     struct sigaction unreaped = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
@@ -33,7 +33,7 @@ static void on_leave(int sig, siginfo_t *info, void *context) {
 
     if (info->si_pid != getppid() && info->si_pid != getpid())
         return;
-    if (syscall(SYS_gettid) != getpid()) { /* the main thread's is the mask that counts */
+    if (syscall(SYS_gettid) != getpid()) { /* the main thread's mask counts */
         syscall(SYS_tgkill, getpid(), getpid(), sig);
         return;
     }
@@ -44,9 +44,9 @@ static void on_leave(int sig, siginfo_t *info, void *context) {
     for (i = 0; i < sizeof shielded / sizeof *shielded; i++) {
         sigaction(shielded[i], &none, NULL);
         sigaddset(&set, shielded[i]);
-        sigdelset(&back->uc_sigmask, shielded[i]); /* what holds when we have returned */
+        sigdelset(&back->uc_sigmask, shielded[i]); /* the mask after we return */
     }
-    sigprocmask(SIG_UNBLOCK, &set, NULL); /* until then */
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* the mask until then */
     /* its child, which `ddict up` has killed, must not stay as a zombie */
     sigaction(SIGCHLD, &unreaped, NULL);
     while (waitpid(-1, NULL, WNOHANG) > 0)

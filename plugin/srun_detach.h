@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* srun_detach.h - the managers' own srun can be left alone. */
+/* srun_detach.h - let `ddict up` leave the managers' srun alone. */
 #ifndef DDICT_PLUGIN_SRUN_DETACH_H
 #define DDICT_PLUGIN_SRUN_DETACH_H
 
+/* In the managers' srun: be ready for LEAVE_SIGNAL of `ddict up`. */
 void srun_detach_prepare(void);
 
 #endif

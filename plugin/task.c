@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * task.c - in the task, as the user, before its program: the dictionary's name, also where srun's
- * --export left it out. A task whose node has no dictionary ends here, so no program runs without
- * what it was promised.
+ * task.c - in the task, as the user, before its program: set the dictionary's name, also if srun's
+ * --export left it out. A task whose node has no dictionary ends here, so that no program runs
+ * without what it was promised.
  */
-
 #include "task.h"
 
 #include "batch_task.h"
@@ -20,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Into name: what srun says, if it can be; without a word (--export=NIL) the step's own comes
- * before the job's. 0 or -1: no dictionary. */
+/* Find the name of the task's dictionary: the one that srun says, if it is the step's or the job's.
+ * If srun says none (--export=NIL), the step's own comes before the job's. 0; -1: no dictionary. */
 static int name_find(spank_t sp, uint32_t job, uint32_t step, const char *node,
                      char name[NAME_CAP]) {
     char said[NAME_CAP], of_job[NAME_CAP];
@@ -43,9 +42,9 @@ static int name_find(spank_t sp, uint32_t job, uint32_t step, const char *node,
 }
 
 /*
- * The GPUs in order and the variables of torch, as srun decided; without its word (--export=NIL) as
- * the step's options say, the site's are not known here. Asks the node's ddictd. Nothing here ends a
- * task: what went wrong the first task of a node says.
+ * Order the task's GPUs and set the variables of torch, as srun decided. If srun says nothing
+ * (--export=NIL), the step's options count; the site's are not known here. Asks the node's ddictd.
+ * Failures end no task: the first task of each node tells them.
  */
 static void gpus_and_torch_prepare(spank_t sp, const char *name, uint32_t job, uint32_t step) {
     char said[64], how[16], who[16], torch[8], more;
@@ -61,6 +60,7 @@ static void gpus_and_torch_prepare(spank_t sp, const char *name, uint32_t job, u
     torch_prepare(sp, strcmp(torch, "no") != 0, name, job, step);
 }
 
+/* The first task of the node tells why. */
 static void task_end(spank_t sp, const char *why, const char *name) {
     int local = 0;
 

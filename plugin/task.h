@@ -5,7 +5,8 @@
 
 #include <slurm/spank.h>
 
-/* The task, as the user: its environment; ends the task when its node has no dictionary. */
+/* In the task, as the user: make its environment. Ends the task if its node does not have the
+ * dictionary that was promised. */
 void task_begin(spank_t sp, int ac, char **av);
 
 #endif

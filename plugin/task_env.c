@@ -18,7 +18,7 @@ void task_prepare(void) {
         oom_fd = oom_open();
 }
 
-/* what refuses it (a kernel without it) is no reason not to run */
+/* If the kernel refuses, the task runs all the same. */
 void task_first(void) {
     (void)oom_first_by(&oom_fd);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torch.c - in a task, as the user: what init_process_group("env://") reads. Each variable that the
- * user set stays. Both of MASTER_ADDR and MASTER_PORT are of rank 0, so where he set one of them
- * the other fits to it.
+ * torch.c - in a task, as the user: set the variables that init_process_group("env://") reads.
+ * Those that the user set stay. MASTER_ADDR and MASTER_PORT are both of rank 0, so if the user set
+ * one of them, ours fits beside it.
  */
 #include "torch.h"
 
@@ -54,7 +54,7 @@ static void variables_forget(struct torch *t) {
     spank_unsetenv(t->sp, TORCH_MARK);
 }
 
-/* The program may never want it: without it goes on. */
+/* Not fatal: the program may not need it. */
 static void rendezvous_request(struct torch *t, const char *name, uint32_t job, uint32_t step,
                                uint32_t rank) {
     struct meeting_place place;

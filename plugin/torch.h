@@ -6,7 +6,8 @@
 #include <slurm/spank.h>
 #include <stdint.h>
 
-/* In the task, as the user; wanted: --ddict-torch-env. */
+/* In the task, as the user: set them if wanted (--ddict-torch-env), else take ours away. name: of
+ * the dictionary. */
 void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint32_t step);
 
 #endif
