@@ -7,9 +7,9 @@
 
 struct sink;
 
-struct sink *sink_new(void);
+struct sink *sink_new(void); /* NULL without memory */
 void sink_free(struct sink *s);
-/* Read unit n. 0, or negative: the load ends. */
+/* Read unit n into the dictionary. 0, or negative: the load ends. */
 int sink_unit(struct sink *s, uint64_t n);
 
 #endif

@@ -3,30 +3,30 @@
  * load.h - the program ddict-load, which `ddict load` becomes: one load, seen from one of its
  * processes.
  *
- *     front   (main.c)      what the user started. Where the dictionary has several nodes of a job
- *                           it starts a worker on each by an srun, and shows what the leader says;
- *                           else it is the leader itself
+ *     front   (main.c)      what the user started. If the dictionary has several nodes of a job it
+ *                           starts a worker on each by an srun, and shows what the leader says;
+ *                           otherwise it is the leader itself
  *     leader  (leader.c)    one worker: plans, waits for all, writes the set
  *     worker  (worker.c)    threads that claim units and read them
  *
- * They meet in the dictionary, by keys that are tuples of ("ddict.load", ...), all removed when the
- * load is complete:
+ * They meet in the dictionary, under keys that are tuples ("ddict.load", ...), all of which are
+ * removed when the load is complete:
  *
- *     ID, "run", g          text RUN NODE PID: who makes try g = 0, 1, ... of load ID. Put once: so
- *                           one try wins; a further one begins when that one has ended or its beat
- *                           stood still for LOAD_LOST_MS
- *     RUN                   text, put every LOAD_BEAT_MS by the leader: SEQ and wait | go ID g | ok
- *                           | failed SENTENCE
+ *     ID, "run", g          text RUN NODE PID WORKERS: who makes try g = 0, 1, ... of load ID. Put
+ *                           only if it is absent, so one try wins; the next one begins when that
+ *                           one has ended or its beat has stood still for LOAD_LOST_MS
+ *     RUN                   text, put every LOAD_BEAT_MS by the leader: SEQ and wait | go ID UNITS
+ *                           KIND | ok | failed SENTENCE
  *     RUN, "beat", w        text, put by worker w: SEQ and its figures
  *     RUN, "claim", n       unit n is being read in this try
- *     RUN, "stop"           code and sentence of the first error; all stop
+ *     RUN, "stop"           code and sentence of the first error, at which all stop
  *     HASH, "set"           text ID RUN NODE: the load that makes the set whose name has this hash
- *     ID, "plan"            what the units are, and ID, "unit", n; put before the first is read
- *     ID, "part", n, i      names and sizes of unit n's records, in pieces; ID, "done", n: last,
- *                           the unit is complete. These a continued load does not read again
+ *     ID, "plan"            what the units are, with ID, "unit", n; put before any unit is read
+ *     ID, "part", n, i      names and sizes of unit n's records, in pieces
+ *     ID, "done", n         put last: unit n is complete; a continued load does not read it again
  *
- * ID is a hash of what the user asked for and of the sources' stamps: the same command on the same
- * sources has the same.
+ * ID is a hash of what the user asked for and of the sources' stamps, so the same command on the
+ * same sources has the same ID.
  */
 #ifndef DDICT_LOAD_LOAD_H
 #define DDICT_LOAD_LOAD_H
@@ -41,8 +41,8 @@
 
 #define LOAD_ERROR_MAX   1024
 #define LOAD_BEAT_MS     500
-#define LOAD_LOST_MS     15000 /* a beat that stands still so long: its process is gone */
-#define LOAD_STOP_MS     5000  /* a thread that hangs in a read is not waited for longer */
+#define LOAD_LOST_MS     15000 /* if a beat stands still so long, its process is gone */
+#define LOAD_STOP_MS     5000  /* longest wait for a thread that hangs in a read */
 #define LOAD_KEY_CAP     160   /* bytes of a key of state.c */
 #define LOAD_RUN_CAP     17    /* 16 hex digits */
 #define LOAD_ID_CAP      33
@@ -76,7 +76,7 @@ struct load {
     char set[256];          /* its name */
     char id[LOAD_ID_CAP], run[LOAD_RUN_CAP];
     unsigned worker, workers;
-    bool continued; /* what is there may be ours, of an earlier try */
+    bool continued; /* items that are there may be ours, of an earlier try */
     uint64_t units;
     uint64_t manager_bytes; /* no value is larger */
     struct figures figures;
@@ -87,14 +87,14 @@ struct load {
     unsigned nthreads, ended; /* ended: atomic */
 };
 
-/* The load of this process: set once, before threads begin. */
+/* The load of this process; set once, before threads begin. */
 extern struct load the_load;
 
-/* For the user: a line on stderr; with --json an object on stdout, too. */
+/* Tell the user of an error: a line on stderr; with --json an object on stdout, too. */
 void load_complain(const char *sentence, int code);
 
-/* Of which kind each source is, and the name of the set. 0 or a negative code with the sentence
- * set. */
+/* Find out of which kind each source is, and the name of the set. 0 or a negative code with the
+ * sentence set. */
 int sources_look(void);
 
 #endif

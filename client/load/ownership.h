@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ownership.h - the leader's: which process makes the load, and the set. */
+/* ownership.h - for the leader: which process makes the load, and which load makes the set. */
 #ifndef DDICT_LOAD_OWNERSHIP_H
 #define DDICT_LOAD_OWNERSHIP_H
 
@@ -8,14 +8,16 @@
 struct taken {
     int64_t try;
     char name[LOAD_ID_CAP]; /* of the set, hashed */
-    bool mine;              /* the try, and the name */
+    bool mine;              /* the try and the name are ours */
 };
-/* the_load.id, of what was asked for and the sources' stamps. 0 or negative. */
+/* Make the_load.id out of what was asked for and of the sources' stamps. 0 or a negative code with
+ * the sentence set. */
 int take_id(void);
-/* 0: the load is ours; 1: it is complete, by another, with so many items and bytes; negative. Waits
- * for another process that loads the same. */
+/* Take the load, after waiting for any other process that loads the same. 0: it is ours; 1: another
+ * process has completed it, with *items items of *bytes bytes; or a negative code with the sentence
+ * set. */
 int take_load(struct taken *t, uint64_t *items, uint64_t *bytes);
-/* We had nothing to do with it. */
+/* Give the load back: nothing of it has been put. */
 void take_back(const struct taken *t);
 
 #endif

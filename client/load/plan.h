@@ -24,14 +24,16 @@ struct load_plan {
     int64_t *labels;   /* numbered: of each record, or NULL; ours */
     uint64_t nlabels;
 };
-/* Cut all sources into units. 0 or a negative code with the sentence set. load_plan_free() always.
- * */
+/* Cut all sources into units. 0 or a negative code with the sentence set; load_plan_free() in
+ * either case. */
 int load_plan_make(struct load_plan *p);
-/* Into the dictionary, and what is there from it (without units' work). */
+/* Put the plan into the dictionary, and fetch it from there (without the units' work). 0 or a
+ * negative code with the sentence set. */
 int load_plan_store(const struct load_plan *p);
 int load_plan_fetch(struct load_plan *p);
 void load_plan_free(struct load_plan *p);
-/* Labels of numbered records that are in a file beside them (IDX). */
+/* Labels of numbered records, which a file beside them has (IDX). labels: n of them, malloc'ed; the
+ * plan's from now on. Returns 0. */
 int load_plan_labels(struct load_plan *p, int64_t *labels, uint64_t n);
 
 struct unit { /* as it is read from the dictionary */

@@ -11,9 +11,9 @@ struct progress {
 };
 void progress_start(void);
 void progress_show(const struct progress *p);
-/* Before another line is printed on stderr. */
+/* Take the line away, before another one is printed on stderr. */
 void progress_clear(void);
-/* The front shows what a leader elsewhere says: a line of its stderr. */
+/* In the front: show a line of stderr of the leader, which runs elsewhere. */
 void progress_line(char *line);
 
 #endif

@@ -12,12 +12,12 @@ struct set_result {
     struct pack failures; /* texts */
     struct pack left;     /* texts */
 };
-/* All is read: put the set. 0 or a negative code with the sentence set. */
+/* Put the set, when all units are read. 0 or a negative code with the sentence set. */
 int set_write(const struct load_plan *p, struct set_result *r);
-/* Names need not be UTF-8; JSON is. What is not becomes U+FFFD. */
+/* A text as a JSON string. Names need not be UTF-8, but JSON is: other bytes become U+FFFD. */
 struct json_t *text_json(const void *text, size_t len);
-/* What is known of set `name`: 1 and the load's ID (cap LOAD_ID_CAP) and number of items; 0 there
- * is none. */
+/* Look for the set of that name. 1 with the ID of its load (room for LOAD_ID_CAP bytes), its items
+ * and bytes; 0: there is none; or a negative code with the sentence set. */
 int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes);
 int set_remove(const char *name);
 

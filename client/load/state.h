@@ -6,23 +6,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ("ddict.load", a, b, n...): b may be NULL, numbers are left out where negative. The length; key
- * has LOAD_KEY_CAP bytes. */
+/* Write the key ("ddict.load", a, b, n, i) to key, which has room for LOAD_KEY_CAP bytes. A NULL b
+ * and negative numbers are left out. Returns its length. The other functions take the same a, b, n
+ * and i. */
 size_t state_key(void *key, const char *a, const char *b, int64_t n, int64_t i);
-/* Flags as ddict_put(). 0 or a negative code with the sentence set. */
+/* Put a value. flags as in ddict_put(). 0 or a negative code with the sentence set. */
 int state_put(const char *a, const char *b, int64_t n, int64_t i, const void *value, size_t len,
               unsigned flags);
-/* A text, 0-terminated in cap bytes; 0, DDICT_ENOKEY, or another negative code. */
+/* Get a text, 0-terminated, into cap bytes. 0, DDICT_ENOKEY, or another negative code with the
+ * sentence set. */
 int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap);
-/* A value, malloc'ed. */
+/* Get a value, malloc'ed: the caller frees it. Returns as state_text(). */
 int state_get(const char *a, const char *b, int64_t n, int64_t i, uint8_t **value, size_t *len);
 int state_has(const char *a, const char *b, int64_t n);
 int state_del(const char *a, const char *b, int64_t n, int64_t i);
-/* The first error: told to all. Prints nothing. */
+/* Tell all processes of the first error, so that they stop. Prints nothing. */
 void load_fail(int code, const char *sentence);
-/* It, copied into text, and its code; 0: none. */
+/* Copy the first error's sentence into text. Returns its code; 0: there is none. */
 int load_why(char *text, size_t cap);
-/* A libddict call failed: its sentence as ours. */
+/* A call of libddict failed with code: its sentence becomes ours. Returns code. */
 int load_error(int code);
 
 #endif

@@ -5,11 +5,13 @@
 
 #include <stdbool.h>
 
+/* Start the threads. */
 void worker_start(void);
-/* Wait until its threads have ended, at most LOAD_STOP_MS when the load is stopped; false: some
+/* Wait until the threads have ended; once the load is stopped, at most LOAD_STOP_MS. False: some
  * hang. */
 bool worker_join(void);
-/* Not the leader: from the wait for the plan to the end. The exit code. */
+/* The life of a worker that is not the leader, from its wait for the plan to its end. The exit
+ * code. */
 int worker_run(void);
 
 #endif

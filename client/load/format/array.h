@@ -24,23 +24,23 @@ struct array {
     uint64_t bytes;        /* of all */
 };
 
-/* Sums of the shape; false: they overflow or are beyond 2^62. */
+/* Set the sizes that follow from the shape. False: they overflow or are beyond 2^62. */
 bool array_measure(struct array *a);
 /* Bytes of the value of one record, or of the whole array as one value (whole). */
 uint64_t array_value_bytes(const struct array *a, bool whole);
-/* A record from its bytes in C order (changed in place). Results as sink_add()'s, then
- * sink_end()'s. */
+/* Give s the value of one record, whose bytes in C order are changed in place. Returns what
+ * sink_add() and then sink_end() return. */
 int array_record(struct sink *s, const struct array *a, uint8_t *bytes);
-/* The whole as one value, which sink_begin() has begun. */
+/* Give s the whole array as one value, which sink_begin() has begun. */
 int array_whole(struct sink *s, const struct array *a, const uint8_t *bytes);
-/* .npy: its header is in head, n bytes. Bytes of the header, 0 more is needed, or -EINVAL with what
- * is wrong in why. */
+/* Parse the header of a .npy file, which begins with the n bytes of head. Returns the length of the
+ * header, 0: more bytes are needed, or -EINVAL with a sentence in why. */
 int npy_header(struct array *a, const uint8_t *head, size_t n, char *why, size_t cap);
 #define NPY_HEADER_MAX (64u << 10)
 
 /* --- array_file.c: a file that is a header and one array --- */
 struct input;
-/* Reads the header; its bytes, or negative with the sentence set. */
+/* Read the header. Returns its length, or a negative code with the sentence set. */
 typedef int array_header(struct input *in, struct array *a);
 /* plan() of such a file, whose header was read. */
 int array_units(struct load_plan *p, const struct input *in, const struct array *a);

@@ -6,9 +6,10 @@
 #include "source.h"
 
 /*
- * Give each line of bytes begin to end of the file (UINT64_MAX: its end), without its end, to
- * take(), which returns 0 or a negative code. before: lines before the first, for sentences. 0; 1
- * when the file is cut and --on-error=skip: what came before was given; or negative.
+ * Call take() for each line in bytes begin to end of the file (UINT64_MAX: to its end), without the
+ * line's end. take() returns 0 or a negative code. before: number of lines before the first one,
+ * for sentences. Returns 0; 1: the file is cut short, with --on-error=skip, and the lines before
+ * that were given; or a negative code.
  */
 int lines_each(struct sink *s, const char *text, uint64_t begin, uint64_t end, uint64_t before,
                int (*take)(void *arg, const uint8_t *line, size_t len), void *arg);

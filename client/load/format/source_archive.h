@@ -21,22 +21,23 @@ struct file_part {    /* what libarchive reads: bytes begin to end of a file */
 };
 
 enum archive_form { FORM_TAR, FORM_ZIP };
-/* 0 or a negative code with the sentence set; part_close() always. */
+/* Open bytes begin to end of a file as an archive. 0 or a negative code with the sentence set;
+ * part_close() in either case. */
 int part_open(struct file_part *f, struct archive **a, const char *path, enum archive_form form,
               uint64_t begin, uint64_t end);
-/* Behind the last member of a tar in gzip is its checksum: read on to it. 0, or -1: gunzip_why().
- * */
+/* Read on to the checksum of a tar in gzip, which is behind its last member. 0; -1: gunzip_why()
+ * says why. */
 int part_finish(struct file_part *f);
 void part_close(struct file_part *f, struct archive *a);
-/* The path of a member as bytes; NULL: it has none that can be read. */
+/* The path of a member as *len bytes; NULL: it has none that can be read. */
 const char *member_name(struct archive_entry *e, size_t *len);
-/* Plan a zip: units are members first to end (not included) of it, with the numbers of those that
- * come again later, which are left out. */
+/* Plan a zip. A unit is the members from `first` to before `end`, and the numbers of those among
+ * them whose name comes again later: these are left out. */
 int zip_plan(struct load_plan *p, const char *text);
 /*
- * Read such a unit: take() each of its members that is no folder and does not come again. 0, or
- * negative: end; *fatal: the archive could not be read on in this member, which was said: what is
- * behind it is read by opening it again.
+ * Read a unit of a zip: call take() for each of its members that is no folder and does not come
+ * again. take() returns 0, or a negative code to end; it sets *fatal if the archive cannot be read
+ * on in this member, which it has told. Then the archive is opened again for the members behind it.
  */
 typedef int zip_take(struct sink *s, struct archive *a, struct archive_entry *e, bool *fatal);
 int zip_read_unit(struct sink *s, const char *text, const void *work, size_t len, zip_take *take);

@@ -35,13 +35,13 @@ struct s3_config {
     unsigned attempts;
 };
 
-/* 0, or -EINVAL with the sentence set: a file that cannot be read, a value that is none. The struct
- * holds secrets: wipe it (s3_config_wipe()). anonymous: without credentials, whatever there are. */
+/* Read the configuration. anonymous: use no credentials, even if there are any. 0, or -EINVAL with
+ * the sentence set: a file cannot be read, or a value is wrong. *c holds secrets: wipe it. */
 int s3_config_read(struct s3_config *c, bool anonymous);
 void s3_config_wipe(struct s3_config *c);
-/* Whether it may go into a host's name and a signature: lower case letters, digits and '-'. */
+/* Whether region may go into a host's name and a signature: lower case letters, digits and '-'. */
 bool s3_region_good(const char *region);
-/* Does the bucket's name belong into the path of the URL? */
+/* Whether the bucket's name belongs into the path of the URL, not into the host's name. */
 bool s3_config_by_path(const struct s3_config *c, const char *bucket);
 
 #endif

@@ -11,8 +11,9 @@ struct s3_object {
     const char *etag; /* with its quotes, or "" */
     uint64_t size;
 };
-/* Those whose key begins with prefix, in the order of their bytes, page after page of at most
- * `page` (1 to 1000). each: non-zero ends the list and is returned. */
+/* Call each() for every object whose key begins with prefix, in the order of the keys' bytes. page:
+ * objects of one request, 1 to 1000. If each() returns non-zero, the list ends and returns that.
+ * Else 0 or a negative code with the sentence set. */
 int s3_list(struct s3 *s, const char *prefix, unsigned page,
             int (*each)(void *arg, const struct s3_object *o), void *arg);
 

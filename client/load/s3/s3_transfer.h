@@ -50,12 +50,13 @@ struct s3 {
     struct transfer transfer[S3_FLIGHT + 1]; /* the first is for lists */
 };
 
-/* url, limit, exact, take and etag are set. The attempts of one; then transfer_done() gives it
- * back. */
+/* Begin a transfer whose url, limit, exact, take and etag are set. It is attempted again as long as
+ * that may help; then transfer_done() gives it back. */
 int transfer_begin(struct s3 *s, struct transfer *t);
 void transfer_end(struct s3 *s, struct transfer *t);
 void transfer_free(struct transfer *t);
-/* NULL with *rc 0: nothing is under way */
+/* Wait until a transfer is done. NULL with *rc 0: none is under way; NULL with a negative *rc: it
+ * failed. */
 struct transfer *transfer_done(struct s3 *s, int *rc);
 void s3_url(const struct s3 *s, char *url, size_t cap, const char *key);
 void s3_query(char *url, size_t cap, char before, const char *name, const char *value);
