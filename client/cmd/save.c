@@ -62,14 +62,14 @@ struct line {
     const char *usage;
 };
 
-static struct save_job job = {.workers = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+static struct save_run run = {.workers = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
 static volatile sig_atomic_t signal_seen;
 static bool reports;    /* --report */
 static char told[1024]; /* with it: what a worker said last */
 
 static void on_signal(int sig) {
     signal_seen = sig;
-    __atomic_store_n(&job.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
+    __atomic_store_n(&run.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
 }
 
 static int signal_came(void) {
@@ -110,7 +110,7 @@ static int option_take(struct line *l, int c) {
         l->stage = true;
         return 0;
     case 'a':
-        job.after_load = true;
+        run.after_load = true;
         return 0;
     case 'l':
         l->loaded = true;
@@ -149,10 +149,10 @@ static void *ticker_run(void *arg) {
     unsigned turns = 0;
     while (__atomic_load_n(&ticking, __ATOMIC_RELAXED)) { /* only a flag */
         if (l->worker)
-            progress_tell(&job);
+            progress_tell(&run);
         else
-            progress_put(0, __atomic_load_n(&job.items, __ATOMIC_RELAXED),
-                         __atomic_load_n(&job.bytes, __ATOMIC_RELAXED));
+            progress_put(0, __atomic_load_n(&run.items, __ATOMIC_RELAXED),
+                         __atomic_load_n(&run.bytes, __ATOMIC_RELAXED));
         if (l->once && ++turns % 20 == 0)
             once_beat();
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
@@ -162,14 +162,14 @@ static void *ticker_run(void *arg) {
 
 static int fit_check(uint64_t bytes) {
     char a[24], b[24];
-    uint64_t room = job.info.total_bytes + job.info.spill_bytes;
+    uint64_t room = run.info.total_bytes + run.info.spill_bytes;
     if (bytes <= room)
         return 0;
     return dd_error(
         DDICT_EFULL,
         "%s has values of %s, and the dictionary is of %s; more of it (--ddict-mem, --mem), or a "
         "folder on a disk of each node for the rest (--ddict-spill, --spill), would do",
-        job.folder, size_format(a, sizeof a, bytes), size_format(b, sizeof b, room));
+        run.folder, size_format(a, sizeof a, bytes), size_format(b, sizeof b, room));
 }
 
 static unsigned number_of(const char *variable, unsigned otherwise) {
@@ -194,7 +194,7 @@ static void once_beat(void) {
     char state[32];
     int len = snprintf(state, sizeof state, ONCE_BEGUN " %u", ++n);
     /* what fails the restoring says */
-    ddict_put(job.d, once_key.data, once_key.len, state, (size_t)len, DDICT_EXISTING, -1);
+    ddict_put(run.d, once_key.data, once_key.len, state, (size_t)len, DDICT_EXISTING, -1);
 }
 
 /* 0: it is ours to do; 1: it is done; negative with the sentence set. */
@@ -202,18 +202,18 @@ static int once_begin(void) {
     char name[PATH_MAX + 64], state[32], before[32] = "";
     size_t before_len = 0;
     uint64_t since = clock_ms();
-    snprintf(name, sizeof name, "ddict.restored/%u/%s", job.worker, job.folder);
+    snprintf(name, sizeof name, "ddict.restored/%u/%s", run.worker, run.folder);
     if (key_of_str(&once_key, name) < 0)
-        return dd_error(-EINVAL, "%s: not UTF-8", job.folder);
+        return dd_error(-EINVAL, "%s: not UTF-8", run.folder);
     for (;;) {
-        int rc = ddict_put(job.d, once_key.data, once_key.len, ONCE_BEGUN, strlen(ONCE_BEGUN),
+        int rc = ddict_put(run.d, once_key.data, once_key.len, ONCE_BEGUN, strlen(ONCE_BEGUN),
                            DDICT_NEW, -1);
         if (rc != DDICT_EEXISTS)
             return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : 0;
         size_t len = 0;
-        rc = ddict_get(job.d, once_key.data, once_key.len, state, sizeof state, &len, NULL, 0, -1);
+        rc = ddict_get(run.d, once_key.data, once_key.len, state, sizeof state, &len, NULL, 0, -1);
         if (rc == 0 && len == strlen(ONCE_DONE) && memcmp(state, ONCE_DONE, len) == 0) {
-            __atomic_store_n(&job.already, 1, __ATOMIC_RELAXED); /* a figure */
+            __atomic_store_n(&run.already, 1, __ATOMIC_RELAXED); /* a figure */
             return 1;
         }
         if (rc < 0 && rc != DDICT_ENOKEY)
@@ -223,9 +223,9 @@ static int once_begin(void) {
             memcpy(before, state, before_len);
             since = clock_ms();
         } else if (clock_ms() - since > ONCE_LOST_MS) {
-            ddict_del(job.d, once_key.data, once_key.len, -1);
+            ddict_del(run.d, once_key.data, once_key.len, -1);
         }
-        if (save_stopped(&job))
+        if (save_stopped(&run))
             return dd_error(-ECANCELED, "%s", strsignal(signal_seen));
         if (rc == 0)
             nanosleep(&(struct timespec){.tv_nsec = ONCE_LOOK_MS * 1000000}, NULL);
@@ -235,10 +235,10 @@ static int once_begin(void) {
 /* rc: how it went. */
 static int once_end(int rc) {
     if (rc < 0) {
-        ddict_del(job.d, once_key.data, once_key.len, -1); /* another one may try */
+        ddict_del(run.d, once_key.data, once_key.len, -1); /* another one may try */
         return rc;
     }
-    return ddict_put(job.d, once_key.data, once_key.len, ONCE_DONE, strlen(ONCE_DONE), 0, -1);
+    return ddict_put(run.d, once_key.data, once_key.len, ONCE_DONE, strlen(ONCE_DONE), 0, -1);
 }
 
 /* 0, or negative with the sentence set. */
@@ -246,21 +246,21 @@ static int line_work(struct line *l) {
     uint64_t items, bytes = 0;
     pthread_t tick;
     struct stat st;
-    int rc = ddict_get_info(job.d, &job.info);
+    int rc = ddict_get_info(run.d, &run.info);
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
     if (l->worker) {
-        job.worker = number_of("SLURM_PROCID", 0);
-        job.workers = number_of("SLURM_STEP_NUM_TASKS", 1);
-        if (job.worker >= job.workers)
-            return dd_error(-EINVAL, "Slurm says this is task %u of %u", job.worker, job.workers);
-        if (stat(job.folder, &st) < 0)
+        run.worker = number_of("SLURM_PROCID", 0);
+        run.workers = number_of("SLURM_STEP_NUM_TASKS", 1);
+        if (run.worker >= run.workers)
+            return dd_error(-EINVAL, "Slurm says this is task %u of %u", run.worker, run.workers);
+        if (stat(run.folder, &st) < 0)
             return dd_error(
                 -errno, "%s: %s, on node %s; the folder has to be on storage that all nodes share",
-                job.folder, strerror(errno), job.info.node);
+                run.folder, strerror(errno), run.info.node);
     }
     if (l->restore)
-        rc = (rc = manifest_read(&job, &items, &bytes)) < 0 ? rc : fit_check(bytes);
+        rc = (rc = manifest_read(&run, &items, &bytes)) < 0 ? rc : fit_check(bytes);
     if (rc < 0)
         return rc;
     if (l->once && (rc = once_begin()) != 0)
@@ -268,28 +268,28 @@ static int line_work(struct line *l) {
     progress_begin(bytes, !l->quiet && !l->worker, line_verb(l));
     ticking = 1;
     bool ticks = (l->worker || !l->quiet) && pthread_create(&tick, NULL, ticker_run, l) == 0;
-    rc = l->restore ? restore_parts(&job) : l->files ? save_files(&job) : save_parts(&job);
+    rc = l->restore ? restore_parts(&run) : l->files ? save_files(&run) : save_parts(&run);
     if (ticks) {
         __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
         pthread_join(tick, NULL);
     }
     progress_clear();
-    if (l->once && (rc = once_end(rc)) < 0 && *job.why == 0)
+    if (l->once && (rc = once_end(rc)) < 0 && *run.why == 0)
         return dd_error(rc, "%s", ddict_errmsg());
     if (rc < 0)
         return dd_error(-ECANCELED, "%s",
-                        signal_seen != 0 && *job.why == 0 ? strsignal(signal_seen) : job.why);
+                        signal_seen != 0 && *run.why == 0 ? strsignal(signal_seen) : run.why);
     return 0;
 }
 
 /* What it did, for the front. */
 static int worker_report(const struct line *l) {
-    int rc = l->restore || l->files ? 0 : manifest_worker_write(&job);
+    int rc = l->restore || l->files ? 0 : manifest_worker_write(&run);
     if (rc == 0)
-        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %llu %s\n", job.worker, job.workers,
-                (unsigned long long)job.items, (unsigned long long)job.bytes,
-                (unsigned long long)job.same, (unsigned long long)job.left_out,
-                (unsigned long long)job.already, job.first_left_out);
+        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %llu %s\n", run.worker, run.workers,
+                (unsigned long long)run.items, (unsigned long long)run.bytes,
+                (unsigned long long)run.same, (unsigned long long)run.left_out,
+                (unsigned long long)run.already, run.first_left_out);
     return rc;
 }
 
@@ -299,7 +299,7 @@ static int worker_run(struct line *l) {
         unsigned byte;
         if (sscanf(id + 2 * i, "%2x", &byte) != 1)
             return cmd_usage(l->usage, "--worker=%s: 32 hex digits are wanted", id);
-        job.id[i] = (uint8_t)byte;
+        run.id[i] = (uint8_t)byte;
     }
     int rc = line_work(l);
     rc = rc < 0 ? rc : worker_report(l);
@@ -327,14 +327,14 @@ static void on_line(char *text) {
         return;
     }
     workers_done++;
-    job.workers = workers;
-    job.items += items;
-    job.bytes += bytes;
-    job.same += same;
-    job.left_out += left_out;
-    job.already += already;
-    if (at > 0 && text[at] != 0 && *job.first_left_out == 0)
-        snprintf(job.first_left_out, sizeof job.first_left_out, "%s", text + at);
+    run.workers = workers;
+    run.items += items;
+    run.bytes += bytes;
+    run.same += same;
+    run.left_out += left_out;
+    run.already += already;
+    if (at > 0 && text[at] != 0 && *run.first_left_out == 0)
+        snprintf(run.first_left_out, sizeof run.first_left_out, "%s", text + at);
 }
 
 /* Workers on all nodes. 0; -ENOENT: it is not to be done so; else the exit code + 1, all said. */
@@ -346,7 +346,7 @@ static int line_spread(const struct line *l) {
         return -ENOENT;
     self[n] = 0;
     for (unsigned i = 0; i < DUMP_ID; i++)
-        snprintf(id + 2 * i, 3, "%02x", job.id[i]);
+        snprintf(id + 2 * i, 3, "%02x", run.id[i]);
     const char *argv[20] = {self, line_verb(l), "--worker", id};
     int k = 4;
     if (l->prefix)
@@ -364,7 +364,7 @@ static int line_spread(const struct line *l) {
     if (name && *name != 0)
         argv[k++] = "--name", argv[k++] = name;
     argv[k++] = "--";
-    argv[k++] = job.folder;
+    argv[k++] = run.folder;
     progress_begin(0, !l->quiet, line_verb(l));
     struct spread s = {
         .name = name, .program = argv, .on_line = on_line, .signal_came = signal_came};
@@ -381,7 +381,7 @@ static int line_spread(const struct line *l) {
                      : rc > 128 ? "ended by a signal"
                                 : "a node failed without a word",
                      rc > 128 ? -ECANCELED : -EIO);
-    if (rc == 0 && workers_done != job.workers)
+    if (rc == 0 && workers_done != run.workers)
         return save_failed("not all nodes said that they are done") + 1;
     return rc == 0 ? 0 : rc + 1;
 }
@@ -390,28 +390,28 @@ static int summary_say(const struct line *l, uint64_t began) {
     double s = (double)(clock_ns() - began) / 1e9;
     char a[24], b[24], there[64] = "";
     /* --no-pickles asked for it */
-    int rc = job.left_out > 0 && !l->restore ? EXIT_FAILED : EXIT_OK;
+    int rc = run.left_out > 0 && !l->restore ? EXIT_FAILED : EXIT_OK;
     if (l->json) {
         int said = cmd_json_print(
             json_pack("{s:b,s:s,s:I,s:I,s:I,s:I,s:f,s:I}", "already",
-                      job.already > 0 && job.already == job.workers, "path", l->path, "items",
-                      (json_int_t)job.items, "bytes", (json_int_t)job.bytes, "there_already",
-                      (json_int_t)job.same, "left_out", (json_int_t)job.left_out, "seconds", s,
-                      "nodes", (json_int_t)job.workers));
+                      run.already > 0 && run.already == run.workers, "path", l->path, "items",
+                      (json_int_t)run.items, "bytes", (json_int_t)run.bytes, "there_already",
+                      (json_int_t)run.same, "left_out", (json_int_t)run.left_out, "seconds", s,
+                      "nodes", (json_int_t)run.workers));
         return said != EXIT_OK ? said : rc;
     }
-    if (job.left_out > 0)
-        verb_say("%llu items were left out, such as %s", (unsigned long long)job.left_out,
-                 job.first_left_out);
+    if (run.left_out > 0)
+        verb_say("%llu items were left out, such as %s", (unsigned long long)run.left_out,
+                 run.first_left_out);
     if (!l->quiet) {
-        if (job.same > 0)
+        if (run.same > 0)
             snprintf(there, sizeof there, "; %llu of them were there already",
-                     (unsigned long long)job.same);
+                     (unsigned long long)run.same);
         verb_say("%s %llu items, %s in %.2f s (%s/s, %u node%s)%s",
-                 l->restore ? "restored" : "saved", (unsigned long long)job.items,
-                 size_format(a, sizeof a, job.bytes), s,
-                 size_format(b, sizeof b, (uint64_t)((double)job.bytes / (s > 0 ? s : 1))),
-                 job.workers, job.workers == 1 ? "" : "s", there);
+                 l->restore ? "restored" : "saved", (unsigned long long)run.items,
+                 size_format(a, sizeof a, run.bytes), s,
+                 size_format(b, sizeof b, (uint64_t)((double)run.bytes / (s > 0 ? s : 1))),
+                 run.workers, run.workers == 1 ? "" : "s", there);
     }
     return rc;
 }
@@ -423,16 +423,16 @@ static int aside_make(const struct line *l, char *aside, size_t cap) {
     if (l->restore)
         return 0;
     if (l->files)
-        return mkdir(job.folder, 0777) < 0 && errno != EEXIST
-                   ? dd_error(-errno, "cannot make %s: %s", job.folder, strerror(errno))
+        return mkdir(run.folder, 0777) < 0 && errno != EEXIST
+                   ? dd_error(-errno, "cannot make %s: %s", run.folder, strerror(errno))
                    : 0;
-    if (lstat(job.folder, &st) == 0)
+    if (lstat(run.folder, &st) == 0)
         return dd_error(-EEXIST, "%s is there already; a save is not written over another one",
-                        job.folder);
-    int n = snprintf(aside, cap, "%s.part-", job.folder);
+                        run.folder);
+    int n = snprintf(aside, cap, "%s.part-", run.folder);
     for (unsigned i = 0; i < 4; i++)
-        n += snprintf(aside + n, cap - (size_t)n, "%02x", job.id[i]);
-    if (!job.one_file && mkdir(aside, 0700) < 0) {
+        n += snprintf(aside + n, cap - (size_t)n, "%02x", run.id[i]);
+    if (!run.one_file && mkdir(aside, 0700) < 0) {
         int rc = dd_error(-errno, "cannot make %s: %s", aside, strerror(errno));
         *aside = 0;
         return rc;
@@ -462,9 +462,9 @@ static int front_run(struct line *l, bool alone) {
     int rc = alone ? -ENOENT : line_spread(l);
     if (rc != -ENOENT)
         return rc;
-    if (!job.d)
+    if (!run.d)
         return save_failed(ddict_errmsg()) + 1;
-    job.alone = true;
+    run.alone = true;
     return line_work(l) < 0 ? save_failed(dd_errmsg()) + 1 : 0;
 }
 
@@ -472,27 +472,27 @@ static int line_run_front(struct line *l) {
     char aside[PATH_MAX + 16];
     uint64_t began = clock_ns();
     const char *dot = strrchr(l->path, '.');
-    job.one_file = !l->restore && !l->files && dot && strcmp(dot, ".ddict") == 0;
-    if (getrandom(job.id, sizeof job.id, 0) != sizeof job.id)
+    run.one_file = !l->restore && !l->files && dot && strcmp(dot, ".ddict") == 0;
+    if (getrandom(run.id, sizeof run.id, 0) != sizeof run.id)
         return save_failed("no random numbers");
-    int rc = ddict_attach(&job.d, cmd_name(), -1);
+    int rc = ddict_attach(&run.d, cmd_name(), -1);
     bool login = rc == DDICT_ENODICT && !getenv("SLURMD_NODENAME");
     if (rc == 0)
-        rc = ddict_get_info(job.d, &job.info);
+        rc = ddict_get_info(run.d, &run.info);
     if (rc < 0 && !login)
         return save_failed(ddict_errmsg());
-    if (login && job.one_file && (rc = cmd_relay(cmd_name(), NULL)) >= 0)
+    if (login && run.one_file && (rc = cmd_relay(cmd_name(), NULL)) >= 0)
         return rc; /* it was done on a node */
     if (aside_make(l, aside, sizeof aside) < 0)
         return save_failed(dd_errmsg());
     if (*aside != 0)
-        job.folder = aside;
-    int code = front_run(l, !login && (job.info.nodes == 1 || job.one_file));
+        run.folder = aside;
+    int code = front_run(l, !login && (run.info.nodes == 1 || run.one_file));
     if (code == 0 && *aside != 0 &&
-        ((!job.one_file && manifest_write(&job, l->prefix) < 0) || aside_name(l, aside) < 0))
+        ((!run.one_file && manifest_write(&run, l->prefix) < 0) || aside_name(l, aside) < 0))
         code = save_failed(dd_errmsg()) + 1;
     if (code != 0 && *aside != 0) {
-        if (job.one_file)
+        if (run.one_file)
             unlink(aside);
         else
             folder_remove(aside);
@@ -563,10 +563,10 @@ static void signals_catch(void) {
 static int role_run(struct line *l) {
     int rc;
     if (l->stage)
-        rc = stage_run(&job, l->files, cmd_name());
+        rc = stage_run(&run, l->files, cmd_name());
     else if (!l->worker)
         rc = line_run_front(l);
-    else if ((rc = ddict_attach(&job.d, cmd_name(), -1)) < 0)
+    else if ((rc = ddict_attach(&run.d, cmd_name(), -1)) < 0)
         rc = save_failed(ddict_errmsg());
     else
         rc = worker_run(l);
@@ -584,19 +584,19 @@ static int line_run(int argc, char **argv, struct line *l) {
     if (optind + 1 != argc || *argv[optind] == 0)
         return cmd_usage(l->usage, "%s", optind < argc ? "one path is wanted" : "a path is wanted");
     path_take(path, argv[optind]);
-    l->path = job.folder = path;
-    job.keep = l->keep;
-    job.no_pickles = l->no_pickles;
+    l->path = run.folder = path;
+    run.keep = l->keep;
+    run.no_pickles = l->no_pickles;
     if (l->prefix && key_of_str(&prefix, l->prefix) < 0)
         return cmd_usage(l->usage, "--prefix=%s: not UTF-8", l->prefix);
-    job.prefix = prefix.data;
-    job.prefix_len = prefix.len;
-    if (!(job.parts = json_array()))
+    run.prefix = prefix.data;
+    run.prefix_len = prefix.len;
+    if (!(run.parts = json_array()))
         return save_failed("out of memory");
     signals_catch();
     rc = role_run(l);
-    ddict_detach(job.d);
-    json_decref(job.parts);
+    ddict_detach(run.d);
+    json_decref(run.parts);
     bytes_free(&once_key);
     bytes_free(&prefix);
     return cmd_flush(rc);

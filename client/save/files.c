@@ -31,7 +31,7 @@ enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* doc/FORMAT.md */
 struct filer {
     struct bytes name, head, other;
     uint8_t *compare;       /* COMPARE bytes */
-    int folder;             /* j->folder */
+    int folder;             /* run->folder */
     int below;              /* the folder of it that was opened last, or -1 */
     char opened[PATH_CAP];  /* its path, as far as its last slash */
     struct save_seen *seen; /* of the manager; NULL: nothing is known */
@@ -53,7 +53,7 @@ static const char *path_of(char *path, size_t cap, const char *folder, const cha
     return n > begin ? NULL : "a name of nothing but slashes";
 }
 
-/* Have the folder of path (below j->folder) in f->below; *name: the file's name in it. 0 or a
+/* Have the folder of path (below run->folder) in f->below; *name: the file's name in it. 0 or a
  * negated errno. */
 static int below_open(struct filer *f, const char *path, const char **name) {
     const char *slash = strrchr(path, '/');
@@ -93,26 +93,26 @@ static bool there_already(struct filer *f, const char *name, const uint8_t *body
     return same;
 }
 
-static int bytes_write(struct save_job *j, int fd, const uint8_t *bytes, size_t len) {
+static int bytes_write(struct save_run *run, int fd, const uint8_t *bytes, size_t len) {
     int rc = 0;
     for (size_t n; rc == 0 && len > 0; bytes += n, len -= n) {
         n = len < WRITE ? len : WRITE;
-        rc = save_stopped(j) ? -ECANCELED : write_all(fd, bytes, n);
+        rc = save_stopped(run) ? -ECANCELED : write_all(fd, bytes, n);
         if (rc == 0)
-            __atomic_fetch_add(&j->moved, n, __ATOMIC_RELAXED); /* a figure */
+            __atomic_fetch_add(&run->moved, n, __ATOMIC_RELAXED); /* a figure */
     }
     return rc;
 }
 
-static int file_write(struct save_job *j, struct filer *f, const char *name, const uint8_t *body,
+static int file_write(struct save_run *run, struct filer *f, const char *name, const uint8_t *body,
                       size_t len) {
     char aside[80];
-    snprintf(aside, sizeof aside, ".ddict-save-%u-%ld-%lx", j->worker, (long)getpid(),
+    snprintf(aside, sizeof aside, ".ddict-save-%u-%ld-%lx", run->worker, (long)getpid(),
              (unsigned long)pthread_self());
     unlinkat(f->below, aside, 0);
     int fd = openat(f->below, aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    int rc = fd < 0 ? -errno : bytes_write(j, fd, f->head.data, f->head.len);
-    rc = rc < 0 ? rc : bytes_write(j, fd, body, len);
+    int rc = fd < 0 ? -errno : bytes_write(run, fd, f->head.data, f->head.len);
+    rc = rc < 0 ? rc : bytes_write(run, fd, body, len);
     if (rc == 0 && fsync(fd) < 0)
         rc = -errno;
     if (fd >= 0 && close(fd) < 0 && rc == 0)
@@ -126,7 +126,7 @@ static int file_write(struct save_job *j, struct filer *f, const char *name, con
 
 /* Is there a str key that is name exactly, and is it saved, too? Then the file is its own. 1, 0 or
  * negative. */
-static int named_so(struct save_job *j, struct filer *f, const uint8_t *key, size_t klen,
+static int named_so(struct save_run *run, struct filer *f, const uint8_t *key, size_t klen,
                     const char *name) {
     size_t len = strlen(name);
     if (klen == len + 1 && *key == 's' && memcmp(key + 1, name, len) == 0)
@@ -134,8 +134,8 @@ static int named_so(struct save_job *j, struct filer *f, const uint8_t *key, siz
     f->other.len = 0;
     if (bytes_add(&f->other, "s", 1) < 0 || bytes_add(&f->other, name, len) < 0)
         return dd_error(-ENOMEM, "out of memory");
-    int rc = save_wanted(j, f->other.data, f->other.len)
-                 ? ddict_contains(j->d, f->other.data, f->other.len, NULL, -1)
+    int rc = save_wanted(run, f->other.data, f->other.len)
+                 ? ddict_contains(run->d, f->other.data, f->other.len, NULL, -1)
                  : 0;
     return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : rc;
 }
@@ -177,24 +177,24 @@ static int content_make(struct filer *f, const struct save_item *item, const uin
     return item->view.tag == TAG_BUFFERS;
 }
 
-static void item_count(struct save_job *j, size_t len, bool same) {
-    __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED); /* figures alone */
-    __atomic_fetch_add(&j->bytes, len, __ATOMIC_RELAXED);
+static void item_count(struct save_run *run, size_t len, bool same) {
+    __atomic_fetch_add(&run->items, 1, __ATOMIC_RELAXED); /* figures alone */
+    __atomic_fetch_add(&run->bytes, len, __ATOMIC_RELAXED);
     if (same)
-        __atomic_fetch_add(&j->same, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&run->same, 1, __ATOMIC_RELAXED);
 }
 
 static bool path_is_taken(int rc) {
     return rc == -ELOOP || rc == -EISDIR || rc == -ENOTDIR || rc == -ENOTEMPTY || rc == -EEXIST;
 }
 
-static int item_write(struct save_job *j, void *arg, const struct save_item *item) {
+static int item_write(struct save_run *run, void *arg, const struct save_item *item) {
     struct filer *f = arg;
     char path[PATH_CAP];
     const uint8_t *body;
     size_t len;
     if (f->seen && save_seen_has(f->seen, item->key, item->klen, item->view.version)) {
-        item_count(j, item->view.len, true);
+        item_count(run, item->view.len, true);
         return 0;
     }
     int rc = name_make(f, item);
@@ -203,46 +203,46 @@ static int item_write(struct save_job *j, void *arg, const struct save_item *ite
         return rc;
     const char *name = (const char *)f->name.data, *why, *file;
     if (rc == 1)
-        return save_left_out(j, name,
+        return save_left_out(run, name,
                              "a pickle with buffers out of band is no file of its own; save "
                              "without --files keeps it");
-    if ((why = path_of(path, sizeof path, j->folder, name)))
-        return save_left_out(j, name, why);
-    const char *below = path + strlen(j->folder) + 1;
-    if ((rc = named_so(j, f, item->key, item->klen, below)) != 0)
-        return rc < 0 ? rc : save_left_out(j, name, "the str key of this name has the file");
+    if ((why = path_of(path, sizeof path, run->folder, name)))
+        return save_left_out(run, name, why);
+    const char *below = path + strlen(run->folder) + 1;
+    if ((rc = named_so(run, f, item->key, item->klen, below)) != 0)
+        return rc < 0 ? rc : save_left_out(run, name, "the str key of this name has the file");
     rc = below_open(f, below, &file);
     bool same = rc == 0 && there_already(f, file, body, len);
     if (rc == 0 && !same)
-        rc = file_write(j, f, file, body, len);
+        rc = file_write(run, f, file, body, len);
     if (path_is_taken(rc))
         return save_left_out(
-            j, name,
+            run, name,
             "another key needs a folder, or a file, of this name, or a symbolic link has it");
     if (rc < 0)
         return dd_error(rc, "cannot write %s: %s", path, strerror(-rc));
     if (f->seen)
         save_seen_note(f->seen, item->key, item->klen, item->view.version);
-    item_count(j, f->head.len + len, same);
+    item_count(run, f->head.len + len, same);
     return 0;
 }
 
-static void items_write(struct save_job *j) {
+static void items_write(struct save_run *run) {
     struct filer f = {.compare = malloc(COMPARE),
-                      .folder = open(j->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                      .folder = open(run->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                       .below = -1};
     int rc = !f.compare     ? dd_error(-ENOMEM, "out of memory")
-             : f.folder < 0 ? dd_error(-errno, "cannot open %s: %s", j->folder, strerror(errno))
+             : f.folder < 0 ? dd_error(-errno, "cannot open %s: %s", run->folder, strerror(errno))
                             : 0;
     /* a number for one thread */
-    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
-                                i < j->info.managers);)
-        if (save_ours(j, i)) {
-            f.seen = j->seen ? j->seen((unsigned)i) : NULL;
-            rc = save_each(j, (unsigned)i, item_write, &f);
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&run->claimed, 1, __ATOMIC_RELAXED),
+                                i < run->info.managers);)
+        if (save_ours(run, i)) {
+            f.seen = run->seen ? run->seen((unsigned)i) : NULL;
+            rc = save_each(run, (unsigned)i, item_write, &f);
         }
     if (rc < 0)
-        save_fail(j);
+        save_fail(run);
     bytes_free(&f.name);
     bytes_free(&f.head);
     bytes_free(&f.other);
@@ -253,6 +253,7 @@ static void items_write(struct save_job *j) {
         close(f.below);
 }
 
-int save_files(struct save_job *j) {
-    return save_threads(j, j->alone ? j->info.managers : j->info.local_managers, items_write);
+int save_files(struct save_run *run) {
+    return save_threads(run, run->alone ? run->info.managers : run->info.local_managers,
+                        items_write);
 }

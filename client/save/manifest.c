@@ -102,26 +102,26 @@ int manifest_foreign(const char *folder) {
 }
 
 /* What is said of the dictionary and the parts of this process. */
-static json_t *manifest_describe(const struct save_job *j) {
+static json_t *manifest_describe(const struct save_run *run) {
     char dictionary[33];
-    hex_of(dictionary, j->info.id, sizeof j->info.id);
-    return json_pack("{s:s,s:s,s:I,s:I,s:O}", "dictionary", dictionary, "name", j->info.name,
-                     "managers", (json_int_t)j->info.managers, "nodes", (json_int_t)j->info.nodes,
-                     "parts", j->parts);
+    hex_of(dictionary, run->info.id, sizeof run->info.id);
+    return json_pack("{s:s,s:s,s:I,s:I,s:O}", "dictionary", dictionary, "name", run->info.name,
+                     "managers", (json_int_t)run->info.managers, "nodes",
+                     (json_int_t)run->info.nodes, "parts", run->parts);
 }
 
-static void worker_path(const struct save_job *j, unsigned worker, char path[PATH_CAP]) {
-    if (*j->tag != 0)
-        snprintf(path, PATH_CAP, "%s/.ddict-%s-%u.json", j->folder, j->tag, worker);
+static void worker_path(const struct save_run *run, unsigned worker, char path[PATH_CAP]) {
+    if (*run->tag != 0)
+        snprintf(path, PATH_CAP, "%s/.ddict-%s-%u.json", run->folder, run->tag, worker);
     else
-        snprintf(path, PATH_CAP, "%s/worker-%u.json", j->folder, worker);
+        snprintf(path, PATH_CAP, "%s/worker-%u.json", run->folder, worker);
 }
 
-int manifest_worker_write(const struct save_job *j) {
+int manifest_worker_write(const struct save_run *run) {
     char path[PATH_CAP];
-    json_t *o = manifest_describe(j);
-    worker_path(j, j->worker, path);
-    if (*j->tag != 0)
+    json_t *o = manifest_describe(run);
+    worker_path(run, run->worker, path);
+    if (*run->tag != 0)
         unlink(path); /* of a pass that was not published */
     int rc = json_write(o, path);
     json_decref(o);
@@ -129,11 +129,11 @@ int manifest_worker_write(const struct save_job *j) {
 }
 
 /* All that the workers wrote, in one. NULL with the sentence set. */
-static json_t *workers_read(const struct save_job *j) {
+static json_t *workers_read(const struct save_run *run) {
     char path[PATH_CAP];
     json_t *all = NULL;
-    for (unsigned w = 0; w < j->workers; w++) {
-        worker_path(j, w, path);
+    for (unsigned w = 0; w < run->workers; w++) {
+        worker_path(run, w, path);
         json_t *o = json_read(path);
         bool bad =
             o && all &&
@@ -148,7 +148,7 @@ static json_t *workers_read(const struct save_job *j) {
                 dd_error(-ENOENT,
                          "%s: what worker %u of %u wrote is not there; the folder has to be on "
                          "storage that all nodes share",
-                         j->folder, w, j->workers);
+                         run->folder, w, run->workers);
             json_decref(all);
             return NULL;
         }
@@ -167,20 +167,20 @@ static bool has_part(const json_t *manifest, const char *name) {
     return false;
 }
 
-void manifest_drop(const struct save_job *j, const json_t *parts) {
+void manifest_drop(const struct save_run *run, const json_t *parts) {
     char path[PATH_CAP];
     const json_t *part;
     size_t i;
     if (json_array_size(parts) == 0)
         return;
-    snprintf(path, sizeof path, "%s/manifest.json", j->folder);
+    snprintf(path, sizeof path, "%s/manifest.json", run->folder);
     json_t *now = json_load_file(path, 0, NULL);
     if (!now && (access(path, F_OK) == 0 || errno != ENOENT))
         return; /* it may name them */
     json_array_foreach(parts, i, part) {
         const char *name = json_string_value(json_object_get(part, "file"));
         if (!has_part(now, name) &&
-            snprintf(path, sizeof path, "%s/%s", j->folder, name) < (int)sizeof path)
+            snprintf(path, sizeof path, "%s/%s", run->folder, name) < (int)sizeof path)
             unlink(path);
     }
     json_decref(now);
@@ -195,13 +195,13 @@ static bool part_ours(const char *name) {
            sscanf(name + 9, "%u-%llu.part%n", &w, &n, &at) == 2 && at > 0 && name[9 + at] == 0;
 }
 
-bool manifest_parts_there(const struct save_job *j, const json_t *parts) {
+bool manifest_parts_there(const struct save_run *run, const json_t *parts) {
     char path[PATH_CAP];
     struct stat st;
     const json_t *part;
     size_t i;
     json_array_foreach(parts, i, part) {
-        snprintf(path, sizeof path, "%s/%s", j->folder,
+        snprintf(path, sizeof path, "%s/%s", run->folder,
                  json_string_value(json_object_get(part, "file")));
         /* not stat: NFS looks anew when a file is opened */
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -217,17 +217,17 @@ bool manifest_parts_there(const struct save_job *j, const json_t *parts) {
 
 /* Parts that nobody will read any more: of the manifest before, of our earlier passes, and what
  * jobs that were killed left a day ago. Other files are the user's. */
-static void parts_remove(const struct save_job *j, const json_t *before, const json_t *now) {
+static void parts_remove(const struct save_run *run, const json_t *before, const json_t *now) {
     char path[PATH_CAP];
     struct stat st;
-    DIR *d = opendir(j->folder);
+    DIR *d = opendir(run->folder);
     for (struct dirent *e; d && (e = readdir(d));) {
         size_t n = strlen(e->d_name);
         if (n <= 5 || strcmp(e->d_name + n - 5, ".part") != 0 || has_part(now, e->d_name) ||
-            snprintf(path, sizeof path, "%s/%s", j->folder, e->d_name) >= (int)sizeof path)
+            snprintf(path, sizeof path, "%s/%s", run->folder, e->d_name) >= (int)sizeof path)
             continue;
         bool ours = part_ours(e->d_name);
-        if (has_part(before, e->d_name) || (ours && strncmp(e->d_name, j->tag, 8) == 0) ||
+        if (has_part(before, e->d_name) || (ours && strncmp(e->d_name, run->tag, 8) == 0) ||
             (ours && stat(path, &st) == 0 && st.st_mtime < time(NULL) - 86400))
             unlink(path);
     }
@@ -236,64 +236,65 @@ static void parts_remove(const struct save_job *j, const json_t *before, const j
 }
 
 /* In the place of an earlier one. */
-static int manifest_replace(const struct save_job *j, const json_t *o) {
+static int manifest_replace(const struct save_run *run, const json_t *o) {
     char aside[PATH_CAP], path[PATH_CAP];
-    if (!manifest_parts_there(j, json_object_get(o, "parts")))
+    if (!manifest_parts_there(run, json_object_get(o, "parts")))
         return dd_error(-ENOENT,
                         "parts in %s are gone: another job saves there, too, or somebody removed "
                         "them; a folder of its own: --ddict-save=NAME.%%j",
-                        j->folder);
-    snprintf(path, sizeof path, "%s/manifest.json", j->folder);
-    snprintf(aside, sizeof aside, "%s/.ddict-%s-manifest.json", j->folder, j->tag);
+                        run->folder);
+    snprintf(path, sizeof path, "%s/manifest.json", run->folder);
+    snprintf(aside, sizeof aside, "%s/.ddict-%s-manifest.json", run->folder, run->tag);
     unlink(aside);
     int rc = json_write(o, aside);
     if (rc < 0)
         return rc;
     /* the names of the parts are on disk before that of what names them */
-    if ((rc = folder_sync(j->folder)) < 0)
+    if ((rc = folder_sync(run->folder)) < 0)
         return rc;
     json_t *before = json_load_file(path, 0, NULL);
-    rc = rename(aside, path) < 0 ? io_error("name", path) : folder_sync(j->folder);
+    rc = rename(aside, path) < 0 ? io_error("name", path) : folder_sync(run->folder);
     if (rc == 0)
-        parts_remove(j, before, o);
+        parts_remove(run, before, o);
     json_decref(before);
     return rc;
 }
 
-int manifest_write(struct save_job *j, const char *prefix) {
+int manifest_write(struct save_run *run, const char *prefix) {
     char path[PATH_CAP], id[2 * DUMP_ID + 1];
     json_int_t items = 0, bytes = 0;
     json_t *part;
     size_t i;
-    worker_path(j, 0, path);
-    json_t *o = j->workers > 1 || access(path, F_OK) == 0 ? workers_read(j) : manifest_describe(j);
+    worker_path(run, 0, path);
+    json_t *o =
+        run->workers > 1 || access(path, F_OK) == 0 ? workers_read(run) : manifest_describe(run);
     if (!o)
         return -EBADMSG;
     json_array_foreach(json_object_get(o, "parts"), i, part) {
         items += json_integer_value(json_object_get(part, "items"));
         bytes += json_integer_value(json_object_get(part, "bytes"));
     }
-    hex_of(id, j->id, DUMP_ID);
+    hex_of(id, run->id, DUMP_ID);
     bool bad = json_object_set_new(o, "version", json_integer(DUMP_VERSION)) < 0 ||
                json_object_set_new(o, "id", json_string(id)) < 0 ||
                json_object_set_new(o, "saved", json_integer(time(NULL))) < 0 ||
                json_object_set_new(o, "items", json_integer(items)) < 0 ||
                json_object_set_new(o, "bytes", json_integer(bytes)) < 0 ||
                (prefix && json_object_set_new(o, "prefix", json_string(prefix)) < 0);
-    snprintf(path, sizeof path, "%s/manifest.json", j->folder);
-    int rc = bad            ? dd_error(-ENOMEM, "out of memory")
-             : *j->tag != 0 ? manifest_replace(j, o)
-                            : json_write(o, path);
+    snprintf(path, sizeof path, "%s/manifest.json", run->folder);
+    int rc = bad              ? dd_error(-ENOMEM, "out of memory")
+             : *run->tag != 0 ? manifest_replace(run, o)
+                              : json_write(o, path);
     json_decref(o);
-    j->items = (uint64_t)items;
-    j->bytes = (uint64_t)bytes;
-    return rc < 0 ? rc : folder_sync(j->folder);
+    run->items = (uint64_t)items;
+    run->bytes = (uint64_t)bytes;
+    return rc < 0 ? rc : folder_sync(run->folder);
 }
 
 /* --- reading --- */
 
 /* A file alone: its own begin and end say what a manifest would. */
-static int file_describe(struct save_job *j, const char *path) {
+static int file_describe(struct save_run *run, const char *path) {
     struct dump_header h;
     struct dump_end e;
     struct stat st;
@@ -310,12 +311,12 @@ static int file_describe(struct save_job *j, const char *path) {
         close(fd);
     if (rc < 0)
         return rc;
-    memcpy(j->id, h.id, DUMP_ID);
+    memcpy(run->id, h.id, DUMP_ID);
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)le64toh(e.sum));
-    j->parts = json_pack("[{s:s,s:I,s:I,s:I,s:s}]", "file", path, "items",
-                         (json_int_t)le64toh(e.items), "bytes", (json_int_t)le64toh(e.bytes),
-                         "size", (json_int_t)st.st_size, "sum", hex);
-    return j->parts ? 0 : dd_error(-ENOMEM, "out of memory");
+    run->parts = json_pack("[{s:s,s:I,s:I,s:I,s:s}]", "file", path, "items",
+                           (json_int_t)le64toh(e.items), "bytes", (json_int_t)le64toh(e.bytes),
+                           "size", (json_int_t)st.st_size, "sum", hex);
+    return run->parts ? 0 : dd_error(-ENOMEM, "out of memory");
 }
 
 static bool part_good(const json_t *part) {
@@ -338,47 +339,47 @@ static int id_parse(uint8_t id[DUMP_ID], const char *text) {
     return 0;
 }
 
-static int folder_describe(struct save_job *j) {
+static int folder_describe(struct save_run *run) {
     char path[PATH_CAP];
     int rc = 0;
     json_t *part;
     size_t i;
-    snprintf(path, sizeof path, "%s/manifest.json", j->folder);
+    snprintf(path, sizeof path, "%s/manifest.json", run->folder);
     json_t *o = json_read(path);
     if (!o)
         return access(path, F_OK) < 0
                    ? dd_error(-ENOENT, "%s is no saved dictionary: it has no manifest.json",
-                              j->folder)
+                              run->folder)
                    : -EBADMSG;
     json_t *version = json_object_get(o, "version"), *parts = json_object_get(o, "parts");
     if (json_is_integer(version) && json_integer_value(version) > (json_int_t)DUMP_VERSION)
         rc = dd_error(-EBADMSG, "%s is of version %lld, and this program reads version %u", path,
                       (long long)json_integer_value(version), DUMP_VERSION);
     else if (!json_is_integer(version) || !json_is_array(parts) ||
-             id_parse(j->id, json_string_value(json_object_get(o, "id"))) < 0)
+             id_parse(run->id, json_string_value(json_object_get(o, "id"))) < 0)
         rc = dd_error(-EBADMSG, "%s is damaged: version, id and parts are wanted", path);
     json_array_foreach(parts, i, part) if (rc == 0 && !part_good(part)) rc =
         dd_error(-EBADMSG, "%s is damaged: part %zu", path, i);
     if (rc == 0)
-        j->parts = json_incref(parts);
+        run->parts = json_incref(parts);
     json_decref(o);
     return rc;
 }
 
-int manifest_read(struct save_job *j, uint64_t *items, uint64_t *bytes) {
+int manifest_read(struct save_run *run, uint64_t *items, uint64_t *bytes) {
     struct stat st;
     json_t *part;
     size_t i;
-    if (stat(j->folder, &st) < 0)
-        return io_error("read", j->folder);
-    j->one_file = !S_ISDIR(st.st_mode);
-    json_decref(j->parts);
-    j->parts = NULL;
-    int rc = j->one_file ? file_describe(j, j->folder) : folder_describe(j);
+    if (stat(run->folder, &st) < 0)
+        return io_error("read", run->folder);
+    run->one_file = !S_ISDIR(st.st_mode);
+    json_decref(run->parts);
+    run->parts = NULL;
+    int rc = run->one_file ? file_describe(run, run->folder) : folder_describe(run);
     *items = *bytes = 0;
     if (rc < 0)
         return rc;
-    json_array_foreach(j->parts, i, part) {
+    json_array_foreach(run->parts, i, part) {
         *items += (uint64_t)json_integer_value(json_object_get(part, "items"));
         *bytes += (uint64_t)json_integer_value(json_object_get(part, "bytes"));
     }

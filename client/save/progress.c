@@ -84,8 +84,8 @@ void progress_line(char *line) {
     fprintf(stderr, "%s\n", line);
 }
 
-void progress_tell(const struct save_job *j) {
-    fprintf(stderr, MARK "%u %" PRIu64 " %" PRIu64 "\n", j->worker,
-            __atomic_load_n(&j->items, __ATOMIC_RELAXED),
-            __atomic_load_n(&j->bytes, __ATOMIC_RELAXED));
+void progress_tell(const struct save_run *run) {
+    fprintf(stderr, MARK "%u %" PRIu64 " %" PRIu64 "\n", run->worker,
+            __atomic_load_n(&run->items, __ATOMIC_RELAXED),
+            __atomic_load_n(&run->bytes, __ATOMIC_RELAXED));
 }

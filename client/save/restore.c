@@ -14,26 +14,26 @@
 
 enum { TAG_PICKLE = 2, TAG_BUFFERS = 3 }; /* doc/FORMAT.md */
 
-static int pickle_left_out(struct save_job *j, const struct dump_item *it) {
+static int pickle_left_out(struct save_run *run, const struct dump_item *it) {
     struct bytes name = {0};
     int rc = key_show(&name, it->key, it->klen, NULL);
     rc = rc < 0 ? rc : bytes_add(&name, "", 1);
     if (rc == 0)
-        save_left_out(j, (const char *)name.data, "a pickle");
+        save_left_out(run, (const char *)name.data, "a pickle");
     bytes_free(&name);
     return rc < 0 ? dd_error(-ENOMEM, "out of memory") : 0;
 }
 
-static int items_put(struct save_job *j, const struct dump_item *items, int n) {
+static int items_put(struct save_run *run, const struct dump_item *items, int n) {
     struct ddict_pair pairs[SAVE_BATCH];
     size_t k = 0;
     uint64_t bytes = 0, same = 0;
     for (int i = 0; i < n; i++) {
         const struct dump_item *it = &items[i];
-        if (!save_wanted(j, it->key, it->klen))
+        if (!save_wanted(run, it->key, it->klen))
             continue;
-        if (j->no_pickles && (it->tag == TAG_PICKLE || it->tag == TAG_BUFFERS)) {
-            int rc = pickle_left_out(j, it);
+        if (run->no_pickles && (it->tag == TAG_PICKLE || it->tag == TAG_BUFFERS)) {
+            int rc = pickle_left_out(run, it);
             if (rc < 0)
                 return rc;
             continue;
@@ -42,10 +42,10 @@ static int items_put(struct save_job *j, const struct dump_item *items, int n) {
                                          .klen = it->klen,
                                          .val = it->val,
                                          .vlen = it->vlen,
-                                         .flags = DDICT_TAG(it->tag) | (j->keep ? DDICT_NEW : 0)};
+                                         .flags = DDICT_TAG(it->tag) | (run->keep ? DDICT_NEW : 0)};
         bytes += it->vlen;
     }
-    ssize_t put = k > 0 ? ddict_put_many(j->d, pairs, k, -1) : 0;
+    ssize_t put = k > 0 ? ddict_put_many(run->d, pairs, k, -1) : 0;
     if (put < 0)
         return dd_error((int)put, "%s", ddict_errmsg());
     for (size_t i = 0; i < k; i++) {
@@ -54,13 +54,13 @@ static int items_put(struct save_job *j, const struct dump_item *items, int n) {
             return dd_error(pairs[i].status, "cannot store a value of %zu bytes: %s", pairs[i].vlen,
                             put < (ssize_t)k ? ddict_errmsg() : ddict_strerror(pairs[i].status));
     }
-    __atomic_fetch_add(&j->items, k, __ATOMIC_RELAXED); /* figures alone */
-    __atomic_fetch_add(&j->bytes, bytes, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&j->same, same, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&run->items, k, __ATOMIC_RELAXED); /* figures alone */
+    __atomic_fetch_add(&run->bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&run->same, same, __ATOMIC_RELAXED);
     return 0;
 }
 
-static int part_restore(struct save_job *j, const json_t *part) {
+static int part_restore(struct save_run *run, const json_t *part) {
     struct dump_in in;
     struct dump_item items[SAVE_BATCH];
     const char *file = json_string_value(json_object_get(part, "file"));
@@ -70,28 +70,28 @@ static int part_restore(struct save_job *j, const json_t *part) {
     char path[4352];
     int rc;
     sscanf(json_string_value(json_object_get(part, "sum")), "%16lx", &want.sum);
-    snprintf(path, sizeof path, "%s%s%s", j->one_file ? "" : j->folder, j->one_file ? "" : "/",
-             file);
-    if ((rc = dump_open(&in, path, j->id, &want)) < 0)
+    snprintf(path, sizeof path, "%s%s%s", run->one_file ? "" : run->folder,
+             run->one_file ? "" : "/", file);
+    if ((rc = dump_open(&in, path, run->id, &want)) < 0)
         return rc;
-    while ((rc = dump_next(&in, items, SAVE_BATCH)) > 0 && !save_stopped(j))
-        if ((rc = items_put(j, items, rc)) < 0)
+    while ((rc = dump_next(&in, items, SAVE_BATCH)) > 0 && !save_stopped(run))
+        if ((rc = items_put(run, items, rc)) < 0)
             break;
     dump_close(&in);
-    return rc < 0 ? rc : save_stopped(j) ? -ECANCELED : 0;
+    return rc < 0 ? rc : save_stopped(run) ? -ECANCELED : 0;
 }
 
-static void parts_read(struct save_job *j) {
+static void parts_read(struct save_run *run) {
     int rc = 0;
     /* a number for one thread */
-    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
-                                i < json_array_size(j->parts));)
-        if (i % j->workers == j->worker)
-            rc = part_restore(j, json_array_get(j->parts, i));
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&run->claimed, 1, __ATOMIC_RELAXED),
+                                i < json_array_size(run->parts));)
+        if (i % run->workers == run->worker)
+            rc = part_restore(run, json_array_get(run->parts, i));
     if (rc < 0)
-        save_fail(j);
+        save_fail(run);
 }
 
-int restore_parts(struct save_job *j) {
-    return save_threads(j, SAVE_THREADS, parts_read);
+int restore_parts(struct save_run *run) {
+    return save_threads(run, SAVE_THREADS, parts_read);
 }

@@ -5,7 +5,7 @@
 
 #include "save.h"
 
-/* In this process. 0, or -1: j->why. */
-int restore_parts(struct save_job *j);
+/* In this process. 0, or -1: run->why. */
+int restore_parts(struct save_run *run);
 
 #endif

@@ -16,50 +16,50 @@
 
 /* --- threads --- */
 
-bool save_stopped(const struct save_job *j) {
-    return __atomic_load_n(&j->stopped, __ATOMIC_RELAXED) != 0; /* only a flag */
+bool save_stopped(const struct save_run *run) {
+    return __atomic_load_n(&run->stopped, __ATOMIC_RELAXED) != 0; /* only a flag */
 }
 
-void save_fail(struct save_job *j) {
-    pthread_mutex_lock(&j->lock);
-    if (*j->why == 0)
-        snprintf(j->why, sizeof j->why, "%s", dd_errmsg());
-    pthread_mutex_unlock(&j->lock);
-    __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED);
+void save_fail(struct save_run *run) {
+    pthread_mutex_lock(&run->lock);
+    if (*run->why == 0)
+        snprintf(run->why, sizeof run->why, "%s", dd_errmsg());
+    pthread_mutex_unlock(&run->lock);
+    __atomic_store_n(&run->stopped, 1, __ATOMIC_RELAXED);
 }
 
-int save_left_out(struct save_job *j, const char *name, const char *why) {
-    pthread_mutex_lock(&j->lock);
-    if (j->left_out++ == 0)
-        snprintf(j->first_left_out, sizeof j->first_left_out, "%.300s: %s", name, why);
-    text_plain(j->first_left_out);
-    pthread_mutex_unlock(&j->lock);
+int save_left_out(struct save_run *run, const char *name, const char *why) {
+    pthread_mutex_lock(&run->lock);
+    if (run->left_out++ == 0)
+        snprintf(run->first_left_out, sizeof run->first_left_out, "%.300s: %s", name, why);
+    text_plain(run->first_left_out);
+    pthread_mutex_unlock(&run->lock);
     return 0;
 }
 
 struct runner {
-    struct save_job *j;
-    void (*body)(struct save_job *j);
+    struct save_run *run;
+    void (*body)(struct save_run *run);
 };
 
 static void *thread_run(void *arg) {
     const struct runner *r = arg;
-    r->body(r->j);
+    r->body(r->run);
     return NULL;
 }
 
-int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j)) {
+int save_threads(struct save_run *run, unsigned n, void (*body)(struct save_run *run)) {
     pthread_t thread[SAVE_THREADS];
-    struct runner r = {j, body};
+    struct runner r = {run, body};
     unsigned started = 0;
     if (n > SAVE_THREADS)
         n = SAVE_THREADS;
     while (started + 1 < n && pthread_create(&thread[started], NULL, thread_run, &r) == 0)
         started++;
-    body(j);
+    body(run);
     for (unsigned i = 0; i < started; i++)
         pthread_join(thread[i], NULL);
-    return save_stopped(j) ? -1 : 0;
+    return save_stopped(run) ? -1 : 0;
 }
 
 /* --- items --- */
@@ -85,14 +85,14 @@ static int batch_add(struct batch *b, const void *key, size_t klen) {
     return 0;
 }
 
-static int batch_give(struct save_job *j, struct batch *b,
-                      int (*each)(struct save_job *j, void *arg, const struct save_item *item),
+static int batch_give(struct save_run *run, struct batch *b,
+                      int (*each)(struct save_run *run, void *arg, const struct save_item *item),
                       void *arg) {
     int rc = 0;
     for (unsigned i = 0; i < b->n; i++)
         b->want[i].key = b->keys + b->at[i];
     if (b->n > 0) {
-        ssize_t n = ddict_get_many(j->d, b->want, b->n, 0, -1);
+        ssize_t n = ddict_get_many(run->d, b->want, b->n, 0, -1);
         if (n < 0)
             return client_error((int)n);
     }
@@ -102,10 +102,10 @@ static int batch_give(struct save_job *j, struct batch *b,
             continue; /* removed since it was listed */
         if (rc == 0 && w->status < 0)
             rc = dd_error(w->status, "%s", ddict_strerror(w->status));
-        if (rc == 0 && save_stopped(j))
+        if (rc == 0 && save_stopped(run))
             rc = -ECANCELED;
         if (rc == 0)
-            rc = each(j, arg, &(struct save_item){w->key, w->klen, w->view});
+            rc = each(run, arg, &(struct save_item){w->key, w->klen, w->view});
         if (w->status == 0)
             ddict_release(&w->view);
     }
@@ -114,13 +114,15 @@ static int batch_give(struct save_job *j, struct batch *b,
     return rc;
 }
 
-int save_each(struct save_job *j, unsigned manager,
-              int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg) {
+int save_each(struct save_run *run, unsigned manager,
+              int (*each)(struct save_run *run, void *arg, const struct save_item *item),
+              void *arg) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
     struct batch *b = calloc(1, sizeof *b);
-    int rc = b ? ddict_iter_open(j->d, (int)manager, &it, -1) : dd_error(-ENOMEM, "out of memory");
+    int rc =
+        b ? ddict_iter_open(run->d, (int)manager, &it, -1) : dd_error(-ENOMEM, "out of memory");
     if (rc < 0) {
         free(b);
         return b ? client_error(rc) : rc;
@@ -129,13 +131,13 @@ int save_each(struct save_job *j, unsigned manager,
         int more = ddict_iter_next(it, &key, &klen);
         if (more < 0)
             rc = client_error(more);
-        else if (more == 1 && save_wanted(j, key, klen))
+        else if (more == 1 && save_wanted(run, key, klen))
             rc = batch_add(b, key, klen);
         if (rc == 0 && (more == 0 || b->n == SAVE_BATCH))
-            rc = batch_give(j, b, each, arg);
+            rc = batch_give(run, b, each, arg);
         if (more == 0)
             break;
-        if (rc == 0 && save_stopped(j))
+        if (rc == 0 && save_stopped(run))
             rc = -ECANCELED;
     }
     ddict_iter_close(it);
@@ -150,10 +152,10 @@ struct writer {
     struct dump_out out;
     char name[64];
     bool open;
-    json_t *parts; /* NULL: the job's */
+    json_t *parts; /* NULL: the run's */
 };
 
-static int part_close(struct save_job *j, struct writer *w) {
+static int part_close(struct save_run *run, struct writer *w) {
     struct dump_sum sum;
     char hex[17];
     if (!w->open)
@@ -163,77 +165,77 @@ static int part_close(struct save_job *j, struct writer *w) {
     if (rc < 0)
         return rc;
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)sum.sum);
-    pthread_mutex_lock(&j->lock);
-    rc = json_array_append_new(w->parts ? w->parts : j->parts,
+    pthread_mutex_lock(&run->lock);
+    rc = json_array_append_new(w->parts ? w->parts : run->parts,
                                json_pack("{s:s,s:I,s:I,s:I,s:s}", "file", w->name, "items",
                                          (json_int_t)sum.items, "bytes", (json_int_t)sum.bytes,
                                          "size", (json_int_t)sum.size, "sum", hex));
-    pthread_mutex_unlock(&j->lock);
+    pthread_mutex_unlock(&run->lock);
     return rc < 0 ? dd_error(-ENOMEM, "out of memory") : 0;
 }
 
-static int part_open(struct save_job *j, struct writer *w) {
+static int part_open(struct save_run *run, struct writer *w) {
     char path[4096 + sizeof w->name + 2];
     int rc;
     do {
         /* a number for one thread */
-        uint64_t number = __atomic_fetch_add(&j->number, 1, __ATOMIC_RELAXED);
-        snprintf(w->name, sizeof w->name, "%s%s%u-%llu.part", j->tag, *j->tag != 0 ? "-" : "",
-                 j->worker, (unsigned long long)number);
-        snprintf(path, sizeof path, "%s%s%s", j->folder, j->one_file ? "" : "/",
-                 j->one_file ? "" : w->name);
-        rc = dump_create(&w->out, path, j->id, j->worker, (uint32_t)number);
-    } while (rc == -EEXIST && *j->tag != 0); /* of one that saved here before us and was killed */
+        uint64_t number = __atomic_fetch_add(&run->number, 1, __ATOMIC_RELAXED);
+        snprintf(w->name, sizeof w->name, "%s%s%u-%llu.part", run->tag, *run->tag != 0 ? "-" : "",
+                 run->worker, (unsigned long long)number);
+        snprintf(path, sizeof path, "%s%s%s", run->folder, run->one_file ? "" : "/",
+                 run->one_file ? "" : w->name);
+        rc = dump_create(&w->out, path, run->id, run->worker, (uint32_t)number);
+    } while (rc == -EEXIST && *run->tag != 0); /* of one that saved here before us and was killed */
     w->open = rc == 0;
     if (w->open)
-        w->out.moved = &j->moved;
+        w->out.moved = &run->moved;
     return rc;
 }
 
-static int part_add(struct save_job *j, void *arg, const struct save_item *item) {
+static int part_add(struct save_run *run, void *arg, const struct save_item *item) {
     struct writer *w = arg;
-    int rc = w->open ? 0 : part_open(j, w);
+    int rc = w->open ? 0 : part_open(run, w);
     rc = rc < 0 ? rc
                 : dump_add(&w->out, item->key, item->klen, item->view.data, item->view.len,
                            item->view.tag);
-    if (rc == 0 && !j->one_file && w->out.total.size >= SAVE_PART)
-        rc = part_close(j, w);
-    __atomic_fetch_add(&j->items, 1, __ATOMIC_RELAXED); /* figures alone */
-    __atomic_fetch_add(&j->bytes, item->view.len, __ATOMIC_RELAXED);
+    if (rc == 0 && !run->one_file && w->out.total.size >= SAVE_PART)
+        rc = part_close(run, w);
+    __atomic_fetch_add(&run->items, 1, __ATOMIC_RELAXED); /* figures alone */
+    __atomic_fetch_add(&run->bytes, item->view.len, __ATOMIC_RELAXED);
     return rc;
 }
 
-int save_manager(struct save_job *j, unsigned manager, json_t *parts) {
+int save_manager(struct save_run *run, unsigned manager, json_t *parts) {
     struct writer w = {.parts = parts};
-    int rc = save_each(j, manager, part_add, &w);
+    int rc = save_each(run, manager, part_add, &w);
     if (rc == 0)
-        return part_close(j, &w);
+        return part_close(run, &w);
     if (w.open)
         dump_abandon(&w.out);
     return rc;
 }
 
 /* Managers one after another until there is none left. */
-static void parts_write(struct save_job *j) {
+static void parts_write(struct save_run *run) {
     struct writer w = {.open = false};
-    int rc = j->one_file ? part_open(j, &w) : 0;
+    int rc = run->one_file ? part_open(run, &w) : 0;
     /* a number for one thread */
-    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
-                                i < j->info.managers);)
-        if (save_ours(j, i))
-            rc = save_each(j, (unsigned)i, part_add, &w);
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&run->claimed, 1, __ATOMIC_RELAXED),
+                                i < run->info.managers);)
+        if (save_ours(run, i))
+            rc = save_each(run, (unsigned)i, part_add, &w);
     if (rc == 0)
-        rc = part_close(j, &w);
+        rc = part_close(run, &w);
     else if (w.open)
         dump_abandon(&w.out);
     if (rc < 0)
-        save_fail(j);
+        save_fail(run);
 }
 
-int save_parts(struct save_job *j) {
-    return save_threads(j,
-                        j->one_file ? 1
-                        : j->alone  ? j->info.managers
-                                    : j->info.local_managers,
+int save_parts(struct save_run *run) {
+    return save_threads(run,
+                        run->one_file ? 1
+                        : run->alone  ? run->info.managers
+                                      : run->info.local_managers,
                         parts_write);
 }

@@ -31,7 +31,7 @@
 #define SAVE_PART  (2ull << 30)
 #define SAVE_BATCH 256u /* keys looked up together */
 
-struct save_job {
+struct save_run {
     ddict_t *d;
     struct ddict_info info;
     /* where parts go, or the files; restore: the saved folder or file */
@@ -64,13 +64,13 @@ struct save_job {
     pthread_mutex_t lock;
 };
 
-bool save_stopped(const struct save_job *j);
-/* The failure of this thread (dd_errmsg()) is the job's, if it is the first. */
-void save_fail(struct save_job *j);
+bool save_stopped(const struct save_run *run);
+/* The failure of this thread (dd_errmsg()) is the run's, if it is the first. */
+void save_fail(struct save_run *run);
 /* An item is left out: counted, and the first one is kept with why. Returns 0. */
-int save_left_out(struct save_job *j, const char *name, const char *why);
-/* Run body in n threads; 0, or -1 when one failed: j->why. */
-int save_threads(struct save_job *j, unsigned n, void (*body)(struct save_job *j));
+int save_left_out(struct save_run *run, const char *name, const char *why);
+/* Run body in n threads; 0, or -1 when one failed: run->why. */
+int save_threads(struct save_run *run, unsigned n, void (*body)(struct save_run *run));
 #define SAVE_LOADED "ddict.loaded" /* a str key: what --load and --restore bring is there */
 /* Words between the starters of one dictionary: of no use in another one. */
 static inline bool save_word(const void *key, size_t klen) {
@@ -78,14 +78,14 @@ static inline bool save_word(const void *key, size_t klen) {
            (klen == 13 && memcmp(key, "s" SAVE_LOADED, 13) == 0);
 }
 /* Does the key begin with the prefix, and is it no such word? */
-static inline bool save_wanted(const struct save_job *j, const void *key, size_t klen) {
-    return (j->prefix_len == 0 ||
-            (klen >= j->prefix_len && memcmp(key, j->prefix, j->prefix_len) == 0)) &&
+static inline bool save_wanted(const struct save_run *run, const void *key, size_t klen) {
+    return (run->prefix_len == 0 ||
+            (klen >= run->prefix_len && memcmp(key, run->prefix, run->prefix_len) == 0)) &&
            !save_word(key, klen);
 }
 /* Is manager i ours to save? */
-static inline bool save_ours(const struct save_job *j, uint64_t i) {
-    return j->alone || i % j->info.nodes == j->info.node_id;
+static inline bool save_ours(const struct save_run *run, uint64_t i) {
+    return run->alone || i % run->info.nodes == run->info.node_id;
 }
 /* Each item of a manager whose key begins with the prefix, in batches. each: negative ends. */
 struct save_item {
@@ -93,12 +93,13 @@ struct save_item {
     size_t klen;
     struct ddict_view view;
 };
-int save_each(struct save_job *j, unsigned manager,
-              int (*each)(struct save_job *j, void *arg, const struct save_item *item), void *arg);
+int save_each(struct save_run *run, unsigned manager,
+              int (*each)(struct save_run *run, void *arg, const struct save_item *item),
+              void *arg);
 
-/* Write, in this process. 0, or -1: j->why. */
-int save_parts(struct save_job *j);
+/* Write, in this process. 0, or -1: run->why. */
+int save_parts(struct save_run *run);
 /* The items of one manager, as entries of parts. Codes with the sentence set. */
-int save_manager(struct save_job *j, unsigned manager, json_t *parts);
+int save_manager(struct save_run *run, unsigned manager, json_t *parts);
 
 #endif

@@ -67,23 +67,24 @@ static int ticking;     /* atomic */
 static uint64_t wanted; /* atomic: items of this pass */
 static bool whole;      /* the pass before was, and this process made it */
 
-static void at_say(const struct save_job *j) {
-    printf(
-        "at %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-        __atomic_load_n(&j->items, __ATOMIC_RELAXED), __atomic_load_n(&j->bytes, __ATOMIC_RELAXED),
-        /* figures alone */
-        __atomic_load_n(&wanted, __ATOMIC_RELAXED), __atomic_load_n(&j->moved, __ATOMIC_RELAXED));
+static void at_say(const struct save_run *run) {
+    printf("at %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+           __atomic_load_n(&run->items, __ATOMIC_RELAXED),
+           __atomic_load_n(&run->bytes, __ATOMIC_RELAXED),
+           /* figures alone */
+           __atomic_load_n(&wanted, __ATOMIC_RELAXED),
+           __atomic_load_n(&run->moved, __ATOMIC_RELAXED));
 }
 
 /* ddictd says nothing during a pass but `stop`; the end of stdin is its end. */
 static void *ticker_run(void *arg) {
-    struct save_job *j = arg;
+    struct save_run *run = arg;
     for (unsigned n = 1; __atomic_load_n(&ticking, __ATOMIC_RELAXED); n++) { /* only a flag */
         struct pollfd p = {.fd = 0, .events = POLLIN};
         if (poll(&p, 1, 0) > 0) {
-            __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED); /* only a flag */
+            __atomic_store_n(&run->stopped, 1, __ATOMIC_RELAXED); /* only a flag */
         } else if (n % (SAY_MS / TICK_MS) == 0) {
-            at_say(j);
+            at_say(run);
         }
         nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000}, NULL);
     }
@@ -103,9 +104,9 @@ struct scan {
     uint64_t sum, items, bytes;
 };
 
-static int item_scan(struct save_job *j, void *arg, const struct save_item *item) {
+static int item_scan(struct save_run *run, void *arg, const struct save_item *item) {
     struct scan *s = arg;
-    __atomic_fetch_add(&j->moved, 1, __ATOMIC_RELAXED); /* a figure */
+    __atomic_fetch_add(&run->moved, 1, __ATOMIC_RELAXED); /* a figure */
     /* in any order */
     s->sum += XXH3_64bits_withSeed(item->key, item->klen, item->view.version);
     s->items++;
@@ -113,27 +114,28 @@ static int item_scan(struct save_job *j, void *arg, const struct save_item *item
     return 0;
 }
 
-static int manager_dump(struct save_job *j, unsigned i) {
+static int manager_dump(struct save_run *run, unsigned i) {
     struct manager *m = &managers[i];
     struct scan s = {0};
-    int rc = save_each(j, i, item_scan, &s);
+    int rc = save_each(run, i, item_scan, &s);
     if (rc < 0)
         return rc;
     s.sum ^= s.items;
-    if (m->parts && m->state == s.sum && m->items == s.items && manifest_parts_there(j, m->parts)) {
-        __atomic_fetch_add(&j->items, m->items, __ATOMIC_RELAXED); /* figures alone */
-        __atomic_fetch_add(&j->bytes, m->bytes, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&j->same, m->items, __ATOMIC_RELAXED);
+    if (m->parts && m->state == s.sum && m->items == s.items &&
+        manifest_parts_there(run, m->parts)) {
+        __atomic_fetch_add(&run->items, m->items, __ATOMIC_RELAXED); /* figures alone */
+        __atomic_fetch_add(&run->bytes, m->bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&run->same, m->items, __ATOMIC_RELAXED);
         return 0;
     }
     json_t *parts = json_array();
-    rc = parts ? save_manager(j, i, parts) : dd_error(-ENOMEM, "out of memory");
+    rc = parts ? save_manager(run, i, parts) : dd_error(-ENOMEM, "out of memory");
     if (rc < 0) {
-        manifest_drop(j, parts);
+        manifest_drop(run, parts);
         json_decref(parts);
         return rc;
     }
-    manifest_drop(j, m->parts); /* a pass that failed elsewhere left them */
+    manifest_drop(run, m->parts); /* a pass that failed elsewhere left them */
     json_decref(m->parts);
     *m = (struct manager){.parts = parts, .state = s.sum};
     json_t *part;
@@ -146,87 +148,87 @@ static int manager_dump(struct save_job *j, unsigned i) {
     return 0;
 }
 
-static void dumps_write(struct save_job *j) {
+static void dumps_write(struct save_run *run) {
     int rc = 0;
     /* a number for one thread */
-    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&j->claimed, 1, __ATOMIC_RELAXED),
-                                i < j->info.managers);)
-        if (save_ours(j, i))
-            rc = manager_dump(j, (unsigned)i);
+    for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&run->claimed, 1, __ATOMIC_RELAXED),
+                                i < run->info.managers);)
+        if (save_ours(run, i))
+            rc = manager_dump(run, (unsigned)i);
     if (rc < 0)
-        save_fail(j);
+        save_fail(run);
 }
 
 /* What this node has of the dump, for the one that writes the manifest. */
-static int worker_say(struct save_job *j) {
-    json_decref(j->parts);
-    j->parts = json_array();
-    for (unsigned i = 0; i < j->info.managers; i++)
-        if (managers[i].parts && json_array_extend(j->parts, managers[i].parts) < 0)
+static int worker_say(struct save_run *run) {
+    json_decref(run->parts);
+    run->parts = json_array();
+    for (unsigned i = 0; i < run->info.managers; i++)
+        if (managers[i].parts && json_array_extend(run->parts, managers[i].parts) < 0)
             return dd_error(-ENOMEM, "out of memory");
-    return j->parts ? manifest_worker_write(j) : dd_error(-ENOMEM, "out of memory");
+    return run->parts ? manifest_worker_write(run) : dd_error(-ENOMEM, "out of memory");
 }
 
 /* --- a pass --- */
 
-static void stage_count(struct save_job *j) {
+static void stage_count(struct save_run *run) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
     uint64_t n = 0;
-    for (unsigned i = 0; i < j->info.managers; i++) {
-        if (!save_ours(j, i) || ddict_iter_open(j->d, (int)i, &it, -1) < 0)
+    for (unsigned i = 0; i < run->info.managers; i++) {
+        if (!save_ours(run, i) || ddict_iter_open(run->d, (int)i, &it, -1) < 0)
             continue;
         while (ddict_iter_next(it, &key, &klen) == 1)
-            n += save_wanted(j, key, klen);
+            n += save_wanted(run, key, klen);
         ddict_iter_close(it);
     }
     __atomic_store_n(&wanted, n, __ATOMIC_RELAXED); /* a figure */
 }
 
-static int stage_attach(struct save_job *j, const char *name) {
-    int rc = ddict_attach(&j->d, name, -1);
-    rc = rc < 0 ? rc : ddict_get_info(j->d, &j->info);
+static int stage_attach(struct save_run *run, const char *name) {
+    int rc = ddict_attach(&run->d, name, -1);
+    rc = rc < 0 ? rc : ddict_get_info(run->d, &run->info);
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
-    j->worker = j->info.node_id;
-    j->workers = j->info.nodes;
-    memcpy(j->id, j->info.id, sizeof j->id);
+    run->worker = run->info.node_id;
+    run->workers = run->info.nodes;
+    memcpy(run->id, run->info.id, sizeof run->id);
     for (unsigned i = 0; i < 4; i++)
-        snprintf(j->tag + 2 * i, 3, "%02x", j->id[i]);
-    if (!managers && !(managers = calloc(j->info.managers, sizeof *managers)))
+        snprintf(run->tag + 2 * i, 3, "%02x", run->id[i]);
+    if (!managers && !(managers = calloc(run->info.managers, sizeof *managers)))
         return dd_error(-ENOMEM, "out of memory");
     return 0;
 }
 
-static void stage_detach(struct save_job *j) {
-    ddict_detach(j->d);
-    j->d = NULL;
+static void stage_detach(struct save_run *run) {
+    ddict_detach(run->d);
+    run->d = NULL;
 }
 
 static struct save_seen *seen_of(unsigned manager) {
     return &managers[manager].seen;
 }
 
-static int pass_run(struct save_job *j, bool files) {
+static int pass_run(struct save_run *run, bool files) {
     pthread_t tick;
-    stage_count(j);
+    stage_count(run);
     ticking = 1;
-    bool ticks = pthread_create(&tick, NULL, ticker_run, j) == 0;
-    int rc = files ? save_files(j) : save_threads(j, j->info.local_managers, dumps_write);
+    bool ticks = pthread_create(&tick, NULL, ticker_run, run) == 0;
+    int rc = files ? save_files(run) : save_threads(run, run->info.local_managers, dumps_write);
     if (ticks) {
         __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
         pthread_join(tick, NULL);
     }
     if (rc < 0)
-        return dd_error(-ECANCELED, "%s", *j->why != 0 ? j->why : "it was stopped");
-    return files ? 0 : worker_say(j);
+        return dd_error(-ECANCELED, "%s", *run->why != 0 ? run->why : "it was stopped");
+    return files ? 0 : worker_say(run);
 }
 
 /* Until what comes from disk is all there, the dictionary is less than what was saved before. */
-static int stage_is_loaded(struct save_job *j) {
+static int stage_is_loaded(struct save_run *run) {
     int rc =
-        j->after_load ? ddict_contains(j->d, "s" SAVE_LOADED, sizeof SAVE_LOADED, NULL, -1) : 1;
+        run->after_load ? ddict_contains(run->d, "s" SAVE_LOADED, sizeof SAVE_LOADED, NULL, -1) : 1;
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
     return rc > 0 ? 0
@@ -234,54 +236,55 @@ static int stage_is_loaded(struct save_job *j) {
                                       "was saved before is left as it was");
 }
 
-static void stage_pass(struct save_job *j, bool files, const char *name) {
+static void stage_pass(struct save_run *run, bool files, const char *name) {
     uint64_t began = clock_ns();
-    j->items = j->bytes = j->same = j->claimed = j->left_out = 0;
-    j->stopped = 0;
+    run->items = run->bytes = run->same = run->claimed = run->left_out = 0;
+    run->stopped = 0;
     whole = false;
-    *j->why = *j->first_left_out = 0;
-    j->seen = files ? seen_of : NULL;
-    int rc = stage_attach(j, name);
-    rc = rc < 0 ? rc : stage_is_loaded(j);
-    rc = rc < 0 ? rc : pass_run(j, files);
+    *run->why = *run->first_left_out = 0;
+    run->seen = files ? seen_of : NULL;
+    int rc = stage_attach(run, name);
+    rc = rc < 0 ? rc : stage_is_loaded(run);
+    rc = rc < 0 ? rc : pass_run(run, files);
     whole = rc >= 0;
-    at_say(j);
+    at_say(run);
     if (rc < 0)
         printf("failed %s\n", dd_errmsg());
     else
-        printf("done %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.3f %s\n", j->items, j->bytes,
-               j->same, j->left_out, (double)(clock_ns() - began) / 1e9, j->first_left_out);
-    stage_detach(j);
+        printf("done %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.3f %s\n", run->items,
+               run->bytes, run->same, run->left_out, (double)(clock_ns() - began) / 1e9,
+               run->first_left_out);
+    stage_detach(run);
 }
 
-static void stage_publish(struct save_job *j) {
-    int rc = whole ? manifest_write(j, NULL)
+static void stage_publish(struct save_run *run) {
+    int rc = whole ? manifest_write(run, NULL)
                    : dd_error(-ESRCH, "who saves was killed after its pass, and started anew");
     if (rc < 0)
         printf("failed %s\n", dd_errmsg());
     else
-        printf("published %" PRIu64 " %" PRIu64 "\n", j->items, j->bytes);
+        printf("published %" PRIu64 " %" PRIu64 "\n", run->items, run->bytes);
 }
 
 /* Bytes in use on the node that has most. */
-static void size_say(struct save_job *j, const char *name) {
+static void size_say(struct save_run *run, const char *name) {
     struct ddict_manager_stats *s = NULL;
     uint64_t most = 0;
-    int n = stage_attach(j, name);
-    n = n < 0 ? n : ddict_stats(j->d, &s, sizeof *s, -1);
-    uint64_t *node = n > 0 ? calloc(j->info.nodes, sizeof *node) : NULL;
+    int n = stage_attach(run, name);
+    n = n < 0 ? n : ddict_stats(run->d, &s, sizeof *s, -1);
+    uint64_t *node = n > 0 ? calloc(run->info.nodes, sizeof *node) : NULL;
     for (int i = 0; node && i < n; i++) {
-        uint64_t *at = &node[s[i].node_id % j->info.nodes];
+        uint64_t *at = &node[s[i].node_id % run->info.nodes];
         *at += s[i].total_used_bytes;
         most = *at > most ? *at : most;
     }
     printf("size %" PRIu64 "\n", most);
     free(node);
     free(s);
-    stage_detach(j);
+    stage_detach(run);
 }
 
-int stage_run(struct save_job *j, bool files, const char *name) {
+int stage_run(struct save_run *run, bool files, const char *name) {
     char *line = NULL;
     size_t cap = 0;
     /* Slurm's are for ddictd, too, which tells us */
@@ -291,23 +294,23 @@ int stage_run(struct save_job *j, bool files, const char *name) {
         signal(ignored[i], SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    int rc = folder_probe(j->folder);
+    int rc = folder_probe(run->folder);
     if (rc < 0)
         printf("error %s\n", strerror(-rc));
-    else if (!files && (rc = manifest_foreign(j->folder)) < 0) /* it would be replaced */
+    else if (!files && (rc = manifest_foreign(run->folder)) < 0) /* it would be replaced */
         printf("error %s\n", dd_errmsg());
     else
         puts("ready");
     while (rc == 0 && getline(&line, &cap, stdin) > 0) {
         line[strcspn(line, "\n")] = 0;
         if (strcmp(line, "pass") == 0)
-            stage_pass(j, files, name);
+            stage_pass(run, files, name);
         else if (strcmp(line, "publish") == 0)
-            stage_publish(j);
+            stage_publish(run);
         else if (strcmp(line, "size") == 0)
-            size_say(j, name);
+            size_say(run, name);
     }
-    for (unsigned i = 0; managers && i < j->info.managers; i++) {
+    for (unsigned i = 0; managers && i < run->info.managers; i++) {
         json_decref(managers[i].parts);
         save_seen_free(&managers[i].seen);
     }

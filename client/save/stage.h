@@ -9,7 +9,7 @@
 
 #include "save.h"
 
-/* j has the folder, the prefix and `workers` 1; files: each value a file. The exit code. */
-int stage_run(struct save_job *j, bool files, const char *name);
+/* run has the folder, the prefix and `workers` 1; files: each value a file. The exit code. */
+int stage_run(struct save_run *run, bool files, const char *name);
 
 #endif
