@@ -67,36 +67,36 @@ static struct figures figures_sum(void) {
 
 /* --- what takes long, beside the beats --- */
 
-struct job {
+struct call {
     int (*run)(void);
     int rc, ended; /* ended: atomic */
     char why[LOAD_ERROR_MAX];
 };
 
-static void *job_thread(void *arg) {
-    struct job *j = arg;
-    j->rc = j->run();
-    snprintf(j->why, sizeof j->why, "%s", dd_errmsg());
-    /* pairs with the acquire in job_run(): rc and why */
-    __atomic_store_n(&j->ended, 1, __ATOMIC_RELEASE);
+static void *call_thread(void *arg) {
+    struct call *c = arg;
+    c->rc = c->run();
+    snprintf(c->why, sizeof c->why, "%s", dd_errmsg());
+    /* pairs with the acquire in call_run(): rc and why */
+    __atomic_store_n(&c->ended, 1, __ATOMIC_RELEASE);
     return NULL;
 }
 
-static int job_run(int (*run)(void)) {
+static int call_run(int (*run)(void)) {
     /* leaked where its thread hangs: it may still write */
-    struct job *j = calloc(1, sizeof *j);
+    struct call *c = calloc(1, sizeof *c);
     pthread_t thread;
     struct deadline limit;
     bool limited = false;
-    if (!j)
+    if (!c)
         return dd_error(-ENOMEM, "out of memory");
-    j->run = run;
-    if (pthread_create(&thread, NULL, job_thread, j) != 0) {
-        free(j);
+    c->run = run;
+    if (pthread_create(&thread, NULL, call_thread, c) != 0) {
+        free(c);
         return dd_error(-EAGAIN, "cannot start a thread");
     }
-    /* pairs with the release in job_thread() */
-    while (!__atomic_load_n(&j->ended, __ATOMIC_ACQUIRE)) {
+    /* pairs with the release in call_thread() */
+    while (!__atomic_load_n(&c->ended, __ATOMIC_ACQUIRE)) {
         if (beat_tick(5) < 0 && !limited) {
             deadline_start(&limit, LOAD_STOP_MS);
             limited = true;
@@ -107,16 +107,16 @@ static int job_run(int (*run)(void)) {
         }
     }
     pthread_join(thread, NULL);
-    int rc = j->rc;
+    int rc = c->rc;
     if (rc < 0 && rc != -ECANCELED)
-        dd_error(rc, "%s", j->why);
-    free(j);
+        dd_error(rc, "%s", c->why);
+    free(c);
     return load_stopped() ? -ECANCELED : rc;
 }
 
 /* --- the sources --- */
 
-static int look_job(void) {
+static int sources_identify(void) {
     int rc = sources_look();
     return rc < 0 ? rc : take_id();
 }
@@ -186,7 +186,7 @@ static int plan_fits(void) {
                     (total - spill + (lead.need - left) + lead.need / 8) / (1u << 20) + 1);
 }
 
-static int plan_job(void) {
+static int plan_get_ready(void) {
     int rc = DDICT_ENOKEY;
     if (the_load.continued)
         rc = load_plan_fetch(&lead.plan);
@@ -304,7 +304,7 @@ static int all_read(void) {
     return rc < 0 ? rc : load_stopped() ? -ECANCELED : 0;
 }
 
-static int set_job(void) {
+static int set_complete(void) {
     int rc = set_write(&lead.plan, &lead.result);
     if (rc == 0)
         __atomic_store_n(&lead.complete, true, __ATOMIC_RELAXED); /* only a flag */
@@ -312,8 +312,8 @@ static int set_job(void) {
 }
 
 /* With the set the load is complete: who tells us to end then comes too late. */
-static int job_complete(int (*run)(void)) {
-    int rc = job_run(run);
+static int call_complete(int (*run)(void)) {
+    int rc = call_run(run);
     /* only a flag */
     return rc == -ECANCELED && __atomic_load_n(&lead.complete, __ATOMIC_RELAXED) ? 0 : rc;
 }
@@ -321,7 +321,7 @@ static int job_complete(int (*run)(void)) {
 /* --- afterwards --- */
 
 /* What the tries left in the dictionary; who waits sees by the set that the load is complete. */
-static int tidy_job(void) {
+static int tries_tidy(void) {
     int rc = 0;
     for (int64_t try = lead.taken.try; try >= 0; try--) {
         char who[256], run[LOAD_RUN_CAP] = "";
@@ -439,7 +439,7 @@ static int load_all(void) {
     int rc = beat_say("wait");
     if (rc == 0)
         /* sources may be many, on a slow file system, and a bucket has a long list */
-        rc = job_run(look_job);
+        rc = call_run(sources_identify);
     if (rc == 0)
         rc = take_load(&lead.taken, &items, &bytes);
     lead.begun = the_load.continued;
@@ -448,7 +448,7 @@ static int load_all(void) {
         return summary_print(items, bytes, 0, &f, true);
     }
     if (rc == 0)
-        rc = job_run(plan_job);
+        rc = call_run(plan_get_ready);
     if (rc < 0)
         return rc;
     the_load.units = lead.plan.units;
@@ -458,10 +458,10 @@ static int load_all(void) {
         rc = all_read();
     f = figures_sum();
     if (rc == 0)
-        rc = job_complete(set_job);
+        rc = call_complete(set_complete);
     double seconds = (double)(clock_ns() - lead.began) / 1e9;
     if (rc == 0)
-        rc = job_complete(tidy_job);
+        rc = call_complete(tries_tidy);
     if (rc == 0)
         rc = summary_print(lead.result.items, lead.result.bytes, seconds, &f, false);
     return rc;
