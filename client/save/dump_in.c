@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dump_in.c - reading a part: nothing of it is believed before it was checked. */
+/* dump_in.c - read a part; nothing of it is used before it is checked. */
 #include "dump_in.h"
 
 #include "dump_format.h"
@@ -25,7 +25,7 @@ static int no_memory(const struct dump_in *in) {
     return dd_error(-ENOMEM, "no memory for reading %s", in->path);
 }
 
-/* Have n bytes from in->at on in the buffer; the file has so many. */
+/* Have the n bytes from in->at on in the buffer. The file has that many. */
 static int dump_fill(struct dump_in *in, uint64_t n) {
     if (n <= in->end - in->begin)
         return 0;
@@ -110,7 +110,7 @@ static int end_check(struct dump_in *in) {
     return 0;
 }
 
-/* Bytes of the item at in->at, or 0: the end; negative: damaged. */
+/* Length of the item at in->at; 0: the end; negative: damaged. */
 static int64_t item_size(struct dump_in *in, struct dump_head *h) {
     uint64_t left = in->size - in->at;
     if (left < sizeof(struct dump_end))
@@ -152,7 +152,7 @@ int dump_next(struct dump_in *in, struct dump_item *items, int max) {
     struct dump_head h;
     int n = 0, rc = 0;
     while (n < max && !in->done) {
-        /* What was given stays where it is: more is read only before the first. */
+        /* Items that were given point into the buffer: read more only before the first. */
         if (n > 0 && in->end - in->begin < sizeof h)
             break;
         int64_t size = item_size(in, &h);

@@ -13,8 +13,8 @@ struct dump_in {
     const char *path; /* the caller's */
     int fd;
     uint8_t *buffer;
-    size_t begin, end, cap; /* what of the buffer was read and not given yet */
-    uint64_t size, at;      /* of the file; place of buffer[begin] in it */
+    size_t begin, end, cap; /* buffer[begin] to [end] was read and not given yet */
+    uint64_t size, at;      /* of the file; offset of buffer[begin] in it */
     struct dump_sum total;
     XXH3_state_t *hash;
     bool done; /* the end was seen */
@@ -25,11 +25,11 @@ struct dump_item {
     uint64_t vlen;
     unsigned tag;
 };
-/* id and want (of the manifest) must be those of the file. */
+/* Open a part. The file must have this id and these sums, which the manifest says. */
 int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID],
               const struct dump_sum *want);
-/* The next items, at most max, all checked: their number; 0 the end, checked, too; negative:
- * damaged, or cannot be read. */
+/* Read the next items, at most max, and check them. Returns their number; 0: the end, which was
+ * checked, too; negative: the file is damaged or cannot be read. */
 int dump_next(struct dump_in *in, struct dump_item *items, int max);
 void dump_close(struct dump_in *in);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dump_out.c - writing a part: small items through a buffer, large values straight from where they
+/* dump_out.c - write a part: small items through a buffer, large values straight from where they
  * are. */
 #include "dump_out.h"
 
@@ -18,7 +18,7 @@
 
 #define BUFFER   (4u << 20)
 #define STRAIGHT (1u << 20) /* a value of so many bytes is not copied into the buffer */
-/* so much is begun to be written before more comes: the end does not wait for all */
+/* after so many bytes the kernel is told to begin writing, so that the end does not wait for all */
 #define SYNC_EVERY (64ull << 20)
 
 static int write_failed(const struct dump_out *o, int rc) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.c - a worker: each item a file of its own, named by its key. A file is written aside and
- * renamed, so it is whole or not there; one that is there with the same bytes is left, so a save
- * that stopped is continued by the same command.
+ * files.c - a worker that writes each item into a file of its own, named by its key. A file is
+ * written aside and renamed, so it is whole or absent. A file that has the same bytes already is
+ * left, so the same command continues a save that stopped.
  */
 #include "files.h"
 
@@ -24,7 +24,7 @@
 
 #define PATH_CAP 4352
 #define COMPARE  (1u << 20)
-/* between two looks whether it is to end */
+/* bytes between two looks whether the run is to stop */
 #define WRITE (16u << 20)
 enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* doc/FORMAT.md */
 
@@ -34,10 +34,11 @@ struct filer {
     int folder;             /* run->folder */
     int below;              /* the folder of it that was opened last, or -1 */
     char opened[PATH_CAP];  /* its path, as far as its last slash */
-    struct save_seen *seen; /* of the manager; NULL: nothing is known */
+    struct save_seen *seen; /* what earlier passes wrote of the manager; NULL: not known */
 };
 
-/* The path below the folder. Empty parts and "." are left out; NULL: fine, else why not. */
+/* Make the path of a name below the folder; empty parts and "." are left out. NULL; else why it has
+ * none. */
 static const char *path_of(char *path, size_t cap, const char *folder, const char *name) {
     size_t n = (size_t)snprintf(path, cap, "%s", folder), begin = n;
     while (*name != 0) {
@@ -53,8 +54,8 @@ static const char *path_of(char *path, size_t cap, const char *folder, const cha
     return n > begin ? NULL : "a name of nothing but slashes";
 }
 
-/* Have the folder of path (below run->folder) in f->below; *name: the file's name in it. 0 or a
- * negated errno. */
+/* Open the folder of path, which is below the run's folder, as f->below; *name: the file's name in
+ * it. 0 or a negated errno. */
 static int below_open(struct filer *f, const char *path, const char **name) {
     const char *slash = strrchr(path, '/');
     size_t len = slash ? (size_t)(slash - path) + 1 : 0;
@@ -124,8 +125,8 @@ static int file_write(struct save_run *run, struct filer *f, const char *name, c
     return rc;
 }
 
-/* Is there a str key that is name exactly, and is it saved, too? Then the file is its own. 1, 0 or
- * negative. */
+/* Whether another key, the str key that is this name exactly, is saved, too: then the file is that
+ * key's. 1, 0, or a negative code with the sentence set. */
 static int named_so(struct save_run *run, struct filer *f, const uint8_t *key, size_t klen,
                     const char *name) {
     size_t len = strlen(name);
@@ -140,7 +141,7 @@ static int named_so(struct save_run *run, struct filer *f, const uint8_t *key, s
     return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : rc;
 }
 
-/* The name of the item's file, below the folder, in f->name. 0 or negative. */
+/* Make the name of the item's file, f->name. 0 or a negative code with the sentence set. */
 static int name_make(struct filer *f, const struct save_item *item) {
     const uint8_t *key = item->key;
     f->name.len = 0;
@@ -152,8 +153,8 @@ static int name_make(struct filer *f, const struct save_item *item) {
     return 0;
 }
 
-/* The bytes of its file: f->head, then *len at *body. 0; 1: it has no form of its own as a file; or
- * negative. */
+/* Make the content of the item's file: f->head, then the *len bytes at *body. 0; 1: the item cannot
+ * be a file; or a negative code with the sentence set. */
 static int content_make(struct filer *f, const struct save_item *item, const uint8_t **body,
                         size_t *len) {
     *body = item->view.data;

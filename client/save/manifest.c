@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.c - what belongs to a saved dictionary: SAVE, section 1. */
+/* manifest.c - write and read the manifest of a saved dictionary: SAVE, section 1. */
 #include "manifest.h"
 
 #include "dump_format.h"
@@ -27,7 +27,7 @@ int folder_sync(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return io_error("open", path);
-    /* some file systems have none for folders */
+    /* some file systems cannot sync folders */
     int rc = fsync(fd) < 0 && errno != EINVAL && errno != ENOSYS ? io_error("sync", path) : 0;
     close(fd);
     return rc;
@@ -101,7 +101,7 @@ int manifest_foreign(const char *folder) {
                                     "needs a folder of its own");
 }
 
-/* What is said of the dictionary and the parts of this process. */
+/* What the manifest says of the dictionary and of this process's parts. */
 static json_t *manifest_describe(const struct save_run *run) {
     char dictionary[33];
     hex_of(dictionary, run->info.id, sizeof run->info.id);
@@ -128,7 +128,7 @@ int manifest_worker_write(const struct save_run *run) {
     return rc;
 }
 
-/* All that the workers wrote, in one. NULL with the sentence set. */
+/* Join what the workers wrote. NULL with the sentence set. */
 static json_t *workers_read(const struct save_run *run) {
     char path[PATH_CAP];
     json_t *all = NULL;
@@ -176,7 +176,7 @@ void manifest_drop(const struct save_run *run, const json_t *parts) {
     snprintf(path, sizeof path, "%s/manifest.json", run->folder);
     json_t *now = json_load_file(path, 0, NULL);
     if (!now && (access(path, F_OK) == 0 || errno != ENOENT))
-        return; /* it may name them */
+        return; /* the manifest may name them */
     json_array_foreach(parts, i, part) {
         const char *name = json_string_value(json_object_get(part, "file"));
         if (!has_part(now, name) &&
@@ -215,8 +215,8 @@ bool manifest_parts_there(const struct save_run *run, const json_t *parts) {
     return true;
 }
 
-/* Parts that nobody will read any more: of the manifest before, of our earlier passes, and what
- * jobs that were killed left a day ago. Other files are the user's. */
+/* Remove parts that nobody will read any more: of the manifest before, of our earlier passes, and
+ * those that killed jobs left a day ago. Other files are the user's. */
 static void parts_remove(const struct save_run *run, const json_t *before, const json_t *now) {
     char path[PATH_CAP];
     struct stat st;
@@ -235,7 +235,7 @@ static void parts_remove(const struct save_run *run, const json_t *before, const
         closedir(d);
 }
 
-/* In the place of an earlier one. */
+/* Replace an earlier manifest. */
 static int manifest_replace(const struct save_run *run, const json_t *o) {
     char aside[PATH_CAP], path[PATH_CAP];
     if (!manifest_parts_there(run, json_object_get(o, "parts")))
@@ -249,7 +249,7 @@ static int manifest_replace(const struct save_run *run, const json_t *o) {
     int rc = json_write(o, aside);
     if (rc < 0)
         return rc;
-    /* the names of the parts are on disk before that of what names them */
+    /* the parts' names must be on disk before the manifest that has them */
     if ((rc = folder_sync(run->folder)) < 0)
         return rc;
     json_t *before = json_load_file(path, 0, NULL);
@@ -293,7 +293,7 @@ int manifest_write(struct save_run *run, const char *prefix) {
 
 /* --- reading --- */
 
-/* A file alone: its own begin and end say what a manifest would. */
+/* A dictionary saved as one file: its begin and end say what a manifest would. */
 static int file_describe(struct save_run *run, const char *path) {
     struct dump_header h;
     struct dump_end e;

@@ -9,10 +9,10 @@
 #include "save.h"
 
 void progress_begin(uint64_t total_bytes, bool shown, const char *verb);
-/* Of worker w, altogether. */
+/* Set what a worker has done so far, all together. */
 void progress_put(unsigned worker, uint64_t items, uint64_t bytes);
 void progress_line(char *line); /* of a worker's stderr: progress, or something to be shown */
 void progress_tell(const struct save_run *run); /* a worker's line for its front */
-void progress_clear(void);
+void progress_clear(void);                      /* before another line is printed on stderr */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* restore.c - a worker: its share of the parts into the dictionary. */
+/* restore.c - a worker that puts its share of the parts into the dictionary. */
 #include "restore.h"
 
 #include "dump_in.h"

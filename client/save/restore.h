@@ -5,7 +5,7 @@
 
 #include "save.h"
 
-/* In this process. 0, or -1: run->why. */
+/* Put this worker's share. 0; -1: run->why says why. */
 int restore_parts(struct save_run *run);
 
 #endif

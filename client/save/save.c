@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save.c - a worker: the items of its node's managers into parts. Values are written straight from
- * where they lie. */
+/* save.c - a worker that writes the items of its node's managers into parts. Values are written
+ * straight from the arena. */
 #include "save.h"
 
 #include "dump_out.h"

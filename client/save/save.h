@@ -2,11 +2,11 @@
 /*
  * save.h - `ddict save` and `ddict restore`: what its files share.
  *
- *     front    cmd/save.c                  what the user started; makes and names the folder; where
+ *     front    cmd/save.c                  what the user started; makes and names the folder. If
  *                                          the dictionary has several nodes it starts a worker on
- *                                          each by an srun, else it is the only worker itself
- *     stage    stage.c                     a worker for the lifetime of a dictionary, told by
- *                                          ddictd when (--ddict-save)
+ *                                          each by an srun, otherwise it is the only worker itself
+ *     stage    stage.c                     a worker for the lifetime of a dictionary; ddictd tells
+ *                                          it when to save (--ddict-save)
  *     worker   save.c, files.c, restore.c  threads, each with a manager of this node (save) or a
  *                                          part (restore) at a time
  *
@@ -25,9 +25,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* of a worker: enough for a file system, and leaves cores to the training */
+/* of a worker: enough to keep a file system busy, and leaves cores to the training */
 #define SAVE_THREADS 4u
-/* bytes of a part, about: so that many nodes can read them back */
+/* bytes of a part, about; so small that many nodes can share them when they are read back */
 #define SAVE_PART  (2ull << 30)
 #define SAVE_BATCH 256u /* keys looked up together */
 
@@ -41,19 +41,18 @@ struct save_run {
     uint8_t id[DUMP_ID];
     unsigned worker, workers;
     bool one_file;   /* folder is a file */
-    bool alone;      /* no worker elsewhere: all managers are ours */
-    bool keep;       /* restore: leave keys that are there */
+    bool alone;      /* there is no other worker: all managers are ours */
+    bool keep;       /* restore: leave keys that are there as they are */
     bool no_pickles; /* restore: leave pickles out */
-    bool after_load; /* --stage: not before SAVE_LOADED is there */
-    /* --stage: begins the names of its parts, for others may be in the folder; else "" */
+    bool after_load; /* --stage: wait for the key SAVE_LOADED */
+    /* --stage: begins the names of our parts, because others may be in the folder; else "" */
     char tag[9];
-    /* --stage: what earlier passes have written; NULL: nothing is known */
+    /* --stage: gives what earlier passes have written of a manager; NULL: nothing is known */
     struct save_seen *(*seen)(unsigned manager);
-    /* figures, atomic */
-    /* same: of items, those that were there as they are already (files, --keep) */
+    /* From here to `stopped` atomic. same: how many of items were there already (files, --keep) */
     uint64_t items, bytes, same;
-    uint64_t moved;           /* grows with whatever is done, also inside of one value */
-    uint64_t claimed;         /* managers or parts */
+    uint64_t moved;           /* grows with all progress, within one value, too */
+    uint64_t claimed;         /* managers, or parts, that a thread has taken */
     uint64_t number;          /* of the next part */
     uint64_t left_out;        /* items that cannot be a file; restore: pickles */
     uint64_t already;         /* workers whose share another one has restored (--once) */
@@ -65,41 +64,44 @@ struct save_run {
 };
 
 bool save_stopped(const struct save_run *run);
-/* The failure of this thread (dd_errmsg()) is the run's, if it is the first. */
+/* Stop the run by this thread's failure, whose sentence dd_errmsg() becomes run->why if it is the
+ * first. */
 void save_fail(struct save_run *run);
-/* An item is left out: counted, and the first one is kept with why. Returns 0. */
+/* Leave an item out: it is counted, and the first one is noted with the reason. Returns 0. */
 int save_left_out(struct save_run *run, const char *name, const char *why);
-/* Run body in n threads; 0, or -1 when one failed: run->why. */
+/* Run body in n threads. 0; -1: one failed, and run->why says why. */
 int save_threads(struct save_run *run, unsigned n, void (*body)(struct save_run *run));
 #define SAVE_LOADED "ddict.loaded" /* a str key: what --load and --restore bring is there */
-/* Words between the starters of one dictionary: of no use in another one. */
+/* Whether the key is a word between the starters of one dictionary, of no use in another one. */
 static inline bool save_word(const void *key, size_t klen) {
     return (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
            (klen == 13 && memcmp(key, "s" SAVE_LOADED, 13) == 0);
 }
-/* Does the key begin with the prefix, and is it no such word? */
+/* Whether the key begins with the prefix and is no such word. */
 static inline bool save_wanted(const struct save_run *run, const void *key, size_t klen) {
     return (run->prefix_len == 0 ||
             (klen >= run->prefix_len && memcmp(key, run->prefix, run->prefix_len) == 0)) &&
            !save_word(key, klen);
 }
-/* Is manager i ours to save? */
+/* Whether this worker saves manager i. */
 static inline bool save_ours(const struct save_run *run, uint64_t i) {
     return run->alone || i % run->info.nodes == run->info.node_id;
 }
-/* Each item of a manager whose key begins with the prefix, in batches. each: negative ends. */
 struct save_item {
     const void *key;
     size_t klen;
     struct ddict_view view;
 };
+/* Call each() for every wanted item of a manager; the item is valid until it returns. A negative
+ * code of each() ends that and is returned. Else 0 or a negative code with the sentence set. */
 int save_each(struct save_run *run, unsigned manager,
               int (*each)(struct save_run *run, void *arg, const struct save_item *item),
               void *arg);
 
-/* Write, in this process. 0, or -1: run->why. */
+/* Write this worker's share into parts. 0; -1: run->why says why. */
 int save_parts(struct save_run *run);
-/* The items of one manager, as entries of parts. Codes with the sentence set. */
+/* Write the items of one manager into new parts, and add their entries of the manifest to parts. 0
+ * or a negative code with the sentence set. */
 int save_manager(struct save_run *run, unsigned manager, json_t *parts);
 
 #endif

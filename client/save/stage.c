@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage.c - passes over the managers of a node: what has not changed since the last one is not
- * written again. */
+/* stage.c - passes over the managers of a node, which write what has changed since the pass before.
+ */
 #include "stage.h"
 
 #include "files.h"
@@ -43,7 +43,7 @@ static int folders_make(const char *folder) {
     return mkdir(path, 0777) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* A file with a byte in it comes and goes. 0 or a negated errno. */
+/* Write a file of one byte and remove it. 0 or a negated errno. */
 static int folder_probe(const char *folder) {
     char path[4200], node[64] = "";
     int rc = folders_make(folder);
@@ -65,7 +65,7 @@ static int folder_probe(const char *folder) {
 
 static int ticking;     /* atomic */
 static uint64_t wanted; /* atomic: items of this pass */
-static bool whole;      /* the pass before was, and this process made it */
+static bool whole;      /* the pass before was complete, and by this process */
 
 static void at_say(const struct save_run *run) {
     printf("at %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
@@ -76,7 +76,7 @@ static void at_say(const struct save_run *run) {
            __atomic_load_n(&run->moved, __ATOMIC_RELAXED));
 }
 
-/* ddictd says nothing during a pass but `stop`; the end of stdin is its end. */
+/* During a pass ddictd says nothing but `stop`, and stdin ends when ddictd does. */
 static void *ticker_run(void *arg) {
     struct save_run *run = arg;
     for (unsigned n = 1; __atomic_load_n(&ticking, __ATOMIC_RELAXED); n++) { /* only a flag */
@@ -91,11 +91,11 @@ static void *ticker_run(void *arg) {
     return NULL;
 }
 
-/* --- a dump: parts of each manager, made anew when something in it changed --- */
+/* --- a dump: parts of each manager, which are made anew when something in it has changed --- */
 
 static struct manager {
     json_t *parts;  /* NULL: not written yet */
-    uint64_t state; /* of what was in it before these parts were made */
+    uint64_t state; /* of the manager's content before these parts were made */
     uint64_t items, bytes;
     struct save_seen seen; /* files */
 } * managers;
@@ -140,7 +140,7 @@ static int manager_dump(struct save_run *run, unsigned i) {
     *m = (struct manager){.parts = parts, .state = s.sum};
     json_t *part;
     size_t at;
-    /* not those of the scan: something may have come or gone since */
+    /* not the sums of the scan: something may have come or gone since */
     json_array_foreach(parts, at, part) {
         m->items += (uint64_t)json_integer_value(json_object_get(part, "items"));
         m->bytes += (uint64_t)json_integer_value(json_object_get(part, "bytes"));
@@ -159,7 +159,7 @@ static void dumps_write(struct save_run *run) {
         save_fail(run);
 }
 
-/* What this node has of the dump, for the one that writes the manifest. */
+/* Write what this node has of the dump, for the node that writes the manifest. */
 static int worker_say(struct save_run *run) {
     json_decref(run->parts);
     run->parts = json_array();
@@ -225,7 +225,8 @@ static int pass_run(struct save_run *run, bool files) {
     return files ? 0 : worker_say(run);
 }
 
-/* Until what comes from disk is all there, the dictionary is less than what was saved before. */
+/* Wait until --load and --restore are done: until then the dictionary has less than was saved
+ * before. */
 static int stage_is_loaded(struct save_run *run) {
     int rc =
         run->after_load ? ddict_contains(run->d, "s" SAVE_LOADED, sizeof SAVE_LOADED, NULL, -1) : 1;
@@ -266,7 +267,7 @@ static void stage_publish(struct save_run *run) {
         printf("published %" PRIu64 " %" PRIu64 "\n", run->items, run->bytes);
 }
 
-/* Bytes in use on the node that has most. */
+/* Bytes in use on the node that uses most. */
 static void size_say(struct save_run *run, const char *name) {
     struct ddict_manager_stats *s = NULL;
     uint64_t most = 0;
@@ -287,7 +288,7 @@ static void size_say(struct save_run *run, const char *name) {
 int stage_run(struct save_run *run, bool files, const char *name) {
     char *line = NULL;
     size_t cap = 0;
-    /* Slurm's are for ddictd, too, which tells us */
+    /* Slurm's signals reach ddictd, too, which tells us */
     static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
                                   SIGUSR2, SIGALRM, SIGTSTP, SIGPIPE};
     for (unsigned i = 0; i < sizeof ignored / sizeof *ignored; i++)
