@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cached_read.h - reads in place of values of other nodes, which their proxy may have while the
+/* cached_read.h - read values of other nodes in place: their proxy may have them while the
  * dictionary is frozen. No message, no lock. */
 #ifndef DDICT_LIB_CACHED_READ_H
 #define DDICT_LIB_CACHED_READ_H
 
 #include "local_read.h"
 
-/* The proxy of a key of another node, when it may have the value; else NULL. */
+/* The proxy of a key of another node, if it may have the value; else NULL. */
 static inline struct node_manager *session_cache(struct session *s, uint64_t h) {
     struct node_manager *m = s->route_of[hash_owner(h, s->managers)];
-    /* Acquire pairs with store_freeze(). Who still sees FROZEN finds nothing in the index once it
-     * was unfrozen. */
+    /* Acquire pairs with store_freeze(). A reader that still sees FROZEN after the unfreeze finds
+     * nothing in the index. */
     return FREEZE_STATE(__atomic_load_n(&m->arena.header->freeze, __ATOMIC_ACQUIRE)) ==
                    FREEZE_FROZEN
                ? m
                : NULL;
 }
 
-/* For keys of other nodes. 0; -EAGAIN: ask the proxy. cached_copy: DDICT_ESMALL. */
+/* For keys of other nodes. 0; -EAGAIN: ask the proxy; cached_copy() also DDICT_ESMALL. */
 int cached_view(struct session *s, uint64_t h, const void *key, size_t klen, struct ddict_view *v);
 int cached_copy(struct session *s, uint64_t h, const void *key, size_t klen, void *buf, size_t cap,
                 size_t *vlen, unsigned *tag);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_lane.h - the client's end of a lane: many threads send requests, replies find their way
- * back to who asked.
+ * client_lane.h - the client's end of a lane: many threads send requests, and each reply finds its
+ * way back to the thread that asked.
  *
- * One mutex guards both rings and the table of requests under way; it is held for copying as many
- * messages in and out as there is room for, but for one at a time where others want it, and never
- * while waiting. A waiting thread first spins (more than one core), taking replies for everybody
- * that it finds. Then one waiting thread sleeps on the lane's doorbell; the others sleep each on a
- * futex of their own request, and are woken by whoever takes their reply out of the ring. Who
- * leaves while others sleep makes sure that one of them is at the doorbell.
+ * One mutex guards both rings and the table of requests under way. A thread holds it to copy as
+ * many messages in and out as there is room for (one at a time if other threads want it), and never
+ * while it waits. A waiting thread first spins, if there is more than one core, and takes replies
+ * for everybody. Then one waiting thread sleeps on the lane's doorbell. Each of the others sleeps
+ * on a futex of its own request, and is woken by the thread that takes its reply out of the ring. A
+ * thread that leaves while others sleep makes sure that one of them is at the doorbell.
  *
- * A request that its requester gives up is taken out of the table; ids are never used twice on a
- * lane, so a late reply finds nobody and is dropped.
+ * A request that is given up is taken out of the table. Ids are never used twice on a lane, so a
+ * late reply finds no request and is dropped.
  */
 #ifndef DDICT_LIB_CLIENT_LANE_H
 #define DDICT_LIB_CLIENT_LANE_H
@@ -48,13 +48,13 @@ struct request {
     enum sink sink;
     uint8_t *buf;
     uint64_t cap;
-    /* SINK_MEMORY: bytes that request_aside() set aside for the value before it was asked for; 0:
+    /* SINK_MEMORY: bytes that request_aside() set aside for the value before it was sent; 0:
      * none */
     uint64_t room;
     uint64_t *slot;      /* lease slot reserved for a PLACED reply; NULL: none */
-    struct batch *batch; /* NULL, or who collects */
+    struct batch *batch; /* the batch that collects it, or NULL */
     uint32_t index;      /* the batch's own */
-    /* it is the beginning of a struct async_op (async.h), which collects itself */
+    /* the request is the beginning of a struct async_op (async.h), which collects it */
     bool is_async_op;
     /* result; valid once done */
     /* atomic; release pairs with the requester's acquire: all of the result is written before */
@@ -66,15 +66,15 @@ struct request {
     uint64_t got; /* bytes in buf */
     /* under lane.lock */
     uint64_t id;          /* 0: not in the table */
-    uint16_t type;        /* what was asked: decides which notice is due when it is given up */
-    bool streaming;       /* reply: DATA is awaited */
-    bool sending;         /* put: LAST was not sent yet */
+    uint16_t type;        /* of the request: decides which notice is due if it is given up */
+    bool streaming;       /* more DATA of the reply is to come */
+    bool sending;         /* of a put: LAST was not sent yet */
     bool notice_reserved; /* it has a place in lane.notices, should it be given up */
     bool waits;           /* asked with WAIT */
-    /* bytes of room in SQ that it waits for; NEED_GO: that its manager is not held any more; 0: it
-     * waits for the reply */
+    /* what it waits for: bytes of room in SQ; NEED_GO: that its manager is held no more; 0: the
+     * reply */
     uint32_t need;
-    uint32_t to; /* whose key it is, or whose answer */
+    uint32_t to; /* the manager that owns the key, or answers */
     enum asleep asleep;
     uint32_t futex_word;         /* 1 when woken */
     struct request *chain;       /* table bucket */
@@ -98,7 +98,7 @@ struct client_lane {
     int event_fd;                   /* wakes the manager */
     const struct arena_view *arena; /* of the same manager */
     struct node_manager *manager;
-    int broken; /* 0, or DDICT_EPROTO: the lane can not be trusted any more */
+    int broken; /* 0, or DDICT_EPROTO: the lane cannot be trusted any more */
     /* atomic copy of lane.cq.pos for those that spin without the lock */
     uint64_t taken;
     uint64_t next_id;
@@ -125,7 +125,7 @@ struct client_lane {
     struct request *bucket[CLIENT_LANE_BUCKETS];
 };
 
-/* How long a call may still wait. The clock is read only when it has to wait indeed. */
+/* How long a call may still wait. The clock is read only when the call really has to wait. */
 struct call_deadline {
     struct session *session;
     int timeout_ms;
@@ -137,10 +137,10 @@ void call_deadline_init(struct call_deadline *w, struct session *s, int timeout_
 /* Milliseconds to sleep now, or -ETIMEDOUT, DDICT_EGONE, DDICT_ELOST with the sentence set. */
 int call_deadline_slice(struct call_deadline *w);
 uint64_t call_deadline_left_us(struct call_deadline *w);
-/* The manager is the judge: give its answer time to arrive; with a negative ms that is taken back.
- * */
+/* The manager decides when the time is over: give its answer ms more to arrive. A negative ms takes
+ * that back. */
 void call_deadline_extend(struct call_deadline *w, int ms);
-void call_deadline_renew(struct call_deadline *w); /* something has come: the timeout begins anew */
+void call_deadline_renew(struct call_deadline *w); /* progress: the timeout begins anew */
 
 /* A message on its way into the ring, possibly a streamed put. */
 struct outgoing {
@@ -152,57 +152,57 @@ struct outgoing {
     size_t at_off;
     uint64_t sent;
     bool begun;  /* the header is in the ring */
-    bool placed; /* the value stands in the lane's area, from `place` on */
+    bool placed; /* the value is in the lane's area, at `place` */
     uint64_t place;
-    /* client_lane_send() is over with 1, and nothing was sent, where the manager is held */
+    /* if the manager is held, client_lane_send() returns 1 and sends nothing */
     bool skips;
-    /* client_lane_push() stops when so many bytes are sent, with r->need 0; 0: never */
+    /* bytes sent after which client_lane_push() stops, with r->need 0; 0: never */
     uint64_t pause;
 };
 
-/* event_fd is taken over */
+/* The lane owns event_fd from now on. */
 int client_lane_open(struct client_lane *p, struct node_manager *m, int lane_fd, int event_fd);
 void client_lane_close(struct client_lane *p);
 
-/* Send all of out; r is in the table then. Waits for room. On a refusal in the middle of a stream:
- * 0, r is done. */
+/* Send all of out and put r into the table. Waits for room. 0, also if the manager refuses a stream
+ * in its middle, which leaves r done; or a negative code. */
 int client_lane_send(struct client_lane *p, struct outgoing *out, struct request *r,
                      struct call_deadline *w);
-/* Wait until r is done. When the deadline ends first r is given up: negative code, r (and its buf)
- * is the caller's again. */
+/* Wait until r is done. If the deadline ends first, r is given up: a negative code, and r and its
+ * buf are the caller's again. */
 int client_lane_wait(struct client_lane *p, struct request *r, struct call_deadline *w);
-void client_lane_cancel(struct client_lane *p, struct request *r); /* no-op when it is done */
+void client_lane_cancel(struct client_lane *p, struct request *r); /* nothing if it is done */
 void request_drop(struct request *r); /* free text, and buf of SINK_MEMORY */
-/* before it is sent: memory that takes a value of up to room bytes. 0 or -ENOMEM, without a
- * sentence */
+/* Before r is sent: set memory aside for a value of up to room bytes. 0 or -ENOMEM, without a
+ * sentence. */
 int request_aside(struct request *r, uint64_t room);
 
-/* --- for batches, which fill several rings without waiting for one (many.c) --- */
+/* --- for batches, which fill several rings without waiting for one (get_many.c, put_many.c) --- */
 void client_lane_lock(struct client_lane *p);
 void client_lane_unlock(struct client_lane *p);
-/* Under lock: 1 all of it is in the ring, 0 no room now (or r->need is 0: another thread wants the
- * lock), or a negative code. A refused stream ends with 1 and r done. */
+/* Under lock: put out into the ring. 1: all of it; 0: there is no room now, or if r->need is 0,
+ * another thread wants the lock; or a negative code. A refused stream ends with 1 and r done. */
 int client_lane_push(struct client_lane *p, struct outgoing *out, struct request *r);
-/* With a lock of its own, and never waiting: 1 a request of one record is sent, 0 there is no room
- * now or its manager is held, or a negative code. */
+/* Without lock, and without waiting: send a request of one record. 1: sent; 0: there is no room
+ * now, or its manager is held; or a negative code. */
 int client_lane_try_send(struct client_lane *p, struct outgoing *out, struct request *r);
-/* under lock: deliver what is there; number of records, or a negative code */
+/* Under lock: deliver the records that are there. Returns their number, or a negative code. */
 int client_lane_drain(struct client_lane *p);
-void client_lane_wake(struct client_lane *p); /* without lock: the manager, if it sleeps */
-/* Is something to be drained? Without lock. */
+void client_lane_wake(struct client_lane *p); /* without lock: wake the manager, if it sleeps */
+/* Whether there are records to drain. Without lock. */
 static inline bool client_lane_has_records(const struct client_lane *p) {
     /* Acquire pairs with the manager's release of tail; `taken` is stored under lock after each
      * drain, a stale one only costs a look. */
     return __atomic_load_n(&p->lane.page->cq_tail, __ATOMIC_ACQUIRE) !=
            __atomic_load_n(&p->taken, __ATOMIC_RELAXED);
 }
-/* Take what is there; if the batch has no result then and SQ no room for need bytes (0: does not
- * matter), sleep at most slice_ms. */
+/* Drain the lane. If the batch has no result after that, and SQ no room for need bytes (0: any),
+ * sleep at most slice_ms. */
 int client_lane_wait_any(struct client_lane *p, struct batch *b, uint32_t need, int slice_ms);
 
 /*
- * The same for n lanes with a batch for each: until one of them has a result. Sleeps on all their
- * bells at once, where the kernel can (5.16), else on each in turn for a moment.
+ * The same for n lanes with a batch each, until one of them has a result. Sleeps on all their
+ * doorbells at once if the kernel can (5.16), otherwise on each in turn for a moment.
  */
 int client_lanes_wait_any(struct client_lane *const *p, struct batch *const *b, unsigned n,
                           int slice_ms);

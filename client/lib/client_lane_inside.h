@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_lane_inside.h - what lane_send.c, lane_recv.c and lane_wait.c share of a lane. All under
- * lane.lock. */
+/* client_lane_inside.h - what lane_send.c, lane_recv.c and lane_wait.c share of a lane. All is to
+ * be called under lane.lock. */
 #ifndef DDICT_LIB_CLIENT_LANE_INSIDE_H
 #define DDICT_LIB_CLIENT_LANE_INSIDE_H
 
@@ -10,10 +10,10 @@
 void request_table_put(struct client_lane *p, struct request *r);
 struct request *request_table_get(struct client_lane *p, uint64_t id);
 void request_table_remove(struct client_lane *p, struct request *r);
-/* A notice for the manager about a request that is given up, one at most; sent before anything
- * else. */
+/* Add a notice for the manager about a request that is given up, at most one for each. Notices are
+ * sent before anything else. */
 void client_lane_notice_add(struct client_lane *p, struct request *r, uint16_t type, uint64_t id);
-/* it is over: nothing will have to be said of it */
+/* The request is over: it needs no notice any more. */
 void notice_release(struct client_lane *p, struct request *r);
 void client_lane_notices_send(
     struct client_lane *p); /* send the notices, as far as there is room */

@@ -32,7 +32,7 @@
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-/* reached without the table of the dynamic linker */
+/* code reaches it without the dynamic linker's table */
 #define HIDDEN __attribute__((visibility("hidden")))
 
 struct lease_thread; /* lease.h */
@@ -56,14 +56,14 @@ struct hold {
 struct session {
     uint64_t id;          /* unique in this process, never used again; 0: closed */
     struct session *next; /* registry, or pool */
-    /* no handle has it any more; it waits for its views; under registry_lock */
+    /* no handle has the session any more; it waits for its views; under registry_lock */
     bool closing;
-    /* in a child: there is no hold page for the views; it stays, so that releasing them does
-     * nothing */
+    /* in a child: there is no hold page for the views. The session stays, so that releasing them
+     * does nothing */
     bool lost;
     unsigned stage; /* of opening: 0, 1 greeted, 2 welcomed, 2 + managers known */
     int sock;       /* to ddictd; -1 in a child that inherited the session */
-    int doorbell;   /* eventfd that managers write for who polls; -1 likewise */
+    int doorbell;   /* eventfd that managers write for threads that poll; -1 likewise */
     const struct status_page *status_page;
     int timeout_ms; /* what -1 means */
     /* atomic; bytes that are set aside for the value of a pop (request.h) */
@@ -97,12 +97,12 @@ struct session {
 
 struct ddict {
     struct session *session; /* atomic; NULL after fork until the first call */
-    /* its id, or 0; atomic; set after session and cleared before it. A thread that has this id in
-     * hand knows the session */
+    /* the session's id, or 0; atomic; set after `session` and cleared before it. A thread whose
+     * lease_last_used has this id knows the session */
     uint64_t session_id;
     pthread_mutex_t lock; /* guards opening the session anew */
     char name[DICT_NAME_MAX];
-    /* after fork: what the time of earlier calls was enough for; under lock */
+    /* after fork: the session as far as earlier calls had time to open it; under lock */
     struct session *opening;
     struct ddict_async *asyncs; /* under registry_lock */
     struct ddict *next;         /* registry */

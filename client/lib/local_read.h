@@ -5,7 +5,7 @@
 
 #include "lease.h"
 
-/* All of it but the slot. */
+/* Set all of the view but its slot. */
 static inline void view_set(struct ddict_view *v, struct session *s, const struct found *f) {
     v->data = f->value;
     v->len = f->val_len;
@@ -22,17 +22,18 @@ static inline void local_count(struct lease_thread *t, struct node_manager *m, u
 }
 
 /*
- * As view_set() for an item held by slot n whose value may be in the spill: up to DD_SPILL_COPY
- * bytes of it become memory of the view's own, and slot n is given back; more is looked through,
- * and read where the file is mapped. 0, -EIO, -ENOMEM, also then without slot n.
+ * As view_set(), for an item held by slot n whose value may be in the spill. A value of up to
+ * DD_SPILL_COPY bytes becomes private memory of the view, and slot n is given back; a longer one is
+ * checked, and read where the file is mapped. 0; -EIO or -ENOMEM, with slot n given back.
  */
 int view_take(struct session *s, struct node_manager *m, uint32_t n, const struct found *f,
               struct ddict_view *v);
 
 /*
- * All of these: 0, DDICT_ENOKEY (a true miss; counted, no sentence set), -EAGAIN (ask the manager
- * through its lane), DDICT_EPROTO, and local_view() also DDICT_EVIEWS. local_copy: DDICT_ESMALL.
- * Where the value is in the spill also -EIO, with a sentence.
+ * Read a key of manager m in place. All return 0, DDICT_ENOKEY (a true miss, which is counted; no
+ * sentence is set), -EAGAIN (ask the manager through its lane) or DDICT_EPROTO; local_view() also
+ * DDICT_EVIEWS, local_copy() DDICT_ESMALL; of a value in the spill also -EIO, with the sentence
+ * set.
  */
 int local_view(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
                struct ddict_view *v);

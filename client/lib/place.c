@@ -3,12 +3,12 @@
  * place.c - values that are built in place: in the area of the lane to the manager that will be
  * asked, which copies them from there into their blocks.
  *
- * P1 A place that was committed is read by the manager until SQ head has passed its last record,
- * also when nobody waits for the answer any more; where that is an ABORT or
- *      CANCEL, it is the last. Until then its part of the area is not used again.
- * P2 Memory of the area below DD_AREA_KEPT stays, the rest is given back when its place is over.
- * What stays is taken away by the manager when there was
- *      no place for long (PROTOCOL 3, R4); while it does so a new place begins behind it.
+ * P1 The manager reads a committed place until SQ head has passed its last record (an ABORT or
+ *    CANCEL, if there is one), even if nobody waits for the answer any more. Until then its part of
+ *    the area is not used again.
+ * P2 Memory of the area below DD_AREA_KEPT stays; the rest is given back when its place is over.
+ *    The manager takes away what stays if there was no place for long (PROTOCOL 3, R4); meanwhile a
+ *    new place begins behind that.
  */
 #include "client_lane_inside.h"
 #include "request.h"

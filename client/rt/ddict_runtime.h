@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ddict_runtime.h - who and where is this process among those of its job, and who else is there.
- * For every way of starting them.
+ * ddict_runtime.h - which rank this process is, on which node, and who the other ranks are, however
+ * they were started.
  *
  *     rank 0 on node n1                               rank 3 on node n2
  *     ddict_rt_init(0);                               ddict_rt_init(0);
@@ -13,15 +13,14 @@
  *     ddict_rt_barrier(5000);                         ddict_rt_barrier(5000);
  *     ddict_rt_finalize();                            ddict_rt_finalize();
  *
- * RANKS. The processes that were started together are numbered 0 .. size - 1; those of one node
- * also 0 .. local_size - 1 in order of rank; the nodes on which there are some 0 .. nodes - 1, in
- * the order of the launcher's list. ddict_rt_init() asks, in this order, and takes the first
- * answer:
+ * RANKS. The processes that were started together have ranks 0 .. size - 1; those of one node also
+ * local ranks 0 .. local_size - 1, in order of rank; their nodes have ids 0 .. nodes - 1, in the
+ * order of the launcher's list. ddict_rt_init() asks in this order and takes the first answer:
  *
  *     DDICT_RT_TORCHRUN  torchrun (python -m torch.distributed.run): the variables of its workers
  *     DDICT_RT_RUN       `ddict run -n N`: its variables
  *     DDICT_RT_PMIX      PMIx: srun --mpi=pmix, mpirun, prterun
- *     DDICT_RT_MPIRUN    Open MPI's and PRRTE's variables, where PMIx does not answer
+ *     DDICT_RT_MPIRUN    Open MPI's and PRRTE's variables, if PMIx does not answer
  *     DDICT_RT_SLURM     Slurm's variables: srun --mpi=none, --mpi=pmi2, or no PMIx library
  *                        installed
  *     DDICT_RT_SINGLE    one process alone: a batch script, a shell of salloc, no Slurm at all
@@ -29,47 +28,49 @@
  * The PMIx library is opened when it is needed and need not be installed. $DDICT_PMIX names another
  * one, or is `no` to leave PMIx alone.
  *
- * PEERS. The ranks of a Slurm step meet through the dictionary that $DDICT_NAME names, and through
- * PMIx where there is none; those of mpirun through PMIx where they have it. info.peers says which.
+ * PEERS. The ranks of a Slurm step meet through the dictionary that $DDICT_NAME names, or through
+ * PMIx if there is none; those of mpirun through PMIx if they have it. info.peers says which.
  *
- * WHAT IS CERTAIN. rank, size, local_rank and local_size always are; node_id, nodes and the ranks
- * of this node, too, except by Open MPI's variables on several nodes. Where another rank runs is
- * with PMIx and on one node; Slurm's variables tell it for the distributions block, cyclic and
- * plane, which are checked against the ranks of this node, and not for arbitrary; torchrun's do not
- * tell it. What is not certain is not guessed: those calls give -ENODATA, info.map is 0, and
+ * WHAT IS CERTAIN. rank, size, local_rank and local_size always are. node_id, nodes and the ranks
+ * of this node are, except by Open MPI's variables on several nodes. Where other ranks run is
+ * certain with PMIx and on one node. Slurm's variables tell it for the distributions block, cyclic
+ * and plane, which are checked against the ranks of this node, but not for arbitrary; torchrun's do
+ * not tell it. What is not certain is not guessed: those calls give -ENODATA, info.map is 0, and
  * info.node_id and info.nodes are -1.
  *
- * RETURN VALUES. Functions that return int give 0 (or a number, where it says so) or a negative
- * code: a negated errno value or one of the DDICT_E* of ddict.h, which ddict_strerror() explains;
- * ddict_rt_errmsg() gives the full sentence for the last failure of the calling thread. -EINVAL
- * from any call but the first: ddict_rt_init() was not called, or an argument is out of range.
+ * RETURN VALUES. Functions that return int give 0 (or a number, where the comment says so) or a
+ * negative code: a negated errno value or one of the DDICT_E* codes of ddict.h, which
+ * ddict_strerror() explains. ddict_rt_errmsg() gives the full sentence for the last failure of the
+ * calling thread. Every call but ddict_rt_init() gives -EINVAL if that was not called, or if an
+ * argument is out of range.
  *
- * TIMEOUTS. timeout_ms: milliseconds, -1 = 60 s ($DDICT_TIMEOUT seconds), 0 = do not wait. A
- * process that was suspended has its deadline extended by that time. No call waits for ever.
+ * TIMEOUTS. timeout_ms is in milliseconds; -1 is the default, $DDICT_TIMEOUT seconds or 60 s; 0 is
+ * not to wait. The deadline of a process that was suspended moves by that time. No call waits for
+ * ever.
  *
  * THREADS. Any thread may call anything. Collective calls (exchange, barrier) of one process run
- * one after the other: the ranks must make them in the same order, so let one thread make them.
+ * one after the other. All ranks must make them in the same order, so let one thread make them.
  *
- * FORK, SPAWN. A forked child keeps the answers (rank, size, ...) and is not a rank of its own:
- * exchange and barrier give it -EPERM, and it need not and cannot finalize. A process started by a
- * rank with the rank's variables (a data loader's worker) finds the same place when it calls
- * ddict_rt_init(), and PMIx is left to the first one as long as that lives; info.peers then says
- * DDICT_RT_PEERS_NONE. exec: a new program, which calls ddict_rt_init() again.
+ * FORK, SPAWN. A forked child keeps the answers (rank, size, ...) but is no rank of its own:
+ * exchange and barrier give it -EPERM, and it need not and cannot finalize. A process that a rank
+ * starts with its own variables (a data loader's worker) finds the same place when it calls
+ * ddict_rt_init(). PMIx stays with the first such process as long as that lives; info.peers of the
+ * others is DDICT_RT_PEERS_NONE. After exec the new program calls ddict_rt_init() again.
  *
- * PROGRAMS. A PMIx server serves one program of a task: when a script runs several, one after the
- * other, the first that uses PMIx has it (`ddict runtime` is one, unless it has --no-pmix). Later
- * ones find out by the other ways and meet through the dictionary; without one they cannot meet.
- * MPI_Init() fails in them.
+ * PROGRAMS. A PMIx server serves one program of a task. If a script runs several programs, one
+ * after the other, the first that uses PMIx has it (`ddict runtime` is one, unless it has
+ * --no-pmix). Later ones find their rank by the other ways and meet through the dictionary; without
+ * a dictionary they cannot meet. MPI_Init() fails in them.
  *
- * END. Slurm takes a PMIx client that ends without having said goodbye for a crash and kills its
- * step. exit() says it, so that return from main(), sys.exit() and an unhandled Python exception
- * are covered. Before _exit() and exec call ddict_rt_leave(). abort() and signals are not covered,
- * and end the step as Slurm's --kill-on-bad-exit says. MPI in the same process may be initialised
- * and finalized before or after ddict_rt_init() and ddict_rt_finalize(), in any order.
+ * END. If a PMIx client ends without a goodbye, Slurm takes that for a crash and kills its step.
+ * exit() says goodbye, so return from main(), sys.exit() and an unhandled Python exception are
+ * covered. Before _exit() and exec call ddict_rt_leave(). abort() and signals are not covered, and
+ * end the step as Slurm's --kill-on-bad-exit says. MPI in the same process may be initialised and
+ * finalized before or after ddict_rt_init() and ddict_rt_finalize(), in any order.
  *
- * DEATH. When a rank has died, exchange and barrier of the others end with -ETIMEDOUT, or Slurm
+ * DEATH. When a rank has died, exchange and barrier of the others end with -ETIMEDOUT, unless Slurm
  * ends the step first. After a collective call that failed, later ones of this process give
- * -ECANCELED: nobody knows any more who has seen what.
+ * -ECANCELED, because no rank knows any more what the others have seen.
  */
 #ifndef DDICT_RT_DDICT_RUNTIME_H
 #define DDICT_RT_DDICT_RUNTIME_H
@@ -87,7 +88,7 @@ extern "C" {
 #define DDICT_RT_API
 #endif
 
-/* Who said where we are. */
+/* Where the answers came from. */
 enum {
     DDICT_RT_SINGLE,
     DDICT_RT_SLURM,
@@ -101,7 +102,7 @@ enum {
     DDICT_RT_PEERS_SELF, /* there are no others */
     DDICT_RT_PEERS_PMIX,
     DDICT_RT_PEERS_DICT, /* through the dictionary that $DDICT_NAME names */
-    DDICT_RT_PEERS_NONE  /* not at all: neither is there; exchange and barrier give -ENOTSUP */
+    DDICT_RT_PEERS_NONE  /* not at all: exchange and barrier give -ENOTSUP */
 };
 
 struct ddict_rt_info {
@@ -111,10 +112,10 @@ struct ddict_rt_info {
     int local_rank, local_size;
     int node_id, nodes; /* -1: not known */
     int map;            /* 1: where every rank runs is known */
-    /* name of this node: Slurm's, else the host's without its domain. The library's, until the end
-     * of the process */
+    /* name of this node: Slurm's, else the host's without its domain. It is the library's, and
+     * valid until the end of the process */
     const char *node;
-    /* names those who were started together, the same in all of them: "slurm.17.0",
+    /* name of all that were started together, the same in each of them: "slurm.17.0",
      * "torchrun.abc.0". The library's, as node */
     const char *group;
     const char *how_name;   /* "PMIx", "Slurm's variables", ...: static */
@@ -124,34 +125,34 @@ struct ddict_rt_info {
 #define DDICT_RT_NO_PMIX 1u /* use the other ways only, as $DDICT_PMIX=no does */
 
 /*
- * Find out. Every call is to be followed by one ddict_rt_finalize(); only the first one does
- * anything, and only its flags count. Asks no other rank, so ranks need not call it together. PMIx
- * costs about 15 ms, the others some microseconds. flags: 0 or DDICT_RT_NO_PMIX. PMIx that seems to
- * be there and fails (in a container that hides the server's files) is passed over:
- * ddict_rt_trouble(). Errors: -ENOMEM, -EINVAL (unknown flag), -EPERM (a child that was forked
- * after ddict_rt_init(): it has the answers already).
+ * Find out rank and node. Only the first call does anything, and only its flags count; each call
+ * needs one ddict_rt_finalize(). Asks no other rank, so ranks need not call it together. PMIx takes
+ * about 15 ms, the other ways some microseconds. flags: 0 or DDICT_RT_NO_PMIX. If PMIx seems to be
+ * there and fails (in a container that hides its server's files), the other ways are used, and
+ * ddict_rt_trouble() says why. Errors: -ENOMEM, -EINVAL (unknown flag), -EPERM (a child that was
+ * forked after ddict_rt_init(): it has the answers already).
  */
 DDICT_RT_API int ddict_rt_init(unsigned flags);
 
 /*
- * Undo one ddict_rt_init(); the last one leaves the dictionary. Not collective. After it
+ * Undo one ddict_rt_init(); undoing the last one leaves the dictionary. Not collective. Afterwards
  * ddict_rt_init() works again and finds the same. PMIx is kept until exit(), because it cannot be
- * initialised twice in a process, and MPI may want it yet. Rank 0 may wait up to a second for the
- * others to have read the last exchange. 0, or -EINVAL when there is nothing to undo.
+ * initialised twice in a process, and MPI may still need it. Rank 0 may wait up to a second until
+ * the others have read the last exchange. 0, or -EINVAL if there is nothing to undo.
  */
 DDICT_RT_API int ddict_rt_finalize(void);
 
 /*
- * Undo all ddict_rt_init() and leave PMIx, too: for a process that goes on to exec or _exit(). Not
- * collective. From now on nothing in this process can use PMIx: MPI_Init() fails (MPI that is
- * initialised goes on), and ddict_rt_init() finds other ways. 0.
+ * Undo all ddict_rt_init() and leave PMIx, too: for a process that is about to call exec or
+ * _exit(). Not collective. From now on nothing in this process can use PMIx: MPI_Init() fails (MPI
+ * that is initialised goes on), and ddict_rt_init() uses the other ways. Returns 0.
  */
 DDICT_RT_API int ddict_rt_leave(void);
 
-/* What was found. info is the caller's. 0 or -EINVAL. */
+/* Write what was found to *info. 0 or -EINVAL. */
 DDICT_RT_API int ddict_rt_get_info(struct ddict_rt_info *info);
 
-/* One figure of info each; -EINVAL; -ENODATA where info has -1. */
+/* One number of info each; -ENODATA where info has -1; or -EINVAL. */
 DDICT_RT_API int ddict_rt_rank(void);
 DDICT_RT_API int ddict_rt_size(void);
 DDICT_RT_API int ddict_rt_local_rank(void);
@@ -160,21 +161,22 @@ DDICT_RT_API int ddict_rt_node_id(void);
 DDICT_RT_API int ddict_rt_nodes(void);
 
 /*
- * Name of node `node`, 0 .. nodes - 1, as the launcher says it. The library's, until the last
- * ddict_rt_finalize(). NULL: out of range, or not known (torchrun and Open MPI's variables tell
- * this node's only).
+ * Name of node `node`, 0 .. nodes - 1, as the launcher says it. It is the library's, and valid
+ * until the last ddict_rt_finalize(). NULL: out of range, or not known (torchrun's and Open MPI's
+ * variables tell only this node's).
  */
 DDICT_RT_API const char *ddict_rt_node_name(int node);
 
-/* The node on which rank `rank` runs, 0 .. nodes - 1; -ENODATA when that is not certain. */
+/* The node on which rank `rank` runs, 0 .. nodes - 1; -ENODATA if that is not certain. */
 DDICT_RT_API int ddict_rt_node_of(int rank);
 
-/* Name of that node, or NULL with a sentence. As ddict_rt_node_name(). */
+/* The name of that node, valid as that of ddict_rt_node_name(); or NULL with the sentence set. */
 DDICT_RT_API const char *ddict_rt_host_of(int rank);
 
 /*
- * The ranks of a node in rising order; their number, or -ENODATA when not certain, -EINVAL. ranks:
- * room for cap of them, may be NULL with cap 0; when there are more, the first cap are written.
+ * Write the ranks of a node to ranks, in rising order; it has room for cap of them, and only the
+ * first cap are written. ranks may be NULL with cap 0. Returns their number, -ENODATA if that is
+ * not certain, or -EINVAL.
  */
 DDICT_RT_API int ddict_rt_ranks_of(int node, int *ranks, int cap);
 
@@ -185,37 +187,39 @@ struct ddict_rt_bytes {
 };
 
 /*
- * Every rank gives len bytes at data and gets those of all. Collective: returns when all have given
- * theirs. *all receives an array of size entries in order of rank, one block of memory that the
- * caller free()s. len may differ between ranks and be 0; 1 MiB at most. Meant for addresses and the
- * like, some dozen times in the life of a process: PMIx keeps what it was given to the end and
- * moves all of it every time, so that the hundredth takes several times as long as the first.
- * Through the dictionary each takes as long as the others. Errors: -ETIMEDOUT (not all came),
- * -ENOTSUP (no way to reach the others; the sentence says what to add), -EPERM (a forked child),
- * -ECANCELED (an earlier one failed), -E2BIG, -ENOMEM, -EIO (PMIx), DDICT_E* (the dictionary). On
- * failure *all is untouched.
+ * Give the len bytes at data, and get those of every rank. Collective: returns when all ranks have
+ * given theirs. *all receives an array of `size` entries in order of rank, one block of memory that
+ * the caller frees. len may differ between ranks: 0 to 1 MiB.
+ *
+ * Meant for addresses and the like, some dozen times in the life of a process. PMIx keeps what it
+ * was given until the end and moves all of it every time, so the hundredth exchange takes several
+ * times as long as the first. Through the dictionary each takes equally long.
+ *
+ * Errors: -ETIMEDOUT (not all ranks came), -ENOTSUP (no way to reach the others; the sentence says
+ * what to add), -EPERM (a forked child), -ECANCELED (an earlier collective call failed), -E2BIG,
+ * -ENOMEM, -EIO (PMIx), DDICT_E* (the dictionary). On failure *all is untouched.
  */
 DDICT_RT_API int ddict_rt_exchange(const void *data, size_t len, struct ddict_rt_bytes **all,
                                    int timeout_ms);
 
-/* Collective: returns when all ranks have called it. Errors as above. */
+/* Collective: returns when all ranks have called it. Errors as ddict_rt_exchange(). */
 DDICT_RT_API int ddict_rt_barrier(int timeout_ms);
 
 /* --- GPUs --- */
 
 enum {
     DDICT_RT_GPU_NONE, /* leave them as they are */
-    /* one order for all ranks of the node, device LOCAL_RANK (modulo the devices) is the rank's */
+    /* one order for all ranks of the node; the rank's own is device LOCAL_RANK (modulo devices) */
     DDICT_RT_GPU_CLOSEST,
     DDICT_RT_GPU_ROTATE /* the rank's own is device 0, the others follow */
 };
 struct ddict_rt_gpu {
     const char *variable; /* that was set: "CUDA_VISIBLE_DEVICES", ...; NULL: none */
-    const char *value;    /* of it: the library's, until the next call */
-    int device;           /* which device is the rank's: for set_device(); -1: not bound */
-    int devices;          /* visible ones */
+    const char *value;    /* its value: the library's, valid until the next call */
+    int device;           /* the rank's device, for set_device(); -1: not bound */
+    int devices;          /* how many are visible */
     int pci_order;        /* 1: CUDA_DEVICE_ORDER=PCI_BUS_ID was set, too */
-    /* ranks on the GPU that has most of them; 1 while there are no more ranks than GPUs */
+    /* ranks on the GPU that has most of them; 1 if there are no more ranks than GPUs */
     int shared;
     int numa;     /* NUMA node that the rank's GPU is nearest to; -1: not known */
     char pci[16]; /* of the rank's GPU, "0000:84:00.0"; "" when not known */
@@ -223,24 +227,24 @@ struct ddict_rt_gpu {
 
 /*
  * Put the GPUs that this process may use into the order that fits the cores of all ranks of its
- * node, by setting the variable of their vendor in this process: call it before the first use of a
- * GPU, and while no other thread reads the environment. The total distance is the least there is;
- * no GPU has two ranks while there are no more ranks than GPUs. All that were visible stay so, none
- * is added. gpu: the answer, may be NULL.
+ * node, by setting their vendor's variable in this process. Call it before the first use of a GPU,
+ * and while no other thread reads the environment. The sum of the distances between ranks and GPUs
+ * is the least possible, and no GPU has two ranks if there are no more ranks than GPUs. All GPUs
+ * that were visible stay visible, and none is added. *gpu (gpu may be NULL) receives the answer.
  *
- * Where Slurm gave every task the cores of all (--cpu-bind), ranks need not call it together. With
- * mpirun or torchrun they must, all of the job: it is an exchange. 1: bound; 0: there is nothing to
- * bind, or Slurm has given each task its own (ddict_rt_errmsg() says which). Errors, the variable
- * is as it was: -EINVAL (the variable cannot be understood), -ENOENT (no hwloc here), those of
- * ddict_rt_exchange().
+ * If Slurm told every task the cores of all (--cpu-bind), ranks need not call this together. With
+ * mpirun or torchrun all ranks of the job must, because it is an exchange. Returns 1: bound; 0:
+ * there is nothing to bind, or Slurm gave each task GPUs of its own (ddict_rt_errmsg() says which).
+ * Errors, which leave the variable as it was: -EINVAL (the variable cannot be understood), -ENOENT
+ * (no hwloc here), those of ddict_rt_exchange().
  */
 DDICT_RT_API int ddict_rt_bind_gpu(int how, struct ddict_rt_gpu *gpu);
 
-/* Why PMIx, which seemed to be there, was passed over by ddict_rt_init(): a sentence, or "". The
- * library's, until the last ddict_rt_finalize(). */
+/* Why ddict_rt_init() did not use PMIx although it seemed to be there: a sentence, or "". It is the
+ * library's, and valid until the last ddict_rt_finalize(). */
 DDICT_RT_API const char *ddict_rt_trouble(void);
 
-/* Sentence of the calling thread's last failure in this library; "" when none. Valid until its next
+/* The sentence of the calling thread's last failure in this library, or "". Valid until its next
  * failure. */
 DDICT_RT_API const char *ddict_rt_errmsg(void);
 

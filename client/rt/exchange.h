@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exchange.h - an exchange through the dictionary, by the public calls of libddict. One thread at a
- * time. */
+/* exchange.h - an exchange between ranks through the dictionary, by the public calls of libddict.
+ * One thread at a time uses a struct gather. */
 #ifndef DDICT_RT_EXCHANGE_H
 #define DDICT_RT_EXCHANGE_H
 
@@ -13,15 +13,17 @@ struct gather {
     const char *group; /* borrowed */
     int rank, size;
     unsigned generation; /* exchanges begun */
-    int unread;          /* rank 0: some have not said yet that they read the last one */
+    int unread;          /* rank 0: some ranks may not have read the last exchange yet */
 };
 
-/* 0 or a DDICT_E* code, -ETIMEDOUT, ... with the sentence. */
+/* Attach, as one of `size` ranks of a group. 0 or a DDICT_E* code, -ETIMEDOUT, ... with the
+ * sentence set. */
 int gather_open(struct gather *g, const char *group, int rank, int size, struct deadline *d);
 /* As ddict_rt_exchange(). */
 int gather_exchange(struct gather *g, const void *data, size_t len, struct ddict_rt_bytes **all,
                     struct deadline *d);
-/* Rank 0 waits until d for the others to have read, and removes what is left. */
+/* Leave. Rank 0 waits, at most until d, until the others have read, and removes the keys that are
+ * left. */
 void gather_close(struct gather *g, struct deadline *d);
 
 #endif
