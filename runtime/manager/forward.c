@@ -29,6 +29,7 @@
  * The last piece, or what tells that none comes any more, ends FILLS, PASSES and DROPS. When the
  * connection is lost all end, but for gets and heads in ASKED, which are NEW again. The rows at the
  * end of this file have a handler for each message that a state allows; all others break a rule.
+ * forward_put.c sends the pieces of PUTS.
  *
  * Two things are independent of the state:
  *     who asked       requester: a lane, or the prefetch, which takes no answer; NULL: gone, which
@@ -46,7 +47,6 @@
 #include "forward_route.h"
 #include "forward_table.h"
 #include "manager.h"
-#include "parked.h"
 #include "peer_client.h"
 #include "requester.h"
 #include "rma_read.h"
@@ -76,9 +76,16 @@ struct state_row {
 };
 static const struct state_row rows[FORWARD_STATE_N];
 
+/* The requester is gone, or was answered. */
+static void forward_detach(struct forward *f) {
+    if (f->req.type == MSG_PUT)
+        put_in_forget(f->requester, f);
+    forward_unlink(f);
+}
+
 static void forward_free(struct manager *m, struct forward *f) {
     if (f->requester)
-        forward_unlink(f);
+        forward_detach(f);
     if (f->rma_read)
         rma_read_forget(f->rma_read, forward_has_block(f) ? &f->block : NULL);
     else if (forward_has_block(f))
@@ -99,13 +106,6 @@ static void forward_end(struct manager *m, struct forward *f) {
     if ((f->req.type == MSG_GET || f->req.type == MSG_POP) && forward_busy(f))
         count_latency(m, DDICT_LATENCY_FETCH, f->began, clock_ns());
     forward_free(m, f);
-}
-
-static void tell_owner(struct forward *f, unsigned type, uint64_t aux) {
-    struct msg r = {
-        .type = (uint16_t)type, .flags = MSGF_HOP, .id = f->id, .aux = aux, .manager = f->from};
-    /* an error is the connection's, whose end answers everything */
-    peer_send(f->peer, f->via, &r, NULL, 0);
 }
 
 /* --- to the owner --- */
@@ -177,8 +177,9 @@ static int forward_first(struct forward *f, struct peer *p, const uint8_t *paylo
     return TAKE_DONE;
 }
 
-int forward_again(struct requester *a, const struct msg *req, const uint8_t *payload,
-                  const uint8_t *key, uint64_t hash, uint32_t to) {
+/* As forward_begin(), which sees to it that what stalls is tried again. */
+static int forward_try(struct requester *a, const struct msg *req, const uint8_t *payload,
+                       const uint8_t *key, uint64_t hash, uint32_t to) {
     struct manager *m = a->m;
     bool waits = req->flags & MSGF_WAIT, get = req->type == MSG_GET;
     int e = 0;
@@ -209,51 +210,10 @@ int forward_again(struct requester *a, const struct msg *req, const uint8_t *pay
 
 int forward_begin(struct requester *a, const struct msg *req, const uint8_t *payload,
                   const uint8_t *key, uint64_t hash, uint32_t to) {
-    if (parked_before(a, to))
-        return parked_add(a, req, payload, to);
-    int e = forward_again(a, req, payload, key, hash, to);
-    if (e != TAKE_STALL)
-        return e;
-    if (a->kind == REQUESTER_LANE && peer_stuck(a->m, to))
-        return parked_add(a, req, payload, to);
-    manager_stalls(a->m);
-    return TAKE_STALL;
-}
-
-/* --- pieces of a put --- */
-bool forward_stalled(struct forward *f) {
-    bool full = peer_full(f->peer, f->via);
-    if (full)
-        manager_stalls(f->requester->m);
-    return full;
-}
-
-bool forward_parks(struct forward *f, uint32_t *to) {
-    *to = f->from;
-    return parked_before(f->requester, f->from) ||
-           (peer_full(f->peer, f->via) && peer_stuck(f->requester->m, f->from));
-}
-
-static void put_ended(struct forward *f) {
-    if (f->state == FORWARD_PUTS)
-        forward_become(f, FORWARD_ASKED);
-}
-
-int forward_data(struct forward *f, const struct msg *m, const uint8_t *payload) {
-    struct msg r = *m;
-    r.id = f->id;
-    r.flags |= MSGF_HOP;
-    r.manager = f->from;
-    if (m->flags & MSGF_LAST)
-        put_ended(f);
-    int e = peer_send(f->peer, f->via, &r, payload, m->len - MSG_HEADER);
-    return e == -ENOMEM ? e : 0; /* a lost connection answers the put when it is reaped */
-}
-
-void forward_abort(struct forward *f, uint64_t id) {
-    if (f->state == FORWARD_PUTS)
-        tell_owner(f, MSG_ABORT, 0); /* the owner answers the put */
-    put_ended(f);
+    int e = forward_try(a, req, payload, key, hash, to);
+    if (e == TAKE_STALL)
+        manager_stalls(a->m);
+    return e;
 }
 
 /* --- followers --- */
@@ -326,7 +286,7 @@ void forwards_took(struct requester *a) {
         if (f->rma_read)
             rma_read_more(f->rma_read, f->allowed);
         else
-            tell_owner(f, MSG_CREDIT, f->allowed);
+            forward_tell(f, MSG_CREDIT, f->allowed);
         forward_last(f); /* next time it is the others' turn */
     }
 }
@@ -430,7 +390,7 @@ static int puts_answer(struct manager *m, struct forward *f, const struct msg *r
                        const uint8_t *payload) {
     reply_pass(f, r, payload);
     /* refused in the middle: its id is free at the owner then */
-    tell_owner(f, MSG_ABORT, 0);
+    forward_tell(f, MSG_ABORT, 0);
     forward_end(m, f);
     return 0;
 }
@@ -477,7 +437,7 @@ static int stream_fills(struct manager *m, struct forward *f, const struct msg *
     bool remote = r->flags & MSGF_REMOTE;
     forward_become(f, FORWARD_FILLS);
     if (!remote && r->val_len > f->allowed)
-        tell_owner(f, MSG_CREDIT, UINT64_MAX);
+        forward_tell(f, MSG_CREDIT, UINT64_MAX);
     f->allowed = UINT64_MAX;
     if (!rma_begin(m, f, r, payload))
         return DDICT_EPROTO;
@@ -488,9 +448,9 @@ static int stream_fills(struct manager *m, struct forward *f, const struct msg *
 
 static int stream_drops(struct manager *m, struct forward *f) {
     if (f->requester)
-        forward_unlink(f);
+        forward_detach(f);
     forward_become(f, FORWARD_DROPS);
-    tell_owner(f, MSG_CANCEL, f->id);
+    forward_tell(f, MSG_CANCEL, f->id);
     leader_close(f);
     followers_send(m, f);
     return 0;
@@ -588,21 +548,21 @@ static void follows_leave(struct forward *f, bool cancel) {
 }
 
 static void puts_leave(struct forward *f, bool cancel) {
-    tell_owner(f, MSG_ABORT, 0);
+    forward_tell(f, MSG_ABORT, 0);
     forward_become(f, FORWARD_ASKED);
-    forward_unlink(f);
+    forward_detach(f);
 }
 
 /* An answer that did not come yet may be for followers. */
 static void asked_leave(struct forward *f, bool cancel) {
     if (cancel || !forward_busy(f))
-        tell_owner(f, MSG_CANCEL, f->id);
-    forward_unlink(f);
+        forward_tell(f, MSG_CANCEL, f->id);
+    forward_detach(f);
 }
 
 static void passes_leave(struct forward *f, bool cancel) {
-    tell_owner(f, MSG_CANCEL, f->id);
-    forward_unlink(f);
+    forward_tell(f, MSG_CANCEL, f->id);
+    forward_detach(f);
     if (f->rma_read)
         rma_read_stop(f->rma_read);
     forward_become(f, FORWARD_DROPS);
@@ -611,8 +571,8 @@ static void passes_leave(struct forward *f, bool cancel) {
 /* What is being written to by the network or the connection stays until that is done. */
 static void fills_leave(struct forward *f, bool cancel) {
     struct manager *m = f->requester->m;
-    tell_owner(f, MSG_CANCEL, f->id);
-    forward_unlink(f);
+    forward_tell(f, MSG_CANCEL, f->id);
+    forward_detach(f);
     if (f->rma_read)
         rma_read_stop(f->rma_read);
     else if (f->state == FORWARD_FILLS)

@@ -5,20 +5,11 @@
 
 #include "manager.h"
 
-struct forward;
 /* Pass a request on to manager `to`. key: the payload's, copied from where it may change; hash: of
- * it. TAKE_DONE, TAKE_STALL or negative. */
+ * it. TAKE_DONE; TAKE_STALL: there is no room now, the lanes are looked at again soon; or negative.
+ */
 int forward_begin(struct requester *a, const struct msg *req, const uint8_t *payload,
                   const uint8_t *key, uint64_t hash, uint32_t to);
-/* a piece of a put */
-int forward_data(struct forward *f, const struct msg *m, const uint8_t *payload);
-bool forward_stalled(struct forward *f); /* no room for a piece now */
-/* its pieces are for manager `to`, which does not move */
-bool forward_parks(struct forward *f, uint32_t *to);
-/* As forward_begin() for a record that was parked: TAKE_STALL leaves it there. */
-int forward_again(struct requester *a, const struct msg *req, const uint8_t *payload,
-                  const uint8_t *key, uint64_t hash, uint32_t to);
-void forward_abort(struct forward *f, uint64_t id);
 bool forward_cancel(struct requester *a, uint64_t id); /* answers it */
 /* a second is over: end those whose time is; false: there are none */
 bool forwards_late(struct manager *m);

@@ -2,10 +2,8 @@
 /* forward_table.c - forwards by id, requester and peer; how many a requester may have. */
 #include "forward_table.h"
 
-#include "forward.h"
 #include "manager.h"
 #include "peer_client.h"
-#include "stream_in.h"
 #include <base/clock.h>
 #include <base/log.h>
 
@@ -99,6 +97,13 @@ void forward_delist(struct manager *m, struct forward *f) {
     f->id = 0;
 }
 
+void forward_tell(struct forward *f, unsigned type, uint64_t aux) {
+    struct msg r = {
+        .type = (uint16_t)type, .flags = MSGF_HOP, .id = f->id, .aux = aux, .manager = f->from};
+    /* an error is the connection's, whose end answers everything */
+    peer_send(f->peer, f->via, &r, NULL, 0);
+}
+
 /* --- by requester --- */
 static unsigned *wait_count(struct requester *a, const struct forward *f) {
     return f->req.type == MSG_EVENTS ? &a->forward_events_n : &a->forward_waits_n;
@@ -147,8 +152,6 @@ void forward_unlink(struct forward *f) {
         --*wait_count(a, f);
     else if (a->forwards_n-- >= FORWARDS_MAX)
         a->m->up->unstall(a->m);
-    if (f->req.type == MSG_PUT)
-        put_in_forget(a, f);
     f->requester = NULL;
 }
 

@@ -74,6 +74,8 @@ void forward_last(struct forward *f); /* to the end of its requester's list */
 /* Of the peer, with an id; false: no memory. */
 bool forward_enlist(struct forward *f, struct peer *p);
 void forward_delist(struct manager *m, struct forward *f); /* with no id, as before */
+/* Tell the owner, by a message of this type without a payload. */
+void forward_tell(struct forward *f, unsigned type, uint64_t aux);
 void forward_become(struct forward *f, enum forward_state state);
 bool forward_has_block(const struct forward *f);
 /* A request that waits for its key keeps nobody busy. */

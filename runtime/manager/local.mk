@@ -5,7 +5,8 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/cache.c runtime/manager/cache.h \
   runtime/manager/carrier.h runtime/manager/faults.c runtime/manager/faults.h \
   runtime/manager/forward.c runtime/manager/forward.h runtime/manager/forward_followers.c \
-  runtime/manager/forward_followers.h runtime/manager/forward_route.c \
+  runtime/manager/forward_followers.h runtime/manager/forward_put.c \
+  runtime/manager/forward_put.h runtime/manager/forward_route.c \
   runtime/manager/forward_route.h runtime/manager/forward_table.c \
   runtime/manager/forward_table.h runtime/manager/freeze.c \
   runtime/manager/freeze.h runtime/manager/lanes.c runtime/manager/lanes.h \

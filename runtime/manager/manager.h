@@ -12,7 +12,7 @@
  *        |
  *        +-- queues, waiters, subscriptions, freeze, prefetch, probe, stats
  *        |
- *        +-- forwards     forward, parked, stream_in: to another manager, by peer_client, rma_read
+ *        +-- forwards     parked, forward, stream_in: to another manager, by peer_client, rma_read
  *        |                cache, transit: where values of other nodes stay
  *        |
  *     answers        what a request gets; room for a value: rooms

@@ -7,7 +7,9 @@
 #include "parked.h"
 
 #include "forward.h"
+#include "forward_put.h"
 #include "manager.h"
+#include "peer_client.h"
 #include "requester.h"
 #include "stream_in.h"
 #include <base/error.h>
@@ -40,7 +42,8 @@ static struct parking *parking_of(const struct requester *a, uint32_t to) {
     return NULL;
 }
 
-bool parked_before(const struct requester *a, uint32_t to) {
+/* Something of a is: what comes for that manager goes behind it. */
+static bool parked_before(const struct requester *a, uint32_t to) {
     return a->parkings && parking_of(a, to);
 }
 
@@ -97,7 +100,8 @@ static void parking_look(struct parking *p) {
     parking_free(p);
 }
 
-int parked_add(struct requester *a, const struct msg *m, const uint8_t *payload, uint32_t to) {
+static int parked_add(struct requester *a, const struct msg *m, const uint8_t *payload,
+                      uint32_t to) {
     bool stream = m->type == MSG_PUT && m->flags & MSGF_STREAM;
     struct parking *p = parking_of(a, to);
     if (p && m->type != MSG_DATA && p->bytes > DD_PARK_BYTES) {
@@ -120,6 +124,25 @@ int parked_add(struct requester *a, const struct msg *m, const uint8_t *payload,
     p->end = &q->next;
     p->bytes += m->len;
     return stream ? put_in_park(a, m, to) : TAKE_DONE;
+}
+
+int parked_begin(struct requester *a, const struct msg *req, const uint8_t *payload,
+                 const uint8_t *key, uint64_t hash, uint32_t to) {
+    if (parked_before(a, to))
+        return parked_add(a, req, payload, to);
+    int e = forward_begin(a, req, payload, key, hash, to);
+    return e == TAKE_STALL && peer_stuck(a->m, to) ? parked_add(a, req, payload, to) : e;
+}
+
+bool parked_data(struct requester *a, const struct msg *m, const uint8_t *payload, int *e) {
+    struct forward *f;
+    uint32_t to;
+    if (a->kind != REQUESTER_LANE || a->unparks || !put_in_goes_on(a, m->id, &to, &f))
+        return false;
+    if (f && !parked_before(a, to) && !(forward_put_full(f) && peer_stuck(a->m, to)))
+        return false;
+    *e = parked_add(a, m, payload, to);
+    return true;
 }
 
 bool parked_drop(struct requester *a, uint64_t id) {
@@ -204,7 +227,7 @@ static int resume(struct requester *a, const struct parked *q, uint32_t to) {
         m.aux -= gone < m.aux ? gone : m.aux;
     else if (m.patience_ms)
         m.patience_ms -= gone / 1000 < m.patience_ms ? (uint32_t)(gone / 1000) : m.patience_ms - 1;
-    return forward_again(a, &m, q->bytes, q->bytes, hash, to);
+    return forward_begin(a, &m, q->bytes, q->bytes, hash, to);
 }
 
 bool parked_turn(struct manager *m) {

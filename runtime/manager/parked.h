@@ -5,10 +5,12 @@
 
 #include "manager.h"
 
-/* something of a is: what comes for it too goes behind */
-bool parked_before(const struct requester *a, uint32_t to);
-/* TAKE_DONE or negative */
-int parked_add(struct requester *a, const struct msg *m, const uint8_t *payload, uint32_t to);
+/* As forward_begin() for a request of a lane; it is parked where manager `to` does not move. */
+int parked_begin(struct requester *a, const struct msg *req, const uint8_t *payload,
+                 const uint8_t *key, uint64_t hash, uint32_t to);
+/* DATA of a put that goes on to a manager that does not move. true: it was parked, *e is what
+ * request_take() gives. */
+bool parked_data(struct requester *a, const struct msg *m, const uint8_t *payload, int *e);
 /* the record of this request, and its pieces; true: also the last */
 bool parked_drop(struct requester *a, uint64_t id);
 bool parked_cancel(struct requester *a, uint64_t id, int status);

@@ -326,14 +326,16 @@ static int data_of_area(struct requester *a, const struct msg *m) {
 }
 
 static int take_data(struct requester *a, const struct request *q) {
-    uint32_t to;
-    if (put_in_parks(a, q->m, &to))
-        return parked_add(a, q->m, q->payload, to);
+    int e;
+    if (parked_data(a, q->m, q->payload, &e))
+        return e;
     return q->m->flags & MSGF_AREA ? data_of_area(a, q->m) : put_in_data(a, q->m, q->payload);
 }
 
 static int take_abort(struct requester *a, const struct request *q) {
-    return put_in_abort(a, q->m);
+    if (put_in_abort(a, q->m->id) && a->parkings)
+        parked_drop(a, q->m->id);
+    return TAKE_DONE;
 }
 
 static int take_credit(struct requester *a, const struct request *q) {
@@ -342,9 +344,17 @@ static int take_credit(struct requester *a, const struct request *q) {
     return TAKE_DONE;
 }
 
+/* It is parked, or a put whose pieces may be. */
+static bool cancel_parked(struct requester *a, uint64_t id) {
+    if (!put_in_cancel(a, id))
+        return parked_cancel(a, id, -ECANCELED);
+    parked_drop(a, id);
+    return true;
+}
+
 static int take_cancel(struct requester *a, const struct request *q) {
     uint64_t id = q->m->aux;
-    if (a->parkings && (put_in_cancel(a, id) || parked_cancel(a, id, -ECANCELED)))
+    if (a->parkings && cancel_parked(a, id))
         return TAKE_DONE;
     if (!waiter_cancel(a, id, -ECANCELED) && !queue_cancel(a, id, -ECANCELED) &&
         !subscription_cancel(a, id, -ECANCELED) && !forward_cancel(a, id) &&
@@ -402,7 +412,7 @@ static int take_elsewhere(struct requester *a, const struct request *q, uint32_t
     if (m->frozen && q->m->type == MSG_GET && cache_look(a, q->m, q->key))
         return TAKE_DONE;
     if (a->kind == REQUESTER_LANE && m->setup->peers && to < m->setup->managers)
-        return forward_begin(a, q->m, q->payload, q->key, q->hash, to);
+        return parked_begin(a, q->m, q->payload, q->key, q->hash, to);
     requester_reply(a, q->m, DDICT_EPROTO, "this key belongs to another manager");
     return put_refused(a, q->m);
 }

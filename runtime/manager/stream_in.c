@@ -8,9 +8,8 @@
 #include "stream_in.h"
 
 #include "answers.h"
-#include "forward.h"
+#include "forward_put.h"
 #include "manager.h"
-#include "parked.h"
 #include "record_rate.h"
 #include "requester.h"
 #include "rooms.h"
@@ -139,12 +138,13 @@ int put_in_park(struct requester *a, const struct msg *m, uint32_t to) {
     return 0;
 }
 
-bool put_in_parks(struct requester *a, const struct msg *m, uint32_t *to) {
-    struct put_in *p = a->kind == REQUESTER_LANE && !a->unparks ? put_in_find(a, m->id) : NULL;
-    if (p && p->state == PUT_PARKED)
-        *to = p->to;
-    return p &&
-           (p->state == PUT_PARKED || (p->state == PUT_PASSES && forward_parks(p->forward, to)));
+bool put_in_goes_on(struct requester *a, uint64_t id, uint32_t *to, struct forward **f) {
+    const struct put_in *p = put_in_find(a, id);
+    if (!p || (p->state != PUT_PASSES && p->state != PUT_PARKED))
+        return false;
+    *f = p->forward;
+    *to = p->forward ? forward_put_owner(p->forward) : p->to;
+    return true;
 }
 
 int put_in_pass(struct requester *a, const struct msg *m, struct forward *f) {
@@ -214,9 +214,11 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
     if (last != (p->got + len == p->req.val_len))
         return DDICT_EPROTO;
     if (p->state == PUT_PASSES) {
-        if (forward_stalled(p->forward))
+        if (forward_put_full(p->forward)) {
+            manager_stalls(a->m);
             return TAKE_STALL;
-        int e = forward_data(p->forward, m, payload);
+        }
+        int e = forward_put_data(p->forward, m, payload);
         if (e != 0)
             return e;
     }
@@ -288,29 +290,24 @@ bool puts_look(struct requester *a) {
     return !waits;
 }
 
-int put_in_abort(struct requester *a, const struct msg *m) {
-    struct put_in *p = put_in_find(a, m->id);
+bool put_in_abort(struct requester *a, uint64_t id) {
+    struct put_in *p = put_in_find(a, id);
     if (!p)
-        return 0; /* it had its last piece before */
-    if (a->parkings)
-        parked_drop(a, m->id);
+        return false; /* it had its last piece before */
     if (p->state == PUT_PARKED)
         requester_reply(a, &p->req, -ECANCELED, "put was given up by its sender");
     else if (p->state == PUT_PASSES)
-        forward_abort(p->forward, p->req.id);
+        forward_put_abort(p->forward);
     else if (p->state == PUT_FILLS)
         put_in_refuse(p, -ECANCELED, "put was given up by its sender");
     put_in_free(p);
-    return 0;
+    return true;
 }
 
 bool put_in_cancel(struct requester *a, uint64_t id) {
-    struct put_in *p = a->parkings ? put_in_find(a, id) : NULL;
-    struct msg abort = {.id = id};
-    if (!p || (p->state != PUT_PASSES && p->state != PUT_PARKED))
-        return false;
-    put_in_abort(a, &abort);
-    return true;
+    uint32_t to;
+    struct forward *f;
+    return put_in_goes_on(a, id, &to, &f) && put_in_abort(a, id);
 }
 
 void put_in_dropped(struct requester *a, const struct msg *m, bool last) {
