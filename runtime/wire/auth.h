@@ -9,8 +9,9 @@
 #ifndef DDICT_WIRE_AUTH_H
 #define DDICT_WIRE_AUTH_H
 
-#include "conn.h"
+#include "identity.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define AUTH_MAGIC 0x5059444948444444ull

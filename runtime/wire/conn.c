@@ -9,6 +9,8 @@
  * into the connection ends: the next address, or the end. So callbacks may do anything,
  * conn_free() included.
  */
+#include "conn.h"
+
 #include "auth.h"
 #include "conn_inside.h"
 #include <base/clock.h>

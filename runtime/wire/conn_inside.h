@@ -5,13 +5,18 @@
 #ifndef DDICT_WIRE_CONN_INSIDE_H
 #define DDICT_WIRE_CONN_INSIDE_H
 
-#include "conn.h"
 #include "handshake.h"
+#include "identity.h"
 #include "live.h"
 #include "loop.h"
+#include "msg.h"
 #include "out.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 
 #define IN_BUFFER (256u << 10) /* takes many small messages per recv(), and any whole message */
 /* looked at behind a large payload, so that the next one goes to its place without a copy */
@@ -20,6 +25,7 @@
 #define ROUNDS        8      /* recv() calls before other connections have their turn */
 _Static_assert(MSG_LEN_MAX <= IN_BUFFER / 2, "a whole message fits behind part of another");
 
+struct conn_ops;
 enum conn_state { CONNECTING, AUTH, UP, ENDED };
 
 struct conn {

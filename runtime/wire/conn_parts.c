@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conn_parts.c - a large payload that the owner of a connection takes as it comes, each part where
  * he wants it. */
+#include "conn.h"
 #include "conn_inside.h"
 
 #include <string.h>

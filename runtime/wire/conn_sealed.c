@@ -6,6 +6,7 @@
  * byte that the other end did not send.
  */
 #include "auth.h"
+#include "conn.h"
 #include "conn_inside.h"
 #include <base/log.h>
 

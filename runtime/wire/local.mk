@@ -6,15 +6,18 @@ libwireclient_la_SOURCES = runtime/wire/msg.c runtime/wire/msg.h runtime/wire/la
   runtime/wire/probe.h
 libwireclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric/fabric.h \
+  runtime/wire/fabric/fabric_types.h \
   runtime/wire/conn.c runtime/wire/conn_parts.c runtime/wire/conn_sealed.c runtime/wire/seal.c \
   runtime/wire/seal.h runtime/wire/conn_inside.h runtime/wire/conn.h runtime/wire/auth.c \
   runtime/wire/auth.h runtime/wire/event.h runtime/wire/handshake.c runtime/wire/handshake.h \
+  runtime/wire/identity.h \
   runtime/wire/out.c runtime/wire/out.h runtime/wire/live.c runtime/wire/live.h runtime/wire/net.c \
   runtime/wire/loop.c runtime/wire/loop.h
 libwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(OFI_CFLAGS)
 libwire_la_LIBADD = libwireclient.la $(SODIUM_LIBS)
 if HAVE_OFI
-libwire_la_SOURCES += runtime/wire/fabric/fabric.c runtime/wire/fabric/fabric_library.c \
+libwire_la_SOURCES += runtime/wire/fabric/fabric.c runtime/wire/fabric/fabric_find.c \
+  runtime/wire/fabric/fabric_library.c \
   runtime/wire/fabric/fabric_library.h runtime/wire/fabric/fabric_inside.h \
   runtime/wire/fabric/fabric_memory.c runtime/wire/fabric/channel.c
 else

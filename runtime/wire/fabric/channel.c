@@ -12,6 +12,7 @@
  *     after NUDGE_MS it is asked over TCP. So an end whose wake-up was lost is woken, and one that
  *     can not be reached is noticed: it answers the nudges and gets nothing for DD_CONN_LOST_MS.
  */
+#include "fabric.h"
 #include "fabric_inside.h"
 #include <base/clock.h>
 #include <base/error.h>

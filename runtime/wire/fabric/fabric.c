@@ -8,6 +8,8 @@
  * done before every wait. A wake-up that is lost all the same is found by the other end
  * (channels_look()).
  */
+#include "fabric.h"
+
 #include "fabric_inside.h"
 #include "fabric_library.h"
 #include <base/clock.h>

@@ -14,17 +14,17 @@
 #ifndef DDICT_WIRE_FABRIC_FABRIC_H
 #define DDICT_WIRE_FABRIC_FABRIC_H
 
+#include "fabric_types.h"
 #include <wire/msg.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define FABRIC_NAME_MAX 64
 /* bytes of an endpoint's address; libfabric's own are up to 64 */
 #define FABRIC_ADDRESS_MAX 256
-#define CHANNEL_TOKEN      16
 
+/* --- fabric_find.c --- */
 /* Whether this node has a device of a network that libfabric is for (InfiniBand, RoCE, EFA,
  * Omni-Path, Slingshot); a look at /sys. */
 bool fabric_devices(void);
@@ -35,6 +35,7 @@ bool fabric_devices(void);
  */
 int fabric_find(const char *wanted, const char *node, char name[FABRIC_NAME_MAX]);
 
+/* --- fabric.c --- */
 struct fabric;
 /* name: from fabric_find(); node: whose addresses are preferred, NULL: any; epoll_fd -1: only a
  * trial. Negative, with a sentence. */
@@ -57,9 +58,6 @@ void fabric_deafen(struct fabric *f, bool deaf);
  */
 int fabric_share(struct fabric *f, uint8_t *base, uint64_t from, uint64_t len);
 bool fabric_shares(const struct fabric *f);
-struct fabric_place {
-    uint64_t at, key, len;
-}; /* for the peer; part of the protocol */
 /* Where a peer finds [off, off + len) of it. Memory below `top` is there already. Number of places,
  * or negative: -E2BIG: more than n, -EIO with a sentence. */
 int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top,

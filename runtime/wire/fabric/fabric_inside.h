@@ -3,7 +3,7 @@
 #ifndef DDICT_WIRE_FABRIC_FABRIC_INSIDE_H
 #define DDICT_WIRE_FABRIC_FABRIC_INSIDE_H
 
-#include "fabric.h"
+#include "fabric_types.h"
 #include <wire/loop.h>
 #include <wire/out.h>
 
@@ -11,6 +11,10 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
 
 /*
  * A channel is a stream of bytes, messages one behind the other, cut into frames. `seq` counts the

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_library.c - open libfabric, list what it offers, choose. Its headers call everything but
- * these five through tables of functions. */
+/* fabric_library.c - open libfabric and list what it offers. Its headers call everything but these
+ * five functions through tables. */
 #include "fabric_library.h"
 
-#include "fabric.h"
 #include <base/error.h>
 #include <wire/conn.h>
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,8 +60,7 @@ const char *fabric_strerror(int e) {
     return lib.strerror(e < 0 ? -e : e);
 }
 
-/* What we ask of an endpoint. name NULL: of any provider. */
-static int providers_list(const char *name, struct fi_info **info) {
+int fabric_providers(const char *name, struct fi_info **info) {
     int e = library_open();
     if (e < 0)
         return e;
@@ -118,91 +114,8 @@ static struct fi_info *best_first(struct fi_info *all, const char *node) {
 
 int fabric_info(const char *name, const char *node, struct fi_info **info) {
     struct fi_info *all = NULL;
-    int e = providers_list(name, &all);
+    int e = fabric_providers(name, &all);
     if (e == 0)
         *info = best_first(all, node);
     return e;
-}
-
-/* "tcp" is "tcp" and "tcp;ofi_rxm", which is tcp behind a layer that makes its endpoints. */
-static bool is_called(const char *name, const char *wanted) {
-    size_t n = strlen(wanted);
-    return strncmp(name, wanted, n) == 0 && (name[n] == 0 || name[n] == ';');
-}
-
-static bool seen_before(const struct fi_info *all, const struct fi_info *i) {
-    for (; all != i; all = all->next)
-        if (strcmp(all->fabric_attr->prov_name, i->fabric_attr->prov_name) == 0)
-            return true;
-    return false;
-}
-
-/* The first of that name whose endpoints can be used. 0, -ENOENT: none has the name, or why the
- * last one can not. */
-static int try_all(const struct fi_info *all, const char *wanted, const char *node,
-                   char name[FABRIC_NAME_MAX]) {
-    int e = -ENOENT;
-    for (const struct fi_info *i = all; i; i = i->next) {
-        const char *called = i->fabric_attr->prov_name;
-        struct fabric *f;
-        if (!is_called(called, wanted) || seen_before(all, i) || strlen(called) >= FABRIC_NAME_MAX)
-            continue;
-        e = fabric_open(&f, -1, called, node);
-        if (e < 0)
-            continue;
-        fabric_close(f);
-        strcpy(name, called);
-        return 0;
-    }
-    return e;
-}
-
-static int none_such(const struct fi_info *all, const char *wanted) {
-    char there[256] = "";
-    for (const struct fi_info *i = all; i; i = i->next)
-        if (!seen_before(all, i) &&
-            strlen(there) + strlen(i->fabric_attr->prov_name) + 3 < sizeof there)
-            sprintf(there + strlen(there), "%s%s", there[0] ? ", " : "", i->fabric_attr->prov_name);
-    return wanted[0] ? dd_error(-ENOENT, "libfabric has no provider %s here; there are: %s", wanted,
-                                there[0] ? there : "none")
-                     : dd_error(-ENOENT,
-                                "libfabric has no provider of an HPC network here; there are: %s",
-                                there[0] ? there : "none");
-}
-
-int fabric_find(const char *wanted, const char *node, char name[FABRIC_NAME_MAX]) {
-    /* their own network's first */
-    static const char *const fast[] = {"cxi", "efa", "opx", "psm3", "psm2", "verbs"};
-    struct fi_info *all = NULL;
-    int e = providers_list(NULL, &all);
-    if (e < 0)
-        return e;
-    if (wanted[0]) {
-        e = try_all(all, wanted, node, name);
-    } else {
-        e = -ENOENT;
-        for (unsigned i = 0; e != 0 && i < sizeof fast / sizeof *fast; i++) {
-            int r = try_all(all, fast[i], node, name);
-            if (r != -ENOENT)
-                e = r;
-        }
-    }
-    if (e == -ENOENT)
-        e = none_such(all, wanted);
-    lib.freeinfo(all);
-    return e;
-}
-
-static bool has_entries(const char *folder) {
-    DIR *d = opendir(folder);
-    bool any = false;
-    for (struct dirent *e; d && (e = readdir(d));)
-        any |= e->d_name[0] != '.';
-    if (d)
-        closedir(d);
-    return any;
-}
-
-bool fabric_devices(void) {
-    return has_entries("/sys/class/infiniband") || has_entries("/sys/class/cxi");
 }

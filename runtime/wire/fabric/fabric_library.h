@@ -6,6 +6,8 @@
 
 #include <rdma/fabric.h>
 
+/* What can be used of the provider `name`; NULL: of all. As fabric_info(), in libfabric's order. */
+int fabric_providers(const char *name, struct fi_info **info);
 /* Endpoints of the provider, those with an address of the node first. 0 and a list for
  * fabric_info_free(), or negative with a sentence. */
 int fabric_info(const char *name, const char *node, struct fi_info **info);

@@ -6,6 +6,7 @@
  * A granule is registered up to where memory is there (`top`), the rest when that has grown: to
  * register is to take memory.
  */
+#include "fabric.h"
 #include "fabric_inside.h"
 #include "fabric_library.h"
 #include <base/error.h>

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_types.h - what fabric.h and the inside of the fabric both name. */
+#ifndef DDICT_WIRE_FABRIC_FABRIC_TYPES_H
+#define DDICT_WIRE_FABRIC_FABRIC_TYPES_H
+
+#include <stdint.h>
+
+#define FABRIC_NAME_MAX 64 /* bytes of a provider's name, with its NUL */
+#define CHANNEL_TOKEN   16 /* bytes of the secret in each frame */
+
+/* Where a peer reads bytes of our memory, as libfabric names it. Part of the protocol. */
+struct fabric_place {
+    uint64_t at, key, len;
+};
+
+#endif
