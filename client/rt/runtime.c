@@ -10,6 +10,7 @@
 #include <base/error.h>
 #include <ddict_runtime.h>
 #include <place/backend.h>
+#include <place/place.h>
 
 #include <errno.h>
 #include <pthread.h>

@@ -4,7 +4,9 @@
 #ifndef DDICT_PLACE_BACKEND_H
 #define DDICT_PLACE_BACKEND_H
 
-#include "place.h"
+#include <stddef.h>
+
+struct place;
 
 /*
  * 0; -ENOENT: no PMIx server here, or no library, or PMIx was left before (use another way); else a

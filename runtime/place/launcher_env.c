@@ -2,6 +2,7 @@
 /* launcher_env.c - rank and node by the variables of a launcher that starts tasks inside a step or
  * without one: torchrun, `ddict run -n`, mpirun. */
 #include "backend.h"
+#include "place.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place.c - try the ways one after the other; the calls of place.h for the way that answered. */
+#include "place.h"
+
 #include "backend.h"
 #include <base/error.h>
 

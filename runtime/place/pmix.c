@@ -21,6 +21,7 @@
  *     A forked child must not finalize: its pid tells it from its parent.
  */
 #include "backend.h"
+#include "place.h"
 #include "pmix_lib.h"
 #include <base/clock.h>
 #include <base/defaults.h>

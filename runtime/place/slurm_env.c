@@ -5,6 +5,7 @@
  * contradict each other, and are then ignored.
  */
 #include "backend.h"
+#include "place.h"
 #include <base/hostlist.h>
 #include <base/size.h>
 

@@ -3,6 +3,7 @@
 #include "launch_test.h"
 #include <base/error.h>
 #include <place/backend.h>
+#include <place/place.h>
 
 #include <errno.h>
 #include <stdlib.h>
