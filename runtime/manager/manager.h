@@ -15,7 +15,7 @@
  *        +-- forwards     parked, forward, stream_in: to another manager, by peer_client, rma_read
  *        |                cache, transit: where values of other nodes stay
  *        |
- *     answers        what a request gets; room for a value: rooms
+ *     answers        what a request gets; room for a value: rooms; pending: what has none yet
  *        |
  *        +-- streams      stream_out, rma_export
  *        |
@@ -33,9 +33,9 @@
  *     a value goes out in pieces      stream_out.c     struct stream_out, pins its item until the
  *                                                      last piece is taken
  *     ... or its requester reads it   rma_export.c     struct rma_export, likewise
- *     waits for its key               waiters.c        struct waiter
- *     waits for room in a queue       queues.c         struct entry
- *     waits for events                subscriptions.c  struct listener
+ *     waits for its key               waiters.c        struct waiter    (each with a struct
+ *     waits for room in a queue       queues.c         struct entry      pending: its deadline,
+ *     waits for events                subscriptions.c  struct listener   CANCEL; pending.c)
  *     belongs to another manager      forward.c        struct forward, until the owner's answer is
  *                                                      passed on
  *     ... that does not move          parked.c         struct parked, until it does

@@ -10,6 +10,7 @@
 #include "answers.h"
 #include "freeze.h"
 #include "manager.h"
+#include "pending.h"
 #include "requester.h"
 #include "subscriptions.h"
 #include "waiters.h"
@@ -22,16 +23,12 @@
 #include <string.h>
 
 #define QUEUE_CHAINS 256u
-#define WAIT_US_MAX  (1ull << 50) /* as in waiters.c */
-#define ADMIT_MAX    256u         /* values that are let in at a time */
+#define ADMIT_MAX    256u /* values that are let in at a time */
 
 struct entry {
-    struct entry *next, **prev;     /* of the queue */
-    struct entry *a_next, **a_prev; /* of the requester */
+    struct pending pending;     /* first */
+    struct entry *next, **prev; /* of the queue */
     struct queue *queue;
-    struct requester *requester;
-    struct timer timer;
-    struct msg req;
     struct store_ref ref;
     uint64_t began;
 };
@@ -98,10 +95,7 @@ static void queue_free_when_empty(struct queue *q) {
 /* the block is somebody else's, and so is the queue, which may be empty now */
 static void entry_free(struct entry *e) {
     struct queue *q = e->queue;
-    timer_clear(&q->m->timers, &e->timer);
-    *e->a_prev = e->a_next;
-    if (e->a_next)
-        e->a_next->a_prev = e->a_prev;
+    pending_end(&e->pending);
     *e->prev = e->next;
     if (e->next)
         e->next->prev = e->prev;
@@ -110,17 +104,20 @@ static void entry_free(struct entry *e) {
     free(e);
 }
 
-static void entry_refuse(struct entry *e, int status) {
+static void entry_refuse(struct pending *p, int status) {
+    struct entry *e = (struct entry *)(void *)p;
     struct queue *q = e->queue;
-    requester_reply(e->requester, &e->req, status, NULL);
+    requester_reply(p->requester, &p->req, status, NULL);
     store_abort(q->m->store, &e->ref);
     entry_free(e);
     queue_free_when_empty(q);
 }
 
-static void entry_late(struct timer *t) {
-    entry_refuse((struct entry *)(void *)((char *)t - offsetof(struct entry, timer)), -ETIMEDOUT);
+static void entry_late(struct pending *p) {
+    entry_refuse(p, -ETIMEDOUT);
 }
+
+static const struct pending_ops entry_ops = {.late = entry_late, .refuse = entry_refuse};
 
 /* --- what is stored --- */
 static void stored(struct requester *a, const struct msg *req, uint64_t began, uint64_t version) {
@@ -173,17 +170,19 @@ static void admit(struct queue *q) {
         struct entry *e = q->first;
         uint64_t version = 0;
         bool first;
-        int rc = room(m, &e->req, &e->ref, &first);
+        struct requester *a = e->pending.requester;
+        const struct msg *req = &e->pending.req;
+        int rc = room(m, req, &e->ref, &first);
         if (rc == 0)
             break;
         if (rc > 0)
             rc = first ? store_commit(m->store, &e->ref, STORE_NEW, &version)
                        : store_queue_push(m->store, &e->ref);
         if (rc < 0) {
-            requester_reply(e->requester, &e->req, rc, request_full_text(m, rc, e->req.val_len));
+            requester_reply(a, req, rc, request_full_text(m, rc, req->val_len));
             store_abort(m->store, &e->ref);
         } else {
-            stored(e->requester, &e->req, e->began, version);
+            stored(a, req, e->began, version);
             if (first)
                 subscriptions_put(m, e->ref.item, version);
         }
@@ -224,31 +223,21 @@ static int entry_add(struct requester *a, const struct msg *req, const struct st
                      uint64_t began, struct queue *q) {
     struct manager *m = a->m;
     struct entry *e = calloc(1, sizeof *e);
-    uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
     bool fresh = !q;
     if (e && !q)
         q = queue_new(m, ref->item->hash);
-    if (e)
-        e->timer.fire = entry_late;
-    if (!e || !q || timer_after(&m->timers, &e->timer, us * 1000) < 0) {
+    if (!e || !q || pending_begin(&e->pending, a, req, &entry_ops) < 0) {
         if (q && fresh)
             queue_free_when_empty(q);
         free(e);
         return -ENOMEM;
     }
     e->queue = q;
-    e->requester = a;
-    e->req = *req;
     e->ref = *ref;
     e->began = began;
     e->prev = q->end;
     *q->end = e;
     q->end = &e->next;
-    e->a_next = a->appends;
-    e->a_prev = &a->appends;
-    if (e->a_next)
-        e->a_next->a_prev = &e->a_next;
-    a->appends = e;
     return 0;
 }
 
@@ -295,21 +284,6 @@ void queue_open(struct requester *a, const struct msg *req, const void *key, uin
     r.aux = q.more + (store_find(m->store, key, req->key_len, &there) == 0 ? 1 : 0);
     r.version = q.most;
     requester_send(a, &r, NULL, 0);
-}
-
-bool queue_cancel(struct requester *a, uint64_t id, int status) {
-    for (struct entry *e = a->appends; e; e = e->a_next) {
-        if (e->req.id != id)
-            continue;
-        entry_refuse(e, status);
-        return true;
-    }
-    return false;
-}
-
-void queue_requester_end(struct requester *a) {
-    while (a->appends)
-        entry_refuse(a->appends, -ECANCELED);
 }
 
 void queues_free(struct manager *m) {

@@ -16,7 +16,5 @@ void queue_next(struct manager *m, const void *key, uint32_t key_len, uint64_t h
 /* HEAD with APPEND */
 void queue_open(struct requester *a, const struct msg *req, const void *key, uint64_t hash);
 void queues_clear(struct manager *m);
-bool queue_cancel(struct requester *a, uint64_t id, int status);
-void queue_requester_end(struct requester *a);
 
 #endif

@@ -22,9 +22,7 @@ struct requester {
     struct stream_out *streams_out; /* round robin: the first is next */
     struct stream_out **streams_out_end;
     struct rma_export *rma_exports;
-    struct waiter *waits;
-    struct entry *appends; /* that wait for room */
-    struct listener *listens;
+    struct pending *pending;
     /* see store_reserve_again(); of a lane for all requests before this position */
     uint64_t room_scan, room_upto;
     uint64_t room_since; /* its put waits for room that is being made, since when; 0: none */

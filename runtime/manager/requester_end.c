@@ -5,20 +5,16 @@
 #include "forward.h"
 #include "freeze.h"
 #include "parked.h"
-#include "queues.h"
+#include "pending.h"
 #include "requester.h"
 #include "rma_export.h"
 #include "stream_in.h"
 #include "stream_out.h"
-#include "subscriptions.h"
-#include "waiters.h"
 
 void requester_end(struct requester *a) {
     a->gone = true; /* first: what is undone below answers to nobody */
     parked_end(a);
-    waiters_end(a);
-    queue_requester_end(a);
-    subscriptions_requester_end(a);
+    pending_requester_end(a);
     forwards_end(a);
     puts_end(a);
     streams_out_end(a);

@@ -12,6 +12,7 @@
 #include "freeze.h"
 #include "manager.h"
 #include "parked.h"
+#include "pending.h"
 #include "prefetch.h"
 #include "probe.h"
 #include "queues.h"
@@ -356,9 +357,8 @@ static int take_cancel(struct requester *a, const struct request *q) {
     uint64_t id = q->m->aux;
     if (a->parkings && cancel_parked(a, id))
         return TAKE_DONE;
-    if (!waiter_cancel(a, id, -ECANCELED) && !queue_cancel(a, id, -ECANCELED) &&
-        !subscription_cancel(a, id, -ECANCELED) && !forward_cancel(a, id) &&
-        !freeze_cancel(a, id) && !rma_export_cancel(a, id, -ECANCELED))
+    if (!pending_cancel(a, id, -ECANCELED) && !forward_cancel(a, id) && !freeze_cancel(a, id) &&
+        !rma_export_cancel(a, id, -ECANCELED))
         stream_out_cancel(a, id, -ECANCELED);
     a->m->now = clock_ns(); /* it may have been looked for among thousands */
     return TAKE_DONE;

@@ -13,6 +13,7 @@
 #include "subscriptions.h"
 
 #include "manager.h"
+#include "pending.h"
 #include "requester.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -27,9 +28,8 @@
 #define SUBSCRIPTION_EVENTS  4096u      /* power of two; of one subscription */
 #define SUBSCRIPTION_BYTES   (1u << 20) /* of their keys */
 #define RING_FIRST           4u /* events that a subscription has room for at first; power of two */
-#define SUBSCRIPTION_KEEP_MS 60000u       /* a subscription that nobody asks for */
-#define REPLY_BYTES          65536u       /* of one answer, unless one key is longer */
-#define WAIT_US_MAX          (1ull << 50) /* as in waiters.c */
+#define SUBSCRIPTION_KEEP_MS 60000u /* a subscription that nobody asks for */
+#define REPLY_BYTES          65536u /* of one answer, unless one key is longer */
 
 struct happened {
     struct subscription *subscription;
@@ -39,14 +39,11 @@ struct happened {
     uint8_t kind, tag;
     uint8_t key[];
 };
-struct listener { /* an EVENTS that waits */
-    struct requester *requester;
-    struct listener *a_next, **a_prev;
+struct listener {           /* an EVENTS that waits */
+    struct pending pending; /* first */
     struct subscription *subscription;
-    struct listener *next, **prev;
-    uint64_t came; /* when the subscription ended so */
-    struct timer timer;
-    struct msg req;
+    struct listener *next, **prev; /* of the subscription */
+    uint64_t came;                 /* when the subscription ended so */
 };
 struct subscription {
     struct subscription *next, **prev;
@@ -279,10 +276,7 @@ static struct subscription *subscription_get(struct manager *m, const uint8_t *p
 
 static void listener_free(struct listener *l) {
     struct subscription *f = l->subscription;
-    timer_clear(&f->m->timers, &l->timer);
-    *l->a_prev = l->a_next;
-    if (l->a_next)
-        l->a_next->a_prev = l->a_prev;
+    pending_end(&l->pending);
     *l->prev = l->next;
     if (l->next)
         l->next->prev = l->prev;
@@ -346,31 +340,33 @@ static void subscription_answer(struct requester *a, const struct msg *req,
     requester_send(a, &r, buf, len);
 }
 
-static void listener_late(struct timer *t) {
-    struct listener *l = (struct listener *)(void *)((char *)t - offsetof(struct listener, timer));
-    subscription_answer(l->requester, &l->req, l->subscription); /* nothing, and the number */
+/* With what the subscription has, if only its number. */
+static void listener_answer(struct listener *l) {
+    subscription_answer(l->pending.requester, &l->pending.req, l->subscription);
     listener_free(l);
 }
 
+static void listener_late(struct pending *p) {
+    listener_answer((struct listener *)(void *)p);
+}
+
+static void listener_refuse(struct pending *p, int status) {
+    requester_reply(p->requester, &p->req, status, NULL);
+    listener_free((struct listener *)(void *)p);
+}
+
+static const struct pending_ops listener_ops = {.late = listener_late, .refuse = listener_refuse};
+
 static int listener_add(struct requester *a, const struct msg *m, struct subscription *f) {
     struct listener *l = calloc(1, sizeof *l);
-    uint64_t us = m->aux < WAIT_US_MAX ? m->aux : WAIT_US_MAX;
     if (!l)
         return -ENOMEM;
-    l->timer.fire = listener_late;
-    if (timer_after(&a->m->timers, &l->timer, us * 1000) < 0) {
+    if (pending_begin(&l->pending, a, m, &listener_ops) < 0) {
         free(l);
         return -ENOMEM;
     }
     timer_clear(&a->m->timers, &f->idle);
-    l->requester = a;
     l->subscription = f;
-    l->req = *m;
-    l->a_next = a->listens;
-    l->a_prev = &a->listens;
-    if (l->a_next)
-        l->a_next->a_prev = &l->a_next;
-    a->listens = l;
     l->came = f->end;
     l->prev = f->listeners_end;
     *f->listeners_end = l;
@@ -393,22 +389,6 @@ void subscription_ask(struct requester *a, const struct msg *m, const uint8_t *p
         requester_reply(a, m, -ENOMEM, NULL);
     if (!f->listeners)
         timer_after(&a->m->timers, &f->idle, SUBSCRIPTION_KEEP_MS * 1000000ull);
-}
-
-bool subscription_cancel(struct requester *a, uint64_t id, int status) {
-    for (struct listener *l = a->listens; l; l = l->a_next) {
-        if (l->req.id != id)
-            continue;
-        requester_reply(a, &l->req, status, NULL);
-        listener_free(l);
-        return true;
-    }
-    return false;
-}
-
-void subscriptions_requester_end(struct requester *a) {
-    while (a->listens)
-        listener_free(a->listens);
 }
 
 /* --- what happens --- */
@@ -450,15 +430,9 @@ static bool subscription_has_news(const struct subscription *f) {
     return f->listeners && f->listeners->came != f->end;
 }
 
-static void subscription_wake_first(struct subscription *f) {
-    struct listener *l = f->listeners;
-    subscription_answer(l->requester, &l->req, f);
-    listener_free(l);
-}
-
 static void subscription_wake(struct subscription *f) {
     while (subscription_has_news(f) && !share_spent(f->m))
-        subscription_wake_first(f);
+        listener_answer(f->listeners);
     if (subscription_has_news(f))
         subscription_due(f);
 }
@@ -517,7 +491,7 @@ bool subscriptions_turn(struct manager *m) {
         if (!t->due)
             break;
         if (subscription_has_news(t->due))
-            subscription_wake_first(t->due);
+            listener_answer(t->due->listeners);
         else
             subscription_not_due(t->due);
     } while (!share_spent(m));

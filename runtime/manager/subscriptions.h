@@ -8,8 +8,6 @@
 int subscriptions_init(struct manager *m);
 void subscriptions_free(struct manager *m);
 void subscription_ask(struct requester *a, const struct msg *m, const uint8_t *prefix);
-bool subscription_cancel(struct requester *a, uint64_t id, int status);
-void subscriptions_requester_end(struct requester *a);
 void subscriptions_figures(const struct manager *m, struct manager_stats *out);
 void subscriptions_put(struct manager *m, const struct item *it, uint64_t version);
 void subscriptions_del(struct manager *m, const void *key, uint32_t key_len);

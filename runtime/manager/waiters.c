@@ -12,6 +12,7 @@
 
 #include "answers.h"
 #include "manager.h"
+#include "pending.h"
 #include "requester.h"
 #include <base/clock.h>
 
@@ -21,16 +22,11 @@
 
 /* thousands of keys that are waited for are still short chains */
 #define WAITER_CHAINS 1024u
-/* 35 years: what is longer is for ever, and sums do not wrap */
-#define WAIT_US_MAX (1ull << 50)
 
 struct waiter {
-    struct requester *requester;
-    struct waiter *a_next, **a_prev; /* of the requester */
+    struct pending pending; /* first */
     struct awaited *key;
     struct waiter *next, **prev; /* of the key, in the order in which they came */
-    struct timer timer;
-    struct msg req;
 };
 /* a key that somebody waits for; or, once it was put, those who are still to be answered with what
  * it had then */
@@ -117,7 +113,7 @@ static void waiter_enter(struct awaited *k, struct waiter *w) {
     w->prev = k->end;
     *k->end = w;
     k->end = &w->next;
-    k->pops += w->req.type == MSG_POP;
+    k->pops += w->pending.req.type == MSG_POP;
 }
 
 static void waiter_leave(struct waiter *w) {
@@ -127,57 +123,50 @@ static void waiter_leave(struct waiter *w) {
         w->next->prev = w->prev;
     else
         k->end = w->prev;
-    k->pops -= w->req.type == MSG_POP;
+    k->pops -= w->pending.req.type == MSG_POP;
 }
 
 static void waiter_free(struct waiter *w) { /* and its key, if it was the last */
-    struct manager *m = w->requester->m;
+    struct manager *m = w->pending.requester->m;
     struct awaited *k = w->key;
-    timer_clear(&m->timers, &w->timer);
-    *w->a_prev = w->a_next;
-    if (w->a_next)
-        w->a_next->a_prev = w->a_prev;
+    pending_end(&w->pending);
     waiter_leave(w);
     free(w);
     if (!k->first)
         awaited_free(m, k);
 }
 
-static void waiter_late(struct timer *t) {
-    struct waiter *w = (struct waiter *)(void *)((char *)t - offsetof(struct waiter, timer));
-    /* the value came in time: it is answered in one of the next turns */
-    if (w->key->woken)
-        return;
-    if (w->req.type != MSG_HEAD)
-        w->requester->m->count->misses++;
-    requester_reply(w->requester, &w->req, -ETIMEDOUT, NULL);
-    waiter_free(w);
+static void waiter_refuse(struct pending *p, int status) {
+    requester_reply(p->requester, &p->req, status, NULL);
+    waiter_free((struct waiter *)(void *)p);
 }
+
+static void waiter_late(struct pending *p) {
+    /* the value came in time: it is answered in one of the next turns */
+    if (((struct waiter *)(void *)p)->key->woken)
+        return;
+    if (p->req.type != MSG_HEAD)
+        p->requester->m->count->misses++;
+    waiter_refuse(p, -ETIMEDOUT);
+}
+
+static const struct pending_ops waiter_ops = {.late = waiter_late, .refuse = waiter_refuse};
 
 int waiter_add(struct requester *a, const struct msg *req, const void *key, uint64_t hash) {
     struct manager *m = a->m;
     struct waiter *w = calloc(1, sizeof *w);
     if (!w)
         return -ENOMEM;
-    w->requester = a;
-    w->req = *req;
-    w->timer.fire = waiter_late;
-    uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
-    if (timer_after(&m->timers, &w->timer, us * 1000) < 0) {
+    if (pending_begin(&w->pending, a, req, &waiter_ops) < 0) {
         free(w);
         return -ENOMEM;
     }
     struct awaited *k = awaited_find(m, key, req->key_len, hash);
     if (!k && !(k = awaited_new(m, key, req->key_len, hash))) {
-        timer_clear(&m->timers, &w->timer);
+        pending_end(&w->pending);
         free(w);
         return -ENOMEM;
     }
-    w->a_next = a->waits;
-    w->a_prev = &a->waits;
-    if (w->a_next)
-        w->a_next->a_prev = &w->a_next;
-    a->waits = w;
     waiter_enter(k, w);
     return 0;
 }
@@ -186,10 +175,11 @@ int waiter_add(struct requester *a, const struct msg *req, const void *key, uint
 /* Answer the first of them. Returns those that are left to be answered, NULL: none. */
 static struct awaited *wake_first(struct manager *m, struct awaited *k) {
     struct waiter *w = k->first;
+    struct requester *a = w->pending.requester;
     if (faults.on)
         faults_sleep(faults.wake_ms);
     /* a pop before took it: the others wait on */
-    if (!w->requester->gone && m->up->again(w->requester, &w->req, k->bytes) == DDICT_ENOKEY)
+    if (!a->gone && m->up->again(a, &w->pending.req, k->bytes) == DDICT_ENOKEY)
         return NULL;
     bool last = !w->next;
     waiter_free(w);
@@ -198,7 +188,8 @@ static struct awaited *wake_first(struct manager *m, struct awaited *k) {
 
 static struct waiter *first_taker(const struct awaited *k, const struct store_ref *value) {
     struct waiter *w = k->pops ? k->first : NULL;
-    while (w && (w->requester->gone || !request_takes(w->requester, &w->req, value)))
+    while (w && (w->pending.requester->gone ||
+                 !request_takes(w->pending.requester, &w->pending.req, value)))
         w = w->next;
     return w;
 }
@@ -247,27 +238,12 @@ bool waiters_turn(struct manager *m) {
     share_for(m, DD_WAKE_NS);
     do {
         struct waiter *w = k->first;
+        struct requester *a = w->pending.requester;
         if (faults.on)
             faults_sleep(faults.wake_ms);
-        if (!w->requester->gone)
-            request_value(w->requester, &w->req, &k->value);
+        if (!a->gone)
+            request_value(a, &w->pending.req, &k->value);
         waiter_free(w);
     } while ((k = m->waiters->woken) && !share_spent(m));
     return true;
-}
-
-bool waiter_cancel(struct requester *a, uint64_t id, int status) {
-    for (struct waiter *w = a->waits; w; w = w->a_next) {
-        if (w->req.id != id)
-            continue;
-        requester_reply(a, &w->req, status, NULL);
-        waiter_free(w);
-        return true;
-    }
-    return false;
-}
-
-void waiters_end(struct requester *a) {
-    while (a->waits)
-        waiter_free(a->waits);
 }

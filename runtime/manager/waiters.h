@@ -12,7 +12,5 @@ int waiter_add(struct requester *a, const struct msg *req, const void *key, uint
 void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
 /* answer some more of those that a put has woken; true: there were some */
 bool waiters_turn(struct manager *m);
-bool waiter_cancel(struct requester *a, uint64_t id, int status);
-void waiters_end(struct requester *a);
 
 #endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pending.h - a request that is not answered yet: in the list of its requester until it is answered,
+ * cancelled or late, or its requester ends. It is a member of what its module keeps of the request:
+ * a waiter (waiters.c), an entry (queues.c), a listener (subscriptions.c).
+ */
+#ifndef DDICT_MANAGER_PENDING_H
+#define DDICT_MANAGER_PENDING_H
+
+#include "requester.h"
+
+struct pending;
+/* Both free what the request is part of. */
+struct pending_ops {
+    void (*late)(struct pending *p); /* its time is over: answer it as its type wants */
+    void (*refuse)(struct pending *p, int status); /* answer it with status */
+};
+struct pending {
+    const struct pending_ops *ops;
+    struct requester *requester;
+    struct pending *next, **prev; /* of the requester */
+    struct timer timer;
+    struct msg req;
+};
+
+/* For req->aux microseconds; the memory stays the caller's. 0 or -ENOMEM. */
+int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
+                  const struct pending_ops *ops);
+/* Before its memory is freed. */
+void pending_end(struct pending *p);
+/* The request of this id is refused; false: none such is pending. */
+bool pending_cancel(struct requester *a, uint64_t id, int status);
+/* The requester ends: all of its requests are refused. */
+void pending_requester_end(struct requester *a);
+
+#endif
