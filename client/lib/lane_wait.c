@@ -4,10 +4,10 @@
  * futexes of their own (client_lane.h).
  *
  * While a thread spins, or takes replies on its way, it turns the doorbell off (LANE_SLEEPS of
- * client_sleeps), so that the manager does not ring for the one who sleeps there; when it leaves it
+ * client_sleeps), so that the manager does not wake the one who sleeps there; when it leaves it
  * announces the sleeper again and looks at the ring once more (PROTOCOL 3, "Waking the client").
- * The sleeper waits for `bell` to differ from a value read before the first announcement, so
- * whatever ring happened meanwhile wakes it.
+ * The sleeper waits for the doorbell to differ from the value read before the first announcement,
+ * so any change meanwhile wakes it.
  */
 #include "client_lane_inside.h"
 #include "handle.h"
@@ -129,7 +129,7 @@ static void sleeper_remove(struct client_lane *p, struct request *r) {
 
 static void sleeper_wake(struct client_lane *p, struct request *r) {
     if (r->asleep == ON_DOORBELL) {
-        lane_wake_client(&p->lane); /* moves the doorbell: it can not miss it */
+        lane_wake_sleepers(&p->lane); /* moves the doorbell: it can not miss it */
     } else if (r->asleep == ON_FUTEX) {
         sleeper_remove(p, r);
         __atomic_store_n(&r->futex_word, 1,
@@ -391,10 +391,10 @@ static void doorbells_sleep(struct client_lane *const *p, struct lane_sleeper *s
     struct timespec until;
     for (unsigned i = 0; i < n; i++) {
         bool doorbell = sleeper[i].on_doorbell;
-        w[i] = (struct futex_waiter){
-            .val = doorbell ? sleeper[i].doorbell : 0,
-            .word = (uintptr_t)(doorbell ? &p[i]->lane.page->bell : &sleeper[i].request.futex_word),
-            .flags = FUTEX_32BIT | (doorbell ? 0 : FUTEX_PRIVATE_FLAG)};
+        w[i] = (struct futex_waiter){.val = doorbell ? sleeper[i].doorbell : 0,
+                                     .word = (uintptr_t)(doorbell ? &p[i]->lane.page->doorbell
+                                                                  : &sleeper[i].request.futex_word),
+                                     .flags = FUTEX_32BIT | (doorbell ? 0 : FUTEX_PRIVATE_FLAG)};
     }
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += slice_ms % 1000 * 1000000L;

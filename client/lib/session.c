@@ -175,7 +175,7 @@ static int manager_receive(struct session *s, unsigned index, struct deadline *d
         rc = client_lane_open(&l->lane, l, fds[1], fds[2]);
     if (rc == 0) {
         fds[2] = -1; /* the lane's */
-        l->lane.lane.bell_fd = s->doorbell;
+        l->lane.lane.client_eventfd = s->doorbell;
         reader_unfence(&l->arena);
         l->lane.lane.fenced = l->arena.fenced;
         s->local_of[m.manager] = s->route_of[m.manager] = l;

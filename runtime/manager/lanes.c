@@ -70,7 +70,7 @@ struct lane_client {
     bool used; /* since it was looked at for that */
     /* bytes of its area below this have no memory: given back at this look */
     uint64_t shrunk_to;
-    struct io_handler ring;      /* its client rings: it has asked something, or made room */
+    struct io_handler eventfd;   /* its client writes it: there is a request, or room in CQ */
     uint64_t bytes;              /* of its lane, when they were looked up last */
     struct lease_counters reads; /* the same */
     unsigned vain;               /* looks at it since there was work */
@@ -81,8 +81,8 @@ struct lane_client {
     /* waits for a connection, or for room; ddictd was told that it broke a rule */
     bool stalled, told;
     bool paused; /* until puts_look() says so */
-    bool wake;   /* its CQ has moved: ring it at the end of the turn */
-    /* its SQ has, from served_from on: ring it if that can have been full */
+    bool wake;   /* its CQ tail has moved: wake the client at the end of the turn */
+    /* its SQ head has, from served_from on: wake the client if SQ can have been full */
     bool served;
     uint64_t served_from;
     bool want; /* its CQ was full */
@@ -115,7 +115,7 @@ static uint64_t lane_idle_ns(void) {
 }
 
 /* --- which lanes are looked at --- */
-static void watch(struct lane_client *c) {
+static void lane_client_watch(struct lane_client *c) {
     struct manager *m = c->a.m;
     c->vain = 0;
     if (c->w_prev || c->a.gone)
@@ -129,7 +129,7 @@ static void watch(struct lane_client *c) {
     m->watched_n++;
 }
 
-static void unwatch(struct lane_client *c) {
+static void lane_client_unwatch(struct lane_client *c) {
     if (!c->w_prev)
         return;
     if (c->a.m->lanes_at == c)
@@ -174,8 +174,9 @@ static void lane_small(struct lane_client *c) {
     c->shrunk_to = 0;
 }
 
-static void lane_rung(struct io_handler *h, uint32_t events) {
-    watch((struct lane_client *)(void *)((char *)h - offsetof(struct lane_client, ring)));
+static void lane_on_eventfd(struct io_handler *h, uint32_t events) {
+    lane_client_watch(
+        (struct lane_client *)(void *)((char *)h - offsetof(struct lane_client, eventfd)));
 }
 
 /* --- answers --- */
@@ -280,7 +281,7 @@ static bool lane_write(struct lane_client *c, const struct msg *r, const void *p
 
 static void lane_queue(struct lane_client *c, const struct msg *r, const void *payload, size_t len,
                        uint64_t off) {
-    watch(c);
+    lane_client_watch(c);
     if (c->a.gone || (c->backlog.n == 0 && lane_write(c, r, payload, len, off)))
         return;
     /* a write that fails may have dropped the client */
@@ -330,7 +331,7 @@ static bool lane_idle(struct requester *a) {
 }
 static void piece_commit(struct lane_client *c, const struct msg *r) {
     ring_commit(&c->lane.cq);
-    watch(c);
+    lane_client_watch(c);
     c->wake |= worth_waking(c, r);
 }
 
@@ -385,7 +386,7 @@ static void *lane_part(struct requester *a, uint32_t *room) {
         (c->part_waits ||
          timer_after(&a->m->timers, &c->part_timer, DD_PART_WAIT_US * 1000ull) == 0)) {
         c->part_waits = true;
-        watch(c);
+        lane_client_watch(c);
         *room = 0;
     }
     return c->part;
@@ -477,7 +478,7 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
         c->served = true;
         /* it shall go on filling while we go on taking */
         if (m.len >= LARGE_RECORD)
-            lane_ring_for_room(&c->lane, c->served_from);
+            lane_wake_for_room(&c->lane, c->served_from);
         if (m.len >= LARGE_RECORD || m.flags & MSGF_AREA)
             c->a.m->now = clock_ns();
         bytes += m.flags & MSGF_AREA ? m.val_len : m.len;
@@ -499,9 +500,9 @@ static bool lane_turn(struct lane_client *c, struct lanes_share *left) {
     if (c->placed_n)
         lane_settle(c);
     if (c->wake)
-        lane_ring_client(&c->lane);
+        lane_wake_client(&c->lane);
     else if (c->served)
-        lane_ring_for_room(&c->lane, c->served_from);
+        lane_wake_for_room(&c->lane, c->served_from);
     if (c->wake || c->served) {
         c->vain = 0;
         lane_used(c);
@@ -521,7 +522,7 @@ bool lanes_turn(struct manager *m) {
         next = c->w_next;
         bool vain = ++c->vain > LOOKS_MAX && m->watched_n > WATCHED_ALWAYS && lane_quiet(c);
         if (c->a.gone || (vain && lane_leave(&c->lane)))
-            unwatch(c);
+            lane_client_unwatch(c);
         else
             worked |= lane_turn(c, &left);
         if (n % 32 == 0)
@@ -590,7 +591,7 @@ bool lanes_ready(struct manager *m) {
             if (c->wake) {
                 c->wake = false;
                 lane_used(c);
-                lane_ring_client(&c->lane);
+                lane_wake_client(&c->lane);
             }
         }
         if (c->part_waits) {
@@ -682,21 +683,21 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     e = store_leases_add(m->store, id, c->leases, pid);
     if (e < 0)
         goto no_store;
-    c->ring = (struct io_handler){.fd = fds[3], .ready = lane_rung};
-    /* each ring is an event, and nothing has to be read */
-    e = io_add(m->epoll_fd, &c->ring, EPOLLIN | EPOLLET);
+    c->eventfd = (struct io_handler){.fd = fds[3], .ready = lane_on_eventfd};
+    /* edge-triggered: each write is an event, and nothing has to be read */
+    e = io_add(m->epoll_fd, &c->eventfd, EPOLLIN | EPOLLET);
     if (e < 0)
-        goto no_ring;
-    c->lane.bell_fd = fds[2];
+        goto no_eventfd;
+    c->lane.client_eventfd = fds[2];
     c->next = m->clients;
     m->clients = c;
     if (!lane_leave(&c->lane))
-        watch(c);
+        lane_client_watch(c);
     bytes_look(c);
     if (++m->clients_now > m->count->clients_peak)
         m->count->clients_peak = m->clients_now;
     return 0;
-no_ring:
+no_eventfd:
     store_leases_remove(m->store, id);
 no_store:
     lane_unmap(&c->lane);
@@ -712,13 +713,13 @@ static void client_end(struct lane_client *c) {
     requester_end(&c->a);
     if (c->part_waits)
         parts_go_on(c);
-    unwatch(c);
+    lane_client_unwatch(c);
     lane_settled(c);
     lane_small(c);
-    if (c->ring.fd >= 0) {
-        io_remove(c->a.m->epoll_fd, &c->ring);
-        close(c->ring.fd);
-        c->ring.fd = -1;
+    if (c->eventfd.fd >= 0) {
+        io_remove(c->a.m->epoll_fd, &c->eventfd);
+        close(c->eventfd.fd);
+        c->eventfd.fd = -1;
     }
     for (struct backlog_answer r; c->backlog.pins > 0 && backlog_first(&c->backlog, &r);) {
         if (r.msg.flags & MSGF_PLACED)
@@ -739,7 +740,7 @@ static void client_free(struct lane_client *c) {
     reads_take(&m->lane_reads, &c->reads);
     reads_look(m, c->leases, &m->setup->page->departed);
     store_leases_remove(m->store, c->id);
-    close(c->lane.bell_fd);
+    close(c->lane.client_eventfd);
     aside_free(m, &c->lane, c->leases, &c->backlog);
     m->clients_now--;
     m->lane_bytes -= c->bytes;

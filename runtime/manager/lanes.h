@@ -5,7 +5,7 @@
 
 #include "manager.h"
 
-/* of SUP_CLIENT_ADD; 0: it keeps the last two, bell and ring */
+/* of SUP_CLIENT_ADD; 0: it keeps the last two, the eventfds of client and lane */
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]);
 void client_del(struct manager *m, uint64_t id);
 void client_ban(struct manager *m, uint64_t id); /* of SUP_CLIENT_BAN */

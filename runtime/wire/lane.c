@@ -80,7 +80,7 @@ int lane_map(struct lane *l, int fd, bool client) {
     void *p = mmap(NULL, LANE_RINGS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return dd_error(-errno, "cannot map a lane: %s", strerror(errno));
-    struct lane t = {.page = p, .fd = -1, .bell_fd = -1, .fenced = true};
+    struct lane t = {.page = p, .fd = -1, .client_eventfd = -1, .fenced = true};
     ring_init(&t.sq, (uint8_t *)p + 4096, &t.page->sq_head, &t.page->sq_tail, client);
     ring_init(&t.cq, (uint8_t *)p + 4096 + DD_LANE_RING, &t.page->cq_head, &t.page->cq_tail,
               !client);
@@ -182,7 +182,7 @@ static bool shrink_begin(struct lane *l, bool barriers) {
 static void shrink_end(struct lane *l) {
     /* pairs with the acquire in lane_write_begin(): what it writes from here on stays */
     __atomic_store_n(&l->page->taking, 0, __ATOMIC_RELEASE);
-    lane_ring_client(l); /* it may wait for room */
+    lane_wake_client(l); /* it may wait for room */
 }
 
 static int lane_punch_hole(struct lane *l, uint64_t at, uint64_t len) {
@@ -253,7 +253,7 @@ void lane_unmap(struct lane *l) {
         munmap(l->area, DD_LANE_AREA);
     memset(l, 0, sizeof *l);
     l->fd = -1;
-    l->bell_fd = -1;
+    l->client_eventfd = -1;
 }
 
 void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *bad) {
@@ -307,35 +307,35 @@ static long futex_call(uint32_t *word, int op, uint32_t val, const struct timesp
     return syscall(SYS_futex, word, op, val, timeout, NULL, 0);
 }
 
-void lane_wake_client(struct lane *l) {
+void lane_wake_sleepers(struct lane *l) {
     uint32_t who = __atomic_exchange_n(&l->page->client_sleeps, 0, __ATOMIC_RELAXED);
     if (who & LANE_SLEEPS) {
-        /* Release: the flag is clear before bell moves; pairs with the acquire of bell in
+        /* Release: the flag is clear before the doorbell changes; pairs with the acquire in
          * lane_sleep_announce(). */
-        __atomic_fetch_add(&l->page->bell, 1, __ATOMIC_RELEASE);
-        futex_call(&l->page->bell, FUTEX_WAKE, INT_MAX, NULL);
+        __atomic_fetch_add(&l->page->doorbell, 1, __ATOMIC_RELEASE);
+        futex_call(&l->page->doorbell, FUTEX_WAKE, INT_MAX, NULL);
     }
-    if (who & LANE_POLLS && l->bell_fd >= 0)
-        eventfd_write(l->bell_fd, 1); /* full: it is readable already */
+    if (who & LANE_POLLS && l->client_eventfd >= 0)
+        eventfd_write(l->client_eventfd, 1); /* full: it is readable already */
 }
 
 uint32_t lane_sleep_announce(struct lane *l) {
-    /* Acquire: bell is read before the flag is set. Whoever clears the flag after that moves bell
-     * away from this value. */
-    uint32_t bell = __atomic_load_n(&l->page->bell, __ATOMIC_ACQUIRE);
+    /* Acquire: the doorbell is read before the flag is set. Whoever clears the flag after that
+     * changes the doorbell. */
+    uint32_t doorbell = __atomic_load_n(&l->page->doorbell, __ATOMIC_ACQUIRE);
     /* beside who polls */
     __atomic_fetch_or(&l->page->client_sleeps, LANE_SLEEPS, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_ring_client() */
-    return bell;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_wake_client() */
+    return doorbell;
 }
 
 void lane_poll_announce(struct lane *l) {
     __atomic_fetch_or(&l->page->client_sleeps, LANE_POLLS, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_ring_client() */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_wake_client() */
 }
 
-void lane_sleep(struct lane *l, uint32_t bell, int slice_ms) {
+void lane_sleep(struct lane *l, uint32_t doorbell, int slice_ms) {
     struct timespec t = {.tv_sec = slice_ms / 1000, .tv_nsec = slice_ms % 1000 * 1000000L};
     /* any reason to return is good enough: the caller looks again */
-    futex_call(&l->page->bell, FUTEX_WAIT, bell, &t);
+    futex_call(&l->page->doorbell, FUTEX_WAIT, doorbell, &t);
 }

@@ -26,21 +26,21 @@ struct lane_page { /* first page of the memfd */
     uint32_t version, ring;
     uint64_t sq_tail __attribute__((aligned(64))); /* client writes */
     uint64_t cq_head;                              /* client writes */
-    /* LANE_SLEEPS, LANE_POLLS: the client sets them; the manager clears them when it rings, and a
-     * thread of the client while it looks at the rings itself */
+    /* LANE_SLEEPS, LANE_POLLS: the client sets them; the manager clears them when it wakes the
+     * client, and a thread of the client while it looks at the rings itself */
     uint32_t client_sleeps;
     uint64_t sq_head __attribute__((aligned(64))); /* manager writes */
     uint64_t cq_tail;                              /* manager writes */
-    /* the manager sets it: ring my eventfd when cq_head moves; the client clears it then */
+    /* the manager sets it: "write my eventfd when cq_head moves"; the client clears it then */
     uint32_t want_space;
-    /* manager adds, client waits on it (futex) */
-    uint32_t bell __attribute__((aligned(64)));
-    /* the manager sets it: ring my eventfd when sq_tail moves; the client clears it then. Seldom
+    /* futex word: the manager adds 1, the client waits for that */
+    uint32_t doorbell __attribute__((aligned(64)));
+    /* the manager sets it: "write my eventfd when sq_tail moves"; the client clears it then. Seldom
      * written, so it costs a client nothing */
     uint32_t unwatched __attribute__((aligned(64)));
     /* manager writes: 1 while it takes memory of SQ or of the area away */
     uint32_t taking;
-    /* client writes: LANE_AREA_*, what it has in the area (R4) */
+    /* client writes: LANE_AREA_*, whether places of the area are in use (R4) */
     uint64_t area __attribute__((aligned(64)));
     /* client writes: 1 while it writes into SQ (R1 to R3). The manager seldom reads this line, so
      * it costs a client nothing */
@@ -53,7 +53,7 @@ struct lane_page { /* first page of the memfd */
 #define LANE_AREA_FREE  0u /* nothing */
 #define LANE_AREA_USED  1u /* places */
 #define LANE_AREA_UNTIL 2u /* nothing, once SQ head is at the rest of it */
-#define LANE_SLEEPS     1u /* a thread sleeps, or is about to, on `bell` */
+#define LANE_SLEEPS     1u /* a thread sleeps, or is about to, on `doorbell` */
 #define LANE_POLLS      2u /* somebody polls the client's eventfd, or will: write it */
 
 /* One end of one ring. */
@@ -79,8 +79,9 @@ struct lane {
         uint64_t at, used;
     } window[LANE_WINDOWS];
     uint64_t windows_used;
-    /* the client's eventfd, of all its lanes; borrowed, set by whoever maps the lane; -1: none */
-    int bell_fd;
+    /* the client's eventfd, one for all its lanes; borrowed, set by whoever maps the lane; -1:
+     * none */
+    int client_eventfd;
 };
 
 int lane_create(void); /* a sealed, initialised memfd, or a negative code */
@@ -197,42 +198,44 @@ static inline bool ring_ready(const struct ring *r) {
     return __atomic_load_n(r->tail, __ATOMIC_ACQUIRE) != r->pos;
 }
 
+/* Wake whoever has announced that he sleeps or polls; the slow part of the next two. */
+void lane_wake_sleepers(struct lane *l);
 /* Manager: after commits and consumes, wake the client if it sleeps: no system call otherwise. Once
  * after a batch is enough. */
-void lane_wake_client(struct lane *l);
-static inline void lane_ring_client(struct lane *l) {
+static inline void lane_wake_client(struct lane *l) {
     /* Fence pairs with that of lane_sleep_announce(): either we see client_sleeps or the client
      * sees our tail and head. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0))
-        lane_wake_client(l);
+        lane_wake_sleepers(l);
 }
 
-/* The same after consumes of SQ alone, the first of them at `from`: only a ring that had no room
- * for some record can have somebody wait for it. */
-static inline void lane_ring_for_room(struct lane *l, uint64_t from) {
+/* The same after consumes of SQ alone, the first of them at `from`: a client waits for room only if
+ * the ring had none for some record. */
+static inline void lane_wake_for_room(struct lane *l, uint64_t from) {
     /* Fence as above. Who waits for room published its tail before, and saw no head beyond those
      * that we have stored since `from`. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0) &&
         __atomic_load_n(l->sq.tail, __ATOMIC_RELAXED) - from > LANE_ROOM_ALWAYS)
-        lane_wake_client(l);
+        lane_wake_sleepers(l);
 }
 
 /*
- * Client: wait until the manager did something, at most slice_ms: bell = announce; look at the
- * rings again; if nothing: sleep(bell). Any number of threads may sleep on one lane; all are woken.
- * The announcement holds until the manager's next ring; nothing ends it.
+ * Client: wait until the manager did something, at most slice_ms: doorbell = announce; look at the
+ * rings again; if nothing has changed: lane_sleep(doorbell). Any number of threads may sleep on one
+ * lane; all are woken. The announcement holds until the manager wakes the client next; it cannot be
+ * withdrawn.
  */
 uint32_t lane_sleep_announce(struct lane *l);
-/* The same for who polls the eventfd: announce; look at the rings again; if nothing: poll. Also
- * ended by the next ring, and by nothing else. */
+/* The same for a client that polls its eventfd: announce; look at the rings again; if nothing has
+ * changed: poll. The announcement holds as long. */
 void lane_poll_announce(struct lane *l);
-void lane_sleep(struct lane *l, uint32_t bell, int slice_ms);
+void lane_sleep(struct lane *l, uint32_t doorbell, int slice_ms);
 
 /*
  * Manager: not to look at SQ in each turn any more: leave; false: there is something after all, it
- * goes on looking. The client rings the eventfd of the lane when it has stored tail after that, and
+ * goes on looking. The client writes the eventfd of the lane when it has stored tail after that, and
  * the manager looks again. PROTOCOL 3, W1 to W5.
  */
 static inline bool lane_leave(struct lane *l) {
@@ -256,7 +259,7 @@ static inline bool lane_is_left(struct lane *l) {
 /*
  * What a burst took of memory goes back while nobody uses the lane: PROTOCOL 3, R1 to R4. Client:
  * it writes into SQ (ring_reserve() does) only between these two. False: not now, as if there were
- * no room; that lasts some ten microseconds, and the manager rings then.
+ * no room; that lasts some ten microseconds, and the manager wakes the client then.
  */
 static inline bool lane_write_begin(struct lane *l) {
     __atomic_store_n(&l->page->sq_used, 1, __ATOMIC_RELAXED);
@@ -293,7 +296,7 @@ int lane_shrink_area(struct lane *l, bool barriers, uint64_t at, uint64_t len);
 uint64_t lane_memory(const struct lane *l); /* bytes */
 
 /* Manager, when ring_reserve(&l->cq) found no room: announce, then try once more, then sleep; the
- * client rings the eventfd. */
+ * client writes the eventfd. */
 static inline void lane_want_space(struct lane *l) {
     __atomic_store_n(&l->page->want_space, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_space_wanted() */

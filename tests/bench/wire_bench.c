@@ -106,7 +106,7 @@ static void lane_manager(int fd) {
             worked = true;
         }
         if (worked)
-            lane_ring_client(&lane);
+            lane_wake_client(&lane);
         else if (!__atomic_load_n(&sh->spin, __ATOMIC_RELAXED))
             manager_sleep();
         else
@@ -146,9 +146,9 @@ static bool collect(void) {
 }
 static void collect_sleeping(void) {
     while (!collect()) {
-        uint32_t bell = lane_sleep_announce(&lane);
+        uint32_t doorbell = lane_sleep_announce(&lane);
         if (!ring_ready(&lane.cq))
-            lane_sleep(&lane, bell, DD_WAIT_SLICE_MS);
+            lane_sleep(&lane, doorbell, DD_WAIT_SLICE_MS);
     }
 }
 

@@ -123,8 +123,8 @@ void raw_send(struct raw *r, unsigned i, struct msg *m, const void *key, const v
         }
         lane_write_end(&l->lane);
         must(clock_ms() < end, "no room in SQ for 20 s");
-        uint32_t bell = lane_sleep_announce(&l->lane);
-        lane_sleep(&l->lane, bell, 10);
+        uint32_t doorbell = lane_sleep_announce(&l->lane);
+        lane_sleep(&l->lane, doorbell, 10);
     }
 }
 
@@ -145,9 +145,9 @@ bool raw_next(struct raw *r, unsigned i, struct msg *m, uint8_t **data, int ms) 
             return false;
         if (__atomic_load_n(&r->status_page->state, __ATOMIC_ACQUIRE) >= STATUS_GONE)
             return false;
-        uint32_t bell = lane_sleep_announce(&l->lane);
+        uint32_t doorbell = lane_sleep_announce(&l->lane);
         if (!ring_ready(&l->lane.cq))
-            lane_sleep(&l->lane, bell, 10);
+            lane_sleep(&l->lane, doorbell, 10);
     }
 }
 

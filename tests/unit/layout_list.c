@@ -67,7 +67,7 @@ static void clients(void) {
     END(lease_chunk);
     F(lane_page, magic), F(lane_page, version), F(lane_page, ring), F(lane_page, sq_tail);
     F(lane_page, cq_head), F(lane_page, client_sleeps), F(lane_page, sq_head);
-    F(lane_page, cq_tail), F(lane_page, want_space), F(lane_page, bell);
+    F(lane_page, cq_tail), F(lane_page, want_space), F(lane_page, doorbell);
     F(lane_page, unwatched), F(lane_page, taking), F(lane_page, area), F(lane_page, sq_used);
     END(lane_page);
 }

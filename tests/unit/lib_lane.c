@@ -70,7 +70,7 @@ static bool next(struct msg *m, uint8_t *payload) /* the next request, taken out
     if (payload)
         memcpy(payload, p, m->len - MSG_HEADER);
     ring_consume(&other.sq, m);
-    lane_ring_client(&other);
+    lane_wake_client(&other);
     return true;
 }
 
@@ -94,7 +94,7 @@ static void answer(const struct msg *m, const void *payload) {
     if (m->len > MSG_HEADER)
         memcpy(at + MSG_HEADER, payload, m->len - MSG_HEADER);
     ring_commit(&other.cq);
-    lane_ring_client(&other);
+    lane_wake_client(&other);
 }
 
 static struct msg reply_to(const struct msg *req, int status) {
@@ -594,10 +594,10 @@ START_TEST(a_damaged_ring_ends_all_calls) {
             r.len = 4000;
             memcpy(ring_reserve(&other.cq, MSG_HEADER, &bad), &r, sizeof r);
             ring_commit(&other.cq);
-            lane_wake_client(&other);
+            lane_wake_sleepers(&other);
         } else if (how == 1) { /* a tail that is nowhere */
             __atomic_store_n(&other.page->cq_tail, 12345678, __ATOMIC_RELEASE);
-            lane_wake_client(&other);
+            lane_wake_sleepers(&other);
         } else {
             __atomic_store_n(&other.page->sq_head, ~0ull, __ATOMIC_RELEASE);
             answer(&(struct msg){.len = 128, .type = MSG_TYPE_N + 5}, (char[64]){0});

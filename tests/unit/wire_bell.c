@@ -15,21 +15,21 @@
 #include <sys/wait.h>
 
 START_TEST(nobody_is_woken_when_nobody_sleeps) {
-    uint32_t bell = cl.page->bell;
+    uint32_t doorbell = cl.page->doorbell;
     ck_assert(put(&mg.cq, 0, 0));
-    lane_ring_client(&mg);
-    ck_assert_uint_eq(cl.page->bell, bell);
+    lane_wake_client(&mg);
+    ck_assert_uint_eq(cl.page->doorbell, doorbell);
     uint32_t seen = lane_sleep_announce(&cl);
-    ck_assert_uint_eq(seen, bell);
-    lane_ring_client(&mg);
-    ck_assert_uint_eq(cl.page->bell, bell + 1);
-    lane_ring_client(&mg); /* one ring for one announcement */
-    ck_assert_uint_eq(cl.page->bell, bell + 1);
+    ck_assert_uint_eq(seen, doorbell);
+    lane_wake_client(&mg);
+    ck_assert_uint_eq(cl.page->doorbell, doorbell + 1);
+    lane_wake_client(&mg); /* one ring for one announcement */
+    ck_assert_uint_eq(cl.page->doorbell, doorbell + 1);
     uint64_t t = clock_ms();
-    lane_sleep(&cl, seen, WAIT_MS); /* the bell has moved: returns at once */
+    lane_sleep(&cl, seen, WAIT_MS); /* the doorbell has changed: returns at once */
     ck_assert_uint_lt(clock_ms() - t, WAIT_MS / 2);
     t = clock_ms();
-    lane_sleep(&cl, cl.page->bell, 30);
+    lane_sleep(&cl, cl.page->doorbell, 30);
     ck_assert_uint_ge(clock_ms() - t, 25);
 }
 END_TEST
@@ -44,20 +44,20 @@ END_TEST
 
 START_TEST(nobody_is_woken_for_room_in_a_ring_that_had_some) {
     uint64_t from = mg.sq.pos;
-    uint32_t bell = lane_sleep_announce(&cl), n = 0;
+    uint32_t doorbell = lane_sleep_announce(&cl), n = 0;
     while (*mg.sq.tail - from <= LANE_ROOM_ALWAYS - 2048)
         ck_assert(put(&cl.sq, n++, 1024));
     for (uint32_t i = 0; i < n; i++)
         ck_assert(take(&mg.sq, i));
-    lane_ring_for_room(&mg, from);
-    ck_assert_uint_eq(cl.page->bell, bell);
+    lane_wake_for_room(&mg, from);
+    ck_assert_uint_eq(cl.page->doorbell, doorbell);
     from = mg.sq.pos;
     for (n = 0; put(&cl.sq, n, LANE_RECORD_MAX - MSG_HEADER); n++)
         ;
     ck_assert_uint_ge(n, 3);
     ck_assert(take(&mg.sq, 0));
-    lane_ring_for_room(&mg, from);
-    ck_assert_uint_eq(cl.page->bell, bell + 1);
+    lane_wake_for_room(&mg, from);
+    ck_assert_uint_eq(cl.page->doorbell, doorbell + 1);
 }
 END_TEST
 
@@ -114,7 +114,7 @@ static void manager_process(struct shared *sh, int efd) {
         ring_consume(&mg.sq, &m);
         delay(&seed);
         ring_commit(&mg.cq);
-        lane_ring_client(&mg);
+        lane_wake_client(&mg);
         i++;
     }
     _exit(0);
@@ -145,12 +145,12 @@ START_TEST(no_wake_up_is_lost_between_two_processes) {
                 ck_abort_msg("eventfd: %d", errno);
         delay(&seed);
         while (!take(&cl.cq, i)) {
-            uint32_t bell = lane_sleep_announce(&cl);
+            uint32_t doorbell = lane_sleep_announce(&cl);
             if (ring_ready(&cl.cq))
                 continue;
             uint64_t t = clock_ms();
             sh->sleeps[1]++;
-            lane_sleep(&cl, bell, SLICE_MS);
+            lane_sleep(&cl, doorbell, SLICE_MS);
             t = clock_ms() - t;
             if (t >= SLICE_MS)
                 ck_abort_msg("a wake-up was lost in round %lu", (unsigned long)i);
@@ -203,7 +203,7 @@ static void leaving_manager(struct shared *sh, int efd) {
             *r = (struct msg){.len = MSG_HEADER, .type = MSG_REPLY, .id = m.id};
             ring_consume(&mg.sq, &m);
             ring_commit(&mg.cq);
-            lane_ring_client(&mg);
+            lane_wake_client(&mg);
             vain = 0;
             i++;
             continue;
@@ -255,11 +255,11 @@ START_TEST(no_record_is_left_in_a_lane_that_is_not_looked_at) {
             if (write(efd, &one, sizeof one) != sizeof one)
                 ck_abort_msg("eventfd: %d", errno);
         while (!take(&cl.cq, i)) {
-            uint32_t bell = lane_sleep_announce(&cl);
+            uint32_t doorbell = lane_sleep_announce(&cl);
             if (ring_ready(&cl.cq))
                 continue;
             uint64_t t = clock_ms();
-            lane_sleep(&cl, bell, SLICE_MS);
+            lane_sleep(&cl, doorbell, SLICE_MS);
             if (clock_ms() - t >= SLICE_MS)
                 ck_abort_msg("a ring was lost in round %lu", (unsigned long)i);
         }
@@ -292,7 +292,7 @@ static void *room_maker(void *arg) {
             return (void *)1;
         delay(&seed);
         if (mg.sq.pos != from)
-            lane_ring_for_room(&mg, from);
+            lane_wake_for_room(&mg, from);
         else
             sched_yield();
     }
@@ -310,11 +310,11 @@ START_TEST(who_waits_for_room_is_woken_when_there_is_some) {
             MSG_HEADER + (uint32_t)(r % (r >> 40 & 1 ? 2000 : LANE_RECORD_MAX - MSG_HEADER));
         struct msg *m;
         while (!(m = ring_reserve(&cl.sq, len, &bad)) && !bad) {
-            uint32_t bell = lane_sleep_announce(&cl);
+            uint32_t doorbell = lane_sleep_announce(&cl);
             if (ring_reserve(&cl.sq, len, &bad) || bad)
                 continue;
             uint64_t began = clock_ms();
-            lane_sleep(&cl, bell, SLICE_MS);
+            lane_sleep(&cl, doorbell, SLICE_MS);
             sleeps++;
             if (clock_ms() - began >= SLICE_MS)
                 ck_abort_msg("a wake-up was lost at record %lu", (unsigned long)i);
@@ -371,7 +371,7 @@ static void *litmus_manager(void *arg) {
         for (volatile unsigned n = (unsigned)(i * 7 % 160); n > 0; n--)
             ;
         ring_commit(&mg.cq);
-        lane_ring_client(&mg);
+        lane_wake_client(&mg);
         meet(0, 2 * i + 2);
     }
     return NULL;
@@ -390,10 +390,10 @@ START_TEST(either_the_manager_sees_the_sleeper_or_the_client_sees_the_record) {
         meet(1, 2 * i + 1);
         for (volatile unsigned n = (unsigned)(i % 31); n > 0; n--)
             ;
-        uint32_t bell = lane_sleep_announce(&cl);
+        uint32_t doorbell = lane_sleep_announce(&cl);
         bool saw = ring_ready(&cl.cq);
         meet(1, 2 * i + 2);
-        bool rung = __atomic_load_n(&cl.page->bell, __ATOMIC_RELAXED) != bell;
+        bool rung = __atomic_load_n(&cl.page->doorbell, __ATOMIC_RELAXED) != doorbell;
         lost += !saw && !rung;
         if (!take(&cl.cq, i))
             ck_abort_msg("no record");
@@ -460,16 +460,16 @@ static void *sleeper(void *arg) {
     uint64_t me = *(uint64_t *)arg;
     for (uint64_t round = 0; round < 3000; round++) {
         while (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) != round * 3 + me) {
-            uint32_t bell = lane_sleep_announce(&cl);
+            uint32_t doorbell = lane_sleep_announce(&cl);
             if (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) == round * 3 + me)
                 break;
             uint64_t t = clock_ms();
-            lane_sleep(&cl, bell, SLICE_MS);
+            lane_sleep(&cl, doorbell, SLICE_MS);
             if (clock_ms() - t >= SLICE_MS)
                 return (void *)1;
         }
         __atomic_fetch_add(&turn, 1, __ATOMIC_RELEASE);
-        lane_ring_client(&mg); /* as the manager would after its commit */
+        lane_wake_client(&mg); /* as the manager would after its commit */
     }
     return NULL;
 }
