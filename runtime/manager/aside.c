@@ -33,7 +33,7 @@ static void gone_free(struct gone *g) {
     backlog_free(&g->backlog);
 }
 
-static void *run(void *arg) {
+static void *aside_run(void *arg) {
     struct aside *s = arg;
     pthread_mutex_lock(&s->lock);
     for (;;) {
@@ -55,14 +55,14 @@ static void *run(void *arg) {
     return NULL;
 }
 
-static struct aside *begin(void) {
+static struct aside *aside_start(void) {
     struct aside *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
     s->end = &s->first;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->come, NULL);
-    if (pthread_create(&s->thread, NULL, run, s) == 0)
+    if (pthread_create(&s->thread, NULL, aside_run, s) == 0)
         return s;
     pthread_cond_destroy(&s->come);
     pthread_mutex_destroy(&s->lock);
@@ -74,7 +74,7 @@ void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *
                 struct backlog *backlog) {
     struct gone all = {.lane = *lane, .leases = leases, .backlog = *backlog};
     if (!m->aside)
-        m->aside = begin();
+        m->aside = aside_start();
     struct gone *g = m->aside ? malloc(sizeof *g) : NULL;
     if (!g) { /* then it takes its time */
         gone_free(&all);

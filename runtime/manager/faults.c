@@ -22,7 +22,7 @@ static uint64_t number(const char *name) {
     return n;
 }
 
-static unsigned typed(const char *name, uint64_t *n) {
+static unsigned env_typed(const char *name, uint64_t *n) {
     const char *v = getenv(name), *colon = v ? strchr(v, ':') : NULL;
     if (!colon || count_parse(colon + 1, 0, UINT32_MAX, n) < 0)
         return 0;
@@ -60,8 +60,8 @@ void faults_init(uint32_t manager) {
     faults.lane_idle_us = number("DDICT_TEST_LANE_IDLE_US");
     faults.stream_out_refused = number("DDICT_TEST_GIVE_REFUSED");
     faults.cut = number("DDICT_TEST_CUT");
-    faults.drop_type = typed("DDICT_TEST_DROP", &faults.drop);
-    faults.delay_type = typed("DDICT_TEST_DELAY", &faults.delay_ms);
+    faults.drop_type = env_typed("DDICT_TEST_DROP", &faults.drop);
+    faults.delay_type = env_typed("DDICT_TEST_DELAY", &faults.delay_ms);
 }
 
 void faults_sleep(uint64_t ms) {

@@ -631,7 +631,7 @@ void forwards_end(struct requester *a) {
 /* --- the connection is lost --- */
 
 /* Nothing of it can have happened, or it changes nothing; and its key is still here. */
-static bool repeats(const struct forward *f) {
+static bool forward_repeats(const struct forward *f) {
     return f->requester && !f->again && f->state == FORWARD_ASKED &&
            (f->req.type == MSG_GET || f->req.type == MSG_HEAD);
 }
@@ -665,7 +665,7 @@ static void forwards_lost(struct manager *m, struct peer *p, const char *text, b
     struct forward *repeat = NULL; /* linked by p_next */
     while (*peer_forwards(p)) {
         struct forward *f = *peer_forwards(p);
-        if (!again || !repeats(f)) {
+        if (!again || !forward_repeats(f)) {
             forward_lost(m, f, text);
             continue;
         }

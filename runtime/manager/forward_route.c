@@ -6,7 +6,7 @@
 #include "manager.h"
 #include "peer_client.h"
 
-static bool writes(unsigned type) {
+static bool type_writes(unsigned type) {
     return type == MSG_PUT || type == MSG_DEL || type == MSG_POP;
 }
 
@@ -22,14 +22,14 @@ unsigned forward_route(struct manager *m, struct peer *p, const struct msg *req,
 }
 
 void forward_route_keep(struct manager *m, struct forward *f) {
-    if (!writes(f->req.type))
+    if (!type_writes(f->req.type))
         return;
     bucket_add(m->forward_table->write, f);
     m->forward_table->writes_aside += f->via != 0;
 }
 
 void forward_route_end(struct manager *m, struct forward *f) {
-    if (!writes(f->req.type) || !f->same_prev)
+    if (!type_writes(f->req.type) || !f->same_prev)
         return;
     m->forward_table->writes_aside -= f->via != 0;
     bucket_remove(f);

@@ -193,7 +193,7 @@ static void *populate(void *arg) {
 }
 
 /* --- the loop --- */
-static void reap(struct manager *m) {
+static void gone_reap(struct manager *m) {
     m->reap = false;
     lanes_reap(m);
     peer_servers_reap(m);
@@ -246,7 +246,7 @@ static bool sleep_until_work(struct manager *m) {
     return heard;
 }
 
-static void serve(struct manager *m) {
+static void manager_serve(struct manager *m) {
     uint64_t last_work = 0, last_poll = 0, last_heard = 0;
     m->now = clock_ns();
     turn_begin(m, m->now);
@@ -279,7 +279,7 @@ static void serve(struct manager *m) {
             worked = true;
         }
         if (m->reap) {
-            reap(m);
+            gone_reap(m);
             m->now = clock_ns();
         }
         if (m->unparks && m->parkings && parked_turn(m)) {
@@ -384,7 +384,7 @@ int manager_run(const struct manager_setup *setup) {
     if (e < 0)
         return 1;
     bool populating = pthread_create(&thread, NULL, populate, &m) == 0;
-    serve(&m);
+    manager_serve(&m);
     if (populating)
         pthread_join(thread, NULL);
     manager_close(&m);

@@ -47,7 +47,7 @@ static bool parked_before(const struct requester *a, uint32_t to) {
     return a->parkings && parking_of(a, to);
 }
 
-static void hold(struct requester *a, uint32_t to, bool on) {
+static void hold_send(struct requester *a, uint32_t to, bool on) {
     struct msg r = {.type = MSG_HOLD, .manager = to, .aux = on};
     requester_send(a, &r, NULL, 0);
 }
@@ -67,7 +67,7 @@ static struct parking *parking_new(struct requester *a, uint32_t to) {
     if (p->next)
         p->next->prev = &p->next;
     m->parkings = p;
-    hold(a, to, true);
+    hold_send(a, to, true);
     manager_stalls(m);
     return p;
 }
@@ -83,7 +83,7 @@ static void parking_free(struct parking *p) {
     free(p);
 }
 
-static void first_drop(struct parking *p, struct parked **at) {
+static void parked_remove(struct parking *p, struct parked **at) {
     struct parked *q = *at;
     *at = q->next;
     if (!q->next)
@@ -93,10 +93,10 @@ static void first_drop(struct parking *p, struct parked **at) {
 }
 
 /* Nothing is left: the client goes on. */
-static void parking_look(struct parking *p) {
+static void parking_free_when_empty(struct parking *p) {
     if (p->first)
         return;
-    hold(p->requester, p->to, false);
+    hold_send(p->requester, p->to, false);
     parking_free(p);
 }
 
@@ -155,9 +155,9 @@ bool parked_drop(struct requester *a, uint64_t id) {
                 continue;
             }
             last |= (*at)->m.flags & MSGF_LAST;
-            first_drop(p, at);
+            parked_remove(p, at);
         }
-        parking_look(p);
+        parking_free_when_empty(p);
     }
     return last;
 }
@@ -182,7 +182,7 @@ void parked_end(struct requester *a) {
     while (a->parkings) {
         struct parking *p = a->parkings;
         while (p->first)
-            first_drop(p, &p->first);
+            parked_remove(p, &p->first);
         parking_free(p);
     }
 }
@@ -217,7 +217,7 @@ void parked_late(struct manager *m) {
 }
 
 /* TAKE_STALL: not yet. */
-static int resume(struct requester *a, const struct parked *q, uint32_t to) {
+static int parked_resume(struct requester *a, const struct parked *q, uint32_t to) {
     struct msg m = q->m;
     if (m.type == MSG_DATA)
         return a->m->up->take(a, &m, q->bytes);
@@ -239,18 +239,18 @@ bool parked_turn(struct manager *m) {
         int e = 0;
         a->unparks = true;
         while (p->first && !a->gone) {
-            e = resume(a, p->first, p->to);
+            e = parked_resume(a, p->first, p->to);
             if (e == TAKE_STALL)
                 break;
             if (e < 0)
                 requester_drop(a, e == -ENOMEM ? "no memory for its request"
                                                : "malformed record in its lane");
-            first_drop(p, &p->first);
+            parked_remove(p, &p->first);
             worked = true;
         }
         a->unparks = false;
         if (!a->gone)
-            parking_look(p);
+            parking_free_when_empty(p);
     }
     if (m->parkings)
         manager_stalls(m);

@@ -80,7 +80,7 @@ static int accept_requester(const struct server *s) {
     return -1;
 }
 
-static void *serve(void *arg) {
+static void *probe_serve(void *arg) {
     struct server *s = arg;
     uint8_t *buffer = malloc(BUFFER);
     int fd = accept_requester(s);
@@ -104,7 +104,7 @@ static int thread_start(struct server *s) {
     sigset_t all, before;
     sigfillset(&all); /* signals are for the manager's own thread */
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int e = pthread_create(&thread, NULL, serve, s);
+    int e = pthread_create(&thread, NULL, probe_serve, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (e == 0)
         pthread_detach(thread);

@@ -64,7 +64,7 @@ static struct queue *queue_find(struct manager *m, const void *key, uint32_t key
     return q;
 }
 
-static void admit_more(struct timer *t);
+static void queue_admit_later(struct timer *t);
 
 static struct queue *queue_new(struct manager *m, uint64_t hash) {
     struct queue *q = calloc(1, sizeof *q);
@@ -73,7 +73,7 @@ static struct queue *queue_new(struct manager *m, uint64_t hash) {
     q->m = m;
     q->hash = hash;
     q->end = &q->first;
-    q->more.fire = admit_more;
+    q->more.fire = queue_admit_later;
     q->next = m->queues->chain[hash % QUEUE_CHAINS];
     m->queues->chain[hash % QUEUE_CHAINS] = q;
     m->queues->n++;
@@ -120,7 +120,8 @@ static void entry_late(struct pending *p) {
 static const struct pending_ops entry_ops = {.late = entry_late, .refuse = entry_refuse};
 
 /* --- what is stored --- */
-static void stored(struct requester *a, const struct msg *req, uint64_t began, uint64_t version) {
+static void put_answer(struct requester *a, const struct msg *req, uint64_t began,
+                       uint64_t version) {
     struct manager *m = a->m;
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
@@ -134,8 +135,8 @@ static void stored(struct requester *a, const struct msg *req, uint64_t began, u
 
 /* Let the queue have at most `most` values, if that is said. A negative code, with a sentence: it
  * has another most. */
-static int limit(struct manager *m, const void *key, uint32_t key_len, uint64_t most,
-                 struct store_queue *q) {
+static int queue_limit(struct manager *m, const void *key, uint32_t key_len, uint64_t most,
+                       struct store_queue *q) {
     if (most == 0 || most == q->most)
         return 0;
     if (q->most)
@@ -149,13 +150,13 @@ static int limit(struct manager *m, const void *key, uint32_t key_len, uint64_t 
 
 /* Has the queue room for what is reserved in ref? 1: behind others, *first: as its first value; 0:
  * no; a negative code. */
-static int room(struct manager *m, const struct msg *req, const struct store_ref *ref,
-                bool *first) {
+static int queue_room(struct manager *m, const struct msg *req, const struct store_ref *ref,
+                      bool *first) {
     const struct item *it = ref->item;
     struct store_queue q;
     struct store_ref there;
     store_queue_look(m->store, it->key, it->key_len, it->hash, &q);
-    int e = limit(m, it->key, it->key_len, req->version, &q);
+    int e = queue_limit(m, it->key, it->key_len, req->version, &q);
     if (e < 0)
         return e;
     *first = store_find(m->store, it->key, it->key_len, &there) == DDICT_ENOKEY;
@@ -163,7 +164,7 @@ static int room(struct manager *m, const struct msg *req, const struct store_ref
 }
 
 /* Let in who has waited, as long as there is room. */
-static void admit(struct queue *q) {
+static void queue_admit(struct queue *q) {
     struct manager *m = q->m;
     unsigned n = 0;
     for (; q->first && n < ADMIT_MAX; n++) {
@@ -172,7 +173,7 @@ static void admit(struct queue *q) {
         bool first;
         struct requester *a = e->pending.requester;
         const struct msg *req = &e->pending.req;
-        int rc = room(m, req, &e->ref, &first);
+        int rc = queue_room(m, req, &e->ref, &first);
         if (rc == 0)
             break;
         if (rc > 0)
@@ -182,7 +183,7 @@ static void admit(struct queue *q) {
             requester_reply(a, req, rc, request_full_text(m, rc, req->val_len));
             store_abort(m->store, &e->ref);
         } else {
-            stored(a, req, e->began, version);
+            put_answer(a, req, e->began, version);
             if (first)
                 subscriptions_put(m, e->ref.item, version);
         }
@@ -195,20 +196,20 @@ static void admit(struct queue *q) {
 }
 
 /* Not for a request: the key may have been away for a while, and others wait for it. */
-static void admit_more(struct timer *t) {
+static void queue_admit_later(struct timer *t) {
     struct queue *q = (struct queue *)(void *)((char *)t - offsetof(struct queue, more));
     struct manager *m = q->m;
     uint32_t key_len = queue_item(q)->key_len;
     uint64_t hash = q->hash;
     memcpy(m->key, queue_item(q)->key, key_len);
-    admit(q);
+    queue_admit(q);
     waiters_wake(m, m->key, key_len, hash);
 }
 
 void queue_next(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
     struct queue *q = queue_find(m, key, key_len, hash);
     if (q)
-        admit(q);
+        queue_admit(q);
 }
 
 void queues_clear(struct manager *m) {
@@ -247,13 +248,13 @@ bool queue_append(struct requester *a, const struct msg *req, struct store_ref *
     const struct item *it = ref->item;
     struct queue *q = queue_find(m, it->key, it->key_len, it->hash);
     bool first = false;
-    int e = room(m, req, ref, &first);
+    int e = queue_room(m, req, ref, &first);
     if (e > 0 && q)
         e = 0; /* behind those that wait */
     if (e > 0 && first)
         return false;
     if (e > 0 && (e = store_queue_push(m->store, ref)) == 0) {
-        stored(a, req, began, 0);
+        put_answer(a, req, began, 0);
         return true;
     }
     if (e == 0)
@@ -275,7 +276,7 @@ void queue_open(struct requester *a, const struct msg *req, const void *key, uin
         freeze_refuse(a, req);
         return;
     }
-    int e = limit(m, key, req->key_len, req->version, &q);
+    int e = queue_limit(m, key, req->key_len, req->version, &q);
     if (e < 0) {
         request_failed(a, req, e);
         return;

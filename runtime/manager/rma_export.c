@@ -90,7 +90,7 @@ static void rma_export_late(struct timer *t) {
 }
 
 /* Counts values that go by messages and could be read, and says once a minute why. */
-static void refused(struct manager *m, int code) {
+static void rma_refusal_count(struct manager *m, int code) {
     static uint64_t said;
     m->count->rma_refused++;
     if (said && m->now - said < REFUSED_LOG_NS)
@@ -122,7 +122,7 @@ bool rma_export_begin(struct requester *a, struct msg *r, const struct store_ref
         l->requester = a;
     }
     if (!l || rma_export_extend(l) < 0) {
-        refused(m, n < 0 ? n : -ENOMEM);
+        rma_refusal_count(m, n < 0 ? n : -ENOMEM);
         free(l);
         return false;
     }

@@ -50,7 +50,7 @@ struct rma_read {
     struct fabric_place place[];
 };
 
-static void tell(const struct rma_read *p, unsigned type, uint64_t aux) {
+static void owner_tell(const struct rma_read *p, unsigned type, uint64_t aux) {
     struct msg r = {.type = (uint16_t)type, .flags = MSGF_HOP, .id = p->id, .aux = aux};
     peer_tell(p->peer, &r);
 }
@@ -67,7 +67,7 @@ static void rma_read_free(struct rma_read *p) {
 static void rma_read_failed(struct timer *t) {
     struct rma_read *p = (struct rma_read *)(void *)((char *)t - offsetof(struct rma_read, timer));
     if (p->f)
-        tell(p, MSG_CANCEL, p->id);
+        owner_tell(p, MSG_CANCEL, p->id);
 }
 
 struct rma_read *rma_read_new(struct manager *m, struct forward *f, rma_read_piece *give,
@@ -180,7 +180,7 @@ static void rma_read_deliver(struct rma_read *p) {
             break;
         if (last && !p->good) {
             if (!p->told_all)
-                tell(p, MSG_CREDIT, p->len);
+                owner_tell(p, MSG_CREDIT, p->len);
             p->told_all = true;
             break;
         }
@@ -197,7 +197,7 @@ static void rma_read_deliver(struct rma_read *p) {
             return;
     }
     if (!p->told_all && p->m->now - p->told_ns > TELL_NS) {
-        tell(p, MSG_CREDIT, p->got);
+        owner_tell(p, MSG_CREDIT, p->got);
         p->told_ns = p->m->now;
     }
     rma_read_more(p, 0);

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-static void look(struct manager *m) {
+static void rooms_look(struct manager *m) {
     const char *trouble = store_spill_trouble(m->store);
     if (trouble)
         note_trouble(m, trouble);
@@ -23,7 +23,7 @@ static void look(struct manager *m) {
 }
 
 static void room_fire(struct timer *t) {
-    look((struct manager *)(void *)((char *)t - offsetof(struct manager, room)));
+    rooms_look((struct manager *)(void *)((char *)t - offsetof(struct manager, room)));
 }
 
 int manager_waits_for_room(struct manager *m) {
@@ -37,5 +37,5 @@ int manager_waits_for_room(struct manager *m) {
 
 void rooms_turn(struct manager *m) {
     if (store_progress(m->store) != m->progress)
-        look(m);
+        rooms_look(m);
 }

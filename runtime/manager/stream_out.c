@@ -96,10 +96,10 @@ void stream_out_drop(struct stream_out *g) {
     free(g);
 }
 
-static void start(struct stream_out *g, struct requester *a, struct msg *r, const void *data,
-                  uint64_t len, uint64_t window,
-                  void (*done)(struct manager *m, uint64_t arg, void *ptr), uint64_t arg,
-                  void *ptr) {
+static void stream_out_start(struct stream_out *g, struct requester *a, struct msg *r,
+                             const void *data, uint64_t len, uint64_t window,
+                             void (*done)(struct manager *m, uint64_t arg, void *ptr), uint64_t arg,
+                             void *ptr) {
     g->requester = a;
     g->carrier = a->ops->bulk ? a->ops->bulk(a) : a;
     g->id = r->id;
@@ -123,10 +123,10 @@ static void unpin_done(struct manager *m, uint64_t off, void *ptr) {
 void stream_out_item(struct stream_out *g, struct requester *a, struct msg *r,
                      const struct store_ref *ref, uint64_t window) {
     if (g->reading) {
-        start(g, a, r, g->data, r->val_len, window, read_done, 0, g->reading);
+        stream_out_start(g, a, r, g->data, r->val_len, window, read_done, 0, g->reading);
         store_unpin(a->m->store, ref->off); /* what reads it has its own */
     } else
-        start(g, a, r, ref->value, r->val_len, window, unpin_done, ref->off, NULL);
+        stream_out_start(g, a, r, ref->value, r->val_len, window, unpin_done, ref->off, NULL);
 }
 
 int stream_out_begin(struct requester *a, struct msg *r, const void *data, uint64_t len,
@@ -135,7 +135,7 @@ int stream_out_begin(struct requester *a, struct msg *r, const void *data, uint6
     struct stream_out *g = stream_out_new(a->m, NULL);
     if (!g)
         return -ENOMEM;
-    start(g, a, r, data, len, window, done, arg, ptr);
+    stream_out_start(g, a, r, data, len, window, done, arg, ptr);
     return 0;
 }
 

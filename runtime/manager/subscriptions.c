@@ -31,9 +31,9 @@
 #define SUBSCRIPTION_KEEP_MS 60000u /* a subscription that nobody asks for */
 #define REPLY_BYTES          65536u /* of one answer, unless one key is longer */
 
-struct happened {
+struct event {
     struct subscription *subscription;
-    struct happened *older, *newer; /* of all subscriptions */
+    struct event *older, *newer; /* of all subscriptions */
     uint64_t version, val_len;
     uint32_t key_len;
     uint8_t kind, tag;
@@ -57,7 +57,7 @@ struct subscription {
     uint64_t clears;     /* that it has events of */
     uint64_t first, end; /* numbers of what is kept: first .. end - 1 */
     size_t bytes;
-    struct happened **ring; /* [cap], by number */
+    struct event **ring; /* [cap], by number */
     uint32_t cap;
     uint32_t prefix_len;
     uint8_t prefix[];
@@ -71,7 +71,7 @@ struct subscriptions {
     size_t n, buckets;
     struct length *length; /* [lengths], the shortest first */
     size_t lengths, lengths_cap;
-    struct happened *oldest, *newest;
+    struct event *oldest, *newest;
     uint64_t bytes, prefix_bytes; /* of events; of subscriptions */
     uint64_t last;                /* no subscription that ended had a number beyond it */
     /* that ever were: each subscription is to have an event of each, before anything that comes
@@ -149,12 +149,12 @@ static void length_remove(struct subscriptions *t, uint32_t len) {
 }
 
 /* --- events that are kept --- */
-static size_t happened_bytes(const struct happened *h) {
+static size_t event_bytes(const struct event *h) {
     return sizeof *h + h->key_len;
 }
 
 static bool ring_resize(struct subscription *f, uint32_t cap) {
-    struct happened **r = malloc(cap * sizeof *r);
+    struct event **r = malloc(cap * sizeof *r);
     if (!r)
         return false;
     for (uint64_t n = f->first; n < f->end; n++)
@@ -168,9 +168,9 @@ static bool ring_resize(struct subscription *f, uint32_t cap) {
 
 static void subscription_drop_first(struct subscription *f) {
     struct subscriptions *t = f->m->subscriptions;
-    struct happened *h = f->ring[f->first++ & (f->cap - 1)];
+    struct event *h = f->ring[f->first++ & (f->cap - 1)];
     f->bytes -= h->key_len;
-    t->bytes -= happened_bytes(h);
+    t->bytes -= event_bytes(h);
     *(h->older ? &h->older->newer : &t->oldest) = h->newer;
     *(h->newer ? &h->newer->older : &t->newest) = h->older;
     free(h);
@@ -290,8 +290,8 @@ static void listener_free(struct listener *l) {
 static void clears_add(struct subscription *f);
 
 /* --- answers --- */
-static size_t record_write(struct manager *m, uint8_t *to, size_t room, const struct happened *h,
-                           uint64_t inline_max) {
+static size_t event_write(struct manager *m, uint8_t *to, size_t room, const struct event *h,
+                          uint64_t inline_max) {
     struct event_record r = {.version = h->version,
                              .val_len = h->val_len,
                              .key_len = h->key_len,
@@ -332,8 +332,8 @@ static void subscription_answer(struct requester *a, const struct msg *req,
     if (at > f->end)
         at = f->end; /* never given to anybody */
     for (size_t n; at < f->end && len < REPLY_BYTES; at++, len += n)
-        if ((n = record_write(m, buf + len, sizeof buf - len, f->ring[at & (f->cap - 1)],
-                              inline_max)) == 0)
+        if ((n = event_write(m, buf + len, sizeof buf - len, f->ring[at & (f->cap - 1)],
+                             inline_max)) == 0)
             break;
     r.aux = at;
     r.val_len = len;
@@ -399,27 +399,27 @@ static void subscription_add(struct subscription *f, uint8_t kind, const void *k
            (f->end - f->first == SUBSCRIPTION_EVENTS || f->bytes + key_len > SUBSCRIPTION_BYTES))
         subscription_drop_first(f);
     bool room = f->end - f->first < f->cap || ring_resize(f, f->cap ? 2 * f->cap : RING_FIRST);
-    struct happened *h = room ? malloc(sizeof *h + key_len) : NULL;
+    struct event *h = room ? malloc(sizeof *h + key_len) : NULL;
     if (!h) { /* all who have not read so far are told that they missed something */
         while (f->first < f->end)
             subscription_drop_first(f);
         f->first = ++f->end;
         return;
     }
-    *h = (struct happened){.subscription = f,
-                           .older = t->newest,
-                           .version = version,
-                           .val_len = val_len,
-                           .key_len = key_len,
-                           .kind = kind,
-                           .tag = tag};
+    *h = (struct event){.subscription = f,
+                        .older = t->newest,
+                        .version = version,
+                        .val_len = val_len,
+                        .key_len = key_len,
+                        .kind = kind,
+                        .tag = tag};
     if (key_len)
         memcpy(h->key, key, key_len);
     *(t->newest ? &t->newest->newer : &t->oldest) = h;
     t->newest = h;
     f->ring[f->end++ & (f->cap - 1)] = h;
     f->bytes += key_len;
-    t->bytes += happened_bytes(h);
+    t->bytes += event_bytes(h);
     /* it is the first of its subscription */
     while (t->bytes > DD_FEEDS_EVENTS && t->oldest != h)
         subscription_drop_first(t->oldest->subscription);
@@ -445,31 +445,31 @@ static void clears_add(struct subscription *f) {
         subscription_add(f, EVENT_CLEAR, NULL, 0, 0, 0, 0);
 }
 
-static void tell(struct subscription *f, uint8_t kind, const void *key, uint32_t key_len,
-                 uint64_t version, uint64_t val_len, uint8_t tag) {
+static void subscription_tell(struct subscription *f, uint8_t kind, const void *key,
+                              uint32_t key_len, uint64_t version, uint64_t val_len, uint8_t tag) {
     clears_add(f);
     subscription_add(f, kind, key, key_len, version, val_len, tag);
     subscription_wake(f);
 }
 
-static void happens(struct manager *m, uint8_t kind, const void *key, uint32_t key_len,
-                    uint64_t version, uint64_t val_len, uint8_t tag) {
+static void event_tell(struct manager *m, uint8_t kind, const void *key, uint32_t key_len,
+                       uint64_t version, uint64_t val_len, uint8_t tag) {
     const struct subscriptions *t = m->subscriptions;
     for (size_t i = 0; i < t->lengths && t->length[i].len <= key_len; i++) {
         struct subscription *f = subscription_find(t, key, t->length[i].len);
         if (f)
-            tell(f, kind, key, key_len, version, val_len, tag);
+            subscription_tell(f, kind, key, key_len, version, val_len, tag);
     }
 }
 
 void subscriptions_put(struct manager *m, const struct item *it, uint64_t version) {
     if (m->subscriptions->list)
-        happens(m, EVENT_PUT, it->key, it->key_len, version, item_len(it), it->tag);
+        event_tell(m, EVENT_PUT, it->key, it->key_len, version, item_len(it), it->tag);
 }
 
 void subscriptions_del(struct manager *m, const void *key, uint32_t key_len) {
     if (m->subscriptions->list)
-        happens(m, EVENT_DEL, key, key_len, 0, 0, 0);
+        event_tell(m, EVENT_DEL, key, key_len, 0, 0, 0);
 }
 
 void subscriptions_clear(struct manager *m) {
