@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.c - what a request gets: a value, by one of the ways in which it can go, or a sentence
- * that says why not; and the room for a value that comes. */
+/* answers.c - answers to requests: a value, in one of the ways in which it can travel, or an error
+ * with a sentence; and the room for a value that comes. */
 #include "answers.h"
 
 #include "record_rate.h"
@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* What is free, why it is of no use, and what helps. */
+/* Adds to the sentence: how much is free, why that cannot be used, and what helps. */
 static void full_why(struct manager *m, uint64_t val_len, char *text, size_t cap) {
     struct store_room r;
     char free_text[24], stuck[80] = "", held[24], views[96] = "";
@@ -46,8 +46,8 @@ const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
     if (code == DDICT_EFULL) {
         size_format(used, sizeof used, m->header->used_bytes);
         size_format(total, sizeof total, m->header->budget);
-        /* not our budget is short, but the machine's memory (STORE_FULL_MACHINE), or the disk is
-         * full, too */
+        /* the budget is not the cause: the machine is short of memory (STORE_FULL_MACHINE), or the
+         * disk is full */
         bool limit = dd_errkind() != 0;
         int n = snprintf(text, sizeof text,
                          "manager %u on %s is full: %s used of %s (value of %s does not fit)%s%s",
@@ -76,7 +76,7 @@ void request_failed(struct requester *a, const struct msg *m, int code) {
     if (code == DDICT_EFULL)
         note_full(a->m, text);
     requester_reply(a, m, code, text);
-    a->m->now = clock_ns(); /* to find out may have taken a while */
+    a->m->now = clock_ns(); /* working out the sentence may have taken a while */
 }
 
 int request_reserve(struct requester *a, const struct msg *m, const uint8_t *key,
@@ -89,7 +89,7 @@ int request_reserve(struct requester *a, const struct msg *m, const uint8_t *key
     int e =
         store_reserve_again(a->m->store, key, m->key_len, m->val_len, m->tag, ref, &a->room_scan);
     if (e == -EINPROGRESS) {
-        /* the scan begins after now: it is that of all that is asked already */
+        /* the scan begins after this moment, so it serves all requests that are in the ring now */
         if (fresh && lane)
             a->room_upto = a->ops->filled(a);
         if (!a->room_since || store_room_made(a->m->store) != made)

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.h - what a request gets. */
+/* answers.h - answers to requests. */
 #ifndef DDICT_MANAGER_ANSWERS_H
 #define DDICT_MANAGER_ANSWERS_H
 
 #include "manager.h"
 
 struct stream_out;
-/* Answer a GET, POP or HEAD whose item was found; pinned: the item has a pin that is ours to give
- * up. ready: what stream_out_new() made for it, or NULL. */
+/* Answer a GET, POP or HEAD with the item of ref. pinned: the caller gives up a pin of the item.
+ * ready: from stream_out_new() for this item, or NULL. */
 void request_give(struct requester *a, const struct msg *req, const struct store_ref *ref,
                   bool pinned, struct stream_out *ready);
-/* The same with its counters; began: when. */
+/* As request_give(), and count it. began: when the request began. */
 void request_found(struct requester *a, const struct msg *req, const struct store_ref *ref,
                    bool pinned, struct stream_out *ready, uint64_t began);
-/* Answer one that waited with this item, which has a pin that stays the caller's: what a GET or
- * HEAD gets, or why a POP can not have it. */
+/* Answer a request that waited, with the item of value, or for a POP why it cannot have it. The
+ * caller keeps the pin. */
 void request_value(struct requester *a, const struct msg *req, const struct store_ref *ref);
-/* a POP that has room for it */
+/* Whether a POP takes the value: its requester has room for it. */
 bool request_takes(const struct requester *a, const struct msg *req, const struct store_ref *ref);
-/* a POP that has no room for it: how long the value is */
+/* Answer a POP that has no room for the value: DDICT_ESMALL and its length. */
 void request_pop_small(struct requester *a, const struct msg *req, const struct store_ref *ref);
-/* the value is read in our arena, where it lies */
+/* Whether the value will be read in place, in our arena. */
 bool request_placed(const struct requester *a, const struct msg *req);
-bool item_goes_whole(const struct item *it); /* in one message */
-/* answer so, with the sentence that belongs to it */
+bool item_goes_whole(const struct item *it); /* it fits into one message */
+/* Answer with this code and its sentence. */
 void request_failed(struct requester *a, const struct msg *m, int code);
-/* As store_reserve(), for the value of m; TAKE_LATER instead of -EINPROGRESS, for at most
+/* As store_reserve(), for the value of m. TAKE_LATER in place of -EINPROGRESS, for at most
  * DD_COMPACT_WAIT_MS. */
 int request_reserve(struct requester *a, const struct msg *m, const uint8_t *key,
                     struct store_ref *ref);
-/* The sentence for a failed reservation; static. */
+/* The sentence for a failed reservation; in static memory. */
 const char *request_full_text(struct manager *m, int code, uint64_t val_len);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * aside.c - the memory of clients that have gone is given back in a thread of its own. Who unmaps
- * and closes the last descriptor of a lane pays for each page that was in it: a second for some GiB
- * that a client had begun to put, in which the loop would serve nobody. A backlog is likewise as
- * long as the client let it become.
+ * aside.c - a thread that gives back the memory of clients that have gone. To unmap a lane and
+ * close its last descriptor takes time for each of its pages: a second for some GiB of unfinished
+ * puts, in which the loop would serve nobody. A backlog may be as large.
  */
 #include "aside.h"
 
@@ -76,7 +75,7 @@ void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *
     if (!m->aside)
         m->aside = aside_start();
     struct gone *g = m->aside ? malloc(sizeof *g) : NULL;
-    if (!g) { /* then it takes its time */
+    if (!g) { /* no memory: do it here, however long it takes */
         gone_free(&all);
         return;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache.c - how much of the arena values of other nodes may take while the dictionary is frozen.
- * Nothing that is owned comes in this time, so all that is free may be used, but for what the index
- * and transit need. What finds no room is not cached: its readers get it as if nothing was frozen.
+ * cache.c - how much of the arena the node cache may take while the dictionary is frozen. No owned
+ * values are added in this time, so all free memory may be used, less some for the index and for
+ * transit. A value that finds no room is not cached, and its readers get it as if the dictionary
+ * were open.
  */
 #include "cache.h"
 
@@ -15,11 +16,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* a part of an eviction that made no room yet: the next one not before */
+/* after an eviction that made no room, the next is tried so much later */
 #define REFUSED_NS 1000000u
-/* of the cache are evicted together: what readers hold is looked up once for all of them */
+/* this part of the cache is evicted at once, for the leases are scanned once for each eviction */
 #define EVICT_PART 64u
-#define ITEM_EXTRA 192u /* header, padding, its share of the index */
+/* bytes of an item beside its key and value: header, padding, its share of the index */
+#define ITEM_EXTRA 192u
 
 struct cache_room {
     uint64_t limit, spare, refused_ns;

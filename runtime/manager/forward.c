@@ -1,44 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forward.c - requests for keys of other managers: passed on with an id of our own, the answer
- * passed back. A forward whose requester is gone stays in the table until the owner is done with
- * it, so every id that comes back is known.
+ * forward.c - requests for keys of other managers. A request is passed on with an id of our own,
+ * and the answer is passed back. When its requester goes, the forward stays in the table until the
+ * owner is done with it, so each id that comes back is known.
  *
- *          a get as another that is on its way
+ *          a get of the same key is on its way
  *     NEW ----------------------------------------> FOLLOWS
  *      |  \                                            | the leader's answer: over;
- *      |   `--> PUTS                                   | it is not for followers: sent
+ *      |   `--> PUTS                                   | not for followers: sent itself
  *      |         |  last piece, ABORT, requester gone  |
  *      v         v                                     |
  *      +-----> ASKED <---------------------------------'
  *                |
- *                |--- answer ---> over, the followers', too
+ *                |--- answer ---> over, and so are the followers
  *                |
- *                |--- answer that goes into a block ---> LANDS --- it is there ---> over
+ *                |--- answer that goes into a block ---> LANDS --- all received ---> over
  *                |
  *                |    a value in pieces
  *                |--- for a block -------> FILLS <----> PIECE   a piece is being received
  *                |                           |            |     (not of an RMA read)
- *                |                           | requester gone   (when the piece is there)
+ *                |                           | requester gone   (once the piece is received)
  *                |                           v            |
  *                |--- for nobody --------> DROPS <--------+
  *                |                           ^
  *                |                           | requester gone
  *                '--- for a lane --------> PASSES
  *
- * The last piece, or what tells that none comes any more, ends FILLS, PASSES and DROPS. When the
- * connection is lost all end, but for gets and heads in ASKED, which are NEW again. The rows at the
- * end of this file have a handler for each message that a state allows; all others break a rule.
- * forward_put.c sends the pieces of PUTS.
+ * The last piece, or an error in its place, ends FILLS, PASSES and DROPS. When the connection is
+ * lost all forwards end, except gets and heads in ASKED, which become NEW again. The rows at the end
+ * of this file have a handler for each message that a state allows; any other message is a breach of
+ * the protocol. forward_put.c sends the pieces in PUTS.
  *
- * Two things are independent of the state:
- *     who asked       requester: a lane, or the prefetch, which takes no answer; NULL: gone, which
- *                     may be so in ASKED, LANDS, PIECE, in FILLS of an RMA read, and is so in DROPS
- *     who brings it   rma_read: we read the value out of the owner's memory; NULL: in messages
+ * Two things do not depend on the state:
+ *     requester   a lane, or the prefetch, which takes no answer. NULL: gone; possible in ASKED,
+ *                 LANDS, PIECE, and FILLS with rma_read, and always so in DROPS
+ *     rma_read    reads the value out of the owner's memory. NULL: the value comes in messages
  *
- * The block is in our arena: of transit, for a view, or a cached item while FROZEN. What PASSES
- * is received into the lane's ring itself, at most DD_STREAM_WINDOW ahead of what the client has
- * taken.
+ * The block is in our arena: a transit block for a view, or a cached item while FROZEN. A value in
+ * PASSES is received into the ring of the lane, at most DD_STREAM_WINDOW ahead of the client.
  */
 #include "forward.h"
 
@@ -60,18 +59,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* of a stream that nobody takes yet: 512 of them may stand before a client that takes nothing */
+/* bytes that may come of a stream that the client does not read yet: 512 such streams may be open
+ * for one client */
 #define WINDOW_FIRST (2 * DD_MSG_PIECE)
 
-/* A message of the owner; 0 or DDICT_EPROTO. */
+/* Handles a message of the owner. 0 or DDICT_EPROTO. */
 typedef int message_handler(struct manager *m, struct forward *f, const struct msg *r,
                             const uint8_t *payload);
-/* What may happen to a forward in a state. */
+/* The handlers of one state; NULL: not allowed. */
 struct state_row {
-    message_handler *answer;                       /* REPLY that is all of it */
+    message_handler *answer;                       /* REPLY without DATA to follow */
     message_handler *stream;                       /* REPLY whose value comes in pieces */
-    message_handler *piece;                        /* DATA, in its order */
-    message_handler *broken;                       /* DATA: none comes any more */
+    message_handler *piece;                        /* DATA, in order */
+    message_handler *broken;                       /* DATA with an error: no more comes */
     void (*leave)(struct forward *f, bool cancel); /* the requester is gone, or was answered */
 };
 static const struct state_row rows[FORWARD_STATE_N];
@@ -101,7 +101,7 @@ static void forward_free(struct manager *m, struct forward *f) {
     free(f);
 }
 
-/* It was answered. */
+/* After its answer. */
 static void forward_end(struct manager *m, struct forward *f) {
     if ((f->req.type == MSG_GET || f->req.type == MSG_POP) && forward_busy(f))
         count_latency(m, DDICT_LATENCY_FETCH, f->began, clock_ns());
@@ -126,7 +126,7 @@ static struct msg request_of(const struct forward *f) {
     return r;
 }
 
-/* Negative: it has no id and no peer as before. */
+/* Negative: it has no id and no peer, as before. */
 static int forward_send(struct forward *f, struct peer *p, const uint8_t *payload) {
     struct manager *m = f->requester->m;
     const struct msg *req = &f->req;
@@ -149,7 +149,7 @@ static int forward_send(struct forward *f, struct peer *p, const uint8_t *payloa
     return e < 0 && e != -ENOMEM && e != DDICT_EPROTO ? DDICT_ELOST : e;
 }
 
-/* It can not be sent: answered so, and the pieces of it that come are dropped. */
+/* Answer with an error; the pieces that come of a put are dropped. */
 static int forward_refuse(struct requester *a, const struct msg *req, int e, const char *text) {
     requester_reply(a, req, e, text);
     return put_streams(req) ? put_in_pass(a, req, NULL) : TAKE_DONE;
@@ -162,7 +162,7 @@ static int forward_first(struct forward *f, struct peer *p, const uint8_t *paylo
     int e = forward_send(f, p, joins ? f->key : payload);
     if (e < 0) {
         struct msg req = f->req;
-        bool known = f->id != 0; /* else the pieces of a put that come are nobody's */
+        bool known = f->id != 0; /* otherwise no put_in knows the pieces that will come */
         forward_free(m, f);
         if (e == DDICT_EPROTO)
             return e;
@@ -177,7 +177,7 @@ static int forward_first(struct forward *f, struct peer *p, const uint8_t *paylo
     return TAKE_DONE;
 }
 
-/* As forward_begin(), which sees to it that what stalls is tried again. */
+/* As forward_begin(), but nothing is done so that a stalled lane is tried again. */
 static int forward_try(struct requester *a, const struct msg *req, const uint8_t *payload,
                        const uint8_t *key, uint64_t hash, uint32_t to) {
     struct manager *m = a->m;
@@ -218,7 +218,7 @@ int forward_begin(struct requester *a, const struct msg *req, const uint8_t *pay
 
 /* --- followers --- */
 
-/* The answer of f is not theirs: ask for themselves. */
+/* The answer of f is for f alone: send the requests of its followers. */
 static void followers_send(struct manager *m, struct forward *f) {
     while (f->followers) {
         struct forward *g = f->followers;
@@ -234,7 +234,7 @@ static void followers_send(struct manager *m, struct forward *f) {
     }
 }
 
-/* Nobody else counts what the owner was not asked for. */
+/* The owner was not asked, so it does not count this read. */
 static void follower_count(struct manager *m, const struct forward *f, const struct msg *r) {
     if (f->requester->kind == REQUESTER_SELF)
         return;
@@ -272,7 +272,7 @@ static void forward_fail(struct forward *f, int status, const char *text) {
 }
 
 void forwards_took(struct requester *a) {
-    uint64_t open = 0; /* bytes that may come and have not: of all streams of this requester */
+    uint64_t open = 0; /* bytes that may still come, of all streams of this requester */
     for (const struct forward *f = a->forwards; f; f = f->a_next)
         if (f->state == FORWARD_PASSES)
             open += (f->allowed < f->reply.val_len ? f->allowed : f->reply.val_len) - f->got;
@@ -287,7 +287,7 @@ void forwards_took(struct requester *a) {
             rma_read_more(f->rma_read, f->allowed);
         else
             forward_tell(f, MSG_CREDIT, f->allowed);
-        forward_last(f); /* next time it is the others' turn */
+        forward_last(f); /* the others get credit first next time */
     }
 }
 
@@ -295,7 +295,8 @@ static void unpin_done(struct manager *m, uint64_t off, void *ptr) {
     store_unpin(m->store, off);
 }
 
-/* The value at `at` in a block: the place for a view, a copy for a follower that wants one. */
+/* Answer with the value in the block: its place, for a view, or a copy, for a follower that wants
+ * one. */
 static void block_give(struct manager *m, const struct forward *f, const struct store_ref *at,
                        const struct msg *r) {
     struct msg out;
@@ -334,7 +335,7 @@ static bool wants_block(const struct forward *f, const struct msg *r) {
            r->val_len > DD_VIEW_INLINE;
 }
 
-/* For the value of reply r; false: it has none. */
+/* A block for the value of reply r; false: it does not go into a block. */
 static bool block_reserve(struct manager *m, struct forward *f, const struct msg *r) {
     f->caches = f->requester && f->epoch &&
                 cache_reserve(m, f->epoch, f->key, f->req.key_len, r, &f->block);
@@ -342,10 +343,10 @@ static bool block_reserve(struct manager *m, struct forward *f, const struct msg
            (wants_block(f, r) && transit_reserve(m, r->val_len, r->tag, r->version, &f->block));
 }
 
-/* All of it is there: for the requester, the followers, the cache. */
+/* The whole value is in the block: give it to the requester, the followers, the cache. */
 static void block_done(struct manager *m, struct forward *f, const struct msg *r) {
     if (!f->requester && !f->followers)
-        return; /* forward_free() gives the block back */
+        return; /* forward_free() drops the block */
     if (f->requester)
         block_give(m, f, &f->block, r);
     while (f->followers) {
@@ -365,7 +366,7 @@ static void block_drop(struct manager *m, struct forward *f) {
     forward_become(f, FORWARD_DROPS);
 }
 
-/* Where the connection shall receive the payload of r. */
+/* Where the connection is to receive the payload of r; NULL: anywhere. */
 static void *forward_place(struct manager *m, uint32_t peer, const struct msg *r) {
     struct forward *f = forward_find(m, r->id);
     uint64_t len = r->len - MSG_HEADER;
@@ -389,7 +390,7 @@ static void *forward_place(struct manager *m, uint32_t peer, const struct msg *r
 static int puts_answer(struct manager *m, struct forward *f, const struct msg *r,
                        const uint8_t *payload) {
     reply_pass(f, r, payload);
-    /* refused in the middle: its id is free at the owner then */
+    /* it was refused halfway: ABORT frees its id at the owner */
     forward_tell(f, MSG_ABORT, 0);
     forward_end(m, f);
     return 0;
@@ -405,7 +406,7 @@ static int lands_answer(struct manager *m, struct forward *f, const struct msg *
 static int asked_answer(struct manager *m, struct forward *f, const struct msg *r,
                         const uint8_t *payload) {
     if (r->val_len == 0 && r->len == MSG_HEADER && block_reserve(m, f, r)) {
-        forward_become(f, FORWARD_LANDS); /* an empty value, to be cached */
+        forward_become(f, FORWARD_LANDS); /* an empty value for the cache */
         return lands_answer(m, f, r, payload);
     }
     if (f->requester)
@@ -488,7 +489,7 @@ static int asked_stream(struct manager *m, struct forward *f, const struct msg *
 
 /* --- pieces --- */
 
-/* A piece of what goes on to a, or its end: what it was allowed and did not take is the others'. */
+/* After a piece, or the end of the stream: credit that it did not use goes to the other streams. */
 static void pass_done(struct manager *m, struct forward *f, bool last) {
     struct requester *a = f->requester;
     if (last)
@@ -553,7 +554,7 @@ static void puts_leave(struct forward *f, bool cancel) {
     forward_detach(f);
 }
 
-/* An answer that did not come yet may be for followers. */
+/* The answer may still be for followers. */
 static void asked_leave(struct forward *f, bool cancel) {
     if (cancel || !forward_busy(f))
         forward_tell(f, MSG_CANCEL, f->id);
@@ -568,7 +569,7 @@ static void passes_leave(struct forward *f, bool cancel) {
     forward_become(f, FORWARD_DROPS);
 }
 
-/* What is being written to by the network or the connection stays until that is done. */
+/* The network or the connection may still write into the block, which stays until that is done. */
 static void fills_leave(struct forward *f, bool cancel) {
     struct manager *m = f->requester->m;
     forward_tell(f, MSG_CANCEL, f->id);
@@ -581,7 +582,7 @@ static void fills_leave(struct forward *f, bool cancel) {
     followers_send(m, f);
 }
 
-/* Its requester is gone, or was answered: what comes is dropped. */
+/* The requester is gone, or has its answer: drop the rest. */
 static void forward_leave(struct forward *f, bool cancel) {
     rows[f->state].leave(f, cancel);
 }
@@ -590,7 +591,7 @@ static void forward_give_up(struct forward *f, int status, const char *text) {
     struct requester *a = f->requester;
     forward_fail(f, status, text);
     forward_leave(f, true);
-    /* what it was allowed and did not take is the others' */
+    /* credit that it did not use goes to the other streams */
     if (a->streams_n && !a->gone && requester_idle(a))
         forwards_took(a);
 }
@@ -610,7 +611,7 @@ bool forwards_late(struct manager *m) {
     bool more = false;
     for (uint32_t i = 0; i < t->n; i++) {
         struct forward *f = t->slot[i];
-        /* what comes or goes in pieces has deadlines of its own */
+        /* streams have deadlines of their own */
         if (!f || !f->requester || !f->req.patience_ms ||
             (f->state != FORWARD_ASKED && f->state != FORWARD_LANDS))
             continue;
@@ -630,7 +631,7 @@ void forwards_end(struct requester *a) {
 
 /* --- the connection is lost --- */
 
-/* Nothing of it can have happened, or it changes nothing; and its key is still here. */
+/* It may be sent again: it changes nothing, and its key was kept. */
 static bool forward_repeats(const struct forward *f) {
     return f->requester && !f->again && f->state == FORWARD_ASKED &&
            (f->req.type == MSG_GET || f->req.type == MSG_HEAD);
@@ -696,7 +697,7 @@ static const struct state_row rows[FORWARD_STATE_N] = {
     [FORWARD_DROPS] = {.piece = drops_data, .broken = drops_data},
 };
 
-/* Of a type that may, with a payload only where that says where to read the value. */
+/* A value in pieces is allowed for this type of request. A payload is allowed only with REMOTE. */
 static bool stream_good(const struct manager *m, const struct forward *f, const struct msg *r) {
     bool remote = r->flags & MSGF_REMOTE, value = f->req.type == MSG_GET || f->req.type == MSG_POP;
     if (r->status < 0 || (r->len != MSG_HEADER) != remote || (remote && !m->setup->rma))
@@ -749,7 +750,7 @@ static void *forward_part_to(struct manager *m, uint32_t from, const struct msg 
         return NULL;
     uint64_t whole = r->aux + r->len - MSG_HEADER;
     bool last = r->flags & MSGF_LAST;
-    /* as a message it breaks the rules */
+    /* data_in() will refuse it as a message */
     if (whole > f->reply.val_len || last != (whole == f->reply.val_len))
         return NULL;
     return f->requester->ops->part(f->requester, room);

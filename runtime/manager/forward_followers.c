@@ -12,7 +12,7 @@ struct forward *leader_find(struct manager *m, uint32_t to, const uint8_t *key, 
                             uint64_t hash) {
     for (struct forward *f = m->forward_table->same[hash % FORWARD_BUCKETS], *next; f; f = next) {
         next = f->same_next;
-        /* its answer is what is there now (PROTOCOL 9) */
+        /* frozen values do not change (PROTOCOL 9) */
         bool frozen = f->epoch && f->epoch == m->frozen;
         if (!frozen && !peer_unsent(f->peer, f->position))
             leader_close(f);

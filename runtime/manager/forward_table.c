@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORWARDS_MAX 512u /* of one lane: the answers of so many may have to be kept for it */
-/* of one lane that wait for their key, apart from those; more are refused: they must not keep the
- * put that they wait for */
+/* without an answer, of one lane: the answers of so many may have to be queued for it */
+#define FORWARDS_MAX 512u
+/* Of one lane, that wait for their keys; not counted among FORWARDS_MAX, so that they cannot keep
+ * back the put that they wait for. More are refused. */
 #define WAITS_MAX    4096u
-#define EVENTS_MAX   65536u /* likewise for events: one of each subscription at each manager */
+#define EVENTS_MAX   65536u /* likewise for events: one for each subscription at each manager */
 #define ID_INDEX(id) ((uint32_t)(id))
 
 static const char *const state_names[FORWARD_STATE_N] = {
@@ -100,7 +101,7 @@ void forward_delist(struct manager *m, struct forward *f) {
 void forward_tell(struct forward *f, unsigned type, uint64_t aux) {
     struct msg r = {
         .type = (uint16_t)type, .flags = MSGF_HOP, .id = f->id, .aux = aux, .manager = f->from};
-    /* an error is the connection's, whose end answers everything */
+    /* errors are left to the end of the connection */
     peer_send(f->peer, f->via, &r, NULL, 0);
 }
 
@@ -160,8 +161,8 @@ void forward_last(struct forward *f) {
     list_append(f->requester, f);
 }
 
-/* Those at managers that do not move do not count: they may take any time, and there are no more of
- * them (they are parked). */
+/* Forwards to managers that do not move are not counted: they may take any time, and no more of
+ * them come, because new ones are parked. */
 bool forwards_full(const struct requester *a, uint32_t to) {
     unsigned n = 0;
     if (a->forwards_n < FORWARDS_MAX)

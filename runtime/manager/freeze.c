@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * freeze.c - a manager's part in freeze and unfreeze (PROTOCOL 9). ddictd says which state comes
- * next; we say when we are in it. CLOSED takes a while: values that are being streamed in may be
- * completed, and cached ones are taken out some at a time, between requests.
+ * freeze.c - a manager's part in freeze and unfreeze (PROTOCOL 9). ddictd orders the next state;
+ * the manager reports when it has reached it. CLOSED takes a while: streamed puts may end first,
+ * and cached items are removed some at a time, between requests.
  */
 #include "freeze.h"
 
@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define DROP_ITEMS 2048u /* taken out at a time: about half a millisecond */
+#define DROP_ITEMS 2048u /* cached items removed at a time: about half a millisecond */
 
 struct freeze_ask {
     struct freeze_ask *next;
@@ -27,8 +27,8 @@ struct freeze {
     struct manager *m;
     struct freeze_ask *asks;
     uint64_t next_id;
-    bool closing;    /* CLOSED was said, and we have not answered */
-    bool completing; /* of it: streamed puts may end */
+    bool closing;    /* CLOSED was ordered and is not reported yet */
+    bool completing; /* while closing: streamed puts may end */
     uint64_t epoch;
     struct timer late;
 };
@@ -39,7 +39,7 @@ int freeze_init(struct manager *m) {
     if (!m->freeze)
         return -ENOMEM;
     m->freeze->m = m;
-    /* Of a manager before us on this arena: it is what it was. */
+    /* A manager before this one on the same arena left its state there. */
     m->shut = FREEZE_STATE(was) != FREEZE_OPEN;
     m->frozen = FREEZE_STATE(was) == FREEZE_FROZEN ? FREEZE_EPOCH(was) : 0;
     return 0;
@@ -127,7 +127,7 @@ static void state_tell(struct manager *m, enum freeze_state state) {
 
 static void late_fire(struct timer *t) {
     struct freeze *f = (struct freeze *)(void *)((char *)t - offsetof(struct freeze, late));
-    f->completing = false; /* freeze_turn() goes on */
+    f->completing = false; /* freeze_turn() does the rest */
 }
 
 void freeze_take(struct manager *m, const struct sup_msg *s) {

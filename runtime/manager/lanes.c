@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lanes.c - the clients of this node. Each turn looks at every lane that is watched, serves a
- * bounded share of each, and never waits for one: an answer that does not fit into a full CQ is
- * kept here, and a client that lets too many pile up is not read from until it takes them.
+ * lanes.c - the clients of this node. Each turn serves every watched lane, a bounded share of each,
+ * and never waits for one. An answer that does not fit into a full CQ is queued here; while a
+ * client has too many of those, nothing is read from it.
  *
- * A lane that was looked at in vain for a while is left (PROTOCOL 3, W1 to W5): it costs nothing
- * then, and its client rings when it asks next. One through which nothing went for longer gives its
- * memory back (R1 to R4).
+ * A lane without work for a while is left (PROTOCOL 3, W1 to W5): it then costs nothing, and the
+ * client writes its eventfd with the next request. A lane that is idle for longer gives its memory
+ * back (R1 to R4).
  */
 #include "lanes.h"
 
@@ -32,64 +32,67 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define TURN_RECORDS 64u /* of one lane before the next lane has its turn */
+#define TURN_RECORDS 64u /* of one lane, before the next lane has its turn */
 #define TURN_BYTES   (1u << 20)
-/* of all lanes, both ways, before connections are looked at: a millisecond or two */
+/* of all lanes, both ways, before connections are served: a millisecond or two */
 #define ALL_BYTES   (4u << 20)
 #define ALL_RECORDS 1024u
-/* answers kept for a full CQ before the lane is not read from */
+/* queued answers from which on nothing is read from the lane */
 #define QUEUE_MAX   256u
-#define PUMP_PIECES 16u /* of its streams at a time: it is looked at again in the next turn */
-/* bytes of a part of a piece: where the ring has less room it is full */
-#define PART_LEAST   8192u
-#define LARGE_RECORD 32768u /* bytes: who waits for the room of one is told at once */
-/* a completion that is not consumed: look again after so long */
+#define PUMP_PIECES 16u /* of a lane's streams in one turn */
+/* bytes: a ring with less room counts as full for a part of a piece */
+#define PART_LEAST 8192u
+/* bytes: the client is told at once when a record of this size has left SQ */
+#define LARGE_RECORD 32768u
+/* after which completions that the client may have consumed are looked at again */
 #define SETTLE_MS 1000u
-/* in vain, one after the other, then a lane is left: about what its client's ringing costs the two
- * of them */
+/* turns without work after which a lane is left: they cost about as much as waking the manager by
+ * the eventfd */
 #define LOOKS_MAX 256u
-/* clients whose memory and counters are looked up for one STATS, in turn: a system call, and at
- * first a page fault and a page table each, a millisecond or two in all */
+/* clients whose memory and counters are looked up for one STATS, in turn: each is a system call,
+ * and at first a page fault and a page table; a millisecond or two together */
 #define FIGURE_LOOKS 512u
-/* but not where no more are watched: looking at so many costs nothing to speak of */
+/* so few watched lanes cost next to nothing, and are not left */
 #define WATCHED_ALWAYS 8u
 
 struct placed {
     uint64_t pos, off;
-}; /* pinned until the CQ head is at pos */
+}; /* pinned until CQ head is at pos */
 
 struct lane_client {
     struct requester a; /* first */
     struct lane_client *next;
-    /* of those that are watched; w_prev NULL: it is left */
+    /* list of watched lanes; w_prev NULL: left */
     struct lane_client *w_next, **w_prev;
-    /* of those with completions that were not consumed; u_prev NULL: it has none */
+    /* list of clients with completions that are not consumed; u_prev NULL: not in it */
     struct lane_client *u_next, **u_prev;
-    /* of those that were used since their memory was given back; g_prev NULL: it was not */
+    /* list of clients whose lane was used since its memory was given back; g_prev NULL: not in
+     * it */
     struct lane_client *g_next, **g_prev;
-    bool used; /* since it was looked at for that */
-    /* bytes of its area below this have no memory: given back at this look */
+    bool used; /* since lane_shrink() looked at it last */
+    /* the area below this byte has been given back in this pass */
     uint64_t shrunk_to;
-    struct io_handler eventfd;   /* its client writes it: there is a request, or room in CQ */
-    uint64_t bytes;              /* of its lane, when they were looked up last */
-    struct lease_counters reads; /* the same */
-    unsigned vain;               /* looks at it since there was work */
+    struct io_handler eventfd;   /* the client writes it: there is a request, or room in CQ */
+    uint64_t bytes;              /* of the lane's memory, when it was looked up last */
+    struct lease_counters reads; /* likewise */
+    unsigned vain;               /* turns without work since the last record */
     uint64_t id;
     uint32_t pid;
     struct lane lane;
     const struct lease_chunk *leases;
-    /* waits for a connection, or for room; ddictd was told that it broke a rule */
+    /* stalled: its next record waits for a connection, or for room. told: ddictd knows that it
+     * broke a rule */
     bool stalled, told;
     bool paused; /* until puts_look() says so */
     bool wake;   /* its CQ tail has moved: wake the client at the end of the turn */
-    /* its SQ head has, from served_from on: wake the client if SQ can have been full */
+    /* its SQ head has, since served_from: wake the client if SQ can have been full */
     bool served;
     uint64_t served_from;
     bool want; /* its CQ was full */
-    /* payload of the record that is reserved for a part of a piece */
+    /* payload of the record that is reserved for part of a piece */
     uint8_t *part;
     uint32_t part_room;
-    /* connections wait for room in CQ; they did in vain, so what they have is queued until the
+    /* connections wait for room in CQ; they waited too long, so their pieces are queued until the
      * queue is empty again */
     bool part_waits, part_late;
     struct timer part_timer;
@@ -99,7 +102,7 @@ struct lane_client {
 };
 struct lanes_share {
     size_t bytes, records;
-};            /* what is left of a turn */
+};            /* that is left in this turn */
 struct hold { /* the leases of a forked child, see LAYOUT 6 */
     struct hold *next;
     uint64_t id;
@@ -141,13 +144,13 @@ static void lane_client_unwatch(struct lane_client *c) {
     c->a.m->watched_n--;
 }
 
-/* Nothing to do for it, but to see whether it asks something. */
+/* Its client may ask something, but nothing else is to be done for it. */
 static bool lane_quiet(const struct lane_client *c) {
     return c->backlog.n == 0 && !c->a.streams_out && !c->part_waits && !c->stalled && !c->paused &&
            !c->wake && !c->served;
 }
 
-/* Something has gone through it. */
+/* A record has gone through it. */
 static void lane_used(struct lane_client *c) {
     struct manager *m = c->a.m;
     c->used = true;
@@ -218,7 +221,7 @@ static void lane_settled(struct lane_client *c) {
 static void lane_settle(struct lane_client *c) {
     if (c->placed_n == 0)
         return;
-    /* Acquire pairs with the release of head in ring_consume(): the client's lease was stored
+    /* Acquire pairs with the release of head in ring_consume(): the client has stored its lease
      * before. */
     uint64_t head = __atomic_load_n(c->lane.cq.head, __ATOMIC_ACQUIRE);
     if (c->lane.cq.pos - head > DD_LANE_RING) {
@@ -253,9 +256,9 @@ static void *lane_room(struct lane_client *c, uint32_t len) {
 }
 
 /*
- * A piece in the middle of a value is no reason to wake a sleeping client: it has to sleep again
- * for the rest. Half a ring is: it shall go on taking while we go on filling. (seen is an old head:
- * we wake too early, never too late.)
+ * A piece in the middle of a value does not wake a sleeping client, which would only sleep again
+ * for the rest. Half a full ring does: the client then reads while the manager writes. (seen is an
+ * old head: this wakes too early, never too late.)
  */
 static bool worth_waking(const struct lane_client *c, const struct msg *r) {
     return r->type != MSG_DATA || r->flags & MSGF_LAST ||
@@ -322,7 +325,7 @@ static bool backlog_flush(struct lane_client *c) {
 static uint64_t lane_position(struct requester *a) {
     return lane_of(a)->lane.sq.pos;
 }
-/* pairs with ring_commit(): leases that ended before are seen to have */
+/* Acquire pairs with ring_commit(): the ends of leases before it are visible. */
 static uint64_t lane_filled(struct requester *a) {
     return __atomic_load_n(lane_of(a)->lane.sq.tail, __ATOMIC_ACQUIRE);
 }
@@ -361,9 +364,9 @@ static void part_late(struct timer *t) {
     parts_go_on(c);
 }
 
-/* Enough that it pays to go on? */
+/* Whether there is room enough to go on. */
 static bool parts_look(struct lane_client *c) {
-    /* Relaxed: a hint; who takes the room reads it again as it must be read. */
+    /* Relaxed: a hint. Whoever takes the room reads the head anew. */
     if (!c->part_waits ||
         c->lane.cq.pos - __atomic_load_n(c->lane.cq.head, __ATOMIC_RELAXED) > DD_LANE_RING / 2)
         return false;
@@ -395,7 +398,7 @@ static void *lane_part(struct requester *a, uint32_t *room) {
 static void lane_part_done(struct requester *a, struct msg *r, const void *at, uint32_t n) {
     struct lane_client *c = lane_of(a);
     r->len = MSG_HEADER + n;
-    if (at != c->part) { /* it came where there was no room */
+    if (at != c->part) { /* it was received elsewhere, for want of room */
         lane_send(a, r, at, n);
         return;
     }
@@ -421,7 +424,7 @@ static const uint8_t *lane_place(struct requester *a, uint64_t off, uint64_t len
     const uint8_t *at = lane_window(l, off, len, &code);
     if (at || code == DDICT_EPROTO)
         return at;
-    for (uint64_t got = 0; got < len;) { /* no address space: by a copy */
+    for (uint64_t got = 0; got < len;) { /* no address space for a window: read the file */
         ssize_t n = pread(l->fd, copy + got, len - got, (off_t)(LANE_RINGS_SIZE + off + got));
         if (n <= 0 && errno != EINTR)
             return NULL;
@@ -476,7 +479,7 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
         }
         ring_consume(&c->lane.sq, &m);
         c->served = true;
-        /* it shall go on filling while we go on taking */
+        /* so that the client writes on while the manager reads */
         if (m.len >= LARGE_RECORD)
             lane_wake_for_room(&c->lane, c->served_from);
         if (m.len >= LARGE_RECORD || m.flags & MSGF_AREA)
@@ -528,7 +531,7 @@ bool lanes_turn(struct manager *m) {
         if (n % 32 == 0)
             m->now = clock_ns();
     }
-    m->lanes_at = n > 0 ? c : NULL; /* the others' turn comes first next time */
+    m->lanes_at = n > 0 ? c : NULL; /* the next turn begins with the others */
     return worked;
 }
 
@@ -538,7 +541,7 @@ static uint64_t bytes_look(struct lane_client *c) {
     return c->bytes = is;
 }
 
-/* The next part of its memory. False: it has more. */
+/* Give back the next part of its memory. False: more is left. */
 static bool lane_shrink(struct lane_client *c) {
     struct manager *m = c->a.m;
     bool barriers = m->header->barriers;
@@ -573,7 +576,7 @@ void lanes_shrink(struct timer *t) {
         else if (c->bytes <= DD_LANE_SMALL)
             lane_small(c);
         else
-            c->shrunk_to = 0; /* its client was about to use it: another time */
+            c->shrunk_to = 0; /* the client was about to use it: try again later */
     }
     m->shrink_at = c;
     if (m->grown)
@@ -608,7 +611,7 @@ bool lanes_ready(struct manager *m) {
 
 void lanes_unstall(struct manager *m) {
     m->unparks = true;
-    /* lane_quiet(): who is stalled is watched */
+    /* Stalled lanes are watched: see lane_quiet(). */
     for (struct lane_client *c = m->watched; c; c = c->w_next)
         c->stalled = false;
 }
@@ -644,7 +647,7 @@ static void reads_look(struct manager *m, const struct lease_chunk *leases,
     lease_reads(leases, m->setup->local_index, sum);
 }
 
-/* At the end of all; before, of many clients only some a time. */
+/* Exact at the end; before, only some clients are looked up at a time. */
 void lanes_figures(struct manager *m, struct lease_counters *reads, uint64_t *bytes) {
     struct lane_client *c = m->ending ? m->clients : m->figures_at;
     unsigned most = m->ending ? m->clients_now : FIGURE_LOOKS;
@@ -708,7 +711,7 @@ no_leases:
     return e;
 }
 
-/* Nothing of what it asked is left. */
+/* Undo all its requests. */
 static void client_end(struct lane_client *c) {
     requester_end(&c->a);
     if (c->part_waits)
@@ -760,8 +763,7 @@ void client_del(struct manager *m, uint64_t id) {
     }
 }
 
-/* Its process lives on and reads in place: leases, and values that stand in its completion queue,
- * stay what they are. */
+/* The process lives on and reads in place, so its leases and the values placed in its CQ stay. */
 void client_ban(struct manager *m, uint64_t id) {
     for (struct lane_client *c = m->clients; c; c = c->next) {
         if (c->id != id)
@@ -812,7 +814,7 @@ void lanes_reap(struct manager *m) {
         struct sup_msg s = {.type = SUP_CLIENT_BAD, .id = c->id, .status = DDICT_EPROTO};
         c->told = sup_send(m->setup->sup_fd, &s, NULL, 0) == 0;
         if (!c->told)
-            m->reap = true; /* its socket is full: again */
+            m->reap = true; /* the socket is full: try again */
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main_loop.c - one manager: opens its arena, says that it is ready, and serves until ddictd says
- * stop. It spins a little after work where it has more than one core; then it announces that it
- * sleeps (PROTOCOL 3) and costs nothing until something comes.
+ * main_loop.c - one manager: opens its arena, reports that it is ready, and serves until ddictd
+ * tells it to stop. With more than one core it spins a little after work. Then it announces that it
+ * sleeps (PROTOCOL 3), and costs nothing until it is woken.
  */
 #include "main_loop.h"
 
@@ -43,23 +43,22 @@
 #include <time.h>
 #include <unistd.h>
 
-/* bytes of free memory not given back to the kernel: a burst of answers takes and frees so much
- * many times a millisecond */
+/* bytes of free memory not given back to the kernel: a burst of answers allocates and frees so much
+ * many times in a millisecond */
 #define HEAP_KEPT (2 << 20)
-/* bytes of one block that comes from that memory: more than any message, each of which would else
- * be mapped and unmapped; backlog.c counts on blocks of as many to be mapped */
+/* blocks of at least so many bytes are mapped one by one: those of backlog.c are, no message is */
 #define HEAP_PIECE   (1 << 20)
-#define TURN_LONG_NS 1000000u /* of longer turns the CPU time is looked at, */
-#define TURN_LOOK_NS 200000u  /* which is a system call: so often at most */
-/* messages of ddictd taken in a turn at most: a client that comes is some 40 us of mappings, one
- * that goes what it had under way */
+#define TURN_LONG_NS 1000000u /* turns longer than this are measured in CPU time, */
+#define TURN_LOOK_NS 200000u  /* which takes a system call: at most once in this time */
+/* messages of ddictd in a turn: to add a client takes some 40 us for its mappings, to remove one as
+ * long as its open requests take */
 #define SUP_TURN 16u
-/* between looks at the sockets while lanes keep us busy or we spin: a look costs half a microsecond
- * */
+/* between looks at the sockets while lanes are busy or the manager spins: each costs half a
+ * microsecond */
 #define POLL_NS 10000u
 
-/* One idle turn: the core is ours for a moment, then for whoever needs it more (on few cores the
- * requester itself). */
+/* One idle turn: keep the core for a moment, then yield it to whoever needs it more (on few cores
+ * the requester itself). */
 static inline void spin_turn(struct manager *m, uint64_t idle_ns) {
     m->spun++;
     if (idle_ns < DD_SPIN_ALONE_NS)
@@ -117,7 +116,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
         r.type = SUP_CLIENT_ADDED;
         r.status = nfds == 4 ? client_add(m, s->id, s->pid, fds) : -EMFILE;
         if (r.status == 0)
-            fds[2] = fds[3] = -1; /* the client's now */
+            fds[2] = fds[3] = -1; /* the client's from now on */
         manager_tell(m, &r);
         break;
     case SUP_CLIENT_DEL:
@@ -139,7 +138,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
         freeze_take(m, s);
         break;
     case SUP_PING:
-        break; /* the turn that it is part of is the answer */
+        break; /* the turn itself is the answer */
     case SUP_STATS:
         m->ending = true;
         r.type = SUP_STATS_REPLY;
@@ -159,10 +158,11 @@ static void sup_ready(struct io_handler *h, uint32_t events) {
         int fds[4], n = sup_recv(h->fd, &s, fds, 4);
         if (n == -EAGAIN)
             return;
-        if (n == -EMFILE) { /* what it is about cannot be had: said by the answer */
+        /* without its descriptors the message cannot be carried out: the answer says so */
+        if (n == -EMFILE) {
             n = 0;
         } else if (n < 0) {
-            __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED); /* ddictd is gone */
+            __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED); /* ddictd has ended */
             return;
         }
         sup_take(m, &s, fds, n);
@@ -174,7 +174,7 @@ static void sup_ready(struct io_handler *h, uint32_t events) {
     }
 }
 
-/* Its threads have done something: store_work() sees to it in this turn. */
+/* The spill's threads have done something; store_work() handles it in this turn. */
 static void spill_ready(struct io_handler *h, uint32_t events) {
     uint64_t n;
     while (read(h->fd, &n, sizeof n) < 0 && errno == EINTR) {
@@ -184,7 +184,7 @@ static void spill_ready(struct io_handler *h, uint32_t events) {
 /* --- populate, behind the service --- */
 static void *populate(void *arg) {
     struct manager *m = arg;
-    /* of this thread only, on Linux */
+    /* on Linux of this thread only */
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
     do
         manager_bind_look(m);
@@ -215,7 +215,7 @@ static void turn_begin(struct manager *m, uint64_t at) {
     m->turn_cpu_at = at;
 }
 
-/* The CPU time of a long turn has up to TURN_LOOK_NS of those before it. */
+/* The CPU time of a long turn includes up to TURN_LOOK_NS of the turns before. */
 static void turn_end(struct manager *m) {
     struct counters *c = m->count;
     uint64_t took = m->now > m->turn ? m->now - m->turn : 0;
@@ -229,17 +229,17 @@ static void turn_end(struct manager *m) {
         c->turn_max_ns = took;
 }
 
-/* True when a descriptor woke it. */
+/* True: a descriptor became ready. */
 static bool sleep_until_work(struct manager *m) {
     __atomic_store_n(&m->header->spun, m->spun, __ATOMIC_RELAXED);
     __atomic_store_n(&m->header->sleeping, 1, __ATOMIC_RELAXED);
-    /* pairs with the client's between its tail and its look at `sleeping` */
+    /* pairs with the client's fence between storing tail and reading `sleeping` */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     share_later(m);
     bool heard = io_wait(m->epoll_fd, lanes_ready(m) ? 0 : timers_wait_ms(&m->timers)) > 0;
     __atomic_store_n(&m->header->sleeping, 0, __ATOMIC_RELAXED);
     m->now = clock_ns();
-    m->turn = io_woke(); /* asleep we took no CPU time */
+    m->turn = io_woke(); /* no CPU time was used asleep */
     if (heard)
         turn_end(m);
     turn_begin(m, m->now);
@@ -254,7 +254,8 @@ static void manager_serve(struct manager *m) {
         __atomic_store_n(&m->setup->page->turns, turns, __ATOMIC_RELAXED);
         share_begin(m);
         bool worked = lanes_turn(m);
-        /* Who asked us lately over a connection asks again: idle turns look at each. */
+        /* A peer that asked lately is likely to ask again: idle turns look at the sockets each
+         * time. */
         if (m->peers_busy || m->lanes_at ||
             (!worked && m->now - last_heard < DD_SPIN_US * 1000ull) ||
             m->now - last_poll > POLL_NS) {
@@ -347,7 +348,7 @@ static void manager_close(struct manager *m) {
     aside_end(m);
     peers_end(m);
     peer_servers_end(m);
-    fabric_close(m->fabric); /* calls what done() are left: they give up pins of the store */
+    fabric_close(m->fabric); /* calls the done() that are left: they give up pins of the store */
     prefetch_free(m);
     cache_free(m);
     freeze_free(m);

@@ -5,7 +5,7 @@
 
 #include "manager.h"
 
-/* In the process that was forked for it; returns its exit code. */
+/* Serve until ddictd says stop. Called in the forked process; returns its exit code. */
 int manager_run(const struct manager_setup *setup);
 
 #endif

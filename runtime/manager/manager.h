@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * manager.h - inside one manager process: one thread, one arena, one loop. What all its modules
- * know; each includes those below it, and what it needs of those above it is in struct upcalls.
+ * share. Each module includes only modules below it, and calls those above it by struct upcalls.
  *
- *     main_loop      the turns: lanes, sockets, timers, what was put off; messages of ddictd
+ *     main_loop      the turns: lanes, sockets, timers, deferred work; messages of ddictd
  *        |
  *     carriers       lanes        clients of this node       (struct carrier_ops)
  *        |           peer_server  managers of other nodes
  *        |
- *     requests       whose it is, what is asked; requester_end: nothing of it is left
+ *     requests       who owns the key, what is asked; requester_end: undoes all of a requester
  *        |
  *        +-- queues, waiters, subscriptions, freeze, prefetch, probe, stats
  *        |
  *        +-- forwards     parked, forward, stream_in: to another manager, by peer_client, rma_read
- *        |                cache, transit: where values of other nodes stay
+ *        |                cache, transit: room for values of other nodes
  *        |
- *     answers        what a request gets; room for a value: rooms; pending: what has none yet
+ *     answers        values and errors; rooms: waits for the spill; pending: no answer yet
  *        |
  *        +-- streams      stream_out, rma_export
  *        |
- *     requester      who asks, and its carrier: struct requester
+ *     requester      who sends requests, and its carrier
  *        |
  *     manager        this file; supmsg, record_rate, faults, numa_bind, aside
  *        |
  *     store, wire
  *
- * A request ends in one of these ways, and requester_end() undoes what is left of each when the
- * requester ends:
+ * A request goes one of these ways. requester_end() ends it in each of them:
  *     answered at once                answers.c, requests.c
  *     a value comes in pieces         stream_in.c      struct put_in, until the last piece, ABORT
  *                                                      or its deadline
@@ -61,7 +60,7 @@
 
 #define ADDRS_MAX 8 /* addresses of a node that a peer tries */
 
-struct peer_address { /* of one manager of the dictionary; written by the wire-up */
+struct peer_address { /* of one manager of the dictionary; filled by the wire-up */
     char node[NODE_NAME_MAX];
     struct sockaddr_storage addr[ADDRS_MAX];
     int naddr;
@@ -75,18 +74,18 @@ struct counters {
     uint64_t turns[DDICT_TURNS_N], turn_max_ns;
 };
 /*
- * What outlives a manager: shared memory made by ddictd before the fork. The manager is its only
- * writer, with plain stores; ddictd reads it when the manager has died or does not answer (figures
- * that are a moment old do no harm).
+ * What outlives a manager: shared memory that ddictd makes before the fork. Only the manager writes
+ * it, with plain stores. ddictd reads it when the manager has died or does not answer; old figures
+ * do no harm.
  */
 struct manager_page {
     struct counters count;
-    struct lease_counters departed; /* reads of clients that have gone */
+    struct lease_counters departed; /* reads of clients that are gone */
     uint64_t started;
-    uint64_t turns; /* of its loop: ddictd sees that it goes on (watch.c) */
+    uint64_t turns; /* of its loop: ddictd sees by it that the manager is alive (watch.c) */
 };
 
-/* filled by ddictd before the fork; the descriptors are the manager's then */
+/* Filled by ddictd before the fork. The descriptors are the manager's from then on. */
 struct manager_setup {
     uint32_t id, managers, node_id, nodes;
     unsigned local_index;
@@ -95,32 +94,33 @@ struct manager_setup {
     struct conn_identity identity;
     const struct peer_address *peers; /* [managers]; NULL on one node */
     uint16_t port_low, port_high;     /* 0: any */
-    /* to a peer, at most; the first alone for what is small */
+    /* to a peer, at most; small messages use only the first */
     unsigned connections;
-    /* of libfabric, which carries messages between managers; "": TCP */
+    /* of libfabric, for messages between managers; "": TCP */
     const char *provider;
-    bool rma;                       /* and large values are read by it */
+    bool rma;                       /* large values are read by it, too */
     const struct numa_place *place; /* NULL: nothing to bind */
-    uint64_t place_need;            /* bytes of all arenas there */
+    uint64_t place_need;            /* bytes of all arenas that are bound to place */
     struct manager_page *page;
-    /* most bytes of the arena for values of other nodes while frozen */
+    /* bytes of the arena, at most, for values of other nodes while frozen */
     uint64_t cache;
 };
 struct note_pace {
     uint64_t said, count;
-}; /* when ddictd was told last; how many since */
+}; /* the last message to ddictd, and events since */
 
 struct manager;
 struct msg;
 struct requester;
-/* What modules call of those above them; main_loop.c knows both ends. */
+/* Functions that modules call in modules above them; filled in main_loop.c. */
 struct upcalls {
     /* --- lanes.c, peer_server.c --- */
     void (*unstall)(struct manager *m); /* a connection has room again */
     void (*settle)(struct manager *m);  /* give up the pins of completions that were consumed */
-    void (*look)(struct manager *m);    /* the spill made progress: who waited for it goes on */
+    /* the spill made progress: requests that waited for it go on */
+    void (*look)(struct manager *m);
     void (*lane_figures)(struct manager *m, struct lease_counters *reads, uint64_t *bytes);
-    uint64_t (*links)(const struct manager *m); /* connections that were accepted */
+    uint64_t (*links)(const struct manager *m); /* connections that peers have opened */
     /* --- requests.c, as there --- */
     int (*take)(struct requester *a, const struct msg *m, const uint8_t *payload);
     int (*again)(struct requester *a, const struct msg *req, const void *key);
@@ -133,34 +133,36 @@ struct manager {
     const struct upcalls *up;
     struct store *store;
     struct arena_header *header;
-    int numa_node;       /* bound to it; -1: not */
-    bool bound_strictly; /* the arena's memory, too; the populating thread's once that runs */
+    int numa_node; /* the manager is bound to it; -1: to none */
+    /* so is the arena's memory; written by the populating thread while that runs */
+    bool bound_strictly;
     int epoll_fd;
     uint32_t spun; /* idle turns */
-    bool stopping; /* set atomically: the thread that populates looks at it */
-    /* ddictd asked for the last figures: other managers may end before us */
+    bool stopping; /* atomic: the populating thread reads it */
+    /* ddictd has asked for the last figures: other managers may end before this one */
     bool ending;
-    bool reap;    /* somebody is gone: free him at the end of the turn */
-    uint64_t now; /* of this turn of the loop */
-    /* who asks after that waits for the next turn: set anew for lanes and for connections */
+    bool reap;    /* a requester is gone: free it at the end of the turn */
+    uint64_t now; /* CLOCK_MONOTONIC in this turn of the loop */
+    /* end of this share of the turn, set for lanes and for connections; later requests wait for the
+     * next turn */
     uint64_t share_end;
     /* when this turn began; our CPU time at some moment before, and that moment */
     uint64_t turn, turn_cpu, turn_cpu_at;
     struct timers timers;
     struct counters *count; /* in setup->page */
     struct note_pace full, refused;
-    uint64_t refused_all; /* conn_refused() when it was looked at last */
+    uint64_t refused_all; /* conn_refused() at the last look */
     struct lane_client *clients;
-    /* those that turns look at; the last one got so far; NULL: round all */
+    /* the watched lanes; the one at which the last turn ran out of time; NULL: it served all */
     struct lane_client *watched, *lanes_at;
-    struct lane_client *unsettled; /* those with completions that were not consumed */
-    /* those that were used since their memory was given back; the next of them that is looked at;
-     * NULL: from the start */
+    struct lane_client *unsettled; /* clients with completions that are not consumed */
+    /* clients whose lanes were used since they gave memory back; where the next pass goes on; NULL:
+     * at the first */
     struct lane_client *grown, *shrink_at;
     struct timer shrink;
-    uint64_t lane_returned; /* bytes given back so */
+    uint64_t lane_returned; /* bytes that lanes gave back */
     unsigned watched_n;
-    /* whose memory and counters are looked up next; NULL: of the first */
+    /* the client whose memory and counters are looked up next; NULL: the first */
     struct lane_client *figures_at;
     uint64_t lane_bytes;
     struct lease_counters lane_reads;
@@ -169,57 +171,64 @@ struct manager {
     struct fabric *fabric; /* NULL: TCP */
     struct link_setup links;
     struct peer_server *peer_servers;
-    struct peer_server *later_at; /* the next of them that is looked at for that; NULL: the first */
-    unsigned laters;              /* of them, that have a request that said TAKE_LATER */
-    struct peer **peers;          /* [managers], made at the first need */
-    unsigned peers_busy;          /* forwards under way: spin a little for them */
+    /* the next to be looked at for a request that said TAKE_LATER; NULL: the first */
+    struct peer_server *later_at;
+    unsigned laters;     /* how many have such a request */
+    struct peer **peers; /* [managers], made at the first need */
+    /* forwards without an answer: the manager spins a little for them */
+    unsigned peers_busy;
     struct waiters *waiters;
     struct queues *queues;
     struct subscriptions *subscriptions;
     struct forwards *forward_table;
     struct transit *transit;
     struct parking *parkings; /* of all lanes */
-    bool unparks;             /* there may be room for what is parked */
-    struct timer unstall;     /* lanes that stall, and what is parked, are looked at again */
-    struct timer late;        /* forwards whose requesters' time is over */
+    bool unparks;             /* parked requests may find room now */
+    struct timer unstall;     /* when stalled lanes and parked requests are tried again */
+    struct timer late;        /* ends forwards whose time is over */
     struct freeze *freeze;
     bool shut;               /* writes are refused: not OPEN */
-    uint64_t frozen;         /* the epoch while FROZEN, else 0 */
-    unsigned puts_open;      /* values that are being streamed in */
-    struct rma_export *lent; /* values that others are reading */
+    uint64_t frozen;         /* epoch while FROZEN, else 0 */
+    unsigned puts_open;      /* streamed puts that have not ended */
+    struct rma_export *lent; /* values that other managers are reading */
     struct cache_room *cache;
     struct prefetch *prefetch;
     struct io_handler sup, listener;
-    struct timer tick;       /* handshakes of connections */
-    struct io_handler spill; /* its threads wake us */
-    struct timer room;       /* somebody waits for room in memory, which the spill makes */
-    uint64_t progress;       /* of the store's spill, when it was looked at last */
+    struct timer tick;       /* for handshakes of connections */
+    struct io_handler spill; /* eventfd of the spill's threads */
+    struct timer room;       /* tries requests that wait for the spill, even without progress */
+    uint64_t progress;       /* of the spill, at the last look */
     bool room_waits;
-    struct aside *aside; /* NULL: nobody has gone yet */
-    struct timer settle; /* completions that were not consumed when we went to sleep */
+    struct aside *aside; /* NULL: no client has gone yet */
+    /* looks at completions that were not consumed when the manager went to sleep */
+    struct timer settle;
     char *hostname;
-    /* the key of the request at hand, copied from where it may change */
+    /* copy of the key of the request at hand: the lane may change */
     uint8_t key[MSG_KEY_MAX];
 };
 
 struct sup_msg;
-/* To ddictd; waits while its socket is full. Without it the manager stops. */
+/* Send a message to ddictd; waits while its socket is full. Stops the manager if ddictd has
+ * ended. */
 void manager_tell(struct manager *m, struct sup_msg *s);
-/* a connection is in its handshake: tick until none is */
+/* A handshake has begun: tick until none is under way. */
 void manager_ticks(struct manager *m);
-void manager_stalls(struct manager *m); /* who was told TAKE_STALL is looked at again soon */
+void manager_stalls(struct manager *m); /* a lane that got TAKE_STALL is tried again soon */
 
 static inline void count_latency(struct manager *m, int op, uint64_t began, uint64_t now) {
     histogram_add(&m->count->latency[op], now > began ? now - began : 0);
 }
 
-/* --- a turn's work --- What is asked is bounded by itself, but thousands may ask at once: when a
- * share of the turn is over the others have to wait, each carrier's work has its own. The time is
- * that of `now`, which who has done something dear reads anew. */
+/*
+ * --- a turn's work ---
+ * Each request is bounded, but thousands may come at once. Lanes and connections have a share of
+ * each turn; what does not fit in waits for the next. The clock is read by whoever does something
+ * long, and kept in `now`.
+ */
 static inline void share_begin(struct manager *m) {
     m->share_end = m->now + DD_TURN_NS;
 }
-/* it begins when somebody asks */
+/* The share begins with the first request. */
 static inline void share_later(struct manager *m) {
     m->share_end = 0;
 }
@@ -232,7 +241,7 @@ static inline bool share_over(struct manager *m) {
 static inline void share_for(struct manager *m, uint64_t ns) {
     m->share_end = clock_ns() + ns;
 }
-/* the same, for who does something dear between two looks */
+/* As share_over(), after something long: reads the clock. */
 static inline bool share_spent(struct manager *m) {
     m->now = clock_ns();
     return share_over(m);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * numa_bind.c - a manager binds itself to the cores and the memory of the NUMA node that ddictd has
- * chosen for it (places.c), before its arena is populated, so that its pages come from there.
- * Nothing here can make a manager fail: where the kernel or a container says no, it runs as on a
- * node that has one NUMA node only.
+ * numa_bind.c - binds a manager to the cores and the memory of the NUMA node that ddictd has chosen
+ * for it (places.c), before its arena is populated, so that the pages come from there. No failure
+ * is fatal: where the kernel or a container refuses, the manager runs unbound.
  */
 #include "numa_bind.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parked.c - what lanes have for managers that do not move (PROTOCOL 2): taken out of the ring, so
- * that what is for others goes on, and kept in order by lane and manager. The client is told to
- * HOLD what is for that manager: what comes after that was on its way.
+ * parked.c - requests of lanes for managers that do not move (PROTOCOL 2). They are taken out of
+ * the ring, so that requests for other managers go on, and kept in order for each lane and manager.
+ * HOLD tells the client to send nothing more for that manager; what still comes was on its way.
  */
 #include "parked.h"
 
@@ -21,11 +21,11 @@
 
 struct parked {
     struct parked *next;
-    uint64_t since; /* by the clock of our timers */
+    uint64_t since; /* by the clock of the manager's timers */
     struct msg m;
-    uint8_t bytes[]; /* its payload */
+    uint8_t bytes[]; /* of its payload */
 };
-/* of one lane for one manager; there while something is parked */
+/* What one lane has parked for one manager; exists while that is something. */
 struct parking {
     struct parking *a_next;       /* of the lane */
     struct parking *next, **prev; /* of all */
@@ -42,7 +42,7 @@ static struct parking *parking_of(const struct requester *a, uint32_t to) {
     return NULL;
 }
 
-/* Something of a is: what comes for that manager goes behind it. */
+/* The lane has something parked for this manager: what follows goes behind it. */
 static bool parked_before(const struct requester *a, uint32_t to) {
     return a->parkings && parking_of(a, to);
 }
@@ -92,7 +92,7 @@ static void parked_remove(struct parking *p, struct parked **at) {
     free(q);
 }
 
-/* Nothing is left: the client goes on. */
+/* The client may send again. */
 static void parking_free_when_empty(struct parking *p) {
     if (p->first)
         return;
@@ -109,7 +109,7 @@ static int parked_add(struct requester *a, const struct msg *m, const uint8_t *p
                         "the manager of this key does not answer, and much is waiting for it");
         return stream ? put_in_pass(a, m, NULL) : TAKE_DONE;
     }
-    /* pieces without end, after HOLD */
+    /* the client ignores HOLD */
     if (p && p->bytes > 4 * (size_t)DD_PARK_BYTES)
         return DDICT_EPROTO;
     struct parked *q = malloc(sizeof *q + m->len - MSG_HEADER);
@@ -168,7 +168,7 @@ bool parked_cancel(struct requester *a, uint64_t id, int status) {
             if (q->m.id != id || q->m.type == MSG_DATA)
                 continue;
             struct msg req = q->m;
-            bool last = parked_drop(a, id); /* p may be gone */
+            bool last = parked_drop(a, id); /* frees p if that was all */
             if (req.type == MSG_PUT && req.flags & MSGF_STREAM)
                 put_in_dropped(a, &req, last);
             requester_reply(a, &req, status, dd_strerror(status));
@@ -187,7 +187,7 @@ void parked_end(struct requester *a) {
     }
 }
 
-/* How long a request may be parked, nanoseconds; 0: no limit. */
+/* How long a request may be parked, in nanoseconds; 0: no limit. */
 static uint64_t patience_of(const struct msg *m) {
     if (m->type == MSG_DATA)
         return 0;
@@ -211,12 +211,12 @@ void parked_late(struct manager *m) {
             bool last = !q;
             parked_cancel(a, id, -ETIMEDOUT);
             if (last)
-                break; /* and perhaps p with it */
+                break; /* p may be freed */
         }
     }
 }
 
-/* TAKE_STALL: not yet. */
+/* Pass it on now. As request_take(); TAKE_STALL: it stays parked. */
 static int parked_resume(struct requester *a, const struct parked *q, uint32_t to) {
     struct msg m = q->m;
     if (m.type == MSG_DATA)

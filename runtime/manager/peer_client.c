@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peer_client.c - managers of other nodes that we ask: a connection each, opened at the first need,
- * and beside it others for large values, opened when the first of these is under way. When one of
- * them ends all do, and everything asked over them is answered DDICT_ELOST; the next request opens
- * a new one (whether the node is lost is for ddictd to say).
+ * peer_client.c - connections to managers of other nodes, for our requests. A peer has one
+ * connection, opened at the first need, and more for large values, opened with the first of these.
+ * When one of them ends all end, and each open request gets DDICT_ELOST; the next request connects
+ * anew. Whether the node is lost is for ddictd to decide.
  */
 #include "peer_client.h"
 
@@ -20,22 +20,23 @@ struct peer_link { /* one of its connections */
     struct peer *peer;
     struct link *link;
     bool up;
-    bool waits; /* paused: a lane has no room for what comes */
-    int down;   /* why it ended; it is freed at the end of the turn */
+    bool waits; /* paused: a lane has no room for its bytes */
+    int down;   /* why it ended; freed at the end of the turn */
 };
 
 struct peer {
     struct manager *m;
     uint32_t id;
-    /* connections, those included that did not come up; 0: none is open */
+    /* connections, including those that did not come up; 0: none */
     unsigned n;
     unsigned turn;
-    bool heard; /* the other end knows the first: others may follow */
-    /* why it is lost: the first ended, or one that was up; all are freed at the end of the turn */
+    bool heard; /* the peer has answered on the first: more may be opened */
+    /* why the peer is lost: its first connection ended, or one that was up; all are freed at the
+     * end of the turn */
     int down;
-    struct forward *forwards; /* asked and not answered */
-    /* when something was heard of it or written to it, or it was asked first; bytes that were
-     * written, as we saw them last */
+    struct forward *forwards; /* without an answer */
+    /* the last time that bytes came from it or were written to it, or that it got its first
+     * request; bytes written until then */
     uint64_t moved_ns, written;
     struct peer_link link[DD_CONNECTIONS_MAX];
 };
@@ -126,7 +127,7 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
         p->id = id;
         m->peers[id] = p;
     }
-    if (p->down) { /* ended in this turn: what was asked is answered first */
+    if (p->down) { /* it ended in this turn, and open requests are not answered yet */
         *code = DDICT_ELOST;
         return NULL;
     }
@@ -147,7 +148,7 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
     return p;
 }
 
-/* One more that did not come up: we do without it. */
+/* A further connection did not come up: go on without it. */
 static void link_reap(struct peer *p, struct peer_link *l) {
     log_line(LOG_LVL_WARN, "one more connection to manager %u on %s can not be opened: %s", p->id,
              p->m->setup->peers[p->id].node, dd_strerror(l->down));
@@ -182,7 +183,7 @@ unsigned peer_via(struct peer *p) {
             (best == 0 || link_queued(l->link) < link_queued(p->link[best].link)))
             best = k;
     }
-    p->turn = best; /* of those that are equal the next one comes next */
+    p->turn = best; /* of equal ones the next is used next time */
     return best;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peer_server.c - managers of other nodes that ask us. Who has several connections to us (struct
- * peer_server each) is one requester, the first; large values go over the others. The piece of a
- * streamed put is received straight into its block. While more than ANSWERS_MAX bytes of answers
- * are queued nothing more is read from the connection. Pieces of streams alone never are so many:
- * behind them requests are still read, so that a small value need not wait for the end of large
- * ones.
+ * peer_server.c - connections that managers of other nodes have opened for their requests. Several
+ * of one manager (a struct peer_server each) are one requester, the first; large values use the
+ * others. A piece of a streamed put is received straight into its block. While more than
+ * ANSWERS_MAX bytes of answers are queued, nothing is read from the connection. Pieces of streams
+ * alone are never so many, so requests behind them are read: a small value need not wait for the
+ * end of large ones.
  */
 #include "peer_server.h"
 
@@ -29,7 +29,7 @@
 #define ANSWERS_MAX (2 * (size_t)DD_PEER_INFLIGHT)
 _Static_assert(DD_PEER_INFLIGHT > DD_MSG_PIECE + MSG_HEADER,
                "a piece beyond a full queue is below ANSWERS_MAX");
-#define REFUSED_LOG_MS 60000u /* a stranger that knocks all the time is told of once a minute */
+#define REFUSED_LOG_MS 60000u /* between log messages about strangers */
 
 /* a request that waits for room, or for the next turn */
 struct later {
@@ -43,11 +43,12 @@ struct peer_server {
     struct peer_server *next;
     struct link *link;
     bool up, paused;
-    bool room_waits; /* until the spill has made progress; `later` is not tried before */
-    int down;        /* why it ended; 0: it lives */
-    /* of one more: the one that it stands beside; ends when that ends, and the other way round */
+    bool room_waits; /* until the spill makes progress; `later` is not tried before */
+    int down;        /* why it ended; 0: it is up */
+    /* of a further connection: the first one of its manager; when one ends so does the other */
     struct peer_server *first;
-    struct peer_server *more; /* of a first one: those beside it, in turn; linked by more_next */
+    /* of a first connection: the further ones, linked by more_next, in turn */
+    struct peer_server *more;
     struct peer_server *more_next;
 };
 
@@ -76,8 +77,8 @@ static void peer_server_up(struct link *l, void *arg, uint32_t peer) {
         in->up = true;
     if (!in->up || in->first)
         return;
-    /* It has lost the connections that it had before, and its clients were told: what is still in
-     * them must not come behind what they ask from now on. */
+    /* The manager has lost its earlier connections, and its clients know. Requests still in those
+     * must not be done after newer ones. */
     for (struct peer_server *i = in->a.m->peer_servers; i; i = i->next)
         if (i != in && i->up && i->a.who == in->a.who &&
             link_group(i->link) != link_group(in->link))
@@ -89,7 +90,7 @@ static void *peer_server_payload_to(struct link *l, void *arg, const struct msg 
     return m->type == MSG_DATA && !in->a.gone ? put_in_place(&in->a, m) : NULL;
 }
 
-/* It stays here until there is room, and nothing else of this connection is taken. */
+/* Keep the request until there is room; nothing else of this connection is taken meanwhile. */
 static int later_keep(struct peer_server *in, const struct msg *m, const void *payload) {
     in->later = malloc(sizeof *in->later + m->len - MSG_HEADER);
     if (!in->later)
@@ -125,7 +126,7 @@ bool peer_servers_later(struct manager *m) {
         left++;
     share_later(m);
     for (; left > 0 && !share_over(m); left--, in = m->later_at) {
-        /* when the time is over the others come first next time */
+        /* the next turn begins with the others */
         m->later_at = in->next ? in->next : m->peer_servers;
         if (!in->later || in->room_waits || in->a.gone)
             continue;
@@ -190,7 +191,7 @@ void peer_servers_look(struct manager *m) {
     for (struct peer_server *in = m->peer_servers; in; in = in->next) {
         if (in->a.gone || !in->up)
             continue;
-        streams_out_pump(&in->a); /* they may wait for what is read from the spill */
+        streams_out_pump(&in->a); /* values that are read from the spill */
         if (!in->room_waits || !puts_look(&in->a))
             continue;
         in->room_waits = false;
@@ -225,7 +226,7 @@ static void peer_server_send(struct requester *a, struct msg *r, const void *pay
         requester_drop(a, "no memory for its answer");
 }
 
-/* a connection asks for more when it was full and has drained */
+/* A connection is pumped when it was full and has drained. */
 static bool peer_server_idle(struct requester *a) {
     return true;
 }
@@ -249,7 +250,7 @@ static struct requester *peer_server_bulk(struct requester *a) {
         if (link_queued((*at)->link) < link_queued((*best)->link))
             best = at;
     struct peer_server *found = *best, **end = best;
-    *best = found->more_next; /* to the end: of those that are equal it is the others' turn */
+    *best = found->more_next; /* to the end: of equal ones another is next */
     while (*end)
         end = &(*end)->more_next;
     *end = found;
@@ -322,7 +323,7 @@ static void peer_server_free(struct peer_server *in) {
         in->a.m->later_at = NULL;
     in->a.gone = true;
     later_free(in);
-    /* calls `done` of the pieces under way, then nothing touches the bytes */
+    /* calls done() of the pieces under way; then nothing reads the bytes */
     link_free(in->link);
     requester_end(&in->a);
     free(in);

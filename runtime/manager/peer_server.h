@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_server.h - managers that ask us. */
+/* peer_server.h - connections that managers of other nodes have opened for their requests. */
 #ifndef DDICT_MANAGER_PEER_SERVER_H
 #define DDICT_MANAGER_PEER_SERVER_H
 
 #include "manager.h"
 
 int peer_server_listen(struct manager *m);
-bool peer_servers_later(struct manager *m); /* requests that said TAKE_LATER; true: there was one */
+/* try requests that said TAKE_LATER; true: there was one */
+bool peer_servers_later(struct manager *m);
 void peer_servers_reap(struct manager *m);
 void peer_servers_end(struct manager *m);
 void peer_servers_look(struct manager *m); /* as lanes_look() */
 bool peer_servers_tick(struct manager *m);
-uint64_t peer_servers_links(const struct manager *m); /* connections that are open */
+uint64_t peer_servers_links(const struct manager *m); /* that are up */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prefetch.c - keys that clients will want are fetched into the node cache ahead of them, some at a
- * time: a requester that takes no answers asks for them. */
+/* prefetch.c - fetches keys into the node cache before clients ask for them, some at a time, as a
+ * requester of its own that takes no answers. */
 #include "prefetch.h"
 
 #include "forward.h"
@@ -14,17 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFETCH_AHEAD 64u         /* under way */
-#define PREFETCH_QUEUE (16u << 20) /* bytes of keys that wait */
+#define PREFETCH_AHEAD 64u         /* requests under way */
+#define PREFETCH_QUEUE (16u << 20) /* bytes of waiting keys */
 
 struct prefetch {
     struct requester self;
-    uint8_t *bytes; /* records u32 length, key; from `at` on they wait */
+    uint8_t *bytes; /* records: u32 length, key; those from `at` on wait */
     size_t at, len, cap;
     uint64_t next_id;
 };
 
-/* It wants values in the cache, and no answers. */
+/* The values go to the cache; there is nobody to answer. */
 static void nothing_send(struct requester *a, struct msg *r, const void *payload, size_t len) {
 }
 static bool nothing_idle(struct requester *a) {
@@ -52,8 +52,8 @@ void prefetch_free(struct manager *m) {
     if (!m->prefetch)
         return;
     prefetch_end(m);
-    m->prefetch->self.gone = true;    /* what comes back answers to nobody */
-    forwards_end(&m->prefetch->self); /* it asks for nothing else */
+    m->prefetch->self.gone = true;    /* so that answers are dropped */
+    forwards_end(&m->prefetch->self); /* it has nothing else under way */
     free(m->prefetch);
     m->prefetch = NULL;
 }
@@ -73,7 +73,7 @@ static bool queue_add(struct prefetch *p, const uint8_t *record, size_t n) {
     return true;
 }
 
-/* Of another node, and not here yet? */
+/* Whether the key is of another node, and not in the cache. */
 static bool key_wanted(struct manager *m, const uint8_t *key, uint32_t len, uint64_t *hash,
                        uint32_t *owner) {
     struct store_ref ref;
@@ -88,7 +88,7 @@ int prefetch_take(struct requester *a, const struct msg *req, const uint8_t *pay
     uint64_t hash, taken = 0;
     uint32_t owner, len;
     size_t n = req->len - MSG_HEADER;
-    uint8_t *records = malloc(n + 1); /* the lane may change under us */
+    uint8_t *records = malloc(n + 1); /* a copy: the lane may change */
     if (!records) {
         requester_reply(a, req, -ENOMEM, NULL);
         return TAKE_DONE;
@@ -131,7 +131,7 @@ bool prefetch_turn(struct manager *m) {
                           .flags = MSGF_VIEW,
                           .id = ++p->next_id,
                           .key_len = len};
-        /* What can not be asked for is somebody else's to find out. */
+        /* If the key cannot be requested, the client that reads it will be told. */
         if (key_wanted(m, key, len, &hash, &owner) &&
             forward_begin(&p->self, &req, key, key, hash, owner) == TAKE_STALL)
             break;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe.c - the other end of a plain TCP connection, for who measures the path to this node
- * (wire/probe.h). It is a thread with blocking calls: the loop of the manager goes on, and what is
- * measured is what TCP gives an ordinary program. The thread touches nothing of the manager, and
- * ends with the connection or the process.
+ * probe.c - the far end of a plain TCP connection, by which a client measures the path to this node
+ * (wire/probe.h). A thread with blocking calls serves it: the manager's loop goes on, and the
+ * result is what TCP gives an ordinary program. The thread uses nothing of the manager, and ends
+ * with the connection or the process.
  */
 #include "probe.h"
 
@@ -26,15 +26,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BUFFER (4u << 20) /* sent again and again: a value of any size costs no more memory */
+#define BUFFER (4u << 20) /* sent repeatedly: memory does not grow with the size of the value */
 
 struct server {
     int listen_fd;
     uint8_t token[sizeof((struct probe *)NULL)->token];
 };
 
-/* atomic; set by the manager, cleared by the thread: acquire and release, so that a thread has
- * ended when the next begins */
+/* Atomic: set by the manager, cleared by the thread. Acquire and release: one thread has ended
+ * before the next begins. */
 static uint32_t busy;
 
 static bool receive_all(int fd, void *p, size_t n) {
@@ -57,8 +57,7 @@ static bool send_all(int fd, const uint8_t *buffer, uint64_t n) {
     return true;
 }
 
-/* A connection whose other end knows the token, or -1 when the time is over. Strangers are closed.
- * */
+/* Accept a connection whose peer sends the token; others are closed. -1: time is over. */
 static int accept_requester(const struct server *s) {
     struct deadline d;
     deadline_start(&d, PROBE_WAIT_MS);
@@ -102,7 +101,7 @@ static void *probe_serve(void *arg) {
 static int thread_start(struct server *s) {
     pthread_t thread;
     sigset_t all, before;
-    sigfillset(&all); /* signals are for the manager's own thread */
+    sigfillset(&all); /* signals are for the manager's main thread */
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int e = pthread_create(&thread, NULL, probe_serve, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

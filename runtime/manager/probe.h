@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.h - a plain TCP connection for who measures the path. */
+/* probe.h - a plain TCP connection by which a client measures the path to this node. */
 #ifndef DDICT_MANAGER_PROBE_H
 #define DDICT_MANAGER_PROBE_H
 

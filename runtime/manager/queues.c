@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queues.c - keys with more than one value: PUT with APPEND. The values lie in the store (LAYOUT
- * 12), which knows their order and how many there may be. Here are those that are beyond that
- * number: each waits in a block of its own, without an answer, until there is room, its time is
- * over or its sender is gone. First come, first served.
+ * queues.c - keys with several values: PUT with APPEND. The store has the values (LAYOUT 12), their
+ * order and the limit of their number. Here are values beyond that limit: each waits in a block of
+ * its own, unanswered, until there is room, its time is over, or its sender is gone. First come,
+ * first served.
  */
 #include "queues.h"
 
@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define QUEUE_CHAINS 256u
-#define ADMIT_MAX    256u /* values that are let in at a time */
+#define ADMIT_MAX    256u /* waiting values that are let in at a time */
 
 struct entry {
     struct pending pending;     /* first */
@@ -32,11 +32,11 @@ struct entry {
     struct store_ref ref;
     uint64_t began;
 };
-struct queue { /* that somebody waits for */
+struct queue { /* a queue for which values wait */
     struct queue *next;
     struct manager *m;
     struct entry *first, **end;
-    struct timer more; /* others can be let in */
+    struct timer more; /* lets further values in */
     uint64_t hash;
 };
 struct queues {
@@ -92,7 +92,7 @@ static void queue_free_when_empty(struct queue *q) {
     free(q);
 }
 
-/* the block is somebody else's, and so is the queue, which may be empty now */
+/* Its block and its queue are left to the caller; the queue may be empty now. */
 static void entry_free(struct entry *e) {
     struct queue *q = e->queue;
     pending_end(&e->pending);
@@ -133,8 +133,8 @@ static void put_answer(struct requester *a, const struct msg *req, uint64_t bega
     count_latency(m, DDICT_LATENCY_PUT, began, m->now);
 }
 
-/* Let the queue have at most `most` values, if that is said. A negative code, with a sentence: it
- * has another most. */
+/* Set the limit of the queue to `most` values, unless that is 0. Negative with a sentence: it has
+ * another limit. */
 static int queue_limit(struct manager *m, const void *key, uint32_t key_len, uint64_t most,
                        struct store_queue *q) {
     if (most == 0 || most == q->most)
@@ -148,8 +148,8 @@ static int queue_limit(struct manager *m, const void *key, uint32_t key_len, uin
     return e;
 }
 
-/* Has the queue room for what is reserved in ref? 1: behind others, *first: as its first value; 0:
- * no; a negative code. */
+/* Whether the queue has room for the value in ref. 1: behind other values, or with *first as the
+ * first; 0: no; or negative. */
 static int queue_room(struct manager *m, const struct msg *req, const struct store_ref *ref,
                       bool *first) {
     const struct item *it = ref->item;
@@ -163,7 +163,7 @@ static int queue_room(struct manager *m, const struct msg *req, const struct sto
     return q.most == 0 || (*first ? 0 : 1) + q.more < q.most;
 }
 
-/* Let in who has waited, as long as there is room. */
+/* Let waiting values in while there is room. */
 static void queue_admit(struct queue *q) {
     struct manager *m = q->m;
     unsigned n = 0;
@@ -189,13 +189,14 @@ static void queue_admit(struct queue *q) {
         }
         entry_free(e);
     }
-    /* without memory for that: when the next is taken */
+    /* no memory for the timer: when the next value is removed */
     if (q->first && n == ADMIT_MAX && timer_after(&m->timers, &q->more, 0) == 0)
         return;
     queue_free_when_empty(q);
 }
 
-/* Not for a request: the key may have been away for a while, and others wait for it. */
+/* By timer, not for a request: the key may have been absent meanwhile, so its waiters are woken
+ * here. */
 static void queue_admit_later(struct timer *t) {
     struct queue *q = (struct queue *)(void *)((char *)t - offsetof(struct queue, more));
     struct manager *m = q->m;
@@ -250,7 +251,7 @@ bool queue_append(struct requester *a, const struct msg *req, struct store_ref *
     bool first = false;
     int e = queue_room(m, req, ref, &first);
     if (e > 0 && q)
-        e = 0; /* behind those that wait */
+        e = 0; /* it goes behind the values that wait */
     if (e > 0 && first)
         return false;
     if (e > 0 && (e = store_queue_push(m->store, ref)) == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_rate.c - what a manager tells ddictd for the record: the first time at once, then at most
- * once in DD_NOTE_MS, with how many there were since. */
+/* record_rate.c - events that a manager reports to ddictd for the record: the first at once, then
+ * at most one message in DD_NOTE_MS, with the number of events since. */
 #include "record_rate.h"
 
 #include "manager.h"
@@ -22,7 +22,7 @@ static void note_send(struct manager *m, enum sup_type type, struct note_pace *p
     s.used_bytes = m->header->used_bytes;
     s.total_bytes = m->header->budget;
     snprintf(s.text, sizeof s.text, "%s", text);
-    /* its socket is full: with the next one */
+    /* the socket is full: they go with the next one */
     if (sup_send(m->setup->sup_fd, &s, NULL, 0) < 0)
         return;
     p->said = now;
@@ -37,7 +37,7 @@ void note_full(struct manager *m, const char *text) {
 void note_trouble(struct manager *m, const char *text) {
     log_error("%s", text);
     m->full.count++;
-    m->full.said = 0; /* now */
+    m->full.said = 0; /* at once */
     note_send(m, SUP_FULL, &m->full, text);
 }
 

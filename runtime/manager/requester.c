@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requester.c - who asks: answers go to its carrier. */
+/* requester.c - who sends requests; answers go to its carrier. */
 #include "requester.h"
 
 #include <base/log.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requester.h - who asks. */
+/* requester.h - who sends requests: a client over a lane, or another manager over a connection. */
 #ifndef DDICT_MANAGER_REQUESTER_H
 #define DDICT_MANAGER_REQUESTER_H
 
@@ -14,37 +14,38 @@ enum requester_kind {
 struct requester {
     struct manager *m;
     const struct carrier_ops *ops;
-    enum requester_kind kind; /* what it may ask, and how it is counted */
-    /* broke a rule or its carrier ended: nothing more is sent; freed at the end of the turn */
+    enum requester_kind kind; /* decides what it may ask, and how it is counted */
+    /* It broke a rule, or its carrier ended: nothing more is sent to it. Freed at the end of the
+     * turn. */
     bool gone;
-    uint64_t who; /* client id, or 1 << 63 | peer manager */
+    uint64_t who; /* client id, or manager id | 1 << 63 */
     struct put_in *puts;
-    struct stream_out *streams_out; /* round robin: the first is next */
+    struct stream_out *streams_out; /* round robin: the first sends next */
     struct stream_out **streams_out_end;
     struct rma_export *rma_exports;
     struct pending *pending;
-    /* see store_reserve_again(); of a lane for all requests before this position */
+    /* see store_reserve_again(); of a lane: for all requests before this position */
     uint64_t room_scan, room_upto;
-    uint64_t room_since; /* its put waits for room that is being made, since when; 0: none */
-    struct forward *forwards, **forwards_end; /* the first is the next to be given credit */
-    struct parking *parkings; /* of a lane: what is kept for managers that do not move */
-    bool unparks;             /* some of that is being sent on */
-    /* of forwards: those that do not and that do wait for their key, or for events; those whose
-     * reply comes in pieces */
+    uint64_t room_since; /* since when its put waits for room that is being made; 0: none waits */
+    struct forward *forwards, **forwards_end; /* the first gets credit next */
+    struct parking *parkings; /* of a lane: requests for managers that do not move */
+    bool unparks;             /* while parked requests are passed on */
+    /* forwards: those that do not wait for their key; those that do; those that wait for events;
+     * those whose reply comes in pieces */
     unsigned forwards_n, forward_waits_n, forward_events_n, streams_n;
 };
 
-/* What becomes of a message: see request_take(). */
+/* Results of request_take(). */
 enum { TAKE_DONE = 0, TAKE_STALL = 1, TAKE_LATER = 2, TAKE_PAUSE = 3 };
 
 void requester_init(struct requester *a, struct manager *m, enum requester_kind kind,
                     const struct carrier_ops *ops, uint64_t who);
-/* Send a message with a copied payload (at most DD_MSG_INLINE bytes). Never fails: a requester that
- * can not be told anything any more is `gone`. */
+/* Send a message with a copy of the payload (at most DD_MSG_INLINE bytes); sets r->len. Never
+ * fails: a requester that cannot be reached any more is `gone`. */
 void requester_send(struct requester *a, struct msg *r, const void *payload, size_t len);
-/* text NULL: none */
+/* Answer req with a status; text: a sentence, or NULL */
 void requester_reply(struct requester *a, const struct msg *req, int status, const char *text);
-/* The requester broke a rule (or memory is out): it is dropped, nobody else suffers. */
+/* The requester broke a rule, or memory is short: end it alone. */
 void requester_drop(struct requester *a, const char *why);
 
 /* --- its carrier: see carrier.h --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requester_end.c - nothing of who asked is left when it ends. */
+/* requester_end.c - the end of a requester. */
 #include "requester_end.h"
 
 #include "forward.h"
@@ -12,7 +12,7 @@
 #include "stream_out.h"
 
 void requester_end(struct requester *a) {
-    a->gone = true; /* first: what is undone below answers to nobody */
+    a->gone = true; /* first: nothing below is answered */
     parked_end(a);
     pending_requester_end(a);
     forwards_end(a);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * requests.c - what is asked, for lanes and connections alike: a row for each type at the end,
- * which requests.h explains. A key is copied before it is looked at, since a lane may change under
- * us; the value of a put goes from the lane into its block in one copy.
+ * requests.c - requests, of lanes and connections alike: one row for each type, at the end;
+ * requests.h explains them. A key is copied before use, because a lane may change at any time. The
+ * value of a put is copied once, from the lane into its block.
  */
 #include "requests.h"
 
@@ -31,18 +31,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* and keys of so many are looked at, below a millisecond; */
+/* KEYS looks at so many bytes of keys in one turn, below a millisecond; */
 #define KEYS_SEEN_BYTES (256u << 10)
-/* each of which is so many more, for it may be a miss of the caches or two */
+/* each key counts for so many more, as it may be a cache miss or two */
 #define KEY_SEEN 64u
-/* segments are gathered until a reply of KEYS has so many bytes */
+/* a reply of KEYS gathers segments until it has so many bytes */
 #define KEYS_REPLY_BYTES 32768u
 
 struct request {
     const struct msg *m;
-    const uint8_t *payload; /* of a lane: it may change under us */
-    const uint8_t *key;     /* does not change meanwhile */
-    uint64_t hash;          /* of the key, where that says who owns it */
+    const uint8_t *payload; /* of a lane: may change at any time */
+    const uint8_t *key;     /* a copy, or of a connection */
+    uint64_t hash;          /* of the key, if the key decides the owner */
 };
 
 /* --- put --- */
@@ -109,16 +109,16 @@ static int take_put(struct requester *a, const struct request *q) {
     return q->m->flags & MSGF_STREAM ? put_in_begin(a, q->m, q->key) : put_inline(a, q);
 }
 
-/* It was answered; the pieces that still come of it are dropped. */
+/* It was answered: drop the pieces that still come. */
 static int put_refused(struct requester *a, const struct msg *m) {
     return m->flags & MSGF_STREAM ? put_in_pass(a, m, NULL) : TAKE_DONE;
 }
 
 /* --- get, pop, head --- */
 /*
- * What can fail for want of memory fails before the value is removed: its requester must have room
- * for it (DDICT_ESMALL and its length, where it has not), and what sends it must be there.
- * DDICT_ENOKEY: there is none; else 0, or it was answered: *over.
+ * Everything that needs memory is done before the value is removed: the requester must have room
+ * for it (else DDICT_ESMALL and its length), and *ready must be there to send it. 0, or
+ * DDICT_ENOKEY. *over: the request was answered.
  */
 static int pop_ready(struct requester *a, const struct msg *req, const void *key,
                      struct stream_out **ready, bool *over) {
@@ -314,7 +314,7 @@ static int take_prefetch(struct requester *a, const struct request *q) {
 
 /* --- of a request that is under way --- */
 
-/* A piece that stands in the area of the lane: as if it had come in the ring. */
+/* A piece in the area of the lane: as one in its ring. */
 static int data_of_area(struct requester *a, const struct msg *m) {
     struct msg piece = *m;
     const uint8_t *at = a->ops->place ? a->ops->place(a, m->version, m->val_len) : NULL;
@@ -345,7 +345,7 @@ static int take_credit(struct requester *a, const struct request *q) {
     return TAKE_DONE;
 }
 
-/* It is parked, or a put whose pieces may be. */
+/* The request is parked, or is a put of which pieces may be parked. */
 static bool cancel_parked(struct requester *a, uint64_t id) {
     if (!put_in_cancel(a, id))
         return parked_cancel(a, id, -ECANCELED);
@@ -360,7 +360,7 @@ static int take_cancel(struct requester *a, const struct request *q) {
     if (!pending_cancel(a, id, -ECANCELED) && !forward_cancel(a, id) && !freeze_cancel(a, id) &&
         !rma_export_cancel(a, id, -ECANCELED))
         stream_out_cancel(a, id, -ECANCELED);
-    a->m->now = clock_ns(); /* it may have been looked for among thousands */
+    a->m->now = clock_ns(); /* the search may have gone through thousands */
     return TAKE_DONE;
 }
 
@@ -368,10 +368,11 @@ static int take_cancel(struct requester *a, const struct request *q) {
 enum { OF_LANES = 1u << REQUESTER_LANE, OF_PEERS = 1u << REQUESTER_PEER, OF_ALL = 3 };
 
 static const struct request_row {
-    uint8_t of;                             /* who may send it; 0: it is no request */
-    enum { HERE, BY_KEY, BY_NUMBER } whose; /* by the key's hash, or by `manager` in the header */
-    bool writes;                            /* refused unless the dictionary is OPEN */
-    /* what request_take() gives */
+    uint8_t of; /* who may send it; 0: not a request */
+    /* the manager of the key's hash, or `manager` of the header */
+    enum { HERE, BY_KEY, BY_NUMBER } whose;
+    bool writes; /* refused unless the dictionary is OPEN */
+    /* results as of request_take() */
     int (*take)(struct requester *a, const struct request *q);
 } rows[MSG_TYPE_N] = {
     [MSG_PUT] = {OF_ALL, BY_KEY, true, take_put},
@@ -406,7 +407,7 @@ static uint32_t owner_of(struct manager *m, const struct request_row *row, struc
     return hash_owner(q->hash, m->setup->managers);
 }
 
-/* It is for manager `to`. */
+/* Its owner is manager `to`. */
 static int take_elsewhere(struct requester *a, const struct request *q, uint32_t to) {
     struct manager *m = a->m;
     if (m->frozen && q->m->type == MSG_GET && cache_look(a, q->m, q->key))

@@ -34,17 +34,18 @@
 #include "requester.h"
 
 /*
- * One message of a requester. TAKE_LATER: room is being made for its value; again in the next turn,
- * before anything else of this requester. TAKE_STALL: not now, leave it where it is (of connections
- * only what waits for the spill, see rooms.c). TAKE_PAUSE: it was taken; the next one only when
- * puts_look() says so. Negative: it broke a rule.
+ * One message of a requester. TAKE_DONE: it was taken. TAKE_LATER: room is being made for its
+ * value; try again in the next turn, before anything else of this requester. TAKE_STALL: not now,
+ * leave it where it is (of connections only what waits for the spill, see rooms.c). TAKE_PAUSE: it
+ * was taken; take the next one when puts_look() allows. Negative: it broke a rule.
  */
 int request_take(struct requester *a, const struct msg *m, const uint8_t *payload);
-/* may it send requests of this type? */
+/* Whether it may send requests of this type. */
 bool request_allowed(const struct requester *a, unsigned type);
-/* Try a GET, POP or HEAD now. 0 when answered, DDICT_ENOKEY. */
+/* Try a GET, POP or HEAD now. 0: answered; DDICT_ENOKEY: there is no value, nothing was sent. */
 int request_look(struct requester *a, const struct msg *req, const void *key);
-/* A put that is complete: publish, wake who waits for it, answer. */
+/* A put whose value is complete: publish it, answer, wake those that wait for the key. Takes over
+ * ref. */
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
                     uint64_t began);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rma_export.c - values that another manager reads out of our arena itself (RMA; PROTOCOL 10):
- * pinned, and told where they are, until it says that it has all, or ends, or is silent for
- * DD_STREAM_MS. Only what we then answer makes its copy good: so what it read of a block whose time
- * was over is never given to anybody.
+ * rma_export.c - values that another manager reads out of our arena by itself (RMA; PROTOCOL 10).
+ * The item is pinned and its place told, until the reader says that it has all, ends, or is silent
+ * for DD_STREAM_MS. The reader uses its copy only after our last answer, so bytes that it read of a
+ * block whose time was over are never used.
  */
 #include "rma_export.h"
 
@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* of one value: 64 MiB each and a little more where the arena was registered while it grew */
+/* places of one value: 64 MiB each, and a few more where the arena was registered while it grew */
 #define PLACES_MAX 4096u
 _Static_assert(PLACES_MAX * sizeof(struct fabric_place) <= DD_MSG_INLINE,
                "they travel in one message");
@@ -65,7 +65,7 @@ static void rma_export_free(struct rma_export *l) {
     free(l);
 }
 
-/* Its last word: the reader's copy is good, or not. */
+/* The last answer: the reader's copy is good, or not. */
 static void rma_export_end(struct rma_export *l, int status) {
     struct msg r = {.type = MSG_DATA,
                     .flags = MSGF_LAST,
@@ -89,7 +89,8 @@ static void rma_export_late(struct timer *t) {
                    -ETIMEDOUT);
 }
 
-/* Counts values that go by messages and could be read, and says once a minute why. */
+/* Count a value that goes in messages although it could be read; the reason is logged once a
+ * minute. */
 static void rma_refusal_count(struct manager *m, int code) {
     static uint64_t said;
     m->count->rma_refused++;
@@ -106,9 +107,9 @@ bool rma_export_begin(struct requester *a, struct msg *r, const struct store_ref
     const struct arena_header *h = m->header;
     uint64_t len = ref->item->val_len, off = (uint64_t)(ref->value - (const uint8_t *)h),
              heap = h->heap_top * ARENA_PAGE;
-    /* a moment old is good enough: more is registered later */
+    /* an older figure will do: the rest is registered later */
     uint64_t populated = __atomic_load_n(&h->populated, __ATOMIC_RELAXED);
-    /* nor what is in the spill */
+    /* nor a value in the spill */
     const struct link *link = requester_link(a);
     if (!link || len < DD_RMA_MIN || off >= h->heap_off + h->heap_len || !link_reads(link))
         return false;

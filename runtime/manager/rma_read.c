@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rma_read.c - the value of another manager's item, read out of its arena (RMA; PROTOCOL 10):
- * several pieces under way, which come in any order, given to the forward in their order as if they
- * had come in messages. The last is kept back until the owner has said that the item stood still
- * until we had all of it.
+ * rma_read.c - reads the value of another manager's item out of its arena (RMA; PROTOCOL 10).
+ * Several pieces are read at a time, and end in any order; the forward gets them in order, as if
+ * they had come in messages. The last piece is kept back until the owner confirms that the item
+ * stayed in place until we had all of it.
  *
- * What the network writes to stays until it is done: a read outlives its forward, with the block
- * that it reads into, until its last read is over.
+ * Memory that the network writes must stay until the network is done: a read outlives its forward,
+ * with the block that it reads into, until its last piece is over.
  */
 #include "rma_read.h"
 
@@ -18,35 +18,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* of ten deadlines of the owner in which it hears that we go on */
+/* a tenth of the owner's deadline: so often it is told that the read goes on */
 #define TELL_NS (DD_STREAM_MS * 100000ull)
 
 struct piece {
     struct rma_read *p;
     uint32_t len;
     bool busy;    /* being read */
-    uint8_t *buf; /* ours; NULL: it goes to its place */
+    uint8_t *buf; /* its own memory; NULL: read to its place */
 };
 struct rma_read {
     struct manager *m;
-    struct forward *f; /* NULL: it ended */
+    struct forward *f; /* NULL: the forward has ended */
     rma_read_piece *give;
     struct peer *peer;
-    uint64_t id; /* the owner's for it */
+    uint64_t id; /* of the forward, at the owner */
     uint64_t len, asked, got, allowed;
     uint32_t piece_max;
-    uint8_t *to;    /* the block that it is read into, or NULL */
-    bool has_block; /* it is ours to give up */
+    uint8_t *to;    /* block that is read into, or NULL */
+    bool has_block; /* the block is this read's to give up */
     struct store_ref block;
-    /* nobody wants it; the owner knows that we have it; and said that it is good */
+    /* nobody wants the value; the owner knows that we have it all; the owner has confirmed it */
     bool stopped, told_all, good;
-    int code; /* a read failed */
+    int code; /* why a read failed */
     uint64_t told_ns;
-    struct timer timer;       /* to say that a read failed: not from where it is told */
-    unsigned first, n, reads; /* of piece, a ring; of them being read */
+    /* reports a failed read, which must not be done from within the caller */
+    struct timer timer;
+    unsigned first, n, reads; /* a ring of `piece`, and how many of them are being read */
     struct piece piece[DD_RMA_AHEAD];
     unsigned place_n, place_i;
-    uint64_t place_at; /* bytes of it that were asked for */
+    uint64_t place_at; /* bytes of place[place_i] that were asked for */
     struct fabric_place place[];
 };
 
@@ -95,7 +96,7 @@ struct rma_read *rma_read_new(struct manager *m, struct forward *f, rma_read_pie
     p->id = id;
     p->len = r->val_len;
     p->to = to;
-    p->piece_max = to ? DD_RMA_PIECE : DD_MSG_PIECE; /* for a lane: one of its records */
+    p->piece_max = to ? DD_RMA_PIECE : DD_MSG_PIECE; /* for a lane: it fits into one record */
     p->told_ns = m->now;
     p->timer.fire = rma_read_failed;
     for (unsigned i = 0; i < DD_RMA_AHEAD; i++)
@@ -105,7 +106,7 @@ struct rma_read *rma_read_new(struct manager *m, struct forward *f, rma_read_pie
 
 static void rma_read_deliver(struct rma_read *p);
 
-/* From the network, or from the end of the connection: then nothing can be said to it. */
+/* Called by the network, or at the end of the connection; then nothing can be sent to the owner. */
 static void piece_read(void *arg, int code) {
     struct piece *piece = arg;
     struct rma_read *p = piece->p;
@@ -122,7 +123,7 @@ static void piece_read(void *arg, int code) {
         rma_read_deliver(p);
 }
 
-/* Ask for the next bytes. false: not now. */
+/* Begin to read the next piece. False: not now. */
 static bool piece_ask(struct rma_read *p) {
     if (p->n == DD_RMA_AHEAD || p->asked == p->len || p->code || p->stopped)
         return false;
@@ -131,7 +132,7 @@ static bool piece_ask(struct rma_read *p) {
     uint64_t n = at->len - p->place_at;
     if (n > p->piece_max)
         n = p->piece_max;
-    /* not a part of it: the forward counts whole pieces, as the owner does */
+    /* no parts of pieces: the forward counts whole ones, as the owner does */
     if (p->asked + n > p->allowed)
         return false;
     struct fabric_place from = {at->at + p->place_at, at->key, n};
@@ -165,7 +166,7 @@ void rma_read_more(struct rma_read *p, uint64_t upto) {
     }
 }
 
-/* Pieces that are there. The last one may end the forward, and us. */
+/* Give the forward the pieces that are there. The last one may end the forward, and this read. */
 static void rma_read_deliver(struct rma_read *p) {
     while (p->n > 0 && !p->stopped && !p->code) {
         struct piece *piece = &p->piece[p->first];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rooms.c - who waits for the spill: puts for room in memory, or until the disk has a value, and
- * values that are read from there. All are looked at again when it has made progress, and after a
- * while, so that they end when it makes none.
+ * rooms.c - requests that wait for the spill: puts that wait for room in memory or for the disk,
+ * and values that are read from the spill. All are tried again when it has made progress, and also
+ * after a while, so that they end if it makes none.
  */
 #include "rooms.h"
 
@@ -29,7 +29,7 @@ static void room_fire(struct timer *t) {
 int manager_waits_for_room(struct manager *m) {
     m->room_waits = true;
     m->room.fire = room_fire;
-    /* without memory for it: at the next progress */
+    /* if there is no memory for the timer, at the next progress */
     if (!m->room.pos)
         timer_after(&m->timers, &m->room, DD_SPILL_LOOK_MS * 1000000ull);
     return TAKE_STALL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c - the figures of this manager: the store's, our counters, and what readers counted in
- * their lease pages. */
+/* stats.c - the statistics of a manager: of its store, its own counters, and the reads that clients
+ * count in their lease pages. */
 #include "stats.h"
 
 #include "manager.h"
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 void lease_reads(const struct lease_chunk *leases, unsigned index, struct lease_counters *sum) {
-    /* untrusted, for display */
+    /* the page is untrusted; the figures are only displayed */
     uint32_t chunks = __atomic_load_n(&leases->chunks, __ATOMIC_RELAXED);
     if (chunks > DD_LEASE_CHUNKS)
         chunks = DD_LEASE_CHUNKS;
@@ -80,7 +80,7 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
 static uint64_t descriptors_open(void) {
     struct stat st;
     uint64_t n = 0;
-    /* from Linux 6.2 on */
+    /* st_size is the number of descriptors, from Linux 6.2 on */
     if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
         return (uint64_t)st.st_size;
     DIR *d = opendir("/proc/self/fd");
@@ -88,7 +88,7 @@ static uint64_t descriptors_open(void) {
         n += e->d_name[0] != '.';
     if (d)
         closedir(d);
-    return n ? n - 1 : 0; /* that of the folder */
+    return n ? n - 1 : 0; /* less the one that reads the folder */
 }
 
 static uint64_t page_tables(void) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream_in.c - values that come in pieces: straight from the lane or the socket into their block.
- * The block is reserved at the header and published at the last piece. An entry lives until the
- * piece with LAST or ABORT has come, also when the put was refused: so its id is known until its
- * sender is done with it.
+ * stream_in.c - values that come in pieces, received straight from the lane or the socket into
+ * their block. The block is reserved at the header and published with the last piece. A put_in
+ * lives until a piece with LAST or an ABORT has come, even if the put was refused: its pieces are
+ * known until its sender has stopped.
  */
 #include "stream_in.h"
 
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUTS_MAX 4096 /* streams of one requester at once: more is a client that went wrong */
+#define PUTS_MAX 4096 /* of one requester at once; more is a fault of the client */
 
 struct put_in {
     struct put_in *next;
@@ -30,13 +30,13 @@ struct put_in {
     enum { PUT_FILLS, PUT_PASSES, PUT_PARKED, PUT_REFUSED } state;
     uint32_t to;          /* PUT_PARKED */
     struct store_ref ref; /* PUT_FILLS, and while `held` */
-    /* PUT_FILLS: all of it is here, and the disk does not have it yet */
+    /* PUT_FILLS: the value is complete, but not yet on disk */
     bool complete;
     bool landing; /* a connection is receiving a piece into the block */
-    /* refused while landing: the block is given back when the piece is in */
+    /* refused while landing: the block is given up when the piece is in */
     bool held;
-    struct forward *forward; /* PUT_PASSES */
-    uint64_t got, began;     /* bytes; when */
+    struct forward *forward; /* PUT_PASSES: sends the pieces on */
+    uint64_t got, began;     /* bytes so far; when the put began */
     struct timer timer;
 };
 
@@ -45,7 +45,7 @@ static struct put_in *put_in_find(struct requester *a, uint64_t id) {
         if ((*at)->req.id != id)
             continue;
         struct put_in *p = *at;
-        *at = p->next; /* to the front: pieces come in runs */
+        *at = p->next; /* move it to the front: pieces come in runs */
         p->next = a->puts;
         a->puts = p;
         return p;
@@ -69,7 +69,7 @@ static void put_in_late(struct timer *t) {
     put_in_refuse(p, -ETIMEDOUT, "the value of a streamed put did not come on for 30 s");
 }
 
-static void put_in_free(struct put_in *p) { /* it is first in the list */
+static void put_in_free(struct put_in *p) { /* it is the first in the list */
     p->requester->puts = p->next;
     if (p->state == PUT_FILLS)
         p->requester->m->puts_open--;
@@ -184,7 +184,7 @@ static void put_in_first(struct put_in *p) {
     p->requester->puts = p;
 }
 
-/* Its last piece is in, and it is first in the list. */
+/* The last piece is in; p is the first in the list. */
 static void put_in_end(struct put_in *p) {
     struct requester *a = p->requester;
     struct msg req = p->req;
@@ -225,7 +225,7 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
     if (p->state == PUT_FILLS && payload != p->ref.value + p->got)
         copy_value(p->ref.value + p->got, payload, len, p->req.val_len);
     p->got += len;
-    /* it moves on */
+    /* it made progress */
     if (p->timer.pos)
         timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull);
     int e = p->state == PUT_FILLS ? store_fill(a->m->store, &p->ref, p->got) : 0;
@@ -271,7 +271,7 @@ bool puts_look(struct requester *a) {
             if (!p->complete)
                 continue;
             put_in_first(p);
-            put_in_free(p); /* it was refused meanwhile */
+            put_in_free(p); /* refused while it was being written to disk */
             continue;
         }
         int e = store_fill(a->m->store, &p->ref, p->got);
@@ -293,7 +293,7 @@ bool puts_look(struct requester *a) {
 bool put_in_abort(struct requester *a, uint64_t id) {
     struct put_in *p = put_in_find(a, id);
     if (!p)
-        return false; /* it had its last piece before */
+        return false; /* its last piece has come */
     if (p->state == PUT_PARKED)
         requester_reply(a, &p->req, -ECANCELED, "put was given up by its sender");
     else if (p->state == PUT_PASSES)

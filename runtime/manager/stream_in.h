@@ -7,30 +7,32 @@
 
 struct forward;
 int put_in_begin(struct requester *a, const struct msg *m, const uint8_t *key);
-/* A streamed put that goes on to another manager, or was refused already (f NULL). */
+/* A put that is passed on by f. f NULL: it was refused, and its pieces are dropped. */
 int put_in_pass(struct requester *a, const struct msg *m, struct forward *f);
-/* f ended: what still comes is dropped */
+/* f has ended: drop the pieces that still come */
 void put_in_forget(struct requester *a, const struct forward *f);
 int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload);
-/* where this DATA shall be received; NULL: anywhere */
+/* Where to receive this DATA; NULL: anywhere. */
 void *put_in_place(struct requester *a, const struct msg *m);
-/* Its sender gives it up. false: it had its last piece before. What of it is parked is the caller's
- * to drop. */
+/* The sender gives the put up: answer it with -ECANCELED, or let its owner answer. False: its last
+ * piece has come. Parked pieces are left to the caller. */
 bool put_in_abort(struct requester *a, uint64_t id);
-/* A put that is complete but for the disk, which does not have it yet: takes over ref. TAKE_PAUSE,
- * or it was answered: TAKE_DONE. */
+/* A put whose value is complete, but not yet on disk. Takes over ref. TAKE_PAUSE; TAKE_DONE: it was
+ * answered with an error. */
 int put_in_hold(struct requester *a, const struct msg *m, struct store_ref *ref, uint64_t began);
-/* publish those that the disk has now; true: none waits for it any more, the requester may go on */
+/* Publish puts that are on disk now. True: none waits for the disk any more, so the requester may
+ * go on. */
 bool puts_look(struct requester *a);
 void puts_end(struct requester *a);
 
 /* As put_in_abort(), only for a put that goes on to another manager. */
 bool put_in_cancel(struct requester *a, uint64_t id);
-/* its header was parked and was answered; last: so was its last piece */
+/* Its parked header was dropped and answered. last: so was its last piece, and the put_in is
+ * freed. */
 void put_in_dropped(struct requester *a, const struct msg *m, bool last);
-/* The put goes on to manager `to`, by *f; NULL: its header is parked. */
+/* Whether the put goes on to another manager: *to, by *f; *f NULL: its header is parked. */
 bool put_in_goes_on(struct requester *a, uint64_t id, uint32_t *to, struct forward **f);
-/* its header was parked: its pieces are still to be known */
+/* Its header was parked: know the pieces that follow. 0 or negative. */
 int put_in_park(struct requester *a, const struct msg *m, uint32_t to);
 
 #endif

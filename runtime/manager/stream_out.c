@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream_out.c - values that go out in pieces, straight from where they lie (a pinned item) into
- * the lane or the socket. Several of one requester take turns by the piece. A stream ends when all
- * was sent and no piece is under way any more, so its bytes stay until the socket has them.
+ * stream_out.c - values that go out in pieces, straight from a pinned item into the lane or the
+ * socket. The streams of one requester take turns, a piece each. A stream ends when all is sent and
+ * the socket has taken its last piece, so its bytes stay until then.
  */
 #include "stream_out.h"
 
@@ -17,18 +17,17 @@
 struct stream_out {
     struct stream_out *next;
     struct manager *m;
-    struct requester *requester; /* NULL: ended, pieces are still under way */
-    /* of the requester's connections that which they go over, with all of the reply; else the
-     * requester */
+    struct requester *requester; /* NULL: it has ended, but pieces are under way */
+    /* the connection for all messages of this reply; else the requester itself */
     struct requester *carrier;
     uint64_t id;
     const uint8_t *data;
     uint64_t len, sent, allowed;
-    unsigned under_way; /* pieces that the socket still reads from data */
+    unsigned under_way; /* pieces that the socket has not taken */
     void (*done)(struct manager *m, uint64_t arg, void *ptr);
     uint64_t arg;
     void *ptr;
-    /* of the spill: data comes as it goes; NULL: it is all there */
+    /* of a value in the spill: data is read while it is sent; NULL: it is in memory */
     struct store_reading *reading;
     struct timer timer;
 };
@@ -124,7 +123,7 @@ void stream_out_item(struct stream_out *g, struct requester *a, struct msg *r,
                      const struct store_ref *ref, uint64_t window) {
     if (g->reading) {
         stream_out_start(g, a, r, g->data, r->val_len, window, read_done, 0, g->reading);
-        store_unpin(a->m->store, ref->off); /* what reads it has its own */
+        store_unpin(a->m->store, ref->off); /* the reading has a pin of its own */
     } else
         stream_out_start(g, a, r, ref->value, r->val_len, window, unpin_done, ref->off, NULL);
 }
@@ -155,12 +154,11 @@ static uint32_t stream_out_next_piece(const struct stream_out *g) {
     uint64_t end = stream_out_end_of_piece(g), n = end - g->sent;
     if (g->reading && store_read_ready(g->reading, end) < (int64_t)end)
         return 0;
-    /* Whole pieces only, so a window of any size makes progress in few messages; the rest of a
-     * window waits for CREDIT. */
+    /* Whole pieces only: a window of any size takes few messages. The rest waits for CREDIT. */
     return g->sent + n <= g->allowed ? (uint32_t)n : 0;
 }
 
-/* One piece. false: the carrier has no room. */
+/* Send a piece. False: the carrier has no room. */
 static bool stream_out_piece(struct stream_out *g, uint32_t n) {
     const struct requester *a = g->requester;
     struct msg r = {.len = MSG_HEADER + n,
@@ -179,7 +177,7 @@ static bool stream_out_piece(struct stream_out *g, uint32_t n) {
     g->sent += n;
     if (g->reading && !g->under_way)
         store_read_sent(g->reading, g->sent);
-    timer_after(&g->m->timers, &g->timer, DD_STREAM_MS * 1000000ull); /* it moves on */
+    timer_after(&g->m->timers, &g->timer, DD_STREAM_MS * 1000000ull); /* it made progress */
     return true;
 }
 
@@ -187,7 +185,7 @@ bool streams_out_pump(struct requester *a) {
     bool worked = false;
     if (a->streams_out && !requester_idle(a))
         return false;
-    /* A lane is looked at again in the next turn; a connection only when it was full and has
+    /* A lane is tried again in the next turn; a connection only when it was full and has
      * drained. */
     unsigned all = 0, most = a->ops->pieces_max;
     for (const struct stream_out *g = a->streams_out; g; g = g->next)
@@ -208,11 +206,11 @@ bool streams_out_pump(struct requester *a) {
         } else if (n > 0 && !a->ops->bulk)
             break;
         else
-            waiting++; /* for credit, or for its connection */
+            waiting++; /* for credit, or for room in its connection */
         if (g->sent == g->len) {
             stream_out_unlink(g);
             stream_out_free_when_quiet(g);
-        } else if (g->next) { /* to the end of the round */
+        } else if (g->next) { /* the next stream has its turn */
             a->streams_out = g->next;
             g->next = NULL;
             *a->streams_out_end = g;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * subscriptions.c - what happens to keys with a prefix, for those that asked (EVENTS). A
- * subscription is a prefix and the last things that happened to its keys, numbered; all who ask for
- * one prefix share it and say from which number on. Nothing is kept for a single subscriber but a
- * request that waits, so one that is slow or gone costs nothing and loses nothing without being
- * told: where the subscription begins later than its number, the difference is what it missed.
- * Without subscriptions a put looks at one word; with any number of them it looks up its key's
- * beginning once for each length that prefixes have. Of those that wait it answers as many as there
- * is time for in its turn, the others are answered in the next ones, first come, first served, with
- * what there is then.
+ * subscriptions.c - events of keys with a prefix, for clients that ask for them (EVENTS). A
+ * subscription is a prefix and its last events, numbered; all clients that ask for the same prefix
+ * share it, and each says from which number on. Nothing is kept for a client but its waiting
+ * request, so a slow client costs nothing. It is told what it missed: where the first event that is
+ * kept has a higher number than the client asked for, the difference.
+ *
+ * Without subscriptions a put reads one word. With any number of them it looks up its key's
+ * beginning once for each length of prefix. A put answers as many waiting requests as there is time
+ * for in its turn; the next turns answer the others in order, with all events until then.
  */
 #include "subscriptions.h"
 
@@ -25,46 +25,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUBSCRIPTION_EVENTS  4096u      /* power of two; of one subscription */
-#define SUBSCRIPTION_BYTES   (1u << 20) /* of their keys */
-#define RING_FIRST           4u /* events that a subscription has room for at first; power of two */
-#define SUBSCRIPTION_KEEP_MS 60000u /* a subscription that nobody asks for */
-#define REPLY_BYTES          65536u /* of one answer, unless one key is longer */
+#define SUBSCRIPTION_EVENTS  4096u      /* of one subscription; a power of two */
+#define SUBSCRIPTION_BYTES   (1u << 20) /* of their keys, likewise */
+#define RING_FIRST           4u /* events that a new subscription has room for; a power of two */
+#define SUBSCRIPTION_KEEP_MS 60000u /* without a request, then the subscription ends */
+#define REPLY_BYTES          65536u /* of one answer; more if one key is longer */
 
 struct event {
     struct subscription *subscription;
-    struct event *older, *newer; /* of all subscriptions */
+    struct event *older, *newer; /* by age, of all subscriptions */
     uint64_t version, val_len;
     uint32_t key_len;
     uint8_t kind, tag;
     uint8_t key[];
 };
-struct listener {           /* an EVENTS that waits */
+struct listener {           /* a waiting EVENTS */
     struct pending pending; /* first */
     struct subscription *subscription;
     struct listener *next, **prev; /* of the subscription */
-    uint64_t came;                 /* when the subscription ended so */
+    uint64_t came;                 /* end of the subscription at that time */
 };
 struct subscription {
     struct subscription *next, **prev;
-    struct subscription *chain; /* of its bucket */
+    struct subscription *chain; /* in its bucket */
     uint64_t hash;
     struct manager *m;
-    struct listener *listeners, **listeners_end; /* in the order in which they came */
-    /* of those with listeners that are still to be answered; due_prev NULL: it has none */
+    struct listener *listeners, **listeners_end; /* in order of arrival */
+    /* list of subscriptions with listeners to be answered; due_prev NULL: not in it */
     struct subscription *due_next, **due_prev;
     struct timer idle;
-    uint64_t clears;     /* that it has events of */
-    uint64_t first, end; /* numbers of what is kept: first .. end - 1 */
+    uint64_t clears;     /* number of clears for which it has events */
+    uint64_t first, end; /* numbers of the events that are kept: first .. end - 1 */
     size_t bytes;
-    struct event **ring; /* [cap], by number */
+    struct event **ring; /* [cap], by the event's number */
     uint32_t cap;
     uint32_t prefix_len;
     uint8_t prefix[];
 };
 struct length {
     uint32_t len, n;
-}; /* n prefixes have it */
+}; /* how many prefixes have this length */
 struct subscriptions {
     struct subscription *list;
     struct subscription **bucket; /* [buckets], power of two */
@@ -73,13 +73,13 @@ struct subscriptions {
     size_t lengths, lengths_cap;
     struct event *oldest, *newest;
     uint64_t bytes, prefix_bytes; /* of events; of subscriptions */
-    uint64_t last;                /* no subscription that ended had a number beyond it */
-    /* that ever were: each subscription is to have an event of each, before anything that comes
-     * behind it
-     * */
+    /* no event of a subscription that has ended had a number above this */
+    uint64_t last;
+    /* so far. Each subscription gets an event for each, before any later event */
     uint64_t clears;
-    uint64_t telling;          /* those that subscriptions before `tell` have */
-    struct subscription *tell; /* the next that is looked at for them; NULL: all have all */
+    uint64_t telling; /* clears for which the subscriptions before `tell` have events */
+    /* the next subscription to get events for clears; NULL: all have them */
+    struct subscription *tell;
     struct subscription *due, **due_end;
 };
 
@@ -111,7 +111,7 @@ static bool buckets_grow(struct subscriptions *t) {
     size_t n = t->buckets ? 2 * t->buckets : 64;
     struct subscription **b = calloc(n, sizeof *b);
     if (!b)
-        return t->buckets > 0; /* chains grow longer */
+        return t->buckets > 0; /* longer chains do no harm */
     for (struct subscription *f = t->list; f; f = f->next) {
         f->chain = b[f->hash & (n - 1)];
         b[f->hash & (n - 1)] = f;
@@ -174,7 +174,7 @@ static void subscription_drop_first(struct subscription *f) {
     *(h->older ? &h->older->newer : &t->oldest) = h->newer;
     *(h->newer ? &h->newer->older : &t->newest) = h->older;
     free(h);
-    /* a burst was long ago */
+    /* its last burst of events is long ago */
     if (f->cap > RING_FIRST && f->end - f->first < f->cap / 8)
         ring_resize(f, f->cap / 2);
 }
@@ -256,8 +256,8 @@ static struct subscription *subscription_get(struct manager *m, const uint8_t *p
     f->listeners_end = &f->listeners;
     f->clears = t->clears;
     f->idle.fire = subscription_idle;
-    /* whoever read an earlier subscription to its end has a lower number: it missed what came
-     * between */
+    /* A client that read an earlier subscription to its end has a lower number, and learns that it
+     * missed events in between. */
     f->first = f->end = t->last + 2;
     f->prefix_len = len;
     memcpy(f->prefix, prefix, len);
@@ -330,7 +330,7 @@ static void subscription_answer(struct requester *a, const struct msg *req,
         at = f->first;
     }
     if (at > f->end)
-        at = f->end; /* never given to anybody */
+        at = f->end; /* no client was given this number */
     for (size_t n; at < f->end && len < REPLY_BYTES; at++, len += n)
         if ((n = event_write(m, buf + len, sizeof buf - len, f->ring[at & (f->cap - 1)],
                              inline_max)) == 0)
@@ -340,7 +340,7 @@ static void subscription_answer(struct requester *a, const struct msg *req,
     requester_send(a, &r, buf, len);
 }
 
-/* With what the subscription has, if only its number. */
+/* Answer with the events since, or with just the number. */
 static void listener_answer(struct listener *l) {
     subscription_answer(l->pending.requester, &l->pending.req, l->subscription);
     listener_free(l);
@@ -400,7 +400,7 @@ static void subscription_add(struct subscription *f, uint8_t kind, const void *k
         subscription_drop_first(f);
     bool room = f->end - f->first < f->cap || ring_resize(f, f->cap ? 2 * f->cap : RING_FIRST);
     struct event *h = room ? malloc(sizeof *h + key_len) : NULL;
-    if (!h) { /* all who have not read so far are told that they missed something */
+    if (!h) { /* no memory: all listeners learn that they missed events */
         while (f->first < f->end)
             subscription_drop_first(f);
         f->first = ++f->end;
@@ -420,12 +420,12 @@ static void subscription_add(struct subscription *f, uint8_t kind, const void *k
     f->ring[f->end++ & (f->cap - 1)] = h;
     f->bytes += key_len;
     t->bytes += event_bytes(h);
-    /* it is the first of its subscription */
+    /* h itself is the first of its subscription */
     while (t->bytes > DD_FEEDS_EVENTS && t->oldest != h)
         subscription_drop_first(t->oldest->subscription);
 }
 
-/* Who came after the last event is behind all that are to be answered. */
+/* Listeners are in order of arrival: if the first came after the last event so did all. */
 static bool subscription_has_news(const struct subscription *f) {
     return f->listeners && f->listeners->came != f->end;
 }
@@ -437,7 +437,7 @@ static void subscription_wake(struct subscription *f) {
         subscription_due(f);
 }
 
-/* Events of what was cleared before now, if it has none yet. */
+/* Add events for clears since the last event. */
 static void clears_add(struct subscription *f) {
     uint64_t n = f->m->subscriptions->clears - f->clears;
     f->clears += n;
@@ -476,12 +476,12 @@ void subscriptions_clear(struct manager *m) {
     struct subscriptions *t = m->subscriptions;
     t->clears++;
     if (t->tell)
-        return; /* once more from the first when it is through */
+        return; /* it starts again when it is through */
     t->tell = t->list;
     t->telling = t->clears;
 }
 
-/* Some of each kind, however many there are of the other. */
+/* Some work of each kind, however much there is of the other. */
 bool subscriptions_turn(struct manager *m) {
     struct subscriptions *t = m->subscriptions;
     if (!t->due && !t->tell)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* subscriptions.h - who wants to know what happens to keys with a prefix. */
+/* subscriptions.h - events of keys with a prefix, for clients that ask for them. */
 #ifndef DDICT_MANAGER_SUBSCRIPTIONS_H
 #define DDICT_MANAGER_SUBSCRIPTIONS_H
 
@@ -12,7 +12,7 @@ void subscriptions_figures(const struct manager *m, struct manager_stats *out);
 void subscriptions_put(struct manager *m, const struct item *it, uint64_t version);
 void subscriptions_del(struct manager *m, const void *key, uint32_t key_len);
 void subscriptions_clear(struct manager *m);
-/* tell some more of those who are to know of something; true: there were some */
+/* answer some of the requests that have events; true: there were some */
 bool subscriptions_turn(struct manager *m);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* supmsg.c - send and receive the messages between ddictd and its managers. */
+/* supmsg.c - send and receive messages between ddictd and its managers. */
 #include "supmsg.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ int sup_recv(int fd, struct sup_msg *m, int *fds, int max) {
     if (n == 0)
         return -ECONNRESET;
     bool broken = (size_t)n < SUP_SHORT || h.msg_flags & MSG_TRUNC;
-    /* the kernel had no descriptor left for one of them */
+    /* this process was out of descriptors */
     if (broken || h.msg_flags & MSG_CTRUNC)
         while (got > 0)
             close(fds[--got]);

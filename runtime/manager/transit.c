@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transit.c - room in our arena for values of other nodes that are viewed here. A transit block is
- * a block that was never published: reserved, filled by the fetch, pinned until its completion is
- * consumed, retired at once, and free when no lease holds it. Bounded, so that views of remote
- * values never fill the arena for puts.
+ * transit.c - room in our arena for views of values of other nodes. A transit block is never
+ * published: it is reserved, filled by the fetch, pinned until its completion is consumed, retired
+ * at once, and free when no lease holds it. The room is bounded, so that views never keep puts out
+ * of the arena.
  */
 #include "transit.h"
 
@@ -12,10 +12,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define REFUSED_NS 1000000u /* a scan of all leases finds nothing new so soon */
+#define REFUSED_NS 1000000u /* so soon, another scan of the leases would find nothing new */
 
 struct transit {
-    uint64_t limit, refused_ns; /* refused_ns: when there was no room last time */
+    uint64_t limit, refused_ns; /* refused_ns: when there was no room, last */
 };
 
 int transit_init(struct manager *m) {
@@ -39,7 +39,7 @@ bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t 
     if (used + val_len > m->transit->limit) {
         if (m->now - m->transit->refused_ns < REFUSED_NS)
             return false;
-        m->up->settle(m); /* pins whose completion was consumed meanwhile */
+        m->up->settle(m); /* completions may have been consumed meanwhile */
         store_reclaim_soon(m->store);
         used = store_transit_bytes(m->store);
         if (used + val_len > m->transit->limit) {

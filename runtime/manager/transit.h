@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transit.h - room for remote values that are viewed. */
+/* transit.h - room for views of values of other nodes. */
 #ifndef DDICT_MANAGER_TRANSIT_H
 #define DDICT_MANAGER_TRANSIT_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * waiters.c - requests that wait until their key exists, found by the key's hash when a put is
- * published. First come, first served.
+ * waiters.c - requests that wait until their key exists. A put that is published finds them by the
+ * key's hash. First come, first served.
  *
- * A put answers at once as many as there is time for in its turn. Where more wait for the key they
- * are taken off the list then and there, a pin keeps the value for them, and each of the next turns
- * answers some of them: they get this value, whatever is put or deleted meanwhile. The first POP
- * that takes the value ends that: who waits behind it waits on.
+ * A put answers as many as there is time for in its turn. The others are taken off the list at that
+ * moment, with a pin that keeps the value, and answered in the next turns with this value, whatever
+ * is put or deleted meanwhile. They end at the first POP that takes the value; requests behind it
+ * wait on.
  */
 #include "waiters.h"
 
@@ -20,22 +20,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* thousands of keys that are waited for are still short chains */
+/* short chains even with thousands of awaited keys */
 #define WAITER_CHAINS 1024u
 
 struct waiter {
     struct pending pending; /* first */
     struct awaited *key;
-    struct waiter *next, **prev; /* of the key, in the order in which they came */
+    struct waiter *next, **prev; /* of the key, in order of arrival */
 };
-/* a key that somebody waits for; or, once it was put, those who are still to be answered with what
- * it had then */
+/* A key with waiting requests; or, once woken, the requests that are to be answered with the value
+ * that was put. */
 struct awaited {
-    struct awaited *next, **prev; /* of the chain, or of all that are woken */
+    struct awaited *next, **prev; /* in the chain, or in the list of all that are woken */
     struct waiter *first, **end;
-    size_t pops; /* of them */
+    size_t pops; /* how many of the waiters are POPs */
     bool woken;
-    struct store_ref value; /* of those who are woken, with a pin */
+    struct store_ref value; /* of a woken one: pinned */
     uint64_t hash;
     uint32_t len;
     uint8_t bytes[];
@@ -126,7 +126,7 @@ static void waiter_leave(struct waiter *w) {
     k->pops -= w->pending.req.type == MSG_POP;
 }
 
-static void waiter_free(struct waiter *w) { /* and its key, if it was the last */
+static void waiter_free(struct waiter *w) { /* frees its key, too, with the last waiter */
     struct manager *m = w->pending.requester->m;
     struct awaited *k = w->key;
     pending_end(&w->pending);
@@ -142,7 +142,7 @@ static void waiter_refuse(struct pending *p, int status) {
 }
 
 static void waiter_late(struct pending *p) {
-    /* the value came in time: it is answered in one of the next turns */
+    /* The value came in time; one of the next turns answers. */
     if (((struct waiter *)(void *)p)->key->woken)
         return;
     if (p->req.type != MSG_HEAD)
@@ -172,13 +172,13 @@ int waiter_add(struct requester *a, const struct msg *req, const void *key, uint
 }
 
 /* --- the key was put --- */
-/* Answer the first of them. Returns those that are left to be answered, NULL: none. */
+/* Answer the first waiter. Returns k if others are left to be answered, else NULL. */
 static struct awaited *wake_first(struct manager *m, struct awaited *k) {
     struct waiter *w = k->first;
     struct requester *a = w->pending.requester;
     if (faults.on)
         faults_sleep(faults.wake_ms);
-    /* a pop before took it: the others wait on */
+    /* an earlier pop took the value: the others wait on */
     if (!a->gone && m->up->again(a, &w->pending.req, k->bytes) == DDICT_ENOKEY)
         return NULL;
     bool last = !w->next;
@@ -194,14 +194,14 @@ static struct waiter *first_taker(const struct awaited *k, const struct store_re
     return w;
 }
 
-/* There is no time for them in this turn: all before the first POP that takes the value are put
- * off, or that one is answered. Returns as wake_first(). */
+/* The turn has no time left: put off all waiters before the first POP that takes the value, or
+ * answer that POP if it is the first. Returns the waiters that are left, as wake_first(). */
 static struct awaited *wake_later(struct manager *m, struct awaited *k) {
     struct store_ref value;
     if (store_find(m->store, k->bytes, k->len, &value) < 0)
         return NULL;
     struct waiter *taker = first_taker(k, &value);
-    /* without memory for the pin all at once */
+    /* without memory for a pin they are answered now */
     if (k->first == taker || store_pin(m->store, value.off) < 0)
         return wake_first(m, k);
     awaited_unlink(m, k);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waiters.h - requests that wait until their key exists, found by the key's hash when a put is
- * published. */
+/* waiters.h - requests that wait until their key exists. */
 #ifndef DDICT_MANAGER_WAITERS_H
 #define DDICT_MANAGER_WAITERS_H
 
@@ -10,7 +9,7 @@ int waiters_init(struct manager *m);
 void waiters_free(struct manager *m);
 int waiter_add(struct requester *a, const struct msg *req, const void *key, uint64_t hash);
 void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
-/* answer some more of those that a put has woken; true: there were some */
+/* answer some of the woken requests; true: there were some */
 bool waiters_turn(struct manager *m);
 
 #endif
