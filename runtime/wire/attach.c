@@ -23,7 +23,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* What never changes between versions, so that a mismatch can be told. */
+/* The part of attach_msg that is the same in all versions, so that a mismatch can be reported. */
 #define ATTACH_HEAD           offsetof(struct attach_msg, managers)
 #define TOO_MANY_IN_FLIGHT_MS 1 /* pause before descriptors are sent again */
 
@@ -42,7 +42,7 @@ const char *attach_node_name(char *buf, size_t cap) {
     return buf;
 }
 
-/* Slurm's numbers of steps that have none of their own (slurm.h). */
+/* Slurm's numbers of steps that have a name instead (slurm.h). */
 static const struct {
     unsigned long id;
     const char *name;
@@ -54,7 +54,7 @@ const char *attach_step_name(char *buf, size_t cap) {
     snprintf(buf, cap, "-");
     if (!job || *job == 0 || strspn(job, "0123456789") != strlen(job) || strlen(job) > 10)
         return buf;
-    if (!step || *step == 0) /* the environment of a batch script has none (22.05) */
+    if (!step || *step == 0) /* not set in a batch script (Slurm 22.05) */
         step = "batch";
     else if (strspn(step, "0123456789") != strlen(step) || strlen(step) > 10)
         return buf;
@@ -294,8 +294,8 @@ int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds,
         int e = errno;
         if (e == EINTR)
             continue;
-        /* ETOOMANYREFS: more of this user's descriptors are in flight than RLIMIT_NOFILE; they
-         * arrive, so wait. */
+        /* ETOOMANYREFS: more of this user's descriptors are in flight than RLIMIT_NOFILE allows;
+         * wait until some arrive. */
         if (e != EAGAIN && e != ETOOMANYREFS)
             return dd_error(e == EPIPE ? -ECONNRESET : -e, "cannot send: %s", strerror(e));
         int flags = fcntl(fd, F_GETFL);

@@ -16,8 +16,8 @@
 #define NODE_NAME_MAX 64
 #define ATTACH_FDS    4
 #define STEP_NAME_MAX 40 /* "4294967295.interactive" and room */
-/* The request of a job (doc/ELECTION.md): for its batch script, and where it stays, in the shell of
- * salloc, it tells that the job's first srun starts its dictionary. */
+/* Set by a job's request for a dictionary (doc/ELECTION.md), for the batch script and, where it
+ * survives, the shell of salloc: the job's first srun starts the dictionary. */
 #define JOB_VARIABLE "SLURM_DDICT_JOB"
 
 enum attach_type {
@@ -41,23 +41,23 @@ struct attach_msg {
     uint32_t type;     /* enum attach_type */
     uint32_t protocol; /* PROTOCOL_VERSION */
     uint32_t layout;   /* LAYOUT_VERSION */
-    /* WELCOME: 0 or a negative code with text */
+    /* WELCOME: 0, or a negative code with text */
     int32_t status;
     uint32_t managers, nodes, node_id, local_managers; /* WELCOME */
-    /* MANAGER: id in the whole dictionary; MEET: rank of who asks; TASK: its number, in the answer
-     * 1: its process is seen, so it may hang up */
+    /* MANAGER: id in the whole dictionary; MEET: rank of the requester; TASK: number of the task,
+     * in the answer 1: ddictd watches the process, so it may hang up */
     uint32_t manager;
     uint32_t pid;         /* MANAGER: its pid as ddictd sees it */
     uint64_t client;      /* WELCOME: client id */
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */
-    /* WELCOME: of the whole dictionary, as large everywhere as it is here */
+    /* WELCOME: of the whole dictionary, if every node has as much as this one */
     uint64_t spill_bytes;
     uint8_t dict_id[16];
     char node[NODE_NAME_MAX];
-    /* HELLO, MEET: of the client, "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
+    /* HELLO, MEET: the client's step: "12.3", "12.batch", "12.interactive", "-" outside of Slurm */
     char step[STEP_NAME_MAX];
-    /* with a negative status: why; MEET: address, blank, port; HELLO, LOOK, DOWN: the dictionary
-     * that is meant; LISTEN: the file's name */
+    /* with a negative status: the sentence; MEET: address, blank, port; HELLO, LOOK, DOWN: name of
+     * the dictionary; LISTEN: name of the file */
     char text[256];
 };
 
@@ -68,10 +68,11 @@ enum status_page_state {
     STATUS_GONE = 4,
     STATUS_LOST = 5
 };
-/* the bit of the states in which the dictionary no longer serves: readers look at it alone */
+/* Set in all states in which the dictionary does not serve any more: readers test this bit
+ * alone. */
 #define STATUS_ENDED 4u
-/* A page that ddictd writes and clients map read-only. Text is written before state (release; pairs
- * with acquire). */
+/* A page that ddictd writes and clients map read-only. Text is written before state (release, which
+ * pairs with the reader's acquire). */
 struct status_page {
     uint64_t magic;
     uint32_t state;
@@ -88,34 +89,35 @@ const char *attach_node_name(char *buf, size_t cap);
 const char *attach_step_name(char *buf, size_t cap);
 /* All zero but magic, type and versions, and in a HELLO the step. */
 void attach_msg_init(struct attach_msg *m, enum attach_type type);
-/* 0, or DDICT_EVERSION with a sentence when m came from another version of protocol or layout. Its
- * other fields mean nothing then. */
+/* 0; or DDICT_EVERSION with a sentence: m is of another version of protocol or layout, and its
+ * other fields mean nothing. */
 int attach_version_check(const struct attach_msg *m);
-/* Listen on / connect to the abstract name of dictionary `name` on this node (-EINVAL: empty, too
- * long, a slash). Descriptor or -EADDRINUSE, DDICT_ENODICT, ... The connecting side has checked
- * SO_PEERCRED (DDICT_ECRED with the uid named). CLOEXEC; the listening one is non-blocking. */
+/* Listen on, or connect to, the abstract name of dictionary `name` on this node. A descriptor
+ * (CLOEXEC), or: -EINVAL (the name is empty, too long, or has a slash), -EADDRINUSE, DDICT_ENODICT,
+ * DDICT_ECRED (the listener is another user, whose uid the sentence names), ... The listening
+ * descriptor is non-blocking. */
 int attach_listen(const char *name);
-/* where nothing listens there: to the file of $DDICT_SOCKET, if that is set */
+/* If nothing listens there, it connects to the file of $DDICT_SOCKET, if that is set. */
 int attach_connect(const char *name, int timeout_ms);
-/* a deadline that other steps share: it sees all suspensions */
+/* With a deadline that covers other steps, too, and so notices all suspensions. */
 int attach_connect_by(const char *name, struct deadline *d);
-/* Listen on a new socket file, for this user alone (-EEXIST: something is there). Abstract names
- * are of one network namespace, a file is where it is mounted. CLOEXEC. */
+/* Listen on a new socket file that only this user may open; -EEXIST: there is a file. Abstract
+ * names belong to one network namespace, a file is seen wherever it is mounted. CLOEXEC. */
 int attach_listen_file(const char *path);
-/* a socket file that is there and has no listener */
+/* a socket file is there, but nobody listens on it */
 bool attach_file_is_dead(const char *path);
-/* 0 when the peer of fd has our euid, else DDICT_ECRED; *pid (may be NULL) receives its pid. Both
- * as this process's namespaces show them: two processes of one user see each other so whatever each
- * calls itself, and a uid that stands for many users (user.h) is nobody's. */
+/* 0: the peer of fd has our euid; else DDICT_ECRED. *pid (may be NULL) receives its pid. Both as
+ * this process's namespaces show them: two processes of one user agree, whatever each calls itself,
+ * and a uid that stands for many users (user.h) matches nobody. */
 int attach_peer_check(int fd, pid_t *pid);
 
 /*
- * Send one message with up to ATTACH_FDS descriptors; receive one (descriptors are CLOEXEC; surplus
- * ones are closed). send: 0; where the socket's buffer is full it waits DD_HANDSHAKE_MS
- * (-ETIMEDOUT) on a blocking fd and gives -EAGAIN on a non-blocking one. recv: number of
- * descriptors; waits timeout_ms (0: only looks); -ECONNRESET at the end of the stream, -ETIMEDOUT,
- * DDICT_EPROTO. Strings of a received message are terminated. A message of another protocol version
- * is delivered with its head alone (to status), for attach_version_check().
+ * Send one message with up to ATTACH_FDS descriptors, or receive one (descriptors are CLOEXEC;
+ * surplus ones are closed). attach_send(): 0; if the socket's buffer is full, a blocking fd waits
+ * DD_HANDSHAKE_MS (-ETIMEDOUT), a non-blocking one gives -EAGAIN. attach_recv(): number of
+ * descriptors; waits timeout_ms (0: not at all); -ECONNRESET at the end of the stream, -ETIMEDOUT,
+ * DDICT_EPROTO. Strings in a received message are terminated. Of a message of another protocol
+ * version only the head (up to status) is filled, for attach_version_check().
  */
 int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds);
 int attach_send_by(int fd, const struct attach_msg *m, const int *fds, int nfds,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* auth.c - making and checking the handshake of a TCP connection with libsodium's crypto_auth. */
+/* auth.c - makes and checks the messages of the handshake with libsodium's crypto_auth. */
 #include "auth.h"
 
 #include <base/error.h>
@@ -50,14 +50,14 @@ int auth_key(uint8_t key[KEY_SIZE], const uint8_t secret[KEY_SIZE], const uint8_
     return 0;
 }
 
-/* The key that we and the peer of a connection have; NULL: there is no such node. */
+/* The key that this node shares with the peer's; NULL: there is no such node. */
 static const uint8_t *key_of(const struct conn_identity *me, uint32_t role, uint32_t peer) {
     if (me->nodes == 0 || (role == ROLE_CONTROL && peer >= me->nodes))
         return NULL;
     return me->keys[role == ROLE_CONTROL ? peer : peer % me->nodes];
 }
 
-/* The other end of the connection that hello opens. */
+/* The other end, as seen from `me`, of the connection that hello opens. */
 static uint32_t peer_of(const struct auth_hello *h, const struct conn_identity *me) {
     return h->from == me->self ? h->to : h->from;
 }
@@ -74,7 +74,7 @@ static void mac_make(uint8_t *mac, char letter, const struct auth_hello *h,
                      const struct auth_challenge *c, const struct conn_identity *me) {
     struct mac_input in = mac_input(letter, h, c);
     const uint8_t *key = key_of(me, h->role, peer_of(h, me));
-    if (!key) /* it was refused before */
+    if (!key) /* the peer was refused before */
         randombytes_buf(mac, AUTH_MAC);
     else
         crypto_auth(mac, (const uint8_t *)&in, sizeof in, key);
@@ -88,7 +88,7 @@ static int mac_check(const uint8_t *mac, char letter, const struct auth_hello *h
                                                                                      : DDICT_EAUTH;
 }
 
-/* What an end wants and has. */
+/* What this end wants, and what its hardware has. */
 static uint32_t wire_of(const struct conn_identity *me) {
     return (uint32_t)me->wire | (seal_has_aes() ? AUTH_AES : 0);
 }

@@ -50,7 +50,7 @@ bool conn_full(const struct conn *c) {
 uint64_t conn_position(const struct conn *c) {
     return c->out.written + c->out.bytes;
 }
-/* a record is of use when it is whole */
+/* a record is useful to the peer only when it is complete */
 bool conn_unsent(const struct conn *c, uint64_t position) {
     return c->out.written - sealed_left(c) < position;
 }
@@ -137,7 +137,7 @@ static void stranger_come(struct conn *c) {
             break;
         stranger_leave(old);
         conn_end(old, -EUSERS);
-        socket_close(old); /* its descriptor is for the next one */
+        socket_close(old); /* its descriptor may serve the new connection */
     }
     c->stranger = true;
     c->from = peer_origin(c->io.fd);
@@ -146,7 +146,7 @@ static void stranger_come(struct conn *c) {
     strangers_from[c->from]++;
 }
 
-/* Start with fd, which belongs to c from here on, also on failure. */
+/* Begin with fd, which belongs to c from here on, also on failure. */
 static int socket_take(struct conn *c, int fd, uint32_t interest) {
     int one = 1;
     c->io.fd = fd;
@@ -167,7 +167,7 @@ static socklen_t address_len(const struct sockaddr_storage *a) {
     return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
-/* Never closes the gap of a suspended process: its peers' bytes were not lost by that. */
+/* A gap after a suspension of this process is not the peer's fault. */
 static void gap_extend(struct conn *c, uint64_t now) {
     if (now <= c->tick_ns)
         return;
@@ -180,17 +180,17 @@ static void gap_extend(struct conn *c, uint64_t now) {
     live_extend(&c->live, gap);
 }
 
-/* The network, not who is asked, refuses: it may come back. */
+/* The network refuses, not the peer: that may pass. */
 static bool error_is_transient(int code) {
     return code == -ENETUNREACH || code == -EHOSTUNREACH || code == -ENETDOWN ||
            code == -EHOSTDOWN || code == -ETIMEDOUT;
 }
 
-/* Try the addresses that are left. 0: under way; negative: none is left. */
+/* Try the next address. 0: under way; negative: none is left. */
 static int next_address(struct conn *c, int code) {
     uint64_t now = clock_ns();
     gap_extend(c, now);
-    /* the caller's clock may be ahead of ours, and is what deadlines go by */
+    /* the caller's clock may be ahead, and deadlines are measured by it */
     if (now < c->tick_ns)
         now = c->tick_ns;
     socket_close(c);
@@ -215,7 +215,7 @@ static int next_address(struct conn *c, int code) {
         c->deadline_ns = now + (c->give_up_ns - now) / left;
         return 0;
     }
-    /* all once more, after a while: conn_tick() */
+    /* conn_tick() tries all addresses once more after a while */
     if (!c->auth_code && error_is_transient(code) && now + AGAIN_NS < c->give_up_ns) {
         c->next_addr = 0;
         c->deadline_ns = now + AGAIN_NS;
@@ -234,12 +234,12 @@ static void connect_finish(struct conn *c) {
         return;
     }
     handshake_open(&c->hs, &c->me);
-    c->state = AUTH; /* within the time of this address */
+    c->state = AUTH; /* before the deadline of this address */
 }
 
 /* --- handshake --- */
 
-/* Both ends know each other. */
+/* The handshake is done. */
 static void come_up(struct conn *c) {
     c->in = malloc(IN_BUFFER);
     int e = !c->in ? -ENOMEM : sealed_begin(c);
@@ -252,7 +252,7 @@ static void come_up(struct conn *c) {
     c->state = UP;
     free(c->addr);
     c->addr = NULL;
-    io_defer(&c->later); /* what was queued before */
+    io_defer(&c->later); /* messages that were queued meanwhile */
     if (c->ops->up)
         c->ops->up(c, c->arg, c->hs.peer, c->hs.role);
 }
@@ -286,8 +286,8 @@ static void conn_flush_out(struct conn *c) {
     }
 }
 
-/* Give the owner what is whole in the buffer. False: it wants no more now, or the connection ends.
- * */
+/* Give the owner all complete messages in the buffer. False: it is paused, or the connection
+ * ends. */
 static bool deliver_in(struct conn *c) {
     while (conn_may_read(c)) {
         if (!c->have_msg) {
@@ -306,7 +306,7 @@ static bool deliver_in(struct conn *c) {
                 c->dst = c->ops->payload_to(c, c->arg, &c->m);
             c->parts = c->m.len > MSG_HEADER && !c->dst && c->ops->part_to && conn_may_read(c) &&
                        (conn_part_begin(c) || c->paused);
-            continue; /* it may have paused or freed */
+            continue; /* the callback may have paused or freed the connection */
         }
         if (c->parts) {
             if (!conn_part_take(c))
@@ -356,7 +356,7 @@ static void deliver_all(struct conn *c) {
     c->part = NULL;
 }
 
-/* Room behind in_end for the rest of the message that is coming, and more. */
+/* Make room behind in_end for the rest of the current message, and more. */
 static void make_room(struct conn *c) {
     uint32_t n = c->in_end - c->in_pos;
     if (n == 0) {
@@ -393,10 +393,10 @@ static void conn_receive(struct conn *c) {
         int n = 0;
         size_t direct = 0;
         make_room(c);
-        if (c->dst) { /* `in` is empty then */
+        if (c->dst) { /* `in` is empty here */
             direct = c->m.len - MSG_HEADER - c->got;
             iov[n++] = (struct iovec){c->dst + c->got, direct};
-        } else if (c->part) { /* here, too */
+        } else if (c->part) { /* likewise */
             direct = c->room - c->fill;
             iov[n++] = (struct iovec){c->part + c->fill, direct};
         }
@@ -409,7 +409,7 @@ static void conn_receive(struct conn *c) {
         if (r < 0 && errno == EINTR)
             continue;
         if (r < 0 && errno == EAGAIN)
-            break; /* all was delivered above */
+            break; /* everything was delivered above */
         if (r <= 0) {
             conn_fail(c, r < 0 ? -errno : -ECONNRESET);
             break;
@@ -420,7 +420,7 @@ static void conn_receive(struct conn *c) {
         else
             c->got += (uint32_t)k;
         c->in_end += (uint32_t)((size_t)r - k);
-        /* else the socket is empty: spare the system call that would say so */
+        /* else the socket is empty, and a further recv() would only say so */
         more = (size_t)r == direct + buffered;
     }
     deliver_all(c);
@@ -505,11 +505,11 @@ void conn_secret(const struct conn *c, char letter, uint8_t secret[32]) {
 
 void conn_flush(struct conn *c) {
     if (c->state != UP || c->blocked || c->busy != 0 || c->code != 0 || !conn_is_pending(c))
-        return; /* else the loop does it */
+        return; /* otherwise the loop sends */
     c->busy++;
     write_out(c);
     if (!c->freed && (c->code != 0 || c->full_seen || c->blocked))
-        io_defer(&c->later); /* what there is to tell comes from io_wait() */
+        io_defer(&c->later); /* callbacks are called from io_wait() */
     if (--c->busy == 0 && c->freed)
         conn_dispose(c);
 }
@@ -604,7 +604,7 @@ void conn_free(struct conn *c) {
     c->freed = true;
     c->busy++;
     if (c->code == 0)
-        c->code = -ECONNRESET; /* done() callbacks cannot send */
+        c->code = -ECONNRESET; /* done() callbacks cannot send any more */
     socket_close(c);
     c->state = ENDED;
     out_clear(&c->out);
@@ -630,8 +630,8 @@ void conn_pause(struct conn *c, bool paused) {
     if (c->paused == paused || c->state == ENDED)
         return;
     c->paused = paused;
-    if (c->busy == 0) /* else conn_leave() does it */
+    if (c->busy == 0) /* otherwise conn_leave() does it */
         interest_update(c);
     if (!paused || c->code != 0)
-        io_defer(&c->later); /* messages that are in the buffer already */
+        io_defer(&c->later); /* messages that are already in the buffer */
 }

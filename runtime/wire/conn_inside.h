@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn_inside.h - what the files of a connection share: conn.c, its life; conn_parts.c, payloads
- * that the owner takes as they come; conn_sealed.c, the bytes between the messages and the socket
- * where they are protected. */
+/* conn_inside.h - shared by the files of a connection: conn.c, its life; conn_parts.c, payloads
+ * that the owner takes in parts; conn_sealed.c, records between the messages and the socket. */
 #ifndef DDICT_WIRE_CONN_INSIDE_H
 #define DDICT_WIRE_CONN_INSIDE_H
 
@@ -18,8 +17,8 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#define IN_BUFFER (256u << 10) /* takes many small messages per recv(), and any whole message */
-/* looked at behind a large payload, so that the next one goes to its place without a copy */
+#define IN_BUFFER (256u << 10) /* for many small messages per recv(), and for any whole message */
+/* read behind a large payload; the next large one is then received into its place without a copy */
 #define IN_AFTER_BULK 4096u
 #define BULK          16384u /* a payload from here on is large */
 #define ROUNDS        8      /* recv() calls before other connections have their turn */
@@ -34,9 +33,9 @@ struct conn {
     int epoll_fd;
     uint32_t interest; /* epoll events asked for */
     enum conn_state state;
-    int code;      /* why it ends; 0 while it does not */
-    unsigned busy; /* calls under way in this connection */
-    bool freed;    /* by conn_free() while busy */
+    int code;      /* why it ends; 0: it does not */
+    unsigned busy; /* depth of calls into this connection */
+    bool freed;    /* conn_free() was called while busy */
     bool opener, paused, blocked, full_seen;
 
     const struct conn_ops *ops;
@@ -45,32 +44,32 @@ struct conn {
 
     struct sockaddr_storage *addr; /* opener's, until UP */
     int naddr, next_addr;
-    /* an address where somebody else answered: better to report than the last refusal */
+    /* an address refused the handshake: reported rather than a later failure of the network */
     int auth_code;
     uint64_t deadline_ns; /* opener: of this address; acceptor: of the handshake */
     uint64_t give_up_ns;  /* opener: of all addresses together */
     uint64_t tick_ns;     /* the last look at the clock */
 
     struct handshake hs;
-    /* acceptor that is not UP: in the list of strangers, with a hash of where it comes from */
+    /* acceptor, before UP: in the list of strangers, with a hash of its address */
     bool stranger;
     uint8_t from;
     TAILQ_ENTRY(conn) strangers;
 
     struct out out;
     struct live live;
-    struct sealed *sealed; /* NULL: messages go as they are */
+    struct sealed *sealed; /* NULL: messages are sent without records */
 
     uint8_t *in; /* IN_BUFFER bytes, from UP on */
     uint32_t in_pos, in_end;
     bool have_msg, bulk;
-    bool parts;   /* of this message: the owner takes it as it comes */
-    struct msg m; /* when have_msg: its payload is coming */
+    bool parts;   /* the owner takes the payload of this message in parts */
+    struct msg m; /* while have_msg: its payload is being received */
     uint8_t *dst; /* NULL: into `in` */
     uint32_t got; /* bytes at dst, or taken in parts */
-    /* place of the part that is coming, only while we receive; NULL: none */
+    /* place of the part that is being received, valid only during a receive; NULL: none */
     uint8_t *part;
-    uint32_t room, fill; /* of it */
+    uint32_t room, fill; /* its size, and bytes received */
 };
 
 static inline void conn_fail(struct conn *c, int code) {
@@ -83,19 +82,22 @@ static inline bool conn_may_read(const struct conn *c) {
 }
 
 /* --- conn_parts.c: the message in c->m --- */
-/* ask the owner where the next part goes; false: nowhere now */
+/* ask the owner for a place for the next part; false: there is none now */
 bool conn_part_begin(struct conn *c);
-bool conn_part_take(struct conn *c); /* what the buffer has of it; false: more has to come */
-void conn_part_end(struct conn *c);  /* give what came of the part that is coming */
+/* give the owner what is in the buffer; false: the payload is not complete */
+bool conn_part_take(struct conn *c);
+void conn_part_end(struct conn *c); /* give the owner the part that is being received */
 
 /* --- conn_sealed.c: messages <-> records <-> socket --- */
-int sealed_begin(struct conn *c); /* at `up`, where the two ends agreed on it */
+int sealed_begin(struct conn *c); /* after the handshake, if the ends agreed on protection */
 int sealed_write(struct conn *c); /* as out_write() */
-/* one recv(): how many bytes came, -EAGAIN, or why it has ended; *room: as many could have come */
+/* One recv(). Bytes received, -EAGAIN, or why the connection ends; *room: bytes that could have
+ * been received. */
 int sealed_read(struct conn *c, size_t *room);
-/* one record more of what was read into `in`: 1; 0: none is whole; or why the connection ends */
+/* Open the next record and append its bytes to `in`. 1; 0: none is complete; or why the connection
+ * ends. */
 int sealed_next(struct conn *c);
-/* bytes of messages in the record that the socket has not taken whole */
+/* bytes of messages in the record that the socket has not taken completely */
 size_t sealed_left(const struct conn *c);
 void sealed_end(struct conn *c);
 

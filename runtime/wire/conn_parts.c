@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn_parts.c - a large payload that the owner of a connection takes as it comes, each part where
- * he wants it. */
+/* conn_parts.c - large payloads that the owner of a connection takes in parts, each where it wants
+ * it. */
 #include "conn.h"
 #include "conn_inside.h"
 

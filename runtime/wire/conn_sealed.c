@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conn_sealed.c - a connection whose messages travel in records (seal.h). What is queued is copied
- * into a record when the socket takes it, so a record has all small messages of one turn; what
- * comes is checked record by record before any byte of it gets to `in`, so nothing above sees a
- * byte that the other end did not send.
+ * conn_sealed.c - messages of a connection that travel in records (seal.h). Queued messages are
+ * copied into a record when the socket takes it, so one record has all small messages of a turn. A
+ * received record is checked before any byte of it gets to `in`, so the owner sees only bytes that
+ * the other end has sent.
  */
 #include "auth.h"
 #include "conn.h"
@@ -16,16 +16,17 @@
 #include <sys/uio.h>
 
 #define RECORD (SEAL_OVER + SEAL_BYTES)
-/* one that is coming, and room for the next without moving it each time */
+/* one record that is being received, and room for the next, so that it need not be moved each
+ * time */
 #define RAW    (2 * RECORD)
 #define PLACES 64
 _Static_assert(MSG_LEN_MAX + SEAL_BYTES <= IN_BUFFER, "a record fits behind part of a message");
 
 struct sealed {
     struct seal sends, takes;
-    uint32_t out_at, out_end; /* of `out`: what the socket has not taken */
-    uint32_t out_bytes;       /* of messages in it */
-    uint32_t raw_at, raw_end; /* of `raw` */
+    uint32_t out_at, out_end; /* bytes of `out` that the socket has not taken */
+    uint32_t out_bytes;       /* bytes of messages in it */
+    uint32_t raw_at, raw_end; /* bytes of `raw` that are not opened yet */
     uint8_t out[RECORD], raw[RAW];
 };
 
@@ -61,7 +62,7 @@ size_t sealed_left(const struct conn *c) {
     return c->sealed ? c->sealed->out_bytes : 0;
 }
 
-/* The next record, of what is queued. */
+/* Make the next record of queued messages. */
 static int record_make(struct conn *c, struct sealed *s) {
     struct iovec iov[PLACES];
     size_t bytes = SEAL_BYTES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.h - the records of an answer to EVENTS (PROTOCOL 8), not aligned: this, then key_len bytes
- * of key, then `got` bytes of value. */
+/* event.h - the records in an answer to EVENTS (PROTOCOL 8), not aligned: struct event_record,
+ * key_len bytes of key, `got` bytes of value. */
 #ifndef DDICT_WIRE_EVENT_H
 #define DDICT_WIRE_EVENT_H
 
@@ -13,7 +13,7 @@ struct event_record {
     uint64_t version; /* of a put */
     uint64_t val_len;
     uint32_t key_len;
-    uint32_t got; /* bytes of the value that follow, EVENT_NO_VALUE: none */
+    uint32_t got; /* bytes of value that follow; EVENT_NO_VALUE: none */
     uint8_t kind, tag;
     uint8_t room[6];
 };

@@ -36,7 +36,7 @@ void handshake_accept(struct handshake *h, const struct conn_identity *me) {
     handshake_expect(h, &h->hello, sizeof h->hello);
 }
 
-/* What was expected is whole. */
+/* An expected message is complete. */
 static int handshake_take_step(struct handshake *h) {
     int e;
     if (h->opener) {

@@ -11,21 +11,21 @@
 enum conn_role {
     ROLE_DATA = 1,
     ROLE_CONTROL = 2,
-    ROLE_MORE = 3 /* one more beside a ROLE_DATA one, of its group */
+    ROLE_MORE = 3 /* a further connection beside one of ROLE_DATA, of the same group */
 };
 
 struct conn_identity { /* what both ends prove */
     uint8_t dict_id[16];
-    /* [nodes]: what this node and that one know, and nobody else; borrowed while there are
+    /* [nodes]: the key that only this node and that one know; borrowed while there are
      * connections */
     const uint8_t (*keys)[KEY_SIZE];
     uint32_t nodes;
-    /* manager id (DATA, MORE; manager m is of node m mod nodes) or node id (CONTROL) */
+    /* manager id (ROLE_DATA, ROLE_MORE; manager m is of node m modulo nodes), or node id
+     * (ROLE_CONTROL) */
     uint32_t self;
-    /* opener's: tells which connections to one acceptor belong together */
+    /* of the opener: the same for its connections to one acceptor */
     uint64_t group;
-    /* the least protection of what follows the handshake; a connection has what the end wants that
-     * wants more */
+    /* the least protection after the handshake; a connection has the higher of both ends' */
     enum seal_mode wire;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lane.c - making and mapping a lane, and what is off the hot path of its rings. */
+/* lane.c - making and mapping a lane, and the slow paths of its rings. */
 #include "lane.h"
 
 #include <base/error.h>
@@ -51,8 +51,8 @@ static void ring_init(struct ring *r, uint8_t *data, uint64_t *head, uint64_t *t
     r->data = data;
     r->head = head;
     r->tail = tail;
-    /* Acquire pairs with the release in ring_consume() and ring_commit(); a consumer finds the rest
-     * by ring_refill(). */
+    /* Acquire pairs with the releases in ring_consume() and ring_commit(). A consumer reads the
+     * tail in ring_refill(). */
     r->pos = producer ? __atomic_load_n(tail, __ATOMIC_ACQUIRE)
                       : __atomic_load_n(head, __ATOMIC_ACQUIRE);
     r->seen = producer ? __atomic_load_n(head, __ATOMIC_ACQUIRE) : r->pos;
@@ -115,7 +115,7 @@ uint8_t *lane_area(struct lane *l) {
     return p;
 }
 
-/* they overlap, so a piece lies in one of them whole */
+/* windows overlap, so each piece is within one */
 #define WINDOW_STEP (DD_LANE_WINDOW / 2)
 _Static_assert(DD_AREA_KEPT <= DD_LANE_WINDOW + (LANE_WINDOWS - 1) * WINDOW_STEP,
                "what is used again stays mapped");
@@ -160,7 +160,7 @@ const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code
     return w->map + (off - w->at);
 }
 
-/* Those that have some of it. */
+/* Those that overlap the range. */
 static void windows_unmap(struct lane *l, uint64_t at, uint64_t len) {
     for (struct lane_window *w = l->window; w < l->window + LANE_WINDOWS; w++)
         if (w->at < at + len && at < w->at + window_len(w->at))
@@ -172,7 +172,7 @@ static bool shrink_begin(struct lane *l, bool barriers) {
     __atomic_store_n(&l->page->taking, 1, __ATOMIC_RELAXED);
     /* pairs with those of lane_write_begin() and lane_area_begin() */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    /* the other half for clients without a fence */
+    /* for clients without a fence of their own */
     if (!barriers || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
         return true;
     __atomic_store_n(&l->page->taking, 0, __ATOMIC_RELEASE);
@@ -180,9 +180,9 @@ static bool shrink_begin(struct lane *l, bool barriers) {
 }
 
 static void shrink_end(struct lane *l) {
-    /* pairs with the acquire in lane_write_begin(): what it writes from here on stays */
+    /* pairs with the acquire in lane_write_begin(): what the client writes after it stays */
     __atomic_store_n(&l->page->taking, 0, __ATOMIC_RELEASE);
-    lane_wake_client(l); /* it may wait for room */
+    lane_wake_client(l); /* the client may wait for room */
 }
 
 static int lane_punch_hole(struct lane *l, uint64_t at, uint64_t len) {
@@ -191,8 +191,8 @@ static int lane_punch_hole(struct lane *l, uint64_t at, uint64_t len) {
                : -errno;
 }
 
-/* All pages of a ring, which begins at `data`, but those that have some of what lies between the
- * two positions. */
+/* Punch all pages of the ring that begins at `data`, except those with bytes between the two
+ * positions. */
 static int punch_ring(struct lane *l, uint64_t data, uint64_t head, uint64_t tail) {
     uint64_t from = (tail + 4095) & ~4095ull, to = (head + DD_LANE_RING) & ~4095ull;
     int rc = 0;
@@ -206,8 +206,8 @@ static int punch_ring(struct lane *l, uint64_t data, uint64_t head, uint64_t tai
 }
 
 int lane_shrink_rings(struct lane *l, bool barriers) {
-    /* Acquire pairs with the release of head in ring_consume(): its reads are over. CQ is ours to
-     * write, and the client reads only what is in it. */
+    /* Acquire pairs with the release of head in ring_consume(): the client's reads are over. It
+     * reads only between head and tail of CQ. */
     uint64_t head = __atomic_load_n(l->cq.head, __ATOMIC_ACQUIRE);
     int rc =
         positions_sane(head, l->cq.pos) ? punch_ring(l, 4096 + DD_LANE_RING, head, l->cq.pos) : 0;
@@ -260,7 +260,7 @@ void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *ba
     uint64_t off = r->pos & (DD_LANE_RING - 1), to_end = DD_LANE_RING - off,
              need = lane_round(MSG_HEADER + least);
     uint64_t want = lane_round(MSG_HEADER + *most), room = DD_LANE_RING - (r->pos - r->seen);
-    /* seen may be old; ring_reserve() looks again only when it must */
+    /* seen may be old; only then the head is read again */
     if (room < to_end + want) {
         /* Acquire as in ring_reserve(). */
         uint64_t head = __atomic_load_n(r->head, __ATOMIC_ACQUIRE);
@@ -273,7 +273,7 @@ void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *ba
     }
     uint64_t here = room < to_end ? room : to_end;
     if (here < need)
-        here = room > to_end ? room - to_end : 0; /* behind a PAD, at the start of the ring */
+        here = room > to_end ? room - to_end : 0; /* behind a PAD */
     if (here < need)
         return NULL;
     uint32_t len = (uint32_t)((here < want ? here : want) - MSG_HEADER);
@@ -294,8 +294,8 @@ int ring_refill(struct ring *r) {
 
 int ring_skip_pad(struct ring *r, uint32_t len) {
     uint64_t off = r->pos & (DD_LANE_RING - 1);
-    /* Shorter than the record it makes room for, so never at the start of the ring, and two cannot
-     * follow each other. */
+    /* A PAD is shorter than the record for which it makes room, so it is never at the start of the
+     * ring, and never follows another. */
     if (len != DD_LANE_RING - off || len > r->seen - r->pos || len >= LANE_RECORD_MAX)
         return DDICT_EPROTO;
     r->pos += len;
@@ -316,14 +316,14 @@ void lane_wake_sleepers(struct lane *l) {
         futex_call(&l->page->doorbell, FUTEX_WAKE, INT_MAX, NULL);
     }
     if (who & LANE_POLLS && l->client_eventfd >= 0)
-        eventfd_write(l->client_eventfd, 1); /* full: it is readable already */
+        eventfd_write(l->client_eventfd, 1); /* EAGAIN: it is readable already */
 }
 
 uint32_t lane_sleep_announce(struct lane *l) {
     /* Acquire: the doorbell is read before the flag is set. Whoever clears the flag after that
      * changes the doorbell. */
     uint32_t doorbell = __atomic_load_n(&l->page->doorbell, __ATOMIC_ACQUIRE);
-    /* beside who polls */
+    /* a polling thread may have set its bit */
     __atomic_fetch_or(&l->page->client_sleeps, LANE_SLEEPS, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_wake_client() */
     return doorbell;
@@ -336,6 +336,6 @@ void lane_poll_announce(struct lane *l) {
 
 void lane_sleep(struct lane *l, uint32_t doorbell, int slice_ms) {
     struct timespec t = {.tv_sec = slice_ms / 1000, .tv_nsec = slice_ms % 1000 * 1000000L};
-    /* any reason to return is good enough: the caller looks again */
+    /* spurious wake-ups do no harm: the caller looks again */
     futex_call(&l->page->doorbell, FUTEX_WAIT, doorbell, &t);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lane.h - two byte rings in a memfd between one client and one manager. PROTOCOL 3. Each side
- * keeps its own positions in private memory and trusts nothing that it reads from the lane. One
- * thread at a time on each end of each ring (the client locks around it).
+ * keeps its positions in private memory, and trusts nothing that it reads from the lane. Each end
+ * of each ring is used by one thread at a time (the client has a lock).
  */
 #ifndef DDICT_WIRE_LANE_H
 #define DDICT_WIRE_LANE_H
@@ -16,13 +16,13 @@
 #define LANE_MAGIC      0x314e414c54434944ull
 #define LANE_RECORD_MAX MSG_LEN_MAX
 _Static_assert((DD_LANE_RING & (DD_LANE_RING - 1)) == 0, "positions are masked");
-/* with no more bytes than these in it a ring has room for any record, and a PAD before it */
+/* a ring with no more bytes than this has room for any record, and a PAD before it */
 #define LANE_ROOM_ALWAYS (DD_LANE_RING - 2 * lane_round(LANE_RECORD_MAX))
 _Static_assert(2 * LANE_RECORD_MAX + 64 <= DD_LANE_RING, "a record and the PAD before it must fit");
 
 struct lane_page { /* first page of the memfd */
     uint64_t magic;
-    /* PROTOCOL_VERSION, bytes of each ring */
+    /* PROTOCOL_VERSION; bytes of each ring */
     uint32_t version, ring;
     uint64_t sq_tail __attribute__((aligned(64))); /* client writes */
     uint64_t cq_head;                              /* client writes */
@@ -38,7 +38,7 @@ struct lane_page { /* first page of the memfd */
     /* the manager sets it: "write my eventfd when sq_tail moves"; the client clears it then. Seldom
      * written, so it costs a client nothing */
     uint32_t unwatched __attribute__((aligned(64)));
-    /* manager writes: 1 while it takes memory of SQ or of the area away */
+    /* manager writes: 1 while it gives back memory of SQ or of the area */
     uint32_t taking;
     /* client writes: LANE_AREA_*, whether places of the area are in use (R4) */
     uint64_t area __attribute__((aligned(64)));
@@ -47,33 +47,33 @@ struct lane_page { /* first page of the memfd */
     uint32_t sq_used;
 };
 #define LANE_RINGS_SIZE (4096u + 2u * DD_LANE_RING) /* of the file, from its start */
-/* sparse: the area behind the rings has the memory that the client has written */
+/* sparse: of the area behind the rings, only what the client has written takes memory */
 #define LANE_FILE_SIZE  ((uint64_t)LANE_RINGS_SIZE + DD_LANE_AREA)
 #define LANE_WINDOWS    16u
-#define LANE_AREA_FREE  0u /* nothing */
-#define LANE_AREA_USED  1u /* places */
-#define LANE_AREA_UNTIL 2u /* nothing, once SQ head is at the rest of it */
+#define LANE_AREA_FREE  0u /* no places in the area */
+#define LANE_AREA_USED  1u /* places in use */
+#define LANE_AREA_UNTIL 2u /* none, once SQ head is at the position in the other bits */
 #define LANE_SLEEPS     1u /* a thread sleeps, or is about to, on `doorbell` */
-#define LANE_POLLS      2u /* somebody polls the client's eventfd, or will: write it */
+#define LANE_POLLS      2u /* the client polls its eventfd, or is about to */
 
 /* One end of one ring. */
 struct ring {
     uint8_t *data;
     uint64_t *tail, *head; /* in the lane */
-    uint64_t pos;          /* mine: tail when producing, head when consuming */
-    uint64_t seen;         /* the other side's position, last read and checked */
-    uint64_t reserved;     /* producer: bytes of the reservation, padding included */
+    uint64_t pos;          /* own position: tail of a producer, head of a consumer */
+    uint64_t seen;         /* the other side's position, when last read and checked */
+    uint64_t reserved;     /* producer: bytes reserved, with padding */
 };
 
 struct lane {
     struct lane_page *page;
     struct ring sq, cq;
-    int fd; /* of the lane; its own */
-    /* client: lane_write_begin() needs its fence; lane_map() sets it. False: the manager's
-     * membarrier is that (as LAYOUT I5) */
+    int fd; /* a duplicate of its own */
+    /* client: lane_write_begin() needs a fence. False: the manager's membarrier takes its place
+     * (LAYOUT I5). Set by lane_map(). */
     bool fenced;
     uint8_t *area; /* client: NULL until lane_area() */
-    /* manager: of the area; used: in the order of windows_used */
+    /* manager: mapped windows of the area; used: the value of windows_used at the last use */
     struct lane_window {
         const uint8_t *map;
         uint64_t at, used;
@@ -85,23 +85,23 @@ struct lane {
 };
 
 int lane_create(void); /* a sealed, initialised memfd, or a negative code */
-/* client: true on the client's end. Checks seals, size, magic, version, positions (they go on where
- * the file says). DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. The fd stays the caller's. */
+/* client: true on the client's end. Checks seals, size, magic, version and positions, and goes on
+ * at the positions in the file. 0, DDICT_EVERSION, DDICT_EPROTO, -ENOMEM. fd stays the caller's. */
 int lane_map(struct lane *l, int fd, bool client);
 void lane_unmap(struct lane *l);
-/* Client: the area, DD_LANE_AREA bytes: mapped at the first call. NULL: no address space. */
+/* Client: the area of DD_LANE_AREA bytes, mapped at the first call. NULL: no address space. */
 uint8_t *lane_area(struct lane *l);
-/* Manager: len bytes of it (at most DD_MSG_PIECE) from `off` on, until the next call. NULL: there
- * are no such bytes; or no address space (*code: DDICT_EPROTO or -ENOMEM). */
+/* Manager: len bytes (at most DD_MSG_PIECE) of the area at `off`, valid until the next call. NULL:
+ * *code is DDICT_EPROTO (there are no such bytes) or -ENOMEM (no address space). */
 const uint8_t *lane_window(struct lane *l, uint64_t off, uint64_t len, int *code);
 
 static inline uint32_t lane_round(uint32_t len) {
     return (len + 63u) & ~63u;
 }
 
-/* Producer: contiguous room for a record of len bytes (64 .. LANE_RECORD_MAX), NULL when the ring
- * has none now; an impossible position of the other side: NULL and *bad is set. Write header and
- * payload there, then ring_commit(). A reservation that is not committed is forgotten. */
+/* Producer: contiguous room for a record of len bytes (64 .. LANE_RECORD_MAX). Write header and
+ * payload there, then call ring_commit(); without that the reservation is void. NULL: no room now,
+ * or, with *bad set, the other side's position is impossible. */
 static inline void *ring_reserve(struct ring *r, uint32_t len, bool *bad) {
     uint64_t pos = r->pos, off = pos & (DD_LANE_RING - 1), need = lane_round(len), pad = 0;
     if (__builtin_expect(off + need > DD_LANE_RING, 0))
@@ -129,12 +129,12 @@ static inline void *ring_reserve(struct ring *r, uint32_t len, bool *bad) {
 }
 
 /*
- * Producer: the same for a record of 64 bytes and a payload whose length is not known yet: at least
- * `least`, at most *most bytes (at most DD_MSG_PIECE; least at most half a ring). *most receives
- * what there is room for. ring_trim() before ring_commit().
+ * Producer: room for a record of 64 bytes and a payload of at least `least` and at most *most bytes
+ * (least: at most half a ring; *most: at most DD_MSG_PIECE). *most is set to the room. Call
+ * ring_trim() before ring_commit(). NULL as above.
  */
 void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *bad);
-/* The record at hand is to have len bytes instead of the `was` that were reserved. */
+/* Shorten the reserved record from `was` to len bytes. */
 static inline void ring_trim(struct ring *r, uint32_t was, uint32_t len) {
     r->reserved -= lane_round(was) - lane_round(len);
 }
@@ -148,15 +148,14 @@ static inline void ring_commit(struct ring *r) {
     __atomic_store_n(r->tail, r->pos, __ATOMIC_RELEASE);
 }
 
-/* Out of line parts of ring_peek(): look at tail again; skip a PAD at pos. 1 go on, 0 empty, or
- * DDICT_EPROTO. */
+/* Slow parts of ring_peek(): read tail again; skip a PAD. 1: go on; 0: empty; or DDICT_EPROTO. */
 int ring_refill(struct ring *r);
 int ring_skip_pad(struct ring *r, uint32_t len);
 
 /*
- * Consumer: 1 and the header copied into *m, *payload in the ring (m->len - 64 bytes, may change
- * under us); 0 when empty; DDICT_EPROTO. The same record is given until ring_consume(). PAD records
- * are skipped inside.
+ * Consumer: 1, with a copy of the header in *m and *payload in the ring (m->len - 64 bytes, which
+ * may change at any time); 0: empty; or DDICT_EPROTO. Gives the same record until ring_consume().
+ * Skips PAD records.
  */
 static inline int ring_peek(struct ring *r, struct msg *m, const uint8_t **payload) {
     for (;;) {
@@ -168,7 +167,7 @@ static inline int ring_peek(struct ring *r, struct msg *m, const uint8_t **paylo
         uint64_t off = r->pos & (DD_LANE_RING - 1);
         const uint8_t *at = r->data + off;
         __builtin_memcpy(m, at, sizeof *m);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* from here on only the copy counts */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* only the copy is used from here on */
         if (__builtin_expect(m->type == MSG_PAD, 0)) {
             int e = ring_skip_pad(r, m->len);
             if (e < 0)
@@ -193,18 +192,18 @@ static inline void ring_consume(struct ring *r, const struct msg *m) {
     __atomic_store_n(r->head, r->pos, __ATOMIC_RELEASE);
 }
 
-/* Cheap look: is there anything to peek at? */
+/* Cheap: whether there may be a record. */
 static inline bool ring_ready(const struct ring *r) {
     return __atomic_load_n(r->tail, __ATOMIC_ACQUIRE) != r->pos;
 }
 
-/* Wake whoever has announced that he sleeps or polls; the slow part of the next two. */
+/* Wake all who have announced that they sleep or poll; the slow part of the next two functions. */
 void lane_wake_sleepers(struct lane *l);
 /* Manager: after commits and consumes, wake the client if it sleeps: no system call otherwise. Once
  * after a batch is enough. */
 static inline void lane_wake_client(struct lane *l) {
-    /* Fence pairs with that of lane_sleep_announce(): either we see client_sleeps or the client
-     * sees our tail and head. */
+    /* Fence pairs with that of lane_sleep_announce(): either the manager sees client_sleeps, or the
+     * client sees the new tail and head. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0))
         lane_wake_sleepers(l);
@@ -213,8 +212,8 @@ static inline void lane_wake_client(struct lane *l) {
 /* The same after consumes of SQ alone, the first of them at `from`: a client waits for room only if
  * the ring had none for some record. */
 static inline void lane_wake_for_room(struct lane *l, uint64_t from) {
-    /* Fence as above. Who waits for room published its tail before, and saw no head beyond those
-     * that we have stored since `from`. */
+    /* Fence as above. A client that waits for room has stored its tail, and the oldest head that it
+     * can have seen since the last call is `from`: at most tail - from bytes were in its way. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__builtin_expect(__atomic_load_n(&l->page->client_sleeps, __ATOMIC_RELAXED) != 0, 0) &&
         __atomic_load_n(l->sq.tail, __ATOMIC_RELAXED) - from > LANE_ROOM_ALWAYS)
@@ -234,13 +233,13 @@ void lane_poll_announce(struct lane *l);
 void lane_sleep(struct lane *l, uint32_t doorbell, int slice_ms);
 
 /*
- * Manager: not to look at SQ in each turn any more: leave; false: there is something after all, it
- * goes on looking. The client writes the eventfd of the lane when it has stored tail after that, and
- * the manager looks again. PROTOCOL 3, W1 to W5.
+ * Manager: stop looking at SQ in each turn. False: there is a record after all, so it goes on
+ * looking. After this, the client writes the eventfd of the lane when it has stored tail. PROTOCOL
+ * 3, W1 to W5.
  */
 static inline bool lane_leave(struct lane *l) {
     __atomic_store_n(&l->page->unwatched, 1, __ATOMIC_RELAXED);
-    /* pairs with the client's between its tail and lane_is_left() */
+    /* pairs with the client's fence between storing tail and lane_is_left() */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!ring_ready(&l->sq))
         return true;
@@ -250,23 +249,24 @@ static inline bool lane_leave(struct lane *l) {
 static inline void lane_watch(struct lane *l) {
     __atomic_store_n(&l->page->unwatched, 0, __ATOMIC_RELAXED);
 }
-/* Client, after ring_commit(&l->sq) and a seq_cst fence: true: write the eventfd of the lane. */
+/* Client, after ring_commit(&l->sq) and a seq_cst fence. True: it must write the eventfd of the
+ * lane. */
 static inline bool lane_is_left(struct lane *l) {
     return __builtin_expect(__atomic_load_n(&l->page->unwatched, __ATOMIC_RELAXED) != 0, 0) &&
            __atomic_exchange_n(&l->page->unwatched, 0, __ATOMIC_RELAXED) != 0;
 }
 
 /*
- * What a burst took of memory goes back while nobody uses the lane: PROTOCOL 3, R1 to R4. Client:
- * it writes into SQ (ring_reserve() does) only between these two. False: not now, as if there were
- * no room; that lasts some ten microseconds, and the manager wakes the client then.
+ * An idle lane gives back the memory that a burst took: PROTOCOL 3, R1 to R4. Client: write into SQ
+ * (as ring_reserve() does) only between these two calls. False: not now, as if there were no room;
+ * the manager wakes the client some ten microseconds later.
  */
 static inline bool lane_write_begin(struct lane *l) {
     __atomic_store_n(&l->page->sq_used, 1, __ATOMIC_RELAXED);
     if (__builtin_expect(l->fenced, 0))
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of shrink_begin() */
     else
-        /* its membarrier makes it a fence when one is needed */
+        /* the manager's membarrier makes this a fence when one is needed */
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
     /* pairs with the release in shrink_end() */
     if (__builtin_expect(__atomic_load_n(&l->page->taking, __ATOMIC_ACQUIRE) == 0, 1))
@@ -278,31 +278,31 @@ static inline bool lane_write_begin(struct lane *l) {
 static inline void lane_write_end(struct lane *l) {
     __atomic_store_n(&l->page->sq_used, 0, __ATOMIC_RELEASE);
 }
-/* Client: places in the area from now on, until lane_area_end() says LANE_AREA_FREE or
- * LANE_AREA_UNTIL | position. Returns where the first may begin: what lies before is being taken
- * away. */
+/* Client: declares places in the area in use until lane_area_end() with LANE_AREA_FREE or
+ * LANE_AREA_UNTIL | position. Returns where places may begin: memory before that is being given
+ * back. */
 uint64_t lane_area_begin(struct lane *l);
 static inline void lane_area_end(struct lane *l, uint64_t area) {
     __atomic_store_n(&l->page->area, area, __ATOMIC_RELEASE);
 }
 
 /*
- * Manager: give back the memory of both rings, but for what is in them; of len bytes of the area
- * (below DD_AREA_KEPT) from `at` on. barriers: of the arena's header. 0, or -EBUSY: the client uses
- * it. No piece of CQ is reserved. Windows of the area are unmapped.
+ * Manager: give back memory: of both rings, except records; of len bytes of the area (below
+ * DD_AREA_KEPT) at `at`. barriers: of the arena's header. No room in CQ may be reserved; windows of
+ * the area are unmapped. 0, or -EBUSY: the client uses it.
  */
 int lane_shrink_rings(struct lane *l, bool barriers);
 int lane_shrink_area(struct lane *l, bool barriers, uint64_t at, uint64_t len);
-uint64_t lane_memory(const struct lane *l); /* bytes */
+uint64_t lane_memory(const struct lane *l); /* bytes in memory */
 
-/* Manager, when ring_reserve(&l->cq) found no room: announce, then try once more, then sleep; the
- * client writes the eventfd. */
+/* Manager, when ring_reserve(&l->cq) found no room: call this, try once more, then sleep; the
+ * client will write the eventfd. */
 static inline void lane_want_space(struct lane *l) {
     __atomic_store_n(&l->page->want_space, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_space_wanted() */
 }
-/* Client, after ring_consume(&l->cq) (once after a batch is enough): true: write the manager's
- * eventfd. */
+/* Client, after ring_consume(&l->cq), once after a batch. True: it must write the eventfd of the
+ * lane. */
 static inline bool lane_space_wanted(struct lane *l) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with that of lane_want_space() */
     return __builtin_expect(__atomic_load_n(&l->page->want_space, __ATOMIC_RELAXED) != 0, 0) &&

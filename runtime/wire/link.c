@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * link.c - a link to a manager of another node: its TCP connection alone, or with a channel of a
- * fabric for the messages.
+ * link.c - a link to a manager of another node: a TCP connection, and with libfabric a channel for
+ * the messages.
  *
  *     opener    TCP up -> OFFER ->      waits for OFFER, connects the channel -> up
  *     acceptor  TCP up -> waits for OFFER, connects the channel -> OFFER -> up
  *
- * TCP then carries only NUDGE and TOOK (channel.c), and its end tells at once that the other
- * process or its node has gone.
+ * Beside a channel, TCP carries only NUDGE and TOOK (channel.c), and its end shows at once that the
+ * other process or its node is gone.
  */
 #include "link.h"
 
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 struct offer { /* payload of MSG_LINK_OFFER */
-    /* reads: the other end may read from what is shared here */
+    /* reads: the other end may read the memory that this process shares */
     uint32_t channel, address_len, reads;
     uint32_t room;
     char provider[FABRIC_NAME_MAX];
@@ -33,16 +33,16 @@ struct offer { /* payload of MSG_LINK_OFFER */
 
 struct link {
     struct conn *conn;
-    bool more; /* one more beside another */
-    /* NULL: TCP carries the messages; or it is an acceptor's that is not up yet */
+    bool more; /* a further link beside another */
+    /* NULL: messages go by TCP; an acceptor's may not be up yet */
     struct channel *channel;
     const struct link_setup *setup;
     const struct link_ops *ops;
     void *arg;
-    unsigned busy; /* calls of the owner under way */
+    unsigned busy; /* depth of calls of the owner */
     bool freed, opener, offered, up, reads;
     uint32_t peer;
-    uint64_t deadline_ns; /* of the other end's offer */
+    uint64_t deadline_ns; /* for the other end's offer */
 };
 
 static void link_leave(struct link *l) {
@@ -78,7 +78,7 @@ static void link_on_drained(void *arg) {
 
 static void link_on_nudge(void *arg) {
     struct msg m = {.type = MSG_LINK_NUDGE};
-    /* an error is the connection's */
+    /* errors are left to the end of the connection */
     conn_send(((struct link *)arg)->conn, &m, NULL, 0, NULL, 0, NULL, NULL);
 }
 
@@ -100,7 +100,7 @@ static int offer_send(struct link *l) {
                              : -EADDRNOTAVAIL;
 }
 
-/* The secrets in the frames are of this connection, so only its two ends can take part. */
+/* The frames carry secrets of this connection, so only its two ends can use the channel. */
 static int channel_join(struct link *l, const struct offer *o) {
     uint8_t a[AUTH_MAC], b[AUTH_MAC];
     conn_secret(l->conn, 'a', a);
@@ -153,7 +153,7 @@ static void on_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
     l->peer = peer;
     l->more = role == ROLE_MORE;
     if (role != ROLE_DATA && (role != ROLE_MORE || l->setup->fabric)) {
-        conn_end(c, DDICT_EAUTH); /* such a one has its own port */
+        conn_end(c, DDICT_EAUTH); /* control connections have a port of their own */
         return;
     }
     if (!l->setup->fabric) {
@@ -234,7 +234,7 @@ static struct link *link_new(const struct link_setup *setup, const struct link_o
     return l;
 }
 
-/* Random: connections are never taken for those of an earlier group between the same two. */
+/* Random, so that a connection never counts to an earlier group of the same two ends. */
 static uint64_t group_new(void) {
     uint64_t group = 0;
     while (group == 0)
@@ -297,7 +297,7 @@ void link_free(struct link *l) {
     l->busy++;
     channel_free(l->channel);
     l->channel = NULL;
-    conn_free(l->conn); /* no callback of it comes after this */
+    conn_free(l->conn); /* no callback of it follows */
     link_leave(l);
 }
 
@@ -306,7 +306,7 @@ int link_send(struct link *l, struct msg *m, const void *head, size_t head_len, 
     if (l->channel)
         return channel_send(l->channel, m, head, head_len, body, body_len, done, done_arg);
     if (l->setup->fabric)
-        return -ECONNRESET; /* it has ended */
+        return -ECONNRESET; /* the connection has ended */
     return conn_send(l->conn, m, head, head_len, body, body_len, done, done_arg);
 }
 
@@ -351,7 +351,7 @@ int link_address(const struct link *l, struct sockaddr_storage *a) {
     return getsockname(conn_fd(l->conn), (struct sockaddr *)a, &len) == 0 ? 0 : -errno;
 }
 
-/* one TCP connection keeps one core of each end busy */
+/* TCP: one connection keeps one core busy at each end */
 bool link_more_is_faster(const struct link *l) {
     return !l->setup->fabric;
 }

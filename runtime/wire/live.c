@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live.c - keepalive, and a look at what a TCP peer has acknowledged. */
+/* live.c - keepalive, and what a TCP peer has acknowledged. */
 #include "live.h"
 
 #include <base/defaults.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #define LOOK_MS    1000
-#define RTO_MAX_MS 1000 /* between attempts to send again */
+#define RTO_MAX_MS 1000 /* between retransmissions, at most */
 #ifndef TCP_RTO_MAX_MS
 #define TCP_RTO_MAX_MS 44
 #endif
@@ -23,8 +23,8 @@ void live_start(int fd, bool always_reads) {
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    /* Linux 6.15; where there is none what is under way comes up to as late again as it was held up
-     * */
+    /* Linux 6.15. Without it, after a network failure a retransmission may take as long again as
+     * the failure. */
     setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &most, sizeof most);
     if (always_reads)
         setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user, sizeof user);
@@ -39,7 +39,7 @@ bool live_check(struct live *l, int fd, uint64_t now_ns, bool queued) {
     memset(&t, 0, sizeof t);
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &t, &len) != 0)
         return true;
-    if (t.tcpi_unacked == 0) { /* also when the peer's window is closed */
+    if (t.tcpi_unacked == 0) { /* zero also while the peer's window is closed */
         l->unacked_ns = 0;
         l->sent = queued;
         return true;

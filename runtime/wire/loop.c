@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop.c - one round of an epoll loop, and the work that waits for its beginning and end. */
+/* loop.c - one round of an epoll loop, and the work that is deferred to its beginning and end. */
 #include "loop.h"
 
 #include <base/clock.h>
@@ -12,7 +12,7 @@
 
 #define BATCH 64 /* events of one round */
 
-static __thread struct epoll_event batch[BATCH]; /* of the round under way in this thread */
+static __thread struct epoll_event batch[BATCH]; /* of the current round of this thread */
 static __thread int batch_len;
 static __thread uint64_t woke;
 static __thread struct io_deferred *first, *last;
@@ -40,7 +40,7 @@ void io_remove(int epoll_fd, struct io_handler *h) {
 }
 
 static void forget_deferred(void) {
-    first = last = NULL; /* they are the parent's */
+    first = last = NULL; /* they belong to the parent */
     waiting = 0;
     batch_len = 0;
     watchers = NULL;
@@ -102,7 +102,7 @@ void io_undefer(struct io_deferred *d) {
     waiting--;
 }
 
-/* Those there are now; what they put off anew waits for the next time. */
+/* Run what is deferred now; work that is deferred meanwhile waits for the next time. */
 static void run_deferred(void) {
     for (unsigned n = waiting; n > 0 && first; n--) {
         struct io_deferred *d = first;

@@ -5,11 +5,11 @@
 #include <ddict_types.h>
 
 enum payload_rule {
-    NO_SUCH,   /* not a type that travels */
+    NO_SUCH,   /* not a type of message */
     NONE,      /* no payload */
-    KEY,       /* exactly the key */
-    PREFIX,    /* exactly the beginning of keys, or nothing */
-    KEY_VALUE, /* the key and, unless STREAM, the value */
+    KEY,       /* the key */
+    PREFIX,    /* the beginning of keys, or nothing */
+    KEY_VALUE, /* the key and, without STREAM, the value */
     PIECE,
     ANY
 };
@@ -17,7 +17,7 @@ enum payload_rule {
 static const struct msg_rule {
     const char *name;
     uint8_t payload; /* enum payload_rule */
-    uint16_t flags;  /* those that may be set */
+    uint16_t flags;  /* flags that may be set */
 } rules[MSG_TYPE_N] = {
     [MSG_PAD] = {"PAD", NO_SUCH, 0},
     [MSG_PUT] = {"PUT", KEY_VALUE,

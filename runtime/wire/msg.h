@@ -55,38 +55,38 @@ enum msg_type {
 };
 
 enum msg_flag {
-    /* values of DDICT_NEW, DDICT_EXISTING, DDICT_WAIT */
+    /* as DDICT_NEW, DDICT_EXISTING, DDICT_WAIT */
     MSGF_NEW = 1,
     MSGF_EXISTING = 2,
     MSGF_WAIT = 4,
     MSGF_STREAM = 8,  /* the value follows in DATA messages */
-    MSGF_LAST = 16,   /* DATA: the final piece */
-    MSGF_VIEW = 32,   /* GET, POP: a place in the arena is wanted */
+    MSGF_LAST = 16,   /* DATA: the last piece */
+    MSGF_VIEW = 32,   /* GET, POP: answer with a place in the arena, if possible */
     MSGF_PLACED = 64, /* REPLY: aux is an offset in the arena of `manager` */
     MSGF_HOP = 128,   /* forwarded by a manager */
-    /* PUT: behind the values that the key has; HEAD: of the key as a queue */
+    /* PUT: append to the values of the key; HEAD: ask for the key as a queue */
     MSGF_APPEND = 256,
-    /* DATA, lanes only: no payload; its val_len bytes stand in the lane's area at `version` */
+    /* DATA of lanes: no payload; val_len bytes at `version` of the lane's area instead */
     MSGF_AREA = 512,
-    /* between managers: GET, POP: the requester can read the value from the owner's memory; REPLY:
-     * it shall, the payload says where */
+    /* between managers. GET, POP: the requester can read the owner's memory; REPLY: the value is to
+     * be read, from where the payload says */
     MSGF_REMOTE = 1024
 };
 
 struct msg {
-    uint32_t len; /* header and payload, bytes; the lane record is this rounded up to 64 */
+    uint32_t len; /* bytes of header and payload; a lane rounds it up to 64 */
     uint16_t type;
     uint16_t flags;
     uint64_t id;
     int32_t status;   /* REPLY */
-    uint32_t key_len; /* the payload begins with so many bytes of key */
-    uint64_t val_len; /* of the whole value */
+    uint32_t key_len; /* bytes of the key, at the beginning of the payload */
+    uint64_t val_len; /* bytes of the whole value */
     uint64_t aux;
     uint64_t version;
-    uint32_t manager; /* whom it is for; REPLY: who answers */
+    uint32_t manager; /* to whom it goes; of a REPLY: from whom it comes */
     uint8_t tag;
     uint8_t room[3];
-    uint32_t patience_ms; /* of a request without WAIT: so long may it take; 0: no limit */
+    uint32_t patience_ms; /* of a request without WAIT: how long it may take; 0: no limit */
     uint32_t room2;
 };
 _Static_assert(sizeof(struct msg) == 64, "the protocol version must change with the header");
@@ -95,15 +95,21 @@ _Static_assert(DD_MSG_PIECE <= DD_MSG_INLINE, "a piece must fit into a message")
 _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a message");
 
 /*
- * Check a header that was copied from an untrusted place: known type, len within the limits of its
- * type, lengths that agree, no flag that the type does not know. PUT inline: payload = key + value;
- * PUT with STREAM, GET, POP, HEAD, DEL: payload = key; KEYS, EVENTS: prefix; DATA: 1 ..
- * DD_MSG_PIECE bytes (0 only with LAST; with AREA none, and val_len says so many); CLEAR, LEN,
- * STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE: none; REPLY, CTL, PREFETCH: any (only the requester
- * knows). max_len: of the carrier. 0 or DDICT_EPROTO. What ring_peek() and a connection deliver has
+ * Check a header that was copied from untrusted memory: known type, lengths that agree and are
+ * within the limits of the type, only flags that the type has.
+ *
+ *     PUT                               payload = key + value; with STREAM: key
+ *     GET, POP, HEAD, DEL               key
+ *     KEYS, EVENTS                      prefix
+ *     DATA                              1 .. DD_MSG_PIECE bytes; 0 only with LAST; with AREA none,
+ *                                       and val_len has the number
+ *     CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE: none
+ *     REPLY, CTL, PREFETCH              any (only the requester knows)
+ *
+ * max_len: of the carrier. 0 or DDICT_EPROTO. Messages from ring_peek() and from connections have
  * passed this check.
  */
 int msg_check(const struct msg *m, uint32_t max_len);
-const char *msg_name(unsigned type); /* "PUT"; "?" when unknown */
+const char *msg_name(unsigned type); /* "PUT", ...; "?": unknown */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.c - where this node listens and which of its addresses a peer may try. */
+/* net.c - where this node listens, and which of its addresses a peer may try. */
 #include "conn.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* between lines of the log about one thing that strangers may do as often as they like */
+/* between log messages about one thing that strangers may do as often as they like */
 #define SAY_MS 60000u
 
 static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port, int reuse) {
@@ -30,7 +30,7 @@ static int listen_at(const struct sockaddr *a, socklen_t len, uint16_t *port, in
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
     struct sockaddr_storage got;
     socklen_t got_len = sizeof got;
-    /* What is left of its connections asks for the option of the listener they came from. */
+    /* Later binds beside connections that remain of this listener need the option on it, too. */
     if (bind(fd, a, len) != 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
         int e = -errno;
@@ -49,7 +49,7 @@ static int listen_any(uint16_t *port, int reuse) {
     struct sockaddr_in any4 = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY), .sin_port = htons(*port)};
     int fd = listen_at((struct sockaddr *)&any6, sizeof any6, port, reuse);
-    if (fd < 0 && fd != -EADDRINUSE) /* IPv6 is switched off */
+    if (fd < 0 && fd != -EADDRINUSE) /* IPv6 is off */
         fd = listen_at((struct sockaddr *)&any4, sizeof any4, port, reuse);
     return fd;
 }
@@ -69,8 +69,8 @@ int conn_listen(const struct sockaddr_storage *addr, uint16_t *port) {
 
 int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port) {
     unsigned n = high - low + 1u, from = randombytes_uniform(n);
-    /* At last also those that what is left of closed connections keeps; a port that conn_hold()
-     * keeps for somebody is not told from them. */
+    /* The second round also takes ports that are kept by remains of closed connections, and cannot
+     * tell those from ports of conn_hold(). */
     for (unsigned i = 0; i < 2 * n; i++) {
         *port = (uint16_t)(low + (from + i) % n);
         int fd = listen_any(port, i >= n);
@@ -82,8 +82,8 @@ int conn_listen_range(uint16_t low, uint16_t high, uint16_t *port) {
     return dd_error(-EADDRINUSE, "no port of %u-%u is free to listen on", low, high);
 }
 
-/* Bound without SO_REUSEADDR, so that nobody else has it and a second of us is refused; with it
- * from then on, so that its listener is not. */
+/* Bind without SO_REUSEADDR: nobody else has the port, and a second conn_hold() is refused. Then
+ * set it, so that the program for which the port is kept is not. */
 static int hold_at(int family, uint16_t *port) {
     union {
         struct sockaddr any;
@@ -116,7 +116,7 @@ int conn_hold(uint16_t low, uint16_t high, uint16_t *port) {
     for (unsigned i = 0; i < n && (fd == -EADDRINUSE || fd == -EACCES); i++) {
         *port = low != 0 ? (uint16_t)(low + (from + i) % n) : 0;
         fd = hold_at(AF_INET6, port);
-        if (fd < 0 && fd != -EADDRINUSE && fd != -EACCES) /* IPv6 is switched off */
+        if (fd < 0 && fd != -EADDRINUSE && fd != -EACCES) /* IPv6 is off */
             fd = hold_at(AF_INET, port);
     }
     if (fd >= 0)
@@ -141,7 +141,7 @@ static bool address_is_same(const struct sockaddr *a, const struct sockaddr *b) 
                   &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
 }
 
-/* An address that a peer could use: IPv4 or IPv6, the interface is up, and no scope would be
+/* Whether a peer could use the address: IPv4 or IPv6, the interface is up, and no scope is
  * needed. */
 static bool interface_is_usable(const struct ifaddrs *i) {
     if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
@@ -198,14 +198,14 @@ int conn_addresses(const char *node, struct sockaddr_storage *out, int max) {
     return n;
 }
 
-static int spare = -1; /* a descriptor to accept with where there is no other */
+static int spare = -1; /* a descriptor for accept() when there is no other */
 
 void conn_take_ready(void) {
     if (spare < 0)
         spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Out of descriptors: the one that waits is told so by the end of its connection. */
+/* Out of descriptors: accept the next connection and close it, so that its peer knows. */
 static void turn_away(int listen_fd) {
     static uint64_t said;
     uint64_t now = clock_ns();
@@ -228,5 +228,5 @@ int conn_take(int listen_fd) {
     int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
         turn_away(listen_fd);
-    return fd >= 0 ? fd : -EAGAIN; /* other errors are of a connection that is gone already */
+    return fd >= 0 ? fd : -EAGAIN; /* other errors are of connections that are gone */
 }

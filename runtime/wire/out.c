@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* out.c - output queue of one connection. */
+/* out.c - the output queue of one connection. */
 #include "out.h"
 
 #include <ddict_types.h>
@@ -10,13 +10,13 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define GATHER      64 /* pieces of one sendmsg() */
+#define GATHER      64 /* segments of one sendmsg() */
 #define SPARES_KEPT 2  /* blocks kept for the next burst */
 
 struct out_block {
-    struct out_block *next; /* of the spare ones */
+    struct out_block *next; /* list of spare blocks */
     uint32_t fill;          /* bytes used from the start */
-    uint32_t pending;       /* of them not yet written */
+    uint32_t pending;       /* bytes of them that are not written */
     uint8_t data[OUT_BLOCK];
 };
 
@@ -50,7 +50,8 @@ int out_reserve(struct out *o, size_t copy) {
         o->spare = b;
         o->spares++;
     }
-    unsigned want = o->count + blocks + 2; /* the rest of the current block, and the body */
+    /* for the rest of the current block, and for the body */
+    unsigned want = o->count + blocks + 2;
     return want > o->cap ? ring_grow(o, want) : 0;
 }
 
@@ -81,7 +82,7 @@ static void block_take(struct out *o) {
 void out_copy(struct out *o, const void *data, size_t len) {
     while (len > 0) {
         if (!o->current || o->current->fill == OUT_BLOCK)
-            block_take(o); /* the full one is freed when it is written */
+            block_take(o); /* the full block is freed once it is written */
         struct out_block *b = o->current;
         size_t n = OUT_BLOCK - b->fill < len ? OUT_BLOCK - b->fill : len;
         uint8_t *at = b->data + b->fill;
@@ -121,7 +122,7 @@ int out_message(struct out *o, struct msg *m, const void *head, size_t head_len,
     return 0;
 }
 
-/* Segments of no length at the head go too. */
+/* Also removes empty segments at the head. */
 void out_take(struct out *o, size_t n) {
     while (o->count > 0) {
         struct out_segment *s = out_segment_at(o, 0);

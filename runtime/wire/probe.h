@@ -24,13 +24,13 @@
 #define PROBE_COUNT_MAX 4096u
 #define PROBE_BYTE      0xd1
 
-struct probe { /* payload of the reply to PROBE */
+struct probe { /* payload of a REPLY to PROBE */
     uint8_t token[32];
     uint8_t address[16]; /* IPv6, or IPv4 mapped into it */
-    uint16_t port;       /* in the order of this machine */
+    uint16_t port;       /* in host order */
     uint16_t room;
-    uint32_t connections; /* from a manager to this one, at most */
-    /* of the messages between the managers: "tcp", or "ofi:" and libfabric's provider */
+    uint32_t connections; /* from one manager to this one, at most */
+    /* of messages between managers: "tcp", or "ofi:" and libfabric's provider */
     char carrier[32];
 };
 _Static_assert(sizeof(struct probe) == 88, "a payload has no holes");

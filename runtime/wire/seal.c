@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * seal.c - records with libsodium's AEADs. SEAL_AUTH gives them the bytes as what is only
- * authenticated, and nothing to encrypt: with AES that is GHASH alone, which is 1.7 times as fast
- * as Poly1305 and five times as BLAKE2b (doc/performance.md).
+ * seal.c - records with libsodium's AEADs. SEAL_AUTH passes the bytes as additional data and
+ * encrypts nothing: with AES that is GHASH alone, 1.7 times as fast as Poly1305 and five times as
+ * fast as BLAKE2b (doc/performance.md).
  */
 #include "seal.h"
 
@@ -43,8 +43,8 @@ void seal_end(struct seal *s) {
     sodium_memzero(s, sizeof *s);
 }
 
-/* The number of the next record; from it comes the nonce, and after SEAL_RENEW records another key
- * out of which this one cannot be made. */
+/* Make the next record's nonce of its number. After SEAL_RENEW records the key is replaced by one
+ * from which the old key cannot be made. */
 static int seal_next_nonce(struct seal *s, uint8_t nonce[NONCE]) {
     if (s->count == UINT64_MAX)
         return -EOVERFLOW;
@@ -74,7 +74,7 @@ uint32_t seal_len(const uint8_t *head) {
 int seal_close(struct seal *s, uint8_t *record, uint32_t len) {
     uint8_t nonce[NONCE], *bytes = record + SEAL_HEAD, *tag = bytes + len;
     bool encrypt = s->mode == SEAL_ENCRYPT;
-    /* bytes that are encrypted; that are not, from the head on */
+    /* bytes to encrypt; bytes to authenticate only, beginning with the head */
     uint64_t secret = encrypt ? len : 0, open = SEAL_HEAD + (encrypt ? 0 : len);
     int e = seal_next_nonce(s, nonce);
     if (e < 0)

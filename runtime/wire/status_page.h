@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * status_page.h - how clients learn of ddictd's death without a system call. ddictd's main thread
- * hangs the page's `keeper` word on its robust futex list; the kernel sets FUTEX_OWNER_DIED there
- * when that thread ends, also by SIGKILL. Every read in place checks `keeper`, in the same cache
- * line as `state`, so nobody goes on reading a dictionary whose ddictd is dead.
+ * status_page.h - how clients notice the death of ddictd without a system call. ddictd's main
+ * thread has the page's `keeper` word in its robust futex list, so the kernel sets FUTEX_OWNER_DIED
+ * there when that thread ends, even by SIGKILL. Every read in place checks `keeper`, which is in
+ * the same cache line as `state`; so nobody reads a dictionary whose ddictd is dead.
  */
 #ifndef DDICT_WIRE_STATUS_PAGE_H
 #define DDICT_WIRE_STATUS_PAGE_H
@@ -18,10 +18,9 @@
 #include <unistd.h>
 
 /*
- * Called by ddictd, once, in its main thread: from now on the kernel marks the status page when
- * this thread ends. Children that fork later have a list of their own. The thread gives up libc's
- * list of robust mutexes for it. The page stays mapped until the process ends. 0 or a negative
- * code.
+ * Called once, by ddictd's main thread: from then on the kernel marks the status page when this
+ * thread ends. Children that fork later have lists of their own. The thread gives up libc's list of
+ * robust mutexes for it. The page must stay mapped until the process ends. 0 or a negative code.
  */
 static inline int status_page_keep(struct status_page *b) {
     static struct robust_list_head head;
@@ -29,8 +28,7 @@ static inline int status_page_keep(struct status_page *b) {
         struct robust_list list;
         uint32_t *word;
     } entry;
-    /* The kernel finds the futex word at a fixed distance from the entry; both are addresses of
-     * this process. */
+    /* The kernel expects the futex word at a fixed distance from the entry. */
     head.list.next = &entry.list;
     entry.list.next = &head.list;
     entry.word = &b->keeper;
@@ -42,7 +40,7 @@ static inline int status_page_keep(struct status_page *b) {
     return 0;
 }
 
-/* For clients: ddictd's main thread has ended. Never true where ddictd did not call
+/* For clients: whether ddictd's main thread has ended. Never true if ddictd did not call
  * status_page_keep(). */
 static inline int status_page_keeper_dead(const struct status_page *b) {
     return (__atomic_load_n(&b->keeper, __ATOMIC_RELAXED) & FUTEX_OWNER_DIED) != 0;

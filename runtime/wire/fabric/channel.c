@@ -2,15 +2,15 @@
 /*
  * channel.c - the messages of one link as a stream of bytes in frames of a fabric.
  *
- *  1. Bytes leave in the order of channel_send(), frames in the order of seq. They may come in any
- *     order (a large one is fetched while small ones pass), and are read in order.
+ *  1. Bytes leave in the order of channel_send(), frames in the order of seq. Frames may arrive in
+ *     any order (a large one is fetched while small ones pass), and are read in order.
  *  2. At most FRAME_WINDOW frames are sent that the other end has not read. A paused end reads
  *     nothing, so it holds no more than that.
- *  3. A byte that was given to the provider stays where it is until the provider says that it is
- *     done with it: also after channel_free().
- *  4. While the other end has not said that it got all frames, we look every DD_WAIT_SLICE_MS;
- *     after NUDGE_MS it is asked over TCP. So an end whose wake-up was lost is woken, and one that
- *     can not be reached is noticed: it answers the nudges and gets nothing for DD_CONN_LOST_MS.
+ *  3. Bytes that were given to the provider stay where they are until it has finished with them,
+ *     even after channel_free().
+ *  4. Until the other end has confirmed all frames, this end looks every DD_WAIT_SLICE_MS, and asks
+ *     over TCP after NUDGE_MS. So an end whose wake-up was lost is woken. An end that answers the
+ *     nudges but gets nothing for DD_CONN_LOST_MS cannot be reached by the fabric.
  */
 #include "fabric.h"
 #include "fabric_inside.h"
@@ -25,9 +25,10 @@
 
 #define NUDGE_MS     20u   /* after which the other end is asked whether it looked */
 #define NUDGE_MAX_MS 1000u /* then twice as long each time, up to this */
-/* so many answers at least before it counts as not reached: we may have been stopped */
+/* nudges that must be answered, at least, before the end counts as unreachable: this process may
+ * have been stopped */
 #define NUDGES_LOST 5u
-/* frames read after which the other end is told, when nothing goes there anyway */
+/* frames read before the other end is told by an empty frame */
 #define TELL (FRAME_WINDOW / 4)
 
 struct channel {
@@ -39,29 +40,29 @@ struct channel {
     uint8_t sends[CHANNEL_TOKEN], takes[CHANNEL_TOKEN];
     bool connected, paused, freed, buried, full_seen, told_broken;
     int code;
-    unsigned busy; /* calls under way in this channel */
+    unsigned busy; /* depth of calls into this channel */
     struct io_deferred later;
 
     struct out out;
-    size_t handed; /* bytes of it that the provider has */
+    size_t handed; /* bytes of `out` that the provider has */
     struct frame frames[FRAME_WINDOW], tell;
-    unsigned frames_head, frames_n; /* those that the provider has, in order */
+    unsigned frames_head, frames_n; /* frames that the provider has, in order */
     bool frame_done[FRAME_WINDOW];
-    uint64_t sent, known; /* frames; of them the other end has surely got */
-    uint64_t peer_read;   /* of them it has read */
+    uint64_t sent, known; /* frames sent; of them, surely received by the other end */
+    uint64_t peer_read;   /* of them, read by the other end */
     struct channel *next_sending;
     bool in_sending;
-    /* since when nothing was heard of what was sent; the next nudge */
+    /* since when nothing was heard about what was sent; when the next nudge is due */
     uint64_t quiet_ns, nudge_ns;
-    unsigned nudges, nudge_ms; /* answered ones since then */
-    unsigned reads;            /* under way */
+    unsigned nudges, nudge_ms; /* answered since then */
+    unsigned reads;            /* reads under way */
 
-    /* frames: got without a gap, read, told the other end as read */
+    /* frames received without a gap; read; reported to the other end as read */
     uint64_t came, read, told;
-    struct taken *held[FRAME_WINDOW]; /* not read, by seq */
+    struct taken *held[FRAME_WINDOW]; /* received but not read, by seq */
     struct msg m;
-    uint32_t head_got;   /* bytes of m */
-    uint8_t *dst, *room; /* of its payload; our own place for it */
+    uint32_t head_got;   /* bytes of m received */
+    uint8_t *dst, *room; /* place of its payload; own memory for it */
     uint32_t got;
 };
 
@@ -152,7 +153,8 @@ static void zombies_remove(struct channel *c) {
     *at = c->next_sending;
 }
 
-/* Freed, and nobody is in it any more: gone when the provider is done with its bytes. */
+/* It was freed, and no call is in it any more: it goes when the provider has finished with its
+ * bytes. */
 static void channel_bury(struct channel *c) {
     bool done = c->frames_n == 0 && !c->tell.busy;
     if (done && c->buried)
@@ -230,7 +232,7 @@ static void head_fill(struct channel *c, struct frame *frame, uint32_t bytes) {
     memcpy(frame->head.token, c->sends, CHANNEL_TOKEN);
 }
 
-/* The next frame. 1: sent; 0: not now. */
+/* Send the next frame. 1: sent; 0: not now. */
 static int send_one(struct channel *c) {
     struct iovec iov[FRAME_PLACES];
     size_t bytes = FRAME_BYTES;
@@ -258,7 +260,7 @@ static int send_one(struct channel *c) {
     return 1;
 }
 
-/* Only what was read. When it can not be sent now, it is as soon as something else is. */
+/* Send a frame that only tells what was read. If it cannot be sent now, the next frame tells it. */
 static void send_told(struct channel *c) {
     if (c->tell.busy || c->read - c->told < TELL)
         return;
@@ -285,7 +287,7 @@ void channel_flush(struct channel *c) {
         sending_add(c);
 }
 
-/* Frames whose bytes are free again, in order: done() of bodies is called here. */
+/* Release frames that the provider has finished with, in order; calls done() of bodies. */
 static void frames_finish(struct channel *c) {
     while (c->frames_n > 0 && c->frame_done[c->frames_head]) {
         size_t bytes = c->frames[c->frames_head].head.bytes;
@@ -346,16 +348,16 @@ void channel_heard(struct channel *c, uint64_t taken) {
 void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms) {
     for (struct channel *c = f->sending, *next; c; c = next) {
         next = c->next_sending;
-        /* nothing that the peer would have to notice */
+        /* the peer has nothing to notice */
         bool quiet = c->known == c->sent && c->reads == 0;
-        /* with bytes left it waits to hear that frames were read */
+        /* otherwise it waits to hear that frames were read */
         if (quiet && c->handed == c->out.bytes && c->frames_n == 0) {
             sending_remove(c);
             continue;
         }
         if (*timeout_ms < 0 || *timeout_ms > DD_WAIT_SLICE_MS)
             *timeout_ms = DD_WAIT_SLICE_MS;
-        /* a paused end may take its time */
+        /* a paused end may take any time */
         if ((quiet && (window_full(c) || c->handed == c->out.bytes)) || now_ns < c->nudge_ns)
             continue;
         if (c->nudges >= NUDGES_LOST && now_ns - c->quiet_ns > DD_CONN_LOST_MS * 1000000ull) {
@@ -377,7 +379,8 @@ int channel_read(struct channel *c, void *to, const struct fabric_place *from,
     int e = reading_begin(c->f, c, c->to, to, from, done, arg);
     if (e < 0)
         return e;
-    sending_add(c); /* where the network asks the peer's processor, that has to notice */
+    /* some networks need the peer's processor for a read, so the peer must notice it */
+    sending_add(c);
     if (c->reads++ == 0)
         quiet_from(c, clock_ns());
     return 0;
@@ -415,7 +418,7 @@ static void channel_take_header(struct channel *c) {
         c->dst = c->ops->payload_to(c->arg, &c->m);
 }
 
-/* One step through the bytes of t. */
+/* Take one step through the bytes of t. */
 static void read_some(struct channel *c, struct taken *t) {
     uint32_t there = t->len - t->at;
     if (c->head_got < MSG_HEADER) {
@@ -429,7 +432,7 @@ static void read_some(struct channel *c, struct taken *t) {
     }
     uint32_t need = c->m.len - MSG_HEADER, n = need - c->got < there ? need - c->got : there;
     uint8_t *at = t->data + t->at;
-    if (!c->dst && n == need) { /* whole in this frame */
+    if (!c->dst && n == need) { /* the payload is whole in this frame */
         t->at += n;
         channel_take_message(c, at);
         return;
@@ -452,7 +455,7 @@ static void channel_deliver(struct channel *c) {
         while (t->at < t->len && may_read(c))
             read_some(c, t);
         if (c->freed || t->at < t->len)
-            break; /* channel_free() has given it back; or it is read on later */
+            break; /* channel_free() gave it back, or it will be read later */
         *at = NULL;
         c->read++;
         fabric_give_back(c->f, t);
@@ -499,7 +502,7 @@ void channel_pause(struct channel *c, bool paused) {
         io_defer(&c->later);
 }
 
-/* What was put off: send, tell the owner. */
+/* Deferred work: send, and call the owner. */
 static void channel_on_deferred(struct io_deferred *d) {
     struct channel *c = (struct channel *)(void *)((char *)d - offsetof(struct channel, later));
     c->busy++;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fabric.c - an endpoint of libfabric: opened for one provider, its completions told to the
+ * fabric.c - an endpoint of libfabric: opens it for one provider, and gives its completions to the
  * channels.
  *
- * Waiting: the completion queue has a descriptor (FI_WAIT_FD) in the owner's epoll set. It tells
- * only what came after the queue was found empty and fi_trywait() agreed to a wait, so both are
- * done before every wait. A wake-up that is lost all the same is found by the other end
+ * Waiting: the completion queue has a descriptor (FI_WAIT_FD) in the owner's epoll set. It reports
+ * only completions that come after the queue was found empty and fi_trywait() allowed to wait, so
+ * both are done before each wait. If a wake-up is lost all the same, the other end notices
  * (channels_look()).
  */
 #include "fabric.h"
@@ -21,15 +21,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* buffers for frames that come; the provider keeps what is more, or its sender waits */
+/* buffers for received frames; the provider keeps further ones, or their sender waits */
 #define POSTED 32u
-/* of the queue; at least those of POSTED and of the frames of a few dozen channels */
+/* of the completion queue: at least POSTED and the frames of a few dozen channels */
 #define COMPLETIONS 1024u
 #define BATCH       16
-#define ROUNDS      16 /* batches before other connections have their turn */
-/* a provider that lets nobody wait is asked again after a millisecond */
+#define ROUNDS      16 /* batches before other handlers have their turn */
+/* looks without being allowed to wait, after which the loop waits a millisecond */
 #define AWAKE_MAX 16u
-/* between looks while the loop does not wait and frames are on their way */
+/* between looks while the loop does not wait and frames are under way */
 #define LOOK_NS 1000000u
 
 /* --- frames that come --- */
@@ -55,7 +55,7 @@ void fabric_give_back(struct fabric *f, struct taken *t) {
     f->spare = t;
 }
 
-/* Frames that a paused channel holds are made up for, so that it stops nobody else. */
+/* Post more buffers in place of those that a paused channel holds, so that it stops no other. */
 static int post_all(struct fabric *f) {
     for (unsigned n = f->posted; n < POSTED && f->code == 0; n++) {
         struct taken *t = f->spare;
@@ -116,7 +116,7 @@ static void fabric_read_error(struct fabric *f) {
         reading_done(f, (struct reading *)op, -ECONNRESET);
         return;
     }
-    struct taken *t = (struct taken *)op; /* longer than any frame is */
+    struct taken *t = (struct taken *)op; /* no frame is so long */
     f->posted--;
     if (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)
         conn_count_refused();
@@ -184,8 +184,8 @@ void fabric_work(struct fabric *f) {
 static void fabric_ready(struct io_handler *h, uint32_t events) {
     struct fabric *f = (struct fabric *)h;
     struct fid *fid = &f->cq->fid;
-    /* Only fi_trywait() takes back a signal whose cause is gone; else the descriptor stays ready,
-     * and a loop that is told so never comes to a wait. */
+    /* Only fi_trywait() takes back a signal whose cause is gone. Without it the descriptor would
+     * stay ready, and the loop would never wait. */
     if (!f->deaf && !fabric_progress(f) && f->code == 0)
         fi_trywait(f->fabric, &fid, 1);
 }
@@ -202,7 +202,7 @@ static bool fabric_look(struct io_watcher *w, int *timeout_ms) {
         wait_at_most(timeout_ms, DD_WAIT_SLICE_MS);
         return false;
     }
-    /* A loop that does not wait sees the descriptor anyway. */
+    /* A loop that does not wait looks at the descriptor anyway. */
     if (*timeout_ms == 0 && !f->stuck && (!f->sending || clock_ns() - f->worked_ns < LOOK_NS))
         return false;
     bool any = fabric_progress(f);
@@ -226,7 +226,7 @@ static bool fabric_look(struct io_watcher *w, int *timeout_ms) {
 /* --- for channels --- */
 
 int fabric_insert(struct fabric *f, const uint8_t *address, size_t len, fi_addr_t *to) {
-    uint8_t room[FABRIC_ADDRESS_MAX + 1] = {0}; /* a name among the addresses ends with a 0 */
+    uint8_t room[FABRIC_ADDRESS_MAX + 1] = {0}; /* for a name, which ends with a 0 */
     if (len == 0 || len > FABRIC_ADDRESS_MAX ||
         (f->info->src_addrlen > 0 && f->info->addr_format != FI_ADDR_STR &&
          len < f->info->src_addrlen))
@@ -334,8 +334,7 @@ int fabric_open(struct fabric **out, int epoll_fd, const char *name, const char 
     return 0;
 }
 
-/* libfabric 1.17 does not survive that an endpoint of its tcp provider is closed which still reads.
- * */
+/* libfabric 1.17 crashes if an endpoint of its tcp provider is closed during a read. */
 static bool reads_settle(struct fabric *f) {
     uint64_t end_ns = clock_ns() + DD_RMA_CLOSE_MS * 1000000ull;
     while (f->reads && f->ep && f->code == 0 && clock_ns() < end_ns)
@@ -351,9 +350,10 @@ void fabric_close(struct fabric *f) {
         io_remove(f->epoll_fd, &f->io);
         io_unwatch(&f->watcher);
     }
-    /* or libfabric keeps what it has until the process ends, and nobody lets it go on */
+    /* if reads are left, libfabric's objects stay until the process ends, and are not used any
+     * more */
     bool whole = reads_settle(f);
-    share_end(f); /* some are bound to the endpoint */
+    share_end(f); /* regions may be bound to the endpoint */
     if (whole && f->ep)
         fi_close(&f->ep->fid);
     channels_end(f);

@@ -25,46 +25,46 @@
 #define FABRIC_ADDRESS_MAX 256
 
 /* --- fabric_find.c --- */
-/* Whether this node has a device of a network that libfabric is for (InfiniBand, RoCE, EFA,
- * Omni-Path, Slingshot); a look at /sys. */
+/* Whether this node has a device of a network that libfabric serves (InfiniBand, RoCE, EFA,
+ * Omni-Path, Slingshot); reads /sys. */
 bool fabric_devices(void);
 /*
- * The provider by libfabric's name ("tcp;ofi_rxm") for what was wanted ("tcp"; "": the best one of
- * an HPC network). 0; -ENOENT: there is none, and the sentence (base/error.h) says which there are;
- * -ENOSYS: no library.
+ * The provider, by libfabric's full name ("tcp;ofi_rxm"), for a wanted one ("tcp"; "": the best one
+ * of an HPC network). 0; -ENOENT: there is none, and the sentence (base/error.h) names those that
+ * there are; -ENOSYS: no library.
  */
 int fabric_find(const char *wanted, const char *node, char name[FABRIC_NAME_MAX]);
 
 /* --- fabric.c --- */
 struct fabric;
-/* name: from fabric_find(); node: whose addresses are preferred, NULL: any; epoll_fd -1: only a
- * trial. Negative, with a sentence. */
+/* name: from fabric_find(); node: whose addresses are preferred, NULL: any; epoll_fd -1: for a
+ * trial only. Negative, with a sentence. */
 int fabric_open(struct fabric **out, int epoll_fd, const char *name, const char *node);
 /* Calls the done() that are left. NULL is allowed. */
 void fabric_close(struct fabric *f);
 const char *fabric_name(const struct fabric *f);
 size_t fabric_address(const struct fabric *f, uint8_t address[FABRIC_ADDRESS_MAX]);
-/* Do what there is to do now, as if the loop had found it. */
+/* Do now what the loop would do. */
 void fabric_work(struct fabric *f);
-/* For tests: true: it does not look at what comes, as if each wake-up were lost, until
- * fabric_work(). */
+/* For tests. True: until fabric_work() it ignores completions, as if each wake-up were lost. */
 void fabric_deafen(struct fabric *f, bool deaf);
 
 /*
- * --- fabric_memory.c: memory that peers may read (RMA) --- Of [base, base + len), which stays,
- * bytes from `from` on may be read by those who know a key; nobody can write. What fabric_places()
- * is asked for is registered, with what stands around it, and stays so: then the network may hold
- * all of that in memory. 0, or -EOPNOTSUPP with a sentence.
+ * --- fabric_memory.c: memory that peers may read (RMA) ---
+ * Peers with a key may read [base, base + len) from `from` on; nobody can write there. The range
+ * must stay mapped. fabric_places() registers the memory that it is asked for, and its
+ * surroundings, for good; the network may then keep all of that in memory. 0, or -EOPNOTSUPP with a
+ * sentence.
  */
 int fabric_share(struct fabric *f, uint8_t *base, uint64_t from, uint64_t len);
 bool fabric_shares(const struct fabric *f);
-/* Where a peer finds [off, off + len) of it. Memory below `top` is there already. Number of places,
- * or negative: -E2BIG: more than n, -EIO with a sentence. */
+/* Where a peer finds [off, off + len) of it; `top`: memory below is populated. Number of places; or
+ * -E2BIG: more than n; or -EIO with a sentence. */
 int fabric_places(struct fabric *f, uint64_t off, uint64_t len, uint64_t top,
                   struct fabric_place *place, unsigned n);
-/* [off, off + len) is about to lose its memory: what is registered there is not any more. */
+/* [off, off + len) is about to lose its memory: it is not registered any more. */
 void fabric_forget(struct fabric *f, uint64_t off, uint64_t len);
-/* Whether it reads by itself, without the peer's processor. */
+/* Whether the provider's hardware reads without the peer's processor. */
 bool fabric_has_hardware(const char *name);
 
 /* --- channel.c --- */
@@ -73,34 +73,34 @@ struct channel_ops {
     void *(*payload_to)(void *arg, const struct msg *m); /* these three as in struct link_ops */
     int (*message)(void *arg, const struct msg *m, void *payload);
     void (*drained)(void *arg);
-    /* what was sent may not have been noticed: tell the peer by other means to look, and
-     * channel_heard() what it says */
+    /* The peer may not have noticed what was sent: make it look by other means, and give its answer
+     * to channel_heard(). */
     void (*nudge)(void *arg);
-    /* it carries nothing any more; comes once, from the loop */
+    /* the channel does not work any more; called once, from the loop */
     void (*broken)(void *arg, int code);
 };
-/* In a fabric. What is sent before channel_connect() is kept. */
+/* Messages that are sent before channel_connect() are queued. */
 int channel_new(struct channel **out, struct fabric *f, const struct channel_ops *ops, void *arg);
 uint32_t channel_id(const struct channel *c); /* for the peer */
 /*
- * To the peer's endpoint and its channel there. `sends` stands in every frame that goes out,
- * `takes` in every one that is accepted: both are secrets of the two ends. Frames of others are
- * dropped and counted (conn_refused()).
+ * Connect to the peer's endpoint and its channel there. Each frame that is sent carries the secret
+ * `sends`, each that is accepted the secret `takes`. Other frames are dropped and counted
+ * (conn_refused()).
  */
 int channel_connect(struct channel *c, const uint8_t *address, size_t len, uint32_t id,
                     const uint8_t sends[CHANNEL_TOKEN], const uint8_t takes[CHANNEL_TOKEN]);
-/* NULL is allowed; allowed in every callback. Bodies that the provider still reads are done()
- * later. */
+/* NULL is allowed, and so is a call within a callback. done() of bodies that the provider still
+ * reads is called later. */
 void channel_free(struct channel *c);
-/* The rest as in link.h. */
+/* The others are as in link.h. */
 int channel_send(struct channel *c, struct msg *m, const void *head, size_t head_len,
                  const void *body, size_t body_len, void (*done)(void *arg), void *done_arg);
 size_t channel_queued(const struct channel *c);
 uint64_t channel_position(const struct channel *c);
 bool channel_unsent(const struct channel *c, uint64_t position);
 void channel_pause(struct channel *c, bool paused);
-/* After a nudge of the peer: work, and how many frames have come in so far; and what the peer said
- * so. */
+/* For a nudge of the peer. channel_taken(): look, and return how many frames were received so far.
+ * channel_heard(): the peer's number. */
 uint64_t channel_taken(const struct channel *c);
 void channel_heard(struct channel *c, uint64_t taken);
 

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "tcp" is "tcp" and "tcp;ofi_rxm", which is tcp behind a layer that makes its endpoints. */
+/* "tcp" names both "tcp" and "tcp;ofi_rxm", which is tcp behind a layer that adds such
+ * endpoints. */
 static bool is_called(const char *name, const char *wanted) {
     size_t n = strlen(wanted);
     return strncmp(name, wanted, n) == 0 && (name[n] == 0 || name[n] == ';');
@@ -23,8 +24,8 @@ static bool seen_before(const struct fi_info *all, const struct fi_info *i) {
     return false;
 }
 
-/* The first of that name whose endpoints can be used. 0, -ENOENT: none has the name, or why the
- * last one can not. */
+/* The first provider of that name whose endpoint can be opened. 0; -ENOENT: none has the name; or
+ * why the last one failed. */
 static int try_all(const struct fi_info *all, const char *wanted, const char *node,
                    char name[FABRIC_NAME_MAX]) {
     int e = -ENOENT;
@@ -57,7 +58,7 @@ static int none_such(const struct fi_info *all, const char *wanted) {
 }
 
 int fabric_find(const char *wanted, const char *node, char name[FABRIC_NAME_MAX]) {
-    /* their own network's first */
+    /* in order of preference */
     static const char *const fast[] = {"cxi", "efa", "opx", "psm3", "psm2", "verbs"};
     struct fi_info *all = NULL;
     int e = fabric_providers(NULL, &all);

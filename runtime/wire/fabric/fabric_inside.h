@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_inside.h - what fabric.c and channel.c share: frames. */
+/* fabric_inside.h - shared by fabric.c, fabric_memory.c and channel.c: frames, reads, and struct
+ * fabric. */
 #ifndef DDICT_WIRE_FABRIC_FABRIC_INSIDE_H
 #define DDICT_WIRE_FABRIC_FABRIC_INSIDE_H
 
@@ -17,10 +18,10 @@
 #include <sys/uio.h>
 
 /*
- * A channel is a stream of bytes, messages one behind the other, cut into frames. `seq` counts the
- * frames of a direction that carry bytes, `taken` says how many of the other direction have been
- * read: at most FRAME_WINDOW are under way. A frame without bytes only says `taken`; its seq means
- * nothing.
+ * A channel is a stream of bytes, one message behind another, cut into frames. `seq` numbers the
+ * frames of a direction that carry bytes; `taken` says how many of the other direction were read.
+ * At most FRAME_WINDOW frames are under way. A frame without bytes only carries `taken`; its seq
+ * means nothing.
  */
 struct frame_head {
     uint32_t channel, bytes;
@@ -32,30 +33,30 @@ _Static_assert(sizeof(struct frame_head) == 40, "part of the protocol");
 #define FRAME_MAX    (sizeof(struct frame_head) + FRAME_BYTES)
 #define FRAME_WINDOW 32u /* about DD_PEER_INFLIGHT */
 #define FRAME_PLACES 16u
-/* channels that ended last: what still comes of them is dropped, and nobody is blamed */
+/* channels that ended last: their late frames are dropped without being counted as refused */
 #define PAST 16u
 
 enum op_kind { OP_TAKE, OP_FRAME, OP_READ, OP_OTHER /* nobody waits for it */ };
-struct op { /* what libfabric gives back: first in what it belongs to */
+struct op { /* libfabric's context of an operation: first member of what it belongs to */
     struct fi_context2 context;
     enum op_kind kind;
 };
-struct taken { /* a buffer for a frame that comes */
+struct taken { /* a buffer for a received frame */
     struct op op;
-    struct taken *next, *chain; /* of a list; of all */
-    uint32_t len, at;           /* bytes of the stream in it, and how many were read */
+    struct taken *next, *chain; /* in a list; of all */
+    uint32_t len, at;           /* bytes of the stream in it, and how many of them were read */
     uint8_t data[FRAME_MAX] __attribute__((aligned(64)));
 };
-struct frame { /* one that goes */
+struct frame { /* a frame that is sent */
     struct op op;
     struct channel *c;
     struct frame_head head;
     bool busy; /* the provider has it */
 };
 
-struct reading { /* of a peer's memory */
+struct reading { /* a read of a peer's memory */
     struct op op;
-    struct reading *next, **prev; /* of the fabric */
+    struct reading *next, **prev; /* of the fabric, in order */
     struct channel *c;            /* NULL: it was freed meanwhile */
     bool begun;                   /* the provider has it */
     void *to;
@@ -68,12 +69,12 @@ struct fabric_region { /* registered: [from, to) of what is shared */
     struct fid_mr *mr;
     uint64_t from, to;
 };
-struct granule { /* its regions stand one behind the other, from its begin on */
+struct granule { /* its regions lie one behind another, from its beginning */
     struct fabric_region *region;
     uint32_t n;
 };
 struct share {
-    uint8_t *base; /* NULL: nothing is */
+    uint8_t *base; /* NULL: nothing is shared */
     uint64_t from, len;
     struct granule *granule;
 };
@@ -90,12 +91,12 @@ struct fabric {
     struct fid_cq *cq;
     struct fid_ep *ep;
     char name[FABRIC_NAME_MAX];
-    unsigned places;    /* of one send */
+    unsigned places;    /* iovecs of one send */
     bool deaf;          /* see fabric_deafen() */
-    bool stuck;         /* a send waits for the provider */
-    unsigned awake;     /* looks in a row after which the provider did not let us wait */
-    int code;           /* it is broken */
-    uint64_t worked_ns; /* when it was looked at last */
+    bool stuck;         /* a send waits until the provider has room */
+    unsigned awake;     /* looks in a row after which the provider did not allow to wait */
+    int code;           /* why it does not work any more; 0: it does */
+    uint64_t worked_ns; /* the last look */
 
     struct taken *all;   /* by chain; freed at the end */
     struct taken *spare; /* neither posted nor held by a channel */
@@ -103,16 +104,17 @@ struct fabric {
 
     struct channel **channels; /* by id; NULL: free */
     uint32_t channels_n;
-    /* those with frames that the peer may not have noticed, by next_sending */
+    /* channels with frames that the peer may not have noticed, by next_sending */
     struct channel *sending;
     uint8_t past[PAST][CHANNEL_TOKEN];
     unsigned past_next;
-    struct channel *zombies;            /* freed, the provider still has frames of them */
+    /* freed channels of which the provider still has frames */
+    struct channel *zombies;
     struct reading *reads, **reads_end; /* in order */
     struct share share;
 };
 
-/* Takes as long for any difference. */
+/* In constant time. */
 static inline bool token_same(const uint8_t *one, const uint8_t *other) {
     uint8_t differ = 0;
     for (unsigned i = 0; i < CHANNEL_TOKEN; i++)
@@ -121,9 +123,10 @@ static inline bool token_same(const uint8_t *one, const uint8_t *other) {
 }
 
 /* fabric.c */
-void fabric_give_back(struct fabric *f, struct taken *t); /* read: may take another frame */
+/* it was read, and may take another frame */
+void fabric_give_back(struct fabric *f, struct taken *t);
 int fabric_insert(struct fabric *f, const uint8_t *address, size_t len, fi_addr_t *to);
-/* 0; -EAGAIN: later, channel_flush() is called again. */
+/* 0; -EAGAIN: no room, channel_flush() will be called. */
 int fabric_send(struct fabric *f, struct frame *frame, fi_addr_t to, const struct iovec *iov,
                 unsigned n);
 
@@ -133,21 +136,21 @@ int reading_begin(struct fabric *f, struct channel *c, fi_addr_t peer, void *to,
 void reading_done(struct fabric *f, struct reading *r, int code);
 /* the provider has room again */
 void readings_go_on(struct fabric *f);
-void readings_leave(struct fabric *f, const struct channel *c); /* c is freed */
+void readings_leave(struct fabric *f, const struct channel *c); /* c is being freed */
 /* before the endpoint is closed */
 void share_end(struct fabric *f);
-void readings_end(struct fabric *f); /* after it */
+void readings_end(struct fabric *f); /* after that */
 
 /* channel.c */
-/* t is the channel's then */
+/* t belongs to the channel from then on */
 void channel_frame(struct channel *c, const struct frame_head *head, struct taken *t);
 bool channel_knows(const struct channel *c, const struct frame_head *head);
 void channel_sent(struct frame *frame, int code);
 void channel_flush(struct channel *c);
 void channel_break(struct channel *c, int code);
-void channel_has_read(struct channel *c); /* one of its readings is over */
-/* Look after what was sent and not noticed. Lowers *timeout_ms. */
+void channel_has_read(struct channel *c); /* one of its reads is over */
+/* Check on frames that the peers may not have noticed; lowers *timeout_ms. */
 void channels_look(struct fabric *f, uint64_t now_ns, int *timeout_ms);
-void channels_end(struct fabric *f); /* the endpoint is closed: forget what it had */
+void channels_end(struct fabric *f); /* the endpoint is closed: forget the frames that it had */
 
 #endif

@@ -29,8 +29,8 @@ static struct {
 static int library_open(void) {
     if (lib.handle)
         return 0;
-    /* rxm looks after connections every 10 ms unless told otherwise, and says that there is
-     * something to do all that time. What the user has set stays. */
+    /* Unless told otherwise, rxm looks after connections every 10 ms, and reports work all that
+     * time. A value that the user has set stays. */
     setenv("FI_OFI_RXM_CM_PROGRESS_INTERVAL", "100", 0);
     void *h = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!h)
@@ -95,7 +95,7 @@ static bool same_address(const struct fi_info *i, const struct sockaddr_storage 
                   &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16) == 0;
 }
 
-/* The one with the best address goes first. */
+/* Put the endpoint with the best address first. */
 static struct fi_info *best_first(struct fi_info *all, const char *node) {
     struct sockaddr_storage addr[ADDRESSES];
     int n = conn_addresses(node, addr, ADDRESSES);

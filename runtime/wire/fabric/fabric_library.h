@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_library.h - libfabric.so.1, opened at the first call and never closed; and what it offers.
- * */
+/* fabric_library.h - libfabric.so.1, opened at the first call and never closed, and the endpoints
+ * that it offers. */
 #ifndef DDICT_WIRE_FABRIC_FABRIC_LIBRARY_H
 #define DDICT_WIRE_FABRIC_FABRIC_LIBRARY_H
 
 #include <rdma/fabric.h>
 
-/* What can be used of the provider `name`; NULL: of all. As fabric_info(), in libfabric's order. */
+/* Usable endpoints of provider `name`, or of all if that is NULL, in libfabric's order. As
+ * fabric_info(). */
 int fabric_providers(const char *name, struct fi_info **info);
-/* Endpoints of the provider, those with an address of the node first. 0 and a list for
+/* Usable endpoints of the provider, those with an address of the node first. 0 and a list for
  * fabric_info_free(), or negative with a sentence. */
 int fabric_info(const char *name, const char *node, struct fi_info **info);
 void fabric_info_free(struct fi_info *info);

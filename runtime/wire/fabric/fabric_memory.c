@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fabric_memory.c - reading from a peer's memory: what is shared is registered granule by granule
- * when it is first asked for, for remote reads and nothing else; and the reads under way.
+ * fabric_memory.c - reads of peers' memory. Shared memory is registered granule by granule, when it
+ * is first asked for, for remote reads only.
  *
- * A granule is registered up to where memory is there (`top`), the rest when that has grown: to
- * register is to take memory.
+ * A granule is registered as far as its memory is populated (`top`), and the rest when that has
+ * grown, because registering populates memory.
  */
 #include "fabric.h"
 #include "fabric_inside.h"
@@ -84,7 +84,7 @@ static struct fabric_region *region_last(const struct granule *g) {
     return g->n > 0 ? &g->region[g->n - 1] : NULL;
 }
 
-/* Register up to `need` at least: a piece more. */
+/* Register up to `need`, and a piece more. */
 static int granule_grow(struct fabric *f, uint64_t i, uint64_t need, uint64_t top) {
     struct granule *g = &f->share.granule[i];
     uint64_t end = min_u64((i + 1) * DD_RMA_GRANULE, f->share.len),
@@ -163,7 +163,7 @@ static void unlink_it(struct fabric *f, struct reading *r) {
         f->reads_end = r->prev;
 }
 
-/* 0: the provider has it, or will when it has room. */
+/* 0: the provider has it, or gets it when it has room. */
 static int reading_post(struct fabric *f, struct reading *r) {
     ssize_t e =
         fi_read(f->ep, r->to, r->from.len, NULL, r->peer, r->from.at, r->from.key, &r->op.context);
@@ -204,14 +204,14 @@ void reading_done(struct fabric *f, struct reading *r, int code) {
 }
 
 void readings_go_on(struct fabric *f) {
-    /* one that waits for one peer is no reason for the others to */
+    /* one that waits for its peer does not hold up the others */
     for (struct reading *r = f->reads; r;) {
         if (r->begun || reading_post(f, r) == 0) {
             r = r->next;
             continue;
         }
         reading_done(f, r, -ECONNRESET);
-        r = f->reads; /* others may have gone with it */
+        r = f->reads; /* others may have ended, too */
     }
 }
 

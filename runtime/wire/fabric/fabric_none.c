@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_none.c - in place of fabric.c where it was built without libfabric's headers: there is no
- * fabric, so none of the rest is ever called. */
+/* fabric_none.c - in place of the other sources where libfabric's headers were not there at build
+ * time. No fabric can be opened, so the other functions are never called. */
 #include "fabric.h"
 #include <base/error.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_types.h - what fabric.h and the inside of the fabric both name. */
+/* fabric_types.h - types of fabric.h that the inside of the fabric uses, too. */
 #ifndef DDICT_WIRE_FABRIC_FABRIC_TYPES_H
 #define DDICT_WIRE_FABRIC_FABRIC_TYPES_H
 
