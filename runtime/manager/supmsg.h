@@ -32,7 +32,7 @@ enum sup_type {
     /* manager -> ddictd */
     SUP_READY,        /* status, text */
     SUP_CLIENT_ADDED, /* id, status, text */
-    SUP_CLIENT_BAD,   /* id, text: it broke a rule of its lane; ban it at all managers */
+    SUP_CLIENT_BAD,   /* id, status: it broke a rule of its lane; ban it at all managers */
     SUP_HOLD_ADDED,   /* id, status */
     SUP_STATS_REPLY,  /* stats */
     /* count, text, used_bytes, total_bytes: requests were refused for want of memory
