@@ -15,7 +15,7 @@
 struct gone {
     struct gone *next;
     struct lane lane;
-    const struct lease_chunk *leases;
+    const struct lease_chunk *leases; /* NULL: a backlog alone */
     struct backlog backlog;
 };
 struct aside {
@@ -27,8 +27,10 @@ struct aside {
 };
 
 static void gone_free(struct gone *g) {
-    munmap((void *)(uintptr_t)g->leases, LEASE_FILE_SIZE);
-    lane_unmap(&g->lane);
+    if (g->leases) {
+        munmap((void *)(uintptr_t)g->leases, LEASE_FILE_SIZE);
+        lane_unmap(&g->lane);
+    }
     backlog_free(&g->backlog);
 }
 
@@ -69,22 +71,34 @@ static struct aside *aside_start(void) {
     return NULL;
 }
 
-void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *leases,
-                struct backlog *backlog) {
-    struct gone all = {.lane = *lane, .leases = leases, .backlog = *backlog};
+static void aside_take(struct manager *m, struct gone *all) {
     if (!m->aside)
         m->aside = aside_start();
     struct gone *g = m->aside ? malloc(sizeof *g) : NULL;
     if (!g) { /* no memory: do it here, however long it takes */
-        gone_free(&all);
+        gone_free(all);
         return;
     }
-    *g = all;
+    *g = *all;
     pthread_mutex_lock(&m->aside->lock);
     *m->aside->end = g;
     m->aside->end = &g->next;
     pthread_cond_signal(&m->aside->come);
     pthread_mutex_unlock(&m->aside->lock);
+}
+
+void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *leases) {
+    struct gone g = {.lane = *lane, .leases = leases};
+    aside_take(m, &g);
+}
+
+void aside_backlog(struct manager *m, struct backlog *backlog) {
+    struct gone g = {.backlog = *backlog};
+    if (backlog->first != backlog->last)
+        aside_take(m, &g);
+    else /* empty or small */
+        backlog_free(backlog);
+    *backlog = (struct backlog){0};
 }
 
 void aside_end(struct manager *m) {

@@ -6,9 +6,10 @@
 #include "backlog.h"
 #include "manager.h"
 
-/* Takes over lane, leases and backlog: unmaps, closes and frees them. */
-void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *leases,
-                struct backlog *backlog);
+/* Takes over lane and leases: unmaps and closes them. */
+void aside_free(struct manager *m, struct lane *lane, const struct lease_chunk *leases);
+/* Takes over the memory of a backlog, which is empty then. */
+void aside_backlog(struct manager *m, struct backlog *backlog);
 void aside_end(struct manager *m);
 
 #endif

@@ -7,11 +7,12 @@
 #include <string.h>
 
 #define BLOCK_FIRST (32u << 10) /* bytes of the first block: a moment's answers, kept in the heap */
-#define BLOCK       (1u << 20)  /* of those behind it: what malloc() maps (main_loop.c) */
+#define BLOCK       (1u << 20)  /* of each block behind it: malloc() maps it (main_loop.c) */
 
 struct backlog_block {
     struct backlog_block *next;
     size_t fill, room; /* bytes of data */
+    unsigned pins;     /* answers that were added with a pin */
     _Alignas(16) uint8_t data[];
 };
 struct record {
@@ -32,6 +33,7 @@ static bool block_add(struct backlog *b, size_t need) {
         return false;
     k->next = NULL;
     k->fill = 0;
+    k->pins = 0;
     k->room = room;
     *(b->last ? &b->last->next : &b->first) = k;
     b->last = k;
@@ -50,6 +52,7 @@ int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uin
     b->last->fill += need;
     b->n++;
     b->pins += (m->flags & MSGF_PLACED) != 0;
+    b->last->pins += (m->flags & MSGF_PLACED) != 0;
     return 0;
 }
 
@@ -80,6 +83,17 @@ void backlog_drop(struct backlog *b) {
     b->pins -= (r.msg.flags & MSGF_PLACED) != 0;
     if (b->at == b->first->fill)
         block_drop(b);
+}
+
+void backlog_end(struct backlog *b, void (*unpin)(void *arg, uint64_t off), void *arg) {
+    struct backlog_block *k = b->pins > 0 ? b->first : NULL;
+    for (size_t at = b->at; k; k = k->next, at = 0)
+        for (struct record r; k->pins > 0 && at < k->fill; at += record_len(&r.msg)) {
+            memcpy(&r, k->data + at, sizeof r);
+            if (r.msg.flags & MSGF_PLACED)
+                unpin(arg, r.off);
+        }
+    b->n = b->pins = 0;
 }
 
 void backlog_free(struct backlog *b) {

@@ -2,7 +2,7 @@
 /*
  * backlog.h - the answers that wait for room in a client's lane, first in, first out. They stand one
  * behind the other in blocks. A large backlog has blocks that malloc() maps one by one, so that
- * its memory goes back to the kernel a block at a time: as blocks of the heap it would go back all at
+ * its memory goes back to the kernel a block at a time: memory of the heap would go back all at
  * once, with the last answer, and keep the manager for 10 ms and more. One thread.
  */
 #ifndef DDICT_MANAGER_BACKLOG_H
@@ -33,7 +33,9 @@ int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uin
 bool backlog_first(const struct backlog *b, struct backlog_answer *a);
 /* The one that came first is sent: there must be one. */
 void backlog_drop(struct backlog *b);
-/* All memory. Pins are the caller's. */
+/* None of them will be sent: calls unpin() for each that has a pin, and leaves the memory. */
+void backlog_end(struct backlog *b, void (*unpin)(void *arg, uint64_t off), void *arg);
+/* Frees all memory. Pins are the caller's (backlog_end()). Any thread, if no other uses b. */
 void backlog_free(struct backlog *b);
 
 #endif

@@ -711,7 +711,11 @@ no_leases:
     return e;
 }
 
-/* Undo all its requests. */
+static void backlog_unpin(void *store, uint64_t off) {
+    store_unpin(store, off);
+}
+
+/* Undo all its requests. A client that is banned ends long before it is freed. */
 static void client_end(struct lane_client *c) {
     requester_end(&c->a);
     if (c->part_waits)
@@ -724,12 +728,8 @@ static void client_end(struct lane_client *c) {
         close(c->eventfd.fd);
         c->eventfd.fd = -1;
     }
-    for (struct backlog_answer r; c->backlog.pins > 0 && backlog_first(&c->backlog, &r);) {
-        if (r.msg.flags & MSGF_PLACED)
-            store_unpin(c->a.m->store, r.off);
-        backlog_drop(&c->backlog);
-    }
-    c->backlog.n = 0; /* none will be sent; client_free() frees the memory */
+    backlog_end(&c->backlog, backlog_unpin, c->a.m->store);
+    aside_backlog(c->a.m, &c->backlog);
 }
 
 static void client_free(struct lane_client *c) {
@@ -744,7 +744,7 @@ static void client_free(struct lane_client *c) {
     reads_look(m, c->leases, &m->setup->page->departed);
     store_leases_remove(m->store, c->id);
     close(c->lane.client_eventfd);
-    aside_free(m, &c->lane, c->leases, &c->backlog);
+    aside_free(m, &c->lane, c->leases);
     m->clients_now--;
     m->lane_bytes -= c->bytes;
     if (m->figures_at == c)

@@ -64,6 +64,32 @@ START_TEST(answers_come_out_as_they_went_in) {
 }
 END_TEST
 
+static uint64_t unpinned, unpinned_next;
+static void unpin(void *arg, uint64_t off) {
+    ck_assert_ptr_eq(arg, &b);
+    ck_assert_uint_eq(off, unpinned_next * 64);
+    unpinned++;
+    unpinned_next += 3;
+}
+
+START_TEST(pins_of_answers_that_are_not_sent_are_given_up) {
+    for (uint64_t i = 0; i < 1000; i++)
+        add(i, len_of(i));
+    for (uint64_t i = 1000; i < 4000; i += 3) /* none has a pin */
+        add(i, len_of(i));
+    for (uint64_t i = 0; i < 301; i++)
+        take(i);
+    unpinned_next = 303;
+    backlog_end(&b, unpin, &b);
+    ck_assert_uint_eq(unpinned_next, 1002);
+    ck_assert_uint_eq(unpinned, (999 - 303) / 3 + 1);
+    ck_assert_uint_eq(b.n, 0);
+    ck_assert_uint_eq(b.pins, 0);
+    backlog_end(&b, unpin, &b);
+    ck_assert_uint_eq(unpinned_next, 1002);
+}
+END_TEST
+
 START_TEST(what_is_left_is_freed) {
     for (uint64_t i = 0; i < 1000; i++)
         add(i, len_of(i));
@@ -98,7 +124,7 @@ END_TEST
 #endif
 
 UNIT_MAIN_WITH("manager_backlog", before, after, answers_come_out_as_they_went_in,
-               what_is_left_is_freed
+               pins_of_answers_that_are_not_sent_are_given_up, what_is_left_is_freed
 #ifndef __SANITIZE_ADDRESS__
                ,
                memory_goes_back_a_block_at_a_time
