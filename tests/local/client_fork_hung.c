@@ -173,20 +173,24 @@ START_TEST(other_threads_read_on_while_a_fork_waits) {
 }
 END_TEST
 
-/* A call that ends so, and in time: now and then others have the cores, so it has five tries. */
-#define WITHIN(s, code, call)                                                                 \
-    do {                                                                                      \
-        double took_ = 0;                                                                     \
-        int rc_ = (code);                                                                     \
-        for (int try_ = 0; try_ == 0 || (try_ < 5 && rc_ == (code) && took_ > (s)); try_++) { \
-            double began_ = now_s();                                                          \
-            rc_ = (int)(call);                                                                \
-            took_ = now_s() - began_;                                                         \
-        }                                                                                     \
-        if (rc_ != (code) || took_ > (s)) {                                                   \
-            fprintf(stderr, "%s: %d after %.3f s: %s\n", #call, rc_, took_, ddict_errmsg());  \
-            _exit(1);                                                                         \
-        }                                                                                     \
+/* A call that ends so, and in time. The second: others may have the cores meanwhile, so it has five
+ * tries; the first is for a call that can only be made once. */
+#define WITHIN_ONCE(s, code, call) WITHIN_OF(1, s, code, call)
+#define WITHIN(s, code, call)      WITHIN_OF(5, s, code, call)
+#define WITHIN_OF(tries, s, code, call)                                                      \
+    do {                                                                                     \
+        double took_ = 0;                                                                    \
+        int rc_ = (code);                                                                    \
+        for (int try_ = 0; try_ == 0 || (try_ < (tries) && rc_ == (code) && took_ > (s));    \
+             try_++) {                                                                       \
+            double began_ = now_s();                                                         \
+            rc_ = (int)(call);                                                               \
+            took_ = now_s() - began_;                                                        \
+        }                                                                                    \
+        if (rc_ != (code) || took_ > (s)) {                                                  \
+            fprintf(stderr, "%s: %d after %.3f s: %s\n", #call, rc_, took_, ddict_errmsg()); \
+            _exit(1);                                                                        \
+        }                                                                                    \
     } while (0)
 
 START_TEST(the_first_call_of_a_child_keeps_its_timeout) {
@@ -200,7 +204,7 @@ START_TEST(the_first_call_of_a_child_keeps_its_timeout) {
         struct ddict_view v;
         struct ddict_want w = {.key = "fork-000001", .klen = 11};
         struct ddict_pair pair = {.key = "a", .klen = 1, .val = "b", .vlen = 1};
-        WITHIN(1, -ETIMEDOUT, ddict_view(d, key, key_name(key, 1), &v, 0, 0));
+        WITHIN_ONCE(5, -ETIMEDOUT, ddict_view(d, key, key_name(key, 1), &v, 0, 0));
         WITHIN(1, -ETIMEDOUT, ddict_get(d, key, key_name(key, 1), b, LEN, NULL, NULL, 0, 0));
         WITHIN(1, -ETIMEDOUT, ddict_get_many(d, &w, 1, 0, 0));
         WITHIN(1.3, -ETIMEDOUT, ddict_put(d, "a", 1, "b", 1, 0, 100));
@@ -239,10 +243,10 @@ START_TEST(a_child_that_never_got_there_leaves_nothing) {
     pid_t p = fork();
     if (p == 0) {
         char b[8];
-        WITHIN(1, -ETIMEDOUT, ddict_get(d, "a", 1, b, 8, NULL, NULL, 0, 0));
+        WITHIN_ONCE(5, -ETIMEDOUT, ddict_get(d, "a", 1, b, 8, NULL, NULL, 0, 0));
         pid_t q = fork(); /* amid an attach */
         if (q == 0) {
-            WITHIN(1, -ETIMEDOUT, ddict_get(d, "a", 1, b, 8, NULL, NULL, 0, 20));
+            WITHIN_ONCE(5, -ETIMEDOUT, ddict_get(d, "a", 1, b, 8, NULL, NULL, 0, 20));
             ddict_detach(d);
             _exit(open_fds() > fds ? 4 : 0);
         }

@@ -201,7 +201,9 @@ def large_value_moves(folder):
         stats = list(d.stats().values())[0]
         check(stats["spilled_bytes"] >= 480 * MIB, "%r" % stats)
         d.end()
-        return json.loads(out)["worst_ms"]
+        worst = json.loads(out)["worst_ms"]
+        check(worst < 1e9, "a small put failed: " + out)
+        return worst
 
 
 def a_large_value_keeps_nobody_waiting_when_it_moves():
@@ -219,4 +221,4 @@ def a_large_value_keeps_nobody_waiting_when_it_moves():
 
 
 main([a_disk_that_loses_writes_loses_no_acknowledged_value, a_value_that_can_not_be_read_is_an_error_of_that_value, what_a_disk_gives_back_wrong_is_an_error_of_that_value,
-      a_large_value_keeps_nobody_waiting_when_it_moves])
+      a_large_value_keeps_nobody_waiting_when_it_moves], limit=300)

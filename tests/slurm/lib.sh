@@ -90,8 +90,8 @@ slurm_forgot() {
 }
 # clean_after SENTENCE - within ten seconds (KillWait is 5), and thirty on a busy machine, nothing of the job remains
 clean_after() {
-    local i
-    for i in $(seq 150); do
+    local end=$((SECONDS + 30))
+    while [ "$SECONDS" -lt "$end" ]; do
         remains >"$out"
         [ -s "$out" ] || { ok "$*"; return 0; }
         sleep 0.2
