@@ -44,7 +44,7 @@ struct save_run {
     bool alone;      /* there is no other worker: all managers are ours */
     bool keep;       /* restore: leave keys that are there as they are */
     bool no_pickles; /* restore: leave pickles out */
-    bool after_load; /* --stage: wait for the key SAVE_LOADED */
+    bool after_load; /* --stage: refuse without the key SAVE_LOADED */
     /* --stage: begins the names of our parts, because others may be in the folder; else "" */
     char tag[9];
     /* --stage: gives what earlier passes have written of a manager; NULL: nothing is known */

@@ -225,8 +225,8 @@ static int pass_run(struct save_run *run, bool files) {
     return files ? 0 : worker_say(run);
 }
 
-/* Wait until --load and --restore are done: until then the dictionary has less than was saved
- * before. */
+/* Refuse the pass until --load and --restore are done: until then the dictionary has less than
+ * was saved before. */
 static int stage_is_loaded(struct save_run *run) {
     int rc =
         run->after_load ? ddict_contains(run->d, "s" SAVE_LOADED, sizeof SAVE_LOADED, NULL, -1) : 1;

@@ -11,7 +11,7 @@
 int forward_begin(struct requester *a, const struct msg *req, const uint8_t *payload,
                   const uint8_t *key, uint64_t hash, uint32_t to);
 bool forward_cancel(struct requester *a, uint64_t id); /* answers it with -ECANCELED */
-/* Called once in DD_LATE_MS: answer forwards whose time is over. False: no forward has a time. */
+/* Called once in DD_LATE_MS: answer forwards whose time is over. False: none waits with a time. */
 bool forwards_late(struct manager *m);
 void forwards_end(struct requester *a); /* the requester ends: drop its answers */
 /* for peers_init(): what to do with messages of owners */

@@ -46,7 +46,7 @@
 /* bytes of free memory not given back to the kernel: a burst of answers allocates and frees so much
  * many times in a millisecond */
 #define HEAP_KEPT (2 << 20)
-/* blocks of at least so many bytes are mapped one by one: those of backlog.c are, no message is */
+/* blocks of at least so many bytes are mapped one by one: the large ones of backlog.c, no message */
 #define HEAP_PIECE   (1 << 20)
 #define TURN_LONG_NS 1000000u /* turns longer than this are measured in CPU time, */
 #define TURN_LOOK_NS 200000u  /* which takes a system call: at most once in this time */

@@ -45,6 +45,7 @@ uint64_t peer_position(struct peer *p); /* see link_position() */
 bool peer_unsent(struct peer *p, uint64_t position);
 void peers_resume(struct manager *m); /* a lane has room again, or its time for that is over */
 bool peers_tick(struct manager *m);
-uint64_t peers_links(const struct manager *m); /* that are up */
+uint64_t peers_links(
+    const struct manager *m); /* to all peers, those included that are not up yet */
 
 #endif

@@ -10,7 +10,7 @@
 #include "requester.h"
 
 struct pending;
-/* Both free what the request is part of. */
+/* Each frees the object that p is part of; late() may leave it where an answer is on its way. */
 struct pending_ops {
     void (*late)(struct pending *p); /* its time is over: answer it as its type wants */
     void (*refuse)(struct pending *p, int status); /* answer it with status */

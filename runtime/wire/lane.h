@@ -223,8 +223,8 @@ static inline void lane_wake_for_room(struct lane *l, uint64_t from) {
 /*
  * Client: wait until the manager did something, at most slice_ms: doorbell = announce; look at the
  * rings again; if nothing has changed: lane_sleep(doorbell). Any number of threads may sleep on one
- * lane; all are woken. The announcement holds until the manager wakes the client next; it cannot be
- * withdrawn.
+ * lane; all are woken. The announcement holds until the manager wakes the client next, or the
+ * client withdraws it.
  */
 uint32_t lane_sleep_announce(struct lane *l);
 /* The same for a client that polls its eventfd: announce; look at the rings again; if nothing has
