@@ -324,7 +324,7 @@ def a_network_that_cannot_do_it_is_refused():
             check(code != 0 and "wire=%s wants transport=tcp" % mode in line, "%d: %s" % (code, line))
     with Dictionary(args=("--wire", "tls"), ready=False) as d:
         code, line = d.nodes[0].wait(), d.nodes[0].line("error")
-        check(code != 0 and "--wire=tls: plain, auth or encrypt is wanted" in line, "%d: %s" % (code, line))
+        check(code != 0 and "--wire=tls: want plain, auth or encrypt" in line, "%d: %s" % (code, line))
 
 
 if __name__ == "__main__":
