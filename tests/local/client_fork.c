@@ -383,10 +383,8 @@ START_TEST(a_fork_without_views_costs_little) {
     begin(1);
     ok(ddict_put(d, "k", 1, "v", 1, 0, -1));
     double after = fork_time();
-    /* others may have the cores meanwhile */
-    for (int i = 0; i < 4 && after >= 3 * before + 0.001; i++)
-        after = fork_time();
-    ck_assert_msg(after < 3 * before + 0.001, "%.2f ms a fork, %.2f without a dictionary",
+    /* without membarriers it waits for a millisecond */
+    ck_assert_msg(after < 3 * before + 0.003, "%.2f ms a fork, %.2f without a dictionary",
                   after * 1e3, before * 1e3);
     ck_assert_int_eq(child_uses_handle(1), 0);
     end();
