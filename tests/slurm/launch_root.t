@@ -29,10 +29,10 @@ awk '/^ *>/ { if (/\/ddict\.so\(/ && !done) { done = 1; f = $0; sub(/.*ddict\.so
                r = c; sub(/.* = /, "", r); sub(/ .*/, "", r); a = c; sub(/\) *= .*/, "", a); sub(/.*[ (]/, "", a); print f, n, r, a == "" ? "-" : a, call + 0 } next }
      { call = $0; done = 0 }' "$trace/all" >"$trace/ours"
 cut -d' ' -f1,2 "$trace/ours" | sort | uniq -c >"$out"
-task='^(task_begin|step_name|job_name|dictionary_is_here|variable|name_find|gpu_prepare|meet_ask_place|socket_connect|attach_.*|receive_once|user_is_one)$' oom='^(oom_open|oom_first_by|score_set)$' note='^(slurmd_log_prepare|slurmd_log_hand_over|slurmd_log_write|is_ours)$'
+task='^(task_begin|step_name|job_name|dictionary_is_here|variable|name_find|gpu_prepare|meet_ask_place|socket_connect|attach_.*|receive_once|user_is_one)$' oom='^(oom_open|oom_first_by|score_set)$' note='^(slurmd_log_prepare|slurmd_log_hand_over|slurmd_log_write|step_pipe_make|step_pipe_is_writable|step_pipe_take|is_ours)$'
 others() { awk -v t="$task" -v n="$note" -v o="$oom" "$1 { print \$1, \$2 }" "$trace/ours" | sort -u; }
 has "the_trace_sees_the_plugin_in_the_task" '(task_begin|step_name) geteuid'
-has "the_trace_sees_the_plugin_in_the_managers_step" 'slurmd_log_write read'
+has "the_trace_sees_the_plugin_in_the_managers_step" 'step_pipe_take read'
 is "no_other_function_makes_a_system_call" "$(others '$1 !~ t && $1 !~ n && $1 !~ o')" ""
 # /proc/self/oom_score_adj, opened before the user is known to be one, so by root; written by the user
 is "oom_score_adj_is_opened_and_written_and_nothing_else" "$(others '$1 ~ o && $2 !~ /^(openat|write|close)$/')" ""
@@ -44,5 +44,5 @@ is "nor_opens_to_write" "$(awk '$2 == "openat" && $4 ~ /^O_/ && $4 !~ /^O_RDONLY
 # write, poll, futex and clocks are slurm_info's; the log is open already
 is "the_managers_step_has_a_pipe_and_a_log_and_nothing_else" \
     "$(others '$1 ~ n && $2 !~ /^(pipe2|fstat|newfstatat|fcntl|read|close|write|poll|futex|gettimeofday|clock_gettime|getpid)$/')" ""
-is "of_which_one_line_is_read_of_at_most_400_bytes" "$(awk '$1 ~ /^slurmd_log_/ && $2 == "read" { print $4 }' "$trace/ours")" 400
+is "of_which_one_line_is_read_of_at_most_400_bytes" "$(awk '$1 == "step_pipe_take" && $2 == "read" { print $4 }' "$trace/ours")" 400
 finish
