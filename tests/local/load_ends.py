@@ -114,7 +114,8 @@ def loader_of(p):
 
 def a_signal_that_nobody_sent_to_the_loader_alone_is_the_end_of_the_job():
     """scancel sends it to the loader, too, and what is said must not depend on whose end is heard of first."""
-    for words, said in ((["up", "--plugin", "--local", "--name", "%d.ended.%d" % (os.getuid(), os.getpid())], "ddict1 error %s\n"),
+    name = "%d.ended.%d" % (os.getuid(), os.getpid())
+    for words, said in ((["up", "--plugin", "--local", "--name", name], "ddict1 error %s\n"),
                         (["run"], "ddict run: %s; the command is not started\n")):
         for attempt in range(30):
             p = subprocess.Popen([COMMAND, *words, "--mem=256M", "--load=go.tgz"] + (["--", "true"] if words == ["run"] else []),
@@ -126,6 +127,8 @@ def a_signal_that_nobody_sent_to_the_loader_alone_is_the_end_of_the_job():
             out = p.communicate(timeout=LIMIT)[0].decode()
             if loader is not None and p.returncode != 0:
                 break
+            if words[0] == "up" and p.returncode == 0:  # the load was quicker
+                subprocess.run([COMMAND, "down", "--name", name], timeout=LIMIT, check=True)
         else:
             raise Failed("no load of `ddict %s` could be ended" % words[0])
         check(said % "the job, or the dictionary, was ended before all data was in it" in out, (words, out))
