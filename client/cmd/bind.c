@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bind.c - print how the GPUs of a node are bound to its ranks: for the shell of a rank, or all
- * ranks as a table or as JSON. */
+/* bind.c - print which GPUs the ranks of a node get: for one rank's shell, or all ranks as a table
+ * or as JSON. */
 #include "bind.h"
 
 #include "cmd.h"
@@ -22,9 +22,9 @@
 
 struct node {
     struct gpu_map map;
-    struct cpus *cpus; /* of each rank, NULL: not known */
+    struct cpus *cpus; /* one for each rank; NULL: not known */
     int ranks, local_rank;
-    bool task; /* of a step: one rank asks for itself */
+    bool task; /* we run in a task of a step and ask for our own rank only */
 };
 
 static int stdin_complain(void) {
@@ -32,8 +32,8 @@ static int stdin_complain(void) {
     return EXIT_FAILED;
 }
 
-/* As `srun --cpu-bind=cores --distribution=*:block` would have it where cores divide evenly: equal
- * shares in a row. */
+/* Give each rank an equal share of consecutive cores, as `srun --cpu-bind=cores
+ * --distribution=*:block` does where the number of cores divides evenly. */
 static void cpus_share(struct hwloc_topology *t, struct node *n) {
     int cores = topology_cores(t);
     for (int r = 0; r < n->ranks; r++) {
@@ -53,7 +53,7 @@ static int gpus_of_vendor(const struct gpu_map *m) {
 
 static void node_place(struct node *n, const struct bind_ask *ask) {
     struct ddict_rt_info me;
-    /* Without PMIx: the rank itself will be its client. */
+    /* PMIx is left to the rank itself, which becomes its client. */
     if (!ask->topology && ask->ranks == 0 && ddict_rt_init(DDICT_RT_NO_PMIX) == 0) {
         ddict_rt_get_info(&me);
         n->task = me.how != DDICT_RT_SINGLE;
@@ -63,8 +63,8 @@ static void node_place(struct node *n, const struct bind_ask *ask) {
     }
 }
 
-/* What ddictd knows already, or what hwloc says. A table of ranks that are not there wants cores,
- * too. */
+/* The GPUs that ddictd knows already, or else those that hwloc finds. A table of assumed ranks
+ * needs the cores, too. */
 static int node_read(struct node *n, const struct bind_ask *ask) {
     struct hwloc_topology *t = NULL;
     node_place(n, ask);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c - `ddict load` is a program of its own, ddict-load: this process becomes it. Why:
- * client/load/main.c. */
+/* load.c - `ddict load`: exec ddict-load, which is a program of its own (client/load/main.c says
+ * why). */
 #include "cmd.h"
 #include "verbs.h"
 #include <base/verb.h>
@@ -16,7 +16,7 @@ int cmd_load(int argc, char **argv) {
     char self[PATH_MAX], path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;
-    /* in a build folder ours is in .libs */
+    /* in a build folder our executable is in .libs */
     if (n <= 0 || (command_beside(self, "../ddict-load", path, sizeof path) != 0 &&
                    command_beside(self, "ddict-load", path, sizeof path) != 0 &&
                    command_find(DDICT_BINDIR "/ddict-load", path, sizeof path) != 0)) {

@@ -60,7 +60,7 @@ static int json_line(struct listing *l, const void *key, size_t klen, size_t vle
     return 0;
 }
 
-/* 1 shown, 0 not (gone meanwhile), or a negative code. */
+/* 1: shown; 0: the key was removed meanwhile; or a negative code. */
 static int key_line(struct listing *l, const void *key, size_t klen) {
     size_t vlen = 0;
     unsigned tag = 0;

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* a tuple that begins with "ddict.set", doc/FORMAT.md */
+/* how the stored key of a tuple begins whose first element is "ddict.set", doc/FORMAT.md */
 static const char head[] = "t\x0a\0\0\0sddict.set";
 #define HEAD (sizeof head - 1)
 
-/* Is it ("ddict.set", NAME)? */
+/* Whether the key is ("ddict.set", NAME). */
 static bool is_set(const uint8_t *key, size_t len) {
     if (len < HEAD + 5 || memcmp(key, head, HEAD) != 0)
         return false;
@@ -25,7 +25,8 @@ static bool is_set(const uint8_t *key, size_t len) {
            n[4] == 's';
 }
 
-/* The set's own description, without what may be long. NULL: it is gone. */
+/* The set's own description without its long members. NULL: the key was removed, or the value is no
+ * JSON. */
 static json_t *set_read(ddict_t *d, const void *key, size_t len, int *rc) {
     struct ddict_view v;
     *rc = ddict_view(d, key, len, &v, 0, -1);
@@ -80,7 +81,7 @@ static int sets_read(ddict_t *d, json_t *all) {
         if (o && json_is_string(json_object_get(o, "name")))
             json_array_append(all, o);
         json_decref(o);
-        if (e < 0 && e != DDICT_ENOKEY) { /* removed meanwhile */
+        if (e < 0 && e != DDICT_ENOKEY) { /* DDICT_ENOKEY: removed meanwhile */
             rc = e;
             break;
         }

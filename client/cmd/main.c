@@ -74,7 +74,7 @@ int cmd_usage(const char *text, const char *fmt, ...) {
 
 int cmd_option(int argc, char **argv, const char *letters, const struct option *longs,
                const char *text) {
-    static char full[32]; /* what getopt's complaints begin with */
+    static char full[32]; /* getopt begins its messages with this */
     if (full[0] == 0) {
         snprintf(full, sizeof full, "ddict %s", argv[0]);
         argv[0] = full;
@@ -93,7 +93,7 @@ int cmd_option(int argc, char **argv, const char *letters, const struct option *
     }
 }
 
-static char **words; /* ours, of main(): getopt moves argv's */
+static char **words; /* main()'s argv in its original order; getopt reorders argv */
 static const char *relay_in, *relay_out;
 static bool relay_in_used;
 

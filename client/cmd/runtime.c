@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime.c - `ddict runtime`: who and where this process is, by which way that was found, and
- * whether the ranks reach each other. */
+/* runtime.c - `ddict runtime`: this process's rank and node, how they were found, and whether the
+ * ranks reach each other. */
 #include "bind.h"
 #include "cmd.h"
 #include "verbs.h"
@@ -50,14 +50,13 @@ struct check {
     double exchange_ms, barrier_ms;
 };
 
-/* EXIT_OK, or EXIT_FAILED when the ranks do not reach each other or one received what no other
- * gave. */
+/* EXIT_OK, or EXIT_FAILED if the ranks do not reach each other or a piece arrived changed. */
 static int check_peers(const struct ddict_rt_info *me, struct check *c) {
     unsigned char mine[CHECK_BYTES];
     struct ddict_rt_bytes *all;
     for (unsigned i = 0; i < CHECK_BYTES; i++)
         mine[i] = check_byte(me->rank, i);
-    /* all have started: what follows is not their waiting for each other */
+    /* wait until all ranks have started, so that their start is not timed */
     if (ddict_rt_barrier(CHECK_MS) < 0)
         return EXIT_FAILED;
     double t0 = now_ms();
@@ -79,7 +78,7 @@ static int check_peers(const struct ddict_rt_info *me, struct check *c) {
     return EXIT_OK;
 }
 
-/* The ranks of a node as an array, or null. */
+/* The ranks of a node as an array, or null if they are not known. */
 static json_t *ranks_json(int node) {
     int n = ddict_rt_ranks_of(node, NULL, 0);
     int *ranks = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *ranks);
@@ -195,7 +194,7 @@ int cmd_runtime(int argc, char **argv) {
     struct ddict_rt_info me;
     struct check done = {0};
     int rc = EXIT_OK;
-    setvbuf(stdout, NULL, _IOFBF, 1 << 20); /* the lines of a rank stay together */
+    setvbuf(stdout, NULL, _IOFBF, 1 << 20); /* each rank writes its lines at once */
     if (ddict_rt_init(flags) < 0 || ddict_rt_get_info(&me) < 0)
         rc = EXIT_FAILED;
     else if (check)

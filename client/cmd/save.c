@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save.c - `ddict save` and `ddict restore`: the front of client/save. */
+/* save.c - `ddict save` and `ddict restore`: the command line of client/save. */
 #include "cmd.h"
 #include "verbs.h"
 #include <base/clock.h>
@@ -48,28 +48,29 @@ static const char restore_usage[] =
     "      --json           print the summary as an object\n"
     "  -q, --quiet          print no progress and no summary\n" CMD_COMMON_USAGE;
 
-#define DONE "ddict-done " /* begins a worker's last line for its front */
-#define SAID "ddict-said " /* and what it has to say otherwise */
+#define DONE "ddict-done " /* a worker's last line to the front begins so */
+#define SAID "ddict-said " /* and its other messages so */
 
 struct line {
     bool restore, files, json, quiet, keep, no_pickles;
-    bool stage;  /* of ddictd, SAVE 3 */
-    bool loaded; /* of `ddict up`: say that all is there; no path */
-    /* of `ddict up`: the summary, or the error, as an object alone; only if it was not restored yet
-     * */
+    bool stage;  /* started by ddictd, SAVE 3 */
+    bool loaded; /* started by `ddict up`: report that everything is loaded; no path */
+    /* report: started by `ddict up`, print only the summary or the error, as an object; once: do
+     * nothing if it was restored before */
     bool report, once;
-    const char *prefix, *path, *worker; /* worker: we are one: the id of the save */
+    /* worker: this process is a worker of the save with this id */
+    const char *prefix, *path, *worker;
     const char *usage;
 };
 
 static struct save_run run = {.workers = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
 static volatile sig_atomic_t signal_seen;
 static bool reports;    /* --report */
-static char told[1024]; /* with it: what a worker said last */
+static char told[1024]; /* with --report: the last message of a worker */
 
 static void on_signal(int sig) {
     signal_seen = sig;
-    __atomic_store_n(&run.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
+    __atomic_store_n(&run.stopped, 1, __ATOMIC_RELAXED); /* a flag alone; it orders nothing */
 }
 
 static int signal_came(void) {
@@ -137,7 +138,7 @@ static int save_failed(const char *sentence) {
     return EXIT_FAILED;
 }
 
-/* --- a worker, or the only one --- */
+/* --- a worker, or the only process --- */
 
 static int ticking; /* atomic */
 
@@ -147,7 +148,7 @@ static void once_beat(void);
 static void *ticker_run(void *arg) {
     const struct line *l = arg;
     unsigned turns = 0;
-    while (__atomic_load_n(&ticking, __ATOMIC_RELAXED)) { /* only a flag */
+    while (__atomic_load_n(&ticking, __ATOMIC_RELAXED)) { /* a flag alone; it orders nothing */
         if (l->worker)
             progress_tell(&run);
         else
@@ -179,9 +180,9 @@ static unsigned number_of(const char *variable, unsigned otherwise) {
 }
 
 /*
- * --- --once: several starters of one dictionary may all want it. A key of each worker says that
- * one does it, counting the seconds, and when it is done. One that counts no more is dead, and
- * another takes its place: to put the same once more does no harm. ---
+ * --- --once: several starters of one dictionary may each want to restore it. Each worker has a key
+ * that says "begun" with a count of seconds, or "done". A worker whose count stops is taken for
+ * dead, and another one takes its place: putting the same values again does no harm. ---
  */
 
 #define ONCE_BEGUN   "begun"
@@ -193,11 +194,11 @@ static void once_beat(void) {
     static unsigned n;
     char state[32];
     int len = snprintf(state, sizeof state, ONCE_BEGUN " %u", ++n);
-    /* what fails the restoring says */
+    /* if this fails, the restore fails too and reports the error */
     ddict_put(run.d, once_key.data, once_key.len, state, (size_t)len, DDICT_EXISTING, -1);
 }
 
-/* 0: it is ours to do; 1: it is done; negative with the sentence set. */
+/* 0: we are to restore; 1: it is done already; negative with the sentence set. */
 static int once_begin(void) {
     char name[PATH_MAX + 64], state[32], before[32] = "";
     size_t before_len = 0;
@@ -213,7 +214,8 @@ static int once_begin(void) {
         size_t len = 0;
         rc = ddict_get(run.d, once_key.data, once_key.len, state, sizeof state, &len, NULL, 0, -1);
         if (rc == 0 && len == strlen(ONCE_DONE) && memcmp(state, ONCE_DONE, len) == 0) {
-            __atomic_store_n(&run.already, 1, __ATOMIC_RELAXED); /* a figure */
+            /* for the summary; it orders nothing */
+            __atomic_store_n(&run.already, 1, __ATOMIC_RELAXED);
             return 1;
         }
         if (rc < 0 && rc != DDICT_ENOKEY)
@@ -232,10 +234,10 @@ static int once_begin(void) {
     }
 }
 
-/* rc: how it went. */
+/* rc: result of the restore. */
 static int once_end(int rc) {
     if (rc < 0) {
-        ddict_del(run.d, once_key.data, once_key.len, -1); /* another one may try */
+        ddict_del(run.d, once_key.data, once_key.len, -1); /* another starter may try */
         return rc;
     }
     return ddict_put(run.d, once_key.data, once_key.len, ONCE_DONE, strlen(ONCE_DONE), 0, -1);
@@ -282,7 +284,7 @@ static int line_work(struct line *l) {
     return 0;
 }
 
-/* What it did, for the front. */
+/* Send our figures to the front. */
 static int worker_report(const struct line *l) {
     int rc = l->restore || l->files ? 0 : manifest_worker_write(&run);
     if (rc == 0)
@@ -337,7 +339,8 @@ static void on_line(char *text) {
         snprintf(run.first_left_out, sizeof run.first_left_out, "%s", text + at);
 }
 
-/* Workers on all nodes. 0; -ENOENT: it is not to be done so; else the exit code + 1, all said. */
+/* Run workers on all nodes. 0; -ENOENT: impossible here; else the exit code + 1, with the error
+ * printed. */
 static int line_spread(const struct line *l) {
     char self[PATH_MAX], id[2 * DUMP_ID + 1];
     const char *name = cmd_name() ? cmd_name() : getenv("DDICT_NAME");
@@ -389,7 +392,7 @@ static int line_spread(const struct line *l) {
 static int summary_say(const struct line *l, uint64_t began) {
     double s = (double)(clock_ns() - began) / 1e9;
     char a[24], b[24], there[64] = "";
-    /* --no-pickles asked for it */
+    /* a restore leaves items out only on request (--no-pickles) */
     int rc = run.left_out > 0 && !l->restore ? EXIT_FAILED : EXIT_OK;
     if (l->json) {
         int said = cmd_json_print(
@@ -416,7 +419,7 @@ static int summary_say(const struct line *l, uint64_t began) {
     return rc;
 }
 
-/* Where it is written until it is complete: "" when it is written in place. */
+/* The temporary path that is written first; "" if the save is written in place. */
 static int aside_make(const struct line *l, char *aside, size_t cap) {
     struct stat st;
     *aside = 0;
@@ -449,7 +452,7 @@ static int aside_name(const struct line *l, const char *aside) {
                                 : (int)(slash - l->path),
              !slash ? "." : l->path);
     int rc = renameat2(AT_FDCWD, aside, AT_FDCWD, l->path, RENAME_NOREPLACE);
-    /* a file system that has no such thing: NFS */
+    /* NFS, for one, does not support RENAME_NOREPLACE */
     if (rc < 0 && (errno == EINVAL || errno == ENOSYS))
         rc = rename(aside, l->path);
     if (rc < 0)
@@ -457,7 +460,7 @@ static int aside_name(const struct line *l, const char *aside) {
     return folder_sync(parent);
 }
 
-/* Without workers elsewhere, or with them; 0 or the exit code + 1. */
+/* Run it with workers on other nodes, or in this process alone. 0 or the exit code + 1. */
 static int front_run(struct line *l, bool alone) {
     int rc = alone ? -ENOENT : line_spread(l);
     if (rc != -ENOENT)
@@ -482,7 +485,7 @@ static int line_run_front(struct line *l) {
     if (rc < 0 && !login)
         return save_failed(ddict_errmsg());
     if (login && run.one_file && (rc = cmd_relay(cmd_name(), NULL)) >= 0)
-        return rc; /* it was done on a node */
+        return rc; /* a node did the work */
     if (aside_make(l, aside, sizeof aside) < 0)
         return save_failed(dd_errmsg());
     if (*aside != 0)
@@ -539,8 +542,8 @@ static int options_parse(int argc, char **argv, struct line *l) {
     return EXIT_OK;
 }
 
-/* Into path without slashes at its end, and absolute, because workers begin in another folder; one
- * that would be too long stays relative. */
+/* Copy text to path: absolute, because workers run in another folder, and without slashes at its
+ * end. A path that would be too long stays relative. */
 static void path_take(char path[PATH_MAX], const char *text) {
     char whole[PATH_MAX];
     snprintf(path, PATH_MAX, "%s", text);
@@ -559,7 +562,7 @@ static void signals_catch(void) {
     signal(SIGHUP, on_signal);
 }
 
-/* As the front, as a worker of one, or as the stage of ddictd. The exit code. */
+/* Run as the front, as one worker, or as the stage of ddictd. Returns the exit code. */
 static int role_run(struct line *l) {
     int rc;
     if (l->stage)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * socket.c - run a command with a socket file by which a container with a network of its own
- * reaches the managers. The file is made here, ddictd accepts on it, and this process becomes the
- * command. Nothing of it may stay:
+ * socket.c - run a command with a socket file by which a container with its own network namespace
+ * reaches the managers. We make the file, ddictd accepts on it, and this process execs the command.
+ * The file is always removed:
  *
  *     the command ends, or is killed     ddictd sees it and removes the file
  *     ddictd ends, or is killed          it removes the file, or the watcher does: a process that
@@ -46,7 +46,7 @@ static const char socket_usage[] =
 #define FILE_HEAD      "ddict-"
 #define FILE_TAIL      ".sock"
 #define MARK           "{socket}"
-#define STALE_S        60 /* a younger file may have a maker that does not listen yet */
+#define STALE_S        60 /* the maker of a younger file may not listen yet */
 #define EXIT_NOT_RUN   126
 #define EXIT_NOT_FOUND 127
 
@@ -59,7 +59,7 @@ static void file_remove(const struct lent *l) {
     unlinkat(l->folder, l->name, 0);
 }
 
-/* Files of this user's that nobody listens on any more. */
+/* Remove this user's files that have no listener any more. */
 static void stale_remove(const struct lent *l, const char *folder) {
     DIR *dir = opendir(folder);
     struct dirent *e;
@@ -84,7 +84,7 @@ static int file_make(struct lent *l, const char *folder) {
     int rc = -EEXIST;
     char whole[4096];
     if (*folder != '/' && realpath(folder, whole))
-        folder = whole; /* the command may go elsewhere */
+        folder = whole; /* absolute: the command may change its folder */
     l->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (l->folder < 0)
         return dd_error(-errno, "%s: %s", folder, strerror(errno));
@@ -118,8 +118,8 @@ static int file_lend(const struct lent *l, struct deadline *d) {
     return rc;
 }
 
-/* Sees the end of the command (by its pidfd) and of ddictd (by the connection). No child of the
- * command's, which may wait for all it has. */
+/* The watcher notices the end of the command (by its pidfd) and of ddictd (by the connection). It
+ * is not a child of the command, because the command may wait for all its children. */
 static void watcher_run(const struct lent *l, int pidfd) __attribute__((noreturn));
 static void watcher_run(const struct lent *l, int pidfd) {
     static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
@@ -127,13 +127,13 @@ static void watcher_run(const struct lent *l, int pidfd) {
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     int keep[3] = {l->conn, pidfd, l->folder}, null = open("/dev/null", O_RDWR);
-    for (int i = 0; i < 3; i++) /* out of the way of 0..5 first */
+    for (int i = 0; i < 3; i++) /* move them above 0..5, which are assigned next */
         keep[i] = fcntl(keep[i], F_DUPFD, 6);
     for (int i = 0; i < 3; i++) {
         dup2(null, i);
         dup2(keep[i], 3 + i);
     }
-    if (syscall(SYS_close_range, 6u, ~0u, 0u) < 0) /* before Linux 5.9 */
+    if (syscall(SYS_close_range, 6u, ~0u, 0u) < 0) /* Linux before 5.9 has no close_range() */
         for (int i = 6; i < 4096; i++)
             close(i);
     struct pollfd p[2] = {{.fd = 3, .events = POLLRDHUP}, {.fd = 4, .events = POLLIN}};
@@ -164,7 +164,7 @@ static int watcher_start(const struct lent *l) {
     return 0;
 }
 
-/* The argument with the path in place of every mark; malloc'ed. */
+/* arg with every mark replaced by path; malloc'ed. */
 static char *argument_fill(const char *arg, const char *path) {
     size_t marks = 0;
     for (const char *p = arg; (p = strstr(p, MARK)); p += sizeof MARK - 1)

@@ -137,7 +137,7 @@ int cmd_get(int argc, char **argv) {
         int e = ddict_view(d, key.data, key.len, &v, wait_ms > 0 ? DDICT_WAIT : 0,
                            wait_ms > 0 ? wait_ms : -1);
         if (e == -ETIMEDOUT && wait_ms > 0)
-            e = DDICT_ENOKEY; /* it did not come */
+            e = DDICT_ENOKEY; /* the key was not put in time */
         rc = e < 0 ? cmd_failed(argv[optind], e) : value_write(&v, file, raw);
         if (e == 0)
             ddict_release(&v);
@@ -300,7 +300,7 @@ int cmd_rm(int argc, char **argv) {
     if (all ? optind < argc : optind == argc)
         return cmd_usage(rm_usage, all ? "rm --all takes no keys" : "wants keys, or --all");
     struct bytes key = {0};
-    for (int i = optind; i < argc; i++) { /* all are looked at before one is removed */
+    for (int i = optind; i < argc; i++) { /* check all keys before the first is removed */
         int rc = key_read(&key, form, argv[i], rm_usage);
         if (rc != EXIT_OK) {
             bytes_free(&key);

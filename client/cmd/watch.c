@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.c - `ddict watch`: events of keys, a line each. */
+/* watch.c - `ddict watch`: print the events of keys, one line each. */
 #include "cmd.h"
 #include "verbs.h"
 #include <base/size.h>
@@ -37,7 +37,7 @@ static int line_print(const struct ddict_event *e, struct bytes *text, bool valu
         if (values && e->val && (e->tag == TAG_BYTES || e->tag == TAG_STR || e->tag == TAG_INT)) {
             putchar('\t');
             const uint8_t *v = e->val;
-            /* a line stays one, and a terminal as it is */
+            /* escape what would break the line or control the terminal */
             for (size_t i = 0, n; i < e->vlen; i += n) {
                 n = v[i] < 0x80 ? v[i] >= ' ' && v[i] != 0x7f : utf8_length(v + i, e->vlen - i);
                 if (n > 0)

@@ -44,7 +44,7 @@ void columns_free(struct columns *t) {
     t->rows = t->room = 0;
 }
 
-/* The place of the next cell, NULL without memory. */
+/* Room for the next cell; NULL without memory. */
 static char **cell_next(struct columns *t) {
     if (t->filled == t->width) {
         if (t->no_memory ||
@@ -89,8 +89,8 @@ static int column_width(const struct columns *t, unsigned c) {
     return (int)w;
 }
 
-/* Put one cell after `blanks` that are owed; the blanks that are owed then, so that no line ends
- * with any. */
+/* Print one cell after `blanks` pending blanks. Returns the blanks that are pending then, so no
+ * line ends with blanks. */
 static int cell_put(const struct columns *t, FILE *f, int blanks, int width, unsigned c,
                     char *const *row) {
     const char *s = !row ? t->columns[c].head : row[c] ? row[c] : "";
@@ -101,7 +101,7 @@ static int cell_put(const struct columns *t, FILE *f, int blanks, int width, uns
     return width - n - before + GAP;
 }
 
-/* One line of column 0 and the columns begin..end-1; row NULL: the heads. */
+/* Print one line: column 0 and the columns begin..end-1; row NULL: the headings. */
 static void line_put(const struct columns *t, FILE *f, int indent, const int *width, unsigned begin,
                      unsigned end, char *const *row) {
     int blanks = indent;

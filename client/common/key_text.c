@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key_text.c - keys to text and back. */
+/* key_text.c - convert keys to text and back. */
 #include "key_text.h"
 
 #include <base/text.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 32 /* of tuples in tuples */
+#define DEPTH_MAX 32 /* nesting of tuples */
 
 int bytes_add(struct bytes *b, const void *data, size_t len) {
     if (len > SIZE_MAX - b->len || VEC_ROOM(&b->data, &b->cap, b->len + len, 64) < 0)
@@ -33,8 +33,8 @@ static int add_text(struct bytes *b, const char *text) {
 
 /* --- to text --- */
 
-/* quote 0: none. wide: UTF-8 is shown as it is, and a byte that is none as the lone surrogate that
- * Python has for it. */
+/* quote 0: no quotes. wide: valid UTF-8 is shown as it is, and an invalid byte as the lone
+ * surrogate that Python uses for it. */
 static int show_bytes(struct bytes *out, const uint8_t *p, size_t len, char quote, bool wide) {
     for (size_t i = 0; i < len;) {
         char e[16];
@@ -103,7 +103,7 @@ static int show_tuple(struct bytes *out, const uint8_t *p, size_t len, unsigned 
     return rc < 0 ? rc : add_text(out, parts == 1 ? ",)" : ")");
 }
 
-/* -EINVAL: not Python's form. */
+/* -EINVAL: the key has not Python's form. */
 static int show_python(struct bytes *out, const uint8_t *p, size_t len, unsigned depth) {
     if (len == 0 || depth > DEPTH_MAX)
         return -EINVAL;
@@ -158,7 +158,7 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* n hex digits at *at. */
+/* Read n hex digits at *at. */
 static int hex_take(const char **at, int n, uint32_t *value) {
     *value = 0;
     for (; n > 0; n--) {
@@ -173,7 +173,7 @@ static int hex_take(const char **at, int n, uint32_t *value) {
 
 static int add_character(struct bytes *out, uint32_t c) {
     uint8_t u[4];
-    if (c >= 0xdc80 && c <= 0xdcff) { /* the byte that this lone surrogate stands for */
+    if (c >= 0xdc80 && c <= 0xdcff) { /* a lone surrogate stands for one byte */
         u[0] = (uint8_t)(c & 0xff);
         return bytes_add(out, u, 1);
     }
@@ -201,7 +201,7 @@ static int add_character(struct bytes *out, uint32_t c) {
     return bytes_add(out, u, 4);
 }
 
-/* Behind a backslash. wide: the text is a str. */
+/* Read the escape sequence after a backslash. wide: the text is a str. */
 static int escape_take(struct bytes *out, const char **at, bool wide) {
     static const char from[] = "\\'\"ntr0", to[] = "\\'\"\n\t\r";
     char c = **at;
@@ -275,7 +275,7 @@ static int tuple_take(struct bytes *out, const char **at, unsigned depth) {
             (*at)++;
     }
     (*at)++;
-    return parts == 1 && !comma ? -EINVAL : 0; /* (1) is no tuple */
+    return parts == 1 && !comma ? -EINVAL : 0; /* (1) is not a tuple */
 }
 
 static int literal_take(struct bytes *out, const char **at, unsigned depth) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* npy.c - arrays of the Python binding as files of numpy. */
+/* npy.c - arrays of the Python binding as numpy files. */
 #include "npy.h"
 
 #include <ctype.h>
@@ -11,13 +11,13 @@
 
 #define HEAD     16u /* bytes before the dimensions */
 #define DIMS_MAX 32u
-#define ALIGN    64u /* of the elements, in a value and in a file */
+#define ALIGN    64u /* alignment of the elements, in a value and in a file */
 #define MAGIC    "\x93NUMPY\1\0"
 
 struct array {
     unsigned dims;
     char type[13];
-    const uint8_t *dim; /* u64 each */
+    const uint8_t *dim; /* one u64 each */
     size_t head;        /* bytes before the elements */
 };
 
@@ -41,7 +41,7 @@ static int array_read(struct array *a, const void *value, size_t len) {
     return n < 3 || a->head > len ? -EINVAL : 0;
 }
 
-/* As Python writes a tuple. */
+/* Add the shape as Python writes a tuple. */
 static int shape_add(struct bytes *out, const struct array *a) {
     char text[24];
     int rc = bytes_add(out, "(", 1);

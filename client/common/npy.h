@@ -7,11 +7,12 @@
 #include "key_text.h"
 
 /*
- * The head of such a file into out; the value's last *elements bytes follow it. torch's bfloat16,
- * which numpy has not, is called raw bytes. 0, -ENOMEM, or -EINVAL when the value is no array.
+ * Write the head of such a file to out; the last *elements bytes of the value follow it in the
+ * file. numpy has no bfloat16: elements of that type are declared as raw bytes. 0, -ENOMEM, or
+ * -EINVAL if the value is no array.
  */
 int npy_head(struct bytes *out, const void *value, size_t len, size_t *elements);
-/* For people: "array <f4 (3, 4)", 0-terminated. Same results. */
+/* For people: "array <f4 (3, 4)", 0-terminated. Same results as npy_head(). */
 int npy_show(struct bytes *out, const void *value, size_t len);
 
 #endif

@@ -86,7 +86,7 @@ static void latency_cells(struct columns *t, const struct ddict_latency *l) {
     columns_cell(t, "%s", nanoseconds_short(b, sizeof b, l->p99_ns));
 }
 
-/* All but the first three columns and pid. */
+/* The cells of a row except the first three columns and pid. */
 static void columns_put_row(struct columns *t, const struct manager_stats *s, bool after) {
     size_cell(t, s->total_used_bytes);
     size_cell(t, s->total_bytes);
@@ -135,7 +135,7 @@ static void spill_remark(const struct figures *f, int n, FILE *out, int indent) 
             size_format(ever, sizeof ever, t.spilled_bytes));
 }
 
-/* What clients cost beside the dictionary's memory. */
+/* Memory and descriptors that clients use in addition to the dictionary's memory. */
 static void clients_remark(const struct figures *f, int n, FILE *out, int indent) {
     struct manager_stats t;
     char lanes[24], tables[24], events[24];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats_table.h - managers' figures as people read them: one table for `ddict stats` and `ddict
- * report`. */
+/* stats_table.h - the managers' figures as a table, for `ddict stats` and `ddict report`. */
 #ifndef DDICT_COMMON_STATS_TABLE_H
 #define DDICT_COMMON_STATS_TABLE_H
 
@@ -11,16 +10,16 @@
 #include <stdio.h>
 
 struct figures {
-    struct manager_stats s; /* of a lost one only manager_id and node mean something */
+    struct manager_stats s; /* of a lost manager only manager_id and node are valid */
     bool lost;
 };
-/* Sum of those that are not lost. A client is counted by each manager of its node: here only by
- * one. Returns how many are lost. */
+/* Sum the figures of the managers that are not lost, and return how many are lost. A client that
+ * several managers of its node count is counted once. */
 int figures_total(const struct figures *f, int n, struct manager_stats *total);
 /*
- * A line for each manager and their sum, then what is remarkable, a line each. after: of a
- * dictionary that has ended (most clients at once, deletes, latencies) instead of one that runs
- * (pid, clients now). 0 or -ENOMEM.
+ * Print a line for each manager, their sum, and one line for each remark. after: the dictionary has
+ * ended (shows the most clients at once, deletes, latencies), else it runs (shows pid and present
+ * clients). 0 or -ENOMEM.
  */
 int figures_print(const struct figures *f, int n, bool after, FILE *out, int indent, int columns);
 
